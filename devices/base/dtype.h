@@ -1,0 +1,91 @@
+// Element types.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <ostream>
+#include <string_view>
+
+namespace leat {
+
+enum class DType : uint8_t {
+  invalid = 0,
+  f32, f64, f16, bf16,
+  i8, i16, i32, i64,
+  u8, u16, u32, u64,
+  boolean,  // one byte, 0 or 1
+};
+inline constexpr int kDTypeCount = 14;
+
+// Bytes of one element; 0 for invalid.
+size_t dtype_size(DType dtype);
+// ONNX's name: float, double, float16, bfloat16, int8 ... uint64, bool. "invalid" for invalid.
+std::string_view dtype_name(DType dtype);
+std::optional<DType> dtype_from_name(std::string_view name);
+// safetensors' name: F32, F64, F16, BF16, I8 ... U64, BOOL.
+std::string_view dtype_safetensors_name(DType dtype);
+// TensorProto.DataType of ONNX, both ways. 0 / invalid when there is none.
+int dtype_onnx_code(DType dtype);
+DType dtype_from_onnx_code(int64_t code);
+
+inline bool is_float(DType t) {
+  return t == DType::f32 || t == DType::f64 || t == DType::f16 || t == DType::bf16;
+}
+inline bool is_signed_int(DType t) {
+  return t == DType::i8 || t == DType::i16 || t == DType::i32 || t == DType::i64;
+}
+inline bool is_unsigned_int(DType t) {
+  return t == DType::u8 || t == DType::u16 || t == DType::u32 || t == DType::u64;
+}
+inline bool is_int(DType t) { return is_signed_int(t) || is_unsigned_int(t); }
+
+std::ostream& operator<<(std::ostream& out, DType dtype);
+
+// A set of dtypes, for type constraints.
+class DTypeSet {
+ public:
+  constexpr DTypeSet() = default;
+  template <typename... T>
+  static constexpr DTypeSet of(T... types) {
+    DTypeSet set;
+    ((set.bits_ |= uint32_t{1} << static_cast<int>(types)), ...);
+    return set;
+  }
+  constexpr bool has(DType t) const { return (bits_ >> static_cast<int>(t)) & 1; }
+  constexpr DTypeSet operator|(DTypeSet o) const {
+    DTypeSet set;
+    set.bits_ = bits_ | o.bits_;
+    return set;
+  }
+  constexpr bool operator==(const DTypeSet&) const = default;
+
+ private:
+  uint32_t bits_ = 0;
+};
+
+inline constexpr DTypeSet kFloats = DTypeSet::of(DType::f32, DType::f64, DType::f16, DType::bf16);
+inline constexpr DTypeSet kSignedInts =
+    DTypeSet::of(DType::i8, DType::i16, DType::i32, DType::i64);
+inline constexpr DTypeSet kUnsignedInts =
+    DTypeSet::of(DType::u8, DType::u16, DType::u32, DType::u64);
+inline constexpr DTypeSet kInts = kSignedInts | kUnsignedInts;
+inline constexpr DTypeSet kNumbers = kFloats | kInts;
+inline constexpr DTypeSet kSigned = kFloats | kSignedInts;
+inline constexpr DTypeSet kBool = DTypeSet::of(DType::boolean);
+inline constexpr DTypeSet kAllTypes = kNumbers | kBool;
+inline constexpr DTypeSet kIndexTypes = DTypeSet::of(DType::i32, DType::i64);
+
+// IEEE half and bfloat16 as storage; arithmetic is done in float.
+struct Half {
+  uint16_t bits;
+};
+struct BFloat16 {
+  uint16_t bits;
+};
+float to_float(Half h);
+float to_float(BFloat16 b);
+Half to_half(float f);          // round to nearest even
+BFloat16 to_bfloat16(float f);  // round to nearest even
+
+}  // namespace leat
