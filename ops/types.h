@@ -1,0 +1,87 @@
+// What a value of the graph is: its kind, its element type, and its shape, in which a size may be a
+// symbol such as the batch.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "devices/base/dtype.h"
+#include "devices/base/shape.h"
+
+namespace leat {
+
+inline constexpr uint32_t kNone = 0xffffffff;
+using NodeId = uint32_t;
+using ValueId = uint32_t;
+using SymbolId = uint32_t;
+
+// One size: a constant, or factor x symbol. Two sizes with equal factor and symbol are equal;
+// other symbolic sizes may or may not be.
+struct Dim {
+  int64_t factor = 0;
+  SymbolId symbol = kNone;
+
+  static Dim of(int64_t size) { return {size, kNone}; }
+  static Dim of_symbol(SymbolId symbol, int64_t factor = 1) { return {factor, symbol}; }
+  bool is_constant() const { return symbol == kNone; }
+  bool operator==(const Dim&) const = default;
+};
+
+// A shape of known rank whose sizes may be symbolic.
+class SymbolicShape {
+ public:
+  SymbolicShape() = default;
+  SymbolicShape(const Shape& shape);  // NOLINT: implicit, every concrete shape is one
+  SymbolicShape(std::initializer_list<Dim> dims);
+
+  int rank() const { return rank_; }
+  Dim operator[](int i) const { return dims_[static_cast<size_t>(i)]; }
+  void set(int i, Dim dim) { dims_[static_cast<size_t>(i)] = dim; }
+  // REQUIRES: rank() < kMaxRank.
+  void push_back(Dim dim) { dims_[static_cast<size_t>(rank_++)] = dim; }
+  std::span<const Dim> dims() const { return {dims_.data(), static_cast<size_t>(rank_)}; }
+  bool is_constant() const;
+  // Empty if a size is symbolic.
+  std::optional<Shape> concrete() const;
+  bool operator==(const SymbolicShape& other) const;
+
+ private:
+  std::array<Dim, kMaxRank> dims_{};
+  int rank_ = 0;
+};
+
+enum class ValueKind : uint8_t {
+  tensor,    // dtype and shape
+  rows,      // ids and values: the gradient of a table of which few rows are touched
+  resource,  // a variable or a queue: state that outlives the step
+  token,     // order only
+};
+
+struct ValueType {
+  ValueKind kind = ValueKind::tensor;
+  DType dtype = DType::invalid;  // of the elements; for a variable, of what it holds
+  SymbolicShape shape;
+  bool operator==(const ValueType&) const = default;
+};
+
+// How the bytes of a plan value lie. Edges, variables, feeds and fetches are always plain.
+enum class Layout : uint8_t {
+  plain,       // row-major
+  channels16,  // nChw16c: [N, C/16, H, W, 16], for 4-D values whose C is a multiple of 16
+};
+
+// A value as a kernel sees it: nothing symbolic is left.
+struct OperandType {
+  DType dtype = DType::invalid;
+  Shape shape;
+  Layout layout = Layout::plain;
+  ValueKind kind = ValueKind::tensor;
+  bool present = false;  // false for an optional operand that is not there
+  size_t bytes() const { return static_cast<size_t>(shape.elements()) * dtype_size(dtype); }
+};
+
+}  // namespace leat
