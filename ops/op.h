@@ -13,6 +13,7 @@
 #include "devices/tensor.h"
 #include "ops/graph.h"
 #include "ops/kernel.h"
+#include "ops/resources.h"
 #include "ops/types.h"
 
 namespace leat {
@@ -160,7 +161,11 @@ struct OpDef {
   std::function<Tiling(const OpTypes&)> tiling;              // empty: no row tiles
   std::function<LayoutSupport(const OpTypes&)> layouts;      // empty: plain only
   std::map<std::string, KernelFactory, std::less<>> kernels;  // by device kind
+  // Only for ops whose output 0 is a resource: finds or makes it in setup.resources. Such a node is no
+  // instruction; its output is the resource's address.
+  std::function<Result<Resource*>(const KernelSetup&)> make_resource;
 
+  bool pure() const { return !stateful && !random && !make_resource; }
   std::string full_name() const { return domain.empty() ? name : domain + "." + name; }
 };
 
@@ -193,6 +198,7 @@ class Op {
   Op& tiling(std::function<Tiling(const OpTypes&)> f);
   Op& layouts(std::function<LayoutSupport(const OpTypes&)> f);
   Op& kernel(std::string device_kind, KernelFactory f);
+  Op& resource(std::function<Result<Resource*>(const KernelSetup&)> f);
   operator OpDef() const { return def_; }  // NOLINT: implicit, this is its purpose
 
  private:

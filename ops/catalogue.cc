@@ -1,0 +1,36 @@
+// Every op of this build. An op family is one file; adding one is a line here.
+#include "ops/catalogue.h"
+
+namespace leat {
+
+Catalogue standard_catalogue() {
+  Catalogue catalogue;
+  // ONNX's.
+  register_math_ops(catalogue);
+  register_activation_ops(catalogue);
+  register_compare_ops(catalogue);
+  register_cast_ops(catalogue);
+  register_matmul_ops(catalogue);
+  register_conv_ops(catalogue);
+  register_pool_ops(catalogue);
+  register_normalization_ops(catalogue);
+  register_dropout_ops(catalogue);
+  register_softmax_ops(catalogue);
+  register_loss_ops(catalogue);
+  register_reduce_ops(catalogue);
+  register_shape_ops(catalogue);
+  register_movement_ops(catalogue);
+  register_gather_ops(catalogue);
+  register_constant_ops(catalogue);
+  register_random_ops(catalogue);
+  // leat's own.
+  register_variable_ops(catalogue);
+  register_optimizer_ops(catalogue);
+  register_exchange_ops(catalogue);
+  register_queue_ops(catalogue);
+  register_input_ops(catalogue);
+  register_layout_ops(catalogue);
+  return catalogue;
+}
+
+}  // namespace leat

@@ -1,0 +1,256 @@
+#include "ops/gradients.h"
+
+#include <algorithm>
+
+#include "devices/base/text.h"
+#include "ops/op.h"
+
+namespace leat {
+namespace {
+
+// Builds the gradients of one y. Partial gradients of a value wait in `parts_` until all consumers
+// of the value have been visited, then are summed left to right.
+class Reverse {
+ public:
+  Reverse(Inference& inference, std::span<const ValueId> xs)
+      : inference_(inference), graph_(inference.graph()), xs_(xs.begin(), xs.end()) {}
+
+  Result<std::vector<ValueId>> run(ValueId y);
+
+ private:
+  class Context;
+
+  void mark_active(const std::vector<NodeId>& order);
+  Status differentiate(NodeId id);
+  Result<ValueId> total(ValueId value);
+  Result<std::vector<ValueId>> emit(std::string_view op, std::vector<ValueId> inputs, Attrs attrs, int outputs);
+  std::vector<ValueId>& parts(ValueId value) {
+    if (parts_.size() < graph_.values()) parts_.resize(graph_.values());
+    return parts_[value];
+  }
+  bool active(ValueId value) const { return value != kNone && value < active_.size() && active_[value]; }
+
+  Inference& inference_;
+  Graph& graph_;
+  std::vector<ValueId> xs_;
+  std::vector<bool> active_;  // by value: reachable from an x
+  std::vector<std::vector<ValueId>> parts_;
+  NodeId forward_ = kNone;  // the node being differentiated: new nodes take its device
+};
+
+class Reverse::Context final : public GradientContext {
+ public:
+  Context(Reverse& reverse, NodeId id) : reverse_(reverse), graph_(reverse.graph_), id_(id) {}
+
+  const Node& node() const override { return graph_.node(id_); }
+  ValueId input(int i) const override {
+    const auto& inputs = node().inputs;
+    return i < static_cast<int>(inputs.size()) ? inputs[static_cast<size_t>(i)] : kNone;
+  }
+  ValueId output(int i) const override {
+    const auto& outputs = node().outputs;
+    return i < static_cast<int>(outputs.size()) ? outputs[static_cast<size_t>(i)] : kNone;
+  }
+  ValueId grad(int i) const override {
+    const ValueId out = output(i);
+    if (out == kNone) return kNone;
+    auto& parts = reverse_.parts(out);
+    return parts.empty() ? kNone : parts.front();  // summed before the visit
+  }
+  ValueId optional_output(int i) override {
+    const ValueId value = graph_.ensure_output(id_, i);
+    note(reverse_.inference_.infer(id_));
+    return value;
+  }
+  bool needs(int i) const override { return reverse_.active(input(i)); }
+  const ValueType& type(ValueId value) const override { return graph_.value(value).type; }
+
+  ValueId emit(std::string_view op, std::vector<ValueId> inputs, Attrs attrs) override {
+    return emit_n(op, std::move(inputs), std::move(attrs), 1)[0];
+  }
+  std::vector<ValueId> emit_n(std::string_view op, std::vector<ValueId> inputs, Attrs attrs, int outputs) override {
+    auto made = reverse_.emit(op, std::move(inputs), std::move(attrs), outputs);
+    if (made.ok()) return *made;
+    note(made.status());
+    return std::vector<ValueId>(static_cast<size_t>(outputs), input(0));
+  }
+  ValueId constant(Tensor value) override { return emit("Constant", {}, {{"value", std::move(value)}}); }
+  ValueId scalar(double value, DType dtype) override { return constant(Tensor::scalar_of(dtype, value)); }
+  ValueId unbroadcast(ValueId grad, ValueId like) override;
+
+  void set_grad(int i, ValueId grad) override {
+    const ValueId value = input(i);
+    if (!status_.ok() || !needs(i) || grad == kNone) return;
+    const SymbolicShape &expected = type(value).shape, &received = type(grad).shape;
+    if (!(expected == received) && expected.is_constant() && received.is_constant()) {
+      note(internal_error(cat(graph_.describe_node(id_), ": the gradient of input ", i, " has shape ",
+                              graph_.shape_text(received), ", expected ", graph_.shape_text(expected))));
+      return;
+    }
+    reverse_.parts(value).push_back(grad);
+  }
+  Status error(std::string_view message) const override {
+    return invalid_argument(cat(graph_.describe_node(id_), ": ", message));
+  }
+  const Status& status() const { return status_; }
+
+ private:
+  void note(Status status) {
+    if (status_.ok()) status_ = std::move(status);
+  }
+  Reverse& reverse_;
+  Graph& graph_;
+  NodeId id_;
+  Status status_;
+};
+
+ValueId Reverse::Context::unbroadcast(ValueId grad, ValueId like) {
+  const SymbolicShape from = type(grad).shape, to = type(like).shape;
+  if (from == to) return grad;
+  std::vector<int64_t> axes;
+  const int extra = from.rank() - to.rank();
+  for (int i = 0; i < from.rank(); ++i) {
+    if (i < extra || (to[i - extra] == Dim::of(1) && !(from[i] == Dim::of(1)))) axes.push_back(i);
+  }
+  ValueId out = grad;
+  if (!axes.empty()) {
+    const auto n = static_cast<int64_t>(axes.size());
+    out = emit("ReduceSum", {out, constant(Tensor::of<int64_t>({n}, axes))}, {{"keepdims", int64_t{1}}});
+  }
+  if (extra > 0) {
+    std::vector<int64_t> leading;
+    for (int i = 0; i < extra; ++i) leading.push_back(i);
+    out = emit("Squeeze", {out, constant(Tensor::of<int64_t>({extra}, leading))}, {});
+  }
+  return out;
+}
+
+Result<std::vector<ValueId>> Reverse::emit(std::string_view op, std::vector<ValueId> inputs, Attrs attrs, int outputs) {
+  const size_t dot = op.find('.');
+  const std::string_view domain = dot == std::string_view::npos ? "" : op.substr(0, dot);
+  const std::string_view name = dot == std::string_view::npos ? op : op.substr(dot + 1);
+  LEAT_ASSIGN_OR_RETURN(const NodeId id, graph_.add_node(domain, name, std::move(inputs), std::move(attrs), outputs));
+  if (forward_ != kNone) graph_.node(id).device = graph_.node(forward_).device;
+  LEAT_RETURN_IF_ERROR(inference_.infer(id));
+  return graph_.node(id).outputs;
+}
+
+void Reverse::mark_active(const std::vector<NodeId>& order) {
+  active_.assign(graph_.values(), false);
+  for (ValueId x : xs_) active_[x] = true;
+  for (NodeId id : order) {
+    const Node& node = graph_.node(id);
+    const bool any = std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId v) { return active(v); });
+    if (!any) continue;
+    for (ValueId output : node.outputs) {
+      if (output != kNone && graph_.value(output).type.kind == ValueKind::tensor &&
+          is_float(graph_.value(output).type.dtype)) {
+        active_[output] = true;
+      }
+    }
+  }
+}
+
+// Sums the parts of a value's gradient and keeps the sum as its only part.
+Result<ValueId> Reverse::total(ValueId value) {
+  auto waiting = parts(value);
+  if (waiting.empty()) return kNone;
+  ValueId sum = waiting[0];
+  for (size_t i = 1; i < waiting.size(); ++i) {
+    LEAT_ASSIGN_OR_RETURN(auto added, emit("Add", {sum, waiting[i]}, {}, 1));
+    sum = added[0];
+  }
+  parts(value) = {sum};
+  return sum;
+}
+
+Status Reverse::differentiate(NodeId id) {
+  bool any = false;
+  forward_ = id;
+  const std::vector<ValueId> outputs = graph_.node(id).outputs;
+  for (ValueId output : outputs) {
+    if (output == kNone) continue;
+    LEAT_ASSIGN_OR_RETURN(const ValueId grad, total(output));
+    any = any || grad != kNone;
+  }
+  const auto inputs = graph_.node(id).inputs;
+  if (!any || std::none_of(inputs.begin(), inputs.end(), [&](ValueId v) { return active(v); })) return {};
+  const OpDef* op = graph_.node(id).op;
+  if (!op->gradient) {
+    return invalid_argument(cat(graph_.describe_node(id), ": expected a differentiable op between the loss and its variables; ",
+                                op->full_name(), " has no gradient"));
+  }
+  Context context(*this, id);
+  LEAT_RETURN_IF_ERROR(op->gradient(context));
+  return context.status().while_doing(cat("differentiating ", graph_.describe_node(id)));
+}
+
+Result<std::vector<ValueId>> Reverse::run(ValueId y) {
+  LEAT_ASSIGN_OR_RETURN(const auto order, graph_.topological_order());
+  mark_active(order);
+  const ValueType type = graph_.value(y).type;
+  if (type.kind != ValueKind::tensor || !is_float(type.dtype)) {
+    return invalid_argument(cat("gradients of '", graph_.describe(y), "': expected a float tensor, it is ", graph_.type_text(type)));
+  }
+  if (active(y)) {
+    LEAT_ASSIGN_OR_RETURN(auto one, emit("Constant", {}, {{"value", Tensor::scalar_of(type.dtype, 1)}}, 1));
+    ValueId seed = one[0];
+    if (type.shape.rank() > 0) {
+      LEAT_ASSIGN_OR_RETURN(auto shape, emit("Shape", {y}, {}, 1));
+      LEAT_ASSIGN_OR_RETURN(auto expanded, emit("Expand", {seed, shape[0]}, {}, 1));
+      seed = expanded[0];
+      graph_.value(seed).type.shape = type.shape;
+    }
+    parts(y).push_back(seed);
+    for (auto it = order.rbegin(); it != order.rend(); ++it) LEAT_RETURN_IF_ERROR(differentiate(*it));
+  }
+  std::vector<ValueId> grads;
+  for (ValueId x : xs_) {
+    LEAT_ASSIGN_OR_RETURN(const ValueId grad, total(x));
+    grads.push_back(grad);
+  }
+  return grads;
+}
+
+}  // namespace
+
+Result<std::vector<ValueId>> add_gradients(Inference& inference, ValueId y, std::span<const ValueId> xs) {
+  return Reverse(inference, xs).run(y);
+}
+
+Status expand_gradients(Inference& inference) {
+  Graph& graph = inference.graph();
+  const OpDef* gradients = graph.catalogue().find("leat.Gradients");
+  if (!gradients) return {};
+  const size_t count = graph.nodes();
+  for (NodeId id = 0; id < count; ++id) {
+    if (graph.node(id).op != gradients) continue;
+    const std::vector<ValueId> inputs = graph.node(id).inputs;
+    const std::vector<ValueId> outputs = graph.node(id).outputs;
+    auto made = add_gradients(inference, inputs[0], std::span(inputs).subspan(1));
+    if (!made.ok()) return made.status().while_doing(cat("expanding ", graph.describe_node(id)));
+    // Whoever read the node's outputs reads the gradients now.
+    std::map<ValueId, ValueId> replaced;
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      if (outputs[i] == kNone) continue;
+      if ((*made)[i] == kNone) {
+        return invalid_argument(cat(graph.describe_node(id), ": '", graph.describe(inputs[0]),
+                                    "' does not depend on '", graph.describe(inputs[i + 1]), "'"));
+      }
+      replaced[outputs[i]] = (*made)[i];
+    }
+    const auto renamed = [&](ValueId value) {
+      const auto it = replaced.find(value);
+      return it == replaced.end() ? value : it->second;
+    };
+    for (NodeId n = 0; n < graph.nodes(); ++n) {
+      for (ValueId& input : graph.node(n).inputs) input = renamed(input);
+    }
+    std::vector<ValueId> borders;
+    for (ValueId output : graph.outputs()) borders.push_back(renamed(output));
+    graph.set_outputs(std::move(borders));
+  }
+  return {};
+}
+
+}  // namespace leat

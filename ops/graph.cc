@@ -1,0 +1,227 @@
+#include "ops/graph.h"
+
+#include <algorithm>
+#include <queue>
+
+#include "devices/base/text.h"
+#include "ops/op.h"
+
+namespace leat {
+
+std::string_view attr_kind(const Attr& attr) {
+  static constexpr std::string_view kKinds[] = {"int",  "float",  "string",  "tensor",
+                                                "ints", "floats", "strings", "graph"};
+  return kKinds[attr.index()];
+}
+
+bool attrs_equal(const Attr& a, const Attr& b) {
+  if (a.index() != b.index()) return false;
+  if (const auto* tensor = std::get_if<Tensor>(&a)) return tensor->identical(std::get<Tensor>(b));
+  return std::visit(
+      [&](const auto& value) {
+        using T = std::decay_t<decltype(value)>;
+        if constexpr (std::is_same_v<T, Tensor>) return false;
+        else return value == std::get<T>(b);
+      },
+      a);
+}
+
+NodeId Graph::add_node(const OpDef& op, std::vector<ValueId> inputs, Attrs attrs, int outputs) {
+  const auto id = static_cast<NodeId>(nodes_.size());
+  Node node;
+  node.op = &op;
+  node.inputs = std::move(inputs);
+  node.attrs = std::move(attrs);
+  node.source = id;
+  for (int i = 0; i < outputs; ++i) {
+    node.outputs.push_back(static_cast<ValueId>(values_.size()));
+    values_.push_back(Value{{}, id, static_cast<uint32_t>(i)});
+    value_names_.emplace_back();
+  }
+  nodes_.push_back(std::move(node));
+  return id;
+}
+
+Result<NodeId> Graph::add_node(std::string_view domain, std::string_view op,
+                               std::vector<ValueId> inputs, Attrs attrs, int outputs) {
+  const OpDef* def = catalogue_->find(domain, op);
+  const std::string full = domain.empty() ? std::string(op) : cat(domain, ".", op);
+  if (!def) {
+    return invalid_argument(cat("op '", full, "': expected one of this build's ops, there is none of that name",
+                                catalogue_->suggestion(full)));
+  }
+  return add_node(*def, std::move(inputs), std::move(attrs), outputs);
+}
+
+ValueId Graph::ensure_output(NodeId node, int index) {
+  auto& outputs = nodes_[node].outputs;
+  while (static_cast<int>(outputs.size()) <= index) outputs.push_back(kNone);
+  ValueId& slot = outputs[static_cast<size_t>(index)];
+  if (slot == kNone) {
+    slot = static_cast<ValueId>(values_.size());
+    values_.push_back(Value{{}, node, static_cast<uint32_t>(index)});
+    value_names_.emplace_back();
+  }
+  return slot;
+}
+
+ValueId Graph::add_input(std::string name, ValueType type) {
+  const auto id = static_cast<ValueId>(values_.size());
+  values_.push_back(Value{std::move(type), kNone, static_cast<uint32_t>(inputs_.size())});
+  value_names_.push_back(std::move(name));
+  inputs_.push_back(id);
+  return id;
+}
+
+const std::string& Graph::value_name(ValueId id) const { return value_names_[id]; }
+void Graph::set_value_name(ValueId id, std::string name) { value_names_[id] = std::move(name); }
+
+std::string Graph::describe(ValueId id) const {
+  if (id == kNone) return "(absent)";
+  return value_names_[id].empty() ? cat("%", id) : value_names_[id];
+}
+
+std::string Graph::describe_node(NodeId id) const {
+  const Node& n = nodes_[id];
+  if (!n.name.empty()) return cat(n.op->full_name(), " '", n.name, "'");
+  for (ValueId out : n.outputs) {
+    if (out != kNone && !value_names_[out].empty()) {
+      return cat(n.op->full_name(), " '", value_names_[out], "'");
+    }
+  }
+  return cat(n.op->full_name(), " #", id);
+}
+
+std::optional<ValueId> Graph::find_value(std::string_view name) const {
+  for (size_t i = 0; i < value_names_.size(); ++i) {
+    if (value_names_[i] == name) return static_cast<ValueId>(i);
+  }
+  return std::nullopt;
+}
+
+SymbolId Graph::symbol(std::string_view name) {
+  for (size_t i = 0; i < symbols_.size(); ++i) {
+    if (symbols_[i].name == name) return static_cast<SymbolId>(i);
+  }
+  symbols_.push_back({std::string(name), std::nullopt});
+  return static_cast<SymbolId>(symbols_.size() - 1);
+}
+
+SymbolId Graph::fresh_symbol() {
+  symbols_.push_back({cat("_", symbols_.size()), std::nullopt});
+  return static_cast<SymbolId>(symbols_.size() - 1);
+}
+
+std::string Graph::dim_text(Dim dim) const {
+  if (dim.is_constant()) return std::to_string(dim.factor);
+  const std::string& symbol = symbols_[dim.symbol].name;
+  return dim.factor == 1 ? symbol : cat(dim.factor, "*", symbol);
+}
+
+std::string Graph::shape_text(const SymbolicShape& shape) const {
+  std::vector<std::string> sizes;
+  for (Dim dim : shape.dims()) sizes.push_back(dim_text(dim));
+  return "[" + join(sizes, ",") + "]";
+}
+
+std::string Graph::type_text(const ValueType& type) const {
+  switch (type.kind) {
+    case ValueKind::tensor: return cat(type.dtype, shape_text(type.shape));
+    case ValueKind::rows: return cat("rows ", type.dtype, shape_text(type.shape));
+    case ValueKind::resource: return cat("resource ", type.dtype, shape_text(type.shape));
+    case ValueKind::token: return "token";
+  }
+  return "?";
+}
+
+Result<std::vector<NodeId>> Graph::topological_order() const {
+  std::vector<uint32_t> waiting(nodes_.size(), 0);
+  std::vector<std::vector<NodeId>> successors(nodes_.size());
+  for (NodeId id = 0; id < nodes_.size(); ++id) {
+    const auto depend = [&](NodeId before) {
+      successors[before].push_back(id);
+      ++waiting[id];
+    };
+    for (ValueId input : nodes_[id].inputs) {
+      if (input != kNone && values_[input].producer != kNone) depend(values_[input].producer);
+    }
+    for (NodeId before : nodes_[id].after) depend(before);
+  }
+  std::priority_queue<NodeId, std::vector<NodeId>, std::greater<>> ready;
+  for (NodeId id = 0; id < nodes_.size(); ++id) {
+    if (waiting[id] == 0) ready.push(id);
+  }
+  std::vector<NodeId> order;
+  order.reserve(nodes_.size());
+  while (!ready.empty()) {
+    const NodeId id = ready.top();
+    ready.pop();
+    order.push_back(id);
+    for (NodeId next : successors[id]) {
+      if (--waiting[next] == 0) ready.push(next);
+    }
+  }
+  if (order.size() == nodes_.size()) return order;
+  // Everything left is on a cycle or behind one: walk backwards along what still waits until a node repeats.
+  NodeId at = 0;
+  while (waiting[at] == 0) ++at;
+  std::vector<bool> seen(nodes_.size(), false);
+  std::vector<std::string> path;
+  while (!seen[at]) {
+    seen[at] = true;
+    path.push_back(describe_node(at));
+    NodeId previous = kNone;
+    for (ValueId input : nodes_[at].inputs) {
+      if (input == kNone) continue;
+      const NodeId producer = values_[input].producer;
+      if (producer != kNone && waiting[producer] != 0) previous = producer;
+    }
+    for (NodeId before : nodes_[at].after) {
+      if (waiting[before] != 0) previous = before;
+    }
+    at = previous;
+  }
+  if (path.size() > 8) path.resize(8);
+  return invalid_argument(cat("graph '", name, "': expected no cycles, found one through ", join(path, " <- ")));
+}
+
+std::vector<std::vector<NodeId>> Graph::consumers() const {
+  std::vector<std::vector<NodeId>> out(values_.size());
+  for (NodeId id = 0; id < nodes_.size(); ++id) {
+    for (ValueId input : nodes_[id].inputs) {
+      if (input != kNone && (out[input].empty() || out[input].back() != id)) out[input].push_back(id);
+    }
+  }
+  return out;
+}
+
+int64_t attr_int(const Attrs& attrs, std::string_view name, int64_t fallback) {
+  const auto it = attrs.find(name);
+  const int64_t* value = it == attrs.end() ? nullptr : std::get_if<int64_t>(&it->second);
+  return value ? *value : fallback;
+}
+
+double attr_float(const Attrs& attrs, std::string_view name, double fallback) {
+  const auto it = attrs.find(name);
+  if (it == attrs.end()) return fallback;
+  if (const auto* value = std::get_if<double>(&it->second)) return *value;
+  if (const auto* value = std::get_if<int64_t>(&it->second)) return static_cast<double>(*value);
+  return fallback;
+}
+
+std::string attr_string(const Attrs& attrs, std::string_view name, std::string_view fallback) {
+  const auto it = attrs.find(name);
+  const auto* value = it == attrs.end() ? nullptr : std::get_if<std::string>(&it->second);
+  return value ? *value : std::string(fallback);
+}
+
+std::vector<int64_t> attr_ints(const Attrs& attrs, std::string_view name,
+                               std::vector<int64_t> fallback) {
+  const auto it = attrs.find(name);
+  const auto* value = it == attrs.end() ? nullptr : std::get_if<std::vector<int64_t>>(&it->second);
+  return value ? *value : fallback;
+}
+
+bool has_attr(const Attrs& attrs, std::string_view name) { return attrs.find(name) != attrs.end(); }
+
+}  // namespace leat
