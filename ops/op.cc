@@ -122,6 +122,7 @@ Op& Op::attr_optional(std::string name, std::string kind) {
 }
 Op& Op::stateful() { def_.stateful = true; return *this; }
 Op& Op::random() { def_.random = true; return *this; }
+Op& Op::per_shard() { def_.per_shard = true; return *this; }
 Op& Op::writes(int input) { def_.writes.push_back(input); def_.stateful = true; return *this; }
 Op& Op::reads(int input) { def_.reads.push_back(input); return *this; }
 Op& Op::view() { def_.view = true; return *this; }

@@ -147,6 +147,7 @@ struct OpDef {
   // Effects and traits.
   bool stateful = false;     // reads or writes state or the outside: never folded, merged or pruned as pure
   bool random = false;       // draws random numbers: keyed by Node::source, never merged
+  bool per_shard = false;    // its rows depend on the shard: Node::first_row; never merged across shards
   std::vector<int> writes;   // inputs (resources) that it writes
   std::vector<int> reads;    // inputs (resources) that it reads
   bool view = false;         // output 0 is input 0's bytes under another shape (plain layout)
@@ -187,6 +188,7 @@ class Op {
   Op& attr_optional(std::string name, std::string kind);   // optional, no default
   Op& stateful();
   Op& random();
+  Op& per_shard();
   Op& writes(int input);
   Op& reads(int input);
   Op& view();
