@@ -1,0 +1,56 @@
+#include "devices/base/sha256.h"
+
+#include <openssl/evp.h>
+
+#include <cstdio>
+#include <cstdlib>
+
+namespace leat {
+namespace {
+
+void require(int ok) {
+  if (ok == 1) return;
+  std::fputs("leat: libcrypto cannot compute SHA-256: check its installation\n", stderr);
+  std::abort();
+}
+
+}  // namespace
+
+void Sha256::Free::operator()(evp_md_ctx_st* context) const { EVP_MD_CTX_free(context); }
+
+Sha256::Sha256() : context_(EVP_MD_CTX_new()) {
+  require(context_ != nullptr);
+  require(EVP_DigestInit_ex(context_.get(), EVP_sha256(), nullptr));
+}
+
+void Sha256::update(std::span<const std::byte> bytes) {
+  require(EVP_DigestUpdate(context_.get(), bytes.data(), bytes.size()));
+}
+
+void Sha256::update(std::string_view text) { update(std::as_bytes(std::span(text))); }
+
+Sha256Digest Sha256::finish() {
+  Sha256Digest digest;
+  require(EVP_DigestFinal_ex(context_.get(), digest.data(), nullptr));
+  require(EVP_DigestInit_ex(context_.get(), EVP_sha256(), nullptr));
+  return digest;
+}
+
+Sha256Digest sha256(std::span<const std::byte> bytes) {
+  Sha256 hash;
+  hash.update(bytes);
+  return hash.finish();
+}
+
+std::string to_hex(std::span<const uint8_t> bytes) {
+  static constexpr char kDigits[] = "0123456789abcdef";
+  std::string out;
+  out.reserve(bytes.size() * 2);
+  for (uint8_t byte : bytes) {
+    out += kDigits[byte >> 4];
+    out += kDigits[byte & 15];
+  }
+  return out;
+}
+
+}  // namespace leat
