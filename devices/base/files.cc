@@ -1,0 +1,304 @@
+#include "devices/base/files.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+
+#include "devices/base/failpoint.h"
+#include "devices/base/text.h"
+
+namespace leat {
+namespace {
+
+// strerror_r has two signatures; this works with both.
+std::string words_of(int error) {
+  char text[128] = "unknown error";
+  struct Words {
+    static const char* of(const char* words, const char*) { return words; }
+    static const char* of(int, const char* buffer) { return buffer; }
+  };
+  return Words::of(strerror_r(error, text, sizeof text), text);
+}
+
+Code code_of(int error) {
+  switch (error) {
+    case ENOSPC:
+    case EDQUOT:
+    case EFBIG:
+    case EMFILE:
+    case ENFILE:
+    case ENOMEM:
+      return Code::resource_exhausted;
+    case EINVAL:
+    case ENAMETOOLONG:
+    case ELOOP:
+      return Code::invalid_argument;
+    case ENOENT:
+    case ENOTDIR:
+    case EISDIR:
+    case EEXIST:
+    case ENOTEMPTY:
+    case EACCES:
+    case EPERM:
+    case EROFS:
+    case EBUSY:
+    case EXDEV:
+    case ETXTBSY:
+      return Code::failed_precondition;
+    default:
+      return Code::unavailable;
+  }
+}
+
+// "'path': cannot open it: No such file or directory"
+Status system_error(const std::string& path, std::string_view what, int error) {
+  return Status(code_of(error), cat("'", path, "': cannot ", what, ": ", words_of(error)));
+}
+
+template <typename Call>
+auto retry_interrupted(Call&& call) {
+  decltype(call()) result;
+  do result = call();
+  while (result < 0 && errno == EINTR);
+  return result;
+}
+
+// Linux moves at most 2 GiB a call.
+constexpr size_t kCallBytes = size_t{1} << 30;
+
+class Descriptor {
+ public:
+  explicit Descriptor(int fd) : fd_(fd) {}
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  ~Descriptor() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  int get() const { return fd_; }
+  int release() { return std::exchange(fd_, -1); }
+
+ private:
+  int fd_;
+};
+
+class RealReadableFile final : public ReadableFile {
+ public:
+  RealReadableFile(std::string path, int fd, uint64_t size)
+      : path_(std::move(path)), fd_(fd), size_(size) {}
+
+  const std::string& path() const override { return path_; }
+  uint64_t size() const override { return size_; }
+
+  Status read(uint64_t offset, std::span<std::byte> out) const override {
+    while (!out.empty()) {
+      const ssize_t got = retry_interrupted([&] {
+        return ::pread(fd_.get(), out.data(), std::min(out.size(), kCallBytes),
+                       static_cast<off_t>(offset));
+      });
+      if (got < 0) return system_error(path_, cat("read at byte ", offset), errno);
+      if (got == 0) {
+        return failed_precondition(cat("'", path_, "': expected ", out.size(),
+                                       " more bytes at byte ", offset,
+                                       ", but the file ends there"));
+      }
+      out = out.subspan(static_cast<size_t>(got));
+      offset += static_cast<uint64_t>(got);
+    }
+    return {};
+  }
+
+ private:
+  std::string path_;
+  Descriptor fd_;
+  uint64_t size_;
+};
+
+class RealWritableFile final : public WritableFile {
+ public:
+  RealWritableFile(std::string path, int fd) : path_(std::move(path)), fd_(fd) {}
+
+  Status append(std::span<const std::byte> bytes) override {
+    LEAT_RETURN_IF_ERROR(LEAT_FAILPOINT("files/append"));
+    while (!bytes.empty()) {
+      const ssize_t put = retry_interrupted(
+          [&] { return ::write(fd_.get(), bytes.data(), std::min(bytes.size(), kCallBytes)); });
+      if (put < 0) return system_error(path_, "write", errno);
+      bytes = bytes.subspan(static_cast<size_t>(put));
+    }
+    return {};
+  }
+
+  Status sync() override {
+    LEAT_RETURN_IF_ERROR(LEAT_FAILPOINT("files/sync"));
+    if (::fsync(fd_.get()) != 0) return system_error(path_, "sync", errno);
+    return {};
+  }
+
+  // Not retried: Linux closes the descriptor also when it is interrupted.
+  Status close() override {
+    if (::close(fd_.release()) != 0 && errno != EINTR) return system_error(path_, "close", errno);
+    return {};
+  }
+
+ private:
+  std::string path_;
+  Descriptor fd_;
+};
+
+class RealFiles final : public Files {
+ public:
+  Result<std::unique_ptr<ReadableFile>> open(const std::string& path) override {
+    // O_NONBLOCK: to open a pipe that nobody writes would wait for ever.
+    Descriptor fd(retry_interrupted(
+        [&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK); }));
+    if (fd.get() < 0) return system_error(path, "open it", errno);
+    struct stat info;
+    if (::fstat(fd.get(), &info) != 0) return system_error(path, "stat it", errno);
+    if (!S_ISREG(info.st_mode)) {
+      return failed_precondition(cat("'", path, "': expected a regular file, it is ",
+                                     S_ISDIR(info.st_mode) ? "a directory" : "a special file"));
+    }
+    return std::unique_ptr<ReadableFile>(std::make_unique<RealReadableFile>(
+        path, fd.release(), static_cast<uint64_t>(info.st_size)));
+  }
+
+  Result<std::unique_ptr<WritableFile>> create(const std::string& path) override {
+    LEAT_RETURN_IF_ERROR(LEAT_FAILPOINT("files/create"));
+    const int fd = retry_interrupted(
+        [&] { return ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666); });
+    if (fd < 0) return system_error(path, "create it", errno);
+    return std::unique_ptr<WritableFile>(std::make_unique<RealWritableFile>(path, fd));
+  }
+
+  Status rename(const std::string& from, const std::string& to) override {
+    LEAT_RETURN_IF_ERROR(LEAT_FAILPOINT("files/rename"));
+    if (::rename(from.c_str(), to.c_str()) == 0) return {};
+    return system_error(from, cat("rename it to '", to, "'"), errno);
+  }
+
+  Status remove(const std::string& path) override {
+    if (::remove(path.c_str()) == 0) return {};
+    return system_error(path, "remove it", errno);
+  }
+
+  Status sync_directory(const std::string& path) override {
+    LEAT_RETURN_IF_ERROR(LEAT_FAILPOINT("files/sync_directory"));
+    Descriptor fd(retry_interrupted(
+        [&] { return ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); }));
+    if (fd.get() < 0) return system_error(path, "open the directory", errno);
+    if (::fsync(fd.get()) != 0) return system_error(path, "sync the directory", errno);
+    return {};
+  }
+
+  Status make_directories(const std::string& path) override {
+    // Every prefix that ends before a slash, then the whole.
+    for (size_t at = 0; at != std::string::npos;) {
+      at = path.find('/', at + 1);
+      const std::string prefix = path.substr(0, at);
+      if (::mkdir(prefix.c_str(), 0777) == 0 || errno == EEXIST) continue;
+      return system_error(prefix, "make the directory", errno);
+    }
+    struct stat info;
+    if (::stat(path.c_str(), &info) != 0) return system_error(path, "make the directory", errno);
+    if (!S_ISDIR(info.st_mode)) return system_error(path, "make the directory", ENOTDIR);
+    return {};
+  }
+
+  Result<std::vector<std::string>> list(const std::string& path) override {
+    const std::unique_ptr<DIR, int (*)(DIR*)> directory(::opendir(path.c_str()), ::closedir);
+    if (!directory) return system_error(path, "list it", errno);
+    std::vector<std::string> names;
+    for (;;) {
+      errno = 0;
+      const dirent* entry = ::readdir(directory.get());
+      if (entry == nullptr) break;
+      const std::string_view name = entry->d_name;
+      if (name != "." && name != "..") names.emplace_back(name);
+    }
+    if (errno != 0) return system_error(path, "list it", errno);
+    std::sort(names.begin(), names.end());
+    return names;
+  }
+
+  Result<bool> exists(const std::string& path) override {
+    struct stat info;
+    if (::stat(path.c_str(), &info) == 0) return true;
+    if (errno == ENOENT || errno == ENOTDIR) return false;
+    return system_error(path, "stat it", errno);
+  }
+};
+
+struct Temporary {
+  std::string path;
+  std::unique_ptr<WritableFile> file;
+};
+
+// The name has the process and a count; a name that is taken (another host, a shared disk) is
+// passed over.
+Result<Temporary> create_temporary(Files& files, const std::string& path) {
+  static std::atomic<uint64_t> count{0};
+  for (int attempt = 0;; ++attempt) {
+    std::string name = cat(path, ".", ::getpid(), "-", count.fetch_add(1), ".tmp");
+    auto file = files.create(name);
+    if (file.ok()) return Temporary{std::move(name), *std::move(file)};
+    const auto taken = files.exists(name);
+    if (attempt == 100 || !taken.ok() || !*taken) return file.status();
+  }
+}
+
+Status write_and_sync(WritableFile& file, std::span<const std::span<const std::byte>> pieces) {
+  for (std::span<const std::byte> piece : pieces) LEAT_RETURN_IF_ERROR(file.append(piece));
+  LEAT_RETURN_IF_ERROR(file.sync());
+  return file.close();
+}
+
+}  // namespace
+
+Files& real_files() {
+  static RealFiles files;
+  return files;
+}
+
+std::string directory_of(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  if (slash == std::string::npos) return ".";
+  return slash == 0 ? "/" : path.substr(0, slash);
+}
+
+Result<Bytes> read_file(Files& files, const std::string& path, uint64_t limit) {
+  LEAT_ASSIGN_OR_RETURN(auto file, files.open(path));
+  if (file->size() > limit) {
+    return resource_exhausted(
+        cat("'", path, "': expected at most ", limit, " bytes, it has ", file->size()));
+  }
+  Bytes bytes(static_cast<size_t>(file->size()));
+  LEAT_RETURN_IF_ERROR(file->read(0, bytes));
+  return bytes;
+}
+
+Status write_file_atomically(Files& files, const std::string& path,
+                             std::span<const std::span<const std::byte>> pieces) {
+  LEAT_ASSIGN_OR_RETURN(Temporary temporary, create_temporary(files, path));
+  Status status = write_and_sync(*temporary.file, pieces);
+  if (status.ok()) status = files.rename(temporary.path, path);
+  if (!status.ok()) {
+    temporary.file.reset();
+    // If this fails too there is nobody better to tell: the first failure is the one that counts.
+    (void)files.remove(temporary.path);
+    return status.while_doing(cat("writing '", path, "'"));
+  }
+  return files.sync_directory(directory_of(path)).while_doing(cat("writing '", path, "'"));
+}
+
+Status write_file_atomically(Files& files, const std::string& path,
+                             std::span<const std::byte> bytes) {
+  return write_file_atomically(files, path, std::span<const std::span<const std::byte>>(&bytes, 1));
+}
+
+}  // namespace leat

@@ -1,0 +1,258 @@
+#include "devices/base/files.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include <cstring>
+
+#include "devices/base/failpoint.h"
+#include "tests/catch.h"
+#include "tests/temporary_directory.h"
+
+using namespace leat;
+
+namespace {
+
+Bytes bytes_of(std::string_view text) {
+  const auto bytes = std::as_bytes(std::span(text));
+  return {bytes.begin(), bytes.end()};
+}
+
+std::string text_of(const Result<Bytes>& bytes) {
+  if (!bytes.ok()) return bytes.status().to_string();
+  return {reinterpret_cast<const char*>(bytes->data()), bytes->size()};
+}
+
+Status write(const std::string& path, std::string_view text) {
+  return write_file_atomically(real_files(), path, std::as_bytes(std::span(text)));
+}
+
+Bytes gzip(std::string_view text) {
+  z_stream stream{};
+  REQUIRE(deflateInit2(&stream, 6, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) == Z_OK);
+  Bytes out(deflateBound(&stream, text.size()));
+  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
+  stream.avail_in = static_cast<uInt>(text.size());
+  stream.next_out = reinterpret_cast<Bytef*>(out.data());
+  stream.avail_out = static_cast<uInt>(out.size());
+  REQUIRE(deflate(&stream, Z_FINISH) == Z_STREAM_END);
+  out.resize(stream.total_out);
+  deflateEnd(&stream);
+  return out;
+}
+
+// A disk that has room for `room` more bytes.
+class FullDisk final : public Files {
+ public:
+  explicit FullDisk(size_t room) : room_(room) {}
+  Result<std::unique_ptr<ReadableFile>> open(const std::string& path) override {
+    return real_files().open(path);
+  }
+  Result<std::unique_ptr<WritableFile>> create(const std::string& path) override {
+    LEAT_ASSIGN_OR_RETURN(auto file, real_files().create(path));
+    return std::unique_ptr<WritableFile>(std::make_unique<File>(std::move(file), room_));
+  }
+  Status rename(const std::string& from, const std::string& to) override {
+    return real_files().rename(from, to);
+  }
+  Status remove(const std::string& path) override { return real_files().remove(path); }
+  Status sync_directory(const std::string& path) override {
+    return real_files().sync_directory(path);
+  }
+  Status make_directories(const std::string& path) override {
+    return real_files().make_directories(path);
+  }
+  Result<std::vector<std::string>> list(const std::string& path) override {
+    return real_files().list(path);
+  }
+  Result<bool> exists(const std::string& path) override { return real_files().exists(path); }
+
+ private:
+  class File final : public WritableFile {
+   public:
+    File(std::unique_ptr<WritableFile> file, size_t& room) : file_(std::move(file)), room_(room) {}
+    Status append(std::span<const std::byte> bytes) override {
+      const size_t fits = std::min(bytes.size(), room_);
+      room_ -= fits;
+      LEAT_RETURN_IF_ERROR(file_->append(bytes.first(fits)));
+      return fits == bytes.size() ? Status() : resource_exhausted("No space left on device");
+    }
+    Status sync() override { return file_->sync(); }
+    Status close() override { return file_->close(); }
+
+   private:
+    std::unique_ptr<WritableFile> file_;
+    size_t& room_;
+  };
+  size_t room_;
+};
+
+}  // namespace
+
+TEST_CASE("a file is written and read back") {
+  const TemporaryDirectory dir;
+  REQUIRE(write(dir / "a", "one").ok());
+  CHECK(text_of(read_file(real_files(), dir / "a", 3)) == "one");
+  REQUIRE(write(dir / "a", "").ok());
+  CHECK(text_of(read_file(real_files(), dir / "a", 0)) == "");
+  CHECK(*real_files().list(dir.path()) == std::vector<std::string>{"a"});
+}
+
+TEST_CASE("pieces are written one after the other") {
+  const TemporaryDirectory dir;
+  const Bytes a = bytes_of("ab"), b = bytes_of(""), c = bytes_of("cde");
+  const std::vector<std::span<const std::byte>> pieces = {a, b, c};
+  REQUIRE(write_file_atomically(real_files(), dir / "x", pieces).ok());
+  CHECK(text_of(read_file(real_files(), dir / "x", 100)) == "abcde");
+}
+
+TEST_CASE("a file past the limit is refused before anything is allocated") {
+  const TemporaryDirectory dir;
+  const std::string path = dir / "huge";
+  REQUIRE(write(path, "x").ok());
+  REQUIRE(::truncate(path.c_str(), off_t{1} << 42) == 0);  // a hole, not bytes
+  const Status status = read_file(real_files(), path, 1000).status();
+  CHECK(status.code() == Code::resource_exhausted);
+  CHECK(status.message() == "'" + path + "': expected at most 1000 bytes, it has 4398046511104");
+}
+
+TEST_CASE("what is missing or no file is refused with its path and the system's words") {
+  const TemporaryDirectory dir;
+  const Status missing = read_file(real_files(), dir / "none", 10).status();
+  CHECK(missing.code() == Code::failed_precondition);
+  CHECK(missing.message() == "'" + (dir / "none") + "': cannot open it: No such file or directory");
+  const Status directory = read_file(real_files(), dir.path(), 10).status();
+  CHECK(directory.message() == "'" + dir.path() + "': expected a regular file, it is a directory");
+  REQUIRE(::mkfifo((dir / "pipe").c_str(), 0600) == 0);
+  const Status pipe = read_file(real_files(), dir / "pipe", 10).status();
+  CHECK(pipe.message() ==
+        "'" + (dir / "pipe") + "': expected a regular file, it is a special file");
+  CHECK(read_file(real_files(), std::string(5000, 'x'), 10).status().code() ==
+        Code::invalid_argument);
+}
+
+TEST_CASE("a file that shrank since it was opened is an error, not garbage") {
+  const TemporaryDirectory dir;
+  REQUIRE(write(dir / "a", "12345678").ok());
+  const auto file = real_files().open(dir / "a");
+  REQUIRE(file.ok());
+  REQUIRE(::truncate((dir / "a").c_str(), 5) == 0);
+  Bytes out(8);
+  CHECK((*file)->read(0, out).message() == "'" + (dir / "a") +
+                                               "': expected 3 more bytes at byte 5, but the file "
+                                               "ends there");
+}
+
+TEST_CASE("a full disk leaves the old file and no temporary one") {
+  const TemporaryDirectory dir;
+  REQUIRE(write(dir / "a", "old").ok());
+  for (size_t room = 0; room < 8; ++room) {
+    FullDisk disk(room);
+    const Status status = write_file_atomically(disk, dir / "a", bytes_of("new bytes"));
+    CHECK(status.code() == Code::resource_exhausted);
+    CHECK(status.message() == "No space left on device; while writing '" + (dir / "a") + "'");
+    CHECK(text_of(read_file(real_files(), dir / "a", 100)) == "old");
+    CHECK(*real_files().list(dir.path()) == std::vector<std::string>{"a"});
+  }
+}
+
+TEST_CASE("a failure of any step before the rename leaves the old file and no temporary one") {
+  const TemporaryDirectory dir;
+  REQUIRE(write(dir / "a", "old").ok());
+  for (const char* step : {"files/create", "files/append", "files/sync", "files/rename"}) {
+    ScopedFailpoint failpoint(step, unavailable("injected"));
+    const Status status = write(dir / "a", "new");
+    CHECK(status.code() == Code::unavailable);
+    CHECK(failpoint.passes() == 1);
+    CHECK(text_of(read_file(real_files(), dir / "a", 100)) == "old");
+    CHECK(*real_files().list(dir.path()) == std::vector<std::string>{"a"});
+  }
+}
+
+TEST_CASE("a failed sync of the directory is an error although the new file is there") {
+  const TemporaryDirectory dir;
+  ScopedFailpoint failpoint("files/sync_directory", unavailable("injected"));
+  CHECK(write(dir / "a", "new").code() == Code::unavailable);
+  CHECK(text_of(read_file(real_files(), dir / "a", 100)) == "new");
+}
+
+TEST_CASE("writing where there is no directory fails and says where") {
+  const TemporaryDirectory dir;
+  const Status status = write(dir / "no/such/file", "x");
+  CHECK(status.code() == Code::failed_precondition);
+  CHECK(status.message().find("no/such/file") != std::string::npos);
+}
+
+TEST_CASE("directories are made with their parents, listed in order, and found") {
+  const TemporaryDirectory dir;
+  REQUIRE(real_files().make_directories(dir / "x/y//z/").ok());
+  REQUIRE(real_files().make_directories(dir / "x/y/z").ok());
+  REQUIRE(write(dir / "x/b", "").ok());
+  REQUIRE(write(dir / "x/a", "").ok());
+  CHECK(*real_files().list(dir / "x") == std::vector<std::string>{"a", "b", "y"});
+  CHECK(*real_files().exists(dir / "x/y/z"));
+  CHECK_FALSE(*real_files().exists(dir / "x/y/w"));
+  CHECK_FALSE(*real_files().exists(dir / "x/a/b"));
+  CHECK(real_files().make_directories(dir / "x/a").code() == Code::failed_precondition);
+  CHECK(real_files().make_directories(dir / "x/a/b").code() == Code::failed_precondition);
+  CHECK(real_files().list(dir / "none").status().code() == Code::failed_precondition);
+  CHECK(real_files().remove(dir / "x/a").ok());
+  CHECK_FALSE(*real_files().exists(dir / "x/a"));
+}
+
+TEST_CASE("the directory of a path") {
+  CHECK(directory_of("a/b/c") == "a/b");
+  CHECK(directory_of("c") == ".");
+  CHECK(directory_of("/c") == "/");
+}
+
+TEST_CASE("gzip data is decompressed, one member or more") {
+  const std::string text(200000, 'q');
+  const Bytes one = gzip(text);
+  CHECK(text_of(gunzip(one, text.size(), "f")) == text);
+  Bytes two = gzip("ab");
+  const Bytes second = gzip("cd");
+  two.insert(two.end(), second.begin(), second.end());
+  CHECK(text_of(gunzip(two, 100, "f")) == "abcd");
+  CHECK(text_of(gunzip(two, ~uint64_t{0}, "f")) == "abcd");
+  CHECK(text_of(gunzip(gzip(""), 0, "f")) == "");
+}
+
+TEST_CASE("a decompression bomb stops at the limit") {
+  const Bytes bomb = gzip(std::string(50 << 20, '\0'));
+  const Status status = gunzip(bomb, 1000, "bomb.gz").status();
+  CHECK(status.code() == Code::resource_exhausted);
+  CHECK(status.message() ==
+        "'bomb.gz': expected at most 1000 bytes after decompression, there are more");
+  CHECK(gunzip(gzip("abcd"), 3, "f").status().code() == Code::resource_exhausted);
+}
+
+TEST_CASE("gzip data cut anywhere or damaged anywhere is refused") {
+  const std::string text = "some text that is long enough to be compressed, long enough";
+  const Bytes good = gzip(text);
+  for (size_t size = 0; size < good.size(); ++size) {
+    const auto cut = std::span<const std::byte>(good).first(size);
+    CHECK(gunzip(cut, 1000, "f").status().code() == Code::invalid_argument);
+  }
+  for (size_t at = 10; at < good.size();
+       ++at) {  // after the header, whose time and system may vary
+    Bytes bad = good;
+    bad[at] ^= std::byte{0x10};
+    const auto result = gunzip(bad, 1000, "f");
+    const bool padding =
+        at == good.size() - 9;  // the last byte of deflate has bits without meaning
+    CHECK((padding ? text_of(result) == text : !result.ok()));
+  }
+  Bytes trailing = good;
+  trailing.push_back(std::byte{'x'});
+  CHECK_FALSE(gunzip(trailing, 1000, "f").ok());
+}
+
+TEST_CASE("a file is decompressed if it is compressed") {
+  const TemporaryDirectory dir;
+  REQUIRE(write_file_atomically(real_files(), dir / "a.gz", gzip("zipped")).ok());
+  REQUIRE(write(dir / "b", "plain").ok());
+  CHECK(text_of(read_maybe_gzip(real_files(), dir / "a.gz", 100)) == "zipped");
+  CHECK(text_of(read_maybe_gzip(real_files(), dir / "b", 100)) == "plain");
+}
