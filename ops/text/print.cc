@@ -1,0 +1,280 @@
+#include "ops/text/print.h"
+
+#include <charconv>
+#include <cmath>
+#include <set>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "devices/base/text.h"
+#include "ops/op.h"
+#include "ops/text/lexer.h"
+
+namespace leat {
+namespace {
+
+// Words that would be read as the begin of a type or a number where a name is meant.
+bool is_reserved(std::string_view word) {
+  static const std::set<std::string, std::less<>> kWords = {
+      "seq", "map", "optional", "sparse_tensor", "opaque", "string", "complex64", "complex128"};
+  if (kWords.contains(word) || dtype_from_name(word)) return true;
+  std::string lower(word);
+  for (char& c : lower) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  return lower == "inf" || lower == "infinity" || lower == "nan";
+}
+
+std::string id_text(std::string_view name) {
+  return is_identifier(name) && !is_reserved(name) ? std::string(name) : quote(name);
+}
+
+template <typename T>
+std::string real_text(T value) {
+  if (std::isnan(value)) return std::signbit(value) ? "-nan" : "nan";
+  return shortest(value);
+}
+
+// With '.' or an exponent, so that it is read as a float again.
+std::string float_text(double value) {
+  std::string text = real_text(value);
+  if (text.find_first_of(".en") == std::string::npos) text += ".0";
+  return text;
+}
+
+template <typename Range, typename F>
+std::string list_text(const Range& range, F&& text) {
+  std::string out;
+  for (const auto& item : range) {
+    if (!out.empty()) out += ", ";
+    out += text(item);
+  }
+  return out;
+}
+
+std::string tensor_text(const Tensor& tensor) {
+  std::string out(dtype_name(tensor.dtype()));
+  if (tensor.shape().rank() > 0) out += tensor.shape().to_string();
+  out += " {";
+  dispatch_dtype(tensor.dtype(), [&](auto tag) {
+    using T = decltype(tag);
+    for (int64_t i = 0; i < tensor.elements(); ++i) {
+      if (i > 0) out += ", ";
+      const T value = tensor.data<T>()[i];
+      if constexpr (std::is_floating_point_v<T>) {
+        out += real_text(value);
+      } else if constexpr (std::is_class_v<T>) {
+        out += std::to_string(value.bits);
+      } else {
+        out += std::to_string(value);
+      }
+    }
+  });
+  return out + "}";
+}
+
+// One graph; a region has a printer of its own.
+class Printer {
+ public:
+  Printer(const Graph& graph, int indent, uint32_t& sources)
+      : graph_(graph), indent_(indent), sources_(sources) {
+    Result<std::vector<NodeId>> order = graph.topological_order();
+    if (order.ok()) {
+      order_ = std::move(*order);
+    } else {  // a cycle: shown as it is
+      for (NodeId id = 0; id < graph.nodes(); ++id) order_.push_back(id);
+    }
+    name_values();
+    name_nodes();
+    name_symbols();
+  }
+
+  std::string run(bool top) {
+    std::string out = top ? id_text(graph_.name) : region_name();
+    out += " (" + list_text(graph_.inputs(), [&](ValueId v) { return border(v); }) + ") => (" +
+           list_text(graph_.outputs(), [&](ValueId v) { return border(v); }) + ") {\n";
+    for (const NodeId id : order_) add_node(out, id);
+    out.append(static_cast<size_t>(indent_), ' ');
+    return out + "}";
+  }
+
+  std::string bounds() {
+    std::string out;
+    for (SymbolId id = 0; id < graph_.symbols(); ++id) {
+      const Symbol& symbol = graph_.symbol_info(id);
+      if (!symbol.bound) continue;
+      if (!out.empty()) out += ", ";
+      out += cat(symbols_[id], "<=", *symbol.bound);
+    }
+    return out;
+  }
+
+ private:
+  void name_values() {
+    values_.resize(graph_.values());
+    std::unordered_set<std::string_view> used;
+    size_t number = 0;
+    const auto name = [&](ValueId id) {
+      if (id == kNone) return;
+      const std::string& own = graph_.value_name(id);
+      const bool good = !own.empty() && own[0] != '%' && used.insert(own).second;
+      values_[id] = good ? own : cat("%", number);
+      ++number;
+    };
+    for (const ValueId input : graph_.inputs()) name(input);
+    for (const NodeId node : order_) {
+      for (const ValueId output : graph_.node(node).outputs) name(output);
+    }
+  }
+
+  // A node that is waited for and makes no value is referred to by its own name, so it needs one.
+  void name_nodes() {
+    std::unordered_map<std::string_view, int> uses;
+    std::unordered_set<NodeId> awaited;
+    for (const NodeId id : order_) {
+      ++uses[graph_.node(id).name];
+      awaited.insert(graph_.node(id).after.begin(), graph_.node(id).after.end());
+    }
+    nodes_.resize(graph_.nodes());
+    for (size_t position = 0; position < order_.size(); ++position) {
+      const NodeId id = order_[position];
+      const std::string& own = graph_.node(id).name;
+      const bool good = !own.empty() && own[0] != '%';
+      const bool needed = awaited.contains(id) && first_output(id) == kNone;
+      nodes_[id] = good ? own : "";
+      if (needed && (!good || uses[own] > 1)) nodes_[id] = cat("%n", position);
+    }
+  }
+
+  void name_symbols() {
+    std::unordered_set<std::string> used;
+    for (SymbolId id = 0; id < graph_.symbols(); ++id) {
+      std::string name = graph_.symbol_info(id).name;
+      for (int k = 2; name.empty() || !used.insert(name).second; ++k) {
+        name = cat(graph_.symbol_info(id).name, "_", k);
+      }
+      symbols_.push_back(std::move(name));
+    }
+  }
+
+  ValueId first_output(NodeId id) const {
+    for (const ValueId output : graph_.node(id).outputs) {
+      if (output != kNone) return output;
+    }
+    return kNone;
+  }
+
+  // A region's name must be an identifier, or it would be read as a string.
+  std::string region_name() const {
+    std::string name = graph_.name;
+    for (char& c : name) {
+      if (!is_identifier(std::string{'a', c})) c = '_';
+    }
+    return is_identifier(name) && !is_reserved(name) ? name : "g" + name;
+  }
+
+  std::string name(ValueId id) const { return id == kNone ? "\"\"" : id_text(values_[id]); }
+
+  std::string dim_text(Dim dim) const {
+    if (dim.is_constant()) return std::to_string(dim.factor);
+    if (dim.factor == 1) return id_text(symbols_[dim.symbol]);
+    return quote(cat(dim.factor, "*", symbols_[dim.symbol]));
+  }
+
+  std::string type_text(const ValueType& type) const {
+    if (type.kind == ValueKind::token) return "opaque(leat.token)";
+    std::string out(dtype_name(type.dtype));
+    if (type.shape.rank() > 0) {
+      std::string sizes;
+      for (const Dim dim : type.shape.dims()) sizes += (sizes.empty() ? "" : ",") + dim_text(dim);
+      out += "[" + sizes + "]";
+    }
+    if (type.kind == ValueKind::resource) return "optional(" + out + ")";
+    if (type.kind == ValueKind::rows) return "sparse_tensor(" + out + ")";
+    return out;
+  }
+
+  std::string border(ValueId id) const {
+    if (id == kNone) return name(id);
+    const ValueType& type = graph_.value(id).type;
+    const bool known = type.dtype != DType::invalid || type.kind == ValueKind::token;
+    return known ? type_text(type) + " " + name(id) : name(id);
+  }
+
+  void add_node(std::string& out, NodeId id) {
+    const Node& node = graph_.node(id);
+    out.append(static_cast<size_t>(indent_) + 2, ' ');
+    if (!nodes_[id].empty()) out += "[" + id_text(nodes_[id]) + "] ";
+    out += list_text(node.outputs, [&](ValueId v) { return name(v); });
+    out += node.outputs.empty() ? "= " : " = ";
+    out += node.op->full_name();
+    bool regions = false;
+    for (const auto& [_, attr] : node.attrs) {
+      regions = regions || std::holds_alternative<std::shared_ptr<Graph>>(attr);
+    }
+    const std::string attrs = attrs_text(node);
+    if (!regions) out += attrs;
+    out += " (" + list_text(node.inputs, [&](ValueId v) { return name(v); }) + ")";
+    if (regions) out += attrs;
+    out += "\n";
+  }
+
+  std::string attrs_text(const Node& node) {
+    const uint32_t source = sources_++;
+    std::map<std::string_view, std::string> texts;
+    for (const auto& [name, attr] : node.attrs) texts[name] = attr_text(attr);
+    if (!node.after.empty()) {
+      texts["after"] = " = [" + list_text(node.after, [&](NodeId n) { return reference(n); }) + "]";
+    }
+    if (!node.device.empty()) texts["device"] = " = " + quote(node.device);
+    if (node.source != source && node.source != kNone) texts["source"] = cat(" = ", node.source);
+    if (node.first_row != 0) texts["first_row"] = cat(" = ", node.first_row);
+    if (texts.empty()) return "";
+    return " <" + list_text(texts, [](const auto& t) { return cat(t.first, t.second); }) + ">";
+  }
+
+  std::string reference(NodeId id) const {
+    const ValueId output = first_output(id);
+    return quote(output == kNone ? "[" + nodes_[id] + "]" : values_[output]);
+  }
+
+  // " = 1", ": ints = []"
+  std::string attr_text(const Attr& attr) {
+    const auto list = [](const auto& items, std::string_view kind, auto&& text) {
+      return items.empty() ? cat(": ", kind, " = []") : " = [" + list_text(items, text) + "]";
+    };
+    if (const auto* i = std::get_if<int64_t>(&attr)) return cat(" = ", *i);
+    if (const auto* f = std::get_if<double>(&attr)) return " = " + float_text(*f);
+    if (const auto* s = std::get_if<std::string>(&attr)) return " = " + quote(*s);
+    if (const auto* t = std::get_if<Tensor>(&attr)) return " = " + tensor_text(*t);
+    if (const auto* v = std::get_if<std::vector<int64_t>>(&attr)) {
+      return list(*v, "ints", [](int64_t i) { return std::to_string(i); });
+    }
+    if (const auto* v = std::get_if<std::vector<double>>(&attr)) {
+      return list(*v, "floats", float_text);
+    }
+    if (const auto* v = std::get_if<std::vector<std::string>>(&attr)) {
+      return list(*v, "strings", [](const std::string& s) { return quote(s); });
+    }
+    const Graph& region = *std::get<std::shared_ptr<Graph>>(attr);
+    return " = " + Printer(region, indent_ + 4, sources_).run(false);
+  }
+
+  const Graph& graph_;
+  const int indent_;
+  uint32_t& sources_;  // what the next node's source would be if it were not written
+  std::vector<NodeId> order_;
+  std::vector<std::string> values_, nodes_, symbols_;
+};
+
+}  // namespace
+
+std::string print_graph(const Graph& graph) {
+  uint32_t sources = 0;
+  Printer printer(graph, 0, sources);
+  std::string out = "<ir_version: 10, opset_import: [\"\" : 20, \"leat\" : 1]";
+  if (const std::string bounds = printer.bounds(); !bounds.empty()) {
+    out += ", metadata_props: [\"leat.bounds\" : " + quote(bounds) + "]";
+  }
+  return out + ">\n" + printer.run(true) + "\n";
+}
+
+}  // namespace leat
