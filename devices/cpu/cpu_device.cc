@@ -1,0 +1,100 @@
+#include "devices/cpu/cpu_device.h"
+
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+
+#include "devices/base/text.h"
+
+namespace leat::cpu {
+namespace {
+
+class HostBuffer final : public Buffer {
+ public:
+  HostBuffer(void* data, size_t size) : data_(data), size_(size) {}
+  ~HostBuffer() override { std::free(data_); }
+  void* data() const override { return data_; }
+  size_t size() const override { return size_; }
+
+ private:
+  void* data_;
+  size_t size_;
+};
+
+// Work runs inside enqueue, so the queue is always empty and every mark is already reached.
+class InlineQueue final : public Queue {
+ public:
+  void enqueue(std::function<Status()> work) override {
+    if (timeline_.failed()) return;
+    Status status = work();
+    if (!status.ok()) timeline_.fail(std::move(status));
+  }
+  uint64_t mark() override {
+    timeline_.signal(++marks_);
+    return marks_;
+  }
+  Timeline& timeline() override { return timeline_; }
+  void wait_for(Timeline& timeline, uint64_t value) override {
+    Status status = timeline.wait(value, std::chrono::steady_clock::now() + std::chrono::hours(1));
+    if (!status.ok()) timeline_.fail(std::move(status));
+  }
+
+ private:
+  Timeline timeline_;
+  uint64_t marks_ = 0;
+};
+
+}  // namespace
+
+CpuDevice::CpuDevice(int index, int threads)
+    : index_(index), pool_(threads), queue_(std::make_unique<InlineQueue>()) {}
+
+std::string CpuDevice::description() const { return cpu_model(); }
+
+uint64_t CpuDevice::memory_bytes() const {
+  return static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGE_SIZE));
+}
+
+Result<std::unique_ptr<Buffer>> CpuDevice::allocate(size_t bytes) {
+  const size_t rounded = std::max<size_t>(64, (bytes + 63) / 64 * 64);
+  void* data = rounded < bytes ? nullptr : std::aligned_alloc(64, rounded);
+  if (!data) return resource_exhausted(cat(name(), ": expected room for ", human_bytes(bytes), ", there is none"));
+  std::memset(data, 0, rounded);  // touches the pages, so that no step pays for it
+  return std::unique_ptr<Buffer>(new HostBuffer(data, bytes));
+}
+
+void CpuDevice::copy_to_device(void* device, const void* host, size_t bytes) {
+  if (bytes) std::memcpy(device, host, bytes);
+}
+void CpuDevice::copy_to_host(void* host, const void* device, size_t bytes) {
+  if (bytes) std::memcpy(host, device, bytes);
+}
+
+std::string cpu_model() {
+  std::ifstream in("/proc/cpuinfo");
+  std::string line;
+  while (std::getline(in, line)) {
+    if (line.rfind("model name", 0) != 0) continue;
+    const size_t colon = line.find(':');
+    if (colon != std::string::npos && colon + 2 <= line.size()) return line.substr(colon + 2);
+  }
+  return "unknown";
+}
+
+int usable_cores() {
+  cpu_set_t set;
+  int cores = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+  std::ifstream quota("/sys/fs/cgroup/cpu.max");
+  std::string limit;
+  double period = 0;
+  if (quota >> limit >> period && limit != "max" && period > 0) {
+    cores = std::min(cores, std::max(1, static_cast<int>(std::stod(limit) / period)));
+  }
+  return std::max(1, cores);
+}
+
+}  // namespace leat::cpu

@@ -1,0 +1,91 @@
+#include "devices/cpu/pool.h"
+
+#include <pthread.h>
+#include <sched.h>
+
+#include <chrono>
+#include <string>
+
+namespace leat::cpu {
+namespace {
+
+constexpr int kSpins = 2000;                               // yields before parking; about a millisecond when idle
+constexpr auto kSlowYield = std::chrono::microseconds(40);
+constexpr int kParkAfterSlowYield = 200;                   // waits that park at once after a slow yield
+
+thread_local int park_next = 0;
+
+}  // namespace
+
+bool Spinner::spin() {
+  if (park_next > 0) {
+    --park_next;
+    return false;
+  }
+  if (++spins_ > kSpins) return false;
+  const auto before = std::chrono::steady_clock::now();
+  sched_yield();
+  if (std::chrono::steady_clock::now() - before > kSlowYield) {
+    park_next = kParkAfterSlowYield;
+    return false;
+  }
+  return true;
+}
+
+Pool::Pool(int threads) : threads_(threads < 1 ? 1 : threads) {
+  for (int t = 1; t < threads_; ++t) helpers_.emplace_back([this, t] { loop(t); });
+}
+
+Pool::~Pool() {
+  {
+    std::lock_guard lock(mutex_);
+    stop_.store(true);
+    generation_.fetch_add(1);
+  }
+  wake_.notify_all();
+  for (std::thread& helper : helpers_) helper.join();
+}
+
+void Pool::run(void (*work)(void*, int), void* context) {
+  if (threads_ == 1) {
+    work(context, 0);
+    return;
+  }
+  work_ = work;
+  context_ = context;
+  running_.store(threads_ - 1, std::memory_order_relaxed);
+  generation_.fetch_add(1, std::memory_order_seq_cst);
+  if (parked_.load(std::memory_order_seq_cst) > 0) {
+    std::lock_guard lock(mutex_);
+    wake_.notify_all();
+  }
+  work(context, 0);
+  // The rest of a region is short: its tiles are all claimed.
+  while (running_.load(std::memory_order_acquire) > 0) sched_yield();
+}
+
+uint64_t Pool::wait_for_work(uint64_t seen) {
+  Spinner spinner;
+  while (spinner.spin()) {
+    const uint64_t now = generation_.load(std::memory_order_acquire);
+    if (now != seen) return now;
+  }
+  std::unique_lock lock(mutex_);
+  parked_.fetch_add(1, std::memory_order_seq_cst);
+  wake_.wait(lock, [&] { return generation_.load(std::memory_order_seq_cst) != seen; });
+  parked_.fetch_sub(1, std::memory_order_seq_cst);
+  return generation_.load(std::memory_order_acquire);
+}
+
+void Pool::loop(int thread) {
+  pthread_setname_np(pthread_self(), ("compute/" + std::to_string(thread)).c_str());
+  uint64_t seen = 0;
+  while (true) {
+    seen = wait_for_work(seen);
+    if (stop_.load(std::memory_order_relaxed)) return;
+    work_(context_, thread);
+    running_.fetch_sub(1, std::memory_order_release);
+  }
+}
+
+}  // namespace leat::cpu

@@ -1,0 +1,32 @@
+// How a partition pushes values to another one. The whole of what a transport must do: the plan has
+// settled who sends what to whom, in which order, how large, and into which memory.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "devices/base/status.h"
+#include "transport/slots.h"
+
+namespace leat {
+
+// One direction between two partitions of one run.
+// Threads: push() from any compute thread, one edge by one thread at a time.
+class Channel {
+ public:
+  virtual ~Channel() = default;
+
+  // Sends the value of the edge's `turn`-th step. The bytes may be reused when push returns.
+  // REQUIRES: credit(edge).value() >= turn + 1 - kSlotDepth: the executor waits for that first.
+  // unavailable if the peer is gone; the failure is sticky.
+  virtual Status push(uint32_t edge, uint64_t turn, const void* data, size_t bytes) = 0;
+
+  // Rises with every value of the edge that the receiver is done with.
+  virtual Timeline& credit(uint32_t edge) = 0;
+
+  // Tells the peer that the run has failed here; its waits end with `cause`.
+  virtual void abort(const Status& cause) = 0;
+};
+
+}  // namespace leat

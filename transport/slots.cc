@@ -1,0 +1,45 @@
+#include "transport/slots.h"
+
+#include <cstring>
+
+#include "devices/base/text.h"
+
+namespace leat {
+
+Status SlotTable::open(uint32_t edge, size_t bytes, Device& device) {
+  auto opened = std::make_unique<Edge>();
+  opened->bytes = bytes;
+  for (uint64_t i = 0; bytes > 0 && i < kSlotDepth; ++i) {
+    auto slot = device.allocate(bytes);
+    if (!slot.ok()) return slot.status().while_doing(cat("opening the slots of edge ", edge));
+    opened->slots.push_back(std::move(*slot));
+  }
+  edges_[edge] = std::move(opened);
+  return {};
+}
+
+Status SlotTable::deliver(uint32_t edge, uint64_t turn, const void* data, size_t bytes) {
+  if (!is_open(edge)) return invalid_argument(cat("edge ", edge, ": this partition has no such incoming edge"));
+  Edge& e = *edges_[edge];
+  if (bytes != e.bytes) {
+    return invalid_argument(cat("edge ", edge, ": expected ", e.bytes, " bytes, received ", bytes));
+  }
+  const uint64_t arrived = e.arrived.value(), retired = e.retired.value();
+  if (turn != arrived || turn >= retired + kSlotDepth) {
+    return invalid_argument(cat("edge ", edge, ": expected turn ", arrived, " with at most ", kSlotDepth,
+                                " in flight (", retired, " retired), received turn ", turn));
+  }
+  if (bytes > 0) std::memcpy(slot(edge, turn), data, bytes);
+  e.arrived.signal(turn + 1);
+  return {};
+}
+
+void SlotTable::abort(const Status& cause) {
+  for (auto& edge : edges_) {
+    if (!edge) continue;
+    edge->arrived.fail(cause);
+    edge->retired.fail(cause);
+  }
+}
+
+}  // namespace leat
