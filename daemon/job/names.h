@@ -1,0 +1,21 @@
+// The words of the job file, in the order of the enums of job.h.
+#pragma once
+
+#include <array>
+#include <string_view>
+
+#include "devices/base/dtype.h"
+
+namespace leat::job_names {
+
+inline constexpr auto kFormats = std::to_array<std::string_view>({"idx", "npy"});
+inline constexpr auto kLosses = std::to_array<std::string_view>({"cross_entropy", "mse"});
+inline constexpr auto kMetrics = std::to_array<std::string_view>({"accuracy"});
+inline constexpr auto kOptimizers = std::to_array<std::string_view>({"sgd", "adam", "adamw"});
+inline constexpr auto kSchedulers =
+    std::to_array<std::string_view>({"constant", "linear", "cosine", "step", "exponential"});
+inline constexpr auto kStrategies = std::to_array<std::string_view>({"single", "mirrored"});
+inline constexpr auto kPrecisions = std::to_array<std::string_view>({"float32", "float64"});
+inline constexpr auto kPrecisionTypes = std::to_array({DType::f32, DType::f64});
+
+}  // namespace leat::job_names

@@ -1,0 +1,546 @@
+// The job loader: each field wrong in turn, with the place where the message must point.
+#include "daemon/job/job.h"
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "tests/catch.h"
+
+namespace leat {
+namespace {
+
+const std::string kFile = "/jobs/job.yaml";
+
+const std::string kGood = R"(version: 1
+name: fashion-mnist-cnn
+model: {graph: ../graphs/cnn.onnxtxt}
+data:
+  root: fashion-mnist
+  train:      {format: idx, features: train-images.gz, labels: train-labels.gz}
+  validation: {format: npy, features: t10k-images.npy, labels: t10k-labels.npy}
+  rescale: 0.5
+loss: cross_entropy
+metrics: [accuracy]
+optimizer: {name: sgd, learning_rate: 0.05, momentum: 0.9}
+lr_scheduler: {name: cosine, warmup_steps: 100}
+global_batch_size: 128
+epochs: 5
+seed: 11
+shards: 4
+strategy: mirrored
+num_workers: 2
+checkpoint: {every_steps: 500, keep: 3}
+)";
+
+// The good job with its `line`th line (from 1) replaced; an empty `text` takes the line away.
+std::string with_line(int line, const std::string& text) {
+  std::string result;
+  size_t begin = 0;
+  for (int i = 1; begin < kGood.size(); ++i) {
+    const size_t end = kGood.find('\n', begin) + 1;
+    if (i != line) result += kGood.substr(begin, end - begin);
+    if (i == line && !text.empty()) result += text + "\n";
+    begin = end;
+  }
+  return result;
+}
+
+std::string error_of(const std::string& text, const JobOverrides& overrides = {}) {
+  const auto job = parse_job(text, kFile, overrides);
+  if (job.ok()) return "(no error)";
+  CHECK(job.status().code() == Code::invalid_argument);
+  return job.status().message();
+}
+
+std::string error_with(const std::string& assignment) {
+  return error_of(kGood, {.set = {assignment}, .num_workers = {}, .seed = {}});
+}
+
+TEST_CASE("every key of a job file is read") {
+  const auto read = parse_job(kGood, kFile);
+  REQUIRE(read.status().message() == "");
+  const Job& job = *read;
+  CHECK(job.name == "fashion-mnist-cnn");
+  CHECK(job.model.graph == "/graphs/cnn.onnxtxt");
+  CHECK(job.model.weights.empty());
+  CHECK(job.data.root == "/jobs/fashion-mnist");
+  CHECK(job.data.train == Job::Files{Job::Format::idx, "train-images.gz", "train-labels.gz"});
+  REQUIRE(job.data.validation.has_value());
+  CHECK(*job.data.validation == Job::Files{Job::Format::npy, "t10k-images.npy", "t10k-labels.npy"});
+  CHECK(job.data.rescale == 0.5);
+  CHECK(job.data.shuffle);
+  CHECK(job.loss == Job::Loss::cross_entropy);
+  CHECK(job.metrics == std::vector{Job::Metric::accuracy});
+  CHECK(job.optimizer.name == Job::OptimizerName::sgd);
+  CHECK(job.optimizer.learning_rate == 0.05);
+  CHECK(job.optimizer.momentum == 0.9);
+  CHECK(job.lr_scheduler.name == Job::SchedulerName::cosine);
+  CHECK(job.lr_scheduler.warmup_steps == 100);
+  CHECK(job.global_batch_size == 128);
+  CHECK(job.epochs == 5);
+  CHECK(job.steps == 0);
+  CHECK(job.seed == 11);
+  CHECK(job.shards == 4);
+  CHECK(job.strategy == Job::Strategy::mirrored);
+  CHECK(job.num_workers == 2);
+  CHECK(job.checkpoint == Job::Checkpoint{500, 3, ""});
+  CHECK(job.precision == DType::f32);
+}
+
+TEST_CASE("optional keys have the defaults that the documentation gives") {
+  const std::string minimal = R"(version: 1
+name: least
+model: {graph: /g.onnxtxt}
+data: {root: /data, train: {format: npy, features: x.npy, labels: y.npy}}
+loss: mse
+optimizer: {name: adamw, learning_rate: 1e-3}
+global_batch_size: 32
+steps: 10
+num_workers: 2
+)";
+  const auto read = parse_job(minimal, kFile);
+  REQUIRE(read.status().message() == "");
+  CHECK_FALSE(read->data.validation.has_value());
+  CHECK(read->data.rescale == 1);
+  CHECK(read->data.shuffle);
+  CHECK(read->metrics.empty());
+  CHECK(read->optimizer.weight_decay == 0.01);
+  CHECK(read->optimizer.beta_1 == 0.9);
+  CHECK(read->optimizer.beta_2 == 0.999);
+  CHECK(read->optimizer.epsilon == 1e-8);
+  CHECK(read->lr_scheduler == Job::Scheduler{});
+  CHECK(read->epochs == 0);
+  CHECK(read->steps == 10);
+  CHECK(read->seed == 0);
+  CHECK(read->shards == 2);
+  CHECK(read->strategy == Job::Strategy::mirrored);
+  CHECK(read->checkpoint.every_steps == 0);
+}
+
+struct Wrong {
+  int line;              // of kGood
+  std::string text;      // what stands there instead; empty: nothing
+  std::string expected;  // the whole message after "/jobs/job.yaml:"
+};
+
+TEST_CASE("every field wrong in turn gives one error with its place") {
+  const std::vector<Wrong> cases = {
+      // version
+      {1, "", "1:1: version: missing; expected the integer 1"},
+      {1, "version: 2", "1:10: version: expected the integer 1, received the integer 2"},
+      {1, "version: one", "1:10: version: expected the integer 1, received the string 'one'"},
+      {1, "version:", "1:1: version: expected the integer 1, received nothing"},
+      {1, "version: ~", "1:1: version: expected the integer 1, received nothing"},
+      {1, "version: \"1\"",
+       "1:10: version: expected the integer 1, received the string '1' (in quotes)"},
+      {1, "vresion: 1", "1:1: vresion: unknown key (did you mean 'version'?)"},
+      // name
+      {2, "", "1:1: name: missing; expected a string"},
+      {2, "name: 5",
+       "2:7: name: expected a string, received the integer 5; put it in quotes if it is meant as "
+       "text"},
+      {2, "name: [a]", "2:7: name: expected a string, received a list"},
+      {2, "name: ''", "2:7: name: expected a string, received the string ''"},
+      {2, "name: a/b",
+       "2:7: name: expected letters, digits, '-', '_' and '.', at most 100 and a letter or digit "
+       "first, received 'a/b'"},
+      {2, "name: .hidden",
+       "2:7: name: expected letters, digits, '-', '_' and '.', at most 100 and a letter or digit "
+       "first, received '.hidden'"},
+      {2, "name: a\nname: b", "3:1: duplicate key 'name', first written at line 2, column 1"},
+      // model
+      {3, "", "1:1: model: missing; expected a map"},
+      {3, "model: cnn.onnxtxt", "3:8: model: expected a map, received the string 'cnn.onnxtxt'"},
+      {3, "model: {}", "3:8: model.graph: missing; expected the path of a graph file"},
+      {3, "model: {graph: [a]}",
+       "3:16: model.graph: expected the path of a graph file, received a list"},
+      {3, "model: {grpah: a}", "3:9: model.grpah: unknown key (did you mean 'graph'?)"},
+      {3, "model: {graph: a, graph: b}",
+       "3:19: duplicate key 'graph', first written at line 3, column 9"},
+      {3, "model: {graph: a, weights: 3}",
+       "3:28: model.weights: expected the path of a safetensors file, received the integer 3; put "
+       "it in quotes if it is meant as text"},
+      {3, "model: {graph: a, freeze: layer1}",
+       "3:27: model.freeze: expected a list of strings, received the string 'layer1'"},
+      {3, "model: {graph: a, freeze: [x, 7]}",
+       "3:31: model.freeze[1]: expected a string, received the integer 7; put it in quotes if it "
+       "is meant as text"},
+      {3, "model: {graph: \"a\\nb\"}",
+       "3:16: model.graph: expected the path of a graph file, received the string 'a b', which has "
+       "control characters"},
+      // data
+      {5, "", "5:3: data.root: missing; expected the path of a folder"},
+      {5, "  root: true",
+       "5:9: data.root: expected the path of a folder, received true; put it in quotes if it is "
+       "meant as text"},
+      {5, "  roof: x", "5:3: data.roof: unknown key (did you mean 'root'?)"},
+      {6, "", "5:3: data.train: missing; expected a map"},
+      {6, "  train: 3", "6:10: data.train: expected a map, received the integer 3"},
+      {6, "  train: {features: a, labels: b}",
+       "6:10: data.train.format: missing; expected one of idx, npy"},
+      {6, "  train: {format: ixd, features: a, labels: b}",
+       "6:19: data.train.format: expected one of idx, npy, received the string 'ixd' (did you mean "
+       "'idx'?)"},
+      {6, "  train: {format: image_folder, features: a, labels: b}",
+       "6:19: data.train.format: expected one of idx, npy, received the string 'image_folder'"},
+      {6, "  train: {format: idx, labels: b}",
+       "6:10: data.train.features: missing; expected the path of a file below data.root"},
+      {6, "  train: {format: idx, features: a}",
+       "6:10: data.train.labels: missing; expected the path of a file below data.root"},
+      {6, "  train: {format: idx, features: ../a, labels: b}",
+       "6:34: data.train.features: expected the path of a file below data.root, received '../a'"},
+      {6, "  train: {format: idx, features: a, labels: /etc/passwd}",
+       "6:45: data.train.labels: expected the path of a file below data.root, received "
+       "'/etc/passwd'"},
+      {6, "  train: {format: idx, features: a, labels: b, label: c}",
+       "6:48: data.train.label: unknown key (did you mean 'labels'?)"},
+      {7, "  validation: [a]", "7:15: data.validation: expected a map, received a list"},
+      {7, "  validation: {format: npy, features: 1, labels: b}",
+       "7:39: data.validation.features: expected the path of a file below data.root, received the "
+       "integer 1; put it in quotes if it is meant as text"},
+      {8, "  rescale: 0",
+       "8:12: data.rescale: expected a number greater than 0, received the integer 0"},
+      {8, "  rescale: .nan",
+       "8:12: data.rescale: expected a number greater than 0, received the number .nan"},
+      {8, "  rescale: 1/255",
+       "8:12: data.rescale: expected a number greater than 0, received the string '1/255'"},
+      {8, "  rescale: 1e999",
+       "8:12: data.rescale: expected a number greater than 0, received the number 1e999, which no "
+       "64-bit float can hold"},
+      {8, "  shuffle: no", "8:12: data.shuffle: expected true or false, received the string 'no'"},
+      {8, "  shuffle: 1", "8:12: data.shuffle: expected true or false, received the integer 1"},
+      // loss and metrics
+      {9, "", "1:1: loss: missing; expected one of cross_entropy, mse"},
+      {9, "loss: crossentropy",
+       "9:7: loss: expected one of cross_entropy, mse, received the string 'crossentropy' (did you "
+       "mean 'cross_entropy'?)"},
+      {9, "loss: {name: mse}", "9:7: loss: expected one of cross_entropy, mse, received a map"},
+      {9, "loss: mse",
+       "10:10: metrics: accuracy needs class labels: expected loss: cross_entropy, received mse"},
+      {10, "metrics: accuracy",
+       "10:10: metrics: expected a list of accuracy, received the string 'accuracy'"},
+      {10, "metrics: [acuracy]",
+       "10:11: metrics[0]: expected accuracy, received the string 'acuracy' (did you mean "
+       "'accuracy'?)"},
+      {10, "metrics: [accuracy, accuracy]",
+       "10:21: metrics[1]: expected each entry once, received the string 'accuracy' again"},
+      // optimizer
+      {11, "", "1:1: optimizer: missing; expected a map"},
+      {11, "optimizer: sgd", "11:12: optimizer: expected a map, received the string 'sgd'"},
+      {11, "optimizer: {learning_rate: 0.1}",
+       "11:12: optimizer.name: missing; expected one of sgd, adam, adamw"},
+      {11, "optimizer: {name: adamm, learning_rate: 0.1}",
+       "11:19: optimizer.name: expected one of sgd, adam, adamw, received the string 'adamm' (did "
+       "you mean 'adam'?)"},
+      {11, "optimizer: {name: sgd}",
+       "11:12: optimizer.learning_rate: missing; expected a number greater than 0"},
+      {11, "optimizer: {name: sgd, learning_rate: fast}",
+       "11:39: optimizer.learning_rate: expected a number greater than 0, received the string "
+       "'fast'"},
+      {11, "optimizer: {name: sgd, learning_rate: -0.1}",
+       "11:39: optimizer.learning_rate: expected a number greater than 0, received the number "
+       "-0.1"},
+      {11, "optimizer: {name: sgd, learning_rate: .inf}",
+       "11:39: optimizer.learning_rate: expected a number greater than 0, received the number "
+       ".inf"},
+      {11, "optimizer: {name: sgd, learning_rat: 0.1}",
+       "11:24: optimizer.learning_rat: unknown key (did you mean 'learning_rate'?)"},
+      {11, "optimizer: {name: sgd, learning_rate: 0.1, momentum: 1}",
+       "11:54: optimizer.momentum: expected a number of at least 0 and less than 1, received the "
+       "integer 1"},
+      {11, "optimizer: {name: sgd, learning_rate: 0.1, nesterov: true}",
+       "11:54: optimizer.nesterov: expected a momentum greater than 0 beside it, received none"},
+      {11, "optimizer: {name: sgd, learning_rate: 0.1, weight_decay: -1}",
+       "11:58: optimizer.weight_decay: expected a number of at least 0, received the integer -1"},
+      {11, "optimizer: {name: sgd, learning_rate: 0.1, beta_1: 0.9}",
+       "11:52: optimizer.beta_1: is not a key of sgd"},
+      {11, "optimizer: {name: adam, learning_rate: 0.1, momentum: 0.9}",
+       "11:55: optimizer.momentum: is not a key of adam"},
+      {11, "optimizer: {name: adam, learning_rate: 0.1, beta_1: 1.5}",
+       "11:53: optimizer.beta_1: expected a number of at least 0 and less than 1, received the "
+       "number 1.5"},
+      {11, "optimizer: {name: adam, learning_rate: 0.1, beta_2: x}",
+       "11:53: optimizer.beta_2: expected a number of at least 0 and less than 1, received the "
+       "string 'x'"},
+      {11, "optimizer: {name: adam, learning_rate: 0.1, epsilon: 0}",
+       "11:54: optimizer.epsilon: expected a number greater than 0, received the integer 0"},
+      // lr_scheduler
+      {12, "lr_scheduler: cosine",
+       "12:15: lr_scheduler: expected a map, received the string 'cosine'"},
+      {12, "lr_scheduler: {warmup_steps: 1}",
+       "12:15: lr_scheduler.name: missing; expected one of constant, linear, cosine, step, "
+       "exponential"},
+      {12, "lr_scheduler: {name: cosin}",
+       "12:22: lr_scheduler.name: expected one of constant, linear, cosine, step, exponential, "
+       "received the string 'cosin' (did you mean 'cosine'?)"},
+      {12, "lr_scheduler: {name: cosine, warmup_steps: -1}",
+       "12:44: lr_scheduler.warmup_steps: expected an integer from 0 to 1099511627776, received "
+       "the integer -1"},
+      {12, "lr_scheduler: {name: cosine, warmup_steps: 1.5}",
+       "12:44: lr_scheduler.warmup_steps: expected an integer from 0 to 1099511627776, received "
+       "the number 1.5"},
+      {12, "lr_scheduler: {name: cosine, alpha: 2}",
+       "12:37: lr_scheduler.alpha: expected a number of at least 0 and of at most 1, received the "
+       "integer 2"},
+      {12, "lr_scheduler: {name: constant, alpha: 0}",
+       "12:39: lr_scheduler.alpha: is not a key of constant"},
+      {12, "lr_scheduler: {name: cosine, decay_steps: 0}",
+       "12:43: lr_scheduler.decay_steps: expected an integer from 1 to 1099511627776, received "
+       "the integer 0"},
+      {12, "lr_scheduler: {name: step}",
+       "12:15: lr_scheduler.step_size: missing; expected an integer from 1 to 1099511627776"},
+      {12, "lr_scheduler: {name: step, step_size: 3, gamma: 0}",
+       "12:49: lr_scheduler.gamma: expected a number greater than 0 and of at most 1, received "
+       "the integer 0"},
+      {12, "lr_scheduler: {name: exponential, decay_steps: 10}",
+       "12:15: lr_scheduler.decay_rate: missing; expected a number greater than 0 and of at most "
+       "1"},
+      // the scalars of the top level
+      {13, "", "1:1: global_batch_size: missing; expected an integer from 1 to 16777216"},
+      {13, "global_batch_size: 0",
+       "13:20: global_batch_size: expected an integer from 1 to 16777216, received the integer 0"},
+      {13, "global_batch_size: 99999999999999999999",
+       "13:20: global_batch_size: expected an integer from 1 to 16777216, received the integer "
+       "99999999999999999999, which does not fit in 64 bits"},
+      {13, "global_batch_size: 1_024",
+       "13:20: global_batch_size: expected an integer from 1 to 16777216, received the string "
+       "'1_024'"},
+      {13, "global_batch_size: 130",
+       "13:20: global_batch_size: expected a multiple of 4, the shards of the job, received 130; "
+       "128 and 132 fit"},
+      {13, "global_batch_size: 3",
+       "13:20: global_batch_size: expected a multiple of 4, the shards of the job, received 3; 4 "
+       "fits"},
+      {14, "", "1:1: epochs: missing; expected an integer from 1 to 1000000"},
+      {14, "epochs: 5.0",
+       "14:9: epochs: expected an integer from 1 to 1000000, received the number 5.0"},
+      {14, "epochs: 012",
+       "14:9: epochs: expected an integer from 1 to 1000000, received 012, which is octal to some "
+       "readers (write it without the leading zero)"},
+      {14, "epoch: 5", "14:1: epoch: unknown key (did you mean 'epochs'?)"},
+      {14, "steps: 0",
+       "14:8: steps: expected an integer from 1 to 1099511627776, received the integer 0"},
+      {14, "epochs: 5\nsteps: 3",
+       "15:8: steps: expected epochs or steps, received both (epochs at /jobs/job.yaml:14:9)"},
+      {15, "seed: -1", "15:7: seed: expected an integer of at least 0, received the integer -1"},
+      {15, "seed: 0x1p3",
+       "15:7: seed: expected an integer of at least 0, received the string '0x1p3'"},
+      {16, "shards: 0", "16:9: shards: expected an integer from 1 to 4096, received the integer 0"},
+      {16, "shards: [2, 4]", "16:9: shards: expected an integer from 1 to 4096, received a list"},
+      {16, "shards: 1",
+       "18:14: num_workers: expected at most 1, the shards of the job, received 2; change "
+       "num_workers, or shards at /jobs/job.yaml:16:9 (which changes the weights)"},
+      {17, "strategy: mirorred",
+       "17:11: strategy: expected one of single, mirrored, received the string 'mirorred' (did you "
+       "mean 'mirrored'?)"},
+      {17, "strategy: {nam: single}", "17:12: strategy.nam: unknown key (did you mean 'name'?)"},
+      {17, "strategy: {name: parameter_server}",
+       "17:18: strategy.name: expected one of single, mirrored, received the string "
+       "'parameter_server'"},
+      {17, "strategy: single",
+       "18:14: num_workers: expected 1 with strategy single, received 2; change num_workers, or "
+       "write strategy: mirrored"},
+      {18, "num_workers: 5",
+       "18:14: num_workers: expected at most 4, the shards of the job, received 5; change "
+       "num_workers, or shards at /jobs/job.yaml:16:9 (which changes the weights)"},
+      {18, "num_workers: [2, 4]",
+       "18:14: num_workers: expected an integer from 1 to 4096, received a list"},
+      // checkpoint and precision
+      {19, "checkpoint:", "19:1: checkpoint: expected a map, received nothing"},
+      {19, "checkpoint: {keep: 3}",
+       "19:13: checkpoint.every_steps: missing; expected an integer from 1 to 1099511627776"},
+      {19, "checkpoint: {every_steps: 0}",
+       "19:27: checkpoint.every_steps: expected an integer from 1 to 1099511627776, received the "
+       "integer 0"},
+      {19, "checkpoint: {every_steps: 5, keep: 0}",
+       "19:36: checkpoint.keep: expected an integer from 1 to 10000, received the integer 0"},
+      {19, "checkpoint: {every_steps: 5, path: 3}",
+       "19:36: checkpoint.path: expected the path of a folder, received the integer 3; put it in "
+       "quotes if it is meant as text"},
+      {19, "checkpoint: {every_minutes: 5}",
+       "19:14: checkpoint.every_minutes: unknown key; the keys here are every_steps, keep, path"},
+      {19, "precision: bf16",
+       "19:12: precision: expected one of float32, float64, received the string 'bf16'"},
+      {19, "precision: 32",
+       "19:12: precision: expected one of float32, float64, received the integer 32"},
+  };
+  for (const Wrong& wrong : cases) {
+    INFO(wrong.text);
+    CHECK(error_of(with_line(wrong.line, wrong.text)) == kFile + ":" + wrong.expected);
+  }
+}
+
+TEST_CASE("what is not our YAML is refused with its place") {
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {"", "1:1: expected a map of keys, received nothing"},
+      {"# nothing\n", "1:1: expected a map of keys, received nothing"},
+      {"- a\n", "1:1: expected a map of keys, received a list"},
+      {"a: 1\n---\nb: 2\n", "2:1: expected one document, received a second one"},
+      {"a: &x 1\n", "1:4: anchors (&name) are not supported"},
+      {"a: &x 1\nb: *x\n", "1:4: anchors (&name) are not supported"},
+      {"<<: {a: 1}\n", "1:1: merge keys (<<) are not supported"},
+      {"a: !!int 5\n", "1:4: tags are not supported, received 'tag:yaml.org,2002:int'"},
+      {"[a]: 5\n", "1:1: expected a key, received a list"},
+      {"a: {b: 1, b: 2}\n", "1:11: duplicate key 'b', first written at line 1, column 5"},
+      {"a: 1\nb: \"\xff\"\n", "2:5: expected UTF-8 text, received a byte that is none"},
+      {std::string("a: \x04 1\n"), "1:4: expected UTF-8 text, received a byte that is none"},
+  };
+  for (const auto& [text, expected] : cases) {
+    INFO(text);
+    CHECK(error_of(text) == kFile + ":" + expected);
+  }
+  CHECK_THAT(error_of("a: {b: 1\n"), Catch::StartsWith(kFile + ":2:1: not valid YAML: "));
+  CHECK_THAT(error_of("a: b: c\n"), Catch::StartsWith(kFile + ":1:5: not valid YAML: "));
+  CHECK_THAT(error_of("a: " + std::string(100000, '[')), Catch::Contains("nested more than 32"));
+  CHECK_THAT(error_of(std::string((1 << 20) + 1, '#')),
+             Catch::Contains("expected at most 1048576 bytes, received 1048577"));
+}
+
+TEST_CASE("a string that only YAML 1.1 takes for a boolean is a string") {
+  const auto job = parse_job(with_line(2, "name: no"), kFile);
+  REQUIRE(job.ok());
+  CHECK(job->name == "no");
+}
+
+TEST_CASE("an override replaces a value, makes a key, or removes one") {
+  JobOverrides overrides;
+  overrides.set = {"seed=7",
+                   "optimizer={name: adam, learning_rate: 1e-3}",
+                   "precision=float64",
+                   "data.validation=null",
+                   "data.root=/elsewhere",
+                   "checkpoint.path=../ckpt"};
+  const auto job = parse_job(kGood, kFile, overrides);
+  REQUIRE(job.status().message() == "");
+  CHECK(job->seed == 7);
+  CHECK(job->optimizer.name == Job::OptimizerName::adam);
+  CHECK(job->precision == DType::f64);
+  CHECK_FALSE(job->data.validation.has_value());
+  CHECK(job->data.root == "/elsewhere");
+  CHECK(job->checkpoint.path == "/ckpt");
+}
+
+TEST_CASE("an override of steps replaces epochs, and the other way round") {
+  const auto steps = parse_job(kGood, kFile, {.set = {"steps=50"}, .num_workers = {}, .seed = {}});
+  REQUIRE(steps.status().message() == "");
+  CHECK(steps->steps == 50);
+  CHECK(steps->epochs == 0);
+  const auto epochs = parse_job(with_line(14, "steps: 9"), kFile,
+                                {.set = {"epochs=2"}, .num_workers = {}, .seed = {}});
+  REQUIRE(epochs.status().message() == "");
+  CHECK(epochs->steps == 0);
+  CHECK(epochs->epochs == 2);
+}
+
+TEST_CASE("an error in an override says the override") {
+  CHECK(error_with("epochs=five") ==
+        "--set epochs=five: epochs: expected an integer from 1 to 1000000, received the string "
+        "'five'");
+  CHECK(error_with("optimizer.lr=1") ==
+        "--set optimizer.lr=1: optimizer.lr: unknown key; the keys here are name, learning_rate, "
+        "weight_decay, momentum, nesterov, beta_1, beta_2, epsilon");
+  CHECK(error_with("epochs") == "--set epochs: expected path.to.key=value, received no '='");
+  CHECK(error_with("=5") == "--set =5: expected a key such as optimizer.learning_rate before '='");
+  CHECK(error_with("data..root=5") ==
+        "--set data..root=5: expected a key such as optimizer.learning_rate before '='");
+  CHECK(error_with("seed.x=5") ==
+        "--set seed.x=5: expected seed to be a map, but it is the integer 11");
+  CHECK(error_with("metrics=[accuracy, acc]") ==
+        "--set metrics=[accuracy, acc]: metrics[1]: expected accuracy, received the string 'acc'");
+  CHECK_THAT(error_with("metrics=[accuracy"),
+             Catch::StartsWith("--set metrics=[accuracy: not valid YAML: "));
+}
+
+TEST_CASE("--workers changes the workers and never the shards") {
+  const std::string without_shards = with_line(16, "");
+  JobOverrides overrides;
+  overrides.num_workers = 1;
+  overrides.seed = 3;
+  const auto job = parse_job(without_shards, kFile, overrides);
+  REQUIRE(job.status().message() == "");
+  CHECK(job->num_workers == 1);
+  CHECK(job->shards == 2);
+  CHECK(job->seed == 3);
+  overrides.num_workers = 3;
+  CHECK(error_of(without_shards, overrides) ==
+        "--workers 3: num_workers: expected at most 2, the shards of the job, received 3; change "
+        "num_workers, or shards, which is num_workers of the file (which changes the weights)");
+  overrides.num_workers = 0;
+  CHECK(error_of(kGood, overrides) ==
+        "--workers 0: num_workers: expected an integer from 1 to 4096, received the integer 0");
+}
+
+TEST_CASE("a printed job parses back equal") {
+  const std::vector<std::vector<std::string>> variants = {
+      {},
+      {"steps=3", "seed=9223372036854775807"},
+      {"optimizer={name: adamw, learning_rate: 3e-4, weight_decay: 0, epsilon: 1e-7}"},
+      {"optimizer.nesterov=true"},
+      {"lr_scheduler={name: step, step_size: 30, gamma: 0.5}"},
+      {"lr_scheduler={name: exponential, decay_steps: 30, decay_rate: 0.96, warmup_steps: 4}"},
+      {"lr_scheduler={name: linear, decay_steps: 30, alpha: 0.1}"},
+      {"checkpoint=null", "data.validation=null", "metrics=[]", "precision=float64"},
+      {"name='123'", "model.graph='a b: \"c\" \\ # {d}'", "model.weights=' ü '"},
+      {"model.freeze=['layer1.*', '*.bias', '- x', '~', 'no', 'null', '012']"},
+      {"strategy={name: single}", "num_workers=1", "loss=mse", "metrics=[]"},
+  };
+  for (const auto& set : variants) {
+    const auto job = parse_job(kGood, kFile, {.set = set, .num_workers = {}, .seed = {}});
+    REQUIRE(job.status().message() == "");
+    const std::string printed = print_job(*job);
+    INFO(printed);
+    const auto again = parse_job(printed, "/elsewhere/job.yaml");
+    REQUIRE(again.status().message() == "");
+    CHECK(*again == *job);
+    CHECK(print_job(*again) == printed);
+  }
+}
+
+TEST_CASE("a printed job names every key") {
+  const auto job = parse_job(kGood, kFile);
+  REQUIRE(job.ok());
+  CHECK(print_job(*job) == R"(version: 1
+name: fashion-mnist-cnn
+model: {graph: /graphs/cnn.onnxtxt}
+data:
+  root: /jobs/fashion-mnist
+  train: {format: idx, features: train-images.gz, labels: train-labels.gz}
+  validation: {format: npy, features: t10k-images.npy, labels: t10k-labels.npy}
+  rescale: 0.5
+  shuffle: true
+loss: cross_entropy
+metrics: [accuracy]
+optimizer: {name: sgd, learning_rate: 0.05, momentum: 0.9, nesterov: false, weight_decay: 0}
+lr_scheduler: {name: cosine, warmup_steps: 100, alpha: 0}
+global_batch_size: 128
+epochs: 5
+seed: 11
+shards: 4
+strategy: mirrored
+num_workers: 2
+checkpoint: {every_steps: 500, keep: 3}
+precision: float32
+)");
+}
+
+TEST_CASE("a job file is read from disk, and a missing one is said") {
+  const auto folder =
+      std::filesystem::temp_directory_path() / ("leat-job-test-" + std::to_string(::getpid()));
+  std::filesystem::create_directories(folder);
+  const std::string path = (folder / "job.yaml").string();
+  std::ofstream(path) << kGood;
+  const auto job = load_job(path);
+  REQUIRE(job.status().message() == "");
+  CHECK(job->data.root == (folder / "fashion-mnist").string());
+
+  const auto missing = load_job((folder / "none.yaml").string());
+  CHECK(missing.status().code() == Code::failed_precondition);
+  CHECK_THAT(missing.status().message(), Catch::Contains("none.yaml"));
+  CHECK(load_job(folder.string()).status().code() == Code::failed_precondition);
+  std::filesystem::remove_all(folder);
+}
+
+}  // namespace
+}  // namespace leat
