@@ -35,7 +35,7 @@ struct OpTypes {
 
 // Independence along dimension 0, which lets neighbouring ops run tile by tile while their data is
 // in the cache. rows == 0: the op cannot be cut so.
-// Promise: in phase 0, rows [a,b) of the row outputs depend on rows [a,b) of the row inputs and on
+// Promise: in the kernel's row_phase(), rows [a,b) of the row outputs depend on rows [a,b) of the row inputs and on
 // all of the other inputs, and nothing else. Operands not listed as rows are whole.
 // An output that is not of rows (a gradient of weights) is complete only after the last phase.
 struct Tiling {
@@ -99,6 +99,9 @@ class Kernel {
   // Phases run one after the other, the tiles of a phase in any order and in parallel.
   virtual int phases() const { return 1; }
   virtual int tiles(int /*phase*/) const { return 1; }
+  // The phase that is cut into tiles of rows (see Tiling). Earlier phases prepare for it from whole
+  // operands alone (they pack weights), and run before it.
+  virtual int row_phase() const { return 0; }
   virtual size_t workspace_bytes() const { return 0; }
   virtual size_t scratch_bytes() const { return 0; }  // for each thread
   // Threads: any compute thread; different tiles at the same time. Never blocks, never throws,
@@ -111,8 +114,8 @@ struct KernelSetup {
   OpTypes types;
   const Node* node = nullptr;                // attrs without defaults, source, first_row; name
   std::vector<const Tensor*> constants;      // of each input: its value if known at compile time, else null
-  // Rows of dimension 0 in one tile of phase 0, given by a chain that this kernel is part of: then
-  // tiles(0) must be ceil(rows / tile_rows). 0: the kernel chooses.
+  // Rows of dimension 0 in one tile of the row phase, given by a chain that this kernel is part of:
+  // then tiles(row_phase()) must be ceil(rows / tile_rows). 0: the kernel chooses.
   int64_t tile_rows = 0;
   Device* device = nullptr;
   class JobResources* resources = nullptr;   // for kernels of resources and readers; may be null in tests
