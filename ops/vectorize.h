@@ -1,0 +1,16 @@
+// Hot loops that the compiler vectorizes, once for each instruction set that machines have.
+#pragma once
+
+// LEAT_VECTOR_CLONES stands in front of a plain function (no template): it is compiled for AVX-512,
+// AVX2 and the baseline, and the loader picks one. Elementwise loops give equal bits in all of them,
+// as contraction is off. LEAT_NO_OVERLAP stands in front of a loop whose arrays are equal or disjoint.
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+#define LEAT_VECTOR_CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
+#define LEAT_NO_OVERLAP _Pragma("GCC ivdep")
+#else
+#define LEAT_VECTOR_CLONES
+#define LEAT_NO_OVERLAP
+#endif
+
+// In front of an element or loop function that such functions call.
+#define LEAT_INLINE inline __attribute__((always_inline))
