@@ -1,0 +1,124 @@
+#include "ops/formats/idx.h"
+
+#include <array>
+
+#include "devices/base/text.h"
+#include "ops/formats/elements.h"
+
+namespace leat {
+namespace {
+
+DType dtype_of_code(uint8_t code) {
+  switch (code) {
+    case 0x08:
+      return DType::u8;
+    case 0x09:
+      return DType::i8;
+    case 0x0b:
+      return DType::i16;
+    case 0x0c:
+      return DType::i32;
+    case 0x0d:
+      return DType::f32;
+    case 0x0e:
+      return DType::f64;
+    default:
+      return DType::invalid;
+  }
+}
+
+struct Header {
+  DType dtype;
+  Shape shape;
+  size_t bytes;  // of the header itself
+};
+
+Result<Header> parse_header(std::span<const std::byte> bytes, std::string_view subject) {
+  if (bytes.size() < 4) {
+    return invalid_argument(
+        cat("'", subject, "': expected an IDX header of 4 bytes, the file has ", bytes.size()));
+  }
+  const auto byte = [&](size_t i) { return static_cast<uint32_t>(bytes[i]); };
+  if (byte(0) != 0 || byte(1) != 0) {
+    return invalid_argument(cat("'", subject,
+                                "': expected 0, 0 at byte 0 as in an IDX file, received ", byte(0),
+                                ", ", byte(1)));
+  }
+  const DType dtype = dtype_of_code(static_cast<uint8_t>(byte(2)));
+  if (dtype == DType::invalid) {
+    return invalid_argument(cat("'", subject,
+                                "': expected an IDX type (8, 9, 11, 12, 13 or 14) at ",
+                                "byte 2, received ", byte(2)));
+  }
+  const size_t rank = byte(3);
+  if (rank < 1 || rank > kMaxRank) {
+    return invalid_argument(
+        cat("'", subject, "': expected 1 to ", kMaxRank, " dimensions at byte 3, received ", rank));
+  }
+  const size_t header_bytes = 4 + 4 * rank;
+  if (bytes.size() < header_bytes) {
+    return invalid_argument(cat("'", subject, "': expected ", rank, " sizes up to byte ",
+                                header_bytes, ", the file has ", bytes.size(), " bytes"));
+  }
+  std::array<int64_t, kMaxRank> dims{};
+  for (size_t i = 0; i < rank; ++i) {
+    dims[i] = __builtin_bswap32(load_little<uint32_t>(bytes.data() + 4 + 4 * i));
+  }
+  const auto shape = Shape::checked({dims.data(), rank});
+  if (!shape) {
+    return invalid_argument(cat("'", subject, "': expected sizes whose product is at most 2^62 at ",
+                                "byte 4, received ", join(std::span(dims.data(), rank), " x ")));
+  }
+  return Header{dtype, *shape, header_bytes};
+}
+
+uint16_t swapped(uint16_t x) { return __builtin_bswap16(x); }
+uint32_t swapped(uint32_t x) { return __builtin_bswap32(x); }
+uint64_t swapped(uint64_t x) { return __builtin_bswap64(x); }
+
+template <typename T>
+void swap_all(std::span<std::byte> bytes) {
+  for (size_t at = 0; at < bytes.size(); at += sizeof(T)) {
+    const T value = swapped(load_little<T>(bytes.data() + at));
+    std::memcpy(bytes.data() + at, &value, sizeof value);
+  }
+}
+
+void from_big_endian(const Tensor& tensor) {
+  const std::span<std::byte> bytes = writable_bytes(tensor);
+  switch (dtype_size(tensor.dtype())) {
+    case 2:
+      return swap_all<uint16_t>(bytes);
+    case 4:
+      return swap_all<uint32_t>(bytes);
+    case 8:
+      return swap_all<uint64_t>(bytes);
+    default:
+      return;
+  }
+}
+
+}  // namespace
+
+Result<Tensor> parse_idx(std::span<const std::byte> bytes, std::string_view subject) {
+  LEAT_ASSIGN_OR_RETURN(const Header header, parse_header(bytes, subject));
+  const auto expected = bytes_of(header.dtype, header.shape);
+  const std::span<const std::byte> data = bytes.subspan(header.bytes);
+  if (!expected || static_cast<uint64_t>(*expected) != data.size()) {
+    return invalid_argument(cat("'", subject, "': expected ",
+                                expected ? cat(*expected) : "over 2^63", " bytes for ",
+                                header.dtype, header.shape, " from byte ", header.bytes,
+                                " to the end, received ", data.size()));
+  }
+  LEAT_ASSIGN_OR_RETURN(Tensor tensor, tensor_from_bytes(header.dtype, header.shape, data,
+                                                         cat("'", subject, "'"), header.bytes));
+  from_big_endian(tensor);
+  return tensor;
+}
+
+Result<Tensor> read_idx(Files& files, const std::string& path, uint64_t limit) {
+  LEAT_ASSIGN_OR_RETURN(const Bytes bytes, read_maybe_gzip(files, path, limit));
+  return parse_idx(bytes, path);
+}
+
+}  // namespace leat

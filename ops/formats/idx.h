@@ -1,0 +1,29 @@
+// IDX, the format of MNIST and its relatives.
+//
+//   byte 0  0, 0       byte 4           byte 4 + 4 rank
+//   byte 2  type       rank sizes,      elements, row-major,
+//   byte 3  rank       u32 big-endian   big-endian
+//
+// Types: 0x08 u8, 0x09 i8, 0x0b i16, 0x0c i32, 0x0d f32, 0x0e f64.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "devices/base/files.h"
+#include "devices/tensor.h"
+
+namespace leat {
+
+inline constexpr uint64_t kIdxBytes = uint64_t{8} << 30;  // the default limit of a file, inflated
+
+// `subject` begins the messages: the file's name. The elements must end where the bytes end.
+Result<Tensor> parse_idx(std::span<const std::byte> bytes, std::string_view subject);
+
+// The file, plain or gzip.
+Result<Tensor> read_idx(Files& files, const std::string& path, uint64_t limit = kIdxBytes);
+
+}  // namespace leat

@@ -1,0 +1,63 @@
+// safetensors: named tensors in one file that any tool reads, and that holds nothing that can run.
+//
+//   byte 0   u64 little-endian: size of the header
+//   byte 8   the header, JSON, spaces after it:
+//            {"__metadata__": {"key": "value"}, "w": {"dtype": "F32", "shape": [2,3],
+//            "data_offsets": [0,24]}}
+//   then     the elements, row-major, little-endian; offsets count from here
+//
+// Read strictly: every byte of the data belongs to exactly one tensor, every key is known and
+// stands once. Written so that equal tensors give equal bytes: data in order of element size
+// (largest first, so that all elements are aligned, as readers that map the file need) and then of
+// name.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "devices/base/files.h"
+#include "devices/tensor.h"
+
+namespace leat {
+
+inline constexpr uint64_t kSafeTensorsHeaderBytes = 100'000'000;  // as in the reference reader
+inline constexpr size_t kSafeTensorsCount = 1'000'000;            // tensors in one file
+
+struct SafeTensors {
+  std::map<std::string, Tensor> tensors;
+  std::map<std::string, std::string> metadata;
+};
+
+// The header alone. Offsets count from the start of the file.
+struct SafeTensorsIndex {
+  struct Entry {
+    DType dtype = DType::invalid;
+    Shape shape;
+    uint64_t begin = 0;
+    uint64_t end = 0;
+  };
+  std::map<std::string, Entry> entries;
+  std::map<std::string, std::string> metadata;
+};
+
+// `subject` begins the messages: the file's name. unimplemented for an element type that we lack.
+Result<SafeTensors> parse_safetensors(std::span<const std::byte> bytes, std::string_view subject);
+
+// Reads tensor by tensor: the file is never in memory a second time.
+Result<SafeTensors> read_safetensors(Files& files, const std::string& path);
+
+// In two steps, to read some of the tensors.
+Result<SafeTensorsIndex> read_safetensors_index(const ReadableFile& file);
+Result<Tensor> read_safetensors_entry(const ReadableFile& file, const std::string& name,
+                                      const SafeTensorsIndex::Entry& entry);
+
+// invalid_argument for a name that is not UTF-8, or is "__metadata__", or an invalid tensor.
+Result<Bytes> format_safetensors(const SafeTensors& content);
+// Atomically: see write_file_atomically.
+Status write_safetensors(Files& files, const std::string& path, const SafeTensors& content);
+
+}  // namespace leat

@@ -1,0 +1,197 @@
+#include "ops/formats/npy.h"
+#include "tests/catch.h"
+#include "tests/temporary_directory.h"
+
+using namespace leat;
+
+namespace {
+
+Bytes bytes_of_text(std::string_view text) {
+  const auto bytes = std::as_bytes(std::span(text));
+  return {bytes.begin(), bytes.end()};
+}
+
+// A version 1 file of this literal and these elements.
+Bytes file(std::string_view literal, std::string_view data, int major = 1) {
+  std::string text = "\x93NUMPY";
+  text += {static_cast<char>(major), '\0', static_cast<char>(literal.size() & 255),
+           static_cast<char>(literal.size() >> 8)};
+  if (major > 1) text += {'\0', '\0'};
+  return bytes_of_text(text.append(literal).append(data));
+}
+
+std::string literal_of(std::string_view descr, std::string_view shape, bool fortran = false) {
+  std::string text = "{'descr': '";
+  return text.append(descr)
+      .append("', 'fortran_order': ")
+      .append(fortran ? "True" : "False")
+      .append(", 'shape': ")
+      .append(shape)
+      .append(", }\n");
+}
+
+Status error_of(const Bytes& bytes) { return parse_npy(bytes, "f").status(); }
+Status literal_error(std::string_view literal) { return error_of(file(literal, "")); }
+
+}  // namespace
+
+TEST_CASE("NPY files are read in all three versions") {
+  const std::string data("\x01\x00\xfe\xff", 4);
+  for (int major : {1, 2, 3}) {
+    const auto tensor = parse_npy(file(literal_of("<i2", "(2,)"), data, major), "f");
+    REQUIRE(tensor.ok());
+    CHECK(tensor->identical(Tensor::of<int16_t>({2}, {1, -2})));
+  }
+}
+
+TEST_CASE("every element type of numpy that we have is written and read back") {
+  for (int i = 1; i < kDTypeCount; ++i) {
+    const DType dtype = static_cast<DType>(i);
+    if (dtype == DType::bf16) continue;
+    for (const Shape& shape : {Shape{}, Shape{3}, Shape{2, 3}, Shape{0, 4}, Shape{1, 2, 1, 2}}) {
+      Tensor tensor(dtype, shape);
+      for (int64_t k = 0; k < tensor.elements(); ++k) tensor.set(k, static_cast<double>(k % 2));
+      const auto bytes = format_npy(tensor);
+      REQUIRE(bytes.ok());
+      CHECK((bytes->size() - tensor.bytes()) % 64 == 0);
+      const auto back = parse_npy(*bytes, "f");
+      REQUIRE(back.ok());
+      CHECK(back->identical(tensor));
+    }
+  }
+  CHECK(format_npy(Tensor(DType::bf16, {2})).status().code() == Code::unimplemented);
+  CHECK(format_npy(Tensor()).status().code() == Code::unimplemented);
+}
+
+TEST_CASE("NPY is written with the bytes that numpy writes") {
+  const auto bytes = format_npy(Tensor::of<float>({2}, {1.0f, 2.0f}));
+  REQUIRE(bytes.ok());
+  std::string expected("\x93NUMPY\x01\x00\x76\x00{'descr': '<f4', 'fortran_order': False, ", 51);
+  expected += "'shape': (2,), }";
+  expected.append(127 - expected.size(), ' ');
+  expected.append("\n\0\0\x80\x3f\0\0\0\x40", 9);
+  CHECK(*bytes == bytes_of_text(expected));
+}
+
+TEST_CASE("arrays in Fortran's order come out in C's") {
+  const std::string data("\x00\x01\x02\x03\x04\x05", 6);
+  const auto tensor = parse_npy(file(literal_of("|u1", "(2, 3)", true), data), "f");
+  REQUIRE(tensor.ok());
+  CHECK(tensor->identical(Tensor::of<uint8_t>({2, 3}, {0, 2, 4, 1, 3, 5})));
+  const auto one = parse_npy(file(literal_of("|u1", "(6,)", true), data), "f");
+  CHECK(one->identical(Tensor::of<uint8_t>({6}, {0, 1, 2, 3, 4, 5})));
+  CHECK(parse_npy(file(literal_of("<f4", "(2, 0)", true), ""), "f").ok());
+}
+
+TEST_CASE("the NPY header may have its keys in any order, either quote and any space") {
+  for (const char* literal :
+       {"{'shape':(2,),\"fortran_order\":False,'descr':\"|i1\"}",
+        "  { 'shape' : ( 2 , ) , 'fortran_order' : False , 'descr' : '<i1' , }  \n"}) {
+    const auto tensor = parse_npy(file(literal, "\x01\x02"), "f");
+    REQUIRE(tensor.ok());
+    CHECK(tensor->identical(Tensor::of<int8_t>({2}, {1, 2})));
+  }
+}
+
+TEST_CASE("an NPY file cut anywhere, or with a byte more, is refused") {
+  Bytes good = *format_npy(Tensor::of<int32_t>({2, 1}, {1, 2}));
+  for (size_t size = 0; size < good.size(); ++size) {
+    const Bytes cut(good.begin(), good.begin() + static_cast<std::ptrdiff_t>(size));
+    CHECK(error_of(cut).code() == Code::invalid_argument);
+  }
+  good.push_back(std::byte{0});
+  CHECK(error_of(good).message() ==
+        "'f': expected 8 bytes for int32[2,1] from byte 128 to the end, received 9");
+}
+
+TEST_CASE("pickles, big-endian and structured arrays are refused in so many words") {
+  const Status pickle = literal_error(literal_of("|O", "(1,)"));
+  CHECK(pickle.code() == Code::invalid_argument);
+  CHECK(pickle.message() ==
+        "'f': expected numbers, received an array of objects ('|O'): it is a pickle, which can run "
+        "code");
+  const Status big = literal_error(literal_of(">f4", "(1,)"));
+  CHECK(big.code() == Code::unimplemented);
+  CHECK(big.message() ==
+        "'f': expected little-endian elements, received '>f4': save array.astype('<f4')");
+  const Status structured =
+      literal_error("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': ()}");
+  CHECK(structured.code() == Code::unimplemented);
+  for (const char* descr :
+       {"<c8", "<U3", "|S3", "<M8[ns]", "|V2", "f4", "=f4", "|f4", "<f", "", "<f44", "<f4\\"}) {
+    CHECK(literal_error(literal_of(descr, "(1,)")).code() == Code::invalid_argument);
+  }
+}
+
+TEST_CASE("NPY headers that are not exactly the literal are refused") {
+  const char* literals[] = {
+      "",
+      "{",
+      "}",
+      "{}",
+      "{'descr'}",
+      "{'descr': '<f4'}",
+      "{'descr': '<f4', 'fortran_order': False}",
+      "{'descr': '<f4', 'fortran_order': False, 'shape': (), 'x': 1}",
+      "{'descr': '<f4', 'descr': '<f4', 'fortran_order': False, 'shape': ()}",
+      "{'descr': '<f4', 'fortran_order': false, 'shape': ()}",
+      "{'descr': '<f4', 'fortran_order': 0, 'shape': ()}",
+      "{'descr': '<f4', 'fortran_order': False, 'shape': ()} x",
+      "{'descr': '<f4' 'fortran_order': False, 'shape': ()}",
+      "{,'descr': '<f4', 'fortran_order': False, 'shape': ()}",
+      "{'descr': '<f4',, 'fortran_order': False, 'shape': ()}",
+      "{'descr': '<f4', 'fortran_order': False, 'shape': (",
+      "{'descr: '<f4', 'fortran_order': False, 'shape': ()}",
+      "{'descr': '<f4\n', 'fortran_order': False, 'shape': ()}",
+  };
+  for (const char* literal : literals) {
+    INFO(literal);
+    CHECK(literal_error(literal).code() == Code::invalid_argument);
+  }
+  for (const char* shape :
+       {"3", "(3)", "(,)", "(3", "[3]", "(3,,)", "(3 4)", "(-1,)", "(0x3,)", "(3.0,)", "(3L,)",
+        "(+3,)", "(1,1,1,1,1,1,1,1,1)", "(9223372036854775808,)", "(4611686018427387904, 2)",
+        "(4294967296, 4294967296)", "(99999999999999999999999999,)", "None", "()()"}) {
+    INFO(shape);
+    CHECK(literal_error(literal_of("<f4", shape)).code() == Code::invalid_argument);
+  }
+  CHECK(literal_error("{'descr': '<f4', 'fortran_order': maybe}").message() ==
+        "'f': expected True or False in the header at byte 44, received 'maybe}'");
+}
+
+TEST_CASE("NPY sizes beyond the file are refused and nothing is allocated for them") {
+  CHECK(literal_error(literal_of("<f8", "(4611686018427387904,)")).message() ==
+        "'f': expected over 2^63 bytes for double[4611686018427387904] from byte 86 to the end, "
+        "received 0");
+  CHECK(literal_error(literal_of("|u1", "(4611686018427387904,)")).code() ==
+        Code::invalid_argument);
+  Bytes header = file(literal_of("<f4", "()"), "", 2);
+  for (size_t at = 8; at < 12; ++at) header[at] = std::byte{0xff};
+  CHECK(error_of(header).message() ==
+        "'f': expected a header of at most 65535 bytes, byte 8 says 4294967295");
+}
+
+TEST_CASE("what is no NPY file is refused") {
+  CHECK(error_of({}).message() == "'f': expected '\\x93NUMPY' at byte 0, received an empty file");
+  CHECK(error_of(bytes_of_text("PK\x03\x04zipped")).message() ==
+        "'f': expected '\\x93NUMPY' at byte 0, received 'PK??zi'");
+  CHECK(error_of(file("{}", "", 4)).message() ==
+        "'f': expected NPY version 1.0, 2.0 or 3.0 at byte 6, received 4.0");
+}
+
+TEST_CASE("a boolean that is neither 0 nor 1 is refused") {
+  CHECK(error_of(file(literal_of("|b1", "(3,)"), std::string("\x00\x01\x02", 3))).message() ==
+        "'f': expected booleans of 0 or 1, received 2 at byte 70");
+}
+
+TEST_CASE("an NPY file is written to disk and read back") {
+  const TemporaryDirectory dir;
+  const Tensor tensor = Tensor::of<double>({2, 2}, {1, 2, 3, 4});
+  REQUIRE(write_npy(real_files(), dir / "a.npy", tensor).ok());
+  const auto back = read_npy(real_files(), dir / "a.npy");
+  REQUIRE(back.ok());
+  CHECK(back->identical(tensor));
+  CHECK(read_npy(real_files(), dir / "a.npy", 10).status().code() == Code::resource_exhausted);
+  CHECK(write_npy(real_files(), dir / "b", Tensor(DType::bf16, {1})).message().find(dir / "b") !=
+        std::string::npos);
+}
