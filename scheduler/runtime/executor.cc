@@ -1,0 +1,113 @@
+#include "scheduler/runtime/executor.h"
+
+#include <pthread.h>
+
+namespace leat {
+
+// A run's place in the executor. `ready` and `advancing` say what the driver has yet to do with it.
+struct Executor::Core {
+  struct Place {
+    bool ready = false;
+    bool advancing = false;
+    std::string waits_for;
+  };
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::map<Run*, Place> places;
+  std::deque<Run*> queue;
+  bool stop = false;
+
+  void wake(Run* run) {
+    std::lock_guard lock(mutex);
+    const auto it = places.find(run);
+    if (it == places.end() || it->second.ready) return;
+    it->second.ready = true;
+    if (!it->second.advancing) {
+      queue.push_back(run);
+      changed.notify_all();
+    }
+  }
+};
+
+Executor::Executor(cpu::Pool& pool, std::string name) : pool_(pool), core_(std::make_shared<Core>()) {
+  thread_ = std::thread([this, name = std::move(name)] {
+    pthread_setname_np(pthread_self(), name.substr(0, 15).c_str());
+    loop();
+  });
+}
+
+Executor::~Executor() {
+  {
+    std::lock_guard lock(core_->mutex);
+    core_->stop = true;
+    core_->changed.notify_all();
+  }
+  thread_.join();
+}
+
+void Executor::add(Run& run) {
+  std::lock_guard lock(core_->mutex);
+  core_->places[&run];
+}
+
+void Executor::wake(Run& run) { core_->wake(&run); }
+
+void Executor::remove(Run& run) {
+  std::unique_lock lock(core_->mutex);
+  const auto it = core_->places.find(&run);
+  if (it == core_->places.end()) return;
+  core_->changed.wait(lock, [&] { return !core_->places[&run].advancing; });
+  core_->places.erase(&run);
+  std::erase(core_->queue, &run);
+}
+
+std::string Executor::waits_for(Run& run) {
+  std::lock_guard lock(core_->mutex);
+  const auto it = core_->places.find(&run);
+  return it == core_->places.end() ? "" : it->second.waits_for;
+}
+
+void Executor::loop() {
+  Core& core = *core_;
+  std::unique_lock lock(core.mutex);
+  while (true) {
+    core.changed.wait(lock, [&] { return core.stop || !core.queue.empty(); });
+    if (core.stop) return;
+    Run* run = core.queue.front();
+    core.queue.pop_front();
+    Core::Place* place = &core.places[run];
+    place->ready = false;
+    place->advancing = true;
+    place->waits_for.clear();
+    lock.unlock();
+
+    Awaited awaited;
+    bool idle = run->advance(awaited);
+    // Whatever it waits for is usually about to come: give it a moment before parking.
+    for (cpu::Spinner spinner; !idle && spinner.spin();) {
+      if (awaited.timeline->reached(awaited.value) || awaited.timeline->failed()) {
+        idle = run->advance(awaited);
+        spinner = cpu::Spinner();
+      }
+    }
+    std::string waits_for = idle ? "" : run->waits_for(awaited);
+
+    lock.lock();
+    place->waits_for = std::move(waits_for);
+    if (idle) {
+      place->advancing = false;
+      if (place->ready) core.queue.push_back(run);
+    } else {
+      // The callback may come at once, on this thread: never under the lock. The run cannot be removed
+      // before advancing is false, so its timelines live.
+      lock.unlock();
+      awaited.timeline->when(awaited.value, [core = core_, run](const Status&) { core->wake(run); });
+      lock.lock();
+      place->advancing = false;
+      if (place->ready) core.queue.push_back(run);
+    }
+    core.changed.notify_all();
+  }
+}
+
+}  // namespace leat

@@ -1,0 +1,47 @@
+// The thread that drives a device: it advances the cursors of the runs that can go on, one after the
+// other, and lets those that wait be woken by what they wait for.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "devices/cpu/pool.h"
+#include "scheduler/runtime/run.h"
+
+namespace leat {
+
+// Threads: any, for all members. Runs are advanced on the executor's own thread only.
+class Executor {
+ public:
+  // `pool` outlives the executor. The thread is named `name` (15 characters are shown).
+  Executor(cpu::Pool& pool, std::string name);
+  // REQUIRES: every run was removed.
+  ~Executor();
+
+  // Adds a run; nothing happens before its first wake().
+  void add(Run& run);
+  // The run may have something to do: its limit rose, or it failed.
+  void wake(Run& run);
+  // Returns when the run is not being advanced and never will be again.
+  void remove(Run& run);
+  // What the run waits for now, for people: "" if it is running or idle.
+  std::string waits_for(Run& run);
+
+  cpu::Pool& pool() { return pool_; }
+
+ private:
+  struct Core;
+  void loop();
+
+  cpu::Pool& pool_;
+  std::shared_ptr<Core> core_;  // shared with callbacks that may outlive a removed run
+  std::thread thread_;
+};
+
+}  // namespace leat

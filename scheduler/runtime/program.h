@@ -1,0 +1,100 @@
+// A partition made ready to run on one device: memory allocated, kernels made, operands bound to
+// addresses, dependencies found. What registering a plan leaves behind.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "devices/device.h"
+#include "ops/kernel.h"
+#include "ops/resources.h"
+#include "scheduler/runtime/plan.h"
+#include "transport/channel.h"
+#include "transport/slots.h"
+
+namespace leat {
+
+// How many steps' fetches are kept before the oldest is overwritten.
+inline constexpr uint64_t kFetchDepth = 16;
+
+// A kernel of a chain with its bound operands: one for each slot parity.
+struct BoundKernel {
+  Kernel* kernel = nullptr;
+  uint32_t instruction = 0;
+  std::array<std::vector<void*>, kSlotDepth> inputs, outputs;
+  std::array<KernelContext, kSlotDepth> context;
+};
+
+// One entry of the list that a step runs through: `tiles` pieces, each of which runs one phase of one
+// kernel, or the row phases of a whole chain.
+struct Entry {
+  enum class Kind : uint8_t { kernel, send, receive, retire, fetch };
+  Kind kind = Kind::kernel;
+  bool may_block = false;       // runs alone on the driver: it may have to wait for another run
+  int phase = 0;
+  uint32_t tiles = 1;
+  uint32_t first = 0, last = 0;  // kernels_[first, last): the members, run in order for each tile
+  uint32_t instruction = 0;
+  uint32_t edge = kNone;
+  uint32_t edge_peer = kNone;    // send: the partition that it goes to
+  // Entries that must have finished, of the same step and of the step before. Found from the bytes
+  // that each entry touches, so that reused memory is ordered like data.
+  std::vector<uint32_t> after, after_previous;
+};
+
+// What crosses partitions, given by the worker when it registers a plan.
+struct Exchange {
+  SlotTable* slots = nullptr;                // incoming; null if there are none
+  std::vector<Channel*> channels;            // by partition of the plan; null where nothing is sent
+};
+
+class Program {
+ public:
+  // `partition`, `device`, `resources` and `exchange`'s parts outlive the program.
+  // REQUIRES: the plan is verified.
+  static Result<std::unique_ptr<Program>> create(const Plan& plan, uint32_t partition, Device& device,
+                                                 JobResources& resources, Exchange exchange);
+  ~Program();
+
+  const Partition& partition() const { return *partition_; }
+  const std::vector<Entry>& entries() const { return entries_; }
+  BoundKernel& kernel(uint32_t i) { return *kernels_[i]; }
+  Device& device() { return *device_; }
+  Exchange& exchange() { return exchange_; }
+  size_t scratch_bytes() const { return scratch_bytes_; }  // for each thread
+  // Memory held: arena, constants, workspaces.
+  uint64_t allocated_bytes() const { return allocated_bytes_; }
+
+  // Where feed i goes (null if this partition does not use it), and where fetch i of turn t is.
+  void* feed(uint32_t i);
+  void* fetch(uint32_t i, uint64_t turn);
+  const void* value_address(uint32_t value, uint64_t turn) const;
+  bool fetches_here(uint32_t i) const { return i < fetch_values_.size() && fetch_values_[i] != kNone; }
+  uint32_t fetch_value(uint32_t i) const { return fetch_values_[i]; }
+  size_t fetches() const { return fetch_values_.size(); }
+
+ private:
+  class Builder;
+  Program() = default;
+
+  const Plan* plan_ = nullptr;
+  const Partition* partition_ = nullptr;
+  Device* device_ = nullptr;
+  JobResources* resources_ = nullptr;
+  Exchange exchange_;
+  std::unique_ptr<Buffer> arena_, workspace_;
+  std::vector<std::unique_ptr<Buffer>> constants_;
+  std::vector<std::array<void*, kSlotDepth>> addresses_;  // by value
+  std::vector<std::unique_ptr<Kernel>> owned_kernels_;    // by instruction; null for transfers
+  std::vector<std::unique_ptr<BoundKernel>> kernels_;
+  std::vector<Entry> entries_;
+  std::vector<uint32_t> fetch_values_;                    // by fetch; kNone if it is elsewhere
+  std::vector<std::unique_ptr<Buffer>> fetch_rings_;
+  size_t scratch_bytes_ = 0;
+  uint64_t allocated_bytes_ = 0;
+};
+
+}  // namespace leat

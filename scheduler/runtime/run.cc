@@ -1,0 +1,358 @@
+#include "scheduler/runtime/run.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "devices/base/text.h"
+
+namespace leat {
+namespace {
+
+constexpr uint64_t kTurnsPerSegment = kFetchDepth / 2;
+
+}  // namespace
+
+// Positions [begin, end) that nothing outside holds up, run by all threads of the pool. Tiles are
+// numbered in order of position and claimed with one counter; a claimed tile spins until the entries
+// that it follows have finished. They were all claimed before it, so somebody is running them.
+struct Run::Segment {
+  Run* run;
+  uint64_t begin, end;
+  uint64_t tiles;  // in all
+  std::atomic<uint64_t> next{0};
+};
+
+Run::Run(Program& program, cpu::Pool& pool, RunOptions options)
+    : program_(program), pool_(pool), options_(std::move(options)), entries_(program.entries()),
+      tiles_done_(new std::atomic<uint64_t>[program.entries().size()]), limit_(options_.first_step) {
+  for (size_t e = 0; e < entries_.size(); ++e) tiles_done_[e].store(0, std::memory_order_relaxed);
+  uint64_t tiles = 0;
+  for (const Entry& entry : entries_) {
+    tile_prefix_.push_back(tiles);
+    tiles += entry.tiles;
+  }
+  tile_prefix_.push_back(tiles);
+  next_special_.assign(entries_.size() + 1, static_cast<uint32_t>(entries_.size()));
+  const bool host = program.device().host_visible();
+  for (size_t e = entries_.size(); e-- > 0;) {
+    const Entry& entry = entries_[e];
+    const bool special = entry.may_block || entry.kind == Entry::Kind::send || entry.kind == Entry::Kind::receive ||
+                         (!host && entry.kind != Entry::Kind::kernel);
+    next_special_[e] = special ? static_cast<uint32_t>(e) : next_special_[e + 1];
+  }
+  const int threads = pool.threads();
+  for (int t = 0; t < threads; ++t) {
+    scratch_storage_.emplace_back(program.scratch_bytes() + 64);
+    auto* raw = scratch_storage_.back().data();
+    scratch_.push_back(raw + (64 - reinterpret_cast<uintptr_t>(raw) % 64) % 64);
+  }
+  for (Turn& turn : turns_) {
+    turn.run = this;
+    turn.seed = options_.seed;
+  }
+  for (const Entry& entry : entries_) {
+    if (entry.kind != Entry::Kind::kernel) continue;
+    for (uint32_t k = entry.first; k < entry.last; ++k) {
+      for (uint64_t parity = 0; parity < kSlotDepth; ++parity) {
+        program_.kernel(k).context[parity].scratch = scratch_[0];
+      }
+    }
+  }
+}
+
+Run::~Run() = default;
+
+void Run::extend(uint64_t limit) {
+  uint64_t current = limit_.load(std::memory_order_relaxed);
+  while (current < limit && !limit_.compare_exchange_weak(current, limit, std::memory_order_acq_rel)) {
+  }
+}
+
+Status Run::set_feed(uint32_t i, const Tensor& value) {
+  void* address = program_.feed(i);
+  if (!address) return {};  // this partition does not use it
+  const PlanValue& expected = program_.partition().values[program_.partition().feeds[i]];
+  if (value.dtype() != expected.type.dtype || !(value.shape() == expected.type.shape)) {
+    return invalid_argument(cat("feed '", expected.name, "': expected ", expected.type.dtype, expected.type.shape,
+                                ", received ", value.dtype(), value.shape()));
+  }
+  program_.device().copy_to_device(address, value.raw(), value.bytes());
+  return {};
+}
+
+const void* Run::fetched_data(uint32_t i, uint64_t step) { return program_.fetch(i, step - options_.first_step); }
+
+Tensor Run::fetched(uint32_t i, uint64_t step) {
+  const PlanValue& value = program_.partition().values[program_.fetch_value(i)];
+  Tensor out(value.type.dtype, value.type.shape);
+  if (out.bytes() > 0) std::memcpy(out.raw(), fetched_data(i, step), out.bytes());
+  return out;
+}
+
+void Run::Turn::fail(uint32_t instruction, Status status) {
+  const auto& made_by = run->program_.partition().instructions[instruction];
+  const std::string subject = made_by.op ? cat(made_by.op->full_name(), " '", made_by.name, "'") : made_by.name;
+  std::string message = status.message();
+  if (message.find(made_by.name) == std::string::npos) message = cat(subject, ": ", message);
+  run->abort(Status(status.code(), message)
+                 .while_doing(cat("running step ", step, " of ", run->options_.name, " on ", run->program_.partition().device)));
+}
+
+void Run::abort(const Status& cause) {
+  finished_.fail(cause);
+  if (failed_.exchange(true, std::memory_order_acq_rel)) return;
+  Exchange& exchange = program_.exchange();
+  for (Channel* channel : exchange.channels) {
+    if (channel) channel->abort(cause);
+  }
+  if (exchange.slots) exchange.slots->abort(cause);
+}
+
+// May the entry at `position` start, as far as the outside goes?
+bool Run::ready(uint64_t position, Awaited& awaited) {
+  const uint64_t turn = position / entries_.size();
+  const Entry& entry = entries_[position % entries_.size()];
+  Exchange& exchange = program_.exchange();
+  awaited.instruction = entry.instruction;
+  if (entry.kind == Entry::Kind::receive) {
+    awaited.timeline = &exchange.slots->edge(entry.edge).arrived;
+    awaited.value = turn + 1;
+  } else if (entry.kind == Entry::Kind::send && turn + 1 > kSlotDepth) {
+    awaited.timeline = &exchange.channels[entry.edge_peer]->credit(entry.edge);
+    awaited.value = turn + 1 - kSlotDepth;
+  } else {
+    awaited.timeline = nullptr;
+  }
+  if (awaited.timeline && !awaited.timeline->reached(awaited.value)) return false;
+  if (program_.device().host_visible()) return true;
+  // What the host is about to read must have left the device's queue.
+  Queue& queue = program_.device().queue();
+  if (marked_position_ != position) {
+    mark_ = queue.mark();
+    marked_position_ = position;
+  }
+  awaited.timeline = &queue.timeline();
+  awaited.value = mark_;
+  return queue.timeline().reached(mark_);
+}
+
+bool Run::advance(Awaited& awaited) {
+  const uint64_t n = entries_.size();
+  while (!failed_.load(std::memory_order_acquire)) {
+    const uint64_t allowed = limit_.load(std::memory_order_acquire) - options_.first_step;
+    const uint64_t turn = n == 0 ? turns_finished_ : position_ / n;
+    if (turn >= allowed) return true;
+    if (n == 0) {
+      finish_turns(turns_finished_, allowed);
+      continue;
+    }
+    if (entries_[position_ % n].may_block) {
+      if (!run_blocking(entries_[position_ % n], turn, awaited)) return failed_.load(std::memory_order_acquire);
+      ++position_;
+      finish_turns(turn, position_ / n);
+      continue;
+    }
+    const uint64_t cap = std::min(allowed, turn + kTurnsPerSegment) * n;
+    const uint64_t end = segment_end(cap, awaited);
+    if (end == position_) {
+      if (!awaited.timeline->failed()) return false;
+      abort(awaited.timeline->status());
+      break;
+    }
+    run_segment(position_, end);
+    if (failed_.load(std::memory_order_acquire)) break;
+    position_ = end;
+    finish_turns(turn, position_ / n);
+  }
+  return true;
+}
+
+// The first position from position_ on that cannot start yet, at most `cap`.
+uint64_t Run::segment_end(uint64_t cap, Awaited& awaited) {
+  const uint64_t n = entries_.size();
+  uint64_t end = position_;
+  while (end < cap) {
+    const uint64_t turn_begin = end / n * n;
+    end = turn_begin + next_special_[end - turn_begin];  // n if the turn has nothing special left
+    if (end >= cap) return cap;
+    if (end == turn_begin + n) continue;
+    if (entries_[end - turn_begin].may_block || !ready(end, awaited)) return end;
+    ++end;
+  }
+  return cap;
+}
+
+void Run::run_segment(uint64_t begin, uint64_t end) {
+  const uint64_t turns_end = (end + entries_.size() - 1) / entries_.size();
+  for (uint64_t turn = begin / entries_.size(); turn < turns_end; ++turn) {
+    turn_state(turn).step = options_.first_step + turn;
+  }
+  if (pool_.threads() == 1 || !program_.device().host_visible()) {
+    run_serial(begin, end);
+    return;
+  }
+  const uint64_t n = entries_.size(), per_turn = tile_prefix_.back();
+  const auto tiles_before = [&](uint64_t position) { return position / n * per_turn + tile_prefix_[position % n]; };
+  Segment segment{this, begin, end, tiles_before(end) - tiles_before(begin), {}};
+  pool_.run(&Run::work, &segment);
+}
+
+void Run::run_serial(uint64_t begin, uint64_t end) {
+  const uint64_t n = entries_.size();
+  uint64_t turn = begin / n;
+  for (uint64_t position = begin; position < end; ++position) {
+    if (position == (turn + 1) * n) ++turn;
+    const Entry& entry = entries_[position - turn * n];
+    if (entry.kind == Entry::Kind::kernel) {
+      for (uint32_t tile = 0; tile < entry.tiles; ++tile) {
+        for (uint32_t k = entry.first; k < entry.last; ++k) {
+          BoundKernel& bound = program_.kernel(k);
+          const int phase = entry.phase < 0 ? bound.kernel->row_phase() : entry.phase;
+          KernelContext& context = bound.context[turn % kSlotDepth];
+          context.step = &turn_state(turn);
+          if (bound.kernel->run(context, phase, static_cast<int>(tile)) > Progress::pending) return;
+        }
+      }
+    } else if (!run_transfer(entry, turn)) {
+      return;
+    }
+  }
+  // Other segments may run in parallel: they count tiles.
+  for (uint64_t position = begin; position < end; ++position) {
+    const Entry& entry = entries_[position % n];
+    tiles_done_[position % n].fetch_add(entry.tiles, std::memory_order_release);
+  }
+}
+
+void Run::work(void* context, int thread) {
+  auto& segment = *static_cast<Segment*>(context);
+  Run& run = *segment.run;
+  const uint64_t n = run.entries_.size(), per_turn = run.tile_prefix_.back();
+  const uint64_t offset = segment.begin / n * per_turn + run.tile_prefix_[segment.begin % n];
+  uint64_t position = segment.begin;
+  uint64_t turn = position / n;
+  uint64_t position_first = offset;  // number of the first tile of `position`
+  bool new_turn = true;
+  while (true) {
+    const uint64_t claimed = segment.next.fetch_add(1, std::memory_order_relaxed);
+    if (claimed >= segment.tiles || run.failed_.load(std::memory_order_acquire)) return;
+    const uint64_t number = offset + claimed;
+    while (number >= position_first + run.entries_[position - turn * n].tiles) {
+      position_first += run.entries_[position - turn * n].tiles;
+      if (++position == (turn + 1) * n) {
+        ++turn;
+        new_turn = true;
+      }
+    }
+    const uint64_t e = position - turn * n;
+    if (new_turn && !run.enter_turn(turn)) return;
+    new_turn = false;
+    const Entry& entry = run.entries_[e];
+    for (uint32_t before : entry.after) {
+      if (!run.wait_for_entry(before, turn + 1)) return;
+    }
+    for (uint32_t before : entry.after_previous) {
+      if (!run.wait_for_entry(before, turn)) return;
+    }
+    if (!run.run_tile(entry, turn, static_cast<uint32_t>(number - position_first), run.scratch_[static_cast<size_t>(thread)])) return;
+    run.tiles_done_[e].fetch_add(1, std::memory_order_release);
+  }
+}
+
+// Contexts and slots are shared by turns of one parity: turn t starts when t - kSlotDepth is over.
+bool Run::enter_turn(uint64_t turn) {
+  if (turn + 1 > kSlotDepth) {
+    for (uint32_t e = 0; e < entries_.size(); ++e) {
+      if (!wait_for_entry(e, turn + 1 - kSlotDepth)) return false;
+    }
+  }
+  return true;
+}
+
+// Spins until all tiles of entry e of `turns` turns are done; false if the run fails meanwhile.
+bool Run::wait_for_entry(uint32_t e, uint64_t turns) {
+  const uint64_t wanted = turns * entries_[e].tiles;
+  while (tiles_done_[e].load(std::memory_order_acquire) < wanted) {
+    if (failed_.load(std::memory_order_acquire)) return false;
+    sched_yield();
+  }
+  return true;
+}
+
+bool Run::run_tile(const Entry& entry, uint64_t turn, uint32_t tile, std::byte* scratch) {
+  if (entry.kind != Entry::Kind::kernel) return run_transfer(entry, turn);
+  for (uint32_t k = entry.first; k < entry.last; ++k) {
+    BoundKernel& bound = program_.kernel(k);
+    KernelContext context = bound.context[turn % kSlotDepth];
+    context.scratch = scratch;
+    context.step = &turn_state(turn);
+    const int phase = entry.phase < 0 ? bound.kernel->row_phase() : entry.phase;
+    if (bound.kernel->run(context, phase, static_cast<int>(tile)) > Progress::pending) return false;
+  }
+  return true;
+}
+
+bool Run::run_transfer(const Entry& entry, uint64_t turn) {
+  const PlanInstruction& instruction = program_.partition().instructions[entry.instruction];
+  Exchange& exchange = program_.exchange();
+  const auto input = [&] { return program_.value_address(instruction.inputs[0], turn); };
+  Status status;
+  switch (entry.kind) {
+    case Entry::Kind::send: {
+      const PlanValue& value = program_.partition().values[instruction.inputs[0]];
+      const size_t bytes = value.home == Home::none ? 0 : value.type.bytes();
+      status = exchange.channels[entry.edge_peer]->push(entry.edge, turn, input(), bytes);
+      break;
+    }
+    case Entry::Kind::retire: exchange.slots->edge(entry.edge).retired.signal(turn + 1); break;
+    case Entry::Kind::fetch: {
+      const size_t bytes = program_.partition().values[instruction.inputs[0]].type.bytes();
+      if (bytes > 0) program_.device().copy_to_host(program_.fetch(entry.edge, turn), input(), bytes);
+      break;
+    }
+    default: break;  // receive: ready() has seen it
+  }
+  if (status.ok()) return true;
+  turn_state(turn).fail(entry.instruction, status);
+  return false;
+}
+
+// Runs an entry that may have to wait for another run, on the driver alone.
+bool Run::run_blocking(const Entry& entry, uint64_t turn, Awaited& awaited) {
+  turn_state(turn).step = options_.first_step + turn;
+  BoundKernel& bound = program_.kernel(entry.first);
+  for (; blocking_tile_ < entry.tiles; ++blocking_tile_) {
+    KernelContext& context = bound.context[turn % kSlotDepth];
+    context.step = &turn_state(turn);
+    const Progress progress = bound.kernel->run(context, entry.phase, static_cast<int>(blocking_tile_));
+    if (progress == Progress::failed) return false;
+    if (progress == Progress::blocked) {
+      awaited = {context.await, context.await_value, entry.instruction};
+      return false;
+    }
+  }
+  blocking_tile_ = 0;
+  tiles_done_[position_ % entries_.size()].fetch_add(entry.tiles, std::memory_order_release);
+  return true;
+}
+
+void Run::finish_turns(uint64_t from, uint64_t to) {
+  for (uint64_t turn = from; turn < to; ++turn) {
+    turns_finished_ = turn + 1;
+    if (on_step_) on_step_(*this, options_.first_step + turn);
+    finished_.signal(turn + 1);
+  }
+}
+
+std::string Run::waits_for(const Awaited& awaited) const {
+  if (!awaited.timeline) return "";
+  const PlanInstruction& instruction = program_.partition().instructions[awaited.instruction];
+  const char* what = instruction.kind == PlanInstruction::Kind::receive ? "waits for the value of"
+                     : instruction.kind == PlanInstruction::Kind::send  ? "waits for room at the reader of"
+                                                                        : "is blocked in";
+  return cat(options_.name, " on ", program_.partition().device, " ", what, " '", instruction.name, "'");
+}
+
+}  // namespace leat

@@ -1,0 +1,114 @@
+// A run: one program being stepped. A resumable cursor over its entries that never blocks: it goes on
+// until its steps are done or it needs something that is not there yet, and then says what.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "devices/cpu/pool.h"
+#include "scheduler/runtime/program.h"
+
+namespace leat {
+
+// What a cursor waits for.
+struct Awaited {
+  Timeline* timeline = nullptr;
+  uint64_t value = 0;
+  uint32_t instruction = 0;  // who waits
+};
+
+struct RunOptions {
+  std::string name = "run";
+  uint64_t seed = 0;
+  uint64_t first_step = 0;  // the job's step of the run's first turn
+};
+
+// Steps are counted twice: the job's step (for random numbers, for people) and the run's turn (0 at
+// its start, for slots). turn = step - first_step.
+//
+// Threads: the executor's driver calls advance(); extend(), fail() and the timelines from anywhere.
+class Run {
+ public:
+  // Called by the driver after each step with the step's number, in order. Fetched values are read
+  // with fetched() inside it.
+  using OnStep = std::function<void(Run&, uint64_t step)>;
+
+  // `pool` runs the tiles; it may be shared by runs that one driver advances.
+  Run(Program& program, cpu::Pool& pool, RunOptions options);
+  ~Run();
+
+  void set_on_step(OnStep on_step) { on_step_ = std::move(on_step); }
+
+  // Allows the steps below `limit` (a job's step). It only rises.
+  void extend(uint64_t limit);
+  uint64_t limit() const { return limit_.load(std::memory_order_acquire); }
+  // Copies `value` to feed i; REQUIRES: no allowed step is unfinished, the type is the plan's.
+  Status set_feed(uint32_t i, const Tensor& value);
+  // A copy of fetch i of `step`; REQUIRES: step is one of the last kFetchDepth finished ones.
+  Tensor fetched(uint32_t i, uint64_t step);
+  // Scalar fetches without a copy.
+  const void* fetched_data(uint32_t i, uint64_t step);
+
+  // Goes on. True if everything allowed is done (or the run failed); false if it waits: then `awaited`.
+  bool advance(Awaited& awaited);
+
+  // At n when n turns are finished; fails when the run fails.
+  Timeline& finished() { return finished_; }
+  Status status() const { return finished_.status(); }
+  // "conv2 waits for edge 'x' from job:worker/task:1/cpu:0", or "".
+  std::string waits_for(const Awaited& awaited) const;
+
+  // Ends the run: every wait on it ends with `cause`. The first cause stays.
+  void abort(const Status& cause);
+
+  Program& program() { return program_; }
+  const RunOptions& options() const { return options_; }
+  // Turns finished.
+  uint64_t turns() const { return finished_.value(); }
+
+ private:
+  struct Segment;
+  // What the kernels of one turn see.
+  struct Turn final : StepContext {
+    Run* run = nullptr;
+    void fail(uint32_t instruction, Status status) override;
+  };
+
+  bool ready(uint64_t position, Awaited& awaited);
+  uint64_t segment_end(uint64_t cap, Awaited& awaited);
+  void run_segment(uint64_t begin, uint64_t end);
+  void run_serial(uint64_t begin, uint64_t end);
+  static void work(void* segment, int thread);
+  bool enter_turn(uint64_t turn);
+  Turn& turn_state(uint64_t turn) { return turns_[turn % kFetchDepth]; }
+  bool wait_for_entry(uint32_t e, uint64_t turns);
+  bool run_tile(const Entry& entry, uint64_t turn, uint32_t tile, std::byte* scratch);
+  bool run_transfer(const Entry& entry, uint64_t turn);
+  bool run_blocking(const Entry& entry, uint64_t turn, Awaited& awaited);
+  void finish_turns(uint64_t from, uint64_t to);
+
+  Program& program_;
+  cpu::Pool& pool_;
+  RunOptions options_;
+  OnStep on_step_;
+  const std::vector<Entry>& entries_;
+  std::array<Turn, kFetchDepth> turns_;  // set by the driver before a segment
+  std::unique_ptr<std::atomic<uint64_t>[]> tiles_done_;  // by entry, over all turns
+  std::vector<std::vector<std::byte>> scratch_storage_;
+  std::vector<std::byte*> scratch_;     // by thread
+  std::vector<uint64_t> tile_prefix_;   // tiles before each entry of a turn; the last is all of them
+  std::vector<uint32_t> next_special_;  // from each entry on, the first that the outside may hold up
+  uint64_t position_ = 0;               // turn * entries + entry
+  uint64_t turns_finished_ = 0;
+  uint32_t blocking_tile_ = 0;
+  uint64_t marked_position_ = ~uint64_t{0}, mark_ = 0;  // asynchronous devices: the queue's mark at a position
+  std::atomic<uint64_t> limit_;
+  std::atomic<bool> failed_{false};
+  Timeline finished_;
+};
+
+}  // namespace leat
