@@ -73,7 +73,9 @@ void read_data(YamlMap map, const std::filesystem::path& folder, Job::Data& data
   }
   read_files(map.get_map("train", Need::required), data.train);
   if (YamlMap validation = map.get_map("validation", Need::optional); validation.present()) {
-    read_files(std::move(validation), data.validation.emplace());
+    Job::Files files;
+    read_files(std::move(validation), files);
+    data.validation = std::move(files);
   }
   map.get_float("rescale", Need::optional, kPositive, data.rescale);
   map.get_bool("shuffle", Need::optional, data.shuffle);

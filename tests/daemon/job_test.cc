@@ -1,12 +1,10 @@
 // The job loader: each field wrong in turn, with the place where the message must point.
 #include "daemon/job/job.h"
 
-#include <unistd.h>
-
-#include <filesystem>
 #include <fstream>
 
 #include "tests/catch.h"
+#include "tests/temporary_directory.h"
 
 namespace leat {
 namespace {
@@ -526,20 +524,17 @@ precision: float32
 }
 
 TEST_CASE("a job file is read from disk, and a missing one is said") {
-  const auto folder =
-      std::filesystem::temp_directory_path() / ("leat-job-test-" + std::to_string(::getpid()));
-  std::filesystem::create_directories(folder);
-  const std::string path = (folder / "job.yaml").string();
+  const TemporaryDirectory folder;
+  const std::string path = folder / "job.yaml";
   std::ofstream(path) << kGood;
   const auto job = load_job(path);
   REQUIRE(job.status().message() == "");
-  CHECK(job->data.root == (folder / "fashion-mnist").string());
+  CHECK(job->data.root == folder / "fashion-mnist");
 
-  const auto missing = load_job((folder / "none.yaml").string());
+  const auto missing = load_job(folder / "none.yaml");
   CHECK(missing.status().code() == Code::failed_precondition);
   CHECK_THAT(missing.status().message(), Catch::Contains("none.yaml"));
-  CHECK(load_job(folder.string()).status().code() == Code::failed_precondition);
-  std::filesystem::remove_all(folder);
+  CHECK_FALSE(load_job(folder.path()).ok());
 }
 
 }  // namespace
