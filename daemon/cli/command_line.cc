@@ -1,0 +1,285 @@
+#include "daemon/cli/command_line.h"
+
+#include <CLI/CLI.hpp>
+#include <charconv>
+#include <cstdio>
+
+#include "devices/base/text.h"
+
+#ifndef LEAT_VERSION
+#define LEAT_VERSION "unknown"
+#endif
+
+namespace leat {
+namespace {
+
+constexpr const char* kAbout =
+    "Leat trains neural networks: it reads a model as a graph file and a job as a YAML file.";
+
+constexpr const char* kExamples = R"(Examples:
+  leat train configs/jobs/fashion_mnist_cnn.yaml          train, evaluate, leave a run folder
+  leat train job.yaml --workers 2 --set epochs=1          change the job without editing it
+  leat plan job.yaml                                      what it will use, before it runs
+  leat predict leat-runs/NAME --input images.npy          use the trained model
+  leat graph show configs/graphs/fashion_cnn.onnxtxt      layers, shapes, parameters
+
+Exit codes: 0 done, 1 failed, 2 wrong usage, 5 no such file or run, 7 job or graph invalid,
+130 stopped by Ctrl-C.)";
+
+// A required or optional argument without a flag.
+CLI::Option* add_argument(CLI::App& app, const char* name, std::string& out, const char* about) {
+  return app.add_option(name, out, about)->type_name("");
+}
+
+CLI::App* add_command(CLI::App& app, const char* name, const char* about) {
+  CLI::App* sub = app.add_subcommand(name, about);
+  sub->footer("");
+  return sub;
+}
+
+// What the options write into, until it is known which command was given.
+struct Parsed {
+  TrainCommand train;
+  PlanCommand plan;
+  PredictCommand predict;
+  GraphShowCommand show;
+  GraphCheckCommand check;
+  GraphConvertCommand convert;
+  std::string color = "auto";
+};
+
+// A decimal integer in a range: the library's own conversion would read 010 as 8.
+CLI::Validator whole_number(int64_t min, int64_t max) {
+  const auto check = [min, max](const std::string& text) -> std::string {
+    int64_t value = 0;
+    const char* end = text.data() + text.size();
+    const auto parsed = std::from_chars(text.data(), end, value);
+    const bool plain = parsed.ec == std::errc() && parsed.ptr == end &&
+                       (text == "0" || (text[0] != '0' && text[0] != '-'));
+    if (plain && value >= min && value <= max) return {};
+    return cat("expected an integer of at least ", min, ", received '", text, "'");
+  };
+  return CLI::Validator(check, "");
+}
+
+CLI::Validator color_word() {
+  const auto check = [](const std::string& text) -> std::string {
+    if (text == "auto" || text == "always" || text == "never") return {};
+    return "expected auto, always or never, received '" + text + "'";
+  };
+  return CLI::Validator(check, "");
+}
+
+ColorMode color_mode(const std::string& word) {
+  if (word == "always") return ColorMode::always;
+  return word == "never" ? ColorMode::never : ColorMode::automatic;
+}
+
+void add_color(CLI::App& app, Parsed& parsed) {
+  app.add_option("--color", parsed.color, "Colours on stderr: auto, always or never")
+      ->type_name("WHEN")
+      ->check(color_word());
+}
+
+void add_job_options(CLI::App& app, JobOptions& job) {
+  app.add_option("--workers", job.overrides.num_workers,
+                 "Number of workers, at most the job's shards; changes no result")
+      ->type_name("N")
+      ->check(whole_number(1, 4096));
+  app.add_option("--threads", job.threads, "Threads of each worker; changes no result")
+      ->type_name("N")
+      ->check(whole_number(1, 1024));
+  app.add_option("--seed", job.overrides.seed, "Seed of weights, shuffling and dropout")
+      ->type_name("N")
+      ->check(whole_number(0, std::numeric_limits<int64_t>::max()));
+  app.add_option("--set", job.overrides.set,
+                 "Set any key of the job file, e.g. optimizer.learning_rate=0.1; repeatable")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
+}
+
+void add_train(CLI::App& app, Parsed& parsed) {
+  TrainCommand& train = parsed.train;
+  auto* sub = add_command(app, "train", "Train the model of a job file");
+  add_argument(*sub, "JOB", train.job.file, "The job file (YAML); not needed with --resume");
+  add_job_options(*sub, train.job);
+  sub->add_option("--output", train.output, "Folder for the run (default: leat-runs/NAME-NUMBER)")
+      ->type_name("DIR");
+  sub->add_option("--resume", train.resume, "Go on from the last checkpoint of this run's folder")
+      ->type_name("DIR");
+  sub->add_flag("--json", train.json, "One JSON object a line on stdout; the last is 'finished'");
+  add_color(*sub, parsed);
+}
+
+void add_plan(CLI::App& app, Parsed& parsed) {
+  auto* sub = add_command(app, "plan",
+                          "Show what a job will use: partitions, memory, transfers. Runs nothing");
+  add_argument(*sub, "JOB", parsed.plan.job.file, "The job file (YAML)")->required();
+  add_job_options(*sub, parsed.plan.job);
+  sub->add_flag("--json", parsed.plan.json, "JSON on stdout");
+  add_color(*sub, parsed);
+}
+
+void add_predict(CLI::App& app, Parsed& parsed) {
+  PredictCommand& predict = parsed.predict;
+  auto* sub = add_command(app, "predict", "Run a trained model on a file of inputs");
+  add_argument(*sub, "RUN", predict.run, "The folder that leat train left")->required();
+  sub->add_option("--input", predict.input, "The inputs: .npy or IDX, plain or .gz")
+      ->type_name("FILE")
+      ->required();
+  sub->add_option("-o,--output", predict.output, "Write the outputs to this .npy file")
+      ->type_name("FILE");
+  sub->add_flag("--json", predict.json, "One JSON object per row on stdout");
+  add_color(*sub, parsed);
+}
+
+void add_graph(CLI::App& app, Parsed& parsed) {
+  auto* graph = add_command(app, "graph", "Look at, check and convert graph files");
+  graph->require_subcommand(1);
+
+  auto* show = add_command(*graph, "show", "Layers, output shapes, parameters, MFLOP");
+  add_argument(*show, "FILE", parsed.show.file, "The graph file")->required();
+  show->add_flag("--expand", parsed.show.expand, "Print the ONNX nodes and not the layers");
+  add_color(*show, parsed);
+
+  auto* check = add_command(*graph, "check", "Say whether a graph file is valid, and what is not");
+  add_argument(*check, "FILE", parsed.check.file, "The graph file")->required();
+  add_color(*check, parsed);
+
+  auto* convert = add_command(*graph, "convert", "Convert a graph file to another format");
+  add_argument(*convert, "IN", parsed.convert.input, "The graph file to read")->required();
+  add_argument(*convert, "OUT", parsed.convert.output,
+               "The file to write; its extension says the format")
+      ->required();
+  add_color(*convert, parsed);
+}
+
+void build(CLI::App& app, Parsed& parsed) {
+  app.name("leat");
+  app.get_formatter()->column_width(32);
+  app.set_version_flag("--version", "leat " LEAT_VERSION, "Print the version");
+  app.footer(kExamples);
+  app.require_subcommand(1);
+  add_color(app, parsed);
+  add_train(app, parsed);
+  add_plan(app, parsed);
+  add_predict(app, parsed);
+  add_graph(app, parsed);
+}
+
+// The innermost subcommand that was named.
+const CLI::App& innermost(const CLI::App& app) {
+  const CLI::App* found = &app;
+  while (!found->get_subcommands().empty()) found = found->get_subcommands().front();
+  return *found;
+}
+
+// "leat graph show"
+std::string full_name(const CLI::App& app) {
+  const CLI::App* parent = app.get_parent();
+  return parent == nullptr ? app.get_name() : full_name(*parent) + " " + app.get_name();
+}
+
+std::vector<std::string> flag_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  }
+  return names;
+}
+
+std::vector<std::string> subcommand_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* sub : app.get_subcommands([](const CLI::App*) { return true; })) {
+    names.push_back(sub->get_name());
+  }
+  return names;
+}
+
+// What is wrong with an argument that nobody took.
+std::string explain_extra(const CLI::App& command, const std::string& argument) {
+  if (argument.starts_with("-")) {
+    const std::string flag = argument.substr(0, argument.find('='));
+    return cat("unknown flag '", flag, "'", did_you_mean(flag, flag_names(command)));
+  }
+  const auto names = subcommand_names(command);
+  if (names.empty()) return "unexpected argument '" + argument + "'";
+  const std::string hint = did_you_mean(argument, names);
+  return cat("unknown command '", argument, "'",
+             hint.empty() ? "; the commands are " + join(names, ", ") : hint);
+}
+
+std::string explain(const CLI::App& app, const CLI::ParseError& error) {
+  const CLI::App& command = innermost(app);
+  const auto extra = app.remaining(true);
+  std::string what = error.what();
+  if (!extra.empty()) {
+    what = explain_extra(command, extra.front());
+  } else if (!subcommand_names(command).empty()) {
+    what = "expected a command: " + join(subcommand_names(command), ", ");
+  }
+  return cat(what, "\nSee '", full_name(command), " --help'.");
+}
+
+// The command that was named, with `color` in it.
+Command chosen(const CLI::App& app, Parsed parsed) {
+  const CLI::App& command = innermost(app);
+  const ColorMode color = color_mode(parsed.color);
+  const auto with_color = [color](auto value) {
+    value.color = color;
+    return Command(std::move(value));
+  };
+  const std::string name = full_name(command);
+  if (name == "leat train") {
+    if (parsed.train.job.file.empty() && parsed.train.resume.empty()) {
+      return PrintText{"JOB is required, or --resume DIR\nSee 'leat train --help'.", kExitUsage,
+                       color};
+    }
+    return with_color(std::move(parsed.train));
+  }
+  if (name == "leat plan") return with_color(std::move(parsed.plan));
+  if (name == "leat predict") return with_color(std::move(parsed.predict));
+  if (name == "leat graph show") return with_color(std::move(parsed.show));
+  if (name == "leat graph check") return with_color(std::move(parsed.check));
+  return with_color(std::move(parsed.convert));
+}
+
+}  // namespace
+
+Command parse_command_line(const std::vector<std::string>& arguments) {
+  CLI::App app(kAbout);
+  Parsed parsed;
+  build(app, parsed);
+  try {
+    app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
+  } catch (const CLI::CallForHelp&) {
+    return PrintText{app.help()};
+  } catch (const CLI::CallForVersion& version) {
+    return PrintText{std::string(version.what()) + "\n"};
+  } catch (const CLI::ParseError& error) {
+    return PrintText{explain(app, error), kExitUsage, color_mode(parsed.color)};
+  }
+  return chosen(app, std::move(parsed));
+}
+
+int run_command(const Command& command) {
+  struct Runner {
+    int operator()(const PrintText& print) const {
+      if (print.exit_code == kExitOk) {
+        std::fputs(print.text.c_str(), stdout);
+      } else {
+        std::fputs(error_line(print.text, stderr_color(print.color)).c_str(), stderr);
+      }
+      return print.exit_code;
+    }
+    int operator()(const TrainCommand& train) const { return run_train(train); }
+    int operator()(const PlanCommand& plan) const { return run_plan(plan); }
+    int operator()(const PredictCommand& predict) const { return run_predict(predict); }
+    int operator()(const GraphShowCommand& show) const { return run_graph_show(show); }
+    int operator()(const GraphCheckCommand& check) const { return run_graph_check(check); }
+    int operator()(const GraphConvertCommand& convert) const { return run_graph_convert(convert); }
+  };
+  return std::visit(Runner{}, command);
+}
+
+}  // namespace leat

@@ -1,0 +1,28 @@
+// The command line of `leat`: from arguments to a command. Nothing is read or run here.
+#pragma once
+
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "daemon/cli/commands.h"
+
+namespace leat {
+
+// The arguments ask for a text, or are wrong: what to print, and the exit code.
+struct PrintText {
+  std::string text;         // goes to stdout as it is; an error's message to stderr, decorated
+  int exit_code = kExitOk;  // kExitUsage: it is an error's message
+  ColorMode color = ColorMode::automatic;
+};
+
+using Command = std::variant<PrintText, TrainCommand, PlanCommand, PredictCommand, GraphShowCommand,
+                             GraphCheckCommand, GraphConvertCommand>;
+
+// `arguments` without the program's name. What is wrong with them comes back as a PrintText.
+Command parse_command_line(const std::vector<std::string>& arguments);
+
+// Does it; the exit code.
+int run_command(const Command& command);
+
+}  // namespace leat

@@ -1,0 +1,20 @@
+// What the `leat` command's exit code says. docs/cli.md lists them for people.
+#pragma once
+
+#include "devices/base/status.h"
+
+namespace leat {
+
+enum ExitCode : int {
+  kExitOk = 0,
+  kExitFailed = 1,    // the job failed, or an error that fits no other code
+  kExitUsage = 2,     // a wrong flag, a missing argument
+  kExitNoSuch = 5,    // no such job file, graph, run or model
+  kExitInvalid = 7,   // the graph or the job file is wrong
+  kExitSignal = 128,  // plus the signal's number: 130 after Ctrl-C
+};
+
+// invalid_argument is 7, the other errors 1.
+ExitCode exit_code_of(const Status& status);
+
+}  // namespace leat

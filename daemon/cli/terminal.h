@@ -1,0 +1,34 @@
+// What the command line may do with the terminal: colours, the width, and how errors look. Data
+// goes to stdout, everything else, these errors too, to stderr.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "daemon/cli/exit_code.h"
+#include "devices/base/status.h"
+
+namespace leat {
+
+enum class ColorMode { automatic, always, never };
+
+// Whether to colour: as `mode` says; automatic means on a terminal, unless NO_COLOR is set to
+// anything or TERM is "dumb". The two are the environment's values, null when unset.
+bool use_color(ColorMode mode, bool is_terminal, const char* no_color, const char* term);
+
+bool stderr_is_terminal();
+// use_color() for stderr and this process's environment.
+bool stderr_color(ColorMode mode);
+// Columns of the terminal on stderr; 80 if it is none.
+int terminal_width();
+
+// "leat: error: message\n", the word in red if `color`.
+std::string error_line(std::string_view message, bool color);
+
+// Prints the error to stderr and returns its exit code. Prints nothing when ok.
+int report(const Status& status, ColorMode color);
+// Prints "no such <kind> '<path>'" if there is nothing at `path`, and returns true then: the exit
+// code is kExitNoSuch.
+bool report_missing(std::string_view kind, const std::string& path, ColorMode color);
+
+}  // namespace leat

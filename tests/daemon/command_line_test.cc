@@ -1,0 +1,161 @@
+#include "daemon/cli/command_line.h"
+
+#include "tests/catch.h"
+
+namespace leat {
+namespace {
+
+std::string usage_error(const std::vector<std::string>& arguments) {
+  const Command command = parse_command_line(arguments);
+  const auto* text = std::get_if<PrintText>(&command);
+  if (text == nullptr) return "(no error)";
+  CHECK(text->exit_code == kExitUsage);
+  return text->text;
+}
+
+std::string help(const std::vector<std::string>& arguments) {
+  const Command command = parse_command_line(arguments);
+  const auto* text = std::get_if<PrintText>(&command);
+  REQUIRE(text != nullptr);
+  CHECK(text->exit_code == kExitOk);
+  return text->text;
+}
+
+TEST_CASE("leat train takes a job and its flags in any order") {
+  const Command command =
+      parse_command_line({"train", "--workers", "2", "--set", "epochs=1", "job.yaml", "--set",
+                          "metrics=[accuracy]", "--seed=9223372036854775807", "--threads", "3",
+                          "--output", "out", "--json", "--color", "never"});
+  REQUIRE(std::holds_alternative<TrainCommand>(command));
+  const auto& train = std::get<TrainCommand>(command);
+  CHECK(train.job.file == "job.yaml");
+  CHECK(train.job.overrides.num_workers == 2);
+  CHECK(train.job.overrides.seed == 9223372036854775807);
+  CHECK(train.job.overrides.set == std::vector<std::string>{"epochs=1", "metrics=[accuracy]"});
+  CHECK(train.job.threads == 3);
+  CHECK(train.output == "out");
+  CHECK(train.resume.empty());
+  CHECK(train.json);
+  CHECK(train.color == ColorMode::never);
+}
+
+TEST_CASE("leat train leaves what no flag gives unset") {
+  const Command command = parse_command_line({"train", "job.yaml"});
+  REQUIRE(std::holds_alternative<TrainCommand>(command));
+  const auto& train = std::get<TrainCommand>(command);
+  CHECK_FALSE(train.job.overrides.num_workers.has_value());
+  CHECK_FALSE(train.job.overrides.seed.has_value());
+  CHECK_FALSE(train.job.threads.has_value());
+  CHECK_FALSE(train.json);
+  CHECK(train.color == ColorMode::automatic);
+}
+
+TEST_CASE("leat train --resume needs no job file") {
+  const Command command = parse_command_line({"train", "--resume", "leat-runs/x"});
+  REQUIRE(std::holds_alternative<TrainCommand>(command));
+  CHECK(std::get<TrainCommand>(command).resume == "leat-runs/x");
+}
+
+TEST_CASE("the other commands become their structs") {
+  const Command plan = parse_command_line({"--color", "always", "plan", "j.yaml", "--workers=4"});
+  REQUIRE(std::holds_alternative<PlanCommand>(plan));
+  CHECK(std::get<PlanCommand>(plan).job.overrides.num_workers == 4);
+  CHECK(std::get<PlanCommand>(plan).color == ColorMode::always);
+
+  const Command predict =
+      parse_command_line({"predict", "run", "--input", "x.npy", "-o", "y.npy", "--json"});
+  REQUIRE(std::holds_alternative<PredictCommand>(predict));
+  CHECK(std::get<PredictCommand>(predict).run == "run");
+  CHECK(std::get<PredictCommand>(predict).input == "x.npy");
+  CHECK(std::get<PredictCommand>(predict).output == "y.npy");
+  CHECK(std::get<PredictCommand>(predict).json);
+
+  const Command show = parse_command_line({"graph", "show", "g.onnxtxt", "--expand"});
+  REQUIRE(std::holds_alternative<GraphShowCommand>(show));
+  CHECK(std::get<GraphShowCommand>(show).file == "g.onnxtxt");
+  CHECK(std::get<GraphShowCommand>(show).expand);
+
+  const Command check = parse_command_line({"graph", "check", "g.onnx"});
+  REQUIRE(std::holds_alternative<GraphCheckCommand>(check));
+  CHECK(std::get<GraphCheckCommand>(check).file == "g.onnx");
+
+  const Command convert = parse_command_line({"graph", "convert", "g.onnx", "g.onnxtxt"});
+  REQUIRE(std::holds_alternative<GraphConvertCommand>(convert));
+  CHECK(std::get<GraphConvertCommand>(convert).input == "g.onnx");
+  CHECK(std::get<GraphConvertCommand>(convert).output == "g.onnxtxt");
+}
+
+TEST_CASE("a wrong command line says what is wrong, what is near, and where the help is") {
+  const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
+      {{}, "expected a command: train, plan, predict, graph\nSee 'leat --help'."},
+      {{"tarin", "j.yaml"}, "unknown command 'tarin' (did you mean 'train'?)\nSee 'leat --help'."},
+      {{"submit"},
+       "unknown command 'submit'; the commands are train, plan, predict, graph\nSee 'leat "
+       "--help'."},
+      {{"graph"}, "expected a command: show, check, convert\nSee 'leat graph --help'."},
+      {{"graph", "shwo", "f"},
+       "unknown command 'shwo' (did you mean 'show'?)\nSee 'leat graph --help'."},
+      {{"train", "j.yaml", "--wrokers", "3"},
+       "unknown flag '--wrokers' (did you mean '--workers'?)\nSee 'leat train --help'."},
+      {{"train", "--outptu=x", "j.yaml"},
+       "unknown flag '--outptu' (did you mean '--output'?)\nSee 'leat train --help'."},
+      {{"train", "j.yaml", "-z"}, "unknown flag '-z'\nSee 'leat train --help'."},
+      {{"train", "j.yaml", "k.yaml"}, "unexpected argument 'k.yaml'\nSee 'leat train --help'."},
+      {{"train"}, "JOB is required, or --resume DIR\nSee 'leat train --help'."},
+      {{"plan"}, "JOB is required\nSee 'leat plan --help'."},
+      {{"predict", "run"}, "--input is required\nSee 'leat predict --help'."},
+      {{"train", "j.yaml", "--workers", "0"},
+       "--workers: expected an integer of at least 1, received '0'\nSee 'leat train --help'."},
+      {{"train", "j.yaml", "--workers", "two"},
+       "--workers: expected an integer of at least 1, received 'two'\nSee 'leat train --help'."},
+      {{"train", "j.yaml", "--threads", "010"},
+       "--threads: expected an integer of at least 1, received '010'\nSee 'leat train --help'."},
+      {{"train", "j.yaml", "--seed", "-1"},
+       "--seed: expected an integer of at least 0, received '-1'\nSee 'leat train --help'."},
+      {{"train", "j.yaml", "--color", "red"},
+       "--color: expected auto, always or never, received 'red'\nSee 'leat train --help'."},
+  };
+  for (const auto& [arguments, expected] : cases) {
+    INFO(expected);
+    CHECK(usage_error(arguments) == expected);
+  }
+  CHECK_THAT(usage_error({"train", "j.yaml", "--set"}), Catch::StartsWith("--set: "));
+}
+
+TEST_CASE("help names every command and every flag, and the version is a line") {
+  const std::string top = help({"--help"});
+  for (const char* word : {"train", "plan", "predict", "graph", "--version", "Examples"}) {
+    CHECK_THAT(top, Catch::Contains(word));
+  }
+  const std::string train = help({"train", "--help"});
+  for (const char* word : {"JOB", "--workers", "--threads", "--seed", "--set", "--output",
+                           "--resume", "--json", "--color"}) {
+    CHECK_THAT(train, Catch::Contains(word));
+  }
+  CHECK_THAT(help({"graph", "--help"}), Catch::Contains("convert"));
+  CHECK_THAT(help({"--version"}), Catch::StartsWith("leat ") && Catch::EndsWith("\n"));
+}
+
+TEST_CASE("a missing job file is exit code 5, a wrong job 7") {
+  TrainCommand train;
+  train.job.file = "/nonexistent/job.yaml";
+  CHECK(run_train(train) == kExitNoSuch);
+  CHECK(exit_code_of(Status()) == kExitOk);
+  CHECK(exit_code_of(invalid_argument("x")) == kExitInvalid);
+  CHECK(exit_code_of(unavailable("x")) == kExitFailed);
+}
+
+TEST_CASE("colours are for terminals, and NO_COLOR and TERM=dumb are honoured") {
+  CHECK(use_color(ColorMode::automatic, true, nullptr, "xterm"));
+  CHECK(use_color(ColorMode::automatic, true, "", "xterm"));
+  CHECK_FALSE(use_color(ColorMode::automatic, false, nullptr, "xterm"));
+  CHECK_FALSE(use_color(ColorMode::automatic, true, "1", "xterm"));
+  CHECK_FALSE(use_color(ColorMode::automatic, true, nullptr, "dumb"));
+  CHECK(use_color(ColorMode::always, false, "1", "dumb"));
+  CHECK_FALSE(use_color(ColorMode::never, true, nullptr, "xterm"));
+  CHECK(error_line("bad", false) == "leat: error: bad\n");
+  CHECK(error_line("bad", true) == "leat: \033[1;31merror:\033[0m bad\n");
+}
+
+}  // namespace
+}  // namespace leat
