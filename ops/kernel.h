@@ -35,8 +35,8 @@ struct OpTypes {
 
 // Independence along dimension 0, which lets neighbouring ops run tile by tile while their data is
 // in the cache. rows == 0: the op cannot be cut so.
-// Promise: in the kernel's row_phase(), rows [a,b) of the row outputs depend on rows [a,b) of the row inputs and on
-// all of the other inputs, and nothing else. Operands not listed as rows are whole.
+// Promise: in the kernel's row_phase(), rows [a,b) of the row outputs depend on rows [a,b) of the
+// row inputs and on all of the other inputs, and nothing else. Operands not listed as rows are whole.
 // An output that is not of rows (a gradient of weights) is complete only after the last phase.
 struct Tiling {
   int64_t rows = 0;
