@@ -116,6 +116,7 @@ struct Spread {
 struct ShardingRule {
   std::vector<Spread> inputs;
   std::vector<Spread> outputs;
+  bool operator==(const ShardingRule&) const = default;
 };
 
 // ---------------------------------------------------------------------------------------------
