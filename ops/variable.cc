@@ -14,21 +14,32 @@ namespace {
 
 constexpr std::string_view kKindNames[] = {"a tensor", "rows", "a resource", "a token"};
 
+struct DeclaredType {
+  DType dtype;
+  Shape shape;
+};
+
+Result<DeclaredType> declared_type(const Attrs& attrs) {
+  const std::string name = attr_string(attrs, "dtype");
+  const auto dtype = dtype_from_name(name);
+  if (!dtype) return invalid_argument(cat("dtype: expected a type's name, received '", name, "'"));
+  const auto sizes = attr_ints(attrs, "shape");
+  const auto shape = Shape::checked(sizes);
+  if (!shape) {
+    return invalid_argument(cat("shape: expected at most ", kMaxRank, " sizes >= 0, received [",
+                                join(sizes, ","), "]"));
+  }
+  return DeclaredType{*dtype, *shape};
+}
+
 Status infer_variable(InferContext& ctx) {
   const std::string name = attr_string(ctx.attrs(), "name");
   if (name.empty() || name.size() > limits::kNameLength) {
     return ctx.error(cat("name: expected 1 to ", limits::kNameLength, " bytes, received ", name.size()));
   }
-  const std::string dtype_text = attr_string(ctx.attrs(), "dtype");
-  const auto dtype = dtype_from_name(dtype_text);
-  if (!dtype) return ctx.error(cat("dtype: expected a type's name, received '", dtype_text, "'"));
-  const auto sizes = attr_ints(ctx.attrs(), "shape");
-  const auto shape = Shape::checked(sizes);
-  if (!shape) {
-    return ctx.error(cat("shape: expected at most ", kMaxRank, " sizes >= 0, received [",
-                         join(sizes, ","), "]"));
-  }
-  ctx.set_output(0, ValueType{ValueKind::resource, *dtype, *shape});
+  const auto type = declared_type(ctx.attrs());
+  if (!type.ok()) return ctx.error(type.status().message());
+  ctx.set_output(0, ValueType{ValueKind::resource, type->dtype, type->shape});
   return {};
 }
 
@@ -36,8 +47,9 @@ Result<Resource*> make_variable(const KernelSetup& setup) {
   if (!setup.resources) {
     return failed_precondition(cat(setup.subject, ": expected a job's resources, there are none"));
   }
-  auto made = setup.resources->variable(attr_string(setup.attrs(), "name"), setup.output(0).dtype,
-                                        setup.output(0).shape,
+  // From the attributes alone: a plan's resources have no operands.
+  LEAT_ASSIGN_OR_RETURN(const DeclaredType type, declared_type(setup.attrs()));
+  auto made = setup.resources->variable(attr_string(setup.attrs(), "name"), type.dtype, type.shape,
                                         attr_int(setup.attrs(), "trainable") != 0);
   if (!made.ok()) return made.status().while_doing(cat("making ", setup.subject));
   return static_cast<Resource*>(*made);

@@ -178,6 +178,21 @@ TEST_CASE("a tensor is no variable") {
   CHECK(refusal(job).find("expected a resource, received a tensor") != std::string::npos);
 }
 
+TEST_CASE("a variable is made from its attributes alone") {
+  TestJob job;
+  const OpDef& op = *testing::test_catalogue().find("leat.Variable");
+  const Attrs attrs = with_defaults(op, {{"name", std::string("w")}, {"shape", std::vector<int64_t>{2, 3}}});
+  KernelSetup setup;
+  setup.types.attrs = &attrs;
+  setup.resources = &job.resources;
+  REQUIRE(op.make_resource(setup).ok());
+  const Variable* made = job.resources.find_variable("w");
+  REQUIRE(made);
+  CHECK(made->dtype() == DType::f32);
+  CHECK(made->shape() == Shape{2, 3});
+  CHECK(made->trainable());
+}
+
 TEST_CASE("a variable without a job's resources is refused") {
   TestJob job;
   const ValueId read = job.add("leat.Read", {job.variable("w", DType::f32, {2})});
