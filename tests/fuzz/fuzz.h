@@ -1,0 +1,26 @@
+// What the fuzz targets share. A target returns 0, and a broken property aborts: libFuzzer and the
+// replay both see that as a crash.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <span>
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
+
+namespace leat {
+
+// Unlike assert, also in release builds.
+inline void require(bool holds, const char* property) {
+  if (holds) return;
+  std::fprintf(stderr, "broken property: %s\n", property);
+  std::abort();
+}
+
+inline std::span<const std::byte> bytes_of_input(const uint8_t* data, size_t size) {
+  return std::as_bytes(std::span(data, size));
+}
+
+}  // namespace leat
