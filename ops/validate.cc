@@ -155,7 +155,8 @@ Status check_types(const OpCall& call) {
 Status check_attributes(const OpCall& call) {
   for (const auto& [name, attr] : *call.attrs) {
     const auto& defs = call.op->attributes;
-    const auto def = std::find_if(defs.begin(), defs.end(), [&](const AttrDef& d) { return d.name == name; });
+    const auto def = std::find_if(defs.begin(), defs.end(),
+                                  [&, &name = name](const AttrDef& d) { return d.name == name; });
     if (def == defs.end()) {
       std::vector<std::string> names;
       for (const AttrDef& d : defs) names.push_back(d.name);

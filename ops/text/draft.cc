@@ -191,7 +191,7 @@ class Assembler {
 
   Status add_node(const DraftNode& draft) {
     LEAT_RETURN_IF_ERROR(count({draft.name, draft.offset}, draft.inputs.size()));
-    const std::string_view domain = draft.domain == "ai.onnx" ? "" : draft.domain;
+    const std::string_view domain = draft.domain == "ai.onnx" ? std::string_view() : draft.domain;
     const OpDef* op = graph_.catalogue().find(domain, draft.op);
     if (op == nullptr) {
       const std::string name = domain.empty() ? draft.op : cat(domain, ".", draft.op);
