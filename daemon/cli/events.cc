@@ -1,0 +1,53 @@
+#include "daemon/cli/events.h"
+
+#include "daemon/json_line.h"
+
+namespace leat {
+namespace {
+
+JsonLine& add_identity(JsonLine& line, const RunIdentity& identity) {
+  return line.add("shards", identity.shards).add("seed", identity.seed).add("cpu", identity.cpu);
+}
+
+}  // namespace
+
+std::string json_of(const StartedEvent& event) {
+  JsonLine line;
+  line.add("event", "started").add("api_version", "leat/v1");
+  line.add("job", event.job).add("run", event.run);
+  line.add("steps", event.steps).add("start_step", event.start_step);
+  line.add("global_batch_size", event.global_batch_size).add("strategy", event.strategy);
+  line.add("workers", event.workers).add("threads", event.threads);
+  return add_identity(line, event.identity).text();
+}
+
+std::string json_of(const EpochEvent& event) {
+  JsonLine line;
+  line.add("event", "epoch").add("epoch", event.epoch).add("step", event.step);
+  line.add("seconds", event.seconds).add("samples_per_second", event.samples_per_second);
+  line.add("loss", event.loss).add("accuracy", event.accuracy);
+  line.add("val_loss", event.val_loss).add("val_accuracy", event.val_accuracy);
+  return line.text();
+}
+
+std::string json_of(const CheckpointEvent& event) {
+  JsonLine line;
+  return line.add("event", "checkpoint").add("step", event.step).add("path", event.path).text();
+}
+
+std::string json_of(const FinishedEvent& event) {
+  JsonLine line;
+  line.add("event", "finished").add("run", event.run);
+  line.add("weights_sha256", event.weights_sha256);
+  line.add("val_accuracy", event.val_accuracy).add("val_loss", event.val_loss);
+  line.add("samples_per_second", event.samples_per_second).add("steps", event.steps);
+  return add_identity(line, event.identity).text();
+}
+
+std::string json_of(const InterruptedEvent& event) {
+  JsonLine line;
+  line.add("event", "interrupted").add("run", event.run).add("step", event.step);
+  return line.add("checkpoint", event.checkpoint).text();
+}
+
+}  // namespace leat

@@ -1,0 +1,76 @@
+// What `leat train --json` prints on stdout: one JSON object a line, each with its "event". Keys
+// are only ever added. The order of a run is started, (epoch | checkpoint)*, and one of finished or
+// interrupted last. A value that there is none of is null.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace leat {
+
+// What stands beside every weights' hash, for it depends on these and on nothing else of the run.
+struct RunIdentity {
+  int64_t shards = 1;
+  uint64_t seed = 0;
+  std::string cpu;  // the CPU's model name
+};
+
+// {"event": "started", "api_version": "leat/v1", "job", "run", "steps", "start_step",
+//  "global_batch_size", "strategy", "workers", "threads", "shards", "seed", "cpu"}
+struct StartedEvent {
+  std::string job;         // its name
+  std::string run;         // its folder
+  int64_t steps = 0;       // of the whole job
+  int64_t start_step = 0;  // steps done before: not 0 when resumed
+  int64_t global_batch_size = 0;
+  std::string strategy;
+  int64_t workers = 1;
+  int64_t threads = 1;  // of each worker
+  RunIdentity identity;
+};
+std::string json_of(const StartedEvent& event);
+
+// {"event": "epoch", "epoch", "step", "seconds", "samples_per_second", "loss", "accuracy",
+//  "val_loss", "val_accuracy"}
+struct EpochEvent {
+  int64_t epoch = 1;  // from 1
+  int64_t step = 0;   // steps of the job that are done
+  double seconds = 0;
+  double samples_per_second = 0;
+  double loss = 0;  // mean over the epoch's steps
+  std::optional<double> accuracy;
+  std::optional<double> val_loss;
+  std::optional<double> val_accuracy;
+};
+std::string json_of(const EpochEvent& event);
+
+// {"event": "checkpoint", "step", "path"}
+struct CheckpointEvent {
+  int64_t step = 0;
+  std::string path;
+};
+std::string json_of(const CheckpointEvent& event);
+
+// {"event": "finished", "run", "weights_sha256", "val_accuracy", "val_loss", "samples_per_second",
+//  "steps", "shards", "seed", "cpu"}
+struct FinishedEvent {
+  std::string run;
+  std::string weights_sha256;
+  std::optional<double> val_accuracy;
+  std::optional<double> val_loss;
+  double samples_per_second = 0;  // of training, evaluation left out
+  int64_t steps = 0;
+  RunIdentity identity;
+};
+std::string json_of(const FinishedEvent& event);
+
+// {"event": "interrupted", "run", "step", "checkpoint"}
+struct InterruptedEvent {
+  std::string run;
+  int64_t step = 0;
+  std::string checkpoint;  // go on with: leat train --resume RUN
+};
+std::string json_of(const InterruptedEvent& event);
+
+}  // namespace leat

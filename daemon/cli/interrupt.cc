@@ -1,0 +1,38 @@
+#include "daemon/cli/interrupt.h"
+
+#include <unistd.h>
+
+#include <atomic>
+
+namespace leat {
+namespace {
+
+// A handler can reach nothing but a global.
+std::atomic<int> first_signal{0};
+static_assert(std::atomic<int>::is_always_lock_free, "the handler must not take a lock");
+
+extern "C" void note_signal(int signal) {
+  int none = 0;
+  if (!first_signal.compare_exchange_strong(none, signal)) ::_exit(128 + signal);
+}
+
+}  // namespace
+
+Interrupt::Interrupt() {
+  first_signal.store(0);
+  struct sigaction action {};
+  action.sa_handler = note_signal;
+  action.sa_flags = SA_RESTART;
+  sigemptyset(&action.sa_mask);
+  ::sigaction(SIGINT, &action, &old_int_);
+  ::sigaction(SIGTERM, &action, &old_term_);
+}
+
+Interrupt::~Interrupt() {
+  ::sigaction(SIGINT, &old_int_, nullptr);
+  ::sigaction(SIGTERM, &old_term_, nullptr);
+}
+
+int Interrupt::signal() const { return first_signal.load(); }
+
+}  // namespace leat

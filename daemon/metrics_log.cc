@@ -1,0 +1,76 @@
+#include "daemon/metrics_log.h"
+
+#include <nlohmann/json.hpp>
+
+#include "devices/base/text.h"
+
+namespace leat {
+namespace {
+
+constexpr size_t kBufferBytes = 64 << 10;
+constexpr uint64_t kMaxFileBytes = uint64_t{4} << 30;
+
+std::span<const std::byte> bytes_of(std::string_view text) {
+  return std::as_bytes(std::span(text.data(), text.size()));
+}
+
+// The step of a row, or 0 if the line is none.
+int64_t step_of(std::string_view line) {
+  const auto row = nlohmann::json::parse(line, nullptr, false);
+  if (!row.is_object()) return 0;
+  const auto step = row.find("step");
+  return step != row.end() && step->is_number_integer() ? step->get<int64_t>() : 0;
+}
+
+// The rows 1..last_step at the front of the text.
+std::string_view rows_up_to(std::string_view text, int64_t last_step) {
+  size_t kept = 0;
+  for (;;) {
+    const size_t end = text.find('\n', kept);
+    if (end == std::string_view::npos) break;
+    const int64_t step = step_of(text.substr(kept, end - kept));
+    if (step < 1 || step > last_step) break;
+    kept = end + 1;
+  }
+  return text.substr(0, kept);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<MetricsLog>> MetricsLog::open(Files& files, const std::string& path,
+                                                     int64_t last_step) {
+  Bytes old;
+  LEAT_ASSIGN_OR_RETURN(const bool exists, files.exists(path));
+  if (exists && last_step > 0) {
+    LEAT_ASSIGN_OR_RETURN(old, read_file(files, path, kMaxFileBytes));
+  }
+  const std::string_view text(reinterpret_cast<const char*>(old.data()), old.size());
+  // Written anew beside the old file and renamed over it while open: no moment has neither.
+  const std::string fresh = path + ".new";
+  LEAT_ASSIGN_OR_RETURN(const bool leftover, files.exists(fresh));
+  if (leftover) LEAT_RETURN_IF_ERROR(files.remove(fresh));
+  LEAT_ASSIGN_OR_RETURN(auto file, files.create(fresh));
+  LEAT_RETURN_IF_ERROR(file->append(bytes_of(rows_up_to(text, last_step))));
+  LEAT_RETURN_IF_ERROR(files.rename(fresh, path));
+  return std::unique_ptr<MetricsLog>(new MetricsLog(std::move(file)));
+}
+
+Status MetricsLog::append(int64_t step, std::span<const StepMetric> metrics) {
+  line_.clear();
+  line_.add("step", step);
+  for (const StepMetric& metric : metrics) {
+    std::visit([&](auto value) { line_.add(metric.name, value); }, metric.value);
+  }
+  buffer_ += line_.text();
+  return buffer_.size() >= kBufferBytes ? flush() : Status();
+}
+
+Status MetricsLog::flush(bool sync) {
+  if (!buffer_.empty()) {
+    LEAT_RETURN_IF_ERROR(file_->append(bytes_of(buffer_)));
+    buffer_.clear();
+  }
+  return sync ? file_->sync() : Status();
+}
+
+}  // namespace leat

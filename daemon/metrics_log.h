@@ -1,0 +1,48 @@
+// The metrics of a run: a file of JSON lines, one object per step, {"step": 17, "loss": 0.5, ...},
+// steps rising by one. The same run gives the same bytes.
+//
+// Threads: one.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+
+#include "daemon/json_line.h"
+#include "devices/base/files.h"
+#include "devices/base/status.h"
+
+namespace leat {
+
+// A float keeps its own shortest decimal, which its value as a double would not.
+struct StepMetric {
+  std::string_view name;
+  std::variant<double, float> value;
+};
+
+class MetricsLog {
+ public:
+  // Opens the log at `path` with the rows up to step `last_step` of what is there already, which is
+  // how a run goes on from a checkpoint; 0 keeps none. A torn last row, which a crash leaves, is
+  // dropped. Until flush() says ok, what was there before may be lost only together with a failure
+  // reported here.
+  static Result<std::unique_ptr<MetricsLog>> open(Files& files, const std::string& path,
+                                                  int64_t last_step);
+
+  // Adds the row of a step. Buffered: the file has it after flush(), or earlier.
+  Status append(int64_t step, std::span<const StepMetric> metrics);
+  // Hands what is buffered to the operating system, and with `sync` to the disk.
+  Status flush(bool sync = false);
+
+ private:
+  explicit MetricsLog(std::unique_ptr<WritableFile> file) : file_(std::move(file)) {}
+
+  std::unique_ptr<WritableFile> file_;
+  JsonLine line_;
+  std::string buffer_;
+};
+
+}  // namespace leat

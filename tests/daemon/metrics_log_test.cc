@@ -1,0 +1,121 @@
+#include "daemon/metrics_log.h"
+
+#include <cmath>
+#include <fstream>
+#include <iterator>
+#include <limits>
+
+#include "daemon/cli/events.h"
+#include "tests/catch.h"
+#include "tests/temporary_directory.h"
+
+namespace leat {
+namespace {
+
+std::string contents(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+void write_steps(const std::string& path, int64_t keep, int64_t first, int64_t last) {
+  auto log = MetricsLog::open(real_files(), path, keep);
+  REQUIRE(log.status().message() == "");
+  for (int64_t step = first; step <= last; ++step) {
+    const StepMetric metrics[] = {{"loss", 1.0 / static_cast<double>(step)}, {"accuracy", 0.1f}};
+    REQUIRE((*log)->append(step, metrics).ok());
+  }
+  REQUIRE((*log)->flush().ok());
+}
+
+TEST_CASE("a JSON line has its keys in order and escapes its strings") {
+  JsonLine line;
+  line.add("a", "x\"y\\z\n\x7f").add("b", 0.1).add("c", 0.1f).add("d", int64_t{-5});
+  line.add("e", std::numeric_limits<uint64_t>::max()).add("f", true).add("g", std::nan(""));
+  line.add("h", HUGE_VAL).add("i", std::optional<double>()).add("j", std::optional<double>(2));
+  CHECK(line.text() ==
+        R"({"a": "x\"y\\z\u000a\u007f", "b": 0.1, "c": 0.1, "d": -5, "e": 18446744073709551615, )"
+        R"("f": true, "g": null, "h": null, "i": null, "j": 2})"
+        "\n");
+  line.clear();
+  CHECK(line.text() == "{}\n");
+}
+
+TEST_CASE("the metrics of a run are one object per step") {
+  const TemporaryDirectory folder;
+  const std::string path = folder / "metrics.jsonl";
+  write_steps(path, 0, 1, 3);
+  CHECK(contents(path) ==
+        "{\"step\": 1, \"loss\": 1, \"accuracy\": 0.1}\n"
+        "{\"step\": 2, \"loss\": 0.5, \"accuracy\": 0.1}\n"
+        "{\"step\": 3, \"loss\": 0.3333333333333333, \"accuracy\": 0.1}\n");
+}
+
+TEST_CASE("a resumed run's metrics are those of the uninterrupted one") {
+  const TemporaryDirectory folder;
+  write_steps(folder / "whole", 0, 1, 30);
+  write_steps(folder / "resumed", 0, 1, 17);
+  write_steps(folder / "resumed", 10, 11, 30);
+  CHECK(contents(folder / "resumed") == contents(folder / "whole"));
+}
+
+TEST_CASE("a torn row and all after it are dropped when a log is opened again") {
+  const TemporaryDirectory folder;
+  const std::string path = folder / "metrics.jsonl";
+  for (const char* torn :
+       {"{\"step\": 3, \"lo", "garbage\n{\"step\": 3}\n", "{\"step\": \"3\"}\n", "[3]\n", "\n"}) {
+    write_steps(path, 0, 1, 2);
+    std::ofstream(path, std::ios::app) << torn;
+    write_steps(path, 5, 3, 3);
+    INFO(torn);
+    CHECK(contents(path) ==
+          "{\"step\": 1, \"loss\": 1, \"accuracy\": 0.1}\n"
+          "{\"step\": 2, \"loss\": 0.5, \"accuracy\": 0.1}\n"
+          "{\"step\": 3, \"loss\": 0.3333333333333333, \"accuracy\": 0.1}\n");
+  }
+}
+
+TEST_CASE("a log in a folder that is not there is an error that names it") {
+  const TemporaryDirectory folder;
+  const auto log = MetricsLog::open(real_files(), folder / "none/metrics.jsonl", 0);
+  CHECK_FALSE(log.ok());
+  CHECK_THAT(log.status().message(), Catch::Contains("none/metrics.jsonl"));
+}
+
+TEST_CASE("the events of --json have their documented keys") {
+  const RunIdentity identity{4, 11, "A CPU"};
+  StartedEvent started;
+  started.job = "j";
+  started.run = "leat-runs/j-1";
+  started.steps = 10;
+  started.global_batch_size = 128;
+  started.strategy = "mirrored";
+  started.workers = 2;
+  started.identity = identity;
+  CHECK(json_of(started) ==
+        R"({"event": "started", "api_version": "leat/v1", "job": "j", "run": "leat-runs/j-1", )"
+        R"("steps": 10, "start_step": 0, "global_batch_size": 128, "strategy": "mirrored", )"
+        R"("workers": 2, "threads": 1, "shards": 4, "seed": 11, "cpu": "A CPU"})"
+        "\n");
+  EpochEvent epoch;
+  epoch.step = 5;
+  epoch.seconds = 1.5;
+  epoch.samples_per_second = 427;
+  epoch.loss = 0.5;
+  epoch.accuracy = 0.75;
+  CHECK(json_of(epoch) ==
+        R"({"event": "epoch", "epoch": 1, "step": 5, "seconds": 1.5, "samples_per_second": 427, )"
+        R"("loss": 0.5, "accuracy": 0.75, "val_loss": null, "val_accuracy": null})"
+        "\n");
+  CHECK(json_of(CheckpointEvent{5, "c"}) ==
+        "{\"event\": \"checkpoint\", \"step\": 5, \"path\": \"c\"}\n");
+  CHECK(json_of(FinishedEvent{"r", "ab", 0.9, 0.25, 1000, 10, identity}) ==
+        R"({"event": "finished", "run": "r", "weights_sha256": "ab", "val_accuracy": 0.9, )"
+        R"("val_loss": 0.25, "samples_per_second": 1000, "steps": 10, "shards": 4, "seed": 11, )"
+        R"("cpu": "A CPU"})"
+        "\n");
+  CHECK(json_of(InterruptedEvent{"r", 5, "c"}) ==
+        "{\"event\": \"interrupted\", \"run\": \"r\", \"step\": 5, \"checkpoint\": \"c\"}\n");
+}
+
+}  // namespace
+}  // namespace leat
