@@ -42,6 +42,7 @@ struct Tiling {
   int64_t rows = 0;
   uint32_t row_inputs = 0;   // bit i: input i is of rows
   uint32_t row_outputs = 0;  // bit i: output i is of rows
+  int64_t min_rows = 1;      // a tile of fewer rows wastes the processor (matrix products)
 };
 
 // Operands (bit sets) that may all be Layout::channels16 together; the rest stays plain. The layout

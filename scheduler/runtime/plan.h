@@ -26,6 +26,7 @@ struct PlanValue {
   Home home = Home::none;
   uint64_t offset = 0;   // bytes; of the arena
   uint32_t index = 0;    // of the resource, the constant, or the edge
+  uint32_t alias = kNone;  // shares the bytes of this earlier value (a view, or computed in place)
   std::string name;      // for people
 };
 

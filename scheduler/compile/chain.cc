@@ -1,0 +1,135 @@
+#include <algorithm>
+#include <map>
+
+#include "ops/validate.h"
+#include "scheduler/compile/passes.h"
+
+namespace leat {
+namespace {
+
+// Bytes that the tiles of a chain should touch: they stay in a core's second-level cache. A constant,
+// not this machine's cache: tiles must not depend on where a plan is made.
+constexpr uint64_t kChainTileBytes = 1 << 20;
+constexpr int64_t kMinTiles = 16;  // for parallelism, where there are rows enough
+
+struct Member {
+  Tiling tiling;
+  OpTypes types;
+};
+
+class Chains {
+ public:
+  explicit Chains(Partition& partition) : partition_(partition) {}
+
+  void run() {
+    for (uint32_t i = 0; i < partition_.instructions.size(); ++i) {
+      const Member member = look(partition_.instructions[i]);
+      if (!members_.empty() && joins(i, member)) {
+        add(i, member);
+        continue;
+      }
+      close();
+      if (member.tiling.rows > 1) add(i, member);
+    }
+    close();
+  }
+
+ private:
+  Member look(const PlanInstruction& instruction) const {
+    Member member;
+    if (instruction.kind != PlanInstruction::Kind::kernel || !instruction.op->tiling) return member;
+    const Attrs attrs = with_defaults(*instruction.op, instruction.attrs);
+    member.types.attrs = &attrs;
+    for (uint32_t v : instruction.inputs) member.types.inputs.push_back(v == kNone ? OperandType() : partition_.values[v].type);
+    for (uint32_t v : instruction.outputs) member.types.outputs.push_back(v == kNone ? OperandType() : partition_.values[v].type);
+    member.tiling = instruction.op->tiling(member.types);
+    member.types.attrs = nullptr;
+    return member;
+  }
+
+  uint32_t root(uint32_t value) const {
+    const uint32_t alias = partition_.values[value].alias;
+    return alias == kNone ? value : alias;
+  }
+  bool has_rows(uint32_t value) const {
+    const Shape& shape = partition_.values[value].type.shape;
+    return shape.rank() > 0 && shape[0] == rows_;
+  }
+
+  // A member reads what the chain made row by row, and makes nothing that the chain has read whole.
+  bool joins(uint32_t i, const Member& member) const {
+    if (member.tiling.rows != rows_) return false;
+    if (member.tiling.min_rows > 4 * min_rows_ || min_rows_ > 4 * member.tiling.min_rows) return false;
+    const PlanInstruction& instruction = partition_.instructions[i];
+    bool connected = false;
+    for (size_t k = 0; k < instruction.inputs.size(); ++k) {
+      const uint32_t value = instruction.inputs[k];
+      if (value == kNone) continue;
+      const auto made = made_.find(root(value));
+      if (made == made_.end()) {
+        const auto read = read_by_rows_.find(root(value));
+        connected = connected || (read != read_by_rows_.end() && (member.tiling.row_inputs >> k & 1));
+        continue;
+      }
+      const bool by_rows = (member.tiling.row_inputs >> k & 1) && made->second && has_rows(value);
+      if (!by_rows) return false;
+      connected = true;
+    }
+    return connected;
+  }
+
+  void add(uint32_t i, const Member& member) {
+    if (members_.empty()) {
+      first_ = i;
+      rows_ = member.tiling.rows;
+      min_rows_ = member.tiling.min_rows;
+    }
+    min_rows_ = std::max(min_rows_, member.tiling.min_rows);
+    members_.push_back(i);
+    const PlanInstruction& instruction = partition_.instructions[i];
+    for (size_t k = 0; k < instruction.inputs.size(); ++k) {
+      if (instruction.inputs[k] != kNone && (member.tiling.row_inputs >> k & 1)) {
+        read_by_rows_[root(instruction.inputs[k])] = true;
+        row_bytes_[root(instruction.inputs[k])] = partition_.values[instruction.inputs[k]].type.bytes() / static_cast<uint64_t>(rows_);
+      }
+    }
+    for (size_t k = 0; k < instruction.outputs.size(); ++k) {
+      if (instruction.outputs[k] == kNone) continue;
+      const bool by_rows = member.tiling.row_outputs >> k & 1;
+      made_[root(instruction.outputs[k])] = by_rows;
+      if (by_rows) row_bytes_[root(instruction.outputs[k])] = partition_.values[instruction.outputs[k]].type.bytes() / static_cast<uint64_t>(rows_);
+    }
+  }
+
+  void close() {
+    if (members_.size() > 1) {
+      uint64_t bytes = 1;
+      for (auto [value, row] : row_bytes_) bytes += row;
+      int64_t tile = static_cast<int64_t>(kChainTileBytes / bytes);
+      tile = std::min(tile, std::max<int64_t>(1, rows_ / kMinTiles));
+      tile = std::clamp<int64_t>(std::max(tile, min_rows_), 1, rows_);
+      for (uint32_t i : members_) {
+        partition_.instructions[i].chain = first_;
+        partition_.instructions[i].tile_rows = tile;
+      }
+    }
+    members_.clear();
+    made_.clear();
+    read_by_rows_.clear();
+    row_bytes_.clear();
+  }
+
+  Partition& partition_;
+  std::vector<uint32_t> members_;
+  uint32_t first_ = 0;
+  int64_t rows_ = 0, min_rows_ = 1;
+  std::map<uint32_t, bool> made_;          // root value -> by rows
+  std::map<uint32_t, bool> read_by_rows_;
+  std::map<uint32_t, uint64_t> row_bytes_;
+};
+
+}  // namespace
+
+void form_chains(Partition& partition) { Chains(partition).run(); }
+
+}  // namespace leat

@@ -1,0 +1,88 @@
+#include "scheduler/compile/compile.h"
+
+#include "devices/base/text.h"
+#include "ops/gradients.h"
+#include "ops/validate.h"
+#include "scheduler/compile/passes.h"
+
+namespace leat {
+namespace {
+
+Status name_borders(const Graph& graph, const Borders& borders, Plan& plan) {
+  const auto border = [&](ValueId value) -> Result<PlanBorder> {
+    const ValueType& type = graph.value(value).type;
+    const auto shape = type.shape.concrete();
+    if (!shape || type.kind != ValueKind::tensor) {
+      return invalid_argument(cat("'", graph.describe(value), "': expected a tensor of a concrete shape to feed or fetch, it is ",
+                                  graph.type_text(type)));
+    }
+    return PlanBorder{graph.describe(value), type.dtype, *shape, 0};
+  };
+  for (ValueId feed : borders.feeds) {
+    LEAT_ASSIGN_OR_RETURN(auto b, border(feed));
+    plan.feeds.push_back(std::move(b));
+  }
+  for (ValueId fetch : borders.fetches) {
+    LEAT_ASSIGN_OR_RETURN(auto b, border(fetch));
+    plan.fetches.push_back(std::move(b));
+  }
+  return {};
+}
+
+// One device's part, from its graph to its instructions.
+Result<Partition> plan_part(Part part, const std::vector<PlanEdge>& edges, uint32_t index) {
+  LEAT_ASSIGN_OR_RETURN(part.graph, fuse(part.graph, part.borders, part.depth));
+  LayoutChoice layouts;
+  LEAT_ASSIGN_OR_RETURN(part.graph, choose_layouts(part.graph, part.borders, part.depth, layouts));
+  LEAT_ASSIGN_OR_RETURN(const Order ordered, order(part.graph, part.depth));
+  LEAT_ASSIGN_OR_RETURN(Partition made, emit(part, ordered, layouts, edges, index));
+  form_chains(made);
+  LEAT_RETURN_IF_ERROR(lay_out_memory(made));
+  return made;
+}
+
+Status check_memory(const Plan& plan, uint64_t available) {
+  for (const Partition& partition : plan.partitions) {
+    if (available > 0 && partition.memory_bytes() > available) {
+      return resource_exhausted(cat("plan '", plan.name, "': expected to fit into ", human_bytes(available), " of ",
+                                    partition.device, ", needs ", human_bytes(partition.memory_bytes())));
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<Plan> compile(const Graph& graph, const CompileRequest& request) {
+  Borders borders = request.borders;
+  LEAT_ASSIGN_OR_RETURN(Graph whole, prune(graph, borders));
+  {
+    Inference inference(whole);
+    LEAT_RETURN_IF_ERROR(inference.run());
+    LEAT_RETURN_IF_ERROR(expand_gradients(inference));
+  }
+  LEAT_ASSIGN_OR_RETURN(whole, prune(whole, borders));
+  LEAT_ASSIGN_OR_RETURN(whole, simplify(whole, borders));
+  LEAT_ASSIGN_OR_RETURN(const Strategy strategy, find_strategy(request.strategy));
+  LEAT_ASSIGN_OR_RETURN(whole, strategy.apply(whole, borders, {request.shards, request.devices}));
+  LEAT_ASSIGN_OR_RETURN(whole, simplify(whole, borders));
+  LEAT_ASSIGN_OR_RETURN(whole, place(whole, borders, request.devices));
+  Plan plan;
+  plan.name = request.name;
+  LEAT_RETURN_IF_ERROR(name_borders(whole, borders, plan));
+  LEAT_ASSIGN_OR_RETURN(Partitioned parts, partition(whole, borders, request.devices));
+  plan.edges = std::move(parts.edges);
+  for (uint32_t i = 0; i < parts.parts.size(); ++i) {
+    const std::string device = parts.parts[i].device;
+    for (uint32_t fetch : parts.parts[i].fetch_index) plan.fetches[fetch].partition = i;
+    auto made = plan_part(std::move(parts.parts[i]), plan.edges, i);
+    if (!made.ok()) return made.status().while_doing(cat("planning for ", device));
+    plan.partitions.push_back(std::move(*made));
+    plan.partitions.back().feeds.resize(plan.feeds.size(), kNone);
+  }
+  LEAT_RETURN_IF_ERROR(check_memory(plan, request.device_memory_bytes));
+  LEAT_RETURN_IF_ERROR(verify(plan));
+  return plan;
+}
+
+}  // namespace leat

@@ -1,0 +1,109 @@
+#include <map>
+
+#include "ops/op.h"
+#include "ops/validate.h"
+#include "scheduler/compile/passes.h"
+
+namespace leat {
+namespace {
+
+class LayoutPass {
+ public:
+  LayoutPass(const Graph& graph, const std::vector<uint32_t>& depth) : graph_(graph), old_depth_(depth), rewriter_(graph) {}
+
+  Result<Graph> run(Borders& borders, std::vector<uint32_t>& depth, LayoutChoice& layouts) {
+    LEAT_ASSIGN_OR_RETURN(const auto order, graph_.topological_order());
+    reorder_ = graph_.catalogue().find("leat.Reorder");
+    for (ValueId input : graph_.inputs()) note(rewriter_.value(input), Layout::plain);
+    for (NodeId id : order) LEAT_RETURN_IF_ERROR(visit(id));
+    for (ValueId& fetch : borders.fetches) {
+      const ValueId plain = in_layout(fetch, Layout::plain, 0);
+      rewriter_.map_value(fetch, plain);
+    }
+    layouts.of_value = std::move(layout_);
+    depth = std::move(depth_);
+    return rewriter_.finish(borders);
+  }
+
+ private:
+  Layout layout_of(ValueId old_value) const { return layout_[rewriter_.value(old_value)]; }
+  void note(ValueId value, Layout layout) {
+    if (layout_.size() <= value) layout_.resize(value + 1, Layout::plain);
+    layout_[value] = layout;
+  }
+
+  // Blocked if the op wants it, or can follow an input that is.
+  Result<LayoutSupport> choose(NodeId id) {
+    const Node& node = graph_.node(id);
+    if (!node.op->layouts || !reorder_) return LayoutSupport{};
+    const Attrs attrs = with_defaults(*node.op, node.attrs);
+    LEAT_ASSIGN_OR_RETURN(const OpTypes types, concrete_types(graph_, node, attrs));
+    const LayoutSupport support = node.op->layouts(types);
+    if (support.prefers_blocked) return support;
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      if ((support.inputs >> i & 1) && node.inputs[i] != kNone && layout_of(node.inputs[i]) == Layout::channels16) return support;
+    }
+    return LayoutSupport{};
+  }
+
+  // The value in that layout, through one Reorder node if it is not.
+  ValueId in_layout(ValueId old_value, Layout layout, uint32_t depth) {
+    const ValueId value = rewriter_.value(old_value);
+    if (layout_[value] == layout) return value;
+    auto [it, fresh] = reordered_.try_emplace({value, layout}, kNone);
+    if (!fresh) return it->second;
+    const NodeId made = rewriter_.add(*reorder_, {value}, {}, 1);
+    depth_.push_back(depth_.empty() ? 0 : std::max(depth, depth_of(value)));
+    const ValueId out = rewriter_.to().node(made).outputs[0];
+    rewriter_.to().value(out).type = rewriter_.to().value(value).type;
+    rewriter_.to().set_value_name(out, rewriter_.to().value_name(value));
+    note(out, layout);
+    return it->second = out;
+  }
+  uint32_t depth_of(ValueId value) const {
+    const NodeId producer = rewriter_.to().value(value).producer;
+    return producer == kNone ? 0 : depth_[producer];
+  }
+
+  Status visit(NodeId id) {
+    const Node& node = graph_.node(id);
+    LEAT_ASSIGN_OR_RETURN(const LayoutSupport chosen, choose(id));
+    // The copy reads reordered values; readers elsewhere keep theirs.
+    std::vector<std::pair<ValueId, ValueId>> restore;
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      const ValueId input = node.inputs[i];
+      if (input == kNone) continue;
+      const Layout wanted = i < 32 && (chosen.inputs >> i & 1) ? Layout::channels16 : Layout::plain;
+      const ValueId now = rewriter_.value(input);
+      const ValueId there = in_layout(input, wanted, old_depth_[id]);
+      if (there == now) continue;
+      restore.emplace_back(input, now);
+      rewriter_.map_value(input, there);
+    }
+    const NodeId made = rewriter_.copy(id);
+    depth_.push_back(old_depth_[id]);
+    for (auto [value, now] : restore) rewriter_.map_value(value, now);
+    for (size_t i = 0; i < node.outputs.size(); ++i) {
+      const ValueId output = i < rewriter_.to().node(made).outputs.size() ? rewriter_.to().node(made).outputs[i] : kNone;
+      if (output != kNone) note(output, i < 32 && (chosen.outputs >> i & 1) ? Layout::channels16 : Layout::plain);
+    }
+    return {};
+  }
+
+  const Graph& graph_;
+  const std::vector<uint32_t>& old_depth_;
+  Rewriter rewriter_;
+  const OpDef* reorder_ = nullptr;
+  std::vector<Layout> layout_;      // by new value
+  std::vector<uint32_t> depth_;     // by new node
+  std::map<std::pair<ValueId, Layout>, ValueId> reordered_;
+};
+
+}  // namespace
+
+Result<Graph> choose_layouts(const Graph& graph, Borders& borders, std::vector<uint32_t>& depth, LayoutChoice& layouts) {
+  const std::vector<uint32_t> old_depth = depth;
+  return LayoutPass(graph, old_depth).run(borders, depth, layouts);
+}
+
+}  // namespace leat

@@ -1,0 +1,171 @@
+#include <algorithm>
+#include <queue>
+#include <set>
+#include <tuple>
+
+#include "devices/base/text.h"
+#include "ops/op.h"
+#include "scheduler/compile/passes.h"
+
+namespace leat {
+namespace {
+
+bool is_receive(const Node& node) {
+  return node.op->domain == "leat" && (node.op->name == "Receive" || node.op->name == "ReceiveToken");
+}
+bool is_send(const Node& node) {
+  return node.op->domain == "leat" && (node.op->name == "Send" || node.op->name == "SendToken");
+}
+bool contains(const std::vector<int>& list, size_t i) {
+  return std::find(list.begin(), list.end(), static_cast<int>(i)) != list.end();
+}
+
+class Orderer {
+ public:
+  Orderer(const Graph& graph, const std::vector<uint32_t>& depth)
+      : graph_(graph), depth_(depth), consumers_(graph.consumers()), next_(graph.nodes()) {}
+
+  Result<Order> run() {
+    for (NodeId id = 0; id < graph_.nodes(); ++id) {
+      for (ValueId input : graph_.node(id).inputs) {
+        if (input != kNone && graph_.value(input).producer != kNone) next_[graph_.value(input).producer].push_back(id);
+      }
+      for (NodeId before : graph_.node(id).after) next_[before].push_back(id);
+    }
+    LEAT_RETURN_IF_ERROR(order_state());
+    LEAT_RETURN_IF_ERROR(list());
+    delay_receives();
+    return std::move(out_);
+  }
+
+ private:
+  std::vector<bool> reach(NodeId from) const {
+    std::vector<bool> seen(graph_.nodes(), false);
+    std::vector<NodeId> stack{from};
+    while (!stack.empty()) {
+      const NodeId id = stack.back();
+      stack.pop_back();
+      for (NodeId next : next_[id]) {
+        if (!seen[next]) {
+          seen[next] = true;
+          stack.push_back(next);
+        }
+      }
+    }
+    return seen;
+  }
+
+  // Who reads the bytes of a Read's output: its consumers, through views.
+  void readers(ValueId value, std::set<NodeId>& out) const {
+    for (NodeId consumer : consumers_[value]) {
+      out.insert(consumer);
+      if (graph_.node(consumer).op->view) readers(graph_.node(consumer).outputs[0], out);
+    }
+  }
+
+  // Reads see the variable as it was when the step began, unless a path puts them after a write; writes
+  // need an order.
+  Status order_state() {
+    for (ValueId resource = 0; resource < graph_.values(); ++resource) {
+      if (graph_.value(resource).type.kind != ValueKind::resource) continue;
+      std::vector<NodeId> writers, reads;
+      for (NodeId id : consumers_[resource]) {
+        const Node& node = graph_.node(id);
+        for (size_t i = 0; i < node.inputs.size(); ++i) {
+          if (node.inputs[i] != resource) continue;
+          if (contains(node.op->writes, i)) writers.push_back(id);
+          else if (contains(node.op->reads, i)) reads.push_back(id);
+        }
+      }
+      LEAT_RETURN_IF_ERROR(order_one(resource, writers, reads));
+    }
+    return {};
+  }
+
+  Status order_one(ValueId resource, const std::vector<NodeId>& writers, const std::vector<NodeId>& reads) {
+    for (size_t w = 0; w < writers.size(); ++w) {
+      std::vector<bool> after = reach(writers[w]);
+      for (size_t o = 0; o < w; ++o) {
+        if (after[writers[o]] || reach(writers[o])[writers[w]]) continue;
+        return invalid_argument(cat(graph_.describe_node(writers[o]), " and ", graph_.describe_node(writers[w]), ": both write ",
+                                    graph_.describe(resource), "; expected a control edge that says which comes first"));
+      }
+      for (NodeId read : reads) {
+        if (after[read]) continue;
+        std::set<NodeId> users;
+        readers(graph_.node(read).outputs[0], users);
+        const bool must_copy = std::any_of(users.begin(), users.end(), [&](NodeId u) { return after[u]; });
+        if (must_copy) {
+          if (std::find(out_.copied_reads.begin(), out_.copied_reads.end(), read) == out_.copied_reads.end()) out_.copied_reads.push_back(read);
+          users = {};
+        }
+        users.insert(read);
+        for (NodeId user : users) {
+          if (user != writers[w]) next_[user].push_back(writers[w]);
+        }
+        after = reach(writers[w]);
+      }
+    }
+    return {};
+  }
+
+  Status list() {
+    std::vector<uint32_t> waiting(graph_.nodes(), 0);
+    for (const auto& list : next_) {
+      for (NodeId id : list) ++waiting[id];
+    }
+    // Hops first; then sends, which others wait for; then the order of the graph.
+    using Key = std::tuple<uint32_t, int, NodeId>;
+    const auto key = [&](NodeId id) { return Key(depth_[id], is_send(graph_.node(id)) ? 0 : 1, id); };
+    std::priority_queue<Key, std::vector<Key>, std::greater<>> ready;
+    for (NodeId id = 0; id < graph_.nodes(); ++id) {
+      if (waiting[id] == 0) ready.push(key(id));
+    }
+    while (!ready.empty()) {
+      const NodeId id = std::get<2>(ready.top());
+      ready.pop();
+      out_.nodes.push_back(id);
+      for (NodeId next : next_[id]) {
+        if (--waiting[next] == 0) ready.push(key(next));
+      }
+    }
+    if (out_.nodes.size() == graph_.nodes()) return {};
+    return internal_error(cat("graph '", graph_.name, "': the order of reads and writes has a cycle"));
+  }
+
+  // Nothing is gained by waiting for a value before somebody needs it.
+  void delay_receives() {
+    std::vector<NodeId> listed;
+    std::vector<bool> done(graph_.nodes(), false);
+    for (NodeId id : out_.nodes) {
+      if (is_receive(graph_.node(id))) continue;
+      const auto need = [&](NodeId before) {
+        if (before != kNone && is_receive(graph_.node(before)) && !done[before]) {
+          done[before] = true;
+          listed.push_back(before);
+        }
+      };
+      for (ValueId input : graph_.node(id).inputs) {
+        if (input != kNone) need(graph_.value(input).producer);
+      }
+      for (NodeId before : graph_.node(id).after) need(before);
+      listed.push_back(id);
+    }
+    for (NodeId id : out_.nodes) {
+      if (is_receive(graph_.node(id)) && !done[id]) listed.push_back(id);
+    }
+    out_.nodes = std::move(listed);
+  }
+
+  const Graph& graph_;
+  const std::vector<uint32_t>& depth_;
+  std::vector<std::vector<NodeId>> consumers_;
+  std::vector<std::vector<NodeId>> next_;
+  Order out_;
+};
+
+}  // namespace
+
+Result<Order> order(const Graph& graph, const std::vector<uint32_t>& depth) { return Orderer(graph, depth).run(); }
+
+}  // namespace leat

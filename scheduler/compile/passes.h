@@ -1,0 +1,81 @@
+// The passes from a graph to a plan, each a verb. All are pure functions: equal inputs give equal
+// outputs.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "devices/base/status.h"
+#include "ops/graph.h"
+#include "scheduler/compile/rewrite.h"
+#include "scheduler/runtime/plan.h"
+
+namespace leat {
+
+// --- on the whole graph ---
+
+// Keeps what the fetches and targets need when the feeds are given. A fed value becomes an input.
+// invalid_argument: duplicate feed, a fed fetch, an input that is needed and not fed, nothing to do.
+Result<Graph> prune(const Graph& graph, Borders& borders);
+
+// Replaces nodes whose values are known by constants, and merges equal pure nodes (same op, inputs,
+// attributes, device and control edges). Infers types.
+Result<Graph> simplify(const Graph& graph, Borders& borders);
+
+// Gives every node a full device name out of `devices`: resources and all that touch them together
+// (union-find), then constraints, then the device that holds most of the node's input bytes. A
+// conflict is invalid_argument with the chain of reasons.
+Result<Graph> place(const Graph& graph, Borders& borders, const std::vector<std::string>& devices);
+// Does a full device name satisfy a constraint such as "task:1", "job:worker/gpu", "*/cpu:0", ""?
+bool matches_device(const std::string& constraint, const std::string& device);
+
+// --- on parts ---
+
+// One device's share of the graph, with Send and Receive nodes at its edges.
+struct Part {
+  Graph graph;
+  std::string device;
+  Borders borders;                      // what of the caller's is here
+  std::vector<uint32_t> feed_index;     // borders.feeds[i] is the plan's feed feed_index[i]
+  std::vector<uint32_t> fetch_index;
+  std::vector<uint32_t> depth;          // by node: hops between devices before it
+};
+struct Partitioned {
+  std::vector<Part> parts;
+  std::vector<PlanEdge> edges;
+};
+// Splits a placed graph. One Send and one Receive for each (value, destination device); a control
+// edge between devices becomes an edge of no bytes.
+Result<Partitioned> partition(const Graph& graph, const Borders& borders, const std::vector<std::string>& devices);
+
+// Merges what one kernel does in one go: an activation into the op before it.
+Result<Graph> fuse(const Graph& graph, Borders& borders, std::vector<uint32_t>& depth);
+
+// Which values are kept in blocked layout, with Reorder nodes where layouts meet.
+struct LayoutChoice {
+  std::vector<Layout> of_value;  // by ValueId
+};
+Result<Graph> choose_layouts(const Graph& graph, Borders& borders, std::vector<uint32_t>& depth, LayoutChoice& layouts);
+
+// The order in which a part's nodes are issued: by hops first, so that no device waits for another
+// that waits for it; a Send right after its producer, a Receive right before its first reader; reads of
+// a variable before its writes. Reads that a cycle forces to be copies are in `copied_reads`.
+struct Order {
+  std::vector<NodeId> nodes;
+  std::vector<NodeId> copied_reads;
+};
+Result<Order> order(const Graph& graph, const std::vector<uint32_t>& depth);
+
+// Turns an ordered part into a partition of the plan: values, aliases, instructions, chains, memory.
+Result<Partition> emit(const Part& part, const Order& order, const LayoutChoice& layouts,
+                       const std::vector<PlanEdge>& edges, uint32_t partition_index);
+
+// Groups neighbouring instructions that are independent by rows into chains, and gives them tiles.
+void form_chains(Partition& partition);
+
+// Gives every arena value its offset by lifetime, reusing memory, in place where kernels allow it.
+// The same bytes never serve two values whose lifetimes meet.
+Status lay_out_memory(Partition& partition);
+
+}  // namespace leat

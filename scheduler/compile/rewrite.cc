@@ -1,0 +1,71 @@
+#include "scheduler/compile/rewrite.h"
+
+#include "devices/base/text.h"
+#include "ops/op.h"
+
+namespace leat {
+
+Rewriter::Rewriter(const Graph& from)
+    : from_(from), to_(from.catalogue()), values_(from.values(), kNone), nodes_(from.nodes(), kNone) {
+  to_.name = from.name;
+  for (SymbolId s = 0; s < from.symbols(); ++s) {
+    const SymbolId copy = to_.symbol(from.symbol_info(s).name);
+    to_.symbol_info(copy).bound = from.symbol_info(s).bound;
+  }
+  for (ValueId input : from.inputs()) {
+    values_[input] = to_.add_input(from.value_name(input), from.value(input).type);
+  }
+}
+
+NodeId Rewriter::copy(NodeId id) {
+  const Node& old = from_.node(id);
+  std::vector<ValueId> inputs;
+  for (ValueId input : old.inputs) inputs.push_back(value(input));
+  const NodeId copy = add(*old.op, std::move(inputs), old.attrs, 0);
+  for (size_t i = 0; i < old.outputs.size(); ++i) {
+    if (old.outputs[i] == kNone) continue;
+    const ValueId output = to_.ensure_output(copy, static_cast<int>(i));
+    to_.value(output).type = from_.value(old.outputs[i]).type;
+    to_.set_value_name(output, from_.value_name(old.outputs[i]));
+    values_[old.outputs[i]] = output;
+  }
+  Node& made = to_.node(copy);
+  made.device = old.device;
+  made.name = old.name;
+  made.source = old.source;
+  made.first_row = old.first_row;
+  for (NodeId before : old.after) {
+    if (nodes_[before] != kNone) made.after.push_back(nodes_[before]);
+  }
+  nodes_[id] = copy;
+  return copy;
+}
+
+NodeId Rewriter::add(const OpDef& op, std::vector<ValueId> inputs, Attrs attrs, int outputs) {
+  return to_.add_node(op, std::move(inputs), std::move(attrs), outputs);
+}
+
+Result<Graph> Rewriter::finish(Borders& borders) {
+  const auto renamed = [&](std::vector<ValueId>& list, const char* what) -> Status {
+    for (ValueId& v : list) {
+      const ValueId now = value(v);
+      if (now == kNone) return internal_error(cat(what, " '", from_.describe(v), "' was lost in a pass"));
+      v = now;
+    }
+    return {};
+  };
+  LEAT_RETURN_IF_ERROR(renamed(borders.feeds, "feed"));
+  LEAT_RETURN_IF_ERROR(renamed(borders.fetches, "fetch"));
+  for (NodeId& target : borders.targets) {
+    if (nodes_[target] == kNone) return internal_error(cat("target ", from_.describe_node(target), " was lost in a pass"));
+    target = nodes_[target];
+  }
+  std::vector<ValueId> outputs;
+  for (ValueId output : from_.outputs()) {
+    if (value(output) != kNone) outputs.push_back(value(output));
+  }
+  to_.set_outputs(std::move(outputs));
+  return std::move(to_);
+}
+
+}  // namespace leat

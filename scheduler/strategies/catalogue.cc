@@ -1,0 +1,23 @@
+// Every strategy of this build; adding one is a line here.
+#include "devices/base/text.h"
+#include "scheduler/strategies/strategy.h"
+
+namespace leat {
+
+std::vector<Strategy> all_strategies() {
+  return {
+      {"single", "one device runs all shards", apply_single},
+      {"mirrored", "every worker holds the variables and a block of the shards; gradients are all-reduced", apply_mirrored},
+  };
+}
+
+Result<Strategy> find_strategy(std::string_view name) {
+  std::vector<std::string> names;
+  for (Strategy& strategy : all_strategies()) {
+    if (strategy.name == name) return strategy;
+    names.push_back(strategy.name);
+  }
+  return invalid_argument(cat("strategy '", name, "': expected one of ", join(names, ", "), did_you_mean(name, names)));
+}
+
+}  // namespace leat

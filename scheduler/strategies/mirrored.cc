@@ -1,0 +1,219 @@
+// Synchronous data parallelism over logical shards.
+//
+// A node is *sharded* if what it computes differs between shards: it reads a shard's rows of the input,
+// or something that does. It gets one copy for each shard, on the worker that holds the shard. All
+// other nodes get one copy on each worker: variables are mirrored, and since every worker applies the
+// same sums to the same values, they stay equal.
+//
+// The border between both is leat.AllReduce: its S inputs are summed in one binary tree over the shard
+// indices (a tree of n splits at the largest power of two below n). The tree is the same for every
+// number of workers; only who adds changes. Hence the weights are the same to the bit.
+#include <algorithm>
+#include <bit>
+
+#include "devices/base/text.h"
+#include "ops/op.h"
+#include "ops/validate.h"
+#include "scheduler/strategies/strategy.h"
+
+namespace leat {
+namespace {
+
+class Mirror {
+ public:
+  Mirror(const Graph& from, const StrategyOptions& options)
+      : from_(from), options_(options), to_(from.catalogue()), shards_(options.shards),
+        workers_(static_cast<int>(options.devices.size())), load_(options.devices.size(), 0) {
+    to_.name = from.name;
+    for (int w = 0; w < workers_; ++w) {
+      for (int s = first_shard(w, workers_, shards_); s < first_shard(w + 1, workers_, shards_); ++s) holder_.push_back(w);
+    }
+  }
+
+  Result<Graph> run(Borders& borders);
+
+ private:
+  bool is_all_reduce(const Node& node) const { return node.op->full_name() == "leat.AllReduce"; }
+  bool sharded(ValueId value) const {
+    return value != kNone && from_.value(value).producer != kNone && sharded_[from_.value(value).producer];
+  }
+  Status classify(const std::vector<NodeId>& order);
+  Status copy_for_shards(NodeId id);
+  void copy_for_workers(NodeId id);
+  NodeId copy_node(NodeId id, int copy, int worker, int copies_of_input_shard);
+  Status all_reduce(NodeId id);
+  ValueId tree(const Node& node, const std::vector<ValueId>& leaves, int first, int last, int owner, int& holder);
+  ValueId combine(const Node& node, std::string_view op, ValueId a, ValueId b, int worker);
+  int choose_owner(ValueId value);
+
+  const Graph& from_;
+  const StrategyOptions& options_;
+  Graph to_;
+  const int shards_, workers_;
+  std::vector<int> holder_;             // worker of each shard
+  std::vector<bool> sharded_;           // by node
+  std::vector<std::vector<ValueId>> copies_;      // by value: by shard, or by worker
+  std::vector<std::vector<NodeId>> node_copies_;  // by node
+  std::vector<uint64_t> load_;          // bytes that each worker reduces
+};
+
+Status Mirror::classify(const std::vector<NodeId>& order) {
+  sharded_.assign(from_.nodes(), false);
+  for (NodeId id : order) {
+    const Node& node = from_.node(id);
+    if (is_all_reduce(node)) continue;
+    const bool from_shards = std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId v) { return sharded(v); });
+    sharded_[id] = node.op->per_shard || from_shards;
+    if (sharded_[id] && !node.op->writes.empty()) {
+      return invalid_argument(cat(from_.describe_node(id), ": writes a variable from what differs between shards; expected an AllReduce in between"));
+    }
+  }
+  return {};
+}
+
+NodeId Mirror::copy_node(NodeId id, int copy, int worker, int) {
+  const Node& old = from_.node(id);
+  std::vector<ValueId> inputs;
+  for (ValueId input : old.inputs) {
+    if (input == kNone) {
+      inputs.push_back(kNone);
+    } else {
+      const auto& copies = copies_[input];
+      const bool is_input = from_.value(input).producer == kNone;
+      inputs.push_back(is_input ? copies[0] : sharded(input) ? copies[static_cast<size_t>(copy)] : copies[static_cast<size_t>(worker)]);
+    }
+  }
+  const NodeId made = to_.add_node(*old.op, std::move(inputs), old.attrs, 0);
+  for (size_t i = 0; i < old.outputs.size(); ++i) {
+    if (old.outputs[i] == kNone) continue;
+    const ValueId output = to_.ensure_output(made, static_cast<int>(i));
+    to_.value(output).type = from_.value(old.outputs[i]).type;
+    to_.set_value_name(output, from_.value_name(old.outputs[i]));
+    copies_[old.outputs[i]].push_back(output);
+  }
+  Node& node = to_.node(made);
+  node.device = options_.devices[static_cast<size_t>(worker)];
+  node.name = old.name;
+  node.source = old.source;
+  for (NodeId before : old.after) {
+    for (NodeId copy_before : node_copies_[before]) {
+      if (to_.node(copy_before).device == node.device) node.after.push_back(copy_before);
+    }
+  }
+  node_copies_[id].push_back(made);
+  return made;
+}
+
+Status Mirror::copy_for_shards(NodeId id) {
+  for (int s = 0; s < shards_; ++s) {
+    const NodeId made = copy_node(id, s, holder_[static_cast<size_t>(s)], s);
+    Node& node = to_.node(made);
+    if (!node.op->random && !node.op->per_shard) continue;
+    // Where this shard's rows begin in the global tensor.
+    const SymbolicShape& shape = from_.value(from_.node(id).outputs[0]).type.shape;
+    const auto rows = shape.rank() > 0 ? constant_of(shape[0]) : std::optional<int64_t>(0);
+    if (!rows) return failed_precondition(cat(from_.describe_node(id), ": expected a known number of rows"));
+    node.first_row = s * *rows;
+  }
+  return {};
+}
+
+void Mirror::copy_for_workers(NodeId id) {
+  for (int w = 0; w < workers_; ++w) copy_node(id, w, w, 0);
+}
+
+// Who adds up a value: the worker that has the least to add so far.
+int Mirror::choose_owner(ValueId value) {
+  const auto it = std::min_element(load_.begin(), load_.end());
+  const auto shape = from_.value(value).type.shape.concrete();
+  *it += shape ? static_cast<uint64_t>(shape->elements()) * dtype_size(from_.value(value).type.dtype) + 1 : 1;
+  return static_cast<int>(it - load_.begin());
+}
+
+ValueId Mirror::combine(const Node& node, std::string_view op, ValueId a, ValueId b, int worker) {
+  const NodeId made = to_.add_node(*to_.catalogue().find(op), {a, b}, {}, 1);
+  to_.node(made).device = options_.devices[static_cast<size_t>(worker)];
+  to_.node(made).source = node.source;
+  return to_.node(made).outputs[0];
+}
+
+ValueId Mirror::tree(const Node& node, const std::vector<ValueId>& leaves, int first, int last, int owner, int& holder) {
+  const int n = last - first;
+  if (n == 1) {
+    holder = holder_[static_cast<size_t>(first)];
+    return leaves[static_cast<size_t>(first)];
+  }
+  const int left = static_cast<int>(std::bit_floor(static_cast<unsigned>(n - 1)));
+  int left_holder = 0, right_holder = 0;
+  const ValueId a = tree(node, leaves, first, first + left, owner, left_holder);
+  const ValueId b = tree(node, leaves, first + left, last, owner, right_holder);
+  holder = left_holder == right_holder ? left_holder : owner;
+  const std::string op = attr_string(node.attrs, "op", "sum");
+  return combine(node, op == "max" ? "Max" : op == "min" ? "Min" : "Add", a, b, holder);
+}
+
+Status Mirror::all_reduce(NodeId id) {
+  const Node& node = from_.node(id);
+  const ValueId input = node.inputs[0], output = node.outputs[0];
+  if (!sharded(input)) {  // equal on all: the sum of S equal values would be S times it
+    return invalid_argument(cat(from_.describe_node(id), ": expected an input that differs between shards, '",
+                                from_.describe(input), "' is the same on all"));
+  }
+  const int owner = choose_owner(input);
+  int holder = 0;
+  ValueId sum = tree(node, copies_[input], 0, shards_, owner, holder);
+  if (attr_string(node.attrs, "op", "sum") == "mean" && shards_ > 1) {
+    const DType dtype = from_.value(input).type.dtype;
+    const NodeId scale = to_.add_node(*to_.catalogue().find("Constant"), {}, {{"value", Tensor::scalar_of(dtype, 1.0 / shards_)}}, 1);
+    to_.node(scale).device = options_.devices[static_cast<size_t>(holder)];
+    sum = combine(node, "Mul", sum, to_.node(scale).outputs[0], holder);
+  }
+  to_.set_value_name(sum, from_.value_name(output));
+  copies_[output].assign(static_cast<size_t>(workers_), sum);
+  node_copies_[id].push_back(to_.value(sum).producer);
+  return {};
+}
+
+Result<Graph> Mirror::run(Borders& borders) {
+  LEAT_ASSIGN_OR_RETURN(const auto order, from_.topological_order());
+  LEAT_RETURN_IF_ERROR(classify(order));
+  copies_.resize(from_.values());
+  node_copies_.resize(from_.nodes());
+  for (ValueId input : from_.inputs()) {
+    copies_[input] = {to_.add_input(from_.value_name(input), from_.value(input).type)};
+  }
+  for (NodeId id : order) {
+    if (is_all_reduce(from_.node(id))) LEAT_RETURN_IF_ERROR(all_reduce(id));
+    else if (sharded_[id]) LEAT_RETURN_IF_ERROR(copy_for_shards(id));
+    else copy_for_workers(id);
+  }
+  for (ValueId& feed : borders.feeds) feed = copies_[feed][0];
+  for (ValueId& fetch : borders.fetches) {
+    if (sharded(fetch) && shards_ > 1) {
+      return invalid_argument(cat("fetch '", from_.describe(fetch), "': differs between the ", shards_,
+                                  " shards; expected a value that is the same on all (the output of an AllReduce)"));
+    }
+    fetch = copies_[fetch][0];
+  }
+  std::vector<NodeId> targets;
+  for (NodeId target : borders.targets) targets.insert(targets.end(), node_copies_[target].begin(), node_copies_[target].end());
+  borders.targets = std::move(targets);
+  return std::move(to_);
+}
+
+Status check(const StrategyOptions& options) {
+  if (options.shards < 1) return invalid_argument(cat("shards: expected at least 1, received ", options.shards));
+  if (static_cast<size_t>(options.shards) < options.devices.size()) {
+    return invalid_argument(cat("workers: expected at most as many as shards (", options.shards, "), received ", options.devices.size()));
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<Graph> apply_mirrored(const Graph& graph, Borders& borders, const StrategyOptions& options) {
+  LEAT_RETURN_IF_ERROR(check(options));
+  return Mirror(graph, options).run(borders);
+}
+
+}  // namespace leat

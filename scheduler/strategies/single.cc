@@ -1,0 +1,35 @@
+#include "ops/op.h"
+#include "scheduler/strategies/strategy.h"
+
+namespace leat {
+namespace {
+
+// One replica: what it would combine with others is its own value. Constraints of the graph stay, so
+// that a model spread over devices by hand is placed as it says.
+Result<Graph> keep_one(const Graph& graph, Borders& borders) {
+  Rewriter rewriter(graph);
+  LEAT_ASSIGN_OR_RETURN(const auto order, graph.topological_order());
+  for (NodeId id : order) {
+    const Node& node = graph.node(id);
+    if (node.op->full_name() != "leat.AllReduce") {
+      rewriter.copy(id);
+      continue;
+    }
+    const ValueId input = rewriter.value(node.inputs[0]);
+    rewriter.map_value(node.outputs[0], input);
+    const NodeId producer = rewriter.to().value(input).producer;
+    if (producer != kNone) rewriter.map_node(id, producer);
+  }
+  return rewriter.finish(borders);
+}
+
+}  // namespace
+
+Result<Graph> apply_single(const Graph& graph, Borders& borders, const StrategyOptions& options) {
+  if (options.shards == 1) return keep_one(graph, borders);
+  StrategyOptions one = options;
+  one.devices = {options.devices[0]};
+  return apply_mirrored(graph, borders, one);
+}
+
+}  // namespace leat

@@ -1,0 +1,41 @@
+// A distribution strategy: a pure function from the graph of one replica to the graph of all of them,
+// with every node on a device. It knows sharding and placement, and names no compute op.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "devices/base/status.h"
+#include "ops/graph.h"
+#include "scheduler/compile/rewrite.h"
+
+namespace leat {
+
+struct StrategyOptions {
+  int shards = 1;                    // logical replicas, whoever computes them
+  std::vector<std::string> devices;  // one for each worker
+};
+
+struct Strategy {
+  std::string name;
+  std::string description;  // one line, for people
+  std::function<Result<Graph>(const Graph&, Borders&, const StrategyOptions&)> apply;
+};
+
+// invalid_argument with the names that exist.
+Result<Strategy> find_strategy(std::string_view name);
+std::vector<Strategy> all_strategies();
+
+// One device computes all shards, one after the other.
+Result<Graph> apply_single(const Graph& graph, Borders& borders, const StrategyOptions& options);
+// Every device holds all variables and a block of the shards; gradients are summed over all shards.
+Result<Graph> apply_mirrored(const Graph& graph, Borders& borders, const StrategyOptions& options);
+
+// The shards that worker w of `workers` holds: [first, last). Blocks differ by one at most.
+inline int first_shard(int worker, int workers, int shards) {
+  return static_cast<int>(int64_t{worker} * shards / workers);
+}
+
+}  // namespace leat
