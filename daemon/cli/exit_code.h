@@ -1,4 +1,4 @@
-// What the `leat` command's exit code says. docs/cli.md lists them for people.
+// What the exit code of the `leat` command says; `leat --help` lists them.
 #pragma once
 
 #include "devices/base/status.h"

@@ -1,10 +1,11 @@
-// Any bytes as a job file, and as an override: no crash, and what is accepted prints back equal.
-#include <cstdint>
-#include <cstdlib>
+// Any bytes as a job file, and as an override of one: an error says something, and what is accepted
+// prints back equal.
 #include <string_view>
 
 #include "daemon/job/job.h"
+#include "tests/fuzz/fuzz.h"
 
+namespace leat {
 namespace {
 
 constexpr std::string_view kSmallJob = R"(version: 1
@@ -17,22 +18,25 @@ global_batch_size: 32
 steps: 10
 )";
 
-void check(const leat::Result<leat::Job>& job) {
+void check(const Result<Job>& job) {
   if (!job.ok()) {
-    if (job.status().message().empty()) std::abort();
+    require(!job.status().message().empty(), "an error has a message");
     return;
   }
-  const auto again = leat::parse_job(leat::print_job(*job), "/jobs/job.yaml");
-  if (!again.ok() || !(*again == *job)) std::abort();
+  const auto again = parse_job(print_job(*job), "/jobs/job.yaml");
+  require(again.ok(), "a printed job is a job");
+  require(*again == *job, "a printed job is the same job");
 }
 
 }  // namespace
+}  // namespace leat
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace leat;
   const std::string_view text(reinterpret_cast<const char*>(data), size);
-  check(leat::parse_job(text, "/jobs/job.yaml"));
-  leat::JobOverrides overrides;
+  check(parse_job(text, "/jobs/job.yaml"));
+  JobOverrides overrides;
   overrides.set.emplace_back(text);
-  check(leat::parse_job(kSmallJob, "/jobs/job.yaml", overrides));
+  check(parse_job(kSmallJob, "/jobs/job.yaml", overrides));
   return 0;
 }

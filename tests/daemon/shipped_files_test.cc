@@ -1,0 +1,90 @@
+// The job files that are shipped, and the one in the documentation, are jobs.
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "daemon/job/job.h"
+#include "tests/catch.h"
+
+namespace leat {
+namespace {
+
+const std::filesystem::path kSource = LEAT_SOURCE_DIR;
+
+std::string contents(const std::filesystem::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  REQUIRE(in.is_open());
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+TEST_CASE("every shipped job is a job whose graph file is there") {
+  int jobs = 0;
+  for (const auto& file : std::filesystem::directory_iterator(kSource / "configs/jobs")) {
+    INFO(file.path().string());
+    const auto job = load_job(file.path().string());
+    REQUIRE(job.status().message() == "");
+    CHECK(std::filesystem::is_regular_file(job->model.graph));
+    CHECK(job->shards == 4);
+    ++jobs;
+  }
+  CHECK(jobs >= 3);
+}
+
+TEST_CASE("the job in the documentation is the shipped one, and every key is explained") {
+  const std::string page = contents(kSource / "docs/job.md");
+  const size_t begin = page.find("```yaml\n") + 8;
+  const std::string example = page.substr(begin, page.find("```", begin) - begin);
+  const std::string shipped = (kSource / "configs/jobs/fashion_mnist_cnn.yaml").string();
+  const auto documented = parse_job(example, shipped);
+  REQUIRE(documented.status().message() == "");
+  const auto real = load_job(shipped);
+  REQUIRE(real.ok());
+  CHECK(*documented == *real);
+  for (const char* key : {"version",
+                          "name",
+                          "model.graph",
+                          "model.weights",
+                          "model.freeze",
+                          "data.root",
+                          "data.train",
+                          "data.validation",
+                          "data.rescale",
+                          "data.shuffle",
+                          "format",
+                          "features",
+                          "labels",
+                          "loss",
+                          "metrics",
+                          "optimizer",
+                          "learning_rate",
+                          "weight_decay",
+                          "momentum",
+                          "nesterov",
+                          "beta_1",
+                          "beta_2",
+                          "epsilon",
+                          "lr_scheduler",
+                          "warmup_steps",
+                          "decay_steps",
+                          "alpha",
+                          "step_size",
+                          "gamma",
+                          "decay_rate",
+                          "global_batch_size",
+                          "epochs",
+                          "steps",
+                          "seed",
+                          "shards",
+                          "strategy",
+                          "num_workers",
+                          "checkpoint",
+                          "every_steps",
+                          "keep",
+                          "path",
+                          "precision"}) {
+    CHECK_THAT(page, Catch::Contains("`" + std::string(key) + "`"));
+  }
+}
+
+}  // namespace
+}  // namespace leat
