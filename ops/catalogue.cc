@@ -29,6 +29,7 @@ Catalogue standard_catalogue() {
   register_exchange_ops(catalogue);
   register_queue_ops(catalogue);
   register_input_ops(catalogue);
+  register_step_ops(catalogue);
   register_layout_ops(catalogue);
   return catalogue;
 }

@@ -1,0 +1,58 @@
+#include "daemon/worker.h"
+
+#include "devices/base/text.h"
+
+namespace leat {
+
+Worker::Worker(int task, int threads)
+    : task_(task), device_name_(cat("job:worker/task:", task, "/cpu:0")), device_(0, threads),
+      executor_(device_.pool(), cat("driver/", task)) {}
+
+Worker::~Worker() = default;
+
+JobResources& Worker::resources(const std::string& job, const std::string& data_root) {
+  std::lock_guard lock(mutex_);
+  auto& table = jobs_[job];
+  if (!table) {
+    table = std::make_unique<JobResources>(device_);
+    table->set_data_root(data_root);
+  }
+  return *table;
+}
+
+void Worker::drop(const std::string& job) {
+  std::lock_guard lock(mutex_);
+  jobs_.erase(job);
+}
+
+Result<std::shared_ptr<WorkerRun>> Worker::prepare(std::shared_ptr<const Plan> plan, uint32_t partition) {
+  auto run = std::make_shared<WorkerRun>(plan, partition);
+  run->slots_ = std::make_unique<SlotTable>(plan->edges.size());
+  for (uint32_t e = 0; e < plan->edges.size(); ++e) {
+    if (plan->edges[e].to == partition) LEAT_RETURN_IF_ERROR(run->slots_->open(e, plan->edges[e].bytes, device_));
+  }
+  return run;
+}
+
+Status Worker::connect(WorkerRun& run, std::vector<std::unique_ptr<Channel>> channels, const std::string& job, RunOptions options) {
+  run.channels_ = std::move(channels);
+  Exchange exchange;
+  exchange.slots = run.slots_.get();
+  for (auto& channel : run.channels_) exchange.channels.push_back(channel.get());
+  LEAT_ASSIGN_OR_RETURN(run.program_, Program::create(*run.plan_, run.partition_, device_, resources(job), std::move(exchange)));
+  run.run_ = std::make_unique<Run>(*run.program_, device_.pool(), std::move(options));
+  return {};
+}
+
+void Worker::start(WorkerRun& run) { executor_.add(run.run()); }
+
+void Worker::extend(WorkerRun& run, uint64_t limit) {
+  run.run().extend(limit);
+  executor_.wake(run.run());
+}
+
+void Worker::release(WorkerRun& run) {
+  if (run.run_) executor_.remove(run.run());
+}
+
+}  // namespace leat
