@@ -1,0 +1,346 @@
+#include <algorithm>
+#include <filesystem>
+#include <set>
+
+#include "devices/base/text.h"
+#include "ops/dataset.h"
+#include "ops/formats/npy.h"
+#include "tests/catch.h"
+#include "tests/ops/job_testing.h"
+#include "tests/temporary_directory.h"
+
+namespace leat {
+namespace {
+
+using testing::TestJob;
+using Ints = std::vector<int64_t>;
+
+// `count` records of float[2]: record i is {i, -i}, its label is i.
+constexpr int64_t kCount = 103;
+
+class DataFolder {
+ public:
+  explicit DataFolder(int64_t count = kCount) {
+    Tensor features(DType::f32, {count, 2}), labels(DType::i64, {count});
+    for (int64_t i = 0; i < count; ++i) {
+      features.set(2 * i, static_cast<double>(i));
+      features.set(2 * i + 1, static_cast<double>(-i));
+      labels.set(i, static_cast<double>(i));
+    }
+    write("x.npy", features);
+    write("y.npy", labels);
+  }
+  void write(const std::string& name, const Tensor& tensor) const {
+    REQUIRE(write_npy(real_files(), directory / name, tensor).ok());
+  }
+  void write(const std::string& name, const std::vector<uint8_t>& bytes) const {
+    REQUIRE(write_file_atomically(real_files(), directory / name, std::as_bytes(std::span(bytes))).ok());
+  }
+  TemporaryDirectory directory;
+};
+
+Attrs reader(int64_t global_batch, Attrs more = {}) {
+  Attrs attrs = {{"format", std::string("npy")},      {"features", std::string("x.npy")},
+                 {"labels", std::string("y.npy")},    {"record_shape", Ints{2}},
+                 {"record_dtype", std::string("float")}, {"label_dtype", std::string("int64")},
+                 {"global_batch", global_batch},      {"rows", global_batch}};
+  for (auto& [name, value] : more) attrs[name] = std::move(value);
+  return attrs;
+}
+
+// A graph that reads batches with as many readers as there are shards.
+class Reading {
+ public:
+  Reading(const DataFolder& data, int64_t global_batch, const Attrs& more = {}, int64_t shards = 1) {
+    job.resources.set_data_root(data.directory.path());
+    index = job.input("index", DType::i64, {});
+    int64_t first = 0;
+    for (int64_t s = 0; s < shards; ++s) {
+      Attrs attrs = reader(global_batch, more);
+      const int64_t rows = global_batch / shards + (s < global_batch % shards ? 1 : 0);
+      attrs["rows"] = rows;
+      const NodeId node = job.add_node("leat.ReadBatch", {index}, attrs, 3);
+      job.graph.node(node).first_row = first;
+      nodes.push_back(node);
+      first += rows;
+    }
+  }
+  Result<std::vector<Tensor>> try_read(int64_t i) {
+    std::vector<ValueId> fetches;
+    for (NodeId node : nodes) {
+      for (ValueId output : job.graph.node(node).outputs) fetches.push_back(output);
+    }
+    return job.try_run({{index, Tensor::scalar(i)}}, fetches);
+  }
+  // The labels of global batch i, -1 for rows without a record. Checks that features fit.
+  Ints labels(int64_t i) {
+    auto batch = try_read(i);
+    INFO(batch.status());
+    REQUIRE(batch.ok());
+    Ints out;
+    for (size_t s = 0; s < nodes.size(); ++s) {
+      const Tensor &x = (*batch)[3 * s], &y = (*batch)[3 * s + 1], &weights = (*batch)[3 * s + 2];
+      for (int64_t row = 0; row < y.elements(); ++row) {
+        const bool real = weights.at(row) == 1;
+        const double label = y.at(row);
+        if (!real) CHECK((weights.at(row) == 0 && label == 0));
+        if (x.at(2 * row) != label || x.at(2 * row + 1) != -label) FAIL("features and label disagree");
+        out.push_back(real ? y.int_at(row) : -1);
+      }
+    }
+    return out;
+  }
+  Ints sequence(int64_t batches) {
+    Ints out;
+    for (int64_t i = 0; i < batches; ++i) {
+      for (int64_t label : labels(i)) out.push_back(label);
+    }
+    return out;
+  }
+  TestJob job;
+  ValueId index;
+  std::vector<NodeId> nodes;
+};
+
+Ints slice(const Ints& all, int64_t from, int64_t count) { return Ints(all.begin() + from, all.begin() + from + count); }
+
+TEST_CASE("every epoch reads every record once, in the same order for any number of shards") {
+  const DataFolder data;
+  constexpr int64_t kBatch = 16, kEpochs = 3;
+  constexpr int64_t kBatches = (kEpochs * kCount + kBatch - 1) / kBatch;
+  Ints first;
+  for (const int64_t shards : {1, 2, 3, 5, 16}) {
+    INFO(shards << " shards");
+    Reading reading(data, kBatch, {{"seed", int64_t{7}}}, shards);
+    const Ints all = reading.sequence(kBatches);
+    if (first.empty()) first = all;
+    CHECK(all == first);
+    for (int64_t epoch = 0; epoch < kEpochs; ++epoch) {
+      const Ints one = slice(all, epoch * kCount, kCount);
+      CHECK(std::set<int64_t>(one.begin(), one.end()).size() == kCount);
+      CHECK(*std::min_element(one.begin(), one.end()) == 0);
+      CHECK(*std::max_element(one.begin(), one.end()) == kCount - 1);
+    }
+  }
+  CHECK(slice(first, 0, kCount) != slice(first, kCount, kCount));
+  CHECK(slice(first, kCount, kCount) != slice(first, 2 * kCount, kCount));
+}
+
+TEST_CASE("the order depends on the seed and on nothing else") {
+  const DataFolder data;
+  const auto order = [&](int64_t seed, int64_t batch) {
+    return slice(Reading(data, batch, {{"seed", seed}}).sequence(kCount / batch + 1), 0, kCount);
+  };
+  CHECK(order(1, 10) == order(1, 10));
+  CHECK(order(1, 10) == order(1, 33));  // the batch size only cuts it
+  CHECK(order(1, 10) != order(2, 10));
+  CHECK(order(1, 10) != order(int64_t{1} << 32 | 1, 10));
+  CHECK(order(-1, 10) != order(1, 10));
+}
+
+TEST_CASE("a batch is a function of its index, not of what was read before") {
+  const DataFolder data;
+  Reading forward(data, 8), backward(data, 8);
+  std::vector<Ints> a, b;
+  for (int64_t i = 0; i < 30; ++i) a.push_back(forward.labels(i));
+  for (int64_t i = 29; i >= 0; --i) b.push_back(backward.labels(i));
+  std::reverse(b.begin(), b.end());
+  CHECK(a == b);
+  CHECK(forward.labels(1'000'000'000'000) == backward.labels(1'000'000'000'000));
+}
+
+TEST_CASE("without shuffle records come in the order of the file, epoch after epoch") {
+  const DataFolder data;
+  const Ints all = Reading(data, 10, {{"shuffle", int64_t{0}}}).sequence(25);
+  for (size_t p = 0; p < all.size(); ++p) CHECK(all[p] == static_cast<int64_t>(p) % kCount);
+}
+
+TEST_CASE("without wrap the last batch is filled with rows of weight 0") {
+  const DataFolder data;
+  for (const int64_t shuffle : {0, 1}) {
+    for (const int64_t shards : {1, 3}) {
+      Reading reading(data, 10, {{"wrap", int64_t{0}}, {"shuffle", shuffle}}, shards);
+      Ints all = reading.sequence(12);
+      for (size_t p = kCount; p < all.size(); ++p) CHECK(all[p] == -1);
+      all.resize(kCount);
+      std::sort(all.begin(), all.end());
+      for (int64_t i = 0; i < kCount; ++i) CHECK(all[static_cast<size_t>(i)] == i);
+    }
+  }
+}
+
+TEST_CASE("tiles of any size in any order read the same batch") {
+  const DataFolder data;
+  Reading reading(data, 50);
+  const auto whole = reading.try_read(3);  // the batch crosses epochs
+  REQUIRE(whole.ok());
+  for (const int64_t rows : {1, 3, 50}) {
+    for (const bool reverse : {false, true}) {
+      InterpretOptions options;
+      options.resources = &reading.job.resources;
+      options.tile_rows = rows;
+      options.reverse_tiles = reverse;
+      const auto& outputs = reading.job.graph.node(reading.nodes[0]).outputs;
+      const auto cut = interpret(reading.job.graph, {{reading.index, Tensor::scalar<int64_t>(3)}}, outputs, {}, options);
+      REQUIRE(cut.ok());
+      for (size_t i = 0; i < 3; ++i) testing::check_identical((*cut)[i], (*whole)[i]);
+    }
+  }
+}
+
+TEST_CASE("weights, and labels, need not be read") {
+  const DataFolder data;
+  Reading reading(data, 5);
+  for (int outputs = 1; outputs <= 2; ++outputs) {
+    const NodeId node = reading.job.add_node("leat.ReadBatch", {reading.index}, reader(5), outputs);
+    const auto batch = reading.job.run({{reading.index, Tensor::scalar<int64_t>(2)}}, {reading.job.graph.node(node).outputs[0]});
+    testing::check_identical(batch[0], (*reading.try_read(2))[0]);
+  }
+}
+
+TEST_CASE("a job opens a data set once") {
+  const DataFolder data;
+  Reading reading(data, 5);
+  const Ints before = reading.labels(0);
+  std::filesystem::remove(data.directory / "x.npy");
+  CHECK(reading.labels(0) == before);
+  CHECK(Reading(data, 5).try_read(0).status().code() == Code::failed_precondition);
+}
+
+TEST_CASE("IDX files are read, plain") {
+  const DataFolder data;
+  data.write("images", {0, 0, 8, 3, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 3, 1, 2, 3, 4, 5, 6});
+  data.write("labels", {0, 0, 8, 1, 0, 0, 0, 2, 9, 8});
+  TestJob job;
+  job.resources.set_data_root(data.directory.path());
+  const ValueId index = job.input("index", DType::i64, {});
+  const NodeId node = job.add_node("leat.ReadBatch", {index},
+                                   {{"format", std::string("idx")}, {"features", std::string("images")},
+                                    {"labels", std::string("labels")}, {"record_shape", Ints{1, 3}},
+                                    {"global_batch", int64_t{2}}, {"rows", int64_t{2}}, {"shuffle", int64_t{0}}}, 2);
+  const auto& outputs = job.graph.node(node).outputs;
+  const auto batch = job.run({{index, Tensor::scalar<int64_t>(0)}}, {outputs[0], outputs[1]});
+  testing::check_identical(batch[0], Tensor::of<uint8_t>({2, 1, 3}, {1, 2, 3, 4, 5, 6}));
+  testing::check_identical(batch[1], Tensor::of<uint8_t>({2}, {9, 8}));
+  const auto info = inspect_dataset("idx", "images", "labels", data.directory.path());
+  REQUIRE(info.ok());
+  CHECK(info->count == 2);
+  CHECK(info->record_shape == Shape{1, 3});
+  CHECK(info->record_dtype == DType::u8);
+  CHECK(info->label_shape == Shape());
+  CHECK(info->label_dtype == DType::u8);
+}
+
+TEST_CASE("an index out of range fails the step") {
+  const DataFolder data;
+  Reading reading(data, 10);
+  CHECK_FALSE(reading.labels(INT64_MAX / 10 - 1).empty());
+  for (const int64_t index : {int64_t{-1}, INT64_MAX / 10, INT64_MAX}) {
+    const auto result = reading.try_read(index);
+    REQUIRE(!result.ok());
+    CHECK(result.status().code() == Code::invalid_argument);
+    CHECK(result.status().message().find(cat("received ", index)) != std::string::npos);
+  }
+}
+
+TEST_CASE("data that does not fit the attributes is refused when the kernel is made") {
+  const DataFolder data;
+  data.write("three.npy", Tensor(DType::i64, {3}));
+  data.write("scalar.npy", Tensor(DType::i64, {}));
+  data.write("none.npy", Tensor(DType::i64, {0}));
+  data.write("short", {0, 0, 8, 1, 0, 0, 0, 9, 1});
+  const auto refused = [&](const Attrs& more) {
+    const auto result = Reading(data, 4, more).try_read(0);
+    REQUIRE(!result.ok());
+    return result.status().to_string();
+  };
+  const auto starts = [](const std::string& text, std::string_view code) { return text.starts_with(code); };
+  const auto has = [](const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; };
+  auto text = refused({{"record_shape", Ints{3}}});
+  CHECK(starts(text, "failed_precondition"));
+  CHECK(has(text, "record: expected float[3] as the attributes say, the files hold float[2]"));
+  CHECK(has(refused({{"record_dtype", std::string("double")}}), "expected double[2]"));
+  CHECK(has(refused({{"label_shape", Ints{1}}}), "label: expected int64[1]"));
+  CHECK(has(refused({{"label_dtype", std::string("int32")}}), "label: expected int32[]"));
+  text = refused({{"labels", std::string("three.npy")}});
+  CHECK(starts(text, "failed_precondition"));
+  CHECK(has(text, "expected 103 labels, as 'x.npy' has records, received 3"));
+  CHECK(has(refused({{"labels", std::string("scalar.npy")}}), "expected an array of records, received a scalar"));
+  CHECK(has(refused({{"features", std::string("none.npy")}, {"labels", std::string("none.npy")}}), "at least one record"));
+  text = refused({{"features", std::string("missing.npy")}});
+  CHECK(starts(text, "failed_precondition"));
+  CHECK(has(text, "missing.npy"));
+  CHECK(has(text, "while opening the data of leat.ReadBatch"));
+  CHECK(starts(refused({{"format", std::string("idx")}}), "invalid_argument"));
+  CHECK(has(refused({{"format", std::string("idx")}, {"features", std::string("short")}}), "short"));
+}
+
+TEST_CASE("a graph names no path outside the data root") {
+  const DataFolder data, elsewhere;
+  const auto root = data.directory.path();
+  std::filesystem::create_directory(root + "/sub");
+  std::filesystem::create_symlink(elsewhere.directory / "x.npy", root + "/out.npy");
+  std::filesystem::create_symlink(elsewhere.directory.path(), root + "/away");
+  std::filesystem::create_symlink("../x.npy", root + "/sub/in.npy");
+  for (const std::string& path : {std::string("../x.npy"), std::string("sub/../x.npy"), elsewhere.directory / "x.npy",
+                                 root + "/x.npy", std::string("out.npy"), std::string("away/x.npy"), std::string()}) {
+    INFO(path);
+    CHECK(resolve_below(root, path).status().code() == Code::invalid_argument);
+    CHECK(inspect_dataset("npy", path, "y.npy", root).status().code() == Code::invalid_argument);
+    CHECK(inspect_dataset("npy", "x.npy", path, root).status().code() == Code::invalid_argument);
+  }
+  CHECK(inspect_dataset("npy", "sub/in.npy", "./y.npy", root).ok());
+  CHECK(inspect_dataset("npy", elsewhere.directory / "x.npy", elsewhere.directory / "y.npy", "").ok());
+  CHECK(resolve_below(root + "/nowhere", "x.npy").status().code() == Code::failed_precondition);
+  // A root that begins like another is another.
+  std::filesystem::create_directory(root + "x");
+  CHECK(resolve_below(root, "../" + std::filesystem::path(root + "x").filename().string()).status().code() ==
+        Code::invalid_argument);
+  std::filesystem::create_symlink(root + "x", root + "/beside");
+  CHECK(resolve_below(root, "beside").status().code() == Code::invalid_argument);
+  std::filesystem::remove(root + "x");
+}
+
+TEST_CASE("a reader's attributes are checked at the gate") {
+  const DataFolder data;
+  const auto message = [&](const Attrs& more) {
+    TestJob job;
+    job.add_node("leat.ReadBatch", {job.input("index", DType::i64, {})}, reader(4, more), 3);
+    const Status status = validate(job.graph);
+    CHECK(status.code() == Code::invalid_argument);
+    return status.message();
+  };
+  const auto has = [](const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; };
+  CHECK(has(message({{"format", std::string("csv")}}), "format: expected 'idx' or 'npy', received 'csv'"));
+  CHECK(has(message({{"rows", int64_t{0}}}), "rows: expected 1 to 4"));
+  CHECK(has(message({{"rows", int64_t{5}}}), "received 5"));
+  CHECK(has(message({{"global_batch", int64_t{0}}}), "global_batch: expected >= 1"));
+  CHECK(has(message({{"record_dtype", std::string("f32")}}), "record_dtype"));
+  CHECK(has(message({{"label_dtype", std::string("f32")}}), "label_dtype"));
+  CHECK(has(message({{"record_shape", Ints(8, 1)}}), "record_shape: expected at most 7 sizes"));
+  CHECK(has(message({{"label_shape", Ints{-1}}}), "label_shape"));
+  TestJob job;
+  job.add_node("leat.ReadBatch", {job.input("index", DType::i64, {1})}, reader(4), 3);
+  CHECK(has(validate(job.graph).message(), "index: expected a scalar"));
+}
+
+TEST_CASE("an instance's rows must lie in the global batch") {
+  const DataFolder data;
+  Reading reading(data, 10, {}, 2);
+  reading.job.graph.node(reading.nodes[1]).first_row = 6;
+  CHECK(reading.try_read(0).status().code() == Code::invalid_argument);
+  reading.job.graph.node(reading.nodes[1]).first_row = -1;
+  CHECK(reading.try_read(0).status().code() == Code::invalid_argument);
+  reading.job.graph.node(reading.nodes[1]).first_row = 5;
+  CHECK(reading.try_read(0).ok());
+}
+
+TEST_CASE("readers are neither folded nor merged") {
+  const OpDef& op = *testing::test_catalogue().find("leat.ReadBatch");
+  CHECK(op.stateful);
+  CHECK(op.per_shard);
+  CHECK_FALSE(op.pure());
+}
+
+}  // namespace
+}  // namespace leat
