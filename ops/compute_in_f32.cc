@@ -24,8 +24,10 @@ struct Copy {
 
 template <typename T>
 T from_float(float value) {
-  if constexpr (std::is_same_v<T, Half>) return to_half(value);
-  else return to_bfloat16(value);
+  if constexpr (std::is_same_v<T, Half>)
+    return to_half(value);
+  else
+    return to_bfloat16(value);
 }
 
 template <typename T>
@@ -41,7 +43,9 @@ class ConvertingKernel final : public Kernel {
  public:
   ConvertingKernel(std::unique_ptr<Kernel> inner, std::vector<Copy> inputs,
                    std::vector<Copy> outputs, size_t copies_bytes)
-      : inner_(std::move(inner)), inputs_(std::move(inputs)), outputs_(std::move(outputs)),
+      : inner_(std::move(inner)),
+        inputs_(std::move(inputs)),
+        outputs_(std::move(outputs)),
         copies_bytes_(copies_bytes) {}
 
   int phases() const override { return inner_->phases() + 2; }
@@ -74,9 +78,11 @@ class ConvertingKernel final : public Kernel {
 
  private:
   static int tiles_of(const std::vector<Copy>& copies) {
-    return copies.empty() ? 1 : copies.back().first_tile + tile_count(copies.back().elements, kChunk);
+    return copies.empty() ? 1
+                          : copies.back().first_tile + tile_count(copies.back().elements, kChunk);
   }
-  static Progress convert(KernelContext& context, const std::vector<Copy>& copies, int tile, bool in) {
+  static Progress convert(KernelContext& context, const std::vector<Copy>& copies, int tile,
+                          bool in) {
     if (copies.empty()) return Progress::done;
     const Copy* copy = &copies[0];
     for (const Copy& c : copies) {

@@ -56,8 +56,8 @@ void plain_gemm(const onednn::Gemm& g, const T* a, const T* b, T* c, std::byte* 
       const int64_t depth = std::min(kGemmDepth, g.k - k);
       for (int64_t p = 0; p < depth; ++p) {
         for (int64_t q = 0; q < width; ++q) {
-          panel[p * width + q] = static_cast<U>(g.trans_b ? b[(j + q) * g.ldb + k + p]
-                                                          : b[(k + p) * g.ldb + j + q]);
+          panel[p * width + q] =
+              static_cast<U>(g.trans_b ? b[(j + q) * g.ldb + k + p] : b[(k + p) * g.ldb + j + q]);
         }
       }
       multiply_panel<U>(g, a, panel, k, depth, width, c + j);

@@ -30,7 +30,8 @@ Status infer_matmul(InferContext& ctx) {
   LEAT_RETURN_IF_ERROR(check_activation(ctx));
   const SymbolicShape &a = ctx.shape(0), &b = ctx.shape(1);
   if (a.rank() == 0 || b.rank() == 0) {
-    return ctx.error(cat("expected operands of rank 1 or more, received ", ctx.text(a), " and ", ctx.text(b)));
+    return ctx.error(
+        cat("expected operands of rank 1 or more, received ", ctx.text(a), " and ", ctx.text(b)));
   }
   const bool trans_a = a.rank() > 1 && attr_int(ctx.attrs(), "transA") != 0;
   const bool trans_b = b.rank() > 1 && attr_int(ctx.attrs(), "transB") != 0;
@@ -40,14 +41,15 @@ Status infer_matmul(InferContext& ctx) {
     return ctx.error(cat("inner sizes differ, a is ", ctx.text(a), ", b is ", ctx.text(b)));
   }
   const auto batch = broadcast(batch_of(a), batch_of(b));
-  if (!batch) return ctx.error(cat("batches do not broadcast, a is ", ctx.text(a), ", b is ", ctx.text(b)));
+  if (!batch)
+    return ctx.error(cat("batches do not broadcast, a is ", ctx.text(a), ", b is ", ctx.text(b)));
   SymbolicShape out = *batch;
   if (a.rank() > 1) out.push_back(a[a.rank() - (trans_a ? 1 : 2)]);
   if (b.rank() > 1) out.push_back(b[b.rank() - (trans_b ? 2 : 1)]);
-  if (ctx.has_input(2) &&
-      (ctx.shape(2).rank() != 1 || out.rank() == 0 || differ(ctx.shape(2)[0], out[out.rank() - 1]))) {
-    return ctx.error(cat("bias: expected one value for each column of ", ctx.text(out), ", received ",
-                         ctx.text(ctx.shape(2))));
+  if (ctx.has_input(2) && (ctx.shape(2).rank() != 1 || out.rank() == 0 ||
+                           differ(ctx.shape(2)[0], out[out.rank() - 1]))) {
+    return ctx.error(cat("bias: expected one value for each column of ", ctx.text(out),
+                         ", received ", ctx.text(ctx.shape(2))));
   }
   ctx.set_tensor(0, ctx.dtype(0), out);
   return {};
@@ -59,10 +61,11 @@ Status infer_gemm(InferContext& ctx) {
   if (a.rank() != 2 || b.rank() != 2) {
     return ctx.error(cat("expected matrices, received ", ctx.text(a), " and ", ctx.text(b)));
   }
-  const int trans_a = attr_int(ctx.attrs(), "transA") != 0, trans_b = attr_int(ctx.attrs(), "transB") != 0;
+  const int trans_a = attr_int(ctx.attrs(), "transA") != 0,
+            trans_b = attr_int(ctx.attrs(), "transB") != 0;
   if (differ(a[1 - trans_a], b[trans_b])) {
-    return ctx.error(cat("inner sizes differ, a is ", ctx.text(a), ", b is ", ctx.text(b), ", transA ",
-                         trans_a, ", transB ", trans_b));
+    return ctx.error(cat("inner sizes differ, a is ", ctx.text(a), ", b is ", ctx.text(b),
+                         ", transA ", trans_a, ", transB ", trans_b));
   }
   const SymbolicShape out{a[trans_a], b[1 - trans_b]};
   if (ctx.has_input(2)) {
@@ -72,7 +75,8 @@ Status infer_gemm(InferContext& ctx) {
       const Dim size = c[c.rank() - 1 - i];
       fits = size == Dim::of(1) || !differ(size, out[1 - i]);
     }
-    if (!fits) return ctx.error(cat("C does not broadcast to ", ctx.text(out), ", it is ", ctx.text(c)));
+    if (!fits)
+      return ctx.error(cat("C does not broadcast to ", ctx.text(out), ", it is ", ctx.text(c)));
   }
   ctx.set_tensor(0, ctx.dtype(0), out);
   return {};
@@ -87,7 +91,8 @@ struct Factors {
   double alpha;
 };
 
-ValueId multiply(GradientContext& ctx, ValueId a, ValueId b, bool trans_a, bool trans_b, double alpha) {
+ValueId multiply(GradientContext& ctx, ValueId a, ValueId b, bool trans_a, bool trans_b,
+                 double alpha) {
   const bool matrices = ctx.type(a).shape.rank() == 2 && ctx.type(b).shape.rank() == 2;
   return ctx.emit(matrices ? "Gemm" : "leat.MatMul", {a, b},
                   {{"transA", int64_t{trans_a}}, {"transB", int64_t{trans_b}}, {"alpha", alpha}});
@@ -128,8 +133,12 @@ Status check_unfused(GradientContext& ctx) {
 Status matmul_gradient(GradientContext& ctx) {
   LEAT_RETURN_IF_ERROR(check_unfused(ctx));
   const Attrs attrs = ctx.node().attrs;
-  Factors f{ctx.input(0), ctx.input(1), ctx.grad(0), attr_int(attrs, "transA") != 0,
-            attr_int(attrs, "transB") != 0, attr_float(attrs, "alpha", 1)};
+  Factors f{ctx.input(0),
+            ctx.input(1),
+            ctx.grad(0),
+            attr_int(attrs, "transA") != 0,
+            attr_int(attrs, "transB") != 0,
+            attr_float(attrs, "alpha", 1)};
   const bool vector_a = ctx.type(f.a).shape.rank() == 1, vector_b = ctx.type(f.b).shape.rank() == 1;
   // A vector is a matrix of one row (A) or one column (B).
   if (vector_b) f.dy = with_axis(ctx, "Unsqueeze", f.dy, -1);
@@ -153,8 +162,12 @@ Status matmul_gradient(GradientContext& ctx) {
 Status gemm_gradient(GradientContext& ctx) {
   LEAT_RETURN_IF_ERROR(check_unfused(ctx));
   const Attrs attrs = ctx.node().attrs;
-  const Factors f{ctx.input(0), ctx.input(1), ctx.grad(0), attr_int(attrs, "transA") != 0,
-                  attr_int(attrs, "transB") != 0, attr_float(attrs, "alpha", 1)};
+  const Factors f{ctx.input(0),
+                  ctx.input(1),
+                  ctx.grad(0),
+                  attr_int(attrs, "transA") != 0,
+                  attr_int(attrs, "transB") != 0,
+                  attr_float(attrs, "alpha", 1)};
   if (ctx.needs(0)) ctx.set_grad(0, grad_a(ctx, f));
   if (ctx.needs(1)) ctx.set_grad(1, grad_b(ctx, f));
   if (ctx.needs(2)) {
@@ -190,7 +203,8 @@ std::vector<ShardingRule> matrix_rules(const std::vector<OperandType>& in, const
   if (b > 1) rules.push_back(rule({}, Spread::on(b - (trans_b ? 2 : 1)), Spread::on(last), 1));
   if (!has_c && attr_string(attrs, "leat_activation").empty()) {
     const int b_axis = b == 1 ? 0 : b - (trans_b ? 1 : 2);
-    rules.push_back(rule(Spread::on(a == 1 ? 0 : a - (trans_a ? 2 : 1)), Spread::on(b_axis), Spread::sum(), 0));
+    rules.push_back(
+        rule(Spread::on(a == 1 ? 0 : a - (trans_a ? 2 : 1)), Spread::on(b_axis), Spread::sum(), 0));
   }
   return rules;
 }
@@ -215,7 +229,8 @@ std::vector<ShardingRule> matmul_sharding(const std::vector<OperandType>& in,
 
 std::vector<ShardingRule> gemm_sharding(const std::vector<OperandType>& in,
                                         const std::vector<OperandType>& out, const Attrs& attrs) {
-  return matrix_rules(in, out[0], attrs, attr_int(attrs, "transA") != 0, attr_int(attrs, "transB") != 0);
+  return matrix_rules(in, out[0], attrs, attr_int(attrs, "transA") != 0,
+                      attr_int(attrs, "transB") != 0);
 }
 
 // --- kernels -------------------------------------------------------------------------------------
@@ -240,23 +255,46 @@ Result<std::unique_ptr<Kernel>> product_kernel(const KernelSetup& setup) {
 }  // namespace
 
 void register_matmul_ops(Catalogue& catalogue) {
-  catalogue.add(Op("MatMul", 13).input("A", "T").input("B", "T").output("Y", "T").type("T", kProducts)
-                    .attr_optional("leat_activation", "string")
-                    .infer(infer_matmul).gradient(matmul_gradient).sharding(matmul_sharding)
-                    .tiling(product_tiling<describe_matmul>)
-                    .kernel("cpu", product_kernel<describe_matmul>));
-  catalogue.add(Op("leat.MatMul").input("A", "T").input("B", "T").optional_input("bias", "T")
-                    .output("Y", "T").type("T", kProducts)
-                    .attr("transA", int64_t{0}).attr("transB", int64_t{0}).attr("alpha", 1.0)
-                    .attr_optional("leat_activation", "string")
-                    .infer(infer_matmul).gradient(matmul_gradient).sharding(matmul_sharding)
-                    .tiling(product_tiling<describe_matmul>)
-                    .kernel("cpu", product_kernel<describe_matmul>));
-  catalogue.add(Op("Gemm", 13).input("A", "T").input("B", "T").optional_input("C", "T").output("Y", "T")
+  catalogue.add(Op("MatMul", 13)
+                    .input("A", "T")
+                    .input("B", "T")
+                    .output("Y", "T")
                     .type("T", kProducts)
-                    .attr("alpha", 1.0).attr("beta", 1.0).attr("transA", int64_t{0}).attr("transB", int64_t{0})
                     .attr_optional("leat_activation", "string")
-                    .infer(infer_gemm).gradient(gemm_gradient).sharding(gemm_sharding)
+                    .infer(infer_matmul)
+                    .gradient(matmul_gradient)
+                    .sharding(matmul_sharding)
+                    .tiling(product_tiling<describe_matmul>)
+                    .kernel("cpu", product_kernel<describe_matmul>));
+  catalogue.add(Op("leat.MatMul")
+                    .input("A", "T")
+                    .input("B", "T")
+                    .optional_input("bias", "T")
+                    .output("Y", "T")
+                    .type("T", kProducts)
+                    .attr("transA", int64_t{0})
+                    .attr("transB", int64_t{0})
+                    .attr("alpha", 1.0)
+                    .attr_optional("leat_activation", "string")
+                    .infer(infer_matmul)
+                    .gradient(matmul_gradient)
+                    .sharding(matmul_sharding)
+                    .tiling(product_tiling<describe_matmul>)
+                    .kernel("cpu", product_kernel<describe_matmul>));
+  catalogue.add(Op("Gemm", 13)
+                    .input("A", "T")
+                    .input("B", "T")
+                    .optional_input("C", "T")
+                    .output("Y", "T")
+                    .type("T", kProducts)
+                    .attr("alpha", 1.0)
+                    .attr("beta", 1.0)
+                    .attr("transA", int64_t{0})
+                    .attr("transB", int64_t{0})
+                    .attr_optional("leat_activation", "string")
+                    .infer(infer_gemm)
+                    .gradient(gemm_gradient)
+                    .sharding(gemm_sharding)
                     .tiling(product_tiling<describe_gemm>)
                     .kernel("cpu", product_kernel<describe_gemm>));
 }

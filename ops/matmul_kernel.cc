@@ -63,19 +63,19 @@ class ProductKernel final : public Kernel {
     for (int64_t item = tile.item; item < tile.item + tile.items; ++item) {
       const auto i = static_cast<size_t>(item);
       const T* a = context.in<T>(0) + p_.a_offsets[i] + (p_.trans_a ? tile.row : tile.row * p_.lda);
-      const T* b = context.in<T>(1) + p_.b_offsets[i] +
-                   (p_.trans_b ? tile.column * p_.ldb : tile.column);
+      const T* b =
+          context.in<T>(1) + p_.b_offsets[i] + (p_.trans_b ? tile.column * p_.ldb : tile.column);
       T* y = context.out<T>(0) + (item * p_.m + tile.row) * p_.n + tile.column;
-      const onednn::Gemm g{p_.trans_a, p_.trans_b, tile.rows, tile.columns, p_.k, p_.lda, p_.ldb,
-                           p_.n,       fused_alpha()};
+      const onednn::Gemm g{p_.trans_a, p_.trans_b, tile.rows, tile.columns, p_.k,
+                           p_.lda,     p_.ldb,     p_.n,      fused_alpha()};
       if (!gemm<T>(g, a, b, y, context.scratch)) {
         context.step->fail(context.instruction,
                            internal_error("oneDNN's sgemm failed; may this process make memory "
                                           "executable (MemoryDenyWriteExecute)?"));
         return Progress::failed;
       }
-      const T* c = p_.has_c ? context.in<T>(2) + tile.row * p_.c_row + tile.column * p_.c_column
-                            : nullptr;
+      const T* c =
+          p_.has_c ? context.in<T>(2) + tile.row * p_.c_row + tile.column * p_.c_column : nullptr;
       finish(tile, c, y);
     }
     return Progress::done;
@@ -92,7 +92,8 @@ class ProductKernel final : public Kernel {
     for (int64_t i = 0; i < tile.rows; ++i) {
       T* row = y + i * p_.n;
       if (scale) {
-        for (int64_t j = 0; j < tile.columns; ++j) row[j] = static_cast<T>(p_.alpha * static_cast<double>(row[j]));
+        for (int64_t j = 0; j < tile.columns; ++j)
+          row[j] = static_cast<T>(p_.alpha * static_cast<double>(row[j]));
       }
       if (c) add(row, c + i * p_.c_row, tile.columns);
       if (p_.relu) {
@@ -104,13 +105,15 @@ class ProductKernel final : public Kernel {
     using U = typename Accumulator<T>::type;
     const bool whole = p_.beta == 1;
     const auto term = [&](T value) {
-      return whole ? static_cast<U>(value) : static_cast<U>(static_cast<T>(p_.beta * static_cast<double>(value)));
+      return whole ? static_cast<U>(value)
+                   : static_cast<U>(static_cast<T>(p_.beta * static_cast<double>(value)));
     };
     if (p_.c_column == 0) {
       const U value = term(c[0]);
       for (int64_t j = 0; j < columns; ++j) row[j] = static_cast<T>(static_cast<U>(row[j]) + value);
     } else {
-      for (int64_t j = 0; j < columns; ++j) row[j] = static_cast<T>(static_cast<U>(row[j]) + term(c[j]));
+      for (int64_t j = 0; j < columns; ++j)
+        row[j] = static_cast<T>(static_cast<U>(row[j]) + term(c[j]));
     }
   }
 
@@ -123,15 +126,19 @@ std::vector<Tile> chain_tiles(const Product& p, int64_t given) {
   std::vector<Tile> tiles;
   for (int64_t row = 0; row < std::max<int64_t>(1, p.tiling.rows); row += given) {
     const int64_t rows = std::min(given, p.tiling.rows - row);
-    if (p.items() == 1) tiles.push_back({0, 1, row * p.per_row, rows * p.per_row, 0, p.n});
-    else tiles.push_back({row * p.per_row, rows * p.per_row, 0, p.m, 0, p.n});
+    if (p.items() == 1)
+      tiles.push_back({0, 1, row * p.per_row, rows * p.per_row, 0, p.n});
+    else
+      tiles.push_back({row * p.per_row, rows * p.per_row, 0, p.m, 0, p.n});
   }
   return tiles;
 }
 
 std::vector<Tile> own_tiles(const Product& p) {
   int64_t rows = std::min(kTileRows, p.m), columns = std::min(kTileColumns, p.n);
-  const auto count = [&](int64_t size, int64_t tile) { return (size + tile - 1) / std::max<int64_t>(1, tile); };
+  const auto count = [&](int64_t size, int64_t tile) {
+    return (size + tile - 1) / std::max<int64_t>(1, tile);
+  };
   const auto few = [&] {
     return p.items() * count(p.m, rows) * count(p.n, columns) < kEnoughTiles &&
            rows * columns * p.k >= 2 * kWorthwhile;
@@ -167,7 +174,8 @@ Result<Product> describe_matmul(const OpTypes& types) {
   p.alpha = attr_float(*types.attrs, "alpha", 1);
   p.relu = attr_string(*types.attrs, "leat_activation") == "relu";
   const int64_t a_rows = vector_a ? 1 : a[a.rank() - 2], a_columns = a[a.rank() - 1];
-  const int64_t b_rows = vector_b ? b[0] : b[b.rank() - 2], b_columns = vector_b ? 1 : b[b.rank() - 1];
+  const int64_t b_rows = vector_b ? b[0] : b[b.rank() - 2],
+                b_columns = vector_b ? 1 : b[b.rank() - 1];
   p.m = p.trans_a ? a_columns : a_rows;
   p.k = p.trans_a ? a_rows : a_columns;
   p.n = p.trans_b ? b_rows : b_columns;

@@ -14,9 +14,10 @@ struct Product {
   int64_t lda = 0, ldb = 0;
   double alpha = 1, beta = 1;
   bool relu = false;
-  std::vector<int64_t> a_offsets, b_offsets;  // of each item, in elements; Y's items follow each other
+  std::vector<int64_t> a_offsets,
+      b_offsets;  // of each item, in elements; Y's items follow each other
   bool has_c = false;
-  int64_t c_row = 0, c_column = 0;            // C's strides over Y's rows and columns; 0: broadcast
+  int64_t c_row = 0, c_column = 0;  // C's strides over Y's rows and columns; 0: broadcast
   // Rows of dimension 0 of Y that are independent of each other, and what each of them holds: rows
   // of the product if there is one item, else items. rows == 0: cannot be cut.
   Tiling tiling;

@@ -7,10 +7,16 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 
 #include "devices/base/status.h"
 
-namespace leat::onednn {
+namespace leat {
+
+class ConvEngine;
+struct ConvSpec;
+
+namespace onednn {
 
 // Row-major C[m,n] = alpha * op(A) * op(B), op(A) being [m,k] and op(B) [k,n].
 struct Gemm {
@@ -23,4 +29,10 @@ struct Gemm {
 // undefined. REQUIRES: m, n, k > 0.
 bool sgemm(const Gemm& gemm, const float* a, const float* b, float* c);
 
-}  // namespace leat::onednn
+// A convolution of f32, always by the direct algorithm. Operands in another layout than the
+// implementation's are reordered in the scratch memory of the tile. `like` (made here, or null)
+// decides the format of the packed weights.
+Result<std::unique_ptr<ConvEngine>> make_conv(const ConvSpec& spec, const ConvEngine* like);
+
+}  // namespace onednn
+}  // namespace leat

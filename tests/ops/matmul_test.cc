@@ -20,7 +20,8 @@ Tensor naive_product(const Tensor& a, const Tensor& b, bool trans_a = false, boo
   for (int64_t i = 0; i < m; ++i) {
     for (int64_t j = 0; j < n; ++j) {
       double sum = 0;
-      for (int64_t p = 0; p < k; ++p) sum += element(a, 0, trans_a, i, p) * element(b, 0, trans_b, p, j);
+      for (int64_t p = 0; p < k; ++p)
+        sum += element(a, 0, trans_a, i, p) * element(b, 0, trans_b, p, j);
       y.set(i * n + j, alpha * sum);
     }
   }
@@ -38,10 +39,14 @@ Tensor item_of(const Tensor& t, int64_t item) {
 
 double tolerance_of(DType dtype) {
   switch (dtype) {
-    case DType::f16: return 2e-3;
-    case DType::bf16: return 2e-2;
-    case DType::f32: return 1e-5;
-    default: return 1e-12;
+    case DType::f16:
+      return 2e-3;
+    case DType::bf16:
+      return 2e-2;
+    case DType::f32:
+      return 1e-5;
+    default:
+      return 1e-12;
   }
 }
 
@@ -52,7 +57,13 @@ TEST_CASE("a product of matrices is the sum of products in every float type") {
   struct Case {
     int64_t m, k, n;
   };
-  for (const Case& c : {Case{1, 1, 1}, {3, 5, 2}, {64, 64, 64}, {65, 129, 33}, {1, 70, 300}, {130, 3, 1}, {7, 200, 600}}) {
+  for (const Case& c : {Case{1, 1, 1},
+                        {3, 5, 2},
+                        {64, 64, 64},
+                        {65, 129, 33},
+                        {1, 70, 300},
+                        {130, 3, 1},
+                        {7, 200, 600}}) {
     INFO(c.m << "x" << c.k << "x" << c.n << " " << dtype);
     const Tensor a = random_tensor(dtype, {c.m, c.k}, 1), b = random_tensor(dtype, {c.k, c.n}, 2);
     const double tolerance = tolerance_of(dtype);
@@ -62,9 +73,11 @@ TEST_CASE("a product of matrices is the sum of products in every float type") {
 }
 
 TEST_CASE("a product of integers is exact and wraps around") {
-  const Tensor a = Tensor::of<int64_t>({2, 2}, {1, -2, 3, 4}), b = Tensor::of<int64_t>({2, 1}, {5, 6});
+  const Tensor a = Tensor::of<int64_t>({2, 2}, {1, -2, 3, 4}),
+               b = Tensor::of<int64_t>({2, 1}, {5, 6});
   check_identical(run1("MatMul", {a, b}), Tensor::of<int64_t>({2, 1}, {-7, 39}));
-  const Tensor big = Tensor::of<int32_t>({1, 2}, {2147483647, 1}), two = Tensor::of<int32_t>({2, 1}, {2, 3});
+  const Tensor big = Tensor::of<int32_t>({1, 2}, {2147483647, 1}),
+               two = Tensor::of<int32_t>({2, 1}, {2, 3});
   check_identical(run1("MatMul", {big, two}), Tensor::of<int32_t>({1, 1}, {1}));
 }
 
@@ -84,7 +97,8 @@ TEST_CASE("batches broadcast as numpy's do") {
   const Tensor y = run1("MatMul", {a, b});
   REQUIRE(y.shape() == Shape{2, 5, 3, 6});
   for (int64_t i = 0; i < 10; ++i) {
-    check_close(item_of(y, i), naive_product(item_of(a, i / 5), item_of(b, i % 5)).cast(dtype), 1e-5, 1e-5);
+    check_close(item_of(y, i), naive_product(item_of(a, i / 5), item_of(b, i % 5)).cast(dtype),
+                1e-5, 1e-5);
   }
   const Tensor flat = random_tensor(dtype, {4, 6}, 3);
   const Tensor z = run1("MatMul", {a, flat});
@@ -96,10 +110,13 @@ TEST_CASE("batches broadcast as numpy's do") {
 
 TEST_CASE("a product over nothing is zero, and a product without rows is empty") {
   const auto dtype = GENERATE(DType::f32, DType::f64, DType::i32);
-  check_identical(run1("MatMul", {Tensor(dtype, {2, 0}), Tensor(dtype, {0, 3})}), Tensor(dtype, {2, 3}));
+  check_identical(run1("MatMul", {Tensor(dtype, {2, 0}), Tensor(dtype, {0, 3})}),
+                  Tensor(dtype, {2, 3}));
   CHECK(run1("MatMul", {Tensor(dtype, {0, 2}), Tensor(dtype, {2, 3})}).shape() == Shape{0, 3});
-  CHECK(run1("MatMul", {Tensor(dtype, {0, 4, 2}), Tensor(dtype, {2, 3})}).shape() == Shape{0, 4, 3});
-  CHECK(run1("MatMul", {Tensor(dtype, {0, 4, 2}), Tensor(dtype, {0, 2, 3})}).shape() == Shape{0, 4, 3});
+  CHECK(run1("MatMul", {Tensor(dtype, {0, 4, 2}), Tensor(dtype, {2, 3})}).shape() ==
+        Shape{0, 4, 3});
+  CHECK(run1("MatMul", {Tensor(dtype, {0, 4, 2}), Tensor(dtype, {0, 2, 3})}).shape() ==
+        Shape{0, 4, 3});
 }
 
 TEST_CASE("leat.MatMul transposes its operands, scales, and adds a bias") {
@@ -108,10 +125,12 @@ TEST_CASE("leat.MatMul transposes its operands, scales, and adds a bias") {
   const Tensor a = random_tensor(dtype, trans_a ? Shape{3, 7, 5} : Shape{3, 5, 7}, 1);
   const Tensor b = random_tensor(dtype, trans_b ? Shape{3, 4, 7} : Shape{3, 7, 4}, 2);
   const Tensor bias = random_tensor(dtype, {4}, 3);
-  const Tensor y = run1("leat.MatMul", {a, b, bias}, {{"transA", trans_a}, {"transB", trans_b}, {"alpha", 0.5}});
+  const Tensor y =
+      run1("leat.MatMul", {a, b, bias}, {{"transA", trans_a}, {"transB", trans_b}, {"alpha", 0.5}});
   for (int64_t i = 0; i < 3; ++i) {
     Tensor expected = naive_product(item_of(a, i), item_of(b, i), trans_a, trans_b, 0.5);
-    for (int64_t j = 0; j < expected.elements(); ++j) expected.set(j, expected.at(j) + bias.at(j % 4));
+    for (int64_t j = 0; j < expected.elements(); ++j)
+      expected.set(j, expected.at(j) + bias.at(j % 4));
     check_close(item_of(y, i), expected.cast(dtype), 1e-5, 1e-5);
   }
 }
@@ -122,16 +141,20 @@ TEST_CASE("Gemm scales, transposes and broadcasts C") {
   const int64_t m = 37, k = 19, n = 21;
   const Tensor a = random_tensor(dtype, trans_a ? Shape{k, m} : Shape{m, k}, 1);
   const Tensor b = random_tensor(dtype, trans_b ? Shape{n, k} : Shape{k, n}, 2);
-  for (const Shape& shape : {Shape{}, Shape{1}, Shape{n}, Shape{1, n}, Shape{m, 1}, Shape{m, n}, Shape{1, 1}}) {
+  for (const Shape& shape :
+       {Shape{}, Shape{1}, Shape{n}, Shape{1, n}, Shape{m, 1}, Shape{m, n}, Shape{1, 1}}) {
     const Tensor c = random_tensor(dtype, shape, 3);
     INFO("C is " << shape << " of " << dtype);
     Tensor expected = naive_product(a, b, trans_a, trans_b, 0.25);
-    const int64_t rows = shape.rank() == 2 ? shape[0] : 1, columns = shape.rank() > 0 ? shape[shape.rank() - 1] : 1;
+    const int64_t rows = shape.rank() == 2 ? shape[0] : 1,
+                  columns = shape.rank() > 0 ? shape[shape.rank() - 1] : 1;
     for (int64_t i = 0; i < m * n; ++i) {
       const int64_t row = rows == 1 ? 0 : i / n, column = columns == 1 ? 0 : i % n;
       expected.set(i, expected.at(i) - 2 * c.at(row * columns + column));
     }
-    const Tensor y = run1("Gemm", {a, b, c}, {{"transA", trans_a}, {"transB", trans_b}, {"alpha", 0.25}, {"beta", -2.0}});
+    const Tensor y =
+        run1("Gemm", {a, b, c},
+             {{"transA", trans_a}, {"transB", trans_b}, {"alpha", 0.25}, {"beta", -2.0}});
     check_close(y, expected.cast(dtype), tolerance_of(dtype), 10 * tolerance_of(dtype));
   }
 }
@@ -139,10 +162,13 @@ TEST_CASE("Gemm scales, transposes and broadcasts C") {
 TEST_CASE("a fused relu is applied after C") {
   const auto dtype = GENERATE(DType::f32, DType::f64);
   const Attrs relu{{"leat_activation", std::string("relu")}};
-  const Tensor one = Tensor::of<float>({2, 1}, {1, -1}).cast(dtype), b = Tensor::of<float>({1, 2}, {1, 2}).cast(dtype);
+  const Tensor one = Tensor::of<float>({2, 1}, {1, -1}).cast(dtype),
+               b = Tensor::of<float>({1, 2}, {1, 2}).cast(dtype);
   const Tensor c = Tensor::of<float>({2}, {-1.5, 1}).cast(dtype);
-  check_identical(run1("Gemm", {one, b, c}, relu), Tensor::of<float>({2, 2}, {0, 3, 0, 0}).cast(dtype));
-  check_identical(run1("MatMul", {one, b}, relu), Tensor::of<float>({2, 2}, {1, 2, 0, 0}).cast(dtype));
+  check_identical(run1("Gemm", {one, b, c}, relu),
+                  Tensor::of<float>({2, 2}, {0, 3, 0, 0}).cast(dtype));
+  check_identical(run1("MatMul", {one, b}, relu),
+                  Tensor::of<float>({2, 2}, {1, 2, 0, 0}).cast(dtype));
 }
 
 TEST_CASE("products do not depend on how they are cut into rows") {
@@ -164,7 +190,9 @@ TEST_CASE("tiles of a large product may run in any order") {
 }
 
 TEST_CASE("products of sizes that do not fit are refused by name and size") {
-  const auto message = [](const Tensor& a, const Tensor& b) { return run_error("MatMul", {a, b}).message(); };
+  const auto message = [](const Tensor& a, const Tensor& b) {
+    return run_error("MatMul", {a, b}).message();
+  };
   CHECK(message(Tensor(DType::f32, {64, 128}), Tensor(DType::f32, {100, 10})) ==
         "MatMul: inner sizes differ, a is [64,128], b is [100,10]");
   CHECK(message(Tensor(DType::f32, {2, 3, 4}), Tensor(DType::f32, {3, 4, 5})) ==
@@ -172,24 +200,29 @@ TEST_CASE("products of sizes that do not fit are refused by name and size") {
   CHECK(message(Tensor(DType::f32, {}), Tensor(DType::f32, {1})) ==
         "MatMul: expected operands of rank 1 or more, received [] and [1]");
   const Tensor a(DType::f32, {2, 3}), b(DType::f32, {3, 4});
-  CHECK(run_error("Gemm", {a, b, Tensor(DType::f32, {3})}).message() == "Gemm: C does not broadcast to [2,4], it is [3]");
+  CHECK(run_error("Gemm", {a, b, Tensor(DType::f32, {3})}).message() ==
+        "Gemm: C does not broadcast to [2,4], it is [3]");
   CHECK(run_error("Gemm", {a, b}, {{"transA", int64_t{1}}}).message() ==
         "Gemm: inner sizes differ, a is [2,3], b is [3,4], transA 1, transB 0");
-  CHECK(run_error("Gemm", {Tensor(DType::f32, {2}), b}).message() == "Gemm: expected matrices, received [2] and [3,4]");
+  CHECK(run_error("Gemm", {Tensor(DType::f32, {2}), b}).message() ==
+        "Gemm: expected matrices, received [2] and [3,4]");
   CHECK(run_error("Gemm", {a, b}, {{"leat_activation", std::string("tanh")}}).message() ==
         "Gemm: leat_activation: expected 'relu', received 'tanh'");
 }
 
 TEST_CASE("a symbolic batch goes through products") {
   const SymbolicShape a{Dim::of_symbol(7), Dim::of(128), Dim::of(64)};
-  const auto outcome = infer("MatMul", {tensor_type(DType::f32, a), tensor_type(DType::f32, Shape{64, 10})});
+  const auto outcome =
+      infer("MatMul", {tensor_type(DType::f32, a), tensor_type(DType::f32, Shape{64, 10})});
   REQUIRE(outcome.ok());
   CHECK(outcome->outputs[0].shape == SymbolicShape{Dim::of_symbol(7), Dim::of(128), Dim::of(10)});
 }
 
 TEST_CASE("sharding rules of products name rows, columns and partial sums") {
   const OpDef& op = *test_catalogue().find("Gemm");
-  const auto type = [](Shape shape) { return OperandType{DType::f32, shape, Layout::plain, ValueKind::tensor, true}; };
+  const auto type = [](Shape shape) {
+    return OperandType{DType::f32, shape, Layout::plain, ValueKind::tensor, true};
+  };
   const Attrs attrs = with_defaults(op, {{"transB", int64_t{1}}});
   const auto rules = op.sharding({type({8, 4}), type({6, 4})}, {type({8, 6})}, attrs);
   REQUIRE(rules.size() == 3);

@@ -123,7 +123,7 @@ Tensor poisoned_outside(const Tensor& tensor, int64_t begin, int64_t end) {
   return out;
 }
 
-// Runs every tile of phase 0 on inputs whose other rows are poison.
+// Runs every tile of the row phase on inputs whose other rows are poison.
 void check_tiles_read_their_own_rows(const OpDef& op, const std::vector<Tensor>& inputs,
                                      const Attrs& attrs, const std::vector<Tensor>& expected,
                                      int64_t tile_rows) {
@@ -131,15 +131,19 @@ void check_tiles_read_their_own_rows(const OpDef& op, const std::vector<Tensor>&
   const Tiling tiling = op.tiling(hand.types());
   hand.setup().tile_rows = tile_rows;
   hand.make();
-  REQUIRE(hand.kernel().tiles(0) == tile_count(tiling.rows, tile_rows));
-  for (int tile = 0; tile < hand.kernel().tiles(0); ++tile) {
+  const int phase = hand.kernel().row_phase();
+  REQUIRE(hand.kernel().tiles(phase) == tile_count(tiling.rows, tile_rows));
+  for (int before = 0; before < phase; ++before) {
+    for (int tile = 0; tile < hand.kernel().tiles(before); ++tile) hand.run(before, tile);
+  }
+  for (int tile = 0; tile < hand.kernel().tiles(phase); ++tile) {
     const int64_t begin = tile * tile_rows, end = std::min(tiling.rows, begin + tile_rows);
     for (size_t i = 0; i < inputs.size(); ++i) {
       if (((tiling.row_inputs >> i) & 1) == 0) continue;
       REQUIRE(inputs[i].shape()[0] == tiling.rows);
       if (is_float(inputs[i].dtype())) hand.inputs()[i] = poisoned_outside(inputs[i], begin, end);
     }
-    hand.run(0, tile);
+    hand.run(phase, tile);
     for (size_t o = 0; o < expected.size(); ++o) {
       if (((tiling.row_outputs >> o) & 1) == 0) continue;
       REQUIRE(expected[o].shape()[0] == tiling.rows);
