@@ -51,6 +51,7 @@ std::string list_text(const Range& range, F&& text) {
 }
 
 std::string tensor_text(const Tensor& tensor) {
+  if (!tensor.valid()) return "bool[0] {}";  // no gate lets it pass: shown, not read back
   std::string out(dtype_name(tensor.dtype()));
   if (tensor.shape().rank() > 0) out += tensor.shape().to_string();
   out += " {";

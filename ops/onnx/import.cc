@@ -1,0 +1,361 @@
+#include "ops/onnx/import.h"
+
+#include <algorithm>
+#include <charconv>
+#include <limits>
+#include <map>
+#include <set>
+
+#include "devices/base/text.h"
+#include "onnx.pb.h"
+#include "ops/limits.h"
+#include "ops/onnx/tensors.h"
+#include "ops/onnx/upgrade.h"
+#include "ops/op.h"
+#include "ops/text/draft.h"
+
+namespace leat {
+namespace {
+
+using namespace onnx_wire;
+
+// The double with the same shortest decimal: 0.9f is 0.9.
+double widen(float value) {
+  const std::string text = shortest(value);
+  double wide = value;  // what is left of it for inf and nan
+  std::from_chars(text.data(), text.data() + text.size(), wide);
+  return wide;
+}
+
+// One model on its way to a draft.
+class Importer {
+ public:
+  Importer(std::string_view file, const Catalogue& catalogue, const OnnxOptions& options,
+           OnnxExternal external)
+      : file_(file), catalogue_(catalogue), options_(options), external_(std::move(external)) {
+    places_.push_back(cat(file_, ": the graph"));
+  }
+
+  Result<OnnxModel> run(const ModelProto& model) {
+    LEAT_RETURN_IF_ERROR(read_opsets(model));
+    if (!model.has_graph()) return error(0, "expected a graph in the model, there is none");
+    LEAT_ASSIGN_OR_RETURN(DraftGraph draft, graph(model.graph(), 0));
+    LEAT_RETURN_IF_ERROR(report_lacking());
+    const Locate locate = [this](size_t offset) { return places_[offset]; };
+    if (options_.trainable) make_variables(draft);
+    LEAT_ASSIGN_OR_RETURN(Graph graph, assemble(draft, catalogue_, locate));
+    return OnnxModel{std::move(graph), notes()};
+  }
+
+ private:
+  Status error(size_t place, std::string_view message) const {
+    return invalid_argument(cat(places_[place], ": ", message));
+  }
+
+  Status read_opsets(const ModelProto& model) {
+    for (const auto& opset : model.opset_import()) {
+      if (opset.domain().empty() || opset.domain() == "ai.onnx") opset_ = opset.version();
+      if (opset.domain() == "leat" && opset.version() != 1) {
+        return error(0, cat("expected version 1 of the opset leat, received ", opset.version()));
+      }
+    }
+    if (opset_ >= 7 && opset_ <= 21) return {};
+    return error(0, cat("expected an opset of ONNX from 7 to 21, received ", opset_));
+  }
+
+  Result<std::string> name(const std::string& name, size_t place) const {
+    if (name.size() <= limits::kNameLength) return name;
+    return error(place, cat("expected names of at most ", limits::kNameLength, " bytes, received ",
+                            name.size()));
+  }
+
+  Result<DraftGraph> graph(const GraphProto& in, int nesting) {
+    if (nesting > limits::kNesting) {
+      return error(0, cat("expected at most ", limits::kNesting, " nested graphs"));
+    }
+    DraftGraph out;
+    LEAT_ASSIGN_OR_RETURN(out.name, name(in.name(), 0));
+    if (out.name.empty()) out.name = "graph";
+    std::set<std::string> given;  // an input with an initializer is none
+    for (const TensorProto& tensor : in.initializer()) {
+      LEAT_ASSIGN_OR_RETURN(const std::string n, name(tensor.name(), 0));
+      Result<Tensor> value = tensor_of(tensor, external_);
+      if (!value.ok())
+        return Status(value.status().code(), cat(file_, ": ", value.status().message()));
+      given.insert(n);
+      DraftConstant& constant = out.constants.emplace_back();
+      constant.name.name = n;
+      constant.value = std::move(value).value();
+    }
+    for (const ValueInfoProto& input : in.input()) {
+      if (given.contains(input.name())) continue;
+      LEAT_ASSIGN_OR_RETURN(DraftValue value, this->value(input));
+      out.inputs.push_back(std::move(value));
+    }
+    for (const ValueInfoProto& output : in.output()) {
+      LEAT_ASSIGN_OR_RETURN(const std::string n, name(output.name(), 0));
+      out.outputs.push_back({{n, 0}, std::nullopt});
+    }
+    LEAT_RETURN_IF_ERROR(nodes(in, nesting, out));
+    return out;
+  }
+
+  Result<DraftValue> value(const ValueInfoProto& in) const {
+    DraftValue out;
+    LEAT_ASSIGN_OR_RETURN(out.name.name, name(in.name(), 0));
+    if (!in.has_type()) return out;  // a region's input may have none
+    const auto& tensor = in.type().tensor_type();
+    out.type = DraftType();
+    out.type->dtype = dtype_from_onnx_code(tensor.elem_type());
+    if (out.type->dtype == DType::invalid || !tensor.has_shape()) {
+      return error(0, cat("input '", in.name(), "': expected a tensor of numbers with a shape"));
+    }
+    for (const auto& dim : tensor.shape().dim()) {
+      DraftDim size;
+      if (dim.has_dim_value()) {
+        size.size = dim.dim_value();
+      } else if (dim.dim_param().find('*') == std::string::npos) {
+        LEAT_ASSIGN_OR_RETURN(size.symbol, name(dim.dim_param(), 0));
+      }
+      out.type->dims.push_back(std::move(size));
+    }
+    return out;
+  }
+
+  static std::map<std::string, int> declared_ranks(const GraphProto& in) {
+    std::map<std::string, int> ranks;
+    for (const auto* list : {&in.input(), &in.value_info(), &in.output()}) {
+      for (const ValueInfoProto& info : *list) {
+        if (!info.type().tensor_type().has_shape()) continue;
+        ranks[info.name()] = info.type().tensor_type().shape().dim_size();
+      }
+    }
+    return ranks;
+  }
+
+  Status nodes(const GraphProto& in, int nesting, DraftGraph& out) {
+    OnnxUpgrade upgrade(opset_, declared_ranks(in));
+    for (const NodeProto& proto : in.node()) {
+      const size_t place = places_.size();
+      const std::string domain = proto.domain() == "ai.onnx" ? "" : proto.domain();
+      const std::string full = domain.empty() ? proto.op_type() : cat(domain, ".", proto.op_type());
+      places_.push_back(cat(file_, ": ", full, " '", described(proto), "'"));
+      if (places_.size() > limits::kNodes) {
+        return error(0, cat("expected at most ", limits::kNodes, " nodes"));
+      }
+      ops_.insert(full);
+      if (catalogue_.find(domain, proto.op_type()) == nullptr) {
+        lacking_[full].push_back(described(proto));
+        continue;  // go on, to find all of them
+      }
+      LEAT_ASSIGN_OR_RETURN(DraftNode node, this->node(proto, place, nesting));
+      node.domain = domain;
+      const Status upgraded = upgrade.add(std::move(node), out.nodes);
+      if (!upgraded.ok())
+        return Status(upgraded.code(), cat(places_[place], ": ", upgraded.message()));
+    }
+    return {};
+  }
+
+  // A node's name, else that of what it makes.
+  static std::string described(const NodeProto& proto) {
+    if (!proto.name().empty()) return proto.name().substr(0, limits::kNameLength);
+    return proto.output_size() > 0 ? proto.output(0).substr(0, limits::kNameLength) : "";
+  }
+
+  Result<DraftNode> node(const NodeProto& in, size_t place, int nesting) {
+    DraftNode out;
+    out.offset = place;
+    out.op = in.op_type();
+    LEAT_ASSIGN_OR_RETURN(out.name, name(in.name(), place));
+    if (static_cast<size_t>(std::max(in.input_size(), in.output_size())) > limits::kOperands ||
+        static_cast<size_t>(in.attribute_size()) > limits::kAttributes) {
+      return error(place, cat("expected at most ", limits::kOperands, " operands and ",
+                              limits::kAttributes, " attributes"));
+    }
+    for (const std::string& input : in.input()) {
+      LEAT_ASSIGN_OR_RETURN(std::string n, name(input, place));
+      out.inputs.push_back({std::move(n), place});
+    }
+    for (const std::string& output : in.output()) {
+      LEAT_ASSIGN_OR_RETURN(std::string n, name(output, place));
+      out.outputs.push_back({std::move(n), place});
+    }
+    // Absent ones at the end say nothing.
+    while (!out.inputs.empty() && out.inputs.back().name.empty()) out.inputs.pop_back();
+    while (!out.outputs.empty() && out.outputs.back().name.empty()) out.outputs.pop_back();
+    for (const AttributeProto& attribute : in.attribute()) {
+      LEAT_ASSIGN_OR_RETURN(const std::string n, name(attribute.name(), place));
+      LEAT_ASSIGN_OR_RETURN(DraftAttr attr, this->attr(attribute, place, nesting));
+      if (!out.attrs.emplace(n, std::move(attr)).second) {
+        return error(place, cat("the attribute '", n, "' is given twice"));
+      }
+    }
+    return out;
+  }
+
+  // Files before IR version 2 may not say of what type an attribute is.
+  static int type_of(const AttributeProto& in) {
+    if (in.type() != 0) return in.type();
+    if (in.has_f()) return 1;
+    if (in.has_i()) return 2;
+    if (in.has_s()) return 3;
+    if (in.has_t()) return 4;
+    if (in.has_g()) return 5;
+    if (in.floats_size() > 0) return 6;
+    if (in.ints_size() > 0) return 7;
+    return in.strings_size() > 0 ? 8 : 0;
+  }
+
+  Result<DraftAttr> attr(const AttributeProto& in, size_t place, int nesting) {
+    const size_t length = std::max({in.floats_size(), in.ints_size(), in.strings_size()});
+    const auto long_string = [](const std::string& s) { return s.size() > limits::kStringLength; };
+    if (length > limits::kListLength || long_string(in.s()) ||
+        std::any_of(in.strings().begin(), in.strings().end(), long_string)) {
+      return error(place, cat("the attribute '", in.name(), "' is too long"));
+    }
+    switch (type_of(in)) {
+      case 1:
+        return DraftAttr(Attr(widen(in.f())));
+      case 2:
+        return DraftAttr(Attr(int64_t{in.i()}));
+      case 3:
+        return DraftAttr(Attr(in.s()));
+      case 4: {
+        Result<Tensor> value = tensor_of(in.t(), external_);
+        if (value.ok()) return DraftAttr(Attr(std::move(value).value()));
+        return Status(value.status().code(), cat(places_[place], ": ", value.status().message()));
+      }
+      case 5: {
+        LEAT_ASSIGN_OR_RETURN(DraftGraph region, graph(in.g(), nesting + 1));
+        return DraftAttr(std::make_shared<DraftGraph>(std::move(region)));
+      }
+      case 6: {
+        std::vector<double> floats;
+        for (const float f : in.floats()) floats.push_back(widen(f));
+        return DraftAttr(Attr(std::move(floats)));
+      }
+      case 7:
+        return DraftAttr(Attr(std::vector<int64_t>(in.ints().begin(), in.ints().end())));
+      case 8:
+        return DraftAttr(Attr(std::vector<std::string>(in.strings().begin(), in.strings().end())));
+      default:
+        return error(place, cat("the attribute '", in.name(),
+                                "': expected a number, a string, a "
+                                "tensor, a graph or a list, received AttributeType ",
+                                in.type()));
+    }
+  }
+
+  // All at once: who has one op to replace wants to know of the others.
+  Status report_lacking() const {
+    if (lacking_.empty()) return {};
+    constexpr size_t kShown = 20;
+    std::vector<std::string> lines;
+    for (const auto& [op, nodes] : lacking_) {
+      const size_t shown = std::min(nodes.size(), kShown);
+      std::string line = cat(op, " ('", join(std::span(nodes).first(shown), "', '"), "'");
+      if (nodes.size() > shown) line += cat(" and ", nodes.size() - shown, " more");
+      lines.push_back(line + ")");
+    }
+    return unimplemented(
+        cat(file_, ": this build lacks ", lines.size(),
+            lines.size() == 1 ? " op of the model: " : " ops of the model: ", join(lines, ", ")));
+  }
+
+  // The statistics of BatchNormalizations, which no gradient moves.
+  static std::set<std::string> statistics(const DraftGraph& graph) {
+    std::set<std::string> names;
+    for (const DraftNode& node : graph.nodes) {
+      if (node.op != "BatchNormalization") continue;
+      for (size_t i = 3; i < node.inputs.size(); ++i) names.insert(node.inputs[i].name);
+    }
+    return names;
+  }
+
+  static DraftNode own(std::string op, std::vector<DraftName> inputs) {
+    DraftNode node;
+    node.domain = "leat";
+    node.op = std::move(op);
+    node.inputs = std::move(inputs);
+    return node;
+  }
+
+  // w becomes r = Variable; Initialize(r, constant); w = Read(r).
+  void make_variables(DraftGraph& graph) const {
+    const std::set<std::string> frozen = statistics(graph);
+    std::vector<DraftNode> nodes;
+    for (DraftConstant& constant : graph.constants) {
+      const Tensor& value = constant.value;
+      if (!is_float(value.dtype()) || value.shape().rank() == 0) continue;
+      const std::string w = constant.name.name;
+      constant.name.name = cat("%initial ", w);
+      const DraftName resource{cat("%variable ", w), 0};
+      DraftNode variable = own("Variable", {});
+      variable.outputs = {resource};
+      variable.attrs["name"] = Attr(w);
+      variable.attrs["shape"] =
+          Attr(std::vector<int64_t>(value.shape().begin(), value.shape().end()));
+      variable.attrs["dtype"] = Attr(std::string(dtype_name(value.dtype())));
+      variable.attrs["trainable"] = Attr(int64_t{!frozen.contains(w)});
+      nodes.push_back(std::move(variable));
+      nodes.push_back(own("Initialize", {resource, constant.name}));
+      DraftNode read = own("Read", {resource});
+      read.outputs = {{w, 0}};
+      nodes.push_back(std::move(read));
+    }
+    graph.nodes.insert(graph.nodes.begin(), std::make_move_iterator(nodes.begin()),
+                       std::make_move_iterator(nodes.end()));
+  }
+
+  std::vector<std::string> notes() const {
+    std::vector<std::string> notes;
+    const bool convolves = ops_.contains("Conv");
+    if (!options_.trainable || !convolves || ops_.contains("BatchNormalization")) return notes;
+    notes.push_back(
+        cat(file_,
+            ": convolutions without BatchNormalization: exporters fold it, and drop Dropout, "
+            "unless told not to. PyTorch keeps both with torch.onnx.export(model, args, path, "
+            "training=torch.onnx.TrainingMode.TRAINING, do_constant_folding=False)"));
+    return notes;
+  }
+
+  const std::string file_;
+  const Catalogue& catalogue_;
+  const OnnxOptions& options_;
+  const OnnxExternal external_;
+  int64_t opset_ = 1;
+  std::vector<std::string> places_;  // by draft offset
+  std::set<std::string> ops_;
+  std::map<std::string, std::vector<std::string>> lacking_;
+};
+
+Result<OnnxModel> import_model(std::span<const std::byte> bytes, const Catalogue& catalogue,
+                               std::string_view name, const OnnxOptions& options,
+                               OnnxExternal external) {
+  ModelProto model;
+  // Protobuf counts bytes in an int.
+  const bool fits = bytes.size() <= static_cast<size_t>(std::numeric_limits<int>::max());
+  if (!fits || !model.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
+    return invalid_argument(cat(name,
+                                ": expected an ONNX model (a protobuf of at most 2 GiB), the ",
+                                bytes.size(), " bytes are none"));
+  }
+  return Importer(name, catalogue, options, std::move(external)).run(model);
+}
+
+}  // namespace
+
+Result<OnnxModel> import_onnx(std::span<const std::byte> bytes, const Catalogue& catalogue,
+                              std::string_view name, const OnnxOptions& options) {
+  return import_model(bytes, catalogue, name, options, {});
+}
+
+Result<OnnxModel> import_onnx_file(Files& files, const std::string& path,
+                                   const Catalogue& catalogue, const OnnxOptions& options) {
+  LEAT_ASSIGN_OR_RETURN(const Bytes bytes,
+                        read_file(files, path, std::numeric_limits<int32_t>::max()));
+  return import_model(bytes, catalogue, path, options, {&files, directory_of(path)});
+}
+
+}  // namespace leat

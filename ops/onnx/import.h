@@ -1,0 +1,43 @@
+// Reads ONNX models. A library of its own: runners need no protobuf.
+//
+// A model of any opset from 7 to 21 becomes a graph over the ops of this build, each node upgraded
+// to the version that is implemented. Floats of attributes become the doubles with the same
+// shortest decimal. Regions keep their captures as ops/text/draft.h says.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "devices/base/files.h"
+#include "devices/base/status.h"
+#include "ops/graph.h"
+
+namespace leat {
+
+struct OnnxOptions {
+  // Initializers of floats with a rank become variables (leat.Variable, Initialize, Read) of their
+  // names, so that the model can be trained on; else they are constants. The running statistics of
+  // BatchNormalization become variables that are not trained.
+  bool trainable = false;
+};
+
+struct OnnxModel {
+  Graph graph;                     // not validated
+  std::vector<std::string> notes;  // for people: what the exporter seems to have left out
+};
+
+// `name` begins the messages. invalid_argument for what is broken or against a limit; unimplemented
+// names every op that this build lacks at once, with the nodes. External data is refused: it needs
+// a directory.
+Result<OnnxModel> import_onnx(std::span<const std::byte> bytes, const Catalogue& catalogue,
+                              std::string_view name, const OnnxOptions& options = {});
+
+// A file, with the external data that lies in its directory or below: nothing outside is opened,
+// whatever the model says.
+Result<OnnxModel> import_onnx_file(Files& files, const std::string& path,
+                                   const Catalogue& catalogue, const OnnxOptions& options = {});
+
+}  // namespace leat

@@ -1,0 +1,172 @@
+#include "ops/onnx/upgrade.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "devices/base/text.h"
+
+namespace leat {
+namespace {
+
+// Takes a plain attribute out of a node.
+std::optional<Attr> take(DraftNode& node, std::string_view name) {
+  const auto it = node.attrs.find(name);
+  if (it == node.attrs.end() || it->second.index() != 0) return std::nullopt;
+  Attr attr = std::get<Attr>(std::move(it->second));
+  node.attrs.erase(it);
+  return attr;
+}
+
+int64_t take_int(DraftNode& node, std::string_view name, int64_t fallback) {
+  const std::optional<Attr> attr = take(node, name);
+  const int64_t* value = attr ? std::get_if<int64_t>(&*attr) : nullptr;
+  return value ? *value : fallback;
+}
+
+// An attribute as the tensor that newer versions take in its place.
+Tensor tensor_of(const Attr& attr) {
+  if (const auto* t = std::get_if<Tensor>(&attr)) return *t;
+  if (const auto* i = std::get_if<int64_t>(&attr)) return Tensor::scalar<int64_t>(*i);
+  if (const auto* f = std::get_if<double>(&attr)) {
+    return Tensor::scalar<float>(static_cast<float>(*f));
+  }
+  if (const auto* v = std::get_if<std::vector<int64_t>>(&attr)) {
+    return Tensor::of<int64_t>({static_cast<int64_t>(v->size())}, *v);
+  }
+  if (const auto* v = std::get_if<std::vector<double>>(&attr)) {
+    return Tensor::of<float>({static_cast<int64_t>(v->size())},
+                             std::vector<float>(v->begin(), v->end()));
+  }
+  return {};
+}
+
+void set_input(DraftNode& node, size_t index, DraftName value) {
+  if (node.inputs.size() <= index) node.inputs.resize(index + 1, {"", node.offset});
+  node.inputs[index] = std::move(value);
+}
+
+DraftNode make(std::string op, size_t offset, std::vector<DraftName> inputs, std::string output,
+               std::map<std::string, DraftAttr, std::less<>> attrs) {
+  DraftNode node;
+  node.offset = offset;
+  node.op = std::move(op);
+  node.inputs = std::move(inputs);
+  node.outputs = {{std::move(output), offset}};
+  node.attrs = std::move(attrs);
+  return node;
+}
+
+// Attributes that became inputs.
+struct Moved {
+  std::string_view op, attr;
+  size_t input;
+  int since;
+};
+constexpr Moved kMoved[] = {
+    {"Squeeze", "axes", 1, 13}, {"Unsqueeze", "axes", 1, 13}, {"ReduceSum", "axes", 1, 13},
+    {"Split", "split", 1, 13},  {"Dropout", "ratio", 1, 12},  {"Clip", "min", 1, 11},
+    {"Clip", "max", 2, 11},     {"Pad", "pads", 1, 11},       {"Pad", "value", 2, 11},
+    {"Slice", "starts", 1, 10}, {"Slice", "ends", 2, 10},     {"Slice", "axes", 3, 10},
+    {"TopK", "k", 1, 10},
+};
+
+bool reduces(std::string_view op) {
+  static const std::set<std::string, std::less<>> kOps = {
+      "ReduceMean", "ReduceMax",    "ReduceMin",       "ReduceProd",     "ReduceL1",
+      "ReduceL2",   "ReduceLogSum", "ReduceLogSumExp", "ReduceSumSquare"};
+  return kOps.contains(op);
+}
+
+}  // namespace
+
+DraftName OnnxUpgrade::constant(Tensor value, size_t offset, Nodes& out) {
+  const std::string name = cat("%upgrade", made_++);
+  out.push_back(make("Constant", offset, {}, name, {{"value", Attr(std::move(value))}}));
+  return {name, offset};
+}
+
+Status OnnxUpgrade::attr_to_input(DraftNode& node, std::string_view attr, size_t index,
+                                  Nodes& out) {
+  const std::optional<Attr> value = take(node, attr);
+  if (!value) return {};
+  Tensor tensor = tensor_of(*value);
+  if (!tensor.valid()) {
+    return invalid_argument(
+        cat("the attribute '", attr, "': expected numbers, received ", attr_kind(*value)));
+  }
+  set_input(node, index, constant(std::move(tensor), node.offset, out));
+  return {};
+}
+
+// Before 13 the sizes from axis on were one: the same unless axis is the last.
+void OnnxUpgrade::softmax(DraftNode node, Nodes& out) {
+  const int64_t axis = take_int(node, "axis", 1);
+  const auto rank = node.inputs.empty() ? ranks_.end() : ranks_.find(node.inputs[0].name);
+  const bool last = axis == -1 || (rank != ranks_.end() && axis == rank->second - 1);
+  if (last || node.inputs.size() != 1 || node.outputs.size() != 1) {
+    node.attrs["axis"] = Attr(int64_t{last ? -1 : axis});
+    out.push_back(std::move(node));
+    return;
+  }
+  const DraftName x = node.inputs[0];
+  const std::string flat = cat("%upgrade", made_++), soft = cat("%upgrade", made_++);
+  const std::string shape = cat("%upgrade", made_++);
+  out.push_back(make("Flatten", node.offset, {x}, flat, {{"axis", Attr(axis)}}));
+  out.push_back(make("Shape", node.offset, {x}, shape, {}));
+  out.push_back(
+      make(node.op, node.offset, {{flat, node.offset}}, soft, {{"axis", Attr(int64_t{-1})}}));
+  DraftNode reshape = make("Reshape", node.offset, {{soft, node.offset}, {shape, node.offset}},
+                           node.outputs[0].name, {});
+  reshape.name = node.name;
+  out.push_back(std::move(reshape));
+}
+
+// Before 14 the number of outputs said whether it trains.
+Status OnnxUpgrade::batch_normalization(DraftNode& node) const {
+  if (take_int(node, "spatial", 1) != 1) {
+    return unimplemented("BatchNormalization with spatial = 0 is not supported");
+  }
+  if (opset_ >= 14) return {};
+  const bool trains = std::count_if(node.outputs.begin(), node.outputs.end(),
+                                    [](const DraftName& o) { return !o.name.empty(); }) > 1;
+  node.attrs["training_mode"] = Attr(int64_t{trains});
+  if (node.outputs.size() > 3) node.outputs.resize(3);
+  return {};
+}
+
+// value_int and its kind are another way to say value.
+Status OnnxUpgrade::constant_node(DraftNode& node) const {
+  for (const char* name : {"value_float", "value_floats", "value_int", "value_ints"}) {
+    const std::optional<Attr> attr = take(node, name);
+    if (attr) node.attrs["value"] = Attr(tensor_of(*attr));
+  }
+  const auto value = node.attrs.find("value");
+  const bool tensor = value != node.attrs.end() && value->second.index() == 0 &&
+                      std::holds_alternative<Tensor>(std::get<Attr>(value->second));
+  if (tensor && node.attrs.size() == 1) return {};
+  return unimplemented("Constant: expected a tensor of numbers as its value");
+}
+
+Status OnnxUpgrade::add(DraftNode node, Nodes& out) {
+  const std::string& op = node.op;
+  if (op == "Constant") LEAT_RETURN_IF_ERROR(constant_node(node));
+  if (op == "BatchNormalization") LEAT_RETURN_IF_ERROR(batch_normalization(node));
+  if (opset_ < 13 && (op == "Softmax" || op == "LogSoftmax")) {
+    softmax(std::move(node), out);
+    return {};
+  }
+  for (const Moved& moved : kMoved) {
+    if (op == moved.op && opset_ < moved.since) {
+      LEAT_RETURN_IF_ERROR(attr_to_input(node, moved.attr, moved.input, out));
+    }
+  }
+  if (opset_ < 18 && reduces(op)) LEAT_RETURN_IF_ERROR(attr_to_input(node, "axes", 1, out));
+  if (opset_ < 18 && op == "Split" && node.inputs.size() < 2) {
+    node.attrs["num_outputs"] = Attr(static_cast<int64_t>(node.outputs.size()));
+  }
+  out.push_back(std::move(node));
+  return {};
+}
+
+}  // namespace leat

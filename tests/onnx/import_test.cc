@@ -1,0 +1,409 @@
+#include "ops/onnx/import.h"
+
+#include <cstring>
+#include <filesystem>
+
+#include "devices/base/text.h"
+#include "onnx.pb.h"
+#include "ops/text/print.h"
+#include "tests/catch.h"
+#include "tests/ops/text_catalogue.h"
+#include "tests/temporary_directory.h"
+
+using namespace leat;
+using namespace leat::onnx_wire;
+
+namespace {
+
+// Names and attributes are all that the importer looks at.
+const Catalogue& ops() {
+  static const Catalogue kOps = [] {
+    Catalogue ops = text_catalogue();
+    const auto infer = [](InferContext&) { return Status(); };
+    for (const char* name :
+         {"Softmax", "Flatten", "Shape", "Reshape", "Squeeze", "ReduceMean", "ReduceSum", "Dropout",
+          "BatchNormalization", "Pad", "Slice", "Split", "Conv", "LeakyRelu"}) {
+      ops.add(Op(name).infer(infer));
+    }
+    for (const char* name : {"leat.Initialize", "leat.Read"}) ops.add(Op(name).infer(infer));
+    return ops;
+  }();
+  return kOps;
+}
+
+ModelProto model(int opset) {
+  ModelProto m;
+  m.set_ir_version(8);
+  auto* import = m.add_opset_import();
+  import->set_domain("");
+  import->set_version(opset);
+  m.mutable_graph()->set_name("g");
+  return m;
+}
+
+void add_input(GraphProto& g, const std::string& name, std::vector<int64_t> dims) {
+  auto* tensor = g.add_input()->mutable_type()->mutable_tensor_type();
+  g.mutable_input(g.input_size() - 1)->set_name(name);
+  tensor->set_elem_type(1);
+  tensor->mutable_shape();
+  for (const int64_t dim : dims) {
+    auto* d = tensor->mutable_shape()->add_dim();
+    if (dim < 0)
+      d->set_dim_param("N");
+    else
+      d->set_dim_value(dim);
+  }
+}
+
+NodeProto& add_node(GraphProto& g, const std::string& op, std::vector<std::string> inputs,
+                    std::vector<std::string> outputs) {
+  NodeProto& node = *g.add_node();
+  node.set_op_type(op);
+  for (auto& input : inputs) node.add_input(input);
+  for (auto& output : outputs) node.add_output(output);
+  return node;
+}
+
+AttributeProto& add_attr(NodeProto& node, const std::string& name, int type) {
+  AttributeProto& attr = *node.add_attribute();
+  attr.set_name(name);
+  attr.set_type(type);
+  return attr;
+}
+
+void add_ints(NodeProto& node, const std::string& name, std::vector<int64_t> ints) {
+  AttributeProto& attr = add_attr(node, name, 7);
+  for (const int64_t i : ints) attr.add_ints(i);
+}
+
+TensorProto& add_floats(GraphProto& g, const std::string& name, std::vector<float> floats) {
+  TensorProto& t = *g.add_initializer();
+  t.set_name(name);
+  t.set_data_type(1);
+  t.add_dims(static_cast<int64_t>(floats.size()));
+  for (const float f : floats) t.add_float_data(f);
+  return t;
+}
+
+Result<OnnxModel> import(const ModelProto& m, const OnnxOptions& options = {}) {
+  const std::string bytes = m.SerializeAsString();
+  return import_onnx(std::as_bytes(std::span(bytes)), ops(), "m.onnx", options);
+}
+
+// The nodes as text, without the borders.
+std::string nodes_of(const ModelProto& m, const OnnxOptions& options = {}) {
+  const Result<OnnxModel> read = import(m, options);
+  INFO(read.status().message());
+  REQUIRE(read.ok());
+  std::string text = print_graph(read->graph);
+  text = text.substr(text.find("{\n") + 2);
+  text.resize(text.size() - 2);
+  return text;
+}
+
+std::string failure(const ModelProto& m) {
+  const Result<OnnxModel> read = import(m);
+  REQUIRE_FALSE(read.ok());
+  return read.status().message();
+}
+
+}  // namespace
+
+TEST_CASE("a model becomes the graph it says") {
+  ModelProto m = model(20);
+  add_input(*m.mutable_graph(), "x", {-1, 2});
+  add_input(*m.mutable_graph(), "w", {2});  // old files list initializers as inputs too
+  add_floats(*m.mutable_graph(), "w", {1, 0.5});
+  NodeProto& node = add_node(*m.mutable_graph(), "Add", {"x", "w"}, {"s"});
+  node.set_name("adder");
+  add_attr(add_node(*m.mutable_graph(), "LeakyRelu", {"s"}, {"y"}), "alpha", 1).set_f(0.9f);
+  m.mutable_graph()->add_output()->set_name("y");
+  const Result<OnnxModel> read = import(m);
+  REQUIRE(read.ok());
+  CHECK(print_graph(read->graph) ==
+        "<ir_version: 10, opset_import: [\"\" : 20, \"leat\" : 1]>\n"
+        "g (float[N,2] x) => (y) {\n"
+        "  w = Constant <value = float[2] {1, 0.5}> ()\n"
+        "  [adder] s = Add (x, w)\n"
+        "  y = LeakyRelu <alpha = 0.9> (s)\n"
+        "}\n");
+}
+
+TEST_CASE("tensors are read from raw bytes and from every typed field") {
+  ModelProto m = model(20);
+  GraphProto& g = *m.mutable_graph();
+  const auto add = [&](int type) -> TensorProto& {
+    TensorProto& t = *g.add_initializer();
+    t.set_name("t" + std::to_string(type));
+    t.set_data_type(type);
+    t.add_dims(2);
+    return t;
+  };
+  const float raw[] = {1.5f, -2};
+  add(1).set_raw_data(std::string(reinterpret_cast<const char*>(raw), 8));
+  for (const int type : {2, 3, 4, 5, 6, 9, 10, 16}) {
+    TensorProto& t = add(type);
+    t.add_int32_data(1);
+    t.add_int32_data(0);
+  }
+  add(7).add_int64_data(-5);
+  g.mutable_initializer(g.initializer_size() - 1)->add_int64_data(6);
+  for (const int type : {12, 13}) {
+    TensorProto& t = add(type);
+    t.add_uint64_data(3);
+    t.add_uint64_data(4);
+  }
+  TensorProto& doubles = add(11);
+  doubles.add_double_data(0.25);
+  doubles.add_double_data(2);
+  const Result<OnnxModel> read = import(m);
+  INFO(read.status().message());
+  REQUIRE(read.ok());
+  const auto value = [&](NodeId id) {
+    return std::get<Tensor>(read->graph.node(id).attrs.at("value"));
+  };
+  CHECK(value(0).identical(Tensor::of<float>({2}, {1.5f, -2})));
+  CHECK(value(1).identical(Tensor::of<uint8_t>({2}, {1, 0})));
+  CHECK(value(6).identical(Tensor::of<bool>({2}, {true, false})));
+  CHECK(value(7).data<Half>()[0].bits == 1);
+  CHECK(value(9).identical(Tensor::of<int64_t>({2}, {-5, 6})));
+  CHECK(value(10).identical(Tensor::of<uint32_t>({2}, {3, 4})));
+  CHECK(value(12).identical(Tensor::of<double>({2}, {0.25, 2})));
+}
+
+TEST_CASE("a tensor whose data does not fit its shape or its type is refused") {
+  ModelProto m = model(20);
+  TensorProto& t = add_floats(*m.mutable_graph(), "w", {1, 2});
+  t.set_dims(0, 3);
+  CHECK(failure(m) == "m.onnx: tensor 'w': expected 3 elements, received 2");
+  t.set_raw_data("1234");
+  CHECK(failure(m) == "m.onnx: tensor 'w': expected 12 bytes, received 4");
+  t.clear_raw_data();
+  t.set_dims(0, 1);
+  t.set_data_type(2);
+  t.add_int32_data(300);
+  CHECK(failure(m) == "m.onnx: tensor 'w': expected elements of type uint8, received 300");
+  t.set_data_type(8);
+  CHECK(failure(m) ==
+        "m.onnx: tensor 'w': expected a number's type, received TensorProto.DataType 8");
+  t.set_data_type(1);
+  t.set_dims(0, int64_t{1} << 62);
+  t.add_dims(16);
+  CHECK(failure(m).find("expected at most 8 sizes and 2^40 elements") != std::string::npos);
+}
+
+TEST_CASE("every op that this build lacks is named, with its nodes") {
+  ModelProto m = model(20);
+  GraphProto& g = *m.mutable_graph();
+  add_input(g, "x", {2});
+  add_node(g, "Resize", {"x"}, {"a"}).set_name("up1");
+  add_node(g, "LRN", {"a"}, {"b"});
+  add_node(g, "Resize", {"b"}, {"c"}).set_name("up2");
+  const Result<OnnxModel> read = import(m);
+  CHECK(read.status().code() == Code::unimplemented);
+  CHECK(read.status().message() ==
+        "m.onnx: this build lacks 2 ops of the model: LRN ('b'), Resize ('up1', 'up2')");
+}
+
+TEST_CASE("older opsets are upgraded") {
+  SECTION("axes, pads and bounds become inputs") {
+    ModelProto m = model(9);
+    GraphProto& g = *m.mutable_graph();
+    add_input(g, "x", {2, 1});
+    add_ints(add_node(g, "Squeeze", {"x"}, {"a"}), "axes", {1});
+    add_ints(add_node(g, "ReduceMean", {"a"}, {"b"}), "axes", {0});
+    NodeProto& clip = add_node(g, "Clip", {"b"}, {"c"});
+    add_attr(clip, "max", 1).set_f(6);
+    NodeProto& slice = add_node(g, "Slice", {"x"}, {"d"});
+    add_ints(slice, "starts", {0});
+    add_ints(slice, "ends", {1});
+    NodeProto& pad = add_node(g, "Pad", {"x"}, {"e"});
+    add_ints(pad, "pads", {0, 1, 0, 1});
+    add_attr(pad, "value", 1).set_f(0.5);
+    CHECK(nodes_of(m) ==
+          "  \"%1\" = Constant <value = int64[1] {1}> ()\n"
+          "  a = Squeeze (x, \"%1\")\n"
+          "  \"%3\" = Constant <value = int64[1] {0}> ()\n"
+          "  b = ReduceMean (a, \"%3\")\n"
+          "  \"%5\" = Constant <value = float {6}> ()\n"
+          "  c = Clip (b, \"\", \"%5\")\n"
+          "  \"%7\" = Constant <value = int64[1] {0}> ()\n"
+          "  \"%8\" = Constant <value = int64[1] {1}> ()\n"
+          "  d = Slice (x, \"%7\", \"%8\")\n"
+          "  \"%10\" = Constant <value = int64[4] {0, 1, 0, 1}> ()\n"
+          "  \"%11\" = Constant <value = float {0.5}> ()\n"
+          "  e = Pad (x, \"%10\", \"%11\")\n");
+  }
+  SECTION("softmax over the rest of the sizes stays one over the rest of the sizes") {
+    ModelProto m = model(11);
+    GraphProto& g = *m.mutable_graph();
+    add_input(g, "x", {2, 3, 4});
+    add_input(g, "z", {2, 3});
+    add_node(g, "Softmax", {"z"}, {"b"});  // the last size anyway
+    add_node(g, "Softmax", {"x"}, {"a"}).set_name("soft");
+    CHECK(nodes_of(m) ==
+          "  b = Softmax <axis = -1> (z)\n"
+          "  \"%3\" = Flatten <axis = 1> (x)\n"
+          "  \"%4\" = Shape (x)\n"
+          "  \"%5\" = Softmax <axis = -1> (\"%3\")\n"
+          "  [soft] a = Reshape (\"%5\", \"%4\")\n");
+  }
+  SECTION("dropout's ratio becomes an input, and outputs tell whether statistics move") {
+    ModelProto m = model(10);
+    GraphProto& g = *m.mutable_graph();
+    add_input(g, "x", {2, 3});
+    for (const char* n : {"s", "b", "m", "v"}) add_input(g, n, {3});
+    add_attr(add_node(g, "Dropout", {"x"}, {"d"}), "ratio", 1).set_f(0.25);
+    NodeProto& norm = add_node(g, "BatchNormalization", {"d", "s", "b", "m", "v"}, {"y"});
+    add_attr(norm, "spatial", 2).set_i(1);
+    add_node(g, "BatchNormalization", {"d", "s", "b", "m", "v"}, {"t", "tm", "tv", "sm", "sv"});
+    CHECK(nodes_of(m) ==
+          "  \"%5\" = Constant <value = float {0.25}> ()\n"
+          "  d = Dropout (x, \"%5\")\n"
+          "  y = BatchNormalization <training_mode = 0> (d, s, b, m, v)\n"
+          "  t, tm, tv = BatchNormalization <training_mode = 1> (d, s, b, m, v)\n");
+  }
+  SECTION("split counts its outputs") {
+    ModelProto m = model(13);
+    GraphProto& g = *m.mutable_graph();
+    add_input(g, "x", {4});
+    add_node(g, "Split", {"x"}, {"a", "b"});
+    CHECK(nodes_of(m) == "  a, b = Split <num_outputs = 2> (x)\n");
+  }
+  SECTION("the newest is left as it is") {
+    ModelProto m = model(20);
+    GraphProto& g = *m.mutable_graph();
+    add_input(g, "x", {2, 3, 4});
+    add_node(g, "Softmax", {"x"}, {"a"});
+    NodeProto& constant = add_node(g, "Constant", {}, {"c"});
+    add_attr(constant, "value_ints", 7).add_ints(3);
+    CHECK(nodes_of(m) == "  a = Softmax (x)\n  c = Constant <value = int64[1] {3}> ()\n");
+  }
+}
+
+TEST_CASE("an opset out of range is refused") {
+  CHECK(failure(model(6)) ==
+        "m.onnx: the graph: expected an opset of ONNX from 7 to 21, received 6");
+  CHECK(failure(model(22)).find("received 22") != std::string::npos);
+}
+
+TEST_CASE("weights become variables for training, statistics ones that are not trained") {
+  ModelProto m = model(20);
+  GraphProto& g = *m.mutable_graph();
+  add_input(g, "x", {2, 1});
+  add_floats(g, "gamma", {1});
+  add_floats(g, "mean", {0});
+  add_node(g, "BatchNormalization", {"x", "gamma", "gamma", "mean", "mean"}, {"y"});
+  const std::string text = nodes_of(m, {.trainable = true});
+  CHECK(text.find(
+            "= leat.Variable <dtype = \"float\", name = \"gamma\", shape = [1], trainable = 1>") !=
+        std::string::npos);
+  CHECK(text.find("name = \"mean\", shape = [1], trainable = 0>") != std::string::npos);
+  CHECK(text.find("gamma = leat.Read") != std::string::npos);
+  CHECK(text.find("= leat.Initialize (") != std::string::npos);
+}
+
+TEST_CASE("a model that its exporter folded comes with a note") {
+  ModelProto m = model(20);
+  GraphProto& g = *m.mutable_graph();
+  add_input(g, "x", {1, 1, 4, 4});
+  add_floats(g, "w", {1});
+  add_node(g, "Conv", {"x", "w"}, {"y"});
+  const Result<OnnxModel> read = import(m, {.trainable = true});
+  REQUIRE(read.ok());
+  REQUIRE(read->notes.size() == 1);
+  CHECK(read->notes[0].find("TrainingMode.TRAINING") != std::string::npos);
+  const Result<OnnxModel> constant = import(m);
+  REQUIRE(constant.ok());
+  CHECK(constant->notes.empty());
+}
+
+TEST_CASE("regions use names from around them") {
+  ModelProto m = model(20);
+  GraphProto& g = *m.mutable_graph();
+  add_input(g, "x", {2});
+  add_node(g, "leat.None", {}, {}).set_op_type("Relu");
+  g.mutable_node(0)->add_input("x");
+  g.mutable_node(0)->add_output("c");
+  NodeProto& node = add_node(g, "If", {"c"}, {"y"});
+  for (const char* name : {"then_branch", "else_branch"}) {
+    GraphProto& branch = *add_attr(node, name, 5).mutable_g();
+    branch.set_name(name);
+    add_node(branch, "Relu", {"x"}, {"r"});
+    branch.add_output()->set_name("r");
+  }
+  CHECK(nodes_of(m).find("y = If (c, x) <captures = 1, else_branch = else_branch (x) => (r) {") !=
+        std::string::npos);
+}
+
+TEST_CASE("external data is read from the model's directory and from nowhere else") {
+  TemporaryDirectory dir;
+  const std::string root = dir.path() + "/model";
+  std::filesystem::create_directories(root + "/data");
+  const float floats[] = {0, 1, 2, 3};
+  const auto bytes = std::as_bytes(std::span(floats));
+  REQUIRE(write_file_atomically(real_files(), root + "/data/w.bin", bytes).ok());
+  REQUIRE(write_file_atomically(real_files(), dir.path() + "/secret.bin", bytes).ok());
+  std::filesystem::create_symlink(dir.path() + "/secret.bin", root + "/link.bin");
+
+  ModelProto m = model(20);
+  TensorProto& t = *m.mutable_graph()->add_initializer();
+  t.set_name("w");
+  t.set_data_type(1);
+  t.add_dims(2);
+  t.set_data_location(1);
+  const auto read = [&](const std::string& location, const std::string& offset,
+                        const std::string& length) {
+    t.clear_external_data();
+    for (const auto& [key, value] : std::map<std::string, std::string>{
+             {"location", location}, {"offset", offset}, {"length", length}}) {
+      auto* entry = t.add_external_data();
+      entry->set_key(key);
+      entry->set_value(value);
+    }
+    const std::string model = m.SerializeAsString();
+    REQUIRE(write_file_atomically(real_files(), root + "/m.onnx", std::as_bytes(std::span(model)))
+                .ok());
+    return import_onnx_file(real_files(), root + "/m.onnx", ops());
+  };
+  const Result<OnnxModel> good = read("data/w.bin", "4", "8");
+  INFO(good.status().message());
+  REQUIRE(good.ok());
+  CHECK(std::get<Tensor>(good->graph.node(0).attrs.at("value"))
+            .identical(Tensor::of<float>({2}, {1, 2})));
+  for (const char* location :
+       {"../secret.bin", "link.bin", "data/../../secret.bin", "", "/etc/passwd"}) {
+    INFO(location);
+    CHECK(read(location, "0", "8").status().message().find("inside of the model's directory") !=
+          std::string::npos);
+  }
+  CHECK(read("data/w.bin", "12", "8").status().message().find("which has 16") != std::string::npos);
+  CHECK(read("data/w.bin", "18446744073709551615", "8").status().code() == Code::invalid_argument);
+  CHECK(read("data/w.bin", "0", "9").status().code() == Code::invalid_argument);
+  CHECK(read("data/w.bin", "x", "8").status().code() == Code::invalid_argument);
+  CHECK(failure(m).find("lies in another file") != std::string::npos);
+}
+
+TEST_CASE("no cut model and no flipped bit crashes the importer") {
+  ModelProto m = model(11);
+  GraphProto& g = *m.mutable_graph();
+  add_input(g, "x", {2, -1, 4});
+  add_floats(g, "w", {1, 2});
+  add_node(g, "Softmax", {"x"}, {"a"});
+  add_ints(add_node(g, "Squeeze", {"a"}, {"b"}), "axes", {1});
+  const std::string bytes = m.SerializeAsString();
+  size_t read = 0;
+  for (size_t n = 0; n < bytes.size(); ++n) {
+    const std::string cut = bytes.substr(0, n);
+    read += import_onnx(std::as_bytes(std::span(cut)), ops(), "m", {.trainable = true}).ok();
+    for (int bit = 0; bit < 8; ++bit) {
+      std::string flipped = bytes;
+      flipped[n] = static_cast<char>(flipped[n] ^ (1 << bit));
+      const auto result =
+          import_onnx(std::as_bytes(std::span(flipped)), ops(), "m", {.trainable = true});
+      if (result.ok()) CHECK_FALSE(print_graph(result->graph).empty());
+      read += result.ok();
+    }
+  }
+  CHECK(read > 0);
+}
