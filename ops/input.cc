@@ -55,7 +55,7 @@ Status infer_read_batch(InferContext& ctx) {
   const auto record = element_type(attrs, "record"), label = element_type(attrs, "label");
   if (!record.ok()) return ctx.error(record.status().message());
   if (!label.ok()) return ctx.error(label.status().message());
-  if (ctx.wants_output(0)) ctx.set_tensor(0, record->dtype, batch_shape(rows, record->shape));
+  ctx.set_tensor(0, record->dtype, batch_shape(rows, record->shape));
   if (ctx.wants_output(1)) ctx.set_tensor(1, label->dtype, batch_shape(rows, label->shape));
   if (ctx.wants_output(2)) ctx.set_tensor(2, DType::f32, Shape{rows});
   return {};
@@ -157,7 +157,7 @@ class ReadBatchKernel final : public Kernel {
   const int64_t global_batch_, rows_, first_row_, tile_rows_;
   const uint64_t seed_;
   const bool shuffle_, wrap_;
-  const size_t outputs_;  // trailing ones may be absent
+  const size_t outputs_;  // the last ones may be absent
 };
 
 Status expect_type(const KernelSetup& setup, const std::string& what, DType dtype, const Shape& shape) {
@@ -197,7 +197,7 @@ void register_input_ops(Catalogue& catalogue) {
   catalogue.add(Op("leat.ReadBatch")
                     .input("index", "int64")
                     .output("features", "any")
-                    .output("labels", "any")
+                    .optional_output("labels", "any")
                     .optional_output("weights", "float")
                     .attr_required("format", "string")
                     .attr_required("features", "string")

@@ -43,13 +43,6 @@ Status infer_done(InferContext& ctx) {
   return {};
 }
 
-Status infer_enqueue(InferContext& ctx) {
-  for (int i = 1; i < ctx.inputs(); ++i) {
-    if (!ctx.has_input(i)) return ctx.error(cat("input ", i, ": expected a tensor, received none"));
-  }
-  return infer_done(ctx);
-}
-
 Status infer_dequeue(InferContext& ctx) {
   LEAT_RETURN_IF_ERROR(expect_queue(ctx));
   const auto components = components_of(ctx.attrs());
@@ -237,7 +230,7 @@ void register_queue_ops(Catalogue& catalogue) {
                     .optional_output("done", "token")
                     .type("T", kAllTypes)
                     .stateful()
-                    .infer(infer_enqueue)
+                    .infer(infer_done)
                     .kernel("cpu", make<EnqueueKernel>));
   catalogue.add(Op("leat.Dequeue")
                     .input("q", "resource")

@@ -91,16 +91,23 @@ Status check_arity(const OpCall& call) {
     return invalid_argument(cat(call.subject, ": expected at most ", formal.size(),
                                 " inputs, received ", call.inputs.size()));
   }
-  for (size_t i = 0; i < formal.size(); ++i) {
+  for (size_t i = 0; i < std::max(formal.size(), call.inputs.size()); ++i) {
     const bool present = i < call.inputs.size() && call.inputs[i];
-    if (!present && !formal[i].optional) {
-      return invalid_argument(cat(call.subject, ": input ", i, " '", formal[i].name, "' is missing"));
+    const Operand& operand = *operand_at(formal, i);
+    if (!present && !operand.optional) {
+      return invalid_argument(cat(call.subject, ": input ", i, " '", operand.name, "' is missing"));
     }
   }
   const auto& outputs = call.op->outputs;
   if (call.wanted.size() > outputs.size() && (outputs.empty() || !outputs.back().variadic)) {
     return invalid_argument(cat(call.subject, ": has at most ", outputs.size(), " outputs, ",
                                 call.wanted.size(), " are named"));
+  }
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const bool wanted = i < call.wanted.size() && call.wanted[i];
+    if (!wanted && !outputs[i].optional && !outputs[i].variadic) {
+      return invalid_argument(cat(call.subject, ": output ", i, " '", outputs[i].name, "' is missing"));
+    }
   }
   return {};
 }
@@ -175,54 +182,6 @@ Status check_attributes(const OpCall& call) {
   for (const AttrDef& def : call.op->attributes) {
     if (def.required && !has_attr(*call.attrs, def.name)) {
       return invalid_argument(cat(call.subject, ": attribute '", def.name, "' (", def.kind, ") is missing"));
-    }
-  }
-  return {};
-}
-
-Status check_limits(const Graph& graph) {
-  const auto refuse = [&](std::string_view what, size_t most, size_t received) {
-    return invalid_argument(cat("graph '", graph.name, "': expected at most ", most, " ", what,
-                                ", received ", received));
-  };
-  if (graph.nodes() > limits::kNodes) return refuse("nodes", limits::kNodes, graph.nodes());
-  size_t edges = 0;
-  for (NodeId id = 0; id < graph.nodes(); ++id) {
-    const Node& node = graph.node(id);
-    edges += node.inputs.size() + node.after.size();
-    if (node.inputs.size() > limits::kOperands || node.outputs.size() > limits::kOperands) {
-      return refuse(cat("operands of ", graph.describe_node(id)), limits::kOperands,
-                    std::max(node.inputs.size(), node.outputs.size()));
-    }
-    if (node.attrs.size() > limits::kAttributes) {
-      return refuse(cat("attributes of ", graph.describe_node(id)), limits::kAttributes, node.attrs.size());
-    }
-    if (node.name.size() > limits::kNameLength) {
-      return refuse("bytes of a node's name", limits::kNameLength, node.name.size());
-    }
-    for (ValueId input : node.inputs) {
-      if (input != kNone && input >= graph.values()) {
-        return invalid_argument(cat(graph.describe_node(id), ": an input refers to value ", input,
-                                    ", which does not exist"));
-      }
-    }
-    for (NodeId before : node.after) {
-      if (before >= graph.nodes()) {
-        return invalid_argument(cat(graph.describe_node(id), ": runs after node ", before,
-                                    ", which does not exist"));
-      }
-    }
-  }
-  if (edges > limits::kEdges) return refuse("edges", limits::kEdges, edges);
-  for (ValueId id = 0; id < graph.values(); ++id) {
-    if (graph.value_name(id).size() > limits::kNameLength) {
-      return refuse("bytes of a value's name", limits::kNameLength, graph.value_name(id).size());
-    }
-  }
-  for (ValueId output : graph.outputs()) {
-    if (output >= graph.values()) {
-      return invalid_argument(cat("graph '", graph.name, "': an output refers to value ", output,
-                                  ", which does not exist"));
     }
   }
   return {};

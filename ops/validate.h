@@ -35,6 +35,10 @@ class Inference {
 // Inference::run() on its own.
 Status validate(Graph& graph);
 
+// The limits of ops/limits.h, of the graph and its regions, and that inputs, outputs and control edges
+// refer to what exists. Inference::run() begins with it.
+Status check_limits(const Graph& graph);
+
 // One op on its own: types of outputs (and known values) from types of inputs. What Inference and the
 // interpreter share.
 struct OpCall {
