@@ -1,0 +1,378 @@
+#include "daemon/trainer.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+
+#include "devices/base/text.h"
+#include "ops/formats/safetensors.h"
+#include "ops/formats/weights_hash.h"
+
+namespace leat {
+namespace {
+
+// Steps that may be in flight beyond what was consumed: their fetches are kept.
+constexpr int64_t kWindow = kFetchDepth / 2;
+// No step may take longer than this without an explanation.
+constexpr auto kStepDeadline = std::chrono::seconds(120);
+constexpr int64_t kEvaluationRows = 256;
+
+std::chrono::steady_clock::time_point deadline() { return std::chrono::steady_clock::now() + kStepDeadline; }
+
+// '*' stands for any characters, '?' for one.
+bool matches_glob(std::string_view pattern, std::string_view text) {
+  if (pattern.empty()) return text.empty();
+  if (pattern[0] == '*') {
+    for (size_t i = 0; i <= text.size(); ++i) {
+      if (matches_glob(pattern.substr(1), text.substr(i))) return true;
+    }
+    return false;
+  }
+  return !text.empty() && (pattern[0] == '?' || pattern[0] == text[0]) && matches_glob(pattern.substr(1), text.substr(1));
+}
+
+Attrs reader_attrs(const Job::Files& files, const DatasetInfo& info, bool shuffle, uint64_t seed) {
+  const auto sizes = [](const Shape& shape) { return std::vector<int64_t>(shape.begin(), shape.end()); };
+  return {{"format", std::string(name_of(files.format))},
+          {"features", files.features},
+          {"labels", files.labels},
+          {"record_shape", sizes(info.record_shape)},
+          {"record_dtype", std::string(dtype_name(info.record_dtype))},
+          {"label_shape", sizes(info.label_shape)},
+          {"label_dtype", std::string(dtype_name(info.label_dtype))},
+          {"shuffle", int64_t{shuffle}},
+          {"seed", static_cast<int64_t>(seed)}};
+}
+
+OptimizerSpec optimizer_spec(const Job::Optimizer& o) {
+  OptimizerSpec spec;
+  spec.kind = o.name == Job::OptimizerName::sgd    ? OptimizerKind::sgd
+              : o.name == Job::OptimizerName::adam ? OptimizerKind::adam
+                                                   : OptimizerKind::adamw;
+  spec.learning_rate = o.learning_rate;
+  spec.weight_decay = o.weight_decay;
+  spec.momentum = o.momentum;
+  spec.nesterov = o.nesterov;
+  spec.beta_1 = o.beta_1;
+  spec.beta_2 = o.beta_2;
+  spec.epsilon = o.epsilon;
+  return spec;
+}
+
+ScheduleSpec schedule_spec(const Job::Scheduler& s, int64_t total_steps) {
+  ScheduleSpec spec;
+  switch (s.name) {
+    case Job::SchedulerName::constant: spec.kind = ScheduleKind::constant; break;
+    case Job::SchedulerName::linear: spec.kind = ScheduleKind::linear; break;
+    case Job::SchedulerName::cosine: spec.kind = ScheduleKind::cosine; break;
+    case Job::SchedulerName::step: spec.kind = ScheduleKind::step; break;
+    case Job::SchedulerName::exponential: spec.kind = ScheduleKind::exponential; break;
+  }
+  spec.warmup_steps = s.warmup_steps;
+  spec.decay_steps = s.decay_steps > 0 ? s.decay_steps : std::max<int64_t>(1, total_steps - s.warmup_steps);
+  spec.alpha = s.alpha;
+  spec.step_size = s.step_size;
+  spec.gamma = s.gamma;
+  spec.decay_rate = s.decay_rate;
+  return spec;
+}
+
+}  // namespace
+
+// Sums over the epoch so far.
+struct Trainer::Progress {
+  int64_t epoch = 1;
+  int64_t epoch_begin = 0;   // steps of the job before the epoch
+  double loss_sum = 0, accuracy_sum = 0;
+  int64_t consumed = 0;      // steps of this epoch seen by this process
+  double seconds = 0;        // spent training, over all epochs
+  int64_t trained = 0;       // steps of this process
+};
+
+Result<std::unique_ptr<Trainer>> Trainer::create(const Catalogue& catalogue, Files& files, Job job, TrainOptions options) {
+  std::unique_ptr<Trainer> trainer(new Trainer(catalogue, files, std::move(job), std::move(options)));
+  LEAT_RETURN_IF_ERROR(trainer->inspect());
+  return trainer;
+}
+
+Status Trainer::inspect() {
+  const auto info = [&](const Job::Files& f) { return inspect_dataset(std::string(name_of(f.format)), f.features, f.labels, job_.data.root); };
+  LEAT_ASSIGN_OR_RETURN(train_info_, info(job_.data.train));
+  if (job_.data.validation) {
+    LEAT_ASSIGN_OR_RETURN(validation_info_, info(*job_.data.validation));
+  }
+  LEAT_ASSIGN_OR_RETURN(Graph model, load_model(files_, catalogue_, job_.model.graph, true));
+  model_ = std::make_unique<Graph>(std::move(model));
+  LEAT_ASSIGN_OR_RETURN(Graph inference, load_model(files_, catalogue_, job_.model.graph, false));
+  inference_model_ = std::make_unique<Graph>(std::move(inference));
+  if (train_info_.count == 0) return invalid_argument(cat(job_.data.train.features, ": expected at least one record, found none"));
+  total_steps_ = job_.steps > 0 ? job_.steps : 0;
+  epochs_ = job_.epochs;
+  if (total_steps_ == 0) total_steps_ = steps_until_epoch(job_.epochs);
+  if (epochs_ == 0) {
+    epochs_ = 1;
+    while (steps_until_epoch(epochs_) < total_steps_) ++epochs_;
+  }
+  has_accuracy_ = std::find(job_.metrics.begin(), job_.metrics.end(), Job::Metric::accuracy) != job_.metrics.end();
+  const int workers = job_.strategy == Job::Strategy::single ? 1 : static_cast<int>(job_.num_workers);
+  threads_ = options_.threads > 0 ? options_.threads : std::max(1, cpu::usable_cores() / workers);
+  cluster_ = std::make_unique<LocalCluster>(workers, threads_);
+  for (int w = 0; w < workers; ++w) cluster_->worker(w).resources(job_.name, job_.data.root);
+  return {};
+}
+
+// Batches run on across epochs: an epoch ends with the step that takes its last record.
+int64_t Trainer::steps_until_epoch(int64_t epoch) const {
+  return (epoch * train_info_.count + job_.global_batch_size - 1) / job_.global_batch_size;
+}
+
+TrainSpec Trainer::spec() const {
+  TrainSpec spec;
+  spec.input.reader = reader_attrs(job_.data.train, train_info_, job_.data.shuffle, job_.seed);
+  spec.input.rescale = job_.data.rescale;
+  spec.loss = job_.loss == Job::Loss::cross_entropy ? LossKind::cross_entropy : LossKind::mse;
+  spec.accuracy = has_accuracy_;
+  spec.optimizer = optimizer_spec(job_.optimizer);
+  spec.schedule = schedule_spec(job_.lr_scheduler, total_steps_);
+  spec.global_batch = job_.global_batch_size;
+  spec.shards = job_.shards;
+  spec.precision = job_.precision;
+  const auto freeze = job_.model.freeze;
+  spec.frozen = [freeze](const std::string& name) {
+    return std::any_of(freeze.begin(), freeze.end(), [&](const std::string& pattern) { return matches_glob(pattern, name); });
+  };
+  return spec;
+}
+
+PlanOptions Trainer::plan_options(const std::string& what) const {
+  const bool single = job_.strategy == Job::Strategy::single;
+  return {job_.name + "/" + what, std::string(name_of(job_.strategy)), static_cast<int>(job_.shards), single ? 1 : static_cast<int>(job_.num_workers)};
+}
+
+Result<std::shared_ptr<const Plan>> Trainer::plan_training() {
+  LEAT_ASSIGN_OR_RETURN(const JobGraph graph, make_train_graph(*model_, spec()));
+  return cluster_->master().compile(graph, plan_options("train"));
+}
+
+std::string Trainer::checkpoint_folder() const {
+  return job_.checkpoint.path.empty() ? options_.folder + "/checkpoints" : job_.checkpoint.path;
+}
+
+Status Trainer::open_folder() {
+  LEAT_RETURN_IF_ERROR(files_.make_directories(options_.folder));
+  LEAT_RETURN_IF_ERROR(files_.make_directories(checkpoint_folder()));
+  const std::string text = print_job(job_);
+  LEAT_RETURN_IF_ERROR(write_file_atomically(files_, options_.folder + "/job.yaml", std::as_bytes(std::span(text.data(), text.size()))));
+  if (!options_.resume) {
+    LEAT_ASSIGN_OR_RETURN(const Bytes graph, read_file(files_, job_.model.graph, uint64_t{1} << 32));
+    const size_t slash = job_.model.graph.rfind('/');
+    const std::string name = slash == std::string::npos ? job_.model.graph : job_.model.graph.substr(slash + 1);
+    LEAT_RETURN_IF_ERROR(write_file_atomically(files_, options_.folder + "/" + name, graph));
+  }
+  LEAT_ASSIGN_OR_RETURN(metrics_, MetricsLog::open(files_, options_.folder + "/metrics.jsonl", done_));
+  return {};
+}
+
+// Makes and fills the model's variables on every worker.
+Status Trainer::initialize() {
+  LEAT_ASSIGN_OR_RETURN(const JobGraph graph, make_init_graph(*model_, job_.precision));
+  if (graph.targets.empty()) return {};
+  PlanOptions options = plan_options("init");
+  LEAT_ASSIGN_OR_RETURN(auto plan, cluster_->master().compile(graph, options));
+  LEAT_ASSIGN_OR_RETURN(auto run, cluster_->master().run(plan, job_.name, {"init", job_.seed, 0}));
+  run->extend(1);
+  return run->wait(0, deadline(), true).while_doing("initializing the variables");
+}
+
+// Sets variables on every worker. With `all`, exactly the variables that exist must be there; without,
+// only model weights are set, and each given one must exist.
+Status Trainer::restore(const std::map<std::string, Tensor>& tensors, bool all) {
+  for (Worker* worker : cluster_->master().workers()) {
+    JobResources& resources = worker->resources(job_.name);
+    for (const auto& [name, tensor] : tensors) {
+      Variable* variable = resources.find_variable(name);
+      if (!variable) return invalid_argument(cat("variable '", name, "': the file has it, the job's graph does not"));
+      const Tensor value = tensor.dtype() == variable->dtype() || all ? tensor : tensor.cast(variable->dtype());
+      if (value.dtype() != variable->dtype() || !(value.shape() == variable->shape())) {
+        return invalid_argument(cat("variable '", name, "': expected ", variable->dtype(), variable->shape(), ", the file has ", tensor.dtype(), tensor.shape()));
+      }
+      if (value.bytes() > 0) std::memcpy(variable->data(), value.raw(), value.bytes());
+    }
+    for (Variable* variable : resources.variables()) {
+      if (all && !tensors.count(variable->name())) return invalid_argument(cat("variable '", variable->name(), "': the job's graph has it, the checkpoint does not"));
+    }
+  }
+  return {};
+}
+
+std::map<std::string, Tensor> Trainer::variables(bool weights_only) {
+  std::map<std::string, Tensor> out;
+  for (Variable* variable : cluster_->worker(0).resources(job_.name).variables()) {
+    if (weights_only && variable->name().rfind(kOptimizerPrefix, 0) == 0) continue;
+    Tensor copy(variable->dtype(), variable->shape());
+    if (copy.bytes() > 0) std::memcpy(copy.raw(), variable->data(), copy.bytes());
+    out.emplace(variable->name(), std::move(copy));
+  }
+  return out;
+}
+
+Status Trainer::start_training() {
+  LEAT_RETURN_IF_ERROR(initialize());
+  if (!job_.model.weights.empty() && !options_.resume) {
+    LEAT_ASSIGN_OR_RETURN(const SafeTensors weights, read_safetensors(files_, job_.model.weights));
+    LEAT_RETURN_IF_ERROR(restore(weights.tensors, false).while_doing(cat("loading ", job_.model.weights)));
+  }
+  LEAT_ASSIGN_OR_RETURN(auto plan, plan_training());
+  LEAT_ASSIGN_OR_RETURN(training_, cluster_->master().run(plan, job_.name, {"train", job_.seed, static_cast<uint64_t>(done_)}));
+  return {};
+}
+
+Result<TrainOutcome> Trainer::run(TrainObserver& observer, const std::function<bool()>& stop) {
+  std::optional<Checkpoint> from;
+  if (options_.resume) {
+    std::vector<std::string> refused;
+    LEAT_ASSIGN_OR_RETURN(from, read_latest_checkpoint(files_, checkpoint_folder(), refused));
+    for (const std::string& reason : refused) observer.warned("a checkpoint was passed over: " + reason);
+    done_ = from->step;
+    last_checkpoint_step_ = done_;
+    last_checkpoint_ = checkpoint_folder() + "/" + checkpoint_name(done_);
+    if (from->shards != job_.shards || from->seed != job_.seed) {
+      return invalid_argument(cat("checkpoint of step ", done_, ": expected shards ", job_.shards, " and seed ", job_.seed,
+                                  " as in the job, it was made with ", from->shards, " and ", from->seed));
+    }
+  }
+  LEAT_RETURN_IF_ERROR(open_folder());
+  LEAT_RETURN_IF_ERROR(start_training());
+  if (from) LEAT_RETURN_IF_ERROR(restore(from->variables, true).while_doing("restoring the checkpoint"));
+  from.reset();
+  observer.started(done_, total_steps_);
+
+  TrainOutcome outcome;
+  Progress progress;
+  while (progress.epoch < epochs_ && steps_until_epoch(progress.epoch) <= done_) ++progress.epoch;
+  while (done_ < total_steps_ && !outcome.interrupted) {
+    progress.epoch_begin = steps_until_epoch(progress.epoch - 1);
+    const int64_t epoch_end = std::min(total_steps_, steps_until_epoch(progress.epoch));
+    progress.loss_sum = progress.accuracy_sum = 0;
+    progress.consumed = 0;
+    observer.epoch_begun(progress.epoch, epochs_, epoch_end - progress.epoch_begin, done_ - progress.epoch_begin);
+    const double seconds_before = progress.seconds;
+    while (done_ < epoch_end && !outcome.interrupted) {
+      int64_t fence = epoch_end;
+      const int64_t every = job_.checkpoint.every_steps;
+      if (every > 0) fence = std::min(fence, (done_ / every + 1) * every);
+      LEAT_RETURN_IF_ERROR(train_to(fence, progress, observer, stop));
+      outcome.interrupted = stop();
+      if (every > 0 && done_ % every == 0) LEAT_RETURN_IF_ERROR(checkpoint(observer));
+    }
+    if (done_ < epoch_end) break;
+    std::optional<Evaluation> validation;
+    if (job_.data.validation && !outcome.interrupted) {
+      LEAT_ASSIGN_OR_RETURN(validation, evaluate());
+    }
+    if (validation) outcome.validation = validation;
+    const double n = static_cast<double>(std::max<int64_t>(1, progress.consumed));
+    observer.epoch_ended(progress.epoch, done_, progress.loss_sum / n, has_accuracy_ ? std::optional(progress.accuracy_sum / n) : std::nullopt,
+                         validation, progress.seconds - seconds_before);
+    ++progress.epoch;
+  }
+  if (!outcome.validation && job_.data.validation && !outcome.interrupted) {
+    LEAT_ASSIGN_OR_RETURN(outcome.validation, evaluate());
+  }
+  if (progress.seconds > 0) outcome.samples_per_second = static_cast<double>(progress.trained * job_.global_batch_size) / progress.seconds;
+  if (last_checkpoint_step_ != done_) LEAT_RETURN_IF_ERROR(checkpoint(observer));
+  LEAT_RETURN_IF_ERROR(finish(outcome));
+  return outcome;
+}
+
+// Steps up to `fence`, or up to where `stop` ends it: all workers then stand after the same step.
+Status Trainer::train_to(int64_t fence, Progress& progress, TrainObserver& observer, const std::function<bool()>& stop) {
+  const auto begun = std::chrono::steady_clock::now();
+  int64_t allowed = done_;
+  while (done_ < fence) {
+    if (!stop()) {
+      allowed = std::min(fence, done_ + kWindow);
+      training_->extend(static_cast<uint64_t>(allowed));
+    }
+    if (done_ == allowed) break;
+    LEAT_RETURN_IF_ERROR(training_->wait(static_cast<uint64_t>(done_), deadline()));
+    const auto finished = static_cast<int64_t>(training_->finished());
+    while (done_ < finished) LEAT_RETURN_IF_ERROR(consume(done_++, progress, observer));
+  }
+  if (done_ > 0 && allowed > 0 && progress.trained > 0) LEAT_RETURN_IF_ERROR(training_->wait(static_cast<uint64_t>(done_ - 1), deadline(), true));
+  progress.seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
+  return metrics_->flush();
+}
+
+Status Trainer::consume(int64_t step, Progress& progress, TrainObserver& observer) {
+  const double loss = training_->fetched_scalar(0, static_cast<uint64_t>(step));
+  std::optional<double> accuracy;
+  if (has_accuracy_) accuracy = training_->fetched_scalar(1, static_cast<uint64_t>(step));
+  progress.loss_sum += loss;
+  progress.accuracy_sum += accuracy.value_or(0);
+  ++progress.consumed;
+  ++progress.trained;
+  const auto value = [&](double v) -> std::variant<double, float> {
+    if (job_.precision == DType::f32) return static_cast<float>(v);
+    return v;
+  };
+  std::vector<StepMetric> row{{"loss", value(loss)}};
+  if (accuracy) row.push_back({"accuracy", value(*accuracy)});
+  LEAT_RETURN_IF_ERROR(metrics_->append(step + 1, row));
+  observer.stepped(step + 1 - progress.epoch_begin, loss, accuracy);
+  return {};
+}
+
+Result<Evaluation> Trainer::evaluate() {
+  TrainSpec spec = this->spec();
+  spec.input.reader = reader_attrs(*job_.data.validation, validation_info_, false, 0);
+  spec.global_batch = std::max<int64_t>(1, kEvaluationRows / job_.shards) * job_.shards;
+  LEAT_ASSIGN_OR_RETURN(const JobGraph graph, make_eval_graph(*inference_model_, spec));
+  LEAT_ASSIGN_OR_RETURN(auto plan, cluster_->master().compile(graph, plan_options("evaluate")));
+  LEAT_ASSIGN_OR_RETURN(auto run, cluster_->master().run(plan, job_.name, {"evaluate", job_.seed, 0}));
+  const int64_t batches = (validation_info_.count + spec.global_batch - 1) / spec.global_batch;
+  double loss = 0, rows = 0, correct = 0;
+  for (int64_t b = 0; b < batches; ++b) {
+    run->extend(static_cast<uint64_t>(std::min(batches, b + kWindow)));
+    const auto step = static_cast<uint64_t>(b);
+    LEAT_RETURN_IF_ERROR(run->wait(step, deadline()).while_doing("evaluating"));
+    loss += run->fetched_scalar(0, step);
+    rows += run->fetched_scalar(1, step);
+    if (has_accuracy_) correct += run->fetched_scalar(2, step);
+  }
+  Evaluation out;
+  out.loss = loss / rows;
+  if (has_accuracy_) out.accuracy = correct / rows;
+  return out;
+}
+
+Status Trainer::checkpoint(TrainObserver& observer) {
+  Checkpoint made;
+  made.step = done_;
+  made.seed = job_.seed;
+  made.shards = job_.shards;
+  made.job = job_.name;
+  made.variables = variables(false);
+  LEAT_RETURN_IF_ERROR(metrics_->flush(true));
+  LEAT_ASSIGN_OR_RETURN(last_checkpoint_, write_checkpoint(files_, checkpoint_folder(), made));
+  last_checkpoint_step_ = done_;
+  LEAT_RETURN_IF_ERROR(prune_checkpoints(files_, checkpoint_folder(), job_.checkpoint.keep));
+  observer.checkpointed(done_, last_checkpoint_);
+  return {};
+}
+
+Status Trainer::finish(TrainOutcome& outcome) {
+  outcome.steps = done_;
+  outcome.checkpoint = last_checkpoint_;
+  const auto weights = variables(true);
+  outcome.weights_sha256 = weights_sha256(weights);
+  if (!outcome.interrupted) {
+    SafeTensors content;
+    content.tensors = weights;
+    content.metadata = {{"format", "pt"}, {"leat.step", std::to_string(done_)}};
+    LEAT_RETURN_IF_ERROR(write_safetensors(files_, options_.folder + "/weights.safetensors", content));
+  }
+  return metrics_->flush(true);
+}
+
+}  // namespace leat

@@ -1,0 +1,120 @@
+// A training job on a cluster: compiles its graphs, steps them, evaluates, writes checkpoints and
+// what the run leaves behind. Who watches implements TrainObserver.
+//
+// A run's folder:
+//   job.yaml              the job as it runs, every key written out
+//   model.onnxtxt         the model's graph, beside what it was loaded from
+//   metrics.jsonl         one object a step: step, loss, accuracy
+//   checkpoints/step-N/   see ops/checkpoint_file.h
+//   weights.safetensors   the trained weights, written at the end
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "daemon/job/job.h"
+#include "daemon/local_cluster.h"
+#include "daemon/metrics_log.h"
+#include "devices/base/clock.h"
+#include "devices/base/files.h"
+#include "ops/checkpoint_file.h"
+#include "ops/dataset.h"
+#include "scheduler/train_graph.h"
+
+namespace leat {
+
+struct TrainOptions {
+  std::string folder;      // of the run; made if it is not there
+  bool resume = false;     // go on from the folder's newest checkpoint
+  int threads = 0;         // of each worker; 0: the usable cores shared out evenly
+};
+
+struct Evaluation {
+  double loss = 0;                 // mean over the rows
+  std::optional<double> accuracy;
+};
+
+struct TrainOutcome {
+  std::string weights_sha256;
+  std::optional<Evaluation> validation;  // of the last evaluation
+  double samples_per_second = 0;         // of training, evaluation left out
+  int64_t steps = 0;                     // done
+  bool interrupted = false;
+  std::string checkpoint;                // the last one written; may be empty
+};
+
+// What happens, in order, on the thread that calls run().
+class TrainObserver {
+ public:
+  virtual ~TrainObserver() = default;
+  virtual void started(int64_t first_step, int64_t steps) = 0;
+  virtual void epoch_begun(int64_t epoch, int64_t epochs, int64_t steps_of_epoch, int64_t first_step) = 0;
+  virtual void stepped(int64_t step_of_epoch, double loss, std::optional<double> accuracy) = 0;
+  virtual void epoch_ended(int64_t epoch, int64_t steps_done, double loss, std::optional<double> accuracy,
+                           const std::optional<Evaluation>& validation, double seconds) = 0;
+  virtual void checkpointed(int64_t step, const std::string& path) = 0;
+  virtual void warned(const std::string& message) = 0;
+};
+
+// Loads the job's model from its graph file, layers expanded, in training or inference form.
+Result<Graph> load_model(Files& files, const Catalogue& catalogue, const std::string& path, bool training);
+
+class Trainer {
+ public:
+  // Reads the model and the data set's headers; invalid input ends here. `catalogue` and `files`
+  // outlive the trainer.
+  static Result<std::unique_ptr<Trainer>> create(const Catalogue& catalogue, Files& files, Job job, TrainOptions options);
+
+  // Trains until the job's last step, or until `stop` is true between two steps.
+  Result<TrainOutcome> run(TrainObserver& observer, const std::function<bool()>& stop);
+
+  int64_t total_steps() const { return total_steps_; }
+  int threads() const { return threads_; }
+  const Job& job() const { return job_; }
+  // The plan of the training step, compiled but not run: what `leat plan` shows.
+  Result<std::shared_ptr<const Plan>> plan_training();
+  LocalCluster& cluster() { return *cluster_; }
+
+ private:
+  Trainer(const Catalogue& catalogue, Files& files, Job job, TrainOptions options)
+      : catalogue_(catalogue), files_(files), job_(std::move(job)), options_(std::move(options)) {}
+  struct Progress;
+
+  Status inspect();
+  Status open_folder();
+  Status initialize();
+  Status restore(const std::map<std::string, Tensor>& tensors, bool all);
+  Status start_training();
+  Status train_to(int64_t fence, Progress& progress, TrainObserver& observer, const std::function<bool()>& stop);
+  Status consume(int64_t step, Progress& progress, TrainObserver& observer);
+  Result<Evaluation> evaluate();
+  Status checkpoint(TrainObserver& observer);
+  Status finish(TrainOutcome& outcome);
+  std::map<std::string, Tensor> variables(bool weights_only);
+  int64_t steps_until_epoch(int64_t epoch) const;
+  std::string checkpoint_folder() const;
+  TrainSpec spec() const;
+  PlanOptions plan_options(const std::string& what) const;
+
+  const Catalogue& catalogue_;
+  Files& files_;
+  Job job_;
+  TrainOptions options_;
+  int threads_ = 1;
+  int64_t total_steps_ = 0, epochs_ = 1;
+  DatasetInfo train_info_, validation_info_;
+  std::unique_ptr<Graph> model_, inference_model_;
+  std::unique_ptr<LocalCluster> cluster_;
+  std::unique_ptr<MasterRun> training_;
+  bool has_accuracy_ = false;
+  int64_t done_ = 0;  // steps of the job
+  std::unique_ptr<MetricsLog> metrics_;
+  std::string last_checkpoint_;
+  int64_t last_checkpoint_step_ = -1;
+};
+
+}  // namespace leat
