@@ -1,0 +1,66 @@
+#include "daemon/load_graph.h"
+
+#include "devices/base/text.h"
+#include "ops/capnp/graph_file.h"
+#include "ops/limits.h"
+#include "ops/onnx/import.h"
+#include "ops/text/parse.h"
+#include "ops/text/print.h"
+
+namespace leat {
+namespace {
+
+enum class Format { text, onnx, leat };
+
+Result<Format> format_of(const std::string& path) {
+  if (path.ends_with(".onnxtxt")) return Format::text;
+  if (path.ends_with(".onnx")) return Format::onnx;
+  if (path.ends_with(".leat")) return Format::leat;
+  return invalid_argument("graph file '" + path +
+                          "': expected a name that ends in .onnxtxt, .onnx or .leat");
+}
+
+Result<LoadedGraph> load_text(Files& files, const std::string& path, const Catalogue& catalogue) {
+  LEAT_ASSIGN_OR_RETURN(const Bytes bytes, read_file(files, path, limits::kTextBytes));
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  LEAT_ASSIGN_OR_RETURN(Graph graph, parse_graph(text, catalogue, path));
+  return LoadedGraph{std::move(graph), {}};
+}
+
+Result<LoadedGraph> load_leat(Files& files, const std::string& path, const Catalogue& catalogue) {
+  const uint64_t limit = limits::kConstantBytes + limits::kMessageBytes;
+  LEAT_ASSIGN_OR_RETURN(const Bytes bytes, read_file(files, path, limit));
+  auto graph = read_graph(bytes, catalogue);
+  if (!graph.ok()) return graph.status().while_doing("reading '" + path + "'");
+  return LoadedGraph{std::move(graph).value(), {}};
+}
+
+}  // namespace
+
+Result<LoadedGraph> load_graph(Files& files, const std::string& path, const Catalogue& catalogue,
+                               bool trainable) {
+  LEAT_ASSIGN_OR_RETURN(const Format format, format_of(path));
+  if (format == Format::text) return load_text(files, path, catalogue);
+  if (format == Format::leat) return load_leat(files, path, catalogue);
+  OnnxOptions options;
+  options.trainable = trainable;
+  LEAT_ASSIGN_OR_RETURN(OnnxModel model, import_onnx_file(files, path, catalogue, options));
+  return LoadedGraph{std::move(model.graph), std::move(model.notes)};
+}
+
+Status save_graph(Files& files, const std::string& path, const Graph& graph) {
+  LEAT_ASSIGN_OR_RETURN(const Format format, format_of(path));
+  if (format == Format::onnx) {
+    return unimplemented(
+        "graph file '" + path +
+        "': writing .onnx is not built; write .onnxtxt, which ONNX's parser reads");
+  }
+  if (format == Format::text) {
+    const std::string text = print_graph(graph);
+    return write_file_atomically(files, path, std::as_bytes(std::span(text)));
+  }
+  LEAT_ASSIGN_OR_RETURN(const Bytes bytes, write_graph(graph));
+  return write_file_atomically(files, path, bytes);
+}
+
+}  // namespace leat

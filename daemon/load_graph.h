@@ -1,0 +1,29 @@
+// Graph files by their extension: .onnxtxt (the text form), .onnx (a model that some other
+// framework exported) and .leat (the form of the wire, hashed).
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "devices/base/files.h"
+#include "devices/base/status.h"
+#include "ops/graph.h"
+#include "ops/op.h"
+
+namespace leat {
+
+struct LoadedGraph {
+  Graph graph;                     // as written: not validated, its layers not expanded
+  std::vector<std::string> notes;  // for people: what the exporter seems to have left out
+};
+
+// The graph of a file. invalid_argument for an unknown extension and for a file that is wrong, with
+// its place; failed_precondition if there is no such file. The catalogue must outlive the graph.
+// `trainable`: the weights inside an .onnx file become variables, and not constants.
+Result<LoadedGraph> load_graph(Files& files, const std::string& path, const Catalogue& catalogue,
+                               bool trainable);
+
+// Writes it, whole or not at all. .onnx is unimplemented: ONNX's own parser reads .onnxtxt.
+Status save_graph(Files& files, const std::string& path, const Graph& graph);
+
+}  // namespace leat
