@@ -1,12 +1,50 @@
+#include <iostream>
+
 #include "daemon/cli/commands.h"
+#include "daemon/json_line.h"
+#include "daemon/trainer.h"
+#include "devices/base/text.h"
+#include "ops/catalogue.h"
 
 namespace leat {
+namespace {
+
+void print_json(const Plan& plan) {
+  uint64_t bytes = 0;
+  for (const PlanEdge& edge : plan.edges) bytes += edge.bytes;
+  for (const Partition& partition : plan.partitions) {
+    JsonLine line;
+    line.add("partition", partition.device).add("instructions", static_cast<uint64_t>(partition.instructions.size()));
+    line.add("peak_memory_bytes", partition.memory_bytes()).add("activation_bytes", partition.arena_bytes);
+    line.add("variable_bytes", partition.resource_bytes()).add("constant_bytes", partition.constant_bytes());
+    std::cout << line.add("slot_bytes", partition.slot_bytes()).text();
+  }
+  JsonLine line;
+  line.add("plan", plan.name).add("partitions", static_cast<uint64_t>(plan.partitions.size()));
+  std::cout << line.add("transfers_per_step", static_cast<uint64_t>(plan.edges.size())).add("transfer_bytes_per_step", bytes).text();
+}
+
+}  // namespace
 
 int run_plan(const PlanCommand& command) {
   if (report_missing("job file", command.job.file, command.color)) return kExitNoSuch;
-  const auto job = load_job(command.job.file, command.job.overrides);
+  auto job = load_job(command.job.file, command.job.overrides);
   if (!job.ok()) return report(job.status(), command.color);
-  return report(unimplemented("leat plan: the compiler is not built yet"), command.color);
+  const Catalogue catalogue = standard_catalogue();
+  auto trainer = Trainer::create(catalogue, real_files(), *job, {});
+  if (!trainer.ok()) return report(trainer.status(), command.color);
+  auto plan = (*trainer)->plan_training();
+  if (!plan.ok()) return report(plan.status(), command.color);
+  if (command.json) {
+    print_json(**plan);
+    return kExitOk;
+  }
+  uint64_t bytes = 0;
+  for (const PlanEdge& edge : (*plan)->edges) bytes += edge.bytes;
+  std::cout << "Plan of " << job->name << ": " << name_of(job->strategy) << ", workers " << job->num_workers << ", shards " << job->shards
+            << ", " << (*trainer)->total_steps() << " steps\n"
+            << (*plan)->summary() << "transfers a step: " << (*plan)->edges.size() << ", " << human_bytes(bytes) << "\n";
+  return kExitOk;
 }
 
 }  // namespace leat

@@ -1,19 +1,166 @@
+#include <unistd.h>
+
+#include <filesystem>
+#include <iostream>
+
 #include "daemon/cli/commands.h"
+#include "daemon/cli/events.h"
+#include "daemon/cli/interrupt.h"
+#include "daemon/cli/progress.h"
+#include "daemon/trainer.h"
+#include "devices/base/text.h"
+#include "ops/catalogue.h"
 
 namespace leat {
+namespace {
+
+// Tells a person on stderr, and with --json a program on stdout, how the training goes.
+class Reporter final : public TrainObserver {
+ public:
+  Reporter(const TrainCommand& command, const Trainer& trainer, std::string folder)
+      : command_(command), trainer_(trainer), folder_(std::move(folder)),
+        progress_(std::cerr, clock_, stderr_is_terminal(), terminal_width()) {
+    identity_ = {trainer.job().shards, trainer.job().seed, cpu::cpu_model()};
+  }
+
+  const RunIdentity& identity() const { return identity_; }
+
+  void started(int64_t first_step, int64_t steps) override {
+    const Job& job = trainer_.job();
+    std::cerr << "Training " << job.name << ": " << steps << " steps of " << job.global_batch_size << " rows, " << name_of(job.strategy)
+              << ", workers " << job.num_workers << ", threads " << trainer_.threads() << ", shards " << job.shards << ", seed " << job.seed << "\n"
+              << "Run folder: " << folder_ << "\n";
+    if (first_step > 0) std::cerr << "Going on after step " << first_step << "\n";
+    StartedEvent event;
+    event.job = job.name;
+    event.run = folder_;
+    event.steps = steps;
+    event.start_step = first_step;
+    event.global_batch_size = job.global_batch_size;
+    event.strategy = name_of(job.strategy);
+    event.workers = job.num_workers;
+    event.threads = trainer_.threads();
+    event.identity = identity_;
+    emit(json_of(event));
+  }
+
+  void epoch_begun(int64_t epoch, int64_t epochs, int64_t steps, int64_t first_step) override {
+    loss_sum_ = accuracy_sum_ = 0;
+    steps_ = 0;
+    progress_.begin_epoch(epoch, epochs, steps, first_step, trainer_.job().global_batch_size);
+  }
+
+  void stepped(int64_t step, double loss, std::optional<double> accuracy) override {
+    loss_sum_ += loss;
+    accuracy_sum_ += accuracy.value_or(0);
+    ++steps_;
+    const double n = static_cast<double>(steps_);
+    const NamedValue values[] = {{"loss", loss_sum_ / n}, {"accuracy", accuracy_sum_ / n}};
+    progress_.update(step, std::span(values, accuracy ? 2 : 1));
+  }
+
+  void epoch_ended(int64_t epoch, int64_t steps_done, double loss, std::optional<double> accuracy,
+                   const std::optional<Evaluation>& validation, double seconds) override {
+    std::vector<NamedValue> values{{"loss", loss}};
+    if (accuracy) values.push_back({"accuracy", *accuracy});
+    if (validation) values.push_back({"val_loss", validation->loss});
+    if (validation && validation->accuracy) values.push_back({"val_accuracy", *validation->accuracy});
+    progress_.end_epoch(values);
+    EpochEvent event;
+    event.epoch = epoch;
+    event.step = steps_done;
+    event.seconds = seconds;
+    event.samples_per_second = seconds > 0 ? static_cast<double>(steps_ * trainer_.job().global_batch_size) / seconds : 0;
+    event.loss = loss;
+    event.accuracy = accuracy;
+    if (validation) {
+      event.val_loss = validation->loss;
+      event.val_accuracy = validation->accuracy;
+    }
+    emit(json_of(event));
+  }
+
+  void checkpointed(int64_t step, const std::string& path) override { emit(json_of(CheckpointEvent{step, path})); }
+
+  void warned(const std::string& message) override {
+    progress_.break_line();
+    std::cerr << "warning: " << message << "\n";
+  }
+
+  void emit(const std::string& line) {
+    if (command_.json) std::cout << line << std::flush;
+  }
+  void break_line() { progress_.break_line(); }
+
+ private:
+  const TrainCommand& command_;
+  const Trainer& trainer_;
+  const std::string folder_;
+  RealClock clock_;
+  ProgressLine progress_;
+  RunIdentity identity_;
+  double loss_sum_ = 0, accuracy_sum_ = 0;
+  int64_t steps_ = 0;
+};
+
+// leat-runs/NAME, or NAME-2, NAME-3, ...: the first that is not there.
+std::string fresh_folder(const std::string& name) {
+  for (int i = 1;; ++i) {
+    const std::string folder = cat("leat-runs/", name, i == 1 ? "" : cat("-", i));
+    if (!std::filesystem::exists(folder)) return folder;
+  }
+}
+
+int finish(const TrainCommand& command, Reporter& reporter, const std::string& folder, const TrainOutcome& outcome, const Interrupt& interrupt) {
+  reporter.break_line();
+  if (outcome.interrupted) {
+    reporter.emit(json_of(InterruptedEvent{folder, outcome.steps, outcome.checkpoint}));
+    std::cerr << "Interrupted after step " << outcome.steps << "; checkpoint " << outcome.checkpoint << "\n"
+              << "Go on with: leat train --resume " << folder << "\n";
+    return interrupt.exit_code();
+  }
+  FinishedEvent event;
+  event.run = folder;
+  event.weights_sha256 = outcome.weights_sha256;
+  if (outcome.validation) {
+    event.val_loss = outcome.validation->loss;
+    event.val_accuracy = outcome.validation->accuracy;
+  }
+  event.samples_per_second = outcome.samples_per_second;
+  event.steps = outcome.steps;
+  event.identity = reporter.identity();
+  reporter.emit(json_of(event));
+  if (event.val_accuracy) std::cerr << "Validation accuracy " << format_value(*event.val_accuracy * 100) << " %, loss " << format_value(*event.val_loss) << "\n";
+  std::cerr << "Weights " << folder << "/weights.safetensors\n"
+            << "  sha256 " << outcome.weights_sha256 << "\n"
+            << "  (shards " << event.identity.shards << ", seed " << event.identity.seed << ", " << event.identity.cpu << ")\n";
+  (void)command;
+  return kExitOk;
+}
+
+}  // namespace
 
 int run_train(const TrainCommand& command) {
-  if (command.resume.empty() && report_missing("job file", command.job.file, command.color)) {
-    return kExitNoSuch;
+  const bool resume = !command.resume.empty();
+  if (!resume && report_missing("job file", command.job.file, command.color)) return kExitNoSuch;
+  if (resume && report_missing("run", command.resume, command.color)) return kExitNoSuch;
+  auto job = load_job(resume ? command.resume + "/job.yaml" : command.job.file, command.job.overrides);
+  if (!job.ok()) return report(job.status(), command.color);
+  const Interrupt interrupt;
+  const Catalogue catalogue = standard_catalogue();
+  TrainOptions options;
+  options.folder = resume ? command.resume : !command.output.empty() ? command.output : fresh_folder(job->name);
+  options.resume = resume;
+  options.threads = static_cast<int>(command.job.threads.value_or(0));
+  auto trainer = Trainer::create(catalogue, real_files(), *job, options);
+  if (!trainer.ok()) return report(trainer.status(), command.color);
+  Reporter reporter(command, **trainer, options.folder);
+  auto outcome = (*trainer)->run(reporter, [&] { return interrupt.requested(); });
+  if (!outcome.ok()) {
+    reporter.break_line();
+    return report(outcome.status(), command.color);
   }
-  if (!command.resume.empty() && report_missing("run", command.resume, command.color)) {
-    return kExitNoSuch;
-  }
-  if (!command.job.file.empty()) {
-    const auto job = load_job(command.job.file, command.job.overrides);
-    if (!job.ok()) return report(job.status(), command.color);
-  }
-  return report(unimplemented("leat train: the runtime is not built yet"), command.color);
+  return finish(command, reporter, options.folder, *outcome, interrupt);
 }
 
 }  // namespace leat
