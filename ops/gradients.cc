@@ -222,8 +222,9 @@ Status expand_gradients(Inference& inference) {
   Graph& graph = inference.graph();
   const OpDef* gradients = graph.catalogue().find("leat.Gradients");
   if (!gradients) return {};
-  const size_t count = graph.nodes();
-  for (NodeId id = 0; id < count; ++id) {
+  // In order, so that a y that is itself a gradient stands for one when its turn comes.
+  LEAT_ASSIGN_OR_RETURN(const auto order, graph.topological_order());
+  for (NodeId id : order) {
     if (graph.node(id).op != gradients) continue;
     const std::vector<ValueId> inputs = graph.node(id).inputs;
     const std::vector<ValueId> outputs = graph.node(id).outputs;
