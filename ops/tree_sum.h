@@ -15,7 +15,7 @@
 #include <type_traits>
 
 #include "devices/base/dtype.h"
-#include "ops/clones.h"
+#include "ops/vectorize.h"
 
 #if !defined(__clang__)
 #pragma GCC diagnostic ignored "-Wpsabi"  // vectors are never passed between functions
@@ -233,9 +233,9 @@ class TreeStack {
   uint64_t count_ = 0;
 };
 
-// The sum of up to 2^62 values in the same shape of tree: leaves are lines of kLineBlock.
+// The sum of n elements in that shape of tree: leaves are lines of kLineBlock.
 template <typename T>
-T tree_sum(const T* x, int64_t n) {
+LEAT_INLINE T tree_sum(const T* x, int64_t n) {
   T memory[64];
   TreeStack<SumFold, T> stack(memory, 1);
   int64_t i = 0;
