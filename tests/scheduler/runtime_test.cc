@@ -1,0 +1,171 @@
+#include <cstdlib>
+
+#include "tests/scheduler/scheduler_testing.h"
+
+namespace leat {
+namespace {
+
+// y = x * 2 + 1 in float[4], fed and fetched.
+Plan affine_plan() {
+  Graph graph(scheduler_catalogue());
+  GraphBuilder g(graph);
+  const ValueId x = g.input("x", DType::f32, Shape{4});
+  const ValueId y = g.op("Add", {g.op("Mul", {x, g.scalar(DType::f32, 2)}), g.scalar(DType::f32, 1)});
+  must(g.status());
+  CompileRequest request;
+  request.borders = {{x}, {y}, {}};
+  request.devices = device_names(1);
+  return must(compile(graph, request));
+}
+
+// counter += 1 each step; fetches its value before.
+Plan counter_plan() {
+  Graph graph(scheduler_catalogue());
+  GraphBuilder g(graph);
+  const ValueId counter = g.op("leat.Variable", {}, {{"name", std::string("counter")}, {"shape", std::vector<int64_t>{1000}}});
+  const ValueId before = g.op("leat.Read", {counter});
+  const NodeId add = g.effect("leat.AssignAdd", {counter, g.constant(Tensor::of<float>({1000}, std::vector<float>(1000, 1)))});
+  must(g.status());
+  CompileRequest request;
+  request.borders = {{}, {before}, {add}};
+  request.devices = device_names(1);
+  return must(compile(graph, request));
+}
+
+}  // namespace
+
+TEST_CASE("a run feeds, computes and fetches") {
+  PlanRunner runner(affine_plan(), 1);
+  must(runner.feed(0, Tensor::of<float>({4}, {1, 2, 3, 4})));
+  must(runner.step_to(1));
+  CHECK(runner.fetched(0, 0).identical(Tensor::of<float>({4}, {3, 5, 7, 9})));
+  must(runner.feed(0, Tensor::of<float>({4}, {0, -1, 0.5f, 10})));
+  must(runner.step_to(2));
+  CHECK(runner.fetched(0, 1).identical(Tensor::of<float>({4}, {1, -1, 2, 21})));
+}
+
+TEST_CASE("a feed of the wrong type is refused and named") {
+  PlanRunner runner(affine_plan(), 1);
+  const Status status = runner.feed(0, Tensor::of<float>({3}, {1, 2, 3}));
+  CHECK(status.code() == Code::invalid_argument);
+  CHECK(status.message().find("expected float[4], received float[3]") != std::string::npos);
+}
+
+TEST_CASE("a read sees the variable as the step began, for any number of threads and steps in flight") {
+  for (int threads : {1, 2, 3, 4}) {
+    PlanRunner runner(counter_plan(), threads);
+    for (uint64_t step = 0; step < 200; step += 8) {
+      must(runner.step_to(step + 8));
+      for (uint64_t s = step; s < step + 8; ++s) {
+        const Tensor value = runner.fetched(0, s);
+        REQUIRE(value.at(0) == static_cast<double>(s));
+        REQUIRE(value.at(999) == static_cast<double>(s));
+      }
+    }
+  }
+}
+
+TEST_CASE("a failing kernel ends the run with its name and step") {
+  Graph graph(scheduler_catalogue());
+  GraphBuilder g(graph);
+  const NodeId fail = g.effect("test.Fail", {}, {{"step", int64_t{3}}});
+  graph.node(fail).name = "culprit";
+  CompileRequest request;
+  request.borders = {{}, {}, {fail}};
+  request.devices = device_names(1);
+  for (int threads : {1, 3}) {
+    PlanRunner runner(must(compile(graph, request)), threads);
+    must(runner.step_to(3));
+    const Status status = runner.step_to(8);
+    CHECK(status.code() == Code::invalid_argument);
+    CHECK(status.message().find("test.Fail 'culprit': was told to fail") != std::string::npos);
+    CHECK(status.message().find("step 3") != std::string::npos);
+    CHECK(runner.run().turns() == 3);
+  }
+}
+
+TEST_CASE("values cross partitions through slots") {
+  // Two devices by hand: y = (x + 1) on task 1, z = y * y on task 0.
+  Graph graph(scheduler_catalogue());
+  GraphBuilder g(graph);
+  const ValueId x = g.input("x", DType::f32, Shape{3});
+  const ValueId y = g.op("Add", {x, g.scalar(DType::f32, 1)});
+  graph.node(graph.value(y).producer).device = "task:1";
+  const ValueId z = g.op("Mul", {y, y});
+  graph.node(graph.value(z).producer).device = "task:0";
+  must(g.status());
+  CompileRequest request;
+  request.borders = {{x}, {z}, {}};
+  request.devices = device_names(2);
+  Plan plan = must(compile(graph, request));
+  CHECK(plan.partitions.size() == 2);
+  CHECK(plan.edges.size() == 1);  // y crosses once, though it is read twice
+  PlanRunner runner(std::move(plan), 2);
+  for (uint64_t step = 0; step < 20; ++step) {
+    must(runner.feed(0, Tensor::of<float>({3}, {1, 2, static_cast<float>(step)})));
+    must(runner.step_to(step + 1));
+    const double last = static_cast<double>(step) + 1;
+    CHECK(runner.fetched(0, step).identical(Tensor::of<float>({3}, {4, 9, static_cast<float>(last * last)})));
+  }
+}
+
+TEST_CASE("two runs share a variable, one of them suspended in a Dequeue that the other's Enqueue ends") {
+  cpu::CpuDevice device(0, 2);
+  JobResources resources(device);
+  Executor executor(device.pool(), "driver");
+  Graph graph(scheduler_catalogue());
+  GraphBuilder g(graph);
+  const Attrs queue_attrs{{"name", std::string("q")}, {"capacity", int64_t{2}}, {"components", std::vector<std::string>{"float[1]"}}};
+  const ValueId queue = g.op("leat.Queue", {}, queue_attrs);
+  const ValueId variable = g.op("leat.Variable", {}, {{"name", std::string("v")}, {"shape", std::vector<int64_t>{1}}});
+  const ValueId taken = g.op("leat.Dequeue", {queue}, {{"components", std::vector<std::string>{"float[1]"}}});
+  const NodeId add = g.effect("leat.AssignAdd", {variable, taken});
+  const ValueId x = g.input("x", DType::f32, Shape{1});
+  const NodeId put = g.effect("leat.Enqueue", {queue, x});
+  const ValueId now = g.op("leat.Read", {variable});
+  must(g.status());
+  CompileRequest consumer, producer;
+  consumer.borders = {{}, {}, {add}};
+  producer.borders = {{x}, {now}, {put}};
+  consumer.devices = producer.devices = device_names(1);
+  const Plan consume = must(compile(graph, consumer)), produce = must(compile(graph, producer));
+  auto consuming = must(Program::create(consume, 0, device, resources, {}));
+  auto producing = must(Program::create(produce, 0, device, resources, {}));
+  Run waits(*consuming, device.pool(), {"consumer", 0, 0}), gives(*producing, device.pool(), {"producer", 0, 0});
+  executor.add(waits);
+  executor.add(gives);
+  waits.extend(3);
+  executor.wake(waits);
+  // The consumer is suspended: it holds no thread, the producer steps on the same driver.
+  for (uint64_t step = 0; step < 3; ++step) {
+    CHECK(waits.turns() <= step);
+    must(gives.set_feed(0, Tensor::of<float>({1}, {static_cast<float>(step + 1)})));
+    gives.extend(step + 1);
+    executor.wake(gives);
+    must(gives.finished().wait(step + 1, soon()));
+    must(waits.finished().wait(step + 1, soon()));
+  }
+  CHECK(*static_cast<float*>(resources.find_variable("v")->data()) == 1 + 2 + 3);
+  executor.remove(waits);
+  executor.remove(gives);
+}
+
+TEST_CASE("aborting a run wakes whoever waits for it") {
+  Graph graph(scheduler_catalogue());
+  GraphBuilder g(graph);
+  const ValueId queue = g.op("leat.Queue", {}, {{"name", std::string("q")}, {"capacity", int64_t{1}}, {"components", std::vector<std::string>{"float[1]"}}});
+  const ValueId taken = g.op("leat.Dequeue", {queue}, {{"components", std::vector<std::string>{"float[1]"}}});
+  must(g.status());
+  CompileRequest request;
+  request.borders = {{}, {taken}, {}};
+  request.devices = device_names(1);
+  PlanRunner runner(must(compile(graph, request)), 1);
+  runner.extend(1);
+  while (runner.executor().waits_for(runner.run()).empty()) std::this_thread::yield();
+  CHECK(runner.executor().waits_for(runner.run()).find("is blocked in") != std::string::npos);
+  runner.run().abort(cancelled("enough"));
+  const Status status = runner.run().finished().wait(1, soon());
+  CHECK(status.code() == Code::cancelled);
+}
+
+}  // namespace leat

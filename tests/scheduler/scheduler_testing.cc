@@ -1,0 +1,102 @@
+#include "tests/scheduler/scheduler_testing.h"
+
+#include <cstring>
+
+namespace leat {
+namespace {
+
+Result<std::unique_ptr<Kernel>> make_fail(const KernelSetup& setup) {
+  const auto step = static_cast<uint64_t>(attr_int(setup.attrs(), "step"));
+  return make_kernel([step](KernelContext& context) {
+    if (context.step->step != step) return Progress::done;
+    context.step->fail(context.instruction, invalid_argument("was told to fail"));
+    return Progress::failed;
+  });
+}
+
+Result<std::unique_ptr<Kernel>> make_slow(const KernelSetup& setup) {
+  const int64_t n = setup.input(0).shape.elements();
+  return make_tiled_kernel(16, [n](KernelContext& context, int tile) {
+    volatile int spin = 0;
+    for (int i = 0; i < 20000; ++i) spin = spin + 1;
+    const int64_t begin = n * tile / 16, end = n * (tile + 1) / 16;
+    std::memcpy(context.out<float>(0) + begin, context.in<float>(0) + begin, static_cast<size_t>(end - begin) * sizeof(float));
+    return Progress::done;
+  });
+}
+
+Catalogue make_catalogue() {
+  Catalogue catalogue = standard_catalogue();
+  catalogue.add(Op("test.Null").stateful().infer([](InferContext&) { return Status(); }).kernel("cpu", [](const KernelSetup&) -> Result<std::unique_ptr<Kernel>> {
+    return make_kernel([](KernelContext&) { return Progress::done; });
+  }));
+  catalogue.add(Op("test.Fail").attr("step", int64_t{0}).stateful().infer([](InferContext&) { return Status(); }).kernel("cpu", make_fail));
+  catalogue.add(Op("test.Slow").input("x", "T").output("y", "T").type("T", kFloats).stateful().infer(infer_same_as_first).kernel("cpu", make_slow));
+  return catalogue;
+}
+
+}  // namespace
+
+const Catalogue& scheduler_catalogue() {
+  static const Catalogue catalogue = make_catalogue();
+  return catalogue;
+}
+
+std::vector<std::string> device_names(int n) {
+  std::vector<std::string> names;
+  for (int i = 0; i < n; ++i) names.push_back("job:worker/task:" + std::to_string(i) + "/cpu:0");
+  return names;
+}
+
+PlanRunner::PlanRunner(Plan plan, int threads, RunOptions options) : plan_(std::move(plan)) {
+  const size_t n = plan_.partitions.size();
+  for (size_t p = 0; p < n; ++p) {
+    devices_.push_back(std::make_unique<cpu::CpuDevice>(0, threads));
+    executors_.push_back(std::make_unique<Executor>(devices_[p]->pool(), "driver"));
+    resources_.push_back(std::make_unique<JobResources>(*devices_[p]));
+    slots_.push_back(std::make_unique<SlotTable>(plan_.edges.size()));
+    for (uint32_t e = 0; e < plan_.edges.size(); ++e) {
+      if (plan_.edges[e].to == p) must(slots_[p]->open(e, plan_.edges[e].bytes, *devices_[p]));
+    }
+  }
+  channels_.resize(n);
+  for (size_t p = 0; p < n; ++p) {
+    Exchange exchange;
+    exchange.slots = slots_[p].get();
+    for (size_t q = 0; q < n; ++q) {
+      channels_[p].push_back(p == q ? nullptr : std::make_unique<local::LocalChannel>(*slots_[q]));
+      exchange.channels.push_back(nullptr);
+    }
+    for (const PlanEdge& edge : plan_.edges) {
+      if (edge.from == p) exchange.channels[edge.to] = channels_[p][edge.to].get();
+    }
+    programs_.push_back(must(Program::create(plan_, static_cast<uint32_t>(p), *devices_[p], *resources_[p], exchange)));
+    runs_.push_back(std::make_unique<Run>(*programs_[p], devices_[p]->pool(), options));
+    executors_[p]->add(*runs_[p]);
+  }
+}
+
+PlanRunner::~PlanRunner() {
+  for (auto& run : runs_) run->abort(cancelled("the test is over"));
+  for (size_t p = 0; p < runs_.size(); ++p) executors_[p]->remove(*runs_[p]);
+}
+
+void PlanRunner::extend(uint64_t limit) {
+  for (size_t p = 0; p < runs_.size(); ++p) {
+    runs_[p]->extend(limit);
+    executors_[p]->wake(*runs_[p]);
+  }
+}
+
+Status PlanRunner::step_to(uint64_t steps) {
+  extend(steps);
+  for (auto& run : runs_) LEAT_RETURN_IF_ERROR(run->finished().wait(steps - run->options().first_step, soon()));
+  return {};
+}
+
+Status PlanRunner::feed(uint32_t i, const Tensor& value) {
+  for (auto& run : runs_) LEAT_RETURN_IF_ERROR(run->set_feed(i, value));
+  return {};
+}
+
+}  // namespace leat

@@ -1,0 +1,70 @@
+// What tests of the scheduler share: a catalogue with a few ops of their own, and a way to compile a
+// graph and run it on local workers.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "devices/cpu/cpu_device.h"
+#include "ops/builder.h"
+#include "ops/catalogue.h"
+#include "ops/op.h"
+#include "scheduler/compile/compile.h"
+#include "scheduler/runtime/executor.h"
+#include "scheduler/runtime/program.h"
+#include "scheduler/runtime/run.h"
+#include "tests/catch.h"
+#include "transport/local/local_channel.h"
+
+namespace leat {
+
+// The standard ops and `test.Null` (nothing in, nothing out), `test.Fail` (fails at the step that its
+// attribute names), `test.Slow` (copies its input in many tiles, each of which takes a while).
+const Catalogue& scheduler_catalogue();
+
+inline std::chrono::steady_clock::time_point soon() { return std::chrono::steady_clock::now() + std::chrono::seconds(60); }
+
+template <typename T>
+T must(Result<T> result) {
+  INFO((result.ok() ? std::string() : result.status().to_string()));
+  REQUIRE(result.ok());
+  return std::move(result).value();
+}
+inline void must(const Status& status) {
+  INFO(status.to_string());
+  REQUIRE(status.ok());
+}
+
+// A plan on workers of this process that share nothing but channels: one device, pool, executor and
+// resource table for each partition.
+class PlanRunner {
+ public:
+  PlanRunner(Plan plan, int threads, RunOptions options = {});
+  ~PlanRunner();
+  void extend(uint64_t limit);
+  // Extends to `steps` and waits until all partitions are there; the first failure.
+  Status step_to(uint64_t steps);
+  Run& run(size_t partition = 0) { return *runs_[partition]; }
+  Program& program(size_t partition = 0) { return *programs_[partition]; }
+  JobResources& resources(size_t partition = 0) { return *resources_[partition]; }
+  Executor& executor(size_t partition = 0) { return *executors_[partition]; }
+  const Plan& plan() const { return plan_; }
+  Tensor fetched(uint32_t i, uint64_t step) { return runs_[plan_.fetches[i].partition]->fetched(i, step); }
+  Status feed(uint32_t i, const Tensor& value);
+
+ private:
+  Plan plan_;
+  std::vector<std::unique_ptr<cpu::CpuDevice>> devices_;
+  std::vector<std::unique_ptr<Executor>> executors_;
+  std::vector<std::unique_ptr<JobResources>> resources_;
+  std::vector<std::unique_ptr<SlotTable>> slots_;
+  std::vector<std::vector<std::unique_ptr<Channel>>> channels_;
+  std::vector<std::unique_ptr<Program>> programs_;
+  std::vector<std::unique_ptr<Run>> runs_;
+};
+
+// "job:worker/task:<i>/cpu:0" for i < n.
+std::vector<std::string> device_names(int n);
+
+}  // namespace leat
