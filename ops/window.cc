@@ -111,7 +111,9 @@ Window concrete_window(const WindowAttrs& attrs, const Shape& input, const Shape
     window.kernel[to] = attrs.kernel[from];
     window.stride[to] = attrs.strides[from];
     window.dilation[to] = attrs.dilations[from];
-    window.begin[to] = pads_of(attrs, axis, input[axis + 2]).begin;
+    const Pads pads = pads_of(attrs, axis, input[axis + 2]);
+    window.begin[to] = pads.begin;
+    window.end[to] = pads.end;
   }
   return window;
 }

@@ -25,7 +25,7 @@ struct WindowAttrs {
 struct Window {
   int rank = 0;  // spatial axes of the operands
   std::array<int64_t, 3> input{1, 1, 1}, output{1, 1, 1}, kernel{1, 1, 1};
-  std::array<int64_t, 3> stride{1, 1, 1}, dilation{1, 1, 1}, begin{0, 0, 0};
+  std::array<int64_t, 3> stride{1, 1, 1}, dilation{1, 1, 1}, begin{0, 0, 0}, end{0, 0, 0};
 
   int64_t input_area() const { return input[0] * input[1] * input[2]; }
   int64_t output_area() const { return output[0] * output[1] * output[2]; }
