@@ -22,6 +22,7 @@ class Partitioner {
   void count_hops(const std::vector<NodeId>& order);
   Result<ValueId> local_value(ValueId value, uint32_t part);
   Result<ValueId> receive(ValueId value, uint32_t from, uint32_t part);
+  ValueId clone_constant(ValueId value, uint32_t part);
   NodeId receive_token(NodeId before, uint32_t part);
   Status copy(NodeId id);
   NodeId add(uint32_t part, const OpDef* op, std::vector<ValueId> inputs, Attrs attrs, int outputs, uint32_t depth);
@@ -46,7 +47,8 @@ void Partitioner::count_hops(const std::vector<NodeId>& order) {
       depth_[id] = std::max(depth_[id], depth_[before] + (part_of_[before] == part_of_[id] ? 0 : 1));
     };
     for (ValueId input : graph_.node(id).inputs) {
-      if (input != kNone && graph_.value(input).producer != kNone) follow(graph_.value(input).producer);
+      const NodeId producer = input == kNone ? kNone : graph_.value(input).producer;
+      if (producer != kNone && graph_.node(producer).op->full_name() != "Constant") follow(producer);
     }
     for (NodeId before : graph_.node(id).after) follow(before);
   }
@@ -85,6 +87,7 @@ Result<ValueId> Partitioner::local_value(ValueId value, uint32_t part) {
   const auto it = local_[part].find(value);
   if (it != local_[part].end()) return it->second;
   const NodeId producer = graph_.value(value).producer;
+  if (producer != kNone && graph_.node(producer).op->full_name() == "Constant") return clone_constant(value, part);
   if (producer != kNone) return receive(value, part_of_[producer], part);
   Part& p = out_.parts[part];
   const ValueId input = p.graph.add_input(graph_.value_name(value), graph_.value(value).type);
@@ -92,6 +95,17 @@ Result<ValueId> Partitioner::local_value(ValueId value, uint32_t part) {
   p.borders.feeds.push_back(input);
   p.feed_index.push_back(static_cast<uint32_t>(feed - borders_.feeds.begin()));
   return local_[part][value] = input;
+}
+
+// A constant is cheaper to have twice than to send.
+ValueId Partitioner::clone_constant(ValueId value, uint32_t part) {
+  const Node& node = graph_.node(graph_.value(value).producer);
+  const NodeId made = add(part, node.op, {}, node.attrs, 1, 0);
+  Graph& graph = out_.parts[part].graph;
+  const ValueId here = graph.node(made).outputs[0];
+  graph.value(here).type = graph_.value(value).type;
+  graph.set_value_name(here, graph_.value_name(value));
+  return local_[part][value] = here;
 }
 
 NodeId Partitioner::receive_token(NodeId before, uint32_t part) {

@@ -57,8 +57,12 @@ Result<Graph> prune(const Graph& graph, Borders& borders) {
   LEAT_RETURN_IF_ERROR(check_borders(graph, borders));
   const auto keep = reachable(graph, borders);
   LEAT_ASSIGN_OR_RETURN(const auto order, graph.topological_order());
-  // Inputs that nobody feeds are dropped unless something needs them; fed inner values become inputs.
-  Rewriter rewriter(graph);
+  // Inputs that nobody feeds are dropped; fed inner values become inputs.
+  std::vector<ValueId> inputs;
+  for (ValueId feed : borders.feeds) {
+    if (graph.value(feed).producer == kNone) inputs.push_back(feed);
+  }
+  Rewriter rewriter(graph, inputs);
   std::set<ValueId> fed(borders.feeds.begin(), borders.feeds.end());
   Graph& to = rewriter.to();
   for (ValueId feed : borders.feeds) {

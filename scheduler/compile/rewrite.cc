@@ -5,14 +5,16 @@
 
 namespace leat {
 
-Rewriter::Rewriter(const Graph& from)
+Rewriter::Rewriter(const Graph& from) : Rewriter(from, from.inputs()) {}
+
+Rewriter::Rewriter(const Graph& from, const std::vector<ValueId>& inputs)
     : from_(from), to_(from.catalogue()), values_(from.values(), kNone), nodes_(from.nodes(), kNone) {
   to_.name = from.name;
   for (SymbolId s = 0; s < from.symbols(); ++s) {
     const SymbolId copy = to_.symbol(from.symbol_info(s).name);
     to_.symbol_info(copy).bound = from.symbol_info(s).bound;
   }
-  for (ValueId input : from.inputs()) {
+  for (ValueId input : inputs) {
     values_[input] = to_.add_input(from.value_name(input), from.value(input).type);
   }
 }

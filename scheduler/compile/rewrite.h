@@ -21,6 +21,8 @@ struct Borders {
 class Rewriter {
  public:
   explicit Rewriter(const Graph& from);
+  // Only those inputs; nothing that is copied may read another one.
+  Rewriter(const Graph& from, const std::vector<ValueId>& inputs);
 
   const Graph& from() const { return from_; }
   Graph& to() { return to_; }

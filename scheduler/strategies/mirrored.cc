@@ -179,6 +179,7 @@ Result<Graph> Mirror::run(Borders& borders) {
   LEAT_RETURN_IF_ERROR(classify(order));
   copies_.resize(from_.values());
   node_copies_.resize(from_.nodes());
+  for (SymbolId s = 0; s < from_.symbols(); ++s) to_.symbol(from_.symbol_info(s).name);
   for (ValueId input : from_.inputs()) {
     copies_[input] = {to_.add_input(from_.value_name(input), from_.value(input).type)};
   }
