@@ -7,6 +7,7 @@ Catalogue standard_catalogue() {
   Catalogue catalogue;
   // ONNX's.
   register_math_ops(catalogue);
+  register_unary_math_ops(catalogue);
   register_activation_ops(catalogue);
   register_compare_ops(catalogue);
   register_cast_ops(catalogue);

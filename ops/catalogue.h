@@ -5,7 +5,8 @@
 
 namespace leat {
 
-void register_math_ops(Catalogue& catalogue);           // math.cc: Add Sub Mul Div Pow Max Min Neg Abs Exp Log Sqrt
+void register_math_ops(Catalogue& catalogue);           // math.cc: Add Sub Mul Div Mod Pow Max Min Sum
+void register_unary_math_ops(Catalogue& catalogue);     // math_unary.cc: Neg Abs Exp Log Sqrt ... Clip
 void register_activation_ops(Catalogue& catalogue);     // activation.cc: Relu LeakyRelu Gelu Sigmoid Tanh
 void register_compare_ops(Catalogue& catalogue);        // compare.cc: Equal Greater ... And Or Not Where
 void register_cast_ops(Catalogue& catalogue);           // cast.cc: Cast

@@ -93,10 +93,11 @@ class HandKernel final : private StepContext {
     INFO(failure_);
     REQUIRE(progress == Progress::done);
   }
+  void run_phase(int phase) {
+    for (int tile = 0; tile < kernel_->tiles(phase); ++tile) run(phase, tile);
+  }
   void run_all() {
-    for (int phase = 0; phase < kernel_->phases(); ++phase) {
-      for (int tile = 0; tile < kernel_->tiles(phase); ++tile) run(phase, tile);
-    }
+    for (int phase = 0; phase < kernel_->phases(); ++phase) run_phase(phase);
   }
 
  private:
@@ -133,9 +134,7 @@ void check_tiles_read_their_own_rows(const OpDef& op, const std::vector<Tensor>&
   hand.make();
   const int phase = hand.kernel().row_phase();
   REQUIRE(hand.kernel().tiles(phase) == tile_count(tiling.rows, tile_rows));
-  for (int before = 0; before < phase; ++before) {
-    for (int tile = 0; tile < hand.kernel().tiles(before); ++tile) hand.run(before, tile);
-  }
+  for (int before = 0; before < phase; ++before) hand.run_phase(before);
   for (int tile = 0; tile < hand.kernel().tiles(phase); ++tile) {
     const int64_t begin = tile * tile_rows, end = std::min(tiling.rows, begin + tile_rows);
     for (size_t i = 0; i < inputs.size(); ++i) {
@@ -359,6 +358,17 @@ void check_gradients(std::string_view op, const std::vector<Tensor>& inputs, con
     }
     check_close(gradients[k], numeric, tolerance, tolerance);
   }
+}
+
+std::vector<Tensor> gradients_of(std::string_view op, const std::vector<Tensor>& inputs, const Attrs& attrs) {
+  WeightedOp w;
+  std::map<ValueId, Tensor> feeds;
+  for (const Tensor& input : inputs) {
+    w.inputs.push_back(w.graph.add_input("x", tensor_type(input.dtype(), symbolic(input))));
+    feeds[w.inputs.back()] = input;
+  }
+  w.weighted = {add(w, op, w.inputs, attrs)};
+  return computed_gradients(w, feeds, w.inputs);
 }
 
 void check_tiles(std::string_view name, const std::vector<Tensor>& inputs, const Attrs& attrs, int outputs) {

@@ -52,6 +52,9 @@ void check_identical(const Tensor& actual, const Tensor& expected);
 void check_gradients(std::string_view op, const std::vector<Tensor>& inputs, const Attrs& attrs,
                      const std::vector<int>& differentiable, int outputs = 1, double tolerance = 1e-6);
 
+// The gradients of sum(output 0) with respect to every input, all of which are f64.
+std::vector<Tensor> gradients_of(std::string_view op, const std::vector<Tensor>& inputs, const Attrs& attrs = {});
+
 // REQUIRES: the op's tiling rule cuts these inputs into rows. Checks that results are the same to the
 // bit for tiles of 1 row, 3 rows and all rows, in either order; that the kernel makes as many tiles
 // as it was told; and that a tile reads no row of a row operand but its own.

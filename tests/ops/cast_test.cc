@@ -1,0 +1,53 @@
+#include <cmath>
+
+#include "tests/catch.h"
+#include "tests/ops/op_testing.h"
+
+namespace leat::testing {
+namespace {
+
+Tensor cast_to(const Tensor& x, DType dtype) { return run1("Cast", {x}, {{"to", int64_t{dtype_onnx_code(dtype)}}}); }
+
+TEST_CASE("Cast converts between all types") {
+  const Tensor x = Tensor::of<float>({4}, {0, 1, 2, 100});
+  for (int from = 1; from < kDTypeCount; ++from) {
+    for (int to = 1; to < kDTypeCount; ++to) {
+      const auto a = static_cast<DType>(from), b = static_cast<DType>(to);
+      INFO(a << " to " << b);
+      check_identical(cast_to(x.cast(a), b), x.cast(a).cast(b));
+      check_identical(run1("CastLike", {x.cast(a), Tensor(b, {7})}), x.cast(a).cast(b));
+    }
+  }
+}
+
+TEST_CASE("Cast of floats to integers cuts toward zero and saturates") {
+  const Tensor x = Tensor::of<float>({7}, {-1.9f, 1.9f, 300, -300, INFINITY, -INFINITY, NAN});
+  check_identical(cast_to(x, DType::i8), Tensor::of<int8_t>({7}, {-1, 1, 127, -128, 127, -128, 0}));
+  check_identical(cast_to(x, DType::u8), Tensor::of<uint8_t>({7}, {0, 1, 255, 0, 255, 0, 0}));
+  const auto most = std::numeric_limits<int64_t>::max(), least = std::numeric_limits<int64_t>::min();
+  check_identical(cast_to(x, DType::i64), Tensor::of<int64_t>({7}, {-1, 1, 300, -300, most, least, 0}));
+  check_identical(cast_to(x, DType::boolean), Tensor::of<bool>({7}, {true, true, true, true, true, true, true}));
+  check_identical(cast_to(Tensor::of<int32_t>({2}, {257, -1}), DType::u8), Tensor::of<uint8_t>({2}, {1, 255}));
+}
+
+TEST_CASE("Cast passes gradients between floats") {
+  check_gradients("Cast", {random_tensor(DType::f64, {3}, 1)}, {{"to", int64_t{dtype_onnx_code(DType::f64)}}}, {0});
+  const auto grads = gradients_of("Cast", {random_tensor(DType::f64, {3}, 1)}, {{"to", int64_t{dtype_onnx_code(DType::f32)}}});
+  check_identical(grads[0], Tensor::of<double>({3}, {1, 1, 1}));
+}
+
+TEST_CASE("tiles of Cast equal the whole") {
+  const Tensor x = random_tensor(DType::f32, {7, 3}, 1, -9, 9);
+  check_tiles("Cast", {x}, {{"to", int64_t{dtype_onnx_code(DType::bf16)}}});
+  check_tiles("CastLike", {x, Tensor(DType::i32, {7, 9})});
+}
+
+TEST_CASE("Cast refuses a type that it does not know") {
+  const Tensor x = Tensor::scalar(1.f);
+  CHECK(run_error("Cast", {x}, {{"to", int64_t{8}}}).message() ==
+        "Cast: to: expected the code of a numeric type or bool, received 8");
+  CHECK(run_error("Cast", {x}).message() == "Cast: attribute 'to' (int) is missing");
+}
+
+}  // namespace
+}  // namespace leat::testing
