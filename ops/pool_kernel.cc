@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "devices/base/text.h"
-#include "ops/clones.h"
+#include "ops/vectorize.h"
 
 namespace leat {
 namespace {
@@ -151,17 +151,17 @@ LEAT_INLINE void average_grad_plane(const Window& v, bool count_pads, const T* d
 
 // Blocked planes of floats: what a training step spends its time in, so compiled for each level of
 // x86-64.
-LEAT_CLONES void max_blocked(const Window& v, const float* x, float* y, uint8_t* argmax) {
+LEAT_VECTOR_CLONES void max_blocked(const Window& v, const float* x, float* y, uint8_t* argmax) {
   max_plane<16>(v, x, y, argmax);
 }
-LEAT_CLONES void max_grad_blocked(const Window& v, const float* dy, const uint8_t* argmax,
+LEAT_VECTOR_CLONES void max_grad_blocked(const Window& v, const float* dy, const uint8_t* argmax,
                                   float* dx) {
   max_grad_plane<16>(v, dy, argmax, dx);
 }
-LEAT_CLONES void average_blocked(const Window& v, bool count_pads, const float* x, float* y) {
+LEAT_VECTOR_CLONES void average_blocked(const Window& v, bool count_pads, const float* x, float* y) {
   average_plane<16>(v, count_pads, x, y);
 }
-LEAT_CLONES void average_grad_blocked(const Window& v, bool count_pads, const float* dy,
+LEAT_VECTOR_CLONES void average_grad_blocked(const Window& v, bool count_pads, const float* dy,
                                       float* dx) {
   average_grad_plane<16>(v, count_pads, dy, dx);
 }
