@@ -15,11 +15,14 @@ class LimitCheck {
  private:
   Status node(const Graph& graph, NodeId id, int nesting);
   Status references(const Graph& graph, NodeId id) const;
-  Status attribute(const std::string& subject, const std::string& name, const Attr& attr, int nesting);
+  Status attribute(const std::string& subject, const std::string& name, const Attr& attr,
+                   int nesting);
   Status input(const Graph& graph, ValueId id) const;
-  static Status most(const std::string& subject, std::string_view what, uint64_t most, uint64_t received) {
+  static Status most(const std::string& subject, std::string_view what, uint64_t most,
+                     uint64_t received) {
     if (received <= most) return {};
-    return invalid_argument(cat(subject, ": expected at most ", most, " ", what, ", received ", received));
+    return invalid_argument(
+        cat(subject, ": expected at most ", most, " ", what, ", received ", received));
   }
 
   // Over the graph and all of its regions.
@@ -28,7 +31,8 @@ class LimitCheck {
 
 Status LimitCheck::graph(const Graph& graph, int nesting) {
   const std::string subject = cat("graph '", graph.name, "'");
-  LEAT_RETURN_IF_ERROR(most(subject, "nested graphs", limits::kNesting, static_cast<uint64_t>(nesting)));
+  LEAT_RETURN_IF_ERROR(
+      most(subject, "nested graphs", limits::kNesting, static_cast<uint64_t>(nesting)));
   LEAT_RETURN_IF_ERROR(most(subject, "nodes", limits::kNodes, nodes_ += graph.nodes()));
   for (NodeId id = 0; id < graph.nodes(); ++id) {
     LEAT_RETURN_IF_ERROR(node(graph, id, nesting));
@@ -41,7 +45,8 @@ Status LimitCheck::graph(const Graph& graph, int nesting) {
   for (ValueId id : graph.inputs()) LEAT_RETURN_IF_ERROR(input(graph, id));
   for (ValueId output : graph.outputs()) {
     if (output >= graph.values()) {
-      return invalid_argument(cat(subject, ": an output refers to value ", output, ", which does not exist"));
+      return invalid_argument(
+          cat(subject, ": an output refers to value ", output, ", which does not exist"));
     }
   }
   return {};
@@ -54,7 +59,8 @@ Status LimitCheck::node(const Graph& graph, NodeId id, int nesting) {
   LEAT_RETURN_IF_ERROR(most(subject, "operands", limits::kOperands,
                             std::max(node.inputs.size(), node.outputs.size())));
   LEAT_RETURN_IF_ERROR(most(subject, "attributes", limits::kAttributes, node.attrs.size()));
-  LEAT_RETURN_IF_ERROR(most(subject, "bytes of a node's name", limits::kNameLength, node.name.size()));
+  LEAT_RETURN_IF_ERROR(
+      most(subject, "bytes of a node's name", limits::kNameLength, node.name.size()));
   LEAT_RETURN_IF_ERROR(references(graph, id));
   for (const auto& [name, attr] : node.attrs) {
     LEAT_RETURN_IF_ERROR(attribute(subject, name, attr, nesting));
@@ -71,8 +77,8 @@ Status LimitCheck::references(const Graph& graph, NodeId id) const {
   }
   for (NodeId before : graph.node(id).after) {
     if (before >= graph.nodes()) {
-      return invalid_argument(cat(graph.describe_node(id), ": runs after node ", before,
-                                  ", which does not exist"));
+      return invalid_argument(
+          cat(graph.describe_node(id), ": runs after node ", before, ", which does not exist"));
     }
   }
   return {};
@@ -98,9 +104,12 @@ Status LimitCheck::attribute(const std::string& subject, const std::string& name
       LEAT_RETURN_IF_ERROR(fits("bytes in each element", limits::kStringLength, text.size()));
     }
   } else if (const auto* tensor = std::get_if<Tensor>(&attr)) {
-    return fits("bytes of constants so far", limits::kConstantBytes, constant_bytes_ += tensor->bytes());
+    return fits("bytes of constants so far", limits::kConstantBytes,
+                constant_bytes_ += tensor->bytes());
   } else if (const auto* region = std::get_if<std::shared_ptr<Graph>>(&attr)) {
-    if (!*region) return invalid_argument(cat(subject, ": attribute '", name, "': expected a graph, it is empty"));
+    if (!*region)
+      return invalid_argument(
+          cat(subject, ": attribute '", name, "': expected a graph, it is empty"));
     return graph(**region, nesting + 1);
   }
   return {};
@@ -109,18 +118,21 @@ Status LimitCheck::attribute(const std::string& subject, const std::string& name
 Status LimitCheck::input(const Graph& graph, ValueId id) const {
   const ValueType& type = graph.value(id).type;
   const auto refuse = [&](std::string_view expected) {
-    return invalid_argument(cat("input '", graph.describe(id), "': expected ", expected, ", received ",
-                                graph.type_text(type)));
+    return invalid_argument(cat("input '", graph.describe(id), "': expected ", expected,
+                                ", received ", graph.type_text(type)));
   };
-  if (type.kind == ValueKind::tensor && type.dtype == DType::invalid) return refuse("an element type");
+  if (type.kind == ValueKind::tensor && type.dtype == DType::invalid)
+    return refuse("an element type");
   int64_t elements = 1;
   for (const Dim dim : type.shape.dims()) {
     if (!dim.is_constant() && dim.symbol >= graph.symbols()) {
-      return invalid_argument(cat("input '", graph.describe(id), "': refers to a symbol that does not exist"));
+      return invalid_argument(
+          cat("input '", graph.describe(id), "': refers to a symbol that does not exist"));
     }
     if (dim.factor < 0) return refuse("sizes >= 0");
     const auto product = checked_mul(elements, std::max<int64_t>(dim.factor, 1));
-    if (!product || *product > limits::kElements) return refuse(cat("at most ", limits::kElements, " elements"));
+    if (!product || *product > limits::kElements)
+      return refuse(cat("at most ", limits::kElements, " elements"));
     elements = *product;
   }
   return {};

@@ -38,14 +38,15 @@ Result<std::string> resolve_below(const std::string& root, const std::string& pa
   const fs::path relative(path);
   const bool climbs = std::find(relative.begin(), relative.end(), fs::path("..")) != relative.end();
   if (relative.is_absolute() || climbs) {
-    return invalid_argument(cat("'", path, "': expected a path below the data root '", root,
-                                "', without '..'"));
+    return invalid_argument(
+        cat("'", path, "': expected a path below the data root '", root, "', without '..'"));
   }
   const fs::path whole = fs::path(root) / relative;
   std::error_code error;
   const fs::path real_root = fs::canonical(root, error);
   if (error) {
-    return failed_precondition(cat("data root '", root, "': expected a directory: ", error.message()));
+    return failed_precondition(
+        cat("data root '", root, "': expected a directory: ", error.message()));
   }
   const fs::path real = fs::weakly_canonical(whole, error);
   if (error) return failed_precondition(cat("'", whole.string(), "': ", error.message()));
@@ -63,7 +64,8 @@ Dataset::Dataset(Tensor features, Tensor labels)
   info_.record_dtype = features_.dtype();
   info_.label_shape = without_first(labels_.shape());
   info_.label_dtype = labels_.dtype();
-  record_bytes_ = info_.record_shape.elements() * static_cast<int64_t>(dtype_size(info_.record_dtype));
+  record_bytes_ =
+      info_.record_shape.elements() * static_cast<int64_t>(dtype_size(info_.record_dtype));
   label_bytes_ = info_.label_shape.elements() * static_cast<int64_t>(dtype_size(info_.label_dtype));
 }
 
@@ -71,7 +73,8 @@ Result<std::unique_ptr<Dataset>> Dataset::open(Files& files, const DatasetFiles&
   if (names.format != "idx" && names.format != "npy") {
     return invalid_argument(cat("format: expected 'idx' or 'npy', received '", names.format, "'"));
   }
-  LEAT_ASSIGN_OR_RETURN(Tensor features, read_array(files, names.format, names.root, names.features));
+  LEAT_ASSIGN_OR_RETURN(Tensor features,
+                        read_array(files, names.format, names.root, names.features));
   LEAT_ASSIGN_OR_RETURN(Tensor labels, read_array(files, names.format, names.root, names.labels));
   if (features.shape()[0] != labels.shape()[0]) {
     return failed_precondition(cat("'", names.labels, "': expected ", features.shape()[0],
@@ -79,14 +82,15 @@ Result<std::unique_ptr<Dataset>> Dataset::open(Files& files, const DatasetFiles&
                                    labels.shape()[0]));
   }
   if (features.shape()[0] == 0) {
-    return failed_precondition(cat("'", names.features, "': expected at least one record, received none"));
+    return failed_precondition(
+        cat("'", names.features, "': expected at least one record, received none"));
   }
   return std::unique_ptr<Dataset>(new Dataset(std::move(features), std::move(labels)));
 }
 
 Result<const Dataset*> Dataset::find_or_open(JobResources& resources, const DatasetFiles& names) {
-  const std::string key = join(
-      std::vector<std::string>{names.format, names.root, names.features, names.labels}, "\n");
+  const std::string key =
+      join(std::vector<std::string>{names.format, names.root, names.features, names.labels}, "\n");
   auto found = resources.find_or_make("dataset", key, [&]() -> Result<std::unique_ptr<Resource>> {
     LEAT_ASSIGN_OR_RETURN(auto opened, open(real_files(), names));
     return std::unique_ptr<Resource>(std::move(opened));

@@ -22,8 +22,8 @@ struct DatasetInfo {
   DType label_dtype = DType::invalid;
 };
 
-// Which files. Paths are relative to `root` and stay below it, links followed; "" as root allows any
-// path, relative ones from the working directory.
+// Which files. Paths are relative to `root` and stay below it, links followed; "" as root allows
+// any path, relative ones from the working directory.
 struct DatasetFiles {
   std::string format;  // "idx" (plain or gzip) or "npy"
   std::string features;
@@ -36,8 +36,8 @@ struct DatasetFiles {
 class Dataset final : public Resource {
  public:
   // Reads both files whole. Dimension 0 of each counts the records. invalid_argument for an unknown
-  // format, a path that leaves the root or a file that is not of the format; failed_precondition for
-  // a file that is missing, or files that do not belong together.
+  // format, a path that leaves the root or a file that is not of the format; failed_precondition
+  // for a file that is missing, or files that do not belong together.
   static Result<std::unique_ptr<Dataset>> open(Files& files, const DatasetFiles& names);
   // The job's data set of those files, opened if it is new.
   static Result<const Dataset*> find_or_open(JobResources& resources, const DatasetFiles& names);
@@ -45,7 +45,9 @@ class Dataset final : public Resource {
   std::string_view kind() const override { return "dataset"; }
   const DatasetInfo& info() const { return info_; }
   // REQUIRES: 0 <= i < info().count.
-  const std::byte* record(int64_t i) const { return features_.data<std::byte>() + i * record_bytes_; }
+  const std::byte* record(int64_t i) const {
+    return features_.data<std::byte>() + i * record_bytes_;
+  }
   const std::byte* label(int64_t i) const { return labels_.data<std::byte>() + i * label_bytes_; }
   int64_t record_bytes() const { return record_bytes_; }
   int64_t label_bytes() const { return label_bytes_; }

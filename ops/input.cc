@@ -22,7 +22,8 @@ struct ElementType {
 Result<ElementType> element_type(const Attrs& attrs, const std::string& what) {
   const std::string name = attr_string(attrs, what + "_dtype");
   const auto dtype = dtype_from_name(name);
-  if (!dtype) return invalid_argument(cat(what, "_dtype: expected a type's name, received '", name, "'"));
+  if (!dtype)
+    return invalid_argument(cat(what, "_dtype: expected a type's name, received '", name, "'"));
   const auto sizes = attr_ints(attrs, what + "_shape");
   const auto shape = Shape::checked(sizes);
   if (!shape || shape->rank() >= kMaxRank) {
@@ -48,9 +49,11 @@ Status infer_read_batch(InferContext& ctx) {
     return ctx.error(cat("format: expected 'idx' or 'npy', received '", format, "'"));
   }
   const int64_t global_batch = attr_int(attrs, "global_batch"), rows = attr_int(attrs, "rows");
-  if (global_batch < 1) return ctx.error(cat("global_batch: expected >= 1, received ", global_batch));
+  if (global_batch < 1)
+    return ctx.error(cat("global_batch: expected >= 1, received ", global_batch));
   if (rows < 1 || rows > global_batch) {
-    return ctx.error(cat("rows: expected 1 to ", global_batch, ", the global batch, received ", rows));
+    return ctx.error(
+        cat("rows: expected 1 to ", global_batch, ", the global batch, received ", rows));
   }
   const auto record = element_type(attrs, "record"), label = element_type(attrs, "label");
   if (!record.ok()) return ctx.error(record.status().message());
@@ -61,9 +64,7 @@ Status infer_read_batch(InferContext& ctx) {
   return {};
 }
 
-Tiling tile_rows(const OpTypes& types) {
-  return {attr_int(*types.attrs, "rows"), 0, 0b111};
-}
+Tiling tile_rows(const OpTypes& types) { return {attr_int(*types.attrs, "rows"), 0, 0b111}; }
 
 // Which record stands at a position of the endless sequence of epochs, each in an order of its own.
 // A walk: positions that ascend cost one permutation an epoch.
@@ -85,8 +86,9 @@ class EpochOrder {
  private:
   uint64_t key(uint64_t epoch) const {
     constexpr uint32_t kTag = 0x45504f43;  // "EPOC": apart from other numbers drawn with this seed
-    const auto words = philox({static_cast<uint32_t>(epoch), static_cast<uint32_t>(epoch >> 32), kTag, 0},
-                              {static_cast<uint32_t>(seed_), static_cast<uint32_t>(seed_ >> 32)});
+    const auto words =
+        philox({static_cast<uint32_t>(epoch), static_cast<uint32_t>(epoch >> 32), kTag, 0},
+               {static_cast<uint32_t>(seed_), static_cast<uint32_t>(seed_ >> 32)});
     return uint64_t{words[1]} << 32 | words[0];
   }
 
@@ -105,8 +107,9 @@ class ReadBatchKernel final : public Kernel {
         global_batch_(attr_int(setup.attrs(), "global_batch")),
         rows_(attr_int(setup.attrs(), "rows")),
         first_row_(setup.node ? setup.node->first_row : 0),
-        tile_rows_(setup.tile_rows > 0 ? setup.tile_rows
-                                       : default_tile_rows(rows_, dataset.info().record_shape.elements())),
+        tile_rows_(setup.tile_rows > 0
+                       ? setup.tile_rows
+                       : default_tile_rows(rows_, dataset.info().record_shape.elements())),
         seed_(static_cast<uint64_t>(attr_int(setup.attrs(), "seed"))),
         shuffle_(attr_int(setup.attrs(), "shuffle") != 0),
         wrap_(attr_int(setup.attrs(), "wrap") != 0),
@@ -118,9 +121,10 @@ class ReadBatchKernel final : public Kernel {
     const int64_t index = *context.in<int64_t>(0);
     const auto batch = checked_mul(index, global_batch_);
     if (index < 0 || !batch || !checked_add(*batch, global_batch_)) {
-      context.step->fail(context.instruction,
-                         invalid_argument(cat(subject_, ": index: expected 0 to ",
-                                              INT64_MAX / global_batch_ - 1, ", received ", index)));
+      context.step->fail(
+          context.instruction,
+          invalid_argument(cat(subject_, ": index: expected 0 to ", INT64_MAX / global_batch_ - 1,
+                               ", received ", index)));
       return Progress::failed;
     }
     EpochOrder order(dataset_.info().count, shuffle_, seed_);
@@ -137,12 +141,14 @@ class ReadBatchKernel final : public Kernel {
   // A record of -1 is no record: zeros, with weight 0.
   void write_row(KernelContext& context, int64_t row, int64_t record) const {
     const float weight = record >= 0 ? 1.0f : 0.0f;
-    write(context, 0, row, record >= 0 ? dataset_.record(record) : nullptr, dataset_.record_bytes());
+    write(context, 0, row, record >= 0 ? dataset_.record(record) : nullptr,
+          dataset_.record_bytes());
     write(context, 1, row, record >= 0 ? dataset_.label(record) : nullptr, dataset_.label_bytes());
     write(context, 2, row, &weight, sizeof(weight));
   }
   // One row of an output, if it is wanted; zeros if `from` is null.
-  void write(KernelContext& context, size_t output, int64_t row, const void* from, int64_t bytes) const {
+  void write(KernelContext& context, size_t output, int64_t row, const void* from,
+             int64_t bytes) const {
     if (output >= outputs_ || !context.outputs[output] || bytes == 0) return;
     auto* to = static_cast<std::byte*>(context.outputs[output]) + row * bytes;
     if (from) {
@@ -160,11 +166,13 @@ class ReadBatchKernel final : public Kernel {
   const size_t outputs_;  // the last ones may be absent
 };
 
-Status expect_type(const KernelSetup& setup, const std::string& what, DType dtype, const Shape& shape) {
+Status expect_type(const KernelSetup& setup, const std::string& what, DType dtype,
+                   const Shape& shape) {
   LEAT_ASSIGN_OR_RETURN(const ElementType expected, element_type(setup.attrs(), what));
   if (expected.dtype == dtype && expected.shape == shape) return {};
-  return failed_precondition(cat(setup.subject, ": ", what, ": expected ", expected.dtype, expected.shape,
-                                 " as the attributes say, the files hold ", dtype, shape));
+  return failed_precondition(cat(setup.subject, ": ", what, ": expected ", expected.dtype,
+                                 expected.shape, " as the attributes say, the files hold ", dtype,
+                                 shape));
 }
 
 Result<std::unique_ptr<Kernel>> make_read_batch(const KernelSetup& setup) {
@@ -175,13 +183,14 @@ Result<std::unique_ptr<Kernel>> make_read_batch(const KernelSetup& setup) {
   const int64_t first_row = setup.node ? setup.node->first_row : 0, rows = attr_int(attrs, "rows");
   if (first_row < 0 || first_row > attr_int(attrs, "global_batch") - rows) {
     return invalid_argument(cat(setup.subject, ": rows: expected to lie in the global batch of ",
-                                attr_int(attrs, "global_batch"), ", received ", rows, " rows from row ",
-                                first_row));
+                                attr_int(attrs, "global_batch"), ", received ", rows,
+                                " rows from row ", first_row));
   }
   const auto dataset = Dataset::find_or_open(
       *setup.resources, {attr_string(attrs, "format"), attr_string(attrs, "features"),
                          attr_string(attrs, "labels"), setup.resources->data_root()});
-  if (!dataset.ok()) return dataset.status().while_doing(cat("opening the data of ", setup.subject));
+  if (!dataset.ok())
+    return dataset.status().while_doing(cat("opening the data of ", setup.subject));
   const DatasetInfo& info = (*dataset)->info();
   LEAT_RETURN_IF_ERROR(expect_type(setup, "record", info.record_dtype, info.record_shape));
   LEAT_RETURN_IF_ERROR(expect_type(setup, "label", info.label_dtype, info.label_shape));
@@ -190,9 +199,9 @@ Result<std::unique_ptr<Kernel>> make_read_batch(const KernelSetup& setup) {
 
 }  // namespace
 
-// Row i of the instance stands at position p = index x global_batch + Node::first_row + i. With wrap,
-// it holds place p % count of epoch p / count, in the order of that epoch; without, records end at
-// position count, and what follows are zeros of weight 0.
+// Row i of the instance stands at position p = index x global_batch + Node::first_row + i. With
+// wrap, it holds place p % count of epoch p / count, in the order of that epoch; without, records
+// end at position count, and what follows are zeros of weight 0.
 void register_input_ops(Catalogue& catalogue) {
   catalogue.add(Op("leat.ReadBatch")
                     .input("index", "int64")

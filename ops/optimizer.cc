@@ -1,7 +1,7 @@
 // The update rules of torch.optim, each as one op over one variable and its slots. The formulas and
 // the order of their operations are those of PyTorch's single-tensor implementations (SGD without
-// dampening, Adam, AdamW; none with amsgrad or maximize): hyperparameters are doubles, rounded to the
-// type of the arithmetic where an element meets them.
+// dampening, Adam, AdamW; none with amsgrad or maximize): hyperparameters are doubles, rounded to
+// the type of the arithmetic where an element meets them.
 #include <cmath>
 #include <type_traits>
 
@@ -98,7 +98,8 @@ struct MomentumRule {
 };
 
 template <typename T, typename C>
-LEAT_INLINE void momentum_loop(T* var, T* velocity, const T* grad, int64_t n, MomentumRule<C> rule) {
+LEAT_INLINE void momentum_loop(T* var, T* velocity, const T* grad, int64_t n,
+                               MomentumRule<C> rule) {
   const bool decay = rule.weight_decay != 0, nesterov = rule.nesterov;
   LEAT_NO_OVERLAP
   for (int64_t i = 0; i < n; ++i) {
@@ -141,7 +142,8 @@ LEAT_INLINE void adam_loop(T* var, T* m, T* v, const T* grad, int64_t n, AdamRul
 LEAT_VECTOR_CLONES void run_sgd(float* p, const float* g, int64_t n, const SgdRule<float>& rule) {
   sgd_loop(p, g, n, rule);
 }
-LEAT_VECTOR_CLONES void run_sgd(double* p, const double* g, int64_t n, const SgdRule<double>& rule) {
+LEAT_VECTOR_CLONES void run_sgd(double* p, const double* g, int64_t n,
+                                const SgdRule<double>& rule) {
   sgd_loop(p, g, n, rule);
 }
 template <typename T>
@@ -268,18 +270,21 @@ std::unique_ptr<Kernel> make_apply(const KernelSetup& setup, Hyperparameters h, 
     });
   };
   switch (setup.input(0).dtype) {
-    case DType::f64: return make(double{});
-    case DType::f16: return make(Half{});
-    case DType::bf16: return make(BFloat16{});
-    default: return make(float{});
+    case DType::f64:
+      return make(double{});
+    case DType::f16:
+      return make(Half{});
+    case DType::bf16:
+      return make(BFloat16{});
+    default:
+      return make(float{});
   }
 }
 
 Result<std::unique_ptr<Kernel>> make_sgd(const KernelSetup& setup) {
   LEAT_RETURN_IF_ERROR(check_fits(setup, 1));
-  return make_apply(setup, hyperparameters(setup), [](auto zero, auto&&... rest) {
-    return sgd_tile<decltype(zero)>(rest...);
-  });
+  return make_apply(setup, hyperparameters(setup),
+                    [](auto zero, auto&&... rest) { return sgd_tile<decltype(zero)>(rest...); });
 }
 
 Result<std::unique_ptr<Kernel>> make_momentum(const KernelSetup& setup) {
@@ -293,9 +298,8 @@ Result<std::unique_ptr<Kernel>> make_adam(const KernelSetup& setup, bool decoupl
   LEAT_RETURN_IF_ERROR(check_fits(setup, 3));
   Hyperparameters h = hyperparameters(setup);
   h.decoupled = decoupled;
-  return make_apply(setup, std::move(h), [](auto zero, auto&&... rest) {
-    return adam_tile<decltype(zero)>(rest...);
-  });
+  return make_apply(setup, std::move(h),
+                    [](auto zero, auto&&... rest) { return adam_tile<decltype(zero)>(rest...); });
 }
 
 Op adam_op(std::string_view name, double weight_decay, bool decoupled) {

@@ -13,14 +13,16 @@ namespace {
 
 Result<std::vector<QueueComponent>> components_of(const Attrs& attrs) {
   const auto it = attrs.find("components");
-  const auto* texts = it == attrs.end() ? nullptr : std::get_if<std::vector<std::string>>(&it->second);
+  const auto* texts =
+      it == attrs.end() ? nullptr : std::get_if<std::vector<std::string>>(&it->second);
   return parse_components(texts ? *texts : std::vector<std::string>());
 }
 
 Status infer_queue(InferContext& ctx) {
   const std::string name = attr_string(ctx.attrs(), "name");
   if (name.empty() || name.size() > limits::kNameLength) {
-    return ctx.error(cat("name: expected 1 to ", limits::kNameLength, " bytes, received ", name.size()));
+    return ctx.error(
+        cat("name: expected 1 to ", limits::kNameLength, " bytes, received ", name.size()));
   }
   const int64_t capacity = attr_int(ctx.attrs(), "capacity");
   if (capacity < 1 || capacity > static_cast<int64_t>(limits::kListLength)) {
@@ -73,7 +75,8 @@ Result<Resource*> make_queue(const KernelSetup& setup) {
   const int64_t capacity = attr_int(setup.attrs(), "capacity");
   LEAT_ASSIGN_OR_RETURN(auto components, components_of(setup.attrs()));
   const auto make = [&]() -> Result<std::unique_ptr<Resource>> {
-    auto made = QueueResource::create(name, components, capacity, setup.resources->device().memory_bytes());
+    auto made =
+        QueueResource::create(name, components, capacity, setup.resources->device().memory_bytes());
     if (!made.ok()) return made.status();
     return std::unique_ptr<Resource>(std::move(*made));
   };
@@ -81,9 +84,10 @@ Result<Resource*> make_queue(const KernelSetup& setup) {
   if (!found.ok()) return found.status().while_doing(cat("making ", setup.subject));
   const auto* queue = static_cast<QueueResource*>(*found);
   if (queue->capacity() != capacity || queue->components() != components) {
-    return failed_precondition(cat(setup.subject, ": queue '", name, "' exists with another capacity or "
-                                   "other components: expected ", queue->capacity(), " elements, received ",
-                                   capacity));
+    return failed_precondition(cat(setup.subject, ": queue '", name,
+                                   "' exists with another capacity or "
+                                   "other components: expected ",
+                                   queue->capacity(), " elements, received ", capacity));
   }
   return *found;
 }
@@ -106,7 +110,8 @@ class QueueKernel : public Kernel {
       context.await = &queue_->events();
       context.await_value = attempt.await;
     } else if (attempt.progress == Progress::failed) {
-      context.step->fail(context.instruction, attempt.status.while_doing(cat("running ", subject_)));
+      context.step->fail(context.instruction,
+                         attempt.status.while_doing(cat("running ", subject_)));
     }
     return attempt.progress;
   }
@@ -120,13 +125,15 @@ class QueueKernel : public Kernel {
  private:
   Status meet(void* address) {
     auto* queue = dynamic_cast<QueueResource*>(static_cast<Resource*>(address));
-    if (!queue) return invalid_argument(cat(subject_, ": expected a queue, received another resource"));
+    if (!queue)
+      return invalid_argument(cat(subject_, ": expected a queue, received another resource"));
     const auto& components = queue->components();
-    bool fits = expected_.size() <= components.size() && (!all_ || expected_.size() == components.size());
+    bool fits =
+        expected_.size() <= components.size() && (!all_ || expected_.size() == components.size());
     for (size_t i = 0; fits && i < expected_.size(); ++i) fits = expected_[i] == components[i];
     if (!fits) {
-      return invalid_argument(cat(subject_, ": expected (", text(components), ") as queue '", queue->name(),
-                                  "' holds, received (", text(expected_), ")"));
+      return invalid_argument(cat(subject_, ": expected (", text(components), ") as queue '",
+                                  queue->name(), "' holds, received (", text(expected_), ")"));
     }
     queue_ = queue;
     address_ = address;

@@ -13,8 +13,8 @@ constexpr size_t kAlignment = 64;
 size_t aligned(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
 Status bad_component(std::string_view text) {
-  return invalid_argument(cat("component: expected a type such as 'float[2,3]' or 'int64[]', received '",
-                              text, "'"));
+  return invalid_argument(
+      cat("component: expected a type such as 'float[2,3]' or 'int64[]', received '", text, "'"));
 }
 
 }  // namespace
@@ -48,7 +48,8 @@ Result<std::vector<QueueComponent>> parse_components(const std::vector<std::stri
     LEAT_ASSIGN_OR_RETURN(QueueComponent component, parse_component(text));
     components.push_back(component);
   }
-  if (components.empty()) return invalid_argument("components: expected at least one, received none");
+  if (components.empty())
+    return invalid_argument("components: expected at least one, received none");
   return components;
 }
 
@@ -66,25 +67,29 @@ void QueueResource::Pending::reset() {
 
 Result<std::unique_ptr<QueueResource>> QueueResource::create(std::string name,
                                                              std::vector<QueueComponent> components,
-                                                             int64_t capacity, uint64_t memory_limit) {
+                                                             int64_t capacity,
+                                                             uint64_t memory_limit) {
   const auto refuse = [&](std::string_view what) {
-    return resource_exhausted(cat("queue '", name, "': expected at most ", human_bytes(memory_limit),
-                                  ", ", capacity, " elements of ", what, " are more"));
+    return resource_exhausted(cat("queue '", name, "': expected at most ",
+                                  human_bytes(memory_limit), ", ", capacity, " elements of ", what,
+                                  " are more"));
   };
   std::vector<size_t> offsets;
   size_t slot_bytes = 0;
   for (const QueueComponent& component : components) {
-    if (component.bytes() > memory_limit || slot_bytes > memory_limit) return refuse(component.to_string());
+    if (component.bytes() > memory_limit || slot_bytes > memory_limit)
+      return refuse(component.to_string());
     offsets.push_back(slot_bytes);
     slot_bytes += aligned(component.bytes());
   }
   const auto total = checked_mul(static_cast<int64_t>(slot_bytes), capacity);
-  if (!total || static_cast<uint64_t>(*total) > memory_limit) return refuse(human_bytes(slot_bytes));
+  if (!total || static_cast<uint64_t>(*total) > memory_limit)
+    return refuse(human_bytes(slot_bytes));
   auto bytes = Tensor::create(DType::u8, Shape{*total});
   if (!bytes.ok()) return bytes.status().while_doing(cat("making queue '", name, "'"));
-  return std::unique_ptr<QueueResource>(
-      new QueueResource(std::move(name), std::move(components), capacity, std::move(*bytes),
-                        std::move(offsets), slot_bytes));
+  return std::unique_ptr<QueueResource>(new QueueResource(std::move(name), std::move(components),
+                                                          capacity, std::move(*bytes),
+                                                          std::move(offsets), slot_bytes));
 }
 
 QueueResource::QueueResource(std::string name, std::vector<QueueComponent> components,
@@ -110,7 +115,8 @@ bool QueueResource::closed() const {
   return closed_;
 }
 
-// Whatever changes after the caller's look has a version above the one it saw, so it cannot be missed.
+// Whatever changes after the caller's look has a version above the one it saw, so it cannot be
+// missed.
 QueueResource::Attempt QueueResource::blocked() const {
   return {Progress::blocked, shared_->version + 1, {}};
 }
@@ -159,7 +165,8 @@ QueueResource::Attempt QueueResource::dequeue(std::span<void* const> to) {
     std::lock_guard lock(shared_->mutex);
     if (slots_[head_] != Slot::full) {
       // An element on its way is either being written or belongs to a pending enqueue.
-      const bool coming = slots_[head_] == Slot::writing || (!cancel_pending_ && shared_->pending > 0);
+      const bool coming =
+          slots_[head_] == Slot::writing || (!cancel_pending_ && shared_->pending > 0);
       if (closed_ && !coming) return {Progress::failed, 0, empty_status_};
       return blocked();
     }

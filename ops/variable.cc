@@ -35,7 +35,8 @@ Result<DeclaredType> declared_type(const Attrs& attrs) {
 Status infer_variable(InferContext& ctx) {
   const std::string name = attr_string(ctx.attrs(), "name");
   if (name.empty() || name.size() > limits::kNameLength) {
-    return ctx.error(cat("name: expected 1 to ", limits::kNameLength, " bytes, received ", name.size()));
+    return ctx.error(
+        cat("name: expected 1 to ", limits::kNameLength, " bytes, received ", name.size()));
   }
   const auto type = declared_type(ctx.attrs());
   if (!type.ok()) return ctx.error(type.status().message());
@@ -72,7 +73,8 @@ void copy_tile(void* to, const void* from, size_t element, ElementRange range) {
   const size_t offset = static_cast<size_t>(range.begin) * element;
   const size_t bytes = static_cast<size_t>(range.end - range.begin) * element;
   if (bytes == 0) return;
-  std::memmove(static_cast<std::byte*>(to) + offset, static_cast<const std::byte*>(from) + offset, bytes);
+  std::memmove(static_cast<std::byte*>(to) + offset, static_cast<const std::byte*>(from) + offset,
+               bytes);
 }
 
 Result<std::unique_ptr<Kernel>> make_read(const KernelSetup& setup) {

@@ -14,8 +14,8 @@ namespace leat {
 // Inputs [0, variables) must be resources of one dtype and shape (variables, not queues).
 Status expect_equal_variables(InferContext& ctx, int variables);
 
-// Input `operand` must have the dtype of variable 0, and its shape; a symbolic size passes here and is
-// checked again by check_fits() when it is known.
+// Input `operand` must have the dtype of variable 0, and its shape; a symbolic size passes here and
+// is checked again by check_fits() when it is known.
 Status expect_fits(InferContext& ctx, int operand);
 
 // The same on concrete types, when a kernel is made.

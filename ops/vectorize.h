@@ -2,9 +2,10 @@
 #pragma once
 
 // LEAT_VECTOR_CLONES stands in front of a plain function (no template): it is compiled for AVX-512,
-// AVX2 and the baseline, and the loader picks one. Elementwise loops give equal bits in all of them,
-// as contraction is off. LEAT_NO_OVERLAP stands in front of a loop whose arrays are equal or disjoint.
-// Sanitizers get the baseline alone: the loader's resolvers run before their runtimes are ready.
+// AVX2 and the baseline, and the loader picks one. Elementwise loops give equal bits in all of
+// them, as contraction is off. LEAT_NO_OVERLAP stands in front of a loop whose arrays are equal or
+// disjoint. Sanitizers get the baseline alone: the loader's resolvers run before their runtimes are
+// ready.
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && \
     !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #define LEAT_VECTOR_CLONES __attribute__((target_clones("avx512f", "avx2", "default")))

@@ -21,7 +21,8 @@ KernelFactory elementwise(F f) {
     const size_t inputs = setup.types.inputs.size();
     return make_kernel([=](KernelContext& context) {
       for (int64_t i = 0; i < n; ++i) {
-        const double a = inputs > 0 ? context.in<double>(0)[i] : 0, b = inputs > 1 ? context.in<double>(1)[i] : 0;
+        const double a = inputs > 0 ? context.in<double>(0)[i] : 0,
+                     b = inputs > 1 ? context.in<double>(1)[i] : 0;
         context.out<double>(0)[i] = f(a, b);
       }
       return Progress::done;
@@ -78,7 +79,12 @@ Result<std::unique_ptr<Kernel>> make_expand(const KernelSetup& setup) {
 }
 
 Op binary(const std::string& name) {
-  return Op(name).input("A", "T").input("B", "T").output("C", "T").type("T", kNumbers).infer(infer_same_as_first);
+  return Op(name)
+      .input("A", "T")
+      .input("B", "T")
+      .output("C", "T")
+      .type("T", kNumbers)
+      .infer(infer_same_as_first);
 }
 Op unary(const std::string& name) {
   return Op(name).input("X", "T").output("Y", "T").type("T", kNumbers).infer(infer_same_as_first);
@@ -86,20 +92,23 @@ Op unary(const std::string& name) {
 
 Catalogue calculus() {
   Catalogue ops;
-  ops.add(binary("Add").kernel("cpu", elementwise([](double a, double b) { return a + b; }))
+  ops.add(binary("Add")
+              .kernel("cpu", elementwise([](double a, double b) { return a + b; }))
               .gradient([](GradientContext& ctx) {
                 ctx.set_grad(0, ctx.grad(0));
                 ctx.set_grad(1, ctx.grad(0));
                 return Status();
               }));
-  ops.add(binary("Mul").kernel("cpu", elementwise([](double a, double b) { return a * b; }))
+  ops.add(binary("Mul")
+              .kernel("cpu", elementwise([](double a, double b) { return a * b; }))
               .gradient([](GradientContext& ctx) {
                 if (ctx.needs(0)) ctx.set_grad(0, ctx.emit("Mul", {ctx.grad(0), ctx.input(1)}));
                 if (ctx.needs(1)) ctx.set_grad(1, ctx.emit("Mul", {ctx.grad(0), ctx.input(0)}));
                 return Status();
               }));
   ops.add(unary("Opaque").kernel("cpu", elementwise([](double a, double) { return a; })));
-  ops.add(unary("Stop").kernel("cpu", elementwise([](double a, double) { return a; }))
+  ops.add(unary("Stop")
+              .kernel("cpu", elementwise([](double a, double) { return a; }))
               .gradient([](GradientContext&) { return Status(); }));
   ops.add(unary("Refuses").gradient([](GradientContext& ctx) { return ctx.error("not today"); }));
   ops.add(unary("Clumsy").gradient([](GradientContext& ctx) {
@@ -111,7 +120,11 @@ Catalogue calculus() {
     return Status();
   }));
   // y = x, and mask = x if somebody wants it: the gradient is grad x mask.
-  ops.add(Op("Masked").input("X", "T").output("Y", "T").optional_output("mask", "T").type("T", kFloats)
+  ops.add(Op("Masked")
+              .input("X", "T")
+              .output("Y", "T")
+              .optional_output("mask", "T")
+              .type("T", kFloats)
               .infer([](InferContext& ctx) {
                 for (int i = 0; i < ctx.outputs(); ++i) {
                   if (ctx.wants_output(i)) ctx.set_output(i, ctx.input(0));
@@ -122,10 +135,27 @@ Catalogue calculus() {
                 ctx.set_grad(0, ctx.emit("Mul", {ctx.grad(0), ctx.optional_output(1)}));
                 return Status();
               }));
-  ops.add(Op("Constant").output("output", "any").attr_required("value", "tensor").infer(infer_constant).kernel("cpu", make_constant));
-  ops.add(Op("Shape").input("X", "any").output("shape", "int64").infer(infer_shape).kernel("cpu", make_shape));
-  ops.add(Op("Expand").input("X", "T").input("shape", "int64").output("Y", "T").type("T", kNumbers).infer(infer_expand).kernel("cpu", make_expand));
-  ops.add(Op("leat.Gradients").input("y", "any").variadic_input("xs", "any", true).variadic_output("gradients", "any", true)
+  ops.add(Op("Constant")
+              .output("output", "any")
+              .attr_required("value", "tensor")
+              .infer(infer_constant)
+              .kernel("cpu", make_constant));
+  ops.add(Op("Shape")
+              .input("X", "any")
+              .output("shape", "int64")
+              .infer(infer_shape)
+              .kernel("cpu", make_shape));
+  ops.add(Op("Expand")
+              .input("X", "T")
+              .input("shape", "int64")
+              .output("Y", "T")
+              .type("T", kNumbers)
+              .infer(infer_expand)
+              .kernel("cpu", make_expand));
+  ops.add(Op("leat.Gradients")
+              .input("y", "any")
+              .variadic_input("xs", "any", true)
+              .variadic_output("gradients", "any", true)
               .infer([](InferContext& ctx) {
                 for (int i = 0; i < ctx.outputs(); ++i) ctx.set_output(i, ctx.input(i + 1));
                 return Status();
@@ -176,7 +206,8 @@ struct Formula {
     const NodeId producer = graph.value(value).producer;
     if (producer == kNone || !graph.value_name(value).empty()) return graph.describe(value);
     const Node& node = graph.node(producer);
-    if (node.op->name == "Constant") return shortest(std::get<Tensor>(node.attrs.at("value")).at(0));
+    if (node.op->name == "Constant")
+      return shortest(std::get<Tensor>(node.attrs.at("value")).at(0));
     std::vector<std::string> parts;
     for (ValueId input : node.inputs) parts.push_back(text(input));
     return cat(node.op->name, "(", join(parts, ", "), ")");
@@ -223,7 +254,8 @@ TEST_CASE("gradients are the same graph each time") {
     Formula f;
     const ValueId x = f.input("x"), y = f.input("y");
     const ValueId product = f.value("Mul", {x, y});
-    const auto grads = f.gradients(f.value("Add", {f.value("Mul", {product, product}), f.value("Mul", {x, x})}), {x, y});
+    const auto grads = f.gradients(
+        f.value("Add", {f.value("Mul", {product, product}), f.value("Mul", {x, x})}), {x, y});
     return f.text(grads[0]) + " " + f.text(grads[1]);
   };
   CHECK(text() == text());
@@ -235,8 +267,8 @@ TEST_CASE("the gradient of a value in the middle is found too") {
   const ValueId square = f.value("Mul", {x, x});
   const ValueId y = f.value("Mul", {square, square});
   const auto grads = f.gradients(y, {square, x});
-  CHECK(f.evaluate(grads[0], {{x, 3}}) == 18);        // 2 square
-  CHECK(f.evaluate(grads[1], {{x, 3}}) == 4 * 27);    // 4 x^3
+  CHECK(f.evaluate(grads[0], {{x, 3}}) == 18);      // 2 square
+  CHECK(f.evaluate(grads[1], {{x, 3}}) == 4 * 27);  // 4 x^3
 }
 
 TEST_CASE("the gradient of y by itself is one, of the shape of y") {
@@ -280,7 +312,8 @@ TEST_CASE("an op without a gradient is refused only between y and an x") {
   CHECK(f.gradients(y, {x})[0] != kNone);
   const auto refused = f.try_gradients(y, {data});
   CHECK(refused.status().code() == Code::invalid_argument);
-  CHECK(refused.status().message().find("Opaque #0: expected a differentiable op") != std::string::npos);
+  CHECK(refused.status().message().find("Opaque #0: expected a differentiable op") !=
+        std::string::npos);
 }
 
 TEST_CASE("a rule that refuses, gives a wrong shape or makes no sense names its node") {
@@ -292,7 +325,8 @@ TEST_CASE("a rule that refuses, gives a wrong shape or makes no sense names its 
   CHECK(status("Refuses").code() == Code::invalid_argument);
   CHECK(status("Refuses").message() == "Refuses #0: not today");
   CHECK(status("Clumsy").code() == Code::internal);
-  CHECK(status("Clumsy").message().find("has shape [], expected [2]; while differentiating Clumsy #0") != std::string::npos);
+  CHECK(status("Clumsy").message().find(
+            "has shape [], expected [2]; while differentiating Clumsy #0") != std::string::npos);
   CHECK(status("Careless").code() == Code::invalid_argument);
   CHECK(status("Careless").message().find("op 'NoSuchOp'") != std::string::npos);
 }
@@ -313,7 +347,8 @@ TEST_CASE("only a float tensor has gradients") {
   const ValueId i = f.input("i", {}, DType::i64);
   const auto refused = f.try_gradients(f.value("Mul", {i, i}), {i});
   CHECK(refused.status().code() == Code::invalid_argument);
-  CHECK(refused.status().message().find("expected a float tensor, it is int64[]") != std::string::npos);
+  CHECK(refused.status().message().find("expected a float tensor, it is int64[]") !=
+        std::string::npos);
 }
 
 TEST_CASE("new nodes stand on the device of the node they come from") {

@@ -167,7 +167,8 @@ TEST_CASE("attributes are equal when their kind and their bits are") {
 }
 
 TEST_CASE("attributes are read with a default, and an int may stand for a float") {
-  const Attrs attrs = {{"i", int64_t{3}}, {"f", 2.5}, {"s", std::string("x")}, {"is", std::vector<int64_t>{1, 2}}};
+  const Attrs attrs = {
+      {"i", int64_t{3}}, {"f", 2.5}, {"s", std::string("x")}, {"is", std::vector<int64_t>{1, 2}}};
   CHECK(attr_int(attrs, "i") == 3);
   CHECK(attr_int(attrs, "f", 9) == 9);
   CHECK(attr_float(attrs, "f") == 2.5);
@@ -186,7 +187,8 @@ TEST_CASE("sizes are multiplied and broadcast with symbols, or not at all") {
   CHECK(multiply(n, Dim::of(0)) == Dim::of(0));
   CHECK_FALSE(multiply(n, m));
   CHECK_FALSE(multiply(Dim::of(INT64_MAX), Dim::of(2)));
-  const auto both = broadcast(SymbolicShape{n, Dim::of(1), Dim::of(3)}, SymbolicShape{Dim::of(5), Dim::of(3)});
+  const auto both =
+      broadcast(SymbolicShape{n, Dim::of(1), Dim::of(3)}, SymbolicShape{Dim::of(5), Dim::of(3)});
   REQUIRE(both);
   CHECK(*both == SymbolicShape{n, Dim::of(5), Dim::of(3)});
   CHECK(*broadcast(SymbolicShape{n}, SymbolicShape{n}) == SymbolicShape{n});

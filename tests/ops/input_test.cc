@@ -34,16 +34,17 @@ class DataFolder {
     REQUIRE(write_npy(real_files(), directory / name, tensor).ok());
   }
   void write(const std::string& name, const std::vector<uint8_t>& bytes) const {
-    REQUIRE(write_file_atomically(real_files(), directory / name, std::as_bytes(std::span(bytes))).ok());
+    REQUIRE(write_file_atomically(real_files(), directory / name, std::as_bytes(std::span(bytes)))
+                .ok());
   }
   TemporaryDirectory directory;
 };
 
 Attrs reader(int64_t global_batch, Attrs more = {}) {
-  Attrs attrs = {{"format", std::string("npy")},      {"features", std::string("x.npy")},
-                 {"labels", std::string("y.npy")},    {"record_shape", Ints{2}},
+  Attrs attrs = {{"format", std::string("npy")},         {"features", std::string("x.npy")},
+                 {"labels", std::string("y.npy")},       {"record_shape", Ints{2}},
                  {"record_dtype", std::string("float")}, {"label_dtype", std::string("int64")},
-                 {"global_batch", global_batch},      {"rows", global_batch}};
+                 {"global_batch", global_batch},         {"rows", global_batch}};
   for (auto& [name, value] : more) attrs[name] = std::move(value);
   return attrs;
 }
@@ -51,7 +52,8 @@ Attrs reader(int64_t global_batch, Attrs more = {}) {
 // A graph that reads batches with as many readers as there are shards.
 class Reading {
  public:
-  Reading(const DataFolder& data, int64_t global_batch, const Attrs& more = {}, int64_t shards = 1) {
+  Reading(const DataFolder& data, int64_t global_batch, const Attrs& more = {},
+          int64_t shards = 1) {
     job.resources.set_data_root(data.directory.path());
     index = job.input("index", DType::i64, {});
     int64_t first = 0;
@@ -84,7 +86,8 @@ class Reading {
         const bool real = weights.at(row) == 1;
         const double label = y.at(row);
         if (!real) CHECK((weights.at(row) == 0 && label == 0));
-        if (x.at(2 * row) != label || x.at(2 * row + 1) != -label) FAIL("features and label disagree");
+        if (x.at(2 * row) != label || x.at(2 * row + 1) != -label)
+          FAIL("features and label disagree");
         out.push_back(real ? y.int_at(row) : -1);
       }
     }
@@ -102,7 +105,9 @@ class Reading {
   std::vector<NodeId> nodes;
 };
 
-Ints slice(const Ints& all, int64_t from, int64_t count) { return Ints(all.begin() + from, all.begin() + from + count); }
+Ints slice(const Ints& all, int64_t from, int64_t count) {
+  return Ints(all.begin() + from, all.begin() + from + count);
+}
 
 TEST_CASE("every epoch reads every record once, in the same order for any number of shards") {
   const DataFolder data;
@@ -181,7 +186,8 @@ TEST_CASE("tiles of any size in any order read the same batch") {
       options.tile_rows = rows;
       options.reverse_tiles = reverse;
       const auto& outputs = reading.job.graph.node(reading.nodes[0]).outputs;
-      const auto cut = interpret(reading.job.graph, {{reading.index, Tensor::scalar<int64_t>(3)}}, outputs, {}, options);
+      const auto cut = interpret(reading.job.graph, {{reading.index, Tensor::scalar<int64_t>(3)}},
+                                 outputs, {}, options);
       REQUIRE(cut.ok());
       for (size_t i = 0; i < 3; ++i) testing::check_identical((*cut)[i], (*whole)[i]);
     }
@@ -193,7 +199,8 @@ TEST_CASE("weights, and labels, need not be read") {
   Reading reading(data, 5);
   for (int outputs = 1; outputs <= 2; ++outputs) {
     const NodeId node = reading.job.add_node("leat.ReadBatch", {reading.index}, reader(5), outputs);
-    const auto batch = reading.job.run({{reading.index, Tensor::scalar<int64_t>(2)}}, {reading.job.graph.node(node).outputs[0]});
+    const auto batch = reading.job.run({{reading.index, Tensor::scalar<int64_t>(2)}},
+                                       {reading.job.graph.node(node).outputs[0]});
     testing::check_identical(batch[0], (*reading.try_read(2))[0]);
   }
 }
@@ -215,9 +222,14 @@ TEST_CASE("IDX files are read, plain") {
   job.resources.set_data_root(data.directory.path());
   const ValueId index = job.input("index", DType::i64, {});
   const NodeId node = job.add_node("leat.ReadBatch", {index},
-                                   {{"format", std::string("idx")}, {"features", std::string("images")},
-                                    {"labels", std::string("labels")}, {"record_shape", Ints{1, 3}},
-                                    {"global_batch", int64_t{2}}, {"rows", int64_t{2}}, {"shuffle", int64_t{0}}}, 2);
+                                   {{"format", std::string("idx")},
+                                    {"features", std::string("images")},
+                                    {"labels", std::string("labels")},
+                                    {"record_shape", Ints{1, 3}},
+                                    {"global_batch", int64_t{2}},
+                                    {"rows", int64_t{2}},
+                                    {"shuffle", int64_t{0}}},
+                                   2);
   const auto& outputs = job.graph.node(node).outputs;
   const auto batch = job.run({{index, Tensor::scalar<int64_t>(0)}}, {outputs[0], outputs[1]});
   testing::check_identical(batch[0], Tensor::of<uint8_t>({2, 1, 3}, {1, 2, 3, 4, 5, 6}));
@@ -254,8 +266,12 @@ TEST_CASE("data that does not fit the attributes is refused when the kernel is m
     REQUIRE(!result.ok());
     return result.status().to_string();
   };
-  const auto starts = [](const std::string& text, std::string_view code) { return text.starts_with(code); };
-  const auto has = [](const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; };
+  const auto starts = [](const std::string& text, std::string_view code) {
+    return text.starts_with(code);
+  };
+  const auto has = [](const std::string& text, std::string_view part) {
+    return text.find(part) != std::string::npos;
+  };
   auto text = refused({{"record_shape", Ints{3}}});
   CHECK(starts(text, "failed_precondition"));
   CHECK(has(text, "record: expected float[3] as the attributes say, the files hold float[2]"));
@@ -265,14 +281,17 @@ TEST_CASE("data that does not fit the attributes is refused when the kernel is m
   text = refused({{"labels", std::string("three.npy")}});
   CHECK(starts(text, "failed_precondition"));
   CHECK(has(text, "expected 103 labels, as 'x.npy' has records, received 3"));
-  CHECK(has(refused({{"labels", std::string("scalar.npy")}}), "expected an array of records, received a scalar"));
-  CHECK(has(refused({{"features", std::string("none.npy")}, {"labels", std::string("none.npy")}}), "at least one record"));
+  CHECK(has(refused({{"labels", std::string("scalar.npy")}}),
+            "expected an array of records, received a scalar"));
+  CHECK(has(refused({{"features", std::string("none.npy")}, {"labels", std::string("none.npy")}}),
+            "at least one record"));
   text = refused({{"features", std::string("missing.npy")}});
   CHECK(starts(text, "failed_precondition"));
   CHECK(has(text, "missing.npy"));
   CHECK(has(text, "while opening the data of leat.ReadBatch"));
   CHECK(starts(refused({{"format", std::string("idx")}}), "invalid_argument"));
-  CHECK(has(refused({{"format", std::string("idx")}, {"features", std::string("short")}}), "short"));
+  CHECK(
+      has(refused({{"format", std::string("idx")}, {"features", std::string("short")}}), "short"));
 }
 
 TEST_CASE("a graph names no path outside the data root") {
@@ -282,20 +301,23 @@ TEST_CASE("a graph names no path outside the data root") {
   std::filesystem::create_symlink(elsewhere.directory / "x.npy", root + "/out.npy");
   std::filesystem::create_symlink(elsewhere.directory.path(), root + "/away");
   std::filesystem::create_symlink("../x.npy", root + "/sub/in.npy");
-  for (const std::string& path : {std::string("../x.npy"), std::string("sub/../x.npy"), elsewhere.directory / "x.npy",
-                                 root + "/x.npy", std::string("out.npy"), std::string("away/x.npy"), std::string()}) {
+  for (const std::string& path :
+       {std::string("../x.npy"), std::string("sub/../x.npy"), elsewhere.directory / "x.npy",
+        root + "/x.npy", std::string("out.npy"), std::string("away/x.npy"), std::string()}) {
     INFO(path);
     CHECK(resolve_below(root, path).status().code() == Code::invalid_argument);
     CHECK(inspect_dataset("npy", path, "y.npy", root).status().code() == Code::invalid_argument);
     CHECK(inspect_dataset("npy", "x.npy", path, root).status().code() == Code::invalid_argument);
   }
   CHECK(inspect_dataset("npy", "sub/in.npy", "./y.npy", root).ok());
-  CHECK(inspect_dataset("npy", elsewhere.directory / "x.npy", elsewhere.directory / "y.npy", "").ok());
+  CHECK(inspect_dataset("npy", elsewhere.directory / "x.npy", elsewhere.directory / "y.npy", "")
+            .ok());
   CHECK(resolve_below(root + "/nowhere", "x.npy").status().code() == Code::failed_precondition);
   // A root that begins like another is another.
   std::filesystem::create_directory(root + "x");
-  CHECK(resolve_below(root, "../" + std::filesystem::path(root + "x").filename().string()).status().code() ==
-        Code::invalid_argument);
+  CHECK(resolve_below(root, "../" + std::filesystem::path(root + "x").filename().string())
+            .status()
+            .code() == Code::invalid_argument);
   std::filesystem::create_symlink(root + "x", root + "/beside");
   CHECK(resolve_below(root, "beside").status().code() == Code::invalid_argument);
   std::filesystem::remove(root + "x");
@@ -310,8 +332,11 @@ TEST_CASE("a reader's attributes are checked at the gate") {
     CHECK(status.code() == Code::invalid_argument);
     return status.message();
   };
-  const auto has = [](const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; };
-  CHECK(has(message({{"format", std::string("csv")}}), "format: expected 'idx' or 'npy', received 'csv'"));
+  const auto has = [](const std::string& text, std::string_view part) {
+    return text.find(part) != std::string::npos;
+  };
+  CHECK(has(message({{"format", std::string("csv")}}),
+            "format: expected 'idx' or 'npy', received 'csv'"));
   CHECK(has(message({{"rows", int64_t{0}}}), "rows: expected 1 to 4"));
   CHECK(has(message({{"rows", int64_t{5}}}), "received 5"));
   CHECK(has(message({{"global_batch", int64_t{0}}}), "global_batch: expected >= 1"));

@@ -24,18 +24,21 @@ class TestJob {
   Graph graph{test_catalogue()};
 
   // A node of "leat.Read" or "Add"; its first output (kNone if it has none).
-  ValueId add(const std::string& op, std::vector<ValueId> inputs, Attrs attrs = {}, int outputs = 1) {
+  ValueId add(const std::string& op, std::vector<ValueId> inputs, Attrs attrs = {},
+              int outputs = 1) {
     const NodeId node = add_node(op, std::move(inputs), std::move(attrs), outputs);
     return outputs > 0 ? graph.node(node).outputs[0] : kNone;
   }
-  NodeId add_node(const std::string& op, std::vector<ValueId> inputs, Attrs attrs = {}, int outputs = 0) {
+  NodeId add_node(const std::string& op, std::vector<ValueId> inputs, Attrs attrs = {},
+                  int outputs = 0) {
     const OpDef* def = test_catalogue().find(op);
     REQUIRE(def);
     return graph.add_node(*def, std::move(inputs), std::move(attrs), outputs);
   }
   ValueId variable(const std::string& name, DType dtype, std::vector<int64_t> shape) {
-    return add("leat.Variable", {}, {{"name", name}, {"shape", std::move(shape)},
-                                     {"dtype", std::string(dtype_name(dtype))}});
+    return add(
+        "leat.Variable", {},
+        {{"name", name}, {"shape", std::move(shape)}, {"dtype", std::string(dtype_name(dtype))}});
   }
   ValueId input(const std::string& name, DType dtype, const Shape& shape) {
     return graph.add_input(name, tensor_type(dtype, shape));
@@ -50,7 +53,8 @@ class TestJob {
     options.reverse_tiles = reverse_tiles;
     return interpret(graph, feeds, fetches, targets, options);
   }
-  std::vector<Tensor> run(const std::map<ValueId, Tensor>& feeds, const std::vector<ValueId>& fetches,
+  std::vector<Tensor> run(const std::map<ValueId, Tensor>& feeds,
+                          const std::vector<ValueId>& fetches,
                           const std::vector<NodeId>& targets = {}) {
     auto result = try_run(feeds, fetches, targets);
     INFO(result.status());

@@ -62,7 +62,8 @@ struct Apply {
   ValueId grad, lr, step = kNone;
   NodeId node;
 
-  Apply(const std::string& op, std::vector<std::string> slots, DType dtype_, int64_t elements, Attrs attrs)
+  Apply(const std::string& op, std::vector<std::string> slots, DType dtype_, int64_t elements,
+        Attrs attrs)
       : dtype(dtype_), shape{elements} {
     std::vector<ValueId> inputs = {job.variable("w", dtype, {elements})};
     for (const auto& slot : slots) inputs.push_back(job.variable(slot, dtype, {elements}));
@@ -93,13 +94,16 @@ std::vector<Case> cases() {
   for (const double decay : {0.0, 0.05}) {
     out.push_back({"leat.ApplySgd", {}, {{"weight_decay", decay}}});
     for (const int64_t nesterov : {0, 1}) {
-      out.push_back({"leat.ApplyMomentum", {"velocity"},
+      out.push_back({"leat.ApplyMomentum",
+                     {"velocity"},
                      {{"momentum", 0.9}, {"nesterov", nesterov}, {"weight_decay", decay}}});
     }
     for (const auto* op : {"leat.ApplyAdam", "leat.ApplyAdamW"}) {
       out.push_back({op, {"m", "v"}, {{"weight_decay", decay}}});
-      out.push_back({op, {"m", "v"}, {{"weight_decay", decay}, {"beta_1", 0.7}, {"beta_2", 0.95},
-                                      {"epsilon", 1e-3}}});
+      out.push_back(
+          {op,
+           {"m", "v"},
+           {{"weight_decay", decay}, {"beta_1", 0.7}, {"beta_2", 0.95}, {"epsilon", 1e-3}}});
     }
   }
   return out;
@@ -158,7 +162,8 @@ TEST_CASE("the weight decay of AdamW is 0.01 unless told otherwise, and Adam's i
 
 TEST_CASE("the first steps of momentum are those worked out by hand") {
   Apply plain("leat.ApplyMomentum", {"velocity"}, DType::f64, 1, {{"momentum", 0.5}});
-  Apply nesterov("leat.ApplyMomentum", {"velocity"}, DType::f64, 1, {{"momentum", 0.5}, {"nesterov", int64_t{1}}});
+  Apply nesterov("leat.ApplyMomentum", {"velocity"}, DType::f64, 1,
+                 {{"momentum", 0.5}, {"nesterov", int64_t{1}}});
   for (Apply* apply : {&plain, &nesterov}) {
     apply->update(Tensor::of<double>({1}, {1}), 1);
     apply->update(Tensor::of<double>({1}, {1}), 1);
@@ -183,12 +188,14 @@ TEST_CASE("the order of an optimizer's tiles does not matter") {
     Apply backward(c.op, c.slots, DType::f32, kElements, c.attrs);
     backward.job.reverse_tiles = true;
     for (int t = 0; t < 3; ++t) {
-      const Tensor grad = testing::random_tensor(DType::f32, forward.shape, 5 + static_cast<uint64_t>(t));
+      const Tensor grad =
+          testing::random_tensor(DType::f32, forward.shape, 5 + static_cast<uint64_t>(t));
       forward.update(grad, 0.1, t);
       backward.update(grad, 0.1, t);
     }
     testing::check_identical(forward.state("w"), backward.state("w"));
-    for (const auto& slot : c.slots) testing::check_identical(forward.state(slot), backward.state(slot));
+    for (const auto& slot : c.slots)
+      testing::check_identical(forward.state(slot), backward.state(slot));
   }
 }
 
@@ -239,19 +246,25 @@ TEST_CASE("hyperparameters out of range are refused") {
     return status.message();
   };
   const std::vector<std::string> slots = {"m", "v"};
-  CHECK(message({"leat.ApplySgd", {}, {{"weight_decay", -0.1}}}).find("weight_decay") != std::string::npos);
-  CHECK(message({"leat.ApplySgd", {}, {{"weight_decay", std::nan("")}}}).find("weight_decay") != std::string::npos);
-  CHECK(message({"leat.ApplyMomentum", {"velocity"}, {}}).find("'momentum' (float) is missing") != std::string::npos);
-  CHECK(message({"leat.ApplyMomentum", {"velocity"}, {{"momentum", -0.5}}}).find("received -0.5") != std::string::npos);
-  CHECK(message({"leat.ApplyMomentum", {"velocity"}, {{"momentum", 0.0}, {"nesterov", int64_t{1}}}}).find("nesterov") !=
+  CHECK(message({"leat.ApplySgd", {}, {{"weight_decay", -0.1}}}).find("weight_decay") !=
         std::string::npos);
+  CHECK(message({"leat.ApplySgd", {}, {{"weight_decay", std::nan("")}}}).find("weight_decay") !=
+        std::string::npos);
+  CHECK(message({"leat.ApplyMomentum", {"velocity"}, {}}).find("'momentum' (float) is missing") !=
+        std::string::npos);
+  CHECK(message({"leat.ApplyMomentum", {"velocity"}, {{"momentum", -0.5}}}).find("received -0.5") !=
+        std::string::npos);
+  CHECK(message({"leat.ApplyMomentum", {"velocity"}, {{"momentum", 0.0}, {"nesterov", int64_t{1}}}})
+            .find("nesterov") != std::string::npos);
   CHECK(message({"leat.ApplyAdam", slots, {{"beta_1", 1.0}}}).find("beta_1") != std::string::npos);
   CHECK(message({"leat.ApplyAdam", slots, {{"beta_2", -0.1}}}).find("beta_2") != std::string::npos);
-  CHECK(message({"leat.ApplyAdamW", slots, {{"epsilon", -1.0}}}).find("epsilon") != std::string::npos);
+  CHECK(message({"leat.ApplyAdamW", slots, {{"epsilon", -1.0}}}).find("epsilon") !=
+        std::string::npos);
 }
 
 TEST_CASE("slots, gradients and learning rates that do not fit are refused") {
-  const auto message = [](const std::function<std::vector<ValueId>(TestJob&)>& inputs, const std::string& op) {
+  const auto message = [](const std::function<std::vector<ValueId>(TestJob&)>& inputs,
+                          const std::string& op) {
     TestJob job;
     Attrs attrs;
     if (op == "leat.ApplyMomentum") attrs["momentum"] = 0.9;
@@ -263,23 +276,47 @@ TEST_CASE("slots, gradients and learning rates that do not fit are refused") {
   const auto w = [](TestJob& job) { return job.variable("w", DType::f32, {2}); };
   const auto lr = [](TestJob& job) { return job.input("lr", DType::f32, {}); };
   const auto g = [](TestJob& job) { return job.input("g", DType::f32, {2}); };
-  CHECK(message([&](TestJob& job) { return std::vector{w(job), job.input("g", DType::f32, {3}), lr(job)}; },
-                "leat.ApplySgd").find("expected float[2] as the variable is, received float[3]") != std::string::npos);
-  CHECK(message([&](TestJob& job) { return std::vector{w(job), g(job), job.input("lr", DType::f32, {1})}; },
-                "leat.ApplySgd").find("lr: expected a scalar") != std::string::npos);
-  CHECK(message([&](TestJob& job) { return std::vector{w(job), g(job), job.input("lr", DType::f64, {})}; },
-                "leat.ApplySgd").find("expected float") != std::string::npos);
-  CHECK(message([&](TestJob& job) {
-          return std::vector{w(job), job.variable("velocity", DType::f32, {3}), g(job), lr(job)};
-        }, "leat.ApplyMomentum").find("input 1: expected float[2] as variable 0 is, received float[3]") !=
-        std::string::npos);
-  CHECK(message([&](TestJob& job) {
-          return std::vector{w(job), w(job), w(job), g(job), lr(job), job.input("step", DType::i64, {1})};
-        }, "leat.ApplyAdam").find("step: expected a scalar") != std::string::npos);
-  CHECK(message([&](TestJob& job) {
-          const ValueId i = job.variable("i", DType::i32, {2});
-          return std::vector{i, job.input("gi", DType::i32, {2}), job.input("lri", DType::i32, {})};
-        }, "leat.ApplySgd").find("expected one of") != std::string::npos);
+  CHECK(message(
+            [&](TestJob& job) {
+              return std::vector{w(job), job.input("g", DType::f32, {3}), lr(job)};
+            },
+            "leat.ApplySgd")
+            .find("expected float[2] as the variable is, received float[3]") != std::string::npos);
+  CHECK(message(
+            [&](TestJob& job) {
+              return std::vector{w(job), g(job), job.input("lr", DType::f32, {1})};
+            },
+            "leat.ApplySgd")
+            .find("lr: expected a scalar") != std::string::npos);
+  CHECK(message(
+            [&](TestJob& job) {
+              return std::vector{w(job), g(job), job.input("lr", DType::f64, {})};
+            },
+            "leat.ApplySgd")
+            .find("expected float") != std::string::npos);
+  CHECK(
+      message(
+          [&](TestJob& job) {
+            return std::vector{w(job), job.variable("velocity", DType::f32, {3}), g(job), lr(job)};
+          },
+          "leat.ApplyMomentum")
+          .find("input 1: expected float[2] as variable 0 is, received float[3]") !=
+      std::string::npos);
+  CHECK(message(
+            [&](TestJob& job) {
+              return std::vector{w(job), w(job),  w(job),
+                                 g(job), lr(job), job.input("step", DType::i64, {1})};
+            },
+            "leat.ApplyAdam")
+            .find("step: expected a scalar") != std::string::npos);
+  CHECK(message(
+            [&](TestJob& job) {
+              const ValueId i = job.variable("i", DType::i32, {2});
+              return std::vector{i, job.input("gi", DType::i32, {2}),
+                                 job.input("lri", DType::i32, {})};
+            },
+            "leat.ApplySgd")
+            .find("expected one of") != std::string::npos);
 }
 
 }  // namespace

@@ -51,9 +51,10 @@ TEST_CASE("component types are read from text") {
   const auto scalar = parse_component("int64[]");
   REQUIRE(scalar.ok());
   CHECK(scalar->shape == Shape());
-  for (const auto* text : {"", "float", "float[", "[2]", "f32[2]", "float[2", "float[2,]", "float[,2]", "float[-1]",
-                           "float[x]", "float[2 ]", "float[2]]", "float[1,1,1,1,1,1,1,1,1]", "invalid[]",
-                           "float[99999999999999999999]", "float[4611686018427387904,4]"}) {
+  for (const auto* text :
+       {"", "float", "float[", "[2]", "f32[2]", "float[2", "float[2,]", "float[,2]", "float[-1]",
+        "float[x]", "float[2 ]", "float[2]]", "float[1,1,1,1,1,1,1,1,1]", "invalid[]",
+        "float[99999999999999999999]", "float[4611686018427387904,4]"}) {
     INFO(text);
     CHECK(parse_component(text).status().code() == Code::invalid_argument);
   }
@@ -283,7 +284,8 @@ class Runner final : public StepContext {
   KernelContext context_;
 };
 
-TEST_CASE("many producers and consumers lose nothing, double nothing and keep each producer's order") {
+TEST_CASE(
+    "many producers and consumers lose nothing, double nothing and keep each producer's order") {
   constexpr int kProducers = 3, kConsumers = 3, kEach = 400;
   const Texts components = {"int64[]", "int64[100]"};
   auto queue = make_queue(4, components);
@@ -291,7 +293,8 @@ TEST_CASE("many producers and consumers lose nothing, double nothing and keep ea
   std::atomic<int> torn{0};
   std::vector<std::unique_ptr<Runner>> runners;
   for (int i = 0; i < kProducers + kConsumers; ++i) {
-    runners.push_back(std::make_unique<Runner>(i < kProducers ? "leat.Enqueue" : "leat.Dequeue", *queue, components));
+    runners.push_back(std::make_unique<Runner>(i < kProducers ? "leat.Enqueue" : "leat.Dequeue",
+                                               *queue, components));
   }
   std::vector<std::thread> producers, consumers;
   for (int p = 0; p < kProducers; ++p) {
@@ -347,12 +350,14 @@ TEST_CASE("a step that is given up while blocked leaves no claim behind") {
 TEST_CASE("an operation whose types are not the queue's fails") {
   auto queue = make_queue(1, {"int64[]", "float[2]"});
   for (const auto* op : {"leat.Enqueue", "leat.Dequeue"}) {
-    for (const Texts& components : {Texts{"int64[]"}, Texts{"int64[]", "float[3]"}, Texts{"int32[]", "float[2]"},
-                                    Texts{"int64[]", "float[2]", "float[2]"}}) {
+    for (const Texts& components :
+         {Texts{"int64[]"}, Texts{"int64[]", "float[3]"}, Texts{"int32[]", "float[2]"},
+          Texts{"int64[]", "float[2]", "float[2]"}}) {
       Runner runner(op, *queue, components);
       CHECK(runner.try_once() == Progress::failed);
       CHECK(runner.failure.code() == Code::invalid_argument);
-      CHECK(runner.failure.message().find("expected (int64[], float[2]) as queue 'q' holds") != std::string::npos);
+      CHECK(runner.failure.message().find("expected (int64[], float[2]) as queue 'q' holds") !=
+            std::string::npos);
     }
   }
   CHECK(queue->size() == 0);
@@ -362,7 +367,9 @@ TEST_CASE("an operation whose types are not the queue's fails") {
 struct QueueGraph {
   TestJob job;
   Texts components = {"float[2]", "int64[]"};
-  ValueId q = job.add("leat.Queue", {}, {{"name", std::string("q")}, {"capacity", int64_t{2}}, {"components", components}});
+  ValueId q =
+      job.add("leat.Queue", {},
+              {{"name", std::string("q")}, {"capacity", int64_t{2}}, {"components", components}});
   ValueId x = job.input("x", DType::f32, {2}), id = job.input("id", DType::i64, {});
   NodeId enqueue = job.add_node("leat.Enqueue", {q, x, id}, {}, 1);
   NodeId dequeue = job.add_node("leat.Dequeue", {q}, {{"components", components}}, 2);
@@ -394,7 +401,9 @@ TEST_CASE("the interpreter does not wait at an empty queue") {
 
 TEST_CASE("two queue nodes of one name must agree") {
   QueueGraph g;
-  const ValueId other = g.job.add("leat.Queue", {}, {{"name", std::string("q")}, {"capacity", int64_t{3}}, {"components", g.components}});
+  const ValueId other = g.job.add(
+      "leat.Queue", {},
+      {{"name", std::string("q")}, {"capacity", int64_t{3}}, {"components", g.components}});
   const ValueId size = g.job.add("leat.QueueSize", {other});
   g.job.run({}, {g.size});
   CHECK(g.job.try_run({}, {size}).status().code() == Code::failed_precondition);
@@ -406,7 +415,10 @@ TEST_CASE("a queue's signature is checked at the gate") {
     std::vector<ValueId> inputs;
     if (op != "leat.Queue") {
       inputs = {variable ? job.variable("w", DType::f32, {2})
-                         : job.add("leat.Queue", {}, {{"name", std::string("q")}, {"capacity", int64_t{1}}, {"components", Texts{"int64[]"}}})};
+                         : job.add("leat.Queue", {},
+                                   {{"name", std::string("q")},
+                                    {"capacity", int64_t{1}},
+                                    {"components", Texts{"int64[]"}}})};
     }
     job.add_node(op, inputs, std::move(attrs), outputs);
     const Status status = validate(job.graph);
@@ -414,21 +426,29 @@ TEST_CASE("a queue's signature is checked at the gate") {
     return status.message();
   };
   const auto queue = [&](const std::string& name, int64_t capacity, const Texts& components) {
-    return message("leat.Queue", {{"name", name}, {"capacity", capacity}, {"components", components}}, 1);
+    return message("leat.Queue",
+                   {{"name", name}, {"capacity", capacity}, {"components", components}}, 1);
   };
   CHECK(queue("", 1, {"int64[]"}).find("name: expected 1 to 1024 bytes") != std::string::npos);
-  CHECK(queue("q", 0, {"int64[]"}).find("capacity: expected 1 to 1000000, received 0") != std::string::npos);
+  CHECK(queue("q", 0, {"int64[]"}).find("capacity: expected 1 to 1000000, received 0") !=
+        std::string::npos);
   CHECK(queue("q", 1'000'001, {"int64[]"}).find("received 1000001") != std::string::npos);
   CHECK(queue("q", 1, {}).find("components: expected at least one") != std::string::npos);
   CHECK(queue("q", 1, {"int64"}).find("received 'int64'") != std::string::npos);
-  CHECK(message("leat.Dequeue", {{"components", Texts{"int64[]"}}}, 2).find("at most 1 outputs") != std::string::npos);
-  CHECK(message("leat.Dequeue", {{"components", Texts{"int64[]"}}}, 1, true).find("expected a queue, received a variable") != std::string::npos);
-  CHECK(message("leat.Close", {}, 0, true).find("expected a queue, received a variable") != std::string::npos);
+  CHECK(message("leat.Dequeue", {{"components", Texts{"int64[]"}}}, 2).find("at most 1 outputs") !=
+        std::string::npos);
+  CHECK(message("leat.Dequeue", {{"components", Texts{"int64[]"}}}, 1, true)
+            .find("expected a queue, received a variable") != std::string::npos);
+  CHECK(message("leat.Close", {}, 0, true).find("expected a queue, received a variable") !=
+        std::string::npos);
   CHECK(message("leat.Enqueue", {}, 0).find("'x' is missing") != std::string::npos);
   TestJob job;
-  const ValueId q = job.add("leat.Queue", {}, {{"name", std::string("q")}, {"capacity", int64_t{1}}, {"components", Texts{"int64[]"}}});
+  const ValueId q = job.add(
+      "leat.Queue", {},
+      {{"name", std::string("q")}, {"capacity", int64_t{1}}, {"components", Texts{"int64[]"}}});
   job.add_node("leat.Read", {q}, {}, 1);
-  CHECK(validate(job.graph).message().find("expected a variable, received another resource") != std::string::npos);
+  CHECK(validate(job.graph).message().find("expected a variable, received another resource") !=
+        std::string::npos);
 }
 
 }  // namespace

@@ -18,7 +18,8 @@ class Draft {
   ValueId input(DType dtype = DType::f32, SymbolicShape shape = {}) {
     return graph.add_input("x", {ValueKind::tensor, dtype, std::move(shape)});
   }
-  NodeId node(const std::string& op, std::vector<ValueId> inputs = {}, Attrs attrs = {}, int outputs = 0) {
+  NodeId node(const std::string& op, std::vector<ValueId> inputs = {}, Attrs attrs = {},
+              int outputs = 0) {
     return graph.add_node(*ops().find(op), std::move(inputs), std::move(attrs), outputs);
   }
   ValueId value(const std::string& op, std::vector<ValueId> inputs = {}, Attrs attrs = {}) {
@@ -41,7 +42,8 @@ void check_refused(Draft& draft, const std::string& message) {
 }
 
 // make(limit) passes, make(limit + 1) is refused with `message`.
-void check_edge(uint64_t limit, const std::function<void(Draft&, uint64_t)>& make, const std::string& message) {
+void check_edge(uint64_t limit, const std::function<void(Draft&, uint64_t)>& make,
+                const std::string& message) {
   Draft at, past;
   make(at, limit);
   check_accepted(at);
@@ -53,77 +55,114 @@ void check_edge(uint64_t limit, const std::function<void(Draft&, uint64_t)>& mak
 // Limits
 
 TEST_CASE("limit: nodes") {
-  check_edge(limits::kNodes, [](Draft& d, uint64_t n) {
-    for (uint64_t i = 0; i < n; ++i) d.node("Nothing");
-  }, "expected at most 1000000 nodes, received 1000001");
+  check_edge(
+      limits::kNodes,
+      [](Draft& d, uint64_t n) {
+        for (uint64_t i = 0; i < n; ++i) d.node("Nothing");
+      },
+      "expected at most 1000000 nodes, received 1000001");
 }
 
 TEST_CASE("limit: edges, control edges included") {
-  check_edge(limits::kEdges, [](Draft& d, uint64_t n) {
-    const ValueId x = d.input();
-    const NodeId first = d.node("Sum", {x, x, x}, {}, 1);
-    d.graph.node(d.node("Nothing")).after.assign(n - 3, first);
-  }, "expected at most 10000000 edges, received 10000001");
+  check_edge(
+      limits::kEdges,
+      [](Draft& d, uint64_t n) {
+        const ValueId x = d.input();
+        const NodeId first = d.node("Sum", {x, x, x}, {}, 1);
+        d.graph.node(d.node("Nothing")).after.assign(n - 3, first);
+      },
+      "expected at most 10000000 edges, received 10000001");
 }
 
 TEST_CASE("limit: operands") {
-  check_edge(limits::kOperands, [](Draft& d, uint64_t n) { d.node("Sum", std::vector<ValueId>(n, d.input()), {}, 1); },
-             "expected at most 65536 operands, received 65537");
-  check_edge(limits::kOperands, [](Draft& d, uint64_t n) { d.node("Many", {d.input()}, {}, static_cast<int>(n)); },
-             "expected at most 65536 operands, received 65537");
+  check_edge(
+      limits::kOperands,
+      [](Draft& d, uint64_t n) { d.node("Sum", std::vector<ValueId>(n, d.input()), {}, 1); },
+      "expected at most 65536 operands, received 65537");
+  check_edge(
+      limits::kOperands,
+      [](Draft& d, uint64_t n) { d.node("Many", {d.input()}, {}, static_cast<int>(n)); },
+      "expected at most 65536 operands, received 65537");
 }
 
 TEST_CASE("limit: attributes") {
-  check_edge(limits::kAttributes, [](Draft& d, uint64_t n) {
-    Attrs attrs;
-    for (uint64_t i = 0; i < n; ++i) attrs[cat("a", i)] = int64_t{1};
-    d.node("Wide", {}, attrs);
-  }, "expected at most 256 attributes, received 257");
+  check_edge(
+      limits::kAttributes,
+      [](Draft& d, uint64_t n) {
+        Attrs attrs;
+        for (uint64_t i = 0; i < n; ++i) attrs[cat("a", i)] = int64_t{1};
+        d.node("Wide", {}, attrs);
+      },
+      "expected at most 256 attributes, received 257");
 }
 
 TEST_CASE("limit: names") {
-  check_edge(limits::kNameLength, [](Draft& d, uint64_t n) { d.graph.node(d.node("Nothing")).name = std::string(n, 'x'); },
-             "expected at most 1024 bytes of a node's name, received 1025");
-  check_edge(limits::kNameLength, [](Draft& d, uint64_t n) { d.graph.set_value_name(d.input(), std::string(n, 'x')); },
-             "expected at most 1024 bytes of a value's name, received 1025");
+  check_edge(
+      limits::kNameLength,
+      [](Draft& d, uint64_t n) { d.graph.node(d.node("Nothing")).name = std::string(n, 'x'); },
+      "expected at most 1024 bytes of a node's name, received 1025");
+  check_edge(
+      limits::kNameLength,
+      [](Draft& d, uint64_t n) { d.graph.set_value_name(d.input(), std::string(n, 'x')); },
+      "expected at most 1024 bytes of a value's name, received 1025");
 }
 
 TEST_CASE("limit: lists") {
   const auto list = [](const std::string& name, auto element) {
-    return [=](Draft& d, uint64_t n) { d.node("Options", {}, {{name, std::vector<decltype(element)>(n, element)}}); };
+    return [=](Draft& d, uint64_t n) {
+      d.node("Options", {}, {{name, std::vector<decltype(element)>(n, element)}});
+    };
   };
-  check_edge(limits::kListLength, list("is", int64_t{1}), "'is': expected at most 1000000 elements, received 1000001");
-  check_edge(limits::kListLength, list("fs", 1.0), "'fs': expected at most 1000000 elements, received 1000001");
-  check_edge(limits::kListLength, list("ss", std::string("x")), "'ss': expected at most 1000000 elements");
+  check_edge(limits::kListLength, list("is", int64_t{1}),
+             "'is': expected at most 1000000 elements, received 1000001");
+  check_edge(limits::kListLength, list("fs", 1.0),
+             "'fs': expected at most 1000000 elements, received 1000001");
+  check_edge(limits::kListLength, list("ss", std::string("x")),
+             "'ss': expected at most 1000000 elements");
 }
 
 TEST_CASE("limit: strings") {
-  check_edge(limits::kStringLength, [](Draft& d, uint64_t n) { d.node("Options", {}, {{"s", std::string(n, 'x')}}); },
-             "'s': expected at most 1048576 bytes, received 1048577");
-  check_edge(limits::kStringLength, [](Draft& d, uint64_t n) {
-    d.node("Options", {}, {{"ss", std::vector<std::string>{"a", std::string(n, 'x')}}});
-  }, "'ss': expected at most 1048576 bytes in each element, received 1048577");
+  check_edge(
+      limits::kStringLength,
+      [](Draft& d, uint64_t n) {
+        d.node("Options", {}, {{"s", std::string(n, 'x')}});
+      },
+      "'s': expected at most 1048576 bytes, received 1048577");
+  check_edge(
+      limits::kStringLength,
+      [](Draft& d, uint64_t n) {
+        d.node("Options", {}, {{"ss", std::vector<std::string>{"a", std::string(n, 'x')}}});
+      },
+      "'ss': expected at most 1048576 bytes in each element, received 1048577");
 }
 
 TEST_CASE("limit: bytes of all constants") {
-  check_edge(limits::kConstantBytes, [](Draft& d, uint64_t n) {
-    static uint8_t nobody_reads_it = 0;  // so much memory need not exist
-    const auto half = static_cast<int64_t>(limits::kConstantBytes / 2);
-    d.node("Options", {}, {{"t", Tensor::wrap(DType::u8, {half}, &nobody_reads_it, nullptr)}});
-    d.node("Options", {}, {{"t", Tensor::wrap(DType::u8, {static_cast<int64_t>(n) - half}, &nobody_reads_it, nullptr)}});
-  }, "'t': expected at most 17179869184 bytes of constants so far, received 17179869185");
+  check_edge(
+      limits::kConstantBytes,
+      [](Draft& d, uint64_t n) {
+        static uint8_t nobody_reads_it = 0;  // so much memory need not exist
+        const auto half = static_cast<int64_t>(limits::kConstantBytes / 2);
+        d.node("Options", {}, {{"t", Tensor::wrap(DType::u8, {half}, &nobody_reads_it, nullptr)}});
+        d.node("Options", {},
+               {{"t", Tensor::wrap(DType::u8, {static_cast<int64_t>(n) - half}, &nobody_reads_it,
+                                   nullptr)}});
+      },
+      "'t': expected at most 17179869184 bytes of constants so far, received 17179869185");
 }
 
 TEST_CASE("limit: graphs within graphs") {
-  check_edge(limits::kNesting, [](Draft& d, uint64_t n) {
-    std::shared_ptr<Graph> inner;
-    for (uint64_t i = 0; i < n; ++i) {
-      auto outer = std::make_shared<Graph>(ops());
-      if (inner) outer->add_node(*ops().find("Options"), {}, {{"g", inner}}, 0);
-      inner = outer;
-    }
-    d.node("Options", {}, {{"g", inner}});
-  }, "expected at most 16 nested graphs, received 17");
+  check_edge(
+      limits::kNesting,
+      [](Draft& d, uint64_t n) {
+        std::shared_ptr<Graph> inner;
+        for (uint64_t i = 0; i < n; ++i) {
+          auto outer = std::make_shared<Graph>(ops());
+          if (inner) outer->add_node(*ops().find("Options"), {}, {{"g", inner}}, 0);
+          inner = outer;
+        }
+        d.node("Options", {}, {{"g", inner}});
+      },
+      "expected at most 16 nested graphs, received 17");
 }
 
 TEST_CASE("limits count the nodes of regions too") {
@@ -140,11 +179,15 @@ TEST_CASE("limits count the nodes of regions too") {
 
 TEST_CASE("limit: elements of a tensor") {
   const auto limit = static_cast<uint64_t>(limits::kElements);
-  check_edge(limit, [](Draft& d, uint64_t n) { d.input(DType::f32, {Dim::of(static_cast<int64_t>(n))}); },
-             "expected at most 1099511627776 elements");
-  check_edge(limit, [](Draft& d, uint64_t n) {
-    d.value("Sized", {}, {{"shape", std::vector<int64_t>{static_cast<int64_t>(n), 1}}});
-  }, "expected at most 1099511627776 elements");
+  check_edge(
+      limit, [](Draft& d, uint64_t n) { d.input(DType::f32, {Dim::of(static_cast<int64_t>(n))}); },
+      "expected at most 1099511627776 elements");
+  check_edge(
+      limit,
+      [](Draft& d, uint64_t n) {
+        d.value("Sized", {}, {{"shape", std::vector<int64_t>{static_cast<int64_t>(n), 1}}});
+      },
+      "expected at most 1099511627776 elements");
   Draft overflow;
   overflow.value("Sized", {}, {{"shape", std::vector<int64_t>{INT64_MAX, INT64_MAX}}});
   check_refused(overflow, "output 0: expected at most");
@@ -159,7 +202,8 @@ TEST_CASE("limit: elements of a tensor") {
 TEST_CASE("limit: elements of a value that is known at compile time") {
   for (const int64_t n : {limits::kValueInference, limits::kValueInference + 1}) {
     Draft d;
-    const ValueId y = d.value("Negate", {d.value("Known", {}, {{"value", Tensor(DType::i64, {n})}})});
+    const ValueId y =
+        d.value("Negate", {d.value("Known", {}, {{"value", Tensor(DType::i64, {n})}})});
     Inference inference(d.graph);
     REQUIRE(inference.run().ok());
     CHECK((inference.constant(y) != nullptr) == (n == limits::kValueInference));
@@ -247,7 +291,8 @@ TEST_CASE("a wrong number of outputs is refused") {
 TEST_CASE("a wrong element type is refused") {
   Draft set;
   set.node("Clip", {set.input(DType::i32)}, {}, 1);
-  check_refused(set, "input 0 'x': expected one of float, double, float16, bfloat16, received int32");
+  check_refused(set,
+                "input 0 'x': expected one of float, double, float16, bfloat16, received int32");
   Draft fixed;
   fixed.node("Negate", {fixed.input(DType::i32)}, {}, 1);
   check_refused(fixed, "input 0 'x': expected int64, received int32");
@@ -288,7 +333,8 @@ TEST_CASE("unknown, missing and mistaken attributes are refused") {
   float_for_int.node("Options", {}, {{"i", 1.0}});
   check_refused(float_for_int, "attribute 'i': expected int, received float");
   Draft good;
-  good.node("Options", {}, {{"f", int64_t{1}}, {"fs", std::vector<int64_t>{}}, {"ss", std::vector<int64_t>{}}});
+  good.node("Options", {},
+            {{"f", int64_t{1}}, {"fs", std::vector<int64_t>{}}, {"ss", std::vector<int64_t>{}}});
   check_accepted(good);
 }
 

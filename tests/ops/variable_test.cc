@@ -91,7 +91,8 @@ TEST_CASE("AssignAdd of integers wraps around") {
   const ValueId r = job.variable("w", DType::i32, {1});
   job.state("w", DType::i32, {1}).data<int32_t>()[0] = INT32_MAX;
   const ValueId value = job.input("value", DType::i32, {1});
-  job.run({{value, Tensor::of<int32_t>({1}, {2})}}, {}, {job.add_node("leat.AssignAdd", {r, value})});
+  job.run({{value, Tensor::of<int32_t>({1}, {2})}}, {},
+          {job.add_node("leat.AssignAdd", {r, value})});
   CHECK(job.state("w", DType::i32, {1}).data<int32_t>()[0] == INT32_MIN + 1);
 }
 
@@ -126,10 +127,10 @@ TEST_CASE("a variable's attributes are checked") {
         std::string::npos);
   CHECK(message({{"name", std::string("w")}, {"shape", scalar}, {"dtype", std::string("f32")}})
             .find("received 'f32'") != std::string::npos);
-  CHECK(message({{"name", std::string("w")}, {"shape", std::vector<int64_t>{2, -1}}}).find("[2,-1]") !=
-        std::string::npos);
-  CHECK(message({{"name", std::string("w")}, {"shape", std::vector<int64_t>(9, 1)}}).find("at most 8") !=
-        std::string::npos);
+  CHECK(message({{"name", std::string("w")}, {"shape", std::vector<int64_t>{2, -1}}})
+            .find("[2,-1]") != std::string::npos);
+  CHECK(message({{"name", std::string("w")}, {"shape", std::vector<int64_t>(9, 1)}})
+            .find("at most 8") != std::string::npos);
 }
 
 TEST_CASE("a value must have its variable's dtype and shape") {
@@ -181,7 +182,8 @@ TEST_CASE("a tensor is no variable") {
 TEST_CASE("a variable is made from its attributes alone") {
   TestJob job;
   const OpDef& op = *testing::test_catalogue().find("leat.Variable");
-  const Attrs attrs = with_defaults(op, {{"name", std::string("w")}, {"shape", std::vector<int64_t>{2, 3}}});
+  const Attrs attrs =
+      with_defaults(op, {{"name", std::string("w")}, {"shape", std::vector<int64_t>{2, 3}}});
   KernelSetup setup;
   setup.types.attrs = &attrs;
   setup.resources = &job.resources;
