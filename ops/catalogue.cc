@@ -1,6 +1,8 @@
 // Every op of this build. An op family is one file; adding one is a line here.
 #include "ops/catalogue.h"
 
+#include "ops/layers/layers.h"
+
 namespace leat {
 
 Catalogue standard_catalogue() {
@@ -32,6 +34,8 @@ Catalogue standard_catalogue() {
   register_input_ops(catalogue);
   register_step_ops(catalogue);
   register_layout_ops(catalogue);
+  // Those that expand to others when a file is loaded.
+  register_layer_ops(catalogue);
   return catalogue;
 }
 

@@ -49,13 +49,18 @@ Names free_names(const DraftNode& node) {
   return free;
 }
 
-// An int where the op declares a float becomes one: people write rate = 1.
+// An int where the op declares a float becomes one: people write rate = 1. One int where a layer
+// declares a list becomes a list: kernel = 3.
 Attr fit(Attr attr, const OpDef& op, std::string_view name) {
   const auto def = std::find_if(op.attributes.begin(), op.attributes.end(),
                                 [&](const AttrDef& d) { return d.name == name; });
   if (def == op.attributes.end()) return attr;
   if (const auto* number = std::get_if<int64_t>(&attr); number && def->kind == "float") {
     return static_cast<double>(*number);
+  }
+  if (const auto* number = std::get_if<int64_t>(&attr);
+      number && def->kind == "ints" && op.domain == "leat") {
+    return std::vector<int64_t>{*number};
   }
   if (const auto* list = std::get_if<std::vector<int64_t>>(&attr); list && def->kind == "floats") {
     return std::vector<double>(list->begin(), list->end());
