@@ -323,7 +323,7 @@ Tiling weights_tiling(const OpTypes& types) {
   if (is_16bit_float(types.inputs[0].dtype)) return {};
   const auto spec = conv_grad_weights_spec(types);
   if (!spec.ok() || weights_by_channels(*spec)) return {};
-  return {types.inputs[0].shape[0], 3, 0};
+  return {types.inputs[0].shape[0], 3, 0, 1, conv_weights_tile_images(*spec)};
 }
 
 // Which data operands may be blocked: those whose channels are multiples of 16.

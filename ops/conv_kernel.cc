@@ -262,6 +262,12 @@ bool weights_by_channels(const ConvSpec& spec) {
          spec.outputs >= 8 * kSliceOutputs && spec.weights() >= kManyWeights && spec.images > 0;
 }
 
+int64_t conv_weights_tile_images(const ConvSpec& spec) {
+  const int64_t bytes = spec.weights() * static_cast<int64_t>(dtype_size(spec.dtype));
+  const int64_t parts = std::clamp<int64_t>(kPartialBytes / std::max<int64_t>(1, bytes), 4, kTiles);
+  return std::max(conv_tile_images(spec.images, spec.multiply_adds()), (spec.images + parts - 1) / parts);
+}
+
 Result<std::unique_ptr<Kernel>> make_conv_weights_kernel(const KernelSetup& setup, ConvSpec spec,
                                                          ConvOperands operands) {
   if (weights_by_channels(spec)) {
@@ -271,14 +277,7 @@ Result<std::unique_ptr<Kernel>> make_conv_weights_kernel(const KernelSetup& setu
     return std::unique_ptr<Kernel>(
         std::make_unique<ChannelsKernel>(spec, std::move(engine), operands));
   }
-  int64_t tile = setup.tile_rows;
-  if (tile == 0) {
-    const int64_t bytes = spec.weights() * static_cast<int64_t>(dtype_size(spec.dtype));
-    const int64_t parts =
-        std::clamp<int64_t>(kPartialBytes / std::max<int64_t>(1, bytes), 4, kTiles);
-    tile = std::max(conv_tile_images(spec.images, spec.multiply_adds()),
-                    (spec.images + parts - 1) / parts);
-  }
+  const int64_t tile = setup.tile_rows > 0 ? setup.tile_rows : conv_weights_tile_images(spec);
   LEAT_ASSIGN_OR_RETURN(Engines engines, make_engines(setup, spec, tile));
   if (spec.dtype == DType::f64) {
     return std::unique_ptr<Kernel>(

@@ -43,6 +43,9 @@ struct Tiling {
   uint32_t row_inputs = 0;   // bit i: input i is of rows
   uint32_t row_outputs = 0;  // bit i: output i is of rows
   int64_t min_rows = 1;      // a tile of fewer rows wastes the processor (matrix products)
+  // The bits of the outputs that are not of rows depend on the rows of a tile (sums over rows, in parts):
+  // a chain must cut this op into exactly so many, which follow from the op's own shapes. 0: they do not.
+  int64_t fixed_rows = 0;
 };
 
 // Operands (bit sets) that may all be Layout::channels16 together; the rest stays plain. The layout

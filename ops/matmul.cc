@@ -1,5 +1,7 @@
 // MatMul and Gemm as ONNX says, and leat.MatMul: MatMul with transposed operands and a bias, which
 // gradients and fusion need.
+#include <algorithm>
+
 #include "devices/base/text.h"
 #include "ops/catalogue.h"
 #include "ops/compute_in_f32.h"
@@ -241,7 +243,12 @@ template <Describe describe>
 Tiling product_tiling(const OpTypes& types) {
   if (is_16bit_float(types.outputs[0].dtype)) return {};
   const auto product = describe(types);
-  return product.ok() ? product->tiling : Tiling{};
+  if (!product.ok()) return {};
+  // Few rows at a time read a large B again and again.
+  constexpr int64_t kLargeB = 16 * 1024, kRows = 64;
+  Tiling tiling = product->tiling;
+  if (product->n * product->k >= kLargeB) tiling.min_rows = std::max<int64_t>(1, kRows / product->per_row);
+  return tiling;
 }
 
 template <Describe describe>

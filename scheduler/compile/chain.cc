@@ -60,6 +60,9 @@ class Chains {
   bool joins(uint32_t i, const Member& member) const {
     if (member.tiling.rows != rows_) return false;
     if (member.tiling.min_rows > 4 * min_rows_ || min_rows_ > 4 * member.tiling.min_rows) return false;
+    const int64_t fixed = member.tiling.fixed_rows;
+    if (fixed > 0 && ((fixed_rows_ > 0 && fixed != fixed_rows_) || min_rows_ > fixed)) return false;
+    if (fixed_rows_ > 0 && member.tiling.min_rows > fixed_rows_) return false;
     const PlanInstruction& instruction = partition_.instructions[i];
     bool connected = false;
     for (size_t k = 0; k < instruction.inputs.size(); ++k) {
@@ -83,7 +86,9 @@ class Chains {
       first_ = i;
       rows_ = member.tiling.rows;
       min_rows_ = member.tiling.min_rows;
+      fixed_rows_ = 0;
     }
+    if (member.tiling.fixed_rows > 0) fixed_rows_ = member.tiling.fixed_rows;
     min_rows_ = std::max(min_rows_, member.tiling.min_rows);
     members_.push_back(i);
     const PlanInstruction& instruction = partition_.instructions[i];
@@ -107,7 +112,7 @@ class Chains {
       for (auto [value, row] : row_bytes_) bytes += row;
       int64_t tile = static_cast<int64_t>(kChainTileBytes / bytes);
       tile = std::min(tile, std::max<int64_t>(1, rows_ / kMinTiles));
-      tile = std::clamp<int64_t>(std::max(tile, min_rows_), 1, rows_);
+      tile = fixed_rows_ > 0 ? fixed_rows_ : std::clamp<int64_t>(std::max(tile, min_rows_), 1, rows_);
       for (uint32_t i : members_) {
         partition_.instructions[i].chain = first_;
         partition_.instructions[i].tile_rows = tile;
@@ -122,7 +127,7 @@ class Chains {
   Partition& partition_;
   std::vector<uint32_t> members_;
   uint32_t first_ = 0;
-  int64_t rows_ = 0, min_rows_ = 1;
+  int64_t rows_ = 0, min_rows_ = 1, fixed_rows_ = 0;
   std::map<uint32_t, bool> made_;          // root value -> by rows
   std::map<uint32_t, bool> read_by_rows_;
   std::map<uint32_t, uint64_t> row_bytes_;

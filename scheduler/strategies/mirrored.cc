@@ -38,9 +38,10 @@ class Mirror {
     return value != kNone && from_.value(value).producer != kNone && sharded_[from_.value(value).producer];
   }
   Status classify(const std::vector<NodeId>& order);
-  Status copy_for_shards(NodeId id);
+  Status copy_for_shard(NodeId id, int shard);
   void copy_for_workers(NodeId id);
-  NodeId copy_node(NodeId id, int copy, int worker, int copies_of_input_shard);
+  std::vector<uint32_t> count_waves(const std::vector<NodeId>& order) const;
+  NodeId copy_node(NodeId id, int copy, int worker);
   Status all_reduce(NodeId id);
   ValueId tree(const Node& node, const std::vector<ValueId>& leaves, int first, int last, int owner, int& holder);
   ValueId combine(const Node& node, std::string_view op, ValueId a, ValueId b, int worker);
@@ -71,7 +72,7 @@ Status Mirror::classify(const std::vector<NodeId>& order) {
   return {};
 }
 
-NodeId Mirror::copy_node(NodeId id, int copy, int worker, int) {
+NodeId Mirror::copy_node(NodeId id, int copy, int worker) {
   const Node& old = from_.node(id);
   std::vector<ValueId> inputs;
   for (ValueId input : old.inputs) {
@@ -104,22 +105,35 @@ NodeId Mirror::copy_node(NodeId id, int copy, int worker, int) {
   return made;
 }
 
-Status Mirror::copy_for_shards(NodeId id) {
-  for (int s = 0; s < shards_; ++s) {
-    const NodeId made = copy_node(id, s, holder_[static_cast<size_t>(s)], s);
-    Node& node = to_.node(made);
-    if (!node.op->random && !node.op->per_shard) continue;
-    // Where this shard's rows begin in the global tensor.
-    const SymbolicShape& shape = from_.value(from_.node(id).outputs[0]).type.shape;
-    const auto rows = shape.rank() > 0 ? constant_of(shape[0]) : std::optional<int64_t>(0);
-    if (!rows) return failed_precondition(cat(from_.describe_node(id), ": expected a known number of rows"));
-    node.first_row = s * *rows;
-  }
+Status Mirror::copy_for_shard(NodeId id, int shard) {
+  const NodeId made = copy_node(id, shard, holder_[static_cast<size_t>(shard)]);
+  Node& node = to_.node(made);
+  if (!node.op->random && !node.op->per_shard) return {};
+  // Where this shard's rows begin in the global tensor.
+  const SymbolicShape& shape = from_.value(from_.node(id).outputs[0]).type.shape;
+  const auto rows = shape.rank() > 0 ? constant_of(shape[0]) : std::optional<int64_t>(0);
+  if (!rows) return failed_precondition(cat(from_.describe_node(id), ": expected a known number of rows"));
+  node.first_row = shard * *rows;
   return {};
 }
 
+// AllReduces on the longest way to each node; an AllReduce belongs to the wave that it ends.
+std::vector<uint32_t> Mirror::count_waves(const std::vector<NodeId>& order) const {
+  std::vector<uint32_t> waves(from_.nodes(), 0);
+  for (NodeId id : order) {
+    const auto follow = [&](NodeId before) {
+      waves[id] = std::max(waves[id], waves[before] + (is_all_reduce(from_.node(before)) ? 1 : 0));
+    };
+    for (ValueId input : from_.node(id).inputs) {
+      if (input != kNone && from_.value(input).producer != kNone) follow(from_.value(input).producer);
+    }
+    for (NodeId before : from_.node(id).after) follow(before);
+  }
+  return waves;
+}
+
 void Mirror::copy_for_workers(NodeId id) {
-  for (int w = 0; w < workers_; ++w) copy_node(id, w, w, 0);
+  for (int w = 0; w < workers_; ++w) copy_node(id, w, w);
 }
 
 // Who adds up a value: the worker that has the least to add so far.
@@ -183,10 +197,25 @@ Result<Graph> Mirror::run(Borders& borders) {
   for (ValueId input : from_.inputs()) {
     copies_[input] = {to_.add_input(from_.value_name(input), from_.value(input).type)};
   }
-  for (NodeId id : order) {
-    if (is_all_reduce(from_.node(id))) LEAT_RETURN_IF_ERROR(all_reduce(id));
-    else if (sharded_[id]) LEAT_RETURN_IF_ERROR(copy_for_shards(id));
-    else copy_for_workers(id);
+  // Wave by wave, a shard whole before the next one: what a worker computes for one shard stands together,
+  // and its memory is used again for the next. A wave ends where a value crosses shards.
+  const auto waves = count_waves(order);
+  const uint32_t last = waves.empty() ? 0 : *std::max_element(waves.begin(), waves.end());
+  for (uint32_t wave = 0; wave <= last; ++wave) {
+    const auto each = [&](const std::function<Status(NodeId)>& f) -> Status {
+      for (NodeId id : order) {
+        if (waves[id] == wave) LEAT_RETURN_IF_ERROR(f(id));
+      }
+      return {};
+    };
+    LEAT_RETURN_IF_ERROR(each([&](NodeId id) {
+      if (!sharded_[id] && !is_all_reduce(from_.node(id))) copy_for_workers(id);
+      return Status();
+    }));
+    for (int s = 0; s < shards_; ++s) {
+      LEAT_RETURN_IF_ERROR(each([&](NodeId id) { return sharded_[id] ? copy_for_shard(id, s) : Status(); }));
+    }
+    LEAT_RETURN_IF_ERROR(each([&](NodeId id) { return is_all_reduce(from_.node(id)) ? all_reduce(id) : Status(); }));
   }
   for (ValueId& feed : borders.feeds) feed = copies_[feed][0];
   for (ValueId& fetch : borders.fetches) {
