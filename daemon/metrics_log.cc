@@ -1,6 +1,6 @@
 #include "daemon/metrics_log.h"
 
-#include <nlohmann/json.hpp>
+#include <charconv>
 
 #include "devices/base/text.h"
 
@@ -14,12 +14,14 @@ std::span<const std::byte> bytes_of(std::string_view text) {
   return std::as_bytes(std::span(text.data(), text.size()));
 }
 
-// The step of a row, or 0 if the line is none.
+// The step of a row as append() writes it, or 0 if the line is none.
 int64_t step_of(std::string_view line) {
-  const auto row = nlohmann::json::parse(line, nullptr, false);
-  if (!row.is_object()) return 0;
-  const auto step = row.find("step");
-  return step != row.end() && step->is_number_integer() ? step->get<int64_t>() : 0;
+  constexpr std::string_view kStart = "{\"step\": ";
+  if (!line.starts_with(kStart) || !line.ends_with('}')) return 0;
+  int64_t step = 0;
+  const char* begin = line.data() + kStart.size();
+  const auto [end, error] = std::from_chars(begin, line.data() + line.size(), step);
+  return error == std::errc() && (*end == ',' || *end == '}') ? step : 0;
 }
 
 // The rows 1..last_step at the front of the text.
