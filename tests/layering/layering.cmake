@@ -1,0 +1,112 @@
+# Which includes a file may have. As a script it checks the source tree:
+#
+#   cmake -P tests/layering/layering.cmake
+cmake_minimum_required(VERSION 3.25)
+
+# A folder includes itself and the folders to its left.
+set(LAYERS devices transport ops scheduler daemon)
+# Parts of a folder that see less than the folder does: "<part> <rightmost layer>".
+set(NARROWER "daemon/client ops")
+
+# Third-party headers: "<pattern of the header> <pattern of the files that may include it>". What is
+# heavy, or whose version may have to change, stays in a few .cc files and out of all headers.
+set(CONFINED
+  "^(dnnl|oneapi/|omp\\.h) ^ops/onednn[a-z_]*\\.cc$"
+  "^(yaml-cpp|nlohmann|CLI|spdlog|openssl|boost|capnp|kj|google|zlib)[/.] \\.cc$"
+  "\\.(capnp|pb)\\.h$ \\.cc$"
+  "^catch2/ ^tests/catch(\\.h|_main\\.cc)$")
+# Those that cost every build seconds: "<pattern of the header> <files of the layers at most>".
+set(HEAVY "^yaml-cpp/ 2" "^nlohmann/ 2" "^CLI/ 2" "^boost/beast 2")
+
+function(layer_rank path result)
+  string(REGEX REPLACE "/.*" "" layer "${path}")
+  list(FIND LAYERS "${layer}" rank)
+  set(${result} ${rank} PARENT_SCOPE)
+endfunction()
+
+# The rightmost layer that `file` may include, and the folder that it may include in any case.
+function(find_limit file limit own)
+  layer_rank("${file}" rank)
+  string(REGEX REPLACE "/.*" "" folder "${file}")
+  foreach(rule IN LISTS NARROWER)
+    string(REGEX MATCH "^([^ ]*) (.*)$" rule "${rule}")
+    set(part "${CMAKE_MATCH_1}")
+    set(rightmost "${CMAKE_MATCH_2}")
+    if(file MATCHES "^${part}/")
+      set(folder "${part}")
+      layer_rank("${rightmost}" rank)
+    endif()
+  endforeach()
+  set(${limit} ${rank} PARENT_SCOPE)
+  set(${own} ${folder} PARENT_SCOPE)
+endfunction()
+
+# What is wrong with `file`, a path from the root, including `header`; "" if nothing is.
+function(judge_include file header result)
+  set(${result} "" PARENT_SCOPE)
+  foreach(rule IN LISTS CONFINED)
+    string(REGEX MATCH "^([^ ]*) (.*)$" rule "${rule}")
+    set(allowed "${CMAKE_MATCH_2}")
+    if(header MATCHES "${CMAKE_MATCH_1}" AND NOT file MATCHES "${allowed}")
+      set(${result} "expected only in ${allowed}" PARENT_SCOPE)
+      return()
+    endif()
+  endforeach()
+  find_limit("${file}" limit own)
+  if(limit EQUAL -1)
+    return()  # tests see everything
+  endif()
+  if(header MATCHES "^tests/|^\\.\\.?/|/\\.\\.?/")
+    set(${result} "expected a path from the root into a layer" PARENT_SCOPE)
+    return()
+  endif()
+  layer_rank("${header}" rank)
+  if(rank GREATER limit AND NOT header MATCHES "^${own}/")
+    list(GET LAYERS ${limit} rightmost)
+    set(${result} "expected ${rightmost} or what is to its left" PARENT_SCOPE)
+  endif()
+endfunction()
+
+# Sets `result` to one line for each violation in the tree at `root`.
+function(find_layering_violations root result)
+  list(TRANSFORM LAYERS REPLACE "(.+)" "${root}/\\1/*.h;${root}/\\1/*.cc;${root}/\\1/*.cu" OUTPUT_VARIABLE globs)
+  file(GLOB_RECURSE files RELATIVE ${root} ${globs} ${root}/tests/*.h ${root}/tests/*.cc)
+  foreach(file IN LISTS files)
+    file(STRINGS ${root}/${file} lines REGEX "^[ \t]*#[ \t]*include[ \t]*[<\"]")
+    foreach(line IN LISTS lines)
+      string(REGEX REPLACE "^[^<\"]*[<\"]([^>\"]*).*" "\\1" header "${line}")
+      judge_include("${file}" "${header}" wrong)
+      if(wrong)
+        list(APPEND found "${file}: includes ${header}, ${wrong}")
+      endif()
+      foreach(rule IN LISTS HEAVY)
+        string(REGEX MATCH "^([^ ]*) " pattern "${rule}")
+        if(header MATCHES "${CMAKE_MATCH_1}" AND NOT file MATCHES "^tests/")
+          list(APPEND heavy_uses "${rule} ${file}")
+        endif()
+      endforeach()
+    endforeach()
+  endforeach()
+  list(REMOVE_DUPLICATES heavy_uses)
+  foreach(rule IN LISTS HEAVY)
+    set(users ${heavy_uses})
+    list(FILTER users INCLUDE REGEX "^\\${rule} ")
+    list(TRANSFORM users REPLACE "^.* " "")
+    list(LENGTH users count)
+    string(REGEX MATCH "^([^ ]*) (.*)$" rule "${rule}")
+    if(count GREATER CMAKE_MATCH_2)
+      list(JOIN users ", " users)
+      list(APPEND found "${CMAKE_MATCH_1}: expected in at most ${CMAKE_MATCH_2} files, it is in ${users}")
+    endif()
+  endforeach()
+  set(${result} "${found}" PARENT_SCOPE)
+endfunction()
+
+if(CMAKE_SCRIPT_MODE_FILE STREQUAL CMAKE_CURRENT_LIST_FILE)
+  cmake_path(SET root NORMALIZE ${CMAKE_CURRENT_LIST_DIR}/../..)
+  find_layering_violations(${root} violations)
+  list(JOIN violations "\n  " text)
+  if(violations)
+    message(FATAL_ERROR "includes that cross the layers:\n  ${text}")
+  endif()
+endif()

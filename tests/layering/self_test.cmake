@@ -1,0 +1,76 @@
+# Tests layering.cmake on trees that break each of its rules: cmake -P tests/layering/self_test.cmake
+include(${CMAKE_CURRENT_LIST_DIR}/layering.cmake)
+
+if(DEFINED ENV{TMPDIR})
+  set(temporary $ENV{TMPDIR})
+else()
+  set(temporary /tmp)
+endif()
+string(RANDOM LENGTH 12 suffix)
+set(tree ${temporary}/leat_layering_${suffix})
+
+function(expect expected)
+  find_layering_violations(${tree} violations)
+  file(REMOVE_RECURSE ${tree})
+  if(NOT "${violations}" STREQUAL "${expected}")
+    message(FATAL_ERROR "expected '${expected}', received '${violations}'")
+  endif()
+endfunction()
+
+function(expect_fine file include)
+  file(WRITE ${tree}/${file} "${include}\n")
+  expect("")
+endfunction()
+
+function(expect_wrong file include violation)
+  file(WRITE ${tree}/${file} "// A comment.\n#pragma once\n\n${include}  // why\n")
+  expect("${file}: includes ${violation}")
+endfunction()
+
+set(root_path "expected a path from the root into a layer")
+
+# Layers.
+expect_fine(ops/a.cc [[#include "ops/a.h"]])
+expect_fine(ops/text/a.cc [[#include "devices/device.h"]])
+expect_fine(daemon/a.cc [[#include "scheduler/a.h"]])
+expect_fine(daemon/a.cc [[#include "daemon/client/a.h"]])
+expect_fine(tests/ops/a.cc [[#include "daemon/a.h"]])
+expect_fine(ops/a.cc [[// #include "daemon/a.h"]])
+expect_fine(devices/a.cc [[#include <vector>]])
+expect_wrong(devices/a.h [[#include "transport/a.h"]] "transport/a.h, expected devices or what is to its left")
+expect_wrong(transport/a/b.cc [[  #  include "ops/a.h"]] "ops/a.h, expected transport or what is to its left")
+expect_wrong(ops/a.cu [[#include <scheduler/a.h>]] "scheduler/a.h, expected ops or what is to its left")
+expect_wrong(scheduler/a.cc [[#include "daemon/a.h"]] "daemon/a.h, expected scheduler or what is to its left")
+expect_wrong(ops/a.cc [[#include "tests/catch.h"]] "tests/catch.h, ${root_path}")
+expect_wrong(ops/a.cc [[#include "../daemon/a.h"]] "../daemon/a.h, ${root_path}")
+expect_wrong(ops/a.cc [[#include "ops/../daemon/a.h"]] "ops/../daemon/a.h, ${root_path}")
+
+# A part that sees less than its folder.
+expect_fine(daemon/client/a.cc [[#include "ops/a.h"]])
+expect_fine(daemon/client/a.cc [[#include "daemon/client/a.h"]])
+expect_wrong(daemon/client/a.cc [[#include "scheduler/a.h"]] "scheduler/a.h, expected ops or what is to its left")
+expect_wrong(daemon/client/a.cc [[#include "daemon/a.h"]] "daemon/a.h, expected ops or what is to its left")
+expect_wrong(ops/a.cc [[#include "daemon/client/a.h"]] "daemon/client/a.h, expected ops or what is to its left")
+
+# Libraries.
+expect_fine(ops/onednn.cc [[#include <dnnl.hpp>]])
+expect_fine(ops/onednn_conv.cc [[#include <dnnl.h>]])
+expect_fine(ops/capnp/a.cc [[#include "graph.capnp.h"]])
+expect_fine(tests/catch.h [[#include <catch2/catch.hpp>]])
+expect_wrong(ops/conv.cc [[#include <dnnl.hpp>]] [[dnnl.hpp, expected only in ^ops/onednn[a-z_]*\.cc$]])
+expect_wrong(ops/onednn.h [[#include <dnnl.h>]] [[dnnl.h, expected only in ^ops/onednn[a-z_]*\.cc$]])
+expect_wrong(ops/a.h [[#include <nlohmann/json.hpp>]] [[nlohmann/json.hpp, expected only in \.cc$]])
+expect_wrong(ops/a.h [[#include <google/protobuf/message.h>]] [[google/protobuf/message.h, expected only in \.cc$]])
+expect_wrong(transport/a.h [[#include <kj/async.h>]] [[kj/async.h, expected only in \.cc$]])
+expect_wrong(ops/a.h [[#include "graph.capnp.h"]] [[graph.capnp.h, expected only in \.cc$]])
+expect_wrong(tests/ops/a.cc [[#include <catch2/catch.hpp>]] [[catch2/catch.hpp, expected only in ^tests/catch(\.h|_main\.cc)$]])
+
+# Heavy headers: in two files, not in three.
+foreach(file ops/a.cc daemon/b.cc tests/c.cc)
+  file(WRITE ${tree}/${file} "#include <nlohmann/json.hpp>\n#include <nlohmann/json.hpp>\n")
+endforeach()
+expect("")
+foreach(file ops/a.cc ops/b.cc daemon/c.cc)
+  file(WRITE ${tree}/${file} "#include <nlohmann/json.hpp>\n")
+endforeach()
+expect("^nlohmann/: expected in at most 2 files, it is in daemon/c.cc, ops/a.cc, ops/b.cc")
