@@ -82,7 +82,10 @@ template <typename T>
 class DropoutKernel final : public Kernel {
  public:
   explicit DropoutKernel(const KernelSetup& setup)
-      : tiles_(setup), switches_(setup.types, 1), subject_(setup.subject) {
+      : tiles_(setup),
+        switches_(setup.types, 1),
+        subject_(setup.subject),
+        has_mask_(setup.types.has_output(1)) {
     if (setup.node) {
       source_ = setup.node->source;
       first_element_ = setup.node->first_row * tiles_.row_elements;
@@ -111,7 +114,7 @@ class DropoutKernel final : public Kernel {
                             {draws, static_cast<size_t>(n)});
       else
         std::fill_n(draws, n, 1.0f);
-      bool* mask = context.outputs[1] ? context.out<bool>(1) + at : unwanted;
+      bool* mask = has_mask_ ? context.out<bool>(1) + at : unwanted;
       drop(context.in<T>(0) + at, draws, static_cast<float>(ratio), scale, context.out<T>(0) + at,
            mask, n);
     }
@@ -122,6 +125,7 @@ class DropoutKernel final : public Kernel {
   ElementTiles tiles_;
   Switches switches_;
   std::string subject_;
+  bool has_mask_ = false;
   uint64_t source_ = 0;
   int64_t first_element_ = 0;
   bool has_seed_ = false;

@@ -64,7 +64,8 @@ class CrossEntropyKernel final : public Kernel {
       : at_(setup, setup.input(0).shape, 1),
         means_(means_of(setup.attrs())),
         given_(given),
-        weighted_(setup.types.has_input(2)) {
+        weighted_(setup.types.has_input(2)),
+        keeps_log_prob_(setup.types.has_output(1)) {
     tile_rows_ = setup.tile_rows > 0 ? setup.tile_rows
                                      : default_tile_rows(at_.rows, at_.classes * at_.inner);
     direct_ = std::is_same_v<T, A> && at_.inner == 1;
@@ -98,7 +99,7 @@ class CrossEntropyKernel final : public Kernel {
     A log_prob = 0;
     if (given_) {
       if (legal) log_prob = load_as_compute(context.in<T>(0)[offset + label * at_.inner]);
-    } else if (!ignored || context.outputs[1]) {
+    } else if (!ignored || keeps_log_prob_) {
       const A* line = log_softmax_of(context, offset);
       if (legal) log_prob = line[label];
     }
@@ -117,7 +118,7 @@ class CrossEntropyKernel final : public Kernel {
   // The line of a position, written to output 1 too where that is wanted.
   const A* log_softmax_of(KernelContext& context, int64_t offset) const {
     const T* x = context.in<T>(0) + offset;
-    T* out = context.outputs[1] ? context.out<T>(1) + offset : nullptr;
+    T* out = keeps_log_prob_ ? context.out<T>(1) + offset : nullptr;
     A* line = reinterpret_cast<A*>(context.scratch);
     if constexpr (std::is_same_v<T, A>) {
       if (direct_) {
@@ -145,7 +146,7 @@ class CrossEntropyKernel final : public Kernel {
 
   Positions at_;
   Means means_;
-  bool given_, weighted_, direct_ = false;
+  bool given_, weighted_, keeps_log_prob_ = false, direct_ = false;
   int64_t tile_rows_ = 1;
 };
 

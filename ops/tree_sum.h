@@ -233,14 +233,14 @@ class TreeStack {
   uint64_t count_ = 0;
 };
 
-// The sum of n elements in that shape of tree: leaves are lines of kLineBlock.
-template <typename T>
+// The sum of n (mapped) elements in that shape of tree: leaves are lines of kLineBlock.
+template <typename Map = AsIs, typename T>
 LEAT_INLINE T tree_sum(const T* x, int64_t n) {
   T memory[64];
   TreeStack<SumFold, T> stack(memory, 1);
   int64_t i = 0;
   do {
-    *stack.top() = fold_line<SumFold, AsIs>(x + i, std::min(kLineBlock, n - i));
+    *stack.top() = fold_line<SumFold, Map>(x + i, std::min(kLineBlock, n - i));
     stack.push();
     i += kLineBlock;
   } while (i < n);

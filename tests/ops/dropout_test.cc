@@ -8,6 +8,7 @@ namespace leat {
 namespace {
 
 using testing::check_close;
+using testing::check_gradients;
 using testing::check_identical;
 using testing::check_tiles;
 using testing::random_tensor;
@@ -127,6 +128,14 @@ TEST_CASE("Dropout is cut into rows") {
   check_tiles("Dropout", {x, ratio, kTraining}, {}, 1);
   check_tiles("leat.DropoutGrad",
               {x, random_tensor(DType::boolean, {7, 5, 3}, 2), ratio, kTraining});
+}
+
+TEST_CASE("gradients of Dropout agree with finite differences") {
+  check_gradients("Dropout",
+                  {random_tensor(DType::f64, {4, 5}, 1), Tensor::scalar<float>(0.4f), kTraining},
+                  {}, {0});
+  check_gradients("Dropout", {random_tensor(DType::f64, {4, 5}, 1), Tensor::scalar<float>(0.4f)},
+                  {}, {0});
 }
 
 }  // namespace

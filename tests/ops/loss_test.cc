@@ -7,6 +7,7 @@ namespace leat {
 namespace {
 
 using testing::check_close;
+using testing::check_gradients;
 using testing::check_identical;
 using testing::check_tiles;
 using testing::random_tensor;
@@ -136,6 +137,24 @@ TEST_CASE("a loss over many rows does not depend on the order of tiles") {
   reversed.reverse_tiles = true;
   check_identical(run(kSoftmaxLoss, {scores, labels}, {}, 1, reversed)[0],
                   run1(kSoftmaxLoss, {scores, labels}));
+}
+
+TEST_CASE("gradients of losses agree with finite differences") {
+  for (const Shape& shape : {Shape{4, 3}, Shape{2, 3, 2}}) {
+    const Tensor scores = random_tensor(DType::f64, shape, 3, -2, 0);
+    Shape label_shape{shape[0]};
+    for (int i = 2; i < shape.rank(); ++i) label_shape.push_back(shape[i]);
+    const Tensor labels = random_tensor(DType::i64, label_shape, 4, 0, 3);
+    for (const Tensor& weights : {Tensor(), random_tensor(DType::f64, {3}, 6, 0.5, 2)}) {
+      for (const char* name : {"none", "sum", "mean"}) {
+        for (const Attrs& attrs : {reduction(name), ignoring(name, labels.int_at(1))}) {
+          check_gradients(kSoftmaxLoss, {scores, labels, weights}, attrs, {0});
+          check_gradients(kSoftmaxLoss, {scores, labels, weights}, attrs, {0}, 2);
+          check_gradients(kLikelihoodLoss, {scores, labels, weights}, attrs, {0});
+        }
+      }
+    }
+  }
 }
 
 }  // namespace

@@ -11,6 +11,7 @@ namespace leat {
 namespace {
 
 using testing::check_close;
+using testing::check_gradients;
 using testing::check_identical;
 using testing::check_tiles;
 using testing::random_tensor;
@@ -321,6 +322,24 @@ TEST_CASE("a reduced shape keeps its symbols") {
                                    testing::tensor_type(DType::i64, {Dim::of(1)})});
   REQUIRE_FALSE(unknown.ok());
   CHECK_THAT(unknown.status().message(), Catch::Contains("known before anything runs"));
+}
+
+TEST_CASE("gradients of reductions agree with finite differences") {
+  for (const char* op : {"ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd",
+                         "ReduceSumSquare", "ReduceL1", "ReduceL2"}) {
+    CAPTURE(op);
+    const Tensor x = random_tensor(DType::f64, {3, 4, 5}, 2, 0.5, 1.5);
+    for (const auto& axes :
+         std::vector<std::vector<int64_t>>{{0}, {1}, {2}, {0, 1}, {0, 2}, {1, 2}, {-1, 0, 1}}) {
+      for (int64_t keepdims : {0, 1}) {
+        check_gradients(op, {x, axes_of(axes)}, {{"keepdims", keepdims}}, {0});
+      }
+    }
+    check_gradients(op, {x}, {{"keepdims", int64_t{0}}}, {0});
+    check_gradients(op, {x}, {{"noop_with_empty_axes", int64_t{1}}}, {0});
+    check_gradients(op, {random_tensor(DType::f64, {1, 3, 4}, 2, 0.5, 1.5), axes_of({0, 2})},
+                    {{"keepdims", int64_t{0}}}, {0});
+  }
 }
 
 }  // namespace

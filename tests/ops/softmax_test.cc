@@ -8,6 +8,7 @@ namespace leat {
 namespace {
 
 using testing::check_close;
+using testing::check_gradients;
 using testing::check_identical;
 using testing::check_tiles;
 using testing::random_tensor;
@@ -82,6 +83,13 @@ TEST_CASE("a wrong axis of Softmax is refused") {
   CHECK_THAT(run_error("leat.SoftmaxGrad", {Tensor(DType::f32, {2, 3}), Tensor(DType::f32, {2, 4})})
                  .message(),
              Catch::Contains("dy is [2,3], y is [2,4]"));
+}
+
+TEST_CASE("gradients of Softmax and LogSoftmax agree with finite differences") {
+  for (const char* op : {"Softmax", "LogSoftmax"}) {
+    for (int64_t axis : {0, 1, -1})
+      check_gradients(op, {random_tensor(DType::f64, {3, 4, 2}, 3)}, {{"axis", axis}}, {0});
+  }
 }
 
 }  // namespace
