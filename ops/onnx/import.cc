@@ -59,8 +59,8 @@ class Importer {
         return error(0, cat("expected version 1 of the opset leat, received ", opset.version()));
       }
     }
-    if (opset_ >= 7 && opset_ <= 21) return {};
-    return error(0, cat("expected an opset of ONNX from 7 to 21, received ", opset_));
+    if (opset_ >= 1 && opset_ <= 21) return {};
+    return error(0, cat("expected an opset of ONNX from 1 to 21, received ", opset_));
   }
 
   Result<std::string> name(const std::string& name, size_t place) const {
@@ -124,6 +124,7 @@ class Importer {
 
   static std::map<std::string, int> declared_ranks(const GraphProto& in) {
     std::map<std::string, int> ranks;
+    for (const TensorProto& tensor : in.initializer()) ranks[tensor.name()] = tensor.dims_size();
     for (const auto* list : {&in.input(), &in.value_info(), &in.output()}) {
       for (const ValueInfoProto& info : *list) {
         if (!info.type().tensor_type().has_shape()) continue;

@@ -1,6 +1,6 @@
 // Reads ONNX models. A library of its own: runners need no protobuf.
 //
-// A model of any opset from 7 to 21 becomes a graph over the ops of this build, each node upgraded
+// A model of any opset from 1 to 21 becomes a graph over the ops of this build, each node upgraded
 // to the version that is implemented. Floats of attributes become the doubles with the same
 // shortest decimal. Regions keep their captures as ops/text/draft.h says.
 #pragma once

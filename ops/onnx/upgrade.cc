@@ -68,7 +68,7 @@ constexpr Moved kMoved[] = {
     {"Split", "split", 1, 13},  {"Dropout", "ratio", 1, 12},  {"Clip", "min", 1, 11},
     {"Clip", "max", 2, 11},     {"Pad", "pads", 1, 11},       {"Pad", "value", 2, 11},
     {"Slice", "starts", 1, 10}, {"Slice", "ends", 2, 10},     {"Slice", "axes", 3, 10},
-    {"TopK", "k", 1, 10},
+    {"TopK", "k", 1, 10},       {"Reshape", "shape", 1, 5},
 };
 
 bool reduces(std::string_view op) {
@@ -122,13 +122,59 @@ void OnnxUpgrade::softmax(DraftNode node, Nodes& out) {
   out.push_back(std::move(reshape));
 }
 
-// Before 14 the number of outputs said whether it trains.
+// Before 7 the second operand was laid along the first's axes from `axis` on; without `axis`, along
+// its last ones, as now.
+Status OnnxUpgrade::old_broadcast(DraftNode& node, Nodes& out) {
+  take(node, "broadcast");
+  const std::optional<Attr> attr = take(node, "axis");
+  const int64_t* given = attr ? std::get_if<int64_t>(&*attr) : nullptr;
+  if (given == nullptr || node.inputs.size() != 2) return {};
+  const auto a = ranks_.find(node.inputs[0].name), b = ranks_.find(node.inputs[1].name);
+  if (a == ranks_.end() || b == ranks_.end()) {
+    return unimplemented("'axis' of opset 6: expected operands whose shapes the file declares");
+  }
+  const int64_t axis = *given < 0 ? *given + a->second : *given;
+  const int64_t behind = a->second - axis - b->second;
+  if (axis < 0 || behind < 0) {
+    return invalid_argument(cat("axis: expected operand 1 of rank ", b->second,
+                                " to fit operand 0 of rank ", a->second, " from axis ", *given));
+  }
+  if (behind == 0) return {};
+  std::vector<int64_t> axes;
+  for (int64_t i = 0; i < behind; ++i) axes.push_back(b->second + i);
+  const DraftName added = constant(Tensor::of<int64_t>({behind}, axes), node.offset, out);
+  const std::string laid = cat("%upgrade", made_++);
+  out.push_back(make("Unsqueeze", node.offset, {node.inputs[1], added}, laid, {}));
+  node.inputs[1] = {laid, node.offset};
+  return {};
+}
+
+// What opsets 1 to 6 said otherwise. Ops that were others then are refused.
+Status OnnxUpgrade::before_7(DraftNode& node, Nodes& out) {
+  static const std::set<std::string, std::less<>> kBinary = {
+      "Add", "Sub", "Mul", "Div", "Pow", "And", "Or", "Xor", "Equal", "Greater", "Less"};
+  take(node, "consumed_inputs");
+  if (node.op == "Dropout") take(node, "is_test");  // a model is read to be run: see opset 7's
+  if (node.op == "Gemm") take(node, "broadcast");
+  if (node.op == "Concat" && opset_ < 4) node.attrs.try_emplace("axis", Attr(int64_t{1}));
+  if (kBinary.contains(node.op)) LEAT_RETURN_IF_ERROR(old_broadcast(node, out));
+  if (node.op == "Pad" && opset_ < 2) {
+    if (auto pads = take(node, "paddings")) node.attrs["pads"] = std::move(*pads);
+  }
+  const bool other = (opset_ < 6 && (node.op == "Cast" || node.op == "Tile")) ||
+                     (opset_ < 2 && node.op == "Split") || node.op == "PRelu";
+  if (!other) return {};
+  return unimplemented(cat("expected a model of opset 7 or later, received ", opset_));
+}
+
+// Before 14 the number of outputs said whether it trains, before 7 is_test.
 Status OnnxUpgrade::batch_normalization(DraftNode& node) const {
   if (take_int(node, "spatial", 1) != 1) {
     return unimplemented("BatchNormalization with spatial = 0 is not supported");
   }
   if (opset_ >= 14) return {};
-  const bool trains = std::count_if(node.outputs.begin(), node.outputs.end(),
+  const bool tests = opset_ < 7 && take_int(node, "is_test", 0) == 1;
+  const bool trains = !tests && std::count_if(node.outputs.begin(), node.outputs.end(),
                                     [](const DraftName& o) { return !o.name.empty(); }) > 1;
   node.attrs["training_mode"] = Attr(int64_t{trains});
   if (node.outputs.size() > 3) node.outputs.resize(3);
@@ -150,6 +196,7 @@ Status OnnxUpgrade::constant_node(DraftNode& node) const {
 
 Status OnnxUpgrade::add(DraftNode node, Nodes& out) {
   const std::string& op = node.op;
+  if (opset_ < 7) LEAT_RETURN_IF_ERROR(before_7(node, out));
   if (op == "Constant") LEAT_RETURN_IF_ERROR(constant_node(node));
   if (op == "BatchNormalization") LEAT_RETURN_IF_ERROR(batch_normalization(node));
   if (opset_ < 13 && (op == "Softmax" || op == "LogSoftmax")) {

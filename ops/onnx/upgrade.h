@@ -13,7 +13,7 @@ namespace leat {
 // Upgrades the nodes of one graph.
 class OnnxUpgrade {
  public:
-  // `opset` of the domain "", 7 to 21; `ranks` are those that the file declares, by value.
+  // `opset` of the domain "", 1 to 21; `ranks` are those that the file declares, by value.
   OnnxUpgrade(int64_t opset, std::map<std::string, int> ranks)
       : opset_(opset), ranks_(std::move(ranks)) {}
 
@@ -27,6 +27,8 @@ class OnnxUpgrade {
   Status attr_to_input(DraftNode& node, std::string_view attr, size_t index, Nodes& out);
   void softmax(DraftNode node, Nodes& out);
   Status batch_normalization(DraftNode& node) const;
+  Status before_7(DraftNode& node, Nodes& out);
+  Status old_broadcast(DraftNode& node, Nodes& out);
   Status constant_node(DraftNode& node) const;
 
   const int64_t opset_;

@@ -21,7 +21,7 @@ const Catalogue& ops() {
     Catalogue ops = text_catalogue();
     const auto infer = [](InferContext&) { return Status(); };
     for (const char* name :
-         {"Softmax", "Flatten", "Shape", "Reshape", "Squeeze", "ReduceMean", "ReduceSum", "Dropout",
+         {"Softmax", "Flatten", "Shape", "Reshape", "Squeeze", "Unsqueeze", "ReduceMean", "ReduceSum", "Dropout",
           "BatchNormalization", "Pad", "Slice", "Split", "Conv", "LeakyRelu"}) {
       ops.add(Op(name).infer(infer));
     }
@@ -281,9 +281,29 @@ TEST_CASE("older opsets are upgraded") {
   }
 }
 
+TEST_CASE("what opsets before 7 said otherwise is said as now") {
+  ModelProto m = model(6);
+  GraphProto& g = *m.mutable_graph();
+  add_input(g, "x", {2, 3, 4});
+  add_input(g, "b", {3});
+  add_input(g, "c", {4});
+  NodeProto& along = add_node(g, "Add", {"x", "b"}, {"y"});
+  add_attr(along, "axis", 2).set_i(1);
+  add_attr(along, "broadcast", 2).set_i(1);
+  NodeProto& last = add_node(g, "Add", {"x", "c"}, {"z"});
+  add_attr(last, "broadcast", 2).set_i(1);
+  CHECK(nodes_of(m) ==
+        "  \"%3\" = Constant <value = int64[1] {1}> ()\n  \"%4\" = Unsqueeze (b, \"%3\")\n"
+        "  y = Add (x, \"%4\")\n  z = Add (x, c)\n");
+  along.mutable_attribute(0)->set_i(3);
+  CHECK(failure(m) ==
+        "m.onnx: Add 'y': axis: expected operand 1 of rank 1 to fit operand 0 of rank 3 from axis "
+        "3");
+}
+
 TEST_CASE("an opset out of range is refused") {
-  CHECK(failure(model(6)) ==
-        "m.onnx: the graph: expected an opset of ONNX from 7 to 21, received 6");
+  CHECK(failure(model(0)) ==
+        "m.onnx: the graph: expected an opset of ONNX from 1 to 21, received 0");
   CHECK(failure(model(22)).find("received 22") != std::string::npos);
 }
 

@@ -1,0 +1,111 @@
+#include "tests/onnx/backend_case.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+
+#include "devices/base/text.h"
+#include "onnx.pb.h"
+#include "ops/onnx/tensors.h"
+
+namespace leat::testing {
+namespace {
+
+namespace fs = std::filesystem;
+
+void collect_ops(const onnx_wire::GraphProto& graph, std::set<std::string>& ops) {
+  for (const auto& node : graph.node()) {
+    const bool standard = node.domain().empty() || node.domain() == "ai.onnx";
+    ops.insert(standard ? node.op_type() : cat(node.domain(), ".", node.op_type()));
+    for (const auto& attribute : node.attribute()) {
+      if (attribute.has_g()) collect_ops(attribute.g(), ops);
+    }
+  }
+}
+
+Result<Bytes> read(const fs::path& path) {
+  return read_file(real_files(), path.string(), size_t{1} << 30);
+}
+
+// input_0.pb, input_1.pb, ... as far as there are any.
+Result<std::vector<Tensor>> tensors(const fs::path& folder, const char* kind) {
+  std::vector<Tensor> out;
+  for (int i = 0;; ++i) {
+    const fs::path path = folder / cat(kind, "_", i, ".pb");
+    if (!fs::exists(path)) return out;
+    LEAT_ASSIGN_OR_RETURN(const Bytes bytes, read(path));
+    onnx_wire::TensorProto proto;
+    if (bytes.empty()) {  // an optional operand that is not there
+      out.emplace_back();
+      continue;
+    }
+    if (!proto.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
+      return invalid_argument(cat(path.string(), ": expected a tensor"));
+    }
+    LEAT_ASSIGN_OR_RETURN(Tensor tensor, tensor_of(proto, {}));
+    out.push_back(std::move(tensor));
+  }
+}
+
+bool close(double actual, double expected) {
+  if (std::isnan(expected)) return std::isnan(actual);
+  if (std::isinf(expected)) return actual == expected;
+  return std::abs(actual - expected) <= 1e-7 + 1e-3 * std::abs(expected);
+}
+
+bool same(const Tensor& actual, const Tensor& expected, int64_t i) {
+  if (is_float(expected.dtype())) return close(actual.at(i), expected.at(i));
+  return actual.int_at(i) == expected.int_at(i);
+}
+
+}  // namespace
+
+std::vector<BackendCase> backend_cases() {
+  std::vector<BackendCase> cases;
+  for (const char* group : {"node", "simple", "pytorch-operator", "pytorch-converted"}) {
+    const fs::path folder = fs::path(kBackendCases) / group;
+    if (!fs::is_directory(folder)) continue;
+    for (const auto& entry : fs::directory_iterator(folder)) {
+      BackendCase& next = cases.emplace_back();
+      next.name = cat(group, "/", entry.path().filename().string());
+      next.folder = entry.path().string();
+      Result<Bytes> bytes = read(entry.path() / "model.onnx");
+      onnx_wire::ModelProto model;
+      if (!bytes.ok() || !model.ParseFromArray(bytes->data(), static_cast<int>(bytes->size()))) continue;
+      next.model = std::move(*bytes);
+      collect_ops(model.graph(), next.ops);
+    }
+  }
+  std::sort(cases.begin(), cases.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
+  return cases;
+}
+
+Result<std::vector<BackendData>> backend_data(const BackendCase& backend_case) {
+  std::vector<BackendData> out;
+  for (int i = 0;; ++i) {
+    const fs::path folder = fs::path(backend_case.folder) / cat("test_data_set_", i);
+    if (!fs::exists(folder)) break;
+    BackendData data;
+    data.name = folder.filename().string();
+    LEAT_ASSIGN_OR_RETURN(data.inputs, tensors(folder, "input"));
+    LEAT_ASSIGN_OR_RETURN(data.outputs, tensors(folder, "output"));
+    out.push_back(std::move(data));
+  }
+  if (out.empty()) return invalid_argument(cat(backend_case.folder, ": expected a test_data_set_0"));
+  return out;
+}
+
+std::string difference(const Tensor& actual, const Tensor& expected) {
+  if (actual.dtype() != expected.dtype() || actual.shape() != expected.shape()) {
+    return cat("expected ", dtype_name(expected.dtype()), expected.shape().to_string(), ", received ",
+               dtype_name(actual.dtype()), actual.shape().to_string());
+  }
+  for (int64_t i = 0; i < expected.elements(); ++i) {
+    if (!same(actual, expected, i)) {
+      return cat("element ", i, ": expected ", expected.at(i), ", received ", actual.at(i));
+    }
+  }
+  return "";
+}
+
+}  // namespace leat::testing

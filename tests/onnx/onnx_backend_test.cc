@@ -1,0 +1,111 @@
+// ONNX's own cases of every op that this build has: imported, checked by the gate, and interpreted.
+#include <algorithm>
+#include <iostream>
+#include <map>
+
+#include "devices/base/text.h"
+#include "ops/catalogue.h"
+#include "ops/interpret.h"
+#include "ops/onnx/import.h"
+#include "ops/validate.h"
+#include "tests/catch.h"
+#include "tests/onnx/backend_case.h"
+
+using namespace leat;
+using namespace leat::testing;
+
+namespace {
+
+// Fewer than these, and something that must run did not.
+constexpr int kFloor = 0;
+
+struct Skip {
+  const char* pattern;  // of names; '*' is any text
+  const char* reason;
+};
+constexpr Skip kSkipped[] = {
+    {"node/test_none", "none"},
+};
+
+bool matches(std::string_view pattern, std::string_view text) {
+  const size_t star = pattern.find('*');
+  if (star == std::string_view::npos) return pattern == text;
+  if (text.substr(0, star) != pattern.substr(0, star)) return false;
+  for (size_t at = star; at <= text.size(); ++at) {
+    if (matches(pattern.substr(star + 1), text.substr(at))) return true;
+  }
+  return false;
+}
+
+bool concerns(const BackendCase& backend_case, const Catalogue& catalogue) {
+  return !backend_case.ops.empty() &&
+         std::all_of(backend_case.ops.begin(), backend_case.ops.end(),
+                     [&](const std::string& op) { return catalogue.find(op) != nullptr; });
+}
+
+// Empty, or why the case fails.
+std::string run(Graph& graph, const BackendData& data) {
+  if (data.inputs.size() != graph.inputs().size() || data.outputs.size() != graph.outputs().size()) {
+    return cat("expected ", data.inputs.size(), " inputs and ", data.outputs.size(),
+               " outputs, received ", graph.inputs().size(), " and ", graph.outputs().size());
+  }
+  std::map<ValueId, Tensor> feeds;
+  for (size_t i = 0; i < data.inputs.size(); ++i) feeds[graph.inputs()[i]] = data.inputs[i];
+  const auto fetched = interpret(graph, feeds, graph.outputs());
+  if (!fetched.ok()) return fetched.status().to_string();
+  for (size_t i = 0; i < data.outputs.size(); ++i) {
+    const std::string differs = difference((*fetched)[i], data.outputs[i]);
+    if (!differs.empty()) return cat(data.name, ", output ", i, ": ", differs);
+  }
+  return "";
+}
+
+std::string run(const BackendCase& backend_case, const Catalogue& catalogue) {
+  const auto data = backend_data(backend_case);
+  if (!data.ok()) return data.status().to_string();
+  auto model = import_onnx(backend_case.model, catalogue, "model.onnx");
+  if (!model.ok()) return model.status().to_string();
+  const Status valid = validate(model->graph);
+  if (!valid.ok()) return valid.to_string();
+  for (const BackendData& set : *data) {
+    const std::string failure = run(model->graph, set);
+    if (!failure.empty()) return failure;
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("ONNX's own cases of our ops pass") {
+  const Catalogue catalogue = standard_catalogue();
+  const std::vector<BackendCase> cases = backend_cases();
+  INFO("expected ONNX's cases in " << kBackendCases << ": install libonnx-testdata");
+  REQUIRE(!cases.empty());
+  std::map<std::string_view, int> skips;
+  for (const Skip& skip : kSkipped) skips[skip.pattern] = 0;
+  int ran = 0, skipped = 0, failed = 0;
+  for (const BackendCase& backend_case : cases) {
+    if (!concerns(backend_case, catalogue)) continue;
+    const auto skip = std::find_if(std::begin(kSkipped), std::end(kSkipped), [&](const Skip& s) {
+      return matches(s.pattern, backend_case.name);
+    });
+    if (skip != std::end(kSkipped)) {
+      ++skips[skip->pattern];
+      ++skipped;
+      continue;
+    }
+    ++ran;
+    const std::string failure = run(backend_case, catalogue);
+    if (failure.empty()) continue;
+    ++failed;
+    FAIL_CHECK(backend_case.name << ": " << failure);
+  }
+  std::cout << "ONNX cases: " << ran << " ran, " << ran - failed << " passed, " << skipped
+            << " skipped, " << static_cast<int>(cases.size()) - ran - skipped
+            << " of other ops\n";
+  for (const auto& [pattern, times] : skips) {
+    INFO("the skipped case " << pattern << " is none of ours: remove it");
+    CHECK(times > 0);
+  }
+  CHECK(ran >= kFloor);
+}
