@@ -23,6 +23,30 @@ void collect_ops(const onnx_wire::GraphProto& graph, std::set<std::string>& ops)
   }
 }
 
+// Operands whose values decide shapes.
+constexpr struct {
+  std::string_view op;
+  int first, last;
+} kParameters[] = {
+    {"ReduceSum", 1, 1}, {"ReduceMean", 1, 1}, {"ReduceMax", 1, 1}, {"ReduceMin", 1, 1},
+    {"Reshape", 1, 1},   {"Expand", 1, 1},     {"Tile", 1, 1},      {"Pad", 1, 1},
+    {"Slice", 1, 4},     {"Squeeze", 1, 1},    {"Unsqueeze", 1, 1}, {"Split", 1, 1},
+    {"Range", 0, 2},     {"OneHot", 1, 1},     {"TopK", 1, 1},      {"ConstantOfShape", 0, 0},
+};
+
+std::set<std::string> parameter_names(const onnx_wire::GraphProto& graph) {
+  std::set<std::string> names;
+  for (const auto& node : graph.node()) {
+    for (const auto& parameter : kParameters) {
+      if (node.op_type() != parameter.op) continue;
+      for (int i = parameter.first; i <= parameter.last && i < node.input_size(); ++i) {
+        names.insert(node.input(i));
+      }
+    }
+  }
+  return names;
+}
+
 Result<Bytes> read(const fs::path& path) {
   return read_file(real_files(), path.string(), size_t{1} << 30);
 }
@@ -71,12 +95,14 @@ std::vector<BackendCase> backend_cases() {
       next.folder = entry.path().string();
       Result<Bytes> bytes = read(entry.path() / "model.onnx");
       onnx_wire::ModelProto model;
-      if (!bytes.ok() || !model.ParseFromArray(bytes->data(), static_cast<int>(bytes->size()))) continue;
+      if (!bytes.ok() || !model.ParseFromArray(bytes->data(), static_cast<int>(bytes->size())))
+        continue;
       next.model = std::move(*bytes);
       collect_ops(model.graph(), next.ops);
     }
   }
-  std::sort(cases.begin(), cases.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
+  std::sort(cases.begin(), cases.end(),
+            [](const auto& a, const auto& b) { return a.name < b.name; });
   return cases;
 }
 
@@ -87,18 +113,48 @@ Result<std::vector<BackendData>> backend_data(const BackendCase& backend_case) {
     if (!fs::exists(folder)) break;
     BackendData data;
     data.name = folder.filename().string();
+    data.folder = folder.string();
     LEAT_ASSIGN_OR_RETURN(data.inputs, tensors(folder, "input"));
     LEAT_ASSIGN_OR_RETURN(data.outputs, tensors(folder, "output"));
     out.push_back(std::move(data));
   }
-  if (out.empty()) return invalid_argument(cat(backend_case.folder, ": expected a test_data_set_0"));
+  if (out.empty())
+    return invalid_argument(cat(backend_case.folder, ": expected a test_data_set_0"));
   return out;
+}
+
+Result<FixedModel> fix_parameters(const BackendCase& backend_case, const BackendData& data) {
+  onnx_wire::ModelProto model;
+  model.ParseFromArray(backend_case.model.data(), static_cast<int>(backend_case.model.size()));
+  const std::set<std::string> names = parameter_names(model.graph());
+  FixedModel out;
+  for (size_t i = 0; i < data.inputs.size(); ++i) {
+    const std::string& name = model.graph().input(static_cast<int>(i)).name();
+    if (!names.contains(name)) {
+      out.fed.push_back(i);
+      continue;
+    }
+    LEAT_ASSIGN_OR_RETURN(const Bytes bytes, read(fs::path(data.folder) / cat("input_", i, ".pb")));
+    auto* fixed = model.mutable_graph()->add_initializer();
+    fixed->ParseFromArray(bytes.data(), static_cast<int>(bytes.size()));
+    fixed->set_name(name);
+  }
+  const std::string text = model.SerializeAsString();
+  const auto* begin = reinterpret_cast<const std::byte*>(text.data());
+  out.model.assign(begin, begin + text.size());
+  return out;
+}
+
+Tensor retyped(const Tensor& tensor, DType dtype) {
+  if (tensor.dtype() != DType::u16 || dtype != DType::bf16) return tensor;
+  const Tensor copy = tensor.clone();
+  return Tensor::wrap(dtype, copy.shape(), copy.raw(), std::make_shared<Tensor>(copy));
 }
 
 std::string difference(const Tensor& actual, const Tensor& expected) {
   if (actual.dtype() != expected.dtype() || actual.shape() != expected.shape()) {
-    return cat("expected ", dtype_name(expected.dtype()), expected.shape().to_string(), ", received ",
-               dtype_name(actual.dtype()), actual.shape().to_string());
+    return cat("expected ", dtype_name(expected.dtype()), expected.shape().to_string(),
+               ", received ", dtype_name(actual.dtype()), actual.shape().to_string());
   }
   for (int64_t i = 0; i < expected.elements(); ++i) {
     if (!same(actual, expected, i)) {

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <iostream>
 #include <map>
+#include <numeric>
 
 #include "devices/base/text.h"
 #include "ops/catalogue.h"
@@ -17,14 +18,22 @@ using namespace leat::testing;
 namespace {
 
 // Fewer than these, and something that must run did not.
-constexpr int kFloor = 0;
+constexpr int kFloor = 680;
 
 struct Skip {
   const char* pattern;  // of names; '*' is any text
   const char* reason;
 };
 constexpr Skip kSkipped[] = {
-    {"node/test_none", "none"},
+    {"node/test_cast*STRING*", "tensors of strings"},
+    {"node/test_cast*FLOAT_to_BFLOAT16*", "expects bits cut off; the standard rounds to nearest"},
+    {"node/test_identity_opt", "values of the type optional"},
+    {"node/test_identity_sequence", "values of the type sequence"},
+    {"node/test_bernoulli*", "the expected values are drawn by numpy's generator"},
+    {"node/test_training_dropout", "the expected mask is drawn by numpy's generator"},
+    {"node/test_training_dropout_mask", "the expected mask is drawn by numpy's generator"},
+    {"node/test_training_dropout_default", "the expected mask is drawn by numpy's generator"},
+    {"node/test_training_dropout_default_mask", "the expected mask is drawn by numpy's generator"},
 };
 
 bool matches(std::string_view pattern, std::string_view text) {
@@ -43,32 +52,54 @@ bool concerns(const BackendCase& backend_case, const Catalogue& catalogue) {
                      [&](const std::string& op) { return catalogue.find(op) != nullptr; });
 }
 
-// Empty, or why the case fails.
-std::string run(Graph& graph, const BackendData& data) {
-  if (data.inputs.size() != graph.inputs().size() || data.outputs.size() != graph.outputs().size()) {
-    return cat("expected ", data.inputs.size(), " inputs and ", data.outputs.size(),
-               " outputs, received ", graph.inputs().size(), " and ", graph.outputs().size());
+// Runs the graph on some of the data's inputs. Empty, or why that fails.
+std::string run(const Graph& graph, const BackendData& data, const std::vector<size_t>& fed) {
+  if (fed.size() != graph.inputs().size() || data.outputs.size() != graph.outputs().size()) {
+    return cat("expected ", fed.size(), " inputs and ", data.outputs.size(), " outputs, received ",
+               graph.inputs().size(), " and ", graph.outputs().size());
   }
   std::map<ValueId, Tensor> feeds;
-  for (size_t i = 0; i < data.inputs.size(); ++i) feeds[graph.inputs()[i]] = data.inputs[i];
+  for (size_t i = 0; i < fed.size(); ++i) {
+    const ValueId input = graph.inputs()[i];
+    feeds[input] = retyped(data.inputs[fed[i]], graph.value(input).type.dtype);
+  }
   const auto fetched = interpret(graph, feeds, graph.outputs());
   if (!fetched.ok()) return fetched.status().to_string();
   for (size_t i = 0; i < data.outputs.size(); ++i) {
-    const std::string differs = difference((*fetched)[i], data.outputs[i]);
+    const Tensor& actual = (*fetched)[i];
+    const std::string differs = difference(actual, retyped(data.outputs[i], actual.dtype()));
     if (!differs.empty()) return cat(data.name, ", output ", i, ": ", differs);
   }
   return "";
 }
 
+Result<Graph> load(const Bytes& bytes, const Catalogue& catalogue) {
+  LEAT_ASSIGN_OR_RETURN(OnnxModel model, import_onnx(bytes, catalogue, "model.onnx"));
+  LEAT_RETURN_IF_ERROR(validate(model.graph));
+  return std::move(model.graph);
+}
+
+// With its parameters known beforehand; and, where the gate lets it through, with all of them fed.
+std::string run(const BackendCase& backend_case, const BackendData& data,
+                const Catalogue& catalogue) {
+  const auto fixed = fix_parameters(backend_case, data);
+  if (!fixed.ok()) return fixed.status().to_string();
+  const auto graph = load(fixed->model, catalogue);
+  if (!graph.ok()) return graph.status().to_string();
+  const std::string failure = run(*graph, data, fixed->fed);
+  if (!failure.empty() || fixed->fed.size() == data.inputs.size()) return failure;
+  const auto open = load(backend_case.model, catalogue);
+  if (!open.ok()) return "";
+  std::vector<size_t> all(data.inputs.size());
+  std::iota(all.begin(), all.end(), size_t{0});
+  return run(*open, data, all);
+}
+
 std::string run(const BackendCase& backend_case, const Catalogue& catalogue) {
   const auto data = backend_data(backend_case);
   if (!data.ok()) return data.status().to_string();
-  auto model = import_onnx(backend_case.model, catalogue, "model.onnx");
-  if (!model.ok()) return model.status().to_string();
-  const Status valid = validate(model->graph);
-  if (!valid.ok()) return valid.to_string();
   for (const BackendData& set : *data) {
-    const std::string failure = run(model->graph, set);
+    const std::string failure = run(backend_case, set, catalogue);
     if (!failure.empty()) return failure;
   }
   return "";
@@ -101,8 +132,7 @@ TEST_CASE("ONNX's own cases of our ops pass") {
     FAIL_CHECK(backend_case.name << ": " << failure);
   }
   std::cout << "ONNX cases: " << ran << " ran, " << ran - failed << " passed, " << skipped
-            << " skipped, " << static_cast<int>(cases.size()) - ran - skipped
-            << " of other ops\n";
+            << " skipped, " << static_cast<int>(cases.size()) - ran - skipped << " of other ops\n";
   for (const auto& [pattern, times] : skips) {
     INFO("the skipped case " << pattern << " is none of ours: remove it");
     CHECK(times > 0);
