@@ -1,15 +1,63 @@
+#include <cstdio>
+
 #include "daemon/cli/commands.h"
+#include "daemon/load_graph.h"
+#include "ops/layers/layers.h"
+#include "ops/layers/summary.h"
+#include "ops/text/print.h"
+#include "ops/validate.h"
 
 namespace leat {
+namespace {
+
+// Calls `act` with the graph of `path`, which gives the text for stdout; the exit code.
+template <typename Act>
+int with_graph(const std::string& path, ColorMode color, Act act) {
+  if (report_missing("graph file", path, color)) return kExitNoSuch;
+  const Catalogue catalogue = standard_catalogue();
+  const auto loaded = load_graph(real_files(), path, catalogue, true);
+  if (!loaded.ok()) return report(loaded.status(), color);
+  for (const std::string& note : loaded->notes) {
+    std::fprintf(stderr, "leat: note: %s\n", note.c_str());
+  }
+  const Result<std::string> text = act(loaded->graph);
+  if (!text.ok()) return report(text.status().while_doing("checking '" + path + "'"), color);
+  std::fputs(text->c_str(), stdout);
+  return kExitOk;
+}
+
+Result<std::string> show(const Graph& graph, bool expanded) {
+  if (!expanded) return summarize(graph);
+  LEAT_ASSIGN_OR_RETURN(const Graph nodes, expand_layers(graph));
+  return print_graph(nodes);
+}
+
+}  // namespace
 
 int run_graph_show(const GraphShowCommand& command) {
-  return report(unimplemented("leat graph show: not built yet"), command.color);
+  return with_graph(command.file, command.color,
+                    [&](const Graph& graph) { return show(graph, command.expand); });
 }
+
 int run_graph_check(const GraphCheckCommand& command) {
-  return report(unimplemented("leat graph check: not built yet"), command.color);
+  return with_graph(command.file, command.color, [&](const Graph& graph) -> Result<std::string> {
+    LEAT_RETURN_IF_ERROR(expand_layers(graph).status());
+    return command.file + ": valid\n";
+  });
 }
+
+// A graph that is not valid is not passed on; one that is gets the types of its outputs written.
 int run_graph_convert(const GraphConvertCommand& command) {
-  return report(unimplemented("leat graph convert: not built yet"), command.color);
+  Status saved;
+  const int code =
+      with_graph(command.input, command.color, [&](const Graph& graph) -> Result<std::string> {
+        LEAT_RETURN_IF_ERROR(expand_layers(graph).status());
+        Graph typed = graph;
+        LEAT_RETURN_IF_ERROR(validate(typed));
+        saved = save_graph(real_files(), command.output, typed);
+        return std::string();
+      });
+  return code == kExitOk ? report(saved, command.color) : code;
 }
 
 }  // namespace leat
