@@ -10,6 +10,8 @@
 #include "ops/capnp/graph_file.h"
 #include "ops/limits.h"
 #include "ops/op.h"
+#include "ops/text/draft.h"
+#include "ops/text/lexer.h"
 
 namespace leat {
 namespace {
@@ -103,8 +105,9 @@ class Decoder {
     std::map<std::string, bool> names;
     for (const auto symbol : list) {
       LEAT_ASSIGN_OR_RETURN(const std::string name, name_of(symbol.getName()));
-      if (name.empty() || !names.emplace(name, true).second) {
-        return error("expected symbols with names of their own");
+      const bool good = !name.empty() && name.find('*') == std::string::npos;
+      if (!good || !names.emplace(name, true).second) {
+        return error("expected symbols with names of their own, without '*'");
       }
       // All are new, so their ids count up: symbol() would look through all of them each time.
       symbols.push_back(graph.fresh_symbol());
@@ -198,6 +201,9 @@ class Decoder {
     LEAT_RETURN_IF_ERROR(at_most("attributes", limits::kAttributes, list.size()));
     for (const auto one : list) {
       LEAT_ASSIGN_OR_RETURN(std::string name, name_of(one.getName()));
+      if (!is_identifier(name) || is_reserved_attribute(name)) {
+        return error(cat("expected an attribute's name, received '", name, "'"));
+      }
       LEAT_ASSIGN_OR_RETURN(Attr value, attr(one, region, nesting));
       if (!attrs.emplace(std::move(name), std::move(value)).second) {
         return error("expected each attribute of a node once");

@@ -13,6 +13,7 @@
 #include "ops/onnx/upgrade.h"
 #include "ops/op.h"
 #include "ops/text/draft.h"
+#include "ops/text/lexer.h"
 
 namespace leat {
 namespace {
@@ -187,6 +188,9 @@ class Importer {
     while (!out.outputs.empty() && out.outputs.back().name.empty()) out.outputs.pop_back();
     for (const AttributeProto& attribute : in.attribute()) {
       LEAT_ASSIGN_OR_RETURN(const std::string n, name(attribute.name(), place));
+      if (!is_identifier(n) || is_reserved_attribute(n)) {
+        return error(place, cat("expected an attribute's name, received '", n, "'"));
+      }
       LEAT_ASSIGN_OR_RETURN(DraftAttr attr, this->attr(attribute, place, nesting));
       if (!out.attrs.emplace(n, std::move(attr)).second) {
         return error(place, cat("the attribute '", n, "' is given twice"));

@@ -133,8 +133,9 @@ class Assembler {
       }
       symbol.remove_prefix(star + 1);
     }
-    if (symbol.empty() || symbol.size() > limits::kNameLength) {
-      return error(offset, "expected a size's name of 1 to 1024 bytes");
+    if (symbol.empty() || symbol.size() > limits::kNameLength ||
+        symbol.find('*') != std::string_view::npos) {
+      return error(offset, "expected a size's name of 1 to 1024 bytes without '*'");
     }
     return Dim::of_symbol(graph_.symbol(symbol), factor);
   }
@@ -355,6 +356,10 @@ class Assembler {
 };
 
 }  // namespace
+
+bool is_reserved_attribute(std::string_view name) {
+  return name == "after" || name == "device" || name == "source" || name == "first_row";
+}
 
 Result<Graph> assemble(const DraftGraph& draft, const Catalogue& catalogue, const Locate& locate) {
   Assembler::Totals totals;

@@ -66,6 +66,9 @@ struct DraftGraph {
   std::map<std::string, int64_t, std::less<>> bounds;  // of symbols
 };
 
+// Is it one of the attributes that are the graph's and not the op's?
+bool is_reserved_attribute(std::string_view name);
+
 // "cnn.onnxtxt:3:14" for an offset of the draft.
 using Locate = std::function<std::string(size_t offset)>;
 

@@ -134,6 +134,10 @@ class Printer {
       ++uses[graph_.node(id).name];
       awaited.insert(graph_.node(id).after.begin(), graph_.node(id).after.end());
     }
+    std::unordered_set<std::string> brackets;  // values that look like a reference to a node
+    for (const std::string& value : values_) {
+      if (value.starts_with('[')) brackets.insert(value);
+    }
     nodes_.resize(graph_.nodes());
     for (size_t position = 0; position < order_.size(); ++position) {
       const NodeId id = order_[position];
@@ -141,7 +145,8 @@ class Printer {
       const bool good = !own.empty() && own[0] != '%';
       const bool needed = awaited.contains(id) && first_output(id) == kNone;
       nodes_[id] = good ? own : "";
-      if (needed && (!good || uses[own] > 1)) nodes_[id] = cat("%n", position);
+      const bool alone = good && uses[own] == 1 && !brackets.contains("[" + own + "]");
+      if (needed && !alone) nodes_[id] = cat("%n", position);
     }
   }
 

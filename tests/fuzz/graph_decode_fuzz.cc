@@ -1,0 +1,24 @@
+// Any bytes as a graph's file: an error says something, and what is accepted is written back to
+// bytes that are read and written as the same.
+#include "ops/capnp/graph_file.h"
+#include "ops/op.h"
+#include "ops/text/print.h"
+#include "tests/fuzz/fuzz.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace leat;
+  static const Catalogue kOps = standard_catalogue();
+  const auto graph = read_graph(bytes_of_input(data, size), kOps);
+  if (!graph.ok()) {
+    require(!graph.status().message().empty(), "an error has a message");
+    return 0;
+  }
+  require(!print_graph(*graph).empty(), "what is read prints");
+  const auto file = write_graph(*graph);
+  require(file.ok(), "what is read is written");
+  const auto again = read_graph(*file, kOps);
+  require(again.ok(), "what is written is read");
+  const auto twice = write_graph(*again);
+  require(twice.ok() && *twice == *file, "what is written twice is the same");
+  return 0;
+}

@@ -1,0 +1,26 @@
+// Any bytes as the text form of a graph: an error says something, and what is accepted prints and
+// parses back to the same text. Then the gate and the layers look at it.
+#include <string_view>
+
+#include "ops/layers/layers.h"
+#include "ops/op.h"
+#include "ops/text/parse.h"
+#include "ops/text/print.h"
+#include "tests/fuzz/fuzz.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace leat;
+  static const Catalogue kOps = standard_catalogue();
+  const auto graph = parse_graph({reinterpret_cast<const char*>(data), size}, kOps, "fuzz");
+  if (!graph.ok()) {
+    require(!graph.status().message().empty(), "an error has a message");
+    return 0;
+  }
+  const std::string text = print_graph(*graph);
+  const auto again = parse_graph(text, kOps, "again");
+  require(again.ok(), "a printed graph is a graph");
+  require(print_graph(*again) == text, "a printed graph is the same graph");
+  const auto expanded = expand_layers(*graph);
+  if (expanded.ok()) require(!print_graph(*expanded).empty(), "what expanded prints");
+  return 0;
+}
