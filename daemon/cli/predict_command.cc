@@ -1,11 +1,62 @@
+#include <iostream>
+
 #include "daemon/cli/commands.h"
+#include "daemon/json_line.h"
+#include "daemon/predictor.h"
+#include "devices/base/text.h"
+#include "ops/catalogue.h"
+#include "ops/formats/idx.h"
+#include "ops/formats/npy.h"
 
 namespace leat {
+namespace {
+
+bool ends_with_npy(const std::string& path) { return path.ends_with(".npy"); }
+
+Result<Tensor> read_input(const std::string& path) {
+  return ends_with_npy(path) ? read_npy(real_files(), path) : read_idx(real_files(), path);
+}
+
+int64_t best_class(const Tensor& scores, int64_t row, int64_t classes) {
+  int64_t best = 0;
+  for (int64_t c = 1; c < classes; ++c) {
+    if (scores.at(row * classes + c) > scores.at(row * classes + best)) best = c;
+  }
+  return best;
+}
+
+void print_classes(const Tensor& output, bool json) {
+  const int64_t rows = output.shape().rank() > 0 ? output.shape()[0] : 1;
+  const int64_t classes = rows == 0 ? 0 : output.elements() / rows;
+  for (int64_t row = 0; row < rows; ++row) {
+    const int64_t best = best_class(output, row, classes);
+    if (!json) {
+      std::cout << best << "\n";
+      continue;
+    }
+    JsonLine line;
+    std::cout << line.add("row", row).add("class", best).add("score", output.at(row * classes + best)).text();
+  }
+}
+
+}  // namespace
 
 int run_predict(const PredictCommand& command) {
   if (report_missing("run", command.run, command.color)) return kExitNoSuch;
   if (report_missing("input file", command.input, command.color)) return kExitNoSuch;
-  return report(unimplemented("leat predict: the runtime is not built yet"), command.color);
+  const auto input = read_input(command.input);
+  if (!input.ok()) return report(input.status(), command.color);
+  const Catalogue catalogue = standard_catalogue();
+  const auto output = predict(catalogue, real_files(), command.run, *input);
+  if (!output.ok()) return report(output.status(), command.color);
+  if (command.output.empty()) {
+    print_classes(*output, command.json);
+    return kExitOk;
+  }
+  const Status written = write_npy(real_files(), command.output, *output);
+  if (!written.ok()) return report(written, command.color);
+  std::cerr << "Wrote " << output->dtype() << output->shape() << " to " << command.output << "\n";
+  return kExitOk;
 }
 
 }  // namespace leat
