@@ -220,7 +220,8 @@ Status conv_grad_weights_gradient(GradientContext& ctx) {
   if (ctx.output(1) != kNone && ctx.grad(1) != kNone) {
     return ctx.error("expected no gradient through the gradient of a bias");
   }
-  const Attrs attrs = ctx.node().attrs;
+  Attrs attrs = ctx.node().attrs;
+  attrs.erase("kernel_shape");
   if (ctx.needs(0)) {
     LEAT_ASSIGN_OR_RETURN(const ValueId dx, input_gradient(ctx, dy, g, attrs, x));
     ctx.set_grad(0, dx);

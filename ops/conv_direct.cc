@@ -113,7 +113,7 @@ class DirectConv final : public ConvEngine {
           });
         });
         if (spec_.relu) {
-          for (int64_t i = 0; i < area; ++i) plane[i] = plane[i] < T{} ? T{} : plane[i];
+          for (int64_t i = 0; i < area; ++i) plane[i] = !(plane[i] <= T{}) ? plane[i] : T{};
         }
       }
     }

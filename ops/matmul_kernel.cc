@@ -97,7 +97,7 @@ class ProductKernel final : public Kernel {
       }
       if (c) add(row, c + i * p_.c_row, tile.columns);
       if (p_.relu) {
-        for (int64_t j = 0; j < tile.columns; ++j) row[j] = row[j] < T{} ? T{} : row[j];
+        for (int64_t j = 0; j < tile.columns; ++j) row[j] = !(row[j] <= T{}) ? row[j] : T{};
       }
     }
   }

@@ -4,61 +4,11 @@
 #include <limits>
 
 #include "devices/base/text.h"
-#include "ops/vectorize.h"
+#include "ops/pool_blocked.h"
+#include "ops/pool_taps.h"
 
 namespace leat {
 namespace {
-
-// Elements [begin, end) of the kernel that are inside the input, for one output along one axis.
-struct Taps {
-  int64_t start = 0;  // the input of element 0
-  int64_t begin = 0, end = 0;
-};
-
-LEAT_INLINE Taps taps_of(const Window& v, size_t axis, int64_t output) {
-  Taps t;
-  t.start = output * v.stride[axis] - v.begin[axis];
-  const int64_t step = v.dilation[axis];
-  t.begin = t.start >= 0 ? 0 : (-t.start + step - 1) / step;
-  t.end = t.start >= v.input[axis]
-              ? 0
-              : std::min(v.kernel[axis], (v.input[axis] - 1 - t.start) / step + 1);
-  return t;
-}
-
-// Calls f(element of the kernel, position in the plane) for each element of one window, in order.
-struct WindowTaps {
-  Taps axis[3];
-};
-template <typename F>
-LEAT_INLINE void for_taps(const Window& v, const WindowTaps& t, F&& f) {
-  for (int64_t i = t.axis[0].begin; i < t.axis[0].end; ++i) {
-    for (int64_t j = t.axis[1].begin; j < t.axis[1].end; ++j) {
-      const int64_t row =
-          (t.axis[0].start + i * v.dilation[0]) * v.input[1] + t.axis[1].start + j * v.dilation[1];
-      const int64_t base = row * v.input[2] + t.axis[2].start,
-                    k = (i * v.kernel[1] + j) * v.kernel[2];
-      for (int64_t l = t.axis[2].begin; l < t.axis[2].end; ++l) f(k + l, base + l * v.dilation[2]);
-    }
-  }
-}
-
-// Calls f(index of the output, its taps) for each output of a plane, in order.
-template <typename F>
-LEAT_INLINE void for_windows(const Window& v, F&& f) {
-  int64_t at = 0;
-  WindowTaps t;
-  for (int64_t i = 0; i < v.output[0]; ++i) {
-    t.axis[0] = taps_of(v, 0, i);
-    for (int64_t j = 0; j < v.output[1]; ++j) {
-      t.axis[1] = taps_of(v, 1, j);
-      for (int64_t l = 0; l < v.output[2]; ++l, ++at) {
-        t.axis[2] = taps_of(v, 2, l);
-        f(at, t);
-      }
-    }
-  }
-}
 
 template <typename T>
 constexpr T lowest() {
@@ -112,18 +62,6 @@ LEAT_INLINE void max_grad_plane(const Window& v, const T* dy, const A* argmax, T
   });
 }
 
-// By how much a window's sum is divided.
-LEAT_INLINE int64_t window_count(const Window& v, const WindowTaps& t, bool count_pads) {
-  int64_t count = 1;
-  for (size_t axis = 0; axis < 3; ++axis) {
-    const Taps& taps = t.axis[axis];
-    const int64_t room = v.input[axis] + v.end[axis] - taps.start;  // up to the end of the padding
-    count *= count_pads ? std::min(v.kernel[axis], (room + v.dilation[axis] - 1) / v.dilation[axis])
-                        : std::max<int64_t>(0, taps.end - taps.begin);
-  }
-  return std::max<int64_t>(1, count);
-}
-
 template <int L, typename T>
 LEAT_INLINE void average_plane(const Window& v, bool count_pads, const T* x, T* y) {
   for_windows(v, [&](int64_t at, const WindowTaps& t) {
@@ -147,23 +85,6 @@ LEAT_INLINE void average_grad_plane(const Window& v, bool count_pads, const T* d
       for (int c = 0; c < L; ++c) dx[position * L + c] += share[c];
     });
   });
-}
-
-// Blocked planes of floats: what a training step spends its time in, so compiled for each level of
-// x86-64.
-LEAT_VECTOR_CLONES void max_blocked(const Window& v, const float* x, float* y, uint8_t* argmax) {
-  max_plane<16>(v, x, y, argmax);
-}
-LEAT_VECTOR_CLONES void max_grad_blocked(const Window& v, const float* dy, const uint8_t* argmax,
-                                  float* dx) {
-  max_grad_plane<16>(v, dy, argmax, dx);
-}
-LEAT_VECTOR_CLONES void average_blocked(const Window& v, bool count_pads, const float* x, float* y) {
-  average_plane<16>(v, count_pads, x, y);
-}
-LEAT_VECTOR_CLONES void average_grad_blocked(const Window& v, bool count_pads, const float* dy,
-                                      float* dx) {
-  average_grad_plane<16>(v, count_pads, dy, dx);
 }
 
 // ONNX's index of each maximum: its position in the whole tensor of planes.
@@ -222,7 +143,7 @@ std::unique_ptr<Kernel> max_pool_kernel(const KernelSetup& setup, const Window& 
         if (p_.lanes == 1) {
           max_plane<1>(v_, x, y, argmax);
         } else if constexpr (std::is_same_v<T, float> && std::is_same_v<A, uint8_t>) {
-          max_blocked(v_, x, y, argmax);
+          max_pool_blocked(v_, x, y, argmax);
         } else {
           max_plane<16>(v_, x, y, argmax);
         }
@@ -253,7 +174,7 @@ std::unique_ptr<Kernel> max_pool_grad_kernel(const KernelSetup& setup, const Win
       if (p.lanes == 1) {
         max_grad_plane<1>(v, dy, argmax, dx);
       } else if constexpr (std::is_same_v<T, float> && std::is_same_v<A, uint8_t>) {
-        max_grad_blocked(v, dy, argmax, dx);
+        max_pool_grad_blocked(v, dy, argmax, dx);
       } else {
         max_grad_plane<16>(v, dy, argmax, dx);
       }
@@ -276,8 +197,8 @@ std::unique_ptr<Kernel> average_pool_kernel(const KernelSetup& setup, const Wind
             gradient ? average_grad_plane<1>(v, count_pads, in, out)
                      : average_plane<1>(v, count_pads, in, out);
           } else if constexpr (std::is_same_v<T, float>) {
-            gradient ? average_grad_blocked(v, count_pads, in, out)
-                     : average_blocked(v, count_pads, in, out);
+            gradient ? average_pool_grad_blocked(v, count_pads, in, out)
+                     : average_pool_blocked(v, count_pads, in, out);
           } else {
             gradient ? average_grad_plane<16>(v, count_pads, in, out)
                      : average_plane<16>(v, count_pads, in, out);

@@ -1,6 +1,7 @@
 #include <cmath>
 #include <functional>
 
+#include "ops/gradients.h"
 #include "tests/catch.h"
 #include "tests/ops/op_testing.h"
 
@@ -290,6 +291,50 @@ TEST_CASE("ConvTranspose finds its pads from output_shape and auto_pad") {
                   transpose({{"strides", Ints{2, 2}}, {"pads", Ints{0, 0, 1, 1}}}));
   check_identical(transpose({{"strides", Ints{2, 2}}, {"auto_pad", std::string("SAME_LOWER")}}),
                   transpose({{"strides", Ints{2, 2}}, {"pads", Ints{1, 1, 0, 0}}}));
+}
+
+TEST_CASE("gradients of convolutions agree with finite differences") {
+  for (const Case& c : cases()) {
+    if (c.x().elements() > 400 || c.w().elements() > 400) continue;
+    INFO(c.name);
+    const Tensor x = random_tensor(DType::f64, c.x(), 1), w = random_tensor(DType::f64, c.w(), 2);
+    const Tensor b = random_tensor(DType::f64, {c.outputs}, 3),
+                 dy = random_tensor(DType::f64, c.y(), 4);
+    check_gradients("Conv", {x, w, b}, c.attrs(), {0, 1, 2});
+    check_gradients("ConvTranspose", {dy, w, random_tensor(DType::f64, {c.inputs}, 5)}, c.attrs(),
+                    {0, 1, 2});
+    check_gradients("leat.ConvGradInput", {dy, w}, with(c.attrs(), "spatial", c.spatial), {0, 1});
+    check_gradients("leat.ConvGradWeights", {x, dy}, with(c.attrs(), "kernel_shape", c.kernel),
+                    {0, 1});
+  }
+  const Tensor x = random_tensor(DType::f64, {2, 2, 5, 4}, 1),
+               w = random_tensor(DType::f64, {2, 2, 3, 2}, 2);
+  check_gradients("Conv", {x, w},
+                  {{"auto_pad", std::string("SAME_LOWER")}, {"strides", Ints{2, 1}}}, {0, 1});
+  check_gradients("ConvTranspose", {x, w},
+                  {{"strides", Ints{2, 3}}, {"output_padding", Ints{1, 2}}}, {0, 1});
+  check_gradients("ConvTranspose", {x, w},
+                  {{"strides", Ints{2, 2}}, {"auto_pad", std::string("SAME_UPPER")}}, {0, 1});
+  check_gradients("ConvTranspose", {x, w}, {{"strides", Ints{2, 2}}, {"output_shape", Ints{9, 9}}},
+                  {0, 1});
+}
+
+TEST_CASE("the gradient of a convolution keeps a symbolic batch") {
+  Graph graph(test_catalogue());
+  Inference inference(graph);
+  const ValueId x = graph.add_input(
+      "x", tensor_type(DType::f32,
+                       {Dim::of_symbol(graph.symbol("N")), Dim::of(3), Dim::of(8), Dim::of(8)}));
+  const ValueId w = graph.add_input("w", tensor_type(DType::f32, Shape{16, 3, 3, 3}));
+  const NodeId conv = graph.add_node(*test_catalogue().find("Conv"), {x, w},
+                                     {{"auto_pad", std::string("SAME_UPPER")}}, 1);
+  REQUIRE(inference.run().ok());
+  const ValueId xs[] = {x, w};
+  const auto gradients = add_gradients(inference, graph.node(conv).outputs[0], xs);
+  INFO(gradients.status());
+  REQUIRE(gradients.ok());
+  CHECK(graph.value((*gradients)[0]).type == graph.value(x).type);
+  CHECK(graph.value((*gradients)[1]).type == graph.value(w).type);
 }
 
 TEST_CASE("an empty batch convolves to an empty batch and to zero gradients") {

@@ -1,5 +1,6 @@
 #include <cmath>
 
+#include "ops/gradients.h"
 #include "tests/catch.h"
 #include "tests/ops/op_testing.h"
 
@@ -187,6 +188,54 @@ TEST_CASE("tiles of a large product may run in any order") {
   InterpretOptions reverse;
   reverse.reverse_tiles = true;
   check_identical(run("MatMul", {a, b}, {}, 1, reverse)[0], run1("MatMul", {a, b}));
+}
+
+TEST_CASE("gradients of products agree with finite differences") {
+  const auto x = [](const Shape& shape, uint64_t seed) {
+    return random_tensor(DType::f64, shape, seed);
+  };
+  check_gradients("MatMul", {x({3, 4}, 1), x({4, 5}, 2)}, {}, {0, 1});
+  check_gradients("MatMul", {x({2, 3, 4}, 1), x({4, 5}, 2)}, {}, {0, 1});
+  check_gradients("MatMul", {x({2, 1, 3, 4}, 1), x({3, 4, 2}, 2)}, {}, {0, 1});
+  check_gradients("MatMul", {x({3, 4}, 1), x({2, 4, 2}, 2)}, {}, {0, 1});
+  check_gradients("MatMul", {x({4}, 1), x({4, 3}, 2)}, {}, {0, 1});
+  check_gradients("MatMul", {x({3, 4}, 1), x({4}, 2)}, {}, {0, 1});
+  check_gradients("MatMul", {x({4}, 1), x({2, 4, 3}, 2)}, {}, {0, 1});
+  check_gradients("MatMul", {x({2, 3, 4}, 1), x({4}, 2)}, {}, {0, 1});
+  check_gradients("MatMul", {x({4}, 1), x({4}, 2)}, {}, {0, 1});
+  for (int64_t trans_a : {0, 1}) {
+    for (int64_t trans_b : {0, 1}) {
+      INFO("transA " << trans_a << ", transB " << trans_b);
+      const Attrs attrs{{"transA", trans_a}, {"transB", trans_b}, {"alpha", 0.5}};
+      const Tensor a = x(trans_a ? Shape{4, 3} : Shape{3, 4}, 1);
+      const Tensor b = x(trans_b ? Shape{5, 4} : Shape{4, 5}, 2);
+      check_gradients("leat.MatMul", {a, b, x({5}, 3)}, attrs, {0, 1, 2});
+      const Tensor items = x(trans_a ? Shape{2, 4, 3} : Shape{2, 3, 4}, 1);
+      check_gradients("leat.MatMul", {items, b, x({5}, 3)}, attrs, {0, 1, 2});
+      Attrs gemm = attrs;
+      gemm["beta"] = 3.0;
+      for (const Shape& c : {Shape{}, Shape{5}, Shape{3, 1}, Shape{3, 5}}) {
+        check_gradients("Gemm", {a, b, x(c, 3)}, gemm, {0, 1, 2});
+      }
+    }
+  }
+}
+
+TEST_CASE("the gradient of a product runs no Transpose") {
+  Graph graph(test_catalogue());
+  Inference inference(graph);
+  const ValueId x = graph.add_input(
+      "x", tensor_type(DType::f32, {Dim::of_symbol(graph.symbol("N")), Dim::of(8), Dim::of(4)}));
+  const ValueId w = graph.add_input("w", tensor_type(DType::f32, Shape{4, 6}));
+  const NodeId product = graph.add_node(*test_catalogue().find("MatMul"), {x, w}, {}, 1);
+  REQUIRE(inference.run().ok());
+  const ValueId xs[] = {x, w};
+  const auto gradients = add_gradients(inference, graph.node(product).outputs[0], xs);
+  INFO(gradients.status());
+  REQUIRE(gradients.ok());
+  CHECK(graph.value((*gradients)[0]).type == graph.value(x).type);
+  CHECK(graph.value((*gradients)[1]).type == graph.value(w).type);
+  for (NodeId id = 0; id < graph.nodes(); ++id) CHECK(graph.node(id).op->name != "Transpose");
 }
 
 TEST_CASE("products of sizes that do not fit are refused by name and size") {

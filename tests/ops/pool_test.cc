@@ -178,6 +178,24 @@ TEST_CASE("pools do not depend on how they are cut into images") {
   }
 }
 
+TEST_CASE("gradients of pools agree with finite differences") {
+  for (const Case& c : cases()) {
+    if (c.x.elements() > 500) continue;
+    INFO(c.name);
+    const Tensor x = random_tensor(DType::f64, c.x, 1);
+    check_gradients("MaxPool", {x}, c.attrs(), {0});
+    check_gradients("AveragePool", {x}, c.attrs(), {0});
+    check_gradients("AveragePool", {x}, with(c.attrs(), "count_include_pad", int64_t{1}), {0});
+    check_gradients("GlobalAveragePool", {x}, {}, {0});
+    check_gradients("GlobalMaxPool", {x}, {}, {0});
+  }
+  const Tensor x = random_tensor(DType::f64, {2, 1, 5, 5}, 1),
+               dy = random_tensor(DType::f64, {2, 1, 3, 3}, 2);
+  const Attrs window{{"kernel_shape", Ints{3, 3}}};
+  check_gradients("MaxPool", {x}, with(window, "auto_pad", std::string("SAME_UPPER")), {0});
+  check_gradients("leat.AveragePoolGrad", {dy}, with(window, "spatial", Ints{5, 5}), {0});
+}
+
 TEST_CASE("global pools reduce all spatial axes") {
   const auto dtype = GENERATE(DType::f32, DType::f64, DType::f16);
   const Tensor x = Tensor::of<float>({1, 2, 2, 2}, {1, 2, 3, 6, -1, -5, -3, -7}).cast(dtype);
