@@ -1,5 +1,5 @@
-// Pools over one plane of 16 blocked channels of floats: what a training step spends its time in.
-// Vectors of 16 floats, compiled for each instruction set. The same bits as the plain loops.
+// Max-pools over one plane of 16 blocked channels of floats, for CPUs with AVX-512: what a training
+// step spends its time in. The same bits as the plain loops of pool_kernel.cc.
 #pragma once
 
 #include <cstdint>
@@ -8,10 +8,8 @@
 
 namespace leat {
 
-// argmax may be null.
-void max_pool_blocked(const Window& v, const float* x, float* y, uint8_t* argmax);
-void max_pool_grad_blocked(const Window& v, const float* dy, const uint8_t* argmax, float* dx);
-void average_pool_blocked(const Window& v, bool count_pads, const float* x, float* y);
-void average_pool_grad_blocked(const Window& v, bool count_pads, const float* dy, float* dx);
+// False where this CPU (or this build) lacks AVX-512: nothing was done then. argmax may be null.
+bool max_pool_avx512(const Window& v, const float* x, float* y, uint8_t* argmax);
+bool max_pool_grad_avx512(const Window& v, const float* dy, const uint8_t* argmax, float* dx);
 
 }  // namespace leat

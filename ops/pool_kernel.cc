@@ -87,6 +87,15 @@ LEAT_INLINE void average_grad_plane(const Window& v, bool count_pads, const T* d
   });
 }
 
+LEAT_VECTOR_CLONES void average_blocked(const Window& v, bool count_pads, const float* x,
+                                        float* y) {
+  average_plane<16>(v, count_pads, x, y);
+}
+LEAT_VECTOR_CLONES void average_grad_blocked(const Window& v, bool count_pads, const float* dy,
+                                             float* dx) {
+  average_grad_plane<16>(v, count_pads, dy, dx);
+}
+
 // ONNX's index of each maximum: its position in the whole tensor of planes.
 template <typename A>
 void write_indices(const Window& v, bool column_major, int64_t plane, const A* argmax,
@@ -143,7 +152,7 @@ std::unique_ptr<Kernel> max_pool_kernel(const KernelSetup& setup, const Window& 
         if (p_.lanes == 1) {
           max_plane<1>(v_, x, y, argmax);
         } else if constexpr (std::is_same_v<T, float> && std::is_same_v<A, uint8_t>) {
-          max_pool_blocked(v_, x, y, argmax);
+          if (!max_pool_avx512(v_, x, y, argmax)) max_plane<16>(v_, x, y, argmax);
         } else {
           max_plane<16>(v_, x, y, argmax);
         }
@@ -174,7 +183,7 @@ std::unique_ptr<Kernel> max_pool_grad_kernel(const KernelSetup& setup, const Win
       if (p.lanes == 1) {
         max_grad_plane<1>(v, dy, argmax, dx);
       } else if constexpr (std::is_same_v<T, float> && std::is_same_v<A, uint8_t>) {
-        max_pool_grad_blocked(v, dy, argmax, dx);
+        if (!max_pool_grad_avx512(v, dy, argmax, dx)) max_grad_plane<16>(v, dy, argmax, dx);
       } else {
         max_grad_plane<16>(v, dy, argmax, dx);
       }
@@ -197,8 +206,8 @@ std::unique_ptr<Kernel> average_pool_kernel(const KernelSetup& setup, const Wind
             gradient ? average_grad_plane<1>(v, count_pads, in, out)
                      : average_plane<1>(v, count_pads, in, out);
           } else if constexpr (std::is_same_v<T, float>) {
-            gradient ? average_pool_grad_blocked(v, count_pads, in, out)
-                     : average_pool_blocked(v, count_pads, in, out);
+            gradient ? average_grad_blocked(v, count_pads, in, out)
+                     : average_blocked(v, count_pads, in, out);
           } else {
             gradient ? average_grad_plane<16>(v, count_pads, in, out)
                      : average_plane<16>(v, count_pads, in, out);

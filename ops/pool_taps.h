@@ -29,18 +29,44 @@ struct WindowTaps {
   Taps axis[3];
 };
 
-// Calls f(element of the kernel, position in the plane) for each element of one window, in order.
+// Goes through the elements of one window that are inside the input, in order.
+class TapIterator {
+ public:
+  LEAT_INLINE TapIterator(const Window& v, const WindowTaps& t)
+      : v_(v), t_(t), i_(t.axis[0].begin), j_(t.axis[1].begin), l_(t.axis[2].begin) {
+    if (j_ >= t.axis[1].end || l_ >= t.axis[2].end) i_ = t.axis[0].end;
+    row();
+  }
+  LEAT_INLINE bool valid() const { return i_ < t_.axis[0].end; }
+  LEAT_INLINE void next() {
+    if (++l_ < t_.axis[2].end) return;
+    l_ = t_.axis[2].begin;
+    if (++j_ >= t_.axis[1].end) {
+      j_ = t_.axis[1].begin;
+      ++i_;
+    }
+    row();
+  }
+  LEAT_INLINE int64_t element() const { return kernel_row_ + l_; }
+  LEAT_INLINE int64_t position() const { return base_ + l_ * v_.dilation[2]; }  // in the plane
+
+ private:
+  LEAT_INLINE void row() {
+    const int64_t row = (t_.axis[0].start + i_ * v_.dilation[0]) * v_.input[1] + t_.axis[1].start +
+                        j_ * v_.dilation[1];
+    base_ = row * v_.input[2] + t_.axis[2].start;
+    kernel_row_ = (i_ * v_.kernel[1] + j_) * v_.kernel[2];
+  }
+  const Window& v_;
+  const WindowTaps& t_;
+  int64_t i_, j_, l_;
+  int64_t base_ = 0, kernel_row_ = 0;
+};
+
+// Calls f(element of the kernel, position in the plane) for each of them.
 template <typename F>
 LEAT_INLINE void for_taps(const Window& v, const WindowTaps& t, F&& f) {
-  for (int64_t i = t.axis[0].begin; i < t.axis[0].end; ++i) {
-    for (int64_t j = t.axis[1].begin; j < t.axis[1].end; ++j) {
-      const int64_t row =
-          (t.axis[0].start + i * v.dilation[0]) * v.input[1] + t.axis[1].start + j * v.dilation[1];
-      const int64_t base = row * v.input[2] + t.axis[2].start,
-                    k = (i * v.kernel[1] + j) * v.kernel[2];
-      for (int64_t l = t.axis[2].begin; l < t.axis[2].end; ++l) f(k + l, base + l * v.dilation[2]);
-    }
-  }
+  for (TapIterator tap(v, t); tap.valid(); tap.next()) f(tap.element(), tap.position());
 }
 
 // Calls f(index of the output, its taps) for each output of a plane, in order.
