@@ -13,16 +13,23 @@ using elementwise::binary_floats;
 using elementwise::unary_floats;
 using elementwise::unary_signed;
 
-template <typename T> LEAT_INLINE T param(const double* p, int i) { return static_cast<T>(p[i]); }
+template <typename T>
+LEAT_INLINE T param(const double* p, int i) {
+  return static_cast<T>(p[i]);
+}
 
 // NaN stays NaN, and -0 becomes 0.
 struct ReluOf {
   template <typename T>
-  LEAT_INLINE static T apply(T x, const double*) { return !(x <= T{0}) ? x : T{0}; }
+  LEAT_INLINE static T apply(T x, const double*) {
+    return !(x <= T{0}) ? x : T{0};
+  }
 };
 struct ReluGradOf {  // (dy, y)
   template <typename T>
-  LEAT_INLINE static T apply(T dy, T y, const double*) { return y > T{0} ? dy : T{0}; }
+  LEAT_INLINE static T apply(T dy, T y, const double*) {
+    return y > T{0} ? dy : T{0};
+  }
 };
 struct LeakyReluOf {  // p[0]: alpha
   template <typename T>
@@ -40,19 +47,27 @@ struct LeakyReluGradOf {  // (dy, x)
 };
 struct SigmoidOf {
   template <typename T>
-  LEAT_INLINE static T apply(T x, const double*) { return vmath::sigmoid(x); }
+  LEAT_INLINE static T apply(T x, const double*) {
+    return vmath::sigmoid(x);
+  }
 };
 struct SigmoidGradOf {  // (dy, y)
   template <typename T>
-  LEAT_INLINE static T apply(T dy, T y, const double*) { return dy * (y * (T{1} - y)); }
+  LEAT_INLINE static T apply(T dy, T y, const double*) {
+    return dy * (y * (T{1} - y));
+  }
 };
 struct TanhOf {
   template <typename T>
-  LEAT_INLINE static T apply(T x, const double*) { return vmath::tanh(x); }
+  LEAT_INLINE static T apply(T x, const double*) {
+    return vmath::tanh(x);
+  }
 };
 struct TanhGradOf {  // (dy, y)
   template <typename T>
-  LEAT_INLINE static T apply(T dy, T y, const double*) { return dy * (T{1} - y * y); }
+  LEAT_INLINE static T apply(T dy, T y, const double*) {
+    return dy * (T{1} - y * y);
+  }
 };
 
 // x Phi(x), with Phi the normal distribution's cumulative function.
@@ -152,11 +167,17 @@ std::vector<double> float_params(const KernelSetup& setup, const std::vector<std
 Op activation(std::string_view name, int since, Loop (*pick)(DType, Loop), Loop fast,
               std::vector<std::string> params = {}) {
   return Op(name, since)
-      .input("X", "T").output("Y", "T").type("T", kFloats)
-      .infer(infer_same_as_first).in_place(0, 0)
-      .tiling(elementwise_tiling).layouts(elementwise_layouts).sharding(shard_elementwise)
+      .input("X", "T")
+      .output("Y", "T")
+      .type("T", kFloats)
+      .infer(infer_same_as_first)
+      .in_place(0, 0)
+      .tiling(elementwise_tiling)
+      .layouts(elementwise_layouts)
+      .sharding(shard_elementwise)
       .kernel("cpu", [pick, fast, params](const KernelSetup& setup) {
-        return make_elementwise(setup, pick(setup.output(0).dtype, fast), float_params(setup, params));
+        return make_elementwise(setup, pick(setup.output(0).dtype, fast),
+                                float_params(setup, params));
       });
 }
 
@@ -172,11 +193,19 @@ Status infer_gradient(InferContext& ctx) {
 Op activation_grad(std::string_view name, std::string second, Loop (*pick)(DType, Loop), Loop fast,
                    std::vector<std::string> params = {}) {
   return Op(name)
-      .input("dY", "T").input(std::move(second), "T").output("dX", "T").type("T", kFloats)
-      .infer(infer_gradient).in_place(0, 0).in_place(0, 1)
-      .tiling(elementwise_tiling).layouts(elementwise_layouts).sharding(shard_linear_in_first)
+      .input("dY", "T")
+      .input(std::move(second), "T")
+      .output("dX", "T")
+      .type("T", kFloats)
+      .infer(infer_gradient)
+      .in_place(0, 0)
+      .in_place(0, 1)
+      .tiling(elementwise_tiling)
+      .layouts(elementwise_layouts)
+      .sharding(shard_linear_in_first)
       .kernel("cpu", [pick, fast, params](const KernelSetup& setup) {
-        return make_elementwise(setup, pick(setup.output(0).dtype, fast), float_params(setup, params));
+        return make_elementwise(setup, pick(setup.output(0).dtype, fast),
+                                float_params(setup, params));
       });
 }
 
@@ -211,7 +240,9 @@ std::function<Status(InferContext&)> with_approximation(Rule rule) {
     return rule(ctx);
   };
 }
-bool by_tanh(const KernelSetup& setup) { return attr_string(setup.attrs(), "approximate") == "tanh"; }
+bool by_tanh(const KernelSetup& setup) {
+  return attr_string(setup.attrs(), "approximate") == "tanh";
+}
 
 Result<std::unique_ptr<Kernel>> make_gelu(const KernelSetup& setup) {
   const DType dtype = setup.output(0).dtype;
@@ -220,17 +251,21 @@ Result<std::unique_ptr<Kernel>> make_gelu(const KernelSetup& setup) {
 }
 Result<std::unique_ptr<Kernel>> make_gelu_grad(const KernelSetup& setup) {
   const DType dtype = setup.output(0).dtype;
-  return make_elementwise(setup, by_tanh(setup) ? binary_floats<TanhGeluGradOf>(dtype, tanh_gelu_grad_f32)
-                                                : binary_floats<GeluGradOf>(dtype, gelu_grad_f32));
+  return make_elementwise(setup, by_tanh(setup)
+                                     ? binary_floats<TanhGeluGradOf>(dtype, tanh_gelu_grad_f32)
+                                     : binary_floats<GeluGradOf>(dtype, gelu_grad_f32));
 }
 
 void register_gelu(Catalogue& catalogue) {
   const Attr none = std::string("none");
   catalogue.add(activation("Gelu", 20, unary_floats<GeluOf>, gelu_f32)
-                    .attr("approximate", none).infer(with_approximation(infer_same_as_first))
-                    .gradient(grad_of_input("leat.GeluGrad")).kernel("cpu", make_gelu));
+                    .attr("approximate", none)
+                    .infer(with_approximation(infer_same_as_first))
+                    .gradient(grad_of_input("leat.GeluGrad"))
+                    .kernel("cpu", make_gelu));
   catalogue.add(activation_grad("leat.GeluGrad", "X", binary_floats<GeluGradOf>, gelu_grad_f32)
-                    .attr("approximate", none).infer(with_approximation(infer_gradient))
+                    .attr("approximate", none)
+                    .infer(with_approximation(infer_gradient))
                     .kernel("cpu", make_gelu_grad));
 }
 
@@ -238,29 +273,40 @@ void register_gelu(Catalogue& catalogue) {
 
 void register_activation_ops(Catalogue& catalogue) {
   catalogue.add(activation("Relu", 14, unary_signed<ReluOf>, relu_f32)
-                    .type("T", kSigned).gradient(grad_of_output("leat.ReluGrad")));
+                    .type("T", kSigned)
+                    .gradient(grad_of_output("leat.ReluGrad")));
   catalogue.add(activation_grad("leat.ReluGrad", "Y", binary_floats<ReluGradOf>, relu_grad_f32));
   catalogue.add(activation("LeakyRelu", 16, unary_floats<LeakyReluOf>, leaky_relu_f32, {"alpha"})
-                    .attr("alpha", 0.01).gradient(grad_of_input("leat.LeakyReluGrad")));
+                    .attr("alpha", 0.01)
+                    .gradient(grad_of_input("leat.LeakyReluGrad")));
   catalogue.add(activation_grad("leat.LeakyReluGrad", "X", binary_floats<LeakyReluGradOf>,
-                                leaky_relu_grad_f32, {"alpha"}).attr("alpha", 0.01));
+                                leaky_relu_grad_f32, {"alpha"})
+                    .attr("alpha", 0.01));
   catalogue.add(activation("Sigmoid", 13, unary_floats<SigmoidOf>, sigmoid_f32)
                     .gradient(grad_of_output("leat.SigmoidGrad")));
-  catalogue.add(activation_grad("leat.SigmoidGrad", "Y", binary_floats<SigmoidGradOf>, sigmoid_grad_f32));
+  catalogue.add(
+      activation_grad("leat.SigmoidGrad", "Y", binary_floats<SigmoidGradOf>, sigmoid_grad_f32));
   catalogue.add(activation("Tanh", 13, unary_floats<TanhOf>, tanh_f32)
                     .gradient(grad_of_output("leat.TanhGrad")));
   catalogue.add(activation_grad("leat.TanhGrad", "Y", binary_floats<TanhGradOf>, tanh_grad_f32));
   register_gelu(catalogue);
   catalogue.add(activation("Elu", 6, unary_floats<EluOf>, nullptr, {"alpha"})
-                    .attr("alpha", 1.0).gradient(grad_of_input("leat.EluGrad")));
-  catalogue.add(activation_grad("leat.EluGrad", "X", binary_floats<EluGradOf>, elu_grad_f32, {"alpha"})
-                    .attr("alpha", 1.0));
-  catalogue.add(activation("Softplus", 1, unary_floats<SoftplusOf>, nullptr).gradient(softplus_gradient));
-  catalogue.add(activation("HardSigmoid", 6, unary_floats<HardSigmoidOf>, hard_sigmoid_f32, {"alpha", "beta"})
-                    .attr("alpha", 0.2).attr("beta", 0.5).gradient(grad_of_input("leat.HardSigmoidGrad")));
+                    .attr("alpha", 1.0)
+                    .gradient(grad_of_input("leat.EluGrad")));
+  catalogue.add(
+      activation_grad("leat.EluGrad", "X", binary_floats<EluGradOf>, elu_grad_f32, {"alpha"})
+          .attr("alpha", 1.0));
+  catalogue.add(
+      activation("Softplus", 1, unary_floats<SoftplusOf>, nullptr).gradient(softplus_gradient));
+  catalogue.add(
+      activation("HardSigmoid", 6, unary_floats<HardSigmoidOf>, hard_sigmoid_f32, {"alpha", "beta"})
+          .attr("alpha", 0.2)
+          .attr("beta", 0.5)
+          .gradient(grad_of_input("leat.HardSigmoidGrad")));
   catalogue.add(activation_grad("leat.HardSigmoidGrad", "X", binary_floats<HardSigmoidGradOf>,
                                 hard_sigmoid_grad_f32, {"alpha", "beta"})
-                    .attr("alpha", 0.2).attr("beta", 0.5));
+                    .attr("alpha", 0.2)
+                    .attr("beta", 0.5));
 }
 
 }  // namespace leat

@@ -13,7 +13,8 @@ using elementwise::Compute;
 using elementwise::load;
 using elementwise::store;
 
-// Integers wrap, floats to integers are cut toward zero and saturate (NaN is 0), anything but 0 is true.
+// Integers wrap, floats to integers are cut toward zero and saturate (NaN is 0), anything but 0 is
+// true.
 template <typename To, typename From>
 LEAT_INLINE To convert(From v) {
   if constexpr (std::is_same_v<To, bool>) {
@@ -21,7 +22,8 @@ LEAT_INLINE To convert(From v) {
   } else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) {
     // The bounds as floats: the upper one is the first value that does not fit.
     constexpr From low = static_cast<From>(std::numeric_limits<To>::min());
-    constexpr From high = static_cast<From>(2) * static_cast<From>(To{1} + (std::numeric_limits<To>::max() >> 1));
+    constexpr From high =
+        static_cast<From>(2) * static_cast<From>(To{1} + (std::numeric_limits<To>::max() >> 1));
     if (v >= high) return std::numeric_limits<To>::max();
     if (v <= low) return std::numeric_limits<To>::min();
     return v == v ? static_cast<To>(v) : To{0};
@@ -92,8 +94,13 @@ std::vector<ShardingRule> shard_cast(const std::vector<OperandType>& inputs,
 
 Op cast_op(std::string_view name, int since) {
   return Op(name, since)
-      .input("input", "T1").type("T1", kAllTypes).type("T2", kAllTypes).attr("saturate", int64_t{1})
-      .gradient(cast_gradient).sharding(shard_cast).kernel("cpu", make_cast)
+      .input("input", "T1")
+      .type("T1", kAllTypes)
+      .type("T2", kAllTypes)
+      .attr("saturate", int64_t{1})
+      .gradient(cast_gradient)
+      .sharding(shard_cast)
+      .kernel("cpu", make_cast)
       .tiling([](const OpTypes& types) { return elementwise_tiling(first_input(types)); })
       .layouts([](const OpTypes& types) { return elementwise_layouts(first_input(types)); });
 }
@@ -101,8 +108,12 @@ Op cast_op(std::string_view name, int since) {
 }  // namespace
 
 void register_cast_ops(Catalogue& catalogue) {
-  catalogue.add(cast_op("Cast", 19).output("output", "T2").attr_required("to", "int").infer(infer_cast));
-  catalogue.add(cast_op("CastLike", 19).input("target_type", "T2").output("output", "T2").infer(infer_cast_like));
+  catalogue.add(
+      cast_op("Cast", 19).output("output", "T2").attr_required("to", "int").infer(infer_cast));
+  catalogue.add(cast_op("CastLike", 19)
+                    .input("target_type", "T2")
+                    .output("output", "T2")
+                    .infer(infer_cast_like));
 }
 
 }  // namespace leat

@@ -23,6 +23,8 @@ Catalogue standard_catalogue() {
   register_reduce_ops(catalogue);
   register_shape_ops(catalogue);
   register_movement_ops(catalogue);
+  register_slice_ops(catalogue);
+  register_pad_ops(catalogue);
   register_gather_ops(catalogue);
   register_constant_ops(catalogue);
   register_random_ops(catalogue);

@@ -19,8 +19,10 @@ void register_softmax_ops(Catalogue& catalogue);        // softmax.cc: Softmax L
 void register_loss_ops(Catalogue& catalogue);           // loss.cc: SoftmaxCrossEntropyLoss
 void register_reduce_ops(Catalogue& catalogue);         // reduce.cc: ReduceSum ReduceMean ReduceMax ReduceMin ArgMax
 void register_shape_ops(Catalogue& catalogue);          // shape_ops.cc: Shape Reshape Flatten Squeeze Unsqueeze Identity
-void register_movement_ops(Catalogue& catalogue);       // movement.cc: Transpose Concat Split Slice Pad Expand
-void register_gather_ops(Catalogue& catalogue);         // gather.cc: Gather
+void register_movement_ops(Catalogue& catalogue);       // movement.cc: Transpose Concat Split Expand Tile
+void register_slice_ops(Catalogue& catalogue);          // slice.cc: Slice
+void register_pad_ops(Catalogue& catalogue);            // pad.cc: Pad
+void register_gather_ops(Catalogue& catalogue);         // gather.cc: Gather GatherElements OneHot
 void register_constant_ops(Catalogue& catalogue);       // constant.cc: Constant ConstantOfShape
 void register_random_ops(Catalogue& catalogue);         // random.cc: RandomNormal RandomUniform and ...Like
 void register_variable_ops(Catalogue& catalogue);       // variable.cc: leat.Variable Initialize Read Assign AssignAdd

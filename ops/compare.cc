@@ -13,23 +13,33 @@ using elementwise::unary_loop;
 
 struct EqualOf {
   template <typename T>
-  LEAT_INLINE static bool apply(T a, T b, const double*) { return a == b; }
+  LEAT_INLINE static bool apply(T a, T b, const double*) {
+    return a == b;
+  }
 };
 struct GreaterOf {
   template <typename T>
-  LEAT_INLINE static bool apply(T a, T b, const double*) { return a > b; }
+  LEAT_INLINE static bool apply(T a, T b, const double*) {
+    return a > b;
+  }
 };
 struct LessOf {
   template <typename T>
-  LEAT_INLINE static bool apply(T a, T b, const double*) { return a < b; }
+  LEAT_INLINE static bool apply(T a, T b, const double*) {
+    return a < b;
+  }
 };
 struct GreaterOrEqualOf {
   template <typename T>
-  LEAT_INLINE static bool apply(T a, T b, const double*) { return a >= b; }
+  LEAT_INLINE static bool apply(T a, T b, const double*) {
+    return a >= b;
+  }
 };
 struct LessOrEqualOf {
   template <typename T>
-  LEAT_INLINE static bool apply(T a, T b, const double*) { return a <= b; }
+  LEAT_INLINE static bool apply(T a, T b, const double*) {
+    return a <= b;
+  }
 };
 struct AndOf {
   LEAT_INLINE static bool apply(bool a, bool b, const double*) { return a && b; }
@@ -45,7 +55,9 @@ struct NotOf {
 };
 struct IsNaNOf {
   template <typename T>
-  LEAT_INLINE static bool apply(T a, const double*) { return std::isnan(a); }
+  LEAT_INLINE static bool apply(T a, const double*) {
+    return std::isnan(a);
+  }
 };
 struct IsInfOf {  // p: detect_negative, detect_positive
   template <typename T>
@@ -75,10 +87,14 @@ void where_loop(void* out, const void* const* x, const int64_t* steps, int64_t n
 
 Loop pick_where(DType dtype) {
   switch (dtype_size(dtype)) {
-    case 1: return where_loop<uint8_t>;
-    case 2: return where_loop<uint16_t>;
-    case 4: return where_loop<uint32_t>;
-    default: return where_loop<uint64_t>;
+    case 1:
+      return where_loop<uint8_t>;
+    case 2:
+      return where_loop<uint16_t>;
+    case 4:
+      return where_loop<uint32_t>;
+    default:
+      return where_loop<uint64_t>;
   }
 }
 
@@ -88,7 +104,8 @@ Status infer_where(InferContext& ctx) {
   for (int i : {1, 2}) {
     const auto both = broadcast(shape, ctx.shape(i));
     if (!both) {
-      return ctx.error(cat("shapes do not broadcast: ", ctx.text(shape), " and ", ctx.text(ctx.shape(i))));
+      return ctx.error(
+          cat("shapes do not broadcast: ", ctx.text(shape), " and ", ctx.text(ctx.shape(i))));
     }
     shape = *both;
   }
@@ -113,26 +130,35 @@ Status where_gradient(GradientContext& ctx) {
 
 Op predicate(std::string_view name, int since) {
   return Op(name, since)
-      .infer(infer_broadcast_bool).tiling(elementwise_tiling).layouts(elementwise_layouts)
+      .infer(infer_broadcast_bool)
+      .tiling(elementwise_tiling)
+      .layouts(elementwise_layouts)
       .sharding(shard_elementwise);
 }
 
 template <typename F>
 Op comparison(std::string_view name, int since, DTypeSet types) {
   return predicate(name, since)
-      .input("A", "T").input("B", "T").output("C", "bool").type("T", types)
+      .input("A", "T")
+      .input("B", "T")
+      .output("C", "bool")
+      .type("T", types)
       .kernel("cpu", [](const KernelSetup& setup) {
         return make_elementwise(setup, dispatch_dtype(setup.input(0).dtype, [](auto tag) -> Loop {
-          return binary_loop<F, decltype(tag), bool>;
-        }));
+                                  return binary_loop<F, decltype(tag), bool>;
+                                }));
       });
 }
 
 template <typename F>
 Op logic(std::string_view name) {
   return predicate(name, 7)
-      .input("A", "bool").input("B", "bool").output("C", "bool").commutative()
-      .in_place(0, 0).in_place(0, 1)
+      .input("A", "bool")
+      .input("B", "bool")
+      .output("C", "bool")
+      .commutative()
+      .in_place(0, 0)
+      .in_place(0, 1)
       .kernel("cpu", [](const KernelSetup& setup) {
         return make_elementwise(setup, binary_loop<F, bool, bool>);
       });
@@ -141,10 +167,14 @@ Op logic(std::string_view name) {
 template <typename F>
 Loop float_predicate(DType dtype) {
   switch (dtype) {
-    case DType::f32: return unary_loop<F, float, bool>;
-    case DType::f64: return unary_loop<F, double, bool>;
-    case DType::f16: return unary_loop<F, Half, bool>;
-    default: return unary_loop<F, BFloat16, bool>;
+    case DType::f32:
+      return unary_loop<F, float, bool>;
+    case DType::f64:
+      return unary_loop<F, double, bool>;
+    case DType::f16:
+      return unary_loop<F, Half, bool>;
+    default:
+      return unary_loop<F, BFloat16, bool>;
   }
 }
 
@@ -160,29 +190,46 @@ void register_compare_ops(Catalogue& catalogue) {
   catalogue.add(logic<OrOf>("Or"));
   catalogue.add(logic<XorOf>("Xor"));
   catalogue.add(predicate("Not", 1)
-                    .input("X", "bool").output("Y", "bool").in_place(0, 0)
+                    .input("X", "bool")
+                    .output("Y", "bool")
+                    .in_place(0, 0)
                     .kernel("cpu", [](const KernelSetup& setup) {
                       return make_elementwise(setup, unary_loop<NotOf, bool, bool>);
                     }));
   catalogue.add(predicate("IsNaN", 13)
-                    .input("X", "T").output("Y", "bool").type("T", kFloats)
+                    .input("X", "T")
+                    .output("Y", "bool")
+                    .type("T", kFloats)
                     .kernel("cpu", [](const KernelSetup& setup) {
-                      return make_elementwise(setup, float_predicate<IsNaNOf>(setup.input(0).dtype));
+                      return make_elementwise(setup,
+                                              float_predicate<IsNaNOf>(setup.input(0).dtype));
                     }));
   catalogue.add(predicate("IsInf", 10)
-                    .input("X", "T").output("Y", "bool").type("T", kFloats)
-                    .attr("detect_negative", int64_t{1}).attr("detect_positive", int64_t{1})
+                    .input("X", "T")
+                    .output("Y", "bool")
+                    .type("T", kFloats)
+                    .attr("detect_negative", int64_t{1})
+                    .attr("detect_positive", int64_t{1})
                     .kernel("cpu", [](const KernelSetup& setup) {
                       const Attrs& attrs = setup.attrs();
-                      return make_elementwise(setup, float_predicate<IsInfOf>(setup.input(0).dtype),
-                                              {static_cast<double>(attr_int(attrs, "detect_negative")),
-                                               static_cast<double>(attr_int(attrs, "detect_positive"))});
+                      return make_elementwise(
+                          setup, float_predicate<IsInfOf>(setup.input(0).dtype),
+                          {static_cast<double>(attr_int(attrs, "detect_negative")),
+                           static_cast<double>(attr_int(attrs, "detect_positive"))});
                     }));
   catalogue.add(Op("Where", 16)
-                    .input("condition", "bool").input("X", "T").input("Y", "T").output("output", "T")
-                    .type("T", kAllTypes).in_place(0, 1).in_place(0, 2)
-                    .infer(infer_where).gradient(where_gradient)
-                    .tiling(elementwise_tiling).layouts(elementwise_layouts).sharding(shard_elementwise)
+                    .input("condition", "bool")
+                    .input("X", "T")
+                    .input("Y", "T")
+                    .output("output", "T")
+                    .type("T", kAllTypes)
+                    .in_place(0, 1)
+                    .in_place(0, 2)
+                    .infer(infer_where)
+                    .gradient(where_gradient)
+                    .tiling(elementwise_tiling)
+                    .layouts(elementwise_layouts)
+                    .sharding(shard_elementwise)
                     .kernel("cpu", [](const KernelSetup& setup) {
                       return make_elementwise(setup, pick_where(setup.output(0).dtype));
                     }));

@@ -43,17 +43,19 @@ void copy_line(T* out, const T* in, int64_t n, int64_t in_step, int64_t out_step
   }
 }
 
-// Two axes of which the input runs along the first: in blocks, so that both sides stay in the cache.
+// Two axes of which the input runs along the first: in blocks, so that both sides stay in the
+// cache.
 template <typename T>
-void copy_transposed(T* out, const T* in, int64_t rows, int64_t columns, int64_t in_column, int64_t out_row,
-                     int64_t out_column) {
+void copy_transposed(T* out, const T* in, int64_t rows, int64_t columns, int64_t in_column,
+                     int64_t out_row, int64_t out_column) {
   constexpr int64_t kBlock = 16;
   for (int64_t r = 0; r < rows; r += kBlock) {
     const int64_t r_end = std::min(rows, r + kBlock);
     for (int64_t c = 0; c < columns; c += kBlock) {
       const int64_t c_end = std::min(columns, c + kBlock);
       for (int64_t i = r; i < r_end; ++i) {
-        for (int64_t j = c; j < c_end; ++j) out[i * out_row + j * out_column] = in[i + j * in_column];
+        for (int64_t j = c; j < c_end; ++j)
+          out[i * out_row + j * out_column] = in[i + j * in_column];
       }
     }
   }
@@ -72,19 +74,20 @@ int transposed_axis(const StridedCopy& c) {
 // The part [begin, begin + count) of the first axis.
 template <typename T>
 void run_copy(const StridedCopy& c, const T* in, T* out, int64_t begin, int64_t count) {
-  in += c.in_offset + begin * c.in_steps[0];
-  out += c.out_offset + begin * c.out_steps[0];
   std::array<int64_t, kMaxCopyRank> sizes = c.sizes, index{};
   sizes[0] = count;
   for (int d = 0; d < c.rank; ++d) {
     if (sizes[static_cast<size_t>(d)] == 0) return;
   }
+  in += c.in_offset + begin * c.in_steps[0];
+  out += c.out_offset + begin * c.out_steps[0];
   const auto last = static_cast<size_t>(c.rank - 1);
   const int across = transposed_axis(c);
   while (true) {
     if (across >= 0) {
       const auto a = static_cast<size_t>(across);
-      copy_transposed(out, in, sizes[a], sizes[last], c.in_steps[last], c.out_steps[a], c.out_steps[last]);
+      copy_transposed(out, in, sizes[a], sizes[last], c.in_steps[last], c.out_steps[a],
+                      c.out_steps[last]);
     } else {
       copy_line(out, in, sizes[last], c.in_steps[last], c.out_steps[last]);
     }
@@ -105,7 +108,9 @@ void run_copy(const StridedCopy& c, const T* in, T* out, int64_t begin, int64_t 
 class CopyKernel final : public Kernel {
  public:
   CopyKernel(const KernelSetup& setup, CopyPlan plan)
-      : element_(dtype_size(setup.output(0).dtype)), rows_(plan.rows), fill_input_(plan.fill_input) {
+      : element_(dtype_size(setup.output(0).dtype)),
+        rows_(plan.rows),
+        fill_input_(plan.fill_input) {
     const Shape& shape = setup.output(0).shape;
     fill_elements_ = shape.elements();
     fill_zero_ = fill_input_ >= 0 && !setup.types.has_input(fill_input_);
@@ -136,10 +141,18 @@ class CopyKernel final : public Kernel {
 
   Progress run(KernelContext& context, int phase, int tile) override {
     switch (element_) {
-      case 1: run_as<uint8_t>(context, phase, tile); break;
-      case 2: run_as<uint16_t>(context, phase, tile); break;
-      case 4: run_as<uint32_t>(context, phase, tile); break;
-      default: run_as<uint64_t>(context, phase, tile); break;
+      case 1:
+        run_as<uint8_t>(context, phase, tile);
+        break;
+      case 2:
+        run_as<uint16_t>(context, phase, tile);
+        break;
+      case 4:
+        run_as<uint32_t>(context, phase, tile);
+        break;
+      default:
+        run_as<uint64_t>(context, phase, tile);
+        break;
     }
     return Progress::done;
   }
@@ -180,7 +193,8 @@ class CopyKernel final : public Kernel {
   }
 
   template <typename T>
-  void copy_part(const KernelContext& context, const StridedCopy& c, int64_t begin, int64_t count) const {
+  void copy_part(const KernelContext& context, const StridedCopy& c, int64_t begin,
+                 int64_t count) const {
     if (context.outputs[c.output] == nullptr) return;  // an output that nobody wants
     run_copy(c, context.in<T>(c.input), context.out<T>(c.output), begin, count);
   }

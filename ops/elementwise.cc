@@ -8,7 +8,8 @@
 namespace leat {
 namespace {
 
-// Sizes of the output with, for each operand, the step in elements along each of them (0: broadcast).
+// Sizes of the output with, for each operand, the step in elements along each of them (0:
+// broadcast).
 struct Walk {
   int rank = 0;
   std::array<int64_t, kMaxRank> sizes{};
@@ -65,7 +66,8 @@ class ElementwiseKernel final : public Kernel {
       : loop_(loop), params_(std::move(params)), subject_(setup.subject) {
     Walk walk = whole_walk(setup);
     elements_ = walk.elements();
-    // A chain's tiles are rows of dimension 0; on its own the kernel cuts what is left after merging.
+    // A chain's tiles are rows of dimension 0; on its own the kernel cuts what is left after
+    // merging.
     if (setup.tile_rows == 0) walk = collapsed(walk);
     rows_ = walk.rank > 0 ? walk.sizes[0] : 1;
     const int64_t row_elements = rows_ > 0 ? elements_ / rows_ : 0;
@@ -115,7 +117,8 @@ class ElementwiseKernel final : public Kernel {
       walk.steps.push_back(input.present ? broadcast_steps(input.shape, shape)
                                          : std::array<int64_t, kMaxRank>{});
     }
-    walk.steps.push_back(broadcast_steps(shape, shape));  // the output, as an operand of later passes
+    walk.steps.push_back(
+        broadcast_steps(shape, shape));  // the output, as an operand of later passes
     return walk;
   }
 
@@ -136,7 +139,8 @@ class ElementwiseKernel final : public Kernel {
   }
 
   const char* operand(const KernelContext& context, int i, int tile) const {
-    if (i == kOutput) return static_cast<const char*>(context.outputs[0]) + tile * output_tile_bytes_;
+    if (i == kOutput)
+      return static_cast<const char*>(context.outputs[0]) + tile * output_tile_bytes_;
     if (!present_[static_cast<size_t>(i)]) return nullptr;  // the context may not even name it
     return static_cast<const char*>(context.inputs[i]) + tile * tile_bytes_[static_cast<size_t>(i)];
   }
@@ -225,7 +229,8 @@ Result<std::unique_ptr<Kernel>> make_elementwise(const KernelSetup& setup, Loop 
       setup, loop, std::move(params), std::vector<std::vector<int>>{all_inputs(setup)}));
 }
 
-Result<std::unique_ptr<Kernel>> make_elementwise_fold(const KernelSetup& setup, Loop binary, Loop copy) {
+Result<std::unique_ptr<Kernel>> make_elementwise_fold(const KernelSetup& setup, Loop binary,
+                                                      Loop copy) {
   if (binary == nullptr || copy == nullptr) return no_kernel(setup);
   const auto inputs = static_cast<int>(setup.types.inputs.size());
   std::vector<std::vector<int>> passes;
@@ -239,8 +244,8 @@ Result<std::unique_ptr<Kernel>> make_elementwise_fold(const KernelSetup& setup, 
 Result<std::unique_ptr<Kernel>> make_elementwise_division(const KernelSetup& setup, Loop loop,
                                                           int divisor) {
   if (loop == nullptr) return no_kernel(setup);
-  auto kernel = std::make_unique<ElementwiseKernel>(setup, loop, std::vector<double>(),
-                                                    std::vector<std::vector<int>>{all_inputs(setup)});
+  auto kernel = std::make_unique<ElementwiseKernel>(
+      setup, loop, std::vector<double>(), std::vector<std::vector<int>>{all_inputs(setup)});
   if (is_int(setup.input(divisor).dtype)) kernel->refuse_zero(divisor, setup.input(divisor).dtype);
   return std::unique_ptr<Kernel>(std::move(kernel));
 }
@@ -251,7 +256,8 @@ Tiling elementwise_tiling(const OpTypes& types) {
   Tiling tiling{shape[0], 0, 1};
   for (size_t i = 0; i < types.inputs.size(); ++i) {
     const OperandType& input = types.inputs[i];
-    const bool rows = input.present && input.shape.rank() == shape.rank() && input.shape[0] == shape[0];
+    const bool rows =
+        input.present && input.shape.rank() == shape.rank() && input.shape[0] == shape[0];
     if (rows) tiling.row_inputs |= 1u << i;
   }
   return tiling;
@@ -294,7 +300,8 @@ std::vector<ShardingRule> shard_elementwise(const std::vector<OperandType>& inpu
 }
 
 std::vector<ShardingRule> shard_linear(const std::vector<OperandType>& inputs,
-                                       const std::vector<OperandType>& outputs, const Attrs& attrs) {
+                                       const std::vector<OperandType>& outputs,
+                                       const Attrs& attrs) {
   auto rules = shard_elementwise(inputs, outputs, attrs);
   rules.push_back({std::vector<Spread>(inputs.size(), Spread::sum()), {Spread::sum()}});
   return rules;
@@ -311,7 +318,8 @@ std::vector<ShardingRule> shard_linear_in_first(const std::vector<OperandType>& 
 }
 
 std::vector<ShardingRule> shard_multilinear(const std::vector<OperandType>& inputs,
-                                            const std::vector<OperandType>& outputs, const Attrs& attrs) {
+                                            const std::vector<OperandType>& outputs,
+                                            const Attrs& attrs) {
   auto rules = shard_elementwise(inputs, outputs, attrs);
   for (size_t i = 0; i < inputs.size(); ++i) {
     ShardingRule partial{std::vector<Spread>(inputs.size()), {Spread::sum()}};

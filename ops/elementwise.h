@@ -1,5 +1,6 @@
-// The machinery of elementwise ops: one kernel that walks broadcast operands and calls an inner loop
-// over contiguous output elements, and the tiling, layout and sharding rules that all of them share.
+// The machinery of elementwise ops: one kernel that walks broadcast operands and calls an inner
+// loop over contiguous output elements, and the tiling, layout and sharding rules that all of them
+// share.
 #pragma once
 
 #include <vector>
@@ -9,8 +10,9 @@
 
 namespace leat {
 
-// y[i] = f(x[0][i * steps[0]], x[1][i * steps[1]], ...) for i in [0, n). y is contiguous and may be the
-// same memory as an x that has step 1. An absent operand is null. `params` are the op's attributes.
+// y[i] = f(x[0][i * steps[0]], x[1][i * steps[1]], ...) for i in [0, n). y is contiguous and may be
+// the same memory as an x that has step 1. An absent operand is null. `params` are the op's
+// attributes.
 using Loop = void (*)(void* y, const void* const* x, const int64_t* steps, int64_t n,
                       const double* params);
 
@@ -22,7 +24,8 @@ Result<std::unique_ptr<Kernel>> make_elementwise(const KernelSetup& setup, Loop 
                                                  std::vector<double> params = {});
 
 // Output 0 = f(...f(f(x0, x1), x2)..., xn), any number of inputs. `copy` serves a single input.
-Result<std::unique_ptr<Kernel>> make_elementwise_fold(const KernelSetup& setup, Loop binary, Loop copy);
+Result<std::unique_ptr<Kernel>> make_elementwise_fold(const KernelSetup& setup, Loop binary,
+                                                      Loop copy);
 
 // The same as `make_elementwise`, after a look at the elements of input `divisor` (integers) that a
 // tile reads: a zero fails the step.
@@ -42,7 +45,8 @@ std::vector<ShardingRule> shard_linear(const std::vector<OperandType>& inputs,
                                        const std::vector<OperandType>& outputs, const Attrs&);
 // The same, and linear in input 0 while the others are whole (x / c, the gradients of activations).
 std::vector<ShardingRule> shard_linear_in_first(const std::vector<OperandType>& inputs,
-                                                const std::vector<OperandType>& outputs, const Attrs&);
+                                                const std::vector<OperandType>& outputs,
+                                                const Attrs&);
 // The same, and linear in each input while the others are whole (a product).
 std::vector<ShardingRule> shard_multilinear(const std::vector<OperandType>& inputs,
                                             const std::vector<OperandType>& outputs, const Attrs&);

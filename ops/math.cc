@@ -17,15 +17,21 @@ using elementwise::unary_loop;
 
 struct AddOf {
   template <typename T>
-  LEAT_INLINE static T apply(T a, T b, const double*) { return elementwise::wrap_add(a, b); }
+  LEAT_INLINE static T apply(T a, T b, const double*) {
+    return elementwise::wrap_add(a, b);
+  }
 };
 struct SubOf {
   template <typename T>
-  LEAT_INLINE static T apply(T a, T b, const double*) { return elementwise::wrap_sub(a, b); }
+  LEAT_INLINE static T apply(T a, T b, const double*) {
+    return elementwise::wrap_sub(a, b);
+  }
 };
 struct MulOf {
   template <typename T>
-  LEAT_INLINE static T apply(T a, T b, const double*) { return elementwise::wrap_mul(a, b); }
+  LEAT_INLINE static T apply(T a, T b, const double*) {
+    return elementwise::wrap_mul(a, b);
+  }
 };
 // Integers: toward zero; the kernel has refused zeros, and the least / -1 wraps.
 struct DivOf {
@@ -40,15 +46,21 @@ struct DivOf {
 // A NaN on either side wins.
 struct MaxOf {
   template <typename T>
-  LEAT_INLINE static T apply(T a, T b, const double*) { return a > b || a != a ? a : b; }
+  LEAT_INLINE static T apply(T a, T b, const double*) {
+    return a > b || a != a ? a : b;
+  }
 };
 struct MinOf {
   template <typename T>
-  LEAT_INLINE static T apply(T a, T b, const double*) { return a < b || a != a ? a : b; }
+  LEAT_INLINE static T apply(T a, T b, const double*) {
+    return a < b || a != a ? a : b;
+  }
 };
 struct CopyOf {
   template <typename T>
-  LEAT_INLINE static T apply(T a, const double*) { return a; }
+  LEAT_INLINE static T apply(T a, const double*) {
+    return a;
+  }
 };
 // The sign of the divisor (Python's %); the kernel has refused zeros.
 struct ModOf {
@@ -112,7 +124,9 @@ T power(T base, T exponent) {
 
 struct PowOf {
   template <typename T>
-  static T apply(T a, T b, const double*) { return power(a, b); }
+  static T apply(T a, T b, const double*) {
+    return power(a, b);
+  }
 };
 
 // The nearest T that a double has room in; NaN to 0.
@@ -124,14 +138,16 @@ T saturate(double v) {
     if (!(v > static_cast<double>(std::numeric_limits<T>::min()))) {
       return std::isnan(v) ? T{0} : std::numeric_limits<T>::min();
     }
-    if (v >= static_cast<double>(std::numeric_limits<T>::max())) return std::numeric_limits<T>::max();
+    if (v >= static_cast<double>(std::numeric_limits<T>::max()))
+      return std::numeric_limits<T>::max();
     return static_cast<T>(v);
   }
 }
 
 // An exponent of another dtype: computed in double.
 template <typename T, typename E>
-void mixed_pow_loop(void* out, const void* const* x, const int64_t* steps, int64_t n, const double*) {
+void mixed_pow_loop(void* out, const void* const* x, const int64_t* steps, int64_t n,
+                    const double*) {
   const T* a = static_cast<const T*>(x[0]);
   const E* b = static_cast<const E*>(x[1]);
   for (int64_t i = 0; i < n; ++i) {
@@ -141,10 +157,11 @@ void mixed_pow_loop(void* out, const void* const* x, const int64_t* steps, int64
   }
 }
 
-// One exponent for all: the usual ones without pow(). Chosen by the shape of the whole operand, never
-// by that of a tile, so that tiles do not change bits.
+// One exponent for all: the usual ones without pow(). Chosen by the shape of the whole operand,
+// never by that of a tile, so that tiles do not change bits.
 template <typename T>
-void uniform_pow_loop(void* out, const void* const* x, const int64_t* steps, int64_t n, const double*) {
+void uniform_pow_loop(void* out, const void* const* x, const int64_t* steps, int64_t n,
+                      const double*) {
   const T* a = static_cast<const T*>(x[0]);
   T* y = static_cast<T*>(out);
   const Compute<T> e = load(*static_cast<const T*>(x[1]));
@@ -153,7 +170,8 @@ void uniform_pow_loop(void* out, const void* const* x, const int64_t* steps, int
   };
   using C = Compute<T>;
   if (e == C{2}) return each([](C v) { return elementwise::wrap_mul(v, v); });
-  if (e == C{3}) return each([](C v) { return elementwise::wrap_mul(elementwise::wrap_mul(v, v), v); });
+  if (e == C{3})
+    return each([](C v) { return elementwise::wrap_mul(elementwise::wrap_mul(v, v), v); });
   if constexpr (std::is_floating_point_v<C>) {
     if (e == C{0.5}) return each([](C v) { return std::sqrt(v); });
     if (e == C{-1}) return each([](C v) { return C{1} / v; });
@@ -170,18 +188,33 @@ Loop pow_loop(DType base, DType exponent, bool uniform) {
       return;
     }
     loop = dispatch_dtype(exponent, [](auto e) -> Loop {
-      if constexpr (std::is_same_v<decltype(e), bool>) return nullptr;
-      else return mixed_pow_loop<T, decltype(e)>;
+      if constexpr (std::is_same_v<decltype(e), bool>)
+        return nullptr;
+      else
+        return mixed_pow_loop<T, decltype(e)>;
     });
   };
   switch (base) {
-    case DType::f32: of_base(float{}); break;
-    case DType::f64: of_base(double{}); break;
-    case DType::f16: of_base(Half{}); break;
-    case DType::bf16: of_base(BFloat16{}); break;
-    case DType::i32: of_base(int32_t{}); break;
-    case DType::i64: of_base(int64_t{}); break;
-    default: break;
+    case DType::f32:
+      of_base(float{});
+      break;
+    case DType::f64:
+      of_base(double{});
+      break;
+    case DType::f16:
+      of_base(Half{});
+      break;
+    case DType::bf16:
+      of_base(BFloat16{});
+      break;
+    case DType::i32:
+      of_base(int32_t{});
+      break;
+    case DType::i64:
+      of_base(int64_t{});
+      break;
+    default:
+      break;
   }
   return loop;
 }
@@ -201,17 +234,22 @@ void pow_grad_loop(void* out, const void* const* x, const int64_t* s, int64_t n,
   const T* base = static_cast<const T*>(x[1]);
   const T* exponent = static_cast<const T*>(x[2]);
   for (int64_t i = 0; i < n; ++i) {
-    static_cast<T*>(out)[i] =
-        store<T>(PowGradOf::apply(load(dy[i * s[0]]), load(base[i * s[1]]), load(exponent[i * s[2]])));
+    static_cast<T*>(out)[i] = store<T>(
+        PowGradOf::apply(load(dy[i * s[0]]), load(base[i * s[1]]), load(exponent[i * s[2]])));
   }
 }
 Loop pick_pow_grad(DType dtype) {
   switch (dtype) {
-    case DType::f32: return pow_grad_loop<float>;
-    case DType::f64: return pow_grad_loop<double>;
-    case DType::f16: return pow_grad_loop<Half>;
-    case DType::bf16: return pow_grad_loop<BFloat16>;
-    default: return nullptr;
+    case DType::f32:
+      return pow_grad_loop<float>;
+    case DType::f64:
+      return pow_grad_loop<double>;
+    case DType::f16:
+      return pow_grad_loop<Half>;
+    case DType::bf16:
+      return pow_grad_loop<BFloat16>;
+    default:
+      return nullptr;
   }
 }
 
@@ -268,7 +306,8 @@ Status pow_gradient(GradientContext& ctx) {
     const ValueId safe = ctx.emit("Where", {ctx.emit("Equal", {x, zero}), zero, slope});
     ValueId grad = ctx.emit("Mul", {ctx.grad(0), safe});
     const DType wanted = ctx.type(ctx.input(1)).dtype;
-    if (wanted != dtype) grad = ctx.emit("Cast", {grad}, {{"to", int64_t{dtype_onnx_code(wanted)}}});
+    if (wanted != dtype)
+      grad = ctx.emit("Cast", {grad}, {{"to", int64_t{dtype_onnx_code(wanted)}}});
     give(ctx, 1, grad);
   }
   return {};
@@ -284,7 +323,8 @@ Status extreme_gradient(GradientContext& ctx) {
   const int64_t code = dtype_onnx_code(ctx.type(ctx.output(0)).dtype);
   std::vector<ValueId> hits;
   for (int i = 0; i < inputs; ++i) {
-    hits.push_back(ctx.emit("Cast", {ctx.emit("Equal", {ctx.input(i), ctx.output(0)})}, {{"to", code}}));
+    hits.push_back(
+        ctx.emit("Cast", {ctx.emit("Equal", {ctx.input(i), ctx.output(0)})}, {{"to", code}}));
   }
   const ValueId share = ctx.emit("Div", {ctx.grad(0), ctx.emit("Sum", hits)});
   for (int i = 0; i < inputs; ++i) {
@@ -296,24 +336,33 @@ Status extreme_gradient(GradientContext& ctx) {
 // --- registration ----------------------------------------------------------------------------
 
 Op elementwise_op(std::string_view name, int since) {
-  return Op(name, since).infer(infer_broadcast).tiling(elementwise_tiling).layouts(elementwise_layouts);
+  return Op(name, since)
+      .infer(infer_broadcast)
+      .tiling(elementwise_tiling)
+      .layouts(elementwise_layouts);
 }
 
 template <typename F>
 Op binary_op(std::string_view name, int since, Loop fast) {
   return elementwise_op(name, since)
-      .input("A", "T").input("B", "T").output("C", "T").type("T", kNumbers)
-      .in_place(0, 0).in_place(0, 1)
+      .input("A", "T")
+      .input("B", "T")
+      .output("C", "T")
+      .type("T", kNumbers)
+      .in_place(0, 0)
+      .in_place(0, 1)
       .kernel("cpu", [fast](const KernelSetup& setup) {
         return make_elementwise(setup, binary_numbers<F>(setup.output(0).dtype, fast));
       });
 }
 
+// Not in place: an operand that stands there twice would be overwritten by the first pair.
 template <typename F>
 Op variadic_op(std::string_view name, int since, std::string input, DTypeSet types, Loop fast) {
   return elementwise_op(name, since)
-      .variadic_input(std::move(input), "T").output("result", "T").type("T", types)
-      .in_place(0, 0)
+      .variadic_input(std::move(input), "T")
+      .output("result", "T")
+      .type("T", types)
       .kernel("cpu", [fast](const KernelSetup& setup) {
         const Loop copy = dispatch_dtype(setup.output(0).dtype, [](auto tag) -> Loop {
           return unary_loop<CopyOf, decltype(tag)>;
@@ -329,7 +378,8 @@ Result<std::unique_ptr<Kernel>> make_div(const KernelSetup& setup) {
 Result<std::unique_ptr<Kernel>> make_mod(const KernelSetup& setup) {
   const DType dtype = setup.output(0).dtype;
   const bool fmod = attr_int(setup.attrs(), "fmod") != 0;
-  return make_elementwise_division(setup, fmod ? binary_numbers<FmodOf>(dtype) : binary_numbers<ModOf>(dtype), 1);
+  return make_elementwise_division(
+      setup, fmod ? binary_numbers<FmodOf>(dtype) : binary_numbers<ModOf>(dtype), 1);
 }
 
 Result<std::unique_ptr<Kernel>> make_pow(const KernelSetup& setup) {
@@ -340,30 +390,53 @@ Result<std::unique_ptr<Kernel>> make_pow(const KernelSetup& setup) {
 }  // namespace
 
 void register_math_ops(Catalogue& catalogue) {
-  catalogue.add(binary_op<AddOf>("Add", 14, add_f32).commutative().gradient(add_gradient).sharding(shard_linear));
+  catalogue.add(binary_op<AddOf>("Add", 14, add_f32)
+                    .commutative()
+                    .gradient(add_gradient)
+                    .sharding(shard_linear));
   catalogue.add(binary_op<SubOf>("Sub", 14, sub_f32).gradient(sub_gradient).sharding(shard_linear));
-  catalogue.add(binary_op<MulOf>("Mul", 14, mul_f32).commutative().gradient(mul_gradient).sharding(shard_multilinear));
-  catalogue.add(binary_op<DivOf>("Div", 14, nullptr).kernel("cpu", make_div).gradient(div_gradient)
+  catalogue.add(binary_op<MulOf>("Mul", 14, mul_f32)
+                    .commutative()
+                    .gradient(mul_gradient)
+                    .sharding(shard_multilinear));
+  catalogue.add(binary_op<DivOf>("Div", 14, nullptr)
+                    .kernel("cpu", make_div)
+                    .gradient(div_gradient)
                     .sharding(shard_linear_in_first));
-  catalogue.add(binary_op<ModOf>("Mod", 13, nullptr).kernel("cpu", make_mod).attr("fmod", int64_t{0})
+  catalogue.add(binary_op<ModOf>("Mod", 13, nullptr)
+                    .kernel("cpu", make_mod)
+                    .attr("fmod", int64_t{0})
                     .sharding(shard_elementwise));
   catalogue.add(elementwise_op("Pow", 15)
-                    .input("X", "T").input("Y", "T1").output("Z", "T")
-                    .type("T", kFloats | DTypeSet::of(DType::i32, DType::i64)).type("T1", kNumbers)
-                    .in_place(0, 0).gradient(pow_gradient).sharding(shard_elementwise)
+                    .input("X", "T")
+                    .input("Y", "T1")
+                    .output("Z", "T")
+                    .type("T", kFloats | DTypeSet::of(DType::i32, DType::i64))
+                    .type("T1", kNumbers)
+                    .in_place(0, 0)
+                    .gradient(pow_gradient)
+                    .sharding(shard_elementwise)
                     .kernel("cpu", make_pow));
   catalogue.add(elementwise_op("leat.PowGrad", 1)
-                    .input("dY", "T").input("X", "T").input("Y", "T").output("dX", "T").type("T", kFloats)
-                    .in_place(0, 0).sharding(shard_linear_in_first)
+                    .input("dY", "T")
+                    .input("X", "T")
+                    .input("Y", "T")
+                    .output("dX", "T")
+                    .type("T", kFloats)
+                    .in_place(0, 0)
+                    .sharding(shard_linear_in_first)
                     .kernel("cpu", [](const KernelSetup& setup) {
                       return make_elementwise(setup, pick_pow_grad(setup.output(0).dtype));
                     }));
   catalogue.add(variadic_op<MaxOf>("Max", 13, "data_0", kNumbers, max_f32)
-                    .gradient(extreme_gradient).sharding(shard_elementwise));
+                    .gradient(extreme_gradient)
+                    .sharding(shard_elementwise));
   catalogue.add(variadic_op<MinOf>("Min", 13, "data_0", kNumbers, min_f32)
-                    .gradient(extreme_gradient).sharding(shard_elementwise));
+                    .gradient(extreme_gradient)
+                    .sharding(shard_elementwise));
   catalogue.add(variadic_op<AddOf>("Sum", 13, "data_0", kFloats, add_f32)
-                    .gradient(add_gradient).sharding(shard_linear));
+                    .gradient(add_gradient)
+                    .sharding(shard_linear));
 }
 
 }  // namespace leat

@@ -19,66 +19,93 @@ using elementwise::unary_signed;
 struct NegOf {
   template <typename T>
   LEAT_INLINE static T apply(T x, const double*) {
-    if constexpr (std::is_floating_point_v<T>) return -x;
-    else return elementwise::wrap_sub(T{0}, x);
+    if constexpr (std::is_floating_point_v<T>)
+      return -x;
+    else
+      return elementwise::wrap_sub(T{0}, x);
   }
 };
 struct AbsOf {
   template <typename T>
   LEAT_INLINE static T apply(T x, const double*) {
-    if constexpr (std::is_floating_point_v<T>) return std::abs(x);
-    else if constexpr (std::is_signed_v<T>) return x < 0 ? elementwise::wrap_sub(T{0}, x) : x;
-    else return x;
+    if constexpr (std::is_floating_point_v<T>)
+      return std::abs(x);
+    else if constexpr (std::is_signed_v<T>)
+      return x < 0 ? elementwise::wrap_sub(T{0}, x) : x;
+    else
+      return x;
   }
 };
 // NaN stays NaN.
 struct SignOf {
   template <typename T>
   LEAT_INLINE static T apply(T x, const double*) {
-    if constexpr (std::is_unsigned_v<T>) return x > 0 ? T{1} : T{0};
-    else return x > 0 ? T{1} : (x < 0 ? T{-1} : (x == 0 ? T{0} : x));
+    if constexpr (std::is_unsigned_v<T>)
+      return x > 0 ? T{1} : T{0};
+    else
+      return x > 0 ? T{1} : (x < 0 ? T{-1} : (x == 0 ? T{0} : x));
   }
 };
 struct ReciprocalOf {
   template <typename T>
-  LEAT_INLINE static T apply(T x, const double*) { return T{1} / x; }
+  LEAT_INLINE static T apply(T x, const double*) {
+    return T{1} / x;
+  }
 };
 struct SqrtOf {
   template <typename T>
-  LEAT_INLINE static T apply(T x, const double*) { return std::sqrt(x); }
+  LEAT_INLINE static T apply(T x, const double*) {
+    return std::sqrt(x);
+  }
 };
 struct ExpOf {
   template <typename T>
-  LEAT_INLINE static T apply(T x, const double*) { return vmath::exp(x); }
+  LEAT_INLINE static T apply(T x, const double*) {
+    return vmath::exp(x);
+  }
 };
 struct ErfOf {
   template <typename T>
-  LEAT_INLINE static T apply(T x, const double*) { return vmath::erf(x); }
+  LEAT_INLINE static T apply(T x, const double*) {
+    return vmath::erf(x);
+  }
 };
 struct LogOf {
   template <typename T>
-  static T apply(T x, const double*) { return std::log(x); }
+  static T apply(T x, const double*) {
+    return std::log(x);
+  }
 };
 struct SinOf {
   template <typename T>
-  static T apply(T x, const double*) { return std::sin(x); }
+  static T apply(T x, const double*) {
+    return std::sin(x);
+  }
 };
 struct CosOf {
   template <typename T>
-  static T apply(T x, const double*) { return std::cos(x); }
+  static T apply(T x, const double*) {
+    return std::cos(x);
+  }
 };
 struct FloorOf {
   template <typename T>
-  LEAT_INLINE static T apply(T x, const double*) { return std::floor(x); }
+  LEAT_INLINE static T apply(T x, const double*) {
+    return std::floor(x);
+  }
 };
 struct CeilOf {
   template <typename T>
-  LEAT_INLINE static T apply(T x, const double*) { return std::ceil(x); }
+  LEAT_INLINE static T apply(T x, const double*) {
+    return std::ceil(x);
+  }
 };
 // Halves to even, as the default rounding mode has it.
 struct RoundOf {
   template <typename T>
-  LEAT_INLINE static T apply(T x, const double*) { return std::nearbyint(x); }
+  LEAT_INLINE static T apply(T x, const double*) {
+    return std::nearbyint(x);
+  }
 };
 
 LEAT_FAST_UNARY(neg_f32, NegOf)
@@ -95,7 +122,8 @@ LEAT_FAST_UNARY(ceil_f32, CeilOf)
 
 // The bounds are scalars that may be absent. With min > max everything becomes max, as in numpy.
 template <typename T>
-LEAT_INLINE void clip_loop(void* out, const void* const* x, const int64_t* steps, int64_t n, const double*) {
+LEAT_INLINE void clip_loop(void* out, const void* const* x, const int64_t* steps, int64_t n,
+                           const double*) {
   using C = Compute<T>;
   const T* a = static_cast<const T*>(x[0]);
   T* y = static_cast<T*>(out);
@@ -111,14 +139,16 @@ LEAT_INLINE void clip_loop(void* out, const void* const* x, const int64_t* steps
     y[i] = store<T>(v);
   }
 }
-LEAT_VECTOR_CLONES void clip_f32(void* y, const void* const* x, const int64_t*, int64_t n, const double* p) {
+LEAT_VECTOR_CLONES void clip_f32(void* y, const void* const* x, const int64_t*, int64_t n,
+                                 const double* p) {
   const int64_t one[] = {1};
   clip_loop<float>(y, x, one, n, p);
 }
 
 // dy where low <= x <= high, else 0.
 template <typename T>
-LEAT_INLINE void clip_grad_loop(void* out, const void* const* x, const int64_t* s, int64_t n, const double*) {
+LEAT_INLINE void clip_grad_loop(void* out, const void* const* x, const int64_t* s, int64_t n,
+                                const double*) {
   using C = Compute<T>;
   const T* dy = static_cast<const T*>(x[0]);
   const T* a = static_cast<const T*>(x[1]);
@@ -133,7 +163,8 @@ LEAT_INLINE void clip_grad_loop(void* out, const void* const* x, const int64_t* 
     dx[i] = store<T>(outside ? C{0} : d);
   }
 }
-LEAT_VECTOR_CLONES void clip_grad_f32(void* y, const void* const* x, const int64_t*, int64_t n, const double* p) {
+LEAT_VECTOR_CLONES void clip_grad_f32(void* y, const void* const* x, const int64_t*, int64_t n,
+                                      const double* p) {
   const int64_t one[] = {1, 1};
   clip_grad_loop<float>(y, x, one, n, p);
 }
@@ -144,8 +175,10 @@ Result<std::unique_ptr<Kernel>> make_clip(const KernelSetup& setup) {
   const DType dtype = setup.output(0).dtype;
   const bool flat = dtype == DType::f32;
   const Loop loop = flat ? clip_f32 : dispatch_dtype(dtype, [](auto tag) -> Loop {
-    if constexpr (std::is_same_v<decltype(tag), bool>) return nullptr;
-    else return clip_loop<decltype(tag)>;
+    if constexpr (std::is_same_v<decltype(tag), bool>)
+      return nullptr;
+    else
+      return clip_loop<decltype(tag)>;
   });
   return make_elementwise(all, loop);
 }
@@ -155,11 +188,20 @@ Result<std::unique_ptr<Kernel>> make_clip_grad(const KernelSetup& setup) {
   all.types.inputs.resize(4);
   Loop loop = nullptr;
   switch (setup.output(0).dtype) {
-    case DType::f32: loop = clip_grad_f32; break;
-    case DType::f64: loop = clip_grad_loop<double>; break;
-    case DType::f16: loop = clip_grad_loop<Half>; break;
-    case DType::bf16: loop = clip_grad_loop<BFloat16>; break;
-    default: break;
+    case DType::f32:
+      loop = clip_grad_f32;
+      break;
+    case DType::f64:
+      loop = clip_grad_loop<double>;
+      break;
+    case DType::f16:
+      loop = clip_grad_loop<Half>;
+      break;
+    case DType::bf16:
+      loop = clip_grad_loop<BFloat16>;
+      break;
+    default:
+      break;
   }
   return make_elementwise(all, loop);
 }
@@ -237,11 +279,17 @@ Status no_gradient(GradientContext&) { return {}; }
 
 // --- registration ----------------------------------------------------------------------------
 
-Op unary_op(std::string_view name, int since, DTypeSet types, Loop (*pick)(DType, Loop), Loop fast = nullptr) {
+Op unary_op(std::string_view name, int since, DTypeSet types, Loop (*pick)(DType, Loop),
+            Loop fast = nullptr) {
   return Op(name, since)
-      .input("X", "T").output("Y", "T").type("T", types)
-      .infer(infer_same_as_first).in_place(0, 0)
-      .tiling(elementwise_tiling).layouts(elementwise_layouts).sharding(shard_elementwise)
+      .input("X", "T")
+      .output("Y", "T")
+      .type("T", types)
+      .infer(infer_same_as_first)
+      .in_place(0, 0)
+      .tiling(elementwise_tiling)
+      .layouts(elementwise_layouts)
+      .sharding(shard_elementwise)
       .kernel("cpu", [pick, fast](const KernelSetup& setup) {
         return make_elementwise(setup, pick(setup.output(0).dtype, fast));
       });
@@ -254,17 +302,24 @@ Op float_op(std::string_view name, int since, Loop fast = nullptr) {
 
 Op clip_op(std::string_view name, int since, DTypeSet types) {
   return Op(name, since)
-      .type("T", types).in_place(0, 0).tiling(elementwise_tiling).layouts(elementwise_layouts);
+      .type("T", types)
+      .in_place(0, 0)
+      .tiling(elementwise_tiling)
+      .layouts(elementwise_layouts);
 }
 
 }  // namespace
 
 void register_unary_math_ops(Catalogue& catalogue) {
   catalogue.add(unary_op("Neg", 13, kSigned, unary_signed<NegOf>, neg_f32)
-                    .gradient(neg_gradient).sharding(shard_linear));
-  catalogue.add(unary_op("Abs", 13, kNumbers, unary_numbers<AbsOf>, abs_f32).gradient(abs_gradient));
-  catalogue.add(unary_op("Sign", 13, kNumbers, unary_numbers<SignOf>, sign_f32).gradient(no_gradient));
-  catalogue.add(float_op<ReciprocalOf>("Reciprocal", 13, reciprocal_f32).gradient(reciprocal_gradient));
+                    .gradient(neg_gradient)
+                    .sharding(shard_linear));
+  catalogue.add(
+      unary_op("Abs", 13, kNumbers, unary_numbers<AbsOf>, abs_f32).gradient(abs_gradient));
+  catalogue.add(
+      unary_op("Sign", 13, kNumbers, unary_numbers<SignOf>, sign_f32).gradient(no_gradient));
+  catalogue.add(
+      float_op<ReciprocalOf>("Reciprocal", 13, reciprocal_f32).gradient(reciprocal_gradient));
   catalogue.add(float_op<SqrtOf>("Sqrt", 13, sqrt_f32).gradient(sqrt_gradient));
   catalogue.add(float_op<ExpOf>("Exp", 13, exp_f32).gradient(exp_gradient));
   catalogue.add(float_op<LogOf>("Log", 13).gradient(log_gradient));
@@ -275,13 +330,21 @@ void register_unary_math_ops(Catalogue& catalogue) {
   catalogue.add(float_op<CeilOf>("Ceil", 13, ceil_f32).gradient(no_gradient));
   catalogue.add(float_op<RoundOf>("Round", 11).gradient(no_gradient));
   catalogue.add(clip_op("Clip", 13, kNumbers)
-                    .input("input", "T").optional_input("min", "T").optional_input("max", "T")
-                    .output("output", "T").gradient(clip_gradient).kernel("cpu", make_clip)
+                    .input("input", "T")
+                    .optional_input("min", "T")
+                    .optional_input("max", "T")
+                    .output("output", "T")
+                    .gradient(clip_gradient)
+                    .kernel("cpu", make_clip)
                     .infer([](InferContext& ctx) { return infer_clip(ctx, 1); })
                     .sharding(shard_elementwise));
   catalogue.add(clip_op("leat.ClipGrad", 1, kFloats)
-                    .input("dY", "T").input("X", "T").optional_input("min", "T").optional_input("max", "T")
-                    .output("dX", "T").kernel("cpu", make_clip_grad)
+                    .input("dY", "T")
+                    .input("X", "T")
+                    .optional_input("min", "T")
+                    .optional_input("max", "T")
+                    .output("dX", "T")
+                    .kernel("cpu", make_clip_grad)
                     .infer([](InferContext& ctx) { return infer_clip(ctx, 2); })
                     .sharding(shard_linear_in_first));
 }

@@ -32,7 +32,8 @@ Status infer_transpose(InferContext& ctx) {
   std::sort(sorted.begin(), sorted.end());
   std::iota(all.begin(), all.end(), 0);
   if (sorted != all) {
-    return ctx.error(cat("perm: expected each axis of ", ctx.text(in), " once, received [", join(perm, ","), "]"));
+    return ctx.error(cat("perm: expected each axis of ", ctx.text(in), " once, received [",
+                         join(perm, ","), "]"));
   }
   SymbolicShape out;
   for (int64_t axis : perm) out.push_back(in[static_cast<int>(axis)]);
@@ -63,13 +64,14 @@ Tiling transpose_tiling(const OpTypes& types) {
 Status transpose_gradient(GradientContext& ctx) {
   const Axes perm = permutation(ctx.node().attrs, ctx.type(ctx.input(0)).shape.rank());
   Axes inverse(perm.size());
-  for (size_t d = 0; d < perm.size(); ++d) inverse[static_cast<size_t>(perm[d])] = static_cast<int64_t>(d);
+  for (size_t d = 0; d < perm.size(); ++d)
+    inverse[static_cast<size_t>(perm[d])] = static_cast<int64_t>(d);
   ctx.set_grad(0, ctx.emit("Transpose", {ctx.grad(0)}, {{"perm", inverse}}));
   return {};
 }
 
-std::vector<ShardingRule> shard_transpose(const std::vector<OperandType>& inputs, const std::vector<OperandType>&,
-                                          const Attrs& attrs) {
+std::vector<ShardingRule> shard_transpose(const std::vector<OperandType>& inputs,
+                                          const std::vector<OperandType>&, const Attrs& attrs) {
   const Axes perm = permutation(attrs, inputs[0].shape.rank());
   std::vector<ShardingRule> rules;
   for (size_t d = 0; d < perm.size(); ++d) {
@@ -81,14 +83,17 @@ std::vector<ShardingRule> shard_transpose(const std::vector<OperandType>& inputs
 
 // --- Concat and Split ------------------------------------------------------------------------
 
-// Axes but `axis` go through whole: one rule for each, the same for all operands; and sums of parts.
+// Axes but `axis` go through whole: one rule for each, the same for all operands; and sums of
+// parts.
 std::vector<ShardingRule> shard_beside(size_t inputs, size_t outputs, int rank, int axis) {
   std::vector<ShardingRule> rules;
   for (int d = 0; d < rank; ++d) {
     if (d == axis) continue;
-    rules.push_back({std::vector<Spread>(inputs, Spread::on(d)), std::vector<Spread>(outputs, Spread::on(d))});
+    rules.push_back(
+        {std::vector<Spread>(inputs, Spread::on(d)), std::vector<Spread>(outputs, Spread::on(d))});
   }
-  rules.push_back({std::vector<Spread>(inputs, Spread::sum()), std::vector<Spread>(outputs, Spread::sum())});
+  rules.push_back(
+      {std::vector<Spread>(inputs, Spread::sum()), std::vector<Spread>(outputs, Spread::sum())});
   return rules;
 }
 
@@ -99,7 +104,8 @@ int axis_of(const Attrs& attrs, int rank) {
 
 Status infer_concat(InferContext& ctx) {
   SymbolicShape out = ctx.shape(0);
-  LEAT_ASSIGN_OR_RETURN(const int axis, normalize_axis(ctx, attr_int(ctx.attrs(), "axis"), out.rank()));
+  LEAT_ASSIGN_OR_RETURN(const int axis,
+                        normalize_axis(ctx, attr_int(ctx.attrs(), "axis"), out.rank()));
   Dim total = out[axis];
   for (int i = 1; i < ctx.inputs(); ++i) {
     const SymbolicShape& shape = ctx.shape(i);
@@ -110,16 +116,19 @@ Status infer_concat(InferContext& ctx) {
       if (shape[d].is_constant()) out.set(d, shape[d]);
     }
     if (!fits) {
-      return ctx.error(cat("expected shapes that differ on axis ", axis, " alone, received ", ctx.text(ctx.shape(0)),
-                           " and, as input ", i, ", ", ctx.text(shape)));
+      return ctx.error(cat("expected shapes that differ on axis ", axis, " alone, received ",
+                           ctx.text(ctx.shape(0)), " and, as input ", i, ", ", ctx.text(shape)));
     }
     const Dim more = shape[axis];
     const auto sum = checked_add(total.factor, more.factor);
     if (!sum) return ctx.error("the sum of the sizes is too large");
     if (more == Dim::of(0)) continue;
-    if (total == Dim::of(0)) total = more;
-    else if (total.symbol == more.symbol) total.factor = *sum;
-    else total = Dim::of_symbol(ctx.fresh_symbol());
+    if (total == Dim::of(0))
+      total = more;
+    else if (total.symbol == more.symbol)
+      total.factor = *sum;
+    else
+      total = Dim::of_symbol(ctx.fresh_symbol());
   }
   out.set(axis, total);
   ctx.set_tensor(0, ctx.dtype(0), out);
@@ -127,7 +136,8 @@ Status infer_concat(InferContext& ctx) {
 }
 
 // The part of a larger shape that begins at `begin` on `axis` and has the sizes of `part`.
-StridedCopy part_copy(const Shape& part, const Shape& whole, int axis, int64_t begin, bool part_is_input) {
+StridedCopy part_copy(const Shape& part, const Shape& whole, int axis, int64_t begin,
+                      bool part_is_input) {
   const auto part_steps = row_major_steps(part), whole_steps = row_major_steps(whole);
   StridedCopy copy;
   for (int d = 0; d < part.rank(); ++d) {
@@ -135,7 +145,8 @@ StridedCopy part_copy(const Shape& part, const Shape& whole, int axis, int64_t b
     copy.add_axis(part[d], part_is_input ? part_steps[k] : whole_steps[k],
                   part_is_input ? whole_steps[k] : part_steps[k]);
   }
-  (part_is_input ? copy.out_offset : copy.in_offset) = begin * whole_steps[static_cast<size_t>(axis)];
+  (part_is_input ? copy.out_offset : copy.in_offset) =
+      begin * whole_steps[static_cast<size_t>(axis)];
   return copy;
 }
 
@@ -157,7 +168,8 @@ Result<std::unique_ptr<Kernel>> make_concat(const KernelSetup& setup) {
 // Rows, unless dimension 0 is the axis or there are more operands than bits.
 Tiling tiling_beside(const OpTypes& types, const Shape& whole) {
   const size_t inputs = types.inputs.size(), outputs = types.outputs.size();
-  if (axis_of(*types.attrs, whole.rank()) == 0 || whole[0] <= 1 || inputs > 31 || outputs > 31) return {};
+  if (axis_of(*types.attrs, whole.rank()) == 0 || whole[0] <= 1 || inputs > 31 || outputs > 31)
+    return {};
   return {whole[0], (1u << inputs) - 1, (1u << outputs) - 1};
 }
 
@@ -171,7 +183,8 @@ Status concat_gradient(GradientContext& ctx) {
   const int axis = axis_of(ctx.node().attrs, rank);
   std::vector<ValueId> sizes;
   for (int i = 0; i < inputs; ++i) {
-    sizes.push_back(ctx.emit("Shape", {ctx.input(i)}, {{"start", int64_t{axis}}, {"end", int64_t{axis} + 1}}));
+    sizes.push_back(
+        ctx.emit("Shape", {ctx.input(i)}, {{"start", int64_t{axis}}, {"end", int64_t{axis} + 1}}));
   }
   const ValueId split = ctx.emit("Concat", sizes, {{"axis", int64_t{0}}});
   const auto parts = ctx.emit_n("Split", {ctx.grad(0), split}, {{"axis", int64_t{axis}}}, inputs);
@@ -181,7 +194,8 @@ Status concat_gradient(GradientContext& ctx) {
 
 Status infer_split(InferContext& ctx) {
   const SymbolicShape& in = ctx.shape(0);
-  LEAT_ASSIGN_OR_RETURN(const int axis, normalize_axis(ctx, attr_int(ctx.attrs(), "axis"), in.rank()));
+  LEAT_ASSIGN_OR_RETURN(const int axis,
+                        normalize_axis(ctx, attr_int(ctx.attrs(), "axis"), in.rank()));
   const int outputs = ctx.outputs();
   const auto size = constant_of(in[axis]);
   if (has_attr(ctx.attrs(), "num_outputs") && attr_int(ctx.attrs(), "num_outputs") != outputs) {
@@ -194,15 +208,17 @@ Status infer_split(InferContext& ctx) {
     if (given) {
       sizes = *given;
       const int64_t sum = std::accumulate(sizes.begin(), sizes.end(), int64_t{0});
-      const bool negative = std::any_of(sizes.begin(), sizes.end(), [](int64_t s) { return s < 0; });
+      const bool negative =
+          std::any_of(sizes.begin(), sizes.end(), [](int64_t s) { return s < 0; });
       if (static_cast<int>(sizes.size()) != outputs || negative || (size && sum != *size)) {
-        return ctx.error(cat("split: expected ", outputs, " sizes >= 0 that add up to axis ", axis, " of ",
-                             ctx.text(in), ", received [", join(sizes, ","), "]"));
+        return ctx.error(cat("split: expected ", outputs, " sizes >= 0 that add up to axis ", axis,
+                             " of ", ctx.text(in), ", received [", join(sizes, ","), "]"));
       }
     }
   } else if (size) {
     const int64_t chunk = (*size + outputs - 1) / outputs;  // the last one may be smaller
-    for (int i = 0; i < outputs; ++i) sizes.push_back(std::clamp<int64_t>(*size - i * chunk, 0, chunk));
+    for (int i = 0; i < outputs; ++i)
+      sizes.push_back(std::clamp<int64_t>(*size - i * chunk, 0, chunk));
   }
   for (int i = 0; i < outputs; ++i) {
     SymbolicShape out = in;
@@ -266,23 +282,26 @@ Status split_gradient(GradientContext& ctx) {
   return {};
 }
 
-std::vector<ShardingRule> shard_concat(const std::vector<OperandType>& inputs, const std::vector<OperandType>&,
-                                       const Attrs& attrs) {
+std::vector<ShardingRule> shard_concat(const std::vector<OperandType>& inputs,
+                                       const std::vector<OperandType>&, const Attrs& attrs) {
   const int rank = inputs[0].shape.rank();
   return shard_beside(inputs.size(), 1, rank, axis_of(attrs, rank));
 }
 
-std::vector<ShardingRule> shard_split(const std::vector<OperandType>& inputs, const std::vector<OperandType>& outputs,
-                                      const Attrs& attrs) {
+std::vector<ShardingRule> shard_split(const std::vector<OperandType>& inputs,
+                                      const std::vector<OperandType>& outputs, const Attrs& attrs) {
   const int rank = inputs[0].shape.rank();
-  return with_whole_operands(shard_beside(1, outputs.size(), rank, axis_of(attrs, rank)), inputs.size());
+  return with_whole_operands(shard_beside(1, outputs.size(), rank, axis_of(attrs, rank)),
+                             inputs.size());
 }
 
 // --- Expand and Tile -------------------------------------------------------------------------
 
 struct CopyOf {
   template <typename T>
-  LEAT_INLINE static T apply(T a, const double*) { return a; }
+  LEAT_INLINE static T apply(T a, const double*) {
+    return a;
+  }
 };
 
 OpTypes first_input(const OpTypes& types) {
@@ -303,7 +322,8 @@ Status infer_expand(InferContext& ctx) {
   const auto target = Shape::checked(*sizes);
   const auto shape = target ? broadcast(in, SymbolicShape(*target)) : std::nullopt;
   if (!shape) {
-    return ctx.error(cat("expected a shape that ", ctx.text(in), " broadcasts with, received [", join(*sizes, ","), "]"));
+    return ctx.error(cat("expected a shape that ", ctx.text(in), " broadcasts with, received [",
+                         join(*sizes, ","), "]"));
   }
   ctx.set_tensor(0, ctx.dtype(0), *shape);
   return {};
@@ -313,8 +333,8 @@ Result<std::unique_ptr<Kernel>> make_expand(const KernelSetup& setup) {
   KernelSetup one = setup;
   one.types = first_input(setup.types);
   return make_elementwise(one, dispatch_dtype(setup.output(0).dtype, [](auto tag) -> Loop {
-    return elementwise::unary_loop<CopyOf, decltype(tag)>;
-  }));
+                            return elementwise::unary_loop<CopyOf, decltype(tag)>;
+                          }));
 }
 
 Status expand_gradient(GradientContext& ctx) {
@@ -322,9 +342,10 @@ Status expand_gradient(GradientContext& ctx) {
   return {};
 }
 
-std::vector<ShardingRule> shard_expand(const std::vector<OperandType>& inputs, const std::vector<OperandType>& outputs,
-                                       const Attrs&) {
-  return with_whole_operands({{{Spread::sum()}, std::vector<Spread>(outputs.size(), Spread::sum())}}, inputs.size());
+std::vector<ShardingRule> shard_expand(const std::vector<OperandType>& inputs,
+                                       const std::vector<OperandType>& outputs, const Attrs&) {
+  return with_whole_operands(
+      {{{Spread::sum()}, std::vector<Spread>(outputs.size(), Spread::sum())}}, inputs.size());
 }
 
 Status infer_tile(InferContext& ctx) {
@@ -332,13 +353,15 @@ Status infer_tile(InferContext& ctx) {
   const auto repeats = known_ints(ctx, 1);
   LEAT_ASSIGN_OR_RETURN(const int length, vector_length(ctx, 1));
   if (length != in.rank()) {
-    return ctx.error(cat("repeats: expected one for each axis of ", ctx.text(in), ", received ", length));
+    return ctx.error(
+        cat("repeats: expected one for each axis of ", ctx.text(in), ", received ", length));
   }
   LEAT_ASSIGN_OR_RETURN(SymbolicShape out, fresh_shape(ctx, repeats ? 0 : in.rank()));
   for (int d = 0; repeats && d < in.rank(); ++d) {
     const int64_t times = (*repeats)[static_cast<size_t>(d)];
     const auto size = multiply(in[d], Dim::of(times));
-    if (times < 0 || !size) return ctx.error(cat("repeats: expected sizes >= 0, received [", join(*repeats, ","), "]"));
+    if (times < 0 || !size)
+      return ctx.error(cat("repeats: expected sizes >= 0, received [", join(*repeats, ","), "]"));
     out.push_back(*size);
   }
   ctx.set_tensor(0, ctx.dtype(0), out);
@@ -373,10 +396,14 @@ Status tile_gradient(GradientContext& ctx) {
     }
     sizes.push_back(in[d].factor);
   }
-  if (sizes.size() > kMaxRank) return ctx.error(cat("its gradient needs rank ", sizes.size(), ", at most ", kMaxRank, " is possible"));
+  if (sizes.size() > kMaxRank)
+    return ctx.error(
+        cat("its gradient needs rank ", sizes.size(), ", at most ", kMaxRank, " is possible"));
   ValueId grad = ctx.grad(0);
   if (!summed.empty()) {
-    const auto ints = [&](const Axes& v) { return ctx.constant(Tensor::of<int64_t>({static_cast<int64_t>(v.size())}, v)); };
+    const auto ints = [&](const Axes& v) {
+      return ctx.constant(Tensor::of<int64_t>({static_cast<int64_t>(v.size())}, v));
+    };
     grad = ctx.emit("Reshape", {grad, ints(sizes)});
     grad = ctx.emit("ReduceSum", {grad, ints(summed)}, {{"keepdims", int64_t{0}}});
   }
@@ -388,28 +415,57 @@ Status tile_gradient(GradientContext& ctx) {
 
 void register_movement_ops(Catalogue& catalogue) {
   catalogue.add(Op("Transpose", 13)
-                    .input("data", "T").output("transposed", "T").type("T", kAllTypes).attr_optional("perm", "ints")
-                    .infer(infer_transpose).gradient(transpose_gradient).sharding(shard_transpose)
-                    .tiling(transpose_tiling).kernel("cpu", make_transpose));
-  catalogue.add(Op("Concat", 13)
-                    .variadic_input("inputs", "T").output("concat_result", "T").type("T", kAllTypes)
-                    .attr_required("axis", "int")
-                    .infer(infer_concat).gradient(concat_gradient).sharding(shard_concat)
-                    .tiling([](const OpTypes& types) { return tiling_beside(types, types.outputs[0].shape); })
-                    .kernel("cpu", make_concat));
+                    .input("data", "T")
+                    .output("transposed", "T")
+                    .type("T", kAllTypes)
+                    .attr_optional("perm", "ints")
+                    .infer(infer_transpose)
+                    .gradient(transpose_gradient)
+                    .sharding(shard_transpose)
+                    .tiling(transpose_tiling)
+                    .kernel("cpu", make_transpose));
+  catalogue.add(
+      Op("Concat", 13)
+          .variadic_input("inputs", "T")
+          .output("concat_result", "T")
+          .type("T", kAllTypes)
+          .attr_required("axis", "int")
+          .infer(infer_concat)
+          .gradient(concat_gradient)
+          .sharding(shard_concat)
+          .tiling([](const OpTypes& types) { return tiling_beside(types, types.outputs[0].shape); })
+          .kernel("cpu", make_concat));
   catalogue.add(Op("Split", 18)
-                    .input("input", "T").optional_input("split", "int64").variadic_output("outputs", "T")
-                    .type("T", kAllTypes).attr("axis", int64_t{0}).attr_optional("num_outputs", "int")
-                    .infer(infer_split).gradient(split_gradient).sharding(shard_split)
-                    .tiling(split_tiling).kernel("cpu", make_split));
-  catalogue.add(Op("Expand", 13)
-                    .input("input", "T").input("shape", "int64").output("output", "T").type("T", kAllTypes)
-                    .infer(infer_expand).gradient(expand_gradient).sharding(shard_expand)
-                    .tiling([](const OpTypes& types) { return elementwise_tiling(first_input(types)); })
-                    .kernel("cpu", make_expand));
+                    .input("input", "T")
+                    .optional_input("split", "int64")
+                    .variadic_output("outputs", "T")
+                    .type("T", kAllTypes)
+                    .attr("axis", int64_t{0})
+                    .attr_optional("num_outputs", "int")
+                    .infer(infer_split)
+                    .gradient(split_gradient)
+                    .sharding(shard_split)
+                    .tiling(split_tiling)
+                    .kernel("cpu", make_split));
+  catalogue.add(
+      Op("Expand", 13)
+          .input("input", "T")
+          .input("shape", "int64")
+          .output("output", "T")
+          .type("T", kAllTypes)
+          .infer(infer_expand)
+          .gradient(expand_gradient)
+          .sharding(shard_expand)
+          .tiling([](const OpTypes& types) { return elementwise_tiling(first_input(types)); })
+          .kernel("cpu", make_expand));
   catalogue.add(Op("Tile", 13)
-                    .input("input", "T").input("repeats", "int64").output("output", "T").type("T", kAllTypes)
-                    .infer(infer_tile).gradient(tile_gradient).kernel("cpu", make_tile));
+                    .input("input", "T")
+                    .input("repeats", "int64")
+                    .output("output", "T")
+                    .type("T", kAllTypes)
+                    .infer(infer_tile)
+                    .gradient(tile_gradient)
+                    .kernel("cpu", make_tile));
 }
 
 }  // namespace leat

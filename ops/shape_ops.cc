@@ -45,7 +45,8 @@ Result<std::unique_ptr<Kernel>> make_shape(const KernelSetup& setup) {
 
 Status infer_size(InferContext& ctx) {
   ctx.set_tensor(0, DType::i64, Shape());
-  if (const auto shape = ctx.shape(0).concrete()) ctx.set_constant(0, Tensor::scalar<int64_t>(shape->elements()));
+  if (const auto shape = ctx.shape(0).concrete())
+    ctx.set_constant(0, Tensor::scalar<int64_t>(shape->elements()));
   return {};
 }
 
@@ -89,7 +90,8 @@ Result<Dim> inferred_size(InferContext& ctx, Count all, const Count& rest) {
   if (rest.factor == 0) return ctx.error("shape: -1 beside a size of 0 has no answer");
   if (cancelled && all.factor % rest.factor == 0 && all.symbols.size() <= 1) {
     const int64_t factor = all.factor / rest.factor;
-    return all.symbols.empty() || factor == 0 ? Dim::of(factor) : Dim::of_symbol(all.symbols[0], factor);
+    return all.symbols.empty() || factor == 0 ? Dim::of(factor)
+                                              : Dim::of_symbol(all.symbols[0], factor);
   }
   if (cancelled && all.symbols.empty()) {
     return ctx.error(cat("shape: ", all.factor, " elements do not divide by ", rest.factor));
@@ -101,7 +103,8 @@ Status infer_reshape_to(InferContext& ctx, const std::vector<int64_t>& sizes) {
   const SymbolicShape& in = ctx.shape(0);
   const bool allow_zero = attr_int(ctx.attrs(), "allowzero") != 0;
   const auto text = [&] { return cat("input ", ctx.text(in), " to [", join(sizes, ","), "]"); };
-  if (sizes.size() > kMaxRank) return ctx.error(cat("shape: expected rank at most ", kMaxRank, ", received ", text()));
+  if (sizes.size() > kMaxRank)
+    return ctx.error(cat("shape: expected rank at most ", kMaxRank, ", received ", text()));
   Count all, rest;
   for (Dim dim : in.dims()) all.times(dim);  // the gate has checked that it fits
   SymbolicShape out;
@@ -110,7 +113,8 @@ Status infer_reshape_to(InferContext& ctx, const std::vector<int64_t>& sizes) {
     const int64_t size = sizes[d];
     Dim dim = Dim::of(size);
     if (size == 0 && !allow_zero) {
-      if (static_cast<int>(d) >= in.rank()) return ctx.error("shape: 0 copies a size that is not there: " + text());
+      if (static_cast<int>(d) >= in.rank())
+        return ctx.error("shape: 0 copies a size that is not there: " + text());
       dim = in[static_cast<int>(d)];
     }
     if (size < -1) return ctx.error("shape: expected sizes >= -1: " + text());
@@ -123,7 +127,8 @@ Status infer_reshape_to(InferContext& ctx, const std::vector<int64_t>& sizes) {
     LEAT_ASSIGN_OR_RETURN(const Dim dim, inferred_size(ctx, all, rest));
     out.set(inferred, dim);
   } else if (all.symbols.empty() && rest.symbols.empty() && all.factor != rest.factor) {
-    return ctx.error(cat("shape: expected ", all.factor, " elements, received ", rest.factor, ": ", text()));
+    return ctx.error(
+        cat("shape: expected ", all.factor, " elements, received ", rest.factor, ": ", text()));
   }
   ctx.set_tensor(0, ctx.dtype(0), out);
   return {};
@@ -159,7 +164,8 @@ Status infer_squeeze(InferContext& ctx) {
     const auto values = known_ints(ctx, 1);
     if (!values) {
       LEAT_ASSIGN_OR_RETURN(const int count, vector_length(ctx, 1));
-      LEAT_ASSIGN_OR_RETURN(const SymbolicShape shape, fresh_shape(ctx, std::max(0, in.rank() - count)));
+      LEAT_ASSIGN_OR_RETURN(const SymbolicShape shape,
+                            fresh_shape(ctx, std::max(0, in.rank() - count)));
       ctx.set_tensor(0, ctx.dtype(0), shape);
       return {};
     }
@@ -185,7 +191,8 @@ Status infer_unsqueeze(InferContext& ctx) {
   const SymbolicShape& in = ctx.shape(0);
   LEAT_ASSIGN_OR_RETURN(const int count, vector_length(ctx, 1));
   const int rank = in.rank() + count;
-  if (rank > kMaxRank) return ctx.error(cat("axes: expected rank at most ", kMaxRank, ", received ", rank));
+  if (rank > kMaxRank)
+    return ctx.error(cat("axes: expected rank at most ", kMaxRank, ", received ", rank));
   const auto values = known_ints(ctx, 1);
   if (!values) {
     LEAT_ASSIGN_OR_RETURN(const SymbolicShape shape, fresh_shape(ctx, rank));
@@ -218,7 +225,8 @@ std::vector<ShardingRule> shard_view(const std::vector<OperandType>& inputs,
   for (int i = 0; i < in.rank(); ++i) {
     for (int o = 0; o < out.rank(); ++o) {
       if (in[i] <= 1 || out[o] <= 1 || in.elements(0, i) != out.elements(0, o)) continue;
-      if (in[i] % out[o] == 0 || out[o] % in[i] == 0) rules.push_back({{Spread::on(i)}, {Spread::on(o)}});
+      if (in[i] % out[o] == 0 || out[o] % in[i] == 0)
+        rules.push_back({{Spread::on(i)}, {Spread::on(o)}});
     }
   }
   rules.push_back({{Spread::sum()}, {Spread::sum()}});
@@ -227,7 +235,11 @@ std::vector<ShardingRule> shard_view(const std::vector<OperandType>& inputs,
 
 Op view_op(std::string_view name, int since) {
   return Op(name, since)
-      .view().type("T", kAllTypes).in_place(0, 0).gradient(reshape_gradient).sharding(shard_view)
+      .view()
+      .type("T", kAllTypes)
+      .in_place(0, 0)
+      .gradient(reshape_gradient)
+      .sharding(shard_view)
       .kernel("cpu", make_copy);
 }
 
@@ -235,24 +247,42 @@ Op view_op(std::string_view name, int since) {
 
 void register_shape_ops(Catalogue& catalogue) {
   catalogue.add(Op("Shape", 19)
-                    .input("data", "T").output("shape", "int64").type("T", kAllTypes)
-                    .attr("start", int64_t{0}).attr_optional("end", "int")
-                    .infer(infer_shape).kernel("cpu", make_shape));
+                    .input("data", "T")
+                    .output("shape", "int64")
+                    .type("T", kAllTypes)
+                    .attr("start", int64_t{0})
+                    .attr_optional("end", "int")
+                    .infer(infer_shape)
+                    .kernel("cpu", make_shape));
   catalogue.add(Op("Size", 19)
-                    .input("data", "T").output("size", "int64").type("T", kAllTypes)
-                    .infer(infer_size).kernel("cpu", make_size));
+                    .input("data", "T")
+                    .output("size", "int64")
+                    .type("T", kAllTypes)
+                    .infer(infer_size)
+                    .kernel("cpu", make_size));
   catalogue.add(view_op("Reshape", 19)
-                    .input("data", "T").input("shape", "int64").output("reshaped", "T")
-                    .attr("allowzero", int64_t{0}).infer(infer_reshape));
+                    .input("data", "T")
+                    .input("shape", "int64")
+                    .output("reshaped", "T")
+                    .attr("allowzero", int64_t{0})
+                    .infer(infer_reshape));
   catalogue.add(view_op("Flatten", 13)
-                    .input("input", "T").output("output", "T").attr("axis", int64_t{1}).infer(infer_flatten));
+                    .input("input", "T")
+                    .output("output", "T")
+                    .attr("axis", int64_t{1})
+                    .infer(infer_flatten));
   catalogue.add(view_op("Squeeze", 13)
-                    .input("data", "T").optional_input("axes", "int64").output("squeezed", "T")
+                    .input("data", "T")
+                    .optional_input("axes", "int64")
+                    .output("squeezed", "T")
                     .infer(infer_squeeze));
   catalogue.add(view_op("Unsqueeze", 13)
-                    .input("data", "T").input("axes", "int64").output("expanded", "T").infer(infer_unsqueeze));
-  catalogue.add(view_op("Identity", 19)
-                    .input("input", "T").output("output", "T").infer(infer_same_as_first));
+                    .input("data", "T")
+                    .input("axes", "int64")
+                    .output("expanded", "T")
+                    .infer(infer_unsqueeze));
+  catalogue.add(
+      view_op("Identity", 19).input("input", "T").output("output", "T").infer(infer_same_as_first));
 }
 
 }  // namespace leat

@@ -25,10 +25,12 @@ std::optional<std::vector<int64_t>> known_ints(const KernelSetup& setup, int i) 
 }
 
 int64_t int_at(const void* data, DType dtype, int64_t i) {
-  return dtype == DType::i32 ? static_cast<const int32_t*>(data)[i] : static_cast<const int64_t*>(data)[i];
+  return dtype == DType::i32 ? static_cast<const int32_t*>(data)[i]
+                             : static_cast<const int64_t*>(data)[i];
 }
 
-Result<std::vector<int>> normalize_axes(const InferContext& ctx, const std::vector<int64_t>& axes, int rank) {
+Result<std::vector<int>> normalize_axes(const InferContext& ctx, const std::vector<int64_t>& axes,
+                                        int rank) {
   std::vector<int> out;
   for (int64_t axis : axes) {
     LEAT_ASSIGN_OR_RETURN(const int normal, normalize_axis(ctx, axis, rank));
@@ -43,13 +45,15 @@ Result<std::vector<int>> normalize_axes(const InferContext& ctx, const std::vect
 Result<int> vector_length(const InferContext& ctx, int i) {
   const SymbolicShape& shape = ctx.shape(i);
   if (shape.rank() != 1 || !shape[0].is_constant()) {
-    return ctx.error(cat("input ", i, ": expected a vector of known length, received ", ctx.text(shape)));
+    return ctx.error(
+        cat("input ", i, ": expected a vector of known length, received ", ctx.text(shape)));
   }
   return static_cast<int>(std::min<int64_t>(shape[0].factor, kMaxRank + 1));
 }
 
 Result<SymbolicShape> fresh_shape(InferContext& ctx, int rank) {
-  if (rank > kMaxRank) return ctx.error(cat("expected rank at most ", kMaxRank, ", received ", rank));
+  if (rank > kMaxRank)
+    return ctx.error(cat("expected rank at most ", kMaxRank, ", received ", rank));
   SymbolicShape shape;
   for (int d = 0; d < rank; ++d) shape.push_back(Dim::of_symbol(ctx.fresh_symbol()));
   return shape;
@@ -83,10 +87,27 @@ ValueId reshape_to(GradientContext& ctx, ValueId grad, ValueId like) {
   return ctx.emit("Reshape", {grad, target}, {{"allowzero", int64_t{1}}});
 }
 
+ValueId shape_or_like(GradientContext& ctx, ValueId like) {
+  const auto shape = ctx.type(like).shape.concrete();
+  if (!shape) return like;
+  return ctx.constant(Tensor::of<int64_t>({shape->rank()}, {shape->begin(), shape->end()}));
+}
+
+Result<SymbolicShape> infer_shape_or_like(InferContext& ctx, int i) {
+  if (ctx.dtype(i) != DType::i64) return ctx.shape(i);
+  LEAT_ASSIGN_OR_RETURN(const int rank, vector_length(ctx, i));
+  const auto sizes = known_ints(ctx, i);
+  if (!sizes) return fresh_shape(ctx, rank);
+  const auto shape = Shape::checked(*sizes);
+  if (!shape) return ctx.error(cat("expected a shape, received [", join(*sizes, ","), "]"));
+  return SymbolicShape(*shape);
+}
+
 Result<std::unique_ptr<Kernel>> make_copy(const KernelSetup& setup) {
   const size_t bytes = setup.output(0).bytes();
   if (setup.input(0).bytes() != bytes) {
-    return invalid_argument(cat(setup.subject, ": expected as many elements as the input has, input ",
+    return invalid_argument(cat(setup.subject,
+                                ": expected as many elements as the input has, input ",
                                 setup.input(0).shape, ", output ", setup.output(0).shape));
   }
   return make_kernel([bytes](KernelContext& context) {

@@ -16,7 +16,8 @@ std::optional<std::vector<int64_t>> known_ints(const KernelSetup& setup, int i);
 int64_t int_at(const void* data, DType dtype, int64_t i);
 
 // Axes made >= 0, in their order. An axis out of range or named twice is an error.
-Result<std::vector<int>> normalize_axes(const InferContext& ctx, const std::vector<int64_t>& axes, int rank);
+Result<std::vector<int>> normalize_axes(const InferContext& ctx, const std::vector<int64_t>& axes,
+                                        int rank);
 
 // The number of elements of input i, which must be a vector of known length (a shape, axes).
 Result<int> vector_length(const InferContext& ctx, int i);
@@ -27,6 +28,13 @@ Dim product(InferContext& ctx, const SymbolicShape& shape, int from, int to);
 
 // `grad` in the shape of `like`, which has as many elements: the gradient of every reshaping op.
 ValueId reshape_to(GradientContext& ctx, ValueId grad, ValueId like);
+
+// Gradients of ops that pick elements have an operand that says how large their output is: the
+// shape as an int64 vector where it is known, else a float tensor of that shape, of which the type
+// alone counts. `kShapeOrLike` is the type of such an operand.
+inline constexpr DTypeSet kShapeOrLike = kFloats | DTypeSet::of(DType::i64);
+ValueId shape_or_like(GradientContext& ctx, ValueId like);
+Result<SymbolicShape> infer_shape_or_like(InferContext& ctx, int i);
 
 // Copies input 0 to output 0 unless they are the same memory already.
 Result<std::unique_ptr<Kernel>> make_copy(const KernelSetup& setup);

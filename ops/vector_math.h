@@ -1,5 +1,6 @@
-// Transcendental functions of f32 as straight-line code, which compilers vectorize: every width gives
-// equal bits, which libm's vector variants do not promise. Errors are in units in the last place.
+// Transcendental functions of f32 as straight-line code, which compilers vectorize: every width
+// gives equal bits, which libm's vector variants do not promise. Errors are in units in the last
+// place.
 #pragma once
 
 #include <bit>
@@ -10,8 +11,8 @@
 
 namespace leat::vmath {
 
-// e^x, at most 2 ulp. Cephes' expf: x = n ln2 + r, a polynomial in r, and 2^n by its exponent bits in
-// two halves, so that subnormal results and infinity come out right.
+// e^x, at most 2 ulp. Cephes' expf: x = n ln2 + r, a polynomial in r, and 2^n by its exponent bits
+// in two halves, so that subnormal results and infinity come out right.
 LEAT_INLINE float exp(float x) {
   float t = x > 89.0f ? 89.0f : x;
   t = t < -105.0f ? -105.0f : t;
@@ -27,7 +28,8 @@ LEAT_INLINE float exp(float x) {
   p = p * r + 1.6666665459e-1f;
   p = p * r + 5.0000001201e-1f;
   p = p * r * r + r + 1.0f;
-  const int32_t e = static_cast<int32_t>(std::bit_cast<uint32_t>(shifted) - std::bit_cast<uint32_t>(kRound));
+  const int32_t e =
+      static_cast<int32_t>(std::bit_cast<uint32_t>(shifted) - std::bit_cast<uint32_t>(kRound));
   const int32_t half = e >> 1;
   const float a = std::bit_cast<float>(static_cast<uint32_t>(half + 127) << 23);
   const float b = std::bit_cast<float>(static_cast<uint32_t>(e - half + 127) << 23);

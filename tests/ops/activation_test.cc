@@ -16,14 +16,18 @@ TEST_CASE("activations give their formulas' values") {
   check_identical(run1("Relu", {x}), floats({0, 0, 0, 0.5, 3}));
   check_close(run1("LeakyRelu", {x}), floats({-0.02f, -0.005f, 0, 0.5, 3}));
   check_close(run1("LeakyRelu", {x}, {{"alpha", 0.5}}), floats({-1, -0.25, 0, 0.5, 3}));
-  check_close(run1("Sigmoid", {x}), floats({0.11920292f, 0.37754067f, 0.5, 0.62245933f, 0.95257413f}));
+  check_close(run1("Sigmoid", {x}),
+              floats({0.11920292f, 0.37754067f, 0.5, 0.62245933f, 0.95257413f}));
   check_close(run1("Tanh", {x}), floats({-0.96402758f, -0.46211716f, 0, 0.46211716f, 0.99505475f}));
   check_close(run1("Gelu", {x}), floats({-0.04550026f, -0.15426877f, 0, 0.34573123f, 2.9959502f}));
-  check_close(run1("Gelu", {x}, kByTanh), floats({-0.04540231f, -0.15428599f, 0, 0.34571401f, 2.9963627f}));
+  check_close(run1("Gelu", {x}, kByTanh),
+              floats({-0.04540231f, -0.15428599f, 0, 0.34571401f, 2.9963627f}));
   check_close(run1("Elu", {x}), floats({-0.86466472f, -0.39346934f, 0, 0.5, 3}));
-  check_close(run1("Softplus", {x}), floats({0.12692801f, 0.47407698f, 0.69314718f, 0.97407698f, 3.0485874f}));
+  check_close(run1("Softplus", {x}),
+              floats({0.12692801f, 0.47407698f, 0.69314718f, 0.97407698f, 3.0485874f}));
   check_close(run1("HardSigmoid", {x}), floats({0.1f, 0.4f, 0.5, 0.6f, 1}));
-  check_identical(run1("Relu", {Tensor::of<int8_t>({3}, {-3, 0, 3})}), Tensor::of<int8_t>({3}, {0, 0, 3}));
+  check_identical(run1("Relu", {Tensor::of<int8_t>({3}, {-3, 0, 3})}),
+                  Tensor::of<int8_t>({3}, {0, 0, 3}));
 }
 
 TEST_CASE("activations keep NaN and the ends of the range") {
@@ -41,7 +45,8 @@ TEST_CASE("activations work in every float type") {
   for (DType dtype : {DType::f64, DType::f16, DType::bf16}) {
     const double tolerance = dtype == DType::f64 ? 1e-6 : dtype == DType::f16 ? 2e-3 : 1e-2;
     const Tensor x = random_tensor(DType::f32, {64}, 3, -3, 3).cast(dtype);
-    for (std::string_view op : {"Relu", "LeakyRelu", "Sigmoid", "Tanh", "Gelu", "Elu", "Softplus", "HardSigmoid"}) {
+    for (std::string_view op :
+         {"Relu", "LeakyRelu", "Sigmoid", "Tanh", "Gelu", "Elu", "Softplus", "HardSigmoid"}) {
       INFO(op << " " << dtype);
       check_close(run1(op, {x}), run1(op, {x.cast(DType::f32)}).cast(dtype), tolerance, tolerance);
     }
@@ -50,7 +55,8 @@ TEST_CASE("activations work in every float type") {
 
 TEST_CASE("gradients of activations agree with finite differences") {
   const Tensor x = random_tensor(DType::f64, {4, 5}, 11, -3, 3);
-  for (std::string_view op : {"Relu", "LeakyRelu", "Sigmoid", "Tanh", "Gelu", "Elu", "Softplus", "HardSigmoid"}) {
+  for (std::string_view op :
+       {"Relu", "LeakyRelu", "Sigmoid", "Tanh", "Gelu", "Elu", "Softplus", "HardSigmoid"}) {
     check_gradients(op, {x}, {}, {0});
   }
   check_gradients("LeakyRelu", {x}, {{"alpha", 0.3}}, {0});
@@ -60,25 +66,31 @@ TEST_CASE("gradients of activations agree with finite differences") {
 }
 
 TEST_CASE("gradients in f32 agree with those in f64") {
-  const Tensor dy = random_tensor(DType::f64, {256}, 1), x = random_tensor(DType::f64, {256}, 2, -5, 5);
-  for (std::string_view op : {"leat.ReluGrad", "leat.LeakyReluGrad", "leat.SigmoidGrad", "leat.TanhGrad", "leat.GeluGrad",
-                              "leat.EluGrad", "leat.HardSigmoidGrad"}) {
+  const Tensor dy = random_tensor(DType::f64, {256}, 1),
+               x = random_tensor(DType::f64, {256}, 2, -5, 5);
+  for (std::string_view op :
+       {"leat.ReluGrad", "leat.LeakyReluGrad", "leat.SigmoidGrad", "leat.TanhGrad", "leat.GeluGrad",
+        "leat.EluGrad", "leat.HardSigmoidGrad"}) {
     const Tensor narrow = run1(op, {dy.cast(DType::f32), x.cast(DType::f32)});
     INFO(op);
     check_close(narrow.cast(DType::f64), run1(op, {dy, x}), 1e-4, 1e-5);
   }
-  check_close(run1("leat.GeluGrad", {dy.cast(DType::f32), x.cast(DType::f32)}, kByTanh).cast(DType::f64),
-              run1("leat.GeluGrad", {dy, x}, kByTanh), 1e-4, 1e-5);
+  check_close(
+      run1("leat.GeluGrad", {dy.cast(DType::f32), x.cast(DType::f32)}, kByTanh).cast(DType::f64),
+      run1("leat.GeluGrad", {dy, x}, kByTanh), 1e-4, 1e-5);
 }
 
 TEST_CASE("tiles of activations equal the whole, in either layout") {
-  const Tensor x = random_tensor(DType::f32, {5, 16, 2, 3}, 1, -3, 3), dy = random_tensor(DType::f32, {5, 16, 2, 3}, 2);
-  for (std::string_view op : {"Relu", "LeakyRelu", "Sigmoid", "Tanh", "Gelu", "Elu", "Softplus", "HardSigmoid"}) {
+  const Tensor x = random_tensor(DType::f32, {5, 16, 2, 3}, 1, -3, 3),
+               dy = random_tensor(DType::f32, {5, 16, 2, 3}, 2);
+  for (std::string_view op :
+       {"Relu", "LeakyRelu", "Sigmoid", "Tanh", "Gelu", "Elu", "Softplus", "HardSigmoid"}) {
     check_tiles(op, {x});
     check_channels16(op, {x});
   }
-  for (std::string_view op : {"leat.ReluGrad", "leat.LeakyReluGrad", "leat.SigmoidGrad", "leat.TanhGrad", "leat.GeluGrad",
-                              "leat.EluGrad", "leat.HardSigmoidGrad"}) {
+  for (std::string_view op :
+       {"leat.ReluGrad", "leat.LeakyReluGrad", "leat.SigmoidGrad", "leat.TanhGrad", "leat.GeluGrad",
+        "leat.EluGrad", "leat.HardSigmoidGrad"}) {
     check_tiles(op, {dy, x});
     check_channels16(op, {dy, x});
   }

@@ -6,7 +6,9 @@
 namespace leat::testing {
 namespace {
 
-Tensor cast_to(const Tensor& x, DType dtype) { return run1("Cast", {x}, {{"to", int64_t{dtype_onnx_code(dtype)}}}); }
+Tensor cast_to(const Tensor& x, DType dtype) {
+  return run1("Cast", {x}, {{"to", int64_t{dtype_onnx_code(dtype)}}});
+}
 
 TEST_CASE("Cast converts between all types") {
   const Tensor x = Tensor::of<float>({4}, {0, 1, 2, 100});
@@ -24,15 +26,21 @@ TEST_CASE("Cast of floats to integers cuts toward zero and saturates") {
   const Tensor x = Tensor::of<float>({7}, {-1.9f, 1.9f, 300, -300, INFINITY, -INFINITY, NAN});
   check_identical(cast_to(x, DType::i8), Tensor::of<int8_t>({7}, {-1, 1, 127, -128, 127, -128, 0}));
   check_identical(cast_to(x, DType::u8), Tensor::of<uint8_t>({7}, {0, 1, 255, 0, 255, 0, 0}));
-  const auto most = std::numeric_limits<int64_t>::max(), least = std::numeric_limits<int64_t>::min();
-  check_identical(cast_to(x, DType::i64), Tensor::of<int64_t>({7}, {-1, 1, 300, -300, most, least, 0}));
-  check_identical(cast_to(x, DType::boolean), Tensor::of<bool>({7}, {true, true, true, true, true, true, true}));
-  check_identical(cast_to(Tensor::of<int32_t>({2}, {257, -1}), DType::u8), Tensor::of<uint8_t>({2}, {1, 255}));
+  const auto most = std::numeric_limits<int64_t>::max(),
+             least = std::numeric_limits<int64_t>::min();
+  check_identical(cast_to(x, DType::i64),
+                  Tensor::of<int64_t>({7}, {-1, 1, 300, -300, most, least, 0}));
+  check_identical(cast_to(x, DType::boolean),
+                  Tensor::of<bool>({7}, {true, true, true, true, true, true, true}));
+  check_identical(cast_to(Tensor::of<int32_t>({2}, {257, -1}), DType::u8),
+                  Tensor::of<uint8_t>({2}, {1, 255}));
 }
 
 TEST_CASE("Cast passes gradients between floats") {
-  check_gradients("Cast", {random_tensor(DType::f64, {3}, 1)}, {{"to", int64_t{dtype_onnx_code(DType::f64)}}}, {0});
-  const auto grads = gradients_of("Cast", {random_tensor(DType::f64, {3}, 1)}, {{"to", int64_t{dtype_onnx_code(DType::f32)}}});
+  check_gradients("Cast", {random_tensor(DType::f64, {3}, 1)},
+                  {{"to", int64_t{dtype_onnx_code(DType::f64)}}}, {0});
+  const auto grads = gradients_of("Cast", {random_tensor(DType::f64, {3}, 1)},
+                                  {{"to", int64_t{dtype_onnx_code(DType::f32)}}});
   check_identical(grads[0], Tensor::of<double>({3}, {1, 1, 1}));
 }
 

@@ -14,8 +14,8 @@ Tensor bools(const std::vector<bool>& values) {
 }
 
 TEST_CASE("comparisons work for every type, and NaN compares with nothing") {
-  for (DType dtype : {DType::f32, DType::f64, DType::f16, DType::bf16, DType::i8, DType::i16, DType::i32, DType::i64,
-                      DType::u8, DType::u16, DType::u32, DType::u64}) {
+  for (DType dtype : {DType::f32, DType::f64, DType::f16, DType::bf16, DType::i8, DType::i16,
+                      DType::i32, DType::i64, DType::u8, DType::u16, DType::u32, DType::u64}) {
     INFO(dtype);
     const Tensor a = floats({1, 2, 3}).cast(dtype), b = floats({3, 2, 1}).cast(dtype);
     check_identical(run1("Equal", {a, b}), bools({false, true, false}));
@@ -43,8 +43,10 @@ TEST_CASE("IsNaN and IsInf look at floats") {
   const Tensor x = floats({1, NAN, INFINITY, -INFINITY});
   check_identical(run1("IsNaN", {x}), bools({false, true, false, false}));
   check_identical(run1("IsInf", {x}), bools({false, false, true, true}));
-  check_identical(run1("IsInf", {x}, {{"detect_negative", int64_t{0}}}), bools({false, false, true, false}));
-  check_identical(run1("IsInf", {x}, {{"detect_positive", int64_t{0}}}), bools({false, false, false, true}));
+  check_identical(run1("IsInf", {x}, {{"detect_negative", int64_t{0}}}),
+                  bools({false, false, true, false}));
+  check_identical(run1("IsInf", {x}, {{"detect_positive", int64_t{0}}}),
+                  bools({false, false, false, true}));
   check_identical(run1("IsNaN", {x.cast(DType::bf16)}), bools({false, true, false, false}));
 }
 
@@ -52,21 +54,28 @@ TEST_CASE("Where selects, for every size of element, with broadcasting") {
   for (DType dtype : {DType::f64, DType::f32, DType::f16, DType::i8, DType::boolean, DType::u64}) {
     INFO(dtype);
     const Tensor yes = floats({1, 0, 1}).cast(dtype), no = floats({0, 1, 0}).cast(dtype);
-    check_identical(run1("Where", {bools({true, false, false}), yes, no}), floats({1, 1, 0}).cast(dtype));
+    check_identical(run1("Where", {bools({true, false, false}), yes, no}),
+                    floats({1, 1, 0}).cast(dtype));
   }
-  check_identical(run1("Where", {Tensor::of<bool>({2, 1}, {true, false}), floats({1, 2}), Tensor::scalar(9.f)}),
-                  Tensor::of<float>({2, 2}, {1, 2, 9, 9}));
+  check_identical(
+      run1("Where", {Tensor::of<bool>({2, 1}, {true, false}), floats({1, 2}), Tensor::scalar(9.f)}),
+      Tensor::of<float>({2, 2}, {1, 2, 9, 9}));
 }
 
 TEST_CASE("Where passes gradients to the side that was taken") {
   const Tensor c = random_tensor(DType::boolean, {3, 4}, 1);
-  check_gradients("Where", {c, random_tensor(DType::f64, {3, 4}, 2), random_tensor(DType::f64, {3, 4}, 3)}, {}, {1, 2});
-  check_gradients("Where", {c, random_tensor(DType::f64, {4}, 2), random_tensor(DType::f64, {3, 1}, 3)}, {}, {1, 2});
+  check_gradients("Where",
+                  {c, random_tensor(DType::f64, {3, 4}, 2), random_tensor(DType::f64, {3, 4}, 3)},
+                  {}, {1, 2});
+  check_gradients("Where",
+                  {c, random_tensor(DType::f64, {4}, 2), random_tensor(DType::f64, {3, 1}, 3)}, {},
+                  {1, 2});
 }
 
 TEST_CASE("tiles of predicates equal the whole") {
   const Tensor a = random_tensor(DType::f32, {7, 4}, 1), b = random_tensor(DType::f32, {7, 4}, 2);
-  const Tensor c = random_tensor(DType::boolean, {7, 4}, 3), d = random_tensor(DType::boolean, {4}, 4);
+  const Tensor c = random_tensor(DType::boolean, {7, 4}, 3),
+               d = random_tensor(DType::boolean, {4}, 4);
   for (std::string_view op : {"Greater", "LessOrEqual"}) check_tiles(op, {a, b});
   check_tiles("Xor", {c, d});
   check_tiles("Not", {c});
@@ -76,7 +85,8 @@ TEST_CASE("tiles of predicates equal the whole") {
 }
 
 TEST_CASE("predicates refuse operands that do not fit") {
-  CHECK(run_error("Less", {floats({1, 2}), floats({1, 2, 3})}).message() == "Less: shapes do not broadcast: [2] and [3]");
+  CHECK(run_error("Less", {floats({1, 2}), floats({1, 2, 3})}).message() ==
+        "Less: shapes do not broadcast: [2] and [3]");
   CHECK(run_error("Where", {bools({true, false}), floats({1}), floats({1, 2, 3})}).message() ==
         "Where: shapes do not broadcast: [2] and [3]");
   CHECK(run_error("And", {floats({1}), bools({true})}).code() == Code::invalid_argument);

@@ -15,13 +15,15 @@ Tensor ints(const std::vector<int32_t>& values) {
   return Tensor::of<int32_t>({static_cast<int64_t>(values.size())}, values);
 }
 
-constexpr DType kNumberTypes[] = {DType::f32, DType::f64, DType::f16, DType::bf16, DType::i8,  DType::i16,
-                                  DType::i32, DType::i64, DType::u8,  DType::u16,  DType::u32, DType::u64};
+constexpr DType kNumberTypes[] = {DType::f32, DType::f64, DType::f16, DType::bf16,
+                                  DType::i8,  DType::i16, DType::i32, DType::i64,
+                                  DType::u8,  DType::u16, DType::u32, DType::u64};
 
 TEST_CASE("arithmetic works for every numeric type") {
   for (DType dtype : kNumberTypes) {
     INFO(dtype);
-    const Tensor a = floats({4}, {7, 9, 2, 12}).cast(dtype), b = floats({4}, {2, 3, 2, 5}).cast(dtype);
+    const Tensor a = floats({4}, {7, 9, 2, 12}).cast(dtype),
+                 b = floats({4}, {2, 3, 2, 5}).cast(dtype);
     const auto check = [&](std::string_view op, const F& expected) {
       INFO(op);
       check_identical(run1(op, {a, b}), floats({4}, expected).cast(dtype));
@@ -32,24 +34,30 @@ TEST_CASE("arithmetic works for every numeric type") {
     check("Max", {7, 9, 2, 12});
     check("Min", {2, 3, 2, 5});
     check("Mod", {1, 0, 0, 2});
-    if (is_int(dtype)) check("Div", {3, 3, 1, 2});
-    else check_close(run1("Div", {a, b}), floats({4}, {3.5, 3, 1, 2.4f}).cast(dtype), 1e-6);
+    if (is_int(dtype))
+      check("Div", {3, 3, 1, 2});
+    else
+      check_close(run1("Div", {a, b}), floats({4}, {3.5, 3, 1, 2.4f}).cast(dtype), 1e-6);
   }
 }
 
 TEST_CASE("operands are broadcast as in numpy") {
   const Tensor a = floats({2, 1, 3}, {1, 2, 3, 4, 5, 6});
   const Tensor b = floats({2, 1}, {10, 20});
-  check_identical(run1("Add", {a, b}), floats({2, 2, 3}, {11, 12, 13, 21, 22, 23, 14, 15, 16, 24, 25, 26}));
-  check_identical(run1("Sub", {b, a}), floats({2, 2, 3}, {9, 8, 7, 19, 18, 17, 6, 5, 4, 16, 15, 14}));
+  check_identical(run1("Add", {a, b}),
+                  floats({2, 2, 3}, {11, 12, 13, 21, 22, 23, 14, 15, 16, 24, 25, 26}));
+  check_identical(run1("Sub", {b, a}),
+                  floats({2, 2, 3}, {9, 8, 7, 19, 18, 17, 6, 5, 4, 16, 15, 14}));
   check_identical(run1("Mul", {a, Tensor::scalar(2.f)}), floats({2, 1, 3}, {2, 4, 6, 8, 10, 12}));
   check_identical(run1("Add", {Tensor::scalar(1.f), Tensor::scalar(2.f)}), Tensor::scalar(3.f));
-  CHECK(run1("Add", {Tensor(DType::f32, {0, 3}), Tensor(DType::f32, {3})}).shape() == Shape({0, 3}));
+  CHECK(run1("Add", {Tensor(DType::f32, {0, 3}), Tensor(DType::f32, {3})}).shape() ==
+        Shape({0, 3}));
 }
 
 TEST_CASE("any pattern of broadcasting gives what the plain loop gives") {
-  const std::vector<Shape> shapes = {{5, 4, 3, 2}, {1, 4, 3, 2}, {5, 1, 3, 2}, {5, 4, 1, 2}, {5, 4, 3, 1}, {5, 1, 1, 2},
-                                     {1, 4, 1, 2}, {5, 1, 3, 1}, {4, 3, 2},    {3, 1},       {2},          {1},
+  const std::vector<Shape> shapes = {{5, 4, 3, 2}, {1, 4, 3, 2}, {5, 1, 3, 2}, {5, 4, 1, 2},
+                                     {5, 4, 3, 1}, {5, 1, 1, 2}, {1, 4, 1, 2}, {5, 1, 3, 1},
+                                     {4, 3, 2},    {3, 1},       {2},          {1},
                                      {},           {4, 1, 1},    {1, 1, 3, 2}};
   for (const Shape& sa : shapes) {
     for (const Shape& sb : shapes) {
@@ -77,18 +85,23 @@ TEST_CASE("any pattern of broadcasting gives what the plain loop gives") {
 
 TEST_CASE("integers wrap and divide toward zero") {
   const int32_t least = std::numeric_limits<int32_t>::min();
-  check_identical(run1("Add", {ints({least}), ints({-1})}), ints({std::numeric_limits<int32_t>::max()}));
+  check_identical(run1("Add", {ints({least}), ints({-1})}),
+                  ints({std::numeric_limits<int32_t>::max()}));
   check_identical(run1("Div", {ints({-7, 7, least}), ints({2, -2, -1})}), ints({-3, -3, least}));
   check_identical(run1("Mod", {ints({-7, 7, -7, 7}), ints({3, -3, -3, 3})}), ints({2, -2, -1, 1}));
   const Attrs fmod = {{"fmod", int64_t{1}}};
-  check_identical(run1("Mod", {ints({-7, 7, -7, 7}), ints({3, -3, -3, 3})}, fmod), ints({-1, 1, -1, 1}));
-  check_close(run1("Mod", {floats({2}, {-4.5, 4.5}), floats({2}, {2, -2})}, fmod), floats({2}, {-0.5, 0.5}));
-  check_identical(run1("Mul", {Tensor::of<uint16_t>({1}, {65535}), Tensor::of<uint16_t>({1}, {65535})}),
-                  Tensor::of<uint16_t>({1}, {1}));
+  check_identical(run1("Mod", {ints({-7, 7, -7, 7}), ints({3, -3, -3, 3})}, fmod),
+                  ints({-1, 1, -1, 1}));
+  check_close(run1("Mod", {floats({2}, {-4.5, 4.5}), floats({2}, {2, -2})}, fmod),
+              floats({2}, {-0.5, 0.5}));
+  check_identical(
+      run1("Mul", {Tensor::of<uint16_t>({1}, {65535}), Tensor::of<uint16_t>({1}, {65535})}),
+      Tensor::of<uint16_t>({1}, {1}));
 }
 
 TEST_CASE("an integer divided by zero fails the step, a float does not") {
-  CHECK(run_error("Div", {ints({1, 2}), ints({1, 0})}).message() == "Div: expected a divisor other than 0");
+  CHECK(run_error("Div", {ints({1, 2}), ints({1, 0})}).message() ==
+        "Div: expected a divisor other than 0");
   CHECK(run_error("Mod", {ints({1, 2}), ints({0})}).code() == Code::invalid_argument);
   check_identical(run1("Div", {floats({1}, {1}), floats({1}, {0})}), floats({1}, {INFINITY}));
 }
@@ -99,14 +112,19 @@ TEST_CASE("extremes of many operands, and NaN wins") {
   check_identical(run1("Max", {a, b, c}), floats({3}, {4, 5, 3}));
   check_identical(run1("Min", {c, a, b}), floats({3}, {1, 2, 3}));
   check_identical(run1("Sum", {a, b, c}), floats({3}, {8, 10, 9}));
-  check_identical(run1("Max", {Tensor::scalar(1.f), floats({2, 1}, {0, 2}), floats({3}, {0, 1, 3})}),
-                  floats({2, 3}, {1, 1, 3, 2, 2, 3}));
+  check_identical(
+      run1("Max", {Tensor::scalar(1.f), floats({2, 1}, {0, 2}), floats({3}, {0, 1, 3})}),
+      floats({2, 3}, {1, 1, 3, 2, 2, 3}));
   const Tensor nan = floats({2}, {NAN, 0});
   const Tensor zero = floats({2}, {0, NAN});
   for (std::string_view op : {"Max", "Min"}) {
     CHECK(std::isnan(run1(op, {nan, zero}).at(0)));
     CHECK(std::isnan(run1(op, {nan, zero}).at(1)));
   }
+}
+
+TEST_CASE("variadic ops do not work in place, as an operand may stand there again") {
+  for (const char* op : {"Max", "Min", "Sum"}) CHECK(test_catalogue().find(op)->in_place.empty());
 }
 
 TEST_CASE("powers of floats, of integers, and of mixed types") {
@@ -117,9 +135,11 @@ TEST_CASE("powers of floats, of integers, and of mixed types") {
   check_identical(run1("Pow", {x, Tensor::scalar(0.5f)}), run1("Sqrt", {x}));
   check_identical(run1("Pow", {x, Tensor::scalar(-1.f)}), run1("Reciprocal", {x}));
   check_identical(run1("Pow", {x, ints({3})}), floats({4}, {1, 8, 27, 64}));
-  check_identical(run1("Pow", {ints({2, -2, 1, -1, 0}), ints({-1, 3, -5, -3, 0})}), ints({0, -8, 1, -1, 1}));
+  check_identical(run1("Pow", {ints({2, -2, 1, -1, 0}), ints({-1, 3, -5, -3, 0})}),
+                  ints({0, -8, 1, -1, 1}));
   check_identical(run1("Pow", {ints({1, 2, 3}), floats({3}, {4, 5, 6})}), ints({1, 32, 729}));
-  check_identical(run1("Pow", {ints({10}), floats({1}, {20})}), ints({std::numeric_limits<int32_t>::max()}));
+  check_identical(run1("Pow", {ints({10}), floats({1}, {20})}),
+                  ints({std::numeric_limits<int32_t>::max()}));
 }
 
 TEST_CASE("functions of one operand") {
@@ -136,17 +156,20 @@ TEST_CASE("functions of one operand") {
   check_close(run1("Cos", {x}), floats({4}, {0.070737202f, 1, 0.96891242f, -0.80114362f}));
   check_close(run1("Log", {floats({3}, {1, 2, 0})}), floats({3}, {0, 0.69314718f, -INFINITY}));
   check_close(run1("Sqrt", {floats({3}, {4, 2, -1})}), floats({3}, {2, 1.4142136f, NAN}));
-  check_identical(run1("Abs", {Tensor::of<int8_t>({3}, {-128, -5, 5})}), Tensor::of<int8_t>({3}, {-128, 5, 5}));
-  check_identical(run1("Sign", {Tensor::of<uint8_t>({2}, {0, 9})}), Tensor::of<uint8_t>({2}, {0, 1}));
-  check_identical(run1("Neg", {Tensor::of<int64_t>({2}, {3, -3})}), Tensor::of<int64_t>({2}, {-3, 3}));
+  check_identical(run1("Abs", {Tensor::of<int8_t>({3}, {-128, -5, 5})}),
+                  Tensor::of<int8_t>({3}, {-128, 5, 5}));
+  check_identical(run1("Sign", {Tensor::of<uint8_t>({2}, {0, 9})}),
+                  Tensor::of<uint8_t>({2}, {0, 1}));
+  check_identical(run1("Neg", {Tensor::of<int64_t>({2}, {3, -3})}),
+                  Tensor::of<int64_t>({2}, {-3, 3}));
 }
 
 TEST_CASE("functions of one operand work in every float type") {
   for (DType dtype : {DType::f64, DType::f16, DType::bf16}) {
     const double tolerance = dtype == DType::f64 ? 1e-6 : dtype == DType::f16 ? 2e-3 : 1e-2;
     const Tensor x = random_tensor(DType::f32, {64}, 3, 0.1, 2).cast(dtype);
-    for (std::string_view op : {"Neg", "Abs", "Sign", "Reciprocal", "Sqrt", "Exp", "Log", "Sin", "Cos", "Erf", "Floor",
-                                "Ceil", "Round"}) {
+    for (std::string_view op : {"Neg", "Abs", "Sign", "Reciprocal", "Sqrt", "Exp", "Log", "Sin",
+                                "Cos", "Erf", "Floor", "Ceil", "Round"}) {
       INFO(op << " " << dtype);
       check_close(run1(op, {x}), run1(op, {x.cast(DType::f32)}).cast(dtype), tolerance, tolerance);
     }
@@ -154,23 +177,27 @@ TEST_CASE("functions of one operand work in every float type") {
 }
 
 TEST_CASE("Clip bounds from either side or none") {
-  const Tensor x = floats({4}, {-3, -1, 1, 3}), low = Tensor::scalar(-2.f), high = Tensor::scalar(2.f);
+  const Tensor x = floats({4}, {-3, -1, 1, 3}), low = Tensor::scalar(-2.f),
+               high = Tensor::scalar(2.f);
   check_identical(run1("Clip", {x, low, high}), floats({4}, {-2, -1, 1, 2}));
   check_identical(run1("Clip", {x, low}), floats({4}, {-2, -1, 1, 3}));
   check_identical(run1("Clip", {x, Tensor(), high}), floats({4}, {-3, -1, 1, 2}));
   check_identical(run1("Clip", {x}), x);
   check_identical(run1("Clip", {x, high, low}), floats({4}, {-2, -2, -2, -2}));
-  check_identical(run1("Clip", {Tensor::of<int8_t>({3}, {-9, 0, 9}), Tensor::scalar<int8_t>(-1), Tensor::scalar<int8_t>(1)}),
+  check_identical(run1("Clip", {Tensor::of<int8_t>({3}, {-9, 0, 9}), Tensor::scalar<int8_t>(-1),
+                                Tensor::scalar<int8_t>(1)}),
                   Tensor::of<int8_t>({3}, {-1, 0, 1}));
   CHECK(run_error("Clip", {x, x}).message() == "Clip: min and max: expected scalars, input is [4]");
 }
 
 TEST_CASE("gradients of arithmetic agree with finite differences, broadcasting included") {
-  const std::vector<std::pair<Shape, Shape>> shapes = {
-      {{2, 3}, {2, 3}}, {{2, 3}, {3}}, {{3}, {2, 3}}, {{2, 3}, {2, 1}}, {{1, 3}, {2, 1}}, {{2, 3}, {}}};
+  const std::vector<std::pair<Shape, Shape>> shapes = {{{2, 3}, {2, 3}}, {{2, 3}, {3}},
+                                                       {{3}, {2, 3}},    {{2, 3}, {2, 1}},
+                                                       {{1, 3}, {2, 1}}, {{2, 3}, {}}};
   for (const auto& [sa, sb] : shapes) {
     INFO(sa << " and " << sb);
-    const Tensor a = random_tensor(DType::f64, sa, 1, 0.5, 2), b = random_tensor(DType::f64, sb, 2, 0.5, 2);
+    const Tensor a = random_tensor(DType::f64, sa, 1, 0.5, 2),
+                 b = random_tensor(DType::f64, sb, 2, 0.5, 2);
     for (std::string_view op : {"Add", "Sub", "Mul", "Div", "Pow", "Max", "Min", "Sum"}) {
       check_gradients(op, {a, b}, {}, {0, 1});
     }
@@ -179,7 +206,8 @@ TEST_CASE("gradients of arithmetic agree with finite differences, broadcasting i
 
 TEST_CASE("gradients of functions of one operand agree with finite differences") {
   const Tensor x = random_tensor(DType::f64, {3, 4}, 5, 0.3, 2);
-  for (std::string_view op : {"Neg", "Abs", "Reciprocal", "Sqrt", "Exp", "Log", "Sin", "Cos", "Erf"}) {
+  for (std::string_view op :
+       {"Neg", "Abs", "Reciprocal", "Sqrt", "Exp", "Log", "Sin", "Cos", "Erf"}) {
     check_gradients(op, {x}, {}, {0});
   }
   check_gradients("Abs", {random_tensor(DType::f64, {5}, 6, -2, -0.5)}, {}, {0});
@@ -208,8 +236,10 @@ TEST_CASE("a power's gradient is defined at zero") {
 }
 
 TEST_CASE("tiles of elementwise ops equal the whole") {
-  const Tensor a = random_tensor(DType::f32, {7, 5, 3}, 1), b = random_tensor(DType::f32, {7, 5, 3}, 2);
-  const Tensor row = random_tensor(DType::f32, {3}, 3), column = random_tensor(DType::f32, {7, 1, 1}, 4);
+  const Tensor a = random_tensor(DType::f32, {7, 5, 3}, 1),
+               b = random_tensor(DType::f32, {7, 5, 3}, 2);
+  const Tensor row = random_tensor(DType::f32, {3}, 3),
+               column = random_tensor(DType::f32, {7, 1, 1}, 4);
   const Tensor middle = random_tensor(DType::f32, {1, 5, 1}, 5);
   for (std::string_view op : {"Add", "Sub", "Mul", "Div", "Max", "Min", "Pow", "Mod"}) {
     for (const Tensor& other : {b, row, column, middle}) check_tiles(op, {a, other});
@@ -217,8 +247,8 @@ TEST_CASE("tiles of elementwise ops equal the whole") {
     check_tiles(op, {column, middle});
   }
   check_tiles("Sum", {a, row, b, column});
-  for (std::string_view op : {"Neg", "Abs", "Exp", "Sqrt", "Log", "Sin", "Cos", "Erf", "Floor", "Ceil", "Round", "Sign",
-                              "Reciprocal", "Clip"}) {
+  for (std::string_view op : {"Neg", "Abs", "Exp", "Sqrt", "Log", "Sin", "Cos", "Erf", "Floor",
+                              "Ceil", "Round", "Sign", "Reciprocal", "Clip"}) {
     check_tiles(op, {a});
   }
   check_tiles("Clip", {a, Tensor::scalar(-0.5f), Tensor::scalar(0.5f)});
@@ -227,7 +257,8 @@ TEST_CASE("tiles of elementwise ops equal the whole") {
 }
 
 TEST_CASE("an operand larger than one tile is cut, with the same result") {
-  const Tensor a = random_tensor(DType::f32, {300, 1000}, 1), b = random_tensor(DType::f32, {1000}, 2);
+  const Tensor a = random_tensor(DType::f32, {300, 1000}, 1),
+               b = random_tensor(DType::f32, {1000}, 2);
   const Tensor y = run1("Mul", {a, b});
   for (int64_t i = 0; i < y.elements(); ++i) {
     if (y.data<float>()[i] != a.data<float>()[i] * b.data<float>()[i % 1000]) FAIL("element " << i);
@@ -238,14 +269,16 @@ TEST_CASE("an operand larger than one tile is cut, with the same result") {
 }
 
 TEST_CASE("elementwise ops follow a blocked layout") {
-  const Tensor a = random_tensor(DType::f32, {2, 32, 3, 5}, 1), b = random_tensor(DType::f32, {2, 32, 3, 5}, 2);
+  const Tensor a = random_tensor(DType::f32, {2, 32, 3, 5}, 1),
+               b = random_tensor(DType::f32, {2, 32, 3, 5}, 2);
   check_channels16("Add", {a, b});
   check_channels16("Mul", {a, Tensor::scalar(3.f)});
   check_channels16("Exp", {a});
   check_channels16("Clip", {a, Tensor::scalar(0.f)});
-  const OpTypes broadcast_types{{{DType::f32, {2, 32, 3, 5}, Layout::plain, ValueKind::tensor, true},
-                                 {DType::f32, {32, 1, 1}, Layout::plain, ValueKind::tensor, true}},
-                                {{DType::f32, {2, 32, 3, 5}, Layout::plain, ValueKind::tensor, true}}};
+  const OpTypes broadcast_types{
+      {{DType::f32, {2, 32, 3, 5}, Layout::plain, ValueKind::tensor, true},
+       {DType::f32, {32, 1, 1}, Layout::plain, ValueKind::tensor, true}},
+      {{DType::f32, {2, 32, 3, 5}, Layout::plain, ValueKind::tensor, true}}};
   CHECK(test_catalogue().find("Add")->layouts(broadcast_types).inputs == 0);
 }
 
@@ -271,7 +304,8 @@ TEST_CASE("operands that do not fit are refused by name") {
   for (std::string_view op : {"Add", "Max", "Pow", "Div"}) {
     CHECK(run_error(op, {a, b}).message() == cat(op, ": shapes do not broadcast: [2] and [3]"));
   }
-  CHECK_THAT(run_error("Add", {a, ints({1, 2})}).message(), Catch::Contains("expected float as input 0 has, received int32"));
+  CHECK_THAT(run_error("Add", {a, ints({1, 2})}).message(),
+             Catch::Contains("expected float as input 0 has, received int32"));
   CHECK_THAT(run_error("Exp", {ints({1})}).message(), Catch::Contains("expected one of"));
   CHECK(run_error("Add", {a}).message() == "Add: input 1 'B' is missing");
 }

@@ -32,7 +32,8 @@ Tensor transposed(const Tensor& x, const std::vector<int64_t>& perm) {
       rest /= shape[d];
     }
     int64_t from = 0;
-    for (int d = 0; d < x.shape().rank(); ++d) from = from * x.shape()[d] + index[static_cast<size_t>(d)];
+    for (int d = 0; d < x.shape().rank(); ++d)
+      from = from * x.shape()[d] + index[static_cast<size_t>(d)];
     out.set(i, x.at(from));
   }
   return out;
@@ -59,8 +60,10 @@ TEST_CASE("Transpose moves every element to its place") {
 TEST_CASE("Concat joins on any axis") {
   const Tensor a = Tensor::of<float>({2, 2}, {1, 2, 3, 4}), b = Tensor::of<float>({2, 1}, {5, 6});
   check_identical(run1("Concat", {a, b}, axis(1)), Tensor::of<float>({2, 3}, {1, 2, 5, 3, 4, 6}));
-  check_identical(run1("Concat", {a, b, a}, axis(-1)), Tensor::of<float>({2, 5}, {1, 2, 5, 1, 2, 3, 4, 6, 3, 4}));
-  check_identical(run1("Concat", {a, a}, axis(0)), Tensor::of<float>({4, 2}, {1, 2, 3, 4, 1, 2, 3, 4}));
+  check_identical(run1("Concat", {a, b, a}, axis(-1)),
+                  Tensor::of<float>({2, 5}, {1, 2, 5, 1, 2, 3, 4, 6, 3, 4}));
+  check_identical(run1("Concat", {a, a}, axis(0)),
+                  Tensor::of<float>({4, 2}, {1, 2, 3, 4, 1, 2, 3, 4}));
   check_identical(run1("Concat", {a}, axis(0)), a);
   check_identical(run1("Concat", {Tensor(DType::f32, {0, 2}), a}, axis(0)), a);
 }
@@ -68,9 +71,12 @@ TEST_CASE("Concat joins on any axis") {
 TEST_CASE("Concat adds sizes that share a symbol") {
   const Dim n = Dim::of_symbol(1);
   const auto type = [&](Dim rows) { return tensor_type(DType::f32, {rows, Dim::of(3)}); };
-  CHECK(infer("Concat", {type(n), type(n)}, axis(0))->outputs[0].shape == SymbolicShape{Dim::of_symbol(1, 2), Dim::of(3)});
-  CHECK(infer("Concat", {type(n), type(n)}, axis(1))->outputs[0].shape == SymbolicShape{n, Dim::of(6)});
-  CHECK(infer("Concat", {type(n), type(Dim::of(4))}, axis(1))->outputs[0].shape == SymbolicShape{Dim::of(4), Dim::of(6)});
+  CHECK(infer("Concat", {type(n), type(n)}, axis(0))->outputs[0].shape ==
+        SymbolicShape{Dim::of_symbol(1, 2), Dim::of(3)});
+  CHECK(infer("Concat", {type(n), type(n)}, axis(1))->outputs[0].shape ==
+        SymbolicShape{n, Dim::of(6)});
+  CHECK(infer("Concat", {type(n), type(Dim::of(4))}, axis(1))->outputs[0].shape ==
+        SymbolicShape{Dim::of(4), Dim::of(6)});
   CHECK(infer("Concat", {type(n), type(Dim::of(4))}, axis(0))->outputs[0].shape[0].symbol >= 1000);
 }
 
@@ -101,18 +107,24 @@ TEST_CASE("Split halves a symbolic size that divides") {
 
 TEST_CASE("Expand and Tile repeat") {
   const Tensor column = Tensor::of<float>({2, 1}, {1, 2});
-  check_identical(run1("Expand", {column, ints({3})}), Tensor::of<float>({2, 3}, {1, 1, 1, 2, 2, 2}));
-  check_identical(run1("Expand", {column, ints({2, 1, 2})}), Tensor::of<float>({2, 2, 2}, {1, 1, 2, 2, 1, 1, 2, 2}));
+  check_identical(run1("Expand", {column, ints({3})}),
+                  Tensor::of<float>({2, 3}, {1, 1, 1, 2, 2, 2}));
+  check_identical(run1("Expand", {column, ints({2, 1, 2})}),
+                  Tensor::of<float>({2, 2, 2}, {1, 1, 2, 2, 1, 1, 2, 2}));
   check_identical(run1("Expand", {column, ints({1})}), column);
-  check_identical(run1("Expand", {Tensor::scalar(true), ints({2})}), Tensor::of<bool>({2}, {true, true}));
+  check_identical(run1("Expand", {Tensor::scalar(true), ints({2})}),
+                  Tensor::of<bool>({2}, {true, true}));
   const Tensor x = Tensor::of<int32_t>({2, 2}, {1, 2, 3, 4});
-  check_identical(run1("Tile", {x, ints({1, 2})}), Tensor::of<int32_t>({2, 4}, {1, 2, 1, 2, 3, 4, 3, 4}));
-  check_identical(run1("Tile", {x, ints({2, 1})}), Tensor::of<int32_t>({4, 2}, {1, 2, 3, 4, 1, 2, 3, 4}));
+  check_identical(run1("Tile", {x, ints({1, 2})}),
+                  Tensor::of<int32_t>({2, 4}, {1, 2, 1, 2, 3, 4, 3, 4}));
+  check_identical(run1("Tile", {x, ints({2, 1})}),
+                  Tensor::of<int32_t>({4, 2}, {1, 2, 3, 4, 1, 2, 3, 4}));
   CHECK(run1("Tile", {x, ints({0, 2})}).shape() == Shape({0, 4}));
 }
 
 TEST_CASE("gradients of movements agree with finite differences") {
-  const Tensor x = random_tensor(DType::f64, {2, 3, 4}, 1), y = random_tensor(DType::f64, {2, 1, 4}, 2);
+  const Tensor x = random_tensor(DType::f64, {2, 3, 4}, 1),
+               y = random_tensor(DType::f64, {2, 1, 4}, 2);
   check_gradients("Transpose", {x}, {{"perm", std::vector<int64_t>{2, 0, 1}}}, {0});
   check_gradients("Concat", {x, y, x}, axis(1), {0, 1, 2});
   check_gradients("Concat", {x}, axis(1), {0});
@@ -124,7 +136,8 @@ TEST_CASE("gradients of movements agree with finite differences") {
 }
 
 TEST_CASE("an output of Split that nobody reads gives zeros") {
-  const auto grads = gradients_of("Split", {random_tensor(DType::f64, {4}, 1)}, {{"num_outputs", int64_t{1}}});
+  const auto grads =
+      gradients_of("Split", {random_tensor(DType::f64, {4}, 1)}, {{"num_outputs", int64_t{1}}});
   check_identical(grads[0], Tensor::of<double>({4}, {1, 1, 1, 1}));
   Graph graph(test_catalogue());
   Inference inference(graph);
@@ -139,7 +152,8 @@ TEST_CASE("an output of Split that nobody reads gives zeros") {
 }
 
 TEST_CASE("tiles of movements equal the whole") {
-  const Tensor x = random_tensor(DType::f32, {7, 4, 6}, 1), y = random_tensor(DType::f32, {7, 2, 6}, 2);
+  const Tensor x = random_tensor(DType::f32, {7, 4, 6}, 1),
+               y = random_tensor(DType::f32, {7, 2, 6}, 2);
   check_tiles("Transpose", {x}, {{"perm", std::vector<int64_t>{0, 2, 1}}});
   check_tiles("Concat", {x, y}, axis(1));
   check_tiles("Split", {x, ints({1, 3})}, axis(1), 2);
@@ -153,17 +167,22 @@ TEST_CASE("movements refuse what does not fit") {
   const Tensor x(DType::f32, {2, 3});
   CHECK(run_error("Transpose", {x}, {{"perm", std::vector<int64_t>{0, 0}}}).message() ==
         "Transpose: perm: expected each axis of [2,3] once, received [0,0]");
-  CHECK(run_error("Concat", {x, Tensor(DType::f32, {3, 3})}, axis(1)).message() ==
-        "Concat: expected shapes that differ on axis 1 alone, received [2,3] and, as input 1, [3,3]");
-  CHECK(run_error("Concat", {x, Tensor(DType::f32, {2})}, axis(0)).code() == Code::invalid_argument);
-  CHECK(run_error("Concat", {x}, axis(2)).message() == "Concat: axis: expected in [-2, 1] for rank 2, received 2");
+  CHECK(
+      run_error("Concat", {x, Tensor(DType::f32, {3, 3})}, axis(1)).message() ==
+      "Concat: expected shapes that differ on axis 1 alone, received [2,3] and, as input 1, [3,3]");
+  CHECK(run_error("Concat", {x, Tensor(DType::f32, {2})}, axis(0)).code() ==
+        Code::invalid_argument);
+  CHECK(run_error("Concat", {x}, axis(2)).message() ==
+        "Concat: axis: expected in [-2, 1] for rank 2, received 2");
   CHECK(run_error("Split", {x, ints({1, 1})}, axis(1), 2).message() ==
         "Split: split: expected 2 sizes >= 0 that add up to axis 1 of [2,3], received [1,1]");
   CHECK(run_error("Split", {x}, {{"num_outputs", int64_t{3}}}, 2).message() ==
         "Split: num_outputs: expected 2 as there are outputs, received 3");
-  CHECK(run_error("Expand", {x, ints({4})}).message() == "Expand: expected a shape that [2,3] broadcasts with, received [4]");
+  CHECK(run_error("Expand", {x, ints({4})}).message() ==
+        "Expand: expected a shape that [2,3] broadcasts with, received [4]");
   CHECK(run_error("Expand", {x, ints({-1, 3})}).code() == Code::invalid_argument);
-  CHECK(run_error("Tile", {x, ints({2})}).message() == "Tile: repeats: expected one for each axis of [2,3], received 1");
+  CHECK(run_error("Tile", {x, ints({2})}).message() ==
+        "Tile: repeats: expected one for each axis of [2,3], received 1");
   CHECK(run_error("Tile", {x, ints({2, -1})}).code() == Code::invalid_argument);
 }
 

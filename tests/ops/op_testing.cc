@@ -147,9 +147,11 @@ void check_tiles_read_their_own_rows(const OpDef& op, const std::vector<Tensor>&
       if (((tiling.row_outputs >> o) & 1) == 0) continue;
       REQUIRE(expected[o].shape()[0] == tiling.rows);
       const size_t row = expected[o].bytes() / static_cast<size_t>(tiling.rows);
-      const size_t at = row * static_cast<size_t>(begin), size = row * static_cast<size_t>(end - begin);
+      const size_t at = row * static_cast<size_t>(begin),
+                   size = row * static_cast<size_t>(end - begin);
       INFO(op.full_name() << " output " << o << " rows [" << begin << "," << end << ")");
-      CHECK(std::memcmp(hand.outputs()[o].data<char>() + at, expected[o].data<char>() + at, size) == 0);
+      CHECK(std::memcmp(hand.outputs()[o].data<char>() + at, expected[o].data<char>() + at, size) ==
+            0);
     }
   }
 }
@@ -170,15 +172,17 @@ ValueId add(WeightedOp& w, std::string_view op, std::vector<ValueId> inputs, Att
   return w.graph.node(node).outputs[0];
 }
 
-void build(WeightedOp& w, std::string_view op, const std::vector<Tensor>& inputs, const Attrs& attrs,
-           const std::vector<int>& differentiable, int outputs) {
+void build(WeightedOp& w, std::string_view op, const std::vector<Tensor>& inputs,
+           const Attrs& attrs, const std::vector<int>& differentiable, int outputs) {
   for (size_t i = 0; i < inputs.size(); ++i) {
-    const bool fed = std::count(differentiable.begin(), differentiable.end(), static_cast<int>(i)) > 0;
+    const bool fed =
+        std::count(differentiable.begin(), differentiable.end(), static_cast<int>(i)) > 0;
     if (!inputs[i].valid()) {
       w.inputs.push_back(kNone);
     } else if (fed) {
       REQUIRE(inputs[i].dtype() == DType::f64);
-      w.inputs.push_back(w.graph.add_input(cat("x", i), tensor_type(DType::f64, symbolic(inputs[i]))));
+      w.inputs.push_back(
+          w.graph.add_input(cat("x", i), tensor_type(DType::f64, symbolic(inputs[i]))));
     } else {
       w.inputs.push_back(add(w, "Constant", {}, {{"value", inputs[i]}}));
     }
@@ -236,7 +240,8 @@ Tensor reorder_channels16(const Tensor& in, bool to_blocked) {
     for (int64_t k = 0; k < c; ++k) {
       for (int64_t s = 0; s < area; ++s) {
         const auto plain = static_cast<size_t>((b * c + k) * area + s);
-        const auto blocked = static_cast<size_t>(((b * (c / 16) + k / 16) * area + s) * 16 + k % 16);
+        const auto blocked =
+            static_cast<size_t>(((b * (c / 16) + k / 16) * area + s) * 16 + k % 16);
         const size_t from = to_blocked ? plain : blocked, to = to_blocked ? blocked : plain;
         std::memcpy(out.data<char>() + to * size, in.data<char>() + from * size, size);
       }
@@ -264,7 +269,8 @@ Tensor run1(std::string_view op, const std::vector<Tensor>& inputs, const Attrs&
   return run(op, inputs, attrs)[0];
 }
 
-Status run_error(std::string_view op, const std::vector<Tensor>& inputs, const Attrs& attrs, int outputs) {
+Status run_error(std::string_view op, const std::vector<Tensor>& inputs, const Attrs& attrs,
+                 int outputs) {
   auto result = run_op(find_op(op), attrs, inputs, outputs, std::string(op));
   INFO(op << " must fail");
   REQUIRE(!result.ok());
@@ -275,8 +281,8 @@ ValueType tensor_type(DType dtype, SymbolicShape shape) {
   return {ValueKind::tensor, dtype, std::move(shape)};
 }
 
-Result<OpOutcome> infer(std::string_view op, const std::vector<ValueType>& types, const Attrs& attrs,
-                        int outputs, const std::vector<Tensor>& values) {
+Result<OpOutcome> infer(std::string_view op, const std::vector<ValueType>& types,
+                        const Attrs& attrs, int outputs, const std::vector<Tensor>& values) {
   OpCall call;
   call.op = &find_op(op);
   call.attrs = &attrs;
@@ -360,7 +366,8 @@ void check_gradients(std::string_view op, const std::vector<Tensor>& inputs, con
   }
 }
 
-std::vector<Tensor> gradients_of(std::string_view op, const std::vector<Tensor>& inputs, const Attrs& attrs) {
+std::vector<Tensor> gradients_of(std::string_view op, const std::vector<Tensor>& inputs,
+                                 const Attrs& attrs) {
   WeightedOp w;
   std::map<ValueId, Tensor> feeds;
   for (const Tensor& input : inputs) {
@@ -371,7 +378,8 @@ std::vector<Tensor> gradients_of(std::string_view op, const std::vector<Tensor>&
   return computed_gradients(w, feeds, w.inputs);
 }
 
-void check_tiles(std::string_view name, const std::vector<Tensor>& inputs, const Attrs& attrs, int outputs) {
+void check_tiles(std::string_view name, const std::vector<Tensor>& inputs, const Attrs& attrs,
+                 int outputs) {
   const OpDef& op = find_op(name);
   INFO("op " << name);
   REQUIRE(op.tiling);

@@ -20,8 +20,9 @@ namespace leat::testing {
 const Catalogue& test_catalogue();
 
 // Runs one op on the CPU. An absent optional input is Tensor().
-std::vector<Tensor> run(std::string_view op, const std::vector<Tensor>& inputs, const Attrs& attrs = {},
-                        int outputs = 1, const InterpretOptions& options = {});
+std::vector<Tensor> run(std::string_view op, const std::vector<Tensor>& inputs,
+                        const Attrs& attrs = {}, int outputs = 1,
+                        const InterpretOptions& options = {});
 // run() of an op with one output.
 Tensor run1(std::string_view op, const std::vector<Tensor>& inputs, const Attrs& attrs = {});
 // The error of an op that must fail, at inference or while it runs.
@@ -30,18 +31,21 @@ Status run_error(std::string_view op, const std::vector<Tensor>& inputs, const A
 
 // What the gate says of one op given types and, where valid, values. Symbols of `types` are any ids
 // below 1000; fresh ones count from 1000.
-Result<OpOutcome> infer(std::string_view op, const std::vector<ValueType>& types, const Attrs& attrs = {},
-                        int outputs = 1, const std::vector<Tensor>& values = {});
+Result<OpOutcome> infer(std::string_view op, const std::vector<ValueType>& types,
+                        const Attrs& attrs = {}, int outputs = 1,
+                        const std::vector<Tensor>& values = {});
 // A tensor type.
 ValueType tensor_type(DType dtype, SymbolicShape shape);
 
 // Uniform in [low, high), a function of its arguments alone; integers are rounded down; bool is
 // true in the upper half.
-Tensor random_tensor(DType dtype, const Shape& shape, uint64_t seed, double low = -1, double high = 1);
+Tensor random_tensor(DType dtype, const Shape& shape, uint64_t seed, double low = -1,
+                     double high = 1);
 
 // The same dtype and shape, and |actual - expected| <= atol + rtol * |expected| for each element;
 // NaN equals NaN, infinities equal themselves. Reports the first element that differs.
-void check_close(const Tensor& actual, const Tensor& expected, double rtol = 1e-5, double atol = 1e-6);
+void check_close(const Tensor& actual, const Tensor& expected, double rtol = 1e-5,
+                 double atol = 1e-6);
 // The same to the bit.
 void check_identical(const Tensor& actual, const Tensor& expected);
 
@@ -50,21 +54,23 @@ void check_identical(const Tensor& actual, const Tensor& expected);
 // input whose gradient is legally absent is not listed. Only float outputs are weighted; an op with
 // more than one of them needs ReduceSum.
 void check_gradients(std::string_view op, const std::vector<Tensor>& inputs, const Attrs& attrs,
-                     const std::vector<int>& differentiable, int outputs = 1, double tolerance = 1e-6);
+                     const std::vector<int>& differentiable, int outputs = 1,
+                     double tolerance = 1e-6);
 
 // The gradients of sum(output 0) with respect to every input, all of which are f64.
-std::vector<Tensor> gradients_of(std::string_view op, const std::vector<Tensor>& inputs, const Attrs& attrs = {});
+std::vector<Tensor> gradients_of(std::string_view op, const std::vector<Tensor>& inputs,
+                                 const Attrs& attrs = {});
 
-// REQUIRES: the op's tiling rule cuts these inputs into rows. Checks that results are the same to the
-// bit for tiles of 1 row, 3 rows and all rows, in either order; that the kernel makes as many tiles
-// as it was told; and that a tile reads no row of a row operand but its own.
+// REQUIRES: the op's tiling rule cuts these inputs into rows. Checks that results are the same to
+// the bit for tiles of 1 row, 3 rows and all rows, in either order; that the kernel makes as many
+// tiles as it was told; and that a tile reads no row of a row operand but its own.
 void check_tiles(std::string_view op, const std::vector<Tensor>& inputs, const Attrs& attrs = {},
                  int outputs = 1);
 
 // REQUIRES: the op's layout rule takes these inputs blocked. Checks that the result with blocked
 // operands, made plain again, is close to the plain one (to the bit when rtol == atol == 0).
-void check_channels16(std::string_view op, const std::vector<Tensor>& inputs, const Attrs& attrs = {},
-                      int outputs = 1, double rtol = 0, double atol = 0);
+void check_channels16(std::string_view op, const std::vector<Tensor>& inputs,
+                      const Attrs& attrs = {}, int outputs = 1, double rtol = 0, double atol = 0);
 
 // [N,C,H,W] to the bytes of [N,C/16,H,W,16] (the shape stays), and back. REQUIRES: C % 16 == 0.
 Tensor to_channels16(const Tensor& plain);

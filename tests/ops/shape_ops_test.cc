@@ -11,7 +11,8 @@ constexpr SymbolId kN = 1, kM = 2;
 const Dim kBatch = Dim::of_symbol(kN);
 
 // The inferred shape of `op` on a float of `shape`, with a known second operand.
-SymbolicShape shape_of(std::string_view op, const SymbolicShape& shape, const Tensor& second, const Attrs& attrs = {}) {
+SymbolicShape shape_of(std::string_view op, const SymbolicShape& shape, const Tensor& second,
+                       const Attrs& attrs = {}) {
   std::vector<ValueType> types = {tensor_type(DType::f32, shape)};
   std::vector<Tensor> values = {Tensor()};
   if (second.valid()) {
@@ -29,7 +30,8 @@ TEST_CASE("Shape and Size say what the type says") {
   check_identical(run1("Shape", {x}), ints({2, 3, 4}));
   check_identical(run1("Shape", {x}, {{"start", int64_t{1}}}), ints({3, 4}));
   check_identical(run1("Shape", {x}, {{"start", int64_t{-2}}, {"end", int64_t{-1}}}), ints({3}));
-  check_identical(run1("Shape", {x}, {{"start", int64_t{2}}, {"end", int64_t{1}}}), Tensor(DType::i64, {0}));
+  check_identical(run1("Shape", {x}, {{"start", int64_t{2}}, {"end", int64_t{1}}}),
+                  Tensor(DType::i64, {0}));
   check_identical(run1("Shape", {x}, {{"end", int64_t{9}}}), ints({2, 3, 4}));
   check_identical(run1("Shape", {Tensor::scalar(1.f)}), Tensor(DType::i64, {0}));
   check_identical(run1("Size", {x}), Tensor::scalar<int64_t>(24));
@@ -49,7 +51,9 @@ TEST_CASE("Shape's value is known at compile time where the sizes are") {
 
 TEST_CASE("Reshape knows 0, -1 and allowzero") {
   const Tensor x = random_tensor(DType::f32, {2, 3, 4}, 1);
-  const auto shape = [&](const std::vector<int64_t>& sizes) { return run1("Reshape", {x, ints(sizes)}).shape(); };
+  const auto shape = [&](const std::vector<int64_t>& sizes) {
+    return run1("Reshape", {x, ints(sizes)}).shape();
+  };
   CHECK(shape({4, 6}) == Shape({4, 6}));
   CHECK(shape({-1}) == Shape({24}));
   CHECK(shape({0, -1}) == Shape({2, 12}));
@@ -68,7 +72,8 @@ TEST_CASE("Reshape carries symbols through") {
   const SymbolicShape image = {kBatch, Dim::of(64), Dim::of(7), Dim::of(7)};
   CHECK(shape_of("Reshape", image, ints({0, -1})) == SymbolicShape{kBatch, Dim::of(3136)});
   CHECK(shape_of("Reshape", image, ints({-1, 3136})) == SymbolicShape{kBatch, Dim::of(3136)});
-  CHECK(shape_of("Reshape", image, ints({-1, 64})) == SymbolicShape{Dim::of_symbol(kN, 49), Dim::of(64)});
+  CHECK(shape_of("Reshape", image, ints({-1, 64})) ==
+        SymbolicShape{Dim::of_symbol(kN, 49), Dim::of(64)});
   CHECK(shape_of("Reshape", {Dim::of_symbol(kN, 49), Dim::of(64)}, ints({-1, 49, 64})) ==
         SymbolicShape{kBatch, Dim::of(49), Dim::of(64)});
   const SymbolicShape text = {kBatch, Dim::of_symbol(kM), Dim::of(32)};
@@ -78,14 +83,17 @@ TEST_CASE("Reshape carries symbols through") {
   CHECK(!merged[0].is_constant());
   CHECK(merged[0].symbol >= 1000);
   CHECK(!shape_of("Reshape", {kBatch, Dim::of(3)}, ints({-1, 2}))[0].is_constant());
-  const auto unknown = infer("Reshape", {tensor_type(DType::f32, image), tensor_type(DType::i64, Shape({2}))});
+  const auto unknown =
+      infer("Reshape", {tensor_type(DType::f32, image), tensor_type(DType::i64, Shape({2}))});
   REQUIRE(unknown.ok());
   CHECK(unknown->outputs[0].shape.rank() == 2);
 }
 
 TEST_CASE("Flatten, Squeeze, Unsqueeze and Identity change the shape alone") {
   const Tensor x = random_tensor(DType::i16, {2, 1, 3, 1}, 1, -9, 9);
-  const auto check = [&](const Tensor& y, const Shape& shape) { check_identical(y, x.reshaped(shape)); };
+  const auto check = [&](const Tensor& y, const Shape& shape) {
+    check_identical(y, x.reshaped(shape));
+  };
   check(run1("Flatten", {x}), {2, 3});
   check(run1("Flatten", {x}, {{"axis", int64_t{0}}}), {1, 6});
   check(run1("Flatten", {x}, {{"axis", int64_t{-1}}}), {6, 1});
@@ -102,9 +110,11 @@ TEST_CASE("Flatten, Squeeze, Unsqueeze and Identity change the shape alone") {
 TEST_CASE("views carry symbols through") {
   const SymbolicShape x = {kBatch, Dim::of(1), Dim::of(3)};
   CHECK(shape_of("Flatten", x, Tensor()) == SymbolicShape{kBatch, Dim::of(3)});
-  CHECK(shape_of("Flatten", x, Tensor(), {{"axis", int64_t{3}}}) == SymbolicShape{Dim::of_symbol(kN, 3), Dim::of(1)});
+  CHECK(shape_of("Flatten", x, Tensor(), {{"axis", int64_t{3}}}) ==
+        SymbolicShape{Dim::of_symbol(kN, 3), Dim::of(1)});
   CHECK(shape_of("Squeeze", x, Tensor()) == SymbolicShape{kBatch, Dim::of(3)});
-  CHECK(shape_of("Unsqueeze", x, ints({1})) == SymbolicShape{kBatch, Dim::of(1), Dim::of(1), Dim::of(3)});
+  CHECK(shape_of("Unsqueeze", x, ints({1})) ==
+        SymbolicShape{kBatch, Dim::of(1), Dim::of(1), Dim::of(3)});
 }
 
 TEST_CASE("gradients of views are reshaped back") {
@@ -119,24 +129,34 @@ TEST_CASE("gradients of views are reshaped back") {
 
 TEST_CASE("views refuse shapes that do not fit") {
   const Tensor x(DType::f32, {2, 3});
-  const auto message = [&](const std::vector<int64_t>& sizes) { return run_error("Reshape", {x, ints(sizes)}).message(); };
+  const auto message = [&](const std::vector<int64_t>& sizes) {
+    return run_error("Reshape", {x, ints(sizes)}).message();
+  };
   CHECK(message({4, 2}) == "Reshape: shape: expected 6 elements, received 8: input [2,3] to [4,2]");
   CHECK(message({4, -1}) == "Reshape: shape: 6 elements do not divide by 4");
   CHECK(message({-1, -1}) == "Reshape: shape: expected at most one -1: input [2,3] to [-1,-1]");
   CHECK(message({-2, 3}) == "Reshape: shape: expected sizes >= -1: input [2,3] to [-2,3]");
-  CHECK(message({6, 1, 0}) == "Reshape: shape: 0 copies a size that is not there: input [2,3] to [6,1,0]");
-  CHECK(message({int64_t{1} << 40, int64_t{1} << 40}).find("too many elements") != std::string::npos);
+  CHECK(message({6, 1, 0}) ==
+        "Reshape: shape: 0 copies a size that is not there: input [2,3] to [6,1,0]");
+  CHECK(message({int64_t{1} << 40, int64_t{1} << 40}).find("too many elements") !=
+        std::string::npos);
   CHECK(message({1, 1, 1, 1, 1, 1, 1, 1, 6}).find("rank at most 8") != std::string::npos);
-  CHECK(run_error("Flatten", {x}, {{"axis", int64_t{3}}}).message() == "Flatten: axis: expected in [-2, 2], received 3");
-  CHECK(run_error("Squeeze", {x, ints({0})}).message() == "Squeeze: axes: expected a size of 1 at axis 0, input is [2,3]");
+  CHECK(run_error("Flatten", {x}, {{"axis", int64_t{3}}}).message() ==
+        "Flatten: axis: expected in [-2, 2], received 3");
+  CHECK(run_error("Squeeze", {x, ints({0})}).message() ==
+        "Squeeze: axes: expected a size of 1 at axis 0, input is [2,3]");
   CHECK(run_error("Squeeze", {x, ints({2})}).code() == Code::invalid_argument);
-  CHECK(run_error("Unsqueeze", {x, ints({0, 0})}).message() == "Unsqueeze: axes: expected each axis once, received 0 again");
+  CHECK(run_error("Unsqueeze", {x, ints({0, 0})}).message() ==
+        "Unsqueeze: axes: expected each axis once, received 0 again");
   CHECK(run_error("Unsqueeze", {x, ints({4, 0})}).code() == Code::invalid_argument);
 }
 
 TEST_CASE("views say how they are sharded") {
-  const auto operand = [](const Shape& shape) { return OperandType{DType::f32, shape, Layout::plain, ValueKind::tensor, true}; };
-  const auto rules = test_catalogue().find("Reshape")->sharding({operand({8, 4, 6}), operand({2})}, {operand({32, 6})}, {});
+  const auto operand = [](const Shape& shape) {
+    return OperandType{DType::f32, shape, Layout::plain, ValueKind::tensor, true};
+  };
+  const auto rules = test_catalogue().find("Reshape")->sharding({operand({8, 4, 6}), operand({2})},
+                                                                {operand({32, 6})}, {});
   REQUIRE(rules.size() == 3);
   CHECK(rules[0].inputs == std::vector<Spread>{Spread::on(0), Spread{}});
   CHECK(rules[0].outputs == std::vector<Spread>{Spread::on(0)});

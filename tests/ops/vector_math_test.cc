@@ -20,7 +20,8 @@ double worst_ulp(Fast fast, Exact exact, float limit) {
     for (float x : {magnitude, -magnitude}) {
       const double truth = exact(static_cast<double>(x));
       const auto rounded = static_cast<float>(truth);
-      if (std::abs(rounded) < std::numeric_limits<float>::min()) continue;  // subnormal: no ulp to speak of
+      if (std::abs(rounded) < std::numeric_limits<float>::min())
+        continue;  // subnormal: no ulp to speak of
       const double ulp = std::nextafter(std::abs(rounded), INFINITY) - std::abs(rounded);
       if (std::isinf(ulp)) continue;
       worst = std::max(worst, std::abs(static_cast<double>(fast(x)) - truth) / ulp);
@@ -30,9 +31,12 @@ double worst_ulp(Fast fast, Exact exact, float limit) {
 }
 
 TEST_CASE("the fast f32 functions are within a few units in the last place") {
-  CHECK(worst_ulp([](float x) { return vmath::exp(x); }, [](double x) { return std::exp(x); }, 88.0f) < 2);
-  CHECK(worst_ulp([](float x) { return vmath::tanh(x); }, [](double x) { return std::tanh(x); }, 1e30f) < 6);
-  CHECK(worst_ulp([](float x) { return vmath::erf(x); }, [](double x) { return std::erf(x); }, 1e30f) < 8);
+  CHECK(worst_ulp([](float x) { return vmath::exp(x); }, [](double x) { return std::exp(x); },
+                  88.0f) < 2);
+  CHECK(worst_ulp([](float x) { return vmath::tanh(x); }, [](double x) { return std::tanh(x); },
+                  1e30f) < 6);
+  CHECK(worst_ulp([](float x) { return vmath::erf(x); }, [](double x) { return std::erf(x); },
+                  1e30f) < 8);
 }
 
 TEST_CASE("the fast f32 functions keep infinities, NaN and the ends of the range") {
