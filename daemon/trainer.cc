@@ -316,9 +316,8 @@ Status Trainer::consume(int64_t step, Progress& progress, TrainObserver& observe
     if (job_.precision == DType::f32) return static_cast<float>(v);
     return v;
   };
-  std::vector<StepMetric> row{{"loss", value(loss)}};
-  if (accuracy) row.push_back({"accuracy", value(*accuracy)});
-  LEAT_RETURN_IF_ERROR(metrics_->append(step + 1, row));
+  const StepMetric row[] = {{"loss", value(loss)}, {"accuracy", value(accuracy.value_or(0))}};
+  LEAT_RETURN_IF_ERROR(metrics_->append(step + 1, std::span(row, accuracy ? 2 : 1)));
   observer.stepped(step + 1 - progress.epoch_begin, loss, accuracy);
   return {};
 }

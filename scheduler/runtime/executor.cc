@@ -2,6 +2,8 @@
 
 #include <pthread.h>
 
+#include <vector>
+
 namespace leat {
 
 // A run's place in the executor. `ready` and `advancing` say what the driver has yet to do with it.
@@ -14,22 +16,33 @@ struct Executor::Core {
   std::mutex mutex;
   std::condition_variable changed;
   std::map<Run*, Place> places;
-  std::deque<Run*> queue;
+  std::vector<Run*> queue;  // first come, first advanced
   bool stop = false;
+  std::atomic<size_t> queued{0};  // queue.size(), for a look without the lock
 
+  void push(Run* run) {
+    queue.push_back(run);
+    queued.store(queue.size(), std::memory_order_relaxed);
+  }
   void wake(Run* run) {
     std::lock_guard lock(mutex);
     const auto it = places.find(run);
     if (it == places.end() || it->second.ready) return;
     it->second.ready = true;
     if (!it->second.advancing) {
-      queue.push_back(run);
+      push(run);
       changed.notify_all();
     }
   }
 };
 
-Executor::Executor(cpu::Pool& pool, std::string name) : pool_(pool), core_(std::make_shared<Core>()) {
+// Small and trivial, so that a std::function of it allocates nothing.
+struct Executor::Waker {
+  Core* core;
+  Run* run;
+};
+
+Executor::Executor(cpu::Pool& pool, std::string name) : pool_(pool), core_(std::make_unique<Core>()) {
   thread_ = std::thread([this, name = std::move(name)] {
     pthread_setname_np(pthread_self(), name.substr(0, 15).c_str());
     loop();
@@ -59,6 +72,7 @@ void Executor::remove(Run& run) {
   core_->changed.wait(lock, [&] { return !core_->places[&run].advancing; });
   core_->places.erase(&run);
   std::erase(core_->queue, &run);
+  core_->queued.store(core_->queue.size(), std::memory_order_relaxed);
 }
 
 std::string Executor::waits_for(Run& run) {
@@ -74,7 +88,8 @@ void Executor::loop() {
     core.changed.wait(lock, [&] { return core.stop || !core.queue.empty(); });
     if (core.stop) return;
     Run* run = core.queue.front();
-    core.queue.pop_front();
+    core.queue.erase(core.queue.begin());
+    core.queued.store(core.queue.size(), std::memory_order_relaxed);
     Core::Place* place = &core.places[run];
     place->ready = false;
     place->advancing = true;
@@ -84,7 +99,7 @@ void Executor::loop() {
     Awaited awaited;
     bool idle = run->advance(awaited);
     // Whatever it waits for is usually about to come: give it a moment before parking.
-    for (cpu::Spinner spinner; !idle && spinner.spin();) {
+    for (cpu::Spinner spinner; !idle && core.queued.load(std::memory_order_relaxed) == 0 && spinner.spin();) {
       if (awaited.timeline->reached(awaited.value) || awaited.timeline->failed()) {
         idle = run->advance(awaited);
         spinner = cpu::Spinner();
@@ -96,15 +111,15 @@ void Executor::loop() {
     place->waits_for = std::move(waits_for);
     if (idle) {
       place->advancing = false;
-      if (place->ready) core.queue.push_back(run);
+      if (place->ready) core.push(run);
     } else {
       // The callback may come at once, on this thread: never under the lock. The run cannot be removed
       // before advancing is false, so its timelines live.
       lock.unlock();
-      awaited.timeline->when(awaited.value, [core = core_, run](const Status&) { core->wake(run); });
+      awaited.timeline->when(awaited.value, [waker = Waker{&core, run}](const Status&) { waker.core->wake(waker.run); });
       lock.lock();
       place->advancing = false;
-      if (place->ready) core.queue.push_back(run);
+      if (place->ready) core.push(run);
     }
     core.changed.notify_all();
   }

@@ -4,7 +4,6 @@
 
 #include <atomic>
 #include <condition_variable>
-#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -21,7 +20,7 @@ class Executor {
  public:
   // `pool` outlives the executor. The thread is named `name` (15 characters are shown).
   Executor(cpu::Pool& pool, std::string name);
-  // REQUIRES: every run was removed.
+  // REQUIRES: every run was removed, and the timelines that they waited for are never signalled again.
   ~Executor();
 
   // Adds a run; nothing happens before its first wake().
@@ -37,10 +36,11 @@ class Executor {
 
  private:
   struct Core;
+  struct Waker;
   void loop();
 
   cpu::Pool& pool_;
-  std::shared_ptr<Core> core_;  // shared with callbacks that may outlive a removed run
+  std::unique_ptr<Core> core_;
   std::thread thread_;
 };
 

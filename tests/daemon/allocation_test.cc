@@ -1,0 +1,123 @@
+// Counts what a training step allocates, by whose code asks. Not under sanitizers: they own operator new.
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+
+#include <dlfcn.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+
+#include "daemon/local_cluster.h"
+#include "devices/base/text.h"
+#include "ops/builder.h"
+#include "ops/catalogue.h"
+#include "ops/formats/npy.h"
+#include "ops/layers/layers.h"
+#include "scheduler/train_graph.h"
+#include "tests/catch.h"
+#include "tests/temporary_directory.h"
+
+namespace {
+
+std::atomic<bool> counting{false};
+std::atomic<int64_t> ours{0}, libraries{0};
+
+void count(void* caller) {
+  Dl_info info;
+  const bool known = dladdr(caller, &info) != 0 && info.dli_fname != nullptr;
+  const bool own = known && (std::strstr(info.dli_fname, "libleat_") != nullptr || std::strstr(info.dli_fname, "_tests") != nullptr);
+  (own ? ours : libraries).fetch_add(1, std::memory_order_relaxed);
+}
+
+void* allocate(size_t bytes, size_t alignment, void* caller) {
+  if (counting.load(std::memory_order_relaxed)) count(caller);
+  void* memory = alignment <= alignof(std::max_align_t) ? std::malloc(bytes == 0 ? 1 : bytes)
+                                                        : std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
+  if (memory == nullptr) throw std::bad_alloc();
+  return memory;
+}
+
+}  // namespace
+
+void* operator new(size_t bytes) { return allocate(bytes, 1, __builtin_return_address(0)); }
+void* operator new[](size_t bytes) { return allocate(bytes, 1, __builtin_return_address(0)); }
+void* operator new(size_t bytes, std::align_val_t alignment) { return allocate(bytes, static_cast<size_t>(alignment), __builtin_return_address(0)); }
+void* operator new[](size_t bytes, std::align_val_t alignment) { return allocate(bytes, static_cast<size_t>(alignment), __builtin_return_address(0)); }
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete[](void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, size_t) noexcept { std::free(memory); }
+void operator delete[](void* memory, size_t) noexcept { std::free(memory); }
+void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
+void operator delete[](void* memory, std::align_val_t) noexcept { std::free(memory); }
+void operator delete(void* memory, size_t, std::align_val_t) noexcept { std::free(memory); }
+void operator delete[](void* memory, size_t, std::align_val_t) noexcept { std::free(memory); }
+
+namespace leat {
+namespace {
+
+Graph small_cnn(const Catalogue& catalogue) {
+  Graph graph(catalogue);
+  GraphBuilder g(graph);
+  ValueId x = g.input("image", DType::f32, {g.batch("N"), Dim::of(1), Dim::of(8), Dim::of(8)});
+  x = g.conv2d(x, {.filters = 16, .kernel = 3, .activation = Activation::relu, .name = "c1"});
+  x = g.op("MaxPool", {x}, {{"kernel_shape", std::vector<int64_t>{2, 2}}, {"strides", std::vector<int64_t>{2, 2}}});
+  x = g.dropout(g.op("Flatten", {x}), 0.25);
+  g.output(g.dense(x, {.units = 4, .name = "d1"}), "logits");
+  INFO(g.status().to_string());
+  REQUIRE(g.status().ok());
+  auto expanded = expand_layers(graph);
+  INFO((expanded.ok() ? "" : expanded.status().to_string()));
+  REQUIRE(expanded.ok());
+  return *expanded;
+}
+
+}  // namespace
+
+TEST_CASE("a steady step allocates nothing of our own") {
+  const TemporaryDirectory directory;
+  REQUIRE(write_npy(real_files(), directory / "x.npy", Tensor(DType::u8, Shape{64, 1, 8, 8})).ok());
+  REQUIRE(write_npy(real_files(), directory / "y.npy", Tensor(DType::u8, Shape{64})).ok());
+  const Catalogue catalogue = standard_catalogue();
+  TrainSpec spec;
+  spec.input.reader = {{"format", std::string("npy")}, {"features", std::string("x.npy")}, {"labels", std::string("y.npy")},
+                       {"record_shape", std::vector<int64_t>{1, 8, 8}}};
+  spec.optimizer.momentum = 0.9;
+  spec.global_batch = 32;
+  spec.shards = 4;
+  auto graph = make_train_graph(small_cnn(catalogue), spec);
+  INFO((graph.ok() ? "" : graph.status().to_string()));
+  REQUIRE(graph.ok());
+  for (int workers : {1, 2}) {
+    for (int threads : {1, 2}) {
+      LocalCluster cluster(workers, threads);
+      for (int w = 0; w < workers; ++w) cluster.worker(w).resources("job", directory.path());
+      auto plan = cluster.master().compile(*graph, {"train", "mirrored", 4, workers});
+      INFO((plan.ok() ? "" : plan.status().to_string()));
+      REQUIRE(plan.ok());
+      auto run = cluster.master().run(*plan, "job", {"train", 1, 0});
+      INFO((run.ok() ? "" : run.status().to_string()));
+      REQUIRE(run.ok());
+      const auto step_to = [&](uint64_t from, uint64_t to) {
+        for (uint64_t step = from; step < to; ++step) {
+          (*run)->extend(step + 1);
+          const Status status = (*run)->wait(step, std::chrono::steady_clock::now() + std::chrono::seconds(60), true);
+          if (!status.ok()) return false;
+        }
+        return true;
+      };
+      REQUIRE(step_to(0, 100));  // the first steps fill caches and grow lists
+      ours = libraries = 0;
+      counting = true;
+      const bool stepped = step_to(100, 150);
+      counting = false;
+      REQUIRE(stepped);
+      INFO("workers " << workers << ", threads " << threads << "; libraries allocated " << libraries / 50 << " times a step");
+      CHECK(ours == 0);
+    }
+  }
+}
+
+}  // namespace leat
+
+#endif
