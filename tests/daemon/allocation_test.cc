@@ -1,13 +1,6 @@
 // Counts what a training step allocates, by whose code asks. Not under sanitizers: they own operator new.
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 
-#include <dlfcn.h>
-
-#include <atomic>
-#include <cstdlib>
-#include <cstring>
-#include <new>
-
 #include "daemon/local_cluster.h"
 #include "devices/base/text.h"
 #include "ops/builder.h"
@@ -16,42 +9,8 @@
 #include "ops/layers/layers.h"
 #include "scheduler/train_graph.h"
 #include "tests/catch.h"
+#include "tests/daemon/counting_new.h"
 #include "tests/temporary_directory.h"
-
-namespace {
-
-std::atomic<bool> counting{false};
-std::atomic<int64_t> ours{0}, libraries{0};
-
-void count(void* caller) {
-  Dl_info info;
-  const bool known = dladdr(caller, &info) != 0 && info.dli_fname != nullptr;
-  const bool own = known && (std::strstr(info.dli_fname, "libleat_") != nullptr || std::strstr(info.dli_fname, "_tests") != nullptr);
-  (own ? ours : libraries).fetch_add(1, std::memory_order_relaxed);
-}
-
-void* allocate(size_t bytes, size_t alignment, void* caller) {
-  if (counting.load(std::memory_order_relaxed)) count(caller);
-  void* memory = alignment <= alignof(std::max_align_t) ? std::malloc(bytes == 0 ? 1 : bytes)
-                                                        : std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
-  if (memory == nullptr) throw std::bad_alloc();
-  return memory;
-}
-
-}  // namespace
-
-void* operator new(size_t bytes) { return allocate(bytes, 1, __builtin_return_address(0)); }
-void* operator new[](size_t bytes) { return allocate(bytes, 1, __builtin_return_address(0)); }
-void* operator new(size_t bytes, std::align_val_t alignment) { return allocate(bytes, static_cast<size_t>(alignment), __builtin_return_address(0)); }
-void* operator new[](size_t bytes, std::align_val_t alignment) { return allocate(bytes, static_cast<size_t>(alignment), __builtin_return_address(0)); }
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete[](void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, size_t) noexcept { std::free(memory); }
-void operator delete[](void* memory, size_t) noexcept { std::free(memory); }
-void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
-void operator delete[](void* memory, std::align_val_t) noexcept { std::free(memory); }
-void operator delete(void* memory, size_t, std::align_val_t) noexcept { std::free(memory); }
-void operator delete[](void* memory, size_t, std::align_val_t) noexcept { std::free(memory); }
 
 namespace leat {
 namespace {
@@ -107,10 +66,9 @@ TEST_CASE("a steady step allocates nothing of our own") {
         return true;
       };
       REQUIRE(step_to(0, 100));  // the first steps fill caches and grow lists
-      ours = libraries = 0;
-      counting = true;
+      const CountedNew counted;
       const bool stepped = step_to(100, 150);
-      counting = false;
+      const auto [ours, libraries] = counted.counts();
       REQUIRE(stepped);
       INFO("workers " << workers << ", threads " << threads << "; libraries allocated " << libraries / 50 << " times a step");
       CHECK(ours == 0);
