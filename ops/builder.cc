@@ -57,7 +57,7 @@ ValueId GraphBuilder::named(ValueId value, std::string name) {
 
 ValueId GraphBuilder::conv2d(ValueId x, const Conv2DOptions& options) {
   const ValueId y = op("leat.Conv2D", {x},
-                       {{"filters", options.filters}, {"kernel", options.kernel}, {"strides", options.strides},
+                       {{"filters", options.filters}, {"kernel", std::vector<int64_t>{options.kernel}}, {"strides", std::vector<int64_t>{options.strides}},
                         {"padding", options.padding}, {"activation", activation_name(options.activation)},
                         {"use_bias", int64_t{options.use_bias}}});
   return options.name.empty() ? y : named(y, options.name);
