@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "devices/device.h"
 
 namespace leat {
@@ -14,23 +16,25 @@ void Timeline::signal(uint64_t value) {
          !value_.compare_exchange_weak(current, value, std::memory_order_seq_cst)) {
   }
   if (sleepers_.load(std::memory_order_seq_cst) == 0) return;
-  std::vector<Callback> due;
   {
     std::lock_guard lock(mutex_);
-    const uint64_t now = value_.load(std::memory_order_acquire);
-    for (size_t i = 0; i < waiters_.size();) {
-      if (waiters_[i].value <= now) {
-        due.push_back(std::move(waiters_[i].callback));
-        waiters_[i] = std::move(waiters_.back());
-        waiters_.pop_back();
-        sleepers_.fetch_sub(1, std::memory_order_seq_cst);
-      } else {
-        ++i;
-      }
-    }
     changed_.notify_all();
   }
-  for (Callback& callback : due) callback(Status());
+  // One at a time, each called without the lock: nothing is allocated for them.
+  while (true) {
+    Callback due;
+    {
+      std::lock_guard lock(mutex_);
+      const uint64_t now = value_.load(std::memory_order_acquire);
+      const auto it = std::find_if(waiters_.begin(), waiters_.end(), [now](const Waiter& w) { return w.value <= now; });
+      if (it == waiters_.end()) return;
+      due = std::move(it->callback);
+      if (&*it != &waiters_.back()) *it = std::move(waiters_.back());
+      waiters_.pop_back();
+      sleepers_.fetch_sub(1, std::memory_order_seq_cst);
+    }
+    due(Status());
+  }
 }
 
 void Timeline::fail(Status status) {

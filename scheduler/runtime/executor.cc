@@ -11,7 +11,7 @@ struct Executor::Core {
   struct Place {
     bool ready = false;
     bool advancing = false;
-    std::string waits_for;
+    Awaited awaited;  // what it waits for; no timeline: nothing
   };
   std::mutex mutex;
   std::condition_variable changed;
@@ -78,7 +78,7 @@ void Executor::remove(Run& run) {
 std::string Executor::waits_for(Run& run) {
   std::lock_guard lock(core_->mutex);
   const auto it = core_->places.find(&run);
-  return it == core_->places.end() ? "" : it->second.waits_for;
+  return it == core_->places.end() ? "" : run.waits_for(it->second.awaited);
 }
 
 void Executor::loop() {
@@ -93,7 +93,7 @@ void Executor::loop() {
     Core::Place* place = &core.places[run];
     place->ready = false;
     place->advancing = true;
-    place->waits_for.clear();
+    place->awaited = {};
     lock.unlock();
 
     Awaited awaited;
@@ -105,10 +105,9 @@ void Executor::loop() {
         spinner = cpu::Spinner();
       }
     }
-    std::string waits_for = idle ? "" : run->waits_for(awaited);
 
     lock.lock();
-    place->waits_for = std::move(waits_for);
+    place->awaited = idle ? Awaited() : awaited;
     if (idle) {
       place->advancing = false;
       if (place->ready) core.push(run);
