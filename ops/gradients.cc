@@ -23,12 +23,15 @@ class Reverse {
   void mark_active(const std::vector<NodeId>& order);
   Status differentiate(NodeId id);
   Result<ValueId> total(ValueId value);
-  Result<std::vector<ValueId>> emit(std::string_view op, std::vector<ValueId> inputs, Attrs attrs, int outputs);
+  Result<std::vector<ValueId>> emit(std::string_view op, std::vector<ValueId> inputs, Attrs attrs,
+                                    int outputs);
   std::vector<ValueId>& parts(ValueId value) {
     if (parts_.size() < graph_.values()) parts_.resize(graph_.values());
     return parts_[value];
   }
-  bool active(ValueId value) const { return value != kNone && value < active_.size() && active_[value]; }
+  bool active(ValueId value) const {
+    return value != kNone && value < active_.size() && active_[value];
+  }
 
   Inference& inference_;
   Graph& graph_;
@@ -68,14 +71,19 @@ class Reverse::Context final : public GradientContext {
   ValueId emit(std::string_view op, std::vector<ValueId> inputs, Attrs attrs) override {
     return emit_n(op, std::move(inputs), std::move(attrs), 1)[0];
   }
-  std::vector<ValueId> emit_n(std::string_view op, std::vector<ValueId> inputs, Attrs attrs, int outputs) override {
+  std::vector<ValueId> emit_n(std::string_view op, std::vector<ValueId> inputs, Attrs attrs,
+                              int outputs) override {
     auto made = reverse_.emit(op, std::move(inputs), std::move(attrs), outputs);
     if (made.ok()) return *made;
     note(made.status());
     return std::vector<ValueId>(static_cast<size_t>(outputs), input(0));
   }
-  ValueId constant(Tensor value) override { return emit("Constant", {}, {{"value", std::move(value)}}); }
-  ValueId scalar(double value, DType dtype) override { return constant(Tensor::scalar_of(dtype, value)); }
+  ValueId constant(Tensor value) override {
+    return emit("Constant", {}, {{"value", std::move(value)}});
+  }
+  ValueId scalar(double value, DType dtype) override {
+    return constant(Tensor::scalar_of(dtype, value));
+  }
   ValueId unbroadcast(ValueId grad, ValueId like) override;
 
   void set_grad(int i, ValueId grad) override {
@@ -83,8 +91,9 @@ class Reverse::Context final : public GradientContext {
     if (!status_.ok() || !needs(i) || grad == kNone) return;
     const SymbolicShape &expected = type(value).shape, &received = type(grad).shape;
     if (!(expected == received) && expected.is_constant() && received.is_constant()) {
-      note(internal_error(cat(graph_.describe_node(id_), ": the gradient of input ", i, " has shape ",
-                              graph_.shape_text(received), ", expected ", graph_.shape_text(expected))));
+      note(internal_error(cat(graph_.describe_node(id_), ": the gradient of input ", i,
+                              " has shape ", graph_.shape_text(received), ", expected ",
+                              graph_.shape_text(expected))));
       return;
     }
     reverse_.parts(value).push_back(grad);
@@ -115,7 +124,8 @@ ValueId Reverse::Context::unbroadcast(ValueId grad, ValueId like) {
   ValueId out = grad;
   if (!axes.empty()) {
     const auto n = static_cast<int64_t>(axes.size());
-    out = emit("ReduceSum", {out, constant(Tensor::of<int64_t>({n}, axes))}, {{"keepdims", int64_t{1}}});
+    out = emit("ReduceSum", {out, constant(Tensor::of<int64_t>({n}, axes))},
+               {{"keepdims", int64_t{1}}});
   }
   if (extra > 0) {
     std::vector<int64_t> leading;
@@ -125,11 +135,13 @@ ValueId Reverse::Context::unbroadcast(ValueId grad, ValueId like) {
   return out;
 }
 
-Result<std::vector<ValueId>> Reverse::emit(std::string_view op, std::vector<ValueId> inputs, Attrs attrs, int outputs) {
+Result<std::vector<ValueId>> Reverse::emit(std::string_view op, std::vector<ValueId> inputs,
+                                           Attrs attrs, int outputs) {
   const size_t dot = op.find('.');
   const std::string_view domain = dot == std::string_view::npos ? "" : op.substr(0, dot);
   const std::string_view name = dot == std::string_view::npos ? op : op.substr(dot + 1);
-  LEAT_ASSIGN_OR_RETURN(const NodeId id, graph_.add_node(domain, name, std::move(inputs), std::move(attrs), outputs));
+  LEAT_ASSIGN_OR_RETURN(
+      const NodeId id, graph_.add_node(domain, name, std::move(inputs), std::move(attrs), outputs));
   if (forward_ != kNone) graph_.node(id).device = graph_.node(forward_).device;
   LEAT_RETURN_IF_ERROR(inference_.infer(id));
   return graph_.node(id).outputs;
@@ -140,7 +152,8 @@ void Reverse::mark_active(const std::vector<NodeId>& order) {
   for (ValueId x : xs_) active_[x] = true;
   for (NodeId id : order) {
     const Node& node = graph_.node(id);
-    const bool any = std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId v) { return active(v); });
+    const bool any =
+        std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId v) { return active(v); });
     if (!any) continue;
     for (ValueId output : node.outputs) {
       if (output != kNone && graph_.value(output).type.kind == ValueKind::tensor &&
@@ -174,11 +187,14 @@ Status Reverse::differentiate(NodeId id) {
     any = any || grad != kNone;
   }
   const auto inputs = graph_.node(id).inputs;
-  if (!any || std::none_of(inputs.begin(), inputs.end(), [&](ValueId v) { return active(v); })) return {};
+  if (!any || std::none_of(inputs.begin(), inputs.end(), [&](ValueId v) { return active(v); }))
+    return {};
   const OpDef* op = graph_.node(id).op;
   if (!op->gradient) {
-    return invalid_argument(cat(graph_.describe_node(id), ": expected a differentiable op between the loss and its variables; ",
-                                op->full_name(), " has no gradient"));
+    return invalid_argument(
+        cat(graph_.describe_node(id),
+            ": expected a differentiable op between the loss and its variables; ", op->full_name(),
+            " has no gradient"));
   }
   Context context(*this, id);
   LEAT_RETURN_IF_ERROR(op->gradient(context));
@@ -190,10 +206,12 @@ Result<std::vector<ValueId>> Reverse::run(ValueId y) {
   mark_active(order);
   const ValueType type = graph_.value(y).type;
   if (type.kind != ValueKind::tensor || !is_float(type.dtype)) {
-    return invalid_argument(cat("gradients of '", graph_.describe(y), "': expected a float tensor, it is ", graph_.type_text(type)));
+    return invalid_argument(cat("gradients of '", graph_.describe(y),
+                                "': expected a float tensor, it is ", graph_.type_text(type)));
   }
   if (active(y)) {
-    LEAT_ASSIGN_OR_RETURN(auto one, emit("Constant", {}, {{"value", Tensor::scalar_of(type.dtype, 1)}}, 1));
+    LEAT_ASSIGN_OR_RETURN(auto one,
+                          emit("Constant", {}, {{"value", Tensor::scalar_of(type.dtype, 1)}}, 1));
     ValueId seed = one[0];
     if (type.shape.rank() > 0) {
       LEAT_ASSIGN_OR_RETURN(auto shape, emit("Shape", {y}, {}, 1));
@@ -202,7 +220,8 @@ Result<std::vector<ValueId>> Reverse::run(ValueId y) {
       graph_.value(seed).type.shape = type.shape;
     }
     parts(y).push_back(seed);
-    for (auto it = order.rbegin(); it != order.rend(); ++it) LEAT_RETURN_IF_ERROR(differentiate(*it));
+    for (auto it = order.rbegin(); it != order.rend(); ++it)
+      LEAT_RETURN_IF_ERROR(differentiate(*it));
   }
   std::vector<ValueId> grads;
   for (ValueId x : xs_) {
@@ -214,9 +233,35 @@ Result<std::vector<ValueId>> Reverse::run(ValueId y) {
 
 }  // namespace
 
-Result<std::vector<ValueId>> add_gradients(Inference& inference, ValueId y, std::span<const ValueId> xs) {
+Result<std::vector<ValueId>> add_gradients(Inference& inference, ValueId y,
+                                           std::span<const ValueId> xs) {
   return Reverse(inference, xs).run(y);
 }
+
+namespace {
+
+// Who fetches a gradient by its name finds what it became.
+void take_name(Graph& graph, ValueId from, ValueId to) {
+  if (graph.value_name(from).empty() || !graph.value_name(to).empty()) return;
+  graph.set_value_name(to, graph.value_name(from));
+  graph.set_value_name(from, "");
+}
+
+// Whoever ran after a Gradients node runs after what makes the gradients.
+void follow_producers(Graph& graph, NodeId gradients, const std::vector<ValueId>& made) {
+  for (NodeId n = 0; n < graph.nodes(); ++n) {
+    std::vector<NodeId>& after = graph.node(n).after;
+    const auto it = std::find(after.begin(), after.end(), gradients);
+    if (it == after.end()) continue;
+    after.erase(it);
+    for (ValueId value : made) {
+      const NodeId producer = value == kNone ? kNone : graph.value(value).producer;
+      if (producer != kNone && producer != n) after.push_back(producer);
+    }
+  }
+}
+
+}  // namespace
 
 Status expand_gradients(Inference& inference) {
   Graph& graph = inference.graph();
@@ -239,7 +284,9 @@ Status expand_gradients(Inference& inference) {
                                     "' does not depend on '", graph.describe(inputs[i + 1]), "'"));
       }
       replaced[outputs[i]] = (*made)[i];
+      take_name(graph, outputs[i], (*made)[i]);
     }
+    follow_producers(graph, id, *made);
     const auto renamed = [&](ValueId value) {
       const auto it = replaced.find(value);
       return it == replaced.end() ? value : it->second;

@@ -384,6 +384,23 @@ TEST_CASE("Gradients nodes are replaced by what they stand for") {
   CHECK(f.evaluate(f.graph.outputs()[1], {{x, 3}, {y, 5}}) == 30 * 9);  // times x^2
 }
 
+TEST_CASE("a gradient keeps its name and who ran after it still does") {
+  Formula f;
+  const ValueId x = f.input("x");
+  const ValueId loss = f.value("Mul", {x, x});
+  const NodeId gradients = f.node("leat.Gradients", {loss, x});
+  const ValueId slope = f.graph.node(gradients).outputs[0];
+  f.graph.set_value_name(slope, "slope");
+  const NodeId later = f.node("Mul", {x, x});
+  f.graph.node(later).after = {gradients};
+  f.graph.set_outputs({slope});
+  REQUIRE(f.inference.run().ok());
+  REQUIRE(expand_gradients(f.inference).ok());
+  const ValueId expanded = f.graph.outputs()[0];
+  CHECK(f.graph.find_value("slope") == expanded);
+  CHECK(f.graph.node(later).after == std::vector<NodeId>{f.graph.value(expanded).producer});
+}
+
 TEST_CASE("Gradients of gradients are the second derivative") {
   Formula f;
   const ValueId x = f.input("x");
