@@ -6,10 +6,30 @@
 namespace leat {
 namespace {
 
-typedef float V16 __attribute__((vector_size(64)));
+// One value for each of 16 channels. Plain arrays: types of vectors would be cut to the baseline's
+// width before a function is cloned.
+struct Channels {
+  float v[16] = {};
+  LEAT_INLINE void load(const float* from) { std::memcpy(v, from, sizeof v); }
+  LEAT_INLINE void store(float* to) const { std::memcpy(to, v, sizeof v); }
+};
+// (a0 + a1) + (a2 + a3), channel by channel.
+LEAT_INLINE void store_sum(const Channels (&a)[4], float* to) {
+  for (int j = 0; j < 16; ++j) to[j] = (a[0].v[j] + a[1].v[j]) + (a[2].v[j] + a[3].v[j]);
+}
 
-LEAT_INLINE void load16(V16& v, const float* from) { std::memcpy(&v, from, sizeof v); }
-LEAT_INLINE void store16(float* to, const V16& v) { std::memcpy(to, &v, sizeof v); }
+// f(position, accumulator): position p goes to accumulator p % 4.
+template <typename F>
+LEAT_INLINE void each_position(int64_t positions, F&& f) {
+  int64_t p = 0;
+  for (; p + 4 <= positions; p += 4) {
+    f(p, 0);
+    f(p + 1, 1);
+    f(p + 2, 2);
+    f(p + 3, 3);
+  }
+  for (; p < positions; ++p) f(p, static_cast<int>(p % 4));
+}
 
 template <typename T>
 LEAT_INLINE void moments_of_line(const T* x, int64_t n, T* mean, T* squares) {
@@ -102,23 +122,22 @@ void row_moments(const double* x, int64_t rows, int64_t width, double* mean, dou
   moments_of_rows(x, rows, width, mean, squares);
 }
 
-// Position p goes to accumulator p % 4; these are added in order.
 LEAT_VECTOR_CLONES void blocked_moments(const float* x, int64_t positions, float* mean,
                                         float* squares) {
-  V16 sums[4] = {}, v;
-  for (int64_t p = 0; p < positions; ++p) {
-    load16(v, x + p * 16);
-    sums[p % 4] += v;
-  }
-  const V16 middle = ((sums[0] + sums[1]) + (sums[2] + sums[3])) / static_cast<float>(positions);
-  V16 parts[4] = {};
-  for (int64_t p = 0; p < positions; ++p) {
-    load16(v, x + p * 16);
-    v -= middle;
-    parts[p % 4] += v * v;
-  }
-  store16(mean, middle);
-  store16(squares, (parts[0] + parts[1]) + (parts[2] + parts[3]));
+  Channels sums[4], parts[4], middle;
+  each_position(positions, [&](int64_t p, int lane) {
+    for (int j = 0; j < 16; ++j) sums[lane].v[j] += x[p * 16 + j];
+  });
+  store_sum(sums, middle.v);
+  for (int j = 0; j < 16; ++j) middle.v[j] /= static_cast<float>(positions);
+  each_position(positions, [&](int64_t p, int lane) {
+    for (int j = 0; j < 16; ++j) {
+      const float deviation = x[p * 16 + j] - middle.v[j];
+      parts[lane].v[j] += deviation * deviation;
+    }
+  });
+  middle.store(mean);
+  store_sum(parts, squares);
 }
 
 LEAT_VECTOR_CLONES void line_dots(const float* dy, const float* x, int64_t n, float mean,
@@ -139,16 +158,17 @@ void row_dots(const double* dy, const double* x, int64_t rows, int64_t width, co
 }
 LEAT_VECTOR_CLONES void blocked_dots(const float* dy, const float* x, int64_t positions,
                                      const float* mean, float* sum, float* dot) {
-  V16 sums[4] = {}, dots[4] = {}, middle, g, v;
-  load16(middle, mean);
-  for (int64_t p = 0; p < positions; ++p) {
-    load16(g, dy + p * 16);
-    load16(v, x + p * 16);
-    sums[p % 4] += g;
-    dots[p % 4] += g * (v - middle);
-  }
-  store16(sum, (sums[0] + sums[1]) + (sums[2] + sums[3]));
-  store16(dot, (dots[0] + dots[1]) + (dots[2] + dots[3]));
+  Channels sums[4], dots[4], middle;
+  middle.load(mean);
+  each_position(positions, [&](int64_t p, int lane) {
+    for (int j = 0; j < 16; ++j) {
+      const float g = dy[p * 16 + j];
+      sums[lane].v[j] += g;
+      dots[lane].v[j] += g * (x[p * 16 + j] - middle.v[j]);
+    }
+  });
+  store_sum(sums, sum);
+  store_sum(dots, dot);
 }
 
 LEAT_VECTOR_CLONES void line_scale(const float* x, int64_t n, float mean, float factor, float bias,
@@ -168,13 +188,15 @@ void row_scale(const double* x, int64_t width, const double* mean, const double*
 }
 LEAT_VECTOR_CLONES void blocked_scale(const float* x, int64_t positions, const float* mean,
                                       const float* factor, const float* bias, float* y) {
-  V16 m, f, b, v;
-  load16(m, mean);
-  load16(f, factor);
-  load16(b, bias);
+  Channels m, f, b;
+  m.load(mean);
+  f.load(factor);
+  b.load(bias);
   for (int64_t p = 0; p < positions; ++p) {
-    load16(v, x + p * 16);
-    store16(y + p * 16, (v - m) * f + b);
+    Channels v;
+    v.load(x + p * 16);
+    for (int j = 0; j < 16; ++j) v.v[j] = (v.v[j] - m.v[j]) * f.v[j] + b.v[j];
+    v.store(y + p * 16);
   }
 }
 
@@ -198,15 +220,17 @@ void row_back(const double* dy, const double* x, int64_t width, const double* me
 LEAT_VECTOR_CLONES void blocked_back(const float* dy, const float* x, int64_t positions,
                                      const float* mean, const float* factor, const float* shift,
                                      const float* slope, float* dx) {
-  V16 m, f, s, k, g, v;
-  load16(m, mean);
-  load16(f, factor);
-  load16(s, shift);
-  load16(k, slope);
+  Channels m, f, s, k;
+  m.load(mean);
+  f.load(factor);
+  s.load(shift);
+  k.load(slope);
   for (int64_t p = 0; p < positions; ++p) {
-    load16(g, dy + p * 16);
-    load16(v, x + p * 16);
-    store16(dx + p * 16, f * (g - s - (v - m) * k));
+    Channels g, v;
+    g.load(dy + p * 16);
+    v.load(x + p * 16);
+    for (int j = 0; j < 16; ++j) g.v[j] = f.v[j] * (g.v[j] - s.v[j] - (v.v[j] - m.v[j]) * k.v[j]);
+    g.store(dx + p * 16);
   }
 }
 

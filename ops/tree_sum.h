@@ -17,10 +17,6 @@
 #include "devices/base/dtype.h"
 #include "ops/vectorize.h"
 
-#if !defined(__clang__)
-#pragma GCC diagnostic ignored "-Wpsabi"  // vectors are never passed between functions
-#endif
-
 namespace leat {
 
 inline constexpr int kLanes = 32;
@@ -153,42 +149,24 @@ struct Absolute {
   }
 };
 
-// A line of up to kLineBlock elements, or more where a sequential lane is accepted.
+// A line of up to kLineBlock elements, or more where a sequential lane is accepted. Plain loops:
+// types of vectors would be cut to the baseline's width before this is compiled into a clone.
 template <typename Fold, typename Map, typename T>
 LEAT_INLINE T fold_line(const T* x, int64_t n) {
-  constexpr int kWidth = 64 / sizeof(T);
-  constexpr int kVectors = kLanes / kWidth;
-  typedef T V __attribute__((vector_size(64)));
-  V lanes[kVectors];
-  T tail[kLanes];
-  for (int j = 0; j < kLanes; ++j) tail[j] = Fold::template identity<T>();
-  std::memcpy(lanes, tail, sizeof lanes);
+  T lanes[kLanes];
+  for (int j = 0; j < kLanes; ++j) lanes[j] = Fold::template identity<T>();
   int64_t i = 0;
   for (; i + kLanes <= n; i += kLanes) {
-    for (int v = 0; v < kVectors; ++v) {
-      V loaded;
-      std::memcpy(&loaded, x + i + v * kWidth, sizeof loaded);
-      if constexpr (std::is_floating_point_v<T>) {
-        Fold::into(lanes[v], Map::of(loaded));
-      } else {
-        for (int j = 0; j < kWidth; ++j) {
-          T lane = lanes[v][j];
-          Fold::into(lane, Map::of(static_cast<T>(loaded[j])));
-          lanes[v][j] = lane;
-        }
-      }
-    }
+    for (int j = 0; j < kLanes; ++j) Fold::into(lanes[j], Map::of(x[i + j]));
   }
-  T folded[kLanes];
-  std::memcpy(folded, lanes, sizeof folded);
-  if (i < n) {
-    for (int j = 0; i + j < n; ++j) tail[j] = Map::of(x[i + j]);
-    for (int j = 0; j < kLanes; ++j) Fold::into(folded[j], tail[j]);
+  for (int j = 0; i + j < n; ++j) Fold::into(lanes[j], Map::of(x[i + j]));
+  // Lanes that a short line left empty hold the identity: the tree above them changes nothing.
+  for (int width = n < kLanes ? static_cast<int>(std::bit_ceil(static_cast<uint64_t>(n)) / 2)
+                              : kLanes / 2;
+       width > 0; width /= 2) {
+    for (int j = 0; j < width; ++j) Fold::into(lanes[j], lanes[j + width]);
   }
-  for (int width = kLanes / 2; width > 0; width /= 2) {
-    for (int j = 0; j < width; ++j) Fold::into(folded[j], folded[j + width]);
-  }
-  return folded[0];
+  return lanes[0];
 }
 
 // acc[j] folded with x[j].
