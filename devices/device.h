@@ -39,7 +39,7 @@ class Timeline {
  public:
   using Callback = std::function<void(const Status&)>;
 
-  Timeline() = default;
+  Timeline() { waiters_.reserve(4); }  // so that waiting allocates nothing
   Timeline(const Timeline&) = delete;
   Timeline& operator=(const Timeline&) = delete;
 

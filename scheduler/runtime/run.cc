@@ -3,6 +3,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 
 #include "devices/base/text.h"
@@ -11,6 +12,7 @@ namespace leat {
 namespace {
 
 constexpr uint64_t kTurnsPerSegment = kFetchDepth / 2;
+constexpr auto kDrainDeadline = std::chrono::seconds(60);
 
 }  // namespace
 
@@ -62,7 +64,13 @@ Run::Run(Program& program, cpu::Pool& pool, RunOptions options)
   }
 }
 
-Run::~Run() = default;
+Run::~Run() {
+  // An asynchronous device may still run kernels of ours.
+  if (program_.device().host_visible()) return;
+  Queue& queue = program_.device().queue();
+  const Status drained = queue.timeline().wait(queue.mark(), std::chrono::steady_clock::now() + kDrainDeadline);
+  (void)drained;  // past the deadline there is nothing left to do
+}
 
 void Run::extend(uint64_t limit) {
   uint64_t current = limit_.load(std::memory_order_relaxed);
@@ -126,8 +134,13 @@ bool Run::ready(uint64_t position, Awaited& awaited) {
     awaited.timeline = nullptr;
   }
   if (awaited.timeline && !awaited.timeline->reached(awaited.value)) return false;
-  if (program_.device().host_visible()) return true;
   // What the host is about to read must have left the device's queue.
+  return drained(awaited, position);
+}
+
+// Has the device done all that was issued before `position`? Always, if it works as it is told to.
+bool Run::drained(Awaited& awaited, uint64_t position) {
+  if (program_.device().host_visible()) return true;
   Queue& queue = program_.device().queue();
   if (marked_position_ != position) {
     mark_ = queue.mark();
@@ -143,6 +156,8 @@ bool Run::advance(Awaited& awaited) {
   while (!failed_.load(std::memory_order_acquire)) {
     const uint64_t allowed = limit_.load(std::memory_order_acquire) - options_.first_step;
     const uint64_t turn = n == 0 ? turns_finished_ : position_ / n;
+    if (turns_finished_ < turn && !drained(awaited, position_)) return false;
+    finish_turns(turns_finished_, turn);
     if (turn >= allowed) return true;
     if (n == 0) {
       finish_turns(turns_finished_, allowed);
@@ -151,10 +166,10 @@ bool Run::advance(Awaited& awaited) {
     if (entries_[position_ % n].may_block) {
       if (!run_blocking(entries_[position_ % n], turn, awaited)) return failed_.load(std::memory_order_acquire);
       ++position_;
-      finish_turns(turn, position_ / n);
       continue;
     }
-    const uint64_t cap = std::min(allowed, turn + kTurnsPerSegment) * n;
+    const uint64_t turns = program_.device().host_visible() ? kTurnsPerSegment : 1;
+    const uint64_t cap = std::min(allowed, turn + turns) * n;
     const uint64_t end = segment_end(cap, awaited);
     if (end == position_) {
       if (!awaited.timeline->failed()) return false;
@@ -164,7 +179,6 @@ bool Run::advance(Awaited& awaited) {
     run_segment(position_, end);
     if (failed_.load(std::memory_order_acquire)) break;
     position_ = end;
-    finish_turns(turn, position_ / n);
   }
   return true;
 }

@@ -79,6 +79,7 @@ class Run {
   };
 
   bool ready(uint64_t position, Awaited& awaited);
+  bool drained(Awaited& awaited, uint64_t position);
   uint64_t segment_end(uint64_t cap, Awaited& awaited);
   void run_segment(uint64_t begin, uint64_t end);
   void run_serial(uint64_t begin, uint64_t end);
