@@ -104,6 +104,12 @@ void MasterRun::abort(const Status& cause) {
   }
 }
 
+std::string MasterRun::profile() {
+  std::string text;
+  for (auto& run : runs_) text += profile_text(run->run().program());
+  return text;
+}
+
 std::string MasterRun::waits_for() {
   std::vector<std::string> lines;
   for (size_t p = 0; p < runs_.size(); ++p) {

@@ -42,6 +42,9 @@ class MasterRun {
   Tensor fetched(uint32_t i, uint64_t step);
   double fetched_scalar(uint32_t i, uint64_t step);
   void abort(const Status& cause);
+  // Where the steps' time went on every worker, for people: see profile_text(). "" without
+  // RunOptions::profile. REQUIRES: all allowed steps are finished.
+  std::string profile();
   // Who waits for what on every worker, for people.
   std::string waits_for();
 

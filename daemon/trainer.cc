@@ -223,7 +223,7 @@ Status Trainer::start_training() {
     LEAT_RETURN_IF_ERROR(restore(weights.tensors, false).while_doing(cat("loading ", job_.model.weights)));
   }
   LEAT_ASSIGN_OR_RETURN(auto plan, plan_training());
-  LEAT_ASSIGN_OR_RETURN(training_, cluster_->master().run(plan, job_.name, {"train", job_.seed, static_cast<uint64_t>(done_)}));
+  LEAT_ASSIGN_OR_RETURN(training_, cluster_->master().run(plan, job_.name, {"train", job_.seed, static_cast<uint64_t>(done_), options_.profile}));
   return {};
 }
 
@@ -363,6 +363,7 @@ Status Trainer::checkpoint(TrainObserver& observer) {
 Status Trainer::finish(TrainOutcome& outcome) {
   outcome.steps = done_;
   outcome.checkpoint = last_checkpoint_;
+  if (options_.profile) outcome.profile = training_->profile();
   const auto weights = variables(true);
   outcome.weights_sha256 = weights_sha256(weights);
   if (!outcome.interrupted) {

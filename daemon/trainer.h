@@ -31,6 +31,7 @@ struct TrainOptions {
   std::string folder;      // of the run; made if it is not there
   bool resume = false;     // go on from the folder's newest checkpoint
   int threads = 0;         // of each worker; 0: the usable cores shared out evenly
+  bool profile = false;    // time the kernels of the training steps
 };
 
 struct Evaluation {
@@ -45,6 +46,7 @@ struct TrainOutcome {
   int64_t steps = 0;                     // done
   bool interrupted = false;
   std::string checkpoint;                // the last one written; may be empty
+  std::string profile;                   // with TrainOptions::profile: a table for people
 };
 
 // What happens, in order, on the thread that calls run().

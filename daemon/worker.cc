@@ -39,7 +39,7 @@ Status Worker::connect(WorkerRun& run, std::vector<std::unique_ptr<Channel>> cha
   Exchange exchange;
   exchange.slots = run.slots_.get();
   for (auto& channel : run.channels_) exchange.channels.push_back(channel.get());
-  LEAT_ASSIGN_OR_RETURN(run.program_, Program::create(*run.plan_, run.partition_, device_, resources(job), std::move(exchange)));
+  LEAT_ASSIGN_OR_RETURN(run.program_, Program::create(*run.plan_, run.partition_, device_, resources(job), std::move(exchange), options.profile));
   run.run_ = std::make_unique<Run>(*run.program_, device_.pool(), std::move(options));
   return {};
 }

@@ -108,6 +108,8 @@ void add_train(CLI::App& app, Parsed& parsed) {
   sub->add_option("--resume", train.resume, "Go on from the last checkpoint of this run's folder")
       ->type_name("DIR");
   sub->add_flag("--json", train.json, "One JSON object a line on stdout; the last is 'finished'");
+  sub->add_flag("--profile", train.profile,
+                "Print the CPU time of each instruction of the step at the end");
   add_color(*sub, parsed);
 }
 

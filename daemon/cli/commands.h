@@ -25,6 +25,7 @@ struct TrainCommand {
   std::string output;  // the run's folder; empty: a new one under leat-runs/
   std::string resume;  // a run's folder to go on from; empty: start anew
   bool json = false;   // one JSON object a line on stdout
+  bool profile = false;  // print where the steps' time went
   ColorMode color = ColorMode::automatic;
 };
 int run_train(const TrainCommand& command);

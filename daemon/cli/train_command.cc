@@ -113,6 +113,7 @@ std::string fresh_folder(const std::string& name) {
 
 int finish(const TrainCommand& command, Reporter& reporter, const std::string& folder, const TrainOutcome& outcome, const Interrupt& interrupt) {
   reporter.break_line();
+  std::cerr << outcome.profile;
   if (outcome.interrupted) {
     reporter.emit(json_of(InterruptedEvent{folder, outcome.steps, outcome.checkpoint}));
     std::cerr << "Interrupted after step " << outcome.steps << "; checkpoint " << outcome.checkpoint << "\n"
@@ -151,6 +152,7 @@ int run_train(const TrainCommand& command) {
   TrainOptions options;
   options.folder = resume ? command.resume : !command.output.empty() ? command.output : fresh_folder(job->name);
   options.resume = resume;
+  options.profile = command.profile;
   options.threads = static_cast<int>(command.job.threads.value_or(0));
   auto trainer = Trainer::create(catalogue, real_files(), *job, options);
   if (!trainer.ok()) return report(trainer.status(), command.color);

@@ -19,13 +19,14 @@ bool is_variable(const PlanValue& value) { return value.type.dtype != DType::inv
 }  // namespace
 
 Result<std::unique_ptr<Program>> Program::create(const Plan& plan, uint32_t partition, Device& device,
-                                                 JobResources& resources, Exchange exchange) {
+                                                 JobResources& resources, Exchange exchange, bool profile) {
   std::unique_ptr<Program> program(new Program());
   program->plan_ = &plan;
   program->partition_ = &plan.partitions[partition];
   program->device_ = &device;
   program->resources_ = &resources;
   program->exchange_ = std::move(exchange);
+  if (profile) program->timed_kernels_.resize(program->partition_->instructions.size());
   const Status status = Builder(*program, plan, partition).build();
   if (!status.ok()) {
     return status.while_doing(cat("registering '", plan.name, "' on ", plan.partitions[partition].device));
@@ -147,6 +148,11 @@ Status Program::Builder::make_kernel(uint32_t index) {
     return unimplemented(cat(setup.subject, ": has no kernel for ", program_.device_->kind()));
   }
   LEAT_ASSIGN_OR_RETURN(program_.owned_kernels_[index], factory->second(setup));
+  if (!program_.timed_kernels_.empty()) {
+    auto timed = std::make_unique<TimedKernel>(std::move(program_.owned_kernels_[index]));
+    program_.timed_kernels_[index] = timed.get();
+    program_.owned_kernels_[index] = std::move(timed);
+  }
   return {};
 }
 

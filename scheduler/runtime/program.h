@@ -12,6 +12,7 @@
 #include "ops/kernel.h"
 #include "ops/resources.h"
 #include "scheduler/runtime/plan.h"
+#include "scheduler/runtime/profile.h"
 #include "transport/channel.h"
 #include "transport/slots.h"
 
@@ -54,9 +55,9 @@ struct Exchange {
 class Program {
  public:
   // `partition`, `device`, `resources` and `exchange`'s parts outlive the program.
-  // REQUIRES: the plan is verified.
+  // With `profile`, kernels are timed. REQUIRES: the plan is verified.
   static Result<std::unique_ptr<Program>> create(const Plan& plan, uint32_t partition, Device& device,
-                                                 JobResources& resources, Exchange exchange);
+                                                 JobResources& resources, Exchange exchange, bool profile = false);
   ~Program();
 
   const Partition& partition() const { return *partition_; }
@@ -74,6 +75,10 @@ class Program {
   const void* value_address(uint32_t value, uint64_t turn) const;
   bool fetches_here(uint32_t i) const { return i < fetch_values_.size() && fetch_values_[i] != kNone; }
   uint32_t fetch_value(uint32_t i) const { return fetch_values_[i]; }
+  // Null for transfers, and in a program that is not profiled.
+  const TimedKernel* timed_kernel(uint32_t instruction) const {
+    return timed_kernels_.empty() ? nullptr : timed_kernels_[instruction];
+  }
   size_t fetches() const { return fetch_values_.size(); }
 
  private:
@@ -89,6 +94,7 @@ class Program {
   std::vector<std::unique_ptr<Buffer>> constants_;
   std::vector<std::array<void*, kSlotDepth>> addresses_;  // by value
   std::vector<std::unique_ptr<Kernel>> owned_kernels_;    // by instruction; null for transfers
+  std::vector<const TimedKernel*> timed_kernels_;         // by instruction; empty if not profiled
   std::vector<std::unique_ptr<BoundKernel>> kernels_;
   std::vector<Entry> entries_;
   std::vector<uint32_t> fetch_values_;                    // by fetch; kNone if it is elsewhere

@@ -25,6 +25,7 @@ struct RunOptions {
   std::string name = "run";
   uint64_t seed = 0;
   uint64_t first_step = 0;  // the job's step of the run's first turn
+  bool profile = false;     // the run's program times its kernels: see profile_text()
 };
 
 // Steps are counted twice: the job's step (for random numbers, for people) and the run's turn (0 at

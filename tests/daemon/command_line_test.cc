@@ -25,7 +25,7 @@ TEST_CASE("leat train takes a job and its flags in any order") {
   const Command command =
       parse_command_line({"train", "--workers", "2", "--set", "epochs=1", "job.yaml", "--set",
                           "metrics=[accuracy]", "--seed=9223372036854775807", "--threads", "3",
-                          "--output", "out", "--json", "--color", "never"});
+                          "--output", "out", "--json", "--profile", "--color", "never"});
   REQUIRE(std::holds_alternative<TrainCommand>(command));
   const auto& train = std::get<TrainCommand>(command);
   CHECK(train.job.file == "job.yaml");
@@ -36,6 +36,7 @@ TEST_CASE("leat train takes a job and its flags in any order") {
   CHECK(train.output == "out");
   CHECK(train.resume.empty());
   CHECK(train.json);
+  CHECK(train.profile);
   CHECK(train.color == ColorMode::never);
 }
 
@@ -47,6 +48,7 @@ TEST_CASE("leat train leaves what no flag gives unset") {
   CHECK_FALSE(train.job.overrides.seed.has_value());
   CHECK_FALSE(train.job.threads.has_value());
   CHECK_FALSE(train.json);
+  CHECK_FALSE(train.profile);
   CHECK(train.color == ColorMode::automatic);
 }
 

@@ -70,7 +70,7 @@ PlanRunner::PlanRunner(Plan plan, int threads, RunOptions options) : plan_(std::
     for (const PlanEdge& edge : plan_.edges) {
       if (edge.from == p) exchange.channels[edge.to] = channels_[p][edge.to].get();
     }
-    programs_.push_back(must(Program::create(plan_, static_cast<uint32_t>(p), *devices_[p], *resources_[p], exchange)));
+    programs_.push_back(must(Program::create(plan_, static_cast<uint32_t>(p), *devices_[p], *resources_[p], exchange, options.profile)));
     runs_.push_back(std::make_unique<Run>(*programs_[p], devices_[p]->pool(), options));
     executors_[p]->add(*runs_[p]);
   }

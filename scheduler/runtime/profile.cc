@@ -1,0 +1,150 @@
+#include "scheduler/runtime/profile.h"
+
+#include <time.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "devices/base/text.h"
+#include "ops/cost.h"
+#include "ops/validate.h"
+#include "scheduler/runtime/program.h"
+
+namespace leat {
+namespace {
+
+// Shares below it are shown in one line.
+constexpr double kSmallest = 1e-3;
+
+uint64_t thread_cpu_nanoseconds() {
+  timespec now{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
+}
+
+// One instruction of the table; seconds are of one step.
+struct Row {
+  const PlanInstruction* instruction = nullptr;
+  double seconds = 0, flops = 0, bytes = 0;
+  std::string type, tiles;
+};
+
+Row row_of(const Partition& partition, const PlanInstruction& instruction,
+           const TimedKernel& kernel) {
+  Row row;
+  row.instruction = &instruction;
+  std::vector<double> seconds;
+  std::vector<std::string> tiles;
+  for (int phase = 0; phase < kernel.phases(); ++phase) {
+    const double steps =
+        static_cast<double>(kernel.calls(phase)) / std::max(1, kernel.tiles(phase));
+    seconds.push_back(steps > 0 ? kernel.seconds(phase) / steps : 0);
+    row.seconds += seconds.back();
+    tiles.push_back(std::to_string(kernel.tiles(phase)));
+  }
+  row.tiles = join(tiles, "+");
+  if (seconds.size() > 1 && row.seconds > 0) {
+    std::vector<std::string> shares;
+    for (double s : seconds)
+      shares.push_back(std::to_string(static_cast<int>(100 * s / row.seconds + 0.5)));
+    row.tiles += cat(" (", join(shares, "+"), " %)");
+  }
+  const Attrs attrs = with_defaults(*instruction.op, instruction.attrs);
+  OpTypes types;
+  types.attrs = &attrs;
+  const auto type = [&](uint32_t value) {
+    return value == kNone ? OperandType() : partition.values[value].type;
+  };
+  for (uint32_t input : instruction.inputs) types.inputs.push_back(type(input));
+  for (uint32_t output : instruction.outputs) types.outputs.push_back(type(output));
+  row.flops = product_flops(*instruction.op, types);
+  row.bytes = operand_bytes(types);
+  const bool writes = !types.outputs.empty() && types.outputs[0].kind == ValueKind::tensor &&
+                      types.outputs[0].present;
+  if (writes) row.type = cat(" ", types.outputs[0].dtype, types.outputs[0].shape);
+  return row;
+}
+
+std::string rate(double amount, double seconds) {
+  if (amount == 0 || seconds == 0) return "";
+  char text[32];
+  std::snprintf(text, sizeof text, "%.1f", amount / seconds / 1e9);
+  return text;
+}
+
+std::string line(const Row& row, double total) {
+  char text[128];
+  std::snprintf(text, sizeof text, "%6.1f %10.1f %8s %8s", 100 * row.seconds / total,
+                1e6 * row.seconds, rate(row.flops, row.seconds).c_str(),
+                rate(row.bytes, row.seconds).c_str());
+  return cat(text, "  ", row.instruction->op->full_name(), row.type, "  '", row.instruction->name,
+             "'", row.instruction->chain == kNone ? "" : cat("  chain ", row.instruction->chain),
+             "  tiles ", row.tiles, "\n");
+}
+
+}  // namespace
+
+TimedKernel::TimedKernel(std::unique_ptr<Kernel> kernel)
+    : kernel_(std::move(kernel)),
+      sums_(new Sum[static_cast<size_t>(std::max(1, kernel_->phases()))]) {}
+
+Progress TimedKernel::run(KernelContext& context, int phase, int tile) {
+  const uint64_t begun = thread_cpu_nanoseconds();
+  const Progress progress = kernel_->run(context, phase, tile);
+  if (progress == Progress::blocked) return progress;  // it runs again
+  Sum& sum = sums_[static_cast<size_t>(phase)];
+  const bool first_step = sum.calls.fetch_add(1, std::memory_order_relaxed) <
+                          static_cast<uint64_t>(kernel_->tiles(phase));
+  if (!first_step)
+    sum.nanoseconds.fetch_add(thread_cpu_nanoseconds() - begun, std::memory_order_relaxed);
+  return progress;
+}
+
+double TimedKernel::seconds(int phase) const {
+  return 1e-9 * static_cast<double>(
+                    sums_[static_cast<size_t>(phase)].nanoseconds.load(std::memory_order_relaxed));
+}
+
+uint64_t TimedKernel::calls(int phase) const {
+  const uint64_t calls = sums_[static_cast<size_t>(phase)].calls.load(std::memory_order_relaxed);
+  const auto first_step = static_cast<uint64_t>(kernel_->tiles(phase));
+  return calls > first_step ? calls - first_step : 0;
+}
+
+std::string profile_text(const Program& program) {
+  const Partition& partition = program.partition();
+  std::vector<Row> rows;
+  double total = 0;
+  for (uint32_t i = 0; i < partition.instructions.size(); ++i) {
+    const TimedKernel* kernel = program.timed_kernel(i);
+    if (!kernel) continue;
+    rows.push_back(row_of(partition, partition.instructions[i], *kernel));
+    total += rows.back().seconds;
+  }
+  if (total == 0) return "";
+  std::stable_sort(rows.begin(), rows.end(),
+                   [](const Row& a, const Row& b) { return a.seconds > b.seconds; });
+  char all[32];
+  std::snprintf(all, sizeof all, "%.3f", 1e3 * total);
+  std::string out = cat("CPU time of the kernels on ", partition.device, ": ", all,
+                        " ms a step, the first step not counted\n",
+                        "     %    us/step  GFLOP/s     GB/s  op, output, name\n");
+  double small = 0;
+  size_t others = 0;
+  for (const Row& row : rows) {
+    if (row.seconds < kSmallest * total) {
+      small += row.seconds;
+      ++others;
+    } else {
+      out += line(row, total);
+    }
+  }
+  if (others > 0) {
+    char text[64];
+    std::snprintf(text, sizeof text, "%6.1f %10.1f", 100 * small / total, 1e6 * small);
+    out += cat(text, "                     ", others, " others\n");
+  }
+  return out;
+}
+
+}  // namespace leat

@@ -1,0 +1,52 @@
+// Where the time of a run's steps goes, instruction by instruction. Only a program that was made
+// with `profile` measures; the others run the kernels themselves, not wrapped in anything.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ops/kernel.h"
+
+namespace leat {
+
+class Program;
+
+// A kernel that adds up the CPU time of its calls. CPU time, because that is what the kernel costs
+// even while others use the machine; waits between tiles are no kernel's. The first step is not
+// counted: it touches memory for the first time.
+//
+// Threads: as Kernel says; the sums may be read at any time, but are whole only between steps.
+class TimedKernel final : public Kernel {
+ public:
+  explicit TimedKernel(std::unique_ptr<Kernel> kernel);
+
+  int phases() const override { return kernel_->phases(); }
+  int tiles(int phase) const override { return kernel_->tiles(phase); }
+  int row_phase() const override { return kernel_->row_phase(); }
+  size_t workspace_bytes() const override { return kernel_->workspace_bytes(); }
+  size_t scratch_bytes() const override { return kernel_->scratch_bytes(); }
+  Progress run(KernelContext& context, int phase, int tile) override;
+
+  // CPU seconds of a phase, over all steps but the first.
+  double seconds(int phase) const;
+  // Calls of a phase that were counted.
+  uint64_t calls(int phase) const;
+
+ private:
+  struct Sum {
+    std::atomic<uint64_t> calls{0}, nanoseconds{0};
+  };
+  std::unique_ptr<Kernel> kernel_;
+  std::unique_ptr<Sum[]> sums_;  // by phase
+};
+
+// A table of the program's instructions, the dearest first: CPU time a step and its share; GFLOP/s
+// of matrix products and convolutions; GB/s of all, each operand's bytes counted once; how many
+// tiles, by phase, and the phases' shares; what is below 0.1 % in one line. "" if the program does
+// not measure, or before its second step.
+std::string profile_text(const Program& program);
+
+}  // namespace leat

@@ -1,0 +1,52 @@
+#include "ops/cost.h"
+
+#include "ops/catalogue.h"
+#include "tests/catch.h"
+
+namespace leat {
+namespace {
+
+OperandType floats(std::initializer_list<int64_t> sizes) {
+  OperandType type;
+  type.dtype = DType::f32;
+  type.shape = Shape(sizes);
+  type.present = true;
+  return type;
+}
+
+double flops(const char* op, std::vector<OperandType> inputs, OperandType output,
+             Attrs attrs = {}) {
+  static const Catalogue catalogue = standard_catalogue();
+  OpTypes types{std::move(inputs), {output}, &attrs};
+  const OpDef* def = catalogue.find(op);
+  REQUIRE(def);
+  return product_flops(*def, types);
+}
+
+}  // namespace
+
+TEST_CASE("a matrix product costs two operations for each multiply-add") {
+  CHECK(flops("MatMul", {floats({7, 3, 5}), floats({5, 11})}, floats({7, 3, 11})) ==
+        2 * 7 * 3 * 5 * 11);
+  CHECK(flops("MatMul", {floats({5}), floats({5, 11})}, floats({11})) == 2 * 5 * 11);
+  CHECK(flops("Gemm", {floats({5, 3}), floats({5, 11})}, floats({3, 11}),
+              {{"transA", int64_t{1}}}) == 2 * 3 * 5 * 11);
+}
+
+TEST_CASE("a convolution and its gradients cost the same") {
+  // 4 images of 6 channels, two groups, to 8 channels; a window of 3x3; 10x10 outputs.
+  const auto x = floats({4, 6, 12, 12}), w = floats({8, 3, 3, 3}), y = floats({4, 8, 10, 10});
+  const double expected = 2.0 * 4 * 8 * 10 * 10 * 3 * 3 * 3;
+  CHECK(flops("Conv", {x, w}, y) == expected);
+  CHECK(flops("leat.ConvGradInput", {y, w}, x) == expected);
+  CHECK(flops("leat.ConvGradWeights", {x, y}, w) == expected);
+  CHECK(flops("ConvTranspose", {y, w}, x) == expected);
+}
+
+TEST_CASE("what is bound by memory has no product's cost, and absent operands no bytes") {
+  CHECK(flops("Relu", {floats({4, 4})}, floats({4, 4})) == 0);
+  OpTypes types{{floats({4, 4}), OperandType()}, {floats({2})}, nullptr};
+  CHECK(operand_bytes(types) == 4 * 18);
+}
+
+}  // namespace leat
