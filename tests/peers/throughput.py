@@ -1,0 +1,141 @@
+#!/usr/bin/env python3
+"""Training throughput of leat, PyTorch, TensorFlow and TensorFlow with XLA, side by side.
+
+One process each, pinned to as many cores as it has threads; batch 128, SGD with momentum; the CNN is
+32c3-64c3-fc128, the MLP 784-512-512-10, both without dropout. Rounds are interleaved: what disturbs
+the machine disturbs all of them. leat's time is that of a whole job on Fashion-MNIST, from its
+`finished` event; the peers train on one batch that stays in memory, PyTorch with the best of eager and
+compiled, plain and channels_last. Prints medians over the rounds and the ratio of the best peer's time
+to leat's: above 1, leat is faster.
+"""
+import argparse
+import datetime
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+
+import leat_job
+
+PEERS = {"torch": "PyTorch", "tensorflow": "TensorFlow", "xla": "TensorFlow+XLA"}
+MODELS = ["cnn", "mlp"]
+BEGIN, END = "<!-- throughput -->", "<!-- end throughput -->"
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+class Peer:
+    """A process of throughput_peer.py. Use as a context: it ends with it."""
+
+    def __init__(self, peer, model, threads, prefix):
+        self.name = peer
+        command = [*prefix, sys.executable, os.path.join(HERE, "throughput_peer.py"), peer, model, str(threads)]
+        env = dict(os.environ, OMP_NUM_THREADS=str(threads))
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env,
+                                        stderr=None if os.environ.get("PEER_STDERR") else subprocess.DEVNULL)
+
+    def read(self):
+        line = self.process.stdout.readline()
+        if not line:
+            raise SystemExit(f"{self.name}: ended with {self.process.wait()}; PEER_STDERR=1 shows why")
+        return json.loads(line)
+
+    def ms(self, seconds):
+        self.process.stdin.write(f"{seconds}\n")
+        self.process.stdin.flush()
+        return self.read()["ms"]
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.kill()
+        self.process.wait()
+
+
+def leat_ms(binary, model, steps, threads, prefix):
+    with tempfile.TemporaryDirectory(prefix="leat-peers-") as folder:
+        events = leat_job.run(binary, folder, model, "momentum", steps, threads=threads, prefix=prefix)
+    return 128e3 / events[-1]["samples_per_second"]
+
+
+def case(args, model, threads, cores):
+    """{name: median ms} of one model and number of threads."""
+    prefix = ["taskset", "-c", ",".join(map(str, cores[:threads]))]
+    steps = max(20, int(args.seconds * 1e3 / leat_ms(args.leat, model, 20, threads, prefix)))
+    times = {name: [] for name in ["leat", *PEERS]}
+    peers = []
+    try:
+        for name in PEERS:  # one after the other, so that each picks its setting alone
+            peers.append(Peer(name, model, threads, prefix))
+            ready = peers[-1].read()
+            print(f"  {PEERS[name]}: {ready['ready']} ({'; '.join(ready['tried'])})", flush=True)
+        for _ in range(args.rounds):
+            times["leat"].append(leat_ms(args.leat, model, steps, threads, prefix))
+            for peer in peers:
+                times[peer.name].append(peer.ms(args.seconds))
+    finally:
+        for peer in peers:
+            peer.__exit__()
+    for name, values in times.items():
+        print(f"  {PEERS.get(name, name):15s} {statistics.median(values):8.2f} ms/step   "
+              f"rounds {' '.join(f'{v:.2f}' for v in values)}", flush=True)
+    return {name: statistics.median(values) for name, values in times.items()}
+
+
+def table(rows):
+    lines = ["| model | threads | Leat | " + " | ".join(PEERS.values()) + " | best peer / Leat |",
+             "| --- | --- | --- | " + "--- | " * len(PEERS) + "--- |"]
+    for (model, threads), ms in rows.items():
+        best = min(ms[p] for p in PEERS)
+        cells = [f"{ms[name]:.2f}" for name in ["leat", *PEERS]]
+        lines.append(f"| {model.upper()} | {threads} | {' | '.join(cells)} | {best / ms['leat']:.2f} |")
+    return "\n".join(lines)
+
+
+def cpu_model():
+    with open("/proc/cpuinfo", encoding="utf-8") as f:
+        return next((line.split(":", 1)[1].strip() for line in f if line.startswith("model name")), "unknown")
+
+
+def write_page(path, text):
+    with open(path, encoding="utf-8") as f:
+        page = f.read()
+    before, rest = page.split(BEGIN)
+    after = rest.split(END)[1]
+    with open(path, "w", encoding="utf-8") as f:
+        f.write(f"{before}{BEGIN}\n{text}\n{END}{after}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--leat", default=leat_job.default_binary(), help="the binary (default: build/release/bin/leat)")
+    parser.add_argument("--models", default=",".join(MODELS))
+    parser.add_argument("--threads", default="1,2", help="numbers of threads, each a case")
+    parser.add_argument("--cores", default="", help="which to pin to (default: the first ones allowed)")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=3, help="of training in a round")
+    parser.add_argument("--write", action="store_true", help="put the table into docs/performance.md")
+    args = parser.parse_args()
+    cores = [int(c) for c in args.cores.split(",")] if args.cores else sorted(os.sched_getaffinity(0))
+    threads = [int(t) for t in args.threads.split(",")]
+    if max(threads) > len(cores):
+        raise SystemExit(f"--threads: expected at most {len(cores)}, the usable cores, received {max(threads)}")
+    rows, load = {}, [os.getloadavg()[0]]
+    for model in args.models.split(","):
+        for t in threads:
+            print(f"{model}, {t} thread{'s' if t > 1 else ''}", flush=True)
+            rows[model, t] = case(args, model, t, cores)
+            load.append(os.getloadavg()[0])
+    where = (f"{cpu_model()}, {datetime.date.today()}, {os.cpu_count()} cores, load {min(load):.1f} to {max(load):.1f}; "
+             f"ms/step, medians of {args.rounds} rounds:")
+    text = f"{where}\n\n{table(rows)}"
+    print(f"\n{text}")
+    if args.write:
+        write_page(os.path.join(leat_job.ROOT, "docs", "performance.md"), text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
