@@ -13,7 +13,7 @@
 #   offset  bytes
 #        0  8      "LEATGRPH"
 #        8  4      version of the file: 1
-#       12  4      0
+#       12  4      CRC-32C of all that follows
 #       16  8      m: bytes of the message, a multiple of 8
 #       24  8      c: number of chunks
 #       32  m      the message

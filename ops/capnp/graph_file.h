@@ -49,9 +49,11 @@ Result<Graph> decode_graph(const EncodedGraph& encoded, const Catalogue& catalog
 // chunks.
 Result<std::string> graph_hash(const Graph& graph);
 
-// One file with both.
+// One file with both, and a checksum: it is damage that unpack finds, decode finds what is wrong.
 Bytes pack_graph_file(const EncodedGraph& encoded);
 Result<EncodedGraph> unpack_graph_file(std::span<const std::byte> file);
+// Writes the right checksum into bytes that are changed: for tests of what stands behind it.
+void seal_graph_file(std::span<std::byte> file);
 
 // encode and pack; unpack and decode.
 Result<Bytes> write_graph(const Graph& graph);

@@ -2,6 +2,7 @@
 #include <cstring>
 #include <utility>
 
+#include "devices/base/crc32c.h"
 #include "devices/base/text.h"
 #include "ops/capnp/graph_file.h"
 #include "ops/limits.h"
@@ -11,6 +12,8 @@ namespace {
 
 constexpr std::string_view kMagic = "LEATGRPH";
 constexpr size_t kHeader = 32;
+constexpr size_t kChecksumAt = 12;
+constexpr size_t kChecked = 16;  // from here to the end
 
 size_t padded(size_t bytes) { return (bytes + 7) / 8 * 8; }
 
@@ -53,7 +56,7 @@ Bytes pack_graph_file(const EncodedGraph& encoded) {
   Filler out(size);
   out.add(std::as_bytes(std::span(kMagic)));
   out.number(uint32_t{1});
-  out.number(uint32_t{0});
+  out.number(uint32_t{0});  // the checksum, see seal
   out.number(uint64_t{encoded.message.size()});
   out.number(uint64_t{encoded.chunks.size()});
   out.add(encoded.message);
@@ -62,14 +65,22 @@ Bytes pack_graph_file(const EncodedGraph& encoded) {
     out.add(chunk.bytes);
     out.pad();
   }
-  return out.take();
+  Bytes file = out.take();
+  seal_graph_file(file);
+  return file;
+}
+
+void seal_graph_file(std::span<std::byte> file) {
+  if (file.size() < kHeader) return;
+  const uint32_t checksum = crc32c(file.subspan(kChecked));
+  std::memcpy(file.data() + kChecksumAt, &checksum, sizeof checksum);
 }
 
 Result<EncodedGraph> unpack_graph_file(std::span<const std::byte> file) {
   if (file.size() < kHeader || std::memcmp(file.data(), kMagic.data(), kMagic.size()) != 0) {
     return broken("expected a file that begins with LEATGRPH");
   }
-  if (get<uint32_t>(file, 8) != 1 || get<uint32_t>(file, 12) != 0) {
+  if (get<uint32_t>(file, 8) != 1) {
     return broken(cat("expected version 1, received ", get<uint32_t>(file, 8)));
   }
   const auto message = get<uint64_t>(file, 16), count = get<uint64_t>(file, 24);
@@ -95,6 +106,10 @@ Result<EncodedGraph> unpack_graph_file(std::span<const std::byte> file) {
     rest = rest.subspan(8 + padded(size));
   }
   if (!rest.empty()) return broken(cat("expected the end, found ", rest.size(), " bytes more"));
+  const auto expected = get<uint32_t>(file, kChecksumAt), received = crc32c(file.subspan(kChecked));
+  if (received != expected) {
+    return broken(cat("expected bytes of CRC-32C ", expected, ", received ", received));
+  }
   return encoded;
 }
 
