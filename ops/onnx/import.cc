@@ -109,7 +109,9 @@ class Importer {
     out.type = DraftType();
     out.type->dtype = dtype_from_onnx_code(tensor.elem_type());
     if (out.type->dtype == DType::invalid || !tensor.has_shape()) {
-      return error(0, cat("input '", in.name(), "': expected a tensor of numbers with a shape"));
+      return error(
+          0, cat("input '", in.name(), "': expected a tensor of numbers with a shape, received ",
+                 tensor.has_shape() ? cat("element type ", tensor.elem_type()) : "no shape"));
     }
     for (const auto& dim : tensor.shape().dim()) {
       DraftDim size;
