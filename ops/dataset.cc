@@ -25,7 +25,7 @@ Result<Tensor> read_array(Files& files, const std::string& format, const std::st
   LEAT_ASSIGN_OR_RETURN(const std::string path, resolve_below(root, name));
   Result<Tensor> array = format == "npy" ? read_npy(files, path) : read_idx(files, path);
   if (array.ok() && array->shape().rank() == 0) {
-    return failed_precondition(cat(path, ": expected an array of records, received a scalar"));
+    return invalid_argument(cat(path, ": expected an array of records, received a scalar"));
   }
   return array;
 }
@@ -77,12 +77,12 @@ Result<std::unique_ptr<Dataset>> Dataset::open(Files& files, const DatasetFiles&
                         read_array(files, names.format, names.root, names.features));
   LEAT_ASSIGN_OR_RETURN(Tensor labels, read_array(files, names.format, names.root, names.labels));
   if (features.shape()[0] != labels.shape()[0]) {
-    return failed_precondition(cat("'", names.labels, "': expected ", features.shape()[0],
-                                   " labels, as '", names.features, "' has records, received ",
-                                   labels.shape()[0]));
+    return invalid_argument(cat("'", names.labels, "': expected ", features.shape()[0],
+                                " labels, as '", names.features, "' has records, received ",
+                                labels.shape()[0]));
   }
   if (features.shape()[0] == 0) {
-    return failed_precondition(
+    return invalid_argument(
         cat("'", names.features, "': expected at least one record, received none"));
   }
   return std::unique_ptr<Dataset>(new Dataset(std::move(features), std::move(labels)));
