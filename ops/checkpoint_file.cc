@@ -114,6 +114,10 @@ Result<Checkpoint> read_checkpoint(Files& files, const std::string& path) {
   uint64_t size = 0;
   std::string sha256;
   LEAT_ASSIGN_OR_RETURN(Checkpoint checkpoint, parse_manifest(manifest, path + "/" + kManifest, size, sha256));
+  const std::string expected = checkpoint_name(checkpoint.step), name = path.substr(path.rfind('/') + 1);
+  if (checkpoint.step < 0 || name != expected) {
+    return invalid_argument(cat(path, "/", kManifest, ": expected the step that the folder's name says, received ", checkpoint.step));
+  }
   const std::string file = path + "/" + kVariables;
   LEAT_ASSIGN_OR_RETURN(const Bytes bytes, read_file(files, file, kVariablesBytes));
   if (bytes.size() != size) return invalid_argument(cat(file, ": expected ", size, " bytes as in the manifest, received ", bytes.size()));
