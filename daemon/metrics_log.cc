@@ -52,8 +52,12 @@ Result<std::unique_ptr<MetricsLog>> MetricsLog::open(Files& files, const std::st
   LEAT_ASSIGN_OR_RETURN(const bool leftover, files.exists(fresh));
   if (leftover) LEAT_RETURN_IF_ERROR(files.remove(fresh));
   LEAT_ASSIGN_OR_RETURN(auto file, files.create(fresh));
-  LEAT_RETURN_IF_ERROR(file->append(bytes_of(rows_up_to(text, last_step))));
-  LEAT_RETURN_IF_ERROR(files.rename(fresh, path));
+  Status status = file->append(bytes_of(rows_up_to(text, last_step)));
+  if (status.ok()) status = files.rename(fresh, path);
+  if (!status.ok()) {
+    (void)files.remove(fresh);  // the first failure is the one that counts
+    return status.while_doing(cat("writing '", path, "'"));
+  }
   return std::unique_ptr<MetricsLog>(new MetricsLog(std::move(file)));
 }
 

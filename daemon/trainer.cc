@@ -105,7 +105,8 @@ Status Trainer::inspect() {
   model_ = std::make_unique<Graph>(std::move(model));
   LEAT_ASSIGN_OR_RETURN(Graph inference, load_model(files_, catalogue_, job_.model.graph, false));
   inference_model_ = std::make_unique<Graph>(std::move(inference));
-  if (train_info_.count == 0) return invalid_argument(cat(job_.data.train.features, ": expected at least one record, found none"));
+  LEAT_RETURN_IF_ERROR(check_records(job_.data.train, train_info_));
+  if (job_.data.validation) LEAT_RETURN_IF_ERROR(check_records(*job_.data.validation, validation_info_));
   total_steps_ = job_.steps > 0 ? job_.steps : 0;
   epochs_ = job_.epochs;
   if (total_steps_ == 0) total_steps_ = steps_until_epoch(job_.epochs);
@@ -119,6 +120,23 @@ Status Trainer::inspect() {
   cluster_ = std::make_unique<LocalCluster>(workers, threads_);
   for (int w = 0; w < workers; ++w) cluster_->worker(w).resources(job_.name, job_.data.root);
   return {};
+}
+
+// That the model and the loss can take what the files hold.
+Status Trainer::check_records(const Job::Files& files, const DatasetInfo& info) const {
+  if (job_.loss == Job::Loss::cross_entropy && !is_int(info.label_dtype)) {
+    return invalid_argument(cat("'", files.labels, "': expected classes as integers, as the loss cross_entropy needs, received ", info.label_dtype));
+  }
+  if (model_->inputs().empty()) return {};  // refused when the training graph is made
+  const SymbolicShape& input = model_->value(model_->inputs()[0]).type.shape;
+  int64_t expected = 1;
+  for (int i = 1; i < input.rank(); ++i) {
+    if (!input[i].is_constant()) return {};
+    expected *= input[i].factor;
+  }
+  if (info.record_shape.elements() == expected) return {};
+  return invalid_argument(cat("'", files.features, "': expected records of ", expected, " elements, as the input of '", job_.model.graph,
+                              "' has, received ", info.record_dtype, info.record_shape));
 }
 
 // Batches run on across epochs: an epoch ends with the step that takes its last record.
@@ -158,6 +176,30 @@ std::string Trainer::checkpoint_folder() const {
   return job_.checkpoint.path.empty() ? options_.folder + "/checkpoints" : job_.checkpoint.path;
 }
 
+// A new run beside the checkpoints of another would lose its own: the newest by step are kept, and
+// resumed from.
+Status Trainer::check_folder() {
+  LEAT_ASSIGN_OR_RETURN(const bool exists, files_.exists(checkpoint_folder()));
+  if (!exists) return {};
+  LEAT_ASSIGN_OR_RETURN(const auto names, files_.list(checkpoint_folder()));
+  for (const std::string& name : names) {
+    if (!name.starts_with("step-")) continue;
+    return failed_precondition(cat("'", checkpoint_folder(), "': expected no checkpoints where a new run begins, found ", name, " of an earlier one; go on with --resume, or choose another folder"));
+  }
+  return {};
+}
+
+Status Trainer::check_checkpoint(const Checkpoint& from) const {
+  if (from.job != job_.name || from.shards != job_.shards || from.seed != job_.seed) {
+    return invalid_argument(cat("checkpoint of step ", from.step, ": expected job ", job_.name, ", shards ", job_.shards, " and seed ", job_.seed,
+                                " as in the job file, it was made with ", from.job, ", ", from.shards, " and ", from.seed));
+  }
+  if (from.step > total_steps_) {
+    return invalid_argument(cat("checkpoint of step ", from.step, ": expected at most ", total_steps_, ", the steps of the job"));
+  }
+  return {};
+}
+
 Status Trainer::open_folder() {
   LEAT_RETURN_IF_ERROR(files_.make_directories(options_.folder));
   LEAT_RETURN_IF_ERROR(files_.make_directories(checkpoint_folder()));
@@ -184,8 +226,8 @@ Status Trainer::initialize() {
   return run->wait(0, deadline(), true).while_doing("initializing the variables");
 }
 
-// Sets variables on every worker. With `all`, exactly the variables that exist must be there; without,
-// only model weights are set, and each given one must exist.
+// Sets variables on every worker: with `all`, every one; without, the weights of the model. The file
+// must have exactly those.
 Status Trainer::restore(const std::map<std::string, Tensor>& tensors, bool all) {
   for (Worker* worker : cluster_->master().workers()) {
     JobResources& resources = worker->resources(job_.name);
@@ -199,7 +241,8 @@ Status Trainer::restore(const std::map<std::string, Tensor>& tensors, bool all) 
       if (value.bytes() > 0) std::memcpy(variable->data(), value.raw(), value.bytes());
     }
     for (Variable* variable : resources.variables()) {
-      if (all && !tensors.count(variable->name())) return invalid_argument(cat("variable '", variable->name(), "': the job's graph has it, the checkpoint does not"));
+      const bool wanted = all || !variable->name().starts_with(kOptimizerPrefix);
+      if (wanted && !tensors.count(variable->name())) return invalid_argument(cat("variable '", variable->name(), "': the job's graph has it, the file does not"));
     }
   }
   return {};
@@ -236,14 +279,14 @@ Result<TrainOutcome> Trainer::run(TrainObserver& observer, const std::function<b
     done_ = from->step;
     last_checkpoint_step_ = done_;
     last_checkpoint_ = checkpoint_folder() + "/" + checkpoint_name(done_);
-    if (from->shards != job_.shards || from->seed != job_.seed) {
-      return invalid_argument(cat("checkpoint of step ", done_, ": expected shards ", job_.shards, " and seed ", job_.seed,
-                                  " as in the job, it was made with ", from->shards, " and ", from->seed));
-    }
+    LEAT_RETURN_IF_ERROR(check_checkpoint(*from));
+  } else {
+    LEAT_RETURN_IF_ERROR(check_folder());
   }
-  LEAT_RETURN_IF_ERROR(open_folder());
+  // What can be wrong with the job shows here, before anything of an earlier run is replaced.
   LEAT_RETURN_IF_ERROR(start_training());
   if (from) LEAT_RETURN_IF_ERROR(restore(from->variables, true).while_doing("restoring the checkpoint"));
+  LEAT_RETURN_IF_ERROR(open_folder());
   from.reset();
   observer.started(done_, total_steps_);
 

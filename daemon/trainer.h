@@ -87,6 +87,9 @@ class Trainer {
   struct Progress;
 
   Status inspect();
+  Status check_records(const Job::Files& files, const DatasetInfo& info) const;
+  Status check_folder();
+  Status check_checkpoint(const Checkpoint& from) const;
   Status open_folder();
   Status initialize();
   Status restore(const std::map<std::string, Tensor>& tensors, bool all);

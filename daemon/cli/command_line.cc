@@ -103,10 +103,12 @@ void add_train(CLI::App& app, Parsed& parsed) {
   auto* sub = add_command(app, "train", "Train the model of a job file");
   add_argument(*sub, "JOB", train.job.file, "The job file (YAML); not needed with --resume");
   add_job_options(*sub, train.job);
-  sub->add_option("--output", train.output, "Folder for the run (default: leat-runs/NAME-NUMBER)")
-      ->type_name("DIR");
+  auto* output = sub->add_option("--output", train.output,
+                                 "Folder for the run (default: leat-runs/NAME-NUMBER)");
+  output->type_name("DIR");
   sub->add_option("--resume", train.resume, "Go on from the last checkpoint of this run's folder")
-      ->type_name("DIR");
+      ->type_name("DIR")
+      ->excludes(output);
   sub->add_flag("--json", train.json, "One JSON object a line on stdout; the last is 'finished'");
   sub->add_flag("--profile", train.profile,
                 "Print the CPU time of each instruction of the step at the end");

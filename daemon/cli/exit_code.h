@@ -9,8 +9,8 @@ enum ExitCode : int {
   kExitOk = 0,
   kExitFailed = 1,    // the job failed, or an error that fits no other code
   kExitUsage = 2,     // a wrong flag, a missing argument
-  kExitNoSuch = 5,    // no such job file, graph, run or model
-  kExitInvalid = 7,   // the graph or the job file is wrong
+  kExitNoSuch = 5,    // no such job file, graph, data file, run or model
+  kExitInvalid = 7,   // the job file is wrong, or a graph, weights or data that it names
   kExitSignal = 128,  // plus the signal's number: 130 after Ctrl-C
 };
 

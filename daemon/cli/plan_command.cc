@@ -30,6 +30,7 @@ int run_plan(const PlanCommand& command) {
   if (report_missing("job file", command.job.file, command.color)) return kExitNoSuch;
   auto job = load_job(command.job.file, command.job.overrides);
   if (!job.ok()) return report(job.status(), command.color);
+  if (report_missing_files(*job, command.color)) return kExitNoSuch;
   const Catalogue catalogue = standard_catalogue();
   auto trainer = Trainer::create(catalogue, real_files(), *job, {});
   if (!trainer.ok()) return report(trainer.status(), command.color);

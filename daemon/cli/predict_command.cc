@@ -42,7 +42,10 @@ void print_classes(const Tensor& output, bool json) {
 }  // namespace
 
 int run_predict(const PredictCommand& command) {
-  if (report_missing("run", command.run, command.color)) return kExitNoSuch;
+  if (report_missing("run", command.run + "/job.yaml", command.color)) return kExitNoSuch;
+  if (report_missing("weights file", command.run + "/weights.safetensors", command.color)) {
+    return kExitNoSuch;
+  }
   if (report_missing("input file", command.input, command.color)) return kExitNoSuch;
   const auto input = read_input(command.input);
   if (!input.ok()) return report(input.status(), command.color);

@@ -10,6 +10,25 @@
 #include "devices/base/text.h"
 
 namespace leat {
+namespace {
+
+// A message may quote bytes of a damaged file: on a terminal they must neither end the line nor
+// steer it.
+std::string printable(std::string_view message) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::string out;
+  for (const char c : message) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte >= 0x20 && byte != 0x7f) {
+      out += c;
+    } else {
+      out += {'\\', 'x', kDigits[byte >> 4], kDigits[byte & 15]};
+    }
+  }
+  return out;
+}
+
+}  // namespace
 
 ExitCode exit_code_of(const Status& status) {
   if (status.ok()) return kExitOk;
@@ -41,7 +60,7 @@ std::string error_line(std::string_view message, bool color) {
 
 int report(const Status& status, ColorMode color) {
   if (!status.ok()) {
-    std::fputs(error_line(status.message(), stderr_color(color)).c_str(), stderr);
+    std::fputs(error_line(printable(status.message()), stderr_color(color)).c_str(), stderr);
   }
   return exit_code_of(status);
 }
@@ -49,9 +68,24 @@ int report(const Status& status, ColorMode color) {
 bool report_missing(std::string_view kind, const std::string& path, ColorMode color) {
   const auto exists = real_files().exists(path);
   if (!exists.ok() || *exists) return false;  // other trouble is reported by whoever opens it
-  const std::string message = cat("no such ", kind, ": '", path, "'");
+  const std::string message = cat("no such ", kind, ": '", printable(path), "'");
   std::fputs(error_line(message, stderr_color(color)).c_str(), stderr);
   return true;
+}
+
+bool report_missing_files(const Job& job, ColorMode color) {
+  const auto missing_data = [&](const Job::Files& files) {
+    const std::string folder = job.data.root + "/";
+    return report_missing("data file", folder + files.features, color) ||
+           report_missing("data file", folder + files.labels, color);
+  };
+  if (report_missing("graph file", job.model.graph, color)) return true;
+  if (!job.model.weights.empty() && report_missing("weights file", job.model.weights, color)) {
+    return true;
+  }
+  if (report_missing("data root", job.data.root, color) || missing_data(job.data.train))
+    return true;
+  return job.data.validation && missing_data(*job.data.validation);
 }
 
 }  // namespace leat

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "daemon/cli/exit_code.h"
+#include "daemon/job/job.h"
 #include "devices/base/status.h"
 
 namespace leat {
@@ -25,10 +26,13 @@ int terminal_width();
 // "leat: error: message\n", the word in red if `color`.
 std::string error_line(std::string_view message, bool color);
 
-// Prints the error to stderr and returns its exit code. Prints nothing when ok.
+// Prints the error to stderr, in one line whatever bytes it quotes, and returns its exit code.
+// Prints nothing when ok.
 int report(const Status& status, ColorMode color);
 // Prints "no such <kind> '<path>'" if there is nothing at `path`, and returns true then: the exit
 // code is kExitNoSuch.
 bool report_missing(std::string_view kind, const std::string& path, ColorMode color);
+// The same for the files that a job names.
+bool report_missing_files(const Job& job, ColorMode color);
 
 }  // namespace leat

@@ -143,10 +143,11 @@ int finish(const TrainCommand& command, Reporter& reporter, const std::string& f
 
 int run_train(const TrainCommand& command) {
   const bool resume = !command.resume.empty();
-  if (!resume && report_missing("job file", command.job.file, command.color)) return kExitNoSuch;
-  if (resume && report_missing("run", command.resume, command.color)) return kExitNoSuch;
-  auto job = load_job(resume ? command.resume + "/job.yaml" : command.job.file, command.job.overrides);
+  const std::string job_file = resume ? command.resume + "/job.yaml" : command.job.file;
+  if (report_missing(resume ? "run" : "job file", job_file, command.color)) return kExitNoSuch;
+  auto job = load_job(job_file, command.job.overrides);
   if (!job.ok()) return report(job.status(), command.color);
+  if (report_missing_files(*job, command.color)) return kExitNoSuch;
   const Interrupt interrupt;
   const Catalogue catalogue = standard_catalogue();
   TrainOptions options;
