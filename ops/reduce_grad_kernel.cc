@@ -98,13 +98,12 @@ class ReduceGradKernel final : public Kernel {
   }
   // A NaN's gradient goes to the NaNs.
   static bool is_hit(A x, A y) { return x == y || (x != x && y != y); }
-  A* products(KernelContext& context) const { return reinterpret_cast<A*>(context.workspace); }
   int64_t* counters(KernelContext& context) const {
-    auto* after =
-        context.workspace + static_cast<size_t>(shape_.rows * shape_.row_results) * sizeof(A);
-    return reinterpret_cast<int64_t*>(align(after));
+    return reinterpret_cast<int64_t*>(context.workspace);
   }
-  static std::byte* align(std::byte* p) { return p + (8 - reinterpret_cast<uintptr_t>(p) % 8) % 8; }
+  A* products(KernelContext& context) const {
+    return reinterpret_cast<A*>(counters(context) + shape_.rows * shape_.row_results);
+  }
 
   void write_line(KernelContext& context, int64_t at, int64_t result) const {
     const T* dy = context.in<T>(0);
