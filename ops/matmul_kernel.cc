@@ -50,14 +50,76 @@ void tile_items(Product& p, const Shape& a, const Shape& b, const Shape& batch) 
   if (b.rank() == batch.rank() && b[0] == batch[0]) p.tiling.row_inputs |= 2;
 }
 
+// oneDNN takes other paths, with other bits, for a tile of one column, of one row, or, when B is
+// transposed, of fewer than 16 rows. Above that an element's bits follow from its row, its column and
+// k alone, so smaller tiles of what can be cut are computed as larger ones: A and B with zeros behind.
+class Padding {
+ public:
+  Padding() = default;
+  Padding(const Product& p, const Tile& tile)
+      : rows_(p.tiling.rows > 0 && p.items() == 1 ? (p.trans_b ? 16 : 2) : 1),
+        columns_(p.n > 1 ? 2 : 1),
+        pads_a_(tile.rows > 0 && tile.rows < rows_),
+        pads_b_(tile.columns > 0 && tile.columns < columns_) {
+    rows_ = std::max(rows_, tile.rows);
+    columns_ = std::max(columns_, tile.columns);
+  }
+  bool needed() const { return pads_a_ || pads_b_; }
+  size_t scratch_bytes(int64_t k) const {
+    const int64_t operands = (pads_a_ ? rows_ * k : 0) + (pads_b_ ? columns_ * k : 0);
+    return needed() ? static_cast<size_t>(operands + rows_ * columns_) * sizeof(float) : 0;
+  }
+  // REQUIRES: needed().
+  bool gemm(onednn::Gemm g, const float* a, const float* b, float* c, std::byte* scratch) const {
+    auto* wide = reinterpret_cast<float*>(scratch);
+    const onednn::Gemm asked = g;
+    float* operands = wide + rows_ * columns_;
+    if (pads_a_) {
+      a = pad(a, g.trans_a, g.lda, {g.m, rows_, g.k}, operands);
+      g.lda = g.trans_a ? rows_ : g.k;
+      operands += rows_ * g.k;
+    }
+    if (pads_b_) {
+      b = pad(b, !g.trans_b, g.ldb, {g.n, columns_, g.k}, operands);
+      g.ldb = g.trans_b ? g.k : columns_;
+    }
+    g.m = rows_, g.n = columns_, g.ldc = columns_;
+    if (!onednn::sgemm(g, a, b, wide)) return false;
+    for (int64_t i = 0; i < asked.m; ++i) {
+      std::copy_n(wide + i * columns_, asked.n, c + i * asked.ldc);
+    }
+    return true;
+  }
+
+ private:
+  struct Lines {
+    int64_t given, padded, k;
+  };
+  // Lines of k elements each, or with `across` k lines of elements side by side.
+  static const float* pad(const float* from, bool across, int64_t stride, Lines lines, float* to) {
+    const int64_t outer = across ? lines.k : lines.given, inner = across ? lines.given : lines.k;
+    const int64_t step = across ? lines.padded : lines.k;
+    std::fill_n(to, lines.padded * lines.k, 0.0f);
+    for (int64_t i = 0; i < outer; ++i) std::copy_n(from + i * stride, inner, to + i * step);
+    return to;
+  }
+
+  int64_t rows_ = 1, columns_ = 1;
+  bool pads_a_ = false, pads_b_ = false;
+};
+
 template <typename T>
 class ProductKernel final : public Kernel {
  public:
   ProductKernel(Product product, std::vector<Tile> tiles)
-      : p_(std::move(product)), tiles_(std::move(tiles)) {}
+      : p_(std::move(product)), tiles_(std::move(tiles)) {
+    for (const Tile& tile : tiles_) {
+      scratch_bytes_ = std::max(scratch_bytes_, padding(tile).scratch_bytes(p_.k));
+    }
+  }
 
   int tiles(int) const override { return static_cast<int>(tiles_.size()); }
-  size_t scratch_bytes() const override { return gemm_scratch_bytes<T>(); }
+  size_t scratch_bytes() const override { return scratch_bytes_; }
   Progress run(KernelContext& context, int, int index) override {
     const Tile& tile = tiles_[static_cast<size_t>(index)];
     for (int64_t item = tile.item; item < tile.item + tile.items; ++item) {
@@ -68,7 +130,7 @@ class ProductKernel final : public Kernel {
       T* y = context.out<T>(0) + (item * p_.m + tile.row) * p_.n + tile.column;
       const onednn::Gemm g{p_.trans_a, p_.trans_b, tile.rows, tile.columns, p_.k,
                            p_.lda,     p_.ldb,     p_.n,      fused_alpha()};
-      if (!gemm<T>(g, a, b, y, context.scratch)) {
+      if (!multiply(padding(tile), g, a, b, y, context.scratch)) {
         context.step->fail(context.instruction,
                            internal_error("oneDNN's sgemm failed; may this process make memory "
                                           "executable (MemoryDenyWriteExecute)?"));
@@ -83,6 +145,14 @@ class ProductKernel final : public Kernel {
 
  private:
   static constexpr bool kFloat = std::is_same_v<T, float>;
+  Padding padding(const Tile& tile) const { return kFloat && p_.k > 0 ? Padding(p_, tile) : Padding(); }
+  static bool multiply(const Padding& padding, const onednn::Gemm& g, const T* a, const T* b, T* y,
+                       std::byte* scratch) {
+    if constexpr (kFloat) {
+      if (padding.needed()) return padding.gemm(g, a, b, y, scratch);
+    }
+    return gemm<T>(g, a, b, y, scratch);
+  }
   float fused_alpha() const { return kFloat ? static_cast<float>(p_.alpha) : 1.0f; }
 
   // What follows the product while the tile is in the cache: alpha, C, activation.
@@ -119,6 +189,7 @@ class ProductKernel final : public Kernel {
 
   Product p_;
   std::vector<Tile> tiles_;
+  size_t scratch_bytes_ = gemm_scratch_bytes<T>();
 };
 
 // Tiles of `given` rows of Y's dimension 0, as a chain wants them.
