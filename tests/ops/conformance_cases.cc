@@ -1,0 +1,410 @@
+// The cases of the conformance suite: at least one for each op. Small, so that every condition can
+// be tried; where the tile or the algorithm follows from the size, a larger one stands beside.
+#include "tests/ops/conformance.h"
+#include "tests/ops/op_testing.h"
+
+namespace leat::testing {
+namespace {
+
+using Cases = std::vector<ConformanceCase>;
+
+uint64_t next_seed = 0;  // from 1 on for each table
+
+// Values in [low, high) that no other tensor of the table has.
+Tensor f(const Shape& shape, double low = -2, double high = 2) {
+  return random_tensor(DType::f32, shape, ++next_seed, low, high);
+}
+Tensor bools(const Shape& shape) { return random_tensor(DType::boolean, shape, 41); }
+Tensor flag(bool value) { return Tensor::scalar<bool>(value); }
+Tensor indices(const Shape& shape, int64_t below) {
+  return random_tensor(DType::i64, shape, 43, 0, static_cast<double>(below));
+}
+Tensor ints(const std::vector<int64_t>& values) {
+  return Tensor::of<int64_t>({static_cast<int64_t>(values.size())}, values);
+}
+Attr list(std::vector<int64_t> values) { return Attr(std::move(values)); }
+Attr number(int64_t value) { return Attr(value); }
+
+void add_elementwise(Cases& cases) {
+  for (const char* op : {"Ceil", "Floor", "Round", "Sign"}) {
+    cases.push_back({op, {f({kBatch, 16, 3, 2})}});
+  }
+  for (const char* op : {"Abs", "Cos", "Elu", "Erf", "Exp", "Gelu", "HardSigmoid", "LeakyRelu",
+                         "Neg", "Relu", "Sigmoid", "Sin", "Softplus", "Tanh"}) {
+    cases.push_back(ConformanceCase{op, {f({kBatch, 3, 2})}}.grad({0}));
+    cases.push_back({op, {f({kBatch, 32, 15, 15})}});
+  }
+  for (const char* op : {"Log", "Reciprocal", "Sqrt"}) {
+    cases.push_back(ConformanceCase{op, {f({kBatch, 3, 2}, 0.5, 3)}}.grad({0}));
+    cases.push_back({op, {f({kBatch, 32, 15, 15}, 0.5, 3)}});
+  }
+  for (const char* op : {"IsInf", "IsNaN"}) cases.push_back({op, {f({kBatch, 16, 3, 2})}});
+  cases.push_back({"Not", {bools({kBatch, 16, 3, 2})}});
+  for (const char* op : {"EluGrad", "GeluGrad", "HardSigmoidGrad", "LeakyReluGrad", "ReluGrad",
+                         "SigmoidGrad", "TanhGrad"}) {
+    cases.push_back(
+        {"leat." + std::string(op), {f({kBatch, 16, 3, 2}), f({kBatch, 16, 3, 2}, -1, 1)}});
+    cases.push_back(
+        {"leat." + std::string(op), {f({kBatch, 32, 15, 15}), f({kBatch, 32, 15, 15}, -1, 1)}});
+  }
+  for (const char* op : {"Add", "Sub", "Mul", "Div", "Max", "Min"}) {
+    cases.push_back(
+        ConformanceCase{op, {f({kBatch, 3, 2}), f({kBatch, 3, 2}, 0.5, 2)}}.grad({0, 1}));
+    cases.push_back(ConformanceCase{op, {f({kBatch, 3, 2}), f({3, 1}, 0.5, 2)}}.grad({0, 1}));
+    cases.push_back({op, {f({kBatch, 1, 3}), f({5, 1}, 0.5, 2)}});
+    cases.push_back({op, {f({kBatch, 32, 15, 15}), f({1}, 0.5, 2)}});
+    cases.push_back({op, {f({kBatch, 32, 15, 15}), f({kBatch, 32, 15, 15}, 0.5, 2)}});
+  }
+  for (const char* op : {"Max", "Min", "Sum"}) {
+    cases.push_back(ConformanceCase{op, {f({kBatch, 3}), f({kBatch, 3}), f({3})}}.grad({0, 1, 2}));
+    cases.push_back(ConformanceCase{op, {f({kBatch, 3})}}.grad({0}));
+  }
+  cases.push_back(ConformanceCase{"Sum", {f({kBatch, 3}), f({kBatch, 3})}}.grad({0, 1}));
+  cases.push_back(ConformanceCase{"Pow", {f({kBatch, 3}, 0.5, 2), f({3}, 1, 3)}}.grad({0, 1}));
+  cases.push_back({"Pow", {f({kBatch, 16, 3, 2}), Tensor::scalar<float>(2)}});
+  const auto image = [] { return f({kBatch, 16, 3, 2}, 0.5, 2); };
+  cases.push_back({"Sum", {image(), image(), image()}});
+  cases.push_back({"Mod", {image(), image()}, {{"fmod", number(1)}}});
+  cases.push_back({"Where", {flag(true), image(), image()}});
+  cases.push_back({"CastLike", {image(), Tensor::scalar<float>(0)}});
+  cases.push_back({"leat.PowGrad", {image(), image(), image()}});
+  cases.push_back({"leat.PowGrad", {f({kBatch, 3}), f({kBatch, 3}, 0.5, 2), f({kBatch, 3}, 1, 3)}});
+  cases.push_back({"Mod", {f({kBatch, 3}), f({3}, 0.5, 2)}, {{"fmod", number(1)}}});
+  const Tensor low = Tensor::scalar<float>(-1), high = Tensor::scalar<float>(1);
+  cases.push_back(ConformanceCase{"Clip", {f({kBatch, 3}), low, high}}.grad({0}));
+  cases.push_back({"Clip", {f({kBatch, 16, 3, 2}), Tensor(), high}});
+  cases.push_back({"leat.ClipGrad", {f({kBatch, 16, 3, 2}), f({kBatch, 16, 3, 2}), low, high}});
+  for (const char* op : {"Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"}) {
+    cases.push_back({op, {f({kBatch, 3, 2}), f({kBatch, 3, 2})}});
+    cases.push_back({op, {f({kBatch, 16, 3, 2}), f({1})}});
+  }
+  for (const char* op : {"And", "Or", "Xor"}) {
+    cases.push_back({op, {bools({kBatch, 3, 2}), bools({kBatch, 3, 2})}});
+    cases.push_back({op, {bools({kBatch, 3, 2}), bools({2})}});
+  }
+  cases.push_back(
+      ConformanceCase{"Where", {bools({kBatch, 3}), f({kBatch, 3}), f({3})}}.grad({1, 2}));
+  cases.push_back({"Where", {bools({kBatch, 1, 2}), f({kBatch, 3, 2}), f({kBatch, 3, 2})}});
+  cases.push_back(ConformanceCase{"Cast", {f({kBatch, 3, 2})}, {{"to", number(11)}}}.grad({0}));
+  for (const int64_t to : {1, 6, 7, 9, 10, 16}) {
+    cases.push_back({"Cast", {f({kBatch, 16, 3, 2})}, {{"to", number(to)}}});
+  }
+  cases.push_back(ConformanceCase{"CastLike", {f({kBatch, 3}), f({3})}}.grad({0}));
+}
+
+void add_indexing(Cases& cases) {
+  const Tensor rows = indices({5, 2}, 7), elements = indices({kBatch, 2}, 3);
+  const Attrs axis = {{"axis", number(1)}};
+  cases.push_back(ConformanceCase{"Gather", {f({7, 3}), rows}}.grad({0}));
+  cases.push_back(ConformanceCase{"Gather", {f({kBatch, 3}), indices({4}, 3)}, axis}.grad({0}));
+  cases.push_back({"Gather", {f({50, 64}), indices({240, 5}, 50)}});
+  cases.push_back({"leat.GatherGrad", {f({5, 2, 3}), rows, ints({7, 3})}});
+  cases.push_back({"leat.GatherGrad", {f({240, 5, 64}), indices({240, 5}, 50), ints({50, 64})}});
+  cases.push_back(ConformanceCase{"GatherElements", {f({kBatch, 3}), elements}, axis}.grad({0}));
+  cases.push_back(ConformanceCase{
+      "leat.GatherElementsGrad", {f({kBatch, 2}), elements, ints({kBatch, 3})}, axis}
+                      .known_batch()
+                      .whole());
+  cases.push_back({"OneHot", {f({kBatch}, 0, 3), Tensor::scalar<float>(3), f({2})}});
+  const std::vector<Tensor> slice = {f({kBatch, 5, 3}), ints({1, 2}), ints({4, -9}), ints({1, 2}),
+                                     ints({2, -1})};
+  cases.push_back(ConformanceCase{"Slice", slice}.grad({0}));
+  cases.push_back(ConformanceCase{"Slice", {f({kBatch, 3}), ints({2}), ints({9})}}
+                      .grad({0})
+                      .known_batch()
+                      .whole());
+  std::vector<Tensor> back = slice;
+  back[0] = f({kBatch, 2, 3});
+  back.insert(back.begin() + 1, f({kBatch, 5, 3}));  // whose shape it takes
+  cases.push_back({"leat.SliceGrad", back});
+  for (const char* mode : {"constant", "reflect", "edge", "wrap"}) {
+    const Attrs attrs = {{"mode", std::string(mode)}};
+    const Tensor pads = ints({0, 1, 2, 0, 2, -1});
+    cases.push_back(ConformanceCase{"Pad", {f({kBatch, 4, 3}), pads}, attrs}.grad({0}));
+    cases.push_back(
+        ConformanceCase{"leat.PadGrad", {f({kBatch, 7, 4}), ints({kBatch, 4, 3}), pads}, attrs}
+            .known_batch()
+            .whole());
+  }
+}
+
+void add_shapes(Cases& cases) {
+  cases.push_back({"Shape", {f({kBatch, 3, 2})}});
+  cases.push_back({"Size", {f({kBatch, 3, 2})}});
+  cases.push_back(ConformanceCase{"Reshape", {f({kBatch, 3, 2}), ints({0, -1})}}.grad({0}));
+  cases.push_back({"Reshape", {f({kBatch, 4, 6}), ints({-1, 6, 2})}});
+  cases.push_back(ConformanceCase{"Flatten", {f({kBatch, 3, 2})}, {{"axis", number(2)}}}.grad({0}));
+  cases.push_back(ConformanceCase{"Squeeze", {f({kBatch, 1, 3, 1}), ints({1, 3})}}.grad({0}));
+  cases.push_back(ConformanceCase{"Unsqueeze", {f({kBatch, 3}), ints({0, -1})}}.grad({0}));
+  cases.push_back(ConformanceCase{"Identity", {f({kBatch, 3})}}.grad({0}));
+  cases.push_back(
+      ConformanceCase{"Transpose", {f({kBatch, 3, 4})}, {{"perm", list({0, 2, 1})}}}.grad({0}));
+  cases.push_back({"Transpose", {f({kBatch, 3, 4})}, {{"perm", list({2, 0, 1})}}});
+  cases.push_back({"Transpose", {f({kBatch, 33, 70})}, {{"perm", list({0, 2, 1})}}});
+  cases.push_back(
+      ConformanceCase{"Concat", {f({kBatch, 3}), f({kBatch, 2})}, {{"axis", number(1)}}}.grad(
+          {0, 1}));
+  cases.push_back({"Concat", {f({kBatch, 3}), f({5, 3}), f({1, 3})}, {{"axis", number(0)}}});
+  const Attrs halves = {{"axis", number(1)}, {"num_outputs", number(2)}};
+  cases.push_back(ConformanceCase{"Split", {f({kBatch, 4})}, halves, 2}.grad({0}));
+  cases.push_back({"Split", {f({kBatch, 6}), ints({1, 2, 3})}, {{"axis", number(-1)}}, 3});
+  cases.push_back(ConformanceCase{"Split", {f({kBatch, 3}), ints({5, 7})}, {{"axis", number(0)}}, 2}
+                      .known_batch());
+  cases.push_back(ConformanceCase{"Expand", {f({kBatch, 1, 2}), ints({1, 3, 1})}}.grad({0}));
+  cases.push_back(ConformanceCase{"Expand", {f({3}), ints({kBatch, 3})}}.grad({0}).whole());
+  cases.push_back(ConformanceCase{"Tile", {f({kBatch, 2}), ints({2, 3})}}.grad({0}));
+  add_indexing(cases);
+  cases.push_back({"Constant", {}, {{"value", f({3, 2})}}});
+  cases.push_back({"ConstantOfShape", {ints({3, 2})}, {{"value", Tensor::of<float>({1}, {1.5f})}}});
+  cases.push_back(ConformanceCase{"leat.Reorder", {f({kBatch, 16, 1, 1})}}.grad({0}));
+}
+
+void add_products(Cases& cases) {
+  cases.push_back(ConformanceCase{"MatMul", {f({kBatch, 4}), f({4, 6})}}.grad({0, 1}));
+  cases.push_back(ConformanceCase{"MatMul", {f({2, 3, 4}), f({2, 4, 6})}}.grad({0, 1}));
+  cases.push_back(ConformanceCase{"MatMul", {f({kBatch, 4}), f({4})}}.grad({0, 1}));
+  cases.push_back({"MatMul", {f({kBatch, 6, 4}), f({4, 6})}});
+  cases.push_back({"MatMul", {f({kBatch, 300}), f({300, 90})}});
+  cases.push_back({"MatMul", {f({120, 784}), f({784, 512})}});
+  for (const int64_t a : {0, 1}) {
+    for (const int64_t b : {0, 1}) {
+      const Attrs attrs = {{"transA", number(a)}, {"transB", number(b)}, {"alpha", 0.5}};
+      const Tensor left = a ? f({4, kBatch}) : f({kBatch, 4}), right = b ? f({6, 4}) : f({4, 6});
+      cases.push_back(ConformanceCase{"Gemm", {left, right, f({6})}, attrs}.grad({0, 1, 2}));
+      cases.push_back(ConformanceCase{"leat.MatMul", {left, right}, attrs}.grad({0, 1}));
+      cases.push_back(ConformanceCase{"leat.MatMul", {left, right, f({6})}, attrs}.grad({0, 1, 2}));
+    }
+  }
+  const Attrs relu = {{"leat_activation", std::string("relu")}};
+  cases.push_back({"Gemm", {f({60, 200}), f({200, 100}), f({100})}, relu});
+  cases.push_back({"Gemm", {f({120, 784}), f({512, 784}), f({512})}, {{"transB", number(1)}}});
+  cases.push_back({"Gemm", {f({784, 120}), f({784, 64})}, {{"transA", number(1)}}});
+  cases.push_back({"leat.MatMul", {f({120, 256}), f({60, 256}), f({60})}, {{"transB", number(1)}}});
+}
+
+void add_windows(Cases& cases) {
+  const Attrs same = {{"pads", list({1, 1, 1, 1})}};
+  const Attrs group = {
+      {"group", number(2)}, {"strides", list({2, 1})}, {"dilations", list({1, 2})}};
+  cases.push_back(
+      ConformanceCase{"Conv", {f({2, 2, 4, 3}), f({3, 2, 3, 3}), f({3})}, same}.grad({0, 1, 2}));
+  cases.push_back({"Conv", {f({kBatch, 4, 7, 8}), f({6, 2, 3, 3}), f({6})}, group});
+  cases.push_back({"Conv", {f({kBatch, 1, 28, 28}), f({32, 1, 3, 3}), f({32})}, same});
+  cases.push_back({"Conv", {f({kBatch, 32, 14, 14}), f({64, 32, 3, 3}), f({64})}, same});
+  cases.push_back({"Conv", {f({kBatch, 3, 9}), f({4, 3, 3})}});
+  cases.push_back({"Conv", {f({kBatch, 2, 4, 5, 6}), f({3, 2, 2, 2, 2})}});
+  const Attrs stride = {{"strides", list({2, 2})}};
+  cases.push_back(
+      ConformanceCase{"ConvTranspose", {f({2, 2, 3, 3}), f({2, 3, 2, 2}), f({3})}, stride}.grad(
+          {0, 1, 2}));
+  cases.push_back({"ConvTranspose", {f({kBatch, 32, 7, 7}), f({32, 16, 3, 3})}, stride});
+  const auto with = [](Attrs attrs, const char* name, std::vector<int64_t> sizes) {
+    attrs[name] = list(std::move(sizes));
+    return attrs;
+  };
+  cases.push_back(ConformanceCase{
+      "leat.ConvGradInput", {f({2, 3, 4, 3}), f({3, 2, 3, 3})}, with(same, "spatial", {4, 3})}
+                      .grad({0, 1}));
+  cases.push_back({"leat.ConvGradInput",
+                   {f({kBatch, 64, 14, 14}), f({64, 32, 3, 3})},
+                   with(same, "spatial", {14, 14})});
+  cases.push_back(ConformanceCase{"leat.ConvGradWeights",
+                                  {f({2, 2, 4, 3}), f({2, 3, 4, 3})},
+                                  with(same, "kernel_shape", {3, 3})}
+                      .grad({0, 1}));
+  cases.push_back({"leat.ConvGradWeights",
+                   {f({kBatch, 32, 14, 14}), f({kBatch, 64, 14, 14})},
+                   with(same, "kernel_shape", {3, 3}),
+                   2});
+  cases.push_back({"leat.ConvGradWeights",
+                   {f({kBatch, 1, 28, 28}), f({kBatch, 32, 28, 28})},
+                   with(same, "kernel_shape", {3, 3}),
+                   2});
+  const Attrs pool = {{"kernel_shape", list({2, 2})}, {"strides", list({2, 2})}};
+  cases.push_back(ConformanceCase{"MaxPool", {f({2, 2, 4, 5})}, pool}.grad({0}));
+  cases.push_back({"MaxPool", {f({kBatch, 32, 14, 14})}, pool});
+  cases.push_back(ConformanceCase{"MaxPool", {f({kBatch, 3, 6, 7})}, pool, 3}.whole());
+  cases.push_back(ConformanceCase{"AveragePool", {f({2, 2, 4, 5})}, pool}.grad({0}));
+  cases.push_back({"AveragePool", {f({kBatch, 32, 14, 14})}, pool});
+  cases.push_back(ConformanceCase{"GlobalAveragePool", {f({2, 3, 4, 5})}}.grad({0}));
+  cases.push_back({"GlobalAveragePool", {f({kBatch, 32, 7, 7})}});
+  cases.push_back(ConformanceCase{"GlobalMaxPool", {f({2, 3, 4, 5})}}.grad({0}));
+  cases.push_back({"GlobalMaxPool", {f({kBatch, 32, 7, 7})}});
+  const Attrs back = with(pool, "spatial", {14, 14});
+  cases.push_back(
+      ConformanceCase{"leat.AveragePoolGrad", {f({2, 2, 2, 2})}, with(pool, "spatial", {4, 5})}
+          .grad({0}));
+  cases.push_back({"leat.AveragePoolGrad", {f({kBatch, 32, 7, 7})}, back});
+  const Tensor argmax = random_tensor(DType::u8, {kBatch, 32, 7, 7}, 5, 0, 4);
+  cases.push_back({"leat.MaxPoolGrad", {f({kBatch, 32, 7, 7}), argmax}, back});
+}
+
+void add_normalizations(Cases& cases) {
+  const Attrs train = {{"training_mode", number(1)}};
+  const auto of_channels = [](int64_t c) {
+    return std::vector<Tensor>{f({c}, 0.5, 2), f({c}), f({c}), f({c}, 0.5, 2)};
+  };
+  const auto batch_norm = [&](const Shape& shape, const Attrs& attrs, int outputs) {
+    std::vector<Tensor> inputs = of_channels(shape[1]);
+    inputs.insert(inputs.begin(), f(shape));
+    return ConformanceCase{"BatchNormalization", inputs, attrs, outputs};
+  };
+  cases.push_back(batch_norm({kBatch, 2, 2}, {}, 1).grad({0, 1, 2}));
+  cases.push_back(batch_norm({kBatch, 2, 2}, train, 1).grad({0, 1, 2}));
+  cases.push_back(batch_norm({kBatch, 32, 14, 14}, {}, 1));
+  cases.push_back(batch_norm({kBatch, 32, 14, 14}, train, 5));
+  const auto batch_norm_grad = [&](const Shape& shape, const Attrs& attrs) {
+    return ConformanceCase{
+        "leat.BatchNormalizationGrad",
+        {f(shape), f(shape), f({shape[1]}), f({shape[1]}), f({shape[1]}, 0.5, 2)},
+        attrs,
+        3};
+  };
+  cases.push_back(batch_norm_grad({kBatch, 32, 14, 14}, train));
+  cases.push_back(batch_norm_grad({kBatch, 3, 5}, {}));
+  cases.push_back(
+      ConformanceCase{"LayerNormalization", {f({kBatch, 5}), f({5}), f({5})}}.grad({0, 1, 2}));
+  cases.push_back({"LayerNormalization", {f({kBatch, 40, 256}), f({256}), f({256})}, {}, 3});
+  const auto layer_norm_grad = [](const Shape& shape) {
+    const Shape statistics = {shape[0], shape[1], 1};
+    return ConformanceCase{
+        "leat.LayerNormalizationGrad",
+        {f(shape), f(shape), f({shape[2]}), f(statistics), f(statistics, 0.5, 2)},
+        {},
+        3};
+  };
+  cases.push_back(layer_norm_grad({kBatch, 3, 5}));
+  cases.push_back(layer_norm_grad({kBatch, 40, 256}));
+  for (const char* op : {"Softmax", "LogSoftmax"}) {
+    const std::string grad = "leat." + std::string(op) + "Grad";
+    cases.push_back(ConformanceCase{op, {f({kBatch, 5})}}.grad({0}));
+    cases.push_back({op, {f({kBatch, 5, 7})}, {{"axis", number(1)}}});
+    cases.push_back({op, {f({kBatch, 70, 90})}});
+    cases.push_back({grad, {f({kBatch, 5}), f({kBatch, 5}, 0, 1)}});
+    cases.push_back({grad, {f({kBatch, 5, 7}), f({kBatch, 5, 7}, 0, 1)}, {{"axis", number(1)}}});
+  }
+  for (const char* op : {"SoftmaxCrossEntropyLoss", "NegativeLogLikelihoodLoss"}) {
+    const std::string grad = "leat." + std::string(op) + "Grad";
+    for (const char* reduction : {"none", "sum", "mean"}) {
+      const Attrs attrs = {{"reduction", std::string(reduction)}};
+      const Tensor dloss = std::string(reduction) == "none" ? f({kBatch}) : f({});
+      const Tensor labels = indices({kBatch}, 5), weights = f({5}, 0.5, 2);
+      cases.push_back(ConformanceCase{op, {f({kBatch, 5}), labels}, attrs}.grad({0}));
+      cases.push_back(ConformanceCase{op, {f({kBatch, 5}), labels, weights}, attrs}.grad({0}));
+      cases.push_back({op, {f({240, 10}), indices({240}, 10)}, attrs});
+      cases.push_back({grad, {dloss, f({kBatch, 5}), labels, weights}, attrs});
+    }
+  }
+  cases.push_back({"SoftmaxCrossEntropyLoss", {f({kBatch, 10}), indices({kBatch}, 10)}, {}, 2});
+}
+
+void add_reductions(Cases& cases) {
+  for (const char* op : {"ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd",
+                         "ReduceSumSquare", "ReduceL1", "ReduceL2"}) {
+    for (const auto& axes : std::vector<std::vector<int64_t>>{{1}, {0}, {0, 2}, {}}) {
+      const std::vector<Tensor> small = {f({kBatch, 3, 2}), axes.empty() ? Tensor() : ints(axes)};
+      const Attrs drop = {{"keepdims", number(0)}};
+      cases.push_back(ConformanceCase{op, small, axes.size() == 1 ? Attrs{} : drop}.grad({0}));
+      cases.push_back({op, {f({kBatch, 50, 70}, 0.9, 1.1), small[1]}});
+    }
+  }
+  for (const char* reduction : {"sum", "mean", "max", "min", "prod", "sum_square", "l1", "l2"}) {
+    const Attrs attrs = {{"reduction", std::string(reduction)}};
+    cases.push_back({"leat.ReduceGrad",
+                     {f({kBatch, 1, 4}), f({kBatch, 3, 4}), f({kBatch, 1, 4}), ints({1})},
+                     attrs});
+    cases.push_back(
+        {"leat.ReduceGrad", {f({1, 3, 1}), f({kBatch, 3, 4}), f({1, 3, 1}), ints({0, 2})}, attrs});
+  }
+  for (const char* op : {"ArgMax", "ArgMin"}) {
+    for (const int64_t axis : {0, 1, 2}) {
+      cases.push_back(
+          {op, {f({kBatch, 5, 3})}, {{"axis", number(axis)}, {"keepdims", number(axis % 2)}}});
+    }
+  }
+}
+
+void add_randoms(Cases& cases) {
+  const Attrs shape = {{"shape", list({40, 33})}};
+  for (const char* op : {"RandomNormal", "RandomUniform"}) cases.push_back({op, {}, shape});
+  for (const char* op : {"RandomNormalLike", "RandomUniformLike"}) {
+    cases.push_back({op, {f({kBatch, 33})}, {{"dtype", number(1)}}});
+  }
+  cases.push_back({"Bernoulli", {f({kBatch, 33}, 0, 1)}});
+  const Tensor ratio = Tensor::scalar<float>(0.25f);
+  cases.push_back(ConformanceCase{"Dropout", {f({kBatch, 5}), ratio, flag(true)}, {}, 2}.grad({0}));
+  cases.push_back(ConformanceCase{"Dropout", {f({kBatch, 5}), ratio, flag(false)}}.grad({0}));
+  cases.push_back({"Dropout", {f({kBatch, 32, 9, 9}), ratio, flag(true)}, {}, 2});
+  cases.push_back({"leat.DropoutGrad", {f({kBatch, 5}), bools({kBatch, 5}), ratio, flag(true)}});
+}
+
+ConformanceCase state(ConformanceCase c, uint32_t resources) {
+  c.resources = resources;
+  c.symbolic = false;  // variables have one shape
+  return c;
+}
+
+void add_state(Cases& cases) {
+  for (const Shape& shape : {Shape{5, 3}, Shape{300, 250}}) {
+    const Tensor lr = Tensor::scalar<float>(0.1f), step = Tensor::scalar<int64_t>(4);
+    cases.push_back(state({"leat.Read", {f(shape)}}, 1));
+    for (const char* op : {"leat.Initialize", "leat.Assign", "leat.AssignAdd"}) {
+      cases.push_back(state({op, {f(shape), f(shape)}, {}, 0}, 1));
+    }
+    cases.push_back(state({"leat.ApplySgd", {f(shape), f(shape), lr}, {}, 0}, 1));
+    for (const int64_t nesterov : {0, 1}) {
+      const Attrs attrs = {{"momentum", 0.9}, {"nesterov", number(nesterov)}};
+      cases.push_back(
+          state({"leat.ApplyMomentum", {f(shape), f(shape), f(shape), lr}, attrs, 0}, 3));
+    }
+    for (const char* op : {"leat.ApplyAdam", "leat.ApplyAdamW"}) {
+      cases.push_back(
+          state({op, {f(shape), f(shape), f(shape, 0, 1), f(shape), lr, step}, {}, 0}, 7));
+    }
+  }
+  cases.push_back({"leat.Step", {}});
+}
+
+}  // namespace
+
+std::vector<ConformanceCase> conformance_cases() {
+  Cases cases;
+  next_seed = 0;
+  add_elementwise(cases);
+  add_shapes(cases);
+  add_products(cases);
+  add_windows(cases);
+  add_normalizations(cases);
+  add_reductions(cases);
+  add_randoms(cases);
+  add_state(cases);
+  return cases;
+}
+
+std::vector<ExemptOp> exempt_ops() {
+  return {
+      {"leat.Gradients", "expanded before anything runs: gradients_test"},
+      {"leat.AllReduce", "lowered by the strategy"},
+      {"leat.Send", "run by the executor"},
+      {"leat.Receive", "run by the executor"},
+      {"leat.SendToken", "run by the executor"},
+      {"leat.ReceiveToken", "run by the executor"},
+      {"leat.Variable", "makes a resource, and runs nothing: variable_test"},
+      {"leat.Queue", "makes a resource, and runs nothing: queue_test"},
+      {"leat.Enqueue", "waits for others: queue_test"},
+      {"leat.Dequeue", "waits for others: queue_test"},
+      {"leat.Close", "ends the waiting of others: queue_test"},
+      {"leat.QueueSize", "reads what others do: queue_test"},
+      {"leat.ReadBatch", "reads files that a job has opened: input_test"},
+  };
+}
+
+std::vector<ExemptOp> exempt_gradients() {
+  return {
+      {"leat.AllReduce", "lowered by the strategy"}, {"Ceil", "flat: no gradient passes"},
+      {"Floor", "flat: no gradient passes"},         {"Round", "flat: no gradient passes"},
+      {"Sign", "flat: no gradient passes"},
+  };
+}
+
+}  // namespace leat::testing
