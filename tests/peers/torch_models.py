@@ -38,6 +38,9 @@ def leat_weights(model, net):
         out[f"{name}/{'gamma' if norm else 'kernel'}"] = weight
         if module.bias is not None:
             out[f"{name}/{'beta' if norm else 'bias'}"] = module.bias
+        if norm:
+            out[f"{name}/moving_mean"] = module.running_mean
+            out[f"{name}/moving_variance"] = module.running_var
     return {k: v.detach().contiguous().numpy().copy() for k, v in out.items()}
 
 
