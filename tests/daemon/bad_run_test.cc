@@ -1,0 +1,229 @@
+// Damaged run folders, checkpoints and full disks: what was whole stays whole, and one line says
+// what is wrong.
+#include <filesystem>
+
+#include "daemon/cli/exit_code.h"
+#include "tests/catch.h"
+#include "tests/daemon/bad_input.h"
+
+namespace leat {
+namespace {
+
+namespace fs = std::filesystem;
+using Parts = std::vector<std::string>;
+
+constexpr const char* kOld = "run/checkpoints/step-00000004/";
+constexpr const char* kNew = "run/checkpoints/step-00000008/";
+
+// A finished run in `run`; spoil it, then reset().
+class FinishedRun {
+ public:
+  FinishedRun() {
+    check_ok(tiny.train("good"));
+    reset();
+  }
+  void reset() const {
+    fs::remove_all(path("run"));
+    fs::copy(path("good"), path("run"), fs::copy_options::recursive);
+  }
+  std::string path(const std::string& name) const { return tiny.folder() + "/" + name; }
+  void change(const std::string& name, const std::string& bytes) const { tiny.write(name, bytes); }
+  Finished resume(const Parts& more = {}) const {
+    Parts arguments{"train", "--resume", "run", "--threads", "1"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return tiny.leat(arguments);
+  }
+  const TinyJob tiny;
+};
+
+TEST_CASE("a damaged checkpoint is passed over for an older one, with a warning") {
+  const FinishedRun run;
+  const std::string manifest = run.tiny.read(std::string(kNew) + "manifest.json");
+  const std::string variables = run.tiny.read(std::string(kNew) + "variables.safetensors");
+  const std::string weights = run.tiny.read("good/weights.safetensors");
+  struct Case {
+    std::string name, file, bytes;  // no bytes: the file is removed
+    std::string warning;
+  };
+  const std::vector<Case> cases{
+      {"no manifest", "manifest.json", "", "manifest.json': cannot open it"},
+      {"manifest cut", "manifest.json", half(manifest), "expected a checkpoint's manifest"},
+      {"manifest is a list", "manifest.json", "[1]", "expected a checkpoint's manifest"},
+      {"format", "manifest.json", with(manifest, "\"format\": 1", "\"format\": 9"),
+       "expected format 1, received 9"},
+      {"other step", "manifest.json", with(manifest, "\"step\": 8", "\"step\": 5"), "received 5"},
+      {"negative step", "manifest.json", with(manifest, "\"step\": 8", "\"step\": -8"),
+       "received -8"},
+      {"no variables", "variables.safetensors", "", "variables.safetensors': cannot open it"},
+      {"variables cut", "variables.safetensors", half(variables),
+       "bytes as in the manifest, received"},
+      {"a bit", "variables.safetensors", flipped(variables, variables.size() - 1),
+       "expected SHA-256"},
+  };
+  for (const Case& c : cases) {
+    INFO(c.name);
+    run.reset();
+    if (c.bytes.empty())
+      fs::remove(run.path(kNew + c.file));
+    else
+      run.change(kNew + c.file, c.bytes);
+    const Finished finished = run.resume();
+    check_ok(finished);
+    CHECK_THAT(finished.err, Catch::Contains("warning: a checkpoint was passed over"));
+    CHECK_THAT(finished.err, Catch::Contains(c.warning));
+    CHECK_THAT(finished.err, Catch::Contains("Going on after step 4"));
+    CHECK(run.tiny.read("run/weights.safetensors") == weights);
+  }
+}
+
+TEST_CASE("damaged checkpoints alone are refused, and nothing is changed") {
+  const FinishedRun run;
+  for (const char* folder : {kOld, kNew}) {
+    const std::string file = std::string(folder) + "variables.safetensors";
+    run.change(file, flipped(run.tiny.read(file), 300));
+  }
+  const auto before = run.tiny.snapshot("run");
+  check_refused(run.resume(), kExitFailed,
+                {"run/checkpoints", "expected a checkpoint", "only damaged ones", "SHA-256"});
+  CHECK(run.tiny.snapshot("run") == before);
+}
+
+TEST_CASE("a run that cannot be resumed is refused, and nothing is changed") {
+  const FinishedRun run;
+  const std::string graph = run.tiny.read("net.onnxtxt");
+  run.change("wide.onnxtxt", with(graph, "units = 5", "units = 6"));
+  run.change("other.onnxtxt", with(with(graph, "h =", "k ="), "(h)", "(k)"));
+  const auto before = run.tiny.snapshot("run");
+  const auto refused = [&](const std::string& set, const Parts& parts) {
+    INFO(set);
+    check_refused(run.resume({"--set", set}), kExitInvalid, parts);
+    CHECK(run.tiny.snapshot("run") == before);
+  };
+  refused("shards=4",
+          {"checkpoint of step 8", "expected job tiny, shards 4 and seed 0", "tiny, 2 and 0"});
+  refused("seed=3", {"checkpoint of step 8", "seed 3"});
+  refused("name=other", {"checkpoint of step 8", "job other"});
+  refused("steps=6", {"checkpoint of step 8", "expected at most 6"});
+  refused("model.graph=" + run.path("wide.onnxtxt"), {"variable 'h/", "expected float[", "float["});
+  refused("model.graph=" + run.path("other.onnxtxt"), {"variable 'h/", "the job's graph does not"});
+}
+
+TEST_CASE("a run folder that is not there or has no checkpoints is refused") {
+  const FinishedRun run;
+  const auto resume = [&](const std::string& folder) {
+    return run.tiny.leat({"train", "--resume", folder});
+  };
+  check_refused(resume("none"), kExitNoSuch, {"no such run", "none"});
+  fs::create_directory(run.path("bare"));
+  check_refused(resume("bare"), kExitNoSuch, {"no such run", "bare"});
+  fs::remove_all(run.path("run/checkpoints"));
+  check_refused(run.resume(), kExitFailed,
+                {"run/checkpoints", "expected a checkpoint, found none"});
+}
+
+TEST_CASE("a new run does not begin over the checkpoints of another") {
+  const FinishedRun run;
+  const auto before = run.tiny.snapshot("run");
+  check_refused(run.tiny.train("run"), kExitFailed,
+                {"checkpoints", "expected no checkpoints", "found step-00000004", "--resume"});
+  CHECK(run.tiny.snapshot("run") == before);
+}
+
+TEST_CASE("an output folder that cannot be made is refused") {
+  const TinyJob tiny;
+  check_refused(tiny.train("x/run"), kExitFailed,
+                {"'x/run'", "cannot make the directory", "Not a directory"});
+  check_refused(tiny.train("x"), kExitFailed,
+                {"'x'", "cannot make the directory", "Not a directory"});
+  check_refused(tiny.train("/dev/full"), kExitFailed, {"'/dev/full'", "Not a directory"});
+  check_refused(tiny.train("run", {{"every_steps: 4", "every_steps: 4, path: x/checkpoints"}}),
+                kExitFailed, {"x/checkpoints'", "cannot make the directory"});
+  CHECK(tiny.read("x").size() == 140);
+}
+
+TEST_CASE("predict refuses what is missing or does not fit, and keeps the old output") {
+  const FinishedRun run;
+  run.change("out.npy", "as it was");
+  const auto refused = [&](const std::string& folder, const std::string& input, int exit_code,
+                           const Parts& parts) {
+    INFO(folder << " " << input);
+    check_refused(run.tiny.leat({"predict", folder, "--input", input, "-o", "out.npy"}), exit_code,
+                  parts);
+    CHECK(run.tiny.read("out.npy") == "as it was");
+  };
+  refused("none", "x", kExitNoSuch, {"no such run", "none"});
+  refused("run", "none", kExitNoSuch, {"no such input file", "'none'"});
+  refused("run", "y", kExitInvalid, {"input", "expected rows of 4 elements", "uint8[32]"});
+  refused("run", "job.yaml", kExitInvalid, {"'job.yaml'", "expected 0, 0 at byte 0"});
+  run.change("cut.npy", "\x93NUMPY\x01");
+  refused("run", "cut.npy", kExitInvalid, {"cut.npy", "expected"});
+  const std::string weights = run.tiny.read("run/weights.safetensors");
+  run.change("run/weights.safetensors", half(weights));
+  refused("run", "x", kExitInvalid, {"run/weights.safetensors", "expected"});
+  fs::remove(run.path("run/weights.safetensors"));
+  refused("run", "x", kExitNoSuch, {"no such weights file", "run/weights.safetensors"});
+  run.reset();
+  check_refused(run.tiny.leat({"predict", "run", "--input", "x", "-o", "x/out.npy"}), kExitFailed,
+                {"x/out.npy", "Not a directory"});
+  check_refused(run.tiny.leat({"predict", "run", "--input", "x", "-o", "out.npy"},
+                              "files/append=resource_exhausted"),
+                kExitFailed, {"failpoint 'files/append' is set", "out.npy"});
+  CHECK(run.tiny.read("out.npy") == "as it was");
+}
+
+TEST_CASE("a converted graph on a full disk leaves the old file") {
+  const TinyJob tiny;
+  tiny.write("out.leat", "as it was");
+  for (const char* place : {"files/create", "files/append", "files/sync", "files/rename"}) {
+    INFO(place);
+    const auto finished = tiny.leat({"graph", "convert", "net.onnxtxt", "out.leat"},
+                                    std::string(place) + "=resource_exhausted");
+    check_refused(finished, kExitFailed, {place});
+    CHECK(tiny.read("out.leat") == "as it was");
+  }
+  CHECK(tiny.snapshot(".").size() == 5);  // and nothing beside it
+}
+
+// Fails one write after the other until the training gets through, and goes on after each failure.
+void fail_each_pass(const std::string& place, int at_least) {
+  const TinyJob tiny;
+  check_ok(tiny.train("whole"));
+  const std::string weights = tiny.read("whole/weights.safetensors");
+  int pass = 1;
+  for (;; ++pass) {
+    INFO(place << " fails at pass " << pass);
+    fs::remove_all(tiny.folder() + "/run");
+    const Finished failed =
+        tiny.train("run", {}, {}, place + "=resource_exhausted@" + std::to_string(pass));
+    if (failed.exit_code == kExitOk) break;
+    REQUIRE(pass < 100);
+    check_refused(failed, kExitFailed, {"failpoint '" + place + "' is set"});
+    const auto left = tiny.snapshot("run");
+    for (const auto& [name, bytes] : left) {
+      INFO(name);
+      CHECK(name.find("tmp") == std::string::npos);
+      CHECK(name.find(".new") == std::string::npos);
+    }
+    const Finished resumed = tiny.leat({"train", "--resume", "run", "--threads", "1"});
+    if (left.count(std::string(kOld) + "manifest.json") == 0) {
+      CHECK(resumed.exit_code != kExitOk);
+      CHECK(left.count("run/weights.safetensors") == 0);
+      continue;
+    }
+    check_ok(resumed);
+    CHECK(resumed.err.find("warning") == std::string::npos);
+    CHECK(tiny.read("run/weights.safetensors") == weights);
+  }
+  CHECK(pass > at_least);
+}
+
+TEST_CASE("a training whose disk is full at any write goes on from the last checkpoint") {
+  fail_each_pass("files/append", 8);
+}
+
+TEST_CASE("a training that cannot rename goes on from the last checkpoint") {
+  fail_each_pass("files/rename", 5);
+}
+
+}  // namespace
+}  // namespace leat
