@@ -1,4 +1,5 @@
-// ONNX's own cases of every op that this build has: imported, checked by the gate, and interpreted.
+// ONNX's own cases of every op that this build has: imported, checked by the gate, interpreted, and
+// run as plans.
 #include <algorithm>
 #include <iostream>
 #include <map>
@@ -11,6 +12,7 @@
 #include "ops/validate.h"
 #include "tests/catch.h"
 #include "tests/onnx/backend_case.h"
+#include "tests/onnx/run_plan.h"
 
 using namespace leat;
 using namespace leat::testing;
@@ -85,8 +87,20 @@ bool concerns(const BackendCase& backend_case, const Catalogue& catalogue) {
                      [&](const std::string& op) { return catalogue.find(op) != nullptr; });
 }
 
-// Runs the graph on some of the data's inputs. Empty, or why that fails.
-std::string run(const Graph& graph, const BackendData& data, const std::vector<size_t>& fed) {
+// Empty, or which output is not what is expected.
+std::string compare(const Result<std::vector<Tensor>>& actual, const BackendData& data) {
+  if (!actual.ok()) return actual.status().to_string();
+  for (size_t i = 0; i < data.outputs.size(); ++i) {
+    const Tensor& output = (*actual)[i];
+    const std::string differs = difference(output, retyped(data.outputs[i], output.dtype()));
+    if (!differs.empty()) return cat(data.name, ", output ", i, ": ", differs);
+  }
+  return "";
+}
+
+// Interprets the graph on some of the data's inputs, and runs its plan. Empty, or why that fails.
+std::string run(const Graph& graph, const BackendData& data, const std::vector<size_t>& fed,
+                bool plan) {
   if (fed.size() != graph.inputs().size() || data.outputs.size() != graph.outputs().size()) {
     return cat("expected ", fed.size(), " inputs and ", data.outputs.size(), " outputs, received ",
                graph.inputs().size(), " and ", graph.outputs().size());
@@ -96,14 +110,10 @@ std::string run(const Graph& graph, const BackendData& data, const std::vector<s
     const ValueId input = graph.inputs()[i];
     feeds[input] = retyped(data.inputs[fed[i]], graph.value(input).type.dtype);
   }
-  const auto fetched = interpret(graph, feeds, graph.outputs());
-  if (!fetched.ok()) return fetched.status().to_string();
-  for (size_t i = 0; i < data.outputs.size(); ++i) {
-    const Tensor& actual = (*fetched)[i];
-    const std::string differs = difference(actual, retyped(data.outputs[i], actual.dtype()));
-    if (!differs.empty()) return cat(data.name, ", output ", i, ": ", differs);
-  }
-  return "";
+  const std::string failure = compare(interpret(graph, feeds, graph.outputs()), data);
+  if (!failure.empty() || !plan) return failure;
+  const std::string of_plan = compare(run_plan(graph, feeds), data);
+  return of_plan.empty() ? "" : "as a plan: " + of_plan;
 }
 
 Result<Graph> load(const Bytes& bytes, const Catalogue& catalogue) {
@@ -112,20 +122,21 @@ Result<Graph> load(const Bytes& bytes, const Catalogue& catalogue) {
   return std::move(model.graph);
 }
 
-// With its parameters known beforehand; and, where the gate lets it through, with all of them fed.
+// With its parameters known beforehand, which a plan needs; and, where the gate lets it through,
+// with all of them fed.
 std::string run(const BackendCase& backend_case, const BackendData& data,
                 const Catalogue& catalogue) {
   const auto fixed = fix_parameters(backend_case, data);
   if (!fixed.ok()) return fixed.status().to_string();
   const auto graph = load(fixed->model, catalogue);
   if (!graph.ok()) return graph.status().to_string();
-  const std::string failure = run(*graph, data, fixed->fed);
+  const std::string failure = run(*graph, data, fixed->fed, true);
   if (!failure.empty() || fixed->fed.size() == data.inputs.size()) return failure;
   const auto open = load(backend_case.model, catalogue);
   if (!open.ok()) return "";
   std::vector<size_t> all(data.inputs.size());
   std::iota(all.begin(), all.end(), size_t{0});
-  return run(*open, data, all);
+  return run(*open, data, all, false);
 }
 
 std::string run(const BackendCase& backend_case, const Catalogue& catalogue) {
