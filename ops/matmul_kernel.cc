@@ -51,8 +51,9 @@ void tile_items(Product& p, const Shape& a, const Shape& b, const Shape& batch) 
 }
 
 // oneDNN takes other paths, with other bits, for a tile of one column, of one row, or, when B is
-// transposed, of fewer than 16 rows. Above that an element's bits follow from its row, its column and
-// k alone, so smaller tiles of what can be cut are computed as larger ones: A and B with zeros behind.
+// transposed, of fewer than 16 rows. Above that an element's bits follow from its row, its column
+// and k alone, so smaller tiles of what can be cut are computed as larger ones: A and B with zeros
+// behind.
 class Padding {
  public:
   Padding() = default;
@@ -145,7 +146,9 @@ class ProductKernel final : public Kernel {
 
  private:
   static constexpr bool kFloat = std::is_same_v<T, float>;
-  Padding padding(const Tile& tile) const { return kFloat && p_.k > 0 ? Padding(p_, tile) : Padding(); }
+  Padding padding(const Tile& tile) const {
+    return kFloat && p_.k > 0 ? Padding(p_, tile) : Padding();
+  }
   static bool multiply(const Padding& padding, const onednn::Gemm& g, const T* a, const T* b, T* y,
                        std::byte* scratch) {
     if constexpr (kFloat) {
