@@ -66,7 +66,7 @@ Tensor rows_of(const Tensor& tensor, int64_t from, int64_t n) {
 }  // namespace
 
 Result<Tensor> predict(const Catalogue& catalogue, Files& files, const std::string& run, const Tensor& input) {
-  LEAT_ASSIGN_OR_RETURN(const Job job, load_job(run + "/job.yaml"));
+  LEAT_ASSIGN_OR_RETURN(const Job job, load_run_job(files, run));
   LEAT_ASSIGN_OR_RETURN(const Graph model, load_model(files, catalogue, job.model.graph, false));
   if (model.inputs().size() != 1) return invalid_argument(cat(job.model.graph, ": expected a model with one input"));
   LEAT_ASSIGN_OR_RETURN(const Tensor rows, prepare(input, model.value(model.inputs()[0]).type, job));

@@ -65,6 +65,10 @@ class TrainObserver {
 // Loads the job's model from its graph file, layers expanded, in training or inference form.
 Result<Graph> load_model(Files& files, const Catalogue& catalogue, const std::string& path, bool training);
 
+// The job of a run's folder, with the copy of the graph that the run left there, so that nothing
+// outside decides what is resumed. (An .onnx file may have data beside it and stays where it was.)
+Result<Job> load_run_job(Files& files, const std::string& folder, const JobOverrides& overrides = {});
+
 class Trainer {
  public:
   // Reads the model and the data set's headers; invalid input ends here. `catalogue` and `files`

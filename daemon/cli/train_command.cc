@@ -145,7 +145,7 @@ int run_train(const TrainCommand& command) {
   const bool resume = !command.resume.empty();
   const std::string job_file = resume ? command.resume + "/job.yaml" : command.job.file;
   if (report_missing(resume ? "run" : "job file", job_file, command.color)) return kExitNoSuch;
-  auto job = load_job(job_file, command.job.overrides);
+  auto job = resume ? load_run_job(real_files(), command.resume, command.job.overrides) : load_job(job_file, command.job.overrides);
   if (!job.ok()) return report(job.status(), command.color);
   if (report_missing_files(*job, command.color)) return kExitNoSuch;
   const Interrupt interrupt;

@@ -183,6 +183,18 @@ TEST_CASE("a damaged checkpoint is passed over for the one before, and the run s
   CHECK(rest.weights_sha256 == expected);
 }
 
+TEST_CASE("a resumed run reads the copy of the graph in its folder, whatever became of the original") {
+  const SmallJob small(kCnn);
+  const std::string expected = small.hash(small.job(), "whole");
+  Silent first, second;
+  small.train(small.job(), "run", first, 1, false, [&] { return first.losses.size() >= 12; });
+  std::ofstream(small.path("model.onnxtxt")) << kBatchNorm;
+  const auto job = load_run_job(real_files(), small.path("run"));
+  INFO((job.ok() ? "" : job.status().to_string()));
+  REQUIRE(job.ok());
+  CHECK(small.train(*job, "run", second, 1, true).weights_sha256 == expected);
+}
+
 TEST_CASE("the weights file holds the weights and predicts as training left them") {
   const SmallJob small(kBatchNorm);
   Silent watch;
