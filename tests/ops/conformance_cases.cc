@@ -191,6 +191,8 @@ void add_windows(Cases& cases) {
   cases.push_back({"Conv", {f({kBatch, 4, 7, 8}), f({6, 2, 3, 3}), f({6})}, group});
   cases.push_back({"Conv", {f({kBatch, 1, 28, 28}), f({32, 1, 3, 3}), f({32})}, same});
   cases.push_back({"Conv", {f({kBatch, 32, 14, 14}), f({64, 32, 3, 3}), f({64})}, same});
+  cases.push_back({"Conv", {f({48, 32, 14, 14}), f({64, 32, 3, 3}), f({64})}, same});
+  cases.push_back({"Conv", {f({48, 1, 28, 28}), f({32, 1, 3, 3}), f({32})}, same});
   cases.push_back({"Conv", {f({kBatch, 3, 9}), f({4, 3, 3})}});
   cases.push_back({"Conv", {f({kBatch, 2, 4, 5, 6}), f({3, 2, 2, 2, 2})}});
   const Attrs stride = {{"strides", list({2, 2})}};
