@@ -7,34 +7,40 @@
 
 namespace leat {
 
-Result<std::shared_ptr<const Plan>> Master::compile(const JobGraph& graph, const PlanOptions& options) {
+Result<std::shared_ptr<const Plan>> Master::compile(const JobGraph& graph,
+                                                    const PlanOptions& options) {
   if (options.workers < 1 || static_cast<size_t>(options.workers) > workers_.size()) {
-    return invalid_argument(cat("workers: expected 1 to ", workers_.size(), ", received ", options.workers));
+    return invalid_argument(
+        cat("workers: expected 1 to ", workers_.size(), ", received ", options.workers));
   }
   CompileRequest request;
   request.name = options.name;
   request.borders = graph.borders();
   request.strategy = options.strategy;
   request.shards = options.shards;
-  for (int w = 0; w < options.workers; ++w) request.devices.push_back(workers_[static_cast<size_t>(w)]->device_name());
+  for (int w = 0; w < options.workers; ++w)
+    request.devices.push_back(workers_[static_cast<size_t>(w)]->device_name());
   request.device_memory_bytes = workers_[0]->device().memory_bytes();
   LEAT_ASSIGN_OR_RETURN(Plan plan, leat::compile(graph.graph, request));
   return std::make_shared<const Plan>(std::move(plan));
 }
 
 Worker* Master::worker_of(const std::string& device) const {
-  const auto it = std::find_if(workers_.begin(), workers_.end(), [&](Worker* w) { return w->device_name() == device; });
+  const auto it = std::find_if(workers_.begin(), workers_.end(),
+                               [&](Worker* w) { return w->device_name() == device; });
   return it == workers_.end() ? nullptr : *it;
 }
 
-Result<std::unique_ptr<MasterRun>> Master::run(std::shared_ptr<const Plan> plan, const std::string& job, const RunOptions& options) {
+Result<std::unique_ptr<MasterRun>> Master::run(std::shared_ptr<const Plan> plan,
+                                               const std::string& job, const RunOptions& options) {
   std::unique_ptr<MasterRun> run(new MasterRun());
   run->plan_ = plan;
   run->first_step_ = options.first_step;
   const auto n = static_cast<uint32_t>(plan->partitions.size());
   for (uint32_t p = 0; p < n; ++p) {
     Worker* worker = worker_of(plan->partitions[p].device);
-    if (!worker) return unavailable(cat("device ", plan->partitions[p].device, ": no worker has it"));
+    if (!worker)
+      return unavailable(cat("device ", plan->partitions[p].device, ": no worker has it"));
     LEAT_ASSIGN_OR_RETURN(auto prepared, worker->prepare(plan, p));
     run->workers_.push_back(worker);
     run->runs_.push_back(std::move(prepared));
@@ -42,13 +48,16 @@ Result<std::unique_ptr<MasterRun>> Master::run(std::shared_ptr<const Plan> plan,
   for (uint32_t p = 0; p < n; ++p) {
     std::vector<std::unique_ptr<Channel>> channels(n);
     for (const PlanEdge& edge : plan->edges) {
-      if (edge.from == p && !channels[edge.to]) channels[edge.to] = std::make_unique<local::LocalChannel>(run->runs_[edge.to]->slots());
+      if (edge.from == p && !channels[edge.to])
+        channels[edge.to] = std::make_unique<local::LocalChannel>(run->runs_[edge.to]->slots());
     }
-    LEAT_RETURN_IF_ERROR(run->workers_[p]->connect(*run->runs_[p], std::move(channels), job, options));
+    LEAT_RETURN_IF_ERROR(
+        run->workers_[p]->connect(*run->runs_[p], std::move(channels), job, options));
   }
   for (const PlanBorder& fetch : plan->fetches) run->fetching_.push_back(fetch.partition);
   std::sort(run->fetching_.begin(), run->fetching_.end());
-  run->fetching_.erase(std::unique(run->fetching_.begin(), run->fetching_.end()), run->fetching_.end());
+  run->fetching_.erase(std::unique(run->fetching_.begin(), run->fetching_.end()),
+                       run->fetching_.end());
   for (uint32_t p = 0; p < n; ++p) {
     if (plan->fetches.empty()) run->fetching_.push_back(p);
     run->workers_[p]->start(*run->runs_[p]);
@@ -91,11 +100,14 @@ uint64_t MasterRun::finished() const {
   return first_step_ + turns;
 }
 
-Tensor MasterRun::fetched(uint32_t i, uint64_t step) { return runs_[plan_->fetches[i].partition]->run().fetched(i, step); }
+Tensor MasterRun::fetched(uint32_t i, uint64_t step) {
+  return runs_[plan_->fetches[i].partition]->run().fetched(i, step);
+}
 
 double MasterRun::fetched_scalar(uint32_t i, uint64_t step) {
   const void* data = runs_[plan_->fetches[i].partition]->run().fetched_data(i, step);
-  return plan_->fetches[i].dtype == DType::f64 ? *static_cast<const double*>(data) : *static_cast<const float*>(data);
+  return plan_->fetches[i].dtype == DType::f64 ? *static_cast<const double*>(data)
+                                               : *static_cast<const float*>(data);
 }
 
 void MasterRun::abort(const Status& cause) {

@@ -64,8 +64,10 @@ class Master {
   explicit Master(std::vector<Worker*> workers) : workers_(std::move(workers)) {}
 
   Result<std::shared_ptr<const Plan>> compile(const JobGraph& graph, const PlanOptions& options);
-  // Registers a plan on its workers. `job` names the state that it shares with the job's other runs.
-  Result<std::unique_ptr<MasterRun>> run(std::shared_ptr<const Plan> plan, const std::string& job, const RunOptions& options);
+  // Registers a plan on its workers. `job` names the state that it shares with the job's other
+  // runs.
+  Result<std::unique_ptr<MasterRun>> run(std::shared_ptr<const Plan> plan, const std::string& job,
+                                         const RunOptions& options);
   const std::vector<Worker*>& workers() const { return workers_; }
 
  private:

@@ -7,7 +7,8 @@
 
 namespace leat {
 
-Result<Graph> load_model(Files& files, const Catalogue& catalogue, const std::string& path, bool training) {
+Result<Graph> load_model(Files& files, const Catalogue& catalogue, const std::string& path,
+                         bool training) {
   LEAT_ASSIGN_OR_RETURN(LoadedGraph loaded, load_graph(files, path, catalogue, true));
   LEAT_ASSIGN_OR_RETURN(Graph expanded, expand_layers(loaded.graph));
   return set_training(expanded, training);
@@ -18,7 +19,8 @@ Result<Job> load_run_job(Files& files, const std::string& folder, const JobOverr
   const std::string& graph = job.model.graph;
   const std::string copy = folder + "/" + graph.substr(graph.rfind('/') + 1);
   LEAT_ASSIGN_OR_RETURN(const bool there, files.exists(copy));
-  if (there && !graph.ends_with(".onnx")) job.model.graph = std::filesystem::absolute(copy).string();
+  if (there && !graph.ends_with(".onnx"))
+    job.model.graph = std::filesystem::absolute(copy).string();
   return job;
 }
 

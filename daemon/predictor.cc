@@ -20,32 +20,40 @@ Result<Tensor> prepare(const Tensor& input, const ValueType& expected, const Job
   const int64_t rows = input.shape().rank() > 0 ? input.shape()[0] : 0;
   Shape shape{rows};
   for (int i = 1; i < expected.shape.rank(); ++i) {
-    if (!expected.shape[i].is_constant()) return unimplemented("predicting with a symbolic size beyond the batch");
+    if (!expected.shape[i].is_constant())
+      return unimplemented("predicting with a symbolic size beyond the batch");
     shape.push_back(expected.shape[i].factor);
   }
   if (rows == 0 || shape.elements() != input.elements()) {
-    return invalid_argument(cat("input: expected rows of ", shape.elements(1, shape.rank()), " elements, as the model's input ", shape,
-                                " has, received ", input.dtype(), input.shape()));
+    return invalid_argument(cat("input: expected rows of ", shape.elements(1, shape.rank()),
+                                " elements, as the model's input ", shape, " has, received ",
+                                input.dtype(), input.shape()));
   }
   Tensor out = input.cast(job.precision).reshaped(shape);
   if (job.data.rescale != 1) {
     for (int64_t i = 0; i < out.elements(); ++i) {
-      if (job.precision == DType::f32) out.data<float>()[i] *= static_cast<float>(job.data.rescale);
-      else out.data<double>()[i] *= job.data.rescale;
+      if (job.precision == DType::f32)
+        out.data<float>()[i] *= static_cast<float>(job.data.rescale);
+      else
+        out.data<double>()[i] *= job.data.rescale;
     }
   }
   return out;
 }
 
 Status load_weights(Files& files, const std::string& run, JobResources& resources) {
-  LEAT_ASSIGN_OR_RETURN(const SafeTensors weights, read_safetensors(files, run + "/weights.safetensors"));
+  LEAT_ASSIGN_OR_RETURN(const SafeTensors weights,
+                        read_safetensors(files, run + "/weights.safetensors"));
   for (Variable* variable : resources.variables()) {
     const auto it = weights.tensors.find(variable->name());
-    if (it == weights.tensors.end()) return invalid_argument(cat("variable '", variable->name(), "': ", run, "/weights.safetensors does not have it"));
+    if (it == weights.tensors.end())
+      return invalid_argument(
+          cat("variable '", variable->name(), "': ", run, "/weights.safetensors does not have it"));
     const Tensor& value = it->second;
     if (value.dtype() != variable->dtype() || !(value.shape() == variable->shape())) {
-      return invalid_argument(cat("variable '", variable->name(), "': expected ", variable->dtype(), variable->shape(), ", the file has ",
-                                  value.dtype(), value.shape()));
+      return invalid_argument(cat("variable '", variable->name(), "': expected ", variable->dtype(),
+                                  variable->shape(), ", the file has ", value.dtype(),
+                                  value.shape()));
     }
     if (value.bytes() > 0) std::memcpy(variable->data(), value.raw(), value.bytes());
   }
@@ -59,25 +67,34 @@ Tensor rows_of(const Tensor& tensor, int64_t from, int64_t n) {
   const size_t row = tensor.bytes() / static_cast<size_t>(shape[0]);
   shape.set(0, n);
   Tensor out(tensor.dtype(), shape);
-  std::memcpy(out.raw(), static_cast<const std::byte*>(tensor.raw()) + static_cast<size_t>(from) * row, static_cast<size_t>(available) * row);
+  std::memcpy(out.raw(),
+              static_cast<const std::byte*>(tensor.raw()) + static_cast<size_t>(from) * row,
+              static_cast<size_t>(available) * row);
   return out;
 }
 
 }  // namespace
 
-Result<Tensor> predict(const Catalogue& catalogue, Files& files, const std::string& run, const Tensor& input) {
+Result<Tensor> predict(const Catalogue& catalogue, Files& files, const std::string& run,
+                       const Tensor& input) {
   LEAT_ASSIGN_OR_RETURN(const Job job, load_run_job(files, run));
   LEAT_ASSIGN_OR_RETURN(const Graph model, load_model(files, catalogue, job.model.graph, false));
-  if (model.inputs().size() != 1) return invalid_argument(cat(job.model.graph, ": expected a model with one input"));
-  LEAT_ASSIGN_OR_RETURN(const Tensor rows, prepare(input, model.value(model.inputs()[0]).type, job));
+  if (model.inputs().size() != 1)
+    return invalid_argument(cat(job.model.graph, ": expected a model with one input"));
+  LEAT_ASSIGN_OR_RETURN(const Tensor rows,
+                        prepare(input, model.value(model.inputs()[0]).type, job));
   LocalCluster cluster(1, cpu::usable_cores());
-  LEAT_ASSIGN_OR_RETURN(const JobGraph graph, make_predict_graph(model, kRowsPerStep, job.precision));
+  LEAT_ASSIGN_OR_RETURN(const JobGraph graph,
+                        make_predict_graph(model, kRowsPerStep, job.precision));
   LEAT_ASSIGN_OR_RETURN(auto plan, cluster.master().compile(graph, {"predict", "single", 1, 1}));
-  LEAT_ASSIGN_OR_RETURN(auto stepping, cluster.master().run(plan, job.name, {"predict", job.seed, 0}));
+  LEAT_ASSIGN_OR_RETURN(auto stepping,
+                        cluster.master().run(plan, job.name, {"predict", job.seed, 0}));
   LEAT_RETURN_IF_ERROR(load_weights(files, run, cluster.worker(0).resources(job.name)));
   const int64_t total = rows.shape()[0];
   Shape shape = plan->fetches[0].shape;
-  if (shape.rank() == 0 || shape[0] != kRowsPerStep) return invalid_argument(cat(job.model.graph, ": expected an output with a row for each input row"));
+  if (shape.rank() == 0 || shape[0] != kRowsPerStep)
+    return invalid_argument(
+        cat(job.model.graph, ": expected an output with a row for each input row"));
   shape.set(0, total);
   Tensor output(plan->fetches[0].dtype, shape);
   const size_t row = output.bytes() / static_cast<size_t>(total);
@@ -87,7 +104,8 @@ Result<Tensor> predict(const Catalogue& catalogue, Files& files, const std::stri
     stepping->extend(step + 1);
     LEAT_RETURN_IF_ERROR(stepping->wait(step, std::chrono::steady_clock::now() + kDeadline, true));
     const auto n = static_cast<size_t>(std::min(kRowsPerStep, total - from));
-    std::memcpy(static_cast<std::byte*>(output.raw()) + static_cast<size_t>(from) * row, stepping->fetched(0, step).raw(), n * row);
+    std::memcpy(static_cast<std::byte*>(output.raw()) + static_cast<size_t>(from) * row,
+                stepping->fetched(0, step).raw(), n * row);
   }
   return output;
 }

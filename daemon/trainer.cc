@@ -17,7 +17,9 @@ constexpr int64_t kWindow = kFetchDepth / 2;
 constexpr auto kStepDeadline = std::chrono::seconds(120);
 constexpr int64_t kEvaluationRows = 256;
 
-std::chrono::steady_clock::time_point deadline() { return std::chrono::steady_clock::now() + kStepDeadline; }
+std::chrono::steady_clock::time_point deadline() {
+  return std::chrono::steady_clock::now() + kStepDeadline;
+}
 
 // '*' stands for any characters, '?' for one.
 bool matches_glob(std::string_view pattern, std::string_view text) {
@@ -28,11 +30,14 @@ bool matches_glob(std::string_view pattern, std::string_view text) {
     }
     return false;
   }
-  return !text.empty() && (pattern[0] == '?' || pattern[0] == text[0]) && matches_glob(pattern.substr(1), text.substr(1));
+  return !text.empty() && (pattern[0] == '?' || pattern[0] == text[0]) &&
+         matches_glob(pattern.substr(1), text.substr(1));
 }
 
 Attrs reader_attrs(const Job::Files& files, const DatasetInfo& info, bool shuffle, uint64_t seed) {
-  const auto sizes = [](const Shape& shape) { return std::vector<int64_t>(shape.begin(), shape.end()); };
+  const auto sizes = [](const Shape& shape) {
+    return std::vector<int64_t>(shape.begin(), shape.end());
+  };
   return {{"format", std::string(name_of(files.format))},
           {"features", files.features},
           {"labels", files.labels},
@@ -62,14 +67,25 @@ OptimizerSpec optimizer_spec(const Job::Optimizer& o) {
 ScheduleSpec schedule_spec(const Job::Scheduler& s, int64_t total_steps) {
   ScheduleSpec spec;
   switch (s.name) {
-    case Job::SchedulerName::constant: spec.kind = ScheduleKind::constant; break;
-    case Job::SchedulerName::linear: spec.kind = ScheduleKind::linear; break;
-    case Job::SchedulerName::cosine: spec.kind = ScheduleKind::cosine; break;
-    case Job::SchedulerName::step: spec.kind = ScheduleKind::step; break;
-    case Job::SchedulerName::exponential: spec.kind = ScheduleKind::exponential; break;
+    case Job::SchedulerName::constant:
+      spec.kind = ScheduleKind::constant;
+      break;
+    case Job::SchedulerName::linear:
+      spec.kind = ScheduleKind::linear;
+      break;
+    case Job::SchedulerName::cosine:
+      spec.kind = ScheduleKind::cosine;
+      break;
+    case Job::SchedulerName::step:
+      spec.kind = ScheduleKind::step;
+      break;
+    case Job::SchedulerName::exponential:
+      spec.kind = ScheduleKind::exponential;
+      break;
   }
   spec.warmup_steps = s.warmup_steps;
-  spec.decay_steps = s.decay_steps > 0 ? s.decay_steps : std::max<int64_t>(1, total_steps - s.warmup_steps);
+  spec.decay_steps =
+      s.decay_steps > 0 ? s.decay_steps : std::max<int64_t>(1, total_steps - s.warmup_steps);
   spec.alpha = s.alpha;
   spec.step_size = s.step_size;
   spec.gamma = s.gamma;
@@ -82,21 +98,25 @@ ScheduleSpec schedule_spec(const Job::Scheduler& s, int64_t total_steps) {
 // Sums over the epoch so far.
 struct Trainer::Progress {
   int64_t epoch = 1;
-  int64_t epoch_begin = 0;   // steps of the job before the epoch
+  int64_t epoch_begin = 0;  // steps of the job before the epoch
   double loss_sum = 0, accuracy_sum = 0;
-  int64_t consumed = 0;      // steps of this epoch seen by this process
-  double seconds = 0;        // spent training, over all epochs
-  int64_t trained = 0;       // steps of this process
+  int64_t consumed = 0;  // steps of this epoch seen by this process
+  double seconds = 0;    // spent training, over all epochs
+  int64_t trained = 0;   // steps of this process
 };
 
-Result<std::unique_ptr<Trainer>> Trainer::create(const Catalogue& catalogue, Files& files, Job job, TrainOptions options) {
-  std::unique_ptr<Trainer> trainer(new Trainer(catalogue, files, std::move(job), std::move(options)));
+Result<std::unique_ptr<Trainer>> Trainer::create(const Catalogue& catalogue, Files& files, Job job,
+                                                 TrainOptions options) {
+  std::unique_ptr<Trainer> trainer(
+      new Trainer(catalogue, files, std::move(job), std::move(options)));
   LEAT_RETURN_IF_ERROR(trainer->inspect());
   return trainer;
 }
 
 Status Trainer::inspect() {
-  const auto info = [&](const Job::Files& f) { return inspect_dataset(std::string(name_of(f.format)), f.features, f.labels, job_.data.root); };
+  const auto info = [&](const Job::Files& f) {
+    return inspect_dataset(std::string(name_of(f.format)), f.features, f.labels, job_.data.root);
+  };
   LEAT_ASSIGN_OR_RETURN(train_info_, info(job_.data.train));
   if (job_.data.validation) {
     LEAT_ASSIGN_OR_RETURN(validation_info_, info(*job_.data.validation));
@@ -106,7 +126,8 @@ Status Trainer::inspect() {
   LEAT_ASSIGN_OR_RETURN(Graph inference, load_model(files_, catalogue_, job_.model.graph, false));
   inference_model_ = std::make_unique<Graph>(std::move(inference));
   LEAT_RETURN_IF_ERROR(check_records(job_.data.train, train_info_));
-  if (job_.data.validation) LEAT_RETURN_IF_ERROR(check_records(*job_.data.validation, validation_info_));
+  if (job_.data.validation)
+    LEAT_RETURN_IF_ERROR(check_records(*job_.data.validation, validation_info_));
   total_steps_ = job_.steps > 0 ? job_.steps : 0;
   epochs_ = job_.epochs;
   if (total_steps_ == 0) total_steps_ = steps_until_epoch(job_.epochs);
@@ -114,8 +135,10 @@ Status Trainer::inspect() {
     epochs_ = 1;
     while (steps_until_epoch(epochs_) < total_steps_) ++epochs_;
   }
-  has_accuracy_ = std::find(job_.metrics.begin(), job_.metrics.end(), Job::Metric::accuracy) != job_.metrics.end();
-  const int workers = job_.strategy == Job::Strategy::single ? 1 : static_cast<int>(job_.num_workers);
+  has_accuracy_ = std::find(job_.metrics.begin(), job_.metrics.end(), Job::Metric::accuracy) !=
+                  job_.metrics.end();
+  const int workers =
+      job_.strategy == Job::Strategy::single ? 1 : static_cast<int>(job_.num_workers);
   threads_ = options_.threads > 0 ? options_.threads : std::max(1, cpu::usable_cores() / workers);
   cluster_ = std::make_unique<LocalCluster>(workers, threads_);
   for (int w = 0; w < workers; ++w) cluster_->worker(w).resources(job_.name, job_.data.root);
@@ -125,7 +148,10 @@ Status Trainer::inspect() {
 // That the model and the loss can take what the files hold.
 Status Trainer::check_records(const Job::Files& files, const DatasetInfo& info) const {
   if (job_.loss == Job::Loss::cross_entropy && !is_int(info.label_dtype)) {
-    return invalid_argument(cat("'", files.labels, "': expected classes as integers, as the loss cross_entropy needs, received ", info.label_dtype));
+    return invalid_argument(
+        cat("'", files.labels,
+            "': expected classes as integers, as the loss cross_entropy needs, received ",
+            info.label_dtype));
   }
   if (model_->inputs().empty()) return {};  // refused when the training graph is made
   const SymbolicShape& input = model_->value(model_->inputs()[0]).type.shape;
@@ -135,8 +161,9 @@ Status Trainer::check_records(const Job::Files& files, const DatasetInfo& info) 
     expected *= input[i].factor;
   }
   if (info.record_shape.elements() == expected) return {};
-  return invalid_argument(cat("'", files.features, "': expected records of ", expected, " elements, as the input of '", job_.model.graph,
-                              "' has, received ", info.record_dtype, info.record_shape));
+  return invalid_argument(cat("'", files.features, "': expected records of ", expected,
+                              " elements, as the input of '", job_.model.graph, "' has, received ",
+                              info.record_dtype, info.record_shape));
 }
 
 // Batches run on across epochs: an epoch ends with the step that takes its last record.
@@ -157,14 +184,16 @@ TrainSpec Trainer::spec() const {
   spec.precision = job_.precision;
   const auto freeze = job_.model.freeze;
   spec.frozen = [freeze](const std::string& name) {
-    return std::any_of(freeze.begin(), freeze.end(), [&](const std::string& pattern) { return matches_glob(pattern, name); });
+    return std::any_of(freeze.begin(), freeze.end(),
+                       [&](const std::string& pattern) { return matches_glob(pattern, name); });
   };
   return spec;
 }
 
 PlanOptions Trainer::plan_options(const std::string& what) const {
   const bool single = job_.strategy == Job::Strategy::single;
-  return {job_.name + "/" + what, std::string(name_of(job_.strategy)), static_cast<int>(job_.shards), single ? 1 : static_cast<int>(job_.num_workers)};
+  return {job_.name + "/" + what, std::string(name_of(job_.strategy)),
+          static_cast<int>(job_.shards), single ? 1 : static_cast<int>(job_.num_workers)};
 }
 
 Result<std::shared_ptr<const Plan>> Trainer::plan_training() {
@@ -184,18 +213,23 @@ Status Trainer::check_folder() {
   LEAT_ASSIGN_OR_RETURN(const auto names, files_.list(checkpoint_folder()));
   for (const std::string& name : names) {
     if (!name.starts_with("step-")) continue;
-    return failed_precondition(cat("'", checkpoint_folder(), "': expected no checkpoints where a new run begins, found ", name, " of an earlier one; go on with --resume, or choose another folder"));
+    return failed_precondition(
+        cat("'", checkpoint_folder(), "': expected no checkpoints where a new run begins, found ",
+            name, " of an earlier one; go on with --resume, or choose another folder"));
   }
   return {};
 }
 
 Status Trainer::check_checkpoint(const Checkpoint& from) const {
   if (from.job != job_.name || from.shards != job_.shards || from.seed != job_.seed) {
-    return invalid_argument(cat("checkpoint of step ", from.step, ": expected job ", job_.name, ", shards ", job_.shards, " and seed ", job_.seed,
-                                " as in the job file, it was made with ", from.job, ", ", from.shards, " and ", from.seed));
+    return invalid_argument(cat("checkpoint of step ", from.step, ": expected job ", job_.name,
+                                ", shards ", job_.shards, " and seed ", job_.seed,
+                                " as in the job file, it was made with ", from.job, ", ",
+                                from.shards, " and ", from.seed));
   }
   if (from.step > total_steps_) {
-    return invalid_argument(cat("checkpoint of step ", from.step, ": expected at most ", total_steps_, ", the steps of the job"));
+    return invalid_argument(cat("checkpoint of step ", from.step, ": expected at most ",
+                                total_steps_, ", the steps of the job"));
   }
   return {};
 }
@@ -204,14 +238,18 @@ Status Trainer::open_folder() {
   LEAT_RETURN_IF_ERROR(files_.make_directories(options_.folder));
   LEAT_RETURN_IF_ERROR(files_.make_directories(checkpoint_folder()));
   const std::string text = print_job(job_);
-  LEAT_RETURN_IF_ERROR(write_file_atomically(files_, options_.folder + "/job.yaml", std::as_bytes(std::span(text.data(), text.size()))));
+  LEAT_RETURN_IF_ERROR(write_file_atomically(files_, options_.folder + "/job.yaml",
+                                             std::as_bytes(std::span(text.data(), text.size()))));
   if (!options_.resume) {
-    LEAT_ASSIGN_OR_RETURN(const Bytes graph, read_file(files_, job_.model.graph, uint64_t{1} << 32));
+    LEAT_ASSIGN_OR_RETURN(const Bytes graph,
+                          read_file(files_, job_.model.graph, uint64_t{1} << 32));
     const size_t slash = job_.model.graph.rfind('/');
-    const std::string name = slash == std::string::npos ? job_.model.graph : job_.model.graph.substr(slash + 1);
+    const std::string name =
+        slash == std::string::npos ? job_.model.graph : job_.model.graph.substr(slash + 1);
     LEAT_RETURN_IF_ERROR(write_file_atomically(files_, options_.folder + "/" + name, graph));
   }
-  LEAT_ASSIGN_OR_RETURN(metrics_, MetricsLog::open(files_, options_.folder + "/metrics.jsonl", done_));
+  LEAT_ASSIGN_OR_RETURN(metrics_,
+                        MetricsLog::open(files_, options_.folder + "/metrics.jsonl", done_));
   return {};
 }
 
@@ -226,23 +264,30 @@ Status Trainer::initialize() {
   return run->wait(0, deadline(), true).while_doing("initializing the variables");
 }
 
-// Sets variables on every worker: with `all`, every one; without, the weights of the model. The file
-// must have exactly those.
+// Sets variables on every worker: with `all`, every one; without, the weights of the model. The
+// file must have exactly those.
 Status Trainer::restore(const std::map<std::string, Tensor>& tensors, bool all) {
   for (Worker* worker : cluster_->master().workers()) {
     JobResources& resources = worker->resources(job_.name);
     for (const auto& [name, tensor] : tensors) {
       Variable* variable = resources.find_variable(name);
-      if (!variable) return invalid_argument(cat("variable '", name, "': the file has it, the job's graph does not"));
-      const Tensor value = tensor.dtype() == variable->dtype() || all ? tensor : tensor.cast(variable->dtype());
+      if (!variable)
+        return invalid_argument(
+            cat("variable '", name, "': the file has it, the job's graph does not"));
+      const Tensor value =
+          tensor.dtype() == variable->dtype() || all ? tensor : tensor.cast(variable->dtype());
       if (value.dtype() != variable->dtype() || !(value.shape() == variable->shape())) {
-        return invalid_argument(cat("variable '", name, "': expected ", variable->dtype(), variable->shape(), ", the file has ", tensor.dtype(), tensor.shape()));
+        return invalid_argument(cat("variable '", name, "': expected ", variable->dtype(),
+                                    variable->shape(), ", the file has ", tensor.dtype(),
+                                    tensor.shape()));
       }
       if (value.bytes() > 0) std::memcpy(variable->data(), value.raw(), value.bytes());
     }
     for (Variable* variable : resources.variables()) {
       const bool wanted = all || !variable->name().starts_with(kOptimizerPrefix);
-      if (wanted && !tensors.count(variable->name())) return invalid_argument(cat("variable '", variable->name(), "': the job's graph has it, the file does not"));
+      if (wanted && !tensors.count(variable->name()))
+        return invalid_argument(
+            cat("variable '", variable->name(), "': the job's graph has it, the file does not"));
     }
   }
   return {};
@@ -263,10 +308,14 @@ Status Trainer::start_training() {
   LEAT_RETURN_IF_ERROR(initialize());
   if (!job_.model.weights.empty() && !options_.resume) {
     LEAT_ASSIGN_OR_RETURN(const SafeTensors weights, read_safetensors(files_, job_.model.weights));
-    LEAT_RETURN_IF_ERROR(restore(weights.tensors, false).while_doing(cat("loading ", job_.model.weights)));
+    LEAT_RETURN_IF_ERROR(
+        restore(weights.tensors, false).while_doing(cat("loading ", job_.model.weights)));
   }
   LEAT_ASSIGN_OR_RETURN(auto plan, plan_training());
-  LEAT_ASSIGN_OR_RETURN(training_, cluster_->master().run(plan, job_.name, {"train", job_.seed, static_cast<uint64_t>(done_), options_.profile}));
+  LEAT_ASSIGN_OR_RETURN(
+      training_,
+      cluster_->master().run(plan, job_.name,
+                             {"train", job_.seed, static_cast<uint64_t>(done_), options_.profile}));
   return {};
 }
 
@@ -275,7 +324,8 @@ Result<TrainOutcome> Trainer::run(TrainObserver& observer, const std::function<b
   if (options_.resume) {
     std::vector<std::string> refused;
     LEAT_ASSIGN_OR_RETURN(from, read_latest_checkpoint(files_, checkpoint_folder(), refused));
-    for (const std::string& reason : refused) observer.warned("a checkpoint was passed over: " + reason);
+    for (const std::string& reason : refused)
+      observer.warned("a checkpoint was passed over: " + reason);
     done_ = from->step;
     last_checkpoint_step_ = done_;
     last_checkpoint_ = checkpoint_folder() + "/" + checkpoint_name(done_);
@@ -285,7 +335,8 @@ Result<TrainOutcome> Trainer::run(TrainObserver& observer, const std::function<b
   }
   // What can be wrong with the job shows here, before anything of an earlier run is replaced.
   LEAT_RETURN_IF_ERROR(start_training());
-  if (from) LEAT_RETURN_IF_ERROR(restore(from->variables, true).while_doing("restoring the checkpoint"));
+  if (from)
+    LEAT_RETURN_IF_ERROR(restore(from->variables, true).while_doing("restoring the checkpoint"));
   LEAT_RETURN_IF_ERROR(open_folder());
   from.reset();
   observer.started(done_, total_steps_);
@@ -298,7 +349,8 @@ Result<TrainOutcome> Trainer::run(TrainObserver& observer, const std::function<b
     const int64_t epoch_end = std::min(total_steps_, steps_until_epoch(progress.epoch));
     progress.loss_sum = progress.accuracy_sum = 0;
     progress.consumed = 0;
-    observer.epoch_begun(progress.epoch, epochs_, epoch_end - progress.epoch_begin, done_ - progress.epoch_begin);
+    observer.epoch_begun(progress.epoch, epochs_, epoch_end - progress.epoch_begin,
+                         done_ - progress.epoch_begin);
     const double seconds_before = progress.seconds;
     while (done_ < epoch_end && !outcome.interrupted) {
       int64_t fence = epoch_end;
@@ -315,21 +367,25 @@ Result<TrainOutcome> Trainer::run(TrainObserver& observer, const std::function<b
     }
     if (validation) outcome.validation = validation;
     const double n = static_cast<double>(std::max<int64_t>(1, progress.consumed));
-    observer.epoch_ended(progress.epoch, done_, progress.loss_sum / n, has_accuracy_ ? std::optional(progress.accuracy_sum / n) : std::nullopt,
+    observer.epoch_ended(progress.epoch, done_, progress.loss_sum / n,
+                         has_accuracy_ ? std::optional(progress.accuracy_sum / n) : std::nullopt,
                          validation, progress.seconds - seconds_before);
     ++progress.epoch;
   }
   if (!outcome.validation && job_.data.validation && !outcome.interrupted) {
     LEAT_ASSIGN_OR_RETURN(outcome.validation, evaluate());
   }
-  if (progress.seconds > 0) outcome.samples_per_second = static_cast<double>(progress.trained * job_.global_batch_size) / progress.seconds;
+  if (progress.seconds > 0)
+    outcome.samples_per_second =
+        static_cast<double>(progress.trained * job_.global_batch_size) / progress.seconds;
   if (last_checkpoint_step_ != done_) LEAT_RETURN_IF_ERROR(checkpoint(observer));
   LEAT_RETURN_IF_ERROR(finish(outcome));
   return outcome;
 }
 
 // Steps up to `fence`, or up to where `stop` ends it: all workers then stand after the same step.
-Status Trainer::train_to(int64_t fence, Progress& progress, TrainObserver& observer, const std::function<bool()>& stop) {
+Status Trainer::train_to(int64_t fence, Progress& progress, TrainObserver& observer,
+                         const std::function<bool()>& stop) {
   const auto begun = std::chrono::steady_clock::now();
   int64_t allowed = done_;
   while (done_ < fence) {
@@ -342,8 +398,10 @@ Status Trainer::train_to(int64_t fence, Progress& progress, TrainObserver& obser
     const auto finished = static_cast<int64_t>(training_->finished());
     while (done_ < finished) LEAT_RETURN_IF_ERROR(consume(done_++, progress, observer));
   }
-  if (done_ > 0 && allowed > 0 && progress.trained > 0) LEAT_RETURN_IF_ERROR(training_->wait(static_cast<uint64_t>(done_ - 1), deadline(), true));
-  progress.seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
+  if (done_ > 0 && allowed > 0 && progress.trained > 0)
+    LEAT_RETURN_IF_ERROR(training_->wait(static_cast<uint64_t>(done_ - 1), deadline(), true));
+  progress.seconds +=
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
   return metrics_->flush();
 }
 
@@ -371,7 +429,8 @@ Result<Evaluation> Trainer::evaluate() {
   spec.global_batch = std::max<int64_t>(1, kEvaluationRows / job_.shards) * job_.shards;
   LEAT_ASSIGN_OR_RETURN(const JobGraph graph, make_eval_graph(*inference_model_, spec));
   LEAT_ASSIGN_OR_RETURN(auto plan, cluster_->master().compile(graph, plan_options("evaluate")));
-  LEAT_ASSIGN_OR_RETURN(auto run, cluster_->master().run(plan, job_.name, {"evaluate", job_.seed, 0}));
+  LEAT_ASSIGN_OR_RETURN(auto run,
+                        cluster_->master().run(plan, job_.name, {"evaluate", job_.seed, 0}));
   const int64_t batches = (validation_info_.count + spec.global_batch - 1) / spec.global_batch;
   double loss = 0, rows = 0, correct = 0;
   for (int64_t b = 0; b < batches; ++b) {
@@ -413,7 +472,8 @@ Status Trainer::finish(TrainOutcome& outcome) {
     SafeTensors content;
     content.tensors = weights;
     content.metadata = {{"format", "pt"}, {"leat.step", std::to_string(done_)}};
-    LEAT_RETURN_IF_ERROR(write_safetensors(files_, options_.folder + "/weights.safetensors", content));
+    LEAT_RETURN_IF_ERROR(
+        write_safetensors(files_, options_.folder + "/weights.safetensors", content));
   }
   return metrics_->flush(true);
 }

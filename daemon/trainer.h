@@ -28,14 +28,14 @@
 namespace leat {
 
 struct TrainOptions {
-  std::string folder;      // of the run; made if it is not there
-  bool resume = false;     // go on from the folder's newest checkpoint
-  int threads = 0;         // of each worker; 0: the usable cores shared out evenly
-  bool profile = false;    // time the kernels of the training steps
+  std::string folder;    // of the run; made if it is not there
+  bool resume = false;   // go on from the folder's newest checkpoint
+  int threads = 0;       // of each worker; 0: the usable cores shared out evenly
+  bool profile = false;  // time the kernels of the training steps
 };
 
 struct Evaluation {
-  double loss = 0;                 // mean over the rows
+  double loss = 0;  // mean over the rows
   std::optional<double> accuracy;
 };
 
@@ -45,8 +45,8 @@ struct TrainOutcome {
   double samples_per_second = 0;         // of training, evaluation left out
   int64_t steps = 0;                     // done
   bool interrupted = false;
-  std::string checkpoint;                // the last one written; may be empty
-  std::string profile;                   // with TrainOptions::profile: a table for people
+  std::string checkpoint;  // the last one written; may be empty
+  std::string profile;     // with TrainOptions::profile: a table for people
 };
 
 // What happens, in order, on the thread that calls run().
@@ -54,26 +54,31 @@ class TrainObserver {
  public:
   virtual ~TrainObserver() = default;
   virtual void started(int64_t first_step, int64_t steps) = 0;
-  virtual void epoch_begun(int64_t epoch, int64_t epochs, int64_t steps_of_epoch, int64_t first_step) = 0;
+  virtual void epoch_begun(int64_t epoch, int64_t epochs, int64_t steps_of_epoch,
+                           int64_t first_step) = 0;
   virtual void stepped(int64_t step_of_epoch, double loss, std::optional<double> accuracy) = 0;
-  virtual void epoch_ended(int64_t epoch, int64_t steps_done, double loss, std::optional<double> accuracy,
+  virtual void epoch_ended(int64_t epoch, int64_t steps_done, double loss,
+                           std::optional<double> accuracy,
                            const std::optional<Evaluation>& validation, double seconds) = 0;
   virtual void checkpointed(int64_t step, const std::string& path) = 0;
   virtual void warned(const std::string& message) = 0;
 };
 
 // Loads the job's model from its graph file, layers expanded, in training or inference form.
-Result<Graph> load_model(Files& files, const Catalogue& catalogue, const std::string& path, bool training);
+Result<Graph> load_model(Files& files, const Catalogue& catalogue, const std::string& path,
+                         bool training);
 
 // The job of a run's folder, with the copy of the graph that the run left there, so that nothing
 // outside decides what is resumed. (An .onnx file may have data beside it and stays where it was.)
-Result<Job> load_run_job(Files& files, const std::string& folder, const JobOverrides& overrides = {});
+Result<Job> load_run_job(Files& files, const std::string& folder,
+                         const JobOverrides& overrides = {});
 
 class Trainer {
  public:
   // Reads the model and the data set's headers; invalid input ends here. `catalogue` and `files`
   // outlive the trainer.
-  static Result<std::unique_ptr<Trainer>> create(const Catalogue& catalogue, Files& files, Job job, TrainOptions options);
+  static Result<std::unique_ptr<Trainer>> create(const Catalogue& catalogue, Files& files, Job job,
+                                                 TrainOptions options);
 
   // Trains until the job's last step, or until `stop` is true between two steps.
   Result<TrainOutcome> run(TrainObserver& observer, const std::function<bool()>& stop);
@@ -98,7 +103,8 @@ class Trainer {
   Status initialize();
   Status restore(const std::map<std::string, Tensor>& tensors, bool all);
   Status start_training();
-  Status train_to(int64_t fence, Progress& progress, TrainObserver& observer, const std::function<bool()>& stop);
+  Status train_to(int64_t fence, Progress& progress, TrainObserver& observer,
+                  const std::function<bool()>& stop);
   Status consume(int64_t step, Progress& progress, TrainObserver& observer);
   Result<Evaluation> evaluate();
   Status checkpoint(TrainObserver& observer);

@@ -5,7 +5,9 @@
 namespace leat {
 
 Worker::Worker(int task, int threads)
-    : task_(task), device_name_(cat("job:worker/task:", task, "/cpu:0")), device_(0, threads),
+    : task_(task),
+      device_name_(cat("job:worker/task:", task, "/cpu:0")),
+      device_(0, threads),
       executor_(device_.pool(), cat("driver/", task)) {}
 
 Worker::~Worker() = default;
@@ -25,21 +27,26 @@ void Worker::drop(const std::string& job) {
   jobs_.erase(job);
 }
 
-Result<std::shared_ptr<WorkerRun>> Worker::prepare(std::shared_ptr<const Plan> plan, uint32_t partition) {
+Result<std::shared_ptr<WorkerRun>> Worker::prepare(std::shared_ptr<const Plan> plan,
+                                                   uint32_t partition) {
   auto run = std::make_shared<WorkerRun>(plan, partition);
   run->slots_ = std::make_unique<SlotTable>(plan->edges.size());
   for (uint32_t e = 0; e < plan->edges.size(); ++e) {
-    if (plan->edges[e].to == partition) LEAT_RETURN_IF_ERROR(run->slots_->open(e, plan->edges[e].bytes, device_));
+    if (plan->edges[e].to == partition)
+      LEAT_RETURN_IF_ERROR(run->slots_->open(e, plan->edges[e].bytes, device_));
   }
   return run;
 }
 
-Status Worker::connect(WorkerRun& run, std::vector<std::unique_ptr<Channel>> channels, const std::string& job, RunOptions options) {
+Status Worker::connect(WorkerRun& run, std::vector<std::unique_ptr<Channel>> channels,
+                       const std::string& job, RunOptions options) {
   run.channels_ = std::move(channels);
   Exchange exchange;
   exchange.slots = run.slots_.get();
   for (auto& channel : run.channels_) exchange.channels.push_back(channel.get());
-  LEAT_ASSIGN_OR_RETURN(run.program_, Program::create(*run.plan_, run.partition_, device_, resources(job), std::move(exchange), options.profile));
+  LEAT_ASSIGN_OR_RETURN(run.program_,
+                        Program::create(*run.plan_, run.partition_, device_, resources(job),
+                                        std::move(exchange), options.profile));
   run.run_ = std::make_unique<Run>(*run.program_, device_.pool(), std::move(options));
   return {};
 }

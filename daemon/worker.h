@@ -1,4 +1,5 @@
-// A worker: the devices of one machine, the state of the jobs on them, and the runs that step there.
+// A worker: the devices of one machine, the state of the jobs on them, and the runs that step
+// there.
 #pragma once
 
 #include <chrono>
@@ -25,7 +26,8 @@ namespace leat {
 // is ended by release(). Threads: any, as Run says.
 class WorkerRun {
  public:
-  WorkerRun(std::shared_ptr<const Plan> plan, uint32_t partition) : plan_(std::move(plan)), partition_(partition) {}
+  WorkerRun(std::shared_ptr<const Plan> plan, uint32_t partition)
+      : plan_(std::move(plan)), partition_(partition) {}
   bool connected() const { return run_ != nullptr; }
   Run& run() { return *run_; }  // REQUIRES: connected()
   uint32_t partition() const { return partition_; }
@@ -62,7 +64,8 @@ class Worker {
   Result<std::shared_ptr<WorkerRun>> prepare(std::shared_ptr<const Plan> plan, uint32_t partition);
   // Gives the run its channels (by partition of the plan; null where nothing is sent), makes its
   // kernels and binds everything. `job`'s resources are found or made.
-  Status connect(WorkerRun& run, std::vector<std::unique_ptr<Channel>> channels, const std::string& job, RunOptions options);
+  Status connect(WorkerRun& run, std::vector<std::unique_ptr<Channel>> channels,
+                 const std::string& job, RunOptions options);
   // Hands the run to the executor; it steps when its limit rises.
   void start(WorkerRun& run);
   void extend(WorkerRun& run, uint64_t limit);

@@ -1,7 +1,7 @@
 // What a device is: memory, an in-order queue of work, and timelines that say how far it came.
 //
-// These contracts are those of a CUDA stream and its events; the CPU is the easy case. Nothing above
-// this folder knows which kind of device it drives.
+// These contracts are those of a CUDA stream and its events; the CPU is the easy case. Nothing
+// above this folder knows which kind of device it drives.
 #pragma once
 
 #include <atomic>
@@ -65,7 +65,8 @@ class Timeline {
   };
   std::atomic<uint64_t> value_{0};
   std::atomic<bool> failed_{false};
-  std::atomic<int> sleepers_{0};  // waiters and blocked threads; signal() takes the lock only if any
+  std::atomic<int> sleepers_{
+      0};  // waiters and blocked threads; signal() takes the lock only if any
   mutable std::mutex mutex_;
   mutable std::condition_variable changed_;
   Status status_;
@@ -93,12 +94,12 @@ class Device {
  public:
   virtual ~Device() = default;
 
-  virtual std::string_view kind() const = 0;  // "cpu", "cuda": picks the kernels
-  virtual std::string name() const = 0;       // "cpu:0"
+  virtual std::string_view kind() const = 0;    // "cpu", "cuda": picks the kernels
+  virtual std::string name() const = 0;         // "cpu:0"
   virtual std::string description() const = 0;  // the model, for people: "AMD EPYC 9454P"
-  virtual uint64_t memory_bytes() const = 0;  // what a plan may use
-  virtual bool host_visible() const = 0;      // may host code dereference Buffer::data()?
-  virtual size_t alignment() const = 0;       // bytes, of every plan offset
+  virtual uint64_t memory_bytes() const = 0;    // what a plan may use
+  virtual bool host_visible() const = 0;        // may host code dereference Buffer::data()?
+  virtual size_t alignment() const = 0;         // bytes, of every plan offset
 
   // Zeroed memory, pages touched. resource_exhausted when there is no room.
   virtual Result<std::unique_ptr<Buffer>> allocate(size_t bytes) = 0;

@@ -26,7 +26,8 @@ void Timeline::signal(uint64_t value) {
     {
       std::lock_guard lock(mutex_);
       const uint64_t now = value_.load(std::memory_order_acquire);
-      const auto it = std::find_if(waiters_.begin(), waiters_.end(), [now](const Waiter& w) { return w.value <= now; });
+      const auto it = std::find_if(waiters_.begin(), waiters_.end(),
+                                   [now](const Waiter& w) { return w.value <= now; });
       if (it == waiters_.end()) return;
       due = std::move(it->callback);
       if (&*it != &waiters_.back()) *it = std::move(waiters_.back());
@@ -73,9 +74,8 @@ Status Timeline::wait(uint64_t value, std::chrono::steady_clock::time_point dead
   std::unique_lock lock(mutex_);
   auto& sleepers = const_cast<std::atomic<int>&>(sleepers_);
   sleepers.fetch_add(1, std::memory_order_seq_cst);
-  const bool woken = changed_.wait_until(lock, deadline, [&] {
-    return reached(value) || failed_.load(std::memory_order_relaxed);
-  });
+  const bool woken = changed_.wait_until(
+      lock, deadline, [&] { return reached(value) || failed_.load(std::memory_order_relaxed); });
   sleepers.fetch_sub(1, std::memory_order_seq_cst);
   if (reached(value)) return {};
   if (woken) return status_;

@@ -12,7 +12,9 @@ std::string activation_name(Activation activation) {
 
 }  // namespace
 
-GraphBuilder::GraphBuilder(Graph& graph) : graph_(graph), inference_(graph) { note(inference_.run()); }
+GraphBuilder::GraphBuilder(Graph& graph) : graph_(graph), inference_(graph) {
+  note(inference_.run());
+}
 
 void GraphBuilder::note(Status status) {
   if (status_.ok()) status_ = std::move(status);
@@ -27,7 +29,8 @@ void GraphBuilder::output(ValueId value, std::string name) {
   graph_.add_output(value);
 }
 
-std::vector<ValueId> GraphBuilder::ops(std::string_view name, std::vector<ValueId> inputs, Attrs attrs, int outputs) {
+std::vector<ValueId> GraphBuilder::ops(std::string_view name, std::vector<ValueId> inputs,
+                                       Attrs attrs, int outputs) {
   const size_t dot = name.find('.');
   const std::string_view domain = dot == std::string_view::npos ? "" : name.substr(0, dot);
   const std::string_view op = dot == std::string_view::npos ? name : name.substr(dot + 1);
@@ -48,7 +51,9 @@ NodeId GraphBuilder::effect(std::string_view name, std::vector<ValueId> inputs, 
   return static_cast<NodeId>(graph_.nodes() - 1);
 }
 
-ValueId GraphBuilder::constant(Tensor value) { return op("Constant", {}, {{"value", std::move(value)}}); }
+ValueId GraphBuilder::constant(Tensor value) {
+  return op("Constant", {}, {{"value", std::move(value)}});
+}
 
 ValueId GraphBuilder::named(ValueId value, std::string name) {
   if (status_.ok()) graph_.set_value_name(value, std::move(name));
@@ -57,19 +62,25 @@ ValueId GraphBuilder::named(ValueId value, std::string name) {
 
 ValueId GraphBuilder::conv2d(ValueId x, const Conv2DOptions& options) {
   const ValueId y = op("leat.Conv2D", {x},
-                       {{"filters", options.filters}, {"kernel", std::vector<int64_t>{options.kernel}}, {"strides", std::vector<int64_t>{options.strides}},
-                        {"padding", options.padding}, {"activation", activation_name(options.activation)},
+                       {{"filters", options.filters},
+                        {"kernel", std::vector<int64_t>{options.kernel}},
+                        {"strides", std::vector<int64_t>{options.strides}},
+                        {"padding", options.padding},
+                        {"activation", activation_name(options.activation)},
                         {"use_bias", int64_t{options.use_bias}}});
   return options.name.empty() ? y : named(y, options.name);
 }
 
 ValueId GraphBuilder::dense(ValueId x, const DenseOptions& options) {
   const ValueId y = op("leat.Dense", {x},
-                       {{"units", options.units}, {"activation", activation_name(options.activation)},
+                       {{"units", options.units},
+                        {"activation", activation_name(options.activation)},
                         {"use_bias", int64_t{options.use_bias}}});
   return options.name.empty() ? y : named(y, options.name);
 }
 
-ValueId GraphBuilder::dropout(ValueId x, double rate) { return op("leat.Dropout", {x}, {{"rate", rate}}); }
+ValueId GraphBuilder::dropout(ValueId x, double rate) {
+  return op("leat.Dropout", {x}, {{"rate", rate}});
+}
 
 }  // namespace leat

@@ -1,5 +1,5 @@
-// Writes a graph the way one writes a model: every call adds a node, infers its types, and returns its
-// output. The first error sticks; check status() at the end.
+// Writes a graph the way one writes a model: every call adds a node, infers its types, and returns
+// its output. The first error sticks; check status() at the end.
 //
 //   GraphBuilder g(graph);
 //   ValueId x = g.input("image", DType::f32, {g.batch("N"), Dim::of(1), Dim::of(28), Dim::of(28)});
@@ -53,7 +53,8 @@ class GraphBuilder {
 
   // Any op, by its full name ("Relu", "leat.Read").
   ValueId op(std::string_view name, std::vector<ValueId> inputs = {}, Attrs attrs = {});
-  std::vector<ValueId> ops(std::string_view name, std::vector<ValueId> inputs, Attrs attrs, int outputs);
+  std::vector<ValueId> ops(std::string_view name, std::vector<ValueId> inputs, Attrs attrs,
+                           int outputs);
   // A node without outputs.
   NodeId effect(std::string_view name, std::vector<ValueId> inputs, Attrs attrs = {});
   ValueId constant(Tensor value);

@@ -19,7 +19,9 @@ constexpr uint64_t kManifestBytes = 1 << 20;
 constexpr uint64_t kVariablesBytes = uint64_t{64} << 30;
 constexpr std::string_view kTemporary = ".tmp-";
 
-std::span<const std::byte> bytes_of(const std::string& text) { return std::as_bytes(std::span(text.data(), text.size())); }
+std::span<const std::byte> bytes_of(const std::string& text) {
+  return std::as_bytes(std::span(text.data(), text.size()));
+}
 
 std::string hash_of(std::span<const std::byte> bytes) {
   Sha256 hash;
@@ -46,7 +48,8 @@ std::string manifest_of(const Checkpoint& checkpoint, std::span<const std::byte>
   manifest["step"] = checkpoint.step;
   manifest["seed"] = checkpoint.seed;
   manifest["shards"] = checkpoint.shards;
-  manifest["files"] = {{{"name", kVariables}, {"bytes", variables.size()}, {"sha256", hash_of(variables)}}};
+  manifest["files"] = {
+      {{"name", kVariables}, {"bytes", variables.size()}, {"sha256", hash_of(variables)}}};
   return manifest.dump(2) + "\n";
 }
 
@@ -56,17 +59,21 @@ Status write_into(Files& files, const std::string& folder, const Checkpoint& che
   content.tensors = checkpoint.variables;
   LEAT_ASSIGN_OR_RETURN(const Bytes variables, format_safetensors(content));
   LEAT_RETURN_IF_ERROR(write_file(files, folder + "/" + kVariables, variables));
-  LEAT_RETURN_IF_ERROR(write_file(files, folder + "/" + kManifest, bytes_of(manifest_of(checkpoint, variables))));
+  LEAT_RETURN_IF_ERROR(
+      write_file(files, folder + "/" + kManifest, bytes_of(manifest_of(checkpoint, variables))));
   return files.sync_directory(folder);
 }
 
 // The manifest's fields, with nlohmann's exceptions kept in here.
-Result<Checkpoint> parse_manifest(const Bytes& bytes, const std::string& path, uint64_t& size, std::string& sha256) {
+Result<Checkpoint> parse_manifest(const Bytes& bytes, const std::string& path, uint64_t& size,
+                                  std::string& sha256) {
   try {
-    const auto manifest = nlohmann::json::parse(reinterpret_cast<const char*>(bytes.data()),
-                                                reinterpret_cast<const char*>(bytes.data()) + bytes.size());
+    const auto manifest =
+        nlohmann::json::parse(reinterpret_cast<const char*>(bytes.data()),
+                              reinterpret_cast<const char*>(bytes.data()) + bytes.size());
     if (manifest.at("format").get<int>() != 1) {
-      return invalid_argument(cat(path, ": expected format 1, received ", manifest.at("format").dump()));
+      return invalid_argument(
+          cat(path, ": expected format 1, received ", manifest.at("format").dump()));
     }
     Checkpoint checkpoint;
     checkpoint.job = manifest.at("job").get<std::string>();
@@ -74,7 +81,8 @@ Result<Checkpoint> parse_manifest(const Bytes& bytes, const std::string& path, u
     checkpoint.seed = manifest.at("seed").get<uint64_t>();
     checkpoint.shards = manifest.at("shards").get<int64_t>();
     const auto& file = manifest.at("files").at(0);
-    if (file.at("name").get<std::string>() != kVariables) return invalid_argument(cat(path, ": expected the file ", kVariables));
+    if (file.at("name").get<std::string>() != kVariables)
+      return invalid_argument(cat(path, ": expected the file ", kVariables));
     size = file.at("bytes").get<uint64_t>();
     sha256 = file.at("sha256").get<std::string>();
     return checkpoint;
@@ -91,7 +99,8 @@ std::string checkpoint_name(int64_t step) {
   return name;
 }
 
-Result<std::string> write_checkpoint(Files& files, const std::string& folder, const Checkpoint& checkpoint) {
+Result<std::string> write_checkpoint(Files& files, const std::string& folder,
+                                     const Checkpoint& checkpoint) {
   const std::string name = checkpoint_name(checkpoint.step);
   const std::string temporary = cat(folder, "/", kTemporary, name), path = folder + "/" + name;
   remove_folder(temporary);
@@ -110,19 +119,28 @@ Result<std::string> write_checkpoint(Files& files, const std::string& folder, co
 }
 
 Result<Checkpoint> read_checkpoint(Files& files, const std::string& path) {
-  LEAT_ASSIGN_OR_RETURN(const Bytes manifest, read_file(files, path + "/" + kManifest, kManifestBytes));
+  LEAT_ASSIGN_OR_RETURN(const Bytes manifest,
+                        read_file(files, path + "/" + kManifest, kManifestBytes));
   uint64_t size = 0;
   std::string sha256;
-  LEAT_ASSIGN_OR_RETURN(Checkpoint checkpoint, parse_manifest(manifest, path + "/" + kManifest, size, sha256));
-  const std::string expected = checkpoint_name(checkpoint.step), name = path.substr(path.rfind('/') + 1);
+  LEAT_ASSIGN_OR_RETURN(Checkpoint checkpoint,
+                        parse_manifest(manifest, path + "/" + kManifest, size, sha256));
+  const std::string expected = checkpoint_name(checkpoint.step),
+                    name = path.substr(path.rfind('/') + 1);
   if (checkpoint.step < 0 || name != expected) {
-    return invalid_argument(cat(path, "/", kManifest, ": expected the step that the folder's name says, received ", checkpoint.step));
+    return invalid_argument(cat(path, "/", kManifest,
+                                ": expected the step that the folder's name says, received ",
+                                checkpoint.step));
   }
   const std::string file = path + "/" + kVariables;
   LEAT_ASSIGN_OR_RETURN(const Bytes bytes, read_file(files, file, kVariablesBytes));
-  if (bytes.size() != size) return invalid_argument(cat(file, ": expected ", size, " bytes as in the manifest, received ", bytes.size()));
+  if (bytes.size() != size)
+    return invalid_argument(
+        cat(file, ": expected ", size, " bytes as in the manifest, received ", bytes.size()));
   const std::string received = hash_of(bytes);
-  if (received != sha256) return invalid_argument(cat(file, ": expected SHA-256 ", sha256, " as in the manifest, received ", received));
+  if (received != sha256)
+    return invalid_argument(
+        cat(file, ": expected SHA-256 ", sha256, " as in the manifest, received ", received));
   LEAT_ASSIGN_OR_RETURN(SafeTensors content, parse_safetensors(bytes, file));
   checkpoint.variables = std::move(content.tensors);
   return checkpoint;
@@ -140,20 +158,23 @@ static Result<std::vector<std::string>> list_checkpoints(Files& files, const std
   return names;
 }
 
-Result<Checkpoint> read_latest_checkpoint(Files& files, const std::string& folder, std::vector<std::string>& refused) {
+Result<Checkpoint> read_latest_checkpoint(Files& files, const std::string& folder,
+                                          std::vector<std::string>& refused) {
   LEAT_ASSIGN_OR_RETURN(const auto names, list_checkpoints(files, folder));
   for (const std::string& name : names) {
     auto checkpoint = read_checkpoint(files, folder + "/" + name);
     if (checkpoint.ok()) return checkpoint;
     refused.push_back(checkpoint.status().message());
   }
-  return failed_precondition(cat(folder, ": expected a checkpoint, found ",
-                                 names.empty() ? "none" : cat("only damaged ones: ", join(refused, "; "))));
+  return failed_precondition(
+      cat(folder, ": expected a checkpoint, found ",
+          names.empty() ? "none" : cat("only damaged ones: ", join(refused, "; "))));
 }
 
 Status prune_checkpoints(Files& files, const std::string& folder, int64_t keep) {
   LEAT_ASSIGN_OR_RETURN(const auto names, list_checkpoints(files, folder));
-  for (size_t i = static_cast<size_t>(std::max<int64_t>(1, keep)); i < names.size(); ++i) remove_folder(folder + "/" + names[i]);
+  for (size_t i = static_cast<size_t>(std::max<int64_t>(1, keep)); i < names.size(); ++i)
+    remove_folder(folder + "/" + names[i]);
   LEAT_ASSIGN_OR_RETURN(const auto all, files.list(folder));
   for (const std::string& name : all) {
     if (name.rfind(kTemporary, 0) == 0) remove_folder(folder + "/" + name);

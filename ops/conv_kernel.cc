@@ -265,7 +265,8 @@ bool weights_by_channels(const ConvSpec& spec) {
 int64_t conv_weights_tile_images(const ConvSpec& spec) {
   const int64_t bytes = spec.weights() * static_cast<int64_t>(dtype_size(spec.dtype));
   const int64_t parts = std::clamp<int64_t>(kPartialBytes / std::max<int64_t>(1, bytes), 4, kTiles);
-  return std::max(conv_tile_images(spec.images, spec.multiply_adds()), (spec.images + parts - 1) / parts);
+  return std::max(conv_tile_images(spec.images, spec.multiply_adds()),
+                  (spec.images + parts - 1) / parts);
 }
 
 Result<std::unique_ptr<Kernel>> make_conv_weights_kernel(const KernelSetup& setup, ConvSpec spec,

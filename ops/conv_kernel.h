@@ -25,8 +25,8 @@ Result<std::unique_ptr<Kernel>> make_conv_rows_kernel(const KernelSetup& setup, 
 // Whether gradients of such weights are cut by output channels and not by images: then the op has
 // no row tiles. A function of the shapes alone.
 bool weights_by_channels(const ConvSpec& spec);
-// Images in a tile of the other weight gradients: each tile leaves one partial sum, so that the bits depend
-// on it. Of the shapes alone.
+// Images in a tile of the other weight gradients: each tile leaves one partial sum, so that the
+// bits depend on it. Of the shapes alone.
 int64_t conv_weights_tile_images(const ConvSpec& spec);
 
 // w (output 0) and bias (output 1, if spec.bias) from x and y.

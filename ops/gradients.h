@@ -10,12 +10,13 @@
 
 namespace leat {
 
-// Adds nodes that compute d(sum of y)/dx for each x, and returns their values; kNone for an x that y
-// does not depend on. Contributions to one value are summed in a fixed order (that of the consumers'
-// topological positions). The new nodes are inferred.
+// Adds nodes that compute d(sum of y)/dx for each x, and returns their values; kNone for an x that
+// y does not depend on. Contributions to one value are summed in a fixed order (that of the
+// consumers' topological positions). The new nodes are inferred.
 //
 // `inference` has run on the graph. invalid_argument if an op between x and y has no gradient.
-Result<std::vector<ValueId>> add_gradients(Inference& inference, ValueId y, std::span<const ValueId> xs);
+Result<std::vector<ValueId>> add_gradients(Inference& inference, ValueId y,
+                                           std::span<const ValueId> xs);
 
 // Replaces every `leat.Gradients <n> (y, x...)` node by what it stands for.
 Status expand_gradients(Inference& inference);

@@ -20,8 +20,10 @@ bool attrs_equal(const Attr& a, const Attr& b) {
   return std::visit(
       [&](const auto& value) {
         using T = std::decay_t<decltype(value)>;
-        if constexpr (std::is_same_v<T, Tensor>) return false;
-        else return value == std::get<T>(b);
+        if constexpr (std::is_same_v<T, Tensor>)
+          return false;
+        else
+          return value == std::get<T>(b);
       },
       a);
 }
@@ -47,7 +49,8 @@ Result<NodeId> Graph::add_node(std::string_view domain, std::string_view op,
   const OpDef* def = catalogue_->find(domain, op);
   const std::string full = domain.empty() ? std::string(op) : cat(domain, ".", op);
   if (!def) {
-    return invalid_argument(cat("op '", full, "': expected one of this build's ops, there is none of that name",
+    return invalid_argument(cat("op '", full,
+                                "': expected one of this build's ops, there is none of that name",
                                 catalogue_->suggestion(full)));
   }
   return add_node(*def, std::move(inputs), std::move(attrs), outputs);
@@ -126,10 +129,14 @@ std::string Graph::shape_text(const SymbolicShape& shape) const {
 
 std::string Graph::type_text(const ValueType& type) const {
   switch (type.kind) {
-    case ValueKind::tensor: return cat(type.dtype, shape_text(type.shape));
-    case ValueKind::rows: return cat("rows ", type.dtype, shape_text(type.shape));
-    case ValueKind::resource: return cat("resource ", type.dtype, shape_text(type.shape));
-    case ValueKind::token: return "token";
+    case ValueKind::tensor:
+      return cat(type.dtype, shape_text(type.shape));
+    case ValueKind::rows:
+      return cat("rows ", type.dtype, shape_text(type.shape));
+    case ValueKind::resource:
+      return cat("resource ", type.dtype, shape_text(type.shape));
+    case ValueKind::token:
+      return "token";
   }
   return "?";
 }
@@ -162,7 +169,8 @@ Result<std::vector<NodeId>> Graph::topological_order() const {
     }
   }
   if (order.size() == nodes_.size()) return order;
-  // Everything left is on a cycle or behind one: walk backwards along what still waits until a node repeats.
+  // Everything left is on a cycle or behind one: walk backwards along what still waits until a node
+  // repeats.
   NodeId at = 0;
   while (waiting[at] == 0) ++at;
   std::vector<bool> seen(nodes_.size(), false);
@@ -182,14 +190,16 @@ Result<std::vector<NodeId>> Graph::topological_order() const {
     at = previous;
   }
   if (path.size() > 8) path.resize(8);
-  return invalid_argument(cat("graph '", name, "': expected no cycles, found one through ", join(path, " <- ")));
+  return invalid_argument(
+      cat("graph '", name, "': expected no cycles, found one through ", join(path, " <- ")));
 }
 
 std::vector<std::vector<NodeId>> Graph::consumers() const {
   std::vector<std::vector<NodeId>> out(values_.size());
   for (NodeId id = 0; id < nodes_.size(); ++id) {
     for (ValueId input : nodes_[id].inputs) {
-      if (input != kNone && (out[input].empty() || out[input].back() != id)) out[input].push_back(id);
+      if (input != kNone && (out[input].empty() || out[input].back() != id))
+        out[input].push_back(id);
     }
   }
   return out;

@@ -38,9 +38,9 @@ struct Node {
   std::vector<ValueId> inputs;   // kNone where an optional input is absent
   std::vector<ValueId> outputs;  // kNone where an optional output is not wanted
   Attrs attrs;
-  std::vector<NodeId> after;     // control edges: these nodes run first
-  std::string device;            // placement constraint, "job:worker/task:1/cpu:0"; empty: anywhere
-  std::string name;              // for people; may be empty
+  std::vector<NodeId> after;  // control edges: these nodes run first
+  std::string device;         // placement constraint, "job:worker/task:1/cpu:0"; empty: anywhere
+  std::string name;           // for people; may be empty
   // The node's index in the source graph: with the seed, the step and the element's index in the
   // global tensor it keys random ops. Copies of a node keep it.
   uint32_t source = kNone;
@@ -49,13 +49,13 @@ struct Node {
 };
 
 struct Value {
-  ValueType type;            // filled by validate()
-  NodeId producer = kNone;   // kNone: an input of the graph
-  uint32_t index = 0;        // which output of the producer, or which input of the graph
+  ValueType type;           // filled by validate()
+  NodeId producer = kNone;  // kNone: an input of the graph
+  uint32_t index = 0;       // which output of the producer, or which input of the graph
 };
 
 struct Symbol {
-  std::string name;             // "N"; made-up ones are "_1", "_2"
+  std::string name;              // "N"; made-up ones are "_1", "_2"
   std::optional<int64_t> bound;  // the largest size, if known
 };
 
@@ -75,7 +75,8 @@ class Graph {
   const Value& value(ValueId id) const { return values_[id]; }
   Value& value(ValueId id) { return values_[id]; }
 
-  // Adds a node with `outputs` fresh output values. Nothing is checked here: validate() is the gate.
+  // Adds a node with `outputs` fresh output values. Nothing is checked here: validate() is the
+  // gate.
   NodeId add_node(const OpDef& op, std::vector<ValueId> inputs, Attrs attrs, int outputs);
   // By name; invalid_argument with the nearest known op if there is none.
   Result<NodeId> add_node(std::string_view domain, std::string_view op, std::vector<ValueId> inputs,
@@ -106,13 +107,13 @@ class Graph {
   const Symbol& symbol_info(SymbolId id) const { return symbols_[id]; }
   Symbol& symbol_info(SymbolId id) { return symbols_[id]; }
   size_t symbols() const { return symbols_.size(); }
-  std::string dim_text(Dim dim) const;                    // "128", "N", "2*N"
+  std::string dim_text(Dim dim) const;                       // "128", "N", "2*N"
   std::string shape_text(const SymbolicShape& shape) const;  // "[N,10]"
   std::string type_text(const ValueType& type) const;        // "float[N,10]"
 
   // --- orders ---
-  // Every node after its producers and its control edges; ties in id order. invalid_argument names a
-  // cycle. The order is a function of the graph alone.
+  // Every node after its producers and its control edges; ties in id order. invalid_argument names
+  // a cycle. The order is a function of the graph alone.
   Result<std::vector<NodeId>> topological_order() const;
   // consumers()[v] = nodes that read v, ascending, each once.
   std::vector<std::vector<NodeId>> consumers() const;

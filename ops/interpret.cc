@@ -29,9 +29,10 @@ class StepFailure final : public StepContext {
   Status failure;
 };
 
-Result<KernelSetup> make_setup(const OpDef& op, const Attrs& defaults, const std::vector<Cell>& inputs,
-                               const OpOutcome& outcome, const std::string& subject,
-                               const InterpretOptions& options, const Node* node) {
+Result<KernelSetup> make_setup(const OpDef& op, const Attrs& defaults,
+                               const std::vector<Cell>& inputs, const OpOutcome& outcome,
+                               const std::string& subject, const InterpretOptions& options,
+                               const Node* node) {
   KernelSetup setup;
   setup.types.attrs = &defaults;
   setup.node = node;
@@ -41,22 +42,27 @@ Result<KernelSetup> make_setup(const OpDef& op, const Attrs& defaults, const std
   for (const Cell& cell : inputs) {
     OperandType operand;
     if (cell.present) {
-      operand = {cell.type.dtype, cell.type.shape.concrete().value_or(Shape()), Layout::plain, cell.type.kind, true};
+      operand = {cell.type.dtype, cell.type.shape.concrete().value_or(Shape()), Layout::plain,
+                 cell.type.kind, true};
     }
     setup.types.inputs.push_back(operand);
     setup.constants.push_back(cell.present && cell.tensor.valid() ? &cell.tensor : nullptr);
   }
   for (const ValueType& type : outcome.outputs) {
     const auto shape = type.shape.concrete();
-    if (!shape) return unimplemented(cat(subject, ": an output's shape depends on more than its inputs' values"));
+    if (!shape)
+      return unimplemented(
+          cat(subject, ": an output's shape depends on more than its inputs' values"));
     setup.types.outputs.push_back({type.dtype, *shape, Layout::plain, type.kind, true});
   }
-  if (options.tile_rows > 0 && op.tiling && op.tiling(setup.types).rows > 0) setup.tile_rows = options.tile_rows;
+  if (options.tile_rows > 0 && op.tiling && op.tiling(setup.types).rows > 0)
+    setup.tile_rows = options.tile_rows;
   return setup;
 }
 
-Status run_kernel(Kernel& kernel, const std::vector<void*>& inputs, const std::vector<void*>& outputs,
-                  const std::string& subject, const InterpretOptions& options) {
+Status run_kernel(Kernel& kernel, const std::vector<void*>& inputs,
+                  const std::vector<void*>& outputs, const std::string& subject,
+                  const InterpretOptions& options) {
   StepFailure step(options);
   std::vector<std::byte> workspace(kernel.workspace_bytes() + 64);
   std::vector<std::byte> scratch(kernel.scratch_bytes() + 64);
@@ -72,17 +78,20 @@ Status run_kernel(Kernel& kernel, const std::vector<void*>& inputs, const std::v
   for (int phase = 0; phase < kernel.phases(); ++phase) {
     const int tiles = kernel.tiles(phase);
     for (int i = 0; i < tiles; ++i) {
-      const Progress progress = kernel.run(context, phase, options.reverse_tiles ? tiles - 1 - i : i);
+      const Progress progress =
+          kernel.run(context, phase, options.reverse_tiles ? tiles - 1 - i : i);
       if (progress == Progress::failed) return step.failure;
       if (progress == Progress::blocked) {
-        return failed_precondition(cat(subject, ": would wait for another run; nothing else runs here"));
+        return failed_precondition(
+            cat(subject, ": would wait for another run; nothing else runs here"));
       }
     }
   }
   return {};
 }
 
-Result<std::vector<Cell>> run_cells(const OpDef& op, const Attrs& attrs, const std::vector<Cell>& inputs,
+Result<std::vector<Cell>> run_cells(const OpDef& op, const Attrs& attrs,
+                                    const std::vector<Cell>& inputs,
                                     const std::vector<bool>& wanted, const std::string& subject,
                                     const InterpretOptions& options, const Node* node) {
   OpCall call;
@@ -110,8 +119,8 @@ Result<std::vector<Cell>> run_cells(const OpDef& op, const Attrs& attrs, const s
   fallback.op = &op;
   fallback.attrs = attrs;
   fallback.source = 0;
-  LEAT_ASSIGN_OR_RETURN(KernelSetup setup,
-                        make_setup(op, defaults, inputs, outcome, subject, options, node ? node : &fallback));
+  LEAT_ASSIGN_OR_RETURN(KernelSetup setup, make_setup(op, defaults, inputs, outcome, subject,
+                                                      options, node ? node : &fallback));
   std::vector<Cell> outputs(wanted.size());
   if (op.make_resource) {
     LEAT_ASSIGN_OR_RETURN(Resource * resource, op.make_resource(setup));
@@ -125,7 +134,8 @@ Result<std::vector<Cell>> run_cells(const OpDef& op, const Attrs& attrs, const s
   for (size_t i = 0; i < wanted.size(); ++i) {
     setup.types.outputs[i].present = wanted[i];
     if (wanted[i] && outcome.outputs[i].kind == ValueKind::tensor) {
-      LEAT_ASSIGN_OR_RETURN(Tensor tensor, Tensor::create(outcome.outputs[i].dtype, setup.types.outputs[i].shape));
+      LEAT_ASSIGN_OR_RETURN(Tensor tensor,
+                            Tensor::create(outcome.outputs[i].dtype, setup.types.outputs[i].shape));
       outputs[i] = {outcome.outputs[i], tensor, nullptr, true};
     } else {
       outputs[i].type = outcome.outputs[i];
@@ -140,7 +150,8 @@ Result<std::vector<Cell>> run_cells(const OpDef& op, const Attrs& attrs, const s
 
 // The nodes that `fetches` and `targets` need when `feeds` are given.
 std::vector<bool> needed_nodes(const Graph& graph, const std::map<ValueId, Tensor>& feeds,
-                               const std::vector<ValueId>& fetches, const std::vector<NodeId>& targets) {
+                               const std::vector<ValueId>& fetches,
+                               const std::vector<NodeId>& targets) {
   std::vector<bool> needed(graph.nodes(), false);
   std::vector<NodeId> stack;
   const auto want_node = [&](NodeId id) {
@@ -166,8 +177,9 @@ std::vector<bool> needed_nodes(const Graph& graph, const std::map<ValueId, Tenso
 
 }  // namespace
 
-Result<std::vector<Tensor>> run_op(const OpDef& op, const Attrs& attrs, const std::vector<Tensor>& inputs,
-                                   int outputs, const std::string& subject, const InterpretOptions& options,
+Result<std::vector<Tensor>> run_op(const OpDef& op, const Attrs& attrs,
+                                   const std::vector<Tensor>& inputs, int outputs,
+                                   const std::string& subject, const InterpretOptions& options,
                                    const Node* node) {
   std::vector<Cell> cells;
   for (const Tensor& tensor : inputs) {
@@ -177,21 +189,25 @@ Result<std::vector<Tensor>> run_op(const OpDef& op, const Attrs& attrs, const st
     cell.type = {ValueKind::tensor, tensor.dtype(), SymbolicShape(tensor.shape())};
     cells.push_back(std::move(cell));
   }
-  LEAT_ASSIGN_OR_RETURN(auto results, run_cells(op, attrs, cells, std::vector<bool>(static_cast<size_t>(outputs), true),
-                                                subject, options, node));
+  LEAT_ASSIGN_OR_RETURN(
+      auto results,
+      run_cells(op, attrs, cells, std::vector<bool>(static_cast<size_t>(outputs), true), subject,
+                options, node));
   std::vector<Tensor> tensors;
   for (Cell& cell : results) tensors.push_back(std::move(cell.tensor));
   return tensors;
 }
 
 Result<std::vector<Tensor>> interpret(const Graph& graph, const std::map<ValueId, Tensor>& feeds,
-                                      const std::vector<ValueId>& fetches, const std::vector<NodeId>& targets,
+                                      const std::vector<ValueId>& fetches,
+                                      const std::vector<NodeId>& targets,
                                       const InterpretOptions& options) {
   const auto needed = needed_nodes(graph, feeds, fetches, targets);
   LEAT_ASSIGN_OR_RETURN(const auto order, graph.topological_order());
   std::vector<Cell> cells(graph.values());
   for (const auto& [value, tensor] : feeds) {
-    cells[value] = {{ValueKind::tensor, tensor.dtype(), SymbolicShape(tensor.shape())}, tensor, nullptr, true};
+    cells[value] = {
+        {ValueKind::tensor, tensor.dtype(), SymbolicShape(tensor.shape())}, tensor, nullptr, true};
   }
   for (NodeId id : order) {
     if (!needed[id]) continue;
@@ -199,13 +215,15 @@ Result<std::vector<Tensor>> interpret(const Graph& graph, const std::map<ValueId
     std::vector<Cell> inputs;
     for (ValueId input : node.inputs) {
       if (input != kNone && !cells[input].present) {
-        return invalid_argument(cat(graph.describe_node(id), ": input '", graph.describe(input), "' was not fed"));
+        return invalid_argument(
+            cat(graph.describe_node(id), ": input '", graph.describe(input), "' was not fed"));
       }
       inputs.push_back(input == kNone ? Cell() : cells[input]);
     }
     std::vector<bool> wanted;
     for (ValueId output : node.outputs) wanted.push_back(output != kNone);
-    LEAT_ASSIGN_OR_RETURN(auto outputs, run_cells(*node.op, node.attrs, inputs, wanted, graph.describe_node(id), options, &node));
+    LEAT_ASSIGN_OR_RETURN(auto outputs, run_cells(*node.op, node.attrs, inputs, wanted,
+                                                  graph.describe_node(id), options, &node));
     for (size_t i = 0; i < node.outputs.size(); ++i) {
       const ValueId value = node.outputs[i];
       if (value != kNone && !feeds.count(value)) cells[value] = std::move(outputs[i]);
@@ -213,7 +231,9 @@ Result<std::vector<Tensor>> interpret(const Graph& graph, const std::map<ValueId
   }
   std::vector<Tensor> results;
   for (ValueId fetch : fetches) {
-    if (!cells[fetch].present) return invalid_argument(cat("fetch '", graph.describe(fetch), "': nothing produces it and it was not fed"));
+    if (!cells[fetch].present)
+      return invalid_argument(
+          cat("fetch '", graph.describe(fetch), "': nothing produces it and it was not fed"));
     results.push_back(cells[fetch].tensor);
   }
   return results;

@@ -17,8 +17,8 @@ struct InterpretOptions {
   uint64_t seed = 0;
   uint64_t step = 0;
   JobResources* resources = nullptr;  // for variables and queues
-  int64_t tile_rows = 0;              // forced on ops that can be cut into rows; 0: their own choice
-  bool reverse_tiles = false;         // run tiles last to first: the order must not matter
+  int64_t tile_rows = 0;       // forced on ops that can be cut into rows; 0: their own choice
+  bool reverse_tiles = false;  // run tiles last to first: the order must not matter
 };
 
 // One op. Absent inputs are invalid tensors. Returns `outputs` tensors (all of them wanted).
@@ -28,8 +28,8 @@ Result<std::vector<Tensor>> run_op(const OpDef& op, const Attrs& attrs,
                                    const std::string& subject, const InterpretOptions& options = {},
                                    const Node* node = nullptr);
 
-// The values of `fetches`, given `feeds` (any value of the graph may be fed), running only what they
-// need, and `targets` (with what they need).
+// The values of `fetches`, given `feeds` (any value of the graph may be fed), running only what
+// they need, and `targets` (with what they need).
 Result<std::vector<Tensor>> interpret(const Graph& graph, const std::map<ValueId, Tensor>& feeds,
                                       const std::vector<ValueId>& fetches,
                                       const std::vector<NodeId>& targets = {},

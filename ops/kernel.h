@@ -1,6 +1,6 @@
-// What runs. A kernel is made once per plan instruction, when the plan is registered: it sees concrete
-// types, makes its primitives, says how it is cut into tiles and what memory it needs. After that it
-// is only run, on addresses that do not change.
+// What runs. A kernel is made once per plan instruction, when the plan is registered: it sees
+// concrete types, makes its primitives, says how it is cut into tiles and what memory it needs.
+// After that it is only run, on addresses that do not change.
 //
 // Determinism: tiles and algorithms follow from shapes alone. The number of threads may decide who
 // runs a tile, never what a tile is.
@@ -36,15 +36,17 @@ struct OpTypes {
 // Independence along dimension 0, which lets neighbouring ops run tile by tile while their data is
 // in the cache. rows == 0: the op cannot be cut so.
 // Promise: in the kernel's row_phase(), rows [a,b) of the row outputs depend on rows [a,b) of the
-// row inputs and on all of the other inputs, and nothing else. Operands not listed as rows are whole.
-// An output that is not of rows (a gradient of weights) is complete only after the last phase.
+// row inputs and on all of the other inputs, and nothing else. Operands not listed as rows are
+// whole. An output that is not of rows (a gradient of weights) is complete only after the last
+// phase.
 struct Tiling {
   int64_t rows = 0;
   uint32_t row_inputs = 0;   // bit i: input i is of rows
   uint32_t row_outputs = 0;  // bit i: output i is of rows
   int64_t min_rows = 1;      // a tile of fewer rows wastes the processor (matrix products)
-  // The bits of the outputs that are not of rows depend on the rows of a tile (sums over rows, in parts):
-  // a chain must cut this op into exactly so many, which follow from the op's own shapes. 0: they do not.
+  // The bits of the outputs that are not of rows depend on the rows of a tile (sums over rows, in
+  // parts): a chain must cut this op into exactly so many, which follow from the op's own shapes.
+  // 0: they do not.
   int64_t fixed_rows = 0;
 };
 
@@ -58,8 +60,8 @@ struct LayoutSupport {
 
 // The step that a kernel runs in. Owned by the run.
 struct StepContext {
-  uint64_t step = 0;   // the job's step, counted from 0, for random ops and slots
-  uint64_t seed = 0;   // the job's seed
+  uint64_t step = 0;  // the job's step, counted from 0, for random ops and slots
+  uint64_t seed = 0;  // the job's seed
   // The first failure of the step and who failed. Kernels call fail(); the executor reads it.
   virtual void fail(uint32_t instruction, Status status) = 0;
 
@@ -70,27 +72,34 @@ struct StepContext {
 enum class Progress : uint8_t {
   done,     // outputs are written
   pending,  // enqueued on the device's queue: outputs are there when the queue comes to them
-  blocked,  // cannot go on before (await, await_value): run the same tile again then. Nothing was done
+  blocked,  // cannot go on before (await, await_value): run the same tile again then. Nothing was
+            // done
   failed,   // context.step->fail() was called
 };
 
 // Addresses and the step, bound by the executor. One per instruction, reused every step.
 struct KernelContext {
-  void* const* inputs = nullptr;   // null where absent; for a resource other than a variable, its Resource*
+  void* const* inputs =
+      nullptr;  // null where absent; for a resource other than a variable, its Resource*
   void* const* outputs = nullptr;
-  std::byte* workspace = nullptr;  // of the instruction, kept between its phases (not between steps)
-  std::byte* scratch = nullptr;    // of the running thread
+  std::byte* workspace =
+      nullptr;                   // of the instruction, kept between its phases (not between steps)
+  std::byte* scratch = nullptr;  // of the running thread
   StepContext* step = nullptr;
-  Queue* queue = nullptr;          // of the device
-  uint32_t instruction = 0;        // the index to give to step->fail()
+  Queue* queue = nullptr;    // of the device
+  uint32_t instruction = 0;  // the index to give to step->fail()
   // Set by a kernel that returns blocked.
   Timeline* await = nullptr;
   uint64_t await_value = 0;
 
   template <typename T>
-  const T* in(int i) const { return static_cast<const T*>(inputs[i]); }
+  const T* in(int i) const {
+    return static_cast<const T*>(inputs[i]);
+  }
   template <typename T>
-  T* out(int i) const { return static_cast<T*>(outputs[i]); }
+  T* out(int i) const {
+    return static_cast<T*>(outputs[i]);
+  }
 };
 
 class Kernel {
@@ -116,14 +125,16 @@ class Kernel {
 // What a kernel is made from.
 struct KernelSetup {
   OpTypes types;
-  const Node* node = nullptr;                // attrs without defaults, source, first_row; name
-  std::vector<const Tensor*> constants;      // of each input: its value if known at compile time, else null
+  const Node* node = nullptr;  // attrs without defaults, source, first_row; name
+  std::vector<const Tensor*>
+      constants;  // of each input: its value if known at compile time, else null
   // Rows of dimension 0 in one tile of the row phase, given by a chain that this kernel is part of:
   // then tiles(row_phase()) must be ceil(rows / tile_rows). 0: the kernel chooses.
   int64_t tile_rows = 0;
   Device* device = nullptr;
-  class JobResources* resources = nullptr;   // for kernels of resources and readers; may be null in tests
-  std::string subject;                       // "MatMul 'l2/mm'", for messages
+  class JobResources* resources =
+      nullptr;          // for kernels of resources and readers; may be null in tests
+  std::string subject;  // "MatMul 'l2/mm'", for messages
 
   const OperandType& input(int i) const { return types.inputs[static_cast<size_t>(i)]; }
   const OperandType& output(int i) const { return types.outputs[static_cast<size_t>(i)]; }

@@ -28,7 +28,8 @@ LEAT_INLINE void transpose_block(const T* from, T* to, int64_t area, bool to_pla
   }
 }
 
-LEAT_VECTOR_CLONES void transpose4(const uint32_t* from, uint32_t* to, int64_t area, bool to_plain) {
+LEAT_VECTOR_CLONES void transpose4(const uint32_t* from, uint32_t* to, int64_t area,
+                                   bool to_plain) {
   transpose_block(from, to, area, to_plain);
 }
 LEAT_VECTOR_CLONES void transpose1(const uint8_t* from, uint8_t* to, int64_t area, bool to_plain) {

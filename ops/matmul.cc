@@ -247,7 +247,8 @@ Tiling product_tiling(const OpTypes& types) {
   // Few rows at a time read a large B again and again.
   constexpr int64_t kLargeB = 16 * 1024, kRows = 64;
   Tiling tiling = product->tiling;
-  if (product->n * product->k >= kLargeB) tiling.min_rows = std::max<int64_t>(1, kRows / product->per_row);
+  if (product->n * product->k >= kLargeB)
+    tiling.min_rows = std::max<int64_t>(1, kRows / product->per_row);
   return tiling;
 }
 

@@ -61,7 +61,8 @@ static Status infer_broadcast_to(InferContext& ctx, DType dtype) {
     if (!ctx.has_input(i)) continue;
     const auto both = broadcast(shape, ctx.shape(i));
     if (!both) {
-      return ctx.error(cat("shapes do not broadcast: ", ctx.text(shape), " and ", ctx.text(ctx.shape(i))));
+      return ctx.error(
+          cat("shapes do not broadcast: ", ctx.text(shape), " and ", ctx.text(ctx.shape(i))));
     }
     shape = *both;
   }
@@ -120,21 +121,55 @@ Op& Op::attr_optional(std::string name, std::string kind) {
   def_.attributes.push_back({std::move(name), std::move(kind), std::nullopt, false});
   return *this;
 }
-Op& Op::stateful() { def_.stateful = true; return *this; }
-Op& Op::random() { def_.random = true; return *this; }
-Op& Op::per_shard() { def_.per_shard = true; return *this; }
-Op& Op::writes(int input) { def_.writes.push_back(input); def_.stateful = true; return *this; }
-Op& Op::reads(int input) { def_.reads.push_back(input); return *this; }
-Op& Op::view() { def_.view = true; return *this; }
-Op& Op::commutative() { def_.commutative = true; return *this; }
-Op& Op::in_place(int output, int input) { def_.in_place.emplace_back(output, input); return *this; }
-Op& Op::infer(std::function<Status(InferContext&)> f) { def_.infer = std::move(f); return *this; }
+Op& Op::stateful() {
+  def_.stateful = true;
+  return *this;
+}
+Op& Op::random() {
+  def_.random = true;
+  return *this;
+}
+Op& Op::per_shard() {
+  def_.per_shard = true;
+  return *this;
+}
+Op& Op::writes(int input) {
+  def_.writes.push_back(input);
+  def_.stateful = true;
+  return *this;
+}
+Op& Op::reads(int input) {
+  def_.reads.push_back(input);
+  return *this;
+}
+Op& Op::view() {
+  def_.view = true;
+  return *this;
+}
+Op& Op::commutative() {
+  def_.commutative = true;
+  return *this;
+}
+Op& Op::in_place(int output, int input) {
+  def_.in_place.emplace_back(output, input);
+  return *this;
+}
+Op& Op::infer(std::function<Status(InferContext&)> f) {
+  def_.infer = std::move(f);
+  return *this;
+}
 Op& Op::gradient(std::function<Status(GradientContext&)> f) {
   def_.gradient = std::move(f);
   return *this;
 }
-Op& Op::sharding(decltype(OpDef::sharding) f) { def_.sharding = std::move(f); return *this; }
-Op& Op::tiling(std::function<Tiling(const OpTypes&)> f) { def_.tiling = std::move(f); return *this; }
+Op& Op::sharding(decltype(OpDef::sharding) f) {
+  def_.sharding = std::move(f);
+  return *this;
+}
+Op& Op::tiling(std::function<Tiling(const OpTypes&)> f) {
+  def_.tiling = std::move(f);
+  return *this;
+}
 Op& Op::layouts(std::function<LayoutSupport(const OpTypes&)> f) {
   def_.layouts = std::move(f);
   return *this;

@@ -26,7 +26,7 @@ class InferContext {
  public:
   virtual ~InferContext() = default;
 
-  virtual int inputs() const = 0;    // as written, absent optional ones at the end not counted
+  virtual int inputs() const = 0;  // as written, absent optional ones at the end not counted
   virtual int outputs() const = 0;
   virtual bool has_input(int i) const = 0;
   virtual bool wants_output(int i) const = 0;
@@ -76,16 +76,17 @@ class GradientContext {
   virtual ~GradientContext() = default;
 
   virtual const Node& node() const = 0;
-  virtual ValueId input(int i) const = 0;         // kNone if absent
+  virtual ValueId input(int i) const = 0;  // kNone if absent
   virtual ValueId output(int i) const = 0;
   // The gradient that arrives at output i; kNone if nothing depends on it.
   virtual ValueId grad(int i) const = 0;
   // The forward node's optional output i, made if it was not there (a mask, saved statistics).
   virtual ValueId optional_output(int i) = 0;
-  virtual bool needs(int input) const = 0;        // does anybody want this input's gradient?
+  virtual bool needs(int input) const = 0;  // does anybody want this input's gradient?
   virtual const ValueType& type(ValueId value) const = 0;
 
-  // Adds a node (domain "" or "leat") and infers its types; returns output 0. Attributes as in ONNX.
+  // Adds a node (domain "" or "leat") and infers its types; returns output 0. Attributes as in
+  // ONNX.
   virtual ValueId emit(std::string_view op, std::vector<ValueId> inputs, Attrs attrs = {}) = 0;
   virtual std::vector<ValueId> emit_n(std::string_view op, std::vector<ValueId> inputs, Attrs attrs,
                                       int outputs) = 0;
@@ -100,7 +101,8 @@ class GradientContext {
 };
 
 // ---------------------------------------------------------------------------------------------
-// Sharding: which split of the inputs gives which split of the outputs. Strategies know nothing else.
+// Sharding: which split of the inputs gives which split of the outputs. Strategies know nothing
+// else.
 
 // How one operand is spread over shards: whole on each, split along an axis, or a sum of parts.
 struct Spread {
@@ -124,10 +126,11 @@ struct ShardingRule {
 
 struct Operand {
   std::string name;
-  std::string type;        // a type variable ("T"), a dtype's name ("int64"), "resource", "token" or "any"
+  std::string
+      type;  // a type variable ("T"), a dtype's name ("int64"), "resource", "token" or "any"
   bool optional = false;
-  bool variadic = false;   // the last one only; one or more
-  bool mixed = false;      // variadic operands may differ in dtype
+  bool variadic = false;  // the last one only; one or more
+  bool mixed = false;     // variadic operands may differ in dtype
 };
 
 struct AttrDef {
@@ -140,31 +143,34 @@ struct AttrDef {
 struct OpDef {
   std::string domain;  // "" is ONNX's
   std::string name;
-  int since = 1;       // the opset version whose definition this is
+  int since = 1;  // the opset version whose definition this is
   std::vector<Operand> inputs, outputs;
   std::vector<AttrDef> attributes;
   std::map<std::string, DTypeSet, std::less<>> types;  // type variables
 
   // Effects and traits.
-  bool stateful = false;     // reads or writes state or the outside: never folded, merged or pruned as pure
-  bool random = false;       // draws random numbers: keyed by Node::source, never merged
-  bool per_shard = false;    // its rows depend on the shard: Node::first_row; never merged across shards
-  std::vector<int> writes;   // inputs (resources) that it writes
-  std::vector<int> reads;    // inputs (resources) that it reads
-  bool view = false;         // output 0 is input 0's bytes under another shape (plain layout)
+  bool stateful =
+      false;  // reads or writes state or the outside: never folded, merged or pruned as pure
+  bool random = false;  // draws random numbers: keyed by Node::source, never merged
+  bool per_shard =
+      false;  // its rows depend on the shard: Node::first_row; never merged across shards
+  std::vector<int> writes;  // inputs (resources) that it writes
+  std::vector<int> reads;   // inputs (resources) that it reads
+  bool view = false;        // output 0 is input 0's bytes under another shape (plain layout)
   bool commutative = false;
-  std::vector<std::pair<int, int>> in_place;  // (output, input): may share memory if that is the input's last use
+  std::vector<std::pair<int, int>>
+      in_place;  // (output, input): may share memory if that is the input's last use
 
   std::function<Status(InferContext&)> infer;
   std::function<Status(GradientContext&)> gradient;  // empty: not differentiable
   std::function<std::vector<ShardingRule>(const std::vector<OperandType>& inputs,
                                           const std::vector<OperandType>& outputs, const Attrs&)>
       sharding;
-  std::function<Tiling(const OpTypes&)> tiling;              // empty: no row tiles
-  std::function<LayoutSupport(const OpTypes&)> layouts;      // empty: plain only
+  std::function<Tiling(const OpTypes&)> tiling;               // empty: no row tiles
+  std::function<LayoutSupport(const OpTypes&)> layouts;       // empty: plain only
   std::map<std::string, KernelFactory, std::less<>> kernels;  // by device kind
-  // Only for ops whose output 0 is a resource: finds or makes it in setup.resources. Such a node is no
-  // instruction; its output is the resource's address.
+  // Only for ops whose output 0 is a resource: finds or makes it in setup.resources. Such a node is
+  // no instruction; its output is the resource's address.
   std::function<Result<Resource*>(const KernelSetup&)> make_resource;
 
   bool pure() const { return !stateful && !random && !make_resource; }
@@ -184,9 +190,9 @@ class Op {
   Op& optional_output(std::string name, std::string type);
   Op& variadic_output(std::string name, std::string type, bool mixed = false);
   Op& type(std::string variable, DTypeSet allowed);
-  Op& attr(std::string name, Attr fallback);               // optional, with a default
+  Op& attr(std::string name, Attr fallback);  // optional, with a default
   Op& attr_required(std::string name, std::string kind);
-  Op& attr_optional(std::string name, std::string kind);   // optional, no default
+  Op& attr_optional(std::string name, std::string kind);  // optional, no default
   Op& stateful();
   Op& random();
   Op& per_shard();

@@ -28,9 +28,11 @@ LEAT_INLINE void fold_rows(T* acc, const T* x, int64_t rows, int64_t stride, int
   }
 }
 
-LEAT_VECTOR_CLONES float sum_line_f32(const float* x, int64_t n) { return fold_line<SumFold, AsIs>(x, n); }
+LEAT_VECTOR_CLONES float sum_line_f32(const float* x, int64_t n) {
+  return fold_line<SumFold, AsIs>(x, n);
+}
 LEAT_VECTOR_CLONES void sum_rows_f32(float* acc, const float* x, int64_t rows, int64_t stride,
-                              int64_t width) {
+                                     int64_t width) {
   fold_rows<SumFold, AsIs>(acc, x, rows, stride, width);
 }
 

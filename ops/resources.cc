@@ -12,7 +12,8 @@ Result<Variable*> JobResources::variable(std::string_view name, DType dtype, con
     Variable* existing = it->second.get();
     if (existing->dtype() != dtype || !(existing->shape() == shape)) {
       return failed_precondition(cat("variable '", name, "': expected ", existing->dtype(),
-                                     existing->shape(), " as it was made, received ", dtype, shape));
+                                     existing->shape(), " as it was made, received ", dtype,
+                                     shape));
     }
     return existing;
   }
@@ -20,7 +21,8 @@ Result<Variable*> JobResources::variable(std::string_view name, DType dtype, con
   if (!bytes) return resource_exhausted(cat("variable '", name, "': ", shape, " is too large"));
   auto buffer = device_->allocate(static_cast<size_t>(*bytes));
   if (!buffer.ok()) return buffer.status().while_doing(cat("making variable '", name, "'"));
-  auto made = std::make_unique<Variable>(std::string(name), dtype, shape, std::move(*buffer), trainable);
+  auto made =
+      std::make_unique<Variable>(std::string(name), dtype, shape, std::move(*buffer), trainable);
   Variable* raw = made.get();
   variables_.emplace(std::string(name), std::move(made));
   return raw;

@@ -28,8 +28,12 @@ class Resource {
 // A tensor that persists. Kernels read and write data() in place, ordered by the plan.
 class Variable final : public Resource {
  public:
-  Variable(std::string name, DType dtype, Shape shape, std::unique_ptr<Buffer> buffer, bool trainable)
-      : name_(std::move(name)), dtype_(dtype), shape_(shape), buffer_(std::move(buffer)),
+  Variable(std::string name, DType dtype, Shape shape, std::unique_ptr<Buffer> buffer,
+           bool trainable)
+      : name_(std::move(name)),
+        dtype_(dtype),
+        shape_(shape),
+        buffer_(std::move(buffer)),
         trainable_(trainable) {}
   void* address() override { return buffer_->data(); }
   std::string_view kind() const override { return "variable"; }
@@ -61,7 +65,8 @@ class JobResources {
 
   // The variable of that name, made (zeroed) if it is new. failed_precondition if it exists with
   // another dtype or shape; resource_exhausted if there is no memory.
-  Result<Variable*> variable(std::string_view name, DType dtype, const Shape& shape, bool trainable);
+  Result<Variable*> variable(std::string_view name, DType dtype, const Shape& shape,
+                             bool trainable);
   Variable* find_variable(std::string_view name);
   std::vector<Variable*> variables();  // ascending by name
 

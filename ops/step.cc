@@ -19,7 +19,11 @@ Result<std::unique_ptr<Kernel>> make_step_kernel(const KernelSetup&) {
 }  // namespace
 
 void register_step_ops(Catalogue& catalogue) {
-  catalogue.add(Op("leat.Step").output("step", "int64").stateful().infer(infer_step).kernel("cpu", make_step_kernel));
+  catalogue.add(Op("leat.Step")
+                    .output("step", "int64")
+                    .stateful()
+                    .infer(infer_step)
+                    .kernel("cpu", make_step_kernel));
 }
 
 }  // namespace leat

@@ -19,7 +19,9 @@ class NodeInference final : public InferContext {
   }
   int inputs() const override { return static_cast<int>(call_.inputs.size()); }
   int outputs() const override { return static_cast<int>(call_.wanted.size()); }
-  bool has_input(int i) const override { return i < inputs() && call_.inputs[static_cast<size_t>(i)]; }
+  bool has_input(int i) const override {
+    return i < inputs() && call_.inputs[static_cast<size_t>(i)];
+  }
   bool wants_output(int i) const override {
     return i < outputs() && call_.wanted[static_cast<size_t>(i)];
   }
@@ -106,7 +108,8 @@ Status check_arity(const OpCall& call) {
   for (size_t i = 0; i < outputs.size(); ++i) {
     const bool wanted = i < call.wanted.size() && call.wanted[i];
     if (!wanted && !outputs[i].optional && !outputs[i].variadic) {
-      return invalid_argument(cat(call.subject, ": output ", i, " '", outputs[i].name, "' is missing"));
+      return invalid_argument(
+          cat(call.subject, ": output ", i, " '", outputs[i].name, "' is missing"));
     }
   }
   return {};
@@ -149,7 +152,8 @@ Status check_types(const OpCall& call) {
       if (dtype_name(type.dtype) != formal.type) return complain(formal.type);
       continue;
     }
-    if (!variable->second.has(type.dtype)) return complain("one of " + allowed_types(variable->second));
+    if (!variable->second.has(type.dtype))
+      return complain("one of " + allowed_types(variable->second));
     if (formal.mixed) continue;
     const auto [it, fresh] = bound.try_emplace(formal.type, type.dtype, i);
     if (!fresh && it->second.first != type.dtype) {
@@ -167,7 +171,8 @@ Status check_attributes(const OpCall& call) {
     if (def == defs.end()) {
       std::vector<std::string> names;
       for (const AttrDef& d : defs) names.push_back(d.name);
-      return invalid_argument(cat(call.subject, ": has no attribute '", name, "'", did_you_mean(name, names)));
+      return invalid_argument(
+          cat(call.subject, ": has no attribute '", name, "'", did_you_mean(name, names)));
     }
     const std::string_view kind = attr_kind(attr);
     const bool int_for_float = def->kind == "float" && kind == "int";
@@ -175,13 +180,14 @@ Status check_attributes(const OpCall& call) {
     const auto* ints = std::get_if<std::vector<int64_t>>(&attr);
     const bool empty_list = ints && ints->empty() && def->kind.ends_with('s');
     if (kind != def->kind && !int_for_float && !empty_list) {
-      return invalid_argument(cat(call.subject, ": attribute '", name, "': expected ", def->kind,
-                                  ", received ", kind));
+      return invalid_argument(
+          cat(call.subject, ": attribute '", name, "': expected ", def->kind, ", received ", kind));
     }
   }
   for (const AttrDef& def : call.op->attributes) {
     if (def.required && !has_attr(*call.attrs, def.name)) {
-      return invalid_argument(cat(call.subject, ": attribute '", def.name, "' (", def.kind, ") is missing"));
+      return invalid_argument(
+          cat(call.subject, ": attribute '", def.name, "' (", def.kind, ") is missing"));
     }
   }
   return {};
@@ -203,7 +209,8 @@ void fold(const OpCall& call, OpOutcome& outcome) {
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (call.constants[i]) inputs[i] = *call.constants[i];
   }
-  auto values = run_op(*call.op, *call.attrs, inputs, static_cast<int>(call.wanted.size()), call.subject);
+  auto values =
+      run_op(*call.op, *call.attrs, inputs, static_cast<int>(call.wanted.size()), call.subject);
   if (values.ok()) outcome.constants = std::move(*values);
 }
 
@@ -279,7 +286,8 @@ Result<OpTypes> concrete_types(const Graph& graph, const Node& node, const Attrs
     const auto shape = type.shape.concrete();
     if (!shape) {
       return failed_precondition(cat("value '", graph.describe(value),
-                                     "': expected a concrete shape, it is ", graph.type_text(type)));
+                                     "': expected a concrete shape, it is ",
+                                     graph.type_text(type)));
     }
     operand = {type.dtype, *shape, Layout::plain, type.kind, true};
     return operand;

@@ -1,5 +1,6 @@
 // The one gate. Nothing runs, is compiled or is differentiated before it: it checks every node's
-// signature, infers every type with checked arithmetic, and finds the values that are known already.
+// signature, infers every type with checked arithmetic, and finds the values that are known
+// already.
 #pragma once
 
 #include <functional>
@@ -35,19 +36,19 @@ class Inference {
 // Inference::run() on its own.
 Status validate(Graph& graph);
 
-// The limits of ops/limits.h, of the graph and its regions, and that inputs, outputs and control edges
-// refer to what exists. Inference::run() begins with it.
+// The limits of ops/limits.h, of the graph and its regions, and that inputs, outputs and control
+// edges refer to what exists. Inference::run() begins with it.
 Status check_limits(const Graph& graph);
 
-// One op on its own: types of outputs (and known values) from types of inputs. What Inference and the
-// interpreter share.
+// One op on its own: types of outputs (and known values) from types of inputs. What Inference and
+// the interpreter share.
 struct OpCall {
   const OpDef* op = nullptr;
-  const Attrs* attrs = nullptr;             // as written
-  std::string subject;                      // for messages
-  std::vector<const ValueType*> inputs;     // null where absent
-  std::vector<const Tensor*> constants;     // null where unknown
-  std::vector<bool> wanted;                 // outputs
+  const Attrs* attrs = nullptr;          // as written
+  std::string subject;                   // for messages
+  std::vector<const ValueType*> inputs;  // null where absent
+  std::vector<const Tensor*> constants;  // null where unknown
+  std::vector<bool> wanted;              // outputs
   std::function<SymbolId()> fresh_symbol;
   std::function<std::string(const SymbolicShape&)> shape_text;
 };

@@ -13,7 +13,8 @@ namespace {
 
 bool is(const Node& node, std::string_view full_name) { return node.op->full_name() == full_name; }
 
-// Copies the model with its input replaced by `make_input(builder)` and its Initialize nodes left out.
+// Copies the model with its input replaced by `make_input(builder)` and its Initialize nodes left
+// out.
 struct Copied {
   Graph graph;
   ValueId output = kNone;
@@ -24,8 +25,9 @@ using MakeInput = std::function<ValueId(GraphBuilder&)>;
 
 Result<Copied> copy_model(const Graph& model, const MakeInput& make_input) {
   if (model.inputs().size() != 1 || model.outputs().size() != 1) {
-    return invalid_argument(cat("model '", model.name, "': expected one input and one output, it has ", model.inputs().size(), " and ",
-                                model.outputs().size()));
+    return invalid_argument(cat("model '", model.name,
+                                "': expected one input and one output, it has ",
+                                model.inputs().size(), " and ", model.outputs().size()));
   }
   LEAT_ASSIGN_OR_RETURN(const auto order, model.topological_order());
   Rewriter rewriter(model);
@@ -78,39 +80,54 @@ Batch read_batch(GraphBuilder& g, const TrainSpec& spec, const ValueType& input,
   Batch batch;
   if (!g.status().ok()) return {0, 0, 0};
   batch.labels = read[1];
-  if (!wrap) batch.weights = g.op("Cast", {read[2]}, {{"to", int64_t{dtype_onnx_code(spec.precision)}}});
+  if (!wrap)
+    batch.weights = g.op("Cast", {read[2]}, {{"to", int64_t{dtype_onnx_code(spec.precision)}}});
   ValueId x = g.op("Cast", {read[0]}, {{"to", int64_t{dtype_onnx_code(spec.precision)}}});
   if (spec.input.rescale != 1) x = g.op("Mul", {x, g.scalar(spec.precision, spec.input.rescale)});
   std::vector<int64_t> shape{rows};
-  for (int i = 1; i < input.shape.rank(); ++i) shape.push_back(input.shape[i].is_constant() ? input.shape[i].factor : -1);
-  batch.features = g.op("Reshape", {x, g.constant(Tensor::of<int64_t>({static_cast<int64_t>(shape.size())}, shape))});
+  for (int i = 1; i < input.shape.rank(); ++i)
+    shape.push_back(input.shape[i].is_constant() ? input.shape[i].factor : -1);
+  batch.features = g.op(
+      "Reshape", {x, g.constant(Tensor::of<int64_t>({static_cast<int64_t>(shape.size())}, shape))});
   return batch;
 }
 
 // Sum over the shard's rows of the loss of each, weighted if there are weights.
 ValueId loss_sum(GraphBuilder& g, const TrainSpec& spec, ValueId output, const Batch& batch) {
   if (spec.loss == LossKind::cross_entropy) {
-    const ValueId labels = g.op("Cast", {batch.labels}, {{"to", int64_t{dtype_onnx_code(DType::i64)}}});
-    if (batch.weights == kNone) return g.op("SoftmaxCrossEntropyLoss", {output, labels}, {{"reduction", std::string("sum")}});
-    const ValueId each = g.op("SoftmaxCrossEntropyLoss", {output, labels}, {{"reduction", std::string("none")}});
+    const ValueId labels =
+        g.op("Cast", {batch.labels}, {{"to", int64_t{dtype_onnx_code(DType::i64)}}});
+    if (batch.weights == kNone)
+      return g.op("SoftmaxCrossEntropyLoss", {output, labels}, {{"reduction", std::string("sum")}});
+    const ValueId each =
+        g.op("SoftmaxCrossEntropyLoss", {output, labels}, {{"reduction", std::string("none")}});
     return g.op("ReduceSum", {g.op("Mul", {each, batch.weights})}, {{"keepdims", int64_t{0}}});
   }
-  const ValueId target = g.op("Cast", {batch.labels}, {{"to", int64_t{dtype_onnx_code(spec.precision)}}});
+  const ValueId target =
+      g.op("Cast", {batch.labels}, {{"to", int64_t{dtype_onnx_code(spec.precision)}}});
   const int64_t rows = spec.global_batch / spec.shards;
   const ValueId flat = g.op("Reshape", {output, g.constant(Tensor::of<int64_t>({2}, {rows, -1}))});
-  const ValueId flat_target = g.op("Reshape", {target, g.constant(Tensor::of<int64_t>({2}, {rows, -1}))});
+  const ValueId flat_target =
+      g.op("Reshape", {target, g.constant(Tensor::of<int64_t>({2}, {rows, -1}))});
   const ValueId difference = g.op("Sub", {flat, flat_target});
-  const ValueId each = g.op("ReduceMean", {g.op("Mul", {difference, difference}), g.constant(Tensor::of<int64_t>({1}, {1}))}, {{"keepdims", int64_t{0}}});
+  const ValueId each =
+      g.op("ReduceMean",
+           {g.op("Mul", {difference, difference}), g.constant(Tensor::of<int64_t>({1}, {1}))},
+           {{"keepdims", int64_t{0}}});
   if (batch.weights == kNone) return g.op("ReduceSum", {each}, {{"keepdims", int64_t{0}}});
   return g.op("ReduceSum", {g.op("Mul", {each, batch.weights})}, {{"keepdims", int64_t{0}}});
 }
 
 // How many of the shard's rows are predicted right.
 ValueId correct_sum(GraphBuilder& g, const TrainSpec& spec, ValueId output, const Batch& batch) {
-  const ValueId labels = g.op("Cast", {batch.labels}, {{"to", int64_t{dtype_onnx_code(DType::i64)}}});
-  const ValueId predicted = g.op("ArgMax", {output}, {{"axis", int64_t{1}}, {"keepdims", int64_t{0}}});
-  const ValueId hits = g.op("Cast", {g.op("Equal", {predicted, labels})}, {{"to", int64_t{dtype_onnx_code(spec.precision)}}});
-  return g.op("ReduceSum", {batch.weights == kNone ? hits : g.op("Mul", {hits, batch.weights})}, {{"keepdims", int64_t{0}}});
+  const ValueId labels =
+      g.op("Cast", {batch.labels}, {{"to", int64_t{dtype_onnx_code(DType::i64)}}});
+  const ValueId predicted =
+      g.op("ArgMax", {output}, {{"axis", int64_t{1}}, {"keepdims", int64_t{0}}});
+  const ValueId hits = g.op("Cast", {g.op("Equal", {predicted, labels})},
+                            {{"to", int64_t{dtype_onnx_code(spec.precision)}}});
+  return g.op("ReduceSum", {batch.weights == kNone ? hits : g.op("Mul", {hits, batch.weights})},
+              {{"keepdims", int64_t{0}}});
 }
 
 ValueId all_reduce(GraphBuilder& g, ValueId value, std::string name) {
@@ -125,31 +142,38 @@ ValueId schedule_factor(GraphBuilder& g, const ScheduleSpec& spec, ValueId step)
   const double decay = static_cast<double>(std::max<int64_t>(1, spec.decay_steps));
   const auto part = [&] { return g.op("Min", {g.op("Div", {t, number(decay)}), number(1)}); };
   switch (spec.kind) {
-    case ScheduleKind::constant: return number(1);
+    case ScheduleKind::constant:
+      return number(1);
     case ScheduleKind::linear:
       return g.op("Add", {g.op("Mul", {part(), number(spec.alpha - 1)}), number(1)});
     case ScheduleKind::cosine: {
       const ValueId cosine = g.op("Cos", {g.op("Mul", {part(), number(std::numbers::pi)})});
-      const ValueId half = g.op("Mul", {g.op("Add", {cosine, number(1)}), number(0.5 * (1 - spec.alpha))});
+      const ValueId half =
+          g.op("Mul", {g.op("Add", {cosine, number(1)}), number(0.5 * (1 - spec.alpha))});
       return g.op("Add", {half, number(spec.alpha)});
     }
     case ScheduleKind::step: {
       const double size = static_cast<double>(std::max<int64_t>(1, spec.step_size));
       return g.op("Pow", {number(spec.gamma), g.op("Floor", {g.op("Div", {t, number(size)})})});
     }
-    case ScheduleKind::exponential: return g.op("Pow", {number(spec.decay_rate), g.op("Div", {t, number(decay)})});
+    case ScheduleKind::exponential:
+      return g.op("Pow", {number(spec.decay_rate), g.op("Div", {t, number(decay)})});
   }
   return number(1);
 }
 
 ValueId learning_rate(GraphBuilder& g, const TrainSpec& spec, ValueId step_index) {
-  const auto to_f64 = [&](ValueId v) { return g.op("Cast", {v}, {{"to", int64_t{dtype_onnx_code(DType::f64)}}}); };
+  const auto to_f64 = [&](ValueId v) {
+    return g.op("Cast", {v}, {{"to", int64_t{dtype_onnx_code(DType::f64)}}});
+  };
   const ValueId step = to_f64(step_index);
   ValueId factor = schedule_factor(g, spec.schedule, step);
   if (spec.schedule.warmup_steps > 0) {
     const ValueId one_more = g.op("Add", {step, g.scalar(DType::f64, 1)});
-    const ValueId climb = g.op("Min", {g.op("Div", {one_more, g.scalar(DType::f64, static_cast<double>(spec.schedule.warmup_steps))}),
-                                       g.scalar(DType::f64, 1)});
+    const ValueId climb = g.op(
+        "Min", {g.op("Div", {one_more, g.scalar(DType::f64,
+                                                static_cast<double>(spec.schedule.warmup_steps))}),
+                g.scalar(DType::f64, 1)});
     factor = g.op("Mul", {factor, climb});
   }
   const ValueId rate = g.op("Mul", {factor, g.scalar(DType::f64, spec.optimizer.learning_rate)});
@@ -171,42 +195,53 @@ Result<std::vector<Trained>> trained_variables(const Graph& graph, const TrainSp
     if (!is(node, "leat.Read")) continue;
     const Node& variable = graph.node(graph.value(node.inputs[0]).producer);
     const std::string name = attr_string(variable.attrs, "name");
-    if (attr_int(variable.attrs, "trainable", 1) == 0 || (spec.frozen && spec.frozen(name))) continue;
+    if (attr_int(variable.attrs, "trainable", 1) == 0 || (spec.frozen && spec.frozen(name)))
+      continue;
     if (std::any_of(out.begin(), out.end(), [&](const Trained& t) { return t.name == name; })) {
-      return invalid_argument(cat("variable '", name, "': expected one Read in the model, found several"));
+      return invalid_argument(
+          cat("variable '", name, "': expected one Read in the model, found several"));
     }
     const auto shape = Shape::checked(attr_ints(variable.attrs, "shape"));
     out.push_back({name, node.inputs[0], node.outputs[0], shape.value_or(Shape())});
   }
-  if (out.empty()) return invalid_argument(cat("model '", graph.name, "': expected at least one trainable variable, found none"));
+  if (out.empty())
+    return invalid_argument(
+        cat("model '", graph.name, "': expected at least one trainable variable, found none"));
   return out;
 }
 
 ValueId slot(GraphBuilder& g, const TrainSpec& spec, const Trained& v, std::string_view kind) {
   return g.op("leat.Variable", {},
-              {{"name", cat(kOptimizerPrefix, v.name, "/", kind)}, {"shape", std::vector<int64_t>(v.shape.begin(), v.shape.end())},
-               {"dtype", std::string(dtype_name(spec.precision))}, {"trainable", int64_t{0}}});
+              {{"name", cat(kOptimizerPrefix, v.name, "/", kind)},
+               {"shape", std::vector<int64_t>(v.shape.begin(), v.shape.end())},
+               {"dtype", std::string(dtype_name(spec.precision))},
+               {"trainable", int64_t{0}}});
 }
 
-NodeId apply(GraphBuilder& g, const TrainSpec& spec, const Trained& v, ValueId grad, ValueId rate, ValueId step) {
+NodeId apply(GraphBuilder& g, const TrainSpec& spec, const Trained& v, ValueId grad, ValueId rate,
+             ValueId step) {
   const OptimizerSpec& o = spec.optimizer;
   Attrs attrs{{"weight_decay", o.weight_decay}};
-  if (o.kind == OptimizerKind::sgd && o.momentum == 0) return g.effect("leat.ApplySgd", {v.variable, grad, rate}, attrs);
+  if (o.kind == OptimizerKind::sgd && o.momentum == 0)
+    return g.effect("leat.ApplySgd", {v.variable, grad, rate}, attrs);
   if (o.kind == OptimizerKind::sgd) {
     attrs["momentum"] = o.momentum;
     attrs["nesterov"] = int64_t{o.nesterov};
-    return g.effect("leat.ApplyMomentum", {v.variable, slot(g, spec, v, "momentum"), grad, rate}, attrs);
+    return g.effect("leat.ApplyMomentum", {v.variable, slot(g, spec, v, "momentum"), grad, rate},
+                    attrs);
   }
   attrs["beta_1"] = o.beta_1;
   attrs["beta_2"] = o.beta_2;
   attrs["epsilon"] = o.epsilon;
   const char* op = o.kind == OptimizerKind::adam ? "leat.ApplyAdam" : "leat.ApplyAdamW";
-  return g.effect(op, {v.variable, slot(g, spec, v, "m"), slot(g, spec, v, "v"), grad, rate, step}, attrs);
+  return g.effect(op, {v.variable, slot(g, spec, v, "m"), slot(g, spec, v, "v"), grad, rate, step},
+                  attrs);
 }
 
 Status check_spec(const TrainSpec& spec) {
   if (spec.shards < 1 || spec.global_batch < 1 || spec.global_batch % spec.shards != 0) {
-    return invalid_argument(cat("global batch: expected a multiple of the shards (", spec.shards, "), received ", spec.global_batch));
+    return invalid_argument(cat("global batch: expected a multiple of the shards (", spec.shards,
+                                "), received ", spec.global_batch));
   }
   return {};
 }
@@ -215,7 +250,8 @@ Status check_spec(const TrainSpec& spec) {
 Result<Copied> attach_input(const Graph& model, const TrainSpec& spec, bool wrap, Batch& batch) {
   LEAT_RETURN_IF_ERROR(check_spec(spec));
   LEAT_ASSIGN_OR_RETURN(const Graph typed, convert_precision(model, spec.precision));
-  const ValueType input = typed.inputs().empty() ? ValueType() : typed.value(typed.inputs()[0]).type;
+  const ValueType input =
+      typed.inputs().empty() ? ValueType() : typed.value(typed.inputs()[0]).type;
   return copy_model(typed, [&](GraphBuilder& g) {
     batch = read_batch(g, spec, input, wrap);
     return batch.features;
@@ -248,7 +284,8 @@ Result<JobGraph> make_train_graph(const Graph& model, const TrainSpec& spec) {
   job.fetches.push_back(all_reduce(g, loss, "loss"));
   job.fetch_names.push_back("loss");
   if (spec.accuracy) {
-    job.fetches.push_back(all_reduce(g, g.op("Mul", {correct_sum(g, spec, copied.output, batch), scale}), "accuracy"));
+    job.fetches.push_back(all_reduce(
+        g, g.op("Mul", {correct_sum(g, spec, copied.output, batch), scale}), "accuracy"));
     job.fetch_names.push_back("accuracy");
   }
   LEAT_RETURN_IF_ERROR(g.status().while_doing("adding the optimizer"));
@@ -273,7 +310,8 @@ Result<JobGraph> make_eval_graph(const Graph& model, const TrainSpec& spec) {
   LEAT_RETURN_IF_ERROR(g.status().while_doing("attaching the input"));
   job.fetches = {all_reduce(g, loss_sum(g, spec, copied.output, batch), "loss_sum")};
   job.fetch_names = {"loss_sum", "rows"};
-  job.fetches.push_back(all_reduce(g, g.op("ReduceSum", {batch.weights}, {{"keepdims", int64_t{0}}}), "rows"));
+  job.fetches.push_back(
+      all_reduce(g, g.op("ReduceSum", {batch.weights}, {{"keepdims", int64_t{0}}}), "rows"));
   if (spec.accuracy) {
     job.fetches.push_back(all_reduce(g, correct_sum(g, spec, copied.output, batch), "correct"));
     job.fetch_names.push_back("correct");
@@ -307,17 +345,24 @@ Result<Graph> convert_precision(const Graph& graph, DType precision) {
   for (NodeId id = 0; id < out.nodes(); ++id) {
     Node& node = out.node(id);
     for (auto& [key, attr] : node.attrs) {
-      if (auto* tensor = std::get_if<Tensor>(&attr); tensor && tensor->dtype() == DType::f32) *tensor = tensor->cast(precision);
-      if (auto* text = std::get_if<std::string>(&attr); text && key == "dtype" && *text == "float") *text = name;
-      if (auto* number = std::get_if<int64_t>(&attr); number && (key == "dtype" || key == "to") && *number == f32) *number = code;
+      if (auto* tensor = std::get_if<Tensor>(&attr); tensor && tensor->dtype() == DType::f32)
+        *tensor = tensor->cast(precision);
+      if (auto* text = std::get_if<std::string>(&attr); text && key == "dtype" && *text == "float")
+        *text = name;
+      if (auto* number = std::get_if<int64_t>(&attr);
+          number && (key == "dtype" || key == "to") && *number == f32)
+        *number = code;
     }
     // Defaults are f32 too.
     const auto has_default = [&](std::string_view attr) {
-      return !has_attr(node.attrs, attr) && std::any_of(node.op->attributes.begin(), node.op->attributes.end(), [&](const AttrDef& d) { return d.name == attr; });
+      return !has_attr(node.attrs, attr) &&
+             std::any_of(node.op->attributes.begin(), node.op->attributes.end(),
+                         [&](const AttrDef& d) { return d.name == attr; });
     };
     if (is(node, "leat.Variable") && has_default("dtype")) node.attrs["dtype"] = name;
     if (node.op->random && node.inputs.empty() && has_default("dtype")) node.attrs["dtype"] = code;
-    if (is(node, "ConstantOfShape") && has_default("value")) node.attrs["value"] = Tensor(precision, Shape({1}));
+    if (is(node, "ConstantOfShape") && has_default("value"))
+      node.attrs["value"] = Tensor(precision, Shape({1}));
   }
   return out;
 }

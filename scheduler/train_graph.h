@@ -1,6 +1,6 @@
 // From a model to the graphs of a job: training (input, loss, gradients, optimizer), evaluation,
-// prediction. What comes out is one shard's view, ordinary nodes throughout; a strategy makes all shards
-// of it.
+// prediction. What comes out is one shard's view, ordinary nodes throughout; a strategy makes all
+// shards of it.
 #pragma once
 
 #include <functional>
@@ -60,7 +60,7 @@ struct JobGraph {
   Graph graph;
   std::vector<NodeId> targets;
   std::vector<ValueId> feeds;
-  std::vector<ValueId> fetches;         // see each function
+  std::vector<ValueId> fetches;  // see each function
   std::vector<std::string> fetch_names;
   Borders borders() const { return {feeds, fetches, targets}; }
 };
@@ -72,8 +72,8 @@ Result<JobGraph> make_train_graph(const Graph& model, const TrainSpec& spec);
 // Runs the model's Initialize nodes. No fetches.
 Result<JobGraph> make_init_graph(const Graph& model, DType precision);
 
-// `model` in inference form. Step b reads batch b; rows past the end count nothing. Fetches: sums over
-// the rows of the loss and of correct predictions, and the number of rows.
+// `model` in inference form. Step b reads batch b; rows past the end count nothing. Fetches: sums
+// over the rows of the loss and of correct predictions, and the number of rows.
 Result<JobGraph> make_eval_graph(const Graph& model, const TrainSpec& spec);
 
 // `model` in inference form, for `rows` rows. Feed 0: the input. Fetch 0: the output.

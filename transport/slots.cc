@@ -19,15 +19,17 @@ Status SlotTable::open(uint32_t edge, size_t bytes, Device& device) {
 }
 
 Status SlotTable::deliver(uint32_t edge, uint64_t turn, const void* data, size_t bytes) {
-  if (!is_open(edge)) return invalid_argument(cat("edge ", edge, ": this partition has no such incoming edge"));
+  if (!is_open(edge))
+    return invalid_argument(cat("edge ", edge, ": this partition has no such incoming edge"));
   Edge& e = *edges_[edge];
   if (bytes != e.bytes) {
     return invalid_argument(cat("edge ", edge, ": expected ", e.bytes, " bytes, received ", bytes));
   }
   const uint64_t arrived = e.arrived.value(), retired = e.retired.value();
   if (turn != arrived || turn >= retired + kSlotDepth) {
-    return invalid_argument(cat("edge ", edge, ": expected turn ", arrived, " with at most ", kSlotDepth,
-                                " in flight (", retired, " retired), received turn ", turn));
+    return invalid_argument(cat("edge ", edge, ": expected turn ", arrived, " with at most ",
+                                kSlotDepth, " in flight (", retired, " retired), received turn ",
+                                turn));
   }
   if (bytes > 0) std::memcpy(slot(edge, turn), data, bytes);
   e.arrived.signal(turn + 1);

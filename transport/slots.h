@@ -17,9 +17,9 @@ inline constexpr uint64_t kSlotDepth = 2;
 
 // The incoming edges of one partition of one run. An edge is an integer, its index in the plan.
 //
-// arrived(e) is at n when the values of steps [first, first + n) have landed; retired(e) is at n when
-// the consumer is done with those of n steps. A producer may push the value of its n-th step (from 0)
-// when retired(e) >= n + 1 - kSlotDepth.
+// arrived(e) is at n when the values of steps [first, first + n) have landed; retired(e) is at n
+// when the consumer is done with those of n steps. A producer may push the value of its n-th step
+// (from 0) when retired(e) >= n + 1 - kSlotDepth.
 //
 // Threads: deliver() from the transport's, the rest from the executor's.
 class SlotTable {
@@ -44,8 +44,8 @@ class SlotTable {
     return slots.empty() ? nullptr : slots[turn % kSlotDepth]->data();
   }
 
-  // Lands `bytes` bytes as the value of the edge's `turn`-th step. invalid_argument if the edge, the
-  // size or the turn (neither early nor late) is wrong.
+  // Lands `bytes` bytes as the value of the edge's `turn`-th step. invalid_argument if the edge,
+  // the size or the turn (neither early nor late) is wrong.
   Status deliver(uint32_t edge, uint64_t turn, const void* data, size_t bytes);
 
   // Fails every wait, now and later.

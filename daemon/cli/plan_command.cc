@@ -14,14 +14,19 @@ void print_json(const Plan& plan) {
   for (const PlanEdge& edge : plan.edges) bytes += edge.bytes;
   for (const Partition& partition : plan.partitions) {
     JsonLine line;
-    line.add("partition", partition.device).add("instructions", static_cast<uint64_t>(partition.instructions.size()));
-    line.add("peak_memory_bytes", partition.memory_bytes()).add("activation_bytes", partition.arena_bytes);
-    line.add("variable_bytes", partition.resource_bytes()).add("constant_bytes", partition.constant_bytes());
+    line.add("partition", partition.device)
+        .add("instructions", static_cast<uint64_t>(partition.instructions.size()));
+    line.add("peak_memory_bytes", partition.memory_bytes())
+        .add("activation_bytes", partition.arena_bytes);
+    line.add("variable_bytes", partition.resource_bytes())
+        .add("constant_bytes", partition.constant_bytes());
     std::cout << line.add("slot_bytes", partition.slot_bytes()).text();
   }
   JsonLine line;
   line.add("plan", plan.name).add("partitions", static_cast<uint64_t>(plan.partitions.size()));
-  std::cout << line.add("transfers_per_step", static_cast<uint64_t>(plan.edges.size())).add("transfer_bytes_per_step", bytes).text();
+  std::cout << line.add("transfers_per_step", static_cast<uint64_t>(plan.edges.size()))
+                   .add("transfer_bytes_per_step", bytes)
+                   .text();
 }
 
 }  // namespace
@@ -42,9 +47,11 @@ int run_plan(const PlanCommand& command) {
   }
   uint64_t bytes = 0;
   for (const PlanEdge& edge : (*plan)->edges) bytes += edge.bytes;
-  std::cout << "Plan of " << job->name << ": " << name_of(job->strategy) << ", workers " << job->num_workers << ", shards " << job->shards
-            << ", " << (*trainer)->total_steps() << " steps\n"
-            << (*plan)->summary() << "transfers a step: " << (*plan)->edges.size() << ", " << human_bytes(bytes) << "\n";
+  std::cout << "Plan of " << job->name << ": " << name_of(job->strategy) << ", workers "
+            << job->num_workers << ", shards " << job->shards << ", " << (*trainer)->total_steps()
+            << " steps\n"
+            << (*plan)->summary() << "transfers a step: " << (*plan)->edges.size() << ", "
+            << human_bytes(bytes) << "\n";
   return kExitOk;
 }
 

@@ -35,7 +35,10 @@ void print_classes(const Tensor& output, bool json) {
       continue;
     }
     JsonLine line;
-    std::cout << line.add("row", row).add("class", best).add("score", output.at(row * classes + best)).text();
+    std::cout << line.add("row", row)
+                     .add("class", best)
+                     .add("score", output.at(row * classes + best))
+                     .text();
   }
 }
 

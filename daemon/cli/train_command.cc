@@ -18,7 +18,9 @@ namespace {
 class Reporter final : public TrainObserver {
  public:
   Reporter(const TrainCommand& command, const Trainer& trainer, std::string folder)
-      : command_(command), trainer_(trainer), folder_(std::move(folder)),
+      : command_(command),
+        trainer_(trainer),
+        folder_(std::move(folder)),
         progress_(std::cerr, clock_, stderr_is_terminal(), terminal_width()) {
     identity_ = {trainer.job().shards, trainer.job().seed, cpu::cpu_model()};
   }
@@ -27,8 +29,10 @@ class Reporter final : public TrainObserver {
 
   void started(int64_t first_step, int64_t steps) override {
     const Job& job = trainer_.job();
-    std::cerr << "Training " << job.name << ": " << steps << " steps of " << job.global_batch_size << " rows, " << name_of(job.strategy)
-              << ", workers " << job.num_workers << ", threads " << trainer_.threads() << ", shards " << job.shards << ", seed " << job.seed << "\n"
+    std::cerr << "Training " << job.name << ": " << steps << " steps of " << job.global_batch_size
+              << " rows, " << name_of(job.strategy) << ", workers " << job.num_workers
+              << ", threads " << trainer_.threads() << ", shards " << job.shards << ", seed "
+              << job.seed << "\n"
               << "Run folder: " << folder_ << "\n";
     if (first_step > 0) std::cerr << "Going on after step " << first_step << "\n";
     StartedEvent event;
@@ -64,13 +68,15 @@ class Reporter final : public TrainObserver {
     std::vector<NamedValue> values{{"loss", loss}};
     if (accuracy) values.push_back({"accuracy", *accuracy});
     if (validation) values.push_back({"val_loss", validation->loss});
-    if (validation && validation->accuracy) values.push_back({"val_accuracy", *validation->accuracy});
+    if (validation && validation->accuracy)
+      values.push_back({"val_accuracy", *validation->accuracy});
     progress_.end_epoch(values);
     EpochEvent event;
     event.epoch = epoch;
     event.step = steps_done;
     event.seconds = seconds;
-    event.samples_per_second = seconds > 0 ? static_cast<double>(steps_ * trainer_.job().global_batch_size) / seconds : 0;
+    event.samples_per_second =
+        seconds > 0 ? static_cast<double>(steps_ * trainer_.job().global_batch_size) / seconds : 0;
     event.loss = loss;
     event.accuracy = accuracy;
     if (validation) {
@@ -80,7 +86,9 @@ class Reporter final : public TrainObserver {
     emit(json_of(event));
   }
 
-  void checkpointed(int64_t step, const std::string& path) override { emit(json_of(CheckpointEvent{step, path})); }
+  void checkpointed(int64_t step, const std::string& path) override {
+    emit(json_of(CheckpointEvent{step, path}));
+  }
 
   void warned(const std::string& message) override {
     progress_.break_line();
@@ -111,12 +119,14 @@ std::string fresh_folder(const std::string& name) {
   }
 }
 
-int finish(const TrainCommand& command, Reporter& reporter, const std::string& folder, const TrainOutcome& outcome, const Interrupt& interrupt) {
+int finish(const TrainCommand& command, Reporter& reporter, const std::string& folder,
+           const TrainOutcome& outcome, const Interrupt& interrupt) {
   reporter.break_line();
   std::cerr << outcome.profile;
   if (outcome.interrupted) {
     reporter.emit(json_of(InterruptedEvent{folder, outcome.steps, outcome.checkpoint}));
-    std::cerr << "Interrupted after step " << outcome.steps << "; checkpoint " << outcome.checkpoint << "\n"
+    std::cerr << "Interrupted after step " << outcome.steps << "; checkpoint " << outcome.checkpoint
+              << "\n"
               << "Go on with: leat train --resume " << folder << "\n";
     return interrupt.exit_code();
   }
@@ -131,10 +141,13 @@ int finish(const TrainCommand& command, Reporter& reporter, const std::string& f
   event.steps = outcome.steps;
   event.identity = reporter.identity();
   reporter.emit(json_of(event));
-  if (event.val_accuracy) std::cerr << "Validation accuracy " << format_value(*event.val_accuracy * 100) << " %, loss " << format_value(*event.val_loss) << "\n";
+  if (event.val_accuracy)
+    std::cerr << "Validation accuracy " << format_value(*event.val_accuracy * 100) << " %, loss "
+              << format_value(*event.val_loss) << "\n";
   std::cerr << "Weights " << folder << "/weights.safetensors\n"
             << "  sha256 " << outcome.weights_sha256 << "\n"
-            << "  (shards " << event.identity.shards << ", seed " << event.identity.seed << ", " << event.identity.cpu << ")\n";
+            << "  (shards " << event.identity.shards << ", seed " << event.identity.seed << ", "
+            << event.identity.cpu << ")\n";
   (void)command;
   return kExitOk;
 }
@@ -145,13 +158,16 @@ int run_train(const TrainCommand& command) {
   const bool resume = !command.resume.empty();
   const std::string job_file = resume ? command.resume + "/job.yaml" : command.job.file;
   if (report_missing(resume ? "run" : "job file", job_file, command.color)) return kExitNoSuch;
-  auto job = resume ? load_run_job(real_files(), command.resume, command.job.overrides) : load_job(job_file, command.job.overrides);
+  auto job = resume ? load_run_job(real_files(), command.resume, command.job.overrides)
+                    : load_job(job_file, command.job.overrides);
   if (!job.ok()) return report(job.status(), command.color);
   if (report_missing_files(*job, command.color)) return kExitNoSuch;
   const Interrupt interrupt;
   const Catalogue catalogue = standard_catalogue();
   TrainOptions options;
-  options.folder = resume ? command.resume : !command.output.empty() ? command.output : fresh_folder(job->name);
+  options.folder = resume                    ? command.resume
+                   : !command.output.empty() ? command.output
+                                             : fresh_folder(job->name);
   options.resume = resume;
   options.profile = command.profile;
   options.threads = static_cast<int>(command.job.threads.value_or(0));

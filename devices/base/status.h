@@ -13,14 +13,14 @@ namespace leat {
 // Eight codes, named by what the caller can do about them.
 enum class Code : uint8_t {
   ok = 0,
-  invalid_argument,    // the request is wrong and stays wrong: change it
-  failed_precondition, // right request, wrong state: change the state first
-  unimplemented,       // not built: choose another way
-  resource_exhausted,  // no room: free something or ask for less
-  unavailable,         // the other side is gone: retry elsewhere or later
-  deadline_exceeded,   // took too long: it may or may not have happened
-  cancelled,           // somebody asked for the end
-  internal,            // our bug: report it
+  invalid_argument,     // the request is wrong and stays wrong: change it
+  failed_precondition,  // right request, wrong state: change the state first
+  unimplemented,        // not built: choose another way
+  resource_exhausted,   // no room: free something or ask for less
+  unavailable,          // the other side is gone: retry elsewhere or later
+  deadline_exceeded,    // took too long: it may or may not have happened
+  cancelled,            // somebody asked for the end
+  internal,             // our bug: report it
 };
 
 std::string_view code_name(Code code);
@@ -68,8 +68,8 @@ Status internal_error(std::string message);
 template <typename T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}           // NOLINT: implicit
-  Result(Status status) : state_(std::in_place_index<1>, std::move(status)) {}    // NOLINT: implicit
+  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}         // NOLINT: implicit
+  Result(Status status) : state_(std::in_place_index<1>, std::move(status)) {}  // NOLINT: implicit
 
   bool ok() const { return state_.index() == 0; }
   Status status() const { return ok() ? Status() : std::get<1>(state_); }
@@ -94,13 +94,14 @@ class [[nodiscard]] Result {
 #define LEAT_CONCAT(a, b) LEAT_CONCAT_INNER(a, b)
 
 // Returns from the enclosing function when `expr` (a Status) is not ok.
-#define LEAT_RETURN_IF_ERROR(expr)              \
-  do {                                          \
-    ::leat::Status leat_status_ = (expr);       \
+#define LEAT_RETURN_IF_ERROR(expr)               \
+  do {                                           \
+    ::leat::Status leat_status_ = (expr);        \
     if (!leat_status_.ok()) return leat_status_; \
   } while (false)
 
-// LEAT_ASSIGN_OR_RETURN(auto x, f()): x is the value of the Result, or the function returns its error.
+// LEAT_ASSIGN_OR_RETURN(auto x, f()): x is the value of the Result, or the function returns its
+// error.
 #define LEAT_ASSIGN_OR_RETURN(declaration, expr) \
   LEAT_ASSIGN_OR_RETURN_INNER(LEAT_CONCAT(leat_result_, __LINE__), declaration, expr)
 #define LEAT_ASSIGN_OR_RETURN_INNER(result, declaration, expr) \

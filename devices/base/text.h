@@ -9,7 +9,8 @@
 
 namespace leat {
 
-// cat("a is ", 3, " wide"): the arguments streamed one after another. For messages, never on a step.
+// cat("a is ", 3, " wide"): the arguments streamed one after another. For messages, never on a
+// step.
 template <typename... Args>
 std::string cat(const Args&... args) {
   std::ostringstream out;

@@ -56,13 +56,16 @@ CpuDevice::CpuDevice(int index, int threads)
 std::string CpuDevice::description() const { return cpu_model(); }
 
 uint64_t CpuDevice::memory_bytes() const {
-  return static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGE_SIZE));
+  return static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) *
+         static_cast<uint64_t>(sysconf(_SC_PAGE_SIZE));
 }
 
 Result<std::unique_ptr<Buffer>> CpuDevice::allocate(size_t bytes) {
   const size_t rounded = std::max<size_t>(64, (bytes + 63) / 64 * 64);
   void* data = rounded < bytes ? nullptr : std::aligned_alloc(64, rounded);
-  if (!data) return resource_exhausted(cat(name(), ": expected room for ", human_bytes(bytes), ", there is none"));
+  if (!data)
+    return resource_exhausted(
+        cat(name(), ": expected room for ", human_bytes(bytes), ", there is none"));
   std::memset(data, 0, rounded);  // touches the pages, so that no step pays for it
   return std::unique_ptr<Buffer>(new HostBuffer(data, bytes));
 }

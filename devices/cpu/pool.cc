@@ -9,9 +9,9 @@
 namespace leat::cpu {
 namespace {
 
-constexpr int kSpins = 2000;                               // yields before parking; about a millisecond when idle
+constexpr int kSpins = 2000;  // yields before parking; about a millisecond when idle
 constexpr auto kSlowYield = std::chrono::microseconds(40);
-constexpr int kParkAfterSlowYield = 200;                   // waits that park at once after a slow yield
+constexpr int kParkAfterSlowYield = 200;  // waits that park at once after a slow yield
 
 thread_local int park_next = 0;
 

@@ -1,7 +1,7 @@
 // The compute threads of a CPU device.
 //
-// One parallel region at a time: the caller becomes thread 0 and the others join it. What they share
-// is up to the region's function (the executor gives a list of tiles claimed with a counter).
+// One parallel region at a time: the caller becomes thread 0 and the others join it. What they
+// share is up to the region's function (the executor gives a list of tiles claimed with a counter).
 #pragma once
 
 #include <atomic>
@@ -45,8 +45,8 @@ class Pool {
   std::vector<std::thread> helpers_;
 };
 
-// A spinning wait that gives the core away: yields, and says when the machine is too busy to spin. A
-// yield that takes longer than 40 us means that somebody else needs the core.
+// A spinning wait that gives the core away: yields, and says when the machine is too busy to spin.
+// A yield that takes longer than 40 us means that somebody else needs the core.
 class Spinner {
  public:
   // True while spinning is worth going on; false: park.

@@ -7,8 +7,8 @@
 namespace leat {
 namespace {
 
-// Bytes that the tiles of a chain should touch: they stay in a core's second-level cache. A constant,
-// not this machine's cache: tiles must not depend on where a plan is made.
+// Bytes that the tiles of a chain should touch: they stay in a core's second-level cache. A
+// constant, not this machine's cache: tiles must not depend on where a plan is made.
 constexpr uint64_t kChainTileBytes = 1 << 20;
 constexpr int64_t kMinTiles = 16;  // for parallelism, where there are rows enough
 
@@ -40,8 +40,10 @@ class Chains {
     if (instruction.kind != PlanInstruction::Kind::kernel || !instruction.op->tiling) return member;
     const Attrs attrs = with_defaults(*instruction.op, instruction.attrs);
     member.types.attrs = &attrs;
-    for (uint32_t v : instruction.inputs) member.types.inputs.push_back(v == kNone ? OperandType() : partition_.values[v].type);
-    for (uint32_t v : instruction.outputs) member.types.outputs.push_back(v == kNone ? OperandType() : partition_.values[v].type);
+    for (uint32_t v : instruction.inputs)
+      member.types.inputs.push_back(v == kNone ? OperandType() : partition_.values[v].type);
+    for (uint32_t v : instruction.outputs)
+      member.types.outputs.push_back(v == kNone ? OperandType() : partition_.values[v].type);
     member.tiling = instruction.op->tiling(member.types);
     member.types.attrs = nullptr;
     return member;
@@ -59,7 +61,8 @@ class Chains {
   // A member reads what the chain made row by row, and makes nothing that the chain has read whole.
   bool joins(uint32_t i, const Member& member) const {
     if (member.tiling.rows != rows_) return false;
-    if (member.tiling.min_rows > 4 * min_rows_ || min_rows_ > 4 * member.tiling.min_rows) return false;
+    if (member.tiling.min_rows > 4 * min_rows_ || min_rows_ > 4 * member.tiling.min_rows)
+      return false;
     const int64_t fixed = member.tiling.fixed_rows;
     if (fixed > 0 && ((fixed_rows_ > 0 && fixed != fixed_rows_) || min_rows_ > fixed)) return false;
     if (fixed_rows_ > 0 && member.tiling.min_rows > fixed_rows_) return false;
@@ -71,7 +74,8 @@ class Chains {
       const auto made = made_.find(root(value));
       if (made == made_.end()) {
         const auto read = read_by_rows_.find(root(value));
-        connected = connected || (read != read_by_rows_.end() && (member.tiling.row_inputs >> k & 1));
+        connected =
+            connected || (read != read_by_rows_.end() && (member.tiling.row_inputs >> k & 1));
         continue;
       }
       const bool by_rows = (member.tiling.row_inputs >> k & 1) && made->second && has_rows(value);
@@ -95,14 +99,17 @@ class Chains {
     for (size_t k = 0; k < instruction.inputs.size(); ++k) {
       if (instruction.inputs[k] != kNone && (member.tiling.row_inputs >> k & 1)) {
         read_by_rows_[root(instruction.inputs[k])] = true;
-        row_bytes_[root(instruction.inputs[k])] = partition_.values[instruction.inputs[k]].type.bytes() / static_cast<uint64_t>(rows_);
+        row_bytes_[root(instruction.inputs[k])] =
+            partition_.values[instruction.inputs[k]].type.bytes() / static_cast<uint64_t>(rows_);
       }
     }
     for (size_t k = 0; k < instruction.outputs.size(); ++k) {
       if (instruction.outputs[k] == kNone) continue;
       const bool by_rows = member.tiling.row_outputs >> k & 1;
       made_[root(instruction.outputs[k])] = by_rows;
-      if (by_rows) row_bytes_[root(instruction.outputs[k])] = partition_.values[instruction.outputs[k]].type.bytes() / static_cast<uint64_t>(rows_);
+      if (by_rows)
+        row_bytes_[root(instruction.outputs[k])] =
+            partition_.values[instruction.outputs[k]].type.bytes() / static_cast<uint64_t>(rows_);
     }
   }
 
@@ -112,7 +119,8 @@ class Chains {
       for (auto [value, row] : row_bytes_) bytes += row;
       int64_t tile = static_cast<int64_t>(kChainTileBytes / bytes);
       tile = std::min(tile, std::max<int64_t>(1, rows_ / kMinTiles));
-      tile = fixed_rows_ > 0 ? fixed_rows_ : std::clamp<int64_t>(std::max(tile, min_rows_), 1, rows_);
+      tile =
+          fixed_rows_ > 0 ? fixed_rows_ : std::clamp<int64_t>(std::max(tile, min_rows_), 1, rows_);
       for (uint32_t i : members_) {
         partition_.instructions[i].chain = first_;
         partition_.instructions[i].tile_rows = tile;
@@ -128,7 +136,7 @@ class Chains {
   std::vector<uint32_t> members_;
   uint32_t first_ = 0;
   int64_t rows_ = 0, min_rows_ = 1, fixed_rows_ = 0;
-  std::map<uint32_t, bool> made_;          // root value -> by rows
+  std::map<uint32_t, bool> made_;  // root value -> by rows
   std::map<uint32_t, bool> read_by_rows_;
   std::map<uint32_t, uint64_t> row_bytes_;
 };

@@ -13,8 +13,10 @@ Status name_borders(const Graph& graph, const Borders& borders, Plan& plan) {
     const ValueType& type = graph.value(value).type;
     const auto shape = type.shape.concrete();
     if (!shape || type.kind != ValueKind::tensor) {
-      return invalid_argument(cat("'", graph.describe(value), "': expected a tensor of a concrete shape to feed or fetch, it is ",
-                                  graph.type_text(type)));
+      return invalid_argument(
+          cat("'", graph.describe(value),
+              "': expected a tensor of a concrete shape to feed or fetch, it is ",
+              graph.type_text(type)));
     }
     return PlanBorder{graph.describe(value), type.dtype, *shape, 0};
   };
@@ -44,8 +46,9 @@ Result<Partition> plan_part(Part part, const std::vector<PlanEdge>& edges, uint3
 Status check_memory(const Plan& plan, uint64_t available) {
   for (const Partition& partition : plan.partitions) {
     if (available > 0 && partition.memory_bytes() > available) {
-      return resource_exhausted(cat("plan '", plan.name, "': expected to fit into ", human_bytes(available), " of ",
-                                    partition.device, ", needs ", human_bytes(partition.memory_bytes())));
+      return resource_exhausted(cat("plan '", plan.name, "': expected to fit into ",
+                                    human_bytes(available), " of ", partition.device, ", needs ",
+                                    human_bytes(partition.memory_bytes())));
     }
   }
   return {};

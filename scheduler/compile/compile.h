@@ -14,15 +14,15 @@ namespace leat {
 
 struct CompileRequest {
   std::string name = "plan";
-  Borders borders;                        // in the graph's ids
-  std::vector<std::string> devices;       // full names, "job:worker/task:0/cpu:0"; at least one
+  Borders borders;                   // in the graph's ids
+  std::vector<std::string> devices;  // full names, "job:worker/task:0/cpu:0"; at least one
   std::string strategy = "single";
-  int shards = 1;                         // logical replicas
-  uint64_t device_memory_bytes = 0;       // of each device; 0: unknown, not checked
+  int shards = 1;                    // logical replicas
+  uint64_t device_memory_bytes = 0;  // of each device; 0: unknown, not checked
 };
 
-// `graph` is one replica's, single-device, possibly with Gradients nodes. Equal arguments give equal
-// plans. Errors name the node; a plan that does not fit the devices is resource_exhausted.
+// `graph` is one replica's, single-device, possibly with Gradients nodes. Equal arguments give
+// equal plans. Errors name the node; a plan that does not fit the devices is resource_exhausted.
 Result<Plan> compile(const Graph& graph, const CompileRequest& request);
 
 }  // namespace leat

@@ -12,7 +12,11 @@ namespace {
 class Emitter {
  public:
   Emitter(const Part& part, const Order& order, const LayoutChoice& layouts)
-      : part_(part), graph_(part.graph), order_(order), layouts_(layouts), value_(part.graph.values(), kNone) {}
+      : part_(part),
+        graph_(part.graph),
+        order_(order),
+        layouts_(layouts),
+        value_(part.graph.values(), kNone) {}
 
   Result<Partition> run() {
     out_.device = part_.device;
@@ -21,7 +25,8 @@ class Emitter {
     }
     for (size_t i = 0; i < part_.borders.feeds.size(); ++i) {
       LEAT_ASSIGN_OR_RETURN(const uint32_t value, define(part_.borders.feeds[i], Home::arena));
-      if (out_.feeds.size() <= part_.feed_index[i]) out_.feeds.resize(part_.feed_index[i] + 1, kNone);
+      if (out_.feeds.size() <= part_.feed_index[i])
+        out_.feeds.resize(part_.feed_index[i] + 1, kNone);
       out_.feeds[part_.feed_index[i]] = value;
     }
     for (ValueId input : graph_.inputs()) fetch(input);
@@ -36,7 +41,9 @@ class Emitter {
     const ValueType& type = graph_.value(value).type;
     const auto shape = type.shape.concrete();
     if (!shape && type.kind != ValueKind::token) {
-      return unimplemented(cat("'", graph_.describe(value), "': expected a shape that is known when the plan is made, it is ", graph_.type_text(type)));
+      return unimplemented(cat("'", graph_.describe(value),
+                               "': expected a shape that is known when the plan is made, it is ",
+                               graph_.type_text(type)));
     }
     PlanValue made;
     made.type = {type.dtype, shape.value_or(Shape()), Layout::plain, type.kind, true};
@@ -64,7 +71,9 @@ class Emitter {
   bool is_view(NodeId id) const {
     const Node& node = graph_.node(id);
     if (!node.op->view) return false;
-    if (std::find(order_.copied_reads.begin(), order_.copied_reads.end(), id) != order_.copied_reads.end()) return false;
+    if (std::find(order_.copied_reads.begin(), order_.copied_reads.end(), id) !=
+        order_.copied_reads.end())
+      return false;
     const ValueId in = node.inputs[0];
     return layout_of(in) == Layout::plain && layout_of(node.outputs[0]) == Layout::plain;
   }
@@ -79,25 +88,32 @@ class Emitter {
     if (node.op->make_resource) return resource(id);
     if (!ours && op == "Constant") return constant(id);
     if (is_view(id)) return view(id);
-    if (ours && (op == "Send" || op == "SendToken")) return transfer(id, PlanInstruction::Kind::send);
-    if (ours && (op == "Receive" || op == "ReceiveToken")) return transfer(id, PlanInstruction::Kind::receive);
+    if (ours && (op == "Send" || op == "SendToken"))
+      return transfer(id, PlanInstruction::Kind::send);
+    if (ours && (op == "Receive" || op == "ReceiveToken"))
+      return transfer(id, PlanInstruction::Kind::receive);
     return kernel(id);
   }
 
   Status resource(NodeId id) {
     const Node& node = graph_.node(id);
-    PlanResource made{node.op, node.attrs, attr_string(node.attrs, "name", graph_.describe(node.outputs[0])), 0};
+    PlanResource made{node.op, node.attrs,
+                      attr_string(node.attrs, "name", graph_.describe(node.outputs[0])), 0};
     const ValueType& type = graph_.value(node.outputs[0]).type;
-    if (const auto shape = type.shape.concrete()) made.bytes = static_cast<uint64_t>(shape->elements()) * dtype_size(type.dtype);
+    if (const auto shape = type.shape.concrete())
+      made.bytes = static_cast<uint64_t>(shape->elements()) * dtype_size(type.dtype);
     out_.resources.push_back(std::move(made));
-    return define(node.outputs[0], Home::resource, static_cast<uint32_t>(out_.resources.size() - 1)).status();
+    return define(node.outputs[0], Home::resource, static_cast<uint32_t>(out_.resources.size() - 1))
+        .status();
   }
 
   Status constant(NodeId id) {
     const Node& node = graph_.node(id);
     LEAT_ASSIGN_OR_RETURN(Tensor value, constant_value(node));
     out_.constants.push_back(std::move(value));
-    LEAT_RETURN_IF_ERROR(define(node.outputs[0], Home::constant, static_cast<uint32_t>(out_.constants.size() - 1)).status());
+    LEAT_RETURN_IF_ERROR(
+        define(node.outputs[0], Home::constant, static_cast<uint32_t>(out_.constants.size() - 1))
+            .status());
     fetch(node.outputs[0]);
     return {};
   }
@@ -106,15 +122,18 @@ class Emitter {
   Result<Tensor> constant_value(const Node& node) const {
     const auto it = node.attrs.find("value");
     const Tensor* tensor = it == node.attrs.end() ? nullptr : std::get_if<Tensor>(&it->second);
-    if (!tensor) return internal_error(cat("constant '", node.name, "' was not simplified to a tensor"));
+    if (!tensor)
+      return internal_error(cat("constant '", node.name, "' was not simplified to a tensor"));
     return *tensor;
   }
 
   Status view(NodeId id) {
     const Node& node = graph_.node(id);
     const uint32_t input = value_[node.inputs[0]];
-    LEAT_ASSIGN_OR_RETURN(const uint32_t output, define(node.outputs[0], out_.values[input].home, out_.values[input].index));
-    out_.values[output].alias = out_.values[input].alias == kNone ? input : out_.values[input].alias;
+    LEAT_ASSIGN_OR_RETURN(const uint32_t output, define(node.outputs[0], out_.values[input].home,
+                                                        out_.values[input].index));
+    out_.values[output].alias =
+        out_.values[input].alias == kNone ? input : out_.values[input].alias;
     fetch(node.outputs[0]);
     return {};
   }
@@ -126,7 +145,8 @@ class Emitter {
     instruction.edge = static_cast<uint32_t>(attr_int(node.attrs, "edge"));
     for (ValueId input : node.inputs) instruction.inputs.push_back(value_[input]);
     if (!node.outputs.empty()) {
-      LEAT_ASSIGN_OR_RETURN(const uint32_t landed, define(node.outputs[0], Home::slot, instruction.edge));
+      LEAT_ASSIGN_OR_RETURN(const uint32_t landed,
+                            define(node.outputs[0], Home::slot, instruction.edge));
       instruction.outputs.push_back(landed);
     }
     if (kind == PlanInstruction::Kind::send && instruction.inputs.empty()) {
@@ -137,8 +157,10 @@ class Emitter {
       out_.values.push_back(token);
       instruction.inputs.push_back(static_cast<uint32_t>(out_.values.size() - 1));
     }
-    instruction.name = instruction.inputs.empty() ? (instruction.outputs.empty() ? "token" : out_.values[instruction.outputs[0]].name)
-                                                  : out_.values[instruction.inputs[0]].name;
+    instruction.name =
+        instruction.inputs.empty()
+            ? (instruction.outputs.empty() ? "token" : out_.values[instruction.outputs[0]].name)
+            : out_.values[instruction.inputs[0]].name;
     out_.instructions.push_back(std::move(instruction));
     if (!node.outputs.empty()) fetch(node.outputs[0]);
     return {};
@@ -152,7 +174,8 @@ class Emitter {
     instruction.source = node.source;
     instruction.first_row = node.first_row;
     instruction.name = node.name;
-    for (ValueId input : node.inputs) instruction.inputs.push_back(input == kNone ? kNone : value_[input]);
+    for (ValueId input : node.inputs)
+      instruction.inputs.push_back(input == kNone ? kNone : value_[input]);
     for (ValueId output : node.outputs) {
       if (output == kNone) {
         instruction.outputs.push_back(kNone);
@@ -162,7 +185,8 @@ class Emitter {
       instruction.outputs.push_back(made);
       if (instruction.name.empty()) instruction.name = out_.values[made].name;
     }
-    if (instruction.name.empty() && !instruction.inputs.empty() && instruction.inputs[0] != kNone) instruction.name = out_.values[instruction.inputs[0]].name;
+    if (instruction.name.empty() && !instruction.inputs.empty() && instruction.inputs[0] != kNone)
+      instruction.name = out_.values[instruction.inputs[0]].name;
     out_.instructions.push_back(std::move(instruction));
     for (ValueId output : node.outputs) {
       if (output != kNone) fetch(output);
@@ -177,7 +201,8 @@ class Emitter {
       const PlanInstruction& instruction = out_.instructions[i];
       if (instruction.kind == PlanInstruction::Kind::receive) last[instruction.edge] = i;
       for (uint32_t input : instruction.inputs) {
-        if (input != kNone && out_.values[input].home == Home::slot) last[out_.values[input].index] = i;
+        if (input != kNone && out_.values[input].home == Home::slot)
+          last[out_.values[input].index] = i;
       }
     }
     std::map<size_t, std::vector<uint32_t>> after;
@@ -185,7 +210,8 @@ class Emitter {
     std::map<uint32_t, uint32_t> landed;
     std::vector<PlanInstruction> listed;
     for (size_t i = 0; i < out_.instructions.size(); ++i) {
-      if (out_.instructions[i].kind == PlanInstruction::Kind::receive && !out_.instructions[i].outputs.empty()) {
+      if (out_.instructions[i].kind == PlanInstruction::Kind::receive &&
+          !out_.instructions[i].outputs.empty()) {
         landed[out_.instructions[i].edge] = out_.instructions[i].outputs[0];
       }
       listed.push_back(std::move(out_.instructions[i]));
@@ -212,7 +238,8 @@ class Emitter {
 
 }  // namespace
 
-Result<Partition> emit(const Part& part, const Order& order, const LayoutChoice& layouts, const std::vector<PlanEdge>&, uint32_t) {
+Result<Partition> emit(const Part& part, const Order& order, const LayoutChoice& layouts,
+                       const std::vector<PlanEdge>&, uint32_t) {
   return Emitter(part, order, layouts).run();
 }
 

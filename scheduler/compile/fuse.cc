@@ -11,17 +11,20 @@ constexpr std::string_view kActivationAttr = "leat_activation";
 
 bool takes_activation(const Node& node) {
   const auto& attrs = node.op->attributes;
-  const bool declared = std::any_of(attrs.begin(), attrs.end(), [](const AttrDef& a) { return a.name == kActivationAttr; });
+  const bool declared = std::any_of(attrs.begin(), attrs.end(),
+                                    [](const AttrDef& a) { return a.name == kActivationAttr; });
   return declared && attr_string(node.attrs, kActivationAttr).empty() && node.outputs.size() == 1;
 }
 
 // The node whose activation can move into `id`, or kNone.
-NodeId activation_after(const Graph& graph, NodeId id, const std::vector<std::vector<NodeId>>& consumers, const Borders& borders) {
+NodeId activation_after(const Graph& graph, NodeId id,
+                        const std::vector<std::vector<NodeId>>& consumers, const Borders& borders) {
   const Node& node = graph.node(id);
   if (!takes_activation(node) || node.outputs[0] == kNone) return kNone;
   const auto& readers = consumers[node.outputs[0]];
   if (readers.size() != 1) return kNone;
-  const bool fetched = std::find(borders.fetches.begin(), borders.fetches.end(), node.outputs[0]) != borders.fetches.end();
+  const bool fetched = std::find(borders.fetches.begin(), borders.fetches.end(), node.outputs[0]) !=
+                       borders.fetches.end();
   const Node& reader = graph.node(readers[0]);
   if (fetched || reader.op->full_name() != "Relu" || !reader.after.empty()) return kNone;
   return readers[0];

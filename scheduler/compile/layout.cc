@@ -9,7 +9,8 @@ namespace {
 
 class LayoutPass {
  public:
-  LayoutPass(const Graph& graph, const std::vector<uint32_t>& depth) : graph_(graph), old_depth_(depth), rewriter_(graph) {}
+  LayoutPass(const Graph& graph, const std::vector<uint32_t>& depth)
+      : graph_(graph), old_depth_(depth), rewriter_(graph) {}
 
   Result<Graph> run(Borders& borders, std::vector<uint32_t>& depth, LayoutChoice& layouts) {
     LEAT_ASSIGN_OR_RETURN(const auto order, graph_.topological_order());
@@ -41,7 +42,9 @@ class LayoutPass {
     const LayoutSupport support = node.op->layouts(types);
     if (support.prefers_blocked) return support;
     for (size_t i = 0; i < node.inputs.size(); ++i) {
-      if ((support.inputs >> i & 1) && node.inputs[i] != kNone && layout_of(node.inputs[i]) == Layout::channels16) return support;
+      if ((support.inputs >> i & 1) && node.inputs[i] != kNone &&
+          layout_of(node.inputs[i]) == Layout::channels16)
+        return support;
     }
     return LayoutSupport{};
   }
@@ -84,8 +87,11 @@ class LayoutPass {
     depth_.push_back(old_depth_[id]);
     for (auto [value, now] : restore) rewriter_.map_value(value, now);
     for (size_t i = 0; i < node.outputs.size(); ++i) {
-      const ValueId output = i < rewriter_.to().node(made).outputs.size() ? rewriter_.to().node(made).outputs[i] : kNone;
-      if (output != kNone) note(output, i < 32 && (chosen.outputs >> i & 1) ? Layout::channels16 : Layout::plain);
+      const ValueId output = i < rewriter_.to().node(made).outputs.size()
+                                 ? rewriter_.to().node(made).outputs[i]
+                                 : kNone;
+      if (output != kNone)
+        note(output, i < 32 && (chosen.outputs >> i & 1) ? Layout::channels16 : Layout::plain);
     }
     return {};
   }
@@ -94,14 +100,15 @@ class LayoutPass {
   const std::vector<uint32_t>& old_depth_;
   Rewriter rewriter_;
   const OpDef* reorder_ = nullptr;
-  std::vector<Layout> layout_;      // by new value
-  std::vector<uint32_t> depth_;     // by new node
+  std::vector<Layout> layout_;   // by new value
+  std::vector<uint32_t> depth_;  // by new node
   std::map<std::pair<ValueId, Layout>, ValueId> reordered_;
 };
 
 }  // namespace
 
-Result<Graph> choose_layouts(const Graph& graph, Borders& borders, std::vector<uint32_t>& depth, LayoutChoice& layouts) {
+Result<Graph> choose_layouts(const Graph& graph, Borders& borders, std::vector<uint32_t>& depth,
+                             LayoutChoice& layouts) {
   const std::vector<uint32_t> old_depth = depth;
   return LayoutPass(graph, old_depth).run(borders, depth, layouts);
 }

@@ -1,6 +1,7 @@
-// Static memory: each arena value lives from the instruction that makes it to the last one that reads
-// it, in plan order, a chain counting as one instruction. Values whose lives do not meet may share bytes.
-// Greedy by size (Pisarchyk and Lee, Efficient Memory Management for Deep Neural Net Inference, 2020).
+// Static memory: each arena value lives from the instruction that makes it to the last one that
+// reads it, in plan order, a chain counting as one instruction. Values whose lives do not meet may
+// share bytes. Greedy by size (Pisarchyk and Lee, Efficient Memory Management for Deep Neural Net
+// Inference, 2020).
 #include <algorithm>
 #include <map>
 #include <numeric>
@@ -42,7 +43,9 @@ class MemoryPlanner {
     while (partition_.values[value].alias != kNone) value = partition_.values[value].alias;
     return value;
   }
-  bool in_arena(uint32_t value) const { return value != kNone && partition_.values[value].home == Home::arena; }
+  bool in_arena(uint32_t value) const {
+    return value != kNone && partition_.values[value].home == Home::arena;
+  }
 
   void find_positions() {
     std::map<uint32_t, uint32_t> of_chain;
@@ -81,14 +84,22 @@ class MemoryPlanner {
       if (!instruction.op) continue;
       std::vector<uint32_t> taken;
       for (auto [out, in] : instruction.op->in_place) {
-        if (out >= static_cast<int>(instruction.outputs.size()) || in >= static_cast<int>(instruction.inputs.size())) continue;
-        const uint32_t output = instruction.outputs[static_cast<size_t>(out)], input = instruction.inputs[static_cast<size_t>(in)];
-        if (!in_arena(output) || !in_arena(input) || partition_.values[output].alias != kNone) continue;
+        if (out >= static_cast<int>(instruction.outputs.size()) ||
+            in >= static_cast<int>(instruction.inputs.size()))
+          continue;
+        const uint32_t output = instruction.outputs[static_cast<size_t>(out)],
+                       input = instruction.inputs[static_cast<size_t>(in)];
+        if (!in_arena(output) || !in_arena(input) || partition_.values[output].alias != kNone)
+          continue;
         const uint32_t from = root(input);
-        const bool is_feed = std::find(partition_.feeds.begin(), partition_.feeds.end(), from) != partition_.feeds.end();
-        if (is_feed || last_reader[from] != i || std::find(taken.begin(), taken.end(), from) != taken.end()) continue;
+        const bool is_feed = std::find(partition_.feeds.begin(), partition_.feeds.end(), from) !=
+                             partition_.feeds.end();
+        if (is_feed || last_reader[from] != i ||
+            std::find(taken.begin(), taken.end(), from) != taken.end())
+          continue;
         if (times_read(instruction, from) != 1 || read_by_chain(i, from)) continue;
-        if (partition_.values[from].type.bytes() != partition_.values[output].type.bytes()) continue;
+        if (partition_.values[from].type.bytes() != partition_.values[output].type.bytes())
+          continue;
         if (partition_.values[from].type.layout != partition_.values[output].type.layout) continue;
         taken.push_back(from);
         partition_.values[output].alias = from;
@@ -97,17 +108,19 @@ class MemoryPlanner {
     }
   }
   size_t times_read(const PlanInstruction& instruction, uint32_t value) const {
-    return static_cast<size_t>(std::count_if(instruction.inputs.begin(), instruction.inputs.end(),
-                                             [&](uint32_t v) { return v != kNone && root(v) == value; }));
+    return static_cast<size_t>(
+        std::count_if(instruction.inputs.begin(), instruction.inputs.end(),
+                      [&](uint32_t v) { return v != kNone && root(v) == value; }));
   }
 
-  // In a chain, another member may read all of `value` while this one already overwrites its first rows,
-  // unless the chain itself makes the value, row by row.
+  // In a chain, another member may read all of `value` while this one already overwrites its first
+  // rows, unless the chain itself makes the value, row by row.
   bool read_by_chain(uint32_t i, uint32_t value) const {
     const uint32_t chain = partition_.instructions[i].chain;
     if (chain == kNone) return false;
     bool read = false;
-    for (uint32_t k = chain; k < partition_.instructions.size() && partition_.instructions[k].chain == chain; ++k) {
+    for (uint32_t k = chain;
+         k < partition_.instructions.size() && partition_.instructions[k].chain == chain; ++k) {
       for (uint32_t v : partition_.instructions[k].outputs) {
         if (v != kNone && root(v) == value) return false;
       }
@@ -119,10 +132,14 @@ class MemoryPlanner {
   Status assign() {
     std::vector<uint32_t> roots;
     for (uint32_t v = 0; v < partition_.values.size(); ++v) {
-      if (in_arena(v) && partition_.values[v].alias == kNone && lives_[v].first != kNone) roots.push_back(v);
+      if (in_arena(v) && partition_.values[v].alias == kNone && lives_[v].first != kNone)
+        roots.push_back(v);
     }
-    const auto bytes = [&](uint32_t v) { return (partition_.values[v].type.bytes() + kAlignment - 1) / kAlignment * kAlignment; };
-    std::stable_sort(roots.begin(), roots.end(), [&](uint32_t a, uint32_t b) { return bytes(a) > bytes(b); });
+    const auto bytes = [&](uint32_t v) {
+      return (partition_.values[v].type.bytes() + kAlignment - 1) / kAlignment * kAlignment;
+    };
+    std::stable_sort(roots.begin(), roots.end(),
+                     [&](uint32_t a, uint32_t b) { return bytes(a) > bytes(b); });
     std::vector<uint32_t> placed;  // ascending by offset
     for (uint32_t v : roots) {
       uint64_t at = 0;
@@ -133,9 +150,10 @@ class MemoryPlanner {
         at = std::max(at, begin + bytes(other));
       }
       partition_.values[v].offset = at;
-      const auto where = std::upper_bound(placed.begin(), placed.end(), v, [&](uint32_t a, uint32_t b) {
-        return partition_.values[a].offset < partition_.values[b].offset;
-      });
+      const auto where =
+          std::upper_bound(placed.begin(), placed.end(), v, [&](uint32_t a, uint32_t b) {
+            return partition_.values[a].offset < partition_.values[b].offset;
+          });
       placed.insert(where, v);
       partition_.arena_bytes = std::max(partition_.arena_bytes, at + bytes(v));
     }

@@ -11,7 +11,8 @@ namespace leat {
 namespace {
 
 bool is_receive(const Node& node) {
-  return node.op->domain == "leat" && (node.op->name == "Receive" || node.op->name == "ReceiveToken");
+  return node.op->domain == "leat" &&
+         (node.op->name == "Receive" || node.op->name == "ReceiveToken");
 }
 bool is_send(const Node& node) {
   return node.op->domain == "leat" && (node.op->name == "Send" || node.op->name == "SendToken");
@@ -28,7 +29,8 @@ class Orderer {
   Result<Order> run() {
     for (NodeId id = 0; id < graph_.nodes(); ++id) {
       for (ValueId input : graph_.node(id).inputs) {
-        if (input != kNone && graph_.value(input).producer != kNone) next_[graph_.value(input).producer].push_back(id);
+        if (input != kNone && graph_.value(input).producer != kNone)
+          next_[graph_.value(input).producer].push_back(id);
       }
       for (NodeId before : graph_.node(id).after) next_[before].push_back(id);
     }
@@ -63,8 +65,8 @@ class Orderer {
     }
   }
 
-  // Reads see the variable as it was when the step began, unless a path puts them after a write; writes
-  // need an order.
+  // Reads see the variable as it was when the step began, unless a path puts them after a write;
+  // writes need an order.
   Status order_state() {
     for (ValueId resource = 0; resource < graph_.values(); ++resource) {
       if (graph_.value(resource).type.kind != ValueKind::resource) continue;
@@ -73,8 +75,10 @@ class Orderer {
         const Node& node = graph_.node(id);
         for (size_t i = 0; i < node.inputs.size(); ++i) {
           if (node.inputs[i] != resource) continue;
-          if (contains(node.op->writes, i)) writers.push_back(id);
-          else if (contains(node.op->reads, i)) reads.push_back(id);
+          if (contains(node.op->writes, i))
+            writers.push_back(id);
+          else if (contains(node.op->reads, i))
+            reads.push_back(id);
         }
       }
       LEAT_RETURN_IF_ERROR(order_one(resource, writers, reads));
@@ -82,21 +86,27 @@ class Orderer {
     return {};
   }
 
-  Status order_one(ValueId resource, const std::vector<NodeId>& writers, const std::vector<NodeId>& reads) {
+  Status order_one(ValueId resource, const std::vector<NodeId>& writers,
+                   const std::vector<NodeId>& reads) {
     for (size_t w = 0; w < writers.size(); ++w) {
       std::vector<bool> after = reach(writers[w]);
       for (size_t o = 0; o < w; ++o) {
         if (after[writers[o]] || reach(writers[o])[writers[w]]) continue;
-        return invalid_argument(cat(graph_.describe_node(writers[o]), " and ", graph_.describe_node(writers[w]), ": both write ",
-                                    graph_.describe(resource), "; expected a control edge that says which comes first"));
+        return invalid_argument(cat(graph_.describe_node(writers[o]), " and ",
+                                    graph_.describe_node(writers[w]), ": both write ",
+                                    graph_.describe(resource),
+                                    "; expected a control edge that says which comes first"));
       }
       for (NodeId read : reads) {
         if (after[read]) continue;
         std::set<NodeId> users;
         readers(graph_.node(read).outputs[0], users);
-        const bool must_copy = std::any_of(users.begin(), users.end(), [&](NodeId u) { return after[u]; });
+        const bool must_copy =
+            std::any_of(users.begin(), users.end(), [&](NodeId u) { return after[u]; });
         if (must_copy) {
-          if (std::find(out_.copied_reads.begin(), out_.copied_reads.end(), read) == out_.copied_reads.end()) out_.copied_reads.push_back(read);
+          if (std::find(out_.copied_reads.begin(), out_.copied_reads.end(), read) ==
+              out_.copied_reads.end())
+            out_.copied_reads.push_back(read);
           users = {};
         }
         users.insert(read);
@@ -116,7 +126,9 @@ class Orderer {
     }
     // Hops first; then sends, which others wait for; then the order of the graph.
     using Key = std::tuple<uint32_t, int, NodeId>;
-    const auto key = [&](NodeId id) { return Key(depth_[id], is_send(graph_.node(id)) ? 0 : 1, id); };
+    const auto key = [&](NodeId id) {
+      return Key(depth_[id], is_send(graph_.node(id)) ? 0 : 1, id);
+    };
     std::priority_queue<Key, std::vector<Key>, std::greater<>> ready;
     for (NodeId id = 0; id < graph_.nodes(); ++id) {
       if (waiting[id] == 0) ready.push(key(id));
@@ -130,7 +142,8 @@ class Orderer {
       }
     }
     if (out_.nodes.size() == graph_.nodes()) return {};
-    return internal_error(cat("graph '", graph_.name, "': the order of reads and writes has a cycle"));
+    return internal_error(
+        cat("graph '", graph_.name, "': the order of reads and writes has a cycle"));
   }
 
   // Nothing is gained by waiting for a value before somebody needs it.
@@ -166,6 +179,8 @@ class Orderer {
 
 }  // namespace
 
-Result<Order> order(const Graph& graph, const std::vector<uint32_t>& depth) { return Orderer(graph, depth).run(); }
+Result<Order> order(const Graph& graph, const std::vector<uint32_t>& depth) {
+  return Orderer(graph, depth).run();
+}
 
 }  // namespace leat

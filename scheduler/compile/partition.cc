@@ -17,7 +17,8 @@ class Partitioner {
 
  private:
   size_t device_index(NodeId id) const {
-    return static_cast<size_t>(std::find(devices_.begin(), devices_.end(), graph_.node(id).device) - devices_.begin());
+    return static_cast<size_t>(std::find(devices_.begin(), devices_.end(), graph_.node(id).device) -
+                               devices_.begin());
   }
   void count_hops(const std::vector<NodeId>& order);
   Result<ValueId> local_value(ValueId value, uint32_t part);
@@ -25,16 +26,17 @@ class Partitioner {
   ValueId clone_constant(ValueId value, uint32_t part);
   NodeId receive_token(NodeId before, uint32_t part);
   Status copy(NodeId id);
-  NodeId add(uint32_t part, const OpDef* op, std::vector<ValueId> inputs, Attrs attrs, int outputs, uint32_t depth);
+  NodeId add(uint32_t part, const OpDef* op, std::vector<ValueId> inputs, Attrs attrs, int outputs,
+             uint32_t depth);
 
   const Graph& graph_;
   const Borders& borders_;
   const std::vector<std::string>& devices_;
   Partitioned out_;
-  std::vector<uint32_t> part_of_;                        // by node
-  std::vector<uint32_t> depth_;                          // by node
-  std::vector<std::map<ValueId, ValueId>> local_;        // by part: values that are there
-  std::vector<NodeId> copy_of_;                          // by node: in its part
+  std::vector<uint32_t> part_of_;                         // by node
+  std::vector<uint32_t> depth_;                           // by node
+  std::vector<std::map<ValueId, ValueId>> local_;         // by part: values that are there
+  std::vector<NodeId> copy_of_;                           // by node: in its part
   std::map<std::pair<NodeId, uint32_t>, NodeId> tokens_;  // (node, part) -> its ReceiveToken there
 };
 
@@ -44,17 +46,20 @@ void Partitioner::count_hops(const std::vector<NodeId>& order) {
   depth_.assign(graph_.nodes(), 0);
   for (NodeId id : order) {
     const auto follow = [&](NodeId before) {
-      depth_[id] = std::max(depth_[id], depth_[before] + (part_of_[before] == part_of_[id] ? 0 : 1));
+      depth_[id] =
+          std::max(depth_[id], depth_[before] + (part_of_[before] == part_of_[id] ? 0 : 1));
     };
     for (ValueId input : graph_.node(id).inputs) {
       const NodeId producer = input == kNone ? kNone : graph_.value(input).producer;
-      if (producer != kNone && graph_.node(producer).op->full_name() != "Constant") follow(producer);
+      if (producer != kNone && graph_.node(producer).op->full_name() != "Constant")
+        follow(producer);
     }
     for (NodeId before : graph_.node(id).after) follow(before);
   }
 }
 
-NodeId Partitioner::add(uint32_t part, const OpDef* op, std::vector<ValueId> inputs, Attrs attrs, int outputs, uint32_t depth) {
+NodeId Partitioner::add(uint32_t part, const OpDef* op, std::vector<ValueId> inputs, Attrs attrs,
+                        int outputs, uint32_t depth) {
   Part& p = out_.parts[part];
   const NodeId id = p.graph.add_node(*op, std::move(inputs), std::move(attrs), outputs);
   p.graph.node(id).device = p.device;
@@ -66,16 +71,23 @@ Result<ValueId> Partitioner::receive(ValueId value, uint32_t from, uint32_t part
   const ValueType& type = graph_.value(value).type;
   const auto shape = type.shape.concrete();
   if (type.kind != ValueKind::tensor || !shape) {
-    return invalid_argument(cat("'", graph_.describe(value), "': only a tensor of a concrete shape can cross devices, it is ", graph_.type_text(type)));
+    return invalid_argument(cat("'", graph_.describe(value),
+                                "': only a tensor of a concrete shape can cross devices, it is ",
+                                graph_.type_text(type)));
   }
   const auto edge = static_cast<int64_t>(out_.edges.size());
   const NodeId producer = graph_.value(value).producer;
-  out_.edges.push_back({from, part, static_cast<uint64_t>(shape->elements()) * dtype_size(type.dtype), graph_.describe(value)});
+  out_.edges.push_back({from, part,
+                        static_cast<uint64_t>(shape->elements()) * dtype_size(type.dtype),
+                        graph_.describe(value)});
   const Catalogue& catalogue = graph_.catalogue();
-  add(from, catalogue.find("leat.Send"), {local_[from].at(value)}, {{"edge", edge}}, 0, depth_[producer]);
+  add(from, catalogue.find("leat.Send"), {local_[from].at(value)}, {{"edge", edge}}, 0,
+      depth_[producer]);
   const NodeId made = add(part, catalogue.find("leat.Receive"), {},
-                          {{"edge", edge}, {"dtype", std::string(dtype_name(type.dtype))},
-                           {"shape", std::vector<int64_t>(shape->begin(), shape->end())}}, 1, depth_[producer] + 1);
+                          {{"edge", edge},
+                           {"dtype", std::string(dtype_name(type.dtype))},
+                           {"shape", std::vector<int64_t>(shape->begin(), shape->end())}},
+                          1, depth_[producer] + 1);
   Graph& graph = out_.parts[part].graph;
   const ValueId here = graph.node(made).outputs[0];
   graph.value(here).type = type;
@@ -87,7 +99,8 @@ Result<ValueId> Partitioner::local_value(ValueId value, uint32_t part) {
   const auto it = local_[part].find(value);
   if (it != local_[part].end()) return it->second;
   const NodeId producer = graph_.value(value).producer;
-  if (producer != kNone && graph_.node(producer).op->full_name() == "Constant") return clone_constant(value, part);
+  if (producer != kNone && graph_.node(producer).op->full_name() == "Constant")
+    return clone_constant(value, part);
   if (producer != kNone) return receive(value, part_of_[producer], part);
   Part& p = out_.parts[part];
   const ValueId input = p.graph.add_input(graph_.value_name(value), graph_.value(value).type);
@@ -114,9 +127,11 @@ NodeId Partitioner::receive_token(NodeId before, uint32_t part) {
   const uint32_t from = part_of_[before];
   const auto edge = static_cast<int64_t>(out_.edges.size());
   out_.edges.push_back({from, part, 0, cat("after ", graph_.describe_node(before))});
-  const NodeId sent = add(from, graph_.catalogue().find("leat.SendToken"), {}, {{"edge", edge}}, 0, depth_[before]);
+  const NodeId sent =
+      add(from, graph_.catalogue().find("leat.SendToken"), {}, {{"edge", edge}}, 0, depth_[before]);
   out_.parts[from].graph.node(sent).after.push_back(copy_of_[before]);
-  return it->second = add(part, graph_.catalogue().find("leat.ReceiveToken"), {}, {{"edge", edge}}, 0, depth_[before] + 1);
+  return it->second = add(part, graph_.catalogue().find("leat.ReceiveToken"), {}, {{"edge", edge}},
+                          0, depth_[before] + 1);
 }
 
 Status Partitioner::copy(NodeId id) {
@@ -169,7 +184,8 @@ Result<Partitioned> Partitioner::run() {
   }
   local_.resize(out_.parts.size());
   copy_of_.assign(graph_.nodes(), kNone);
-  for (NodeId id = 0; id < graph_.nodes(); ++id) part_of_.push_back(part_of_device[device_index(id)]);
+  for (NodeId id = 0; id < graph_.nodes(); ++id)
+    part_of_.push_back(part_of_device[device_index(id)]);
   count_hops(order);
   for (NodeId id : order) LEAT_RETURN_IF_ERROR(copy(id));
   for (uint32_t i = 0; i < borders_.fetches.size(); ++i) {
@@ -179,13 +195,15 @@ Result<Partitioned> Partitioner::run() {
     out_.parts[part].borders.fetches.push_back(here);
     out_.parts[part].fetch_index.push_back(i);
   }
-  for (NodeId target : borders_.targets) out_.parts[part_of_[target]].borders.targets.push_back(copy_of_[target]);
+  for (NodeId target : borders_.targets)
+    out_.parts[part_of_[target]].borders.targets.push_back(copy_of_[target]);
   return std::move(out_);
 }
 
 }  // namespace
 
-Result<Partitioned> partition(const Graph& graph, const Borders& borders, const std::vector<std::string>& devices) {
+Result<Partitioned> partition(const Graph& graph, const Borders& borders,
+                              const std::vector<std::string>& devices) {
   return Partitioner(graph, borders, devices).run();
 }
 

@@ -16,7 +16,8 @@ namespace leat {
 // --- on the whole graph ---
 
 // Keeps what the fetches and targets need when the feeds are given. A fed value becomes an input.
-// invalid_argument: duplicate feed, a fed fetch, an input that is needed and not fed, nothing to do.
+// invalid_argument: duplicate feed, a fed fetch, an input that is needed and not fed, nothing to
+// do.
 Result<Graph> prune(const Graph& graph, Borders& borders);
 
 // Replaces nodes whose values are known by constants, and merges equal pure nodes (same op, inputs,
@@ -36,10 +37,10 @@ bool matches_device(const std::string& constraint, const std::string& device);
 struct Part {
   Graph graph;
   std::string device;
-  Borders borders;                      // what of the caller's is here
-  std::vector<uint32_t> feed_index;     // borders.feeds[i] is the plan's feed feed_index[i]
+  Borders borders;                   // what of the caller's is here
+  std::vector<uint32_t> feed_index;  // borders.feeds[i] is the plan's feed feed_index[i]
   std::vector<uint32_t> fetch_index;
-  std::vector<uint32_t> depth;          // by node: hops between devices before it
+  std::vector<uint32_t> depth;  // by node: hops between devices before it
 };
 struct Partitioned {
   std::vector<Part> parts;
@@ -47,7 +48,8 @@ struct Partitioned {
 };
 // Splits a placed graph. One Send and one Receive for each (value, destination device); a control
 // edge between devices becomes an edge of no bytes.
-Result<Partitioned> partition(const Graph& graph, const Borders& borders, const std::vector<std::string>& devices);
+Result<Partitioned> partition(const Graph& graph, const Borders& borders,
+                              const std::vector<std::string>& devices);
 
 // Merges what one kernel does in one go: an activation into the op before it.
 Result<Graph> fuse(const Graph& graph, Borders& borders, std::vector<uint32_t>& depth);
@@ -56,18 +58,21 @@ Result<Graph> fuse(const Graph& graph, Borders& borders, std::vector<uint32_t>& 
 struct LayoutChoice {
   std::vector<Layout> of_value;  // by ValueId
 };
-Result<Graph> choose_layouts(const Graph& graph, Borders& borders, std::vector<uint32_t>& depth, LayoutChoice& layouts);
+Result<Graph> choose_layouts(const Graph& graph, Borders& borders, std::vector<uint32_t>& depth,
+                             LayoutChoice& layouts);
 
 // The order in which a part's nodes are issued: by hops first, so that no device waits for another
-// that waits for it; a Send right after its producer, a Receive right before its first reader; reads of
-// a variable before its writes. Reads that a cycle forces to be copies are in `copied_reads`.
+// that waits for it; a Send right after its producer, a Receive right before its first reader;
+// reads of a variable before its writes. Reads that a cycle forces to be copies are in
+// `copied_reads`.
 struct Order {
   std::vector<NodeId> nodes;
   std::vector<NodeId> copied_reads;
 };
 Result<Order> order(const Graph& graph, const std::vector<uint32_t>& depth);
 
-// Turns an ordered part into a partition of the plan: values, aliases, instructions, chains, memory.
+// Turns an ordered part into a partition of the plan: values, aliases, instructions, chains,
+// memory.
 Result<Partition> emit(const Part& part, const Order& order, const LayoutChoice& layouts,
                        const std::vector<PlanEdge>& edges, uint32_t partition_index);
 

@@ -23,7 +23,9 @@ std::vector<std::string> split(const std::string& text, char separator) {
 // Groups of nodes that must share a device, with the reason of each union.
 class Groups {
  public:
-  explicit Groups(size_t n) : parent_(n), reason_(n) { std::iota(parent_.begin(), parent_.end(), 0u); }
+  explicit Groups(size_t n) : parent_(n), reason_(n) {
+    std::iota(parent_.begin(), parent_.end(), 0u);
+  }
   NodeId find(NodeId id) {
     while (parent_[id] != id) id = parent_[id] = parent_[parent_[id]];
     return id;
@@ -40,7 +42,8 @@ class Groups {
     std::vector<NodeId> queue{a};
     for (size_t i = 0; i < queue.size() && !from.count(b); ++i) {
       for (size_t r = 0; r < reasons_.size(); ++r) {
-        for (auto [x, y] : {std::pair(reasons_[r].a, reasons_[r].b), std::pair(reasons_[r].b, reasons_[r].a)}) {
+        for (auto [x, y] :
+             {std::pair(reasons_[r].a, reasons_[r].b), std::pair(reasons_[r].b, reasons_[r].a)}) {
           if (x == queue[i] && y != a && !from.count(y)) {
             from[y] = {x, r};
             queue.push_back(y);
@@ -49,7 +52,8 @@ class Groups {
       }
     }
     std::vector<std::string> reasons;
-    for (NodeId at = b; from.count(at); at = from[at].first) reasons.push_back(reasons_[from[at].second].why);
+    for (NodeId at = b; from.count(at); at = from[at].first)
+      reasons.push_back(reasons_[from[at].second].why);
     std::reverse(reasons.begin(), reasons.end());
     return join_text(reasons);
   }
@@ -59,7 +63,9 @@ class Groups {
     NodeId a, b;
     std::string why;
   };
-  static std::string join_text(const std::vector<std::string>& reasons) { return leat::join(reasons, "; "); }
+  static std::string join_text(const std::vector<std::string>& reasons) {
+    return leat::join(reasons, "; ");
+  }
   std::vector<NodeId> parent_;
   std::vector<std::string> reason_;
   std::vector<Reason> reasons_;
@@ -102,7 +108,9 @@ Result<Graph> place(const Graph& graph, Borders& borders, const std::vector<std:
     for (ValueId input : graph.node(id).inputs) {
       if (input == kNone || graph.value(input).type.kind != ValueKind::resource) continue;
       const NodeId producer = graph.value(input).producer;
-      groups.join(id, producer, cat(graph.describe_node(id), " uses the resource of ", graph.describe_node(producer)));
+      groups.join(
+          id, producer,
+          cat(graph.describe_node(id), " uses the resource of ", graph.describe_node(producer)));
     }
   }
   // What each group may use, and who narrowed it.
@@ -111,8 +119,8 @@ Result<Graph> place(const Graph& graph, Borders& borders, const std::vector<std:
   for (NodeId id = 0; id < graph.nodes(); ++id) {
     const auto own = feasible(graph.node(id), devices);
     if (std::none_of(own.begin(), own.end(), [](bool b) { return b; })) {
-      return invalid_argument(cat(graph.describe_node(id), ": expected a device that satisfies '", graph.node(id).device,
-                                  "', there are ", join(devices, ", ")));
+      return invalid_argument(cat(graph.describe_node(id), ": expected a device that satisfies '",
+                                  graph.node(id).device, "', there are ", join(devices, ", ")));
     }
     const NodeId group = groups.find(id);
     auto [it, fresh] = allowed.try_emplace(group, own);
@@ -124,8 +132,9 @@ Result<Graph> place(const Graph& graph, Borders& borders, const std::vector<std:
     for (size_t d = 0; d < both.size(); ++d) both[d] = both[d] && own[d];
     if (std::none_of(both.begin(), both.end(), [](bool b) { return b; })) {
       const NodeId other = narrowed_by.count(group) ? narrowed_by[group] : group;
-      return invalid_argument(cat(graph.describe_node(id), " on '", graph.node(id).device, "' and ", graph.describe_node(other), " on '",
-                                  graph.node(other).device, "': must share a device, because ", groups.path(other, id)));
+      return invalid_argument(cat(graph.describe_node(id), " on '", graph.node(id).device, "' and ",
+                                  graph.describe_node(other), " on '", graph.node(other).device,
+                                  "': must share a device, because ", groups.path(other, id)));
     }
     it->second = both;
     if (!graph.node(id).device.empty()) narrowed_by[group] = id;

@@ -10,19 +10,25 @@ namespace {
 
 Status check_borders(const Graph& graph, const Borders& borders) {
   if (borders.fetches.empty() && borders.targets.empty()) {
-    return invalid_argument(cat("graph '", graph.name, "': expected at least one fetch or target, received none"));
+    return invalid_argument(
+        cat("graph '", graph.name, "': expected at least one fetch or target, received none"));
   }
   std::set<ValueId> fed;
   for (ValueId feed : borders.feeds) {
     if (feed >= graph.values()) return invalid_argument(cat("feed: the graph has no value ", feed));
-    if (!fed.insert(feed).second) return invalid_argument(cat("feed '", graph.describe(feed), "': fed twice"));
+    if (!fed.insert(feed).second)
+      return invalid_argument(cat("feed '", graph.describe(feed), "': fed twice"));
   }
   for (ValueId fetch : borders.fetches) {
-    if (fetch >= graph.values()) return invalid_argument(cat("fetch: the graph has no value ", fetch));
-    if (fed.count(fetch)) return invalid_argument(cat("'", graph.describe(fetch), "': expected to be fed or fetched, received both"));
+    if (fetch >= graph.values())
+      return invalid_argument(cat("fetch: the graph has no value ", fetch));
+    if (fed.count(fetch))
+      return invalid_argument(
+          cat("'", graph.describe(fetch), "': expected to be fed or fetched, received both"));
   }
   for (NodeId target : borders.targets) {
-    if (target >= graph.nodes()) return invalid_argument(cat("target: the graph has no node ", target));
+    if (target >= graph.nodes())
+      return invalid_argument(cat("target: the graph has no node ", target));
   }
   return {};
 }
@@ -75,12 +81,14 @@ Result<Graph> prune(const Graph& graph, Borders& borders) {
     const Node& node = graph.node(id);
     for (ValueId input : node.inputs) {
       if (input != kNone && graph.value(input).producer == kNone && !fed.count(input)) {
-        return invalid_argument(cat(graph.describe_node(id), ": needs the input '", graph.describe(input), "', which is not fed"));
+        return invalid_argument(cat(graph.describe_node(id), ": needs the input '",
+                                    graph.describe(input), "', which is not fed"));
       }
     }
     std::vector<std::pair<ValueId, ValueId>> inputs_kept;
     for (ValueId output : node.outputs) {
-      if (output != kNone && fed.count(output)) inputs_kept.emplace_back(output, rewriter.value(output));
+      if (output != kNone && fed.count(output))
+        inputs_kept.emplace_back(output, rewriter.value(output));
     }
     rewriter.copy(id);
     for (auto [old_value, new_value] : inputs_kept) rewriter.map_value(old_value, new_value);

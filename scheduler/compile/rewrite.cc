@@ -8,7 +8,10 @@ namespace leat {
 Rewriter::Rewriter(const Graph& from) : Rewriter(from, from.inputs()) {}
 
 Rewriter::Rewriter(const Graph& from, const std::vector<ValueId>& inputs)
-    : from_(from), to_(from.catalogue()), values_(from.values(), kNone), nodes_(from.nodes(), kNone) {
+    : from_(from),
+      to_(from.catalogue()),
+      values_(from.values(), kNone),
+      nodes_(from.nodes(), kNone) {
   to_.name = from.name;
   for (SymbolId s = 0; s < from.symbols(); ++s) {
     const SymbolId copy = to_.symbol(from.symbol_info(s).name);
@@ -51,7 +54,8 @@ Result<Graph> Rewriter::finish(Borders& borders) {
   const auto renamed = [&](std::vector<ValueId>& list, const char* what) -> Status {
     for (ValueId& v : list) {
       const ValueId now = value(v);
-      if (now == kNone) return internal_error(cat(what, " '", from_.describe(v), "' was lost in a pass"));
+      if (now == kNone)
+        return internal_error(cat(what, " '", from_.describe(v), "' was lost in a pass"));
       v = now;
     }
     return {};
@@ -59,7 +63,8 @@ Result<Graph> Rewriter::finish(Borders& borders) {
   LEAT_RETURN_IF_ERROR(renamed(borders.feeds, "feed"));
   LEAT_RETURN_IF_ERROR(renamed(borders.fetches, "fetch"));
   for (NodeId& target : borders.targets) {
-    if (nodes_[target] == kNone) return internal_error(cat("target ", from_.describe_node(target), " was lost in a pass"));
+    if (nodes_[target] == kNone)
+      return internal_error(cat("target ", from_.describe_node(target), " was lost in a pass"));
     target = nodes_[target];
   }
   std::vector<ValueId> outputs;

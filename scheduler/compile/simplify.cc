@@ -10,7 +10,8 @@ namespace leat {
 namespace {
 
 // Equal keys compute equal values. Attributes are compared afterwards: tensors do not order.
-using Key = std::tuple<const OpDef*, std::vector<ValueId>, std::vector<NodeId>, std::string, size_t>;
+using Key =
+    std::tuple<const OpDef*, std::vector<ValueId>, std::vector<NodeId>, std::string, size_t>;
 
 bool equal_attrs(const Attrs& a, const Attrs& b) {
   if (a.size() != b.size()) return false;
@@ -20,7 +21,9 @@ bool equal_attrs(const Attrs& a, const Attrs& b) {
   return true;
 }
 
-bool may_merge(const Node& node) { return node.op->pure() || (node.op->make_resource && !node.op->stateful); }
+bool may_merge(const Node& node) {
+  return node.op->pure() || (node.op->make_resource && !node.op->stateful);
+}
 
 }  // namespace
 
@@ -35,12 +38,15 @@ Result<Graph> simplify(const Graph& graph, Borders& borders) {
   std::map<Key, std::vector<NodeId>> seen;
   for (NodeId id : order) {
     const Node& node = known.node(id);
-    const bool all_known = node.op->pure() && node.op != constant && !node.outputs.empty() && !targets.count(id) &&
-                           std::all_of(node.outputs.begin(), node.outputs.end(), [&](ValueId v) { return v == kNone || inference.constant(v); });
+    const bool all_known =
+        node.op->pure() && node.op != constant && !node.outputs.empty() && !targets.count(id) &&
+        std::all_of(node.outputs.begin(), node.outputs.end(),
+                    [&](ValueId v) { return v == kNone || inference.constant(v); });
     if (all_known) {
       for (ValueId output : node.outputs) {
         if (output == kNone) continue;
-        const NodeId made = rewriter.add(*constant, {}, {{"value", *inference.constant(output)}}, 1);
+        const NodeId made =
+            rewriter.add(*constant, {}, {{"value", *inference.constant(output)}}, 1);
         rewriter.to().node(made).device = node.device;
         rewriter.to().node(made).source = node.source;
         const ValueId value = rewriter.to().node(made).outputs[0];
@@ -73,7 +79,8 @@ Result<Graph> simplify(const Graph& graph, Borders& borders) {
       if (node.outputs[i] == kNone) continue;
       const ValueId value = rewriter.to().ensure_output(same, static_cast<int>(i));
       rewriter.to().value(value).type = known.value(node.outputs[i]).type;
-      if (rewriter.to().value_name(value).empty()) rewriter.to().set_value_name(value, known.value_name(node.outputs[i]));
+      if (rewriter.to().value_name(value).empty())
+        rewriter.to().set_value_name(value, known.value_name(node.outputs[i]));
       rewriter.map_value(node.outputs[i], value);
     }
   }

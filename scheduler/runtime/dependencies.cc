@@ -6,7 +6,8 @@
 namespace leat {
 namespace {
 
-constexpr size_t kReduceLimit = 4000;  // entries; above it, implied dependencies are kept (they cost time, not sense)
+constexpr size_t kReduceLimit =
+    4000;  // entries; above it, implied dependencies are kept (they cost time, not sense)
 
 // What happened last to each range of bytes. Ranges are split where accesses begin and end.
 class LastAccesses {
@@ -66,7 +67,9 @@ class LastAccesses {
 class Ancestors {
  public:
   explicit Ancestors(size_t n) : words_((n + 63) / 64), bits_(n * words_, 0) {}
-  bool has(uint32_t of, uint32_t who) const { return bits_[of * words_ + who / 64] >> (who % 64) & 1; }
+  bool has(uint32_t of, uint32_t who) const {
+    return bits_[of * words_ + who / 64] >> (who % 64) & 1;
+  }
   void add(uint32_t of, uint32_t who) {
     bits_[of * words_ + who / 64] |= uint64_t{1} << (who % 64);
     for (size_t w = 0; w < words_; ++w) bits_[of * words_ + w] |= bits_[who * words_ + w];
@@ -83,7 +86,8 @@ void drop_implied(std::vector<std::vector<uint32_t>>& after) {
   for (uint32_t e = 0; e < after.size(); ++e) {
     auto& direct = after[e];
     std::vector<uint32_t> kept;
-    for (auto it = direct.rbegin(); it != direct.rend(); ++it) {  // latest first: it may imply the earlier
+    for (auto it = direct.rbegin(); it != direct.rend();
+         ++it) {  // latest first: it may imply the earlier
       if (!ancestors.has(e, *it)) {
         kept.push_back(*it);
         ancestors.add(e, *it);
@@ -96,12 +100,14 @@ void drop_implied(std::vector<std::vector<uint32_t>>& after) {
 
 }  // namespace
 
-void find_dependencies(const std::vector<std::vector<Access>>& accesses, std::vector<Entry>& entries) {
+void find_dependencies(const std::vector<std::vector<Access>>& accesses,
+                       std::vector<Entry>& entries) {
   const auto n = static_cast<uint32_t>(entries.size());
   LastAccesses last;
   std::vector<std::vector<uint32_t>> after(size_t{2} * n);
   for (uint32_t e = 0; e < 2 * n; ++e) {
-    // Reads first: an entry that reads and writes the same bytes follows the last writer, not itself.
+    // Reads first: an entry that reads and writes the same bytes follows the last writer, not
+    // itself.
     for (const Access& access : accesses[e % n]) {
       if (!access.write) last.access(access, e, after[e]);
     }
@@ -116,8 +122,10 @@ void find_dependencies(const std::vector<std::vector<Access>>& accesses, std::ve
     entries[e].after.clear();
     entries[e].after_previous.clear();
     for (uint32_t before : after[n + e]) {
-      if (before >= n) entries[e].after.push_back(before - n);
-      else entries[e].after_previous.push_back(before);
+      if (before >= n)
+        entries[e].after.push_back(before - n);
+      else
+        entries[e].after_previous.push_back(before);
     }
   }
 }

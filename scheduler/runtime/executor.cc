@@ -42,7 +42,8 @@ struct Executor::Waker {
   Run* run;
 };
 
-Executor::Executor(cpu::Pool& pool, std::string name) : pool_(pool), core_(std::make_unique<Core>()) {
+Executor::Executor(cpu::Pool& pool, std::string name)
+    : pool_(pool), core_(std::make_unique<Core>()) {
   thread_ = std::thread([this, name = std::move(name)] {
     pthread_setname_np(pthread_self(), name.substr(0, 15).c_str());
     loop();
@@ -99,7 +100,8 @@ void Executor::loop() {
     Awaited awaited;
     bool idle = run->advance(awaited);
     // Whatever it waits for is usually about to come: give it a moment before parking.
-    for (cpu::Spinner spinner; !idle && core.queued.load(std::memory_order_relaxed) == 0 && spinner.spin();) {
+    for (cpu::Spinner spinner;
+         !idle && core.queued.load(std::memory_order_relaxed) == 0 && spinner.spin();) {
       if (awaited.timeline->reached(awaited.value) || awaited.timeline->failed()) {
         idle = run->advance(awaited);
         spinner = cpu::Spinner();
@@ -112,10 +114,12 @@ void Executor::loop() {
       place->advancing = false;
       if (place->ready) core.push(run);
     } else {
-      // The callback may come at once, on this thread: never under the lock. The run cannot be removed
-      // before advancing is false, so its timelines live.
+      // The callback may come at once, on this thread: never under the lock. The run cannot be
+      // removed before advancing is false, so its timelines live.
       lock.unlock();
-      awaited.timeline->when(awaited.value, [waker = Waker{&core, run}](const Status&) { waker.core->wake(waker.run); });
+      awaited.timeline->when(awaited.value, [waker = Waker{&core, run}](const Status&) {
+        waker.core->wake(waker.run);
+      });
       lock.lock();
       place->advancing = false;
       if (place->ready) core.push(run);

@@ -1,5 +1,5 @@
-// The thread that drives a device: it advances the cursors of the runs that can go on, one after the
-// other, and lets those that wait be woken by what they wait for.
+// The thread that drives a device: it advances the cursors of the runs that can go on, one after
+// the other, and lets those that wait be woken by what they wait for.
 #pragma once
 
 #include <atomic>
@@ -20,7 +20,8 @@ class Executor {
  public:
   // `pool` outlives the executor. The thread is named `name` (15 characters are shown).
   Executor(cpu::Pool& pool, std::string name);
-  // REQUIRES: every run was removed, and the timelines that they waited for are never signalled again.
+  // REQUIRES: every run was removed, and the timelines that they waited for are never signalled
+  // again.
   ~Executor();
 
   // Adds a run; nothing happens before its first wake().

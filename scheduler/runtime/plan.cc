@@ -22,7 +22,8 @@ uint64_t Partition::slot_bytes() const {
   uint64_t bytes = 0;
   for (const PlanInstruction& instruction : instructions) {
     if (instruction.kind != PlanInstruction::Kind::receive) continue;
-    for (uint32_t output : instruction.outputs) bytes += 2 * values[output].type.bytes();  // kSlotDepth
+    for (uint32_t output : instruction.outputs)
+      bytes += 2 * values[output].type.bytes();  // kSlotDepth
   }
   return bytes;
 }
@@ -34,8 +35,10 @@ std::string attr_text(const Attr& attr) {
   if (const auto* text = std::get_if<std::string>(&attr)) return "\"" + *text + "\"";
   if (const auto* number = std::get_if<int64_t>(&attr)) return std::to_string(*number);
   if (const auto* number = std::get_if<double>(&attr)) return shortest(*number);
-  if (const auto* list = std::get_if<std::vector<int64_t>>(&attr)) return "[" + join(*list, ",") + "]";
-  if (const auto* list = std::get_if<std::vector<std::string>>(&attr)) return "[" + join(*list, ",") + "]";
+  if (const auto* list = std::get_if<std::vector<int64_t>>(&attr))
+    return "[" + join(*list, ",") + "]";
+  if (const auto* list = std::get_if<std::vector<std::string>>(&attr))
+    return "[" + join(*list, ",") + "]";
   if (const auto* list = std::get_if<std::vector<double>>(&attr)) {
     std::vector<std::string> numbers;
     for (double number : *list) numbers.push_back(shortest(number));
@@ -61,8 +64,10 @@ void print_value(std::ostream& out, uint32_t id, const PlanValue& value) {
   out << "  v" << id << " " << value.type.dtype << value.type.shape;
   if (value.type.layout == Layout::channels16) out << " channels16";
   out << " " << kHomes[static_cast<int>(value.home)];
-  if (value.home == Home::arena) out << "+" << value.offset;
-  else if (value.home != Home::none) out << " " << value.index;
+  if (value.home == Home::arena)
+    out << "+" << value.offset;
+  else if (value.home != Home::none)
+    out << " " << value.index;
   if (value.alias != kNone) out << " = v" << value.alias;
   out << "  # " << value.name << "\n";
 }
@@ -71,8 +76,10 @@ void print_instruction(std::ostream& out, uint32_t id, const PlanInstruction& i)
   static constexpr std::string_view kKinds[] = {"", "send", "receive", "retire", "fetch"};
   out << "  " << id << ": ";
   if (!i.outputs.empty()) out << values_text(i.outputs) << " = ";
-  if (i.op) out << i.op->full_name() << attrs_text(i.attrs);
-  else out << kKinds[static_cast<int>(i.kind)] << " " << i.edge;
+  if (i.op)
+    out << i.op->full_name() << attrs_text(i.attrs);
+  else
+    out << kKinds[static_cast<int>(i.kind)] << " " << i.edge;
   out << " (" << values_text(i.inputs) << ")";
   if (i.first_row != 0) out << " first_row=" << i.first_row;
   if (i.chain != kNone) out << " chain=" << i.chain << " tile_rows=" << i.tile_rows;
@@ -84,22 +91,28 @@ void print_instruction(std::ostream& out, uint32_t id, const PlanInstruction& i)
 std::string Plan::text() const {
   std::ostringstream out;
   out << "plan " << name << "\n";
-  for (size_t i = 0; i < feeds.size(); ++i) out << "feed " << i << " " << feeds[i].dtype << feeds[i].shape << " " << feeds[i].name << "\n";
+  for (size_t i = 0; i < feeds.size(); ++i)
+    out << "feed " << i << " " << feeds[i].dtype << feeds[i].shape << " " << feeds[i].name << "\n";
   for (size_t i = 0; i < fetches.size(); ++i) {
-    out << "fetch " << i << " " << fetches[i].dtype << fetches[i].shape << " " << fetches[i].name << " from partition " << fetches[i].partition << "\n";
+    out << "fetch " << i << " " << fetches[i].dtype << fetches[i].shape << " " << fetches[i].name
+        << " from partition " << fetches[i].partition << "\n";
   }
   for (size_t i = 0; i < edges.size(); ++i) {
-    out << "edge " << i << " " << edges[i].from << " -> " << edges[i].to << " " << edges[i].bytes << " B  # " << edges[i].name << "\n";
+    out << "edge " << i << " " << edges[i].from << " -> " << edges[i].to << " " << edges[i].bytes
+        << " B  # " << edges[i].name << "\n";
   }
   for (size_t p = 0; p < partitions.size(); ++p) {
     const Partition& part = partitions[p];
     out << "partition " << p << " " << part.device << " arena " << part.arena_bytes << " B\n";
     for (size_t i = 0; i < part.resources.size(); ++i) {
-      out << "  resource " << i << " " << part.resources[i].op->full_name() << attrs_text(part.resources[i].attrs) << "\n";
+      out << "  resource " << i << " " << part.resources[i].op->full_name()
+          << attrs_text(part.resources[i].attrs) << "\n";
     }
-    for (size_t i = 0; i < part.constants.size(); ++i) out << "  constant " << i << " " << part.constants[i].to_string(8) << "\n";
+    for (size_t i = 0; i < part.constants.size(); ++i)
+      out << "  constant " << i << " " << part.constants[i].to_string(8) << "\n";
     for (uint32_t i = 0; i < part.values.size(); ++i) print_value(out, i, part.values[i]);
-    for (uint32_t i = 0; i < part.instructions.size(); ++i) print_instruction(out, i, part.instructions[i]);
+    for (uint32_t i = 0; i < part.instructions.size(); ++i)
+      print_instruction(out, i, part.instructions[i]);
   }
   return std::move(out).str();
 }
@@ -119,11 +132,13 @@ std::string Plan::summary() const {
       }
     }
     out << part.device << "\n"
-        << "  instructions   " << kernels << " kernels, " << sends << " sends, " << receives << " receives\n"
+        << "  instructions   " << kernels << " kernels, " << sends << " sends, " << receives
+        << " receives\n"
         << "  sends a step   " << human_bytes(sent) << "\n"
-        << "  peak memory    " << human_bytes(part.memory_bytes()) << " (activations " << human_bytes(part.arena_bytes)
-        << ", variables " << human_bytes(part.resource_bytes()) << ", constants " << human_bytes(part.constant_bytes())
-        << ", receive slots " << human_bytes(part.slot_bytes()) << ")\n";
+        << "  peak memory    " << human_bytes(part.memory_bytes()) << " (activations "
+        << human_bytes(part.arena_bytes) << ", variables " << human_bytes(part.resource_bytes())
+        << ", constants " << human_bytes(part.constant_bytes()) << ", receive slots "
+        << human_bytes(part.slot_bytes()) << ")\n";
   }
   return std::move(out).str();
 }
@@ -132,40 +147,53 @@ namespace {
 
 class Verifier {
  public:
-  explicit Verifier(const Plan& plan) : plan_(plan), sent_(plan.edges.size(), 0), received_(plan.edges.size(), 0) {}
+  explicit Verifier(const Plan& plan)
+      : plan_(plan), sent_(plan.edges.size(), 0), received_(plan.edges.size(), 0) {}
 
   Status run() {
     for (const PlanEdge& edge : plan_.edges) {
-      if (edge.from >= plan_.partitions.size() || edge.to >= plan_.partitions.size() || edge.from == edge.to) {
+      if (edge.from >= plan_.partitions.size() || edge.to >= plan_.partitions.size() ||
+          edge.from == edge.to) {
         return wrong(cat("edge '", edge.name, "' joins partitions ", edge.from, " and ", edge.to));
       }
     }
     for (uint32_t p = 0; p < plan_.partitions.size(); ++p) LEAT_RETURN_IF_ERROR(check(p));
     for (size_t e = 0; e < plan_.edges.size(); ++e) {
       if (sent_[e] != 1 || received_[e] != 1) {
-        return wrong(cat("edge ", e, " '", plan_.edges[e].name, "' is sent ", sent_[e], " times and received ", received_[e], " times a step"));
+        return wrong(cat("edge ", e, " '", plan_.edges[e].name, "' is sent ", sent_[e],
+                         " times and received ", received_[e], " times a step"));
       }
     }
     return {};
   }
 
  private:
-  Status wrong(const std::string& what) const { return internal_error(cat("plan '", plan_.name, "': ", what)); }
+  Status wrong(const std::string& what) const {
+    return internal_error(cat("plan '", plan_.name, "': ", what));
+  }
 
   Status check_value(const Partition& part, uint32_t id) const {
     const PlanValue& value = part.values[id];
-    if (value.alias != kNone && (value.alias >= id || part.values[value.alias].home != value.home)) return wrong(cat("value ", id, " has a bad alias"));
+    if (value.alias != kNone && (value.alias >= id || part.values[value.alias].home != value.home))
+      return wrong(cat("value ", id, " has a bad alias"));
     switch (value.home) {
-      case Home::none: return {};
+      case Home::none:
+        return {};
       case Home::arena:
         if (value.offset + value.type.bytes() <= part.arena_bytes) return {};
         return wrong(cat("value ", id, " '", value.name, "' ends outside the arena"));
-      case Home::resource: return value.index < part.resources.size() ? Status() : wrong(cat("value ", id, " names no resource"));
+      case Home::resource:
+        return value.index < part.resources.size() ? Status()
+                                                   : wrong(cat("value ", id, " names no resource"));
       case Home::constant:
-        if (value.index < part.constants.size() && part.constants[value.index].bytes() == value.type.bytes()) return {};
+        if (value.index < part.constants.size() &&
+            part.constants[value.index].bytes() == value.type.bytes())
+          return {};
         return wrong(cat("value ", id, " names no constant of its size"));
       case Home::slot:
-        if (value.index < plan_.edges.size() && plan_.edges[value.index].bytes == value.type.bytes()) return {};
+        if (value.index < plan_.edges.size() &&
+            plan_.edges[value.index].bytes == value.type.bytes())
+          return {};
         return wrong(cat("value ", id, " names no edge of its size"));
     }
     return wrong("unknown home");
@@ -173,26 +201,35 @@ class Verifier {
 
   Status check(uint32_t p) {
     const Partition& part = plan_.partitions[p];
-    for (uint32_t id = 0; id < part.values.size(); ++id) LEAT_RETURN_IF_ERROR(check_value(part, id));
+    for (uint32_t id = 0; id < part.values.size(); ++id)
+      LEAT_RETURN_IF_ERROR(check_value(part, id));
     for (const PlanInstruction& i : part.instructions) {
       for (const auto* list : {&i.inputs, &i.outputs}) {
         for (uint32_t v : *list) {
-          if (v != kNone && v >= part.values.size()) return wrong(cat("'", i.name, "' names value ", v));
+          if (v != kNone && v >= part.values.size())
+            return wrong(cat("'", i.name, "' names value ", v));
         }
       }
       using Kind = PlanInstruction::Kind;
-      const bool transfer = i.kind == Kind::send || i.kind == Kind::receive || i.kind == Kind::retire;
-      if (transfer && i.edge >= plan_.edges.size()) return wrong(cat("'", i.name, "' names edge ", i.edge));
+      const bool transfer =
+          i.kind == Kind::send || i.kind == Kind::receive || i.kind == Kind::retire;
+      if (transfer && i.edge >= plan_.edges.size())
+        return wrong(cat("'", i.name, "' names edge ", i.edge));
       if (i.kind == Kind::kernel && !i.op) return wrong(cat("'", i.name, "' has no op"));
-      if (i.kind == Kind::fetch && (i.edge >= plan_.fetches.size() || i.inputs.size() != 1)) return wrong(cat("'", i.name, "' names fetch ", i.edge));
+      if (i.kind == Kind::fetch && (i.edge >= plan_.fetches.size() || i.inputs.size() != 1))
+        return wrong(cat("'", i.name, "' names fetch ", i.edge));
       if (i.kind == Kind::send) {
         ++sent_[i.edge];
-        if (plan_.edges[i.edge].from != p || i.inputs.size() != 1 || i.inputs[0] == kNone) return wrong(cat("'", i.name, "' is sent from the wrong partition"));
-        if (part.values[i.inputs[0]].home != Home::none && part.values[i.inputs[0]].type.bytes() != plan_.edges[i.edge].bytes) return wrong(cat("'", i.name, "' is sent in the wrong size"));
+        if (plan_.edges[i.edge].from != p || i.inputs.size() != 1 || i.inputs[0] == kNone)
+          return wrong(cat("'", i.name, "' is sent from the wrong partition"));
+        if (part.values[i.inputs[0]].home != Home::none &&
+            part.values[i.inputs[0]].type.bytes() != plan_.edges[i.edge].bytes)
+          return wrong(cat("'", i.name, "' is sent in the wrong size"));
       }
       if (i.kind == Kind::receive) {
         ++received_[i.edge];
-        if (plan_.edges[i.edge].to != p) return wrong(cat("'", i.name, "' is received by the wrong partition"));
+        if (plan_.edges[i.edge].to != p)
+          return wrong(cat("'", i.name, "' is received by the wrong partition"));
       }
     }
     return {};

@@ -1,5 +1,5 @@
-// A plan: what a graph became. Immutable, wired by integers, routed and laid out in memory; made once
-// by compile(), verified once, then executed unchecked for any number of steps.
+// A plan: what a graph became. Immutable, wired by integers, routed and laid out in memory; made
+// once by compile(), verified once, then executed unchecked for any number of steps.
 #pragma once
 
 #include <cstdint>
@@ -24,32 +24,32 @@ enum class Home : uint8_t {
 struct PlanValue {
   OperandType type;
   Home home = Home::none;
-  uint64_t offset = 0;   // bytes; of the arena
-  uint32_t index = 0;    // of the resource, the constant, or the edge
+  uint64_t offset = 0;     // bytes; of the arena
+  uint32_t index = 0;      // of the resource, the constant, or the edge
   uint32_t alias = kNone;  // shares the bytes of this earlier value (a view, or computed in place)
-  std::string name;      // for people
+  std::string name;        // for people
 };
 
 // One kernel's worth of work, or a transfer.
 struct PlanInstruction {
   enum class Kind : uint8_t {
     kernel,
-    send,    // pushes input 0 along `edge`
+    send,     // pushes input 0 along `edge`
     receive,  // waits until `edge` has the step's value
-    retire,  // gives the slot of `edge` back: its last reader is done
-    fetch,   // copies input 0 to fetch `edge`
+    retire,   // gives the slot of `edge` back: its last reader is done
+    fetch,    // copies input 0 to fetch `edge`
   };
   Kind kind = Kind::kernel;
-  const OpDef* op = nullptr;       // kernel
+  const OpDef* op = nullptr;  // kernel
   Attrs attrs;
-  std::vector<uint32_t> inputs;    // plan values; kNone where absent
+  std::vector<uint32_t> inputs;  // plan values; kNone where absent
   std::vector<uint32_t> outputs;
-  std::string name;                // "conv2d_1", for messages
-  uint32_t source = kNone;         // Node::source
-  int64_t first_row = 0;           // Node::first_row
-  uint32_t edge = kNone;           // send, receive, retire: the edge; fetch: the fetch's index
-  uint32_t chain = kNone;          // instructions of one chain run tile by tile, together
-  int64_t tile_rows = 0;           // of phase 0, for members of a chain; 0: the kernel's own
+  std::string name;         // "conv2d_1", for messages
+  uint32_t source = kNone;  // Node::source
+  int64_t first_row = 0;    // Node::first_row
+  uint32_t edge = kNone;    // send, receive, retire: the edge; fetch: the fetch's index
+  uint32_t chain = kNone;   // instructions of one chain run tile by tile, together
+  int64_t tile_rows = 0;    // of phase 0, for members of a chain; 0: the kernel's own
 };
 
 // A variable, a queue: a node whose output is a resource.
@@ -62,18 +62,20 @@ struct PlanResource {
 
 // One device's part of a plan.
 struct Partition {
-  std::string device;                     // "job:worker/task:0/cpu:0"
+  std::string device;  // "job:worker/task:0/cpu:0"
   std::vector<PlanValue> values;
   std::vector<PlanInstruction> instructions;  // in the order in which they are issued
   std::vector<PlanResource> resources;
   std::vector<Tensor> constants;
-  std::vector<uint32_t> feeds;            // values, by feed of the plan; kNone if it is not used here
+  std::vector<uint32_t> feeds;  // values, by feed of the plan; kNone if it is not used here
   uint64_t arena_bytes = 0;
   uint64_t resource_bytes() const;
   uint64_t constant_bytes() const;
   uint64_t slot_bytes() const;
   // What the device needs for it, workspaces of kernels not counted.
-  uint64_t memory_bytes() const { return arena_bytes + resource_bytes() + constant_bytes() + slot_bytes(); }
+  uint64_t memory_bytes() const {
+    return arena_bytes + resource_bytes() + constant_bytes() + slot_bytes();
+  }
 };
 
 // A value that crosses partitions.

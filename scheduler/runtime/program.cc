@@ -18,8 +18,9 @@ bool is_variable(const PlanValue& value) { return value.type.dtype != DType::inv
 
 }  // namespace
 
-Result<std::unique_ptr<Program>> Program::create(const Plan& plan, uint32_t partition, Device& device,
-                                                 JobResources& resources, Exchange exchange, bool profile) {
+Result<std::unique_ptr<Program>> Program::create(const Plan& plan, uint32_t partition,
+                                                 Device& device, JobResources& resources,
+                                                 Exchange exchange, bool profile) {
   std::unique_ptr<Program> program(new Program());
   program->plan_ = &plan;
   program->partition_ = &plan.partitions[partition];
@@ -29,7 +30,8 @@ Result<std::unique_ptr<Program>> Program::create(const Plan& plan, uint32_t part
   if (profile) program->timed_kernels_.resize(program->partition_->instructions.size());
   const Status status = Builder(*program, plan, partition).build();
   if (!status.ok()) {
-    return status.while_doing(cat("registering '", plan.name, "' on ", plan.partitions[partition].device));
+    return status.while_doing(
+        cat("registering '", plan.name, "' on ", plan.partitions[partition].device));
   }
   return program;
 }
@@ -43,7 +45,8 @@ void* Program::feed(uint32_t i) {
 
 void* Program::fetch(uint32_t i, uint64_t turn) {
   const PlanValue& value = partition_->values[fetch_values_[i]];
-  return static_cast<std::byte*>(fetch_rings_[i]->data()) + (turn % kFetchDepth) * value.type.bytes();
+  return static_cast<std::byte*>(fetch_rings_[i]->data()) +
+         (turn % kFetchDepth) * value.type.bytes();
 }
 
 const void* Program::value_address(uint32_t value, uint64_t turn) const {
@@ -104,12 +107,21 @@ Status Program::Builder::bind_addresses() {
     std::array<void*, kSlotDepth> address{};
     for (uint64_t parity = 0; parity < kSlotDepth; ++parity) {
       switch (value.home) {
-        case Home::none: break;
-        case Home::arena: address[parity] = arena + value.offset; break;
-        case Home::resource: address[parity] = resource_addresses_[value.index]; break;
-        case Home::constant: address[parity] = program_.constants_[value.index]->data(); break;
+        case Home::none:
+          break;
+        case Home::arena:
+          address[parity] = arena + value.offset;
+          break;
+        case Home::resource:
+          address[parity] = resource_addresses_[value.index];
+          break;
+        case Home::constant:
+          address[parity] = program_.constants_[value.index]->data();
+          break;
         case Home::slot:
-          if (!slots) return internal_error(cat("value '", value.name, "': lands from another partition, but no slots were given"));
+          if (!slots)
+            return internal_error(cat("value '", value.name,
+                                      "': lands from another partition, but no slots were given"));
           address[parity] = slots->slot(value.index, parity);
           break;
       }
@@ -138,7 +150,8 @@ Status Program::Builder::make_kernel(uint32_t index) {
   for (uint32_t input : instruction.inputs) {
     setup.types.inputs.push_back(input == kNone ? OperandType() : partition_.values[input].type);
     const bool known = input != kNone && partition_.values[input].home == Home::constant;
-    setup.constants.push_back(known ? &partition_.constants[partition_.values[input].index] : nullptr);
+    setup.constants.push_back(known ? &partition_.constants[partition_.values[input].index]
+                                    : nullptr);
   }
   for (uint32_t output : instruction.outputs) {
     setup.types.outputs.push_back(output == kNone ? OperandType() : partition_.values[output].type);
@@ -159,7 +172,8 @@ Status Program::Builder::make_kernel(uint32_t index) {
 Status Program::Builder::make_kernels() {
   program_.owned_kernels_.resize(partition_.instructions.size());
   for (uint32_t i = 0; i < partition_.instructions.size(); ++i) {
-    if (partition_.instructions[i].kind == PlanInstruction::Kind::kernel) LEAT_RETURN_IF_ERROR(make_kernel(i));
+    if (partition_.instructions[i].kind == PlanInstruction::Kind::kernel)
+      LEAT_RETURN_IF_ERROR(make_kernel(i));
   }
   return {};
 }
@@ -184,7 +198,8 @@ Status Program::Builder::allocate_fetches() {
     const uint32_t value = instruction.inputs[0];
     program_.fetch_values_[instruction.edge] = value;
     const size_t bytes = partition_.values[value].type.bytes() * kFetchDepth;
-    LEAT_ASSIGN_OR_RETURN(program_.fetch_rings_[instruction.edge], program_.device_->allocate(bytes));
+    LEAT_ASSIGN_OR_RETURN(program_.fetch_rings_[instruction.edge],
+                          program_.device_->allocate(bytes));
     program_.allocated_bytes_ += bytes;
   }
   return {};
@@ -197,13 +212,16 @@ uint32_t Program::Builder::bind(uint32_t index) {
   bound->kernel = program_.owned_kernels_[index].get();
   bound->instruction = index;
   for (uint64_t parity = 0; parity < kSlotDepth; ++parity) {
-    const auto address = [&](uint32_t value) { return value == kNone ? nullptr : program_.addresses_[value][parity]; };
+    const auto address = [&](uint32_t value) {
+      return value == kNone ? nullptr : program_.addresses_[value][parity];
+    };
     for (uint32_t input : instruction.inputs) bound->inputs[parity].push_back(address(input));
     for (uint32_t output : instruction.outputs) bound->outputs[parity].push_back(address(output));
     KernelContext& context = bound->context[parity];
     context.inputs = bound->inputs[parity].data();
     context.outputs = bound->outputs[parity].data();
-    context.workspace = static_cast<std::byte*>(program_.workspace_->data()) + workspace_offsets_[index];
+    context.workspace =
+        static_cast<std::byte*>(program_.workspace_->data()) + workspace_offsets_[index];
     context.queue = &program_.device_->queue();
     context.instruction = index;
   }
@@ -246,7 +264,8 @@ bool Program::Builder::chain_fits(uint32_t first, uint32_t last) const {
 // What comes before the rows of each member, then the rows of all of them tile by tile, then what
 // comes after.
 void Program::Builder::list_chain(uint32_t first, uint32_t last) {
-  for (uint32_t i = first; i < last; ++i) list_kernel(i, 0, program_.owned_kernels_[i]->row_phase());
+  for (uint32_t i = first; i < last; ++i)
+    list_kernel(i, 0, program_.owned_kernels_[i]->row_phase());
   // Members stand side by side in kernels_, whether they were bound above or not.
   Entry entry;
   entry.first = static_cast<uint32_t>(program_.kernels_.size());
@@ -261,7 +280,8 @@ void Program::Builder::list_chain(uint32_t first, uint32_t last) {
   entry.phase = -1;  // each member's row phase
   program_.entries_.push_back(std::move(entry));
   for (uint32_t i = first; i < last; ++i) {
-    list_kernel(i, program_.owned_kernels_[i]->row_phase() + 1, program_.owned_kernels_[i]->phases());
+    list_kernel(i, program_.owned_kernels_[i]->row_phase() + 1,
+                program_.owned_kernels_[i]->phases());
   }
 }
 
@@ -272,8 +292,9 @@ void Program::Builder::list_entries() {
     const PlanInstruction& instruction = partition_.instructions[i];
     if (instruction.kind != PlanInstruction::Kind::kernel) {
       Entry entry;
-      static constexpr Entry::Kind kKinds[] = {Entry::Kind::kernel, Entry::Kind::send, Entry::Kind::receive,
-                                               Entry::Kind::retire, Entry::Kind::fetch};
+      static constexpr Entry::Kind kKinds[] = {Entry::Kind::kernel, Entry::Kind::send,
+                                               Entry::Kind::receive, Entry::Kind::retire,
+                                               Entry::Kind::fetch};
       entry.kind = kKinds[static_cast<int>(instruction.kind)];
       entry.instruction = i;
       entry.edge = instruction.edge;
@@ -283,7 +304,9 @@ void Program::Builder::list_entries() {
       continue;
     }
     uint32_t last = i + 1;
-    while (instruction.chain != kNone && last < n && partition_.instructions[last].chain == instruction.chain) ++last;
+    while (instruction.chain != kNone && last < n &&
+           partition_.instructions[last].chain == instruction.chain)
+      ++last;
     if (last > i + 1 && chain_fits(i, last)) {
       list_chain(i, last);
     } else {
@@ -308,12 +331,15 @@ void Program::Builder::list_entries() {
     const bool hands_back = instruction.kind == PlanInstruction::Kind::retire;
     for (size_t k = 0; k < instruction.inputs.size(); ++k) {
       const auto& writes = instruction.op ? instruction.op->writes : std::vector<int>();
-      const bool written = std::find(writes.begin(), writes.end(), static_cast<int>(k)) != writes.end();
+      const bool written =
+          std::find(writes.begin(), writes.end(), static_cast<int>(k)) != writes.end();
       touch(e, instruction.inputs[k], written || hands_back);
     }
     for (uint32_t output : instruction.outputs) touch(e, output, true);
-    if (const Kernel* kernel = program_.owned_kernels_[index].get(); kernel && kernel->workspace_bytes() > 0) {
-      const auto begin = reinterpret_cast<uintptr_t>(program_.workspace_->data()) + workspace_offsets_[index];
+    if (const Kernel* kernel = program_.owned_kernels_[index].get();
+        kernel && kernel->workspace_bytes() > 0) {
+      const auto begin =
+          reinterpret_cast<uintptr_t>(program_.workspace_->data()) + workspace_offsets_[index];
       accesses[e].push_back({begin, begin + kernel->workspace_bytes(), true});
     }
   };
@@ -323,15 +349,16 @@ void Program::Builder::list_entries() {
       touch_instruction(e, entry.instruction);
       continue;
     }
-    for (uint32_t k = entry.first; k < entry.last; ++k) touch_instruction(e, program_.kernels_[k]->instruction);
+    for (uint32_t k = entry.first; k < entry.last; ++k)
+      touch_instruction(e, program_.kernels_[k]->instruction);
   }
   find_dependencies(accesses, program_.entries_);
   // The phases of one instruction follow each other even if they share no bytes.
   for (size_t e = 1; e < program_.entries_.size(); ++e) {
     Entry& entry = program_.entries_[e];
     const Entry& before = program_.entries_[e - 1];
-    if (entry.kind == Entry::Kind::kernel && before.kind == Entry::Kind::kernel && entry.phase > 0 &&
-        entry.instruction == before.instruction && entry.after.empty()) {
+    if (entry.kind == Entry::Kind::kernel && before.kind == Entry::Kind::kernel &&
+        entry.phase > 0 && entry.instruction == before.instruction && entry.after.empty()) {
       entry.after.push_back(static_cast<uint32_t>(e - 1));
     }
   }

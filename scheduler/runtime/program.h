@@ -29,18 +29,18 @@ struct BoundKernel {
   std::array<KernelContext, kSlotDepth> context;
 };
 
-// One entry of the list that a step runs through: `tiles` pieces, each of which runs one phase of one
-// kernel, or the row phases of a whole chain.
+// One entry of the list that a step runs through: `tiles` pieces, each of which runs one phase of
+// one kernel, or the row phases of a whole chain.
 struct Entry {
   enum class Kind : uint8_t { kernel, send, receive, retire, fetch };
   Kind kind = Kind::kernel;
-  bool may_block = false;       // runs alone on the driver: it may have to wait for another run
+  bool may_block = false;  // runs alone on the driver: it may have to wait for another run
   int phase = 0;
   uint32_t tiles = 1;
   uint32_t first = 0, last = 0;  // kernels_[first, last): the members, run in order for each tile
   uint32_t instruction = 0;
   uint32_t edge = kNone;
-  uint32_t edge_peer = kNone;    // send: the partition that it goes to
+  uint32_t edge_peer = kNone;  // send: the partition that it goes to
   // Entries that must have finished, of the same step and of the step before. Found from the bytes
   // that each entry touches, so that reused memory is ordered like data.
   std::vector<uint32_t> after, after_previous;
@@ -48,16 +48,17 @@ struct Entry {
 
 // What crosses partitions, given by the worker when it registers a plan.
 struct Exchange {
-  SlotTable* slots = nullptr;                // incoming; null if there are none
-  std::vector<Channel*> channels;            // by partition of the plan; null where nothing is sent
+  SlotTable* slots = nullptr;      // incoming; null if there are none
+  std::vector<Channel*> channels;  // by partition of the plan; null where nothing is sent
 };
 
 class Program {
  public:
   // `partition`, `device`, `resources` and `exchange`'s parts outlive the program.
   // With `profile`, kernels are timed. REQUIRES: the plan is verified.
-  static Result<std::unique_ptr<Program>> create(const Plan& plan, uint32_t partition, Device& device,
-                                                 JobResources& resources, Exchange exchange, bool profile = false);
+  static Result<std::unique_ptr<Program>> create(const Plan& plan, uint32_t partition,
+                                                 Device& device, JobResources& resources,
+                                                 Exchange exchange, bool profile = false);
   ~Program();
 
   const Partition& partition() const { return *partition_; }
@@ -73,7 +74,9 @@ class Program {
   void* feed(uint32_t i);
   void* fetch(uint32_t i, uint64_t turn);
   const void* value_address(uint32_t value, uint64_t turn) const;
-  bool fetches_here(uint32_t i) const { return i < fetch_values_.size() && fetch_values_[i] != kNone; }
+  bool fetches_here(uint32_t i) const {
+    return i < fetch_values_.size() && fetch_values_[i] != kNone;
+  }
   uint32_t fetch_value(uint32_t i) const { return fetch_values_[i]; }
   // Null for transfers, and in a program that is not profiled.
   const TimedKernel* timed_kernel(uint32_t instruction) const {
@@ -97,7 +100,7 @@ class Program {
   std::vector<const TimedKernel*> timed_kernels_;         // by instruction; empty if not profiled
   std::vector<std::unique_ptr<BoundKernel>> kernels_;
   std::vector<Entry> entries_;
-  std::vector<uint32_t> fetch_values_;                    // by fetch; kNone if it is elsewhere
+  std::vector<uint32_t> fetch_values_;  // by fetch; kNone if it is elsewhere
   std::vector<std::unique_ptr<Buffer>> fetch_rings_;
   size_t scratch_bytes_ = 0;
   uint64_t allocated_bytes_ = 0;

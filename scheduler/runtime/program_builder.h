@@ -46,8 +46,9 @@ struct Access {
 };
 
 // Fills Entry::after and after_previous from what each entry touches: entry e waits for f if both
-// touch a byte and one of them writes it. Two rounds over the list stand for two steps; what the second
-// owes to the first is carried. Dependencies that others imply are dropped.
-void find_dependencies(const std::vector<std::vector<Access>>& accesses, std::vector<Entry>& entries);
+// touch a byte and one of them writes it. Two rounds over the list stand for two steps; what the
+// second owes to the first is carried. Dependencies that others imply are dropped.
+void find_dependencies(const std::vector<std::vector<Access>>& accesses,
+                       std::vector<Entry>& entries);
 
 }  // namespace leat

@@ -17,8 +17,9 @@ constexpr auto kDrainDeadline = std::chrono::seconds(60);
 }  // namespace
 
 // Positions [begin, end) that nothing outside holds up, run by all threads of the pool. Tiles are
-// numbered in order of position and claimed with one counter; a claimed tile spins until the entries
-// that it follows have finished. They were all claimed before it, so somebody is running them.
+// numbered in order of position and claimed with one counter; a claimed tile spins until the
+// entries that it follows have finished. They were all claimed before it, so somebody is running
+// them.
 struct Run::Segment {
   Run* run;
   uint64_t begin, end;
@@ -27,8 +28,12 @@ struct Run::Segment {
 };
 
 Run::Run(Program& program, cpu::Pool& pool, RunOptions options)
-    : program_(program), pool_(pool), options_(std::move(options)), entries_(program.entries()),
-      tiles_done_(new std::atomic<uint64_t>[program.entries().size()]), limit_(options_.first_step) {
+    : program_(program),
+      pool_(pool),
+      options_(std::move(options)),
+      entries_(program.entries()),
+      tiles_done_(new std::atomic<uint64_t>[program.entries().size()]),
+      limit_(options_.first_step) {
   for (size_t e = 0; e < entries_.size(); ++e) tiles_done_[e].store(0, std::memory_order_relaxed);
   uint64_t tiles = 0;
   for (const Entry& entry : entries_) {
@@ -40,7 +45,8 @@ Run::Run(Program& program, cpu::Pool& pool, RunOptions options)
   const bool host = program.device().host_visible();
   for (size_t e = entries_.size(); e-- > 0;) {
     const Entry& entry = entries_[e];
-    const bool special = entry.may_block || entry.kind == Entry::Kind::send || entry.kind == Entry::Kind::receive ||
+    const bool special = entry.may_block || entry.kind == Entry::Kind::send ||
+                         entry.kind == Entry::Kind::receive ||
                          (!host && entry.kind != Entry::Kind::kernel);
     next_special_[e] = special ? static_cast<uint32_t>(e) : next_special_[e + 1];
   }
@@ -68,13 +74,15 @@ Run::~Run() {
   // An asynchronous device may still run kernels of ours.
   if (program_.device().host_visible()) return;
   Queue& queue = program_.device().queue();
-  const Status drained = queue.timeline().wait(queue.mark(), std::chrono::steady_clock::now() + kDrainDeadline);
+  const Status drained =
+      queue.timeline().wait(queue.mark(), std::chrono::steady_clock::now() + kDrainDeadline);
   (void)drained;  // past the deadline there is nothing left to do
 }
 
 void Run::extend(uint64_t limit) {
   uint64_t current = limit_.load(std::memory_order_relaxed);
-  while (current < limit && !limit_.compare_exchange_weak(current, limit, std::memory_order_acq_rel)) {
+  while (current < limit &&
+         !limit_.compare_exchange_weak(current, limit, std::memory_order_acq_rel)) {
   }
 }
 
@@ -83,14 +91,16 @@ Status Run::set_feed(uint32_t i, const Tensor& value) {
   if (!address) return {};  // this partition does not use it
   const PlanValue& expected = program_.partition().values[program_.partition().feeds[i]];
   if (value.dtype() != expected.type.dtype || !(value.shape() == expected.type.shape)) {
-    return invalid_argument(cat("feed '", expected.name, "': expected ", expected.type.dtype, expected.type.shape,
-                                ", received ", value.dtype(), value.shape()));
+    return invalid_argument(cat("feed '", expected.name, "': expected ", expected.type.dtype,
+                                expected.type.shape, ", received ", value.dtype(), value.shape()));
   }
   program_.device().copy_to_device(address, value.raw(), value.bytes());
   return {};
 }
 
-const void* Run::fetched_data(uint32_t i, uint64_t step) { return program_.fetch(i, step - options_.first_step); }
+const void* Run::fetched_data(uint32_t i, uint64_t step) {
+  return program_.fetch(i, step - options_.first_step);
+}
 
 Tensor Run::fetched(uint32_t i, uint64_t step) {
   const PlanValue& value = program_.partition().values[program_.fetch_value(i)];
@@ -101,11 +111,13 @@ Tensor Run::fetched(uint32_t i, uint64_t step) {
 
 void Run::Turn::fail(uint32_t instruction, Status status) {
   const auto& made_by = run->program_.partition().instructions[instruction];
-  const std::string subject = made_by.op ? cat(made_by.op->full_name(), " '", made_by.name, "'") : made_by.name;
+  const std::string subject =
+      made_by.op ? cat(made_by.op->full_name(), " '", made_by.name, "'") : made_by.name;
   std::string message = status.message();
   if (message.find(made_by.name) == std::string::npos) message = cat(subject, ": ", message);
   run->abort(Status(status.code(), message)
-                 .while_doing(cat("running step ", step, " of ", run->options_.name, " on ", run->program_.partition().device)));
+                 .while_doing(cat("running step ", step, " of ", run->options_.name, " on ",
+                                  run->program_.partition().device)));
 }
 
 void Run::abort(const Status& cause) {
@@ -164,7 +176,8 @@ bool Run::advance(Awaited& awaited) {
       continue;
     }
     if (entries_[position_ % n].may_block) {
-      if (!run_blocking(entries_[position_ % n], turn, awaited)) return failed_.load(std::memory_order_acquire);
+      if (!run_blocking(entries_[position_ % n], turn, awaited))
+        return failed_.load(std::memory_order_acquire);
       ++position_;
       continue;
     }
@@ -208,7 +221,9 @@ void Run::run_segment(uint64_t begin, uint64_t end) {
     return;
   }
   const uint64_t n = entries_.size(), per_turn = tile_prefix_.back();
-  const auto tiles_before = [&](uint64_t position) { return position / n * per_turn + tile_prefix_[position % n]; };
+  const auto tiles_before = [&](uint64_t position) {
+    return position / n * per_turn + tile_prefix_[position % n];
+  };
   Segment segment{this, begin, end, tiles_before(end) - tiles_before(begin), {}};
   pool_.run(&Run::work, &segment);
 }
@@ -270,7 +285,9 @@ void Run::work(void* context, int thread) {
     for (uint32_t before : entry.after_previous) {
       if (!run.wait_for_entry(before, turn)) return;
     }
-    if (!run.run_tile(entry, turn, static_cast<uint32_t>(number - position_first), run.scratch_[static_cast<size_t>(thread)])) return;
+    if (!run.run_tile(entry, turn, static_cast<uint32_t>(number - position_first),
+                      run.scratch_[static_cast<size_t>(thread)]))
+      return;
     run.tiles_done_[e].fetch_add(1, std::memory_order_release);
   }
 }
@@ -320,13 +337,17 @@ bool Run::run_transfer(const Entry& entry, uint64_t turn) {
       status = exchange.channels[entry.edge_peer]->push(entry.edge, turn, input(), bytes);
       break;
     }
-    case Entry::Kind::retire: exchange.slots->edge(entry.edge).retired.signal(turn + 1); break;
+    case Entry::Kind::retire:
+      exchange.slots->edge(entry.edge).retired.signal(turn + 1);
+      break;
     case Entry::Kind::fetch: {
       const size_t bytes = program_.partition().values[instruction.inputs[0]].type.bytes();
-      if (bytes > 0) program_.device().copy_to_host(program_.fetch(entry.edge, turn), input(), bytes);
+      if (bytes > 0)
+        program_.device().copy_to_host(program_.fetch(entry.edge, turn), input(), bytes);
       break;
     }
-    default: break;  // receive: ready() has seen it
+    default:
+      break;  // receive: ready() has seen it
   }
   if (status.ok()) return true;
   turn_state(turn).fail(entry.instruction, status);
@@ -340,7 +361,8 @@ bool Run::run_blocking(const Entry& entry, uint64_t turn, Awaited& awaited) {
   for (; blocking_tile_ < entry.tiles; ++blocking_tile_) {
     KernelContext& context = bound.context[turn % kSlotDepth];
     context.step = &turn_state(turn);
-    const Progress progress = bound.kernel->run(context, entry.phase, static_cast<int>(blocking_tile_));
+    const Progress progress =
+        bound.kernel->run(context, entry.phase, static_cast<int>(blocking_tile_));
     if (progress == Progress::failed) return false;
     if (progress == Progress::blocked) {
       awaited = {context.await, context.await_value, entry.instruction};
@@ -364,9 +386,11 @@ std::string Run::waits_for(const Awaited& awaited) const {
   if (!awaited.timeline) return "";
   const PlanInstruction& instruction = program_.partition().instructions[awaited.instruction];
   const char* what = instruction.kind == PlanInstruction::Kind::receive ? "waits for the value of"
-                     : instruction.kind == PlanInstruction::Kind::send  ? "waits for room at the reader of"
-                                                                        : "is blocked in";
-  return cat(options_.name, " on ", program_.partition().device, " ", what, " '", instruction.name, "'");
+                     : instruction.kind == PlanInstruction::Kind::send
+                         ? "waits for room at the reader of"
+                         : "is blocked in";
+  return cat(options_.name, " on ", program_.partition().device, " ", what, " '", instruction.name,
+             "'");
 }
 
 }  // namespace leat

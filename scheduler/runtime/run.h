@@ -1,5 +1,5 @@
-// A run: one program being stepped. A resumable cursor over its entries that never blocks: it goes on
-// until its steps are done or it needs something that is not there yet, and then says what.
+// A run: one program being stepped. A resumable cursor over its entries that never blocks: it goes
+// on until its steps are done or it needs something that is not there yet, and then says what.
 #pragma once
 
 #include <atomic>
@@ -54,7 +54,8 @@ class Run {
   // Scalar fetches without a copy.
   const void* fetched_data(uint32_t i, uint64_t step);
 
-  // Goes on. True if everything allowed is done (or the run failed); false if it waits: then `awaited`.
+  // Goes on. True if everything allowed is done (or the run failed); false if it waits: then
+  // `awaited`.
   bool advance(Awaited& awaited);
 
   // At n when n turns are finished; fails when the run fails.
@@ -98,16 +99,18 @@ class Run {
   RunOptions options_;
   OnStep on_step_;
   const std::vector<Entry>& entries_;
-  std::array<Turn, kFetchDepth> turns_;  // set by the driver before a segment
+  std::array<Turn, kFetchDepth> turns_;                  // set by the driver before a segment
   std::unique_ptr<std::atomic<uint64_t>[]> tiles_done_;  // by entry, over all turns
   std::vector<std::vector<std::byte>> scratch_storage_;
-  std::vector<std::byte*> scratch_;     // by thread
-  std::vector<uint64_t> tile_prefix_;   // tiles before each entry of a turn; the last is all of them
-  std::vector<uint32_t> next_special_;  // from each entry on, the first that the outside may hold up
-  uint64_t position_ = 0;               // turn * entries + entry
+  std::vector<std::byte*> scratch_;    // by thread
+  std::vector<uint64_t> tile_prefix_;  // tiles before each entry of a turn; the last is all of them
+  std::vector<uint32_t>
+      next_special_;       // from each entry on, the first that the outside may hold up
+  uint64_t position_ = 0;  // turn * entries + entry
   uint64_t turns_finished_ = 0;
   uint32_t blocking_tile_ = 0;
-  uint64_t marked_position_ = ~uint64_t{0}, mark_ = 0;  // asynchronous devices: the queue's mark at a position
+  uint64_t marked_position_ = ~uint64_t{0},
+           mark_ = 0;  // asynchronous devices: the queue's mark at a position
   std::atomic<uint64_t> limit_;
   std::atomic<bool> failed_{false};
   Timeline finished_;

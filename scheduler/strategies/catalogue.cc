@@ -7,7 +7,9 @@ namespace leat {
 std::vector<Strategy> all_strategies() {
   return {
       {"single", "one device runs all shards", apply_single},
-      {"mirrored", "every worker holds the variables and a block of the shards; gradients are all-reduced", apply_mirrored},
+      {"mirrored",
+       "every worker holds the variables and a block of the shards; gradients are all-reduced",
+       apply_mirrored},
   };
 }
 
@@ -17,7 +19,8 @@ Result<Strategy> find_strategy(std::string_view name) {
     if (strategy.name == name) return strategy;
     names.push_back(strategy.name);
   }
-  return invalid_argument(cat("strategy '", name, "': expected one of ", join(names, ", "), did_you_mean(name, names)));
+  return invalid_argument(
+      cat("strategy '", name, "': expected one of ", join(names, ", "), did_you_mean(name, names)));
 }
 
 }  // namespace leat

@@ -1,13 +1,13 @@
 // Synchronous data parallelism over logical shards.
 //
-// A node is *sharded* if what it computes differs between shards: it reads a shard's rows of the input,
-// or something that does. It gets one copy for each shard, on the worker that holds the shard. All
-// other nodes get one copy on each worker: variables are mirrored, and since every worker applies the
-// same sums to the same values, they stay equal.
+// A node is *sharded* if what it computes differs between shards: it reads a shard's rows of the
+// input, or something that does. It gets one copy for each shard, on the worker that holds the
+// shard. All other nodes get one copy on each worker: variables are mirrored, and since every
+// worker applies the same sums to the same values, they stay equal.
 //
-// The border between both is leat.AllReduce: its S inputs are summed in one binary tree over the shard
-// indices (a tree of n splits at the largest power of two below n). The tree is the same for every
-// number of workers; only who adds changes. Hence the weights are the same to the bit.
+// The border between both is leat.AllReduce: its S inputs are summed in one binary tree over the
+// shard indices (a tree of n splits at the largest power of two below n). The tree is the same for
+// every number of workers; only who adds changes. Hence the weights are the same to the bit.
 #include <algorithm>
 #include <bit>
 
@@ -22,11 +22,17 @@ namespace {
 class Mirror {
  public:
   Mirror(const Graph& from, const StrategyOptions& options)
-      : from_(from), options_(options), to_(from.catalogue()), shards_(options.shards),
-        workers_(static_cast<int>(options.devices.size())), load_(options.devices.size(), 0) {
+      : from_(from),
+        options_(options),
+        to_(from.catalogue()),
+        shards_(options.shards),
+        workers_(static_cast<int>(options.devices.size())),
+        load_(options.devices.size(), 0) {
     to_.name = from.name;
     for (int w = 0; w < workers_; ++w) {
-      for (int s = first_shard(w, workers_, shards_); s < first_shard(w + 1, workers_, shards_); ++s) holder_.push_back(w);
+      for (int s = first_shard(w, workers_, shards_); s < first_shard(w + 1, workers_, shards_);
+           ++s)
+        holder_.push_back(w);
     }
   }
 
@@ -35,7 +41,8 @@ class Mirror {
  private:
   bool is_all_reduce(const Node& node) const { return node.op->full_name() == "leat.AllReduce"; }
   bool sharded(ValueId value) const {
-    return value != kNone && from_.value(value).producer != kNone && sharded_[from_.value(value).producer];
+    return value != kNone && from_.value(value).producer != kNone &&
+           sharded_[from_.value(value).producer];
   }
   Status classify(const std::vector<NodeId>& order);
   Status copy_for_shard(NodeId id, int shard);
@@ -43,7 +50,8 @@ class Mirror {
   std::vector<uint32_t> count_waves(const std::vector<NodeId>& order) const;
   NodeId copy_node(NodeId id, int copy, int worker);
   Status all_reduce(NodeId id);
-  ValueId tree(const Node& node, const std::vector<ValueId>& leaves, int first, int last, int owner, int& holder);
+  ValueId tree(const Node& node, const std::vector<ValueId>& leaves, int first, int last, int owner,
+               int& holder);
   ValueId combine(const Node& node, std::string_view op, ValueId a, ValueId b, int worker);
   int choose_owner(ValueId value);
 
@@ -51,11 +59,11 @@ class Mirror {
   const StrategyOptions& options_;
   Graph to_;
   const int shards_, workers_;
-  std::vector<int> holder_;             // worker of each shard
-  std::vector<bool> sharded_;           // by node
+  std::vector<int> holder_;                       // worker of each shard
+  std::vector<bool> sharded_;                     // by node
   std::vector<std::vector<ValueId>> copies_;      // by value: by shard, or by worker
   std::vector<std::vector<NodeId>> node_copies_;  // by node
-  std::vector<uint64_t> load_;          // bytes that each worker reduces
+  std::vector<uint64_t> load_;                    // bytes that each worker reduces
 };
 
 Status Mirror::classify(const std::vector<NodeId>& order) {
@@ -63,10 +71,13 @@ Status Mirror::classify(const std::vector<NodeId>& order) {
   for (NodeId id : order) {
     const Node& node = from_.node(id);
     if (is_all_reduce(node)) continue;
-    const bool from_shards = std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId v) { return sharded(v); });
+    const bool from_shards =
+        std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId v) { return sharded(v); });
     sharded_[id] = node.op->per_shard || from_shards;
     if (sharded_[id] && !node.op->writes.empty()) {
-      return invalid_argument(cat(from_.describe_node(id), ": writes a variable from what differs between shards; expected an AllReduce in between"));
+      return invalid_argument(cat(from_.describe_node(id),
+                                  ": writes a variable from what differs between shards; expected "
+                                  "an AllReduce in between"));
     }
   }
   return {};
@@ -81,7 +92,9 @@ NodeId Mirror::copy_node(NodeId id, int copy, int worker) {
     } else {
       const auto& copies = copies_[input];
       const bool is_input = from_.value(input).producer == kNone;
-      inputs.push_back(is_input ? copies[0] : sharded(input) ? copies[static_cast<size_t>(copy)] : copies[static_cast<size_t>(worker)]);
+      inputs.push_back(is_input         ? copies[0]
+                       : sharded(input) ? copies[static_cast<size_t>(copy)]
+                                        : copies[static_cast<size_t>(worker)]);
     }
   }
   const NodeId made = to_.add_node(*old.op, std::move(inputs), old.attrs, 0);
@@ -112,7 +125,8 @@ Status Mirror::copy_for_shard(NodeId id, int shard) {
   // Where this shard's rows begin in the global tensor.
   const SymbolicShape& shape = from_.value(from_.node(id).outputs[0]).type.shape;
   const auto rows = shape.rank() > 0 ? constant_of(shape[0]) : std::optional<int64_t>(0);
-  if (!rows) return failed_precondition(cat(from_.describe_node(id), ": expected a known number of rows"));
+  if (!rows)
+    return failed_precondition(cat(from_.describe_node(id), ": expected a known number of rows"));
   node.first_row = shard * *rows;
   return {};
 }
@@ -125,7 +139,8 @@ std::vector<uint32_t> Mirror::count_waves(const std::vector<NodeId>& order) cons
       waves[id] = std::max(waves[id], waves[before] + (is_all_reduce(from_.node(before)) ? 1 : 0));
     };
     for (ValueId input : from_.node(id).inputs) {
-      if (input != kNone && from_.value(input).producer != kNone) follow(from_.value(input).producer);
+      if (input != kNone && from_.value(input).producer != kNone)
+        follow(from_.value(input).producer);
     }
     for (NodeId before : from_.node(id).after) follow(before);
   }
@@ -140,7 +155,10 @@ void Mirror::copy_for_workers(NodeId id) {
 int Mirror::choose_owner(ValueId value) {
   const auto it = std::min_element(load_.begin(), load_.end());
   const auto shape = from_.value(value).type.shape.concrete();
-  *it += shape ? static_cast<uint64_t>(shape->elements()) * dtype_size(from_.value(value).type.dtype) + 1 : 1;
+  *it +=
+      shape
+          ? static_cast<uint64_t>(shape->elements()) * dtype_size(from_.value(value).type.dtype) + 1
+          : 1;
   return static_cast<int>(it - load_.begin());
 }
 
@@ -151,7 +169,8 @@ ValueId Mirror::combine(const Node& node, std::string_view op, ValueId a, ValueI
   return to_.node(made).outputs[0];
 }
 
-ValueId Mirror::tree(const Node& node, const std::vector<ValueId>& leaves, int first, int last, int owner, int& holder) {
+ValueId Mirror::tree(const Node& node, const std::vector<ValueId>& leaves, int first, int last,
+                     int owner, int& holder) {
   const int n = last - first;
   if (n == 1) {
     holder = holder_[static_cast<size_t>(first)];
@@ -170,7 +189,8 @@ Status Mirror::all_reduce(NodeId id) {
   const Node& node = from_.node(id);
   const ValueId input = node.inputs[0], output = node.outputs[0];
   if (!sharded(input)) {  // equal on all: the sum of S equal values would be S times it
-    return invalid_argument(cat(from_.describe_node(id), ": expected an input that differs between shards, '",
+    return invalid_argument(cat(from_.describe_node(id),
+                                ": expected an input that differs between shards, '",
                                 from_.describe(input), "' is the same on all"));
   }
   const int owner = choose_owner(input);
@@ -178,7 +198,8 @@ Status Mirror::all_reduce(NodeId id) {
   ValueId sum = tree(node, copies_[input], 0, shards_, owner, holder);
   if (attr_string(node.attrs, "op", "sum") == "mean" && shards_ > 1) {
     const DType dtype = from_.value(input).type.dtype;
-    const NodeId scale = to_.add_node(*to_.catalogue().find("Constant"), {}, {{"value", Tensor::scalar_of(dtype, 1.0 / shards_)}}, 1);
+    const NodeId scale = to_.add_node(*to_.catalogue().find("Constant"), {},
+                                      {{"value", Tensor::scalar_of(dtype, 1.0 / shards_)}}, 1);
     to_.node(scale).device = options_.devices[static_cast<size_t>(holder)];
     sum = combine(node, "Mul", sum, to_.node(scale).outputs[0], holder);
   }
@@ -197,8 +218,8 @@ Result<Graph> Mirror::run(Borders& borders) {
   for (ValueId input : from_.inputs()) {
     copies_[input] = {to_.add_input(from_.value_name(input), from_.value(input).type)};
   }
-  // Wave by wave, a shard whole before the next one: what a worker computes for one shard stands together,
-  // and its memory is used again for the next. A wave ends where a value crosses shards.
+  // Wave by wave, a shard whole before the next one: what a worker computes for one shard stands
+  // together, and its memory is used again for the next. A wave ends where a value crosses shards.
   const auto waves = count_waves(order);
   const uint32_t last = waves.empty() ? 0 : *std::max_element(waves.begin(), waves.end());
   for (uint32_t wave = 0; wave <= last; ++wave) {
@@ -213,28 +234,34 @@ Result<Graph> Mirror::run(Borders& borders) {
       return Status();
     }));
     for (int s = 0; s < shards_; ++s) {
-      LEAT_RETURN_IF_ERROR(each([&](NodeId id) { return sharded_[id] ? copy_for_shard(id, s) : Status(); }));
+      LEAT_RETURN_IF_ERROR(
+          each([&](NodeId id) { return sharded_[id] ? copy_for_shard(id, s) : Status(); }));
     }
-    LEAT_RETURN_IF_ERROR(each([&](NodeId id) { return is_all_reduce(from_.node(id)) ? all_reduce(id) : Status(); }));
+    LEAT_RETURN_IF_ERROR(
+        each([&](NodeId id) { return is_all_reduce(from_.node(id)) ? all_reduce(id) : Status(); }));
   }
   for (ValueId& feed : borders.feeds) feed = copies_[feed][0];
   for (ValueId& fetch : borders.fetches) {
     if (sharded(fetch) && shards_ > 1) {
-      return invalid_argument(cat("fetch '", from_.describe(fetch), "': differs between the ", shards_,
-                                  " shards; expected a value that is the same on all (the output of an AllReduce)"));
+      return invalid_argument(
+          cat("fetch '", from_.describe(fetch), "': differs between the ", shards_,
+              " shards; expected a value that is the same on all (the output of an AllReduce)"));
     }
     fetch = copies_[fetch][0];
   }
   std::vector<NodeId> targets;
-  for (NodeId target : borders.targets) targets.insert(targets.end(), node_copies_[target].begin(), node_copies_[target].end());
+  for (NodeId target : borders.targets)
+    targets.insert(targets.end(), node_copies_[target].begin(), node_copies_[target].end());
   borders.targets = std::move(targets);
   return std::move(to_);
 }
 
 Status check(const StrategyOptions& options) {
-  if (options.shards < 1) return invalid_argument(cat("shards: expected at least 1, received ", options.shards));
+  if (options.shards < 1)
+    return invalid_argument(cat("shards: expected at least 1, received ", options.shards));
   if (static_cast<size_t>(options.shards) < options.devices.size()) {
-    return invalid_argument(cat("workers: expected at most as many as shards (", options.shards, "), received ", options.devices.size()));
+    return invalid_argument(cat("workers: expected at most as many as shards (", options.shards,
+                                "), received ", options.devices.size()));
   }
   return {};
 }

@@ -4,8 +4,8 @@
 namespace leat {
 namespace {
 
-// One replica: what it would combine with others is its own value. Constraints of the graph stay, so
-// that a model spread over devices by hand is placed as it says.
+// One replica: what it would combine with others is its own value. Constraints of the graph stay,
+// so that a model spread over devices by hand is placed as it says.
 Result<Graph> keep_one(const Graph& graph, Borders& borders) {
   Rewriter rewriter(graph);
   LEAT_ASSIGN_OR_RETURN(const auto order, graph.topological_order());

@@ -1,5 +1,5 @@
-// A distribution strategy: a pure function from the graph of one replica to the graph of all of them,
-// with every node on a device. It knows sharding and placement, and names no compute op.
+// A distribution strategy: a pure function from the graph of one replica to the graph of all of
+// them, with every node on a device. It knows sharding and placement, and names no compute op.
 #pragma once
 
 #include <functional>

@@ -31,9 +31,12 @@ void null_ops(benchmark::State& state) {
   const auto ops = static_cast<int>(state.range(0));
   const auto threads = static_cast<int>(state.range(1));
   Catalogue catalogue = standard_catalogue();
-  catalogue.add(Op("bench.Null").stateful().infer([](InferContext&) { return Status(); }).kernel("cpu", [](const KernelSetup&) -> Result<std::unique_ptr<Kernel>> {
-    return std::unique_ptr<Kernel>(std::make_unique<NullKernel>());
-  }));
+  catalogue.add(Op("bench.Null")
+                    .stateful()
+                    .infer([](InferContext&) { return Status(); })
+                    .kernel("cpu", [](const KernelSetup&) -> Result<std::unique_ptr<Kernel>> {
+                      return std::unique_ptr<Kernel>(std::make_unique<NullKernel>());
+                    }));
   Graph graph(catalogue);
   CompileRequest request;
   request.devices = {"job:worker/task:0/cpu:0"};
@@ -55,7 +58,12 @@ void null_ops(benchmark::State& state) {
 
 }  // namespace
 
-BENCHMARK(null_ops)->ArgNames({"ops", "threads"})->Args({1000, 1})->Args({10000, 1})->Args({1000, 2})->UseRealTime();
+BENCHMARK(null_ops)
+    ->ArgNames({"ops", "threads"})
+    ->Args({1000, 1})
+    ->Args({10000, 1})
+    ->Args({1000, 2})
+    ->UseRealTime();
 
 }  // namespace leat
 

@@ -1,4 +1,5 @@
-// Counts what a training step allocates, by whose code asks. Not under sanitizers: they own operator new.
+// Counts what a training step allocates, by whose code asks. Not under sanitizers: they own
+// operator new.
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 
 #include "daemon/local_cluster.h"
@@ -20,7 +21,8 @@ Graph small_cnn(const Catalogue& catalogue) {
   GraphBuilder g(graph);
   ValueId x = g.input("image", DType::f32, {g.batch("N"), Dim::of(1), Dim::of(8), Dim::of(8)});
   x = g.conv2d(x, {.filters = 16, .kernel = 3, .activation = Activation::relu, .name = "c1"});
-  x = g.op("MaxPool", {x}, {{"kernel_shape", std::vector<int64_t>{2, 2}}, {"strides", std::vector<int64_t>{2, 2}}});
+  x = g.op("MaxPool", {x},
+           {{"kernel_shape", std::vector<int64_t>{2, 2}}, {"strides", std::vector<int64_t>{2, 2}}});
   x = g.dropout(g.op("Flatten", {x}), 0.25);
   g.output(g.dense(x, {.units = 4, .name = "d1"}), "logits");
   INFO(g.status().to_string());
@@ -39,7 +41,9 @@ TEST_CASE("a steady step allocates nothing of our own") {
   REQUIRE(write_npy(real_files(), directory / "y.npy", Tensor(DType::u8, Shape{64})).ok());
   const Catalogue catalogue = standard_catalogue();
   TrainSpec spec;
-  spec.input.reader = {{"format", std::string("npy")}, {"features", std::string("x.npy")}, {"labels", std::string("y.npy")},
+  spec.input.reader = {{"format", std::string("npy")},
+                       {"features", std::string("x.npy")},
+                       {"labels", std::string("y.npy")},
                        {"record_shape", std::vector<int64_t>{1, 8, 8}}};
   spec.optimizer.momentum = 0.9;
   spec.global_batch = 32;
@@ -60,7 +64,8 @@ TEST_CASE("a steady step allocates nothing of our own") {
       const auto step_to = [&](uint64_t from, uint64_t to) {
         for (uint64_t step = from; step < to; ++step) {
           (*run)->extend(step + 1);
-          const Status status = (*run)->wait(step, std::chrono::steady_clock::now() + std::chrono::seconds(60), true);
+          const Status status =
+              (*run)->wait(step, std::chrono::steady_clock::now() + std::chrono::seconds(60), true);
           if (!status.ok()) return false;
         }
         return true;
@@ -70,7 +75,8 @@ TEST_CASE("a steady step allocates nothing of our own") {
       const bool stepped = step_to(100, 150);
       const auto [ours, libraries] = counted.counts();
       REQUIRE(stepped);
-      INFO("workers " << workers << ", threads " << threads << "; libraries allocated " << libraries / 50 << " times a step");
+      INFO("workers " << workers << ", threads " << threads << "; libraries allocated "
+                      << libraries / 50 << " times a step");
       CHECK(ours == 0);
     }
   }

@@ -19,14 +19,17 @@ std::atomic<int64_t> ours{0}, libraries{0};
 void count(void* caller) {
   Dl_info info;
   const bool known = dladdr(caller, &info) != 0 && info.dli_fname != nullptr;
-  const bool own = known && (std::strstr(info.dli_fname, "libleat_") != nullptr || std::strstr(info.dli_fname, "_tests") != nullptr);
+  const bool own = known && (std::strstr(info.dli_fname, "libleat_") != nullptr ||
+                             std::strstr(info.dli_fname, "_tests") != nullptr);
   (own ? ours : libraries).fetch_add(1, std::memory_order_relaxed);
 }
 
 void* allocate(size_t bytes, size_t alignment, void* caller) {
   if (counting.load(std::memory_order_relaxed)) count(caller);
-  void* memory = alignment <= alignof(std::max_align_t) ? std::malloc(bytes == 0 ? 1 : bytes)
-                                                        : std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
+  void* memory =
+      alignment <= alignof(std::max_align_t)
+          ? std::malloc(bytes == 0 ? 1 : bytes)
+          : std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
   if (memory == nullptr) throw std::bad_alloc();
   return memory;
 }
@@ -35,8 +38,12 @@ void* allocate(size_t bytes, size_t alignment, void* caller) {
 
 void* operator new(size_t bytes) { return allocate(bytes, 1, __builtin_return_address(0)); }
 void* operator new[](size_t bytes) { return allocate(bytes, 1, __builtin_return_address(0)); }
-void* operator new(size_t bytes, std::align_val_t alignment) { return allocate(bytes, static_cast<size_t>(alignment), __builtin_return_address(0)); }
-void* operator new[](size_t bytes, std::align_val_t alignment) { return allocate(bytes, static_cast<size_t>(alignment), __builtin_return_address(0)); }
+void* operator new(size_t bytes, std::align_val_t alignment) {
+  return allocate(bytes, static_cast<size_t>(alignment), __builtin_return_address(0));
+}
+void* operator new[](size_t bytes, std::align_val_t alignment) {
+  return allocate(bytes, static_cast<size_t>(alignment), __builtin_return_address(0));
+}
 void operator delete(void* memory) noexcept { std::free(memory); }
 void operator delete[](void* memory) noexcept { std::free(memory); }
 void operator delete(void* memory, size_t) noexcept { std::free(memory); }

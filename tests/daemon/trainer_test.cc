@@ -1,10 +1,12 @@
-// Whole trainings on a local cluster, on a small data set made here. [cluster] runs under ThreadSanitizer.
+// Whole trainings on a local cluster, on a small data set made here. [cluster] runs under
+// ThreadSanitizer.
+#include "daemon/trainer.h"
+
 #include <filesystem>
 #include <fstream>
 #include <map>
 
 #include "daemon/predictor.h"
-#include "daemon/trainer.h"
 #include "devices/base/text.h"
 #include "ops/catalogue.h"
 #include "ops/formats/npy.h"
@@ -40,7 +42,10 @@ class Silent final : public TrainObserver {
   void started(int64_t first_step, int64_t) override { first = first_step; }
   void epoch_begun(int64_t, int64_t, int64_t, int64_t) override {}
   void stepped(int64_t, double loss, std::optional<double>) override { losses.push_back(loss); }
-  void epoch_ended(int64_t, int64_t, double, std::optional<double>, const std::optional<Evaluation>&, double) override { ++epochs; }
+  void epoch_ended(int64_t, int64_t, double, std::optional<double>,
+                   const std::optional<Evaluation>&, double) override {
+    ++epochs;
+  }
   void checkpointed(int64_t step, const std::string&) override { checkpoints.push_back(step); }
   void warned(const std::string& message) override { warnings.push_back(message); }
   int64_t first = -1;
@@ -61,12 +66,17 @@ class SmallJob {
   std::string path(const std::string& name) const { return directory_.path() + "/" + name; }
 
   Job job(const std::vector<std::string>& set = {}) const {
-    const std::string text = cat("version: 1\nname: small\nmodel: {graph: model.onnxtxt}\ndata:\n  root: ", directory_.path(),
-                                 "\n  train: {format: npy, features: train-x.npy, labels: train-y.npy}\n"
-                                 "  validation: {format: npy, features: val-x.npy, labels: val-y.npy}\n  rescale: 0.00392156862745098\n"
-                                 "loss: cross_entropy\nmetrics: [accuracy]\noptimizer: {name: sgd, learning_rate: 0.05, momentum: 0.9}\n"
-                                 "lr_scheduler: {name: cosine, warmup_steps: 3}\nglobal_batch_size: 24\nsteps: 30\nseed: 7\nshards: 4\n"
-                                 "strategy: mirrored\nnum_workers: 1\ncheckpoint: {every_steps: 10, keep: 2}\n");
+    const std::string text =
+        cat("version: 1\nname: small\nmodel: {graph: model.onnxtxt}\ndata:\n  root: ",
+            directory_.path(),
+            "\n  train: {format: npy, features: train-x.npy, labels: train-y.npy}\n"
+            "  validation: {format: npy, features: val-x.npy, labels: val-y.npy}\n  rescale: "
+            "0.00392156862745098\n"
+            "loss: cross_entropy\nmetrics: [accuracy]\noptimizer: {name: sgd, learning_rate: 0.05, "
+            "momentum: 0.9}\n"
+            "lr_scheduler: {name: cosine, warmup_steps: 3}\nglobal_batch_size: 24\nsteps: "
+            "30\nseed: 7\nshards: 4\n"
+            "strategy: mirrored\nnum_workers: 1\ncheckpoint: {every_steps: 10, keep: 2}\n");
     JobOverrides overrides;
     overrides.set = set;
     auto job = parse_job(text, path("job.yaml"), overrides);
@@ -75,8 +85,9 @@ class SmallJob {
     return *job;
   }
 
-  TrainOutcome train(const Job& job, const std::string& folder, Silent& watch, int threads = 1, bool resume = false,
-                     const std::function<bool()>& stop = [] { return false; }) const {
+  TrainOutcome train(
+      const Job& job, const std::string& folder, Silent& watch, int threads = 1,
+      bool resume = false, const std::function<bool()>& stop = [] { return false; }) const {
     static const Catalogue catalogue = standard_catalogue();
     auto trainer = Trainer::create(catalogue, real_files(), job, {path(folder), resume, threads});
     INFO((trainer.ok() ? "" : trainer.status().to_string()));
@@ -135,7 +146,8 @@ TEST_CASE("the weights are the same for any number of workers and threads", "[cl
       for (int threads : {1, 2, 3, 4}) {
         if (workers * threads > 8) continue;
         INFO("workers " << workers << ", threads " << threads << ", graph " << graph);
-        CHECK(small.hash(small.job({cat("num_workers=", workers)}), cat("run-", workers, "-", threads), threads) == expected);
+        CHECK(small.hash(small.job({cat("num_workers=", workers)}),
+                         cat("run-", workers, "-", threads), threads) == expected);
       }
     }
   }
@@ -148,30 +160,36 @@ TEST_CASE("the weights depend on the seed and on the shards") {
   CHECK(small.hash(small.job({"shards=2"}), "c") != expected);
 }
 
-TEST_CASE("an interrupted run that is resumed, on other workers, ends with the same weights", "[cluster]") {
+TEST_CASE("an interrupted run that is resumed, on other workers, ends with the same weights",
+          "[cluster]") {
   const SmallJob small(kCnn);
-  for (const char* optimizer : {"{name: sgd, learning_rate: 0.05, momentum: 0.9}", "{name: adamw, learning_rate: 0.001}"}) {
+  for (const char* optimizer :
+       {"{name: sgd, learning_rate: 0.05, momentum: 0.9}", "{name: adamw, learning_rate: 0.001}"}) {
     const Job job = small.job({cat("optimizer=", optimizer)});
     const std::string expected = small.hash(job, cat("whole-", optimizer[7]));
     Silent first, second;
     const std::string folder = cat("parts-", optimizer[7]);
-    const TrainOutcome part = small.train(job, folder, first, 2, false, [&] { return first.losses.size() >= 13; });
+    const TrainOutcome part =
+        small.train(job, folder, first, 2, false, [&] { return first.losses.size() >= 13; });
     CHECK(part.interrupted);
     CHECK(part.steps < 30);
     CHECK(part.steps >= 13);
-    const TrainOutcome rest = small.train(small.job({cat("optimizer=", optimizer), "num_workers=3"}), folder, second, 1, true);
+    const TrainOutcome rest = small.train(
+        small.job({cat("optimizer=", optimizer), "num_workers=3"}), folder, second, 1, true);
     CHECK(second.first == part.steps);
     CHECK(first.losses.size() + second.losses.size() == 30);
     CHECK(rest.weights_sha256 == expected);
   }
 }
 
-TEST_CASE("a damaged checkpoint is passed over for the one before, and the run still ends the same") {
+TEST_CASE(
+    "a damaged checkpoint is passed over for the one before, and the run still ends the same") {
   const SmallJob small(kCnn);
   const std::string expected = small.hash(small.job(), "whole");
   Silent first, second;
   small.train(small.job(), "run", first, 1, false, [&] { return first.losses.size() >= 25; });
-  const std::string newest = small.path(cat("run/checkpoints/", checkpoint_name(first.checkpoints.back()), "/variables.safetensors"));
+  const std::string newest = small.path(
+      cat("run/checkpoints/", checkpoint_name(first.checkpoints.back()), "/variables.safetensors"));
   std::fstream file(newest, std::ios::in | std::ios::out | std::ios::binary);
   file.seekp(-5, std::ios::end);
   file.put('\x55');
@@ -183,7 +201,8 @@ TEST_CASE("a damaged checkpoint is passed over for the one before, and the run s
   CHECK(rest.weights_sha256 == expected);
 }
 
-TEST_CASE("a resumed run reads the copy of the graph in its folder, whatever became of the original") {
+TEST_CASE(
+    "a resumed run reads the copy of the graph in its folder, whatever became of the original") {
   const SmallJob small(kCnn);
   const std::string expected = small.hash(small.job(), "whole");
   Silent first, second;

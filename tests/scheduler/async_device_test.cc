@@ -1,5 +1,5 @@
-// A device that works behind the host's back, as a GPU does: it proves that the contracts of Device,
-// Queue and Timeline are enough, and that the runtime waits where it must and nowhere else.
+// A device that works behind the host's back, as a GPU does: it proves that the contracts of
+// Device, Queue and Timeline are enough, and that the runtime waits where it must and nowhere else.
 #include <condition_variable>
 #include <cstdlib>
 #include <cstring>
@@ -98,10 +98,13 @@ class AsyncDevice final : public Device {
   uint64_t memory_bytes() const override { return uint64_t{1} << 30; }
   bool host_visible() const override { return false; }
   size_t alignment() const override { return 64; }
-  Result<std::unique_ptr<Buffer>> allocate(size_t bytes) override { return std::unique_ptr<Buffer>(new PlainBuffer(bytes)); }
+  Result<std::unique_ptr<Buffer>> allocate(size_t bytes) override {
+    return std::unique_ptr<Buffer>(new PlainBuffer(bytes));
+  }
   ThreadQueue& queue() override { return queue_; }
   void copy_to_device(void* device, const void* host, size_t bytes) override {
-    std::vector<std::byte> staged(static_cast<const std::byte*>(host), static_cast<const std::byte*>(host) + bytes);
+    std::vector<std::byte> staged(static_cast<const std::byte*>(host),
+                                  static_cast<const std::byte*>(host) + bytes);
     queue_.enqueue([device, staged] {
       std::memcpy(device, staged.data(), staged.size());
       return Status();
@@ -143,10 +146,12 @@ Catalogue async_catalogue() {
     const auto cpu = op->kernels.find("cpu");
     if (cpu == op->kernels.end()) continue;
     const KernelFactory make = cpu->second;
-    catalogue.add_kernel(op->full_name(), "async", [make](const KernelSetup& setup) -> Result<std::unique_ptr<Kernel>> {
-      LEAT_ASSIGN_OR_RETURN(auto inner, make(setup));
-      return std::unique_ptr<Kernel>(std::make_unique<Enqueued>(std::move(inner)));
-    });
+    catalogue.add_kernel(
+        op->full_name(), "async",
+        [make](const KernelSetup& setup) -> Result<std::unique_ptr<Kernel>> {
+          LEAT_ASSIGN_OR_RETURN(auto inner, make(setup));
+          return std::unique_ptr<Kernel>(std::make_unique<Enqueued>(std::move(inner)));
+        });
   }
   return catalogue;
 }
@@ -158,7 +163,8 @@ TEST_CASE("an asynchronous device gives the CPU's results, and the host waits on
   Graph graph(catalogue);
   GraphBuilder g(graph);
   const ValueId x = g.input("x", DType::f32, Shape{64});
-  const ValueId w = g.op("leat.Variable", {}, {{"name", std::string("w")}, {"shape", std::vector<int64_t>{64}}});
+  const ValueId w =
+      g.op("leat.Variable", {}, {{"name", std::string("w")}, {"shape", std::vector<int64_t>{64}}});
   const ValueId y = g.op("Tanh", {g.op("Add", {g.op("Mul", {x, x}), g.op("leat.Read", {w})})});
   const NodeId add = g.effect("leat.AssignAdd", {w, y});
   must(g.status());

@@ -9,7 +9,9 @@ Graph affine() {
   Graph graph(scheduler_catalogue());
   GraphBuilder g(graph);
   const ValueId x = g.input("x", DType::f32, Shape{4});
-  const ValueId w = g.named(g.op("leat.Variable", {}, {{"name", std::string("w")}, {"shape", std::vector<int64_t>{4}}}), "w");
+  const ValueId w = g.named(
+      g.op("leat.Variable", {}, {{"name", std::string("w")}, {"shape", std::vector<int64_t>{4}}}),
+      "w");
   const ValueId read = g.named(g.op("leat.Read", {w}), "w_now");
   const ValueId y = g.named(g.op("Mul", {x, read}), "y");
   const ValueId unused = g.named(g.op("Exp", {y}), "unused");
@@ -19,10 +21,13 @@ Graph affine() {
   return graph;
 }
 
-CompileRequest request_for(const Graph& graph, std::vector<std::string> feeds, std::vector<std::string> fetches) {
+CompileRequest request_for(const Graph& graph, std::vector<std::string> feeds,
+                           std::vector<std::string> fetches) {
   CompileRequest request;
-  for (const std::string& name : feeds) request.borders.feeds.push_back(graph.find_value(name).value());
-  for (const std::string& name : fetches) request.borders.fetches.push_back(graph.find_value(name).value());
+  for (const std::string& name : feeds)
+    request.borders.feeds.push_back(graph.find_value(name).value());
+  for (const std::string& name : fetches)
+    request.borders.fetches.push_back(graph.find_value(name).value());
   request.devices = device_names(1);
   return request;
 }
@@ -59,7 +64,8 @@ TEST_CASE("feeds and fetches that make no sense are refused by name") {
     return plan.status().message();
   };
   CHECK(message({"x", "x"}, {"sum"}).find("'x': fed twice") != std::string::npos);
-  CHECK(message({"x", "y"}, {"y"}).find("expected to be fed or fetched, received both") != std::string::npos);
+  CHECK(message({"x", "y"}, {"y"}).find("expected to be fed or fetched, received both") !=
+        std::string::npos);
   CHECK(message({}, {"sum"}).find("needs the input 'x', which is not fed") != std::string::npos);
   CHECK(message({"x"}, {}).find("expected at least one fetch or target") != std::string::npos);
 }
@@ -73,7 +79,8 @@ TEST_CASE("equal requests give equal plans") {
 TEST_CASE("a read is the variable's own memory, and equal nodes are computed once") {
   Graph graph = affine();
   GraphBuilder g(graph);
-  const ValueId again = g.named(g.op("Mul", {*graph.find_value("x"), *graph.find_value("w_now")}), "again");
+  const ValueId again =
+      g.named(g.op("Mul", {*graph.find_value("x"), *graph.find_value("w_now")}), "again");
   g.output(g.named(g.op("Add", {again, *graph.find_value("y")}), "twice"));
   must(g.status());
   const Plan plan = must(compile(graph, request_for(graph, {"x"}, {"twice"})));
@@ -84,8 +91,10 @@ TEST_CASE("a read is the variable's own memory, and equal nodes are computed onc
 TEST_CASE("two writes without an order are refused, with one they follow it") {
   Graph graph(scheduler_catalogue());
   GraphBuilder g(graph);
-  const ValueId w = g.op("leat.Variable", {}, {{"name", std::string("w")}, {"shape", std::vector<int64_t>{1}}});
-  const ValueId one = g.constant(Tensor::of<float>({1}, {1})), two = g.constant(Tensor::of<float>({1}, {2}));
+  const ValueId w =
+      g.op("leat.Variable", {}, {{"name", std::string("w")}, {"shape", std::vector<int64_t>{1}}});
+  const ValueId one = g.constant(Tensor::of<float>({1}, {1})),
+                two = g.constant(Tensor::of<float>({1}, {2}));
   const NodeId a = g.effect("leat.Assign", {w, one}), b = g.effect("leat.Assign", {w, two});
   must(g.status());
   CompileRequest request;
@@ -100,10 +109,12 @@ TEST_CASE("two writes without an order are refused, with one they follow it") {
   CHECK(*static_cast<float*>(runner.resources().find_variable("w")->data()) == 1);
 }
 
-TEST_CASE("a read that a write must precede sees the new value, one that must follow sees the old") {
+TEST_CASE(
+    "a read that a write must precede sees the new value, one that must follow sees the old") {
   Graph graph(scheduler_catalogue());
   GraphBuilder g(graph);
-  const ValueId w = g.op("leat.Variable", {}, {{"name", std::string("w")}, {"shape", std::vector<int64_t>{1}}});
+  const ValueId w =
+      g.op("leat.Variable", {}, {{"name", std::string("w")}, {"shape", std::vector<int64_t>{1}}});
   const ValueId old_value = g.op("leat.Read", {w});
   const NodeId add = g.effect("leat.AssignAdd", {w, g.constant(Tensor::of<float>({1}, {5}))});
   const ValueId new_value = g.op("leat.Read", {w});
@@ -159,7 +170,8 @@ TEST_CASE("values that live at the same time never share bytes") {
     for (uint64_t step = 0; step < 3; ++step) {
       must(runner.feed(0, input));
       must(runner.step_to(step + 1));
-      for (size_t f = 0; f < expected.size(); ++f) REQUIRE(runner.fetched(static_cast<uint32_t>(f), step).identical(expected[f]));
+      for (size_t f = 0; f < expected.size(); ++f)
+        REQUIRE(runner.fetched(static_cast<uint32_t>(f), step).identical(expected[f]));
     }
   }
 }
@@ -171,7 +183,9 @@ TEST_CASE("constraints place nodes, and a conflict names the chain of reasons") 
   CHECK(!matches_device("gpu", "job:worker/task:1/cpu:0"));
   Graph graph(scheduler_catalogue());
   GraphBuilder g(graph);
-  const ValueId w = g.named(g.op("leat.Variable", {}, {{"name", std::string("w")}, {"shape", std::vector<int64_t>{1}}}), "w");
+  const ValueId w = g.named(
+      g.op("leat.Variable", {}, {{"name", std::string("w")}, {"shape", std::vector<int64_t>{1}}}),
+      "w");
   const NodeId add = g.effect("leat.AssignAdd", {w, g.constant(Tensor::of<float>({1}, {1}))});
   graph.node(graph.value(w).producer).device = "task:0";
   graph.node(add).device = "task:1";
@@ -181,11 +195,13 @@ TEST_CASE("constraints place nodes, and a conflict names the chain of reasons") 
   const auto refused = compile(graph, request);
   REQUIRE(!refused.ok());
   CHECK(refused.status().message().find("must share a device") != std::string::npos);
-  CHECK(refused.status().message().find("uses the resource of leat.Variable 'w'") != std::string::npos);
+  CHECK(refused.status().message().find("uses the resource of leat.Variable 'w'") !=
+        std::string::npos);
   graph.node(add).device = "task:7";
   const auto nowhere = compile(graph, request);
   REQUIRE(!nowhere.ok());
-  CHECK(nowhere.status().message().find("expected a device that satisfies 'task:7'") != std::string::npos);
+  CHECK(nowhere.status().message().find("expected a device that satisfies 'task:7'") !=
+        std::string::npos);
 }
 
 TEST_CASE("a plan that does not fit the device is refused before anything runs") {
@@ -200,10 +216,12 @@ TEST_CASE("a plan that does not fit the device is refused before anything runs")
 TEST_CASE("an edge between devices becomes one send and one receive, and a control edge a token") {
   Graph graph(scheduler_catalogue());
   GraphBuilder g(graph);
-  const ValueId w = g.op("leat.Variable", {}, {{"name", std::string("w")}, {"shape", std::vector<int64_t>{1}}});
+  const ValueId w =
+      g.op("leat.Variable", {}, {{"name", std::string("w")}, {"shape", std::vector<int64_t>{1}}});
   graph.node(graph.value(w).producer).device = "task:0";
   const NodeId add = g.effect("leat.AssignAdd", {w, g.constant(Tensor::of<float>({1}, {1}))});
-  const ValueId v = g.op("leat.Variable", {}, {{"name", std::string("v")}, {"shape", std::vector<int64_t>{1}}});
+  const ValueId v =
+      g.op("leat.Variable", {}, {{"name", std::string("v")}, {"shape", std::vector<int64_t>{1}}});
   graph.node(graph.value(v).producer).device = "task:1";
   const NodeId later = g.effect("leat.AssignAdd", {v, g.constant(Tensor::of<float>({1}, {2}))});
   graph.node(later).after = {add};
@@ -233,7 +251,8 @@ TEST_CASE("the verifier refuses a plan whose edge is never received") {
   Plan plan = must(compile(graph, request));
   must(verify(plan));
   auto& instructions = plan.partitions[0].instructions;
-  std::erase_if(instructions, [](const PlanInstruction& i) { return i.kind == PlanInstruction::Kind::receive; });
+  std::erase_if(instructions,
+                [](const PlanInstruction& i) { return i.kind == PlanInstruction::Kind::receive; });
   const Status status = verify(plan);
   CHECK(status.code() == Code::internal);
   CHECK(status.message().find("received 0 times") != std::string::npos);

@@ -1,5 +1,5 @@
-// Plans as golden text: a change of a pass shows as a change of a file that a reviewer reads. After one
-// that is meant: LEAT_WRITE_GOLDEN=1 scheduler_tests "[golden]", and look at the difference.
+// Plans as golden text: a change of a pass shows as a change of a file that a reviewer reads. After
+// one that is meant: LEAT_WRITE_GOLDEN=1 scheduler_tests "[golden]", and look at the difference.
 #include <cstdlib>
 #include <fstream>
 #include <sstream>
@@ -32,9 +32,12 @@ small (float[N,1,8,8] image) => (float[N,4] logits) {
 )";
 
 JobGraph train_graph(int shards) {
-  const Graph model = must(expand_layers(must(parse_graph(kModel, scheduler_catalogue(), "small.onnxtxt"))));
+  const Graph model =
+      must(expand_layers(must(parse_graph(kModel, scheduler_catalogue(), "small.onnxtxt"))));
   TrainSpec spec;
-  spec.input.reader = {{"format", std::string("npy")}, {"features", std::string("x.npy")}, {"labels", std::string("y.npy")},
+  spec.input.reader = {{"format", std::string("npy")},
+                       {"features", std::string("x.npy")},
+                       {"labels", std::string("y.npy")},
                        {"record_shape", std::vector<int64_t>{1, 8, 8}}};
   spec.input.rescale = 0.5;
   spec.optimizer.momentum = 0.9;

@@ -10,7 +10,8 @@ Plan affine_plan() {
   Graph graph(scheduler_catalogue());
   GraphBuilder g(graph);
   const ValueId x = g.input("x", DType::f32, Shape{4});
-  const ValueId y = g.op("Add", {g.op("Mul", {x, g.scalar(DType::f32, 2)}), g.scalar(DType::f32, 1)});
+  const ValueId y =
+      g.op("Add", {g.op("Mul", {x, g.scalar(DType::f32, 2)}), g.scalar(DType::f32, 1)});
   must(g.status());
   CompileRequest request;
   request.borders = {{x}, {y}, {}};
@@ -22,9 +23,13 @@ Plan affine_plan() {
 Plan counter_plan() {
   Graph graph(scheduler_catalogue());
   GraphBuilder g(graph);
-  const ValueId counter = g.op("leat.Variable", {}, {{"name", std::string("counter")}, {"shape", std::vector<int64_t>{1000}}});
+  const ValueId counter =
+      g.op("leat.Variable", {},
+           {{"name", std::string("counter")}, {"shape", std::vector<int64_t>{1000}}});
   const ValueId before = g.op("leat.Read", {counter});
-  const NodeId add = g.effect("leat.AssignAdd", {counter, g.constant(Tensor::of<float>({1000}, std::vector<float>(1000, 1)))});
+  const NodeId add =
+      g.effect("leat.AssignAdd",
+               {counter, g.constant(Tensor::of<float>({1000}, std::vector<float>(1000, 1)))});
   must(g.status());
   CompileRequest request;
   request.borders = {{}, {before}, {add}};
@@ -51,7 +56,8 @@ TEST_CASE("a feed of the wrong type is refused and named") {
   CHECK(status.message().find("expected float[4], received float[3]") != std::string::npos);
 }
 
-TEST_CASE("a read sees the variable as the step began, for any number of threads and steps in flight") {
+TEST_CASE(
+    "a read sees the variable as the step began, for any number of threads and steps in flight") {
   for (int threads : {1, 2, 3, 4}) {
     PlanRunner runner(counter_plan(), threads);
     for (uint64_t step = 0; step < 200; step += 8) {
@@ -105,20 +111,26 @@ TEST_CASE("values cross partitions through slots") {
     must(runner.feed(0, Tensor::of<float>({3}, {1, 2, static_cast<float>(step)})));
     must(runner.step_to(step + 1));
     const double last = static_cast<double>(step) + 1;
-    CHECK(runner.fetched(0, step).identical(Tensor::of<float>({3}, {4, 9, static_cast<float>(last * last)})));
+    CHECK(runner.fetched(0, step).identical(
+        Tensor::of<float>({3}, {4, 9, static_cast<float>(last * last)})));
   }
 }
 
-TEST_CASE("two runs share a variable, one of them suspended in a Dequeue that the other's Enqueue ends") {
+TEST_CASE(
+    "two runs share a variable, one of them suspended in a Dequeue that the other's Enqueue ends") {
   cpu::CpuDevice device(0, 2);
   JobResources resources(device);
   Executor executor(device.pool(), "driver");
   Graph graph(scheduler_catalogue());
   GraphBuilder g(graph);
-  const Attrs queue_attrs{{"name", std::string("q")}, {"capacity", int64_t{2}}, {"components", std::vector<std::string>{"float[1]"}}};
+  const Attrs queue_attrs{{"name", std::string("q")},
+                          {"capacity", int64_t{2}},
+                          {"components", std::vector<std::string>{"float[1]"}}};
   const ValueId queue = g.op("leat.Queue", {}, queue_attrs);
-  const ValueId variable = g.op("leat.Variable", {}, {{"name", std::string("v")}, {"shape", std::vector<int64_t>{1}}});
-  const ValueId taken = g.op("leat.Dequeue", {queue}, {{"components", std::vector<std::string>{"float[1]"}}});
+  const ValueId variable =
+      g.op("leat.Variable", {}, {{"name", std::string("v")}, {"shape", std::vector<int64_t>{1}}});
+  const ValueId taken =
+      g.op("leat.Dequeue", {queue}, {{"components", std::vector<std::string>{"float[1]"}}});
   const NodeId add = g.effect("leat.AssignAdd", {variable, taken});
   const ValueId x = g.input("x", DType::f32, Shape{1});
   const NodeId put = g.effect("leat.Enqueue", {queue, x});
@@ -131,7 +143,8 @@ TEST_CASE("two runs share a variable, one of them suspended in a Dequeue that th
   const Plan consume = must(compile(graph, consumer)), produce = must(compile(graph, producer));
   auto consuming = must(Program::create(consume, 0, device, resources, {}));
   auto producing = must(Program::create(produce, 0, device, resources, {}));
-  Run waits(*consuming, device.pool(), {"consumer", 0, 0}), gives(*producing, device.pool(), {"producer", 0, 0});
+  Run waits(*consuming, device.pool(), {"consumer", 0, 0}),
+      gives(*producing, device.pool(), {"producer", 0, 0});
   executor.add(waits);
   executor.add(gives);
   waits.extend(3);
@@ -153,8 +166,12 @@ TEST_CASE("two runs share a variable, one of them suspended in a Dequeue that th
 TEST_CASE("aborting a run wakes whoever waits for it") {
   Graph graph(scheduler_catalogue());
   GraphBuilder g(graph);
-  const ValueId queue = g.op("leat.Queue", {}, {{"name", std::string("q")}, {"capacity", int64_t{1}}, {"components", std::vector<std::string>{"float[1]"}}});
-  const ValueId taken = g.op("leat.Dequeue", {queue}, {{"components", std::vector<std::string>{"float[1]"}}});
+  const ValueId queue = g.op("leat.Queue", {},
+                             {{"name", std::string("q")},
+                              {"capacity", int64_t{1}},
+                              {"components", std::vector<std::string>{"float[1]"}}});
+  const ValueId taken =
+      g.op("leat.Dequeue", {queue}, {{"components", std::vector<std::string>{"float[1]"}}});
   must(g.status());
   CompileRequest request;
   request.borders = {{}, {taken}, {}};

@@ -20,18 +20,32 @@ Result<std::unique_ptr<Kernel>> make_slow(const KernelSetup& setup) {
     volatile int spin = 0;
     for (int i = 0; i < 20000; ++i) spin = spin + 1;
     const int64_t begin = n * tile / 16, end = n * (tile + 1) / 16;
-    std::memcpy(context.out<float>(0) + begin, context.in<float>(0) + begin, static_cast<size_t>(end - begin) * sizeof(float));
+    std::memcpy(context.out<float>(0) + begin, context.in<float>(0) + begin,
+                static_cast<size_t>(end - begin) * sizeof(float));
     return Progress::done;
   });
 }
 
 Catalogue make_catalogue() {
   Catalogue catalogue = standard_catalogue();
-  catalogue.add(Op("test.Null").stateful().infer([](InferContext&) { return Status(); }).kernel("cpu", [](const KernelSetup&) -> Result<std::unique_ptr<Kernel>> {
-    return make_kernel([](KernelContext&) { return Progress::done; });
-  }));
-  catalogue.add(Op("test.Fail").attr("step", int64_t{0}).stateful().infer([](InferContext&) { return Status(); }).kernel("cpu", make_fail));
-  catalogue.add(Op("test.Slow").input("x", "T").output("y", "T").type("T", kFloats).stateful().infer(infer_same_as_first).kernel("cpu", make_slow));
+  catalogue.add(Op("test.Null")
+                    .stateful()
+                    .infer([](InferContext&) { return Status(); })
+                    .kernel("cpu", [](const KernelSetup&) -> Result<std::unique_ptr<Kernel>> {
+                      return make_kernel([](KernelContext&) { return Progress::done; });
+                    }));
+  catalogue.add(Op("test.Fail")
+                    .attr("step", int64_t{0})
+                    .stateful()
+                    .infer([](InferContext&) { return Status(); })
+                    .kernel("cpu", make_fail));
+  catalogue.add(Op("test.Slow")
+                    .input("x", "T")
+                    .output("y", "T")
+                    .type("T", kFloats)
+                    .stateful()
+                    .infer(infer_same_as_first)
+                    .kernel("cpu", make_slow));
   return catalogue;
 }
 
@@ -70,7 +84,8 @@ PlanRunner::PlanRunner(Plan plan, int threads, RunOptions options) : plan_(std::
     for (const PlanEdge& edge : plan_.edges) {
       if (edge.from == p) exchange.channels[edge.to] = channels_[p][edge.to].get();
     }
-    programs_.push_back(must(Program::create(plan_, static_cast<uint32_t>(p), *devices_[p], *resources_[p], exchange, options.profile)));
+    programs_.push_back(must(Program::create(plan_, static_cast<uint32_t>(p), *devices_[p],
+                                             *resources_[p], exchange, options.profile)));
     runs_.push_back(std::make_unique<Run>(*programs_[p], devices_[p]->pool(), options));
     executors_[p]->add(*runs_[p]);
   }
@@ -90,7 +105,8 @@ void PlanRunner::extend(uint64_t limit) {
 
 Status PlanRunner::step_to(uint64_t steps) {
   extend(steps);
-  for (auto& run : runs_) LEAT_RETURN_IF_ERROR(run->finished().wait(steps - run->options().first_step, soon()));
+  for (auto& run : runs_)
+    LEAT_RETURN_IF_ERROR(run->finished().wait(steps - run->options().first_step, soon()));
   return {};
 }
 

@@ -1,5 +1,5 @@
-// What tests of the scheduler share: a catalogue with a few ops of their own, and a way to compile a
-// graph and run it on local workers.
+// What tests of the scheduler share: a catalogue with a few ops of their own, and a way to compile
+// a graph and run it on local workers.
 #pragma once
 
 #include <memory>
@@ -19,11 +19,13 @@
 
 namespace leat {
 
-// The standard ops and `test.Null` (nothing in, nothing out), `test.Fail` (fails at the step that its
-// attribute names), `test.Slow` (copies its input in many tiles, each of which takes a while).
+// The standard ops and `test.Null` (nothing in, nothing out), `test.Fail` (fails at the step that
+// its attribute names), `test.Slow` (copies its input in many tiles, each of which takes a while).
 const Catalogue& scheduler_catalogue();
 
-inline std::chrono::steady_clock::time_point soon() { return std::chrono::steady_clock::now() + std::chrono::seconds(60); }
+inline std::chrono::steady_clock::time_point soon() {
+  return std::chrono::steady_clock::now() + std::chrono::seconds(60);
+}
 
 template <typename T>
 T must(Result<T> result) {
@@ -50,7 +52,9 @@ class PlanRunner {
   JobResources& resources(size_t partition = 0) { return *resources_[partition]; }
   Executor& executor(size_t partition = 0) { return *executors_[partition]; }
   const Plan& plan() const { return plan_; }
-  Tensor fetched(uint32_t i, uint64_t step) { return runs_[plan_.fetches[i].partition]->fetched(i, step); }
+  Tensor fetched(uint32_t i, uint64_t step) {
+    return runs_[plan_.fetches[i].partition]->fetched(i, step);
+  }
   Status feed(uint32_t i, const Tensor& value);
 
  private:
