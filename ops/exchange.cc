@@ -35,6 +35,90 @@ Status grad_all_reduce(GradientContext& ctx) {
   return {};
 }
 
+// --- the other collectives: one replica's view, `replicas` of which there are -------------------
+
+Result<int64_t> replicas_of(const InferContext& ctx) {
+  const int64_t replicas = attr_int(ctx.attrs(), "replicas", 1);
+  if (replicas < 1) return ctx.error(cat("replicas: expected at least 1, received ", replicas));
+  return replicas;
+}
+
+// The size of `axis` times or over the number of replicas.
+Status scale_axis(InferContext& ctx, SymbolicShape& shape, std::string_view attr, bool up) {
+  LEAT_ASSIGN_OR_RETURN(const int64_t replicas, replicas_of(ctx));
+  LEAT_ASSIGN_OR_RETURN(const int axis,
+                        normalize_axis(ctx, attr_int(ctx.attrs(), attr), shape.rank()));
+  Dim dim = shape[axis];
+  if (up) {
+    const auto scaled = multiply(dim, Dim::of(replicas));
+    if (!scaled) return ctx.error("the gathered size is too large");
+    dim = *scaled;
+  } else {
+    if (dim.factor % replicas != 0) {
+      return ctx.error(cat(attr, ": expected a size that ", replicas, " replicas divide, received ",
+                           ctx.text(shape)));
+    }
+    dim.factor /= replicas;
+  }
+  shape.set(axis, dim);
+  return {};
+}
+
+Status infer_all_gather(InferContext& ctx) {
+  SymbolicShape shape = ctx.shape(0);
+  LEAT_RETURN_IF_ERROR(scale_axis(ctx, shape, "axis", true));
+  ctx.set_tensor(0, ctx.dtype(0), shape);
+  return {};
+}
+
+Status infer_reduce_scatter(InferContext& ctx) {
+  SymbolicShape shape = ctx.shape(0);
+  LEAT_RETURN_IF_ERROR(scale_axis(ctx, shape, "axis", false));
+  ctx.set_tensor(0, ctx.dtype(0), shape);
+  return {};
+}
+
+Status infer_all_to_all(InferContext& ctx) {
+  SymbolicShape shape = ctx.shape(0);
+  LEAT_RETURN_IF_ERROR(scale_axis(ctx, shape, "split_axis", false));
+  LEAT_RETURN_IF_ERROR(scale_axis(ctx, shape, "concat_axis", true));
+  ctx.set_tensor(0, ctx.dtype(0), shape);
+  return {};
+}
+
+Status infer_broadcast_from(InferContext& ctx) {
+  const int64_t root = attr_int(ctx.attrs(), "root");
+  if (root < 0) return ctx.error(cat("root: expected a replica's index, received ", root));
+  ctx.set_output(0, ctx.input(0));
+  return {};
+}
+
+// Each replica's part of the gathered gradient, summed over the replicas; and the reverse.
+Status grad_all_gather(GradientContext& ctx) {
+  const Attrs& attrs = ctx.node().attrs;
+  ctx.set_grad(0, ctx.emit("leat.ReduceScatter", {ctx.grad(0)},
+                           {{"axis", attr_int(attrs, "axis")},
+                            {"replicas", attr_int(attrs, "replicas", 1)}}));
+  return {};
+}
+
+Status grad_reduce_scatter(GradientContext& ctx) {
+  const Attrs& attrs = ctx.node().attrs;
+  ctx.set_grad(0, ctx.emit("leat.AllGather", {ctx.grad(0)},
+                           {{"axis", attr_int(attrs, "axis")},
+                            {"replicas", attr_int(attrs, "replicas", 1)}}));
+  return {};
+}
+
+Status grad_all_to_all(GradientContext& ctx) {
+  const Attrs& attrs = ctx.node().attrs;
+  ctx.set_grad(0, ctx.emit("leat.AllToAll", {ctx.grad(0)},
+                           {{"split_axis", attr_int(attrs, "concat_axis")},
+                            {"concat_axis", attr_int(attrs, "split_axis")},
+                            {"replicas", attr_int(attrs, "replicas", 1)}}));
+  return {};
+}
+
 Status infer_receive(InferContext& ctx) {
   const auto dtype = dtype_from_name(attr_string(ctx.attrs(), "dtype"));
   if (!dtype)
@@ -62,6 +146,41 @@ void register_exchange_ops(Catalogue& catalogue) {
                     .attr("op", std::string("sum"))
                     .infer(infer_all_reduce)
                     .gradient(grad_all_reduce));
+  // y is the concatenation of all replicas' x.
+  catalogue.add(Op("leat.AllGather")
+                    .input("x", "T")
+                    .output("y", "T")
+                    .type("T", kAllTypes)
+                    .attr("axis", int64_t{0})
+                    .attr("replicas", int64_t{1})
+                    .infer(infer_all_gather)
+                    .gradient(grad_all_gather));
+  // y is this replica's part of the sum of all replicas' x.
+  catalogue.add(Op("leat.ReduceScatter")
+                    .input("x", "T")
+                    .output("y", "T")
+                    .type("T", kNumbers)
+                    .attr("axis", int64_t{0})
+                    .attr("replicas", int64_t{1})
+                    .infer(infer_reduce_scatter)
+                    .gradient(grad_reduce_scatter));
+  // y is the x of the replica `root`.
+  catalogue.add(Op("leat.Broadcast")
+                    .input("x", "T")
+                    .output("y", "T")
+                    .type("T", kAllTypes)
+                    .attr("root", int64_t{0})
+                    .infer(infer_broadcast_from));
+  // y is the concatenation of the parts of all replicas' x that are for this replica.
+  catalogue.add(Op("leat.AllToAll")
+                    .input("x", "T")
+                    .output("y", "T")
+                    .type("T", kAllTypes)
+                    .attr("split_axis", int64_t{0})
+                    .attr("concat_axis", int64_t{0})
+                    .attr("replicas", int64_t{1})
+                    .infer(infer_all_to_all)
+                    .gradient(grad_all_to_all));
   catalogue.add(Op("leat.Send")
                     .input("x", "any")
                     .attr("edge", int64_t{0})

@@ -5,9 +5,11 @@
 // shard. All other nodes get one copy on each worker: variables are mirrored, and since every
 // worker applies the same sums to the same values, they stay equal.
 //
-// The border between both is leat.AllReduce: its S inputs are summed in one binary tree over the
-// shard indices (a tree of n splits at the largest power of two below n). The tree is the same for
-// every number of workers; only who adds changes. Hence the weights are the same to the bit.
+// The borders between both are the collectives. leat.AllReduce sums its S inputs in one binary tree
+// over the shard indices (a tree of n splits at the largest power of two below n). The tree is the
+// same for every number of workers; only who adds changes. Hence the weights are the same to the
+// bit. AllGather and Broadcast give every worker one value; ReduceScatter and AllToAll give each
+// shard its own.
 #include <algorithm>
 #include <bit>
 
@@ -39,7 +41,14 @@ class Mirror {
   Result<Graph> run(Borders& borders);
 
  private:
-  bool is_all_reduce(const Node& node) const { return node.op->full_name() == "leat.AllReduce"; }
+  static bool is(const Node& node, std::string_view op) { return node.op->full_name() == op; }
+  static bool scatters(const Node& node) {
+    return is(node, "leat.ReduceScatter") || is(node, "leat.AllToAll");
+  }
+  static bool is_collective(const Node& node) {
+    return is(node, "leat.AllReduce") || is(node, "leat.AllGather") || is(node, "leat.Broadcast") ||
+           scatters(node);
+  }
   bool sharded(ValueId value) const {
     return value != kNone && from_.value(value).producer != kNone &&
            sharded_[from_.value(value).producer];
@@ -49,7 +58,14 @@ class Mirror {
   void copy_for_workers(NodeId id);
   std::vector<uint32_t> count_waves(const std::vector<NodeId>& order) const;
   NodeId copy_node(NodeId id, int copy, int worker);
-  Status all_reduce(NodeId id);
+  Status cross(NodeId id);
+  ValueId reduce(const Node& node, int owner, int& holder);
+  ValueId all_reduce(const Node& node);
+  ValueId all_gather(const Node& node);
+  std::vector<ValueId> reduce_scatter(const Node& node);
+  std::vector<ValueId> all_to_all(const Node& node);
+  NodeId add(std::string_view op, std::vector<ValueId> inputs, Attrs attrs, int outputs, int worker,
+             uint32_t source);
   ValueId tree(const Node& node, const std::vector<ValueId>& leaves, int first, int last, int owner,
                int& holder);
   ValueId combine(const Node& node, std::string_view op, ValueId a, ValueId b, int worker);
@@ -70,7 +86,10 @@ Status Mirror::classify(const std::vector<NodeId>& order) {
   sharded_.assign(from_.nodes(), false);
   for (NodeId id : order) {
     const Node& node = from_.node(id);
-    if (is_all_reduce(node)) continue;
+    if (is_collective(node)) {
+      sharded_[id] = scatters(node);
+      continue;
+    }
     const bool from_shards =
         std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId v) { return sharded(v); });
     sharded_[id] = node.op->per_shard || from_shards;
@@ -136,7 +155,7 @@ std::vector<uint32_t> Mirror::count_waves(const std::vector<NodeId>& order) cons
   std::vector<uint32_t> waves(from_.nodes(), 0);
   for (NodeId id : order) {
     const auto follow = [&](NodeId before) {
-      waves[id] = std::max(waves[id], waves[before] + (is_all_reduce(from_.node(before)) ? 1 : 0));
+      waves[id] = std::max(waves[id], waves[before] + (is_collective(from_.node(before)) ? 1 : 0));
     };
     for (ValueId input : from_.node(id).inputs) {
       if (input != kNone && from_.value(input).producer != kNone)
@@ -162,11 +181,17 @@ int Mirror::choose_owner(ValueId value) {
   return static_cast<int>(it - load_.begin());
 }
 
-ValueId Mirror::combine(const Node& node, std::string_view op, ValueId a, ValueId b, int worker) {
-  const NodeId made = to_.add_node(*to_.catalogue().find(op), {a, b}, {}, 1);
+NodeId Mirror::add(std::string_view op, std::vector<ValueId> inputs, Attrs attrs, int outputs,
+                   int worker, uint32_t source) {
+  const NodeId made =
+      to_.add_node(*to_.catalogue().find(op), std::move(inputs), std::move(attrs), outputs);
   to_.node(made).device = options_.devices[static_cast<size_t>(worker)];
-  to_.node(made).source = node.source;
-  return to_.node(made).outputs[0];
+  to_.node(made).source = source;
+  return made;
+}
+
+ValueId Mirror::combine(const Node& node, std::string_view op, ValueId a, ValueId b, int worker) {
+  return to_.node(add(op, {a, b}, {}, 1, worker, node.source)).outputs[0];
 }
 
 ValueId Mirror::tree(const Node& node, const std::vector<ValueId>& leaves, int first, int last,
@@ -185,7 +210,55 @@ ValueId Mirror::tree(const Node& node, const std::vector<ValueId>& leaves, int f
   return combine(node, op == "max" ? "Max" : op == "min" ? "Min" : "Add", a, b, holder);
 }
 
-Status Mirror::all_reduce(NodeId id) {
+// The sum (or maximum, ...) over the shards; `holder` is the worker that has it.
+ValueId Mirror::reduce(const Node& node, int owner, int& holder) {
+  return tree(node, copies_[node.inputs[0]], 0, shards_, owner, holder);
+}
+
+ValueId Mirror::all_reduce(const Node& node) {
+  int holder = 0;
+  const ValueId sum = reduce(node, choose_owner(node.inputs[0]), holder);
+  if (attr_string(node.attrs, "op", "sum") != "mean" || shards_ == 1) return sum;
+  const DType dtype = from_.value(node.inputs[0]).type.dtype;
+  const NodeId scale = add("Constant", {}, {{"value", Tensor::scalar_of(dtype, 1.0 / shards_)}}, 1,
+                           holder, node.source);
+  return combine(node, "Mul", sum, to_.node(scale).outputs[0], holder);
+}
+
+ValueId Mirror::all_gather(const Node& node) {
+  const Attrs attrs{{"axis", attr_int(node.attrs, "axis")}};
+  const int owner = choose_owner(node.inputs[0]);
+  return to_.node(add("Concat", copies_[node.inputs[0]], attrs, 1, owner, node.source)).outputs[0];
+}
+
+std::vector<ValueId> Mirror::reduce_scatter(const Node& node) {
+  int holder = 0;
+  const ValueId sum = reduce(node, choose_owner(node.inputs[0]), holder);
+  const Attrs attrs{{"axis", attr_int(node.attrs, "axis")}, {"num_outputs", int64_t{shards_}}};
+  return to_.node(add("Split", {sum}, attrs, shards_, holder, node.source)).outputs;
+}
+
+std::vector<ValueId> Mirror::all_to_all(const Node& node) {
+  const Attrs split{{"axis", attr_int(node.attrs, "split_axis")},
+                    {"num_outputs", int64_t{shards_}}};
+  const Attrs concat{{"axis", attr_int(node.attrs, "concat_axis")}};
+  std::vector<std::vector<ValueId>> parts(static_cast<size_t>(shards_));  // by receiver
+  for (int s = 0; s < shards_; ++s) {
+    const ValueId whole = copies_[node.inputs[0]][static_cast<size_t>(s)];
+    const NodeId made =
+        add("Split", {whole}, split, shards_, holder_[static_cast<size_t>(s)], node.source);
+    for (size_t to = 0; to < parts.size(); ++to) parts[to].push_back(to_.node(made).outputs[to]);
+  }
+  std::vector<ValueId> out;
+  for (size_t to = 0; to < parts.size(); ++to) {
+    out.push_back(
+        to_.node(add("Concat", parts[to], concat, 1, holder_[to], node.source)).outputs[0]);
+  }
+  return out;
+}
+
+// Replaces a collective by what it does, once every shard's input is there.
+Status Mirror::cross(NodeId id) {
   const Node& node = from_.node(id);
   const ValueId input = node.inputs[0], output = node.outputs[0];
   if (!sharded(input)) {  // equal on all: the sum of S equal values would be S times it
@@ -193,19 +266,27 @@ Status Mirror::all_reduce(NodeId id) {
                                 ": expected an input that differs between shards, '",
                                 from_.describe(input), "' is the same on all"));
   }
-  const int owner = choose_owner(input);
-  int holder = 0;
-  ValueId sum = tree(node, copies_[input], 0, shards_, owner, holder);
-  if (attr_string(node.attrs, "op", "sum") == "mean" && shards_ > 1) {
-    const DType dtype = from_.value(input).type.dtype;
-    const NodeId scale = to_.add_node(*to_.catalogue().find("Constant"), {},
-                                      {{"value", Tensor::scalar_of(dtype, 1.0 / shards_)}}, 1);
-    to_.node(scale).device = options_.devices[static_cast<size_t>(holder)];
-    sum = combine(node, "Mul", sum, to_.node(scale).outputs[0], holder);
+  if (const int64_t replicas = attr_int(node.attrs, "replicas", shards_); replicas != shards_) {
+    return invalid_argument(cat(from_.describe_node(id), ": replicas: expected ", shards_,
+                                ", the number of shards, received ", replicas));
   }
-  to_.set_value_name(sum, from_.value_name(output));
-  copies_[output].assign(static_cast<size_t>(workers_), sum);
-  node_copies_[id].push_back(to_.value(sum).producer);
+  if (const int64_t root = attr_int(node.attrs, "root"); root >= shards_) {
+    return invalid_argument(cat(from_.describe_node(id), ": root: expected one of ", shards_,
+                                " shards, received ", root));
+  }
+  if (is(node, "leat.ReduceScatter")) {
+    copies_[output] = reduce_scatter(node);
+  } else if (is(node, "leat.AllToAll")) {
+    copies_[output] = all_to_all(node);
+  } else {
+    const ValueId made = is(node, "leat.AllReduce") ? all_reduce(node)
+                         : is(node, "leat.AllGather")
+                             ? all_gather(node)
+                             : copies_[input][static_cast<size_t>(attr_int(node.attrs, "root"))];
+    to_.set_value_name(made, from_.value_name(output));
+    copies_[output].assign(static_cast<size_t>(workers_), made);
+  }
+  for (ValueId value : copies_[output]) node_copies_[id].push_back(to_.value(value).producer);
   return {};
 }
 
@@ -230,7 +311,7 @@ Result<Graph> Mirror::run(Borders& borders) {
       return {};
     };
     LEAT_RETURN_IF_ERROR(each([&](NodeId id) {
-      if (!sharded_[id] && !is_all_reduce(from_.node(id))) copy_for_workers(id);
+      if (!sharded_[id] && !is_collective(from_.node(id))) copy_for_workers(id);
       return Status();
     }));
     for (int s = 0; s < shards_; ++s) {
@@ -238,7 +319,7 @@ Result<Graph> Mirror::run(Borders& borders) {
           each([&](NodeId id) { return sharded_[id] ? copy_for_shard(id, s) : Status(); }));
     }
     LEAT_RETURN_IF_ERROR(
-        each([&](NodeId id) { return is_all_reduce(from_.node(id)) ? all_reduce(id) : Status(); }));
+        each([&](NodeId id) { return is_collective(from_.node(id)) ? cross(id) : Status(); }));
   }
   for (ValueId& feed : borders.feeds) feed = copies_[feed][0];
   for (ValueId& fetch : borders.fetches) {

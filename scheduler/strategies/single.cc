@@ -1,3 +1,4 @@
+#include "devices/base/text.h"
 #include "ops/op.h"
 #include "scheduler/strategies/strategy.h"
 
@@ -11,9 +12,15 @@ Result<Graph> keep_one(const Graph& graph, Borders& borders) {
   LEAT_ASSIGN_OR_RETURN(const auto order, graph.topological_order());
   for (NodeId id : order) {
     const Node& node = graph.node(id);
-    if (node.op->full_name() != "leat.AllReduce") {
+    const std::string op = node.op->full_name();
+    if (op != "leat.AllReduce" && op != "leat.AllGather" && op != "leat.Broadcast" &&
+        op != "leat.ReduceScatter" && op != "leat.AllToAll") {
       rewriter.copy(id);
       continue;
+    }
+    if (attr_int(node.attrs, "replicas", 1) != 1 || attr_int(node.attrs, "root") != 0) {
+      return invalid_argument(
+          cat(graph.describe_node(id), ": expected one replica, as the job has"));
     }
     const ValueId input = rewriter.value(node.inputs[0]);
     rewriter.map_value(node.outputs[0], input);

@@ -386,6 +386,10 @@ std::vector<ConformanceCase> conformance_cases() {
 std::vector<ExemptOp> exempt_ops() {
   return {
       {"leat.Gradients", "expanded before anything runs: gradients_test"},
+      {"leat.AllGather", "lowered by the strategy"},
+      {"leat.ReduceScatter", "lowered by the strategy"},
+      {"leat.Broadcast", "lowered by the strategy"},
+      {"leat.AllToAll", "lowered by the strategy"},
       {"leat.AllReduce", "lowered by the strategy"},
       {"leat.Send", "run by the executor"},
       {"leat.Receive", "run by the executor"},
@@ -403,8 +407,13 @@ std::vector<ExemptOp> exempt_ops() {
 
 std::vector<ExemptOp> exempt_gradients() {
   return {
-      {"leat.AllReduce", "lowered by the strategy"}, {"Ceil", "flat: no gradient passes"},
-      {"Floor", "flat: no gradient passes"},         {"Round", "flat: no gradient passes"},
+      {"leat.AllGather", "lowered by the strategy"},
+      {"leat.ReduceScatter", "lowered by the strategy"},
+      {"leat.AllToAll", "lowered by the strategy"},
+      {"leat.AllReduce", "lowered by the strategy"},
+      {"Ceil", "flat: no gradient passes"},
+      {"Floor", "flat: no gradient passes"},
+      {"Round", "flat: no gradient passes"},
       {"Sign", "flat: no gradient passes"},
   };
 }

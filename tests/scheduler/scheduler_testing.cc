@@ -26,6 +26,15 @@ Result<std::unique_ptr<Kernel>> make_slow(const KernelSetup& setup) {
   });
 }
 
+// Row i of shard s is s * rows + i.
+Result<std::unique_ptr<Kernel>> make_rows(const KernelSetup& setup) {
+  const int64_t rows = setup.output(0).shape[0], first = setup.node->first_row;
+  return make_kernel([rows, first](KernelContext& context) {
+    for (int64_t i = 0; i < rows; ++i) context.out<float>(0)[i] = static_cast<float>(first + i);
+    return Progress::done;
+  });
+}
+
 Catalogue make_catalogue() {
   Catalogue catalogue = standard_catalogue();
   catalogue.add(Op("test.Null")
@@ -46,6 +55,17 @@ Catalogue make_catalogue() {
                     .stateful()
                     .infer(infer_same_as_first)
                     .kernel("cpu", make_slow));
+  catalogue.add(Op("test.Rows")
+                    .output("y", "T")
+                    .type("T", kFloats)
+                    .attr("rows", int64_t{1})
+                    .stateful()
+                    .per_shard()
+                    .infer([](InferContext& ctx) {
+                      ctx.set_tensor(0, DType::f32, {Dim::of(attr_int(ctx.attrs(), "rows"))});
+                      return Status();
+                    })
+                    .kernel("cpu", make_rows));
   return catalogue;
 }
 

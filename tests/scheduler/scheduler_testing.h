@@ -20,7 +20,8 @@
 namespace leat {
 
 // The standard ops and `test.Null` (nothing in, nothing out), `test.Fail` (fails at the step that
-// its attribute names), `test.Slow` (copies its input in many tiles, each of which takes a while).
+// its attribute names), `test.Slow` (copies its input in many tiles, each of which takes a while),
+// `test.Rows` (rows of this shard, each holding its index in the global tensor).
 const Catalogue& scheduler_catalogue();
 
 inline std::chrono::steady_clock::time_point soon() {

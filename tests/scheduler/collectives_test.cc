@@ -1,0 +1,90 @@
+// Collectives of logical shards give the same on any number of workers. Under ThreadSanitizer too.
+#include <numeric>
+
+#include "tests/scheduler/scheduler_testing.h"
+
+namespace leat {
+namespace {
+
+constexpr int kShards = 4;
+
+// Compiles a graph of one shard's view for `workers` mirrored workers, and gives the fetch after
+// two steps.
+Tensor run_mirrored(const std::function<ValueId(GraphBuilder&, ValueId)>& build, int workers) {
+  Graph graph(scheduler_catalogue());
+  GraphBuilder g(graph);
+  const ValueId rows = g.op("test.Rows", {}, {{"rows", int64_t{kShards}}});
+  const ValueId result = build(g, rows);
+  must(g.status());
+  CompileRequest request;
+  request.borders.fetches = {result};
+  request.devices = device_names(workers);
+  request.strategy = "mirrored";
+  request.shards = kShards;
+  PlanRunner runner(must(compile(graph, request)), 2);
+  must(runner.step_to(2));
+  return runner.fetched(0, 1);
+}
+
+Attrs replicas(Attrs attrs = {}) {
+  attrs["replicas"] = int64_t{kShards};
+  return attrs;
+}
+
+ValueId gather(GraphBuilder& g, ValueId x) { return g.op("leat.AllGather", {x}, replicas()); }
+
+}  // namespace
+
+TEST_CASE("collectives give what their names say on 1 to 4 workers", "[cluster]") {
+  for (int workers = 1; workers <= kShards; ++workers) {
+    INFO("workers " << workers);
+    const auto all_reduce = [](const char* op) {
+      return [op](GraphBuilder& g, ValueId x) {
+        return g.op("leat.AllReduce", {x}, {{"op", std::string(op)}});
+      };
+    };
+    // Shard s holds 4s, 4s+1, 4s+2, 4s+3.
+    CHECK(run_mirrored(all_reduce("sum"), workers)
+              .identical(Tensor::of<float>({4}, {24, 28, 32, 36})));
+    CHECK(
+        run_mirrored(all_reduce("mean"), workers).identical(Tensor::of<float>({4}, {6, 7, 8, 9})));
+    CHECK(run_mirrored(all_reduce("max"), workers)
+              .identical(Tensor::of<float>({4}, {12, 13, 14, 15})));
+    CHECK(run_mirrored(all_reduce("min"), workers).identical(Tensor::of<float>({4}, {0, 1, 2, 3})));
+    std::vector<float> whole(16);
+    std::iota(whole.begin(), whole.end(), 0.0f);
+    CHECK(run_mirrored(gather, workers).identical(Tensor::of<float>({16}, whole)));
+    const auto broadcast = [](GraphBuilder& g, ValueId x) {
+      return g.op("leat.Broadcast", {x}, {{"root", int64_t{2}}});
+    };
+    CHECK(run_mirrored(broadcast, workers).identical(Tensor::of<float>({4}, {8, 9, 10, 11})));
+    const auto scatter = [](GraphBuilder& g, ValueId x) {
+      return gather(g, g.op("leat.ReduceScatter", {x}, replicas()));
+    };
+    CHECK(run_mirrored(scatter, workers).identical(Tensor::of<float>({4}, {24, 28, 32, 36})));
+    const auto to_all = [](GraphBuilder& g, ValueId x) {
+      return gather(g, g.op("leat.AllToAll", {x}, replicas()));
+    };
+    CHECK(run_mirrored(to_all, workers)
+              .identical(
+                  Tensor::of<float>({16}, {0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15})));
+  }
+}
+
+TEST_CASE("a collective that does not fit the shards is refused by name") {
+  Graph graph(scheduler_catalogue());
+  GraphBuilder g(graph);
+  const ValueId rows = g.op("test.Rows", {}, {{"rows", int64_t{kShards}}});
+  const ValueId gathered = g.op("leat.AllGather", {rows}, {{"replicas", int64_t{3}}});
+  must(g.status());
+  CompileRequest request;
+  request.borders.fetches = {gathered};
+  request.devices = device_names(1);
+  request.strategy = "mirrored";
+  request.shards = kShards;
+  const auto refused = compile(graph, request);
+  REQUIRE(!refused.ok());
+  CHECK(refused.status().message().find("replicas: expected 4") != std::string::npos);
+}
+
+}  // namespace leat
