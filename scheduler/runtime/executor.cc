@@ -9,6 +9,9 @@ namespace leat {
 // A run's place in the executor. `ready` and `advancing` say what the driver has yet to do with it.
 struct Executor::Core {
   struct Place {
+    // Where a callback of ours is waiting; one is enough.
+    Timeline* registered = nullptr;
+    uint64_t registered_value = 0;
     bool ready = false;
     bool advancing = false;
     Awaited awaited;  // what it waits for; no timeline: nothing
@@ -24,10 +27,13 @@ struct Executor::Core {
     queue.push_back(run);
     queued.store(queue.size(), std::memory_order_relaxed);
   }
-  void wake(Run* run) {
+  // `fired`: by what the run waited for; else by somebody who gave it more to do.
+  void wake(Run* run, bool fired) {
     std::lock_guard lock(mutex);
     const auto it = places.find(run);
-    if (it == places.end() || it->second.ready) return;
+    if (it == places.end()) return;
+    if (fired) it->second.registered = nullptr;
+    if (it->second.ready) return;
     it->second.ready = true;
     if (!it->second.advancing) {
       push(run);
@@ -64,7 +70,7 @@ void Executor::add(Run& run) {
   core_->places[&run];
 }
 
-void Executor::wake(Run& run) { core_->wake(&run); }
+void Executor::wake(Run& run) { core_->wake(&run, false); }
 
 void Executor::remove(Run& run) {
   std::unique_lock lock(core_->mutex);
@@ -110,15 +116,18 @@ void Executor::loop() {
 
     lock.lock();
     place->awaited = idle ? Awaited() : awaited;
-    if (idle) {
+    if (idle ||
+        (place->registered == awaited.timeline && place->registered_value == awaited.value)) {
       place->advancing = false;
       if (place->ready) core.push(run);
     } else {
+      place->registered = awaited.timeline;
+      place->registered_value = awaited.value;
       // The callback may come at once, on this thread: never under the lock. The run cannot be
       // removed before advancing is false, so its timelines live.
       lock.unlock();
       awaited.timeline->when(awaited.value, [waker = Waker{&core, run}](const Status&) {
-        waker.core->wake(waker.run);
+        waker.core->wake(waker.run, true);
       });
       lock.lock();
       place->advancing = false;

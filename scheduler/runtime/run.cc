@@ -205,7 +205,10 @@ uint64_t Run::segment_end(uint64_t cap, Awaited& awaited) {
     end = turn_begin + next_special_[end - turn_begin];  // n if the turn has nothing special left
     if (end >= cap) return cap;
     if (end == turn_begin + n) continue;
-    if (entries_[end - turn_begin].may_block || !ready(end, awaited)) return end;
+    // An asynchronous device must have been given all that comes before, for its mark to stand
+    // after it.
+    const bool issued = end == position_ || program_.device().host_visible();
+    if (!issued || entries_[end - turn_begin].may_block || !ready(end, awaited)) return end;
     ++end;
   }
   return cap;
