@@ -64,16 +64,11 @@ Status scale_axis(InferContext& ctx, SymbolicShape& shape, std::string_view attr
   return {};
 }
 
-Status infer_all_gather(InferContext& ctx) {
+// AllGather (up) and ReduceScatter.
+template <bool up>
+Status infer_along_axis(InferContext& ctx) {
   SymbolicShape shape = ctx.shape(0);
-  LEAT_RETURN_IF_ERROR(scale_axis(ctx, shape, "axis", true));
-  ctx.set_tensor(0, ctx.dtype(0), shape);
-  return {};
-}
-
-Status infer_reduce_scatter(InferContext& ctx) {
-  SymbolicShape shape = ctx.shape(0);
-  LEAT_RETURN_IF_ERROR(scale_axis(ctx, shape, "axis", false));
+  LEAT_RETURN_IF_ERROR(scale_axis(ctx, shape, "axis", up));
   ctx.set_tensor(0, ctx.dtype(0), shape);
   return {};
 }
@@ -93,22 +88,16 @@ Status infer_broadcast_from(InferContext& ctx) {
   return {};
 }
 
-// Each replica's part of the gathered gradient, summed over the replicas; and the reverse.
-Status grad_all_gather(GradientContext& ctx) {
+// The gradient of gathering is each replica's part of the sum, and the other way round.
+Status grad_by(GradientContext& ctx, std::string_view reverse) {
   const Attrs& attrs = ctx.node().attrs;
-  ctx.set_grad(0, ctx.emit("leat.ReduceScatter", {ctx.grad(0)},
+  ctx.set_grad(0, ctx.emit(reverse, {ctx.grad(0)},
                            {{"axis", attr_int(attrs, "axis")},
                             {"replicas", attr_int(attrs, "replicas", 1)}}));
   return {};
 }
-
-Status grad_reduce_scatter(GradientContext& ctx) {
-  const Attrs& attrs = ctx.node().attrs;
-  ctx.set_grad(0, ctx.emit("leat.AllGather", {ctx.grad(0)},
-                           {{"axis", attr_int(attrs, "axis")},
-                            {"replicas", attr_int(attrs, "replicas", 1)}}));
-  return {};
-}
+Status grad_all_gather(GradientContext& ctx) { return grad_by(ctx, "leat.ReduceScatter"); }
+Status grad_reduce_scatter(GradientContext& ctx) { return grad_by(ctx, "leat.AllGather"); }
 
 Status grad_all_to_all(GradientContext& ctx) {
   const Attrs& attrs = ctx.node().attrs;
@@ -153,7 +142,7 @@ void register_exchange_ops(Catalogue& catalogue) {
                     .type("T", kAllTypes)
                     .attr("axis", int64_t{0})
                     .attr("replicas", int64_t{1})
-                    .infer(infer_all_gather)
+                    .infer(infer_along_axis<true>)
                     .gradient(grad_all_gather));
   // y is this replica's part of the sum of all replicas' x.
   catalogue.add(Op("leat.ReduceScatter")
@@ -162,7 +151,7 @@ void register_exchange_ops(Catalogue& catalogue) {
                     .type("T", kNumbers)
                     .attr("axis", int64_t{0})
                     .attr("replicas", int64_t{1})
-                    .infer(infer_reduce_scatter)
+                    .infer(infer_along_axis<false>)
                     .gradient(grad_reduce_scatter));
   // y is the x of the replica `root`.
   catalogue.add(Op("leat.Broadcast")

@@ -263,7 +263,7 @@ Result<Copied> attach_input(const Graph& model, const TrainSpec& spec, bool wrap
 Result<JobGraph> make_train_graph(const Graph& model, const TrainSpec& spec) {
   Batch batch;
   LEAT_ASSIGN_OR_RETURN(Copied copied, attach_input(model, spec, true, batch));
-  JobGraph job{std::move(copied.graph), std::move(copied.effects), {}, {}, {}};
+  JobGraph job{std::move(copied.graph), std::move(copied.effects), {}, {}};
   GraphBuilder g(job.graph);
   LEAT_RETURN_IF_ERROR(g.status().while_doing("attaching the input"));
   const double per_row = 1.0 / static_cast<double>(spec.global_batch);
@@ -282,11 +282,9 @@ Result<JobGraph> make_train_graph(const Graph& model, const TrainSpec& spec) {
     job.targets.push_back(apply(g, spec, trained[i], grad, rate, step));
   }
   job.fetches.push_back(all_reduce(g, loss, "loss"));
-  job.fetch_names.push_back("loss");
   if (spec.accuracy) {
     job.fetches.push_back(all_reduce(
         g, g.op("Mul", {correct_sum(g, spec, copied.output, batch), scale}), "accuracy"));
-    job.fetch_names.push_back("accuracy");
   }
   LEAT_RETURN_IF_ERROR(g.status().while_doing("adding the optimizer"));
   return job;
@@ -294,7 +292,7 @@ Result<JobGraph> make_train_graph(const Graph& model, const TrainSpec& spec) {
 
 Result<JobGraph> make_init_graph(const Graph& model, DType precision) {
   LEAT_ASSIGN_OR_RETURN(Graph typed, convert_precision(model, precision));
-  JobGraph job{std::move(typed), {}, {}, {}, {}};
+  JobGraph job{std::move(typed), {}, {}, {}};
   for (NodeId id = 0; id < job.graph.nodes(); ++id) {
     if (is(job.graph.node(id), "leat.Initialize")) job.targets.push_back(id);
   }
@@ -305,16 +303,14 @@ Result<JobGraph> make_init_graph(const Graph& model, DType precision) {
 Result<JobGraph> make_eval_graph(const Graph& model, const TrainSpec& spec) {
   Batch batch;
   LEAT_ASSIGN_OR_RETURN(Copied copied, attach_input(model, spec, false, batch));
-  JobGraph job{std::move(copied.graph), {}, {}, {}, {}};
+  JobGraph job{std::move(copied.graph), {}, {}, {}};
   GraphBuilder g(job.graph);
   LEAT_RETURN_IF_ERROR(g.status().while_doing("attaching the input"));
   job.fetches = {all_reduce(g, loss_sum(g, spec, copied.output, batch), "loss_sum")};
-  job.fetch_names = {"loss_sum", "rows"};
   job.fetches.push_back(
       all_reduce(g, g.op("ReduceSum", {batch.weights}, {{"keepdims", int64_t{0}}}), "rows"));
   if (spec.accuracy) {
     job.fetches.push_back(all_reduce(g, correct_sum(g, spec, copied.output, batch), "correct"));
-    job.fetch_names.push_back("correct");
   }
   LEAT_RETURN_IF_ERROR(g.status().while_doing("adding the metrics"));
   return job;
@@ -328,7 +324,7 @@ Result<JobGraph> make_predict_graph(const Graph& model, int64_t rows, DType prec
   ValueType& input = typed.value(typed.inputs()[0]).type;
   if (input.shape.rank() > 0) input.shape.set(0, Dim::of(rows));
   LEAT_RETURN_IF_ERROR(validate(typed));
-  JobGraph job{std::move(typed), {}, {}, {}, {"output"}};
+  JobGraph job{std::move(typed), {}, {}, {}};
   job.feeds = {job.graph.inputs()[0]};
   job.fetches = {job.graph.outputs()[0]};
   return job;

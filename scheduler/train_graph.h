@@ -61,7 +61,6 @@ struct JobGraph {
   std::vector<NodeId> targets;
   std::vector<ValueId> feeds;
   std::vector<ValueId> fetches;  // see each function
-  std::vector<std::string> fetch_names;
   Borders borders() const { return {feeds, fetches, targets}; }
 };
 

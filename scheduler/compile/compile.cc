@@ -32,12 +32,12 @@ Status name_borders(const Graph& graph, const Borders& borders, Plan& plan) {
 }
 
 // One device's part, from its graph to its instructions.
-Result<Partition> plan_part(Part part, const std::vector<PlanEdge>& edges, uint32_t index) {
+Result<Partition> plan_part(Part part) {
   LEAT_ASSIGN_OR_RETURN(part.graph, fuse(part.graph, part.borders, part.depth));
   LayoutChoice layouts;
   LEAT_ASSIGN_OR_RETURN(part.graph, choose_layouts(part.graph, part.borders, part.depth, layouts));
   LEAT_ASSIGN_OR_RETURN(const Order ordered, order(part.graph, part.depth));
-  LEAT_ASSIGN_OR_RETURN(Partition made, emit(part, ordered, layouts, edges, index));
+  LEAT_ASSIGN_OR_RETURN(Partition made, emit(part, ordered, layouts));
   form_chains(made);
   LEAT_RETURN_IF_ERROR(lay_out_memory(made));
   return made;
@@ -69,7 +69,7 @@ Result<Plan> compile(const Graph& graph, const CompileRequest& request) {
   LEAT_ASSIGN_OR_RETURN(const Strategy strategy, find_strategy(request.strategy));
   LEAT_ASSIGN_OR_RETURN(whole, strategy.apply(whole, borders, {request.shards, request.devices}));
   LEAT_ASSIGN_OR_RETURN(whole, simplify(whole, borders));
-  LEAT_ASSIGN_OR_RETURN(whole, place(whole, borders, request.devices));
+  LEAT_ASSIGN_OR_RETURN(whole, place(whole, request.devices));
   Plan plan;
   plan.name = request.name;
   LEAT_RETURN_IF_ERROR(name_borders(whole, borders, plan));
@@ -78,7 +78,7 @@ Result<Plan> compile(const Graph& graph, const CompileRequest& request) {
   for (uint32_t i = 0; i < parts.parts.size(); ++i) {
     const std::string device = parts.parts[i].device;
     for (uint32_t fetch : parts.parts[i].fetch_index) plan.fetches[fetch].partition = i;
-    auto made = plan_part(std::move(parts.parts[i]), plan.edges, i);
+    auto made = plan_part(std::move(parts.parts[i]));
     if (!made.ok()) return made.status().while_doing(cat("planning for ", device));
     plan.partitions.push_back(std::move(*made));
     plan.partitions.back().feeds.resize(plan.feeds.size(), kNone);

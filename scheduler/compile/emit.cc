@@ -238,8 +238,7 @@ class Emitter {
 
 }  // namespace
 
-Result<Partition> emit(const Part& part, const Order& order, const LayoutChoice& layouts,
-                       const std::vector<PlanEdge>&, uint32_t) {
+Result<Partition> emit(const Part& part, const Order& order, const LayoutChoice& layouts) {
   return Emitter(part, order, layouts).run();
 }
 

@@ -27,7 +27,8 @@ Result<Graph> simplify(const Graph& graph, Borders& borders);
 // Gives every node a full device name out of `devices`: resources and all that touch them together
 // (union-find), then constraints, then the device that holds most of the node's input bytes. A
 // conflict is invalid_argument with the chain of reasons.
-Result<Graph> place(const Graph& graph, Borders& borders, const std::vector<std::string>& devices);
+// Changes no ids.
+Result<Graph> place(const Graph& graph, const std::vector<std::string>& devices);
 // Does a full device name satisfy a constraint such as "task:1", "job:worker/gpu", "*/cpu:0", ""?
 bool matches_device(const std::string& constraint, const std::string& device);
 
@@ -71,10 +72,9 @@ struct Order {
 };
 Result<Order> order(const Graph& graph, const std::vector<uint32_t>& depth);
 
-// Turns an ordered part into a partition of the plan: values, aliases, instructions, chains,
-// memory.
-Result<Partition> emit(const Part& part, const Order& order, const LayoutChoice& layouts,
-                       const std::vector<PlanEdge>& edges, uint32_t partition_index);
+// Turns an ordered part into a partition of the plan: values, aliases, instructions. Chains and
+// memory come next.
+Result<Partition> emit(const Part& part, const Order& order, const LayoutChoice& layouts);
 
 // Groups neighbouring instructions that are independent by rows into chains, and gives them tiles.
 void form_chains(Partition& partition);

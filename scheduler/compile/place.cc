@@ -23,9 +23,7 @@ std::vector<std::string> split(const std::string& text, char separator) {
 // Groups of nodes that must share a device, with the reason of each union.
 class Groups {
  public:
-  explicit Groups(size_t n) : parent_(n), reason_(n) {
-    std::iota(parent_.begin(), parent_.end(), 0u);
-  }
+  explicit Groups(size_t n) : parent_(n) { std::iota(parent_.begin(), parent_.end(), 0u); }
   NodeId find(NodeId id) {
     while (parent_[id] != id) id = parent_[id] = parent_[parent_[id]];
     return id;
@@ -67,7 +65,6 @@ class Groups {
     return leat::join(reasons, "; ");
   }
   std::vector<NodeId> parent_;
-  std::vector<std::string> reason_;
   std::vector<Reason> reasons_;
 };
 
@@ -102,7 +99,7 @@ bool matches_device(const std::string& constraint, const std::string& device) {
   return true;
 }
 
-Result<Graph> place(const Graph& graph, Borders& borders, const std::vector<std::string>& devices) {
+Result<Graph> place(const Graph& graph, const std::vector<std::string>& devices) {
   Groups groups(graph.nodes());
   for (NodeId id = 0; id < graph.nodes(); ++id) {
     for (ValueId input : graph.node(id).inputs) {
@@ -163,7 +160,6 @@ Result<Graph> place(const Graph& graph, Borders& borders, const std::vector<std:
     device_of[id] = chosen[group];
     placed.node(id).device = devices[chosen[group]];
   }
-  (void)borders;
   return placed;
 }
 

@@ -70,11 +70,9 @@ Status Program::Builder::build() {
 Status Program::Builder::allocate_memory() {
   Device& device = *program_.device_;
   LEAT_ASSIGN_OR_RETURN(program_.arena_, device.allocate(partition_.arena_bytes));
-  program_.allocated_bytes_ += partition_.arena_bytes;
   for (const Tensor& constant : partition_.constants) {
     LEAT_ASSIGN_OR_RETURN(auto buffer, device.allocate(constant.bytes()));
     device.copy_to_device(buffer->data(), constant.raw(), constant.bytes());
-    program_.allocated_bytes_ += constant.bytes();
     program_.constants_.push_back(std::move(buffer));
   }
   SlotTable* slots = program_.exchange_.slots;
@@ -186,7 +184,6 @@ Status Program::Builder::allocate_workspaces() {
     program_.scratch_bytes_ = std::max(program_.scratch_bytes_, kernel->scratch_bytes());
   }
   LEAT_ASSIGN_OR_RETURN(program_.workspace_, program_.device_->allocate(workspace_bytes_));
-  program_.allocated_bytes_ += workspace_bytes_;
   return {};
 }
 
@@ -200,7 +197,6 @@ Status Program::Builder::allocate_fetches() {
     const size_t bytes = partition_.values[value].type.bytes() * kFetchDepth;
     LEAT_ASSIGN_OR_RETURN(program_.fetch_rings_[instruction.edge],
                           program_.device_->allocate(bytes));
-    program_.allocated_bytes_ += bytes;
   }
   return {};
 }

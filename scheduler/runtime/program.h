@@ -67,22 +67,16 @@ class Program {
   Device& device() { return *device_; }
   Exchange& exchange() { return exchange_; }
   size_t scratch_bytes() const { return scratch_bytes_; }  // for each thread
-  // Memory held: arena, constants, workspaces.
-  uint64_t allocated_bytes() const { return allocated_bytes_; }
 
   // Where feed i goes (null if this partition does not use it), and where fetch i of turn t is.
   void* feed(uint32_t i);
   void* fetch(uint32_t i, uint64_t turn);
   const void* value_address(uint32_t value, uint64_t turn) const;
-  bool fetches_here(uint32_t i) const {
-    return i < fetch_values_.size() && fetch_values_[i] != kNone;
-  }
   uint32_t fetch_value(uint32_t i) const { return fetch_values_[i]; }
   // Null for transfers, and in a program that is not profiled.
   const TimedKernel* timed_kernel(uint32_t instruction) const {
     return timed_kernels_.empty() ? nullptr : timed_kernels_[instruction];
   }
-  size_t fetches() const { return fetch_values_.size(); }
 
  private:
   class Builder;
@@ -103,7 +97,6 @@ class Program {
   std::vector<uint32_t> fetch_values_;  // by fetch; kNone if it is elsewhere
   std::vector<std::unique_ptr<Buffer>> fetch_rings_;
   size_t scratch_bytes_ = 0;
-  uint64_t allocated_bytes_ = 0;
 };
 
 }  // namespace leat

@@ -168,7 +168,11 @@ bool Run::advance(Awaited& awaited) {
   while (!failed_.load(std::memory_order_acquire)) {
     const uint64_t allowed = limit_.load(std::memory_order_acquire) - options_.first_step;
     const uint64_t turn = n == 0 ? turns_finished_ : position_ / n;
-    if (turns_finished_ < turn && !drained(awaited, position_)) return false;
+    if (turns_finished_ < turn && !drained(awaited, position_)) {
+      if (!awaited.timeline->failed()) return false;
+      abort(awaited.timeline->status());
+      break;
+    }
     finish_turns(turns_finished_, turn);
     if (turn >= allowed) return true;
     if (n == 0) {
@@ -380,7 +384,6 @@ bool Run::run_blocking(const Entry& entry, uint64_t turn, Awaited& awaited) {
 void Run::finish_turns(uint64_t from, uint64_t to) {
   for (uint64_t turn = from; turn < to; ++turn) {
     turns_finished_ = turn + 1;
-    if (on_step_) on_step_(*this, options_.first_step + turn);
     finished_.signal(turn + 1);
   }
 }

@@ -34,15 +34,9 @@ struct RunOptions {
 // Threads: the executor's driver calls advance(); extend(), fail() and the timelines from anywhere.
 class Run {
  public:
-  // Called by the driver after each step with the step's number, in order. Fetched values are read
-  // with fetched() inside it.
-  using OnStep = std::function<void(Run&, uint64_t step)>;
-
   // `pool` runs the tiles; it may be shared by runs that one driver advances.
   Run(Program& program, cpu::Pool& pool, RunOptions options);
   ~Run();
-
-  void set_on_step(OnStep on_step) { on_step_ = std::move(on_step); }
 
   // Allows the steps below `limit` (a job's step). It only rises.
   void extend(uint64_t limit);
@@ -97,7 +91,6 @@ class Run {
   Program& program_;
   cpu::Pool& pool_;
   RunOptions options_;
-  OnStep on_step_;
   const std::vector<Entry>& entries_;
   std::array<Turn, kFetchDepth> turns_;                  // set by the driver before a segment
   std::unique_ptr<std::atomic<uint64_t>[]> tiles_done_;  // by entry, over all turns
