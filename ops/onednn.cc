@@ -4,10 +4,11 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <dnnl.hpp>
-#include <mutex>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "devices/base/text.h"
@@ -29,31 +30,35 @@ void single_thread() {
 size_t align64(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
 // A primitive that many threads may execute at once. The library's memory objects carry the
-// addresses, so each execution in flight has a set of its own; sets are kept and used again.
+// addresses, so each execution in flight has a set of its own: one for every core, made at the
+// start, and passing ones for what more threads there may be.
 class Primitive {
  public:
   struct Slot {
     int argument;
     memory::desc desc;
   };
-  Primitive(dnnl::engine engine, dnnl::primitive primitive, std::vector<Slot> slots)
-      : engine_(std::move(engine)), primitive_(std::move(primitive)), slots_(std::move(slots)) {}
+  Primitive(const dnnl::engine& engine, dnnl::primitive primitive, std::vector<Slot> slots)
+      : engine_(engine),
+        primitive_(std::move(primitive)),
+        slots_(std::move(slots)),
+        sets_(std::max(1u, std::thread::hardware_concurrency())) {
+    for (Set& set : sets_) fill(set);
+  }
 
   // As many addresses as slots, in their order.
   bool run(const void* const* addresses) const {
     single_thread();
-    try {
-      std::unique_ptr<Set> set = take();
-      for (size_t i = 0; i < slots_.size(); ++i) {
-        void* address = const_cast<void*>(addresses[i]);
-        if (dnnl_memory_set_data_handle(set->args[i].memory, address) != dnnl_success) return false;
-      }
-      const bool ok = dnnl_primitive_execute(primitive_.get(), set->stream.get(),
-                                             static_cast<int>(set->args.size()),
-                                             set->args.data()) == dnnl_success;
-      const std::lock_guard lock(mutex_);
-      idle_.push_back(std::move(set));
+    for (Set& set : sets_) {
+      if (set.busy.exchange(true, std::memory_order_acquire)) continue;
+      const bool ok = execute(set, addresses);
+      set.busy.store(false, std::memory_order_release);
       return ok;
+    }
+    try {
+      Set set;
+      fill(set);
+      return execute(set, addresses);
     } catch (const std::exception&) {
       return false;
     }
@@ -61,33 +66,32 @@ class Primitive {
 
  private:
   struct Set {
+    std::atomic<bool> busy = false;
     dnnl::stream stream;
     std::vector<memory> memories;
     std::vector<dnnl_exec_arg_t> args;
   };
-  std::unique_ptr<Set> take() const {
-    {
-      const std::lock_guard lock(mutex_);
-      if (!idle_.empty()) {
-        auto set = std::move(idle_.back());
-        idle_.pop_back();
-        return set;
-      }
-    }
-    auto set = std::make_unique<Set>();
-    set->stream = dnnl::stream(engine_);
+  void fill(Set& set) const {
+    set.stream = dnnl::stream(engine_);
     for (const Slot& slot : slots_) {
-      set->memories.push_back(memory(slot.desc, engine_, DNNL_MEMORY_NONE));
-      set->args.push_back({slot.argument, set->memories.back().get()});
+      set.memories.push_back(memory(slot.desc, engine_, DNNL_MEMORY_NONE));
+      set.args.push_back({slot.argument, set.memories.back().get()});
     }
-    return set;
+  }
+  bool execute(Set& set, const void* const* addresses) const {
+    for (size_t i = 0; i < slots_.size(); ++i) {
+      void* address = const_cast<void*>(addresses[i]);
+      if (dnnl_memory_set_data_handle(set.args[i].memory, address) != dnnl_success) return false;
+    }
+    return dnnl_primitive_execute(primitive_.get(), set.stream.get(),
+                                  static_cast<int>(set.args.size()),
+                                  set.args.data()) == dnnl_success;
   }
 
   dnnl::engine engine_;
   dnnl::primitive primitive_;
   std::vector<Slot> slots_;
-  mutable std::mutex mutex_;
-  mutable std::vector<std::unique_ptr<Set>> idle_;
+  mutable std::vector<Set> sets_;  // never resized
 };
 
 dnnl::primitive_attr user_scratchpad() {
