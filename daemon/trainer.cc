@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstring>
 
+#include "daemon/local_cluster.h"
 #include "devices/base/text.h"
 #include "ops/formats/safetensors.h"
 #include "ops/formats/weights_hash.h"
@@ -140,8 +140,9 @@ Status Trainer::inspect() {
   const int workers =
       job_.strategy == Job::Strategy::single ? 1 : static_cast<int>(job_.num_workers);
   threads_ = options_.threads > 0 ? options_.threads : std::max(1, cpu::usable_cores() / workers);
-  cluster_ = std::make_unique<LocalCluster>(workers, threads_);
-  for (int w = 0; w < workers; ++w) cluster_->worker(w).resources(job_.name, job_.data.root);
+  auto cluster = std::make_unique<LocalCluster>(workers, threads_);
+  for (int w = 0; w < workers; ++w) cluster->worker(w).resources(job_.name, job_.data.root);
+  cluster_ = std::move(cluster);
   return {};
 }
 
@@ -264,52 +265,23 @@ Status Trainer::initialize() {
   return run->wait(0, deadline(), true).while_doing("initializing the variables");
 }
 
-// Sets variables on every worker: with `all`, every one; without, the weights of the model. The
-// file must have exactly those.
-Status Trainer::restore(const std::map<std::string, Tensor>& tensors, bool all) {
-  for (Worker* worker : cluster_->master().workers()) {
-    JobResources& resources = worker->resources(job_.name);
-    for (const auto& [name, tensor] : tensors) {
-      Variable* variable = resources.find_variable(name);
-      if (!variable)
-        return invalid_argument(
-            cat("variable '", name, "': the file has it, the job's graph does not"));
-      const Tensor value =
-          tensor.dtype() == variable->dtype() || all ? tensor : tensor.cast(variable->dtype());
-      if (value.dtype() != variable->dtype() || !(value.shape() == variable->shape())) {
-        return invalid_argument(cat("variable '", name, "': expected ", variable->dtype(),
-                                    variable->shape(), ", the file has ", tensor.dtype(),
-                                    tensor.shape()));
-      }
-      if (value.bytes() > 0) std::memcpy(variable->data(), value.raw(), value.bytes());
-    }
-    for (Variable* variable : resources.variables()) {
-      const bool wanted = all || !variable->name().starts_with(kOptimizerPrefix);
-      if (wanted && !tensors.count(variable->name()))
-        return invalid_argument(
-            cat("variable '", variable->name(), "': the job's graph has it, the file does not"));
-    }
-  }
+Status Trainer::restore(const std::map<std::string, Tensor>& values, Restore what) {
+  for (WorkerLink* worker : cluster_->master().workers())
+    LEAT_RETURN_IF_ERROR(worker->write_variables(job_.name, values, what));
   return {};
 }
 
-std::map<std::string, Tensor> Trainer::variables(bool weights_only) {
-  std::map<std::string, Tensor> out;
-  for (Variable* variable : cluster_->worker(0).resources(job_.name).variables()) {
-    if (weights_only && variable->name().rfind(kOptimizerPrefix, 0) == 0) continue;
-    Tensor copy(variable->dtype(), variable->shape());
-    if (copy.bytes() > 0) std::memcpy(copy.raw(), variable->data(), copy.bytes());
-    out.emplace(variable->name(), std::move(copy));
-  }
-  return out;
+// Every worker has all of them.
+Result<std::map<std::string, Tensor>> Trainer::variables() {
+  return cluster_->master().workers()[0]->read_variables(job_.name);
 }
 
 Status Trainer::start_training() {
   LEAT_RETURN_IF_ERROR(initialize());
   if (!job_.model.weights.empty() && !options_.resume) {
     LEAT_ASSIGN_OR_RETURN(const SafeTensors weights, read_safetensors(files_, job_.model.weights));
-    LEAT_RETURN_IF_ERROR(
-        restore(weights.tensors, false).while_doing(cat("loading ", job_.model.weights)));
+    LEAT_RETURN_IF_ERROR(restore(weights.tensors, Restore::weights)
+                             .while_doing(cat("loading ", job_.model.weights)));
   }
   LEAT_ASSIGN_OR_RETURN(auto plan, plan_training());
   LEAT_ASSIGN_OR_RETURN(
@@ -336,7 +308,8 @@ Result<TrainOutcome> Trainer::run(TrainObserver& observer, const std::function<b
   // What can be wrong with the job shows here, before anything of an earlier run is replaced.
   LEAT_RETURN_IF_ERROR(start_training());
   if (from)
-    LEAT_RETURN_IF_ERROR(restore(from->variables, true).while_doing("restoring the checkpoint"));
+    LEAT_RETURN_IF_ERROR(
+        restore(from->variables, Restore::everything).while_doing("restoring the checkpoint"));
   LEAT_RETURN_IF_ERROR(open_folder());
   from.reset();
   observer.started(done_, total_steps_);
@@ -453,7 +426,7 @@ Status Trainer::checkpoint(TrainObserver& observer) {
   made.seed = job_.seed;
   made.shards = job_.shards;
   made.job = job_.name;
-  made.variables = variables(false);
+  LEAT_ASSIGN_OR_RETURN(made.variables, variables());
   LEAT_RETURN_IF_ERROR(metrics_->flush(true));
   LEAT_ASSIGN_OR_RETURN(last_checkpoint_, write_checkpoint(files_, checkpoint_folder(), made));
   last_checkpoint_step_ = done_;
@@ -466,7 +439,9 @@ Status Trainer::finish(TrainOutcome& outcome) {
   outcome.steps = done_;
   outcome.checkpoint = last_checkpoint_;
   if (options_.profile) outcome.profile = training_->profile();
-  const auto weights = variables(true);
+  LEAT_ASSIGN_OR_RETURN(auto weights, variables());
+  std::erase_if(weights,
+                [](const auto& named) { return named.first.starts_with(kOptimizerPrefix); });
   outcome.weights_sha256 = weights_sha256(weights);
   if (!outcome.interrupted) {
     SafeTensors content;
