@@ -1,6 +1,6 @@
 // A convolution of a fixed number of images on one thread: what one tile of Conv,
-// leat.ConvGradInput and leat.ConvGradWeights runs. oneDNN where it has a fast implementation,
-// plain loops elsewhere.
+// leat.ConvGradInput and leat.ConvGradWeights runs. Winograd's algorithm if the spec says so,
+// oneDNN where it has a fast implementation, plain loops elsewhere.
 #pragma once
 
 #include <memory>
@@ -25,7 +25,8 @@ struct ConvSpec {
   int64_t inputs = 0, outputs = 0;  // channels of x and of y, over all groups
   Layout x_layout = Layout::plain, y_layout = Layout::plain;
   bool bias = false;
-  bool relu = false;  // forward only
+  bool relu = false;      // forward only
+  bool winograd = false;  // by Winograd's algorithm: see conv_winograd.h
 
   int64_t weights() const { return outputs * (inputs / groups) * window.kernel_area(); }
   int64_t x_image() const { return inputs * window.input_area(); }  // elements of one image
@@ -51,7 +52,8 @@ class ConvEngine {
     int64_t begin = 0, end = 0;
   };
   virtual Range slice(int slice) const = 0;
-  // Into and out of the packed format; pointers to whole weights.
+  // Into the packed format (forward, backward_data) and out of it (backward_weights); pointers to
+  // whole weights.
   virtual bool pack(const void* weights, void* packed, int slice) const = 0;
   virtual bool unpack(const void* packed, void* weights, int slice) const = 0;
 

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "devices/base/text.h"
+#include "ops/conv_winograd.h"
 #include "ops/onednn.h"
 
 namespace leat {
@@ -234,6 +235,7 @@ class ChannelsKernel final : public Kernel {
 Result<std::unique_ptr<ConvEngine>> make_conv_engine(const ConvSpec& spec, const ConvEngine* like) {
   const bool plain = spec.x_layout == Layout::plain && spec.y_layout == Layout::plain;
   const bool library = spec.dtype == DType::f32 && spec.images > 0 && (!like || like->packs());
+  if (spec.winograd) return make_winograd_conv(spec);
   if (library) {
     auto engine = onednn::make_conv(spec, like);
     if (engine.ok() || !plain || (like && like->packs())) return engine;
@@ -250,6 +252,7 @@ int64_t conv_tile_images(int64_t images, int64_t multiply_adds) {
 
 Result<std::unique_ptr<Kernel>> make_conv_rows_kernel(const KernelSetup& setup, ConvSpec spec,
                                                       ConvOperands operands, bool added_bias) {
+  spec.winograd = winograd_is_faster(spec);
   const int64_t tile =
       setup.tile_rows > 0 ? setup.tile_rows : conv_tile_images(spec.images, spec.multiply_adds());
   LEAT_ASSIGN_OR_RETURN(Engines engines, make_engines(setup, spec, tile));
