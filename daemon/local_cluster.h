@@ -5,27 +5,31 @@
 #include <memory>
 #include <vector>
 
+#include "daemon/cluster.h"
+#include "daemon/local_worker.h"
 #include "daemon/master.h"
 #include "daemon/worker.h"
 
 namespace leat {
 
-class LocalCluster {
+class LocalCluster final : public Cluster {
  public:
   // `workers` workers of `threads` compute threads each.
   LocalCluster(int workers, int threads) {
-    std::vector<Worker*> borrowed;
+    std::vector<WorkerLink*> borrowed;
     for (int w = 0; w < workers; ++w) {
       workers_.push_back(std::make_unique<Worker>(w, threads));
-      borrowed.push_back(workers_.back().get());
+      links_.push_back(std::make_unique<LocalWorker>(*workers_.back()));
+      borrowed.push_back(links_.back().get());
     }
     master_ = std::make_unique<Master>(std::move(borrowed));
   }
-  Master& master() { return *master_; }
+  Master& master() override { return *master_; }
   Worker& worker(int i) { return *workers_[static_cast<size_t>(i)]; }
 
  private:
   std::vector<std::unique_ptr<Worker>> workers_;
+  std::vector<std::unique_ptr<LocalWorker>> links_;
   std::unique_ptr<Master> master_;
 };
 

@@ -1,9 +1,9 @@
 #include "daemon/master.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "devices/base/text.h"
-#include "transport/local/local_channel.h"
 
 namespace leat {
 
@@ -20,14 +20,14 @@ Result<std::shared_ptr<const Plan>> Master::compile(const JobGraph& graph,
   request.shards = options.shards;
   for (int w = 0; w < options.workers; ++w)
     request.devices.push_back(workers_[static_cast<size_t>(w)]->device_name());
-  request.device_memory_bytes = workers_[0]->device().memory_bytes();
+  request.device_memory_bytes = workers_[0]->memory_bytes();
   LEAT_ASSIGN_OR_RETURN(Plan plan, leat::compile(graph.graph, request));
   return std::make_shared<const Plan>(std::move(plan));
 }
 
-Worker* Master::worker_of(const std::string& device) const {
+WorkerLink* Master::worker_of(const std::string& device) const {
   const auto it = std::find_if(workers_.begin(), workers_.end(),
-                               [&](Worker* w) { return w->device_name() == device; });
+                               [&](WorkerLink* w) { return w->device_name() == device; });
   return it == workers_.end() ? nullptr : *it;
 }
 
@@ -37,52 +37,39 @@ Result<std::unique_ptr<MasterRun>> Master::run(std::shared_ptr<const Plan> plan,
   run->plan_ = plan;
   run->first_step_ = options.first_step;
   const auto n = static_cast<uint32_t>(plan->partitions.size());
+  std::vector<Endpoint> endpoints;
   for (uint32_t p = 0; p < n; ++p) {
-    Worker* worker = worker_of(plan->partitions[p].device);
+    WorkerLink* worker = worker_of(plan->partitions[p].device);
     if (!worker)
       return unavailable(cat("device ", plan->partitions[p].device, ": no worker has it"));
-    LEAT_ASSIGN_OR_RETURN(auto prepared, worker->prepare(plan, p));
-    run->workers_.push_back(worker);
+    LEAT_ASSIGN_OR_RETURN(auto prepared, worker->prepare(plan, p, job));
+    endpoints.push_back(prepared->endpoint());
     run->runs_.push_back(std::move(prepared));
   }
-  for (uint32_t p = 0; p < n; ++p) {
-    std::vector<std::unique_ptr<Channel>> channels(n);
-    for (const PlanEdge& edge : plan->edges) {
-      if (edge.from == p && !channels[edge.to])
-        channels[edge.to] = std::make_unique<local::LocalChannel>(run->runs_[edge.to]->slots());
-    }
-    LEAT_RETURN_IF_ERROR(
-        run->workers_[p]->connect(*run->runs_[p], std::move(channels), job, options));
-  }
+  for (auto& part : run->runs_) LEAT_RETURN_IF_ERROR(part->connect(endpoints, options));
   for (const PlanBorder& fetch : plan->fetches) run->fetching_.push_back(fetch.partition);
   std::sort(run->fetching_.begin(), run->fetching_.end());
   run->fetching_.erase(std::unique(run->fetching_.begin(), run->fetching_.end()),
                        run->fetching_.end());
-  for (uint32_t p = 0; p < n; ++p) {
-    if (plan->fetches.empty()) run->fetching_.push_back(p);
-    run->workers_[p]->start(*run->runs_[p]);
-  }
+  for (uint32_t p = 0; p < n && plan->fetches.empty(); ++p) run->fetching_.push_back(p);
   return run;
 }
 
-MasterRun::~MasterRun() {
-  abort(cancelled("the run was released"));
-  for (size_t p = 0; p < runs_.size(); ++p) workers_[p]->release(*runs_[p]);
-}
+MasterRun::~MasterRun() { abort(cancelled("the run was released")); }
 
 Status MasterRun::feed(uint32_t i, const Tensor& value) {
-  for (auto& run : runs_) LEAT_RETURN_IF_ERROR(run->run().set_feed(i, value));
+  for (auto& run : runs_) LEAT_RETURN_IF_ERROR(run->feed(i, value));
   return {};
 }
 
 void MasterRun::extend(uint64_t limit) {
-  for (size_t p = 0; p < runs_.size(); ++p) workers_[p]->extend(*runs_[p], limit);
+  for (auto& run : runs_) run->extend(limit);
 }
 
 Status MasterRun::wait(uint64_t step, std::chrono::steady_clock::time_point deadline, bool all) {
   const uint64_t turns = step + 1 - first_step_;
   const auto wait_for = [&](size_t p) {
-    const Status status = runs_[p]->run().finished().wait(turns, deadline);
+    const Status status = runs_[p]->finished().wait(turns, deadline);
     if (status.code() != Code::deadline_exceeded) return status;
     return deadline_exceeded(cat("step ", step, " did not finish in time: ", waits_for()));
   };
@@ -96,36 +83,39 @@ Status MasterRun::wait(uint64_t step, std::chrono::steady_clock::time_point dead
 
 uint64_t MasterRun::finished() const {
   uint64_t turns = ~uint64_t{0};
-  for (uint32_t p : fetching_) turns = std::min(turns, runs_[p]->run().turns());
+  for (uint32_t p : fetching_) turns = std::min(turns, runs_[p]->finished().value());
   return first_step_ + turns;
 }
 
 Tensor MasterRun::fetched(uint32_t i, uint64_t step) {
-  return runs_[plan_->fetches[i].partition]->run().fetched(i, step);
+  const PlanBorder& fetch = plan_->fetches[i];
+  Tensor copy(fetch.dtype, fetch.shape);
+  if (copy.bytes() > 0)
+    std::memcpy(copy.raw(), runs_[fetch.partition]->fetched(i, step), copy.bytes());
+  return copy;
 }
 
 double MasterRun::fetched_scalar(uint32_t i, uint64_t step) {
-  const void* data = runs_[plan_->fetches[i].partition]->run().fetched_data(i, step);
-  return plan_->fetches[i].dtype == DType::f64 ? *static_cast<const double*>(data)
-                                               : *static_cast<const float*>(data);
+  const PlanBorder& fetch = plan_->fetches[i];
+  const void* data = runs_[fetch.partition]->fetched(i, step);
+  return fetch.dtype == DType::f64 ? *static_cast<const double*>(data)
+                                   : *static_cast<const float*>(data);
 }
 
 void MasterRun::abort(const Status& cause) {
-  for (auto& run : runs_) {
-    if (run->connected()) run->run().abort(cause);
-  }
+  for (auto& run : runs_) run->abort(cause);
 }
 
 std::string MasterRun::profile() {
   std::string text;
-  for (auto& run : runs_) text += profile_text(run->run().program());
+  for (auto& run : runs_) text += run->profile();
   return text;
 }
 
 std::string MasterRun::waits_for() {
   std::vector<std::string> lines;
-  for (size_t p = 0; p < runs_.size(); ++p) {
-    const std::string line = workers_[p]->waits_for(*runs_[p]);
+  for (auto& run : runs_) {
+    const std::string line = run->waits_for();
     if (!line.empty()) lines.push_back(line);
   }
   return lines.empty() ? "every worker is computing" : join(lines, "; ");

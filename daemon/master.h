@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "daemon/worker.h"
+#include "daemon/worker_link.h"
 #include "devices/base/status.h"
 #include "devices/tensor.h"
 #include "scheduler/compile/compile.h"
@@ -53,26 +53,25 @@ class MasterRun {
   MasterRun() = default;
   std::shared_ptr<const Plan> plan_;
   uint64_t first_step_ = 0;
-  std::vector<Worker*> workers_;                  // by partition
-  std::vector<std::shared_ptr<WorkerRun>> runs_;  // by partition
-  std::vector<uint32_t> fetching_;                // partitions with fetches; all if there are none
+  std::vector<std::unique_ptr<PartitionRun>> runs_;  // by partition
+  std::vector<uint32_t> fetching_;  // partitions with fetches; all if there are none
 };
 
 class Master {
  public:
   // The workers outlive the master.
-  explicit Master(std::vector<Worker*> workers) : workers_(std::move(workers)) {}
+  explicit Master(std::vector<WorkerLink*> workers) : workers_(std::move(workers)) {}
 
   Result<std::shared_ptr<const Plan>> compile(const JobGraph& graph, const PlanOptions& options);
   // Registers a plan on its workers. `job` names the state that it shares with the job's other
   // runs.
   Result<std::unique_ptr<MasterRun>> run(std::shared_ptr<const Plan> plan, const std::string& job,
                                          const RunOptions& options);
-  const std::vector<Worker*>& workers() const { return workers_; }
+  const std::vector<WorkerLink*>& workers() const { return workers_; }
 
  private:
-  Worker* worker_of(const std::string& device) const;
-  std::vector<Worker*> workers_;
+  WorkerLink* worker_of(const std::string& device) const;
+  std::vector<WorkerLink*> workers_;
 };
 
 }  // namespace leat

@@ -41,25 +41,6 @@ Result<Tensor> prepare(const Tensor& input, const ValueType& expected, const Job
   return out;
 }
 
-Status load_weights(Files& files, const std::string& run, JobResources& resources) {
-  LEAT_ASSIGN_OR_RETURN(const SafeTensors weights,
-                        read_safetensors(files, run + "/weights.safetensors"));
-  for (Variable* variable : resources.variables()) {
-    const auto it = weights.tensors.find(variable->name());
-    if (it == weights.tensors.end())
-      return invalid_argument(
-          cat("variable '", variable->name(), "': ", run, "/weights.safetensors does not have it"));
-    const Tensor& value = it->second;
-    if (value.dtype() != variable->dtype() || !(value.shape() == variable->shape())) {
-      return invalid_argument(cat("variable '", variable->name(), "': expected ", variable->dtype(),
-                                  variable->shape(), ", the file has ", value.dtype(),
-                                  value.shape()));
-    }
-    if (value.bytes() > 0) std::memcpy(variable->data(), value.raw(), value.bytes());
-  }
-  return {};
-}
-
 // The part [from, from + n) of a tensor's rows, zeros past its end.
 Tensor rows_of(const Tensor& tensor, int64_t from, int64_t n) {
   Shape shape = tensor.shape();
@@ -89,7 +70,12 @@ Result<Tensor> predict(const Catalogue& catalogue, Files& files, const std::stri
   LEAT_ASSIGN_OR_RETURN(auto plan, cluster.master().compile(graph, {"predict", "single", 1, 1}));
   LEAT_ASSIGN_OR_RETURN(auto stepping,
                         cluster.master().run(plan, job.name, {"predict", job.seed, 0}));
-  LEAT_RETURN_IF_ERROR(load_weights(files, run, cluster.worker(0).resources(job.name)));
+  const std::string weights_file = run + "/weights.safetensors";
+  LEAT_ASSIGN_OR_RETURN(const SafeTensors weights, read_safetensors(files, weights_file));
+  LEAT_RETURN_IF_ERROR(cluster.master()
+                           .workers()[0]
+                           ->write_variables(job.name, weights.tensors, Restore::superset)
+                           .while_doing(cat("loading ", weights_file)));
   const int64_t total = rows.shape()[0];
   Shape shape = plan->fetches[0].shape;
   if (shape.rank() == 0 || shape[0] != kRowsPerStep)

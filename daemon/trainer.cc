@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstring>
 
+#include "daemon/local_cluster.h"
 #include "devices/base/text.h"
 #include "ops/formats/safetensors.h"
 #include "ops/formats/weights_hash.h"
@@ -93,6 +93,8 @@ ScheduleSpec schedule_spec(const Job::Scheduler& s, int64_t total_steps) {
   return spec;
 }
 
+std::string_view bool_text(bool value) { return value ? "true" : "false"; }
+
 }  // namespace
 
 // Sums over the epoch so far.
@@ -114,13 +116,12 @@ Result<std::unique_ptr<Trainer>> Trainer::create(const Catalogue& catalogue, Fil
 }
 
 Status Trainer::inspect() {
-  const auto info = [&](const Job::Files& f) {
-    return inspect_dataset(std::string(name_of(f.format)), f.features, f.labels, job_.data.root);
-  };
+  const auto info = [&](const Job::Files& f) { return inspect_dataset(files_, dataset_files(f)); };
   LEAT_ASSIGN_OR_RETURN(train_info_, info(job_.data.train));
   if (job_.data.validation) {
     LEAT_ASSIGN_OR_RETURN(validation_info_, info(*job_.data.validation));
   }
+  LEAT_ASSIGN_OR_RETURN(data_order_, data_order());
   LEAT_ASSIGN_OR_RETURN(Graph model, load_model(files_, catalogue_, job_.model.graph, true));
   model_ = std::make_unique<Graph>(std::move(model));
   LEAT_ASSIGN_OR_RETURN(Graph inference, load_model(files_, catalogue_, job_.model.graph, false));
@@ -140,9 +141,24 @@ Status Trainer::inspect() {
   const int workers =
       job_.strategy == Job::Strategy::single ? 1 : static_cast<int>(job_.num_workers);
   threads_ = options_.threads > 0 ? options_.threads : std::max(1, cpu::usable_cores() / workers);
-  cluster_ = std::make_unique<LocalCluster>(workers, threads_);
-  for (int w = 0; w < workers; ++w) cluster_->worker(w).resources(job_.name, job_.data.root);
+  auto cluster = std::make_unique<LocalCluster>(workers, threads_);
+  for (int w = 0; w < workers; ++w) cluster->worker(w).resources(job_.name, job_.data.root);
+  cluster_ = std::move(cluster);
   return {};
+}
+
+DatasetFiles Trainer::dataset_files(const Job::Files& files) const {
+  return {std::string(name_of(files.format)), files.features, files.labels, job_.data.root};
+}
+
+Result<DataOrder> Trainer::data_order() const {
+  const auto print = [&](const std::string& name) -> Result<std::string> {
+    LEAT_ASSIGN_OR_RETURN(const std::string path, resolve_below(job_.data.root, name));
+    return fingerprint(files_, path);
+  };
+  LEAT_ASSIGN_OR_RETURN(const std::string features, print(job_.data.train.features));
+  LEAT_ASSIGN_OR_RETURN(const std::string labels, print(job_.data.train.labels));
+  return DataOrder{job_.global_batch_size, job_.data.shuffle, train_info_.count, features, labels};
 }
 
 // That the model and the loss can take what the files hold.
@@ -160,10 +176,34 @@ Status Trainer::check_records(const Job::Files& files, const DatasetInfo& info) 
     if (!input[i].is_constant()) return {};
     expected *= input[i].factor;
   }
-  if (info.record_shape.elements() == expected) return {};
+  if (info.record_shape.elements() == expected) return check_labels(files, info);
   return invalid_argument(cat("'", files.features, "': expected records of ", expected,
                               " elements, as the input of '", job_.model.graph, "' has, received ",
                               info.record_dtype, info.record_shape));
+}
+
+// That the labels fit the model's output. Here, and not in the step that reads them, perhaps hours
+// later.
+Status Trainer::check_labels(const Job::Files& files, const DatasetInfo& info) const {
+  if (model_->outputs().empty()) return {};
+  const SymbolicShape& output = model_->value(model_->outputs()[0]).type.shape;
+  const bool classes = job_.loss == Job::Loss::cross_entropy;
+  const int first = classes ? 2 : 1;  // dimension of a row's label, after the classes
+  if (output.rank() < first) return {};
+  int64_t expected = 1;
+  for (int i = first; i < output.rank(); ++i) {
+    if (!output[i].is_constant()) return {};
+    expected *= output[i].factor;
+  }
+  if (info.label_shape.elements() != expected) {
+    return invalid_argument(cat("'", files.labels, "': expected labels of ", expected,
+                                expected == 1 ? " element" : " elements", ", as the output ",
+                                model_->type_text(model_->value(model_->outputs()[0]).type),
+                                " of '", job_.model.graph, "' needs, received ", info.label_dtype,
+                                info.label_shape));
+  }
+  if (!classes || !output[1].is_constant()) return {};
+  return check_classes(files_, dataset_files(files), output[1].factor);
 }
 
 // Batches run on across epochs: an epoch ends with the step that takes its last record.
@@ -220,12 +260,33 @@ Status Trainer::check_folder() {
   return {};
 }
 
-Status Trainer::check_checkpoint(const Checkpoint& from) const {
-  if (from.job != job_.name || from.shards != job_.shards || from.seed != job_.seed) {
-    return invalid_argument(cat("checkpoint of step ", from.step, ": expected job ", job_.name,
-                                ", shards ", job_.shards, " and seed ", job_.seed,
-                                " as in the job file, it was made with ", from.job, ", ",
-                                from.shards, " and ", from.seed));
+// That the job goes on with the run that wrote the checkpoint: each step reads what it would have
+// read. Anything else a job says may change on the way.
+Status Trainer::check_checkpoint(const Checkpoint& from, TrainObserver& observer) const {
+  std::vector<std::string> expected, received;
+  const auto compare = [&](std::string_view key, const auto& was, const auto& is) {
+    if (was == is) return;
+    expected.push_back(cat(key, " ", was));
+    received.push_back(cat(key, " ", is));
+  };
+  compare("name", from.job, job_.name);
+  compare("shards", from.shards, job_.shards);
+  compare("seed", from.seed, job_.seed);
+  if (from.data) {
+    compare("global_batch_size", from.data->global_batch_size, data_order_.global_batch_size);
+    compare("data.shuffle", bool_text(from.data->shuffle), bool_text(data_order_.shuffle));
+    compare("rows", from.data->rows, data_order_.rows);
+    compare("features of", from.data->features, data_order_.features);
+    compare("labels of", from.data->labels, data_order_.labels);
+  } else {
+    observer.warned(cat("the checkpoint of step ", from.step,
+                        " does not say its global_batch_size and data, which are taken to be those "
+                        "of the job"));
+  }
+  if (!expected.empty()) {
+    return invalid_argument(cat("checkpoint of step ", from.step, ": expected ",
+                                join(expected, ", "), " as when it was written, received ",
+                                join(received, ", "), "; change back, or begin a new run"));
   }
   if (from.step > total_steps_) {
     return invalid_argument(cat("checkpoint of step ", from.step, ": expected at most ",
@@ -264,59 +325,30 @@ Status Trainer::initialize() {
   return run->wait(0, deadline(), true).while_doing("initializing the variables");
 }
 
-// Sets variables on every worker: with `all`, every one; without, the weights of the model. The
-// file must have exactly those.
-Status Trainer::restore(const std::map<std::string, Tensor>& tensors, bool all) {
-  for (Worker* worker : cluster_->master().workers()) {
-    JobResources& resources = worker->resources(job_.name);
-    for (const auto& [name, tensor] : tensors) {
-      Variable* variable = resources.find_variable(name);
-      if (!variable)
-        return invalid_argument(
-            cat("variable '", name, "': the file has it, the job's graph does not"));
-      const Tensor value =
-          tensor.dtype() == variable->dtype() || all ? tensor : tensor.cast(variable->dtype());
-      if (value.dtype() != variable->dtype() || !(value.shape() == variable->shape())) {
-        return invalid_argument(cat("variable '", name, "': expected ", variable->dtype(),
-                                    variable->shape(), ", the file has ", tensor.dtype(),
-                                    tensor.shape()));
-      }
-      if (value.bytes() > 0) std::memcpy(variable->data(), value.raw(), value.bytes());
-    }
-    for (Variable* variable : resources.variables()) {
-      const bool wanted = all || !variable->name().starts_with(kOptimizerPrefix);
-      if (wanted && !tensors.count(variable->name()))
-        return invalid_argument(
-            cat("variable '", variable->name(), "': the job's graph has it, the file does not"));
-    }
-  }
+Status Trainer::restore(const std::map<std::string, Tensor>& values, Restore what) {
+  for (WorkerLink* worker : cluster_->master().workers())
+    LEAT_RETURN_IF_ERROR(worker->write_variables(job_.name, values, what));
   return {};
 }
 
-std::map<std::string, Tensor> Trainer::variables(bool weights_only) {
-  std::map<std::string, Tensor> out;
-  for (Variable* variable : cluster_->worker(0).resources(job_.name).variables()) {
-    if (weights_only && variable->name().rfind(kOptimizerPrefix, 0) == 0) continue;
-    Tensor copy(variable->dtype(), variable->shape());
-    if (copy.bytes() > 0) std::memcpy(copy.raw(), variable->data(), copy.bytes());
-    out.emplace(variable->name(), std::move(copy));
-  }
-  return out;
+// Every worker has all of them.
+Result<std::map<std::string, Tensor>> Trainer::variables() {
+  return cluster_->master().workers()[0]->read_variables(job_.name);
 }
 
 Status Trainer::start_training() {
   LEAT_RETURN_IF_ERROR(initialize());
   if (!job_.model.weights.empty() && !options_.resume) {
     LEAT_ASSIGN_OR_RETURN(const SafeTensors weights, read_safetensors(files_, job_.model.weights));
-    LEAT_RETURN_IF_ERROR(
-        restore(weights.tensors, false).while_doing(cat("loading ", job_.model.weights)));
+    LEAT_RETURN_IF_ERROR(restore(weights.tensors, Restore::weights)
+                             .while_doing(cat("loading ", job_.model.weights)));
   }
   LEAT_ASSIGN_OR_RETURN(auto plan, plan_training());
   LEAT_ASSIGN_OR_RETURN(
       training_,
       cluster_->master().run(plan, job_.name,
                              {"train", job_.seed, static_cast<uint64_t>(done_), options_.profile}));
-  return {};
+  return job_.data.validation ? prepare_evaluation() : Status();
 }
 
 Result<TrainOutcome> Trainer::run(TrainObserver& observer, const std::function<bool()>& stop) {
@@ -329,14 +361,15 @@ Result<TrainOutcome> Trainer::run(TrainObserver& observer, const std::function<b
     done_ = from->step;
     last_checkpoint_step_ = done_;
     last_checkpoint_ = checkpoint_folder() + "/" + checkpoint_name(done_);
-    LEAT_RETURN_IF_ERROR(check_checkpoint(*from));
+    LEAT_RETURN_IF_ERROR(check_checkpoint(*from, observer));
   } else {
     LEAT_RETURN_IF_ERROR(check_folder());
   }
   // What can be wrong with the job shows here, before anything of an earlier run is replaced.
   LEAT_RETURN_IF_ERROR(start_training());
   if (from)
-    LEAT_RETURN_IF_ERROR(restore(from->variables, true).while_doing("restoring the checkpoint"));
+    LEAT_RETURN_IF_ERROR(
+        restore(from->variables, Restore::everything).while_doing("restoring the checkpoint"));
   LEAT_RETURN_IF_ERROR(open_folder());
   from.reset();
   observer.started(done_, total_steps_);
@@ -423,15 +456,25 @@ Status Trainer::consume(int64_t step, Progress& progress, TrainObserver& observe
   return {};
 }
 
-Result<Evaluation> Trainer::evaluate() {
+// Compiles the evaluation and opens its data, so that what is wrong with them ends the job before
+// it trains.
+Status Trainer::prepare_evaluation() {
   TrainSpec spec = this->spec();
   spec.input.reader = reader_attrs(*job_.data.validation, validation_info_, false, 0);
-  spec.global_batch = std::max<int64_t>(1, kEvaluationRows / job_.shards) * job_.shards;
+  spec.global_batch = evaluation_rows();
   LEAT_ASSIGN_OR_RETURN(const JobGraph graph, make_eval_graph(*inference_model_, spec));
-  LEAT_ASSIGN_OR_RETURN(auto plan, cluster_->master().compile(graph, plan_options("evaluate")));
+  LEAT_ASSIGN_OR_RETURN(evaluation_, cluster_->master().compile(graph, plan_options("evaluate")));
+  return cluster_->master().run(evaluation_, job_.name, {"evaluate", job_.seed, 0}).status();
+}
+
+int64_t Trainer::evaluation_rows() const {
+  return std::max<int64_t>(1, kEvaluationRows / job_.shards) * job_.shards;
+}
+
+Result<Evaluation> Trainer::evaluate() {
   LEAT_ASSIGN_OR_RETURN(auto run,
-                        cluster_->master().run(plan, job_.name, {"evaluate", job_.seed, 0}));
-  const int64_t batches = (validation_info_.count + spec.global_batch - 1) / spec.global_batch;
+                        cluster_->master().run(evaluation_, job_.name, {"evaluate", job_.seed, 0}));
+  const int64_t batches = (validation_info_.count + evaluation_rows() - 1) / evaluation_rows();
   double loss = 0, rows = 0, correct = 0;
   for (int64_t b = 0; b < batches; ++b) {
     run->extend(static_cast<uint64_t>(std::min(batches, b + kWindow)));
@@ -453,7 +496,8 @@ Status Trainer::checkpoint(TrainObserver& observer) {
   made.seed = job_.seed;
   made.shards = job_.shards;
   made.job = job_.name;
-  made.variables = variables(false);
+  made.data = data_order_;
+  LEAT_ASSIGN_OR_RETURN(made.variables, variables());
   LEAT_RETURN_IF_ERROR(metrics_->flush(true));
   LEAT_ASSIGN_OR_RETURN(last_checkpoint_, write_checkpoint(files_, checkpoint_folder(), made));
   last_checkpoint_step_ = done_;
@@ -466,7 +510,9 @@ Status Trainer::finish(TrainOutcome& outcome) {
   outcome.steps = done_;
   outcome.checkpoint = last_checkpoint_;
   if (options_.profile) outcome.profile = training_->profile();
-  const auto weights = variables(true);
+  LEAT_ASSIGN_OR_RETURN(auto weights, variables());
+  std::erase_if(weights,
+                [](const auto& named) { return named.first.starts_with(kOptimizerPrefix); });
   outcome.weights_sha256 = weights_sha256(weights);
   if (!outcome.interrupted) {
     SafeTensors content;

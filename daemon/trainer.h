@@ -16,8 +16,8 @@
 #include <string>
 #include <vector>
 
+#include "daemon/cluster.h"
 #include "daemon/job/job.h"
-#include "daemon/local_cluster.h"
 #include "daemon/metrics_log.h"
 #include "devices/base/clock.h"
 #include "devices/base/files.h"
@@ -88,7 +88,6 @@ class Trainer {
   const Job& job() const { return job_; }
   // The plan of the training step, compiled but not run: what `leat plan` shows.
   Result<std::shared_ptr<const Plan>> plan_training();
-  LocalCluster& cluster() { return *cluster_; }
 
  private:
   Trainer(const Catalogue& catalogue, Files& files, Job job, TrainOptions options)
@@ -96,20 +95,25 @@ class Trainer {
   struct Progress;
 
   Status inspect();
+  DatasetFiles dataset_files(const Job::Files& files) const;
+  Result<DataOrder> data_order() const;
   Status check_records(const Job::Files& files, const DatasetInfo& info) const;
+  Status check_labels(const Job::Files& files, const DatasetInfo& info) const;
   Status check_folder();
-  Status check_checkpoint(const Checkpoint& from) const;
+  Status check_checkpoint(const Checkpoint& from, TrainObserver& observer) const;
   Status open_folder();
   Status initialize();
-  Status restore(const std::map<std::string, Tensor>& tensors, bool all);
+  Status restore(const std::map<std::string, Tensor>& values, Restore what);
   Status start_training();
   Status train_to(int64_t fence, Progress& progress, TrainObserver& observer,
                   const std::function<bool()>& stop);
   Status consume(int64_t step, Progress& progress, TrainObserver& observer);
+  Status prepare_evaluation();
   Result<Evaluation> evaluate();
+  int64_t evaluation_rows() const;
   Status checkpoint(TrainObserver& observer);
   Status finish(TrainOutcome& outcome);
-  std::map<std::string, Tensor> variables(bool weights_only);
+  Result<std::map<std::string, Tensor>> variables();
   int64_t steps_until_epoch(int64_t epoch) const;
   std::string checkpoint_folder() const;
   TrainSpec spec() const;
@@ -122,9 +126,11 @@ class Trainer {
   int threads_ = 1;
   int64_t total_steps_ = 0, epochs_ = 1;
   DatasetInfo train_info_, validation_info_;
+  DataOrder data_order_;
   std::unique_ptr<Graph> model_, inference_model_;
-  std::unique_ptr<LocalCluster> cluster_;
+  std::unique_ptr<Cluster> cluster_;
   std::unique_ptr<MasterRun> training_;
+  std::shared_ptr<const Plan> evaluation_;  // null without validation data
   bool has_accuracy_ = false;
   int64_t done_ = 0;  // steps of the job
   std::unique_ptr<MetricsLog> metrics_;

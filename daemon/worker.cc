@@ -5,8 +5,7 @@
 namespace leat {
 
 Worker::Worker(int task, int threads)
-    : task_(task),
-      device_name_(cat("job:worker/task:", task, "/cpu:0")),
+    : device_name_(cat("job:worker/task:", task, "/cpu:0")),
       device_(0, threads),
       executor_(device_.pool(), cat("driver/", task)) {}
 

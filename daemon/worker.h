@@ -75,7 +75,6 @@ class Worker {
   std::string waits_for(WorkerRun& run) { return executor_.waits_for(run.run()); }
 
  private:
-  const int task_;
   std::string device_name_;
   cpu::CpuDevice device_;
   Executor executor_;

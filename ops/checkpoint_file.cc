@@ -48,6 +48,14 @@ std::string manifest_of(const Checkpoint& checkpoint, std::span<const std::byte>
   manifest["step"] = checkpoint.step;
   manifest["seed"] = checkpoint.seed;
   manifest["shards"] = checkpoint.shards;
+  if (checkpoint.data) {
+    const DataOrder& data = *checkpoint.data;
+    manifest["data"] = {{"global_batch_size", data.global_batch_size},
+                        {"shuffle", data.shuffle},
+                        {"rows", data.rows},
+                        {"features", data.features},
+                        {"labels", data.labels}};
+  }
   manifest["files"] = {
       {{"name", kVariables}, {"bytes", variables.size()}, {"sha256", hash_of(variables)}}};
   return manifest.dump(2) + "\n";
@@ -62,6 +70,18 @@ Status write_into(Files& files, const std::string& folder, const Checkpoint& che
   LEAT_RETURN_IF_ERROR(
       write_file(files, folder + "/" + kManifest, bytes_of(manifest_of(checkpoint, variables))));
   return files.sync_directory(folder);
+}
+
+std::optional<DataOrder> parse_data_order(const nlohmann::json& manifest) {
+  if (!manifest.contains("data")) return std::nullopt;
+  const auto& data = manifest.at("data");
+  DataOrder order;
+  order.global_batch_size = data.at("global_batch_size").get<int64_t>();
+  order.shuffle = data.at("shuffle").get<bool>();
+  order.rows = data.at("rows").get<int64_t>();
+  order.features = data.at("features").get<std::string>();
+  order.labels = data.at("labels").get<std::string>();
+  return order;
 }
 
 // The manifest's fields, with nlohmann's exceptions kept in here.
@@ -80,6 +100,7 @@ Result<Checkpoint> parse_manifest(const Bytes& bytes, const std::string& path, u
     checkpoint.step = manifest.at("step").get<int64_t>();
     checkpoint.seed = manifest.at("seed").get<uint64_t>();
     checkpoint.shards = manifest.at("shards").get<int64_t>();
+    checkpoint.data = parse_data_order(manifest);
     const auto& file = manifest.at("files").at(0);
     if (file.at("name").get<std::string>() != kVariables)
       return invalid_argument(cat(path, ": expected the file ", kVariables));

@@ -19,11 +19,21 @@
 
 namespace leat {
 
+// What decides, with the seed and the shards, which records each step reads.
+struct DataOrder {
+  int64_t global_batch_size = 0;
+  bool shuffle = true;
+  int64_t rows = 0;              // of the training data
+  std::string features, labels;  // fingerprint() of its files
+  bool operator==(const DataOrder&) const = default;
+};
+
 struct Checkpoint {
   int64_t step = 0;  // steps of the job that are done
   uint64_t seed = 0;
   int64_t shards = 1;
-  std::string job;  // its name
+  std::string job;                // its name
+  std::optional<DataOrder> data;  // none in a checkpoint that an early version wrote
   std::map<std::string, Tensor> variables;
 };
 

@@ -1,9 +1,11 @@
 #include "ops/dataset.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <filesystem>
 #include <system_error>
 
+#include "devices/base/crc32c.h"
 #include "devices/base/text.h"
 #include "ops/formats/idx.h"
 #include "ops/formats/npy.h"
@@ -20,14 +22,39 @@ bool is_below(const fs::path& path, const fs::path& root) {
 
 Shape without_first(const Shape& shape) { return Shape(shape.dims().subspan(1)); }
 
+Status expected_records(const std::string& path) {
+  return invalid_argument(cat(path, ": expected an array of records, received a scalar"));
+}
+
 Result<Tensor> read_array(Files& files, const std::string& format, const std::string& root,
                           const std::string& name) {
   LEAT_ASSIGN_OR_RETURN(const std::string path, resolve_below(root, name));
   Result<Tensor> array = format == "npy" ? read_npy(files, path) : read_idx(files, path);
-  if (array.ok() && array->shape().rank() == 0) {
-    return invalid_argument(cat(path, ": expected an array of records, received a scalar"));
-  }
+  if (array.ok() && array->shape().rank() == 0) return expected_records(path);
   return array;
+}
+
+Status check_format(const std::string& format) {
+  if (format == "idx" || format == "npy") return {};
+  return invalid_argument(cat("format: expected 'idx' or 'npy', received '", format, "'"));
+}
+
+// That the two belong together.
+Status check_pair(const DatasetFiles& names, const Shape& features, const Shape& labels) {
+  if (features[0] != labels[0]) {
+    return invalid_argument(cat("'", names.labels, "': expected ", features[0], " labels, as '",
+                                names.features, "' has records, received ", labels[0]));
+  }
+  if (features[0] > 0) return {};
+  return invalid_argument(
+      cat("'", names.features, "': expected at least one record, received none"));
+}
+
+Result<ArrayHeader> read_header(Files& files, const DatasetFiles& names, const std::string& name) {
+  LEAT_ASSIGN_OR_RETURN(const std::string path, resolve_below(names.root, name));
+  auto header = names.format == "npy" ? read_npy_header(files, path) : read_idx_header(files, path);
+  if (header.ok() && header->shape.rank() == 0) return expected_records(path);
+  return header;
 }
 
 }  // namespace
@@ -70,21 +97,11 @@ Dataset::Dataset(Tensor features, Tensor labels)
 }
 
 Result<std::unique_ptr<Dataset>> Dataset::open(Files& files, const DatasetFiles& names) {
-  if (names.format != "idx" && names.format != "npy") {
-    return invalid_argument(cat("format: expected 'idx' or 'npy', received '", names.format, "'"));
-  }
+  LEAT_RETURN_IF_ERROR(check_format(names.format));
   LEAT_ASSIGN_OR_RETURN(Tensor features,
                         read_array(files, names.format, names.root, names.features));
   LEAT_ASSIGN_OR_RETURN(Tensor labels, read_array(files, names.format, names.root, names.labels));
-  if (features.shape()[0] != labels.shape()[0]) {
-    return invalid_argument(cat("'", names.labels, "': expected ", features.shape()[0],
-                                " labels, as '", names.features, "' has records, received ",
-                                labels.shape()[0]));
-  }
-  if (features.shape()[0] == 0) {
-    return invalid_argument(
-        cat("'", names.features, "': expected at least one record, received none"));
-  }
+  LEAT_RETURN_IF_ERROR(check_pair(names, features.shape(), labels.shape()));
   return std::unique_ptr<Dataset>(new Dataset(std::move(features), std::move(labels)));
 }
 
@@ -99,11 +116,42 @@ Result<const Dataset*> Dataset::find_or_open(JobResources& resources, const Data
   return static_cast<const Dataset*>(*found);
 }
 
-Result<DatasetInfo> inspect_dataset(const std::string& format, const std::string& features_path,
-                                    const std::string& labels_path, const std::string& root) {
-  auto opened = Dataset::open(real_files(), {format, features_path, labels_path, root});
-  if (!opened.ok()) return opened.status();
-  return (*opened)->info();
+Result<DatasetInfo> inspect_dataset(Files& files, const DatasetFiles& names) {
+  LEAT_RETURN_IF_ERROR(check_format(names.format));
+  LEAT_ASSIGN_OR_RETURN(const ArrayHeader features, read_header(files, names, names.features));
+  LEAT_ASSIGN_OR_RETURN(const ArrayHeader labels, read_header(files, names, names.labels));
+  LEAT_RETURN_IF_ERROR(check_pair(names, features.shape, labels.shape));
+  return DatasetInfo{features.shape[0], without_first(features.shape), features.dtype,
+                     without_first(labels.shape), labels.dtype};
+}
+
+Status check_classes(Files& files, const DatasetFiles& names, int64_t classes) {
+  LEAT_ASSIGN_OR_RETURN(const Tensor labels,
+                        read_array(files, names.format, names.root, names.labels));
+  const int64_t rows = labels.shape()[0];
+  for (int64_t i = 0, n = labels.elements(); i < n; ++i) {
+    const int64_t label = labels.int_at(i);
+    if (label >= 0 && label < classes) continue;
+    return invalid_argument(cat("'", names.labels, "': label of row ", i / (n / rows),
+                                ": expected in [0, ", classes - 1, "], received ", label));
+  }
+  return {};
+}
+
+Result<std::string> fingerprint(Files& files, const std::string& path) {
+  LEAT_ASSIGN_OR_RETURN(const auto file, files.open(path));
+  constexpr uint64_t kPiece = uint64_t{1} << 20;
+  const uint64_t size = file->size(), first = std::min(size, kPiece),
+                 last = std::min(size - first, kPiece);
+  Bytes bytes(static_cast<size_t>(std::max(first, last)));
+  const std::span<std::byte> all(bytes);
+  LEAT_RETURN_IF_ERROR(file->read(0, all.first(first)));
+  uint32_t checksum = crc32c(all.first(first));
+  LEAT_RETURN_IF_ERROR(file->read(size - last, all.first(last)));
+  checksum = crc32c(all.first(last), checksum);
+  char digits[16];
+  std::snprintf(digits, sizeof digits, "%08x", checksum);
+  return cat(size, " bytes, crc32c ", digits);
 }
 
 }  // namespace leat

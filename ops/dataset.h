@@ -59,9 +59,17 @@ class Dataset final : public Resource {
   int64_t record_bytes_, label_bytes_;
 };
 
-// What the files hold, for whoever makes a graph that reads them. Reads them whole.
-Result<DatasetInfo> inspect_dataset(const std::string& format, const std::string& features_path,
-                                    const std::string& labels_path, const std::string& root);
+// What the files' headers say, for whoever makes a graph that reads them: the errors of
+// Dataset::open, but for damage past the header of a compressed file.
+Result<DatasetInfo> inspect_dataset(Files& files, const DatasetFiles& names);
+
+// That every label is a class, 0 to classes - 1: reads the labels, and not the features.
+// invalid_argument names the first row whose label is none. REQUIRES: labels of integers.
+Status check_classes(Files& files, const DatasetFiles& names, int64_t classes);
+
+// What tells a file from another of the same size: its bytes, counted, and the checksum of the
+// first and the last MiB.
+Result<std::string> fingerprint(Files& files, const std::string& path);
 
 // `path` below `root` as a path to open; the error of Dataset::open if it leaves the root.
 Result<std::string> resolve_below(const std::string& root, const std::string& path);

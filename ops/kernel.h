@@ -38,7 +38,8 @@ struct OpTypes {
 // Promise: in the kernel's row_phase(), rows [a,b) of the row outputs depend on rows [a,b) of the
 // row inputs and on all of the other inputs, and nothing else. Operands not listed as rows are
 // whole. An output that is not of rows (a gradient of weights) is complete only after the last
-// phase.
+// phase. Outside the row phase operands of rows are not touched, but for late_inputs: within it
+// a thread may be given memory that holds the rows of its tile alone, at their place.
 struct Tiling {
   int64_t rows = 0;
   uint32_t row_inputs = 0;   // bit i: input i is of rows
@@ -48,6 +49,7 @@ struct Tiling {
   // parts): a chain must cut this op into exactly so many, which follow from the op's own shapes.
   // 0: they do not.
   int64_t fixed_rows = 0;
+  uint32_t late_inputs = 0;  // bit i: phases after the row phase read row input i again
 };
 
 // Operands (bit sets) that may all be Layout::channels16 together; the rest stays plain. The layout

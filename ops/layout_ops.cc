@@ -5,6 +5,7 @@
 
 #include "devices/base/text.h"
 #include "ops/catalogue.h"
+#include "ops/transpose16.h"
 #include "ops/vectorize.h"
 
 namespace leat {
@@ -28,9 +29,14 @@ LEAT_INLINE void transpose_block(const T* from, T* to, int64_t area, bool to_pla
   }
 }
 
-LEAT_VECTOR_CLONES void transpose4(const uint32_t* from, uint32_t* to, int64_t area,
-                                   bool to_plain) {
+LEAT_VECTOR_CLONES void transpose4_plainly(const uint32_t* from, uint32_t* to, int64_t area,
+                                           bool to_plain) {
   transpose_block(from, to, area, to_plain);
+}
+void transpose4(const uint32_t* from, uint32_t* to, int64_t area, bool to_plain) {
+  const bool done =
+      to_plain ? transpose_nx16_avx512(from, to, area) : transpose_16xn_avx512(from, to, area);
+  if (!done) transpose4_plainly(from, to, area, to_plain);
 }
 LEAT_VECTOR_CLONES void transpose1(const uint8_t* from, uint8_t* to, int64_t area, bool to_plain) {
   transpose_block(from, to, area, to_plain);

@@ -212,7 +212,9 @@ Tiling tile_layer_norm(const OpTypes& types) {
 }
 Tiling tile_layer_norm_grad(const OpTypes& types) {
   if (!rows_are_apart(types, 1)) return {};
-  return {types.inputs[1].shape[0], 1u | 2u | 8u | 16u, 1};
+  Tiling tiling{types.inputs[1].shape[0], 1u | 2u | 8u | 16u, 1};
+  tiling.late_inputs = tiling.row_inputs;  // for the gradients of scale and bias
+  return tiling;
 }
 
 std::vector<ShardingRule> shard_layer_norm(const std::vector<OperandType>& inputs,

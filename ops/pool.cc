@@ -1,5 +1,7 @@
 // The pools as ONNX says. For their gradients MaxPool and GlobalMaxPool have one more output than
 // ONNX's, "argmax": which element of its window each maximum was, u8 where that is enough.
+#include "ops/pool.h"
+
 #include "devices/base/text.h"
 #include "ops/catalogue.h"
 #include "ops/compute_in_f32.h"
@@ -132,12 +134,11 @@ Status infer_pool_grad(InferContext& ctx) {
 
 // --- gradients -----------------------------------------------------------------------------------
 
-// A gradient op's attributes: the window with explicit pads and the sizes of the input.
-Result<Attrs> grad_attrs(GradientContext& ctx, const WindowAttrs& window) {
-  const SymbolicShape x = ctx.type(ctx.input(0)).shape;
+// A gradient op's attributes: the window with explicit pads and the sizes of the input x. Empty
+// where those are not known.
+std::optional<Attrs> grad_attrs_for(const WindowAttrs& window, const SymbolicShape& x) {
   const auto spatial = spatial_sizes(x);
-  if (!spatial)
-    return ctx.error("expected known spatial sizes: the gradient of its input needs them");
+  if (!spatial) return std::nullopt;
   Attrs attrs = explicit_window(window, x).value_or(Attrs());
   attrs["kernel_shape"] = window.kernel;
   attrs["ceil_mode"] = int64_t{window.ceil_mode};
@@ -145,11 +146,22 @@ Result<Attrs> grad_attrs(GradientContext& ctx, const WindowAttrs& window) {
   return attrs;
 }
 
+Status unknown_sizes(GradientContext& ctx) {
+  return ctx.error("expected known spatial sizes: the gradient of its input needs them");
+}
+
+Result<Attrs> grad_attrs(GradientContext& ctx, const WindowAttrs& window) {
+  auto attrs = grad_attrs_for(window, ctx.type(ctx.input(0)).shape);
+  if (!attrs) return unknown_sizes(ctx);
+  return std::move(*attrs);
+}
+
+// MaxPool's and GlobalMaxPool's.
 Status max_pool_gradient(GradientContext& ctx) {
-  LEAT_ASSIGN_OR_RETURN(const auto window,
-                        pool_window(ctx.node().attrs, ctx.type(ctx.input(0)).shape.rank()));
-  LEAT_ASSIGN_OR_RETURN(const Attrs attrs, grad_attrs(ctx, window));
-  ctx.set_grad(0, ctx.emit("leat.MaxPoolGrad", {ctx.grad(0), ctx.optional_output(2)}, attrs));
+  const auto attrs = max_pool_grad_attrs(ctx.node(), ctx.type(ctx.input(0)).shape);
+  if (!attrs) return unknown_sizes(ctx);
+  const ValueId argmax = ctx.optional_output(argmax_output(ctx.node()));
+  ctx.set_grad(0, ctx.emit("leat.MaxPoolGrad", {ctx.grad(0), argmax}, *attrs));
   return {};
 }
 
@@ -162,13 +174,11 @@ Status average_pool_gradient(GradientContext& ctx) {
   return {};
 }
 
-Status global_pool_gradient(GradientContext& ctx, bool max) {
+Status global_average_pool_gradient(GradientContext& ctx) {
   const auto spatial = spatial_sizes(ctx.type(ctx.input(0)).shape);
-  if (!spatial)
-    return ctx.error("expected known spatial sizes: the gradient of its input needs them");
+  if (!spatial) return unknown_sizes(ctx);
   LEAT_ASSIGN_OR_RETURN(const Attrs attrs, grad_attrs(ctx, global_window(*spatial)));
-  ctx.set_grad(0, max ? ctx.emit("leat.MaxPoolGrad", {ctx.grad(0), ctx.optional_output(1)}, attrs)
-                      : ctx.emit("leat.AveragePoolGrad", {ctx.grad(0)}, attrs));
+  ctx.set_grad(0, ctx.emit("leat.AveragePoolGrad", {ctx.grad(0)}, attrs));
   return {};
 }
 
@@ -291,6 +301,18 @@ Op& with_window(Op& op) {
 
 }  // namespace
 
+std::optional<Attrs> max_pool_grad_attrs(const Node& pool, const SymbolicShape& x) {
+  if (pool.op->full_name() == "GlobalMaxPool") {
+    const auto spatial = spatial_sizes(x);
+    return spatial ? grad_attrs_for(global_window(*spatial), x) : std::nullopt;
+  }
+  if (pool.op->full_name() != "MaxPool") return std::nullopt;
+  const auto window = pool_window(pool.attrs, x.rank());
+  return window.ok() ? grad_attrs_for(*window, x) : std::nullopt;
+}
+
+int argmax_output(const Node& pool) { return pool.op->full_name() == "GlobalMaxPool" ? 1 : 2; }
+
 void register_pool_ops(Catalogue& catalogue) {
   const DTypeSet pooled = kFloats | DTypeSet::of(DType::i8, DType::u8);
   const DTypeSet positions = DTypeSet::of(DType::u8, DType::i32);
@@ -314,7 +336,7 @@ void register_pool_ops(Catalogue& catalogue) {
                     .type("T", kFloats)
                     .type("I", positions)
                     .infer(infer_global_pool)
-                    .gradient([](GradientContext& ctx) { return global_pool_gradient(ctx, true); })
+                    .gradient(max_pool_gradient)
                     .kernel("cpu", global_max_pool_cpu));
   Op average = pool_op("AveragePool", 19)
                    .input("X", "T")
@@ -331,7 +353,7 @@ void register_pool_ops(Catalogue& catalogue) {
                     .output("Y", "T")
                     .type("T", kFloats)
                     .infer(infer_global_pool)
-                    .gradient([](GradientContext& ctx) { return global_pool_gradient(ctx, false); })
+                    .gradient(global_average_pool_gradient)
                     .kernel("cpu", global_average_pool_cpu));
   // Gradients. `spatial`: the sizes of the pool's input without batch and channels.
   Op max_grad = pool_op("leat.MaxPoolGrad")

@@ -101,12 +101,13 @@ void add_job_options(CLI::App& app, JobOptions& job) {
 void add_train(CLI::App& app, Parsed& parsed) {
   TrainCommand& train = parsed.train;
   auto* sub = add_command(app, "train", "Train the model of a job file");
-  add_argument(*sub, "JOB", train.job.file, "The job file (YAML); not needed with --resume");
+  add_argument(*sub, "JOB", train.job.file, "The job file (YAML); not with --resume");
   add_job_options(*sub, train.job);
   auto* output = sub->add_option("--output", train.output,
                                  "Folder for the run (default: leat-runs/NAME-NUMBER)");
   output->type_name("DIR");
-  sub->add_option("--resume", train.resume, "Go on from the last checkpoint of this run's folder")
+  sub->add_option("--resume", train.resume,
+                  "Go on from the last checkpoint of this run's folder, with the job in it")
       ->type_name("DIR")
       ->excludes(output);
   sub->add_flag("--json", train.json, "One JSON object a line on stdout; the last is 'finished'");
@@ -238,6 +239,12 @@ Command chosen(const CLI::App& app, Parsed parsed) {
     if (parsed.train.job.file.empty() && parsed.train.resume.empty()) {
       return PrintText{"JOB is required, or --resume DIR\nSee 'leat train --help'.", kExitUsage,
                        color};
+    }
+    if (!parsed.train.job.file.empty() && !parsed.train.resume.empty()) {
+      return PrintText{cat("expected JOB or --resume DIR, received both ('", parsed.train.job.file,
+                           "'): a run goes on with its own job, ", parsed.train.resume,
+                           "/job.yaml; --set changes it\nSee 'leat train --help'."),
+                       kExitUsage, color};
     }
     return with_color(std::move(parsed.train));
   }

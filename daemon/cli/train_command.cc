@@ -9,6 +9,7 @@
 #include "daemon/cli/progress.h"
 #include "daemon/trainer.h"
 #include "devices/base/text.h"
+#include "devices/cpu/cpu_device.h"
 #include "ops/catalogue.h"
 
 namespace leat {

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -92,5 +93,13 @@ Result<Bytes> gunzip(std::span<const std::byte> bytes, uint64_t limit, std::stri
 
 // The whole file, decompressed if it is a gzip file; `limit` is on what comes out.
 Result<Bytes> read_maybe_gzip(Files& files, const std::string& path, uint64_t limit);
+
+// How a file begins: its header, without reading all of it.
+struct FileStart {
+  Bytes bytes;                   // decompressed if it is a gzip file
+  std::optional<uint64_t> size;  // of the whole file, if that is known: it is not compressed
+};
+// The first `size` bytes, or all if there are fewer.
+Result<FileStart> read_start(Files& files, const std::string& path, uint64_t size);
 
 }  // namespace leat

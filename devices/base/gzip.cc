@@ -32,19 +32,17 @@ void grow(Bytes& out, uint64_t limit) {
   out.resize(static_cast<size_t>(size <= limit ? size : limit + 1));
 }
 
-}  // namespace
+// How much is wanted: all, where more than the limit is an error, or what comes up to the limit.
+enum class Extent { whole, start };
 
-bool is_gzip(std::span<const std::byte> bytes) {
-  return bytes.size() >= 2 && bytes[0] == std::byte{0x1f} && bytes[1] == std::byte{0x8b};
-}
-
-Result<Bytes> gunzip(std::span<const std::byte> bytes, uint64_t limit, std::string_view subject) {
+Result<Bytes> inflate_bytes(std::span<const std::byte> bytes, uint64_t limit,
+                            std::string_view subject, Extent extent) {
   Inflater inflater;
   if (!inflater.ready) return resource_exhausted(cat("'", subject, "': no memory to decompress"));
   z_stream& stream = inflater.stream;
   Bytes out;
   size_t in_at = 0, out_at = 0;
-  for (;;) {
+  while (extent == Extent::whole || out_at < limit) {
     if (out_at > limit) return too_large(subject, limit);
     if (out_at == out.size()) grow(out, limit);
     const size_t in_size = std::min(bytes.size() - in_at, kCallBytes);
@@ -60,6 +58,7 @@ Result<Bytes> gunzip(std::span<const std::byte> bytes, uint64_t limit, std::stri
       if (in_at == bytes.size()) break;
       inflateReset(&stream);  // the next member
     } else if (result == Z_BUF_ERROR && in_at == bytes.size() && out_at < out.size()) {
+      if (extent == Extent::start) break;
       return invalid_argument(cat("'", subject, "': expected more compressed data at byte ", in_at,
                                   ", but the file ends there"));
     } else if (result == Z_MEM_ERROR) {
@@ -69,15 +68,38 @@ Result<Bytes> gunzip(std::span<const std::byte> bytes, uint64_t limit, std::stri
                                   stream.msg ? stream.msg : "unknown", ") at byte ", in_at));
     }
   }
-  if (out_at > limit) return too_large(subject, limit);
-  out.resize(out_at);
+  if (extent == Extent::whole && out_at > limit) return too_large(subject, limit);
+  out.resize(std::min<uint64_t>(out_at, limit));
   return out;
+}
+
+}  // namespace
+
+bool is_gzip(std::span<const std::byte> bytes) {
+  return bytes.size() >= 2 && bytes[0] == std::byte{0x1f} && bytes[1] == std::byte{0x8b};
+}
+
+Result<Bytes> gunzip(std::span<const std::byte> bytes, uint64_t limit, std::string_view subject) {
+  return inflate_bytes(bytes, limit, subject, Extent::whole);
 }
 
 Result<Bytes> read_maybe_gzip(Files& files, const std::string& path, uint64_t limit) {
   LEAT_ASSIGN_OR_RETURN(Bytes bytes, read_file(files, path, limit));
   if (!is_gzip(bytes)) return bytes;
   return gunzip(bytes, limit, path);
+}
+
+Result<FileStart> read_start(Files& files, const std::string& path, uint64_t size) {
+  LEAT_ASSIGN_OR_RETURN(const auto file, files.open(path));
+  // What does not compress grows a little.
+  Bytes raw(static_cast<size_t>(std::min<uint64_t>(file->size(), size + kFirstOutput)));
+  LEAT_RETURN_IF_ERROR(file->read(0, raw));
+  if (is_gzip(raw)) {
+    LEAT_ASSIGN_OR_RETURN(Bytes bytes, inflate_bytes(raw, size, path, Extent::start));
+    return FileStart{std::move(bytes), std::nullopt};
+  }
+  raw.resize(std::min<uint64_t>(raw.size(), size));
+  return FileStart{std::move(raw), file->size()};
 }
 
 }  // namespace leat

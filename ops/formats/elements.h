@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "devices/tensor.h"
+#include "ops/formats/array_header.h"
 
 namespace leat {
 
@@ -26,6 +27,9 @@ T load_little(const std::byte* at) {
 
 // Bytes of `shape` elements of `dtype`, empty on overflow.
 std::optional<int64_t> bytes_of(DType dtype, const Shape& shape);
+
+// That the elements end where the file of `file_bytes` ends.
+Status check_size(const ArrayHeader& header, uint64_t file_bytes, std::string_view subject);
 
 // invalid_argument if a boolean tensor holds a byte other than 0 and 1, which C++ must not read.
 // `subject` begins the message, `offset` is where its first byte stands in the file.

@@ -27,13 +27,9 @@ DType dtype_of_code(uint8_t code) {
   }
 }
 
-struct Header {
-  DType dtype;
-  Shape shape;
-  size_t bytes;  // of the header itself
-};
+constexpr uint64_t kLongestHeader = 4 + 4 * kMaxRank;
 
-Result<Header> parse_header(std::span<const std::byte> bytes, std::string_view subject) {
+Result<ArrayHeader> parse_header(std::span<const std::byte> bytes, std::string_view subject) {
   if (bytes.size() < 4) {
     return invalid_argument(
         cat("'", subject, "': expected an IDX header of 4 bytes, the file has ", bytes.size()));
@@ -69,7 +65,7 @@ Result<Header> parse_header(std::span<const std::byte> bytes, std::string_view s
     return invalid_argument(cat("'", subject, "': expected sizes whose product is at most 2^62 at ",
                                 "byte 4, received ", join(std::span(dims.data(), rank), " x ")));
   }
-  return Header{dtype, *shape, header_bytes};
+  return ArrayHeader{dtype, *shape, header_bytes};
 }
 
 uint16_t swapped(uint16_t x) { return __builtin_bswap16(x); }
@@ -101,19 +97,20 @@ void from_big_endian(const Tensor& tensor) {
 }  // namespace
 
 Result<Tensor> parse_idx(std::span<const std::byte> bytes, std::string_view subject) {
-  LEAT_ASSIGN_OR_RETURN(const Header header, parse_header(bytes, subject));
-  const auto expected = bytes_of(header.dtype, header.shape);
-  const std::span<const std::byte> data = bytes.subspan(header.bytes);
-  if (!expected || static_cast<uint64_t>(*expected) != data.size()) {
-    return invalid_argument(cat("'", subject, "': expected ",
-                                expected ? cat(*expected) : "over 2^63", " bytes for ",
-                                header.dtype, header.shape, " from byte ", header.bytes,
-                                " to the end, received ", data.size()));
-  }
-  LEAT_ASSIGN_OR_RETURN(Tensor tensor, tensor_from_bytes(header.dtype, header.shape, data,
-                                                         cat("'", subject, "'"), header.bytes));
+  LEAT_ASSIGN_OR_RETURN(const ArrayHeader header, parse_header(bytes, subject));
+  LEAT_RETURN_IF_ERROR(check_size(header, bytes.size(), subject));
+  LEAT_ASSIGN_OR_RETURN(Tensor tensor,
+                        tensor_from_bytes(header.dtype, header.shape, bytes.subspan(header.offset),
+                                          cat("'", subject, "'"), header.offset));
   from_big_endian(tensor);
   return tensor;
+}
+
+Result<ArrayHeader> read_idx_header(Files& files, const std::string& path) {
+  LEAT_ASSIGN_OR_RETURN(const FileStart start, read_start(files, path, kLongestHeader));
+  LEAT_ASSIGN_OR_RETURN(const ArrayHeader header, parse_header(start.bytes, path));
+  if (start.size) LEAT_RETURN_IF_ERROR(check_size(header, *start.size, path));
+  return header;
 }
 
 Result<Tensor> read_idx(Files& files, const std::string& path, uint64_t limit) {

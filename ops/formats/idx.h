@@ -15,10 +15,14 @@
 
 #include "devices/base/files.h"
 #include "devices/tensor.h"
+#include "ops/formats/array_header.h"
 
 namespace leat {
 
 inline constexpr uint64_t kIdxBytes = uint64_t{8} << 30;  // the default limit of a file, inflated
+
+// What a file says that it holds. Its size is checked, too, unless it is compressed.
+Result<ArrayHeader> read_idx_header(Files& files, const std::string& path);
 
 // `subject` begins the messages: the file's name. The elements must end where the bytes end.
 Result<Tensor> parse_idx(std::span<const std::byte> bytes, std::string_view subject);

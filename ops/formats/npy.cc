@@ -10,6 +10,7 @@ namespace leat {
 namespace {
 
 constexpr std::string_view kMagic = "\x93NUMPY";
+constexpr uint64_t kLongestHeader = 12 + kNpyHeaderBytes;
 
 struct Descr {
   std::string_view name;  // without the byte order
@@ -28,19 +29,13 @@ std::string quoted(std::string_view text) {
   return out + (text.size() > 40 ? "...'" : "'");
 }
 
-struct Header {
-  DType dtype = DType::invalid;
-  bool fortran_order = false;
-  Shape shape;
-};
-
 // Reads the one form of Python literal that numpy writes, keys in any order, each exactly once.
 class LiteralParser {
  public:
   LiteralParser(std::string_view text, size_t offset, std::string_view subject)
       : text_(text), offset_(offset), subject_(subject) {}
 
-  Result<Header> parse() {
+  Result<ArrayHeader> parse() {
     LEAT_RETURN_IF_ERROR(expect('{'));
     while (!accept('}')) {
       LEAT_RETURN_IF_ERROR(parse_item());
@@ -188,7 +183,7 @@ class LiteralParser {
   std::string_view subject_;
   size_t at_ = 0;
   std::array<bool, 3> seen_{};
-  Header header_;
+  ArrayHeader header_;
 };
 
 struct Literal {
@@ -223,6 +218,14 @@ Result<Literal> find_literal(std::span<const std::byte> bytes, std::string_view 
   }
   if (bytes.size() - offset < size) return truncated(offset + size);
   return Literal{all.substr(offset, size), offset};
+}
+
+Result<ArrayHeader> parse_header(std::span<const std::byte> bytes, std::string_view subject) {
+  LEAT_ASSIGN_OR_RETURN(const Literal literal, find_literal(bytes, subject));
+  LEAT_ASSIGN_OR_RETURN(ArrayHeader header,
+                        LiteralParser(literal.text, literal.offset, subject).parse());
+  header.offset = literal.offset + literal.text.size();
+  return header;
 }
 
 // Elements that vary fastest along dimension 0 become elements that vary fastest along the last.
@@ -273,25 +276,24 @@ Status check_writable(const Tensor& tensor) {
 }  // namespace
 
 Result<Tensor> parse_npy(std::span<const std::byte> bytes, std::string_view subject) {
-  LEAT_ASSIGN_OR_RETURN(const Literal literal, find_literal(bytes, subject));
-  LEAT_ASSIGN_OR_RETURN(const Header header,
-                        LiteralParser(literal.text, literal.offset, subject).parse());
-  const size_t offset = literal.offset + literal.text.size();
-  const auto expected = bytes_of(header.dtype, header.shape);
-  const std::span<const std::byte> data = bytes.subspan(offset);
-  if (!expected || static_cast<uint64_t>(*expected) != data.size()) {
-    return invalid_argument(cat(
-        "'", subject, "': expected ", expected ? cat(*expected) : "over 2^63", " bytes for ",
-        header.dtype, header.shape, " from byte ", offset, " to the end, received ", data.size()));
-  }
-  LEAT_ASSIGN_OR_RETURN(Tensor tensor, tensor_from_bytes(header.dtype, header.shape, data,
-                                                         cat("'", subject, "'"), offset));
+  LEAT_ASSIGN_OR_RETURN(const ArrayHeader header, parse_header(bytes, subject));
+  LEAT_RETURN_IF_ERROR(check_size(header, bytes.size(), subject));
+  LEAT_ASSIGN_OR_RETURN(Tensor tensor,
+                        tensor_from_bytes(header.dtype, header.shape, bytes.subspan(header.offset),
+                                          cat("'", subject, "'"), header.offset));
   if (!header.fortran_order || header.shape.rank() < 2) return tensor;
   return to_c_order(tensor);
 }
 
+Result<ArrayHeader> read_npy_header(Files& files, const std::string& path) {
+  LEAT_ASSIGN_OR_RETURN(const FileStart start, read_start(files, path, kLongestHeader));
+  LEAT_ASSIGN_OR_RETURN(const ArrayHeader header, parse_header(start.bytes, path));
+  if (start.size) LEAT_RETURN_IF_ERROR(check_size(header, *start.size, path));
+  return header;
+}
+
 Result<Tensor> read_npy(Files& files, const std::string& path, uint64_t limit) {
-  LEAT_ASSIGN_OR_RETURN(const Bytes bytes, read_file(files, path, limit));
+  LEAT_ASSIGN_OR_RETURN(const Bytes bytes, read_maybe_gzip(files, path, limit));
   return parse_npy(bytes, path);
 }
 

@@ -17,15 +17,20 @@
 
 #include "devices/base/files.h"
 #include "devices/tensor.h"
+#include "ops/formats/array_header.h"
 
 namespace leat {
 
-inline constexpr uint64_t kNpyBytes = uint64_t{16} << 30;  // the default limit of a file
+inline constexpr uint64_t kNpyBytes = uint64_t{16} << 30;  // the default limit of a file, inflated
 inline constexpr uint64_t kNpyHeaderBytes = 65'535;        // of the literal
+
+// What a file says that it holds. Its size is checked, too, unless it is compressed.
+Result<ArrayHeader> read_npy_header(Files& files, const std::string& path);
 
 // `subject` begins the messages: the file's name. Arrays in Fortran's order are brought to C's. The
 // elements must end where the bytes end.
 Result<Tensor> parse_npy(std::span<const std::byte> bytes, std::string_view subject);
+// The file, plain or gzip.
 Result<Tensor> read_npy(Files& files, const std::string& path, uint64_t limit = kNpyBytes);
 
 // Version 1, as numpy itself writes it. unimplemented for bfloat16.

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "ops/op.h"
+#include "ops/pool.h"
 #include "scheduler/compile/passes.h"
 
 namespace leat {
@@ -16,44 +17,139 @@ bool takes_activation(const Node& node) {
   return declared && attr_string(node.attrs, kActivationAttr).empty() && node.outputs.size() == 1;
 }
 
-// The node whose activation can move into `id`, or kNone.
-NodeId activation_after(const Graph& graph, NodeId id,
-                        const std::vector<std::vector<NodeId>>& consumers, const Borders& borders) {
-  const Node& node = graph.node(id);
-  if (!takes_activation(node) || node.outputs[0] == kNone) return kNone;
-  const auto& readers = consumers[node.outputs[0]];
-  if (readers.size() != 1) return kNone;
-  const bool fetched = std::find(borders.fetches.begin(), borders.fetches.end(), node.outputs[0]) !=
-                       borders.fetches.end();
-  const Node& reader = graph.node(readers[0]);
-  if (fetched || reader.op->full_name() != "Relu" || !reader.after.empty()) return kNone;
-  return readers[0];
-}
+class Fusion {
+ public:
+  Fusion(const Graph& graph, const Borders& borders, const std::vector<uint32_t>& depth)
+      : graph_(graph),
+        borders_(borders),
+        depth_(depth),
+        consumers_(graph.consumers()),
+        relu_grad_(graph.catalogue().find("leat.ReluGrad")),
+        rewriter_(graph),
+        absorbed_(graph.nodes(), false) {}
+
+  Result<Graph> run(Borders& borders, std::vector<uint32_t>& depth) {
+    LEAT_ASSIGN_OR_RETURN(const auto order, graph_.topological_order());
+    for (NodeId id : order) {
+      if (absorbed_[id]) continue;
+      if (const NodeId activation = activation_after(id); activation != kNone)
+        fuse_activation(id, activation);
+      else if (const NodeId mask = mask_after(id); mask != kNone)
+        mask_before_pool(id, mask);
+      else
+        copy(id);
+    }
+    depth = std::move(new_depth_);
+    return rewriter_.finish(borders);
+  }
+
+ private:
+  NodeId copy(NodeId id) {
+    new_depth_.push_back(depth_[id]);
+    return rewriter_.copy(id);
+  }
+
+  // The one node that reads a node's only output, which nobody outside fetches; kNone if there are
+  // others. Control edges keep a node apart.
+  NodeId only_reader(const Node& node) const {
+    if (node.outputs.size() != 1 || node.outputs[0] == kNone) return kNone;
+    const auto& readers = consumers_[node.outputs[0]];
+    const auto& fetches = borders_.fetches;
+    const bool fetched =
+        std::find(fetches.begin(), fetches.end(), node.outputs[0]) != fetches.end();
+    if (fetched || readers.size() != 1 || !graph_.node(readers[0]).after.empty()) return kNone;
+    return readers[0];
+  }
+
+  // The node whose activation can move into `id`, or kNone.
+  NodeId activation_after(NodeId id) const {
+    if (!takes_activation(graph_.node(id))) return kNone;
+    const NodeId reader = only_reader(graph_.node(id));
+    return reader != kNone && graph_.node(reader).op->full_name() == "Relu" ? reader : kNone;
+  }
+
+  void fuse_activation(NodeId id, NodeId activation) {
+    const NodeId made = copy(id);
+    Node& node = rewriter_.to().node(made);
+    node.attrs[std::string(kActivationAttr)] = std::string("relu");
+    absorb(activation, made);
+  }
+
+  // `made` has what `id` would have.
+  void absorb(NodeId id, NodeId made) {
+    const ValueId result = graph_.node(id).outputs[0];
+    const ValueId now = rewriter_.to().node(made).outputs[0];
+    rewriter_.to().set_value_name(now, graph_.value_name(result));
+    rewriter_.map_value(result, now);
+    rewriter_.map_node(id, made);
+    absorbed_[id] = true;
+  }
+
+  // `id`: a max-pool's gradient. The ReluGrad after it that masks by the pool's input, or kNone.
+  NodeId mask_after(NodeId id) const {
+    const Node& grad = graph_.node(id);
+    if (grad.op->full_name() != "leat.MaxPoolGrad" || !grad.after.empty()) return kNone;
+    const NodeId mask = only_reader(grad), pool = graph_.value(grad.inputs[1]).producer;
+    if (mask == kNone || graph_.node(mask).op != relu_grad_ || pool == kNone) return kNone;
+    return belong_together(graph_.node(pool), grad, graph_.node(mask)) ? mask : kNone;
+  }
+  bool belong_together(const Node& pool, const Node& grad, const Node& mask) const {
+    const ValueId x = mask.inputs[1];
+    if (mask.inputs[0] != grad.outputs[0] || pool.inputs.empty() || pool.inputs[0] != x)
+      return false;
+    const auto attrs = max_pool_grad_attrs(pool, graph_.value(x).type.shape);
+    const auto argmax = static_cast<size_t>(argmax_output(pool));
+    if (!attrs || argmax >= pool.outputs.size() || pool.outputs[argmax] != grad.inputs[1])
+      return false;
+    const auto equal = [](const auto& a, const auto& b) {
+      return a.first == b.first && attrs_equal(a.second, b.second);
+    };
+    if (!std::equal(attrs->begin(), attrs->end(), grad.attrs.begin(), grad.attrs.end(), equal))
+      return false;
+    const auto whole = graph_.value(x).type.shape.concrete(),
+               pooled = graph_.value(pool.outputs[0]).type.shape.concrete();
+    return whole && pooled && pooled->elements() < whole->elements();
+  }
+
+  // ReluGrad(MaxPoolGrad(dy, argmax), x) is MaxPoolGrad(ReluGrad(dy, pooled), argmax), to the bit,
+  // and masks fewer elements: the gradients that meet at an element of x are those of windows whose
+  // maximum it is, so that the pool's outputs there are equal to it. Where it is not above 0 both
+  // give a sum of zeros, which is +0; where it is they add the same values in the same order.
+  void mask_before_pool(NodeId id, NodeId mask) {
+    const Node& grad = graph_.node(id);
+    const Node& pool = graph_.node(graph_.value(grad.inputs[1]).producer);
+    const ValueId dy = grad.inputs[0];
+    const NodeId masked =
+        rewriter_.add(*relu_grad_, {rewriter_.value(dy), rewriter_.value(pool.outputs[0])}, {}, 1);
+    new_depth_.push_back(depth_[id]);
+    Node& made = rewriter_.to().node(masked);
+    made.device = graph_.node(mask).device;
+    made.name = graph_.node(mask).name;
+    made.source = graph_.node(mask).source;
+    made.first_row = graph_.node(mask).first_row;
+    rewriter_.to().value(made.outputs[0]).type = graph_.value(dy).type;
+    const ValueId before = rewriter_.value(dy);
+    rewriter_.map_value(dy, made.outputs[0]);
+    const NodeId scattered = copy(id);
+    rewriter_.map_value(dy, before);
+    absorb(mask, scattered);
+  }
+
+  const Graph& graph_;
+  const Borders& borders_;
+  const std::vector<uint32_t>& depth_;
+  const std::vector<std::vector<NodeId>> consumers_;
+  const OpDef* relu_grad_;
+  Rewriter rewriter_;
+  std::vector<bool> absorbed_;
+  std::vector<uint32_t> new_depth_;
+};
 
 }  // namespace
 
 Result<Graph> fuse(const Graph& graph, Borders& borders, std::vector<uint32_t>& depth) {
-  const auto consumers = graph.consumers();
-  LEAT_ASSIGN_OR_RETURN(const auto order, graph.topological_order());
-  Rewriter rewriter(graph);
-  std::vector<uint32_t> new_depth;
-  std::vector<bool> absorbed(graph.nodes(), false);
-  for (NodeId id : order) {
-    if (absorbed[id]) continue;
-    const NodeId activation = activation_after(graph, id, consumers, borders);
-    const NodeId made = rewriter.copy(id);
-    new_depth.push_back(depth[id]);
-    if (activation == kNone) continue;
-    Node& node = rewriter.to().node(made);
-    node.attrs[std::string(kActivationAttr)] = std::string("relu");
-    const ValueId result = graph.node(activation).outputs[0];
-    rewriter.to().set_value_name(node.outputs[0], graph.value_name(result));
-    rewriter.map_value(result, node.outputs[0]);
-    rewriter.map_node(activation, made);
-    absorbed[activation] = true;
-  }
-  depth = std::move(new_depth);
-  return rewriter.finish(borders);
+  const std::vector<uint32_t> old_depth = depth;
+  return Fusion(graph, borders, old_depth).run(borders, depth);
 }
 
 }  // namespace leat

@@ -52,7 +52,8 @@ struct Partitioned {
 Result<Partitioned> partition(const Graph& graph, const Borders& borders,
                               const std::vector<std::string>& devices);
 
-// Merges what one kernel does in one go: an activation into the op before it.
+// Merges what one kernel does in one go: an activation into the op before it. Moves the mask of a
+// Relu before the max-pool gradient that it follows, where there are fewer elements to mask.
 Result<Graph> fuse(const Graph& graph, Borders& borders, std::vector<uint32_t>& depth);
 
 // Which values are kept in blocked layout, with Reorder nodes where layouts meet.

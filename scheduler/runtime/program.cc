@@ -183,6 +183,7 @@ Status Program::Builder::allocate_workspaces() {
     workspace_bytes_ += align_up(kernel->workspace_bytes(), program_.device_->alignment());
     program_.scratch_bytes_ = std::max(program_.scratch_bytes_, kernel->scratch_bytes());
   }
+  program_.scratch_bytes_ = align_up(program_.scratch_bytes_, 64);
   LEAT_ASSIGN_OR_RETURN(program_.workspace_, program_.device_->allocate(workspace_bytes_));
   return {};
 }
@@ -266,9 +267,13 @@ void Program::Builder::list_chain(uint32_t first, uint32_t last) {
   Entry entry;
   entry.first = static_cast<uint32_t>(program_.kernels_.size());
   entry.instruction = first;
+  TileValues values;
+  if (program_.device_->host_visible()) values = find_tile_values(partition_, first, last);
+  program_.tile_memory_bytes_ = std::max(program_.tile_memory_bytes_, align_up(values.bytes, 64));
   for (uint32_t i = first; i < last; ++i) {
     bound_[i] = kNone;
-    bind(i);
+    program_.kernels_[bind(i)]->tile_operands =
+        tile_operands(partition_, partition_.instructions[i], values);
   }
   entry.last = static_cast<uint32_t>(program_.kernels_.size());
   const Kernel& kernel = *program_.owned_kernels_[first];

@@ -13,6 +13,7 @@
 #include "ops/resources.h"
 #include "scheduler/runtime/plan.h"
 #include "scheduler/runtime/profile.h"
+#include "scheduler/runtime/tile_values.h"
 #include "transport/channel.h"
 #include "transport/slots.h"
 
@@ -27,6 +28,7 @@ struct BoundKernel {
   uint32_t instruction = 0;
   std::array<std::vector<void*>, kSlotDepth> inputs, outputs;
   std::array<KernelContext, kSlotDepth> context;
+  std::vector<TileOperand> tile_operands;  // whose addresses each tile sets
 };
 
 // One entry of the list that a step runs through: `tiles` pieces, each of which runs one phase of
@@ -66,7 +68,9 @@ class Program {
   BoundKernel& kernel(uint32_t i) { return *kernels_[i]; }
   Device& device() { return *device_; }
   Exchange& exchange() { return exchange_; }
-  size_t scratch_bytes() const { return scratch_bytes_; }  // for each thread
+  // For each thread: kernels' scratch memory, then from tile_memory() on that of chains' values.
+  size_t scratch_bytes() const { return scratch_bytes_ + tile_memory_bytes_; }
+  size_t tile_memory() const { return scratch_bytes_; }
 
   // Where feed i goes (null if this partition does not use it), and where fetch i of turn t is.
   void* feed(uint32_t i);
@@ -96,7 +100,7 @@ class Program {
   std::vector<Entry> entries_;
   std::vector<uint32_t> fetch_values_;  // by fetch; kNone if it is elsewhere
   std::vector<std::unique_ptr<Buffer>> fetch_rings_;
-  size_t scratch_bytes_ = 0;
+  size_t scratch_bytes_ = 0, tile_memory_bytes_ = 0;  // multiples of 64
 };
 
 }  // namespace leat

@@ -248,7 +248,10 @@ void Run::run_serial(uint64_t begin, uint64_t end) {
           const int phase = entry.phase < 0 ? bound.kernel->row_phase() : entry.phase;
           KernelContext& context = bound.context[turn % kSlotDepth];
           context.step = &turn_state(turn);
-          if (bound.kernel->run(context, phase, static_cast<int>(tile)) > Progress::pending) return;
+          const Progress progress = entry.phase >= 0 || bound.tile_operands.empty()
+                                        ? bound.kernel->run(context, phase, static_cast<int>(tile))
+                                        : run_in_tile_memory(bound, context, phase, tile);
+          if (progress > Progress::pending) return;
         }
       }
     } else if (!run_transfer(entry, turn)) {
@@ -327,9 +330,26 @@ bool Run::run_tile(const Entry& entry, uint64_t turn, uint32_t tile, std::byte* 
     context.scratch = scratch;
     context.step = &turn_state(turn);
     const int phase = entry.phase < 0 ? bound.kernel->row_phase() : entry.phase;
-    if (bound.kernel->run(context, phase, static_cast<int>(tile)) > Progress::pending) return false;
+    const Progress progress = entry.phase >= 0 || bound.tile_operands.empty()
+                                  ? bound.kernel->run(context, phase, static_cast<int>(tile))
+                                  : run_in_tile_memory(bound, context, phase, tile);
+    if (progress > Progress::pending) return false;
   }
   return true;
+}
+
+// Runs a chain's member on operands that lie behind the thread's scratch memory.
+Progress Run::run_in_tile_memory(const BoundKernel& bound, KernelContext context, int phase,
+                                 uint32_t tile) const {
+  std::array<void*, kMostTileOperands> inputs, outputs;
+  std::copy_n(context.inputs, std::min(bound.inputs[0].size(), inputs.size()), inputs.begin());
+  std::copy_n(context.outputs, std::min(bound.outputs[0].size(), outputs.size()), outputs.begin());
+  std::byte* memory = context.scratch + program_.tile_memory();
+  for (const TileOperand& operand : bound.tile_operands)
+    (operand.output ? outputs : inputs)[operand.index] = operand.address(memory, tile);
+  context.inputs = inputs.data();
+  context.outputs = outputs.data();
+  return bound.kernel->run(context, phase, static_cast<int>(tile));
 }
 
 bool Run::run_transfer(const Entry& entry, uint64_t turn) {

@@ -84,6 +84,8 @@ class Run {
   Turn& turn_state(uint64_t turn) { return turns_[turn % kFetchDepth]; }
   bool wait_for_entry(uint32_t e, uint64_t turns);
   bool run_tile(const Entry& entry, uint64_t turn, uint32_t tile, std::byte* scratch);
+  Progress run_in_tile_memory(const BoundKernel& bound, KernelContext context, int phase,
+                              uint32_t tile) const;
   bool run_transfer(const Entry& entry, uint64_t turn);
   bool run_blocking(const Entry& entry, uint64_t turn, Awaited& awaited);
   void finish_turns(uint64_t from, uint64_t to);

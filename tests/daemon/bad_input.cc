@@ -1,7 +1,5 @@
 #include "tests/daemon/bad_input.h"
 
-#include <zlib.h>
-
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -103,17 +101,6 @@ std::string idx(char type, const std::vector<uint32_t>& sizes, const std::string
     for (int shift = 24; shift >= 0; shift -= 8) out += static_cast<char>(size >> shift);
   }
   return out + elements;
-}
-
-std::string gzipped(const std::string& bytes) {
-  const TemporaryDirectory folder;
-  const std::string path = folder / "file.gz";
-  gzFile file = ::gzopen(path.c_str(), "wb");
-  REQUIRE(::gzwrite(file, bytes.data(), static_cast<unsigned>(bytes.size())) ==
-          static_cast<int>(bytes.size()));
-  REQUIRE(::gzclose(file) == Z_OK);
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
 }
 
 std::string with(std::string text, const std::string& from, const std::string& to) {

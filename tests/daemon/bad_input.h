@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tests/daemon/leat_process.h"
+#include "tests/gzip.h"
 #include "tests/temporary_directory.h"
 
 namespace leat {
@@ -39,7 +40,6 @@ class TinyJob {
 
 // An IDX file.
 std::string idx(char type, const std::vector<uint32_t>& sizes, const std::string& elements);
-std::string gzipped(const std::string& bytes);
 // `text` with the first `from` made `to`; it must be there.
 std::string with(std::string text, const std::string& from, const std::string& to);
 std::string flipped(std::string bytes, size_t at);

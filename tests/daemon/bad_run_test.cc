@@ -99,13 +99,44 @@ TEST_CASE("a run that cannot be resumed is refused, and nothing is changed") {
     check_refused(run.resume({"--set", set}), kExitInvalid, parts);
     CHECK(run.tiny.snapshot("run") == before);
   };
-  refused("shards=4",
-          {"checkpoint of step 8", "expected job tiny, shards 4 and seed 0", "tiny, 2 and 0"});
-  refused("seed=3", {"checkpoint of step 8", "seed 3"});
-  refused("name=other", {"checkpoint of step 8", "job other"});
+  refused("shards=4", {"checkpoint of step 8", "expected shards 2 as when it was written",
+                       "received shards 4"});
+  refused("seed=3", {"checkpoint of step 8", "expected seed 0", "received seed 3"});
+  refused("name=other", {"checkpoint of step 8", "expected name tiny", "received name other"});
+  refused("global_batch_size=16", {"checkpoint of step 8", "expected global_batch_size 8",
+                                   "received global_batch_size 16", "or begin a new run"});
+  refused("data.shuffle=false", {"expected data.shuffle true", "received data.shuffle false"});
   refused("steps=6", {"checkpoint of step 8", "expected at most 6"});
   refused("model.graph=" + run.path("wide.onnxtxt"), {"variable 'h/", "expected float[", "float["});
   refused("model.graph=" + run.path("other.onnxtxt"), {"variable 'h/", "the job's graph does not"});
+}
+
+TEST_CASE("a run is not resumed on other data") {
+  const FinishedRun run;
+  const std::string x = run.tiny.read("x"), y = run.tiny.read("y");
+  const auto before = run.tiny.snapshot("run");
+  run.change("x", flipped(x, 50));
+  check_refused(run.resume(), kExitInvalid, {"expected features of 140 bytes, crc32c", "received"});
+  run.change("x", idx(8, {31, 4}, x.substr(16, 124)));
+  run.change("y", idx(8, {31}, y.substr(8, 31)));
+  check_refused(run.resume(), kExitInvalid, {"expected rows 32, features of", "received rows 31"});
+  CHECK(run.tiny.snapshot("run") == before);
+  // The same data may lie elsewhere.
+  run.change("x2", x);
+  run.change("y", y);
+  check_ok(run.resume({"--set", "data.train.features=x2", "--set", "data.validation.features=x2"}));
+}
+
+TEST_CASE("a checkpoint that does not say its data is taken with a warning") {
+  const FinishedRun run;
+  const std::string name = std::string(kNew) + "manifest.json";
+  const std::string manifest = run.tiny.read(name);
+  const size_t from = manifest.find("\"data\""), to = manifest.find("\"files\"");
+  REQUIRE(from < to);
+  run.change(name, manifest.substr(0, from) + manifest.substr(to));
+  const Finished finished = run.resume();
+  check_ok(finished);
+  CHECK_THAT(finished.err, Catch::Contains("warning: the checkpoint of step 8 does not say"));
 }
 
 TEST_CASE("a run folder that is not there or has no checkpoints is refused") {

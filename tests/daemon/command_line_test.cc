@@ -103,6 +103,9 @@ TEST_CASE("a wrong command line says what is wrong, what is near, and where the 
        "unknown flag '--outptu' (did you mean '--output'?)\nSee 'leat train --help'."},
       {{"train", "j.yaml", "-z"}, "unknown flag '-z'\nSee 'leat train --help'."},
       {{"train", "j.yaml", "k.yaml"}, "unexpected argument 'k.yaml'\nSee 'leat train --help'."},
+      {{"train", "job.yaml", "--resume", "run"},
+       "expected JOB or --resume DIR, received both ('job.yaml'): a run goes on with its own job, "
+       "run/job.yaml; --set changes it\nSee 'leat train --help'."},
       {{"train"}, "JOB is required, or --resume DIR\nSee 'leat train --help'."},
       {{"plan"}, "JOB is required\nSee 'leat plan --help'."},
       {{"predict", "run"}, "--input is required\nSee 'leat predict --help'."},

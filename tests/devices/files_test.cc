@@ -2,12 +2,12 @@
 
 #include <sys/stat.h>
 #include <unistd.h>
-#include <zlib.h>
 
 #include <cstring>
 
 #include "devices/base/failpoint.h"
 #include "tests/catch.h"
+#include "tests/gzip.h"
 #include "tests/temporary_directory.h"
 
 using namespace leat;
@@ -28,19 +28,7 @@ Status write(const std::string& path, std::string_view text) {
   return write_file_atomically(real_files(), path, std::as_bytes(std::span(text)));
 }
 
-Bytes gzip(std::string_view text) {
-  z_stream stream{};
-  REQUIRE(deflateInit2(&stream, 6, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) == Z_OK);
-  Bytes out(deflateBound(&stream, text.size()));
-  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
-  stream.avail_in = static_cast<uInt>(text.size());
-  stream.next_out = reinterpret_cast<Bytef*>(out.data());
-  stream.avail_out = static_cast<uInt>(out.size());
-  REQUIRE(deflate(&stream, Z_FINISH) == Z_STREAM_END);
-  out.resize(stream.total_out);
-  deflateEnd(&stream);
-  return out;
-}
+Bytes gzip(const std::string& text) { return bytes_of(gzipped(text)); }
 
 // A disk that has room for `room` more bytes.
 class FullDisk final : public Files {
@@ -217,6 +205,30 @@ TEST_CASE("gzip data is decompressed, one member or more") {
   CHECK(text_of(gunzip(two, 100, "f")) == "abcd");
   CHECK(text_of(gunzip(two, ~uint64_t{0}, "f")) == "abcd");
   CHECK(text_of(gunzip(gzip(""), 0, "f")) == "");
+}
+
+TEST_CASE("the start of a file is read, compressed or not") {
+  const TemporaryDirectory dir;
+  const auto start_of = [&](const std::string& content, uint64_t size) {
+    REQUIRE(write(dir / "f", content).ok());
+    auto start = read_start(real_files(), dir / "f", size);
+    REQUIRE(start.ok());
+    return *start;
+  };
+  const std::string text = "abc" + std::string(300000, 'q');
+  CHECK(text_of(start_of(text, 5).bytes) == "abcqq");
+  CHECK(start_of(text, 5).size == text.size());
+  CHECK(text_of(start_of("ab", 5).bytes) == "ab");
+  CHECK(start_of("", 5).bytes.empty());
+  const std::string packed = gzipped(text);
+  CHECK(text_of(start_of(packed, 5).bytes) == "abcqq");
+  CHECK(text_of(start_of(packed, 250000).bytes) == text.substr(0, 250000));
+  CHECK_FALSE(start_of(packed, 5).size);
+  CHECK(text_of(start_of(gzipped("ab") + gzipped("cd"), 5).bytes) == "abcd");
+  // What is cut or damaged later does not matter.
+  CHECK(text_of(start_of(packed.substr(0, packed.size() - 9), 5).bytes) == "abcqq");
+  REQUIRE(write(dir / "f", packed.substr(0, 4) + "????????????").ok());
+  CHECK(read_start(real_files(), dir / "f", 5).status().code() == Code::invalid_argument);
 }
 
 TEST_CASE("a decompression bomb stops at the limit") {

@@ -64,6 +64,7 @@ class CaseRun final : private StepContext {
     bind_inputs();
     bind_outputs();
     if (conditions.blocked) block();
+    if (op_of(c).tiling) tiling_ = op_of(c).tiling(setup_.types);
   }
 
   std::vector<Tensor> run() {
@@ -149,6 +150,9 @@ class CaseRun final : private StepContext {
     std::vector<void*> in, out;
     for (const Tensor& tensor : inputs_) in.push_back(tensor.valid() ? tensor.raw() : nullptr);
     for (const Tensor& tensor : outputs_) out.push_back(tensor.valid() ? tensor.raw() : nullptr);
+    const bool row_phase = phase == kernel_->row_phase();
+    std::vector<Tensor> rows;
+    if (conditions_.rows_apart) rows = take_rows_apart(in, out, row_phase ? tile : -1);
     KernelContext context;
     context.inputs = in.data();
     context.outputs = out.data();
@@ -158,6 +162,54 @@ class CaseRun final : private StepContext {
     const Progress progress = kernel_->run(context, phase, tile);
     if (progress != Progress::done && progress != Progress::failed) {
       fail(0, failed_precondition("expected a kernel that is done"));
+    }
+    if (conditions_.rows_apart && row_phase) put_rows_back(rows, tile);
+  }
+
+  bool of_rows(const Tensor& tensor, uint32_t bits, size_t i) const {
+    return tensor.valid() && i < 32 && (bits >> i & 1) && tensor.shape().rank() > 0 &&
+           tensor.shape()[0] == tiling_.rows;
+  }
+  size_t tile_bytes(const Tensor& tensor) const {
+    return tensor.bytes() / static_cast<size_t>(tiling_.rows) *
+           static_cast<size_t>(conditions_.tile_rows);
+  }
+  size_t bytes_in(const Tensor& tensor, int tile) const {
+    const size_t whole = tile_bytes(tensor);
+    return std::min(whole, tensor.bytes() - static_cast<size_t>(tile) * whole);
+  }
+
+  // Points operands of rows to memory of the tile alone, garbage but for the tile's rows of inputs.
+  // tile -1: another phase, in which it is all garbage. The memory: inputs, then outputs.
+  std::vector<Tensor> take_rows_apart(std::vector<void*>& in, std::vector<void*>& out, int tile) {
+    std::vector<Tensor> memory;
+    const auto move = [&](const std::vector<Tensor>& tensors, std::vector<void*>& addresses,
+                          uint32_t bits, bool read) {
+      for (size_t i = 0; i < tensors.size(); ++i) {
+        memory.emplace_back();
+        if (!of_rows(tensors[i], bits, i)) continue;
+        const size_t size = tile_bytes(tensors[i]), offset = static_cast<size_t>(tile) * size;
+        memory.back() = filled(tile < 0 ? tensors[i].bytes() : size, 0xEE);
+        auto* base = static_cast<std::byte*>(memory.back().raw());
+        addresses[i] = base;
+        if (tile < 0) continue;
+        addresses[i] = reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(base) - offset);
+        const auto* rows = static_cast<const std::byte*>(tensors[i].raw()) + offset;
+        if (read) std::memcpy(base, rows, bytes_in(tensors[i], tile));
+      }
+    };
+    move(inputs_, in, tiling_.row_inputs & ~tiling_.late_inputs, true);
+    move(outputs_, out, tiling_.row_outputs, false);
+    return memory;
+  }
+  void put_rows_back(const std::vector<Tensor>& memory, int tile) {
+    for (size_t o = 0; o < outputs_.size(); ++o) {
+      const Tensor& rows = memory[inputs_.size() + o];
+      if (!rows.valid()) continue;
+      const size_t size = tile_bytes(outputs_[o]);
+      std::memcpy(static_cast<std::byte*>(outputs_[o].raw()) + static_cast<size_t>(tile) * size,
+                  rows.raw(), bytes_in(outputs_[o], tile));
+      check_guard(rows, size);
     }
   }
 
@@ -177,6 +229,7 @@ class CaseRun final : private StepContext {
   const Conditions& conditions_;
   const Attrs attrs_;
   KernelSetup setup_;
+  Tiling tiling_;
   Node node_;
   std::vector<Tensor> inputs_, memory_, outputs_;
   std::unique_ptr<Kernel> kernel_;

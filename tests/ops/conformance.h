@@ -61,6 +61,9 @@ struct Conditions {
   bool blocked = false;                       // operands as LayoutSupport says
   std::vector<std::pair<int, int>> in_place;  // (output, input) in the same memory
   int64_t first_row = 0;
+  // Operands of rows lie where a chain may keep them: each tile's rows in memory of their own, and
+  // garbage wherever the op must not look. With tile_rows.
+  bool rows_apart = false;
 };
 
 const OpDef& op_of(const ConformanceCase& c);

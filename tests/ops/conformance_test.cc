@@ -145,8 +145,11 @@ void check_tile_rows(const ConformanceCase& c, const std::vector<Tensor>& expect
     conditions.reverse = rows % 2 == 0;
     const bool free = tiling.fixed_rows > 0 && rows != tiling.fixed_rows;
     INFO("tiles of " << rows << " rows, fixed_rows is " << tiling.fixed_rows);
-    if (!identical(chosen(run_case(c, conditions), tiling, free), chosen(expected, tiling, free))) {
-      return;
+    for (const bool apart : {false, true}) {
+      conditions.rows_apart = apart;
+      INFO("rows " << (apart ? "apart" : "together"));
+      if (!identical(chosen(run_case(c, conditions), tiling, free), chosen(expected, tiling, free)))
+        return;
     }
   }
 }
@@ -205,6 +208,7 @@ void check_layouts(const ConformanceCase& c, const std::vector<Tensor>& expected
     if (rows > 0 && (tiling.rows == 0 || tiling.fixed_rows > 0)) continue;
     conditions.tile_rows = rows;
     conditions.threads = 3;
+    conditions.rows_apart = rows == 5;
     INFO("blocked, tiles of " << rows << " rows");
     identical(run_case(c, conditions), blocked);
   }

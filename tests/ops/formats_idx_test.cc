@@ -86,6 +86,9 @@ TEST_CASE("Fashion-MNIST as Debian ships it is read") {
   }
   const auto images = read_idx(real_files(), folder + "train-images-idx3-ubyte.gz");
   REQUIRE(images.ok());
+  const auto header = read_idx_header(real_files(), folder + "train-images-idx3-ubyte.gz");
+  REQUIRE(header.ok());
+  CHECK(header->shape == images->shape());
   CHECK(images->dtype() == DType::u8);
   CHECK(images->shape() == Shape{60000, 28, 28});
   const auto labels = read_idx(real_files(), folder + "train-labels-idx1-ubyte.gz");

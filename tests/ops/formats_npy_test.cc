@@ -1,5 +1,6 @@
 #include "ops/formats/npy.h"
 #include "tests/catch.h"
+#include "tests/gzip.h"
 #include "tests/temporary_directory.h"
 
 using namespace leat;
@@ -184,6 +185,32 @@ TEST_CASE("a boolean that is neither 0 nor 1 is refused") {
         "'f': expected booleans of 0 or 1, received 2 at byte 70");
 }
 
+TEST_CASE("a compressed NPY file is read, its header without the rest") {
+  const TemporaryDirectory dir;
+  const Tensor tensor = Tensor::of<float>({3, 2}, {1, 2, 3, 4, 5, 6});
+  REQUIRE(write_npy(real_files(), dir / "a.npy", tensor).ok());
+  const auto plain = read_file(real_files(), dir / "a.npy", 1000);
+  REQUIRE(plain.ok());
+  const std::string text(reinterpret_cast<const char*>(plain->data()), plain->size());
+  const auto write = [&](const std::string& bytes) {
+    REQUIRE(
+        write_file_atomically(real_files(), dir / "a.npy", std::as_bytes(std::span(bytes))).ok());
+  };
+  write(gzipped(text));
+  const auto back = read_npy(real_files(), dir / "a.npy");
+  REQUIRE(back.ok());
+  CHECK(back->identical(tensor));
+  write(gzipped(text.substr(0, 128)));  // no elements
+  const auto header = read_npy_header(real_files(), dir / "a.npy");
+  REQUIRE(header.ok());
+  CHECK(header->dtype == DType::f32);
+  CHECK(header->shape == Shape{3, 2});
+  CHECK_FALSE(read_npy(real_files(), dir / "a.npy").ok());
+  write(text.substr(0, 140));  // of a plain file the size is known
+  CHECK(read_npy_header(real_files(), dir / "a.npy").status().message().find("expected 24 bytes") !=
+        std::string::npos);
+}
+
 TEST_CASE("an NPY file is written to disk and read back") {
   const TemporaryDirectory dir;
   const Tensor tensor = Tensor::of<double>({2, 2}, {1, 2, 3, 4});
@@ -191,6 +218,7 @@ TEST_CASE("an NPY file is written to disk and read back") {
   const auto back = read_npy(real_files(), dir / "a.npy");
   REQUIRE(back.ok());
   CHECK(back->identical(tensor));
+  CHECK(read_npy_header(real_files(), dir / "a.npy")->shape == Shape{2, 2});
   CHECK(read_npy(real_files(), dir / "a.npy", 10).status().code() == Code::resource_exhausted);
   CHECK(write_npy(real_files(), dir / "b", Tensor(DType::bf16, {1})).message().find(dir / "b") !=
         std::string::npos);

@@ -6,6 +6,7 @@
 #include "ops/dataset.h"
 #include "ops/formats/npy.h"
 #include "tests/catch.h"
+#include "tests/gzip.h"
 #include "tests/ops/job_testing.h"
 #include "tests/temporary_directory.h"
 
@@ -234,13 +235,74 @@ TEST_CASE("IDX files are read, plain") {
   const auto batch = job.run({{index, Tensor::scalar<int64_t>(0)}}, {outputs[0], outputs[1]});
   testing::check_identical(batch[0], Tensor::of<uint8_t>({2, 1, 3}, {1, 2, 3, 4, 5, 6}));
   testing::check_identical(batch[1], Tensor::of<uint8_t>({2}, {9, 8}));
-  const auto info = inspect_dataset("idx", "images", "labels", data.directory.path());
+  const auto info =
+      inspect_dataset(real_files(), {"idx", "images", "labels", data.directory.path()});
   REQUIRE(info.ok());
   CHECK(info->count == 2);
   CHECK(info->record_shape == Shape{1, 3});
   CHECK(info->record_dtype == DType::u8);
   CHECK(info->label_shape == Shape());
   CHECK(info->label_dtype == DType::u8);
+}
+
+TEST_CASE("inspecting a data set reads its headers only") {
+  const DataFolder data;
+  std::vector<uint8_t> images{0, 0, 8, 2, 0, 0, 0, 2, 0, 0, 0, 3, 1, 2, 3, 4, 5, 6};
+  data.write("labels", {0, 0, 8, 1, 0, 0, 0, 2, 9, 8});
+  const auto inspect = [&](const std::string& features) {
+    return inspect_dataset(real_files(), {"idx", features, "labels", data.directory.path()});
+  };
+  // The elements of a compressed file are not looked at, the size of a plain one is.
+  const std::string packed = gzipped(std::string(images.begin(), images.end()));
+  const std::string cut = packed.substr(0, packed.size() - 8);
+  data.write("packed", {cut.begin(), cut.end()});
+  const auto info = inspect("packed");
+  REQUIRE(info.ok());
+  CHECK(info->count == 2);
+  CHECK(info->record_shape == Shape{3});
+  CHECK_FALSE(Dataset::open(real_files(), {"idx", "packed", "labels", data.directory.path()}).ok());
+  images.pop_back();
+  data.write("short", images);
+  const auto refused = inspect("short");
+  REQUIRE(!refused.ok());
+  CHECK(refused.status().message().find("expected 6 bytes") != std::string::npos);
+  CHECK(inspect_dataset(real_files(), {"csv", "packed", "labels", data.directory.path()})
+            .status()
+            .message() == "format: expected 'idx' or 'npy', received 'csv'");
+}
+
+TEST_CASE("a label that is no class is found with its row") {
+  const DataFolder data;
+  data.write("labels.npy", Tensor::of<int32_t>({3, 2}, {0, 1, 2, 0, -1, 2}));
+  const DatasetFiles names{"npy", "x.npy", "labels.npy", data.directory.path()};
+  const Status status = check_classes(real_files(), names, 3);
+  CHECK(status.code() == Code::invalid_argument);
+  CHECK(status.message() == "'labels.npy': label of row 2: expected in [0, 2], received -1");
+  CHECK(check_classes(real_files(), names, 2).message().find("row 1: expected in [0, 1]") !=
+        std::string::npos);
+  data.write("labels.npy", Tensor::of<int32_t>({3, 2}, {0, 1, 2, 0, 1, 2}));
+  CHECK(check_classes(real_files(), names, 3).ok());
+}
+
+TEST_CASE("a fingerprint tells files of one size apart, wherever they differ at an end") {
+  const DataFolder data;
+  std::vector<uint8_t> bytes((size_t{1} << 21) + 5, 7);
+  const auto print = [&] {
+    data.write("f", bytes);
+    const auto text = fingerprint(real_files(), data.directory / "f");
+    REQUIRE(text.ok());
+    return *text;
+  };
+  const std::string same = print();
+  CHECK(same.starts_with("2097157 bytes, crc32c "));
+  CHECK(print() == same);
+  bytes.back() = 8;
+  CHECK(print() != same);
+  bytes.back() = 7;
+  bytes.front() = 8;
+  CHECK(print() != same);
+  bytes = {};
+  CHECK(print() == "0 bytes, crc32c 00000000");
 }
 
 TEST_CASE("an index out of range fails the step") {
@@ -306,11 +368,14 @@ TEST_CASE("a graph names no path outside the data root") {
         root + "/x.npy", std::string("out.npy"), std::string("away/x.npy"), std::string()}) {
     INFO(path);
     CHECK(resolve_below(root, path).status().code() == Code::invalid_argument);
-    CHECK(inspect_dataset("npy", path, "y.npy", root).status().code() == Code::invalid_argument);
-    CHECK(inspect_dataset("npy", "x.npy", path, root).status().code() == Code::invalid_argument);
+    CHECK(inspect_dataset(real_files(), {"npy", path, "y.npy", root}).status().code() ==
+          Code::invalid_argument);
+    CHECK(inspect_dataset(real_files(), {"npy", "x.npy", path, root}).status().code() ==
+          Code::invalid_argument);
   }
-  CHECK(inspect_dataset("npy", "sub/in.npy", "./y.npy", root).ok());
-  CHECK(inspect_dataset("npy", elsewhere.directory / "x.npy", elsewhere.directory / "y.npy", "")
+  CHECK(inspect_dataset(real_files(), {"npy", "sub/in.npy", "./y.npy", root}).ok());
+  CHECK(inspect_dataset(real_files(),
+                        {"npy", elsewhere.directory / "x.npy", elsewhere.directory / "y.npy", ""})
             .ok());
   CHECK(resolve_below(root + "/nowhere", "x.npy").status().code() == Code::failed_precondition);
   // A root that begins like another is another.

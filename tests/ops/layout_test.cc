@@ -35,8 +35,8 @@ Tensor reorder(const Tensor& x, Layout from, Layout to, int64_t tile_rows = 0) {
 
 TEST_CASE("Reorder moves every element type between plain and blocked") {
   for (DType dtype : {DType::u8, DType::bf16, DType::f32, DType::f64}) {
-    for (const Shape& shape :
-         {Shape{3, 32, 5, 7}, Shape{1, 16, 1, 1}, Shape{2, 48, 4, 4}, Shape{0, 16, 2, 2}}) {
+    for (const Shape& shape : {Shape{3, 32, 5, 7}, Shape{1, 16, 1, 1}, Shape{2, 48, 4, 4},
+                               Shape{2, 16, 7, 7}, Shape{0, 16, 2, 2}}) {
       INFO(dtype << shape);
       const Tensor x = random_tensor(dtype, shape, 1, 0, 100);
       for (int64_t tile_rows : {0, 1, 2}) {

@@ -1,0 +1,63 @@
+#include "daemon/local_worker.h"
+
+#include "transport/local/local_channel.h"
+
+namespace leat {
+namespace {
+
+class LocalRun final : public PartitionRun {
+ public:
+  LocalRun(Worker& worker, std::shared_ptr<WorkerRun> run, std::string job)
+      : worker_(worker), run_(std::move(run)), job_(std::move(job)) {}
+  ~LocalRun() override { worker_.release(*run_); }
+
+  Endpoint endpoint() const override { return {&run_->slots()}; }
+
+  Status connect(std::span<const Endpoint> peers, const RunOptions& options) override {
+    std::vector<std::unique_ptr<Channel>> channels(peers.size());
+    for (const PlanEdge& edge : run_->plan().edges) {
+      if (edge.from == run_->partition() && !channels[edge.to])
+        channels[edge.to] = std::make_unique<local::LocalChannel>(*peers[edge.to].slots);
+    }
+    LEAT_RETURN_IF_ERROR(worker_.connect(*run_, std::move(channels), job_, options));
+    worker_.start(*run_);
+    return {};
+  }
+
+  Status feed(uint32_t i, const Tensor& value) override { return run_->run().set_feed(i, value); }
+  void extend(uint64_t limit) override { worker_.extend(*run_, limit); }
+  Timeline& finished() override { return run_->run().finished(); }
+  const void* fetched(uint32_t i, uint64_t step) override {
+    return run_->run().fetched_data(i, step);
+  }
+  void abort(const Status& cause) override {
+    if (run_->connected()) run_->run().abort(cause);
+  }
+  std::string waits_for() override { return worker_.waits_for(*run_); }
+  std::string profile() override { return profile_text(run_->run().program()); }
+
+ private:
+  Worker& worker_;
+  std::shared_ptr<WorkerRun> run_;
+  std::string job_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<PartitionRun>> LocalWorker::prepare(std::shared_ptr<const Plan> plan,
+                                                           uint32_t partition,
+                                                           const std::string& job) {
+  LEAT_ASSIGN_OR_RETURN(auto run, worker_.prepare(std::move(plan), partition));
+  return std::unique_ptr<PartitionRun>(new LocalRun(worker_, std::move(run), job));
+}
+
+Result<std::map<std::string, Tensor>> LocalWorker::read_variables(const std::string& job) {
+  return leat::read_variables(worker_.resources(job));
+}
+
+Status LocalWorker::write_variables(const std::string& job,
+                                    const std::map<std::string, Tensor>& values, Restore what) {
+  return leat::write_variables(worker_.resources(job), values, what);
+}
+
+}  // namespace leat

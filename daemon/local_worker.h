@@ -1,0 +1,27 @@
+// A worker of this process as the master's link.
+#pragma once
+
+#include "daemon/worker.h"
+#include "daemon/worker_link.h"
+
+namespace leat {
+
+class LocalWorker final : public WorkerLink {
+ public:
+  // `worker` outlives the link and the runs that it makes.
+  explicit LocalWorker(Worker& worker) : worker_(worker) {}
+
+  std::string device_name() const override { return worker_.device_name(); }
+  uint64_t memory_bytes() const override { return worker_.device().memory_bytes(); }
+  Result<std::unique_ptr<PartitionRun>> prepare(std::shared_ptr<const Plan> plan,
+                                                uint32_t partition,
+                                                const std::string& job) override;
+  Result<std::map<std::string, Tensor>> read_variables(const std::string& job) override;
+  Status write_variables(const std::string& job, const std::map<std::string, Tensor>& values,
+                         Restore what) override;
+
+ private:
+  Worker& worker_;
+};
+
+}  // namespace leat

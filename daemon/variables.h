@@ -1,0 +1,28 @@
+// The variables of a job as named tensors: what checkpoints and weights files hold.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "devices/base/status.h"
+#include "devices/tensor.h"
+#include "ops/resources.h"
+
+namespace leat {
+
+// What the values that are written to a job's variables must be.
+enum class Restore : uint8_t {
+  everything,  // each variable of the job and no other, of its dtype: a checkpoint
+  weights,     // each variable but the optimizer's and no other; cast to its dtype: a weights file
+  superset,    // a value for each variable, of its dtype; others are passed over: to predict
+};
+
+// Copies, by name.
+std::map<std::string, Tensor> read_variables(JobResources& resources);
+
+// Checks all, then writes all. invalid_argument names the variable that is missing, not known, or
+// of another type.
+Status write_variables(JobResources& resources, const std::map<std::string, Tensor>& values,
+                       Restore what);
+
+}  // namespace leat
