@@ -7,11 +7,12 @@
 
 namespace leat {
 
-Result<Graph> load_model(Files& files, const Catalogue& catalogue, const std::string& path,
-                         bool training) {
+Result<Model> load_model(Files& files, const Catalogue& catalogue, const std::string& path) {
   LEAT_ASSIGN_OR_RETURN(LoadedGraph loaded, load_graph(files, path, catalogue, true));
-  LEAT_ASSIGN_OR_RETURN(Graph expanded, expand_layers(loaded.graph));
-  return set_training(expanded, training);
+  LEAT_ASSIGN_OR_RETURN(const Graph expanded, expand_layers(loaded.graph));
+  LEAT_ASSIGN_OR_RETURN(Graph training, set_training(expanded, true));
+  LEAT_ASSIGN_OR_RETURN(Graph inference, set_training(expanded, false));
+  return Model{std::move(training), std::move(inference), std::move(loaded.notes)};
 }
 
 Result<Job> load_run_job(Files& files, const std::string& folder, const JobOverrides& overrides) {

@@ -59,7 +59,8 @@ Tensor rows_of(const Tensor& tensor, int64_t from, int64_t n) {
 Result<Tensor> predict(const Catalogue& catalogue, Files& files, const std::string& run,
                        const Tensor& input) {
   LEAT_ASSIGN_OR_RETURN(const Job job, load_run_job(files, run));
-  LEAT_ASSIGN_OR_RETURN(const Graph model, load_model(files, catalogue, job.model.graph, false));
+  LEAT_ASSIGN_OR_RETURN(const Model loaded, load_model(files, catalogue, job.model.graph));
+  const Graph& model = loaded.inference;
   if (model.inputs().size() != 1)
     return invalid_argument(cat(job.model.graph, ": expected a model with one input"));
   LEAT_ASSIGN_OR_RETURN(const Tensor rows,

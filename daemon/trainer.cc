@@ -122,10 +122,10 @@ Status Trainer::inspect() {
     LEAT_ASSIGN_OR_RETURN(validation_info_, info(*job_.data.validation));
   }
   LEAT_ASSIGN_OR_RETURN(data_order_, data_order());
-  LEAT_ASSIGN_OR_RETURN(Graph model, load_model(files_, catalogue_, job_.model.graph, true));
-  model_ = std::make_unique<Graph>(std::move(model));
-  LEAT_ASSIGN_OR_RETURN(Graph inference, load_model(files_, catalogue_, job_.model.graph, false));
-  inference_model_ = std::make_unique<Graph>(std::move(inference));
+  LEAT_ASSIGN_OR_RETURN(Model model, load_model(files_, catalogue_, job_.model.graph));
+  model_ = std::make_unique<Graph>(std::move(model.training));
+  inference_model_ = std::make_unique<Graph>(std::move(model.inference));
+  notes_ = std::move(model.notes);
   LEAT_RETURN_IF_ERROR(check_records(job_.data.train, train_info_));
   if (job_.data.validation)
     LEAT_RETURN_IF_ERROR(check_records(*job_.data.validation, validation_info_));

@@ -64,9 +64,13 @@ class TrainObserver {
   virtual void warned(const std::string& message) = 0;
 };
 
-// Loads the job's model from its graph file, layers expanded, in training or inference form.
-Result<Graph> load_model(Files& files, const Catalogue& catalogue, const std::string& path,
-                         bool training);
+// A job's model, layers expanded.
+struct Model {
+  Graph training;
+  Graph inference;
+  std::vector<std::string> notes;  // of whoever read the file, for people
+};
+Result<Model> load_model(Files& files, const Catalogue& catalogue, const std::string& path);
 
 // The job of a run's folder, with the copy of the graph that the run left there, so that nothing
 // outside decides what is resumed. (An .onnx file may have data beside it and stays where it was.)
@@ -86,6 +90,8 @@ class Trainer {
   int64_t total_steps() const { return total_steps_; }
   int threads() const { return threads_; }
   const Job& job() const { return job_; }
+  // Of the model's file, for people: see LoadedGraph::notes.
+  const std::vector<std::string>& notes() const { return notes_; }
   // The plan of the training step, compiled but not run: what `leat plan` shows.
   Result<std::shared_ptr<const Plan>> plan_training();
 
@@ -128,6 +134,7 @@ class Trainer {
   DatasetInfo train_info_, validation_info_;
   DataOrder data_order_;
   std::unique_ptr<Graph> model_, inference_model_;
+  std::vector<std::string> notes_;
   std::unique_ptr<Cluster> cluster_;
   std::unique_ptr<MasterRun> training_;
   std::shared_ptr<const Plan> evaluation_;  // null without validation data

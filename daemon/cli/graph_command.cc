@@ -17,9 +17,7 @@ int with_graph(const std::string& path, ColorMode color, Act act) {
   const Catalogue catalogue = standard_catalogue();
   const auto loaded = load_graph(real_files(), path, catalogue, true);
   if (!loaded.ok()) return report(loaded.status(), color);
-  for (const std::string& note : loaded->notes) {
-    std::fprintf(stderr, "leat: note: %s\n", note.c_str());
-  }
+  print_notes(loaded->notes);
   const Result<std::string> text = act(loaded->graph);
   if (!text.ok()) return report(text.status().while_doing("checking '" + path + "'"), color);
   std::fputs(text->c_str(), stdout);

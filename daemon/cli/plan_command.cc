@@ -39,6 +39,7 @@ int run_plan(const PlanCommand& command) {
   const Catalogue catalogue = standard_catalogue();
   auto trainer = Trainer::create(catalogue, real_files(), *job, {});
   if (!trainer.ok()) return report(trainer.status(), command.color);
+  print_notes((*trainer)->notes());
   auto plan = (*trainer)->plan_training();
   if (!plan.ok()) return report(plan.status(), command.color);
   if (command.json) {

@@ -32,7 +32,9 @@ std::string printable(std::string_view message) {
 
 ExitCode exit_code_of(const Status& status) {
   if (status.ok()) return kExitOk;
-  return status.code() == Code::invalid_argument ? kExitInvalid : kExitFailed;
+  const bool invalid =
+      status.code() == Code::invalid_argument || status.code() == Code::unimplemented;
+  return invalid ? kExitInvalid : kExitFailed;
 }
 
 bool use_color(ColorMode mode, bool is_terminal, const char* no_color, const char* term) {
@@ -63,6 +65,11 @@ int report(const Status& status, ColorMode color) {
     std::fputs(error_line(printable(status.message()), stderr_color(color)).c_str(), stderr);
   }
   return exit_code_of(status);
+}
+
+void print_notes(const std::vector<std::string>& notes) {
+  for (const std::string& note : notes)
+    std::fprintf(stderr, "leat: note: %s\n", printable(note).c_str());
 }
 
 bool report_missing(std::string_view kind, const std::string& path, ColorMode color) {

@@ -4,6 +4,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "daemon/cli/exit_code.h"
 #include "daemon/job/job.h"
@@ -29,6 +30,8 @@ std::string error_line(std::string_view message, bool color);
 // Prints the error to stderr, in one line whatever bytes it quotes, and returns its exit code.
 // Prints nothing when ok.
 int report(const Status& status, ColorMode color);
+// Prints each to stderr.
+void print_notes(const std::vector<std::string>& notes);
 // Prints "no such <kind> '<path>'" if there is nothing at `path`, and returns true then: the exit
 // code is kExitNoSuch.
 bool report_missing(std::string_view kind, const std::string& path, ColorMode color);

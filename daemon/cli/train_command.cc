@@ -174,6 +174,7 @@ int run_train(const TrainCommand& command) {
   options.threads = static_cast<int>(command.job.threads.value_or(0));
   auto trainer = Trainer::create(catalogue, real_files(), *job, options);
   if (!trainer.ok()) return report(trainer.status(), command.color);
+  print_notes((*trainer)->notes());
   Reporter reporter(command, **trainer, options.folder);
   auto outcome = (*trainer)->run(reporter, [&] { return interrupt.requested(); });
   if (!outcome.ok()) {

@@ -95,7 +95,9 @@ class Importer {
     }
     for (const ValueInfoProto& output : in.output()) {
       LEAT_ASSIGN_OR_RETURN(const std::string n, name(output.name(), 0));
-      out.outputs.push_back({{n, 0}, std::nullopt});
+      DraftValue& value = out.outputs.emplace_back(DraftValue{{n, 0}, std::nullopt});
+      if (nesting > 0) continue;
+      LEAT_ASSIGN_OR_RETURN(value.type, declared_type(output));
     }
     LEAT_RETURN_IF_ERROR(nodes(in, nesting, out));
     return out;
@@ -113,16 +115,37 @@ class Importer {
           0, cat("input '", in.name(), "': expected a tensor of numbers with a shape, received ",
                  tensor.has_shape() ? cat("element type ", tensor.elem_type()) : "no shape"));
     }
-    for (const auto& dim : tensor.shape().dim()) {
+    LEAT_ASSIGN_OR_RETURN(out.type->dims, dims(tensor.shape()));
+    return out;
+  }
+
+  Result<std::vector<DraftDim>> dims(const TensorShapeProto& shape) const {
+    std::vector<DraftDim> out;
+    for (const auto& dim : shape.dim()) {
       DraftDim size;
       if (dim.has_dim_value()) {
         size.size = dim.dim_value();
       } else if (dim.dim_param().find('*') == std::string::npos) {
         LEAT_ASSIGN_OR_RETURN(size.symbol, name(dim.dim_param(), 0));
       }
-      out.type->dims.push_back(std::move(size));
+      out.push_back(std::move(size));
     }
     return out;
+  }
+
+  // What the model says of an output, for whoever checks it against what is inferred; none if the
+  // shape is left open. Some exporters write -1 for an unknown size.
+  Result<std::optional<DraftType>> declared_type(const ValueInfoProto& output) const {
+    const auto& tensor = output.type().tensor_type();
+    const DType dtype = dtype_from_onnx_code(tensor.elem_type());
+    if (dtype == DType::invalid || !tensor.has_shape()) return std::optional<DraftType>();
+    DraftType type;
+    type.dtype = dtype;
+    LEAT_ASSIGN_OR_RETURN(type.dims, dims(tensor.shape()));
+    for (DraftDim& dim : type.dims) {
+      if (dim.size && *dim.size < 0) dim.size.reset();
+    }
+    return std::optional(std::move(type));
   }
 
   static std::map<std::string, int> declared_ranks(const GraphProto& in) {

@@ -25,7 +25,7 @@ struct OnnxOptions {
 };
 
 struct OnnxModel {
-  Graph graph;                     // not validated
+  Graph graph;  // not validated; its outputs have the types that the model declares, if any
   std::vector<std::string> notes;  // for people: what the exporter seems to have left out
 };
 

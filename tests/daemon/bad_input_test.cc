@@ -229,23 +229,31 @@ TEST_CASE("a damaged binary graph file is refused") {
 
 // A protobuf field of bytes, and one of a number.
 std::string field(int number, const std::string& bytes) {
-  REQUIRE(bytes.size() < 128);
-  return std::string{static_cast<char>(number << 3 | 2), static_cast<char>(bytes.size())} + bytes;
+  REQUIRE(bytes.size() < size_t{128} * 128);
+  std::string head{static_cast<char>(number << 3 | 2)};
+  if (bytes.size() >= 128) head += static_cast<char>(bytes.size() % 128 + 128);
+  return head + static_cast<char>(bytes.size() < 128 ? bytes.size() : bytes.size() / 128) + bytes;
 }
 std::string field(int number, int value) {
   return {static_cast<char>(number << 3), static_cast<char>(value)};
 }
 
+// A ValueInfoProto. A size of 0 is the symbol N.
+std::string onnx_value(const std::string& name, int dtype, const std::vector<int>& sizes) {
+  std::string shape;
+  for (const int size : sizes) shape += field(1, size == 0 ? field(2, "N") : field(1, size));
+  return field(1, name) + field(2, field(1, field(1, dtype) + field(2, shape)));
+}
+
+std::string onnx_file(const std::string& graph) {
+  return field(1, 8) + field(8, field(2, 17)) + field(7, graph);
+}
+
 // An ONNX model of one node from x to y, both float[2,3].
 std::string onnx_model(const std::string& op, const std::string& input = "x", int dtype = 1) {
-  const std::string shape = field(1, field(1, 2)) + field(1, field(1, 3));
-  const auto value = [&](const std::string& name, int type) {
-    return field(1, name) + field(2, field(1, field(1, type) + field(2, shape)));
-  };
   const std::string node = field(1, input) + field(2, "y") + field(3, "n") + field(4, op);
-  return field(1, 8) + field(8, field(2, 17)) +
-         field(7, field(1, node) + field(2, "g") + field(11, value("x", dtype)) +
-                      field(12, value("y", 1)));
+  return onnx_file(field(1, node) + field(2, "g") + field(11, onnx_value("x", dtype, {2, 3})) +
+                   field(12, onnx_value("y", 1, {2, 3})));
 }
 
 TEST_CASE("a damaged or wrong ONNX file is refused") {
@@ -260,7 +268,7 @@ TEST_CASE("a damaged or wrong ONNX file is refused") {
   check_refused(check("this is no protobuf at all"), kExitInvalid,
                 {"m.onnx", "expected an ONNX model"});
   check_refused(check(half(good)), kExitInvalid, {"m.onnx", "expected an ONNX model"});
-  check_refused(check(onnx_model("Reluu")), kExitFailed, {"m.onnx", "lacks", "Reluu"});
+  check_refused(check(onnx_model("Reluu")), kExitInvalid, {"m.onnx", "lacks", "Reluu"});
   check_refused(check(onnx_model("Relu", "nowhere")), kExitInvalid, {"m.onnx", "nowhere"});
   check_refused(check(onnx_model("Relu", "y")), kExitInvalid, {"m.onnx", "y"});
   check_refused(check(onnx_model("Sigmoid", "x", 7)), kExitInvalid,
@@ -268,6 +276,44 @@ TEST_CASE("a damaged or wrong ONNX file is refused") {
   check_refused(
       check(onnx_model("Relu", "x", 99)), kExitInvalid,
       {"m.onnx", "input 'x'", "expected a tensor of numbers", "received element type 99"});
+}
+
+TEST_CASE("an ONNX file whose outputs are not what it declares is refused") {
+  const TinyJob tiny;
+  const auto check = [&](int dtype, const std::vector<int>& sizes) {
+    const std::string node = field(1, "x") + field(2, "y") + field(4, "Relu");
+    tiny.write("m.onnx",
+               onnx_file(field(1, node) + field(2, "g") + field(11, onnx_value("x", 1, {0, 3})) +
+                         field(12, onnx_value("y", dtype, sizes))));
+    return tiny.leat({"graph", "check", "m.onnx"});
+  };
+  check_ok(check(1, {0, 3}));
+  check_ok(check(1, {0, 0}));  // a symbol fits any size
+  check_ok(check(1, {2, 3}));
+  const std::string said = "the output 'y' is declared ";
+  check_refused(check(1, {0, 4}), kExitInvalid, {said + "float[N,4], it is float[N,3]"});
+  check_refused(check(7, {0, 3}), kExitInvalid, {said + "int64[N,3], it is float[N,3]"});
+  check_refused(check(1, {0, 3, 1}), kExitInvalid, {said + "float[N,3,1], it is float[N,3]"});
+}
+
+TEST_CASE("what an ONNX file seems to lack is noted before it is trained") {
+  const TinyJob tiny;
+  const std::string kernel = field(1, 3) + field(1, 1) + field(1, 2) + field(1, 2) + field(2, 1) +
+                             field(8, "w") + field(9, std::string(48, '\1'));
+  const std::string conv = field(1, "x") + field(1, "w") + field(2, "c") + field(4, "Conv"),
+                    flatten = field(1, "c") + field(2, "y") + field(4, "Flatten");
+  tiny.write("m.onnx", onnx_file(field(1, conv) + field(1, flatten) + field(2, "g") +
+                                 field(5, kernel) + field(11, onnx_value("x", 1, {0, 1, 2, 2})) +
+                                 field(12, onnx_value("y", 1, {0, 3}))));
+  const std::string note = "leat: note: ";
+  const auto noted = [&](const Finished& finished) {
+    check_ok(finished);
+    CHECK_THAT(finished.err, Catch::Contains(note));
+    CHECK_THAT(finished.err, Catch::Contains("m.onnx: convolutions without BatchNormalization"));
+  };
+  noted(tiny.train("run", {{"net.onnxtxt", "m.onnx"}}));
+  noted(tiny.leat({"plan", "job.yaml", "--set", "model.graph=" + tiny.folder() + "/m.onnx"}));
+  CHECK(tiny.train("text").err.find(note) == std::string::npos);
 }
 
 TEST_CASE("wrong initial weights are refused") {

@@ -147,6 +147,7 @@ TEST_CASE("a missing job file is exit code 5, a wrong job 7") {
   CHECK(run_train(train) == kExitNoSuch);
   CHECK(exit_code_of(Status()) == kExitOk);
   CHECK(exit_code_of(invalid_argument("x")) == kExitInvalid);
+  CHECK(exit_code_of(unimplemented("x")) == kExitInvalid);
   CHECK(exit_code_of(unavailable("x")) == kExitFailed);
 }
 
