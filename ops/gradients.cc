@@ -22,6 +22,8 @@ class Reverse {
 
   void mark_active(const std::vector<NodeId>& order);
   Status differentiate(NodeId id);
+  bool reaches(ValueId x, ValueId y, const std::vector<NodeId>& order) const;
+  Result<ValueId> filled_like(ValueId like, double value);
   Result<ValueId> total(ValueId value);
   Result<std::vector<ValueId>> emit(std::string_view op, std::vector<ValueId> inputs, Attrs attrs,
                                     int outputs);
@@ -62,7 +64,7 @@ class Reverse::Context final : public GradientContext {
   }
   ValueId optional_output(int i) override {
     const ValueId value = graph_.ensure_output(id_, i);
-    note(reverse_.inference_.infer(id_));
+    note(reverse_.inference_.infer_more(id_));
     return value;
   }
   bool needs(int i) const override { return reverse_.active(input(i)); }
@@ -164,6 +166,39 @@ void Reverse::mark_active(const std::vector<NodeId>& order) {
   }
 }
 
+// Does y depend on x through float tensors?
+bool Reverse::reaches(ValueId x, ValueId y, const std::vector<NodeId>& order) const {
+  std::vector<bool> reached(active_.size(), false);
+  reached[x] = true;
+  for (NodeId id : order) {
+    const Node& node = graph_.node(id);
+    const bool any = std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId v) {
+      return v != kNone && v < reached.size() && reached[v];
+    });
+    for (ValueId output : node.outputs) {
+      if (any && active(output)) reached[output] = true;
+    }
+  }
+  return reached[y];
+}
+
+// A tensor of the type of `like`, every element `value`.
+Result<ValueId> Reverse::filled_like(ValueId like, double value) {
+  const ValueType type = graph_.value(like).type;
+  LEAT_ASSIGN_OR_RETURN(auto filled,
+                        emit("Constant", {}, {{"value", Tensor::scalar_of(type.dtype, value)}}, 1));
+  if (type.shape.rank() == 0) return filled[0];
+  if (type.shape.is_constant()) {
+    LEAT_ASSIGN_OR_RETURN(auto shape, emit("Shape", {like}, {}, 1));
+    LEAT_ASSIGN_OR_RETURN(auto expanded, emit("Expand", {filled[0], shape[0]}, {}, 1));
+    return expanded[0];
+  }
+  // Expand would make new symbols of sizes that it does not know; this keeps those of `like`.
+  LEAT_ASSIGN_OR_RETURN(auto any, emit("Equal", {like, like}, {}, 1));
+  LEAT_ASSIGN_OR_RETURN(auto chosen, emit("Where", {any[0], filled[0], filled[0]}, {}, 1));
+  return chosen[0];
+}
+
 // Sums the parts of a value's gradient and keeps the sum as its only part.
 Result<ValueId> Reverse::total(ValueId value) {
   auto waiting = parts(value);
@@ -210,22 +245,19 @@ Result<std::vector<ValueId>> Reverse::run(ValueId y) {
                                 "': expected a float tensor, it is ", graph_.type_text(type)));
   }
   if (active(y)) {
-    LEAT_ASSIGN_OR_RETURN(auto one,
-                          emit("Constant", {}, {{"value", Tensor::scalar_of(type.dtype, 1)}}, 1));
-    ValueId seed = one[0];
-    if (type.shape.rank() > 0) {
-      LEAT_ASSIGN_OR_RETURN(auto shape, emit("Shape", {y}, {}, 1));
-      LEAT_ASSIGN_OR_RETURN(auto expanded, emit("Expand", {seed, shape[0]}, {}, 1));
-      seed = expanded[0];
-      graph_.value(seed).type.shape = type.shape;
-    }
+    LEAT_ASSIGN_OR_RETURN(const ValueId seed, filled_like(y, 1));
     parts(y).push_back(seed);
     for (auto it = order.rbegin(); it != order.rend(); ++it)
       LEAT_RETURN_IF_ERROR(differentiate(*it));
   }
   std::vector<ValueId> grads;
+  forward_ = kNone;
   for (ValueId x : xs_) {
-    LEAT_ASSIGN_OR_RETURN(const ValueId grad, total(x));
+    LEAT_ASSIGN_OR_RETURN(ValueId grad, total(x));
+    // An op such as Floor passes nothing on: the gradient is there, and zero.
+    if (grad == kNone && reaches(x, y, order)) {
+      LEAT_ASSIGN_OR_RETURN(grad, filled_like(x, 0));
+    }
     grads.push_back(grad);
   }
   return grads;

@@ -234,7 +234,7 @@ Result<OpOutcome> infer_op(const OpCall& call) {
   return context.finish();
 }
 
-Status Inference::infer(NodeId id) {
+Result<OpOutcome> Inference::outcome_of(NodeId id) {
   constants_.resize(graph_->values());
   const Node& node = graph_->node(id);
   OpCall call;
@@ -254,11 +254,49 @@ Status Inference::infer(NodeId id) {
   call.shape_text = [this](const SymbolicShape& shape) { return graph_->shape_text(shape); };
   LEAT_ASSIGN_OR_RETURN(OpOutcome outcome, infer_op(call));
   fold(call, outcome);
+  return outcome;
+}
+
+void Inference::keep(const OpOutcome& outcome, const Node& node) {
   for (size_t i = 0; i < node.outputs.size(); ++i) {
     if (node.outputs[i] == kNone) continue;
     graph_->value(node.outputs[i]).type = outcome.outputs[i];
     constants_[node.outputs[i]] = outcome.constants[i];
   }
+}
+
+Status Inference::infer(NodeId id) {
+  LEAT_ASSIGN_OR_RETURN(const OpOutcome outcome, outcome_of(id));
+  keep(outcome, graph_->node(id));
+  return {};
+}
+
+Status Inference::infer_more(NodeId id) {
+  const size_t known_symbols = graph_->symbols();
+  LEAT_ASSIGN_OR_RETURN(OpOutcome outcome, outcome_of(id));
+  const Node& node = graph_->node(id);
+  std::map<SymbolId, SymbolId> renamed;  // made again: what it was called before
+  const auto each_dim = [&](auto&& visit) {
+    for (size_t i = 0; i < node.outputs.size(); ++i) {
+      if (node.outputs[i] == kNone) continue;
+      const ValueType& before = graph_->value(node.outputs[i]).type;
+      const bool had = before.dtype != DType::invalid || before.kind != ValueKind::tensor;
+      SymbolicShape& shape = outcome.outputs[i].shape;
+      for (int d = 0; d < shape.rank(); ++d) {
+        if (shape[d].is_constant() || shape[d].symbol < known_symbols) continue;
+        visit(shape, d, had && before.shape.rank() == shape.rank() ? before.shape[d] : Dim());
+      }
+    }
+  };
+  each_dim([&](SymbolicShape& shape, int d, Dim before) {
+    if (!before.is_constant() && before.factor == shape[d].factor)
+      renamed.emplace(shape[d].symbol, before.symbol);
+  });
+  each_dim([&](SymbolicShape& shape, int d, Dim) {
+    const auto it = renamed.find(shape[d].symbol);
+    if (it != renamed.end()) shape.set(d, Dim::of_symbol(it->second, shape[d].factor));
+  });
+  keep(outcome, node);
   return {};
 }
 

@@ -13,33 +13,6 @@
 
 namespace leat {
 
-// Infers a graph, whole or as it grows. Values known before anything runs are kept here.
-// Threads: one. The graph must outlive it and change only by growing.
-class Inference {
- public:
-  explicit Inference(Graph& graph) : graph_(&graph) {}
-
-  // Limits, names, cycles, then infer() on each node in order. Fills Value::type of every value.
-  // invalid_argument, with the node as subject, for the first thing that is wrong.
-  Status run();
-  // One node, whose inputs are inferred.
-  Status infer(NodeId id);
-  // The value, if it is known at compile time; else null. Valid until the next infer().
-  const Tensor* constant(ValueId value) const;
-  Graph& graph() { return *graph_; }
-
- private:
-  Graph* graph_;
-  std::vector<Tensor> constants_;
-};
-
-// Inference::run() on its own.
-Status validate(Graph& graph);
-
-// The limits of ops/limits.h, of the graph and its regions, and that inputs, outputs and control
-// edges refer to what exists. Inference::run() begins with it.
-Status check_limits(const Graph& graph);
-
 // One op on its own: types of outputs (and known values) from types of inputs. What Inference and
 // the interpreter share.
 struct OpCall {
@@ -57,6 +30,38 @@ struct OpOutcome {
   std::vector<Tensor> constants;  // invalid where unknown
 };
 Result<OpOutcome> infer_op(const OpCall& call);
+
+// Infers a graph, whole or as it grows. Values known before anything runs are kept here.
+// Threads: one. The graph must outlive it and change only by growing.
+class Inference {
+ public:
+  explicit Inference(Graph& graph) : graph_(&graph) {}
+
+  // Limits, names, cycles, then infer() on each node in order. Fills Value::type of every value.
+  // invalid_argument, with the node as subject, for the first thing that is wrong.
+  Status run();
+  // One node, whose inputs are inferred.
+  Status infer(NodeId id);
+  // One node that was inferred and has more outputs now: those that it had keep their types, and
+  // with them the symbols that others know already.
+  Status infer_more(NodeId id);
+  // The value, if it is known at compile time; else null. Valid until the next infer().
+  const Tensor* constant(ValueId value) const;
+  Graph& graph() { return *graph_; }
+
+ private:
+  Result<OpOutcome> outcome_of(NodeId id);
+  void keep(const OpOutcome& outcome, const Node& node);
+  Graph* graph_;
+  std::vector<Tensor> constants_;
+};
+
+// Inference::run() on its own.
+Status validate(Graph& graph);
+
+// The limits of ops/limits.h, of the graph and its regions, and that inputs, outputs and control
+// edges refer to what exists. Inference::run() begins with it.
+Status check_limits(const Graph& graph);
 
 // The attributes with the op's defaults filled in.
 Attrs with_defaults(const OpDef& op, const Attrs& attrs);
