@@ -16,7 +16,11 @@ Result<AxisSet> reduced_axes(const InferContext& ctx, int axes_input, int rank) 
   const bool noop = attr_int(ctx.attrs(), "noop_with_empty_axes") != 0;
   if (!ctx.has_input(axes_input)) return noop ? 0 : all_axes(rank);
   const Tensor* axes = ctx.constant(axes_input);
-  if (!axes) return ctx.error("axes: expected values that are known before anything runs");
+  if (!axes) {
+    return ctx.error(cat("input ", axes_input,
+                         " 'axes': expected values that are known before anything runs, they are "
+                         "computed or fed; the shape of the result follows from them"));
+  }
   if (axes->shape().rank() > 1) {
     return ctx.error(cat("axes: expected a list, received shape ", axes->shape()));
   }

@@ -61,6 +61,7 @@ class Mirror {
   Status cross(NodeId id);
   ValueId reduce(const Node& node, int owner, int& holder);
   ValueId all_reduce(const Node& node);
+  std::vector<ValueId> reduce_equal(const Node& node);
   ValueId all_gather(const Node& node);
   std::vector<ValueId> reduce_scatter(const Node& node);
   std::vector<ValueId> all_to_all(const Node& node);
@@ -225,6 +226,21 @@ ValueId Mirror::all_reduce(const Node& node) {
   return combine(node, "Mul", sum, to_.node(scale).outputs[0], holder);
 }
 
+// Of a value that is the same on all shards, such as a gradient of zero: nothing crosses.
+std::vector<ValueId> Mirror::reduce_equal(const Node& node) {
+  std::vector<ValueId> values = copies_[node.inputs[0]];
+  values.resize(static_cast<size_t>(workers_), values[0]);  // an input of the graph has one copy
+  if (attr_string(node.attrs, "op", "sum") != "sum" || shards_ == 1) return values;
+  const DType dtype = from_.value(node.inputs[0]).type.dtype;
+  for (int w = 0; w < workers_; ++w) {
+    const NodeId times =
+        add("Constant", {}, {{"value", Tensor::scalar_of(dtype, shards_)}}, 1, w, node.source);
+    ValueId& value = values[static_cast<size_t>(w)];
+    value = combine(node, "Mul", value, to_.node(times).outputs[0], w);
+  }
+  return values;
+}
+
 ValueId Mirror::all_gather(const Node& node) {
   const Attrs attrs{{"axis", attr_int(node.attrs, "axis")}};
   const int owner = choose_owner(node.inputs[0]);
@@ -261,7 +277,7 @@ std::vector<ValueId> Mirror::all_to_all(const Node& node) {
 Status Mirror::cross(NodeId id) {
   const Node& node = from_.node(id);
   const ValueId input = node.inputs[0], output = node.outputs[0];
-  if (!sharded(input)) {  // equal on all: the sum of S equal values would be S times it
+  if (!sharded(input) && !is(node, "leat.AllReduce")) {
     return invalid_argument(cat(from_.describe_node(id),
                                 ": expected an input that differs between shards, '",
                                 from_.describe(input), "' is the same on all"));
@@ -274,7 +290,9 @@ Status Mirror::cross(NodeId id) {
     return invalid_argument(cat(from_.describe_node(id), ": root: expected one of ", shards_,
                                 " shards, received ", root));
   }
-  if (is(node, "leat.ReduceScatter")) {
+  if (!sharded(input)) {
+    copies_[output] = reduce_equal(node);
+  } else if (is(node, "leat.ReduceScatter")) {
     copies_[output] = reduce_scatter(node);
   } else if (is(node, "leat.AllToAll")) {
     copies_[output] = all_to_all(node);
@@ -286,7 +304,10 @@ Status Mirror::cross(NodeId id) {
     to_.set_value_name(made, from_.value_name(output));
     copies_[output].assign(static_cast<size_t>(workers_), made);
   }
-  for (ValueId value : copies_[output]) node_copies_[id].push_back(to_.value(value).producer);
+  for (ValueId value : copies_[output]) {
+    const NodeId producer = to_.value(value).producer;
+    if (producer != kNone) node_copies_[id].push_back(producer);
+  }
   return {};
 }
 

@@ -123,6 +123,33 @@ class SmallJob {
 
 }  // namespace
 
+TEST_CASE("weights before an op of steps get gradients of zero and stay as they are") {
+  const auto graph = [](const char* op) {
+    return cat(
+        "<ir_version: 10, opset_import: [\"\" : 20, \"leat\" : 1]>\n"
+        "net (float[N,1,8,8] x) => (float[N,4] y) {\n  f = Flatten (x)\n"
+        "  h = leat.Dense <units = 5> (f)\n  g = ",
+        op, " (h)\n  y = leat.Dense <units = 4> (g)\n}\n");
+  };
+  for (const char* op : {"Ceil", "Floor", "Round", "Sign"}) {
+    INFO(op);
+    const SmallJob small(graph(op).c_str());
+    const auto after = [&](const char* steps, const char* workers) {
+      small.hash(small.job({cat("steps=", steps), cat("num_workers=", workers)}),
+                 cat("run-", steps, "-", workers));
+      const auto weights = read_safetensors(
+          real_files(), small.path(cat("run-", steps, "-", workers, "/weights.safetensors")));
+      REQUIRE(weights.ok());
+      return weights->tensors;
+    };
+    const auto first = after("1", "1"), last = after("6", "1"), shared = after("6", "2");
+    CHECK(last.at("h/kernel").identical(first.at("h/kernel")));
+    CHECK(last.at("h/bias").identical(first.at("h/bias")));
+    CHECK_FALSE(last.at("y/kernel").identical(first.at("y/kernel")));
+    for (const auto& [name, tensor] : last) CHECK(tensor.identical(shared.at(name)));
+  }
+}
+
 TEST_CASE("a small network learns", "[cluster]") {
   const SmallJob small(kCnn);
   Silent watch;

@@ -78,6 +78,18 @@ TEST_CASE("a node that gets one more output keeps the symbols of those it had") 
   CHECK(s.text(second) != before);
 }
 
+TEST_CASE("axes that are fed are refused with the input's name") {
+  for (const char* op : {"ReduceSum", "ReduceMean"}) {
+    Symbolic s;
+    const ValueId x = s.input("x", {2, 3});
+    const ValueId axes = s.g.input("axes", DType::i64, Shape{1});
+    s.g.op(op, {x, axes});
+    CHECK(s.g.status().message().find(cat(op,
+                                          " #0: input 1 'axes': expected values that are known "
+                                          "before anything runs")) != std::string::npos);
+  }
+}
+
 TEST_CASE("ops of steps have a gradient of zero") {
   for (const char* op : {"Ceil", "Floor", "Round", "Sign"}) {
     INFO(op);

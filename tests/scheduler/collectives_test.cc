@@ -71,6 +71,22 @@ TEST_CASE("collectives give what their names say on 1 to 4 workers", "[cluster]"
   }
 }
 
+TEST_CASE("what is the same on all shards is reduced without a transfer", "[cluster]") {
+  for (int workers = 1; workers <= kShards; ++workers) {
+    const auto reduced = [&](const char* op) {
+      return run_mirrored(
+          [op](GraphBuilder& g, ValueId) {
+            const ValueId same = g.constant(Tensor::of<float>({2}, {1.5, -2}));
+            return g.op("leat.AllReduce", {same}, {{"op", std::string(op)}});
+          },
+          workers);
+    };
+    CHECK(reduced("sum").identical(Tensor::of<float>({2}, {6, -8})));
+    CHECK(reduced("mean").identical(Tensor::of<float>({2}, {1.5, -2})));
+    CHECK(reduced("max").identical(Tensor::of<float>({2}, {1.5, -2})));
+  }
+}
+
 TEST_CASE("a collective that does not fit the shards is refused by name") {
   Graph graph(scheduler_catalogue());
   GraphBuilder g(graph);
