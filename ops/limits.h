@@ -25,4 +25,12 @@ inline constexpr size_t kTextBytes = size_t{256} << 20;  // of a graph as text
 inline constexpr size_t kMessageBytes = size_t{64}
                                         << 20;  // of graph.capnp: Cap'n Proto's own limit
 
+// Of a plan. Its names, attributes, constants and message have the limits of a graph's.
+inline constexpr size_t kPartitions = 65'536;
+inline constexpr size_t kPlanEdges = 1'000'000;
+inline constexpr size_t kPlanValues = 4'000'000;                // of one partition
+inline constexpr size_t kInstructions = 1'000'000;              // of one partition
+inline constexpr int64_t kTiles = int64_t{1} << 24;             // of one kernel
+inline constexpr uint64_t kPartitionBytes = uint64_t{1} << 48;  // of a device's memory
+
 }  // namespace leat::limits

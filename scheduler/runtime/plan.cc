@@ -103,6 +103,10 @@ std::string Plan::text() const {
   }
   for (size_t p = 0; p < partitions.size(); ++p) {
     const Partition& part = partitions[p];
+    if (part.elsewhere) {
+      out << "partition " << p << " " << part.device << " elsewhere\n";
+      continue;
+    }
     out << "partition " << p << " " << part.device << " arena " << part.arena_bytes << " B\n";
     for (size_t i = 0; i < part.resources.size(); ++i) {
       out << "  resource " << i << " " << part.resources[i].op->full_name()
@@ -121,6 +125,7 @@ std::string Plan::summary() const {
   std::ostringstream out;
   for (size_t p = 0; p < partitions.size(); ++p) {
     const Partition& part = partitions[p];
+    if (part.elsewhere) continue;
     size_t kernels = 0, sends = 0, receives = 0;
     uint64_t sent = 0;
     for (const PlanInstruction& i : part.instructions) {
@@ -142,105 +147,5 @@ std::string Plan::summary() const {
   }
   return std::move(out).str();
 }
-
-namespace {
-
-class Verifier {
- public:
-  explicit Verifier(const Plan& plan)
-      : plan_(plan), sent_(plan.edges.size(), 0), received_(plan.edges.size(), 0) {}
-
-  Status run() {
-    for (const PlanEdge& edge : plan_.edges) {
-      if (edge.from >= plan_.partitions.size() || edge.to >= plan_.partitions.size() ||
-          edge.from == edge.to) {
-        return wrong(cat("edge '", edge.name, "' joins partitions ", edge.from, " and ", edge.to));
-      }
-    }
-    for (uint32_t p = 0; p < plan_.partitions.size(); ++p) LEAT_RETURN_IF_ERROR(check(p));
-    for (size_t e = 0; e < plan_.edges.size(); ++e) {
-      if (sent_[e] != 1 || received_[e] != 1) {
-        return wrong(cat("edge ", e, " '", plan_.edges[e].name, "' is sent ", sent_[e],
-                         " times and received ", received_[e], " times a step"));
-      }
-    }
-    return {};
-  }
-
- private:
-  Status wrong(const std::string& what) const {
-    return internal_error(cat("plan '", plan_.name, "': ", what));
-  }
-
-  Status check_value(const Partition& part, uint32_t id) const {
-    const PlanValue& value = part.values[id];
-    if (value.alias != kNone && (value.alias >= id || part.values[value.alias].home != value.home))
-      return wrong(cat("value ", id, " has a bad alias"));
-    switch (value.home) {
-      case Home::none:
-        return {};
-      case Home::arena:
-        if (value.offset + value.type.bytes() <= part.arena_bytes) return {};
-        return wrong(cat("value ", id, " '", value.name, "' ends outside the arena"));
-      case Home::resource:
-        return value.index < part.resources.size() ? Status()
-                                                   : wrong(cat("value ", id, " names no resource"));
-      case Home::constant:
-        if (value.index < part.constants.size() &&
-            part.constants[value.index].bytes() == value.type.bytes())
-          return {};
-        return wrong(cat("value ", id, " names no constant of its size"));
-      case Home::slot:
-        if (value.index < plan_.edges.size() &&
-            plan_.edges[value.index].bytes == value.type.bytes())
-          return {};
-        return wrong(cat("value ", id, " names no edge of its size"));
-    }
-    return wrong("unknown home");
-  }
-
-  Status check(uint32_t p) {
-    const Partition& part = plan_.partitions[p];
-    for (uint32_t id = 0; id < part.values.size(); ++id)
-      LEAT_RETURN_IF_ERROR(check_value(part, id));
-    for (const PlanInstruction& i : part.instructions) {
-      for (const auto* list : {&i.inputs, &i.outputs}) {
-        for (uint32_t v : *list) {
-          if (v != kNone && v >= part.values.size())
-            return wrong(cat("'", i.name, "' names value ", v));
-        }
-      }
-      using Kind = PlanInstruction::Kind;
-      const bool transfer =
-          i.kind == Kind::send || i.kind == Kind::receive || i.kind == Kind::retire;
-      if (transfer && i.edge >= plan_.edges.size())
-        return wrong(cat("'", i.name, "' names edge ", i.edge));
-      if (i.kind == Kind::kernel && !i.op) return wrong(cat("'", i.name, "' has no op"));
-      if (i.kind == Kind::fetch && (i.edge >= plan_.fetches.size() || i.inputs.size() != 1))
-        return wrong(cat("'", i.name, "' names fetch ", i.edge));
-      if (i.kind == Kind::send) {
-        ++sent_[i.edge];
-        if (plan_.edges[i.edge].from != p || i.inputs.size() != 1 || i.inputs[0] == kNone)
-          return wrong(cat("'", i.name, "' is sent from the wrong partition"));
-        if (part.values[i.inputs[0]].home != Home::none &&
-            part.values[i.inputs[0]].type.bytes() != plan_.edges[i.edge].bytes)
-          return wrong(cat("'", i.name, "' is sent in the wrong size"));
-      }
-      if (i.kind == Kind::receive) {
-        ++received_[i.edge];
-        if (plan_.edges[i.edge].to != p)
-          return wrong(cat("'", i.name, "' is received by the wrong partition"));
-      }
-    }
-    return {};
-  }
-
-  const Plan& plan_;
-  std::vector<int> sent_, received_;
-};
-
-}  // namespace
-
-Status verify(const Plan& plan) { return Verifier(plan).run(); }
 
 }  // namespace leat

@@ -62,7 +62,8 @@ struct PlanResource {
 
 // One device's part of a plan.
 struct Partition {
-  std::string device;  // "job:worker/task:0/cpu:0"
+  std::string device;      // "job:worker/task:0/cpu:0"
+  bool elsewhere = false;  // nothing but the device is known here: another runner has the rest
   std::vector<PlanValue> values;
   std::vector<PlanInstruction> instructions;  // in the order in which they are issued
   std::vector<PlanResource> resources;
@@ -106,8 +107,12 @@ struct Plan {
   std::string summary() const;
 };
 
-// Checks every index, range and edge: after it, execution checks nothing. internal error that names
-// the first thing that is wrong.
+// The gate that a plan passes once, before it is executed unchecked: every index, range, edge,
+// alias and chain, each op's own inference on the types of its operands, that no two values that
+// live at one time share bytes, and that the partitions come to the end of a step. It believes
+// nothing, so that a plan from outside can make no kernel touch memory that is not its own. (What
+// the values in the memory are, kernels check themselves.) Where partitions are elsewhere, the ends
+// of edges there are taken on trust. internal error that names the first thing that is wrong.
 Status verify(const Plan& plan);
 
 }  // namespace leat

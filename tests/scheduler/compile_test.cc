@@ -255,7 +255,7 @@ TEST_CASE("the verifier refuses a plan whose edge is never received") {
                 [](const PlanInstruction& i) { return i.kind == PlanInstruction::Kind::receive; });
   const Status status = verify(plan);
   CHECK(status.code() == Code::internal);
-  CHECK(status.message().find("received 0 times") != std::string::npos);
+  CHECK(status.message().find("reads value 0 when it is not there") != std::string::npos);
 }
 
 }  // namespace leat

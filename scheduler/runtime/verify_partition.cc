@@ -1,0 +1,502 @@
+#include "scheduler/runtime/verify_partition.h"
+
+#include <algorithm>
+
+#include "devices/base/text.h"
+#include "ops/limits.h"
+#include "ops/op.h"
+#include "ops/validate.h"
+#include "scheduler/runtime/program.h"
+#include "scheduler/runtime/verify_types.h"
+
+namespace leat {
+namespace {
+
+using Kind = PlanInstruction::Kind;
+
+constexpr uint64_t kAlignment = 64;  // of values in the arena: kernels load whole vectors
+constexpr int64_t kMostGlobal = int64_t{1} << 62;  // elements that a first row may count over
+
+bool is_plain_tensor(const OperandType& type) {
+  return type.kind == ValueKind::tensor && type.layout == Layout::plain;
+}
+bool equal(const OperandType& type, DType dtype, const Shape& shape) {
+  return type.dtype == dtype && type.shape == shape;
+}
+uint32_t bit_of(DType dtype) { return uint32_t{1} << static_cast<int>(dtype); }
+
+}  // namespace
+
+Status PartitionVerifier::wrong(const std::string& what) const {
+  return internal_error(cat("plan '", plan_.name, "': partition ", index_, ": ", what));
+}
+Status PartitionVerifier::wrong(const PlanInstruction& instruction, const std::string& what) const {
+  return wrong(cat("'", instruction.name, "' ", what));
+}
+
+Status PartitionVerifier::run() {
+  if (part_.elsewhere) {
+    const bool empty = part_.values.empty() && part_.instructions.empty() &&
+                       part_.resources.empty() && part_.constants.empty() && part_.feeds.empty() &&
+                       part_.arena_bytes == 0;
+    return empty ? Status() : wrong("is elsewhere, and yet has something in it");
+  }
+  fed_.assign(part_.values.size(), false);
+  produced_.assign(part_.values.size(), false);
+  contents_.assign(part_.values.size(), kNone);
+  dtypes_.assign(part_.values.size(), 0);
+  LEAT_RETURN_IF_ERROR(check_sizes());
+  LEAT_RETURN_IF_ERROR(check_resources());
+  LEAT_RETURN_IF_ERROR(find_producers());
+  for (uint32_t id = 0; id < part_.values.size(); ++id) LEAT_RETURN_IF_ERROR(check_value(id));
+  LEAT_RETURN_IF_ERROR(check_feeds());
+  for (uint32_t i = 0; i < part_.instructions.size(); ++i) {
+    LEAT_RETURN_IF_ERROR(check_instruction(i));
+  }
+  return check_lives();
+}
+
+Status PartitionVerifier::check_sizes() {
+  const auto at_most = [&](std::string_view what, uint64_t most, uint64_t received) -> Status {
+    if (received <= most) return {};
+    return wrong(cat("expected at most ", most, " ", what, ", received ", received));
+  };
+  LEAT_RETURN_IF_ERROR(at_most("values", limits::kPlanValues, part_.values.size()));
+  LEAT_RETURN_IF_ERROR(at_most("instructions", limits::kInstructions, part_.instructions.size()));
+  LEAT_RETURN_IF_ERROR(at_most("resources", limits::kInstructions, part_.resources.size()));
+  LEAT_RETURN_IF_ERROR(at_most("constants", limits::kInstructions, part_.constants.size()));
+  for (const Tensor& constant : part_.constants) {
+    if (!constant.valid()) return wrong("has a constant without a type");
+    LEAT_RETURN_IF_ERROR(take_memory(constant.bytes()));
+  }
+  return take_memory(part_.arena_bytes);
+}
+
+// Counts what the device needs: sums of it, in which nothing here may overflow.
+Status PartitionVerifier::take_memory(uint64_t bytes) {
+  if (bytes <= limits::kPartitionBytes && memory_ + bytes <= limits::kPartitionBytes) {
+    memory_ += bytes;
+    return {};
+  }
+  return wrong(cat("needs more than ", human_bytes(limits::kPartitionBytes), " of memory"));
+}
+
+Status PartitionVerifier::check_resources() {
+  for (const PlanResource& resource : part_.resources) {
+    const std::string subject = cat("resource '", resource.name, "'");
+    if (!resource.op || !resource.op->make_resource)
+      return wrong(cat(subject, ": expected an op that makes a resource"));
+    OpTypes types;
+    types.outputs.resize(1);
+    types.outputs[0].present = true;
+    const auto inferred = infer_concrete(*resource.op, resource.attrs, subject, types, {});
+    if (!inferred.ok()) return wrong(inferred.status().message());
+    const OperandType& type = (*inferred)[0];
+    if (type.kind != ValueKind::resource || resource.bytes != type.bytes())
+      return wrong(cat(subject, ": expected ", type.bytes(), " bytes, received ", resource.bytes));
+    LEAT_RETURN_IF_ERROR(take_memory(resource.bytes));
+    resource_types_.push_back(type);
+  }
+  return {};
+}
+
+// Who makes each value, and that every operand is a value.
+Status PartitionVerifier::find_producers() {
+  for (const PlanInstruction& i : part_.instructions) {
+    if (std::max(i.inputs.size(), i.outputs.size()) > limits::kOperands)
+      return wrong(i, "has too many operands");
+    for (const auto* list : {&i.inputs, &i.outputs}) {
+      for (const uint32_t v : *list) {
+        if (v != kNone && v >= part_.values.size()) return wrong(i, cat("names value ", v));
+        if (v == kNone && i.kind != Kind::kernel) return wrong(i, "lacks an operand");
+      }
+    }
+    for (const uint32_t v : i.outputs) {
+      if (v == kNone) continue;
+      if (produced_[v]) return wrong(i, cat("makes value ", v, ", which is made already"));
+      produced_[v] = true;
+    }
+  }
+  return {};
+}
+
+// ---------------------------------------------------------------------------------------------
+// Values
+
+Status PartitionVerifier::check_feeds() {
+  if (part_.feeds.size() != plan_.feeds.size()) {
+    return wrong(cat("has ", part_.feeds.size(), " feeds, the plan has ", plan_.feeds.size()));
+  }
+  for (size_t f = 0; f < part_.feeds.size(); ++f) {
+    const uint32_t v = part_.feeds[f];
+    if (v == kNone) continue;
+    const PlanBorder& border = plan_.feeds[f];
+    if (v >= part_.values.size() || fed_[v] || produced_[v] || part_.values[v].alias != kNone ||
+        part_.values[v].home != Home::arena || !is_plain_tensor(part_.values[v].type) ||
+        !equal(part_.values[v].type, border.dtype, border.shape)) {
+      return wrong(cat("feed '", border.name, "' goes to value ", v,
+                       ", which is none of its own of its type in the arena"));
+    }
+    fed_[v] = true;
+    contents_[v] = v;
+  }
+  return {};
+}
+
+Status PartitionVerifier::check_value(uint32_t id) {
+  const PlanValue& value = part_.values[id];
+  if (const std::string fault = fault_of(value.type); !fault.empty())
+    return wrong(cat("value ", id, " '", value.name, "' ", fault));
+  if (value.type.kind == ValueKind::token) {
+    if (value.home == Home::none && value.alias == kNone) return {};
+    return wrong(cat("value ", id, " is a token with a place"));
+  }
+  if (value.alias == kNone) {
+    LEAT_RETURN_IF_ERROR(check_home(id));
+    dtypes_[id] = bit_of(value.type.dtype);
+    if (value.home == Home::constant || value.home == Home::resource) contents_[id] = id;
+    return {};
+  }
+  if (value.alias >= id || part_.values[value.alias].alias != kNone)
+    return wrong(cat("value ", id, " has a bad alias"));
+  const PlanValue& of = part_.values[value.alias];
+  if (of.home != value.home || of.home == Home::none || of.index != value.index ||
+      of.offset != value.offset || of.type.bytes() != value.type.bytes() ||
+      value.type.kind != ValueKind::tensor) {
+    return wrong(
+        cat("value ", id, " has other bytes than value ", value.alias, ", whose bytes it shares"));
+  }
+  if (!produced_[id]) return check_view(id);
+  dtypes_[value.alias] |= bit_of(value.type.dtype);
+  return {};
+}
+
+Status PartitionVerifier::check_home(uint32_t id) {
+  const PlanValue& value = part_.values[id];
+  const bool is_resource = value.type.kind == ValueKind::resource;
+  if (is_resource != (value.home == Home::resource))
+    return wrong(cat("value ", id, " '", value.name, "' is not where its kind is"));
+  switch (value.home) {
+    case Home::none:
+      return wrong(cat("value ", id, " '", value.name, "' is nowhere"));
+    case Home::arena:
+      if (value.offset % kAlignment == 0 && value.offset <= part_.arena_bytes &&
+          value.type.bytes() <= part_.arena_bytes - value.offset)
+        return {};
+      return wrong(cat("value ", id, " '", value.name, "' ends outside the arena"));
+    case Home::resource:
+      if (value.index < resource_types_.size() && !produced_[id] &&
+          equal(value.type, resource_types_[value.index].dtype, resource_types_[value.index].shape))
+        return {};
+      return wrong(cat("value ", id, " '", value.name, "' names no resource of its type"));
+    case Home::constant:
+      if (value.index < part_.constants.size() && !produced_[id] && is_plain_tensor(value.type) &&
+          equal(value.type, part_.constants[value.index].dtype(),
+                part_.constants[value.index].shape()))
+        return {};
+      return wrong(cat("value ", id, " '", value.name, "' names no constant of its type"));
+    case Home::slot:
+      if (value.index < plan_.edges.size() && plan_.edges[value.index].to == index_ &&
+          plan_.edges[value.index].bytes == value.type.bytes() && is_plain_tensor(value.type))
+        return {};
+      return wrong(cat("value ", id, " '", value.name, "' names no edge of its size"));
+  }
+  return wrong(cat("value ", id, " has no home that there is"));
+}
+
+// The bytes of an earlier value under another shape: no instruction makes it.
+Status PartitionVerifier::check_view(uint32_t id) const {
+  const PlanValue& value = part_.values[id];
+  const PlanValue& of = part_.values[value.alias];
+  const bool readable = of.type.kind == ValueKind::tensor || dtype_size(of.type.dtype) > 0;
+  if (readable && value.type.layout == Layout::plain && of.type.layout == Layout::plain &&
+      (dtypes_[value.alias] & bit_of(value.type.dtype)) != 0)
+    return {};
+  return wrong(cat("value ", id, " '", value.name, "' is no view of value ", value.alias));
+}
+
+// ---------------------------------------------------------------------------------------------
+// Instructions
+
+Status PartitionVerifier::check_instruction(uint32_t index) {
+  const PlanInstruction& i = part_.instructions[index];
+  LEAT_RETURN_IF_ERROR(check_reads(i));
+  if (i.kind == Kind::kernel) return check_kernel(index);
+  chain_ = {};
+  if (i.op || !i.attrs.empty() || i.chain != kNone || i.tile_rows != 0)
+    return wrong(i, "is a transfer with a kernel");
+  const size_t most = i.kind == Kind::fetch ? plan_.fetches.size() : plan_.edges.size();
+  if (i.edge >= most)
+    return wrong(i, cat("names ", i.kind == Kind::fetch ? "fetch " : "edge ", i.edge));
+  switch (i.kind) {
+    case Kind::send:
+      return check_send(i);
+    case Kind::receive:
+      return check_receive(i);
+    case Kind::retire:
+      return check_retire(i);
+    case Kind::fetch:
+      return check_fetch(i);
+    case Kind::kernel:
+      break;
+  }
+  return wrong(i, "is of no kind that there is");
+}
+
+Status PartitionVerifier::check_reads(const PlanInstruction& instruction) const {
+  for (const uint32_t v : instruction.inputs) {
+    if (v == kNone || part_.values[v].type.kind == ValueKind::token) continue;
+    const uint32_t held = contents_[root(v)];
+    const bool is_view = part_.values[v].alias != kNone && !produced_[v];
+    if (held == kNone || (held != v && !is_view))
+      return wrong(instruction, cat("reads value ", v, " when it is not there"));
+  }
+  return {};
+}
+
+Status PartitionVerifier::check_send(const PlanInstruction& instruction) {
+  const PlanEdge& edge = plan_.edges[instruction.edge];
+  ++uses_.sent[instruction.edge];
+  if (edge.from != index_ || instruction.inputs.size() != 1 || !instruction.outputs.empty())
+    return wrong(instruction, "is sent from the wrong partition");
+  const OperandType& type = part_.values[instruction.inputs[0]].type;
+  const bool is_token = type.kind == ValueKind::token;
+  if ((!is_token && !is_plain_tensor(type)) || (is_token ? 0 : type.bytes()) != edge.bytes)
+    return wrong(instruction, "is sent in the wrong size");
+  return {};
+}
+
+Status PartitionVerifier::check_receive(const PlanInstruction& instruction) {
+  const uint32_t e = instruction.edge;
+  if (plan_.edges[e].to != index_ || !instruction.inputs.empty() ||
+      instruction.outputs.size() > 1) {
+    return wrong(instruction, "is received by the wrong partition");
+  }
+  if (++uses_.received[e] > 1) return wrong(instruction, "is received twice");
+  if (instruction.outputs.empty()) {
+    landed_[e] = kNone;
+    return plan_.edges[e].bytes == 0 ? Status() : wrong(instruction, "is received into nothing");
+  }
+  const uint32_t v = instruction.outputs[0];
+  const PlanValue& value = part_.values[v];
+  if (value.home != Home::slot || value.index != e || value.alias != kNone)
+    return wrong(instruction, "is received into another place than its slot");
+  landed_[e] = contents_[v] = v;
+  return take_memory(kSlotDepth * plan_.edges[e].bytes);
+}
+
+Status PartitionVerifier::check_retire(const PlanInstruction& instruction) {
+  const auto landed = landed_.find(instruction.edge);
+  if (landed == landed_.end()) return wrong(instruction, "is retired before it is received");
+  if (++uses_.retired[instruction.edge] > 1) return wrong(instruction, "is retired twice");
+  const bool has_value = landed->second != kNone;
+  if (!instruction.outputs.empty() || instruction.inputs.size() != (has_value ? 1 : 0) ||
+      (has_value && instruction.inputs[0] != landed->second))
+    return wrong(instruction, "retires another value than the one received");
+  if (has_value) contents_[landed->second] = kNone;
+  return {};
+}
+
+Status PartitionVerifier::check_fetch(const PlanInstruction& instruction) {
+  const PlanBorder& fetch = plan_.fetches[instruction.edge];
+  ++uses_.fetched[instruction.edge];
+  if (fetch.partition != index_ || instruction.inputs.size() != 1 || !instruction.outputs.empty())
+    return wrong(instruction, "is fetched from the wrong partition");
+  const OperandType& type = part_.values[instruction.inputs[0]].type;
+  if (!is_plain_tensor(type) || !equal(type, fetch.dtype, fetch.shape))
+    return wrong(instruction, cat("is no ", fetch.dtype, fetch.shape, " to fetch"));
+  return take_memory(kFetchDepth * type.bytes());
+}
+
+// ---------------------------------------------------------------------------------------------
+// Kernels
+
+Status PartitionVerifier::check_kernel(uint32_t index) {
+  const PlanInstruction& i = part_.instructions[index];
+  if (!i.op) return wrong(i, "has no op");
+  if (i.op->make_resource || i.edge != kNone) return wrong(i, "is no kernel");
+  const Attrs attrs = with_defaults(*i.op, i.attrs);
+  OpTypes types;
+  types.attrs = &attrs;
+  int64_t elements = 1;
+  for (const auto& [values, out] :
+       {std::pair(&i.inputs, &types.inputs), std::pair(&i.outputs, &types.outputs)}) {
+    for (const uint32_t v : *values) {
+      out->push_back(v == kNone ? OperandType() : part_.values[v].type);
+      out->back().present = v != kNone;
+      elements = std::max(elements, out->back().shape.elements());
+    }
+  }
+  const auto reach = checked_mul(i.first_row, elements);
+  if (i.first_row < 0 || !reach || *reach > kMostGlobal)
+    return wrong(i, cat("begins at row ", i.first_row, " of the global tensor"));
+  LEAT_RETURN_IF_ERROR(check_types(i, types));
+  if (!layouts_fit(*i.op, types)) return wrong(i, "has operands in layouts that it cannot have");
+  LEAT_RETURN_IF_ERROR(check_chain(index, types));
+  return check_outputs(i);
+}
+
+// What the op's own rule makes of the inputs is what the outputs must be.
+Status PartitionVerifier::check_types(const PlanInstruction& instruction,
+                                      const OpTypes& types) const {
+  std::vector<const Tensor*> constants;
+  for (const uint32_t v : instruction.inputs) {
+    const bool known = v != kNone && part_.values[v].home == Home::constant;
+    // Of a view: the same elements, whatever the shape; rules look at lists.
+    constants.push_back(known ? &part_.constants[part_.values[v].index] : nullptr);
+  }
+  const std::string subject = cat(instruction.op->full_name(), " '", instruction.name, "'");
+  const auto inferred =
+      infer_concrete(*instruction.op, instruction.attrs, subject, types, constants);
+  if (!inferred.ok()) return wrong(inferred.status().message());
+  for (size_t k = 0; k < types.outputs.size(); ++k) {
+    if (!types.outputs[k].present) continue;
+    const OperandType& expected = (*inferred)[k];
+    if (types.outputs[k].kind == expected.kind &&
+        equal(types.outputs[k], expected.dtype, expected.shape))
+      continue;
+    return wrong(cat(subject, ": output ", k, ": expected ", expected.dtype, expected.shape,
+                     ", received ", types.outputs[k].dtype, types.outputs[k].shape));
+  }
+  return {};
+}
+
+// Kernels write to the arena only, each value once.
+Status PartitionVerifier::check_outputs(const PlanInstruction& instruction) {
+  std::vector<uint32_t> overwritten;
+  for (size_t k = 0; k < instruction.outputs.size(); ++k) {
+    const uint32_t v = instruction.outputs[k];
+    if (v == kNone || part_.values[v].type.kind == ValueKind::token) continue;
+    if (part_.values[v].home != Home::arena || fed_[v])
+      return wrong(instruction, cat("writes value ", v, ", which is not of the arena"));
+    if (part_.values[v].alias == kNone) continue;
+    if (!may_overwrite(instruction, k) ||
+        std::find(overwritten.begin(), overwritten.end(), root(v)) != overwritten.end())
+      return wrong(instruction, cat("computes value ", v, " in place of another than its input"));
+    overwritten.push_back(root(v));
+  }
+  for (const uint32_t v : instruction.outputs) {
+    if (v != kNone && part_.values[v].home == Home::arena) contents_[root(v)] = v;
+  }
+  return {};
+}
+
+// May output k take the bytes of an input? If the op says so, and nothing else of it reads them.
+bool PartitionVerifier::may_overwrite(const PlanInstruction& instruction, size_t k) const {
+  const uint32_t from = root(instruction.outputs[k]);
+  const auto shares = [&](uint32_t v) { return v != kNone && root(v) == from; };
+  if (fed_[from] ||
+      std::count_if(instruction.inputs.begin(), instruction.inputs.end(), shares) != 1 ||
+      part_.values[from].type.layout != part_.values[instruction.outputs[k]].type.layout)
+    return false;
+  const auto& pairs = instruction.op->in_place;
+  return std::any_of(pairs.begin(), pairs.end(), [&](const auto& pair) {
+    const auto [out, in] = pair;
+    return static_cast<size_t>(out) == k && static_cast<size_t>(in) < instruction.inputs.size() &&
+           shares(instruction.inputs[static_cast<size_t>(in)]);
+  });
+}
+
+Status PartitionVerifier::check_chain(uint32_t index, const OpTypes& types) {
+  const PlanInstruction& i = part_.instructions[index];
+  if (i.chain == kNone) {
+    chain_ = {};
+    return i.tile_rows == 0 ? Status() : wrong(i, "has tiles and no chain");
+  }
+  const Tiling tiling = i.op->tiling ? i.op->tiling(types) : Tiling();
+  if (i.chain == index) {
+    chain_ = {};
+    chain_.first = index;
+    chain_.rows = tiling.rows;
+    chain_.tile_rows = i.tile_rows;
+  }
+  if (chain_.first != i.chain)
+    return wrong(i, cat("belongs to chain ", i.chain, ", which is over"));
+  const int64_t most = std::max(tiling.rows, tiling.fixed_rows);
+  if (tiling.rows < 1 || tiling.rows != chain_.rows || i.tile_rows != chain_.tile_rows ||
+      i.tile_rows < 1 || i.tile_rows > most || tiling.rows / i.tile_rows >= limits::kTiles ||
+      (tiling.fixed_rows > 0 && tiling.fixed_rows != i.tile_rows)) {
+    return wrong(i, cat("has tiles of ", i.tile_rows, " rows, it cannot be cut so"));
+  }
+  return check_member(i, tiling);
+}
+
+// A member reads of what its chain made its own rows alone.
+Status PartitionVerifier::check_member(const PlanInstruction& instruction, const Tiling& tiling) {
+  for (size_t k = 0; k < instruction.inputs.size(); ++k) {
+    const uint32_t v = instruction.inputs[k];
+    const auto made = v == kNone ? chain_.made.end() : chain_.made.find(root(v));
+    if (made == chain_.made.end()) continue;
+    const Shape& shape = part_.values[v].type.shape;
+    const bool by_rows = made->second && k < 32 && (tiling.row_inputs >> k & 1) &&
+                         shape.rank() > 0 && shape[0] == chain_.rows;
+    if (!by_rows)
+      return wrong(instruction, cat("reads value ", v, " before its chain has made it"));
+  }
+  for (size_t k = 0; k < instruction.outputs.size(); ++k) {
+    const uint32_t v = instruction.outputs[k];
+    if (v == kNone) continue;
+    const bool fresh = !chain_.made.contains(root(v));
+    if (fresh && chain_.read.contains(root(v)))
+      return wrong(instruction, cat("overwrites value ", root(v), " while its chain reads it"));
+    chain_.made[root(v)] = k < 32 && (tiling.row_outputs >> k & 1);
+  }
+  for (const uint32_t v : instruction.inputs) {
+    if (v != kNone) chain_.read.insert(root(v));
+  }
+  return {};
+}
+
+// ---------------------------------------------------------------------------------------------
+// Lives: from the instruction that writes a value to the last that reads it, a chain counting as
+// one instruction.
+
+Status PartitionVerifier::check_lives() const {
+  struct Life {
+    uint32_t first = kNone, last = 0;
+  };
+  std::vector<Life> lives(part_.values.size());
+  const auto use = [&](uint32_t v, uint32_t at) {
+    if (v == kNone || part_.values[v].home != Home::arena) return;
+    Life& life = lives[root(v)];
+    life.first = std::min(life.first, at);
+    life.last = std::max(life.last, at);
+  };
+  for (const uint32_t v : part_.feeds) use(v, 0);
+  for (uint32_t i = 0; i < part_.instructions.size(); ++i) {
+    const PlanInstruction& instruction = part_.instructions[i];
+    const uint32_t at = instruction.chain == kNone ? i : instruction.chain;
+    for (const uint32_t v : instruction.inputs) use(v, at);
+    for (const uint32_t v : instruction.outputs) use(v, at);
+  }
+  std::vector<uint32_t> by_birth;
+  for (uint32_t v = 0; v < lives.size(); ++v) {
+    if (lives[v].first != kNone && part_.values[v].type.bytes() > 0) by_birth.push_back(v);
+  }
+  std::vector<uint32_t> by_death = by_birth;
+  std::stable_sort(by_birth.begin(), by_birth.end(),
+                   [&](uint32_t a, uint32_t b) { return lives[a].first < lives[b].first; });
+  std::stable_sort(by_death.begin(), by_death.end(),
+                   [&](uint32_t a, uint32_t b) { return lives[a].last < lives[b].last; });
+  std::map<uint64_t, uint32_t> living;  // by offset; no two overlap
+  const auto end_of = [&](uint32_t v) {
+    return part_.values[v].offset + part_.values[v].type.bytes();
+  };
+  auto dead = by_death.begin();
+  for (const uint32_t v : by_birth) {
+    for (; lives[*dead].last < lives[v].first; ++dead) living.erase(part_.values[*dead].offset);
+    const auto after = living.lower_bound(part_.values[v].offset);
+    const bool free_after = after == living.end() || after->first >= end_of(v);
+    const bool free_before =
+        after == living.begin() || end_of(std::prev(after)->second) <= part_.values[v].offset;
+    if (!free_after || !free_before) {
+      return wrong(cat("value ", v, " '", part_.values[v].name, "' shares bytes with value ",
+                       free_after ? std::prev(after)->second : after->second,
+                       " while both are needed"));
+    }
+    living.emplace(part_.values[v].offset, v);
+  }
+  return {};
+}
+
+}  // namespace leat
