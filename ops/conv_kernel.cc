@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "devices/base/text.h"
+#include "ops/conv_few_channels.h"
 #include "ops/conv_winograd.h"
 #include "ops/onednn.h"
 
@@ -236,6 +237,7 @@ Result<std::unique_ptr<ConvEngine>> make_conv_engine(const ConvSpec& spec, const
   const bool plain = spec.x_layout == Layout::plain && spec.y_layout == Layout::plain;
   const bool library = spec.dtype == DType::f32 && spec.images > 0 && (!like || like->packs());
   if (spec.winograd) return make_winograd_conv(spec);
+  if (auto engine = make_few_channels_conv(spec)) return engine;
   if (library) {
     auto engine = onednn::make_conv(spec, like);
     if (engine.ok() || !plain || (like && like->packs())) return engine;

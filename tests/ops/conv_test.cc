@@ -53,6 +53,8 @@ const std::vector<Case>& cases() {
       {"3-D", 2, 3, 5, 1, {4, 5, 6}, {2, 3, 3}, {1, 2, 1}, {0, 1, 1, 1, 1, 0}, {1, 1, 2}},
       {"rest of the stride", 2, 16, 16, 1, {8, 11}, {2, 2}, {3, 3}, {0, 0, 0, 0}, {1, 1}},
       {"many weights", 5, 128, 256, 1, {4, 4}, {3, 3}, {1, 1}, {1, 1, 1, 1}, {1, 1}},
+      {"few channels, wide", 4, 2, 48, 1, {5, 61}, {2, 3}, {1, 2}, {0, 1, 1, 2}, {1, 1}},
+      {"few channels, dilated", 2, 1, 16, 1, {9, 40}, {3, 4}, {2, 1}, {2, 0, 2, 1}, {2, 1}},
   };
   return all;
 }
@@ -164,6 +166,8 @@ TEST_CASE("convolutions of blocked operands equal those of plain ones") {
     const Reference r = reference(c, DType::f32);
     if (c.inputs % 16 == 0 || c.outputs % 16 == 0) {
       check_channels16("Conv", {r.x, r.w, r.b}, c.attrs(), 1, 1e-5, 1e-5);
+      check_channels16("Conv", {r.x, r.w, r.b},
+                       with(c.attrs(), "leat_activation", std::string("relu")), 1, 1e-5, 1e-5);
       check_channels16("leat.ConvGradInput", {r.dy, r.w}, with(c.attrs(), "spatial", c.spatial), 1,
                        1e-5, 1e-5);
       check_channels16("leat.ConvGradWeights", {r.x, r.dy},
