@@ -7,6 +7,7 @@
 
 #include "devices/base/text.h"
 #include "ops/catalogue.h"
+#include "ops/prefetch.h"
 #include "ops/variable.h"
 #include "ops/vectorize.h"
 
@@ -166,7 +167,14 @@ void run_momentum(T* p, T* u, const T* g, int64_t n, const MomentumRule<float>& 
 
 LEAT_VECTOR_CLONES void run_adam(float* p, float* m, float* v, const float* g, int64_t n,
                                  const AdamRule<float>& rule) {
-  adam_loop(p, m, v, g, n, rule);
+  constexpr int64_t kLine = 16;
+  int64_t i = 0;
+  for (; i + kLine <= n; i += kLine) {
+    for (const float* stream : {p, m, v}) prefetch_ahead(stream + i);
+    prefetch_ahead(g + i);
+    adam_loop(p + i, m + i, v + i, g + i, kLine, rule);
+  }
+  adam_loop(p + i, m + i, v + i, g + i, n - i, rule);
 }
 LEAT_VECTOR_CLONES void run_adam(double* p, double* m, double* v, const double* g, int64_t n,
                                  const AdamRule<double>& rule) {

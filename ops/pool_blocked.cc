@@ -10,6 +10,7 @@
 #include <limits>
 
 #include "ops/pool_taps.h"
+#include "ops/prefetch.h"
 
 #define LEAT_AVX512 __attribute__((target("avx512f")))
 
@@ -38,8 +39,11 @@ struct Best {
     where = _mm512_mask_set1_epi32(where, better, element);
   }
   LEAT_AVX512 void write(float* y, uint8_t* argmax) const {
+    prefetch_ahead(y);
     _mm512_storeu_ps(y, value);
-    if (argmax) _mm_storeu_si128(reinterpret_cast<__m128i*>(argmax), _mm512_cvtepi32_epi8(where));
+    if (!argmax) return;
+    prefetch_ahead(argmax);
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(argmax), _mm512_cvtepi32_epi8(where));
   }
 };
 

@@ -9,6 +9,8 @@
 
 #include <algorithm>
 
+#include "ops/prefetch.h"
+
 #define LEAT_AVX512 __attribute__((target("avx512f"), always_inline)) inline
 
 namespace leat {
@@ -48,7 +50,11 @@ __attribute__((target("avx512f"))) void wide_to_tall(const uint32_t* from, uint3
     const int64_t count = std::min(kSize, n - begin);
     const auto inside = static_cast<__mmask16>((uint32_t{1} << count) - 1);
     __m512i r[kSize];
-    for (int i = 0; i < kSize; ++i) r[i] = _mm512_maskz_loadu_epi32(inside, from + i * n + begin);
+    for (int i = 0; i < kSize; ++i) {
+      prefetch_ahead(from + (begin + i) * kSize);  // lines of the blocks that follow
+      prefetch_ahead(to + (begin + i) * kSize);
+      r[i] = _mm512_maskz_loadu_epi32(inside, from + i * n + begin);
+    }
     transpose(r);
     if (count == kSize) {
       for (int i = 0; i < kSize; ++i) _mm512_storeu_si512(to + (begin + i) * kSize, r[i]);
@@ -67,6 +73,7 @@ __attribute__((target("avx512f"))) void tall_to_wide(const uint32_t* from, uint3
     const auto inside = static_cast<__mmask16>((uint32_t{1} << count) - 1);
     __m512i r[kSize];
     for (int i = 0; i < kSize; ++i) {
+      prefetch_ahead(to + (begin + i) * kSize);
       r[i] = i < count ? _mm512_loadu_si512(from + (begin + i) * kSize) : _mm512_setzero_si512();
     }
     transpose(r);
