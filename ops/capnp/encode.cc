@@ -1,37 +1,15 @@
-#include <capnp/any.h>
-#include <capnp/message.h>
-#include <capnp/serialize.h>
-
-#include <algorithm>
-#include <cstring>
 #include <map>
-#include <set>
 
 #include "devices/base/text.h"
-#include "graph.capnp.h"
 #include "ops/capnp/graph_file.h"
+#include "ops/capnp/wire_attr.h"
 #include "ops/limits.h"
 #include "ops/op.h"
 
 namespace leat {
 namespace {
 
-template <typename T>
-kj::ArrayPtr<const kj::byte> bytes_of(const T& bytes) {
-  return {reinterpret_cast<const kj::byte*>(bytes.data()), bytes.size()};
-}
-
-capnp::Text::Reader text_of(const std::string& text) { return {text.c_str(), text.size()}; }
-
-// Limits that a graph in memory can be against, as messages say them.
-Status check(bool fits, std::string_view what, uint64_t most, uint64_t received) {
-  if (fits) return {};
-  return invalid_argument(
-      cat("encoding a graph: expected at most ", most, " ", what, ", received ", received));
-}
-Status check(std::string_view what, uint64_t most, uint64_t received) {
-  return check(received <= most, what, most, received);
-}
+constexpr std::string_view kDoing = "encoding a graph";
 
 class Encoder {
  public:
@@ -44,7 +22,7 @@ class Encoder {
     unsigned next = 0;
     for (auto& [name, index] : ops_) {
       index = next++;
-      ops.set(index, text_of(name));
+      ops.set(index, wire_text(name));
     }
     auto regions = root.initRegions(static_cast<unsigned>(regions_.size()));
     for (unsigned i = 0; i < regions_.size(); ++i) {
@@ -56,17 +34,18 @@ class Encoder {
  private:
   // Regions in the order in which they are met, ops by name, and the totals that limits are on.
   Status collect(const Graph& graph, int nesting) {
-    LEAT_RETURN_IF_ERROR(check("nested graphs", limits::kNesting, static_cast<uint64_t>(nesting)));
+    LEAT_RETURN_IF_ERROR(
+        wire_.at_most("nested graphs", limits::kNesting, static_cast<uint64_t>(nesting)));
     index_[&graph] = static_cast<uint32_t>(regions_.size());
     regions_.push_back(&graph);
     LEAT_RETURN_IF_ERROR(graph.topological_order().status());
     nodes_ += graph.nodes();
-    LEAT_RETURN_IF_ERROR(check("nodes", limits::kNodes, nodes_));
+    LEAT_RETURN_IF_ERROR(wire_.at_most("nodes", limits::kNodes, nodes_));
     for (NodeId id = 0; id < graph.nodes(); ++id) {
       const Node& node = graph.node(id);
       ops_[node.op->full_name()] = 0;
       edges_ += node.inputs.size();
-      LEAT_RETURN_IF_ERROR(check("edges", limits::kEdges, edges_));
+      LEAT_RETURN_IF_ERROR(wire_.at_most("edges", limits::kEdges, edges_));
     }
     LEAT_ASSIGN_OR_RETURN(const std::vector<NodeId> order, graph.topological_order());
     for (const NodeId id : order) {
@@ -83,7 +62,7 @@ class Encoder {
   }
 
   Status put_region(const Graph& graph, wire::Region::Builder out) {
-    out.setName(text_of(graph.name));
+    out.setName(wire_text(graph.name));
     std::map<SymbolId, uint32_t> symbols;  // index + 1
     put_symbols(graph, out, symbols);
     std::vector<uint32_t> values(graph.values(), 0);  // index + 1
@@ -131,7 +110,7 @@ class Encoder {
     auto list = out.initSymbols(static_cast<unsigned>(used.size()));
     for (unsigned i = 0; i < used.size(); ++i) {
       const Symbol& symbol = graph.symbol_info(used[i]);
-      list[i].setName(text_of(symbol.name));
+      list[i].setName(wire_text(symbol.name));
       list[i].setBounded(symbol.bound.has_value());
       list[i].setBound(symbol.bound.value_or(0));
     }
@@ -140,7 +119,7 @@ class Encoder {
   static void put_value(const Graph& graph, ValueId id, const std::map<SymbolId, uint32_t>& symbols,
                         wire::Value::Builder out) {
     const ValueType& type = graph.value(id).type;
-    out.setName(text_of(graph.value_name(id)));
+    out.setName(wire_text(graph.value_name(id)));
     out.setKind(static_cast<uint8_t>(type.kind));
     out.setDtype(static_cast<uint8_t>(dtype_onnx_code(type.dtype)));
     auto dims = out.initDims(static_cast<unsigned>(type.shape.rank()));
@@ -154,11 +133,12 @@ class Encoder {
   Status put_node(const Graph& graph, NodeId id, std::vector<uint32_t>& values, uint32_t& next,
                   const std::vector<uint32_t>& positions, wire::Node::Builder out) {
     const Node& node = graph.node(id);
-    LEAT_RETURN_IF_ERROR(check("inputs of a node", limits::kOperands, node.inputs.size()));
-    LEAT_RETURN_IF_ERROR(check("outputs of a node", limits::kOperands, node.outputs.size()));
-    LEAT_RETURN_IF_ERROR(check("attributes of a node", limits::kAttributes, node.attrs.size()));
-    LEAT_RETURN_IF_ERROR(check("bytes of a name", limits::kNameLength, node.name.size()));
-    LEAT_RETURN_IF_ERROR(check("bytes of a device", limits::kNameLength, node.device.size()));
+    LEAT_RETURN_IF_ERROR(wire_.at_most("inputs of a node", limits::kOperands, node.inputs.size()));
+    LEAT_RETURN_IF_ERROR(
+        wire_.at_most("outputs of a node", limits::kOperands, node.outputs.size()));
+    LEAT_RETURN_IF_ERROR(wire_.at_most("bytes of a name", limits::kNameLength, node.name.size()));
+    LEAT_RETURN_IF_ERROR(
+        wire_.at_most("bytes of a device", limits::kNameLength, node.device.size()));
     out.setOp(ops_.at(node.op->full_name()));
     auto inputs = out.initInputs(static_cast<unsigned>(node.inputs.size()));
     for (unsigned i = 0; i < inputs.size(); ++i) {
@@ -168,106 +148,33 @@ class Encoder {
     for (unsigned i = 0; i < outputs.size(); ++i) {
       if (node.outputs[i] == kNone) continue;
       const std::string& name = graph.value_name(node.outputs[i]);
-      LEAT_RETURN_IF_ERROR(check("bytes of a name", limits::kNameLength, name.size()));
+      LEAT_RETURN_IF_ERROR(wire_.at_most("bytes of a name", limits::kNameLength, name.size()));
       values[node.outputs[i]] = ++next;
       outputs[i].setWanted(true);
-      outputs[i].setName(text_of(name));
+      outputs[i].setName(wire_text(name));
     }
     auto after = out.initAfter(static_cast<unsigned>(node.after.size()));
     for (unsigned i = 0; i < after.size(); ++i) after.set(i, positions[node.after[i]]);
-    out.setDevice(text_of(node.device));
-    out.setName(text_of(node.name));
+    out.setDevice(wire_text(node.device));
+    out.setName(wire_text(node.name));
     out.setSource(node.source);
     out.setFirstRow(node.first_row);
-    auto attrs = out.initAttrs(static_cast<unsigned>(node.attrs.size()));
-    unsigned index = 0;
-    for (const auto& [name, attr] : node.attrs) {
-      attrs[index].setName(text_of(name));
-      LEAT_RETURN_IF_ERROR(
-          put_attr(attr, attrs[index++]).while_doing(cat("encoding ", graph.describe_node(id))));
-    }
-    return {};
-  }
-
-  Status put_attr(const Attr& attr, wire::Attr::Builder out) {
-    if (const auto* i = std::get_if<int64_t>(&attr)) out.setInt(*i);
-    if (const auto* f = std::get_if<double>(&attr)) out.setFloat(*f);
-    if (const auto* s = std::get_if<std::string>(&attr)) {
-      LEAT_RETURN_IF_ERROR(check("bytes of a string", limits::kStringLength, s->size()));
-      out.setString(bytes_of(*s));
-    }
-    if (const auto* t = std::get_if<Tensor>(&attr)) return put_tensor(*t, out.initTensor());
-    if (const auto* v = std::get_if<std::vector<int64_t>>(&attr)) {
-      LEAT_RETURN_IF_ERROR(check("elements of a list", limits::kListLength, v->size()));
-      out.setInts(kj::arrayPtr(v->data(), v->size()));
-    }
-    if (const auto* v = std::get_if<std::vector<double>>(&attr)) {
-      LEAT_RETURN_IF_ERROR(check("elements of a list", limits::kListLength, v->size()));
-      out.setFloats(kj::arrayPtr(v->data(), v->size()));
-    }
-    if (const auto* v = std::get_if<std::vector<std::string>>(&attr)) {
-      LEAT_RETURN_IF_ERROR(check("elements of a list", limits::kListLength, v->size()));
-      auto strings = out.initStrings(static_cast<unsigned>(v->size()));
-      for (unsigned i = 0; i < strings.size(); ++i) {
-        LEAT_RETURN_IF_ERROR(check("bytes of a string", limits::kStringLength, (*v)[i].size()));
-        strings.set(i, bytes_of((*v)[i]));
-      }
-    }
-    if (const auto* region = std::get_if<std::shared_ptr<Graph>>(&attr)) {
-      out.setRegion(index_.at(region->get()));
-    }
-    return {};
-  }
-
-  Status put_tensor(const Tensor& tensor, wire::Tensor::Builder out) {
-    if (!tensor.valid()) return invalid_argument("expected a tensor, it has no type");
-    out.setDtype(static_cast<uint8_t>(dtype_onnx_code(tensor.dtype())));
-    const auto dims = tensor.shape().dims();
-    out.setDims(kj::arrayPtr(dims.data(), dims.size()));
-    const std::span<const std::byte> bytes(static_cast<const std::byte*>(tensor.raw()),
-                                           tensor.bytes());
-    if (bytes.size() <= limits::kInlineConstantBytes) {
-      out.setInline(bytes_of(bytes));
-      return {};
-    }
-    constant_bytes_ += bytes.size();
-    LEAT_RETURN_IF_ERROR(check("bytes of constants", limits::kConstantBytes, constant_bytes_));
-    const size_t count = (bytes.size() + kChunkBytes - 1) / kChunkBytes;
-    auto chunks = out.initChunks(static_cast<unsigned>(count));
-    for (unsigned i = 0; i < count; ++i) {
-      const auto piece =
-          bytes.subspan(i * kChunkBytes, std::min(kChunkBytes, bytes.size() - i * kChunkBytes));
-      const Sha256Digest digest = sha256(piece);
-      chunks[i].setSha256(bytes_of(digest));
-      chunks[i].setSize(static_cast<uint32_t>(piece.size()));
-      if (seen_.insert(digest).second) {
-        encoded_.chunks.push_back({digest, Bytes(piece.begin(), piece.end())});
-      }
-    }
-    return {};
+    return wire_.put(node.attrs, out.initAttrs(static_cast<unsigned>(node.attrs.size())))
+        .while_doing(cat("encoding ", graph.describe_node(id)));
   }
 
   Result<EncodedGraph> finish(wire::Graph::Reader root) {
-    // canonicalize() counts words in 29 bits: what is too large must not come to it.
-    const uint64_t size = root.totalSize().wordCount * sizeof(capnp::word);
-    if (size > limits::kMessageBytes) {
-      return resource_exhausted(cat("encoding a graph: expected a message of at most ",
-                                    human_bytes(limits::kMessageBytes), ", it has ",
-                                    human_bytes(size)));
-    }
-    const kj::Array<capnp::word> words = capnp::canonicalize(root);
-    encoded_.message.resize(words.size() * sizeof(capnp::word));
-    std::memcpy(encoded_.message.data(), words.begin(), encoded_.message.size());
-    return std::move(encoded_);
+    LEAT_ASSIGN_OR_RETURN(Bytes message, canonical_bytes(kDoing, root));
+    return EncodedGraph{std::move(message), wire_.take_chunks()};
   }
 
-  EncodedGraph encoded_;
+  WireAttrWriter wire_{std::string(kDoing), [this](const Graph& region) -> Result<uint32_t> {
+                         return index_.at(&region);
+                       }};
   std::map<std::string, uint32_t> ops_;
   std::vector<const Graph*> regions_;
   std::map<const Graph*, uint32_t> index_;
-  std::set<Sha256Digest> seen_;
   size_t nodes_ = 0, edges_ = 0;
-  uint64_t constant_bytes_ = 0;
 };
 
 }  // namespace

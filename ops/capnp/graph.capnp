@@ -87,7 +87,7 @@ struct Attr {
     ints @5 :List(Int64);
     floats @6 :List(Float64);
     strings @7 :List(Data);
-    region @8 :UInt32;            # index in Graph.regions: larger than this region's, used once
+    region @8 :UInt32;            # index in Graph.regions: larger than this region's, used once. Graphs only
   }
 }
 

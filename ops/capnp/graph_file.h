@@ -20,14 +20,17 @@ namespace leat {
 
 inline constexpr size_t kChunkBytes = size_t{1} << 20;
 
+// A piece of a large constant, 1 MiB at most, named by its digest.
+struct EncodedChunk {
+  Sha256Digest digest;
+  Bytes bytes;
+};
+
 // A graph taken apart: the message, and the chunks of its large constants in order of first use,
 // each once.
 struct EncodedGraph {
+  using Chunk = EncodedChunk;
   Bytes message;
-  struct Chunk {
-    Sha256Digest digest;
-    Bytes bytes;
-  };
   std::vector<Chunk> chunks;
 };
 

@@ -1,0 +1,321 @@
+#include "ops/capnp/wire_attr.h"
+
+#include <algorithm>
+
+#include "devices/base/text.h"
+#include "ops/limits.h"
+#include "ops/text/draft.h"
+#include "ops/text/lexer.h"
+
+namespace leat {
+namespace {
+
+bool check_bools(const Tensor& tensor) {
+  if (tensor.dtype() != DType::boolean) return true;
+  const auto* bytes = static_cast<const uint8_t*>(tensor.raw());
+  return std::all_of(bytes, bytes + tensor.bytes(), [](uint8_t b) { return b <= 1; });
+}
+
+}  // namespace
+
+// ---------------------------------------------------------------------------------------------
+// Writing
+
+Status WireAttrWriter::at_most(std::string_view what, uint64_t most, uint64_t received) const {
+  if (received <= most) return {};
+  return invalid_argument(
+      cat(doing_, ": expected at most ", most, " ", what, ", received ", received));
+}
+
+Status WireAttrWriter::put(const Attrs& attrs, capnp::List<wire::Attr>::Builder out) {
+  LEAT_RETURN_IF_ERROR(at_most("attributes", limits::kAttributes, attrs.size()));
+  unsigned index = 0;
+  for (const auto& [name, attr] : attrs) {
+    out[index].setName(wire_text(name));
+    LEAT_RETURN_IF_ERROR(put(attr, out[index++]));
+  }
+  return {};
+}
+
+Status WireAttrWriter::put(const Attr& attr, wire::Attr::Builder out) {
+  if (const auto* i = std::get_if<int64_t>(&attr)) out.setInt(*i);
+  if (const auto* f = std::get_if<double>(&attr)) out.setFloat(*f);
+  if (const auto* s = std::get_if<std::string>(&attr)) {
+    LEAT_RETURN_IF_ERROR(at_most("bytes of a string", limits::kStringLength, s->size()));
+    out.setString(wire_bytes(*s));
+  }
+  if (const auto* t = std::get_if<Tensor>(&attr)) return put(*t, out.initTensor());
+  if (const auto* v = std::get_if<std::vector<int64_t>>(&attr)) {
+    LEAT_RETURN_IF_ERROR(at_most("elements of a list", limits::kListLength, v->size()));
+    out.setInts(kj::arrayPtr(v->data(), v->size()));
+  }
+  if (const auto* v = std::get_if<std::vector<double>>(&attr)) {
+    LEAT_RETURN_IF_ERROR(at_most("elements of a list", limits::kListLength, v->size()));
+    out.setFloats(kj::arrayPtr(v->data(), v->size()));
+  }
+  if (const auto* v = std::get_if<std::vector<std::string>>(&attr)) {
+    LEAT_RETURN_IF_ERROR(at_most("elements of a list", limits::kListLength, v->size()));
+    auto strings = out.initStrings(static_cast<unsigned>(v->size()));
+    for (unsigned i = 0; i < strings.size(); ++i) {
+      LEAT_RETURN_IF_ERROR(at_most("bytes of a string", limits::kStringLength, (*v)[i].size()));
+      strings.set(i, wire_bytes((*v)[i]));
+    }
+  }
+  if (const auto* region = std::get_if<std::shared_ptr<Graph>>(&attr)) {
+    LEAT_ASSIGN_OR_RETURN(const uint32_t index, regions_(**region));
+    out.setRegion(index);
+  }
+  return {};
+}
+
+Status WireAttrWriter::put(const Tensor& tensor, wire::Tensor::Builder out) {
+  if (!tensor.valid()) return invalid_argument(cat(doing_, ": expected a tensor, it has no type"));
+  out.setDtype(static_cast<uint8_t>(dtype_onnx_code(tensor.dtype())));
+  const auto dims = tensor.shape().dims();
+  out.setDims(kj::arrayPtr(dims.data(), dims.size()));
+  const std::span<const std::byte> bytes(static_cast<const std::byte*>(tensor.raw()),
+                                         tensor.bytes());
+  if (bytes.size() <= limits::kInlineConstantBytes) {
+    out.setInline(wire_bytes(bytes));
+    return {};
+  }
+  constant_bytes_ += bytes.size();
+  LEAT_RETURN_IF_ERROR(at_most("bytes of constants", limits::kConstantBytes, constant_bytes_));
+  const size_t count = (bytes.size() + kChunkBytes - 1) / kChunkBytes;
+  auto chunks = out.initChunks(static_cast<unsigned>(count));
+  for (unsigned i = 0; i < count; ++i) {
+    const auto piece =
+        bytes.subspan(i * kChunkBytes, std::min(kChunkBytes, bytes.size() - i * kChunkBytes));
+    const Sha256Digest digest = sha256(piece);
+    chunks[i].setSha256(wire_bytes(digest));
+    chunks[i].setSize(static_cast<uint32_t>(piece.size()));
+    if (seen_.insert(digest).second) {
+      chunks_.push_back({digest, Bytes(piece.begin(), piece.end())});
+    }
+  }
+  return {};
+}
+
+// ---------------------------------------------------------------------------------------------
+// Reading
+
+Status WireAttrReader::error(std::string_view message) const {
+  return invalid_argument(cat(doing_, ": ", message));
+}
+
+Status WireAttrReader::at_most(std::string_view what, uint64_t most, uint64_t received) const {
+  if (received <= most) return {};
+  return error(cat("expected at most ", most, " ", what, ", received ", received));
+}
+
+Result<std::string> WireAttrReader::name(capnp::Text::Reader text) const {
+  LEAT_RETURN_IF_ERROR(at_most("bytes of a name", limits::kNameLength, text.size()));
+  return std::string(text.cStr(), text.size());
+}
+
+Result<DType> WireAttrReader::dtype(uint8_t code) const {
+  const DType dtype = dtype_from_onnx_code(code);
+  if (dtype == DType::invalid && code != 0) {
+    return error(cat("expected an element type, received ", static_cast<int>(code)));
+  }
+  return dtype;
+}
+
+Result<std::vector<const OpDef*>> WireAttrReader::ops(capnp::List<capnp::Text>::Reader names,
+                                                      const Catalogue& catalogue) const {
+  LEAT_RETURN_IF_ERROR(at_most("ops", limits::kNodes, names.size()));
+  std::vector<const OpDef*> ops;
+  for (const auto text : names) {
+    LEAT_ASSIGN_OR_RETURN(const std::string name, this->name(text));
+    const OpDef* op = catalogue.find(name);
+    if (op == nullptr) {
+      return error(cat("expected a known op, received '", name, "'", catalogue.suggestion(name)));
+    }
+    ops.push_back(op);
+  }
+  return ops;
+}
+
+Result<Attrs> WireAttrReader::attrs(capnp::List<wire::Attr>::Reader list, const Regions& regions) {
+  Attrs attrs;
+  LEAT_RETURN_IF_ERROR(at_most("attributes", limits::kAttributes, list.size()));
+  for (const auto one : list) {
+    LEAT_ASSIGN_OR_RETURN(std::string name, this->name(one.getName()));
+    if (!is_identifier(name) || is_reserved_attribute(name)) {
+      return error(cat("expected an attribute's name, received '", name, "'"));
+    }
+    LEAT_ASSIGN_OR_RETURN(Attr value, attr(one, regions));
+    if (!attrs.emplace(std::move(name), std::move(value)).second) {
+      return error("expected each attribute of a node once");
+    }
+  }
+  return attrs;
+}
+
+Result<std::string> WireAttrReader::string(capnp::Data::Reader data) const {
+  LEAT_RETURN_IF_ERROR(at_most("bytes of a string", limits::kStringLength, data.size()));
+  return std::string(reinterpret_cast<const char*>(data.begin()), data.size());
+}
+
+template <typename T, typename List>
+Result<Attr> WireAttrReader::list(const List& list) const {
+  LEAT_RETURN_IF_ERROR(at_most("elements of a list", limits::kListLength, list.size()));
+  std::vector<T> elements;
+  elements.reserve(list.size());
+  for (const T element : list) elements.push_back(element);
+  return Attr(std::move(elements));
+}
+
+Result<Attr> WireAttrReader::attr(wire::Attr::Reader in, const Regions& regions) {
+  switch (in.which()) {
+    case wire::Attr::INT:
+      return Attr(in.getInt());
+    case wire::Attr::FLOAT:
+      return Attr(in.getFloat());
+    case wire::Attr::STRING: {
+      LEAT_ASSIGN_OR_RETURN(std::string text, string(in.getString()));
+      return Attr(std::move(text));
+    }
+    case wire::Attr::TENSOR: {
+      LEAT_ASSIGN_OR_RETURN(Tensor value, tensor(in.getTensor()));
+      return Attr(std::move(value));
+    }
+    case wire::Attr::INTS:
+      return this->list<int64_t>(in.getInts());
+    case wire::Attr::FLOATS:
+      return this->list<double>(in.getFloats());
+    case wire::Attr::STRINGS:
+      return strings(in.getStrings());
+    case wire::Attr::REGION:
+      return regions(in.getRegion());
+  }
+  return error(cat("expected a kind of attribute, received ", static_cast<int>(in.which())));
+}
+
+Result<Attr> WireAttrReader::strings(capnp::List<capnp::Data>::Reader list) const {
+  LEAT_RETURN_IF_ERROR(at_most("elements of a list", limits::kListLength, list.size()));
+  std::vector<std::string> strings;
+  for (const auto data : list) {
+    LEAT_ASSIGN_OR_RETURN(std::string text, string(data));
+    strings.push_back(std::move(text));
+  }
+  return Attr(std::move(strings));
+}
+
+Result<Tensor> WireAttrReader::tensor(wire::Tensor::Reader in) {
+  LEAT_ASSIGN_OR_RETURN(const DType dtype, this->dtype(in.getDtype()));
+  if (dtype == DType::invalid) return error("expected a constant with an element type");
+  const auto list = in.getDims();
+  LEAT_RETURN_IF_ERROR(at_most("dimensions", limits::kRank, list.size()));
+  std::vector<int64_t> dims;
+  for (const int64_t dim : list) dims.push_back(dim);
+  const auto shape = Shape::checked(dims);
+  if (!shape || shape->elements() > limits::kElements) {
+    return error("expected a constant with sizes of at least 0 and at most 2^40 elements");
+  }
+  const uint64_t bytes = static_cast<uint64_t>(shape->elements()) * dtype_size(dtype);
+  LEAT_ASSIGN_OR_RETURN(const auto pieces, this->pieces(in, bytes));
+  LEAT_ASSIGN_OR_RETURN(Tensor tensor, Tensor::create(dtype, *shape));
+  auto* out = static_cast<std::byte*>(tensor.raw());
+  for (const auto piece : pieces) {
+    if (!piece.empty()) std::memcpy(out, piece.data(), piece.size());
+    out += piece.size();
+  }
+  return check_bools(tensor) ? Result<Tensor>(std::move(tensor))
+                             : error("expected bools of 0 or 1");
+}
+
+// The pieces of a constant, `bytes` in all, which lie in memory already.
+Result<std::vector<std::span<const std::byte>>> WireAttrReader::pieces(wire::Tensor::Reader in,
+                                                                       uint64_t bytes) {
+  std::vector<std::span<const std::byte>> pieces;
+  if (in.isInline()) {
+    const capnp::Data::Reader data = in.getInline();
+    if (data.size() != bytes || bytes > limits::kInlineConstantBytes) {
+      return error(cat("expected a constant of ", bytes, " bytes, received ", data.size()));
+    }
+    pieces.push_back(std::as_bytes(std::span(data.begin(), data.size())));
+    return pieces;
+  }
+  if (!in.isChunks()) return error("expected the bytes of a constant");
+  constant_bytes_ += bytes;
+  LEAT_RETURN_IF_ERROR(at_most("bytes of constants", limits::kConstantBytes, constant_bytes_));
+  const auto chunks = in.getChunks();
+  if (bytes <= limits::kInlineConstantBytes ||
+      chunks.size() != (bytes + kChunkBytes - 1) / kChunkBytes) {
+    return error(cat("expected a constant of ", bytes, " bytes in chunks of 1 MiB, received ",
+                     chunks.size(), " chunks"));
+  }
+  uint64_t left = bytes;
+  for (const auto chunk : chunks) {
+    const uint64_t size = std::min<uint64_t>(left, kChunkBytes);
+    LEAT_ASSIGN_OR_RETURN(const auto piece, fetch(chunk, size));
+    pieces.push_back(piece);
+    left -= size;
+  }
+  return pieces;
+}
+
+Result<std::span<const std::byte>> WireAttrReader::fetch(wire::Chunk::Reader chunk, uint64_t size) {
+  Sha256Digest digest;
+  const capnp::Data::Reader named = chunk.getSha256();
+  if (named.size() != digest.size() || chunk.getSize() != size) {
+    return error("expected chunks of 1 MiB with a digest of 32 bytes");
+  }
+  std::copy(named.begin(), named.end(), digest.begin());
+  LEAT_ASSIGN_OR_RETURN(const std::span<const std::byte> bytes, chunks_(digest));
+  if (bytes.size() != size) {
+    return error(
+        cat("chunk ", to_hex(digest), ": expected ", size, " bytes, received ", bytes.size()));
+  }
+  // A chunk that occurs twice is hashed once.
+  const auto [it, fresh] = checked_.emplace(digest, bytes.data());
+  if ((fresh || it->second != bytes.data()) && sha256(bytes) != digest) {
+    return error(cat("chunk ", to_hex(digest), ": its bytes have another digest"));
+  }
+  return bytes;
+}
+
+// ---------------------------------------------------------------------------------------------
+// Messages
+
+Status check_wire_size(std::string_view doing, uint64_t words) {
+  const uint64_t size = words * sizeof(capnp::word);
+  if (size <= limits::kMessageBytes) return {};
+  return resource_exhausted(cat(doing, ": expected a message of at most ",
+                                human_bytes(limits::kMessageBytes), ", it has ",
+                                human_bytes(size)));
+}
+
+Result<WireMessage> WireMessage::open(std::string_view doing, std::span<const std::byte> bytes) {
+  if (bytes.empty() || bytes.size() % sizeof(capnp::word) != 0 ||
+      bytes.size() > limits::kMessageBytes) {
+    return invalid_argument(cat(doing, ": expected a message of 8 bytes to ",
+                                human_bytes(limits::kMessageBytes), " in words, received ",
+                                bytes.size(), " bytes"));
+  }
+  WireMessage message;
+  const size_t words = bytes.size() / sizeof(capnp::word);
+  message.words_ = kj::heapArray<capnp::word>(words);
+  std::memcpy(message.words_.begin(), bytes.data(), bytes.size());
+  message.segments_ = std::make_unique<kj::ArrayPtr<const capnp::word>>(message.words_.asPtr());
+  capnp::ReaderOptions options;
+  // Lists are looked at more than once, and no cleverly shared pointer may make it more than so.
+  options.traversalLimitInWords = 8 * words + 1024;
+  message.reader_ = std::make_unique<capnp::SegmentArrayMessageReader>(
+      kj::arrayPtr(message.segments_.get(), 1), options);
+  return message;
+}
+
+ChunkSource chunk_source(std::string doing, const std::vector<EncodedChunk>& chunks) {
+  std::map<Sha256Digest, std::span<const std::byte>> by_digest;
+  for (const EncodedChunk& chunk : chunks) by_digest[chunk.digest] = chunk.bytes;
+  return [doing = std::move(doing), by_digest = std::move(by_digest)](
+             const Sha256Digest& digest) -> Result<std::span<const std::byte>> {
+    const auto it = by_digest.find(digest);
+    if (it != by_digest.end()) return it->second;
+    return invalid_argument(cat(doing, ": the chunk ", to_hex(digest), " is missing"));
+  };
+}
+
+}  // namespace leat
