@@ -82,15 +82,29 @@ std::vector<std::string> device_names(int n) {
   return names;
 }
 
-PlanRunner::PlanRunner(Plan plan, int threads, RunOptions options) : plan_(std::move(plan)) {
-  const size_t n = plan_.partitions.size();
+namespace {
+
+std::vector<Plan> one(Plan plan) {
+  std::vector<Plan> plans;
+  plans.push_back(std::move(plan));
+  return plans;
+}
+
+}  // namespace
+
+PlanRunner::PlanRunner(Plan plan, int threads, RunOptions options)
+    : PlanRunner(one(std::move(plan)), threads, std::move(options)) {}
+
+PlanRunner::PlanRunner(std::vector<Plan> parts, int threads, RunOptions options)
+    : plans_(std::move(parts)) {
+  const size_t n = plan().partitions.size();
   for (size_t p = 0; p < n; ++p) {
     devices_.push_back(std::make_unique<cpu::CpuDevice>(0, threads));
     executors_.push_back(std::make_unique<Executor>(devices_[p]->pool(), "driver"));
     resources_.push_back(std::make_unique<JobResources>(*devices_[p]));
-    slots_.push_back(std::make_unique<SlotTable>(plan_.edges.size()));
-    for (uint32_t e = 0; e < plan_.edges.size(); ++e) {
-      if (plan_.edges[e].to == p) must(slots_[p]->open(e, plan_.edges[e].bytes, *devices_[p]));
+    slots_.push_back(std::make_unique<SlotTable>(plan(p).edges.size()));
+    for (uint32_t e = 0; e < plan(p).edges.size(); ++e) {
+      if (plan(p).edges[e].to == p) must(slots_[p]->open(e, plan(p).edges[e].bytes, *devices_[p]));
     }
   }
   channels_.resize(n);
@@ -101,10 +115,10 @@ PlanRunner::PlanRunner(Plan plan, int threads, RunOptions options) : plan_(std::
       channels_[p].push_back(p == q ? nullptr : std::make_unique<local::LocalChannel>(*slots_[q]));
       exchange.channels.push_back(nullptr);
     }
-    for (const PlanEdge& edge : plan_.edges) {
+    for (const PlanEdge& edge : plan(p).edges) {
       if (edge.from == p) exchange.channels[edge.to] = channels_[p][edge.to].get();
     }
-    programs_.push_back(must(Program::create(plan_, static_cast<uint32_t>(p), *devices_[p],
+    programs_.push_back(must(Program::create(plan(p), static_cast<uint32_t>(p), *devices_[p],
                                              *resources_[p], exchange, options.profile)));
     runs_.push_back(std::make_unique<Run>(*programs_[p], devices_[p]->pool(), options));
     executors_[p]->add(*runs_[p]);

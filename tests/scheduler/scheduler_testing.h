@@ -44,6 +44,8 @@ inline void must(const Status& status) {
 class PlanRunner {
  public:
   PlanRunner(Plan plan, int threads, RunOptions options = {});
+  // Partition p is run as parts[p] says, which may know nothing of the others.
+  PlanRunner(std::vector<Plan> parts, int threads, RunOptions options = {});
   ~PlanRunner();
   void extend(uint64_t limit);
   // Extends to `steps` and waits until all partitions are there; the first failure.
@@ -52,14 +54,16 @@ class PlanRunner {
   Program& program(size_t partition = 0) { return *programs_[partition]; }
   JobResources& resources(size_t partition = 0) { return *resources_[partition]; }
   Executor& executor(size_t partition = 0) { return *executors_[partition]; }
-  const Plan& plan() const { return plan_; }
+  const Plan& plan(size_t partition = 0) const {
+    return plans_[plans_.size() == 1 ? 0 : partition];
+  }
   Tensor fetched(uint32_t i, uint64_t step) {
-    return runs_[plan_.fetches[i].partition]->fetched(i, step);
+    return runs_[plan().fetches[i].partition]->fetched(i, step);
   }
   Status feed(uint32_t i, const Tensor& value);
 
  private:
-  Plan plan_;
+  std::vector<Plan> plans_;  // one for all partitions, or one for each
   std::vector<std::unique_ptr<cpu::CpuDevice>> devices_;
   std::vector<std::unique_ptr<Executor>> executors_;
   std::vector<std::unique_ptr<JobResources>> resources_;

@@ -1,0 +1,277 @@
+// Plans as bytes: what comes back is the same plan, runs the same, and no bytes do harm.
+#include "scheduler/capnp/plan_file.h"
+
+#include <random>
+
+#include "devices/base/files.h"
+#include "devices/base/text.h"
+#include "ops/formats/npy.h"
+#include "tests/scheduler/example_plans.h"
+#include "tests/scheduler/hostile_plans.h"
+#include "tests/temporary_directory.h"
+
+namespace leat {
+namespace {
+
+const Catalogue& ops() { return scheduler_catalogue(); }
+
+void write_tensor(const std::string& path, const Tensor& tensor) {
+  const Bytes bytes = must(format_npy(tensor));
+  must(write_file_atomically(real_files(), path, bytes));
+}
+
+// 64 records for small_plan().
+std::string write_data(const TemporaryDirectory& directory) {
+  Tensor x(DType::u8, Shape{64, 1, 8, 8}), y(DType::u8, Shape{64});
+  for (int64_t i = 0; i < x.elements(); ++i) x.data<uint8_t>()[i] = static_cast<uint8_t>(i * 37);
+  for (int64_t i = 0; i < y.elements(); ++i) y.data<uint8_t>()[i] = static_cast<uint8_t>(i % 4);
+  write_tensor(directory.path() + "/x.npy", x);
+  write_tensor(directory.path() + "/y.npy", y);
+  return directory.path() + "/";
+}
+
+void fill_variables(PlanRunner& runner, size_t partitions) {
+  for (size_t p = 0; p < partitions; ++p) {
+    for (Variable* variable : runner.resources(p).variables()) {
+      auto* values = static_cast<float*>(variable->data());
+      for (int64_t i = 0; i < variable->shape().elements(); ++i)
+        values[i] = 0.01f * static_cast<float>(i % 19 - 9);
+    }
+  }
+}
+
+// Everything that a few steps leave behind: fetches and variables of every partition.
+std::vector<Bytes> results(PlanRunner& runner, uint64_t steps) {
+  const size_t partitions = runner.plan().partitions.size();
+  fill_variables(runner, partitions);
+  must(runner.step_to(steps));
+  std::vector<Bytes> out;
+  const auto keep = [&](const void* data, size_t bytes) {
+    const auto* begin = static_cast<const std::byte*>(data);
+    out.emplace_back(begin, begin + bytes);
+  };
+  for (uint64_t s = 0; s < steps; ++s) {
+    for (uint32_t f = 0; f < runner.plan().fetches.size(); ++f) {
+      const Tensor value = runner.fetched(f, s);
+      keep(value.raw(), value.bytes());
+    }
+  }
+  for (size_t p = 0; p < partitions; ++p) {
+    for (Variable* variable : runner.resources(p).variables())
+      keep(variable->data(), variable->bytes());
+  }
+  return out;
+}
+
+// Not in a CHECK of their own, which would print them.
+bool same_bytes(const EncodedPlan& a, const EncodedPlan& b) { return a.message == b.message; }
+
+void check_round_trip(const Plan& plan) {
+  const EncodedPlan encoded = must(encode_plan(plan));
+  const Plan decoded = must(decode_plan(encoded, ops()));
+  CHECK(decoded.text() == plan.text());
+  CHECK(decoded.summary() == plan.summary());
+  CHECK(same_bytes(must(encode_plan(decoded)), encoded));
+  CHECK(must(plan_hash(decoded)) == must(plan_hash(plan)));
+}
+
+// The lines of one partition of a plan's text.
+std::string partition_text(const Plan& plan, uint32_t partition) {
+  const std::string text = plan.text();
+  const size_t begin = text.find(cat("partition ", partition, " "));
+  return text.substr(begin, text.find("\npartition ", begin) - begin);
+}
+
+// y = x + a large constant, with an output that is fed on by hand.
+Plan plan_with_constant(int64_t elements) {
+  Graph graph(ops());
+  GraphBuilder g(graph);
+  const ValueId x = g.input("x", DType::f32, Shape{elements});
+  Tensor large(DType::f32, Shape{elements});
+  for (int64_t i = 0; i < elements; ++i) large.data<float>()[i] = static_cast<float>(i);
+  const ValueId y = g.op("Add", {x, g.constant(large)});
+  must(g.status());
+  CompileRequest request;
+  request.borders = {{x}, {y}, {}};
+  request.devices = device_names(1);
+  return must(compile(graph, request));
+}
+
+// Can the kernels of all partitions be made? A file that is named otherwise is not there.
+bool registers(const Plan& plan) {
+  for (uint32_t p = 0; p < plan.partitions.size(); ++p) {
+    cpu::CpuDevice device(0, 1);
+    JobResources resources(device);
+    SlotTable slots(plan.edges.size());
+    Exchange exchange;
+    exchange.slots = &slots;
+    exchange.channels.resize(plan.partitions.size());
+    if (!Program::create(plan, p, device, resources, exchange).ok()) return false;
+  }
+  return true;
+}
+
+// Two steps, which may well fail: no more is asked than that they end.
+bool try_to_run(const Plan& plan) {
+  if (!registers(plan)) return false;
+  PlanRunner runner(plan, 1);
+  const Status status = runner.step_to(2);
+  CHECK(status.code() != Code::deadline_exceeded);
+  return true;
+}
+
+}  // namespace
+
+TEST_CASE("the golden plans come back equal from their bytes") {
+  check_round_trip(small_plan(1, 1));
+  check_round_trip(small_plan(2, 2));
+}
+
+TEST_CASE("the plans of the shipped models come back equal on 1 to 4 workers") {
+  for (const char* model : {"fashion_mlp", "fashion_cnn"}) {
+    for (int workers = 1; workers <= 4; ++workers) {
+      for (const JobStep step : {JobStep::train, JobStep::init, JobStep::eval}) {
+        INFO(model << " on " << workers);
+        check_round_trip(shipped_plan(model, step, workers));
+      }
+    }
+  }
+}
+
+TEST_CASE("a runner gets its own partition, and of the others the devices") {
+  const Plan plan = shipped_plan("fashion_cnn", JobStep::train, 4);
+  const EncodedPlan whole = must(encode_plan(plan));
+  for (uint32_t p = 0; p < 4; ++p) {
+    const EncodedPlan encoded = must(encode_plan_for(plan, p));
+    CHECK(encoded.message.size() < whole.message.size() / 2);
+    const Plan part = must(decode_plan(encoded, ops()));
+    REQUIRE(part.partitions.size() == 4);
+    REQUIRE(part.edges.size() == plan.edges.size());
+    CHECK(partition_text(part, p) == partition_text(plan, p));
+    for (uint32_t q = 0; q < 4; ++q) {
+      CHECK(part.partitions[q].device == plan.partitions[q].device);
+      CHECK(part.partitions[q].elsewhere == (q != p));
+    }
+    for (size_t e = 0; e < plan.edges.size(); ++e) {
+      const bool ours = plan.edges[e].from == p || plan.edges[e].to == p;
+      CHECK(part.edges[e].bytes == plan.edges[e].bytes);
+      CHECK(part.edges[e].name == (ours ? plan.edges[e].name : ""));
+    }
+    CHECK(same_bytes(must(encode_plan(part)), encoded));
+    CHECK(same_bytes(must(encode_plan_for(part, p)), encoded));
+    CHECK_FALSE(encode_plan_for(part, (p + 1) % 4).ok());
+  }
+  CHECK_FALSE(encode_plan_for(plan, 4).ok());
+}
+
+TEST_CASE("a decoded plan computes the same, whole or in parts", "[cluster]") {
+  const TemporaryDirectory directory;
+  const Plan plan = small_plan(2, 2, write_data(directory));
+  PlanRunner original(plan, 2);
+  const auto expected = results(original, 4);
+  REQUIRE(expected.size() > 10);
+  PlanRunner whole(must(decode_plan(must(encode_plan(plan)), ops())), 2);
+  CHECK((results(whole, 4) == expected));
+  std::vector<Plan> parts;
+  for (uint32_t p = 0; p < 2; ++p)
+    parts.push_back(must(decode_plan(must(encode_plan_for(plan, p)), ops())));
+  PlanRunner apart(std::move(parts), 1);
+  CHECK((results(apart, 4) == expected));
+}
+
+TEST_CASE("large constants of a plan stand outside in chunks") {
+  const Plan plan = plan_with_constant(3 * 100'000);
+  EncodedPlan encoded = must(encode_plan(plan));
+  CHECK(encoded.chunks.size() == 2);
+  CHECK(encoded.message.size() < 2048);
+  const Plan decoded = must(decode_plan(encoded, ops()));
+  CHECK(decoded.partitions[0].constants[0].identical(plan.partitions[0].constants[0]));
+  encoded.chunks[1].bytes[5] ^= std::byte{1};
+  CHECK(decode_plan(encoded, ops()).status().message().find("another digest") != std::string::npos);
+  encoded.chunks.pop_back();
+  CHECK(decode_plan(encoded, ops()).status().message().find("is missing") != std::string::npos);
+}
+
+TEST_CASE("the bytes of a plan stay the same from version to version") {
+  const Plan plan = plan_with_constant(4);
+  CHECK(must(plan_hash(plan)) ==
+        "3a0927f7f947c361e694bd9c3b606a3978bf598e5f4b15ae56e448afda2af8d7");
+  Plan other = plan;
+  other.partitions[0].instructions[0].source = 7;  // in no text, and yet it keys random numbers
+  CHECK(other.text() == plan.text());
+  CHECK(must(plan_hash(other)) != must(plan_hash(plan)));
+}
+
+TEST_CASE("what a plan cannot hold is refused when it is written") {
+  Plan plan = plan_with_constant(4);
+  plan.partitions[0].instructions[0].attrs["body"] = std::make_shared<Graph>(ops());
+  CHECK(encode_plan(plan).status().message().find("which plans cannot hold") != std::string::npos);
+  plan = plan_with_constant(4);
+  plan.partitions[0].values[0].name = std::string(2000, 'x');
+  CHECK(encode_plan(plan).status().message().find("at most 1024 bytes of a name") !=
+        std::string::npos);
+}
+
+TEST_CASE("an op that this build lacks is named when a plan is read") {
+  const Catalogue none;
+  CHECK(decode_plan(must(encode_plan(plan_with_constant(4))), none)
+            .status()
+            .message()
+            .find("expected a known op, received 'Add'") != std::string::npos);
+}
+
+TEST_CASE("no hostile plan gets through its bytes") {
+  const Plan good = small_plan(2, 2);
+  size_t written = 0;
+  for (const HostilePlan& hostile : hostile_plans()) {
+    INFO(hostile.what);
+    Plan plan = good;
+    hostile.change(plan);
+    const auto encoded = encode_plan(plan);
+    if (!encoded.ok()) continue;  // the format cannot even say it
+    ++written;
+    const auto decoded = decode_plan(*encoded, ops());
+    REQUIRE_FALSE(decoded.ok());
+    CHECK(decoded.status().code() == Code::invalid_argument);
+  }
+  CHECK(written > 60);
+}
+
+TEST_CASE("no cut message of a plan is read") {
+  const EncodedPlan encoded = must(encode_plan(small_plan(2, 2)));
+  for (size_t n = 0; n < encoded.message.size(); n += n < 4096 ? 1 : 8) {
+    EncodedPlan cut = encoded;
+    cut.message.resize(n);
+    CHECK_FALSE(decode_plan(cut, ops()).ok());
+  }
+}
+
+// What a changed byte leaves of a plan is refused, or is a plan that may be run: then it is.
+TEST_CASE("a flipped byte makes a plan that is refused, or one that is safe to run", "[cluster]") {
+  const TemporaryDirectory directory;
+  const EncodedPlan good = must(encode_plan(small_plan(2, 2, write_data(directory))));
+  std::mt19937 random(17);
+  size_t refused = 0, accepted = 0, run = 0;
+  for (int i = 0; i < 2000; ++i) {
+    EncodedPlan flipped = good;
+    const size_t at = random() % flipped.message.size();
+    flipped.message[at] ^= std::byte{static_cast<uint8_t>(1 << random() % 8)};
+    const auto plan = decode_plan(flipped, ops());
+    if (!plan.ok()) {
+      ++refused;
+      continue;
+    }
+    ++accepted;
+    const EncodedPlan again = must(encode_plan(*plan));
+    CHECK(must(decode_plan(again, ops())).text() == plan->text());
+    uint64_t bytes = 0;
+    for (const Partition& part : plan->partitions) bytes += part.memory_bytes();
+    if (bytes > 64 << 20 || accepted % 16 != 0) continue;
+    run += try_to_run(*plan);
+  }
+  CHECK(refused > 300);
+  CHECK(accepted > 300);
+  CHECK(run > 10);
+}
+
+}  // namespace leat
