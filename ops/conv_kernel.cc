@@ -276,6 +276,7 @@ int64_t conv_weights_tile_images(const ConvSpec& spec) {
 
 Result<std::unique_ptr<Kernel>> make_conv_weights_kernel(const KernelSetup& setup, ConvSpec spec,
                                                          ConvOperands operands) {
+  spec.winograd = winograd_is_faster(spec);
   if (weights_by_channels(spec)) {
     ConvSpec slice = spec;
     slice.outputs = kSliceOutputs;

@@ -177,6 +177,85 @@ class WinogradRows final : public ConvEngine {
   Tiles tiles_;
 };
 
+// Gradients of weights: at each point, sums over all tiles of the inputs times the gradients of the
+// outputs. Packed are blocks of 16 output channels, [input channels, 9, 16] each.
+class WinogradWeights final : public ConvEngine {
+ public:
+  explicit WinogradWeights(const ConvSpec& spec) : spec_(spec), tiles_(tiles_of(spec)) {}
+
+  bool packs() const override { return true; }
+  size_t packed_bytes() const override { return bytes_of(spec_.weights()); }
+  int slices() const override { return static_cast<int>(tiles_.out.blocks()); }
+  Range slice(int i) const override { return {i * block(), (i + 1) * block()}; }
+  bool pack(const void*, void*, int) const override { return false; }
+  bool unpack(const void* packed, void* weights, int i) const override {
+    const float* from = static_cast<const float*>(packed) + i * block();
+    float* to = static_cast<float*>(weights) + i * block();
+    const int64_t kernels = spec_.inputs * kKernelArea;  // of one output channel
+    for (int64_t e = 0; e < kernels; ++e) {
+      for (int64_t k = 0; k < kLanes; ++k) to[k * kernels + e] = from[e * kLanes + k];
+    }
+    return true;
+  }
+
+  size_t scratch_bytes() const override {
+    return bytes_of(kPoints * (sums_points() + tiles_.in_points() + tiles_.out_points()));
+  }
+
+  bool run(void* x, void* w, void* bias, void* y, std::byte* scratch) const override {
+    auto* sums = reinterpret_cast<float*>(scratch);
+    float* inputs = sums + kPoints * sums_points();
+    float* gradients = inputs + kPoints * tiles_.in_points();
+    auto* bias_sums = spec_.bias ? static_cast<float*>(bias) : nullptr;
+    if (bias_sums) std::fill_n(bias_sums, spec_.outputs, 0.0f);
+    for (int64_t begin = 0; begin < tiles_.count; begin += tiles_.block) {
+      const int64_t end = std::min(begin + tiles_.block, tiles_.count);
+      tiles_.transform_inputs(static_cast<const float*>(x), begin, end, inputs);
+      transform_gradients(static_cast<const float*>(y), begin, end, gradients, bias_sums);
+      multiply(inputs, gradients, sums, end - begin, begin > 0);
+    }
+    transform_weights(sums, static_cast<float*>(w));
+    return true;
+  }
+
+ private:
+  int64_t block() const { return spec_.inputs * kKernelArea * kLanes; }
+  int64_t sums_points() const { return spec_.inputs * spec_.outputs + kLine; }
+
+  void transform_gradients(const float* y, int64_t begin, int64_t end, float* to,
+                           float* bias) const {
+    const Images& out = tiles_.out;
+    tiles_.for_each(begin, end, [&](int64_t image, int64_t row, int64_t column, int64_t i) {
+      winograd::transform_gradients(y + out.image(image), out.plane, out.blocks(), row, column,
+                                    to + i * out.channels, tiles_.out_points(), bias);
+    });
+  }
+  void multiply(const float* inputs, const float* gradients, float* sums, int64_t tiles,
+                bool add) const {
+    winograd::Product p;
+    p.rows = p.a_depth = spec_.inputs;
+    p.columns = p.b_depth = p.c_row = spec_.outputs;
+    p.depth = tiles;
+    p.a_row = 1;
+    p.add = add;
+    for (int64_t point = 0; point < kPoints; ++point) {
+      const float* of_point = gradients + point * tiles_.out_points();
+      winograd::multiply(p, inputs + point * tiles_.in_points(), of_point,
+                         point + 1 < kPoints ? of_point + tiles_.out_points() : of_point,
+                         sums + point * sums_points());
+    }
+  }
+  void transform_weights(const float* sums, float* to) const {
+    for (int64_t k = 0; k < spec_.outputs; k += kLanes) {
+      for (int64_t c = 0; c < spec_.inputs; ++c, to += kKernelArea * kLanes)
+        winograd::transform_weights(sums + c * spec_.outputs + k, sums_points(), to);
+    }
+  }
+
+  ConvSpec spec_;
+  Tiles tiles_;
+};
+
 }  // namespace
 
 bool winograd_fits(const ConvSpec& spec) {
@@ -188,7 +267,7 @@ bool winograd_fits(const ConvSpec& spec) {
   const auto small = [](int64_t area) { return area > 0 && area <= kMostArea; };
   return winograd::available() && by_3x3 && spec.dtype == DType::f32 && spec.groups == 1 &&
          spec.images > 0 && spec.inputs % kLanes == 0 && spec.outputs % kLanes == 0 &&
-         small(w.input_area()) && small(w.output_area()) && spec.kind != ConvKind::backward_weights;
+         small(w.input_area()) && small(w.output_area());
 }
 
 bool winograd_is_faster(const ConvSpec& spec) {
@@ -199,6 +278,7 @@ bool winograd_is_faster(const ConvSpec& spec) {
 }
 
 std::unique_ptr<ConvEngine> make_winograd_conv(const ConvSpec& spec) {
+  if (spec.kind == ConvKind::backward_weights) return std::make_unique<WinogradWeights>(spec);
   return std::make_unique<WinogradRows>(spec);
 }
 

@@ -17,7 +17,7 @@ bool winograd_fits(const ConvSpec& spec);
 bool winograd_is_faster(const ConvSpec& spec);
 
 // An image's bits depend neither on the number of images nor on the layouts. Weights are packed at
-// the 36 points, which unpack() cannot undo to the bit: that of forward and backward_data fails.
+// the 36 points, which nothing undoes to the bit: only backward_weights has unpack().
 // REQUIRES: winograd_fits(spec).
 std::unique_ptr<ConvEngine> make_winograd_conv(const ConvSpec& spec);
 

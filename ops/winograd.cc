@@ -305,11 +305,11 @@ LEAT_AVX512 void transform_weights(const float* from, int64_t points, float* dw)
 void multiply(const Product& p, const float* a, const float* b, const float* next, float* c) {
   int64_t n = 0;
   for (; n + 4 * kLanes <= p.columns; n += 4 * kLanes)
-    multiply_columns<4>(p, a, b + n, next + n, c + n);
+    multiply_columns<4>(p, a, b + n, next + n * p.depth, c + n);
   const int64_t rest = (p.columns - n) / kLanes;
-  if (rest == 3) multiply_columns<3>(p, a, b + n, next + n, c + n);
-  if (rest == 2) multiply_columns<2>(p, a, b + n, next + n, c + n);
-  if (rest == 1) multiply_columns<1>(p, a, b + n, next + n, c + n);
+  if (rest == 3) multiply_columns<3>(p, a, b + n, next + n * p.depth, c + n);
+  if (rest == 2) multiply_columns<2>(p, a, b + n, next + n * p.depth, c + n);
+  if (rest == 1) multiply_columns<1>(p, a, b + n, next + n * p.depth, c + n);
 }
 
 }  // namespace leat::winograd

@@ -54,8 +54,8 @@ void transform_weights(const float* from, int64_t points, float* dw);
 
 // c[m, n] = sum over k of a[m, k] * b[k, n], in the order of k, at `rows` x `columns`; added to c
 // if `add`. Strides count floats; those that are not there are 1. `columns` is a multiple of 16.
-// `next` is the `b` of the call to come, which is fetched meanwhile: a quarter of the time where
-// the weights are larger than the level 2 cache.
+// The depth * columns floats at `next`, which a later call needs, are fetched meanwhile: a quarter
+// of the time where the weights are larger than the level 2 cache.
 struct Product {
   int64_t rows = 0, columns = 0, depth = 0;
   int64_t a_row = 0, a_depth = 0;

@@ -116,7 +116,8 @@ bool here() {
 
 TEST_CASE("Winograd's convolutions are exact to a few millionths of the largest output") {
   if (!here()) return;
-  const auto kind = GENERATE(ConvKind::forward, ConvKind::backward_data);
+  const auto kind =
+      GENERATE(ConvKind::forward, ConvKind::backward_data, ConvKind::backward_weights);
   const bool relu = kind == ConvKind::forward && GENERATE(false, true);
   for (const Case& c : kCases) {
     INFO(c.inputs << " to " << c.outputs << ", kind " << static_cast<int>(kind));
@@ -132,7 +133,8 @@ TEST_CASE("Winograd's convolutions are exact to a few millionths of the largest 
 
 TEST_CASE("the bits of a Winograd convolution do not depend on layouts") {
   if (!here()) return;
-  const auto kind = GENERATE(ConvKind::forward, ConvKind::backward_data);
+  const auto kind =
+      GENERATE(ConvKind::forward, ConvKind::backward_data, ConvKind::backward_weights);
   for (const Case& c : kCases) {
     INFO(c.inputs << " to " << c.outputs << ", kind " << static_cast<int>(kind));
     ConvSpec spec = c.spec(kind);
