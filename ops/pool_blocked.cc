@@ -9,6 +9,7 @@
 
 #include <limits>
 
+#include "ops/pool_plain.h"
 #include "ops/pool_taps.h"
 #include "ops/prefetch.h"
 
@@ -46,14 +47,6 @@ struct Best {
     _mm_storeu_si128(reinterpret_cast<__m128i*>(argmax), _mm512_cvtepi32_epi8(where));
   }
 };
-
-// Windows of 2x2 side by side, without padding.
-bool is_2x2(const Window& v) {
-  return v.input[0] == 1 && v.output[0] == 1 && v.kernel[0] == 1 && v.kernel[1] == 2 &&
-         v.kernel[2] == 2 && v.stride[1] == 2 && v.stride[2] == 2 && v.dilation[1] == 1 &&
-         v.dilation[2] == 1 && v.begin[1] == 0 && v.begin[2] == 0 &&
-         v.output[1] * 2 <= v.input[1] && v.output[2] * 2 <= v.input[2];
-}
 
 LEAT_AVX512 void max_2x2(const Window& v, const float* x, float* y, uint8_t* argmax) {
   const int64_t row = v.input[2] * kLanes, outputs = v.output[2] * kLanes;

@@ -5,6 +5,7 @@
 
 #include "devices/base/text.h"
 #include "ops/pool_blocked.h"
+#include "ops/pool_plain.h"
 #include "ops/pool_taps.h"
 
 namespace leat {
@@ -149,13 +150,7 @@ std::unique_ptr<Kernel> max_pool_kernel(const KernelSetup& setup, const Window& 
         A* argmax = outs_.argmax >= 0    ? context.out<A>(outs_.argmax) + plane * p_.output
                     : outs_.indices >= 0 ? reinterpret_cast<A*>(context.scratch)
                                          : nullptr;
-        if (p_.lanes == 1) {
-          max_plane<1>(v_, x, y, argmax);
-        } else if constexpr (std::is_same_v<T, float> && std::is_same_v<A, uint8_t>) {
-          if (!max_pool_avx512(v_, x, y, argmax)) max_plane<16>(v_, x, y, argmax);
-        } else {
-          max_plane<16>(v_, x, y, argmax);
-        }
+        pool_plane(x, y, argmax);
         if (outs_.indices >= 0) {
           write_indices(v_, outs_.column_major, plane, argmax,
                         context.out<int64_t>(outs_.indices) + plane * p_.output);
@@ -165,6 +160,14 @@ std::unique_ptr<Kernel> max_pool_kernel(const KernelSetup& setup, const Window& 
     }
 
    private:
+    void pool_plane(const T* x, T* y, A* argmax) const {
+      if constexpr (std::is_same_v<T, float> && std::is_same_v<A, uint8_t>) {
+        if (p_.lanes == 16 && max_pool_avx512(v_, x, y, argmax)) return;
+        if (p_.lanes == 1 && is_2x2(v_)) return max_pool_2x2(v_, x, y, argmax);
+      }
+      p_.lanes == 1 ? max_plane<1>(v_, x, y, argmax) : max_plane<16>(v_, x, y, argmax);
+    }
+
     Planes p_;
     Window v_;
     MaxPoolOutputs outs_;
@@ -180,13 +183,14 @@ std::unique_ptr<Kernel> max_pool_grad_kernel(const KernelSetup& setup, const Win
       const T* dy = context.in<T>(0) + plane * p.output;
       const A* argmax = context.in<A>(1) + plane * p.output;
       T* dx = context.out<T>(0) + plane * p.input;
-      if (p.lanes == 1) {
-        max_grad_plane<1>(v, dy, argmax, dx);
-      } else if constexpr (std::is_same_v<T, float> && std::is_same_v<A, uint8_t>) {
-        if (!max_pool_grad_avx512(v, dy, argmax, dx)) max_grad_plane<16>(v, dy, argmax, dx);
-      } else {
-        max_grad_plane<16>(v, dy, argmax, dx);
+      if constexpr (std::is_same_v<T, float> && std::is_same_v<A, uint8_t>) {
+        if (p.lanes == 16 && max_pool_grad_avx512(v, dy, argmax, dx)) continue;
+        if (p.lanes == 1 && is_2x2(v)) {
+          max_pool_grad_2x2(v, dy, argmax, dx);
+          continue;
+        }
       }
+      p.lanes == 1 ? max_grad_plane<1>(v, dy, argmax, dx) : max_grad_plane<16>(v, dy, argmax, dx);
     }
     return Progress::done;
   });

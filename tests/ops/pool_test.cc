@@ -215,6 +215,37 @@ TEST_CASE("the first of equal maxima counts, a NaN is the largest, and minus inf
   check_identical(pooled[2], Tensor::of<uint8_t>({1, 1, 3, 2}, {0, 1, 0, 0, 0, 0}));
 }
 
+// The loops for windows of 2x2 floats have the bits of those for any window, which doubles take.
+TEST_CASE("2x2 windows side by side treat zeros, infinities and NaN as all windows do") {
+  const float inf = std::numeric_limits<float>::infinity(), nan = std::nanf("");
+  const float values[] = {0, -0.0f, 1, 1, -1, inf, -inf, nan, 0.5f, -0.5f, 2};
+  for (const Shape& shape : {Shape{2, 3, 5, 9}, Shape{1, 16, 6, 7}, Shape{1, 2, 4, 530}}) {
+    const Shape pooled{shape[0], shape[1], shape[2] / 2, shape[3] / 2};
+    Tensor x(DType::f32, shape), dy(DType::f32, pooled);
+    uint32_t random = 7;
+    for (Tensor* t : {&x, &dy}) {
+      for (int64_t i = 0; i < t->elements(); ++i) {
+        random = random * 1664525 + 1013904223;
+        t->data<float>()[i] = values[(random >> 20) % std::size(values)];
+      }
+    }
+    const Attrs window{{"kernel_shape", Ints{2, 2}}, {"strides", Ints{2, 2}}};
+    const Attrs grad = with(window, "spatial", Ints{shape[2], shape[3]});
+    const auto fast = run("MaxPool", {x}, window, 3),
+               slow = run("MaxPool", {x.cast(DType::f64)}, window, 3);
+    check_identical(fast[0], slow[0].cast(DType::f32));
+    check_identical(fast[1], slow[1]);
+    check_identical(fast[2], slow[2]);
+    check_identical(
+        run1("leat.MaxPoolGrad", {dy, fast[2]}, grad),
+        run1("leat.MaxPoolGrad", {dy.cast(DType::f64), fast[2]}, grad).cast(DType::f32));
+    if (shape[1] % 16 == 0) {
+      check_channels16("MaxPool", {x}, window);
+      check_channels16("leat.MaxPoolGrad", {dy, fast[2]}, grad);
+    }
+  }
+}
+
 TEST_CASE("MaxPool of integers has no infinity to start from") {
   const Tensor x = Tensor::of<int8_t>({1, 1, 1, 4}, {-128, -128, 3, -4});
   const auto pooled =
