@@ -53,7 +53,10 @@ Status PartitionVerifier::run() {
   for (uint32_t i = 0; i < part_.instructions.size(); ++i) {
     LEAT_RETURN_IF_ERROR(check_instruction(i));
   }
-  return check_lives();
+  const auto overlap = find_overlap(part_);
+  if (!overlap) return {};
+  return wrong(cat("value ", overlap->first, " '", part_.values[overlap->first].name,
+                   "' shares bytes with value ", overlap->second, " while both are needed"));
 }
 
 Status PartitionVerifier::check_sizes() {
@@ -385,16 +388,15 @@ Status PartitionVerifier::check_outputs(const PlanInstruction& instruction) {
 bool PartitionVerifier::may_overwrite(const PlanInstruction& instruction, size_t k) const {
   const uint32_t from = root(instruction.outputs[k]);
   const auto shares = [&](uint32_t v) { return v != kNone && root(v) == from; };
-  if (fed_[from] ||
-      std::count_if(instruction.inputs.begin(), instruction.inputs.end(), shares) != 1 ||
-      part_.values[from].type.layout != part_.values[instruction.outputs[k]].type.layout)
-    return false;
   const auto& pairs = instruction.op->in_place;
-  return std::any_of(pairs.begin(), pairs.end(), [&](const auto& pair) {
+  const bool allowed = std::any_of(pairs.begin(), pairs.end(), [&](const auto& pair) {
     const auto [out, in] = pair;
     return static_cast<size_t>(out) == k && static_cast<size_t>(in) < instruction.inputs.size() &&
            shares(instruction.inputs[static_cast<size_t>(in)]);
   });
+  return allowed && !fed_[from] &&
+         std::count_if(instruction.inputs.begin(), instruction.inputs.end(), shares) == 1 &&
+         part_.values[from].type.layout == part_.values[instruction.outputs[k]].type.layout;
 }
 
 Status PartitionVerifier::check_chain(uint32_t index, const OpTypes& types) {
@@ -443,58 +445,6 @@ Status PartitionVerifier::check_member(const PlanInstruction& instruction, const
   }
   for (const uint32_t v : instruction.inputs) {
     if (v != kNone) chain_.read.insert(root(v));
-  }
-  return {};
-}
-
-// ---------------------------------------------------------------------------------------------
-// Lives: from the instruction that writes a value to the last that reads it, a chain counting as
-// one instruction.
-
-Status PartitionVerifier::check_lives() const {
-  struct Life {
-    uint32_t first = kNone, last = 0;
-  };
-  std::vector<Life> lives(part_.values.size());
-  const auto use = [&](uint32_t v, uint32_t at) {
-    if (v == kNone || part_.values[v].home != Home::arena) return;
-    Life& life = lives[root(v)];
-    life.first = std::min(life.first, at);
-    life.last = std::max(life.last, at);
-  };
-  for (const uint32_t v : part_.feeds) use(v, 0);
-  for (uint32_t i = 0; i < part_.instructions.size(); ++i) {
-    const PlanInstruction& instruction = part_.instructions[i];
-    const uint32_t at = instruction.chain == kNone ? i : instruction.chain;
-    for (const uint32_t v : instruction.inputs) use(v, at);
-    for (const uint32_t v : instruction.outputs) use(v, at);
-  }
-  std::vector<uint32_t> by_birth;
-  for (uint32_t v = 0; v < lives.size(); ++v) {
-    if (lives[v].first != kNone && part_.values[v].type.bytes() > 0) by_birth.push_back(v);
-  }
-  std::vector<uint32_t> by_death = by_birth;
-  std::stable_sort(by_birth.begin(), by_birth.end(),
-                   [&](uint32_t a, uint32_t b) { return lives[a].first < lives[b].first; });
-  std::stable_sort(by_death.begin(), by_death.end(),
-                   [&](uint32_t a, uint32_t b) { return lives[a].last < lives[b].last; });
-  std::map<uint64_t, uint32_t> living;  // by offset; no two overlap
-  const auto end_of = [&](uint32_t v) {
-    return part_.values[v].offset + part_.values[v].type.bytes();
-  };
-  auto dead = by_death.begin();
-  for (const uint32_t v : by_birth) {
-    for (; lives[*dead].last < lives[v].first; ++dead) living.erase(part_.values[*dead].offset);
-    const auto after = living.lower_bound(part_.values[v].offset);
-    const bool free_after = after == living.end() || after->first >= end_of(v);
-    const bool free_before =
-        after == living.begin() || end_of(std::prev(after)->second) <= part_.values[v].offset;
-    if (!free_after || !free_before) {
-      return wrong(cat("value ", v, " '", part_.values[v].name, "' shares bytes with value ",
-                       free_after ? std::prev(after)->second : after->second,
-                       " while both are needed"));
-    }
-    living.emplace(part_.values[v].offset, v);
   }
   return {};
 }

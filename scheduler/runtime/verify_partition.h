@@ -2,8 +2,10 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "ops/kernel.h"
@@ -20,6 +22,11 @@ struct PlanUses {
         fetched(plan.fetches.size(), 0) {}
   std::vector<uint32_t> sent, received, retired, fetched;
 };
+
+// Two values of the arena, neither an alias, that share bytes while both live: from the instruction
+// that writes a value to the last that reads it, a chain counting as one instruction.
+// REQUIRES: indices, offsets and aliases are checked.
+std::optional<std::pair<uint32_t, uint32_t>> find_overlap(const Partition& partition);
 
 // Goes through a partition as a step does, and believes nothing of it. What it leaves true:
 //  - every operand of a kernel is where it says, inside memory that is there, aligned, and of the
@@ -75,8 +82,6 @@ class PartitionVerifier {
   bool may_overwrite(const PlanInstruction& instruction, size_t output) const;
   Status check_chain(uint32_t index, const OpTypes& types);
   Status check_member(const PlanInstruction& instruction, const Tiling& tiling);
-
-  Status check_lives() const;
 
   const Plan& plan_;
   const Partition& part_;

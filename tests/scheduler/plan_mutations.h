@@ -1,0 +1,14 @@
+// Random changes of plans that know what a plan is made of, and so get further past the verifier
+// than changed bytes do.
+#pragma once
+
+#include <random>
+
+#include "scheduler/runtime/plan.h"
+
+namespace leat {
+
+// Changes one or a few things: an operand, an offset, an alias, a type, an op, an order, ...
+void mutate(Plan& plan, std::mt19937& random);
+
+}  // namespace leat
