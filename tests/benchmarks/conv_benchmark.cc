@@ -5,6 +5,8 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "ops/conv_kernel.h"
+#include "ops/conv_winograd.h"
 #include "ops/op.h"
 #include "ops/validate.h"
 
@@ -122,7 +124,8 @@ void run_conv(benchmark::State& state, const Catalogue& catalogue, const Conv& c
 void register_convs(const Catalogue& catalogue) {
   const Conv convs[] = {{128, 32, 64, 14, 3, true}, {128, 32, 64, 14, 3, false},
                         {128, 1, 32, 28, 3, true},  {32, 64, 64, 32, 3, true},
-                        {32, 256, 256, 8, 3, true}, {32, 512, 512, 4, 3, true}};
+                        {32, 256, 256, 8, 3, true}, {32, 256, 256, 14, 3, true},
+                        {32, 512, 512, 4, 3, true}, {32, 512, 512, 7, 3, true}};
   for (const Conv& c : convs) {
     const std::string name = "conv" + std::to_string(c.inputs) + "to" + std::to_string(c.outputs) +
                              "/" + std::to_string(c.size) + (c.blocked ? "/blocked" : "/plain");
@@ -135,6 +138,73 @@ void register_convs(const Catalogue& catalogue) {
                                                                 benchmark::State& state) {
         run_conv(state, catalogue, c, direction);
       })->Unit(benchmark::kMillisecond);
+    }
+  }
+}
+
+// The engine of a convolution, direct or by Winograd's algorithm, on tiles of images one after the
+// other, with the packing of the weights.
+void run_engine(benchmark::State& state, const Conv& c, Direction direction, bool winograd) {
+  ConvSpec spec;
+  spec.kind = static_cast<ConvKind>(direction);
+  spec.inputs = c.inputs;
+  spec.outputs = c.outputs;
+  spec.window.rank = 2;
+  spec.window.input = spec.window.output = {1, c.size, c.size};
+  spec.window.kernel = {1, 3, 3};
+  spec.window.begin = spec.window.end = {0, 1, 1};
+  spec.x_layout = spec.y_layout = Layout::channels16;
+  spec.winograd = winograd;
+  spec.images = conv_tile_images(c.images, spec.multiply_adds());
+  if (winograd && !winograd_fits(spec)) return state.SkipWithError("not on this processor");
+  const auto engine = make_conv_engine(spec);
+  if (!engine.ok()) return state.SkipWithError("no such engine");
+  const auto bytes = [](size_t size) { return Tensor(DType::u8, {static_cast<int64_t>(size)}); };
+  const Tensor x(DType::f32, c.x()), w(DType::f32, c.w()), y(DType::f32, c.y());
+  const Tensor packed = bytes((*engine)->packed_bytes()),
+               scratch = bytes((*engine)->scratch_bytes());
+  for (auto _ : state) {
+    for (int i = 0; i < (*engine)->slices() && direction != kBackwardWeights; ++i)
+      (*engine)->pack(w.raw(), packed.raw(), i);
+    for (int64_t image = 0; image + spec.images <= c.images; image += spec.images) {
+      (*engine)->run(x.data<float>() + image * spec.x_image(), packed.raw(), nullptr,
+                     y.data<float>() + image * spec.y_image(),
+                     static_cast<std::byte*>(scratch.raw()));
+    }
+    for (int i = 0; i < (*engine)->slices() && direction == kBackwardWeights; ++i)
+      (*engine)->unpack(packed.raw(), w.raw(), i);
+  }
+  const double done = c.multiply_adds() * static_cast<double>(c.images / spec.images) *
+                      static_cast<double>(spec.images) / static_cast<double>(c.images);
+  state.counters["GF/s"] = benchmark::Counter(2e-9 * done * static_cast<double>(state.iterations()),
+                                              benchmark::Counter::kIsRate);
+}
+
+// What winograd_is_faster() is decided by.
+void register_engines() {
+  const Conv convs[] = {
+      {128, 32, 64, 14, 3, true},  {128, 16, 16, 14, 3, true},  {32, 64, 64, 28, 3, true},
+      {64, 64, 128, 14, 3, true},  {64, 128, 128, 14, 3, true}, {64, 128, 128, 7, 3, true},
+      {32, 256, 256, 14, 3, true}, {32, 256, 256, 8, 3, true},  {32, 512, 512, 7, 3, true},
+      {32, 512, 512, 4, 3, true},  {128, 512, 512, 4, 3, true}, {4, 512, 512, 7, 3, true},
+      {1, 256, 256, 14, 3, true},  {4, 256, 256, 14, 3, true},  {1, 64, 64, 28, 3, true},
+      {128, 64, 64, 3, 3, true},   {128, 64, 64, 5, 3, true},   {128, 64, 64, 6, 3, true},
+      {128, 64, 64, 9, 3, true}};
+  for (const Conv& c : convs) {
+    for (auto [name, direction] : {std::pair{"/forward", kForward},
+                                   {"/data", kBackwardData},
+                                   {"/weights", kBackwardWeights}}) {
+      for (bool winograd : {false, true}) {
+        benchmark::RegisterBenchmark(
+            ("engine" + std::to_string(c.inputs) + "to" + std::to_string(c.outputs) + "/" +
+             std::to_string(c.size) + "x" + std::to_string(c.images) + name +
+             (winograd ? "/winograd" : "/direct"))
+                .c_str(),
+            [c, direction = direction, winograd](benchmark::State& state) {
+              run_engine(state, c, direction, winograd);
+            })
+            ->Unit(benchmark::kMillisecond);
+      }
     }
   }
 }
@@ -194,6 +264,7 @@ int main(int argc, char** argv) {
   benchmark::Initialize(&argc, argv);
   const leat::Catalogue catalogue = leat::standard_catalogue();
   leat::register_convs(catalogue);
+  leat::register_engines();
   leat::register_products(catalogue);
   leat::register_pools(catalogue);
   benchmark::RunSpecifiedBenchmarks();

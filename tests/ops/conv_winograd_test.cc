@@ -41,7 +41,7 @@ struct Case {
 const Case kCases[] = {
     {3, 32, 64, {14, 14}, {1, 1}, {1, 1}}, {2, 48, 16, {7, 9}, {0, 0}, {0, 0}},
     {2, 16, 112, {5, 6}, {2, 0}, {0, 3}},  {1, 16, 80, {3, 13}, {1, 4}, {3, 1}},
-    {5, 64, 48, {8, 8}, {1, 1}, {1, 1}},   {70, 16, 32, {4, 4}, {1, 1}, {1, 1}},
+    {5, 64, 48, {8, 8}, {1, 1}, {1, 1}},   {200, 16, 32, {4, 4}, {1, 1}, {1, 1}},
 };
 
 // The operands of a convolution; what it writes is whatever it was.
@@ -189,6 +189,21 @@ TEST_CASE("Winograd's algorithm is for convolutions of 3x3, step 1 and channels 
   CHECK(!fits([](ConvSpec& s) { s.window.stride[2] = 2; }));
   CHECK(!fits([](ConvSpec& s) { s.window.dilation[1] = 2; }));
   CHECK(!fits([](ConvSpec& s) { s.images = 0; }));
+}
+
+TEST_CASE("Winograd's algorithm is chosen for many tiles that are mostly full") {
+  if (!here()) return;
+  const auto faster = [](int64_t images, int64_t channels, int64_t size) {
+    const Case c{images, channels, channels, {size, size}, {1, 1}, {1, 1}};
+    return winograd_is_faster(c.spec(ConvKind::forward));
+  };
+  CHECK(faster(128, 32, 14));
+  CHECK(faster(1, 64, 28));
+  CHECK(faster(64, 512, 4));
+  CHECK(!faster(63, 512, 4));
+  CHECK(!faster(128, 64, 5));
+  CHECK(!faster(128, 16, 14));
+  CHECK(!faster(0, 64, 28));
 }
 
 }  // namespace leat::testing
