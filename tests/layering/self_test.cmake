@@ -62,8 +62,15 @@ expect_wrong(ops/conv.cc [[#include <dnnl.hpp>]] [[dnnl.hpp, expected only in ^o
 expect_wrong(ops/onednn.h [[#include <dnnl.h>]] [[dnnl.h, expected only in ^ops/onednn[a-z_]*\.cc$]])
 expect_wrong(ops/a.h [[#include <nlohmann/json.hpp>]] [[nlohmann/json.hpp, expected only in \.cc$]])
 expect_wrong(ops/a.h [[#include <google/protobuf/message.h>]] [[google/protobuf/message.h, expected only in \.cc$]])
-expect_wrong(transport/a.h [[#include <kj/async.h>]] [[kj/async.h, expected only in \.cc$]])
-expect_wrong(ops/a.h [[#include "graph.capnp.h"]] [[graph.capnp.h, expected only in (\.cc|/wire_[a-z_]+\.h)$]])
+set(capnp_files [[(\.cc|/wire_[a-z_]+\.h|^transport/rpc/[a-z_]+\.h|/rpc_testing\.h)$]])
+set(rpc_files [[(\.cc|^transport/rpc/[a-z_]+\.h|/rpc_testing\.h)$]])
+expect_fine(transport/rpc/a.h [[#include <kj/async.h>]])
+expect_fine(transport/rpc/a.h [[#include "transport/rpc/server.h"]])
+expect_fine(daemon/a.cc [[#include "transport/rpc/server.h"]])
+expect_fine(daemon/a.h [[#include "transport/rpc/loop.h"]])
+expect_wrong(transport/a.h [[#include <kj/async.h>]] "kj/async.h, expected only in ${capnp_files}")
+expect_wrong(daemon/a.h [[#include "transport/rpc/server.h"]] "transport/rpc/server.h, expected only in ${rpc_files}")
+expect_wrong(ops/a.h [[#include "graph.capnp.h"]] "graph.capnp.h, expected only in ${capnp_files}")
 expect_wrong(tests/ops/a.cc [[#include <catch2/catch.hpp>]] [[catch2/catch.hpp, expected only in ^tests/catch(\.h|_main\.cc)$]])
 
 # Heavy headers: in two files, not in three.

@@ -1,0 +1,135 @@
+// A server, clients and attackers for the tests of transport/rpc.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tests/transport/rpc_probe.capnp.h"
+#include "transport/rpc/client.h"
+#include "transport/rpc/loop.h"
+#include "transport/rpc/server.h"
+
+namespace leat {
+
+using namespace std::chrono_literals;
+
+// Factory of Probe servers. Roles but `runner` are served.
+RpcServer::Bootstrap probe_bootstrap(RpcLoop& loop);
+
+RpcIdentity test_identity(RpcRole role = RpcRole::client);
+
+// A loop with a server of Probe on it.
+struct ProbeHost {
+  explicit ProbeHost(RpcServerOptions options = {});
+  std::unique_ptr<RpcLoop> loop;
+  std::unique_ptr<RpcServer> server;
+};
+
+// A client on a loop of its own.
+struct ProbeCaller {
+  explicit ProbeCaller(const std::string& address, RpcClientOptions options = {});
+  Result<std::string> echo(const std::string& text, std::chrono::milliseconds deadline = 5s);
+  std::unique_ptr<RpcLoop> loop;
+  std::unique_ptr<RpcClient> client;
+};
+
+// This program once more, as something else; killed at the end. Nothing but `waited` ends it
+// earlier.
+class OtherProcess {
+ public:
+  // `settings` are environment variables.
+  OtherProcess(const std::string& hidden_test, std::vector<std::string> settings);
+  ~OtherProcess();
+  OtherProcess(const OtherProcess&) = delete;
+
+  // The rest of the next line of its output that begins with `word`.
+  std::string line(const std::string& word);
+  void kill();
+  bool running() const;
+  // Of /proc/PID/status, in bytes: "VmRSS", "VmSize".
+  size_t memory(const std::string& field) const;
+
+ private:
+  pid_t pid_ = -1;
+  int output_ = -1;
+  std::string read_;
+};
+
+// A server of Probe in a process of its own. Settings: LEAT_MESSAGE_DEADLINE_MS, LEAT_DESCRIPTORS.
+struct ServerProcess {
+  explicit ServerProcess(std::vector<std::string> settings = {});
+  size_t rss() const { return process.memory("VmRSS"); }
+  // Waits until it drops a peer: why it did.
+  std::string reason() { return process.line("warning rpc: dropped "); }
+  OtherProcess process;
+  std::string address;
+};
+// A client that holds so many calls of so many bytes; it says "holding" when they are there.
+inline constexpr char kHoldingClient[] = "[.rpc_holding_client]";
+
+// A socket without manners. Blocking, every read within 5 s.
+class RawSocket {
+ public:
+  explicit RawSocket(const std::string& address);
+  ~RawSocket();
+  RawSocket(RawSocket&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+
+  // A hello that is accepted.
+  void greet();
+  // False: the other end has closed.
+  bool write(const std::string& bytes);
+  // What came until the other end closed; none if it did not close in time.
+  std::optional<std::string> read_to_end();
+  std::string read(size_t size);
+  int descriptor() const { return fd_; }
+  int release() { return std::exchange(fd_, -1); }
+
+ private:
+  int fd_;
+};
+
+// The bytes of one segment's header that claims so many words, and of a message.
+std::string header_of(uint32_t segments_less_one, uint32_t words);
+
+// A peer that speaks Cap'n Proto as the library does, without any limit of ours. Use it on the
+// thread that made it.
+class NaiveClient {
+ public:
+  explicit NaiveClient(const std::string& address);
+  ~NaiveClient();
+  probe::Probe::Client bootstrap();
+  kj::WaitScope& wait_scope();
+  kj::Timer& timer();
+  // Runs the loop until the connection ends, at most so long: false if it did not.
+  bool disconnected(std::chrono::milliseconds within);
+
+ private:
+  struct Inside;
+  std::unique_ptr<Inside> inside_;
+};
+
+// Echoes from another client all the while; knows the longest.
+class Heartbeat {
+ public:
+  explicit Heartbeat(const std::string& address);
+  ~Heartbeat();
+  // Stops. Every echo was answered; the longest took so long.
+  std::chrono::milliseconds longest();
+
+ private:
+  struct Inside;
+  std::unique_ptr<Inside> inside_;
+};
+
+// On stderr if LEAT_REPORT is set.
+void report(const std::string& line);
+// Sanitizers keep what is freed, and shadows of it.
+size_t allowed_growth(size_t bytes);
+std::string mebibytes(size_t bytes);
+
+}  // namespace leat

@@ -1,0 +1,222 @@
+// Calls: a deadline on each, and an error of ours for whatever KJ throws. Includes KJ: for .cc
+// files.
+#pragma once
+
+#include <kj/async-io.h>
+#include <kj/timer.h>
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "devices/base/status.h"
+#include "devices/base/text.h"
+#include "transport/rpc/common.capnp.h"
+#include "transport/rpc/loop.h"
+#include "transport/rpc/loop_context.h"
+
+namespace leat {
+
+// What comes of a promise for T: Status for void, the Result itself for a Result, else Result<T>.
+template <typename T>
+struct OutcomeOf {
+  using type = Result<T>;
+};
+template <>
+struct OutcomeOf<void> {
+  using type = Status;
+};
+template <>
+struct OutcomeOf<Status> {
+  using type = Status;
+};
+template <typename T>
+struct OutcomeOf<Result<T>> {
+  using type = Result<T>;
+};
+template <typename T>
+using Outcome = typename OutcomeOf<T>::type;
+
+// DISCONNECTED is unavailable, UNIMPLEMENTED unimplemented, OVERLOADED resource_exhausted, and the
+// rest internal. `what` names method and peer, and stands in front of the message.
+Status to_status(const kj::Exception& exception, std::string_view what);
+// The other way, where only an exception can tell.
+kj::Exception to_exception(const Status& status);
+
+// Errors inside results: `Outcome(T)` of transport/rpc/common.capnp, or any union with an `error`.
+void write_status(const Status& status, wire::Status::Builder out);
+// Never ok: an error that calls itself ok, or by a code that this end does not know, is internal.
+Status read_status(wire::Status::Reader in);
+// Ok, or the error that a method answered with.
+template <typename UnionReader>
+Status status_of(UnionReader outcome) {
+  return outcome.isError() ? read_status(outcome.getError()) : Status();
+}
+// Fills an Outcome(Nothing).
+template <typename UnionBuilder>
+void answer(const Status& status, UnionBuilder outcome) {
+  if (status.ok()) {
+    outcome.initOk();
+  } else {
+    write_status(status, outcome.initError());
+  }
+}
+
+inline kj::Duration to_kj(std::chrono::nanoseconds duration) {
+  return duration.count() * kj::NANOSECONDS;
+}
+
+// What a call ends with that was not answered in time.
+Status no_answer(std::string_view what, std::chrono::nanoseconds deadline);
+
+// `promise`, or deadline_exceeded after `deadline`; either way what it stood for is cancelled.
+// KJ's own timeoutAfter() cannot be told from a peer that is overloaded. `what` names method and
+// peer: "Master.submit to 127.0.0.1:4711". Of the deadline, `passed` is gone already.
+template <typename T>
+kj::Promise<Outcome<T>> within(kj::Promise<T> promise, kj::Timer& timer,
+                               std::chrono::nanoseconds deadline, std::string what,
+                               std::chrono::nanoseconds passed = {}) {
+  using O = Outcome<T>;
+  const auto left = std::max<std::chrono::nanoseconds>(deadline - passed, {});
+  auto late = timer.afterDelay(to_kj(left)).then([what, deadline]() -> O {
+    return no_answer(what, deadline);
+  });
+  auto failed = [what](kj::Exception&& error) -> O { return to_status(error, what); };
+  if constexpr (std::is_void_v<T>) {
+    return promise.then([]() -> O { return Status(); }, kj::mv(failed)).exclusiveJoin(kj::mv(late));
+  } else {
+    return promise.then([](T&& value) -> O { return std::move(value); }, kj::mv(failed))
+        .exclusiveJoin(kj::mv(late));
+  }
+}
+
+namespace rpc_internal {
+
+// A completion that is called exactly once: with `cancelled` and `why`, if nobody else does.
+template <typename O>
+class Once {
+ public:
+  Once(std::function<void(O)> done, std::string why)
+      : done_(std::move(done)), why_(std::move(why)) {}
+  Once(Once&& other) noexcept
+      : done_(std::exchange(other.done_, nullptr)), why_(std::move(other.why_)) {}
+  ~Once() { finish(cancelled(why_)); }
+
+  void finish(O outcome) {
+    if (auto done = std::exchange(done_, nullptr)) done(std::move(outcome));
+  }
+
+ private:
+  std::function<void(O)> done_;
+  std::string why_;
+};
+
+// A promise that waits on the loop for somebody elsewhere.
+template <typename O>
+struct Awaiting final : LoopOwned {
+  kj::Own<kj::PromiseFulfiller<O>> fulfiller;
+};
+
+template <typename F>
+struct PromisedBy;
+template <typename T>
+struct PromisedBy<kj::Promise<T>> {
+  using type = T;
+};
+
+}  // namespace rpc_internal
+
+// The T of a function that returns kj::Promise<T>.
+template <typename F>
+using PromisedBy = typename rpc_internal::PromisedBy<std::invoke_result_t<F&>>::type;
+
+// Runs `function`, which returns a kj::Promise<T>, on the loop. `done` gets the outcome exactly
+// once, on the loop's thread (on this one, if the loop has stopped), and must not block: post what
+// follows to the thread that it belongs to. T is a plain value: no Reader leaves the loop.
+// Threads: any.
+template <typename F>
+void start_call(RpcLoop& loop, F function, std::chrono::nanoseconds deadline, std::string what,
+                std::function<void(Outcome<PromisedBy<F>>)> done) {
+  using O = Outcome<PromisedBy<F>>;
+  rpc_internal::Once<O> once(std::move(done), cat(what, ": the rpc thread has stopped"));
+  const auto begin = std::chrono::steady_clock::now();
+  const bool posted = loop.post([&loop, function = std::move(function), deadline, begin, what,
+                                 once = std::move(once)]() mutable {
+    LoopContext& context = loop.context();
+    auto held = kj::heap(std::move(function));  // a promise may use what it captured
+    auto promise = kj::evalNow([&] { return (*held)(); }).attach(kj::mv(held));
+    context.tasks.add(within(kj::mv(promise), context.timer, deadline, what,
+                             std::chrono::steady_clock::now() - begin)
+                          .then([once = std::move(once)](O&& outcome) mutable {
+                            once.finish(std::move(outcome));
+                          }));
+  });
+  (void)posted;  // if not, `once` went with the function and has said so
+}
+
+// The same for a thread that waits: at most to the deadline. internal if that thread is the loop's.
+// Threads: any but the loop's.
+template <typename F>
+Outcome<PromisedBy<F>> call(RpcLoop& loop, F function, std::chrono::nanoseconds deadline,
+                            std::string what) {
+  using O = Outcome<PromisedBy<F>>;
+  if (loop.on_loop_thread()) {
+    return internal_error(cat(what, ": waits for itself on the rpc thread"));
+  }
+  struct Wait {
+    std::mutex mutex;
+    std::condition_variable changed;
+    std::optional<O> outcome;
+  };
+  const auto wait = std::make_shared<Wait>();
+  const auto due = std::chrono::steady_clock::now() + deadline;
+  start_call(loop, std::move(function), deadline, what, [wait](O outcome) {
+    const std::lock_guard lock(wait->mutex);
+    wait->outcome.emplace(std::move(outcome));
+    wait->changed.notify_one();
+  });
+  std::unique_lock lock(wait->mutex);
+  if (wait->changed.wait_until(lock, due, [&] { return wait->outcome.has_value(); })) {
+    return std::move(*wait->outcome);
+  }
+  return no_answer(what, deadline);
+}
+
+// A method that is answered by another thread: the method returns (or chains on) `promise`, and
+// gives `done` away. `done` may be called on any thread, once; if nobody does before its last copy
+// is gone, the promise gets `cancelled`. The loop outlives both.
+template <typename T>
+struct Elsewhere {
+  kj::Promise<Outcome<T>> promise;
+  std::function<void(Outcome<T>)> done;
+};
+
+// Threads: the loop's. `what` names the work, for the error when it is dropped.
+template <typename T>
+Elsewhere<T> answered_elsewhere(RpcLoop& loop, std::string_view what) {
+  using O = Outcome<T>;
+  auto pair = kj::newPromiseAndFulfiller<O>();
+  auto waiting = kj::heap<rpc_internal::Awaiting<O>>();
+  waiting->fulfiller = kj::mv(pair.fulfiller);
+  rpc_internal::Awaiting<O>* const raw = waiting;
+  const uint64_t id = loop.context().own(kj::mv(waiting));
+  const auto once = std::make_shared<rpc_internal::Once<O>>(
+      [&loop, raw, id](O outcome) {
+        // If the loop has stopped, it has let go of the promise itself.
+        auto kept = std::make_unique<O>(std::move(outcome));
+        (void)loop.post([&loop, raw, id, kept = std::move(kept)] {
+          raw->fulfiller->fulfill(std::move(*kept));
+          loop.context().release(id);
+        });
+      },
+      cat(what, ": given up without an answer"));
+  return {kj::mv(pair.promise), [once](O outcome) { once->finish(std::move(outcome)); }};
+}
+
+}  // namespace leat

@@ -1,0 +1,208 @@
+#include "transport/rpc/chunks.h"
+
+#include <algorithm>
+
+#include "devices/base/text.h"
+#include "transport/rpc/call.h"
+#include "transport/rpc/service.h"
+
+namespace leat {
+namespace {
+
+Status check_digest(const Blob& blob, const Sha256Digest& expected) {
+  const Sha256Digest got = sha256(blob);
+  if (got == expected) return {};
+  return invalid_argument(
+      cat("blob's sha256: expected ", to_hex(expected), ", received ", to_hex(got)));
+}
+
+void append(Blob& blob, capnp::Data::Reader bytes) {
+  const auto* begin = reinterpret_cast<const std::byte*>(bytes.begin());
+  blob.insert(blob.end(), begin, begin + bytes.size());
+}
+
+class UploadSink final : public Service<wire::Upload> {
+ public:
+  UploadSink(const BlobInfo& info, const UploadLimits& limits, std::shared_ptr<ByteBudget> budget,
+             kj::Timer& timer, std::function<Status(Blob)> take)
+      : info_(info),
+        budget_(std::move(budget)),
+        charge_(*budget_),
+        take_(std::move(take)),
+        expiry_(timer.afterDelay(to_kj(limits.deadline))
+                    .then([this, limits] {
+                      give_up(deadline_exceeded(
+                          cat("upload not finished within ", limits.deadline.count(), " ms")));
+                    })
+                    .eagerlyEvaluate(nullptr)) {}
+
+ protected:
+  kj::Promise<void> write(WriteContext context) override {
+    const auto params = context.getParams();
+    accept(params.getOffset(), params.getBytes());
+    return kj::READY_NOW;
+  }
+
+  kj::Promise<void> finish(FinishContext context) override {
+    answer(finish_blob(), context.getResults().initOutcome());
+    return kj::READY_NOW;
+  }
+
+ private:
+  // The first error is kept for finish(): a write of a stream has no answer of its own.
+  void accept(uint64_t offset, capnp::Data::Reader bytes) {
+    if (!status_.ok()) return;
+    if (offset != blob_.size() || bytes.size() > kMaxChunkBytes ||
+        bytes.size() > info_.size - blob_.size()) {
+      return give_up(invalid_argument(cat("upload of ", info_.size, " bytes: expected at most ",
+                                          kMaxChunkBytes, " bytes at offset ", blob_.size(),
+                                          ", received ", bytes.size(), " at ", offset)));
+    }
+    const uint64_t needed = blob_.size() + bytes.size();
+    if (needed > blob_.capacity()) {
+      const uint64_t room =
+          std::min<uint64_t>(info_.size, std::max<uint64_t>(2 * blob_.capacity(), needed));
+      if (!charge_.set(room)) {
+        return give_up(
+            resource_exhausted(cat("no memory left for an upload of ", info_.size, " bytes")));
+      }
+      blob_.reserve(room);
+    }
+    append(blob_, bytes);
+  }
+
+  Status finish_blob() {
+    if (!status_.ok()) return status_;
+    if (blob_.size() != info_.size) {
+      return invalid_argument(
+          cat("upload: expected ", info_.size, " bytes, received ", blob_.size()));
+    }
+    Blob blob = std::move(blob_);
+    Status status = check_digest(blob, info_.sha256);
+    give_up(failed_precondition("upload was finished before"));
+    return status.ok() ? take_(std::move(blob)) : status;
+  }
+
+  void give_up(Status why) {
+    status_ = std::move(why);
+    blob_ = Blob();
+    (void)charge_.set(0);
+  }
+
+  const BlobInfo info_;
+  const std::shared_ptr<ByteBudget> budget_;
+  ByteCharge charge_;
+  const std::function<Status(Blob)> take_;
+  Status status_;
+  Blob blob_;
+  kj::Promise<void> expiry_;
+};
+
+class DownloadSource final : public Service<wire::Download> {
+ public:
+  explicit DownloadSource(std::shared_ptr<const Blob> blob) : blob_(std::move(blob)) {}
+
+ protected:
+  kj::Promise<void> read(ReadContext context) override {
+    const uint64_t offset = context.getParams().getOffset();
+    const uint64_t size = context.getParams().getSize();
+    auto outcome = context.getResults().initOutcome();
+    if (size > kMaxChunkBytes || offset > blob_->size() || size > blob_->size() - offset) {
+      write_status(
+          invalid_argument(cat("read of ", size, " bytes at offset ", offset, ": expected at most ",
+                               kMaxChunkBytes, " bytes within ", blob_->size())),
+          outcome.initError());
+    } else {
+      outcome.setOk(kj::arrayPtr(reinterpret_cast<const kj::byte*>(blob_->data()) + offset, size));
+    }
+    return kj::READY_NOW;
+  }
+
+ private:
+  const std::shared_ptr<const Blob> blob_;
+};
+
+kj::Promise<void> write_from(wire::Upload::Client to, std::shared_ptr<const Blob> blob,
+                             size_t offset) {
+  if (offset == blob->size()) return kj::READY_NOW;
+  const size_t size = std::min(kChunkBytes, blob->size() - offset);
+  auto request = to.writeRequest();
+  request.setOffset(offset);
+  request.setBytes(kj::arrayPtr(reinterpret_cast<const kj::byte*>(blob->data()) + offset, size));
+  return request.send().then([to, blob = std::move(blob), offset, size]() mutable {
+    return write_from(kj::mv(to), std::move(blob), offset + size);
+  });
+}
+
+kj::Promise<Status> read_from(wire::Download::Client from, std::shared_ptr<Blob> blob,
+                              uint64_t size) {
+  if (blob->size() == size) return Status();
+  auto request = from.readRequest();
+  const uint64_t wanted = std::min<uint64_t>(kChunkBytes, size - blob->size());
+  request.setOffset(blob->size());
+  request.setSize(static_cast<uint32_t>(wanted));
+  return request.send().then(
+      [from, blob = std::move(blob), size, wanted](auto&& response) mutable -> kj::Promise<Status> {
+        const auto outcome = response.getOutcome();
+        if (Status status = status_of(outcome); !status.ok()) return status;
+        if (outcome.getOk().size() != wanted) {
+          return internal_error(cat("read of ", wanted, " bytes at offset ", blob->size(),
+                                    ": received ", outcome.getOk().size()));
+        }
+        append(*blob, outcome.getOk());
+        return read_from(kj::mv(from), std::move(blob), size);
+      });
+}
+
+}  // namespace
+
+BlobInfo describe(const Blob& blob) { return {.size = blob.size(), .sha256 = sha256(blob)}; }
+
+Result<Sha256Digest> read_digest(capnp::Data::Reader bytes) {
+  Sha256Digest digest;
+  if (bytes.size() != digest.size()) {
+    return invalid_argument(
+        cat("sha256: expected ", digest.size(), " bytes, received ", bytes.size()));
+  }
+  std::copy(bytes.begin(), bytes.end(), digest.begin());
+  return digest;
+}
+
+Result<wire::Upload::Client> receive_upload(const BlobInfo& info, const UploadLimits& limits,
+                                            std::shared_ptr<ByteBudget> budget, kj::Timer& timer,
+                                            std::function<Status(Blob)> take) {
+  if (info.size > limits.bytes) {
+    return resource_exhausted(
+        cat("upload of ", info.size, " bytes: expected at most ", limits.bytes));
+  }
+  return wire::Upload::Client(
+      kj::heap<UploadSink>(info, limits, std::move(budget), timer, std::move(take)));
+}
+
+kj::Promise<Status> upload(wire::Upload::Client to, std::shared_ptr<const Blob> blob) {
+  auto written = write_from(to, std::move(blob), 0);
+  return written.then([to]() mutable { return to.finishRequest().send(); })
+      .then([](auto&& response) { return status_of(response.getOutcome()); });
+}
+
+wire::Download::Client offer_download(std::shared_ptr<const Blob> blob) {
+  return kj::heap<DownloadSource>(std::move(blob));
+}
+
+kj::Promise<Result<Blob>> download(wire::Download::Client from, const BlobInfo& info,
+                                   uint64_t max_bytes) {
+  if (info.size > max_bytes) {
+    return Result<Blob>(
+        resource_exhausted(cat("download of ", info.size, " bytes: expected at most ", max_bytes)));
+  }
+  auto blob = std::make_shared<Blob>();
+  return read_from(kj::mv(from), blob, info.size).then([blob, info](Status status) -> Result<Blob> {
+    if (!status.ok()) return status;
+    if (Status intact = check_digest(*blob, info.sha256); !intact.ok()) {
+      return internal_error(intact.message());
+    }
+    return std::move(*blob);
+  });
+}
+
+}  // namespace leat

@@ -1,0 +1,136 @@
+#include "transport/rpc/client.h"
+
+#include <capnp/rpc.h>
+
+#include "transport/rpc/guard.h"
+#include "transport/rpc/socket.h"
+
+namespace leat {
+
+class RpcClient::Connection final : public LoopOwned {
+ public:
+  Connection(LoopContext& context, kj::Own<kj::AsyncIoStream> stream,
+             std::shared_ptr<const RpcClientOptions> options, bool authenticated)
+      : options_(std::move(options)),
+        budget_(options_->limits.call_bytes * 4),
+        network_(kj::mv(stream), capnp::rpc::twoparty::Side::CLIENT, options_->limits,
+                 authenticated, context.timer, budget_),
+        system_(capnp::makeRpcClient(network_)),
+        bootstrap_(bootstrap_of(system_)),
+        lost_(network_.on_disconnect()
+                  .then([this] {
+                    if (options_->on_lost) {
+                      options_->on_lost(
+                          network_.cause().while_doing(cat("connected to ", options_->address)));
+                    }
+                  })
+                  .eagerlyEvaluate(nullptr)) {}
+
+  capnp::Capability::Client bootstrap() { return bootstrap_; }
+
+ private:
+  using System = capnp::RpcSystem<capnp::rpc::twoparty::VatId>;
+  static capnp::Capability::Client bootstrap_of(System& system) {
+    capnp::word space[4] = {};
+    capnp::MallocMessageBuilder message(space);
+    auto server = message.initRoot<capnp::rpc::twoparty::VatId>();
+    server.setSide(capnp::rpc::twoparty::Side::SERVER);
+    return system.bootstrap(server);
+  }
+
+  const std::shared_ptr<const RpcClientOptions> options_;
+  ByteBudget budget_;
+  GuardedNetwork network_;
+  System system_;
+  capnp::Capability::Client bootstrap_;
+  kj::Promise<void> lost_;  // last: it uses the rest
+};
+
+namespace {
+
+// The opener's side of the hello, and the stream when it is accepted.
+struct Opening {
+  explicit Opening(const RpcIdentity& identity, const std::string& address)
+      : handshake(identity, address, random_nonce()) {}
+  OpenerHandshake handshake;
+  kj::Own<kj::AsyncIoStream> stream;
+  Answer answer;
+  Proof proof;
+  Verdict verdict;
+};
+
+template <typename Bytes>
+kj::Promise<void> read(Opening& opening, Bytes& bytes, const std::string& address) {
+  return opening.stream->tryRead(bytes.data(), bytes.size(), bytes.size())
+      .then([&bytes, &address](size_t size) {
+        if (size < bytes.size()) {
+          kj::throwFatalException(
+              to_exception(unavailable(cat(address, " hung up in the middle of the hello"))));
+        }
+      });
+}
+
+}  // namespace
+
+kj::Promise<RpcClient::Connected> RpcClient::open(RpcLoop& loop,
+                                                  std::shared_ptr<const RpcClientOptions> options) {
+  const Status sound = check_identity(options->identity);
+  if (!sound.ok()) return Connected(sound);
+  const auto opening = std::make_shared<Opening>(options->identity, options->address);
+  auto& network = loop.context().io.provider->getNetwork();
+  return network.parseAddress(options->address.c_str())
+      .then([](kj::Own<kj::NetworkAddress> address) {
+        auto connected = address->connect();
+        return connected.attach(kj::mv(address));
+      })
+      .then([opening](kj::Own<kj::AsyncIoStream> stream) {
+        opening->stream = kj::mv(stream);
+        KJ_IF_MAYBE (fd, opening->stream->getFd()) {
+          set_control_options(*fd);
+        }
+        const Hello& hello = opening->handshake.hello();
+        return opening->stream->write(hello.data(), hello.size());
+      })
+      .then([opening, options] { return read(*opening, opening->answer, options->address); })
+      .then([opening, options]() -> kj::Promise<Status> {
+        const auto proof = opening->handshake.on_answer(opening->answer);
+        if (!proof.ok()) return proof.status();
+        opening->proof = *proof;
+        return opening->stream->write(opening->proof.data(), opening->proof.size())
+            .then([opening, options] { return read(*opening, opening->verdict, options->address); })
+            .then([] { return Status(); });
+      })
+      .then([&loop, opening, options](Status status) -> Connected {
+        if (!status.ok()) return status;
+        auto peer = opening->handshake.on_verdict(opening->verdict);
+        if (!peer.ok()) return peer.status();
+        auto connection = kj::heap<Connection>(loop.context(), kj::mv(opening->stream), options,
+                                               peer->authenticated);
+        Connection& there = *connection;
+        const uint64_t id = loop.context().own(kj::mv(connection));
+        return std::unique_ptr<RpcClient>(new RpcClient(loop, id, there, std::move(*peer)));
+      });
+}
+
+RpcClient::Connected RpcClient::connect(RpcLoop& loop, RpcClientOptions options) {
+  const auto shared = std::make_shared<const RpcClientOptions>(std::move(options));
+  return leat::call(
+      loop, [&loop, shared] { return open(loop, shared); }, shared->deadline,
+      cat("connecting to ", shared->address));
+}
+
+void RpcClient::connect(RpcLoop& loop, RpcClientOptions options,
+                        std::function<void(Connected)> done) {
+  const auto shared = std::make_shared<const RpcClientOptions>(std::move(options));
+  start_call(
+      loop, [&loop, shared] { return open(loop, shared); }, shared->deadline,
+      cat("connecting to ", shared->address), std::move(done));
+}
+
+RpcClient::~RpcClient() {
+  (void)loop_.run([this] { loop_.context().release(id_); });
+}
+
+capnp::Capability::Client RpcClient::bootstrap_capability() { return connection_.bootstrap(); }
+
+}  // namespace leat

@@ -1,0 +1,259 @@
+#include "transport/rpc/hello.h"
+
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+#include <sys/random.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <ios>
+
+#include "devices/base/text.h"
+
+namespace leat {
+namespace {
+
+constexpr std::string_view kMagic = "LEAT";
+constexpr size_t kClusterBytes = 32;
+constexpr size_t kMinSecret = 16;
+
+template <typename T>
+T get(std::span<const uint8_t> bytes, size_t offset) {
+  T value = 0;
+  for (size_t i = 0; i < sizeof(T); ++i) value |= static_cast<T>(T{bytes[offset + i]} << (8 * i));
+  return value;
+}
+
+template <typename T>
+void put(std::span<uint8_t> bytes, size_t offset, T value) {
+  for (size_t i = 0; i < sizeof(T); ++i) {
+    bytes[offset + i] = static_cast<uint8_t>(uint64_t{value} >> (8 * i));
+  }
+}
+
+void put_text(std::span<uint8_t> bytes, size_t offset, std::string_view text) {
+  if (!text.empty()) std::memcpy(bytes.data() + offset, text.data(), text.size());
+}
+
+bool has_magic(std::span<const uint8_t> bytes) {
+  return std::memcmp(bytes.data(), kMagic.data(), kMagic.size()) == 0;
+}
+
+Proof prove(std::string_view secret, std::string_view label, const Hello& hello,
+            const Answer& answer) {
+  Proof proof{};
+  if (secret.empty()) return proof;
+  std::string said(label);
+  said.append(hello.begin(), hello.end()).append(answer.begin(), answer.end());
+  unsigned length = 0;
+  if (HMAC(EVP_sha256(), secret.data(), static_cast<int>(secret.size()),
+           reinterpret_cast<const unsigned char*>(said.data()), said.size(), proof.data(),
+           &length) == nullptr) {
+    std::fprintf(stderr, "libcrypto has no HMAC-SHA256: it is not installed properly\n");
+    std::abort();
+  }
+  return proof;
+}
+
+// Takes as long for a near miss as for a wild guess.
+bool same(std::span<const uint8_t> a, std::span<const uint8_t> b) {
+  return CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
+}
+
+constexpr std::string_view kOpener = "leat opener";
+constexpr std::string_view kAcceptor = "leat acceptor";
+
+}  // namespace
+
+std::string_view rpc_role_name(RpcRole role) {
+  switch (role) {
+    case RpcRole::none:
+      return "none";
+    case RpcRole::client:
+      return "client";
+    case RpcRole::worker:
+      return "worker";
+    case RpcRole::master:
+      return "master";
+    case RpcRole::runner:
+      return "runner";
+  }
+  return "unknown";
+}
+
+std::string_view refusal_name(Refusal refusal) {
+  switch (refusal) {
+    case Refusal::none:
+      return "none";
+    case Refusal::version:
+      return "protocol version";
+    case Refusal::features:
+      return "features";
+    case Refusal::cluster:
+      return "cluster";
+    case Refusal::role:
+      return "role";
+    case Refusal::authentication:
+      return "authentication";
+    case Refusal::busy:
+      return "busy";
+  }
+  return "unknown";
+}
+
+Status refusal_status(Refusal refusal, const RpcIdentity& identity, std::string_view address) {
+  const std::string who = cat(address, " refused the hello: ");
+  switch (refusal) {
+    case Refusal::version:
+      return failed_precondition(
+          cat(who, "its protocol version differs from this end's ", identity.protocol_version));
+    case Refusal::features:
+      return failed_precondition(cat(who, "it needs features that this end has not, which are 0x",
+                                     std::hex, identity.features));
+    case Refusal::cluster:
+      return failed_precondition(
+          cat(who, "it does not belong to cluster '", identity.cluster, "'"));
+    case Refusal::role:
+      return failed_precondition(
+          cat(who, "it has nothing for the role ", rpc_role_name(identity.role)));
+    case Refusal::authentication:
+      return failed_precondition(
+          cat(who, "authentication failed, ",
+              identity.secret.empty() ? "this end has no secret" : "the secrets differ"));
+    case Refusal::busy:
+      return unavailable(cat(who, "it has no room for more connections"));
+    default:
+      return failed_precondition(cat(who, "for a reason that this end does not know"));
+  }
+}
+
+Status check_identity(const RpcIdentity& identity) {
+  if (identity.cluster.size() > kClusterBytes || identity.cluster.find('\0') != std::string::npos) {
+    return invalid_argument(cat("cluster name '", identity.cluster, "': expected at most ",
+                                kClusterBytes, " bytes without zeros, received ",
+                                identity.cluster.size()));
+  }
+  if (!identity.secret.empty() && identity.secret.size() < kMinSecret) {
+    return invalid_argument(
+        cat("secret of ", identity.secret.size(), " bytes: expected at least ", kMinSecret));
+  }
+  return {};
+}
+
+Nonce random_nonce() {
+  Nonce nonce;
+  if (::getrandom(nonce.data(), nonce.size(), 0) != static_cast<ssize_t>(nonce.size())) {
+    std::fprintf(stderr, "the kernel gives no random numbers\n");
+    std::abort();
+  }
+  return nonce;
+}
+
+std::optional<Answer> AcceptorHandshake::on_hello(const Hello& hello) {
+  if (!has_magic(hello)) return std::nullopt;
+  hello_ = hello;
+  refusal_ = judge();
+  put_text(answer_, 0, kMagic);
+  put<uint16_t>(answer_, 4, identity_.protocol_version);
+  put<uint16_t>(answer_, 6, static_cast<uint16_t>(refusal_));
+  put<uint64_t>(answer_, 8, identity_.features);
+  put<uint64_t>(answer_, 16, identity_.required_features);
+  std::copy(nonce_.begin(), nonce_.end(), answer_.begin() + 24);
+  return answer_;
+}
+
+// Whether the opener's needs are met is the opener's to say: it sees our features.
+Refusal AcceptorHandshake::judge() const {
+  if (get<uint16_t>(hello_, 4) != identity_.protocol_version) return Refusal::version;
+  if ((identity_.required_features & ~get<uint64_t>(hello_, 8)) != 0) return Refusal::features;
+  Hello mine{};
+  put_text(mine, 40, identity_.cluster);
+  if (!std::equal(mine.begin() + 40, mine.begin() + 40 + kClusterBytes, hello_.begin() + 40)) {
+    return Refusal::cluster;
+  }
+  return Refusal::none;
+}
+
+Refusal AcceptorHandshake::on_proof(const Proof& proof) const {
+  const Proof expected = prove(identity_.secret, kOpener, hello_, answer_);
+  return same(proof, expected) ? Refusal::none : Refusal::authentication;
+}
+
+Verdict AcceptorHandshake::verdict(Refusal refusal) const {
+  Verdict verdict{};
+  put_text(verdict, 0, kMagic);
+  put<uint16_t>(verdict, 4, static_cast<uint16_t>(refusal));
+  if (refusal == Refusal::none) {
+    const Proof proof = prove(identity_.secret, kAcceptor, hello_, answer_);
+    std::copy(proof.begin(), proof.end(), verdict.begin() + 8);
+  }
+  return verdict;
+}
+
+RpcPeer AcceptorHandshake::peer() const {
+  return {.role = static_cast<RpcRole>(get<uint16_t>(hello_, 6)),
+          .features = get<uint64_t>(hello_, 8),
+          .authenticated = !identity_.secret.empty(),
+          .address = {}};
+}
+
+OpenerHandshake::OpenerHandshake(const RpcIdentity& identity, std::string address, Nonce nonce)
+    : identity_(identity), address_(std::move(address)) {
+  put_text(hello_, 0, kMagic);
+  put<uint16_t>(hello_, 4, identity.protocol_version);
+  put<uint16_t>(hello_, 6, static_cast<uint16_t>(identity.role));
+  put<uint64_t>(hello_, 8, identity.features);
+  put<uint64_t>(hello_, 16, identity.required_features);
+  std::copy(nonce.begin(), nonce.end(), hello_.begin() + 24);
+  put_text(hello_, 40, identity.cluster);
+}
+
+Result<Proof> OpenerHandshake::on_answer(const Answer& answer) {
+  if (!has_magic(answer)) {
+    return failed_precondition(cat(address_, " is no end of this protocol: expected '", kMagic,
+                                   "' at the start of its answer"));
+  }
+  answer_ = answer;
+  const auto version = get<uint16_t>(answer, 4);
+  if (version != identity_.protocol_version) {
+    return failed_precondition(cat("protocol version of ", address_, ": expected ",
+                                   identity_.protocol_version, ", received ", version));
+  }
+  const auto refusal = static_cast<Refusal>(get<uint16_t>(answer, 6));
+  const auto features = get<uint64_t>(answer, 8);
+  if (refusal == Refusal::features) {
+    return failed_precondition(cat("features of this end: ", address_, " expected also 0x",
+                                   std::hex, get<uint64_t>(answer, 16) & ~identity_.features,
+                                   ", this end has 0x", identity_.features));
+  }
+  if (refusal != Refusal::none) return refusal_status(refusal, identity_, address_);
+  if ((identity_.required_features & ~features) != 0) {
+    return failed_precondition(cat("features of ", address_, ": expected also 0x", std::hex,
+                                   identity_.required_features & ~features, ", it has 0x",
+                                   features));
+  }
+  return prove(identity_.secret, kOpener, hello_, answer_);
+}
+
+Result<RpcPeer> OpenerHandshake::on_verdict(const Verdict& verdict) const {
+  if (!has_magic(verdict)) {
+    return failed_precondition(
+        cat(address_, ": expected '", kMagic, "' at the start of its verdict"));
+  }
+  const auto refusal = static_cast<Refusal>(get<uint16_t>(verdict, 4));
+  if (refusal != Refusal::none) return refusal_status(refusal, identity_, address_);
+  const Proof expected = prove(identity_.secret, kAcceptor, hello_, answer_);
+  if (!same(std::span(verdict).subspan(8), expected)) {
+    return failed_precondition(
+        cat(address_, " does not know the secret of cluster '", identity_.cluster, "'"));
+  }
+  return RpcPeer{.role = RpcRole::none,
+                 .features = get<uint64_t>(answer_, 8),
+                 .authenticated = !identity_.secret.empty(),
+                 .address = address_};
+}
+
+}  // namespace leat

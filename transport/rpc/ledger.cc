@@ -1,0 +1,147 @@
+#include "transport/rpc/ledger.h"
+
+#include "devices/base/text.h"
+
+namespace leat {
+
+using capnp::rpc::Call;
+using capnp::rpc::CapDescriptor;
+using capnp::rpc::Message;
+
+void Ledger::End::add_export(CapDescriptor::Reader descriptor, Ids* ids) {
+  uint32_t id;
+  switch (descriptor.which()) {
+    case CapDescriptor::SENDER_HOSTED:
+      id = descriptor.getSenderHosted();
+      break;
+    case CapDescriptor::SENDER_PROMISE:
+      id = descriptor.getSenderPromise();
+      break;
+    case CapDescriptor::THIRD_PARTY_HOSTED:
+      id = descriptor.getThirdPartyHosted().getVineId();
+      break;
+    default:
+      return;  // the receiver's own, or nothing
+  }
+  ++exports[id];
+  if (ids != nullptr) ids->push_back(id);
+}
+
+void Ledger::End::add_exports(capnp::List<CapDescriptor>::Reader table, Ids* ids) {
+  for (const auto descriptor : table) add_export(descriptor, ids);
+}
+
+void Ledger::End::drop_export(uint32_t id, uint32_t count) {
+  const auto found = exports.find(id);
+  if (found == exports.end()) return;
+  if (found->second <= count) {
+    exports.erase(found);
+  } else {
+    found->second -= count;
+  }
+}
+
+void Ledger::End::drop_exports(const Ids& ids) {
+  for (const uint32_t id : ids) drop_export(id, 1);
+}
+
+void Ledger::End::erase(uint32_t question) {
+  const auto found = questions.find(question);
+  question_bytes -= found->second.bytes;
+  questions.erase(found);
+}
+
+Status Ledger::received(Message::Reader message, size_t bytes) {
+  if (message.isCall() && !message.getCall().getSendResultsTo().isCaller()) {
+    return invalid_argument("call whose results go elsewhere: expected results to the caller");
+  }
+  LEAT_RETURN_IF_ERROR(passed(theirs_, mine_, message, bytes));
+  return check();
+}
+
+Status Ledger::sent(Message::Reader message, size_t bytes) {
+  LEAT_RETURN_IF_ERROR(passed(mine_, theirs_, message, bytes));
+  return check();
+}
+
+Status Ledger::passed(End& from, End& to, Message::Reader message, size_t bytes) {
+  switch (message.which()) {
+    case Message::BOOTSTRAP:
+      return on_call(from, message.getBootstrap().getQuestionId(), bytes);
+    case Message::CALL: {
+      const auto call = message.getCall();
+      LEAT_RETURN_IF_ERROR(on_call(from, call.getQuestionId(), bytes));
+      from.add_exports(call.getParams().getCapTable(),
+                       &from.questions[call.getQuestionId()].param_exports);
+      return {};
+    }
+    case Message::RETURN:
+      on_return(from, to, message.getReturn(), bytes);
+      return {};
+    case Message::FINISH:
+      on_finish(from, to, message.getFinish());
+      return {};
+    case Message::RESOLVE:
+      if (message.getResolve().isCap()) from.add_export(message.getResolve().getCap(), nullptr);
+      return {};
+    case Message::RELEASE:
+      to.drop_export(message.getRelease().getId(), message.getRelease().getReferenceCount());
+      return {};
+    default:
+      return {};
+  }
+}
+
+Status Ledger::on_call(End& from, uint32_t question, size_t bytes) {
+  const auto [entry, is_new] = from.questions.try_emplace(question);
+  if (!is_new) return invalid_argument(cat("call ", question, ": its number is in use"));
+  entry->second.bytes = bytes;
+  from.question_bytes += bytes;
+  return {};
+}
+
+void Ledger::on_return(End& from, End& to, capnp::rpc::Return::Reader message, size_t bytes) {
+  const auto found = to.questions.find(message.getAnswerId());
+  if (found == to.questions.end() || found->second.returned) return;
+  Question& question = found->second;
+  question.returned = true;
+  question.bytes += bytes;
+  to.question_bytes += bytes;
+  if (message.isResults()) {
+    from.add_exports(message.getResults().getCapTable(), &question.result_exports);
+  }
+  if (message.getReleaseParamCaps()) to.drop_exports(question.param_exports);
+  // Whoever finishes before the return has no use for its capabilities: none are held.
+  if (question.finished) {
+    from.drop_exports(question.result_exports);
+    to.erase(message.getAnswerId());
+  }
+}
+
+void Ledger::on_finish(End& from, End& to, capnp::rpc::Finish::Reader message) {
+  const auto found = from.questions.find(message.getQuestionId());
+  if (found == from.questions.end()) return;
+  Question& question = found->second;
+  question.finished = true;
+  if (!question.returned) return;
+  if (message.getReleaseResultCaps()) to.drop_exports(question.result_exports);
+  from.erase(message.getQuestionId());
+}
+
+Status Ledger::check() const {
+  const auto past = [](std::string_view what, size_t limit) {
+    return resource_exhausted(cat("more than ", limit, " ", what));
+  };
+  if (theirs_.questions.size() > limits_.calls) return past("calls not finished", limits_.calls);
+  if (theirs_.question_bytes > limits_.call_bytes) {
+    return past("bytes of calls not finished", limits_.call_bytes);
+  }
+  if (mine_.question_bytes > limits_.call_bytes) {
+    return past("bytes of answers not let go of", limits_.call_bytes);
+  }
+  if (mine_.exports.size() > limits_.exports) return past("capabilities taken", limits_.exports);
+  if (theirs_.exports.size() > limits_.imports) return past("capabilities given", limits_.imports);
+  return {};
+}
+
+}  // namespace leat

@@ -1,0 +1,78 @@
+// What the two ends of one connection hold of each other, counted from the messages that pass.
+// Includes Cap'n Proto: for .cc files.
+#pragma once
+
+#include <capnp/rpc.capnp.h>
+
+#include <cstdint>
+#include <unordered_map>
+#include <vector>
+
+#include "devices/base/status.h"
+#include "transport/rpc/limits.h"
+
+namespace leat {
+
+// The library's tables grow with what a peer asks for (hazards C4 to C7, C9) and it has no limits
+// of its own but the flow limit, which stops reading: then returns wait behind calls, and two ends
+// that call each other stop for good. So the ledger keeps the same four tables by the same rules
+// (rpc.capnp tells them), and whoever passes a limit is told so and dropped. Neither end is
+// trusted: a message that makes no sense is left to the library to refuse. Threads: one at a time.
+class Ledger {
+ public:
+  // REQUIRES: `limits` outlives the ledger.
+  explicit Ledger(const RpcLimits& limits) : limits_(limits) {}
+
+  // A message that the peer sent, or that we send, of so many bytes. An error names the limit that
+  // is passed and is the end of the connection.
+  Status received(capnp::rpc::Message::Reader message, size_t bytes);
+  Status sent(capnp::rpc::Message::Reader message, size_t bytes);
+
+  // One more call of ours stays within what the peer accepts, with room for answers to grow in.
+  bool may_call(size_t bytes) const {
+    return mine_.questions.size() < limits_.own_calls &&
+           mine_.question_bytes + bytes <= limits_.call_bytes / 4 * 3;
+  }
+
+  size_t calls_received() const { return theirs_.questions.size(); }
+  size_t calls_sent() const { return mine_.questions.size(); }
+  size_t exports() const { return mine_.exports.size(); }
+  size_t imports() const { return theirs_.exports.size(); }
+  // Of calls either way that are not finished.
+  size_t call_bytes() const { return mine_.question_bytes + theirs_.question_bytes; }
+
+ private:
+  using Ids = std::vector<uint32_t>;
+  // Lives until the Return has gone one way and the Finish the other.
+  struct Question {
+    size_t bytes = 0;
+    bool returned = false;
+    bool finished = false;
+    Ids param_exports;   // of the caller
+    Ids result_exports;  // of the callee
+  };
+  // What one end has asked, and has given the other end a hold of.
+  struct End {
+    std::unordered_map<uint32_t, Question> questions;
+    size_t question_bytes = 0;
+    std::unordered_map<uint32_t, uint32_t> exports;  // by reference count
+
+    void add_exports(capnp::List<capnp::rpc::CapDescriptor>::Reader table, Ids* ids);
+    void add_export(capnp::rpc::CapDescriptor::Reader descriptor, Ids* ids);
+    void drop_export(uint32_t id, uint32_t count);
+    void drop_exports(const Ids& ids);
+    void erase(uint32_t question);
+  };
+
+  Status passed(End& from, End& to, capnp::rpc::Message::Reader message, size_t bytes);
+  Status on_call(End& from, uint32_t question, size_t bytes);
+  void on_return(End& from, End& to, capnp::rpc::Return::Reader message, size_t bytes);
+  void on_finish(End& from, End& to, capnp::rpc::Finish::Reader message);
+  Status check() const;
+
+  const RpcLimits& limits_;
+  End mine_;
+  End theirs_;
+};
+
+}  // namespace leat

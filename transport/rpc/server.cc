@@ -1,0 +1,330 @@
+#include "transport/rpc/server.h"
+
+#include <capnp/rpc.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <map>
+
+#include "devices/base/text.h"
+#include "transport/rpc/admission.h"
+#include "transport/rpc/call.h"
+#include "transport/rpc/guard.h"
+#include "transport/rpc/loop_context.h"
+#include "transport/rpc/socket.h"
+
+namespace leat {
+namespace {
+
+constexpr int kAcceptsPerTurn = 64;
+constexpr std::chrono::milliseconds kFirstBackOff{10};
+constexpr std::chrono::milliseconds kLastBackOff{1'000};
+
+// A handshake that came to nothing, as an exception that only this file sees.
+kj::Exception given_up(std::string why) { return to_exception(unavailable(std::move(why))); }
+
+}  // namespace
+
+struct RpcServer::Counters {
+  std::atomic<uint64_t> accepted{0}, refused{0}, half_open_ended{0}, over_rate{0}, no_descriptor{0},
+      dropped{0}, live{0};
+};
+
+// Everything of a server, on the loop's thread.
+class RpcServer::Acceptor final : public LoopOwned, private kj::TaskSet::ErrorHandler {
+ public:
+  Acceptor(LoopContext& context, int socket, RpcServerOptions options, Bootstrap bootstrap,
+           std::shared_ptr<Counters> counters)
+      : context_(context),
+        options_(std::move(options)),
+        bootstrap_(std::move(bootstrap)),
+        counters_(std::move(counters)),
+        budget_(options_.held_bytes),
+        rate_(options_.connections_per_second, options_.connection_burst),
+        socket_(socket),
+        reserve_(::open("/dev/null", O_RDONLY | O_CLOEXEC)),
+        readable_(context.io.unixEventPort, socket_, kj::UnixEventPort::FdObserver::OBSERVE_READ),
+        tasks_(*this) {}
+
+  void start(bool insecure) {
+    tasks_.add(accept_loop());
+    if (insecure) tasks_.add(warn_loop());
+  }
+
+ private:
+  // A connection before its hello is accepted.
+  struct HalfOpen {
+    HalfOpen(const RpcIdentity& identity, kj::Own<kj::AsyncIoStream> s, std::string from)
+        : stream(kj::mv(s)), address(std::move(from)), handshake(identity, random_nonce()) {}
+    kj::Own<kj::AsyncIoStream> stream;
+    std::string address;
+    AcceptorHandshake handshake;
+    Hello hello;
+    Answer answer;
+    Proof proof;
+    Verdict verdict;
+    kj::Maybe<capnp::Capability::Client> bootstrap;
+    kj::Promise<void> task = nullptr;  // last: it uses the rest
+  };
+  // And after it.
+  struct Live {
+    Live(LoopContext& context, HalfOpen& half, const RpcServerOptions& options, ByteBudget& budget)
+        : address(std::move(half.address)),
+          network(kj::mv(half.stream), capnp::rpc::twoparty::Side::SERVER, options.limits,
+                  half.handshake.peer().authenticated, context.timer, budget),
+          system(network, kj::mv(half.bootstrap)) {}
+    std::string address;
+    GuardedNetwork network;
+    capnp::RpcSystem<capnp::rpc::twoparty::VatId> system;
+  };
+  class Closing {
+   public:
+    explicit Closing(int fd) : fd_(fd) {}
+    ~Closing() {
+      if (fd_ >= 0) ::close(fd_);
+    }
+    Closing(const Closing&) = delete;
+    Closing& operator=(const Closing&) = delete;
+    operator int() const { return fd_; }  // NOLINT: a descriptor is what it is
+    void reset(int fd) {
+      if (fd_ >= 0) ::close(fd_);
+      fd_ = fd;
+    }
+
+   private:
+    int fd_;
+  };
+
+  void taskFailed(kj::Exception&& error) override {
+    options_.log.error("rpc server: ", error.getDescription().cStr());
+  }
+
+  kj::Promise<void> accept_loop();
+  kj::Promise<void> back_off(int error);
+  void admit(int fd, const SocketAddress& from);
+  kj::Promise<void> handshake(HalfOpen& half);
+  kj::Promise<void> say_verdict(HalfOpen& half);
+  Refusal judge(HalfOpen& half);
+  void end_half_open(uint64_t id, Status why);
+  void begin(uint64_t id);
+  kj::Promise<void> warn_loop();
+
+  template <typename Bytes>
+  kj::Promise<void> read(HalfOpen& half, Bytes& bytes) {
+    return half.stream->tryRead(bytes.data(), bytes.size(), bytes.size()).then([&](size_t size) {
+      if (size < bytes.size()) kj::throwFatalException(given_up("it hung up"));
+    });
+  }
+  template <typename Bytes>
+  kj::Promise<void> write(HalfOpen& half, const Bytes& bytes) {
+    return half.stream->write(bytes.data(), bytes.size());
+  }
+
+  LoopContext& context_;
+  const RpcServerOptions options_;
+  const Bootstrap bootstrap_;
+  const std::shared_ptr<Counters> counters_;
+  ByteBudget budget_;
+  ConnectionRate rate_;
+  Closing socket_;
+  Closing reserve_;  // given up for a moment to turn a caller away when there are no others
+  std::chrono::milliseconds back_off_ = kFirstBackOff;
+  kj::UnixEventPort::FdObserver readable_;
+  uint64_t next_id_ = 1;
+  std::map<uint64_t, kj::Own<HalfOpen>> half_open_;  // the oldest first
+  std::map<uint64_t, kj::Own<Live>> live_;
+  kj::TaskSet tasks_;  // last: they use the rest
+};
+
+kj::Promise<void> RpcServer::Acceptor::accept_loop() {
+  for (int i = 0; i < kAcceptsPerTurn; ++i) {
+    SocketAddress from;
+    const int fd = ::accept4(socket_, reinterpret_cast<sockaddr*>(&from.storage), &from.size,
+                             SOCK_NONBLOCK | SOCK_CLOEXEC);
+    if (fd >= 0) {
+      back_off_ = kFirstBackOff;
+      admit(fd, from);
+      continue;
+    }
+    const int error = errno;
+    if (error == EINTR || error == ECONNABORTED) continue;
+    if (error != EAGAIN && error != EWOULDBLOCK) return back_off(error);
+    return readable_.whenBecomesReadable().then([this] { return accept_loop(); });
+  }
+  return context_.timer.afterDelay(0 * kj::NANOSECONDS).then([this] { return accept_loop(); });
+}
+
+// A caller left in the backlog would wake this loop again at once, for nothing, and wait for what
+// does not come: so all are taken with the descriptor in reserve and let go.
+kj::Promise<void> RpcServer::Acceptor::back_off(int error) {
+  if ((error == EMFILE || error == ENFILE) && reserve_ >= 0) {
+    reserve_.reset(-1);
+    for (int i = 0; i < kAcceptsPerTurn; ++i) {
+      const int fd = ::accept4(socket_, nullptr, nullptr, SOCK_CLOEXEC);
+      if (fd < 0) break;
+      ::close(fd);
+      ++counters_->no_descriptor;
+    }
+  }
+  if (reserve_ < 0) reserve_.reset(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  options_.log.warning("rpc server: cannot accept, errno ", error, "; waiting ", back_off_.count(),
+                       " ms");
+  const auto wait = std::exchange(back_off_, std::min(2 * back_off_, kLastBackOff));
+  return context_.timer.afterDelay(to_kj(wait)).then([this] { return accept_loop(); });
+}
+
+void RpcServer::Acceptor::admit(int fd, const SocketAddress& from) {
+  const bool limited = options_.limit_loopback || !from.is_loopback();
+  if (limited && !rate_.admit(from.owner(), std::chrono::steady_clock::now())) {
+    ++counters_->over_rate;
+    ::close(fd);
+    return;
+  }
+  set_control_options(fd);
+  if (half_open_.size() >= options_.half_open) {
+    // An honest peer is done within a round trip: the oldest is the least likely to be one.
+    ++counters_->half_open_ended;
+    half_open_.erase(half_open_.begin());
+  }
+  const uint64_t id = next_id_++;
+  auto stream = context_.io.lowLevelProvider->wrapSocketFd(
+      fd, kj::LowLevelAsyncIoProvider::TAKE_OWNERSHIP |
+              kj::LowLevelAsyncIoProvider::ALREADY_CLOEXEC |
+              kj::LowLevelAsyncIoProvider::ALREADY_NONBLOCK);
+  auto& half =
+      *half_open_
+           .emplace(id, kj::heap<HalfOpen>(options_.identity, kj::mv(stream), from.to_string()))
+           .first->second;
+  // What ends an entry of the table runs later, apart from the promise that lies in it.
+  half.task = within(handshake(half), context_.timer, options_.handshake_deadline, "handshake")
+                  .then([this, id](Status status) {
+                    tasks_.add(kj::evalLater([this, id, status] {
+                      if (status.ok()) {
+                        begin(id);
+                      } else {
+                        end_half_open(id, status);
+                      }
+                    }));
+                  })
+                  .eagerlyEvaluate(nullptr);
+}
+
+kj::Promise<void> RpcServer::Acceptor::handshake(HalfOpen& half) {
+  return read(half, half.hello)
+      .then([this, &half] {
+        const auto answer = half.handshake.on_hello(half.hello);
+        if (!answer) kj::throwFatalException(given_up("what it sent is not a hello"));
+        half.answer = *answer;
+        return write(half, half.answer);
+      })
+      .then([this, &half] {
+        if (half.handshake.refusal() != Refusal::none) {
+          kj::throwFatalException(given_up(
+              cat("its ", refusal_name(half.handshake.refusal()), " differs from this end's")));
+        }
+        return read(half, half.proof);
+      })
+      .then([this, &half] { return say_verdict(half); });
+}
+
+kj::Promise<void> RpcServer::Acceptor::say_verdict(HalfOpen& half) {
+  const Refusal refusal = judge(half);
+  half.verdict = half.handshake.verdict(refusal);
+  return write(half, half.verdict).then([refusal] {
+    if (refusal != Refusal::none) {
+      kj::throwFatalException(given_up(cat("refused for its ", refusal_name(refusal))));
+    }
+  });
+}
+
+Refusal RpcServer::Acceptor::judge(HalfOpen& half) {
+  if (const Refusal refusal = half.handshake.on_proof(half.proof); refusal != Refusal::none) {
+    return refusal;
+  }
+  if (live_.size() >= options_.connections) return Refusal::busy;
+  RpcPeer peer = half.handshake.peer();
+  peer.address = half.address;
+  half.bootstrap = bootstrap_(peer);
+  return half.bootstrap == nullptr ? Refusal::role : Refusal::none;
+}
+
+void RpcServer::Acceptor::end_half_open(uint64_t id, Status why) {
+  const auto found = half_open_.find(id);
+  if (found == half_open_.end()) return;  // evicted meanwhile
+  const bool silent = why.code() == Code::deadline_exceeded;
+  ++(silent ? counters_->half_open_ended : counters_->refused);
+  options_.log.info("rpc: let go of ", found->second->address, ": ", why.message());
+  half_open_.erase(found);
+}
+
+void RpcServer::Acceptor::begin(uint64_t id) {
+  const auto found = half_open_.find(id);
+  if (found == half_open_.end()) return;
+  auto half = kj::mv(found->second);
+  half_open_.erase(found);
+  ++counters_->accepted;
+  ++counters_->live;
+  auto& live = *live_.emplace(id, kj::heap<Live>(context_, *half, options_, budget_)).first->second;
+  tasks_.add(live.network.on_disconnect().then([this, id] {
+    const auto ended = live_.find(id);
+    const Status cause = ended->second->network.cause();
+    if (cause.code() != Code::unavailable) {
+      ++counters_->dropped;
+      options_.log.warning("rpc: dropped ", ended->second->address, ": ", cause.message());
+    }
+    auto gone = kj::mv(ended->second);
+    live_.erase(ended);
+    --counters_->live;
+  }));
+}
+
+kj::Promise<void> RpcServer::Acceptor::warn_loop() {
+  options_.log.warning("rpc: ", local_address(socket_).to_string(),
+                       " takes connections from the network without authentication");
+  return context_.timer.afterDelay(kj::MINUTES).then([this] { return warn_loop(); });
+}
+
+Result<std::unique_ptr<RpcServer>> RpcServer::listen(RpcLoop& loop, RpcServerOptions options,
+                                                     Bootstrap bootstrap) {
+  LEAT_RETURN_IF_ERROR(check_identity(options.identity));
+  LEAT_ASSIGN_OR_RETURN(const SocketAddress address, parse_socket_address(options.address));
+  const bool insecure = !address.is_loopback() && options.identity.secret.empty();
+  if (insecure && !options.insecure_allow_network_without_authentication) {
+    return failed_precondition(cat(
+        "cannot listen on ", address.to_string(),
+        ": expected a loopback address, or a secret of the cluster to authenticate peers with"));
+  }
+  LEAT_ASSIGN_OR_RETURN(const int socket, listen_on(address));
+  const std::string bound = local_address(socket).to_string();
+  auto counters = std::make_shared<Counters>();
+  uint64_t id = 0;
+  const bool ran = loop.run([&] {
+    auto acceptor = kj::heap<Acceptor>(loop.context(), socket, std::move(options),
+                                       std::move(bootstrap), counters);
+    acceptor->start(insecure);
+    id = loop.context().own(kj::mv(acceptor));
+  });
+  if (!ran) {
+    ::close(socket);
+    return cancelled(cat("cannot listen on ", bound, ": the rpc thread has stopped"));
+  }
+  return std::unique_ptr<RpcServer>(new RpcServer(loop, id, bound, std::move(counters)));
+}
+
+RpcServer::~RpcServer() {
+  (void)loop_.run([this] { loop_.context().release(id_); });
+}
+
+RpcServerCounts RpcServer::counts() const {
+  return {.accepted = counters_->accepted,
+          .refused = counters_->refused,
+          .half_open_ended = counters_->half_open_ended,
+          .over_rate = counters_->over_rate,
+          .no_descriptor = counters_->no_descriptor,
+          .dropped = counters_->dropped,
+          .live = counters_->live};
+}
+
+}  // namespace leat
