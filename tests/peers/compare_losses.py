@@ -6,10 +6,12 @@ Same initial weights (written here, given to leat as model.weights), same record
 float64 the losses of 50 steps must be equal within 1e-9, in float32 those of 10 steps within 1e-4,
 relative. Exits 1 and names the cases that are not.
 
-AdamW divides by the size of the gradient: where that is nothing but rounding, a step in float32 goes
-either way, and PyTorch with oneDNN's convolutions may leave PyTorch without them, and its own float64,
-by more than the bar. So in float32 leat is compared with these two as well. A case that is beyond the
-bar from PyTorch as it comes but within it from both of the others is good, and the table says so.
+The bar is against PyTorch as it comes, and there are no excuses. For whoever looks for the cause of a
+failure in float32, three more columns: the differences from PyTorch without oneDNN and from PyTorch in
+float64, and of PyTorch as it comes from its own float64. A difference of 1e-4 that comes at once, while all
+before were near 1e-7, is a unit whose value before its ReLU is zero but for rounding: its gradient for that
+sample is there or not. With the seed 11, cnn-bn and AdamW it is unit 80 of d1 in step 6 (sample 89 of the
+batch: -1.4e-6 in float64, +5e-7 in PyTorch with oneDNN, -3e-6 without; 3.0 is a usual size).
 """
 import argparse
 import functools
@@ -45,8 +47,12 @@ def torch_losses(model, weights, optimizer_name, data, order, dtype, onednn=True
     return out
 
 
+def relative(losses, reference):
+    return [abs(a - b) / abs(b) for a, b in zip(losses, reference)]
+
+
 def compare(args, model, optimizer, precision, data, folder):
-    """{reference: relative differences of leat's losses from it, by step}."""
+    """{reference: relative differences of leat's losses from it, by step; own: PyTorch's from float64}."""
     steps = BARS[precision][0]
     dtype = getattr(torch, precision)
     torch.manual_seed(args.seed)
@@ -68,21 +74,20 @@ def compare(args, model, optimizer, precision, data, folder):
     if args.verbose:
         for step, (a, b) in enumerate(zip(ours, theirs["torch"]), 1):
             print(f"  step {step:3d}  leat {a!r}  torch {b!r}  {abs(a - b) / abs(b):.2e}")
-    return {name: [abs(a - b) / abs(b) for a, b in zip(ours, losses)] for name, losses in theirs.items()}
+    out = {name: relative(ours, losses) for name, losses in theirs.items()}
+    if "float64" in theirs:
+        out["own"] = relative(theirs["torch"], theirs["float64"])
+    return out
 
 
 def judge(name, precision, differences):
     """Prints the row of a case; whether it is good. A comparison with nan is not."""
     steps, bar = BARS[precision]
     worst = {reference: max(values) for reference, values in differences.items()}
-    cells = [f"{worst[r]:10.1e}" if r in worst else f"{'':10s}" for r in ("torch", "native", "float64")]
-    verdict = "ok"
-    if not worst["torch"] <= bar:
-        verdict = "FAILED"
-        if all(worst.get(r, float("inf")) <= bar for r in ("native", "float64")):
-            verdict = "ok: oneDNN's rounding in PyTorch"
-    print(f"{name:26s} {steps:5d} {' '.join(cells)}  {bar:g}  {verdict}", flush=True)
-    return verdict != "FAILED"
+    cells = [f"{worst[r]:10.1e}" if r in worst else f"{'':10s}" for r in ("torch", "native", "float64", "own")]
+    good = worst["torch"] <= bar
+    print(f"{name:26s} {steps:5d} {' '.join(cells)}  {bar:g}  {'ok' if good else 'FAILED'}", flush=True)
+    return good
 
 
 def main():
@@ -96,8 +101,8 @@ def main():
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
     data = leat_job.fashion_mnist()
-    print(f"{'':26s} {'':5s} largest relative difference from PyTorch")
-    print(f"{'case':26s} {'steps':>5s} {'':10s} {'no oneDNN':>10s} {'float64':>10s}  bar")
+    print(f"{'':26s} {'':5s} largest relative difference of leat from PyTorch ... {'PyTorch':>9s}")
+    print(f"{'case':26s} {'steps':>5s} {'as it is':>10s} {'no oneDNN':>10s} {'float64':>10s} {'from f64':>10s}  bar")
     failed = []
     for model in leat_job.GRAPHS:
         for optimizer in leat_job.OPTIMIZERS:
