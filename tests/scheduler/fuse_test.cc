@@ -1,6 +1,7 @@
 #include <cmath>
 #include <limits>
 
+#include "devices/base/text.h"
 #include "ops/gradients.h"
 #include "ops/validate.h"
 #include "tests/scheduler/scheduler_testing.h"
@@ -132,6 +133,73 @@ TEST_CASE("a Relu stays behind a max-pool's gradient that does not belong to its
           pool.attrs["dilations"] = Ints{2, 2};
           pool.attrs["pads"] = Ints{0, 0, 1, 1};
         }) == input.elements());
+}
+
+namespace {
+
+// Runs conv or gemm and its Relu, fused or not: a value that is fetched stays.
+struct Activated {
+  Graph graph{scheduler_catalogue()};
+  std::vector<ValueId> feeds;
+  ValueId before = kNone, after = kNone;
+
+  Activated(const std::string& op, const std::vector<Shape>& shapes, const Attrs& attrs) {
+    GraphBuilder g(graph);
+    for (const Shape& shape : shapes)
+      feeds.push_back(g.input(cat("in", feeds.size()), DType::f32, shape));
+    before = g.op(op, feeds, attrs);
+    after = g.op("Relu", {before});
+    must(g.status());
+  }
+  Tensor run(const std::vector<Tensor>& values, bool fused) const {
+    CompileRequest request;
+    request.borders.feeds = feeds;
+    request.borders.fetches = {after};
+    if (!fused) request.borders.fetches.push_back(before);
+    request.devices = device_names(1);
+    Plan plan = must(compile(graph, request));
+    int64_t relus = 0;
+    for (const PlanInstruction& i : plan.partitions[0].instructions)
+      relus += i.op && i.op->full_name() == "Relu" ? 1 : 0;
+    CHECK(relus == (fused ? 0 : 1));
+    PlanRunner runner(std::move(plan), 1);
+    for (uint32_t i = 0; i < values.size(); ++i) must(runner.feed(i, values[i]));
+    must(runner.step_to(1));
+    return runner.fetched(0, 0);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a Relu that moved into the op before it keeps NaN") {
+  struct Case {
+    std::string op;
+    std::vector<Shape> shapes;  // the data, the weights, the bias
+    Attrs attrs;
+  };
+  const Case cases[] = {{"Gemm", {{33, 40}, {40, 24}, {24}}, {}},
+                        {"MatMul", {{33, 40}, {40, 24}}, {}}};
+  for (const Case& c : cases) {
+    const Activated net(c.op, c.shapes, c.attrs);
+    for (size_t special = 0; special < c.shapes.size(); ++special) {
+      INFO(c.op << " " << c.shapes[0].to_string() << " x " << c.shapes[1].to_string()
+                << ", NaN in operand " << special);
+      std::vector<Tensor> values;
+      for (size_t i = 0; i < c.shapes.size(); ++i) {
+        values.push_back(awkward(c.shapes[i], static_cast<uint32_t>(i + 1), false));
+        if (i == special) values[i].set(1, std::nan(""));
+      }
+      const Tensor fused = net.run(values, true), apart = net.run(values, false);
+      int64_t nans = 0, different = 0;
+      for (int64_t i = 0; i < fused.elements(); ++i) {
+        const bool nan = std::isnan(apart.at(i));
+        nans += nan;
+        different += nan != std::isnan(fused.at(i));
+      }
+      CHECK(nans > 0);
+      CHECK(different == 0);
+    }
+  }
 }
 
 }  // namespace leat

@@ -163,6 +163,48 @@ TEST_CASE(
   executor.remove(gives);
 }
 
+TEST_CASE("an op of the next step starts before the last op of this one has ended") {
+  Timeline early;  // steps whose test.Early has begun
+  Catalogue catalogue = standard_catalogue();
+  const auto add = [&](const char* name, const std::function<Progress(KernelContext&)>& run) {
+    catalogue.add(Op(name)
+                      .stateful()
+                      .infer([](InferContext&) { return Status(); })
+                      .kernel("cpu", [run](const KernelSetup&) -> Result<std::unique_ptr<Kernel>> {
+                        return make_kernel(run);
+                      }));
+  };
+  add("test.Early", [&](KernelContext& context) {
+    early.signal(context.step->step + 1);
+    return Progress::done;
+  });
+  add("test.Late", [&](KernelContext& context) {
+    // The first step ends when the second has begun.
+    const Status status = context.step->step == 0 ? early.wait(2, soon()) : Status();
+    if (status.ok()) return Progress::done;
+    context.step->fail(context.instruction, status);
+    return Progress::failed;
+  });
+  Graph graph(catalogue);
+  GraphBuilder g(graph);
+  const NodeId first = g.effect("test.Early", {});
+  const ValueId variable =
+      g.op("leat.Variable", {}, {{"name", std::string("v")}, {"shape", std::vector<int64_t>{}}});
+  const ValueId before = g.op("Neg", {g.op("leat.Read", {variable})});
+  const NodeId write = g.effect("leat.AssignAdd", {variable, g.scalar(DType::f32, 1)});
+  const NodeId last = g.effect("test.Late", {});
+  graph.node(last).after = {write};
+  must(g.status());
+  CompileRequest request;
+  request.borders = {{}, {before}, {first, write, last}};
+  request.devices = device_names(1);
+  PlanRunner runner(must(compile(graph, request)), 2);
+  must(runner.step_to(2));
+  // What a step reads is what the one before it wrote.
+  CHECK(runner.fetched(0, 0).at(0) == 0);
+  CHECK(runner.fetched(0, 1).at(0) == -1);
+}
+
 TEST_CASE("aborting a run wakes whoever waits for it") {
   Graph graph(scheduler_catalogue());
   GraphBuilder g(graph);
