@@ -1,0 +1,163 @@
+// What happens to jobs, and what has to be done about it: the whole language between the table of
+// jobs (job_table.h) and the daemon, or the simulator, that drives it.
+//
+// Threads: values.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "daemon/jobs/leases.h"
+#include "daemon/jobs/progress.h"
+#include "daemon/jobs/records.h"
+#include "devices/base/clock.h"
+
+namespace leat {
+
+// Both times of one moment: the date for people, the other for deadlines.
+struct Moment {
+  Clock::Steady steady;
+  int64_t wall_ms = 0;  // of Unix time
+};
+inline Moment moment_of(const Clock& clock) {
+  using std::chrono::milliseconds;
+  const auto date = clock.now().time_since_epoch();
+  return {clock.steady(), std::chrono::duration_cast<milliseconds>(date).count()};
+}
+
+// A job as people see it.
+struct JobView {
+  uint64_t number = 0;
+  std::string id;
+  std::string name;
+  uint32_t num_workers = 1;
+  int64_t submitted_ms = 0;
+  JobCondition condition;  // as in the journal; the reason also says what a waiting job waits for
+  JobProgress progress;
+  uint64_t version = 0;  // rises with every change of this view
+};
+
+// Events ------------------------------------------------------------------------------------------
+// A ticket is the caller's name for a request; it comes back in exactly one Answer.
+
+struct SubmitAsked {
+  uint64_t ticket = 0;
+  Submission submission;
+};
+struct CancelAsked {
+  uint64_t ticket = 0;
+  std::string id;  // or a unique prefix
+  std::string by;  // who, for people; may be empty
+};
+// Of membership.h.
+struct WorkerJoined {
+  WorkerRef worker;
+};
+struct WorkerLost {
+  WorkerRef worker;
+  std::string reason;  // "no heartbeat for 3.0 s"
+};
+struct WorkerStuck {
+  WorkerRef worker;
+  std::string reason;
+};
+struct WorkerDraining {
+  WorkerRef worker;
+  bool draining = true;
+};
+// A runner is named by its job, the job's epoch and its worker. It has registered itself.
+struct RunnerStarted {
+  std::string job;
+  uint64_t epoch = 0;
+  WorkerRef worker;
+};
+// Its process is gone, or could not be started.
+struct RunnerExited {
+  std::string job;
+  uint64_t epoch = 0;
+  WorkerRef worker;
+  std::string how;  // "was killed by signal 9"
+};
+// The last step is done and what the job leaves is on disk.
+struct JobFinished {
+  std::string job;
+  uint64_t epoch = 0;
+  std::string result;
+};
+// The run of the job has failed. unavailable and deadline_exceeded are worth another try; other
+// errors would come again.
+struct JobBroke {
+  std::string job;
+  uint64_t epoch = 0;
+  Status cause;
+};
+struct ProgressMade {
+  std::string job;
+  uint64_t epoch = 0;
+  ProgressReport report;
+};
+// What became of a WriteJournal.
+struct JournalWritten {
+  uint64_t write = 0;
+  Status status;
+};
+// Time has passed. A few times a second.
+struct Tick {};
+
+using JobEvent = std::variant<SubmitAsked, CancelAsked, WorkerJoined, WorkerLost, WorkerStuck,
+                              WorkerDraining, RunnerStarted, RunnerExited, JobFinished, JobBroke,
+                              ProgressMade, JournalWritten, Tick>;
+
+// Actions -----------------------------------------------------------------------------------------
+// To be done in this order. Each may be done again after a crash: nothing counts on once.
+
+// Append the record to the journal, on disk, in the order of `write`, and answer JournalWritten.
+struct WriteJournal {
+  uint64_t write = 0;
+  JournalRecord record;
+};
+// Start a runner on each worker; its place here is its task. Answered by RunnerStarted or
+// RunnerExited of each.
+struct StartRunners {
+  std::string job;
+  uint64_t epoch = 0;
+  std::vector<WorkerRef> workers;
+};
+// All runners are there: prepare the job's run on them and let it go, from the last checkpoint if
+// there is one. Answered by JobFinished or JobBroke.
+struct RunJob {
+  std::string job;
+  uint64_t epoch = 0;
+  std::vector<WorkerRef> workers;
+};
+// Stop driving that epoch of the job, and its runners on these workers. RunnerExited of each.
+struct StopRunners {
+  std::string job;
+  uint64_t epoch = 0;
+  std::vector<WorkerRef> workers;
+  std::chrono::milliseconds grace{0};  // then they are killed
+  std::string reason;
+};
+// A worker does not do what it is told to: its connection is to be closed. WorkerLost follows.
+struct ExpelWorker {
+  WorkerRef worker;
+  std::string reason;
+};
+// The reply to a request.
+struct Answer {
+  uint64_t ticket = 0;
+  Result<JobView> view;
+};
+// The journal has forgotten the job: its folder may go.
+struct RemoveJob {
+  std::string id;
+};
+
+using JobAction =
+    std::variant<WriteJournal, StartRunners, RunJob, StopRunners, ExpelWorker, Answer, RemoveJob>;
+using JobActions = std::vector<JobAction>;
+
+}  // namespace leat

@@ -1,0 +1,283 @@
+// What becomes of a job, from its state in the journal and the facts: the decisions of the table of
+// jobs. And how people see it.
+#include <algorithm>
+
+#include "daemon/jobs/job_entry.h"
+#include "daemon/jobs/job_table.h"
+#include "devices/base/text.h"
+
+namespace leat {
+namespace {
+
+std::string workers_text(size_t count) { return cat(count, count == 1 ? " worker" : " workers"); }
+
+}  // namespace
+
+// Decisions ---------------------------------------------------------------------------------------
+
+void JobTable::advance(Entry& entry) {
+  if (entry.write != Entry::Write::none || held_until_ || has_ended(entry.state())) return;
+  if (entry.had_runners) {
+    const JobState next = *state_after_restart(entry.state());
+    const bool fails = next == JobState::failed;
+    return propose(
+        entry, changed(entry, next, fails ? "the master restarted" : entry.job.condition.reason));
+  }
+  switch (entry.state()) {
+    case JobState::queued:
+      if (entry.cancel_asked) {
+        propose(entry, changed(entry, JobState::cancelled, "cancelled before it started"));
+      }
+      return;
+    case JobState::starting:
+    case JobState::running:
+    case JobState::recovering:
+      return advance_with_runners(entry);
+    case JobState::cancelling:
+      if (entry.assembly.all_gone()) {
+        propose(entry, changed(entry, JobState::cancelled, entry.job.condition.reason));
+      }
+      return;
+    default:
+      return;
+  }
+}
+
+void JobTable::advance_with_runners(Entry& entry) {
+  if (entry.finished) {
+    JobCondition next = changed(entry, JobState::succeeded, "");
+    next.result = *entry.finished;
+    return propose(entry, std::move(next));
+  }
+  if (entry.cancel_asked) {
+    const std::string by = entry.cancel_by.empty() ? "" : " by " + entry.cancel_by;
+    return propose(entry, changed(entry, JobState::cancelling, "cancelled" + by));
+  }
+  if (entry.failure) return advance_failed(entry);
+  if (entry.assembly.is_stopping()) return;
+  if (entry.assembly.is_leased()) {
+    const auto workers = entry.assembly.ask(now_.steady + limits_.start_timeout);
+    actions_.push_back(StartRunners{entry.job.id, entry.assembly_epoch, workers});
+  } else if (entry.state() != JobState::running && entry.assembly.all_there()) {
+    propose(entry, changed(entry, JobState::running, ""));
+  }
+}
+
+void JobTable::advance_failed(Entry& entry) {
+  const Entry::Failure& failure = *entry.failure;
+  const JobCondition& now = entry.job.condition;
+  std::string reason = failure.text;
+  if (failure.may_pass) {
+    if (entry.last_failure && failure.same_as(*entry.last_failure)) {
+      reason = cat("twice at step ", failure.step, ": ", reason);
+    } else if (now.restarts < entry.job.max_restarts) {
+      JobCondition next = changed(entry, JobState::recovering, std::move(reason));
+      ++next.restarts;
+      return propose(entry, std::move(next));
+    } else if (now.restarts > 0) {
+      reason = cat(reason, "; after ", now.restarts, now.restarts == 1 ? " restart" : " restarts");
+    }
+  }
+  propose(entry, changed(entry, JobState::failed, std::move(reason)));
+}
+
+JobCondition JobTable::changed(const Entry& entry, JobState state, std::string reason) const {
+  JobCondition next = entry.job.condition;
+  if (next.state != state) next.since_ms = now_.wall_ms;
+  next.state = state;
+  next.reason = std::move(reason);
+  return next;
+}
+
+void JobTable::propose(Entry& entry, JobCondition next) {
+  entry.next = std::move(next);
+  entry.write = Entry::Write::change;
+  writes_[++last_write_] = entry.job.number;
+  actions_.push_back(WriteJournal{last_write_, JobChanged{entry.job.id, entry.next}});
+}
+
+// The change from `before` is in the journal: what was decided is done.
+void JobTable::entered(Entry& entry, const JobCondition& before) {
+  const JobCondition& now = entry.job.condition;
+  entry.had_runners = false;
+  if (now.restarts != before.restarts) {
+    entry.last_failure = std::exchange(entry.failure, std::nullopt);
+    entry.finished.reset();  // too late: the epoch is given up
+    stop(entry, now.reason);
+  }
+  if (now.state == JobState::running) {
+    actions_.push_back(RunJob{entry.job.id, now.epoch, entry.assembly.workers()});
+  } else if (now.state == JobState::cancelling) {
+    stop(entry, now.reason);
+    answer_cancels(entry, Status());
+  } else if (has_ended(now.state)) {
+    unfinished_.erase(entry.job.number);
+    ended_[entry.end = ++last_end_] = entry.job.number;
+    stop(entry, now.state == JobState::succeeded ? "the job is done" : now.reason);
+    answer_cancels(entry, Status());
+  }
+}
+
+void JobTable::schedule() {
+  queue_changed_ = false;
+  queue_version_ = ++version_;
+  head_ = 0;
+  for (const uint64_t number : unfinished_) {
+    Entry& entry = *entries_[number];
+    if (!waits(entry) || held_until_) continue;
+    const size_t wants = entry.job.num_workers;
+    if (wants > leases_.usable()) continue;
+    if (wants > leases_.free()) {
+      head_ = number;
+      break;
+    }
+    const auto workers = leases_.take(wants, number, entry.job.condition.workers);
+    entry.assembly = Assembly(workers);
+    entry.assembly_epoch = entry.job.condition.epoch + 1;
+    entry.progress.restart();
+    assembled_.insert(number);
+    const bool first = entry.state() == JobState::queued;
+    JobCondition next = changed(entry, first ? JobState::starting : JobState::recovering,
+                                first ? "" : entry.job.condition.reason);
+    next.epoch = entry.assembly_epoch;
+    next.workers.clear();
+    for (const WorkerRef& worker : workers) next.workers.push_back(worker.name);
+    propose(entry, std::move(next));
+  }
+}
+
+void JobTable::drop_oldest() {
+  if (held_until_ || ended_.size() <= limits_.max_ended) return;
+  size_t excess = ended_.size() - limits_.max_ended;
+  for (const auto& [end, number] : ended_) {
+    if (excess == 0) return;
+    Entry& entry = *entries_[number];
+    if (entry.write == Entry::Write::forget) {
+      --excess;
+    } else if (entry.write == Entry::Write::none && entry.assembly.all_gone()) {
+      entry.write = Entry::Write::forget;
+      writes_[++last_write_] = number;
+      actions_.push_back(WriteJournal{last_write_, JobForgotten{entry.job.id}});
+      --excess;
+    }
+  }
+}
+
+// Runners -----------------------------------------------------------------------------------------
+
+void JobTable::stop(Entry& entry, const std::string& reason) {
+  const bool begins = !entry.assembly.is_stopping();
+  std::vector<WorkerRef> released;
+  auto tell =
+      entry.assembly.stop(now_.steady + limits_.stop_grace + limits_.stop_timeout, released);
+  const size_t members = entry.assembly.workers().size();
+  for (const WorkerRef& worker : released) leases_.release(worker, entry.job.number);
+  if (entry.assembly.all_gone()) assembled_.erase(entry.job.number);
+  queue_changed_ = true;
+  // Also when nobody is left to be told: whoever drives the epoch has to know.
+  if (!tell.empty() || (begins && released.size() < members)) {
+    actions_.push_back(StopRunners{entry.job.id, entry.assembly_epoch, std::move(tell),
+                                   limits_.stop_grace, reason});
+  }
+}
+
+void JobTable::member_left(Entry& entry, const WorkerRef& worker) {
+  if (entry.assembly.left(worker)) leases_.release(worker, entry.job.number);
+  if (entry.assembly.all_gone()) assembled_.erase(entry.job.number);
+  queue_changed_ = true;
+  advance(entry);
+}
+
+// The first cause stays; what comes of our own stop is none.
+void JobTable::set_failure(Entry& entry, std::string text, bool may_pass, bool crash) {
+  if (entry.failure || entry.assembly.is_stopping() || has_ended(entry.state())) return;
+  entry.failure = Entry::Failure{std::move(text), may_pass, crash, entry.progress.last().step};
+}
+
+// Views -------------------------------------------------------------------------------------------
+
+void JobTable::touch(Entry& entry) { entry.version = ++version_; }
+
+bool JobTable::waits(const Entry& entry) const {
+  if (entry.write != Entry::Write::none || entry.had_runners || entry.cancel_asked) return false;
+  if (entry.state() == JobState::queued) return true;
+  return entry.state() == JobState::recovering && !entry.failure && entry.assembly.all_gone();
+}
+
+std::string JobTable::waiting_reason(const Entry& entry) const {
+  if (!waits(entry)) return "";
+  if (held_until_) return cat("waits for the journal: ", journal_status_.message());
+  const std::string wants = "waits for " + workers_text(entry.job.num_workers);
+  if (entry.job.num_workers > leases_.usable()) return cat(wants, ", ", leases_.usable(), " there");
+  const auto head = entries_.find(head_);
+  const bool overtakes = head != entries_.end() && head_ < entry.job.number;
+  return cat(wants, ", ", leases_.free(), " free",
+             overtakes ? cat("; '", head->second->job.id, "' is before it") : "");
+}
+
+JobView JobTable::view(const Entry& entry) const {
+  JobView view;
+  view.number = entry.job.number;
+  view.id = entry.job.id;
+  view.name = entry.job.name;
+  view.num_workers = entry.job.num_workers;
+  view.submitted_ms = entry.job.submitted_ms;
+  view.condition = entry.job.condition;
+  view.progress = entry.progress.progress();
+  view.version = entry.version;
+  if (entry.state() == JobState::queued || entry.state() == JobState::recovering) {
+    view.version = std::max(view.version, queue_version_);
+    const std::string waiting = waiting_reason(entry);
+    std::string& reason = view.condition.reason;
+    if (!waiting.empty()) reason += (reason.empty() ? "" : "; ") + waiting;
+  }
+  return view;
+}
+
+JobTable::Entry* JobTable::find_entry(std::string_view id) const {
+  const auto found = ids_.find(id);
+  return found == ids_.end() ? nullptr : entries_.at(found->second).get();
+}
+
+JobTable::Entry* JobTable::find_epoch(std::string_view id, uint64_t epoch) const {
+  Entry* entry = find_entry(id);
+  return entry != nullptr && epoch != 0 && entry->assembly_epoch == epoch ? entry : nullptr;
+}
+
+Result<JobTable::Entry*> JobTable::look_up(std::string_view prefix) const {
+  Entry* exact = find_entry(prefix);
+  if (exact != nullptr && exact->is_visible()) return exact;
+  std::vector<Entry*> matches;
+  for (auto at = ids_.lower_bound(prefix); at != ids_.end() && !prefix.empty(); ++at) {
+    if (!at->first.starts_with(prefix)) break;
+    Entry* entry = entries_.at(at->second).get();
+    if (entry->is_visible()) matches.push_back(entry);
+  }
+  if (matches.size() == 1) return matches.front();
+  if (matches.empty()) return failed_precondition(cat("there is no job '", prefix, "'"));
+  std::vector<std::string> ids;
+  for (const Entry* entry : matches) ids.push_back(entry->job.id);
+  if (ids.size() > 5) ids.resize(5), ids.push_back("...");
+  return invalid_argument(cat("'", prefix, "' begins the ids of ", matches.size(),
+                              " jobs, expected one: ", join(ids, ", ")));
+}
+
+Result<JobView> JobTable::find(std::string_view id) const {
+  LEAT_ASSIGN_OR_RETURN(const Entry* entry, look_up(id));
+  return view(*entry);
+}
+
+std::vector<JobView> JobTable::jobs() const {
+  std::vector<JobView> jobs;
+  for (const auto& [number, entry] : entries_) {
+    if (entry->is_visible()) jobs.push_back(view(*entry));
+  }
+  return jobs;
+}
+
+std::string JobTable::job_on(std::string_view worker) const {
+  const auto found = entries_.find(leases_.job_of(worker));
+  return found == entries_.end() ? "" : found->second->job.id;
+}
+
+}  // namespace leat

@@ -1,0 +1,51 @@
+// One job in the table of jobs, for the files of job_table alone.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "daemon/jobs/assembly.h"
+#include "daemon/jobs/job_table.h"
+
+namespace leat {
+
+struct JobTable::Entry {
+  enum class Write : uint8_t { none, submit, change, forget };
+  struct Failure {
+    std::string text;
+    bool may_pass = false;  // another try may go better
+    bool crash = false;     // of the job itself, not of a worker
+    uint64_t step = 0;      // where the job was
+    bool same_as(const Failure& other) const {
+      return crash && other.crash && step == other.step && text == other.text;
+    }
+  };
+
+  StoredJob job;  // as in the journal
+  uint64_t version = 0;
+  uint64_t end = 0;  // its key in ended_
+
+  // In the air. Until a submit is written nobody sees the job.
+  Write write = Write::none;
+  JobCondition next;
+  std::vector<uint64_t> submit_tickets;
+
+  // Facts, not written.
+  bool had_runners = false;  // before the master restarted
+  bool cancel_asked = false;
+  std::string cancel_by;
+  std::vector<uint64_t> cancel_tickets;
+  std::optional<std::string> finished;  // with this result
+  std::optional<Failure> failure;
+  std::optional<Failure> last_failure;  // of an earlier epoch
+
+  Assembly assembly;
+  uint64_t assembly_epoch = 0;
+  ProgressMeter progress;
+
+  JobState state() const { return job.condition.state; }
+  bool is_visible() const { return write != Write::submit; }
+};
+
+}  // namespace leat

@@ -1,0 +1,48 @@
+#include "daemon/jobs/job_state.h"
+
+namespace leat {
+namespace {
+
+constexpr std::string_view kNames[] = {"QUEUED",     "STARTING",  "RUNNING", "RECOVERING",
+                                       "CANCELLING", "SUCCEEDED", "FAILED",  "CANCELLED"};
+
+// Row: from; column: to.
+constexpr bool kMayBecome[8][8] = {
+    // que  sta  run  rec  cng  suc  fai  can
+    {false, true, false, false, false, false, false, true},    // QUEUED
+    {false, false, true, true, true, false, true, false},      // STARTING
+    {false, false, false, true, true, true, true, false},      // RUNNING
+    {false, false, true, true, true, false, true, false},      // RECOVERING
+    {false, false, false, false, false, false, false, true},   // CANCELLING
+    {false, false, false, false, false, false, false, false},  // SUCCEEDED
+    {false, false, false, false, false, false, false, false},  // FAILED
+    {false, false, false, false, false, false, false, false},  // CANCELLED
+};
+
+}  // namespace
+
+std::string_view name_of(JobState state) { return kNames[static_cast<size_t>(state)]; }
+
+std::optional<JobState> job_state_from_number(int64_t number) {
+  if (number < 0 || number >= static_cast<int64_t>(kJobStates.size())) return std::nullopt;
+  return static_cast<JobState>(number);
+}
+
+bool may_become(JobState from, JobState to) {
+  return kMayBecome[static_cast<size_t>(from)][static_cast<size_t>(to)];
+}
+
+std::optional<JobState> state_after_restart(JobState state) {
+  switch (state) {
+    case JobState::starting:
+    case JobState::running:
+    case JobState::recovering:
+      return JobState::failed;
+    case JobState::cancelling:
+      return JobState::cancelled;
+    default:
+      return std::nullopt;
+  }
+}
+
+}  // namespace leat

@@ -1,0 +1,52 @@
+// The states of a job and how it may go from one to another.
+//
+//   QUEUED ──► STARTING ──► RUNNING ──► SUCCEEDED
+//                  │  ▲        │ ▲
+//                  └──┼──► RECOVERING ◄─┐ (tries again)
+//                     │        └────────┘
+//   STARTING, RUNNING, RECOVERING ──► FAILED, or CANCELLING ──► CANCELLED;  QUEUED ──► CANCELLED
+//
+// Threads: pure functions.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "devices/base/status.h"
+
+namespace leat {
+
+// The numbers are in the journal: never change one.
+enum class JobState : uint8_t {
+  queued = 0,      // waits for workers
+  starting = 1,    // has workers; their runners are being started
+  running = 2,     // all runners are there
+  recovering = 3,  // lost runners, and gets new ones
+  cancelling = 4,  // its runners are being stopped
+  succeeded = 5,
+  failed = 6,
+  cancelled = 7,
+};
+
+inline constexpr std::array<JobState, 8> kJobStates = {
+    JobState::queued,     JobState::starting,  JobState::running, JobState::recovering,
+    JobState::cancelling, JobState::succeeded, JobState::failed,  JobState::cancelled};
+
+// "QUEUED"
+std::string_view name_of(JobState state);
+// Of a number from a file; nothing if it is none.
+std::optional<JobState> job_state_from_number(int64_t number);
+
+// The last three: a job never leaves them.
+constexpr bool has_ended(JobState state) { return state >= JobState::succeeded; }
+
+// The one table of transitions. A job that is recovering may begin to recover once more.
+bool may_become(JobState from, JobState to);
+
+// What a master that restarts makes of a job in this state; nothing if it goes on as it is. A job
+// that had runners has lost them: they are the children of a connection that is gone.
+std::optional<JobState> state_after_restart(JobState state);
+
+}  // namespace leat

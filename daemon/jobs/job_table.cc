@@ -1,0 +1,327 @@
+// Events, and what the journal says to the changes that they led to. job_decisions.cc decides on
+// the changes.
+#include "daemon/jobs/job_table.h"
+
+#include <algorithm>
+
+#include "daemon/jobs/job_entry.h"
+#include "devices/base/text.h"
+
+namespace leat {
+namespace {
+
+constexpr int kIdDigits = 4;
+constexpr int kManyIdDigits = 8;
+
+bool may_pass(Code code) { return code == Code::unavailable || code == Code::deadline_exceeded; }
+
+}  // namespace
+
+JobTable::JobTable(const JobTableLimits& limits, std::function<uint64_t()> random)
+    : limits_(limits), random_(std::move(random)) {}
+
+JobTable::~JobTable() = default;
+
+JobActions JobTable::restore(const std::vector<StoredJob>& jobs, Moment now) {
+  now_ = now;
+  std::vector<Entry*> ended;
+  for (const StoredJob& job : jobs) {
+    auto entry = std::make_unique<Entry>();
+    entry->job = job;
+    entry->had_runners = state_after_restart(entry->state()).has_value();
+    touch(*entry);
+    ids_[job.id] = job.number;
+    requests_[job.request_id] = job.number;
+    last_number_ = std::max(last_number_, job.number);
+    if (has_ended(entry->state())) {
+      ended.push_back(entry.get());
+    } else {
+      unfinished_.insert(job.number);
+    }
+    entries_[job.number] = std::move(entry);
+  }
+  std::stable_sort(ended.begin(), ended.end(), [](const Entry* a, const Entry* b) {
+    return a->job.condition.since_ms < b->job.condition.since_ms;
+  });
+  for (Entry* entry : ended) ended_[entry->end = ++last_end_] = entry->job.number;
+  for (const uint64_t number : unfinished_) advance(*entries_[number]);
+  queue_changed_ = true;
+  return settle();
+}
+
+JobActions JobTable::handle(JobEvent event, Moment now) {
+  now_ = now;
+  std::visit([this](auto& each) { on(std::move(each)); }, event);
+  return settle();
+}
+
+JobActions JobTable::settle() {
+  if (queue_changed_) schedule();
+  drop_oldest();
+  return std::exchange(actions_, {});
+}
+
+// Requests ----------------------------------------------------------------------------------------
+
+void JobTable::on(SubmitAsked event) {
+  const auto refuse = [&](Status status) {
+    actions_.push_back(Answer{event.ticket, std::move(status)});
+  };
+  if (const Status status = check_submission(event.submission); !status.ok()) return refuse(status);
+  const Sha256Digest content = content_of(event.submission);
+  const auto repeated = requests_.find(event.submission.request_id);
+  if (repeated != requests_.end()) {
+    Entry& entry = *entries_[repeated->second];
+    if (entry.job.content != content) {
+      return refuse(invalid_argument(cat("submit: request id '", event.submission.request_id,
+                                         "' was used before, for job '", entry.job.id,
+                                         "' with other content; expected a new id for a new job")));
+    }
+    if (!entry.is_visible()) return entry.submit_tickets.push_back(event.ticket);
+    actions_.push_back(Answer{event.ticket, view(entry)});
+    return;
+  }
+  if (unfinished_.size() >= limits_.max_unfinished) {
+    return refuse(resource_exhausted(
+        cat("job '", event.submission.name, "' was not accepted: ", unfinished_.size(),
+            " jobs are unfinished, expected at ", "most ", limits_.max_unfinished)));
+  }
+  JobSubmitted record;
+  record.number = ++last_number_;
+  record.id = new_id(event.submission.name);
+  record.at_ms = now_.wall_ms;
+  record.content = content;
+  record.submission = std::make_shared<const Submission>(std::move(event.submission));
+
+  auto entry = std::make_unique<Entry>();
+  entry->job = stored(record);
+  entry->write = Entry::Write::submit;
+  entry->submit_tickets.push_back(event.ticket);
+  ids_[record.id] = record.number;
+  requests_[entry->job.request_id] = record.number;
+  unfinished_.insert(record.number);
+  entries_[record.number] = std::move(entry);
+  writes_[++last_write_] = record.number;
+  actions_.push_back(WriteJournal{last_write_, std::move(record)});
+}
+
+void JobTable::on(CancelAsked event) {
+  const auto found = look_up(event.id);
+  if (!found.ok()) {
+    actions_.push_back(Answer{event.ticket, found.status()});
+    return;
+  }
+  Entry& entry = **found;
+  if (has_ended(entry.state()) || entry.state() == JobState::cancelling) {
+    actions_.push_back(Answer{event.ticket, view(entry)});
+    return;
+  }
+  if (!entry.cancel_asked) entry.cancel_by = std::move(event.by);
+  entry.cancel_asked = true;
+  entry.cancel_tickets.push_back(event.ticket);
+  queue_changed_ = true;
+  advance(entry);
+}
+
+// Workers -----------------------------------------------------------------------------------------
+
+void JobTable::on(const WorkerJoined& event) {
+  if (leases_.has(event.worker)) return;
+  if (const uint64_t* old = leases_.incarnation_of(event.worker.name)) {
+    on(WorkerLost{{event.worker.name, *old}, "another process of that name has joined"});
+  }
+  leases_.add(event.worker);
+  queue_changed_ = true;
+}
+
+void JobTable::on(const WorkerLost& event) {
+  if (!leases_.has(event.worker)) return;
+  const uint64_t number = leases_.job_of(event.worker.name);
+  leases_.remove(event.worker.name);
+  queue_changed_ = true;
+  if (number == 0) return;
+  Entry& entry = *entries_[number];
+  set_failure(entry, cat("worker '", event.worker.name, "' was lost: ", event.reason), true, false);
+  member_left(entry, event.worker);
+}
+
+void JobTable::on(const WorkerStuck& event) {
+  if (!leases_.has(event.worker)) return;
+  const uint64_t number = leases_.job_of(event.worker.name);
+  if (number == 0) return;
+  Entry& entry = *entries_[number];
+  set_failure(entry, cat("worker '", event.worker.name, "' is stuck: ", event.reason), true, false);
+  advance(entry);
+}
+
+void JobTable::on(const WorkerDraining& event) {
+  if (!leases_.has(event.worker)) return;
+  leases_.set_draining(event.worker.name, event.draining);
+  queue_changed_ = true;
+}
+
+// Runners -----------------------------------------------------------------------------------------
+
+void JobTable::on(const RunnerStarted& event) {
+  Entry* entry = find_epoch(event.job, event.epoch);
+  if (entry == nullptr || entry->assembly.is_stopping() || !entry->assembly.arrived(event.worker)) {
+    actions_.push_back(StopRunners{event.job,
+                                   event.epoch,
+                                   {event.worker},
+                                   limits_.stop_grace,
+                                   "it is not, or no longer, of a job's epoch that goes on"});
+    return;
+  }
+  advance(*entry);
+}
+
+void JobTable::on(const RunnerExited& event) {
+  Entry* entry = find_epoch(event.job, event.epoch);
+  if (entry == nullptr) return;
+  const auto members = entry->assembly.workers();
+  if (std::find(members.begin(), members.end(), event.worker) == members.end()) return;
+  set_failure(*entry, cat("the runner on '", event.worker.name, "' ", event.how), true, true);
+  member_left(*entry, event.worker);
+}
+
+void JobTable::on(const JobFinished& event) {
+  Entry* entry = find_epoch(event.job, event.epoch);
+  if (entry == nullptr || entry->assembly.is_stopping()) return;
+  if (entry->state() != JobState::running) return;
+  entry->finished = event.result;
+  advance(*entry);
+}
+
+void JobTable::on(const JobBroke& event) {
+  Entry* entry = find_epoch(event.job, event.epoch);
+  if (entry == nullptr || entry->assembly.all_gone()) return;
+  set_failure(*entry, event.cause.to_string(), may_pass(event.cause.code()), true);
+  advance(*entry);
+}
+
+void JobTable::on(const ProgressMade& event) {
+  Entry* entry = find_epoch(event.job, event.epoch);
+  if (entry == nullptr || entry->assembly.is_stopping()) return;
+  entry->progress.report(event.report, now_.steady);
+  touch(*entry);
+}
+
+void JobTable::on(const Tick&) {
+  const std::vector<uint64_t> assembled(assembled_.begin(), assembled_.end());
+  for (const uint64_t number : assembled) {
+    Entry& entry = *entries_[number];
+    for (const WorkerRef& worker : entry.assembly.late(now_.steady)) {
+      if (entry.assembly.is_stopping()) {
+        actions_.push_back(ExpelWorker{
+            worker, cat("its runner of job '", entry.job.id, "' did not stop in time")});
+      } else {
+        set_failure(entry, cat("the runner on '", worker.name, "' did not start in time"), true,
+                    false);
+      }
+    }
+    advance(entry);
+  }
+  if (!held_until_ || now_.steady < *held_until_) return;
+  held_until_.reset();
+  queue_changed_ = true;
+  for (const uint64_t number : unfinished_) advance(*entries_[number]);
+}
+
+// The journal -------------------------------------------------------------------------------------
+
+void JobTable::on(const JournalWritten& event) {
+  const auto found = writes_.find(event.write);
+  if (found == writes_.end()) return;
+  Entry& entry = *entries_[found->second];
+  writes_.erase(found);
+  journal_status_ = event.status;
+  if (!event.status.ok()) {
+    held_until_ = now_.steady + limits_.retry_after;
+  } else if (held_until_) {
+    held_until_ = now_.steady;  // it works again: the next tick goes on
+  }
+  switch (std::exchange(entry.write, Entry::Write::none)) {
+    case Entry::Write::submit:
+      return commit_submit(entry, event.status);
+    case Entry::Write::change:
+      return commit_change(entry, event.status);
+    case Entry::Write::forget:
+      if (event.status.ok()) forget(entry);
+      return;
+    case Entry::Write::none:
+      return;
+  }
+}
+
+void JobTable::commit_submit(Entry& entry, const Status& status) {
+  const auto tickets = std::exchange(entry.submit_tickets, {});
+  if (status.ok()) {
+    touch(entry);
+    for (const uint64_t ticket : tickets) actions_.push_back(Answer{ticket, view(entry)});
+    queue_changed_ = true;
+    return advance(entry);
+  }
+  const Status refused = resource_exhausted(
+      cat("job '", entry.job.name,
+          "' was not accepted, since the journal cannot be written: ", status.message()));
+  for (const uint64_t ticket : tickets) actions_.push_back(Answer{ticket, refused});
+  const uint64_t number = entry.job.number;
+  ids_.erase(entry.job.id);
+  requests_.erase(entry.job.request_id);
+  unfinished_.erase(number);
+  entries_.erase(number);
+}
+
+void JobTable::commit_change(Entry& entry, const Status& status) {
+  if (!status.ok()) return refuse_change(entry, status);
+  const JobCondition before = std::exchange(entry.job.condition, std::move(entry.next));
+  touch(entry);
+  queue_changed_ = true;
+  entered(entry, before);
+  advance(entry);
+}
+
+void JobTable::refuse_change(Entry& entry, const Status& status) {
+  const JobCondition& next = entry.next;
+  if (next.epoch != entry.job.condition.epoch) {  // its workers were leased in advance
+    std::vector<WorkerRef> released;
+    (void)entry.assembly.stop(now_.steady, released);  // nobody was asked to start
+    for (const WorkerRef& worker : released) leases_.release(worker, entry.job.number);
+    assembled_.erase(entry.job.number);
+    entry.failure.reset();  // it was about those workers
+    queue_changed_ = true;
+  }
+  if (next.state == JobState::cancelling || next.state == JobState::cancelled) {
+    answer_cancels(entry, resource_exhausted(cat("job '", entry.job.id, "' is not cancelled yet, ",
+                                                 "since the journal cannot be written: ",
+                                                 status.message(), "; it is tried again")));
+  }
+}
+
+void JobTable::answer_cancels(Entry& entry, const Status& status) {
+  for (const uint64_t ticket : std::exchange(entry.cancel_tickets, {})) {
+    if (status.ok()) {
+      actions_.push_back(Answer{ticket, view(entry)});
+    } else {
+      actions_.push_back(Answer{ticket, status});
+    }
+  }
+}
+
+void JobTable::forget(Entry& entry) {
+  actions_.push_back(RemoveJob{entry.job.id});
+  ids_.erase(entry.job.id);
+  requests_.erase(entry.job.request_id);
+  ended_.erase(entry.end);
+  ++version_;
+  entries_.erase(entry.job.number);
+}
+
+std::string JobTable::new_id(std::string_view name) {
+  for (int attempt = 0;; ++attempt) {
+    std::string id = make_job_id(name, random_(), attempt < 16 ? kIdDigits : kManyIdDigits);
+    if (!ids_.contains(id)) return id;
+  }
+}
+
+}  // namespace leat

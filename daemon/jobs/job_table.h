@@ -1,0 +1,155 @@
+// The master's jobs: pure logic. Events come in, actions go out (events.h); it reads no clock, no
+// file and no socket, and draws random numbers only from what it is given. So a simulator drives it
+// as the daemon does, and equal events give equal actions.
+//
+// The daemon's loop, on one thread:
+//
+//   JobTable table({}, random);
+//   run(table.restore(journal->replay(), moment_of(clock)));
+//   on anything that happens:  run(table.handle(event, moment_of(clock)));
+//   run(actions):              each in order; a WriteJournal goes to the journal's thread, and what
+//                              became of it comes back as the event JournalWritten.
+//
+// What holds:
+//
+// * Whatever anyone sees of a job's condition is in the journal: a change is first written, then
+//   visible, then acted on. So an acknowledged submit survives, a terminal state never changes, and
+//   no runner starts in an epoch that a restarted master would not know of. One change of a job is
+//   in the air at a time; what happens meanwhile is kept as facts, and decided on afterwards.
+// * A write that fails refuses the submit with resource_exhausted. Every other change is decided
+//   anew after `retry_after`; reads are served all the time, with what was written.
+// * A job leases whole workers, first come first served. A job that wants more workers than there
+//   are, free or not, is passed over until they have joined; else nobody overtakes.
+// * A worker's lease ends when its runner is gone or the worker is lost. A runner that neither
+//   comes nor goes in time costs its job the epoch, or its worker the membership: every wait here
+//   ends by Ticks.
+//
+// A job that fails for a cause that may pass (a lost or stuck worker, a runner's death) gets new
+// runners, up to its max_restarts; a crash that repeats itself at the same step fails it at once.
+//
+// Threads: one.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "daemon/jobs/events.h"
+
+namespace leat {
+
+struct JobTableLimits {
+  size_t max_unfinished = 10000;                   // further submits are refused
+  size_t max_ended = 1000;                         // beyond it those that ended first are dropped
+  std::chrono::milliseconds start_timeout{30000};  // for a runner to be there
+  std::chrono::milliseconds stop_grace{1500};      // for a runner to end by itself
+  std::chrono::milliseconds stop_timeout{5000};    // after that, for its end to be heard of
+  std::chrono::milliseconds retry_after{1000};     // a failed write
+};
+
+class JobTable {
+ public:
+  JobTable(const JobTableLimits& limits, std::function<uint64_t()> random);
+  ~JobTable();
+
+  // Takes up what the journal holds, before any event. Jobs that had runners fail: "the master
+  // restarted".
+  JobActions restore(const std::vector<StoredJob>& jobs, Moment now);
+  JobActions handle(JobEvent event, Moment now);
+
+  // A job by its id or a prefix of no other. failed_precondition if there is none,
+  // invalid_argument, with their ids, if there are several.
+  Result<JobView> find(std::string_view id) const;
+  // All jobs, in the order of their submission.
+  std::vector<JobView> jobs() const;
+  // Rises whenever any view changes: who watches looks again.
+  uint64_t version() const { return version_; }
+
+  const Leases& leases() const { return leases_; }
+  // The id of the job that leases the worker; "" if none does.
+  std::string job_on(std::string_view worker) const;
+  // Why the last write failed; ok after one that did not.
+  const Status& journal_status() const { return journal_status_; }
+
+ private:
+  struct Entry;
+
+  void on(SubmitAsked event);
+  void on(CancelAsked event);
+  void on(const WorkerJoined& event);
+  void on(const WorkerLost& event);
+  void on(const WorkerStuck& event);
+  void on(const WorkerDraining& event);
+  void on(const RunnerStarted& event);
+  void on(const RunnerExited& event);
+  void on(const JobFinished& event);
+  void on(const JobBroke& event);
+  void on(const ProgressMade& event);
+  void on(const JournalWritten& event);
+  void on(const Tick& event);
+
+  // What follows from the facts of a job that has no change in the air.
+  void advance(Entry& entry);
+  void advance_with_runners(Entry& entry);
+  void advance_failed(Entry& entry);
+  // Gives workers to those that wait, in order.
+  void schedule();
+  void drop_oldest();
+  JobActions settle();
+
+  JobCondition changed(const Entry& entry, JobState state, std::string reason) const;
+  void propose(Entry& entry, JobCondition next);
+  void commit_submit(Entry& entry, const Status& status);
+  void commit_change(Entry& entry, const Status& status);
+  void refuse_change(Entry& entry, const Status& status);
+  void entered(Entry& entry, const JobCondition& before);
+  void forget(Entry& entry);
+
+  void stop(Entry& entry, const std::string& reason);
+  void member_left(Entry& entry, const WorkerRef& worker);
+  void set_failure(Entry& entry, std::string text, bool may_pass, bool crash);
+  void answer_cancels(Entry& entry, const Status& status);
+  void touch(Entry& entry);
+
+  std::string new_id(std::string_view name);
+  Entry* find_entry(std::string_view id) const;  // exact
+  Result<Entry*> look_up(std::string_view prefix) const;
+  // The job whose runners of that epoch are what the event is about.
+  Entry* find_epoch(std::string_view id, uint64_t epoch) const;
+  bool waits(const Entry& entry) const;
+  std::string waiting_reason(const Entry& entry) const;
+  JobView view(const Entry& entry) const;
+
+  const JobTableLimits limits_;
+  const std::function<uint64_t()> random_;
+
+  std::map<uint64_t, std::unique_ptr<Entry>> entries_;  // by number
+  std::map<std::string, uint64_t, std::less<>> ids_;
+  std::map<std::string, uint64_t, std::less<>> requests_;  // by request id
+  std::set<uint64_t> unfinished_;                          // numbers, in the order of the queue
+  std::set<uint64_t> assembled_;                           // have runners that are not gone
+  std::map<uint64_t, uint64_t> ended_;                     // numbers, in the order of their ends
+  std::map<uint64_t, uint64_t> writes_;                    // in the air: job's number by write
+  Leases leases_;
+
+  uint64_t last_number_ = 0;
+  uint64_t last_write_ = 0;
+  uint64_t last_end_ = 0;
+  uint64_t version_ = 0;
+  uint64_t queue_version_ = 0;  // of the last change of what waiting jobs wait for
+  uint64_t head_ = 0;           // the first in the queue that workers could suffice for
+  bool queue_changed_ = false;
+  Status journal_status_;
+  std::optional<Clock::Steady> held_until_;  // no writes but submits, after one that failed
+
+  // Of the event that is being handled.
+  Moment now_;
+  JobActions actions_;
+};
+
+}  // namespace leat

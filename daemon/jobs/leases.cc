@@ -1,0 +1,73 @@
+#include "daemon/jobs/leases.h"
+
+#include <algorithm>
+
+namespace leat {
+
+void Leases::add(const WorkerRef& worker) {
+  workers_[worker.name] = {worker.incarnation, 0, false};
+  count();
+}
+
+void Leases::remove(std::string_view name) {
+  const auto found = workers_.find(name);
+  if (found != workers_.end()) workers_.erase(found);
+  count();
+}
+
+void Leases::set_draining(std::string_view name, bool draining) {
+  const auto found = workers_.find(name);
+  if (found != workers_.end()) found->second.draining = draining;
+  count();
+}
+
+bool Leases::has(const WorkerRef& worker) const {
+  const uint64_t* incarnation = incarnation_of(worker.name);
+  return incarnation != nullptr && *incarnation == worker.incarnation;
+}
+
+const uint64_t* Leases::incarnation_of(std::string_view name) const {
+  const auto found = workers_.find(name);
+  return found == workers_.end() ? nullptr : &found->second.incarnation;
+}
+
+uint64_t Leases::job_of(std::string_view name) const {
+  const auto found = workers_.find(name);
+  return found == workers_.end() ? 0 : found->second.job;
+}
+
+std::vector<WorkerRef> Leases::take(size_t count, uint64_t job,
+                                    std::span<const std::string> preferred) {
+  std::vector<WorkerRef> taken;
+  for (const bool only_preferred : {true, false}) {
+    for (auto& [name, entry] : workers_) {
+      if (taken.size() == count) break;
+      if (entry.job != 0 || entry.draining) continue;
+      if (only_preferred && std::find(preferred.begin(), preferred.end(), name) == preferred.end())
+        continue;
+      entry.job = job;
+      taken.push_back({name, entry.incarnation});
+    }
+  }
+  std::sort(taken.begin(), taken.end());
+  this->count();
+  return taken;
+}
+
+void Leases::release(const WorkerRef& worker, uint64_t job) {
+  if (!has(worker)) return;
+  Entry& entry = workers_.find(worker.name)->second;
+  if (entry.job == job) entry.job = 0;
+  count();
+}
+
+void Leases::count() {
+  free_ = usable_ = 0;
+  for (const auto& [name, entry] : workers_) {
+    if (entry.draining) continue;
+    ++usable_;
+    if (entry.job == 0) ++free_;
+  }
+}
+
+}  // namespace leat

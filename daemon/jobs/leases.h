@@ -1,0 +1,62 @@
+// Which worker serves which job. A job leases whole workers; a worker serves one job at most.
+//
+// The order of workers is that of their names, never that of a hash map: equal histories lease
+// equal workers. Threads: one.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <map>
+#include <ostream>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace leat {
+
+// One life of a worker's process. Another process of that name is another worker.
+struct WorkerRef {
+  std::string name;
+  uint64_t incarnation = 0;
+  auto operator<=>(const WorkerRef&) const = default;
+};
+
+class Leases {
+ public:
+  // REQUIRES: no worker of that name.
+  void add(const WorkerRef& worker);
+  // With it its lease ends.
+  void remove(std::string_view name);
+  // A draining worker keeps its lease and gets no new one.
+  void set_draining(std::string_view name, bool draining);
+
+  bool has(const WorkerRef& worker) const;
+  // The incarnation that is there; null if none of that name is.
+  const uint64_t* incarnation_of(std::string_view name) const;
+  // The job's number; 0 if the worker is free or not there.
+  uint64_t job_of(std::string_view name) const;
+  // Workers that may get a lease now, or after those that they have.
+  size_t free() const { return free_; }
+  size_t usable() const { return usable_; }
+
+  // Leases `count` free workers: first those named in `preferred`, then by name.
+  // REQUIRES: count <= free().
+  std::vector<WorkerRef> take(size_t count, uint64_t job, std::span<const std::string> preferred);
+  // No-op unless that worker is there and leased by the job.
+  void release(const WorkerRef& worker, uint64_t job);
+
+ private:
+  struct Entry {
+    uint64_t incarnation = 0;
+    uint64_t job = 0;
+    bool draining = false;
+  };
+  void count();
+
+  std::map<std::string, Entry, std::less<>> workers_;
+  size_t free_ = 0;
+  size_t usable_ = 0;
+};
+
+}  // namespace leat

@@ -1,0 +1,58 @@
+// How far a job is, how fast it goes and when it will be done. Nothing of it is journalled: a
+// master that restarts hears it anew from the runners.
+//
+// Threads: values.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <limits>
+
+#include "devices/base/clock.h"
+
+namespace leat {
+
+inline constexpr double kNoNumber = std::numeric_limits<double>::quiet_NaN();
+
+// What the runners say. NaN: nothing yet.
+struct ProgressReport {
+  uint64_t step = 0;   // steps done
+  uint64_t steps = 0;  // of the job; 0: not known
+  uint32_t epoch = 0;  // passes over the data
+  uint32_t epochs = 0;
+  uint64_t samples_per_step = 0;
+  double loss = kNoNumber;  // of the last step, as accuracy
+  double accuracy = kNoNumber;
+  double val_loss = kNoNumber;  // of the last validation
+  double val_accuracy = kNoNumber;
+};
+
+struct JobProgress {
+  ProgressReport last;
+  double steps_per_second = kNoNumber;
+  double samples_per_second = kNoNumber;
+  double eta_seconds = kNoNumber;  // from the last report on
+};
+
+// Measures the rate over the last 20 seconds of reports, so that a burst of reports, a pause for a
+// checkpoint or a slow first step do not make the number jump.
+class ProgressMeter {
+ public:
+  void report(const ProgressReport& report, Clock::Steady now);
+  // The job has new runners: steps before and after are no rate.
+  void restart() { samples_.clear(); }
+
+  const ProgressReport& last() const { return last_; }
+  JobProgress progress() const;
+
+ private:
+  struct Sample {
+    Clock::Steady at;
+    uint64_t step;
+  };
+
+  ProgressReport last_;
+  std::deque<Sample> samples_;  // at most one in half a second, and the newest
+};
+
+}  // namespace leat

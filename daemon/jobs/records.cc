@@ -1,0 +1,169 @@
+#include "daemon/jobs/records.h"
+
+#include <algorithm>
+#include <set>
+
+#include "devices/base/text.h"
+
+namespace leat {
+namespace {
+
+constexpr size_t kMaxRequestId = 64;
+constexpr size_t kMaxName = 1024;
+constexpr size_t kMaxText = 1 << 20;
+constexpr size_t kMaxFiles = 16;
+constexpr size_t kMaxInlineFile = 1 << 20;
+constexpr size_t kMaxOverrides = 256;
+constexpr uint32_t kMaxWorkers = 4096;
+constexpr size_t kMaxIdStem = 48;
+
+// Each field with its length, so that no two submissions give the same bytes.
+class ContentHash {
+ public:
+  ContentHash& add(uint64_t number) {
+    char bytes[8];
+    for (char& byte : bytes) {
+      byte = static_cast<char>(number & 0xff);
+      number >>= 8;
+    }
+    hash_.update(std::string_view(bytes, sizeof bytes));
+    return *this;
+  }
+  ContentHash& add(std::string_view text) {
+    add(uint64_t{text.size()});
+    hash_.update(text);
+    return *this;
+  }
+  ContentHash& add(const Sha256Digest& digest) {
+    hash_.update(std::as_bytes(std::span(digest)));
+    return *this;
+  }
+  Sha256Digest finish() { return hash_.finish(); }
+
+ private:
+  Sha256 hash_;
+};
+
+bool is_printable(std::string_view text) {
+  return std::all_of(text.begin(), text.end(), [](char c) { return c > ' ' && c <= '~'; });
+}
+
+// Relative, and stays below the folder that it is relative to.
+bool is_tame_path(std::string_view path) {
+  if (path.empty() || path.size() > kMaxName || path.front() == '/') return false;
+  if (path.find('\0') != std::string_view::npos) return false;
+  for (size_t begin = 0; begin <= path.size();) {
+    const size_t end = std::min(path.find('/', begin), path.size());
+    const std::string_view part = path.substr(begin, end - begin);
+    if (part.empty() || part == "." || part == "..") return false;
+    begin = end + 1;
+  }
+  return true;
+}
+
+Status check_files(const Submission& submission) {
+  const std::string subject = cat("job '", submission.name, "': ");
+  if (submission.files.size() > kMaxFiles) {
+    return invalid_argument(cat(subject, "expected at most ", kMaxFiles,
+                                " attached files, received ", submission.files.size()));
+  }
+  std::set<std::string_view> names;
+  for (const AttachedFile& file : submission.files) {
+    if (!is_tame_path(file.name)) {
+      return invalid_argument(cat(subject,
+                                  "expected the name of an attached file to be relative "
+                                  "without '.' or '..' parts, received '",
+                                  file.name, "'"));
+    }
+    if (!names.insert(file.name).second) {
+      return invalid_argument(cat(subject, "file '", file.name, "' is attached twice"));
+    }
+    if (file.bytes && (file.bytes->size() > kMaxInlineFile || file.bytes->size() != file.size)) {
+      return invalid_argument(cat(subject, "expected at most ", human_bytes(kMaxInlineFile),
+                                  " in a file that is not uploaded, received ",
+                                  human_bytes(file.bytes->size()), " as '", file.name, "'"));
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+AttachedFile attach(std::string name, std::string bytes) {
+  AttachedFile file;
+  file.name = std::move(name);
+  file.size = bytes.size();
+  file.sha256 = sha256(std::as_bytes(std::span(bytes.data(), bytes.size())));
+  file.bytes = std::move(bytes);
+  return file;
+}
+
+Status check_submission(const Submission& submission) {
+  const std::string& id = submission.request_id;
+  if (id.empty() || id.size() > kMaxRequestId || !is_printable(id)) {
+    return invalid_argument(cat("submit: expected a request id of 1 to ", kMaxRequestId,
+                                " printable characters, received ", id.size(), " bytes"));
+  }
+  if (submission.name.empty() || submission.name.size() > kMaxName) {
+    return invalid_argument(cat("submit: expected a job's name of 1 to ", kMaxName,
+                                " bytes, received ", submission.name.size()));
+  }
+  if (submission.text.size() > kMaxText || submission.overrides.size() > kMaxOverrides) {
+    return invalid_argument(cat("job '", submission.name, "': expected a job file of at most ",
+                                human_bytes(kMaxText), " and ", kMaxOverrides,
+                                " overrides, received ", human_bytes(submission.text.size()),
+                                " and ", submission.overrides.size()));
+  }
+  if (submission.num_workers == 0 || submission.num_workers > kMaxWorkers) {
+    return invalid_argument(cat("job '", submission.name, "': expected num_workers from 1 to ",
+                                kMaxWorkers, ", received ", submission.num_workers));
+  }
+  return check_files(submission);
+}
+
+Sha256Digest content_of(const Submission& submission) {
+  ContentHash hash;
+  hash.add(submission.name).add(submission.text);
+  hash.add(uint64_t{submission.overrides.size()});
+  for (const std::string& each : submission.overrides) hash.add(each);
+  hash.add(uint64_t{submission.files.size()});
+  for (const AttachedFile& file : submission.files) hash.add(file.name).add(file.sha256);
+  hash.add(uint64_t{submission.num_workers}).add(uint64_t{submission.max_restarts});
+  return hash.finish();
+}
+
+std::string make_job_id(std::string_view name, uint64_t random, int digits) {
+  std::string id;
+  for (const char c : name) {
+    if (id.size() == kMaxIdStem) break;
+    const bool plain = (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
+    if (plain) {
+      id += c;
+    } else if (c >= 'A' && c <= 'Z') {
+      id += static_cast<char>(c - 'A' + 'a');
+    } else if (!id.empty() && id.back() != '-') {
+      id += '-';
+    }
+  }
+  while (!id.empty() && id.back() == '-') id.pop_back();
+  if (id.empty()) id = "job";
+  id += '-';
+  for (int i = digits; i-- > 0;) id += "0123456789abcdef"[(random >> (4 * i)) & 15];
+  return id;
+}
+
+StoredJob stored(const JobSubmitted& submitted) {
+  StoredJob job;
+  job.number = submitted.number;
+  job.id = submitted.id;
+  job.request_id = submitted.submission->request_id;
+  job.content = submitted.content;
+  job.name = submitted.submission->name;
+  job.num_workers = submitted.submission->num_workers;
+  job.max_restarts = submitted.submission->max_restarts;
+  job.submitted_ms = submitted.at_ms;
+  job.condition.since_ms = submitted.at_ms;
+  return job;
+}
+
+}  // namespace leat

@@ -1,0 +1,101 @@
+// What the journal keeps of jobs: what was submitted, and every change of a job's condition.
+//
+// Threads: values.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "daemon/jobs/job_state.h"
+#include "devices/base/sha256.h"
+
+namespace leat {
+
+// A file that a job names: its bytes, or its hash alone if it was uploaded before (blobs.h).
+struct AttachedFile {
+  std::string name;  // relative, as the job file has it
+  Sha256Digest sha256 = {};
+  uint64_t size = 0;                 // bytes
+  std::optional<std::string> bytes;  // at most 1 MiB; nothing: a blob
+  bool operator==(const AttachedFile&) const = default;
+};
+
+// With size and hash filled in.
+AttachedFile attach(std::string name, std::string bytes);
+
+// A job as it was submitted, whole: what it takes to run it, also after the client is gone.
+struct Submission {
+  std::string request_id;              // the client's own; a repeated one is the same request
+  std::string name;                    // of the job file
+  std::string text;                    // the job file
+  std::vector<std::string> overrides;  // "steps=100", in order
+  std::vector<AttachedFile> files;
+  uint32_t num_workers = 1;   // whole workers that it leases
+  uint32_t max_restarts = 3;  // recoveries before it fails
+  bool operator==(const Submission&) const = default;
+};
+
+// invalid_argument for what no master accepts: a bad request id, a file name that leaves its
+// folder, too many or too large files, no workers.
+Status check_submission(const Submission& submission);
+
+// The hash of all of it but the request id. A file counts by its hash, however it came.
+Sha256Digest content_of(const Submission& submission);
+
+// "fashion-mnist-cnn-7f3a" of the job's name and four (or more) hexadecimal digits.
+std::string make_job_id(std::string_view name, uint64_t random, int digits);
+
+// All of a job that changes and must survive. A record of it replaces the one before.
+struct JobCondition {
+  JobState state = JobState::queued;
+  std::string reason;                // of the state, for people; may be empty
+  int64_t since_ms = 0;              // when the state began, milliseconds of Unix time
+  uint32_t restarts = 0;             // recoveries so far
+  uint64_t epoch = 0;                // assemblies of runners so far; 0: none yet
+  std::vector<std::string> workers;  // of the last epoch
+  std::string result;                // of a job that succeeded: its weights' SHA-256
+  bool operator==(const JobCondition&) const = default;
+};
+
+struct JobSubmitted {
+  uint64_t number = 0;  // counts the jobs of a cluster up from 1: the order of the queue
+  std::string id;
+  int64_t at_ms = 0;
+  Sha256Digest content = {};
+  std::shared_ptr<const Submission> submission;
+};
+
+struct JobChanged {
+  std::string id;
+  JobCondition condition;
+};
+
+// The job and all about it may be dropped.
+struct JobForgotten {
+  std::string id;
+};
+
+using JournalRecord = std::variant<JobSubmitted, JobChanged, JobForgotten>;
+
+// A job as the journal gives it back, without the text and the files, which stay on disk.
+struct StoredJob {
+  uint64_t number = 0;
+  std::string id;
+  std::string request_id;
+  Sha256Digest content = {};
+  std::string name;
+  uint32_t num_workers = 1;
+  uint32_t max_restarts = 0;
+  int64_t submitted_ms = 0;
+  JobCondition condition;
+  bool operator==(const StoredJob&) const = default;
+};
+
+// As if the record had been written and read back.
+StoredJob stored(const JobSubmitted& submitted);
+
+}  // namespace leat

@@ -1,0 +1,416 @@
+// Random schedules of everything that happens to jobs: a cluster whose workers, runners and journal
+// are simulated, with what must hold checked after every event. A failure prints its seed.
+#include <deque>
+#include <map>
+#include <memory>
+#include <random>
+#include <set>
+
+#include "daemon/jobs/job_table.h"
+#include "devices/base/text.h"
+#include "tests/catch.h"
+#include "tests/daemon/jobs/table_driver.h"
+
+namespace leat {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr int kWorkers = 5;
+constexpr uint32_t kLargestJob = 4;
+
+struct SimulatedRunner {
+  std::string job;
+  uint64_t epoch = 0;
+  enum { starting, there, stopping } phase = starting;
+};
+
+struct SimulatedWorker {
+  uint64_t incarnation = 0;
+  bool alive = false;
+  bool draining = false;
+  std::vector<SimulatedRunner> runners;  // of which there must never be two
+};
+
+class Simulation {
+ public:
+  explicit Simulation(uint64_t seed) : random_(seed) {
+    limits_.max_ended = 6;
+    limits_.max_unfinished = 12;
+    boot();
+  }
+
+  // Anything that can happen.
+  void step() {
+    switch (pick(20)) {
+      case 0:
+        return submit();
+      case 1:
+        return cancel();
+      case 2:
+      case 3:
+        return start_worker(pick_worker());
+      case 4:
+        return kill_worker(pick_worker());
+      case 5:
+        return send_of(pick_worker(), [&](WorkerRef worker) {
+          return WorkerStuck{worker, "no progress for 10 s"};
+        });
+      case 6:
+        return drain(pick_worker(), pick(2) == 0);
+      case 7:
+      case 8:
+      case 9:
+        return runner_moves();
+      case 10:
+        return runner_dies();
+      case 11:
+        return job_ends(pick(3));
+      case 12:
+        return progress();
+      case 13:
+        journal_works_ = pick(4) != 0;
+        return;
+      case 14:
+        return tick(milliseconds(pick(3000)));
+      case 15:
+        return pick(12) == 0 ? crash() : tick(milliseconds(250));
+      case 16:
+        return stale_news();
+      default:
+        return write_one();
+    }
+  }
+
+  // All faults end, and everybody does what he is told.
+  void heal() {
+    journal_works_ = true;
+    for (int i = 0; i < kWorkers; ++i) {
+      start_worker(name(i));
+      drain(name(i), false);
+    }
+  }
+  bool calm_step() {
+    while (!writes_.empty()) write_one();
+    for (auto& [name, worker] : workers_) {
+      if (!worker.alive) start_worker(name);
+    }
+    for (int i = 0; i < 2 * kWorkers; ++i) runner_moves();
+    job_ends(0);
+    tick(milliseconds(250));
+    bool ended = writes_.empty();
+    for (const JobView& job : table_->jobs()) ended = ended && has_ended(job.condition.state);
+    return ended && table_->leases().free() == kWorkers;
+  }
+  size_t open_tickets() const { return open_tickets_.size(); }
+  size_t jobs() const { return table_->jobs().size(); }
+
+  // What must hold after every event; what does not, in words.
+  std::string broken() {
+    if (!broken_.empty()) return broken_;
+    const std::vector<JobView> jobs = table_->jobs();
+    for (const JobView& job : jobs) check_job(job);
+    if (jobs.size() != journal_.size()) note("a job is lost, or was never written");
+    for (const auto& [name, worker] : workers_) check_worker(name, worker);
+    return broken_;
+  }
+
+ private:
+  static std::string name(int i) { return cat("w", i); }
+  uint64_t pick(uint64_t below) { return random_() % below; }
+  std::string pick_worker() { return name(static_cast<int>(pick(kWorkers))); }
+  void note(const std::string& what) {
+    if (broken_.empty()) broken_ = what;
+  }
+
+  void check_job(const JobView& job) {
+    const StoredJob* stored = journal_.find(job.id);
+    if (stored == nullptr) return note(job.id + " is seen but not written");
+    JobCondition seen = job.condition;
+    if (seen.reason.starts_with(stored->condition.reason)) seen.reason = stored->condition.reason;
+    if (!(seen == stored->condition)) note(job.id + " is seen otherwise than written");
+    if (!has_ended(seen.state)) return;
+    const auto [ended, first] = ended_.emplace(job.id, seen);
+    if (!(ended->second == seen)) note(job.id + " has changed after its end");
+  }
+
+  void check_worker(const std::string& name, const SimulatedWorker& worker) {
+    if (worker.runners.size() > 1) note(name + " has runners of two epochs");
+    const uint64_t* incarnation = table_->leases().incarnation_of(name);
+    const bool member = incarnation != nullptr;
+    if (member != worker.alive || (member && *incarnation != worker.incarnation)) {
+      note(name + " is not what the table of leases says");
+    }
+    for (const SimulatedRunner& runner : worker.runners) {
+      if (table_->job_on(name) != runner.job) note(name + " runs a job that does not lease it");
+    }
+    const std::string job = table_->job_on(name);
+    if (job.empty()) return;
+    const auto view = table_->find(job);
+    if (!view.ok()) return note(name + " is leased by a job that is not there");
+    // A terminal job keeps a worker only for a runner that is being stopped.
+    if (has_ended(view->condition.state) && worker.runners.empty())
+      note(name + ": lease without end");
+  }
+
+  // Events ----------------------------------------------------------------------------------------
+
+  void send(JobEvent event) { run(table_->handle(std::move(event), moment_of(clock_))); }
+
+  template <typename Make>
+  void send_of(const std::string& name, Make&& make) {
+    const SimulatedWorker& worker = workers_[name];
+    if (worker.alive) send(make(WorkerRef{name, worker.incarnation}));
+  }
+
+  void submit() {
+    const uint64_t ticket = open_ticket();
+    const uint64_t id = pick(3) == 0 ? pick(last_request_ + 1) : ++last_request_;
+    // Sometimes a repeated request has other content.
+    send(SubmitAsked{ticket, make_submission(cat("request-", id), "job",
+                                             1 + static_cast<uint32_t>(id % kLargestJob),
+                                             pick(10) == 0 ? "other\n" : "same\n")});
+  }
+  void cancel() {
+    const auto jobs = table_->jobs();
+    if (jobs.empty()) return;
+    send(CancelAsked{open_ticket(), jobs[pick(jobs.size())].id, "somebody"});
+  }
+  uint64_t open_ticket() {
+    open_tickets_.insert(++last_ticket_);
+    return last_ticket_;
+  }
+
+  // Also over one that lives, as when the news of its end come late.
+  void start_worker(const std::string& name) {
+    SimulatedWorker& worker = workers_[name];
+    if (worker.alive && pick(4) != 0) return;
+    worker = {++last_incarnation_, true, false, {}};
+    send(WorkerJoined{{name, worker.incarnation}});
+  }
+  void kill_worker(const std::string& name) {
+    SimulatedWorker& worker = workers_[name];
+    if (!worker.alive) return;
+    worker.alive = false;
+    worker.runners.clear();
+    send(WorkerLost{{name, worker.incarnation}, "its connection closed"});
+  }
+  void drain(const std::string& name, bool draining) {
+    workers_[name].draining = draining;
+    send_of(name, [&](WorkerRef worker) { return WorkerDraining{worker, draining}; });
+  }
+
+  // A runner that starts is there, one that stops is gone.
+  void runner_moves() {
+    const std::string name = pick_worker();
+    SimulatedWorker& worker = workers_[name];
+    if (worker.runners.empty()) return;
+    SimulatedRunner& runner = worker.runners.front();
+    const WorkerRef ref{name, worker.incarnation};
+    if (runner.phase == SimulatedRunner::starting) {
+      runner.phase = SimulatedRunner::there;
+      send(RunnerStarted{runner.job, runner.epoch, ref});
+    } else if (runner.phase == SimulatedRunner::stopping) {
+      const SimulatedRunner gone = runner;
+      worker.runners.clear();
+      send(RunnerExited{gone.job, gone.epoch, ref, "has ended"});
+    }
+  }
+  void runner_dies() {
+    const std::string name = pick_worker();
+    SimulatedWorker& worker = workers_[name];
+    if (worker.runners.empty()) return;
+    const SimulatedRunner gone = worker.runners.front();
+    worker.runners.clear();
+    send(RunnerExited{gone.job, gone.epoch, {name, worker.incarnation}, "was killed by signal 9"});
+  }
+
+  void job_ends(uint64_t how) {
+    std::vector<std::pair<std::string, uint64_t>> running(running_.begin(), running_.end());
+    if (running.empty()) return;
+    const auto [job, epoch] = running[pick(running.size())];
+    running_.erase({job, epoch});
+    if (how == 0) return send(JobFinished{job, epoch, "weights"});
+    send(JobBroke{job, epoch, how == 1 ? unavailable("a peer is gone") : internal_error("a bug")});
+  }
+  void progress() {
+    for (const auto& [job, epoch] : running_) {
+      return send(ProgressMade{job, epoch, {.step = pick(100), .steps = 100}});
+    }
+  }
+  // Of epochs and processes of the past.
+  void stale_news() {
+    const auto jobs = table_->jobs();
+    if (jobs.empty()) return;
+    const JobView& job = jobs[pick(jobs.size())];
+    const WorkerRef past{pick_worker(), 1 + pick(last_incarnation_ + 1)};
+    if (past.incarnation == workers_[past.name].incarnation) return;
+    const uint64_t epoch = job.condition.epoch;
+    switch (pick(4)) {
+      case 0:
+        return send(WorkerLost{past, "late news"});
+      case 1:
+        return send(RunnerStarted{job.id, epoch, past});
+      case 2:
+        return send(RunnerExited{job.id, epoch, past, "late news"});
+      default:
+        return send(JobFinished{job.id, epoch + 1 + pick(2), "late news"});
+    }
+  }
+
+  void tick(milliseconds by) {
+    clock_.advance(by);
+    send(Tick{});
+  }
+
+  void write_one() {
+    if (writes_.empty()) return;
+    const WriteJournal write = std::move(writes_.front());
+    writes_.pop_front();
+    if (journal_works_) append(write.record);
+    send(JournalWritten{write.write, journal_works_ ? Status() : resource_exhausted("disk full")});
+  }
+  void append(const JournalRecord& record) {
+    if (const auto* changed = std::get_if<JobChanged>(&record)) {
+      epochs_[changed->id] = changed->condition.epoch;
+    }
+    if (const auto* forgotten = std::get_if<JobForgotten>(&record)) {
+      const StoredJob* job = journal_.find(forgotten->id);
+      if (job == nullptr || !has_ended(job->condition.state)) {
+        note(forgotten->id + " is dropped before its end");
+      }
+    }
+    journal_.append(record);
+  }
+
+  // The master dies: of the writes in the air a part is on disk. Runners go with it, workers come
+  // back.
+  void crash() {
+    for (uint64_t written = pick(writes_.size() + 1); written > 0; --written) {
+      append(writes_.front().record);
+      writes_.pop_front();
+    }
+    writes_.clear();
+    open_tickets_.clear();
+    running_.clear();
+    for (auto& [name, worker] : workers_) worker.alive = false, worker.runners.clear();
+    boot();
+  }
+  void boot() {
+    table_ = std::make_unique<JobTable>(limits_, [this] { return random_(); });
+    run(table_->restore(journal_.replay(), moment_of(clock_)));
+  }
+
+  // Actions ---------------------------------------------------------------------------------------
+
+  void run(const JobActions& actions) {
+    std::vector<WorkerRef> expelled;
+    for (const JobAction& action : actions) {
+      if (const auto* write = std::get_if<WriteJournal>(&action)) {
+        writes_.push_back(*write);
+      } else if (const auto* start = std::get_if<StartRunners>(&action)) {
+        start_runners(*start);
+      } else if (const auto* go = std::get_if<RunJob>(&action)) {
+        go_job(*go);
+      } else if (const auto* stop = std::get_if<StopRunners>(&action)) {
+        stop_runners(*stop);
+      } else if (const auto* expel = std::get_if<ExpelWorker>(&action)) {
+        expelled.push_back(expel->worker);
+      } else if (const auto* answer = std::get_if<Answer>(&action)) {
+        take_answer(*answer);
+      } else if (journal_.find(std::get<RemoveJob>(action).id) != nullptr) {
+        note("a job is removed that the journal still has");
+      }
+    }
+    for (const WorkerRef& worker : expelled) {
+      if (workers_[worker.name].incarnation == worker.incarnation) kill_worker(worker.name);
+    }
+  }
+
+  void start_runners(const StartRunners& start) {
+    if (epochs_[start.job] != start.epoch) note(start.job + " starts in an epoch not written");
+    for (const WorkerRef& ref : start.workers) {
+      SimulatedWorker& worker = workers_[ref.name];
+      if (!worker.alive || worker.incarnation != ref.incarnation) {
+        note(start.job + " starts on a worker that is gone");
+      } else {
+        worker.runners.push_back({start.job, start.epoch, SimulatedRunner::starting});
+      }
+    }
+  }
+  void go_job(const RunJob& go) {
+    for (const WorkerRef& ref : go.workers) {
+      const SimulatedWorker& worker = workers_[ref.name];
+      const bool there = worker.incarnation == ref.incarnation && worker.runners.size() == 1 &&
+                         worker.runners[0].job == go.job && worker.runners[0].epoch == go.epoch;
+      // It may have died while RUNNING was being written: then the job breaks by itself.
+      if (there && worker.runners[0].phase == SimulatedRunner::starting) {
+        note(go.job + " runs before its runners are there");
+      }
+    }
+    if (!running_.insert({go.job, go.epoch}).second) note(go.job + " runs twice in an epoch");
+  }
+  void stop_runners(const StopRunners& stop) {
+    running_.erase({stop.job, stop.epoch});
+    for (const WorkerRef& ref : stop.workers) {
+      SimulatedWorker& worker = workers_[ref.name];
+      if (worker.incarnation != ref.incarnation) continue;
+      for (SimulatedRunner& runner : worker.runners) {
+        const bool meant = runner.job == stop.job && runner.epoch == stop.epoch;
+        if (meant) runner.phase = SimulatedRunner::stopping;
+      }
+    }
+  }
+  void take_answer(const Answer& answer) {
+    if (open_tickets_.erase(answer.ticket) != 1) note("a request is answered twice");
+    if (answer.view.ok() && journal_.find(answer.view->id) == nullptr) {
+      note(answer.view->id + " is acknowledged but not written");
+    }
+  }
+
+  std::mt19937_64 random_;
+  JobTableLimits limits_;
+  ManualClock clock_;
+  MemoryJournal journal_;
+  bool journal_works_ = true;
+  std::deque<WriteJournal> writes_;
+  std::map<std::string, SimulatedWorker> workers_;
+  std::set<std::pair<std::string, uint64_t>> running_;
+  std::map<std::string, uint64_t> epochs_;     // as written
+  std::map<std::string, JobCondition> ended_;  // as first seen
+  std::set<uint64_t> open_tickets_;
+  uint64_t last_ticket_ = 0;
+  uint64_t last_request_ = 0;
+  uint64_t last_incarnation_ = 0;
+  std::unique_ptr<JobTable> table_;
+  std::string broken_;
+};
+
+TEST_CASE("under random schedules no job is lost, no worker leased twice, and all ends well") {
+  constexpr uint64_t kSeeds = 1000;
+  constexpr int kSteps = 250;
+  constexpr int kCalmSteps = 2000;
+  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
+    INFO("seed " << seed);
+    Simulation simulation(seed);
+    for (int i = 0; i < kSteps; ++i) {
+      INFO("step " << i);
+      simulation.step();
+      const std::string broken = simulation.broken();
+      if (!broken.empty()) FAIL(broken);
+    }
+    simulation.heal();
+    int calm = 0;
+    while (calm < kCalmSteps && !simulation.calm_step()) {
+      const std::string broken = simulation.broken();
+      if (!broken.empty()) FAIL(broken);
+      ++calm;
+    }
+    REQUIRE(calm < kCalmSteps);
+    REQUIRE(simulation.open_tickets() == 0);
+    REQUIRE(simulation.jobs() <= 6);
+  }
+}
+
+}  // namespace
+}  // namespace leat

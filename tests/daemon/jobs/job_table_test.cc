@@ -1,0 +1,450 @@
+#include "daemon/jobs/job_table.h"
+
+#include <cmath>
+
+#include "tests/catch.h"
+#include "tests/daemon/jobs/table_driver.h"
+
+namespace leat {
+namespace {
+
+using std::chrono::milliseconds;
+
+TEST_CASE("a job runs from its submit to its success") {
+  TableDriver driver;
+  driver.join("w1");
+  driver.join("w2");
+  const std::string id = driver.submit("Fashion MNIST", 2);
+  CHECK(id == "fashion-mnist-0000");
+  CHECK(driver.state(id) == "STARTING");
+  CHECK(driver.done() == "start fashion-mnist-0000 1 w1 w2\n");
+  driver.start_all(id);
+  CHECK(driver.state(id) == "RUNNING");
+  CHECK(driver.done() == "run fashion-mnist-0000 1 w1 w2\n");
+  CHECK(driver.table->job_on("w1") == id);
+  driver.send(JobFinished{id, 1, "abc"});
+  CHECK(driver.state(id) == "SUCCEEDED");
+  CHECK(driver.table->find(id)->condition.result == "abc");
+  CHECK(driver.done() == "stop fashion-mnist-0000 1 w1 w2\n");
+  CHECK(driver.table->leases().free() == 0);
+  driver.exit_all(id);
+  CHECK(driver.table->leases().free() == 2);
+  CHECK(driver.state(id) == "SUCCEEDED");
+  CHECK(driver.done() == "");
+}
+
+TEST_CASE("a submit is acknowledged when the journal has it, not before") {
+  TableDriver driver;
+  driver.hold_writes = true;
+  driver.send(SubmitAsked{1, make_submission("r", "a", 1)});
+  CHECK(driver.answer(1) == "");
+  CHECK(driver.table->jobs().empty());
+  CHECK_FALSE(driver.table->find("a").ok());
+  driver.release_writes();
+  CHECK(driver.answer(1) == "ok QUEUED");
+  CHECK(driver.table->jobs().size() == 1);
+}
+
+TEST_CASE("the same request is the same job, and with other content an error") {
+  TableDriver driver;
+  driver.hold_writes = true;
+  driver.send(SubmitAsked{1, make_submission("r", "a", 1)});
+  driver.send(SubmitAsked{2, make_submission("r", "a", 1)});
+  driver.send(SubmitAsked{3, make_submission("r", "a", 2)});
+  CHECK(driver.answer(2) == "");
+  driver.release_writes();
+  driver.send(SubmitAsked{4, make_submission("r", "a", 1)});
+  driver.send(SubmitAsked{5, make_submission("r", "a", 1, "version: 2\n")});
+  for (const uint64_t ticket : {1, 2, 4}) {
+    CHECK(driver.answer(ticket) == "ok QUEUED");
+    CHECK(driver.answers.at(ticket)->id == "a-0000");
+  }
+  for (const uint64_t ticket : {3, 5}) {
+    CHECK(driver.answer(ticket) ==
+          "invalid_argument: submit: request id 'r' was used before, for job 'a-0000' with other "
+          "content; expected a new id for a new job");
+  }
+  CHECK(driver.table->jobs().size() == 1);
+
+  driver.restart();
+  driver.send(SubmitAsked{6, make_submission("r", "a", 1)});
+  driver.send(SubmitAsked{7, make_submission("r", "b", 1)});
+  CHECK(driver.answer(6) == "ok QUEUED");
+  CHECK_FALSE(driver.answers.at(7).ok());
+  CHECK(driver.journal.size() == 1);
+}
+
+TEST_CASE("a submit that cannot be written is refused, and reads go on") {
+  TableDriver driver;
+  const std::string before = driver.submit("before", 1);
+  driver.write_status = unavailable("disk on fire");
+  driver.send(SubmitAsked{1, make_submission("r", "a", 1)});
+  CHECK(driver.answer(1) ==
+        "resource_exhausted: job 'a' was not accepted, since the journal cannot be written: disk "
+        "on fire");
+  CHECK(driver.table->jobs().size() == 1);
+  CHECK(driver.state(before) == "QUEUED");
+  CHECK(driver.reason(before) == "waits for the journal: disk on fire");
+  CHECK(driver.table->journal_status().code() == Code::unavailable);
+  driver.write_status = Status();
+  driver.send(SubmitAsked{2, make_submission("r", "a", 1)});
+  CHECK(driver.answer(2) == "ok QUEUED");
+  CHECK(driver.table->journal_status().ok());
+}
+
+TEST_CASE("a change that cannot be written is not seen, and comes when the journal is well") {
+  TableDriver driver;
+  const std::string id = driver.submit("a", 1);
+  driver.write_status = resource_exhausted("disk full");
+  driver.join("w1");
+  CHECK(driver.state(id) == "QUEUED");
+  CHECK(driver.done() == "");
+  CHECK(driver.table->leases().free() == 1);
+  driver.tick(milliseconds(900));
+  CHECK(driver.table->leases().free() == 1);
+  driver.write_status = Status();
+  driver.tick(milliseconds(100));
+  CHECK(driver.state(id) == "STARTING");
+  CHECK(driver.done() == "start a-0000 1 w1\n");
+
+  driver.start_all(id);
+  driver.write_status = resource_exhausted("disk full");
+  driver.send(JobFinished{id, 1, "abc"});
+  driver.send(CancelAsked{1, id, ""});
+  CHECK(driver.state(id) == "RUNNING");
+  driver.write_status = Status();
+  driver.tick(milliseconds(1000));
+  CHECK(driver.state(id) == "SUCCEEDED");
+  CHECK(driver.answer(1) == "ok SUCCEEDED");
+}
+
+TEST_CASE("a cancel that cannot be written says so and is tried again") {
+  TableDriver driver;
+  const std::string id = driver.submit("a", 1);
+  driver.write_status = resource_exhausted("disk full");
+  driver.send(CancelAsked{1, id, ""});
+  CHECK(driver.answer(1) ==
+        "resource_exhausted: job 'a-0000' is not cancelled yet, since the journal cannot be "
+        "written: disk full; it is tried again");
+  CHECK(driver.state(id) == "QUEUED");
+  driver.write_status = Status();
+  driver.tick(milliseconds(1000));
+  CHECK(driver.state(id) == "CANCELLED");
+}
+
+TEST_CASE("a queued job is cancelled at once, a running one when its runners are gone") {
+  TableDriver driver;
+  driver.join("w1");
+  const std::string running = driver.submit("a", 1);
+  const std::string queued = driver.submit("b", 1);
+  driver.start_all(running);
+  driver.done();
+  driver.send(CancelAsked{1, queued, "ann"});
+  CHECK(driver.answer(1) == "ok CANCELLED");
+  CHECK(driver.reason(queued) == "cancelled before it started");
+  driver.send(CancelAsked{2, running, "ann"});
+  CHECK(driver.answer(2) == "ok CANCELLING");
+  CHECK(driver.reason(running) == "cancelled by ann");
+  CHECK(driver.done() == "stop a-0000 1 w1\n");
+  driver.send(CancelAsked{3, running, "bob"});
+  CHECK(driver.answer(3) == "ok CANCELLING");
+  CHECK(driver.done() == "");
+  driver.exit_all(running);
+  CHECK(driver.state(running) == "CANCELLED");
+  CHECK(driver.reason(running) == "cancelled by ann");
+  for (const uint64_t ticket : {4, 5}) driver.send(CancelAsked{ticket, running, ""});
+  CHECK(driver.answer(5) == "ok CANCELLED");
+  driver.send(CancelAsked{6, "nothing", ""});
+  CHECK(driver.answer(6) == "failed_precondition: there is no job 'nothing'");
+}
+
+TEST_CASE("a cancel of a job whose workers were just leased starts no runner") {
+  TableDriver driver;
+  const std::string id = driver.submit("a", 1);
+  driver.hold_writes = true;
+  driver.join("w1");
+  driver.send(CancelAsked{1, id, ""});
+  CHECK(driver.answer(1) == "");
+  driver.release_writes();
+  CHECK(driver.answer(1) == "ok CANCELLING");
+  CHECK(driver.state(id) == "CANCELLED");
+  CHECK(driver.done() == "");
+  CHECK(driver.table->leases().free() == 1);
+}
+
+TEST_CASE("the queue is first come first served, and says what it waits for") {
+  TableDriver driver;
+  driver.join("w1");
+  driver.join("w2");
+  const std::string first = driver.submit("first", 1);
+  const std::string second = driver.submit("second", 2);
+  const std::string third = driver.submit("third", 1);
+  const std::string huge = driver.submit("huge", 3);
+  CHECK(driver.state(first) == "STARTING");
+  CHECK(driver.reason(second) == "waits for 2 workers, 1 free");
+  CHECK(driver.reason(third) == "waits for 1 worker, 1 free; 'second-0001' is before it");
+  CHECK(driver.reason(huge) == "waits for 3 workers, 2 there");
+  const uint64_t version = driver.table->find(huge)->version;
+  driver.join("w3");
+  CHECK(driver.table->find(huge)->version > version);
+  CHECK(driver.state(second) == "STARTING");
+  CHECK(driver.state(third) == "QUEUED");
+  CHECK(driver.reason(third) == "waits for 1 worker, 0 free");
+  CHECK(driver.reason(huge) == "waits for 3 workers, 0 free; 'third-0002' is before it");
+}
+
+TEST_CASE("a job that wants more workers than there are keeps nobody waiting") {
+  TableDriver driver;
+  driver.join("w1");
+  const std::string huge = driver.submit("huge", 3);
+  const std::string small = driver.submit("small", 1);
+  CHECK(driver.state(huge) == "QUEUED");
+  CHECK(driver.state(small) == "STARTING");
+}
+
+TEST_CASE("a draining worker keeps its job and gets no other") {
+  TableDriver driver;
+  driver.join("w1");
+  const std::string first = driver.submit("first", 1);
+  driver.send(WorkerDraining{{"w1", 1}, true});
+  CHECK(driver.state(first) == "STARTING");
+  driver.start_all(first);
+  driver.send(JobFinished{first, 1, ""});
+  driver.exit_all(first);
+  const std::string second = driver.submit("second", 1);
+  CHECK(driver.reason(second) == "waits for 1 worker, 0 there");
+  driver.send(WorkerDraining{{"w1", 1}, false});
+  CHECK(driver.state(second) == "STARTING");
+}
+
+TEST_CASE("a job whose worker is lost goes on with another when its runners are gone") {
+  TableDriver driver;
+  driver.join("w1");
+  driver.join("w2");
+  driver.join("w3");
+  const std::string id = driver.submit("a", 2);
+  driver.start_all(id);
+  driver.done();
+  driver.lose("w1");
+  CHECK(driver.state(id) == "RECOVERING");
+  CHECK(driver.reason(id) == "worker 'w1' was lost: its connection closed");
+  CHECK(driver.done() == "stop a-0000 1 w2\n");
+  driver.exit_all(id);
+  CHECK(driver.state(id) == "RECOVERING");
+  CHECK(driver.done() == "start a-0000 2 w2 w3\n");
+  const auto view = driver.table->find(id);
+  CHECK(view->condition.restarts == 1);
+  CHECK(view->condition.epoch == 2);
+  driver.start_all(id);
+  CHECK(driver.state(id) == "RUNNING");
+  CHECK(driver.done() == "run a-0000 2 w2 w3\n");
+}
+
+TEST_CASE("a job that recovers comes before those submitted later") {
+  TableDriver driver;
+  driver.join("w1");
+  driver.join("w2");
+  const std::string first = driver.submit("first", 2);
+  const std::string second = driver.submit("second", 1);
+  driver.start_all(first);
+  driver.lose("w1");
+  driver.exit_all(first);
+  CHECK(driver.reason(first) ==
+        "worker 'w1' was lost: its connection closed; waits for 2 workers, 1 there");
+  CHECK(driver.state(second) == "STARTING");  // w2 alone does not suffice for the first
+  driver.join("w1", 2);
+  CHECK(driver.reason(first) ==
+        "worker 'w1' was lost: its connection closed; waits for 2 workers, 1 free");
+  const std::string third = driver.submit("third", 1);
+  CHECK(driver.state(third) == "QUEUED");
+}
+
+TEST_CASE("a job fails when its restarts are used up") {
+  TableDriver driver;
+  driver.join("w1");
+  const std::string id = driver.submit("a", 1, 1);
+  driver.start_all(id);
+  driver.send(ProgressMade{id, 1, {.step = 5}});
+  driver.send(RunnerExited{id, 1, {"w1", 1}, "was killed by signal 9"});
+  CHECK(driver.state(id) == "RECOVERING");
+  driver.start_all(id);
+  driver.send(ProgressMade{id, 2, {.step = 6}});
+  driver.send(RunnerExited{id, 2, {"w1", 1}, "was killed by signal 9"});
+  CHECK(driver.state(id) == "FAILED");
+  CHECK(driver.reason(id) == "the runner on 'w1' was killed by signal 9; after 1 restart");
+}
+
+TEST_CASE("a crash that repeats itself at the same step fails the job") {
+  TableDriver driver;
+  driver.join("w1");
+  const std::string id = driver.submit("a", 1, 10);
+  for (const uint64_t epoch : {1, 2}) {
+    driver.start_all(id);
+    driver.send(ProgressMade{id, epoch, {.step = 57}});
+    driver.send(RunnerExited{id, epoch, {"w1", 1}, "was killed by signal 11"});
+  }
+  CHECK(driver.state(id) == "FAILED");
+  CHECK(driver.reason(id) == "twice at step 57: the runner on 'w1' was killed by signal 11");
+}
+
+TEST_CASE("an error that would come again fails the job at once") {
+  TableDriver driver;
+  driver.join("w1");
+  const std::string id = driver.submit("a", 1);
+  driver.start_all(id);
+  driver.done();
+  driver.send(JobBroke{id, 1, invalid_argument("labels out of range")});
+  CHECK(driver.state(id) == "FAILED");
+  CHECK(driver.reason(id) == "invalid_argument: labels out of range");
+  CHECK(driver.done() == "stop a-0000 1 w1\n");
+  driver.exit_all(id);
+  CHECK(driver.table->leases().free() == 1);
+}
+
+TEST_CASE("a runner that does not come in time costs the job its epoch") {
+  TableDriver driver;
+  driver.join("w1");
+  const std::string id = driver.submit("a", 1);
+  driver.done();
+  driver.tick(milliseconds(29999));
+  CHECK(driver.state(id) == "STARTING");
+  driver.tick(milliseconds(1));
+  CHECK(driver.state(id) == "RECOVERING");
+  CHECK(driver.reason(id) == "the runner on 'w1' did not start in time");
+  CHECK(driver.done() == "stop a-0000 1 w1\n");
+}
+
+TEST_CASE("a runner that does not go in time costs its worker the membership") {
+  TableDriver driver;
+  driver.join("w1");
+  const std::string id = driver.submit("a", 1);
+  driver.start_all(id);
+  driver.send(CancelAsked{1, id, ""});
+  driver.done();
+  driver.tick(milliseconds(6499));
+  CHECK(driver.done() == "");
+  driver.tick(milliseconds(1));
+  CHECK(driver.done() == "expel w1\n");
+  CHECK(driver.state(id) == "CANCELLING");
+  driver.lose("w1");
+  CHECK(driver.state(id) == "CANCELLED");
+}
+
+TEST_CASE("a runner that nobody expects is told to stop") {
+  TableDriver driver;
+  driver.join("w1");
+  const std::string id = driver.submit("a", 1);
+  driver.start_all(id);
+  driver.done();
+  driver.send(RunnerStarted{id, 7, {"w1", 1}});
+  driver.send(RunnerStarted{"other", 1, {"w1", 1}});
+  driver.send(RunnerStarted{id, 1, {"w1", 2}});
+  CHECK(driver.done() == "stop a-0000 7 w1\nstop other 1 w1\nstop a-0000 1 w1\n");
+  CHECK(driver.state(id) == "RUNNING");
+}
+
+TEST_CASE("a new process of a worker ends the leases of the old one") {
+  TableDriver driver;
+  driver.join("w1", 1);
+  const std::string id = driver.submit("a", 1);
+  driver.start_all(id);
+  driver.done();
+  driver.join("w1", 2);
+  CHECK(driver.reason(id) == "worker 'w1' was lost: another process of that name has joined");
+  CHECK(driver.done() == "stop a-0000 1\nstart a-0000 2 w1\n");
+  driver.send(WorkerLost{{"w1", 1}, "late news"});
+  driver.send(RunnerExited{id, 1, {"w1", 1}, "late news"});
+  driver.send(RunnerExited{id, 2, {"w1", 1}, "of the wrong process"});
+  CHECK(driver.table->find(id)->condition.restarts == 1);
+  CHECK(driver.table->job_on("w1") == id);
+}
+
+TEST_CASE("jobs are found by a unique beginning of their ids") {
+  TableDriver driver;
+  driver.submit("fashion", 1);
+  driver.submit("fashion", 1);
+  driver.submit("fa", 1);
+  CHECK(driver.table->find("fashion-0000")->number == 1);
+  CHECK(driver.table->find("fa-")->number == 3);
+  CHECK(driver.table->find("fashion").status().to_string() ==
+        "invalid_argument: 'fashion' begins the ids of 2 jobs, expected one: fashion-0000, "
+        "fashion-0001");
+  CHECK(driver.table->find("").status().code() == Code::failed_precondition);
+  CHECK(driver.table->find("x").status().code() == Code::failed_precondition);
+}
+
+TEST_CASE("the jobs that ended first are dropped beyond a limit") {
+  JobTableLimits limits;
+  limits.max_ended = 2;
+  TableDriver driver(limits);
+  std::vector<std::string> ids;
+  for (int i = 0; i < 4; ++i) ids.push_back(driver.submit("a", 1));
+  for (const int i : {2, 0}) driver.send(CancelAsked{uint64_t(i), ids[i], ""});
+  CHECK(driver.table->jobs().size() == 4);
+  driver.send(CancelAsked{7, ids[3], ""});
+  CHECK(driver.done() == "remove " + ids[2] + "\n");
+  CHECK(driver.table->jobs().size() == 3);
+  CHECK(driver.journal.size() == 3);
+  driver.restart();
+  CHECK(driver.table->jobs().size() == 3);
+  driver.send(CancelAsked{8, ids[1], ""});
+  CHECK(driver.table->jobs().size() == 2);
+}
+
+TEST_CASE("more unfinished jobs than the limit are refused") {
+  JobTableLimits limits;
+  limits.max_unfinished = 1;
+  TableDriver driver(limits);
+  driver.submit("a", 1);
+  driver.send(SubmitAsked{1, make_submission("r", "b", 1)});
+  CHECK(driver.answers.at(1).status().code() == Code::resource_exhausted);
+}
+
+TEST_CASE("a restarted master fails the jobs that had runners and keeps the queue") {
+  TableDriver driver;
+  driver.join("w1");
+  const std::string running = driver.submit("running", 1);
+  const std::string queued = driver.submit("queued", 1);
+  driver.start_all(running);
+  driver.write_status = resource_exhausted("disk full");
+  driver.restart();
+  CHECK(driver.state(running) == "RUNNING");  // what is written
+  driver.write_status = Status();
+  driver.tick(milliseconds(1000));
+  CHECK(driver.state(running) == "FAILED");
+  CHECK(driver.reason(running) == "the master restarted");
+  CHECK(driver.reason(queued) == "waits for 1 worker, 0 there");
+  driver.join("w1", 2);
+  CHECK(driver.state(queued) == "STARTING");
+}
+
+TEST_CASE("a job's rate and remaining time follow its reports") {
+  TableDriver driver;
+  driver.join("w1");
+  const std::string id = driver.submit("a", 1);
+  driver.start_all(id);
+  const auto report = [&](uint64_t epoch, uint64_t step) {
+    driver.send(ProgressMade{
+        id, epoch, {.step = step, .steps = 1000, .samples_per_step = 32, .loss = 0.5}});
+  };
+  report(1, 0);
+  CHECK(std::isnan(driver.table->find(id)->progress.eta_seconds));
+  for (uint64_t step = 1; step <= 400; ++step) {
+    driver.advance(milliseconds(step <= 100 ? 1000 : 100));
+    report(1, step);
+  }
+  const JobProgress progress = driver.table->find(id)->progress;
+  CHECK(progress.last.step == 400);
+  CHECK(progress.last.loss == 0.5);
+  CHECK(progress.steps_per_second == Approx(10));
+  CHECK(progress.samples_per_second == Approx(320));
+  CHECK(progress.eta_seconds == Approx(60));
+  const uint64_t version = driver.table->find(id)->version;
+  report(7, 500);  // of another epoch
+  CHECK(driver.table->find(id)->progress.last.step == 400);
+  report(1, 401);
+  CHECK(driver.table->find(id)->version > version);
+}
+
+}  // namespace
+}  // namespace leat

@@ -1,0 +1,70 @@
+#include "daemon/jobs/records.h"
+
+#include <set>
+
+#include "tests/catch.h"
+#include "tests/daemon/jobs/table_driver.h"
+
+namespace leat {
+namespace {
+
+TEST_CASE("a job's id is made of its name") {
+  CHECK(make_job_id("fashion-mnist-cnn", 0x7f3a, 4) == "fashion-mnist-cnn-7f3a");
+  CHECK(make_job_id("My Model: v2!", 0x10000, 4) == "my-model-v2-0000");
+  CHECK(make_job_id("../../etc", 1, 4) == "etc-0001");
+  CHECK(make_job_id("\xc3\xa9", 1, 8) == "job-00000001");
+  CHECK(make_job_id(std::string(100, 'a'), 1, 4).size() == 53);
+}
+
+TEST_CASE("the content of a submission is all of it but the request id") {
+  Submission base = make_submission("r", "a", 1);
+  base.files = {attach("g", "graph")};
+  std::set<Sha256Digest> contents = {content_of(base)};
+  const auto differs = [&](auto&& change) {
+    Submission other = base;
+    change(other);
+    return contents.insert(content_of(other)).second;
+  };
+  CHECK(differs([](Submission& s) { s.name = "b"; }));
+  CHECK(differs([](Submission& s) { s.text += " "; }));
+  CHECK(differs([](Submission& s) { s.overrides = {"steps=1"}; }));
+  CHECK(differs([](Submission& s) { s.overrides = {"steps", "=1"}; }));
+  CHECK(differs([](Submission& s) { s.num_workers = 2; }));
+  CHECK(differs([](Submission& s) { s.max_restarts = 2; }));
+  CHECK(differs([](Submission& s) { s.files[0].name = "h"; }));
+  CHECK(differs([](Submission& s) { s.files = {attach("g", "other")}; }));
+  CHECK(differs([](Submission& s) { s.files.clear(); }));
+  CHECK_FALSE(differs([](Submission& s) { s.request_id = "q"; }));
+  CHECK_FALSE(differs([](Submission& s) { s.files[0].bytes.reset(); }));  // uploaded before
+}
+
+TEST_CASE("a submission that no master accepts is refused with what is wrong") {
+  const auto message = [](auto&& change) {
+    Submission submission = make_submission("r", "a", 1);
+    change(submission);
+    return check_submission(submission).message();
+  };
+  CHECK(message([](Submission&) {}) == "");
+  CHECK(message([](Submission& s) { s.request_id = ""; }) ==
+        "submit: expected a request id of 1 to 64 printable characters, received 0 bytes");
+  CHECK(message([](Submission& s) { s.request_id = "a b"; }) != "");
+  CHECK(message([](Submission& s) { s.request_id.assign(65, 'a'); }) != "");
+  CHECK(message([](Submission& s) { s.name = ""; }) != "");
+  CHECK(message([](Submission& s) { s.text.assign((1 << 20) + 1, 'a'); }) != "");
+  CHECK(message([](Submission& s) { s.overrides.resize(257); }) != "");
+  CHECK(message([](Submission& s) { s.num_workers = 0; }) ==
+        "job 'a': expected num_workers from 1 to 4096, received 0");
+  CHECK(message([](Submission& s) { s.files.assign(17, attach("g", "")); }) != "");
+  CHECK(message([](Submission& s) { s.files.assign(2, attach("g", "")); }) ==
+        "job 'a': file 'g' is attached twice");
+  CHECK(message([](Submission& s) { s.files = {attach("g", std::string((1 << 20) + 1, 'a'))}; }) !=
+        "");
+  for (const char* name : {"", "/etc/passwd", "..", "a/../b", "a//b", "./a", "a/"}) {
+    INFO(name);
+    CHECK(message([&](Submission& s) { s.files = {attach(name, "")}; }) != "");
+  }
+  CHECK(message([](Submission& s) { s.files = {attach("a/b..c/.d", "")}; }) == "");
+}
+
+}  // namespace
+}  // namespace leat
