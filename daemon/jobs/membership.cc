@@ -1,0 +1,243 @@
+#include "daemon/jobs/membership.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "devices/base/text.h"
+
+namespace leat {
+namespace {
+
+constexpr std::string_view kNames[] = {"READY", "DRAINING", "STUCK", "LOST"};
+constexpr size_t kMaxName = 64;
+constexpr size_t kMaxDevices = 64;
+constexpr size_t kMaxDatasets = 1024;
+constexpr size_t kLostKept = 16;
+constexpr double kNewStep = 0.2;  // weight of the newest step in the usual one
+
+// "3.2 s"
+std::string seconds_text(std::chrono::duration<double> time) {
+  return cat(std::round(time.count() * 10) / 10, " s");
+}
+
+bool is_name_character(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
+         c == '_' || c == '.';
+}
+
+Status check_info(const WorkerInfo& info) {
+  const std::string& name = info.worker.name;
+  if (name.empty() || name.size() > kMaxName ||
+      !std::all_of(name.begin(), name.end(), is_name_character)) {
+    return invalid_argument(cat("register: expected a worker's name of 1 to ", kMaxName,
+                                " letters, digits, '-', '_' and '.', received ", name.size(),
+                                " bytes"));
+  }
+  if (info.worker.incarnation == 0) {
+    return invalid_argument(cat("worker '", name, "': expected an incarnation, received 0"));
+  }
+  if (info.devices.empty() || info.devices.size() > kMaxDevices) {
+    return invalid_argument(cat("worker '", name, "': expected 1 to ", kMaxDevices,
+                                " devices, received ", info.devices.size()));
+  }
+  if (info.datasets.size() > kMaxDatasets) {
+    return invalid_argument(cat("worker '", name, "': expected at most ", kMaxDatasets,
+                                " data sets, received ", info.datasets.size()));
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string_view name_of(WorkerState state) { return kNames[static_cast<size_t>(state)]; }
+
+WorkerState Membership::Member::state() const {
+  if (!alive) return WorkerState::lost;
+  if (stuck) return WorkerState::stuck;
+  return draining ? WorkerState::draining : WorkerState::ready;
+}
+
+Result<Membership::Events> Membership::join(const WorkerInfo& info, Moment now) {
+  LEAT_RETURN_IF_ERROR(check_info(info));
+  const std::string& name = info.worker.name;
+  const uint64_t incarnation = info.worker.incarnation;
+  const auto found = members_.find(name);
+  Events events;
+  if (found != members_.end()) {
+    Member& old = found->second;
+    if (old.alive && old.info.worker == info.worker) return events;  // repeated
+    if (std::find(old.lost.begin(), old.lost.end(), incarnation) != old.lost.end()) {
+      return check(info.worker);
+    }
+    const auto silent = now.steady - old.heard_at;
+    if (old.alive && silent < limits_.suspect) {
+      return failed_precondition(cat("worker '", name, "': the name is in use at ",
+                                     old.info.address, ", heard of ", seconds_text(silent),
+                                     " ago; expected another name, or that worker to be stopped"));
+    }
+  }
+  const bool replaces = found != members_.end() && found->second.alive;
+  if (!replaces && living() >= limits_.max_workers) {
+    return resource_exhausted(cat("worker '", name, "': expected at most ", limits_.max_workers,
+                                  " workers in this cluster, and there are ", living()));
+  }
+  if (replaces) lost(found->second, "another process of that name has joined", now, events);
+  Member fresh;
+  fresh.info = info;
+  fresh.alive = true;
+  fresh.heard_at = fresh.moved_at = now.steady;
+  fresh.since_ms = now.wall_ms;
+  if (found != members_.end()) fresh.lost = std::move(found->second.lost);
+  members_[name] = std::move(fresh);
+  ++epoch_;
+  events.push_back(WorkerJoined{info.worker});
+  return events;
+}
+
+Status Membership::check(const WorkerRef& worker) const {
+  const auto found = members_.find(worker.name);
+  if (found == members_.end()) {
+    return failed_precondition(
+        cat("worker '", worker.name, "' is not a member of this cluster: expected it to register"));
+  }
+  const Member& member = found->second;
+  if (member.info.worker == worker) {
+    if (member.alive) return {};
+    return failed_precondition(cat("worker '", worker.name, "' was lost: ", member.reason,
+                                   "; expected it to start anew, with a new incarnation"));
+  }
+  return failed_precondition(cat("worker '", worker.name, "': received a message of incarnation ",
+                                 worker.incarnation, ", expected one of ",
+                                 member.info.worker.incarnation, ", which replaced it"));
+}
+
+Status Membership::heard(const Heartbeat& heartbeat, Moment now) {
+  LEAT_RETURN_IF_ERROR(check(heartbeat.worker));
+  Member& member = members_.find(heartbeat.worker.name)->second;
+  if (heartbeat.sequence <= member.sequence) return {};  // late, or sent twice
+  member.sequence = heartbeat.sequence;
+  member.heard_at = now.steady;
+  note_progress(member, heartbeat, now);
+  return {};
+}
+
+void Membership::note_progress(Member& member, const Heartbeat& heartbeat, Moment now) {
+  const bool moved = heartbeat.progress != member.progress;
+  // A counter that falls is that of a new runner, and says nothing of how long a step takes.
+  if (moved && member.stepping && heartbeat.progress > member.progress) {
+    const std::chrono::duration<double> time = now.steady - member.moved_at;
+    const auto step = time / static_cast<double>(heartbeat.progress - member.progress);
+    member.usual_step =
+        member.usual_step ? *member.usual_step * (1 - kNewStep) + step * kNewStep : step;
+  }
+  if (moved || !member.stepping || !heartbeat.stepping) {
+    member.moved_at = now.steady;
+    if (member.stuck) {
+      member.stuck = false;
+      changed(member, "", now);
+    }
+  }
+  member.progress = heartbeat.progress;
+  member.stepping = heartbeat.stepping;
+}
+
+std::chrono::duration<double> Membership::patience(const Member& member) const {
+  const std::chrono::duration<double> least = limits_.stuck;
+  if (!member.usual_step) return least;
+  return std::max(least, *member.usual_step * static_cast<double>(limits_.stuck_steps));
+}
+
+Membership::Events Membership::lose(const WorkerRef& worker, const std::string& reason,
+                                    Moment now) {
+  Events events;
+  if (check(worker).ok()) lost(members_.find(worker.name)->second, reason, now, events);
+  return events;
+}
+
+void Membership::lost(Member& member, const std::string& reason, Moment now, Events& events) {
+  member.alive = false;
+  member.heard_at = now.steady;
+  member.lost.push_back(member.info.worker.incarnation);
+  if (member.lost.size() > kLostKept) member.lost.pop_front();
+  changed(member, reason, now);
+  ++epoch_;
+  events.push_back(WorkerLost{member.info.worker, reason});
+}
+
+Result<Membership::Events> Membership::drain(std::string_view name, bool draining, Moment now) {
+  const auto found = members_.find(name);
+  if (found == members_.end() || !found->second.alive) {
+    return failed_precondition(cat("there is no worker '", name, "'"));
+  }
+  Member& member = found->second;
+  Events events;
+  if (member.draining == draining) return events;
+  member.draining = draining;
+  if (!member.stuck) changed(member, draining ? "gets no new jobs" : "", now);
+  events.push_back(WorkerDraining{member.info.worker, draining});
+  return events;
+}
+
+Membership::Events Membership::tick(Moment now) {
+  forgive_own_stall(now);
+  Events events;
+  for (auto& [name, member] : members_) {
+    if (!member.alive) continue;
+    const std::chrono::duration<double> silent = now.steady - member.heard_at;
+    if (silent >= limits_.dead) {
+      lost(member, cat("no heartbeat for ", seconds_text(silent)), now, events);
+      continue;
+    }
+    const std::chrono::duration<double> still = now.steady - member.moved_at;
+    if (member.stuck || !member.stepping || still < patience(member)) continue;
+    member.stuck = true;
+    changed(member,
+            cat("no progress for ", seconds_text(still), " after ", member.progress, " steps"),
+            now);
+    events.push_back(WorkerStuck{member.info.worker, member.reason});
+  }
+  std::erase_if(members_, [&](const auto& each) {
+    return !each.second.alive && now.steady - each.second.heard_at >= limits_.remember;
+  });
+  return events;
+}
+
+// All times of silence begin later by as long as we were not there to listen.
+void Membership::forgive_own_stall(Moment now) {
+  const auto gap = last_tick_ ? now.steady - *last_tick_ : Clock::Steady::duration(0);
+  last_tick_ = now.steady;
+  if (gap < limits_.suspect) return;
+  for (auto& [name, member] : members_) {
+    if (!member.alive) continue;
+    member.heard_at = std::min(now.steady, member.heard_at + gap);
+    member.moved_at = std::min(now.steady, member.moved_at + gap);
+  }
+}
+
+void Membership::changed(Member& member, std::string reason, Moment now) {
+  member.reason = std::move(reason);
+  member.since_ms = now.wall_ms;
+}
+
+size_t Membership::living() const {
+  return static_cast<size_t>(std::count_if(members_.begin(), members_.end(),
+                                           [](const auto& each) { return each.second.alive; }));
+}
+
+std::vector<WorkerView> Membership::workers(Moment now) const {
+  std::vector<WorkerView> views;
+  for (const auto& [name, member] : members_) {
+    using std::chrono::milliseconds;
+    const auto silent = std::chrono::duration_cast<milliseconds>(now.steady - member.heard_at);
+    views.push_back(
+        {member.info, member.state(), member.reason, member.since_ms, silent, member.progress});
+  }
+  return views;
+}
+
+const WorkerInfo* Membership::find(std::string_view name) const {
+  const auto found = members_.find(name);
+  return found == members_.end() || !found->second.alive ? nullptr : &found->second.info;
+}
+
+}  // namespace leat

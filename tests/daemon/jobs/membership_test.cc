@@ -1,0 +1,258 @@
+#include "daemon/jobs/membership.h"
+
+#include "devices/base/text.h"
+#include "tests/catch.h"
+
+namespace leat {
+namespace {
+
+using std::chrono::milliseconds;
+
+WorkerInfo worker_info(const std::string& name, uint64_t incarnation) {
+  WorkerInfo info;
+  info.worker = {name, incarnation};
+  info.address = "10.0.0.2:17463";
+  info.devices = {{"cpu", "cpu:0", uint64_t{8} << 30, 8, "a processor"}};
+  return info;
+}
+
+// A line an event: "joined w1/1", "lost w1/1: why".
+std::string text_of(const Membership::Events& events) {
+  const auto name = [](const WorkerRef& worker) {
+    return cat(worker.name, "/", worker.incarnation);
+  };
+  std::string text;
+  for (const JobEvent& event : events) {
+    if (const auto* joined = std::get_if<WorkerJoined>(&event)) {
+      text += cat("joined ", name(joined->worker), "\n");
+    } else if (const auto* lost = std::get_if<WorkerLost>(&event)) {
+      text += cat("lost ", name(lost->worker), ": ", lost->reason, "\n");
+    } else if (const auto* stuck = std::get_if<WorkerStuck>(&event)) {
+      text += cat("stuck ", name(stuck->worker), ": ", stuck->reason, "\n");
+    } else if (const auto* drains = std::get_if<WorkerDraining>(&event)) {
+      text += cat(drains->draining ? "drains " : "drains no more ", name(drains->worker), "\n");
+    } else {
+      text += "something else\n";
+    }
+  }
+  return text;
+}
+
+struct Cluster {
+  explicit Cluster(const MembershipLimits& limits = {}) : members(limits) {}
+
+  std::string join(const std::string& name, uint64_t incarnation) {
+    const auto events = members.join(worker_info(name, incarnation), moment_of(clock));
+    return events.ok() ? text_of(*events) : events.status().to_string();
+  }
+  Status beat(const std::string& name, uint64_t incarnation, uint64_t progress = 0,
+              bool stepping = false) {
+    return members.heard({{name, incarnation}, ++sequence, progress, stepping}, moment_of(clock));
+  }
+  std::string tick() { return text_of(members.tick(moment_of(clock))); }
+  // Passes the time in ticks of 50 ms, heartbeats of w1 every 250 ms; gives what happened.
+  std::string pass(milliseconds time, uint64_t progress = 0, bool stepping = false) {
+    std::string text;
+    for (milliseconds t(0); t < time; t += milliseconds(50)) {
+      clock.advance(milliseconds(50));
+      if (beats && (t.count() / 50) % 5 == 4) (void)beat("w1", 1, progress, stepping);
+      text += tick();
+    }
+    return text;
+  }
+  WorkerView view(const std::string& name) {
+    for (WorkerView& view : members.workers(moment_of(clock))) {
+      if (view.info.worker.name == name) return view;
+    }
+    return {};
+  }
+
+  Membership members;
+  ManualClock clock;
+  uint64_t sequence = 0;
+  bool beats = true;
+};
+
+TEST_CASE("a worker that sends no heartbeat for 3 s is lost") {
+  Cluster cluster;
+  CHECK(cluster.join("w1", 1) == "joined w1/1\n");
+  CHECK(cluster.tick() == "");
+  CHECK(cluster.pass(milliseconds(60000)) == "");
+  cluster.beats = false;
+  CHECK(cluster.pass(milliseconds(2950)) == "");
+  CHECK(name_of(cluster.view("w1").state) == "READY");
+  CHECK(cluster.view("w1").silent == milliseconds(2950));
+  CHECK(cluster.pass(milliseconds(50)) == "lost w1/1: no heartbeat for 3 s\n");
+  CHECK(cluster.pass(milliseconds(10000)) == "");
+  CHECK(name_of(cluster.view("w1").state) == "LOST");
+  CHECK(cluster.view("w1").reason == "no heartbeat for 3 s");
+  CHECK(cluster.members.find("w1") == nullptr);
+  CHECK(cluster.members.epoch() == 2);
+}
+
+TEST_CASE("a worker whose connection closes is lost at once") {
+  Cluster cluster;
+  cluster.join("w1", 1);
+  const Moment now = moment_of(cluster.clock);
+  CHECK(text_of(cluster.members.lose({"w1", 2}, "closed", now)) == "");
+  CHECK(text_of(cluster.members.lose({"w1", 1}, "its connection closed", now)) ==
+        "lost w1/1: its connection closed\n");
+  CHECK(text_of(cluster.members.lose({"w1", 1}, "its connection closed", now)) == "");
+}
+
+TEST_CASE("a lost incarnation never comes back, and a new one does") {
+  Cluster cluster;
+  cluster.join("w1", 1);
+  (void)cluster.members.lose({"w1", 1}, "its connection closed", moment_of(cluster.clock));
+  const std::string refused =
+      "failed_precondition: worker 'w1' was lost: its connection closed; expected it to start "
+      "anew, with a new incarnation";
+  CHECK(cluster.beat("w1", 1).to_string() == refused);
+  CHECK(cluster.join("w1", 1) == refused);
+  CHECK(cluster.join("w1", 2) == "joined w1/2\n");
+  CHECK(cluster.beat("w1", 2).ok());
+  const std::string replaced =
+      "failed_precondition: worker 'w1': received a message of incarnation 1, expected one of 2, "
+      "which replaced it";
+  CHECK(cluster.beat("w1", 1).to_string() == replaced);
+  CHECK(cluster.members.check({"w1", 1}).to_string() == replaced);
+  CHECK(cluster.join("w1", 1) == replaced);
+  CHECK(
+      cluster.beat("w2", 1).to_string() ==
+      "failed_precondition: worker 'w2' is not a member of this cluster: expected it to register");
+}
+
+TEST_CASE("a name in use is refused, and that of a silent worker taken over") {
+  Cluster cluster;
+  cluster.join("w1", 1);
+  cluster.clock.advance(milliseconds(900));
+  CHECK(cluster.join("w1", 2) ==
+        "failed_precondition: worker 'w1': the name is in use at 10.0.0.2:17463, heard of 0.9 s "
+        "ago; expected another name, or that worker to be stopped");
+  CHECK(cluster.join("w1", 1) == "");  // repeats itself
+  cluster.clock.advance(milliseconds(100));
+  CHECK(cluster.join("w1", 2) ==
+        "lost w1/1: another process of that name has joined\njoined w1/2\n");
+  CHECK_FALSE(cluster.beat("w1", 1).ok());
+}
+
+TEST_CASE("a step without progress for 10 s is stuck, and moves on") {
+  Cluster cluster;
+  cluster.join("w1", 1);
+  cluster.pass(milliseconds(250), 7, true);
+  CHECK(cluster.pass(milliseconds(9950), 7, true) == "");
+  CHECK(cluster.pass(milliseconds(50), 7, true) ==
+        "stuck w1/1: no progress for 10 s after 7 steps\n");
+  CHECK(cluster.pass(milliseconds(20000), 7, true) == "");
+  CHECK(name_of(cluster.view("w1").state) == "STUCK");
+  CHECK(cluster.pass(milliseconds(250), 8, true) == "");
+  CHECK(name_of(cluster.view("w1").state) == "READY");
+  CHECK(cluster.view("w1").reason == "");
+}
+
+TEST_CASE("a worker between steps is not stuck") {
+  Cluster cluster;
+  cluster.join("w1", 1);
+  CHECK(cluster.pass(milliseconds(60000), 7, false) == "");
+  CHECK(cluster.pass(milliseconds(9000), 7, true) == "");
+}
+
+TEST_CASE("slow steps are given ten times what they usually take") {
+  Cluster cluster;
+  cluster.join("w1", 1);
+  cluster.pass(milliseconds(250), 0, true);
+  for (uint64_t step = 1; step <= 30; ++step) cluster.pass(milliseconds(4000), step, true);
+  // Of the last step was heard 3.75 s ago; patience is 40 s from there.
+  CHECK(cluster.pass(milliseconds(36000), 30, true) == "");
+  CHECK(cluster.pass(milliseconds(1000), 30, true).substr(0, 10) == "stuck w1/1");
+}
+
+TEST_CASE("a new runner's counter that begins anew is progress") {
+  Cluster cluster;
+  cluster.join("w1", 1);
+  cluster.pass(milliseconds(9000), 100, true);
+  CHECK(cluster.pass(milliseconds(9000), 0, true) == "");
+}
+
+TEST_CASE("a heartbeat that comes late or twice counts for nothing") {
+  Cluster cluster;
+  cluster.join("w1", 1);
+  cluster.beats = false;
+  const Moment now = moment_of(cluster.clock);
+  CHECK(cluster.members.heard({{"w1", 1}, 5, 3, false}, now).ok());
+  cluster.pass(milliseconds(2900));
+  CHECK(cluster.members.heard({{"w1", 1}, 5, 9, false}, moment_of(cluster.clock)).ok());
+  CHECK(cluster.members.heard({{"w1", 1}, 4, 9, false}, moment_of(cluster.clock)).ok());
+  CHECK(cluster.view("w1").progress == 3);
+  CHECK(cluster.pass(milliseconds(100)) == "lost w1/1: no heartbeat for 3 s\n");
+}
+
+TEST_CASE("a master that was stopped for a minute declares nobody lost or stuck") {
+  Cluster cluster;
+  cluster.join("w1", 1);
+  cluster.pass(milliseconds(5000), 1, true);
+  cluster.clock.advance(milliseconds(60000));
+  CHECK(cluster.tick() == "");
+  CHECK(cluster.pass(milliseconds(4000), 2, true) == "");
+  cluster.beats = false;
+  CHECK(cluster.pass(milliseconds(3050)) == "lost w1/1: no heartbeat for 3 s\n");
+}
+
+TEST_CASE("jumps of the date change nothing") {
+  Cluster cluster;
+  cluster.join("w1", 1);
+  for (const int hours : {1, -2, 1}) {
+    cluster.clock.jump_wall(std::chrono::hours(hours));
+    CHECK(cluster.pass(milliseconds(1000)) == "");
+  }
+}
+
+TEST_CASE("a worker drains until it is told otherwise") {
+  Cluster cluster;
+  cluster.join("w1", 1);
+  const auto drain = [&](const std::string& name, bool on) {
+    const auto events = cluster.members.drain(name, on, moment_of(cluster.clock));
+    return events.ok() ? text_of(*events) : events.status().to_string();
+  };
+  CHECK(drain("w1", true) == "drains w1/1\n");
+  CHECK(drain("w1", true) == "");
+  CHECK(name_of(cluster.view("w1").state) == "DRAINING");
+  CHECK(drain("w1", false) == "drains no more w1/1\n");
+  CHECK(drain("w2", true) == "failed_precondition: there is no worker 'w2'");
+}
+
+TEST_CASE("what no cluster accepts is refused when a worker registers") {
+  MembershipLimits limits;
+  limits.max_workers = 1;
+  Cluster cluster(limits);
+  const auto code = [&](const WorkerInfo& info) {
+    return cluster.members.join(info, moment_of(cluster.clock)).status().code();
+  };
+  CHECK(code(worker_info("", 1)) == Code::invalid_argument);
+  CHECK(code(worker_info("a b", 1)) == Code::invalid_argument);
+  CHECK(code(worker_info(std::string(65, 'a'), 1)) == Code::invalid_argument);
+  CHECK(code(worker_info("w1", 0)) == Code::invalid_argument);
+  WorkerInfo none = worker_info("w1", 1);
+  none.devices.clear();
+  CHECK(code(none) == Code::invalid_argument);
+  CHECK(code(worker_info("w1", 1)) == Code::ok);
+  CHECK(code(worker_info("w2", 2)) == Code::resource_exhausted);
+  (void)cluster.members.lose({"w1", 1}, "closed", moment_of(cluster.clock));
+  CHECK(code(worker_info("w2", 2)) == Code::ok);
+}
+
+TEST_CASE("a worker that was lost is forgotten in the end") {
+  Cluster cluster;
+  cluster.join("w1", 1);
+  (void)cluster.members.lose({"w1", 1}, "closed", moment_of(cluster.clock));
+  cluster.clock.advance(std::chrono::hours(23));
+  cluster.tick();
+  CHECK(cluster.members.workers(moment_of(cluster.clock)).size() == 1);
+  cluster.clock.advance(std::chrono::hours(25));
+  cluster.tick();
+  cluster.tick();
+  CHECK(cluster.members.workers(moment_of(cluster.clock)).empty());
+}
+
+}  // namespace
+}  // namespace leat
