@@ -11,8 +11,9 @@ namespace leat {
 
 class TemporaryDirectory {
  public:
-  TemporaryDirectory() {
-    path_ = (std::filesystem::temp_directory_path() / "leat-test-XXXXXX").string();
+  TemporaryDirectory() : TemporaryDirectory(std::filesystem::temp_directory_path()) {}
+  explicit TemporaryDirectory(const std::filesystem::path& parent) {
+    path_ = (parent / "leat-test-XXXXXX").string();
     if (::mkdtemp(path_.data()) == nullptr) throw std::runtime_error("cannot make " + path_);
   }
   ~TemporaryDirectory() {

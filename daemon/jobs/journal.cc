@@ -1,0 +1,259 @@
+// Opening the journal, and transactions. journal_rows.cc has the rows.
+#include "daemon/jobs/journal.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+
+#include "daemon/jobs/sqlite.h"
+#include "devices/base/failpoint.h"
+#include "devices/base/text.h"
+
+namespace leat {
+namespace {
+
+constexpr int kApplicationId = 0x6c656174;  // "leat"
+constexpr int64_t kPageBytes = 4096;
+
+constexpr char kSchema[] = R"sql(
+  CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+  CREATE TABLE jobs (
+    number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, request_id TEXT NOT NULL UNIQUE,
+    content BLOB NOT NULL, name TEXT NOT NULL, num_workers INTEGER NOT NULL,
+    max_restarts INTEGER NOT NULL, submitted_ms INTEGER NOT NULL, crc INTEGER NOT NULL,
+    text TEXT NOT NULL, overrides BLOB NOT NULL);
+  CREATE TABLE files (
+    job INTEGER NOT NULL, position INTEGER NOT NULL, name TEXT NOT NULL, size INTEGER NOT NULL,
+    sha256 BLOB NOT NULL, bytes BLOB, PRIMARY KEY (job, position));
+  CREATE TABLE conditions (
+    sequence INTEGER PRIMARY KEY AUTOINCREMENT, job INTEGER NOT NULL, state INTEGER NOT NULL,
+    reason TEXT NOT NULL, since_ms INTEGER NOT NULL, restarts INTEGER NOT NULL,
+    epoch INTEGER NOT NULL, workers BLOB NOT NULL, result TEXT NOT NULL, crc INTEGER NOT NULL);
+  CREATE INDEX conditions_of_job ON conditions (job, sequence);
+)sql";
+
+constexpr char kHint[] =
+    "; it is left as it is: restore it from a copy, or give another state directory";
+
+Status refused(const std::string& path, std::string_view why) {
+  return failed_precondition(cat("journal '", path, "': ", why, kHint));
+}
+
+// Of a database file's header: big-endian.
+uint32_t number_at(std::span<const std::byte> bytes, size_t offset) {
+  uint32_t value = 0;
+  for (size_t i = 0; i < 4; ++i) value = value << 8 | std::to_integer<uint32_t>(bytes[offset + i]);
+  return value;
+}
+
+// Looks at the file before SQLite does, which would write to it.
+Status check_header(Files& files, const std::string& path) {
+  constexpr size_t kHeaderBytes = 100;
+  LEAT_ASSIGN_OR_RETURN(const auto file, files.open(path));
+  if (file->size() < kHeaderBytes) {
+    return refused(path, cat("expected a database, found a file of ", file->size(), " bytes"));
+  }
+  std::array<std::byte, kHeaderBytes> header;
+  LEAT_RETURN_IF_ERROR(file->read(0, header));
+  if (std::memcmp(header.data(), "SQLite format 3", 16) != 0 ||
+      number_at(header, 68) != kApplicationId) {
+    return refused(path, "expected a journal of leatd, found another file");
+  }
+  const uint32_t version = number_at(header, 60);
+  if (version != Journal::kSchemaVersion) {
+    return refused(path, cat("expected version ", Journal::kSchemaVersion, " of its tables, found ",
+                             version, ", which another version of leatd has written"));
+  }
+  return {};
+}
+
+Result<std::string> random_hex() {
+  std::array<uint8_t, 16> bytes;
+  if (::getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) {
+    return unavailable("the system gives no random numbers");
+  }
+  return to_hex(bytes);
+}
+
+// A whole journal without jobs appears under its name, or nothing does.
+Status create_database(Files& files, const std::string& path, const std::string& directory) {
+  const std::string fresh = path + ".new";
+  for (const char* suffix : {"", "-journal"}) {  // leftovers of a crash
+    LEAT_ASSIGN_OR_RETURN(const bool there, files.exists(fresh + suffix));
+    if (there) LEAT_RETURN_IF_ERROR(files.remove(fresh + suffix));
+  }
+  {
+    LEAT_ASSIGN_OR_RETURN(const auto database, SqliteDatabase::open(fresh, true));
+    LEAT_ASSIGN_OR_RETURN(const std::string cluster_id, random_hex());
+    LEAT_RETURN_IF_ERROR(database->run("PRAGMA synchronous=EXTRA; BEGIN"));
+    LEAT_RETURN_IF_ERROR(database->run(kSchema));
+    LEAT_RETURN_IF_ERROR(database->run(cat("PRAGMA application_id=", kApplicationId,
+                                           "; PRAGMA user_version=", Journal::kSchemaVersion,
+                                           "; INSERT INTO meta VALUES ", "('cluster_id', '",
+                                           cluster_id, "'), ('generation', '0'); COMMIT")
+                                           .c_str()));
+  }
+  LEAT_RETURN_IF_ERROR(files.rename(fresh, path));
+  return files.sync_directory(directory);
+}
+
+bool is_sticky(Code code) {
+  return code != Code::resource_exhausted && code != Code::failed_precondition &&
+         code != Code::invalid_argument;
+}
+
+}  // namespace
+
+// The state directory, held by flock(): whatever ends the process lets it go.
+class Journal::Lock {
+ public:
+  static Result<std::unique_ptr<Lock>> take(const std::string& directory) {
+    const std::string path = directory + "/journal.lock";
+    const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (fd < 0) {
+      return failed_precondition(cat("'", path, "': cannot open it: ", std::strerror(errno)));
+    }
+    std::unique_ptr<Lock> lock(new Lock(fd));
+    if (::flock(fd, LOCK_EX | LOCK_NB) != 0) {
+      return failed_precondition(cat("state directory '", directory, "' is in use by ",
+                                     lock->holder(), ": expected one master at a time; stop that ",
+                                     "one, or give another state directory"));
+    }
+    lock->sign();
+    return lock;
+  }
+  ~Lock() { ::close(fd_); }
+
+ private:
+  explicit Lock(int fd) : fd_(fd) {}
+
+  std::string holder() const {
+    char text[128];
+    const ssize_t size = ::pread(fd_, text, sizeof text, 0);
+    return size > 0 ? std::string(text, static_cast<size_t>(size)) : "another process";
+  }
+  // For people; a failure to write it costs nothing else.
+  void sign() const {
+    char host[65] = "";
+    ::gethostname(host, sizeof host - 1);
+    const std::string text = cat("leatd, process ", ::getpid(), " on host ", host);
+    const bool written = ::ftruncate(fd_, 0) == 0 && ::pwrite(fd_, text.data(), text.size(), 0) ==
+                                                         static_cast<ssize_t>(text.size());
+    (void)written;
+  }
+
+  const int fd_;
+};
+
+Journal::Journal(Files& files, std::string directory)
+    : files_(files), directory_(std::move(directory)), blobs_(files, directory_ + "/blobs") {}
+
+Journal::~Journal() = default;
+
+Result<std::unique_ptr<Journal>> Journal::open(Files& files, const std::string& state_directory,
+                                               const JournalLimits& limits) {
+  std::unique_ptr<Journal> journal(new Journal(files, state_directory));
+  LEAT_RETURN_IF_ERROR(files.make_directories(state_directory + "/blobs"));
+  LEAT_RETURN_IF_ERROR(files.sync_directory(state_directory));
+  LEAT_ASSIGN_OR_RETURN(journal->lock_, Lock::take(state_directory));
+  LEAT_RETURN_IF_ERROR(journal->open_database(limits));
+  LEAT_RETURN_IF_ERROR(journal->begin_generation());
+  LEAT_RETURN_IF_ERROR(journal->collect_blobs());
+  return journal;
+}
+
+Status Journal::open_database(const JournalLimits& limits) {
+  const std::string path = directory_ + "/journal.sqlite";
+  LEAT_ASSIGN_OR_RETURN(const bool there, files_.exists(path));
+  LEAT_ASSIGN_OR_RETURN(const bool has_log, files_.exists(path + "-wal"));
+  if (!there && has_log) return refused(path, "its log is there, but not the database itself");
+  if (!there) LEAT_RETURN_IF_ERROR(create_database(files_, path, directory_));
+  LEAT_RETURN_IF_ERROR(check_header(files_, path));
+  LEAT_ASSIGN_OR_RETURN(database_, SqliteDatabase::open(path, false));
+  database_->set_checkpoint_on_close(false);  // nothing is written before all of it was checked
+  LEAT_RETURN_IF_ERROR(database_->run("PRAGMA locking_mode=EXCLUSIVE; PRAGMA cell_size_check=ON"));
+  if (const Status status = check_database(); !status.ok()) {
+    database_.reset();
+    if (!has_log) (void)files_.remove(path + "-wal");  // SQLite made it, empty
+    if (status.code() != Code::failed_precondition) return status;
+    return failed_precondition(cat("journal is damaged: ", status.message(), kHint));
+  }
+  LEAT_ASSIGN_OR_RETURN(const std::string mode, database_->ask("PRAGMA journal_mode=WAL"));
+  if (mode != "wal") return refused(path, cat("expected a write-ahead log, found mode ", mode));
+  const auto pages = static_cast<int64_t>(limits.max_bytes) / kPageBytes;
+  LEAT_RETURN_IF_ERROR(
+      database_->run(cat("PRAGMA synchronous=FULL; PRAGMA max_page_count=", pages).c_str()));
+  database_->set_checkpoint_on_close(true);
+  return {};
+}
+
+// Pages and indexes as SQLite sees them, then every row.
+Status Journal::check_database() {
+  LEAT_ASSIGN_OR_RETURN(const std::string verdict, database_->ask("PRAGMA integrity_check(1)"));
+  if (verdict != "ok") return failed_precondition(cat("'", directory_, "': ", verdict));
+  LEAT_ASSIGN_OR_RETURN(cluster_id_,
+                        database_->ask("SELECT value FROM meta WHERE key = 'cluster_id'"));
+  LEAT_ASSIGN_OR_RETURN(const std::string generation,
+                        database_->ask("SELECT value FROM meta WHERE key = 'generation'"));
+  const char* end = generation.data() + generation.size();
+  const auto parsed = std::from_chars(generation.data(), end, generation_);
+  if (cluster_id_.size() != 32 || parsed.ec != std::errc() || parsed.ptr != end) {
+    return failed_precondition(cat("'", directory_, "': who wrote it is missing"));
+  }
+  return replay().status();
+}
+
+Status Journal::begin_generation() {
+  ++generation_;
+  return database_->run(
+      cat("UPDATE meta SET value = '", generation_, "' WHERE key = 'generation'").c_str());
+}
+
+Status Journal::append(std::span<const JournalRecord> records) {
+  LEAT_RETURN_IF_ERROR(broken_);
+  Status status = append_in_transaction(records);
+  if (!status.ok()) {
+    // A failed COMMIT may have ended the transaction already.
+    if (database_->in_transaction()) {
+      const Status undone = database_->run("ROLLBACK");
+      if (!undone.ok()) broken_ = undone;
+    }
+    if (is_sticky(status.code())) broken_ = status;
+  }
+  return status;
+}
+
+Status Journal::append_in_transaction(std::span<const JournalRecord> records) {
+  LEAT_RETURN_IF_ERROR(database_->run("BEGIN IMMEDIATE"));
+  for (const JournalRecord& record : records) {
+    LEAT_RETURN_IF_ERROR(LEAT_FAILPOINT("journal/append"));
+    LEAT_RETURN_IF_ERROR(std::visit([this](const auto& each) { return write(each); }, record));
+  }
+  LEAT_RETURN_IF_ERROR(LEAT_FAILPOINT("journal/commit"));
+  LEAT_RETURN_IF_ERROR(database_->run("COMMIT"));
+  return LEAT_FAILPOINT("journal/committed");
+}
+
+Status Journal::collect_blobs() {
+  LEAT_ASSIGN_OR_RETURN(const auto names, blobs_.names());
+  LEAT_ASSIGN_OR_RETURN(
+      SqliteStatement named,
+      database_->prepare("SELECT 1 FROM files WHERE lower(hex(sha256)) = ?1 LIMIT 1"));
+  for (const std::string& name : names) {
+    LEAT_ASSIGN_OR_RETURN(const bool found, named.bind(1, name).step());
+    if (found) {
+      LEAT_RETURN_IF_ERROR(named.step().status());  // to its end
+    } else {
+      LEAT_RETURN_IF_ERROR(blobs_.remove(name));
+    }
+  }
+  return {};
+}
+
+}  // namespace leat

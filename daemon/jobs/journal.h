@@ -1,0 +1,99 @@
+// The journal of jobs: a SQLite database (write-ahead log, synchronous=FULL) in the master's state
+// directory. What append() has said ok to survives a crash of the process, of the machine, and a
+// loss of power; what it has not may be there or not, whole.
+//
+//   <state directory>/journal.lock      held by the master that runs, and says which it is
+//                     journal.sqlite    and -wal beside it
+//                     blobs/<SHA-256>   uploaded files that jobs name
+//
+// A file that is not a journal, is damaged, or is of a newer version is refused with what to do
+// about it, and is left as it is, byte by byte: the journal never starts anew over another. Every
+// row has a checksum, since SQLite's pages have none. What cannot be noticed is the loss of the
+// last transactions of the log with nothing after them.
+//
+// After a failed disk (unavailable) nothing is known of what is on it, so every later append()
+// fails with the first error, until the master starts again. A full one (resource_exhausted) is
+// tried anew each time.
+//
+// Failpoints: journal/append, journal/commit (before it), journal/committed (after it).
+//
+// Threads: one at a time; the daemon gives it a thread of its own, as a sync takes milliseconds.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "daemon/jobs/blobs.h"
+#include "daemon/jobs/records.h"
+#include "devices/base/files.h"
+
+namespace leat {
+
+class SqliteDatabase;
+class SqliteStatement;
+
+struct JournalLimits {
+  uint64_t max_bytes = uint64_t{4} << 30;  // of the database, without its log
+};
+
+class Journal {
+ public:
+  static constexpr int kSchemaVersion = 1;
+
+  // Takes the state directory for this process, made if it is not there, and checks all of the
+  // journal. failed_precondition if another master has it, or the journal is refused.
+  static Result<std::unique_ptr<Journal>> open(Files& files, const std::string& state_directory,
+                                               const JournalLimits& limits = {});
+  ~Journal();
+
+  // 32 hexadecimal digits, drawn when the journal was made.
+  const std::string& cluster_id() const { return cluster_id_; }
+  // Counts the openings: a master of a lower one is of the past.
+  uint64_t generation() const { return generation_; }
+  Blobs& blobs() { return blobs_; }
+
+  // All of the records, in order, or none. A submit that names a blob that is not there is refused
+  // (failed_precondition).
+  Status append(std::span<const JournalRecord> records);
+  Status append(const JournalRecord& record) { return append(std::span(&record, 1)); }
+
+  // The jobs in the order of their numbers, each in its last condition.
+  Result<std::vector<StoredJob>> replay();
+  // The job as it was submitted, its content checked.
+  Result<Submission> submission(std::string_view id);
+  // Its conditions, oldest first.
+  Result<std::vector<JobCondition>> history(std::string_view id);
+
+ private:
+  class Lock;
+  Journal(Files& files, std::string directory);
+
+  Status lock();
+  Status open_database(const JournalLimits& limits);
+  Status check_database();
+  Status begin_generation();
+  Status write(const JobSubmitted& record);
+  Status write(const JobChanged& record);
+  Status write(const JobForgotten& record);
+  Status write_condition(int64_t number, const JobCondition& condition);
+  Status write_files(const JobSubmitted& record);
+  Result<int64_t> number_of(std::string_view id);
+  Status append_in_transaction(std::span<const JournalRecord> records);
+  // Removes the blobs that no job names.
+  Status collect_blobs();
+
+  Files& files_;
+  const std::string directory_;
+  Blobs blobs_;
+  std::unique_ptr<Lock> lock_;
+  std::unique_ptr<SqliteDatabase> database_;
+  std::string cluster_id_;
+  uint64_t generation_ = 0;
+  Status broken_;
+};
+
+}  // namespace leat

@@ -1,0 +1,290 @@
+// The rows of the journal: records in, jobs out.
+#include "daemon/jobs/journal.h"
+#include "daemon/jobs/sqlite.h"
+#include "devices/base/crc32c.h"
+#include "devices/base/text.h"
+
+namespace leat {
+namespace {
+
+std::string_view view_of(const Sha256Digest& digest) {
+  return {reinterpret_cast<const char*>(digest.data()), digest.size()};
+}
+
+// Fields one after the other, each text with its length before it: what checksums are over, and
+// how lists are kept.
+class Encoder {
+ public:
+  Encoder& add(uint64_t number) {
+    for (int i = 0; i < 8; ++i) bytes_ += static_cast<char>((number >> (8 * i)) & 0xff);
+    return *this;
+  }
+  Encoder& add(std::string_view text) {
+    add(uint64_t{text.size()});
+    bytes_ += text;
+    return *this;
+  }
+  Encoder& add(const std::vector<std::string>& list) {
+    for (const std::string& each : list) add(std::string_view(each));
+    return *this;
+  }
+  std::string take() { return std::move(bytes_); }
+  int64_t crc() const { return crc32c(std::as_bytes(std::span(bytes_.data(), bytes_.size()))); }
+
+ private:
+  std::string bytes_;
+};
+
+Result<std::vector<std::string>> decode_list(std::string_view bytes) {
+  std::vector<std::string> list;
+  while (!bytes.empty()) {
+    uint64_t size = 0;
+    if (bytes.size() < 8) return failed_precondition("a list is cut short");
+    for (int i = 7; i >= 0; --i) size = size << 8 | static_cast<uint8_t>(bytes[i]);
+    bytes.remove_prefix(8);
+    if (bytes.size() < size) return failed_precondition("a list is cut short");
+    list.emplace_back(bytes.substr(0, size));
+    bytes.remove_prefix(size);
+  }
+  return list;
+}
+
+int64_t crc_of(const StoredJob& job) {
+  Encoder encoder;
+  encoder.add(job.number).add(job.id).add(job.request_id).add(view_of(job.content)).add(job.name);
+  encoder.add(uint64_t{job.num_workers}).add(uint64_t{job.max_restarts});
+  return encoder.add(static_cast<uint64_t>(job.submitted_ms)).crc();
+}
+
+int64_t crc_of(int64_t number, const JobCondition& condition) {
+  Encoder encoder;
+  encoder.add(static_cast<uint64_t>(number)).add(static_cast<uint64_t>(condition.state));
+  encoder.add(condition.reason).add(static_cast<uint64_t>(condition.since_ms));
+  encoder.add(uint64_t{condition.restarts}).add(condition.epoch).add(condition.workers);
+  return encoder.add(condition.result).crc();
+}
+
+bool read_digest(std::string_view bytes, Sha256Digest& digest) {
+  if (bytes.size() != digest.size()) return false;
+  std::copy(bytes.begin(), bytes.end(), reinterpret_cast<char*>(digest.data()));
+  return true;
+}
+
+constexpr char kSelectConditions[] =
+    "SELECT job, state, reason, since_ms, restarts, epoch, workers, result, crc FROM conditions ";
+
+// The condition of the row that is there, in the columns of kSelectConditions.
+Result<JobCondition> read_condition(const SqliteStatement& row) {
+  const int64_t number = row.integer(0);
+  JobCondition condition;
+  const auto state = job_state_from_number(row.integer(1));
+  auto workers = decode_list(row.bytes(6));
+  if (!state || !workers.ok()) {
+    return failed_precondition(cat("a condition of job ", number, " cannot be read"));
+  }
+  condition.state = *state;
+  condition.reason = row.bytes(2);
+  condition.since_ms = row.integer(3);
+  condition.restarts = static_cast<uint32_t>(row.integer(4));
+  condition.epoch = static_cast<uint64_t>(row.integer(5));
+  condition.workers = std::move(*workers);
+  condition.result = row.bytes(7);
+  if (row.integer(8) != crc_of(number, condition)) {
+    return failed_precondition(cat("the checksum of a condition of job ", number, " is wrong"));
+  }
+  return condition;
+}
+
+Result<StoredJob> read_job(const SqliteStatement& row) {
+  StoredJob job;
+  job.number = static_cast<uint64_t>(row.integer(0));
+  job.id = row.bytes(1);
+  job.request_id = row.bytes(2);
+  const bool has_content = read_digest(row.bytes(3), job.content);
+  job.name = row.bytes(4);
+  job.num_workers = static_cast<uint32_t>(row.integer(5));
+  job.max_restarts = static_cast<uint32_t>(row.integer(6));
+  job.submitted_ms = row.integer(7);
+  if (!has_content || row.integer(8) != crc_of(job)) {
+    return failed_precondition(cat("the checksum of job ", job.number, " is wrong"));
+  }
+  return job;
+}
+
+}  // namespace
+
+// Writing -----------------------------------------------------------------------------------------
+
+Status Journal::write(const JobSubmitted& record) {
+  const StoredJob job = stored(record);
+  const std::string overrides = Encoder().add(record.submission->overrides).take();
+  LEAT_ASSIGN_OR_RETURN(
+      SqliteStatement insert,
+      database_->prepare("INSERT INTO jobs VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11)"));
+  insert.bind(1, static_cast<int64_t>(job.number)).bind(2, job.id).bind(3, job.request_id);
+  insert.bind_blob(4, view_of(job.content)).bind(5, job.name).bind(6, int64_t{job.num_workers});
+  insert.bind(7, int64_t{job.max_restarts}).bind(8, job.submitted_ms).bind(9, crc_of(job));
+  insert.bind(10, record.submission->text).bind_blob(11, overrides);
+  LEAT_RETURN_IF_ERROR(insert.run());
+  LEAT_RETURN_IF_ERROR(write_files(record));
+  return write_condition(static_cast<int64_t>(job.number), job.condition);
+}
+
+Status Journal::write_files(const JobSubmitted& record) {
+  LEAT_ASSIGN_OR_RETURN(SqliteStatement insert,
+                        database_->prepare("INSERT INTO files VALUES (?1,?2,?3,?4,?5,?6)"));
+  int64_t position = 0;
+  for (const AttachedFile& file : record.submission->files) {
+    if (!file.bytes) {
+      LEAT_ASSIGN_OR_RETURN(const bool there, blobs_.has(file.sha256, file.size));
+      if (!there) {
+        return failed_precondition(cat("job '", record.id, "': expected file '", file.name, "' of ",
+                                       file.size, " bytes and SHA-256 ", to_hex(file.sha256),
+                                       " to be uploaded before"));
+      }
+    }
+    insert.bind(1, static_cast<int64_t>(record.number)).bind(2, position++).bind(3, file.name);
+    insert.bind(4, static_cast<int64_t>(file.size)).bind_blob(5, view_of(file.sha256));
+    if (file.bytes) {
+      insert.bind_blob(6, *file.bytes);
+    } else {
+      insert.bind_null(6);
+    }
+    LEAT_RETURN_IF_ERROR(insert.run());
+  }
+  return {};
+}
+
+Status Journal::write(const JobChanged& record) {
+  LEAT_ASSIGN_OR_RETURN(const int64_t number, number_of(record.id));
+  return write_condition(number, record.condition);
+}
+
+Status Journal::write_condition(int64_t number, const JobCondition& condition) {
+  const std::string workers = Encoder().add(condition.workers).take();
+  LEAT_ASSIGN_OR_RETURN(
+      SqliteStatement insert,
+      database_->prepare("INSERT INTO conditions VALUES (NULL,?1,?2,?3,?4,?5,?6,?7,?8,?9)"));
+  insert.bind(1, number).bind(2, static_cast<int64_t>(condition.state)).bind(3, condition.reason);
+  insert.bind(4, condition.since_ms).bind(5, int64_t{condition.restarts});
+  insert.bind(6, static_cast<int64_t>(condition.epoch)).bind_blob(7, workers);
+  insert.bind(8, condition.result).bind(9, crc_of(number, condition));
+  return insert.run();
+}
+
+Status Journal::write(const JobForgotten& record) {
+  LEAT_ASSIGN_OR_RETURN(const int64_t number, number_of(record.id));
+  for (const char* sql :
+       {"DELETE FROM conditions WHERE job = ?1", "DELETE FROM files WHERE job = ?1",
+        "DELETE FROM jobs WHERE number = ?1"}) {
+    LEAT_ASSIGN_OR_RETURN(SqliteStatement erase, database_->prepare(sql));
+    LEAT_RETURN_IF_ERROR(erase.bind(1, number).run());
+  }
+  return {};
+}
+
+Result<int64_t> Journal::number_of(std::string_view id) {
+  LEAT_ASSIGN_OR_RETURN(SqliteStatement select,
+                        database_->prepare("SELECT number FROM jobs WHERE id = ?1"));
+  LEAT_ASSIGN_OR_RETURN(const bool found, select.bind(1, id).step());
+  if (!found) return failed_precondition(cat("the journal has no job '", id, "'"));
+  return select.integer(0);
+}
+
+// Reading -----------------------------------------------------------------------------------------
+
+Result<std::vector<StoredJob>> Journal::replay() {
+  LEAT_ASSIGN_OR_RETURN(SqliteStatement select,
+                        database_->prepare("SELECT number, id, request_id, content, name, "
+                                           "num_workers, max_restarts, submitted_ms, crc "
+                                           "FROM jobs ORDER BY number"));
+  LEAT_ASSIGN_OR_RETURN(SqliteStatement conditions,
+                        database_->prepare(cat(kSelectConditions, "ORDER BY job, sequence")));
+  LEAT_ASSIGN_OR_RETURN(bool more, conditions.step());
+  std::vector<StoredJob> jobs;
+  for (;;) {
+    LEAT_ASSIGN_OR_RETURN(const bool row, select.step());
+    if (!row) break;
+    LEAT_ASSIGN_OR_RETURN(StoredJob job, read_job(select));
+    bool first = true;
+    while (more && conditions.integer(0) == static_cast<int64_t>(job.number)) {
+      LEAT_ASSIGN_OR_RETURN(JobCondition next, read_condition(conditions));
+      const JobState from = job.condition.state;
+      if (first ? next.state != JobState::queued : !may_become(from, next.state)) {
+        return failed_precondition(cat("job '", job.id, "' went from ", name_of(from), " to ",
+                                       name_of(next.state), ", which it cannot"));
+      }
+      job.condition = std::move(next);
+      first = false;
+      LEAT_ASSIGN_OR_RETURN(more, conditions.step());
+    }
+    if (first) return failed_precondition(cat("job '", job.id, "' has no condition"));
+    jobs.push_back(std::move(job));
+  }
+  if (more) {
+    return failed_precondition(
+        cat("a condition is of job ", conditions.integer(0), ", which is missing"));
+  }
+  return jobs;
+}
+
+Result<Submission> Journal::submission(std::string_view id) {
+  LEAT_ASSIGN_OR_RETURN(SqliteStatement select,
+                        database_->prepare("SELECT number, request_id, name, text, overrides, "
+                                           "num_workers, max_restarts, content "
+                                           "FROM jobs WHERE id = ?1"));
+  LEAT_ASSIGN_OR_RETURN(const bool found, select.bind(1, id).step());
+  if (!found) return failed_precondition(cat("the journal has no job '", id, "'"));
+  Submission submission;
+  submission.request_id = select.bytes(1);
+  submission.name = select.bytes(2);
+  submission.text = select.bytes(3);
+  LEAT_ASSIGN_OR_RETURN(submission.overrides, decode_list(select.bytes(4)));
+  submission.num_workers = static_cast<uint32_t>(select.integer(5));
+  submission.max_restarts = static_cast<uint32_t>(select.integer(6));
+  Sha256Digest content = {};
+  bool intact = read_digest(select.bytes(7), content);
+
+  LEAT_ASSIGN_OR_RETURN(SqliteStatement files,
+                        database_->prepare("SELECT name, size, sha256, bytes FROM files "
+                                           "WHERE job = ?1 ORDER BY position"));
+  files.bind(1, select.integer(0));
+  for (;;) {
+    LEAT_ASSIGN_OR_RETURN(const bool row, files.step());
+    if (!row) break;
+    AttachedFile file;
+    Sha256Digest digest = {};
+    intact = read_digest(files.bytes(2), digest) && intact;
+    if (files.is_null(3)) {
+      file.name = files.bytes(0);
+      file.sha256 = digest;
+      file.size = static_cast<uint64_t>(files.integer(1));
+    } else {
+      file = attach(std::string(files.bytes(0)), std::string(files.bytes(3)));
+      intact = intact && file.sha256 == digest;
+    }
+    submission.files.push_back(std::move(file));
+  }
+  if (!intact || content_of(submission) != content) {
+    return failed_precondition(
+        cat("journal '", directory_, "' is damaged: job '", id, "' is not as it was submitted"));
+  }
+  return submission;
+}
+
+Result<std::vector<JobCondition>> Journal::history(std::string_view id) {
+  LEAT_ASSIGN_OR_RETURN(const int64_t number, number_of(id));
+  LEAT_ASSIGN_OR_RETURN(
+      SqliteStatement select,
+      database_->prepare(cat(kSelectConditions, "WHERE job = ?1 ORDER BY sequence")));
+  select.bind(1, number);
+  std::vector<JobCondition> conditions;
+  for (;;) {
+    LEAT_ASSIGN_OR_RETURN(const bool row, select.step());
+    if (!row) return conditions;
+    LEAT_ASSIGN_OR_RETURN(JobCondition condition, read_condition(select));
+    conditions.push_back(std::move(condition));
+  }
+}
+
+}  // namespace leat

@@ -1,0 +1,144 @@
+#include "daemon/jobs/sqlite.h"
+
+#include <sqlite3.h>
+
+#include "devices/base/text.h"
+
+namespace leat {
+namespace {
+
+Code code_of(int sqlite_code) {
+  switch (sqlite_code & 0xff) {
+    case SQLITE_FULL:
+    case SQLITE_NOMEM:
+    case SQLITE_TOOBIG:
+      return Code::resource_exhausted;
+    case SQLITE_CORRUPT:
+    case SQLITE_NOTADB:
+    case SQLITE_READONLY:
+    case SQLITE_CANTOPEN:
+    case SQLITE_PERM:
+    case SQLITE_AUTH:
+    case SQLITE_CONSTRAINT:
+      return Code::failed_precondition;
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+    case SQLITE_IOERR:
+    case SQLITE_PROTOCOL:
+      return Code::unavailable;
+    default:
+      return Code::internal;
+  }
+}
+
+}  // namespace
+
+void SqliteStatement::Finalize::operator()(sqlite3_stmt* statement) const {
+  sqlite3_finalize(statement);
+}
+
+void SqliteDatabase::Close::operator()(sqlite3* database) const { sqlite3_close(database); }
+
+void SqliteStatement::note(int code) {
+  if (code != SQLITE_OK && bad_ == 0) bad_ = code;
+}
+
+SqliteStatement& SqliteStatement::bind(int parameter, int64_t value) {
+  note(sqlite3_bind_int64(statement_.get(), parameter, value));
+  return *this;
+}
+
+// An empty view may have no data, which SQLite would take for NULL.
+SqliteStatement& SqliteStatement::bind(int parameter, std::string_view text) {
+  const char* data = text.empty() ? "" : text.data();
+  note(sqlite3_bind_text64(statement_.get(), parameter, data, text.size(), SQLITE_STATIC,
+                           SQLITE_UTF8));
+  return *this;
+}
+
+SqliteStatement& SqliteStatement::bind_blob(int parameter, std::string_view bytes) {
+  const char* data = bytes.empty() ? "" : bytes.data();
+  note(sqlite3_bind_blob64(statement_.get(), parameter, data, bytes.size(), SQLITE_STATIC));
+  return *this;
+}
+
+SqliteStatement& SqliteStatement::bind_null(int parameter) {
+  note(sqlite3_bind_null(statement_.get(), parameter));
+  return *this;
+}
+
+Result<bool> SqliteStatement::step() {
+  const int code = bad_ != 0 ? bad_ : sqlite3_step(statement_.get());
+  if (code == SQLITE_ROW) return true;
+  // The message is of the last call: it is taken before the reset.
+  const Status status = code == SQLITE_DONE ? Status() : database_->error(code);
+  sqlite3_reset(statement_.get());
+  bad_ = 0;
+  if (!status.ok()) return status;
+  return false;
+}
+
+Status SqliteStatement::run() {
+  LEAT_ASSIGN_OR_RETURN(const bool row, step());
+  return row ? internal_error("a statement of the journal gives rows, expected none") : Status();
+}
+
+int64_t SqliteStatement::integer(int column) const {
+  return sqlite3_column_int64(statement_.get(), column);
+}
+
+std::string_view SqliteStatement::bytes(int column) const {
+  const void* data = sqlite3_column_blob(statement_.get(), column);
+  const int size = sqlite3_column_bytes(statement_.get(), column);
+  if (data == nullptr) return {};
+  return {static_cast<const char*>(data), static_cast<size_t>(size)};
+}
+
+bool SqliteStatement::is_null(int column) const {
+  return sqlite3_column_type(statement_.get(), column) == SQLITE_NULL;
+}
+
+Result<std::unique_ptr<SqliteDatabase>> SqliteDatabase::open(const std::string& path, bool create) {
+  sqlite3* raw = nullptr;
+  const int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE |
+                    (create ? SQLITE_OPEN_CREATE : 0);
+  const int code = sqlite3_open_v2(path.c_str(), &raw, flags, nullptr);
+  std::unique_ptr<SqliteDatabase> database(new SqliteDatabase(path, raw));
+  if (code != SQLITE_OK) return database->error(code);
+  sqlite3_db_config(raw, SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
+  sqlite3_db_config(raw, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, nullptr);
+  return database;
+}
+
+Status SqliteDatabase::run(const char* sql) {
+  const int code = sqlite3_exec(database_.get(), sql, nullptr, nullptr, nullptr);
+  return code == SQLITE_OK ? Status() : error(code);
+}
+
+Result<SqliteStatement> SqliteDatabase::prepare(std::string_view sql) {
+  sqlite3_stmt* raw = nullptr;
+  const int code =
+      sqlite3_prepare_v2(database_.get(), sql.data(), static_cast<int>(sql.size()), &raw, nullptr);
+  if (code != SQLITE_OK) return error(code);
+  return SqliteStatement(*this, raw);
+}
+
+Result<std::string> SqliteDatabase::ask(std::string_view sql) {
+  LEAT_ASSIGN_OR_RETURN(SqliteStatement statement, prepare(sql));
+  LEAT_ASSIGN_OR_RETURN(const bool row, statement.step());
+  return row ? std::string(statement.bytes(0)) : std::string();
+}
+
+void SqliteDatabase::set_checkpoint_on_close(bool on) {
+  sqlite3_db_config(database_.get(), SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, on ? 0 : 1, nullptr);
+}
+
+bool SqliteDatabase::in_transaction() const { return sqlite3_get_autocommit(database_.get()) == 0; }
+
+Status SqliteDatabase::error(int code) const {
+  const bool same = database_ != nullptr && sqlite3_extended_errcode(database_.get()) == code;
+  const char* words = same ? sqlite3_errmsg(database_.get()) : sqlite3_errstr(code);
+  return Status(code_of(code), cat("'", path_, "': ", words));
+}
+
+}  // namespace leat

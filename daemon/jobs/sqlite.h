@@ -1,0 +1,82 @@
+// SQLite as values and errors: as much of it as the journal needs.
+//
+// Threads: one at a time, a statement as its database.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "devices/base/status.h"
+
+struct sqlite3;
+struct sqlite3_stmt;
+
+namespace leat {
+
+// A prepared statement. Its parameters count from 1, its columns from 0. What bind() is given must
+// live until step() has said false or an error.
+class SqliteStatement {
+ public:
+  SqliteStatement& bind(int parameter, int64_t value);
+  SqliteStatement& bind(int parameter, std::string_view text);
+  SqliteStatement& bind_blob(int parameter, std::string_view bytes);
+  SqliteStatement& bind_null(int parameter);
+
+  // True: a row is there. False: done, and ready for the next bind().
+  Result<bool> step();
+  // Of a statement that gives no rows.
+  Status run();
+
+  int64_t integer(int column) const;
+  // Bytes of a text or a blob; valid until the next step().
+  std::string_view bytes(int column) const;
+  bool is_null(int column) const;
+
+ private:
+  friend class SqliteDatabase;
+  struct Finalize {
+    void operator()(sqlite3_stmt* statement) const;
+  };
+  SqliteStatement(class SqliteDatabase& database, sqlite3_stmt* statement)
+      : database_(&database), statement_(statement) {}
+  void note(int code);
+
+  class SqliteDatabase* database_;
+  std::unique_ptr<sqlite3_stmt, Finalize> statement_;
+  int bad_ = 0;  // first error of a bind
+};
+
+// Errors name the file. resource_exhausted: no room, on the disk or in the file's limit;
+// failed_precondition: the file is damaged, foreign or forbidden; unavailable: the disk fails, or
+// another process has the file locked.
+class SqliteDatabase {
+ public:
+  // The file must be there already unless `create`.
+  static Result<std::unique_ptr<SqliteDatabase>> open(const std::string& path, bool create);
+
+  // Statements without results that matter, separated by ';'.
+  Status run(const char* sql);
+  Result<SqliteStatement> prepare(std::string_view sql);
+  // The first column of the first row, as text. For pragmas.
+  Result<std::string> ask(std::string_view sql);
+  // Whether the end of this object moves the write-ahead log into the file. It does unless told.
+  void set_checkpoint_on_close(bool on);
+  bool in_transaction() const;
+
+ private:
+  friend class SqliteStatement;
+  struct Close {
+    void operator()(sqlite3* database) const;
+  };
+  SqliteDatabase(std::string path, sqlite3* database)
+      : path_(std::move(path)), database_(database) {}
+  Status error(int code) const;
+
+  std::string path_;
+  std::unique_ptr<sqlite3, Close> database_;
+};
+
+}  // namespace leat

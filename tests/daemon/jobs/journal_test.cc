@@ -1,0 +1,258 @@
+#include "daemon/jobs/journal.h"
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "daemon/jobs/sqlite.h"
+#include "devices/base/failpoint.h"
+#include "tests/catch.h"
+#include "tests/daemon/jobs/journal_fixture.h"
+
+namespace leat {
+namespace {
+
+namespace fs = std::filesystem;
+
+TEST_CASE("a journal gives back what was written") {
+  const JournalFolder folder;
+  std::string cluster_id;
+  Submission submission = make_submission("r", "a", 2, std::string("text\0more", 9));
+  submission.overrides = {"steps=100", "", "a\nb"};
+  submission.files = {attach("g.onnxtxt", std::string("\0\1\2", 3)), attach("empty", "")};
+  JobCondition running;
+  {
+    const auto journal = open_journal(folder.path());
+    cluster_id = journal->cluster_id();
+    CHECK(cluster_id.size() == 32);
+    CHECK(journal->generation() == 1);
+    CHECK(journal->replay()->empty());
+    REQUIRE_OK(journal->append(submitted(1, "a-0001", submission)));
+    running = {JobState::starting, "why", 12, 1, 2, {"w1", "w,2"}, "result"};
+    REQUIRE_OK(journal->append(JobChanged{"a-0001", running}));
+    REQUIRE_OK(journal->append(submitted(2, "b-0002", make_submission("q", "b", 1))));
+  }
+  const auto journal = open_journal(folder.path());
+  CHECK(journal->cluster_id() == cluster_id);
+  CHECK(journal->generation() == 2);
+  const auto jobs = journal->replay();
+  REQUIRE(jobs.ok());
+  REQUIRE(jobs->size() == 2);
+  StoredJob expected = stored(submitted(1, "a-0001", submission));
+  expected.condition = running;
+  CHECK(jobs->at(0) == expected);
+  CHECK(jobs->at(1).id == "b-0002");
+  const auto read = journal->submission("a-0001");
+  REQUIRE(read.ok());
+  CHECK(*read == submission);
+  const auto history = journal->history("a-0001");
+  REQUIRE(history.ok());
+  REQUIRE(history->size() == 2);
+  CHECK(history->at(0).state == JobState::queued);
+  CHECK(history->at(1) == running);
+}
+
+TEST_CASE("a forgotten job is gone with all about it") {
+  const JournalFolder folder;
+  const auto journal = open_journal(folder.path());
+  REQUIRE_OK(journal->append(submitted(1, "a-0001", make_submission("r", "a", 1))));
+  REQUIRE_OK(journal->append(JobForgotten{"a-0001"}));
+  CHECK(journal->replay()->empty());
+  CHECK_FALSE(journal->submission("a-0001").ok());
+  CHECK_FALSE(journal->append(JobForgotten{"a-0001"}).ok());
+  REQUIRE_OK(journal->append(submitted(1, "a-0001", make_submission("r", "a", 1))));
+}
+
+TEST_CASE("records go in together or not at all") {
+  const JournalFolder folder;
+  const auto journal = open_journal(folder.path());
+  const JournalRecord records[] = {submitted(1, "a-0001", make_submission("r", "a", 1)),
+                                   JobChanged{"unknown", {}}};
+  CHECK(journal->append(records).to_string() ==
+        "failed_precondition: the journal has no job 'unknown'");
+  CHECK(journal->replay()->empty());
+  REQUIRE_OK(journal->append(std::span(records, 1)));
+}
+
+TEST_CASE("an append that fails leaves the journal as it was, and a failed disk stays failed") {
+  const JournalFolder folder;
+  auto journal = open_journal(folder.path());
+  const JournalRecord record = submitted(1, "a-0001", make_submission("r", "a", 1));
+  for (const char* where : {"journal/append", "journal/commit"}) {
+    const ScopedFailpoint full(where, resource_exhausted("disk full"));
+    CHECK(journal->append(record).code() == Code::resource_exhausted);
+    CHECK(journal->replay()->empty());
+  }
+  REQUIRE_OK(journal->append(record));
+  {
+    const ScopedFailpoint broken("journal/commit", unavailable("I/O error"));
+    CHECK_FALSE(journal->append(JobForgotten{"a-0001"}).ok());
+  }
+  CHECK(journal->append(JobForgotten{"a-0001"}).to_string() == "unavailable: I/O error");
+  CHECK(journal->replay()->size() == 1);
+  journal.reset();
+  journal = open_journal(folder.path());
+  REQUIRE_OK(journal->append(JobForgotten{"a-0001"}));
+}
+
+TEST_CASE("a journal that is full says so and takes up again what fits") {
+  const JournalFolder folder;
+  const auto journal = open_journal(folder.path(), {.max_bytes = 256 << 10});
+  Status status;
+  uint64_t number = 0;
+  while (status.ok()) {
+    REQUIRE(++number < 100);
+    const std::string text(20 << 10, static_cast<char>('a' + number % 26));
+    status = journal->append(
+        submitted(number, cat("a-", number), make_submission(cat("r", number), "a", 1, text)));
+  }
+  CHECK(status.code() == Code::resource_exhausted);
+  CHECK(journal->replay()->size() == number - 1);
+  REQUIRE_OK(journal->append(JobForgotten{"a-1"}));
+  REQUIRE_OK(journal->append(submitted(number, "new", make_submission("new", "a", 1))));
+}
+
+TEST_CASE("a second master on a state directory is told who has it") {
+  const JournalFolder folder;
+  auto first = open_journal(folder.path());
+  const auto second = Journal::open(real_files(), folder.path());
+  CHECK(second.status().code() == Code::failed_precondition);
+  CHECK_THAT(second.status().message(),
+             Catch::Contains(cat("'", folder.path(), "' is in use by leatd, process ", ::getpid(),
+                                 " on host ")));
+  first.reset();
+  CHECK(open_journal(folder.path())->generation() == 2);
+}
+
+TEST_CASE("an uploaded file that a job names is kept, others are not") {
+  const JournalFolder folder;
+  const std::string bytes = "weights";
+  AttachedFile file = attach("w.safetensors", bytes);
+  file.bytes.reset();
+  Submission submission = make_submission("r", "a", 1);
+  submission.files = {file};
+  const auto raw = std::as_bytes(std::span(bytes.data(), bytes.size()));
+  {
+    const auto journal = open_journal(folder.path());
+    CHECK(journal->append(submitted(1, "a-0001", submission)).code() == Code::failed_precondition);
+    CHECK(journal->blobs().put(sha256({}), raw).code() == Code::invalid_argument);
+    REQUIRE_OK(journal->blobs().put(file.sha256, raw));
+    REQUIRE_OK(journal->blobs().put(sha256({}), {}));
+    REQUIRE_OK(journal->append(submitted(1, "a-0001", submission)));
+  }
+  const auto journal = open_journal(folder.path());
+  CHECK(journal->blobs().names().value() == std::vector<std::string>{to_hex(file.sha256)});
+  CHECK(*journal->submission("a-0001") == submission);
+}
+
+// Refusals ----------------------------------------------------------------------------------------
+
+// The state directory is refused with these words, and every file in it stays as it is.
+void check_refused(const std::string& directory, const std::string& words) {
+  const auto before = snapshot(directory);
+  const auto journal = Journal::open(real_files(), directory);
+  REQUIRE_FALSE(journal.ok());
+  CHECK(journal.status().code() == Code::failed_precondition);
+  CHECK_THAT(journal.status().message(), Catch::Contains(words));
+  CHECK(snapshot(directory) == before);
+}
+
+TEST_CASE("a file that is no journal is refused and left alone") {
+  const JournalFolder folder;
+  const std::string path = folder / "journal.sqlite";
+  write(path, "");
+  check_refused(folder.path(), "found a file of 0 bytes");
+  write(path, std::string(5000, 'x'));
+  check_refused(folder.path(), "found another file");
+  fs::remove(path);
+  {
+    const auto foreign = SqliteDatabase::open(path, true);
+    REQUIRE_OK((*foreign)->run("CREATE TABLE t (a)"));
+  }
+  check_refused(folder.path(), "expected a journal of leatd, found another file");
+  fs::remove(path);
+  write(path + "-wal", "log");
+  check_refused(folder.path(), "its log is there, but not the database itself");
+}
+
+TEST_CASE("a journal of another version is refused and left alone") {
+  const JournalFolder folder;
+  open_journal(folder.path());
+  {
+    const auto database = SqliteDatabase::open(folder / "journal.sqlite", false);
+    REQUIRE_OK((*database)->run("PRAGMA user_version=2"));
+  }
+  check_refused(folder.path(), "expected version 1 of its tables, found 2");
+}
+
+TEST_CASE("a changed row is refused, whichever it is") {
+  for (const char* change :
+       {"UPDATE jobs SET num_workers = 2", "UPDATE jobs SET name = 'b'",
+        "UPDATE jobs SET content = x'00'", "UPDATE conditions SET reason = 'x'",
+        "UPDATE conditions SET state = 9", "UPDATE conditions SET workers = x'01'",
+        "DELETE FROM conditions", "DELETE FROM jobs", "DELETE FROM meta"}) {
+    INFO(change);
+    const JournalFolder folder;
+    REQUIRE_OK(
+        open_journal(folder.path())->append(submitted(1, "a-0001", make_submission("r", "a", 1))));
+    {
+      const auto database = SqliteDatabase::open(folder / "journal.sqlite", false);
+      REQUIRE_OK((*database)->run(change));
+    }
+    check_refused(folder.path(), "journal is damaged");
+  }
+}
+
+TEST_CASE("a job whose text was changed is not given out") {
+  const JournalFolder folder;
+  Submission submission = make_submission("r", "a", 1);
+  submission.files = {attach("g", "graph")};
+  REQUIRE_OK(open_journal(folder.path())->append(submitted(1, "a-0001", submission)));
+  {
+    const auto database = SqliteDatabase::open(folder / "journal.sqlite", false);
+    REQUIRE_OK((*database)->run("UPDATE files SET bytes = x'00'"));
+  }
+  CHECK_THAT(open_journal(folder.path())->submission("a-0001").status().message(),
+             Catch::Contains("job 'a-0001' is not as it was submitted"));
+}
+
+TEST_CASE("a journal cut at any length is refused or has whole records, never begun anew") {
+  const JournalFolder folder, copy;
+  {
+    const auto journal = open_journal(folder.path());
+    for (uint64_t i = 1; i <= 20; ++i) {
+      REQUIRE_OK(journal->append(submitted(i, cat("a-", i), make_submission(cat(i), "a", 1))));
+    }
+  }
+  const std::string whole = contents(folder / "journal.sqlite");
+  for (size_t length = 0; length < whole.size(); length += 509) {
+    INFO("length " << length);
+    write(copy / "journal.sqlite", whole.substr(0, length));
+    check_refused(copy.path(), "");
+  }
+}
+
+TEST_CASE("a flipped bit is noticed or changes nothing that is read") {
+  const JournalFolder folder;
+  {
+    const auto journal = open_journal(folder.path());
+    for (uint64_t i = 1; i <= 4; ++i) {
+      REQUIRE_OK(journal->append(submitted(i, cat("a-", i), make_submission(cat(i), "a", 1))));
+    }
+  }
+  const std::string whole = contents(folder / "journal.sqlite");
+  const auto expected = open_journal(folder.path())->replay();
+  for (size_t bit = 0; bit < whole.size() * 8; bit += 997) {
+    INFO("bit " << bit);
+    const JournalFolder copy;
+    std::string flipped = whole;
+    flipped[bit / 8] = static_cast<char>(flipped[bit / 8] ^ (1 << (bit % 8)));
+    write(copy / "journal.sqlite", flipped);
+    const auto journal = Journal::open(real_files(), copy.path());
+    if (!journal.ok()) continue;
+    CHECK(*(*journal)->replay() == *expected);
+  }
+}
+
+}  // namespace
+}  // namespace leat
