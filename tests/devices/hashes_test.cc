@@ -77,6 +77,19 @@ TEST_CASE("both crc32c agree at every length and alignment, whole and in two par
   }
 }
 
+TEST_CASE("both crc32c agree on long buffers, whole and in two parts") {
+  const std::vector<std::byte> data = noise(40000);
+  const std::span<const std::byte> all(data);
+  for (size_t size : {6143, 6144, 6145, 12288, 18431, 39990}) {
+    for (size_t from : {0, 1, 7}) {
+      const auto part = all.subspan(from, size);
+      const uint32_t whole = crc32c_portable(part);
+      REQUIRE(crc32c(part) == whole);
+      REQUIRE(crc32c(part.subspan(size / 5), crc32c(part.first(size / 5))) == whole);
+    }
+  }
+}
+
 TEST_CASE("crc32c sees every flipped bit of a frame") {
   std::vector<std::byte> frame = noise(32);
   const uint32_t before = crc32c(frame);
