@@ -1,0 +1,120 @@
+// Who is at the other end of a connection, settled once, before the first frame.
+//
+// A connection belongs to one pair of partitions of one run in one epoch. A new epoch, a restarted
+// process or another plan means a new connection, so that frames need no identity of their own and
+// a frame of an old run cannot arrive.
+//
+// The handshake, four messages of fixed size, little-endian:
+//
+//   dialer   -> listener  Hello: versions, features, identity, socket role, nonce
+//   listener -> dialer    Answer: refused and why, or version, features, nonce, proof
+//   dialer   -> listener  its proof
+//   listener -> dialer    Verdict
+//
+// A proof is HMAC-SHA256, under the run's key, of the prover's side and both messages before it:
+// whoever has not been given the key by the master can neither dial nor answer. The connection
+// that follows is authenticated, not encrypted.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "devices/base/sha256.h"
+#include "devices/base/status.h"
+
+namespace leat {
+
+// Protocol versions that this build speaks.
+inline constexpr uint16_t kOldestProtocol = 1;
+inline constexpr uint16_t kNewestProtocol = 1;
+// Features are bits; what both ends have is used. None is defined yet.
+inline constexpr uint64_t kFeatures = 0;
+
+using RunKey = std::array<uint8_t, 32>;  // a secret of the run, handed out by the master
+using Nonce = std::array<uint8_t, 32>;
+
+struct Identity {
+  std::array<uint8_t, 16> cluster{};
+  uint64_t epoch = 0;
+  uint64_t run = 0;
+  Sha256Digest plan{};
+  uint32_t source = 0, destination = 0;  // partitions of the plan; the source dials
+  uint64_t source_incarnation = 0;       // random, of a process's life
+  uint64_t destination_incarnation = 0;
+
+  friend bool operator==(const Identity&, const Identity&) = default;
+};
+
+// What a connection is for.
+enum class SocketRole : uint8_t { express = 0, bulk = 1, shm = 2 };
+
+// Why a hello is refused: the field that differs. `none`: it is not.
+enum class Refusal : uint8_t {
+  none = 0,
+  version,
+  cluster,
+  epoch,
+  run,
+  plan,
+  source,
+  destination,
+  source_incarnation,
+  destination_incarnation,
+  role,
+  key,
+  busy,  // no field: the listener has no room
+};
+std::string_view refusal_name(Refusal refusal);
+
+struct Hello {
+  uint16_t oldest = kOldestProtocol, newest = kNewestProtocol;
+  uint64_t features = kFeatures;
+  Identity identity;
+  SocketRole role = SocketRole::express;
+  Nonce nonce{};
+};
+
+struct Answer {
+  Refusal refusal = Refusal::none;
+  uint16_t version = kNewestProtocol;
+  uint64_t features = kFeatures;
+  Nonce nonce{};
+  Sha256Digest proof{};
+};
+
+inline constexpr size_t kHelloBytes = 160;
+inline constexpr size_t kAnswerBytes = 88;
+inline constexpr size_t kVerdictBytes = 8;
+using HelloBytes = std::array<std::byte, kHelloBytes>;
+using AnswerBytes = std::array<std::byte, kAnswerBytes>;
+using VerdictBytes = std::array<std::byte, kVerdictBytes>;
+
+HelloBytes encode(const Hello& hello);
+AnswerBytes encode(const Answer& answer);
+VerdictBytes encode(Refusal verdict);
+// invalid_argument if the bytes are no such message at all.
+Result<Hello> decode_hello(std::span<const std::byte, kHelloBytes> bytes);
+Result<Answer> decode_answer(std::span<const std::byte, kAnswerBytes> bytes);
+Result<Refusal> decode_verdict(std::span<const std::byte, kVerdictBytes> bytes);
+
+// The first field in which `received` is not what is expected, and the newest version that both
+// ends speak is not there.
+Refusal judge(const Identity& expected, const Hello& received);
+// "handshake with X: epoch: expected 7, received 6" for what judge() found.
+Status explain(Refusal refusal, const Identity& expected, const Hello& received,
+               std::string_view peer);
+
+enum class Prover : uint8_t { dialer = 1, listener = 2 };
+// Of the answer, its first bytes count: those before the proof.
+Sha256Digest prove(const RunKey& key, Prover prover, const HelloBytes& hello,
+                   const AnswerBytes& answer);
+// Takes the same time wherever the two differ.
+bool same(const Sha256Digest& a, const Sha256Digest& b);
+
+// Fresh from the kernel.
+Nonce random_nonce();
+
+}  // namespace leat
