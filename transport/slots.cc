@@ -18,6 +18,18 @@ Status SlotTable::open(uint32_t edge, size_t bytes, Device& device) {
   return {};
 }
 
+void SlotTable::open(uint32_t edge, size_t bytes, std::vector<std::unique_ptr<Buffer>> slots) {
+  edges_[edge] = std::make_unique<Edge>();
+  edges_[edge]->bytes = bytes;
+  edges_[edge]->slots = std::move(slots);
+}
+
+void SlotTable::close(uint32_t edge, uint64_t turn) {
+  // In this order: whoever sees the turn retired must not find that it never came.
+  edges_[edge]->arrived.signal(turn + 1);
+  edges_[edge]->retired.signal(turn + 1);
+}
+
 Status SlotTable::deliver(uint32_t edge, uint64_t turn, const void* data, size_t bytes) {
   if (!is_open(edge))
     return invalid_argument(cat("edge ", edge, ": this partition has no such incoming edge"));

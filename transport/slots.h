@@ -35,6 +35,9 @@ class SlotTable {
 
   // Allocates the slots of an incoming edge. resource_exhausted if there is no memory.
   Status open(uint32_t edge, size_t bytes, Device& device);
+  // The same in memory that is there already: kSlotDepth buffers of `bytes` bytes; none for a
+  // token.
+  void open(uint32_t edge, size_t bytes, std::vector<std::unique_ptr<Buffer>> slots);
 
   Edge& edge(uint32_t edge) { return *edges_[edge]; }
   bool is_open(uint32_t edge) const { return edge < edges_.size() && edges_[edge] != nullptr; }
@@ -47,6 +50,10 @@ class SlotTable {
   // Lands `bytes` bytes as the value of the edge's `turn`-th step. invalid_argument if the edge,
   // the size or the turn (neither early nor late) is wrong.
   Status deliver(uint32_t edge, uint64_t turn, const void* data, size_t bytes);
+
+  // The consumer goes on without the value of `turn`, if it has not arrived: it is retired, and
+  // what comes for it is dropped. Turns close in order.
+  void close(uint32_t edge, uint64_t turn);
 
   // Fails every wait, now and later.
   void abort(const Status& cause);

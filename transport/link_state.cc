@@ -1,0 +1,194 @@
+#include "transport/link_state.h"
+
+#include <algorithm>
+
+#include "devices/base/text.h"
+
+namespace leat {
+
+LinkState::LinkState(LinkSetup setup) : setup_(std::move(setup)) {
+  for (const LinkEdge& edge : setup_.incoming) incoming_.push_back({edge});
+  for (const LinkEdge& edge : setup_.outgoing) {
+    outgoing_.push_back(std::make_unique<Outgoing>());
+    outgoing_.back()->edge = edge;
+  }
+}
+
+LinkState::~LinkState() {
+  fail(cancelled(cat("link ", setup_.self, " to ", setup_.peer, ": it was closed here")));
+}
+
+LinkState::Incoming* LinkState::find_incoming(uint32_t edge) {
+  const auto it = std::lower_bound(incoming_.begin(), incoming_.end(), edge,
+                                   [](const Incoming& in, uint32_t e) { return in.edge.edge < e; });
+  return it != incoming_.end() && it->edge.edge == edge ? &*it : nullptr;
+}
+
+LinkState::Outgoing* LinkState::find_outgoing(uint32_t edge) {
+  const auto it = std::lower_bound(outgoing_.begin(), outgoing_.end(), edge,
+                                   [](const auto& out, uint32_t e) { return out->edge.edge < e; });
+  return it != outgoing_.end() && (*it)->edge.edge == edge ? it->get() : nullptr;
+}
+
+size_t LinkState::outgoing_index(uint32_t edge) const {
+  const auto it = std::lower_bound(outgoing_.begin(), outgoing_.end(), edge,
+                                   [](const auto& out, uint32_t e) { return out->edge.edge < e; });
+  return static_cast<size_t>(it - outgoing_.begin());
+}
+
+Status LinkState::check_push(uint32_t edge, uint64_t turn, size_t bytes) {
+  if (failed()) return status();
+  Outgoing* out = find_outgoing(edge);
+  const auto subject = [&] {
+    return cat("link ", setup_.self, " to ", setup_.peer, ": edge ", edge, " turn ", turn, ": ");
+  };
+  if (!out) return invalid_argument(subject() + "there is no such outgoing edge");
+  if (bytes != out->edge.bytes)
+    return invalid_argument(cat(subject(), "expected ", out->edge.bytes, " bytes, pushed ", bytes));
+  if (turn < out->next_turn)
+    return failed_precondition(cat(subject(), "expected turn ", out->next_turn, " or a later one"));
+  if (out->credit.value() + kSlotDepth < turn + 1) {
+    return failed_precondition(cat(subject(), "expected credit for ", turn + 1 - kSlotDepth,
+                                   " turns, there is ", out->credit.value()));
+  }
+  out->next_turn = turn + 1;
+  values_sent_.fetch_add(1, std::memory_order_relaxed);
+  return {};
+}
+
+// A sender passes over turns that the receiver has closed meanwhile (a backup worker that lags
+// behind), never others.
+Status LinkState::check_turn(const Incoming& in, uint64_t turn) const {
+  const uint64_t retired = setup_.slots->edge(in.edge.edge).retired.value();
+  const auto says = [&](std::string_view what) {
+    return broken(cat("edge ", in.edge.edge, " turn ", turn, ": ", what, ": expected turn ",
+                      in.next_turn, ", ", retired, " retired"));
+  };
+  if (turn < in.next_turn) return says("it came before");
+  if (turn >= retired + kSlotDepth) return says("it is early");
+  if (turn > std::max(in.next_turn, retired)) return says("a turn before it is missing");
+  return {};
+}
+
+// The incoming edge if `turn` may come, and is noted as the one that comes.
+Result<LinkState::Incoming*> LinkState::begin(uint32_t edge, uint64_t turn) {
+  Incoming* in = find_incoming(edge);
+  if (!in) return broken(cat("edge ", edge, " turn ", turn, ": there is no such incoming edge"));
+  if (in->next_piece > 0) return in;
+  LEAT_RETURN_IF_ERROR(check_turn(*in, turn));
+  in->turn = turn;
+  in->late = turn < setup_.slots->edge(edge).retired.value();
+  return in;
+}
+
+Result<std::byte*> LinkState::admit(uint32_t edge, uint64_t turn, uint64_t bytes) {
+  LEAT_ASSIGN_OR_RETURN(Incoming * in, begin(edge, turn));
+  if (bytes != in->edge.bytes) {
+    return broken(cat("edge ", edge, " turn ", turn, ": expected ", in->edge.bytes,
+                      " bytes, received ", bytes));
+  }
+  if (in->late || bytes == 0) return nullptr;
+  return static_cast<std::byte*>(setup_.slots->slot(edge, turn));
+}
+
+Result<std::byte*> LinkState::admit_piece(uint32_t edge, uint64_t turn, uint64_t piece,
+                                          uint64_t bytes) {
+  LEAT_ASSIGN_OR_RETURN(Incoming * in, begin(edge, turn));
+  const auto subject = [&] { return cat("edge ", edge, " turn ", turn, " piece ", piece, ": "); };
+  if (in->edge.bytes <= kSmallBytes) return broken(subject() + "expected it in a bundle");
+  if (turn != in->turn || piece != in->next_piece)
+    return broken(cat(subject(), "expected turn ", in->turn, " piece ", in->next_piece));
+  const uint64_t expected = piece_bytes(in->edge.bytes, piece);
+  if (bytes != expected)
+    return broken(cat(subject(), "expected ", expected, " bytes, received ", bytes));
+  if (in->late) return nullptr;
+  return static_cast<std::byte*>(setup_.slots->slot(edge, turn)) + piece * kPieceBytes;
+}
+
+void LinkState::landed_piece(uint32_t edge) {
+  Incoming& in = *find_incoming(edge);
+  if (++in.next_piece < pieces_of(in.edge.bytes)) return;
+  in.next_piece = 0;
+  landed(edge);
+}
+
+void LinkState::landed(uint32_t edge) {
+  Incoming& in = *find_incoming(edge);
+  in.next_turn = in.turn + 1;
+  values_received_.fetch_add(1, std::memory_order_relaxed);
+  if (in.late) {
+    late_values_.fetch_add(1, std::memory_order_relaxed);
+  } else {
+    setup_.slots->edge(edge).arrived.signal(in.turn + 1);
+  }
+}
+
+Status LinkState::credited(uint32_t edge, uint64_t count) {
+  Outgoing* out = find_outgoing(edge);
+  if (!out) return broken(cat("credit for edge ", edge, ": there is no such outgoing edge"));
+  const uint64_t before = out->credit.value();
+  if (count < before) {
+    return broken(
+        cat("credit for edge ", edge, ": expected at least ", before, ", received ", count));
+  }
+  out->credit.signal(count);
+  return {};
+}
+
+bool LinkState::fail(const Status& cause, const std::function<void()>& tell) {
+  {
+    std::lock_guard lock(mutex_);
+    if (failed_.load(std::memory_order_relaxed)) return false;
+    status_ = cause;
+    failed_.store(true, std::memory_order_release);
+  }
+  if (tell) tell();
+  for (const Incoming& in : incoming_) {
+    if (!setup_.slots->is_open(in.edge.edge)) continue;
+    setup_.slots->edge(in.edge.edge).arrived.fail(cause);
+    setup_.slots->edge(in.edge.edge).retired.fail(cause);
+  }
+  for (const auto& out : outgoing_) {
+    out->credit.fail(cause);
+    out->sent.fail(cause);
+  }
+  return true;
+}
+
+Status LinkState::status() const {
+  if (!failed()) return {};
+  std::lock_guard lock(mutex_);
+  return status_;
+}
+
+Status LinkState::broken(std::string_view what) const {
+  return invalid_argument(cat("link ", setup_.self, " to ", setup_.peer, ": ", setup_.peer,
+                              " broke the protocol: ", what));
+}
+
+Status LinkState::gone(std::string_view how) const {
+  std::string message = cat("link ", setup_.self, " to ", setup_.peer, ": ", how);
+  const std::string awaited = awaits();
+  return unavailable(awaited.empty() ? message : cat(message, "; ", awaited));
+}
+
+std::string LinkState::awaits() const {
+  for (const LinkEdge& edge : setup_.incoming) {
+    if (!setup_.slots->is_open(edge.edge)) continue;
+    const SlotTable::Edge& slot = setup_.slots->edge(edge.edge);
+    const uint64_t arrived = slot.arrived.value();
+    if (arrived > slot.retired.value()) continue;  // it has one to work on
+    return cat(setup_.self, " awaits edge ", edge.edge, " turn ", arrived, " from ", setup_.peer);
+  }
+  return "";
+}
+
+LinkCounters LinkState::counters() const {
+  const auto read = [](const std::atomic<uint64_t>& n) {
+    return n.load(std::memory_order_relaxed);
+  };
+  return {read(frames_sent_), read(frames_received_), read(bytes_sent_), read(bytes_received_),
+          read(values_sent_), read(values_received_), read(late_values_)};
+}
+
+}  // namespace leat
