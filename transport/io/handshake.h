@@ -1,0 +1,49 @@
+// Making authenticated connections: dialing here, accepting in listener.h. An address is
+// "127.0.0.1:4711", "[::1]:4711" or "unix:/path"; names are looked up by those who write addresses.
+#pragma once
+
+#include <chrono>
+#include <string>
+
+#include "transport/identity.h"
+#include "transport/io/descriptor.h"
+
+namespace leat {
+
+// A connected socket, non-blocking, and what its dialer said; both ends have proved that they know
+// the run's key.
+struct Connection {
+  Descriptor socket;
+  Hello hello;
+};
+
+struct SocketOptions {
+  // TCP_CONGESTION; empty: the system's, but reno over loopback, where BBR's pacing only costs.
+  std::string congestion;
+  // How long sent bytes may stay unacknowledged before the connection is dead.
+  std::chrono::milliseconds user_timeout = std::chrono::seconds(5);
+};
+
+// Connects to a listener and shakes hands. unavailable if nobody listens, failed_precondition if it
+// refuses (the message names the field), deadline_exceeded if it takes too long. The hello's nonce
+// is filled in.
+Result<Connection> dial(const std::string& address, Hello hello, const RunKey& key,
+                        Deadline deadline, const SocketOptions& options = {});
+
+// The parts, for a socket that is connected already.
+Result<Connection> greet(Descriptor socket, Hello hello, const RunKey& key, Deadline deadline,
+                         std::string_view peer);
+Result<Descriptor> connect_socket(const std::string& address, Deadline deadline,
+                                  const SocketOptions& options = {});
+
+// A listening socket and, if the port was 0, the address that it got.
+struct ListeningSocket {
+  Descriptor socket;
+  std::string address;
+};
+Result<ListeningSocket> listen_socket(const std::string& address);
+
+// Options of a connected TCP socket; nothing to do for others.
+Status apply(const SocketOptions& options, int socket);
+
+}  // namespace leat

@@ -1,0 +1,199 @@
+#include "transport/io/listener.h"
+
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <map>
+
+#include "devices/base/text.h"
+
+namespace leat {
+
+// Threads: all of it on the reactor's, but for the constructor.
+class Listener::Core final : public Reactor::Watched, public std::enable_shared_from_this<Core> {
+ public:
+  Core(Reactor& reactor, ListeningSocket listening, Gate& gate, Options options)
+      : reactor_(reactor), listening_(std::move(listening)), gate_(gate), options_(options) {}
+
+  const std::string& address() const { return listening_.address; }
+  void start() { watch_ = reactor_.watch(listening_.socket.get(), *this); }
+  void stop() {
+    watch_.reset();
+    pending_.clear();
+  }
+
+ private:
+  static constexpr std::chrono::milliseconds kBackOff{100};
+
+  // One dialer that has not proved itself.
+  class Pending final : public Reactor::Watched {
+   public:
+    Pending(Core& core, uint64_t id, Descriptor socket)
+        : core_(core), id_(id), socket_(std::move(socket)) {
+      watch_ = core_.reactor_.watch(socket_.get(), *this);
+    }
+
+    bool readable() override {
+      while (true) {
+        const std::span<std::byte> wanted =
+            greeted_ ? std::span<std::byte>(proof_) : std::span<std::byte>(hello_bytes_);
+        const ssize_t n =
+            ::recv(socket_.get(), wanted.data() + have_, wanted.size() - have_, MSG_DONTWAIT);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0 && errno == EAGAIN) return true;
+        if (n <= 0) return end(unavailable("handshake: the dialer went"));
+        have_ += static_cast<size_t>(n);
+        if (have_ < wanted.size()) continue;
+        have_ = 0;
+        if (greeted_) return judge_proof();
+        if (!answer()) return false;
+        greeted_ = true;
+      }
+    }
+    void writable() override {}
+
+   private:
+    // False, having ended this, if the hello is refused.
+    bool answer() {
+      auto hello = decode_hello(hello_bytes_);
+      if (!hello.ok()) return end(hello.status());
+      hello_ = *hello;
+      const auto expected = core_.gate_.expect(hello_);
+      Answer answer;
+      answer.refusal = expected ? judge(expected->identity, hello_) : Refusal::run;
+      answer.version = std::min(hello_.newest, kNewestProtocol);
+      answer.features = hello_.features & kFeatures;
+      answer.nonce = random_nonce();
+      answer_bytes_ = encode(answer);
+      if (answer.refusal != Refusal::none) {
+        send(answer_bytes_);
+        return end(expected ? explain(answer.refusal, expected->identity, hello_, "a dialer")
+                            : failed_precondition(cat("handshake with a dialer: run: there is no ",
+                                                      hello_.identity.run)));
+      }
+      key_ = expected->key;
+      answer.proof = prove(key_, Prover::listener, hello_bytes_, answer_bytes_);
+      answer_bytes_ = encode(answer);
+      return send(answer_bytes_) || end(unavailable("handshake: the dialer went"));
+    }
+
+    bool judge_proof() {
+      Sha256Digest proof;
+      std::copy(proof_.begin(), proof_.end(), reinterpret_cast<std::byte*>(proof.data()));
+      if (!same(proof, prove(key_, Prover::dialer, hello_bytes_, answer_bytes_))) {
+        send(encode(Refusal::key));
+        return end(explain(Refusal::key, {}, hello_, "a dialer"));
+      }
+      if (!send(encode(Refusal::none))) return end(unavailable("handshake: the dialer went"));
+      watch_.reset();
+      Connection connection{std::move(socket_), hello_};
+      Core& core = core_;
+      core.pending_.erase(id_);  // this is gone
+      const Status status = apply(core.options_.socket, connection.socket.get());
+      if (status.ok()) {
+        core.gate_.accepted(std::move(connection));
+      } else {
+        core.gate_.refused(status);
+      }
+      return false;
+    }
+
+    // A few bytes into an empty socket: they fit, or nobody is there.
+    bool send(std::span<const std::byte> bytes) {
+      return ::send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT) ==
+             static_cast<ssize_t>(bytes.size());
+    }
+
+    bool end(const Status& why) {
+      Core& core = core_;
+      core.pending_.erase(id_);  // this is gone
+      core.gate_.refused(why);
+      return false;
+    }
+
+    Core& core_;
+    const uint64_t id_;
+    Descriptor socket_;
+    HelloBytes hello_bytes_;
+    AnswerBytes answer_bytes_;
+    std::array<std::byte, sizeof(Sha256Digest)> proof_;
+    size_t have_ = 0;
+    bool greeted_ = false;
+    Hello hello_;
+    RunKey key_{};
+    std::unique_ptr<Reactor::Watch> watch_;
+  };
+
+  bool readable() override {
+    while (true) {
+      Descriptor socket(
+          ::accept4(listening_.socket.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+      if (socket) {
+        admit(std::move(socket));
+      } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+        back_off();
+        return false;
+      } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
+        return true;
+      }  // else: that dialer went, and the next one may be fine
+    }
+  }
+  void writable() override {}
+
+  void admit(Descriptor socket) {
+    if (pending_.size() >= options_.most_pending) {
+      Answer busy;
+      busy.refusal = Refusal::busy;
+      const AnswerBytes bytes = encode(busy);
+      static_cast<void>(::send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL));
+      gate_.refused(resource_exhausted("handshake: too many at once"));
+      return;
+    }
+    const uint64_t id = next_id_++;
+    pending_.emplace(id, std::make_unique<Pending>(*this, id, std::move(socket)));
+    reactor_.post_after(options_.handshake, [weak = weak_from_this(), id] {
+      const auto core = weak.lock();
+      if (core && core->pending_.erase(id) > 0)
+        core->gate_.refused(deadline_exceeded("handshake: the dialer took too long"));
+    });
+  }
+
+  // No descriptors are left: those who dial wait in the backlog until some are.
+  void back_off() {
+    watch_.reset();
+    reactor_.post_after(kBackOff, [weak = weak_from_this()] {
+      if (const auto core = weak.lock(); core && !core->stopped_) core->start();
+    });
+  }
+
+  Reactor& reactor_;
+  const ListeningSocket listening_;
+  Gate& gate_;
+  const Options options_;
+  std::unique_ptr<Reactor::Watch> watch_;
+  std::map<uint64_t, std::unique_ptr<Pending>> pending_;
+  uint64_t next_id_ = 0;
+  bool stopped_ = false;
+  friend class Listener;
+};
+
+Result<std::unique_ptr<Listener>> Listener::open(Reactor& reactor, const std::string& address,
+                                                 Gate& gate, Options options) {
+  LEAT_ASSIGN_OR_RETURN(ListeningSocket listening, listen_socket(address));
+  auto core = std::make_shared<Core>(reactor, std::move(listening), gate, std::move(options));
+  reactor.sync([&] { core->start(); });
+  return std::unique_ptr<Listener>(new Listener(std::move(core)));
+}
+
+Listener::~Listener() {
+  core_->reactor_.sync([this] {
+    core_->stopped_ = true;
+    core_->stop();
+  });
+}
+
+const std::string& Listener::address() const { return core_->address(); }
+
+}  // namespace leat
