@@ -1,0 +1,128 @@
+#include "transport/local/local_link.h"
+
+#include <sched.h>
+
+#include <cstring>
+
+#include "devices/base/text.h"
+#include "transport/io/credits.h"
+
+namespace leat::local {
+namespace {
+
+// One end, as the other sees it. It outlives its link by as long as the other link lives, but its
+// slots do not: a call from the other end enters before it touches them.
+struct End {
+  explicit End(LinkSetup setup) : state(std::move(setup)) {}
+
+  bool enter() {
+    inside.fetch_add(1);
+    if (!closed.load()) return true;
+    leave();
+    return false;
+  }
+  void leave() { inside.fetch_sub(1); }
+  void close() {
+    closed.store(true);
+    while (inside.load() > 0) sched_yield();
+  }
+
+  LinkState state;
+  std::atomic<int> inside{0};
+  std::atomic<bool> closed{false};
+};
+
+class LocalLink final : public Link, private CreditSink {
+ public:
+  LocalLink(std::shared_ptr<End> self, std::shared_ptr<End> other)
+      : self_(std::move(self)), other_(std::move(other)), credits_(self_->state, *this) {
+    credits_.start();
+  }
+
+  ~LocalLink() override {
+    LinkState& state = self_->state;
+    state.fail(cancelled(cat("link ", state.setup().self, " to ", peer(), ": it was closed here")));
+    tell([&](LinkState& peer_state) {
+      peer_state.fail(peer_state.gone(cat(state.setup().self, " closed the connection")));
+    });
+    self_->close();
+  }
+
+  Status push(uint32_t edge, uint64_t turn, const void* data, size_t bytes) override {
+    LinkState& state = self_->state;
+    LEAT_RETURN_IF_ERROR(state.check_push(edge, turn, bytes));
+    Status status = state.gone(cat(peer(), " closed the connection"));
+    tell([&](LinkState& to) { status = deliver(to, edge, turn, data, bytes); });
+    if (!status.ok()) {
+      state.fail(status);
+      return state.status();
+    }
+    state.count_sent(1, bytes);
+    state.sent(edge).signal(turn + 1);
+    return {};
+  }
+
+  Timeline* sent(uint32_t edge) override { return &self_->state.sent(edge); }
+  Timeline& credit(uint32_t edge) override { return self_->state.credit(edge); }
+
+  void abort(const Status& cause) override {
+    if (!self_->state.fail(cause)) return;
+    tell([&](LinkState& to) {
+      to.fail(Status(cause.code(), cat(to.setup().peer, " failed: ", cause.message())));
+    });
+  }
+
+  const std::string& peer() const override { return self_->state.setup().peer; }
+  Status status() const override { return self_->state.status(); }
+  LinkCounters counters() const override { return self_->state.counters(); }
+  std::string awaits() const override { return self_->state.awaits(); }
+
+  Status send_fence(const Fence& fence) override {
+    if (self_->state.failed()) return self_->state.status();
+    tell([&](LinkState& to) {
+      if (to.setup().on_fence) to.setup().on_fence(fence);
+    });
+    self_->state.count_sent(1, 0);
+    return {};
+  }
+
+  Result<std::chrono::nanoseconds> ping(std::chrono::steady_clock::time_point) override {
+    if (self_->state.failed()) return self_->state.status();
+    return std::chrono::nanoseconds(0);
+  }
+
+ private:
+  static Status deliver(LinkState& to, uint32_t edge, uint64_t turn, const void* data,
+                        size_t bytes) {
+    LEAT_ASSIGN_OR_RETURN(std::byte* const slot, to.admit(edge, turn, bytes));
+    if (slot) std::memcpy(slot, data, bytes);
+    to.count_received(1, bytes);
+    to.landed(edge);
+    return {};
+  }
+
+  void retired(size_t i, uint64_t count) override {
+    const uint32_t edge = self_->state.setup().incoming[i].edge;
+    tell([&](LinkState& to) { static_cast<void>(to.credited(edge, count).ok()); });
+  }
+
+  // Calls `work` with the other end, unless it is closed.
+  template <typename Work>
+  void tell(const Work& work) {
+    if (!other_->enter()) return;
+    work(other_->state);
+    other_->leave();
+  }
+
+  const std::shared_ptr<End> self_, other_;
+  CreditFollower credits_;
+};
+
+}  // namespace
+
+std::pair<std::unique_ptr<Link>, std::unique_ptr<Link>> make_links(LinkSetup a, LinkSetup b) {
+  auto end_a = std::make_shared<End>(std::move(a)), end_b = std::make_shared<End>(std::move(b));
+  return {std::make_unique<LocalLink>(end_a, end_b), std::make_unique<LocalLink>(end_b, end_a)};
+}
+
+}  // namespace leat::local

@@ -1,0 +1,221 @@
+#include "transport/shm/shm_link.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "devices/base/text.h"
+#include "transport/io/credits.h"
+#include "transport/io/express.h"
+
+namespace leat::shm {
+namespace {
+
+class ShmLink final : public Link, private CreditSink, private Waiter::Polled {
+ public:
+  ShmLink(Reactor& reactor, Waiter& waiter, Descriptor socket, Arena mine, Arena theirs, Bell bell,
+          LinkSetup setup)
+      : reactor_(reactor),
+        waiter_(waiter),
+        state_(std::move(setup)),
+        mine_(std::move(mine)),
+        theirs_(std::move(theirs)),
+        bell_(std::move(bell)),
+        credits_told_(state_.setup().incoming.size()),
+        express_(reactor, std::move(socket), state_, false,
+                 [this](const Status& status, bool) { on_failure(status); }),
+        credits_(state_, *this) {}
+
+  ~ShmLink() override {
+    fail(cancelled(cat("link ", state_.setup().self, " to ", peer(), ": it was closed here")));
+    waiter_.remove(*this);
+    reactor_.sync([this] { express_.close(); });
+  }
+
+  void open() {
+    credits_.start();
+    waiter_.add(*this);
+    express_.open();
+  }
+
+  Status push(uint32_t edge, uint64_t turn, const void* data, size_t bytes) override {
+    LEAT_RETURN_IF_ERROR(state_.check_push(edge, turn, bytes));
+    const size_t i = state_.outgoing_index(edge);
+    std::byte* const slot = theirs_.slot(i, turn);
+    if (data != slot && bytes > 0) std::memcpy(slot, data, bytes);
+    state_.count_sent(0, bytes);
+    theirs_.published(i).store(turn + 1, std::memory_order_release);
+    ring();
+    state_.sent(edge).signal(turn + 1);
+    return {};
+  }
+
+  void* place(uint32_t edge, uint64_t turn) override {
+    return theirs_.slot(state_.outgoing_index(edge), turn);
+  }
+  Timeline* sent(uint32_t edge) override { return &state_.sent(edge); }
+  Timeline& credit(uint32_t edge) override { return state_.credit(edge); }
+
+  void hold() override { holds_.fetch_add(1); }
+  Status flush() override {
+    if (holds_.fetch_sub(1) == 1 && owed_ring_.exchange(false)) ring();
+    return state_.status();
+  }
+
+  void abort(const Status& cause) override {
+    // The sockets stay, for the peer to read the cause.
+    state_.fail(cause, [&] { express_.send_abort(cause); });
+  }
+
+  const std::string& peer() const override { return state_.setup().peer; }
+  Status status() const override { return state_.status(); }
+  LinkCounters counters() const override { return state_.counters(); }
+  std::string awaits() const override { return state_.awaits(); }
+  Result<std::chrono::nanoseconds> ping(Deadline deadline) override {
+    return express_.ping(deadline);
+  }
+  Status send_fence(const Fence& fence) override {
+    if (state_.failed()) return state_.status();
+    FrameHeader header;
+    header.kind = FrameKind::fence;
+    header.edge = static_cast<uint32_t>(fence.verb);
+    header.turn = fence.step;
+    return express_.send(header);
+  }
+
+ private:
+  void ring() {
+    if (holds_.load() > 0) {
+      owed_ring_.store(true);
+      if (holds_.load() > 0) return;  // its flush() rings
+      if (!owed_ring_.exchange(false)) return;
+    }
+    state_.count_sent(1, 0);
+    rings_.fetch_add(1, std::memory_order_seq_cst);
+    bell_.ring();
+  }
+
+  // As over a socket, a credit goes with the next ring, and rings by itself only if the peer may
+  // wait for it. A ring tells of all credits that were stored before it.
+  void retired(size_t i, uint64_t count) override {
+    Credit& credit = credits_told_[i];
+    mine_.retired(i).store(count, std::memory_order_seq_cst);
+    if (credit.rings != rings_.load(std::memory_order_seq_cst)) credit.told = credit.stored;
+    if (state_.setup().outgoing.empty() || count - credit.told >= kSlotDepth) {
+      ring();
+      if (holds_.load() == 0) credit.told = count;
+    }
+    credit.stored = count;
+    credit.rings = rings_.load(std::memory_order_seq_cst);
+  }
+
+  bool poll() override {
+    if (state_.failed()) return false;
+    // What the peer had published before its socket closed still counts.
+    const bool ending = gone_.load(std::memory_order_acquire);
+    const Result<bool> news = look();
+    if (!news.ok()) {
+      express_.send_abort(news.status());
+      fail(news.status());
+    } else if (ending) {
+      std::unique_lock lock(mutex_);
+      const Status why = gone_status_;
+      lock.unlock();
+      fail(why);
+    } else if (*news) {
+      state_.count_received(1, 0);
+      return true;
+    }
+    return false;
+  }
+
+  Result<bool> look() {
+    const LinkSetup& setup = state_.setup();
+    bool news = false;
+    for (size_t i = 0; i < setup.outgoing.size(); ++i) {
+      const uint64_t count = theirs_.retired(i).load(std::memory_order_acquire);
+      const uint32_t edge = setup.outgoing[i].edge;
+      if (count == state_.credit(edge).value()) continue;
+      LEAT_RETURN_IF_ERROR(state_.credited(edge, count));
+      news = true;
+    }
+    for (size_t i = 0; i < setup.incoming.size(); ++i) {
+      const uint64_t published = mine_.published(i).load(std::memory_order_acquire);
+      if (published == state_.taken(i)) continue;
+      LEAT_RETURN_IF_ERROR(take(i, published));
+      news = true;
+    }
+    return news;
+  }
+
+  Status take(size_t i, uint64_t published) {
+    const LinkEdge& edge = state_.setup().incoming[i];
+    if (published < state_.taken(i))
+      return state_.broken(cat("edge ", edge.edge, ": it took values back"));
+    while (state_.taken(i) < published) {
+      const auto admitted = state_.admit(edge.edge, state_.taken(i), edge.bytes);
+      LEAT_RETURN_IF_ERROR(admitted.status());
+      state_.count_received(0, edge.bytes);
+      state_.landed(edge.edge);
+    }
+    return {};
+  }
+
+  // From the socket: the waiter looks once more at what was published, and then fails the link.
+  void on_failure(const Status& status) {
+    {
+      std::lock_guard lock(mutex_);
+      if (gone_.load(std::memory_order_relaxed)) return;
+      gone_status_ = status;
+      gone_.store(true, std::memory_order_release);
+    }
+    waiter_.bell().ring();
+  }
+
+  void fail(const Status& cause) {
+    state_.fail(cause);
+    express_.shut(state_.status());
+  }
+
+  Reactor& reactor_;
+  Waiter& waiter_;
+  LinkState state_;
+  const Arena mine_, theirs_;
+  Bell bell_;
+  struct Credit {
+    uint64_t told = 0, stored = 0;
+    uint64_t rings = 0;  // that there had been when `stored` was
+  };
+  std::vector<Credit> credits_told_;  // by incoming edge
+  std::atomic<uint64_t> rings_{0};
+  std::atomic<int> holds_{0};
+  std::atomic<bool> owed_ring_{false};
+  std::mutex mutex_;
+  std::atomic<bool> gone_{false};
+  Status gone_status_;
+  Express express_;
+  CreditFollower credits_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Link>> make_link(Reactor& reactor, Waiter& waiter, Descriptor socket,
+                                        Arena arena, LinkSetup setup, Deadline deadline) {
+  const std::string subject = cat("link ", setup.self, " to ", setup.peer, ": sharing memory");
+  constexpr std::string_view kHere = "LEATSHM1";
+  const int mine[] = {arena.descriptor(), waiter.bell().descriptor()};
+  LEAT_RETURN_IF_ERROR(
+      send_descriptors(socket.get(), std::as_bytes(std::span(kHere)), mine, deadline, subject));
+  std::array<std::byte, kHere.size()> word;
+  LEAT_ASSIGN_OR_RETURN(std::vector<Descriptor> files,
+                        receive_descriptors(socket.get(), word, 2, deadline, subject));
+  if (std::memcmp(word.data(), kHere.data(), word.size()) != 0)
+    return invalid_argument(cat(subject, ": expected the peer's shared memory"));
+  LEAT_ASSIGN_OR_RETURN(Arena theirs, Arena::open(std::move(files[0]), setup.outgoing, setup.peer));
+  LEAT_ASSIGN_OR_RETURN(Bell bell, Bell::open(std::move(files[1]), setup.peer));
+  auto link = std::make_unique<ShmLink>(reactor, waiter, std::move(socket), std::move(arena),
+                                        std::move(theirs), std::move(bell), std::move(setup));
+  link->open();
+  return std::unique_ptr<Link>(std::move(link));
+}
+
+}  // namespace leat::shm

@@ -1,0 +1,221 @@
+#include "transport/tcp/bulk_socket.h"
+
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "devices/base/text.h"
+
+namespace leat::tcp {
+namespace {
+
+constexpr int kPiecesPerCall = 16;  // then the other sockets of the thread get their turn
+
+}  // namespace
+
+BulkSocket::BulkSocket(Reactor& reactor, Descriptor socket, LinkState& state, OnFailure on_failure)
+    : reactor_(reactor),
+      socket_(std::move(socket)),
+      state_(state),
+      on_failure_(std::move(on_failure)),
+      subject_(cat("link ", state.setup().self, " to ", state.setup().peer)) {
+  queue_.reserve(kSlotDepth * (state.setup().outgoing.size() + 1));
+}
+
+void BulkSocket::open() { watch_ = reactor_.watch(socket_.get(), *this); }
+
+void BulkSocket::shut() { ::shutdown(socket_.get(), SHUT_RDWR); }
+
+// --- Out.
+
+Status BulkSocket::push(uint32_t edge, uint64_t turn, std::span<const std::byte> value, bool wait) {
+  Timeline& sent = state_.sent(edge);
+  {
+    std::lock_guard lock(mutex_);
+    queue_.push_back({edge, turn, value});
+  }
+  if (wait) return wait_for(sent, turn, edge);
+  LEAT_ASSIGN_OR_RETURN(const bool done, pump());
+  if (!done) watch_->want_write();
+  return {};
+}
+
+// Sends, with whoever else does, until the value has left.
+Status BulkSocket::wait_for(Timeline& sent, uint64_t turn, uint32_t edge) {
+  uint64_t progress = progress_.load();
+  Deadline deadline = std::chrono::steady_clock::now() + state_.setup().stall;
+  while (true) {
+    LEAT_RETURN_IF_ERROR(pump().status());
+    if (sent.reached(turn + 1)) return {};
+    if (state_.failed()) return state_.status();
+    if (const uint64_t now = progress_.load(); now != progress) {
+      progress = now;
+      deadline = std::chrono::steady_clock::now() + state_.setup().stall;
+    }
+    const Status ready = wait_ready(socket_.get(), POLLOUT, deadline, subject_);
+    if (ready.ok()) continue;
+    const Status stalled =
+        state_.gone(cat(state_.setup().peer, " took no byte of edge ", edge, " turn ", turn,
+                        " for ", state_.setup().stall.count(), " ms"));
+    on_failure_(stalled, false);
+    return state_.status();
+  }
+}
+
+Result<bool> BulkSocket::pump() {
+  while (true) {
+    Outgoing done;
+    {
+      std::lock_guard lock(mutex_);
+      if (queue_.empty()) return true;
+      Outgoing& out = queue_.front();
+      while (out.piece < pieces_of(out.value.size())) {
+        LEAT_ASSIGN_OR_RETURN(const bool sent, send_piece(out));
+        if (!sent) return false;
+      }
+      done = out;
+      queue_.erase(queue_.begin());
+    }
+    state_.sent(done.edge).signal(done.turn + 1);
+  }
+}
+
+// False if the socket is full.
+Result<bool> BulkSocket::send_piece(Outgoing& out) {
+  const auto bytes =
+      out.value.subspan(out.piece * kPieceBytes, piece_bytes(out.value.size(), out.piece));
+  if (!out.framed) {
+    out.framed = true;
+    FrameHeader header;
+    header.kind = FrameKind::value;
+    header.edge = out.edge;
+    header.turn = out.turn;
+    header.piece = static_cast<uint32_t>(out.piece);
+    header.bytes = static_cast<uint32_t>(bytes.size());
+    header.sequence = frames_out_++;
+    encode_frame(header, bytes, header_out_.data());
+    state_.count_sent(1, kFrameHeaderBytes + bytes.size());
+  }
+  const size_t whole = kFrameHeaderBytes + bytes.size();
+  while (out.sent < whole) {
+    const size_t of_header = std::min(out.sent, kFrameHeaderBytes);
+    const auto rest = bytes.subspan(out.sent - of_header);
+    iovec parts[2] = {{header_out_.data() + of_header, kFrameHeaderBytes - of_header},
+                      {const_cast<std::byte*>(rest.data()), rest.size()}};
+    msghdr message{};
+    message.msg_iov = parts;
+    message.msg_iovlen = 2;
+    const ssize_t n = ::sendmsg(socket_.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (n > 0) {
+      out.sent += static_cast<size_t>(n);
+      progress_.fetch_add(static_cast<uint64_t>(n), std::memory_order_relaxed);
+    } else if (errno == EAGAIN) {
+      return false;
+    } else if (errno != EINTR) {
+      return state_.gone(system_error("sending", errno).message());
+    }
+  }
+  ++out.piece;
+  out.sent = 0;
+  out.framed = false;
+  return true;
+}
+
+void BulkSocket::writable() {
+  const auto done = pump();
+  if (!done.ok()) return;  // readable() finds out
+  if (!*done) watch_->want_write();
+}
+
+// --- In.
+
+bool BulkSocket::readable() {
+  const uint32_t until = frames_in_ + kPiecesPerCall;
+  for (bool more = true; more;) {
+    const Status status = receive_once(more);
+    if (!status.ok()) {
+      on_failure_(status, closed_);
+      return false;
+    }
+    if (frames_in_ == until) return true;
+  }
+  return true;
+}
+
+// One recvmsg(): what is left of the piece, and then the header of the next.
+Status BulkSocket::receive_once(bool& more) {
+  const bool in_piece = header_have_ == kFrameHeaderBytes;
+  iovec parts[2];
+  size_t count = 0, wanted = 0;
+  if (in_piece) {
+    parts[count++] = {target_ + target_have_, incoming_.bytes - target_have_};
+    parts[count++] = {next_header_.data(), kFrameHeaderBytes};
+  } else {
+    parts[count++] = {header_in_.data() + header_have_, kFrameHeaderBytes - header_have_};
+  }
+  for (size_t i = 0; i < count; ++i) wanted += parts[i].iov_len;
+  msghdr message{};
+  message.msg_iov = parts;
+  message.msg_iovlen = count;
+  const ssize_t n = ::recvmsg(socket_.get(), &message, MSG_DONTWAIT);
+  if (n < 0 && errno == EINTR) return {};
+  if (n < 0 && errno == EAGAIN) {
+    more = false;
+    return {};
+  }
+  if (n <= 0) {
+    closed_ = true;
+    return state_.gone(n == 0 ? cat(state_.setup().peer, " closed the connection")
+                              : system_error("receiving", errno).message());
+  }
+  auto got = static_cast<size_t>(n);
+  more = got == wanted;  // less: there is no more
+  if (!in_piece) {
+    header_have_ += got;
+    return header_have_ == kFrameHeaderBytes ? begin_piece() : Status();
+  }
+  const size_t of_piece = std::min<size_t>(got, incoming_.bytes - target_have_);
+  target_have_ += of_piece;
+  if (target_have_ < incoming_.bytes) return {};
+  LEAT_RETURN_IF_ERROR(end_piece());
+  header_have_ = got - of_piece;
+  header_in_ = next_header_;
+  return header_have_ == kFrameHeaderBytes ? begin_piece() : Status();
+}
+
+Status BulkSocket::begin_piece() {
+  const auto header = decode_frame(header_in_);
+  if (!header.ok()) return state_.broken(header.status().message());
+  incoming_ = *header;
+  if (incoming_.sequence != frames_in_) {
+    return state_.broken(
+        cat("frame: sequence: expected ", frames_in_, ", received ", incoming_.sequence));
+  }
+  if (incoming_.kind != FrameKind::value)
+    return state_.broken("frame: kind: expected only values on the bulk socket");
+  LEAT_ASSIGN_OR_RETURN(target_, state_.admit_piece(incoming_.edge, incoming_.turn, incoming_.piece,
+                                                    incoming_.bytes));
+  if (!target_) {
+    dropped_.resize(kPieceBytes);
+    target_ = dropped_.data();
+  }
+  target_have_ = 0;
+  return {};
+}
+
+Status BulkSocket::end_piece() {
+  if (!checksum_holds(header_in_, {target_, incoming_.bytes})) {
+    return state_.gone(cat("data loss: edge ", incoming_.edge, " turn ", incoming_.turn, " piece ",
+                           incoming_.piece, " from ", state_.setup().peer, " arrived damaged"));
+  }
+  ++frames_in_;
+  state_.count_received(1, kFrameHeaderBytes + incoming_.bytes);
+  state_.landed_piece(incoming_.edge);
+  return {};
+}
+
+}  // namespace leat::tcp

@@ -1,0 +1,148 @@
+#include "transport/tcp/tcp_link.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "devices/base/text.h"
+#include "transport/io/credits.h"
+#include "transport/io/express.h"
+#include "transport/tcp/bulk_socket.h"
+
+namespace leat::tcp {
+namespace {
+
+class TcpLink final : public Link, private CreditSink {
+ public:
+  TcpLink(Reactor& reactor, Descriptor express, Descriptor bulk, LinkSetup setup)
+      : reactor_(reactor),
+        state_(std::move(setup)),
+        express_(reactor, std::move(express), state_, true,
+                 [this](const Status& status, bool closed) {
+                   on_failure(status, closed, express_gone_);
+                 }),
+        credits_(state_, *this) {
+    if (!bulk) return;
+    bulk_.emplace(reactor, std::move(bulk), state_, [this](const Status& status, bool closed) {
+      if (!closed && !state_.failed()) express_.send_abort(status);
+      on_failure(status, closed, bulk_gone_);
+    });
+  }
+
+  // Ends what the reactor and the slots know of this, before anything of it goes.
+  ~TcpLink() override {
+    fail(cancelled(cat("link ", state_.setup().self, " to ", peer(), ": it was closed here")));
+    reactor_.sync([this] {
+      alive_.reset();
+      express_.close();
+      if (bulk_) bulk_->close();
+    });
+  }
+
+  void open() {
+    credits_.start();
+    express_.open();
+    if (bulk_) bulk_->open();
+  }
+
+  Status push(uint32_t edge, uint64_t turn, const void* data, size_t bytes) override {
+    return push(edge, turn, data, bytes, true);
+  }
+  Status push_in_place(uint32_t edge, uint64_t turn, const void* data, size_t bytes) override {
+    return push(edge, turn, data, bytes, false);
+  }
+  Timeline* sent(uint32_t edge) override { return &state_.sent(edge); }
+  void hold() override { express_.hold(); }
+  Status flush() override { return express_.flush(); }
+  Timeline& credit(uint32_t edge) override { return state_.credit(edge); }
+
+  void abort(const Status& cause) override {
+    // The sockets stay, for the peer to read the cause.
+    state_.fail(cause, [&] { express_.send_abort(cause); });
+  }
+
+  const std::string& peer() const override { return state_.setup().peer; }
+  Status status() const override { return state_.status(); }
+  LinkCounters counters() const override { return state_.counters(); }
+  std::string awaits() const override { return state_.awaits(); }
+  Result<std::chrono::nanoseconds> ping(Deadline deadline) override {
+    return express_.ping(deadline);
+  }
+  Status send_fence(const Fence& fence) override {
+    if (state_.failed()) return state_.status();
+    FrameHeader header;
+    header.kind = FrameKind::fence;
+    header.edge = static_cast<uint32_t>(fence.verb);
+    header.turn = fence.step;
+    return express_.send(header);
+  }
+
+ private:
+  Status push(uint32_t edge, uint64_t turn, const void* data, size_t bytes, bool wait) {
+    LEAT_RETURN_IF_ERROR(state_.check_push(edge, turn, bytes));
+    const std::span value(static_cast<const std::byte*>(data), bytes);
+    if (bytes <= kSmallBytes) {
+      LEAT_RETURN_IF_ERROR(express_.push(edge, turn, value));
+      state_.sent(edge).signal(turn + 1);  // copied
+      return {};
+    }
+    const Status status = bulk_->push(edge, turn, value, wait);
+    return status.ok() || state_.failed() ? status : express_.reason(status);
+  }
+
+  void retired(size_t i, uint64_t count) override { express_.credit(i, count); }
+
+  // The two sockets of a peer that went close one after the other, each behind what was sent over
+  // it: all of that still counts, and the reason may be among it. `gone` is of the socket that
+  // closed.
+  void on_failure(const Status& status, bool closed, bool& gone) {
+    if (!closed || !bulk_ || !reactor_.is_this_thread()) return fail(status);
+    const bool first = !express_gone_ && !bulk_gone_;
+    const bool last = express_gone_ != bulk_gone_ && !gone;
+    gone = true;
+    if (last) return fail(status);
+    if (!first) return;
+    reactor_.post_after(kLinger, [this, status, alive = std::weak_ptr<int>(alive_)] {
+      if (!alive.expired()) fail(status);
+    });
+  }
+
+  void fail(const Status& cause) {
+    state_.fail(cause);
+    express_.shut(state_.status());
+    if (bulk_) bulk_->shut();
+  }
+
+  Reactor& reactor_;
+  // How long a closed socket's sibling may stay open.
+  static constexpr std::chrono::milliseconds kLinger{500};
+
+  LinkState state_;
+  bool express_gone_ = false, bulk_gone_ = false;  // the reactor's
+  std::shared_ptr<int> alive_ = std::make_shared<int>(0);
+  Express express_;
+  std::optional<BulkSocket> bulk_;
+  CreditFollower credits_;
+};
+
+}  // namespace
+
+bool needs_bulk(const LinkSetup& setup) {
+  const auto large = [](const LinkEdge& edge) { return edge.bytes > kSmallBytes; };
+  return std::any_of(setup.incoming.begin(), setup.incoming.end(), large) ||
+         std::any_of(setup.outgoing.begin(), setup.outgoing.end(), large);
+}
+
+Result<std::unique_ptr<Link>> make_link(Reactor& reactor, Descriptor express, Descriptor bulk,
+                                        LinkSetup setup) {
+  if (!express || (needs_bulk(setup) && !bulk)) {
+    return invalid_argument(cat("link ", setup.self, " to ", setup.peer, ": expected ",
+                                express ? "a bulk socket" : "an express socket",
+                                " for its edges, there is none"));
+  }
+  auto link =
+      std::make_unique<TcpLink>(reactor, std::move(express), std::move(bulk), std::move(setup));
+  link->open();
+  return std::unique_ptr<Link>(std::move(link));
+}
+
+}  // namespace leat::tcp
