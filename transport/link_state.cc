@@ -47,7 +47,7 @@ Status LinkState::check_push(uint32_t edge, uint64_t turn, size_t bytes) {
     return invalid_argument(cat(subject(), "expected ", out->edge.bytes, " bytes, pushed ", bytes));
   if (turn < out->next_turn)
     return failed_precondition(cat(subject(), "expected turn ", out->next_turn, " or a later one"));
-  if (out->credit.value() + kSlotDepth < turn + 1) {
+  if (turn >= kSlotDepth && out->credit.value() < turn - (kSlotDepth - 1)) {
     return failed_precondition(cat(subject(), "expected credit for ", turn + 1 - kSlotDepth,
                                    " turns, there is ", out->credit.value()));
   }

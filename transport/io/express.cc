@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "devices/base/failpoint.h"
 #include "devices/base/text.h"
 
 namespace leat {
@@ -99,6 +100,7 @@ Status Express::write() {
   while (!blocked_) {
     if (sent_ == sending_.size()) {
       if (filling_.empty()) return {};
+      LEAT_RETURN_IF_ERROR(LEAT_FAILPOINT("transport/send_bundle"));
       seal();
       sending_.clear();
       sending_.swap(filling_);
@@ -282,6 +284,7 @@ Status Express::take(std::span<const std::byte> bytes, size_t& taken) {
                              " (kind ", static_cast<int>(header->kind), ", edge ", header->edge,
                              ", turn ", header->turn, ") arrived damaged"));
     }
+    LEAT_RETURN_IF_ERROR(LEAT_FAILPOINT("transport/take_frame"));
     ++frames_in_;
     state_.count_received(1, kFrameHeaderBytes + header->bytes);
     LEAT_RETURN_IF_ERROR(dispatch(*header, payload));

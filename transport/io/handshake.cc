@@ -146,8 +146,10 @@ Result<Connection> greet(Descriptor socket, Hello hello, const RunKey& key, Dead
   hello.nonce = random_nonce();
   const HelloBytes hello_bytes = encode(hello);
   AnswerBytes answer_bytes;
-  LEAT_RETURN_IF_ERROR(send_all(socket.get(), hello_bytes, deadline, subject));
-  LEAT_RETURN_IF_ERROR(receive_all(socket.get(), answer_bytes, deadline, subject));
+  // A listener that is busy answers and closes without reading.
+  const Status sent = send_all(socket.get(), hello_bytes, deadline, subject);
+  const Status answered = receive_all(socket.get(), answer_bytes, deadline, subject);
+  if (!answered.ok()) return sent.ok() ? answered : sent;
   LEAT_ASSIGN_OR_RETURN(const Answer answer, decode_answer(answer_bytes));
   const auto refused = [&](Refusal why) {
     return failed_precondition(cat(subject, ": it refused: ", refusal_name(why),

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "devices/base/failpoint.h"
 #include "devices/base/text.h"
 #include "transport/io/credits.h"
 #include "transport/io/express.h"
@@ -42,6 +43,7 @@ class ShmLink final : public Link, private CreditSink, private Waiter::Polled {
     const size_t i = state_.outgoing_index(edge);
     std::byte* const slot = theirs_.slot(i, turn);
     if (data != slot && bytes > 0) std::memcpy(slot, data, bytes);
+    LEAT_RETURN_IF_ERROR(LEAT_FAILPOINT("transport/publish"));
     state_.count_sent(0, bytes);
     theirs_.published(i).store(turn + 1, std::memory_order_release);
     ring();
@@ -154,6 +156,7 @@ class ShmLink final : public Link, private CreditSink, private Waiter::Polled {
     while (state_.taken(i) < published) {
       const auto admitted = state_.admit(edge.edge, state_.taken(i), edge.bytes);
       LEAT_RETURN_IF_ERROR(admitted.status());
+      LEAT_RETURN_IF_ERROR(LEAT_FAILPOINT("transport/take_value"));
       state_.count_received(0, edge.bytes);
       state_.landed(edge.edge);
     }

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "devices/base/failpoint.h"
 #include "devices/base/text.h"
 
 namespace leat::tcp {
@@ -89,6 +90,7 @@ Result<bool> BulkSocket::send_piece(Outgoing& out) {
   const auto bytes =
       out.value.subspan(out.piece * kPieceBytes, piece_bytes(out.value.size(), out.piece));
   if (!out.framed) {
+    LEAT_RETURN_IF_ERROR(LEAT_FAILPOINT("transport/send_piece"));
     out.framed = true;
     FrameHeader header;
     header.kind = FrameKind::value;
@@ -212,6 +214,7 @@ Status BulkSocket::end_piece() {
     return state_.gone(cat("data loss: edge ", incoming_.edge, " turn ", incoming_.turn, " piece ",
                            incoming_.piece, " from ", state_.setup().peer, " arrived damaged"));
   }
+  LEAT_RETURN_IF_ERROR(LEAT_FAILPOINT("transport/take_piece"));
   ++frames_in_;
   state_.count_received(1, kFrameHeaderBytes + incoming_.bytes);
   state_.landed_piece(incoming_.edge);

@@ -114,7 +114,7 @@ class TcpLink final : public Link, private CreditSink {
 
   Reactor& reactor_;
   // How long a closed socket's sibling may stay open.
-  static constexpr std::chrono::milliseconds kLinger{500};
+  static constexpr std::chrono::milliseconds kLinger{200};
 
   LinkState state_;
   bool express_gone_ = false, bulk_gone_ = false;  // the reactor's

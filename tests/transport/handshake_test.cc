@@ -1,0 +1,319 @@
+#include "transport/io/handshake.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+
+#include "tests/transport/link_testing.h"
+#include "transport/io/handover.h"
+#include "transport/io/listener.h"
+
+using namespace leat;
+
+namespace {
+
+Identity an_identity() {
+  Identity id;
+  id.cluster.fill(1);
+  id.plan.fill(2);
+  id.epoch = 3;
+  id.run = 4;
+  id.source = 5;
+  id.destination = 6;
+  id.source_incarnation = 7;
+  id.destination_incarnation = 8;
+  return id;
+}
+
+RunKey a_key() {
+  RunKey key;
+  key.fill(9);
+  return key;
+}
+
+Hello a_hello() {
+  Hello hello;
+  hello.identity = an_identity();
+  return hello;
+}
+
+class TestGate final : public Listener::Gate {
+ public:
+  std::optional<Listener::Expected> expect(const Hello& hello) override {
+    if (hello.identity.run != an_identity().run) return std::nullopt;
+    return Listener::Expected{an_identity(), a_key()};
+  }
+  void accepted(Connection connection) override {
+    std::lock_guard lock(mutex_);
+    connections_.push_back(std::move(connection));
+    changed_.notify_all();
+  }
+  void refused(const Status& why) override {
+    std::lock_guard lock(mutex_);
+    refusals_.push_back(why);
+    changed_.notify_all();
+  }
+  Connection next() {
+    std::unique_lock lock(mutex_);
+    REQUIRE(changed_.wait_until(lock, soon(), [&] { return !connections_.empty(); }));
+    Connection first = std::move(connections_.front());
+    connections_.erase(connections_.begin());
+    return first;
+  }
+  Status next_refusal() {
+    std::unique_lock lock(mutex_);
+    REQUIRE(changed_.wait_until(lock, soon(), [&] { return !refusals_.empty(); }));
+    const Status first = refusals_.front();
+    refusals_.erase(refusals_.begin());
+    return first;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<Connection> connections_;
+  std::vector<Status> refusals_;
+};
+
+struct Door {
+  explicit Door(Listener::Options options = {}, const std::string& at = "127.0.0.1:0") {
+    auto opened = Listener::open(reactor, at, gate, std::move(options));
+    INFO(opened.status());
+    REQUIRE(opened.ok());
+    listener = std::move(*opened);
+  }
+  Result<Connection> dial(const Hello& hello = a_hello(), const RunKey& key = a_key()) {
+    return leat::dial(listener->address(), hello, key, soon());
+  }
+  void check_open() {
+    CHECK(dial().ok());
+    CHECK(gate.next().hello.identity == an_identity());
+  }
+  Reactor reactor;
+  TestGate gate;
+  std::unique_ptr<Listener> listener;
+};
+
+void check_connected(const Descriptor& a, const Descriptor& b) {
+  const auto sent = value_of(1, 1, 100);
+  std::vector<std::byte> got(100);
+  REQUIRE(send_all(a.get(), sent, soon(), "a").ok());
+  REQUIRE(receive_all(b.get(), got, soon(), "b").ok());
+  CHECK(got == sent);
+}
+
+}  // namespace
+
+TEST_CASE("messages of the handshake read back as they were written") {
+  Hello hello = a_hello();
+  hello.role = SocketRole::shm;
+  hello.nonce = random_nonce();
+  const auto read = decode_hello(encode(hello));
+  REQUIRE(read.ok());
+  CHECK(read->identity == hello.identity);
+  CHECK(read->role == hello.role);
+  CHECK(read->nonce == hello.nonce);
+  Answer answer;
+  answer.refusal = Refusal::plan;
+  answer.nonce = random_nonce();
+  answer.proof.fill(77);
+  const auto answered = decode_answer(encode(answer));
+  REQUIRE(answered.ok());
+  CHECK(answered->refusal == Refusal::plan);
+  CHECK(answered->nonce == answer.nonce);
+  CHECK(answered->proof == answer.proof);
+  const auto verdict = decode_verdict(encode(Refusal::key));
+  REQUIRE(verdict.ok());
+  CHECK(*verdict == Refusal::key);
+  HelloBytes bytes = encode(hello);
+  bytes[0] = std::byte{'G'};
+  CHECK_FALSE(decode_hello(bytes).ok());
+}
+
+TEST_CASE("a dialer with the right identity and key is let in", "[cluster]") {
+  for (const char* address : {"127.0.0.1:0", "[::1]:0"}) {
+    Door door({}, address);
+    auto dialed = door.dial();
+    INFO(dialed.status());
+    REQUIRE(dialed.ok());
+    const Connection accepted = door.gate.next();
+    CHECK(accepted.hello.identity == an_identity());
+    check_connected(dialed->socket, accepted.socket);
+    check_connected(accepted.socket, dialed->socket);
+  }
+}
+
+TEST_CASE("a unix address works like any other") {
+  char directory[] = "/tmp/leat-handshake-XXXXXX";
+  REQUIRE(::mkdtemp(directory));
+  const std::string path = std::string(directory) + "/port";
+  {
+    Door door({}, "unix:" + path);
+    auto dialed = door.dial();
+    INFO(dialed.status());
+    REQUIRE(dialed.ok());
+    check_connected(dialed->socket, door.gate.next().socket);
+  }
+  ::unlink(path.c_str());
+  ::rmdir(directory);
+}
+
+TEST_CASE("a refused handshake names the field that differs, on both sides") {
+  struct Case {
+    const char* field;
+    std::function<void(Hello&)> change;
+    const char* values;
+  };
+  const Case cases[] = {
+      {"version", [](Hello& h) { h.oldest = h.newest = 9; }, "expected 1 to 1, received 9 to 9"},
+      {"cluster", [](Hello& h) { h.identity.cluster.fill(0xab); },
+       "expected 0101010101010101, received abababababababab"},
+      {"epoch", [](Hello& h) { h.identity.epoch = 2; }, "expected 3, received 2"},
+      {"run", [](Hello& h) { h.identity.run = 40; }, "there is no 40"},
+      {"plan", [](Hello& h) { h.identity.plan.fill(0xcd); },
+       "expected 0202020202020202, received cdcdcdcdcdcdcdcd"},
+      {"source", [](Hello& h) { h.identity.source = 50; }, "expected 5, received 50"},
+      {"destination", [](Hello& h) { h.identity.destination = 60; }, "expected 6, received 60"},
+      {"source incarnation", [](Hello& h) { h.identity.source_incarnation = 70; },
+       "expected 7, received 70"},
+      {"destination incarnation", [](Hello& h) { h.identity.destination_incarnation = 80; },
+       "expected 8, received 80"},
+  };
+  Door door;
+  for (const Case& c : cases) {
+    INFO(c.field);
+    Hello hello = a_hello();
+    c.change(hello);
+    const Status status = door.dial(hello).status();
+    CHECK(status.code() == Code::failed_precondition);
+    CHECK(status.message().find(std::string("it refused: ") + c.field + " is not") !=
+          std::string::npos);
+    const std::string logged = door.gate.next_refusal().message();
+    CHECK(logged.find(std::string(": ") + c.field + ": ") != std::string::npos);
+    CHECK(logged.find(c.values) != std::string::npos);
+  }
+  door.check_open();
+}
+
+TEST_CASE("neither end passes without the run's key") {
+  Door door;
+  RunKey wrong = a_key();
+  wrong[31] ^= 1;
+  // The dialer finds that the listener does not know its key.
+  CHECK(door.dial(a_hello(), wrong).status().message().find("key: it does not know") !=
+        std::string::npos);
+  // The listener, when the dialer goes on all the same.
+  auto socket = connect_socket(door.listener->address(), soon());
+  REQUIRE(socket.ok());
+  const HelloBytes hello = encode(a_hello());
+  AnswerBytes answer;
+  VerdictBytes verdict;
+  REQUIRE(send_all(socket->get(), hello, soon(), "t").ok());
+  REQUIRE(receive_all(socket->get(), answer, soon(), "t").ok());
+  const auto proof = prove(wrong, Prover::dialer, hello, answer);
+  REQUIRE(send_all(socket->get(), std::as_bytes(std::span(proof)), soon(), "t").ok());
+  REQUIRE(receive_all(socket->get(), verdict, soon(), "t").ok());
+  CHECK(*decode_verdict(verdict) == Refusal::key);
+  door.check_open();
+}
+
+TEST_CASE("a proof is of one side and one handshake") {
+  const HelloBytes hello = encode(a_hello());
+  Answer answer;
+  const AnswerBytes first = encode(answer);
+  answer.nonce[0] = 1;
+  const AnswerBytes second = encode(answer);
+  const auto proof = prove(a_key(), Prover::dialer, hello, first);
+  CHECK(same(proof, prove(a_key(), Prover::dialer, hello, first)));
+  CHECK_FALSE(same(proof, prove(a_key(), Prover::listener, hello, first)));
+  CHECK_FALSE(same(proof, prove(a_key(), Prover::dialer, hello, second)));
+  CHECK(random_nonce() != random_nonce());
+}
+
+TEST_CASE("a dialer that goes after any byte costs nothing") {
+  Door door;
+  const HelloBytes hello = encode(a_hello());
+  for (size_t n = 0; n <= hello.size(); n += n < 8 ? 1 : 19) {
+    auto socket = connect_socket(door.listener->address(), soon());
+    REQUIRE(socket.ok());
+    REQUIRE(send_all(socket->get(), std::span(hello).first(n), soon(), "t").ok());
+    *socket = Descriptor();
+    CHECK(door.gate.next_refusal().message().find("the dialer went") != std::string::npos);
+  }
+  door.check_open();
+}
+
+TEST_CASE("a dialer that is slow or says nonsense is sent away") {
+  Listener::Options options;
+  options.handshake = 20ms;
+  Door door(options);
+  auto socket = connect_socket(door.listener->address(), soon());
+  REQUIRE(socket.ok());
+  CHECK(door.gate.next_refusal().code() == Code::deadline_exceeded);
+  std::byte one;
+  CHECK(receive_all(socket->get(), {&one, 1}, soon(), "t").code() == Code::unavailable);
+  auto other = connect_socket(door.listener->address(), soon());
+  REQUIRE(other.ok());
+  const std::vector<std::byte> nonsense(kHelloBytes, std::byte{'G'});
+  REQUIRE(send_all(other->get(), nonsense, soon(), "t").ok());
+  CHECK(door.gate.next_refusal().code() == Code::invalid_argument);
+}
+
+TEST_CASE("a listener with enough handshakes at once says that it is busy") {
+  Listener::Options options;
+  options.most_pending = 1;
+  Door door(options);
+  auto first = connect_socket(door.listener->address(), soon());
+  REQUIRE(first.ok());
+  const Status status = door.dial().status();
+  INFO(status);
+  CHECK(status.message().find("busy") != std::string::npos);
+  *first = Descriptor();
+  CHECK(door.gate.next_refusal().code() == Code::resource_exhausted);
+  CHECK(door.gate.next_refusal().code() == Code::unavailable);
+  door.check_open();
+}
+
+TEST_CASE("dialing says what is wrong with an address, or that nobody is there") {
+  for (const char* bad : {"", "127.0.0.1", "localhost:80", "unix:", ":1", "[::1:80"}) {
+    INFO(bad);
+    CHECK(dial(bad, a_hello(), a_key(), soon()).status().code() == Code::invalid_argument);
+  }
+  std::string address;
+  {
+    Door door;
+    address = door.listener->address();
+  }
+  CHECK(dial(address, a_hello(), a_key(), soon()).status().code() == Code::unavailable);
+}
+
+TEST_CASE("dialing somebody who never answers ends at its deadline") {
+  auto silent = listen_socket("127.0.0.1:0");
+  REQUIRE(silent.ok());
+  CHECK(dial(silent->address, a_hello(), a_key(), in(10ms)).status().code() ==
+        Code::deadline_exceeded);
+}
+
+TEST_CASE("an accepted connection can be handed to another process's end of a unix socket") {
+  Door door;
+  auto dialed = door.dial();
+  REQUIRE(dialed.ok());
+  auto unix_pair = socket_pair();
+  REQUIRE(unix_pair.ok());
+  REQUIRE(hand_over(unix_pair->first.get(), door.gate.next(), soon()).ok());
+  auto taken = take_over(unix_pair->second.get(), soon());
+  INFO(taken.status());
+  REQUIRE(taken.ok());
+  CHECK(taken->hello.identity == an_identity());
+  check_connected(dialed->socket, taken->socket);
+  // What is no connection is refused, and nothing leaks.
+  const HelloBytes hello = encode(a_hello());
+  REQUIRE(send_all(unix_pair->first.get(), hello, soon(), "t").ok());
+  CHECK(take_over(unix_pair->second.get(), soon()).status().code() == Code::invalid_argument);
+  CHECK(take_over(unix_pair->second.get(), in(5ms)).status().code() == Code::deadline_exceeded);
+  unix_pair->first = Descriptor();
+  CHECK(take_over(unix_pair->second.get(), soon()).status().code() == Code::unavailable);
+}
