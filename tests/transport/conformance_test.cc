@@ -332,16 +332,17 @@ TEST_CASE("a consumer may answer from the arrival itself", "[cluster]") {
     ends.connect(transport);
     // b answers on its transport's thread, as an executor's cursor does.
     struct Echo {
-      LinkEnds& ends;
+      SlotTable& slots;
+      Link& link;
       void await(uint64_t turn) {
-        ends.slots_b.edge(0).arrived.when(turn + 1, [this, turn](const Status& status) {
+        slots.edge(0).arrived.when(turn + 1, [this, turn](const Status& status) {
           if (!status.ok()) return;
           const auto value = value_of(1, turn, 8);
-          ends.slots_b.edge(0).retired.signal(turn + 1);
-          if (ends.b().push(1, turn, value.data(), 8).ok()) await(turn + 1);
+          slots.edge(0).retired.signal(turn + 1);
+          if (link.push(1, turn, value.data(), 8).ok()) await(turn + 1);
         });
       }
-    } echo{ends};
+    } echo{ends.slots_b, ends.b()};
     echo.await(0);
     for (uint64_t turn = 0; turn < 200; ++turn) {
       REQUIRE(wait_credit(ends.a(), 0, turn).ok());
