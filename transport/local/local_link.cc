@@ -51,8 +51,9 @@ class LocalLink final : public Link, private CreditSink {
   Status push(uint32_t edge, uint64_t turn, const void* data, size_t bytes) override {
     LinkState& state = self_->state;
     LEAT_RETURN_IF_ERROR(state.check_push(edge, turn, bytes));
-    Status status = state.gone(cat(peer(), " closed the connection"));
-    tell([&](LinkState& to) { status = deliver(to, edge, turn, data, bytes); });
+    Status status;
+    const bool told = tell([&](LinkState& to) { status = deliver(to, edge, turn, data, bytes); });
+    if (!told) status = state.gone(cat(peer(), " closed the connection"));
     if (!status.ok()) {
       state.fail(status);
       return state.status();
@@ -106,12 +107,13 @@ class LocalLink final : public Link, private CreditSink {
     tell([&](LinkState& to) { static_cast<void>(to.credited(edge, count).ok()); });
   }
 
-  // Calls `work` with the other end, unless it is closed.
+  // Calls `work` with the other end; false if it is closed.
   template <typename Work>
-  void tell(const Work& work) {
-    if (!other_->enter()) return;
+  bool tell(const Work& work) {
+    if (!other_->enter()) return false;
     work(other_->state);
     other_->leave();
+    return true;
   }
 
   const std::shared_ptr<End> self_, other_;
