@@ -6,7 +6,17 @@
 
 namespace leat {
 
-LinkState::LinkState(LinkSetup setup) : setup_(std::move(setup)) {
+LinkState::Places::Places(const std::vector<LinkEdge>& edges) {
+  if (edges.empty()) return;
+  first_ = edges.front().edge;
+  places_.assign(edges.back().edge - first_ + 1, kNowhere);
+  for (size_t i = 0; i < edges.size(); ++i) places_[edges[i].edge - first_] = i;
+}
+
+LinkState::LinkState(LinkSetup setup)
+    : setup_(std::move(setup)),
+      incoming_places_(setup_.incoming),
+      outgoing_places_(setup_.outgoing) {
   for (const LinkEdge& edge : setup_.incoming) incoming_.push_back({edge});
   for (const LinkEdge& edge : setup_.outgoing) {
     outgoing_.push_back(std::make_unique<Outgoing>());
@@ -19,26 +29,14 @@ LinkState::~LinkState() {
 }
 
 LinkState::Incoming* LinkState::find_incoming(uint32_t edge) {
-  const auto it = std::lower_bound(incoming_.begin(), incoming_.end(), edge,
-                                   [](const Incoming& in, uint32_t e) { return in.edge.edge < e; });
-  return it != incoming_.end() && it->edge.edge == edge ? &*it : nullptr;
+  const size_t i = incoming_places_.find(edge);
+  return i == Places::kNowhere ? nullptr : &incoming_[i];
 }
 
-LinkState::Outgoing* LinkState::find_outgoing(uint32_t edge) {
-  const auto it = std::lower_bound(outgoing_.begin(), outgoing_.end(), edge,
-                                   [](const auto& out, uint32_t e) { return out->edge.edge < e; });
-  return it != outgoing_.end() && (*it)->edge.edge == edge ? it->get() : nullptr;
-}
-
-size_t LinkState::outgoing_index(uint32_t edge) const {
-  const auto it = std::lower_bound(outgoing_.begin(), outgoing_.end(), edge,
-                                   [](const auto& out, uint32_t e) { return out->edge.edge < e; });
-  return static_cast<size_t>(it - outgoing_.begin());
-}
-
-Status LinkState::check_push(uint32_t edge, uint64_t turn, size_t bytes) {
+Result<size_t> LinkState::check_push(uint32_t edge, uint64_t turn, size_t bytes) {
   if (failed()) return status();
-  Outgoing* out = find_outgoing(edge);
+  const size_t place = outgoing_places_.find(edge);
+  Outgoing* out = place == Places::kNowhere ? nullptr : outgoing_[place].get();
   const auto subject = [&] {
     return cat("link ", setup_.self, " to ", setup_.peer, ": edge ", edge, " turn ", turn, ": ");
   };
@@ -53,7 +51,7 @@ Status LinkState::check_push(uint32_t edge, uint64_t turn, size_t bytes) {
   }
   out->next_turn = turn + 1;
   values_sent_.fetch_add(1, std::memory_order_relaxed);
-  return {};
+  return place;
 }
 
 // A sender passes over turns that the receiver has closed meanwhile (a backup worker that lags
@@ -124,8 +122,10 @@ void LinkState::landed(uint32_t edge) {
 }
 
 Status LinkState::credited(uint32_t edge, uint64_t count) {
-  Outgoing* out = find_outgoing(edge);
-  if (!out) return broken(cat("credit for edge ", edge, ": there is no such outgoing edge"));
+  const size_t place = outgoing_places_.find(edge);
+  if (place == Places::kNowhere)
+    return broken(cat("credit for edge ", edge, ": there is no such outgoing edge"));
+  Outgoing* const out = outgoing_[place].get();
   const uint64_t before = out->credit.value();
   if (count < before) {
     return broken(

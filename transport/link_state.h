@@ -26,11 +26,12 @@ class LinkState {
   const LinkSetup& setup() const { return setup_; }
 
   // --- Out.
-  // May this value go now? Notes that it does. failed_precondition if the turn is not the next, or
-  // there is no credit; invalid_argument for an edge or a size that is not the plan's.
-  Status check_push(uint32_t edge, uint64_t turn, size_t bytes);
-  // Place of the edge among setup().outgoing; REQUIRES: it is one.
-  size_t outgoing_index(uint32_t edge) const;
+  // May this value go now? Notes that it does, and gives the edge's place among setup().outgoing.
+  // failed_precondition if the turn is not the next, or there is no credit; invalid_argument for an
+  // edge or a size that is not the plan's.
+  Result<size_t> check_push(uint32_t edge, uint64_t turn, size_t bytes);
+  // REQUIRES: the edge is outgoing.
+  size_t outgoing_index(uint32_t edge) const { return outgoing_places_.find(edge); }
   Timeline& credit(uint32_t edge) { return outgoing_[outgoing_index(edge)]->credit; }
   Timeline& sent(uint32_t edge) { return outgoing_[outgoing_index(edge)]->sent; }
 
@@ -83,12 +84,26 @@ class LinkState {
     uint64_t next_turn = 0;
     Timeline credit, sent;
   };
+  // Where an edge of the plan stands among the link's.
+  class Places {
+   public:
+    static constexpr size_t kNowhere = ~size_t{0};
+    explicit Places(const std::vector<LinkEdge>& edges);
+    size_t find(uint32_t edge) const {
+      const size_t i = size_t{edge} - first_;  // wraps to far beyond for an edge before the first
+      return i < places_.size() ? places_[i] : kNowhere;
+    }
+
+   private:
+    size_t first_ = 0;
+    std::vector<size_t> places_;
+  };
   Incoming* find_incoming(uint32_t edge);
-  Outgoing* find_outgoing(uint32_t edge);
   Result<Incoming*> begin(uint32_t edge, uint64_t turn);
   Status check_turn(const Incoming& in, uint64_t turn) const;
 
   const LinkSetup setup_;
+  const Places incoming_places_, outgoing_places_;
   std::vector<Incoming> incoming_;
   std::vector<std::unique_ptr<Outgoing>> outgoing_;
   mutable std::mutex mutex_;

@@ -50,7 +50,7 @@ class LocalLink final : public Link, private CreditSink {
 
   Status push(uint32_t edge, uint64_t turn, const void* data, size_t bytes) override {
     LinkState& state = self_->state;
-    LEAT_RETURN_IF_ERROR(state.check_push(edge, turn, bytes));
+    LEAT_RETURN_IF_ERROR(state.check_push(edge, turn, bytes).status());
     Status status;
     const bool told = tell([&](LinkState& to) { status = deliver(to, edge, turn, data, bytes); });
     if (!told) status = state.gone(cat(peer(), " closed the connection"));

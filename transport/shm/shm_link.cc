@@ -39,8 +39,7 @@ class ShmLink final : public Link, private CreditSink, private Waiter::Polled {
   }
 
   Status push(uint32_t edge, uint64_t turn, const void* data, size_t bytes) override {
-    LEAT_RETURN_IF_ERROR(state_.check_push(edge, turn, bytes));
-    const size_t i = state_.outgoing_index(edge);
+    LEAT_ASSIGN_OR_RETURN(const size_t i, state_.check_push(edge, turn, bytes));
     std::byte* const slot = theirs_.slot(i, turn);
     if (data != slot && bytes > 0) std::memcpy(slot, data, bytes);
     LEAT_RETURN_IF_ERROR(LEAT_FAILPOINT("transport/publish"));

@@ -78,7 +78,7 @@ class TcpLink final : public Link, private CreditSink {
 
  private:
   Status push(uint32_t edge, uint64_t turn, const void* data, size_t bytes, bool wait) {
-    LEAT_RETURN_IF_ERROR(state_.check_push(edge, turn, bytes));
+    LEAT_RETURN_IF_ERROR(state_.check_push(edge, turn, bytes).status());
     const std::span value(static_cast<const std::byte*>(data), bytes);
     if (bytes <= kSmallBytes) {
       LEAT_RETURN_IF_ERROR(express_.push(edge, turn, value));
