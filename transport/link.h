@@ -53,9 +53,10 @@ struct LinkCounters {
   uint64_t late_values = 0;  // received for a turn that was already closed, and dropped
 };
 
-// Threads: as Channel says; ping() and send_fence() from any thread but the transport's own.
-// Destroyed by a thread that is not the transport's, when nobody pushes or retires any more. What
-// still waits on the link's edges then ends with cancelled; the peer sees the link close.
+// Threads: as Channel says; ping() from any thread but the transport's own. A call that fails may
+// wait for the transport's thread to say why: no caller holds a lock that a timeline's callback
+// takes. Destroyed by a thread that is not the transport's, when nobody pushes or retires any more.
+// What still waits on the link's edges then ends with cancelled; the peer sees the link close.
 class Link : public Channel {
  public:
   virtual const std::string& peer() const = 0;

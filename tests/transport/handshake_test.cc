@@ -135,6 +135,7 @@ TEST_CASE("messages of the handshake read back as they were written") {
 
 TEST_CASE("a dialer with the right identity and key is let in", "[cluster]") {
   for (const char* address : {"127.0.0.1:0", "[::1]:0"}) {
+    if (address[0] == '[' && !listen_socket(address).ok()) continue;  // a host without IPv6
     Door door({}, address);
     auto dialed = door.dial();
     INFO(dialed.status());

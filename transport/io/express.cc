@@ -45,7 +45,10 @@ Express::Express(Reactor& reactor, Descriptor socket, LinkState& state, bool val
   owing_.reserve(owed_.size());
 }
 
-void Express::open() { watch_ = reactor_.watch(socket_.get(), *this); }
+Status Express::open() {
+  LEAT_ASSIGN_OR_RETURN(watch_, reactor_.watch(socket_.get(), *this));
+  return {};
+}
 
 void Express::shut(const Status& cause) {
   ::shutdown(socket_.get(), SHUT_RDWR);

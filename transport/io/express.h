@@ -33,8 +33,8 @@ class Express final : private Reactor::Watched {
   // socket; false if only control does.
   Express(Reactor& reactor, Descriptor socket, LinkState& state, bool values, OnFailure on_failure);
 
-  // Starts and stops reading. REQUIRES: closed before it is destroyed.
-  void open();
+  // Starts and stops reading. REQUIRES: both on the reactor's thread; closed before destroyed.
+  Status open();
   void close() { watch_.reset(); }
   // Takes what has come. Threads: the reactor's, but not from within a call of this object.
   void poll() { static_cast<void>(readable()); }

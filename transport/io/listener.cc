@@ -18,7 +18,10 @@ class Listener::Core final : public Reactor::Watched, public std::enable_shared_
       : reactor_(reactor), listening_(std::move(listening)), gate_(gate), options_(options) {}
 
   const std::string& address() const { return listening_.address; }
-  void start() { watch_ = reactor_.watch(listening_.socket.get(), *this); }
+  Status start() {
+    LEAT_ASSIGN_OR_RETURN(watch_, reactor_.watch(listening_.socket.get(), *this));
+    return {};
+  }
   void stop() {
     watch_.reset();
     pending_.clear();
@@ -31,8 +34,10 @@ class Listener::Core final : public Reactor::Watched, public std::enable_shared_
   class Pending final : public Reactor::Watched {
    public:
     Pending(Core& core, uint64_t id, Descriptor socket)
-        : core_(core), id_(id), socket_(std::move(socket)) {
-      watch_ = core_.reactor_.watch(socket_.get(), *this);
+        : core_(core), id_(id), socket_(std::move(socket)) {}
+    Status start() {
+      LEAT_ASSIGN_OR_RETURN(watch_, core_.reactor_.watch(socket_.get(), *this));
+      return {};
     }
 
     bool readable() override {
@@ -152,7 +157,9 @@ class Listener::Core final : public Reactor::Watched, public std::enable_shared_
       return;
     }
     const uint64_t id = next_id_++;
-    pending_.emplace(id, std::make_unique<Pending>(*this, id, std::move(socket)));
+    auto pending = std::make_unique<Pending>(*this, id, std::move(socket));
+    if (const Status started = pending->start(); !started.ok()) return gate_.refused(started);
+    pending_.emplace(id, std::move(pending));
     reactor_.post_after(options_.handshake, [weak = weak_from_this(), id] {
       const auto core = weak.lock();
       if (core && core->pending_.erase(id) > 0)
@@ -164,7 +171,8 @@ class Listener::Core final : public Reactor::Watched, public std::enable_shared_
   void back_off() {
     watch_.reset();
     reactor_.post_after(kBackOff, [weak = weak_from_this()] {
-      if (const auto core = weak.lock(); core && !core->stopped_) core->start();
+      const auto core = weak.lock();
+      if (core && !core->stopped_ && !core->start().ok()) core->back_off();
     });
   }
 
@@ -183,7 +191,9 @@ Result<std::unique_ptr<Listener>> Listener::open(Reactor& reactor, const std::st
                                                  Gate& gate, Options options) {
   LEAT_ASSIGN_OR_RETURN(ListeningSocket listening, listen_socket(address));
   auto core = std::make_shared<Core>(reactor, std::move(listening), gate, std::move(options));
-  reactor.sync([&] { core->start(); });
+  Status started;
+  reactor.sync([&] { started = core->start(); });
+  LEAT_RETURN_IF_ERROR(started);
   return std::unique_ptr<Listener>(new Listener(std::move(core)));
 }
 

@@ -38,11 +38,8 @@ struct Reactor::Loop {
 };
 
 struct Reactor::Watch::State : std::enable_shared_from_this<State> {
-  State(Reactor& owner, int fd, Watched& told)
-      : reactor(owner), descriptor(owner.context()), watched(&told) {
-    error_code ignored;
-    descriptor.assign(fd, ignored);
-  }
+  State(Reactor& owner, Watched& told)
+      : reactor(owner), descriptor(owner.context()), watched(&told) {}
 
   void await_read() {
     descriptor.async_wait(asio::posix::descriptor_base::wait_read,
@@ -85,8 +82,11 @@ Reactor::~Reactor() {
   loop_->thread.join();
 }
 
-std::unique_ptr<Reactor::Watch> Reactor::watch(int fd, Watched& watched) {
-  auto state = std::make_shared<Watch::State>(*this, fd, watched);
+Result<std::unique_ptr<Reactor::Watch>> Reactor::watch(int fd, Watched& watched) {
+  auto state = std::make_shared<Watch::State>(*this, watched);
+  error_code error;
+  state->descriptor.assign(fd, error);
+  if (error) return system_error("watching a socket", error.value());
   post([state] {
     if (state->watched) state->await_read();
   });

@@ -53,7 +53,8 @@ class Reactor {
   Reactor(const Reactor&) = delete;
   Reactor& operator=(const Reactor&) = delete;
 
-  std::unique_ptr<Watch> watch(int fd, Watched& watched);
+  // resource_exhausted or unavailable if the system has no room to watch it.
+  Result<std::unique_ptr<Watch>> watch(int fd, Watched& watched);
   // Runs `work` on the reactor's thread, later.
   void post(std::function<void()> work);
   // Runs `work` on the reactor's thread, after `delay`.

@@ -32,10 +32,12 @@ class ShmLink final : public Link, private CreditSink, private Waiter::Polled {
     reactor_.sync([this] { express_.close(); });
   }
 
-  void open() {
+  Status open() {
     credits_.start();
     waiter_.add(*this);
-    express_.open();
+    Status status;
+    reactor_.sync([&] { status = express_.open(); });
+    return status;
   }
 
   Status push(uint32_t edge, uint64_t turn, const void* data, size_t bytes) override {
@@ -216,7 +218,7 @@ Result<std::unique_ptr<Link>> make_link(Reactor& reactor, Waiter& waiter, Descri
   LEAT_ASSIGN_OR_RETURN(Bell bell, Bell::open(std::move(files[1]), setup.peer));
   auto link = std::make_unique<ShmLink>(reactor, waiter, std::move(socket), std::move(arena),
                                         std::move(theirs), std::move(bell), std::move(setup));
-  link->open();
+  LEAT_RETURN_IF_ERROR(link->open());
   return std::unique_ptr<Link>(std::move(link));
 }
 

@@ -27,7 +27,10 @@ BulkSocket::BulkSocket(Reactor& reactor, Descriptor socket, LinkState& state, On
   queue_.reserve(kSlotDepth * (state.setup().outgoing.size() + 1));
 }
 
-void BulkSocket::open() { watch_ = reactor_.watch(socket_.get(), *this); }
+Status BulkSocket::open() {
+  LEAT_ASSIGN_OR_RETURN(watch_, reactor_.watch(socket_.get(), *this));
+  return {};
+}
 
 void BulkSocket::shut() { ::shutdown(socket_.get(), SHUT_RDWR); }
 

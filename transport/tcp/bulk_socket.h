@@ -30,8 +30,8 @@ class BulkSocket final : private Reactor::Watched {
   // the reactor's thread, and with a stall, on the pusher's.
   BulkSocket(Reactor& reactor, Descriptor socket, LinkState& state, OnFailure on_failure);
 
-  // Starts and stops reading. REQUIRES: closed before it is destroyed.
-  void open();
+  // Starts and stops reading. REQUIRES: both on the reactor's thread; closed before destroyed.
+  Status open();
   void close() { watch_.reset(); }
   void shut();
   // Takes all that has come. What is wrong with it goes unsaid: the link is at its end. Threads:

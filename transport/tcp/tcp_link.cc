@@ -38,10 +38,14 @@ class TcpLink final : public Link, private CreditSink {
     });
   }
 
-  void open() {
-    credits_.start();
-    express_.open();
-    if (bulk_) bulk_->open();
+  Status open() {
+    Status status;
+    reactor_.sync([&] {
+      credits_.start();
+      status = express_.open();
+      if (bulk_ && status.ok()) status = bulk_->open();
+    });
+    return status;
   }
 
   Status push(uint32_t edge, uint64_t turn, const void* data, size_t bytes) override {
@@ -141,7 +145,7 @@ Result<std::unique_ptr<Link>> make_link(Reactor& reactor, Descriptor express, De
   }
   auto link =
       std::make_unique<TcpLink>(reactor, std::move(express), std::move(bulk), std::move(setup));
-  link->open();
+  LEAT_RETURN_IF_ERROR(link->open());
   return std::unique_ptr<Link>(std::move(link));
 }
 
