@@ -35,7 +35,7 @@ Result<LinkPair> local_pair(LinkSetup a, LinkSetup b, std::chrono::microseconds)
 class PairGate final : public Listener::Gate {
  public:
   explicit PairGate(Listener::Expected expected) : expected_(std::move(expected)) {}
-  std::optional<Listener::Expected> expect(const Hello&) override { return expected_; }
+  std::optional<Listener::Expected> expect(const LinkHello&) override { return expected_; }
   void accepted(Connection connection) override {
     std::lock_guard lock(mutex_);
     accepted_[connection.hello.role == SocketRole::bulk].set_value(std::move(connection.socket));
@@ -59,7 +59,7 @@ struct SocketPair {
 
 Result<SocketPair> dial_pair(const Listener& listener, PairGate& gate, SocketRole role,
                              const Listener::Expected& expected, Deadline deadline) {
-  Hello hello;
+  LinkHello hello;
   hello.identity = expected.identity;
   hello.role = role;
   LEAT_ASSIGN_OR_RETURN(Connection connection,
@@ -77,7 +77,7 @@ Result<LinkPair> tcp_pair(LinkSetup a, LinkSetup b, std::chrono::microseconds sp
   LEAT_RETURN_IF_ERROR(open_slots(b));
   const Deadline deadline = std::chrono::steady_clock::now() + kPairTimeout;
   auto threads = std::make_shared<Threads>(spin);
-  const Listener::Expected expected{Identity{}, random_nonce()};
+  const Listener::Expected expected{Identity{}, link_nonce()};
   PairGate gate(expected);
   LEAT_ASSIGN_OR_RETURN(const auto listener,
                         Listener::open(threads->b, "127.0.0.1:0", gate, Listener::Options()));

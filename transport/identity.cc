@@ -67,11 +67,11 @@ std::string shown(const std::array<uint8_t, n>& value) {
 
 }  // namespace
 
-std::string_view refusal_name(Refusal refusal) {
+std::string_view refusal_name(LinkRefusal refusal) {
   return kRefusalNames[static_cast<size_t>(refusal)];
 }
 
-HelloBytes encode(const Hello& hello) {
+HelloBytes encode(const LinkHello& hello) {
   HelloBytes bytes{};
   const Identity& id = hello.identity;
   Writer(bytes) << kHelloMagic << hello.oldest << hello.newest << hello.features << id.cluster
@@ -81,8 +81,8 @@ HelloBytes encode(const Hello& hello) {
   return bytes;
 }
 
-Result<Hello> decode_hello(std::span<const std::byte, kHelloBytes> bytes) {
-  Hello hello;
+Result<LinkHello> decode_hello(std::span<const std::byte, kHelloBytes> bytes) {
+  LinkHello hello;
   Identity& id = hello.identity;
   uint32_t magic = 0, role = 0;
   Reader(bytes) >> magic >> hello.oldest >> hello.newest >> hello.features >> id.cluster >>
@@ -96,7 +96,7 @@ Result<Hello> decode_hello(std::span<const std::byte, kHelloBytes> bytes) {
   return hello;
 }
 
-AnswerBytes encode(const Answer& answer) {
+AnswerBytes encode(const LinkAnswer& answer) {
   AnswerBytes bytes{};
   Writer(bytes) << kAnswerMagic << uint16_t{static_cast<uint8_t>(answer.refusal)} << answer.version
                 << answer.features << answer.nonce;
@@ -104,49 +104,49 @@ AnswerBytes encode(const Answer& answer) {
   return bytes;
 }
 
-Result<Answer> decode_answer(std::span<const std::byte, kAnswerBytes> bytes) {
-  Answer answer;
+Result<LinkAnswer> decode_answer(std::span<const std::byte, kAnswerBytes> bytes) {
+  LinkAnswer answer;
   uint32_t magic = 0;
   uint16_t refusal = 0;
   Reader(bytes) >> magic >> refusal >> answer.version >> answer.features >> answer.nonce;
   Reader(bytes.subspan(kProofAt)) >> answer.proof;
-  if (magic != kAnswerMagic || refusal > static_cast<uint16_t>(Refusal::busy))
+  if (magic != kAnswerMagic || refusal > static_cast<uint16_t>(LinkRefusal::busy))
     return invalid_argument("handshake: expected the answer of Leat, received other bytes");
-  answer.refusal = static_cast<Refusal>(refusal);
+  answer.refusal = static_cast<LinkRefusal>(refusal);
   return answer;
 }
 
-VerdictBytes encode(Refusal verdict) {
+VerdictBytes encode(LinkRefusal verdict) {
   VerdictBytes bytes{};
   Writer(bytes) << kVerdictMagic << uint32_t{static_cast<uint8_t>(verdict)};
   return bytes;
 }
 
-Result<Refusal> decode_verdict(std::span<const std::byte, kVerdictBytes> bytes) {
+Result<LinkRefusal> decode_verdict(std::span<const std::byte, kVerdictBytes> bytes) {
   uint32_t magic = 0, verdict = 0;
   Reader(bytes) >> magic >> verdict;
-  if (magic != kVerdictMagic || verdict > static_cast<uint32_t>(Refusal::busy))
+  if (magic != kVerdictMagic || verdict > static_cast<uint32_t>(LinkRefusal::busy))
     return invalid_argument("handshake: expected the verdict of Leat, received other bytes");
-  return static_cast<Refusal>(verdict);
+  return static_cast<LinkRefusal>(verdict);
 }
 
-Refusal judge(const Identity& expected, const Hello& received) {
+LinkRefusal judge(const Identity& expected, const LinkHello& received) {
   const Identity& id = received.identity;
   if (received.newest < kOldestProtocol || received.oldest > kNewestProtocol)
-    return Refusal::version;
-  if (id.cluster != expected.cluster) return Refusal::cluster;
-  if (id.epoch != expected.epoch) return Refusal::epoch;
-  if (id.run != expected.run) return Refusal::run;
-  if (id.plan != expected.plan) return Refusal::plan;
-  if (id.source != expected.source) return Refusal::source;
-  if (id.destination != expected.destination) return Refusal::destination;
-  if (id.source_incarnation != expected.source_incarnation) return Refusal::source_incarnation;
+    return LinkRefusal::version;
+  if (id.cluster != expected.cluster) return LinkRefusal::cluster;
+  if (id.epoch != expected.epoch) return LinkRefusal::epoch;
+  if (id.run != expected.run) return LinkRefusal::run;
+  if (id.plan != expected.plan) return LinkRefusal::plan;
+  if (id.source != expected.source) return LinkRefusal::source;
+  if (id.destination != expected.destination) return LinkRefusal::destination;
+  if (id.source_incarnation != expected.source_incarnation) return LinkRefusal::source_incarnation;
   if (id.destination_incarnation != expected.destination_incarnation)
-    return Refusal::destination_incarnation;
-  return Refusal::none;
+    return LinkRefusal::destination_incarnation;
+  return LinkRefusal::none;
 }
 
-Status explain(Refusal refusal, const Identity& expected, const Hello& received,
+Status explain(LinkRefusal refusal, const Identity& expected, const LinkHello& received,
                std::string_view peer) {
   const Identity& id = received.identity;
   std::string wanted, got;
@@ -155,39 +155,39 @@ Status explain(Refusal refusal, const Identity& expected, const Hello& received,
     got = shown(b);
   };
   switch (refusal) {
-    case Refusal::none:
+    case LinkRefusal::none:
       return {};
-    case Refusal::version:
+    case LinkRefusal::version:
       wanted = cat(kOldestProtocol, " to ", kNewestProtocol);
       got = cat(received.oldest, " to ", received.newest);
       break;
-    case Refusal::cluster:
+    case LinkRefusal::cluster:
       differ(expected.cluster, id.cluster);
       break;
-    case Refusal::epoch:
+    case LinkRefusal::epoch:
       differ(expected.epoch, id.epoch);
       break;
-    case Refusal::run:
+    case LinkRefusal::run:
       differ(expected.run, id.run);
       break;
-    case Refusal::plan:
+    case LinkRefusal::plan:
       differ(expected.plan, id.plan);
       break;
-    case Refusal::source:
+    case LinkRefusal::source:
       differ(expected.source, id.source);
       break;
-    case Refusal::destination:
+    case LinkRefusal::destination:
       differ(expected.destination, id.destination);
       break;
-    case Refusal::source_incarnation:
+    case LinkRefusal::source_incarnation:
       differ(expected.source_incarnation, id.source_incarnation);
       break;
-    case Refusal::destination_incarnation:
+    case LinkRefusal::destination_incarnation:
       differ(expected.destination_incarnation, id.destination_incarnation);
       break;
-    case Refusal::role:
-    case Refusal::key:
-    case Refusal::busy:
+    case LinkRefusal::role:
+    case LinkRefusal::key:
+    case LinkRefusal::busy:
       return failed_precondition(cat("handshake with ", peer, ": ", refusal_name(refusal),
                                      ": it is not what is expected here"));
   }
@@ -219,8 +219,8 @@ bool same(const Sha256Digest& a, const Sha256Digest& b) {
   return difference == 0;
 }
 
-Nonce random_nonce() {
-  Nonce nonce;
+LinkNonce link_nonce() {
+  LinkNonce nonce;
   if (::getrandom(nonce.data(), nonce.size(), 0) != static_cast<ssize_t>(nonce.size()))
     std::abort();  // up to 256 bytes never fail once the kernel has booted
   return nonce;

@@ -6,8 +6,8 @@
 //
 // The handshake, four messages of fixed size, little-endian:
 //
-//   dialer   -> listener  Hello: versions, features, identity, socket role, nonce
-//   listener -> dialer    Answer: refused and why, or version, features, nonce, proof
+//   dialer   -> listener  LinkHello: versions, features, identity, socket role, nonce
+//   listener -> dialer    LinkAnswer: refused and why, or version, features, nonce, proof
 //   dialer   -> listener  its proof
 //   listener -> dialer    Verdict
 //
@@ -34,7 +34,7 @@ inline constexpr uint16_t kNewestProtocol = 1;
 inline constexpr uint64_t kFeatures = 0;
 
 using RunKey = std::array<uint8_t, 32>;  // a secret of the run, handed out by the master
-using Nonce = std::array<uint8_t, 32>;
+using LinkNonce = std::array<uint8_t, 32>;
 
 struct Identity {
   std::array<uint8_t, 16> cluster{};
@@ -52,7 +52,7 @@ struct Identity {
 enum class SocketRole : uint8_t { express = 0, bulk = 1, shm = 2 };
 
 // Why a hello is refused: the field that differs. `none`: it is not.
-enum class Refusal : uint8_t {
+enum class LinkRefusal : uint8_t {
   none = 0,
   version,
   cluster,
@@ -67,21 +67,21 @@ enum class Refusal : uint8_t {
   key,
   busy,  // no field: the listener has no room
 };
-std::string_view refusal_name(Refusal refusal);
+std::string_view refusal_name(LinkRefusal refusal);
 
-struct Hello {
+struct LinkHello {
   uint16_t oldest = kOldestProtocol, newest = kNewestProtocol;
   uint64_t features = kFeatures;
   Identity identity;
   SocketRole role = SocketRole::express;
-  Nonce nonce{};
+  LinkNonce nonce{};
 };
 
-struct Answer {
-  Refusal refusal = Refusal::none;
+struct LinkAnswer {
+  LinkRefusal refusal = LinkRefusal::none;
   uint16_t version = kNewestProtocol;
   uint64_t features = kFeatures;
-  Nonce nonce{};
+  LinkNonce nonce{};
   Sha256Digest proof{};
 };
 
@@ -92,19 +92,19 @@ using HelloBytes = std::array<std::byte, kHelloBytes>;
 using AnswerBytes = std::array<std::byte, kAnswerBytes>;
 using VerdictBytes = std::array<std::byte, kVerdictBytes>;
 
-HelloBytes encode(const Hello& hello);
-AnswerBytes encode(const Answer& answer);
-VerdictBytes encode(Refusal verdict);
+HelloBytes encode(const LinkHello& hello);
+AnswerBytes encode(const LinkAnswer& answer);
+VerdictBytes encode(LinkRefusal verdict);
 // invalid_argument if the bytes are no such message at all.
-Result<Hello> decode_hello(std::span<const std::byte, kHelloBytes> bytes);
-Result<Answer> decode_answer(std::span<const std::byte, kAnswerBytes> bytes);
-Result<Refusal> decode_verdict(std::span<const std::byte, kVerdictBytes> bytes);
+Result<LinkHello> decode_hello(std::span<const std::byte, kHelloBytes> bytes);
+Result<LinkAnswer> decode_answer(std::span<const std::byte, kAnswerBytes> bytes);
+Result<LinkRefusal> decode_verdict(std::span<const std::byte, kVerdictBytes> bytes);
 
 // The first field in which `received` is not what is expected, and the newest version that both
 // ends speak is not there.
-Refusal judge(const Identity& expected, const Hello& received);
+LinkRefusal judge(const Identity& expected, const LinkHello& received);
 // "handshake with X: epoch: expected 7, received 6" for what judge() found.
-Status explain(Refusal refusal, const Identity& expected, const Hello& received,
+Status explain(LinkRefusal refusal, const Identity& expected, const LinkHello& received,
                std::string_view peer);
 
 enum class Prover : uint8_t { dialer = 1, listener = 2 };
@@ -115,6 +115,6 @@ Sha256Digest prove(const RunKey& key, Prover prover, const HelloBytes& hello,
 bool same(const Sha256Digest& a, const Sha256Digest& b);
 
 // Fresh from the kernel.
-Nonce random_nonce();
+LinkNonce link_nonce();
 
 }  // namespace leat

@@ -34,15 +34,15 @@ RunKey a_key() {
   return key;
 }
 
-Hello a_hello() {
-  Hello hello;
+LinkHello a_hello() {
+  LinkHello hello;
   hello.identity = an_identity();
   return hello;
 }
 
 class TestGate final : public Listener::Gate {
  public:
-  std::optional<Listener::Expected> expect(const Hello& hello) override {
+  std::optional<Listener::Expected> expect(const LinkHello& hello) override {
     if (hello.identity.run != an_identity().run) return std::nullopt;
     return Listener::Expected{an_identity(), a_key()};
   }
@@ -85,7 +85,7 @@ struct Door {
     REQUIRE(opened.ok());
     listener = std::move(*opened);
   }
-  Result<Connection> dial(const Hello& hello = a_hello(), const RunKey& key = a_key()) {
+  Result<Connection> dial(const LinkHello& hello = a_hello(), const RunKey& key = a_key()) {
     return leat::dial(listener->address(), hello, key, soon());
   }
   void check_open() {
@@ -108,26 +108,26 @@ void check_connected(const Descriptor& a, const Descriptor& b) {
 }  // namespace
 
 TEST_CASE("messages of the handshake read back as they were written") {
-  Hello hello = a_hello();
+  LinkHello hello = a_hello();
   hello.role = SocketRole::shm;
-  hello.nonce = random_nonce();
+  hello.nonce = link_nonce();
   const auto read = decode_hello(encode(hello));
   REQUIRE(read.ok());
   CHECK(read->identity == hello.identity);
   CHECK(read->role == hello.role);
   CHECK(read->nonce == hello.nonce);
-  Answer answer;
-  answer.refusal = Refusal::plan;
-  answer.nonce = random_nonce();
+  LinkAnswer answer;
+  answer.refusal = LinkRefusal::plan;
+  answer.nonce = link_nonce();
   answer.proof.fill(77);
   const auto answered = decode_answer(encode(answer));
   REQUIRE(answered.ok());
-  CHECK(answered->refusal == Refusal::plan);
+  CHECK(answered->refusal == LinkRefusal::plan);
   CHECK(answered->nonce == answer.nonce);
   CHECK(answered->proof == answer.proof);
-  const auto verdict = decode_verdict(encode(Refusal::key));
+  const auto verdict = decode_verdict(encode(LinkRefusal::key));
   REQUIRE(verdict.ok());
-  CHECK(*verdict == Refusal::key);
+  CHECK(*verdict == LinkRefusal::key);
   HelloBytes bytes = encode(hello);
   bytes[0] = std::byte{'G'};
   CHECK_FALSE(decode_hello(bytes).ok());
@@ -165,28 +165,29 @@ TEST_CASE("a unix address works like any other") {
 TEST_CASE("a refused handshake names the field that differs, on both sides") {
   struct Case {
     const char* field;
-    std::function<void(Hello&)> change;
+    std::function<void(LinkHello&)> change;
     const char* values;
   };
   const Case cases[] = {
-      {"version", [](Hello& h) { h.oldest = h.newest = 9; }, "expected 1 to 1, received 9 to 9"},
-      {"cluster", [](Hello& h) { h.identity.cluster.fill(0xab); },
+      {"version", [](LinkHello& h) { h.oldest = h.newest = 9; },
+       "expected 1 to 1, received 9 to 9"},
+      {"cluster", [](LinkHello& h) { h.identity.cluster.fill(0xab); },
        "expected 0101010101010101, received abababababababab"},
-      {"epoch", [](Hello& h) { h.identity.epoch = 2; }, "expected 3, received 2"},
-      {"run", [](Hello& h) { h.identity.run = 40; }, "there is no 40"},
-      {"plan", [](Hello& h) { h.identity.plan.fill(0xcd); },
+      {"epoch", [](LinkHello& h) { h.identity.epoch = 2; }, "expected 3, received 2"},
+      {"run", [](LinkHello& h) { h.identity.run = 40; }, "there is no 40"},
+      {"plan", [](LinkHello& h) { h.identity.plan.fill(0xcd); },
        "expected 0202020202020202, received cdcdcdcdcdcdcdcd"},
-      {"source", [](Hello& h) { h.identity.source = 50; }, "expected 5, received 50"},
-      {"destination", [](Hello& h) { h.identity.destination = 60; }, "expected 6, received 60"},
-      {"source incarnation", [](Hello& h) { h.identity.source_incarnation = 70; },
+      {"source", [](LinkHello& h) { h.identity.source = 50; }, "expected 5, received 50"},
+      {"destination", [](LinkHello& h) { h.identity.destination = 60; }, "expected 6, received 60"},
+      {"source incarnation", [](LinkHello& h) { h.identity.source_incarnation = 70; },
        "expected 7, received 70"},
-      {"destination incarnation", [](Hello& h) { h.identity.destination_incarnation = 80; },
+      {"destination incarnation", [](LinkHello& h) { h.identity.destination_incarnation = 80; },
        "expected 8, received 80"},
   };
   Door door;
   for (const Case& c : cases) {
     INFO(c.field);
-    Hello hello = a_hello();
+    LinkHello hello = a_hello();
     c.change(hello);
     const Status status = door.dial(hello).status();
     CHECK(status.code() == Code::failed_precondition);
@@ -217,13 +218,13 @@ TEST_CASE("neither end passes without the run's key") {
   const auto proof = prove(wrong, Prover::dialer, hello, answer);
   REQUIRE(send_all(socket->get(), std::as_bytes(std::span(proof)), soon(), "t").ok());
   REQUIRE(receive_all(socket->get(), verdict, soon(), "t").ok());
-  CHECK(*decode_verdict(verdict) == Refusal::key);
+  CHECK(*decode_verdict(verdict) == LinkRefusal::key);
   door.check_open();
 }
 
 TEST_CASE("a proof is of one side and one handshake") {
   const HelloBytes hello = encode(a_hello());
-  Answer answer;
+  LinkAnswer answer;
   const AnswerBytes first = encode(answer);
   answer.nonce[0] = 1;
   const AnswerBytes second = encode(answer);
@@ -231,7 +232,7 @@ TEST_CASE("a proof is of one side and one handshake") {
   CHECK(same(proof, prove(a_key(), Prover::dialer, hello, first)));
   CHECK_FALSE(same(proof, prove(a_key(), Prover::listener, hello, first)));
   CHECK_FALSE(same(proof, prove(a_key(), Prover::dialer, hello, second)));
-  CHECK(random_nonce() != random_nonce());
+  CHECK(link_nonce() != link_nonce());
 }
 
 TEST_CASE("a dialer that goes after any byte costs nothing") {

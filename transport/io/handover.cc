@@ -12,7 +12,7 @@ Result<Connection> take_over(int unix_socket, Deadline deadline) {
   HelloBytes bytes;
   LEAT_ASSIGN_OR_RETURN(std::vector<Descriptor> sockets,
                         receive_descriptors(unix_socket, bytes, 1, deadline, "taking a socket"));
-  LEAT_ASSIGN_OR_RETURN(const Hello hello, decode_hello(bytes));
+  LEAT_ASSIGN_OR_RETURN(const LinkHello hello, decode_hello(bytes));
   return Connection{std::move(sockets[0]), hello};
 }
 

@@ -140,22 +140,22 @@ Result<ListeningSocket> listen_socket(const std::string& address) {
   return ListeningSocket{std::move(socket), std::move(got)};
 }
 
-Result<Connection> greet(Descriptor socket, Hello hello, const RunKey& key, Deadline deadline,
+Result<Connection> greet(Descriptor socket, LinkHello hello, const RunKey& key, Deadline deadline,
                          std::string_view peer) {
   const std::string subject = cat("handshake with ", peer);
-  hello.nonce = random_nonce();
+  hello.nonce = link_nonce();
   const HelloBytes hello_bytes = encode(hello);
   AnswerBytes answer_bytes;
   // A listener that is busy answers and closes without reading.
   const Status sent = send_all(socket.get(), hello_bytes, deadline, subject);
   const Status answered = receive_all(socket.get(), answer_bytes, deadline, subject);
   if (!answered.ok()) return sent.ok() ? answered : sent;
-  LEAT_ASSIGN_OR_RETURN(const Answer answer, decode_answer(answer_bytes));
-  const auto refused = [&](Refusal why) {
+  LEAT_ASSIGN_OR_RETURN(const LinkAnswer answer, decode_answer(answer_bytes));
+  const auto refused = [&](LinkRefusal why) {
     return failed_precondition(cat(subject, ": it refused: ", refusal_name(why),
-                                   why == Refusal::busy ? "" : " is not what it expects"));
+                                   why == LinkRefusal::busy ? "" : " is not what it expects"));
   };
-  if (answer.refusal != Refusal::none) return refused(answer.refusal);
+  if (answer.refusal != LinkRefusal::none) return refused(answer.refusal);
   if (!same(answer.proof, prove(key, Prover::listener, hello_bytes, answer_bytes)))
     return failed_precondition(cat(subject, ": key: it does not know the run's"));
   if (answer.version < hello.oldest || answer.version > hello.newest)
@@ -164,12 +164,12 @@ Result<Connection> greet(Descriptor socket, Hello hello, const RunKey& key, Dead
   LEAT_RETURN_IF_ERROR(send_all(socket.get(), std::as_bytes(std::span(proof)), deadline, subject));
   VerdictBytes verdict_bytes;
   LEAT_RETURN_IF_ERROR(receive_all(socket.get(), verdict_bytes, deadline, subject));
-  LEAT_ASSIGN_OR_RETURN(const Refusal verdict, decode_verdict(verdict_bytes));
-  if (verdict != Refusal::none) return refused(verdict);
+  LEAT_ASSIGN_OR_RETURN(const LinkRefusal verdict, decode_verdict(verdict_bytes));
+  if (verdict != LinkRefusal::none) return refused(verdict);
   return Connection{std::move(socket), hello};
 }
 
-Result<Connection> dial(const std::string& address, Hello hello, const RunKey& key,
+Result<Connection> dial(const std::string& address, LinkHello hello, const RunKey& key,
                         Deadline deadline, const SocketOptions& options) {
   LEAT_ASSIGN_OR_RETURN(Descriptor socket, connect_socket(address, deadline, options));
   return greet(std::move(socket), std::move(hello), key, deadline, address);

@@ -14,7 +14,7 @@ namespace leat {
 // the run's key.
 struct Connection {
   Descriptor socket;
-  Hello hello;
+  LinkHello hello;
 };
 
 struct SocketOptions {
@@ -27,11 +27,11 @@ struct SocketOptions {
 // Connects to a listener and shakes hands. unavailable if nobody listens, failed_precondition if it
 // refuses (the message names the field), deadline_exceeded if it takes too long. The hello's nonce
 // is filled in.
-Result<Connection> dial(const std::string& address, Hello hello, const RunKey& key,
+Result<Connection> dial(const std::string& address, LinkHello hello, const RunKey& key,
                         Deadline deadline, const SocketOptions& options = {});
 
 // The parts, for a socket that is connected already.
-Result<Connection> greet(Descriptor socket, Hello hello, const RunKey& key, Deadline deadline,
+Result<Connection> greet(Descriptor socket, LinkHello hello, const RunKey& key, Deadline deadline,
                          std::string_view peer);
 Result<Descriptor> connect_socket(const std::string& address, Deadline deadline,
                                   const SocketOptions& options = {});

@@ -66,13 +66,13 @@ class Listener::Core final : public Reactor::Watched, public std::enable_shared_
       if (!hello.ok()) return end(hello.status());
       hello_ = *hello;
       const auto expected = core_.gate_.expect(hello_);
-      Answer answer;
-      answer.refusal = expected ? judge(expected->identity, hello_) : Refusal::run;
+      LinkAnswer answer;
+      answer.refusal = expected ? judge(expected->identity, hello_) : LinkRefusal::run;
       answer.version = std::min(hello_.newest, kNewestProtocol);
       answer.features = hello_.features & kFeatures;
-      answer.nonce = random_nonce();
+      answer.nonce = link_nonce();
       answer_bytes_ = encode(answer);
-      if (answer.refusal != Refusal::none) {
+      if (answer.refusal != LinkRefusal::none) {
         send(answer_bytes_);
         return end(expected ? explain(answer.refusal, expected->identity, hello_, "a dialer")
                             : failed_precondition(cat("handshake with a dialer: run: there is no ",
@@ -88,10 +88,10 @@ class Listener::Core final : public Reactor::Watched, public std::enable_shared_
       Sha256Digest proof;
       std::copy(proof_.begin(), proof_.end(), reinterpret_cast<std::byte*>(proof.data()));
       if (!same(proof, prove(key_, Prover::dialer, hello_bytes_, answer_bytes_))) {
-        send(encode(Refusal::key));
-        return end(explain(Refusal::key, {}, hello_, "a dialer"));
+        send(encode(LinkRefusal::key));
+        return end(explain(LinkRefusal::key, {}, hello_, "a dialer"));
       }
-      if (!send(encode(Refusal::none))) return end(unavailable("handshake: the dialer went"));
+      if (!send(encode(LinkRefusal::none))) return end(unavailable("handshake: the dialer went"));
       watch_.reset();
       Connection connection{std::move(socket_), hello_};
       Core& core = core_;
@@ -126,7 +126,7 @@ class Listener::Core final : public Reactor::Watched, public std::enable_shared_
     std::array<std::byte, sizeof(Sha256Digest)> proof_;
     size_t have_ = 0;
     bool greeted_ = false;
-    Hello hello_;
+    LinkHello hello_;
     RunKey key_{};
     std::unique_ptr<Reactor::Watch> watch_;
   };
@@ -149,8 +149,8 @@ class Listener::Core final : public Reactor::Watched, public std::enable_shared_
 
   void admit(Descriptor socket) {
     if (pending_.size() >= options_.most_pending) {
-      Answer busy;
-      busy.refusal = Refusal::busy;
+      LinkAnswer busy;
+      busy.refusal = LinkRefusal::busy;
       const AnswerBytes bytes = encode(busy);
       static_cast<void>(::send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL));
       gate_.refused(resource_exhausted("handshake: too many at once"));

@@ -23,7 +23,7 @@ class Listener {
   class Gate {
    public:
     // For a hello, by its run and source; nullopt if there is no such run here.
-    virtual std::optional<Expected> expect(const Hello& hello) = 0;
+    virtual std::optional<Expected> expect(const LinkHello& hello) = 0;
     // An authenticated connection: to be made a link, or handed over to another process.
     virtual void accepted(Connection connection) = 0;
     // For the log: who was refused, and why, with the values.
