@@ -3,6 +3,7 @@
 
 #include "tests/catch.h"
 #include "transport/rpc/framing.h"
+#include "transport/rpc/limits.h"
 
 namespace leat {
 namespace {
@@ -96,6 +97,26 @@ TEST_CASE("a table of segments is padded to whole words") {
   CHECK(table_bytes(1) == 8);
   CHECK(table_bytes(2) == 16);
   CHECK(table_bytes(3) == 16);
+}
+
+TEST_CASE("a budget is shared, and what each connection needs least is not asked for") {
+  constexpr size_t kFree = ByteBudget::kFreeBytes;
+  ByteBudget budget(1000);
+  ByteCharge first(budget);
+  {
+    ByteCharge greedy(budget);
+    CHECK(greedy.set(kFree + 1000));
+    CHECK(budget.used() == 1000);
+    CHECK_FALSE(greedy.set(kFree + 1001));
+    CHECK(greedy.held() == kFree + 1000);
+    CHECK(first.set(kFree));
+    CHECK_FALSE(first.set(kFree + 1));
+    CHECK(greedy.set(kFree + 999));
+    CHECK(first.set(kFree + 1));
+  }
+  CHECK(budget.used() == 1);
+  CHECK(first.set(0));
+  CHECK(budget.used() == 0);
 }
 
 }  // namespace leat
