@@ -11,6 +11,7 @@
 #include <charconv>
 #include <cstring>
 
+#include "daemon/jobs/journal_log.h"
 #include "daemon/jobs/sqlite.h"
 #include "devices/base/failpoint.h"
 #include "devices/base/text.h"
@@ -175,6 +176,11 @@ Status Journal::open_database(const JournalLimits& limits) {
   if (!there && has_log) return refused(path, "its log is there, but not the database itself");
   if (!there) LEAT_RETURN_IF_ERROR(create_database(files_, path, directory_));
   LEAT_RETURN_IF_ERROR(check_header(files_, path));
+  if (has_log) {
+    if (const Status status = check_journal_log(files_, path + "-wal"); !status.ok()) {
+      return refused(path, status.message());
+    }
+  }
   LEAT_ASSIGN_OR_RETURN(database_, SqliteDatabase::open(path, false));
   database_->set_checkpoint_on_close(false);  // nothing is written before all of it was checked
   LEAT_RETURN_IF_ERROR(database_->run("PRAGMA locking_mode=EXCLUSIVE; PRAGMA cell_size_check=ON"));

@@ -8,8 +8,8 @@
 //
 // A file that is not a journal, is damaged, or is of a newer version is refused with what to do
 // about it, and is left as it is, byte by byte: the journal never starts anew over another. Every
-// row has a checksum, since SQLite's pages have none. What cannot be noticed is the loss of the
-// last transactions of the log with nothing after them.
+// row has a checksum, since SQLite's pages have none. What cannot be told from the tail that a
+// crash leaves is damage to the very last transaction of the log.
 //
 // After a failed disk (unavailable) nothing is known of what is on it, so every later append()
 // fails with the first error, until the master starts again. A full one (resource_exhausted) is

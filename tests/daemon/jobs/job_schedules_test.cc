@@ -35,7 +35,7 @@ struct SimulatedWorker {
 class Simulation {
  public:
   explicit Simulation(uint64_t seed) : random_(seed) {
-    limits_.max_ended = 6;
+    limits_.max_ended = pick(7);
     limits_.max_unfinished = 12;
     boot();
   }

@@ -168,5 +168,49 @@ TEST_CASE("a log that was cut at any length gives a beginning of the history") {
   CHECK(records_in(*open_journal(copy.path())) >= remains.acknowledged);
 }
 
+TEST_CASE("a bit that went bad in a log loses the last record at most, or the log is refused") {
+  const Remains remains(12);
+  const uint64_t whole = [&] {
+    const JournalFolder copy;
+    write(copy / "journal.sqlite", remains.database);
+    write(copy / "journal.sqlite-wal", remains.log);
+    return records_in(*open_journal(copy.path()));
+  }();
+  int refused = 0, opened = 0;
+  for (size_t bit = 32 * 8; bit < remains.log.size() * 8; bit += 3989) {
+    INFO("bit " << bit);
+    const JournalFolder copy;
+    std::string flipped = remains.log;
+    flipped[bit / 8] = static_cast<char>(flipped[bit / 8] ^ (1 << (bit % 8)));
+    write(copy / "journal.sqlite", remains.database);
+    write(copy / "journal.sqlite-wal", flipped);
+    const auto before = snapshot(copy.path());
+    const auto journal = Journal::open(real_files(), copy.path());
+    if (journal.ok()) {
+      ++opened;
+      CHECK(records_in(**journal) + 1 >= whole);
+    } else {
+      ++refused;
+      CHECK_THAT(journal.status().message(), Catch::Contains("a transaction in it is damaged"));
+      CHECK(snapshot(copy.path()) == before);
+    }
+  }
+  CHECK(refused > 10);
+  CHECK(opened < refused);
+}
+
+TEST_CASE("a log whose header went bad is refused") {
+  const Remains remains(3);
+  for (size_t byte = 0; byte < 32; ++byte) {
+    INFO("byte " << byte);
+    const JournalFolder copy;
+    std::string flipped = remains.log;
+    flipped[byte] = static_cast<char>(flipped[byte] ^ 4);
+    write(copy / "journal.sqlite", remains.database);
+    write(copy / "journal.sqlite-wal", flipped);
+    CHECK_FALSE(Journal::open(real_files(), copy.path()).ok());
+  }
+}
+
 }  // namespace
 }  // namespace leat
