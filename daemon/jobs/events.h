@@ -133,7 +133,14 @@ struct RunJob {
   uint64_t epoch = 0;
   std::vector<WorkerRef> workers;
 };
-// Stop driving that epoch of the job, and its runners on these workers. RunnerExited of each.
+// Stop driving what RunJob let go: for each RunJob there comes one, before the runners are stopped.
+struct EndRun {
+  std::string job;
+  uint64_t epoch = 0;
+  std::string reason;
+};
+// Stop the job's runners of that epoch on these workers. Answered by RunnerExited of each. It may
+// be about a stray runner of a job that goes on.
 struct StopRunners {
   std::string job;
   uint64_t epoch = 0;
@@ -156,8 +163,8 @@ struct RemoveJob {
   std::string id;
 };
 
-using JobAction =
-    std::variant<WriteJournal, StartRunners, RunJob, StopRunners, ExpelWorker, Answer, RemoveJob>;
+using JobAction = std::variant<WriteJournal, StartRunners, RunJob, EndRun, StopRunners, ExpelWorker,
+                               Answer, RemoveJob>;
 using JobActions = std::vector<JobAction>;
 
 }  // namespace leat

@@ -106,6 +106,7 @@ void JobTable::entered(Entry& entry, const JobCondition& before) {
     stop(entry, now.reason);
   }
   if (now.state == JobState::running) {
+    entry.runs = true;
     actions_.push_back(RunJob{entry.job.id, now.epoch, entry.assembly.workers()});
   } else if (now.state == JobState::cancelling) {
     stop(entry, now.reason);
@@ -166,19 +167,16 @@ void JobTable::drop_oldest() {
 // Runners -----------------------------------------------------------------------------------------
 
 void JobTable::stop(Entry& entry, const std::string& reason) {
-  const bool begins = !entry.assembly.is_stopping();
+  const uint64_t epoch = entry.assembly_epoch;
+  if (std::exchange(entry.runs, false)) actions_.push_back(EndRun{entry.job.id, epoch, reason});
   std::vector<WorkerRef> released;
-  auto tell =
-      entry.assembly.stop(now_.steady + limits_.stop_grace + limits_.stop_timeout, released);
-  const size_t members = entry.assembly.workers().size();
+  const auto deadline = now_.steady + limits_.stop_grace + limits_.stop_timeout;
+  auto tell = entry.assembly.stop(deadline, released);
   for (const WorkerRef& worker : released) leases_.release(worker, entry.job.number);
   if (entry.assembly.all_gone()) assembled_.erase(entry.job.number);
   queue_changed_ = true;
-  // Also when nobody is left to be told: whoever drives the epoch has to know.
-  if (!tell.empty() || (begins && released.size() < members)) {
-    actions_.push_back(StopRunners{entry.job.id, entry.assembly_epoch, std::move(tell),
-                                   limits_.stop_grace, reason});
-  }
+  if (tell.empty()) return;
+  actions_.push_back(StopRunners{entry.job.id, epoch, std::move(tell), limits_.stop_grace, reason});
 }
 
 void JobTable::member_left(Entry& entry, const WorkerRef& worker) {

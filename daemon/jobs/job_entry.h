@@ -42,6 +42,7 @@ struct JobTable::Entry {
 
   Assembly assembly;
   uint64_t assembly_epoch = 0;
+  bool runs = false;  // between RunJob and EndRun
   ProgressMeter progress;
 
   JobState state() const { return job.condition.state; }

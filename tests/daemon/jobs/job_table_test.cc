@@ -25,7 +25,7 @@ TEST_CASE("a job runs from its submit to its success") {
   driver.send(JobFinished{id, 1, "abc"});
   CHECK(driver.state(id) == "SUCCEEDED");
   CHECK(driver.table->find(id)->condition.result == "abc");
-  CHECK(driver.done() == "stop fashion-mnist-0000 1 w1 w2\n");
+  CHECK(driver.done() == "end fashion-mnist-0000 1\nstop fashion-mnist-0000 1 w1 w2\n");
   CHECK(driver.table->leases().free() == 0);
   driver.exit_all(id);
   CHECK(driver.table->leases().free() == 2);
@@ -145,7 +145,7 @@ TEST_CASE("a queued job is cancelled at once, a running one when its runners are
   driver.send(CancelAsked{2, running, "ann"});
   CHECK(driver.answer(2) == "ok CANCELLING");
   CHECK(driver.reason(running) == "cancelled by ann");
-  CHECK(driver.done() == "stop a-0000 1 w1\n");
+  CHECK(driver.done() == "end a-0000 1\nstop a-0000 1 w1\n");
   driver.send(CancelAsked{3, running, "bob"});
   CHECK(driver.answer(3) == "ok CANCELLING");
   CHECK(driver.done() == "");
@@ -228,7 +228,7 @@ TEST_CASE("a job whose worker is lost goes on with another when its runners are 
   driver.lose("w1");
   CHECK(driver.state(id) == "RECOVERING");
   CHECK(driver.reason(id) == "worker 'w1' was lost: its connection closed");
-  CHECK(driver.done() == "stop a-0000 1 w2\n");
+  CHECK(driver.done() == "end a-0000 1\nstop a-0000 1 w2\n");
   driver.exit_all(id);
   CHECK(driver.state(id) == "RECOVERING");
   CHECK(driver.done() == "start a-0000 2 w2 w3\n");
@@ -296,7 +296,7 @@ TEST_CASE("an error that would come again fails the job at once") {
   driver.send(JobBroke{id, 1, invalid_argument("labels out of range")});
   CHECK(driver.state(id) == "FAILED");
   CHECK(driver.reason(id) == "invalid_argument: labels out of range");
-  CHECK(driver.done() == "stop a-0000 1 w1\n");
+  CHECK(driver.done() == "end a-0000 1\nstop a-0000 1 w1\n");
   driver.exit_all(id);
   CHECK(driver.table->leases().free() == 1);
 }
@@ -351,7 +351,7 @@ TEST_CASE("a new process of a worker ends the leases of the old one") {
   driver.done();
   driver.join("w1", 2);
   CHECK(driver.reason(id) == "worker 'w1' was lost: another process of that name has joined");
-  CHECK(driver.done() == "stop a-0000 1\nstart a-0000 2 w1\n");
+  CHECK(driver.done() == "end a-0000 1\nstart a-0000 2 w1\n");
   driver.send(WorkerLost{{"w1", 1}, "late news"});
   driver.send(RunnerExited{id, 1, {"w1", 1}, "late news"});
   driver.send(RunnerExited{id, 2, {"w1", 1}, "of the wrong process"});

@@ -76,6 +76,8 @@ void TableDriver::perform(const JobAction& action) {
     note("start", start->job, start->epoch, start->workers);
   } else if (const auto* go = std::get_if<RunJob>(&action)) {
     note("run", go->job, go->epoch, go->workers);
+  } else if (const auto* end = std::get_if<EndRun>(&action)) {
+    note("end", end->job, end->epoch, {});
   } else if (const auto* stop = std::get_if<StopRunners>(&action)) {
     note("stop", stop->job, stop->epoch, stop->workers);
   } else if (const auto* expel = std::get_if<ExpelWorker>(&action)) {
