@@ -177,8 +177,21 @@ TEST_CASE("a Relu that moved into the op before it keeps NaN") {
     std::vector<Shape> shapes;  // the data, the weights, the bias
     Attrs attrs;
   };
-  const Case cases[] = {{"Gemm", {{33, 40}, {40, 24}, {24}}, {}},
-                        {"MatMul", {{33, 40}, {40, 24}}, {}}};
+  using Ints = std::vector<int64_t>;
+  const Attrs pads = {{"pads", Ints{1, 1, 1, 1}}};
+  const Case cases[] = {
+      {"Gemm", {{33, 40}, {40, 24}, {24}}, {}},
+      {"MatMul", {{33, 40}, {40, 24}}, {}},
+      {"Conv", {{2, 16, 9, 8}, {32, 16, 3, 3}, {32}}, pads},
+      {"Conv", {{2, 64, 14, 14}, {64, 64, 3, 3}, {64}}, pads},
+      {"Conv", {{2, 3, 9, 8}, {16, 3, 3, 3}, {16}}, {}},
+      {"Conv", {{2, 1, 9, 8}, {32, 1, 3, 3}, {32}}, {}},
+      {"Conv", {{2, 16, 9, 8}, {16, 16, 1, 1}, {16}}, {}},
+      {"Conv", {{2, 16, 9, 8}, {32, 16, 3, 3}, {32}}, {{"strides", Ints{2, 2}}}},
+      {"Conv", {{2, 16, 9, 8}, {16, 1, 3, 3}, {16}}, {{"group", int64_t{16}}}},
+      {"Conv", {{2, 5, 9, 8}, {7, 5, 3, 3}, {7}}, pads},
+      {"Conv", {{2, 16, 9}, {16, 16, 3}, {16}}, {}},
+  };
   for (const Case& c : cases) {
     const Activated net(c.op, c.shapes, c.attrs);
     for (size_t special = 0; special < c.shapes.size(); ++special) {
