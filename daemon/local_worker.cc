@@ -9,7 +9,7 @@ class LocalRun final : public PartitionRun {
  public:
   LocalRun(Worker& worker, std::shared_ptr<WorkerRun> run, std::string job)
       : worker_(worker), run_(std::move(run)), job_(std::move(job)) {}
-  ~LocalRun() override { worker_.release(*run_); }
+  ~LocalRun() override { stop(); }
 
   Endpoint endpoint() const override { return {&run_->slots()}; }
 
@@ -26,6 +26,7 @@ class LocalRun final : public PartitionRun {
 
   Status feed(uint32_t i, const Tensor& value) override { return run_->run().set_feed(i, value); }
   void extend(uint64_t limit) override { worker_.extend(*run_, limit); }
+  void renumber(uint64_t step) override { run_->run().renumber(step); }
   Timeline& finished() override { return run_->run().finished(); }
   const void* fetched(uint32_t i, uint64_t step) override {
     return run_->run().fetched_data(i, step);
@@ -33,6 +34,7 @@ class LocalRun final : public PartitionRun {
   void abort(const Status& cause) override {
     if (run_->connected()) run_->run().abort(cause);
   }
+  void stop() override { worker_.release(*run_); }
   std::string waits_for() override { return worker_.waits_for(*run_); }
   std::string profile() override { return profile_text(run_->run().program()); }
 

@@ -36,12 +36,18 @@ class PartitionRun {
   virtual Status feed(uint32_t i, const Tensor& value) = 0;
   // Allows the steps below `limit`.
   virtual void extend(uint64_t limit) = 0;
+  // The next step calls itself `step` from here on, wherever a kernel asks. REQUIRES: all allowed
+  // steps are finished.
+  virtual void renumber(uint64_t step) = 0;
   // At n when n steps of the run are finished; fails when the run fails.
   virtual Timeline& finished() = 0;
   // The bytes of fetch i of a step that is one of the last kFetchDepth finished ones.
   virtual const void* fetched(uint32_t i, uint64_t step) = 0;
   // The first cause stays.
   virtual void abort(const Status& cause) = 0;
+  // Returns when nothing of the run is being computed and nothing will be again. REQUIRES: it was
+  // aborted, or all allowed steps are finished.
+  virtual void stop() = 0;
 
   // Who waits for what, for people; "" if nothing does.
   virtual std::string waits_for() = 0;

@@ -33,7 +33,8 @@ Run::Run(Program& program, cpu::Pool& pool, RunOptions options)
       options_(std::move(options)),
       entries_(program.entries()),
       tiles_done_(new std::atomic<uint64_t>[program.entries().size()]),
-      limit_(options_.first_step) {
+      limit_(options_.first_step),
+      first_number_(options_.first_step) {
   for (size_t e = 0; e < entries_.size(); ++e) tiles_done_[e].store(0, std::memory_order_relaxed);
   uint64_t tiles = 0;
   for (const Entry& entry : entries_) {
@@ -84,6 +85,10 @@ void Run::extend(uint64_t limit) {
   while (current < limit &&
          !limit_.compare_exchange_weak(current, limit, std::memory_order_acq_rel)) {
   }
+}
+
+void Run::renumber(uint64_t step) {
+  first_number_.store(step - turns(), std::memory_order_relaxed);  // extend() publishes it
 }
 
 Status Run::set_feed(uint32_t i, const Tensor& value) {
@@ -221,7 +226,7 @@ uint64_t Run::segment_end(uint64_t cap, Awaited& awaited) {
 void Run::run_segment(uint64_t begin, uint64_t end) {
   const uint64_t turns_end = (end + entries_.size() - 1) / entries_.size();
   for (uint64_t turn = begin / entries_.size(); turn < turns_end; ++turn) {
-    turn_state(turn).step = options_.first_step + turn;
+    turn_state(turn).step = first_number_.load(std::memory_order_relaxed) + turn;
   }
   if (pool_.threads() == 1 || !program_.device().host_visible()) {
     run_serial(begin, end);
@@ -383,7 +388,7 @@ bool Run::run_transfer(const Entry& entry, uint64_t turn) {
 
 // Runs an entry that may have to wait for another run, on the driver alone.
 bool Run::run_blocking(const Entry& entry, uint64_t turn, Awaited& awaited) {
-  turn_state(turn).step = options_.first_step + turn;
+  turn_state(turn).step = first_number_.load(std::memory_order_relaxed) + turn;
   BoundKernel& bound = program_.kernel(entry.first);
   for (; blocking_tile_ < entry.tiles; ++blocking_tile_) {
     KernelContext& context = bound.context[turn % kSlotDepth];

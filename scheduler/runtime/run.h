@@ -41,6 +41,9 @@ class Run {
   // Allows the steps below `limit` (a job's step). It only rises.
   void extend(uint64_t limit);
   uint64_t limit() const { return limit_.load(std::memory_order_acquire); }
+  // From the next turn on, kernels see the step number `step` and what follows it: runs of one job
+  // that step now and then share its numbers. REQUIRES: no allowed step is unfinished.
+  void renumber(uint64_t step);
   // Copies `value` to feed i; REQUIRES: no allowed step is unfinished, the type is the plan's.
   Status set_feed(uint32_t i, const Tensor& value);
   // A copy of fetch i of `step`; REQUIRES: step is one of the last kFetchDepth finished ones.
@@ -107,6 +110,7 @@ class Run {
   uint64_t marked_position_ = ~uint64_t{0},
            mark_ = 0;  // asynchronous devices: the queue's mark at a position
   std::atomic<uint64_t> limit_;
+  std::atomic<uint64_t> first_number_;  // what kernels see is this + turn
   std::atomic<bool> failed_{false};
   Timeline finished_;
 };
