@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "daemon/session/session_job.h"
 #include "devices/base/text.h"
 
 namespace leat {
@@ -33,6 +34,7 @@ WorkerLink* Master::worker_of(const std::string& device) const {
 
 Result<std::unique_ptr<MasterRun>> Master::run(std::shared_ptr<const Plan> plan,
                                                const std::string& job, const RunOptions& options) {
+  std::lock_guard registering(registering_);
   std::unique_ptr<MasterRun> run(new MasterRun());
   run->plan_ = plan;
   run->first_step_ = options.first_step;
@@ -55,7 +57,18 @@ Result<std::unique_ptr<MasterRun>> Master::run(std::shared_ptr<const Plan> plan,
   return run;
 }
 
-MasterRun::~MasterRun() { abort(cancelled("the run was released")); }
+std::shared_ptr<SessionJob> Master::session_job(const std::string& job) {
+  std::lock_guard lock(mutex_);
+  auto& found = session_jobs_[job];
+  if (!found) found = std::make_shared<SessionJob>();
+  return found;
+}
+
+// A partition may still be pushing into the slots of another: all stop before one is freed.
+MasterRun::~MasterRun() {
+  abort(cancelled("the run was released"));
+  stop();
+}
 
 Status MasterRun::feed(uint32_t i, const Tensor& value) {
   for (auto& run : runs_) LEAT_RETURN_IF_ERROR(run->feed(i, value));
@@ -64,6 +77,14 @@ Status MasterRun::feed(uint32_t i, const Tensor& value) {
 
 void MasterRun::extend(uint64_t limit) {
   for (auto& run : runs_) run->extend(limit);
+}
+
+void MasterRun::renumber(uint64_t step) {
+  for (auto& run : runs_) run->renumber(step);
+}
+
+void MasterRun::stop() {
+  for (auto& run : runs_) run->stop();
 }
 
 Status MasterRun::wait(uint64_t step, std::chrono::steady_clock::time_point deadline, bool all) {

@@ -4,7 +4,9 @@
 
 #include <chrono>
 #include <functional>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -15,6 +17,8 @@
 #include "scheduler/train_graph.h"
 
 namespace leat {
+
+struct SessionJob;
 
 struct PlanOptions {
   std::string name = "plan";
@@ -33,6 +37,9 @@ class MasterRun {
   Status feed(uint32_t i, const Tensor& value);
   // Allows steps below `limit`.
   void extend(uint64_t limit);
+  // The next step calls itself `step`, wherever a kernel asks. REQUIRES: all allowed steps are
+  // finished.
+  void renumber(uint64_t step);
   // Returns when the workers that fetch have finished `step` (all workers, with `all`), or with the
   // run's failure, or deadline_exceeded with who waits for whom.
   Status wait(uint64_t step, std::chrono::steady_clock::time_point deadline, bool all = false);
@@ -42,6 +49,12 @@ class MasterRun {
   Tensor fetched(uint32_t i, uint64_t step);
   double fetched_scalar(uint32_t i, uint64_t step);
   void abort(const Status& cause);
+  // Returns when no worker computes anything of it any more. REQUIRES: it was aborted, or all
+  // allowed steps are finished.
+  void stop();
+  // By partition: at n when n steps of the run are finished there; fails when the run fails.
+  size_t partitions() const { return runs_.size(); }
+  Timeline& finished_on(size_t partition) { return runs_[partition]->finished(); }
   // Where the steps' time went on every worker, for people: see profile_text(). "" without
   // RunOptions::profile. REQUIRES: all allowed steps are finished.
   std::string profile();
@@ -57,6 +70,7 @@ class MasterRun {
   std::vector<uint32_t> fetching_;  // partitions with fetches; all if there are none
 };
 
+// Threads: any.
 class Master {
  public:
   // The workers outlive the master.
@@ -67,11 +81,16 @@ class Master {
   // runs.
   Result<std::unique_ptr<MasterRun>> run(std::shared_ptr<const Plan> plan, const std::string& job,
                                          const RunOptions& options);
+  // What the sessions of a job share; made when it is first asked for.
+  std::shared_ptr<SessionJob> session_job(const std::string& job);
   const std::vector<WorkerLink*>& workers() const { return workers_; }
 
  private:
   WorkerLink* worker_of(const std::string& device) const;
   std::vector<WorkerLink*> workers_;
+  std::mutex registering_;  // a link takes one call at a time
+  std::mutex mutex_;
+  std::map<std::string, std::shared_ptr<SessionJob>> session_jobs_;
 };
 
 }  // namespace leat

@@ -1,0 +1,81 @@
+#include "daemon/session/graph_version.h"
+
+#include "devices/base/text.h"
+#include "ops/op.h"
+
+namespace leat {
+namespace {
+
+bool same_attrs(const Attrs& a, const Attrs& b);
+
+// Regions are compared by what they hold, not by address.
+bool same_graph(const Graph& a, const Graph& b) {
+  return a.nodes() == b.nodes() && a.values() == b.values() && a.outputs() == b.outputs() &&
+         a.inputs().size() == b.inputs().size() && check_appends(a, b).ok();
+}
+
+bool same_attrs(const Attrs& a, const Attrs& b) {
+  if (a.size() != b.size()) return false;
+  for (auto i = a.begin(), j = b.begin(); i != a.end(); ++i, ++j) {
+    if (i->first != j->first) return false;
+    const auto* region = std::get_if<std::shared_ptr<Graph>>(&i->second);
+    const auto* other = std::get_if<std::shared_ptr<Graph>>(&j->second);
+    if (region && other && *region && *other) {
+      if (*region != *other && !same_graph(**region, **other)) return false;
+    } else if (!attrs_equal(i->second, j->second)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// The first field that differs, or "".
+std::string changed(const Node& a, const Node& b) {
+  if (a.op->full_name() != b.op->full_name()) return "op";
+  if (a.inputs != b.inputs) return "inputs";
+  if (a.outputs != b.outputs) return "outputs";
+  if (!same_attrs(a.attrs, b.attrs)) return "attributes";
+  if (a.after != b.after) return "control edges";
+  if (a.device != b.device) return "device";
+  if (a.name != b.name) return "name";
+  if (a.source != b.source || a.first_row != b.first_row) return "place in the source graph";
+  return "";
+}
+
+std::string input_text(const Graph& graph, ValueId id) {
+  return cat(graph.type_text(graph.value(id).type), " ", graph.describe(id));
+}
+
+}  // namespace
+
+Status check_appends(const Graph& old, const Graph& next) {
+  if (next.nodes() < old.nodes() || next.values() < old.values() ||
+      next.inputs().size() < old.inputs().size()) {
+    return invalid_argument(cat("expected to keep the ", old.nodes(), " nodes, ", old.values(),
+                                " values and ", old.inputs().size(),
+                                " inputs that there are, received ", next.nodes(), ", ",
+                                next.values(), " and ", next.inputs().size()));
+  }
+  for (NodeId id = 0; id < old.nodes(); ++id) {
+    const std::string what = changed(old.node(id), next.node(id));
+    if (what.empty()) continue;
+    return invalid_argument(cat(old.describe_node(id), ": expected to stay as it is, received ",
+                                next.describe_node(id), " at its place with another ", what));
+  }
+  for (ValueId id = 0; id < old.values(); ++id) {
+    const Value &a = old.value(id), &b = next.value(id);
+    const std::string& name = old.value_name(id);
+    const bool renamed = !name.empty() && name != next.value_name(id);
+    if (a.producer != b.producer || a.index != b.index || renamed)
+      return invalid_argument(cat("value '", old.describe(id),
+                                  "': expected to stay as it is, received '", next.describe(id),
+                                  "' at its place"));
+    if (a.producer == kNone && input_text(old, id) != input_text(next, id)) {
+      return invalid_argument(cat("input '", old.describe(id), "': expected to stay ",
+                                  input_text(old, id), ", received ", input_text(next, id)));
+    }
+  }
+  return {};
+}
+
+}  // namespace leat

@@ -1,0 +1,117 @@
+// An interactive session: a graph that grows, and steps of parts of it, any number in flight.
+// docs/session.md is its contract; docs and tests show it in use.
+//
+//   auto session = Session::open(cluster.master(), {.job = "mnist"});
+//   session->extend(0, graph);                                          // version 1
+//   session->run({}, {}, {"init"});                                     // leat.Initialize nodes
+//   session->run({{"x", batch}}, {"loss"}, {"train"});                  // -> {loss}
+//   auto step = session->make_callable({{"x"}, {"loss"}, {"train"}});
+//   session->run_callable(*step, {batch});                              // the same, without names
+//
+// State belongs to the job: sessions of one job on one master share its variables and queues, and
+// nothing else is shared. Closing a session frees none of it.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "daemon/master.h"
+#include "daemon/session/signature.h"
+#include "devices/base/status.h"
+#include "devices/tensor.h"
+#include "ops/graph.h"
+
+namespace leat {
+
+struct SessionOptions {
+  std::string name = "session";  // for people
+  std::string job = "job";       // whose variables
+  std::string strategy = "single";
+  int shards = 1;
+  int workers = 0;  // the first so many; 0: all. With `single`, constraints of the graph choose
+  uint64_t seed = 0;
+  size_t plans = 64;  // kept; a new shape or signature pushes out the one unused for longest
+  std::chrono::milliseconds timeout = std::chrono::minutes(1);  // of a step that names none
+};
+
+class SessionCore;
+class SessionStep;
+
+// A step in flight. Destroying it cancels the step if it is not over.
+// Threads: one at a time. The session outlives it.
+class StepHandle {
+ public:
+  explicit StepHandle(SessionStep& step) : step_(&step) {}
+  StepHandle(StepHandle&& other) noexcept : step_(other.step_) { other.step_ = nullptr; }
+  StepHandle& operator=(StepHandle&&) = delete;
+  ~StepHandle();
+
+  // Blocks until the step is over: its fetches, or why there are none. When it returns an error,
+  // nothing of the step is being computed any more. REQUIRES: the first call.
+  Result<std::vector<Tensor>> wait();
+  // wait() would not block.
+  bool over() const;
+  // The step ends with `cancelled`, unless it is over.
+  void cancel();
+
+ private:
+  SessionStep* step_;
+};
+
+using CallableId = uint64_t;
+
+// Threads: any, for all members; run() and its like block the caller, nobody else. A failed step
+// leaves the session as it was; what it had written to variables by then stays.
+class Session {
+ public:
+  // Without one, the session's timeout from now.
+  using Deadline = std::optional<std::chrono::steady_clock::time_point>;
+  // Called once, when the step is over; on a thread of the runtime's: it must not block, nor call
+  // the session.
+  using Finished = std::function<void()>;
+
+  // The master outlives the session. invalid_argument for a number of workers that there are not.
+  static Result<std::unique_ptr<Session>> open(Master& master, SessionOptions options);
+  // Closes. REQUIRES: no StepHandle is left.
+  ~Session();
+
+  // Replaces the graph by one that holds it unchanged and adds to it; the whole of it passes the
+  // gate, or nothing changes. failed_precondition, with both versions, unless `version` is the
+  // current one (0 at first); invalid_argument names what was changed or is wrong. Returns the new
+  // version. The graph's catalogue outlives the session. Steps in flight are not concerned.
+  Result<uint64_t> extend(uint64_t version, const Graph& graph);
+  uint64_t version() const;
+
+  // One step: feeds the values, runs what the fetches and targets need, returns the fetches in
+  // their order. Feeding a value that an op makes keeps that op from running for it.
+  Result<std::vector<Tensor>> run(const Feeds& feeds, const std::vector<std::string>& fetches,
+                                  const std::vector<std::string>& targets, Deadline deadline = {});
+  Result<StepHandle> start(const Feeds& feeds, const std::vector<std::string>& fetches,
+                           const std::vector<std::string>& targets, Deadline deadline = {},
+                           Finished finished = {});
+
+  // A signature that is resolved once. Compiled for each set of feed shapes when it is first run.
+  Result<CallableId> make_callable(const Signature& signature);
+  // `feeds` in the signature's order. failed_precondition for a callable that was released,
+  // invalid_argument for one that never was.
+  Result<std::vector<Tensor>> run_callable(CallableId id, const std::vector<Tensor>& feeds,
+                                           Deadline deadline = {});
+  Result<StepHandle> start_callable(CallableId id, const std::vector<Tensor>& feeds,
+                                    Deadline deadline = {}, Finished finished = {});
+  // Steps in flight go on.
+  Status release_callable(CallableId id);
+
+  // Ends every step in flight with `cancelled`, which names the session, and returns when none of
+  // them is being computed. Whatever is called afterwards fails. May be repeated.
+  void close();
+
+ private:
+  explicit Session(std::unique_ptr<SessionCore> core);
+  std::unique_ptr<SessionCore> core_;
+};
+
+}  // namespace leat

@@ -1,0 +1,348 @@
+#include "daemon/session/session_core.h"
+
+#include <pthread.h>
+
+#include <algorithm>
+
+#include "daemon/session/graph_version.h"
+#include "devices/base/text.h"
+#include "ops/validate.h"
+
+namespace leat {
+namespace {
+
+// Registered runs of one plan that are kept for the next step.
+constexpr size_t kIdleRuns = 16;
+
+std::string key_of(const Borders& borders, bool isolated) {
+  return cat(join(borders.feeds, ","), ">", join(borders.fetches, ","), ";",
+             join(borders.targets, ","), isolated ? "" : " apart");
+}
+
+bool fits(const Plan& plan, std::span<const Tensor> feeds) {
+  if (plan.feeds.size() != feeds.size()) return false;
+  for (size_t i = 0; i < feeds.size(); ++i) {
+    if (feeds[i].dtype() != plan.feeds[i].dtype || !(feeds[i].shape() == plan.feeds[i].shape))
+      return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+SessionCore::SessionCore(Master& master, SessionOptions options)
+    : master_(master),
+      options_(std::move(options)),
+      job_(master.session_job(options_.job)),
+      watcher_([this] {
+        pthread_setname_np(pthread_self(), "session");
+        watch();
+      }) {}
+
+SessionCore::~SessionCore() {
+  close();
+  {
+    std::lock_guard lock(mutex_);
+    stop_ = true;
+    changed_.notify_all();
+  }
+  watcher_.join();
+}
+
+Status SessionCore::closed_status() const {
+  return failed_precondition(cat("session '", options_.name, "' is closed"));
+}
+
+// --- the graph -----------------------------------------------------------------------------------
+
+Result<uint64_t> SessionCore::extend(uint64_t version, const Graph& graph) {
+  std::lock_guard extending(extending_);
+  std::shared_ptr<const GraphVersion> old;
+  {
+    std::lock_guard lock(mutex_);
+    if (closed_) return closed_status();
+    old = version_;
+  }
+  const uint64_t current = old ? old->version : 0;
+  if (version != current) {
+    return failed_precondition(cat("session '", options_.name, "': expected to extend version ",
+                                   current, " of the graph, received version ", version));
+  }
+  const auto checked = [&]() -> Result<std::shared_ptr<const GraphVersion>> {
+    if (old) LEAT_RETURN_IF_ERROR(check_appends(old->graph, graph));
+    Graph next = graph;
+    LEAT_RETURN_IF_ERROR(validate(next));
+    LEAT_ASSIGN_OR_RETURN(GraphNames names, GraphNames::of(next));
+    return std::make_shared<const GraphVersion>(
+        GraphVersion{current + 1, std::move(next), std::move(names)});
+  };
+  auto made = checked();
+  if (!made.ok()) {
+    return made.status().while_doing(
+        cat("extending session '", options_.name, "' from version ", current));
+  }
+  std::lock_guard lock(mutex_);
+  if (closed_) return closed_status();
+  version_ = std::move(*made);
+  return current + 1;
+}
+
+uint64_t SessionCore::version() const {
+  std::lock_guard lock(mutex_);
+  return version_ ? version_->version : 0;
+}
+
+Result<ResolvedSignature> SessionCore::resolve(const Signature& signature) const {
+  ResolvedSignature out;
+  {
+    std::lock_guard lock(mutex_);
+    if (closed_) return closed_status();
+    out.version = version_;
+  }
+  if (!out.version) {
+    return failed_precondition(
+        cat("session '", options_.name, "': expected a graph, it has not been extended yet"));
+  }
+  auto borders = out.version->names.resolve(out.version->graph, signature);
+  if (!borders.ok())
+    return borders.status().while_doing(cat("running a step of session '", options_.name, "'"));
+  out.borders = std::move(*borders);
+  out.isolated = signature.isolated;
+  out.key = key_of(out.borders, out.isolated);
+  return out;
+}
+
+Result<CallableId> SessionCore::add_callable(ResolvedSignature signature) {
+  std::lock_guard lock(mutex_);
+  if (closed_) return closed_status();
+  const CallableId id = next_callable_++;
+  callables_[id] = std::make_shared<Callable>(Callable{std::move(signature), nullptr});
+  return id;
+}
+
+Status SessionCore::release_callable(CallableId id) {
+  std::lock_guard lock(mutex_);
+  return callables_.erase(id) > 0 ? Status() : no_callable(id);
+}
+
+Status SessionCore::no_callable(CallableId id) const {
+  if (closed_) return closed_status();
+  if (id > 0 && id < next_callable_)
+    return failed_precondition(cat("callable ", id, ": was released"));
+  return invalid_argument(
+      cat("callable ", id, ": session '", options_.name, "' never made one of that number"));
+}
+
+// --- plans ---------------------------------------------------------------------------------------
+
+void SessionCore::touch(PlanEntry& entry) {
+  if (entry.cached) recent_.splice(recent_.begin(), recent_, entry.place);
+}
+
+std::shared_ptr<PlanEntry> SessionCore::find_entry(const std::string& key) {
+  std::lock_guard lock(mutex_);
+  const auto it = plans_.find(key);
+  if (it == plans_.end()) return nullptr;
+  touch(*it->second);
+  return it->second;
+}
+
+void SessionCore::insert(std::shared_ptr<PlanEntry> entry) {
+  std::vector<std::shared_ptr<SessionStep>> dropped;  // freed outside the lock
+  std::lock_guard lock(mutex_);
+  recent_.push_front(entry);
+  entry->place = recent_.begin();
+  plans_[entry->key] = entry;
+  while (plans_.size() > std::max<size_t>(options_.plans, 1)) {
+    const std::shared_ptr<PlanEntry> oldest = recent_.back();
+    oldest->cached = false;
+    std::move(oldest->idle.begin(), oldest->idle.end(), std::back_inserter(dropped));
+    oldest->idle.clear();
+    plans_.erase(oldest->key);
+    recent_.pop_back();
+  }
+}
+
+Result<std::shared_ptr<PlanEntry>> SessionCore::entry_for(const ResolvedSignature& signature,
+                                                          std::span<const Tensor> feeds,
+                                                          Clock::time_point deadline) {
+  LEAT_RETURN_IF_ERROR(check_feeds(signature.version->graph, signature.borders.feeds, feeds));
+  std::string key = signature.key;
+  for (const Tensor& feed : feeds) key += cat(" ", feed.shape());
+  if (auto found = find_entry(key)) return found;
+  std::unique_lock compiling(job_->compiling, deadline);
+  if (!compiling.owns_lock()) {
+    return deadline_exceeded(cat("session '", options_.name, "' waited for another plan of job '",
+                                 options_.job, "' to be made"));
+  }
+  if (auto found = find_entry(key)) return found;
+  StepPlanOptions options;
+  options.isolated = signature.isolated;
+  options.plan = {options_.name, options_.strategy, options_.shards, options_.workers};
+  auto made =
+      make_step_plan(master_, *job_, signature.version->graph, signature.borders, feeds, options);
+  if (!made.ok()) {
+    return made.status().while_doing(cat("compiling a step of session '", options_.name, "'"));
+  }
+  auto entry = std::make_shared<PlanEntry>();
+  entry->key = std::move(key);
+  entry->made = std::move(*made);
+  insert(entry);
+  return entry;
+}
+
+// --- steps ---------------------------------------------------------------------------------------
+
+void SessionCore::free_idle() {
+  std::vector<std::shared_ptr<SessionStep>> dropped;
+  std::lock_guard lock(mutex_);
+  for (auto& [_, entry] : plans_) {
+    std::move(entry->idle.begin(), entry->idle.end(), std::back_inserter(dropped));
+    entry->idle.clear();
+  }
+}
+
+// A run of the plan that nobody uses, else a new one.
+Result<std::shared_ptr<SessionStep>> SessionCore::step_of(const std::shared_ptr<PlanEntry>& entry) {
+  {
+    std::lock_guard lock(mutex_);
+    if (closed_) return closed_status();
+    if (!entry->idle.empty()) {
+      auto step = std::move(entry->idle.back());
+      entry->idle.pop_back();
+      return step;
+    }
+  }
+  RunOptions options;
+  options.name = cat("session '", options_.name, "'");
+  options.seed = options_.seed;
+  auto run = master_.run(entry->made.plan, options_.job, options);
+  if (run.status().code() == Code::resource_exhausted) {
+    free_idle();
+    run = master_.run(entry->made.plan, options_.job, options);
+  }
+  if (!run.ok()) return run.status();
+  return std::make_shared<SessionStep>(*this, entry, std::move(*run));
+}
+
+Result<StepHandle> SessionCore::launch(const std::shared_ptr<PlanEntry>& entry,
+                                       std::span<const Tensor> feeds, Clock::time_point deadline,
+                                       Session::Finished finished) {
+  LEAT_ASSIGN_OR_RETURN(auto step, step_of(entry));
+  LEAT_RETURN_IF_ERROR(step->feed(feeds));
+  SessionStep* launched = step.get();
+  {
+    std::lock_guard lock(mutex_);
+    if (closed_) return closed_status();
+    launched->begin({next_number_++, deadline, std::move(finished)});
+    in_flight_.emplace(launched, std::move(step));
+    if (deadline < wakes_at_) changed_.notify_all();
+  }
+  launched->launch();
+  return StepHandle(*launched);
+}
+
+Result<StepHandle> SessionCore::start(const ResolvedSignature& signature,
+                                      std::span<const Tensor> feeds, Session::Deadline deadline,
+                                      Session::Finished finished) {
+  const Clock::time_point until = deadline_of(deadline);
+  LEAT_ASSIGN_OR_RETURN(auto entry, entry_for(signature, feeds, until));
+  return launch(entry, feeds, until, std::move(finished));
+}
+
+Result<StepHandle> SessionCore::start_callable(CallableId id, std::span<const Tensor> feeds,
+                                               Session::Deadline deadline,
+                                               Session::Finished finished) {
+  const Clock::time_point until = deadline_of(deadline);
+  std::shared_ptr<Callable> callable;
+  std::shared_ptr<PlanEntry> entry;
+  {
+    std::lock_guard lock(mutex_);
+    const auto it = callables_.find(id);
+    if (it == callables_.end()) return no_callable(id);
+    callable = it->second;
+    entry = callable->last;
+    if (entry && entry->cached && fits(*entry->made.plan, feeds))
+      touch(*entry);
+    else
+      entry = nullptr;
+  }
+  if (!entry) {
+    LEAT_ASSIGN_OR_RETURN(entry, entry_for(callable->signature, feeds, until));
+    std::lock_guard lock(mutex_);
+    callable->last = entry;
+  }
+  return launch(entry, feeds, until, std::move(finished));
+}
+
+void SessionCore::give_back(SessionStep& step) {
+  std::shared_ptr<SessionStep> freed;  // outside the lock
+  std::lock_guard lock(mutex_);
+  const auto it = in_flight_.find(&step);
+  freed = std::move(it->second);
+  in_flight_.erase(it);
+  PlanEntry& entry = *freed->entry();
+  if (freed->reusable() && entry.cached && !closed_ && entry.idle.size() < kIdleRuns)
+    entry.idle.push_back(std::move(freed));
+}
+
+void SessionCore::retire(SessionStep& step) {
+  std::lock_guard lock(mutex_);
+  failed_.push_back(&step);
+  changed_.notify_all();
+}
+
+std::vector<SessionCore::Numbered> SessionCore::in_flight() {
+  std::vector<Numbered> out;
+  std::lock_guard lock(mutex_);
+  for (auto& [_, step] : in_flight_) out.push_back({step, step->number()});
+  return out;
+}
+
+void SessionCore::close() {
+  std::map<CallableId, std::shared_ptr<Callable>> callables;
+  {
+    std::lock_guard lock(mutex_);
+    closed_ = true;
+    callables.swap(callables_);
+  }
+  const std::vector<Numbered> steps = in_flight();
+  for (const Numbered& each : steps) {
+    each.step->end(each.number, cancelled(cat("session '", options_.name, "' was closed during ",
+                                              each.step->who(each.number))));
+  }
+  for (const Numbered& each : steps) each.step->wait();
+  free_idle();
+}
+
+// Stops what has failed and ends what is late.
+void SessionCore::watch() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    if (stop_) return;
+    if (failed_.empty()) {
+      wakes_at_ = Clock::time_point::max();
+      for (auto& [_, step] : in_flight_) {
+        if (!step->over()) wakes_at_ = std::min(wakes_at_, step->deadline());
+      }
+      if (wakes_at_ == Clock::time_point::max())
+        changed_.wait(lock);
+      else if (wakes_at_ > Clock::now())
+        changed_.wait_until(lock, wakes_at_);
+    }
+    std::vector<Numbered> late;
+    const Clock::time_point now = Clock::now();
+    for (auto& [_, step] : in_flight_) {
+      if (!step->over() && step->deadline() <= now) late.push_back({step, step->number()});
+    }
+    std::vector<SessionStep*> failed;
+    failed.swap(failed_);
+    lock.unlock();
+    for (const Numbered& each : late) each.step->expire(each.number);
+    for (SessionStep* step : failed) step->retire();
+    late.clear();
+    lock.lock();
+  }
+}
+
+}  // namespace leat

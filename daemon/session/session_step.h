@@ -1,0 +1,93 @@
+// A registered plan of a session, and the step that it is running: one at a time. A session has as
+// many for one plan as there are steps of it in flight.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "daemon/master.h"
+#include "daemon/session/step_plan.h"
+#include "daemon/session/variable_tickets.h"
+
+namespace leat {
+
+class SessionCore;
+struct PlanEntry;
+
+// What is asked of one step.
+struct StepRequest {
+  uint64_t number = 0;  // of the session, from 0
+  std::chrono::steady_clock::time_point deadline;
+  std::function<void()> finished;  // may be empty
+};
+
+// Life of a step: begin, feed, launch; then it waits for its ticket, runs on the workers, and is
+// over. A step that fails is retired first, on the session's own thread, so that whoever sees the
+// error knows that nothing of the step goes on.
+// Threads: begin, feed, launch and take_fetches from the owner's; the rest any.
+class SessionStep final : public VariableTickets::Holder {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  SessionStep(SessionCore& core, std::shared_ptr<PlanEntry> entry, std::unique_ptr<MasterRun> run);
+
+  ~SessionStep() override { run_.reset(); }  // while the rest is there
+
+  void begin(StepRequest request);
+  Status feed(std::span<const Tensor> values);
+  void launch();
+  void wait();
+  bool over() const { return over_.load(std::memory_order_acquire); }
+  // REQUIRES: over().
+  Result<std::vector<Tensor>> take_fetches();
+  bool reusable() const { return cause_.ok(); }
+
+  SessionCore& core() { return core_; }
+  uint64_t number() const {
+    return number_;
+  }  // REQUIRES: the session's lock, or the owner's thread
+  Clock::time_point deadline() const { return deadline_; }
+  const std::shared_ptr<PlanEntry>& entry() const { return entry_; }
+
+  // Ends step `number` if it is still that one and is not over; the first cause stays.
+  void end(uint64_t number, const Status& cause);
+  // Ends it as too late, saying what it waited for.
+  void expire(uint64_t number);
+  // Stops everything, gives the ticket back, and it is over. On the session's thread.
+  void retire();
+
+  void admitted() override;
+  std::string who() const override { return who(number_); }
+  std::string who(uint64_t number) const;  // "step 7 of session 's'"
+
+ private:
+  enum class State : uint8_t { idle, waiting, running, failing, over };
+  void part_over(const Status& status);
+  void finish();
+
+  SessionCore& core_;
+  const std::shared_ptr<PlanEntry> entry_;
+  std::mutex run_mutex_;  // one call on the run at a time
+  std::unique_ptr<MasterRun> run_;
+  uint64_t turns_ = 0;
+  uint64_t number_ = 0;
+  Clock::time_point deadline_;
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::atomic<bool> over_{true};
+  State state_ = State::idle;
+  bool has_ticket_ = false;
+  size_t remaining_ = 0;  // partitions that are not finished, and one while it is being launched
+  Status cause_;          // why it failed
+  std::function<void()> finished_;
+};
+
+}  // namespace leat

@@ -1,0 +1,108 @@
+#include "daemon/session/step_plan.h"
+
+#include <algorithm>
+#include <map>
+
+#include "devices/base/text.h"
+#include "ops/op.h"
+#include "scheduler/compile/passes.h"
+
+namespace leat {
+namespace {
+
+std::string home_key(const OpDef& op, const Attrs& attrs) {
+  return cat(op.full_name(), " '", attr_string(attrs, "name"), "'");
+}
+
+// A variable is one variable, whatever part of the graph a step runs: it stays where it was made.
+Status keep_homes(Graph& graph, const SessionJob& job) {
+  for (NodeId id = 0; id < graph.nodes(); ++id) {
+    Node& node = graph.node(id);
+    if (!node.op->make_resource) continue;
+    const auto home = job.homes.find(home_key(*node.op, node.attrs));
+    if (home == job.homes.end()) continue;
+    if (!matches_device(node.device, home->second)) {
+      return failed_precondition(cat(graph.describe_node(id), ": expected to stay on ",
+                                     home->second,
+                                     ", where the job has it, received the "
+                                     "constraint '",
+                                     node.device, "'"));
+    }
+    node.device = home->second;
+  }
+  return {};
+}
+
+void note_homes(const Plan& plan, SessionJob& job) {
+  for (const Partition& partition : plan.partitions) {
+    for (const PlanResource& resource : partition.resources)
+      job.homes.emplace(home_key(*resource.op, resource.attrs), partition.device);
+  }
+}
+
+// The variables that a step touches, and whether it touches a queue or another resource that makes
+// steps wait for each other.
+class Uses {
+ public:
+  explicit Uses(SessionJob& job) : job_(job) {}
+
+  void add(const Partition& partition) {
+    for (const PlanInstruction& instruction : partition.instructions) {
+      for (size_t i = 0; i < instruction.inputs.size(); ++i) {
+        if (instruction.inputs[i] == kNone) continue;
+        const PlanValue& value = partition.values[instruction.inputs[i]];
+        if (value.home != Home::resource) continue;
+        if (value.type.dtype == DType::invalid) {
+          may_wait_ = true;
+          continue;
+        }
+        const auto& writes = instruction.op ? instruction.op->writes : std::vector<int>();
+        const bool write =
+            std::find(writes.begin(), writes.end(), static_cast<int>(i)) != writes.end();
+        bool& written = written_[number(partition, value.index)];
+        written = written || write;
+      }
+    }
+  }
+
+  std::vector<VariableUse> list() const {
+    std::vector<VariableUse> out;
+    for (const auto& [variable, written] : written_) out.push_back({variable, written});
+    return may_wait_ ? std::vector<VariableUse>() : out;
+  }
+
+ private:
+  uint32_t number(const Partition& partition, uint32_t resource) {
+    return job_.tickets.number(cat("variable '",
+                                   attr_string(partition.resources[resource].attrs, "name"),
+                                   "' on ", partition.device));
+  }
+
+  SessionJob& job_;
+  std::map<uint32_t, bool> written_;
+  bool may_wait_ = false;
+};
+
+}  // namespace
+
+Result<StepPlan> make_step_plan(Master& master, SessionJob& job, const Graph& graph,
+                                Borders borders, std::span<const Tensor> feeds,
+                                const StepPlanOptions& options) {
+  LEAT_ASSIGN_OR_RETURN(Graph pruned, prune(graph, borders));
+  for (size_t i = 0; i < feeds.size(); ++i)
+    pruned.value(borders.feeds[i]).type.shape = feeds[i].shape();
+  const bool one = options.plan.strategy == "single" && options.plan.shards == 1;
+  if (one) LEAT_RETURN_IF_ERROR(keep_homes(pruned, job));
+  const JobGraph request{std::move(pruned), borders.targets, borders.feeds, borders.fetches};
+  StepPlan made;
+  LEAT_ASSIGN_OR_RETURN(made.plan, master.compile(request, options.plan));
+  if (one) note_homes(*made.plan, job);
+  if (options.isolated) {
+    Uses uses(job);
+    for (const Partition& partition : made.plan->partitions) uses.add(partition);
+    made.uses = uses.list();
+  }
+  return made;
+}
+
+}  // namespace leat
