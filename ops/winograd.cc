@@ -98,7 +98,10 @@ LEAT_AVX512_INLINE __m512i lanes_apart(int64_t stride) {
 
 template <bool blocked>
 LEAT_AVX512_INLINE __m512 load(const float* from, __m512i lanes) {
-  return blocked ? _mm512_loadu_ps(from) : _mm512_i32gather_ps(lanes, from, sizeof(float));
+  if (blocked) return _mm512_loadu_ps(from);
+  // The form without a mask warns of what GCC's own header leaves unset.
+  return _mm512_mask_i32gather_ps(_mm512_setzero_ps(), __mmask16(0xffff), lanes, from,
+                                  sizeof(float));
 }
 template <bool blocked>
 LEAT_AVX512_INLINE void store(float* to, __m512i lanes, __m512 x) {
