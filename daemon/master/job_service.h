@@ -1,0 +1,62 @@
+// What the master does for people, whoever carries the question: Cap'n Proto (client_service.h) or
+// HTTP. To look at things there is StatusSource; this is what changes or waits.
+//
+// Threads: any. Nothing blocks for longer than a file takes to be listed. A `Done` is called exactly
+// once, on any thread, never under a lock, and must not block; when the service is destroyed, what
+// is still waiting gets `cancelled`.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "daemon/jobs/events.h"
+#include "daemon/jobs/records.h"
+#include "devices/base/sha256.h"
+#include "devices/base/status.h"
+
+namespace leat {
+
+// Lines of a job's log, from one of them on.
+struct LogPage {
+  std::vector<std::string> lines;
+  uint64_t next = 0;   // the number of the line after them
+  bool ended = false;  // no line will follow
+};
+
+// What a job has left.
+struct JobFile {
+  std::string name;  // relative to the job's folder
+  uint64_t size = 0;
+};
+
+class JobService {
+ public:
+  template <typename T>
+  using Done = std::function<void(Result<T>)>;
+
+  virtual ~JobService() = default;
+
+  // Answers when the job is in the journal. A repeated request is the same job.
+  virtual void submit(Submission submission, Done<JobView> done) = 0;
+  // Keeps an uploaded file for submits that name it. Returns when it is on disk: not for a thread
+  // that may not wait.
+  virtual Status keep_blob(const Sha256Digest& sha256, std::span<const std::byte> bytes) = 0;
+  // Here and below `id` may be a prefix of no other.
+  virtual void cancel(std::string id, std::string by, Done<JobView> done) = 0;
+  // Answers when the job's version is beyond `seen`, or at `deadline` with what is then.
+  virtual void watch(std::string id, uint64_t seen, std::chrono::steady_clock::time_point deadline,
+                     Done<JobView> done) = 0;
+  // At most 256 KiB of lines from line `from` on; if there is none, waits for one until `deadline`.
+  virtual void logs(std::string id, uint64_t from, std::chrono::steady_clock::time_point deadline,
+                    Done<LogPage> done) = 0;
+  // In order of their names; what is being written is not among them.
+  virtual Result<std::vector<JobFile>> files(const std::string& id) = 0;
+  // The path of one of them on this machine; invalid_argument for a name that is not among them.
+  virtual Result<std::string> file_path(const std::string& id, const std::string& name) = 0;
+};
+
+}  // namespace leat

@@ -1,0 +1,392 @@
+# How the daemons speak: the control plane of a cluster. This file is its protocol document. Tensors
+# go another way (transport/frame.h); plans are bytes of scheduler/capnp/plan.capnp.
+#
+# Who speaks to whom. Everybody opens connections to the master, never the other way, so that only
+# the master's address has to be known. A connection begins with the hello of transport/rpc/hello.h,
+# which settles version, features, cluster and role; the role decides what the opener gets:
+#
+#   role client   Client    people: submit, watch, fetch
+#   role worker   Registry  one connection for each life of a worker; its end is the worker's end
+#   role runner   Registry  one connection for each life of a runner; its end is the runner's end
+#   role worker   Heart     on the master's port for heartbeats, a thread and a socket of its own
+#
+# Every call has a deadline at its caller (10 s unless its comment says other) and is answered in
+# bounded time. Errors are values: Outcome(T) of rpc/common.capnp. An exception means that the
+# connection or the program broke. A call may be repeated: what was done already is answered as if
+# it were done now.
+#
+# Ids and when they die:
+#
+#   worker's name    its owner's choice, unique among workers that live
+#   incarnation      random, of one life of a process; messages of an old one are refused
+#   job              made by the master, in its journal for as long as it remembers the job
+#   epoch            counts the assemblies of a job; all runners of one are gone before the next
+#   task             a runner's place in its job, from 0: "job:worker/task:2/cpu:0"
+#   run              made by the master, counts up within an epoch, dies with the runners
+#
+# A lost connection. Client: it connects again and repeats; a submit by its request id is one job.
+# Worker: the master takes it for lost and what ran there for gone, so the worker stops its runners
+# before it registers again, with a new incarnation. Runner: its process ends, and with it all that
+# the job had on the machine. A stopped process is not seen by TCP: heartbeats tell, after 3 s.
+
+@0xb6d1a0d7f2c93e58;
+
+using Cxx = import "/capnp/c++.capnp";
+$Cxx.namespace("leat::wire");
+
+using Rpc = import "rpc/common.capnp";
+using Outcome = Rpc.Outcome;
+using Nothing = Rpc.Nothing;
+
+# --------------------------------------------------------------------------------------------------
+# People.
+
+interface Client {
+  submit @0 (request :SubmitRequest) -> (outcome :Outcome(JobView));
+  # When this is ok, the job is in the journal and survives whatever happens to the master. The same
+  # request id with the same content is the same job; with other content it is refused.
+
+  upload @1 (sha256 :Data, size :UInt64) -> (outcome :Outcome(Rpc.Upload));
+  # A file, above 1 MiB, for a submit that names it by its SHA-256. One that no job names goes when
+  # the master starts again.
+
+  jobs @2 () -> (outcome :Outcome(List(JobView)));
+  # All jobs that the master remembers, oldest first; the newest 1,000 if there are more.
+
+  job @3 (id :Text) -> (outcome :Outcome(JobView));
+  # Here and below a prefix of no other id will do. failed_precondition if there is no such job.
+
+  watch @4 (id :Text, seen :UInt64, waitMs :UInt32) -> (outcome :Outcome(JobView));
+  # Answers when the job's version is beyond `seen`, or after waitMs (at most 30,000), with what is
+  # then. The caller's deadline is 10 s beyond waitMs.
+
+  cancel @5 (id :Text) -> (outcome :Outcome(JobView));
+  # Ok when it is in the journal that the job is to end: it is CANCELLED within 2 s. A job that has
+  # ended stays as it is (failed_precondition).
+
+  logs @6 (id :Text, from :UInt64, waitMs :UInt32) -> (outcome :Outcome(LogPage));
+  # Lines of the job's log from line `from` on, as many as fit 256 KiB. With waitMs it waits for one.
+
+  files @7 (id :Text) -> (outcome :Outcome(List(FileInfo)));
+  # What the job has left, names relative to its folder, in order.
+
+  fetch @8 (id :Text, name :Text) -> (outcome :Outcome(File));
+
+  nodes @9 () -> (outcome :Outcome(List(NodeView)));
+
+  cluster @10 () -> (outcome :Outcome(ClusterView));
+}
+
+struct SubmitRequest {
+  requestId @0 :Text;             # made by the client, 1 to 64 bytes
+  job @1 :Text;                   # the job file; relative names in it are those of `files`
+  files @2 :List(AttachedFile);   # what it names: graph, weights. At most 16
+  overrides @3 :List(Text);       # "steps=100", as --set has them
+}
+
+struct AttachedFile {
+  name @0 :Text;                  # as the job file has it; relative, no ".."
+  union {
+    bytes @1 :Data;               # at most 1 MiB
+    blob :group {                 # uploaded before
+      sha256 @2 :Data;
+      size @3 :UInt64;
+    }
+  }
+}
+
+struct JobView {
+  id @0 :Text;
+  name @1 :Text;
+  state @2 :Text;                 # QUEUED STARTING RUNNING RECOVERING CANCELLING SUCCEEDED FAILED
+                                  # CANCELLED
+  reason @3 :Text;                # of the state, for people
+  sinceMs @4 :Int64;              # when the state began: milliseconds of Unix time, as all dates
+  submittedMs @5 :Int64;
+  restarts @6 :UInt32;
+  epoch @7 :UInt64;
+  version @8 :UInt64;             # rises with every change of this view
+  numWorkers @9 :UInt32;
+  workers @10 :List(Text);        # nodes of the last epoch
+  weightsSha256 @11 :Text;        # of a job that succeeded
+  progress @12 :Progress;
+}
+
+struct Progress {
+  # Of the last report. Numbers are NaN before there is one.
+  step @0 :UInt64;                # steps done
+  steps @1 :UInt64;               # of the job; 0: not known
+  epoch @2 :UInt32;
+  epochs @3 :UInt32;
+  samplesPerStep @4 :UInt64;
+  loss @5 :Float64;               # of the last step, as accuracy
+  accuracy @6 :Float64;
+  valLoss @7 :Float64;            # of the last validation
+  valAccuracy @8 :Float64;
+  stepsPerSecond @9 :Float64;
+  samplesPerSecond @10 :Float64;
+  etaSeconds @11 :Float64;
+}
+
+struct LogPage {
+  lines @0 :List(Text);
+  next @1 :UInt64;                # `from` of the next page
+  ended @2 :Bool;                 # no line will follow
+}
+
+struct FileInfo {
+  name @0 :Text;
+  size @1 :UInt64;
+}
+
+struct File {
+  size @0 :UInt64;
+  sha256 @1 :Data;
+  content @2 :Rpc.Download;
+}
+
+struct NodeView {
+  name @0 :Text;
+  incarnation @1 :UInt64;
+  address @2 :Text;               # of its data port
+  state @3 :Text;                 # READY DRAINING STUCK LOST
+  reason @4 :Text;
+  sinceMs @5 :Int64;
+  silentMs @6 :UInt64;            # since it was last heard of
+  devices @7 :List(DeviceInfo);
+  datasets @8 :List(Text);
+  job @9 :Text;                   # that leases it; may be empty
+  version @10 :Text;
+}
+
+struct DeviceInfo {
+  kind @0 :Text;                  # "cpu"
+  name @1 :Text;                  # "cpu:0"
+  memoryBytes @2 :UInt64;
+  threads @3 :UInt32;
+  description @4 :Text;           # the processor's model
+}
+
+struct ClusterView {
+  name @0 :Text;
+  version @1 :Text;
+  startedMs @2 :Int64;
+  generation @3 :UInt64;          # counts the master's lives
+  epoch @4 :UInt64;               # counts the changes of who the workers are
+  address @5 :Text;
+  httpAddress @6 :Text;
+  clusterId @7 :Text;
+}
+
+# --------------------------------------------------------------------------------------------------
+# Workers.
+
+interface Registry {
+  registerWorker @0 (info :WorkerInfo, worker :Worker) -> (outcome :Outcome(Registered));
+  # Role worker, once on a connection, at first. failed_precondition if a worker of that name lives:
+  # it is to try again, which succeeds once the other's connection or heartbeats are gone.
+
+  registerRunner @1 (info :RunnerInfo, runner :Runner) -> (outcome :Outcome(Nothing));
+  # Role runner, once on a connection, at first, within 10 s of Worker.start. failed_precondition if
+  # nobody expects it: it ends.
+
+  report @2 (reports :List(RunReport)) -> (outcome :Outcome(Nothing));
+  # Role runner: what became of its runs since the last report. One is in flight at a time; what
+  # comes meanwhile goes with the next.
+
+  runnerExited @3 (job :Text, epoch :UInt64, how :Text) -> (outcome :Outcome(Nothing));
+  # Role worker: the process has ended ("was killed by signal 9", "exited with status 1").
+
+  log @4 (job :Text, epoch :UInt64, lines :List(Text)) -> (outcome :Outcome(Nothing));
+  # Role worker: what the runner wrote on stderr, at most 64 KiB a call.
+}
+
+struct WorkerInfo {
+  name @0 :Text;
+  incarnation @1 :UInt64;
+  dataAddress @2 :Text;           # where others reach its data port: "10.0.0.2:17463"
+  machine @3 :Text;               # equal ones can share memory: the kernel's boot id and namespaces
+  devices @4 :List(DeviceInfo);
+  datasets @5 :List(Text);        # names that jobs may give as data.root
+  version @6 :Text;
+}
+
+struct Registered {
+  clusterId @0 :Text;             # 32 hexadecimal digits
+  generation @1 :UInt64;
+  heartAddress @2 :Text;          # where Heart is served; a port alone, ":4711", is at the master's
+  heartbeatMs @3 :UInt32;
+}
+
+interface Heart {
+  beat @0 (name :Text, incarnation :UInt64, sequence :UInt64, progress :UInt64, stepping :Bool)
+      -> (outcome :Outcome(Nothing));
+  # Every heartbeatMs, whatever else the process does. `progress` rises with every step of its
+  # runner, `stepping` while one is in flight. failed_precondition: that incarnation is not a member
+  # (any more): the worker stops its runners and registers anew. Deadline 1 s; one is in flight.
+}
+
+interface Worker {
+  start @0 (spec :RunnerSpec) -> (outcome :Outcome(Nothing));
+  # Starts the process of a job's runner. Ok when it runs; it registers itself.
+
+  stop @1 (job :Text, epoch :UInt64, graceMs :UInt32) -> (outcome :Outcome(Nothing));
+  # Asks the runner to end, kills it after graceMs. Ok when it is gone, and with it all that it held;
+  # also if there is none.
+}
+
+struct RunnerSpec {
+  job @0 :Text;
+  epoch @1 :UInt64;
+  task @2 :UInt32;
+  threads @3 :UInt32;             # compute threads; 0: the worker's own
+  token @4 :Data;                 # 32 random bytes: what the runner shows when it registers
+  key @5 :Data;                   # 32 random bytes of the epoch: what its runners prove to each other
+}
+
+# --------------------------------------------------------------------------------------------------
+# Runners. A run's life: prepare and its upload, connect (on all partitions at once), extend and
+# reports, release. abort may come at any time.
+
+struct RunnerInfo {
+  job @0 :Text;
+  epoch @1 :UInt64;
+  task @2 :UInt32;
+  token @3 :Data;
+  incarnation @4 :UInt64;         # random, of the runner's process
+  deviceName @5 :Text;            # "job:worker/task:2/cpu:0"
+  memoryBytes @6 :UInt64;
+  threads @7 :UInt32;
+  unixAddress @8 :Text;           # where peers of its machine reach it: "unix:/run/..."
+}
+
+interface Runner {
+  prepare @0 (run :UInt64, partition :UInt32, planSize :UInt64, planSha256 :Data)
+      -> (outcome :Outcome(Rpc.Upload));
+  # The plan follows as a blob: encode_plan_for() of scheduler/capnp/plan_file.h, its message and its
+  # chunks each preceded by a length (8 bytes, little-endian). When the upload's finish() is ok, the
+  # partition is checked, fits the device and can be dialled.
+
+  connect @1 (run :UInt64, setup :RunSetup) -> (outcome :Outcome(Nothing));
+  # Opens the links to its peers, makes the kernels, binds everything. Ok when it can step. 30 s.
+
+  extend @2 (run :UInt64, limit :UInt64, feeds :List(Feed)) -> (outcome :Outcome(Nothing));
+  # Gives the feeds their values, then allows the steps below `limit`. With feeds, all allowed steps
+  # must be finished. 1 MiB of feeds; what is larger goes by feed() before.
+
+  feed @3 (run :UInt64, index :UInt32, size :UInt64, sha256 :Data) -> (outcome :Outcome(Rpc.Upload));
+  # A feed's value, in row-major order, dtype and shape as in the plan.
+
+  renumber @4 (run :UInt64, step :UInt64) -> (outcome :Outcome(Nothing));
+  # The next step calls itself `step`. All allowed steps must be finished.
+
+  abort @5 (run :UInt64, cause :Rpc.Status) -> (outcome :Outcome(Nothing));
+  # Ends the run: every wait on it ends with the cause. The first cause stays.
+
+  release @6 (run :UInt64) -> (outcome :Outcome(Nothing));
+  # Ok when nothing of the run is computed any more and all that it had, but for the job's variables,
+  # is free.
+
+  describe @7 (run :UInt64) -> (outcome :Outcome(RunState));
+
+  readVariables @8 () -> (outcome :Outcome(Blob));
+  # A safetensors file of the job's variables as they are between two steps. 60 s.
+
+  writeVariables @9 (size :UInt64, sha256 :Data, restore :UInt8) -> (outcome :Outcome(Rpc.Upload));
+  # A safetensors file; 0 everything, 1 weights, 2 superset: Restore of daemon/variables.h. 60 s.
+
+  inspectDataset @10 (files :DatasetFiles, classes :Int64) -> (outcome :Outcome(DatasetView));
+  # The data set's headers, a fingerprint of each file and, with classes > 0, whether all labels are
+  # in [0, classes). 60 s.
+}
+
+struct RunSetup {
+  name @0 :Text;                  # for messages
+  seed @1 :UInt64;
+  firstStep @2 :UInt64;
+  profile @3 :Bool;
+  cluster @4 :Data;               # 16 bytes
+  epoch @5 :UInt64;
+  planSha256 @6 :Data;            # of the whole plan
+  transport @7 :Text;             # "auto", "tcp" or "shm"
+  peers @8 :List(Peer);           # by partition of the plan, this one too
+  dataRoot @9 :Text;              # the data set's name; "" if the plan reads no data
+}
+
+struct Peer {
+  task @0 :UInt32;
+  node @1 :Text;                  # for messages
+  incarnation @2 :UInt64;         # of the runner
+  dataAddress @3 :Text;           # of its worker, who hands the connection on
+  machine @4 :Text;
+  unixAddress @5 :Text;
+}
+
+struct Feed {
+  index @0 :UInt32;
+  value @1 :Data;
+}
+
+struct RunReport {
+  run @0 :UInt64;
+  turns @1 :UInt64;               # finished since the run began
+  firstRow @2 :UInt64;            # the turn of rows[0]
+  rows @3 :List(Data);            # for each turn, the fetches of this partition in the plan's order,
+                                  # each padded to 8 bytes
+  failure @4 :Rpc.Status;         # code ok while the run goes on
+  derived @5 :Bool;               # the failure came from a peer's: another runner knows the cause
+}
+
+struct RunState {
+  turns @0 :UInt64;
+  waitsFor @1 :Text;              # for people; "" while it computes
+  profile @2 :Text;               # a table, with RunSetup.profile
+}
+
+struct Blob {
+  size @0 :UInt64;
+  sha256 @1 :Data;
+  content @2 :Rpc.Download;
+}
+
+struct DatasetFiles {
+  root @0 :Text;                  # a name of WorkerConfig.datasets, or a path if it allows paths
+  format @1 :Text;
+  features @2 :Text;
+  labels @3 :Text;
+}
+
+struct DatasetView {
+  count @0 :UInt64;
+  recordShape @1 :List(Int64);
+  recordDtype @2 :Text;
+  labelShape @3 :List(Int64);
+  labelDtype @4 :Text;
+  featuresPrint @5 :Text;         # fingerprint() of ops/dataset.h
+  labelsPrint @6 :Text;
+}
+
+# --------------------------------------------------------------------------------------------------
+# Between a worker and its runner, over the unix socket that the runner inherits as descriptor 3:
+# first one RunnerBoot (8 bytes of length, little-endian, then a flat message), then connections of
+# the data port, as hand_over() of transport/io/handover.h sends them. The other way, each 250 ms, 16
+# bytes: steps done by all of its runs, and 1 if one is in flight, else 0 (little-endian). The socket
+# closes with either process; a runner whose worker is gone ends.
+
+struct RunnerBoot {
+  spec @0 :RunnerSpec;
+  worker @1 :Text;                # the node's name
+  masterAddress @2 :Text;
+  cluster @3 :Text;
+  secret @4 :Data;                # of the cluster; may be empty
+  directory @5 :Text;             # the runner's own, empty; the worker removes it afterwards
+  datasets @6 :List(Dataset);
+  transports @7 :List(Text);      # that may be used: "shm", "tcp"
+  memoryLimit @8 :UInt64;         # bytes of the device; 0: what the machine has
+  logLevel @9 :Text;
+
+  struct Dataset {
+    name @0 :Text;
+    path @1 :Text;
+  }
+}
