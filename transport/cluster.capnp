@@ -5,7 +5,7 @@
 # the master's address has to be known. A connection begins with the hello of transport/rpc/hello.h,
 # which settles version, features, cluster and role; the role decides what the opener gets:
 #
-#   role client   Client    people: submit, watch, fetch
+#   role client   Master    people: submit, watch, fetch
 #   role worker   Registry  one connection for each life of a worker; its end is the worker's end
 #   role runner   Registry  one connection for each life of a runner; its end is the runner's end
 #   role worker   Heart     on the master's port for heartbeats, a thread and a socket of its own
@@ -41,7 +41,7 @@ using Nothing = Rpc.Nothing;
 # --------------------------------------------------------------------------------------------------
 # People.
 
-interface Client {
+interface Master {
   submit @0 (request :SubmitRequest) -> (outcome :Outcome(JobView));
   # When this is ok, the job is in the journal and survives whatever happens to the master. The same
   # request id with the same content is the same job; with other content it is refused.
@@ -253,7 +253,7 @@ struct RunnerInfo {
   epoch @1 :UInt64;
   task @2 :UInt32;
   token @3 :Data;
-  incarnation @4 :UInt64;         # random, of the runner's process
+  incarnation @4 :UInt64;         # RunnerBoot.incarnation
   deviceName @5 :Text;            # "job:worker/task:2/cpu:0"
   memoryBytes @6 :UInt64;
   threads @7 :UInt32;
@@ -272,10 +272,10 @@ interface Runner {
 
   extend @2 (run :UInt64, limit :UInt64, feeds :List(Feed)) -> (outcome :Outcome(Nothing));
   # Gives the feeds their values, then allows the steps below `limit`. With feeds, all allowed steps
-  # must be finished. 1 MiB of feeds; what is larger goes by feed() before.
+  # must be finished. 256 KiB of feeds; what is larger goes by feed() before.
 
   feed @3 (run :UInt64, index :UInt32, size :UInt64, sha256 :Data) -> (outcome :Outcome(Rpc.Upload));
-  # A feed's value, in row-major order, dtype and shape as in the plan.
+  # A feed's value, of any size, in row-major order, dtype and shape as in the plan.
 
   renumber @4 (run :UInt64, step :UInt64) -> (outcome :Outcome(Nothing));
   # The next step calls itself `step`. All allowed steps must be finished.
@@ -384,6 +384,7 @@ struct RunnerBoot {
   transports @7 :List(Text);      # that may be used: "shm", "tcp"
   memoryLimit @8 :UInt64;         # bytes of the device; 0: what the machine has
   logLevel @9 :Text;
+  incarnation @10 :UInt64;        # of the runner: by this the worker knows whose a connection is
 
   struct Dataset {
     name @0 :Text;
