@@ -15,17 +15,11 @@
 
 #include "daemon/jobs/events.h"
 #include "daemon/jobs/records.h"
+#include "daemon/status/status_source.h"
 #include "devices/base/sha256.h"
 #include "devices/base/status.h"
 
 namespace leat {
-
-// Lines of a job's log, from one of them on.
-struct LogPage {
-  std::vector<std::string> lines;
-  uint64_t next = 0;   // the number of the line after them
-  bool ended = false;  // no line will follow
-};
 
 // What a job has left.
 struct JobFile {
@@ -50,7 +44,8 @@ class JobService {
   // Answers when the job's version is beyond `seen`, or at `deadline` with what is then.
   virtual void watch(std::string id, uint64_t seen, std::chrono::steady_clock::time_point deadline,
                      Done<JobView> done) = 0;
-  // At most 256 KiB of lines from line `from` on; if there is none, waits for one until `deadline`.
+  // At most 256 KiB of lines from line `from` on; if there is none, and the job has not ended, waits
+  // for one until `deadline`.
   virtual void logs(std::string id, uint64_t from, std::chrono::steady_clock::time_point deadline,
                     Done<LogPage> done) = 0;
   // In order of their names; what is being written is not among them.
