@@ -47,7 +47,7 @@ class JobService {
   // At most 256 KiB of lines from line `from` on; if there is none, and the job has not ended, waits
   // for one until `deadline`.
   virtual void logs(std::string id, uint64_t from, std::chrono::steady_clock::time_point deadline,
-                    Done<JobLogPage> done) = 0;
+                    Done<LogPage> done) = 0;
   // In order of their names; what is being written is not among them.
   virtual Result<std::vector<JobFile>> files(const std::string& id) = 0;
   // The path of one of them on this machine; invalid_argument for a name that is not among them.
