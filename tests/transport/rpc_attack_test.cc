@@ -365,7 +365,7 @@ TEST_CASE("random bytes before the hello are let go without an answer", "[cluste
   std::mt19937 random(1);
   for (int i = 0; i < 100; ++i) {
     RawSocket attacker(host.server->address());
-    std::string noise(kHelloBytes + random() % 100, '\0');
+    std::string noise(kRpcHelloBytes + random() % 100, '\0');
     for (char& byte : noise) byte = static_cast<char>(random());
     attacker.write(noise);
     CHECK(attacker.read_to_end() == "");

@@ -345,14 +345,14 @@ void RawSocket::greet() {
   const RpcIdentity identity = test_identity();
   OpenerHandshake opener(identity, "the server", random_nonce());
   REQUIRE(write(std::string(opener.hello().begin(), opener.hello().end())));
-  const std::string answered = read(kAnswerBytes);
-  REQUIRE(answered.size() == kAnswerBytes);
+  const std::string answered = read(kRpcAnswerBytes);
+  REQUIRE(answered.size() == kRpcAnswerBytes);
   Answer answer;
   std::copy(answered.begin(), answered.end(), answer.begin());
   const auto proof = opener.on_answer(answer);
   REQUIRE(proof.ok());
   REQUIRE(write(std::string(proof->begin(), proof->end())));
-  REQUIRE(read(kVerdictBytes).size() == kVerdictBytes);
+  REQUIRE(read(kRpcVerdictBytes).size() == kRpcVerdictBytes);
 }
 
 std::string header_of(uint32_t segments_less_one, uint32_t words) {

@@ -77,14 +77,14 @@ Status refusal_status(Refusal refusal, const RpcIdentity& identity, std::string_
 // from a hello that was changed on its way. The opener proves first: who does not know the secret
 // gets nothing to guess it from by knocking. Proofs are zeros without a secret. What comes after is
 // neither encrypted nor sealed: that is TLS's part, underneath.
-inline constexpr size_t kHelloBytes = 96;
-inline constexpr size_t kAnswerBytes = 64;
-inline constexpr size_t kProofBytes = 32;
-inline constexpr size_t kVerdictBytes = 40;
-using Hello = std::array<uint8_t, kHelloBytes>;
-using Answer = std::array<uint8_t, kAnswerBytes>;
-using Proof = std::array<uint8_t, kProofBytes>;
-using Verdict = std::array<uint8_t, kVerdictBytes>;
+inline constexpr size_t kRpcHelloBytes = 96;
+inline constexpr size_t kRpcAnswerBytes = 64;
+inline constexpr size_t kRpcProofBytes = 32;
+inline constexpr size_t kRpcVerdictBytes = 40;
+using Hello = std::array<uint8_t, kRpcHelloBytes>;
+using Answer = std::array<uint8_t, kRpcAnswerBytes>;
+using Proof = std::array<uint8_t, kRpcProofBytes>;
+using Verdict = std::array<uint8_t, kRpcVerdictBytes>;
 using Nonce = std::array<uint8_t, 16>;
 
 // From the kernel's random numbers.
