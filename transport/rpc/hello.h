@@ -38,6 +38,7 @@ struct RpcPeer {
   uint64_t features = 0;
   bool authenticated = false;  // it proved that it knows the secret
   std::string address;         // "127.0.0.1:4711"
+  uint64_t connection = 0;     // at a server, its number: see RpcServer::drop()
 };
 
 // Why an end does not go on, in terms of the first field that differs.

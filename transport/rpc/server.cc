@@ -48,6 +48,10 @@ class RpcServer::Acceptor final : public LoopOwned, private kj::TaskSet::ErrorHa
         readable_(context.io.unixEventPort, socket_, kj::UnixEventPort::FdObserver::OBSERVE_READ),
         tasks_(*this) {}
 
+  // Not now: this may be a call of that very connection.
+  void drop(uint64_t connection) {
+    tasks_.add(kj::evalLater([this, connection] { end(connection); }));
+  }
   void start(bool insecure) {
     tasks_.add(accept_loop());
     if (insecure) tasks_.add(warn_loop());
@@ -56,8 +60,10 @@ class RpcServer::Acceptor final : public LoopOwned, private kj::TaskSet::ErrorHa
  private:
   // A connection before its hello is accepted.
   struct HalfOpen {
-    HalfOpen(const RpcIdentity& identity, kj::Own<kj::AsyncIoStream> s, std::string from)
-        : stream(kj::mv(s)), address(std::move(from)), handshake(identity, random_nonce()) {}
+    HalfOpen(uint64_t i, const RpcIdentity& identity, kj::Own<kj::AsyncIoStream> s,
+             std::string from)
+        : id(i), stream(kj::mv(s)), address(std::move(from)), handshake(identity, random_nonce()) {}
+    const uint64_t id;
     kj::Own<kj::AsyncIoStream> stream;
     std::string address;
     AcceptorHandshake handshake;
@@ -109,6 +115,7 @@ class RpcServer::Acceptor final : public LoopOwned, private kj::TaskSet::ErrorHa
   Refusal judge(HalfOpen& half);
   void end_half_open(uint64_t id, Status why);
   void begin(uint64_t id);
+  void end(uint64_t id);
   kj::Promise<void> warn_loop();
 
   template <typename Bytes>
@@ -195,7 +202,7 @@ void RpcServer::Acceptor::admit(int fd, const SocketAddress& from) {
               kj::LowLevelAsyncIoProvider::ALREADY_NONBLOCK);
   auto& half =
       *half_open_
-           .emplace(id, kj::heap<HalfOpen>(options_.identity, kj::mv(stream), from.to_string()))
+           .emplace(id, kj::heap<HalfOpen>(id, options_.identity, kj::mv(stream), from.to_string()))
            .first->second;
   // What ends an entry of the table runs later, apart from the promise that lies in it.
   half.task = within(handshake(half), context_.timer, options_.handshake_deadline, "handshake")
@@ -246,6 +253,7 @@ Refusal RpcServer::Acceptor::judge(HalfOpen& half) {
   if (live_.size() >= options_.connections) return Refusal::busy;
   RpcPeer peer = half.handshake.peer();
   peer.address = half.address;
+  peer.connection = half.id;
   half.bootstrap = bootstrap_(peer);
   return half.bootstrap == nullptr ? Refusal::role : Refusal::none;
 }
@@ -267,17 +275,26 @@ void RpcServer::Acceptor::begin(uint64_t id) {
   ++counters_->accepted;
   ++counters_->live;
   auto& live = *live_.emplace(id, kj::heap<Live>(context_, *half, options_, budget_)).first->second;
-  tasks_.add(live.network.on_disconnect().then([this, id] {
-    const auto ended = live_.find(id);
-    const Status cause = ended->second->network.cause();
-    if (cause.code() != Code::unavailable) {
-      ++counters_->dropped;
-      options_.log.warning("rpc: dropped ", ended->second->address, ": ", cause.message());
-    }
-    auto gone = kj::mv(ended->second);
-    live_.erase(ended);
-    --counters_->live;
-  }));
+  tasks_.add(live.network.on_disconnect().then(
+      [this, id] {
+        const auto ended = live_.find(id);
+        if (ended == live_.end()) return;
+        const Status cause = ended->second->network.cause();
+        if (cause.code() != Code::unavailable) {
+          ++counters_->dropped;
+          options_.log.warning("rpc: dropped ", ended->second->address, ": ", cause.message());
+        }
+        end(id);
+      },
+      [](kj::Exception&&) {}));  // it was destroyed by end()
+}
+
+void RpcServer::Acceptor::end(uint64_t id) {
+  const auto found = live_.find(id);
+  if (found == live_.end()) return;
+  auto gone = kj::mv(found->second);  // out of the table first: it may look there
+  live_.erase(found);
+  --counters_->live;
 }
 
 kj::Promise<void> RpcServer::Acceptor::warn_loop() {
@@ -315,6 +332,14 @@ Result<std::unique_ptr<RpcServer>> RpcServer::listen(RpcLoop& loop, RpcServerOpt
 
 RpcServer::~RpcServer() {
   (void)loop_.run([this] { loop_.context().release(id_); });
+}
+
+void RpcServer::drop(uint64_t connection) {
+  (void)loop_.post([&loop = loop_, id = id_, connection] {
+    const auto found = loop.context().owned.find(id);
+    if (found == loop.context().owned.end()) return;
+    static_cast<Acceptor&>(*found->second).drop(connection);
+  });
 }
 
 RpcServerCounts RpcServer::counts() const {

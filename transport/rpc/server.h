@@ -82,6 +82,9 @@ class RpcServer {
   const std::string& address() const { return address_; }
   RpcServerCounts counts() const;
 
+  // Ends the connection of RpcPeer::connection; nothing if it has ended. Does not wait.
+  void drop(uint64_t connection);
+
  private:
   class Acceptor;
   struct Counters;
