@@ -65,7 +65,8 @@ interface Master {
   # ended stays as it is (failed_precondition).
 
   logs @6 (id :Text, from :UInt64, waitMs :UInt32) -> (outcome :Outcome(LogPage));
-  # Lines of the job's log from line `from` on, as many as fit 256 KiB. With waitMs it waits for one.
+  # Lines of the job's log from line `from` on, as many as fit 256 KiB. With waitMs (at most 30,000)
+  # it waits for one, unless the job has ended.
 
   files @7 (id :Text) -> (outcome :Outcome(List(FileInfo)));
   # What the job has left, names relative to its folder, in order.
@@ -110,6 +111,7 @@ struct JobView {
   workers @10 :List(Text);        # nodes of the last epoch
   weightsSha256 @11 :Text;        # of a job that succeeded
   progress @12 :Progress;
+  number @13 :UInt64;             # counts the jobs of the cluster up from 1
 }
 
 struct Progress {
@@ -129,9 +131,17 @@ struct Progress {
 }
 
 struct LogPage {
-  lines @0 :List(Text);
-  next @1 :UInt64;                # `from` of the next page
-  ended @2 :Bool;                 # no line will follow
+  # The lines of a job count up from 0; old ones may have been dropped.
+  first @0 :UInt64;               # the number of lines[0], or of the line to come
+  lines @1 :List(LogLine);
+  end @2 :UInt64;                 # one past the newest line that there is
+  complete @3 :Bool;              # the job has ended: no line comes after `end`
+}
+
+struct LogLine {
+  atMs @0 :Int64;
+  worker @1 :Text;
+  text @2 :Text;                  # without its newline; any bytes
 }
 
 struct FileInfo {
@@ -176,6 +186,8 @@ struct ClusterView {
   address @5 :Text;
   httpAddress @6 :Text;
   clusterId @7 :Text;
+  nowMs @8 :Int64;                # the master's clock
+  journal @9 :Rpc.Status;         # why its last write failed; code ok if it did not
 }
 
 # --------------------------------------------------------------------------------------------------

@@ -5,8 +5,9 @@ cmake_minimum_required(VERSION 3.25)
 
 # A folder includes itself and the folders to its left.
 set(LAYERS devices transport ops scheduler daemon)
-# Parts of a folder that see less than the folder does: "<part> <rightmost layer>".
-set(NARROWER "daemon/client ops")
+# Parts of a folder that see less than the folder does: "<part> <rightmost layer> <also>". What
+# clients show are the values of daemon/jobs and daemon/status.
+set(NARROWER "daemon/client ops daemon/(client|jobs|status)")
 
 # Third-party headers: "<pattern of the header> <pattern of the files that may include it>". What is
 # heavy, or whose version may have to change, stays in a few .cc files and out of all headers.
@@ -34,11 +35,12 @@ function(find_limit file limit own)
   layer_rank("${file}" rank)
   string(REGEX REPLACE "/.*" "" folder "${file}")
   foreach(rule IN LISTS NARROWER)
-    string(REGEX MATCH "^([^ ]*) (.*)$" rule "${rule}")
+    string(REGEX MATCH "^([^ ]*) ([^ ]*) (.*)$" rule "${rule}")
     set(part "${CMAKE_MATCH_1}")
     set(rightmost "${CMAKE_MATCH_2}")
+    set(also "${CMAKE_MATCH_3}")
     if(file MATCHES "^${part}/")
-      set(folder "${part}")
+      set(folder "${also}")
       layer_rank("${rightmost}" rank)
     endif()
   endforeach()

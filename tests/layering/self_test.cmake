@@ -48,6 +48,8 @@ expect_wrong(ops/a.cc [[#include "ops/../daemon/a.h"]] "ops/../daemon/a.h, ${roo
 # A part that sees less than its folder.
 expect_fine(daemon/client/a.cc [[#include "ops/a.h"]])
 expect_fine(daemon/client/a.cc [[#include "daemon/client/a.h"]])
+expect_fine(daemon/client/a.cc [[#include "daemon/jobs/a.h"]])
+expect_wrong(daemon/client/a.cc [[#include "daemon/job/a.h"]] "daemon/job/a.h, expected ops or what is to its left")
 expect_wrong(daemon/client/a.cc [[#include "scheduler/a.h"]] "scheduler/a.h, expected ops or what is to its left")
 expect_wrong(daemon/client/a.cc [[#include "daemon/a.h"]] "daemon/a.h, expected ops or what is to its left")
 expect_wrong(ops/a.cc [[#include "daemon/client/a.h"]] "daemon/client/a.h, expected ops or what is to its left")

@@ -1,0 +1,66 @@
+// The service behind the interface Master of transport/cluster.capnp: what people ask of the
+// master, over Cap'n Proto. Includes Cap'n Proto: for .cc files.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "daemon/master/job_service.h"
+#include "daemon/status/status_source.h"
+#include "devices/base/files.h"
+#include "transport/cluster.capnp.h"
+#include "transport/rpc/hello.h"
+#include "transport/rpc/loop.h"
+
+namespace leat {
+
+// What clients may make the master hold.
+struct ClientLimits {
+  size_t files = 16;                         // of one submit
+  size_t inline_bytes = 1u << 20;            // of one file in a submit
+  uint64_t upload_bytes = 256u << 20;        // of one uploaded file
+  size_t uploads_bytes = 512u << 20;         // of all that are on their way in
+  std::chrono::milliseconds upload{60'000};  // from an upload's first byte to its last
+  std::chrono::milliseconds wait{30'000};    // of watch and logs
+  // Of one connection at a time; one more is refused with resource_exhausted.
+  size_t waits = 64;        // watch and logs that wait
+  size_t disk_calls = 32;   // submits, files, fetches and reads of them
+  size_t all_waits = 4096;  // of all connections together
+};
+
+// Serves any number of connections. Nothing of it blocks the loop: job files are parsed, and files
+// listed, hashed and read, on one thread of its own, "client-disk"; everything is answered in
+// bounded time. What a client gave up goes on until it ends by itself and counts against the limits
+// of its connection until then.
+//
+//   auto clients = ClientService::start(loop, jobs, status, real_files());
+//   RpcServer::listen(loop, options, [&](const RpcPeer& peer) -> kj::Maybe<Capability::Client> {
+//     if (peer.role == RpcRole::client) return (*clients)->serve(peer);
+//     ...
+//
+// Threads: any but the loop's, unless a member says otherwise.
+class ClientService {
+ public:
+  // resource_exhausted when there is no thread to be had. All that is passed must outlive it.
+  static Result<std::unique_ptr<ClientService>> start(RpcLoop& loop, JobService& jobs,
+                                                      StatusSource& status, Files& files,
+                                                      const ClientLimits& limits = {});
+  // Waits for the file that is being worked on. REQUIRES: the server that serves it is gone, the
+  // loop exists (it may have stopped).
+  ~ClientService();
+  ClientService(const ClientService&) = delete;
+  ClientService& operator=(const ClientService&) = delete;
+
+  // The capability of one connection. Threads: the loop's.
+  wire::Master::Client serve(const RpcPeer& peer);
+
+ private:
+  struct Shared;
+  explicit ClientService(std::shared_ptr<Shared> shared) : shared_(std::move(shared)) {}
+
+  const std::shared_ptr<Shared> shared_;
+};
+
+}  // namespace leat
