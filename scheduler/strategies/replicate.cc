@@ -1,0 +1,405 @@
+// A node is *sharded* if what it computes differs between shards: it reads a shard's rows of the
+// input, or something that does. It gets one copy for each shard, on the worker that holds the
+// shard. All other nodes get one copy on each worker that the strategy says.
+//
+// The borders between both are the collectives. leat.AllReduce sums its S inputs in one binary tree
+// over the shard indices (a tree of n splits at the largest power of two below n). The tree is the
+// same for every number of workers; only who adds changes. Hence the weights are the same to the
+// bit. AllGather and Broadcast give every worker one value; ReduceScatter and AllToAll give each
+// shard its own.
+#include "scheduler/strategies/replicate.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "devices/base/text.h"
+#include "ops/op.h"
+#include "ops/validate.h"
+
+namespace leat {
+namespace {
+
+bool is(const Node& node, std::string_view op) { return node.op->full_name() == op; }
+bool scatters(const Node& node) {
+  return is(node, "leat.ReduceScatter") || is(node, "leat.AllToAll");
+}
+
+class Replicator {
+ public:
+  Replicator(const Graph& from, const StrategyOptions& options, const CommonWork& common)
+      : from_(from),
+        options_(options),
+        common_(common),
+        to_(from.catalogue()),
+        shards_(options.shards),
+        workers_(static_cast<int>(options.devices.size())),
+        load_(options.devices.size(), 0) {
+    to_.name = from.name;
+    for (int w = 0; w < workers_; ++w) {
+      for (int s = first_shard(w, workers_, shards_); s < first_shard(w + 1, workers_, shards_);
+           ++s)
+        holder_.push_back(w);
+    }
+  }
+
+  Result<Graph> run(Borders& borders);
+
+ private:
+  bool sharded(ValueId value) const {
+    return value != kNone && from_.value(value).producer != kNone &&
+           sharded_[from_.value(value).producer];
+  }
+  Status copy_for_shard(NodeId id, int shard);
+  void copy_for_homes(NodeId id);
+  void fill_from_first_home(NodeId id, std::vector<ValueId>& by_worker) const;
+  std::vector<uint32_t> count_waves(const std::vector<NodeId>& order) const;
+  NodeId copy_node(NodeId id, int copy, int worker);
+  Status cross(NodeId id);
+  ValueId reduce(const Node& node, int owner, int& holder);
+  ValueId all_reduce(NodeId id);
+  std::vector<ValueId> reduce_equal(NodeId id);
+  ValueId all_gather(NodeId id);
+  std::vector<ValueId> reduce_scatter(NodeId id);
+  std::vector<ValueId> all_to_all(const Node& node);
+  NodeId add(std::string_view op, std::vector<ValueId> inputs, Attrs attrs, int outputs, int worker,
+             uint32_t source);
+  ValueId tree(const Node& node, const std::vector<ValueId>& leaves, int first, int last, int owner,
+               int& holder);
+  ValueId combine(const Node& node, std::string_view op, ValueId a, ValueId b, int worker);
+  int choose_owner(NodeId collective);
+
+  const Graph& from_;
+  const StrategyOptions& options_;
+  const CommonWork& common_;
+  Graph to_;
+  const int shards_, workers_;
+  std::vector<int> holder_;                       // worker of each shard
+  std::vector<bool> sharded_;                     // by node
+  std::vector<std::vector<ValueId>> copies_;      // by value: by shard, or by worker
+  std::vector<std::vector<NodeId>> node_copies_;  // by node
+  std::vector<uint64_t> load_;                    // bytes that each worker reduces
+};
+
+NodeId Replicator::copy_node(NodeId id, int copy, int worker) {
+  const Node& old = from_.node(id);
+  std::vector<ValueId> inputs;
+  for (ValueId input : old.inputs) {
+    if (input == kNone) {
+      inputs.push_back(kNone);
+    } else {
+      const auto& copies = copies_[input];
+      const bool is_input = from_.value(input).producer == kNone;
+      inputs.push_back(is_input         ? copies[0]
+                       : sharded(input) ? copies[static_cast<size_t>(copy)]
+                                        : copies[static_cast<size_t>(worker)]);
+    }
+  }
+  const NodeId made = to_.add_node(*old.op, std::move(inputs), old.attrs, 0);
+  for (size_t i = 0; i < old.outputs.size(); ++i) {
+    if (old.outputs[i] == kNone) continue;
+    const ValueId output = to_.ensure_output(made, static_cast<int>(i));
+    to_.value(output).type = from_.value(old.outputs[i]).type;
+    to_.set_value_name(output, from_.value_name(old.outputs[i]));
+    copies_[old.outputs[i]][static_cast<size_t>(copy)] = output;
+  }
+  Node& node = to_.node(made);
+  node.device = options_.devices[static_cast<size_t>(worker)];
+  node.name = old.name;
+  node.source = old.source;
+  for (NodeId before : old.after) {
+    std::vector<NodeId> here;
+    for (NodeId copy_before : node_copies_[before]) {
+      if (to_.node(copy_before).device == node.device) here.push_back(copy_before);
+    }
+    const auto& befores = here.empty() ? node_copies_[before] : here;
+    node.after.insert(node.after.end(), befores.begin(), befores.end());
+  }
+  node_copies_[id].push_back(made);
+  return made;
+}
+
+Status Replicator::copy_for_shard(NodeId id, int shard) {
+  const NodeId made = copy_node(id, shard, holder_[static_cast<size_t>(shard)]);
+  Node& node = to_.node(made);
+  if (!node.op->random && !node.op->per_shard) return {};
+  // Where this shard's rows begin in the global tensor.
+  const SymbolicShape& shape = from_.value(from_.node(id).outputs[0]).type.shape;
+  const auto rows = shape.rank() > 0 ? constant_of(shape[0]) : std::optional<int64_t>(0);
+  if (!rows)
+    return failed_precondition(cat(from_.describe_node(id), ": expected a known number of rows"));
+  node.first_row = shard * *rows;
+  return {};
+}
+
+// AllReduces on the longest way to each node; an AllReduce belongs to the wave that it ends.
+std::vector<uint32_t> Replicator::count_waves(const std::vector<NodeId>& order) const {
+  std::vector<uint32_t> waves(from_.nodes(), 0);
+  for (NodeId id : order) {
+    const auto follow = [&](NodeId before) {
+      waves[id] = std::max(waves[id], waves[before] + (is_collective(from_.node(before)) ? 1 : 0));
+    };
+    for (ValueId input : from_.node(id).inputs) {
+      if (input != kNone && from_.value(input).producer != kNone)
+        follow(from_.value(input).producer);
+    }
+    for (NodeId before : from_.node(id).after) follow(before);
+  }
+  return waves;
+}
+
+void Replicator::copy_for_homes(NodeId id) {
+  for (int w : common_.homes[id]) copy_node(id, w, w);
+  for (ValueId output : from_.node(id).outputs) {
+    if (output != kNone) fill_from_first_home(id, copies_[output]);
+  }
+}
+
+void Replicator::fill_from_first_home(NodeId id, std::vector<ValueId>& by_worker) const {
+  const ValueId first = by_worker[static_cast<size_t>(common_.homes[id][0])];
+  std::replace(by_worker.begin(), by_worker.end(), kNone, first);
+}
+
+// Who adds up a value: who the strategy says, or the worker that has the least to add so far.
+int Replicator::choose_owner(NodeId collective) {
+  const ValueId value = from_.node(collective).inputs[0];
+  const int owner = common_.owners[collective];
+  const auto it = owner < 0 ? std::min_element(load_.begin(), load_.end()) : load_.begin() + owner;
+  const auto shape = from_.value(value).type.shape.concrete();
+  *it +=
+      shape
+          ? static_cast<uint64_t>(shape->elements()) * dtype_size(from_.value(value).type.dtype) + 1
+          : 1;
+  return static_cast<int>(it - load_.begin());
+}
+
+NodeId Replicator::add(std::string_view op, std::vector<ValueId> inputs, Attrs attrs, int outputs,
+                       int worker, uint32_t source) {
+  const NodeId made =
+      to_.add_node(*to_.catalogue().find(op), std::move(inputs), std::move(attrs), outputs);
+  to_.node(made).device = options_.devices[static_cast<size_t>(worker)];
+  to_.node(made).source = source;
+  return made;
+}
+
+ValueId Replicator::combine(const Node& node, std::string_view op, ValueId a, ValueId b,
+                            int worker) {
+  return to_.node(add(op, {a, b}, {}, 1, worker, node.source)).outputs[0];
+}
+
+ValueId Replicator::tree(const Node& node, const std::vector<ValueId>& leaves, int first, int last,
+                         int owner, int& holder) {
+  const int n = last - first;
+  if (n == 1) {
+    holder = holder_[static_cast<size_t>(first)];
+    return leaves[static_cast<size_t>(first)];
+  }
+  const int left = static_cast<int>(std::bit_floor(static_cast<unsigned>(n - 1)));
+  int left_holder = 0, right_holder = 0;
+  const ValueId a = tree(node, leaves, first, first + left, owner, left_holder);
+  const ValueId b = tree(node, leaves, first + left, last, owner, right_holder);
+  holder = left_holder == right_holder ? left_holder : owner;
+  const std::string op = attr_string(node.attrs, "op", "sum");
+  return combine(node, op == "max" ? "Max" : op == "min" ? "Min" : "Add", a, b, holder);
+}
+
+// The sum (or maximum, ...) over the shards; `holder` is the worker that has it.
+ValueId Replicator::reduce(const Node& node, int owner, int& holder) {
+  return tree(node, copies_[node.inputs[0]], 0, shards_, owner, holder);
+}
+
+ValueId Replicator::all_reduce(NodeId id) {
+  const Node& node = from_.node(id);
+  int holder = 0;
+  const ValueId sum = reduce(node, choose_owner(id), holder);
+  if (attr_string(node.attrs, "op", "sum") != "mean" || shards_ == 1) return sum;
+  const DType dtype = from_.value(node.inputs[0]).type.dtype;
+  const NodeId scale = add("Constant", {}, {{"value", Tensor::scalar_of(dtype, 1.0 / shards_)}}, 1,
+                           holder, node.source);
+  return combine(node, "Mul", sum, to_.node(scale).outputs[0], holder);
+}
+
+// Of a value that is the same on all shards, such as a gradient of zero: nothing crosses.
+std::vector<ValueId> Replicator::reduce_equal(NodeId id) {
+  const Node& node = from_.node(id);
+  std::vector<ValueId> values = copies_[node.inputs[0]];
+  values.resize(static_cast<size_t>(workers_), values[0]);  // an input of the graph has one copy
+  if (attr_string(node.attrs, "op", "sum") != "sum" || shards_ == 1) return values;
+  const DType dtype = from_.value(node.inputs[0]).type.dtype;
+  std::vector<ValueId> sums(values.size(), kNone);
+  for (int w : common_.homes[id]) {
+    const NodeId times =
+        add("Constant", {}, {{"value", Tensor::scalar_of(dtype, shards_)}}, 1, w, node.source);
+    const auto at = static_cast<size_t>(w);
+    sums[at] = combine(node, "Mul", values[at], to_.node(times).outputs[0], w);
+  }
+  fill_from_first_home(id, sums);
+  return sums;
+}
+
+ValueId Replicator::all_gather(NodeId id) {
+  const Node& node = from_.node(id);
+  const Attrs attrs{{"axis", attr_int(node.attrs, "axis")}};
+  const int owner = choose_owner(id);
+  return to_.node(add("Concat", copies_[node.inputs[0]], attrs, 1, owner, node.source)).outputs[0];
+}
+
+std::vector<ValueId> Replicator::reduce_scatter(NodeId id) {
+  const Node& node = from_.node(id);
+  int holder = 0;
+  const ValueId sum = reduce(node, choose_owner(id), holder);
+  const Attrs attrs{{"axis", attr_int(node.attrs, "axis")}, {"num_outputs", int64_t{shards_}}};
+  return to_.node(add("Split", {sum}, attrs, shards_, holder, node.source)).outputs;
+}
+
+std::vector<ValueId> Replicator::all_to_all(const Node& node) {
+  const Attrs split{{"axis", attr_int(node.attrs, "split_axis")},
+                    {"num_outputs", int64_t{shards_}}};
+  const Attrs concat{{"axis", attr_int(node.attrs, "concat_axis")}};
+  std::vector<std::vector<ValueId>> parts(static_cast<size_t>(shards_));  // by receiver
+  for (int s = 0; s < shards_; ++s) {
+    const ValueId whole = copies_[node.inputs[0]][static_cast<size_t>(s)];
+    const NodeId made =
+        add("Split", {whole}, split, shards_, holder_[static_cast<size_t>(s)], node.source);
+    for (size_t to = 0; to < parts.size(); ++to) parts[to].push_back(to_.node(made).outputs[to]);
+  }
+  std::vector<ValueId> out;
+  for (size_t to = 0; to < parts.size(); ++to) {
+    out.push_back(
+        to_.node(add("Concat", parts[to], concat, 1, holder_[to], node.source)).outputs[0]);
+  }
+  return out;
+}
+
+// Replaces a collective by what it does, once every shard's input is there.
+Status Replicator::cross(NodeId id) {
+  const Node& node = from_.node(id);
+  const ValueId input = node.inputs[0], output = node.outputs[0];
+  if (!sharded(input) && !is(node, "leat.AllReduce")) {
+    return invalid_argument(cat(from_.describe_node(id),
+                                ": expected an input that differs between shards, '",
+                                from_.describe(input), "' is the same on all"));
+  }
+  if (const int64_t replicas = attr_int(node.attrs, "replicas", shards_); replicas != shards_) {
+    return invalid_argument(cat(from_.describe_node(id), ": replicas: expected ", shards_,
+                                ", the number of shards, received ", replicas));
+  }
+  if (const int64_t root = attr_int(node.attrs, "root"); root >= shards_) {
+    return invalid_argument(cat(from_.describe_node(id), ": root: expected one of ", shards_,
+                                " shards, received ", root));
+  }
+  if (!sharded(input)) {
+    copies_[output] = reduce_equal(id);
+  } else if (is(node, "leat.ReduceScatter")) {
+    copies_[output] = reduce_scatter(id);
+  } else if (is(node, "leat.AllToAll")) {
+    copies_[output] = all_to_all(node);
+  } else {
+    const ValueId made = is(node, "leat.AllReduce") ? all_reduce(id)
+                         : is(node, "leat.AllGather")
+                             ? all_gather(id)
+                             : copies_[input][static_cast<size_t>(attr_int(node.attrs, "root"))];
+    to_.set_value_name(made, from_.value_name(output));
+    copies_[output].assign(static_cast<size_t>(workers_), made);
+  }
+  for (ValueId value : copies_[output]) {
+    const NodeId producer = to_.value(value).producer;
+    if (producer != kNone) node_copies_[id].push_back(producer);
+  }
+  return {};
+}
+
+Result<Graph> Replicator::run(Borders& borders) {
+  LEAT_ASSIGN_OR_RETURN(const auto order, from_.topological_order());
+  LEAT_ASSIGN_OR_RETURN(sharded_, find_sharded(from_, order));
+  copies_.resize(from_.values());
+  for (ValueId v = 0; v < from_.values(); ++v)
+    copies_[v].assign(static_cast<size_t>(sharded(v) ? shards_ : workers_), kNone);
+  node_copies_.resize(from_.nodes());
+  for (SymbolId s = 0; s < from_.symbols(); ++s) to_.symbol(from_.symbol_info(s).name);
+  for (ValueId input : from_.inputs()) {
+    copies_[input] = {to_.add_input(from_.value_name(input), from_.value(input).type)};
+  }
+  // Wave by wave, a shard whole before the next one: what a worker computes for one shard stands
+  // together, and its memory is used again for the next. A wave ends where a value crosses shards.
+  const auto waves = count_waves(order);
+  const uint32_t last = waves.empty() ? 0 : *std::max_element(waves.begin(), waves.end());
+  for (uint32_t wave = 0; wave <= last; ++wave) {
+    const auto each = [&](const std::function<Status(NodeId)>& f) -> Status {
+      for (NodeId id : order) {
+        if (waves[id] == wave) LEAT_RETURN_IF_ERROR(f(id));
+      }
+      return {};
+    };
+    LEAT_RETURN_IF_ERROR(each([&](NodeId id) {
+      if (!sharded_[id] && !is_collective(from_.node(id))) copy_for_homes(id);
+      return Status();
+    }));
+    for (int s = 0; s < shards_; ++s) {
+      LEAT_RETURN_IF_ERROR(
+          each([&](NodeId id) { return sharded_[id] ? copy_for_shard(id, s) : Status(); }));
+    }
+    LEAT_RETURN_IF_ERROR(
+        each([&](NodeId id) { return is_collective(from_.node(id)) ? cross(id) : Status(); }));
+  }
+  for (ValueId& feed : borders.feeds) feed = copies_[feed][0];
+  for (ValueId& fetch : borders.fetches) {
+    if (sharded(fetch) && shards_ > 1) {
+      return invalid_argument(
+          cat("fetch '", from_.describe(fetch), "': differs between the ", shards_,
+              " shards; expected a value that is the same on all (the output of an AllReduce)"));
+    }
+    fetch = copies_[fetch][0];
+  }
+  std::vector<NodeId> targets;
+  for (NodeId target : borders.targets)
+    targets.insert(targets.end(), node_copies_[target].begin(), node_copies_[target].end());
+  borders.targets = std::move(targets);
+  return std::move(to_);
+}
+
+}  // namespace
+
+bool is_collective(const Node& node) {
+  return is(node, "leat.AllReduce") || is(node, "leat.AllGather") || is(node, "leat.Broadcast") ||
+         scatters(node);
+}
+
+Result<std::vector<bool>> find_sharded(const Graph& graph, const std::vector<NodeId>& order) {
+  std::vector<bool> sharded(graph.nodes(), false);
+  for (NodeId id : order) {
+    const Node& node = graph.node(id);
+    if (is_collective(node)) {
+      sharded[id] = scatters(node);
+      continue;
+    }
+    const auto differs = [&](ValueId v) {
+      return v != kNone && graph.value(v).producer != kNone && sharded[graph.value(v).producer];
+    };
+    sharded[id] =
+        node.op->per_shard || std::any_of(node.inputs.begin(), node.inputs.end(), differs);
+    if (sharded[id] && !node.op->writes.empty()) {
+      return invalid_argument(cat(graph.describe_node(id),
+                                  ": writes a variable from what differs between shards; expected "
+                                  "an AllReduce in between"));
+    }
+  }
+  return sharded;
+}
+
+Status check_shards(const StrategyOptions& options) {
+  if (options.shards < 1)
+    return invalid_argument(cat("shards: expected at least 1, received ", options.shards));
+  if (static_cast<size_t>(options.shards) < options.devices.size()) {
+    return invalid_argument(cat("workers: expected at most as many as shards (", options.shards,
+                                "), received ", options.devices.size()));
+  }
+  return {};
+}
+
+Result<Graph> replicate(const Graph& graph, Borders& borders, const StrategyOptions& options,
+                        const CommonWork& common) {
+  LEAT_RETURN_IF_ERROR(check_shards(options));
+  return Replicator(graph, options, common).run(borders);
+}
+
+}  // namespace leat

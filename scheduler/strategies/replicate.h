@@ -1,0 +1,40 @@
+// Data parallelism over logical shards, as strategies share it: the graph of one replica becomes
+// that of all of them. What differs between strategies is where the work is done that all shards
+// have in common.
+#pragma once
+
+#include <vector>
+
+#include "devices/base/status.h"
+#include "ops/graph.h"
+#include "scheduler/strategies/strategy.h"
+
+namespace leat {
+
+// By node: does what it computes differ between shards? invalid_argument if such a node writes a
+// variable. `order` is a topological one.
+Result<std::vector<bool>> find_sharded(const Graph& graph, const std::vector<NodeId>& order);
+
+// leat.AllReduce, AllGather, Broadcast, ReduceScatter or AllToAll: a border between shards.
+bool is_collective(const Node& node);
+
+// Who does the work that all shards have in common. Both are by node of the source graph.
+struct CommonWork {
+  // Of a node that is not sharded, nor a collective of what is: the workers that have a copy,
+  // ascending and at least one. A worker without one reads that of the first.
+  std::vector<std::vector<int>> homes;
+  // Of a collective: the worker that combines what no worker has alone; -1: the one that has the
+  // least to combine so far.
+  std::vector<int> owners;
+};
+
+// invalid_argument: no shards, or more devices than shards.
+Status check_shards(const StrategyOptions& options);
+
+// One copy of each sharded node for each shard, on the worker that holds it; one copy of each other
+// node on each of its homes; each collective as what it does. Names no compute op but those that
+// combine: whoever adds, what is added to what is the same.
+Result<Graph> replicate(const Graph& graph, Borders& borders, const StrategyOptions& options,
+                        const CommonWork& common);
+
+}  // namespace leat
