@@ -19,6 +19,8 @@ Result<std::shared_ptr<const Plan>> Master::compile(const JobGraph& graph,
   request.borders = graph.borders();
   request.strategy = options.strategy;
   request.shards = options.shards;
+  request.servers = options.servers;
+  request.variable_servers = options.variable_servers;
   for (int w = 0; w < options.workers; ++w)
     request.devices.push_back(workers_[static_cast<size_t>(w)]->device_name());
   request.device_memory_bytes = workers_[0]->memory_bytes();

@@ -25,6 +25,8 @@ struct PlanOptions {
   std::string strategy = "single";
   int shards = 1;
   int workers = 1;  // the first so many
+  int servers = 1;  // parameter servers; as StrategyOptions says
+  VariableServers variable_servers = {};
 };
 
 // One plan being stepped on all its workers. Ends (aborted, if need be) when destroyed.

@@ -232,13 +232,41 @@ TrainSpec Trainer::spec() const {
 
 PlanOptions Trainer::plan_options(const std::string& what) const {
   const bool single = job_.strategy == Job::Strategy::single;
-  return {job_.name + "/" + what, std::string(name_of(job_.strategy)),
-          static_cast<int>(job_.shards), single ? 1 : static_cast<int>(job_.num_workers)};
+  return {job_.name + "/" + what,
+          std::string(name_of(job_.strategy)),
+          static_cast<int>(job_.shards),
+          single ? 1 : static_cast<int>(job_.num_workers),
+          static_cast<int>(job_.parameter_server.num_ps),
+          servers_};
+}
+
+// A variable is on one server, whichever graph of the job touches it.
+Status Trainer::assign_servers() {
+  if (job_.strategy != Job::Strategy::parameter_server || !servers_.empty()) return {};
+  LEAT_ASSIGN_OR_RETURN(const JobGraph init, make_init_graph(*model_, job_.precision));
+  LEAT_ASSIGN_OR_RETURN(const JobGraph train, make_train_graph(*model_, spec()));
+  servers_ =
+      spread_variables({&init.graph, &train.graph}, static_cast<int>(job_.parameter_server.num_ps));
+  return {};
+}
+
+// Compiles one of the job's graphs, and notes which device holds which variables.
+Result<std::shared_ptr<const Plan>> Trainer::compile(const JobGraph& graph,
+                                                     const std::string& what) {
+  LEAT_ASSIGN_OR_RETURN(auto plan, cluster_->master().compile(graph, plan_options(what)));
+  for (const Partition& partition : plan->partitions) {
+    for (const PlanResource& resource : partition.resources) {
+      if (resource.op->full_name() == "leat.Variable")
+        holds_[partition.device].insert(resource.name);
+    }
+  }
+  return plan;
 }
 
 Result<std::shared_ptr<const Plan>> Trainer::plan_training() {
+  LEAT_RETURN_IF_ERROR(assign_servers());
   LEAT_ASSIGN_OR_RETURN(const JobGraph graph, make_train_graph(*model_, spec()));
-  return cluster_->master().compile(graph, plan_options("train"));
+  return compile(graph, "train");
 }
 
 std::string Trainer::checkpoint_folder() const {
@@ -318,25 +346,44 @@ Status Trainer::open_folder() {
 Status Trainer::initialize() {
   LEAT_ASSIGN_OR_RETURN(const JobGraph graph, make_init_graph(*model_, job_.precision));
   if (graph.targets.empty()) return {};
-  PlanOptions options = plan_options("init");
-  LEAT_ASSIGN_OR_RETURN(auto plan, cluster_->master().compile(graph, options));
+  LEAT_ASSIGN_OR_RETURN(auto plan, compile(graph, "init"));
   LEAT_ASSIGN_OR_RETURN(auto run, cluster_->master().run(plan, job_.name, {"init", job_.seed, 0}));
   run->extend(1);
   return run->wait(0, deadline(), true).while_doing("initializing the variables");
 }
 
 Status Trainer::restore(const std::map<std::string, Tensor>& values, Restore what) {
-  for (WorkerLink* worker : cluster_->master().workers())
-    LEAT_RETURN_IF_ERROR(worker->write_variables(job_.name, values, what));
+  std::set<std::string> held;
+  for (const auto& [device, names] : holds_) held.insert(names.begin(), names.end());
+  bool first = true;
+  for (WorkerLink* worker : cluster_->master().workers()) {
+    const std::set<std::string>& names = holds_[worker->device_name()];
+    // What nobody holds goes to the first, which refuses it.
+    std::map<std::string, Tensor> own;
+    for (const auto& [name, value] : values) {
+      if (names.count(name) || (first && !held.count(name))) own.emplace(name, value);
+    }
+    LEAT_RETURN_IF_ERROR(worker->write_variables(job_.name, own, what));
+    first = false;
+  }
   return {};
 }
 
-// Every worker has all of them.
+// Each from the first worker that holds it.
 Result<std::map<std::string, Tensor>> Trainer::variables() {
-  return cluster_->master().workers()[0]->read_variables(job_.name);
+  std::map<std::string, Tensor> all;
+  for (WorkerLink* worker : cluster_->master().workers()) {
+    const std::set<std::string>& names = holds_[worker->device_name()];
+    if (std::all_of(names.begin(), names.end(), [&](auto& name) { return all.count(name) > 0; }))
+      continue;
+    LEAT_ASSIGN_OR_RETURN(auto here, worker->read_variables(job_.name));
+    all.merge(here);
+  }
+  return all;
 }
 
 Status Trainer::start_training() {
+  LEAT_RETURN_IF_ERROR(assign_servers());
   LEAT_RETURN_IF_ERROR(initialize());
   if (!job_.model.weights.empty() && !options_.resume) {
     LEAT_ASSIGN_OR_RETURN(const SafeTensors weights, read_safetensors(files_, job_.model.weights));
@@ -463,7 +510,7 @@ Status Trainer::prepare_evaluation() {
   spec.input.reader = reader_attrs(*job_.data.validation, validation_info_, false, 0);
   spec.global_batch = evaluation_rows();
   LEAT_ASSIGN_OR_RETURN(const JobGraph graph, make_eval_graph(*inference_model_, spec));
-  LEAT_ASSIGN_OR_RETURN(evaluation_, cluster_->master().compile(graph, plan_options("evaluate")));
+  LEAT_ASSIGN_OR_RETURN(evaluation_, compile(graph, "evaluate"));
   return cluster_->master().run(evaluation_, job_.name, {"evaluate", job_.seed, 0}).status();
 }
 

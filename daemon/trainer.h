@@ -11,8 +11,10 @@
 
 #include <atomic>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -108,6 +110,8 @@ class Trainer {
   Status check_folder();
   Status check_checkpoint(const Checkpoint& from, TrainObserver& observer) const;
   Status open_folder();
+  Status assign_servers();
+  Result<std::shared_ptr<const Plan>> compile(const JobGraph& graph, const std::string& what);
   Status initialize();
   Status restore(const std::map<std::string, Tensor>& values, Restore what);
   Status start_training();
@@ -136,6 +140,8 @@ class Trainer {
   std::unique_ptr<Graph> model_, inference_model_;
   std::vector<std::string> notes_;
   std::unique_ptr<Cluster> cluster_;
+  VariableServers servers_;                             // strategy parameter_server
+  std::map<std::string, std::set<std::string>> holds_;  // by device: names of its variables
   std::unique_ptr<MasterRun> training_;
   std::shared_ptr<const Plan> evaluation_;  // null without validation data
   bool has_accuracy_ = false;

@@ -48,7 +48,7 @@ int run_plan(const PlanCommand& command) {
   }
   uint64_t bytes = 0;
   for (const PlanEdge& edge : (*plan)->edges) bytes += edge.bytes;
-  std::cout << "Plan of " << job->name << ": " << name_of(job->strategy) << ", workers "
+  std::cout << "Plan of " << job->name << ": " << describe_strategy(*job) << ", workers "
             << job->num_workers << ", shards " << job->shards << ", " << (*trainer)->total_steps()
             << " steps\n"
             << (*plan)->summary() << "transfers a step: " << (*plan)->edges.size() << ", "

@@ -31,7 +31,7 @@ class Reporter final : public TrainObserver {
   void started(int64_t first_step, int64_t steps) override {
     const Job& job = trainer_.job();
     std::cerr << "Training " << job.name << ": " << steps << " steps of " << job.global_batch_size
-              << " rows, " << name_of(job.strategy) << ", workers " << job.num_workers
+              << " rows, " << describe_strategy(job) << ", workers " << job.num_workers
               << ", threads " << trainer_.threads() << ", shards " << job.shards << ", seed "
               << job.seed << "\n"
               << "Run folder: " << folder_ << "\n";

@@ -75,7 +75,13 @@ struct Job {
     bool operator==(const Scheduler&) const = default;
   };
 
-  enum class Strategy { single, mirrored };
+  enum class Strategy { single, mirrored, parameter_server };
+  enum class Mode { sync };
+  struct ParameterServer {
+    Mode mode = Mode::sync;
+    int64_t num_ps = 1;  // at most num_workers; server i is on worker i
+    bool operator==(const ParameterServer&) const = default;
+  };
 
   struct Checkpoint {
     int64_t every_steps = 0;  // 0: only when the run ends or is interrupted
@@ -97,7 +103,8 @@ struct Job {
   uint64_t seed = 0;
   int64_t shards = 1;  // logical replicas: the weights depend on it
   Strategy strategy = Strategy::mirrored;
-  int64_t num_workers = 1;  // at most shards: the weights do not depend on it
+  ParameterServer parameter_server;  // strategy parameter_server
+  int64_t num_workers = 1;           // at most shards: the weights do not depend on it
   Checkpoint checkpoint;
   DType precision = DType::f32;  // f32 or f64: of weights, activations and gradients
 
@@ -124,12 +131,16 @@ Result<Job> load_job(const std::string& path, const JobOverrides& overrides = {}
 // The job as YAML with every key written out; parse_job() of it gives an equal job.
 std::string print_job(const Job& job);
 
+// "mirrored", "parameter_server (sync, 2 servers)": for people.
+std::string describe_strategy(const Job& job);
+
 // What the names of a job file stand for, for messages and summaries.
 std::string_view name_of(Job::Loss loss);
 std::string_view name_of(Job::Metric metric);
 std::string_view name_of(Job::OptimizerName name);
 std::string_view name_of(Job::SchedulerName name);
 std::string_view name_of(Job::Strategy strategy);
+std::string_view name_of(Job::Mode mode);
 std::string_view name_of(Job::Format format);
 
 }  // namespace leat

@@ -91,6 +91,16 @@ std::string print_scheduler(const Job::Scheduler& scheduler) {
   return map.text();
 }
 
+std::string print_strategy(const Job& job) {
+  if (job.strategy != Job::Strategy::parameter_server) return std::string(name_of(job.strategy));
+  const Job::ParameterServer& servers = job.parameter_server;
+  return FlowMap()
+      .add("name", name_of(job.strategy))
+      .add("mode", name_of(servers.mode))
+      .add("num_ps", servers.num_ps)
+      .text();
+}
+
 std::string print_metrics(const std::vector<Job::Metric>& metrics) {
   std::vector<std::string_view> names;
   for (const Job::Metric metric : metrics) names.push_back(name_of(metric));
@@ -118,7 +128,7 @@ std::string print_job(const Job& job) {
   text += job.steps != 0 ? cat("steps: ", job.steps, "\n") : cat("epochs: ", job.epochs, "\n");
   text += cat("seed: ", job.seed, "\n");
   text += cat("shards: ", job.shards, "\n");
-  text += cat("strategy: ", name_of(job.strategy), "\n");
+  text += cat("strategy: ", print_strategy(job), "\n");
   text += cat("num_workers: ", job.num_workers, "\n");
   if (job.checkpoint.every_steps != 0) {
     text += cat("checkpoint: ", print_checkpoint(job.checkpoint), "\n");
@@ -127,11 +137,19 @@ std::string print_job(const Job& job) {
   return text + cat("precision: ", kPrecisions[precision], "\n");
 }
 
+std::string describe_strategy(const Job& job) {
+  if (job.strategy != Job::Strategy::parameter_server) return std::string(name_of(job.strategy));
+  const Job::ParameterServer& servers = job.parameter_server;
+  return cat(name_of(job.strategy), " (", name_of(servers.mode), ", ", servers.num_ps,
+             servers.num_ps == 1 ? " server)" : " servers)");
+}
+
 std::string_view name_of(Job::Loss loss) { return word(kLosses, loss); }
 std::string_view name_of(Job::Metric metric) { return word(kMetrics, metric); }
 std::string_view name_of(Job::OptimizerName name) { return word(kOptimizers, name); }
 std::string_view name_of(Job::SchedulerName name) { return word(kSchedulers, name); }
 std::string_view name_of(Job::Strategy strategy) { return word(kStrategies, strategy); }
+std::string_view name_of(Job::Mode mode) { return word(kModes, mode); }
 std::string_view name_of(Job::Format format) { return word(kFormats, format); }
 
 }  // namespace leat

@@ -156,7 +156,11 @@ void read_strategy(YamlMap& top, Job& job) {
     return;
   }
   YamlMap map = top.get_map("strategy", Need::optional);
-  map.get_enum("name", Need::required, kStrategies, job.strategy);
+  const bool named = map.get_enum("name", Need::required, kStrategies, job.strategy);
+  refuse_keys(map, named && job.strategy != Job::Strategy::parameter_server, name_of(job.strategy),
+              {"mode", "num_ps"});
+  map.get_enum("mode", Need::optional, kModes, job.parameter_server.mode);
+  map.get_int("num_ps", Need::optional, kPlaces, job.parameter_server.num_ps);
   map.finish();
 }
 
@@ -196,6 +200,12 @@ void check_together(YamlMap& top, const Job& job) {
   if (job.strategy == Job::Strategy::single && job.num_workers != 1) {
     top.fail("num_workers", cat("expected 1 with strategy single, received ", job.num_workers,
                                 "; change num_workers, or write strategy: mirrored"));
+  }
+  if (job.strategy == Job::Strategy::parameter_server &&
+      job.parameter_server.num_ps > job.num_workers) {
+    top.fail("strategy", cat("num_ps: expected at most ", job.num_workers,
+                             ", the workers that servers are on, received ",
+                             job.parameter_server.num_ps, "; change num_ps, or num_workers"));
   }
   if (job.global_batch_size % job.shards != 0) {
     top.fail(

@@ -17,7 +17,9 @@ struct CompileRequest {
   Borders borders;                   // in the graph's ids
   std::vector<std::string> devices;  // full names, "job:worker/task:0/cpu:0"; at least one
   std::string strategy = "single";
-  int shards = 1;                    // logical replicas
+  int shards = 1;   // logical replicas
+  int servers = 1;  // parameter servers; as StrategyOptions says
+  VariableServers variable_servers = {};
   uint64_t device_memory_bytes = 0;  // of each device; 0: unknown, not checked
 };
 

@@ -10,6 +10,10 @@ std::vector<Strategy> all_strategies() {
       {"mirrored",
        "every worker holds the variables and a block of the shards; gradients are all-reduced",
        apply_mirrored},
+      {"parameter_server",
+       "each variable is on one server, which sums and applies its gradients; every worker has a "
+       "block of the shards",
+       apply_parameter_server},
   };
 }
 

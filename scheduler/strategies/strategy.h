@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,9 +14,16 @@
 
 namespace leat {
 
+// By a variable's name: the number of the parameter server that holds it.
+using VariableServers = std::map<std::string, int>;
+
 struct StrategyOptions {
   int shards = 1;                    // logical replicas, whoever computes them
   std::vector<std::string> devices;  // one for each worker
+  // parameter_server: server i is on device i; at most as many as devices.
+  int servers = 1;
+  // All graphs of a job need the same one, from spread_variables(); empty: spread here.
+  VariableServers variable_servers = {};
 };
 
 struct Strategy {
@@ -32,6 +40,15 @@ std::vector<Strategy> all_strategies();
 Result<Graph> apply_single(const Graph& graph, Borders& borders, const StrategyOptions& options);
 // Every device holds all variables and a block of the shards; gradients are summed over all shards.
 Result<Graph> apply_mirrored(const Graph& graph, Borders& borders, const StrategyOptions& options);
+// Each variable is on one device, its server, where its gradients are summed and applied; workers
+// get its value at the start of a step. The bits are those of mirrored.
+Result<Graph> apply_parameter_server(const Graph& graph, Borders& borders,
+                                     const StrategyOptions& options);
+
+// Spreads the variables of a job's graphs by bytes, the largest first onto the server that has the
+// least (then by name, and onto the first). Those that one node touches stay together: a weight and
+// its optimizer's state.
+VariableServers spread_variables(const std::vector<const Graph*>& graphs, int servers);
 
 // The shards that worker w of `workers` holds: [first, last). Blocks differ by one at most.
 inline int first_shard(int worker, int workers, int shards) {

@@ -331,12 +331,18 @@ TEST_CASE("every field wrong in turn gives one error with its place") {
        "18:14: num_workers: expected at most 1, the shards of the job, received 2; change "
        "num_workers, or shards at /jobs/job.yaml:16:9 (which changes the weights)"},
       {17, "strategy: mirorred",
-       "17:11: strategy: expected one of single, mirrored, received the string 'mirorred' (did you "
-       "mean 'mirrored'?)"},
+       "17:11: strategy: expected one of single, mirrored, parameter_server, received the string "
+       "'mirorred' (did you mean 'mirrored'?)"},
       {17, "strategy: {nam: single}", "17:12: strategy.nam: unknown key (did you mean 'name'?)"},
-      {17, "strategy: {name: parameter_server}",
-       "17:18: strategy.name: expected one of single, mirrored, received the string "
-       "'parameter_server'"},
+      {17, "strategy: {name: mirrored, num_ps: 2}",
+       "17:36: strategy.num_ps: is not a key of mirrored"},
+      {17, "strategy: {name: parameter_server, num_ps: 0}",
+       "17:44: strategy.num_ps: expected an integer from 1 to 4096, received the integer 0"},
+      {17, "strategy: {name: parameter_server, num_ps: 3}",
+       "17:11: strategy: num_ps: expected at most 2, the workers that servers are on, received 3; "
+       "change num_ps, or num_workers"},
+      {17, "strategy: {name: parameter_server, mode: asink}",
+       "17:42: strategy.mode: expected sync, received the string 'asink'"},
       {17, "strategy: single",
        "18:14: num_workers: expected 1 with strategy single, received 2; change num_workers, or "
        "write strategy: mirrored"},
@@ -483,6 +489,8 @@ TEST_CASE("a printed job parses back equal") {
       {"name='123'", "model.graph='a b: \"c\" \\ # {d}'", "model.weights=' ü '"},
       {"model.freeze=['layer1.*', '*.bias', '- x', '~', 'no', 'null', '012']"},
       {"strategy={name: single}", "num_workers=1", "loss=mse", "metrics=[]"},
+      {"strategy=parameter_server"},
+      {"strategy={name: parameter_server, mode: sync, num_ps: 2}"},
   };
   for (const auto& set : variants) {
     const auto job = parse_job(kGood, kFile, {.set = set, .num_workers = {}, .seed = {}});

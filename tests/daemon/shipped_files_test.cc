@@ -76,6 +76,8 @@ TEST_CASE("the job in the documentation is the shipped one, and every key is exp
                           "seed",
                           "shards",
                           "strategy",
+                          "mode",
+                          "num_ps",
                           "num_workers",
                           "checkpoint",
                           "every_steps",

@@ -275,4 +275,57 @@ TEST_CASE("every synchronous strategy gives the losses of one device", "[cluster
   CHECK(single.losses == mirrored.losses);
 }
 
+TEST_CASE("parameter servers give the losses of one device, however many there are", "[cluster]") {
+  for (const char* graph : {kCnn, kBatchNorm}) {
+    const SmallJob small(graph);
+    Silent expected;
+    const TrainOutcome one = small.train(small.job({"strategy=single", "steps=12"}), "s", expected);
+    for (int workers : {1, 2, 3, 4}) {
+      for (int servers = 1; servers <= workers; ++servers) {
+        INFO("workers " << workers << ", servers " << servers << ", graph " << graph);
+        Silent watch;
+        const Job job =
+            small.job({cat("num_workers=", workers), "steps=12",
+                       cat("strategy={name: parameter_server, num_ps: ", servers, "}")});
+        const TrainOutcome outcome =
+            small.train(job, cat("ps-", workers, "-", servers), watch, 1 + servers % 2);
+        CHECK(watch.losses == expected.losses);
+        CHECK(outcome.weights_sha256 == one.weights_sha256);
+        CHECK(outcome.validation->loss == one.validation->loss);
+      }
+    }
+  }
+}
+
+TEST_CASE("a run with parameter servers goes on under another strategy, and the other way round",
+          "[cluster]") {
+  const SmallJob small(kBatchNorm);
+  const std::string optimizer = "optimizer={name: adamw, learning_rate: 0.001}";
+  const std::string expected = small.hash(small.job({optimizer}), "whole");
+  const std::vector<std::string> servers{optimizer, "num_workers=3",
+                                         "strategy={name: parameter_server, num_ps: 2}"};
+  const std::vector<std::string> mirrored{optimizer, "num_workers=2"};
+  for (bool servers_first : {true, false}) {
+    Silent first, second;
+    const std::string folder = servers_first ? "one-way" : "other-way";
+    small.train(small.job(servers_first ? servers : mirrored), folder, first, 1, false,
+                [&] { return first.losses.size() >= 13; });
+    const TrainOutcome rest =
+        small.train(small.job(servers_first ? mirrored : servers), folder, second, 1, true);
+    CHECK(first.losses.size() + second.losses.size() == 30);
+    CHECK(rest.weights_sha256 == expected);
+  }
+}
+
+TEST_CASE("weights from a file reach the parameter servers that hold them", "[cluster]") {
+  const SmallJob small(kCnn);
+  small.hash(small.job({"seed=3", "steps=2"}), "other");
+  const std::string weights = cat("model.weights=", small.path("other/weights.safetensors"));
+  const std::string servers = "strategy={name: parameter_server, num_ps: 2}";
+  const std::string expected = small.hash(small.job({weights, "steps=3"}), "mirrored");
+  CHECK(expected != small.hash(small.job({"steps=3"}), "fresh"));
+  CHECK(small.hash(small.job({weights, "steps=3", "num_workers=2", servers}), "servers") ==
+        expected);
+}
+
 }  // namespace leat

@@ -8,9 +8,9 @@ namespace {
 
 constexpr int kShards = 4;
 
-// Compiles a graph of one shard's view for `workers` mirrored workers, and gives the fetch after
-// two steps.
-Tensor run_mirrored(const std::function<ValueId(GraphBuilder&, ValueId)>& build, int workers) {
+// Compiles a graph of one shard's view for `workers` workers, and gives the fetch after two steps.
+Tensor run_shards(const std::string& strategy,
+                  const std::function<ValueId(GraphBuilder&, ValueId)>& build, int workers) {
   Graph graph(scheduler_catalogue());
   GraphBuilder g(graph);
   const ValueId rows = g.op("test.Rows", {}, {{"rows", int64_t{kShards}}});
@@ -19,7 +19,7 @@ Tensor run_mirrored(const std::function<ValueId(GraphBuilder&, ValueId)>& build,
   CompileRequest request;
   request.borders.fetches = {result};
   request.devices = device_names(workers);
-  request.strategy = "mirrored";
+  request.strategy = strategy;
   request.shards = kShards;
   PlanRunner runner(must(compile(graph, request)), 2);
   must(runner.step_to(2));
@@ -36,45 +36,48 @@ ValueId gather(GraphBuilder& g, ValueId x) { return g.op("leat.AllGather", {x}, 
 }  // namespace
 
 TEST_CASE("collectives give what their names say on 1 to 4 workers", "[cluster]") {
+  const std::string strategy = GENERATE("mirrored", "parameter_server");
+  const auto run = [&](const auto& build, int workers) {
+    return run_shards(strategy, build, workers);
+  };
   for (int workers = 1; workers <= kShards; ++workers) {
-    INFO("workers " << workers);
+    INFO(strategy << ", workers " << workers);
     const auto all_reduce = [](const char* op) {
       return [op](GraphBuilder& g, ValueId x) {
         return g.op("leat.AllReduce", {x}, {{"op", std::string(op)}});
       };
     };
     // Shard s holds 4s, 4s+1, 4s+2, 4s+3.
-    CHECK(run_mirrored(all_reduce("sum"), workers)
-              .identical(Tensor::of<float>({4}, {24, 28, 32, 36})));
-    CHECK(
-        run_mirrored(all_reduce("mean"), workers).identical(Tensor::of<float>({4}, {6, 7, 8, 9})));
-    CHECK(run_mirrored(all_reduce("max"), workers)
-              .identical(Tensor::of<float>({4}, {12, 13, 14, 15})));
-    CHECK(run_mirrored(all_reduce("min"), workers).identical(Tensor::of<float>({4}, {0, 1, 2, 3})));
+    CHECK(run(all_reduce("sum"), workers).identical(Tensor::of<float>({4}, {24, 28, 32, 36})));
+    CHECK(run(all_reduce("mean"), workers).identical(Tensor::of<float>({4}, {6, 7, 8, 9})));
+    CHECK(run(all_reduce("max"), workers).identical(Tensor::of<float>({4}, {12, 13, 14, 15})));
+    CHECK(run(all_reduce("min"), workers).identical(Tensor::of<float>({4}, {0, 1, 2, 3})));
     std::vector<float> whole(16);
     std::iota(whole.begin(), whole.end(), 0.0f);
-    CHECK(run_mirrored(gather, workers).identical(Tensor::of<float>({16}, whole)));
+    CHECK(run(gather, workers).identical(Tensor::of<float>({16}, whole)));
     const auto broadcast = [](GraphBuilder& g, ValueId x) {
       return g.op("leat.Broadcast", {x}, {{"root", int64_t{2}}});
     };
-    CHECK(run_mirrored(broadcast, workers).identical(Tensor::of<float>({4}, {8, 9, 10, 11})));
+    CHECK(run(broadcast, workers).identical(Tensor::of<float>({4}, {8, 9, 10, 11})));
     const auto scatter = [](GraphBuilder& g, ValueId x) {
       return gather(g, g.op("leat.ReduceScatter", {x}, replicas()));
     };
-    CHECK(run_mirrored(scatter, workers).identical(Tensor::of<float>({4}, {24, 28, 32, 36})));
+    CHECK(run(scatter, workers).identical(Tensor::of<float>({4}, {24, 28, 32, 36})));
     const auto to_all = [](GraphBuilder& g, ValueId x) {
       return gather(g, g.op("leat.AllToAll", {x}, replicas()));
     };
-    CHECK(run_mirrored(to_all, workers)
+    CHECK(run(to_all, workers)
               .identical(
                   Tensor::of<float>({16}, {0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15})));
   }
 }
 
 TEST_CASE("what is the same on all shards is reduced without a transfer", "[cluster]") {
+  const std::string strategy = GENERATE("mirrored", "parameter_server");
   for (int workers = 1; workers <= kShards; ++workers) {
     const auto reduced = [&](const char* op) {
-      return run_mirrored(
+      return run_shards(
+          strategy,
           [op](GraphBuilder& g, ValueId) {
             const ValueId same = g.constant(Tensor::of<float>({2}, {1.5, -2}));
             return g.op("leat.AllReduce", {same}, {{"op", std::string(op)}});

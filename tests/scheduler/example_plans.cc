@@ -62,24 +62,31 @@ JobGraph shipped_graph(const std::string& model, JobStep step, DType precision) 
   return must(make_predict_graph(graph, 16, precision));
 }
 
-Plan compile_mirrored(const JobGraph& graph, const std::string& name, int shards, int workers) {
+Plan compile_on(const JobGraph& graph, const std::string& name, int shards, int workers,
+                const std::string& strategy = "mirrored", int servers = 1) {
   CompileRequest request;
   request.name = name;
   request.borders = graph.borders();
   request.devices = device_names(workers);
-  request.strategy = "mirrored";
+  request.strategy = strategy;
   request.shards = shards;
+  request.servers = servers;
   return must(compile(graph.graph, request));
 }
 
 }  // namespace
 
 Plan small_plan(int shards, int workers, const std::string& directory) {
-  return compile_mirrored(train_graph(shards, directory), "small", shards, workers);
+  return compile_on(train_graph(shards, directory), "small", shards, workers);
+}
+
+Plan small_server_plan(int shards, int workers, int servers, const std::string& directory) {
+  return compile_on(train_graph(shards, directory), "small", shards, workers, "parameter_server",
+                    servers);
 }
 
 Plan shipped_plan(const std::string& model, JobStep step, int workers, DType precision) {
-  return compile_mirrored(shipped_graph(model, step, precision), model, kShards, workers);
+  return compile_on(shipped_graph(model, step, precision), model, kShards, workers);
 }
 
 }  // namespace leat

@@ -29,4 +29,9 @@ TEST_CASE("the plan of two mirrored workers is as the golden file says", "[golde
   check_golden("small_2_workers.txt", small_plan(2, 2).text());
 }
 
+TEST_CASE("the plan of two workers and two parameter servers is as the golden file says",
+          "[golden]") {
+  check_golden("small_2_servers.txt", small_server_plan(2, 2, 2).text());
+}
+
 }  // namespace leat

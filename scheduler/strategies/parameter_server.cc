@@ -1,0 +1,283 @@
+// Data parallelism with each variable in one place. Server i is on worker i's device, beside the
+// shards that the worker holds.
+//
+// What touches a variable is *pinned* to its server: reading it, summing its gradient, applying it.
+// Common work that only reduces or changes what one server has stays there. All other common work
+// (the learning rate, say) is done again wherever it is needed, since that costs less than sending
+// it. So a step sends each variable to each worker once and, for each block of shards that the tree
+// of sums has as one part, a gradient back. Sums, and so bits, are those of mirrored.
+#include <algorithm>
+#include <numeric>
+#include <set>
+
+#include "devices/base/text.h"
+#include "ops/op.h"
+#include "scheduler/strategies/replicate.h"
+
+namespace leat {
+namespace {
+
+constexpr int kAnywhere = -1;
+
+// The name of the resource that a value is; "" if it is none.
+std::string resource_name(const Graph& graph, ValueId value) {
+  if (value == kNone || graph.value(value).producer == kNone) return {};
+  const Node& producer = graph.node(graph.value(value).producer);
+  return producer.op->make_resource ? attr_string(producer.attrs, "name") : std::string();
+}
+
+// The resources that a node touches, in the order of its operands.
+std::vector<std::string> touched(const Graph& graph, const Node& node) {
+  std::vector<std::string> names;
+  const auto add = [&](const std::vector<ValueId>& values) {
+    for (ValueId value : values) {
+      if (std::string name = resource_name(graph, value); !name.empty()) names.push_back(name);
+    }
+  };
+  add(node.inputs);
+  add(node.outputs);
+  return names;
+}
+
+// Of a queue, which has neither: 0.
+uint64_t declared_bytes(const Attrs& attrs) {
+  if (!has_attr(attrs, "shape")) return 0;
+  const auto shape = Shape::checked(attr_ints(attrs, "shape"));
+  const auto dtype = dtype_from_name(attr_string(attrs, "dtype", "float"));
+  return shape && dtype ? static_cast<uint64_t>(shape->elements()) * dtype_size(*dtype) : 0;
+}
+
+uint64_t value_bytes(const Graph& graph, ValueId value) {
+  const ValueType& type = graph.value(value).type;
+  const auto shape = type.shape.concrete();
+  return shape ? static_cast<uint64_t>(shape->elements()) * dtype_size(type.dtype) : 0;
+}
+
+// Decides where common work is done.
+class Placement {
+ public:
+  Placement(const Graph& graph, const StrategyOptions& options, const VariableServers& servers)
+      : graph_(graph), options_(options), servers_(servers) {}
+
+  Result<CommonWork> run(const Borders& borders);
+
+ private:
+  Status pin();
+  void anchor();
+  void settle();
+  void find_homes(const Borders& borders);
+  bool common(NodeId id) const { return !sharded_[id]; }
+  // A collective of what differs between shards: its work is the sum, done by its owner.
+  bool combines(NodeId id) const;
+  int common_place_of_inputs(const Node& node) const;
+
+  const Graph& graph_;
+  const StrategyOptions& options_;
+  const VariableServers& servers_;
+  std::vector<NodeId> order_;
+  std::vector<bool> sharded_;
+  std::vector<std::vector<NodeId>> readers_;  // by node: who reads its values or comes after it
+  // By node: the one worker that has it.
+  std::vector<int> place_;
+  std::vector<int> anchor_;  // by node: the server that it works for; kAnywhere
+  std::vector<std::vector<int>> homes_;
+};
+
+bool Placement::combines(NodeId id) const {
+  const Node& node = graph_.node(id);
+  if (!is_collective(node)) return false;
+  const NodeId producer = graph_.value(node.inputs[0]).producer;
+  return producer != kNone && sharded_[producer];
+}
+
+Status Placement::pin() {
+  for (NodeId id = 0; id < graph_.nodes(); ++id) {
+    const auto names = touched(graph_, graph_.node(id));
+    if (names.empty()) continue;
+    if (sharded_[id]) {
+      return unimplemented(cat(graph_.describe_node(id), ": reads variable '", names[0],
+                               "' itself for each shard; expected a Read before it with strategy "
+                               "parameter_server"));
+    }
+    for (const std::string& name : names) {
+      const auto server = servers_.find(name);
+      if (server == servers_.end())
+        return invalid_argument(cat("variable '", name, "': no parameter server has it"));
+      if (place_[id] != kAnywhere && place_[id] != server->second) {
+        return invalid_argument(cat(graph_.describe_node(id),
+                                    ": expected variables of one server, '", names[0], "' and '",
+                                    name, "' are on different ones"));
+      }
+      place_[id] = server->second;
+    }
+  }
+  return {};
+}
+
+// The nearest server whose variables a common node is for, by the number of nodes in between.
+void Placement::anchor() {
+  std::vector<int> distance(graph_.nodes(), 0);
+  for (auto it = order_.rbegin(); it != order_.rend(); ++it) {
+    const NodeId id = *it;
+    if (!common(id)) continue;
+    anchor_[id] = place_[id];
+    if (anchor_[id] != kAnywhere) continue;
+    for (NodeId reader : readers_[id]) {
+      if (!common(reader) || anchor_[reader] == kAnywhere) continue;
+      const auto nearer = std::pair(distance[reader] + 1, anchor_[reader]);
+      if (anchor_[id] == kAnywhere || nearer < std::pair(distance[id], anchor_[id]))
+        std::tie(distance[id], anchor_[id]) = nearer;
+    }
+  }
+}
+
+// Where all that a node reads is, constants aside; kAnywhere if that is not one place.
+int Placement::common_place_of_inputs(const Node& node) const {
+  int place = kAnywhere;
+  for (ValueId input : node.inputs) {
+    const NodeId producer = input == kNone ? kNone : graph_.value(input).producer;
+    if (producer == kNone) {
+      if (input != kNone) return kAnywhere;
+      continue;
+    }
+    if (graph_.node(producer).op->full_name() == "Constant") continue;
+    if (place_[producer] == kAnywhere || (place != kAnywhere && place != place_[producer]))
+      return kAnywhere;
+    place = place_[producer];
+  }
+  return place;
+}
+
+// What one server has stays there while it does not grow.
+void Placement::settle() {
+  for (NodeId id : order_) {
+    if (!common(id) || place_[id] != kAnywhere) continue;
+    if (combines(id)) {
+      place_[id] = anchor_[id];
+      continue;
+    }
+    const Node& node = graph_.node(id);
+    uint64_t in = 0, out = 0;
+    for (ValueId input : node.inputs) in += input == kNone ? 0 : value_bytes(graph_, input);
+    for (ValueId output : node.outputs) out += output == kNone ? 0 : value_bytes(graph_, output);
+    if (out <= in) place_[id] = common_place_of_inputs(node);
+  }
+}
+
+void Placement::find_homes(const Borders& borders) {
+  std::vector<std::set<int>> wanted(graph_.nodes());
+  for (ValueId fetch : borders.fetches) {
+    if (graph_.value(fetch).producer != kNone) wanted[graph_.value(fetch).producer].insert(0);
+  }
+  for (auto it = order_.rbegin(); it != order_.rend(); ++it) {
+    const NodeId id = *it;
+    if (place_[id] != kAnywhere) wanted[id] = {place_[id]};
+    if (place_[id] == kAnywhere && !sharded_[id] && !combines(id)) {
+      for (NodeId reader : readers_[id]) {
+        wanted[id].insert(wanted[reader].begin(), wanted[reader].end());
+        for (int w = 0; sharded_[reader] && w < static_cast<int>(options_.devices.size()); ++w)
+          wanted[id].insert(w);
+      }
+      if (wanted[id].empty()) wanted[id].insert(0);
+    }
+    homes_[id].assign(wanted[id].begin(), wanted[id].end());
+  }
+}
+
+Result<CommonWork> Placement::run(const Borders& borders) {
+  LEAT_ASSIGN_OR_RETURN(order_, graph_.topological_order());
+  LEAT_ASSIGN_OR_RETURN(sharded_, find_sharded(graph_, order_));
+  place_.assign(graph_.nodes(), kAnywhere);
+  anchor_ = place_;
+  homes_.resize(graph_.nodes());
+  readers_.resize(graph_.nodes());
+  for (NodeId id : order_) {
+    for (ValueId input : graph_.node(id).inputs) {
+      if (input != kNone && graph_.value(input).producer != kNone)
+        readers_[graph_.value(input).producer].push_back(id);
+    }
+    for (NodeId before : graph_.node(id).after) readers_[before].push_back(id);
+  }
+  LEAT_RETURN_IF_ERROR(pin());
+  anchor();
+  settle();
+  find_homes(borders);
+  return CommonWork{std::move(homes_), std::move(anchor_)};
+}
+
+// Variables that stay together, under the first of their names.
+class VariableGroups {
+ public:
+  void add(const std::string& name, uint64_t bytes) {
+    if (first_.try_emplace(name, name).second) bytes_[name] = bytes;
+  }
+  void join(const std::string& a, const std::string& b) {
+    const std::string one = find(a), other = find(b);
+    if (one == other) return;
+    first_[std::max(one, other)] = std::min(one, other);
+    bytes_[std::min(one, other)] += bytes_[std::max(one, other)];
+  }
+  std::string find(std::string name) const {
+    while (first_.at(name) != name) name = first_.at(name);
+    return name;
+  }
+  std::vector<std::string> names() const {
+    std::vector<std::string> out;
+    for (const auto& [name, first] : first_) out.push_back(name);
+    return out;
+  }
+  uint64_t bytes(const std::string& first) const { return bytes_.at(first); }
+
+ private:
+  std::map<std::string, std::string> first_;
+  std::map<std::string, uint64_t> bytes_;  // of a group, at its first name
+};
+
+}  // namespace
+
+VariableServers spread_variables(const std::vector<const Graph*>& graphs, int servers) {
+  VariableGroups groups;
+  for (const Graph* graph : graphs) {
+    for (NodeId id = 0; id < graph->nodes(); ++id) {
+      const Node& node = graph->node(id);
+      if (node.op->make_resource)
+        groups.add(attr_string(node.attrs, "name"), declared_bytes(node.attrs));
+    }
+    for (NodeId id = 0; id < graph->nodes(); ++id) {
+      const auto names = touched(*graph, graph->node(id));
+      for (size_t i = 1; i < names.size(); ++i) groups.join(names[0], names[i]);
+    }
+  }
+  std::vector<std::string> firsts;
+  for (const std::string& name : groups.names()) {
+    if (groups.find(name) == name) firsts.push_back(name);
+  }
+  std::stable_sort(firsts.begin(), firsts.end(), [&](const std::string& a, const std::string& b) {
+    return groups.bytes(a) > groups.bytes(b);
+  });
+  std::vector<uint64_t> load(static_cast<size_t>(std::max(1, servers)), 0);
+  std::map<std::string, int> server_of;
+  for (const std::string& first : firsts) {
+    const auto least = std::min_element(load.begin(), load.end());
+    *least += groups.bytes(first);
+    server_of[first] = static_cast<int>(least - load.begin());
+  }
+  VariableServers out;
+  for (const std::string& name : groups.names()) out[name] = server_of.at(groups.find(name));
+  return out;
+}
+
+Result<Graph> apply_parameter_server(const Graph& graph, Borders& borders,
+                                     const StrategyOptions& options) {
+  if (options.servers < 1 || static_cast<size_t>(options.servers) > options.devices.size()) {
+    return invalid_argument(cat("parameter servers: expected 1 to ", options.devices.size(),
+                                ", the workers, received ", options.servers));
+  }
+  const VariableServers servers = options.variable_servers.empty()
+                                      ? spread_variables({&graph}, options.servers)
+                                      : options.variable_servers;
+  LEAT_ASSIGN_OR_RETURN(const CommonWork common, Placement(graph, options, servers).run(borders));
+  return replicate(graph, borders, options, common);
+}
+
+}  // namespace leat
