@@ -9,8 +9,7 @@
 namespace leat {
 namespace {
 
-Status check_digest(const Blob& blob, const Sha256Digest& expected) {
-  const Sha256Digest got = sha256(blob);
+Status check_digest(const Sha256Digest& got, const Sha256Digest& expected) {
   if (got == expected) return {};
   return invalid_argument(
       cat("blob's sha256: expected ", to_hex(expected), ", received ", to_hex(got)));
@@ -24,7 +23,7 @@ void append(Blob& blob, capnp::Data::Reader bytes) {
 class UploadSink final : public Service<wire::Upload> {
  public:
   UploadSink(const BlobInfo& info, const UploadLimits& limits, std::shared_ptr<ByteBudget> budget,
-             kj::Timer& timer, std::function<Status(Blob)> take)
+             kj::Timer& timer, std::function<kj::Promise<Status>(Blob)> take)
       : info_(info),
         budget_(std::move(budget)),
         charge_(*budget_),
@@ -44,8 +43,10 @@ class UploadSink final : public Service<wire::Upload> {
   }
 
   kj::Promise<void> finish(FinishContext context) override {
-    answer(finish_blob(), context.getResults().initOutcome());
-    return kj::READY_NOW;
+    return finish_blob().then([this, context, self = thisCap()](Status status) mutable {
+      (void)charge_.set(0);
+      answer(status, context.getResults().initOutcome());
+    });
   }
 
  private:
@@ -69,18 +70,20 @@ class UploadSink final : public Service<wire::Upload> {
       blob_.reserve(room);
     }
     append(blob_, bytes);
+    hash_.update(std::span(blob_).last(bytes.size()));  // as it comes: the loop is not kept long
   }
 
-  Status finish_blob() {
+  kj::Promise<Status> finish_blob() {
     if (!status_.ok()) return status_;
     if (blob_.size() != info_.size) {
-      return invalid_argument(
-          cat("upload: expected ", info_.size, " bytes, received ", blob_.size()));
+      return Status(invalid_argument(
+          cat("upload: expected ", info_.size, " bytes, received ", blob_.size())));
     }
+    status_ = failed_precondition("upload was finished before");
     Blob blob = std::move(blob_);
-    Status status = check_digest(blob, info_.sha256);
-    give_up(failed_precondition("upload was finished before"));
-    return status.ok() ? take_(std::move(blob)) : status;
+    Status status = check_digest(hash_.finish(), info_.sha256);
+    if (!status.ok()) return status;
+    return take_(std::move(blob));
   }
 
   void give_up(Status why) {
@@ -92,9 +95,10 @@ class UploadSink final : public Service<wire::Upload> {
   const BlobInfo info_;
   const std::shared_ptr<ByteBudget> budget_;
   ByteCharge charge_;
-  const std::function<Status(Blob)> take_;
+  const std::function<kj::Promise<Status>(Blob)> take_;
   Status status_;
   Blob blob_;
+  Sha256 hash_;  // of blob_
   kj::Promise<void> expiry_;
 };
 
@@ -171,6 +175,15 @@ Result<Sha256Digest> read_digest(capnp::Data::Reader bytes) {
 Result<wire::Upload::Client> receive_upload(const BlobInfo& info, const UploadLimits& limits,
                                             std::shared_ptr<ByteBudget> budget, kj::Timer& timer,
                                             std::function<Status(Blob)> take) {
+  const auto promised = [take = std::move(take)](Blob blob) -> kj::Promise<Status> {
+    return take(std::move(blob));
+  };
+  return receive_upload_elsewhere(info, limits, std::move(budget), timer, promised);
+}
+
+Result<wire::Upload::Client> receive_upload_elsewhere(
+    const BlobInfo& info, const UploadLimits& limits, std::shared_ptr<ByteBudget> budget,
+    kj::Timer& timer, std::function<kj::Promise<Status>(Blob)> take) {
   if (info.size > limits.bytes) {
     return resource_exhausted(
         cat("upload of ", info.size, " bytes: expected at most ", limits.bytes));
@@ -198,7 +211,7 @@ kj::Promise<Result<Blob>> download(wire::Download::Client from, const BlobInfo& 
   auto blob = std::make_shared<Blob>();
   return read_from(kj::mv(from), blob, info.size).then([blob, info](Status status) -> Result<Blob> {
     if (!status.ok()) return status;
-    if (Status intact = check_digest(*blob, info.sha256); !intact.ok()) {
+    if (Status intact = check_digest(sha256(*blob), info.sha256); !intact.ok()) {
       return internal_error(intact.message());
     }
     return std::move(*blob);

@@ -47,6 +47,11 @@ struct UploadLimits {
 Result<wire::Upload::Client> receive_upload(const BlobInfo& info, const UploadLimits& limits,
                                             std::shared_ptr<ByteBudget> budget, kj::Timer& timer,
                                             std::function<Status(Blob)> take);
+// The same for a taker that works elsewhere, on disk for instance: the blob counts against the
+// budget until its promise is kept.
+Result<wire::Upload::Client> receive_upload_elsewhere(
+    const BlobInfo& info, const UploadLimits& limits, std::shared_ptr<ByteBudget> budget,
+    kj::Timer& timer, std::function<kj::Promise<Status>(Blob)> take);
 
 // The sending end. Ok: the peer has taken the blob.
 kj::Promise<Status> upload(wire::Upload::Client to, std::shared_ptr<const Blob> blob);
