@@ -1,0 +1,212 @@
+#include <algorithm>
+
+#include "daemon/client/wire_views.h"
+#include "devices/base/text.h"
+#include "transport/rpc/call.h"
+
+namespace leat {
+namespace {
+
+capnp::Text::Reader text(const std::string& from) { return {from.data(), from.size()}; }
+
+template <typename ListBuilder>
+void write_texts(const std::vector<std::string>& from, ListBuilder out) {
+  for (uint32_t i = 0; i < out.size(); ++i) out.set(i, text(from[i]));
+}
+
+std::vector<std::string> read_texts(capnp::List<capnp::Text>::Reader list) {
+  std::vector<std::string> out;
+  out.reserve(list.size());
+  for (const auto each : list) out.push_back(to_string(each));
+  return out;
+}
+
+void write_progress(const JobProgress& progress, wire::Progress::Builder out) {
+  const ProgressReport& last = progress.last;
+  out.setStep(last.step);
+  out.setSteps(last.steps);
+  out.setEpoch(last.epoch);
+  out.setEpochs(last.epochs);
+  out.setSamplesPerStep(last.samples_per_step);
+  out.setLoss(last.loss);
+  out.setAccuracy(last.accuracy);
+  out.setValLoss(last.val_loss);
+  out.setValAccuracy(last.val_accuracy);
+  out.setStepsPerSecond(progress.steps_per_second);
+  out.setSamplesPerSecond(progress.samples_per_second);
+  out.setEtaSeconds(progress.eta_seconds);
+}
+
+JobProgress read_progress(wire::Progress::Reader in) {
+  JobProgress progress;
+  ProgressReport& last = progress.last;
+  last.step = in.getStep();
+  last.steps = in.getSteps();
+  last.epoch = in.getEpoch();
+  last.epochs = in.getEpochs();
+  last.samples_per_step = in.getSamplesPerStep();
+  last.loss = in.getLoss();
+  last.accuracy = in.getAccuracy();
+  last.val_loss = in.getValLoss();
+  last.val_accuracy = in.getValAccuracy();
+  progress.steps_per_second = in.getStepsPerSecond();
+  progress.samples_per_second = in.getSamplesPerSecond();
+  progress.eta_seconds = in.getEtaSeconds();
+  return progress;
+}
+
+// The enumerant of `all` with that name.
+template <typename State, typename All>
+Result<State> state_named(const All& all, std::string_view name) {
+  const auto found =
+      std::find_if(all.begin(), all.end(), [&](State state) { return name_of(state) == name; });
+  if (found != all.end()) return *found;
+  return internal_error(cat("state: expected one that this version knows, received '", name, "'"));
+}
+
+}  // namespace
+
+std::string to_string(capnp::Text::Reader text) { return {text.begin(), text.size()}; }
+
+void write_view(const JobView& view, wire::JobView::Builder out) {
+  const JobCondition& condition = view.condition;
+  const std::string state(name_of(condition.state));
+  out.setNumber(view.number);
+  out.setId(text(view.id));
+  out.setName(text(view.name));
+  out.setState(text(state));
+  out.setReason(text(condition.reason));
+  out.setSinceMs(condition.since_ms);
+  out.setSubmittedMs(view.submitted_ms);
+  out.setRestarts(condition.restarts);
+  out.setEpoch(condition.epoch);
+  out.setVersion(view.version);
+  out.setNumWorkers(view.num_workers);
+  write_texts(condition.workers, out.initWorkers(static_cast<uint32_t>(condition.workers.size())));
+  out.setWeightsSha256(text(condition.result));
+  write_progress(view.progress, out.initProgress());
+}
+
+Result<JobView> read_view(wire::JobView::Reader in) {
+  JobView view;
+  JobCondition& condition = view.condition;
+  LEAT_ASSIGN_OR_RETURN(condition.state,
+                        state_named<JobState>(kJobStates, to_string(in.getState())));
+  view.number = in.getNumber();
+  view.id = to_string(in.getId());
+  view.name = to_string(in.getName());
+  condition.reason = to_string(in.getReason());
+  condition.since_ms = in.getSinceMs();
+  view.submitted_ms = in.getSubmittedMs();
+  condition.restarts = in.getRestarts();
+  condition.epoch = in.getEpoch();
+  view.version = in.getVersion();
+  view.num_workers = in.getNumWorkers();
+  condition.workers = read_texts(in.getWorkers());
+  condition.result = to_string(in.getWeightsSha256());
+  view.progress = read_progress(in.getProgress());
+  return view;
+}
+
+void write_view(const NodeView& view, wire::NodeView::Builder out) {
+  const WorkerInfo& info = view.worker.info;
+  const std::string state(name_of(view.worker.state));
+  out.setName(text(info.worker.name));
+  out.setIncarnation(info.worker.incarnation);
+  out.setAddress(text(info.address));
+  out.setState(text(state));
+  out.setReason(text(view.worker.reason));
+  out.setSinceMs(view.worker.since_ms);
+  out.setSilentMs(static_cast<uint64_t>(view.worker.silent.count()));
+  auto devices = out.initDevices(static_cast<uint32_t>(info.devices.size()));
+  for (uint32_t i = 0; i < devices.size(); ++i) {
+    devices[i].setKind(text(info.devices[i].kind));
+    devices[i].setName(text(info.devices[i].name));
+    devices[i].setMemoryBytes(info.devices[i].memory_bytes);
+    devices[i].setThreads(info.devices[i].threads);
+    devices[i].setDescription(text(info.devices[i].description));
+  }
+  write_texts(info.datasets, out.initDatasets(static_cast<uint32_t>(info.datasets.size())));
+  out.setJob(text(view.job));
+  out.setVersion(text(info.version));
+}
+
+Result<NodeView> read_view(wire::NodeView::Reader in) {
+  constexpr std::array kStates = {WorkerState::ready, WorkerState::draining, WorkerState::stuck,
+                                  WorkerState::lost};
+  NodeView view;
+  WorkerInfo& info = view.worker.info;
+  LEAT_ASSIGN_OR_RETURN(view.worker.state,
+                        state_named<WorkerState>(kStates, to_string(in.getState())));
+  info.worker = {to_string(in.getName()), in.getIncarnation()};
+  info.address = to_string(in.getAddress());
+  view.worker.reason = to_string(in.getReason());
+  view.worker.since_ms = in.getSinceMs();
+  view.worker.silent = std::chrono::milliseconds(
+      static_cast<int64_t>(std::min<uint64_t>(in.getSilentMs(), uint64_t{1} << 62)));
+  for (const auto device : in.getDevices()) {
+    info.devices.push_back({to_string(device.getKind()), to_string(device.getName()),
+                            device.getMemoryBytes(), device.getThreads(),
+                            to_string(device.getDescription())});
+  }
+  info.datasets = read_texts(in.getDatasets());
+  view.job = to_string(in.getJob());
+  info.version = to_string(in.getVersion());
+  return view;
+}
+
+void write_view(const ClusterView& view, wire::ClusterView::Builder out) {
+  out.setName(text(view.name));
+  out.setClusterId(text(view.id));
+  out.setVersion(text(view.version));
+  out.setGeneration(view.generation);
+  out.setEpoch(view.epoch);
+  out.setStartedMs(view.started_ms);
+  out.setNowMs(view.now_ms);
+  out.setAddress(text(view.rpc_address));
+  out.setHttpAddress(text(view.http_address));
+  if (!view.journal.ok()) write_status(view.journal, out.initJournal());
+}
+
+Result<ClusterView> read_view(wire::ClusterView::Reader in) {
+  ClusterView view;
+  view.name = to_string(in.getName());
+  view.id = to_string(in.getClusterId());
+  view.version = to_string(in.getVersion());
+  view.generation = in.getGeneration();
+  view.epoch = in.getEpoch();
+  view.started_ms = in.getStartedMs();
+  view.now_ms = in.getNowMs();
+  view.rpc_address = to_string(in.getAddress());
+  view.http_address = to_string(in.getHttpAddress());
+  if (in.getJournal().getCode() != wire::Status::Code::OK) {
+    view.journal = read_status(in.getJournal());
+  }
+  return view;
+}
+
+void write_view(const LogPage& page, wire::LogPage::Builder out) {
+  out.setFirst(page.first);
+  auto lines = out.initLines(static_cast<uint32_t>(page.lines.size()));
+  for (uint32_t i = 0; i < lines.size(); ++i) {
+    lines[i].setAtMs(page.lines[i].at_ms);
+    lines[i].setWorker(text(page.lines[i].worker));
+    lines[i].setText(text(page.lines[i].text));
+  }
+  out.setEnd(page.end);
+  out.setComplete(page.complete);
+}
+
+LogPage read_view(wire::LogPage::Reader in) {
+  LogPage page;
+  page.first = in.getFirst();
+  page.lines.reserve(in.getLines().size());
+  for (const auto line : in.getLines()) {
+    page.lines.push_back({line.getAtMs(), to_string(line.getWorker()), to_string(line.getText())});
+  }
+  page.end = in.getEnd();
+  page.complete = in.getComplete();
+  return page;
+}
+
+}  // namespace leat
