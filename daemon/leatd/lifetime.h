@@ -19,7 +19,7 @@ namespace leat {
 class Lifetime;
 
 // A sign of life of one named loop. Copies share it. Threads: any; one atomic store.
-class Heartbeat {
+class LifeSign {
  public:
   void beat() const { *last_ = clock_->steady().time_since_epoch().count(); }
 
@@ -133,11 +133,11 @@ class Lifetime {
   // Watches a loop. Several times in each `silence`, `ask` is called with its heartbeat and has
   // beat() run on that loop, where it waits its turn behind the loop's work:
   //
-  //   watch("rpc", [&](Heartbeat heart) { (void)loop.post([heart] { heart.beat(); }); });
+  //   watch("rpc", [&](LifeSign heart) { (void)loop.post([heart] { heart.beat(); }); });
   //
   // With no `ask` the loop beats by itself: heart() has its heartbeat. Counts as alive now.
-  Registration watch(std::string name, std::function<void(Heartbeat)> ask);
-  Heartbeat heart(const Registration& watched) const;
+  Registration watch(std::string name, std::function<void(LifeSign)> ask);
+  LifeSign heart(const Registration& watched) const;
 
  private:
   friend class Registration;
