@@ -11,18 +11,16 @@ class LocalRun final : public PartitionRun {
       : worker_(worker), run_(std::move(run)), job_(std::move(job)) {}
   ~LocalRun() override { stop(); }
 
-  Endpoint endpoint() const override { return {&run_->slots()}; }
-
-  Status connect(std::span<const Endpoint> peers, const RunOptions& options) override {
-    std::vector<std::unique_ptr<Channel>> channels(peers.size());
-    for (const PlanEdge& edge : run_->plan().edges) {
-      if (edge.from == run_->partition() && !channels[edge.to])
-        channels[edge.to] = std::make_unique<local::LocalChannel>(*peers[edge.to].slots);
-    }
-    LEAT_RETURN_IF_ERROR(worker_.connect(*run_, std::move(channels), job_, options));
-    worker_.start(*run_);
-    return {};
+  Endpoint endpoint() const override {
+    Endpoint endpoint;
+    endpoint.slots = &run_->slots();
+    return endpoint;
   }
+
+  void connect(std::span<const Endpoint> peers, const RunOptions& options) override {
+    connected_ = bind(peers, options);
+  }
+  Status connected() override { return connected_; }
 
   Status feed(uint32_t i, const Tensor& value) override { return run_->run().set_feed(i, value); }
   void extend(uint64_t limit) override { worker_.extend(*run_, limit); }
@@ -39,16 +37,36 @@ class LocalRun final : public PartitionRun {
   std::string profile() override { return profile_text(run_->run().program()); }
 
  private:
+  Status bind(std::span<const Endpoint> peers, const RunOptions& options) {
+    std::vector<std::unique_ptr<Channel>> channels(peers.size());
+    for (const PlanEdge& edge : run_->plan().edges) {
+      if (edge.from == run_->partition() && !channels[edge.to])
+        channels[edge.to] = std::make_unique<local::LocalChannel>(*peers[edge.to].slots);
+    }
+    LEAT_RETURN_IF_ERROR(worker_.connect(*run_, std::move(channels), job_, options));
+    worker_.start(*run_);
+    return {};
+  }
+
   Worker& worker_;
   std::shared_ptr<WorkerRun> run_;
   std::string job_;
+  Status connected_;
 };
 
 }  // namespace
 
+void LocalWorker::set_data_root(const std::string& job, const std::string& root) {
+  worker_.resources(job).set_data_root(root);
+}
+
+Result<DatasetReport> LocalWorker::inspect(const DatasetFiles& files, int64_t classes) {
+  return report_dataset(files_, files, classes);
+}
+
 Result<std::unique_ptr<PartitionRun>> LocalWorker::prepare(std::shared_ptr<const Plan> plan,
                                                            uint32_t partition,
-                                                           const std::string& job) {
+                                                           const std::string& job, uint64_t) {
   LEAT_ASSIGN_OR_RETURN(auto run, worker_.prepare(std::move(plan), partition));
   return std::unique_ptr<PartitionRun>(new LocalRun(worker_, std::move(run), job));
 }

@@ -8,20 +8,24 @@ namespace leat {
 
 class LocalWorker final : public WorkerLink {
  public:
-  // `worker` outlives the link and the runs that it makes.
-  explicit LocalWorker(Worker& worker) : worker_(worker) {}
+  // `worker` outlives the link and the runs that it makes, `files` the link.
+  explicit LocalWorker(Worker& worker, Files& files = real_files())
+      : worker_(worker), files_(files) {}
 
   std::string device_name() const override { return worker_.device_name(); }
   uint64_t memory_bytes() const override { return worker_.device().memory_bytes(); }
+  void set_data_root(const std::string& job, const std::string& root) override;
+  Result<DatasetReport> inspect(const DatasetFiles& files, int64_t classes) override;
   Result<std::unique_ptr<PartitionRun>> prepare(std::shared_ptr<const Plan> plan,
-                                                uint32_t partition,
-                                                const std::string& job) override;
+                                                uint32_t partition, const std::string& job,
+                                                uint64_t run) override;
   Result<std::map<std::string, Tensor>> read_variables(const std::string& job) override;
   Status write_variables(const std::string& job, const std::map<std::string, Tensor>& values,
                          Restore what) override;
 
  private:
   Worker& worker_;
+  Files& files_;
 };
 
 }  // namespace leat

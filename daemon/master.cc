@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <future>
 
 #include "daemon/session/session_job.h"
 #include "devices/base/text.h"
@@ -40,23 +41,32 @@ Result<std::unique_ptr<MasterRun>> Master::run(std::shared_ptr<const Plan> plan,
   std::unique_ptr<MasterRun> run(new MasterRun());
   run->plan_ = plan;
   run->first_step_ = options.first_step;
-  const auto n = static_cast<uint32_t>(plan->partitions.size());
+  LEAT_RETURN_IF_ERROR(prepare(*run, job));
   std::vector<Endpoint> endpoints;
-  for (uint32_t p = 0; p < n; ++p) {
-    WorkerLink* worker = worker_of(plan->partitions[p].device);
-    if (!worker)
-      return unavailable(cat("device ", plan->partitions[p].device, ": no worker has it"));
-    LEAT_ASSIGN_OR_RETURN(auto prepared, worker->prepare(plan, p, job));
-    endpoints.push_back(prepared->endpoint());
-    run->runs_.push_back(std::move(prepared));
-  }
-  for (auto& part : run->runs_) LEAT_RETURN_IF_ERROR(part->connect(endpoints, options));
+  for (auto& part : run->runs_) endpoints.push_back(part->endpoint());
+  for (auto& part : run->runs_) part->connect(endpoints, options);
+  for (auto& part : run->runs_) LEAT_RETURN_IF_ERROR(part->connected());
   for (const PlanBorder& fetch : plan->fetches) run->fetching_.push_back(fetch.partition);
   std::sort(run->fetching_.begin(), run->fetching_.end());
   run->fetching_.erase(std::unique(run->fetching_.begin(), run->fetching_.end()),
                        run->fetching_.end());
-  for (uint32_t p = 0; p < n && plan->fetches.empty(); ++p) run->fetching_.push_back(p);
+  for (uint32_t p = 0; p < run->runs_.size() && plan->fetches.empty(); ++p)
+    run->fetching_.push_back(p);
   return run;
+}
+
+// Gives each worker its partition: all of them at once.
+Status Master::prepare(MasterRun& run, const std::string& job) {
+  const uint64_t number = ++runs_;
+  for (uint32_t p = 0; p < run.plan_->partitions.size(); ++p) {
+    const std::string& device = run.plan_->partitions[p].device;
+    WorkerLink* worker = worker_of(device);
+    if (!worker) return unavailable(cat("device ", device, ": no worker has it"));
+    LEAT_ASSIGN_OR_RETURN(auto prepared, worker->prepare(run.plan_, p, job, number));
+    run.runs_.push_back(std::move(prepared));
+  }
+  for (auto& part : run.runs_) LEAT_RETURN_IF_ERROR(part->prepared());
+  return {};
 }
 
 std::shared_ptr<SessionJob> Master::session_job(const std::string& job) {
@@ -81,11 +91,18 @@ void MasterRun::extend(uint64_t limit) {
   for (auto& run : runs_) run->extend(limit);
 }
 
+uint64_t MasterRun::window() const {
+  uint64_t window = ~uint64_t{0};
+  for (const auto& run : runs_) window = std::min(window, run->window());
+  return window;
+}
+
 void MasterRun::renumber(uint64_t step) {
   for (auto& run : runs_) run->renumber(step);
 }
 
 void MasterRun::stop() {
+  for (auto& run : runs_) run->release();
   for (auto& run : runs_) run->stop();
 }
 
@@ -93,7 +110,7 @@ Status MasterRun::wait(uint64_t step, std::chrono::steady_clock::time_point dead
   const uint64_t turns = step + 1 - first_step_;
   const auto wait_for = [&](size_t p) {
     const Status status = runs_[p]->finished().wait(turns, deadline);
-    if (status.code() != Code::deadline_exceeded) return status;
+    if (status.code() != Code::deadline_exceeded || runs_[p]->finished().failed()) return status;
     return deadline_exceeded(cat("step ", step, " did not finish in time: ", waits_for()));
   };
   if (all) {
@@ -135,11 +152,15 @@ std::string MasterRun::profile() {
   return text;
 }
 
+// All are asked at once: each may take as long as a worker that does not answer.
 std::string MasterRun::waits_for() {
+  std::vector<std::future<std::string>> asked;
+  for (auto& run : runs_)
+    asked.push_back(std::async(std::launch::async, [&run] { return run->waits_for(); }));
   std::vector<std::string> lines;
-  for (auto& run : runs_) {
-    const std::string line = run->waits_for();
-    if (!line.empty()) lines.push_back(line);
+  for (auto& answer : asked) {
+    std::string line = answer.get();
+    if (!line.empty()) lines.push_back(std::move(line));
   }
   return lines.empty() ? "every worker is computing" : join(lines, "; ");
 }

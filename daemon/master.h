@@ -39,6 +39,8 @@ class MasterRun {
   Status feed(uint32_t i, const Tensor& value);
   // Allows steps below `limit`.
   void extend(uint64_t limit);
+  // How far a limit may be beyond the first step whose fetches are still wanted.
+  uint64_t window() const;
   // The next step calls itself `step`, wherever a kernel asks. REQUIRES: all allowed steps are
   // finished.
   void renumber(uint64_t step);
@@ -47,7 +49,7 @@ class MasterRun {
   Status wait(uint64_t step, std::chrono::steady_clock::time_point deadline, bool all = false);
   // Steps that every fetching worker has finished: [first_step, finished()).
   uint64_t finished() const;
-  // REQUIRES: step < finished(), and one of the last kFetchDepth.
+  // REQUIRES: step < finished(), and less than window() below the limit.
   Tensor fetched(uint32_t i, uint64_t step);
   double fetched_scalar(uint32_t i, uint64_t step);
   void abort(const Status& cause);
@@ -89,8 +91,10 @@ class Master {
 
  private:
   WorkerLink* worker_of(const std::string& device) const;
+  Status prepare(MasterRun& run, const std::string& job);
   std::vector<WorkerLink*> workers_;
   std::mutex registering_;  // a link takes one call at a time
+  uint64_t runs_ = 0;       // made so far
   std::mutex mutex_;
   std::map<std::string, std::shared_ptr<SessionJob>> session_jobs_;
 };

@@ -23,30 +23,43 @@
 namespace leat {
 
 // One partition of a run. Destroying it releases the run on its worker.
+//
+// Its partitions are made ready together, since each needs the others: prepare() of all, prepared()
+// of all, connect() of all, connected() of all; and ended together: release() of all, stop() of
+// all. What begins something returns at once where a worker is another process.
 class PartitionRun {
  public:
   virtual ~PartitionRun() = default;
 
+  // Returns when the worker has taken the partition and its peers may connect to it.
+  virtual Status prepared() { return {}; }
   // Where the other partitions push what this one receives.
   virtual Endpoint endpoint() const = 0;
-  // Gives the run its peers (by partition of the plan), makes its kernels and binds everything.
-  virtual Status connect(std::span<const Endpoint> peers, const RunOptions& options) = 0;
+  // Begins to give the run its peers (by partition of the plan), to make its kernels and to bind
+  // everything. REQUIRES: all partitions are prepared().
+  virtual void connect(std::span<const Endpoint> peers, const RunOptions& options) = 0;
+  // Returns when it can step.
+  virtual Status connected() = 0;
 
   // Copies a value to feed i. REQUIRES: all allowed steps are finished.
   virtual Status feed(uint32_t i, const Tensor& value) = 0;
-  // Allows the steps below `limit`.
+  // Allows the steps below `limit`. That it cannot be done fails the run.
   virtual void extend(uint64_t limit) = 0;
+  // How far a limit may be beyond the step whose fetches are still wanted.
+  virtual uint64_t window() const { return kFetchDepth / 2; }
   // The next step calls itself `step` from here on, wherever a kernel asks. REQUIRES: all allowed
   // steps are finished.
   virtual void renumber(uint64_t step) = 0;
   // At n when n steps of the run are finished; fails when the run fails.
   virtual Timeline& finished() = 0;
-  // The bytes of fetch i of a step that is one of the last kFetchDepth finished ones.
+  // The bytes of fetch i of a finished step, which is less than window() below the limit.
   virtual const void* fetched(uint32_t i, uint64_t step) = 0;
   // The first cause stays.
   virtual void abort(const Status& cause) = 0;
-  // Returns when nothing of the run is being computed and nothing will be again. REQUIRES: it was
-  // aborted, or all allowed steps are finished.
+  // Begins to end. REQUIRES, as stop() does: it was aborted, or all allowed steps are finished.
+  virtual void release() {}
+  // Returns when nothing of the run is being computed and nothing will be again; or when a worker
+  // that cannot be asked has had the time to say so.
   virtual void stop() = 0;
 
   // Who waits for what, for people; "" if nothing does.
@@ -65,10 +78,16 @@ class WorkerLink {
   virtual std::string device_name() const = 0;
   virtual uint64_t memory_bytes() const = 0;
 
-  // Takes a partition of a plan and opens its receive slots.
+  // Where the data sets are that the job's plans read: DatasetFiles::root.
+  virtual void set_data_root(const std::string& job, const std::string& root) = 0;
+  // report_dataset() of ops/dataset.h, of the files as the worker sees them.
+  virtual Result<DatasetReport> inspect(const DatasetFiles& files, int64_t classes) = 0;
+
+  // Begins to take a partition of a plan and to open its receive slots. `run` is one number for all
+  // partitions of a run, and for no other run of the master.
   virtual Result<std::unique_ptr<PartitionRun>> prepare(std::shared_ptr<const Plan> plan,
-                                                        uint32_t partition,
-                                                        const std::string& job) = 0;
+                                                        uint32_t partition, const std::string& job,
+                                                        uint64_t run) = 0;
 
   // Copies of the job's variables; what there is between two steps.
   virtual Result<std::map<std::string, Tensor>> read_variables(const std::string& job) = 0;

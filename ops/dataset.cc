@@ -154,4 +154,17 @@ Result<std::string> fingerprint(Files& files, const std::string& path) {
   return cat(size, " bytes, crc32c ", digits);
 }
 
+Result<DatasetReport> report_dataset(Files& files, const DatasetFiles& names, int64_t classes) {
+  const auto print = [&](const std::string& name) -> Result<std::string> {
+    LEAT_ASSIGN_OR_RETURN(const std::string path, resolve_below(names.root, name));
+    return fingerprint(files, path);
+  };
+  DatasetReport report;
+  LEAT_ASSIGN_OR_RETURN(report.info, inspect_dataset(files, names));
+  LEAT_ASSIGN_OR_RETURN(report.features_print, print(names.features));
+  LEAT_ASSIGN_OR_RETURN(report.labels_print, print(names.labels));
+  if (classes > 0) LEAT_RETURN_IF_ERROR(check_classes(files, names, classes));
+  return report;
+}
+
 }  // namespace leat

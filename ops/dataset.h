@@ -71,6 +71,13 @@ Status check_classes(Files& files, const DatasetFiles& names, int64_t classes);
 // first and the last MiB.
 Result<std::string> fingerprint(Files& files, const std::string& path);
 
+// All of that, for whoever makes a graph from afar. With classes > 0, labels are checked, too.
+struct DatasetReport {
+  DatasetInfo info;
+  std::string features_print, labels_print;
+};
+Result<DatasetReport> report_dataset(Files& files, const DatasetFiles& names, int64_t classes);
+
 // `path` below `root` as a path to open; the error of Dataset::open if it leaves the root.
 Result<std::string> resolve_below(const std::string& root, const std::string& path);
 

@@ -297,7 +297,7 @@ TEST_CASE("a server takes so many connections and says that it is busy", "[clust
 TEST_CASE("blobs travel in chunks and arrive whole", "[cluster]") {
   const ProbeHost host;
   ProbeCaller caller(host.server->address());
-  for (const size_t size : {size_t{0}, size_t{1}, size_t{kChunkBytes}, size_t{(3u << 20) + 5}}) {
+  for (const size_t size : {size_t{0}, size_t{1}, size_t{kTransferBytes}, size_t{(3u << 20) + 5}}) {
     CAPTURE(size);
     const auto blob = pattern(size);
     const Status sent = send(caller, blob, describe(*blob));

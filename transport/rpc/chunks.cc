@@ -53,10 +53,10 @@ class UploadSink final : public Service<wire::Upload> {
   // The first error is kept for finish(): a write of a stream has no answer of its own.
   void accept(uint64_t offset, capnp::Data::Reader bytes) {
     if (!status_.ok()) return;
-    if (offset != blob_.size() || bytes.size() > kMaxChunkBytes ||
+    if (offset != blob_.size() || bytes.size() > kMaxTransferBytes ||
         bytes.size() > info_.size - blob_.size()) {
       return give_up(invalid_argument(cat("upload of ", info_.size, " bytes: expected at most ",
-                                          kMaxChunkBytes, " bytes at offset ", blob_.size(),
+                                          kMaxTransferBytes, " bytes at offset ", blob_.size(),
                                           ", received ", bytes.size(), " at ", offset)));
     }
     const uint64_t needed = blob_.size() + bytes.size();
@@ -111,10 +111,10 @@ class DownloadSource final : public Service<wire::Download> {
     const uint64_t offset = context.getParams().getOffset();
     const uint64_t size = context.getParams().getSize();
     auto outcome = context.getResults().initOutcome();
-    if (size > kMaxChunkBytes || offset > blob_->size() || size > blob_->size() - offset) {
+    if (size > kMaxTransferBytes || offset > blob_->size() || size > blob_->size() - offset) {
       write_status(
           invalid_argument(cat("read of ", size, " bytes at offset ", offset, ": expected at most ",
-                               kMaxChunkBytes, " bytes within ", blob_->size())),
+                               kMaxTransferBytes, " bytes within ", blob_->size())),
           outcome.initError());
     } else {
       outcome.setOk(kj::arrayPtr(reinterpret_cast<const kj::byte*>(blob_->data()) + offset, size));
@@ -129,7 +129,7 @@ class DownloadSource final : public Service<wire::Download> {
 kj::Promise<void> write_from(wire::Upload::Client to, std::shared_ptr<const Blob> blob,
                              size_t offset) {
   if (offset == blob->size()) return kj::READY_NOW;
-  const size_t size = std::min(kChunkBytes, blob->size() - offset);
+  const size_t size = std::min(kTransferBytes, blob->size() - offset);
   auto request = to.writeRequest();
   request.setOffset(offset);
   request.setBytes(kj::arrayPtr(reinterpret_cast<const kj::byte*>(blob->data()) + offset, size));
@@ -142,7 +142,7 @@ kj::Promise<Status> read_from(wire::Download::Client from, std::shared_ptr<Blob>
                               uint64_t size) {
   if (blob->size() == size) return Status();
   auto request = from.readRequest();
-  const uint64_t wanted = std::min<uint64_t>(kChunkBytes, size - blob->size());
+  const uint64_t wanted = std::min<uint64_t>(kTransferBytes, size - blob->size());
   request.setOffset(blob->size());
   request.setSize(static_cast<uint32_t>(wanted));
   return request.send().then(

@@ -19,8 +19,8 @@ namespace leat {
 
 // Fastest on loopback (experience with `-> stream`: 5.0 GB/s; 64 KiB 2.8); and the most that an end
 // takes.
-inline constexpr size_t kChunkBytes = 256u << 10;
-inline constexpr size_t kMaxChunkBytes = 1u << 20;
+inline constexpr size_t kTransferBytes = 256u << 10;
+inline constexpr size_t kMaxTransferBytes = 1u << 20;
 
 using Blob = std::vector<std::byte>;
 
