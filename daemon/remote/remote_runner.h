@@ -1,5 +1,5 @@
 // A runner on another machine, or in another process of this one, as the master's link: everything
-// goes over wire::Runner of transport/cluster.capnp. remote_runner_wire.h makes one.
+// goes over wire::Runner of transport/cluster.capnp. wire_remote_runner.h makes one.
 #pragma once
 
 #include <array>
