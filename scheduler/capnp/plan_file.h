@@ -46,6 +46,12 @@ Result<Plan> decode_plan(std::span<const std::byte> message, const ChunkSource& 
                          const Catalogue& catalogue);
 Result<Plan> decode_plan(const EncodedPlan& encoded, const Catalogue& catalogue);
 
+// One blob of it, to send, and back. Each piece behind its length (8 bytes, little-endian), the
+// message first; nothing follows the last. unpack_plan: invalid_argument for what is cut short or
+// against a limit; decode_plan() finds what is wrong inside.
+Bytes pack_plan(const EncodedPlan& encoded);
+Result<EncodedPlan> unpack_plan(std::span<const std::byte> blob);
+
 // The identity of the whole plan: 64 hexadecimal digits of SHA-256 over encode_plan's message,
 // which holds the digests of the chunks.
 Result<std::string> plan_hash(const Plan& plan);

@@ -123,6 +123,34 @@ bool try_to_run(const Plan& plan) {
 
 }  // namespace
 
+TEST_CASE("a plan packed into one blob comes back, and no blob that is cut does") {
+  EncodedPlan encoded = must(encode_plan_for(small_plan(2, 2), 1));
+  for (const size_t size : {size_t{1}, kChunkBytes}) {
+    const Bytes bytes(size, std::byte{7});
+    encoded.chunks.push_back({sha256(bytes), bytes});
+  }
+  const Bytes blob = pack_plan(encoded);
+  const EncodedPlan back = must(unpack_plan(blob));
+  CHECK(same_bytes(back, encoded));
+  REQUIRE(back.chunks.size() == encoded.chunks.size());
+  for (size_t i = 0; i < back.chunks.size(); ++i) {
+    CHECK(back.chunks[i].digest == encoded.chunks[i].digest);
+    CHECK((back.chunks[i].bytes == encoded.chunks[i].bytes));
+  }
+  const std::span<const std::byte> all(blob);
+  const size_t first = 8 + encoded.message.size(), second = first + 8 + 1;
+  for (size_t size :
+       {size_t{0}, size_t{7}, first - 1, first + 1, first + 8, second + 7, blob.size() - 1}) {
+    INFO(size);
+    CHECK(unpack_plan(all.first(size)).status().code() == Code::invalid_argument);
+  }
+  Bytes large = blob;
+  std::fill_n(large.begin(), 8, std::byte{0xff});
+  CHECK(unpack_plan(large).status().code() == Code::invalid_argument);
+  Bytes chunk = pack_plan({encoded.message, {{{}, Bytes(kChunkBytes + 1)}}});
+  CHECK(unpack_plan(chunk).status().code() == Code::invalid_argument);
+}
+
 TEST_CASE("the golden plans come back equal from their bytes") {
   check_round_trip(small_plan(1, 1));
   check_round_trip(small_plan(2, 2));
