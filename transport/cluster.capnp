@@ -72,6 +72,7 @@ interface Master {
   # What the job has left, names relative to its folder, in order.
 
   fetch @8 (id :Text, name :Text) -> (outcome :Outcome(File));
+  # 120 s: its bytes are hashed first.
 
   nodes @9 () -> (outcome :Outcome(List(NodeView)));
 

@@ -48,19 +48,6 @@ bool is_printable(std::string_view text) {
   return std::all_of(text.begin(), text.end(), [](char c) { return c > ' ' && c <= '~'; });
 }
 
-// Relative, and stays below the folder that it is relative to.
-bool is_tame_path(std::string_view path) {
-  if (path.empty() || path.size() > kMaxName || path.front() == '/') return false;
-  if (path.find('\0') != std::string_view::npos) return false;
-  for (size_t begin = 0; begin <= path.size();) {
-    const size_t end = std::min(path.find('/', begin), path.size());
-    const std::string_view part = path.substr(begin, end - begin);
-    if (part.empty() || part == "." || part == "..") return false;
-    begin = end + 1;
-  }
-  return true;
-}
-
 Status check_files(const Submission& submission) {
   const std::string subject = cat("job '", submission.name, "': ");
   if (submission.files.size() > kMaxFiles) {
@@ -88,6 +75,18 @@ Status check_files(const Submission& submission) {
 }
 
 }  // namespace
+
+bool is_tame_path(std::string_view path) {
+  if (path.empty() || path.size() > kMaxName || path.front() == '/') return false;
+  if (path.find('\0') != std::string_view::npos) return false;
+  for (size_t begin = 0; begin <= path.size();) {
+    const size_t end = std::min(path.find('/', begin), path.size());
+    const std::string_view part = path.substr(begin, end - begin);
+    if (part.empty() || part == "." || part == "..") return false;
+    begin = end + 1;
+  }
+  return true;
+}
 
 AttachedFile attach(std::string name, std::string bytes) {
   AttachedFile file;

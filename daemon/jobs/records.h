@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -38,6 +39,9 @@ struct Submission {
   uint32_t max_restarts = 3;  // recoveries before it fails
   bool operator==(const Submission&) const = default;
 };
+
+// Relative, and stays below the folder that it is relative to: no "." or ".." part, at most 1 KiB.
+bool is_tame_path(std::string_view path);
 
 // invalid_argument for what no master accepts: a bad request id, a file name that leaves its
 // folder, too many or too large files, no workers.

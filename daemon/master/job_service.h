@@ -1,9 +1,9 @@
 // What the master does for people, whoever carries the question: Cap'n Proto (client_service.h) or
 // HTTP. To look at things there is StatusSource; this is what changes or waits.
 //
-// Threads: any. Nothing blocks for longer than a file takes to be listed. A `Done` is called exactly
-// once, on any thread, never under a lock, and must not block; when the service is destroyed, what
-// is still waiting gets `cancelled`.
+// Threads: any. Nothing blocks for longer than a file takes to be listed. A `Done` is called
+// exactly once, on any thread, never under a lock, and must not block; when the service is
+// destroyed, what is still waiting gets `cancelled`.
 #pragma once
 
 #include <chrono>
@@ -44,8 +44,8 @@ class JobService {
   // Answers when the job's version is beyond `seen`, or at `deadline` with what is then.
   virtual void watch(std::string id, uint64_t seen, std::chrono::steady_clock::time_point deadline,
                      Done<JobView> done) = 0;
-  // At most 256 KiB of lines from line `from` on; if there is none, and the job has not ended, waits
-  // for one until `deadline`.
+  // At most 256 KiB of lines from line `from` on; if there is none, and the job has not ended,
+  // waits for one until `deadline`.
   virtual void logs(std::string id, uint64_t from, std::chrono::steady_clock::time_point deadline,
                     Done<LogPage> done) = 0;
   // In order of their names; what is being written is not among them.

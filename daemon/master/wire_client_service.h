@@ -24,10 +24,13 @@ struct ClientLimits {
   size_t uploads_bytes = 512u << 20;         // of all that are on their way in
   std::chrono::milliseconds upload{60'000};  // from an upload's first byte to its last
   std::chrono::milliseconds wait{30'000};    // of watch and logs
-  // Of one connection at a time; one more is refused with resource_exhausted.
-  size_t waits = 64;        // watch and logs that wait
-  size_t disk_calls = 32;   // submits, files, fetches and reads of them
-  size_t all_waits = 4096;  // of all connections together
+  // At a time; one more is refused with resource_exhausted. Of one connection, and of all together.
+  size_t waits = 64;  // watch and logs that wait
+  size_t all_waits = 4'096;
+  size_t disk_calls = 32;  // submits, lists of files, fetches and reads of them
+  size_t all_disk_calls = 1'024;
+  size_t streams = 16;  // files on their way in or out
+  size_t all_streams = 256;
 };
 
 // Serves any number of connections. Nothing of it blocks the loop: job files are parsed, and files
@@ -56,8 +59,9 @@ class ClientService {
   // The capability of one connection. Threads: the loop's.
   wire::Master::Client serve(const RpcPeer& peer);
 
+  struct Shared;  // of the implementation
+
  private:
-  struct Shared;
   explicit ClientService(std::shared_ptr<Shared> shared) : shared_(std::move(shared)) {}
 
   const std::shared_ptr<Shared> shared_;

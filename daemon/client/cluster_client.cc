@@ -1,0 +1,526 @@
+#include "daemon/client/cluster_client.h"
+
+#include <kj/async.h>
+
+#include <algorithm>
+#include <thread>
+
+#include "daemon/client/wire_views.h"
+#include "daemon/jobs/records.h"
+#include "devices/base/text.h"
+#include "transport/rpc/call.h"
+#include "transport/rpc/chunks.h"
+#include "transport/rpc/client.h"
+
+namespace leat {
+namespace {
+
+using std::chrono::milliseconds;
+using Steady = std::chrono::steady_clock;
+
+constexpr auto kSlice = milliseconds(50);  // how often a wait asks whether to stop
+constexpr auto kFirstPause = milliseconds(100);
+constexpr auto kLongestPause = milliseconds(2'000);
+constexpr auto kUploadDeadline = milliseconds(90'000);  // of each file
+constexpr auto kFetchDeadline = milliseconds(120'000);
+constexpr uint64_t kMaxUpload = 256u << 20;
+constexpr uint64_t kMaxInline = 512u << 10;  // of all files in a submit
+constexpr uint64_t kWindow = 2u << 20;       // bytes of a file that are asked for at a time
+constexpr int kMaxRetakes = 5;               // of a fetch that came no further
+
+template <typename O>
+struct Wait {
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::optional<O> outcome;
+
+  void finish(O result) {
+    const std::lock_guard lock(mutex);
+    outcome.emplace(std::move(result));
+    changed.notify_one();
+  }
+};
+
+capnp::Data::Reader data_of(const Sha256Digest& digest) { return {digest.data(), digest.size()}; }
+
+// A file of a submit, read.
+struct Loaded {
+  std::string name;
+  Sha256Digest sha256{};
+  std::shared_ptr<const Blob> bytes;
+  bool uploaded = false;  // it goes before the submit and not in it
+};
+
+Result<std::vector<Loaded>> load(const std::vector<JobAttachment>& files) {
+  std::vector<Loaded> out;
+  uint64_t inline_bytes = 0;
+  for (const JobAttachment& each : files) {
+    LEAT_ASSIGN_OR_RETURN(Bytes bytes, read_file(real_files(), each.path, kMaxUpload));
+    Loaded& file = out.emplace_back();
+    file.name = each.name;
+    file.sha256 = sha256(bytes);
+    file.uploaded = inline_bytes + bytes.size() > kMaxInline;
+    if (!file.uploaded) inline_bytes += bytes.size();
+    file.bytes = std::make_shared<const Blob>(std::move(bytes));
+  }
+  return out;
+}
+
+struct Submit {
+  const JobRequest request;
+  std::vector<Loaded> files;
+};
+
+// Uploads those from `index` on that have to be.
+kj::Promise<Status> upload_files(wire::Master::Client master, std::shared_ptr<const Submit> submit,
+                                 size_t index) {
+  while (index < submit->files.size() && !submit->files[index].uploaded) ++index;
+  if (index == submit->files.size()) return Status();
+  const Loaded& file = submit->files[index];
+  auto request = master.uploadRequest();
+  request.setSha256(data_of(file.sha256));
+  request.setSize(file.bytes->size());
+  return request.send()
+      .then([bytes = file.bytes](auto&& response) -> kj::Promise<Status> {
+        const auto outcome = response.getOutcome();
+        if (Status status = status_of(outcome); !status.ok()) return status;
+        return upload(outcome.getOk(), bytes);
+      })
+      .then([master, submit, index](Status status) mutable -> kj::Promise<Status> {
+        if (!status.ok()) {
+          return status.while_doing(cat("uploading '", submit->files[index].name, "'"));
+        }
+        return upload_files(kj::mv(master), std::move(submit), index + 1);
+      });
+}
+
+void write_request(const Submit& submit, wire::SubmitRequest::Builder out) {
+  const JobRequest& request = submit.request;
+  out.setRequestId(request.request_id.c_str());
+  out.setJob({request.text.data(), request.text.size()});
+  auto overrides = out.initOverrides(static_cast<uint32_t>(request.overrides.size()));
+  for (uint32_t i = 0; i < overrides.size(); ++i) overrides.set(i, request.overrides[i].c_str());
+  auto files = out.initFiles(static_cast<uint32_t>(submit.files.size()));
+  for (uint32_t i = 0; i < files.size(); ++i) {
+    const Loaded& file = submit.files[i];
+    files[i].setName(file.name.c_str());
+    if (file.uploaded) {
+      auto blob = files[i].initBlob();
+      blob.setSha256(data_of(file.sha256));
+      blob.setSize(file.bytes->size());
+    } else {
+      files[i].setBytes(
+          {reinterpret_cast<const kj::byte*>(file.bytes->data()), file.bytes->size()});
+    }
+  }
+}
+
+template <typename View, typename Response>
+Result<View> view_of(Response&& response) {
+  const auto outcome = response.getOutcome();
+  if (outcome.isError()) return read_status(outcome.getError());
+  return read_view(outcome.getOk());
+}
+
+template <typename View, typename Response>
+Result<std::vector<View>> views_of(Response&& response) {
+  const auto outcome = response.getOutcome();
+  if (outcome.isError()) return read_status(outcome.getError());
+  return read_views<View>(outcome.getOk());
+}
+
+// A file that is being fetched, on the loop.
+struct Content final : LoopOwned {
+  explicit Content(wire::Download::Client from) : from(kj::mv(from)) {}
+  wire::Download::Client from;
+};
+struct Opened {
+  uint64_t size = 0;
+  Sha256Digest sha256{};
+  uint64_t id = 0;  // of the Content
+};
+
+// Bytes [offset, offset + size), asked for in chunks all at once.
+kj::Promise<Result<Bytes>> read_window(wire::Download::Client from, uint64_t offset,
+                                       uint64_t size) {
+  const auto bytes = std::make_shared<Bytes>(size);
+  auto reads = kj::Vector<kj::Promise<Status>>();
+  for (uint64_t at = 0; at < size; at += kChunkBytes) {
+    const uint64_t wanted = std::min<uint64_t>(kChunkBytes, size - at);
+    auto request = from.readRequest();
+    request.setOffset(offset + at);
+    request.setSize(static_cast<uint32_t>(wanted));
+    reads.add(request.send().then([bytes, at, wanted](auto&& response) -> Status {
+      const auto outcome = response.getOutcome();
+      LEAT_RETURN_IF_ERROR(status_of(outcome));
+      if (outcome.getOk().size() != wanted) {
+        return internal_error(
+            cat("read: expected ", wanted, " bytes, received ", outcome.getOk().size()));
+      }
+      std::copy_n(reinterpret_cast<const std::byte*>(outcome.getOk().begin()), wanted,
+                  bytes->begin() + static_cast<ptrdiff_t>(at));
+      return {};
+    }));
+  }
+  return kj::joinPromises(reads.releaseAsArray())
+      .then([bytes](kj::Array<Status> statuses) -> Result<Bytes> {
+        for (const Status& status : statuses) LEAT_RETURN_IF_ERROR(status);
+        return std::move(*bytes);
+      });
+}
+
+// A file on its way to disk: under another name until it is whole.
+class Arriving {
+ public:
+  static Result<std::unique_ptr<Arriving>> begin(Files& files, const std::string& path) {
+    LEAT_RETURN_IF_ERROR(files.make_directories(directory_of(path)));
+    const std::string temporary = cat(path, ".", new_request_id().substr(0, 8), ".tmp");
+    LEAT_ASSIGN_OR_RETURN(std::unique_ptr<WritableFile> file, files.create(temporary));
+    return std::unique_ptr<Arriving>(new Arriving(files, path, temporary, std::move(file)));
+  }
+  ~Arriving() {
+    if (!done_) (void)files_.remove(temporary_);
+  }
+
+  Status append(std::span<const std::byte> bytes) {
+    hash_.update(bytes);
+    size_ += bytes.size();
+    return file_->append(bytes);
+  }
+  uint64_t size() const { return size_; }
+
+  Status finish(const Sha256Digest& expected) {
+    const Sha256Digest got = hash_.finish();
+    if (got != expected) {
+      return internal_error(cat("fetching '", path_, "': expected the sha256 ", to_hex(expected),
+                                ", received bytes with ", to_hex(got)));
+    }
+    LEAT_RETURN_IF_ERROR(file_->sync());
+    LEAT_RETURN_IF_ERROR(file_->close());
+    LEAT_RETURN_IF_ERROR(files_.rename(temporary_, path_));
+    done_ = true;
+    return files_.sync_directory(directory_of(path_));
+  }
+
+ private:
+  Arriving(Files& files, std::string path, std::string temporary,
+           std::unique_ptr<WritableFile> file)
+      : files_(files),
+        path_(std::move(path)),
+        temporary_(std::move(temporary)),
+        file_(std::move(file)) {}
+
+  Files& files_;
+  const std::string path_;
+  const std::string temporary_;
+  const std::unique_ptr<WritableFile> file_;
+  Sha256 hash_;
+  uint64_t size_ = 0;
+  bool done_ = false;
+};
+
+}  // namespace
+
+std::string new_request_id() { return to_hex(random_nonce()); }
+
+class ClusterClient::Core {
+ public:
+  Core(ClusterClientOptions options, std::unique_ptr<RpcLoop> loop)
+      : options_(std::move(options)), loop_(std::move(loop)) {}
+
+  // Fails with unavailable, or as refused() says.
+  Status connect() {
+    RpcClientOptions options;
+    options.address = options_.address;
+    options.identity.role = RpcRole::client;
+    options.identity.cluster = options_.cluster;
+    options.identity.secret = options_.secret;
+    options.deadline = options_.connect_deadline;
+    const auto wait = std::make_shared<Wait<RpcClient::Connected>>();
+    RpcClient::connect(*loop_, std::move(options), [wait](RpcClient::Connected connected) {
+      wait->finish(std::move(connected));
+    });
+    auto connected = await(*wait, options_.connect_deadline + kSlice, "connecting");
+    refused_ = connected.status().code() == Code::failed_precondition;
+    if (connected.ok()) {
+      client_ = std::move(connected).value();
+      return {};
+    }
+    const Status status = connected.status();
+    const bool as_it_is = refused_ || status.code() == Code::cancelled;
+    return as_it_is ? status : unavailable(status.message());
+  }
+
+  // `function` takes a Master::Client and returns a kj::Promise<Result<T>>. Repeated until it was
+  // answered.
+  template <typename T, typename F>
+  Result<T> call(const char* method, milliseconds deadline, F function) {
+    auto pause = kFirstPause;
+    std::optional<Steady::time_point> give_up;
+    for (;;) {
+      Status lost = client_ == nullptr ? connect() : Status();
+      if (lost.ok()) {
+        bool answered = false;
+        Result<T> result = once<T>(method, deadline, function, answered);
+        if (answered || !may_pass(result.status())) return result;
+        lost = result.status();
+        client_.reset();
+      } else if (!may_pass(lost)) {
+        return lost;
+      }
+      const auto now = Steady::now();
+      if (!give_up) {
+        give_up = now + options_.patience;
+        if (options_.on_lost) options_.on_lost(lost);
+      }
+      if (now + pause > *give_up) return unavailable(lost.message());
+      LEAT_RETURN_IF_ERROR(sleep(pause));
+      pause = std::min(2 * pause, kLongestPause);
+    }
+  }
+
+  // One try over the connection that there is. `answered`: what comes back is the master's word.
+  template <typename T, typename F>
+  Result<T> once(const char* method, milliseconds deadline, F function, bool& answered) {
+    struct Call : Wait<Result<T>> {
+      std::atomic<bool> answered = false;
+    };
+    const auto call = std::make_shared<Call>();
+    client_->start<wire::Master>(
+        method, deadline,
+        [call, function](wire::Master::Client master) {
+          return function(kj::mv(master)).then([call](Result<T>&& result) {
+            call->answered = true;
+            return kj::mv(result);
+          });
+        },
+        [call](Result<T> result) { call->finish(std::move(result)); });
+    Result<T> result = await(*call, deadline + kSlice, method);
+    answered = call->answered;
+    return result;
+  }
+
+  void release(uint64_t content) {
+    loop_->run([this, content] { loop_->context().release(content); });
+  }
+
+  Result<Opened> open(const std::string& id, const std::string& name) {
+    return call<Opened>("Master.fetch", kFetchDeadline, [this, id, name](auto master) {
+      auto request = master.fetchRequest();
+      request.setId(id.c_str());
+      request.setName(name.c_str());
+      return request.send().then([this](auto&& response) -> Result<Opened> {
+        const auto outcome = response.getOutcome();
+        if (outcome.isError()) return read_status(outcome.getError());
+        Opened opened;
+        opened.size = outcome.getOk().getSize();
+        LEAT_ASSIGN_OR_RETURN(opened.sha256, read_digest(outcome.getOk().getSha256()));
+        opened.id = loop_->context().own(kj::heap<Content>(outcome.getOk().getContent()));
+        return opened;
+      });
+    });
+  }
+
+  // The next bytes of the file; `answered` as once() has it.
+  Result<Bytes> read(const Opened& file, uint64_t offset, bool& answered) {
+    if (client_ == nullptr) return unavailable("the connection was lost");
+    const uint64_t size = std::min(kWindow, file.size - offset);
+    const auto look = [this, id = file.id, offset, size](auto) -> kj::Promise<Result<Bytes>> {
+      const auto found = loop_->context().owned.find(id);
+      auto& content = static_cast<Content&>(*found->second);
+      return read_window(content.from, offset, size);
+    };
+    return once<Bytes>("Download.read", options_.deadline, look, answered);
+  }
+
+  void drop_connection() { client_.reset(); }
+  bool refused() const { return refused_; }
+  const ClusterClientOptions& options() const { return options_; }
+
+ private:
+  static bool may_pass(const Status& status) {
+    return status.code() == Code::unavailable || status.code() == Code::deadline_exceeded;
+  }
+
+  bool stopped() const { return options_.stop && options_.stop(); }
+
+  template <typename O>
+  O await(Wait<O>& wait, milliseconds deadline, const char* what) {
+    const auto due = Steady::now() + deadline;
+    std::unique_lock lock(wait.mutex);
+    for (;;) {
+      const auto slice = std::min(due, Steady::now() + kSlice);
+      if (wait.changed.wait_until(lock, slice, [&] { return wait.outcome.has_value(); })) {
+        return std::move(*wait.outcome);
+      }
+      if (stopped()) return cancelled(cat(what, ": given up"));
+      if (Steady::now() >= due) return no_answer(what, deadline);
+    }
+  }
+
+  Status sleep(milliseconds time) {
+    for (const auto due = Steady::now() + time; Steady::now() < due;) {
+      if (stopped()) return cancelled("given up");
+      std::this_thread::sleep_for(
+          std::min<Steady::duration>(kSlice, std::max<Steady::duration>(due - Steady::now(), {})));
+    }
+    return {};
+  }
+
+  const ClusterClientOptions options_;
+  const std::unique_ptr<RpcLoop> loop_;
+  std::unique_ptr<RpcClient> client_;  // null: there is no connection
+  bool refused_ = false;
+};
+
+ClusterClient::ClusterClient(std::unique_ptr<Core> core) : core_(std::move(core)) {}
+ClusterClient::~ClusterClient() = default;
+bool ClusterClient::refused() const { return core_->refused(); }
+
+Result<std::unique_ptr<ClusterClient>> ClusterClient::connect(ClusterClientOptions options) {
+  LEAT_ASSIGN_OR_RETURN(std::unique_ptr<RpcLoop> loop, RpcLoop::start());
+  auto core = std::make_unique<Core>(std::move(options), std::move(loop));
+  LEAT_RETURN_IF_ERROR(core->connect());
+  return std::unique_ptr<ClusterClient>(new ClusterClient(std::move(core)));
+}
+
+// All in one call, so that a master that starts anew gets the uploads again, too.
+Result<JobView> ClusterClient::submit(const JobRequest& request) {
+  LEAT_ASSIGN_OR_RETURN(std::vector<Loaded> files, load(request.files));
+  milliseconds deadline = core_->options().deadline + milliseconds(20'000);
+  for (const Loaded& file : files) deadline += file.uploaded ? kUploadDeadline : milliseconds(0);
+  const auto submit = std::make_shared<const Submit>(Submit{request, std::move(files)});
+  return core_->call<JobView>("Master.submit", deadline, [submit](wire::Master::Client master) {
+    return upload_files(master, submit, 0)
+        .then([master, submit](Status status) mutable -> kj::Promise<Result<JobView>> {
+          if (!status.ok()) return Result<JobView>(status);
+          auto request = master.submitRequest();
+          write_request(*submit, request.initRequest());
+          return request.send().then([](auto&& response) { return view_of<JobView>(response); });
+        });
+  });
+}
+
+Result<std::vector<JobView>> ClusterClient::jobs() {
+  return core_->call<std::vector<JobView>>(
+      "Master.jobs", core_->options().deadline, [](wire::Master::Client master) {
+        return master.jobsRequest().send().then(
+            [](auto&& response) { return views_of<JobView>(response); });
+      });
+}
+
+Result<JobView> ClusterClient::job(const std::string& id) {
+  return core_->call<JobView>(
+      "Master.job", core_->options().deadline, [id](wire::Master::Client master) {
+        auto request = master.jobRequest();
+        request.setId(id.c_str());
+        return request.send().then([](auto&& response) { return view_of<JobView>(response); });
+      });
+}
+
+Result<JobView> ClusterClient::watch(const std::string& id, uint64_t seen, milliseconds wait) {
+  return core_->call<JobView>(
+      "Master.watch", core_->options().deadline + wait,
+      [id, seen, wait](wire::Master::Client master) {
+        auto request = master.watchRequest();
+        request.setId(id.c_str());
+        request.setSeen(seen);
+        request.setWaitMs(static_cast<uint32_t>(wait.count()));
+        return request.send().then([](auto&& response) { return view_of<JobView>(response); });
+      });
+}
+
+Result<JobView> ClusterClient::cancel(const std::string& id) {
+  return core_->call<JobView>(
+      "Master.cancel", core_->options().deadline, [id](wire::Master::Client master) {
+        auto request = master.cancelRequest();
+        request.setId(id.c_str());
+        return request.send().then([](auto&& response) { return view_of<JobView>(response); });
+      });
+}
+
+Result<LogPage> ClusterClient::logs(const std::string& id, uint64_t from, milliseconds wait) {
+  return core_->call<LogPage>(
+      "Master.logs", core_->options().deadline + wait,
+      [id, from, wait](wire::Master::Client master) {
+        auto request = master.logsRequest();
+        request.setId(id.c_str());
+        request.setFrom(from);
+        request.setWaitMs(static_cast<uint32_t>(wait.count()));
+        return request.send().then([](auto&& response) { return view_of<LogPage>(response); });
+      });
+}
+
+Result<std::vector<RemoteFile>> ClusterClient::files(const std::string& id) {
+  using List = std::vector<RemoteFile>;
+  return core_->call<List>("Master.files", core_->options().deadline,
+                           [id](wire::Master::Client master) {
+                             auto request = master.filesRequest();
+                             request.setId(id.c_str());
+                             return request.send().then([](auto&& response) -> Result<List> {
+                               const auto outcome = response.getOutcome();
+                               if (outcome.isError()) return read_status(outcome.getError());
+                               List files;
+                               for (const auto each : outcome.getOk()) {
+                                 files.push_back({to_string(each.getName()), each.getSize()});
+                               }
+                               return files;
+                             });
+                           });
+}
+
+Result<std::string> ClusterClient::fetch(const std::string& id, const std::string& name,
+                                         const std::string& directory, Files& files) {
+  if (!is_tame_path(name)) {
+    return invalid_argument(
+        cat("file of a job: expected a relative name without '.' or '..' parts, received '", name,
+            "'"));
+  }
+  const std::string path = directory + "/" + name;
+  LEAT_ASSIGN_OR_RETURN(Opened file, core_->open(id, name));
+  const Opened first = file;
+  auto arriving = Arriving::begin(files, path);
+  Status status = arriving.status();
+  int retakes = 0;
+  while (status.ok() && (*arriving)->size() < file.size) {
+    bool answered = false;
+    auto bytes = core_->read(file, (*arriving)->size(), answered);
+    if (bytes.ok()) {
+      retakes = 0;
+      status = (*arriving)->append(*bytes);
+      continue;
+    }
+    status = bytes.status();
+    if (answered || status.code() == Code::cancelled || ++retakes > kMaxRetakes) break;
+    core_->release(file.id);
+    core_->drop_connection();
+    auto again = core_->open(id, name);
+    if (!again.ok()) return again.status();
+    file = *again;
+    status = file.sha256 == first.sha256 && file.size == first.size
+                 ? Status()
+                 : unavailable(cat("file '", name, "' changed while it was being fetched"));
+  }
+  core_->release(file.id);
+  LEAT_RETURN_IF_ERROR(status);
+  LEAT_RETURN_IF_ERROR((*arriving)->finish(first.sha256));
+  return path;
+}
+
+Result<std::vector<NodeView>> ClusterClient::nodes() {
+  return core_->call<std::vector<NodeView>>(
+      "Master.nodes", core_->options().deadline, [](wire::Master::Client master) {
+        return master.nodesRequest().send().then(
+            [](auto&& response) { return views_of<NodeView>(response); });
+      });
+}
+
+Result<ClusterView> ClusterClient::cluster() {
+  return core_->call<ClusterView>(
+      "Master.cluster", core_->options().deadline, [](wire::Master::Client master) {
+        return master.clusterRequest().send().then(
+            [](auto&& response) { return view_of<ClusterView>(response); });
+      });
+}
+
+}  // namespace leat

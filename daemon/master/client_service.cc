@@ -1,0 +1,434 @@
+#include <algorithm>
+#include <atomic>
+
+#include "daemon/client/wire_views.h"
+#include "daemon/job/job.h"
+#include "daemon/master/permits.h"
+#include "daemon/master/wire_client_service.h"
+#include "daemon/master/work_thread.h"
+#include "devices/base/text.h"
+#include "transport/rpc/call.h"
+#include "transport/rpc/chunks.h"
+#include "transport/rpc/service.h"
+
+namespace leat {
+
+struct ClientService::Shared {
+  RpcLoop& loop;
+  JobService& jobs;
+  StatusSource& status;
+  Files& files;
+  const ClientLimits limits;
+  std::unique_ptr<WorkThread> disk;
+  // The loop's, as long as there are connections.
+  std::shared_ptr<ByteBudget> uploads = std::make_shared<ByteBudget>(limits.uploads_bytes);
+  Permits waits{limits.all_waits};
+  Permits disk_calls{limits.all_disk_calls};
+  Permits streams{limits.all_streams};
+};
+
+namespace {
+
+constexpr size_t kMaxId = 256;                    // bytes of a job's id, or of a prefix
+constexpr size_t kMaxJobs = 1'000;                // in a list
+constexpr size_t kReplyBytes = 768u << 10;        // of a list: a message has 1 MiB
+constexpr size_t kLogBytes = 256u << 10;          // of a page of a log
+constexpr size_t kLogLines = 4'096;               // the same
+constexpr size_t kHashBytes = 4u << 20;           // hashed at a time, then others have a turn
+constexpr auto kSlack = std::chrono::seconds(5);  // that an answer may come after its deadline
+constexpr auto kAnswer = std::chrono::seconds(30);
+constexpr auto kHash = std::chrono::seconds(120);
+
+// What is left of a connection once its last capability is gone: nothing. Work in the queue of the
+// disk thread looks whether somebody still waits for it.
+struct Connection {
+  Connection(ClientService::Shared& shared, const RpcPeer& peer)
+      : peer(peer.address),
+        waits(shared.limits.waits, &shared.waits),
+        disk_calls(shared.limits.disk_calls, &shared.disk_calls),
+        streams(shared.limits.streams, &shared.streams) {}
+  const std::string peer;
+  Permits waits;
+  Permits disk_calls;
+  Permits streams;
+};
+
+Status too_many(std::string_view what) {
+  return resource_exhausted(cat("too many ", what, " at a time; try again when some have ended"));
+}
+
+// Fills the Outcome of `context`'s results with the error, or has `fill` do it.
+template <typename T, typename Context, typename Fill>
+kj::Promise<void> reply(kj::Promise<Result<T>> promise, Context context, Fill fill) {
+  return promise.then([context, fill](Result<T>&& result) mutable {
+    auto outcome = context.getResults().initOutcome();
+    if (result.ok()) {
+      fill(*result, outcome);
+    } else {
+      write_status(result.status(), outcome.initError());
+    }
+  });
+}
+
+template <typename Context>
+kj::Promise<void> refuse(const Status& status, Context context) {
+  write_status(status, context.getResults().initOutcome().initError());
+  return kj::READY_NOW;
+}
+
+template <typename Context>
+kj::Promise<void> reply_job(kj::Promise<Result<JobView>> promise, Context context) {
+  return reply(kj::mv(promise), context,
+               [](const JobView& view, auto outcome) { write_view(view, outcome.initOk()); });
+}
+
+Result<std::string> read_id(capnp::Text::Reader id) {
+  if (id.size() > 0 && id.size() <= kMaxId) return to_string(id);
+  return invalid_argument(cat("job's id: expected 1 to ", kMaxId, " bytes, received ", id.size()));
+}
+
+size_t size_of(const JobView& view) {
+  size_t size = 512 + view.id.size() + view.name.size() + view.condition.reason.size();
+  for (const std::string& worker : view.condition.workers) size += 24 + worker.size();
+  return size;
+}
+
+// The newest that fit, in their order.
+std::span<const JobView> newest(const std::vector<JobView>& jobs) {
+  size_t count = 0, bytes = 0;
+  while (count < std::min(jobs.size(), kMaxJobs)) {
+    bytes += size_of(jobs[jobs.size() - count - 1]);
+    if (bytes > kReplyBytes) break;
+    ++count;
+  }
+  return std::span(jobs).last(count);
+}
+
+// At least one line, cut if need be, and at most kLogBytes.
+void trim(LogPage& page) {
+  size_t bytes = 0, count = 0;
+  for (LogLine& line : page.lines) {
+    if (line.text.size() > kLogBytes) line.text.resize(kLogBytes);
+    bytes += line.text.size() + line.worker.size();
+    if (count > 0 && (bytes > kLogBytes || count == kLogLines)) break;
+    ++count;
+  }
+  page.lines.resize(count);
+}
+
+// Submits -----------------------------------------------------------------------------------------
+
+Result<AttachedFile> read_file(wire::AttachedFile::Reader in, const ClientLimits& limits) {
+  AttachedFile file;
+  file.name = to_string(in.getName());
+  if (in.isBlob()) {
+    LEAT_ASSIGN_OR_RETURN(file.sha256, read_digest(in.getBlob().getSha256()));
+    file.size = in.getBlob().getSize();
+    return file;
+  }
+  const auto bytes = in.getBytes();
+  if (bytes.size() > limits.inline_bytes) {
+    return invalid_argument(
+        cat("attached file '", file.name, "': expected at most ", human_bytes(limits.inline_bytes),
+            " in a file that is not uploaded, received ", human_bytes(bytes.size())));
+  }
+  file.bytes.emplace(reinterpret_cast<const char*>(bytes.begin()), bytes.size());
+  return file;
+}
+
+// As it came: hashes, name and number of workers follow on the disk thread.
+Result<Submission> read_request(wire::SubmitRequest::Reader in, const ClientLimits& limits) {
+  Submission submission;
+  if (in.getFiles().size() > limits.files) {
+    return invalid_argument(cat("submit: expected at most ", limits.files,
+                                " attached files, received ", in.getFiles().size()));
+  }
+  submission.request_id = to_string(in.getRequestId());
+  submission.text = to_string(in.getJob());
+  for (const auto each : in.getOverrides()) submission.overrides.push_back(to_string(each));
+  for (const auto each : in.getFiles()) {
+    LEAT_ASSIGN_OR_RETURN(AttachedFile file, read_file(each, limits));
+    submission.files.push_back(std::move(file));
+  }
+  return submission;
+}
+
+Status complete(Submission& submission) {
+  JobOverrides overrides;
+  overrides.set = submission.overrides;
+  LEAT_ASSIGN_OR_RETURN(const Job job, parse_job(submission.text, "job.yaml", overrides));
+  submission.name = job.name;
+  submission.num_workers = static_cast<uint32_t>(job.num_workers);
+  for (AttachedFile& file : submission.files) {
+    if (file.bytes) file = attach(std::move(file.name), *std::move(file.bytes));
+  }
+  return check_submission(submission);
+}
+
+// Fetches -----------------------------------------------------------------------------------------
+
+struct OpenFile {
+  std::shared_ptr<const ReadableFile> file;
+  Sha256Digest sha256{};
+};
+using OpenDone = std::function<void(Result<OpenFile>)>;
+
+// Hashes a file piece by piece, each a turn of the disk thread.
+class Hashing : public std::enable_shared_from_this<Hashing> {
+ public:
+  Hashing(std::shared_ptr<ClientService::Shared> shared, std::weak_ptr<Connection> asked_by,
+          std::shared_ptr<const ReadableFile> file, OpenDone done)
+      : shared_(std::move(shared)),
+        asked_by_(std::move(asked_by)),
+        file_(std::move(file)),
+        done_(std::move(done)) {}
+
+  void go_on() {
+    if (asked_by_.expired()) return;
+    Bytes bytes(std::min<uint64_t>(kHashBytes, file_->size() - offset_));
+    if (Status status = file_->read(offset_, bytes); !status.ok()) return done_(status);
+    hash_.update(bytes);
+    offset_ += bytes.size();
+    if (offset_ == file_->size()) return done_(OpenFile{file_, hash_.finish()});
+    (void)shared_->disk->post([self = shared_from_this()] { self->go_on(); });
+  }
+
+ private:
+  const std::shared_ptr<ClientService::Shared> shared_;
+  const std::weak_ptr<Connection> asked_by_;
+  const std::shared_ptr<const ReadableFile> file_;
+  const OpenDone done_;
+  Sha256 hash_;
+  uint64_t offset_ = 0;
+};
+
+// The disk thread, for one connection. A value.
+struct Disk {
+  std::shared_ptr<ClientService::Shared> shared;
+  std::shared_ptr<Connection> connection;
+
+  kj::Timer& timer() const { return shared->loop.context().timer; }
+
+  // Has `work`, which is given a completion for an Outcome<T>, run there.
+  template <typename T, typename Work>
+  kj::Promise<Outcome<T>> run(std::string what, std::chrono::nanoseconds deadline,
+                              Work work) const {
+    const auto permit = connection->disk_calls.take();
+    if (permit == nullptr) return Outcome<T>(too_many("calls"));
+    auto waiting = answered_elsewhere<T>(shared->loop, what);
+    (void)shared->disk->post([work = std::move(work), done = std::move(waiting.done), permit,
+                              asked_by = std::weak_ptr<Connection>(connection)]() mutable {
+      if (!asked_by.expired()) work(std::move(done));
+    });
+    return within(kj::mv(waiting.promise), timer(), deadline, std::move(what));
+  }
+};
+
+// Reads of an open file.
+class FileDownload final : public Service<wire::Download> {
+ public:
+  FileDownload(Disk disk, std::shared_ptr<const ReadableFile> file, std::shared_ptr<void> permit)
+      : disk_(std::move(disk)), file_(std::move(file)), permit_(std::move(permit)) {}
+
+ protected:
+  kj::Promise<void> read(ReadContext context) override {
+    const uint64_t offset = context.getParams().getOffset();
+    const uint64_t size = context.getParams().getSize();
+    if (size > kMaxChunkBytes || offset > file_->size() || size > file_->size() - offset) {
+      return refuse(
+          invalid_argument(cat("read of ", size, " bytes at offset ", offset, ": expected at most ",
+                               kMaxChunkBytes, " bytes within ", file_->size())),
+          context);
+    }
+    auto bytes =
+        disk_.run<Bytes>("Download.read", kAnswer, [file = file_, offset, size](auto done) {
+          Bytes bytes(size);
+          const Status status = file->read(offset, bytes);
+          status.ok() ? done(std::move(bytes)) : done(status);
+        });
+    return reply(kj::mv(bytes), context, [](const Bytes& bytes, auto outcome) {
+      outcome.setOk({reinterpret_cast<const kj::byte*>(bytes.data()), bytes.size()});
+    });
+  }
+
+ private:
+  const Disk disk_;
+  const std::shared_ptr<const ReadableFile> file_;
+  const std::shared_ptr<void> permit_;
+};
+
+// The interface of one connection -----------------------------------------------------------------
+
+class MasterServer final : public Service<wire::Master> {
+ public:
+  explicit MasterServer(Disk disk)
+      : disk_(std::move(disk)), shared_(disk_.shared), connection_(disk_.connection) {}
+
+ protected:
+  kj::Promise<void> submit(SubmitContext context) override {
+    auto request = read_request(context.getParams().getRequest(), shared_->limits);
+    if (!request.ok()) return refuse(request.status(), context);
+    const auto submission = std::make_shared<Submission>(std::move(request).value());
+    auto view =
+        disk_.run<JobView>("Master.submit", kAnswer, [submission, shared = shared_](auto done) {
+          const Status status = complete(*submission);
+          if (!status.ok()) return done(status);
+          shared->jobs.submit(std::move(*submission), std::move(done));
+        });
+    return reply_job(kj::mv(view), context);
+  }
+
+  kj::Promise<void> upload(UploadContext context) override {
+    const auto params = context.getParams();
+    const auto sha256 = read_digest(params.getSha256());
+    if (!sha256.ok()) return refuse(sha256.status(), context);
+    const auto permit = connection_->streams.take();
+    if (permit == nullptr) return refuse(too_many("files on their way"), context);
+    const ClientLimits& limits = shared_->limits;
+    auto sink = receive_upload_elsewhere(
+        {params.getSize(), *sha256}, {.bytes = limits.upload_bytes, .deadline = limits.upload},
+        shared_->uploads, disk_.timer(), [disk = disk_, sha256 = *sha256, permit](Blob blob) {
+          return disk.run<void>(
+              "Upload.finish", kAnswer,
+              [shared = disk.shared, sha256, blob = std::make_shared<const Blob>(std::move(blob))](
+                  auto done) { done(shared->jobs.keep_blob(sha256, *blob)); });
+        });
+    if (!sink.ok()) return refuse(sink.status(), context);
+    context.getResults().initOutcome().setOk(*sink);
+    return kj::READY_NOW;
+  }
+
+  kj::Promise<void> jobs(JobsContext context) override {
+    const auto all = shared_->status.jobs();
+    const auto shown = newest(all);
+    auto list = context.getResults().initOutcome().initOk(static_cast<uint32_t>(shown.size()));
+    for (uint32_t i = 0; i < list.size(); ++i) write_view(shown[i], list[i]);
+    return kj::READY_NOW;
+  }
+
+  kj::Promise<void> job(JobContext context) override {
+    const auto id = read_id(context.getParams().getId());
+    if (!id.ok()) return refuse(id.status(), context);
+    return reply_job(shared_->status.job(*id), context);
+  }
+
+  kj::Promise<void> watch(WatchContext context) override {
+    return waiting<JobView>(
+        "Master.watch", context,
+        [this, seen = context.getParams().getSeen()](std::string id, auto deadline, auto done) {
+          shared_->jobs.watch(std::move(id), seen, deadline, std::move(done));
+        },
+        [](const JobView& view, auto outcome) { write_view(view, outcome.initOk()); });
+  }
+
+  kj::Promise<void> cancel(CancelContext context) override {
+    const auto id = read_id(context.getParams().getId());
+    if (!id.ok()) return refuse(id.status(), context);
+    auto elsewhere = answered_elsewhere<JobView>(shared_->loop, "Master.cancel");
+    shared_->jobs.cancel(*id, connection_->peer, elsewhere.done);
+    return reply_job(within(kj::mv(elsewhere.promise), disk_.timer(), kAnswer, "Master.cancel"),
+                     context);
+  }
+
+  kj::Promise<void> logs(LogsContext context) override {
+    return waiting<LogPage>(
+        "Master.logs", context,
+        [this, from = context.getParams().getFrom()](std::string id, auto deadline, auto done) {
+          shared_->jobs.logs(std::move(id), from, deadline, std::move(done));
+        },
+        [](LogPage& page, auto outcome) {
+          trim(page);
+          write_view(page, outcome.initOk());
+        });
+  }
+
+  kj::Promise<void> files(FilesContext context) override {
+    const auto id = read_id(context.getParams().getId());
+    if (!id.ok()) return refuse(id.status(), context);
+    using List = std::vector<JobFile>;
+    auto list = disk_.run<List>("Master.files", kAnswer, [id = *id, shared = shared_](auto done) {
+      done(shared->jobs.files(id));
+    });
+    return reply(kj::mv(list), context, [](const List& list, auto outcome) {
+      auto out = outcome.initOk(static_cast<uint32_t>(list.size()));
+      for (uint32_t i = 0; i < out.size(); ++i) {
+        out[i].setName(list[i].name.c_str());
+        out[i].setSize(list[i].size);
+      }
+    });
+  }
+
+  kj::Promise<void> fetch(FetchContext context) override {
+    const auto id = read_id(context.getParams().getId());
+    if (!id.ok()) return refuse(id.status(), context);
+    const auto permit = connection_->streams.take();
+    if (permit == nullptr) return refuse(too_many("files on their way"), context);
+    auto opened = disk_.run<OpenFile>(
+        "Master.fetch", kHash,
+        [id = *id, name = to_string(context.getParams().getName()), shared = shared_,
+         asked_by = std::weak_ptr<Connection>(connection_)](OpenDone done) {
+          auto path = shared->jobs.file_path(id, name);
+          if (!path.ok()) return done(path.status());
+          auto file = shared->files.open(*path);
+          if (!file.ok()) return done(file.status());
+          std::make_shared<Hashing>(shared, asked_by, std::move(*file), std::move(done))->go_on();
+        });
+    return reply(kj::mv(opened), context, [this, permit](const OpenFile& opened, auto outcome) {
+      auto file = outcome.initOk();
+      file.setSize(opened.file->size());
+      file.setSha256({opened.sha256.data(), opened.sha256.size()});
+      file.setContent(kj::heap<FileDownload>(disk_, opened.file, permit));
+    });
+  }
+
+  kj::Promise<void> nodes(NodesContext context) override {
+    const auto nodes = shared_->status.nodes();
+    auto list = context.getResults().initOutcome().initOk(static_cast<uint32_t>(nodes.size()));
+    for (uint32_t i = 0; i < list.size(); ++i) write_view(nodes[i], list[i]);
+    return kj::READY_NOW;
+  }
+
+  kj::Promise<void> cluster(ClusterContext context) override {
+    write_view(shared_->status.cluster(), context.getResults().initOutcome().initOk());
+    return kj::READY_NOW;
+  }
+
+ private:
+  // A call that may wait: `ask` hands it on, `fill` writes what came of it.
+  template <typename T, typename Context, typename Ask, typename Fill>
+  kj::Promise<void> waiting(std::string what, Context context, Ask ask, Fill fill) {
+    const auto id = read_id(context.getParams().getId());
+    if (!id.ok()) return refuse(id.status(), context);
+    const auto permit = connection_->waits.take();
+    if (permit == nullptr) return refuse(too_many("calls that wait"), context);
+    const auto wait = std::min<std::chrono::milliseconds>(
+        std::chrono::milliseconds(context.getParams().getWaitMs()), shared_->limits.wait);
+    auto elsewhere = answered_elsewhere<T>(shared_->loop, what);
+    ask(*id, std::chrono::steady_clock::now() + wait,
+        [done = elsewhere.done, permit](Result<T> result) { done(std::move(result)); });
+    return reply(within(kj::mv(elsewhere.promise), disk_.timer(), wait + kSlack, std::move(what)),
+                 context, fill);
+  }
+
+  const Disk disk_;
+  const std::shared_ptr<ClientService::Shared>& shared_;
+  const std::shared_ptr<Connection>& connection_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<ClientService>> ClientService::start(RpcLoop& loop, JobService& jobs,
+                                                            StatusSource& status, Files& files,
+                                                            const ClientLimits& limits) {
+  LEAT_ASSIGN_OR_RETURN(std::unique_ptr<WorkThread> disk, WorkThread::start("client-disk"));
+  auto shared = std::make_shared<Shared>(loop, jobs, status, files, limits, std::move(disk));
+  return std::unique_ptr<ClientService>(new ClientService(std::move(shared)));
+}
+
+ClientService::~ClientService() { shared_->disk->stop(); }
+
+wire::Master::Client ClientService::serve(const RpcPeer& peer) {
+  return kj::heap<MasterServer>(Disk{shared_, std::make_shared<Connection>(*shared_, peer)});
+}
+
+}  // namespace leat
