@@ -347,7 +347,7 @@ void RawSocket::greet() {
   REQUIRE(write(std::string(opener.hello().begin(), opener.hello().end())));
   const std::string answered = read(kRpcAnswerBytes);
   REQUIRE(answered.size() == kRpcAnswerBytes);
-  Answer answer;
+  RpcAnswer answer;
   std::copy(answered.begin(), answered.end(), answer.begin());
   const auto proof = opener.on_answer(answer);
   REQUIRE(proof.ok());

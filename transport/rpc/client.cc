@@ -54,7 +54,7 @@ struct Opening {
       : handshake(identity, address, random_nonce()) {}
   OpenerHandshake handshake;
   kj::Own<kj::AsyncIoStream> stream;
-  Answer answer;
+  RpcAnswer answer;
   Proof proof;
   Verdict verdict;
 };

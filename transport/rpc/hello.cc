@@ -43,7 +43,7 @@ bool has_magic(std::span<const uint8_t> bytes) {
 }
 
 Proof prove(std::string_view secret, std::string_view label, const Hello& hello,
-            const Answer& answer) {
+            const RpcAnswer& answer) {
   Proof proof{};
   if (secret.empty()) return proof;
   std::string said(label);
@@ -152,7 +152,7 @@ Nonce random_nonce() {
   return nonce;
 }
 
-std::optional<Answer> AcceptorHandshake::on_hello(const Hello& hello) {
+std::optional<RpcAnswer> AcceptorHandshake::on_hello(const Hello& hello) {
   if (!has_magic(hello)) return std::nullopt;
   hello_ = hello;
   refusal_ = judge();
@@ -211,7 +211,7 @@ OpenerHandshake::OpenerHandshake(const RpcIdentity& identity, std::string addres
   put_text(hello_, 40, identity.cluster);
 }
 
-Result<Proof> OpenerHandshake::on_answer(const Answer& answer) {
+Result<Proof> OpenerHandshake::on_answer(const RpcAnswer& answer) {
   if (!has_magic(answer)) {
     return failed_precondition(cat(address_, " is no end of this protocol: expected '", kMagic,
                                    "' at the start of its answer"));

@@ -83,7 +83,7 @@ inline constexpr size_t kRpcAnswerBytes = 64;
 inline constexpr size_t kRpcProofBytes = 32;
 inline constexpr size_t kRpcVerdictBytes = 40;
 using Hello = std::array<uint8_t, kRpcHelloBytes>;
-using Answer = std::array<uint8_t, kRpcAnswerBytes>;
+using RpcAnswer = std::array<uint8_t, kRpcAnswerBytes>;
 using Proof = std::array<uint8_t, kRpcProofBytes>;
 using Verdict = std::array<uint8_t, kRpcVerdictBytes>;
 using Nonce = std::array<uint8_t, 16>;
@@ -98,7 +98,7 @@ class AcceptorHandshake {
       : identity_(identity), nonce_(nonce) {}
 
   // The answer, with a refusal or none; no answer at all to what is not a hello.
-  std::optional<Answer> on_hello(const Hello& hello);
+  std::optional<RpcAnswer> on_hello(const Hello& hello);
   // What refuses the peer, if something does. REQUIRES: on_hello() answered without a refusal.
   Refusal on_proof(const Proof& proof) const;
   Verdict verdict(Refusal refusal) const;
@@ -113,7 +113,7 @@ class AcceptorHandshake {
   const RpcIdentity& identity_;
   Nonce nonce_;
   Hello hello_{};
-  Answer answer_{};
+  RpcAnswer answer_{};
   Refusal refusal_ = Refusal::none;
 };
 
@@ -123,7 +123,7 @@ class OpenerHandshake {
   OpenerHandshake(const RpcIdentity& identity, std::string address, Nonce nonce);
 
   const Hello& hello() const { return hello_; }
-  Result<Proof> on_answer(const Answer& answer);
+  Result<Proof> on_answer(const RpcAnswer& answer);
   // The acceptor. REQUIRES: on_answer() gave a proof.
   Result<RpcPeer> on_verdict(const Verdict& verdict) const;
 
@@ -131,7 +131,7 @@ class OpenerHandshake {
   const RpcIdentity& identity_;
   std::string address_;
   Hello hello_{};
-  Answer answer_{};
+  RpcAnswer answer_{};
 };
 
 }  // namespace leat

@@ -68,7 +68,7 @@ class RpcServer::Acceptor final : public LoopOwned, private kj::TaskSet::ErrorHa
     std::string address;
     AcceptorHandshake handshake;
     Hello hello;
-    Answer answer;
+    RpcAnswer answer;
     Proof proof;
     Verdict verdict;
     kj::Maybe<capnp::Capability::Client> bootstrap;
