@@ -145,8 +145,8 @@ kj::Promise<Result<Bytes>> read_window(wire::Download::Client from, uint64_t off
                                        uint64_t size) {
   const auto bytes = std::make_shared<Bytes>(size);
   auto reads = kj::Vector<kj::Promise<Status>>();
-  for (uint64_t at = 0; at < size; at += kChunkBytes) {
-    const uint64_t wanted = std::min<uint64_t>(kChunkBytes, size - at);
+  for (uint64_t at = 0; at < size; at += kTransferBytes) {
+    const uint64_t wanted = std::min<uint64_t>(kTransferBytes, size - at);
     auto request = from.readRequest();
     request.setOffset(offset + at);
     request.setSize(static_cast<uint32_t>(wanted));
