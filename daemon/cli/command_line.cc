@@ -1,9 +1,9 @@
 #include "daemon/cli/command_line.h"
 
 #include <CLI/CLI.hpp>
-#include <charconv>
 #include <cstdio>
 
+#include "daemon/cli/arguments.h"
 #include "devices/base/text.h"
 
 #ifndef LEAT_VERSION
@@ -26,17 +26,6 @@ constexpr const char* kExamples = R"(Examples:
 Exit codes: 0 done, 1 failed, 2 wrong usage, 5 no such file or run, 7 job or graph invalid,
 130 stopped by Ctrl-C.)";
 
-// A required or optional argument without a flag.
-CLI::Option* add_argument(CLI::App& app, const char* name, std::string& out, const char* about) {
-  return app.add_option(name, out, about)->type_name("");
-}
-
-CLI::App* add_command(CLI::App& app, const char* name, const char* about) {
-  CLI::App* sub = app.add_subcommand(name, about);
-  sub->footer("");
-  return sub;
-}
-
 // What the options write into, until it is known which command was given.
 struct Parsed {
   TrainCommand train;
@@ -47,20 +36,6 @@ struct Parsed {
   GraphConvertCommand convert;
   std::string color = "auto";
 };
-
-// A decimal integer in a range: the library's own conversion would read 010 as 8.
-CLI::Validator whole_number(int64_t min, int64_t max) {
-  const auto check = [min, max](const std::string& text) -> std::string {
-    int64_t value = 0;
-    const char* end = text.data() + text.size();
-    const auto parsed = std::from_chars(text.data(), end, value);
-    const bool plain = parsed.ec == std::errc() && parsed.ptr == end &&
-                       (text == "0" || (text[0] != '0' && text[0] != '-'));
-    if (plain && value >= min && value <= max) return {};
-    return cat("expected an integer of at least ", min, ", received '", text, "'");
-  };
-  return CLI::Validator(check, "");
-}
 
 CLI::Validator color_word() {
   const auto check = [](const std::string& text) -> std::string {
@@ -172,60 +147,6 @@ void build(CLI::App& app, Parsed& parsed) {
   add_graph(app, parsed);
 }
 
-// The innermost subcommand that was named.
-const CLI::App& innermost(const CLI::App& app) {
-  const CLI::App* found = &app;
-  while (!found->get_subcommands().empty()) found = found->get_subcommands().front();
-  return *found;
-}
-
-// "leat graph show"
-std::string full_name(const CLI::App& app) {
-  const CLI::App* parent = app.get_parent();
-  return parent == nullptr ? app.get_name() : full_name(*parent) + " " + app.get_name();
-}
-
-std::vector<std::string> flag_names(const CLI::App& app) {
-  std::vector<std::string> names;
-  for (const CLI::Option* option : app.get_options()) {
-    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
-  }
-  return names;
-}
-
-std::vector<std::string> subcommand_names(const CLI::App& app) {
-  std::vector<std::string> names;
-  for (const CLI::App* sub : app.get_subcommands([](const CLI::App*) { return true; })) {
-    names.push_back(sub->get_name());
-  }
-  return names;
-}
-
-// What is wrong with an argument that nobody took.
-std::string explain_extra(const CLI::App& command, const std::string& argument) {
-  if (argument.starts_with("-")) {
-    const std::string flag = argument.substr(0, argument.find('='));
-    return cat("unknown flag '", flag, "'", did_you_mean(flag, flag_names(command)));
-  }
-  const auto names = subcommand_names(command);
-  if (names.empty()) return "unexpected argument '" + argument + "'";
-  const std::string hint = did_you_mean(argument, names);
-  return cat("unknown command '", argument, "'",
-             hint.empty() ? "; the commands are " + join(names, ", ") : hint);
-}
-
-std::string explain(const CLI::App& app, const CLI::ParseError& error) {
-  const CLI::App& command = innermost(app);
-  const auto extra = app.remaining(true);
-  std::string what = error.what();
-  if (!extra.empty()) {
-    what = explain_extra(command, extra.front());
-  } else if (!subcommand_names(command).empty()) {
-    what = "expected a command: " + join(subcommand_names(command), ", ");
-  }
-  return cat(what, "\nSee '", full_name(command), " --help'.");
-}
-
 // The command that was named, with `color` in it.
 Command chosen(const CLI::App& app, Parsed parsed) {
   const CLI::App& command = innermost(app);
@@ -261,14 +182,9 @@ Command parse_command_line(const std::vector<std::string>& arguments) {
   CLI::App app(kAbout);
   Parsed parsed;
   build(app, parsed);
-  try {
-    app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
-  } catch (const CLI::CallForHelp&) {
-    return PrintText{app.help()};
-  } catch (const CLI::CallForVersion& version) {
-    return PrintText{std::string(version.what()) + "\n"};
-  } catch (const CLI::ParseError& error) {
-    return PrintText{explain(app, error), kExitUsage, color_mode(parsed.color)};
+  if (auto print = parse_arguments(app, arguments)) {
+    if (print->exit_code == kExitUsage) print->color = color_mode(parsed.color);
+    return std::move(*print);
   }
   return chosen(app, std::move(parsed));
 }

@@ -5,16 +5,10 @@
 #include <variant>
 #include <vector>
 
+#include "daemon/cli/arguments.h"
 #include "daemon/cli/commands.h"
 
 namespace leat {
-
-// The arguments ask for a text, or are wrong: what to print, and the exit code.
-struct PrintText {
-  std::string text;         // goes to stdout as it is; an error's message to stderr, decorated
-  int exit_code = kExitOk;  // kExitUsage: it is an error's message
-  ColorMode color = ColorMode::automatic;
-};
 
 using Command = std::variant<PrintText, TrainCommand, PlanCommand, PredictCommand, GraphShowCommand,
                              GraphCheckCommand, GraphConvertCommand>;

@@ -56,8 +56,8 @@ int terminal_width() {
   return known ? size.ws_col : 80;
 }
 
-std::string error_line(std::string_view message, bool color) {
-  return cat("leat: ", color ? "\033[1;31merror:\033[0m " : "error: ", message, "\n");
+std::string error_line(std::string_view message, bool color, std::string_view program) {
+  return cat(program, ": ", color ? "\033[1;31merror:\033[0m " : "error: ", message, "\n");
 }
 
 int report(const Status& status, ColorMode color) {

@@ -25,7 +25,7 @@ bool stderr_color(ColorMode mode);
 int terminal_width();
 
 // "leat: error: message\n", the word in red if `color`.
-std::string error_line(std::string_view message, bool color);
+std::string error_line(std::string_view message, bool color, std::string_view program = "leat");
 
 // Prints the error to stderr, in one line whatever bytes it quotes, and returns its exit code.
 // Prints nothing when ok.

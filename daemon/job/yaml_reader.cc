@@ -94,6 +94,13 @@ bool YamlMap::is_map(std::string_view key) const {
   return value != nullptr && value->kind == YamlNode::Kind::map;
 }
 
+std::vector<std::string> YamlMap::keys() const {
+  std::vector<std::string> out;
+  if (!present()) return out;
+  for (const YamlNode& key : node_->keys) out.push_back(key.text);
+  return out;
+}
+
 const YamlNode* YamlMap::ask(std::string_view key, Need need, std::string_view expected) {
   if (!present()) return nullptr;
   asked_.emplace_back(key);
@@ -186,6 +193,17 @@ bool YamlMap::read_string(const std::string& path, const YamlNode& value, std::s
 bool YamlMap::get_string(std::string_view key, Need need, std::string& out, std::string_view what) {
   const YamlNode* value = ask(key, need, what);
   return value != nullptr && read_string(path_of(key), *value, what, out);
+}
+
+bool YamlMap::get_scalar(std::string_view key, Need need, std::string_view what, std::string& out) {
+  const YamlNode* value = ask(key, need, what);
+  if (value == nullptr) return false;
+  if (value->kind != YamlNode::Kind::scalar) {
+    wrong(path_of(key), *value, what);
+    return false;
+  }
+  out = value->text;
+  return true;
 }
 
 bool YamlMap::read_choice(const std::string& path, const YamlNode& value,

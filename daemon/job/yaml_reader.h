@@ -52,6 +52,8 @@ class YamlMap {
   bool has(std::string_view key) const;
   // Whether the key's value is a map. For keys that take a name or a map.
   bool is_map(std::string_view key) const;
+  // In the order in which they are written. For maps whose keys are names.
+  std::vector<std::string> keys() const;
 
   bool get_int(std::string_view key, Need need, IntRange range, int64_t& out);
   bool get_float(std::string_view key, Need need, FloatRange range, double& out);
@@ -59,6 +61,8 @@ class YamlMap {
   // Not empty, without control characters. `what` is what messages say was expected.
   bool get_string(std::string_view key, Need need, std::string& out,
                   std::string_view what = "a string");
+  // Any scalar as it is written: for a notation of its own ("2GiB"), whose errors the caller adds.
+  bool get_scalar(std::string_view key, Need need, std::string_view what, std::string& out);
   // One of `choices`; out is its index.
   bool get_choice(std::string_view key, Need need, std::span<const std::string_view> choices,
                   size_t& out);

@@ -56,7 +56,7 @@ struct ReadyAddresses {
 
 // SIGTERM, SIGINT   ask for a graceful stop; the second of them ends the process at once, with
 //                   128 + its number
-// SIGHUP            on_reload(): the log is opened again, secrets read again
+// SIGHUP            on_reload(): the log is opened again
 // SIGUSR1           on_dump(): what the daemon is doing goes to the log
 //
 // Signals are blocked and read from a signalfd by one thread, "lifetime", which calls everything
@@ -82,12 +82,12 @@ class Lifetime {
     int ready_fd = -1;
     // How long a watched loop may be silent. systemd's WATCHDOG_USEC / 2, where it is set.
     std::chrono::milliseconds silence{15'000};
-    Logger log;
+    Logger log = {};
 
     // For tests. Takes the place of sd_notify(): "READY=1\nSTATUS=...".
-    std::function<void(const std::string& message)> notify;
+    std::function<void(const std::string& message)> notify = {};
     // Takes the place of _exit().
-    std::function<void(int exit_code)> exit;
+    std::function<void(int exit_code)> exit = {};
     const Clock* clock = nullptr;  // of heartbeats; null: the real one. It outlives the Lifetime
   };
 

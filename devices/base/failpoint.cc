@@ -2,6 +2,7 @@
 
 #include <charconv>
 #include <csignal>
+#include <cstdlib>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -120,6 +121,12 @@ Status set_failpoints(std::string_view text) {
   }
   for (Setting& setting : settings) set(setting.name, std::move(setting.action));
   return {};
+}
+
+Status set_failpoints_of_environment() {
+  const char* text = std::getenv("LEAT_FAILPOINTS");
+  if (text == nullptr) return {};
+  return set_failpoints(text).while_doing("reading LEAT_FAILPOINTS");
 }
 
 Status pass_failpoint(std::string_view name) {

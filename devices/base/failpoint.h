@@ -44,10 +44,12 @@ class ScopedFailpoint {
 };
 
 // Sets failpoints for the life of the process, from the text of the environment variable
-// LEAT_FAILPOINTS, which main reads: "name=action" separated by ';'. The action is the name of a
+// LEAT_FAILPOINTS: "name=action" separated by ';'. The action is the name of a
 // code (the pass fails with it) or "kill" (SIGKILL to this process: a crash), with "@N" after it to
 // act at pass N alone: "checkpoint/rename=kill@3;files/sync=resource_exhausted". All or nothing.
 Status set_failpoints(std::string_view text);
+// What main calls: with the variable's text, if it is set.
+Status set_failpoints_of_environment();
 
 // For LEAT_FAILPOINT: how many failpoints are set, and what a pass does when any is.
 extern std::atomic<int> failpoints_set;

@@ -1,0 +1,23 @@
+// Sizes and times as people write them in config files.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace leat {
+
+// "1073741824", "512MiB", "2 GiB": an integer, and B, KiB, MiB, GiB or TiB. Nothing if it is not,
+// or does not fit in 63 bits.
+std::optional<uint64_t> parse_bytes(std::string_view text);
+
+// "30s", "1500ms", "5m": an integer and ms, s, m or h. At most a year.
+std::optional<std::chrono::milliseconds> parse_duration(std::string_view text);
+
+// What reads back to it: in the largest unit that divides it.
+std::string print_bytes(uint64_t bytes);
+std::string print_duration(std::chrono::milliseconds time);
+
+}  // namespace leat

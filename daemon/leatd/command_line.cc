@@ -1,0 +1,162 @@
+#include "daemon/leatd/command_line.h"
+
+#include <CLI/CLI.hpp>
+#include <limits>
+#include <optional>
+
+#include "devices/base/text.h"
+
+#ifndef LEAT_VERSION
+#define LEAT_VERSION "unknown"
+#endif
+
+namespace leat {
+namespace {
+
+constexpr const char* kAbout =
+    "Leat's daemons: a master, which takes jobs, and a worker on each machine, which computes.";
+
+constexpr const char* kExamples = R"(Examples:
+  leatd dev                                     a cluster in one process, for this machine
+  leatd master --config /etc/leat/master.yaml
+  leatd worker --config /etc/leat/worker.yaml --set threads=8
+  leatd config show worker --config /etc/leat/worker.yaml --origin
+
+A key is taken from a flag, else from the environment (key log.level of the master:
+LEAT_MASTER_LOG_LEVEL), else from the file, else from its default. SIGTERM and SIGINT stop in order,
+a second one at once; SIGHUP opens the log again; SIGUSR1 logs what the daemon is doing.
+
+Exit codes: 0 stopped in order, 1 failed, 2 wrong usage, 78 bad config.)";
+
+// A flag of its own for a key, beside --set.
+struct KeyFlag {
+  const char* flag;
+  const char* key;
+  const char* type;
+  const char* about;
+};
+
+constexpr KeyFlag kMasterFlags[] = {
+    {"--listen", "listen", "ADDRESS", "Where workers and clients connect (127.0.0.1:17461)"},
+    {"--http", "http", "ADDRESS", "Status page and API, or off (127.0.0.1:17460)"},
+    {"--state-dir", "state_dir", "DIR", "The journal's folder"},
+    {"--secret-file", "secret_file", "FILE", "What members of the cluster prove that they know"},
+    {"--log-level", "log.level", "LEVEL", "debug, info, warning, error or off"},
+};
+constexpr KeyFlag kWorkerFlags[] = {
+    {"--name", "name", "NAME", "Unique in the cluster (the host's name)"},
+    {"--master", "master", "HOST:PORT", "Where the master listens (127.0.0.1:17461)"},
+    {"--http", "http", "ADDRESS", "/healthz and /metrics, or off (127.0.0.1:17462)"},
+    {"--data", "data", "ADDRESS", "Where other workers connect (127.0.0.1:17463)"},
+    {"--threads", "threads", "N", "Threads that compute; 0: every core. Changes no result"},
+    {"--state-dir", "state_dir", "DIR", "The worker's own folder"},
+    {"--secret-file", "secret_file", "FILE", "What members of the cluster prove that they know"},
+    {"--log-level", "log.level", "LEVEL", "debug, info, warning, error or off"},
+};
+constexpr KeyFlag kDevFlags[] = {
+    {"--workers", "workers", "N", "Number of workers (1); changes no result"},
+    {"--threads", "threads", "N", "Threads of each worker; changes no result"},
+    {"--listen", "listen", "ADDRESS", "Where clients connect (127.0.0.1:17461)"},
+    {"--http", "http", "ADDRESS", "Status page and API, or off (127.0.0.1:17460)"},
+    {"--log-level", "log.level", "LEVEL", "debug, info, warning, error or off"},
+};
+
+struct DaemonWords {
+  Daemon daemon;
+  const char* name;
+  const char* about;
+  std::span<const KeyFlag> flags;
+};
+const DaemonWords kDaemons[] = {
+    {Daemon::master, "master", "Take jobs, plan them, and have the workers run them", kMasterFlags},
+    {Daemon::worker, "worker", "Offer this machine's devices to a master", kWorkerFlags},
+    {Daemon::dev, "dev", "A master and its workers in one process; keeps nothing", kDevFlags},
+};
+
+// What the options write into, until it is known which command was given.
+struct Parsed {
+  RunDaemon run;
+  std::vector<std::string> set;
+  bool origin = false;
+};
+
+CLI::Validator assignment() {
+  const auto check = [](const std::string& text) -> std::string {
+    const size_t equals = text.find('=');
+    if (equals != std::string::npos && equals > 0) return {};
+    return cat("expected KEY=VALUE such as log.level=debug, received '", text, "'");
+  };
+  return CLI::Validator(check, "");
+}
+
+// --set wins over a flag of its own, which stands in the list before it.
+void add_config_options(CLI::App& app, const DaemonWords& words, Parsed& parsed) {
+  app.add_option("--config", parsed.run.file, "The config file (YAML)")->type_name("FILE");
+  for (const KeyFlag& flag : words.flags) {
+    const auto take = [&parsed, flag](const std::string& value) {
+      parsed.run.flags.push_back({flag.key, value, cat(flag.flag, " ", value)});
+    };
+    app.add_option_function<std::string>(flag.flag, take, flag.about)->type_name(flag.type);
+  }
+  app.add_option("--set", parsed.set, "Set any key, e.g. log.format=json; repeatable")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false)
+      ->check(assignment());
+}
+
+void add_daemon(CLI::App& app, const DaemonWords& words, Parsed& parsed) {
+  auto* sub = add_command(app, words.name, words.about);
+  add_config_options(*sub, words, parsed);
+  sub->add_option("--ready-fd", parsed.run.ready_fd,
+                  "Write one line of JSON with the addresses to this descriptor when ready")
+      ->type_name("N")
+      ->check(whole_number(0, std::numeric_limits<int>::max()));
+}
+
+void add_config(CLI::App& app, Parsed& parsed) {
+  auto* config = add_command(app, "config", "Check and show what a config comes to");
+  config->require_subcommand(1);
+  auto* show = add_command(*config, "show", "Every key with its value; exit code 78 if it is bad");
+  show->require_subcommand(1);
+  for (const DaemonWords& words : kDaemons) {
+    auto* sub = add_command(*show, words.name, "Of this daemon");
+    add_config_options(*sub, words, parsed);
+    sub->add_flag("--origin", parsed.origin, "And where each value comes from");
+  }
+}
+
+void build(CLI::App& app, Parsed& parsed) {
+  app.name("leatd");
+  app.get_formatter()->column_width(32);
+  app.set_version_flag("--version", "leatd " LEAT_VERSION, "Print the version");
+  app.footer(kExamples);
+  app.require_subcommand(1);
+  for (const DaemonWords& words : kDaemons) add_daemon(app, words, parsed);
+  add_config(app, parsed);
+}
+
+LeatdCommand chosen(const CLI::App& app, Parsed parsed) {
+  for (const std::string& text : parsed.set) {
+    const size_t equals = text.find('=');
+    parsed.run.flags.push_back({text.substr(0, equals), text.substr(equals + 1), "--set " + text});
+  }
+  const CLI::App& command = innermost(app);
+  for (const DaemonWords& words : kDaemons) {
+    if (command.get_name() == words.name) parsed.run.daemon = words.daemon;
+  }
+  RunDaemon& run = parsed.run;
+  if (!full_name(command).starts_with("leatd config")) return std::move(run);
+  return ShowConfig{run.daemon, std::move(run.file), std::move(run.flags), parsed.origin};
+}
+
+}  // namespace
+
+LeatdCommand parse_leatd(const std::vector<std::string>& arguments) {
+  CLI::App app(kAbout);
+  Parsed parsed;
+  build(app, parsed);
+  if (auto print = parse_arguments(app, arguments)) return std::move(*print);
+  return chosen(app, std::move(parsed));
+}
+
+}  // namespace leat

@@ -1,0 +1,25 @@
+// Stands for the daemons until they are written: each definition goes when its own file comes.
+#include <cstdio>
+
+#include "daemon/leatd/daemons.h"
+
+namespace leat {
+
+Status run_master(const MasterConfig&, Lifetime&, Logger) {
+  return unimplemented("the master is not built yet");
+}
+
+Status run_worker(const WorkerConfig&, Lifetime&, Logger) {
+  return unimplemented("the worker is not built yet");
+}
+
+Status run_dev(const DevConfig&, Lifetime&, Logger) {
+  return unimplemented("dev is not built yet");
+}
+
+int run_runner(int, char**) {
+  std::fputs("leatd: error: the runner is not built yet\n", stderr);
+  return 1;
+}
+
+}  // namespace leat

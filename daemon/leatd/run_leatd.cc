@@ -1,0 +1,137 @@
+#include "daemon/leatd/run_leatd.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "daemon/config/config_reader.h"
+#include "daemon/leatd/daemons.h"
+#include "daemon/leatd/lifetime.h"
+#include "daemon/leatd/log_output.h"
+#include "devices/base/text.h"
+
+#ifndef LEAT_VERSION
+#define LEAT_VERSION "unknown"
+#endif
+
+namespace leat {
+namespace {
+
+ConfigSources sources_of(const std::string& file, const std::vector<ConfigSources::Flag>& flags) {
+  ConfigSources sources = process_sources();
+  sources.file = file;
+  sources.flags = flags;
+  return sources;
+}
+
+// What every daemon has around it: a log, and a life.
+template <typename Config>
+int live(std::string_view name, const Result<Config>& config, int ready_fd,
+         Status (*run)(const Config&, Lifetime&, Logger)) {
+  if (!config.ok()) {
+    complain(config.status().message());
+    return kLeatdBadConfig;
+  }
+  const RealClock clock;
+  const auto output = LogOutput::open(config->log, clock);
+  if (!output.ok()) {
+    complain(output.status().message());
+    return kLeatdBadConfig;
+  }
+  const Logger log{std::string(name), config->log.level, *output};
+  auto lifetime = Lifetime::start({.ready_fd = ready_fd, .log = log});
+  if (!lifetime.ok()) {
+    log.error(lifetime.status().message());
+    return kLeatdFailed;
+  }
+  const Registration reload = (*lifetime)->on_reload([&] {
+    const Status reopened = (*output)->reopen();
+    if (!reopened.ok()) log.error(reopened.message(), "; the log goes on where it was");
+  });
+  log.info("leatd " LEAT_VERSION " ", name, " starts, process ", ::getpid());
+  const Status ended = run(*config, **lifetime, log);
+  if (!ended.ok()) {
+    log.error(ended.message());
+    return kLeatdFailed;
+  }
+  log.info("stopped");
+  return kLeatdStopped;
+}
+
+int run_daemon(const RunDaemon& run) {
+  if (run.ready_fd >= 0 && ::fcntl(run.ready_fd, F_SETFD, FD_CLOEXEC) != 0) {
+    complain(cat("--ready-fd: expected an open descriptor, received ", run.ready_fd));
+    return kLeatdUsage;
+  }
+  const ConfigSources sources = sources_of(run.file, run.flags);
+  switch (run.daemon) {
+    case Daemon::master:
+      return live("master", load_master_config(sources), run.ready_fd, run_master);
+    case Daemon::worker:
+      return live("worker", load_worker_config(sources), run.ready_fd, run_worker);
+    case Daemon::dev:
+      break;
+  }
+  return live("dev", load_dev_config(sources), run.ready_fd, run_dev);
+}
+
+Status load_values(const ShowConfig& show, std::vector<ConfigValue>& values) {
+  const ConfigSources sources = sources_of(show.file, show.flags);
+  switch (show.daemon) {
+    case Daemon::master:
+      return load_master_config(sources, &values).status();
+    case Daemon::worker:
+      return load_worker_config(sources, &values).status();
+    case Daemon::dev:
+      break;
+  }
+  return load_dev_config(sources, &values).status();
+}
+
+int show_config(const ShowConfig& show) {
+  std::vector<ConfigValue> values;
+  const Status loaded = load_values(show, values);
+  if (!loaded.ok()) {
+    complain(loaded.message());
+    return kLeatdBadConfig;
+  }
+  size_t key_width = 0, value_width = 0;
+  for (const ConfigValue& value : values) {
+    key_width = std::max(key_width, value.key.size());
+    value_width = std::max(value_width, value.value.size());
+  }
+  for (const ConfigValue& value : values) {
+    const std::string origin = show.origin ? "  # " + value.origin : "";
+    std::string line = value.key + ":";
+    line.resize(key_width + 2, ' ');
+    line += value.value;
+    if (show.origin) line.resize(key_width + 2 + value_width, ' ');
+    std::printf("%s%s\n", line.c_str(), origin.c_str());
+  }
+  return std::fflush(stdout) == 0 ? kLeatdStopped : kLeatdFailed;
+}
+
+int print(const PrintText& text) {
+  if (text.exit_code == kExitOk) {
+    std::fputs(text.text.c_str(), stdout);
+    return kLeatdStopped;
+  }
+  complain(text.text);
+  return kLeatdUsage;
+}
+
+}  // namespace
+
+void complain(std::string_view message) {
+  std::fputs(error_line(message, stderr_color(ColorMode::automatic), "leatd").c_str(), stderr);
+}
+
+int run_leatd(const LeatdCommand& command) {
+  if (const auto* text = std::get_if<PrintText>(&command)) return print(*text);
+  if (const auto* show = std::get_if<ShowConfig>(&command)) return show_config(*show);
+  return run_daemon(std::get<RunDaemon>(command));
+}
+
+}  // namespace leat

@@ -1,0 +1,26 @@
+// The `leatd` command: the daemons, and the runner that a worker starts.
+#include <signal.h>
+
+#include <string>
+#include <vector>
+
+#include "daemon/leatd/command_line.h"
+#include "daemon/leatd/daemons.h"
+#include "daemon/leatd/run_leatd.h"
+#include "devices/base/failpoint.h"
+
+int main(int argc, char** argv) {
+  // Whatever whoever started us had blocked.
+  sigset_t none;
+  sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+
+  const leat::Status failpoints = leat::set_failpoints_of_environment();
+  if (!failpoints.ok()) {
+    leat::complain(failpoints.message());
+    return leat::kLeatdUsage;
+  }
+  const std::vector<std::string> arguments(argv + 1, argv + argc);
+  if (!arguments.empty() && arguments.front() == "runner") return leat::run_runner(argc, argv);
+  return leat::run_leatd(leat::parse_leatd(arguments));
+}
