@@ -234,10 +234,10 @@ class FileDownload final : public Service<wire::Download> {
   kj::Promise<void> read(ReadContext context) override {
     const uint64_t offset = context.getParams().getOffset();
     const uint64_t size = context.getParams().getSize();
-    if (size > kMaxChunkBytes || offset > file_->size() || size > file_->size() - offset) {
+    if (size > kMaxTransferBytes || offset > file_->size() || size > file_->size() - offset) {
       return refuse(
           invalid_argument(cat("read of ", size, " bytes at offset ", offset, ": expected at most ",
-                               kMaxChunkBytes, " bytes within ", file_->size())),
+                               kMaxTransferBytes, " bytes within ", file_->size())),
           context);
     }
     auto bytes =
