@@ -1,0 +1,33 @@
+#include "daemon/remote/fetch_rows.h"
+
+#include <algorithm>
+
+#include "devices/base/text.h"
+
+namespace leat {
+
+FetchRows::FetchRows(const Plan& plan, uint32_t partition) : offsets_(plan.fetches.size(), 0) {
+  for (size_t i = 0; i < plan.fetches.size(); ++i) {
+    const PlanBorder& fetch = plan.fetches[i];
+    if (fetch.partition != partition) continue;
+    any_ = true;
+    offsets_[i] = row_bytes_;
+    const size_t bytes =
+        static_cast<size_t>(fetch.shape.elements()) * static_cast<size_t>(dtype_size(fetch.dtype));
+    row_bytes_ += (bytes + 7) / 8 * 8;
+  }
+  if (row_bytes_ > 0) window_ = std::clamp<uint64_t>(kMostBytes / row_bytes_, 1, kMostRows);
+  if (any_) ring_.resize(window_);
+}
+
+Status FetchRows::store(std::span<const std::byte> row) {
+  if (row.size() != row_bytes_) {
+    return invalid_argument(cat("the fetches of turn ", stored_, ": expected ", row_bytes_,
+                                " bytes, received ", row.size()));
+  }
+  ring_[stored_ % window_].assign(row.begin(), row.end());
+  ++stored_;
+  return {};
+}
+
+}  // namespace leat

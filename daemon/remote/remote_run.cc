@@ -1,0 +1,288 @@
+#include "daemon/remote/remote_run.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "daemon/remote/wire_runner_channel.h"
+#include "devices/base/text.h"
+
+namespace leat {
+namespace {
+
+using Client = wire::Runner::Client;
+using StatePtr = std::shared_ptr<RemoteRunState>;
+
+constexpr auto kPrepareDeadline = std::chrono::seconds(60);
+constexpr auto kConnectDeadline = std::chrono::seconds(30);
+constexpr auto kFeedDeadline = std::chrono::seconds(60);
+constexpr auto kReleaseDeadline = std::chrono::seconds(10);
+// Asked when something hangs already.
+constexpr auto kDescribeDeadline = std::chrono::seconds(2);
+// What the loop may take to say that a deadline has passed.
+constexpr auto kLoopDelay = std::chrono::seconds(2);
+constexpr size_t kSmallFeedsBytes = 256u << 10;
+
+std::chrono::steady_clock::time_point after(std::chrono::nanoseconds deadline) {
+  return std::chrono::steady_clock::now() + deadline + kLoopDelay;
+}
+
+capnp::Data::Reader bytes_of(std::span<const uint8_t> bytes) { return {bytes.data(), bytes.size()}; }
+
+// A blob to be sent with its description.
+struct Sending {
+  std::shared_ptr<const Blob> blob;
+  BlobInfo info;
+  explicit Sending(std::shared_ptr<const Blob> bytes)
+      : blob(std::move(bytes)), info(describe(*blob)) {}
+};
+
+// Signals `done`, a timeline of the run, or fails the run.
+auto answer_to(StatePtr state, Timeline RemoteRunState::*done) {
+  return [state = std::move(state), done](const Status& status) {
+    if (status.ok()) {
+      ((*state).*done).signal(1);
+    } else {
+      state->group->failed(status);
+    }
+  };
+}
+
+auto answer_to(StatePtr state) {
+  return [state = std::move(state)](const Status& status) {
+    if (!status.ok()) state->group->failed(status);
+  };
+}
+
+void fill(wire::Peer::Builder out, const Endpoint& peer) {
+  out.setTask(peer.task);
+  out.setNode(peer.node);
+  out.setIncarnation(peer.incarnation);
+  out.setDataAddress(peer.data_address);
+  out.setMachine(peer.machine);
+  out.setUnixAddress(peer.unix_address);
+}
+
+struct Setup {
+  RunOptions options;
+  std::shared_ptr<EpochRuns> epoch;
+  Sha256Digest plan;
+  std::vector<Endpoint> peers;
+  std::string data_root;
+};
+
+void fill(wire::RunSetup::Builder out, const Setup& setup) {
+  out.setName(setup.options.name);
+  out.setSeed(setup.options.seed);
+  out.setFirstStep(setup.options.first_step);
+  out.setProfile(setup.options.profile);
+  out.setCluster(bytes_of(setup.epoch->cluster));
+  out.setEpoch(setup.epoch->epoch);
+  out.setPlanSha256(bytes_of(setup.plan));
+  out.setTransport(setup.epoch->transport);
+  auto peers = out.initPeers(static_cast<unsigned>(setup.peers.size()));
+  for (unsigned p = 0; p < peers.size(); ++p) fill(peers[p], setup.peers[p]);
+  out.setDataRoot(setup.data_root);
+}
+
+// Asks for the largest limit that is wanted, one call at a time. Threads: the loop's.
+void send_limit(const StatePtr& state) {
+  if (state->extending || state->wanted <= state->asked || state->group->over()) return;
+  state->extending = true;
+  state->asked = state->wanted;
+  const auto extend = [run = state->run, limit = state->asked](Client& runner) {
+    auto request = runner.extendRequest();
+    request.setRun(run);
+    request.setLimit(limit);
+    return request.send().then([](auto&& response) { return outcome_of(response); });
+  };
+  state->channel->start("extending", kCallDeadline, extend, [state](const Status& status) {
+    state->extending = false;
+    if (!status.ok()) return state->group->failed(status);
+    send_limit(state);
+  });
+}
+
+struct Description {
+  std::string waits_for, profile;
+};
+
+Result<Description> describe_run(RemoteRunState& state, std::chrono::nanoseconds deadline) {
+  const auto describe = [run = state.run](Client& runner) {
+    auto request = runner.describeRequest();
+    request.setRun(run);
+    return request.send().then([](auto&& response) -> Result<Description> {
+      auto outcome = response.getOutcome();
+      if (outcome.isError()) return read_status(outcome.getError());
+      auto ok = outcome.getOk();
+      return Description{ok.getWaitsFor().cStr(), ok.getProfile().cStr()};
+    });
+  };
+  return state.channel->call("describing the run", deadline, describe);
+}
+
+}  // namespace
+
+RemoteRun::RemoteRun(StatePtr state, std::shared_ptr<EpochRuns> epoch,
+                     std::shared_ptr<const Bytes> plan, std::string data_root)
+    : state_(std::move(state)), epoch_(std::move(epoch)), data_root_(std::move(data_root)) {
+  (void)state_->channel->loop().post([state = state_] {
+    state->channel->add(state);
+    state->group->add(state);
+  });
+  auto prepare = [state = state_, sending = Sending(std::move(plan))](Client& runner) {
+    auto request = runner.prepareRequest();
+    request.setRun(state->run);
+    request.setPartition(state->partition);
+    request.setPlanSize(sending.info.size);
+    request.setPlanSha256(bytes_of(sending.info.sha256));
+    return send_blob(std::move(request), sending.blob);
+  };
+  state_->channel->start_setup(state_->run, cat("preparing '", state_->plan->name, "'"),
+                               kPrepareDeadline, std::move(prepare),
+                               answer_to(state_, &RemoteRunState::prepared));
+}
+
+RemoteRun::~RemoteRun() {
+  if (!released_) abort(cancelled("the run was released"));
+  stop();
+}
+
+Status RemoteRun::prepared() { return state_->prepared.wait(1, after(kPrepareDeadline)); }
+
+Endpoint RemoteRun::endpoint() const {
+  const RunnerFacts& facts = state_->channel->facts();
+  Endpoint endpoint;
+  endpoint.task = facts.task;
+  endpoint.node = facts.node;
+  endpoint.incarnation = facts.incarnation;
+  endpoint.data_address = facts.data_address;
+  endpoint.machine = facts.machine;
+  endpoint.unix_address = facts.unix_address;
+  return endpoint;
+}
+
+void RemoteRun::connect(std::span<const Endpoint> peers, const RunOptions& options) {
+  const auto digest = epoch_->digest(state_->plan);
+  if (!digest.ok()) return abort(digest.status());
+  state_->first_step = options.first_step;
+  Setup setup{options, epoch_, *digest, {peers.begin(), peers.end()}, data_root_};
+  auto connect = [run = state_->run, setup = std::move(setup)](Client& runner) {
+    auto request = runner.connectRequest();
+    request.setRun(run);
+    fill(request.initSetup(), setup);
+    return request.send().then([](auto&& response) { return outcome_of(response); });
+  };
+  state_->channel->start_setup(state_->run, cat("connecting '", options.name, "'"),
+                               kConnectDeadline, std::move(connect),
+                               answer_to(state_, &RemoteRunState::connected));
+}
+
+Status RemoteRun::connected() { return state_->connected.wait(1, after(kConnectDeadline)); }
+
+Status RemoteRun::feed(uint32_t i, const Tensor& value) {
+  const Partition& partition = state_->plan->partitions[state_->partition];
+  if (i >= partition.feeds.size() || partition.feeds[i] == kNone) return {};  // not used there
+  const PlanBorder& expected = state_->plan->feeds[i];
+  if (value.dtype() != expected.dtype || !(value.shape() == expected.shape)) {
+    return invalid_argument(cat("feed '", expected.name, "': expected ", expected.dtype,
+                                expected.shape, ", received ", value.dtype(), value.shape()));
+  }
+  std::erase_if(feeds_, [&](const SmallFeed& feed) { return feed.index == i; });
+  size_t bytes = value.bytes();
+  for (const SmallFeed& feed : feeds_) bytes += feed.value.bytes();
+  const auto* begin = static_cast<const std::byte*>(value.raw());
+  if (bytes <= kSmallFeedsBytes) {
+    Tensor copy(value.dtype(), value.shape());
+    if (value.bytes() > 0) std::copy_n(begin, value.bytes(), static_cast<std::byte*>(copy.raw()));
+    feeds_.push_back({i, std::move(copy)});
+    return {};
+  }
+  const Sending sending(std::make_shared<const Blob>(begin, begin + value.bytes()));
+  return state_->channel->call(cat("feeding '", expected.name, "'"), kFeedDeadline,
+                               [run = state_->run, i, sending](Client& runner) {
+                                 auto request = runner.feedRequest();
+                                 request.setRun(run);
+                                 request.setIndex(i);
+                                 request.setSize(sending.info.size);
+                                 request.setSha256(bytes_of(sending.info.sha256));
+                                 return send_blob(std::move(request), sending.blob);
+                               });
+}
+
+void RemoteRun::extend(uint64_t limit) {
+  const uint64_t first = state_->first_step;
+  if (limit > first) state_->allowed = std::max<uint64_t>(state_->allowed, limit - first);
+  if (feeds_.empty()) {
+    (void)state_->channel->loop().post([state = state_, limit] {
+      state->wanted = std::max(state->wanted, limit);
+      send_limit(state);
+    });
+    return;
+  }
+  auto extend = [state = state_, limit, feeds = std::exchange(feeds_, {})](Client& runner) {
+    state->asked = std::max(state->asked, limit);
+    auto request = runner.extendRequest();
+    request.setRun(state->run);
+    request.setLimit(limit);
+    auto list = request.initFeeds(static_cast<unsigned>(feeds.size()));
+    for (unsigned f = 0; f < list.size(); ++f) {
+      list[f].setIndex(feeds[f].index);
+      const auto* bytes = static_cast<const uint8_t*>(feeds[f].value.raw());
+      list[f].setValue(bytes_of({bytes, feeds[f].value.bytes()}));
+    }
+    return request.send().then([](auto&& response) { return outcome_of(response); });
+  };
+  state_->channel->start("extending", kCallDeadline, std::move(extend), answer_to(state_));
+}
+
+void RemoteRun::renumber(uint64_t step) {
+  const auto renumber = [run = state_->run, step](Client& runner) {
+    auto request = runner.renumberRequest();
+    request.setRun(run);
+    request.setStep(step);
+    return request.send().then([](auto&& response) { return outcome_of(response); });
+  };
+  state_->channel->start("renumbering", kCallDeadline, renumber, answer_to(state_));
+}
+
+const void* RemoteRun::fetched(uint32_t i, uint64_t step) {
+  return state_->rows.at(i, step - state_->first_step);
+}
+
+void RemoteRun::abort(const Status& cause) {
+  state_->fail(cause);  // also if the loop has stopped
+  (void)state_->channel->loop().post(
+      [state = state_, cause] { state->group->failed(cause, Failure::cause); });
+}
+
+void RemoteRun::release() {
+  if (std::exchange(released_, true)) return;
+  const auto release = [run = state_->run](Client& runner) {
+    auto request = runner.releaseRequest();
+    request.setRun(run);
+    return request.send().then([](auto&& response) { return outcome_of(response); });
+  };
+  state_->channel->start("releasing", kReleaseDeadline, release, [state = state_](const Status&) {
+    state->channel->remove(state->run);  // whatever it is: with the runner it ends anyway
+    state->released.signal(1);
+  });
+}
+
+void RemoteRun::stop() {
+  release();
+  (void)state_->released.wait(1, after(kReleaseDeadline));
+}
+
+std::string RemoteRun::waits_for() {
+  const std::string& node = state_->channel->facts().node;
+  const auto description = describe_run(*state_, kDescribeDeadline);
+  if (!description.ok()) return cat(node, " does not answer (", description.status(), ")");
+  return description->waits_for.empty() ? "" : cat(node, ": ", description->waits_for);
+}
+
+std::string RemoteRun::profile() {
+  const auto description = describe_run(*state_, kCallDeadline);
+  return description.ok() ? description->profile : cat(description.status(), "\n");
+}
+
+}  // namespace leat

@@ -1,0 +1,133 @@
+#include "daemon/remote/remote_runner.h"
+
+#include "daemon/remote/remote_run.h"
+#include "daemon/remote/wire_remote_runner.h"
+#include "daemon/remote/wire_runner_channel.h"
+#include "ops/formats/safetensors.h"
+#include "scheduler/capnp/plan_file.h"
+
+namespace leat {
+namespace {
+
+using Client = wire::Runner::Client;
+
+constexpr auto kVariablesDeadline = std::chrono::seconds(60);
+constexpr auto kInspectDeadline = std::chrono::seconds(60);
+constexpr uint64_t kHeadersBytes = 64u << 20;  // of a file of variables, beside their bytes
+
+Result<Shape> read_shape(capnp::List<int64_t>::Reader dims) {
+  std::vector<int64_t> sizes;
+  for (const int64_t dim : dims) sizes.push_back(dim);
+  if (const auto shape = Shape::checked(sizes)) return *shape;
+  return invalid_argument(cat("a shape: received [", join(sizes, ","), "]"));
+}
+
+Result<DatasetReport> read_report(wire::DatasetView::Reader in) {
+  DatasetReport report;
+  report.info.count = static_cast<int64_t>(in.getCount());
+  LEAT_ASSIGN_OR_RETURN(report.info.record_shape, read_shape(in.getRecordShape()));
+  LEAT_ASSIGN_OR_RETURN(report.info.label_shape, read_shape(in.getLabelShape()));
+  const auto record = dtype_from_name(in.getRecordDtype().cStr());
+  const auto label = dtype_from_name(in.getLabelDtype().cStr());
+  if (report.info.count <= 0 || !record || !label) {
+    return invalid_argument(cat("a data set: received ", report.info.count, " records of ",
+                                in.getRecordDtype().cStr(), " with labels of ",
+                                in.getLabelDtype().cStr()));
+  }
+  report.info.record_dtype = *record;
+  report.info.label_dtype = *label;
+  report.features_print = in.getFeaturesPrint().cStr();
+  report.labels_print = in.getLabelsPrint().cStr();
+  return report;
+}
+
+kj::Promise<Result<Blob>> download_blob(wire::Blob::Reader from, uint64_t max_bytes) {
+  const auto digest = read_digest(from.getSha256());
+  if (!digest.ok()) return Result<Blob>(digest.status());
+  return download(from.getContent(), BlobInfo{from.getSize(), *digest}, max_bytes);
+}
+
+}  // namespace
+
+RemoteRunner::RemoteRunner(std::shared_ptr<RunnerChannel> channel) : channel_(std::move(channel)) {}
+RemoteRunner::~RemoteRunner() = default;
+
+const RunnerFacts& RemoteRunner::facts() const { return channel_->facts(); }
+void RemoteRunner::lost(const Status& cause) { channel_->lost(cause); }
+Status RemoteRunner::status() const { return channel_->status(); }
+std::string RemoteRunner::device_name() const { return facts().device_name; }
+uint64_t RemoteRunner::memory_bytes() const { return facts().memory_bytes; }
+void RemoteRunner::join(std::shared_ptr<EpochRuns> epoch) { epoch_ = std::move(epoch); }
+
+void RemoteRunner::set_data_root(const std::string&, const std::string& root) { data_root_ = root; }
+
+Result<DatasetReport> RemoteRunner::inspect(const DatasetFiles& files, int64_t classes) {
+  return channel_->call("inspecting the data", kInspectDeadline, [files, classes](Client& runner) {
+    auto request = runner.inspectDatasetRequest();
+    auto out = request.initFiles();
+    out.setRoot(files.root);
+    out.setFormat(files.format);
+    out.setFeatures(files.features);
+    out.setLabels(files.labels);
+    request.setClasses(classes);
+    return request.send().then([](auto&& response) -> Result<DatasetReport> {
+      auto outcome = response.getOutcome();
+      if (outcome.isError()) return read_status(outcome.getError());
+      return read_report(outcome.getOk());
+    });
+  });
+}
+
+Result<std::unique_ptr<PartitionRun>> RemoteRunner::prepare(std::shared_ptr<const Plan> plan,
+                                                            uint32_t partition, const std::string&,
+                                                            uint64_t run) {
+  LEAT_RETURN_IF_ERROR(status());
+  LEAT_ASSIGN_OR_RETURN(const EncodedPlan encoded, encode_plan_for(*plan, partition));
+  auto blob = std::make_shared<const Bytes>(pack_plan(encoded));
+  auto state = std::make_shared<RemoteRunState>(run, partition, std::move(plan), channel_,
+                                                epoch_->group(run));
+  return std::unique_ptr<PartitionRun>(
+      new RemoteRun(std::move(state), epoch_, std::move(blob), data_root_));
+}
+
+Result<std::map<std::string, Tensor>> RemoteRunner::read_variables(const std::string&) {
+  const uint64_t most = memory_bytes() + kHeadersBytes;
+  auto read = [most](Client& runner) {
+    return runner.readVariablesRequest().send().then(
+        [most](auto&& response) -> kj::Promise<Result<Blob>> {
+          auto outcome = response.getOutcome();
+          if (outcome.isError()) return Result<Blob>(read_status(outcome.getError()));
+          return download_blob(outcome.getOk(), most);
+        });
+  };
+  const std::string doing = "reading the variables";
+  LEAT_ASSIGN_OR_RETURN(const Blob blob,
+                        channel_->call(doing, kVariablesDeadline, std::move(read)));
+  LEAT_ASSIGN_OR_RETURN(SafeTensors file,
+                        parse_safetensors(blob, cat("the variables of ", facts().node)));
+  return std::move(file.tensors);
+}
+
+Status RemoteRunner::write_variables(const std::string&,
+                                     const std::map<std::string, Tensor>& values, Restore what) {
+  SafeTensors file;
+  file.tensors = values;
+  LEAT_ASSIGN_OR_RETURN(Bytes bytes, format_safetensors(file));
+  auto blob = std::make_shared<const Blob>(std::move(bytes));
+  return channel_->call("writing the variables", kVariablesDeadline,
+                        [blob, info = describe(*blob), what](Client& runner) {
+                          auto request = runner.writeVariablesRequest();
+                          request.setSize(info.size);
+                          request.setSha256({info.sha256.data(), info.sha256.size()});
+                          request.setRestore(static_cast<uint8_t>(what));
+                          return send_blob(std::move(request), blob);
+                        });
+}
+
+std::shared_ptr<RemoteRunner> make_remote_runner(RpcLoop& loop, RunnerFacts facts,
+                                                 wire::Runner::Client runner) {
+  return std::make_shared<RemoteRunner>(
+      std::make_shared<RunnerChannel>(loop, std::move(facts), kj::mv(runner)));
+}
+
+}  // namespace leat

@@ -1,0 +1,72 @@
+#include "daemon/remote/run_state.h"
+
+#include "daemon/remote/wire_runner_channel.h"
+#include "scheduler/capnp/plan_file.h"
+#include "transport/rpc/loop_context.h"
+
+namespace leat {
+
+void RemoteRunState::fail(const Status& cause) {
+  prepared.fail(cause);
+  connected.fail(cause);
+  finished.fail(cause);
+}
+
+void RunGroup::add(const std::shared_ptr<RemoteRunState>& member) {
+  members_.push_back(member);
+  if (over()) end(*member);
+}
+
+void RunGroup::failed(const Status& status, Failure what) {
+  if (over()) return;
+  if (what == Failure::cause) return end(status);
+  const bool first = waiting_.ok();
+  if (first || what > waiting_as_) {
+    waiting_ = status;
+    waiting_as_ = what;
+  }
+  if (!first) return;
+  LoopContext& context = loop_.context();
+  context.tasks.add(context.timer.afterDelay(to_kj(kGrace)).then([self = shared_from_this()] {
+    if (!self->over()) self->end(self->waiting_);
+  }));
+}
+
+void RunGroup::end(const Status& cause) {
+  cause_ = cause;
+  for (const auto& each : members_) {
+    if (const auto member = each.lock()) end(*member);
+  }
+}
+
+// Everybody is told, the runner that failed, too: it may know a consequence alone.
+void RunGroup::end(RemoteRunState& member) const {
+  member.fail(cause_);
+  member.channel->cancel_setup(member.run);
+  const auto abort = [run = member.run, cause = cause_](wire::Runner::Client& runner) {
+    auto request = runner.abortRequest();
+    request.setRun(run);
+    write_status(cause, request.initCause());
+    return request.send().then([](auto&& response) { return status_of(response.getOutcome()); });
+  };
+  member.channel->start("aborting", kCallDeadline, abort, [](const Status&) {});
+}
+
+std::shared_ptr<RunGroup> EpochRuns::group(uint64_t run) {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(groups_, [](const auto& entry) { return entry.second.expired(); });
+  std::shared_ptr<RunGroup> group = groups_[run].lock();
+  if (!group) groups_[run] = group = std::make_shared<RunGroup>(loop);
+  return group;
+}
+
+Result<Sha256Digest> EpochRuns::digest(const std::shared_ptr<const Plan>& plan) {
+  const std::lock_guard lock(mutex_);
+  if (hashed_.lock() == plan) return digest_;
+  LEAT_ASSIGN_OR_RETURN(const EncodedPlan encoded, encode_plan(*plan));
+  digest_ = sha256(encoded.message);
+  hashed_ = plan;
+  return digest_;
+}
+
+}  // namespace leat

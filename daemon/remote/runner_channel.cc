@@ -1,0 +1,91 @@
+#include "daemon/remote/run_state.h"
+#include "daemon/remote/wire_runner_channel.h"
+#include "devices/base/text.h"
+
+namespace leat {
+namespace {
+
+struct RunEntry {
+  std::shared_ptr<RemoteRunState> state;
+  kj::Canceler setup;
+};
+
+}  // namespace
+
+struct RunnerChannel::Inside final : LoopOwned {
+  explicit Inside(wire::Runner::Client runner)
+      : Inside(kj::mv(runner), kj::newPromiseAndFulfiller<void>()) {}
+  ~Inside() noexcept(false) override {
+    for (auto& [id, run] : runs) run.state->fail(cancelled("the rpc thread has stopped"));
+  }
+
+  wire::Runner::Client runner;
+  kj::Own<kj::PromiseFulfiller<void>> lose;
+  kj::ForkedPromise<void> lost;
+  std::map<uint64_t, RunEntry> runs;
+
+ private:
+  Inside(wire::Runner::Client runner, kj::PromiseFulfillerPair<void> pair)
+      : runner(kj::mv(runner)), lose(kj::mv(pair.fulfiller)), lost(pair.promise.fork()) {}
+};
+
+RunnerChannel::RunnerChannel(RpcLoop& loop, RunnerFacts facts, wire::Runner::Client runner)
+    : loop_(loop), facts_(std::move(facts)) {
+  auto inside = kj::heap<Inside>(kj::mv(runner));
+  inside_ = inside.get();
+  inside_id_ = loop.context().own(kj::mv(inside));
+}
+
+RunnerChannel::~RunnerChannel() {
+  // If the loop has stopped, it has let go of it itself.
+  (void)loop_.post([&loop = loop_, id = inside_id_] { loop.context().release(id); });
+}
+
+Status RunnerChannel::status() const {
+  const std::lock_guard lock(mutex_);
+  return lost_;
+}
+
+void RunnerChannel::lost(const Status& cause) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!lost_.ok()) return;
+    lost_ = unavailable(cat("the runner on ", facts_.node, " was lost: ", cause.message()));
+  }
+  (void)loop_.post([self = shared_from_this()] {
+    const Status cause = self->status();
+    std::vector<std::shared_ptr<RemoteRunState>> runs;
+    for (auto& [id, run] : self->inside_->runs) runs.push_back(run.state);
+    for (auto& run : runs) run->group->failed(cause, Failure::cause);
+    self->inside_->lose->fulfill();
+  });
+}
+
+void RunnerChannel::add(std::shared_ptr<RemoteRunState> run) {
+  const uint64_t id = run->run;
+  inside_->runs[id].state = std::move(run);
+}
+
+void RunnerChannel::remove(uint64_t run) {
+  auto entry = inside_->runs.extract(run);  // out of the table first: cancelling runs callbacks
+}
+
+std::shared_ptr<RemoteRunState> RunnerChannel::find(uint64_t run) const {
+  const auto found = inside_->runs.find(run);
+  return found == inside_->runs.end() ? nullptr : found->second.state;
+}
+
+void RunnerChannel::cancel_setup(uint64_t run) {
+  const auto found = inside_->runs.find(run);
+  if (found != inside_->runs.end()) found->second.setup.cancel("the run has ended");
+}
+
+kj::Canceler& RunnerChannel::setup_of(uint64_t run) { return inside_->runs.at(run).setup; }
+wire::Runner::Client& RunnerChannel::runner() { return inside_->runner; }
+kj::Promise<void> RunnerChannel::gone() { return inside_->lost.addBranch(); }
+
+Status RunnerChannel::said(const Status& status, std::string_view doing) const {
+  return status.while_doing(named(doing));
+}
+
+}  // namespace leat

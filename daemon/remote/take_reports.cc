@@ -1,0 +1,69 @@
+// What runners report of their runs.
+#include "daemon/remote/run_state.h"
+#include "daemon/remote/wire_remote_runner.h"
+#include "daemon/remote/wire_runner_channel.h"
+#include "devices/base/text.h"
+
+namespace leat {
+namespace {
+
+// A row may come twice; none may be left out.
+Status take_rows(RemoteRunState& state, wire::RunReport::Reader report) {
+  if (report.getTurns() > state.allowed)
+    return invalid_argument(cat("a report of ", report.getTurns(), " turns: expected at most ",
+                                state.allowed, ", which are allowed"));
+  const auto rows = report.getRows();
+  if (!state.rows.any()) {
+    return rows.size() == 0 ? Status()
+                            : invalid_argument("a report with rows of a run that has no fetches");
+  }
+  uint64_t turn = report.getFirstRow();
+  for (const auto row : rows) {
+    if (turn > state.rows.stored() || turn >= state.allowed)
+      return invalid_argument(cat("a report with the fetches of turn ", turn, ": expected turn ",
+                                  state.rows.stored(), " of ", state.allowed));
+    if (turn++ < state.rows.stored()) continue;
+    LEAT_RETURN_IF_ERROR(state.rows.store(std::as_bytes(std::span(row.begin(), row.size()))));
+  }
+  return {};
+}
+
+Status failure_of(const RemoteRunState& state, wire::RunReport::Reader report) {
+  return read_status(report.getFailure())
+      .while_doing(cat("running step ", state.first_step + report.getTurns(), " of '",
+                       state.plan->name, "' on ", state.channel->facts().node));
+}
+
+Status take_report(RemoteRunState& state, wire::RunReport::Reader report) {
+  const Status taken =
+      take_rows(state, report).while_doing(cat("taking a report of ", state.channel->facts().node));
+  if (!taken.ok()) {
+    state.group->failed(taken, Failure::cause);
+    return taken;
+  }
+  const uint64_t turns = report.getTurns();
+  state.finished.signal(state.rows.any() ? std::min(turns, state.rows.stored()) : turns);
+  if (report.getFailure().getCode() == wire::Status::Code::OK) return {};
+  const Status failure = failure_of(state, report);
+  if (report.getDerived()) {
+    state.group->failed(failure, Failure::derived);
+  } else {
+    state.group->failed(failure);
+  }
+  return {};
+}
+
+}  // namespace
+
+Status take_reports(RemoteRunner& runner, capnp::List<wire::RunReport>::Reader reports) {
+  Status first;
+  for (const auto report : reports) {
+    const auto state = runner.channel()->find(report.getRun());
+    if (!state) continue;  // it is released
+    const Status status = take_report(*state, report);
+    if (first.ok()) first = status;
+  }
+  return first;
+}
+
+}  // namespace leat
