@@ -14,12 +14,13 @@ namespace leat {
 
 class LocalCluster final : public Cluster {
  public:
-  // `workers` workers of `threads` compute threads each.
-  LocalCluster(int workers, int threads) {
+  // `workers` workers of `threads` compute threads each. Data sets are looked at through `files`,
+  // which outlives the cluster.
+  LocalCluster(int workers, int threads, Files& files = real_files()) {
     std::vector<WorkerLink*> borrowed;
     for (int w = 0; w < workers; ++w) {
       workers_.push_back(std::make_unique<Worker>(w, threads));
-      links_.push_back(std::make_unique<LocalWorker>(*workers_.back()));
+      links_.push_back(std::make_unique<LocalWorker>(*workers_.back(), files));
       borrowed.push_back(links_.back().get());
     }
     master_ = std::make_unique<Master>(std::move(borrowed));

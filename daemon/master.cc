@@ -121,6 +121,14 @@ Status MasterRun::wait(uint64_t step, std::chrono::steady_clock::time_point dead
   return {};
 }
 
+bool MasterRun::settled(uint64_t step, std::chrono::steady_clock::time_point until) const {
+  for (uint32_t p : fetching_) {
+    const Timeline& finished = runs_[p]->finished();
+    if (!finished.wait(step + 1 - first_step_, until).ok()) return finished.failed();
+  }
+  return true;
+}
+
 uint64_t MasterRun::finished() const {
   uint64_t turns = ~uint64_t{0};
   for (uint32_t p : fetching_) turns = std::min(turns, runs_[p]->finished().value());

@@ -47,6 +47,8 @@ class MasterRun {
   // Returns when the workers that fetch have finished `step` (all workers, with `all`), or with the
   // run's failure, or deadline_exceeded with who waits for whom.
   Status wait(uint64_t step, std::chrono::steady_clock::time_point deadline, bool all = false);
+  // True when wait(step) would return at once, at the latest at `until`.
+  bool settled(uint64_t step, std::chrono::steady_clock::time_point until) const;
   // Steps that every fetching worker has finished: [first_step, finished()).
   uint64_t finished() const;
   // REQUIRES: step < finished(), and less than window() below the limit.

@@ -11,11 +11,11 @@
 namespace leat {
 namespace {
 
-// Steps that may be in flight beyond what was consumed: their fetches are kept.
-constexpr int64_t kWindow = kFetchDepth / 2;
 // No step may take longer than this without an explanation.
 constexpr auto kStepDeadline = std::chrono::seconds(120);
 constexpr int64_t kEvaluationRows = 256;
+// How often a wait looks whether it is to stop.
+constexpr auto kStopPoll = std::chrono::milliseconds(100);
 
 std::chrono::steady_clock::time_point deadline() {
   return std::chrono::steady_clock::now() + kStepDeadline;
@@ -108,20 +108,35 @@ struct Trainer::Progress {
 };
 
 Result<std::unique_ptr<Trainer>> Trainer::create(const Catalogue& catalogue, Files& files, Job job,
-                                                 TrainOptions options) {
+                                                 TrainOptions options,
+                                                 std::unique_ptr<Cluster> cluster) {
   std::unique_ptr<Trainer> trainer(
       new Trainer(catalogue, files, std::move(job), std::move(options)));
+  trainer->threads_ = trainer->options_.threads;
+  trainer->cluster_ = std::move(cluster);
   LEAT_RETURN_IF_ERROR(trainer->inspect());
   return trainer;
 }
 
+Result<std::unique_ptr<Trainer>> Trainer::create(const Catalogue& catalogue, Files& files, Job job,
+                                                 TrainOptions options) {
+  const int workers = job.strategy == Job::Strategy::single ? 1 : static_cast<int>(job.num_workers);
+  if (options.threads <= 0) options.threads = std::max(1, cpu::usable_cores() / workers);
+  auto cluster = std::make_unique<LocalCluster>(workers, options.threads, files);
+  return create(catalogue, files, std::move(job), std::move(options), std::move(cluster));
+}
+
 Status Trainer::inspect() {
-  const auto info = [&](const Job::Files& f) { return inspect_dataset(files_, dataset_files(f)); };
-  LEAT_ASSIGN_OR_RETURN(train_info_, info(job_.data.train));
+  for (WorkerLink* worker : cluster_->master().workers())
+    worker->set_data_root(job_.name, job_.data.root);
+  LEAT_ASSIGN_OR_RETURN(const DatasetReport train, inspect(job_.data.train));
+  train_info_ = train.info;
+  data_order_ = {job_.global_batch_size, job_.data.shuffle, train_info_.count, train.features_print,
+                 train.labels_print};
   if (job_.data.validation) {
-    LEAT_ASSIGN_OR_RETURN(validation_info_, info(*job_.data.validation));
+    LEAT_ASSIGN_OR_RETURN(const DatasetReport validation, inspect(*job_.data.validation));
+    validation_info_ = validation.info;
   }
-  LEAT_ASSIGN_OR_RETURN(data_order_, data_order());
   LEAT_ASSIGN_OR_RETURN(Model model, load_model(files_, catalogue_, job_.model.graph));
   model_ = std::make_unique<Graph>(std::move(model.training));
   inference_model_ = std::make_unique<Graph>(std::move(model.inference));
@@ -138,27 +153,29 @@ Status Trainer::inspect() {
   }
   has_accuracy_ = std::find(job_.metrics.begin(), job_.metrics.end(), Job::Metric::accuracy) !=
                   job_.metrics.end();
-  const int workers =
-      job_.strategy == Job::Strategy::single ? 1 : static_cast<int>(job_.num_workers);
-  threads_ = options_.threads > 0 ? options_.threads : std::max(1, cpu::usable_cores() / workers);
-  auto cluster = std::make_unique<LocalCluster>(workers, threads_);
-  for (int w = 0; w < workers; ++w) cluster->worker(w).resources(job_.name, job_.data.root);
-  cluster_ = std::move(cluster);
   return {};
+}
+
+// What all workers see.
+Result<DatasetReport> Trainer::inspect(const Job::Files& files) const {
+  const std::vector<WorkerLink*>& workers = cluster_->master().workers();
+  LEAT_ASSIGN_OR_RETURN(DatasetReport first, workers[0]->inspect(dataset_files(files), 0));
+  for (size_t w = 1; w < workers.size(); ++w) {
+    LEAT_ASSIGN_OR_RETURN(const DatasetReport other, workers[w]->inspect(dataset_files(files), 0));
+    const auto same = [&](const std::string& name, const std::string& a, const std::string& b) {
+      if (a == b) return Status();
+      return failed_precondition(cat("'", name, "': expected the same data on all workers, ",
+                                     workers[0]->name(), " has ", a, ", ", workers[w]->name(),
+                                     " has ", b));
+    };
+    LEAT_RETURN_IF_ERROR(same(files.features, first.features_print, other.features_print));
+    LEAT_RETURN_IF_ERROR(same(files.labels, first.labels_print, other.labels_print));
+  }
+  return first;
 }
 
 DatasetFiles Trainer::dataset_files(const Job::Files& files) const {
   return {std::string(name_of(files.format)), files.features, files.labels, job_.data.root};
-}
-
-Result<DataOrder> Trainer::data_order() const {
-  const auto print = [&](const std::string& name) -> Result<std::string> {
-    LEAT_ASSIGN_OR_RETURN(const std::string path, resolve_below(job_.data.root, name));
-    return fingerprint(files_, path);
-  };
-  LEAT_ASSIGN_OR_RETURN(const std::string features, print(job_.data.train.features));
-  LEAT_ASSIGN_OR_RETURN(const std::string labels, print(job_.data.train.labels));
-  return DataOrder{job_.global_batch_size, job_.data.shuffle, train_info_.count, features, labels};
 }
 
 // That the model and the loss can take what the files hold.
@@ -203,7 +220,7 @@ Status Trainer::check_labels(const Job::Files& files, const DatasetInfo& info) c
                                 info.label_shape));
   }
   if (!classes || !output[1].is_constant()) return {};
-  return check_classes(files_, dataset_files(files), output[1].factor);
+  return cluster_->master().workers()[0]->inspect(dataset_files(files), output[1].factor).status();
 }
 
 // Batches run on across epochs: an epoch ends with the step that takes its last record.
@@ -437,6 +454,7 @@ Result<TrainOutcome> Trainer::run(TrainObserver& observer, const std::function<b
       const int64_t every = job_.checkpoint.every_steps;
       if (every > 0) fence = std::min(fence, (done_ / every + 1) * every);
       LEAT_RETURN_IF_ERROR(train_to(fence, progress, observer, stop));
+      if (abandoned_) return abandoned();
       outcome.interrupted = stop();
       if (every > 0 && done_ % every == 0) LEAT_RETURN_IF_ERROR(checkpoint(observer));
     }
@@ -468,13 +486,17 @@ Status Trainer::train_to(int64_t fence, Progress& progress, TrainObserver& obser
                          const std::function<bool()>& stop) {
   const auto begun = std::chrono::steady_clock::now();
   int64_t allowed = done_;
+  std::optional<std::chrono::steady_clock::time_point> stop_due;
   while (done_ < fence) {
     if (!stop()) {
-      allowed = std::min(fence, done_ + kWindow);
+      allowed = std::min(fence, done_ + static_cast<int64_t>(training_->window()));
       training_->extend(static_cast<uint64_t>(allowed));
+    } else if (!stop_due && options_.stop_grace.count() > 0) {
+      stop_due = std::chrono::steady_clock::now() + options_.stop_grace;
     }
     if (done_ == allowed) break;
-    LEAT_RETURN_IF_ERROR(training_->wait(static_cast<uint64_t>(done_), deadline()));
+    LEAT_RETURN_IF_ERROR(wait_for_step(stop_due, stop));
+    if (abandoned_) return metrics_->flush();
     const auto finished = static_cast<int64_t>(training_->finished());
     while (done_ < finished) LEAT_RETURN_IF_ERROR(consume(done_++, progress, observer));
   }
@@ -483,6 +505,34 @@ Status Trainer::train_to(int64_t fence, Progress& progress, TrainObserver& obser
   progress.seconds +=
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
   return metrics_->flush();
+}
+
+// Waits for the step after those that are done, but not past `stop_due`, which begins when `stop`
+// says so: the run is then abandoned.
+Status Trainer::wait_for_step(std::optional<std::chrono::steady_clock::time_point> stop_due,
+                              const std::function<bool()>& stop) {
+  const auto step = static_cast<uint64_t>(done_);
+  const auto due = deadline();
+  while (options_.stop_grace.count() > 0) {
+    const auto now = std::chrono::steady_clock::now();
+    if (training_->settled(step, std::min(stop_due.value_or(due), now + kStopPoll)) || now >= due)
+      break;
+    if (!stop_due && stop()) stop_due = now + options_.stop_grace;
+    if (!stop_due || now < *stop_due) continue;
+    abandoned_ = true;
+    training_->abort(cancelled("the job is to stop"));
+    return {};
+  }
+  return training_->wait(step, due);
+}
+
+// The workers are between two steps, each somewhere else: what there is, is on disk.
+TrainOutcome Trainer::abandoned() const {
+  TrainOutcome outcome;
+  outcome.interrupted = true;
+  outcome.steps = done_;
+  outcome.checkpoint = last_checkpoint_;
+  return outcome;
 }
 
 Status Trainer::consume(int64_t step, Progress& progress, TrainObserver& observer) {
@@ -524,7 +574,7 @@ Result<Evaluation> Trainer::evaluate() {
   const int64_t batches = (validation_info_.count + evaluation_rows() - 1) / evaluation_rows();
   double loss = 0, rows = 0, correct = 0;
   for (int64_t b = 0; b < batches; ++b) {
-    run->extend(static_cast<uint64_t>(std::min(batches, b + kWindow)));
+    run->extend(static_cast<uint64_t>(std::min(batches, b + static_cast<int64_t>(run->window()))));
     const auto step = static_cast<uint64_t>(b);
     LEAT_RETURN_IF_ERROR(run->wait(step, deadline()).while_doing("evaluating"));
     loss += run->fetched_scalar(0, step);

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <map>
 #include <memory>
@@ -34,6 +35,10 @@ struct TrainOptions {
   bool resume = false;   // go on from the folder's newest checkpoint
   int threads = 0;       // of each worker; 0: the usable cores shared out evenly
   bool profile = false;  // time the kernels of the training steps
+  // How long after `stop` the workers may take to come to a common step, where they write a last
+  // checkpoint. Past it they are aborted, and what they did since the newest checkpoint is lost.
+  // 0: as long as it takes.
+  std::chrono::milliseconds stop_grace{0};
 };
 
 struct Evaluation {
@@ -42,7 +47,7 @@ struct Evaluation {
 };
 
 struct TrainOutcome {
-  std::string weights_sha256;
+  std::string weights_sha256;            // empty if the workers were aborted: see stop_grace
   std::optional<Evaluation> validation;  // of the last evaluation
   double samples_per_second = 0;         // of training, evaluation left out
   int64_t steps = 0;                     // done
@@ -82,11 +87,18 @@ Result<Job> load_run_job(Files& files, const std::string& folder,
 class Trainer {
  public:
   // Reads the model and the data set's headers; invalid input ends here. `catalogue` and `files`
-  // outlive the trainer.
+  // outlive the trainer. All workers of the cluster must see the same data: failed_precondition
+  // names two that do not.
+  static Result<std::unique_ptr<Trainer>> create(const Catalogue& catalogue, Files& files, Job job,
+                                                 TrainOptions options,
+                                                 std::unique_ptr<Cluster> cluster);
+  // On workers in this process.
   static Result<std::unique_ptr<Trainer>> create(const Catalogue& catalogue, Files& files, Job job,
                                                  TrainOptions options);
 
-  // Trains until the job's last step, or until `stop` is true between two steps.
+  // Trains until the job's last step, or until `stop` is true between two steps. unavailable and
+  // deadline_exceeded may pass: another attempt, with resume, on other workers may succeed. Other
+  // errors would come again.
   Result<TrainOutcome> run(TrainObserver& observer, const std::function<bool()>& stop);
 
   int64_t total_steps() const { return total_steps_; }
@@ -103,8 +115,8 @@ class Trainer {
   struct Progress;
 
   Status inspect();
+  Result<DatasetReport> inspect(const Job::Files& files) const;
   DatasetFiles dataset_files(const Job::Files& files) const;
-  Result<DataOrder> data_order() const;
   Status check_records(const Job::Files& files, const DatasetInfo& info) const;
   Status check_labels(const Job::Files& files, const DatasetInfo& info) const;
   Status check_folder();
@@ -118,6 +130,9 @@ class Trainer {
   Status train_to(int64_t fence, Progress& progress, TrainObserver& observer,
                   const std::function<bool()>& stop);
   Status consume(int64_t step, Progress& progress, TrainObserver& observer);
+  Status wait_for_step(std::optional<std::chrono::steady_clock::time_point> stop_due,
+                       const std::function<bool()>& stop);
+  TrainOutcome abandoned() const;
   Status prepare_evaluation();
   Result<Evaluation> evaluate();
   int64_t evaluation_rows() const;
@@ -145,7 +160,8 @@ class Trainer {
   std::unique_ptr<MasterRun> training_;
   std::shared_ptr<const Plan> evaluation_;  // null without validation data
   bool has_accuracy_ = false;
-  int64_t done_ = 0;  // steps of the job
+  int64_t done_ = 0;        // steps of the job
+  bool abandoned_ = false;  // the workers are at no common step
   std::unique_ptr<MetricsLog> metrics_;
   std::string last_checkpoint_;
   int64_t last_checkpoint_step_ = -1;

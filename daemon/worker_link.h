@@ -74,6 +74,8 @@ class WorkerLink {
  public:
   virtual ~WorkerLink() = default;
 
+  // What messages call the worker.
+  virtual std::string name() const { return device_name(); }
   // "job:worker/task:0/cpu:0"
   virtual std::string device_name() const = 0;
   virtual uint64_t memory_bytes() const = 0;

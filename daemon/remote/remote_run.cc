@@ -26,7 +26,9 @@ std::chrono::steady_clock::time_point after(std::chrono::nanoseconds deadline) {
   return std::chrono::steady_clock::now() + deadline + kLoopDelay;
 }
 
-capnp::Data::Reader bytes_of(std::span<const uint8_t> bytes) { return {bytes.data(), bytes.size()}; }
+capnp::Data::Reader bytes_of(std::span<const uint8_t> bytes) {
+  return {bytes.data(), bytes.size()};
+}
 
 // A blob to be sent with its description.
 struct Sending {

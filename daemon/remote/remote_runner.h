@@ -53,6 +53,7 @@ class RemoteRunner final : public WorkerLink {
   // Ok until then. Threads: any.
   Status status() const;
 
+  std::string name() const override { return facts().node; }
   std::string device_name() const override;
   uint64_t memory_bytes() const override;
   void set_data_root(const std::string& job, const std::string& root) override;
