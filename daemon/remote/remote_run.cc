@@ -5,6 +5,7 @@
 
 #include "daemon/remote/wire_runner_channel.h"
 #include "devices/base/text.h"
+#include "transport/rpc/chunks.h"
 
 namespace leat {
 namespace {

@@ -5,6 +5,7 @@
 #include "daemon/remote/wire_runner_channel.h"
 #include "ops/formats/safetensors.h"
 #include "scheduler/capnp/plan_file.h"
+#include "transport/rpc/chunks.h"
 
 namespace leat {
 namespace {

@@ -14,7 +14,6 @@
 #include "daemon/remote/remote_runner.h"
 #include "transport/cluster.capnp.h"
 #include "transport/rpc/call.h"
-#include "transport/rpc/chunks.h"
 #include "transport/rpc/loop.h"
 
 namespace leat {
@@ -28,16 +27,6 @@ inline constexpr auto kCallDeadline = std::chrono::seconds(10);
 template <typename Response>
 Status outcome_of(const Response& response) {
   return status_of(response.getOutcome());
-}
-
-// The rest of a call that answers with where to send a blob.
-template <typename Request>
-kj::Promise<Status> send_blob(Request request, std::shared_ptr<const Blob> blob) {
-  return request.send().then([blob = std::move(blob)](auto&& response) -> kj::Promise<Status> {
-    auto outcome = response.getOutcome();
-    if (outcome.isError()) return read_status(outcome.getError());
-    return upload(outcome.getOk(), blob);
-  });
 }
 
 // What the master has of one runner: its capability, and the runs that reports are for. Held by its

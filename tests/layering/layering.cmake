@@ -17,7 +17,7 @@ set(CONFINED
   # wire_*.h are private to files that know Cap'n Proto. Those of the control plane that have it in
   # them are for .cc files.
   "^(capnp|kj)/ (\\.cc|/wire_[a-z_]+\\.h|^transport/rpc/[a-z_]+\\.h|/rpc_testing\\.h)$"
-  "^transport/rpc/(call|chunks|client|guard|ledger|loop_context|server|service)\\.h$ (\\.cc|^transport/rpc/[a-z_]+\\.h|/rpc_testing\\.h)$"
+  "^transport/rpc/(call|chunks|client|guard|ledger|loop_context|server|service)\\.h$ (\\.cc|/wire_[a-z_]+\\.h|^transport/rpc/[a-z_]+\\.h|/rpc_testing\\.h)$"
   "\\.(capnp|pb)\\.h$ (\\.cc|/wire_[a-z_]+\\.h|^transport/rpc/[a-z_]+\\.h|/rpc_testing\\.h)$"
   "^sqlite3 ^daemon/jobs/sqlite\\.cc$"
   "^catch2/ ^tests/catch(\\.h|_main\\.cc)$")

@@ -12,6 +12,7 @@
 
 #include "devices/base/sha256.h"
 #include "devices/base/status.h"
+#include "transport/rpc/call.h"
 #include "transport/rpc/common.capnp.h"
 #include "transport/rpc/limits.h"
 
@@ -55,6 +56,16 @@ Result<wire::Upload::Client> receive_upload_elsewhere(
 
 // The sending end. Ok: the peer has taken the blob.
 kj::Promise<Status> upload(wire::Upload::Client to, std::shared_ptr<const Blob> blob);
+
+// Makes a call whose answer is an Outcome(Upload), and sends the blob there.
+template <typename Request>
+kj::Promise<Status> send_blob(Request request, std::shared_ptr<const Blob> blob) {
+  return request.send().then([blob = std::move(blob)](auto&& response) -> kj::Promise<Status> {
+    auto outcome = response.getOutcome();
+    if (outcome.isError()) return read_status(outcome.getError());
+    return upload(outcome.getOk(), blob);
+  });
+}
 
 // A blob for others to read. It is held as long as they hold the capability.
 wire::Download::Client offer_download(std::shared_ptr<const Blob> blob);
