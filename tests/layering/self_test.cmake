@@ -77,10 +77,10 @@ expect_wrong(tests/ops/a.cc [[#include <catch2/catch.hpp>]] [[catch2/catch.hpp, 
 
 # Heavy headers: in two files, not in three.
 foreach(file ops/a.cc daemon/b.cc tests/c.cc)
-  file(WRITE ${tree}/${file} "#include <nlohmann/json.hpp>\n#include <nlohmann/json.hpp>\n")
+  file(WRITE ${tree}/${file} "#include <yaml-cpp/yaml.h>\n#include <yaml-cpp/yaml.h>\n")
 endforeach()
 expect("")
 foreach(file ops/a.cc ops/b.cc daemon/c.cc)
-  file(WRITE ${tree}/${file} "#include <nlohmann/json.hpp>\n")
+  file(WRITE ${tree}/${file} "#include <yaml-cpp/yaml.h>\n")
 endforeach()
-expect("^nlohmann/: expected in at most 2 files, it is in daemon/c.cc, ops/a.cc, ops/b.cc")
+expect("^yaml-cpp/: expected in at most 2 files, it is in daemon/c.cc, ops/a.cc, ops/b.cc")

@@ -28,6 +28,8 @@ class Descriptor {
   ~Descriptor();
 
   int get() const { return fd_; }
+  // For an owner that closes it itself.
+  int release() { return std::exchange(fd_, -1); }
   explicit operator bool() const { return fd_ >= 0; }
 
  private:

@@ -1,0 +1,156 @@
+#include "daemon/status/http_gate.h"
+
+#include <arpa/inet.h>
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+
+#include "devices/base/sha256.h"
+#include "devices/base/text.h"
+
+namespace leat {
+namespace {
+
+constexpr std::string_view kUser = "leat";
+
+bool equal_ignoring_case(std::string_view a, std::string_view b) {
+  const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c | 0x20) : c; };
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [&](char x, char y) { return lower(x) == lower(y); });
+}
+
+bool is_address(std::string_view host) {
+  unsigned char address[16];
+  if (host.size() >= 2 && host.front() == '[' && host.back() == ']')
+    return ::inet_pton(AF_INET6, std::string(host.substr(1, host.size() - 2)).c_str(), address) ==
+           1;
+  return ::inet_pton(AF_INET, std::string(host).c_str(), address) == 1;
+}
+
+bool is_port(std::string_view text) {
+  uint16_t port = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), port);
+  return error == std::errc() && end == text.data() + text.size();
+}
+
+// True for the origin of the page that this server itself serves under that host.
+bool is_origin_of(std::string_view origin, std::string_view host) {
+  for (const std::string_view scheme : {"http://", "https://"}) {
+    if (origin.starts_with(scheme) && equal_ignoring_case(origin.substr(scheme.size()), host))
+      return true;
+  }
+  return false;
+}
+
+size_t count(const HttpRequest& request, std::string_view name) {
+  return static_cast<size_t>(std::count_if(request.headers.begin(), request.headers.end(),
+                                           [&](const HttpField& f) { return f.first == name; }));
+}
+
+bool is(const HttpRequest& request, std::string_view header, std::string_view value) {
+  const std::string* found = request.header(header);
+  return found != nullptr && *found == value;
+}
+
+// Why the browser that sends this does so for somebody else.
+std::optional<HttpResponse> refuse_foreign(const HttpRequest& request, const HttpPolicy& policy) {
+  const std::string* host = request.header("host");
+  if (host == nullptr) return http_error(400, "header: expected one Host");
+  if (!is_known_host(*host, policy))
+    return http_error(421, cat("Host '", *host,
+                               "': expected an address, localhost or a name that is configured"));
+  if (count(request, "origin") > 0) {
+    const std::string* origin = request.header("origin");
+    if (origin == nullptr || !is_origin_of(*origin, *host))
+      return http_error(403, "Origin: expected none, or this host's own");
+  }
+  // A link on another site that a person follows is no harm: that site cannot see what it shows.
+  const bool follows_link =
+      is(request, "sec-fetch-mode", "navigate") && is(request, "sec-fetch-dest", "document");
+  if (count(request, "sec-fetch-site") > 0 && !is(request, "sec-fetch-site", "same-origin") &&
+      !is(request, "sec-fetch-site", "none") && !follows_link)
+    return http_error(403, "Sec-Fetch-Site: expected same-origin or none");
+  return std::nullopt;
+}
+
+// By their hashes, so that the time it takes says nothing about either.
+bool same_secret(std::string_view a, std::string_view b) {
+  return sha256(std::as_bytes(std::span(a))) == sha256(std::as_bytes(std::span(b)));
+}
+
+bool bears_token(const HttpRequest& request, const std::string& token) {
+  const std::string* sent = request.header("authorization");
+  if (sent == nullptr) return false;
+  const size_t space = std::min(sent->find(' '), sent->size());
+  const std::string_view scheme = std::string_view(*sent).substr(0, space);
+  const std::string_view secret = std::string_view(*sent).substr(std::min(sent->size(), space + 1));
+  if (equal_ignoring_case(scheme, "bearer")) return same_secret(secret, token);
+  return equal_ignoring_case(scheme, "basic") &&
+         same_secret(secret, base64(cat(kUser, ":", token)));
+}
+
+HttpResponse unauthorized() {
+  HttpResponse response = http_error(401, "expected 'Authorization: Bearer <token>'");
+  response.headers.emplace_back("WWW-Authenticate",
+                                cat("Bearer realm=\"leat\", Basic realm=\"user ", kUser,
+                                    ", password: the token\", charset=\"UTF-8\""));
+  return response;
+}
+
+// The `{...}` of the pattern; nothing if the path is another.
+std::optional<std::vector<std::string>> match(std::string_view pattern,
+                                              const std::vector<std::string>& segments) {
+  std::vector<std::string> captured;
+  for (size_t i = 0; i < segments.size(); ++i) {
+    if (pattern.empty()) return std::nullopt;
+    pattern.remove_prefix(1);  // the slash
+    const std::string_view part = pattern.substr(0, pattern.find('/'));
+    pattern.remove_prefix(part.size());
+    if (part.starts_with('{') ? segments[i].empty() : part != segments[i]) return std::nullopt;
+    if (part.starts_with('{')) captured.push_back(segments[i]);
+  }
+  if (!pattern.empty()) return std::nullopt;
+  return captured;
+}
+
+}  // namespace
+
+bool is_known_host(std::string_view host, const HttpPolicy& policy) {
+  const size_t colon = host.rfind(':');
+  const size_t bracket = host.rfind(']');
+  if (colon != std::string_view::npos && (bracket == std::string_view::npos || colon > bracket)) {
+    if (!is_port(host.substr(colon + 1))) return false;
+    host = host.substr(0, colon);
+  }
+  return is_address(host) || equal_ignoring_case(host, "localhost") ||
+         std::any_of(policy.names.begin(), policy.names.end(), [&](const std::string& name) {
+           return !name.empty() && equal_ignoring_case(host, name);
+         });
+}
+
+HttpResponse answer_http(HttpRequest request, std::span<const HttpRoute> routes,
+                         const HttpPolicy& policy) {
+  if (auto refusal = refuse_foreign(request, policy)) return std::move(*refusal);
+  if (request.method != "GET" && request.method != "HEAD") {
+    HttpResponse response = http_error(405, "expected GET or HEAD");
+    response.headers.emplace_back("Allow", "GET, HEAD");
+    return response;
+  }
+  const HttpRoute* route = nullptr;
+  for (const HttpRoute& candidate : routes) {
+    auto captured = match(candidate.pattern, request.segments);
+    if (!captured) continue;
+    route = &candidate;
+    request.captured = std::move(*captured);
+    break;
+  }
+  // Without the token nobody learns which paths there are.
+  const bool open = policy.token.empty() || (route != nullptr && route->open);
+  if (!open && !bears_token(request, policy.token)) return unauthorized();
+  if (route == nullptr)
+    return http_error(404, cat("there is no '/", join(request.segments, "/"), "'"));
+  return route->handler(request);
+}
+
+}  // namespace leat

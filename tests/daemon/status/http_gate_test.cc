@@ -1,0 +1,149 @@
+#include "daemon/status/http_gate.h"
+
+#include "tests/catch.h"
+
+using namespace leat;
+
+namespace {
+
+HttpRequest request(std::vector<HttpField> headers, std::vector<std::string> segments = {"open"}) {
+  HttpRequest request;
+  request.method = "GET";
+  request.segments = std::move(segments);
+  request.headers = std::move(headers);
+  return request;
+}
+
+HttpResponse say(const std::string& what) {
+  HttpResponse response;
+  response.body = what;
+  return response;
+}
+
+const std::vector<HttpRoute> kRoutes = {
+    {"/open", [](const HttpRequest&) { return say("open"); }, true},
+    {"/", [](const HttpRequest&) { return say("root"); }},
+    {"/a/{x}/c/{y}", [](const HttpRequest& r) { return say(r.captured[0] + "," + r.captured[1]); }},
+};
+
+HttpResponse answer(HttpRequest request, const HttpPolicy& policy = {}) {
+  return answer_http(std::move(request), kRoutes, policy);
+}
+
+int status_with(std::vector<HttpField> headers, const HttpPolicy& policy = {}) {
+  return answer(request(std::move(headers)), policy).status;
+}
+
+const HttpField kHost = {"host", "127.0.0.1:17460"};
+
+}  // namespace
+
+TEST_CASE("a host is an address, localhost or a name that is configured") {
+  const HttpPolicy policy = {{"master.example"}, ""};
+  for (const char* host : {"127.0.0.1", "127.0.0.1:17460", "10.1.2.3:1", "[::1]", "[::1]:17460",
+                           "localhost", "LocalHost:80", "master.example", "Master.Example:17460"}) {
+    INFO(host);
+    CHECK(is_known_host(host, policy));
+  }
+  for (const char* host :
+       {"", ":80", "evil.example", "evil.example:17460", "localhost.evil.example", "127.0.0.1.",
+        "127.0.0.1.evil.example", "127.1", "0x7f000001", "2130706433", "[::1", "::1", "[::1]x",
+        "127.0.0.1:", "127.0.0.1:99999", "127.0.0.1:80:80", "localhost:8a", "[evil.example]"}) {
+    INFO(host);
+    CHECK_FALSE(is_known_host(host, policy));
+  }
+}
+
+TEST_CASE("a name that resolves here but is not ours is turned away, as in DNS rebinding") {
+  CHECK(status_with({{"host", "rebound.evil.example:17460"}}) == 421);
+  CHECK(status_with({{"host", "rebound.evil.example:17460"},
+                     {"origin", "http://rebound.evil.example:17460"},
+                     {"sec-fetch-site", "same-origin"}}) == 421);
+}
+
+TEST_CASE("a request names exactly one host") {
+  CHECK(status_with({}) == 400);
+  CHECK(status_with({kHost, {"host", "evil.example"}}) == 400);
+  CHECK(status_with({kHost}) == 200);
+}
+
+TEST_CASE("a page of another site cannot ask") {
+  CHECK(status_with({kHost, {"origin", "http://evil.example"}}) == 403);
+  CHECK(status_with({kHost, {"origin", "null"}}) == 403);
+  CHECK(status_with({kHost, {"origin", "http://127.0.0.1:8000"}}) == 403);
+  CHECK(status_with({kHost, {"origin", kHost.second}}) == 403);
+  CHECK(status_with({kHost, {"origin", "http://" + kHost.second}, {"origin", "null"}}) == 403);
+  CHECK(status_with({kHost, {"sec-fetch-site", "cross-site"}}) == 403);
+  CHECK(status_with({kHost, {"sec-fetch-site", "same-site"}}) == 403);
+  CHECK(status_with({kHost, {"sec-fetch-site", "none"}, {"sec-fetch-site", "cross-site"}}) == 403);
+  CHECK(status_with({kHost,
+                     {"sec-fetch-site", "cross-site"},
+                     {"sec-fetch-mode", "no-cors"},
+                     {"sec-fetch-dest", "script"}}) == 403);
+  CHECK(status_with({kHost,
+                     {"sec-fetch-site", "cross-site"},
+                     {"sec-fetch-mode", "navigate"},
+                     {"sec-fetch-dest", "iframe"}}) == 403);
+}
+
+TEST_CASE("this host's own page, and a link that is followed, can") {
+  CHECK(status_with({kHost, {"origin", "http://" + kHost.second}}) == 200);
+  CHECK(status_with({kHost, {"origin", "https://" + kHost.second}}) == 200);
+  CHECK(status_with({kHost, {"sec-fetch-site", "same-origin"}}) == 200);
+  CHECK(status_with({kHost, {"sec-fetch-site", "none"}}) == 200);
+  CHECK(status_with({kHost,
+                     {"sec-fetch-site", "cross-site"},
+                     {"sec-fetch-mode", "navigate"},
+                     {"sec-fetch-dest", "document"}}) == 200);
+}
+
+TEST_CASE("methods that could change something are refused") {
+  for (const char* method : {"POST", "PUT", "DELETE", "OPTIONS", "CONNECT", "TRACE", "BREW"}) {
+    HttpRequest posted = request({kHost});
+    posted.method = method;
+    const HttpResponse response = answer(posted);
+    CHECK(response.status == 405);
+    CHECK(response.headers == std::vector<HttpField>{{"Allow", "GET, HEAD"}});
+  }
+}
+
+TEST_CASE("a pattern takes the segments that its braces stand for") {
+  CHECK(answer(request({kHost}, {"a", "b", "c", "d e"})).body == "b,d e");
+  CHECK(answer(request({kHost}, {""})).body == "root");
+  using Path = std::vector<std::string>;
+  for (const Path& path : {Path{"a", "b", "c"}, Path{"a", "", "c", "d"}, Path{"a", "b", "c", ""},
+                           Path{"a", "b", "x", "d"}, Path{"a", "b", "c", "d", "e"},
+                           Path{"open", ""}, Path{"Open"}, Path{"a/b"}}) {
+    CHECK(answer(request({kHost}, path)).status == 404);
+  }
+}
+
+TEST_CASE("with a token, what is not open needs it") {
+  const HttpPolicy policy = {{}, "s3cret"};
+  const auto status = [&](const std::string& authorization) {
+    return answer(request({kHost, {"authorization", authorization}}, {""}), policy).status;
+  };
+  CHECK(status("Bearer s3cret") == 200);
+  CHECK(status("bearer s3cret") == 200);
+  CHECK(status("Basic " + base64("leat:s3cret")) == 200);
+  for (const char* wrong : {"", "Bearer", "Bearer ", "Bearer s3cre", "Bearer s3crett", "s3cret",
+                            "Bearer  s3cret", "Basic s3cret", "Digest s3cret"})
+    CHECK(status(wrong) == 401);
+  CHECK(answer(request({kHost}, {"open"}), policy).status == 200);
+  const HttpResponse refused = answer(request({kHost}, {"no such path"}), policy);
+  CHECK(refused.status == 401);
+  REQUIRE(refused.headers.size() == 1);
+  CHECK(refused.headers[0].first == "WWW-Authenticate");
+}
+
+TEST_CASE("base64 is padded") {
+  CHECK(base64("") == "");
+  CHECK(base64("f") == "Zg==");
+  CHECK(base64("fo") == "Zm8=");
+  CHECK(base64("foo") == "Zm9v");
+  CHECK(base64("\xff\xfe\xfd") == "//79");
+}
+
+TEST_CASE("the date of a response is that of RFC 9110") {
+  CHECK(http_date(784'111'777) == "Sun, 06 Nov 1994 08:49:37 GMT");
+}

@@ -1,0 +1,103 @@
+#include "daemon/status/status_json.h"
+
+#include "tests/catch.h"
+#include "tests/daemon/status/status_testing.h"
+
+using namespace leat;
+
+TEST_CASE("a cluster is one line of JSON") {
+  const ExampleSource source;
+  CHECK(cluster_json(source.cluster_) ==
+        R"({"apiVersion":"leat/v1","kind":"Cluster","name":"leat",)"
+        R"("id":"0123456789abcdef0123456789abcdef","version":"0.1.0",)"
+        R"("time":"2026-01-31T12:01:05.000Z","started":"2026-01-31T12:00:00.000Z",)"
+        R"("generation":3,"epoch":4,)"
+        R"("addresses":{"rpc":"127.0.0.1:17461","http":"127.0.0.1:17460"},)"
+        R"("journal":{"ok":true,"error":null}})"
+        "\n");
+}
+
+TEST_CASE("a broken journal says why") {
+  ExampleSource source;
+  source.cluster_.journal = resource_exhausted("journal: no space");
+  CHECK_THAT(cluster_json(source.cluster_),
+             Catch::Contains(R"("journal":{"ok":false,"error":)"
+                             R"({"code":"resource_exhausted","message":"journal: no space"}})"));
+}
+
+TEST_CASE("a job is one line of JSON") {
+  const ExampleSource source;
+  CHECK(job_json(source.jobs_[1]) ==
+        R"({"apiVersion":"leat/v1","kind":"Job","id":"fashion-mnist-cnn-7f3a","number":2,)"
+        R"("name":"fashion-mnist-cnn","state":"RUNNING","reason":"",)"
+        R"("since":"2026-01-31T12:00:05.250Z","submitted":"2026-01-31T12:00:01.000Z",)"
+        R"("num_workers":2,"workers":["worker-1","worker-2"],"restarts":1,"assemblies":2,)"
+        R"("progress":{"step":250,"steps":1000,"epoch":1,"epochs":4,"loss":0.5,"accuracy":0.875,)"
+        R"("val_loss":0.625,"val_accuracy":0.75,"steps_per_second":12.5,)"
+        R"("samples_per_second":1600.0,"samples_per_step":128,"eta_seconds":60.0},)"
+        R"("weights_sha256":null,"version":17})"
+        "\n");
+}
+
+TEST_CASE("what is not known of a job is null") {
+  const ExampleSource source;
+  const std::string text = job_json(source.jobs_[0]);
+  CHECK_THAT(
+      text, Catch::Contains(R"("steps":null,"epoch":0,"epochs":null,"loss":null,"accuracy":null)"));
+  CHECK_THAT(text, Catch::Contains(R"("eta_seconds":null)"));
+  CHECK_THAT(text, Catch::Contains(R"("weights_sha256":"aaaa)"));
+}
+
+TEST_CASE("a loss that is infinite is null") {
+  ExampleSource source;
+  source.jobs_[1].progress.last.loss = std::numeric_limits<double>::infinity();
+  CHECK_THAT(job_json(source.jobs_[1]), Catch::Contains(R"("loss":null)"));
+}
+
+TEST_CASE("nodes are a list, with their devices") {
+  const ExampleSource source;
+  CHECK(nodes_json(std::span(source.nodes_).subspan(2)) ==
+        R"({"apiVersion":"leat/v1","kind":"NodeList","items":[{"name":"worker-3",)"
+        R"("incarnation":"fedcba9876543210","state":"LOST","reason":"no heartbeat for 3.0 s",)"
+        R"("since":"2026-01-31T12:00:00.000Z","silent_seconds":0.125,"progress":250,"job":null,)"
+        R"("address":"10.0.0.2:17463","machine":"boot-1","version":"0.1.0",)"
+        R"("devices":[{"name":"cpu:0","kind":"cpu","description":"A processor",)"
+        R"("memory_bytes":17179869184,"threads":8}],"datasets":["fashion-mnist"]}]})"
+        "\n");
+}
+
+TEST_CASE("lists without items are lists") {
+  CHECK(jobs_json({}) == "{\"apiVersion\":\"leat/v1\",\"kind\":\"JobList\",\"items\":[]}\n");
+  CHECK(nodes_json({}) == "{\"apiVersion\":\"leat/v1\",\"kind\":\"NodeList\",\"items\":[]}\n");
+}
+
+TEST_CASE("a page of a log says where the next begins") {
+  LogPage page;
+  page.first = 7;
+  page.end = 9;
+  page.lines = {{0, "worker-1", "step 1"}, {1, "worker-2", "a\tb"}};
+  CHECK(log_json("job-1", page) ==
+        R"({"apiVersion":"leat/v1","kind":"LogPage","job":"job-1","first":7,"next":9,"end":9,)"
+        R"("complete":false,"lines":[)"
+        R"({"time":"1970-01-01T00:00:00.000Z","worker":"worker-1","text":"step 1"},)"
+        R"({"time":"1970-01-01T00:00:00.001Z","worker":"worker-2","text":"a\tb"}]})"
+        "\n");
+}
+
+TEST_CASE("texts that are hostile, or no UTF-8, are still JSON") {
+  ExampleSource source;
+  source.jobs_[2].condition.reason = "\"}\\\n\x01</script>\xff\xc3(";
+  CHECK_THAT(
+      job_json(source.jobs_[2]),
+      Catch::Contains("\"reason\":\"\\\"}\\\\\\n\\u0001</script>\xef\xbf\xbd\xef\xbf\xbd(\""));
+  CHECK(error_json("not_found", "\xfe") ==
+        "{\"apiVersion\":\"leat/"
+        "v1\",\"error\":{\"code\":\"not_found\",\"message\":\"\xef\xbf\xbd\"}}\n");
+}
+
+TEST_CASE("times are ISO 8601 with four digits of a year, whatever the clock says") {
+  CHECK(iso_time(0) == "1970-01-01T00:00:00.000Z");
+  CHECK(iso_time(1'709'208'000'007) == "2024-02-29T12:00:00.007Z");
+  CHECK(iso_time(-1) == "1970-01-01T00:00:00.000Z");
+  CHECK(iso_time(std::numeric_limits<int64_t>::max()) == "9999-12-31T23:59:59.999Z");
+}

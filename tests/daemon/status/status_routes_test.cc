@@ -1,0 +1,119 @@
+#include "daemon/status/status_routes.h"
+
+#include "daemon/status/status_json.h"
+#include "tests/catch.h"
+#include "tests/daemon/status/status_testing.h"
+
+using namespace leat;
+
+TEST_CASE("the API answers with the JSON of each view") {
+  StatusHost host;
+  const ExampleSource& source = host.source;
+  CHECK(host.get("/api/v1/cluster").body == cluster_json(source.cluster()));
+  CHECK(host.get("/api/v1/nodes").body == nodes_json(source.nodes()));
+  CHECK(host.get("/api/v1/jobs").body == jobs_json(source.jobs()));
+  CHECK(host.get("/api/v1/jobs/gpt-0001").body == job_json(source.jobs()[2]));
+  const HttpReply reply = host.get("/api/v1/cluster");
+  CHECK(reply.status == 200);
+  CHECK(reply.headers.at("content-type") == "application/json");
+  CHECK(reply.headers.at("cache-control") == "no-store");
+  CHECK(reply.headers.at("x-content-type-options") == "nosniff");
+  CHECK(reply.headers.at("content-security-policy").starts_with("default-src 'none'"));
+  CHECK_FALSE(reply.headers.contains("access-control-allow-origin"));
+}
+
+TEST_CASE("a job is found by a prefix of no other id") {
+  StatusHost host;
+  CHECK(host.get("/api/v1/jobs/gpt").status == 200);
+  const HttpReply ambiguous = host.get("/api/v1/jobs/fashion");
+  CHECK(ambiguous.status == 409);
+  CHECK_THAT(ambiguous.body, Catch::Contains(R"("code":"ambiguous")"));
+  const HttpReply none = host.get("/api/v1/jobs/%22%3Cscript%3E");
+  CHECK(none.status == 404);
+  CHECK(none.headers.at("content-type") == "application/json");
+  CHECK_THAT(none.body, Catch::Contains(R"(there is no job '\"<script>')"));
+  CHECK(host.get("/api/v1/jobs/").status == 404);
+}
+
+TEST_CASE("a log comes in pages") {
+  StatusHost host;
+  const std::string path = "/api/v1/jobs/gpt/logs";
+  CHECK_THAT(host.get(path).body,
+             Catch::Contains(R"("job":"gpt-0001","first":0,"next":5,"end":5)"));
+  CHECK_THAT(host.get(path + "?from=3").body, Catch::Contains(R"("first":3,"next":5)"));
+  CHECK_THAT(host.get(path + "?from=1&limit=2").body, Catch::Contains(R"("first":1,"next":3)"));
+  CHECK_THAT(host.get(path + "?from=99").body, Catch::Contains(R"("first":5,"next":5)"));
+  for (const char* query : {"?from=", "?from=x", "?from=-1", "?from=1.5", "?from=1x", "?limit=0",
+                            "?limit=1001", "?from=18446744073709551616"}) {
+    INFO(query);
+    CHECK(host.get(path + query).status == 400);
+  }
+  CHECK(host.get("/api/v1/jobs/none/logs").status == 404);
+}
+
+TEST_CASE("the master lives, and is ready or says why not") {
+  StatusHost host;
+  CHECK(host.get("/healthz/live").status == 200);
+  CHECK(host.get("/healthz/ready").body ==
+        "{\"apiVersion\":\"leat/v1\",\"kind\":\"Readiness\",\"ready\":true,\"error\":null}\n");
+  host.source.ready_ = unavailable("the journal: no disk");
+  const HttpReply reply = host.get("/healthz/ready");
+  CHECK(reply.status == 503);
+  CHECK_THAT(reply.body, Catch::Contains("the journal: no disk"));
+  CHECK(host.get("/healthz/live").status == 200);
+}
+
+TEST_CASE("metrics are those of the cluster, the source, the server and the process") {
+  StatusHost host;
+  host.source.metrics_ = {{"leat_more_total", "More", MetricKind::counter, {{{}, 7}}}};
+  const HttpReply reply = host.get("/metrics");
+  CHECK(reply.headers.at("content-type") == "text/plain; version=0.0.4; charset=utf-8");
+  for (const char* line : {"leat_jobs{state=\"RUNNING\"} 1\n", "leat_more_total 7\n",
+                           "leat_http_connections 1\n", "process_open_fds "})
+    CHECK_THAT(reply.body, Catch::Contains(line));
+}
+
+TEST_CASE("the page is HTML, with a policy of its own") {
+  StatusHost host;
+  const HttpReply reply = host.get("/");
+  CHECK(reply.status == 200);
+  CHECK(reply.headers.at("content-type") == "text/html; charset=utf-8");
+  CHECK_THAT(reply.headers.at("content-security-policy"), Catch::Contains("script-src 'sha256-"));
+  CHECK_THAT(reply.body, Catch::StartsWith("<!doctype html>"));
+}
+
+TEST_CASE("a rebound name and another site are turned away") {
+  StatusHost host;
+  HttpClient client(host.server->address());
+  client.send("GET /api/v1/jobs HTTP/1.1\r\nHost: rebound.evil.example:17460\r\n\r\n");
+  CHECK(client.reply().status == 421);
+  CHECK(host.get("/api/v1/jobs", "Origin: http://evil.example\r\n").status == 403);
+  CHECK(host.get("/api/v1/jobs", "Sec-Fetch-Site: cross-site\r\n").status == 403);
+}
+
+TEST_CASE("errors are JSON") {
+  StatusHost host;
+  const HttpReply reply = host.get("/favicon.ico");
+  CHECK(reply.status == 404);
+  CHECK(reply.body ==
+        "{\"apiVersion\":\"leat/v1\",\"error\":"
+        "{\"code\":\"not_found\",\"message\":\"there is no '/favicon.ico'\"}}\n");
+  HttpClient client(host.server->address());
+  client.send("DELETE /api/v1/jobs/gpt HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  const HttpReply refused = client.reply();
+  CHECK(refused.status == 405);
+  CHECK(refused.headers.at("allow") == "GET, HEAD");
+}
+
+TEST_CASE("with a token only the health can be seen without it") {
+  HttpOptions options;
+  options.policy.token = "0123456789abcdef0123456789abcdef";
+  StatusHost host(options);
+  for (const char* path : {"/", "/metrics", "/api/v1/jobs", "/api/v1/cluster", "/none"})
+    CHECK(host.get(path).status == 401);
+  CHECK(host.get("/healthz/live").status == 200);
+  CHECK(host.get("/healthz/ready").status == 200);
+  const std::string bearer = "Authorization: Bearer " + options.policy.token + "\r\n";
+  for (const char* path : {"/", "/metrics", "/api/v1/jobs"})
+    CHECK(host.get(path, bearer).status == 200);
+}

@@ -1,0 +1,79 @@
+// A cluster to show, a server that shows it, and a client that says every byte itself.
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "daemon/status/status_routes.h"
+#include "daemon/status/status_source.h"
+#include "transport/io/descriptor.h"
+#include "transport/io/reactor.h"
+
+namespace leat {
+
+using namespace std::chrono_literals;
+
+// A job that runs on two workers, one that has ended and one that waits; a worker that is lost.
+class ExampleSource final : public StatusSource {
+ public:
+  ExampleSource();
+
+  ClusterView cluster() const override { return cluster_; }
+  std::vector<JobView> jobs() const override { return jobs_; }
+  Result<JobView> job(std::string_view id) const override;
+  std::vector<NodeView> nodes() const override { return nodes_; }
+  Result<LogPage> log(std::string_view id, uint64_t from, size_t most) const override;
+  Status ready() const override { return ready_; }
+  std::vector<Metric> metrics() const override { return metrics_; }
+
+  ClusterView cluster_;
+  std::vector<JobView> jobs_;
+  std::vector<NodeView> nodes_;
+  std::vector<LogLine> lines_;  // of every job
+  Status ready_;
+  std::vector<Metric> metrics_;
+};
+
+struct HttpReply {
+  int status = 0;                              // 0: the server closed the connection instead
+  std::map<std::string, std::string> headers;  // names in lower case
+  std::string body;
+};
+
+class HttpClient {
+ public:
+  explicit HttpClient(const std::string& address);
+  void send(std::string_view bytes);
+  // The next response. `head`: it has no body.
+  HttpReply reply(bool head = false);
+  HttpReply get(const std::string& path, const std::string& headers = "");
+  // Waits until the server closes; false if bytes come before, or nothing happens for 5 s.
+  bool is_closed();
+  const Descriptor& socket() const { return socket_; }
+
+ private:
+  bool receive();  // more bytes; false at the end of the connection
+
+  std::string host_;
+  Descriptor socket_;
+  std::string read_;
+};
+
+// Waits up to 5 s.
+bool eventually(const std::function<bool()>& holds);
+
+// The server of a master over a free port.
+struct StatusHost {
+  explicit StatusHost(HttpOptions options = {});
+  HttpReply get(const std::string& path, const std::string& headers = "");
+
+  ExampleSource source;
+  Reactor reactor;
+  std::unique_ptr<HttpServer> server;
+};
+
+}  // namespace leat
