@@ -9,10 +9,6 @@ Status run_master(const MasterConfig&, Lifetime&, Logger) {
   return unimplemented("the master is not built yet");
 }
 
-Status run_worker(const WorkerConfig&, Lifetime&, Logger) {
-  return unimplemented("the worker is not built yet");
-}
-
 Status run_dev(const DevConfig&, Lifetime&, Logger) {
   return unimplemented("dev is not built yet");
 }

@@ -1,0 +1,31 @@
+#include "daemon/worker/data_port.h"
+
+namespace leat {
+
+Result<std::unique_ptr<DataPort>> DataPort::open(Reactor& reactor, const std::string& address,
+                                                 Runners& runners, Logger log) {
+  std::unique_ptr<DataPort> port(new DataPort(runners, std::move(log)));
+  LEAT_ASSIGN_OR_RETURN(port->listener_, Listener::open(reactor, address, *port, {}));
+  return port;
+}
+
+DataPort::~DataPort() = default;
+
+std::optional<Listener::Expected> DataPort::expect(const LinkHello& hello) {
+  const auto door = runners_.door(hello.identity.destination_incarnation);
+  if (!door) return std::nullopt;
+  // Run, plan and partitions are the runner's to judge: it knows them.
+  Identity expected = hello.identity;
+  expected.cluster = door->cluster_id;
+  expected.epoch = door->epoch;
+  return Listener::Expected{expected, door->key};
+}
+
+void DataPort::accepted(Connection connection) {
+  const Status given = runners_.give(std::move(connection));
+  if (!given.ok()) log_.warning("a peer's connection was dropped: ", given.message());
+}
+
+void DataPort::refused(const Status& why) { log_.info("refused: ", why.message()); }
+
+}  // namespace leat

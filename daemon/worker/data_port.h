@@ -1,0 +1,36 @@
+// The one data port of a worker: peers of all its runners dial it. A dialer proves that it knows
+// the key of the epoch, and is then handed to the runner that it asked for, which looks at the rest
+// of what it said.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "daemon/worker/runners.h"
+#include "devices/base/log.h"
+#include "transport/io/listener.h"
+#include "transport/io/reactor.h"
+
+namespace leat {
+
+class DataPort final : private Listener::Gate {
+ public:
+  // `reactor` and `runners` outlive it.
+  static Result<std::unique_ptr<DataPort>> open(Reactor& reactor, const std::string& address,
+                                                Runners& runners, Logger log);
+  ~DataPort();
+
+  const std::string& address() const { return listener_->address(); }
+
+ private:
+  DataPort(Runners& runners, Logger log) : runners_(runners), log_(std::move(log)) {}
+  std::optional<Listener::Expected> expect(const LinkHello& hello) override;
+  void accepted(Connection connection) override;
+  void refused(const Status& why) override;
+
+  Runners& runners_;
+  const Logger log_;
+  std::unique_ptr<Listener> listener_;
+};
+
+}  // namespace leat

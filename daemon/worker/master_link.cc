@@ -1,0 +1,398 @@
+#include "daemon/worker/master_link.h"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "devices/base/text.h"
+#include "transport/cluster.capnp.h"
+#include "transport/rpc/client.h"
+#include "transport/rpc/service.h"
+
+namespace leat {
+namespace {
+
+using namespace std::chrono_literals;
+using Steady = std::chrono::steady_clock;
+
+constexpr auto kCall = 10s;
+constexpr auto kBeat = 1s;
+constexpr auto kFarewell = 1s;
+constexpr size_t kMostNews = 4u << 20;     // bytes of lines that wait for the master
+constexpr size_t kLinesAtOnce = 64 << 10;  // bytes
+constexpr auto kLongestGrace = 60'000ms;
+
+template <size_t N>
+Status copy_secret(capnp::Data::Reader from, std::array<uint8_t, N>& to, std::string_view what) {
+  if (from.size() != N)
+    return invalid_argument(cat(what, ": expected ", N, " bytes, received ", from.size()));
+  std::memcpy(to.data(), from.begin(), N);
+  return {};
+}
+
+Result<RunnerOrder> read_order(wire::RunnerSpec::Reader spec) {
+  RunnerOrder order;
+  order.job = spec.getJob();
+  order.epoch = spec.getEpoch();
+  order.task = spec.getTask();
+  order.threads = spec.getThreads();
+  LEAT_RETURN_IF_ERROR(copy_secret(spec.getToken(), order.token, "a runner's token"));
+  LEAT_RETURN_IF_ERROR(copy_secret(spec.getKey(), order.key, "a runner's key"));
+  return order;
+}
+
+Result<std::array<uint8_t, 16>> read_cluster_id(std::string_view text) {
+  std::array<uint8_t, 16> id{};
+  const auto digit = [](char c) {
+    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+  };
+  for (size_t i = 0; i < 32; ++i) {
+    const int value = text.size() == 32 ? digit(text[i]) : -1;
+    if (value < 0) {
+      return invalid_argument(
+          cat("cluster id: expected 32 hexadecimal digits, received '", text, "'"));
+    }
+    id[i / 2] = static_cast<uint8_t>(id[i / 2] << 4 | value);
+  }
+  return id;
+}
+
+void write_info(const WorkerInfo& info, uint64_t incarnation, wire::WorkerInfo::Builder out) {
+  out.setName(info.worker.name);
+  out.setIncarnation(incarnation);
+  out.setDataAddress(info.address);
+  out.setMachine(info.machine);
+  out.setVersion(info.version);
+  auto devices = out.initDevices(static_cast<unsigned>(info.devices.size()));
+  for (unsigned i = 0; i < devices.size(); ++i) {
+    devices[i].setKind(info.devices[i].kind);
+    devices[i].setName(info.devices[i].name);
+    devices[i].setMemoryBytes(info.devices[i].memory_bytes);
+    devices[i].setThreads(info.devices[i].threads);
+    devices[i].setDescription(info.devices[i].description);
+  }
+  auto datasets = out.initDatasets(static_cast<unsigned>(info.datasets.size()));
+  for (unsigned i = 0; i < datasets.size(); ++i) datasets.set(i, info.datasets[i]);
+}
+
+// ":4711" is at the master's host.
+std::string heart_address(const std::string& told, const std::string& master) {
+  if (!told.starts_with(":")) return told;
+  return master.substr(0, master.rfind(':')) + told;
+}
+
+uint64_t fresh_incarnation() {
+  const LinkNonce bytes = link_nonce();
+  uint64_t number;
+  std::memcpy(&number, bytes.data(), sizeof number);
+  return number;
+}
+
+}  // namespace
+
+// What the master may ask of a worker. An order that is faster than the answer to the registration
+// waits for it: a runner is told which cluster it is in.
+class MasterLink::Service final : public leat::Service<wire::Worker> {
+ public:
+  Service(RpcLoop& loop, Runners& runners, RunnerSurroundings surroundings,
+          kj::Promise<std::array<uint8_t, 16>> cluster_id)
+      : loop_(loop),
+        runners_(runners),
+        surroundings_(std::move(surroundings)),
+        registered_(
+            cluster_id.then([this](std::array<uint8_t, 16>&& id) { surroundings_.cluster_id = id; })
+                .fork()) {}
+
+ protected:
+  kj::Promise<void> start(StartContext context) override {
+    return registered_.addBranch().then([this, context]() mutable -> kj::Promise<void> {
+      auto order = read_order(context.getParams().getSpec());
+      if (!order.ok()) {
+        answer(order.status(), context.getResults().initOutcome());
+        return kj::READY_NOW;
+      }
+      auto elsewhere = answered_elsewhere<void>(loop_, cat("starting job ", order->job));
+      runners_.start(std::move(*order), surroundings_, elsewhere.done);
+      return answer_with(kj::mv(elsewhere.promise), context);
+    });
+  }
+
+  kj::Promise<void> stop(StopContext context) override {
+    const auto params = context.getParams();
+    auto elsewhere = answered_elsewhere<void>(loop_, cat("stopping job ", params.getJob().cStr()));
+    runners_.stop(params.getJob().cStr(), params.getEpoch(),
+                  std::min(kLongestGrace, std::chrono::milliseconds(params.getGraceMs())),
+                  elsewhere.done);
+    return answer_with(kj::mv(elsewhere.promise), context);
+  }
+
+ private:
+  template <typename Context>
+  static kj::Promise<void> answer_with(kj::Promise<Status> promise, Context context) {
+    return promise.then(
+        [context](Status&& status) mutable { answer(status, context.getResults().initOutcome()); });
+  }
+
+  RpcLoop& loop_;
+  Runners& runners_;
+  RunnerSurroundings surroundings_;
+  kj::ForkedPromise<void> registered_;
+};
+
+Result<std::unique_ptr<MasterLink>> MasterLink::create(MasterLinkOptions options) {
+  std::unique_ptr<MasterLink> link(new MasterLink(std::move(options)));
+  LEAT_ASSIGN_OR_RETURN(link->loop_, RpcLoop::start(link->options_.log.named("rpc")));
+  LEAT_ASSIGN_OR_RETURN(link->heart_loop_, RpcLoop::start(link->options_.log.named("heart")));
+  link->status_ = unavailable("not yet registered with the master");
+  return link;
+}
+
+MasterLink::~MasterLink() = default;
+
+void MasterLink::said(const std::string& job, uint64_t epoch, std::vector<std::string> lines) {
+  add({job, epoch, std::move(lines), ""});
+}
+
+void MasterLink::exited(const std::string& job, uint64_t epoch, const std::string& how) {
+  add({job, epoch, {}, how});
+}
+
+void MasterLink::start(Runners& runners) {
+  runners_ = &runners;
+  thread_ = std::thread([this] { live(); });
+}
+
+void MasterLink::stop() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  changed_.notify_all();
+  if (thread_.joinable()) thread_.join();
+  loop_->stop();
+  heart_loop_->stop();
+}
+
+Status MasterLink::status() const {
+  const std::lock_guard lock(mutex_);
+  return status_;
+}
+
+void MasterLink::set_status(Status status) {
+  const std::lock_guard lock(mutex_);
+  status_ = std::move(status);
+}
+
+void MasterLink::lost(const Status& cause) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!lost_) lost_ = cause;
+  }
+  changed_.notify_all();
+}
+
+void MasterLink::add(News news) {
+  {
+    const std::lock_guard lock(mutex_);
+    size_t bytes = 0;
+    for (const std::string& line : news.lines) bytes += line.size() + 1;
+    if (news_bytes_ + bytes > kMostNews) {
+      dropped_lines_ += news.lines.size();
+      return;
+    }
+    news_bytes_ += bytes;
+    news_.push_back(std::move(news));
+  }
+  changed_.notify_all();
+}
+
+// False: it is time to go.
+bool MasterLink::pause(std::chrono::milliseconds time) {
+  std::unique_lock lock(mutex_);
+  return !changed_.wait_for(lock, time, [this] { return stopping_; });
+}
+
+void MasterLink::live() {
+  pthread_setname_np(pthread_self(), "master");
+  auto wait = options_.least_pause;
+  std::string said;
+  do {
+    const Status why = be_member();
+    const bool was_member = status().ok();
+    runners_->stop_all(0ms);
+    set_status(why);
+    if (was_member) {
+      wait = options_.least_pause;
+      options_.log.warning("no longer a member of the cluster: ", why.message());
+    } else if (why.message() != said) {
+      options_.log.warning("not registered yet: ", why.message());
+      said = why.message();
+    }
+    if (!pause(wait)) break;
+    wait = std::min(options_.most_pause, wait * 2);
+  } while (true);
+}
+
+Result<std::string> MasterLink::register_with(RpcClient& client, uint64_t incarnation) {
+  struct Answered {
+    std::string heart;
+    uint32_t beat_ms = 0;
+  };
+  auto answered = client.call<wire::Registry>(
+      "Registry.registerWorker", kCall, [&](wire::Registry::Client registry) {
+        auto known = kj::newPromiseAndFulfiller<std::array<uint8_t, 16>>();
+        auto request = registry.registerWorkerRequest();
+        write_info(options_.info, incarnation, request.initInfo());
+        request.setWorker(
+            kj::heap<Service>(*loop_, *runners_, options_.surroundings, kj::mv(known.promise)));
+        return request.send().then([fulfiller = kj::mv(known.fulfiller)](
+                                       auto&& response) mutable -> Result<Answered> {
+          const auto outcome = response.getOutcome();
+          LEAT_RETURN_IF_ERROR(status_of(outcome));
+          const auto registered = outcome.getOk();
+          LEAT_ASSIGN_OR_RETURN(const auto id, read_cluster_id(registered.getClusterId().cStr()));
+          fulfiller->fulfill(std::array<uint8_t, 16>(id));
+          return Answered{registered.getHeartAddress().cStr(), registered.getHeartbeatMs()};
+        });
+      });
+  LEAT_RETURN_IF_ERROR(answered.status());
+  beat_every_ = std::chrono::milliseconds(std::clamp(answered->beat_ms, 10u, 10'000u));
+  return heart_address(answered->heart, options_.master);
+}
+
+// Registers, and returns why that is over: nothing of this life is left then.
+Status MasterLink::be_member() {
+  {
+    const std::lock_guard lock(mutex_);
+    lost_.reset();
+    news_.clear();
+    news_bytes_ = 0;
+  }
+  RpcClientOptions options;
+  options.address = options_.master;
+  options.identity = options_.identity;
+  options.on_lost = [this](const Status& cause) { lost(cause); };
+  LEAT_ASSIGN_OR_RETURN(const auto client, RpcClient::connect(*loop_, std::move(options)));
+  const uint64_t incarnation = fresh_incarnation();
+  LEAT_ASSIGN_OR_RETURN(const std::string heart, register_with(*client, incarnation));
+  set_status({});
+  options_.log.info("registered with the master at ", options_.master, " as ",
+                    options_.info.worker.name);
+  std::thread beating([this, &heart, incarnation] { beat(heart, incarnation); });
+  const Status why = pass_on(*client);
+  lost(why);
+  beating.join();
+  return why;
+}
+
+// Until the membership ends, or there is nothing left to say to the master that we leave.
+Status MasterLink::pass_on(RpcClient& client) {
+  std::unique_lock lock(mutex_);
+  std::optional<Steady::time_point> leave_by;
+  while (true) {
+    const auto ended = [this] { return lost_ || stopping_ || !news_.empty(); };
+    changed_.wait(lock, ended);
+    if (lost_) return *lost_;
+    if (stopping_ && !leave_by) leave_by = Steady::now() + kFarewell;
+    if (stopping_ && (news_.empty() || Steady::now() > *leave_by))
+      return cancelled("the worker stops");
+    News next = std::move(news_.front());
+    news_.pop_front();
+    // Lines of one runner travel together.
+    size_t bytes = 0;
+    const auto weigh = [](const News& news) {
+      size_t sum = 0;
+      for (const std::string& line : news.lines) sum += line.size() + 1;
+      return sum;
+    };
+    bytes = weigh(next);
+    news_bytes_ -= bytes;
+    while (next.how.empty() && !news_.empty() && news_.front().how.empty() &&
+           news_.front().job == next.job && news_.front().epoch == next.epoch) {
+      const size_t more = weigh(news_.front());
+      if (bytes + more > kLinesAtOnce) break;
+      for (std::string& line : news_.front().lines) next.lines.push_back(std::move(line));
+      news_.pop_front();
+      news_bytes_ -= more;
+      bytes += more;
+    }
+    if (dropped_lines_ > 0) {
+      next.lines.insert(next.lines.begin(), cat("(", dropped_lines_, " lines were dropped)"));
+      dropped_lines_ = 0;
+    }
+    lock.unlock();
+    const Status told = tell(client, next);
+    if (!told.ok()) return told.while_doing("passing on what a runner said");
+    lock.lock();
+  }
+}
+
+Status MasterLink::tell(RpcClient& client, const News& news) {
+  const auto outcome = [](auto&& response) { return status_of(response.getOutcome()); };
+  Status told;
+  if (!news.lines.empty()) {
+    told = client.call<wire::Registry>("Registry.log", kCall, [&](wire::Registry::Client registry) {
+      auto request = registry.logRequest();
+      request.setJob(news.job);
+      request.setEpoch(news.epoch);
+      auto lines = request.initLines(static_cast<unsigned>(news.lines.size()));
+      for (unsigned i = 0; i < lines.size(); ++i) lines.set(i, news.lines[i]);
+      return request.send().then(outcome);
+    });
+  }
+  if (told.ok() && !news.how.empty()) {
+    told = client.call<wire::Registry>("Registry.runnerExited", kCall,
+                                       [&](wire::Registry::Client registry) {
+                                         auto request = registry.runnerExitedRequest();
+                                         request.setJob(news.job);
+                                         request.setEpoch(news.epoch);
+                                         request.setHow(news.how);
+                                         return request.send().then(outcome);
+                                       });
+  }
+  return told;
+}
+
+// The heart's thread. A beat that is not answered is only late: whether this worker lives, the
+// master decides.
+void MasterLink::beat(const std::string& address, uint64_t incarnation) {
+  pthread_setname_np(pthread_self(), "heart");
+  std::unique_ptr<RpcClient> client;
+  auto due = Steady::now();
+  for (uint64_t sequence = 1;; ++sequence) {
+    {
+      std::unique_lock lock(mutex_);
+      changed_.wait_until(lock, due, [this] { return lost_.has_value(); });
+      if (lost_) return;
+    }
+    due = std::max(due + beat_every_, Steady::now());
+    if (!client) {
+      RpcClientOptions options;
+      options.address = address;
+      options.identity = options_.identity;
+      options.deadline = kBeat;
+      auto connected = RpcClient::connect(*heart_loop_, std::move(options));
+      if (!connected.ok()) continue;
+      client = std::move(*connected);
+    }
+    const Status beaten = beat_once(*client, incarnation, sequence);
+    if (beaten.code() == Code::failed_precondition) return lost(beaten);
+    if (beaten.code() == Code::unavailable) client.reset();
+  }
+}
+
+Status MasterLink::beat_once(RpcClient& client, uint64_t incarnation, uint64_t sequence) {
+  const RunnersPulse pulse = runners_->pulse();
+  return client.call<wire::Heart>("Heart.beat", kBeat, [&](wire::Heart::Client heart) {
+    auto request = heart.beatRequest();
+    request.setName(options_.info.worker.name);
+    request.setIncarnation(incarnation);
+    request.setSequence(sequence);
+    request.setProgress(pulse.progress);
+    request.setStepping(pulse.stepping);
+    return request.send().then([](auto&& response) { return status_of(response.getOutcome()); });
+  });
+}
+
+}  // namespace leat

@@ -1,0 +1,57 @@
+#include "daemon/worker/runner_boot.h"
+
+#include <capnp/message.h>
+#include <capnp/serialize.h>
+
+#include <cstring>
+
+#include "transport/cluster.capnp.h"
+
+namespace leat {
+namespace {
+
+template <typename Bytes>
+capnp::Data::Reader data_of(const Bytes& bytes) {
+  return {reinterpret_cast<const kj::byte*>(bytes.data()), bytes.size()};
+}
+
+}  // namespace
+
+std::vector<std::byte> runner_boot(const RunnerOrder& order, const RunnerSurroundings& surroundings,
+                                   const std::string& directory, uint64_t incarnation) {
+  capnp::MallocMessageBuilder message;
+  auto boot = message.initRoot<wire::RunnerBoot>();
+  auto spec = boot.initSpec();
+  spec.setJob(order.job);
+  spec.setEpoch(order.epoch);
+  spec.setTask(order.task);
+  spec.setThreads(order.threads > 0 ? order.threads : surroundings.threads);
+  spec.setToken(data_of(order.token));
+  spec.setKey(data_of(order.key));
+  boot.setWorker(surroundings.node);
+  boot.setMasterAddress(surroundings.master);
+  boot.setCluster(surroundings.cluster);
+  boot.setSecret(data_of(surroundings.secret));
+  boot.setDirectory(directory);
+  boot.setMemoryLimit(surroundings.memory_limit);
+  boot.setLogLevel(surroundings.log_level);
+  boot.setIncarnation(incarnation);
+  auto datasets = boot.initDatasets(static_cast<unsigned>(surroundings.datasets.size()));
+  unsigned i = 0;
+  for (const auto& [name, path] : surroundings.datasets) {
+    datasets[i].setName(name);
+    datasets[i++].setPath(path);
+  }
+  auto transports = boot.initTransports(static_cast<unsigned>(surroundings.transports.size()));
+  for (unsigned t = 0; t < transports.size(); ++t) transports.set(t, surroundings.transports[t]);
+
+  const kj::Array<capnp::word> words = capnp::messageToFlatArray(message);
+  const auto bytes = words.asBytes();
+  std::vector<std::byte> out(8 + bytes.size());
+  for (size_t b = 0; b < 8; ++b)
+    out[b] = static_cast<std::byte>(uint64_t{bytes.size()} >> (8 * b) & 0xff);
+  std::memcpy(out.data() + 8, bytes.begin(), bytes.size());
+  return out;
+}
+
+}  // namespace leat

@@ -1,0 +1,299 @@
+#include "daemon/worker/runners.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+
+#include "daemon/worker/runner_process.h"
+#include "devices/base/text.h"
+#include "transport/io/handover.h"
+
+namespace leat {
+namespace {
+
+using Steady = std::chrono::steady_clock;
+
+constexpr auto kEndOfAll = std::chrono::seconds(10);
+
+}  // namespace
+
+class Runners::Core {
+ public:
+  Core(RunnerNews news, Logger log, Descriptor wake)
+      : news_(std::move(news)), log_(std::move(log)), wake_(std::move(wake)) {
+    thread_ = std::thread([this] { run(); });
+  }
+
+  ~Core() {
+    post([this] { ending_ = true; });
+    thread_.join();
+  }
+
+  void post(std::function<void()> work) {
+    {
+      const std::lock_guard lock(mutex_);
+      asked_.push_back(std::move(work));
+    }
+    const uint64_t one = 1;
+    [[maybe_unused]] const ssize_t n = write(wake_.get(), &one, sizeof one);
+  }
+
+  void start(const RunnerOrder& order, const RunnerSurroundings& surroundings, const Done& done) {
+    done(try_start(order, surroundings));
+  }
+
+  void stop(const std::string& job, uint64_t epoch, std::chrono::milliseconds grace, Done done) {
+    for (auto& child : children_) {
+      if (child->order.job != job || child->order.epoch != epoch) continue;
+      child->waiting.push_back(std::move(done));
+      end(*child, grace);
+      return;
+    }
+    done({});
+  }
+
+  void stop_all(std::chrono::milliseconds grace) {
+    for (auto& child : children_) end(*child, grace);
+  }
+
+  size_t size() const {
+    const std::lock_guard lock(mutex_);
+    return doors_.size();
+  }
+
+  std::optional<Door> door(uint64_t incarnation) const {
+    const std::lock_guard lock(mutex_);
+    const auto found = doors_.find(incarnation);
+    if (found == doors_.end()) return std::nullopt;
+    return found->second.door;
+  }
+
+  // Under the lock, so that the socket is still this runner's. A runner that reads nothing fills
+  // its socket: then the connection is dropped, and its peer dials again or gives up.
+  Status give(Connection connection) {
+    const uint64_t incarnation = connection.hello.identity.destination_incarnation;
+    const std::lock_guard lock(mutex_);
+    const auto found = doors_.find(incarnation);
+    if (found == doors_.end() || found->second.socket < 0)
+      return unavailable("the runner that the connection was for is gone");
+    return hand_over(found->second.socket, std::move(connection), Steady::now());
+  }
+
+  RunnersPulse pulse() const {
+    const std::lock_guard lock(mutex_);
+    return pulse_;
+  }
+
+  void wait_until_empty(Steady::time_point deadline) {
+    std::unique_lock lock(mutex_);
+    emptied_.wait_until(lock, deadline, [this] { return doors_.empty(); });
+  }
+
+ private:
+  struct Child {
+    RunnerOrder order;
+    std::unique_ptr<RunnerProcess> process;
+    RunnersPulse pulse;
+    std::optional<Steady::time_point> kill_at;
+    bool killed = false;
+    std::vector<Done> waiting;
+  };
+  struct Reachable {
+    Door door;
+    int socket = -1;
+  };
+
+  Status try_start(const RunnerOrder& order, const RunnerSurroundings& surroundings) {
+    for (const auto& child : children_) {
+      if (child->order.job == order.job && child->order.epoch == order.epoch) return {};
+    }
+    if (children_.size() >= static_cast<size_t>(surroundings.limits.max_runners)) {
+      return resource_exhausted(cat("worker ", surroundings.node, ": expected at most ",
+                                    surroundings.limits.max_runners, " runners, has as many"));
+    }
+    LEAT_ASSIGN_OR_RETURN(auto process, RunnerProcess::start(order, surroundings));
+    log_.info("runner of job ", order.job, " epoch ", order.epoch, " started, process ",
+              process->pid());
+    {
+      const std::lock_guard lock(mutex_);
+      doors_[process->incarnation()] = {{surroundings.cluster_id, order.epoch, order.key},
+                                        process->socket()};
+    }
+    auto child = std::make_unique<Child>();
+    child->order = order;
+    child->process = std::move(process);
+    children_.push_back(std::move(child));
+    return {};
+  }
+
+  void end(Child& child, std::chrono::milliseconds grace) {
+    const auto kill_at = Steady::now() + grace;
+    if (!child.kill_at) child.process->signal(SIGTERM);
+    if (!child.kill_at || kill_at < *child.kill_at) child.kill_at = kill_at;
+  }
+
+  void run() {
+    pthread_setname_np(pthread_self(), "runners");
+    while (true) {
+      do_asked();
+      if (ending_ && children_.empty()) return;
+      if (ending_) stop_all(std::chrono::milliseconds(0));
+      kill_late();
+      wait();
+      for (size_t i = 0; i < children_.size();) {
+        if (attend(*children_[i])) {
+          ++i;
+        } else {
+          bury(i);
+        }
+      }
+      count();
+    }
+  }
+
+  void do_asked() {
+    std::vector<std::function<void()>> asked;
+    {
+      const std::lock_guard lock(mutex_);
+      asked.swap(asked_);
+    }
+    for (auto& work : asked) work();
+  }
+
+  void kill_late() {
+    const auto now = Steady::now();
+    for (auto& child : children_) {
+      if (child->killed || !child->kill_at || *child->kill_at > now) continue;
+      child->killed = true;
+      child->process->signal(SIGKILL);
+    }
+  }
+
+  void wait() {
+    std::vector<pollfd> polled{{wake_.get(), POLLIN, 0}};
+    auto until = Steady::now() + std::chrono::seconds(1);
+    for (const auto& child : children_) {
+      for (const int fd : {child->process->exit_descriptor(), child->process->output_descriptor(),
+                           child->process->socket()}) {
+        if (fd >= 0) polled.push_back({fd, POLLIN, 0});
+      }
+      if (!child->killed && child->kill_at) until = std::min(until, *child->kill_at);
+    }
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - Steady::now());
+    poll(polled.data(), polled.size(), static_cast<int>(std::max<int64_t>(0, left.count())));
+    uint64_t drained;
+    [[maybe_unused]] const ssize_t n = read(wake_.get(), &drained, sizeof drained);
+  }
+
+  // False: it has ended.
+  bool attend(Child& child) {
+    tell(child);
+    if (const auto pulse = child.process->read_pulse()) child.pulse = *pulse;
+    if (child.process->socket() < 0) close_door(child);
+    const auto how = child.process->reap();
+    if (!how) return true;
+    // What it wrote before it died is in the pipe; a grandchild that holds the pipe is not awaited.
+    for (int i = 0; i < 16 && child.process->output_descriptor() >= 0; ++i) {
+      if (!tell(child)) break;
+    }
+    log_.info("runner of job ", child.order.job, " epoch ", child.order.epoch, " ", *how);
+    how_ = *how;
+    return false;
+  }
+
+  bool tell(Child& child) {
+    auto lines = child.process->read_output();
+    if (lines.empty()) return false;
+    news_.said(child.order.job, child.order.epoch, std::move(lines));
+    return true;
+  }
+
+  void close_door(Child& child) {
+    const std::lock_guard lock(mutex_);
+    const auto found = doors_.find(child.process->incarnation());
+    if (found != doors_.end()) found->second.socket = -1;
+  }
+
+  void bury(size_t i) {
+    const std::unique_ptr<Child> child = std::move(children_[i]);
+    children_.erase(children_.begin() + static_cast<ptrdiff_t>(i));
+    {
+      const std::lock_guard lock(mutex_);
+      doors_.erase(child->process->incarnation());
+      ended_progress_ += child->pulse.progress;
+    }
+    const std::string how = how_;
+    child->process.reset();  // its directory is gone before anybody hears of the end
+    news_.exited(child->order.job, child->order.epoch, how);
+    for (const Done& done : child->waiting) done({});
+    emptied_.notify_all();
+  }
+
+  void count() {
+    const std::lock_guard lock(mutex_);
+    pulse_ = {ended_progress_, false};
+    for (const auto& child : children_) {
+      pulse_.progress += child->pulse.progress;
+      pulse_.stepping = pulse_.stepping || child->pulse.stepping;
+    }
+  }
+
+  const RunnerNews news_;
+  const Logger log_;
+  const Descriptor wake_;
+
+  // The thread's.
+  std::vector<std::unique_ptr<Child>> children_;
+  bool ending_ = false;
+  std::string how_;  // of the one that has just ended
+
+  mutable std::mutex mutex_;
+  std::condition_variable emptied_;
+  std::vector<std::function<void()>> asked_;
+  std::map<uint64_t, Reachable> doors_;  // by incarnation
+  RunnersPulse pulse_;
+  uint64_t ended_progress_ = 0;  // of runners that are gone: the sum never falls
+  std::thread thread_;
+};
+
+Result<std::unique_ptr<Runners>> Runners::create(RunnerNews news, Logger log) {
+  Descriptor wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!wake) return system_error("runners", errno);
+  return std::unique_ptr<Runners>(
+      new Runners(std::make_unique<Core>(std::move(news), std::move(log), std::move(wake))));
+}
+
+Runners::Runners(std::unique_ptr<Core> core) : core_(std::move(core)) {}
+Runners::~Runners() = default;
+
+void Runners::start(RunnerOrder order, RunnerSurroundings surroundings, Done done) {
+  core_->post([core = core_.get(), order = std::move(order), surroundings = std::move(surroundings),
+               done = std::move(done)] { core->start(order, surroundings, done); });
+}
+
+void Runners::stop(const std::string& job, uint64_t epoch, std::chrono::milliseconds grace,
+                   Done done) {
+  core_->post([core = core_.get(), job, epoch, grace, done = std::move(done)]() mutable {
+    core->stop(job, epoch, grace, std::move(done));
+  });
+}
+
+void Runners::stop_all(std::chrono::milliseconds grace) {
+  core_->post([core = core_.get(), grace] { core->stop_all(grace); });
+  core_->wait_until_empty(Steady::now() + grace + kEndOfAll);
+}
+
+size_t Runners::size() const { return core_->size(); }
+std::optional<Runners::Door> Runners::door(uint64_t incarnation) const {
+  return core_->door(incarnation);
+}
+Status Runners::give(Connection connection) { return core_->give(std::move(connection)); }
+RunnersPulse Runners::pulse() const { return core_->pulse(); }
+
+}  // namespace leat

@@ -1,0 +1,109 @@
+// The runners of a worker: the child processes that own jobs' device memory, sockets and executors.
+// Started, listened to, and ended here; nothing of one is left when it is gone.
+//
+// A runner is `leatd runner` with three descriptors and no other: 1 and 2 are a pipe to here, whose
+// lines are the job's log, and 3 is a unix socket (see RunnerBoot in transport/cluster.capnp). It
+// is killed with this process: it asks the kernel for it, and its socket closes.
+//
+// One thread, "runners", does all of it: it forks (a child dies with the thread that made it), and
+// polls pipes, sockets and pidfds.
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "daemon/config/daemon_config.h"
+#include "devices/base/log.h"
+#include "devices/base/status.h"
+#include "transport/identity.h"
+#include "transport/io/handshake.h"
+
+namespace leat {
+
+// What RunnerSpec of transport/cluster.capnp says.
+struct RunnerOrder {
+  std::string job;
+  uint64_t epoch = 0;
+  uint32_t task = 0;
+  uint32_t threads = 0;
+  std::array<uint8_t, 32> token{};
+  RunKey key{};
+};
+
+// What all runners of this worker are told.
+struct RunnerSurroundings {
+  std::string program;    // the leatd that runs; an absolute path
+  std::string directory;  // where each gets one of its own; exists, and is this worker's alone
+  std::string node;
+  std::string master;
+  std::string cluster;
+  std::string secret;
+  std::array<uint8_t, 16> cluster_id{};
+  uint32_t threads = 1;  // of an order that names none
+  uint64_t memory_limit = 0;
+  std::map<std::string, std::string> datasets;
+  std::vector<std::string> transports;
+  std::string log_level;
+  RunnerLimits limits;
+};
+
+// What a runner tells. Called on the thread "runners"; must not block.
+struct RunnerNews {
+  std::function<void(const std::string& job, uint64_t epoch, std::vector<std::string> lines)> said;
+  // After all that it said: "was killed by signal 9".
+  std::function<void(const std::string& job, uint64_t epoch, const std::string& how)> exited;
+};
+
+// How far the runners are, all together.
+struct RunnersPulse {
+  uint64_t progress = 0;  // rises with every step
+  bool stepping = false;
+};
+
+// Threads: any. `done` is called once, on the thread "runners", and must not block.
+class Runners {
+ public:
+  using Done = std::function<void(const Status&)>;
+
+  static Result<std::unique_ptr<Runners>> create(RunnerNews news, Logger log);
+  // Kills what there is, and returns when it is gone.
+  ~Runners();
+  Runners(const Runners&) = delete;
+  Runners& operator=(const Runners&) = delete;
+
+  // Ok when the process runs; also if that runner is there already. resource_exhausted beyond
+  // RunnerLimits::max_runners.
+  void start(RunnerOrder order, RunnerSurroundings surroundings, Done done);
+  // Asks the runner to end and kills it after `grace`. Ok when it is gone, or was never there.
+  void stop(const std::string& job, uint64_t epoch, std::chrono::milliseconds grace, Done done);
+  // Every one; returns when all are gone.
+  void stop_all(std::chrono::milliseconds grace);
+  size_t size() const;
+
+  // What a peer must prove to be given to the runner of that incarnation; nullopt if it is not
+  // here.
+  struct Door {
+    std::array<uint8_t, 16> cluster_id{};
+    uint64_t epoch = 0;
+    RunKey key{};
+  };
+  std::optional<Door> door(uint64_t incarnation) const;
+  // Hands an authenticated connection on. unavailable if the runner is gone or takes none.
+  Status give(Connection connection);
+
+  RunnersPulse pulse() const;
+
+ private:
+  class Core;
+  explicit Runners(std::unique_ptr<Core> core);
+  std::unique_ptr<Core> core_;
+};
+
+}  // namespace leat

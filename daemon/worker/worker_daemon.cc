@@ -1,0 +1,165 @@
+#include "daemon/worker/worker_daemon.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/un.h>
+
+#include <cerrno>
+#include <filesystem>
+
+#include "daemon/leatd/daemons.h"
+#include "daemon/worker/machine.h"
+#include "daemon/version.h"
+#include "devices/base/files.h"
+#include "devices/base/text.h"
+#include "devices/cpu/cpu_device.h"
+
+namespace leat {
+namespace {
+
+// What a runner puts below its folder: "/<20 digits>/<a few letters>".
+constexpr size_t kBelowDirectory = 20 + 12;
+
+// "host:port" of what peers are to dial, where `bound` is what this worker listens at.
+std::string advertised(const std::string& configured, const std::string& bound) {
+  if (configured.empty()) return bound;
+  const bool has_port = configured.ends_with(']')
+                            ? false
+                            : configured.rfind(':') != std::string::npos &&
+                                  configured.find(':') == configured.rfind(':');
+  const bool has_port_after_bracket = configured.find("]:") != std::string::npos;
+  if (has_port || has_port_after_bracket) return configured;
+  return configured + bound.substr(bound.rfind(':'));
+}
+
+std::string_view transport_name(WorkerTransport transport) {
+  switch (transport) {
+    case WorkerTransport::local:
+      return "local";
+    case WorkerTransport::shm:
+      return "shm";
+    case WorkerTransport::tcp:
+      return "tcp";
+  }
+  return "";
+}
+
+WorkerInfo describe(const WorkerConfig& config, const std::string& data_address, uint32_t threads) {
+  WorkerInfo info;
+  info.worker.name = config.name;
+  info.address = data_address;
+  info.machine = machine_id();
+  info.version = leat_version();
+  const cpu::CpuDevice device(0, 1);
+  WorkerDevice cpu{"cpu", device.name(), device.memory_bytes(), threads, cpu::cpu_model()};
+  if (config.memory_limit > 0) cpu.memory_bytes = std::min(cpu.memory_bytes, config.memory_limit);
+  info.devices.push_back(cpu);
+  for (const auto& [name, path] : config.datasets) info.datasets.push_back(name);
+  return info;
+}
+
+}  // namespace
+
+// The state directory is this process's, and what a killed one left there is gone.
+Status WorkerDaemon::take_state(const std::string& directory) {
+  LEAT_RETURN_IF_ERROR(real_files().make_directories(directory));
+  const std::string path = directory + "/lock";
+  lock_ = Descriptor(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  if (!lock_) return system_error(cat("'", path, "'"), errno);
+  if (flock(lock_.get(), LOCK_EX | LOCK_NB) < 0) {
+    return failed_precondition(
+        cat("state directory '", directory, "': another worker runs on it; give each its own"));
+  }
+  runners_directory_ = directory + "/runners";
+  constexpr size_t kLongest = sizeof(sockaddr_un::sun_path) - 1 - kBelowDirectory;
+  if (runners_directory_.size() > kLongest) {
+    return invalid_argument(cat("state_dir '", directory, "': expected at most ",
+                                kLongest - std::string_view("/runners").size(),
+                                " characters, for the paths of sockets below it, received ",
+                                directory.size()));
+  }
+  std::error_code error;
+  std::filesystem::remove_all(runners_directory_, error);
+  std::filesystem::create_directory(runners_directory_, error);
+  std::filesystem::permissions(runners_directory_, std::filesystem::perms::owner_all, error);
+  if (error) return unavailable(cat("'", runners_directory_, "': ", error.message()));
+  return {};
+}
+
+Result<std::unique_ptr<WorkerDaemon>> WorkerDaemon::start(const WorkerConfig& config,
+                                                          const std::string& program, Logger log) {
+  std::unique_ptr<WorkerDaemon> daemon(new WorkerDaemon());
+  LEAT_RETURN_IF_ERROR(daemon->take_state(config.state_dir));
+  const auto threads =
+      static_cast<uint32_t>(config.threads > 0 ? config.threads : cpu::usable_cores());
+  MasterLinkOptions options;
+  options.master = config.master;
+  options.identity.role = RpcRole::worker;
+  options.identity.cluster = config.cluster;
+  options.identity.secret = config.security.secret;
+  options.log = log;
+  RunnerSurroundings& around = options.surroundings;
+  around.program = program;
+  around.directory = daemon->runners_directory_;
+  around.node = config.name;
+  around.master = config.master;
+  around.cluster = config.cluster;
+  around.secret = config.security.secret;
+  around.threads = threads;
+  around.memory_limit = config.memory_limit;
+  around.datasets = config.datasets;
+  for (const WorkerTransport transport : config.transports)
+    around.transports.emplace_back(transport_name(transport));
+  around.log_level = log_level_name(config.log.level);
+  around.limits = config.runner;
+
+  // The link tells what runners say, and the data port asks whose a connection is: so runners come
+  // between the two, and what the link tells of this worker comes last.
+  RunnerNews news{[&link = daemon->master_](const auto& job, uint64_t epoch, auto lines) {
+                    if (link) link->said(job, epoch, std::move(lines));
+                  },
+                  [&link = daemon->master_](const auto& job, uint64_t epoch, const auto& how) {
+                    if (link) link->exited(job, epoch, how);
+                  }};
+  LEAT_ASSIGN_OR_RETURN(daemon->runners_, Runners::create(std::move(news), log.named("runners")));
+  LEAT_ASSIGN_OR_RETURN(daemon->data_port_, DataPort::open(daemon->reactor_, config.data,
+                                                           *daemon->runners_, log.named("data")));
+  options.info = describe(config, advertised(config.data_address, daemon->data_address()), threads);
+  LEAT_ASSIGN_OR_RETURN(daemon->master_, MasterLink::create(std::move(options)));
+  daemon->master_->start(*daemon->runners_);
+  return daemon;
+}
+
+void WorkerDaemon::stop(std::chrono::milliseconds grace) {
+  if (std::exchange(stopped_, true)) return;
+  if (runners_) runners_->stop_all(grace);
+  if (master_) master_->stop();
+}
+
+WorkerDaemon::~WorkerDaemon() {
+  stop(std::chrono::milliseconds(0));
+  data_port_.reset();  // asks the runners
+  runners_.reset();    // tell the link
+}
+
+Status run_worker(const WorkerConfig& config, Lifetime& lifetime, Logger log) {
+  std::error_code error;
+  const std::string program = std::filesystem::read_symlink("/proc/self/exe", error);
+  if (error) return unavailable(cat("/proc/self/exe: ", error.message()));
+  LEAT_ASSIGN_OR_RETURN(const auto daemon, WorkerDaemon::start(config, program, log));
+  RpcLoop& loop = daemon->master().loop();
+  const Registration watched = lifetime.watch(
+      "rpc", [&loop](LifeSign heart) { (void)loop.post([heart] { heart.beat(); }); });
+  const Registration dumped = lifetime.on_dump([&daemon] {
+    return cat("member: ", daemon->status().ok() ? "yes" : daemon->status().message(),
+               "; runners: ", daemon->runners().size());
+  });
+  lifetime.ready(cat("data port ", daemon->data_address(), ", master ", config.master),
+                 {.listen = "", .http = "", .data = daemon->data_address()});
+  lifetime.wait_for_stop();
+  lifetime.stopping(cat(daemon->runners().size(), " runners"));
+  daemon->stop(config.runner.stop_deadline);
+  return {};
+}
+
+}  // namespace leat

@@ -1,0 +1,49 @@
+// The worker daemon: its parts, put together. A worker keeps nothing that it could not lose: all
+// that it has in its state directory is `lock`, held while it runs, and a folder of each runner.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <string>
+
+#include "daemon/config/daemon_config.h"
+#include "daemon/worker/data_port.h"
+#include "daemon/worker/master_link.h"
+#include "daemon/worker/runners.h"
+#include "devices/base/log.h"
+#include "transport/io/reactor.h"
+
+namespace leat {
+
+// Threads: any, one at a time.
+class WorkerDaemon {
+ public:
+  // Opens the data port and dials the master. `program` is the leatd that runners are made of.
+  // failed_precondition if another worker has the state directory.
+  static Result<std::unique_ptr<WorkerDaemon>> start(const WorkerConfig& config,
+                                                     const std::string& program, Logger log);
+  // As stop() with no grace, if it was not called.
+  ~WorkerDaemon();
+
+  const std::string& data_address() const { return data_port_->address(); }
+  // Ok while it is a member of the cluster.
+  Status status() const { return master_->status(); }
+  Runners& runners() { return *runners_; }
+  MasterLink& master() { return *master_; }
+  // Ends the runners, who have `grace`, tells the master, and leaves the cluster.
+  void stop(std::chrono::milliseconds grace);
+
+ private:
+  WorkerDaemon() = default;
+  Status take_state(const std::string& directory);
+
+  Descriptor lock_;
+  std::string runners_directory_;
+  Reactor reactor_;
+  std::unique_ptr<MasterLink> master_;
+  std::unique_ptr<Runners> runners_;
+  std::unique_ptr<DataPort> data_port_;
+  bool stopped_ = false;
+};
+
+}  // namespace leat

@@ -1,0 +1,208 @@
+#include "tests/daemon/worker/fake_master.h"
+
+#include <kj/debug.h>
+
+#include "devices/base/text.h"
+#include "tests/catch.h"
+#include "transport/rpc/service.h"
+
+namespace leat {
+
+using namespace std::chrono_literals;
+
+class FakeRegistry final : public Service<wire::Registry> {
+ public:
+  explicit FakeRegistry(FakeMaster& master) : master_(master) {}
+
+ protected:
+  kj::Promise<void> registerWorker(RegisterWorkerContext context) override {
+    const auto params = context.getParams();
+    Status answered;
+    {
+      const std::lock_guard lock(master_.mutex_);
+      answered = master_.registration_answer_;
+      master_.beats_ = 0;
+    }
+    auto outcome = context.getResults().initOutcome();
+    if (!answered.ok()) {
+      write_status(answered, outcome.initError());
+      master_.note(cat("refused ", params.getInfo().getName().cStr()));
+      return kj::READY_NOW;
+    }
+    master_.worker_ = params.getWorker();
+    auto registered = outcome.initOk();
+    registered.setClusterId("00112233445566778899aabbccddeeff");
+    const std::string& heart = master_.heart_->address();
+    registered.setHeartAddress(heart.substr(heart.rfind(':')));
+    registered.setHeartbeatMs(20);
+    const auto info = params.getInfo();
+    master_.note(cat("registered ", info.getName().cStr(), " ", info.getIncarnation()));
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> runnerExited(RunnerExitedContext context) override {
+    const auto params = context.getParams();
+    master_.note(cat("exited ", params.getJob().cStr(), " ", params.getEpoch(), ": ",
+                     params.getHow().cStr()));
+    context.getResults().initOutcome().initOk();
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> log(LogContext context) override {
+    const auto params = context.getParams();
+    for (const auto line : params.getLines())
+      master_.note(cat("said ", params.getJob().cStr(), ": ", line.cStr()));
+    context.getResults().initOutcome().initOk();
+    return kj::READY_NOW;
+  }
+
+ private:
+  FakeMaster& master_;
+};
+
+class FakeHeart final : public Service<wire::Heart> {
+ public:
+  explicit FakeHeart(FakeMaster& master) : master_(master) {}
+
+ protected:
+  kj::Promise<void> beat(BeatContext context) override {
+    Status status;
+    {
+      const std::lock_guard lock(master_.mutex_);
+      ++master_.beats_;
+      status = master_.beat_answer_;
+    }
+    master_.changed_.notify_all();
+    answer(status, context.getResults().initOutcome());
+    return kj::READY_NOW;
+  }
+
+ private:
+  FakeMaster& master_;
+};
+
+namespace {
+
+RpcIdentity master_identity() {
+  RpcIdentity identity;
+  identity.role = RpcRole::master;
+  identity.cluster = "test";
+  return identity;
+}
+
+}  // namespace
+
+FakeMaster::FakeMaster() {
+  auto loop = RpcLoop::start();
+  REQUIRE(loop.ok());
+  loop_ = std::move(*loop);
+  listen();
+}
+
+void FakeMaster::listen() {
+  RpcServerOptions options;
+  options.identity = master_identity();
+  auto heart = RpcServer::listen(*loop_, options, [this](const RpcPeer&) {
+    return kj::Maybe<capnp::Capability::Client>(wire::Heart::Client(kj::heap<FakeHeart>(*this)));
+  });
+  REQUIRE(heart.ok());
+  heart_ = std::move(*heart);
+  options.address = bound_;
+  auto server = RpcServer::listen(*loop_, options, [this](const RpcPeer&) {
+    return kj::Maybe<capnp::Capability::Client>(
+        wire::Registry::Client(kj::heap<FakeRegistry>(*this)));
+  });
+  REQUIRE(server.ok());
+  server_ = std::move(*server);
+  bound_ = server_->address();
+}
+
+FakeMaster::~FakeMaster() {
+  (void)loop_->run([this] { worker_ = nullptr; });
+  server_.reset();
+  heart_.reset();
+}
+
+void FakeMaster::note(std::string event) {
+  {
+    const std::lock_guard lock(mutex_);
+    events_.push_back(std::move(event));
+  }
+  changed_.notify_all();
+}
+
+std::string FakeMaster::await(const std::function<bool(const std::string&)>& is) {
+  std::unique_lock lock(mutex_);
+  std::string found;
+  changed_.wait_for(lock, 20s, [&] {
+    for (const std::string& event : events_) {
+      if (is(event)) found = event;
+    }
+    return !found.empty();
+  });
+  return found;
+}
+
+std::string FakeMaster::await(const std::string& beginning) {
+  return await([&](const std::string& event) { return event.starts_with(beginning); });
+}
+
+std::vector<std::string> FakeMaster::events() {
+  const std::lock_guard lock(mutex_);
+  return events_;
+}
+
+bool FakeMaster::await_beats(uint64_t beats) {
+  std::unique_lock lock(mutex_);
+  return changed_.wait_for(lock, 20s, [&] { return beats_ >= beats; });
+}
+
+void FakeMaster::set_beat_answer(Status status) {
+  const std::lock_guard lock(mutex_);
+  beat_answer_ = std::move(status);
+}
+
+void FakeMaster::set_registration_answer(Status status) {
+  const std::lock_guard lock(mutex_);
+  registration_answer_ = std::move(status);
+}
+
+Status FakeMaster::start(const std::string& job, uint64_t epoch) {
+  return call(
+      *loop_,
+      [&]() -> kj::Promise<Status> {
+        auto request = KJ_ASSERT_NONNULL(worker_).startRequest();
+        auto spec = request.initSpec();
+        spec.setJob(job);
+        spec.setEpoch(epoch);
+        const std::vector<kj::byte> secret(32, 7);
+        spec.setToken(kj::arrayPtr(secret.data(), 32));
+        spec.setKey(kj::arrayPtr(secret.data(), 32));
+        return request.send().then([](auto&& r) { return status_of(r.getOutcome()); });
+      },
+      10s, "Worker.start");
+}
+
+Status FakeMaster::stop(const std::string& job, uint64_t epoch, std::chrono::milliseconds grace) {
+  return call(
+      *loop_,
+      [&]() -> kj::Promise<Status> {
+        auto request = KJ_ASSERT_NONNULL(worker_).stopRequest();
+        request.setJob(job);
+        request.setEpoch(epoch);
+        request.setGraceMs(static_cast<uint32_t>(grace.count()));
+        return request.send().then([](auto&& r) { return status_of(r.getOutcome()); });
+      },
+      20s, "Worker.stop");
+}
+
+void FakeMaster::hang_up() {
+  (void)loop_->run([this] { worker_ = nullptr; });
+  server_.reset();
+  heart_.reset();
+  {
+    const std::lock_guard lock(mutex_);
+    events_.clear();
+  }
+  listen();
+}
+
+}  // namespace leat

@@ -1,0 +1,164 @@
+// A real worker daemon in this process, a master that does what the test says, and runners that are
+// shell scripts.
+#include "daemon/worker/worker_daemon.h"
+
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "devices/base/text.h"
+#include "tests/catch.h"
+#include "tests/daemon/worker/fake_master.h"
+#include "tests/temporary_directory.h"
+
+namespace leat {
+namespace {
+
+using namespace std::chrono_literals;
+
+// Says who it is, and then does what the test wants.
+std::string script(const TemporaryDirectory& folder, const std::string& body) {
+  const std::string path = folder.path() + "/runner.sh";
+  std::ofstream(path) << "#!/bin/sh\necho runner $$\n" << body << "\n";
+  chmod(path.c_str(), 0700);
+  return path;
+}
+
+struct Scene {
+  explicit Scene(const std::string& body) {
+    WorkerConfig config;
+    config.cluster = "test";
+    config.name = "w0";
+    config.master = master.address();
+    config.data = "127.0.0.1:0";
+    config.state_dir = folder.path() + "/state";
+    auto started = WorkerDaemon::start(config, script(folder, body), {});
+    REQUIRE(started.status().message() == "");
+    worker = std::move(*started);
+    REQUIRE(master.await("registered w0") != "");
+  }
+
+  // The process of a runner that has started.
+  pid_t runner() {
+    const std::string line = master.await("said job-1: runner ");
+    REQUIRE(line != "");
+    return std::stoi(line.substr(line.rfind(' ')));
+  }
+  bool has_folders() { return !std::filesystem::is_empty(folder.path() + "/state/runners"); }
+
+  TemporaryDirectory folder;
+  FakeMaster master;
+  std::unique_ptr<WorkerDaemon> worker;
+};
+
+bool is_alive(pid_t pid) { return kill(pid, 0) == 0; }
+
+constexpr char kWaits[] = "trap 'echo bye; exit 3' TERM; while :; do sleep 0.02; done";
+
+TEST_CASE("a worker registers, beats, and says what its runners say") {
+  Scene scene("echo second; echo third >&2; exit 5");
+  CHECK(scene.master.await_beats(5));
+  CHECK(scene.worker->status().ok());
+  REQUIRE(scene.master.start("job-1", 4).ok());
+  CHECK(scene.master.await("exited job-1") == "exited job-1 4: exited with status 5");
+  std::vector<std::string> said;
+  for (const std::string& event : scene.master.events()) {
+    if (event.starts_with("said")) said.push_back(event);
+  }
+  REQUIRE(said.size() == 3);
+  CHECK(said[1] == "said job-1: second");
+  CHECK(said[2] == "said job-1: third");
+  CHECK_FALSE(scene.has_folders());
+  CHECK(scene.worker->runners().size() == 0);
+}
+
+TEST_CASE("a runner that is asked to stop may end by itself") {
+  Scene scene(kWaits);
+  REQUIRE(scene.master.start("job-1", 1).ok());
+  REQUIRE(scene.master.start("job-1", 1).ok());  // repeated
+  CHECK(scene.worker->runners().size() == 1);
+  const pid_t pid = scene.runner();
+  CHECK(scene.master.stop("job-1", 1, 10s).ok());
+  CHECK_FALSE(is_alive(pid));
+  CHECK(scene.master.await("exited job-1") == "exited job-1 1: exited with status 3");
+  CHECK(scene.master.await("said job-1: bye") != "");
+  CHECK(scene.master.stop("job-1", 1, 10s).ok());  // repeated
+}
+
+TEST_CASE("a runner that does not stop is killed, and is gone when the worker says so") {
+  Scene scene("trap '' TERM; while :; do sleep 0.02; done");
+  REQUIRE(scene.master.start("job-1", 1).ok());
+  const pid_t pid = scene.runner();
+  CHECK(scene.master.stop("job-1", 1, 50ms).ok());
+  CHECK_FALSE(is_alive(pid));
+  CHECK_FALSE(scene.has_folders());
+  CHECK(scene.master.await("exited job-1") == "exited job-1 1: was killed by signal 9");
+}
+
+TEST_CASE("the death of a runner is told with its signal") {
+  Scene scene(kWaits);
+  REQUIRE(scene.master.start("job-1", 1).ok());
+  kill(scene.runner(), SIGSEGV);
+  CHECK(scene.master.await("exited job-1") == "exited job-1 1: was killed by signal 11");
+}
+
+TEST_CASE("a worker whose master hangs up kills its runners and registers anew") {
+  Scene scene(kWaits);
+  REQUIRE(scene.master.start("job-1", 1).ok());
+  const pid_t pid = scene.runner();
+  const std::string first = scene.master.await("registered w0");
+  scene.master.hang_up();
+  const std::string second = scene.master.await("registered w0");
+  REQUIRE(second != "");
+  CHECK(second != first);  // another incarnation
+  CHECK_FALSE(is_alive(pid));
+  REQUIRE(scene.master.start("job-1", 2).ok());
+}
+
+TEST_CASE("a worker that was counted out kills its runners and registers anew") {
+  Scene scene(kWaits);
+  REQUIRE(scene.master.start("job-1", 1).ok());
+  const pid_t pid = scene.runner();
+  const std::string first = scene.master.await("registered w0");
+  scene.master.set_beat_answer(failed_precondition("w0 was lost: no heartbeat for 3.0 s"));
+  const std::string second = scene.master.await([&](const std::string& event) {
+    return event.starts_with("registered w0") && event != first;
+  });
+  scene.master.set_beat_answer({});
+  REQUIRE(second != "");
+  CHECK_FALSE(is_alive(pid));
+}
+
+TEST_CASE("a worker that is refused says why and tries again") {
+  Scene scene(kWaits);
+  scene.master.set_registration_answer(failed_precondition("a worker named w0 lives"));
+  scene.master.hang_up();
+  CHECK(scene.master.await("refused w0") != "");
+  scene.master.set_registration_answer({});
+  CHECK(scene.master.await("registered w0") != "");
+}
+
+TEST_CASE("a worker that stops leaves no process behind") {
+  Scene scene(kWaits);
+  REQUIRE(scene.master.start("job-1", 1).ok());
+  const pid_t pid = scene.runner();
+  scene.worker->stop(10s);
+  CHECK_FALSE(is_alive(pid));
+  CHECK(scene.master.await("exited job-1") == "exited job-1 1: exited with status 3");
+}
+
+TEST_CASE("two workers do not share a state directory") {
+  Scene scene(kWaits);
+  WorkerConfig config;
+  config.data = "127.0.0.1:0";
+  config.state_dir = scene.folder.path() + "/state";
+  const auto second = WorkerDaemon::start(config, "/bin/true", {});
+  CHECK(second.status().code() == Code::failed_precondition);
+  CHECK(second.status().message().find("another worker runs on it") != std::string::npos);
+}
+
+}  // namespace
+}  // namespace leat
