@@ -14,8 +14,13 @@ struct Finished {
   std::vector<std::string> errors() const;
 };
 
-// Runs `leat arguments...` in `folder` until it ends, with the failpoints in its environment. One
-// that takes longer than a minute is killed.
+// Runs a program in `folder` until it ends, with `environment` changed as ChildProcess says. One
+// that takes longer than a minute is killed, with exit code 137.
+Finished run_program(const std::string& binary, const std::string& folder,
+                     const std::vector<std::string>& arguments,
+                     const std::vector<std::string>& environment);
+
+// Runs `leat arguments...` in `folder`, with the failpoints in its environment.
 Finished run_leat(const std::string& folder, const std::vector<std::string>& arguments,
                   const std::string& failpoints = "");
 

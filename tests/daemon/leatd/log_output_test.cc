@@ -1,0 +1,63 @@
+#include "daemon/leatd/log_output.h"
+
+#include <filesystem>
+
+#include "tests/catch.h"
+#include "tests/daemon/child_process.h"
+#include "tests/temporary_directory.h"
+
+namespace leat {
+namespace {
+
+using Catch::Contains;
+
+LogConfig to_file(const std::string& path, LogFormat format = LogFormat::text) {
+  LogConfig config;
+  config.format = format;
+  config.file = path;
+  return config;
+}
+
+TEST_CASE("a log of JSON has one object a line") {
+  const TemporaryDirectory folder;
+  const ManualClock clock;  // an hour after the epoch
+  const auto output = LogOutput::open(to_file(folder / "log", LogFormat::json), clock);
+  REQUIRE(output.status().message() == "");
+  const Logger log("master", LogLevel::info, *output);
+  log.named("rpc").warning("a \"quote\"\nand a line");
+  CHECK(contents_of(folder / "log") ==
+        R"({"time": "1970-01-01T01:00:00.000Z", "level": "warning", "who": "master/rpc", )"
+        R"("text": "a \"quote\"\\nand a line"})"
+        "\n");
+}
+
+TEST_CASE("a log that is opened again goes on under its name") {
+  const TemporaryDirectory folder;
+  const RealClock clock;
+  const auto output = LogOutput::open(to_file(folder / "log"), clock);
+  REQUIRE(output.ok());
+  const Logger log("master", LogLevel::info, *output);
+  log.info("before");
+  std::filesystem::rename(folder / "log", folder / "log.1");
+  log.info("between");
+  REQUIRE((*output)->reopen().ok());
+  log.info("after");
+  CHECK_THAT(contents_of(folder / "log.1"), Contains("before") && Contains("between"));
+  CHECK_THAT(contents_of(folder / "log"), Contains(" info master: after\n"));
+  CHECK_THAT(contents_of(folder / "log"), !Contains("between"));
+}
+
+TEST_CASE("a log that cannot be opened again goes on where it was") {
+  const TemporaryDirectory folder;
+  const RealClock clock;
+  std::filesystem::create_directory(folder / "sub");
+  const auto output = LogOutput::open(to_file(folder / "sub/log"), clock);
+  REQUIRE(output.ok());
+  std::filesystem::rename(folder / "sub", folder / "moved");
+  CHECK_THAT((*output)->reopen().message(), Contains("sub/log': No such file"));
+  Logger("master", LogLevel::info, *output).info("after");
+  CHECK_THAT(contents_of(folder / "moved/log"), Contains("after"));
+}
+
+}  // namespace
+}  // namespace leat
