@@ -4,11 +4,8 @@
 #include <cstdio>
 
 #include "daemon/cli/arguments.h"
+#include "daemon/version.h"
 #include "devices/base/text.h"
-
-#ifndef LEAT_VERSION
-#define LEAT_VERSION "unknown"
-#endif
 
 namespace leat {
 namespace {
@@ -137,7 +134,7 @@ void add_graph(CLI::App& app, Parsed& parsed) {
 void build(CLI::App& app, Parsed& parsed) {
   app.name("leat");
   app.get_formatter()->column_width(32);
-  app.set_version_flag("--version", "leat " LEAT_VERSION, "Print the version");
+  app.set_version_flag("--version", cat("leat ", leat_version()), "Print the version");
   app.footer(kExamples);
   app.require_subcommand(1);
   add_color(app, parsed);

@@ -1,14 +1,11 @@
 #include "daemon/leatd/command_line.h"
+#include "daemon/version.h"
 
 #include <CLI/CLI.hpp>
 #include <limits>
 #include <optional>
 
 #include "devices/base/text.h"
-
-#ifndef LEAT_VERSION
-#define LEAT_VERSION "unknown"
-#endif
 
 namespace leat {
 namespace {
@@ -128,7 +125,7 @@ void add_config(CLI::App& app, Parsed& parsed) {
 void build(CLI::App& app, Parsed& parsed) {
   app.name("leatd");
   app.get_formatter()->column_width(32);
-  app.set_version_flag("--version", "leatd " LEAT_VERSION, "Print the version");
+  app.set_version_flag("--version", cat("leatd ", leat_version()), "Print the version");
   app.footer(kExamples);
   app.require_subcommand(1);
   for (const DaemonWords& words : kDaemons) add_daemon(app, words, parsed);

@@ -10,11 +10,8 @@
 #include "daemon/leatd/daemons.h"
 #include "daemon/leatd/lifetime.h"
 #include "daemon/leatd/log_output.h"
+#include "daemon/version.h"
 #include "devices/base/text.h"
-
-#ifndef LEAT_VERSION
-#define LEAT_VERSION "unknown"
-#endif
 
 namespace leat {
 namespace {
@@ -50,7 +47,7 @@ int live(std::string_view name, const Result<Config>& config, int ready_fd,
     const Status reopened = (*output)->reopen();
     if (!reopened.ok()) log.error(reopened.message(), "; the log goes on where it was");
   });
-  log.info("leatd " LEAT_VERSION " ", name, " starts, process ", ::getpid());
+  log.info("leatd ", leat_version(), " ", name, " starts, process ", ::getpid());
   const Status ended = run(*config, **lifetime, log);
   if (!ended.ok()) {
     log.error(ended.message());

@@ -8,8 +8,9 @@
 #include <filesystem>
 
 #include "daemon/leatd/daemons.h"
-#include "daemon/worker/machine.h"
+#include "daemon/status/status_routes.h"
 #include "daemon/version.h"
+#include "daemon/worker/machine.h"
 #include "devices/base/files.h"
 #include "devices/base/text.h"
 #include "devices/cpu/cpu_device.h"
@@ -126,8 +127,37 @@ Result<std::unique_ptr<WorkerDaemon>> WorkerDaemon::start(const WorkerConfig& co
                                                            *daemon->runners_, log.named("data")));
   options.info = describe(config, advertised(config.data_address, daemon->data_address()), threads);
   LEAT_ASSIGN_OR_RETURN(daemon->master_, MasterLink::create(std::move(options)));
+  LEAT_RETURN_IF_ERROR(daemon->open_http(config, log.named("http")));
   daemon->master_->start(*daemon->runners_);
   return daemon;
+}
+
+// Its own health: ready while it is a member of the cluster.
+Status WorkerDaemon::open_http(const WorkerConfig& config, Logger log) {
+  if (config.http == "off") return {};
+  HttpOptions options;
+  options.policy.names = {config.name};
+  options.policy.token = config.security.http_token;
+  options.log = std::move(log);
+  options.counters = std::make_shared<HttpCounters>();
+  const auto metrics = [this, counters = options.counters] {
+    const RunnersPulse pulse = runners_->pulse();
+    std::vector<Metric> all = http_metrics(*counters);
+    const auto add = [&all](std::string name, std::string help, MetricKind kind, double value) {
+      all.push_back({std::move(name), std::move(help), kind, {{{}, value}}});
+    };
+    add("leat_worker_registered", "Whether the worker is a member of its cluster",
+        MetricKind::gauge, status().ok() ? 1 : 0);
+    add("leat_worker_runners", "Jobs that have a runner here", MetricKind::gauge,
+        static_cast<double>(runners_->size()));
+    add("leat_worker_steps_total", "Steps that its runners have done", MetricKind::counter,
+        static_cast<double>(pulse.progress));
+    return all;
+  };
+  LEAT_ASSIGN_OR_RETURN(
+      http_, HttpServer::open(reactor_, config.http,
+                              health_routes([this] { return status(); }, metrics), options));
+  return {};
 }
 
 void WorkerDaemon::stop(std::chrono::milliseconds grace) {
@@ -138,6 +168,7 @@ void WorkerDaemon::stop(std::chrono::milliseconds grace) {
 
 WorkerDaemon::~WorkerDaemon() {
   stop(std::chrono::milliseconds(0));
+  http_.reset();
   data_port_.reset();  // asks the runners
   runners_.reset();    // tell the link
 }
@@ -155,7 +186,7 @@ Status run_worker(const WorkerConfig& config, Lifetime& lifetime, Logger log) {
                "; runners: ", daemon->runners().size());
   });
   lifetime.ready(cat("data port ", daemon->data_address(), ", master ", config.master),
-                 {.listen = "", .http = "", .data = daemon->data_address()});
+                 {.listen = "", .http = daemon->http_address(), .data = daemon->data_address()});
   lifetime.wait_for_stop();
   lifetime.stopping(cat(daemon->runners().size(), " runners"));
   daemon->stop(config.runner.stop_deadline);

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "daemon/config/daemon_config.h"
+#include "daemon/status/http_server.h"
 #include "daemon/worker/data_port.h"
 #include "daemon/worker/master_link.h"
 #include "daemon/worker/runners.h"
@@ -26,6 +27,8 @@ class WorkerDaemon {
   ~WorkerDaemon();
 
   const std::string& data_address() const { return data_port_->address(); }
+  // "" if it has none.
+  std::string http_address() const { return http_ ? http_->address() : ""; }
   // Ok while it is a member of the cluster.
   Status status() const { return master_->status(); }
   Runners& runners() { return *runners_; }
@@ -36,6 +39,7 @@ class WorkerDaemon {
  private:
   WorkerDaemon() = default;
   Status take_state(const std::string& directory);
+  Status open_http(const WorkerConfig& config, Logger log);
 
   Descriptor lock_;
   std::string runners_directory_;
@@ -43,6 +47,7 @@ class WorkerDaemon {
   std::unique_ptr<MasterLink> master_;
   std::unique_ptr<Runners> runners_;
   std::unique_ptr<DataPort> data_port_;
+  std::unique_ptr<HttpServer> http_;
   bool stopped_ = false;
 };
 

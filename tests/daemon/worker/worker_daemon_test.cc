@@ -34,6 +34,7 @@ struct Scene {
     config.name = "w0";
     config.master = master.address();
     config.data = "127.0.0.1:0";
+    config.http = "off";
     config.state_dir = folder.path() + "/state";
     auto started = WorkerDaemon::start(config, script(folder, body), {});
     REQUIRE(started.status().message() == "");
@@ -154,6 +155,7 @@ TEST_CASE("two workers do not share a state directory") {
   Scene scene(kWaits);
   WorkerConfig config;
   config.data = "127.0.0.1:0";
+  config.http = "off";
   config.state_dir = scene.folder.path() + "/state";
   const auto second = WorkerDaemon::start(config, "/bin/true", {});
   CHECK(second.status().code() == Code::failed_precondition);
