@@ -11,19 +11,9 @@
 #include "ops/builder.h"
 #include "ops/catalogue.h"
 #include "tests/catch.h"
+#include "tests/must.h"
 
 namespace leat::testing {
-
-template <typename T>
-T must(Result<T> result) {
-  INFO((result.ok() ? std::string() : result.status().to_string()));
-  REQUIRE(result.ok());
-  return std::move(result).value();
-}
-inline void must(const Status& status) {
-  INFO(status.to_string());
-  REQUIRE(status.ok());
-}
 
 // A status that begins with `code` and says `text`.
 inline void check_says(const Status& status, Code code, const std::string& text) {

@@ -12,20 +12,13 @@
 #include "ops/formats/npy.h"
 #include "ops/formats/safetensors.h"
 #include "tests/catch.h"
-#include "tests/temporary_directory.h"
+#include "tests/daemon/training_testing.h"
+#include "tests/small_cnn.h"
 
 namespace leat {
 namespace {
 
-constexpr const char* kCnn = R"(<ir_version: 10, opset_import: ["" : 20, "leat" : 1]>
-tiny_cnn (float[N,1,8,8] image) => (float[N,4] logits) {
-  c1 = leat.Conv2D <filters = 16, kernel = 3, activation = "relu"> (image)
-  p1 = MaxPool <kernel_shape = [2,2], strides = [2,2]> (c1)
-  f = Flatten (p1)
-  d = leat.Dropout <rate = 0.25> (f)
-  logits = leat.Dense <units = 4> (d)
-}
-)";
+const std::string kCnn = small_cnn("tiny_cnn", true);
 
 constexpr const char* kBatchNorm = R"(<ir_version: 10, opset_import: ["" : 20, "leat" : 1]>
 tiny_bn (float[N,1,8,8] image) => (float[N,4] logits) {
@@ -36,90 +29,6 @@ tiny_bn (float[N,1,8,8] image) => (float[N,4] logits) {
   logits = leat.Dense <units = 4> (f)
 }
 )";
-
-class Silent final : public TrainObserver {
- public:
-  void started(int64_t first_step, int64_t) override { first = first_step; }
-  void epoch_begun(int64_t, int64_t, int64_t, int64_t) override {}
-  void stepped(int64_t, double loss, std::optional<double>) override { losses.push_back(loss); }
-  void epoch_ended(int64_t, int64_t, double, std::optional<double>,
-                   const std::optional<Evaluation>&, double) override {
-    ++epochs;
-  }
-  void checkpointed(int64_t step, const std::string&) override { checkpoints.push_back(step); }
-  void warned(const std::string& message) override { warnings.push_back(message); }
-  int64_t first = -1;
-  int epochs = 0;
-  std::vector<double> losses;
-  std::vector<int64_t> checkpoints;
-  std::vector<std::string> warnings;
-};
-
-// A data set of 4 classes that a small network can learn: bright quadrants.
-class SmallJob {
- public:
-  explicit SmallJob(const char* graph) {
-    std::ofstream(path("model.onnxtxt")) << graph;
-    write("train", 200);
-    write("val", 50);
-  }
-  std::string path(const std::string& name) const { return directory_.path() + "/" + name; }
-
-  Job job(const std::vector<std::string>& set = {}) const {
-    const std::string text =
-        cat("version: 1\nname: small\nmodel: {graph: model.onnxtxt}\ndata:\n  root: ",
-            directory_.path(),
-            "\n  train: {format: npy, features: train-x.npy, labels: train-y.npy}\n"
-            "  validation: {format: npy, features: val-x.npy, labels: val-y.npy}\n  rescale: "
-            "0.00392156862745098\n"
-            "loss: cross_entropy\nmetrics: [accuracy]\noptimizer: {name: sgd, learning_rate: 0.05, "
-            "momentum: 0.9}\n"
-            "lr_scheduler: {name: cosine, warmup_steps: 3}\nglobal_batch_size: 24\nsteps: "
-            "30\nseed: 7\nshards: 4\n"
-            "strategy: mirrored\nnum_workers: 1\ncheckpoint: {every_steps: 10, keep: 2}\n");
-    JobOverrides overrides;
-    overrides.set = set;
-    auto job = parse_job(text, path("job.yaml"), overrides);
-    INFO((job.ok() ? "" : job.status().to_string()));
-    REQUIRE(job.ok());
-    return *job;
-  }
-
-  TrainOutcome train(
-      const Job& job, const std::string& folder, Silent& watch, int threads = 1,
-      bool resume = false, const std::function<bool()>& stop = [] { return false; }) const {
-    static const Catalogue catalogue = standard_catalogue();
-    auto trainer = Trainer::create(catalogue, real_files(), job, {path(folder), resume, threads});
-    INFO((trainer.ok() ? "" : trainer.status().to_string()));
-    REQUIRE(trainer.ok());
-    auto outcome = (*trainer)->run(watch, stop);
-    INFO((outcome.ok() ? "" : outcome.status().to_string()));
-    REQUIRE(outcome.ok());
-    return *outcome;
-  }
-  std::string hash(const Job& job, const std::string& folder, int threads = 1) const {
-    Silent watch;
-    return train(job, folder, watch, threads).weights_sha256;
-  }
-
- private:
-  void write(const std::string& name, int64_t count) {
-    Tensor x(DType::u8, Shape{count, 1, 8, 8}), y(DType::u8, Shape{count});
-    uint32_t noise = 12345;
-    for (int64_t i = 0; i < count; ++i) {
-      const int64_t label = i % 4;
-      y.set(i, static_cast<double>(label));
-      for (int64_t p = 0; p < 64; ++p) {
-        noise = noise * 1664525 + 1013904223;
-        const bool bright = (p / 8 < 4) == (label / 2 == 0) && (p % 8 < 4) == (label % 2 == 0);
-        x.set(i * 64 + p, (noise >> 26) + (bright ? 150 : 20));
-      }
-    }
-    REQUIRE(write_npy(real_files(), path(name + "-x.npy"), x).ok());
-    REQUIRE(write_npy(real_files(), path(name + "-y.npy"), y).ok());
-  }
-  TemporaryDirectory directory_;
-};
 
 }  // namespace
 
@@ -133,7 +42,7 @@ TEST_CASE("weights before an op of steps get gradients of zero and stay as they 
   };
   for (const char* op : {"Ceil", "Floor", "Round", "Sign"}) {
     INFO(op);
-    const SmallJob small(graph(op).c_str());
+    const SmallJob small(graph(op));
     const auto after = [&](const char* steps, const char* workers) {
       small.hash(small.job({cat("steps=", steps), cat("num_workers=", workers)}),
                  cat("run-", steps, "-", workers));
@@ -166,7 +75,7 @@ TEST_CASE("a small network learns", "[cluster]") {
 }
 
 TEST_CASE("the weights are the same for any number of workers and threads", "[cluster]") {
-  for (const char* graph : {kCnn, kBatchNorm}) {
+  for (const std::string& graph : {kCnn, std::string(kBatchNorm)}) {
     const SmallJob small(graph);
     const std::string expected = small.hash(small.job(), "run");
     for (int workers : {1, 2, 3, 4}) {
@@ -276,7 +185,7 @@ TEST_CASE("every synchronous strategy gives the losses of one device", "[cluster
 }
 
 TEST_CASE("parameter servers give the losses of one device, however many there are", "[cluster]") {
-  for (const char* graph : {kCnn, kBatchNorm}) {
+  for (const std::string& graph : {kCnn, std::string(kBatchNorm)}) {
     const SmallJob small(graph);
     Silent expected;
     const TrainOutcome one = small.train(small.job({"strategy=single", "steps=12"}), "s", expected);

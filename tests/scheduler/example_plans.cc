@@ -6,22 +6,14 @@
 #include "ops/layers/layers.h"
 #include "ops/text/parse.h"
 #include "scheduler/train_graph.h"
+#include "tests/small_cnn.h"
 
 namespace leat {
 namespace {
 
-constexpr const char* kModel = R"(<ir_version: 10, opset_import: ["" : 20, "leat" : 1]>
-small (float[N,1,8,8] image) => (float[N,4] logits) {
-  c1 = leat.Conv2D <filters = 16, kernel = 3, activation = "relu"> (image)
-  p1 = MaxPool <kernel_shape = [2,2], strides = [2,2]> (c1)
-  f = Flatten (p1)
-  logits = leat.Dense <units = 4> (f)
-}
-)";
-
 JobGraph train_graph(int shards, const std::string& directory) {
-  const Graph model =
-      must(expand_layers(must(parse_graph(kModel, scheduler_catalogue(), "small.onnxtxt"))));
+  const Graph model = must(expand_layers(
+      must(parse_graph(small_cnn("small", false), scheduler_catalogue(), "small.onnxtxt"))));
   TrainSpec spec;
   spec.input.reader = {{"format", std::string("npy")},
                        {"features", directory + "x.npy"},

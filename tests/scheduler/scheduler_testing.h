@@ -15,6 +15,7 @@
 #include "scheduler/runtime/program.h"
 #include "scheduler/runtime/run.h"
 #include "tests/catch.h"
+#include "tests/must.h"
 #include "transport/local/local_channel.h"
 
 namespace leat {
@@ -26,17 +27,6 @@ const Catalogue& scheduler_catalogue();
 
 inline std::chrono::steady_clock::time_point soon() {
   return std::chrono::steady_clock::now() + std::chrono::seconds(60);
-}
-
-template <typename T>
-T must(Result<T> result) {
-  INFO((result.ok() ? std::string() : result.status().to_string()));
-  REQUIRE(result.ok());
-  return std::move(result).value();
-}
-inline void must(const Status& status) {
-  INFO(status.to_string());
-  REQUIRE(status.ok());
 }
 
 // A plan on workers of this process that share nothing but channels: one device, pool, executor and

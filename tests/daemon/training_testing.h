@@ -1,0 +1,55 @@
+// What tests of whole trainings share: a small data set, a job on it, and somebody who watches.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "daemon/trainer.h"
+#include "tests/temporary_directory.h"
+
+namespace leat {
+
+class Silent final : public TrainObserver {
+ public:
+  void started(int64_t first_step, int64_t) override { first = first_step; }
+  void epoch_begun(int64_t, int64_t, int64_t, int64_t) override {}
+  void stepped(int64_t, double loss, std::optional<double>) override { losses.push_back(loss); }
+  void epoch_ended(int64_t, int64_t, double, std::optional<double>,
+                   const std::optional<Evaluation>&, double) override {
+    ++epochs;
+  }
+  void checkpointed(int64_t step, const std::string&) override { checkpoints.push_back(step); }
+  void warned(const std::string& message) override { warnings.push_back(message); }
+  int64_t first = -1;
+  int epochs = 0;
+  std::vector<double> losses;
+  std::vector<int64_t> checkpoints;
+  std::vector<std::string> warnings;
+};
+
+// A data set of 4 classes that a small network can learn: bright quadrants.
+class SmallJob {
+ public:
+  explicit SmallJob(const std::string& graph);
+  std::string path(const std::string& name = "") const {
+    return name.empty() ? directory_.path() : directory_ / name;
+  }
+
+  // Entries of `set` take the place of the job's own.
+  Job job(const std::vector<std::string>& set = {}) const;
+  TrainOutcome train(
+      const Job& job, const std::string& folder, Silent& watch, int threads = 1,
+      bool resume = false, const std::function<bool()>& stop = [] { return false; }) const;
+  std::string hash(const Job& job, const std::string& folder, int threads = 1) const;
+  // On this cluster.
+  Result<std::unique_ptr<Trainer>> trainer(Job job, const TrainOptions& options,
+                                           std::unique_ptr<Cluster> cluster) const;
+
+ private:
+  void write(const std::string& name, int64_t count);
+  TemporaryDirectory directory_;
+};
+
+}  // namespace leat
