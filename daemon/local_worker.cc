@@ -67,7 +67,8 @@ Result<DatasetReport> LocalWorker::inspect(const DatasetFiles& files, int64_t cl
 Result<std::unique_ptr<PartitionRun>> LocalWorker::prepare(std::shared_ptr<const Plan> plan,
                                                            uint32_t partition,
                                                            const std::string& job, uint64_t) {
-  LEAT_ASSIGN_OR_RETURN(auto run, worker_.prepare(std::move(plan), partition));
+  auto run = worker_.prepare(std::move(plan), partition);
+  LEAT_RETURN_IF_ERROR(worker_.open_slots(*run));
   return std::unique_ptr<PartitionRun>(new LocalRun(worker_, std::move(run), job));
 }
 

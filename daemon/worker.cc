@@ -26,15 +26,19 @@ void Worker::drop(const std::string& job) {
   jobs_.erase(job);
 }
 
-Result<std::shared_ptr<WorkerRun>> Worker::prepare(std::shared_ptr<const Plan> plan,
-                                                   uint32_t partition) {
-  auto run = std::make_shared<WorkerRun>(plan, partition);
-  run->slots_ = std::make_unique<SlotTable>(plan->edges.size());
-  for (uint32_t e = 0; e < plan->edges.size(); ++e) {
-    if (plan->edges[e].to == partition)
-      LEAT_RETURN_IF_ERROR(run->slots_->open(e, plan->edges[e].bytes, device_));
-  }
+std::shared_ptr<WorkerRun> Worker::prepare(std::shared_ptr<const Plan> plan, uint32_t partition) {
+  auto run = std::make_shared<WorkerRun>(std::move(plan), partition);
+  run->slots_ = std::make_unique<SlotTable>(run->plan().edges.size());
   return run;
+}
+
+Status Worker::open_slots(WorkerRun& run, const std::vector<bool>& from) {
+  const std::vector<PlanEdge>& edges = run.plan().edges;
+  for (uint32_t e = 0; e < edges.size(); ++e) {
+    if (edges[e].to == run.partition() && (from.empty() || from[edges[e].from]))
+      LEAT_RETURN_IF_ERROR(run.slots().open(e, edges[e].bytes, device_));
+  }
+  return {};
 }
 
 Status Worker::connect(WorkerRun& run, std::vector<std::unique_ptr<Channel>> channels,

@@ -22,8 +22,8 @@ namespace leat {
 
 // What a worker holds of one run: its partition, ready to step.
 //
-// Life: prepare() makes it, connect() gives it its channels, start() hands it to the executor. It
-// is ended by release(). Threads: any, as Run says.
+// Life: prepare() makes it, its slots are opened, connect() gives it its channels, start() hands it
+// to the executor. It is ended by release(). Threads: any, as Run says.
 class WorkerRun {
  public:
   WorkerRun(std::shared_ptr<const Plan> plan, uint32_t partition)
@@ -60,8 +60,12 @@ class Worker {
   // Frees the state of a job. REQUIRES: its runs are released.
   void drop(const std::string& job);
 
-  // Takes a partition of a plan: opens its receive slots. Channels come next.
-  Result<std::shared_ptr<WorkerRun>> prepare(std::shared_ptr<const Plan> plan, uint32_t partition);
+  // Takes a partition of a plan. Its receive slots are closed: open_slots() opens them, or whoever
+  // makes the links to its peers, in memory that suits them. Channels come next.
+  std::shared_ptr<WorkerRun> prepare(std::shared_ptr<const Plan> plan, uint32_t partition);
+  // Opens those that come from a partition of `from` (by partition of the plan; empty: from all),
+  // in the device's memory. resource_exhausted if there is none.
+  Status open_slots(WorkerRun& run, const std::vector<bool>& from = {});
   // Gives the run its channels (by partition of the plan; null where nothing is sent), makes its
   // kernels and binds everything. `job`'s resources are found or made.
   Status connect(WorkerRun& run, std::vector<std::unique_ptr<Channel>> channels,
