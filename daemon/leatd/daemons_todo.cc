@@ -1,6 +1,4 @@
 // Stands for the daemons until they are written: each definition goes when its own file comes.
-#include <cstdio>
-
 #include "daemon/leatd/daemons.h"
 
 namespace leat {
@@ -11,11 +9,6 @@ Status run_master(const MasterConfig&, Lifetime&, Logger) {
 
 Status run_dev(const DevConfig&, Lifetime&, Logger) {
   return unimplemented("dev is not built yet");
-}
-
-int run_runner(int, char**) {
-  std::fputs("leatd: error: the runner is not built yet\n", stderr);
-  return 1;
 }
 
 }  // namespace leat

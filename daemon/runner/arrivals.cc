@@ -1,0 +1,92 @@
+#include "daemon/runner/arrivals.h"
+
+#include "devices/base/text.h"
+
+namespace leat {
+
+// All that is known before the run is: of the rest, the dialer is believed for now.
+Identity Arrivals::addressed_here(const Identity& said) const {
+  Identity identity = said;
+  identity.epoch = options_.epoch;
+  identity.destination_incarnation = options_.incarnation;
+  return identity;
+}
+
+std::optional<Listener::Expected> Arrivals::expect(const LinkHello& hello) {
+  return Listener::Expected{addressed_here(hello.identity), options_.key};
+}
+
+void Arrivals::accepted(Connection connection) {
+  if (connection.hello.role == SocketRole::shm) return keep(std::move(connection));
+  refused(failed_precondition("handshake with a dialer: role: expected shared memory"));
+}
+
+void Arrivals::refused(const Status& why) {
+  options_.log.warning("a connection was dropped: ", why.message());
+}
+
+void Arrivals::add(Connection connection) {
+  const Identity expected = addressed_here(connection.hello.identity);
+  const LinkRefusal refusal = judge(expected, connection.hello);
+  if (refusal != LinkRefusal::none)
+    return refused(explain(refusal, expected, connection.hello, "a dialer"));
+  if (connection.hello.role == SocketRole::shm)
+    return refused(failed_precondition("handshake with a dialer: role: expected a socket's"));
+  keep(std::move(connection));
+}
+
+void Arrivals::keep(Connection connection) {
+  const Deadline now = std::chrono::steady_clock::now();
+  {
+    std::lock_guard lock(mutex_);
+    waiting_.remove_if([&](const Waiting& one) { return one.until <= now; });
+    if (waiting_.size() < options_.most) {
+      waiting_.push_back({std::move(connection), now + options_.patience});
+      changed_.notify_all();
+      return;
+    }
+  }
+  refused(resource_exhausted(
+      cat("handshake with a dialer: ", options_.most, " connections wait for their runs")));
+}
+
+// Drops those for the same place that are not what is expected there.
+std::optional<Connection> Arrivals::find(const Identity& expected, SocketRole role) {
+  for (auto it = waiting_.begin(); it != waiting_.end();) {
+    const LinkHello& hello = it->connection.hello;
+    if (hello.identity.run != expected.run || hello.identity.source != expected.source ||
+        hello.identity.destination != expected.destination || hello.role != role) {
+      ++it;
+      continue;
+    }
+    Connection connection = std::move(it->connection);
+    it = waiting_.erase(it);
+    const LinkRefusal refusal = judge(expected, connection.hello);
+    if (refusal == LinkRefusal::none) return connection;
+    refused(explain(refusal, expected, connection.hello, "a dialer"));
+  }
+  return std::nullopt;
+}
+
+Result<Descriptor> Arrivals::take(const Identity& expected, SocketRole role, Deadline deadline,
+                                  const std::function<Status()>& given_up) {
+  std::unique_lock lock(mutex_);
+  for (bool late = false;;) {
+    LEAT_RETURN_IF_ERROR(given_up());
+    if (auto connection = find(expected, role)) return std::move(connection->socket);
+    if (late) return deadline_exceeded("it did not dial in time");
+    late = changed_.wait_until(lock, deadline) == std::cv_status::timeout;
+  }
+}
+
+void Arrivals::wake() {
+  std::lock_guard lock(mutex_);
+  changed_.notify_all();
+}
+
+size_t Arrivals::waiting() const {
+  std::lock_guard lock(mutex_);
+  return waiting_.size();
+}
+
+}  // namespace leat

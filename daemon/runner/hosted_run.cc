@@ -1,0 +1,329 @@
+#include "daemon/runner/hosted_run.h"
+
+#include <cstring>
+
+#include "devices/base/text.h"
+#include "ops/dataset.h"
+#include "scheduler/capnp/plan_file.h"
+#include "scheduler/runtime/profile.h"
+
+namespace leat {
+namespace {
+
+// Answers before its caller gives up, after 30 s.
+constexpr std::chrono::seconds kConnectDeadline{28};
+
+}  // namespace
+
+Result<std::string> find_dataset(const RunnerConfig& config, const std::string& name) {
+  const auto found = config.datasets.find(name);
+  if (found != config.datasets.end()) return found->second;
+  const auto root = config.datasets.find("/");
+  if (name.starts_with("/") && root != config.datasets.end()) {
+    return resolve_below(root->second, name.substr(name.find_first_not_of('/')));
+  }
+  std::vector<std::string> names;
+  for (const auto& [known, path] : config.datasets) names.push_back(known);
+  return invalid_argument(cat("data set '", name, "': expected one that ", config.worker, " has (",
+                              names.empty() ? "it has none" : join(names, ", "), ")",
+                              did_you_mean(name, names)));
+}
+
+HostedRun::HostedRun(RunnerParts& parts, ControlThreads::Strand strand, uint64_t id,
+                     uint32_t partition, const Sha256Digest& digest)
+    : parts_(parts), strand_(std::move(strand)), id_(id), partition_(partition), digest_(digest) {}
+
+Result<std::shared_ptr<const HostedRun::Live>> HostedRun::live() const {
+  std::lock_guard lock(mutex_);
+  if (live_) return live_;
+  if (released_) return failed_precondition(cat(subject(), ": it was released"));
+  if (!connected_.ok()) return connected_;
+  return failed_precondition(cat(subject(), ": expected it to be connected, it is not"));
+}
+
+std::shared_ptr<const HostedRun::Live> HostedRun::live_or_null() const {
+  std::lock_guard lock(mutex_);
+  return live_;
+}
+
+// --- Prepare.
+
+Result<std::shared_ptr<const Plan>> HostedRun::decode(const Bytes& bytes) const {
+  LEAT_ASSIGN_OR_RETURN(const EncodedPlan encoded, unpack_plan(bytes));
+  LEAT_ASSIGN_OR_RETURN(Plan plan, decode_plan(encoded, parts_.catalogue));
+  if (partition_ >= plan.partitions.size() || plan.partitions[partition_].elsewhere) {
+    return invalid_argument(cat("plan '", plan.name, "': expected the whole of partition ",
+                                partition_, ", it has ", plan.partitions.size(), " partitions",
+                                partition_ < plan.partitions.size() ? ", that one elsewhere" : ""));
+  }
+  const std::string& device = plan.partitions[partition_].device;
+  if (device != parts_.worker.device_name()) {
+    return invalid_argument(cat("plan '", plan.name, "': partition ", partition_, ": expected ",
+                                parts_.worker.device_name(), ", it is for ", device));
+  }
+  return std::make_shared<const Plan>(std::move(plan));
+}
+
+Status HostedRun::prepare(const Bytes& bytes) {
+  {
+    std::lock_guard lock(mutex_);
+    if (released_) return failed_precondition(cat(subject(), ": it was released"));
+    if (prepared_) return {};
+  }
+  auto plan = decode(bytes);
+  if (!plan.ok()) return plan.status().while_doing(cat("preparing ", subject()));
+  LEAT_RETURN_IF_ERROR(parts_.memory.reserve(id_, (*plan)->partitions[partition_]));
+  std::lock_guard lock(mutex_);
+  prepared_ = parts_.worker.prepare(std::move(*plan), partition_);
+  return {};
+}
+
+// --- Connect.
+
+Status HostedRun::check(const RunSetup& setup, const Plan& plan) const {
+  const auto wrong = [&](const auto&... text) {
+    return invalid_argument(cat(subject(), ": setup: ", text...));
+  };
+  if (setup.epoch != parts_.config.epoch)
+    return wrong("epoch: expected ", parts_.config.epoch, ", received ", setup.epoch);
+  if (setup.peers.size() != plan.partitions.size()) {
+    return wrong("peers: expected one for each of ", plan.partitions.size(),
+                 " partitions, received ", setup.peers.size());
+  }
+  const Endpoint& here = setup.peers[partition_];
+  if (here.incarnation != parts_.config.incarnation || here.task != parts_.config.task) {
+    return wrong("peers: expected partition ", partition_, " to be task ", parts_.config.task,
+                 " of incarnation ", parts_.config.incarnation, ", received task ", here.task,
+                 " of ", here.incarnation);
+  }
+  if (const size_t row = row_bytes(plan, partition_); row > parts_.most_row_bytes) {
+    return resource_exhausted(cat(subject(), ": expected what it fetches to be at most ",
+                                  human_bytes(parts_.most_row_bytes), " a step, it is ",
+                                  human_bytes(row)));
+  }
+  if (setup.transport != "auto" && setup.transport != "tcp" && setup.transport != "shm")
+    return wrong("transport: expected auto, tcp or shm, received '", setup.transport, "'");
+  return {};
+}
+
+Status HostedRun::connect(const RunSetup& setup) {
+  {
+    std::lock_guard lock(mutex_);
+    if (released_ || !prepared_) {
+      return failed_precondition(cat(subject(), ": expected it to be prepared, ",
+                                     released_ ? "it was released" : "it is not"));
+    }
+    if (links_) return connected_;  // once more
+    if (!cause_.ok()) return cause_;
+    LEAT_RETURN_IF_ERROR(check(setup, prepared_->plan()));
+    RunLinks::Setup links;
+    links.cluster = setup.cluster;
+    links.epoch = setup.epoch;
+    links.run = id_;
+    links.plan = setup.plan;
+    links.partition = partition_;
+    links.peers = setup.peers;
+    links.transport = setup.transport;
+    links.key = parts_.config.key;
+    links.may_use_tcp = parts_.config.may_use_tcp;
+    links_ = std::make_unique<RunLinks>(std::move(links), parts_.threads);
+    connected_ = failed_precondition(cat(subject(), ": expected it to be connected, it is not"));
+  }
+  const Status status = bind(setup);
+  std::lock_guard lock(mutex_);
+  connected_ = status.while_doing(cat("connecting ", subject()));
+  return connected_;
+}
+
+Status HostedRun::bind(const RunSetup& setup) {
+  LEAT_ASSIGN_OR_RETURN(const std::string root, data_root(setup.data_root));
+  LEAT_ASSIGN_OR_RETURN(
+      RunLinks::Links links,
+      links_->open(parts_.worker, *prepared_, std::chrono::steady_clock::now() + kConnectDeadline));
+  auto live = std::make_shared<Live>();
+  for (const auto& link : links) {
+    if (link) live->links.push_back(link.get());
+  }
+  const Status bound = bind_worker(setup, root, std::move(links));
+  if (!bound.ok()) {
+    for (Link* link : live->links) link->abort(bound);
+    return bound;
+  }
+  live->run = prepared_;
+  live->log = std::make_shared<TurnLog>(parts_.worker, *prepared_, parts_.news);
+  live->log->start();
+  parts_.worker.start(*prepared_);
+  std::lock_guard lock(mutex_);
+  live_ = std::move(live);
+  return {};
+}
+
+Status HostedRun::bind_worker(const RunSetup& setup, const std::string& root,
+                              RunLinks::Links links) {
+  std::vector<std::unique_ptr<Channel>> channels;
+  for (auto& link : links) channels.push_back(std::move(link));
+  const std::string& job = parts_.config.job;
+  std::lock_guard lock(parts_.binding);
+  parts_.worker.resources(job).set_data_root(root);
+  return parts_.worker.connect(*prepared_, std::move(channels), job, setup.options);
+}
+
+// Of a plan that reads no data: a directory without any, so that it cannot read what it pleases.
+Result<std::string> HostedRun::data_root(const std::string& name) const {
+  return name.empty() ? parts_.config.directory : find_dataset(parts_.config, name);
+}
+
+// --- Steps.
+
+Status HostedRun::set_feed(const Live& live, uint32_t index, const Bytes& value) const {
+  const std::vector<PlanBorder>& feeds = live.run->plan().feeds;
+  if (index >= feeds.size()) {
+    return invalid_argument(
+        cat(subject(), ": feed ", index, ": expected one of ", feeds.size(), " feeds"));
+  }
+  Tensor tensor(feeds[index].dtype, feeds[index].shape);
+  if (value.size() != tensor.bytes()) {
+    return invalid_argument(cat(subject(), ": feed '", feeds[index].name, "': expected ",
+                                tensor.bytes(), " bytes, received ", value.size()));
+  }
+  if (!value.empty()) std::memcpy(tensor.raw(), value.data(), value.size());
+  return live.run->run().set_feed(index, tensor);
+}
+
+Status HostedRun::extend(uint64_t limit, const std::vector<std::pair<uint32_t, Bytes>>& feeds) {
+  LEAT_ASSIGN_OR_RETURN(const auto live, this->live());
+  LEAT_RETURN_IF_ERROR(live->run->run().status());
+  if (limit <= live->log->granted()) return {};
+  if (!feeds.empty() && !live->log->idle())
+    return failed_precondition(cat(subject(), ": expected no feeds while it steps"));
+  for (const auto& [index, value] : feeds) LEAT_RETURN_IF_ERROR(set_feed(*live, index, value));
+  live->log->grant(limit);
+  return {};
+}
+
+Status HostedRun::feed(uint32_t index, const Bytes& value) {
+  LEAT_ASSIGN_OR_RETURN(const auto live, this->live());
+  if (!live->log->idle())
+    return failed_precondition(cat(subject(), ": expected no feed while it steps"));
+  return set_feed(*live, index, value);
+}
+
+Status HostedRun::renumber(uint64_t step) {
+  LEAT_ASSIGN_OR_RETURN(const auto live, this->live());
+  if (!live->log->idle())
+    return failed_precondition(cat(subject(), ": expected no new number while it steps"));
+  live->run->run().renumber(step);
+  return {};
+}
+
+// --- The end.
+
+void HostedRun::cancel(const Status& cause) {
+  std::lock_guard lock(mutex_);
+  if (cause_.ok()) cause_ = cause;
+  if (links_) links_->cancel(cause_);
+}
+
+void HostedRun::end() {
+  const auto live = live_or_null();
+  if (!live) return;
+  Status cause;
+  {
+    std::lock_guard lock(mutex_);
+    cause = cause_;
+  }
+  live->run->run().abort(cause);
+}
+
+void HostedRun::release() {
+  cancel(cancelled(cat(subject(), " was released")));
+  end();
+  std::shared_ptr<const Live> live;
+  std::shared_ptr<WorkerRun> prepared;
+  {
+    std::lock_guard lock(mutex_);
+    released_ = true;
+    live.swap(live_);
+    prepared.swap(prepared_);
+  }
+  if (live) {
+    parts_.worker.release(*live->run);
+    std::lock_guard lock(mutex_);
+    final_turns_ = live->run->run().turns();
+  }
+  live.reset();
+  prepared.reset();
+  parts_.memory.release(id_);
+}
+
+// --- What is told.
+
+uint64_t HostedRun::turns() const {
+  const auto live = live_or_null();
+  if (live) return live->run->run().turns();
+  std::lock_guard lock(mutex_);
+  return final_turns_;
+}
+
+bool HostedRun::stepping() const {
+  const auto live = live_or_null();
+  return live && !live->log->idle();
+}
+
+Status HostedRun::settle(Deadline deadline) const {
+  const auto live = live_or_null();
+  if (!live) return {};
+  Run& run = live->run->run();
+  const Status status =
+      run.finished().wait(live->log->granted() - run.options().first_step, deadline);
+  if (run.finished().failed() || status.ok()) return {};
+  return deadline_exceeded(cat(subject(), ": expected its allowed steps to be finished, it is ",
+                               waits_for().empty() ? "computing" : waits_for()));
+}
+
+std::string HostedRun::waits_for() const {
+  const auto live = live_or_null();
+  return live ? parts_.worker.waits_for(*live->run) : "";
+}
+
+std::string HostedRun::profile() const {
+  const auto live = live_or_null();
+  return live ? profile_text(live->run->run().program()) : "";
+}
+
+bool HostedRun::take_report(RunReport& report, size_t most) {
+  const auto live = live_or_null();
+  if (!live) return false;
+  report.run = id_;
+  if (!live->log->take(report, most)) return false;
+  if (!report.failure.ok()) report.derived = derived(*live, report.failure);
+  return true;
+}
+
+// A link says "worker-1 failed: ..." if and only if its peer told it so before it went.
+bool HostedRun::derived(const Live& live, const Status& failure) const {
+  {
+    std::lock_guard lock(mutex_);
+    if (!cause_.ok() && failure.message() == cause_.message()) return true;
+  }
+  for (const Link* link : live.links) {
+    const std::string told = link->status().message();
+    if (told.starts_with(link->peer() + " failed: ") &&
+        failure.message().find(told) != std::string::npos)
+      return true;
+  }
+  return false;
+}
+
+void HostedRun::watch_links() {
+  const auto live = live_or_null();
+  if (!live || live->run->run().finished().failed()) return;
+  for (const Link* link : live->links) {
+    const Status status = link->status();
+    if (status.ok()) continue;
+    strand_.post([live, status] { live->run->run().abort(status); });
+    return;
+  }
+}
+
+}  // namespace leat

@@ -1,0 +1,128 @@
+// One run as its runner holds it: from prepare to release, see interface Runner of
+// transport/cluster.capnp.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "daemon/runner/control_threads.h"
+#include "daemon/runner/device_memory.h"
+#include "daemon/runner/run_links.h"
+#include "daemon/runner/run_report.h"
+#include "daemon/runner/runner_config.h"
+#include "daemon/runner/turn_log.h"
+#include "daemon/worker.h"
+#include "devices/base/log.h"
+
+namespace leat {
+
+// What the runs of a runner share. All of it outlives them.
+struct RunnerParts {
+  const RunnerConfig& config;
+  const Catalogue& catalogue;
+  Worker& worker;
+  RunLinks::Threads threads;
+  DeviceMemory& memory;
+  std::mutex& binding;  // runs are bound one after the other: each sets where its data is
+  TurnLog::News news;
+  size_t most_row_bytes = 0;  // what one step may fetch: a report takes no more
+};
+
+// RunSetup of transport/cluster.capnp.
+struct RunSetup {
+  RunOptions options;
+  std::array<uint8_t, 16> cluster{};
+  uint64_t epoch = 0;
+  Sha256Digest plan{};
+  std::string transport = "auto";
+  std::vector<Endpoint> peers;
+  std::string data_root;
+};
+
+// Threads: any. Members that say so block: they are for the run's strand, where they run in order.
+// Every member may be called again: what was done already is answered as if it were done now.
+class HostedRun {
+ public:
+  // `partition` and `digest`: of the plan that is to come.
+  HostedRun(RunnerParts& parts, ControlThreads::Strand strand, uint64_t id, uint32_t partition,
+            const Sha256Digest& digest);
+  // REQUIRES: released.
+  ~HostedRun() = default;
+
+  uint64_t id() const { return id_; }
+  ControlThreads::Strand& strand() { return strand_; }
+  bool expects(uint32_t partition, const Sha256Digest& digest) const {
+    return partition == partition_ && digest == digest_;
+  }
+
+  // Blocks: takes the plan's bytes, whose digest is the one that was told.
+  Status prepare(const Bytes& bytes);
+  // Blocks, for 30 s at most: until all peers are connected and everything is bound.
+  Status connect(const RunSetup& setup);
+
+  Status extend(uint64_t limit, const std::vector<std::pair<uint32_t, Bytes>>& feeds);
+  Status feed(uint32_t index, const Bytes& value);
+  Status renumber(uint64_t step);
+
+  // The run is to end: a connect() that waits returns `cause`. The first cause stays.
+  void cancel(const Status& cause);
+  // Blocks: ends the run with what cancel() was told.
+  void end();
+  // Blocks: nothing of the run is computed afterwards, and what it had is free.
+  void release();
+
+  uint64_t turns() const;
+  bool stepping() const;
+  // Blocks until no allowed step is unfinished, or the run has failed.
+  Status settle(Deadline deadline) const;
+  std::string waits_for() const;
+  std::string profile() const;
+  // As TurnLog::take().
+  bool take_report(RunReport& report, size_t most);
+  // Ends the run if one of its links has failed while it computed nothing that needs it.
+  void watch_links();
+
+ private:
+  // What there is once it is connected.
+  struct Live {
+    std::shared_ptr<WorkerRun> run;
+    std::vector<Link*> links;  // the run's
+    std::shared_ptr<TurnLog> log;
+  };
+  Result<std::shared_ptr<const Live>> live() const;
+  std::shared_ptr<const Live> live_or_null() const;
+
+  Result<std::shared_ptr<const Plan>> decode(const Bytes& bytes) const;
+  Status check(const RunSetup& setup, const Plan& plan) const;
+  Status bind(const RunSetup& setup);
+  Status bind_worker(const RunSetup& setup, const std::string& root, RunLinks::Links links);
+  Result<std::string> data_root(const std::string& name) const;
+  Status set_feed(const Live& live, uint32_t index, const Bytes& value) const;
+  bool derived(const Live& live, const Status& failure) const;
+  std::string subject() const { return cat("run ", id_); }
+
+  RunnerParts& parts_;
+  ControlThreads::Strand strand_;
+  const uint64_t id_;
+  const uint32_t partition_;
+  const Sha256Digest digest_;  // of the plan's bytes
+
+  mutable std::mutex mutex_;
+  std::shared_ptr<WorkerRun> prepared_;
+  std::unique_ptr<RunLinks> links_;   // while connecting, and after
+  std::shared_ptr<const Live> live_;  // connected
+  Status connected_;                  // why not, once links_ is there
+  Status cause_;                      // of cancel()
+  bool released_ = false;
+  uint64_t final_turns_ = 0;  // of a released run
+};
+
+// The directory of a data set: a name of the configuration, or an absolute path below what "/"
+// maps. invalid_argument if it is neither.
+Result<std::string> find_dataset(const RunnerConfig& config, const std::string& name);
+
+}  // namespace leat

@@ -1,0 +1,199 @@
+#include "daemon/runner/job_runner.h"
+
+#include <algorithm>
+
+#include "devices/base/text.h"
+#include "ops/formats/safetensors.h"
+#include "transport/rpc/limits.h"
+
+namespace leat {
+namespace {
+
+// How long the threads of the data plane look for news before they park.
+constexpr std::chrono::microseconds kSpin{50};
+constexpr std::chrono::seconds kSettleDeadline{30};
+constexpr size_t kMostRuns = 4096;
+
+int threads_of(const RunnerConfig& config) {
+  return config.threads > 0 ? config.threads : cpu::usable_cores();
+}
+
+Arrivals::Options arrivals_of(const RunnerConfig& config, const Logger& log) {
+  Arrivals::Options options;
+  options.epoch = config.epoch;
+  options.incarnation = config.incarnation;
+  options.key = config.key;
+  options.log = log;
+  return options;
+}
+
+// A message's, less what stands around the rows.
+size_t most_row_bytes(const RunnerConfig& config) {
+  return RpcLimits().max_message(!config.secret.empty()) - (64 << 10);
+}
+
+uint64_t limit_of(const RunnerConfig& config, Worker& worker) {
+  const uint64_t there = worker.device().memory_bytes();
+  return config.memory_limit > 0 ? std::min(config.memory_limit, there) : there;
+}
+
+}  // namespace
+
+JobRunner::JobRunner(RunnerConfig config, const Catalogue& catalogue,
+                     std::unique_ptr<shm::Waiter> waiter, TurnLog::News news, Logger log)
+    : config_(std::move(config)),
+      log_(std::move(log)),
+      reactor_(kSpin),
+      waiter_(std::move(waiter)),
+      arrivals_(arrivals_of(config_, log_)),
+      worker_(static_cast<int>(config_.task), threads_of(config_)),
+      memory_(limit_of(config_, worker_)),
+      parts_{config_, catalogue, worker_,         {reactor_, *waiter_, arrivals_},
+             memory_, binding_,  std::move(news), most_row_bytes(config_)},
+      job_strand_(control_.strand()) {}
+
+Result<std::unique_ptr<JobRunner>> JobRunner::create(RunnerConfig config,
+                                                     const Catalogue& catalogue, TurnLog::News news,
+                                                     Logger log) {
+  LEAT_ASSIGN_OR_RETURN(auto waiter, shm::Waiter::create(kSpin));
+  std::unique_ptr<JobRunner> runner(new JobRunner(std::move(config), catalogue, std::move(waiter),
+                                                  std::move(news), std::move(log)));
+  if (runner->config_.may_share_memory) LEAT_RETURN_IF_ERROR(runner->listen());
+  return runner;
+}
+
+// Where peers of this machine bring their memory.
+Status JobRunner::listen() {
+  const std::string address = cat("unix:", config_.directory, "/peers");
+  LEAT_ASSIGN_OR_RETURN(listener_,
+                        Listener::open(reactor_, address, arrivals_, Listener::Options()));
+  unix_address_ = address;
+  return {};
+}
+
+JobRunner::~JobRunner() {
+  stop(cancelled("the runner has ended"));
+  control_.stop();
+  for (const auto& run : runs()) run->release();
+}
+
+// --- Runs.
+
+Result<std::shared_ptr<HostedRun>> JobRunner::expect(uint64_t run, uint32_t partition,
+                                                     const Sha256Digest& digest) {
+  std::lock_guard lock(mutex_);
+  if (!stopped_.ok()) return stopped_;
+  const auto found = runs_.find(run);
+  if (found != runs_.end()) {
+    if (found->second->expects(partition, digest)) return found->second;
+    return failed_precondition(
+        cat("run ", run, ": expected the plan that it has, received another"));
+  }
+  if (runs_.size() >= kMostRuns)
+    return resource_exhausted(cat("run ", run, ": expected at most ", kMostRuns, " runs"));
+  auto made = std::make_shared<HostedRun>(parts_, control_.strand(), run, partition, digest);
+  runs_.emplace(run, made);
+  return made;
+}
+
+Result<std::shared_ptr<HostedRun>> JobRunner::find(uint64_t run) const {
+  std::lock_guard lock(mutex_);
+  const auto found = runs_.find(run);
+  if (found != runs_.end()) return found->second;
+  return failed_precondition(cat("run ", run, ": expected one that was prepared"));
+}
+
+std::vector<std::shared_ptr<HostedRun>> JobRunner::runs() const {
+  std::lock_guard lock(mutex_);
+  std::vector<std::shared_ptr<HostedRun>> out;
+  for (const auto& [id, run] : runs_) out.push_back(run);
+  return out;
+}
+
+void JobRunner::abort(uint64_t run, const Status& cause, Done done) {
+  const auto found = find(run);
+  if (!found.ok()) return done({});
+  (*found)->cancel(cause);
+  (*found)->strand().post([run = *found, done = std::move(done)] {
+    run->end();
+    done({});
+  });
+}
+
+void JobRunner::release(uint64_t id, Done done) {
+  const auto found = find(id);
+  if (!found.ok()) return done({});
+  (*found)->cancel(cancelled(cat("run ", id, " was released")));
+  (*found)->strand().post([this, id, run = *found, done = std::move(done)] {
+    run->release();
+    {
+      std::lock_guard lock(mutex_);
+      if (runs_.erase(id) > 0) released_turns_ += run->turns();
+    }
+    done({});
+  });
+}
+
+void JobRunner::watch() {
+  for (const auto& run : runs()) run->watch_links();
+}
+
+// --- The job's state.
+
+Status JobRunner::settle() const {
+  const Deadline deadline = std::chrono::steady_clock::now() + kSettleDeadline;
+  for (const auto& run : runs()) LEAT_RETURN_IF_ERROR(run->settle(deadline));
+  return {};
+}
+
+void JobRunner::read_variables(std::function<void(Result<Bytes>)> done) {
+  job_strand_.post([this, done = std::move(done)] {
+    if (const Status settled = settle(); !settled.ok()) return done(settled);
+    SafeTensors file;
+    file.tensors = leat::read_variables(worker_.resources(config_.job));
+    done(format_safetensors(file));
+  });
+}
+
+void JobRunner::write_variables(Bytes file, Restore what, Done done) {
+  const auto held = std::make_shared<const Bytes>(std::move(file));
+  job_strand_.post([this, held, what, done = std::move(done)] {
+    if (const Status settled = settle(); !settled.ok()) return done(settled);
+    const auto read = parse_safetensors(*held, "variables");
+    if (!read.ok()) return done(read.status());
+    done(leat::write_variables(worker_.resources(config_.job), read->tensors, what));
+  });
+}
+
+void JobRunner::inspect_dataset(DatasetFiles files, int64_t classes,
+                                std::function<void(Result<DatasetReport>)> done) {
+  // Of its own: what it reads may be slow, and steps nothing.
+  control_.strand().post([this, files = std::move(files), classes, done = std::move(done)] {
+    auto root = find_dataset(config_, files.root);
+    if (!root.ok()) return done(root.status());
+    DatasetFiles there = files;
+    there.root = *root;
+    done(report_dataset(real_files(), there, classes));
+  });
+}
+
+JobRunner::Pulse JobRunner::pulse() const {
+  Pulse pulse;
+  std::lock_guard lock(mutex_);
+  pulse.turns = released_turns_;
+  for (const auto& [id, run] : runs_) {
+    pulse.turns += run->turns();
+    pulse.stepping = pulse.stepping || run->stepping();
+  }
+  return pulse;
+}
+
+void JobRunner::stop(const Status& cause) {
+  {
+    std::lock_guard lock(mutex_);
+    if (stopped_.ok()) stopped_ = cause;
+  }
+  for (const auto& run : runs()) abort(run->id(), cause, [](const Status&) {});
+}
+
+}  // namespace leat

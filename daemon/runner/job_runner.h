@@ -1,0 +1,110 @@
+// A runner: the devices, links, runs and variables of one job on one machine, in a process of their
+// own. What the control plane asks of it comes through wire_runner_service.h, what it tells goes
+// through reporter.h.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "daemon/runner/arrivals.h"
+#include "daemon/runner/control_threads.h"
+#include "daemon/runner/device_memory.h"
+#include "daemon/runner/hosted_run.h"
+#include "daemon/runner/runner_config.h"
+#include "daemon/variables.h"
+#include "daemon/worker.h"
+#include "devices/base/log.h"
+#include "ops/dataset.h"
+#include "transport/io/listener.h"
+#include "transport/io/reactor.h"
+#include "transport/shm/bell.h"
+
+namespace leat {
+
+// Threads: any. A `done` is called once, on one of its control threads or the caller's, and must
+// not block; it is dropped uncalled if the runner ends before. Nothing here waits without a bound.
+class JobRunner {
+ public:
+  using Done = std::function<void(const Status&)>;
+
+  // `catalogue` outlives it; `news` is called from any thread and must not block.
+  static Result<std::unique_ptr<JobRunner>> create(RunnerConfig config, const Catalogue& catalogue,
+                                                   TurnLog::News news, Logger log);
+  // stop(), and all is given back.
+  ~JobRunner();
+  JobRunner(const JobRunner&) = delete;
+  JobRunner& operator=(const JobRunner&) = delete;
+
+  const RunnerConfig& config() const { return config_; }
+  std::string device_name() const { return worker_.device_name(); }
+  int threads() { return worker_.threads(); }
+  uint64_t memory_bytes() const { return memory_.limit(); }
+  // "" if memory may not be shared.
+  const std::string& unix_address() const { return unix_address_; }
+
+  // A connection that the worker hands over.
+  void arrived(Connection connection) { arrivals_.add(std::move(connection)); }
+
+  // --- Runs.
+  // The run that a plan is to come for; made if it is new. failed_precondition if it is another
+  // plan's.
+  Result<std::shared_ptr<HostedRun>> expect(uint64_t run, uint32_t partition,
+                                            const Sha256Digest& digest);
+  Result<std::shared_ptr<HostedRun>> find(uint64_t run) const;
+  std::vector<std::shared_ptr<HostedRun>> runs() const;
+  // Ok also for a run that is not there (any more).
+  void abort(uint64_t run, const Status& cause, Done done);
+  void release(uint64_t run, Done done);
+  // Fails what can fail without anybody waiting for it. To be called every now and then.
+  void watch();
+
+  // --- The job's state.
+  // A safetensors file, when no step is in flight.
+  void read_variables(std::function<void(Result<Bytes>)> done);
+  void write_variables(Bytes file, Restore what, Done done);
+  // `files.root` is a data set's name.
+  void inspect_dataset(DatasetFiles files, int64_t classes,
+                       std::function<void(Result<DatasetReport>)> done);
+
+  // What the worker tells in its heartbeats.
+  struct Pulse {
+    uint64_t turns = 0;  // of all runs that there were
+    bool stepping = false;
+  };
+  Pulse pulse() const;
+
+  // Ends all runs with this cause. New ones are refused.
+  void stop(const Status& cause);
+
+ private:
+  JobRunner(RunnerConfig config, const Catalogue& catalogue, std::unique_ptr<shm::Waiter> waiter,
+            TurnLog::News news, Logger log);
+  Status listen();
+  Status settle() const;
+
+  const RunnerConfig config_;
+  const Logger log_;
+  Reactor reactor_;
+  const std::unique_ptr<shm::Waiter> waiter_;
+  Arrivals arrivals_;
+  std::unique_ptr<Listener> listener_;
+  std::string unix_address_;
+  Worker worker_;
+  DeviceMemory memory_;
+  std::mutex binding_;
+  RunnerParts parts_;
+
+  mutable std::mutex mutex_;
+  std::map<uint64_t, std::shared_ptr<HostedRun>> runs_;
+  uint64_t released_turns_ = 0;
+  Status stopped_;
+  ControlThreads control_;  // its strands use the rest
+  ControlThreads::Strand job_strand_;
+};
+
+}  // namespace leat

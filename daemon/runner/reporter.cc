@@ -1,0 +1,156 @@
+#include "daemon/runner/reporter.h"
+
+#include <atomic>
+#include <chrono>
+#include <vector>
+
+#include "transport/cluster.capnp.h"
+#include "transport/rpc/call.h"
+#include "transport/rpc/client.h"
+
+namespace leat {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using namespace std::chrono_literals;
+
+constexpr auto kDeadline = 10s;
+// Between reports of a run that steps freely.
+constexpr auto kPause = 4ms;
+constexpr auto kWatch = 50ms;
+// Of rows in one message; a single row may be larger.
+constexpr size_t kMostBytes = 512 << 10;
+
+void write_report(const RunReport& report, wire::RunReport::Builder out) {
+  out.setRun(report.run);
+  out.setTurns(report.turns);
+  out.setFirstRow(report.first_row);
+  auto rows = out.initRows(static_cast<unsigned>(report.rows.size()));
+  for (unsigned i = 0; i < rows.size(); ++i) {
+    const Bytes& row = report.rows[i];
+    rows.set(i, kj::arrayPtr(reinterpret_cast<const kj::byte*>(row.data()), row.size()));
+  }
+  if (!report.failure.ok()) write_status(report.failure, out.initFailure());
+  out.setDerived(report.derived);
+}
+
+kj::Promise<Status> send_reports(wire::Registry::Client registry,
+                                 const std::vector<RunReport>& reports) {
+  auto request = registry.reportRequest();
+  auto out = request.initReports(static_cast<unsigned>(reports.size()));
+  for (unsigned i = 0; i < out.size(); ++i) write_report(reports[i], out[i]);
+  return request.send().then([](auto&& response) { return status_of(response.getOutcome()); });
+}
+
+}  // namespace
+
+// Threads: the loop's, but for told().
+struct Reporter::Core : std::enable_shared_from_this<Core> {
+  explicit Core(RpcLoop& loop) : loop(loop) {}
+
+  // Something is new. Whoever is first posts; until the loop has looked, the others need not.
+  void told(bool urgent) {
+    if (urgent) urgently.store(true);
+    if ((urgent ? posted_urgent : posted).exchange(true)) return;
+    (void)loop.post([self = shared_from_this()] { self->look(); });
+  }
+
+  void look() {
+    if (!runner || in_flight || ended) return;  // what is in flight looks again when it is over
+    const auto now = Clock::now();
+    if (!urgently.load() && now < last + kPause) return later(last + kPause - now);
+    send();
+  }
+
+  void later(Clock::duration delay) {
+    if (waiting) return;
+    waiting = true;
+    in_time(delay, [this] {
+      waiting = false;
+      urgently.store(true);
+      look();
+    });
+  }
+
+  template <typename F>
+  void in_time(Clock::duration delay, F function) {
+    LoopContext& context = loop.context();
+    context.tasks.add(context.timer.afterDelay(to_kj(delay))
+                          .then([self = shared_from_this(), function]() mutable { function(); }));
+  }
+
+  void send() {
+    posted.store(false);
+    posted_urgent.store(false);
+    urgently.store(false);
+    std::vector<RunReport> reports = collect();
+    if (reports.empty()) return;
+    in_flight = true;
+    last = Clock::now();
+    master->start<wire::Registry>(
+        "Registry.report", kDeadline,
+        [reports = std::move(reports)](wire::Registry::Client registry) {
+          return send_reports(kj::mv(registry), reports);
+        },
+        [self = shared_from_this()](Status status) { self->sent(status); });
+  }
+
+  std::vector<RunReport> collect() {
+    std::vector<RunReport> reports;
+    size_t bytes = 0;
+    for (const auto& run : runner->runs()) {
+      RunReport report;
+      if (bytes < kMostBytes && run->take_report(report, kMostBytes - bytes)) {
+        bytes += report.bytes;
+        reports.push_back(std::move(report));
+      }
+    }
+    return reports;
+  }
+
+  void sent(const Status& status) {
+    in_flight = false;
+    if (status.ok()) return send_more();
+    if (std::exchange(ended, true)) return;
+    failed(status.while_doing("reporting to the master"));
+  }
+
+  // There may be more than went with this one, and nobody need have told again.
+  void send_more() {
+    posted.store(true);
+    look();
+  }
+
+  void watch() {
+    runner->watch();
+    in_time(kWatch, [this] { watch(); });
+  }
+
+  RpcLoop& loop;
+  JobRunner* runner = nullptr;
+  RpcClient* master = nullptr;
+  std::function<void(const Status&)> failed;
+  std::atomic<bool> posted{false}, posted_urgent{false}, urgently{false};
+  bool in_flight = false, waiting = false, ended = false;
+  Clock::time_point last{};
+};
+
+Reporter::Reporter(RpcLoop& loop) : core_(std::make_shared<Core>(loop)) {}
+Reporter::~Reporter() = default;
+
+TurnLog::News Reporter::news() {
+  return [core = core_](bool urgent) { core->told(urgent); };
+}
+
+void Reporter::start(JobRunner& runner, RpcClient& master,
+                     std::function<void(const Status&)> failed) {
+  (void)core_->loop.run([&] {
+    core_->runner = &runner;
+    core_->master = &master;
+    core_->failed = std::move(failed);
+    core_->watch();
+    core_->look();
+  });
+}
+
+}  // namespace leat

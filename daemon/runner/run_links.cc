@@ -1,0 +1,161 @@
+#include "daemon/runner/run_links.h"
+
+#include <fcntl.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+
+#include "devices/base/text.h"
+#include "transport/shm/shm_link.h"
+#include "transport/tcp/tcp_link.h"
+
+namespace leat {
+namespace {
+
+// A host that is there answers in far less; whoever gives a run up need not wait longer than this.
+constexpr std::chrono::seconds kDialDeadline{5};
+
+std::string name_of(const Endpoint& endpoint) {
+  return endpoint.node.empty() ? cat("task ", endpoint.task) : endpoint.node;
+}
+
+}  // namespace
+
+Result<Carrier> choose_carrier(std::string_view transport, const Endpoint& here,
+                               const Endpoint& there) {
+  const auto no_way = [&](std::string_view what) {
+    return failed_precondition(
+        cat("transport ", transport, " from ", name_of(here), " to ", name_of(there), ": ", what));
+  };
+  const bool may_share = !here.unix_address.empty() && !there.unix_address.empty();
+  const bool one_machine = !here.machine.empty() && here.machine == there.machine;
+  if (transport == "shm" && !may_share) return no_way("expected both to allow shared memory");
+  if (transport == "shm" && !one_machine)
+    return no_way("expected both on one machine, where they can share memory");
+  if (transport != "tcp" && may_share && one_machine) return Carrier::shm;
+  return Carrier::tcp;
+}
+
+Identity RunLinks::identity_with(uint32_t partition) const {
+  Identity identity;
+  identity.cluster = setup_.cluster;
+  identity.epoch = setup_.epoch;
+  identity.run = setup_.run;
+  identity.plan = setup_.plan;
+  identity.source = std::min(setup_.partition, partition);
+  identity.destination = std::max(setup_.partition, partition);
+  identity.source_incarnation = setup_.peers[identity.source].incarnation;
+  identity.destination_incarnation = setup_.peers[identity.destination].incarnation;
+  return identity;
+}
+
+Status RunLinks::cancelled_with() const {
+  std::lock_guard lock(mutex_);
+  return cancelled_;
+}
+
+void RunLinks::cancel(const Status& cause) {
+  {
+    std::lock_guard lock(mutex_);
+    if (!cancelled_.ok()) return;
+    cancelled_ = cause;
+    if (in_progress_) ::shutdown(in_progress_.get(), SHUT_RDWR);
+  }
+  threads_.arrivals.wake();
+}
+
+Result<std::vector<RunLinks::Peer>> RunLinks::find_peers(WorkerRun& run) const {
+  const Plan& plan = run.plan();
+  std::vector<Peer> peers(plan.partitions.size());
+  for (uint32_t e = 0; e < plan.edges.size(); ++e) {
+    const PlanEdge& edge = plan.edges[e];
+    if (edge.to == setup_.partition) peers[edge.from].setup.incoming.push_back({e, edge.bytes});
+    if (edge.from == setup_.partition) peers[edge.to].setup.outgoing.push_back({e, edge.bytes});
+  }
+  const Endpoint& here = setup_.peers[setup_.partition];
+  for (uint32_t p = 0; p < peers.size(); ++p) {
+    Peer& peer = peers[p];
+    if (!peer.linked()) continue;
+    peer.setup.self = name_of(here);
+    peer.setup.peer = name_of(setup_.peers[p]);
+    peer.setup.slots = &run.slots();
+    LEAT_ASSIGN_OR_RETURN(peer.carrier, choose_carrier(setup_.transport, here, setup_.peers[p]));
+    if (peer.carrier == Carrier::tcp && !setup_.may_use_tcp) {
+      return failed_precondition(cat("transport tcp from ", peer.setup.self, " to ",
+                                     peer.setup.peer, ": ", peer.setup.self, " may not use it"));
+    }
+  }
+  return peers;
+}
+
+Result<RunLinks::Links> RunLinks::open(Worker& worker, WorkerRun& run, Deadline deadline) {
+  LEAT_ASSIGN_OR_RETURN(std::vector<Peer> peers, find_peers(run));
+  std::vector<bool> over_tcp;
+  for (const Peer& peer : peers) over_tcp.push_back(peer.carrier == Carrier::tcp);
+  LEAT_RETURN_IF_ERROR(worker.open_slots(run, over_tcp));
+  Links links(peers.size());
+  for (uint32_t p = 0; p < peers.size(); ++p) {
+    if (!peers[p].linked()) continue;
+    const std::string doing = cat("opening the link to ", peers[p].setup.peer);
+    auto made = link(p, peers[p], deadline);
+    if (made.ok()) {
+      links[p] = std::move(*made);
+      continue;
+    }
+    const Status cancelled = cancelled_with();
+    const Status why = cancelled.ok() ? made.status().while_doing(doing) : cancelled;
+    for (auto& link : links) {
+      if (link) link->abort(why);
+    }
+    return why;
+  }
+  return links;
+}
+
+Result<std::unique_ptr<Link>> RunLinks::link(uint32_t partition, Peer& peer, Deadline deadline) {
+  if (peer.carrier == Carrier::shm) return link_memory(partition, peer, deadline);
+  LEAT_ASSIGN_OR_RETURN(Descriptor express, connection(partition, SocketRole::express, deadline));
+  Descriptor bulk;
+  if (tcp::needs_bulk(peer.setup)) {
+    LEAT_ASSIGN_OR_RETURN(bulk, connection(partition, SocketRole::bulk, deadline));
+  }
+  return tcp::make_link(threads_.reactor, std::move(express), std::move(bulk),
+                        std::move(peer.setup));
+}
+
+Result<std::unique_ptr<Link>> RunLinks::link_memory(uint32_t partition, Peer& peer,
+                                                    Deadline deadline) {
+  LEAT_ASSIGN_OR_RETURN(shm::Arena arena, shm::Arena::create(peer.setup.incoming));
+  arena.open_slots(*peer.setup.slots);
+  LEAT_ASSIGN_OR_RETURN(Descriptor socket, connection(partition, SocketRole::shm, deadline));
+  {
+    std::lock_guard lock(mutex_);
+    if (!cancelled_.ok()) return cancelled_;
+    in_progress_ = Descriptor(::fcntl(socket.get(), F_DUPFD_CLOEXEC, 0));
+  }
+  auto made = shm::make_link(threads_.reactor, threads_.waiter, std::move(socket), std::move(arena),
+                             std::move(peer.setup), deadline);
+  std::lock_guard lock(mutex_);
+  in_progress_ = Descriptor();
+  return made;
+}
+
+// A connected socket to the peer, in its role; both ends know who the other is.
+Result<Descriptor> RunLinks::connection(uint32_t partition, SocketRole role, Deadline deadline) {
+  const Identity identity = identity_with(partition);
+  LEAT_RETURN_IF_ERROR(cancelled_with());
+  if (identity.source != setup_.partition) {
+    return threads_.arrivals.take(identity, role, deadline, [this] { return cancelled_with(); });
+  }
+  LinkHello hello;
+  hello.identity = identity;
+  hello.role = role;
+  const Endpoint& peer = setup_.peers[partition];
+  const std::string& address = role == SocketRole::shm ? peer.unix_address : peer.data_address;
+  LEAT_ASSIGN_OR_RETURN(Connection connection,
+                        dial(address, hello, setup_.key,
+                             std::min(deadline, std::chrono::steady_clock::now() + kDialDeadline)));
+  return std::move(connection.socket);
+}
+
+}  // namespace leat

@@ -1,0 +1,84 @@
+// The links of one run: for each other partition that this one sends to or receives from, one link
+// for all edges in both directions.
+//
+// The lower partition dials, the higher one waits to be dialled: over a unix socket where both
+// runners share a machine and may share memory, else through the data port of the peer's worker.
+// Each works through its peers in ascending order, and so nobody waits in a circle.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "daemon/runner/arrivals.h"
+#include "daemon/worker.h"
+#include "transport/endpoint.h"
+#include "transport/io/reactor.h"
+#include "transport/link.h"
+#include "transport/shm/bell.h"
+
+namespace leat {
+
+enum class Carrier : uint8_t { tcp, shm };
+
+// What carries the bytes between two runners; both find the same. `transport`: "auto" (memory where
+// it can be shared), "shm" or "tcp". A runner that may not share memory has no unix address.
+// failed_precondition if there is no way.
+Result<Carrier> choose_carrier(std::string_view transport, const Endpoint& here,
+                               const Endpoint& there);
+
+// Threads: any; open() once, by one.
+class RunLinks {
+ public:
+  struct Setup {
+    std::array<uint8_t, 16> cluster{};
+    uint64_t epoch = 0;
+    uint64_t run = 0;
+    Sha256Digest plan{};          // of the whole plan
+    uint32_t partition = 0;       // this one
+    std::vector<Endpoint> peers;  // by partition of the plan, this one too
+    std::string transport = "auto";
+    RunKey key{};
+    bool may_use_tcp = true;  // here; the peers' are told by their addresses
+  };
+  // What links run on. All of it outlives them.
+  struct Threads {
+    Reactor& reactor;
+    shm::Waiter& waiter;
+    Arrivals& arrivals;
+  };
+  // By partition of the plan; null where nothing goes either way.
+  using Links = std::vector<std::unique_ptr<Link>>;
+
+  RunLinks(Setup setup, Threads threads) : setup_(std::move(setup)), threads_(threads) {}
+
+  // Opens the run's slots, then its links. On failure those that were open already tell their peers
+  // the reason, and are closed.
+  Result<Links> open(Worker& worker, WorkerRun& run, Deadline deadline);
+  // Has open() return `cause` soon, if it has not returned.
+  void cancel(const Status& cause);
+
+ private:
+  struct Peer {
+    LinkSetup setup;
+    Carrier carrier = Carrier::tcp;
+    bool linked() const { return !setup.incoming.empty() || !setup.outgoing.empty(); }
+  };
+
+  Result<std::vector<Peer>> find_peers(WorkerRun& run) const;
+  Result<std::unique_ptr<Link>> link(uint32_t partition, Peer& peer, Deadline deadline);
+  Result<std::unique_ptr<Link>> link_memory(uint32_t partition, Peer& peer, Deadline deadline);
+  Result<Descriptor> connection(uint32_t partition, SocketRole role, Deadline deadline);
+  Identity identity_with(uint32_t partition) const;
+  Status cancelled_with() const;
+
+  const Setup setup_;
+  const Threads threads_;
+  mutable std::mutex mutex_;
+  Status cancelled_;
+  Descriptor in_progress_;  // a second descriptor of the socket that waits for the peer's memory
+};
+
+}  // namespace leat

@@ -1,0 +1,70 @@
+#include "daemon/runner/runner_config.h"
+
+#include <capnp/serialize.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "devices/base/text.h"
+#include "transport/cluster.capnp.h"
+
+namespace leat {
+namespace {
+
+constexpr uint64_t kMostBytes = 1 << 20;
+
+Status bad(std::string_view what) { return invalid_argument(cat("runner's boot message: ", what)); }
+
+Result<RunnerConfig> decode(kj::ArrayPtr<const capnp::word> words) {
+  capnp::FlatArrayMessageReader message(words);
+  const auto boot = message.getRoot<wire::RunnerBoot>();
+  const auto spec = boot.getSpec();
+  RunnerConfig config;
+  config.job = spec.getJob();
+  config.epoch = spec.getEpoch();
+  config.task = spec.getTask();
+  config.threads = static_cast<int>(std::min(spec.getThreads(), 4096u));
+  config.token.assign(spec.getToken().begin(), spec.getToken().end());
+  if (spec.getKey().size() != config.key.size())
+    return bad(cat("key: expected 32 bytes, received ", spec.getKey().size()));
+  std::copy(spec.getKey().begin(), spec.getKey().end(), config.key.begin());
+  config.incarnation = boot.getIncarnation();
+  config.worker = boot.getWorker();
+  config.master_address = boot.getMasterAddress();
+  config.cluster = boot.getCluster();
+  const auto secret = boot.getSecret();
+  config.secret.assign(reinterpret_cast<const char*>(secret.begin()), secret.size());
+  config.directory = boot.getDirectory();
+  for (const auto dataset : boot.getDatasets())
+    config.datasets[dataset.getName()] = dataset.getPath();
+  config.may_share_memory = config.may_use_tcp = false;
+  for (const auto transport : boot.getTransports()) {
+    if (transport == "shm") config.may_share_memory = true;
+    if (transport == "tcp") config.may_use_tcp = true;
+  }
+  config.memory_limit = boot.getMemoryLimit();
+  config.log_level = boot.getLogLevel();
+  return config;
+}
+
+}  // namespace
+
+Result<RunnerConfig> read_runner_config(int socket, Deadline deadline) {
+  constexpr std::string_view kSubject = "reading the runner's boot message";
+  std::array<std::byte, 8> head;
+  LEAT_RETURN_IF_ERROR(receive_all(socket, head, deadline, kSubject));
+  uint64_t size = 0;
+  for (size_t i = 0; i < head.size(); ++i) size |= static_cast<uint64_t>(head[i]) << (8 * i);
+  if (size == 0 || size > kMostBytes || size % sizeof(capnp::word) != 0)
+    return bad(cat("expected whole words, at most ", kMostBytes, " bytes, received ", size));
+  kj::Array<capnp::word> words = kj::heapArray<capnp::word>(size / sizeof(capnp::word));
+  LEAT_RETURN_IF_ERROR(receive_all(
+      socket, std::as_writable_bytes(std::span(words.begin(), words.size())), deadline, kSubject));
+  try {
+    return decode(words);
+  } catch (const kj::Exception& error) {
+    return bad(error.getDescription().cStr());
+  }
+}
+
+}  // namespace leat

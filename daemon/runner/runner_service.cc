@@ -1,0 +1,297 @@
+// What blocks is done on the run's strand, what is on the path of a step is done here and now.
+#include <algorithm>
+#include <utility>
+
+#include "daemon/runner/wire_runner_service.h"
+#include "devices/base/text.h"
+#include "transport/rpc/call.h"
+#include "transport/rpc/chunks.h"
+#include "transport/rpc/client.h"
+#include "transport/rpc/service.h"
+
+namespace leat {
+namespace {
+
+constexpr std::chrono::milliseconds kUploadDeadline{60'000};
+// What uploads may hold of the host's memory, all together; a blob, as far as it has come, counts.
+constexpr uint64_t kMostUploaded = uint64_t{4} << 30;
+
+Bytes bytes_of(capnp::Data::Reader data) {
+  const auto* begin = reinterpret_cast<const std::byte*>(data.begin());
+  return Bytes(begin, begin + data.size());
+}
+
+Result<BlobInfo> blob_info(uint64_t size, capnp::Data::Reader digest) {
+  BlobInfo info{.size = size, .sha256 = {}};
+  LEAT_ASSIGN_OR_RETURN(info.sha256, read_digest(digest));
+  return info;
+}
+
+Endpoint read_peer(wire::Peer::Reader in) {
+  Endpoint peer;
+  peer.task = in.getTask();
+  peer.node = in.getNode();
+  peer.incarnation = in.getIncarnation();
+  peer.data_address = in.getDataAddress();
+  peer.machine = in.getMachine();
+  peer.unix_address = in.getUnixAddress();
+  return peer;
+}
+
+Result<RunSetup> read_setup(wire::RunSetup::Reader in) {
+  RunSetup setup;
+  setup.options.name = in.getName();
+  setup.options.seed = in.getSeed();
+  setup.options.first_step = in.getFirstStep();
+  setup.options.profile = in.getProfile();
+  if (in.getCluster().size() != setup.cluster.size()) {
+    return invalid_argument(cat("setup: cluster: expected ", setup.cluster.size(),
+                                " bytes, received ", in.getCluster().size()));
+  }
+  std::copy(in.getCluster().begin(), in.getCluster().end(), setup.cluster.begin());
+  setup.epoch = in.getEpoch();
+  LEAT_ASSIGN_OR_RETURN(setup.plan, read_digest(in.getPlanSha256()));
+  setup.transport = in.getTransport();
+  for (const auto peer : in.getPeers()) setup.peers.push_back(read_peer(peer));
+  setup.data_root = in.getDataRoot();
+  return setup;
+}
+
+class RunnerServer final : public Service<wire::Runner> {
+ public:
+  RunnerServer(RpcLoop& loop, JobRunner& runner) : loop_(loop), runner_(runner) {}
+
+ protected:
+  kj::Promise<void> prepare(PrepareContext context) override {
+    const auto params = context.getParams();
+    return uploaded(
+        context, params.getPlanSize(), params.getPlanSha256(),
+        [&](const BlobInfo& info) {
+          return runner_.expect(params.getRun(), params.getPartition(), info.sha256);
+        },
+        [](HostedRun& run, const Bytes& bytes) { return run.prepare(bytes); });
+  }
+
+  kj::Promise<void> connect(ConnectContext context) override {
+    const auto setup = read_setup(context.getParams().getSetup());
+    if (!setup.ok()) return reply(context, setup.status());
+    return on_strand(context, "connecting a run",
+                     [setup = *setup](HostedRun& run) { return run.connect(setup); });
+  }
+
+  kj::Promise<void> extend(ExtendContext context) override {
+    const auto params = context.getParams();
+    const auto run = runner_.find(params.getRun());
+    if (!run.ok()) return reply(context, run.status());
+    std::vector<std::pair<uint32_t, Bytes>> feeds;
+    for (const auto feed : params.getFeeds())
+      feeds.emplace_back(feed.getIndex(), bytes_of(feed.getValue()));
+    return reply(context, (*run)->extend(params.getLimit(), feeds));
+  }
+
+  kj::Promise<void> feed(FeedContext context) override {
+    const auto params = context.getParams();
+    const uint32_t index = params.getIndex();
+    return uploaded(
+        context, params.getSize(), params.getSha256(),
+        [&](const BlobInfo&) { return runner_.find(params.getRun()); },
+        [index](HostedRun& run, const Bytes& bytes) { return run.feed(index, bytes); });
+  }
+
+  kj::Promise<void> renumber(RenumberContext context) override {
+    const auto run = runner_.find(context.getParams().getRun());
+    return reply(context,
+                 run.ok() ? (*run)->renumber(context.getParams().getStep()) : run.status());
+  }
+
+  kj::Promise<void> abort(AbortContext context) override {
+    auto there = answered_elsewhere<void>(loop_, "aborting a run");
+    runner_.abort(context.getParams().getRun(), read_status(context.getParams().getCause()),
+                  there.done);
+    return answered(context, kj::mv(there.promise));
+  }
+
+  kj::Promise<void> release(ReleaseContext context) override {
+    auto there = answered_elsewhere<void>(loop_, "releasing a run");
+    runner_.release(context.getParams().getRun(), there.done);
+    return answered(context, kj::mv(there.promise));
+  }
+
+  kj::Promise<void> describe(DescribeContext context) override {
+    const auto run = runner_.find(context.getParams().getRun());
+    auto outcome = context.getResults().initOutcome();
+    if (!run.ok()) {
+      write_status(run.status(), outcome.initError());
+    } else {
+      auto state = outcome.initOk();
+      state.setTurns((*run)->turns());
+      state.setWaitsFor((*run)->waits_for());
+      state.setProfile((*run)->profile());
+    }
+    return kj::READY_NOW;
+  }
+
+  kj::Promise<void> readVariables(ReadVariablesContext context) override {
+    struct Described {
+      BlobInfo info;
+      std::shared_ptr<const Blob> blob;
+    };
+    auto there = answered_elsewhere<Described>(loop_, "reading variables");
+    runner_.read_variables([done = there.done](Result<Bytes> file) {
+      if (!file.ok()) return done(file.status());
+      const auto blob = std::make_shared<const Blob>(std::move(*file));
+      done(Described{leat::describe(*blob), blob});
+    });
+    return there.promise.then([context](Result<Described> file) mutable {
+      auto outcome = context.getResults().initOutcome();
+      if (!file.ok()) return write_status(file.status(), outcome.initError());
+      auto blob = outcome.initOk();
+      blob.setSize(file->info.size);
+      blob.setSha256(kj::arrayPtr(file->info.sha256.data(), file->info.sha256.size()));
+      blob.setContent(offer_download(file->blob));
+    });
+  }
+
+  kj::Promise<void> writeVariables(WriteVariablesContext context) override {
+    const auto params = context.getParams();
+    if (params.getRestore() > static_cast<uint8_t>(Restore::superset)) {
+      return refuse_upload(context, invalid_argument(cat("restore: expected 0 to 2, received ",
+                                                         int{params.getRestore()})));
+    }
+    const auto what = static_cast<Restore>(params.getRestore());
+    return receive(context, blob_info(params.getSize(), params.getSha256()),
+                   [&loop = loop_, &runner = runner_, what](Blob file) {
+                     auto there = answered_elsewhere<void>(loop, "writing variables");
+                     runner.write_variables(std::move(file), what, there.done);
+                     return kj::mv(there.promise);
+                   });
+  }
+
+  kj::Promise<void> inspectDataset(InspectDatasetContext context) override {
+    const auto names = context.getParams().getFiles();
+    DatasetFiles files;
+    files.root = names.getRoot();
+    files.format = names.getFormat();
+    files.features = names.getFeatures();
+    files.labels = names.getLabels();
+    auto there = answered_elsewhere<DatasetReport>(loop_, "inspecting a data set");
+    runner_.inspect_dataset(std::move(files), context.getParams().getClasses(), there.done);
+    return there.promise.then([context](Result<DatasetReport> report) mutable {
+      auto outcome = context.getResults().initOutcome();
+      if (!report.ok()) return write_status(report.status(), outcome.initError());
+      write_dataset(*report, outcome.initOk());
+    });
+  }
+
+ private:
+  static void write_dataset(const DatasetReport& report, wire::DatasetView::Builder out) {
+    const auto write_shape = [](const Shape& shape, auto list) {
+      for (unsigned i = 0; i < list.size(); ++i) list.set(i, shape[static_cast<int>(i)]);
+    };
+    const DatasetInfo& info = report.info;
+    out.setCount(static_cast<uint64_t>(info.count));
+    write_shape(info.record_shape,
+                out.initRecordShape(static_cast<unsigned>(info.record_shape.rank())));
+    out.setRecordDtype(std::string(dtype_name(info.record_dtype)));
+    write_shape(info.label_shape,
+                out.initLabelShape(static_cast<unsigned>(info.label_shape.rank())));
+    out.setLabelDtype(std::string(dtype_name(info.label_dtype)));
+    out.setFeaturesPrint(report.features_print);
+    out.setLabelsPrint(report.labels_print);
+  }
+
+  template <typename Context>
+  static kj::Promise<void> reply(Context& context, const Status& status) {
+    answer(status, context.getResults().initOutcome());
+    return kj::READY_NOW;
+  }
+  template <typename Context>
+  static kj::Promise<void> answered(Context context, kj::Promise<Status> promise) {
+    return promise.then(
+        [context](Status status) mutable { answer(status, context.getResults().initOutcome()); });
+  }
+
+  // Does `work`, which blocks, with the run that the call is for.
+  static kj::Promise<Status> work_on(RpcLoop& loop, std::shared_ptr<HostedRun> run,
+                                     std::string_view what,
+                                     std::function<Status(HostedRun&)> work) {
+    auto there = answered_elsewhere<void>(loop, what);
+    ControlThreads::Strand& strand = run->strand();
+    strand.post(
+        [run = std::move(run), work = std::move(work), done = there.done] { done(work(*run)); });
+    return kj::mv(there.promise);
+  }
+  template <typename Context>
+  kj::Promise<void> on_strand(Context context, std::string_view what,
+                              std::function<Status(HostedRun&)> work) {
+    const auto run = runner_.find(context.getParams().getRun());
+    if (!run.ok()) return reply(context, run.status());
+    return answered(context, work_on(loop_, *run, what, std::move(work)));
+  }
+
+  template <typename Context>
+  static kj::Promise<void> refuse_upload(Context& context, const Status& status) {
+    write_status(status, context.getResults().initOutcome().initError());
+    return kj::READY_NOW;
+  }
+  // Answers with an upload, whose blob `take` gets.
+  template <typename Context>
+  kj::Promise<void> receive(Context& context, const Result<BlobInfo>& info,
+                            std::function<kj::Promise<Status>(Blob)> take) {
+    if (!info.ok()) return refuse_upload(context, info.status());
+    const UploadLimits limits{.bytes = kMostUploaded, .deadline = kUploadDeadline};
+    auto upload =
+        receive_upload_elsewhere(*info, limits, budget_, loop_.context().timer, std::move(take));
+    if (!upload.ok()) return refuse_upload(context, upload.status());
+    context.getResults().initOutcome().setOk(*upload);
+    return kj::READY_NOW;
+  }
+  // The same for a blob of a run: `find` tells whose, `work` blocks.
+  template <typename Context, typename Find, typename Work>
+  kj::Promise<void> uploaded(Context& context, uint64_t size, capnp::Data::Reader digest,
+                             const Find& find, Work work) {
+    const auto info = blob_info(size, digest);
+    if (!info.ok()) return refuse_upload(context, info.status());
+    const Result<std::shared_ptr<HostedRun>> run = find(*info);
+    if (!run.ok()) return refuse_upload(context, run.status());
+    return receive(context, info, [&loop = loop_, run = *run, work](Blob blob) {
+      const auto bytes = std::make_shared<const Bytes>(std::move(blob));
+      return work_on(loop, run, "taking an upload",
+                     [bytes, work](HostedRun& run) { return work(run, *bytes); });
+    });
+  }
+
+  RpcLoop& loop_;
+  JobRunner& runner_;
+  const std::shared_ptr<ByteBudget> budget_ = std::make_shared<ByteBudget>(kMostUploaded);
+};
+
+}  // namespace
+
+wire::Runner::Client make_runner_service(RpcLoop& loop, JobRunner& runner) {
+  return kj::heap<RunnerServer>(loop, runner);
+}
+
+Status register_runner(RpcClient& master, RpcLoop& loop, JobRunner& runner,
+                       std::chrono::nanoseconds deadline) {
+  return master.call<wire::Registry>(
+      "Registry.registerRunner", deadline, [&loop, &runner](wire::Registry::Client registry) {
+        const RunnerConfig& config = runner.config();
+        auto request = registry.registerRunnerRequest();
+        auto info = request.initInfo();
+        info.setJob(config.job);
+        info.setEpoch(config.epoch);
+        info.setTask(config.task);
+        info.setToken(kj::arrayPtr(config.token.data(), config.token.size()));
+        info.setIncarnation(config.incarnation);
+        info.setDeviceName(runner.device_name());
+        info.setMemoryBytes(runner.memory_bytes());
+        info.setThreads(static_cast<uint32_t>(runner.threads()));
+        info.setUnixAddress(runner.unix_address());
+        request.setRunner(make_runner_service(loop, runner));
+        return request.send().then(
+            [](auto&& response) { return status_of(response.getOutcome()); });
+      });
+}
+
+}  // namespace leat

@@ -1,0 +1,70 @@
+// The finished turns of one run until they are reported: their fetches are copied out as each turn
+// ends, so that the run goes on while reports are on their way.
+//
+// The master may allow steps far ahead of what it has heard of. The run gets of that never more
+// than kFetchDepth / 2 turns beyond those that stand here, and here is room for a bounded number:
+// whoever reports too slowly slows the run down, and no fetch is ever overwritten unread.
+#pragma once
+
+#include <functional>
+#include <mutex>
+#include <vector>
+
+#include "daemon/runner/run_report.h"
+#include "daemon/worker.h"
+
+namespace leat {
+
+// What the fetches of a step of this partition take in a report: each padded to 8 bytes.
+size_t row_bytes(const Plan& plan, uint32_t partition);
+
+// Threads: any. It follows the run on the thread that finishes turns, where it allocates nothing.
+class TurnLog {
+ public:
+  // Something is to be reported. `urgent`: somebody may be waiting for it; else more is to come by
+  // itself. Called on the thread that finishes turns; must not block.
+  using News = std::function<void(bool urgent)>;
+
+  // `worker` and `run` outlive it; the run is connected, and not started.
+  TurnLog(Worker& worker, WorkerRun& run, News news);
+  // From here on it follows. It is called back until the run has failed, and is not advanced.
+  void start() { follow(); }
+
+  // Allows the run the steps below `limit`, as soon as there is room for them.
+  void grant(uint64_t limit);
+  // True if every step that was granted is finished, or the run has failed.
+  bool idle() const;
+  uint64_t granted() const;
+
+  // Moves what is new to `report`, rows of at most `most` bytes, but at least one. False if there
+  // is nothing new. The failure comes with the last of the turns, and once.
+  bool take(RunReport& report, size_t most);
+
+ private:
+  static constexpr uint64_t kWindow = kFetchDepth / 2;
+
+  void follow();
+  void ended();
+  bool copy_rows();
+  void copy_row(uint64_t turn);
+  uint64_t next_limit();
+
+  Worker& worker_;
+  WorkerRun& run_;
+  const News news_;
+  const uint64_t first_step_;
+  const size_t row_bytes_;
+  std::vector<std::pair<uint32_t, size_t>> fetches_;  // of this partition: index, bytes
+  uint64_t room_ = 0;                                 // rows
+  std::vector<std::byte> ring_;                       // row t is at t % room_
+
+  mutable std::mutex mutex_;
+  uint64_t granted_;       // a step
+  uint64_t limit_;         // a step: what the run has of it
+  uint64_t copied_ = 0;    // turns
+  uint64_t reported_ = 0;  // turns, or rows taken
+  bool following_ = true;  // somebody is in follow(), or it will be called
+  bool failed_ = false, failure_reported_ = false;
+};
+
+}  // namespace leat

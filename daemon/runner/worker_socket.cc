@@ -1,0 +1,66 @@
+#include "daemon/runner/worker_socket.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+
+#include "transport/io/handover.h"
+
+namespace leat {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::milliseconds kPulse{250};
+constexpr std::chrono::seconds kHandover{5};
+
+}  // namespace
+
+WorkerSocket::WorkerSocket(int socket, JobRunner& runner, std::function<void(const Status&)> gone)
+    : socket_(socket), runner_(runner), gone_(std::move(gone)), thread_([this] { run(); }) {}
+
+WorkerSocket::~WorkerSocket() {
+  stopped_.store(true);
+  ::shutdown(socket_, SHUT_RDWR);
+  thread_.join();
+}
+
+void WorkerSocket::run() {
+  ::pthread_setname_np(::pthread_self(), "worker");
+  Clock::time_point next_pulse = Clock::now();
+  while (!stopped_.load()) {
+    const auto now = Clock::now();
+    if (now >= next_pulse) {
+      send_pulse();
+      next_pulse = now + kPulse;
+    }
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(next_pulse - Clock::now());
+    pollfd ready{socket_, POLLIN, 0};
+    if (::poll(&ready, 1, std::max(0, static_cast<int>(left.count()))) <= 0) continue;
+    const Status taken = take_connection();
+    if (taken.ok()) continue;
+    if (!stopped_.load()) gone_(taken);
+    return;
+  }
+}
+
+Status WorkerSocket::take_connection() {
+  LEAT_ASSIGN_OR_RETURN(Connection connection, take_over(socket_, Clock::now() + kHandover));
+  runner_.arrived(std::move(connection));
+  return {};
+}
+
+// One that finds no room is left out: the next one says more.
+void WorkerSocket::send_pulse() {
+  const JobRunner::Pulse pulse = runner_.pulse();
+  std::array<uint8_t, 16> bytes{};
+  for (size_t i = 0; i < 8; ++i) bytes[i] = static_cast<uint8_t>(pulse.turns >> (8 * i));
+  bytes[8] = pulse.stepping ? 1 : 0;
+  (void)!::send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+}  // namespace leat

@@ -1,0 +1,195 @@
+// Runs on two or three runners, driven over the wire by a master of the test's own. [cluster] runs
+// under ThreadSanitizer.
+#include <future>
+
+#include "daemon/runner/hosted_run.h"
+#include "ops/formats/safetensors.h"
+#include "scheduler/capnp/plan_file.h"
+#include "tests/catch.h"
+#include "tests/daemon/runner/runner_testing.h"
+#include "tests/daemon/session_testing.h"
+
+namespace leat::testing {
+namespace {
+
+constexpr uint64_t kInit = 1, kTrain = 2;
+
+RunnerTestOptions options_for(const TinyJob& job, int runners) {
+  RunnerTestOptions options;
+  options.runners = runners;
+  options.datasets = {{"tiny", job.directory()}};
+  return options;
+}
+
+RunSetup setup_of(const RunnerTestCluster& cluster, const Plan& plan,
+                  const std::string& transport = "auto") {
+  RunSetup setup = cluster.setup(plan, transport);
+  setup.data_root = "tiny";
+  return setup;
+}
+
+// Prepares and connects a run of the plan.
+void open(RunnerTestCluster& cluster, uint64_t run, const Plan& plan,
+          const std::string& transport = "auto") {
+  must(cluster.prepare_all(run, plan));
+  must(cluster.connect_all(run, setup_of(cluster, plan, transport)));
+}
+
+void initialize(RunnerTestCluster& cluster, const TinyJob& job, int workers,
+                const std::string& transport = "auto") {
+  open(cluster, kInit, job.init_plan(workers), transport);
+  cluster.extend_all(kInit, 1);
+  for (int w = 0; w < workers; ++w) {
+    const Heard heard = cluster.await(static_cast<uint32_t>(w), kInit, 1);
+    must(heard.failure);
+  }
+  cluster.release_all(kInit);
+}
+
+Bytes packed(const Plan& plan, uint32_t partition) {
+  return pack_plan(must(encode_plan_for(plan, partition)));
+}
+
+void check_weights(const Bytes& file, const std::map<std::string, Bytes>& expected) {
+  const auto read = parse_safetensors(file, "variables");
+  REQUIRE(read.ok());
+  CHECK(read->tensors.size() == expected.size());
+  for (const auto& [name, tensor] : read->tensors) {
+    INFO(name);
+    const auto* begin = static_cast<const std::byte*>(tensor.raw());
+    Bytes bytes(begin, begin + tensor.bytes());
+    bytes.resize((bytes.size() + 7) / 8 * 8);
+    CHECK(bytes == expected.at(name));
+  }
+}
+
+}  // namespace
+
+TEST_CASE("a mirrored job gives the bits of a local cluster over every transport", "[cluster]") {
+  const TinyJob job;
+  constexpr uint64_t kSteps = 30;
+  for (const int workers : {2, 3}) {
+    const Trained trained = job.train_locally(workers, kSteps);
+    for (const char* transport : {"tcp", "shm", "auto"}) {
+      INFO(workers << " workers over " << transport);
+      RunnerTestCluster cluster(options_for(job, workers));
+      initialize(cluster, job, workers, transport);
+      open(cluster, kTrain, job.train_plan(workers), transport);
+      cluster.extend_all(kTrain, kSteps);  // far beyond what is kept of fetches
+      for (uint32_t w = 0; w < static_cast<uint32_t>(workers); ++w) {
+        const Heard heard = cluster.await(w, kTrain, kSteps);
+        must(heard.failure);
+        CHECK(heard.turns == kSteps);
+        if (!trained.rows[w][0].empty()) CHECK(heard.rows == trained.rows[w]);
+        check_weights(must(cluster.read_variables(w)), trained.weights);
+      }
+      cluster.release_all(kTrain);
+    }
+  }
+}
+
+TEST_CASE("a run goes no further than its reports, and on when they are taken", "[cluster]") {
+  const TinyJob job;
+  RunnerTestCluster cluster(options_for(job, 1));
+  initialize(cluster, job, 1);
+  open(cluster, kTrain, job.train_plan(1));
+  constexpr uint64_t kSteps = 3000;  // more than the rows that wait for a report
+  const auto losses = job.train_locally(1, 60).rows[0];
+  cluster.hold_reports(true);
+  must(cluster.extend(0, kTrain, kSteps));
+  cluster.await(0, kTrain, 1);
+  const uint64_t stuck = 1024 + 8 + cluster.heard(0, kTrain).turns;
+  for (uint64_t last = 0;;) {
+    const uint64_t now = must(cluster.turns(0, kTrain));
+    REQUIRE(now <= stuck);
+    if (now == last && now > 1000) break;
+    last = now;
+  }
+  CHECK(cluster.heard(0, kTrain).reports == 1);
+  cluster.hold_reports(false);
+  const Heard heard = cluster.await(0, kTrain, kSteps);
+  must(heard.failure);
+  REQUIRE(heard.rows.size() == kSteps);
+  CHECK(std::vector<Bytes>(heard.rows.begin(), heard.rows.begin() + 60) == losses);
+  CHECK(heard.reports < 500);  // and not one for each step
+}
+
+TEST_CASE("every call may be repeated", "[cluster]") {
+  const TinyJob job;
+  RunnerTestCluster cluster(options_for(job, 2));
+  const Plan plan = job.init_plan(2);
+  must(cluster.prepare_all(kInit, plan));
+  must(cluster.prepare_all(kInit, plan));
+  check_says(cluster.prepare(0, kInit, 1, packed(plan, 1)), Code::failed_precondition,
+             "run 1: expected the plan that it has, received another");
+  const RunSetup setup = setup_of(cluster, plan);
+  must(cluster.connect_all(kInit, setup));
+  must(cluster.connect_all(kInit, setup));
+  cluster.extend_all(kInit, 1);
+  cluster.extend_all(kInit, 1);
+  must(cluster.await(0, kInit, 1).failure);
+  must(cluster.await(1, kInit, 1).failure);
+  CHECK(must(cluster.turns(0, kInit)) == 1);
+  const Bytes variables = must(cluster.read_variables(0));
+  CHECK(must(cluster.read_variables(0)) == variables);
+  CHECK(must(cluster.read_variables(1)) == variables);
+  must(cluster.write_variables(1, variables, Restore::everything));
+  must(cluster.write_variables(1, variables, Restore::everything));
+  cluster.release_all(kInit);
+  cluster.release_all(kInit);
+  must(cluster.abort(0, kInit, cancelled("too late")));
+  check_says(cluster.extend(0, kInit, 2), Code::failed_precondition,
+             "run 1: expected one that was prepared");
+}
+
+TEST_CASE("a plan that is broken, or another's, or too large is refused", "[cluster]") {
+  const TinyJob job;
+  RunnerTestOptions options = options_for(job, 2);
+  options.memory_limit = 64 << 10;
+  RunnerTestCluster cluster(options);
+  const Plan plan = job.train_plan(2);
+  Bytes broken = packed(plan, 0);
+  broken.resize(broken.size() / 2);
+  CHECK(cluster.prepare(0, 10, 0, broken).code() == Code::invalid_argument);
+  CHECK(cluster.prepare(0, 11, 0, Bytes(100)).code() == Code::invalid_argument);
+  CHECK(cluster.prepare(0, 12, 0, Bytes()).code() == Code::invalid_argument);
+  check_says(cluster.prepare(0, 13, 1, packed(plan, 1)), Code::invalid_argument,
+             "expected job:worker/task:0/cpu:0, it is for job:worker/task:1/cpu:0");
+  check_says(cluster.prepare(0, 14, 1, packed(plan, 0)), Code::invalid_argument,
+             "expected the whole of partition 1");
+  check_says(cluster.prepare(0, 15, 0, packed(plan, 0)), Code::resource_exhausted,
+             "expected run 15 to fit 64.0 KiB");
+}
+
+TEST_CASE("an abort ends a connect that waits, and the run of everybody", "[cluster]") {
+  const TinyJob job;
+  RunnerTestCluster cluster(options_for(job, 2));
+  const Plan plan = job.train_plan(2);
+  constexpr uint64_t kNever = 9;
+  must(cluster.prepare_all(kNever, plan));
+  // The peer is not asked to connect, and so never dials.
+  auto waiting = std::async(std::launch::async,
+                            [&] { return cluster.connect(1, kNever, setup_of(cluster, plan)); });
+  must(cluster.abort(1, kNever, cancelled("the job was cancelled")));
+  const auto begin = std::chrono::steady_clock::now();
+  const Status ended = waiting.get();
+  CHECK(ended.code() == Code::cancelled);
+  CHECK(ended.message().find("the job was cancelled") != std::string::npos);
+  CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(5));
+  cluster.release_all(kNever);
+
+  initialize(cluster, job, 2);
+  open(cluster, kTrain, job.train_plan(2));
+  cluster.extend_all(kTrain, 1'000'000);
+  cluster.await(0, kTrain, 3);
+  must(cluster.abort(1, kTrain, cancelled("that is enough")));
+  const Heard there = cluster.await(1, kTrain, 1'000'000);
+  CHECK(there.failure.message() == "that is enough");
+  CHECK(there.derived);
+  const Heard here = cluster.await(0, kTrain, 1'000'000);
+  CHECK_THAT(here.failure.message(), Catch::Contains("node-1 failed: that is enough"));
+  CHECK(here.derived);
+  cluster.release_all(kTrain);
+}
+
+}  // namespace leat::testing

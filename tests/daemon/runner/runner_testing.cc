@@ -1,0 +1,726 @@
+#include "tests/daemon/runner/runner_testing.h"
+
+#include <capnp/message.h>
+#include <capnp/serialize.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <cstring>
+#include <future>
+#include <mutex>
+#include <optional>
+
+#include "daemon/local_cluster.h"
+#include "daemon/runner/job_runner.h"
+#include "daemon/runner/reporter.h"
+#include "daemon/runner/wire_runner_service.h"
+#include "devices/base/text.h"
+#include "ops/catalogue.h"
+#include "ops/formats/npy.h"
+#include "ops/layers/layers.h"
+#include "ops/text/parse.h"
+#include "scheduler/capnp/plan_file.h"
+#include "scheduler/compile/compile.h"
+#include "scheduler/train_graph.h"
+#include "tests/catch.h"
+#include "tests/daemon/session_testing.h"
+#include "transport/io/handover.h"
+#include "transport/io/listener.h"
+#include "transport/rpc/call.h"
+#include "transport/rpc/chunks.h"
+#include "transport/rpc/client.h"
+#include "transport/rpc/server.h"
+#include "transport/rpc/service.h"
+
+namespace leat::testing {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr char kSecret[] = "a secret of this test";
+constexpr auto kDeadline = 20s;
+// Of a call that may take as long as a connect().
+constexpr auto kLong = 40s;
+constexpr std::array<uint8_t, 16> kCluster = {1, 2, 3};
+
+const Catalogue& standard() {
+  static const Catalogue catalogue = standard_catalogue();
+  return catalogue;
+}
+
+Deadline soon() { return std::chrono::steady_clock::now() + kDeadline; }
+
+capnp::Data::Reader data_of(const Bytes& bytes) {
+  return {reinterpret_cast<const kj::byte*>(bytes.data()), bytes.size()};
+}
+template <size_t N>
+capnp::Data::Reader data_of(const std::array<uint8_t, N>& bytes) {
+  return {bytes.data(), N};
+}
+
+// What all connections of the master share.
+struct Table {
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::map<uint32_t, std::string> unix_addresses;  // of the runners that have registered
+  std::map<std::pair<uint32_t, uint64_t>, Heard> heard;
+  std::string wrong;  // the first thing that a runner should not have said
+
+  // The loop's.
+  std::map<uint32_t, wire::Runner::Client> runners;
+  bool held = false;
+  std::vector<kj::Own<kj::PromiseFulfiller<void>>> waiting;
+
+  void take(uint32_t task, wire::RunReport::Reader report) {
+    std::lock_guard lock(mutex);
+    Heard& run = heard[{task, report.getRun()}];
+    const auto rows = report.getRows();
+    if (rows.size() > 0 && report.getFirstRow() != run.rows.size())
+      wrong = cat("first row ", report.getFirstRow(), ", not ", run.rows.size());
+    if (rows.size() > 0 && report.getTurns() != run.rows.size() + rows.size())
+      wrong = cat("turns ", report.getTurns(), " with ", rows.size(), " rows");
+    if (report.getTurns() < run.turns) wrong = "turns went back";
+    if (!run.failure.ok()) wrong = "a report after the failure";
+    for (const auto row : rows) {
+      const auto* begin = reinterpret_cast<const std::byte*>(row.begin());
+      run.rows.emplace_back(begin, begin + row.size());
+    }
+    run.turns = report.getTurns();
+    if (report.getFailure().getCode() != wire::Status::Code::OK)
+      run.failure = read_status(report.getFailure());
+    run.derived = report.getDerived();
+    ++run.reports;
+    changed.notify_all();
+  }
+};
+
+class Registry final : public Service<wire::Registry> {
+ public:
+  explicit Registry(std::shared_ptr<Table> table) : table_(std::move(table)) {}
+
+ protected:
+  kj::Promise<void> registerRunner(RegisterRunnerContext context) override {
+    const auto info = context.getParams().getInfo();
+    task_ = info.getTask();
+    table_->runners.insert_or_assign(task_, context.getParams().getRunner());
+    std::lock_guard lock(table_->mutex);
+    if (info.getToken().size() != 32 || info.getEpoch() != kEpoch || info.getJob() != "tiny" ||
+        info.getDeviceName() != cat("job:worker/task:", task_, "/cpu:0").c_str())
+      table_->wrong = "a registration";
+    table_->unix_addresses[task_] = info.getUnixAddress();
+    table_->changed.notify_all();
+    context.getResults().initOutcome().initOk();
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> report(ReportContext context) override {
+    for (const auto report : context.getParams().getReports()) table_->take(task_, report);
+    context.getResults().initOutcome().initOk();
+    if (!table_->held) return kj::READY_NOW;
+    auto pair = kj::newPromiseAndFulfiller<void>();
+    table_->waiting.push_back(kj::mv(pair.fulfiller));
+    return kj::mv(pair.promise);
+  }
+
+ private:
+  const std::shared_ptr<Table> table_;
+  uint32_t task_ = 0;
+};
+
+void write_setup(const RunSetup& setup, wire::RunSetup::Builder out) {
+  out.setName(setup.options.name);
+  out.setSeed(setup.options.seed);
+  out.setFirstStep(setup.options.first_step);
+  out.setCluster(data_of(setup.cluster));
+  out.setEpoch(setup.epoch);
+  out.setPlanSha256(data_of(setup.plan));
+  out.setTransport(setup.transport);
+  out.setDataRoot(setup.data_root);
+  auto peers = out.initPeers(static_cast<unsigned>(setup.peers.size()));
+  for (unsigned p = 0; p < peers.size(); ++p) {
+    const Endpoint& peer = setup.peers[p];
+    peers[p].setTask(peer.task);
+    peers[p].setNode(peer.node);
+    peers[p].setIncarnation(peer.incarnation);
+    peers[p].setDataAddress(peer.data_address);
+    peers[p].setMachine(peer.machine);
+    peers[p].setUnixAddress(peer.unix_address);
+  }
+}
+
+Bytes boot_message(const RunnerConfig& config) {
+  capnp::MallocMessageBuilder message;
+  auto boot = message.initRoot<wire::RunnerBoot>();
+  auto spec = boot.initSpec();
+  spec.setJob(config.job);
+  spec.setEpoch(config.epoch);
+  spec.setTask(config.task);
+  spec.setThreads(static_cast<uint32_t>(config.threads));
+  spec.setToken({config.token.data(), config.token.size()});
+  spec.setKey(data_of(config.key));
+  boot.setWorker(config.worker);
+  boot.setMasterAddress(config.master_address);
+  boot.setCluster(config.cluster);
+  boot.setSecret({reinterpret_cast<const kj::byte*>(config.secret.data()), config.secret.size()});
+  boot.setDirectory(config.directory);
+  boot.setMemoryLimit(config.memory_limit);
+  boot.setIncarnation(config.incarnation);
+  boot.setLogLevel(config.log_level);
+  auto datasets = boot.initDatasets(static_cast<unsigned>(config.datasets.size()));
+  unsigned i = 0;
+  for (const auto& [name, path] : config.datasets) {
+    datasets[i].setName(name);
+    datasets[i++].setPath(path);
+  }
+  auto transports = boot.initTransports(config.may_share_memory ? 2 : 1);
+  transports.set(0, "tcp");
+  if (config.may_share_memory) transports.set(1, "shm");
+  const kj::Array<capnp::word> words = capnp::messageToFlatArray(message);
+  const uint64_t size = words.asBytes().size();
+  Bytes out(sizeof size + size);
+  std::memcpy(out.data(), &size, sizeof size);
+  std::memcpy(out.data() + sizeof size, words.begin(), size);
+  return out;
+}
+
+// A runner within this process, put together as its own process does it.
+struct InProcess {
+  InProcess(RunnerConfig config) {
+    loop = must(RpcLoop::start());
+    reporter.emplace(*loop);
+    runner = must(JobRunner::create(std::move(config), standard(), reporter->news(), Logger()));
+    RpcClientOptions options;
+    options.address = runner->config().master_address;
+    options.identity.role = RpcRole::runner;
+    options.identity.cluster = runner->config().cluster;
+    options.identity.secret = runner->config().secret;
+    master = must(RpcClient::connect(*loop, std::move(options)));
+    reporter->start(*runner, *master, [](const Status&) {});
+    must(register_runner(*master, *loop, *runner, kDeadline));
+  }
+  ~InProcess() {
+    master.reset();
+    loop->stop();
+  }
+  std::unique_ptr<RpcLoop> loop;
+  std::optional<Reporter> reporter;
+  std::unique_ptr<JobRunner> runner;
+  std::unique_ptr<RpcClient> master;
+};
+
+// `leatd runner`, killed at the end if it still runs.
+class Process {
+ public:
+  explicit Process(const RunnerConfig& config) {
+    auto sockets = must(socket_pair());
+    socket_ = std::move(sockets.first);
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, sockets.second.get(), 3);
+    std::string program = LEATD_BINARY, what = "runner";
+    char* const arguments[] = {program.data(), what.data(), nullptr};
+    const int error =
+        ::posix_spawn(&pid_, program.c_str(), &actions, nullptr, arguments, ::environ);
+    posix_spawn_file_actions_destroy(&actions);
+    REQUIRE(error == 0);
+    must(send_all(socket_.get(), boot_message(config), soon(), "booting a runner"));
+  }
+  ~Process() {
+    if (pid_ > 0 && !reaped_) {
+      ::kill(pid_, SIGKILL);
+      ::waitpid(pid_, nullptr, 0);
+    }
+  }
+  Process(const Process&) = delete;
+
+  int socket() const { return socket_.get(); }
+  void close() { socket_ = Descriptor(); }
+  void signal(int number) const { REQUIRE(::kill(pid_, number) == 0); }
+  int exit_code() {
+    const Descriptor handle(static_cast<int>(::syscall(SYS_pidfd_open, pid_, 0)));
+    pollfd ended{handle.get(), POLLIN, 0};
+    REQUIRE(::poll(&ended, 1, 10'000) == 1);
+    int status = 0;
+    REQUIRE(::waitpid(pid_, &status, 0) == pid_);
+    reaped_ = true;
+    return WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
+  }
+
+ private:
+  pid_t pid_ = -1;
+  bool reaped_ = false;
+  Descriptor socket_;
+};
+
+// One machine's part of the cluster: a runner, and the data port of its worker.
+struct Node final : Listener::Gate {
+  std::optional<Listener::Expected> expect(const LinkHello& hello) override {
+    Identity identity = hello.identity;
+    identity.destination_incarnation = config.incarnation;
+    return Listener::Expected{identity, config.key};
+  }
+  void accepted(Connection connection) override { give(std::move(connection)); }
+
+  void give(Connection connection) {
+    if (process) {
+      // A runner that is gone takes none: its peers will tell.
+      static_cast<void>(leat::hand_over(process->socket(), std::move(connection), soon()).ok());
+    } else {
+      inside->runner->arrived(std::move(connection));
+    }
+  }
+
+  TemporaryDirectory directory;
+  RunnerConfig config;
+  std::unique_ptr<InProcess> inside;
+  std::unique_ptr<Process> process;
+  std::unique_ptr<Listener> port;
+};
+
+}  // namespace
+
+struct RunnerTestCluster::Inside {
+  explicit Inside(const RunnerTestOptions& options) {
+    loop = must(RpcLoop::start());
+    RpcServerOptions serving;
+    serving.identity.role = RpcRole::master;
+    serving.identity.cluster = "test";
+    serving.identity.secret = kSecret;
+    server = must(RpcServer::listen(*loop, serving, [table = table](const RpcPeer& peer) {
+      if (peer.role != RpcRole::runner) return kj::Maybe<capnp::Capability::Client>();
+      return kj::Maybe<capnp::Capability::Client>(
+          wire::Registry::Client(kj::heap<Registry>(table)));
+    }));
+    for (int i = 0; i < options.runners; ++i) add(options, static_cast<uint32_t>(i));
+    std::unique_lock lock(table->mutex);
+    REQUIRE(table->changed.wait_until(lock, soon(), [&] {
+      return table->unix_addresses.size() == static_cast<size_t>(options.runners);
+    }));
+  }
+
+  ~Inside() {
+    for (auto& node : nodes) node->port.reset();
+    nodes.clear();
+    (void)loop->run([&] {
+      table->runners.clear();
+      table->waiting.clear();
+    });
+    server.reset();
+    loop->stop();
+    CHECK(table->wrong == "");
+  }
+
+  void add(const RunnerTestOptions& options, uint32_t task) {
+    auto node = std::make_unique<Node>();
+    RunnerConfig& config = node->config;
+    config.job = "tiny";
+    config.epoch = kEpoch;
+    config.task = task;
+    config.threads = options.threads;
+    config.token.assign(32, 5);
+    config.key.fill(9);
+    config.incarnation = 1000 + task;
+    config.worker = cat("node-", task);
+    config.master_address = server->address();
+    config.cluster = "test";
+    config.secret = kSecret;
+    config.directory = node->directory.path();
+    config.datasets = options.datasets;
+    config.may_share_memory = options.may_share_memory;
+    config.memory_limit = options.memory_limit;
+    config.log_level = "off";
+    node->port = must(Listener::open(reactor, "127.0.0.1:0", *node, Listener::Options()));
+    if (options.processes) {
+      node->process = std::make_unique<Process>(config);
+    } else {
+      node->inside = std::make_unique<InProcess>(config);
+    }
+    nodes.push_back(std::move(node));
+  }
+
+  // `function` takes the runner's capability. `what` is for messages.
+  template <typename F>
+  auto ask(uint32_t task, const char* what, F function) {
+    return leat::call(
+        *loop,
+        [this, task, function = std::move(function)]() mutable {
+          return function(table->runners.at(task));
+        },
+        kLong, what);
+  }
+  template <typename Request>
+  static kj::Promise<Status> sent(Request request) {
+    return request.send().then([](auto&& response) { return status_of(response.getOutcome()); });
+  }
+  template <typename Request>
+  static kj::Promise<Status> sent(Request request, std::shared_ptr<const Blob> blob) {
+    return request.send().then([blob](auto&& response) -> kj::Promise<Status> {
+      const auto outcome = response.getOutcome();
+      if (Status status = status_of(outcome); !status.ok()) return status;
+      return upload(outcome.getOk(), blob);
+    });
+  }
+
+  Reactor reactor;
+  std::shared_ptr<Table> table = std::make_shared<Table>();
+  std::unique_ptr<RpcLoop> loop;
+  std::unique_ptr<RpcServer> server;
+  std::vector<std::unique_ptr<Node>> nodes;
+};
+
+RunnerTestCluster::RunnerTestCluster(const RunnerTestOptions& options)
+    : inside_(std::make_unique<Inside>(options)) {}
+RunnerTestCluster::~RunnerTestCluster() = default;
+
+Status RunnerTestCluster::prepare(uint32_t task, uint64_t run, uint32_t partition,
+                                  const Bytes& plan) {
+  const auto blob = std::make_shared<const Blob>(plan);
+  return inside_->ask(task, "prepare", [run, partition, blob](wire::Runner::Client runner) {
+    auto request = runner.prepareRequest();
+    request.setRun(run);
+    request.setPartition(partition);
+    request.setPlanSize(blob->size());
+    request.setPlanSha256(data_of(sha256(*blob)));
+    return Inside::sent(kj::mv(request), blob);
+  });
+}
+
+Status RunnerTestCluster::connect(uint32_t task, uint64_t run, const RunSetup& setup) {
+  return inside_->ask(task, "connect", [run, setup](wire::Runner::Client runner) {
+    auto request = runner.connectRequest();
+    request.setRun(run);
+    write_setup(setup, request.initSetup());
+    return Inside::sent(kj::mv(request));
+  });
+}
+
+Status RunnerTestCluster::extend(uint32_t task, uint64_t run, uint64_t limit,
+                                 const std::vector<std::pair<uint32_t, Bytes>>& feeds) {
+  return inside_->ask(task, "extend", [run, limit, feeds](wire::Runner::Client runner) {
+    auto request = runner.extendRequest();
+    request.setRun(run);
+    request.setLimit(limit);
+    auto out = request.initFeeds(static_cast<unsigned>(feeds.size()));
+    for (unsigned i = 0; i < out.size(); ++i) {
+      out[i].setIndex(feeds[i].first);
+      out[i].setValue(data_of(feeds[i].second));
+    }
+    return Inside::sent(kj::mv(request));
+  });
+}
+
+Status RunnerTestCluster::feed(uint32_t task, uint64_t run, uint32_t index, const Bytes& value) {
+  const auto blob = std::make_shared<const Blob>(value);
+  return inside_->ask(task, "feed", [run, index, blob](wire::Runner::Client runner) {
+    auto request = runner.feedRequest();
+    request.setRun(run);
+    request.setIndex(index);
+    request.setSize(blob->size());
+    request.setSha256(data_of(sha256(*blob)));
+    return Inside::sent(kj::mv(request), blob);
+  });
+}
+
+Status RunnerTestCluster::renumber(uint32_t task, uint64_t run, uint64_t step) {
+  return inside_->ask(task, "renumber", [run, step](wire::Runner::Client runner) {
+    auto request = runner.renumberRequest();
+    request.setRun(run);
+    request.setStep(step);
+    return Inside::sent(kj::mv(request));
+  });
+}
+
+Status RunnerTestCluster::abort(uint32_t task, uint64_t run, const Status& cause) {
+  return inside_->ask(task, "abort", [run, cause](wire::Runner::Client runner) {
+    auto request = runner.abortRequest();
+    request.setRun(run);
+    write_status(cause, request.initCause());
+    return Inside::sent(kj::mv(request));
+  });
+}
+
+Status RunnerTestCluster::release(uint32_t task, uint64_t run) {
+  return inside_->ask(task, "release", [run](wire::Runner::Client runner) {
+    auto request = runner.releaseRequest();
+    request.setRun(run);
+    return Inside::sent(kj::mv(request));
+  });
+}
+
+Result<uint64_t> RunnerTestCluster::turns(uint32_t task, uint64_t run) {
+  return inside_->ask(task, "describe", [run](wire::Runner::Client runner) {
+    auto request = runner.describeRequest();
+    request.setRun(run);
+    return request.send().then([](auto&& response) -> Result<uint64_t> {
+      const auto outcome = response.getOutcome();
+      if (Status status = status_of(outcome); !status.ok()) return status;
+      return outcome.getOk().getTurns();
+    });
+  });
+}
+
+Result<Bytes> RunnerTestCluster::read_variables(uint32_t task) {
+  return inside_->ask(task, "readVariables", [](wire::Runner::Client runner) {
+    return runner.readVariablesRequest().send().then(
+        [](auto&& response) -> kj::Promise<Result<Blob>> {
+          const auto outcome = response.getOutcome();
+          if (Status status = status_of(outcome); !status.ok()) return Result<Blob>(status);
+          BlobInfo info{.size = outcome.getOk().getSize(), .sha256 = {}};
+          info.sha256 = read_digest(outcome.getOk().getSha256()).value();
+          return download(outcome.getOk().getContent(), info, 1 << 20);
+        });
+  });
+}
+
+Status RunnerTestCluster::write_variables(uint32_t task, const Bytes& file, Restore what) {
+  const auto blob = std::make_shared<const Blob>(file);
+  return inside_->ask(task, "writeVariables", [blob, what](wire::Runner::Client runner) {
+    auto request = runner.writeVariablesRequest();
+    request.setSize(blob->size());
+    request.setSha256(data_of(sha256(*blob)));
+    request.setRestore(static_cast<uint8_t>(what));
+    return Inside::sent(kj::mv(request), blob);
+  });
+}
+
+Result<DatasetReport> RunnerTestCluster::inspect(uint32_t task, const DatasetFiles& files,
+                                                 int64_t classes) {
+  return inside_->ask(task, "inspectDataset", [files, classes](wire::Runner::Client runner) {
+    auto request = runner.inspectDatasetRequest();
+    auto names = request.initFiles();
+    names.setRoot(files.root);
+    names.setFormat(files.format);
+    names.setFeatures(files.features);
+    names.setLabels(files.labels);
+    request.setClasses(classes);
+    return request.send().then([](auto&& response) -> Result<DatasetReport> {
+      const auto outcome = response.getOutcome();
+      if (Status status = status_of(outcome); !status.ok()) return status;
+      const auto view = outcome.getOk();
+      DatasetReport report;
+      report.info.count = static_cast<int64_t>(view.getCount());
+      std::vector<int64_t> dims;
+      for (const int64_t dim : view.getRecordShape()) dims.push_back(dim);
+      report.info.record_shape = Shape(dims);
+      report.features_print = view.getFeaturesPrint();
+      report.labels_print = view.getLabelsPrint();
+      return report;
+    });
+  });
+}
+
+Status RunnerTestCluster::prepare_all(uint64_t run, const Plan& plan) {
+  for (uint32_t p = 0; p < plan.partitions.size(); ++p) {
+    LEAT_ASSIGN_OR_RETURN(const EncodedPlan encoded, encode_plan_for(plan, p));
+    LEAT_RETURN_IF_ERROR(prepare(p, run, p, pack_plan(encoded)));
+  }
+  return {};
+}
+
+// Each waits for the others: they are asked at once.
+Status RunnerTestCluster::connect_all(uint64_t run, const RunSetup& setup) {
+  std::vector<std::future<Status>> asked;
+  for (uint32_t p = 0; p < setup.peers.size(); ++p)
+    asked.push_back(std::async(std::launch::async, [=, this] { return connect(p, run, setup); }));
+  Status first;
+  for (auto& answer : asked) {
+    const Status status = answer.get();
+    if (first.ok()) first = status;
+  }
+  return first;
+}
+
+void RunnerTestCluster::extend_all(uint64_t run, uint64_t limit) {
+  for (uint32_t t = 0; t < inside_->nodes.size(); ++t) must(extend(t, run, limit));
+}
+
+void RunnerTestCluster::release_all(uint64_t run) {
+  for (uint32_t t = 0; t < inside_->nodes.size(); ++t) must(release(t, run));
+}
+
+RunSetup RunnerTestCluster::setup(const Plan& plan, const std::string& transport) const {
+  RunSetup setup;
+  setup.options.name = plan.name;
+  setup.options.seed = 11;
+  setup.cluster = kCluster;
+  setup.epoch = kEpoch;
+  setup.plan = sha256(must(encode_plan(plan)).message);
+  setup.transport = transport;
+  for (uint32_t p = 0; p < plan.partitions.size(); ++p) setup.peers.push_back(endpoint(p));
+  return setup;
+}
+
+Heard RunnerTestCluster::heard(uint32_t task, uint64_t run) const {
+  std::lock_guard lock(inside_->table->mutex);
+  return inside_->table->heard[{task, run}];
+}
+
+Heard RunnerTestCluster::await(uint32_t task, uint64_t run, uint64_t turns) {
+  Table& table = *inside_->table;
+  std::unique_lock lock(table.mutex);
+  const bool came = table.changed.wait_until(lock, soon(), [&] {
+    const Heard& heard = table.heard[{task, run}];
+    return heard.turns >= turns || !heard.failure.ok();
+  });
+  const Heard heard = table.heard[{task, run}];
+  INFO("task " << task << " run " << run << " is at turn " << heard.turns);
+  REQUIRE(came);
+  return heard;
+}
+
+void RunnerTestCluster::hold_reports(bool held) {
+  REQUIRE(inside_->loop->run([&] {
+    Table& table = *inside_->table;
+    table.held = held;
+    for (auto& waiting : table.waiting) waiting->fulfill();
+    table.waiting.clear();
+  }));
+}
+
+Endpoint RunnerTestCluster::endpoint(uint32_t task) const {
+  const Node& node = *inside_->nodes[task];
+  Endpoint endpoint;
+  endpoint.task = task;
+  endpoint.node = node.config.worker;
+  endpoint.incarnation = node.config.incarnation;
+  endpoint.data_address = node.port->address();
+  endpoint.machine = "this one";
+  std::lock_guard lock(inside_->table->mutex);
+  endpoint.unix_address = inside_->table->unix_addresses[task];
+  return endpoint;
+}
+
+const RunnerConfig& RunnerTestCluster::config(uint32_t task) const {
+  return inside_->nodes[task]->config;
+}
+
+void RunnerTestCluster::hand_over(uint32_t task, Connection connection) {
+  inside_->nodes[task]->give(std::move(connection));
+}
+
+void RunnerTestCluster::kill(uint32_t task) { signal(task, SIGKILL); }
+void RunnerTestCluster::signal(uint32_t task, int number) {
+  inside_->nodes[task]->process->signal(number);
+}
+void RunnerTestCluster::close_worker(uint32_t task) { inside_->nodes[task]->process->close(); }
+void RunnerTestCluster::close_master() {
+  (void)inside_->loop->run([&] { inside_->table->runners.clear(); });
+  inside_->server.reset();
+}
+int RunnerTestCluster::exit_code(uint32_t task) {
+  return inside_->nodes[task]->process->exit_code();
+}
+
+std::pair<uint64_t, bool> RunnerTestCluster::await_pulse(uint32_t task, uint64_t turns) {
+  const int socket = inside_->nodes[task]->process->socket();
+  const Deadline deadline = soon();
+  while (true) {
+    std::array<uint64_t, 2> pulse{};
+    must(receive_all(socket, std::as_writable_bytes(std::span(pulse)), deadline, "a pulse"));
+    if (pulse[0] >= turns) return {pulse[0], pulse[1] != 0};
+  }
+}
+
+// --- A job.
+
+namespace {
+
+constexpr const char* kModel = R"(<ir_version: 10, opset_import: ["" : 20, "leat" : 1]>
+tiny (float[N,1,8,8] image) => (float[N,4] logits) {
+  c1 = leat.Conv2D <filters = 16, kernel = 3, activation = "relu"> (image)
+  f = Flatten (c1)
+  d = leat.Dropout <rate = 0.25> (f)
+  logits = leat.Dense <units = 4> (d)
+}
+)";
+
+constexpr int kShards = 4;
+
+Graph model() { return must(expand_layers(must(parse_graph(kModel, standard(), "tiny.onnxtxt")))); }
+
+Plan compile_on(const JobGraph& graph, const std::string& name, int workers) {
+  CompileRequest request;
+  request.name = name;
+  request.borders = graph.borders();
+  for (int w = 0; w < workers; ++w) request.devices.push_back(cat("job:worker/task:", w, "/cpu:0"));
+  request.strategy = "mirrored";
+  request.shards = kShards;
+  return must(compile(graph.graph, request));
+}
+
+Bytes bytes_of(const Tensor& tensor) {
+  Bytes bytes((tensor.bytes() + 7) / 8 * 8);
+  std::memcpy(bytes.data(), tensor.raw(), tensor.bytes());
+  return bytes;
+}
+
+}  // namespace
+
+TinyJob::TinyJob() {
+  constexpr int64_t kRecords = 96;
+  Tensor x(DType::u8, Shape{kRecords, 1, 8, 8}), y(DType::u8, Shape{kRecords});
+  uint32_t noise = 12345;
+  for (int64_t i = 0; i < kRecords; ++i) {
+    y.set(i, static_cast<double>(i % 4));
+    for (int64_t p = 0; p < 64; ++p) {
+      noise = noise * 1664525 + 1013904223;
+      x.set(i * 64 + p, (noise >> 26) + 40 * static_cast<double>(i % 4));
+    }
+  }
+  must(write_npy(real_files(), directory_ / "x.npy", x));
+  must(write_npy(real_files(), directory_ / "y.npy", y));
+}
+
+Plan TinyJob::init_plan(int workers) const {
+  return compile_on(must(make_init_graph(model(), DType::f32)), "init", workers);
+}
+
+Plan TinyJob::train_plan(int workers) const {
+  TrainSpec spec;
+  spec.input.reader = {
+      {"format", std::string("npy")},   {"features", std::string("x.npy")},
+      {"labels", std::string("y.npy")}, {"record_shape", std::vector<int64_t>{1, 8, 8}},
+      {"shuffle", int64_t{1}},          {"seed", int64_t{3}}};
+  spec.input.rescale = 1.0 / 256;
+  spec.optimizer.momentum = 0.9;
+  spec.global_batch = 16;
+  spec.shards = kShards;
+  return compile_on(must(make_train_graph(model(), spec)), "train", workers);
+}
+
+Trained TinyJob::train_locally(int workers, uint64_t steps) const {
+  LocalCluster cluster(workers, 1);
+  for (int w = 0; w < workers; ++w) cluster.worker(w).resources("tiny").set_data_root(directory());
+  const auto run = [&](const Plan& plan) {
+    return must(cluster.master().run(std::make_shared<const Plan>(plan), "tiny",
+                                     {plan.name, 11, 0, false}));
+  };
+  {
+    const auto init = run(init_plan(workers));
+    init->extend(1);
+    must(init->wait(0, soon(), true));
+  }
+  const Plan plan = train_plan(workers);
+  const auto train = run(plan);
+  Trained trained;
+  trained.rows.resize(plan.partitions.size(), std::vector<Bytes>(steps));
+  for (uint64_t step = 0; step < steps; ++step) {
+    train->extend(step + 1);
+    must(train->wait(step, soon(), true));
+    for (uint32_t f = 0; f < plan.fetches.size(); ++f) {
+      Bytes& row = trained.rows[plan.fetches[f].partition][step];
+      const Bytes value = bytes_of(train->fetched(f, step));
+      row.insert(row.end(), value.begin(), value.end());
+    }
+  }
+  for (const auto& [name, value] : read_variables(cluster.worker(0).resources("tiny")))
+    trained.weights[name] = bytes_of(value);
+  return trained;
+}
+
+}  // namespace leat::testing

@@ -1,0 +1,122 @@
+// A master as small as can be, and runners that register with it: in this process, or each in its
+// own. What is asked of them goes over the wire.
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "daemon/runner/hosted_run.h"
+#include "daemon/runner/runner_config.h"
+#include "daemon/variables.h"
+#include "devices/base/files.h"
+#include "devices/base/status.h"
+#include "ops/dataset.h"
+#include "scheduler/runtime/plan.h"
+#include "tests/temporary_directory.h"
+
+namespace leat::testing {
+
+inline constexpr uint64_t kEpoch = 7;
+
+// What a runner has told of one run so far.
+struct Heard {
+  uint64_t turns = 0;
+  std::vector<Bytes> rows;  // of all turns, in order
+  Status failure;
+  bool derived = false;
+  int reports = 0;
+};
+
+struct RunnerTestOptions {
+  int runners = 2;
+  int threads = 1;
+  bool may_share_memory = true;
+  uint64_t memory_limit = 0;
+  std::map<std::string, std::string> datasets;
+  bool processes = false;  // `leatd runner`, each in its own process
+};
+
+// A cluster: the master, a data port for each runner, and the runners, registered.
+class RunnerTestCluster {
+ public:
+  explicit RunnerTestCluster(const RunnerTestOptions& options);
+  ~RunnerTestCluster();
+  RunnerTestCluster(const RunnerTestCluster&) = delete;
+  RunnerTestCluster& operator=(const RunnerTestCluster&) = delete;
+
+  // --- What a master asks of the runner of a task.
+  Status prepare(uint32_t task, uint64_t run, uint32_t partition, const Bytes& plan);
+  Status connect(uint32_t task, uint64_t run, const RunSetup& setup);
+  Status extend(uint32_t task, uint64_t run, uint64_t limit,
+                const std::vector<std::pair<uint32_t, Bytes>>& feeds = {});
+  Status feed(uint32_t task, uint64_t run, uint32_t index, const Bytes& value);
+  Status renumber(uint32_t task, uint64_t run, uint64_t step);
+  Status abort(uint32_t task, uint64_t run, const Status& cause);
+  Status release(uint32_t task, uint64_t run);
+  Result<uint64_t> turns(uint32_t task, uint64_t run);
+  Result<Bytes> read_variables(uint32_t task);
+  Status write_variables(uint32_t task, const Bytes& file, Restore what);
+  Result<DatasetReport> inspect(uint32_t task, const DatasetFiles& files, int64_t classes);
+
+  // --- All at once. Partition p of the plan is task p's.
+  Status prepare_all(uint64_t run, const Plan& plan);
+  Status connect_all(uint64_t run, const RunSetup& setup);
+  void extend_all(uint64_t run, uint64_t limit);
+  void release_all(uint64_t run);
+  // What a run of this plan is connected with.
+  RunSetup setup(const Plan& plan, const std::string& transport) const;
+
+  // What is heard once so many turns are finished, or the run has failed.
+  Heard await(uint32_t task, uint64_t run, uint64_t turns);
+  Heard heard(uint32_t task, uint64_t run) const;
+  // While it is held, no report is answered.
+  void hold_reports(bool held);
+
+  // --- The runners themselves.
+  Endpoint endpoint(uint32_t task) const;
+  const RunnerConfig& config(uint32_t task) const;
+  // Gives the runner of a task a connection, as its worker does.
+  void hand_over(uint32_t task, Connection connection);
+  // SIGKILL. REQUIRES: processes.
+  void kill(uint32_t task);
+  void signal(uint32_t task, int number);
+  // The worker's end of the socket is closed.
+  void close_worker(uint32_t task);
+  // Ends the master's connections.
+  void close_master();
+  // Of a process that has ended, within 10 s: its exit code, or minus the signal.
+  int exit_code(uint32_t task);
+  // The last pulse of a process.
+  std::pair<uint64_t, bool> await_pulse(uint32_t task, uint64_t turns);
+
+ private:
+  struct Inside;
+  std::unique_ptr<Inside> inside_;
+};
+
+// What comes of training, as bytes padded to 8.
+struct Trained {
+  std::vector<std::vector<Bytes>> rows;  // by partition and step, as runners report them
+  std::map<std::string, Bytes> weights;
+};
+
+// A job that is small: a network, its data in a directory, its plans for so many workers.
+class TinyJob {
+ public:
+  TinyJob();
+  const std::string& directory() const { return directory_.path(); }
+  // In 4 shards, mirrored.
+  Plan init_plan(int workers) const;
+  Plan train_plan(int workers) const;
+  // So many steps on a cluster within one process.
+  Trained train_locally(int workers, uint64_t steps) const;
+
+ private:
+  TemporaryDirectory directory_;
+};
+
+}  // namespace leat::testing
