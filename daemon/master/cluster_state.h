@@ -1,0 +1,123 @@
+// The master's table of jobs and its membership, and the one thread that moves them, "jobs": events
+// come in through a queue, actions go out to the hands. To look is for any thread, at any time: it
+// sees what the last event led to.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <list>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "daemon/jobs/events.h"
+#include "daemon/jobs/job_table.h"
+#include "daemon/jobs/membership.h"
+#include "daemon/master/task_thread.h"
+#include "daemon/status/status_source.h"
+
+namespace leat {
+
+// Who does what the table of jobs decides. Threads: the one called "jobs"; every call returns at
+// once, and what comes of it is an event.
+class ClusterHands {
+ public:
+  virtual ~ClusterHands() = default;
+  virtual void write(WriteJournal action) = 0;
+  virtual void start_runners(StartRunners action) = 0;
+  virtual void stop_runners(StopRunners action) = 0;
+  virtual void run_job(RunJob action) = 0;
+  virtual void end_run(EndRun action) = 0;
+  virtual void remove_job(RemoveJob action) = 0;
+  // The worker is not a member any more: nothing that it says is of use.
+  virtual void worker_lost(const WorkerRef& worker, const std::string& reason) = 0;
+  virtual void members_changed(const std::vector<WorkerView>& workers) = 0;
+  // Its condition has changed, and is in the journal.
+  virtual void job_changed(const JobView& job) = 0;
+};
+
+struct ClusterStateOptions {
+  JobTableLimits jobs;
+  MembershipLimits members;
+  std::chrono::milliseconds tick{100};
+};
+
+// Threads: any. Requests are answered on the thread "jobs", once: `cancelled`, when the state ends
+// before.
+class ClusterState {
+ public:
+  template <typename T>
+  using Done = std::function<void(Result<T>)>;
+
+  // All that is passed outlives it. Nothing happens before start().
+  ClusterState(const ClusterStateOptions& options, std::function<uint64_t()> random,
+               const Clock& clock, ClusterHands& hands);
+  ~ClusterState() { stop(); }
+
+  // Takes up what the journal holds.
+  void start(const std::vector<StoredJob>& jobs);
+  // Nothing happens any more; the hands are not called again. To look is still possible.
+  void stop();
+
+  void handle(JobEvent event);
+  void submit(Submission submission, Done<JobView> done);
+  void cancel(std::string id, std::string by, Done<JobView> done);
+  void watch(std::string id, uint64_t seen, std::chrono::steady_clock::time_point deadline,
+             Done<JobView> done);
+
+  void join(WorkerInfo info, std::function<void(Status)> done);
+  void heard(Heartbeat heartbeat);
+  void lose(WorkerRef worker, std::string reason);
+  // On the thread, after all that was asked for before.
+  void post(std::function<void()> task);
+
+  std::vector<JobView> jobs() const;
+  Result<JobView> job(std::string_view id) const;
+  std::vector<NodeView> nodes() const;
+  // Nothing if that incarnation is not a member.
+  std::optional<WorkerInfo> member(const WorkerRef& worker) const;
+  uint64_t membership_epoch() const;
+  Status journal_status() const;
+
+ private:
+  struct Watcher {
+    std::string id;
+    uint64_t seen = 0;
+    std::chrono::steady_clock::time_point deadline;
+    Done<JobView> done;
+  };
+  // All of this: on the thread.
+  void apply(JobEvent event);
+  void apply(Membership::Events events);
+  void perform(JobActions actions);
+  void perform(WriteJournal action);
+  void perform(Answer action);
+  void expel(const ExpelWorker& action);
+  void written(const JournalWritten& event);
+  void publish_members();
+  void tick();
+  void answer_watchers();
+  bool answer(Watcher& watcher);
+  uint64_t ticket(Done<JobView> done);
+
+  const Clock& clock_;
+  ClusterHands& hands_;
+  mutable std::mutex mutex_;  // held for each event, and by who looks
+  JobTable table_;
+  Membership members_;
+
+  // Of the thread.
+  std::map<uint64_t, Done<JobView>> tickets_;
+  uint64_t last_ticket_ = 0;
+  std::map<uint64_t, std::string> changes_;  // jobs, by the write of their change
+  std::list<Watcher> watchers_;
+  uint64_t watched_version_ = 0;
+  uint64_t published_epoch_ = 0;
+  TaskThread thread_;  // last: it uses the rest
+};
+
+}  // namespace leat

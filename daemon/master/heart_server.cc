@@ -1,0 +1,89 @@
+#include "daemon/master/heart_server.h"
+
+#include "daemon/client/wire_views.h"
+#include "daemon/master/cluster_state.h"
+#include "devices/base/text.h"
+#include "transport/cluster.capnp.h"
+#include "transport/rpc/call.h"
+#include "transport/rpc/server.h"
+#include "transport/rpc/service.h"
+
+namespace leat {
+namespace {
+
+class HeartService final : public Service<wire::Heart> {
+ public:
+  explicit HeartService(HeartServer& hearts) : hearts_(hearts) {}
+
+ protected:
+  kj::Promise<void> beat(BeatContext context) override {
+    const auto params = context.getParams();
+    Heartbeat heartbeat;
+    heartbeat.worker = {to_string(params.getName()), params.getIncarnation()};
+    heartbeat.sequence = params.getSequence();
+    heartbeat.progress = params.getProgress();
+    heartbeat.stepping = params.getStepping();
+    const Status status = hearts_.check(heartbeat.worker);
+    if (status.ok()) hearts_.state().heard(std::move(heartbeat));
+    answer(status, context.getResults().initOutcome());
+    return kj::READY_NOW;
+  }
+
+ private:
+  HeartServer& hearts_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<HeartServer>> HeartServer::open(ClusterState& state, HeartOptions options) {
+  std::unique_ptr<HeartServer> hearts(new HeartServer(state));
+  LEAT_ASSIGN_OR_RETURN(hearts->loop_, RpcLoop::start(options.log));
+  RpcServerOptions server;
+  server.address = options.address;
+  server.identity = options.identity;
+  server.insecure_allow_network_without_authentication =
+      options.insecure_allow_network_without_authentication;
+  server.connections = options.connections;
+  server.log = options.log;
+  LEAT_ASSIGN_OR_RETURN(
+      hearts->server_,
+      RpcServer::listen(
+          *hearts->loop_, std::move(server),
+          [raw = hearts.get()](const RpcPeer& peer) -> kj::Maybe<capnp::Capability::Client> {
+            if (peer.role != RpcRole::worker) return nullptr;
+            return capnp::Capability::Client(kj::heap<HeartService>(*raw));
+          }));
+  return hearts;
+}
+
+HeartServer::~HeartServer() = default;
+
+std::string HeartServer::address() const {
+  const std::string& address = server_->address();
+  return address.substr(address.rfind(':'));
+}
+
+void HeartServer::set_members(const std::vector<WorkerView>& workers) {
+  std::map<std::string, Member, std::less<>> members;
+  for (const WorkerView& worker : workers) {
+    members[worker.info.worker.name] = {worker.info.worker.incarnation,
+                                        worker.state != WorkerState::lost, worker.reason};
+  }
+  const std::lock_guard lock(mutex_);
+  members_.swap(members);
+}
+
+Status HeartServer::check(const WorkerRef& worker) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = members_.find(worker.name);
+  if (found == members_.end() || found->second.incarnation != worker.incarnation) {
+    return failed_precondition(
+        cat("worker '", worker.name,
+            "' is not a member of this cluster: expected it to register, with a new incarnation"));
+  }
+  if (found->second.lives) return {};
+  return failed_precondition(cat("worker '", worker.name, "' was lost: ", found->second.reason,
+                                 "; expected it to register anew, with a new incarnation"));
+}
+
+}  // namespace leat

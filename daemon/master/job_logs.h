@@ -1,0 +1,68 @@
+// The logs of all jobs, and the thread "logs" that writes them and answers who waits for a line.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <list>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "daemon/master/job_log.h"
+#include "daemon/master/task_thread.h"
+#include "devices/base/clock.h"
+#include "devices/base/log.h"
+
+namespace leat {
+
+// <folder>/<job>/log.txt. Threads: any; nothing but page() waits for a disk.
+class JobLogs {
+ public:
+  using Done = std::function<void(Result<LogPage>)>;
+
+  JobLogs(std::string folder, uint64_t max_bytes, const Clock& clock, Logger log);
+  // Who waits gets `cancelled`.
+  ~JobLogs();
+
+  // Lines of one speaker, with the time of now; `written` is called when they are written, or not.
+  // What comes after end() is passed over.
+  void add(const std::string& job, const std::string& who, std::vector<std::string> lines,
+           std::function<void()> written = nullptr);
+  // No line follows: all pages are complete from the last line on.
+  void end(const std::string& job);
+  // Forgets the job's log; its file is somebody else's to remove.
+  void remove(const std::string& job);
+
+  Result<LogPage> page(const std::string& job, uint64_t from, size_t most) const;
+  // As page(); if there is no line and more may come, waits for one until `deadline`.
+  void wait(const std::string& job, uint64_t from, std::chrono::steady_clock::time_point deadline,
+            Done done);
+
+ private:
+  struct Waiting {
+    std::string job;
+    uint64_t from = 0;
+    std::chrono::steady_clock::time_point deadline;
+    Done done;
+  };
+  std::shared_ptr<JobLog> log_of(const std::string& job) const;
+  void write(const std::string& job, const std::vector<LogLine>& lines);
+  // Answers those that wait for this job (all, if it is empty) and can be answered.
+  void answer(const std::string& job);
+  bool answer(Waiting& waiting);
+
+  const std::string folder_;
+  const uint64_t max_bytes_;
+  const Clock& clock_;
+  const Logger logger_;
+  mutable std::mutex mutex_;
+  mutable std::map<std::string, std::shared_ptr<JobLog>> logs_;
+  std::set<std::string> ended_;
+  std::list<Waiting> waiting_;  // of the thread
+  TaskThread thread_;           // last: it uses the rest
+};
+
+}  // namespace leat

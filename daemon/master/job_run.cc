@@ -1,0 +1,108 @@
+#include "daemon/master/job_run.h"
+
+#include <pthread.h>
+
+#include "daemon/master/job_logs.h"
+#include "daemon/master/journal_thread.h"
+#include "daemon/master/submitted_job.h"
+#include "daemon/master/training_reporter.h"
+#include "devices/base/text.h"
+
+namespace leat {
+namespace {
+
+constexpr std::chrono::milliseconds kJournal{30'000};
+// For the last epoch's thread to let go of the job's folder.
+constexpr std::chrono::milliseconds kBefore{30'000};
+// For the table to hear why a run fails whose runner is gone, from the runner's worker.
+constexpr std::chrono::milliseconds kCause{1'000};
+
+Result<bool> has_checkpoint(Files& files, const std::string& folder) {
+  LEAT_ASSIGN_OR_RETURN(const bool there, files.exists(folder));
+  if (!there) return false;
+  LEAT_ASSIGN_OR_RETURN(const auto names, files.list(folder));
+  for (const std::string& name : names) {
+    if (name.starts_with("step-")) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+JobRun::JobRun(const JobRunsParts& parts, RunJob action, std::shared_ptr<JobRun> before)
+    : parts_(parts), action_(std::move(action)) {
+  thread_ = std::thread([this, before = std::move(before)]() mutable { live(std::move(before)); });
+}
+
+JobRun::~JobRun() {
+  end();
+  thread_.join();
+}
+
+void JobRun::end() {
+  const std::lock_guard lock(mutex_);
+  ended_ = true;
+  changed_.notify_all();
+}
+
+bool JobRun::done() const {
+  const std::lock_guard lock(mutex_);
+  return done_;
+}
+
+bool JobRun::wait(std::chrono::steady_clock::time_point until) {
+  std::unique_lock lock(mutex_);
+  return changed_.wait_until(lock, until, [&] { return done_; });
+}
+
+bool JobRun::wait_for_end(std::chrono::milliseconds within) {
+  std::unique_lock lock(mutex_);
+  return changed_.wait_for(lock, within, [&] { return ended_.load(); });
+}
+
+void JobRun::live(std::shared_ptr<JobRun> before) {
+  ::pthread_setname_np(::pthread_self(), cat("job ", action_.job).substr(0, 15).c_str());
+  Result<std::string> result = deadline_exceeded("the job's last run did not end");
+  if (before == nullptr || before->wait(std::chrono::steady_clock::now() + kBefore)) {
+    before.reset();
+    result = train();
+  }
+  if (result.ok()) {
+    parts_.tell(JobFinished{action_.job, action_.epoch, *result});
+  } else if (result.status().code() != Code::unavailable || !wait_for_end(kCause)) {
+    // What was told to end has failed for that reason: the table passes it over.
+    parts_.tell(JobBroke{action_.job, action_.epoch, result.status()});
+  }
+  const std::lock_guard lock(mutex_);
+  done_ = true;
+  changed_.notify_all();
+}
+
+Result<std::string> JobRun::train() {
+  const std::string& id = action_.job;
+  const std::string folder = cat(parts_.folder, "/", id);
+  LEAT_ASSIGN_OR_RETURN(const Submission submission, parts_.journal.submission(id, kJournal));
+  LEAT_RETURN_IF_ERROR(unpack(submission, parts_.journal.blobs(), folder + "/submitted"));
+  LEAT_ASSIGN_OR_RETURN(const Job job, read_submitted_job(submission, folder + "/submitted"));
+  LEAT_ASSIGN_OR_RETURN(auto cluster, parts_.make_cluster(action_));
+  TrainOptions options;
+  options.folder = folder;
+  LEAT_ASSIGN_OR_RETURN(options.resume, has_checkpoint(parts_.files, folder + "/checkpoints"));
+  LEAT_ASSIGN_OR_RETURN(auto trainer, Trainer::create(parts_.catalogue, parts_.files, job, options,
+                                                      std::move(cluster)));
+  const auto line = [&](std::string text) { parts_.logs.add(id, "master", {std::move(text)}); };
+  for (const std::string& note : trainer->notes()) line("note: " + note);
+  TrainingReporter reporter(
+      job, parts_.clock,
+      [&](const ProgressReport& report) {
+        parts_.tell(ProgressMade{id, action_.epoch, report});
+      },
+      line);
+  LEAT_ASSIGN_OR_RETURN(const TrainOutcome outcome,
+                        trainer->run(reporter, [&] { return ended_.load(); }));
+  if (outcome.interrupted) return cancelled(cat("job '", id, "' was told to end"));
+  line("weights sha256 " + outcome.weights_sha256);
+  return outcome.weights_sha256;
+}
+
+}  // namespace leat

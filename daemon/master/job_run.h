@@ -1,0 +1,45 @@
+// One epoch of a job, on a thread.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "daemon/master/job_runs.h"
+#include "daemon/trainer.h"
+
+namespace leat {
+
+// Threads: any.
+class JobRun {
+ public:
+  // `before`: the run of the job's last epoch, which must end first; may be null.
+  JobRun(const JobRunsParts& parts, RunJob action, std::shared_ptr<JobRun> before);
+  // Waits for the thread. REQUIRES: it is done, or was told to end.
+  ~JobRun();
+
+  const RunJob& action() const { return action_; }
+  // See JobRuns::end().
+  void end();
+  bool done() const;
+  // True once the thread has nothing left to do.
+  bool wait(std::chrono::steady_clock::time_point until);
+
+ private:
+  void live(std::shared_ptr<JobRun> before);
+  Result<std::string> train();
+  bool wait_for_end(std::chrono::milliseconds within);
+
+  const JobRunsParts& parts_;
+  const RunJob action_;
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::atomic<bool> ended_{false};
+  bool done_ = false;
+  std::thread thread_;
+};
+
+}  // namespace leat

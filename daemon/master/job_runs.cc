@@ -1,0 +1,59 @@
+#include "daemon/master/job_runs.h"
+
+#include "daemon/master/job_run.h"
+
+namespace leat {
+
+JobRuns::~JobRuns() = default;
+
+void JobRuns::run(RunJob action) {
+  const std::lock_guard lock(mutex_);
+  reap();
+  auto& newest = newest_[action.job];
+  newest = std::make_shared<JobRun>(parts_, std::move(action), newest);
+  runs_.push_back(newest);
+}
+
+void JobRuns::end(const EndRun& action) {
+  const std::lock_guard lock(mutex_);
+  for (const auto& run : runs_) {
+    if (run->action().job == action.job && run->action().epoch == action.epoch) run->end();
+  }
+  reap();
+}
+
+// REQUIRES: the mutex is held. Joins threads that have nothing left to do.
+void JobRuns::reap() {
+  for (auto at = runs_.begin(); at != runs_.end();) {
+    const std::shared_ptr<JobRun> run = *at;
+    if (!run->done()) {
+      ++at;
+      continue;
+    }
+    at = runs_.erase(at);
+    const auto newest = newest_.find(run->action().job);
+    if (newest != newest_.end() && newest->second == run) newest_.erase(newest);
+  }
+}
+
+bool JobRuns::stop(std::chrono::milliseconds within) {
+  const std::lock_guard lock(mutex_);
+  for (const auto& run : runs_) run->end();
+  const auto until = std::chrono::steady_clock::now() + within;
+  for (const auto& run : runs_) {
+    if (!run->wait(until)) return false;
+  }
+  reap();
+  return true;
+}
+
+std::vector<std::string> JobRuns::running() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<std::string> ids;
+  for (const auto& run : runs_) {
+    if (!run->done()) ids.push_back(run->action().job);
+  }
+  return ids;
+}
+
+}  // namespace leat

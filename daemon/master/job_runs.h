@@ -1,0 +1,76 @@
+// The jobs that run, each on a thread of its own, "job ID", which trains on the job's runners. What
+// a job has lies in its folder, so that the next epoch, on other runners or after the master has
+// started again, goes on from the newest checkpoint there:
+//
+//   <folder>/<id>/submitted/...                the files that were submitted with it
+//                 log.txt                      see job_log.h
+//                 checkpoints, weights, ...    see daemon/trainer.h
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <list>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "daemon/cluster.h"
+#include "daemon/jobs/events.h"
+#include "daemon/jobs/records.h"
+#include "devices/base/clock.h"
+#include "devices/base/files.h"
+#include "devices/base/log.h"
+#include "devices/base/status.h"
+#include "ops/op.h"
+
+namespace leat {
+
+class JobLogs;
+class JobRun;
+class JournalThread;
+
+// What jobs are run with. All of it outlives the JobRuns; the functions are called on the threads
+// of jobs, and may wait.
+struct JobRunsParts {
+  Files& files;
+  const Catalogue& catalogue;
+  JournalThread& journal;
+  JobLogs& logs;
+  const Clock& clock;
+  std::string folder;  // of all jobs
+  // What the epoch of a job runs on.
+  std::function<Result<std::unique_ptr<Cluster>>(const RunJob&)> make_cluster;
+  // What becomes of it.
+  std::function<void(JobEvent)> tell;
+  Logger log;
+};
+
+// Threads: any, one at a time.
+class JobRuns {
+ public:
+  explicit JobRuns(JobRunsParts parts) : parts_(std::move(parts)) {}
+  // REQUIRES: stop() has said true, or nothing ran.
+  ~JobRuns();
+
+  // Trains the job; its last epoch has ended by then, or it waits until it has.
+  void run(RunJob action);
+  // The run is not the job's any more: it ends between two steps at the latest, and tells nothing.
+  // Its calls to runners are somebody else's to end.
+  void end(const EndRun& action);
+  // Ends all of them. False: after `within` some thread goes on.
+  bool stop(std::chrono::milliseconds within);
+  // Ids of jobs whose threads go on.
+  std::vector<std::string> running() const;
+
+ private:
+  void reap();
+
+  const JobRunsParts parts_;
+  mutable std::mutex mutex_;
+  std::map<std::string, std::shared_ptr<JobRun>> newest_;  // by job
+  std::list<std::shared_ptr<JobRun>> runs_;                // all whose threads are not joined
+};
+
+}  // namespace leat

@@ -1,0 +1,61 @@
+#include "daemon/master/journal_thread.h"
+
+#include <future>
+
+#include "devices/base/text.h"
+
+namespace leat {
+
+JournalThread::JournalThread(std::unique_ptr<Journal> journal)
+    : journal_(std::move(journal)), thread_("journal") {}
+
+JournalThread::~JournalThread() { thread_.stop(); }
+
+void JournalThread::write(WriteJournal action, Written written) {
+  bool first = false;
+  {
+    const std::lock_guard lock(mutex_);
+    first = pending_.empty();
+    pending_.push_back({std::move(action), std::move(written)});
+  }
+  if (first) (void)thread_.post([this] { write_pending(); });
+}
+
+void JournalThread::write_pending() {
+  std::vector<Pending> batch;
+  {
+    const std::lock_guard lock(mutex_);
+    batch = std::exchange(pending_, {});
+  }
+  std::vector<JournalRecord> records;
+  for (const Pending& each : batch) records.push_back(each.action.record);
+  Status status = journal_->append(records);
+  for (size_t i = 0; i < batch.size(); ++i) {
+    // One that cannot be written does not refuse the others.
+    if (!status.ok() && batch.size() > 1) {
+      batch[i].written({batch[i].action.write, journal_->append(records[i])});
+    } else {
+      batch[i].written({batch[i].action.write, status});
+    }
+  }
+}
+
+bool JournalThread::post(std::function<void(Journal&)> task) {
+  return thread_.post([this, task = std::move(task)] { task(*journal_); });
+}
+
+Result<Submission> JournalThread::submission(const std::string& id,
+                                             std::chrono::milliseconds within) {
+  const auto promise = std::make_shared<std::promise<Result<Submission>>>();
+  auto answer = promise->get_future();
+  if (!post([promise, id](Journal& journal) { promise->set_value(journal.submission(id)); })) {
+    return cancelled(cat("job '", id, "': the journal is closed"));
+  }
+  if (answer.wait_for(within) != std::future_status::ready) {
+    return deadline_exceeded(
+        cat("job '", id, "': the journal did not give it within ", within.count(), " ms"));
+  }
+  return answer.get();
+}
+
+}  // namespace leat

@@ -1,0 +1,371 @@
+#include "daemon/master/master_daemon.h"
+
+#include <filesystem>
+
+#include "daemon/master/heart_server.h"
+#include "daemon/master/job_logs.h"
+#include "daemon/master/job_runs.h"
+#include "daemon/master/journal_thread.h"
+#include "daemon/master/submitted_job.h"
+#include "daemon/master/wire_client_service.h"
+#include "daemon/master/wire_workforce.h"
+#include "daemon/remote/remote_cluster.h"
+#include "daemon/version.h"
+#include "devices/base/text.h"
+#include "ops/catalogue.h"
+#include "transport/rpc/server.h"
+
+namespace leat {
+namespace {
+
+uint64_t random_number() {
+  const Nonce nonce = random_nonce();
+  uint64_t number = 0;
+  for (size_t i = 0; i < sizeof number; ++i) number = number << 8 | nonce[i];
+  return number;
+}
+
+// 16 bytes of 32 hexadecimal digits, as the journal has them.
+std::array<uint8_t, 16> bytes_of(const std::string& digits) {
+  std::array<uint8_t, 16> bytes{};
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    bytes[i] = static_cast<uint8_t>(std::stoul(digits.substr(2 * i, 2), nullptr, 16));
+  }
+  return bytes;
+}
+
+std::string port_zero(const std::string& address) {
+  return address.substr(0, address.rfind(':')) + ":0";
+}
+
+RpcIdentity identity_of(const MasterConfig& config) {
+  RpcIdentity identity;
+  identity.role = RpcRole::master;
+  identity.cluster = config.cluster;
+  identity.secret = config.security.secret;
+  return identity;
+}
+
+}  // namespace
+
+// Life --------------------------------------------------------------------------------------------
+
+MasterDaemon::MasterDaemon(const MasterConfig& config, const MasterTuning& tuning, Logger log)
+    : config_(config), tuning_(tuning), log_(std::move(log)), catalogue_(standard_catalogue()) {}
+
+Result<std::unique_ptr<MasterDaemon>> MasterDaemon::start(const MasterConfig& config,
+                                                          const MasterTuning& tuning, Logger log) {
+  std::unique_ptr<MasterDaemon> daemon(new MasterDaemon(config, tuning, std::move(log)));
+  LEAT_RETURN_IF_ERROR(daemon->open());
+  LEAT_RETURN_IF_ERROR(daemon->listen());
+  return daemon;
+}
+
+MasterDaemon::~MasterDaemon() { (void)stop(); }
+
+Status MasterDaemon::open() {
+  started_ms_ = moment_of(clock_).wall_ms;
+  LEAT_ASSIGN_OR_RETURN(auto journal,
+                        Journal::open(real_files(), config_.state_dir, tuning_.journal));
+  LEAT_ASSIGN_OR_RETURN(const std::vector<StoredJob> jobs, journal->replay());
+  std::error_code ignored;
+  std::filesystem::remove_all(checks_folder(), ignored);
+  journal_ = std::make_unique<JournalThread>(std::move(journal));
+  logs_ = std::make_unique<JobLogs>(jobs_folder(), tuning_.log_bytes, clock_, log_.named("logs"));
+  LEAT_ASSIGN_OR_RETURN(loop_, RpcLoop::start(log_));
+  disk_ = std::make_unique<TaskThread>("disk");
+  ClusterStateOptions options = tuning_.cluster;
+  options.members.max_workers = static_cast<size_t>(config_.max_workers);
+  state_ = std::make_unique<ClusterState>(options, random_number, clock_,
+                                          static_cast<ClusterHands&>(*this));
+  LEAT_ASSIGN_OR_RETURN(
+      hearts_, HeartServer::open(
+                   *state_, {.address = port_zero(config_.listen),
+                             .identity = identity_of(config_),
+                             .insecure_allow_network_without_authentication =
+                                 config_.security.insecure_allow_network_without_authentication,
+                             .connections = 2 * options.members.max_workers + 16,
+                             .log = log_.named("heart")}));
+  WorkforceOptions workforce;
+  workforce.cluster_id = journal_->cluster_id();
+  workforce.generation = journal_->generation();
+  workforce.heart_address = hearts_->address();
+  workforce.heartbeat = options.members.heartbeat;
+  workforce.log = log_.named("workers");
+  workforce_ = std::make_unique<Workforce>(*loop_, *state_, *logs_, std::move(workforce));
+  runs_ = std::make_unique<JobRuns>(JobRunsParts{
+      real_files(), catalogue_, *journal_, *logs_, clock_, jobs_folder(),
+      [this](const RunJob& action) { return make_cluster(action); },
+      [this](JobEvent event) { state_->handle(std::move(event)); }, log_.named("jobs")});
+  for (const StoredJob& job : jobs) {
+    if (has_ended(job.condition.state)) logs_->end(job.id);
+  }
+  state_->start(jobs);
+  log_.info("journal of cluster ", journal_->cluster_id(), ", start ", journal_->generation(), ": ",
+            jobs.size(), " jobs");
+  return {};
+}
+
+Status MasterDaemon::listen() {
+  LEAT_ASSIGN_OR_RETURN(clients_, ClientService::start(*loop_, *this, *this, real_files()));
+  RpcServerOptions options;
+  options.address = config_.listen;
+  options.identity = identity_of(config_);
+  options.insecure_allow_network_without_authentication =
+      config_.security.insecure_allow_network_without_authentication;
+  options.log = log_.named("rpc");
+  LEAT_ASSIGN_OR_RETURN(
+      server_,
+      RpcServer::listen(*loop_, std::move(options),
+                        [this](const RpcPeer& peer) -> kj::Maybe<capnp::Capability::Client> {
+                          switch (peer.role) {
+                            case RpcRole::client:
+                              return capnp::Capability::Client(clients_->serve(peer));
+                            case RpcRole::worker:
+                            case RpcRole::runner:
+                              return capnp::Capability::Client(
+                                  make_registry(workforce_->inside(), peer));
+                            default:
+                              return nullptr;
+                          }
+                        }));
+  address_ = server_->address();
+  workforce_->use(server_.get());
+  return {};
+}
+
+Status MasterDaemon::stop() {
+  if (std::exchange(stopped_, true)) return stop_status_;
+  if (disk_ != nullptr) disk_->stop();
+  if (state_ != nullptr) state_->stop();  // who still waits is told
+  if (workforce_ != nullptr) workforce_->end_all("the master is stopping");
+  if (runs_ != nullptr && !runs_->stop(tuning_.end)) {
+    stop_status_ =
+        deadline_exceeded(cat("the runs of these jobs did not end within ", tuning_.end.count(),
+                              " ms: ", join(runs_->running(), ", ")));
+  }
+  server_.reset();
+  clients_.reset();
+  hearts_.reset();
+  if (journal_ != nullptr) journal_->stop();
+  return stop_status_;
+}
+
+void MasterDaemon::beat_rpc(std::function<void()> beat) { (void)loop_->post(std::move(beat)); }
+void MasterDaemon::beat_hearts(std::function<void()> beat) {
+  (void)hearts_->loop().post(std::move(beat));
+}
+void MasterDaemon::beat_jobs(std::function<void()> beat) { state_->post(std::move(beat)); }
+void MasterDaemon::beat_journal(std::function<void()> beat) {
+  (void)journal_->post([beat = std::move(beat)](Journal&) { beat(); });
+}
+
+// Requests ----------------------------------------------------------------------------------------
+
+void MasterDaemon::submit(Submission submission, Done<JobView> done) {
+  if (disk_->waiting() >= tuning_.checks) {
+    return done(resource_exhausted(
+        cat("submit: ", tuning_.checks, " others wait to be checked; try again in a moment")));
+  }
+  const bool posted = disk_->post([this, submission = std::move(submission), done]() mutable {
+    auto checked =
+        check_submitted_job(real_files(), catalogue_, journal_->blobs(), std::move(submission),
+                            cat(checks_folder(), "/", ++checks_begun_));
+    if (!checked.ok()) return done(checked.status());
+    state_->submit(std::move(*checked), std::move(done));
+  });
+  if (!posted) done(cancelled("the master is stopping"));
+}
+
+Status MasterDaemon::keep_blob(const Sha256Digest& sha256, std::span<const std::byte> bytes) {
+  return journal_->blobs().put(sha256, bytes);
+}
+
+void MasterDaemon::cancel(std::string id, std::string by, Done<JobView> done) {
+  state_->cancel(std::move(id), std::move(by), [done = std::move(done)](Result<JobView> view) {
+    const JobState state = view.ok() ? view->condition.state : JobState::cancelled;
+    if (has_ended(state) && state != JobState::cancelled) {
+      return done(failed_precondition(cat("job '", view->id, "' has ended: it is ", name_of(state),
+                                          "; expected one that goes on")));
+    }
+    done(std::move(view));
+  });
+}
+
+void MasterDaemon::watch(std::string id, uint64_t seen,
+                         std::chrono::steady_clock::time_point deadline, Done<JobView> done) {
+  state_->watch(std::move(id), seen, deadline, std::move(done));
+}
+
+void MasterDaemon::logs(std::string id, uint64_t from,
+                        std::chrono::steady_clock::time_point deadline, Done<LogPage> done) {
+  const auto view = state_->job(id);
+  if (!view.ok()) return done(view.status());
+  logs_->wait(view->id, from, deadline, std::move(done));
+}
+
+Result<std::vector<JobFile>> MasterDaemon::files(const std::string& id) {
+  namespace fs = std::filesystem;
+  LEAT_ASSIGN_OR_RETURN(const JobView view, state_->job(id));
+  const fs::path folder = cat(jobs_folder(), "/", view.id);
+  std::vector<JobFile> files;
+  std::error_code error;  // of a folder that is not there, or is being changed: what was found
+  for (auto at = fs::recursive_directory_iterator(folder, error);
+       !error && at != fs::recursive_directory_iterator(); at.increment(error)) {
+    const std::string name = at->path().lexically_relative(folder).string();
+    const bool other = name == "submitted" || name.find(".tmp") != std::string::npos;
+    if (other && at->is_directory(error)) at.disable_recursion_pending();
+    if (other || !at->is_regular_file(error)) continue;
+    const auto size = at->file_size(error);
+    if (!error) files.push_back({name, size});
+    error.clear();
+  }
+  std::sort(files.begin(), files.end(),
+            [](const JobFile& a, const JobFile& b) { return a.name < b.name; });
+  return files;
+}
+
+Result<std::string> MasterDaemon::file_path(const std::string& id, const std::string& name) {
+  LEAT_ASSIGN_OR_RETURN(const JobView view, state_->job(id));
+  LEAT_ASSIGN_OR_RETURN(const auto files, this->files(view.id));
+  std::vector<std::string> names;
+  for (const JobFile& file : files) {
+    if (file.name == name) return cat(jobs_folder(), "/", view.id, "/", name);
+    names.push_back(file.name);
+  }
+  return invalid_argument(
+      cat("job '", view.id, "' has no file '", name, "'", did_you_mean(name, names)));
+}
+
+// Views -------------------------------------------------------------------------------------------
+
+void MasterDaemon::set_http_address(const std::string& address) {
+  const std::lock_guard lock(mutex_);
+  http_address_ = address;
+}
+
+ClusterView MasterDaemon::cluster() const {
+  ClusterView view;
+  view.name = config_.cluster;
+  view.id = journal_->cluster_id();
+  view.version = leat_version();
+  view.generation = journal_->generation();
+  view.epoch = state_->membership_epoch();
+  view.started_ms = started_ms_;
+  view.now_ms = moment_of(clock_).wall_ms;
+  view.rpc_address = address_;
+  view.journal = state_->journal_status();
+  const std::lock_guard lock(mutex_);
+  view.http_address = http_address_;
+  return view;
+}
+
+std::vector<JobView> MasterDaemon::jobs() const { return state_->jobs(); }
+Result<JobView> MasterDaemon::job(std::string_view id) const { return state_->job(id); }
+std::vector<NodeView> MasterDaemon::nodes() const { return state_->nodes(); }
+
+Result<LogPage> MasterDaemon::log(std::string_view id, uint64_t from, size_t most) const {
+  LEAT_ASSIGN_OR_RETURN(const JobView view, state_->job(id));
+  return logs_->page(view.id, from, most);
+}
+
+Status MasterDaemon::ready() const {
+  const Status journal = state_->journal_status();
+  return journal.ok() ? journal : Status(journal.code(), "the journal: " + journal.message());
+}
+
+std::vector<Metric> MasterDaemon::metrics() const {
+  const RpcServerCounts counts = server_->counts();
+  const auto one = [](uint64_t value) {
+    return std::vector<MetricSample>{{{}, static_cast<double>(value)}};
+  };
+  return {{"leat_rpc_connections", "Control connections that are open", MetricKind::gauge,
+           one(counts.live)},
+          {"leat_rpc_accepted_total", "Control connections that were let in", MetricKind::counter,
+           one(counts.accepted)},
+          {"leat_rpc_refused_total", "Control connections that were refused", MetricKind::counter,
+           one(counts.refused + counts.over_rate + counts.no_descriptor)},
+          {"leat_rpc_dropped_total", "Control connections ended for what the peer did",
+           MetricKind::counter, one(counts.dropped)}};
+}
+
+std::string MasterDaemon::jobs_folder() const { return config_.state_dir + "/jobs"; }
+std::string MasterDaemon::checks_folder() const { return config_.state_dir + "/checks"; }
+
+std::string MasterDaemon::dump() const {
+  std::string text;
+  for (const JobView& job : jobs()) {
+    const JobCondition& now = job.condition;
+    if (has_ended(now.state)) continue;
+    text += cat("job ", job.id, ": ", name_of(now.state), ", step ", job.progress.last.step,
+                now.reason.empty() ? "" : ", ", now.reason, "\n");
+  }
+  for (const NodeView& node : nodes()) {
+    text += cat("worker ", node.worker.info.worker.name, ": ", name_of(node.worker.state),
+                ", heard of ", node.worker.silent.count(), " ms ago",
+                node.job.empty() ? "" : ", job ", node.job, "\n");
+  }
+  return text;
+}
+
+// What the table of jobs decides ------------------------------------------------------------------
+
+void MasterDaemon::write(WriteJournal action) {
+  journal_->write(std::move(action),
+                  [this](JournalWritten written) { state_->handle(std::move(written)); });
+}
+
+void MasterDaemon::start_runners(StartRunners action) {
+  workforce_->start_runners(std::move(action));
+}
+
+void MasterDaemon::stop_runners(StopRunners action) { workforce_->stop_runners(std::move(action)); }
+
+void MasterDaemon::run_job(RunJob action) { runs_->run(std::move(action)); }
+
+void MasterDaemon::end_run(EndRun action) {
+  runs_->end(action);
+  workforce_->end_epoch(action.job, action.epoch, action.reason);
+}
+
+void MasterDaemon::remove_job(RemoveJob action) {
+  logs_->remove(action.id);
+  (void)disk_->post([this, id = action.id] {
+    std::error_code error;
+    std::filesystem::remove_all(cat(jobs_folder(), "/", id), error);
+    if (error) log_.warning("removing the folder of job ", id, ": ", error.message());
+  });
+}
+
+void MasterDaemon::worker_lost(const WorkerRef& worker, const std::string& reason) {
+  workforce_->worker_lost(worker, reason);
+}
+
+void MasterDaemon::members_changed(const std::vector<WorkerView>& workers) {
+  hearts_->set_members(workers);
+}
+
+void MasterDaemon::job_changed(const JobView& job) {
+  const JobCondition& now = job.condition;
+  std::string text(name_of(now.state));
+  if (now.state == JobState::starting || now.state == JobState::running) {
+    text += cat(", epoch ", now.epoch, " on ", join(now.workers, ", "));
+  }
+  if (!now.reason.empty()) text += ": " + now.reason;
+  log_.info("job ", job.id, ": ", text);
+  logs_->add(job.id, "master", {text});
+  // After what this change leads to, which may be that runners are stopped.
+  if (has_ended(now.state)) state_->post([this, id = job.id] { workforce_->end_log(id); });
+}
+
+Result<std::unique_ptr<Cluster>> MasterDaemon::make_cluster(const RunJob& action) {
+  LEAT_ASSIGN_OR_RETURN(auto runners,
+                        workforce_->runners(action.job, action.epoch, action.workers.size()));
+  RemoteClusterOptions options;
+  options.cluster = bytes_of(journal_->cluster_id());
+  options.epoch = action.epoch;
+  return std::unique_ptr<Cluster>(
+      std::make_unique<RemoteCluster>(*loop_, std::move(runners), std::move(options)));
+}
+
+}  // namespace leat

@@ -1,0 +1,98 @@
+#include "daemon/master/master_process.h"
+
+#include <unistd.h>
+
+#include "daemon/leatd/daemons.h"
+#include "daemon/status/status_routes.h"
+#include "devices/base/text.h"
+
+namespace leat {
+namespace {
+
+std::string this_host() {
+  char name[256] = {};
+  return ::gethostname(name, sizeof name - 1) == 0 ? name : "";
+}
+
+bool is_any_address(const std::string& address) {
+  return address.starts_with("0.0.0.0:") || address.starts_with("[::]:");
+}
+
+// What others dial who cannot dial "any address".
+std::string dialled(const std::string& address) {
+  return is_any_address(address) ? this_host() + address.substr(address.rfind(':')) : address;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<MasterProcess>> MasterProcess::start(const MasterConfig& config,
+                                                            Lifetime& lifetime, const Logger& log) {
+  std::unique_ptr<MasterProcess> process(new MasterProcess(config, lifetime));
+  LEAT_ASSIGN_OR_RETURN(process->daemon_, MasterDaemon::start(config, {}, log));
+  if (config.http != "off") LEAT_RETURN_IF_ERROR(process->open_http(log.named("http")));
+  process->watch();
+  return process;
+}
+
+MasterProcess::~MasterProcess() { (void)stop(); }
+
+Status MasterProcess::open_http(const Logger& log) {
+  HttpOptions options;
+  options.policy.token = config_.security.http_token;
+  if (const std::string host = this_host(); !host.empty()) options.policy.names = {host};
+  options.log = log;
+  reactor_ = std::make_unique<Reactor>();
+  LEAT_ASSIGN_OR_RETURN(http_,
+                        open_status_server(*reactor_, config_.http, *daemon_, std::move(options)));
+  daemon_->set_http_address(http_->address());
+  return {};
+}
+
+void MasterProcess::watch() {
+  const auto watch = [&](std::string name, void (MasterDaemon::*loop)(std::function<void()>)) {
+    registrations_.push_back(lifetime_.watch(std::move(name), [this, loop](LifeSign sign) {
+      (daemon_.get()->*loop)([sign] { sign.beat(); });
+    }));
+  };
+  watch("rpc", &MasterDaemon::beat_rpc);
+  watch("heart", &MasterDaemon::beat_hearts);
+  watch("jobs", &MasterDaemon::beat_jobs);
+  watch("journal", &MasterDaemon::beat_journal);
+  registrations_.push_back(lifetime_.on_dump([this] { return daemon_->dump(); }));
+}
+
+ReadyAddresses MasterProcess::addresses() const {
+  ReadyAddresses addresses;
+  addresses.listen = daemon_->address();
+  if (http_ != nullptr) addresses.http = http_->address();
+  return addresses;
+}
+
+std::vector<std::string> MasterProcess::hints() const {
+  std::string join =
+      cat("a worker joins with: leatd worker --master ", dialled(daemon_->address()));
+  if (config_.cluster != MasterConfig().cluster) join += " --set cluster=" + config_.cluster;
+  if (!config_.security.secret_file.empty()) join += " --secret-file FILE";
+  std::vector<std::string> hints{std::move(join)};
+  if (http_ != nullptr)
+    hints.push_back(cat("status page: http://", dialled(http_->address()), "/"));
+  return hints;
+}
+
+Status MasterProcess::stop() {
+  registrations_.clear();  // before the loops that they ask
+  http_.reset();
+  reactor_.reset();
+  return daemon_ != nullptr ? daemon_->stop() : Status();
+}
+
+Status run_master(const MasterConfig& config, Lifetime& lifetime, Logger log) {
+  LEAT_ASSIGN_OR_RETURN(const auto process, MasterProcess::start(config, lifetime, log));
+  for (const std::string& hint : process->hints()) log.info(hint);
+  lifetime.ready("ready", process->addresses());
+  lifetime.wait_for_stop();
+  lifetime.stopping("the runs of jobs");
+  return process->stop();
+}
+
+}  // namespace leat

@@ -1,0 +1,202 @@
+// What workers and runners call: one object for each connection, which ends with it.
+#include "daemon/client/wire_views.h"
+#include "daemon/master/wire_workforce.h"
+#include "daemon/remote/wire_remote_runner.h"
+#include "devices/base/text.h"
+#include "transport/rpc/call.h"
+#include "transport/rpc/service.h"
+
+namespace leat {
+namespace {
+
+using wire::Registry;
+
+constexpr size_t kMaxListed = 1024;        // devices, data sets
+constexpr size_t kMaxLogBytes = 64 << 10;  // of a call
+constexpr size_t kMaxRunnerText = 4 << 10;
+
+WorkerInfo info_of(wire::WorkerInfo::Reader in) {
+  WorkerInfo info;
+  info.worker = {to_string(in.getName()), in.getIncarnation()};
+  info.address = to_string(in.getDataAddress());
+  info.machine = to_string(in.getMachine());
+  for (const auto device : in.getDevices()) {
+    info.devices.push_back({to_string(device.getKind()), to_string(device.getName()),
+                            device.getMemoryBytes(), device.getThreads(),
+                            to_string(device.getDescription())});
+    if (info.devices.size() > kMaxListed) break;  // too many for join(), which says so
+  }
+  for (const auto dataset : in.getDatasets()) {
+    info.datasets.push_back(to_string(dataset));
+    if (info.datasets.size() > kMaxListed) break;
+  }
+  info.version = to_string(in.getVersion());
+  return info;
+}
+
+class RegistryService final : public Service<Registry> {
+ public:
+  RegistryService(std::shared_ptr<Workforce::Inside> inside, const RpcPeer& peer)
+      : inside_(std::move(inside)), role_(peer.role), connection_(peer.connection) {}
+
+  ~RegistryService() {
+    if (worker_) inside_->worker_hangs_up(*worker_, connection_);
+    if (place_) inside_->runner_hangs_up(*place_);
+  }
+
+ protected:
+  kj::Promise<void> registerWorker(RegisterWorkerContext context) override;
+  kj::Promise<void> registerRunner(RegisterRunnerContext context) override;
+  kj::Promise<void> report(ReportContext context) override;
+  kj::Promise<void> runnerExited(RunnerExitedContext context) override;
+  kj::Promise<void> log(LogContext context) override;
+
+ private:
+  Status check_role(RpcRole role, std::string_view method) const;
+  Status check_worker(std::string_view method) const;
+  Status take_runner(wire::RunnerInfo::Reader info, wire::Runner::Client runner);
+
+  const std::shared_ptr<Workforce::Inside> inside_;
+  const RpcRole role_;
+  const uint64_t connection_;
+  std::optional<WorkerRef> worker_;  // whose connection this is, once it has registered
+  std::optional<Workforce::Inside::Place> place_;
+};
+
+Status RegistryService::check_role(RpcRole role, std::string_view method) const {
+  if (role_ == role) return {};
+  return failed_precondition(cat("Registry.", method, ": expected a connection of role ",
+                                 rpc_role_name(role), ", received it on one of role ",
+                                 rpc_role_name(role_)));
+}
+
+Status RegistryService::check_worker(std::string_view method) const {
+  LEAT_RETURN_IF_ERROR(check_role(RpcRole::worker, method));
+  if (worker_) return {};
+  return failed_precondition(cat("Registry.", method, ": expected the worker to register first"));
+}
+
+kj::Promise<void> RegistryService::registerWorker(RegisterWorkerContext context) {
+  const auto params = context.getParams();
+  const WorkerInfo info = info_of(params.getInfo());
+  Status status = check_role(RpcRole::worker, "registerWorker");
+  if (status.ok() && worker_ && *worker_ != info.worker) {
+    status = failed_precondition(cat("worker '", info.worker.name,
+                                     "': expected a connection for each incarnation, and this one "
+                                     "is that of another"));
+  }
+  if (status.ok()) status = inside_->worker_connects(info, params.getWorker(), connection_);
+  if (!status.ok()) {
+    write_status(status, context.getResults().initOutcome().initError());
+    return kj::READY_NOW;
+  }
+  // Known at once: should the connection end before the answer, it has been joined and is lost.
+  worker_ = info.worker;
+  auto answered = answered_elsewhere<Status>(inside_->loop(), "Registry.registerWorker");
+  inside_->state().join(info, answered.done);
+  return answered.promise.then([this, context](Status&& joined) mutable {
+    auto outcome = context.getResults().initOutcome();
+    if (!joined.ok()) {
+      inside_->worker_refused(*worker_, connection_);
+      worker_.reset();
+      return write_status(joined, outcome.initError());
+    }
+    auto registered = outcome.initOk();
+    const WorkforceOptions& options = inside_->options();
+    registered.setClusterId(options.cluster_id);
+    registered.setGeneration(options.generation);
+    registered.setHeartAddress(options.heart_address);
+    registered.setHeartbeatMs(static_cast<uint32_t>(options.heartbeat.count()));
+  });
+}
+
+Status RegistryService::take_runner(wire::RunnerInfo::Reader info, wire::Runner::Client runner) {
+  LEAT_RETURN_IF_ERROR(check_role(RpcRole::runner, "registerRunner"));
+  Workforce::Inside::Place place{to_string(info.getJob()), info.getEpoch(), info.getTask()};
+  if (place_ == place) return {};  // repeated
+  if (place_) return failed_precondition("Registry.registerRunner: expected it once");
+  Workforce::Inside::Token token;
+  if (info.getToken().size() != token.size()) {
+    return invalid_argument(cat("Registry.registerRunner: expected a token of ", token.size(),
+                                " bytes, received ", info.getToken().size()));
+  }
+  std::copy(info.getToken().begin(), info.getToken().end(), token.begin());
+  RunnerFacts facts;
+  facts.job = place.job;
+  facts.epoch = place.epoch;
+  facts.task = place.task;
+  facts.incarnation = info.getIncarnation();
+  facts.device_name = to_string(info.getDeviceName());
+  facts.memory_bytes = info.getMemoryBytes();
+  facts.threads = info.getThreads();
+  facts.unix_address = to_string(info.getUnixAddress());
+  LEAT_RETURN_IF_ERROR(inside_->runner_connects(place, token, std::move(facts), kj::mv(runner)));
+  place_ = std::move(place);
+  return {};
+}
+
+kj::Promise<void> RegistryService::registerRunner(RegisterRunnerContext context) {
+  const auto params = context.getParams();
+  answer(take_runner(params.getInfo(), params.getRunner()), context.getResults().initOutcome());
+  return kj::READY_NOW;
+}
+
+kj::Promise<void> RegistryService::report(ReportContext context) {
+  Status status = check_role(RpcRole::runner, "report");
+  RemoteRunner* runner = place_ ? inside_->runner_at(*place_) : nullptr;
+  if (status.ok() && runner == nullptr) {
+    status = failed_precondition("Registry.report: expected a runner whose epoch goes on");
+  }
+  if (status.ok()) status = take_reports(*runner, context.getParams().getReports());
+  answer(status, context.getResults().initOutcome());
+  return kj::READY_NOW;
+}
+
+kj::Promise<void> RegistryService::runnerExited(RunnerExitedContext context) {
+  const auto params = context.getParams();
+  const Status status = check_worker("runnerExited");
+  if (status.ok()) {
+    inside_->runner_exited(*worker_, to_string(params.getJob()), params.getEpoch(),
+                           to_string(params.getHow()).substr(0, kMaxRunnerText));
+  }
+  answer(status, context.getResults().initOutcome());
+  return kj::READY_NOW;
+}
+
+kj::Promise<void> RegistryService::log(LogContext context) {
+  const auto params = context.getParams();
+  Status status = check_worker("log");
+  std::vector<std::string> lines;
+  size_t bytes = 0;
+  for (const auto line : params.getLines()) {
+    bytes += line.size() + 1;
+    lines.push_back(to_string(line));
+  }
+  const std::string job = to_string(params.getJob());
+  if (status.ok() && bytes > 2 * kMaxLogBytes) {
+    status = invalid_argument(
+        cat("Registry.log: expected at most ", kMaxLogBytes, " bytes of lines, received ", bytes));
+  }
+  const auto known = inside_->state().job(job);
+  if (status.ok() && (!known.ok() || known->id != job)) {
+    status = failed_precondition(cat("Registry.log: there is no job '", job, "'"));
+  }
+  if (!status.ok()) {
+    answer(status, context.getResults().initOutcome());
+    return kj::READY_NOW;
+  }
+  auto answered = answered_elsewhere<Status>(inside_->loop(), "Registry.log");
+  inside_->logs().add(job, worker_->name, std::move(lines),
+                      [done = answered.done] { done(Status()); });
+  return answered.promise.then(
+      [context](Status&& written) mutable { answer(written, context.getResults().initOutcome()); });
+}
+
+}  // namespace
+
+wire::Registry::Client make_registry(std::shared_ptr<Workforce::Inside> inside,
+                                     const RpcPeer& peer) {
+  return kj::heap<RegistryService>(std::move(inside), peer);
+}
+
+}  // namespace leat

@@ -1,0 +1,132 @@
+#include "daemon/master/submitted_job.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+
+#include "daemon/trainer.h"
+#include "devices/base/text.h"
+
+namespace leat {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kJobFile = "job.yaml";
+
+Status system_error(const fs::path& path, std::string_view what, const std::error_code& error) {
+  const std::string text = cat("'", path.string(), "': ", what, " failed: ", error.message());
+  return error == std::errc::no_space_on_device ? resource_exhausted(text) : unavailable(text);
+}
+
+Status write_plain(const fs::path& path, const std::string& bytes) {
+  std::ofstream out(path, std::ios::binary | std::ios::trunc);
+  out << bytes;
+  out.close();
+  if (out.good()) return {};
+  return resource_exhausted(cat("'", path.string(), "': writing ", bytes.size(), " bytes failed"));
+}
+
+Status unpack(const AttachedFile& file, const Blobs& blobs, const fs::path& path) {
+  std::error_code error;
+  fs::create_directories(path.parent_path(), error);
+  if (error) return system_error(path.parent_path(), "making the folder", error);
+  if (file.bytes) return write_plain(path, *file.bytes);
+  LEAT_ASSIGN_OR_RETURN(const bool there, blobs.has(file.sha256, file.size));
+  if (!there) {
+    return failed_precondition(cat("file '", file.name, "' (SHA-256 ", to_hex(file.sha256),
+                                   "): expected it to be uploaded before the job is submitted"));
+  }
+  fs::create_symlink(fs::absolute(blobs.path(file.sha256)), path, error);
+  return error ? system_error(path, "linking", error) : Status();
+}
+
+// Messages speak of the files as whoever submitted them knows them.
+Status without_folder(const Status& status, const std::string& folder) {
+  if (status.ok()) return status;
+  std::string message = status.message();
+  const std::string prefix = fs::absolute(folder).lexically_normal().string() + "/";
+  for (size_t at; (at = message.find(prefix)) != std::string::npos;) {
+    message.erase(at, prefix.size());
+  }
+  return Status(status.code(), std::move(message));
+}
+
+// `path` below the folder, or "".
+std::string name_below(const std::string& path, const std::string& folder) {
+  const std::string prefix = fs::absolute(folder).lexically_normal().string() + "/";
+  return path.starts_with(prefix) ? path.substr(prefix.size()) : "";
+}
+
+Status check_attached(const Submission& submission, const std::string& folder, std::string_view key,
+                      const std::string& path) {
+  if (path.empty()) return {};
+  const std::string name = name_below(path, folder);
+  std::vector<std::string> names;
+  for (const AttachedFile& file : submission.files) {
+    if (file.name == name) return {};
+    names.push_back(file.name);
+  }
+  return invalid_argument(cat(kJobFile, ": ", key, ": expected a file that was submitted with the ",
+                              "job (", names.empty() ? "there is none" : join(names, ", "),
+                              "), received '", name.empty() ? path : name, "'"));
+}
+
+}  // namespace
+
+uint32_t workers_of(const Job& job) {
+  return job.strategy == Job::Strategy::single ? 1 : static_cast<uint32_t>(job.num_workers);
+}
+
+Status unpack(const Submission& submission, const Blobs& blobs, const std::string& folder) {
+  std::error_code error;
+  fs::remove_all(folder, error);
+  if (!error) fs::create_directories(folder, error);
+  if (error) return system_error(folder, "making the folder", error);
+  for (const AttachedFile& file : submission.files) {
+    LEAT_RETURN_IF_ERROR(unpack(file, blobs, fs::path(folder) / file.name));
+  }
+  return {};
+}
+
+Result<Job> read_submitted_job(const Submission& submission, const std::string& folder) {
+  JobOverrides overrides;
+  overrides.set = submission.overrides;
+  auto job = parse_job(submission.text, cat(folder, "/", kJobFile), overrides);
+  if (!job.ok()) return without_folder(job.status(), folder);
+  LEAT_RETURN_IF_ERROR(check_attached(submission, folder, "model.graph", job->model.graph));
+  LEAT_RETURN_IF_ERROR(check_attached(submission, folder, "model.weights", job->model.weights));
+  if (!job->checkpoint.path.empty()) {
+    return invalid_argument(cat(kJobFile,
+                                ": checkpoint.path: expected none in a job of a cluster, "
+                                "whose checkpoints are in its own folder, received '",
+                                job->checkpoint.path, "'"));
+  }
+  // A name, and no path from where the job file happens to be.
+  if (std::string name = name_below(job->data.root, folder); !name.empty()) {
+    job->data.root = std::move(name);
+  }
+  return job;
+}
+
+Result<Submission> check_submitted_job(Files& files, const Catalogue& catalogue, const Blobs& blobs,
+                                       Submission submission, const std::string& folder) {
+  const auto check = [&]() -> Status {
+    if (submission.name.empty()) submission.name = "job";  // until its file is read
+    submission.num_workers = std::max<uint32_t>(1, submission.num_workers);
+    LEAT_RETURN_IF_ERROR(check_submission(submission));
+    LEAT_RETURN_IF_ERROR(unpack(submission, blobs, folder));
+    LEAT_ASSIGN_OR_RETURN(const Job job, read_submitted_job(submission, folder));
+    LEAT_RETURN_IF_ERROR(load_model(files, catalogue, job.model.graph).status());
+    submission.name = job.name;
+    submission.num_workers = workers_of(job);
+    return check_submission(submission);
+  };
+  const Status status = without_folder(check(), folder);
+  std::error_code ignored;
+  fs::remove_all(folder, ignored);
+  if (!status.ok()) return status;
+  return submission;
+}
+
+}  // namespace leat

@@ -1,0 +1,75 @@
+#include "daemon/master/training_reporter.h"
+
+#include <cstdio>
+
+#include "devices/base/text.h"
+
+namespace leat {
+namespace {
+
+constexpr auto kBetweenReports = std::chrono::milliseconds(250);
+
+// "0.4312"
+std::string number(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.4g", value);
+  return text;
+}
+
+}  // namespace
+
+TrainingReporter::TrainingReporter(const Job& job, const Clock& clock, Report report, Line line)
+    : clock_(clock), report_(std::move(report)), line_(std::move(line)) {
+  progress_.samples_per_step = static_cast<uint64_t>(job.global_batch_size);
+}
+
+void TrainingReporter::report() {
+  reported_at_ = clock_.steady();
+  report_(progress_);
+}
+
+void TrainingReporter::started(int64_t first_step, int64_t steps) {
+  progress_.step = static_cast<uint64_t>(first_step);
+  progress_.steps = static_cast<uint64_t>(steps);
+  line_(first_step > 0 ? cat("goes on after step ", first_step, " of ", steps)
+                       : cat("trains ", steps, " steps"));
+  report();
+}
+
+void TrainingReporter::epoch_begun(int64_t epoch, int64_t epochs, int64_t, int64_t) {
+  progress_.epoch = static_cast<uint32_t>(epoch);
+  progress_.epochs = static_cast<uint32_t>(epochs);
+}
+
+void TrainingReporter::stepped(int64_t, double loss, std::optional<double> accuracy) {
+  ++progress_.step;
+  progress_.loss = loss;
+  if (accuracy) progress_.accuracy = *accuracy;
+  if (clock_.steady() - reported_at_ >= kBetweenReports) report();
+}
+
+void TrainingReporter::epoch_ended(int64_t epoch, int64_t steps_done, double loss,
+                                   std::optional<double> accuracy,
+                                   const std::optional<Evaluation>& validation, double seconds) {
+  std::string text =
+      cat("epoch ", epoch, "/", progress_.epochs, ", step ", steps_done, ": loss ", number(loss));
+  if (accuracy) text += cat(", accuracy ", number(*accuracy));
+  if (validation) {
+    progress_.val_loss = validation->loss;
+    text += cat(", validation loss ", number(validation->loss));
+    if (validation->accuracy) {
+      progress_.val_accuracy = *validation->accuracy;
+      text += cat(", validation accuracy ", number(*validation->accuracy));
+    }
+  }
+  line_(cat(text, "; ", number(seconds), " s"));
+  report();
+}
+
+void TrainingReporter::checkpointed(int64_t step, const std::string&) {
+  line_(cat("checkpoint of step ", step));
+}
+
+void TrainingReporter::warned(const std::string& message) { line_("warning: " + message); }
+
+}  // namespace leat

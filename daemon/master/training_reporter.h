@@ -1,0 +1,41 @@
+// What a job's training tells the table of jobs and the job's log.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "daemon/jobs/progress.h"
+#include "daemon/trainer.h"
+#include "devices/base/clock.h"
+
+namespace leat {
+
+// Threads: the one that trains.
+class TrainingReporter final : public TrainObserver {
+ public:
+  using Report = std::function<void(const ProgressReport&)>;
+  using Line = std::function<void(std::string)>;
+
+  // Reports come at most 4 times a second, and at the end of each epoch.
+  TrainingReporter(const Job& job, const Clock& clock, Report report, Line line);
+
+  void started(int64_t first_step, int64_t steps) override;
+  void epoch_begun(int64_t epoch, int64_t epochs, int64_t steps_of_epoch,
+                   int64_t first_step) override;
+  void stepped(int64_t step_of_epoch, double loss, std::optional<double> accuracy) override;
+  void epoch_ended(int64_t epoch, int64_t steps_done, double loss, std::optional<double> accuracy,
+                   const std::optional<Evaluation>& validation, double seconds) override;
+  void checkpointed(int64_t step, const std::string& path) override;
+  void warned(const std::string& message) override;
+
+ private:
+  void report();
+
+  const Clock& clock_;
+  const Report report_;
+  const Line line_;
+  ProgressReport progress_;
+  Clock::Steady reported_at_;
+};
+
+}  // namespace leat

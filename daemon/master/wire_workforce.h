@@ -1,0 +1,104 @@
+// The inside of the workforce, on the rpc thread, and the service that workers and runners call.
+// Includes Cap'n Proto: for .cc files.
+#pragma once
+
+#include <array>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <tuple>
+
+#include "daemon/master/workforce.h"
+#include "transport/cluster.capnp.h"
+#include "transport/rpc/hello.h"
+
+namespace leat {
+
+// Threads: the loop's.
+class Workforce::Inside final : public std::enable_shared_from_this<Inside> {
+ public:
+  using Token = std::array<uint8_t, 32>;
+  struct Place {
+    std::string job;
+    uint64_t epoch = 0;
+    uint32_t task = 0;
+    auto operator<=>(const Place&) const = default;
+  };
+
+  Inside(RpcLoop& loop, ClusterState& state, JobLogs& logs, WorkforceOptions options)
+      : loop_(loop), state_(state), logs_(logs), options_(std::move(options)) {}
+
+  void use(RpcServer* server) { server_ = server; }
+  // Lets go of all that lives on the loop.
+  void clear(const std::string& reason);
+
+  void start(const StartRunners& action);
+  void stop(const StopRunners& action);
+  void worker_lost(const WorkerRef& worker, const std::string& reason);
+  void end_epoch(const std::string& job, uint64_t epoch, const std::string& reason);
+  void end_log(const std::string& job);
+  Result<std::vector<std::shared_ptr<RemoteRunner>>> runners(const std::string& job, uint64_t epoch,
+                                                             size_t count) const;
+
+  // Of the service. A worker is known by its connection before it is a member, and may be refused
+  // afterwards.
+  Status worker_connects(const WorkerInfo& info, wire::Worker::Client worker, uint64_t connection);
+  void worker_refused(const WorkerRef& worker, uint64_t connection);
+  void worker_hangs_up(const WorkerRef& worker, uint64_t connection);
+  Status runner_connects(const Place& place, const Token& token, RunnerFacts facts,
+                         wire::Runner::Client runner);
+  void runner_hangs_up(const Place& place);
+  RemoteRunner* runner_at(const Place& place) const;
+  void runner_exited(const WorkerRef& worker, const std::string& job, uint64_t epoch,
+                     const std::string& how);
+
+  RpcLoop& loop() { return loop_; }
+  ClusterState& state() { return state_; }
+  JobLogs& logs() { return logs_; }
+  const WorkforceOptions& options() const { return options_; }
+
+ private:
+  struct Connected {
+    WorkerInfo info;
+    wire::Worker::Client worker;
+    uint64_t connection = 0;
+  };
+  // A runner that is expected, there, or gone with nobody to say how.
+  struct Slot {
+    WorkerRef worker;
+    Token token;
+    std::shared_ptr<RemoteRunner> runner;  // null: expected
+    bool hung_up = false;
+  };
+
+  void start(const Place& place, const WorkerRef& worker, const Token& key);
+  void stop(const WorkerRef& worker, const std::string& job, uint64_t epoch,
+            std::chrono::milliseconds grace, const std::string& how);
+  void stopped(const WorkerRef& worker, const std::string& job, uint64_t epoch,
+               const std::string& how, const Status& status);
+  // Takes them out of the table; their calls end with the cause.
+  void remove(const WorkerRef& worker, const std::string& job, uint64_t epoch, const Status& cause);
+  void end_log_if_stopped(const std::string& job);
+  // Runs `task` later on the loop, unless all is cleared by then.
+  void after(std::chrono::milliseconds delay, std::function<void()> task);
+  // Tells `done` what a call came to, unless all is cleared by then.
+  void await(kj::Promise<Status> call, std::chrono::milliseconds deadline, std::string what,
+             std::function<void(Status)> done);
+
+  RpcLoop& loop_;
+  ClusterState& state_;
+  JobLogs& logs_;
+  const WorkforceOptions options_;
+  RpcServer* server_ = nullptr;
+  std::map<WorkerRef, Connected> workers_;
+  std::map<Place, Slot> slots_;
+  std::map<std::string, int> stopping_;  // calls to stop runners, by job
+  std::set<std::string> ending_;         // jobs whose logs are to end
+};
+
+// What a connection of role worker or runner starts from. Threads: the loop's.
+wire::Registry::Client make_registry(std::shared_ptr<Workforce::Inside> inside,
+                                     const RpcPeer& peer);
+
+}  // namespace leat

@@ -1,0 +1,308 @@
+#include "daemon/master/workforce.h"
+
+#include <algorithm>
+
+#include "daemon/master/wire_workforce.h"
+#include "daemon/remote/wire_remote_runner.h"
+#include "devices/base/text.h"
+#include "transport/rpc/call.h"
+#include "transport/rpc/server.h"
+
+namespace leat {
+namespace {
+
+Workforce::Inside::Token random_token() {
+  Workforce::Inside::Token token;
+  for (auto at = token.begin(); at != token.end();) {
+    const Nonce part = random_nonce();
+    at = std::copy(part.begin(), part.end(), at);
+  }
+  return token;
+}
+
+bool equal(const Workforce::Inside::Token& a, const Workforce::Inside::Token& b) {
+  uint8_t differences = 0;  // all of them, so that the time it takes tells nothing
+  for (size_t i = 0; i < a.size(); ++i) differences |= static_cast<uint8_t>(a[i] ^ b[i]);
+  return differences == 0;
+}
+
+std::string text_of(const Workforce::Inside::Place& place) {
+  return cat("task ", place.task, " of job '", place.job, "', epoch ", place.epoch);
+}
+
+}  // namespace
+
+// Runners -----------------------------------------------------------------------------------------
+
+void Workforce::Inside::start(const StartRunners& action) {
+  const Token key = random_token();
+  uint32_t task = 0;
+  for (const WorkerRef& worker : action.workers) {
+    start({action.job, action.epoch, task++}, worker, key);
+  }
+}
+
+void Workforce::Inside::start(const Place& place, const WorkerRef& worker, const Token& key) {
+  const auto found = workers_.find(worker);
+  if (found == workers_.end()) return;  // the table hears that it was lost
+  const Token token = random_token();
+  slots_[place] = {worker, token, nullptr, false};
+  auto request = found->second.worker.startRequest();
+  auto spec = request.initSpec();
+  spec.setJob(place.job);
+  spec.setEpoch(place.epoch);
+  spec.setTask(place.task);
+  spec.setToken(kj::arrayPtr(token.data(), token.size()));
+  spec.setKey(kj::arrayPtr(key.data(), key.size()));
+  auto call = request.send().then(
+      [](auto&& response) -> Status { return status_of(response.getOutcome()); });
+  await(kj::mv(call), options_.call_deadline, cat("Worker.start to '", worker.name, "'"),
+        [this, place, worker](const Status& status) {
+          if (status.ok()) return;
+          options_.log.warning("starting the runner of ", text_of(place), ": ", status.message());
+          // Without an answer it may come all the same; or its worker is lost, and that is heard.
+          if (status.code() == Code::deadline_exceeded || !workers_.contains(worker)) return;
+          runner_exited(worker, place.job, place.epoch,
+                        cat("could not be started: ", status.message()));
+        });
+}
+
+void Workforce::Inside::stop(const StopRunners& action) {
+  for (const WorkerRef& worker : action.workers) {
+    stop(worker, action.job, action.epoch, action.grace, cat("was stopped: ", action.reason));
+  }
+}
+
+void Workforce::Inside::stop(const WorkerRef& worker, const std::string& job, uint64_t epoch,
+                             std::chrono::milliseconds grace, const std::string& how) {
+  const auto found = workers_.find(worker);
+  if (found == workers_.end()) return;
+  ++stopping_[job];
+  auto request = found->second.worker.stopRequest();
+  request.setJob(job);
+  request.setEpoch(epoch);
+  request.setGraceMs(static_cast<uint32_t>(grace.count()));
+  auto call = request.send().then(
+      [](auto&& response) -> Status { return status_of(response.getOutcome()); });
+  await(kj::mv(call), grace + options_.stop_deadline, cat("Worker.stop to '", worker.name, "'"),
+        [this, worker, job, epoch, how](const Status& status) {
+          stopped(worker, job, epoch, how, status);
+        });
+}
+
+void Workforce::Inside::stopped(const WorkerRef& worker, const std::string& job, uint64_t epoch,
+                                const std::string& how, const Status& status) {
+  if (--stopping_[job] == 0) stopping_.erase(job);
+  if (status.ok()) {
+    runner_exited(worker, job, epoch, how);
+  } else {
+    // What does not answer is expelled by the table, in time.
+    options_.log.warning("stopping the runner of job '", job, "': ", status.message());
+  }
+  end_log_if_stopped(job);
+}
+
+void Workforce::Inside::end_log(const std::string& job) {
+  ending_.insert(job);
+  end_log_if_stopped(job);
+}
+
+void Workforce::Inside::end_log_if_stopped(const std::string& job) {
+  if (stopping_.contains(job) || ending_.erase(job) == 0) return;
+  logs_.end(job);
+}
+
+Status Workforce::Inside::runner_connects(const Place& place, const Token& token, RunnerFacts facts,
+                                          wire::Runner::Client runner) {
+  const auto found = slots_.find(place);
+  const bool expected = found != slots_.end() && found->second.runner == nullptr;
+  if (!expected || !equal(found->second.token, token)) {
+    return failed_precondition(cat(
+        "register: ", text_of(place), ": expected the runner that its worker was told to start, ",
+        expected ? "received another token" : "and there is none that is awaited"));
+  }
+  Slot& slot = found->second;
+  const auto worker = workers_.find(slot.worker);
+  if (worker == workers_.end()) return failed_precondition("register: its worker was lost");
+  facts.node = slot.worker.name;
+  facts.data_address = worker->second.info.address;
+  facts.machine = worker->second.info.machine;
+  slot.runner = make_remote_runner(loop_, std::move(facts), kj::mv(runner));
+  state_.handle(RunnerStarted{place.job, place.epoch, slot.worker});
+  return {};
+}
+
+RemoteRunner* Workforce::Inside::runner_at(const Place& place) const {
+  const auto found = slots_.find(place);
+  return found == slots_.end() ? nullptr : found->second.runner.get();
+}
+
+void Workforce::Inside::runner_hangs_up(const Place& place) {
+  const auto found = slots_.find(place);
+  if (found == slots_.end()) return;
+  found->second.hung_up = true;
+  found->second.runner->lost(unavailable("its connection to the master has ended"));
+  after(options_.exit_deadline, [this, place] {
+    const auto left = slots_.find(place);
+    if (left == slots_.end()) return;
+    stop(left->second.worker, place.job, place.epoch, {}, "lost its connection to the master");
+  });
+}
+
+void Workforce::Inside::runner_exited(const WorkerRef& worker, const std::string& job,
+                                      uint64_t epoch, const std::string& how) {
+  remove(worker, job, epoch, unavailable(cat("its process ", how)));
+  state_.handle(RunnerExited{job, epoch, worker, how});
+}
+
+void Workforce::Inside::remove(const WorkerRef& worker, const std::string& job, uint64_t epoch,
+                               const Status& cause) {
+  for (auto at = slots_.lower_bound({job, epoch, 0}); at != slots_.end(); ++at) {
+    if (at->first.job != job || at->first.epoch != epoch) return;
+    if (at->second.worker != worker) continue;
+    if (at->second.runner != nullptr) at->second.runner->lost(cause);
+    slots_.erase(at);
+    return;
+  }
+}
+
+void Workforce::Inside::end_epoch(const std::string& job, uint64_t epoch,
+                                  const std::string& reason) {
+  for (auto at = slots_.lower_bound({job, epoch, 0}); at != slots_.end(); ++at) {
+    if (at->first.job != job || at->first.epoch != epoch) return;
+    if (at->second.runner != nullptr) at->second.runner->lost(cancelled(reason));
+  }
+}
+
+Result<std::vector<std::shared_ptr<RemoteRunner>>> Workforce::Inside::runners(
+    const std::string& job, uint64_t epoch, size_t count) const {
+  std::vector<std::shared_ptr<RemoteRunner>> runners;
+  for (uint32_t task = 0; task < count; ++task) {
+    const auto found = slots_.find({job, epoch, task});
+    if (found == slots_.end() || found->second.runner == nullptr) {
+      return unavailable(cat("the runner of ", text_of({job, epoch, task}), " is gone"));
+    }
+    runners.push_back(found->second.runner);
+  }
+  return runners;
+}
+
+// Workers -----------------------------------------------------------------------------------------
+
+Status Workforce::Inside::worker_connects(const WorkerInfo& info, wire::Worker::Client worker,
+                                          uint64_t connection) {
+  const auto found = workers_.find(info.worker);
+  if (found != workers_.end() && found->second.connection != connection) {
+    return failed_precondition(cat("worker '", info.worker.name,
+                                   "': expected one connection of each incarnation, and this one "
+                                   "has another that lives"));
+  }
+  workers_.insert_or_assign(info.worker, Connected{info, kj::mv(worker), connection});
+  return {};
+}
+
+void Workforce::Inside::worker_refused(const WorkerRef& worker, uint64_t connection) {
+  const auto found = workers_.find(worker);
+  if (found != workers_.end() && found->second.connection == connection) workers_.erase(found);
+}
+
+void Workforce::Inside::worker_hangs_up(const WorkerRef& worker, uint64_t connection) {
+  const auto found = workers_.find(worker);
+  if (found == workers_.end() || found->second.connection != connection) return;
+  workers_.erase(found);
+  state_.lose(worker, "its connection has ended");
+}
+
+void Workforce::Inside::worker_lost(const WorkerRef& worker, const std::string& reason) {
+  options_.log.warning("worker '", worker.name, "' was lost: ", reason);
+  const Status cause = unavailable(cat("its worker was lost: ", reason));
+  for (auto at = slots_.begin(); at != slots_.end();) {
+    if (at->second.worker != worker) {
+      ++at;
+      continue;
+    }
+    if (at->second.runner != nullptr) at->second.runner->lost(cause);
+    at = slots_.erase(at);
+  }
+  const auto found = workers_.find(worker);
+  if (found == workers_.end()) return;
+  const uint64_t connection = found->second.connection;
+  workers_.erase(found);
+  if (server_ != nullptr) server_->drop(connection);
+}
+
+// The loop ----------------------------------------------------------------------------------------
+
+void Workforce::Inside::after(std::chrono::milliseconds delay, std::function<void()> task) {
+  LoopContext& context = loop_.context();
+  context.tasks.add(context.timer.afterDelay(to_kj(delay))
+                        .then([self = weak_from_this(), task = std::move(task)] {
+                          if (self.lock() != nullptr) task();
+                        }));
+}
+
+void Workforce::Inside::await(kj::Promise<Status> call, std::chrono::milliseconds deadline,
+                              std::string what, std::function<void(Status)> done) {
+  LoopContext& context = loop_.context();
+  context.tasks.add(within(kj::mv(call), context.timer, deadline, std::move(what))
+                        .then([self = weak_from_this(), done = std::move(done)](Status&& status) {
+                          if (self.lock() != nullptr) done(std::move(status));
+                        }));
+}
+
+void Workforce::Inside::clear(const std::string& reason) {
+  server_ = nullptr;
+  for (auto& [place, slot] : slots_) {
+    if (slot.runner != nullptr) slot.runner->lost(cancelled(reason));
+  }
+  slots_.clear();
+  workers_.clear();
+}
+
+Workforce::Workforce(RpcLoop& loop, ClusterState& state, JobLogs& logs, WorkforceOptions options)
+    : loop_(loop), inside_(std::make_shared<Inside>(loop, state, logs, std::move(options))) {}
+
+Workforce::~Workforce() { end_all("the master is stopping"); }
+
+template <typename F>
+void Workforce::post(F task) {
+  (void)loop_.post([inside = inside_, task = std::move(task)] { task(*inside); });
+}
+
+void Workforce::use(RpcServer* server) {
+  (void)loop_.run([&] { inside_->use(server); });
+}
+
+void Workforce::start_runners(StartRunners action) {
+  post([action = std::move(action)](Inside& inside) { inside.start(action); });
+}
+
+void Workforce::stop_runners(StopRunners action) {
+  post([action = std::move(action)](Inside& inside) { inside.stop(action); });
+}
+
+void Workforce::worker_lost(const WorkerRef& worker, const std::string& reason) {
+  post([worker, reason](Inside& inside) { inside.worker_lost(worker, reason); });
+}
+
+void Workforce::end_epoch(const std::string& job, uint64_t epoch, const std::string& reason) {
+  post([job, epoch, reason](Inside& inside) { inside.end_epoch(job, epoch, reason); });
+}
+
+void Workforce::end_all(const std::string& reason) {
+  (void)loop_.run([&] { inside_->clear(reason); });
+}
+
+void Workforce::end_log(const std::string& job) {
+  post([job](Inside& inside) { inside.end_log(job); });
+}
+
+Result<std::vector<std::shared_ptr<RemoteRunner>>> Workforce::runners(const std::string& job,
+                                                                      uint64_t epoch,
+                                                                      size_t count) {
+  Result<std::vector<std::shared_ptr<RemoteRunner>>> found = cancelled("the master is stopping");
+  (void)loop_.run([&] { found = inside_->runners(job, epoch, count); });
+  return found;
+}
+
+}  // namespace leat

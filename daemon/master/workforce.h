@@ -1,0 +1,72 @@
+// The workers and runners that are connected to the master: what they say becomes events of the
+// cluster's state, and what the table of jobs decides about them becomes calls.
+//
+// What a runner's end is to the table: its worker says that the process has ended, or that it was
+// stopped; and if it says neither though the runner's connection is gone, it is asked to stop it.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "daemon/jobs/events.h"
+#include "daemon/master/cluster_state.h"
+#include "daemon/master/job_logs.h"
+#include "daemon/remote/remote_runner.h"
+#include "devices/base/log.h"
+#include "transport/rpc/loop.h"
+
+namespace leat {
+
+class RpcServer;
+
+struct WorkforceOptions {
+  std::string cluster_id;  // 32 hexadecimal digits
+  uint64_t generation = 0;
+  std::string heart_address;
+  std::chrono::milliseconds heartbeat{250};
+  std::chrono::milliseconds call_deadline{10'000};
+  std::chrono::milliseconds stop_deadline{5'000};  // beyond the runner's grace
+  // For a worker to tell how a runner ended whose connection is gone.
+  std::chrono::milliseconds exit_deadline{2'000};
+  Logger log;
+};
+
+// Threads: any; no call waits for a peer.
+class Workforce {
+ public:
+  // All that is passed outlives it.
+  Workforce(RpcLoop& loop, ClusterState& state, JobLogs& logs, WorkforceOptions options);
+  // REQUIRES: the server is gone.
+  ~Workforce();
+
+  // From now on connections are ended by this server, until it is null.
+  void use(RpcServer* server);
+
+  void start_runners(StartRunners action);
+  void stop_runners(StopRunners action);
+  // It is not a member any more: its connection is closed, and what ran there is gone.
+  void worker_lost(const WorkerRef& worker, const std::string& reason);
+  // The epoch's runs end, as do all calls to its runners.
+  void end_epoch(const std::string& job, uint64_t epoch, const std::string& reason);
+  // All runs end, as do all calls to runners, before it returns.
+  void end_all(const std::string& reason);
+  // Ends the job's log when its runners are stopped.
+  void end_log(const std::string& job);
+  // Those of an epoch, by task. unavailable if one of `count` is gone. Waits for the loop.
+  Result<std::vector<std::shared_ptr<RemoteRunner>>> runners(const std::string& job, uint64_t epoch,
+                                                             size_t count);
+
+  class Inside;
+  const std::shared_ptr<Inside>& inside() const { return inside_; }
+
+ private:
+  template <typename F>
+  void post(F task);
+
+  RpcLoop& loop_;
+  const std::shared_ptr<Inside> inside_;  // what it holds lives and dies on the loop
+};
+
+}  // namespace leat

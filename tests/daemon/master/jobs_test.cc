@@ -1,0 +1,288 @@
+// Jobs on a master whose workers do what the test says.
+#include "tests/catch.h"
+#include "tests/daemon/master/master_fixture.h"
+
+namespace leat {
+
+using namespace testing;
+
+TEST_CASE("a submitted job waits for workers, and starts when they join", "[cluster]") {
+  Host host;
+  const std::string id = host.submitted(tiny_job("r1", 2));
+  CHECK(host.state(id) == "QUEUED");
+  CHECK(host.reason(id) == "waits for 2 workers, 0 there");
+  CHECK(host.master->job(id)->name == "tiny-job");
+  FakeWorker w1(host.master->address(), "w1");
+  CHECK(eventually([&] { return host.reason(id) == "waits for 2 workers, 1 there"; }));
+  FakeWorker w2(host.master->address(), "w2");
+  REQUIRE(host.becomes(id, "STARTING"));
+  const Order first = w1.order(), second = w2.order();
+  CHECK(first.job == id);
+  CHECK(first.epoch == 1);
+  CHECK(first.task == 0);
+  CHECK(second.task == 1);
+  CHECK(first.token != second.token);
+  CHECK(first.key == second.key);
+  CHECK(first.key.size() == 32);
+
+  const auto r1 = FakeRunner::connect(host.master->address(), first);
+  CHECK((r1->registered()).to_string() == "ok");
+  CHECK(host.state(id) == "STARTING");
+  const auto r2 = FakeRunner::connect(host.master->address(), second);
+  CHECK((r2->registered()).to_string() == "ok");
+  REQUIRE(host.becomes(id, "RUNNING"));
+  CHECK(host.master->nodes()[0].job == id);
+  CHECK(eventually([&] { return r1->called() || r2->called(); }));
+}
+
+TEST_CASE("a job that cannot be right is refused before it is one", "[cluster]") {
+  Host host;
+  Submission broken = tiny_job("r1");
+  broken.text += "epochs: [1\n";
+  CHECK_THAT(host.submit(broken).status().to_string(),
+             Catch::StartsWith("invalid_argument: job.yaml:"));
+  CHECK_THAT(host.submit(tiny_job("r2", 8)).status().message(), Catch::Contains("num_workers"));
+  Submission alone = tiny_job("r3");
+  alone.files.clear();
+  CHECK_THAT(host.submit(alone).status().message(),
+             Catch::Contains("model.graph: expected a file that was submitted with the job") &&
+                 Catch::Contains("'tiny.onnxtxt'"));
+  Submission no_graph = tiny_job("r4");
+  no_graph.files = {attach("tiny.onnxtxt", "tiny (float[N,4] x) => (float[N,2] y) { y = \n}")};
+  const Status wrong = host.submit(no_graph).status();
+  CHECK(wrong.code() == Code::invalid_argument);
+  CHECK_THAT(wrong.message(), Catch::StartsWith("tiny.onnxtxt:"));
+  Submission elsewhere = tiny_job("r5", 1, "checkpoint: {every_steps: 5, path: /etc}\n");
+  CHECK_THAT(host.submit(elsewhere).status().message(), Catch::Contains("checkpoint.path"));
+  Submission unknown = tiny_job("r6");
+  unknown.overrides = {"stepz=3"};
+  CHECK(host.submit(unknown).status().code() == Code::invalid_argument);
+  Submission missing = tiny_job("r7");
+  missing.files[0].bytes.reset();
+  CHECK_THAT(host.submit(missing).status().message(), Catch::Contains("uploaded before"));
+  CHECK(host.master->jobs().empty());
+}
+
+TEST_CASE("a repeated submit is the same job", "[cluster]") {
+  Host host;
+  const std::string id = host.submitted(tiny_job("r1"));
+  CHECK(host.submitted(tiny_job("r1")) == id);
+  CHECK(host.submit(tiny_job("r1", 2)).status().code() == Code::invalid_argument);
+  CHECK(host.submitted(tiny_job("r2")) != id);
+  CHECK(host.master->jobs().size() == 2);
+}
+
+TEST_CASE("a file that was uploaded is one of the job's", "[cluster]") {
+  Host host;
+  Submission job = tiny_job("r1");
+  const std::string bytes = *job.files[0].bytes;
+  REQUIRE_OK(host.master->keep_blob(job.files[0].sha256, std::as_bytes(std::span(bytes))));
+  job.files[0].bytes.reset();
+  CHECK(host.submit(job).ok());
+}
+
+TEST_CASE("a job is cancelled in every state", "[cluster]") {
+  Host host;
+  SECTION("while it waits") {
+    const std::string id = host.submitted(tiny_job("r1"));
+    CHECK(host.cancel(id)->condition.state == JobState::cancelled);
+    CHECK(host.cancel(id)->condition.state == JobState::cancelled);  // once more
+    return;
+  }
+  FakeWorker worker(host.master->address(), "w1");
+  const std::string id = host.submitted(tiny_job("r1"));
+  const Order order = worker.order();
+  std::unique_ptr<FakeRunner> runner;
+  SECTION("while its runners start") {}
+  SECTION("while it runs") {
+    runner = FakeRunner::connect(host.master->address(), order);
+    REQUIRE(host.becomes(id, "RUNNING"));
+    REQUIRE(eventually([&] { return runner->called(); }));
+  }
+  const auto begun = std::chrono::steady_clock::now();
+  const auto view = host.cancel(id);
+  REQUIRE_OK(view.status());
+  REQUIRE(host.becomes(id, "CANCELLED"));
+  CHECK(std::chrono::steady_clock::now() - begun < 2s);
+  CHECK(host.reason(id) == "cancelled by somebody");
+  CHECK(worker.stopped() == std::vector<std::string>{id + "/1"});
+  CHECK(host.master->nodes()[0].job.empty());
+  // The worker is free for the next.
+  const std::string next = host.submitted(tiny_job("r2"));
+  CHECK(host.becomes(next, "STARTING"));
+}
+
+TEST_CASE("a runner that never registers costs its job the epoch", "[cluster]") {
+  Host host;
+  host.tuning.cluster.jobs.start_timeout = 100ms;
+  host.restart();
+  FakeWorker worker(host.master->address(), "w1");
+  const std::string id = host.submitted(tiny_job("r1"));
+  const Order late = worker.order(0);
+  const Order next = worker.order(1);
+  CHECK(next.epoch == 2);
+  CHECK(next.token != late.token);
+  CHECK(worker.stopped().front() == id + "/1");
+  CHECK(host.master->job(id)->condition.restarts >= 1);
+  CHECK_THAT(host.reason(id), Catch::Contains("did not start in time"));
+  // Nobody waits for it any more.
+  const auto runner = FakeRunner::connect(host.master->address(), late);
+  CHECK(runner->registered().code() == Code::failed_precondition);
+  REQUIRE(host.becomes(id, "FAILED"));  // none of its epochs started
+  CHECK_THAT(host.reason(id), Catch::Contains("after 3 restarts"));
+}
+
+TEST_CASE("a runner with another token is refused", "[cluster]") {
+  Host host;
+  FakeWorker worker(host.master->address(), "w1");
+  const std::string id = host.submitted(tiny_job("r1"));
+  const Order order = worker.order();
+  const auto wrong = FakeRunner::connect(host.master->address(), order, std::string(32, 'x'));
+  CHECK(wrong->registered().code() == Code::failed_precondition);
+  CHECK_THAT(wrong->registered().message(), Catch::Contains("another token"));
+  const auto shorter = FakeRunner::connect(host.master->address(), order, "short");
+  CHECK(shorter->registered().code() == Code::invalid_argument);
+  CHECK(host.state(id) == "STARTING");
+  const auto right = FakeRunner::connect(host.master->address(), order);
+  CHECK((right->registered()).to_string() == "ok");
+  const auto twice = FakeRunner::connect(host.master->address(), order);
+  CHECK(twice->registered().code() == Code::failed_precondition);
+}
+
+TEST_CASE("a worker that cannot start a runner says so", "[cluster]") {
+  Host host;
+  FakeWorker worker(host.master->address(), "w1");
+  worker.refuse_to_start(resource_exhausted("no process could be made"));
+  const std::string id = host.submitted(tiny_job("r1"));
+  REQUIRE(host.becomes(id, "FAILED"));
+  CHECK_THAT(host.reason(id), Catch::Contains("no process could be made"));
+}
+
+TEST_CASE("the death of a runner is told in its worker's words", "[cluster]") {
+  Host host;
+  FakeWorker worker(host.master->address(), "w1");
+  const std::string id = host.submitted(tiny_job("r1"));
+  const Order order = worker.order();
+  auto runner = FakeRunner::connect(host.master->address(), order);
+  REQUIRE(host.becomes(id, "RUNNING"));
+  runner.reset();
+  REQUIRE_OK(worker.exited(order, "was killed by signal 9"));
+  const Order next = worker.order(1);
+  CHECK(next.epoch == 2);
+  CHECK_THAT(host.reason(id), Catch::Contains("the runner on 'w1' was killed by signal 9"));
+}
+
+TEST_CASE("a runner whose connection is gone is stopped, if nobody says how it ended",
+          "[cluster]") {
+  Host host;
+  FakeWorker worker(host.master->address(), "w1");
+  const std::string id = host.submitted(tiny_job("r1"));
+  auto runner = FakeRunner::connect(host.master->address(), worker.order());
+  REQUIRE(host.becomes(id, "RUNNING"));
+  runner.reset();
+  CHECK(worker.order(1).epoch == 2);
+  CHECK(worker.stopped().front() == id + "/1");
+}
+
+TEST_CASE("a job whose worker is lost goes on with another", "[cluster]") {
+  Host host;
+  auto w1 = std::make_unique<FakeWorker>(host.master->address(), "w1");
+  const std::string id = host.submitted(tiny_job("r1"));
+  const auto runner = FakeRunner::connect(host.master->address(), w1->order());
+  REQUIRE(host.becomes(id, "RUNNING"));
+  w1.reset();
+  REQUIRE(host.becomes(id, "RECOVERING"));
+  CHECK_THAT(host.reason(id), Catch::Contains("worker 'w1' was lost"));
+  FakeWorker w2(host.master->address(), "w2");
+  CHECK(w2.order().epoch == 2);
+}
+
+TEST_CASE("a worker that does not stop a runner is expelled", "[cluster]") {
+  Host host;
+  host.tuning.cluster.jobs.stop_grace = 50ms;
+  host.tuning.cluster.jobs.stop_timeout = 50ms;
+  host.restart();
+  FakeWorker worker(host.master->address(), "w1");
+  worker.ignore_stops();
+  const std::string id = host.submitted(tiny_job("r1"));
+  (void)worker.order();
+  REQUIRE_OK(host.cancel(id).status());
+  REQUIRE(host.becomes(id, "CANCELLED"));
+  CHECK(eventually([&] { return worker.lost(); }));
+  CHECK_THAT(host.master->nodes()[0].worker.reason, Catch::Contains("did not stop in time"));
+}
+
+TEST_CASE("a watcher hears of a change at once, and of none at its deadline", "[cluster]") {
+  Host host;
+  const auto submitted = host.submit(tiny_job("r1"));
+  std::promise<Result<JobView>> first, second;
+  host.master->watch(submitted->id, submitted->version, std::chrono::steady_clock::now() + 20s,
+                     [&](Result<JobView> view) { first.set_value(view); });
+  FakeWorker worker(host.master->address(), "w1");
+  auto changed = first.get_future();
+  REQUIRE(changed.wait_for(10s) == std::future_status::ready);
+  CHECK(changed.get()->version > submitted->version);
+  REQUIRE(host.becomes(submitted->id, "STARTING"));
+  const uint64_t seen = host.master->job(submitted->id)->version;
+  host.master->watch(submitted->id, seen, std::chrono::steady_clock::now() + 30ms,
+                     [&](Result<JobView> view) { second.set_value(view); });
+  auto same = second.get_future();
+  REQUIRE(same.wait_for(10s) == std::future_status::ready);
+  CHECK(same.get()->version == seen);
+}
+
+TEST_CASE("acknowledged jobs are there when the master starts again", "[cluster]") {
+  Host host;
+  const std::string waits = host.submitted(tiny_job("r1", 4));
+  const std::string cancelled = host.submitted(tiny_job("r2"));
+  REQUIRE_OK(host.cancel(cancelled).status());
+  std::string runs;
+  {
+    FakeWorker worker(host.master->address(), "w1");
+    runs = host.submitted(tiny_job("r3"));
+    REQUIRE(host.becomes(runs, "STARTING"));
+    host.restart();
+  }
+  CHECK(host.master->cluster().generation == 2);
+  REQUIRE(host.master->jobs().size() == 3);
+  CHECK(host.state(waits) == "QUEUED");
+  CHECK(host.state(cancelled) == "CANCELLED");
+  REQUIRE(host.becomes(runs, "FAILED"));
+  CHECK(host.reason(runs) == "the master restarted");
+  CHECK(host.submitted(tiny_job("r1", 4)) == waits);
+  CHECK(host.logs(cancelled, 0, 0ms)->complete);
+  FakeWorker worker(host.master->address(), "w1");
+  const std::string next = host.submitted(tiny_job("r4"));
+  CHECK(worker.order().job == next);
+}
+
+TEST_CASE("two masters do not share a state directory", "[cluster]") {
+  Host host;
+  MasterConfig config;
+  config.cluster = "test";
+  config.listen = "127.0.0.1:0";
+  config.state_dir = host.folder / "state";
+  CHECK(MasterDaemon::start(config, {}, {}).status().code() == Code::failed_precondition);
+}
+
+TEST_CASE("a full journal refuses jobs and goes on to answer", "[cluster]") {
+  Host host;
+  host.tuning.journal.max_bytes = 256 << 10;
+  host.restart();
+  const std::string first = host.submitted(tiny_job("r0"));
+  Status status;
+  size_t accepted = 1;
+  for (; status.ok(); ++accepted) {
+    REQUIRE(accepted < 100);
+    Submission job = tiny_job(cat("r", accepted));
+    job.files.push_back(attach("weights", std::string(20 << 10, 'w')));
+    status = host.submit(std::move(job)).status();
+  }
+  --accepted;
+  CHECK(status.code() == Code::resource_exhausted);
+  CHECK(host.state(first) == "QUEUED");
+  CHECK(host.master->ready().code() == Code::resource_exhausted);
+  CHECK(host.master->jobs().size() == accepted);
+}
+
+}  // namespace leat
