@@ -151,7 +151,7 @@ class Lifetime::Core {
 
   // The thread's alone.
   bool stop_begun_ = false, gave_up_ = false;
-  std::chrono::steady_clock::time_point stop_deadline_, next_ask_;
+  std::chrono::steady_clock::time_point stop_deadline_, next_ask_, first_signal_;
 };
 
 Lifetime::Core::Core(Options options) : options_(std::move(options)) {
@@ -236,12 +236,16 @@ void Lifetime::Core::on_signal(int signal) {
       break;
   }
   const char* name = signal == SIGINT ? "SIGINT" : "SIGTERM";
-  if (stop_signal() != 0) {
+  const auto now = std::chrono::steady_clock::now();
+  if (stop_signal() == 0) {
+    first_signal_ = now;
+    request_stop(signal, cat("received ", name));
+  } else if (now - first_signal_ < options_.same_signal) {
+    options_.log.debug("received ", name, " again at once: taken for the same");
+  } else {
     options_.log.warning("received a second signal, ", name, ": ending at once");
     options_.exit(128 + signal);
-    return;
   }
-  request_stop(signal, cat("received ", name));
 }
 
 void Lifetime::Core::begin_stop() {

@@ -55,7 +55,8 @@ struct ReadyAddresses {
 };
 
 // SIGTERM, SIGINT   ask for a graceful stop; the second of them ends the process at once, with
-//                   128 + its number
+//                   128 + its number. One that follows within `same_signal` is the first one again:
+//                   timeout(1) and shells signal a process and its group
 // SIGHUP            on_reload(): the log is opened again
 // SIGUSR1           on_dump(): what the daemon is doing goes to the log
 //
@@ -77,6 +78,7 @@ class Lifetime {
  public:
   struct Options {
     std::chrono::milliseconds stop_deadline{20'000};
+    std::chrono::milliseconds same_signal{200};
     // Where ready() writes one line of JSON: {"listen":...,"http":...,"data":...,"pid":...},
     // without the ports that there are not. -1: nowhere. It is closed then.
     int ready_fd = -1;

@@ -100,7 +100,7 @@ int child_exit(Body body) {
 TEST_CASE("the first signal asks a daemon to stop and the second one ends it") {
   const auto stopped_by = [](int first, int second) {
     return child_exit([=] {
-      auto lifetime = Lifetime::start({});
+      auto lifetime = Lifetime::start({.same_signal = 0ms});
       if (!lifetime.ok() || (*lifetime)->stop_requested()) return 1;
       ::kill(::getpid(), first);
       (*lifetime)->wait_for_stop();
@@ -115,6 +115,22 @@ TEST_CASE("the first signal asks a daemon to stop and the second one ends it") {
   CHECK(stopped_by(SIGTERM, SIGTERM) == 143);
   CHECK(stopped_by(SIGTERM, SIGINT) == 130);
   CHECK(stopped_by(SIGINT, SIGTERM) == 143);
+}
+
+TEST_CASE("a signal to a process and to its group is one signal") {
+  const int code = child_exit([] {
+    Record log;
+    Lifetime::Options options;
+    options.same_signal = 1h;
+    options.log = Logger("test", LogLevel::debug, std::make_shared<RecordSink>(log));
+    auto lifetime = Lifetime::start(std::move(options));
+    if (!lifetime.ok()) return 1;
+    ::kill(::getpid(), SIGTERM);
+    (*lifetime)->wait_for_stop();
+    ::kill(::getpid(), SIGTERM);
+    return log.wait_for("received SIGTERM again at once") ? 0 : 2;
+  });
+  CHECK(code == 0);
 }
 
 TEST_CASE("SIGHUP reloads and SIGUSR1 dumps, and neither stops") {
