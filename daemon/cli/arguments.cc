@@ -49,6 +49,14 @@ std::string explain(const CLI::App& app, const CLI::ParseError& error) {
   return cat(what, "\nSee '", full_name(command), " --help'.");
 }
 
+CLI::Validator color_word() {
+  const auto check = [](const std::string& text) -> std::string {
+    if (text == "auto" || text == "always" || text == "never") return {};
+    return "expected auto, always or never, received '" + text + "'";
+  };
+  return CLI::Validator(check, "");
+}
+
 }  // namespace
 
 CLI::Option* add_argument(CLI::App& app, const char* name, std::string& out, const char* about) {
@@ -72,6 +80,12 @@ CLI::Validator whole_number(int64_t min, int64_t max) {
     return cat("expected an integer of at least ", min, ", received '", text, "'");
   };
   return CLI::Validator(check, "");
+}
+
+void add_color(CLI::App& app, std::string& color) {
+  app.add_option("--color", color, "Colours on stderr: auto, always or never")
+      ->type_name("WHEN")
+      ->check(color_word());
 }
 
 const CLI::App& innermost(const CLI::App& app) {

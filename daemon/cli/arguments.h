@@ -30,6 +30,8 @@ CLI::Option* add_argument(CLI::App& app, const char* name, std::string& out, con
 CLI::App* add_command(CLI::App& app, const char* name, const char* about);
 // A decimal integer in a range: the library's own conversion would read 010 as 8.
 CLI::Validator whole_number(int64_t min, int64_t max);
+// --color: auto, always or never.
+void add_color(CLI::App& app, std::string& color);
 
 // The innermost subcommand that was named, and its name as it is typed: "leat graph show".
 const CLI::App& innermost(const CLI::App& app);

@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "daemon/cli/arguments.h"
+#include "daemon/cli/cluster_arguments.h"
 #include "daemon/version.h"
 #include "devices/base/text.h"
 
@@ -19,9 +20,12 @@ constexpr const char* kExamples = R"(Examples:
   leat plan job.yaml                                      what it will use, before it runs
   leat predict leat-runs/NAME --input images.npy          use the trained model
   leat graph show configs/graphs/fashion_cnn.onnxtxt      layers, shapes, parameters
+  leat submit job.yaml --follow                           train on a cluster, and look on
+  leat ps                                                 its jobs
+  leat fetch ID                                           what a job has left
 
-Exit codes: 0 done, 1 failed, 2 wrong usage, 5 no such file or run, 7 job or graph invalid,
-130 stopped by Ctrl-C.)";
+Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no master, 4 refused by the master, 5 no such job,
+file or run, 6 not in this state, 7 job or graph invalid, 124 timeout, 130 stopped by Ctrl-C.)";
 
 // What the options write into, until it is known which command was given.
 struct Parsed {
@@ -31,26 +35,13 @@ struct Parsed {
   GraphShowCommand show;
   GraphCheckCommand check;
   GraphConvertCommand convert;
+  ClusterArguments cluster;
   std::string color = "auto";
 };
-
-CLI::Validator color_word() {
-  const auto check = [](const std::string& text) -> std::string {
-    if (text == "auto" || text == "always" || text == "never") return {};
-    return "expected auto, always or never, received '" + text + "'";
-  };
-  return CLI::Validator(check, "");
-}
 
 ColorMode color_mode(const std::string& word) {
   if (word == "always") return ColorMode::always;
   return word == "never" ? ColorMode::never : ColorMode::automatic;
-}
-
-void add_color(CLI::App& app, Parsed& parsed) {
-  app.add_option("--color", parsed.color, "Colours on stderr: auto, always or never")
-      ->type_name("WHEN")
-      ->check(color_word());
 }
 
 void add_job_options(CLI::App& app, JobOptions& job) {
@@ -85,7 +76,7 @@ void add_train(CLI::App& app, Parsed& parsed) {
   sub->add_flag("--json", train.json, "One JSON object a line on stdout; the last is 'finished'");
   sub->add_flag("--profile", train.profile,
                 "Print the CPU time of each instruction of the step at the end");
-  add_color(*sub, parsed);
+  add_color(*sub, parsed.color);
 }
 
 void add_plan(CLI::App& app, Parsed& parsed) {
@@ -94,7 +85,7 @@ void add_plan(CLI::App& app, Parsed& parsed) {
   add_argument(*sub, "JOB", parsed.plan.job.file, "The job file (YAML)")->required();
   add_job_options(*sub, parsed.plan.job);
   sub->add_flag("--json", parsed.plan.json, "JSON on stdout");
-  add_color(*sub, parsed);
+  add_color(*sub, parsed.color);
 }
 
 void add_predict(CLI::App& app, Parsed& parsed) {
@@ -107,7 +98,7 @@ void add_predict(CLI::App& app, Parsed& parsed) {
   sub->add_option("-o,--output", predict.output, "Write the outputs to this .npy file")
       ->type_name("FILE");
   sub->add_flag("--json", predict.json, "One JSON object per row on stdout");
-  add_color(*sub, parsed);
+  add_color(*sub, parsed.color);
 }
 
 void add_graph(CLI::App& app, Parsed& parsed) {
@@ -117,18 +108,18 @@ void add_graph(CLI::App& app, Parsed& parsed) {
   auto* show = add_command(*graph, "show", "Layers, output shapes, parameters, MFLOP");
   add_argument(*show, "FILE", parsed.show.file, "The graph file")->required();
   show->add_flag("--expand", parsed.show.expand, "Print the ONNX nodes and not the layers");
-  add_color(*show, parsed);
+  add_color(*show, parsed.color);
 
   auto* check = add_command(*graph, "check", "Say whether a graph file is valid, and what is not");
   add_argument(*check, "FILE", parsed.check.file, "The graph file")->required();
-  add_color(*check, parsed);
+  add_color(*check, parsed.color);
 
   auto* convert = add_command(*graph, "convert", "Convert a graph file to another format");
   add_argument(*convert, "IN", parsed.convert.input, "The graph file to read")->required();
   add_argument(*convert, "OUT", parsed.convert.output,
                "The file to write; its extension says the format")
       ->required();
-  add_color(*convert, parsed);
+  add_color(*convert, parsed.color);
 }
 
 void build(CLI::App& app, Parsed& parsed) {
@@ -137,11 +128,12 @@ void build(CLI::App& app, Parsed& parsed) {
   app.set_version_flag("--version", cat("leat ", leat_version()), "Print the version");
   app.footer(kExamples);
   app.require_subcommand(1);
-  add_color(app, parsed);
+  add_color(app, parsed.color);
   add_train(app, parsed);
   add_plan(app, parsed);
   add_predict(app, parsed);
   add_graph(app, parsed);
+  add_cluster_commands(app, parsed.cluster, parsed.color);
 }
 
 // The command that was named, with `color` in it.
@@ -165,6 +157,9 @@ Command chosen(const CLI::App& app, Parsed parsed) {
                        kExitUsage, color};
     }
     return with_color(std::move(parsed.train));
+  }
+  if (auto command = cluster_command(name, std::move(parsed.cluster), color)) {
+    return *std::move(command);
   }
   if (name == "leat plan") return with_color(std::move(parsed.plan));
   if (name == "leat predict") return with_color(std::move(parsed.predict));
@@ -202,6 +197,14 @@ int run_command(const Command& command) {
     int operator()(const GraphShowCommand& show) const { return run_graph_show(show); }
     int operator()(const GraphCheckCommand& check) const { return run_graph_check(check); }
     int operator()(const GraphConvertCommand& convert) const { return run_graph_convert(convert); }
+    int operator()(const SubmitCommand& submit) const { return run_submit(submit); }
+    int operator()(const PsCommand& ps) const { return run_ps(ps); }
+    int operator()(const ShowCommand& show) const { return run_show(show); }
+    int operator()(const LogsCommand& logs) const { return run_logs(logs); }
+    int operator()(const CancelCommand& cancel) const { return run_cancel(cancel); }
+    int operator()(const NodesCommand& nodes) const { return run_nodes(nodes); }
+    int operator()(const FetchCommand& fetch) const { return run_fetch(fetch); }
+    int operator()(const ClusterCommand& cluster) const { return run_cluster(cluster); }
   };
   return std::visit(Runner{}, command);
 }

@@ -6,12 +6,15 @@
 #include <vector>
 
 #include "daemon/cli/arguments.h"
+#include "daemon/cli/cluster_commands.h"
 #include "daemon/cli/commands.h"
 
 namespace leat {
 
-using Command = std::variant<PrintText, TrainCommand, PlanCommand, PredictCommand, GraphShowCommand,
-                             GraphCheckCommand, GraphConvertCommand>;
+using Command =
+    std::variant<PrintText, TrainCommand, PlanCommand, PredictCommand, GraphShowCommand,
+                 GraphCheckCommand, GraphConvertCommand, SubmitCommand, PsCommand, ShowCommand,
+                 LogsCommand, CancelCommand, NodesCommand, FetchCommand, ClusterCommand>;
 
 // `arguments` without the program's name. What is wrong with them comes back as a PrintText.
 Command parse_command_line(const std::vector<std::string>& arguments);

@@ -10,10 +10,6 @@
 #include "devices/base/text.h"
 
 namespace leat {
-namespace {
-
-// A message may quote bytes of a damaged file: on a terminal they must neither end the line nor
-// steer it.
 std::string printable(std::string_view message) {
   constexpr std::string_view kDigits = "0123456789abcdef";
   std::string out;
@@ -27,8 +23,6 @@ std::string printable(std::string_view message) {
   }
   return out;
 }
-
-}  // namespace
 
 ExitCode exit_code_of(const Status& status) {
   if (status.ok()) return kExitOk;

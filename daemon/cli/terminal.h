@@ -24,6 +24,10 @@ bool stderr_color(ColorMode mode);
 // Columns of the terminal on stderr; 80 if it is none.
 int terminal_width();
 
+// `message` with its control characters escaped: it may quote bytes of a damaged file, or of a
+// peer, which on a terminal must neither end the line nor steer it.
+std::string printable(std::string_view message);
+
 // "leat: error: message\n", the word in red if `color`.
 std::string error_line(std::string_view message, bool color, std::string_view program = "leat");
 

@@ -46,7 +46,8 @@ struct ClientLimits {
 // Threads: any but the loop's, unless a member says otherwise.
 class ClientService {
  public:
-  // resource_exhausted when there is no thread to be had. All that is passed must outlive it.
+  // resource_exhausted when there is no thread to be had. All that is passed must outlive it; and
+  // the loop `jobs`, which may still hold calls that wait.
   static Result<std::unique_ptr<ClientService>> start(RpcLoop& loop, JobService& jobs,
                                                       StatusSource& status, Files& files,
                                                       const ClientLimits& limits = {});

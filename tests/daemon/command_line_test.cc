@@ -87,13 +87,64 @@ TEST_CASE("the other commands become their structs") {
   CHECK(std::get<GraphConvertCommand>(convert).output == "g.onnxtxt");
 }
 
+TEST_CASE("the commands about a cluster become their structs") {
+  const Command submit = parse_command_line(
+      {"submit", "j.yaml", "--workers", "2", "--set", "data.root=mnist", "--follow", "--timeout",
+       "2h", "--master", "m:1", "--cluster", "c", "--secret-file", "s", "--json"});
+  REQUIRE(std::holds_alternative<SubmitCommand>(submit));
+  const auto& command = std::get<SubmitCommand>(submit);
+  CHECK(command.job.file == "j.yaml");
+  CHECK(command.job.overrides.num_workers == 2);
+  CHECK(command.job.overrides.set == std::vector<std::string>{"data.root=mnist"});
+  CHECK(command.attend == Attend::follow);
+  CHECK(command.timeout == std::chrono::hours(2));
+  CHECK(command.cluster.master == "m:1");
+  CHECK(command.cluster.cluster == "c");
+  CHECK(command.cluster.secret_file == "s");
+  CHECK(command.cluster.json);
+
+  const auto ps = std::get<PsCommand>(
+      parse_command_line({"--color", "never", "ps", "-a", "-q", "--no-headers"}));
+  CHECK(ps.all);
+  CHECK(ps.quiet);
+  CHECK_FALSE(ps.headers);
+  CHECK(ps.cluster.color == ColorMode::never);
+  CHECK(ps.cluster.master.empty());
+  const auto show = std::get<ShowCommand>(parse_command_line({"show", "x", "--wait"}));
+  CHECK(show.id == "x");
+  CHECK(show.attend == Attend::wait);
+  CHECK_FALSE(show.timeout.has_value());
+  const auto logs = std::get<LogsCommand>(parse_command_line({"logs", "-f", "--tail", "0", "x"}));
+  CHECK(logs.follow);
+  CHECK(logs.tail == 0);
+  const auto fetch =
+      std::get<FetchCommand>(parse_command_line({"fetch", "x", "a", "b", "-o", "out"}));
+  CHECK(fetch.names == std::vector<std::string>{"a", "b"});
+  CHECK(fetch.output == "out");
+  CHECK(std::get<CancelCommand>(parse_command_line({"cancel", "x", "--wait"})).wait);
+  CHECK(std::get<NodesCommand>(parse_command_line({"nodes"})).headers);
+  CHECK(std::holds_alternative<ClusterCommand>(parse_command_line({"cluster"})));
+}
+
 TEST_CASE("a wrong command line says what is wrong, what is near, and where the help is") {
   const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
-      {{}, "expected a command: train, plan, predict, graph\nSee 'leat --help'."},
+      {{},
+       "expected a command: train, plan, predict, graph, submit, ps, show, logs, cancel, fetch, "
+       "nodes, cluster\nSee 'leat --help'."},
       {{"tarin", "j.yaml"}, "unknown command 'tarin' (did you mean 'train'?)\nSee 'leat --help'."},
-      {{"submit"},
-       "unknown command 'submit'; the commands are train, plan, predict, graph\nSee 'leat "
-       "--help'."},
+      {{"launch"},
+       "unknown command 'launch'; the commands are train, plan, predict, graph, submit, ps, show, "
+       "logs, cancel, fetch, nodes, cluster\nSee 'leat --help'."},
+      {{"sbumit", "j.yaml"},
+       "unknown command 'sbumit' (did you mean 'submit'?)\nSee 'leat --help'."},
+      {{"submit"}, "JOB is required\nSee 'leat submit --help'."},
+      {{"submit", "j.yaml", "--wait", "--follow"},
+       "--wait excludes --follow\nSee 'leat submit --help'."},
+      {{"submit", "j.yaml", "--timeout", "10"},
+       "--timeout: expected a time as 90s, 10m or 2h, received '10'\nSee 'leat submit --help'."},
+      {{"ps", "--master", "localhost"},
+       "--master: expected host:port, received 'localhost'\nSee 'leat ps --help'."},
+      {{"cancel"}, "JOB is required\nSee 'leat cancel --help'."},
       {{"graph"}, "expected a command: show, check, convert\nSee 'leat graph --help'."},
       {{"graph", "shwo", "f"},
        "unknown command 'shwo' (did you mean 'show'?)\nSee 'leat graph --help'."},

@@ -1,0 +1,156 @@
+#include "daemon/cli/cluster_arguments.h"
+
+#include <CLI/CLI.hpp>
+#include <limits>
+
+#include "daemon/cli/cluster_connection.h"
+#include "daemon/config/units.h"
+
+namespace leat {
+namespace {
+
+CLI::Validator time_word() {
+  const auto check = [](const std::string& text) -> std::string {
+    if (parse_duration(text)) return {};
+    return "expected a time as 90s, 10m or 2h, received '" + text + "'";
+  };
+  return CLI::Validator(check, "");
+}
+
+CLI::Validator address_word() {
+  const auto check = [](const std::string& text) -> std::string {
+    return is_address(text) ? "" : "expected host:port, received '" + text + "'";
+  };
+  return CLI::Validator(check, "");
+}
+
+CLI::App* add(CLI::App& app, const char* name, const char* about, ClusterArguments& arguments) {
+  CLI::App* sub = add_command(app, name, about);
+  ClusterOptions& options = arguments.options;
+  sub->add_option("--master", options.master,
+                  "The master (LEAT_MASTER, the config file, 127.0.0.1:17461)")
+      ->type_name("HOST:PORT")
+      ->check(address_word());
+  sub->add_option("--cluster", options.cluster, "Its cluster's name (LEAT_CLUSTER, leat)")
+      ->type_name("NAME");
+  sub->add_option("--secret-file", options.secret_file,
+                  "What members of the cluster know (LEAT_SECRET_FILE)")
+      ->type_name("FILE");
+  sub->add_flag("--json", options.json, "JSON on stdout, one object a line");
+  return sub;
+}
+
+void add_id(CLI::App& sub, ClusterArguments& arguments) {
+  add_argument(sub, "JOB", arguments.id, "The job's id, or a prefix of no other")->required();
+}
+
+void add_attendance(CLI::App& sub, ClusterArguments& arguments) {
+  auto* wait = sub.add_flag("--wait", arguments.wait,
+                            "Wait until the job has ended; exit with 0 only if it succeeded");
+  sub.add_flag("-f,--follow", arguments.follow, "The same, and show how it goes; Ctrl-C detaches")
+      ->excludes(wait);
+}
+
+void add_timeout(CLI::App& sub, ClusterArguments& arguments) {
+  sub.add_option("--timeout", arguments.timeout, "Exit with 124 after this time, e.g. 90s or 2h")
+      ->type_name("TIME")
+      ->check(time_word());
+}
+
+void add_table(CLI::App& sub, ClusterArguments& arguments, const char* quiet) {
+  sub.add_flag("-q,--quiet", arguments.quiet, quiet);
+  sub.add_flag("--no-headers", arguments.no_headers, "The table without its first line");
+}
+
+CLI::App* add_submit(CLI::App& app, ClusterArguments& arguments) {
+  JobOptions& job = arguments.submit.job;
+  auto* sub = add(app, "submit", "Give a job to the cluster; prints its id", arguments);
+  add_argument(*sub, "JOB", job.file, "The job file (YAML); data.root is a name that workers have")
+      ->required();
+  sub->add_option("--workers", job.overrides.num_workers,
+                  "Number of workers, at most the job's shards; changes no result")
+      ->type_name("N")
+      ->check(whole_number(1, 4096));
+  sub->add_option("--seed", job.overrides.seed, "Seed of weights, shuffling and dropout")
+      ->type_name("N")
+      ->check(whole_number(0, std::numeric_limits<int64_t>::max()));
+  sub->add_option("--set", job.overrides.set,
+                  "Set any key of the job file, e.g. data.root=mnist; repeatable")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
+  add_attendance(*sub, arguments);
+  add_timeout(*sub, arguments);
+  return sub;
+}
+
+CLI::App* add_logs(CLI::App& app, ClusterArguments& arguments) {
+  auto* sub = add(app, "logs", "Print what the workers of a job said", arguments);
+  add_id(*sub, arguments);
+  sub->add_flag("-f,--follow", arguments.follow, "Go on until the job has ended; Ctrl-C detaches");
+  sub->add_option("--tail", arguments.logs.tail, "Only the last N lines of what there is")
+      ->type_name("N")
+      ->check(whole_number(0, 1'000'000'000));
+  return sub;
+}
+
+CLI::App* add_fetch(CLI::App& app, ClusterArguments& arguments) {
+  auto* sub = add(app, "fetch", "Copy what a job has left to this machine", arguments);
+  add_id(*sub, arguments);
+  sub->add_option("NAME", arguments.fetch.names, "Files to copy (default: all)")->type_name("");
+  sub->add_option("-o,--output", arguments.fetch.output, "The folder (default: ./JOB)")
+      ->type_name("DIR");
+  return sub;
+}
+
+}  // namespace
+
+void add_cluster_commands(CLI::App& app, ClusterArguments& arguments, std::string& color) {
+  auto* submit = add_submit(app, arguments);
+  auto* ps = add(app, "ps", "List the jobs of the cluster", arguments);
+  ps->add_flag("-a,--all", arguments.all, "Those that have ended, too");
+  add_table(*ps, arguments, "Ids alone");
+  auto* show = add(app, "show", "Describe a job, or stay with it until it has ended", arguments);
+  add_id(*show, arguments);
+  add_attendance(*show, arguments);
+  add_timeout(*show, arguments);
+  auto* logs = add_logs(app, arguments);
+  auto* cancel = add(app, "cancel", "End a job", arguments);
+  add_id(*cancel, arguments);
+  cancel->add_flag("--wait", arguments.wait, "Wait until it has ended");
+  add_timeout(*cancel, arguments);
+  auto* fetch = add_fetch(app, arguments);
+  auto* nodes = add(app, "nodes", "List the workers of the cluster", arguments);
+  add_table(*nodes, arguments, "Names alone");
+  auto* cluster = add(app, "cluster", "Describe the cluster and its master", arguments);
+  for (CLI::App* each : {submit, ps, show, logs, cancel, fetch, nodes, cluster}) {
+    add_color(*each, color);
+  }
+}
+
+std::optional<Command> cluster_command(const std::string& name, ClusterArguments arguments,
+                                       ColorMode color) {
+  const ClusterOptions& options = arguments.options;
+  arguments.options.color = color;
+  const Attend attend = arguments.follow ? Attend::follow
+                        : arguments.wait ? Attend::wait
+                                         : Attend::no;
+  const auto timeout = parse_duration(arguments.timeout);
+  const bool headers = !arguments.no_headers;
+  if (name == "leat submit") {
+    return SubmitCommand{options, std::move(arguments.submit.job), attend, timeout};
+  }
+  if (name == "leat ps") return PsCommand{options, arguments.all, arguments.quiet, headers};
+  if (name == "leat show") return ShowCommand{options, arguments.id, attend, timeout};
+  if (name == "leat logs") {
+    return LogsCommand{options, arguments.id, arguments.follow, arguments.logs.tail};
+  }
+  if (name == "leat cancel") return CancelCommand{options, arguments.id, arguments.wait, timeout};
+  if (name == "leat nodes") return NodesCommand{options, arguments.quiet, headers};
+  if (name == "leat fetch") {
+    return FetchCommand{options, arguments.id, arguments.fetch.names, arguments.fetch.output};
+  }
+  if (name == "leat cluster") return ClusterCommand{options};
+  return std::nullopt;
+}
+
+}  // namespace leat

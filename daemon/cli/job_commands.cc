@@ -1,0 +1,136 @@
+// logs, cancel, fetch: what is done with one job.
+#include <algorithm>
+#include <iostream>
+
+#include "daemon/cli/cluster_commands.h"
+#include "daemon/cli/cluster_connection.h"
+#include "daemon/status/status_json.h"
+#include "devices/base/text.h"
+
+namespace leat {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr auto kWait = milliseconds(10'000);
+constexpr uint64_t kPastTheEnd = uint64_t{1} << 62;
+
+// With --json as log_json() has a page: one object a line.
+void print_lines(const std::string& id, const LogPage& page, bool json) {
+  if (page.lines.empty()) return;
+  if (json) {
+    std::cout << log_json(id, page) << std::flush;
+    return;
+  }
+  for (const LogLine& each : page.lines) {
+    if (!each.worker.empty()) std::cout << printable(each.worker) << " | ";
+    std::cout << printable(each.text) << "\n";
+  }
+  std::cout << std::flush;
+}
+
+// The first line to show.
+Result<uint64_t> first_line(ClusterClient& client, const std::string& id,
+                            std::optional<int64_t> tail) {
+  if (!tail) return uint64_t{0};
+  LEAT_ASSIGN_OR_RETURN(const LogPage end, client.logs(id, kPastTheEnd));
+  return end.end - std::min(end.end, static_cast<uint64_t>(*tail));
+}
+
+// What --wait waits for.
+int await_end(ClusterConnection& connection, JobView job, const ClusterOptions& options) {
+  while (!has_ended(job.condition.state)) {
+    auto next = connection.client().watch(job.id, job.version, connection.left(kWait));
+    if (next.ok()) job = std::move(next).value();
+    if (!connection.over() && next.ok()) continue;
+    if (has_ended(job.condition.state)) break;
+    if (connection.timed_out()) {
+      std::cerr << "leat: it is still " << name_of(job.condition.state)
+                << " when --timeout is over\n";
+      return kExitTimeout;
+    }
+    if (connection.over()) return connection.interrupt().exit_code();
+    return connection.report(next.status(), About::name);
+  }
+  if (options.json) {
+    std::cout << job_json(job);
+  } else {
+    std::cout << job.id << " " << name_of(job.condition.state) << "\n";
+  }
+  return job.condition.state == JobState::cancelled ? kExitOk : kExitState;
+}
+
+}  // namespace
+
+int run_logs(const LogsCommand& command) {
+  ClusterConnection connection(command.cluster);
+  if (const int code = connection.open(); code != kExitOk) return code;
+  ClusterClient& client = connection.client();
+  const auto job = client.job(command.id);
+  if (!job.ok()) return connection.report(job.status(), About::name);
+  auto from = first_line(client, job->id, command.tail);
+  if (!from.ok()) return connection.report(from.status(), About::name);
+  for (;;) {
+    const auto page = client.logs(job->id, *from, command.follow ? kWait : milliseconds(0));
+    if (!page.ok()) {
+      if (connection.interrupt().requested()) {
+        std::cerr << "leat: detached; the job goes on.\n"
+                  << "  come back to it:  leat logs -f " << job->id << "\n"
+                  << "  end it:           leat cancel " << job->id << "\n";
+      }
+      return connection.report(page.status(), About::name);
+    }
+    print_lines(job->id, *page, command.cluster.json);
+    *from = page->first + page->lines.size();
+    const bool all = *from >= page->end;
+    if (all && (page->complete || !command.follow)) return kExitOk;
+  }
+}
+
+int run_cancel(const CancelCommand& command) {
+  ClusterConnection connection(command.cluster);
+  connection.set_timeout(command.timeout);
+  if (const int code = connection.open(); code != kExitOk) return code;
+  const auto job = connection.client().job(command.id);
+  if (!job.ok()) return connection.report(job.status(), About::name);
+  auto cancelled = connection.client().cancel(job->id);
+  if (!cancelled.ok()) return connection.report(cancelled.status(), About::state);
+  if (command.wait) {
+    return await_end(connection, std::move(cancelled).value(), command.cluster);
+  }
+  if (command.cluster.json) {
+    std::cout << job_json(*cancelled);
+  } else {
+    std::cout << cancelled->id << "\n";
+  }
+  return kExitOk;
+}
+
+int run_fetch(const FetchCommand& command) {
+  ClusterConnection connection(command.cluster);
+  if (const int code = connection.open(); code != kExitOk) return code;
+  ClusterClient& client = connection.client();
+  const auto job = client.job(command.id);
+  if (!job.ok()) return connection.report(job.status(), About::name);
+  const auto files = client.files(job->id);
+  if (!files.ok()) return connection.report(files.status(), About::name);
+  std::vector<std::string> names = command.names;
+  if (names.empty()) {
+    for (const RemoteFile& file : *files) names.push_back(file.name);
+  }
+  if (names.empty()) {
+    const std::string state(name_of(job->condition.state));
+    return connection.report(
+        failed_precondition(cat("job ", job->id, " is ", state, " and has left no files")),
+        About::state);
+  }
+  const std::string folder = command.output.empty() ? job->id : command.output;
+  for (const std::string& name : names) {
+    const auto path = client.fetch(job->id, name, folder);
+    if (!path.ok()) return connection.report(path.status(), About::name);
+    std::cout << printable(*path) << "\n" << std::flush;
+  }
+  return kExitOk;
+}
+
+}  // namespace leat

@@ -1,0 +1,198 @@
+// ps, show, nodes, cluster: what there is.
+#include <chrono>
+#include <cmath>
+#include <iostream>
+
+#include "daemon/cli/attend.h"
+#include "daemon/cli/cluster_commands.h"
+#include "daemon/cli/cluster_connection.h"
+#include "daemon/cli/progress.h"
+#include "daemon/cli/table.h"
+#include "daemon/status/status_json.h"
+#include "devices/base/text.h"
+
+namespace leat {
+namespace {
+
+constexpr size_t kReasonWidth = 48;
+
+int64_t now_ms() { return moment_of(RealClock()).wall_ms; }
+
+std::string age_of(int64_t at_ms) { return format_age(now_ms() - at_ms); }
+
+// A number of the job's progress; "-" before there is one.
+std::string number(double value) { return std::isnan(value) ? "-" : format_value(value); }
+
+std::string rate(double steps_per_second) {
+  if (std::isnan(steps_per_second)) return "-";
+  char text[32];
+  std::snprintf(text, sizeof text, "%.1f", steps_per_second);
+  return text;
+}
+
+std::string steps_of(const ProgressReport& last) {
+  if (last.steps == 0) return last.step == 0 ? "-" : std::to_string(last.step);
+  return cat(last.step, "/", last.steps);
+}
+
+std::string eta_of(const JobView& job) {
+  const double left = job.progress.eta_seconds;
+  return job.condition.state != JobState::running || std::isnan(left) ? "-" : format_seconds(left);
+}
+
+std::vector<std::string> row_of(const JobView& job) {
+  const JobCondition& condition = job.condition;
+  return {job.id,
+          job.name,
+          std::string(name_of(condition.state)),
+          or_dash(shortened(condition.reason, kReasonWidth)),
+          steps_of(job.progress.last),
+          number(job.progress.last.loss),
+          condition.state == JobState::running ? rate(job.progress.steps_per_second) : "-",
+          eta_of(job),
+          age_of(job.submitted_ms),
+          std::to_string(job.num_workers)};
+}
+
+void line(std::string_view name, const std::string& value) {
+  std::cout << name << std::string(name.size() < 16 ? 16 - name.size() : 1, ' ') << printable(value)
+            << "\n";
+}
+
+void describe(const JobView& job) {
+  const JobCondition& condition = job.condition;
+  const ProgressReport& last = job.progress.last;
+  line("Id", job.id);
+  line("Name", job.name);
+  line("State", cat(name_of(condition.state), " for ", age_of(condition.since_ms)));
+  if (!condition.reason.empty()) line("Reason", condition.reason);
+  line("Submitted", cat(iso_time(job.submitted_ms), ", ", age_of(job.submitted_ms), " ago"));
+  line("Workers", condition.workers.empty()
+                      ? cat(job.num_workers, ", none leased")
+                      : cat(job.num_workers, ": ", join(condition.workers, ", ")));
+  line("Recoveries", std::to_string(condition.restarts));
+  if (last.step > 0) {
+    line("Step", steps_of(last));
+    if (last.epochs > 0) line("Epochs", std::to_string(last.epochs));
+    line("Loss", number(last.loss));
+    if (!std::isnan(last.accuracy)) line("Accuracy", number(last.accuracy));
+    if (!std::isnan(last.val_loss)) line("Validation", cat("loss ", number(last.val_loss)));
+    if (!std::isnan(last.val_accuracy)) {
+      line("", cat("accuracy ", number(last.val_accuracy)));
+    }
+  }
+  if (condition.state == JobState::running) {
+    line("Steps/s", rate(job.progress.steps_per_second));
+    line("ETA", eta_of(job));
+  }
+  if (!condition.result.empty()) line("Weights sha256", condition.result);
+}
+
+std::vector<std::string> row_of(const NodeView& node) {
+  const WorkerView& worker = node.worker;
+  uint64_t memory = 0;
+  std::vector<std::string> devices;
+  for (const WorkerDevice& device : worker.info.devices) {
+    memory += device.memory_bytes;
+    devices.push_back(cat(device.name, " (", device.threads, " threads)"));
+  }
+  return {worker.info.worker.name,
+          std::string(name_of(worker.state)),
+          or_dash(shortened(worker.reason, kReasonWidth)),
+          or_dash(node.job),
+          or_dash(join(devices, ", ")),
+          human_bytes(memory),
+          or_dash(join(worker.info.datasets, ", ")),
+          format_age(worker.silent.count()),
+          worker.info.address};
+}
+
+}  // namespace
+
+int run_ps(const PsCommand& command) {
+  ClusterConnection connection(command.cluster);
+  if (const int code = connection.open(); code != kExitOk) return code;
+  auto jobs = connection.client().jobs();
+  if (!jobs.ok()) return connection.report(jobs.status(), About::cluster);
+  if (!command.all) {
+    std::erase_if(*jobs, [](const JobView& job) { return has_ended(job.condition.state); });
+  }
+  if (command.cluster.json) {
+    std::cout << jobs_json(*jobs);
+    return kExitOk;
+  }
+  if (command.quiet) {
+    for (const JobView& job : *jobs) std::cout << job.id << "\n";
+    return kExitOk;
+  }
+  std::vector<std::vector<std::string>> rows;
+  for (const JobView& job : *jobs) rows.push_back(row_of(job));
+  std::cout << format_table(
+      {"ID", "NAME", "STATE", "REASON", "STEP", "LOSS", "STEPS/S", "ETA", "AGE", "WORKERS"}, rows,
+      command.headers);
+  return kExitOk;
+}
+
+int run_show(const ShowCommand& command) {
+  ClusterConnection connection(command.cluster);
+  connection.set_timeout(command.timeout);
+  if (const int code = connection.open(); code != kExitOk) return code;
+  auto job = connection.client().job(command.id);
+  if (!job.ok()) return connection.report(job.status(), About::name);
+  if (command.attend != Attend::no) {
+    return attend_job(connection, std::move(job).value(), command.cluster, command.attend, {});
+  }
+  if (command.cluster.json) {
+    std::cout << job_json(*job);
+  } else {
+    describe(*job);
+  }
+  return kExitOk;
+}
+
+int run_nodes(const NodesCommand& command) {
+  ClusterConnection connection(command.cluster);
+  if (const int code = connection.open(); code != kExitOk) return code;
+  const auto nodes = connection.client().nodes();
+  if (!nodes.ok()) return connection.report(nodes.status(), About::cluster);
+  if (command.cluster.json) {
+    std::cout << nodes_json(*nodes);
+    return kExitOk;
+  }
+  if (command.quiet) {
+    for (const NodeView& node : *nodes) {
+      std::cout << printable(node.worker.info.worker.name) << "\n";
+    }
+    return kExitOk;
+  }
+  std::vector<std::vector<std::string>> rows;
+  for (const NodeView& node : *nodes) rows.push_back(row_of(node));
+  std::cout << format_table(
+      {"NAME", "STATE", "REASON", "JOB", "DEVICES", "MEMORY", "DATASETS", "HEARD", "ADDRESS"}, rows,
+      command.headers);
+  return kExitOk;
+}
+
+int run_cluster(const ClusterCommand& command) {
+  ClusterConnection connection(command.cluster);
+  if (const int code = connection.open(); code != kExitOk) return code;
+  const auto cluster = connection.client().cluster();
+  if (!cluster.ok()) return connection.report(cluster.status(), About::cluster);
+  if (command.cluster.json) {
+    std::cout << cluster_json(*cluster);
+    return kExitOk;
+  }
+  line("Cluster", cluster->name);
+  line("Id", cluster->id);
+  line("Version", cluster->version);
+  line("Started", cat(iso_time(cluster->started_ms), ", ",
+                      format_age(cluster->now_ms - cluster->started_ms), " ago"));
+  line("Generation", std::to_string(cluster->generation));
+  line("Epoch", std::to_string(cluster->epoch));
+  line("Master", cluster->rpc_address);
+  line("Status page", cluster->http_address.empty() ? "-" : "http://" + cluster->http_address);
+  line("Journal", cluster->journal.ok() ? "ok" : cluster->journal.to_string());
+  return kExitOk;
+}
+
+}  // namespace leat

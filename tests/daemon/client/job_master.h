@@ -1,0 +1,116 @@
+// A master without workers, for tests of clients: the real service behind a real server, over jobs
+// that the test moves.
+#pragma once
+
+#include <condition_variable>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "daemon/master/job_service.h"
+#include "daemon/status/status_source.h"
+#include "tests/temporary_directory.h"
+
+namespace leat {
+
+// Threads: any.
+class FakeJobs final : public JobService, public StatusSource {
+ public:
+  explicit FakeJobs(std::string folder);
+  ~FakeJobs() override;
+
+  void submit(Submission submission, Done<JobView> done) override;
+  Status keep_blob(const Sha256Digest& sha256, std::span<const std::byte> bytes) override;
+  void cancel(std::string id, std::string by, Done<JobView> done) override;
+  void watch(std::string id, uint64_t seen, std::chrono::steady_clock::time_point deadline,
+             Done<JobView> done) override;
+  void logs(std::string id, uint64_t from, std::chrono::steady_clock::time_point deadline,
+            Done<LogPage> done) override;
+  Result<std::vector<JobFile>> files(const std::string& id) override;
+  Result<std::string> file_path(const std::string& id, const std::string& name) override;
+
+  ClusterView cluster() const override;
+  std::vector<JobView> jobs() const override;
+  Result<JobView> job(std::string_view id) const override;
+  std::vector<NodeView> nodes() const override;
+  Result<LogPage> log(std::string_view id, uint64_t from, size_t most) const override;
+  Status ready() const override { return {}; }
+
+  // What tests do ---------------------------------------------------------------------------------
+
+  // A job that nobody submitted: the id is "NAME-" and four digits.
+  std::string add(const std::string& name, JobState state = JobState::running);
+  // Changes the view and raises its version.
+  void change(const std::string& id, const std::function<void(JobView&)>& change);
+  void say(const std::string& id, const std::string& worker, const std::string& text);
+  // Leaves a file of the job; its path.
+  std::string leave(const std::string& id, const std::string& name,
+                    std::span<const std::byte> bytes);
+  // The id of the `count`th job, once there is one; and the submission it came of.
+  std::string await_job(size_t count = 1);
+  Submission submission(const std::string& id) const;
+  size_t blobs() const;
+  // How often a submit that was known came again.
+  int repeats() const;
+  // Waits until somebody waits for a job or its log.
+  void await_watcher();
+  // Answers all who wait.
+  void let_go();
+
+ private:
+  struct Entry {
+    JobView view;
+    std::vector<LogLine> lines;
+    Submission submission;
+  };
+  struct Waiting {
+    std::string id;
+    uint64_t from = 0;
+    std::chrono::steady_clock::time_point deadline;
+    Done<JobView> job;  // one of the two
+    Done<LogPage> logs;
+  };
+
+  Result<const Entry*> find(std::string_view id) const;  // with the lock
+  LogPage page_of(const Entry& entry, uint64_t from) const;
+  // Answers all whose time has come, without the lock.
+  void answer_waiting();
+  void keep_time();
+
+  mutable std::mutex mutex_;
+  mutable std::condition_variable changed_;
+  std::vector<Entry> entries_;
+  std::vector<Waiting> waiting_;
+  std::map<std::string, std::string> blobs_;  // by the hash in hexadecimal
+  int repeats_ = 0;
+  bool stopping_ = false;
+  const std::string folder_;
+  std::thread clock_;
+};
+
+// A FakeJobs behind a port of loopback, that can be gone and come back.
+class JobMaster {
+ public:
+  explicit JobMaster(const std::string& secret = "");
+  ~JobMaster();
+
+  FakeJobs& jobs() { return jobs_; }
+  const std::string& address() const { return address_; }
+  void stop();
+  // At the same port.
+  void start();
+
+ private:
+  struct Server;
+  const TemporaryDirectory directory_;
+  const std::string secret_;
+  FakeJobs jobs_;
+  std::string address_ = "127.0.0.1:0";
+  std::unique_ptr<Server> server_;
+};
+
+}  // namespace leat
