@@ -45,13 +45,17 @@ class Follower {
   static uint64_t epochs_of(const ProgressReport& last) { return std::max(last.epochs, 1u); }
 
   void show_progress(const ProgressReport& last) {
-    if (last.steps == 0 || (last.step == 0 && epoch_ == 0)) return;
+    if (last.step == 0 || last.steps == 0) {
+      from_start_ = true;
+      return;
+    }
     const uint64_t step = std::min(last.step, last.steps);
     if (epoch_ > 0 && step < end_of(epoch_ - 1, last)) epoch_ = 0;  // it went back and goes again
     if (epoch_ == 0) {
       epoch_ = 1;
-      while (end_of(epoch_, last) < step) ++epoch_;
-      begin_epoch(last, step > 0 ? step - 1 : 0);
+      while (!from_start_ && end_of(epoch_, last) < step) ++epoch_;
+      begin_epoch(last, from_start_ ? 0 : step - 1);
+      from_start_ = false;
     }
     for (; end_of(epoch_, last) < step; begin_epoch(last, end_of(epoch_ - 1, last))) {
       finish_epoch(last);
@@ -97,8 +101,9 @@ class Follower {
   ProgressLine line_;
   std::optional<JobState> state_;
   std::string reason_;
-  uint64_t epoch_ = 0;   // that is shown, from 1; 0: none yet
-  bool closed_ = false;  // its last line is out
+  bool from_start_ = false;  // it was seen before its first step
+  uint64_t epoch_ = 0;       // that is shown, from 1; 0: none yet
+  bool closed_ = false;      // its last line is out
   std::vector<NamedValue> values_;
 };
 

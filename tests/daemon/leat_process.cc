@@ -31,6 +31,8 @@ Finished run_program(const std::string& binary, const std::string& folder,
   return {ended.value_or(128 + SIGKILL), contents_of(out), contents_of(err)};
 }
 
+std::string leat_binary() { return LEAT_BINARY; }
+
 Finished run_leat(const std::string& folder, const std::vector<std::string>& arguments,
                   const std::string& failpoints) {
   return run_program(LEAT_BINARY, folder, arguments, {"LEAT_FAILPOINTS=" + failpoints});

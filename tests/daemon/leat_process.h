@@ -20,6 +20,9 @@ Finished run_program(const std::string& binary, const std::string& folder,
                      const std::vector<std::string>& arguments,
                      const std::vector<std::string>& environment);
 
+// Where the program `leat` of this build is.
+std::string leat_binary();
+
 // Runs `leat arguments...` in `folder`, with the failpoints in its environment.
 Finished run_leat(const std::string& folder, const std::vector<std::string>& arguments,
                   const std::string& failpoints = "");

@@ -1,0 +1,428 @@
+// The commands about a cluster as users run them: the real program, against a master that the test
+// moves.
+#include <signal.h>
+
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "devices/base/files.h"
+#include "devices/base/text.h"
+#include "tests/catch.h"
+#include "tests/daemon/child_process.h"
+#include "tests/daemon/client/job_master.h"
+#include "tests/daemon/leat_process.h"
+
+namespace leat {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto kLongest = 60s;
+
+constexpr char kJob[] = R"(version: 1
+name: cnn
+model: {graph: model.onnxtxt}
+data: {root: mnist, train: {format: idx, features: x.gz, labels: y.gz}}
+loss: cross_entropy
+optimizer: {name: sgd, learning_rate: 0.1}
+global_batch_size: 8
+epochs: 2
+seed: 11
+shards: 4
+)";
+
+constexpr char kGraph[] = R"(<ir_version: 10, opset_import: ["" : 20, "leat" : 1]>
+net (float[N,4] x) => (float[N,3] y) {
+  y = leat.Dense <units = 3> (x)
+}
+)";
+
+void write(const std::string& path, std::string_view text) {
+  std::filesystem::create_directories(directory_of(path));
+  std::ofstream(path, std::ios::binary) << text;
+}
+
+// A folder with a job, a home without a config file, and a master.
+struct Here {
+  Here() {
+    write(folder / "job.yaml", kJob);
+    write(folder / "model.onnxtxt", kGraph);
+  }
+  std::vector<std::string> environment(std::vector<std::string> more = {}) const {
+    std::vector<std::string> out{"LEAT_MASTER=" + master.address(), "LEAT_SECRET_FILE=",
+                                 "LEAT_CLUSTER=", "XDG_CONFIG_HOME=" + (folder / "config")};
+    out.insert(out.end(), more.begin(), more.end());
+    return out;
+  }
+  Finished run(const std::vector<std::string>& arguments, std::vector<std::string> more = {}) {
+    return run_program(leat_binary(), folder.path(), arguments, environment(std::move(more)));
+  }
+
+  TemporaryDirectory folder;
+  JobMaster master;
+};
+
+// One that goes on while the test does something.
+class Running {
+ public:
+  Running(const Here& here, const std::vector<std::string>& arguments)
+      : process_(leat_binary(), arguments,
+                 {.folder = here.folder.path(),
+                  .environment = here.environment(),
+                  .out = out_,
+                  .err = err_}) {}
+
+  void signal(int number) { process_.signal(number); }
+  // Waits until what it wrote has `text` in it.
+  void await_out(const std::string& text) { await(out_, text); }
+  void await_err(const std::string& text) { await(err_, text); }
+  Finished finish() {
+    const auto code = process_.wait(kLongest);
+    REQUIRE(code.has_value());
+    return {*code, contents_of(out_), contents_of(err_)};
+  }
+
+ private:
+  static void await(const std::string& path, const std::string& text) {
+    const auto due = std::chrono::steady_clock::now() + kLongest;
+    while (contents_of(path).find(text) == std::string::npos) {
+      if (std::chrono::steady_clock::now() > due)
+        FAIL("no '" << text << "' in " << contents_of(path));
+      std::this_thread::sleep_for(2ms);
+    }
+  }
+
+  const TemporaryDirectory captured_;
+  const std::string out_ = captured_ / "out", err_ = captured_ / "err";
+  ChildProcess process_;
+};
+
+void succeed(JobView& view) {
+  view.condition.state = JobState::succeeded;
+  view.condition.reason.clear();
+  view.condition.result = "3323c3f4";
+  view.progress.last.val_accuracy = 0.915;
+  view.progress.last.val_loss = 0.235;
+}
+
+}  // namespace
+
+TEST_CASE("leat submit prints the job's id and returns at once") {
+  Here here;
+  const Finished done = here.run({"submit", "job.yaml", "--workers", "2", "--set", "epochs=3"});
+  INFO(done.err);
+  CHECK(done.exit_code == 0);
+  CHECK(done.out == "cnn-a001\n");
+  CHECK(done.err.empty());
+  const Submission submission = here.master.jobs().submission("cnn-a001");
+  CHECK(submission.text == kJob);
+  CHECK(submission.num_workers == 2);
+  CHECK(submission.overrides == std::vector<std::string>{"epochs=3", "shards=4", "num_workers=2",
+                                                         "model.graph=\"graph/model.onnxtxt\""});
+  REQUIRE(submission.files.size() == 1);
+  CHECK(submission.files[0].name == "graph/model.onnxtxt");
+  CHECK(submission.files[0].bytes == kGraph);
+}
+
+TEST_CASE("leat submit refuses what is wrong before it talks to a master") {
+  Here here;
+  here.master.stop();
+  CHECK(here.run({"submit", "none.yaml"}).exit_code == 5);
+  write(here.folder / "wrong.yaml", cat(kJob, "epoch: 3\n"));
+  const Finished wrong = here.run({"submit", "wrong.yaml"});
+  CHECK(wrong.exit_code == 7);
+  CHECK_THAT(wrong.err, Catch::Contains("wrong.yaml:11:1: epoch: unknown key"));
+  write(here.folder / "model.onnxtxt",
+        "<ir_version: 10, opset_import: [\"leat\" : 1]>\nnet (float[N,4] x) => (y) {\n  y = "
+        "leat.Dens (x)\n}\n");
+  const Finished graph = here.run({"submit", "job.yaml"});
+  CHECK(graph.exit_code == 7);
+  CHECK_THAT(graph.err, Catch::Contains("model.onnxtxt:3"));
+  std::filesystem::remove(here.folder / "model.onnxtxt");
+  CHECK(here.run({"submit", "job.yaml"}).exit_code == 5);
+  CHECK(here.run({"submit", "job.yaml", "--wrokers", "2"}).exit_code == 2);
+}
+
+TEST_CASE("leat submit --wait exits with the outcome of the job and prints what it is worth") {
+  Here here;
+  {
+    Running leat(here, {"submit", "job.yaml", "--wait"});
+    here.master.jobs().change(here.master.jobs().await_job(), succeed);
+    const Finished done = leat.finish();
+    INFO(done.err);
+    CHECK(done.exit_code == 0);
+    CHECK(done.out ==
+          "cnn-a001\ncnn-a001 SUCCEEDED: accuracy 0.9150, loss 0.2350, weights_sha256 3323c3f4, "
+          "shards 4, seed 11\n");
+  }
+  {
+    Running leat(here, {"submit", "job.yaml", "--wait"});
+    here.master.jobs().change(here.master.jobs().await_job(2), [](JobView& view) {
+      view.condition.state = JobState::failed;
+      view.condition.reason = "out of workers";
+    });
+    const Finished done = leat.finish();
+    CHECK(done.exit_code == 1);
+    CHECK_THAT(done.out, Catch::EndsWith("cnn-a002 FAILED: out of workers\n"));
+  }
+}
+
+TEST_CASE("leat submit --wait --timeout exits with 124, and the job goes on") {
+  Here here;
+  const Finished done = here.run({"submit", "job.yaml", "--wait", "--timeout", "300ms"});
+  CHECK(done.exit_code == 124);
+  CHECK(done.out == "cnn-a001\n");
+  CHECK_THAT(done.err,
+             Catch::Contains("still QUEUED") && Catch::Contains("leat show --follow cnn-a001"));
+  CHECK(here.master.jobs().job("cnn-a001")->condition.state == JobState::queued);
+}
+
+TEST_CASE("leat submit --follow shows states and epochs, as leat train does") {
+  Here here;
+  Running leat(here, {"submit", "job.yaml", "--follow"});
+  FakeJobs& jobs = here.master.jobs();
+  const std::string id = jobs.await_job();
+  leat.await_err("QUEUED");
+  jobs.change(id, [](JobView& view) {
+    view.condition.state = JobState::running;
+    view.condition.workers = {"w1", "w2"};
+  });
+  leat.await_err("RUNNING on w1, w2");
+  // 9 steps in two epochs: the first has 5.
+  const auto step = [&](uint64_t step) {
+    jobs.change(id, [&](JobView& view) {
+      ProgressReport& last = view.progress.last;
+      last.step = step;
+      last.steps = 9;
+      last.epochs = 2;
+      last.samples_per_step = 8;
+      last.loss = 1.0 / static_cast<double>(step);
+      last.accuracy = 0.5;
+    });
+  };
+  step(2);
+  step(6);
+  leat.await_err("Epoch 1/2 - 5/5 - ");
+  step(9);
+  leat.await_err("Epoch 2/2 - 4/4 - ");
+  jobs.change(id, succeed);
+  const Finished done = leat.finish();
+  CHECK(done.exit_code == 0);
+  CHECK_THAT(done.err, Catch::Contains("images/s - loss: 0.1111 - accuracy: 0.5000"));
+  CHECK_THAT(done.err, Catch::Contains("leat fetch cnn-a001"));
+  CHECK_THAT(done.out, Catch::StartsWith("cnn-a001\ncnn-a001 SUCCEEDED: "));
+}
+
+TEST_CASE("Ctrl-C detaches from a job, which goes on") {
+  Here here;
+  Running leat(here, {"submit", "job.yaml", "--follow"});
+  here.master.jobs().await_job();
+  leat.await_err("QUEUED");
+  leat.signal(SIGINT);
+  const Finished done = leat.finish();
+  CHECK(done.exit_code == 130);
+  CHECK_THAT(done.err, Catch::Contains("detached; the job goes on.") &&
+                           Catch::Contains("leat show --follow cnn-a001") &&
+                           Catch::Contains("leat cancel cnn-a001"));
+  CHECK(here.master.jobs().job("cnn-a001")->condition.state == JobState::queued);
+}
+
+TEST_CASE("leat submit --follow --json prints the job at every change") {
+  Here here;
+  Running leat(here, {"submit", "job.yaml", "--follow", "--json"});
+  here.master.jobs().await_job();
+  leat.await_out("\"state\":\"QUEUED\"");
+  here.master.jobs().change("cnn-a001", succeed);
+  const Finished done = leat.finish();
+  CHECK(done.exit_code == 0);
+  CHECK(std::count(done.out.begin(), done.out.end(), '\n') == 2);
+  CHECK_THAT(done.out, Catch::StartsWith("{\"apiVersion\":\"leat/v1\",\"kind\":\"Job\","
+                                         "\"id\":\"cnn-a001\"") &&
+                           Catch::Contains("\"weights_sha256\":\"3323c3f4\""));
+}
+
+TEST_CASE("a command that waits outlives a master that starts again") {
+  Here here;
+  Running leat(here, {"submit", "job.yaml", "--wait"});
+  here.master.jobs().await_job();
+  here.master.jobs().await_watcher();
+  here.master.stop();
+  here.master.start();
+  leat.await_err("connecting again");
+  here.master.jobs().change("cnn-a001", succeed);
+  CHECK(leat.finish().exit_code == 0);
+}
+
+TEST_CASE("leat ps is a table of the jobs that have not ended") {
+  Here here;
+  CHECK(here.run({"ps", "-q"}).out.empty());
+  FakeJobs& jobs = here.master.jobs();
+  const std::string running = jobs.add("cnn");
+  jobs.add("old", JobState::failed);
+  jobs.add("next", JobState::queued);
+  jobs.change(running, [](JobView& view) {
+    view.condition.reason = std::string("a\nb");
+    view.progress.last.step = 250;
+    view.progress.last.steps = 1000;
+    view.progress.last.loss = 0.51234;
+    view.progress.steps_per_second = 12.34;
+    view.progress.eta_seconds = 61;
+  });
+  const Finished table = here.run({"ps"});
+  CHECK(table.exit_code == 0);
+  CHECK_THAT(table.out, Catch::StartsWith("ID         NAME  STATE    REASON  STEP      LOSS    "
+                                          "STEPS/S  ETA   AGE"));
+  CHECK_THAT(table.out, Catch::Contains("cnn-a001   cnn   RUNNING  a\\x0ab  250/1000  0.5123  "
+                                        "12.3     1:01  "));
+  CHECK_THAT(table.out, Catch::Contains("next-a003  next  QUEUED   -       -         -       -"));
+  CHECK_THAT(table.out, !Catch::Contains("old-a002"));
+  CHECK(here.run({"ps", "-q"}).out == "cnn-a001\nnext-a003\n");
+  CHECK(here.run({"ps", "-a", "-q"}).out == "cnn-a001\nold-a002\nnext-a003\n");
+  CHECK_THAT(here.run({"ps", "--no-headers"}).out, Catch::StartsWith("cnn-a001"));
+  CHECK_THAT(here.run({"ps", "--json"}).out,
+             Catch::StartsWith("{\"apiVersion\":\"leat/v1\",\"kind\":\"JobList\",\"items\":["
+                               "{\"id\":\"cnn-a001\",\"number\":1,\"name\":\"cnn\","
+                               "\"state\":\"RUNNING\""));
+}
+
+TEST_CASE("leat show describes a job by a prefix, and an unknown one is exit code 5") {
+  Here here;
+  const std::string id = here.master.jobs().add("cnn");
+  here.master.jobs().change(id, succeed);
+  const Finished shown = here.run({"show", "cnn"});
+  CHECK(shown.exit_code == 0);
+  CHECK_THAT(shown.out, Catch::StartsWith("Id              cnn-a001\nName            cnn\n"
+                                          "State           SUCCEEDED for ") &&
+                            Catch::Contains("Weights sha256  3323c3f4\n"));
+  CHECK(here.run({"show", "xyz"}).exit_code == 5);
+  CHECK_THAT(here.run({"show", "xyz"}).err, Catch::Contains("there is no job 'xyz'"));
+  here.master.jobs().add("cnn");
+  CHECK(here.run({"show", "cnn"}).exit_code == 5);
+  CHECK(here.run({"show", id, "--wait"}).exit_code == 0);
+}
+
+TEST_CASE("leat logs prints lines with their worker, the last ones, and those to come") {
+  Here here;
+  FakeJobs& jobs = here.master.jobs();
+  const std::string id = jobs.add("cnn");
+  for (int i = 0; i < 4; ++i) jobs.say(id, "w1", cat("line ", i, "\033[2J"));
+  CHECK(here.run({"logs", id}).out ==
+        "w1 | line 0\\x1b[2J\nw1 | line 1\\x1b[2J\nw1 | line 2\\x1b[2J\nw1 | line 3\\x1b[2J\n");
+  CHECK(here.run({"logs", id, "--tail", "1"}).out == "w1 | line 3\\x1b[2J\n");
+  CHECK(here.run({"logs", id, "--tail", "0"}).out.empty());
+  CHECK(here.run({"logs", "xyz"}).exit_code == 5);
+  {
+    Running leat(here, {"logs", "-f", id, "--tail", "1"});
+    leat.await_out("line 3");
+    jobs.say(id, "w2", "the last");
+    leat.await_out("w2 | the last\n");
+    jobs.change(id, succeed);
+    CHECK(leat.finish().exit_code == 0);
+  }
+  jobs.add("other");
+  Running leat(here, {"logs", "-f", "other"});
+  jobs.await_watcher();
+  leat.signal(SIGINT);
+  const Finished done = leat.finish();
+  CHECK(done.exit_code == 130);
+  CHECK_THAT(done.err, Catch::Contains("leat logs -f other-a002"));
+}
+
+TEST_CASE("leat cancel ends a job, and one that has ended is exit code 6") {
+  Here here;
+  FakeJobs& jobs = here.master.jobs();
+  const std::string id = jobs.add("cnn");
+  const Finished done = here.run({"cancel", "cnn"});
+  CHECK(done.exit_code == 0);
+  CHECK(done.out == id + "\n");
+  CHECK(jobs.job(id)->condition.state == JobState::cancelling);
+  {
+    Running leat(here, {"cancel", id, "--wait"});
+    jobs.await_watcher();
+    jobs.change(id, [](JobView& view) { view.condition.state = JobState::cancelled; });
+    const Finished ended = leat.finish();
+    CHECK(ended.exit_code == 0);
+    CHECK(ended.out == id + " CANCELLED\n");
+  }
+  CHECK(here.run({"cancel", id}).exit_code == 6);
+  CHECK(here.run({"cancel", "xyz"}).exit_code == 5);
+  jobs.add("other");
+  CHECK(here.run({"cancel", "other", "--wait", "--timeout", "200ms"}).exit_code == 124);
+}
+
+TEST_CASE("leat nodes and leat cluster say what there is") {
+  Here here;
+  const Finished nodes = here.run({"nodes"});
+  CHECK(nodes.exit_code == 0);
+  CHECK_THAT(nodes.out, Catch::Contains("worker-1  READY  -                       cnn-a001  "
+                                        "cpu:0 (4 threads)  8.0 GiB  mnist     0s     "
+                                        "10.0.0.2:17463\n"));
+  CHECK_THAT(nodes.out, Catch::Contains("worker-2  LOST   no heartbeat for 3.0 s  -"));
+  CHECK(here.run({"nodes", "-q"}).out == "worker-1\nworker-2\n");
+  CHECK_THAT(here.run({"nodes", "--json"}).out, Catch::Contains("\"kind\":\"NodeList\""));
+  const Finished cluster = here.run({"cluster"});
+  CHECK_THAT(cluster.out, Catch::Contains("Cluster         leat\n") &&
+                              Catch::Contains("Generation      3\n") &&
+                              Catch::Contains("Status page     http://127.0.0.1:17460\n"));
+  CHECK_THAT(here.run({"cluster", "--json"}).out, Catch::Contains("\"kind\":\"Cluster\""));
+}
+
+TEST_CASE("leat fetch copies what a job has left") {
+  Here here;
+  FakeJobs& jobs = here.master.jobs();
+  const std::string id = jobs.add("cnn", JobState::succeeded);
+  CHECK(here.run({"fetch", id}).exit_code == 6);
+  const std::string text = "the weights";
+  jobs.leave(id, "weights.safetensors", std::as_bytes(std::span(text)));
+  jobs.leave(id, "checkpoints/000010/data", std::as_bytes(std::span(text)));
+  const Finished all = here.run({"fetch", "cnn"});
+  CHECK(all.exit_code == 0);
+  CHECK(all.out == "cnn-a001/checkpoints/000010/data\ncnn-a001/weights.safetensors\n");
+  CHECK(contents_of(here.folder / "cnn-a001/weights.safetensors") == text);
+  const Finished one = here.run({"fetch", id, "weights.safetensors", "-o", "out"});
+  CHECK(one.out == "out/weights.safetensors\n");
+  CHECK(here.run({"fetch", id, "none"}).exit_code == 5);
+  CHECK(here.run({"fetch", "xyz"}).exit_code == 5);
+}
+
+TEST_CASE("a master that is not there is exit code 3, one that refuses is 4") {
+  Here here;
+  for (const char* command : {"ps", "nodes", "cluster"}) {
+    const Finished refused = here.run({command, "--cluster", "other"});
+    CHECK(refused.exit_code == 4);
+    CHECK_THAT(refused.err, Catch::Contains("cluster"));
+  }
+  here.master.stop();
+  const Finished none = here.run({"ps"});
+  CHECK(none.exit_code == 3);
+  CHECK_THAT(none.err, Catch::Contains("no master at " + here.master.address()) &&
+                           Catch::Contains("leatd dev"));
+}
+
+TEST_CASE("a cluster with a secret is for those who know it") {
+  TemporaryDirectory folder;
+  const std::string secret = "a secret of more than thirty-two bytes";
+  write(folder / "secret", secret + "\n");
+  std::filesystem::permissions(folder / "secret", std::filesystem::perms::owner_read);
+  JobMaster master(secret);
+  const std::vector<std::string> environment{
+      "LEAT_MASTER=", "LEAT_SECRET_FILE=", "LEAT_CLUSTER=", "XDG_CONFIG_HOME=" + folder.path()};
+  const auto run = [&](std::vector<std::string> arguments, std::vector<std::string> changes) {
+    changes.insert(changes.begin(), environment.begin(), environment.end());
+    return run_program(leat_binary(), folder.path(), arguments, changes).exit_code;
+  };
+  CHECK(run({"ps", "--master", master.address()}, {}) == 4);
+  CHECK(run({"ps", "--master", master.address(), "--secret-file", "secret"}, {}) == 0);
+  CHECK(run({"ps", "--master", master.address(), "--secret-file", "none"}, {}) == 7);
+  // The file of the user, then the environment over it, then the flag over both.
+  write(folder / "leat/config.yaml",
+        cat("master: ", master.address(), "\nsecret_file: ", folder / "secret", "\n"));
+  CHECK(run({"ps"}, {}) == 0);
+  CHECK(run({"ps"}, {"LEAT_MASTER=127.0.0.1:1"}) == 3);
+  CHECK(run({"ps", "--master", master.address()}, {"LEAT_MASTER=127.0.0.1:1"}) == 0);
+  write(folder / "leat/config.yaml", "mater: x\n");
+  CHECK(run({"ps"}, {}) == 7);
+}
+
+}  // namespace leat
