@@ -1,7 +1,13 @@
 #include "daemon/leatd/log_output.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
 #include <filesystem>
 
+#include "devices/base/text.h"
 #include "tests/catch.h"
 #include "tests/daemon/child_process.h"
 #include "tests/temporary_directory.h"
@@ -16,6 +22,39 @@ LogConfig to_file(const std::string& path, LogFormat format = LogFormat::text) {
   config.format = format;
   config.file = path;
   return config;
+}
+
+// What `write` makes stderr say, which is a file meanwhile; with its device and inode in the
+// variable that systemd sets, if it is the journal.
+template <typename Write>
+std::string said_on_stderr(bool is_journal, Write write) {
+  const TemporaryDirectory folder;
+  const int file = ::open((folder / "err").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+  const int before = ::dup(STDERR_FILENO);
+  REQUIRE((file >= 0 && before >= 0 && ::dup2(file, STDERR_FILENO) >= 0));
+  struct stat info {};
+  ::fstat(file, &info);
+  ::setenv("JOURNAL_STREAM", cat(info.st_dev, ":", info.st_ino + (is_journal ? 0 : 1)).c_str(), 1);
+  write();
+  ::unsetenv("JOURNAL_STREAM");
+  ::dup2(before, STDERR_FILENO);
+  ::close(before);
+  ::close(file);
+  return contents_of(folder / "err");
+}
+
+TEST_CASE("lines to the journal say how grave they are, and no time") {
+  const auto write = [] {
+    const ManualClock clock;
+    const auto output = LogOutput::open({}, clock);
+    const Logger log("master", LogLevel::debug, *output);
+    log.debug("a");
+    log.info("b");
+    log.warning("c");
+    log.error("d");
+  };
+  CHECK(said_on_stderr(true, write) == "<7>master: a\n<6>master: b\n<4>master: c\n<3>master: d\n");
+  CHECK_THAT(said_on_stderr(false, write), Contains(" warning master: c\n") && !Contains("<"));
 }
 
 TEST_CASE("a log of JSON has one object a line") {
