@@ -27,6 +27,7 @@ struct PlanOptions {
   int workers = 1;  // the first so many
   int servers = 1;  // parameter servers; as StrategyOptions says
   VariableServers variable_servers = {};
+  int asynchronous_worker = -1;
 };
 
 // One plan being stepped on all its workers. Ends (aborted, if need be) when destroyed.
@@ -60,6 +61,8 @@ class MasterRun {
   void stop();
   // By partition: at n when n steps of the run are finished there; fails when the run fails.
   size_t partitions() const { return runs_.size(); }
+  // The partitions that fetch; all if there are no fetches.
+  const std::vector<uint32_t>& fetching() const { return fetching_; }
   Timeline& finished_on(size_t partition) { return runs_[partition]->finished(); }
   // Where the steps' time went on every worker, for people: see profile_text(). "" without
   // RunOptions::profile. REQUIRES: all allowed steps are finished.

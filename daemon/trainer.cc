@@ -247,14 +247,19 @@ TrainSpec Trainer::spec() const {
   return spec;
 }
 
-PlanOptions Trainer::plan_options(const std::string& what) const {
+PlanOptions Trainer::plan_options(const std::string& what, int64_t shards) const {
   const bool single = job_.strategy == Job::Strategy::single;
   return {job_.name + "/" + what,
           std::string(name_of(job_.strategy)),
-          static_cast<int>(job_.shards),
+          static_cast<int>(shards),
           single ? 1 : static_cast<int>(job_.num_workers),
           static_cast<int>(job_.parameter_server.num_ps),
           servers_};
+}
+
+// Of what all workers do together: a worker that trains by itself has all shards of the job.
+int64_t Trainer::common_shards() const {
+  return job_.asynchronous() ? std::max(job_.shards, job_.num_workers) : job_.shards;
 }
 
 // A variable is on one server, whichever graph of the job touches it.
@@ -269,8 +274,8 @@ Status Trainer::assign_servers() {
 
 // Compiles one of the job's graphs, and notes which device holds which variables.
 Result<std::shared_ptr<const Plan>> Trainer::compile(const JobGraph& graph,
-                                                     const std::string& what) {
-  LEAT_ASSIGN_OR_RETURN(auto plan, cluster_->master().compile(graph, plan_options(what)));
+                                                     const PlanOptions& options) {
+  LEAT_ASSIGN_OR_RETURN(auto plan, cluster_->master().compile(graph, options));
   for (const Partition& partition : plan->partitions) {
     for (const PlanResource& resource : partition.resources) {
       if (resource.op->full_name() == "leat.Variable")
@@ -280,10 +285,20 @@ Result<std::shared_ptr<const Plan>> Trainer::compile(const JobGraph& graph,
   return plan;
 }
 
-Result<std::shared_ptr<const Plan>> Trainer::plan_training() {
+Result<std::vector<std::shared_ptr<const Plan>>> Trainer::plan_training() {
   LEAT_RETURN_IF_ERROR(assign_servers());
   LEAT_ASSIGN_OR_RETURN(const JobGraph graph, make_train_graph(*model_, spec()));
-  return compile(graph, "train");
+  PlanOptions options = plan_options("train", job_.shards);
+  std::vector<std::shared_ptr<const Plan>> plans(
+      job_.asynchronous() ? static_cast<size_t>(job_.num_workers) : 1);
+  for (size_t w = 0; w < plans.size(); ++w) {
+    if (job_.asynchronous()) {
+      options.name = cat(job_.name, "/train ", w);
+      options.asynchronous_worker = static_cast<int>(w);
+    }
+    LEAT_ASSIGN_OR_RETURN(plans[w], compile(graph, options));
+  }
+  return plans;
 }
 
 std::string Trainer::checkpoint_folder() const {
@@ -363,7 +378,7 @@ Status Trainer::open_folder() {
 Status Trainer::initialize() {
   LEAT_ASSIGN_OR_RETURN(const JobGraph graph, make_init_graph(*model_, job_.precision));
   if (graph.targets.empty()) return {};
-  LEAT_ASSIGN_OR_RETURN(auto plan, compile(graph, "init"));
+  LEAT_ASSIGN_OR_RETURN(auto plan, compile(graph, plan_options("init", common_shards())));
   LEAT_ASSIGN_OR_RETURN(auto run, cluster_->master().run(plan, job_.name, {"init", job_.seed, 0}));
   run->extend(1);
   return run->wait(0, deadline(), true).while_doing("initializing the variables");
@@ -407,11 +422,20 @@ Status Trainer::start_training() {
     LEAT_RETURN_IF_ERROR(restore(weights.tensors, Restore::weights)
                              .while_doing(cat("loading ", job_.model.weights)));
   }
-  LEAT_ASSIGN_OR_RETURN(auto plan, plan_training());
-  LEAT_ASSIGN_OR_RETURN(
-      training_,
-      cluster_->master().run(plan, job_.name,
-                             {"train", job_.seed, static_cast<uint64_t>(done_), options_.profile}));
+  LEAT_ASSIGN_OR_RETURN(const auto plans, plan_training());
+  training_.reset();
+  std::vector<std::unique_ptr<MasterRun>> runs;
+  for (const auto& plan : plans) {
+    // Workers that step by themselves draw random numbers of their own.
+    const uint64_t seed = job_.seed + runs.size() * 0x9e3779b97f4a7c15;
+    LEAT_ASSIGN_OR_RETURN(
+        auto run,
+        cluster_->master().run(plan, job_.name,
+                               {"train", seed, static_cast<uint64_t>(done_), options_.profile}));
+    runs.push_back(std::move(run));
+  }
+  training_ = job_.asynchronous() ? steps_apart(std::move(runs), done_)
+                                  : steps_together(std::move(runs[0]), done_);
   return job_.data.validation ? prepare_evaluation() : Status();
 }
 
@@ -489,19 +513,18 @@ Status Trainer::train_to(int64_t fence, Progress& progress, TrainObserver& obser
   std::optional<std::chrono::steady_clock::time_point> stop_due;
   while (done_ < fence) {
     if (!stop()) {
-      allowed = std::min(fence, done_ + static_cast<int64_t>(training_->window()));
-      training_->extend(static_cast<uint64_t>(allowed));
+      allowed = std::min(fence, done_ + training_->window());
+      training_->extend(allowed);
     } else if (!stop_due && options_.stop_grace.count() > 0) {
       stop_due = std::chrono::steady_clock::now() + options_.stop_grace;
     }
     if (done_ == allowed) break;
     LEAT_RETURN_IF_ERROR(wait_for_step(stop_due, stop));
     if (abandoned_) return metrics_->flush();
-    const auto finished = static_cast<int64_t>(training_->finished());
+    const int64_t finished = training_->finished();
     while (done_ < finished) LEAT_RETURN_IF_ERROR(consume(done_++, progress, observer));
   }
-  if (done_ > 0 && allowed > 0 && progress.trained > 0)
-    LEAT_RETURN_IF_ERROR(training_->wait(static_cast<uint64_t>(done_ - 1), deadline(), true));
+  LEAT_RETURN_IF_ERROR(training_->drain(deadline()));
   progress.seconds +=
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
   return metrics_->flush();
@@ -511,11 +534,10 @@ Status Trainer::train_to(int64_t fence, Progress& progress, TrainObserver& obser
 // says so: the run is then abandoned.
 Status Trainer::wait_for_step(std::optional<std::chrono::steady_clock::time_point> stop_due,
                               const std::function<bool()>& stop) {
-  const auto step = static_cast<uint64_t>(done_);
   const auto due = deadline();
   while (options_.stop_grace.count() > 0) {
     const auto now = std::chrono::steady_clock::now();
-    if (training_->settled(step, std::min(stop_due.value_or(due), now + kStopPoll)) || now >= due)
+    if (training_->settled(done_, std::min(stop_due.value_or(due), now + kStopPoll)) || now >= due)
       break;
     if (!stop_due && stop()) stop_due = now + options_.stop_grace;
     if (!stop_due || now < *stop_due) continue;
@@ -523,7 +545,7 @@ Status Trainer::wait_for_step(std::optional<std::chrono::steady_clock::time_poin
     training_->abort(cancelled("the job is to stop"));
     return {};
   }
-  return training_->wait(step, due);
+  return training_->wait(done_, due);
 }
 
 // The workers are between two steps, each somewhere else: what there is, is on disk.
@@ -536,9 +558,9 @@ TrainOutcome Trainer::abandoned() const {
 }
 
 Status Trainer::consume(int64_t step, Progress& progress, TrainObserver& observer) {
-  const double loss = training_->fetched_scalar(0, static_cast<uint64_t>(step));
+  const double loss = training_->fetched_scalar(0, step);
   std::optional<double> accuracy;
-  if (has_accuracy_) accuracy = training_->fetched_scalar(1, static_cast<uint64_t>(step));
+  if (has_accuracy_) accuracy = training_->fetched_scalar(1, step);
   progress.loss_sum += loss;
   progress.accuracy_sum += accuracy.value_or(0);
   ++progress.consumed;
@@ -559,13 +581,15 @@ Status Trainer::prepare_evaluation() {
   TrainSpec spec = this->spec();
   spec.input.reader = reader_attrs(*job_.data.validation, validation_info_, false, 0);
   spec.global_batch = evaluation_rows();
+  spec.shards = common_shards();
   LEAT_ASSIGN_OR_RETURN(const JobGraph graph, make_eval_graph(*inference_model_, spec));
-  LEAT_ASSIGN_OR_RETURN(evaluation_, compile(graph, "evaluate"));
+  LEAT_ASSIGN_OR_RETURN(evaluation_, compile(graph, plan_options("evaluate", common_shards())));
   return cluster_->master().run(evaluation_, job_.name, {"evaluate", job_.seed, 0}).status();
 }
 
 int64_t Trainer::evaluation_rows() const {
-  return std::max<int64_t>(1, kEvaluationRows / job_.shards) * job_.shards;
+  const int64_t shards = common_shards();
+  return std::max<int64_t>(1, kEvaluationRows / shards) * shards;
 }
 
 Result<Evaluation> Trainer::evaluate() {

@@ -22,6 +22,7 @@
 #include "daemon/cluster.h"
 #include "daemon/job/job.h"
 #include "daemon/metrics_log.h"
+#include "daemon/training_steps.h"
 #include "devices/base/clock.h"
 #include "devices/base/files.h"
 #include "ops/checkpoint_file.h"
@@ -106,8 +107,9 @@ class Trainer {
   const Job& job() const { return job_; }
   // Of the model's file, for people: see LoadedGraph::notes.
   const std::vector<std::string>& notes() const { return notes_; }
-  // The plan of the training step, compiled but not run: what `leat plan` shows.
-  Result<std::shared_ptr<const Plan>> plan_training();
+  // The plan of the training step, compiled but not run: what `leat plan` shows. Asynchronous
+  // training has one for each worker.
+  Result<std::vector<std::shared_ptr<const Plan>>> plan_training();
 
  private:
   Trainer(const Catalogue& catalogue, Files& files, Job job, TrainOptions options)
@@ -123,7 +125,7 @@ class Trainer {
   Status check_checkpoint(const Checkpoint& from, TrainObserver& observer) const;
   Status open_folder();
   Status assign_servers();
-  Result<std::shared_ptr<const Plan>> compile(const JobGraph& graph, const std::string& what);
+  Result<std::shared_ptr<const Plan>> compile(const JobGraph& graph, const PlanOptions& options);
   Status initialize();
   Status restore(const std::map<std::string, Tensor>& values, Restore what);
   Status start_training();
@@ -142,7 +144,8 @@ class Trainer {
   int64_t steps_until_epoch(int64_t epoch) const;
   std::string checkpoint_folder() const;
   TrainSpec spec() const;
-  PlanOptions plan_options(const std::string& what) const;
+  int64_t common_shards() const;
+  PlanOptions plan_options(const std::string& what, int64_t shards) const;
 
   const Catalogue& catalogue_;
   Files& files_;
@@ -157,7 +160,7 @@ class Trainer {
   std::unique_ptr<Cluster> cluster_;
   VariableServers servers_;                             // strategy parameter_server
   std::map<std::string, std::set<std::string>> holds_;  // by device: names of its variables
-  std::unique_ptr<MasterRun> training_;
+  std::unique_ptr<TrainingSteps> training_;
   std::shared_ptr<const Plan> evaluation_;  // null without validation data
   bool has_accuracy_ = false;
   int64_t done_ = 0;        // steps of the job

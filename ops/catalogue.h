@@ -39,7 +39,7 @@ void register_exchange_ops(
     Catalogue& catalogue);  // exchange.cc: leat.Gradients AllReduce ... Send Recv
 void register_queue_ops(Catalogue& catalogue);   // queue.cc: leat.Queue Enqueue Dequeue Close
 void register_input_ops(Catalogue& catalogue);   // input.cc: leat.ReadBatch
-void register_step_ops(Catalogue& catalogue);    // step.cc: leat.Step
+void register_step_ops(Catalogue& catalogue);    // step.cc: leat.Step, StepCounter, NextStep
 void register_layout_ops(Catalogue& catalogue);  // layout_ops.cc: leat.Reorder
 
 }  // namespace leat

@@ -206,6 +206,13 @@ void register_variable_ops(Catalogue& catalogue) {
                     .view()
                     .infer(infer_read)
                     .kernel("cpu", make_read));
+  // A Read that is always a copy: what others write to the variable later does not change it.
+  catalogue.add(Op("leat.Snapshot")
+                    .input("r", "resource")
+                    .output("value", "any")
+                    .reads(0)
+                    .infer(infer_read)
+                    .kernel("cpu", make_read));
   catalogue.add(write_op("leat.Initialize", kAllTypes).kernel("cpu", make_assign));
   catalogue.add(write_op("leat.Assign", kAllTypes).kernel("cpu", make_assign));
   catalogue.add(write_op("leat.AssignAdd", kNumbers).kernel("cpu", make_assign_add));

@@ -40,19 +40,23 @@ int run_plan(const PlanCommand& command) {
   auto trainer = Trainer::create(catalogue, real_files(), *job, {});
   if (!trainer.ok()) return report(trainer.status(), command.color);
   print_notes((*trainer)->notes());
-  auto plan = (*trainer)->plan_training();
-  if (!plan.ok()) return report(plan.status(), command.color);
+  auto plans = (*trainer)->plan_training();
+  if (!plans.ok()) return report(plans.status(), command.color);
   if (command.json) {
-    print_json(**plan);
+    for (const auto& plan : *plans) print_json(*plan);
     return kExitOk;
   }
-  uint64_t bytes = 0;
-  for (const PlanEdge& edge : (*plan)->edges) bytes += edge.bytes;
   std::cout << "Plan of " << job->name << ": " << describe_strategy(*job) << ", workers "
             << job->num_workers << ", shards " << job->shards << ", " << (*trainer)->total_steps()
-            << " steps\n"
-            << (*plan)->summary() << "transfers a step: " << (*plan)->edges.size() << ", "
-            << human_bytes(bytes) << "\n";
+            << " steps\n";
+  for (size_t w = 0; w < plans->size(); ++w) {
+    const Plan& plan = *(*plans)[w];
+    uint64_t bytes = 0;
+    for (const PlanEdge& edge : plan.edges) bytes += edge.bytes;
+    if (job->asynchronous()) std::cout << "A step of worker " << w << ":\n";
+    std::cout << plan.summary() << "transfers a step: " << plan.edges.size() << ", "
+              << human_bytes(bytes) << "\n";
+  }
   return kExitOk;
 }
 

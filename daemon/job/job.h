@@ -76,7 +76,7 @@ struct Job {
   };
 
   enum class Strategy { single, mirrored, parameter_server };
-  enum class Mode { sync };
+  enum class Mode { sync, async };
   struct ParameterServer {
     Mode mode = Mode::sync;
     int64_t num_ps = 1;  // at most num_workers; server i is on worker i
@@ -108,6 +108,11 @@ struct Job {
   Checkpoint checkpoint;
   DType precision = DType::f32;  // f32 or f64: of weights, activations and gradients
 
+  // Does each worker do steps of its own? Then the weights depend on timing.
+  bool asynchronous() const {
+    return strategy == Strategy::parameter_server && parameter_server.mode == Mode::async;
+  }
+
   bool operator==(const Job&) const = default;
 };
 
@@ -131,7 +136,7 @@ Result<Job> load_job(const std::string& path, const JobOverrides& overrides = {}
 // The job as YAML with every key written out; parse_job() of it gives an equal job.
 std::string print_job(const Job& job);
 
-// "mirrored", "parameter_server (sync, 2 servers)": for people.
+// "mirrored", "parameter_server (sync, 2 servers)": for people. Says when weights depend on timing.
 std::string describe_strategy(const Job& job);
 
 // What the names of a job file stand for, for messages and summaries.

@@ -141,7 +141,8 @@ std::string describe_strategy(const Job& job) {
   if (job.strategy != Job::Strategy::parameter_server) return std::string(name_of(job.strategy));
   const Job::ParameterServer& servers = job.parameter_server;
   return cat(name_of(job.strategy), " (", name_of(servers.mode), ", ", servers.num_ps,
-             servers.num_ps == 1 ? " server)" : " servers)");
+             servers.num_ps == 1 ? " server" : " servers",
+             job.asynchronous() ? "; weights depend on timing)" : ")");
 }
 
 std::string_view name_of(Job::Loss loss) { return word(kLosses, loss); }

@@ -191,7 +191,7 @@ std::string batch_sizes_that_fit(int64_t batch, int64_t shards) {
 void check_together(YamlMap& top, const Job& job) {
   const std::string shards_at =
       top.has("shards") ? " at " + top.where("shards") : ", which is num_workers of the file";
-  if (job.num_workers > job.shards) {
+  if (job.num_workers > job.shards && !job.asynchronous()) {
     top.fail(
         "num_workers",
         cat("expected at most ", job.shards, ", the shards of the job, received ", job.num_workers,
@@ -234,9 +234,9 @@ Job read_job(YamlReader& reader, int64_t file_workers, const std::filesystem::pa
   int64_t seed = 0;
   top.get_int("seed", Need::optional, {.min = 0}, seed);
   job.seed = static_cast<uint64_t>(seed);
-  job.shards = file_workers;
-  top.get_int("shards", Need::optional, kPlaces, job.shards);
   read_strategy(top, job);
+  job.shards = job.asynchronous() ? 1 : file_workers;
+  top.get_int("shards", Need::optional, kPlaces, job.shards);
   top.get_int("num_workers", Need::optional, kPlaces, job.num_workers);
   read_checkpoint(top.get_map("checkpoint", Need::optional), folder, job.checkpoint);
   read_precision(top, job);

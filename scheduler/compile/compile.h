@@ -20,6 +20,7 @@ struct CompileRequest {
   int shards = 1;   // logical replicas
   int servers = 1;  // parameter servers; as StrategyOptions says
   VariableServers variable_servers = {};
+  int asynchronous_worker = -1;
   uint64_t device_memory_bytes = 0;  // of each device; 0: unknown, not checked
 };
 

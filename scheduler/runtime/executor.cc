@@ -14,18 +14,23 @@ struct Executor::Core {
     uint64_t registered_value = 0;
     bool ready = false;
     bool advancing = false;
-    Awaited awaited;  // what it waits for; no timeline: nothing
+    bool busy = false;  // not idle since it was last woken
+    Awaited awaited;    // what it waits for; no timeline: nothing
   };
   std::mutex mutex;
   std::condition_variable changed;
   std::map<Run*, Place> places;
   std::vector<Run*> queue;  // first come, first advanced
   bool stop = false;
-  std::atomic<size_t> queued{0};  // queue.size(), for a look without the lock
+  Neighbours neighbours;  // `ready` is queue.size(), for a look without the lock
 
   void push(Run* run) {
     queue.push_back(run);
-    queued.store(queue.size(), std::memory_order_relaxed);
+    neighbours.ready.store(queue.size(), std::memory_order_relaxed);
+  }
+  void set_busy(Place& place, bool busy) {
+    if (place.busy != busy) neighbours.busy.fetch_add(busy ? 1 : size_t{0} - 1);
+    place.busy = busy;
   }
   // `fired`: by what the run waited for; else by somebody who gave it more to do.
   void wake(Run* run, bool fired) {
@@ -35,6 +40,7 @@ struct Executor::Core {
     if (fired) it->second.registered = nullptr;
     if (it->second.ready) return;
     it->second.ready = true;
+    set_busy(it->second, true);
     if (!it->second.advancing) {
       push(run);
       changed.notify_all();
@@ -77,9 +83,10 @@ void Executor::remove(Run& run) {
   const auto it = core_->places.find(&run);
   if (it == core_->places.end()) return;
   core_->changed.wait(lock, [&] { return !core_->places[&run].advancing; });
-  core_->places.erase(&run);
+  core_->set_busy(it->second, false);
+  core_->places.erase(it);
   std::erase(core_->queue, &run);
-  core_->queued.store(core_->queue.size(), std::memory_order_relaxed);
+  core_->neighbours.ready.store(core_->queue.size(), std::memory_order_relaxed);
 }
 
 std::string Executor::waits_for(Run& run) {
@@ -96,7 +103,7 @@ void Executor::loop() {
     if (core.stop) return;
     Run* run = core.queue.front();
     core.queue.erase(core.queue.begin());
-    core.queued.store(core.queue.size(), std::memory_order_relaxed);
+    core.neighbours.ready.store(core.queue.size(), std::memory_order_relaxed);
     Core::Place* place = &core.places[run];
     place->ready = false;
     place->advancing = true;
@@ -104,19 +111,22 @@ void Executor::loop() {
     lock.unlock();
 
     Awaited awaited;
-    bool idle = run->advance(awaited);
+    bool idle = run->advance(awaited, &core.neighbours);
     // Whatever it waits for is usually about to come: give it a moment before parking.
-    for (cpu::Spinner spinner;
-         !idle && core.queued.load(std::memory_order_relaxed) == 0 && spinner.spin();) {
+    for (cpu::Spinner spinner; !idle && awaited.timeline &&
+                               core.neighbours.ready.load(std::memory_order_relaxed) == 0 &&
+                               spinner.spin();) {
       if (awaited.timeline->reached(awaited.value) || awaited.timeline->failed()) {
-        idle = run->advance(awaited);
+        idle = run->advance(awaited, &core.neighbours);
         spinner = cpu::Spinner();
       }
     }
 
     lock.lock();
     place->awaited = idle ? Awaited() : awaited;
-    if (idle ||
+    if (idle && !place->ready) core.set_busy(*place, false);
+    if (!idle && !awaited.timeline) place->ready = true;  // it gave way, and comes last now
+    if (idle || !awaited.timeline ||
         (place->registered == awaited.timeline && place->registered_value == awaited.value)) {
       place->advancing = false;
       if (place->ready) core.push(run);

@@ -12,6 +12,8 @@ namespace leat {
 namespace {
 
 constexpr uint64_t kTurnsPerSegment = kFetchDepth / 2;
+// Of a run that is not alone: so long others wait at most.
+constexpr uint64_t kEntriesBesideOthers = 4;
 constexpr auto kDrainDeadline = std::chrono::seconds(60);
 
 }  // namespace
@@ -168,9 +170,9 @@ bool Run::drained(Awaited& awaited, uint64_t position) {
   return queue.timeline().reached(mark_);
 }
 
-bool Run::advance(Awaited& awaited) {
+bool Run::advance(Awaited& awaited, const Neighbours* neighbours) {
   const uint64_t n = entries_.size();
-  while (!failed_.load(std::memory_order_acquire)) {
+  for (bool first = true; !failed_.load(std::memory_order_acquire); first = false) {
     const uint64_t allowed = limit_.load(std::memory_order_acquire) - options_.first_step;
     const uint64_t turn = n == 0 ? turns_finished_ : position_ / n;
     if (turns_finished_ < turn && !drained(awaited, position_)) {
@@ -180,6 +182,10 @@ bool Run::advance(Awaited& awaited) {
     }
     finish_turns(turns_finished_, turn);
     if (turn >= allowed) return true;
+    if (!first && neighbours && neighbours->ready.load(std::memory_order_relaxed) > 0) {
+      awaited = {};
+      return false;
+    }
     if (n == 0) {
       finish_turns(turns_finished_, allowed);
       continue;
@@ -191,7 +197,9 @@ bool Run::advance(Awaited& awaited) {
       continue;
     }
     const uint64_t turns = program_.device().host_visible() ? kTurnsPerSegment : 1;
-    const uint64_t cap = std::min(allowed, turn + turns) * n;
+    uint64_t cap = std::min(allowed, turn + turns) * n;
+    if (neighbours && neighbours->busy.load(std::memory_order_relaxed) > 1)
+      cap = std::min(cap, position_ + kEntriesBesideOthers);
     const uint64_t end = segment_end(cap, awaited);
     if (end == position_) {
       if (!awaited.timeline->failed()) return false;

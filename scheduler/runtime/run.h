@@ -21,6 +21,12 @@ struct Awaited {
   uint32_t instruction = 0;  // who waits
 };
 
+// The other runs of a device.
+struct Neighbours {
+  std::atomic<size_t> busy{0};   // runs that have steps to do, this one too
+  std::atomic<size_t> ready{0};  // of the others, those that could go on now
+};
+
 struct RunOptions {
   std::string name = "run";
   uint64_t seed = 0;
@@ -52,8 +58,9 @@ class Run {
   const void* fetched_data(uint32_t i, uint64_t step);
 
   // Goes on. True if everything allowed is done (or the run failed); false if it waits: then
-  // `awaited`.
-  bool advance(Awaited& awaited);
+  // `awaited`; without a timeline it waits for a turn of the device alone, since others of
+  // `neighbours` are ready. No entry is ever cut short for them.
+  bool advance(Awaited& awaited, const Neighbours* neighbours = nullptr);
 
   // At n when n turns are finished; fails when the run fails.
   Timeline& finished() { return finished_; }

@@ -7,12 +7,14 @@
 namespace leat {
 
 Result<Graph> apply_mirrored(const Graph& graph, Borders& borders, const StrategyOptions& options) {
+  LEAT_RETURN_IF_ERROR(check_shards(options));
   std::vector<int> all(options.devices.size());
   std::iota(all.begin(), all.end(), 0);
-  CommonWork common;
-  common.homes.assign(graph.nodes(), all);
-  common.owners.assign(graph.nodes(), -1);
-  return replicate(graph, borders, options, common);
+  Division division;
+  division.holders = blocks_of_shards(options);
+  division.homes.assign(graph.nodes(), all);
+  division.owners.assign(graph.nodes(), -1);
+  return replicate(graph, borders, options, division);
 }
 
 }  // namespace leat

@@ -12,12 +12,14 @@
 
 #include "devices/base/text.h"
 #include "ops/op.h"
+#include "ops/validate.h"
 #include "scheduler/strategies/replicate.h"
 
 namespace leat {
 namespace {
 
 constexpr int kAnywhere = -1;
+constexpr const char* kStepCounter = "asynchronous steps";
 
 // The name of the resource that a value is; "" if it is none.
 std::string resource_name(const Graph& graph, ValueId value) {
@@ -53,13 +55,18 @@ uint64_t value_bytes(const Graph& graph, ValueId value) {
   return shape ? static_cast<uint64_t>(shape->elements()) * dtype_size(type.dtype) : 0;
 }
 
-// Decides where common work is done.
+// Decides where shards and common work is done.
 class Placement {
  public:
   Placement(const Graph& graph, const StrategyOptions& options, const VariableServers& servers)
-      : graph_(graph), options_(options), servers_(servers) {}
+      : graph_(graph),
+        servers_(servers),
+        holders_(options.asynchronous_worker < 0
+                     ? blocks_of_shards(options)
+                     : std::vector<int>(static_cast<size_t>(options.shards),
+                                        options.asynchronous_worker)) {}
 
-  Result<CommonWork> run(const Borders& borders);
+  Result<Division> run(const Borders& borders);
 
  private:
   Status pin();
@@ -72,8 +79,8 @@ class Placement {
   int common_place_of_inputs(const Node& node) const;
 
   const Graph& graph_;
-  const StrategyOptions& options_;
   const VariableServers& servers_;
+  const std::vector<int> holders_;  // of the shards
   std::vector<NodeId> order_;
   std::vector<bool> sharded_;
   std::vector<std::vector<NodeId>> readers_;  // by node: who reads its values or comes after it
@@ -82,6 +89,43 @@ class Placement {
   std::vector<int> anchor_;  // by node: the server that it works for; kAnywhere
   std::vector<std::vector<int>> homes_;
 };
+
+// Steps that a worker does by itself draw their numbers on the first server, and see each variable
+// as it was at one moment, whatever others apply to it meanwhile.
+Result<Graph> step_alone(const Graph& graph, Borders& borders, VariableServers& servers) {
+  LEAT_ASSIGN_OR_RETURN(const auto order, graph.topological_order());
+  Rewriter rewriter(graph);
+  const Catalogue& catalogue = graph.catalogue();
+  NodeId drawn = kNone;
+  for (NodeId id : order) {
+    const Node& node = graph.node(id);
+    const std::string op = node.op->full_name();
+    if (op == "leat.Step") {
+      if (drawn == kNone) {
+        const NodeId counter = rewriter.add(*catalogue.find("leat.StepCounter"), {},
+                                            {{"name", std::string(kStepCounter)}}, 1);
+        drawn = rewriter.add(*catalogue.find("leat.NextStep"),
+                             {rewriter.to().node(counter).outputs[0]}, {}, 1);
+      }
+      rewriter.map_node(id, drawn);
+      rewriter.map_value(node.outputs[0], rewriter.to().node(drawn).outputs[0]);
+    } else if (op == "leat.Read") {
+      const NodeId copy =
+          rewriter.add(*catalogue.find("leat.Snapshot"), {rewriter.value(node.inputs[0])}, {}, 1);
+      Node& made = rewriter.to().node(copy);
+      for (NodeId before : node.after) made.after.push_back(rewriter.node(before));
+      rewriter.to().set_value_name(made.outputs[0], graph.value_name(node.outputs[0]));
+      rewriter.map_node(id, copy);
+      rewriter.map_value(node.outputs[0], made.outputs[0]);
+    } else {
+      rewriter.copy(id);
+    }
+  }
+  servers[kStepCounter] = 0;
+  LEAT_ASSIGN_OR_RETURN(Graph alone, rewriter.finish(borders));
+  LEAT_RETURN_IF_ERROR(Inference(alone).run());
+  return alone;
+}
 
 bool Placement::combines(NodeId id) const {
   const Node& node = graph_.node(id);
@@ -167,7 +211,8 @@ void Placement::settle() {
 void Placement::find_homes(const Borders& borders) {
   std::vector<std::set<int>> wanted(graph_.nodes());
   for (ValueId fetch : borders.fetches) {
-    if (graph_.value(fetch).producer != kNone) wanted[graph_.value(fetch).producer].insert(0);
+    if (graph_.value(fetch).producer != kNone)
+      wanted[graph_.value(fetch).producer].insert(holders_[0]);
   }
   for (auto it = order_.rbegin(); it != order_.rend(); ++it) {
     const NodeId id = *it;
@@ -175,16 +220,15 @@ void Placement::find_homes(const Borders& borders) {
     if (place_[id] == kAnywhere && !sharded_[id] && !combines(id)) {
       for (NodeId reader : readers_[id]) {
         wanted[id].insert(wanted[reader].begin(), wanted[reader].end());
-        for (int w = 0; sharded_[reader] && w < static_cast<int>(options_.devices.size()); ++w)
-          wanted[id].insert(w);
+        if (sharded_[reader]) wanted[id].insert(holders_.begin(), holders_.end());
       }
-      if (wanted[id].empty()) wanted[id].insert(0);
+      if (wanted[id].empty()) wanted[id].insert(holders_[0]);
     }
     homes_[id].assign(wanted[id].begin(), wanted[id].end());
   }
 }
 
-Result<CommonWork> Placement::run(const Borders& borders) {
+Result<Division> Placement::run(const Borders& borders) {
   LEAT_ASSIGN_OR_RETURN(order_, graph_.topological_order());
   LEAT_ASSIGN_OR_RETURN(sharded_, find_sharded(graph_, order_));
   place_.assign(graph_.nodes(), kAnywhere);
@@ -202,7 +246,7 @@ Result<CommonWork> Placement::run(const Borders& borders) {
   anchor();
   settle();
   find_homes(borders);
-  return CommonWork{std::move(homes_), std::move(anchor_)};
+  return Division{holders_, std::move(homes_), std::move(anchor_)};
 }
 
 // Variables that stay together, under the first of their names.
@@ -273,11 +317,21 @@ Result<Graph> apply_parameter_server(const Graph& graph, Borders& borders,
     return invalid_argument(cat("parameter servers: expected 1 to ", options.devices.size(),
                                 ", the workers, received ", options.servers));
   }
-  const VariableServers servers = options.variable_servers.empty()
-                                      ? spread_variables({&graph}, options.servers)
-                                      : options.variable_servers;
-  LEAT_ASSIGN_OR_RETURN(const CommonWork common, Placement(graph, options, servers).run(borders));
-  return replicate(graph, borders, options, common);
+  VariableServers servers = options.variable_servers.empty()
+                                ? spread_variables({&graph}, options.servers)
+                                : options.variable_servers;
+  if (options.asynchronous_worker < 0) {
+    LEAT_RETURN_IF_ERROR(check_shards(options));
+    LEAT_ASSIGN_OR_RETURN(const Division division, Placement(graph, options, servers).run(borders));
+    return replicate(graph, borders, options, division);
+  }
+  if (options.asynchronous_worker >= static_cast<int>(options.devices.size())) {
+    return invalid_argument(cat("asynchronous worker: expected one of ", options.devices.size(),
+                                ", received ", options.asynchronous_worker));
+  }
+  LEAT_ASSIGN_OR_RETURN(const Graph alone, step_alone(graph, borders, servers));
+  LEAT_ASSIGN_OR_RETURN(const Division division, Placement(alone, options, servers).run(borders));
+  return replicate(alone, borders, options, division);
 }
 
 }  // namespace leat

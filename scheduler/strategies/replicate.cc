@@ -26,20 +26,15 @@ bool scatters(const Node& node) {
 
 class Replicator {
  public:
-  Replicator(const Graph& from, const StrategyOptions& options, const CommonWork& common)
+  Replicator(const Graph& from, const StrategyOptions& options, const Division& division)
       : from_(from),
         options_(options),
-        common_(common),
+        division_(division),
         to_(from.catalogue()),
         shards_(options.shards),
         workers_(static_cast<int>(options.devices.size())),
         load_(options.devices.size(), 0) {
     to_.name = from.name;
-    for (int w = 0; w < workers_; ++w) {
-      for (int s = first_shard(w, workers_, shards_); s < first_shard(w + 1, workers_, shards_);
-           ++s)
-        holder_.push_back(w);
-    }
   }
 
   Result<Graph> run(Borders& borders);
@@ -70,10 +65,9 @@ class Replicator {
 
   const Graph& from_;
   const StrategyOptions& options_;
-  const CommonWork& common_;
+  const Division& division_;
   Graph to_;
   const int shards_, workers_;
-  std::vector<int> holder_;                       // worker of each shard
   std::vector<bool> sharded_;                     // by node
   std::vector<std::vector<ValueId>> copies_;      // by value: by shard, or by worker
   std::vector<std::vector<NodeId>> node_copies_;  // by node
@@ -119,7 +113,7 @@ NodeId Replicator::copy_node(NodeId id, int copy, int worker) {
 }
 
 Status Replicator::copy_for_shard(NodeId id, int shard) {
-  const NodeId made = copy_node(id, shard, holder_[static_cast<size_t>(shard)]);
+  const NodeId made = copy_node(id, shard, division_.holders[static_cast<size_t>(shard)]);
   Node& node = to_.node(made);
   if (!node.op->random && !node.op->per_shard) return {};
   // Where this shard's rows begin in the global tensor.
@@ -148,21 +142,21 @@ std::vector<uint32_t> Replicator::count_waves(const std::vector<NodeId>& order) 
 }
 
 void Replicator::copy_for_homes(NodeId id) {
-  for (int w : common_.homes[id]) copy_node(id, w, w);
+  for (int w : division_.homes[id]) copy_node(id, w, w);
   for (ValueId output : from_.node(id).outputs) {
     if (output != kNone) fill_from_first_home(id, copies_[output]);
   }
 }
 
 void Replicator::fill_from_first_home(NodeId id, std::vector<ValueId>& by_worker) const {
-  const ValueId first = by_worker[static_cast<size_t>(common_.homes[id][0])];
+  const ValueId first = by_worker[static_cast<size_t>(division_.homes[id][0])];
   std::replace(by_worker.begin(), by_worker.end(), kNone, first);
 }
 
 // Who adds up a value: who the strategy says, or the worker that has the least to add so far.
 int Replicator::choose_owner(NodeId collective) {
   const ValueId value = from_.node(collective).inputs[0];
-  const int owner = common_.owners[collective];
+  const int owner = division_.owners[collective];
   const auto it = owner < 0 ? std::min_element(load_.begin(), load_.end()) : load_.begin() + owner;
   const auto shape = from_.value(value).type.shape.concrete();
   *it +=
@@ -190,7 +184,7 @@ ValueId Replicator::tree(const Node& node, const std::vector<ValueId>& leaves, i
                          int owner, int& holder) {
   const int n = last - first;
   if (n == 1) {
-    holder = holder_[static_cast<size_t>(first)];
+    holder = division_.holders[static_cast<size_t>(first)];
     return leaves[static_cast<size_t>(first)];
   }
   const int left = static_cast<int>(std::bit_floor(static_cast<unsigned>(n - 1)));
@@ -226,7 +220,7 @@ std::vector<ValueId> Replicator::reduce_equal(NodeId id) {
   if (attr_string(node.attrs, "op", "sum") != "sum" || shards_ == 1) return values;
   const DType dtype = from_.value(node.inputs[0]).type.dtype;
   std::vector<ValueId> sums(values.size(), kNone);
-  for (int w : common_.homes[id]) {
+  for (int w : division_.homes[id]) {
     const NodeId times =
         add("Constant", {}, {{"value", Tensor::scalar_of(dtype, shards_)}}, 1, w, node.source);
     const auto at = static_cast<size_t>(w);
@@ -258,14 +252,14 @@ std::vector<ValueId> Replicator::all_to_all(const Node& node) {
   std::vector<std::vector<ValueId>> parts(static_cast<size_t>(shards_));  // by receiver
   for (int s = 0; s < shards_; ++s) {
     const ValueId whole = copies_[node.inputs[0]][static_cast<size_t>(s)];
-    const NodeId made =
-        add("Split", {whole}, split, shards_, holder_[static_cast<size_t>(s)], node.source);
+    const NodeId made = add("Split", {whole}, split, shards_,
+                            division_.holders[static_cast<size_t>(s)], node.source);
     for (size_t to = 0; to < parts.size(); ++to) parts[to].push_back(to_.node(made).outputs[to]);
   }
   std::vector<ValueId> out;
   for (size_t to = 0; to < parts.size(); ++to) {
-    out.push_back(
-        to_.node(add("Concat", parts[to], concat, 1, holder_[to], node.source)).outputs[0]);
+    out.push_back(to_.node(add("Concat", parts[to], concat, 1, division_.holders[to], node.source))
+                      .outputs[0]);
   }
   return out;
 }
@@ -396,10 +390,17 @@ Status check_shards(const StrategyOptions& options) {
   return {};
 }
 
+std::vector<int> blocks_of_shards(const StrategyOptions& options) {
+  const int workers = static_cast<int>(options.devices.size());
+  std::vector<int> holders;
+  for (int w = 0; w < workers; ++w)
+    holders.resize(static_cast<size_t>(first_shard(w + 1, workers, options.shards)), w);
+  return holders;
+}
+
 Result<Graph> replicate(const Graph& graph, Borders& borders, const StrategyOptions& options,
-                        const CommonWork& common) {
-  LEAT_RETURN_IF_ERROR(check_shards(options));
-  return Replicator(graph, options, common).run(borders);
+                        const Division& division) {
+  return Replicator(graph, options, division).run(borders);
 }
 
 }  // namespace leat

@@ -18,8 +18,10 @@ Result<std::vector<bool>> find_sharded(const Graph& graph, const std::vector<Nod
 // leat.AllReduce, AllGather, Broadcast, ReduceScatter or AllToAll: a border between shards.
 bool is_collective(const Node& node);
 
-// Who does the work that all shards have in common. Both are by node of the source graph.
-struct CommonWork {
+// Who does which work. Vectors but holders are by node of the source graph.
+struct Division {
+  // By shard: the worker that computes it, ascending.
+  std::vector<int> holders;
   // Of a node that is not sharded, nor a collective of what is: the workers that have a copy,
   // ascending and at least one. A worker without one reads that of the first.
   std::vector<std::vector<int>> homes;
@@ -31,10 +33,13 @@ struct CommonWork {
 // invalid_argument: no shards, or more devices than shards.
 Status check_shards(const StrategyOptions& options);
 
+// The workers of shards that are dealt out in blocks.
+std::vector<int> blocks_of_shards(const StrategyOptions& options);
+
 // One copy of each sharded node for each shard, on the worker that holds it; one copy of each other
 // node on each of its homes; each collective as what it does. Names no compute op but those that
 // combine: whoever adds, what is added to what is the same.
 Result<Graph> replicate(const Graph& graph, Borders& borders, const StrategyOptions& options,
-                        const CommonWork& common);
+                        const Division& division);
 
 }  // namespace leat

@@ -24,6 +24,9 @@ struct StrategyOptions {
   int servers = 1;
   // All graphs of a job need the same one, from spread_variables(); empty: spread here.
   VariableServers variable_servers = {};
+  // parameter_server: makes the graph of one worker's steps, which computes all shards and shares
+  // the variables with the others' runs. -1: of the steps that all workers do together.
+  int asynchronous_worker = -1;
 };
 
 struct Strategy {
@@ -41,7 +44,8 @@ Result<Graph> apply_single(const Graph& graph, Borders& borders, const StrategyO
 // Every device holds all variables and a block of the shards; gradients are summed over all shards.
 Result<Graph> apply_mirrored(const Graph& graph, Borders& borders, const StrategyOptions& options);
 // Each variable is on one device, its server, where its gradients are summed and applied; workers
-// get its value at the start of a step. The bits are those of mirrored.
+// get its value at the start of a step. The bits are those of mirrored. In the graph of one worker
+// that steps by itself, step numbers are drawn from a counter, and variables are copied when read.
 Result<Graph> apply_parameter_server(const Graph& graph, Borders& borders,
                                      const StrategyOptions& options);
 

@@ -342,7 +342,7 @@ TEST_CASE("every field wrong in turn gives one error with its place") {
        "17:11: strategy: num_ps: expected at most 2, the workers that servers are on, received 3; "
        "change num_ps, or num_workers"},
       {17, "strategy: {name: parameter_server, mode: asink}",
-       "17:42: strategy.mode: expected sync, received the string 'asink'"},
+       "17:42: strategy.mode: expected one of sync, async, received the string 'asink'"},
       {17, "strategy: single",
        "18:14: num_workers: expected 1 with strategy single, received 2; change num_workers, or "
        "write strategy: mirrored"},
@@ -491,6 +491,7 @@ TEST_CASE("a printed job parses back equal") {
       {"strategy={name: single}", "num_workers=1", "loss=mse", "metrics=[]"},
       {"strategy=parameter_server"},
       {"strategy={name: parameter_server, mode: sync, num_ps: 2}"},
+      {"strategy={name: parameter_server, mode: async}", "num_workers=3", "shards=1"},
   };
   for (const auto& set : variants) {
     const auto job = parse_job(kGood, kFile, {.set = set, .num_workers = {}, .seed = {}});

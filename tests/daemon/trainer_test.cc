@@ -226,6 +226,39 @@ TEST_CASE("a run with parameter servers goes on under another strategy, and the 
   }
 }
 
+TEST_CASE("asynchronous training of one worker is synchronous training", "[cluster]") {
+  const SmallJob small(kCnn);
+  Silent expected, alone, first, second;
+  const TrainOutcome outcome = small.train(small.job(), "sync", expected);
+  const Job job = small.job({"strategy={name: parameter_server, mode: async}",
+                             "lr_scheduler={name: cosine, "
+                             "warmup_steps: 3}"});
+  CHECK(small.train(job, "async", alone, 2).weights_sha256 == outcome.weights_sha256);
+  CHECK(alone.losses == expected.losses);
+  small.train(job, "parts", first, 1, false, [&] { return first.losses.size() >= 13; });
+  CHECK(small.train(job, "parts", second, 1, true).weights_sha256 == outcome.weights_sha256);
+  CHECK(first.losses.size() + second.losses.size() == 30);
+}
+
+TEST_CASE("a small network learns asynchronously, stops and goes on", "[cluster]") {
+  const SmallJob small(kBatchNorm);
+  for (const char* servers : {"1", "3"}) {
+    const Job job =
+        small.job({"num_workers=3", "shards=1", "optimizer.momentum=0",
+                   cat("strategy={name: parameter_server, mode: async, num_ps: ", servers, "}")});
+    Silent first, second;
+    const TrainOutcome part = small.train(job, cat("run-", servers), first, 2, false,
+                                          [&] { return first.losses.size() >= 13; });
+    CHECK(part.interrupted);
+    CHECK(static_cast<int64_t>(first.losses.size()) == part.steps);
+    const TrainOutcome outcome = small.train(job, cat("run-", servers), second, 2, true);
+    CHECK(first.losses.size() + second.losses.size() == 30);
+    CHECK(second.losses.back() < 0.7 * first.losses.front());
+    REQUIRE(outcome.validation.has_value());
+    CHECK(*outcome.validation->accuracy > 0.8);
+  }
+}
+
 TEST_CASE("weights from a file reach the parameter servers that hold them", "[cluster]") {
   const SmallJob small(kCnn);
   small.hash(small.job({"seed=3", "steps=2"}), "other");

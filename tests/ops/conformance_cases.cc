@@ -350,6 +350,7 @@ void add_state(Cases& cases) {
   for (const Shape& shape : {Shape{5, 3}, Shape{300, 250}}) {
     const Tensor lr = Tensor::scalar<float>(0.1f), step = Tensor::scalar<int64_t>(4);
     cases.push_back(state({"leat.Read", {f(shape)}}, 1));
+    cases.push_back(state({"leat.Snapshot", {f(shape)}}, 1));
     for (const char* op : {"leat.Initialize", "leat.Assign", "leat.AssignAdd"}) {
       cases.push_back(state({op, {f(shape), f(shape)}, {}, 0}, 1));
     }
@@ -401,6 +402,8 @@ std::vector<ExemptOp> exempt_ops() {
       {"leat.Dequeue", "waits for others: queue_test"},
       {"leat.Close", "ends the waiting of others: queue_test"},
       {"leat.QueueSize", "reads what others do: queue_test"},
+      {"leat.StepCounter", "makes a resource, and runs nothing: step_test"},
+      {"leat.NextStep", "gives what others have not drawn: step_test"},
       {"leat.ReadBatch", "reads files that a job has opened: input_test"},
   };
 }

@@ -37,7 +37,49 @@ Plan counter_plan() {
   return must(compile(graph, request));
 }
 
+// A step of 100 slow ops, each after the one before.
+Plan slow_plan() {
+  Graph graph(scheduler_catalogue());
+  GraphBuilder g(graph);
+  ValueId x = g.constant(Tensor::of<float>({4}, {1, 2, 3, 4}));
+  for (int i = 0; i < 100; ++i) x = g.op("test.Slow", {x});
+  must(g.status());
+  CompileRequest request;
+  request.borders = {{}, {x}, {}};
+  request.devices = device_names(1);
+  return must(compile(graph, request));
+}
+
 }  // namespace
+
+TEST_CASE("a run that has steps without end gives way to the others of its device", "[cluster]") {
+  cpu::CpuDevice device(0, 2);
+  JobResources resources(device);
+  const Plan plan = slow_plan();
+  const auto program = [&] { return must(Program::create(plan, 0, device, resources, {})); };
+  const auto long_program = program(), short_program = program();
+  Run long_run(*long_program, device.pool(), {}), short_run(*short_program, device.pool(), {});
+  Executor executor(device.pool(), "driver");
+  executor.add(long_run);
+  executor.add(short_run);
+  constexpr uint64_t kForever = uint64_t{1} << 40;
+  long_run.extend(kForever);
+  executor.wake(long_run);
+  must(long_run.finished().wait(2, soon()));
+  for (uint64_t step = 1; step <= 3; ++step) {
+    const uint64_t before = long_run.turns();
+    short_run.extend(step);
+    executor.wake(short_run);
+    must(short_run.finished().wait(step, soon()));
+    // They take turns, so while one does a step the other does about as much.
+    CHECK(long_run.turns() - before < 20);
+  }
+  const uint64_t then = long_run.turns();
+  must(long_run.finished().wait(then + 2, soon()));
+  long_run.abort(cancelled("enough"));
+  executor.remove(long_run);
+  executor.remove(short_run);
+}
 
 TEST_CASE("a run feeds, computes and fetches") {
   PlanRunner runner(affine_plan(), 1);
