@@ -155,7 +155,6 @@ Status serve(const RunnerConfig& config, const Logger& log, int signals, Ending&
   }
   guillotine.emplace(status.ok() ? ending.code() : kFailed, log);
   runner->stop(cancelled(cat("the runner ends: ", ending.why().message())));
-  master.reset();
   loop->stop();  // before what is used on it goes
   return status;
 }

@@ -3,6 +3,7 @@
 #include <future>
 
 #include "daemon/runner/hosted_run.h"
+#include "devices/base/text.h"
 #include "ops/formats/safetensors.h"
 #include "scheduler/capnp/plan_file.h"
 #include "tests/catch.h"
@@ -14,7 +15,7 @@ namespace {
 
 constexpr uint64_t kInit = 1, kTrain = 2;
 
-RunnerTestOptions options_for(const TinyJob& job, int runners) {
+RunnerTestOptions options_for(const MirroredJob& job, int runners) {
   RunnerTestOptions options;
   options.runners = runners;
   options.datasets = {{"tiny", job.directory()}};
@@ -35,7 +36,7 @@ void open(RunnerTestCluster& cluster, uint64_t run, const Plan& plan,
   must(cluster.connect_all(run, setup_of(cluster, plan, transport)));
 }
 
-void initialize(RunnerTestCluster& cluster, const TinyJob& job, int workers,
+void initialize(RunnerTestCluster& cluster, const MirroredJob& job, int workers,
                 const std::string& transport = "auto") {
   open(cluster, kInit, job.init_plan(workers), transport);
   cluster.extend_all(kInit, 1);
@@ -66,7 +67,7 @@ void check_weights(const Bytes& file, const std::map<std::string, Bytes>& expect
 }  // namespace
 
 TEST_CASE("a mirrored job gives the bits of a local cluster over every transport", "[cluster]") {
-  const TinyJob job;
+  const MirroredJob job;
   constexpr uint64_t kSteps = 30;
   for (const int workers : {2, 3}) {
     const Trained trained = job.train_locally(workers, kSteps);
@@ -89,7 +90,7 @@ TEST_CASE("a mirrored job gives the bits of a local cluster over every transport
 }
 
 TEST_CASE("a run goes no further than its reports, and on when they are taken", "[cluster]") {
-  const TinyJob job;
+  const MirroredJob job;
   RunnerTestCluster cluster(options_for(job, 1));
   initialize(cluster, job, 1);
   open(cluster, kTrain, job.train_plan(1));
@@ -115,7 +116,7 @@ TEST_CASE("a run goes no further than its reports, and on when they are taken", 
 }
 
 TEST_CASE("every call may be repeated", "[cluster]") {
-  const TinyJob job;
+  const MirroredJob job;
   RunnerTestCluster cluster(options_for(job, 2));
   const Plan plan = job.init_plan(2);
   must(cluster.prepare_all(kInit, plan));
@@ -143,7 +144,7 @@ TEST_CASE("every call may be repeated", "[cluster]") {
 }
 
 TEST_CASE("a plan that is broken, or another's, or too large is refused", "[cluster]") {
-  const TinyJob job;
+  const MirroredJob job;
   RunnerTestOptions options = options_for(job, 2);
   options.memory_limit = 64 << 10;
   RunnerTestCluster cluster(options);
@@ -162,7 +163,7 @@ TEST_CASE("a plan that is broken, or another's, or too large is refused", "[clus
 }
 
 TEST_CASE("an abort ends a connect that waits, and the run of everybody", "[cluster]") {
-  const TinyJob job;
+  const MirroredJob job;
   RunnerTestCluster cluster(options_for(job, 2));
   const Plan plan = job.train_plan(2);
   constexpr uint64_t kNever = 9;
@@ -190,6 +191,81 @@ TEST_CASE("an abort ends a connect that waits, and the run of everybody", "[clus
   CHECK_THAT(here.failure.message(), Catch::Contains("node-1 failed: that is enough"));
   CHECK(here.derived);
   cluster.release_all(kTrain);
+}
+
+TEST_CASE("what a kernel refuses is reported by its runner, and others say whose fault it is",
+          "[cluster]") {
+  const MirroredJob job(50);
+  RunnerTestCluster cluster(options_for(job, 2));
+  initialize(cluster, job, 2);
+  open(cluster, kTrain, job.train_plan(2));
+  cluster.extend_all(kTrain, 6);  // once through all records
+  const Heard heard[] = {cluster.await(0, kTrain, 7), cluster.await(1, kTrain, 7)};
+  const int guilty = heard[0].derived ? 1 : 0;
+  CHECK_FALSE(heard[guilty].derived);
+  CHECK(heard[guilty].failure.code() == Code::invalid_argument);
+  CHECK_THAT(heard[guilty].failure.message(), Catch::Contains("label"));
+  CHECK(heard[1 - guilty].derived);
+  CHECK_THAT(heard[1 - guilty].failure.message(),
+             Catch::Contains(cat("node-", guilty, " failed: ")) && Catch::Contains("label"));
+  check_says(cluster.extend(static_cast<uint32_t>(guilty), kTrain, 9), Code::invalid_argument,
+             "label");
+  cluster.release_all(kTrain);
+}
+
+TEST_CASE("feeds are taken between steps, and steps numbered from outside", "[cluster]") {
+  const MirroredJob job;
+  RunnerTestCluster cluster(options_for(job, 1));
+  initialize(cluster, job, 1);
+  open(cluster, kTrain, job.predict_plan());
+  const Bytes zeros(2 * 64 * 4), ones(2 * 64 * 4, std::byte{0x3f});
+  must(cluster.extend(0, kTrain, 1, {{0, zeros}}));
+  must(cluster.await(0, kTrain, 1).failure);
+  must(cluster.extend(0, kTrain, 2, {{0, ones}}));
+  must(cluster.await(0, kTrain, 2).failure);
+  must(cluster.extend(0, kTrain, 2, {{0, zeros}}));  // was done: nobody computes it again
+  must(cluster.feed(0, kTrain, 0, zeros));
+  must(cluster.extend(0, kTrain, 3));
+  const Heard heard = cluster.await(0, kTrain, 3);
+  REQUIRE(heard.rows.size() == 3);
+  CHECK(heard.rows[0].size() == 2 * 4 * 4);
+  CHECK(heard.rows[1] != heard.rows[0]);
+  CHECK(heard.rows[2] == heard.rows[0]);
+  check_says(cluster.extend(0, kTrain, 5, {{0, Bytes(12)}}), Code::invalid_argument,
+             "expected 512 bytes, received 12");
+  check_says(cluster.extend(0, kTrain, 5, {{1, zeros}}), Code::invalid_argument,
+             "feed 1: expected one of 1 feeds");
+  check_says(cluster.feed(0, kTrain, 0, Bytes(4)), Code::invalid_argument, "received 4");
+  // What Dropout drops follows from the number of the step.
+  must(cluster.renumber(0, kTrain, 1));
+  must(cluster.extend(0, kTrain, 4, {{0, ones}}));
+  CHECK(cluster.await(0, kTrain, 4).rows[3] == heard.rows[1]);
+  must(cluster.extend(0, kTrain, 100'000'000));
+  check_says(cluster.renumber(0, kTrain, 50), Code::failed_precondition, "while it steps");
+  check_says(cluster.extend(0, kTrain, 100'000'001, {{0, zeros}}), Code::failed_precondition,
+             "while it steps");
+}
+
+TEST_CASE("a data set is inspected by its name, and no path is taken that is not allowed",
+          "[cluster]") {
+  const MirroredJob job;
+  RunnerTestOptions options = options_for(job, 1);
+  RunnerTestCluster cluster(options);
+  DatasetFiles files{"npy", "x.npy", "y.npy", "tiny"};
+  const DatasetReport report = must(cluster.inspect(0, files, 4));
+  CHECK(report.info.count == 96);
+  CHECK(report.info.record_shape == Shape({1, 8, 8}));
+  CHECK(report.features_print == must(fingerprint(real_files(), job.directory() + "/x.npy")));
+  check_says(cluster.inspect(0, files, 3).status(), Code::invalid_argument, "label");
+  files.root = "tinny";
+  check_says(cluster.inspect(0, files, 0).status(), Code::invalid_argument,
+             "data set 'tinny': expected one that node-0 has (tiny) (did you mean 'tiny'?)");
+  files.root = job.directory();
+  check_says(cluster.inspect(0, files, 0).status(), Code::invalid_argument, "data set '/");
+
+  options.datasets["/"] = "/";
+  RunnerTestCluster open_to_paths(options);
+  CHECK(must(open_to_paths.inspect(0, files, 4)).info.count == 96);
 }
 
 }  // namespace leat::testing

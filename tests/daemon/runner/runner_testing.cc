@@ -1,14 +1,5 @@
 #include "tests/daemon/runner/runner_testing.h"
 
-#include <capnp/message.h>
-#include <capnp/serialize.h>
-#include <poll.h>
-#include <signal.h>
-#include <spawn.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <condition_variable>
 #include <cstring>
@@ -20,6 +11,7 @@
 #include "daemon/runner/job_runner.h"
 #include "daemon/runner/reporter.h"
 #include "daemon/runner/wire_runner_service.h"
+#include "daemon/worker/runner_boot.h"
 #include "devices/base/text.h"
 #include "ops/catalogue.h"
 #include "ops/formats/npy.h"
@@ -29,6 +21,7 @@
 #include "scheduler/compile/compile.h"
 #include "scheduler/train_graph.h"
 #include "tests/catch.h"
+#include "tests/daemon/child_process.h"
 #include "tests/daemon/session_testing.h"
 #include "transport/io/handover.h"
 #include "transport/io/listener.h"
@@ -153,39 +146,26 @@ void write_setup(const RunSetup& setup, wire::RunSetup::Builder out) {
   }
 }
 
+// What the worker would tell it.
 Bytes boot_message(const RunnerConfig& config) {
-  capnp::MallocMessageBuilder message;
-  auto boot = message.initRoot<wire::RunnerBoot>();
-  auto spec = boot.initSpec();
-  spec.setJob(config.job);
-  spec.setEpoch(config.epoch);
-  spec.setTask(config.task);
-  spec.setThreads(static_cast<uint32_t>(config.threads));
-  spec.setToken({config.token.data(), config.token.size()});
-  spec.setKey(data_of(config.key));
-  boot.setWorker(config.worker);
-  boot.setMasterAddress(config.master_address);
-  boot.setCluster(config.cluster);
-  boot.setSecret({reinterpret_cast<const kj::byte*>(config.secret.data()), config.secret.size()});
-  boot.setDirectory(config.directory);
-  boot.setMemoryLimit(config.memory_limit);
-  boot.setIncarnation(config.incarnation);
-  boot.setLogLevel(config.log_level);
-  auto datasets = boot.initDatasets(static_cast<unsigned>(config.datasets.size()));
-  unsigned i = 0;
-  for (const auto& [name, path] : config.datasets) {
-    datasets[i].setName(name);
-    datasets[i++].setPath(path);
-  }
-  auto transports = boot.initTransports(config.may_share_memory ? 2 : 1);
-  transports.set(0, "tcp");
-  if (config.may_share_memory) transports.set(1, "shm");
-  const kj::Array<capnp::word> words = capnp::messageToFlatArray(message);
-  const uint64_t size = words.asBytes().size();
-  Bytes out(sizeof size + size);
-  std::memcpy(out.data(), &size, sizeof size);
-  std::memcpy(out.data() + sizeof size, words.begin(), size);
-  return out;
+  RunnerOrder order;
+  order.job = config.job;
+  order.epoch = config.epoch;
+  order.task = config.task;
+  order.threads = static_cast<uint32_t>(config.threads);
+  std::copy(config.token.begin(), config.token.end(), order.token.begin());
+  order.key = config.key;
+  RunnerSurroundings around;
+  around.node = config.worker;
+  around.master = config.master_address;
+  around.cluster = config.cluster;
+  around.secret = config.secret;
+  around.memory_limit = config.memory_limit;
+  around.datasets = config.datasets;
+  around.transports = {"tcp"};
+  if (config.may_share_memory) around.transports.push_back("shm");
+  around.log_level = config.log_level;
+  return runner_boot(order, around, config.directory, config.incarnation);
 }
 
 // A runner within this process, put together as its own process does it.
@@ -203,58 +183,25 @@ struct InProcess {
     reporter->start(*runner, *master, [](const Status&) {});
     must(register_runner(*master, *loop, *runner, kDeadline));
   }
-  ~InProcess() {
-    master.reset();
-    loop->stop();
-  }
+  ~InProcess() { loop->stop(); }
   std::unique_ptr<RpcLoop> loop;
   std::optional<Reporter> reporter;
   std::unique_ptr<JobRunner> runner;
   std::unique_ptr<RpcClient> master;
 };
 
-// `leatd runner`, killed at the end if it still runs.
-class Process {
- public:
-  explicit Process(const RunnerConfig& config) {
+// `leatd runner`, as its worker holds it.
+struct Process {
+  explicit Process(const Bytes& boot) {
     auto sockets = must(socket_pair());
-    socket_ = std::move(sockets.first);
-    posix_spawn_file_actions_t actions;
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_adddup2(&actions, sockets.second.get(), 3);
-    std::string program = LEATD_BINARY, what = "runner";
-    char* const arguments[] = {program.data(), what.data(), nullptr};
-    const int error =
-        ::posix_spawn(&pid_, program.c_str(), &actions, nullptr, arguments, ::environ);
-    posix_spawn_file_actions_destroy(&actions);
-    REQUIRE(error == 0);
-    must(send_all(socket_.get(), boot_message(config), soon(), "booting a runner"));
+    socket = std::move(sockets.first);
+    ChildProcess::Options options;
+    options.fd_3 = sockets.second.get();
+    child.emplace(LEATD_BINARY, std::vector<std::string>{"runner"}, options);
+    must(send_all(socket.get(), boot, soon(), "booting a runner"));
   }
-  ~Process() {
-    if (pid_ > 0 && !reaped_) {
-      ::kill(pid_, SIGKILL);
-      ::waitpid(pid_, nullptr, 0);
-    }
-  }
-  Process(const Process&) = delete;
-
-  int socket() const { return socket_.get(); }
-  void close() { socket_ = Descriptor(); }
-  void signal(int number) const { REQUIRE(::kill(pid_, number) == 0); }
-  int exit_code() {
-    const Descriptor handle(static_cast<int>(::syscall(SYS_pidfd_open, pid_, 0)));
-    pollfd ended{handle.get(), POLLIN, 0};
-    REQUIRE(::poll(&ended, 1, 10'000) == 1);
-    int status = 0;
-    REQUIRE(::waitpid(pid_, &status, 0) == pid_);
-    reaped_ = true;
-    return WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
-  }
-
- private:
-  pid_t pid_ = -1;
-  bool reaped_ = false;
-  Descriptor socket_;
+  Descriptor socket;
+  std::optional<ChildProcess> child;
 };
 
 // One machine's part of the cluster: a runner, and the data port of its worker.
@@ -269,7 +216,7 @@ struct Node final : Listener::Gate {
   void give(Connection connection) {
     if (process) {
       // A runner that is gone takes none: its peers will tell.
-      static_cast<void>(leat::hand_over(process->socket(), std::move(connection), soon()).ok());
+      static_cast<void>(leat::hand_over(process->socket.get(), std::move(connection), soon()).ok());
     } else {
       inside->runner->arrived(std::move(connection));
     }
@@ -336,7 +283,7 @@ struct RunnerTestCluster::Inside {
     config.log_level = "off";
     node->port = must(Listener::open(reactor, "127.0.0.1:0", *node, Listener::Options()));
     if (options.processes) {
-      node->process = std::make_unique<Process>(config);
+      node->process = std::make_unique<Process>(boot_message(config));
     } else {
       node->inside = std::make_unique<InProcess>(config);
     }
@@ -603,21 +550,31 @@ void RunnerTestCluster::hand_over(uint32_t task, Connection connection) {
   inside_->nodes[task]->give(std::move(connection));
 }
 
-void RunnerTestCluster::kill(uint32_t task) { signal(task, SIGKILL); }
 void RunnerTestCluster::signal(uint32_t task, int number) {
-  inside_->nodes[task]->process->signal(number);
+  inside_->nodes[task]->process->child->signal(number);
 }
-void RunnerTestCluster::close_worker(uint32_t task) { inside_->nodes[task]->process->close(); }
+void RunnerTestCluster::close_worker(uint32_t task) {
+  inside_->nodes[task]->process->socket = Descriptor();
+}
 void RunnerTestCluster::close_master() {
   (void)inside_->loop->run([&] { inside_->table->runners.clear(); });
   inside_->server.reset();
 }
 int RunnerTestCluster::exit_code(uint32_t task) {
-  return inside_->nodes[task]->process->exit_code();
+  const auto code = inside_->nodes[task]->process->child->wait(10s);
+  REQUIRE(code.has_value());
+  return *code;
+}
+
+int exit_code_of_runner(const Bytes& boot) {
+  Process process(boot);
+  const auto code = process.child->wait(10s);
+  REQUIRE(code.has_value());
+  return *code;
 }
 
 std::pair<uint64_t, bool> RunnerTestCluster::await_pulse(uint32_t task, uint64_t turns) {
-  const int socket = inside_->nodes[task]->process->socket();
+  const int socket = inside_->nodes[task]->process->socket.get();
   const Deadline deadline = soon();
   while (true) {
     std::array<uint64_t, 2> pulse{};
@@ -643,13 +600,13 @@ constexpr int kShards = 4;
 
 Graph model() { return must(expand_layers(must(parse_graph(kModel, standard(), "tiny.onnxtxt")))); }
 
-Plan compile_on(const JobGraph& graph, const std::string& name, int workers) {
+Plan compile_on(const JobGraph& graph, const std::string& name, int workers, int shards = kShards) {
   CompileRequest request;
   request.name = name;
   request.borders = graph.borders();
   for (int w = 0; w < workers; ++w) request.devices.push_back(cat("job:worker/task:", w, "/cpu:0"));
   request.strategy = "mirrored";
-  request.shards = kShards;
+  request.shards = shards;
   return must(compile(graph.graph, request));
 }
 
@@ -661,12 +618,12 @@ Bytes bytes_of(const Tensor& tensor) {
 
 }  // namespace
 
-TinyJob::TinyJob() {
+MirroredJob::MirroredJob(int64_t bad_row) {
   constexpr int64_t kRecords = 96;
   Tensor x(DType::u8, Shape{kRecords, 1, 8, 8}), y(DType::u8, Shape{kRecords});
   uint32_t noise = 12345;
   for (int64_t i = 0; i < kRecords; ++i) {
-    y.set(i, static_cast<double>(i % 4));
+    y.set(i, i == bad_row ? 9 : static_cast<double>(i % 4));
     for (int64_t p = 0; p < 64; ++p) {
       noise = noise * 1664525 + 1013904223;
       x.set(i * 64 + p, (noise >> 26) + 40 * static_cast<double>(i % 4));
@@ -676,11 +633,15 @@ TinyJob::TinyJob() {
   must(write_npy(real_files(), directory_ / "y.npy", y));
 }
 
-Plan TinyJob::init_plan(int workers) const {
+Plan MirroredJob::init_plan(int workers) const {
   return compile_on(must(make_init_graph(model(), DType::f32)), "init", workers);
 }
 
-Plan TinyJob::train_plan(int workers) const {
+Plan MirroredJob::predict_plan() const {
+  return compile_on(must(make_predict_graph(model(), 2, DType::f32)), "predict", 1, 1);
+}
+
+Plan MirroredJob::train_plan(int workers) const {
   TrainSpec spec;
   spec.input.reader = {
       {"format", std::string("npy")},   {"features", std::string("x.npy")},
@@ -693,7 +654,7 @@ Plan TinyJob::train_plan(int workers) const {
   return compile_on(must(make_train_graph(model(), spec)), "train", workers);
 }
 
-Trained TinyJob::train_locally(int workers, uint64_t steps) const {
+Trained MirroredJob::train_locally(int workers, uint64_t steps) const {
   LocalCluster cluster(workers, 1);
   for (int w = 0; w < workers; ++w) cluster.worker(w).resources("tiny").set_data_root(directory());
   const auto run = [&](const Plan& plan) {

@@ -81,22 +81,24 @@ class RunnerTestCluster {
   const RunnerConfig& config(uint32_t task) const;
   // Gives the runner of a task a connection, as its worker does.
   void hand_over(uint32_t task, Connection connection);
-  // SIGKILL. REQUIRES: processes.
-  void kill(uint32_t task);
+  // REQUIRES: processes, as all that follows.
   void signal(uint32_t task, int number);
   // The worker's end of the socket is closed.
   void close_worker(uint32_t task);
   // Ends the master's connections.
   void close_master();
-  // Of a process that has ended, within 10 s: its exit code, or minus the signal.
+  // Of a process that ends within 10 s; with a signal, 128 + its number.
   int exit_code(uint32_t task);
-  // The last pulse of a process.
+  // The first pulse of so many turns: how many, and whether one is in flight.
   std::pair<uint64_t, bool> await_pulse(uint32_t task, uint64_t turns);
 
  private:
   struct Inside;
   std::unique_ptr<Inside> inside_;
 };
+
+// Of a runner that is told this when it starts.
+int exit_code_of_runner(const Bytes& boot);
 
 // What comes of training, as bytes padded to 8.
 struct Trained {
@@ -105,13 +107,16 @@ struct Trained {
 };
 
 // A job that is small: a network, its data in a directory, its plans for so many workers.
-class TinyJob {
+class MirroredJob {
  public:
-  TinyJob();
+  // The label of `bad_row` is none.
+  explicit MirroredJob(int64_t bad_row = -1);
   const std::string& directory() const { return directory_.path(); }
   // In 4 shards, mirrored.
   Plan init_plan(int workers) const;
   Plan train_plan(int workers) const;
+  // Feed 0: float[2,1,8,8], fetch 0: float[2,4]; on one worker. As in training: it drops values.
+  Plan predict_plan() const;
   // So many steps on a cluster within one process.
   Trained train_locally(int workers, uint64_t steps) const;
 

@@ -1,0 +1,118 @@
+// `leatd runner` as its worker starts it: runs between processes, and how each of them ends.
+#include <signal.h>
+
+#include "tests/catch.h"
+#include "tests/daemon/runner/runner_testing.h"
+#include "tests/daemon/session_testing.h"
+
+namespace leat::testing {
+namespace {
+
+constexpr uint64_t kInit = 1, kTrain = 2, kForEver = 1'000'000'000;
+constexpr int kWorkerGone = 3, kMasterGone = 4;
+
+RunnerTestOptions options_for(const MirroredJob& job, int runners) {
+  RunnerTestOptions options;
+  options.runners = runners;
+  options.datasets = {{"tiny", job.directory()}};
+  options.processes = true;
+  return options;
+}
+
+void open(RunnerTestCluster& cluster, uint64_t run, const Plan& plan,
+          const std::string& transport) {
+  must(cluster.prepare_all(run, plan));
+  RunSetup setup = cluster.setup(plan, transport);
+  setup.data_root = "tiny";
+  must(cluster.connect_all(run, setup));
+}
+
+// Two runners that step.
+void begin(RunnerTestCluster& cluster, const MirroredJob& job, const std::string& transport) {
+  open(cluster, kInit, job.init_plan(2), transport);
+  cluster.extend_all(kInit, 1);
+  for (uint32_t t : {0u, 1u}) must(cluster.await(t, kInit, 1).failure);
+  open(cluster, kTrain, job.train_plan(2), transport);
+}
+
+}  // namespace
+
+TEST_CASE("runners in processes of their own give the bits of a local cluster") {
+  const MirroredJob job;
+  constexpr uint64_t kSteps = 20;
+  const Trained trained = job.train_locally(2, kSteps);
+  for (const char* transport : {"tcp", "shm"}) {
+    INFO(transport);
+    RunnerTestCluster cluster(options_for(job, 2));
+    begin(cluster, job, transport);
+    cluster.extend_all(kTrain, kSteps);
+    for (uint32_t t : {0u, 1u}) {
+      const Heard heard = cluster.await(t, kTrain, kSteps);
+      must(heard.failure);
+      if (!trained.rows[t][0].empty()) CHECK(heard.rows == trained.rows[t]);
+    }
+    // Of the run that was released, too.
+    must(cluster.release(1, kInit));
+    CHECK(cluster.await_pulse(1, kSteps + 1) == std::pair<uint64_t, bool>(kSteps + 1, false));
+  }
+}
+
+TEST_CASE("a runner whose peer is killed says so at once, in the middle of a step or idle") {
+  const MirroredJob job;
+  for (const char* transport : {"tcp", "shm"}) {
+    for (const bool stepping : {true, false}) {
+      INFO(transport << (stepping ? ", stepping" : ", idle"));
+      RunnerTestCluster cluster(options_for(job, 2));
+      begin(cluster, job, transport);
+      cluster.extend_all(kTrain, stepping ? kForEver : 5);
+      for (uint32_t t : {0u, 1u}) cluster.await(t, kTrain, 5);
+      const auto killed = std::chrono::steady_clock::now();
+      cluster.signal(1, SIGKILL);
+      const Heard heard = cluster.await(0, kTrain, kForEver);
+      CHECK(std::chrono::steady_clock::now() - killed < std::chrono::seconds(2));
+      CHECK(heard.failure.code() == Code::unavailable);
+      CHECK_THAT(heard.failure.message(), Catch::Contains("node-1"));
+      CHECK_FALSE(heard.derived);
+      CHECK(cluster.exit_code(1) == 128 + SIGKILL);
+      must(cluster.release(0, kTrain));
+    }
+  }
+}
+
+TEST_CASE("a runner that is asked to end tells its peers, and ends well") {
+  const MirroredJob job;
+  RunnerTestCluster cluster(options_for(job, 2));
+  begin(cluster, job, "auto");
+  cluster.extend_all(kTrain, kForEver);
+  for (uint32_t t : {0u, 1u}) cluster.await(t, kTrain, 3);
+  cluster.signal(1, SIGTERM);
+  CHECK(cluster.exit_code(1) == 0);
+  const Heard heard = cluster.await(0, kTrain, kForEver);
+  CHECK(heard.derived);
+  CHECK_THAT(heard.failure.message(), Catch::Contains("node-1 failed: the runner ends: signal 15"));
+}
+
+TEST_CASE("a runner ends with its worker, and with its connection to the master") {
+  const MirroredJob job;
+  {
+    RunnerTestCluster cluster(options_for(job, 1));
+    cluster.close_worker(0);
+    CHECK(cluster.exit_code(0) == kWorkerGone);
+  }
+  RunnerTestCluster cluster(options_for(job, 2));
+  begin(cluster, job, "auto");
+  cluster.extend_all(kTrain, kForEver);
+  cluster.await(0, kTrain, 3);
+  cluster.close_master();
+  CHECK(cluster.exit_code(0) == kMasterGone);
+  CHECK(cluster.exit_code(1) == kMasterGone);
+}
+
+TEST_CASE("a runner that is told nonsense does not start") {
+  Bytes boot(8 + 16, std::byte{0xff});
+  boot[0] = std::byte{16};
+  for (size_t i = 1; i < 8; ++i) boot[i] = std::byte{0};
+  CHECK(exit_code_of_runner(boot) == 1);
+}
+
+}  // namespace leat::testing
