@@ -1,11 +1,12 @@
 #include <algorithm>
-#include <atomic>
+#include <system_error>
 
 #include "daemon/client/wire_views.h"
 #include "daemon/job/job.h"
+#include "daemon/master/lent_calls.h"
 #include "daemon/master/permits.h"
+#include "daemon/master/task_thread.h"
 #include "daemon/master/wire_client_service.h"
-#include "daemon/master/work_thread.h"
 #include "devices/base/text.h"
 #include "transport/rpc/call.h"
 #include "transport/rpc/chunks.h"
@@ -19,7 +20,8 @@ struct ClientService::Shared {
   StatusSource& status;
   Files& files;
   const ClientLimits limits;
-  std::unique_ptr<WorkThread> disk;
+  TaskThread disk{"client-disk"};
+  std::shared_ptr<LentCalls> lent = std::make_shared<LentCalls>();  // to `jobs`
   // The loop's, as long as there are connections.
   std::shared_ptr<ByteBudget> uploads = std::make_shared<ByteBudget>(limits.uploads_bytes);
   Permits waits{limits.all_waits};
@@ -190,7 +192,7 @@ class Hashing : public std::enable_shared_from_this<Hashing> {
     hash_.update(bytes);
     offset_ += bytes.size();
     if (offset_ == file_->size()) return done_(OpenFile{file_, hash_.finish()});
-    (void)shared_->disk->post([self = shared_from_this()] { self->go_on(); });
+    (void)shared_->disk.post([self = shared_from_this()] { self->go_on(); });
   }
 
  private:
@@ -216,8 +218,8 @@ struct Disk {
     const auto permit = connection->disk_calls.take();
     if (permit == nullptr) return Outcome<T>(too_many("calls"));
     auto waiting = answered_elsewhere<T>(shared->loop, what);
-    (void)shared->disk->post([work = std::move(work), done = std::move(waiting.done), permit,
-                              asked_by = std::weak_ptr<Connection>(connection)]() mutable {
+    (void)shared->disk.post([work = std::move(work), done = std::move(waiting.done), permit,
+                             asked_by = std::weak_ptr<Connection>(connection)]() mutable {
       if (!asked_by.expired()) work(std::move(done));
     });
     return within(kj::mv(waiting.promise), timer(), deadline, std::move(what));
@@ -273,7 +275,7 @@ class MasterServer final : public Service<wire::Master> {
         disk_.run<JobView>("Master.submit", kAnswer, [submission, shared = shared_](auto done) {
           const Status status = complete(*submission);
           if (!status.ok()) return done(status);
-          shared->jobs.submit(std::move(*submission), std::move(done));
+          shared->jobs.submit(std::move(*submission), shared->lent->lend<JobView>(std::move(done)));
         });
     return reply_job(kj::mv(view), context);
   }
@@ -325,7 +327,7 @@ class MasterServer final : public Service<wire::Master> {
     const auto id = read_id(context.getParams().getId());
     if (!id.ok()) return refuse(id.status(), context);
     auto elsewhere = answered_elsewhere<JobView>(shared_->loop, "Master.cancel");
-    shared_->jobs.cancel(*id, connection_->peer, elsewhere.done);
+    shared_->jobs.cancel(*id, connection_->peer, shared_->lent->lend<JobView>(elsewhere.done));
     return reply_job(within(kj::mv(elsewhere.promise), disk_.timer(), kAnswer, "Master.cancel"),
                      context);
   }
@@ -405,7 +407,9 @@ class MasterServer final : public Service<wire::Master> {
         std::chrono::milliseconds(context.getParams().getWaitMs()), shared_->limits.wait);
     auto elsewhere = answered_elsewhere<T>(shared_->loop, what);
     ask(*id, std::chrono::steady_clock::now() + wait,
-        [done = elsewhere.done, permit](Result<T> result) { done(std::move(result)); });
+        [done = shared_->lent->lend<T>(elsewhere.done), permit](Result<T> result) {
+          done(std::move(result));
+        });
     return reply(within(kj::mv(elsewhere.promise), disk_.timer(), wait + kSlack, std::move(what)),
                  context, fill);
   }
@@ -420,12 +424,18 @@ class MasterServer final : public Service<wire::Master> {
 Result<std::unique_ptr<ClientService>> ClientService::start(RpcLoop& loop, JobService& jobs,
                                                             StatusSource& status, Files& files,
                                                             const ClientLimits& limits) {
-  LEAT_ASSIGN_OR_RETURN(std::unique_ptr<WorkThread> disk, WorkThread::start("client-disk"));
-  auto shared = std::make_shared<Shared>(loop, jobs, status, files, limits, std::move(disk));
-  return std::unique_ptr<ClientService>(new ClientService(std::move(shared)));
+  try {
+    auto shared = std::make_shared<Shared>(loop, jobs, status, files, limits);
+    return std::unique_ptr<ClientService>(new ClientService(std::move(shared)));
+  } catch (const std::system_error& error) {
+    return resource_exhausted(cat("thread 'client-disk': ", error.what()));
+  }
 }
 
-ClientService::~ClientService() { shared_->disk->stop(); }
+ClientService::~ClientService() {
+  shared_->disk.stop();
+  shared_->lent->take_back();
+}
 
 wire::Master::Client ClientService::serve(const RpcPeer& peer) {
   return kj::heap<MasterServer>(Disk{shared_, std::make_shared<Connection>(*shared_, peer)});

@@ -46,12 +46,12 @@ struct ClientLimits {
 // Threads: any but the loop's, unless a member says otherwise.
 class ClientService {
  public:
-  // resource_exhausted when there is no thread to be had. All that is passed must outlive it; and
-  // the loop `jobs`, which may still hold calls that wait.
+  // resource_exhausted when there is no thread to be had. All that is passed must outlive it.
   static Result<std::unique_ptr<ClientService>> start(RpcLoop& loop, JobService& jobs,
                                                       StatusSource& status, Files& files,
                                                       const ClientLimits& limits = {});
-  // Waits for the file that is being worked on. REQUIRES: the server that serves it is gone, the
+  // Waits for the file that is being worked on; what `jobs` still waits for leads nowhere then.
+  // REQUIRES: the server that serves it is gone, the
   // loop exists (it may have stopped).
   ~ClientService();
   ClientService(const ClientService&) = delete;

@@ -1,5 +1,6 @@
 // What a client may not make the master hold or do: calls that ClusterClient would never make.
 #include "daemon/client/wire_views.h"
+#include "daemon/master/lent_calls.h"
 #include "daemon/master/permits.h"
 #include "devices/base/files.h"
 #include "devices/base/text.h"
@@ -238,6 +239,27 @@ TEST_CASE("a permit is given back with its last copy, to both that it was of", "
   CHECK(mine.take() == nullptr);
   second.reset();
   CHECK(yours.take() != nullptr);
+}
+
+TEST_CASE("a call that was lent leads nowhere once it is taken back", "[cluster]") {
+  const auto lent = std::make_shared<LentCalls>();
+  int called = 0;
+  const auto token = std::make_shared<int>(0);
+  const auto lend = [&] {
+    return lent->lend<int>([&called, token](Result<int> value) { called += *value; });
+  };
+  auto first = lend(), second = lend(), dropped = lend();
+  CHECK(token.use_count() == 4);
+  dropped = nullptr;
+  CHECK(token.use_count() == 3);
+  first(1);
+  first(1);
+  CHECK(called == 1);
+  CHECK(token.use_count() == 2);
+  lent->take_back();
+  CHECK(token.use_count() == 1);
+  second(1);
+  CHECK(called == 1);
 }
 
 }  // namespace leat

@@ -253,14 +253,6 @@ void FakeJobs::await_watcher() {
   REQUIRE(changed_.wait_for(lock, kLongest, [&] { return !waiting_.empty(); }));
 }
 
-void FakeJobs::let_go() {
-  {
-    const std::lock_guard lock(mutex_);
-    for (Waiting& each : waiting_) each.deadline = {};
-  }
-  answer_waiting();
-}
-
 Result<const FakeJobs::Entry*> FakeJobs::find(std::string_view id) const {
   const Entry* found = nullptr;
   for (const Entry& entry : entries_) {
@@ -364,7 +356,6 @@ void JobMaster::stop() {
   if (server_ == nullptr) return;
   server_->server.reset();
   server_->service.reset();
-  jobs_.let_go();  // while there is a loop to answer on
   server_.reset();
 }
 

@@ -58,8 +58,6 @@ class FakeJobs final : public JobService, public StatusSource {
   int repeats() const;
   // Waits until somebody waits for a job or its log.
   void await_watcher();
-  // Answers all who wait.
-  void let_go();
 
  private:
   struct Entry {
