@@ -1,5 +1,7 @@
 #include "daemon/master/job_logs.h"
 
+#include <utility>
+
 #include "daemon/jobs/events.h"
 #include "devices/base/text.h"
 
@@ -8,6 +10,7 @@ namespace {
 
 constexpr auto kTick = std::chrono::milliseconds(100);
 constexpr size_t kPageLines = 10'000;
+constexpr size_t kOpenFiles = 64;
 
 }  // namespace
 
@@ -18,9 +21,9 @@ JobLogs::JobLogs(std::string folder, uint64_t max_bytes, const Clock& clock, Log
       logger_(std::move(log)),
       thread_("logs", kTick, [this] { answer(""); }) {}
 
-JobLogs::~JobLogs() {
+void JobLogs::stop() {
   thread_.stop();
-  for (Waiting& each : waiting_) each.done(cancelled("the master is stopping"));
+  for (Waiting& each : std::exchange(waiting_, {})) each.done(cancelled("the master is stopping"));
 }
 
 void JobLogs::add(const std::string& job, const std::string& who, std::vector<std::string> texts,
@@ -60,6 +63,7 @@ void JobLogs::remove(const std::string& job) {
   (void)thread_.post([this, job] {
     {
       const std::lock_guard lock(mutex_);
+      std::erase(recent_, logs_[job]);
       logs_.erase(job);
       ended_.insert(job);
     }
@@ -72,8 +76,15 @@ void JobLogs::remove(const std::string& job) {
 std::shared_ptr<JobLog> JobLogs::log_of(const std::string& job) const {
   const std::lock_guard lock(mutex_);
   auto& log = logs_[job];
-  if (log == nullptr)
+  if (log == nullptr) {
     log = std::make_shared<JobLog>(cat(folder_, "/", job, "/log.txt"), max_bytes_);
+  }
+  std::erase(recent_, log);
+  recent_.push_front(log);
+  if (recent_.size() > kOpenFiles) {
+    recent_.back()->close();
+    recent_.pop_back();
+  }
   return log;
 }
 

@@ -24,8 +24,9 @@ class JobLogs {
   using Done = std::function<void(Result<LogPage>)>;
 
   JobLogs(std::string folder, uint64_t max_bytes, const Clock& clock, Logger log);
-  // Who waits gets `cancelled`.
-  ~JobLogs();
+  ~JobLogs() { stop(); }
+  // Writes what is left. Who waits gets `cancelled`, as do all who come later.
+  void stop();
 
   // Lines of one speaker, with the time of now; `written` is called when they are written, or not.
   // What comes after end() is passed over.
@@ -60,6 +61,7 @@ class JobLogs {
   const Logger logger_;
   mutable std::mutex mutex_;
   mutable std::map<std::string, std::shared_ptr<JobLog>> logs_;
+  mutable std::list<std::shared_ptr<JobLog>> recent_;  // those whose files may be open
   std::set<std::string> ended_;
   std::list<Waiting> waiting_;  // of the thread
   TaskThread thread_;           // last: it uses the rest

@@ -137,7 +137,8 @@ Status MasterDaemon::listen() {
 Status MasterDaemon::stop() {
   if (std::exchange(stopped_, true)) return stop_status_;
   if (disk_ != nullptr) disk_->stop();
-  if (state_ != nullptr) state_->stop();  // who still waits is told
+  if (state_ != nullptr) state_->stop();  // who still waits is told, here and below
+  if (logs_ != nullptr) logs_->stop();
   if (workforce_ != nullptr) workforce_->end_all("the master is stopping");
   if (runs_ != nullptr && !runs_->stop(tuning_.end)) {
     stop_status_ =
@@ -348,10 +349,13 @@ void MasterDaemon::members_changed(const std::vector<WorkerView>& workers) {
 void MasterDaemon::job_changed(const JobView& job) {
   const JobCondition& now = job.condition;
   std::string text(name_of(now.state));
-  if (now.state == JobState::starting || now.state == JobState::running) {
-    text += cat(", epoch ", now.epoch, " on ", join(now.workers, ", "));
-  }
-  if (!now.reason.empty()) text += ": " + now.reason;
+  uint64_t& epoch = epochs_[job.id];
+  const bool assembled = std::exchange(epoch, now.epoch) != now.epoch &&
+                         (now.state == JobState::starting || now.state == JobState::recovering);
+  if (assembled) text += cat(", epoch ", now.epoch, " on ", join(now.workers, ", "));
+  // Why it recovers was said when it began to.
+  if (!now.reason.empty() && !assembled) text += ": " + now.reason;
+  if (has_ended(now.state)) epochs_.erase(job.id);
   log_.info("job ", job.id, ": ", text);
   logs_->add(job.id, "master", {text});
   // After what this change leads to, which may be that runners are stopped.

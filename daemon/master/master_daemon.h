@@ -10,6 +10,7 @@
 #pragma once
 
 #include <atomic>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -41,7 +42,7 @@ struct MasterTuning {
   ClusterStateOptions cluster;
   JournalLimits journal;
   uint64_t log_bytes = 64u << 20;         // of a job's log
-  size_t checks = 256;                    // submits that wait to be checked
+  size_t checks = 64;                     // submits that wait to be checked
   std::chrono::milliseconds end{10'000};  // for jobs' threads to end
 };
 
@@ -119,6 +120,7 @@ class MasterDaemon final : public JobService, public StatusSource, private Clust
   bool stopped_ = false;
   Status stop_status_;
   std::atomic<uint64_t> checks_begun_{0};
+  std::map<std::string, uint64_t> epochs_;  // of jobs that go on, as their logs say; of "jobs"
 
   // Made in this order, ended in the other.
   std::unique_ptr<JournalThread> journal_;

@@ -249,6 +249,8 @@ TEST_CASE("acknowledged jobs are there when the master starts again", "[cluster]
   CHECK(host.state(cancelled) == "CANCELLED");
   REQUIRE(host.becomes(runs, "FAILED"));
   CHECK(host.reason(runs) == "the master restarted");
+  REQUIRE(eventually([&] { return host.logs(runs, 0, 0ms)->complete; }));
+  CHECK(host.logs(runs, 0, 0ms)->lines.back().text == "FAILED: the master restarted");
   CHECK(host.submitted(tiny_job("r1", 4)) == waits);
   CHECK(host.logs(cancelled, 0, 0ms)->complete);
   FakeWorker worker(host.master->address(), "w1");

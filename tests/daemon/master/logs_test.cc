@@ -96,6 +96,26 @@ TEST_CASE("a page ends after about 256 KiB") {
   CHECK(page->end == 400);
 }
 
+TEST_CASE("any number of logs holds few files open") {
+  const TemporaryDirectory folder;
+  const RealClock clock;
+  JobLogs logs(folder.path(), 1 << 20, clock, {});
+  const auto open_files = [] {
+    size_t count = 0;
+    for ([[maybe_unused]] const auto& each : std::filesystem::directory_iterator("/proc/self/fd"))
+      ++count;
+    return count;
+  };
+  const size_t before = open_files();
+  std::promise<void> written;
+  for (int i = 0; i < 300; ++i) logs.add(cat("job-", i), "w1", {"text"});
+  logs.add("job-0", "w1", {"more"}, [&] { written.set_value(); });
+  REQUIRE(written.get_future().wait_for(20s) == std::future_status::ready);
+  CHECK(open_files() <= before + 64);
+  CHECK(logs.page("job-0", 0, 10)->lines.size() == 2);
+  CHECK(logs.page("job-7", 0, 10)->lines.size() == 1);
+}
+
 TEST_CASE("a job's log has its states and what its runners say, to its end", "[cluster]") {
   Host host;
   FakeWorker worker(host.master->address(), "w1");

@@ -137,8 +137,10 @@ TEST_CASE("a job whose runner is killed goes on from its checkpoint, to the same
   CHECK(view.condition.state == JobState::succeeded);
   CHECK(view.condition.result == expected);
   CHECK(view.condition.restarts == 1);
-  CHECK_THAT(cluster.log(id), Catch::Contains("was killed by signal 9") &&
-                                  Catch::Contains("master goes on after step"));
+  CHECK_THAT(cluster.log(id),
+             Catch::Contains("was killed by signal 9") &&
+                 Catch::Contains("master RECOVERING, epoch 2 on worker-0, worker-1") &&
+                 Catch::Contains("master goes on after step"));
 }
 
 TEST_CASE("a running job is cancelled within 2 s, and its worker takes the next") {
