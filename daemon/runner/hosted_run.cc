@@ -18,6 +18,10 @@ constexpr std::chrono::seconds kConnectDeadline{28};
 Result<std::string> find_dataset(const RunnerConfig& config, const std::string& name) {
   const auto found = config.datasets.find(name);
   if (found != config.datasets.end()) return found->second;
+  // A job file that `leat train` reads names the folder itself.
+  for (const auto& [known, path] : config.datasets) {
+    if (path == name) return path;
+  }
   const auto root = config.datasets.find("/");
   if (name.starts_with("/") && root != config.datasets.end()) {
     return resolve_below(root->second, name.substr(name.find_first_not_of('/')));

@@ -121,8 +121,8 @@ class HostedRun {
   uint64_t final_turns_ = 0;  // of a released run
 };
 
-// The directory of a data set: a name of the configuration, or an absolute path below what "/"
-// maps. invalid_argument if it is neither.
+// The directory of a data set: by its name in the configuration, by the very path that a name there
+// stands for, or as an absolute path below what "/" maps. invalid_argument if it is none of these.
 Result<std::string> find_dataset(const RunnerConfig& config, const std::string& name);
 
 }  // namespace leat

@@ -1,9 +1,8 @@
-#include "tests/daemon/worker/fake_master.h"
-
 #include <kj/debug.h>
 
 #include "devices/base/text.h"
 #include "tests/catch.h"
+#include "tests/daemon/worker/wire_fake_master.h"
 #include "transport/rpc/service.h"
 
 namespace leat {

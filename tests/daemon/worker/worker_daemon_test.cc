@@ -11,7 +11,7 @@
 
 #include "devices/base/text.h"
 #include "tests/catch.h"
-#include "tests/daemon/worker/fake_master.h"
+#include "tests/daemon/worker/wire_fake_master.h"
 #include "tests/temporary_directory.h"
 
 namespace leat {
@@ -19,10 +19,10 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Says who it is, and then does what the test wants.
+// A runner that does what the test wants, and that says who it is.
 std::string script(const TemporaryDirectory& folder, const std::string& body) {
   const std::string path = folder.path() + "/runner.sh";
-  std::ofstream(path) << "#!/bin/sh\necho runner $$\n" << body << "\n";
+  std::ofstream(path) << "#!/bin/sh\n" << body << "\n";
   chmod(path.c_str(), 0700);
   return path;
 }
@@ -57,10 +57,12 @@ struct Scene {
 
 bool is_alive(pid_t pid) { return kill(pid, 0) == 0; }
 
-constexpr char kWaits[] = "trap 'echo bye; exit 3' TERM; while :; do sleep 0.02; done";
+// Once it has said so, it is ready for the signal.
+constexpr char kWaits[] =
+    "trap 'echo bye; exit 3' TERM; echo runner $$; while :; do sleep 0.02; done";
 
 TEST_CASE("a worker registers, beats, and says what its runners say") {
-  Scene scene("echo second; echo third >&2; exit 5");
+  Scene scene("echo first; echo second; echo third >&2; exit 5");
   CHECK(scene.master.await_beats(5));
   CHECK(scene.worker->status().ok());
   REQUIRE(scene.master.start("job-1", 4).ok());
@@ -90,7 +92,7 @@ TEST_CASE("a runner that is asked to stop may end by itself") {
 }
 
 TEST_CASE("a runner that does not stop is killed, and is gone when the worker says so") {
-  Scene scene("trap '' TERM; while :; do sleep 0.02; done");
+  Scene scene("trap '' TERM; echo runner $$; while :; do sleep 0.02; done");
   REQUIRE(scene.master.start("job-1", 1).ok());
   const pid_t pid = scene.runner();
   CHECK(scene.master.stop("job-1", 1, 50ms).ok());

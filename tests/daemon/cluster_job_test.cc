@@ -1,0 +1,131 @@
+// Jobs on the real daemons: submitted, trained by processes, fetched.
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "daemon/job/job.h"
+#include "devices/base/text.h"
+#include "tests/catch.h"
+#include "tests/daemon/process_cluster.h"
+#include "tests/daemon/training_testing.h"
+
+namespace leat {
+namespace {
+
+constexpr const char* kGraph = R"(<ir_version: 10, opset_import: ["" : 20, "leat" : 1]>
+tiny (float[N,1,8,8] image) => (float[N,4] logits) {
+  c1 = leat.Conv2D <filters = 8, kernel = 3, activation = "relu"> (image)
+  f = Flatten (c1)
+  d = leat.Dropout <rate = 0.25> (f)
+  logits = leat.Dense <units = 4> (d)
+}
+)";
+
+// The last object that the command printed.
+nlohmann::json last_object(const std::string& lines) {
+  nlohmann::json last;
+  std::istringstream in(lines);
+  for (std::string line; std::getline(in, line);) {
+    auto object = nlohmann::json::parse(line, nullptr, false);
+    if (object.is_object()) last = std::move(object);
+  }
+  return last;
+}
+
+class Scene {
+ public:
+  explicit Scene(ProcessClusterOptions options)
+      : small_(kGraph), cluster_((options.data_path = small_.path(), options)) {}
+
+  ProcessCluster& cluster() { return cluster_; }
+  std::string job_file(const std::vector<std::string>& set) {
+    Job job = small_.job(set);
+    job.data.root = "data";
+    const std::string path = cat(small_.path(), "/job-", ++jobs_, ".yaml");
+    std::ofstream(path) << print_job(job);
+    return path;
+  }
+  // Trains to the end: the hash of the weights.
+  std::string train(const std::vector<std::string>& set) {
+    const Finished done = cluster_.leat("submit", {"--wait", "--json", job_file(set)});
+    INFO(done.out << done.err << cluster_.logs());
+    CHECK(done.exit_code == 0);
+    return last_object(done.out).value("weights_sha256", "");
+  }
+  // What one process makes of the same job.
+  std::string expected(const std::vector<std::string>& set) {
+    const Job job = small_.job(set);
+    return small_.hash(job, cat(cluster_.folder().path(), "/in-process-", ++jobs_));
+  }
+
+ private:
+  SmallJob small_;
+  ProcessCluster cluster_;
+  int jobs_ = 0;
+};
+
+TEST_CASE("a job on daemons ends with the weights of one process") {
+  const int workers = GENERATE(1, 2, 3, 4);
+  const std::string transports = GENERATE("[tcp]", "[shm]");
+  Scene scene({.workers = workers, .transports = transports});
+  const std::vector<std::string> set = {cat("num_workers=", workers)};
+  CHECK(scene.train(set) == scene.expected({}));
+  CHECK(scene.cluster().await_no_runners());
+}
+
+TEST_CASE("jobs follow each other on the same daemons") {
+  Scene scene({.workers = 2});
+  const std::vector<std::string> set = {"num_workers=2"};
+  const std::string first = scene.train(set);
+  CHECK(scene.train({"num_workers=2", "seed=8"}) != first);
+  CHECK(scene.train(set) == first);
+}
+
+TEST_CASE("a parameter server ends with the weights of one process") {
+  Scene scene({.workers = 2});
+  CHECK(scene.train({"num_workers=2", "strategy=parameter_server"}) == scene.expected({}));
+}
+
+TEST_CASE("a job that is cancelled leaves no process behind") {
+  Scene scene({.workers = 2});
+  const Finished submitted = scene.cluster().leat(
+      "submit", {"--json", scene.job_file({"num_workers=2", "steps=100000000"})});
+  const std::string id = last_object(submitted.out).value("id", "");
+  INFO(submitted.out << submitted.err << scene.cluster().logs());
+  REQUIRE(scene.cluster().await_state(id, {"RUNNING"}) == "RUNNING");
+  CHECK(scene.cluster().runners().size() == 2);
+  CHECK(scene.cluster().leat("cancel", {"--wait", id}).exit_code == 0);
+  CHECK(scene.cluster().await_state(id, {"CANCELLED"}) == "CANCELLED");
+  CHECK(scene.cluster().await_no_runners());
+}
+
+TEST_CASE("what a job has left is fetched") {
+  Scene scene({.workers = 1});
+  const Finished done = scene.cluster().leat("submit", {"--wait", "--json", scene.job_file({})});
+  const std::string id = last_object(done.out).value("id", "");
+  INFO(done.out << done.err << scene.cluster().logs());
+  REQUIRE(done.exit_code == 0);
+  const Finished fetched = scene.cluster().leat("fetch", {id, "-o", "mine"});
+  INFO(fetched.out << fetched.err);
+  CHECK(fetched.exit_code == 0);
+  CHECK(std::filesystem::exists(scene.cluster().folder() / "mine/weights.safetensors"));
+  CHECK(std::filesystem::exists(scene.cluster().folder() / "mine/metrics.jsonl"));
+}
+
+TEST_CASE("workers of three addresses train one job, and one that is cut off is named") {
+  const SmallJob small(kGraph);
+  std::ofstream(small.path("job.yaml")) << print_job(small.job());
+  const Finished done = run_program(
+      "/bin/bash", small.path(), {LEAT_NAMESPACES_SCRIPT, LEAT_BINARY_DIRECTORY, small.path()}, {});
+  INFO(done.out << done.err);
+  if (done.exit_code == 77) WARN("skipped: needs root and network namespaces");
+  CHECK((done.exit_code == 0 || done.exit_code == 77));
+}
+
+TEST_CASE("daemons stop in order") {
+  ProcessCluster cluster({.workers = 2});
+  for (int i = 0; i < 2; ++i) CHECK(cluster.worker(i).stop() == 0);
+  CHECK(cluster.master().stop() == 0);
+}
+
+}  // namespace
+}  // namespace leat

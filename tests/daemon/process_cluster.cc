@@ -1,0 +1,134 @@
+#include "tests/daemon/process_cluster.h"
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <thread>
+
+#include "devices/base/text.h"
+#include "tests/catch.h"
+
+namespace leat {
+namespace {
+
+using namespace std::chrono_literals;
+using Steady = std::chrono::steady_clock;
+
+constexpr auto kLook = 50ms;  // between two looks at what another process says
+
+void add(std::vector<std::string>& arguments, const std::vector<std::string>& more) {
+  arguments.insert(arguments.end(), more.begin(), more.end());
+}
+
+std::vector<pid_t> children_of(pid_t parent) {
+  std::vector<pid_t> children;
+  for (const auto& task : std::filesystem::directory_iterator(cat("/proc/", parent, "/task"))) {
+    std::istringstream words(contents_of(task.path() / "children"));
+    pid_t child;
+    while (words >> child) children.push_back(child);
+  }
+  return children;
+}
+
+}  // namespace
+
+ProcessCluster::ProcessCluster(ProcessClusterOptions options) : options_(std::move(options)) {
+  std::vector<std::string> arguments = {"master",      "--listen",    "127.0.0.1:0",     "--http",
+                                        "127.0.0.1:0", "--state-dir", folder_ / "master"};
+  add(arguments, options_.master);
+  master_ = std::make_unique<LeatdProcess>(arguments);
+  static_cast<void>(master_->ready());
+  workers_.resize(static_cast<size_t>(options_.workers));
+  for (int i = 0; i < options_.workers; ++i) start_worker(i);
+  for (auto& worker : workers_) static_cast<void>(worker->ready());
+  if (!await_ready(options_.workers)) FAIL("the workers did not register:\n" << logs());
+}
+
+void ProcessCluster::start_worker(int i) {
+  auto& place = workers_[static_cast<size_t>(i)];
+  place.reset();
+  std::vector<std::string> arguments = {"worker",
+                                        "--name",
+                                        cat("w", i),
+                                        "--master",
+                                        master_->ready().listen,
+                                        "--http",
+                                        "off",
+                                        "--data",
+                                        "127.0.0.1:0",
+                                        "--threads",
+                                        std::to_string(options_.threads),
+                                        "--state-dir",
+                                        folder_ / cat("w", i),
+                                        "--set",
+                                        cat("transports=", options_.transports)};
+  if (!options_.data_path.empty())
+    add(arguments, {"--set", cat("datasets.data=", options_.data_path)});
+  add(arguments, options_.worker);
+  place = std::make_unique<LeatdProcess>(arguments);
+}
+
+Finished ProcessCluster::leat(const std::string& command,
+                              const std::vector<std::string>& arguments) {
+  std::vector<std::string> all = {command, "--master", master_->ready().listen};
+  add(all, arguments);
+  return run_leat(folder_.path(), all);
+}
+
+bool ProcessCluster::await_ready(int workers) {
+  const auto deadline = Steady::now() + 20s;
+  while (Steady::now() < deadline) {
+    const std::string nodes = leat("nodes", {"--json"}).out;
+    constexpr std::string_view kReady = "\"READY\"";
+    int ready = 0;
+    for (size_t at = nodes.find(kReady); at != std::string::npos; at = nodes.find(kReady, at + 1))
+      ++ready;
+    if (ready >= workers) return true;
+    std::this_thread::sleep_for(kLook);
+  }
+  return false;
+}
+
+std::string ProcessCluster::show(const std::string& job) {
+  return leat("show", {"--json", job}).out;
+}
+
+std::string ProcessCluster::await_state(const std::string& job,
+                                        const std::vector<std::string>& states,
+                                        std::chrono::seconds patience) {
+  const auto deadline = Steady::now() + patience;
+  while (Steady::now() < deadline) {
+    const std::string seen = show(job);
+    for (const std::string& state : states) {
+      if (seen.find(cat('"', state, '"')) != std::string::npos) return state;
+    }
+    std::this_thread::sleep_for(kLook);
+  }
+  return "";
+}
+
+std::vector<pid_t> ProcessCluster::runners() const {
+  std::vector<pid_t> all;
+  for (const auto& worker : workers_) {
+    const auto children = children_of(worker->pid());
+    all.insert(all.end(), children.begin(), children.end());
+  }
+  return all;
+}
+
+bool ProcessCluster::await_no_runners() const {
+  const auto deadline = Steady::now() + 5s;
+  while (!runners().empty()) {
+    if (Steady::now() > deadline) return false;
+    std::this_thread::sleep_for(kLook);
+  }
+  return true;
+}
+
+std::string ProcessCluster::logs() const {
+  std::string text = cat("master:\n", master_->log());
+  for (size_t i = 0; i < workers_.size(); ++i) text += cat("w", i, ":\n", workers_[i]->log());
+  return text;
+}
+
+}  // namespace leat
