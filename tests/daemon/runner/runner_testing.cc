@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "daemon/local_cluster.h"
+#include "daemon/remote/wire_remote_runner.h"
 #include "daemon/runner/job_runner.h"
 #include "daemon/runner/reporter.h"
 #include "daemon/runner/wire_runner_service.h"
@@ -67,9 +68,15 @@ struct Table {
 
   // The loop's.
   std::map<uint32_t, wire::Runner::Client> runners;
+  std::map<uint32_t, std::shared_ptr<RemoteRunner>> remotes;
   bool held = false;
   std::vector<kj::Own<kj::PromiseFulfiller<void>>> waiting;
 
+  void note(const Status& status) {
+    if (status.ok()) return;
+    std::lock_guard lock(mutex);
+    wrong = status.to_string();
+  }
   void take(uint32_t task, wire::RunReport::Reader report) {
     std::lock_guard lock(mutex);
     Heard& run = heard[{task, report.getRun()}];
@@ -112,7 +119,12 @@ class Registry final : public Service<wire::Registry> {
     return kj::READY_NOW;
   }
   kj::Promise<void> report(ReportContext context) override {
-    for (const auto report : context.getParams().getReports()) table_->take(task_, report);
+    const auto reports = context.getParams().getReports();
+    if (const auto remote = table_->remotes.find(task_); remote != table_->remotes.end()) {
+      table_->note(take_reports(*remote->second, reports));
+    } else {
+      for (const auto report : reports) table_->take(task_, report);
+    }
     context.getResults().initOutcome().initOk();
     if (!table_->held) return kj::READY_NOW;
     auto pair = kj::newPromiseAndFulfiller<void>();
@@ -255,6 +267,7 @@ struct RunnerTestCluster::Inside {
     nodes.clear();
     (void)loop->run([&] {
       table->runners.clear();
+      table->remotes.clear();
       table->waiting.clear();
     });
     server.reset();
@@ -323,6 +336,30 @@ struct RunnerTestCluster::Inside {
 RunnerTestCluster::RunnerTestCluster(const RunnerTestOptions& options)
     : inside_(std::make_unique<Inside>(options)) {}
 RunnerTestCluster::~RunnerTestCluster() = default;
+
+RpcLoop& RunnerTestCluster::loop() { return *inside_->loop; }
+
+std::shared_ptr<RemoteRunner> RunnerTestCluster::remote(uint32_t task) {
+  const Endpoint at = endpoint(task);
+  RunnerFacts facts;
+  facts.node = at.node;
+  facts.job = config(task).job;
+  facts.epoch = kEpoch;
+  facts.task = task;
+  facts.incarnation = at.incarnation;
+  facts.device_name = cat("job:worker/task:", task, "/cpu:0");
+  facts.memory_bytes = uint64_t{1} << 32;
+  facts.threads = static_cast<uint32_t>(config(task).threads);
+  facts.data_address = at.data_address;
+  facts.machine = at.machine;
+  facts.unix_address = at.unix_address;
+  std::shared_ptr<RemoteRunner> remote;
+  REQUIRE(loop().run([&] {
+    remote = make_remote_runner(loop(), facts, inside_->table->runners.at(task));
+    inside_->table->remotes[task] = remote;
+  }));
+  return remote;
+}
 
 Status RunnerTestCluster::prepare(uint32_t task, uint64_t run, uint32_t partition,
                                   const Bytes& plan) {

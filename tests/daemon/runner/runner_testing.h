@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "daemon/remote/remote_runner.h"
 #include "daemon/runner/hosted_run.h"
 #include "daemon/runner/runner_config.h"
 #include "daemon/variables.h"
@@ -17,6 +18,7 @@
 #include "ops/dataset.h"
 #include "scheduler/runtime/plan.h"
 #include "tests/temporary_directory.h"
+#include "transport/rpc/loop.h"
 
 namespace leat::testing {
 
@@ -75,6 +77,11 @@ class RunnerTestCluster {
   Heard heard(uint32_t task, uint64_t run) const;
   // While it is held, no report is answered.
   void hold_reports(bool held);
+
+  // The runner as the daemon's master holds it. What it reports of its runs goes there from now on.
+  // REQUIRES: the loop, which is the cluster's, outlives it.
+  std::shared_ptr<RemoteRunner> remote(uint32_t task);
+  RpcLoop& loop();
 
   // --- The runners themselves.
   Endpoint endpoint(uint32_t task) const;
