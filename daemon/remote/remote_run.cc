@@ -39,20 +39,29 @@ struct Sending {
       : blob(std::move(bytes)), info(describe(*blob)) {}
 };
 
+// What a call ended with.
+void fail(RemoteRunState& state, const Status& status) {
+  if (state.channel->on_loop()) {
+    state.group->failed(status);
+  } else {
+    state.fail(status);  // the loop has stopped
+  }
+}
+
 // Signals `done`, a timeline of the run, or fails the run.
 auto answer_to(StatePtr state, Timeline RemoteRunState::*done) {
   return [state = std::move(state), done](const Status& status) {
     if (status.ok()) {
       ((*state).*done).signal(1);
     } else {
-      state->group->failed(status);
+      fail(*state, status);
     }
   };
 }
 
 auto answer_to(StatePtr state) {
   return [state = std::move(state)](const Status& status) {
-    if (!status.ok()) state->group->failed(status);
+    if (!status.ok()) fail(*state, status);
   };
 }
 
@@ -99,8 +108,8 @@ void send_limit(const StatePtr& state) {
     return request.send().then([](auto&& response) { return outcome_of(response); });
   };
   state->channel->start("extending", kCallDeadline, extend, [state](const Status& status) {
+    if (!status.ok()) return fail(*state, status);
     state->extending = false;
-    if (!status.ok()) return state->group->failed(status);
     send_limit(state);
   });
 }
@@ -253,7 +262,7 @@ const void* RemoteRun::fetched(uint32_t i, uint64_t step) {
 }
 
 void RemoteRun::abort(const Status& cause) {
-  state_->fail(cause);  // also if the loop has stopped
+  state_->fail(cause);
   (void)state_->channel->loop().post(
       [state = state_, cause] { state->group->failed(cause, Failure::cause); });
 }
@@ -265,8 +274,9 @@ void RemoteRun::release() {
     request.setRun(run);
     return request.send().then([](auto&& response) { return outcome_of(response); });
   };
+  // What it answers changes nothing: with the runner it ends anyway.
   state_->channel->start("releasing", kReleaseDeadline, release, [state = state_](const Status&) {
-    state->channel->remove(state->run);  // whatever it is: with the runner it ends anyway
+    if (state->channel->on_loop()) state->channel->remove(state->run);
     state->released.signal(1);
   });
 }

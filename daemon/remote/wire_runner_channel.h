@@ -40,6 +40,7 @@ class RunnerChannel final : public std::enable_shared_from_this<RunnerChannel> {
 
   const RunnerFacts& facts() const { return facts_; }
   RpcLoop& loop() const { return loop_; }
+  bool on_loop() const { return loop_.on_loop_thread(); }
   Status status() const;
   void lost(const Status& cause);
 
@@ -61,7 +62,8 @@ class RunnerChannel final : public std::enable_shared_from_this<RunnerChannel> {
   auto call(std::string_view doing, std::chrono::nanoseconds deadline, F function) {
     return leat::call(loop_, bound(doing, std::move(function)), deadline, named(doing));
   }
-  // The same without waiting; `done` is called on the loop's thread, once.
+  // The same without waiting; `done` is called once, on the loop's thread, or on this one if the
+  // loop has stopped. Then nothing that is the loop's may be touched: on_loop() tells.
   template <typename F, typename Done>
   void start(std::string_view doing, std::chrono::nanoseconds deadline, F function, Done done) {
     start_call(loop_, bound(doing, std::move(function)), deadline, named(doing), std::move(done));
