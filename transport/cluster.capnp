@@ -62,7 +62,7 @@ interface Master {
 
   cancel @5 (id :Text) -> (outcome :Outcome(JobView));
   # Ok when it is in the journal that the job is to end: it is CANCELLED within 2 s. A job that has
-  # ended stays as it is (failed_precondition).
+  # ended otherwise stays as it is (failed_precondition).
 
   logs @6 (id :Text, from :UInt64, waitMs :UInt32) -> (outcome :Outcome(LogPage));
   # Lines of the job's log from line `from` on, as many as fit 256 KiB. With waitMs (at most 30,000)
