@@ -31,6 +31,7 @@ th { background: var(--head); color: var(--faint); font-weight: 600; font-size: 
 tbody tr { border-top: 1px solid var(--line); } td.number, th.number { text-align: right; }
 td small { display: block; color: var(--faint); white-space: normal; max-width: 34rem;
   overflow-wrap: anywhere; }
+td.number small { white-space: nowrap; } .reason { min-width: 15rem; }
 .state { font-weight: 600; } .good { color: var(--good); } .busy { color: var(--busy); }
 .warn { color: var(--warn); } .bad { color: var(--bad); } .rest { color: var(--faint); }
 progress { width: 9rem; accent-color: var(--busy); }
@@ -95,7 +96,10 @@ std::string hash_source(std::string_view text) {
   return text;
 }
 
-std::string decimal(double value) { return std::isfinite(value) ? format("%.4g", value) : ""; }
+std::string decimal(double value) {
+  if (!std::isfinite(value)) return "";
+  return format(std::abs(value) >= 1000 && std::abs(value) < 1e9 ? "%.0f" : "%.4g", value);
+}
 std::string percent(double value) {
   return std::isfinite(value) ? format("%.2f %%", 100 * value) : "";
 }
@@ -158,6 +162,19 @@ std::string age(int64_t since_ms, const ClusterView& cluster) {
                         1000);
 }
 
+std::string state_cell(std::string_view name, std::string_view colour, std::string_view age,
+                       std::string_view reason) {
+  return cat("<td", reason.empty() ? "" : " class=\"reason\"", "><span class=\"state ", colour,
+             "\">", name, "</span> <span class=\"faint\">", age, "</span>", small(reason), "</td>");
+}
+
+// Enough digits to tell two from each other; the tooltip and the JSON have them all.
+std::string weights(const std::string& sha256) {
+  if (sha256.empty()) return "";
+  return cat("<small title=\"", html_escaped(sha256), "\">weights <code>",
+             html_escaped(sha256.substr(0, 16)), "</code></small>");
+}
+
 std::string progress_cell(const ProgressReport& last) {
   if (last.steps == 0) return cell(last.step > 0 ? cat("step ", last.step) : "");
   const double share =
@@ -174,15 +191,11 @@ std::string job_row(const JobView& job, const ClusterView& cluster) {
   std::string html = cat("<tr id=\"job-", html_escaped(job.id), "\">");
   html +=
       cell(cat("<a href=\"", path, "\">", html_escaped(job.id), "</a> <a class=\"faint\" href=\"",
-               path, "/logs\">log</a>", small(job.name),
-               condition.result.empty() ? ""
-                                        : cat("<small>weights <code>",
-                                              html_escaped(condition.result), "</code></small>")));
-  html += cell(cat(badge(name_of(condition.state), colour_of(condition.state)),
-                   " <span class=\"faint\">", age(condition.since_ms, cluster), "</span>",
-                   small(condition.reason)));
+               path, "/logs\">log</a>", small(job.name), weights(condition.result)));
+  html += state_cell(name_of(condition.state), colour_of(condition.state),
+                     age(condition.since_ms, cluster), condition.reason);
   html += progress_cell(last);
-  html += number_cell(last.epochs > 0 ? cat(last.epoch, " of ", last.epochs) : cat(last.epoch));
+  html += number_cell(last.epochs > 0 ? cat(last.epoch, " of ", last.epochs) : "");
   html += number_cell(decimal(last.loss), decimal(last.val_loss));
   html += number_cell(percent(last.accuracy), percent(last.val_accuracy));
   const std::string samples = decimal(job.progress.samples_per_second);
@@ -199,8 +212,8 @@ std::string node_row(const NodeView& node, const ClusterView& cluster) {
   const WorkerView& worker = node.worker;
   std::string html = cat("<tr id=\"node-", html_escaped(worker.info.worker.name), "\">");
   html += cell(cat(html_escaped(worker.info.worker.name), small(worker.info.address)));
-  html += cell(cat(badge(name_of(worker.state), colour_of(worker.state)), " <span class=\"faint\">",
-                   age(worker.since_ms, cluster), "</span>", small(worker.reason)));
+  html += state_cell(name_of(worker.state), colour_of(worker.state), age(worker.since_ms, cluster),
+                     worker.reason);
   html += cell(node.job.empty() ? ""
                                 : cat("<a href=\"/api/v1/jobs/", percent_encoded(node.job), "\">",
                                       html_escaped(node.job), "</a>"));
@@ -253,7 +266,7 @@ std::string jobs_table(std::span<const JobView> jobs, const ClusterView& cluster
       "<div data-part=\"jobs\"><div class=\"scroll\"><table><thead><tr><th>Job</th><th>State</th>"
       "<th>Progress</th><th class=\"number\">Epoch</th><th class=\"number\">Loss"
       "<small> / validation</small></th><th class=\"number\">Accuracy<small> / validation</small>"
-      "</th><th class=\"number\">Steps/s</th><th class=\"number\">Left</th>"
+      "</th><th class=\"number\">Steps/s</th><th class=\"number\">Time left</th>"
       "<th class=\"number\">Restarts</th><th>Workers</th></tr></thead>\n<tbody>";
   const auto ordered = in_order(jobs);
   const size_t shown = std::min(ordered.size(), kMostJobs);

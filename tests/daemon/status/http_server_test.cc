@@ -326,9 +326,12 @@ TEST_CASE("many clients ask at once", "[cluster]") {
   std::atomic<int> answered{0};
   for (int t = 0; t < 4; ++t) {
     threads.emplace_back([&] {
-      for (int i = 0; i < 20; ++i) {
-        HttpClient client(host.address());
-        for (int k = 0; k < 5; ++k) answered += client.get("/").status == 200;
+      try {
+        for (int i = 0; i < 20; ++i) {
+          HttpClient client(host.address());
+          for (int k = 0; k < 5; ++k) answered += client.get("/").status == 200;
+        }
+      } catch (const std::exception&) {  // the count tells
       }
     });
   }

@@ -44,6 +44,7 @@ struct HttpReply {
   std::string body;
 };
 
+// Throws when nothing happens for 5 s. Threads: one, any.
 class HttpClient {
  public:
   explicit HttpClient(const std::string& address);
