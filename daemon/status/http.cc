@@ -81,10 +81,11 @@ std::string http_message(const HttpResponse& response, bool head, bool keep_aliv
   add("Content-Type", response.type);
   add("Content-Length", std::to_string(response.body.size()));
   add("Connection", keep_alive ? "keep-alive" : "close");
-  for (const auto& [name, value] : kHeaders) {
-    const bool replaced = std::any_of(response.headers.begin(), response.headers.end(),
-                                      [&](const HttpField& field) { return field.first == name; });
-    if (!replaced) add(name, value);
+  for (const auto& header : kHeaders) {
+    const bool replaced =
+        std::any_of(response.headers.begin(), response.headers.end(),
+                    [&](const HttpField& field) { return field.first == header.first; });
+    if (!replaced) add(header.first, header.second);
   }
   for (const auto& [name, value] : response.headers) add(name, value);
   out += "\r\n";
