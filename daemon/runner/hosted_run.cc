@@ -300,7 +300,11 @@ bool HostedRun::take_report(RunReport& report, size_t most) {
   if (!live) return false;
   report.run = id_;
   if (!live->log->take(report, most)) return false;
-  if (!report.failure.ok()) report.derived = derived(*live, report.failure);
+  if (!report.failure.ok()) {
+    report.derived = derived(*live, report.failure);
+    parts_.log.log(report.derived ? LogLevel::debug : LogLevel::error,
+                   cat(subject(), " failed: ", report.failure.message()));
+  }
   return true;
 }
 

@@ -49,7 +49,8 @@ JobRunner::JobRunner(RunnerConfig config, const Catalogue& catalogue,
       worker_(static_cast<int>(config_.task), threads_of(config_)),
       memory_(limit_of(config_, worker_)),
       parts_{config_, catalogue, worker_,         {reactor_, *waiter_, arrivals_},
-             memory_, binding_,  std::move(news), most_row_bytes(config_)},
+             memory_, binding_,  std::move(news), most_row_bytes(config_),
+             log_},
       job_strand_(control_.strand()) {}
 
 Result<std::unique_ptr<JobRunner>> JobRunner::create(RunnerConfig config,
@@ -58,17 +59,18 @@ Result<std::unique_ptr<JobRunner>> JobRunner::create(RunnerConfig config,
   LEAT_ASSIGN_OR_RETURN(auto waiter, shm::Waiter::create(kSpin));
   std::unique_ptr<JobRunner> runner(new JobRunner(std::move(config), catalogue, std::move(waiter),
                                                   std::move(news), std::move(log)));
-  if (runner->config_.may_share_memory) LEAT_RETURN_IF_ERROR(runner->listen());
+  if (runner->config_.may_share_memory) runner->listen();
   return runner;
 }
 
-// Where peers of this machine bring their memory.
-Status JobRunner::listen() {
+// Where peers of this machine bring their memory. Without it there is TCP: a path may be too long.
+void JobRunner::listen() {
   const std::string address = cat("unix:", config_.directory, "/peers");
-  LEAT_ASSIGN_OR_RETURN(listener_,
-                        Listener::open(reactor_, address, arrivals_, Listener::Options()));
+  auto listener = Listener::open(reactor_, address, arrivals_, Listener::Options());
+  if (!listener.ok())
+    return log_.warning("shares no memory with its peers: ", listener.status().message());
+  listener_ = std::move(*listener);
   unix_address_ = address;
-  return {};
 }
 
 JobRunner::~JobRunner() {

@@ -44,7 +44,7 @@ class JobRunner {
   std::string device_name() const { return worker_.device_name(); }
   int threads() { return worker_.threads(); }
   uint64_t memory_bytes() const { return memory_.limit(); }
-  // "" if memory may not be shared.
+  // "" if memory may not be shared, or cannot.
   const std::string& unix_address() const { return unix_address_; }
 
   // A connection that the worker hands over.
@@ -84,7 +84,7 @@ class JobRunner {
  private:
   JobRunner(RunnerConfig config, const Catalogue& catalogue, std::unique_ptr<shm::Waiter> waiter,
             TurnLog::News news, Logger log);
-  Status listen();
+  void listen();
   Status settle() const;
 
   const RunnerConfig config_;

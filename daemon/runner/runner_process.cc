@@ -34,12 +34,15 @@ constexpr int kWorkerDescriptor = 3;
 enum : int { kAsked = 0, kFailed = 1, kWorkerGone = 3, kMasterGone = 4 };
 constexpr auto kStart = 10s;  // from the start to being registered
 constexpr auto kEnd = 3s;     // from the reason to the end, by force
-constexpr auto kAgain = 200ms;
+constexpr std::chrono::milliseconds kAgain{200}, kForEver{-1};
 
-// What ends the process: the first one counts. Threads: any.
+// What ends the process: the first one counts, be it a signal. Threads: any, but for wait().
 class Ending {
  public:
-  Ending() : happened_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
+  // `signals`: a signalfd.
+  explicit Ending(int signals)
+      : signals_(signals), happened_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
+
   void because(int code, const Status& why) {
     {
       std::lock_guard lock(mutex_);
@@ -50,8 +53,11 @@ class Ending {
     const uint64_t one = 1;
     (void)!::write(happened_.get(), &one, sizeof one);
   }
-  int descriptor() const { return happened_.get(); }
-  bool happened() const {
+
+  // True as soon as there is a reason; false after `timeout` (negative: never). Threads: one.
+  bool wait(std::chrono::milliseconds timeout) {
+    pollfd ready[] = {{happened_.get(), POLLIN, 0}, {signals_, POLLIN, 0}};
+    if (::poll(ready, 2, static_cast<int>(timeout.count())) > 0) read_signal();
     std::lock_guard lock(mutex_);
     return why_.has_value();
   }
@@ -65,6 +71,13 @@ class Ending {
   }
 
  private:
+  void read_signal() {
+    signalfd_siginfo signal{};
+    if (::read(signals_, &signal, sizeof signal) == sizeof signal)
+      because(kAsked, cancelled(cat("signal ", signal.ssi_signo, " asked for it")));
+  }
+
+  const int signals_;
   const Descriptor happened_;
   mutable std::mutex mutex_;
   std::optional<Status> why_;
@@ -114,27 +127,31 @@ Result<std::unique_ptr<RpcClient>> connect(RpcLoop& loop, const RunnerConfig& co
   while (true) {
     auto client = RpcClient::connect(loop, client_options(config, ending));
     const bool again = !client.ok() && client.status().code() == Code::unavailable;
-    if (!again || Clock::now() + kAgain >= deadline || ending.happened()) return client;
-    pollfd ended{ending.descriptor(), POLLIN, 0};
-    (void)::poll(&ended, 1, std::chrono::milliseconds(kAgain).count());
+    if (!again || Clock::now() + kAgain >= deadline || ending.wait(kAgain)) return client;
   }
 }
 
-// Until a signal, or the end of somebody without whom there is nothing to do.
-void await_end(Ending& ending, int signals) {
-  pollfd ready[] = {{ending.descriptor(), POLLIN, 0}, {signals, POLLIN, 0}};
-  while (!ending.happened()) {
-    if (::poll(ready, 2, -1) < 0 || (ready[1].revents & POLLIN) == 0) continue;
-    signalfd_siginfo signal{};
-    if (::read(signals, &signal, sizeof signal) == sizeof signal)
-      ending.because(kAsked, cancelled(cat("signal ", signal.ssi_signo, " asked for it")));
+// Connects, registers, and serves until there is a reason to end.
+Status serve(RpcLoop& loop, JobRunner& runner, Reporter& reporter,
+             std::unique_ptr<RpcClient>& master, Ending& ending, const Logger& log) {
+  const RunnerConfig& config = runner.config();
+  const Deadline deadline = Clock::now() + kStart;
+  LEAT_ASSIGN_OR_RETURN(master, connect(loop, config, ending, deadline));
+  reporter.start(runner, *master,
+                 [&ending](const Status& why) { ending.because(kMasterGone, why); });
+  LEAT_RETURN_IF_ERROR(register_runner(*master, loop, runner, deadline - Clock::now()));
+  log.info("serves ", config.job, " epoch ", config.epoch, " as task ", config.task, " with ",
+           runner.threads(), " threads");
+  while (!ending.wait(kForEver)) {
   }
+  log.log(ending.code() == kAsked ? LogLevel::info : LogLevel::error,
+          cat("ends: ", ending.why().message()));
+  return {};
 }
 
 // `guillotine` is set up when the end begins.
-Status serve(const RunnerConfig& config, const Logger& log, int signals, Ending& ending,
-             std::optional<Guillotine>& guillotine) {
-  const Deadline deadline = Clock::now() + kStart;
+Status run_job(const RunnerConfig& config, const Logger& log, Ending& ending,
+               std::optional<Guillotine>& guillotine) {
   const Catalogue catalogue = standard_catalogue();
   LEAT_ASSIGN_OR_RETURN(const auto loop, RpcLoop::start(log.named("rpc")));
   Reporter reporter(*loop);
@@ -142,21 +159,12 @@ Status serve(const RunnerConfig& config, const Logger& log, int signals, Ending&
   const WorkerSocket worker(kWorkerDescriptor, *runner, [&ending](const Status& why) {
     ending.because(kWorkerGone, why.while_doing("listening to the worker"));
   });
-  LEAT_ASSIGN_OR_RETURN(auto master, connect(*loop, config, ending, deadline));
-  reporter.start(*runner, *master,
-                 [&ending](const Status& why) { ending.because(kMasterGone, why); });
-  Status status = register_runner(*master, *loop, *runner, deadline - Clock::now());
-  if (status.ok()) {
-    log.info("serves ", config.job, " epoch ", config.epoch, " as task ", config.task, " with ",
-             runner->threads(), " threads");
-    await_end(ending, signals);
-    log.log(ending.code() == kAsked ? LogLevel::info : LogLevel::error,
-            cat("ends: ", ending.why().message()));
-  }
-  guillotine.emplace(status.ok() ? ending.code() : kFailed, log);
+  std::unique_ptr<RpcClient> master;
+  const Status served = serve(*loop, *runner, reporter, master, ending, log);
+  guillotine.emplace(served.ok() ? ending.code() : kFailed, log);
   runner->stop(cancelled(cat("the runner ends: ", ending.why().message())));
   loop->stop();  // before what is used on it goes
-  return status;
+  return served;
 }
 
 int run(int signals) {
@@ -169,9 +177,9 @@ int run(int signals) {
   const auto level = log_level_from_name(config->log_level);
   const Logger log(cat("task-", config->task), level.ok() ? *level : LogLevel::info,
                    make_stderr_sink());
-  Ending ending;
+  Ending ending(signals);
   std::optional<Guillotine> guillotine;
-  const Status served = serve(*config, log, signals, ending, guillotine);
+  const Status served = run_job(*config, log, ending, guillotine);
   if (served.ok()) return ending.code();
   log.error("cannot start: ", served.message());
   return kFailed;
