@@ -262,6 +262,7 @@ const void* RemoteRun::fetched(uint32_t i, uint64_t step) {
 }
 
 void RemoteRun::abort(const Status& cause) {
+  state_->send_abort(cause);
   state_->fail(cause);
   (void)state_->channel->loop().post(
       [state = state_, cause] { state->group->failed(cause, Failure::cause); });

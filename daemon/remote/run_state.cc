@@ -12,6 +12,17 @@ void RemoteRunState::fail(const Status& cause) {
   finished.fail(cause);
 }
 
+void RemoteRunState::send_abort(const Status& cause) {
+  if (abort_sent_.exchange(true)) return;
+  const auto abort = [run = run, cause](wire::Runner::Client& runner) {
+    auto request = runner.abortRequest();
+    request.setRun(run);
+    write_status(cause, request.initCause());
+    return request.send().then([](auto&& response) { return status_of(response.getOutcome()); });
+  };
+  channel->start("aborting", kCallDeadline, abort, [](const Status&) {});
+}
+
 void RunGroup::add(const std::shared_ptr<RemoteRunState>& member) {
   members_.push_back(member);
   if (over()) end(*member);
@@ -41,15 +52,9 @@ void RunGroup::end(const Status& cause) {
 
 // Everybody is told, the runner that failed, too: it may know a consequence alone.
 void RunGroup::end(RemoteRunState& member) const {
+  member.send_abort(cause_);
   member.fail(cause_);
   member.channel->cancel_setup(member.run);
-  const auto abort = [run = member.run, cause = cause_](wire::Runner::Client& runner) {
-    auto request = runner.abortRequest();
-    request.setRun(run);
-    write_status(cause, request.initCause());
-    return request.send().then([](auto&& response) { return status_of(response.getOutcome()); });
-  };
-  member.channel->start("aborting", kCallDeadline, abort, [](const Status&) {});
 }
 
 std::shared_ptr<RunGroup> EpochRuns::group(uint64_t run) {

@@ -89,8 +89,13 @@ struct RemoteRunState {
   uint64_t asked = 0;      // the largest limit that it or an earlier one had
   uint64_t wanted = 0;
 
-  // Threads: any.
+  // Threads: any, both.
   void fail(const Status& cause);
+  // Tells the runner, once. Before fail(): whoever is woken releases the run, and that comes after.
+  void send_abort(const Status& cause);
+
+ private:
+  std::atomic<bool> abort_sent_{false};
 };
 
 // What the runners of one epoch share. Threads: any.
