@@ -91,6 +91,7 @@ Status MasterDaemon::open() {
   workforce.generation = journal_->generation();
   workforce.heart_address = hearts_->address();
   workforce.heartbeat = options.members.heartbeat;
+  workforce.exit_deadline = tuning_.runner_exit;
   workforce.log = log_.named("workers");
   workforce_ = std::make_unique<Workforce>(*loop_, *state_, *logs_, std::move(workforce));
   runs_ = std::make_unique<JobRuns>(JobRunsParts{

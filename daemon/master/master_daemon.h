@@ -41,8 +41,10 @@ class Workforce;
 struct MasterTuning {
   ClusterStateOptions cluster;
   JournalLimits journal;
-  uint64_t log_bytes = 64u << 20;         // of a job's log
-  size_t checks = 64;                     // submits that wait to be checked
+  uint64_t log_bytes = 64u << 20;  // of a job's log
+  size_t checks = 64;              // submits that wait to be checked
+  // For a worker to tell how a runner ended whose connection is gone.
+  std::chrono::milliseconds runner_exit{2'000};
   std::chrono::milliseconds end{10'000};  // for jobs' threads to end
 };
 

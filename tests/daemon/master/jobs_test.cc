@@ -175,6 +175,21 @@ TEST_CASE("the death of a runner is told in its worker's words", "[cluster]") {
 TEST_CASE("a runner whose connection is gone is stopped, if nobody says how it ended",
           "[cluster]") {
   Host host;
+  host.tuning.runner_exit = 50ms;
+  host.restart();
+  FakeWorker w1(host.master->address(), "w1"), w2(host.master->address(), "w2");
+  const std::string id = host.submitted(tiny_job("r1", 2));
+  auto runner = FakeRunner::connect(host.master->address(), w1.order());
+  CHECK(host.state(id) == "STARTING");  // the other one is awaited
+  runner.reset();
+  CHECK(w1.order(1).epoch == 2);
+  CHECK_THAT(host.reason(id), Catch::Contains("the runner on 'w1' lost its connection"));
+  CHECK(w1.stopped().front() == id + "/1");
+  CHECK(w2.stopped().front() == id + "/1");
+}
+
+TEST_CASE("a job whose runner hangs up is broken, also before its worker says why", "[cluster]") {
+  Host host;
   FakeWorker worker(host.master->address(), "w1");
   const std::string id = host.submitted(tiny_job("r1"));
   auto runner = FakeRunner::connect(host.master->address(), worker.order());
