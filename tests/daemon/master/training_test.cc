@@ -32,7 +32,8 @@ class DevCluster {
   explicit DevCluster(int workers)
       : small_(kGraph),
         dev_({"dev", "--workers", cat(workers), "--threads", "1", "--listen", "127.0.0.1:0",
-              "--http", "off", "--set", "datasets.small=" + small_.path()}) {
+              "--http", "off", "--set", "datasets.small=" + small_.path()},
+             {"TMPDIR=" + temporary_.path()}) {
     ClusterClientOptions options;
     options.address = dev_.ready().listen;
     client_ = must(ClusterClient::connect(options));
@@ -91,6 +92,7 @@ class DevCluster {
   LeatdProcess& dev() { return dev_; }
 
  private:
+  const TemporaryDirectory temporary_;  // a daemon that is killed leaves its folder behind
   const SmallJob small_;
   LeatdProcess dev_;
   std::unique_ptr<ClusterClient> client_;
