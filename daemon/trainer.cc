@@ -537,15 +537,18 @@ Status Trainer::wait_for_step(std::optional<std::chrono::steady_clock::time_poin
   const auto due = deadline();
   while (options_.stop_grace.count() > 0) {
     const auto now = std::chrono::steady_clock::now();
+    if (!stop_due && stop()) stop_due = now + options_.stop_grace;
+    if (stop_due && now >= *stop_due) return abandon();
     if (training_->settled(done_, std::min(stop_due.value_or(due), now + kStopPoll)) || now >= due)
       break;
-    if (!stop_due && stop()) stop_due = now + options_.stop_grace;
-    if (!stop_due || now < *stop_due) continue;
-    abandoned_ = true;
-    training_->abort(cancelled("the job is to stop"));
-    return {};
   }
   return training_->wait(done_, due);
+}
+
+Status Trainer::abandon() {
+  abandoned_ = true;
+  training_->abort(cancelled("the job is to stop"));
+  return {};
 }
 
 // The workers are between two steps, each somewhere else: what there is, is on disk.

@@ -134,6 +134,7 @@ class Trainer {
   Status consume(int64_t step, Progress& progress, TrainObserver& observer);
   Status wait_for_step(std::optional<std::chrono::steady_clock::time_point> stop_due,
                        const std::function<bool()>& stop);
+  Status abandon();
   TrainOutcome abandoned() const;
   Status prepare_evaluation();
   Result<Evaluation> evaluate();
