@@ -89,7 +89,7 @@ TEST_CASE("a mirrored job gives the bits of a local cluster over every transport
   }
 }
 
-TEST_CASE("a run goes no further than its reports, and on when they are taken", "[cluster]") {
+TEST_CASE("a run goes no further than its reports, and on when they are taken") {
   const MirroredJob job;
   RunnerTestCluster cluster(options_for(job, 1));
   initialize(cluster, job, 1);
@@ -169,8 +169,8 @@ TEST_CASE("an abort ends a connect that waits, and the run of everybody", "[clus
   constexpr uint64_t kNever = 9;
   must(cluster.prepare_all(kNever, plan));
   // The peer is not asked to connect, and so never dials.
-  auto waiting = std::async(std::launch::async,
-                            [&] { return cluster.connect(1, kNever, setup_of(cluster, plan)); });
+  const RunSetup setup = setup_of(cluster, plan);
+  auto waiting = std::async(std::launch::async, [&] { return cluster.connect(1, kNever, setup); });
   must(cluster.abort(1, kNever, cancelled("the job was cancelled")));
   const auto begin = std::chrono::steady_clock::now();
   const Status ended = waiting.get();
