@@ -66,8 +66,9 @@ Result<Tensor> predict(const Catalogue& catalogue, Files& files, const std::stri
   LEAT_ASSIGN_OR_RETURN(const Tensor rows,
                         prepare(input, model.value(model.inputs()[0]).type, job));
   LocalCluster cluster(1, cpu::usable_cores());
-  LEAT_ASSIGN_OR_RETURN(const JobGraph graph,
-                        make_predict_graph(model, kRowsPerStep, job.precision));
+  LEAT_ASSIGN_OR_RETURN(JobGraph graph, make_predict_graph(model, kRowsPerStep, job.precision));
+  // All of it here, wherever it was trained.
+  for (NodeId id = 0; id < graph.graph.nodes(); ++id) graph.graph.node(id).device.clear();
   LEAT_ASSIGN_OR_RETURN(auto plan, cluster.master().compile(graph, {"predict", "single", 1, 1}));
   LEAT_ASSIGN_OR_RETURN(auto stepping,
                         cluster.master().run(plan, job.name, {"predict", job.seed, 0}));

@@ -120,7 +120,7 @@ Result<std::unique_ptr<Trainer>> Trainer::create(const Catalogue& catalogue, Fil
 
 Result<std::unique_ptr<Trainer>> Trainer::create(const Catalogue& catalogue, Files& files, Job job,
                                                  TrainOptions options) {
-  const int workers = job.strategy == Job::Strategy::single ? 1 : static_cast<int>(job.num_workers);
+  const int workers = static_cast<int>(job.num_workers);
   if (options.threads <= 0) options.threads = std::max(1, cpu::usable_cores() / workers);
   auto cluster = std::make_unique<LocalCluster>(workers, options.threads, files);
   return create(catalogue, files, std::move(job), std::move(options), std::move(cluster));
@@ -141,6 +141,7 @@ Status Trainer::inspect() {
   model_ = std::make_unique<Graph>(std::move(model.training));
   inference_model_ = std::make_unique<Graph>(std::move(model.inference));
   notes_ = std::move(model.notes);
+  LEAT_RETURN_IF_ERROR(check_constraints());
   LEAT_RETURN_IF_ERROR(check_records(job_.data.train, train_info_));
   if (job_.data.validation)
     LEAT_RETURN_IF_ERROR(check_records(*job_.data.validation, validation_info_));
@@ -248,11 +249,10 @@ TrainSpec Trainer::spec() const {
 }
 
 PlanOptions Trainer::plan_options(const std::string& what, int64_t shards) const {
-  const bool single = job_.strategy == Job::Strategy::single;
   return {job_.name + "/" + what,
           std::string(name_of(job_.strategy)),
           static_cast<int>(shards),
-          single ? 1 : static_cast<int>(job_.num_workers),
+          static_cast<int>(job_.num_workers),
           static_cast<int>(job_.parameter_server.num_ps),
           servers_};
 }
@@ -272,6 +272,32 @@ Status Trainer::assign_servers() {
   return {};
 }
 
+// What one replica does on several workers is for the graph to say.
+Status Trainer::check_constraints() const {
+  if (job_.strategy != Job::Strategy::single || job_.num_workers == 1) return {};
+  for (NodeId id = 0; id < model_->nodes(); ++id) {
+    if (!model_->node(id).device.empty()) return {};
+  }
+  return invalid_argument(cat("num_workers: expected 1 with strategy single and a graph without ",
+                              "device constraints, received ", job_.num_workers,
+                              "; change num_workers, or write strategy: mirrored"));
+}
+
+// One graph could put a variable where another does not look for it.
+Status Trainer::check_one_holder() const {
+  std::map<std::string, std::string> holder;
+  for (const auto& [device, names] : holds_) {
+    for (const std::string& name : names) {
+      const auto [it, first] = holder.emplace(name, device);
+      if (first) continue;
+      return invalid_argument(cat("variable '", name, "': expected one device, it is on ",
+                                  it->second, " and on ", device,
+                                  "; constrain its Variable and Initialize nodes as well"));
+    }
+  }
+  return {};
+}
+
 // Compiles one of the job's graphs, and notes which device holds which variables.
 Result<std::shared_ptr<const Plan>> Trainer::compile(const JobGraph& graph,
                                                      const PlanOptions& options) {
@@ -282,6 +308,7 @@ Result<std::shared_ptr<const Plan>> Trainer::compile(const JobGraph& graph,
         holds_[partition.device].insert(resource.name);
     }
   }
+  if (job_.strategy != Job::Strategy::mirrored) LEAT_RETURN_IF_ERROR(check_one_holder());
   return plan;
 }
 

@@ -125,6 +125,8 @@ class Trainer {
   Status check_checkpoint(const Checkpoint& from, TrainObserver& observer) const;
   Status open_folder();
   Status assign_servers();
+  Status check_one_holder() const;
+  Status check_constraints() const;
   Result<std::shared_ptr<const Plan>> compile(const JobGraph& graph, const PlanOptions& options);
   Status initialize();
   Status restore(const std::map<std::string, Tensor>& values, Restore what);

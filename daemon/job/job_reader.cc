@@ -191,15 +191,12 @@ std::string batch_sizes_that_fit(int64_t batch, int64_t shards) {
 void check_together(YamlMap& top, const Job& job) {
   const std::string shards_at =
       top.has("shards") ? " at " + top.where("shards") : ", which is num_workers of the file";
-  if (job.num_workers > job.shards && !job.asynchronous()) {
+  if (job.num_workers > job.shards && !job.asynchronous() &&
+      job.strategy != Job::Strategy::single) {
     top.fail(
         "num_workers",
         cat("expected at most ", job.shards, ", the shards of the job, received ", job.num_workers,
             "; change num_workers, or shards", shards_at, " (which changes the weights)"));
-  }
-  if (job.strategy == Job::Strategy::single && job.num_workers != 1) {
-    top.fail("num_workers", cat("expected 1 with strategy single, received ", job.num_workers,
-                                "; change num_workers, or write strategy: mirrored"));
   }
   if (job.strategy == Job::Strategy::parameter_server &&
       job.parameter_server.num_ps > job.num_workers) {
@@ -235,7 +232,8 @@ Job read_job(YamlReader& reader, int64_t file_workers, const std::filesystem::pa
   top.get_int("seed", Need::optional, {.min = 0}, seed);
   job.seed = static_cast<uint64_t>(seed);
   read_strategy(top, job);
-  job.shards = job.asynchronous() ? 1 : file_workers;
+  const bool one_replica = job.asynchronous() || job.strategy == Job::Strategy::single;
+  job.shards = one_replica ? 1 : file_workers;
   top.get_int("shards", Need::optional, kPlaces, job.shards);
   top.get_int("num_workers", Need::optional, kPlaces, job.num_workers);
   read_checkpoint(top.get_map("checkpoint", Need::optional), folder, job.checkpoint);

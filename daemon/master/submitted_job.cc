@@ -74,9 +74,7 @@ Status check_attached(const Submission& submission, const std::string& folder, s
 
 }  // namespace
 
-uint32_t workers_of(const Job& job) {
-  return job.strategy == Job::Strategy::single ? 1 : static_cast<uint32_t>(job.num_workers);
-}
+uint32_t workers_of(const Job& job) { return static_cast<uint32_t>(job.num_workers); }
 
 Status unpack(const Submission& submission, const Blobs& blobs, const std::string& folder) {
   std::error_code error;

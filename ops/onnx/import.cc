@@ -29,6 +29,9 @@ double widen(float value) {
 }
 
 // One model on its way to a draft.
+// Of a node's metadata: the constraint on where it runs.
+constexpr std::string_view kDeviceProperty = "leat.device";
+
 class Importer {
  public:
   Importer(std::string_view file, const Catalogue& catalogue, const OnnxOptions& options,
@@ -221,6 +224,11 @@ class Importer {
         return error(place, cat("the attribute '", n, "' is given twice"));
       }
     }
+    for (const auto& property : in.metadata_props()) {
+      if (property.key() != kDeviceProperty) continue;
+      LEAT_ASSIGN_OR_RETURN(std::string device, name(property.value(), place));
+      out.attrs.insert_or_assign("device", Attr(std::move(device)));
+    }
     return out;
   }
 
@@ -311,9 +319,21 @@ class Importer {
     return node;
   }
 
+  // What is constrained to a device brings its weights along: by name, the first reader's.
+  static std::map<std::string, DraftAttr> devices_of_inputs(const DraftGraph& graph) {
+    std::map<std::string, DraftAttr> devices;
+    for (const DraftNode& node : graph.nodes) {
+      const auto device = node.attrs.find("device");
+      if (device == node.attrs.end()) continue;
+      for (const DraftName& input : node.inputs) devices.try_emplace(input.name, device->second);
+    }
+    return devices;
+  }
+
   // w becomes r = Variable; Initialize(r, constant); w = Read(r).
   void make_variables(DraftGraph& graph) const {
     const std::set<std::string> frozen = statistics(graph);
+    const auto devices = devices_of_inputs(graph);
     std::vector<DraftNode> nodes;
     for (DraftConstant& constant : graph.constants) {
       const Tensor& value = constant.value;
@@ -333,6 +353,9 @@ class Importer {
       DraftNode read = own("Read", {resource});
       read.outputs = {{w, 0}};
       nodes.push_back(std::move(read));
+      const auto device = devices.find(w);
+      for (auto it = nodes.end() - 3; it != nodes.end() && device != devices.end(); ++it)
+        it->attrs.insert_or_assign("device", device->second);
     }
     graph.nodes.insert(graph.nodes.begin(), std::make_move_iterator(nodes.begin()),
                        std::make_move_iterator(nodes.end()));

@@ -6,7 +6,8 @@ namespace leat {
 
 std::vector<Strategy> all_strategies() {
   return {
-      {"single", "one device runs all shards", apply_single},
+      {"single", "one device runs all shards, or those that the graph's constraints name",
+       apply_single},
       {"mirrored",
        "every worker holds the variables and a block of the shards; gradients are all-reduced",
        apply_mirrored},

@@ -15,6 +15,7 @@
 #include "devices/base/text.h"
 #include "ops/op.h"
 #include "ops/validate.h"
+#include "scheduler/compile/passes.h"
 
 namespace leat {
 namespace {
@@ -43,6 +44,11 @@ class Replicator {
   bool sharded(ValueId value) const {
     return value != kNone && from_.value(value).producer != kNone &&
            sharded_[from_.value(value).producer];
+  }
+  Status check_constraints() const;
+  // Of what no node of the graph stands for.
+  std::string device_of(int worker) const {
+    return division_.placed_by_hand ? "" : options_.devices[static_cast<size_t>(worker)];
   }
   Status copy_for_shard(NodeId id, int shard);
   void copy_for_homes(NodeId id);
@@ -97,7 +103,7 @@ NodeId Replicator::copy_node(NodeId id, int copy, int worker) {
     copies_[old.outputs[i]][static_cast<size_t>(copy)] = output;
   }
   Node& node = to_.node(made);
-  node.device = options_.devices[static_cast<size_t>(worker)];
+  node.device = division_.placed_by_hand ? old.device : device_of(worker);
   node.name = old.name;
   node.source = old.source;
   for (NodeId before : old.after) {
@@ -170,7 +176,7 @@ NodeId Replicator::add(std::string_view op, std::vector<ValueId> inputs, Attrs a
                        int worker, uint32_t source) {
   const NodeId made =
       to_.add_node(*to_.catalogue().find(op), std::move(inputs), std::move(attrs), outputs);
-  to_.node(made).device = options_.devices[static_cast<size_t>(worker)];
+  to_.node(made).device = device_of(worker);
   to_.node(made).source = source;
   return made;
 }
@@ -302,7 +308,20 @@ Status Replicator::cross(NodeId id) {
   return {};
 }
 
+Status Replicator::check_constraints() const {
+  for (NodeId id = 0; id < from_.nodes() && !division_.placed_by_hand; ++id) {
+    for (const std::string& device : options_.devices) {
+      if (matches_device(from_.node(id).device, device)) continue;
+      return invalid_argument(cat(from_.describe_node(id), ": expected a constraint that all ",
+                                  "workers meet, received '", from_.node(id).device,
+                                  "'; strategy single places nodes by constraints"));
+    }
+  }
+  return {};
+}
+
 Result<Graph> Replicator::run(Borders& borders) {
+  LEAT_RETURN_IF_ERROR(check_constraints());
   LEAT_ASSIGN_OR_RETURN(const auto order, from_.topological_order());
   LEAT_ASSIGN_OR_RETURN(sharded_, find_sharded(from_, order));
   copies_.resize(from_.values());

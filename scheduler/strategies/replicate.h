@@ -28,6 +28,9 @@ struct Division {
   // Of a collective: the worker that combines what no worker has alone; -1: the one that has the
   // least to combine so far.
   std::vector<int> owners;
+  // Leaves it to the placement where nodes are, by the constraints of the graph. Else each is on
+  // its worker's device, and a constraint that this does not meet is an error.
+  bool placed_by_hand = false;
 };
 
 // invalid_argument: no shards, or more devices than shards.

@@ -1,6 +1,6 @@
 #include "devices/base/text.h"
 #include "ops/op.h"
-#include "scheduler/strategies/strategy.h"
+#include "scheduler/strategies/replicate.h"
 
 namespace leat {
 namespace {
@@ -36,7 +36,13 @@ Result<Graph> apply_single(const Graph& graph, Borders& borders, const StrategyO
   if (options.shards == 1) return keep_one(graph, borders);
   StrategyOptions one = options;
   one.devices = {options.devices[0]};
-  return apply_mirrored(graph, borders, one);
+  LEAT_RETURN_IF_ERROR(check_shards(one));
+  Division division;
+  division.holders = blocks_of_shards(one);
+  division.homes.assign(graph.nodes(), {0});
+  division.owners.assign(graph.nodes(), -1);
+  division.placed_by_hand = true;
+  return replicate(graph, borders, one, division);
 }
 
 }  // namespace leat

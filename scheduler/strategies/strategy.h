@@ -39,7 +39,8 @@ struct Strategy {
 Result<Strategy> find_strategy(std::string_view name);
 std::vector<Strategy> all_strategies();
 
-// One device computes all shards, one after the other.
+// One replica computes all shards, one after the other: on one device, or on those that the
+// graph's constraints spread it over.
 Result<Graph> apply_single(const Graph& graph, Borders& borders, const StrategyOptions& options);
 // Every device holds all variables and a block of the shards; gradients are summed over all shards.
 Result<Graph> apply_mirrored(const Graph& graph, Borders& borders, const StrategyOptions& options);

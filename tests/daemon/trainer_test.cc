@@ -259,6 +259,108 @@ TEST_CASE("a small network learns asynchronously, stops and goes on", "[cluster]
   }
 }
 
+TEST_CASE("a model spread over workers by hand trains as on one", "[cluster]") {
+  const auto graph = [](const char* first, const char* second) {
+    return cat(R"(<ir_version: 10, opset_import: ["" : 20, "leat" : 1]>
+tiny (float[N,1,8,8] image) => (float[N,4] logits) {
+  c1 = leat.Conv2D <filters = 16, kernel = 3, activation = "relu")",
+               first, R"(> (image)
+  b1 = leat.BatchNorm (c1)
+  p1 = MaxPool <kernel_shape = [2,2], strides = [2,2]> (b1)
+  f = Flatten (p1)
+  d = leat.Dropout <rate = 0.25)",
+               second, R"(> (f)
+  logits = leat.Dense <units = 4)",
+               second, "> (d)\n}\n");
+  };
+  const SmallJob one(graph("", "").c_str());
+  const SmallJob two(graph(", device = \"task:0\"", ", device = \"job:worker/task:1\"").c_str());
+  for (const char* shards : {"shards=1", "shards=4"}) {
+    INFO(shards);
+    Silent expected, watch;
+    const TrainOutcome alone =
+        one.train(one.job({"strategy=single", "steps=12", shards}), shards, expected);
+    const Job job = two.job({"strategy=single", "num_workers=2", "steps=12", shards});
+    const TrainOutcome spread = two.train(job, shards, watch, 2);
+    CHECK(watch.losses == expected.losses);
+    CHECK(spread.weights_sha256 == alone.weights_sha256);
+    CHECK(spread.validation->loss == alone.validation->loss);
+  }
+  const Catalogue catalogue = standard_catalogue();
+  const auto trainer =
+      Trainer::create(catalogue, real_files(), two.job({"strategy=single", "num_workers=2"}), {});
+  REQUIRE(trainer.ok());
+  const auto plans = (*trainer)->plan_training();
+  REQUIRE(plans.ok());
+  REQUIRE((*plans)[0]->partitions.size() == 2);
+  const auto holds = [&](size_t partition, std::string_view name) {
+    const auto& resources = (*plans)[0]->partitions[partition].resources;
+    return std::any_of(resources.begin(), resources.end(),
+                       [&](const PlanResource& resource) { return resource.name == name; });
+  };
+  for (const char* name : {"c1/kernel", "optimizer/c1/kernel/momentum", "b1/moving_mean"}) {
+    CHECK(holds(0, name));
+    CHECK_FALSE(holds(1, name));
+  }
+  CHECK(holds(1, "logits/kernel"));
+  CHECK(holds(1, "optimizer/logits/kernel/momentum"));
+  const auto rows = read_npy(real_files(), two.path("val-x.npy"));
+  REQUIRE(rows.ok());
+  CHECK(predict(catalogue, real_files(), two.path("shards=4"), *rows).ok());
+}
+
+TEST_CASE("constraints that a strategy cannot meet are refused, and none on several workers too") {
+  const SmallJob plain(kCnn);
+  const SmallJob placed(R"(<ir_version: 10, opset_import: ["" : 20, "leat" : 1]>
+net (float[N,1,8,8] x) => (float[N,4] y) {
+  f = Flatten (x)
+  y = leat.Dense <units = 4, device = "task:1"> (f)
+}
+)");
+  const Catalogue catalogue = standard_catalogue();
+  const auto refused = [&](const Job& job) {
+    auto trainer = Trainer::create(catalogue, real_files(), job, {});
+    if (!trainer.ok()) return trainer.status().message();
+    return (*trainer)->plan_training().status().message();
+  };
+  CHECK(refused(plain.job({"strategy=single", "num_workers=2"})) ==
+        "num_workers: expected 1 with strategy single and a graph without device constraints, "
+        "received 2; change num_workers, or write strategy: mirrored");
+  for (const char* strategy : {"mirrored", "parameter_server"}) {
+    const std::string message = refused(placed.job({cat("strategy=", strategy), "num_workers=2"}));
+    CHECK(message.find("expected a constraint that all workers meet, received 'task:1'") !=
+          std::string::npos);
+  }
+  CHECK(
+      refused(placed.job({"strategy=single"})).find("expected a device that satisfies 'task:1'") !=
+      std::string::npos);
+  CHECK(refused(placed.job({"strategy=single", "num_workers=2"})).empty());
+}
+
+TEST_CASE("a variable that constraints put in two places is refused by name") {
+  const SmallJob small(R"(<ir_version: 10, opset_import: ["" : 20, "leat" : 1]>
+net (float[N,1,8,8] x) => (float[N,4] y) {
+  w = leat.Variable <name = "w", shape = [64,4]> ()
+  first = RandomNormal <shape = [64,4]> ()
+  = leat.Initialize (w, first)
+  value = leat.Read <device = "task:1"> (w)
+  f = Flatten (x)
+  y = MatMul (f, value)
+}
+)");
+  const Catalogue catalogue = standard_catalogue();
+  const Job job = small.job({"strategy=single", "num_workers=2"});
+  const auto trainer = Trainer::create(catalogue, real_files(), job, {small.path("run"), false, 1});
+  INFO((trainer.ok() ? "" : trainer.status().to_string()));
+  REQUIRE(trainer.ok());
+  Silent watch;
+  const auto outcome = (*trainer)->run(watch, [] { return false; });
+  REQUIRE(!outcome.ok());
+  CHECK(outcome.status().message().find(
+            "variable 'w': expected one device, it is on job:worker/task:0/cpu:0 and on "
+            "job:worker/task:1/cpu:0") != std::string::npos);
+}
+
 TEST_CASE("weights from a file reach the parameter servers that hold them", "[cluster]") {
   const SmallJob small(kCnn);
   small.hash(small.job({"seed=3", "steps=2"}), "other");

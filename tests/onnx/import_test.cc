@@ -20,9 +20,9 @@ const Catalogue& ops() {
   static const Catalogue kOps = [] {
     Catalogue ops = text_catalogue();
     const auto infer = [](InferContext&) { return Status(); };
-    for (const char* name :
-         {"Softmax", "Flatten", "Shape", "Reshape", "Squeeze", "Unsqueeze", "ReduceMean", "ReduceSum", "Dropout",
-          "BatchNormalization", "Pad", "Slice", "Split", "Conv", "LeakyRelu"}) {
+    for (const char* name : {"Softmax", "Flatten", "Shape", "Reshape", "Squeeze", "Unsqueeze",
+                             "ReduceMean", "ReduceSum", "Dropout", "BatchNormalization", "Pad",
+                             "Slice", "Split", "Conv", "LeakyRelu"}) {
       ops.add(Op(name).infer(infer));
     }
     for (const char* name : {"leat.Initialize", "leat.Read"}) ops.add(Op(name).infer(infer));
@@ -127,6 +127,30 @@ TEST_CASE("a model becomes the graph it says") {
         "  [adder] s = Add (x, w)\n"
         "  y = LeakyRelu <alpha = 0.9> (s)\n"
         "}\n");
+}
+
+TEST_CASE("a node's device comes from its metadata, and its weights go with it") {
+  ModelProto m = model(20);
+  add_input(*m.mutable_graph(), "x", {-1, 2});
+  add_floats(*m.mutable_graph(), "w", {1, 0.5});
+  NodeProto& node = add_node(*m.mutable_graph(), "Add", {"x", "w"}, {"y"});
+  for (const auto& [key, value] : {std::pair("leat.device", "task:1"), std::pair("other", "z")}) {
+    auto& property = *node.add_metadata_props();
+    property.set_key(key);
+    property.set_value(value);
+  }
+  m.mutable_graph()->add_output()->set_name("y");
+  const Result<OnnxModel> read = import(m, {.trainable = true});
+  REQUIRE(read.ok());
+  int nodes = 0;
+  for (NodeId id = 0; id < read->graph.nodes(); ++id) {
+    const Node& made = read->graph.node(id);
+    if (made.op->name == "Constant") continue;
+    INFO(made.op->name);
+    CHECK(made.device == "task:1");
+    ++nodes;
+  }
+  CHECK(nodes == 4);  // Variable, Initialize, Read, Add
 }
 
 TEST_CASE("tensors are read from raw bytes and from every typed field") {
