@@ -1,0 +1,316 @@
+// The step path between processes: runners as a worker starts them, driven by a master over the
+// wire, on loopback. One JSON object for each measure on stdout; tests/peers/step_path.py sets them
+// beside others'. Times are medians over rounds, in microseconds; only a quiet machine gives any
+// that are worth keeping.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <functional>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "daemon/json_line.h"
+#include "daemon/remote/remote_cluster.h"
+#include "devices/base/text.h"
+#include "tests/benchmarks/raw_measures.h"
+#include "tests/benchmarks/step_graphs.h"
+#include "tests/catch.h"
+#include "tests/daemon/runner/runner_testing.h"
+#include "tests/must.h"
+#include "tests/run_tests.h"
+
+namespace leat {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using step_graphs::StepGraph;
+using testing::RunnerTestCluster;
+using testing::RunnerTestOptions;
+
+struct Options {
+  std::vector<std::string> measures = {"raw",      "null",   "hop",       "small",
+                                       "transfer", "server", "all_reduce"};
+  std::vector<std::string> transports = {"tcp", "shm"};
+  int rounds = 5;
+  double seconds = 0.3;  // of a round
+  int threads = 1;       // of each runner
+  bool quick = false;    // everything once, and small: to see that it runs
+} options;
+
+Clock::time_point late() { return Clock::now() + std::chrono::seconds(120); }
+double us_since(Clock::time_point start) {
+  return std::chrono::duration<double, std::micro>(Clock::now() - start).count();
+}
+double quantile(std::vector<double> times, double q) {
+  std::sort(times.begin(), times.end());
+  return times[static_cast<size_t>(static_cast<double>(times.size() - 1) * q)];
+}
+
+struct Case {
+  std::string measure, transport, mode;
+  int ranks = 0;
+  uint64_t bytes = 0;
+};
+
+double rounded(double us) { return std::round(us * 1000) / 1000; }
+
+void report(const Case& of, const std::vector<double>& us) {
+  JsonLine line;
+  line.add("measure", of.measure).add("transport", of.transport).add("mode", of.mode);
+  line.add("ranks", of.ranks).add("bytes", of.bytes).add("us", rounded(quantile(us, 0.5)));
+  line.add("p10_us", rounded(quantile(us, 0.1))).add("p90_us", rounded(quantile(us, 0.9)));
+  std::cout << line.add("n", static_cast<uint64_t>(us.size())).text() << std::flush;
+}
+
+// Runner processes, and a master that has them.
+class Cluster {
+ public:
+  Cluster(const std::string& transport, int runners) : nodes_(described(runners)) {
+    std::vector<std::shared_ptr<RemoteRunner>> remotes;
+    for (int task = 0; task < runners; ++task)
+      remotes.push_back(nodes_.remote(static_cast<uint32_t>(task)));
+    RemoteClusterOptions remote;
+    remote.cluster = {1, 2, 3};
+    remote.epoch = testing::kEpoch;
+    remote.transport = transport;
+    cluster_ = std::make_unique<RemoteCluster>(nodes_.loop(), std::move(remotes), remote);
+    workers_ = runners;
+  }
+
+  std::unique_ptr<MasterRun> run(const JobGraph& graph) {
+    Master& master = cluster_->master();
+    PlanOptions plan;
+    plan.workers = workers_;
+    return must(master.run(must(master.compile(graph, plan)), "measured", RunOptions()));
+  }
+  void run_once(const JobGraph& graph) {
+    const auto once = run(graph);
+    once->extend(1);
+    must(once->wait(0, late(), true));
+  }
+
+ private:
+  static RunnerTestOptions described(int runners) {
+    RunnerTestOptions described;
+    described.runners = runners;
+    described.threads = options.threads;
+    described.processes = true;
+    return described;
+  }
+
+  RunnerTestCluster nodes_;
+  std::unique_ptr<RemoteCluster> cluster_;
+  int workers_ = 0;
+};
+
+// The runners step on by themselves: the master allows many steps, and hears when they are done.
+std::vector<double> free_running(Cluster& cluster, JobGraph graph) {
+  graph.fetches.clear();
+  const auto run = cluster.run(graph);
+  uint64_t done = 0;
+  const auto steps = [&](uint64_t count) {
+    const auto start = Clock::now();
+    run->extend(done += count);
+    must(run->wait(done - 1, late(), true));
+    return us_since(start);
+  };
+  // The first steps are slow; how many fill a round is seen from a round that is long enough.
+  uint64_t count = 3;
+  steps(count);
+  for (double us = steps(count); us < options.seconds * 0.5e6; us = steps(count)) {
+    const double factor = options.seconds * 1e6 / std::max(us, 1.0);
+    count = static_cast<uint64_t>(static_cast<double>(count) * std::clamp(factor, 1.1, 20.0)) + 1;
+  }
+  std::vector<double> us;
+  for (int round = 0; round < options.rounds; ++round)
+    us.push_back(steps(count) / static_cast<double>(count));
+  return us;
+}
+
+// One call from the master for each step, and its fetch back before the next. `expected` gives the
+// fetch after so many steps.
+std::vector<double> interactive(Cluster& cluster, const JobGraph& graph,
+                                const std::function<double(uint64_t)>& expected) {
+  const auto run = cluster.run(graph);
+  std::vector<double> us;
+  constexpr uint64_t kWarm = 20;
+  const auto start = Clock::now();
+  const double least = options.seconds * options.rounds * 1e6;
+  for (uint64_t step = 0; step < kWarm + 10 || us_since(start) < least; ++step) {
+    const auto before = Clock::now();
+    run->extend(step + 1);
+    must(run->wait(step, late()));
+    const double fetched = run->fetched_scalar(0, step);
+    if (step >= kWarm) us.push_back(us_since(before));
+    const double wanted = expected(step + 1);
+    if (!(std::abs(fetched - wanted) <= 1e-3 * wanted))
+      FAIL("step " << step << ": expected " << wanted << ", received " << fetched);
+  }
+  return us;
+}
+
+// The fetch of every step is right.
+void check(Cluster& cluster, const StepGraph& graph, double expected) {
+  const auto run = cluster.run(graph.step);
+  for (uint64_t step = 0; step < 3; ++step) {
+    run->extend(step + 1);
+    must(run->wait(step, late()));
+    const double fetched = run->fetched_scalar(0, step);
+    INFO("step " << step << ": expected " << expected << ", received " << fetched);
+    REQUIRE(std::abs(fetched - expected) <= 1e-2 * expected);
+  }
+}
+
+const Catalogue& standard() {
+  static const Catalogue catalogue = standard_catalogue();
+  return catalogue;
+}
+
+void measure_null(const std::string& transport) {
+  const auto workers = options.quick ? std::vector<int>{2} : std::vector<int>{1, 2, 4, 8};
+  for (const int w : workers) {
+    const StepGraph graph = step_graphs::null_step(standard(), w);
+    Cluster cluster(transport, graph.tasks);
+    cluster.run_once(graph.init);
+    report({"null", transport, "interactive", w, 4},
+           interactive(cluster, graph.step,
+                       [w](uint64_t steps) { return static_cast<double>(steps) * w; }));
+    report({"null", transport, "free", w, 4}, free_running(cluster, graph.step));
+  }
+}
+
+// What 32 more hops cost.
+void measure_hop(const std::string& transport) {
+  constexpr int kShort = 2, kLong = 34;
+  const StepGraph graphs[] = {step_graphs::chain(standard(), kShort),
+                              step_graphs::chain(standard(), kLong)};
+  Cluster cluster(transport, 2);
+  cluster.run_once(graphs[0].init);
+  static_cast<void>(interactive(
+      cluster, graphs[0].step, [](uint64_t steps) { return static_cast<double>(steps * kShort); }));
+  std::vector<double> hops;
+  const auto with_few = free_running(cluster, graphs[0].step);
+  const auto with_many = free_running(cluster, graphs[1].step);
+  for (size_t round = 0; round < with_few.size(); ++round)
+    hops.push_back((with_many[round] - with_few[round]) / (kLong - kShort));
+  report({"hop", transport, "free", 2, 4}, hops);
+}
+
+void measure_small(const std::string& transport) {
+  constexpr int kCount = 100, kElements = 16;
+  const StepGraph graph = step_graphs::transfer(standard(), kCount, kElements);
+  Cluster cluster(transport, graph.tasks);
+  cluster.run_once(graph.init);
+  check(cluster, graph, kCount);
+  report({"small", transport, "free", 2, kCount * kElements * 4},
+         free_running(cluster, graph.step));
+}
+
+std::vector<int64_t> sizes(std::vector<int64_t> bytes) {
+  return options.quick ? std::vector<int64_t>{400'000} : bytes;
+}
+
+void measure_transfer(const std::string& transport) {
+  for (const int64_t bytes : sizes({1'000'000, 100'000'000})) {
+    const StepGraph graph = step_graphs::transfer(standard(), 1, bytes / 4);
+    Cluster cluster(transport, graph.tasks);
+    cluster.run_once(graph.init);
+    check(cluster, graph, 1);
+    report({"transfer", transport, "free", 2, static_cast<uint64_t>(bytes)},
+           free_running(cluster, graph.step));
+  }
+}
+
+void measure_server(const std::string& transport) {
+  for (const int64_t bytes : sizes({1'000'000, 10'000'000, 100'000'000})) {
+    const StepGraph graph = step_graphs::server_step(standard(), bytes / 4);
+    Cluster cluster(transport, graph.tasks);
+    cluster.run_once(graph.init);
+    check(cluster, graph, 1);
+    report({"server", transport, "free", 1, static_cast<uint64_t>(bytes)},
+           free_running(cluster, graph.step));
+  }
+}
+
+// As a whole, and in the pieces that a model's variables make of it.
+void measure_all_reduce(const std::string& transport) {
+  for (const int ranks : {2, 4}) {
+    for (const int64_t bytes : sizes({4, 1 << 20, 64 << 20})) {
+      for (const int pieces : {1, ranks, 4 * ranks}) {
+        if (bytes / pieces < 4) continue;
+        const StepGraph graph =
+            step_graphs::all_reduce(standard(), ranks, pieces, bytes / 4 / pieces);
+        Cluster cluster(transport, graph.tasks);
+        cluster.run_once(graph.init);
+        check(cluster, graph, pieces * ranks);
+        report(
+            {"all_reduce", transport, cat(pieces, " pieces"), ranks, static_cast<uint64_t>(bytes)},
+            free_running(cluster, graph.step));
+      }
+    }
+  }
+}
+
+std::vector<double> in_us(std::vector<double> seconds, double factor = 1) {
+  for (double& s : seconds) s *= 1e6 * factor;
+  return seconds;
+}
+
+void measure_raw() {
+  const double seconds = options.seconds * options.rounds;
+  const auto hop = [&](const char* mode, raw::Waiting waiting, raw::Cores cores) {
+    const auto there_and_back = raw::round_trips(waiting, cores, seconds);
+    report({"raw_hop", "tcp", mode, 2, 8}, in_us(there_and_back, 0.5));
+  };
+  hop("blocking", raw::Waiting::blocking, raw::Cores::any);
+  hop("spinning", raw::Waiting::spinning, raw::Cores::any);
+  hop("blocking, two cores", raw::Waiting::blocking, raw::Cores::two);
+  hop("spinning, two cores", raw::Waiting::spinning, raw::Cores::two);
+  for (const int64_t bytes : sizes({1'000'000, 100'000'000})) {
+    const auto size = static_cast<size_t>(bytes);
+    report({"raw_transfer", "tcp", "blocking", 2, size}, in_us(raw::tcp_transfers(size, seconds)));
+    report({"memcpy", "", "", 1, size}, in_us(raw::copies(size, seconds)));
+  }
+}
+
+bool wanted(const std::string& measure) {
+  return std::find(options.measures.begin(), options.measures.end(), measure) !=
+         options.measures.end();
+}
+
+TEST_CASE("the step path is measured") {
+  if (wanted("raw")) measure_raw();
+  const std::vector<std::pair<std::string, void (*)(const std::string&)>> measures = {
+      {"null", measure_null},     {"hop", measure_hop},
+      {"small", measure_small},   {"transfer", measure_transfer},
+      {"server", measure_server}, {"all_reduce", measure_all_reduce}};
+  for (const auto& [name, measure] : measures) {
+    for (const std::string& transport : options.transports) {
+      if (wanted(name)) measure(transport);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace leat
+
+// The runners of the tests say with Catch what goes wrong, so that it is a test that measures.
+int main(int count, char** arguments) {
+  using leat::options;
+  CLI::App app("Times of the step path between processes");
+  app.add_option("--measures", options.measures)->delimiter(',');
+  app.add_option("--transports", options.transports)->delimiter(',');
+  app.add_option("--rounds", options.rounds)->check(CLI::PositiveNumber);
+  app.add_option("--seconds", options.seconds, "Of a round");
+  app.add_option("--threads", options.threads, "Of each runner");
+  app.add_flag("--quick", options.quick, "Everything once, and small");
+  CLI11_PARSE(app, count, arguments);
+  if (options.quick) {
+    options.rounds = 1;
+    options.seconds = 0.01;
+  }
+  return leat::run_tests(1, arguments);
+}

@@ -1,0 +1,36 @@
+// The graphs whose steps are measured: each has one thing in it that crosses processes, and hardly
+// anything to compute.
+#pragma once
+
+#include <cstdint>
+
+#include "ops/catalogue.h"
+#include "scheduler/train_graph.h"
+
+namespace leat::step_graphs {
+
+// What is measured, and what makes its variables. Task t of the graphs is
+// "job:worker/task:t/cpu:0".
+struct StepGraph {
+  JobGraph step;  // fetch 0: a scalar that depends on all of the step
+  JobGraph init;
+  int tasks = 1;
+};
+
+// Every step begins when the one before it has ended: what it starts with is what the other wrote.
+// The catalogue outlives the graphs.
+
+// Task 0 sends a scalar to each worker, which sends one back; task 0 adds them up. Fetch: `workers`
+// times the number of steps so far, if `workers` is a power of two.
+StepGraph null_step(const Catalogue& catalogue, int workers);
+// A scalar goes through `adds` additions, on tasks 0 and 1 in turn. Fetch: steps times `adds`.
+StepGraph chain(const Catalogue& catalogue, int adds);
+// `count` values of `elements` floats from task 0 to task 1, and one scalar back.
+StepGraph transfer(const Catalogue& catalogue, int count, int64_t elements);
+// A variable goes from task 0 to task 1; then its gradient goes back, and is applied by SGD.
+StepGraph server_step(const Catalogue& catalogue, int64_t elements);
+// Every task has `pieces` values of `elements` floats; every task gets the sums over all tasks. As
+// a mirrored job's gradients: one binary tree for each piece, the owners in turn.
+StepGraph all_reduce(const Catalogue& catalogue, int tasks, int pieces, int64_t elements);
+
+}  // namespace leat::step_graphs
