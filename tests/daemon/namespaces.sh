@@ -10,7 +10,7 @@ work=$(mktemp -d)
 pids=()
 clean() {
   local code=$? pid n
-  [ $code -eq 0 ] || tail -n 20 "$work"/*.log >&2 || true
+  [ $code -eq 0 ] || tail -n 20 "$work"/*.log >&2 2>/dev/null || true
   for pid in "${pids[@]}"; do kill -TERM "$pid" 2>/dev/null || true; done
   for pid in "${pids[@]}"; do wait "$pid" 2>/dev/null || true; done
   for n in 1 2 3; do ip netns del "$id-$n" 2>/dev/null || true; done
@@ -20,22 +20,22 @@ clean() {
 }
 fail() { echo "namespaces: $*" >&2; exit 1; }
 
-if [ "$(id -u)" -ne 0 ] || ! ip netns add "$id-1" 2>/dev/null; then
-  echo "namespaces: skipped: needs root and 'ip netns'"
+net=10.$((RANDOM % 200 + 20)).$((RANDOM % 250 + 1))
+make_namespaces() {
+  local n
+  ip link add "$id" type bridge && ip link set "$id" up || return
+  for n in 1 2 3; do
+    ip netns add "$id-$n" && ip link add "v$n-$$" type veth peer name eth0 netns "$id-$n" &&
+      ip link set "v$n-$$" master "$id" up && ip -n "$id-$n" addr add "$net.$n/24" dev eth0 &&
+      ip -n "$id-$n" link set eth0 up && ip -n "$id-$n" link set lo up || return
+  done
+  ip netns exec "$id-1" nft list ruleset >/dev/null
+}
+trap clean EXIT
+if [ "$(id -u)" -ne 0 ] || ! make_namespaces 2>"$work/why"; then
+  echo "namespaces: skipped: needs root, 'ip netns' and nft: $(tail -n 1 "$work/why" 2>/dev/null)"
   exit 77
 fi
-trap clean EXIT
-net=10.$((RANDOM % 200 + 20)).$((RANDOM % 250 + 1))
-ip link add "$id" type bridge
-ip link set "$id" up
-for n in 1 2 3; do
-  [ "$n" = 1 ] || ip netns add "$id-$n"
-  ip link add "v$n-$$" type veth peer name eth0 netns "$id-$n"
-  ip link set "v$n-$$" master "$id" up
-  ip -n "$id-$n" addr add "$net.$n/24" dev eth0
-  ip -n "$id-$n" link set eth0 up
-  ip -n "$id-$n" link set lo up
-done
 
 head -c 32 /dev/urandom | base64 >"$work/secret"
 chmod 600 "$work/secret"
