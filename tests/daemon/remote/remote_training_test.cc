@@ -27,6 +27,21 @@ std::unique_ptr<Cluster> cluster_of(RunnerTestCluster& nodes, uint32_t runners,
   return std::make_unique<RemoteCluster>(nodes.loop(), std::move(remotes), std::move(options));
 }
 
+// Trains the job on as many runners as it has workers.
+TrainOutcome train_over_the_wire(const SmallJob& small, const std::vector<std::string>& set,
+                                 const std::string& transport, Silent& watch) {
+  Job job = small.job(set);
+  RunnerTestOptions options;
+  options.runners = static_cast<int>(job.num_workers);
+  options.datasets = {{"small", small.path()}};
+  RunnerTestCluster nodes(options);
+  job.data.root = "small";
+  const std::string folder = small.path(cat("run-", transport, "-", join(set, "-")));
+  const auto trainer = must(small.trainer(
+      job, {folder}, cluster_of(nodes, static_cast<uint32_t>(job.num_workers), transport)));
+  return must(trainer->run(watch, [] { return false; }));
+}
+
 }  // namespace
 
 TEST_CASE("runners over the wire train to the weights of one process", "[cluster]") {
@@ -35,23 +50,68 @@ TEST_CASE("runners over the wire train to the weights of one process", "[cluster
   for (const char* transport : {"tcp", "shm"}) {
     for (const int runners : {1, 2, 3}) {
       INFO(transport << ", runners " << runners);
-      RunnerTestOptions options;
-      options.runners = runners;
-      options.datasets = {{"small", small.path()}};
-      RunnerTestCluster nodes(options);
-      Job job = small.job({cat("num_workers=", runners)});
-      job.data.root = "small";
-      const auto trainer =
-          must(small.trainer(job, {small.path(cat(transport, runners))},
-                             cluster_of(nodes, static_cast<uint32_t>(runners), transport)));
       Silent watch;
-      const TrainOutcome outcome = must(trainer->run(watch, [] { return false; }));
+      const TrainOutcome outcome =
+          train_over_the_wire(small, {cat("num_workers=", runners)}, transport, watch);
       CHECK(outcome.weights_sha256 == expected);
       CHECK(outcome.steps == 30);
       CHECK(watch.losses.size() == 30);
       CHECK(watch.checkpoints == std::vector<int64_t>{10, 20, 30});
     }
   }
+}
+
+TEST_CASE("parameter servers on runners over the wire give the weights of one process",
+          "[cluster]") {
+  const SmallJob small(small_cnn("tiny_cnn", true));
+  const std::string expected = small.hash(small.job(), "local");
+  const std::string transport = GENERATE("tcp", "shm");
+  for (const auto& [workers, servers] : {std::pair(1, 1), std::pair(2, 2), std::pair(3, 2)}) {
+    INFO(transport << ", workers " << workers << ", servers " << servers);
+    Silent watch;
+    const TrainOutcome outcome =
+        train_over_the_wire(small,
+                            {cat("num_workers=", workers),
+                             cat("strategy={name: parameter_server, num_ps: ", servers, "}")},
+                            transport, watch);
+    CHECK(outcome.weights_sha256 == expected);
+    CHECK(watch.losses.size() == 30);
+  }
+}
+
+TEST_CASE("layers on two runners over the wire give the weights of one process", "[cluster]") {
+  const auto graph = [](const char* first, const char* second) {
+    return cat(R"(<ir_version: 10, opset_import: ["" : 20, "leat" : 1]>
+net (float[N,1,8,8] x) => (float[N,4] y) {
+  c = leat.Conv2D <filters = 4, kernel = 3)",
+               first, R"(> (x)
+  f = Flatten (c)
+  y = leat.Dense <units = 4)",
+               second, "> (f)\n}\n");
+  };
+  const SmallJob one(graph("", "").c_str());
+  const SmallJob two(graph(", device = \"task:0\"", ", device = \"task:1\"").c_str());
+  const std::string transport = GENERATE("tcp", "shm");
+  INFO(transport);
+  Silent watch;
+  CHECK(train_over_the_wire(two, {"strategy=single", "num_workers=2"}, transport, watch)
+            .weights_sha256 == one.hash(one.job({"strategy=single"}), "local"));
+}
+
+TEST_CASE("runners over the wire train asynchronously", "[cluster]") {
+  const SmallJob small(small_cnn("tiny_cnn", true));
+  const std::string strategy = "strategy={name: parameter_server, mode: async}";
+  const std::string transport = GENERATE("tcp", "shm");
+  INFO(transport);
+  Silent alone, several;
+  CHECK(train_over_the_wire(small, {strategy}, transport, alone).weights_sha256 ==
+        small.hash(small.job(), "local"));
+  const TrainOutcome outcome =
+      train_over_the_wire(small, {strategy, "num_workers=3"}, transport, several);
+  CHECK(outcome.steps == 30);
+  CHECK(several.losses.size() == 30);
+  CHECK(several.checkpoints == std::vector<int64_t>{10, 20, 30});
+  CHECK(several.losses.back() < several.losses.front());
 }
 
 }  // namespace leat
