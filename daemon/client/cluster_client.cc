@@ -252,7 +252,7 @@ class ClusterClient::Core {
   }
 
   // `function` takes a Master::Client and returns a kj::Promise<Result<T>>. Repeated until it was
-  // answered.
+  // answered; that the master stops is no answer: the next one has it.
   template <typename T, typename F>
   Result<T> call(const char* method, milliseconds deadline, F function) {
     auto pause = kFirstPause;
@@ -262,7 +262,8 @@ class ClusterClient::Core {
       if (lost.ok()) {
         bool answered = false;
         Result<T> result = once<T>(method, deadline, function, answered);
-        if (answered || !may_pass(result.status())) return result;
+        const bool leaves = answered && result.status().code() == Code::cancelled;
+        if (!leaves && (answered || !may_pass(result.status()))) return result;
         lost = result.status();
         client_.reset();
       } else if (!may_pass(lost)) {

@@ -19,9 +19,9 @@ void JobTable::advance(Entry& entry) {
   if (entry.write != Entry::Write::none || held_until_ || has_ended(entry.state())) return;
   if (entry.had_runners) {
     const JobState next = *state_after_restart(entry.state());
-    const bool fails = next == JobState::failed;
+    const bool again = next == JobState::recovering;
     return propose(
-        entry, changed(entry, next, fails ? "the master restarted" : entry.job.condition.reason));
+        entry, changed(entry, next, again ? "the master restarted" : entry.job.condition.reason));
   }
   switch (entry.state()) {
     case JobState::queued:

@@ -37,7 +37,7 @@ std::optional<JobState> state_after_restart(JobState state) {
     case JobState::starting:
     case JobState::running:
     case JobState::recovering:
-      return JobState::failed;
+      return JobState::recovering;
     case JobState::cancelling:
       return JobState::cancelled;
     default:

@@ -46,7 +46,8 @@ constexpr bool has_ended(JobState state) { return state >= JobState::succeeded; 
 bool may_become(JobState from, JobState to);
 
 // What a master that restarts makes of a job in this state; nothing if it goes on as it is. A job
-// that had runners has lost them: they are the children of a connection that is gone.
+// that had runners has lost them, for workers end theirs with the connection: it gets new ones and
+// goes on from its newest checkpoint.
 std::optional<JobState> state_after_restart(JobState state);
 
 }  // namespace leat

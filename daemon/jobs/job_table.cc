@@ -12,6 +12,7 @@ namespace {
 
 constexpr int kIdDigits = 4;
 constexpr int kManyIdDigits = 8;
+constexpr int kVersionBits = 32;  // of the versions of one generation
 
 bool may_pass(Code code) { return code == Code::unavailable || code == Code::deadline_exceeded; }
 
@@ -22,8 +23,9 @@ JobTable::JobTable(const JobTableLimits& limits, std::function<uint64_t()> rando
 
 JobTable::~JobTable() = default;
 
-JobActions JobTable::restore(const std::vector<StoredJob>& jobs, Moment now) {
+JobActions JobTable::restore(const std::vector<StoredJob>& jobs, Moment now, uint64_t generation) {
   now_ = now;
+  version_ = std::max(version_, generation << kVersionBits);
   std::vector<Entry*> ended;
   for (const StoredJob& job : jobs) {
     auto entry = std::make_unique<Entry>();

@@ -57,9 +57,11 @@ class JobTable {
   JobTable(const JobTableLimits& limits, std::function<uint64_t()> random);
   ~JobTable();
 
-  // Takes up what the journal holds, before any event. Jobs that had runners fail: "the master
-  // restarted".
-  JobActions restore(const std::vector<StoredJob>& jobs, Moment now);
+  // Takes up what the journal holds, before any event. Jobs that had runners are RECOVERING, "the
+  // master restarted", which is none of their restarts, and get workers as these join. Views of a
+  // higher `generation` have higher versions: who watched the master before this one hears of all
+  // that is new.
+  JobActions restore(const std::vector<StoredJob>& jobs, Moment now, uint64_t generation = 0);
   JobActions handle(JobEvent event, Moment now);
 
   // A job by its id or a prefix of no other. failed_precondition if there is none,

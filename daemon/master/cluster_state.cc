@@ -14,10 +14,10 @@ ClusterState::ClusterState(const ClusterStateOptions& options, std::function<uin
       members_(options.members),
       thread_("jobs", options.tick, [this] { tick(); }) {}
 
-void ClusterState::start(const std::vector<StoredJob>& jobs) {
-  post([this, jobs] {
+void ClusterState::start(const std::vector<StoredJob>& jobs, uint64_t generation) {
+  post([this, jobs, generation] {
     std::unique_lock lock(mutex_);
-    JobActions actions = table_.restore(jobs, moment_of(clock_));
+    JobActions actions = table_.restore(jobs, moment_of(clock_), generation);
     lock.unlock();
     perform(std::move(actions));
   });

@@ -58,8 +58,8 @@ class ClusterState {
                const Clock& clock, ClusterHands& hands);
   ~ClusterState() { stop(); }
 
-  // Takes up what the journal holds.
-  void start(const std::vector<StoredJob>& jobs);
+  // Takes up what the journal holds, whose generation is given.
+  void start(const std::vector<StoredJob>& jobs, uint64_t generation);
   // Nothing happens any more; the hands are not called again. To look is still possible.
   void stop();
 

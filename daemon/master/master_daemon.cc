@@ -99,9 +99,13 @@ Status MasterDaemon::open() {
       [this](const RunJob& action) { return make_cluster(action); },
       [this](JobEvent event) { state_->handle(std::move(event)); }, log_.named("jobs")});
   for (const StoredJob& job : jobs) {
-    if (has_ended(job.condition.state)) logs_->end(job.id);
+    if (has_ended(job.condition.state)) {
+      logs_->end(job.id);
+    } else {
+      epochs_[job.id] = job.condition.epoch;
+    }
   }
-  state_->start(jobs);
+  state_->start(jobs, journal_->generation());
   log_.info("journal of cluster ", journal_->cluster_id(), ", start ", journal_->generation(), ": ",
             jobs.size(), " jobs");
   return {};

@@ -81,8 +81,20 @@ TEST_CASE("jobs follow each other on the same daemons") {
 }
 
 TEST_CASE("a parameter server ends with the weights of one process") {
+  const int servers = GENERATE(1, 2);
   Scene scene({.workers = 2});
-  CHECK(scene.train({"num_workers=2", "strategy=parameter_server"}) == scene.expected({}));
+  const std::string strategy = cat("strategy={name: parameter_server, num_ps: ", servers, "}");
+  CHECK(scene.train({"num_workers=2", strategy}) == scene.expected({}));
+}
+
+// Its weights depend on timing: that they came, and all steps were done.
+TEST_CASE("workers of an asynchronous job train each by itself to the end") {
+  Scene scene({.workers = 2});
+  const int servers = GENERATE(1, 2);
+  const std::string strategy =
+      cat("strategy={name: parameter_server, mode: async, num_ps: ", servers, "}");
+  CHECK(scene.train({"num_workers=2", strategy}).size() == 64);
+  CHECK(scene.cluster().await_no_runners());
 }
 
 TEST_CASE("a job that is cancelled leaves no process behind") {

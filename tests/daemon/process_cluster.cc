@@ -33,15 +33,26 @@ std::vector<pid_t> children_of(pid_t parent) {
 }  // namespace
 
 ProcessCluster::ProcessCluster(ProcessClusterOptions options) : options_(std::move(options)) {
-  std::vector<std::string> arguments = {"master",      "--listen",    "127.0.0.1:0",     "--http",
-                                        "127.0.0.1:0", "--state-dir", folder_ / "master"};
-  add(arguments, options_.master);
-  master_ = std::make_unique<LeatdProcess>(arguments);
-  static_cast<void>(master_->ready());
+  start_master("127.0.0.1:0");
   workers_.resize(static_cast<size_t>(options_.workers));
   for (int i = 0; i < options_.workers; ++i) start_worker(i);
   for (auto& worker : workers_) static_cast<void>(worker->ready());
   if (!await_ready(options_.workers)) FAIL("the workers did not register:\n" << logs());
+}
+
+void ProcessCluster::start_master(const std::string& listen) {
+  std::vector<std::string> arguments = {
+      "master", "--listen", listen, "--http", "127.0.0.1:0", "--state-dir", folder_ / "master"};
+  add(arguments, options_.master);
+  master_ = std::make_unique<LeatdProcess>(arguments);
+  static_cast<void>(master_->ready());
+}
+
+void ProcessCluster::restart_master(int signal) {
+  const std::string listen = master_->ready().listen;
+  master_->signal(signal);
+  (void)master_->wait();
+  start_master(listen);
 }
 
 void ProcessCluster::start_worker(int i) {

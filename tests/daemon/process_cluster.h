@@ -28,6 +28,8 @@ class ProcessCluster {
   LeatdProcess& master() { return *master_; }
   LeatdProcess& worker(int i) { return *workers_[static_cast<size_t>(i)]; }
   int workers() const { return static_cast<int>(workers_.size()); }
+  // Ends the master by this signal, and starts another with its address and its state.
+  void restart_master(int signal);
   // One more of the name "w<i>"; the one that had it before is killed.
   void start_worker(int i);
 
@@ -51,6 +53,8 @@ class ProcessCluster {
   std::string logs() const;
 
  private:
+  void start_master(const std::string& listen);
+
   const ProcessClusterOptions options_;
   TemporaryDirectory folder_;
   std::unique_ptr<LeatdProcess> master_;

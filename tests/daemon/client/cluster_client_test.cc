@@ -191,6 +191,29 @@ TEST_CASE("a call that waits ends when it is told to stop") {
   other.join();
 }
 
+TEST_CASE("a master that stops is as good as a connection that is lost") {
+  JobMaster master;
+  std::atomic<int> lost = 0;
+  ClusterClientOptions options = options_for(master);
+  options.on_lost = [&](const Status& cause) {
+    CHECK(cause.message() == "the master is stopping");
+    ++lost;
+  };
+  const auto client = connect(std::move(options));
+  const std::string id = master.jobs().add("cnn");
+  std::thread other([&] {
+    master.jobs().await_watcher();
+    master.jobs().leave_waiting();
+    master.jobs().await_watcher();
+    master.jobs().change(id, [](JobView& view) { view.condition.state = JobState::succeeded; });
+  });
+  const auto changed = client->watch(id, 1, 30s);
+  other.join();
+  REQUIRE(changed.ok());
+  CHECK(changed->condition.state == JobState::succeeded);
+  CHECK(lost == 1);
+}
+
 TEST_CASE("unknown and ended jobs are told apart from lost masters") {
   JobMaster master;
   const auto client = connect(options_for(master));

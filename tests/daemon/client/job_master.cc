@@ -253,6 +253,15 @@ void FakeJobs::await_watcher() {
   REQUIRE(changed_.wait_for(lock, kLongest, [&] { return !waiting_.empty(); }));
 }
 
+void FakeJobs::leave_waiting() {
+  std::unique_lock lock(mutex_);
+  const auto waiting = std::exchange(waiting_, {});
+  lock.unlock();
+  for (const Waiting& each : waiting) {
+    if (each.job) each.job(cancelled("the master is stopping"));
+  }
+}
+
 Result<const FakeJobs::Entry*> FakeJobs::find(std::string_view id) const {
   const Entry* found = nullptr;
   for (const Entry& entry : entries_) {

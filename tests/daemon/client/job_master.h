@@ -58,6 +58,8 @@ class FakeJobs final : public JobService, public StatusSource {
   int repeats() const;
   // Waits until somebody waits for a job or its log.
   void await_watcher();
+  // Tells who waits for a job that the master is stopping.
+  void leave_waiting();
 
  private:
   struct Entry {

@@ -400,7 +400,7 @@ TEST_CASE("more unfinished jobs than the limit are refused") {
   CHECK(driver.answers.at(1).status().code() == Code::resource_exhausted);
 }
 
-TEST_CASE("a restarted master fails the jobs that had runners and keeps the queue") {
+TEST_CASE("a restarted master gives jobs that had runners new ones, before the queue") {
   TableDriver driver;
   driver.join("w1");
   const std::string running = driver.submit("running", 1);
@@ -411,11 +411,60 @@ TEST_CASE("a restarted master fails the jobs that had runners and keeps the queu
   CHECK(driver.state(running) == "RUNNING");  // what is written
   driver.write_status = Status();
   driver.tick(milliseconds(1000));
-  CHECK(driver.state(running) == "FAILED");
-  CHECK(driver.reason(running) == "the master restarted");
+  CHECK(driver.state(running) == "RECOVERING");
+  CHECK(driver.reason(running) == "the master restarted; waits for 1 worker, 0 there");
   CHECK(driver.reason(queued) == "waits for 1 worker, 0 there");
+  driver.done();
   driver.join("w1", 2);
-  CHECK(driver.state(queued) == "STARTING");
+  CHECK(driver.done() == "start " + running + " 2 w1\n");
+  driver.start_all(running);
+  CHECK(driver.state(running) == "RUNNING");
+  CHECK(driver.journal.find(running)->condition.restarts == 0);
+  CHECK(driver.reason(queued) == "waits for 1 worker, 0 free");
+  driver.send(JobFinished{running, 1, "of the last master's epoch"});
+  CHECK(driver.state(running) == "RUNNING");
+  driver.send(JobFinished{running, 2, "weights"});
+  CHECK(driver.state(running) == "SUCCEEDED");
+}
+
+TEST_CASE("restarts of the master are none of a job's, whose own are kept") {
+  TableDriver driver;
+  driver.join("w1");
+  const std::string id = driver.submit("a", 1, 1);
+  driver.start_all(id);
+  driver.send(ProgressMade{id, 1, {.step = 3}});
+  driver.lose("w1");
+  for (uint64_t life = 2; life <= 5; ++life) {
+    driver.restart();
+    CHECK(driver.state(id) == "RECOVERING");
+    CHECK(driver.journal.find(id)->condition.restarts == 1);
+    driver.join("w1", life);
+    driver.start_all(id);
+    CHECK(driver.state(id) == "RUNNING");
+  }
+  driver.lose("w1", 5);
+  CHECK(driver.state(id) == "FAILED");
+}
+
+TEST_CASE("a job that is cancelled while nobody is there after a restart ends") {
+  TableDriver driver;
+  driver.join("w1");
+  const std::string id = driver.submit("a", 1);
+  driver.start_all(id);
+  driver.restart();
+  driver.send(CancelAsked{7, id, ""});
+  CHECK(driver.answer(7) == "ok CANCELLING");
+  CHECK(driver.state(id) == "CANCELLED");
+}
+
+TEST_CASE("views of a restarted master are newer than those of the one before") {
+  JobTable first({}, [] { return 1; });
+  first.restore({}, Moment(), 1);
+  JobTable second({}, [] { return 1; });
+  second.restore({}, Moment(), 2);
+  for (int i = 0; i < 1000; ++i) first.handle(WorkerJoined{{"w1", uint64_t(1 + i)}}, Moment());
+  CHECK(first.version() > 1000);
+  CHECK(second.version() > first.version());
 }
 
 TEST_CASE("a job's rate and remaining time follow its reports") {

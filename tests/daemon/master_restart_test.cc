@@ -1,0 +1,125 @@
+// The master killed in the middle of jobs and started again: what it had acknowledged goes on.
+#include <signal.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <thread>
+
+#include "daemon/job/job.h"
+#include "devices/base/text.h"
+#include "tests/catch.h"
+#include "tests/daemon/process_cluster.h"
+#include "tests/daemon/training_testing.h"
+
+namespace leat {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr const char* kGraph = R"(<ir_version: 10, opset_import: ["" : 20, "leat" : 1]>
+tiny (float[N,1,8,8] image) => (float[N,4] logits) {
+  c1 = leat.Conv2D <filters = 8, kernel = 3, activation = "relu"> (image)
+  f = Flatten (c1)
+  d = leat.Dropout <rate = 0.25> (f)
+  logits = leat.Dense <units = 4> (d)
+}
+)";
+
+const std::vector<std::string> kLong = {"steps=1200", "num_workers=2",
+                                        "checkpoint={every_steps: 50, keep: 2}"};
+
+// A client that waits for its job, as a process of its own.
+class WaitingClient {
+ public:
+  WaitingClient(const std::string& folder, const std::string& master, const std::string& job_file)
+      : out_(folder + "/waiting.out"),
+        err_(folder + "/waiting.err"),
+        child_(LEAT_BINARY, {"submit", "--master", master, "--wait", "--json", job_file},
+               {.folder = folder, .out = out_, .err = err_}) {}
+
+  // What it has printed so far, the last of it: its job.
+  nlohmann::json job() const {
+    nlohmann::json last = nlohmann::json::object();
+    std::istringstream in(contents_of(out_));
+    for (std::string line; std::getline(in, line);) {
+      auto object = nlohmann::json::parse(line, nullptr, false);
+      if (object.is_object()) last = std::move(object);
+    }
+    return last;
+  }
+  std::string said() const { return contents_of(err_); }
+  std::optional<int> wait(std::chrono::seconds patience) { return child_.wait(patience); }
+
+ private:
+  const std::string out_, err_;
+  ChildProcess child_;
+};
+
+class Scene {
+ public:
+  Scene() : small_(kGraph), cluster_({.workers = 2, .data_path = small_.path()}) {
+    job_ = small_.job(kLong);
+    Job submitted = job_;
+    submitted.data.root = "data";
+    std::ofstream(small_.path("job.yaml")) << print_job(submitted);
+    client_.emplace(small_.path(), cluster_.master().ready().listen, small_.path("job.yaml"));
+  }
+
+  ProcessCluster& cluster() { return cluster_; }
+  WaitingClient& client() { return *client_; }
+  std::string expected() { return small_.hash(job_, small_.path("in-process")); }
+
+  // The job's number of steps done, once there are at least `step`.
+  uint64_t await_step(uint64_t step) {
+    const auto deadline = std::chrono::steady_clock::now() + 30s;
+    while (std::chrono::steady_clock::now() < deadline) {
+      const auto shown = nlohmann::json::parse(
+          cluster_.show(client_->job().value("id", "none-yet")), nullptr, false);
+      if (shown.is_object() && shown.contains("progress")) {
+        const uint64_t done = shown["progress"].value("step", uint64_t{0});
+        if (done >= step) return done;
+      }
+      std::this_thread::sleep_for(20ms);
+    }
+    return 0;
+  }
+  // Jobs that the master knows.
+  size_t jobs() {
+    const std::string out = cluster_.leat("ps", {"--all", "--json"}).out;
+    return static_cast<size_t>(std::count(out.begin(), out.end(), '\n'));
+  }
+
+ private:
+  SmallJob small_;
+  ProcessCluster cluster_;
+  Job job_;
+  std::optional<WaitingClient> client_;
+};
+
+TEST_CASE("a job outlives its master, and so does the client that waits for it") {
+  const int signal = GENERATE(SIGKILL, SIGTERM);
+  Scene scene;
+  const uint64_t before = scene.await_step(120);
+  INFO(scene.cluster().logs());
+  REQUIRE(before > 0);
+  REQUIRE(before < 1150);
+  scene.cluster().restart_master(signal);
+  CHECK(scene.cluster().await_ready(2));
+  const auto code = scene.client().wait(60s);
+  INFO(scene.client().said() << scene.cluster().logs());
+  REQUIRE(code == 0);
+  const nlohmann::json job = scene.client().job();
+  CHECK(job.value("state", "") == "SUCCEEDED");
+  CHECK(job.value("assemblies", 0) == 2);
+  CHECK(job.value("restarts", -1) == 0);
+  CHECK(job.value("weights_sha256", "") == scene.expected());
+  CHECK_THAT(scene.client().said(), Catch::Contains("connecting again"));
+  const std::string log = scene.cluster().leat("logs", {job.value("id", "")}).out;
+  CHECK_THAT(log, Catch::Contains("RECOVERING: the master restarted"));
+  CHECK(scene.jobs() == 1);
+  CHECK(scene.cluster().await_no_runners());
+}
+
+}  // namespace
+}  // namespace leat
