@@ -80,11 +80,13 @@ TEST_CASE("jobs follow each other on the same daemons") {
   CHECK(scene.train(set) == first);
 }
 
-TEST_CASE("a parameter server ends with the weights of one process") {
-  const int servers = GENERATE(1, 2);
-  Scene scene({.workers = 2});
-  const std::string strategy = cat("strategy={name: parameter_server, num_ps: ", servers, "}");
-  CHECK(scene.train({"num_workers=2", strategy}) == scene.expected({}));
+TEST_CASE("parameter servers on daemons end with the weights of one process") {
+  const int workers = GENERATE(1, 2, 3, 4);
+  const std::string transports = GENERATE("[tcp]", "[shm]");
+  Scene scene({.workers = workers, .transports = transports});
+  const std::string strategy =
+      cat("strategy={name: parameter_server, num_ps: ", std::max(1, workers / 2), "}");
+  CHECK(scene.train({cat("num_workers=", workers), strategy}) == scene.expected({}));
 }
 
 // Its weights depend on timing: that they came, and all steps were done.
