@@ -34,6 +34,8 @@ struct Options {
   std::vector<std::string> measures = {"raw",      "null",   "hop",       "small",
                                        "transfer", "server", "all_reduce"};
   std::vector<std::string> transports = {"tcp", "shm"};
+  std::vector<int> ranks;      // only these; all if there are none
+  std::vector<int64_t> bytes;  // likewise
   int rounds = 5;
   double seconds = 0.3;  // of a round
   int threads = 1;       // of each runner
@@ -169,9 +171,22 @@ const Catalogue& standard() {
   return catalogue;
 }
 
+// Those of `all` that are asked for; `quick` without being asked.
+template <typename T>
+std::vector<T> chosen(std::vector<T> all, const std::vector<T>& asked, T quick) {
+  if (!asked.empty()) {
+    std::erase_if(all, [&](T one) { return std::ranges::find(asked, one) == asked.end(); });
+    return all;
+  }
+  return options.quick ? std::vector<T>{quick} : all;
+}
+std::vector<int> ranks(std::vector<int> all) { return chosen(std::move(all), options.ranks, 2); }
+std::vector<int64_t> sizes(std::vector<int64_t> all) {
+  return chosen(std::move(all), options.bytes, int64_t{1'000'000});
+}
+
 void measure_null(const std::string& transport) {
-  const auto workers = options.quick ? std::vector<int>{2} : std::vector<int>{1, 2, 4, 8};
-  for (const int w : workers) {
+  for (const int w : ranks({1, 2, 4, 8})) {
     const StepGraph graph = step_graphs::null_step(standard(), w);
     Cluster cluster(transport, graph.tasks);
     cluster.run_once(graph.init);
@@ -209,10 +224,6 @@ void measure_small(const std::string& transport) {
          free_running(cluster, graph.step));
 }
 
-std::vector<int64_t> sizes(std::vector<int64_t> bytes) {
-  return options.quick ? std::vector<int64_t>{400'000} : bytes;
-}
-
 void measure_transfer(const std::string& transport) {
   for (const int64_t bytes : sizes({1'000'000, 100'000'000})) {
     const StepGraph graph = step_graphs::transfer(standard(), 1, bytes / 4);
@@ -237,18 +248,17 @@ void measure_server(const std::string& transport) {
 
 // As a whole, and in the pieces that a model's variables make of it.
 void measure_all_reduce(const std::string& transport) {
-  for (const int ranks : {2, 4}) {
+  for (const int n : ranks({2, 4})) {
     for (const int64_t bytes : sizes({4, 1 << 20, 64 << 20})) {
-      for (const int pieces : {1, ranks, 4 * ranks}) {
+      for (const int pieces : {1, 4 * n}) {
         if (bytes / pieces < 4) continue;
-        const StepGraph graph =
-            step_graphs::all_reduce(standard(), ranks, pieces, bytes / 4 / pieces);
+        const StepGraph graph = step_graphs::all_reduce(standard(), n, pieces, bytes / 4 / pieces);
         Cluster cluster(transport, graph.tasks);
         cluster.run_once(graph.init);
-        check(cluster, graph, pieces * ranks);
-        report(
-            {"all_reduce", transport, cat(pieces, " pieces"), ranks, static_cast<uint64_t>(bytes)},
-            free_running(cluster, graph.step));
+        check(cluster, graph, pieces * n);
+        report({"all_reduce", transport, pieces == 1 ? "whole" : "pieces", n,
+                static_cast<uint64_t>(bytes)},
+               free_running(cluster, graph.step));
       }
     }
   }
@@ -303,6 +313,8 @@ int main(int count, char** arguments) {
   CLI::App app("Times of the step path between processes");
   app.add_option("--measures", options.measures)->delimiter(',');
   app.add_option("--transports", options.transports)->delimiter(',');
+  app.add_option("--ranks", options.ranks, "Workers, or ranks: only these")->delimiter(',');
+  app.add_option("--bytes", options.bytes, "Sizes: only these")->delimiter(',');
   app.add_option("--rounds", options.rounds)->check(CLI::PositiveNumber);
   app.add_option("--seconds", options.seconds, "Of a round");
   app.add_option("--threads", options.threads, "Of each runner");

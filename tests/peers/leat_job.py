@@ -6,8 +6,8 @@ import subprocess
 
 import numpy as np
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-ROOT = os.path.dirname(os.path.dirname(HERE))
+from side_by_side import BINARIES, HERE, ROOT, own_environment
+
 DATA = "/usr/share/datasets/fashion-mnist"
 RESCALE = 0.00392156862745098
 CONFIGS = os.path.join(ROOT, "configs", "graphs")
@@ -24,7 +24,7 @@ OPTIMIZERS = {
 
 
 def default_binary():
-    return os.path.join(ROOT, "build", "release", "bin", "leat")
+    return os.path.join(BINARIES, "leat")
 
 
 def run(binary, folder, model, optimizer, steps, *, seed=11, precision="float32", shuffle=True,
@@ -50,11 +50,9 @@ precision: {precision}
     path = os.path.join(folder, "job.yaml")
     with open(path, "w", encoding="utf-8") as f:
         f.write(job)
-    # The libraries of a virtual environment are not for leat.
-    env = {k: v for k, v in os.environ.items() if k not in ("LD_LIBRARY_PATH", "LD_PRELOAD")}
     done = subprocess.run([*prefix, binary, "train", path, "--workers", "1", "--threads", str(threads),
                            "--json", "--output", os.path.join(folder, "run")],
-                          env=env, capture_output=True, text=True, check=False)
+                          env=own_environment(), capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise SystemExit(f"leat train {path}: exit code {done.returncode}\n{done.stderr}")
     return [json.loads(line) for line in done.stdout.splitlines()]

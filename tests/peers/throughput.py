@@ -10,48 +10,16 @@ to leat's: above 1, leat is faster.
 """
 import argparse
 import datetime
-import json
 import os
 import statistics
-import subprocess
 import sys
 import tempfile
 
 import leat_job
+from side_by_side import Peer, cpu_model, pinned, usable_cores, write_page
 
 PEERS = {"torch": "PyTorch", "tensorflow": "TensorFlow", "xla": "TensorFlow+XLA"}
 MODELS = ["cnn", "mlp"]
-BEGIN, END = "<!-- throughput -->", "<!-- end throughput -->"
-HERE = os.path.dirname(os.path.abspath(__file__))
-
-
-class Peer:
-    """A process of throughput_peer.py. Use as a context: it ends with it."""
-
-    def __init__(self, peer, model, threads, prefix):
-        self.name = peer
-        command = [*prefix, sys.executable, os.path.join(HERE, "throughput_peer.py"), peer, model, str(threads)]
-        env = dict(os.environ, OMP_NUM_THREADS=str(threads))
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env,
-                                        stderr=None if os.environ.get("PEER_STDERR") else subprocess.DEVNULL)
-
-    def read(self):
-        line = self.process.stdout.readline()
-        if not line:
-            raise SystemExit(f"{self.name}: ended with {self.process.wait()}; PEER_STDERR=1 shows why")
-        return json.loads(line)
-
-    def ms(self, seconds):
-        self.process.stdin.write(f"{seconds}\n")
-        self.process.stdin.flush()
-        return self.read()["ms"]
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.process.kill()
-        self.process.wait()
 
 
 def leat_ms(binary, model, steps, threads, prefix):
@@ -62,19 +30,20 @@ def leat_ms(binary, model, steps, threads, prefix):
 
 def case(args, model, threads, cores):
     """{name: median ms} of one model and number of threads."""
-    prefix = ["taskset", "-c", ",".join(map(str, cores[:threads]))]
+    prefix = pinned(cores[:threads])
     steps = max(20, int(args.seconds * 1e3 / leat_ms(args.leat, model, 20, threads, prefix)))
     times = {name: [] for name in ["leat", *PEERS]}
     peers = []
     try:
         for name in PEERS:  # one after the other, so that each picks its setting alone
-            peers.append(Peer(name, model, threads, prefix))
+            peers.append(Peer(name, "throughput_peer.py", [name, model, threads], prefix,
+                              {"OMP_NUM_THREADS": str(threads)}))
             ready = peers[-1].read()
             print(f"  {PEERS[name]}: {ready['ready']} ({'; '.join(ready['tried'])})", flush=True)
         for _ in range(args.rounds):
             times["leat"].append(leat_ms(args.leat, model, steps, threads, prefix))
             for peer in peers:
-                times[peer.name].append(peer.ms(args.seconds))
+                times[peer.name].append(peer.measure(args.seconds)["ms"])
     finally:
         for peer in peers:
             peer.__exit__()
@@ -94,20 +63,6 @@ def table(rows):
     return "\n".join(lines)
 
 
-def cpu_model():
-    with open("/proc/cpuinfo", encoding="utf-8") as f:
-        return next((line.split(":", 1)[1].strip() for line in f if line.startswith("model name")), "unknown")
-
-
-def write_page(path, text):
-    with open(path, encoding="utf-8") as f:
-        page = f.read()
-    before, rest = page.split(BEGIN)
-    after = rest.split(END)[1]
-    with open(path, "w", encoding="utf-8") as f:
-        f.write(f"{before}{BEGIN}\n{text}\n{END}{after}")
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--leat", default=leat_job.default_binary(), help="the binary (default: build/release/bin/leat)")
@@ -118,7 +73,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=3, help="of training in a round")
     parser.add_argument("--write", action="store_true", help="put the table into docs/performance.md")
     args = parser.parse_args()
-    cores = [int(c) for c in args.cores.split(",")] if args.cores else sorted(os.sched_getaffinity(0))
+    cores = usable_cores(args.cores)
     threads = [int(t) for t in args.threads.split(",")]
     if max(threads) > len(cores):
         raise SystemExit(f"--threads: expected at most {len(cores)}, the usable cores, received {max(threads)}")
@@ -133,7 +88,7 @@ def main():
     text = f"{where}\n\n{table(rows)}"
     print(f"\n{text}")
     if args.write:
-        write_page(os.path.join(leat_job.ROOT, "docs", "performance.md"), text)
+        write_page("throughput", text)
     return 0
 
 
