@@ -130,7 +130,8 @@ Status RegistryService::take_runner(wire::RunnerInfo::Reader info, wire::Runner:
   facts.memory_bytes = info.getMemoryBytes();
   facts.threads = info.getThreads();
   facts.unix_address = to_string(info.getUnixAddress());
-  LEAT_RETURN_IF_ERROR(inside_->runner_connects(place, token, std::move(facts), kj::mv(runner)));
+  LEAT_RETURN_IF_ERROR(
+      inside_->runner_connects(place, token, std::move(facts), kj::mv(runner), connection_));
   place_ = std::move(place);
   return {};
 }

@@ -47,7 +47,7 @@ class Workforce::Inside final : public std::enable_shared_from_this<Inside> {
   void worker_refused(const WorkerRef& worker, uint64_t connection);
   void worker_hangs_up(const WorkerRef& worker, uint64_t connection);
   Status runner_connects(const Place& place, const Token& token, RunnerFacts facts,
-                         wire::Runner::Client runner);
+                         wire::Runner::Client runner, uint64_t connection);
   void runner_hangs_up(const Place& place);
   RemoteRunner* runner_at(const Place& place) const;
   void runner_exited(const WorkerRef& worker, const std::string& job, uint64_t epoch,
@@ -70,6 +70,7 @@ class Workforce::Inside final : public std::enable_shared_from_this<Inside> {
     Token token;
     std::shared_ptr<RemoteRunner> runner;  // null: expected
     bool hung_up = false;
+    uint64_t connection = 0;  // the runner's
   };
 
   void start(const Place& place, const WorkerRef& worker, const Token& key);

@@ -46,7 +46,7 @@ void Workforce::Inside::start(const Place& place, const WorkerRef& worker, const
   const auto found = workers_.find(worker);
   if (found == workers_.end()) return;  // the table hears that it was lost
   const Token token = random_token();
-  slots_[place] = {worker, token, nullptr, false};
+  slots_[place] = {worker, token, nullptr, false, 0};
   auto request = found->second.worker.startRequest();
   auto spec = request.initSpec();
   spec.setJob(place.job);
@@ -113,7 +113,7 @@ void Workforce::Inside::end_log_if_stopped(const std::string& job) {
 }
 
 Status Workforce::Inside::runner_connects(const Place& place, const Token& token, RunnerFacts facts,
-                                          wire::Runner::Client runner) {
+                                          wire::Runner::Client runner, uint64_t connection) {
   const auto found = slots_.find(place);
   const bool expected = found != slots_.end() && found->second.runner == nullptr;
   if (!expected || !equal(found->second.token, token)) {
@@ -128,6 +128,7 @@ Status Workforce::Inside::runner_connects(const Place& place, const Token& token
   facts.data_address = worker->second.info.address;
   facts.machine = worker->second.info.machine;
   slot.runner = make_remote_runner(loop_, std::move(facts), kj::mv(runner));
+  slot.connection = connection;
   state_.handle(RunnerStarted{place.job, place.epoch, slot.worker});
   return {};
 }
@@ -216,19 +217,26 @@ void Workforce::Inside::worker_hangs_up(const WorkerRef& worker, uint64_t connec
 void Workforce::Inside::worker_lost(const WorkerRef& worker, const std::string& reason) {
   options_.log.warning("worker '", worker.name, "' was lost: ", reason);
   const Status cause = unavailable(cat("its worker was lost: ", reason));
+  std::vector<uint64_t> connections;
   for (auto at = slots_.begin(); at != slots_.end();) {
     if (at->second.worker != worker) {
       ++at;
       continue;
     }
-    if (at->second.runner != nullptr) at->second.runner->lost(cause);
+    if (at->second.runner != nullptr) {
+      at->second.runner->lost(cause);
+      connections.push_back(at->second.connection);
+    }
     at = slots_.erase(at);
   }
   const auto found = workers_.find(worker);
-  if (found == workers_.end()) return;
-  const uint64_t connection = found->second.connection;
-  workers_.erase(found);
-  if (server_ != nullptr) server_->drop(connection);
+  if (found != workers_.end()) {
+    connections.push_back(found->second.connection);
+    workers_.erase(found);
+  }
+  // A runner ends with its connection. Its worker may not be able to see to it: it may be stopped.
+  if (server_ == nullptr) return;
+  for (const uint64_t connection : connections) server_->drop(connection);
 }
 
 // The loop ----------------------------------------------------------------------------------------

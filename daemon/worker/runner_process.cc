@@ -14,6 +14,7 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 
 #include "daemon/worker/runner_boot.h"
 #include "devices/base/text.h"
@@ -159,6 +160,16 @@ RunnerProcess::~RunnerProcess() {
 
 void RunnerProcess::signal(int number) const {
   if (!reaped_) ::kill(pid_, number);
+}
+
+bool RunnerProcess::is_stopped() const {
+  std::ifstream in(cat("/proc/", pid_, "/stat"));
+  std::string line;
+  std::getline(in, line);
+  const size_t name_end = line.rfind(") ");  // the name may have anything in it
+  if (name_end == std::string::npos || name_end + 2 >= line.size()) return false;
+  const char state = line[name_end + 2];
+  return state == 'T' || state == 't';
 }
 
 void RunnerProcess::take_lines(std::vector<std::string>& lines, bool at_end) {

@@ -34,6 +34,8 @@ class RunnerProcess {
   int socket() const { return hung_up_ ? -1 : socket_.get(); }
 
   void signal(int number) const;
+  // By SIGSTOP or a debugger.
+  bool is_stopped() const;
   // The lines that it has written so far. At the end of its output, also one without a newline.
   std::vector<std::string> read_output();
   // The last pulse that came, if one did.

@@ -20,6 +20,9 @@ namespace {
 using Steady = std::chrono::steady_clock;
 
 constexpr auto kEndOfAll = std::chrono::seconds(10);
+// A runner that says nothing for so long is taken for dead, and killed.
+constexpr auto kSilent = std::chrono::seconds(3);
+constexpr auto kLongestWait = std::chrono::seconds(1);
 
 }  // namespace
 
@@ -100,6 +103,9 @@ class Runners::Core {
     RunnerOrder order;
     std::unique_ptr<RunnerProcess> process;
     RunnersPulse pulse;
+    bool beats = false;           // its first pulse has come
+    Steady::time_point heard_at;  // of the last pulse; of its start
+    std::string killed_for;       // why this worker has killed it, if not on request
     std::optional<Steady::time_point> kill_at;
     bool killed = false;
     std::vector<Done> waiting;
@@ -128,6 +134,7 @@ class Runners::Core {
     auto child = std::make_unique<Child>();
     child->order = order;
     child->process = std::move(process);
+    child->heard_at = Steady::now();
     children_.push_back(std::move(child));
     return {};
   }
@@ -153,7 +160,26 @@ class Runners::Core {
           bury(i);
         }
       }
+      kill_silent();
       count();
+    }
+  }
+
+  // A process that is stopped, or hangs where not even its pulse goes on, cannot be told from one
+  // that is dead. One that is only slow to start is left to the master, who knows by when it should
+  // be there; and times when this worker itself did not look do not count.
+  void kill_silent() {
+    const auto now = Steady::now();
+    const auto blind = now - std::exchange(looked_at_, now);
+    for (auto& child : children_) {
+      if (blind > 2 * kLongestWait) child->heard_at = std::min(now, child->heard_at + blind);
+      if (child->killed || now - child->heard_at < kSilent) continue;
+      const bool stopped = child->process->is_stopped();
+      if (!child->beats && !stopped) continue;
+      child->killed_for = cat("gave no sign of life for ", kSilent.count(), " s",
+                              stopped ? ", being stopped," : "", " and was killed");
+      child->killed = true;
+      child->process->signal(SIGKILL);
     }
   }
 
@@ -177,13 +203,15 @@ class Runners::Core {
 
   void wait() {
     std::vector<pollfd> polled{{wake_.get(), POLLIN, 0}};
-    auto until = Steady::now() + std::chrono::seconds(1);
+    auto until = Steady::now() + kLongestWait;
     for (const auto& child : children_) {
       for (const int fd : {child->process->exit_descriptor(), child->process->output_descriptor(),
                            child->process->socket()}) {
         if (fd >= 0) polled.push_back({fd, POLLIN, 0});
       }
       if (!child->killed && child->kill_at) until = std::min(until, *child->kill_at);
+      const auto silent_at = child->heard_at + kSilent;
+      if (!child->killed && silent_at > looked_at_) until = std::min(until, silent_at);
     }
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - Steady::now());
     poll(polled.data(), polled.size(), static_cast<int>(std::max<int64_t>(0, left.count())));
@@ -194,10 +222,15 @@ class Runners::Core {
   // False: it has ended.
   bool attend(Child& child) {
     tell(child);
-    if (const auto pulse = child.process->read_pulse()) child.pulse = *pulse;
+    if (const auto pulse = child.process->read_pulse()) {
+      child.pulse = *pulse;
+      child.beats = true;
+      child.heard_at = Steady::now();
+    }
     if (child.process->socket() < 0) close_door(child);
-    const auto how = child.process->reap();
+    auto how = child.process->reap();
     if (!how) return true;
+    if (!child.killed_for.empty()) how = child.killed_for;
     // What it wrote before it died is in the pipe; a grandchild that holds the pipe is not awaited.
     for (int i = 0; i < 16 && child.process->output_descriptor() >= 0; ++i) {
       if (!tell(child)) break;
@@ -251,7 +284,8 @@ class Runners::Core {
   // The thread's.
   std::vector<std::unique_ptr<Child>> children_;
   bool ending_ = false;
-  std::string how_;  // of the one that has just ended
+  Steady::time_point looked_at_ = Steady::now();  // for silent runners
+  std::string how_;                               // of the one that has just ended
 
   mutable std::mutex mutex_;
   std::condition_variable emptied_;

@@ -7,6 +7,7 @@
 
 #include "devices/base/text.h"
 #include "tests/catch.h"
+#include "tests/daemon/faults/process_facts.h"
 
 namespace leat {
 namespace {
@@ -18,16 +19,6 @@ constexpr auto kLook = 50ms;  // between two looks at what another process says
 
 void add(std::vector<std::string>& arguments, const std::vector<std::string>& more) {
   arguments.insert(arguments.end(), more.begin(), more.end());
-}
-
-std::vector<pid_t> children_of(pid_t parent) {
-  std::vector<pid_t> children;
-  for (const auto& task : std::filesystem::directory_iterator(cat("/proc/", parent, "/task"))) {
-    std::istringstream words(contents_of(task.path() / "children"));
-    pid_t child;
-    while (words >> child) children.push_back(child);
-  }
-  return children;
 }
 
 }  // namespace

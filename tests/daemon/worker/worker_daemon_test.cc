@@ -108,6 +108,25 @@ TEST_CASE("the death of a runner is told with its signal") {
   CHECK(scene.master.await("exited job-1") == "exited job-1 1: was killed by signal 11");
 }
 
+TEST_CASE("a runner that gives no sign of life for 3 s is killed") {
+  // The first one pulses once and then no more; the others have never done.
+  Scene scene(cat("if mkdir first; then printf '%016d' 0 >&3; fi; ", kWaits));
+  REQUIRE(scene.master.start("job-1", 1).ok());
+  const pid_t silent = scene.runner();
+  REQUIRE(scene.master.start("job-2", 1).ok());
+  REQUIRE(scene.master.start("job-3", 1).ok());
+  const std::string stopped = scene.master.await("said job-2: runner ");
+  REQUIRE(scene.master.await("said job-3: runner ") != "");
+  REQUIRE(stopped != "");
+  kill(std::stoi(stopped.substr(stopped.rfind(' '))), SIGSTOP);
+  CHECK(scene.master.await("exited job-1") ==
+        "exited job-1 1: gave no sign of life for 3 s and was killed");
+  CHECK(scene.master.await("exited job-2") ==
+        "exited job-2 1: gave no sign of life for 3 s, being stopped, and was killed");
+  CHECK_FALSE(is_alive(silent));
+  CHECK(scene.worker->runners().size() == 1);  // that is slow to start
+}
+
 TEST_CASE("a worker whose master hangs up kills its runners and registers anew") {
   Scene scene(kWaits);
   REQUIRE(scene.master.start("job-1", 1).ok());

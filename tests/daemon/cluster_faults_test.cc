@@ -1,0 +1,43 @@
+// Processes that are killed and stopped and connections that are cut, at all phases of a job, on
+// real daemons that stay up: the cause is named in time, nothing is left, and the job recovers with
+// the weights of one that nothing befell.
+//
+// LEAT_FAULTS=200 runs so many, from seed LEAT_FAULTS_SEED on.
+#include <cstdlib>
+#include <iostream>
+
+#include "devices/base/text.h"
+#include "tests/catch.h"
+#include "tests/daemon/faults/fault_bench.h"
+
+namespace leat {
+namespace {
+
+uint64_t number_from(const char* variable, uint64_t otherwise) {
+  const char* text = std::getenv(variable);
+  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
+}
+
+TEST_CASE("jobs survive what befalls their processes, and say who it was") {
+  const uint64_t count = number_from("LEAT_FAULTS", 16);
+  const uint64_t first = number_from("LEAT_FAULTS_SEED", 0);
+  const std::string transport = GENERATE("tcp", "shm");
+  FaultBench bench(transport);
+  const uint64_t half = (count + 1) / 2;
+  for (uint64_t i = 0; i < half; ++i) {
+    Fault fault = draw_fault(first + i + (transport == "tcp" ? 0 : half));
+    const bool sockets = transport == "tcp" && FaultBench::can_close_sockets();
+    if (fault.deed == Deed::close_sockets && !sockets) fault.deed = Deed::kill_runner;
+    const FaultReport report = bench.run(fault);
+    std::cout << report.line() << "\n" << std::flush;
+    for (const std::string& miss : report.misses) {
+      INFO(report.line());
+      FAIL_CHECK(miss);
+    }
+  }
+  CHECK(bench.run_undisturbed() == "");
+  std::cout << "daemons have grown by " << bench.growth() / 1024 << " KiB\n";
+}
+
+}  // namespace
+}  // namespace leat

@@ -1,0 +1,351 @@
+#include "tests/daemon/faults/fault_bench.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <thread>
+
+#include "daemon/job/job.h"
+#include "devices/base/text.h"
+#include "tests/catch.h"
+#include "tests/daemon/faults/process_facts.h"
+#include "tests/must.h"
+
+namespace leat {
+namespace {
+
+using namespace std::chrono_literals;
+namespace fs = std::filesystem;
+
+constexpr const char* kGraph = R"(<ir_version: 10, opset_import: ["" : 20, "leat" : 1]>
+tiny (float[N,1,8,8] image) => (float[N,4] logits) {
+  c1 = leat.Conv2D <filters = 8, kernel = 3, activation = "relu"> (image)
+  f = Flatten (c1)
+  d = leat.Dropout <rate = 0.25> (f)
+  logits = leat.Dense <units = 4> (d)
+}
+)";
+constexpr uint32_t kTasks = 3;
+constexpr auto kLook = 20ms;
+constexpr auto kLongest = 60s;  // of a job, with all that befalls it
+constexpr auto kCancelled = 2s;
+// What a loaded machine takes beyond what is promised.
+constexpr auto kSlack = 900ms;
+
+// By when the job's state has to say what happened.
+std::chrono::milliseconds allowed(const Fault& fault) {
+  switch (fault.deed) {
+    case Deed::stop_runner:
+    case Deed::stop_worker:
+      return 3000ms + kSlack;
+    default:
+      return 100ms + kSlack;
+  }
+}
+
+int64_t since(std::chrono::steady_clock::time_point begin) {
+  using std::chrono::milliseconds;
+  const auto time = std::chrono::steady_clock::now() - begin;
+  return std::chrono::duration_cast<milliseconds>(time).count();
+}
+
+template <typename F>
+bool await(std::chrono::milliseconds patience, F done) {
+  const auto deadline = std::chrono::steady_clock::now() + patience;
+  while (!done()) {
+    if (std::chrono::steady_clock::now() > deadline) return false;
+    std::this_thread::sleep_for(kLook);
+  }
+  return true;
+}
+
+Job small_job(const SmallJob& small, const std::string& workers) {
+  Job job = small.job({"num_workers=" + workers, "steps=240", "checkpoint.every_steps=20"});
+  return job;
+}
+
+bool says_so(const JobView& job) {
+  return job.condition.restarts > 0 || job.condition.state == JobState::recovering ||
+         has_ended(job.condition.state);
+}
+
+int number_of(const std::string& worker) { return std::stoi(worker.substr(1)); }
+
+}  // namespace
+
+std::string FaultReport::line() const {
+  std::string text =
+      cat("fault seed=", fault.seed, " transport=", transport, " deed=", name_of(fault.deed),
+          " phase=", name_of(fault.phase), " victim=", victim, in_time ? "" : " too-late",
+          " detected_ms=", detected_ms, " named=", named ? "yes" : "no", " ended_ms=", ended_ms,
+          " end=", end, " equal=", equal ? "yes" : "no", " reason=\"", reason, "\"");
+  for (const std::string& miss : misses) text += "\n  MISS: " + miss;
+  return text;
+}
+
+FaultBench::FaultBench(const std::string& transport, int workers)
+    : transport_(transport),
+      small_(kGraph),
+      cluster_({.workers = workers,
+                .transports = transport == "tcp" ? "[tcp]" : "[shm, tcp]",
+                .data_path = small_.path()}) {
+  ClusterClientOptions options;
+  options.address = cluster_.master().ready().listen;
+  client_ = must(ClusterClient::connect(std::move(options)));
+  expected_ = small_.hash(small_job(small_, "1"), "in-process");
+  for (int i = 0; i < 2; ++i) {
+    const std::string problem = run_undisturbed();
+    INFO(problem << cluster_.logs());
+    REQUIRE(problem.empty());
+  }
+  note_baseline();
+  resident_ = 0;
+  for (const pid_t daemon : daemons()) resident_ += resident_bytes(daemon);
+}
+
+// Jobs ------------------------------------------------------------------------------------------
+
+std::string FaultBench::submit() {
+  Job job = small_job(small_, std::to_string(kTasks));
+  job.data.root = "data";
+  job.model.graph = "model.onnxtxt";
+  JobRequest request;
+  request.request_id = new_request_id();
+  request.text = print_job(job);
+  request.files.push_back({"model.onnxtxt", small_.path("model.onnxtxt")});
+  ++jobs_;
+  return must(client_->submit(request)).id;
+}
+
+Result<JobView> FaultBench::look(const std::string& id, uint64_t seen,
+                                 std::chrono::milliseconds wait) {
+  return client_->watch(id, seen, wait);
+}
+
+// False: the job has ended, or says that something has befallen it, before.
+bool FaultBench::await_phase(const Fault& fault, JobView& job) {
+  const auto deadline = Steady::now() + kLongest;
+  const std::string id = job.id;
+  const auto reached = [&] {
+    const JobState state = job.condition.state;
+    const bool runs = state == JobState::running;
+    const uint64_t step = job.progress.last.step;
+    switch (fault.phase) {
+      case Phase::queued:
+        return true;
+      case Phase::starting:
+        return state >= JobState::starting;
+      case Phase::preparing:
+        return runs;
+      case Phase::first_step:
+        return runs && step >= 1;
+      case Phase::middle:
+        return runs && step >= fault.step;
+      case Phase::checkpoint:
+        return runs && step >= 20 * (1 + fault.step / 20);
+      case Phase::evaluation:
+        return runs && !std::isnan(job.progress.last.val_loss);
+      case Phase::ending:
+        return runs && step >= 239;
+    }
+    return true;
+  };
+  while (!reached()) {
+    if (Steady::now() > deadline || has_ended(job.condition.state)) return false;
+    job = must(look(id, job.version, 1000ms));
+  }
+  std::this_thread::sleep_for(std::chrono::microseconds(fault.delay_us));
+  return true;
+}
+
+// Deeds -----------------------------------------------------------------------------------------
+
+void FaultBench::strike_runner(const Fault& fault, int worker) {
+  const pid_t parent = cluster_.worker(worker).pid();
+  std::vector<pid_t> runners;
+  (void)await(3s, [&] { return !(runners = children_of(parent)).empty(); });
+  const int number = fault.deed == Deed::kill_runner    ? SIGKILL
+                     : fault.deed == Deed::crash_runner ? SIGSEGV
+                                                        : SIGSTOP;
+  for (const pid_t runner : runners) ::kill(runner, number);
+}
+
+// Of those that have dialled this worker: their peers see a reset.
+void FaultBench::close_sockets(int worker) {
+  const std::string address = cluster_.worker(worker).ready().data;
+  const std::string port = address.substr(address.rfind(':') + 1);
+  (void)run_program("/usr/bin/ss", cluster_.folder().path(),
+                    {"-K", "-t", "state", "established", cat("dport = :", port)}, {});
+}
+
+bool FaultBench::can_close_sockets() { return ::geteuid() == 0 && fs::exists("/usr/bin/ss"); }
+
+// False: there was nothing to do it to.
+bool FaultBench::strike(const Fault& fault, const JobView& job, FaultReport& report) {
+  const auto& workers = job.condition.workers;
+  if (workers.empty()) {
+    report.victim = cat("w", fault.victim % static_cast<uint32_t>(cluster_.workers()));
+  } else if (fault.deed == Deed::close_sockets) {
+    report.victim = workers.back();  // whom the others dial
+  } else {
+    report.victim = workers[fault.victim % workers.size()];
+  }
+  const int worker = number_of(report.victim);
+  switch (fault.deed) {
+    case Deed::kill_worker:
+      cluster_.worker(worker).signal(SIGKILL);
+      return true;
+    case Deed::stop_worker:
+      cluster_.worker(worker).signal(SIGSTOP);
+      return true;
+    case Deed::close_sockets:
+      close_sockets(worker);
+      return true;
+    default:
+      strike_runner(fault, worker);
+      return true;
+  }
+}
+
+void FaultBench::repair(const FaultReport& report) {
+  const int worker = number_of(report.victim);
+  if (report.fault.deed == Deed::kill_worker) cluster_.start_worker(worker);
+  if (report.fault.deed == Deed::stop_worker) cluster_.worker(worker).signal(SIGCONT);
+}
+
+// What has to come of it --------------------------------------------------------------------------
+
+void FaultBench::await_detection(const std::string& id, Steady::time_point struck,
+                                 FaultReport& report) {
+  const auto limit = allowed(report.fault);
+  const auto deadline = struck + limit + 12s;
+  JobView job = must(client_->job(id));
+  while (!says_so(job) && Steady::now() < deadline) job = must(look(id, job.version, 500ms));
+  report.detected_ms = since(struck);
+  report.reason = job.condition.reason;
+  report.end = name_of(job.condition.state);
+  if (job.condition.state == JobState::succeeded) {
+    report.in_time = false;  // the job had no use for it any more
+    return;
+  }
+  report.named = report.reason.find(report.victim) != std::string::npos;
+  if (!says_so(job)) {
+    report.misses.push_back(cat("nothing was noticed in ", report.detected_ms, " ms"));
+  } else if (report.detected_ms > limit.count()) {
+    report.misses.push_back(
+        cat("noticed after ", report.detected_ms, " ms, allowed ", limit.count()));
+  }
+  if (!report.named) report.misses.push_back("the culprit is not named");
+}
+
+void FaultBench::cancel(const std::string& id, FaultReport& report) {
+  const auto asked = Steady::now();
+  const auto answered = client_->cancel(id);
+  JobView job = must(client_->job(id));
+  while (!has_ended(job.condition.state) && Steady::now() < asked + 10s) {
+    job = must(look(id, job.version, 500ms));
+  }
+  const int64_t took = since(asked);
+  report.end = name_of(job.condition.state);
+  if (took > std::chrono::milliseconds(kCancelled).count()) {
+    report.misses.push_back(cat("cancelled after ", took, " ms: ", answered.status().to_string()));
+  }
+}
+
+void FaultBench::await_end(const std::string& id, Steady::time_point struck, FaultReport& report) {
+  JobView job = must(client_->job(id));
+  while (!has_ended(job.condition.state) && Steady::now() < struck + kLongest) {
+    job = must(look(id, job.version, 1000ms));
+  }
+  report.ended_ms = since(struck);
+  report.end = name_of(job.condition.state);
+  report.equal = job.condition.result == expected_;
+  if (job.condition.state != JobState::succeeded) {
+    report.misses.push_back(cat("ended ", report.end, ": ", job.condition.reason));
+  } else if (!report.equal) {
+    report.misses.push_back(cat("weights ", job.condition.result, ", expected ", expected_));
+  }
+}
+
+FaultReport FaultBench::run(const Fault& fault) {
+  FaultReport report;
+  report.fault = fault;
+  report.transport = transport_;
+  JobView job;
+  job.id = submit();
+  job = must(client_->job(job.id));
+  report.in_time = await_phase(fault, job);
+  const auto struck = Steady::now();
+  const bool there = job.condition.state != JobState::queued;
+  (void)strike(fault, job, report);
+  if (there && report.in_time) await_detection(job.id, struck, report);
+  const bool stays = fault.deed == Deed::stop_worker || fault.deed == Deed::kill_worker;
+  if (fault.cancel && !stays && !has_ended(must(client_->job(job.id)).condition.state)) {
+    cancel(job.id, report);
+    report.ended_ms = since(struck);
+  } else {
+    await_end(job.id, struck, report);
+  }
+  repair(report);
+  if (!cluster_.await_ready(cluster_.workers())) report.misses.push_back("a worker is not back");
+  check_remains(report);
+  return report;
+}
+
+std::string FaultBench::run_undisturbed() {
+  FaultReport report;
+  await_end(submit(), Steady::now(), report);
+  check_remains(report);
+  return report.misses.empty() ? "" : report.line();
+}
+
+// What is left ------------------------------------------------------------------------------------
+
+std::vector<pid_t> FaultBench::daemons() {
+  std::vector<pid_t> all{cluster_.master().pid()};
+  for (int i = 0; i < cluster_.workers(); ++i) all.push_back(cluster_.worker(i).pid());
+  return all;
+}
+
+void FaultBench::note_baseline() {
+  descriptors_ = 0;
+  for (const pid_t daemon : daemons()) descriptors_ += open_descriptors(daemon);
+}
+
+void FaultBench::check_remains(FaultReport& report) {
+  if (!await(3s, [&] { return cluster_.runners().empty(); }))
+    report.misses.push_back(cat(cluster_.runners().size(), " runners are left"));
+  const auto folders_empty = [&] {
+    for (int i = 0; i < cluster_.workers(); ++i) {
+      std::error_code none;
+      const fs::path folder = cluster_.folder() / cat("w", i, "/runners");
+      if (!fs::is_empty(folder, none) && !none) return false;
+    }
+    return true;
+  };
+  if (!await(2s, folders_empty)) report.misses.push_back("folders of runners are left");
+  if (descriptors_ == 0) return;
+  size_t descriptors = 0;
+  const auto closed = [&] {
+    descriptors = 0;
+    for (const pid_t daemon : daemons()) descriptors += open_descriptors(daemon);
+    return descriptors <= descriptors_;
+  };
+  if (await(5s, closed)) return;
+  report.misses.push_back(
+      cat("the daemons have ", descriptors, " descriptors, had ", descriptors_));
+  for (const pid_t daemon : daemons())
+    report.misses.push_back(cat(daemon, ":\n", describe_descriptors(daemon)));
+  descriptors_ = descriptors;
+}
+
+int64_t FaultBench::growth() const {
+  auto& self = const_cast<FaultBench&>(*this);
+  size_t now = 0;
+  for (const pid_t daemon : self.daemons()) now += resident_bytes(daemon);
+  return static_cast<int64_t>(now) - static_cast<int64_t>(resident_);
+}
+
+}  // namespace leat

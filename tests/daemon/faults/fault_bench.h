@@ -1,0 +1,77 @@
+// A cluster of the real daemons that stays up while jobs on it meet faults, one after the other;
+// and what is true after each, or should be.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "daemon/client/cluster_client.h"
+#include "tests/daemon/faults/fault.h"
+#include "tests/daemon/process_cluster.h"
+#include "tests/daemon/training_testing.h"
+
+namespace leat {
+
+// What came of one fault.
+struct FaultReport {
+  Fault fault;
+  std::string transport;
+  std::string victim;               // the node
+  bool in_time = true;              // false: the job was done before
+  int64_t detected_ms = 0;          // from the deed until the job's state said so
+  int64_t ended_ms = 0;             // until the job had ended
+  std::string reason;               // of the state that said so
+  bool named = false;               // the victim's name is in the reason
+  std::string end;                  // "SUCCEEDED"
+  bool equal = false;               // its weights to those of an undisturbed job
+  std::vector<std::string> misses;  // what should have been otherwise
+
+  std::string line() const;
+};
+
+class FaultBench {
+ public:
+  // `transport`: "shm" or "tcp".
+  explicit FaultBench(const std::string& transport, int workers = 4);
+
+  // A job that meets the fault. All daemons live and have nothing of it when this returns.
+  FaultReport run(const Fault& fault);
+  // An undisturbed one: "" if all is well with it.
+  std::string run_undisturbed();
+  // Whether `ss -K` works here, which needs root.
+  static bool can_close_sockets();
+
+  // By how much the daemons' memory, all together, has grown since the first job: bytes.
+  int64_t growth() const;
+  ProcessCluster& cluster() { return cluster_; }
+
+ private:
+  using Steady = std::chrono::steady_clock;
+
+  std::string submit();
+  Result<JobView> look(const std::string& id, uint64_t seen, std::chrono::milliseconds wait);
+  bool await_phase(const Fault& fault, JobView& job);
+  bool strike(const Fault& fault, const JobView& job, FaultReport& report);
+  void strike_runner(const Fault& fault, int worker);
+  void close_sockets(int worker);
+  void await_detection(const std::string& id, Steady::time_point struck, FaultReport& report);
+  void await_end(const std::string& id, Steady::time_point struck, FaultReport& report);
+  void cancel(const std::string& id, FaultReport& report);
+  void repair(const FaultReport& report);
+  void check_remains(FaultReport& report);
+  std::vector<pid_t> daemons();
+  void note_baseline();
+
+  const std::string transport_;
+  const SmallJob small_;
+  ProcessCluster cluster_;
+  std::unique_ptr<ClusterClient> client_;
+  std::string expected_;
+  int jobs_ = 0;
+  size_t descriptors_ = 0;  // of all daemons while nothing runs
+  size_t resident_ = 0;     // bytes
+};
+
+}  // namespace leat

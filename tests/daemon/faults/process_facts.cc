@@ -1,0 +1,65 @@
+#include "tests/daemon/faults/process_facts.h"
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <sstream>
+
+#include "devices/base/text.h"
+#include "tests/daemon/child_process.h"
+
+namespace leat {
+namespace {
+
+namespace fs = std::filesystem;
+
+// The letter after the name in parentheses; 'Z' also of a process that is gone.
+char state_of(pid_t process) {
+  const std::string stat = contents_of(cat("/proc/", process, "/stat"));
+  const size_t at = stat.rfind(')');
+  return at == std::string::npos || at + 2 >= stat.size() ? 'Z' : stat[at + 2];
+}
+
+}  // namespace
+
+std::vector<pid_t> children_of(pid_t parent) {
+  std::vector<pid_t> children;
+  std::error_code gone;
+  for (const auto& task : fs::directory_iterator(cat("/proc/", parent, "/task"), gone)) {
+    std::istringstream words(contents_of(task.path() / "children"));
+    for (pid_t child; words >> child;) {
+      if (state_of(child) != 'Z') children.push_back(child);
+    }
+  }
+  return children;
+}
+
+size_t open_descriptors(pid_t process) {
+  size_t count = 0;
+  std::error_code gone;
+  for ([[maybe_unused]] const auto& each :
+       fs::directory_iterator(cat("/proc/", process, "/fd"), gone)) {
+    ++count;
+  }
+  return count;
+}
+
+size_t resident_bytes(pid_t process) {
+  std::istringstream words(contents_of(cat("/proc/", process, "/statm")));
+  size_t all = 0, resident = 0;
+  words >> all >> resident;
+  return resident * static_cast<size_t>(::sysconf(_SC_PAGESIZE));
+}
+
+std::string describe_descriptors(pid_t process) {
+  std::string text;
+  std::error_code gone;
+  for (const auto& each : fs::directory_iterator(cat("/proc/", process, "/fd"), gone)) {
+    std::error_code closed;
+    text +=
+        cat(each.path().filename().string(), " ", fs::read_symlink(each, closed).string(), "\n");
+  }
+  return text;
+}
+
+}  // namespace leat
