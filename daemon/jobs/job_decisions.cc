@@ -11,6 +11,8 @@ namespace {
 
 std::string workers_text(size_t count) { return cat(count, count == 1 ? " worker" : " workers"); }
 
+bool may_pass(Code code) { return code == Code::unavailable || code == Code::deadline_exceeded; }
+
 }  // namespace
 
 // Decisions ---------------------------------------------------------------------------------------
@@ -65,11 +67,12 @@ void JobTable::advance_with_runners(Entry& entry) {
 
 void JobTable::advance_failed(Entry& entry) {
   const Entry::Failure& failure = *entry.failure;
+  if (failure.until && now_.steady < *failure.until && !entry.assembly.all_gone()) return;
   const JobCondition& now = entry.job.condition;
-  std::string reason = failure.text;
+  std::string reason = failure.reason();
   if (failure.may_pass) {
     if (entry.last_failure && failure.same_as(*entry.last_failure)) {
-      reason = cat("twice at step ", failure.step, ": ", reason);
+      reason = cat("twice at step ", failure.step, ": ", failure.text);
     } else if (now.restarts < entry.job.max_restarts) {
       JobCondition next = changed(entry, JobState::recovering, std::move(reason));
       ++next.restarts;
@@ -186,10 +189,47 @@ void JobTable::member_left(Entry& entry, const WorkerRef& worker) {
   advance(entry);
 }
 
-// The first cause stays; what comes of our own stop is none.
-void JobTable::set_failure(Entry& entry, std::string text, bool may_pass, bool crash) {
-  if (entry.failure || entry.assembly.is_stopping() || has_ended(entry.state())) return;
-  entry.failure = Entry::Failure{std::move(text), may_pass, crash, entry.progress.last().step};
+// Of a worker or a process. The first cause stays, but for what the run takes for one: that its
+// peers are gone says less than why. And what comes of our own stop is none.
+void JobTable::set_failure(Entry& entry, std::string subject, std::string how, bool crash) {
+  if (entry.assembly.is_stopping() || has_ended(entry.state())) return;
+  if (entry.failure && (!entry.failure->how.empty() || !entry.failure->until)) return;
+  Entry::Failure failure;
+  failure.text = std::move(subject) + how;
+  failure.how = std::move(how);
+  failure.may_pass = true;
+  failure.crash = crash;
+  failure.step = entry.progress.last().step;
+  if (entry.failure) {
+    failure.of_run = std::move(entry.failure->of_run);
+  } else if (entry.runs) {
+    failure.until = now_.steady + limits_.other_side;
+  }
+  entry.failure = std::move(failure);
+}
+
+void JobTable::set_failure(Entry& entry, const Status& of_run) {
+  if (entry.assembly.is_stopping() || has_ended(entry.state())) return;
+  if (entry.failure) {
+    if (!entry.failure->until) return;
+    entry.failure->of_run = of_run.message();
+    entry.failure->until.reset();
+    return;
+  }
+  Entry::Failure failure;
+  failure.text = of_run.to_string();
+  failure.of_run = of_run.message();
+  failure.may_pass = may_pass(of_run.code());
+  failure.crash = true;
+  failure.step = entry.progress.last().step;
+  if (of_run.code() == Code::unavailable) failure.until = now_.steady + limits_.other_side;
+  entry.failure = std::move(failure);
+}
+
+std::string JobTable::Entry::Failure::reason() const {
+  if (how.empty()) return text;
+  if (of_run.empty()) return step == 0 ? text : cat(text, ", after step ", step);
+  return of_run.find(how) == std::string::npos ? cat(text, "; ", of_run) : of_run;
 }
 
 // Views -------------------------------------------------------------------------------------------

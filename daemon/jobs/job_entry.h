@@ -14,9 +14,13 @@ struct JobTable::Entry {
   enum class Write : uint8_t { none, submit, change, forget };
   struct Failure {
     std::string text;
+    std::string how;        // the part of it that says what happened to a process or worker
+    std::string of_run;     // what the run saw of it
     bool may_pass = false;  // another try may go better
     bool crash = false;     // of the job itself, not of a worker
     uint64_t step = 0;      // where the job was
+    std::optional<Clock::Steady> until;  // the other side is waited for
+    std::string reason() const;
     bool same_as(const Failure& other) const {
       return crash && other.crash && step == other.step && text == other.text;
     }

@@ -14,8 +14,6 @@ constexpr int kIdDigits = 4;
 constexpr int kManyIdDigits = 8;
 constexpr int kVersionBits = 32;  // of the versions of one generation
 
-bool may_pass(Code code) { return code == Code::unavailable || code == Code::deadline_exceeded; }
-
 }  // namespace
 
 JobTable::JobTable(const JobTableLimits& limits, std::function<uint64_t()> random)
@@ -143,7 +141,7 @@ void JobTable::on(const WorkerLost& event) {
   queue_changed_ = true;
   if (number == 0) return;
   Entry& entry = *entries_[number];
-  set_failure(entry, cat("worker '", event.worker.name, "' was lost: ", event.reason), true, false);
+  set_failure(entry, cat("worker '", event.worker.name, "' was lost: "), event.reason, false);
   member_left(entry, event.worker);
 }
 
@@ -152,7 +150,7 @@ void JobTable::on(const WorkerStuck& event) {
   const uint64_t number = leases_.job_of(event.worker.name);
   if (number == 0) return;
   Entry& entry = *entries_[number];
-  set_failure(entry, cat("worker '", event.worker.name, "' is stuck: ", event.reason), true, false);
+  set_failure(entry, cat("worker '", event.worker.name, "' is stuck: "), event.reason, false);
   advance(entry);
 }
 
@@ -182,7 +180,7 @@ void JobTable::on(const RunnerExited& event) {
   if (entry == nullptr) return;
   const auto members = entry->assembly.workers();
   if (std::find(members.begin(), members.end(), event.worker) == members.end()) return;
-  set_failure(*entry, cat("the runner on '", event.worker.name, "' ", event.how), true, true);
+  set_failure(*entry, cat("the runner on '", event.worker.name, "' "), event.how, true);
   member_left(*entry, event.worker);
 }
 
@@ -197,7 +195,7 @@ void JobTable::on(const JobFinished& event) {
 void JobTable::on(const JobBroke& event) {
   Entry* entry = find_epoch(event.job, event.epoch);
   if (entry == nullptr || entry->assembly.all_gone()) return;
-  set_failure(*entry, event.cause.to_string(), may_pass(event.cause.code()), true);
+  set_failure(*entry, event.cause);
   advance(*entry);
 }
 
@@ -217,7 +215,7 @@ void JobTable::on(const Tick&) {
         actions_.push_back(ExpelWorker{
             worker, cat("its runner of job '", entry.job.id, "' did not stop in time")});
       } else {
-        set_failure(entry, cat("the runner on '", worker.name, "' did not start in time"), true,
+        set_failure(entry, cat("the runner on '", worker.name, "' "), "did not start in time",
                     false);
       }
     }

@@ -50,6 +50,9 @@ struct JobTableLimits {
   std::chrono::milliseconds stop_grace{1500};      // for a runner to end by itself
   std::chrono::milliseconds stop_timeout{5000};    // after that, for its end to be heard of
   std::chrono::milliseconds retry_after{1000};     // a failed write
+  // A failure is seen from two sides: whose process or node is gone, and what the run was doing and
+  // waiting for. So long one of them is waited for after the other.
+  std::chrono::milliseconds other_side{250};
 };
 
 class JobTable {
@@ -114,7 +117,8 @@ class JobTable {
 
   void stop(Entry& entry, const std::string& reason);
   void member_left(Entry& entry, const WorkerRef& worker);
-  void set_failure(Entry& entry, std::string text, bool may_pass, bool crash);
+  void set_failure(Entry& entry, std::string subject, std::string how, bool crash);
+  void set_failure(Entry& entry, const Status& of_run);
   void answer_cancels(Entry& entry, const Status& status);
   void touch(Entry& entry);
 

@@ -14,8 +14,6 @@ namespace {
 constexpr std::chrono::milliseconds kJournal{30'000};
 // For the last epoch's thread to let go of the job's folder.
 constexpr std::chrono::milliseconds kBefore{30'000};
-// For the table to hear why a run fails whose runner is gone, from the runner's worker.
-constexpr std::chrono::milliseconds kCause{1'000};
 
 Result<bool> has_checkpoint(Files& files, const std::string& folder) {
   LEAT_ASSIGN_OR_RETURN(const bool there, files.exists(folder));
@@ -55,11 +53,6 @@ bool JobRun::wait(std::chrono::steady_clock::time_point until) {
   return changed_.wait_until(lock, until, [&] { return done_; });
 }
 
-bool JobRun::wait_for_end(std::chrono::milliseconds within) {
-  std::unique_lock lock(mutex_);
-  return changed_.wait_for(lock, within, [&] { return ended_.load(); });
-}
-
 void JobRun::live(std::shared_ptr<JobRun> before) {
   ::pthread_setname_np(::pthread_self(), cat("job ", action_.job).substr(0, 15).c_str());
   Result<std::string> result = deadline_exceeded("the job's last run did not end");
@@ -69,7 +62,7 @@ void JobRun::live(std::shared_ptr<JobRun> before) {
   }
   if (result.ok()) {
     parts_.tell(JobFinished{action_.job, action_.epoch, *result});
-  } else if (result.status().code() != Code::unavailable || !wait_for_end(kCause)) {
+  } else {
     // What was told to end has failed for that reason: the table passes it over.
     parts_.tell(JobBroke{action_.job, action_.epoch, result.status()});
   }

@@ -31,7 +31,6 @@ class JobRun {
  private:
   void live(std::shared_ptr<JobRun> before);
   Result<std::string> train();
-  bool wait_for_end(std::chrono::milliseconds within);
 
   const JobRunsParts& parts_;
   const RunJob action_;

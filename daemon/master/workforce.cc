@@ -11,6 +11,8 @@
 namespace leat {
 namespace {
 
+constexpr std::chrono::milliseconds kExitNews{100};
+
 Workforce::Inside::Token random_token() {
   Workforce::Inside::Token token;
   for (auto at = token.begin(); at != token.end();) {
@@ -142,7 +144,12 @@ void Workforce::Inside::runner_hangs_up(const Place& place) {
   const auto found = slots_.find(place);
   if (found == slots_.end()) return;
   found->second.hung_up = true;
-  found->second.runner->lost(unavailable("its connection to the master has ended"));
+  // How the process ended says more; its worker is about to tell.
+  after(kExitNews, [this, place] {
+    const auto left = slots_.find(place);
+    if (left == slots_.end()) return;
+    left->second.runner->lost(unavailable("its connection to the master has ended"));
+  });
   after(options_.exit_deadline, [this, place] {
     const auto left = slots_.find(place);
     if (left == slots_.end()) return;

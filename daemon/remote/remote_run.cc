@@ -42,7 +42,7 @@ struct Sending {
 // What a call ended with.
 void fail(RemoteRunState& state, const Status& status) {
   if (state.channel->on_loop()) {
-    state.group->failed(status);
+    state.group->failed(status, &state);
   } else {
     state.fail(status);  // the loop has stopped
   }
@@ -265,7 +265,7 @@ void RemoteRun::abort(const Status& cause) {
   state_->send_abort(cause);
   state_->fail(cause);
   (void)state_->channel->loop().post(
-      [state = state_, cause] { state->group->failed(cause, Failure::cause); });
+      [state = state_, cause] { state->group->failed(cause, Failure::cause, nullptr); });
 }
 
 void RemoteRun::release() {

@@ -1,6 +1,9 @@
 #include "daemon/remote/run_state.h"
 
+#include <algorithm>
+
 #include "daemon/remote/wire_runner_channel.h"
+#include "devices/base/text.h"
 #include "scheduler/capnp/plan_file.h"
 #include "transport/rpc/loop_context.h"
 
@@ -28,17 +31,27 @@ void RunGroup::add(const std::shared_ptr<RemoteRunState>& member) {
   if (over()) end(*member);
 }
 
-void RunGroup::failed(const Status& status, Failure what) {
+void RunGroup::failed(const Status& status, Failure what, const RemoteRunState* from) {
   if (over()) return;
   if (what == Failure::cause) return end(status);
   const bool first = waiting_.ok();
-  if (first || what > waiting_as_) {
-    waiting_ = status;
-    waiting_as_ = what;
+  // The loss of a runner, with what a peer waited for when it saw it.
+  const Failure least = std::min(what, waiting_as_), most = std::max(what, waiting_as_);
+  if (!first && least == Failure::consequence && most == Failure::loss && from != waiting_from_) {
+    const Status& loss = what == Failure::loss ? status : waiting_;
+    const Status& seen = what == Failure::loss ? waiting_ : status;
+    return end(Status(loss.code(), cat(loss.message(), "; ", seen.message())));
   }
-  if (!first) return;
+  if (!first && what <= waiting_as_) return;
+  waiting_ = status;
+  waiting_as_ = what;
+  waiting_from_ = from;
+  if (first || what == Failure::loss) end_in(what == Failure::loss ? kGraceOfLoss : kGrace);
+}
+
+void RunGroup::end_in(std::chrono::milliseconds grace) {
   LoopContext& context = loop_.context();
-  context.tasks.add(context.timer.afterDelay(to_kj(kGrace)).then([self = shared_from_this()] {
+  context.tasks.add(context.timer.afterDelay(to_kj(grace)).then([self = shared_from_this()] {
     if (!self->over()) self->end(self->waiting_);
   }));
 }

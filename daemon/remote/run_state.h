@@ -27,6 +27,7 @@ struct RemoteRunState;
 enum class Failure : uint8_t {
   derived,      // it came from a peer's
   consequence,  // unavailable: a peer, or the runner itself, is gone; somebody may know why
+  loss,         // of a runner; its peers may know what the run waited for
   cause,
 };
 
@@ -36,19 +37,23 @@ enum class Failure : uint8_t {
 class RunGroup final : public std::enable_shared_from_this<RunGroup> {
  public:
   static constexpr auto kGrace = std::chrono::milliseconds(200);
+  static constexpr auto kGraceOfLoss = std::chrono::milliseconds(100);
 
   explicit RunGroup(RpcLoop& loop) : loop_(loop) {}
 
   // The run ends at once on a member that comes too late.
   void add(const std::shared_ptr<RemoteRunState>& member);
-  void failed(const Status& status, Failure what);
+  // `from`: whose error it is; null: of none alone.
+  void failed(const Status& status, Failure what, const RemoteRunState* from);
   // Of an answer to a call, which says nothing about where it comes from.
-  void failed(const Status& status) {
-    failed(status, status.code() == Code::unavailable ? Failure::consequence : Failure::cause);
+  void failed(const Status& status, const RemoteRunState* from) {
+    failed(status, status.code() == Code::unavailable ? Failure::consequence : Failure::cause,
+           from);
   }
   bool over() const { return !cause_.ok(); }
 
  private:
+  void end_in(std::chrono::milliseconds grace);
   void end(const Status& cause);
   void end(RemoteRunState& member) const;
 
@@ -56,6 +61,7 @@ class RunGroup final : public std::enable_shared_from_this<RunGroup> {
   std::vector<std::weak_ptr<RemoteRunState>> members_;
   Status waiting_;  // the most telling so far, while its cause may come
   Failure waiting_as_ = Failure::derived;
+  const RemoteRunState* waiting_from_ = nullptr;
   Status cause_;
 };
 

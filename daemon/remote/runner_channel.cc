@@ -56,7 +56,7 @@ void RunnerChannel::lost(const Status& cause) {
     const Status cause = self->status();
     std::vector<std::shared_ptr<RemoteRunState>> runs;
     for (auto& [id, run] : self->inside_->runs) runs.push_back(run.state);
-    for (auto& run : runs) run->group->failed(cause, Failure::cause);
+    for (auto& run : runs) run->group->failed(cause, Failure::loss, run.get());
     self->inside_->lose->fulfill();
   });
 }

@@ -38,7 +38,7 @@ Status take_report(RemoteRunState& state, wire::RunReport::Reader report) {
   const Status taken =
       take_rows(state, report).while_doing(cat("taking a report of ", state.channel->facts().node));
   if (!taken.ok()) {
-    state.group->failed(taken, Failure::cause);
+    state.group->failed(taken, Failure::cause, &state);
     return taken;
   }
   const uint64_t turns = report.getTurns();
@@ -46,9 +46,9 @@ Status take_report(RemoteRunState& state, wire::RunReport::Reader report) {
   if (report.getFailure().getCode() == wire::Status::Code::OK) return {};
   const Status failure = failure_of(state, report);
   if (report.getDerived()) {
-    state.group->failed(failure, Failure::derived);
+    state.group->failed(failure, Failure::derived, &state);
   } else {
-    state.group->failed(failure);
+    state.group->failed(failure, &state);
   }
   return {};
 }

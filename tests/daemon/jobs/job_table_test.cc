@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "devices/base/text.h"
 #include "tests/catch.h"
 #include "tests/daemon/jobs/table_driver.h"
 
@@ -271,7 +272,8 @@ TEST_CASE("a job fails when its restarts are used up") {
   driver.send(ProgressMade{id, 2, {.step = 6}});
   driver.send(RunnerExited{id, 2, {"w1", 1}, "was killed by signal 9"});
   CHECK(driver.state(id) == "FAILED");
-  CHECK(driver.reason(id) == "the runner on 'w1' was killed by signal 9; after 1 restart");
+  CHECK(driver.reason(id) ==
+        "the runner on 'w1' was killed by signal 9, after step 6; after 1 restart");
 }
 
 TEST_CASE("a crash that repeats itself at the same step fails the job") {
@@ -285,6 +287,79 @@ TEST_CASE("a crash that repeats itself at the same step fails the job") {
   }
   CHECK(driver.state(id) == "FAILED");
   CHECK(driver.reason(id) == "twice at step 57: the runner on 'w1' was killed by signal 11");
+}
+
+// A job that runs on two workers, with a table that waits for both sides of a failure.
+struct TwoSides {
+  TwoSides() : driver(JobTableLimits{}) {
+    for (const char* worker : {"w1", "w2"}) driver.join(worker);
+    id = driver.submit("a", 2);
+    driver.start_all(id);
+    driver.send(ProgressMade{id, 1, {.step = 5}});
+  }
+  void run_broke(const Status& status) { driver.send(JobBroke{id, 1, status}); }
+  void runner_died() { driver.send(RunnerExited{id, 1, {"w1", 1}, "was killed by signal 9"}); }
+
+  TableDriver driver;
+  std::string id;
+};
+constexpr const char* kSeen = "w2 awaits edge 3 of w1; while running step 6";
+
+TEST_CASE("a job whose runner dies says how, and what the run waited for") {
+  TwoSides scene;
+  SECTION("the death is heard of first") {
+    scene.runner_died();
+    CHECK(scene.driver.state(scene.id) == "RUNNING");
+    scene.run_broke(unavailable(kSeen));
+  }
+  SECTION("the run fails first") {
+    scene.run_broke(unavailable(kSeen));
+    CHECK(scene.driver.state(scene.id) == "RUNNING");
+    scene.runner_died();
+  }
+  CHECK(scene.driver.state(scene.id) == "RECOVERING");
+  CHECK(scene.driver.reason(scene.id) == cat("the runner on 'w1' was killed by signal 9; ", kSeen));
+}
+
+TEST_CASE("the run's own words stand for all if they say how a runner died") {
+  TwoSides scene;
+  scene.runner_died();
+  scene.run_broke(unavailable("w1 was lost: it was killed by signal 9; w2 awaits edge 3"));
+  CHECK(scene.driver.reason(scene.id) ==
+        "w1 was lost: it was killed by signal 9; w2 awaits edge 3");
+}
+
+TEST_CASE("a job waits for the other side of a failure, but not for long") {
+  TwoSides scene;
+  std::string reason;
+  SECTION("the run says nothing") {
+    scene.runner_died();
+    reason = "the runner on 'w1' was killed by signal 9, after step 5";
+  }
+  SECTION("the processes live") {
+    scene.run_broke(unavailable(kSeen));
+    reason = cat("unavailable: ", kSeen);
+  }
+  scene.driver.tick(std::chrono::milliseconds(200));
+  CHECK(scene.driver.state(scene.id) == "RUNNING");
+  scene.driver.tick(std::chrono::milliseconds(60));
+  CHECK(scene.driver.state(scene.id) == "RECOVERING");
+  CHECK(scene.driver.reason(scene.id) == reason);
+}
+
+TEST_CASE("an error of the run that is no loss is the cause at once, and stays") {
+  TwoSides scene;
+  scene.run_broke(invalid_argument("Relu 'r': expected numbers"));
+  scene.runner_died();
+  CHECK(scene.driver.state(scene.id) == "FAILED");
+  CHECK(scene.driver.reason(scene.id) == "invalid_argument: Relu 'r': expected numbers");
+}
+
+TEST_CASE("a job that can be cancelled can be so while the cause of its failure is looked for") {
+  TwoSides scene;
+  scene.runner_died();
+  scene.driver.send(CancelAsked{9, scene.id, ""});
+  CHECK(scene.driver.state(scene.id) == "CANCELLING");
 }
 
 TEST_CASE("an error that would come again fails the job at once") {

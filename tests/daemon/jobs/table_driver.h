@@ -31,7 +31,8 @@ Submission make_submission(const std::string& request_id, const std::string& nam
 
 class TableDriver {
  public:
-  explicit TableDriver(const JobTableLimits& limits = {});
+  // Without limits of its own it decides on failures at once.
+  explicit TableDriver(const JobTableLimits& limits = {.other_side = {}});
 
   void send(JobEvent event);
   void run(JobActions actions);

@@ -110,7 +110,8 @@ TEST_CASE("the death of a runner is told with its signal") {
 
 TEST_CASE("a runner that gives no sign of life for 3 s is killed") {
   // The first one pulses once and then no more; the others have never done.
-  Scene scene(cat("if mkdir first; then printf '%016d' 0 >&3; fi; ", kWaits));
+  const TemporaryDirectory folder;
+  Scene scene(cat("if mkdir ", folder / "first", "; then printf '%016d' 0 >&3; fi; ", kWaits));
   REQUIRE(scene.master.start("job-1", 1).ok());
   const pid_t silent = scene.runner();
   REQUIRE(scene.master.start("job-2", 1).ok());
