@@ -35,7 +35,7 @@ class WaitingClient {
   WaitingClient(const std::string& folder, const std::string& master, const std::string& job_file)
       : out_(folder + "/waiting.out"),
         err_(folder + "/waiting.err"),
-        child_(LEAT_BINARY, {"submit", "--master", master, "--wait", "--json", job_file},
+        child_(leat_binary(), {"submit", "--master", master, "--wait", "--json", job_file},
                {.folder = folder, .out = out_, .err = err_}) {}
 
   // What it has printed so far, the last of it: its job.
