@@ -115,6 +115,9 @@ struct JobView {
   weightsSha256 @11 :Text;        # of a job that succeeded
   progress @12 :Progress;
   number @13 :UInt64;             # counts the jobs of the cluster up from 1
+  shards @14 :UInt64;             # what the weights depend on, beside them; 0: not known
+  seed @15 :UInt64;
+  cpu @16 :Text;                  # the model of the workers' processors
 }
 
 struct Progress {

@@ -113,10 +113,9 @@ void say_how_to_come_back(const JobView& job, std::string_view why) {
             << "  end it:           leat cancel " << job.id << "\n";
 }
 
-int finish(const JobView& job, const ClusterOptions& options, Attend attend,
-           const JobFacts& facts) {
+int finish(const JobView& job, const ClusterOptions& options, Attend attend) {
   if (!options.json) {
-    std::cout << outcome_line(job, facts) << "\n" << std::flush;
+    std::cout << outcome_line(job) << "\n" << std::flush;
   } else if (attend == Attend::wait) {
     std::cout << job_json(job) << std::flush;
   }
@@ -130,7 +129,7 @@ int finish(const JobView& job, const ClusterOptions& options, Attend attend,
 
 }  // namespace
 
-std::string outcome_line(const JobView& job, const JobFacts& facts) {
+std::string outcome_line(const JobView& job) {
   const JobCondition& condition = job.condition;
   std::string line = cat(job.id, " ", name_of(condition.state));
   if (condition.state != JobState::succeeded) {
@@ -143,19 +142,25 @@ std::string outcome_line(const JobView& job, const JobFacts& facts) {
   const ProgressReport& last = job.progress.last;
   add("accuracy", std::isnan(last.val_accuracy) ? last.accuracy : last.val_accuracy);
   add("loss", std::isnan(last.val_loss) ? last.loss : last.val_loss);
-  if (!condition.result.empty()) parts.push_back("weights_sha256 " + printable(condition.result));
-  if (facts.shards > 0) parts.push_back(cat("shards ", facts.shards, ", seed ", facts.seed));
+  const JobResult result = parse_result(condition.result);
+  if (!result.weights_sha256.empty()) {
+    parts.push_back("weights_sha256 " + printable(result.weights_sha256));
+  }
+  if (result.shards > 0) {
+    parts.push_back(
+        cat("shards ", result.shards, ", seed ", result.seed, ", cpu ", printable(result.cpu)));
+  }
   return parts.empty() ? line : cat(line, ": ", join(parts, ", "));
 }
 
 int attend_job(ClusterConnection& connection, JobView job, const ClusterOptions& options,
-               Attend attend, const JobFacts& facts) {
+               Attend attend) {
   std::optional<Follower> follower;
   if (attend == Attend::follow) follower.emplace();
   for (;;) {
     if (follower) follower->show(job);
     if (attend == Attend::follow && options.json) std::cout << job_json(job) << std::flush;
-    if (has_ended(job.condition.state)) return finish(job, options, attend, facts);
+    if (has_ended(job.condition.state)) return finish(job, options, attend);
     auto next = connection.client().watch(job.id, job.version, connection.left(kWatch));
     while (next.ok() && next->version == job.version && !connection.over()) {
       next = connection.client().watch(job.id, job.version, connection.left(kWatch));

@@ -85,7 +85,12 @@ void describe(const JobView& job) {
     line("Steps/s", rate(job.progress.steps_per_second));
     line("ETA", eta_of(job));
   }
-  if (!condition.result.empty()) line("Weights sha256", condition.result);
+  const JobResult result = parse_result(condition.result);
+  if (result.weights_sha256.empty()) return;
+  line("Weights sha256", result.weights_sha256);
+  if (result.shards > 0) {
+    line("", cat("shards ", result.shards, ", seed ", result.seed, ", ", result.cpu));
+  }
 }
 
 std::vector<std::string> row_of(const NodeView& node) {
@@ -140,7 +145,7 @@ int run_show(const ShowCommand& command) {
   auto job = connection.client().job(command.id);
   if (!job.ok()) return connection.report(job.status(), About::name);
   if (command.attend != Attend::no) {
-    return attend_job(connection, std::move(job).value(), command.cluster, command.attend, {});
+    return attend_job(connection, std::move(job).value(), command.cluster, command.attend);
   }
   if (command.cluster.json) {
     std::cout << job_json(*job);

@@ -40,8 +40,7 @@ int run_submit(const SubmitCommand& command) {
     std::cout << job_json(*view) << std::flush;
   }
   if (command.attend == Attend::no) return kExitOk;
-  return attend_job(connection, std::move(view).value(), options, command.attend,
-                    {packed->job.shards, packed->job.seed});
+  return attend_job(connection, std::move(view).value(), options, command.attend);
 }
 
 }  // namespace leat

@@ -83,7 +83,11 @@ void write_view(const JobView& view, wire::JobView::Builder out) {
   out.setVersion(view.version);
   out.setNumWorkers(view.num_workers);
   write_texts(condition.workers, out.initWorkers(static_cast<uint32_t>(condition.workers.size())));
-  out.setWeightsSha256(text(condition.result));
+  const JobResult result = parse_result(condition.result);
+  out.setWeightsSha256(text(result.weights_sha256));
+  out.setShards(result.shards);
+  out.setSeed(result.seed);
+  out.setCpu(text(result.cpu));
   write_progress(view.progress, out.initProgress());
 }
 
@@ -103,7 +107,8 @@ Result<JobView> read_view(wire::JobView::Reader in) {
   view.version = in.getVersion();
   view.num_workers = in.getNumWorkers();
   condition.workers = read_texts(in.getWorkers());
-  condition.result = to_string(in.getWeightsSha256());
+  condition.result = print_result(
+      {to_string(in.getWeightsSha256()), in.getShards(), in.getSeed(), to_string(in.getCpu())});
   view.progress = read_progress(in.getProgress());
   return view;
 }

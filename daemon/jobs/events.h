@@ -85,7 +85,7 @@ struct RunnerExited {
 struct JobFinished {
   std::string job;
   uint64_t epoch = 0;
-  std::string result;
+  std::string result;  // print_result()
 };
 // The run of the job has failed. unavailable and deadline_exceeded are worth another try; other
 // errors would come again.

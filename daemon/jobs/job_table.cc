@@ -57,6 +57,9 @@ JobActions JobTable::handle(JobEvent event, Moment now) {
 
 JobActions JobTable::settle() {
   if (queue_changed_) schedule();
+  for (const auto& [ticket, number] : std::exchange(submitted_, {})) {
+    actions_.push_back(Answer{ticket, view(*entries_[number])});
+  }
   drop_oldest();
   return std::exchange(actions_, {});
 }
@@ -257,7 +260,8 @@ void JobTable::commit_submit(Entry& entry, const Status& status) {
   const auto tickets = std::exchange(entry.submit_tickets, {});
   if (status.ok()) {
     touch(entry);
-    for (const uint64_t ticket : tickets) actions_.push_back(Answer{ticket, view(entry)});
+    // Answered in settle(): whether it waits, and for what, shows when workers are given out.
+    for (const uint64_t ticket : tickets) submitted_.emplace_back(ticket, entry.job.number);
     queue_changed_ = true;
     return advance(entry);
   }

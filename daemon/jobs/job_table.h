@@ -70,6 +70,8 @@ class JobTable {
   // A job by its id or a prefix of no other. failed_precondition if there is none,
   // invalid_argument, with their ids, if there are several.
   Result<JobView> find(std::string_view id) const;
+  // A submit of this request id was accepted, or is being written.
+  bool knows_request(const std::string& request_id) const { return requests_.contains(request_id); }
   // All jobs, in the order of their submission.
   std::vector<JobView> jobs() const;
   // Rises whenever any view changes: who watches looks again.
@@ -156,6 +158,7 @@ class JobTable {
   // Of the event that is being handled.
   Moment now_;
   JobActions actions_;
+  std::vector<std::pair<uint64_t, uint64_t>> submitted_;  // tickets to answer, and their jobs
 };
 
 }  // namespace leat

@@ -1,12 +1,16 @@
 #include "daemon/jobs/records.h"
 
 #include <algorithm>
+#include <charconv>
 #include <set>
 
 #include "devices/base/text.h"
 
 namespace leat {
 namespace {
+
+// What stands before the parts of a printed result.
+constexpr std::string_view kShards = " shards=", kSeed = " seed=", kCpu = " cpu=";
 
 constexpr size_t kMaxRequestId = 64;
 constexpr size_t kMaxName = 1024;
@@ -149,6 +153,30 @@ std::string make_job_id(std::string_view name, uint64_t random, int digits) {
   id += '-';
   for (int i = digits; i-- > 0;) id += "0123456789abcdef"[(random >> (4 * i)) & 15];
   return id;
+}
+
+std::string print_result(const JobResult& result) {
+  if (result.shards == 0) return result.weights_sha256;
+  return cat(result.weights_sha256, kShards, result.shards, kSeed, result.seed, kCpu, result.cpu);
+}
+
+JobResult parse_result(std::string_view text) {
+  JobResult result;
+  const auto take = [&](std::string_view mark, uint64_t& number) {
+    if (!text.starts_with(mark)) return false;
+    text.remove_prefix(mark.size());
+    const auto parsed = std::from_chars(text.data(), text.data() + text.size(), number);
+    text.remove_prefix(static_cast<size_t>(parsed.ptr - text.data()));
+    return parsed.ec == std::errc();
+  };
+  result.weights_sha256 = text.substr(0, text.find(' '));
+  text.remove_prefix(result.weights_sha256.size());
+  JobResult whole = result;
+  if (!take(kShards, whole.shards) || !take(kSeed, whole.seed) || !text.starts_with(kCpu)) {
+    return result;
+  }
+  whole.cpu = text.substr(kCpu.size());
+  return whole;
 }
 
 StoredJob stored(const JobSubmitted& submitted) {

@@ -53,6 +53,20 @@ Sha256Digest content_of(const Submission& submission);
 // "fashion-mnist-cnn-7f3a" of the job's name and four (or more) hexadecimal digits.
 std::string make_job_id(std::string_view name, uint64_t random, int digits);
 
+// What a job that succeeded came to: its weights, and what they depend on besides the job file.
+struct JobResult {
+  std::string weights_sha256;
+  uint64_t shards = 0;  // 0: neither it nor what follows is known
+  uint64_t seed = 0;
+  std::string cpu;  // the model of the workers' processors; "A and B" if they differ
+  bool operator==(const JobResult&) const = default;
+};
+
+// "3323... shards=4 seed=11 cpu=AMD EPYC 9454P"; without shards the hash alone.
+std::string print_result(const JobResult& result);
+// Of such a text; of any other the first word, as the hash.
+JobResult parse_result(std::string_view text);
+
 // All of a job that changes and must survive. A record of it replaces the one before.
 struct JobCondition {
   JobState state = JobState::queued;
@@ -61,7 +75,7 @@ struct JobCondition {
   uint32_t restarts = 0;             // recoveries so far
   uint64_t epoch = 0;                // assemblies of runners so far; 0: none yet
   std::vector<std::string> workers;  // of the last epoch
-  std::string result;                // of a job that succeeded: its weights' SHA-256
+  std::string result;                // of a job that succeeded: print_result()
   bool operator==(const JobCondition&) const = default;
 };
 

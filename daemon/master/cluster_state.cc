@@ -212,6 +212,11 @@ Result<JobView> ClusterState::job(std::string_view id) const {
   return table_.find(id);
 }
 
+bool ClusterState::knows_request(const std::string& request_id) const {
+  const std::lock_guard lock(mutex_);
+  return table_.knows_request(request_id);
+}
+
 std::vector<NodeView> ClusterState::nodes() const {
   const std::lock_guard lock(mutex_);
   std::vector<NodeView> nodes;

@@ -78,6 +78,7 @@ Result<std::string> JobRun::train() {
   LEAT_RETURN_IF_ERROR(unpack(submission, parts_.journal.blobs(), folder + "/submitted"));
   LEAT_ASSIGN_OR_RETURN(const Job job, read_submitted_job(submission, folder + "/submitted"));
   LEAT_ASSIGN_OR_RETURN(auto cluster, parts_.make_cluster(action_));
+  const std::string cpu = parts_.cpu_of(action_);
   TrainOptions options;
   options.folder = folder;
   LEAT_ASSIGN_OR_RETURN(options.resume, has_checkpoint(parts_.files, folder + "/checkpoints"));
@@ -94,8 +95,10 @@ Result<std::string> JobRun::train() {
   LEAT_ASSIGN_OR_RETURN(const TrainOutcome outcome,
                         trainer->run(reporter, [&] { return ended_.load(); }));
   if (outcome.interrupted) return cancelled(cat("job '", id, "' was told to end"));
-  line("weights sha256 " + outcome.weights_sha256);
-  return outcome.weights_sha256;
+  const JobResult came{outcome.weights_sha256, static_cast<uint64_t>(job.shards), job.seed, cpu};
+  line(cat("weights sha256 ", came.weights_sha256, ", shards ", came.shards, ", seed ", came.seed,
+           ", ", came.cpu));
+  return print_result(came);
 }
 
 }  // namespace leat

@@ -42,6 +42,8 @@ struct JobRunsParts {
   std::string folder;  // of all jobs
   // What the epoch of a job runs on.
   std::function<Result<std::unique_ptr<Cluster>>(const RunJob&)> make_cluster;
+  // The model of its workers' processors, which the weights depend on; "A and B" if they differ.
+  std::function<std::string(const RunJob&)> cpu_of;
   // What becomes of it.
   std::function<void(JobEvent)> tell;
   Logger log;

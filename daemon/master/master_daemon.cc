@@ -1,6 +1,7 @@
 #include "daemon/master/master_daemon.h"
 
 #include <filesystem>
+#include <set>
 
 #include "daemon/master/heart_server.h"
 #include "daemon/master/job_logs.h"
@@ -97,6 +98,7 @@ Status MasterDaemon::open() {
   runs_ = std::make_unique<JobRuns>(JobRunsParts{
       real_files(), catalogue_, *journal_, *logs_, clock_, jobs_folder(),
       [this](const RunJob& action) { return make_cluster(action); },
+      [this](const RunJob& action) { return cpu_of(action); },
       [this](JobEvent event) { state_->handle(std::move(event)); }, log_.named("jobs")});
   for (const StoredJob& job : jobs) {
     if (has_ended(job.condition.state)) {
@@ -178,7 +180,12 @@ void MasterDaemon::submit(Submission submission, Done<JobView> done) {
         check_submitted_job(real_files(), catalogue_, journal_->blobs(), std::move(submission),
                             cat(checks_folder(), "/", ++checks_begun_));
     if (!checked.ok()) return done(checked.status());
-    state_->submit(std::move(*checked), std::move(done));
+    // A repeated submit is answered whatever has become of the workers.
+    if (!state_->knows_request(checked->submission.request_id)) {
+      const Status data = check_data_root(checked->data_root, state_->nodes());
+      if (!data.ok()) return done(data);
+    }
+    state_->submit(std::move(checked->submission), std::move(done));
   });
   if (!posted) done(cancelled("the master is stopping"));
 }
@@ -365,6 +372,18 @@ void MasterDaemon::job_changed(const JobView& job) {
   logs_->add(job.id, "master", {text});
   // After what this change leads to, which may be that runners are stopped.
   if (has_ended(now.state)) state_->post([this, id = job.id] { workforce_->end_log(id); });
+}
+
+std::string MasterDaemon::cpu_of(const RunJob& action) const {
+  std::set<std::string> models;
+  for (const WorkerRef& worker : action.workers) {
+    const auto info = state_->member(worker);
+    if (!info) continue;
+    for (const WorkerDevice& device : info->devices) {
+      if (device.kind == "cpu") models.insert(device.description);
+    }
+  }
+  return join(std::vector<std::string>(models.begin(), models.end()), " and ");
 }
 
 Result<std::unique_ptr<Cluster>> MasterDaemon::make_cluster(const RunJob& action) {

@@ -96,6 +96,7 @@ class MasterDaemon final : public JobService, public StatusSource, private Clust
   MasterDaemon(const MasterConfig& config, const MasterTuning& tuning, Logger log);
   Status open();
   Status listen();
+  std::string cpu_of(const RunJob& action) const;
   Result<std::unique_ptr<Cluster>> make_cluster(const RunJob& action);
   std::string jobs_folder() const;
   std::string checks_folder() const;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <set>
 
 #include "daemon/trainer.h"
 #include "devices/base/text.h"
@@ -107,8 +108,9 @@ Result<Job> read_submitted_job(const Submission& submission, const std::string& 
   return job;
 }
 
-Result<Submission> check_submitted_job(Files& files, const Catalogue& catalogue, const Blobs& blobs,
+Result<CheckedJob> check_submitted_job(Files& files, const Catalogue& catalogue, const Blobs& blobs,
                                        Submission submission, const std::string& folder) {
+  std::string data_root;
   const auto check = [&]() -> Status {
     if (submission.name.empty()) submission.name = "job";  // until its file is read
     submission.num_workers = std::max<uint32_t>(1, submission.num_workers);
@@ -118,13 +120,31 @@ Result<Submission> check_submitted_job(Files& files, const Catalogue& catalogue,
     LEAT_RETURN_IF_ERROR(load_model(files, catalogue, job.model.graph).status());
     submission.name = job.name;
     submission.num_workers = workers_of(job);
+    data_root = job.data.root;
     return check_submission(submission);
   };
   const Status status = without_folder(check(), folder);
   std::error_code ignored;
   fs::remove_all(folder, ignored);
   if (!status.ok()) return status;
-  return submission;
+  return CheckedJob{std::move(submission), std::move(data_root)};
+}
+
+Status check_data_root(const std::string& data_root, std::span<const NodeView> nodes) {
+  if (fs::path(data_root).is_absolute()) return {};
+  std::set<std::string> names;
+  bool any_worker = false;
+  for (const NodeView& node : nodes) {
+    if (node.worker.state == WorkerState::lost) continue;
+    any_worker = true;
+    names.insert(node.worker.info.datasets.begin(), node.worker.info.datasets.end());
+  }
+  if (!any_worker || names.contains(data_root)) return {};
+  const std::vector<std::string> offered(names.begin(), names.end());
+  return invalid_argument(cat(kJobFile, ": data.root: expected a data set of the workers (",
+                              offered.empty() ? "they have none" : join(offered, ", "),
+                              ") or a path on them, received '", data_root, "'",
+                              did_you_mean(data_root, offered)));
 }
 
 }  // namespace leat

@@ -4,11 +4,13 @@
 // Threads: functions that read and write files.
 #pragma once
 
+#include <span>
 #include <string>
 
 #include "daemon/job/job.h"
 #include "daemon/jobs/blobs.h"
 #include "daemon/jobs/records.h"
+#include "daemon/status/status_source.h"
 #include "devices/base/files.h"
 #include "devices/base/status.h"
 #include "ops/op.h"
@@ -27,9 +29,18 @@ Status unpack(const Submission& submission, const Blobs& blobs, const std::strin
 // places in "job.yaml" and in the attached files, for what cannot run on a cluster.
 Result<Job> read_submitted_job(const Submission& submission, const std::string& folder);
 
-// `submission` with what its job file says of name and workers, once all that can be told without
-// workers is found to be right. Uses `folder`, which must not be there, and removes it.
-Result<Submission> check_submitted_job(Files& files, const Catalogue& catalogue, const Blobs& blobs,
+struct CheckedJob {
+  Submission submission;  // with what the job file says of name and workers
+  std::string data_root;
+};
+
+// The submission, once all that can be told without workers is found to be right. Uses `folder`,
+// which must not be there, and removes it.
+Result<CheckedJob> check_submitted_job(Files& files, const Catalogue& catalogue, const Blobs& blobs,
                                        Submission submission, const std::string& folder);
+
+// invalid_argument if data.root is a name, there are workers, and none of them has a data set of
+// that name. A path is for the workers to find, and workers may come later.
+Status check_data_root(const std::string& data_root, std::span<const NodeView> nodes);
 
 }  // namespace leat

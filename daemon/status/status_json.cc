@@ -63,7 +63,13 @@ void add_job(const JobView& job, Json& json) {
   json["restarts"] = condition.restarts;
   json["assemblies"] = condition.epoch;
   json["progress"] = progress(job.progress);
-  json["weights_sha256"] = known(condition.result);
+  const JobResult result = parse_result(condition.result);
+  json["weights_sha256"] = known(result.weights_sha256);
+  if (result.shards > 0) {
+    json["shards"] = result.shards;
+    json["seed"] = result.seed;
+    json["cpu"] = result.cpu;
+  }
   json["version"] = job.version;
 }
 

@@ -169,9 +169,14 @@ std::string state_cell(std::string_view name, std::string_view colour, std::stri
 }
 
 // Enough digits to tell two from each other; the tooltip and the JSON have them all.
-std::string weights(const std::string& sha256) {
+std::string weights(const JobResult& result) {
+  const std::string& sha256 = result.weights_sha256;
   if (sha256.empty()) return "";
-  return cat("<small title=\"", html_escaped(sha256), "\">weights <code>",
+  std::string title = sha256;
+  if (result.shards > 0) {
+    title += cat("; shards ", result.shards, ", seed ", result.seed, ", ", result.cpu);
+  }
+  return cat("<small title=\"", html_escaped(title), "\">weights <code>",
              html_escaped(sha256.substr(0, 16)), "</code></small>");
 }
 
@@ -191,7 +196,7 @@ std::string job_row(const JobView& job, const ClusterView& cluster) {
   std::string html = cat("<tr id=\"job-", html_escaped(job.id), "\">");
   html +=
       cell(cat("<a href=\"", path, "\">", html_escaped(job.id), "</a> <a class=\"faint\" href=\"",
-               path, "/logs\">log</a>", small(job.name), weights(condition.result)));
+               path, "/logs\">log</a>", small(job.name), weights(parse_result(condition.result))));
   html += state_cell(name_of(condition.state), colour_of(condition.state),
                      age(condition.since_ms, cluster), condition.reason);
   html += progress_cell(last);

@@ -124,7 +124,7 @@ TEST_CASE("all that is known of a job goes over the wire") {
     view.condition.restarts = 2;
     view.condition.epoch = 4;
     view.condition.workers = {"a", "b"};
-    view.condition.result = "abcd";
+    view.condition.result = "abcd shards=4 seed=11 cpu=Model 7";
     view.progress.last = {7, 10, 1, 2, 64, 0.5, 0.75, 0.625, 0.875};
     view.progress.steps_per_second = 12;
     view.progress.eta_seconds = 3;

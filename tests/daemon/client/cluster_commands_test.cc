@@ -101,7 +101,7 @@ class Running {
 void succeed(JobView& view) {
   view.condition.state = JobState::succeeded;
   view.condition.reason.clear();
-  view.condition.result = "3323c3f4";
+  view.condition.result = print_result({"3323c3f4", 4, 11, "Model 7"});
   view.progress.last.val_accuracy = 0.915;
   view.progress.last.val_loss = 0.235;
 }
@@ -154,7 +154,7 @@ TEST_CASE("leat submit --wait exits with the outcome of the job and prints what 
     CHECK(done.exit_code == 0);
     CHECK(done.out ==
           "cnn-a001\ncnn-a001 SUCCEEDED: accuracy 0.9150, loss 0.2350, weights_sha256 3323c3f4, "
-          "shards 4, seed 11\n");
+          "shards 4, seed 11, cpu Model 7\n");
   }
   {
     Running leat(here, {"submit", "job.yaml", "--wait"});
@@ -239,7 +239,8 @@ TEST_CASE("leat submit --follow --json prints the job at every change") {
   CHECK(std::count(done.out.begin(), done.out.end(), '\n') == 2);
   CHECK_THAT(done.out, Catch::StartsWith("{\"apiVersion\":\"leat/v1\",\"kind\":\"Job\","
                                          "\"id\":\"cnn-a001\"") &&
-                           Catch::Contains("\"weights_sha256\":\"3323c3f4\""));
+                           Catch::Contains("\"weights_sha256\":\"3323c3f4\",\"shards\":4,"
+                                           "\"seed\":11,\"cpu\":\"Model 7\""));
 }
 
 TEST_CASE("a command that waits outlives a master that starts again") {
@@ -294,7 +295,8 @@ TEST_CASE("leat show describes a job by a prefix, and an unknown one is exit cod
   CHECK(shown.exit_code == 0);
   CHECK_THAT(shown.out, Catch::StartsWith("Id              cnn-a001\nName            cnn\n"
                                           "State           SUCCEEDED for ") &&
-                            Catch::Contains("Weights sha256  3323c3f4\n"));
+                            Catch::Contains("Weights sha256  3323c3f4\n                shards 4, "
+                                            "seed 11, Model 7\n"));
   CHECK(here.run({"show", "xyz"}).exit_code == 5);
   CHECK_THAT(here.run({"show", "xyz"}).err, Catch::Contains("there is no job 'xyz'"));
   here.master.jobs().add("cnn");

@@ -502,6 +502,15 @@ TEST_CASE("a restarted master gives jobs that had runners new ones, before the q
   CHECK(driver.state(running) == "SUCCEEDED");
 }
 
+TEST_CASE("the view that answers a submit waits for nothing if its workers are there") {
+  TableDriver driver;
+  driver.join("w1");
+  driver.send(SubmitAsked{1, make_submission("r1", "a", 1)});
+  CHECK(driver.answers.at(1)->condition.reason.empty());
+  driver.send(SubmitAsked{2, make_submission("r2", "b", 1)});
+  CHECK(driver.answers.at(2)->condition.reason == "waits for 1 worker, 0 free");
+}
+
 TEST_CASE("restarts of the master are none of a job's, whose own are kept") {
   TableDriver driver;
   driver.join("w1");

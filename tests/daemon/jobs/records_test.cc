@@ -66,5 +66,19 @@ TEST_CASE("a submission that no master accepts is refused with what is wrong") {
   CHECK(message([](Submission& s) { s.files = {attach("a/b..c/.d", "")}; }) == "");
 }
 
+TEST_CASE("a job's result is printed and read back") {
+  const JobResult result{std::string(64, 'a'), 4, 11, "AMD EPYC 9454P and Another cpu=1"};
+  CHECK(print_result(result) ==
+        std::string(64, 'a') + " shards=4 seed=11 cpu=AMD EPYC 9454P and Another cpu=1");
+  CHECK(parse_result(print_result(result)) == result);
+  const JobResult alone{"abc", 0, 0, ""};
+  for (const char* text : {"abc", "abc shards", "abc shards=4", "abc shards=x seed=1 cpu=y",
+                           "abc shards=4 seed=99999999999999999999 cpu=y", "abc cpu=y"}) {
+    CHECK(parse_result(text) == alone);
+  }
+  CHECK(print_result(alone) == "abc");
+  CHECK(parse_result("").weights_sha256.empty());
+}
+
 }  // namespace
 }  // namespace leat
