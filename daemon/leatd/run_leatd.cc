@@ -1,6 +1,7 @@
 #include "daemon/leatd/run_leatd.h"
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -23,6 +24,14 @@ ConfigSources sources_of(const std::string& file, const std::vector<ConfigSource
   return sources;
 }
 
+// As many descriptors as the process may have: a connection is one, and shells give out 1,024.
+void raise_descriptor_limit() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  (void)::setrlimit(RLIMIT_NOFILE, &limit);  // then it stays as it is
+}
+
 // What every daemon has around it: a log, and a life.
 template <typename Config>
 int live(std::string_view name, const Result<Config>& config, int ready_fd,
@@ -31,6 +40,7 @@ int live(std::string_view name, const Result<Config>& config, int ready_fd,
     complain(config.status().message());
     return kLeatdBadConfig;
   }
+  raise_descriptor_limit();
   const RealClock clock;
   const auto output = LogOutput::open(config->log, clock);
   if (!output.ok()) {

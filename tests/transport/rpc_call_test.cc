@@ -294,6 +294,32 @@ TEST_CASE("a server takes so many connections and says that it is busy", "[clust
   CHECK_THAT(second.status().message(), Catch::Contains("no room for more connections"));
 }
 
+TEST_CASE("connections of clients keep out no worker", "[cluster]") {
+  RpcServerOptions options;
+  options.connections = 3;
+  options.clients = 1;
+  const ProbeHost host(options);
+  const auto connect = [&](const ProbeCaller& on, RpcRole role) {
+    return RpcClient::connect(*on.loop, {.address = host.server->address(),
+                                         .identity = test_identity(role),
+                                         .deadline = 5s,
+                                         .limits = {},
+                                         .on_lost = {}});
+  };
+  auto first = std::make_unique<ProbeCaller>(host.server->address());
+  const ProbeHost elsewhere;
+  const ProbeCaller other(elsewhere.server->address());
+  CHECK(connect(other, RpcRole::client).status().code() == Code::unavailable);
+  const auto worker = connect(other, RpcRole::worker);
+  CHECK(worker.ok());
+  first.reset();  // then there is room for another
+  const auto deadline = std::chrono::steady_clock::now() + 5s;
+  while (host.server->counts().live > 1 && std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::yield();
+  }
+  CHECK(connect(other, RpcRole::client).ok());
+}
+
 TEST_CASE("blobs travel in chunks and arrive whole", "[cluster]") {
   const ProbeHost host;
   ProbeCaller caller(host.server->address());

@@ -78,10 +78,12 @@ class RpcServer::Acceptor final : public LoopOwned, private kj::TaskSet::ErrorHa
   struct Live {
     Live(LoopContext& context, HalfOpen& half, const RpcServerOptions& options, ByteBudget& budget)
         : address(std::move(half.address)),
+          role(half.handshake.peer().role),
           network(kj::mv(half.stream), capnp::rpc::twoparty::Side::SERVER, options.limits,
                   half.handshake.peer().authenticated, context.timer, budget),
           system(network, kj::mv(half.bootstrap)) {}
-    std::string address;
+    const std::string address;
+    const RpcRole role;
     GuardedNetwork network;
     capnp::RpcSystem<capnp::rpc::twoparty::VatId> system;
   };
@@ -142,7 +144,8 @@ class RpcServer::Acceptor final : public LoopOwned, private kj::TaskSet::ErrorHa
   uint64_t next_id_ = 1;
   std::map<uint64_t, kj::Own<HalfOpen>> half_open_;  // the oldest first
   std::map<uint64_t, kj::Own<Live>> live_;
-  kj::TaskSet tasks_;  // last: they use the rest
+  size_t clients_ = 0;  // of them
+  kj::TaskSet tasks_;   // last: they use the rest
 };
 
 kj::Promise<void> RpcServer::Acceptor::accept_loop() {
@@ -250,8 +253,11 @@ Refusal RpcServer::Acceptor::judge(HalfOpen& half) {
   if (const Refusal refusal = half.handshake.on_proof(half.proof); refusal != Refusal::none) {
     return refusal;
   }
-  if (live_.size() >= options_.connections) return Refusal::busy;
   RpcPeer peer = half.handshake.peer();
+  const bool client = peer.role == RpcRole::client;
+  if (live_.size() >= options_.connections || (client && clients_ >= options_.clients)) {
+    return Refusal::busy;
+  }
   peer.address = half.address;
   peer.connection = half.id;
   half.bootstrap = bootstrap_(peer);
@@ -275,6 +281,7 @@ void RpcServer::Acceptor::begin(uint64_t id) {
   ++counters_->accepted;
   ++counters_->live;
   auto& live = *live_.emplace(id, kj::heap<Live>(context_, *half, options_, budget_)).first->second;
+  clients_ += live.role == RpcRole::client ? 1 : 0;
   tasks_.add(live.network.on_disconnect().then(
       [this, id] {
         const auto ended = live_.find(id);
@@ -294,6 +301,7 @@ void RpcServer::Acceptor::end(uint64_t id) {
   if (found == live_.end()) return;
   auto gone = kj::mv(found->second);  // out of the table first: it may look there
   live_.erase(found);
+  clients_ -= gone->role == RpcRole::client ? 1 : 0;
   --counters_->live;
 }
 

@@ -34,7 +34,8 @@ struct RpcServerOptions {
   double connection_burst = 50;
   bool limit_loopback = false;
 
-  size_t connections = 1'024;      // accepted ones
+  size_t connections = 4'096;      // accepted ones
+  size_t clients = 2'048;          // of them of role client: people keep out no worker
   size_t held_bytes = 160u << 20;  // ByteBudget of all of them
 
   Logger log;

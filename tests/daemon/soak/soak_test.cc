@@ -1,0 +1,240 @@
+// What a cluster bears: many peers that do nothing, and some that do harm. Small here; with
+// LEAT_SOAK=full, as deploy/soak sets it, of the size that is promised, and with a table.
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <iostream>
+
+#include "daemon/cli/pack_job.h"
+#include "daemon/client/cluster_client.h"
+#include "daemon/job/job.h"
+#include "devices/base/text.h"
+#include "tests/catch.h"
+#include "tests/daemon/faults/process_facts.h"
+#include "tests/daemon/process_cluster.h"
+#include "tests/daemon/soak/attacker.h"
+#include "tests/daemon/training_testing.h"
+#include "transport/rpc/client.h"
+
+namespace leat {
+namespace {
+
+using namespace std::chrono_literals;
+using std::chrono::milliseconds;
+using Steady = std::chrono::steady_clock;
+
+constexpr size_t kMiB = 1u << 20;
+constexpr const char* kGraph = R"(<ir_version: 10, opset_import: ["" : 20, "leat" : 1]>
+tiny (float[N,1,8,8] image) => (float[N,4] logits) {
+  c1 = leat.Conv2D <filters = 8, kernel = 3, activation = "relu"> (image)
+  f = Flatten (c1)
+  logits = leat.Dense <units = 4> (f)
+}
+)";
+
+struct Size {
+  bool full = false;
+  int workers = 4;
+  int clients = 50;
+  std::chrono::seconds quiet{2};   // while nothing happens
+  std::chrono::seconds attack{3};  // in all
+  std::chrono::seconds slice{3};   // of it at a time, with half of that undisturbed before each
+};
+
+Size size_of_run() {
+  const char* soak = std::getenv("LEAT_SOAK");
+  if (soak == nullptr || std::string_view(soak) != "full") return {};
+  Size size{true, 64, 1'000, 60s, 300s, 10s};
+  if (const char* seconds = std::getenv("LEAT_SOAK_SECONDS")) {
+    size.attack = std::chrono::seconds(std::atoi(seconds));
+    size.quiet = std::min(size.quiet, size.attack);
+  }
+  return size;
+}
+
+// A row of the table, and whether it is as it should be.
+void row(const Size& size, const std::string& what, const std::string& measured,
+         const std::string& expected) {
+  if (!size.full) return;
+  std::printf("%-52s %18s   %s\n", what.c_str(), measured.c_str(), expected.c_str());
+  std::fflush(stdout);
+}
+
+std::string mib(size_t bytes) { return cat((bytes + kMiB / 2) / kMiB, " MiB"); }
+size_t grown(size_t before, size_t now) { return now > before ? now - before : 0; }
+
+struct Pace {
+  uint64_t steps = 0;
+  Steady::duration time{};
+  double per_second() const {
+    return static_cast<double>(steps) / std::chrono::duration<double>(time).count();
+  }
+};
+
+class Scene {
+ public:
+  explicit Scene(int workers)
+      : small_(kGraph), cluster_({.workers = workers, .data_path = small_.path()}) {
+    ClusterClientOptions options;
+    options.address = cluster_.master().ready().listen;
+    client_ = must(ClusterClient::connect(std::move(options)));
+  }
+
+  ProcessCluster& cluster() { return cluster_; }
+  ClusterClient& client() { return *client_; }
+
+  std::string submit(const std::vector<std::string>& set) {
+    Job job = small_.job(set);
+    job.data.root = "data";
+    const std::string path = small_.path("job.yaml");
+    std::ofstream(path) << print_job(job);
+    JobOptions options;
+    options.file = path;
+    const PackedJob packed = must(pack_job(options, real_files()));
+    return must(client_->submit(packed.request)).id;
+  }
+  JobView await(const std::string& id, JobState state, milliseconds patience) {
+    const auto deadline = Steady::now() + patience;
+    JobView view = must(client_->job(id));
+    while (view.condition.state != state && !has_ended(view.condition.state)) {
+      REQUIRE(Steady::now() < deadline);
+      view = must(client_->watch(id, view.version, 1s));
+    }
+    INFO(view.condition.reason << cluster_.logs());
+    REQUIRE(view.condition.state == state);
+    return view;
+  }
+  void await_steps(const std::string& id, uint64_t steps) {
+    const auto deadline = Steady::now() + 20s;
+    for (JobView view = must(client_->job(id)); view.progress.last.step < steps;) {
+      REQUIRE(Steady::now() < deadline);
+      view = must(client_->watch(id, view.version, 1s));
+    }
+  }
+  // Counts steps of the job for that time.
+  void count(const std::string& id, milliseconds time, Pace& pace) {
+    const auto begun = Steady::now();
+    const uint64_t before = must(client_->job(id)).progress.last.step;
+    std::this_thread::sleep_for(time);
+    pace.steps += must(client_->job(id)).progress.last.step - before;
+    pace.time += Steady::now() - begun;
+  }
+  std::vector<pid_t> processes() {
+    std::vector<pid_t> all = {cluster_.master().pid()};
+    for (int i = 0; i < cluster_.workers(); ++i) all.push_back(cluster_.worker(i).pid());
+    const auto runners = cluster_.runners();
+    all.insert(all.end(), runners.begin(), runners.end());
+    return all;
+  }
+
+ private:
+  template <typename T>
+  static T must(Result<T> result) {
+    REQUIRE(result.status().to_string() == "ok");
+    return std::move(result).value();
+  }
+
+  SmallJob small_;
+  ProcessCluster cluster_;
+  std::unique_ptr<ClusterClient> client_;
+};
+
+// Connections of people who do nothing.
+class Idlers {
+ public:
+  Idlers(const std::string& address, int count) : loop_(std::move(RpcLoop::start().value())) {
+    RpcClientOptions options;
+    options.address = address;
+    options.identity.role = RpcRole::client;
+    options.identity.cluster = "leat";
+    for (int i = 0; i < count; ++i) {
+      auto client = RpcClient::connect(*loop_, options);
+      INFO("client " << i << ": " << client.status().to_string());
+      REQUIRE(client.ok());
+      clients_.push_back(std::move(*client));
+    }
+  }
+
+ private:
+  std::unique_ptr<RpcLoop> loop_;
+  std::vector<std::unique_ptr<RpcClient>> clients_;
+};
+
+TEST_CASE("many workers and idle clients cost the master nothing, and jobs start at once",
+          "[soak]") {
+  const Size size = size_of_run();
+  Scene scene(size.workers);
+  const pid_t master = scene.cluster().master().pid();
+  const size_t before = resident_bytes(master);
+  const Idlers idlers(scene.cluster().master().ready().listen, size.clients);
+  const size_t connected = resident_bytes(master);
+  std::this_thread::sleep_for(size.quiet);
+  const size_t after = resident_bytes(master);
+  const auto asked = Steady::now();
+  const std::string id = scene.submit({"num_workers=4", "steps=20"});
+  scene.await(id, JobState::running, 20s);
+  const auto started = std::chrono::duration_cast<milliseconds>(Steady::now() - asked);
+  scene.await(id, JobState::succeeded, 60s);
+
+  row(size, cat("RSS of the master, ", size.workers, " workers"), mib(before), "");
+  row(size, cat("and ", size.clients, " idle clients"), mib(connected), "");
+  row(size, cat("grown in ", size.quiet.count(), " s"), cat(grown(connected, after) / 1024, " KiB"),
+      "< 2 MiB");
+  row(size, "from submit to RUNNING", cat(started.count(), " ms"), "< 1000 ms");
+  CHECK(grown(connected, after) < 2 * kMiB);
+  CHECK(started < (size.full ? 1s : 5s));
+}
+
+TEST_CASE("peers that do harm neither end a daemon nor stop a job", "[soak]") {
+  const Size size = size_of_run();
+  Scene scene(2);
+  const std::string id = scene.submit({"num_workers=2", "steps=1000000000"});
+  scene.await(id, JobState::running, 20s);
+  scene.await_steps(id, 10);
+  Attacker::Target target;
+  target.rpc = scene.cluster().master().ready().listen;
+  target.cluster = "leat";
+  const std::vector<pid_t> processes = scene.processes();
+  std::vector<size_t> before;
+  for (const pid_t process : processes) {
+    for (std::string& port : ports_of(process)) target.ports.push_back(std::move(port));
+    before.push_back(resident_bytes(process));
+  }
+  REQUIRE(target.ports.size() >= 5);  // the master's three, and a data port of each worker
+  Pace undisturbed, disturbed;
+  uint64_t attacks = 0, fended_off = 0;
+  // By turns, since a machine is not equally fast all the time.
+  for (uint64_t round = 0; disturbed.time < size.attack; ++round) {
+    scene.count(id, size.slice / 2, undisturbed);
+    Attacker one(target, 2 * round, 25), two(target, 2 * round + 1, 25);
+    scene.count(id, size.slice, disturbed);
+    attacks += one.attacks() + two.attacks();
+    fended_off += one.fended_off() + two.fended_off();
+  }
+  const double share = disturbed.per_second() / undisturbed.per_second();
+  size_t most = 0;
+  for (size_t i = 0; i < processes.size(); ++i) {
+    INFO(scene.cluster().logs());
+    REQUIRE(resident_bytes(processes[i]) > 0);  // it is there, and the one that it was
+    most = std::max(most, grown(before[i], resident_bytes(processes[i])));
+  }
+  const auto view = scene.client().job(id);
+  REQUIRE(view.ok());
+  CHECK(view->condition.state == JobState::running);
+  CHECK(view->condition.epoch == 1);
+
+  row(size, cat("attacks in ", size.attack.count(), " s on ", target.ports.size(), " ports"),
+      std::to_string(attacks), "");
+  row(size, "of them fended off at once", std::to_string(fended_off), "");
+  row(size, "most that a daemon's RSS grew by", mib(most), "< 256 MiB");
+  row(size, "steps/s of a job, undisturbed", std::to_string(undisturbed.per_second()), "");
+  row(size, "and under attack",
+      cat(disturbed.per_second(), " (", static_cast<int>(100 * share), " %)"), ">= 90 %");
+  CHECK(attacks > 10);
+  CHECK(undisturbed.steps > 0);
+  CHECK(most < 256 * kMiB);
+  CHECK(share > (size.full ? 0.9 : 0.1));
+}
+
+}  // namespace
+}  // namespace leat
