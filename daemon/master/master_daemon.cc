@@ -145,6 +145,8 @@ Status MasterDaemon::stop() {
   if (std::exchange(stopped_, true)) return stop_status_;
   if (disk_ != nullptr) disk_->stop();
   if (state_ != nullptr) state_->stop();  // who still waits is told, here and below
+  // Jobs that the next master goes on with leave a checkpoint, while their runners are there.
+  if (runs_ != nullptr) (void)runs_->stop(tuning_.farewell);
   if (logs_ != nullptr) logs_->stop();
   if (workforce_ != nullptr) workforce_->end_all("the master is stopping");
   if (runs_ != nullptr && !runs_->stop(tuning_.end)) {

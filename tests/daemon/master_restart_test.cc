@@ -26,9 +26,6 @@ tiny (float[N,1,8,8] image) => (float[N,4] logits) {
 }
 )";
 
-const std::vector<std::string> kLong = {"steps=1200", "num_workers=2",
-                                        "checkpoint={every_steps: 50, keep: 2}"};
-
 // A client that waits for its job, as a process of its own.
 class WaitingClient {
  public:
@@ -58,8 +55,11 @@ class WaitingClient {
 
 class Scene {
  public:
-  Scene() : small_(kGraph), cluster_({.workers = 2, .data_path = small_.path()}) {
-    job_ = small_.job(kLong);
+  // A checkpoint every so many of its 1,200 steps.
+  explicit Scene(int every_steps)
+      : small_(kGraph), cluster_({.workers = 2, .data_path = small_.path()}) {
+    job_ = small_.job({"steps=1200", "num_workers=2",
+                       cat("checkpoint={every_steps: ", every_steps, ", keep: 2}")});
     Job submitted = job_;
     submitted.data.root = "data";
     std::ofstream(small_.path("job.yaml")) << print_job(submitted);
@@ -99,7 +99,8 @@ class Scene {
 
 TEST_CASE("a job outlives its master, and so does the client that waits for it") {
   const int signal = GENERATE(SIGKILL, SIGTERM);
-  Scene scene;
+  // One that stops in order has its jobs leave a checkpoint.
+  Scene scene(signal == SIGKILL ? 50 : 2000);
   const uint64_t before = scene.await_step(120);
   INFO(scene.cluster().logs());
   REQUIRE(before > 0);
@@ -117,6 +118,11 @@ TEST_CASE("a job outlives its master, and so does the client that waits for it")
   CHECK_THAT(scene.client().said(), Catch::Contains("connecting again"));
   const std::string log = scene.cluster().leat("logs", {job.value("id", "")}).out;
   CHECK_THAT(log, Catch::Contains("RECOVERING: the master restarted"));
+  constexpr std::string_view kFrom = "goes on after step ";
+  const size_t from = log.find(kFrom);
+  REQUIRE(from != std::string::npos);
+  const uint64_t step = std::stoull(log.substr(from + kFrom.size()));
+  CHECK(step >= (signal == SIGKILL ? 50 : before));
   CHECK(scene.jobs() == 1);
   CHECK(scene.cluster().await_no_runners());
 }
