@@ -32,7 +32,8 @@ class Channel {
   virtual Timeline* sent(uint32_t /*edge*/) { return nullptr; }
 
   // Where the producer may write the value of `turn` itself, so that the push of those very bytes
-  // copies nothing; null where there is no such place. REQUIRES: credit, as for push().
+  // copies nothing; null where there is no such place. Turns of one parity share a place that never
+  // changes: it may be asked for early, and written to with credit, as for push().
   virtual void* place(uint32_t /*edge*/, uint64_t /*turn*/) { return nullptr; }
 
   // Small values that are pushed, by any thread, between hold() and its flush() travel together.
@@ -43,7 +44,8 @@ class Channel {
   // Rises with every value of the edge that the receiver is done with.
   virtual Timeline& credit(uint32_t edge) = 0;
 
-  // Tells the peer that the run has failed here; its waits end with `cause`.
+  // Tells the peer that the run has failed here; its waits end with `cause`. When it returns, no
+  // bytes that were pushed in place are read any more.
   virtual void abort(const Status& cause) = 0;
 };
 

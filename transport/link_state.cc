@@ -103,25 +103,25 @@ Result<std::byte*> LinkState::admit_piece(uint32_t edge, uint64_t turn, uint64_t
   return static_cast<std::byte*>(setup_.slots->slot(edge, turn)) + piece * kPieceBytes;
 }
 
-void LinkState::landed_piece(uint32_t edge) {
+void LinkState::landed_piece(uint32_t edge, Raised& raised) {
   Incoming& in = *find_incoming(edge);
   if (++in.next_piece < pieces_of(in.edge.bytes)) return;
   in.next_piece = 0;
-  landed(edge);
+  landed(edge, raised);
 }
 
-void LinkState::landed(uint32_t edge) {
+void LinkState::landed(uint32_t edge, Raised& raised) {
   Incoming& in = *find_incoming(edge);
   in.next_turn = in.turn + 1;
   values_received_.fetch_add(1, std::memory_order_relaxed);
   if (in.late) {
     late_values_.fetch_add(1, std::memory_order_relaxed);
   } else {
-    setup_.slots->edge(edge).arrived.signal(in.turn + 1);
+    raised.add(setup_.slots->edge(edge).arrived, in.turn + 1);
   }
 }
 
-Status LinkState::credited(uint32_t edge, uint64_t count) {
+Status LinkState::credited(uint32_t edge, uint64_t count, Raised& raised) {
   const size_t place = outgoing_places_.find(edge);
   if (place == Places::kNowhere)
     return broken(cat("credit for edge ", edge, ": there is no such outgoing edge"));
@@ -131,7 +131,7 @@ Status LinkState::credited(uint32_t edge, uint64_t count) {
     return broken(
         cat("credit for edge ", edge, ": expected at least ", before, ", received ", count));
   }
-  out->credit.signal(count);
+  raised.add(out->credit, count);
   return {};
 }
 

@@ -12,6 +12,25 @@
 
 namespace leat {
 
+// Timelines that are to rise together. The last one that was added goes first: the first, which is
+// likely waited for, when all the others are there.
+class Raised {
+ public:
+  // For so many at once: then nothing is allocated.
+  explicit Raised(size_t room = 0) { timelines_.reserve(room); }
+  void add(Timeline& timeline, uint64_t value) { timelines_.push_back({&timeline, value}); }
+  void signal() {
+    while (!timelines_.empty()) {
+      const auto [timeline, value] = timelines_.back();
+      timelines_.pop_back();
+      timeline->signal(value);
+    }
+  }
+
+ private:
+  std::vector<std::pair<Timeline*, uint64_t>> timelines_;
+};
+
 // Threads: outgoing calls (check_push, sent) on one edge by one thread at a time; incoming ones
 // (admit to credited) by the transport's thread; the rest from any. Timelines are signalled
 // by these calls, with no lock held: their callbacks may push.
@@ -37,14 +56,14 @@ class LinkState {
 
   // --- In. What is wrong is invalid_argument that names peer, edge and turn: the caller fails.
   // Where a whole value's bytes go: null if there are none, or the turn is closed and they are to
-  // be dropped. Then, when they are there: landed(), and the value has arrived.
+  // be dropped. Then, when they are there: landed(), and the value has arrived with `raised`.
   Result<std::byte*> admit(uint32_t edge, uint64_t turn, uint64_t bytes);
-  void landed(uint32_t edge);
+  void landed(uint32_t edge, Raised& raised);
   // The same for the pieces, in order, of a value that is too large for a bundle.
   Result<std::byte*> admit_piece(uint32_t edge, uint64_t turn, uint64_t piece, uint64_t bytes);
-  void landed_piece(uint32_t edge);
+  void landed_piece(uint32_t edge, Raised& raised);
   // The peer says that it retired `count` values of an outgoing edge.
-  Status credited(uint32_t edge, uint64_t count);
+  Status credited(uint32_t edge, uint64_t count, Raised& raised);
   // Turns of the i-th incoming edge that have come, for a transport that counts them itself.
   uint64_t taken(size_t i) const { return incoming_[i].next_turn; }
 

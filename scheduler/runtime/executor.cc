@@ -6,8 +6,9 @@
 
 namespace leat {
 
-// A run's place in the executor. `ready` and `advancing` say what the driver has yet to do with it.
+// Runs and the right to advance them, which one thread has at a time.
 struct Executor::Core {
+  // `ready` and `advancing` say what is yet to be done with a run.
   struct Place {
     // Where a callback of ours is waiting; one is enough.
     Timeline* registered = nullptr;
@@ -18,34 +19,32 @@ struct Executor::Core {
     Awaited awaited;    // what it waits for; no timeline: nothing
   };
   std::mutex mutex;
-  std::condition_variable changed;
+  std::condition_variable work, stopped_advancing;
   std::map<Run*, Place> places;
-  std::vector<Run*> queue;  // first come, first advanced
+  std::vector<Run*> queue;  // for the driver; first come, first advanced
+  bool driving = false;     // somebody advances a run
   bool stop = false;
-  Neighbours neighbours;  // `ready` is queue.size(), for a look without the lock
+  Neighbours neighbours;            // `ready` is queue.size(), for a look without the lock
+  std::atomic<bool> wanted{false};  // the driver has something to do: for a look without the lock
 
-  void push(Run* run) {
-    queue.push_back(run);
-    neighbours.ready.store(queue.size(), std::memory_order_relaxed);
-  }
+  bool driver_is_wanted() const { return stop || (!queue.empty() && !driving); }
   void set_busy(Place& place, bool busy) {
     if (place.busy != busy) neighbours.busy.fetch_add(busy ? 1 : size_t{0} - 1);
     place.busy = busy;
   }
-  // `fired`: by what the run waited for; else by somebody who gave it more to do.
-  void wake(Run* run, bool fired) {
-    std::lock_guard lock(mutex);
-    const auto it = places.find(run);
-    if (it == places.end()) return;
-    if (fired) it->second.registered = nullptr;
-    if (it->second.ready) return;
-    it->second.ready = true;
-    set_busy(it->second, true);
-    if (!it->second.advancing) {
-      push(run);
-      changed.notify_all();
-    }
+  void tell_driver() {
+    neighbours.ready.store(queue.size(), std::memory_order_relaxed);
+    wanted.store(driver_is_wanted(), std::memory_order_relaxed);
+    if (driver_is_wanted()) work.notify_one();
   }
+  void push(Run* run) {
+    queue.push_back(run);
+    tell_driver();
+  }
+  void wake(Run* run, bool fired);
+  void drive(std::unique_lock<std::mutex>& lock, Run* run, Place& place, bool cheaply);
+  void register_wait(std::unique_lock<std::mutex>& lock, Run* run, Place& place,
+                     const Awaited& awaited);
 };
 
 // Small and trivial, so that a std::function of it allocates nothing.
@@ -53,6 +52,69 @@ struct Executor::Waker {
   Core* core;
   Run* run;
 };
+
+// `fired`: by what the run waited for; else by somebody who gave it more to do.
+void Executor::Core::wake(Run* run, bool fired) {
+  std::unique_lock lock(mutex);
+  const auto it = places.find(run);
+  if (it == places.end()) return;
+  Place& place = it->second;
+  if (fired) place.registered = nullptr;
+  if (place.ready) return;
+  place.ready = true;
+  set_busy(place, true);
+  if (place.advancing) return;
+  if (fired && !driving && queue.empty() && run->has_cheap_entries() && !Run::on_this_thread()) {
+    drive(lock, run, place, true);
+  } else {
+    push(run);
+  }
+}
+
+// Advances a ready run until it waits or is idle, or only as far as is cheap.
+// REQUIRES: nobody is driving.
+void Executor::Core::drive(std::unique_lock<std::mutex>& lock, Run* run, Place& place,
+                           bool cheaply) {
+  driving = true;
+  wanted.store(false, std::memory_order_relaxed);
+  neighbours.ready.store(queue.size(), std::memory_order_relaxed);
+  place.advancing = true;
+  while (place.ready) {
+    place.ready = false;
+    place.awaited = {};
+    lock.unlock();
+    Awaited awaited;
+    const Advanced advanced = run->advance(awaited, &neighbours, cheaply);
+    lock.lock();
+    if (advanced == Advanced::stops) {
+      place.ready = true;
+      break;
+    }
+    if (advanced == Advanced::all && !place.ready) set_busy(place, false);
+    if (advanced == Advanced::waits) register_wait(lock, run, place, awaited);
+    if (!cheaply && !queue.empty()) break;  // others first
+  }
+  place.advancing = false;
+  driving = false;
+  if (place.ready) queue.push_back(run);
+  stopped_advancing.notify_all();
+  tell_driver();
+}
+
+void Executor::Core::register_wait(std::unique_lock<std::mutex>& lock, Run* run, Place& place,
+                                   const Awaited& awaited) {
+  place.awaited = awaited;
+  if (place.registered == awaited.timeline && place.registered_value == awaited.value) return;
+  place.registered = awaited.timeline;
+  place.registered_value = awaited.value;
+  // The callback may come at once, on this thread: never under the lock. The run cannot be removed
+  // before advancing is false, so its timelines live.
+  lock.unlock();
+  awaited.timeline->when(awaited.value, [waker = Waker{this, run}](const Status&) {
+    waker.core->wake(waker.run, true);
+  });
+  lock.lock();
+}
 
 Executor::Executor(cpu::Pool& pool, std::string name)
     : pool_(pool), core_(std::make_unique<Core>()) {
@@ -66,7 +128,7 @@ Executor::~Executor() {
   {
     std::lock_guard lock(core_->mutex);
     core_->stop = true;
-    core_->changed.notify_all();
+    core_->tell_driver();
   }
   thread_.join();
 }
@@ -82,11 +144,11 @@ void Executor::remove(Run& run) {
   std::unique_lock lock(core_->mutex);
   const auto it = core_->places.find(&run);
   if (it == core_->places.end()) return;
-  core_->changed.wait(lock, [&] { return !core_->places[&run].advancing; });
+  core_->stopped_advancing.wait(lock, [&] { return !core_->places[&run].advancing; });
   core_->set_busy(it->second, false);
   core_->places.erase(it);
   std::erase(core_->queue, &run);
-  core_->neighbours.ready.store(core_->queue.size(), std::memory_order_relaxed);
+  core_->tell_driver();
 }
 
 std::string Executor::waits_for(Run& run) {
@@ -99,51 +161,18 @@ void Executor::loop() {
   Core& core = *core_;
   std::unique_lock lock(core.mutex);
   while (true) {
-    core.changed.wait(lock, [&] { return core.stop || !core.queue.empty(); });
+    // What is waited for is usually about to come: give it a moment before parking.
+    if (!core.driver_is_wanted()) {
+      lock.unlock();
+      for (cpu::Spinner spinner; !core.wanted.load(std::memory_order_relaxed) && spinner.spin();) {
+      }
+      lock.lock();
+      core.work.wait(lock, [&] { return core.driver_is_wanted(); });
+    }
     if (core.stop) return;
     Run* run = core.queue.front();
     core.queue.erase(core.queue.begin());
-    core.neighbours.ready.store(core.queue.size(), std::memory_order_relaxed);
-    Core::Place* place = &core.places[run];
-    place->ready = false;
-    place->advancing = true;
-    place->awaited = {};
-    lock.unlock();
-
-    Awaited awaited;
-    bool idle = run->advance(awaited, &core.neighbours);
-    // Whatever it waits for is usually about to come: give it a moment before parking.
-    for (cpu::Spinner spinner; !idle && awaited.timeline &&
-                               core.neighbours.ready.load(std::memory_order_relaxed) == 0 &&
-                               spinner.spin();) {
-      if (awaited.timeline->reached(awaited.value) || awaited.timeline->failed()) {
-        idle = run->advance(awaited, &core.neighbours);
-        spinner = cpu::Spinner();
-      }
-    }
-
-    lock.lock();
-    place->awaited = idle ? Awaited() : awaited;
-    if (idle && !place->ready) core.set_busy(*place, false);
-    if (!idle && !awaited.timeline) place->ready = true;  // it gave way, and comes last now
-    if (idle || !awaited.timeline ||
-        (place->registered == awaited.timeline && place->registered_value == awaited.value)) {
-      place->advancing = false;
-      if (place->ready) core.push(run);
-    } else {
-      place->registered = awaited.timeline;
-      place->registered_value = awaited.value;
-      // The callback may come at once, on this thread: never under the lock. The run cannot be
-      // removed before advancing is false, so its timelines live.
-      lock.unlock();
-      awaited.timeline->when(awaited.value, [waker = Waker{&core, run}](const Status&) {
-        waker.core->wake(waker.run, true);
-      });
-      lock.lock();
-      place->advancing = false;
-      if (place->ready) core.push(run);
-    }
-    core.changed.notify_all();
+    core.drive(lock, run, core.places[run], false);
   }
 }
 

@@ -1,5 +1,9 @@
-// The thread that drives a device: it advances the cursors of the runs that can go on, one after
-// the other, and lets those that wait be woken by what they wait for.
+// What drives a device: it advances the cursors of the runs that can go on, one after the other,
+// and lets those that wait be woken by what they wait for.
+//
+// Whoever completes a wait, the io thread with a value that came, goes on with the cursor itself as
+// far as the work is cheap: waking another thread takes longer than that. The executor's own
+// thread, the driver, does the rest. Never do two threads advance cursors of one executor at once.
 #pragma once
 
 #include <atomic>
@@ -15,13 +19,13 @@
 
 namespace leat {
 
-// Threads: any, for all members. Runs are advanced on the executor's own thread only.
+// Threads: any, for all members.
 class Executor {
  public:
   // `pool` outlives the executor. The thread is named `name` (15 characters are shown).
   Executor(cpu::Pool& pool, std::string name);
-  // REQUIRES: every run was removed, and the timelines that they waited for are never signalled
-  // again.
+  // REQUIRES: every run was removed, and the timelines that they waited for are not being signalled
+  // and never will be again.
   ~Executor();
 
   // Adds a run; nothing happens before its first wake().

@@ -6,6 +6,7 @@
 #include "devices/base/text.h"
 #include "ops/validate.h"
 #include "scheduler/runtime/program_builder.h"
+#include "transport/frame.h"
 
 namespace leat {
 namespace {
@@ -13,8 +14,6 @@ namespace {
 uint64_t align_up(uint64_t bytes, uint64_t alignment) {
   return (bytes + alignment - 1) / alignment * alignment;
 }
-
-bool is_variable(const PlanValue& value) { return value.type.dtype != DType::invalid; }
 
 }  // namespace
 
@@ -60,6 +59,7 @@ Status Program::Builder::build() {
   LEAT_RETURN_IF_ERROR(allocate_memory());
   LEAT_RETURN_IF_ERROR(open_resources());
   LEAT_RETURN_IF_ERROR(bind_addresses());
+  bind_places();
   LEAT_RETURN_IF_ERROR(make_kernels());
   LEAT_RETURN_IF_ERROR(allocate_workspaces());
   LEAT_RETURN_IF_ERROR(allocate_fetches());
@@ -127,6 +127,54 @@ Status Program::Builder::bind_addresses() {
     program_.addresses_.push_back(address);
   }
   return {};
+}
+
+uint32_t Program::Builder::root(uint32_t value) const {
+  while (partition_.values[value].alias != kNone) value = partition_.values[value].alias;
+  return value;
+}
+
+// A value that a kernel computes in the arena, of just the bytes that are sent, and that nobody
+// writes to once it is.
+bool Program::Builder::may_be_placed(uint32_t send) const {
+  const uint32_t value = partition_.instructions[send].inputs[0];
+  const uint32_t first = root(value);
+  for (uint32_t v = 0; v < partition_.values.size(); ++v) {
+    if (root(v) != first) continue;
+    const PlanValue& alias = partition_.values[v];
+    const bool fed =
+        std::find(partition_.feeds.begin(), partition_.feeds.end(), v) != partition_.feeds.end();
+    if (alias.home != Home::arena || fed || places_.count(v) > 0 ||
+        alias.offset != partition_.values[value].offset ||
+        alias.type.bytes() > partition_.values[value].type.bytes())
+      return false;
+  }
+  for (uint32_t i = send + 1; i < partition_.instructions.size(); ++i) {
+    for (uint32_t output : partition_.instructions[i].outputs)
+      if (output != kNone && root(output) == first) return false;
+  }
+  return true;
+}
+
+// Large values are computed where their channel wants them, if it does.
+void Program::Builder::bind_places() {
+  if (!program_.device_->host_visible()) return;
+  for (uint32_t i = 0; i < partition_.instructions.size(); ++i) {
+    const PlanInstruction& instruction = partition_.instructions[i];
+    if (instruction.kind != PlanInstruction::Kind::send) continue;
+    const PlanEdge& edge = plan_.edges[instruction.edge];
+    Channel* const channel = program_.exchange_.channels[edge.to];
+    if (edge.bytes <= kSmallBytes || !channel || !channel->place(instruction.edge, 0) ||
+        !may_be_placed(i))
+      continue;
+    const uint32_t first = root(instruction.inputs[0]);
+    for (uint32_t v = 0; v < partition_.values.size(); ++v) {
+      if (root(v) != first) continue;
+      places_[v] = &channel->credit(instruction.edge);
+      for (uint64_t parity = 0; parity < kSlotDepth; ++parity)
+        program_.addresses_[v][parity] = channel->place(instruction.edge, parity);
+    }
+  }
 }
 
 Status Program::Builder::make_kernel(uint32_t index) {
@@ -224,145 +272,6 @@ uint32_t Program::Builder::bind(uint32_t index) {
   }
   program_.kernels_.push_back(std::move(bound));
   return bound_[index] = static_cast<uint32_t>(program_.kernels_.size() - 1);
-}
-
-// Phases [from, to) of one instruction, an entry each.
-void Program::Builder::list_kernel(uint32_t index, int from, int to) {
-  const PlanInstruction& instruction = partition_.instructions[index];
-  const uint32_t kernel = bind(index);
-  bool may_block = false;
-  for (uint32_t input : instruction.inputs) {
-    may_block = may_block || (input != kNone && partition_.values[input].home == Home::resource &&
-                              !is_variable(partition_.values[input]));
-  }
-  for (int phase = from; phase < to; ++phase) {
-    Entry entry;
-    entry.phase = phase;
-    entry.may_block = may_block;
-    entry.tiles = static_cast<uint32_t>(program_.kernels_[kernel]->kernel->tiles(phase));
-    entry.first = kernel;
-    entry.last = kernel + 1;
-    entry.instruction = index;
-    program_.entries_.push_back(std::move(entry));
-  }
-}
-
-bool Program::Builder::chain_fits(uint32_t first, uint32_t last) const {
-  int tiles = -1;
-  for (uint32_t i = first; i < last; ++i) {
-    const Kernel& kernel = *program_.owned_kernels_[i];
-    const int own = kernel.tiles(kernel.row_phase());
-    if (tiles >= 0 && own != tiles) return false;
-    tiles = own;
-  }
-  return true;
-}
-
-// What comes before the rows of each member, then the rows of all of them tile by tile, then what
-// comes after.
-void Program::Builder::list_chain(uint32_t first, uint32_t last) {
-  for (uint32_t i = first; i < last; ++i)
-    list_kernel(i, 0, program_.owned_kernels_[i]->row_phase());
-  // Members stand side by side in kernels_, whether they were bound above or not.
-  Entry entry;
-  entry.first = static_cast<uint32_t>(program_.kernels_.size());
-  entry.instruction = first;
-  TileValues values;
-  if (program_.device_->host_visible()) values = find_tile_values(partition_, first, last);
-  program_.tile_memory_bytes_ = std::max(program_.tile_memory_bytes_, align_up(values.bytes, 64));
-  for (uint32_t i = first; i < last; ++i) {
-    bound_[i] = kNone;
-    program_.kernels_[bind(i)]->tile_operands =
-        tile_operands(partition_, partition_.instructions[i], values);
-  }
-  entry.last = static_cast<uint32_t>(program_.kernels_.size());
-  const Kernel& kernel = *program_.owned_kernels_[first];
-  entry.tiles = static_cast<uint32_t>(kernel.tiles(kernel.row_phase()));
-  entry.phase = -1;  // each member's row phase
-  program_.entries_.push_back(std::move(entry));
-  for (uint32_t i = first; i < last; ++i) {
-    list_kernel(i, program_.owned_kernels_[i]->row_phase() + 1,
-                program_.owned_kernels_[i]->phases());
-  }
-}
-
-void Program::Builder::list_entries() {
-  bound_.assign(partition_.instructions.size(), kNone);
-  const auto n = static_cast<uint32_t>(partition_.instructions.size());
-  for (uint32_t i = 0; i < n;) {
-    const PlanInstruction& instruction = partition_.instructions[i];
-    if (instruction.kind != PlanInstruction::Kind::kernel) {
-      Entry entry;
-      static constexpr Entry::Kind kKinds[] = {Entry::Kind::kernel, Entry::Kind::send,
-                                               Entry::Kind::receive, Entry::Kind::retire,
-                                               Entry::Kind::fetch};
-      entry.kind = kKinds[static_cast<int>(instruction.kind)];
-      entry.instruction = i;
-      entry.edge = instruction.edge;
-      if (entry.kind == Entry::Kind::send) entry.edge_peer = plan_.edges[instruction.edge].to;
-      program_.entries_.push_back(std::move(entry));
-      ++i;
-      continue;
-    }
-    uint32_t last = i + 1;
-    while (instruction.chain != kNone && last < n &&
-           partition_.instructions[last].chain == instruction.chain)
-      ++last;
-    if (last > i + 1 && chain_fits(i, last)) {
-      list_chain(i, last);
-    } else {
-      for (uint32_t k = i; k < last; ++k) list_kernel(k, 0, program_.owned_kernels_[k]->phases());
-    }
-    i = last;
-  }
-  // What each entry touches.
-  std::vector<std::vector<Access>> accesses(program_.entries_.size());
-  const auto touch = [&](size_t e, uint32_t value, bool write) {
-    if (value == kNone) return;
-    const PlanValue& v = partition_.values[value];
-    const bool opaque = v.home == Home::resource && !is_variable(v);  // a queue: in plan order
-    const size_t bytes = opaque ? 1 : v.type.bytes();
-    for (void* address : program_.addresses_[value]) {
-      const auto begin = reinterpret_cast<uintptr_t>(address);
-      if (address) accesses[e].push_back({begin, begin + bytes, write || opaque});
-    }
-  };
-  const auto touch_instruction = [&](size_t e, uint32_t index) {
-    const PlanInstruction& instruction = partition_.instructions[index];
-    const bool hands_back = instruction.kind == PlanInstruction::Kind::retire;
-    for (size_t k = 0; k < instruction.inputs.size(); ++k) {
-      const auto& writes = instruction.op ? instruction.op->writes : std::vector<int>();
-      const bool written =
-          std::find(writes.begin(), writes.end(), static_cast<int>(k)) != writes.end();
-      touch(e, instruction.inputs[k], written || hands_back);
-    }
-    for (uint32_t output : instruction.outputs) touch(e, output, true);
-    if (const Kernel* kernel = program_.owned_kernels_[index].get();
-        kernel && kernel->workspace_bytes() > 0) {
-      const auto begin =
-          reinterpret_cast<uintptr_t>(program_.workspace_->data()) + workspace_offsets_[index];
-      accesses[e].push_back({begin, begin + kernel->workspace_bytes(), true});
-    }
-  };
-  for (size_t e = 0; e < program_.entries_.size(); ++e) {
-    const Entry& entry = program_.entries_[e];
-    if (entry.kind != Entry::Kind::kernel) {
-      touch_instruction(e, entry.instruction);
-      continue;
-    }
-    for (uint32_t k = entry.first; k < entry.last; ++k)
-      touch_instruction(e, program_.kernels_[k]->instruction);
-  }
-  find_dependencies(accesses, program_.entries_);
-  // The phases of one instruction follow each other even if they share no bytes.
-  for (size_t e = 1; e < program_.entries_.size(); ++e) {
-    Entry& entry = program_.entries_[e];
-    const Entry& before = program_.entries_[e - 1];
-    if (entry.kind == Entry::Kind::kernel && before.kind == Entry::Kind::kernel &&
-        entry.phase > 0 && entry.instruction == before.instruction && entry.after.empty()) {
-      entry.after.push_back(static_cast<uint32_t>(e - 1));
-    }
-  }
 }
 
 }  // namespace leat

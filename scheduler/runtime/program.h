@@ -31,18 +31,32 @@ struct BoundKernel {
   std::vector<TileOperand> tile_operands;  // whose addresses each tile sets
 };
 
+// What an entry waits for before it may start: in turn t, until the timeline is at t + 1 - lag.
+struct Await {
+  Timeline* timeline = nullptr;
+  uint64_t lag = 0;
+  uint32_t instruction = 0;  // for people: whose value it is
+};
+
 // One entry of the list that a step runs through: `tiles` pieces, each of which runs one phase of
-// one kernel, or the row phases of a whole chain.
+// one kernel, or the row phases of a whole chain. A bundle is a row of other entries, all cheap and
+// one of them at least a transfer, that one thread runs in order: what they send to one peer goes
+// as one frame.
 struct Entry {
-  enum class Kind : uint8_t { kernel, send, receive, retire, fetch };
+  enum class Kind : uint8_t { kernel, send, receive, retire, fetch, bundle };
   Kind kind = Kind::kernel;
   bool may_block = false;  // runs alone on the driver: it may have to wait for another run
+  bool cheap = false;      // takes less than handing it to another thread does
+  bool in_place = false;   // send: the value stays as it is until the channel has sent() it
   int phase = 0;
   uint32_t tiles = 1;
-  uint32_t first = 0, last = 0;  // kernels_[first, last): the members, run in order for each tile
+  // The members, run in order for each tile: kernels_[first, last); of a bundle, bundled_.
+  uint32_t first = 0, last = 0;
   uint32_t instruction = 0;
   uint32_t edge = kNone;
-  uint32_t edge_peer = kNone;  // send: the partition that it goes to
+  Channel* channel = nullptr;      // send: where to; retire: to the one who is told, or null
+  std::vector<Channel*> channels;  // bundle: of all its members
+  std::vector<Await> awaits;
   // Entries that must have finished, of the same step and of the step before. Found from the bytes
   // that each entry touches, so that reused memory is ordered like data.
   std::vector<uint32_t> after, after_previous;
@@ -50,8 +64,10 @@ struct Entry {
 
 // What crosses partitions, given by the worker when it registers a plan.
 struct Exchange {
-  SlotTable* slots = nullptr;      // incoming; null if there are none
-  std::vector<Channel*> channels;  // by partition of the plan; null where nothing is sent
+  SlotTable* slots = nullptr;  // incoming; null if there are none
+  // By partition of the plan; null where nothing is sent. Where all that comes from a partition is
+  // given back over the channel to it, retired values are told together.
+  std::vector<Channel*> channels;
 };
 
 class Program {
@@ -65,6 +81,12 @@ class Program {
 
   const Partition& partition() const { return *partition_; }
   const std::vector<Entry>& entries() const { return entries_; }
+  // The members of bundles.
+  const Entry& bundled(uint32_t i) const { return bundled_[i]; }
+  // What values that are sent in place raise when their bytes have left: a turn is over when all
+  // have.
+  const std::vector<Timeline*>& sent() const { return sent_; }
+  uint32_t kernels() const { return static_cast<uint32_t>(kernels_.size()); }
   BoundKernel& kernel(uint32_t i) { return *kernels_[i]; }
   Device& device() { return *device_; }
   Exchange& exchange() { return exchange_; }
@@ -97,7 +119,8 @@ class Program {
   std::vector<std::unique_ptr<Kernel>> owned_kernels_;    // by instruction; null for transfers
   std::vector<const TimedKernel*> timed_kernels_;         // by instruction; empty if not profiled
   std::vector<std::unique_ptr<BoundKernel>> kernels_;
-  std::vector<Entry> entries_;
+  std::vector<Entry> entries_, bundled_;
+  std::vector<Timeline*> sent_;
   std::vector<uint32_t> fetch_values_;  // by fetch; kNone if it is elsewhere
   std::vector<std::unique_ptr<Buffer>> fetch_rings_;
   size_t scratch_bytes_ = 0, tile_memory_bytes_ = 0;  // multiples of 64

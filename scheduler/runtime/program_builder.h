@@ -10,6 +10,12 @@
 
 namespace leat {
 
+// A half-open range of addresses that an entry reads or writes.
+struct Access {
+  uintptr_t begin = 0, end = 0;
+  bool write = false;
+};
+
 // Allocates, binds, makes kernels, lists entries and finds their dependencies, in that order.
 class Program::Builder {
  public:
@@ -20,12 +26,25 @@ class Program::Builder {
   Status allocate_memory();
   Status open_resources();
   Status bind_addresses();
+  void bind_places();
+  uint32_t root(uint32_t value) const;
+  bool may_be_placed(uint32_t send) const;
   Status make_kernel(uint32_t instruction);
   Status make_kernels();
   Status allocate_workspaces();
   void list_entries();
   void list_kernel(uint32_t instruction, int from_phase, int to_phase);
   void list_chain(uint32_t first, uint32_t last);
+  void list_transfer(uint32_t instruction);
+  bool is_small(const Entry& entry) const;
+  bool is_cheap(const Entry& entry) const;
+  bool fits_bundle(const Entry& entry) const;
+  void bundle();
+  void touch(uint32_t value, bool write, std::vector<Access>& out) const;
+  void touch_instruction(uint32_t instruction, std::vector<Access>& out) const;
+  void touch_entry(const Entry& entry, std::vector<Access>& out) const;
+  void await_places(const Entry& entry, std::vector<Await>& out) const;
+  void await_sent();
   bool chain_fits(uint32_t first, uint32_t last) const;
   uint32_t bind(uint32_t instruction);
   Status allocate_fetches();
@@ -36,13 +55,9 @@ class Program::Builder {
   std::vector<void*> resource_addresses_;
   std::vector<uint64_t> workspace_offsets_;  // by instruction
   std::vector<uint32_t> bound_;              // by instruction: index in kernels_, or kNone
+  // Values that are written where a channel wants them: the credit that writing needs.
+  std::map<uint32_t, Timeline*> places_;
   uint64_t workspace_bytes_ = 0;
-};
-
-// A half-open range of addresses that an entry reads or writes.
-struct Access {
-  uintptr_t begin = 0, end = 0;
-  bool write = false;
 };
 
 // Fills Entry::after and after_previous from what each entry touches: entry e waits for f if both

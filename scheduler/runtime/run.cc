@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <utility>
 
 #include "devices/base/text.h"
 
@@ -14,7 +15,21 @@ namespace {
 constexpr uint64_t kTurnsPerSegment = kFetchDepth / 2;
 // Of a run that is not alone: so long others wait at most.
 constexpr uint64_t kEntriesBesideOthers = 4;
+constexpr uint64_t kMostCheap = 1024;  // entries that one call runs cheaply
+constexpr uint64_t kMostAlone = 64;    // more are worth sharing with the pool
 constexpr auto kDrainDeadline = std::chrono::seconds(60);
+
+thread_local bool at_work = false;
+
+// Notes that this thread works for a run, as long as this lives.
+class AtWork {
+ public:
+  AtWork() : before_(std::exchange(at_work, true)) {}
+  ~AtWork() { at_work = before_; }
+
+ private:
+  const bool before_;
+};
 
 }  // namespace
 
@@ -45,13 +60,15 @@ Run::Run(Program& program, cpu::Pool& pool, RunOptions options)
   }
   tile_prefix_.push_back(tiles);
   next_special_.assign(entries_.size() + 1, static_cast<uint32_t>(entries_.size()));
+  next_heavy_ = next_special_;
   const bool host = program.device().host_visible();
   for (size_t e = entries_.size(); e-- > 0;) {
     const Entry& entry = entries_[e];
-    const bool special = entry.may_block || entry.kind == Entry::Kind::send ||
-                         entry.kind == Entry::Kind::receive ||
-                         (!host && entry.kind != Entry::Kind::kernel);
+    const bool special =
+        entry.may_block || !entry.awaits.empty() || (!host && entry.kind != Entry::Kind::kernel);
     next_special_[e] = special ? static_cast<uint32_t>(e) : next_special_[e + 1];
+    next_heavy_[e] = entry.cheap ? next_heavy_[e + 1] : static_cast<uint32_t>(e);
+    has_cheap_entries_ = has_cheap_entries_ || entry.cheap;
   }
   const int threads = pool.threads();
   for (int t = 0; t < threads; ++t) {
@@ -59,21 +76,22 @@ Run::Run(Program& program, cpu::Pool& pool, RunOptions options)
     auto* raw = scratch_storage_.back().data();
     scratch_.push_back(raw + (64 - reinterpret_cast<uintptr_t>(raw) % 64) % 64);
   }
+  held_.reserve(program.exchange().channels.size());
   for (Turn& turn : turns_) {
     turn.run = this;
     turn.seed = options_.seed;
   }
-  for (const Entry& entry : entries_) {
-    if (entry.kind != Entry::Kind::kernel) continue;
-    for (uint32_t k = entry.first; k < entry.last; ++k) {
-      for (uint64_t parity = 0; parity < kSlotDepth; ++parity) {
-        program_.kernel(k).context[parity].scratch = scratch_[0];
-      }
-    }
+  for (uint32_t k = 0; k < program_.kernels(); ++k) {
+    for (KernelContext& context : program_.kernel(k).context) context.scratch = scratch_[0];
   }
 }
 
 Run::~Run() {
+  // What is on its way out may still be read.
+  Awaited awaited;
+  const uint64_t issued =
+      entries_.empty() ? 0 : (position_ + entries_.size() - 1) / entries_.size();
+  if (turns_sent(issued, awaited) < issued) abort(cancelled("the run was ended"));
   // An asynchronous device may still run kernels of ours.
   if (program_.device().host_visible()) return;
   Queue& queue = program_.device().queue();
@@ -127,34 +145,39 @@ void Run::Turn::fail(uint32_t instruction, Status status) {
                                   run->program_.partition().device)));
 }
 
+// Whoever waits for the run may take it apart when it has failed: that comes last.
 void Run::abort(const Status& cause) {
-  finished_.fail(cause);
   if (failed_.exchange(true, std::memory_order_acq_rel)) return;
   Exchange& exchange = program_.exchange();
   for (Channel* channel : exchange.channels) {
     if (channel) channel->abort(cause);
   }
   if (exchange.slots) exchange.slots->abort(cause);
+  finished_.fail(cause);
 }
 
 // May the entry at `position` start, as far as the outside goes?
 bool Run::ready(uint64_t position, Awaited& awaited) {
   const uint64_t turn = position / entries_.size();
   const Entry& entry = entries_[position % entries_.size()];
-  Exchange& exchange = program_.exchange();
-  awaited.instruction = entry.instruction;
-  if (entry.kind == Entry::Kind::receive) {
-    awaited.timeline = &exchange.slots->edge(entry.edge).arrived;
-    awaited.value = turn + 1;
-  } else if (entry.kind == Entry::Kind::send && turn + 1 > kSlotDepth) {
-    awaited.timeline = &exchange.channels[entry.edge_peer]->credit(entry.edge);
-    awaited.value = turn + 1 - kSlotDepth;
-  } else {
-    awaited.timeline = nullptr;
+  for (const Await& await : entry.awaits) {
+    if (turn + 1 <= await.lag || await.timeline->reached(turn + 1 - await.lag)) continue;
+    awaited = {await.timeline, turn + 1 - await.lag, await.instruction};
+    return false;
   }
-  if (awaited.timeline && !awaited.timeline->reached(awaited.value)) return false;
   // What the host is about to read must have left the device's queue.
+  awaited.instruction = entry.instruction;
   return drained(awaited, position);
+}
+
+// Of the turns below `turn`, those whose values have all left.
+uint64_t Run::turns_sent(uint64_t turn, Awaited& awaited) const {
+  for (Timeline* sent : program_.sent()) {
+    if (sent->reached(turn)) continue;
+    awaited = {sent, turn, 0};
+    turn = sent->value();
+  }
+  return turn;
 }
 
 // Has the device done all that was issued before `position`? Always, if it works as it is told to.
@@ -170,29 +193,40 @@ bool Run::drained(Awaited& awaited, uint64_t position) {
   return queue.timeline().reached(mark_);
 }
 
-bool Run::advance(Awaited& awaited, const Neighbours* neighbours) {
-  const uint64_t n = entries_.size();
+// A wait that cannot end well ends the run.
+bool Run::gives_up(const Awaited& awaited) {
+  if (!awaited.timeline->failed() || awaited.timeline->reached(awaited.value)) return false;
+  abort(awaited.timeline->status());
+  return true;
+}
+
+bool Run::on_this_thread() { return at_work; }
+
+Advanced Run::advance(Awaited& awaited, const Neighbours* neighbours, bool cheaply) {
+  const AtWork here;
+  const uint64_t n = entries_.size(), most = position_ + kMostCheap;
   for (bool first = true; !failed_.load(std::memory_order_acquire); first = false) {
     const uint64_t allowed = limit_.load(std::memory_order_acquire) - options_.first_step;
     const uint64_t turn = n == 0 ? turns_finished_ : position_ / n;
-    if (turns_finished_ < turn && !drained(awaited, position_)) {
-      if (!awaited.timeline->failed()) return false;
-      abort(awaited.timeline->status());
-      break;
+    if (turns_finished_ < turn) {
+      if (!drained(awaited, position_)) return gives_up(awaited) ? Advanced::all : Advanced::waits;
+      finish_turns(turns_finished_, turns_sent(turn, awaited));
     }
-    finish_turns(turns_finished_, turn);
-    if (turn >= allowed) return true;
-    if (!first && neighbours && neighbours->ready.load(std::memory_order_relaxed) > 0) {
-      awaited = {};
-      return false;
+    if (turn >= allowed) {
+      if (turns_finished_ >= turn || gives_up(awaited)) return Advanced::all;
+      return Advanced::waits;
     }
+    if (!first && neighbours && neighbours->ready.load(std::memory_order_relaxed) > 0)
+      return Advanced::stops;
     if (n == 0) {
       finish_turns(turns_finished_, allowed);
       continue;
     }
-    if (entries_[position_ % n].may_block) {
-      if (!run_blocking(entries_[position_ % n], turn, awaited))
-        return failed_.load(std::memory_order_acquire);
+    const Entry& entry = entries_[position_ % n];
+    if (entry.may_block) {
+      if (cheaply) return Advanced::stops;
+      if (!run_blocking(entry, turn, awaited))
+        return failed_.load(std::memory_order_acquire) ? Advanced::all : Advanced::waits;
       ++position_;
       continue;
     }
@@ -200,17 +234,28 @@ bool Run::advance(Awaited& awaited, const Neighbours* neighbours) {
     uint64_t cap = std::min(allowed, turn + turns) * n;
     if (neighbours && neighbours->busy.load(std::memory_order_relaxed) > 1)
       cap = std::min(cap, position_ + kEntriesBesideOthers);
-    const uint64_t end = segment_end(cap, awaited);
-    if (end == position_) {
-      if (!awaited.timeline->failed()) return false;
-      abort(awaited.timeline->status());
-      break;
-    }
-    run_segment(position_, end);
+    uint64_t end = segment_end(cap, awaited);
+    if (end == position_) return gives_up(awaited) ? Advanced::all : Advanced::waits;
+    if (cheaply && (!entry.cheap || position_ >= most)) return Advanced::stops;
+    const uint64_t cheap = cheap_end(end);
+    const bool alone = cheaply || (cheap > position_ && cheap - position_ <= kMostAlone);
+    if (alone) end = cheap;
+    run_segment(position_, end, alone);
     if (failed_.load(std::memory_order_acquire)) break;
     position_ = end;
   }
-  return true;
+  return Advanced::all;
+}
+
+// The first entry from position_ on that is not cheap, at most `end`.
+uint64_t Run::cheap_end(uint64_t end) const {
+  const uint64_t n = entries_.size();
+  for (uint64_t turn_begin = position_ / n * n; turn_begin < end; turn_begin += n) {
+    const uint64_t from = std::max(position_, turn_begin);
+    const uint64_t heavy = turn_begin + next_heavy_[from - turn_begin];
+    if (heavy < turn_begin + n) return std::min(heavy, end);
+  }
+  return end;
 }
 
 // The first position from position_ on that cannot start yet, at most `cap`.
@@ -231,12 +276,13 @@ uint64_t Run::segment_end(uint64_t cap, Awaited& awaited) {
   return cap;
 }
 
-void Run::run_segment(uint64_t begin, uint64_t end) {
+// `alone`: by this thread.
+void Run::run_segment(uint64_t begin, uint64_t end, bool alone) {
   const uint64_t turns_end = (end + entries_.size() - 1) / entries_.size();
   for (uint64_t turn = begin / entries_.size(); turn < turns_end; ++turn) {
     turn_state(turn).step = first_number_.load(std::memory_order_relaxed) + turn;
   }
-  if (pool_.threads() == 1 || !program_.device().host_visible()) {
+  if (alone || pool_.threads() == 1 || !program_.device().host_visible()) {
     run_serial(begin, end);
     return;
   }
@@ -251,26 +297,20 @@ void Run::run_segment(uint64_t begin, uint64_t end) {
 void Run::run_serial(uint64_t begin, uint64_t end) {
   const uint64_t n = entries_.size();
   uint64_t turn = begin / n;
-  for (uint64_t position = begin; position < end; ++position) {
+  bool ok = true;
+  for (uint64_t position = begin; ok && position < end; ++position) {
     if (position == (turn + 1) * n) ++turn;
     const Entry& entry = entries_[position - turn * n];
+    if (!held_.empty() && !entry.cheap) ok = flush_held(entry.instruction, turn);
     if (entry.kind == Entry::Kind::kernel) {
-      for (uint32_t tile = 0; tile < entry.tiles; ++tile) {
-        for (uint32_t k = entry.first; k < entry.last; ++k) {
-          BoundKernel& bound = program_.kernel(k);
-          const int phase = entry.phase < 0 ? bound.kernel->row_phase() : entry.phase;
-          KernelContext& context = bound.context[turn % kSlotDepth];
-          context.step = &turn_state(turn);
-          const Progress progress = entry.phase >= 0 || bound.tile_operands.empty()
-                                        ? bound.kernel->run(context, phase, static_cast<int>(tile))
-                                        : run_in_tile_memory(bound, context, phase, tile);
-          if (progress > Progress::pending) return;
-        }
-      }
-    } else if (!run_transfer(entry, turn)) {
-      return;
+      ok = ok && run_kernel(entry, turn);
+    } else {
+      hold(entry);
+      ok = ok && run_tile(entry, turn, 0, scratch_[0]);
     }
   }
+  if (!held_.empty()) ok = flush_held(entries_[begin % n].instruction, turn) && ok;
+  if (!ok) return;
   // Other segments may run in parallel: they count tiles.
   for (uint64_t position = begin; position < end; ++position) {
     const Entry& entry = entries_[position % n];
@@ -278,7 +318,25 @@ void Run::run_serial(uint64_t begin, uint64_t end) {
   }
 }
 
+// All tiles of a kernel's entry, on the thread that advances.
+bool Run::run_kernel(const Entry& entry, uint64_t turn) {
+  for (uint32_t tile = 0; tile < entry.tiles; ++tile) {
+    for (uint32_t k = entry.first; k < entry.last; ++k) {
+      BoundKernel& bound = program_.kernel(k);
+      const int phase = entry.phase < 0 ? bound.kernel->row_phase() : entry.phase;
+      KernelContext& context = bound.context[turn % kSlotDepth];
+      context.step = &turn_state(turn);
+      const Progress progress = entry.phase >= 0 || bound.tile_operands.empty()
+                                    ? bound.kernel->run(context, phase, static_cast<int>(tile))
+                                    : run_in_tile_memory(bound, context, phase, tile);
+      if (progress > Progress::pending) return false;
+    }
+  }
+  return true;
+}
+
 void Run::work(void* context, int thread) {
+  const AtWork here;
   auto& segment = *static_cast<Segment*>(context);
   Run& run = *segment.run;
   const uint64_t n = run.entries_.size(), per_turn = run.tile_prefix_.back();
@@ -336,6 +394,7 @@ bool Run::wait_for_entry(uint32_t e, uint64_t turns) {
 }
 
 bool Run::run_tile(const Entry& entry, uint64_t turn, uint32_t tile, std::byte* scratch) {
+  if (entry.kind == Entry::Kind::bundle) return run_bundle(entry, turn, scratch);
   if (entry.kind != Entry::Kind::kernel) return run_transfer(entry, turn);
   for (uint32_t k = entry.first; k < entry.last; ++k) {
     BoundKernel& bound = program_.kernel(k);
@@ -365,6 +424,47 @@ Progress Run::run_in_tile_memory(const BoundKernel& bound, KernelContext context
   return bound.kernel->run(context, phase, static_cast<int>(tile));
 }
 
+// What one thread sends before work that takes a while, or a wait, travels together.
+void Run::hold(const Entry& entry) {
+  const auto hold_one = [&](Channel* channel) {
+    if (!channel || std::find(held_.begin(), held_.end(), channel) != held_.end()) return;
+    channel->hold();
+    held_.push_back(channel);
+  };
+  hold_one(entry.channel);
+  for (Channel* channel : entry.channels) hold_one(channel);
+}
+
+bool Run::flush_held(uint32_t instruction, uint64_t turn) {
+  Status first;
+  for (Channel* channel : held_) {
+    const Status flushed = channel->flush();
+    if (first.ok()) first = flushed;
+  }
+  held_.clear();
+  if (first.ok()) return true;
+  turn_state(turn).fail(instruction, first);
+  return false;
+}
+
+// On a thread of the pool, others may be pushing too.
+bool Run::run_bundle(const Entry& bundle, uint64_t turn, std::byte* scratch) {
+  for (Channel* channel : bundle.channels) channel->hold();
+  bool ok = true;
+  for (uint32_t i = bundle.first; ok && i < bundle.last; ++i) {
+    const Entry& member = program_.bundled(i);
+    for (uint32_t tile = 0; ok && tile < member.tiles; ++tile)
+      ok = run_tile(member, turn, tile, scratch);
+  }
+  for (Channel* channel : bundle.channels) {
+    const Status flushed = channel->flush();
+    if (flushed.ok() || !ok) continue;
+    turn_state(turn).fail(bundle.instruction, flushed);
+    ok = false;
+  }
+  return ok;
+}
+
 bool Run::run_transfer(const Entry& entry, uint64_t turn) {
   const PlanInstruction& instruction = program_.partition().instructions[entry.instruction];
   Exchange& exchange = program_.exchange();
@@ -374,7 +474,8 @@ bool Run::run_transfer(const Entry& entry, uint64_t turn) {
     case Entry::Kind::send: {
       const PlanValue& value = program_.partition().values[instruction.inputs[0]];
       const size_t bytes = value.home == Home::none ? 0 : value.type.bytes();
-      status = exchange.channels[entry.edge_peer]->push(entry.edge, turn, input(), bytes);
+      status = entry.in_place ? entry.channel->push_in_place(entry.edge, turn, input(), bytes)
+                              : entry.channel->push(entry.edge, turn, input(), bytes);
       break;
     }
     case Entry::Kind::retire:

@@ -21,6 +21,13 @@ struct Awaited {
   uint32_t instruction = 0;  // who waits
 };
 
+// How far a cursor came.
+enum class Advanced : uint8_t {
+  all,    // everything allowed is done, or the run failed
+  waits,  // for what it says in an Awaited
+  stops,  // it could go on: before work that its caller did not want, or for others of the device
+};
+
 // The other runs of a device.
 struct Neighbours {
   std::atomic<size_t> busy{0};   // runs that have steps to do, this one too
@@ -37,7 +44,8 @@ struct RunOptions {
 // Steps are counted twice: the job's step (for random numbers, for people) and the run's turn (0 at
 // its start, for slots). turn = step - first_step.
 //
-// Threads: the executor's driver calls advance(); extend(), fail() and the timelines from anywhere.
+// Threads: one at a time calls advance(), the executor's driver or who completed what the run
+// waited for; extend(), fail() and the timelines from anywhere.
 class Run {
  public:
   // `pool` runs the tiles; it may be shared by runs that one driver advances.
@@ -58,11 +66,17 @@ class Run {
   const void* fetched_data(uint32_t i, uint64_t step);
 
   // Goes on. True if everything allowed is done (or the run failed); false if it waits: then
-  // `awaited`; without a timeline it waits for a turn of the device alone, since others of
-  // `neighbours` are ready. No entry is ever cut short for them.
-  bool advance(Awaited& awaited, const Neighbours* neighbours = nullptr);
+  // `awaited`.
+  bool advance(Awaited& awaited) { return advance(awaited, nullptr, false) == Advanced::all; }
+  // The same, as one of several: it stops when others of `neighbours` are ready, though no entry is
+  // cut short for them. With `cheaply` no further than cheap entries go, on this thread alone.
+  Advanced advance(Awaited& awaited, const Neighbours* neighbours, bool cheaply);
+  // Are there entries for which that makes sense?
+  bool has_cheap_entries() const { return has_cheap_entries_; }
+  // Is this thread at work for a run, whichever? Then it has no time for another one.
+  static bool on_this_thread();
 
-  // At n when n turns are finished; fails when the run fails.
+  // At n when n turns are finished, and all that they sent has left; fails when the run fails.
   Timeline& finished() { return finished_; }
   Status status() const { return finished_.status(); }
   // "conv2 waits for edge 'x' from job:worker/task:1/cpu:0", or "".
@@ -85,18 +99,25 @@ class Run {
   };
 
   bool ready(uint64_t position, Awaited& awaited);
+  uint64_t turns_sent(uint64_t turn, Awaited& awaited) const;
+  bool gives_up(const Awaited& awaited);
+  uint64_t cheap_end(uint64_t end) const;
   bool drained(Awaited& awaited, uint64_t position);
   uint64_t segment_end(uint64_t cap, Awaited& awaited);
-  void run_segment(uint64_t begin, uint64_t end);
+  void run_segment(uint64_t begin, uint64_t end, bool alone);
   void run_serial(uint64_t begin, uint64_t end);
   static void work(void* segment, int thread);
   bool enter_turn(uint64_t turn);
   Turn& turn_state(uint64_t turn) { return turns_[turn % kFetchDepth]; }
   bool wait_for_entry(uint32_t e, uint64_t turns);
+  bool run_kernel(const Entry& entry, uint64_t turn);
   bool run_tile(const Entry& entry, uint64_t turn, uint32_t tile, std::byte* scratch);
   Progress run_in_tile_memory(const BoundKernel& bound, KernelContext context, int phase,
                               uint32_t tile) const;
   bool run_transfer(const Entry& entry, uint64_t turn);
+  void hold(const Entry& entry);
+  bool flush_held(uint32_t instruction, uint64_t turn);
+  bool run_bundle(const Entry& bundle, uint64_t turn, std::byte* scratch);
   bool run_blocking(const Entry& entry, uint64_t turn, Awaited& awaited);
   void finish_turns(uint64_t from, uint64_t to);
 
@@ -110,9 +131,12 @@ class Run {
   std::vector<std::byte*> scratch_;    // by thread
   std::vector<uint64_t> tile_prefix_;  // tiles before each entry of a turn; the last is all of them
   std::vector<uint32_t>
-      next_special_;       // from each entry on, the first that the outside may hold up
+      next_special_;                  // from each entry on, the first that the outside may hold up
+  std::vector<uint32_t> next_heavy_;  // from each entry on, the first that is not cheap
+  bool has_cheap_entries_ = false;
   uint64_t position_ = 0;  // turn * entries + entry
   uint64_t turns_finished_ = 0;
+  std::vector<Channel*> held_;  // by the thread that advances
   uint32_t blocking_tile_ = 0;
   uint64_t marked_position_ = ~uint64_t{0},
            mark_ = 0;  // asynchronous devices: the queue's mark at a position

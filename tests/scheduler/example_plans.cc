@@ -3,6 +3,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "ops/formats/npy.h"
 #include "ops/layers/layers.h"
 #include "ops/text/parse.h"
 #include "scheduler/train_graph.h"
@@ -66,6 +67,21 @@ Plan compile_on(const JobGraph& graph, const std::string& name, int shards, int 
   return must(compile(graph.graph, request));
 }
 
+void write_tensor(const std::string& path, const Tensor& tensor) {
+  const Bytes bytes = must(format_npy(tensor));
+  must(write_file_atomically(real_files(), path, bytes));
+}
+
+void fill_variables(PlanRunner& runner, size_t partitions) {
+  for (size_t p = 0; p < partitions; ++p) {
+    for (Variable* variable : runner.resources(p).variables()) {
+      auto* values = static_cast<float*>(variable->data());
+      for (int64_t i = 0; i < variable->shape().elements(); ++i)
+        values[i] = 0.01f * static_cast<float>(i % 19 - 9);
+    }
+  }
+}
+
 }  // namespace
 
 Plan small_plan(int shards, int workers, const std::string& directory) {
@@ -79,6 +95,37 @@ Plan small_server_plan(int shards, int workers, int servers, const std::string& 
 
 Plan shipped_plan(const std::string& model, JobStep step, int workers, DType precision) {
   return compile_on(shipped_graph(model, step, precision), model, kShards, workers);
+}
+
+std::string write_data(const TemporaryDirectory& directory) {
+  Tensor x(DType::u8, Shape{64, 1, 8, 8}), y(DType::u8, Shape{64});
+  for (int64_t i = 0; i < x.elements(); ++i) x.data<uint8_t>()[i] = static_cast<uint8_t>(i * 37);
+  for (int64_t i = 0; i < y.elements(); ++i) y.data<uint8_t>()[i] = static_cast<uint8_t>(i % 4);
+  write_tensor(directory.path() + "/x.npy", x);
+  write_tensor(directory.path() + "/y.npy", y);
+  return directory.path() + "/";
+}
+
+std::vector<Bytes> results(PlanRunner& runner, uint64_t steps) {
+  const size_t partitions = runner.plan().partitions.size();
+  fill_variables(runner, partitions);
+  must(runner.step_to(steps));
+  std::vector<Bytes> out;
+  const auto keep = [&](const void* data, size_t bytes) {
+    const auto* begin = static_cast<const std::byte*>(data);
+    out.emplace_back(begin, begin + bytes);
+  };
+  for (uint64_t s = 0; s < steps; ++s) {
+    for (uint32_t f = 0; f < runner.plan().fetches.size(); ++f) {
+      const Tensor value = runner.fetched(f, s);
+      keep(value.raw(), value.bytes());
+    }
+  }
+  for (size_t p = 0; p < partitions; ++p) {
+    for (Variable* variable : runner.resources(p).variables())
+      keep(variable->data(), variable->bytes());
+  }
+  return out;
 }
 
 }  // namespace leat

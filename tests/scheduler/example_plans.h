@@ -1,7 +1,9 @@
 // Plans that several tests look at.
 #pragma once
 
+#include "devices/base/files.h"
 #include "tests/scheduler/scheduler_testing.h"
+#include "tests/temporary_directory.h"
 
 namespace leat {
 
@@ -10,6 +12,11 @@ namespace leat {
 Plan small_plan(int shards, int workers, const std::string& directory = "");
 // The same with its variables on parameter servers.
 Plan small_server_plan(int shards, int workers, int servers, const std::string& directory = "");
+// Writes that data, 64 records, and gives the directory's path as small_plan() wants it.
+std::string write_data(const TemporaryDirectory& directory);
+// Runs from variables that are set: everything that a few steps leave behind, fetches and variables
+// of every partition.
+std::vector<Bytes> results(PlanRunner& runner, uint64_t steps);
 
 // A shipped model ("fashion_cnn", "fashion_mlp", ...) in 4 shards, mirrored: what a job runs of it.
 enum class JobStep { train, init, eval, predict };

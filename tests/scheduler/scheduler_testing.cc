@@ -97,32 +97,86 @@ PlanRunner::PlanRunner(Plan plan, int threads, RunOptions options)
 
 PlanRunner::PlanRunner(std::vector<Plan> parts, int threads, RunOptions options)
     : plans_(std::move(parts)) {
+  make_devices(threads);
+  open_channels();
+  make_runs(options);
+}
+
+PlanRunner::PlanRunner(Plan plan, int threads, const Transport& transport, RunOptions options)
+    : plans_(one(std::move(plan))) {
+  make_devices(threads);
+  open_links(transport);
+  make_runs(options);
+}
+
+void PlanRunner::make_devices(int threads) {
   const size_t n = plan().partitions.size();
   for (size_t p = 0; p < n; ++p) {
     devices_.push_back(std::make_unique<cpu::CpuDevice>(0, threads));
     executors_.push_back(std::make_unique<Executor>(devices_[p]->pool(), "driver"));
     resources_.push_back(std::make_unique<JobResources>(*devices_[p]));
     slots_.push_back(std::make_unique<SlotTable>(plan(p).edges.size()));
-    for (uint32_t e = 0; e < plan(p).edges.size(); ++e) {
-      if (plan(p).edges[e].to == p) must(slots_[p]->open(e, plan(p).edges[e].bytes, *devices_[p]));
-    }
   }
   channels_.resize(n);
-  for (size_t p = 0; p < n; ++p) {
+  for (auto& channels : channels_) channels.resize(n);
+}
+
+void PlanRunner::open_channels() {
+  for (size_t p = 0; p < channels_.size(); ++p) {
+    for (uint32_t e = 0; e < plan(p).edges.size(); ++e) {
+      const PlanEdge& edge = plan(p).edges[e];
+      if (edge.to == p) must(slots_[p]->open(e, edge.bytes, *devices_[p]));
+      if (edge.from == p && edge.to != p && !channels_[p][edge.to])
+        channels_[p][edge.to] = std::make_unique<local::LocalChannel>(*slots_[edge.to]);
+    }
+  }
+}
+
+void PlanRunner::open_links(const Transport& transport) {
+  for (uint32_t p = 0; p < channels_.size(); ++p) {
+    for (uint32_t q = p + 1; q < channels_.size(); ++q) {
+      LinkSetup a, b;
+      for (uint32_t e = 0; e < plan().edges.size(); ++e) {
+        const PlanEdge& edge = plan().edges[e];
+        if (edge.from == p && edge.to == q) a.outgoing.push_back({e, edge.bytes});
+        if (edge.from == q && edge.to == p) a.incoming.push_back({e, edge.bytes});
+      }
+      if (a.outgoing.empty() && a.incoming.empty()) continue;
+      b.incoming = a.outgoing;
+      b.outgoing = a.incoming;
+      a.self = b.peer = "worker-" + std::to_string(p);
+      b.self = a.peer = "worker-" + std::to_string(q);
+      a.slots = slots_[p].get();
+      b.slots = slots_[q].get();
+      LinkPair pair = must(transport.pair(std::move(a), std::move(b), {}));
+      threads_.push_back(std::move(pair.threads));
+      channels_[p][q] = std::move(pair.a);
+      channels_[q][p] = std::move(pair.b);
+    }
+  }
+}
+
+void PlanRunner::make_runs(const RunOptions& options) {
+  for (size_t p = 0; p < channels_.size(); ++p) {
     Exchange exchange;
     exchange.slots = slots_[p].get();
-    for (size_t q = 0; q < n; ++q) {
-      channels_[p].push_back(p == q ? nullptr : std::make_unique<local::LocalChannel>(*slots_[q]));
-      exchange.channels.push_back(nullptr);
-    }
-    for (const PlanEdge& edge : plan(p).edges) {
-      if (edge.from == p) exchange.channels[edge.to] = channels_[p][edge.to].get();
-    }
+    for (auto& channel : channels_[p]) exchange.channels.push_back(channel.get());
     programs_.push_back(must(Program::create(plan(p), static_cast<uint32_t>(p), *devices_[p],
                                              *resources_[p], exchange, options.profile)));
     runs_.push_back(std::make_unique<Run>(*programs_[p], devices_[p]->pool(), options));
     executors_[p]->add(*runs_[p]);
   }
+}
+
+Link& PlanRunner::link(size_t p, size_t q) { return dynamic_cast<Link&>(*channels_[p][q]); }
+
+uint64_t PlanRunner::frames_sent() const {
+  uint64_t frames = 0;
+  for (const auto& channels : channels_) {
+    for (const auto& channel : channels)
+      if (channel) frames += dynamic_cast<const Link&>(*channel).counters().frames_sent;
+  }
+  return frames;
 }
 
 PlanRunner::~PlanRunner() {

@@ -16,6 +16,7 @@
 #include "scheduler/runtime/run.h"
 #include "tests/catch.h"
 #include "tests/must.h"
+#include "transport/catalogue.h"
 #include "transport/local/local_channel.h"
 
 namespace leat {
@@ -36,6 +37,8 @@ class PlanRunner {
   PlanRunner(Plan plan, int threads, RunOptions options = {});
   // Partition p is run as parts[p] says, which may know nothing of the others.
   PlanRunner(std::vector<Plan> parts, int threads, RunOptions options = {});
+  // Over links, with all of their protocol.
+  PlanRunner(Plan plan, int threads, const Transport& transport, RunOptions options = {});
   ~PlanRunner();
   void extend(uint64_t limit);
   // Extends to `steps` and waits until all partitions are there; the first failure.
@@ -51,14 +54,24 @@ class PlanRunner {
     return runs_[plan().fetches[i].partition]->fetched(i, step);
   }
   Status feed(uint32_t i, const Tensor& value);
+  // The end of p of its link with q.
+  Link& link(size_t p, size_t q);
+  // Of all partitions.
+  uint64_t frames_sent() const;
 
  private:
+  void make_devices(int threads);
+  void open_channels();
+  void open_links(const Transport& transport);
+  void make_runs(const RunOptions& options);
+
   std::vector<Plan> plans_;  // one for all partitions, or one for each
   std::vector<std::unique_ptr<cpu::CpuDevice>> devices_;
   std::vector<std::unique_ptr<Executor>> executors_;
   std::vector<std::unique_ptr<JobResources>> resources_;
   std::vector<std::unique_ptr<SlotTable>> slots_;
-  std::vector<std::vector<std::unique_ptr<Channel>>> channels_;
+  std::vector<std::shared_ptr<void>> threads_;                   // of links
+  std::vector<std::vector<std::unique_ptr<Channel>>> channels_;  // by partition, and by its peer
   std::vector<std::unique_ptr<Program>> programs_;
   std::vector<std::unique_ptr<Run>> runs_;
 };

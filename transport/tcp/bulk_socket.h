@@ -34,6 +34,8 @@ class BulkSocket final : private Reactor::Watched {
   Status open();
   void close() { watch_.reset(); }
   void shut();
+  // Forgets what has not left, which is read no more when this returns. REQUIRES: the link failed.
+  void stop_sending();
   // Takes all that has come. What is wrong with it goes unsaid: the link is at its end. Threads:
   // the reactor's.
   void drain();
@@ -83,6 +85,7 @@ class BulkSocket final : private Reactor::Watched {
   std::vector<std::byte> dropped_;  // where bytes of closed turns go
   uint32_t frames_in_ = 0;
   bool closed_ = false;
+  Raised raised_{1};
   std::unique_ptr<Reactor::Watch> watch_;
 };
 

@@ -62,6 +62,7 @@ class TcpLink final : public Link, private CreditSink {
   void abort(const Status& cause) override {
     // The sockets stay, for the peer to read the cause.
     state_.fail(cause, [&] { express_.send_abort(cause); });
+    if (bulk_) bulk_->stop_sending();
   }
 
   const std::string& peer() const override { return state_.setup().peer; }

@@ -1,0 +1,311 @@
+// The list that a step runs through, from a partition's instructions.
+#include <algorithm>
+
+#include "scheduler/runtime/program_builder.h"
+#include "transport/frame.h"
+
+namespace leat {
+namespace {
+
+// Waking another thread takes what a kernel needs for about so much.
+constexpr uint64_t kCheapBytes = 16 << 10;
+constexpr uint32_t kCheapTiles = 4;
+constexpr size_t kMostBundled = 256;
+
+uint64_t align_up(uint64_t bytes, uint64_t alignment) {
+  return (bytes + alignment - 1) / alignment * alignment;
+}
+
+bool is_variable(const PlanValue& value) { return value.type.dtype != DType::invalid; }
+
+}  // namespace
+
+// Phases [from, to) of one instruction, an entry each.
+void Program::Builder::list_kernel(uint32_t index, int from, int to) {
+  const PlanInstruction& instruction = partition_.instructions[index];
+  const uint32_t kernel = bind(index);
+  bool may_block = false;
+  for (uint32_t input : instruction.inputs) {
+    may_block = may_block || (input != kNone && partition_.values[input].home == Home::resource &&
+                              !is_variable(partition_.values[input]));
+  }
+  for (int phase = from; phase < to; ++phase) {
+    Entry entry;
+    entry.phase = phase;
+    entry.may_block = may_block;
+    entry.tiles = static_cast<uint32_t>(program_.kernels_[kernel]->kernel->tiles(phase));
+    entry.first = kernel;
+    entry.last = kernel + 1;
+    entry.instruction = index;
+    program_.entries_.push_back(std::move(entry));
+  }
+}
+
+bool Program::Builder::chain_fits(uint32_t first, uint32_t last) const {
+  int tiles = -1;
+  for (uint32_t i = first; i < last; ++i) {
+    const Kernel& kernel = *program_.owned_kernels_[i];
+    const int own = kernel.tiles(kernel.row_phase());
+    if (tiles >= 0 && own != tiles) return false;
+    tiles = own;
+  }
+  return true;
+}
+
+// What comes before the rows of each member, then the rows of all of them tile by tile, then what
+// comes after.
+void Program::Builder::list_chain(uint32_t first, uint32_t last) {
+  for (uint32_t i = first; i < last; ++i)
+    list_kernel(i, 0, program_.owned_kernels_[i]->row_phase());
+  // Members stand side by side in kernels_, whether they were bound above or not.
+  Entry entry;
+  entry.first = static_cast<uint32_t>(program_.kernels_.size());
+  entry.instruction = first;
+  TileValues values;
+  if (program_.device_->host_visible()) values = find_tile_values(partition_, first, last);
+  program_.tile_memory_bytes_ = std::max(program_.tile_memory_bytes_, align_up(values.bytes, 64));
+  for (uint32_t i = first; i < last; ++i) {
+    bound_[i] = kNone;
+    program_.kernels_[bind(i)]->tile_operands =
+        tile_operands(partition_, partition_.instructions[i], values);
+  }
+  entry.last = static_cast<uint32_t>(program_.kernels_.size());
+  const Kernel& kernel = *program_.owned_kernels_[first];
+  entry.tiles = static_cast<uint32_t>(kernel.tiles(kernel.row_phase()));
+  entry.phase = -1;  // each member's row phase
+  program_.entries_.push_back(std::move(entry));
+  for (uint32_t i = first; i < last; ++i) {
+    list_kernel(i, program_.owned_kernels_[i]->row_phase() + 1,
+                program_.owned_kernels_[i]->phases());
+  }
+}
+
+// A transfer, with what it waits for from the outside.
+void Program::Builder::list_transfer(uint32_t index) {
+  const PlanInstruction& instruction = partition_.instructions[index];
+  const Exchange& exchange = program_.exchange_;
+  Entry entry;
+  static constexpr Entry::Kind kKinds[] = {Entry::Kind::kernel, Entry::Kind::send,
+                                           Entry::Kind::receive, Entry::Kind::retire,
+                                           Entry::Kind::fetch};
+  entry.kind = kKinds[static_cast<int>(instruction.kind)];
+  entry.instruction = index;
+  entry.edge = instruction.edge;
+  entry.cheap = true;
+  const auto channel_to = [&](uint32_t partition) {
+    return partition < exchange.channels.size() ? exchange.channels[partition] : nullptr;
+  };
+  if (entry.kind == Entry::Kind::receive) {
+    entry.awaits.push_back({&exchange.slots->edge(entry.edge).arrived, 0, index});
+  } else if (entry.kind == Entry::Kind::retire) {
+    entry.channel = channel_to(plan_.edges[entry.edge].from);
+  } else if (entry.kind == Entry::Kind::send) {
+    const PlanEdge& edge = plan_.edges[entry.edge];
+    entry.channel = channel_to(edge.to);
+    if (entry.channel) {  // there are none where a plan is only tried
+      entry.awaits.push_back({&entry.channel->credit(entry.edge), kSlotDepth, index});
+      // A variable may be written to by another run as soon as this one has gone on.
+      const bool variable = partition_.values[root(instruction.inputs[0])].home == Home::resource;
+      Timeline* const sent = entry.channel->sent(entry.edge);
+      if (sent && !variable && !is_small(entry)) {
+        entry.in_place = true;
+        program_.sent_.push_back(sent);
+      }
+    }
+    const bool placed = places_.count(instruction.inputs[0]) > 0;
+    entry.cheap = is_small(entry) || placed || entry.in_place;
+  } else {
+    entry.cheap = partition_.values[instruction.inputs[0]].type.bytes() <= kCheapBytes;
+  }
+  program_.entries_.push_back(std::move(entry));
+}
+
+// Does what the entry transfers fit into a bundle?
+bool Program::Builder::is_small(const Entry& entry) const {
+  if (entry.kind == Entry::Kind::fetch) return entry.cheap;
+  return plan_.edges[entry.edge].bytes <= kSmallBytes;
+}
+
+// Kernels on few bytes, which is a guess at what they do; of one without operands there is nothing
+// to guess from.
+bool Program::Builder::is_cheap(const Entry& entry) const {
+  if (entry.may_block || entry.tiles > kCheapTiles) return false;
+  uint64_t bytes = 0;
+  for (uint32_t k = entry.first; k < entry.last; ++k) {
+    const PlanInstruction& instruction = partition_.instructions[program_.kernels_[k]->instruction];
+    for (const auto* operands : {&instruction.inputs, &instruction.outputs}) {
+      for (uint32_t value : *operands)
+        if (value != kNone) bytes += partition_.values[value].type.bytes();
+    }
+  }
+  return bytes > 0 && bytes <= kCheapBytes;
+}
+
+// Entries that a bundle may hold. What is sent in place may have to leave before others go on.
+bool Program::Builder::fits_bundle(const Entry& entry) const {
+  switch (entry.kind) {
+    case Entry::Kind::kernel:
+      return entry.cheap;
+    case Entry::Kind::send:
+    case Entry::Kind::fetch:
+      return is_small(entry);
+    case Entry::Kind::retire:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// Rows of cheap entries from one send (or retired value) to another become bundles.
+void Program::Builder::bundle() {
+  std::vector<Entry> listed = std::move(program_.entries_);
+  program_.entries_.clear();
+  const auto tells = [](const Entry& entry) {
+    return entry.kind == Entry::Kind::send || entry.kind == Entry::Kind::retire;
+  };
+  for (size_t i = 0; i < listed.size();) {
+    size_t end = i + 1;  // behind the last that tells
+    if (tells(listed[i]) && fits_bundle(listed[i])) {
+      for (size_t j = end; j < listed.size() && j - i < kMostBundled && fits_bundle(listed[j]); ++j)
+        if (tells(listed[j])) end = j + 1;
+    }
+    if (end == i + 1) {
+      program_.entries_.push_back(std::move(listed[i++]));
+      continue;
+    }
+    Entry bundle;
+    bundle.kind = Entry::Kind::bundle;
+    bundle.cheap = true;
+    bundle.instruction = listed[i].instruction;
+    bundle.first = static_cast<uint32_t>(program_.bundled_.size());
+    for (; i < end; ++i) {
+      Entry& member = listed[i];
+      bundle.awaits.insert(bundle.awaits.end(), member.awaits.begin(), member.awaits.end());
+      if (member.channel && std::find(bundle.channels.begin(), bundle.channels.end(),
+                                      member.channel) == bundle.channels.end())
+        bundle.channels.push_back(member.channel);
+      program_.bundled_.push_back(std::move(member));
+    }
+    bundle.last = static_cast<uint32_t>(program_.bundled_.size());
+    program_.entries_.push_back(std::move(bundle));
+  }
+}
+
+void Program::Builder::touch(uint32_t value, bool write, std::vector<Access>& out) const {
+  if (value == kNone) return;
+  const PlanValue& v = partition_.values[value];
+  const bool opaque = v.home == Home::resource && !is_variable(v);  // a queue: in plan order
+  const size_t bytes = opaque ? 1 : v.type.bytes();
+  for (void* address : program_.addresses_[value]) {
+    const auto begin = reinterpret_cast<uintptr_t>(address);
+    if (address) out.push_back({begin, begin + bytes, write || opaque});
+  }
+}
+
+void Program::Builder::touch_instruction(uint32_t index, std::vector<Access>& out) const {
+  const PlanInstruction& instruction = partition_.instructions[index];
+  const bool hands_back = instruction.kind == PlanInstruction::Kind::retire;
+  for (size_t k = 0; k < instruction.inputs.size(); ++k) {
+    const auto& writes = instruction.op ? instruction.op->writes : std::vector<int>();
+    const bool written =
+        std::find(writes.begin(), writes.end(), static_cast<int>(k)) != writes.end();
+    touch(instruction.inputs[k], written || hands_back, out);
+  }
+  for (uint32_t output : instruction.outputs) touch(output, true, out);
+  if (const Kernel* kernel = program_.owned_kernels_[index].get();
+      kernel && kernel->workspace_bytes() > 0) {
+    const auto begin =
+        reinterpret_cast<uintptr_t>(program_.workspace_->data()) + workspace_offsets_[index];
+    out.push_back({begin, begin + kernel->workspace_bytes(), true});
+  }
+}
+
+// What an entry reads and writes.
+void Program::Builder::touch_entry(const Entry& entry, std::vector<Access>& out) const {
+  if (entry.kind == Entry::Kind::bundle) {
+    for (uint32_t i = entry.first; i < entry.last; ++i) touch_entry(program_.bundled_[i], out);
+  } else if (entry.kind == Entry::Kind::kernel) {
+    for (uint32_t k = entry.first; k < entry.last; ++k)
+      touch_instruction(program_.kernels_[k]->instruction, out);
+  } else {
+    touch_instruction(entry.instruction, out);
+  }
+}
+
+// Whoever writes to a place of a channel's needs credit for it, like the push that follows.
+void Program::Builder::await_places(const Entry& entry, std::vector<Await>& out) const {
+  if (entry.kind == Entry::Kind::bundle) {
+    for (uint32_t i = entry.first; i < entry.last; ++i) await_places(program_.bundled_[i], out);
+  } else if (entry.kind == Entry::Kind::kernel) {
+    for (uint32_t k = entry.first; k < entry.last; ++k) {
+      const uint32_t index = program_.kernels_[k]->instruction;
+      for (uint32_t output : partition_.instructions[index].outputs) {
+        const auto it = places_.find(output);
+        if (it != places_.end()) out.push_back({it->second, kSlotDepth, index});
+      }
+    }
+  }
+}
+
+// Bytes that were sent in place may be touched again when they have left. Who follows the send only
+// by way of others needs no wait of its own: the first of those has waited.
+void Program::Builder::await_sent() {
+  std::vector<Entry>& entries = program_.entries_;
+  const auto add = [&](Entry& entry, uint32_t before, uint64_t lag) {
+    const Entry& send = entries[before];
+    if (send.kind == Entry::Kind::send && send.in_place)
+      entry.awaits.push_back({send.channel->sent(send.edge), lag, send.instruction});
+  };
+  for (Entry& entry : entries) {
+    for (uint32_t before : entry.after) add(entry, before, 0);
+    for (uint32_t before : entry.after_previous) add(entry, before, 1);
+  }
+}
+
+void Program::Builder::list_entries() {
+  bound_.assign(partition_.instructions.size(), kNone);
+  const auto n = static_cast<uint32_t>(partition_.instructions.size());
+  for (uint32_t i = 0; i < n;) {
+    const PlanInstruction& instruction = partition_.instructions[i];
+    if (instruction.kind != PlanInstruction::Kind::kernel) {
+      list_transfer(i++);
+      continue;
+    }
+    uint32_t last = i + 1;
+    while (instruction.chain != kNone && last < n &&
+           partition_.instructions[last].chain == instruction.chain)
+      ++last;
+    if (last > i + 1 && chain_fits(i, last)) {
+      list_chain(i, last);
+    } else {
+      for (uint32_t k = i; k < last; ++k) list_kernel(k, 0, program_.owned_kernels_[k]->phases());
+    }
+    i = last;
+  }
+  // What an asynchronous device is given is cheap to give, but its own thread gives it.
+  if (program_.device_->host_visible()) {
+    for (Entry& entry : program_.entries_)
+      if (entry.kind == Entry::Kind::kernel) entry.cheap = is_cheap(entry);
+    bundle();
+  } else {
+    for (Entry& entry : program_.entries_) entry.cheap = false;
+  }
+  std::vector<std::vector<Access>> accesses(program_.entries_.size());
+  for (size_t e = 0; e < program_.entries_.size(); ++e) {
+    touch_entry(program_.entries_[e], accesses[e]);
+    await_places(program_.entries_[e], program_.entries_[e].awaits);
+  }
+  find_dependencies(accesses, program_.entries_);
+  // The phases of one instruction follow each other even if they share no bytes.
+  for (size_t e = 1; e < program_.entries_.size(); ++e) {
+    Entry& entry = program_.entries_[e];
+    const Entry& before = program_.entries_[e - 1];
+    if (entry.kind == Entry::Kind::kernel && before.kind == Entry::Kind::kernel &&
+        entry.phase > 0 && entry.instruction == before.instruction && entry.after.empty()) {
+      entry.after.push_back(static_cast<uint32_t>(e - 1));
+    }
+  }
+  await_sent();
+}
+
+}  // namespace leat

@@ -1,0 +1,136 @@
+// Plans over links between their partitions, as on several machines. Under ThreadSanitizer too.
+#include <string>
+
+#include "tests/scheduler/example_plans.h"
+
+namespace leat {
+namespace {
+
+constexpr int kShards = 4;
+
+// Every shard adds to a large and to ten small variables what all shards together say of them.
+Plan summing_plan(int workers) {
+  Graph graph(scheduler_catalogue());
+  GraphBuilder g(graph);
+  const ValueId rows = g.op("test.Rows", {}, {{"rows", int64_t{kShards}}});
+  const ValueId mine = g.op("ReduceSum", {rows}, {{"keepdims", int64_t{0}}});
+  CompileRequest request;
+  for (int i = 0; i <= 10; ++i) {
+    std::vector<int64_t> shape = {10 + i};
+    if (i == 0) shape = {300, 200};
+    const ValueId v =
+        g.op("leat.Variable", {}, {{"name", "v" + std::to_string(i)}, {"shape", shape}});
+    const ValueId part = g.op("Mul", {g.op("leat.Read", {v}), mine});
+    const ValueId all = g.op("leat.AllReduce", {part}, {{"op", std::string("mean")}});
+    const ValueId scaled = g.op("Mul", {all, g.scalar(DType::f32, 0.01)});
+    request.borders.targets.push_back(g.effect("leat.AssignAdd", {v, scaled}));
+  }
+  must(g.status());
+  request.devices = device_names(workers);
+  request.strategy = "mirrored";
+  request.shards = kShards;
+  return must(compile(graph, request));
+}
+
+}  // namespace
+
+TEST_CASE("training over each transport gives the bits of channels within the process",
+          "[cluster]") {
+  const TemporaryDirectory directory;
+  const std::string data = write_data(directory);
+  constexpr uint64_t kSteps = 12;
+  for (int workers : {2, 3}) {
+    const std::vector<Plan> plans = {small_plan(kShards, workers, data), summing_plan(workers)};
+    for (const Plan& plan : plans) {
+      PlanRunner local(plan, 1);
+      const std::vector<Bytes> expected = results(local, kSteps);
+      for (const Transport& transport : transports()) {
+        for (int threads : {1, 3}) {
+          INFO(plan.name << " on " << workers << " workers over " << transport.name << ", "
+                         << threads << " threads");
+          PlanRunner runner(plan, threads, transport);
+          const bool same = results(runner, kSteps) == expected;
+          CHECK(same);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("a value that ties workers together is one frame each way a step", "[cluster]") {
+  // A parameter server on task 0 gives ten small values to each worker, and gets ten back.
+  constexpr int kWorkers = 3, kValues = 10;
+  Graph graph(scheduler_catalogue());
+  GraphBuilder g(graph);
+  CompileRequest request;
+  const auto on = [&](int task, ValueId value) {
+    graph.node(graph.value(value).producer).device = "task:" + std::to_string(task);
+    return value;
+  };
+  for (int i = 0; i < kValues; ++i) {
+    const ValueId v =
+        on(0, g.op("leat.Variable", {},
+                   {{"name", "v" + std::to_string(i)}, {"shape", std::vector<int64_t>{4}}}));
+    const ValueId read = on(0, g.op("leat.Read", {v}));
+    ValueId sum = kNone;
+    for (int w = 1; w <= kWorkers; ++w) {
+      const ValueId one = g.constant(Tensor::of<float>({4}, std::vector<float>(4, 1)));
+      const ValueId answer = on(w, g.op("Add", {read, one}));
+      sum = sum == kNone ? answer : on(0, g.op("Add", {sum, answer}));
+    }
+    request.borders.targets.push_back(g.effect("leat.AssignAdd", {v, sum}));
+    graph.node(request.borders.targets.back()).device = "task:0";
+  }
+  must(g.status());
+  request.devices = device_names(kWorkers + 1);
+  const Plan plan = must(compile(graph, request));
+  REQUIRE(plan.edges.size() == 2 * kWorkers * kValues);
+  for (const Transport& transport : transports()) {
+    if (!transport.bundles) continue;
+    for (int threads : {1, 2}) {
+      INFO(transport.name << ", " << threads << " threads");
+      PlanRunner runner(plan, threads, transport);
+      constexpr uint64_t kSteps = 50;
+      must(runner.step_to(kSteps));
+      CHECK(runner.frames_sent() == 2 * kWorkers * kSteps);
+    }
+  }
+}
+
+TEST_CASE("values that are sent in place may be written again by the next step", "[cluster]") {
+  // A value of several pieces, which changes every step, over a link that takes its time.
+  Graph graph(scheduler_catalogue());
+  GraphBuilder g(graph);
+  constexpr int64_t kElements = 1 << 20;
+  const ValueId v = g.op("leat.Variable", {},
+                         {{"name", std::string("v")}, {"shape", std::vector<int64_t>{kElements}}});
+  const ValueId read = g.op("leat.Read", {v});
+  const ValueId sent = g.op("Mul", {read, g.scalar(DType::f32, 2)});
+  const ValueId ones = g.constant(
+      Tensor::of<float>({kElements}, std::vector<float>(static_cast<size_t>(kElements), 1)));
+  const NodeId add = g.effect("leat.AssignAdd", {v, ones});
+  const ValueId last = g.op("ReduceMax", {sent}, {{"keepdims", int64_t{0}}});
+  const ValueId first = g.op("ReduceMin", {sent}, {{"keepdims", int64_t{0}}});
+  for (const ValueId value : {v, read, sent})
+    graph.node(graph.value(value).producer).device = "task:0";
+  graph.node(add).device = "task:0";
+  for (const ValueId value : {first, last})
+    graph.node(graph.value(value).producer).device = "task:1";
+  must(g.status());
+  CompileRequest request;
+  request.borders = {{}, {first, last}, {add}};
+  request.devices = device_names(2);
+  const Plan plan = must(compile(graph, request));
+  for (const Transport& transport : transports()) {
+    INFO(transport.name);
+    PlanRunner runner(plan, 2, transport);
+    constexpr uint64_t kSteps = kFetchDepth;
+    must(runner.step_to(kSteps));
+    for (uint64_t step = 0; step < kSteps; ++step) {
+      CHECK(runner.fetched(0, step).at(0) == 2.0 * static_cast<double>(step));
+      CHECK(runner.fetched(1, step).at(0) == 2.0 * static_cast<double>(step));
+    }
+  }
+}
+
+}  // namespace leat
