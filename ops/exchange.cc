@@ -119,6 +119,14 @@ Status infer_receive(InferContext& ctx) {
   return {};
 }
 
+// y is made of all replicas' x.
+Op collective(const char* name, DTypeSet types) {
+  return Op(name).input("x", "T").output("y", "T").type("T", types);
+}
+Op along_axis(const char* name, DTypeSet types) {
+  return collective(name, types).attr("axis", int64_t{0}).attr("replicas", int64_t{1});
+}
+
 }  // namespace
 
 void register_exchange_ops(Catalogue& catalogue) {
@@ -128,43 +136,23 @@ void register_exchange_ops(Catalogue& catalogue) {
                     .variadic_output("gradients", "any", true)
                     .infer(infer_gradients));
   // One replica's view: y is x combined over all replicas. A strategy with one replica passes x on.
-  catalogue.add(Op("leat.AllReduce")
-                    .input("x", "T")
-                    .output("y", "T")
-                    .type("T", kNumbers)
+  catalogue.add(collective("leat.AllReduce", kNumbers)
                     .attr("op", std::string("sum"))
                     .infer(infer_all_reduce)
                     .gradient(grad_all_reduce));
   // y is the concatenation of all replicas' x.
-  catalogue.add(Op("leat.AllGather")
-                    .input("x", "T")
-                    .output("y", "T")
-                    .type("T", kAllTypes)
-                    .attr("axis", int64_t{0})
-                    .attr("replicas", int64_t{1})
+  catalogue.add(along_axis("leat.AllGather", kAllTypes)
                     .infer(infer_along_axis<true>)
                     .gradient(grad_all_gather));
   // y is this replica's part of the sum of all replicas' x.
-  catalogue.add(Op("leat.ReduceScatter")
-                    .input("x", "T")
-                    .output("y", "T")
-                    .type("T", kNumbers)
-                    .attr("axis", int64_t{0})
-                    .attr("replicas", int64_t{1})
+  catalogue.add(along_axis("leat.ReduceScatter", kNumbers)
                     .infer(infer_along_axis<false>)
                     .gradient(grad_reduce_scatter));
   // y is the x of the replica `root`.
-  catalogue.add(Op("leat.Broadcast")
-                    .input("x", "T")
-                    .output("y", "T")
-                    .type("T", kAllTypes)
-                    .attr("root", int64_t{0})
-                    .infer(infer_broadcast_from));
+  catalogue.add(
+      collective("leat.Broadcast", kAllTypes).attr("root", int64_t{0}).infer(infer_broadcast_from));
   // y is the concatenation of the parts of all replicas' x that are for this replica.
-  catalogue.add(Op("leat.AllToAll")
-                    .input("x", "T")
-                    .output("y", "T")
-                    .type("T", kAllTypes)
+  catalogue.add(collective("leat.AllToAll", kAllTypes)
                     .attr("split_axis", int64_t{0})
                     .attr("concat_axis", int64_t{0})
                     .attr("replicas", int64_t{1})

@@ -126,11 +126,11 @@ Status LinkState::credited(uint32_t edge, uint64_t count, Raised& raised) {
   if (place == Places::kNowhere)
     return broken(cat("credit for edge ", edge, ": there is no such outgoing edge"));
   Outgoing* const out = outgoing_[place].get();
-  const uint64_t before = out->credit.value();
-  if (count < before) {
+  if (count < out->credited) {
     return broken(
-        cat("credit for edge ", edge, ": expected at least ", before, ", received ", count));
+        cat("credit for edge ", edge, ": expected at least ", out->credited, ", received ", count));
   }
+  out->credited = count;
   raised.add(out->credit, count);
   return {};
 }

@@ -101,6 +101,7 @@ class LinkState {
   struct Outgoing {
     LinkEdge edge;
     uint64_t next_turn = 0;
+    uint64_t credited = 0;  // what the peer said last
     Timeline credit, sent;
   };
   // Where an edge of the plan stands among the link's.

@@ -1,19 +1,15 @@
 // What each transport of the catalogue takes for a dependent hop, a bundle of small values, and
 // large values; parked and spinning. The consumers work on the transport's threads, as cursors do.
 #include <benchmark/benchmark.h>
-#include <fcntl.h>
-#include <poll.h>
-#include <sys/socket.h>
 
 #include <algorithm>
 #include <chrono>
 #include <iostream>
 #include <string>
-#include <thread>
 #include <vector>
 
+#include "tests/benchmarks/raw_sockets.h"
 #include "transport/catalogue.h"
-#include "transport/io/handshake.h"
 
 namespace leat {
 namespace {
@@ -148,63 +144,22 @@ void stream(benchmark::State& state, const Transport& transport, size_t bytes, i
   ends.links.b.reset();
 }
 
-// The kernel's own loopback, for comparison: blocking sockets, two threads, pieces of 256 KiB.
-struct RawSockets {
-  RawSockets() {
-    auto listening = *listen_socket("127.0.0.1:0");
-    a = *connect_socket(listening.address, late());
-    if (!wait_ready(listening.socket.get(), POLLIN, late(), "raw").ok()) std::exit(1);
-    b = Descriptor(::accept(listening.socket.get(), nullptr, nullptr));
-    static_cast<void>(apply(SocketOptions(), b.get()).ok());
-    ::fcntl(a.get(), F_SETFL, 0);
-  }
-  Descriptor a, b;
-};
-
 void raw_hop(benchmark::State& state) {
-  RawSockets sockets;
-  std::thread echo([&] {
-    uint64_t word;
-    while (::recv(sockets.b.get(), &word, 8, MSG_WAITALL) == 8)
-      ::send(sockets.b.get(), &word, 8, 0);
-  });
-  uint64_t word = 0;
+  RawHop raw;
   for (auto _ : state) {
-    for (uint64_t i = 0; i < kTurns; ++i) {
-      ::send(sockets.a.get(), &word, 8, 0);
-      ::recv(sockets.a.get(), &word, 8, MSG_WAITALL);
-    }
+    for (uint64_t i = 0; i < kTurns; ++i) raw.round_trip();
   }
   state.counters["s/hop"] =
       benchmark::Counter(static_cast<double>(state.iterations()) * 2 * kTurns,
                          benchmark::Counter::kIsRate | benchmark::Counter::kInvert);
-  ::shutdown(sockets.a.get(), SHUT_RDWR);
-  echo.join();
 }
 
 void raw_stream(benchmark::State& state, size_t bytes) {
-  RawSockets sockets;
-  const std::vector<std::byte> value(bytes);
-  std::thread reader([&] {
-    std::vector<std::byte> slot(bytes);
-    for (size_t at = 0;;) {
-      const ssize_t n =
-          ::recv(sockets.b.get(), slot.data() + at, std::min<size_t>(bytes - at, 256 << 10), 0);
-      if (n <= 0) return;
-      at = (at + static_cast<size_t>(n)) % bytes;
-    }
-  });
+  RawStream raw(bytes);
   for (auto _ : state) {
-    for (size_t at = 0; at < bytes;) {
-      const ssize_t n =
-          ::send(sockets.a.get(), value.data() + at, std::min<size_t>(bytes - at, 256 << 10), 0);
-      if (n <= 0) return state.SkipWithError("send");
-      at += static_cast<size_t>(n);
-    }
+    if (!raw.send_one()) return state.SkipWithError("send");
   }
   state.SetBytesProcessed(static_cast<int64_t>(state.iterations() * bytes));
-  ::shutdown(sockets.a.get(), SHUT_WR);
-  reader.join();
 }
 
 void register_all() {

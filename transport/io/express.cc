@@ -109,6 +109,7 @@ Status Express::write() {
       sending_.clear();
       sending_.swap(filling_);
       sent_ = 0;
+      due_ = false;
     }
     const ssize_t n = ::send(socket_.get(), sending_.data() + sent_, sending_.size() - sent_,
                              MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -147,6 +148,7 @@ Status Express::push(uint32_t edge, uint64_t turn, std::span<const std::byte> va
     status = await_room(lock, record_bytes(value.size()) + 2 * kFrameHeaderBytes);
     if (status.ok()) {
       encode_record({Record::What::value, edge, turn, value}, append_record(value.size()));
+      due_ = true;
       if (holds_ == 0) status = write();
     }
   }
@@ -162,7 +164,7 @@ Status Express::flush() {
   Status status;
   {
     std::lock_guard lock(mutex_);
-    if (--holds_ == 0) status = write();
+    if (--holds_ == 0 && due_) status = write();
   }
   return status.ok() ? status : reason(status);
 }
@@ -194,7 +196,8 @@ void Express::credit(size_t i, uint64_t count) {
                   filling_.data() + owed.record);
     owed.count = count;
     const bool window_closed = count - owed.flushed >= kSlotDepth;
-    if (holds_ == 0 && (window_closed || !lazy_credit_)) status = write();
+    due_ = due_ || window_closed || !lazy_credit_;
+    if (holds_ == 0 && due_) status = write();
   }
   if (!status.ok()) static_cast<void>(reason(status).ok());
 }
@@ -235,7 +238,7 @@ void Express::writable() {
   {
     std::lock_guard lock(mutex_);
     blocked_ = false;
-    if (holds_ == 0 || sent_ < sending_.size()) status = write();
+    if ((holds_ == 0 && due_) || sent_ < sending_.size()) status = write();
   }
   if (!status.ok()) on_failure_(status, true);
 }

@@ -91,6 +91,7 @@ class Express final : private Reactor::Watched {
   bool bundle_open_ = false;
   size_t sent_ = 0;  // of sending_
   bool blocked_ = false;
+  bool due_ = false;  // there is more in filling_ than credits that can wait
   int holds_ = 0;
   uint32_t frames_out_ = 0;
   std::vector<Owed> owed_;

@@ -6,16 +6,17 @@
 #include "devices/base/failpoint.h"
 #include "devices/base/text.h"
 #include "transport/io/credits.h"
-#include "transport/io/express.h"
+#include "transport/io/express_link.h"
 
 namespace leat::shm {
 namespace {
 
-class ShmLink final : public Link, private CreditSink, private Waiter::Polled {
+class ShmLink final : public ExpressLink, private CreditSink, private Waiter::Polled {
  public:
   ShmLink(Reactor& reactor, Waiter& waiter, Descriptor socket, Arena mine, Arena theirs, Bell bell,
           LinkSetup setup)
-      : reactor_(reactor),
+      : ExpressLink(state_, express_),
+        reactor_(reactor),
         waiter_(waiter),
         state_(std::move(setup)),
         mine_(std::move(mine)),
@@ -55,33 +56,11 @@ class ShmLink final : public Link, private CreditSink, private Waiter::Polled {
   void* place(uint32_t edge, uint64_t turn) override {
     return theirs_.slot(state_.outgoing_index(edge), turn);
   }
-  Timeline& credit(uint32_t edge) override { return state_.credit(edge); }
 
   void hold() override { holds_.fetch_add(1); }
   Status flush() override {
     if (holds_.fetch_sub(1) == 1 && owed_ring_.exchange(false)) ring();
     return state_.status();
-  }
-
-  void abort(const Status& cause) override {
-    // The sockets stay, for the peer to read the cause.
-    state_.fail(cause, [&] { express_.send_abort(cause); });
-  }
-
-  const std::string& peer() const override { return state_.setup().peer; }
-  Status status() const override { return state_.status(); }
-  LinkCounters counters() const override { return state_.counters(); }
-  std::string awaits() const override { return state_.awaits(); }
-  Result<std::chrono::nanoseconds> ping(Deadline deadline) override {
-    return express_.ping(deadline);
-  }
-  Status send_fence(const Fence& fence) override {
-    if (state_.failed()) return state_.status();
-    FrameHeader header;
-    header.kind = FrameKind::fence;
-    header.edge = static_cast<uint32_t>(fence.verb);
-    header.turn = fence.step;
-    return express_.send(header);
   }
 
  private:

@@ -5,16 +5,17 @@
 
 #include "devices/base/text.h"
 #include "transport/io/credits.h"
-#include "transport/io/express.h"
+#include "transport/io/express_link.h"
 #include "transport/tcp/bulk_socket.h"
 
 namespace leat::tcp {
 namespace {
 
-class TcpLink final : public Link, private CreditSink {
+class TcpLink final : public ExpressLink, private CreditSink {
  public:
   TcpLink(Reactor& reactor, Descriptor express, Descriptor bulk, LinkSetup setup)
-      : reactor_(reactor),
+      : ExpressLink(state_, express_),
+        reactor_(reactor),
         state_(std::move(setup)),
         express_(reactor, std::move(express), state_, true,
                  [this](const Status& status, bool closed) {
@@ -57,28 +58,10 @@ class TcpLink final : public Link, private CreditSink {
   Timeline* sent(uint32_t edge) override { return &state_.sent(edge); }
   void hold() override { express_.hold(); }
   Status flush() override { return express_.flush(); }
-  Timeline& credit(uint32_t edge) override { return state_.credit(edge); }
 
   void abort(const Status& cause) override {
-    // The sockets stay, for the peer to read the cause.
-    state_.fail(cause, [&] { express_.send_abort(cause); });
+    ExpressLink::abort(cause);
     if (bulk_) bulk_->stop_sending();
-  }
-
-  const std::string& peer() const override { return state_.setup().peer; }
-  Status status() const override { return state_.status(); }
-  LinkCounters counters() const override { return state_.counters(); }
-  std::string awaits() const override { return state_.awaits(); }
-  Result<std::chrono::nanoseconds> ping(Deadline deadline) override {
-    return express_.ping(deadline);
-  }
-  Status send_fence(const Fence& fence) override {
-    if (state_.failed()) return state_.status();
-    FrameHeader header;
-    header.kind = FrameKind::fence;
-    header.edge = static_cast<uint32_t>(fence.verb);
-    header.turn = fence.step;
-    return express_.send(header);
   }
 
  private:
