@@ -12,8 +12,8 @@
 namespace leat {
 namespace {
 
-constexpr std::chrono::seconds kLongestStart{20};
-constexpr std::chrono::seconds kLongestStop{25};  // its own deadline is 20 s
+constexpr std::chrono::seconds kLongestStart{60};
+constexpr std::chrono::seconds kLongestStop{60};  // its own deadline is 20 s
 
 // What comes until a newline, the end, or the deadline.
 std::string read_line(int fd, std::chrono::milliseconds patience) {

@@ -78,7 +78,7 @@ Finished ProcessCluster::leat(const std::string& command,
 }
 
 bool ProcessCluster::await_ready(int workers) {
-  const auto deadline = Steady::now() + 20s;
+  const auto deadline = Steady::now() + 60s;
   while (Steady::now() < deadline) {
     const std::string nodes = leat("nodes", {"--json"}).out;
     constexpr std::string_view kReady = "\"READY\"";
@@ -119,7 +119,7 @@ std::vector<pid_t> ProcessCluster::runners() const {
 }
 
 bool ProcessCluster::await_no_runners() const {
-  const auto deadline = Steady::now() + 5s;
+  const auto deadline = Steady::now() + 30s;
   while (!runners().empty()) {
     if (Steady::now() > deadline) return false;
     std::this_thread::sleep_for(kLook);

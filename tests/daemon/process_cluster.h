@@ -41,7 +41,7 @@ class ProcessCluster {
   bool await_ready(int workers);
   // Waits until the job is in one of these states, and returns that; else "" after `patience`.
   std::string await_state(const std::string& job, const std::vector<std::string>& states,
-                          std::chrono::seconds patience = std::chrono::seconds(30));
+                          std::chrono::seconds patience = std::chrono::seconds(120));
   // `leat show --json`.
   std::string show(const std::string& job);
 

@@ -160,13 +160,13 @@ TEST_CASE("closing a session ends its steps with its name", "[cluster]") {
 
 TEST_CASE("a step past its deadline says what it waits for, and the session goes on", "[cluster]") {
   QueueFixture f(1);
-  const Status status = f.session->run({}, {"taken"}, {}, in(milliseconds(20))).status();
+  const Status status = f.session->run({}, {"taken"}, {}, in(milliseconds(500))).status();
   check_says(status, Code::deadline_exceeded, "step 0 of session 'session' did not finish in time");
   check_says(status, Code::deadline_exceeded,
              "session 'session' on job:worker/task:0/cpu:0 is blocked in 'taken'");
   must(f.put(1));
   // The queue is full: the next one waits, for others to take.
-  check_says(f.session->run({{"element", number(2)}}, {}, {"put"}, in(milliseconds(20))).status(),
+  check_says(f.session->run({{"element", number(2)}}, {}, {"put"}, in(milliseconds(500))).status(),
              Code::deadline_exceeded, "is blocked in 'put'");
   CHECK(must(f.take().wait())[0].int_at(0) == 1);
 }
@@ -223,7 +223,7 @@ TEST_CASE("a step has the variables that it touches to itself", "[cluster]") {
   StepHandle step = must(f.session->start_callable(increase, {}));
   while (f.gate.reached == 0) sched_yield();  // v is read, and not written yet
   SECTION("others wait for their turn, and say for whom") {
-    check_says(f.session->run({}, {}, {"add ten"}, in(milliseconds(20))).status(),
+    check_says(f.session->run({}, {}, {"add ten"}, in(milliseconds(500))).status(),
                Code::deadline_exceeded,
                "waits for variable 'v' on job:worker/task:0/cpu:0, which step 1 of session "
                "'session' writes");

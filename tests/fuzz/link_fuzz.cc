@@ -72,7 +72,7 @@ void run(std::span<const std::byte> input) {
           repair ? repaired(second, false) : std::vector(second.begin(), second.end()));
   bulk->first = Descriptor();
   express->first = Descriptor();
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
   static_cast<void>((*link)->credit(4).wait(~uint64_t{0}, deadline).ok());
   require(!(*link)->status().ok(), "the link ends when its peer has gone");
   for (const LinkEdge& e : setup.incoming)

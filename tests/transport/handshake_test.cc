@@ -250,7 +250,7 @@ TEST_CASE("a dialer that goes after any byte costs nothing") {
 
 TEST_CASE("a dialer that is slow or says nonsense is sent away") {
   Listener::Options options;
-  options.handshake = 20ms;
+  options.handshake = 200ms;
   Door door(options);
   auto socket = connect_socket(door.listener->address(), soon());
   REQUIRE(socket.ok());

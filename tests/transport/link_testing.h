@@ -17,7 +17,7 @@ inline std::chrono::steady_clock::time_point in(std::chrono::milliseconds time) 
   return std::chrono::steady_clock::now() + time;
 }
 // Long enough for a loaded machine: what passes never waits for it.
-inline std::chrono::steady_clock::time_point soon() { return in(20s); }
+inline std::chrono::steady_clock::time_point soon() { return in(60s); }
 
 // The value of an edge's turn: no two are equal, from 8 bytes on.
 inline std::vector<std::byte> value_of(uint32_t edge, uint64_t turn, size_t bytes) {

@@ -56,7 +56,7 @@ inline Record credit_record(uint32_t edge, uint64_t count) {
 // worker-1's link, and the sockets of worker-0. Edges come from worker-0, then go to it.
 struct RawPeer {
   RawPeer(std::vector<uint64_t> in, std::vector<uint64_t> out,
-          std::chrono::milliseconds stall = 10s)
+          std::chrono::milliseconds stall = 30s)
       : ends(std::move(in), std::move(out)) {
     cpu::CpuDevice device(0, 1);
     for (const LinkEdge& edge : ends.setup_b.incoming)

@@ -38,7 +38,7 @@ Status send(ProbeCaller& caller, std::shared_ptr<const Blob> blob, BlobInfo info
 }
 
 uint32_t holding(ProbeCaller& caller) {
-  const auto calls = caller.client->call<Probe>("Probe.holding", 5s, [](Probe::Client probe) {
+  const auto calls = caller.client->call<Probe>("Probe.holding", 30s, [](Probe::Client probe) {
     return probe.holdingRequest().send().then([](auto&& response) { return response.getCalls(); });
   });
   REQUIRE(calls.ok());
@@ -92,7 +92,7 @@ TEST_CASE("a message that the peer would not take is not sent, and harms nothing
   CHECK(large.status().code() == Code::resource_exhausted);
   CHECK_THAT(large.status().message(), Catch::Contains("expected at most 1048576 bytes"));
   CHECK(caller.echo("small").ok());
-  const auto filled = caller.client->call<Probe>("Probe.fill", 5s, [](Probe::Client probe) {
+  const auto filled = caller.client->call<Probe>("Probe.fill", 30s, [](Probe::Client probe) {
     auto request = probe.fillRequest();
     request.setSize(2u << 20);
     return request.send().ignoreResult();
@@ -118,7 +118,7 @@ TEST_CASE("an error of a method keeps its code and its message", "[cluster]") {
   ProbeCaller caller(host.server->address());
   for (int code = 1; code <= static_cast<int>(Code::internal); ++code) {
     const Status sent(static_cast<Code>(code), "subject: expected 1, received 2");
-    const Status came = caller.client->call<Probe>("Probe.fail", 5s, [&](Probe::Client probe) {
+    const Status came = caller.client->call<Probe>("Probe.fail", 30s, [&](Probe::Client probe) {
       auto request = probe.failRequest();
       write_status(sent, request.initHow());
       return request.send().then([](auto&& response) { return status_of(response.getOutcome()); });
@@ -130,13 +130,13 @@ TEST_CASE("an error of a method keeps its code and its message", "[cluster]") {
 TEST_CASE("a method that throws is internal, one that is missing unimplemented", "[cluster]") {
   const ProbeHost host;
   ProbeCaller caller(host.server->address());
-  const Status thrown = caller.client->call<Probe>("Probe.crash", 5s, [](Probe::Client probe) {
+  const Status thrown = caller.client->call<Probe>("Probe.crash", 30s, [](Probe::Client probe) {
     return probe.crashRequest().send().ignoreResult();
   });
   CHECK(thrown.code() == Code::internal);
   CHECK_THAT(thrown.message(), Catch::Contains("it broke"));
   const Status missing = caller.client->call<wire::Download>(
-      "Download.read", 5s,
+      "Download.read", 30s,
       [](wire::Download::Client other) { return other.readRequest().send().ignoreResult(); });
   CHECK(missing.code() == Code::unimplemented);
 }
@@ -144,7 +144,7 @@ TEST_CASE("a method that throws is internal, one that is missing unimplemented",
 TEST_CASE("a method may be answered by another thread", "[cluster]") {
   const ProbeHost host;
   ProbeCaller caller(host.server->address());
-  const auto answer = caller.client->call<Probe>("Probe.elsewhere", 5s, [](Probe::Client probe) {
+  const auto answer = caller.client->call<Probe>("Probe.elsewhere", 30s, [](Probe::Client probe) {
     auto request = probe.elsewhereRequest();
     request.setText("from there");
     return request.send().then(
@@ -163,7 +163,7 @@ TEST_CASE("what two ends differ in is named to the one that calls", "[cluster]")
   const auto refusal = [&](const RpcIdentity& identity) {
     return RpcClient::connect(*loop, {.address = host.server->address(),
                                       .identity = identity,
-                                      .deadline = 5s,
+                                      .deadline = 30s,
                                       .limits = {},
                                       .on_lost = {}})
         .status();
@@ -202,7 +202,7 @@ TEST_CASE("a server that is not there is unavailable", "[cluster]") {
   const auto loop = std::move(RpcLoop::start().value());
   const auto client = RpcClient::connect(*loop, {.address = address,
                                                  .identity = test_identity(),
-                                                 .deadline = 5s,
+                                                 .deadline = 30s,
                                                  .limits = {},
                                                  .on_lost = {}});
   CHECK(client.status().code() == Code::unavailable);
@@ -262,7 +262,7 @@ TEST_CASE("the end of a server is told to its clients", "[cluster]") {
   REQUIRE(caller.echo("there").ok());
   host.reset();
   auto told = lost.get_future();
-  REQUIRE(told.wait_for(5s) == std::future_status::ready);
+  REQUIRE(told.wait_for(30s) == std::future_status::ready);
   CHECK_THAT(told.get(), Catch::StartsWith("unavailable: ") &&
                              Catch::EndsWith(cat("; while connected to ", address)));
   CHECK(caller.echo("gone").status().code() == Code::unavailable);
@@ -287,7 +287,7 @@ TEST_CASE("a server takes so many connections and says that it is busy", "[clust
   const ProbeCaller first(host.server->address());
   const auto second = RpcClient::connect(*first.loop, {.address = host.server->address(),
                                                        .identity = test_identity(),
-                                                       .deadline = 5s,
+                                                       .deadline = 30s,
                                                        .limits = {},
                                                        .on_lost = {}});
   CHECK(second.status().code() == Code::unavailable);
@@ -302,7 +302,7 @@ TEST_CASE("connections of clients keep out no worker", "[cluster]") {
   const auto connect = [&](const ProbeCaller& on, RpcRole role) {
     return RpcClient::connect(*on.loop, {.address = host.server->address(),
                                          .identity = test_identity(role),
-                                         .deadline = 5s,
+                                         .deadline = 30s,
                                          .limits = {},
                                          .on_lost = {}});
   };
@@ -313,7 +313,7 @@ TEST_CASE("connections of clients keep out no worker", "[cluster]") {
   const auto worker = connect(other, RpcRole::worker);
   CHECK(worker.ok());
   first.reset();  // then there is room for another
-  const auto deadline = std::chrono::steady_clock::now() + 5s;
+  const auto deadline = std::chrono::steady_clock::now() + 30s;
   while (host.server->counts().live > 1 && std::chrono::steady_clock::now() < deadline) {
     std::this_thread::yield();
   }

@@ -68,14 +68,14 @@ TEST_CASE("a posted function that throws ends alone", "[cluster]") {
 TEST_CASE("a call brings the value of its promise", "[cluster]") {
   const auto loop = start();
   const auto sum = call(
-      *loop, [] { return kj::evalLater([] { return 40 + 2; }); }, 5s, "sum");
+      *loop, [] { return kj::evalLater([] { return 40 + 2; }); }, 30s, "sum");
   REQUIRE(sum.ok());
   CHECK(*sum == 42);
   CHECK(call(
-            *loop, []() -> kj::Promise<void> { return kj::READY_NOW; }, 5s, "nothing")
+            *loop, []() -> kj::Promise<void> { return kj::READY_NOW; }, 30s, "nothing")
             .ok());
   const auto own = call(
-      *loop, []() -> kj::Promise<Result<int>> { return Result<int>(cancelled("no")); }, 5s, "own");
+      *loop, []() -> kj::Promise<Result<int>> { return Result<int>(cancelled("no")); }, 30s, "own");
   CHECK(own.status().code() == Code::cancelled);
 }
 
@@ -116,7 +116,7 @@ TEST_CASE("exceptions of KJ become the code that tells what to do", "[cluster]")
                [type]() -> kj::Promise<void> {
                  return kj::Exception(type, __FILE__, __LINE__, kj::str("why"));
                },
-               5s, "it")
+               30s, "it")
         .to_string();
   };
   CHECK(code_of(kj::Exception::Type::DISCONNECTED) == "unavailable: it: why");
@@ -124,7 +124,7 @@ TEST_CASE("exceptions of KJ become the code that tells what to do", "[cluster]")
   CHECK(code_of(kj::Exception::Type::OVERLOADED) == "resource_exhausted: it: why");
   CHECK(code_of(kj::Exception::Type::FAILED) == "internal: it: why");
   const Status thrown = call(
-      *loop, []() -> kj::Promise<void> { throw std::runtime_error("why"); }, 5s, "it");
+      *loop, []() -> kj::Promise<void> { throw std::runtime_error("why"); }, 30s, "it");
   CHECK(thrown.code() == Code::internal);
 }
 
@@ -152,7 +152,7 @@ TEST_CASE("a call from the loop's own thread is refused, not deadlocked", "[clus
   Status status;
   REQUIRE(loop->run([&] {
     status = call(
-        *loop, []() -> kj::Promise<void> { return kj::READY_NOW; }, 5s, "it");
+        *loop, []() -> kj::Promise<void> { return kj::READY_NOW; }, 30s, "it");
   }));
   CHECK(status.code() == Code::internal);
 }
@@ -166,11 +166,11 @@ TEST_CASE("what another thread answers comes back, and what it drops is cancelle
         std::thread([done = waiting.done] { done(7); }).join();
         return kj::mv(waiting.promise);
       },
-      5s, "it");
+      30s, "it");
   REQUIRE(answered.ok());
   CHECK(*answered == 7);
   const auto dropped = call(
-      *loop, [&] { return answered_elsewhere<int>(*loop, "work").promise; }, 5s, "it");
+      *loop, [&] { return answered_elsewhere<int>(*loop, "work").promise; }, 30s, "it");
   CHECK(dropped.status().to_string() == "cancelled: work: given up without an answer");
 }
 

@@ -33,7 +33,7 @@ struct ProbeHost {
 // A client on a loop of its own.
 struct ProbeCaller {
   explicit ProbeCaller(const std::string& address, RpcClientOptions options = {});
-  Result<std::string> echo(const std::string& text, std::chrono::milliseconds deadline = 5s);
+  Result<std::string> echo(const std::string& text, std::chrono::milliseconds deadline = 30s);
   std::unique_ptr<RpcLoop> loop;
   std::unique_ptr<RpcClient> client;
 };

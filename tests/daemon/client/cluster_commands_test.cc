@@ -18,7 +18,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto kLongest = 60s;
+constexpr auto kLongest = 120s;
 
 constexpr char kJob[] = R"(version: 1
 name: cnn

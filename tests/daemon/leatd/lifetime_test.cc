@@ -24,10 +24,10 @@ class Record {
     said_.push_back(std::move(text));
     changed_.notify_all();
   }
-  // Whether one that contains `text` comes, or came, within 10 s.
+  // Whether one that contains `text` comes, or came, within 30 s.
   bool wait_for(const std::string& text) {
     std::unique_lock lock(mutex_);
-    return changed_.wait_for(lock, 10s, [&] { return find(text); });
+    return changed_.wait_for(lock, 30s, [&] { return find(text); });
   }
   bool has(const std::string& text) {
     const std::lock_guard lock(mutex_);
@@ -89,7 +89,7 @@ template <typename Body>
 int child_exit(Body body) {
   const pid_t child = ::fork();
   if (child == 0) {
-    ::alarm(20);
+    ::alarm(60);
     ::_exit(body());
   }
   int status = 0;
@@ -182,7 +182,7 @@ TEST_CASE("a stop that is asked for calls who waits for it, once") {
   CHECK_FALSE(lifetime.wait_for_stop(0ms));
   lifetime.request_stop("the test is over");
   lifetime.request_stop("again");
-  CHECK(lifetime.wait_for_stop(10s));
+  CHECK(lifetime.wait_for_stop(30s));
   CHECK(lifetime.stop_signal() == 0);
   CHECK(calls.wait_for("first"));
   bool late = false;
@@ -236,7 +236,7 @@ TEST_CASE("the watchdog hears something only while every loop is alive") {
   });
   const Registration own = lifetime.watch("io", nullptr);
   const LifeSign io = lifetime.heart(own);
-  CHECK(observed.notes.comes("WATCHDOG=1", 10s));
+  CHECK(observed.notes.comes("WATCHDOG=1", 30s));
 
   stuck = true;
   observed.clock.advance(1s);
@@ -246,7 +246,7 @@ TEST_CASE("the watchdog hears something only while every loop is alive") {
 
   stuck = false;
   CHECK(observed.log.wait_for("warning loop rpc is alive again"));
-  CHECK(observed.notes.comes("WATCHDOG=1", 10s));
+  CHECK(observed.notes.comes("WATCHDOG=1", 30s));
 }
 
 TEST_CASE("a loop that is no longer watched need not live") {
@@ -256,7 +256,7 @@ TEST_CASE("a loop that is no longer watched need not live") {
     observed.clock.advance(1s);
     CHECK(observed.log.wait_for("loop io has shown no life"));
   }
-  CHECK(observed.notes.comes("WATCHDOG=1", 10s));
+  CHECK(observed.notes.comes("WATCHDOG=1", 30s));
 }
 
 TEST_CASE("to unregister waits for a call in progress") {

@@ -30,9 +30,9 @@ class NotifySocket {
 
   std::string path() const { return folder_ / "notify"; }
 
-  // Whether a message with `text` comes within 20 s; others before it are dropped.
+  // Whether a message with `text` comes within 60 s; others before it are dropped.
   bool hears(const std::string& text) {
-    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
     while (std::chrono::steady_clock::now() < deadline) {
       pollfd readable{fd_, POLLIN, 0};
       if (::poll(&readable, 1, 100) <= 0) continue;

@@ -84,7 +84,7 @@ std::unique_ptr<FakeRunner> FakeRunner::connect(const std::string& master, const
   auto inside = std::make_unique<Inside>();
   inside->client = testing::connect(*inside->loop, master, RpcRole::runner);
   inside->registered = inside->client->call<wire::Registry>(
-      "registerRunner", 5s, [&, raw = inside.get()](wire::Registry::Client registry) {
+      "registerRunner", 30s, [&, raw = inside.get()](wire::Registry::Client registry) {
         auto request = registry.registerRunnerRequest();
         auto info = request.initInfo();
         info.setJob(order.job);
@@ -163,7 +163,7 @@ FakeWorker::FakeWorker(const std::string& master, const std::string& name, uint6
     const std::lock_guard lock(in.mutex);
     in.lost = true;
   });
-  in.registered = in.client->call<wire::Registry>("register", 5s, [&](wire::Registry::Client to) {
+  in.registered = in.client->call<wire::Registry>("register", 30s, [&](wire::Registry::Client to) {
     auto request = to.registerWorkerRequest();
     auto info = request.initInfo();
     info.setName(name);
@@ -205,7 +205,7 @@ void FakeWorker::Inside::beat_on() {
 }
 
 Status FakeWorker::Inside::beat(RpcClient& to, uint64_t sequence) {
-  return to.call<wire::Heart>("beat", 5s, [&](wire::Heart::Client hearts) {
+  return to.call<wire::Heart>("beat", 30s, [&](wire::Heart::Client hearts) {
     auto request = hearts.beatRequest();
     request.setName(name);
     request.setIncarnation(incarnation);
@@ -263,7 +263,7 @@ void FakeWorker::ignore_stops() {
 }
 
 Status FakeWorker::exited(const Order& order, const std::string& how) {
-  return inside_->client->call<wire::Registry>("exited", 5s, [&](wire::Registry::Client to) {
+  return inside_->client->call<wire::Registry>("exited", 30s, [&](wire::Registry::Client to) {
     auto request = to.runnerExitedRequest();
     request.setJob(order.job);
     request.setEpoch(order.epoch);
@@ -274,7 +274,7 @@ Status FakeWorker::exited(const Order& order, const std::string& how) {
 }
 
 Status FakeWorker::log(const std::string& job, const std::vector<std::string>& lines) {
-  return inside_->client->call<wire::Registry>("log", 5s, [&](wire::Registry::Client to) {
+  return inside_->client->call<wire::Registry>("log", 30s, [&](wire::Registry::Client to) {
     auto request = to.logRequest();
     request.setJob(job);
     request.setEpoch(1);

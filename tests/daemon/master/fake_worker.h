@@ -15,7 +15,7 @@ namespace leat::testing {
 using namespace std::chrono_literals;
 
 // True once `condition` holds; false if it does not within `deadline`.
-bool eventually(const std::function<bool()>& condition, std::chrono::milliseconds deadline = 10s);
+bool eventually(const std::function<bool()>& condition, std::chrono::milliseconds deadline = 30s);
 
 // What a worker was told to start.
 struct Order {

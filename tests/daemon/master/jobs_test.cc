@@ -1,6 +1,7 @@
 // Jobs on a master whose workers do what the test says.
 #include "tests/catch.h"
 #include "tests/daemon/master/master_fixture.h"
+#include "tests/slowness.h"
 
 namespace leat {
 
@@ -103,7 +104,7 @@ TEST_CASE("a job is cancelled in every state", "[cluster]") {
   const auto view = host.cancel(id);
   REQUIRE_OK(view.status());
   REQUIRE(host.becomes(id, "CANCELLED"));
-  CHECK(std::chrono::steady_clock::now() - begun < 2s);
+  CHECK(std::chrono::steady_clock::now() - begun < 2s * kSlowness);
   CHECK(host.reason(id) == "cancelled by somebody");
   CHECK(worker.stopped() == std::vector<std::string>{id + "/1"});
   CHECK(host.master->nodes()[0].job.empty());
@@ -231,18 +232,18 @@ TEST_CASE("a watcher hears of a change at once, and of none at its deadline", "[
   Host host;
   const auto submitted = host.submit(tiny_job("r1"));
   std::promise<Result<JobView>> first, second;
-  host.master->watch(submitted->id, submitted->version, std::chrono::steady_clock::now() + 20s,
+  host.master->watch(submitted->id, submitted->version, std::chrono::steady_clock::now() + 60s,
                      [&](Result<JobView> view) { first.set_value(view); });
   FakeWorker worker(host.master->address(), "w1");
   auto changed = first.get_future();
-  REQUIRE(changed.wait_for(10s) == std::future_status::ready);
+  REQUIRE(changed.wait_for(60s) == std::future_status::ready);
   CHECK(changed.get()->version > submitted->version);
   REQUIRE(host.becomes(submitted->id, "STARTING"));
   const uint64_t seen = host.master->job(submitted->id)->version;
   host.master->watch(submitted->id, seen, std::chrono::steady_clock::now() + 30ms,
                      [&](Result<JobView> view) { second.set_value(view); });
   auto same = second.get_future();
-  REQUIRE(same.wait_for(10s) == std::future_status::ready);
+  REQUIRE(same.wait_for(60s) == std::future_status::ready);
   CHECK(same.get()->version == seen);
 }
 

@@ -110,7 +110,7 @@ TEST_CASE("any number of logs holds few files open") {
   std::promise<void> written;
   for (int i = 0; i < 300; ++i) logs.add(cat("job-", i), "w1", {"text"});
   logs.add("job-0", "w1", {"more"}, [&] { written.set_value(); });
-  REQUIRE(written.get_future().wait_for(20s) == std::future_status::ready);
+  REQUIRE(written.get_future().wait_for(60s) == std::future_status::ready);
   CHECK(open_files() <= before + 64);
   CHECK(logs.page("job-0", 0, 10)->lines.size() == 2);
   CHECK(logs.page("job-7", 0, 10)->lines.size() == 1);
@@ -137,15 +137,15 @@ TEST_CASE("a job's log has its states and what its runners say, to its end", "[c
   CHECK(host.logs(id, 4, 30ms)->lines.empty());
   // Who waits hears at once, and at last that nothing follows.
   std::promise<Result<LogPage>> answer;
-  host.master->logs(id, 4, std::chrono::steady_clock::now() + 20s,
+  host.master->logs(id, 4, std::chrono::steady_clock::now() + 60s,
                     [&](Result<LogPage> page) { answer.set_value(page); });
   REQUIRE_OK(host.cancel(id).status());
   auto page = answer.get_future();
-  REQUIRE(page.wait_for(10s) == std::future_status::ready);
+  REQUIRE(page.wait_for(60s) == std::future_status::ready);
   CHECK(page.get()->lines[0].text == "CANCELLING: cancelled by somebody");
   REQUIRE(host.becomes(id, "CANCELLED"));
   REQUIRE(eventually([&] { return host.master->log(id, 0, 10)->complete; }));
-  CHECK(host.logs(id, 6, 20s)->complete);
+  CHECK(host.logs(id, 6, 60s)->complete);
   REQUIRE_OK(worker.log(id, {"too late"}));
   CHECK(host.master->log(id, 0, 100)->end == 6);
   CHECK(host.logs("nothing", 0, 0ms).status().code() == Code::failed_precondition);

@@ -102,7 +102,7 @@ class Host {
   template <typename T>
   T await(std::promise<T>& answer) {
     auto future = answer.get_future();
-    REQUIRE(future.wait_for(20s) == std::future_status::ready);
+    REQUIRE(future.wait_for(60s) == std::future_status::ready);
     return future.get();
   }
 };

@@ -211,7 +211,7 @@ std::vector<std::string> ScriptedRunner::calls() const {
 size_t ScriptedRunner::await_calls(const std::string& beginning, size_t count) const {
   std::unique_lock lock(script_->mutex);
   size_t found = 0;
-  const bool came = script_->changed.wait_for(lock, std::chrono::seconds(10), [&] {
+  const bool came = script_->changed.wait_for(lock, std::chrono::seconds(30), [&] {
     found = static_cast<size_t>(std::count_if(script_->calls.begin(), script_->calls.end(),
                                               [&](auto& c) { return c.starts_with(beginning); }));
     return found >= count;

@@ -40,7 +40,7 @@ struct Dialed {
   bool dropped() const {
     std::byte byte;
     const Status status =
-        receive_all(mine.get(), {&byte, 1}, std::chrono::steady_clock::now() + 10s, "a byte");
+        receive_all(mine.get(), {&byte, 1}, std::chrono::steady_clock::now() + 30s, "a byte");
     return status.code() == Code::unavailable;
   }
   bool open() const {
@@ -132,7 +132,7 @@ TEST_CASE("a dialer of shared memory needs the key and the right process", "[clu
   hello.identity = identity_of(setup);
   hello.role = SocketRole::shm;
   const std::string address = cluster.endpoint(1).unix_address;
-  const auto deadline = std::chrono::steady_clock::now() + 10s;
+  const auto deadline = std::chrono::steady_clock::now() + 30s;
   CHECK(dial(address, hello, cluster.config(1).key, deadline).ok());
   RunKey wrong = cluster.config(1).key;
   ++wrong[0];
@@ -245,7 +245,7 @@ TEST_CASE("a strand's work is done in order, and a strand that waits holds up no
   };
   first.post([&] {
     std::unique_lock lock(mutex);
-    changed.wait_for(lock, 10s, [&] { return open; });
+    changed.wait_for(lock, 30s, [&] { return open; });
   });
   for (int i = 1; i <= 3; ++i) first.post([&, i] { note(i); });
   second.post([&] {
@@ -255,7 +255,7 @@ TEST_CASE("a strand's work is done in order, and a strand that waits holds up no
     changed.notify_all();
   });
   std::unique_lock lock(mutex);
-  REQUIRE(changed.wait_for(lock, 20s, [&] { return done.size() == 4; }));
+  REQUIRE(changed.wait_for(lock, 60s, [&] { return done.size() == 4; }));
   CHECK(done == std::vector<int>{0, 1, 2, 3});
 }
 

@@ -38,9 +38,9 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr char kSecret[] = "a secret of this test";
-constexpr auto kDeadline = 20s;
+constexpr auto kDeadline = 60s;
 // Of a call that may take as long as a connect().
-constexpr auto kLong = 40s;
+constexpr auto kLong = 120s;
 constexpr std::array<uint8_t, 16> kCluster = {1, 2, 3};
 
 const Catalogue& standard() {
@@ -598,14 +598,14 @@ void RunnerTestCluster::close_master() {
   inside_->server.reset();
 }
 int RunnerTestCluster::exit_code(uint32_t task) {
-  const auto code = inside_->nodes[task]->process->child->wait(10s);
+  const auto code = inside_->nodes[task]->process->child->wait(30s);
   REQUIRE(code.has_value());
   return *code;
 }
 
 int exit_code_of_runner(const Bytes& boot) {
   Process process(boot);
-  const auto code = process.child->wait(10s);
+  const auto code = process.child->wait(30s);
   REQUIRE(code.has_value());
   return *code;
 }

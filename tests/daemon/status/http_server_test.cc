@@ -44,7 +44,7 @@ constexpr std::string_view kGet = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
 
 HttpOptions with(std::chrono::milliseconds HttpOptions::*deadline) {
   HttpOptions options;
-  options.*deadline = 50ms;
+  options.*deadline = 200ms;
   return options;
 }
 

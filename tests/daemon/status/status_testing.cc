@@ -123,18 +123,18 @@ Result<LogPage> ExampleSource::log(std::string_view id, uint64_t from, size_t mo
 }
 
 HttpClient::HttpClient(const std::string& address) : host_(address) {
-  auto connected = connect_socket(address, std::chrono::steady_clock::now() + 5s);
+  auto connected = connect_socket(address, std::chrono::steady_clock::now() + 30s);
   must(connected.status());
   socket_ = std::move(*connected);
 }
 
 void HttpClient::send(std::string_view bytes) {
   must(send_all(socket_.get(), std::as_bytes(std::span(bytes)),
-                std::chrono::steady_clock::now() + 5s, "sending"));
+                std::chrono::steady_clock::now() + 30s, "sending"));
 }
 
 bool HttpClient::receive() {
-  must(wait_ready(socket_.get(), POLLIN, std::chrono::steady_clock::now() + 5s, "receiving"));
+  must(wait_ready(socket_.get(), POLLIN, std::chrono::steady_clock::now() + 30s, "receiving"));
   char bytes[4096];
   const ssize_t n = ::recv(socket_.get(), bytes, sizeof bytes, 0);
   if (n > 0) read_.append(bytes, static_cast<size_t>(n));
@@ -173,7 +173,7 @@ HttpReply HttpClient::get(const std::string& path, const std::string& headers) {
 bool HttpClient::is_closed() { return read_.empty() && !receive() && read_.empty(); }
 
 bool eventually(const std::function<bool()>& holds) {
-  const auto deadline = std::chrono::steady_clock::now() + 5s;
+  const auto deadline = std::chrono::steady_clock::now() + 30s;
   while (!holds()) {
     if (std::chrono::steady_clock::now() > deadline) return false;
     std::this_thread::yield();

@@ -131,7 +131,7 @@ void FakeMaster::note(std::string event) {
 std::string FakeMaster::await(const std::function<bool(const std::string&)>& is) {
   std::unique_lock lock(mutex_);
   std::string found;
-  changed_.wait_for(lock, 20s, [&] {
+  changed_.wait_for(lock, 60s, [&] {
     for (const std::string& event : events_) {
       if (is(event)) found = event;
     }
@@ -151,7 +151,7 @@ std::vector<std::string> FakeMaster::events() {
 
 bool FakeMaster::await_beats(uint64_t beats) {
   std::unique_lock lock(mutex_);
-  return changed_.wait_for(lock, 20s, [&] { return beats_ >= beats; });
+  return changed_.wait_for(lock, 60s, [&] { return beats_ >= beats; });
 }
 
 void FakeMaster::set_beat_answer(Status status) {
@@ -177,7 +177,7 @@ Status FakeMaster::start(const std::string& job, uint64_t epoch) {
         spec.setKey(kj::arrayPtr(secret.data(), 32));
         return request.send().then([](auto&& r) { return status_of(r.getOutcome()); });
       },
-      10s, "Worker.start");
+      60s, "Worker.start");
 }
 
 Status FakeMaster::stop(const std::string& job, uint64_t epoch, std::chrono::milliseconds grace) {
@@ -190,7 +190,7 @@ Status FakeMaster::stop(const std::string& job, uint64_t epoch, std::chrono::mil
         request.setGraceMs(static_cast<uint32_t>(grace.count()));
         return request.send().then([](auto&& r) { return status_of(r.getOutcome()); });
       },
-      20s, "Worker.stop");
+      60s, "Worker.stop");
 }
 
 void FakeMaster::hang_up() {

@@ -84,11 +84,11 @@ TEST_CASE("a runner that is asked to stop may end by itself") {
   REQUIRE(scene.master.start("job-1", 1).ok());  // repeated
   CHECK(scene.worker->runners().size() == 1);
   const pid_t pid = scene.runner();
-  CHECK(scene.master.stop("job-1", 1, 10s).ok());
+  CHECK(scene.master.stop("job-1", 1, 30s).ok());
   CHECK_FALSE(is_alive(pid));
   CHECK(scene.master.await("exited job-1") == "exited job-1 1: exited with status 3");
   CHECK(scene.master.await("said job-1: bye") != "");
-  CHECK(scene.master.stop("job-1", 1, 10s).ok());  // repeated
+  CHECK(scene.master.stop("job-1", 1, 30s).ok());  // repeated
 }
 
 TEST_CASE("a runner that does not stop is killed, and is gone when the worker says so") {
@@ -168,7 +168,7 @@ TEST_CASE("a worker that stops leaves no process behind") {
   Scene scene(kWaits);
   REQUIRE(scene.master.start("job-1", 1).ok());
   const pid_t pid = scene.runner();
-  scene.worker->stop(10s);
+  scene.worker->stop(30s);
   CHECK_FALSE(is_alive(pid));
   CHECK(scene.master.await("exited job-1") == "exited job-1 1: exited with status 3");
 }
