@@ -9,6 +9,7 @@
 #include "devices/base/text.h"
 #include "tests/catch.h"
 #include "tests/daemon/faults/fault_bench.h"
+#include "tests/slowness.h"
 
 namespace leat {
 namespace {
@@ -19,7 +20,7 @@ uint64_t number_from(const char* variable, uint64_t otherwise) {
 }
 
 TEST_CASE("jobs survive what befalls their processes, and say who it was") {
-  const uint64_t count = number_from("LEAT_FAULTS", 16);
+  const uint64_t count = number_from("LEAT_FAULTS", kSlowness > 1 ? 12 : 16);
   const uint64_t first = number_from("LEAT_FAULTS_SEED", 0);
   const std::string transport = GENERATE("tcp", "shm");
   FaultBench bench(transport);

@@ -12,6 +12,7 @@
 #include "tests/catch.h"
 #include "tests/daemon/faults/process_facts.h"
 #include "tests/must.h"
+#include "tests/slowness.h"
 
 namespace leat {
 namespace {
@@ -29,10 +30,10 @@ tiny (float[N,1,8,8] image) => (float[N,4] logits) {
 )";
 constexpr uint32_t kTasks = 3;
 constexpr auto kLook = 20ms;
-constexpr auto kLongest = 60s;  // of a job, with all that befalls it
-constexpr auto kCancelled = 2s;
+constexpr auto kLongest = 60s * kSlowness;  // of a job, with all that befalls it
+constexpr auto kCancelled = 2s * kSlowness;
 // What a loaded machine takes beyond what is promised.
-constexpr auto kSlack = 900ms;
+constexpr auto kSlack = 900ms * kSlowness;
 
 // By when the job's state has to say what happened.
 std::chrono::milliseconds allowed(const Fault& fault) {
@@ -165,7 +166,7 @@ bool FaultBench::await_phase(const Fault& fault, JobView& job) {
 void FaultBench::strike_runner(const Fault& fault, int worker) {
   const pid_t parent = cluster_.worker(worker).pid();
   std::vector<pid_t> runners;
-  (void)await(3s, [&] { return !(runners = children_of(parent)).empty(); });
+  (void)await(3s * kSlowness, [&] { return !(runners = children_of(parent)).empty(); });
   const int number = fault.deed == Deed::kill_runner    ? SIGKILL
                      : fault.deed == Deed::crash_runner ? SIGSEGV
                                                         : SIGSTOP;
@@ -244,7 +245,7 @@ void FaultBench::cancel(const std::string& id, FaultReport& report) {
   const auto asked = Steady::now();
   const auto answered = client_->cancel(id);
   JobView job = must(client_->job(id));
-  while (!has_ended(job.condition.state) && Steady::now() < asked + 10s) {
+  while (!has_ended(job.condition.state) && Steady::now() < asked + 10s * kSlowness) {
     job = must(look(id, job.version, 500ms));
   }
   const int64_t took = since(asked);
@@ -315,7 +316,7 @@ void FaultBench::note_baseline() {
 }
 
 void FaultBench::check_remains(FaultReport& report) {
-  if (!await(3s, [&] { return cluster_.runners().empty(); }))
+  if (!await(3s * kSlowness, [&] { return cluster_.runners().empty(); }))
     report.misses.push_back(cat(cluster_.runners().size(), " runners are left"));
   const auto folders_empty = [&] {
     for (int i = 0; i < cluster_.workers(); ++i) {
@@ -325,7 +326,7 @@ void FaultBench::check_remains(FaultReport& report) {
     }
     return true;
   };
-  if (!await(2s, folders_empty)) report.misses.push_back("folders of runners are left");
+  if (!await(2s * kSlowness, folders_empty)) report.misses.push_back("folders of runners are left");
   if (descriptors_ == 0) return;
   size_t descriptors = 0;
   const auto closed = [&] {
@@ -333,7 +334,7 @@ void FaultBench::check_remains(FaultReport& report) {
     for (const pid_t daemon : daemons()) descriptors += open_descriptors(daemon);
     return descriptors <= descriptors_;
   };
-  if (await(5s, closed)) return;
+  if (await(5s * kSlowness, closed)) return;
   report.misses.push_back(
       cat("the daemons have ", descriptors, " descriptors, had ", descriptors_));
   for (const pid_t daemon : daemons())
