@@ -61,8 +61,13 @@ uint64_t TurnLog::granted() const {
   return granted_;
 }
 
-// What the run is to be allowed now; 0 if that can wait: it has half a window left.
+// What the run is to be allowed now; 0 if that can wait: it has half a window left. Without fetches
+// nothing is ever overwritten, and the run is told once.
 uint64_t TurnLog::next_limit() {
+  if (fetches_.empty()) {
+    if (granted_ <= limit_) return 0;
+    return limit_ = granted_;
+  }
   const uint64_t there = first_step_ + copied_;
   const uint64_t limit = std::min(granted_, there + kWindow);
   if (limit <= limit_ || (limit_ > there + kWindow / 2 && limit < granted_)) return 0;

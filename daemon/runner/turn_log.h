@@ -3,7 +3,8 @@
 //
 // The master may allow steps far ahead of what it has heard of. The run gets of that never more
 // than kFetchDepth / 2 turns beyond those that stand here, and here is room for a bounded number:
-// whoever reports too slowly slows the run down, and no fetch is ever overwritten unread.
+// whoever reports too slowly slows the run down, and no fetch is ever overwritten unread. Where
+// nothing is fetched, the run gets all of it at once.
 #pragma once
 
 #include <functional>
