@@ -154,6 +154,9 @@ bool RudeSocket::greet(const std::string& cluster) {
 Attacker::Attacker(Target target, uint64_t seed, int per_second)
     : target_(std::move(target)),
       per_second_(per_second),
+      watches_(calls(4, 4'000, false)),
+      uploads_(calls(1, 0, false)),
+      chain_(calls(4, 10, true)),
       random_(seed),
       thread_([this] { attack(); }) {}
 
@@ -210,13 +213,13 @@ bool Attacker::attack_rpc(uint64_t kind) {
       taken = socket.write(header_of(0, kMiB / 8 - 1) + std::string(kMiB - 64, 'x'));
       break;
     case 3:
-      taken = socket.write(calls(4, 4'000, false));
+      taken = socket.write(watches_);
       break;
     case 4:
-      taken = socket.write(calls(1, 0, false));
+      taken = socket.write(uploads_);
       break;
     case 5:
-      taken = socket.write(calls(4, 10, true));
+      taken = socket.write(chain_);
       break;
     default: {
       const uint32_t words = 1 + static_cast<uint32_t>(random_() % 40);

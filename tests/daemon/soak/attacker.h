@@ -59,6 +59,8 @@ class Attacker {
 
   const Target target_;
   const int per_second_;
+  // Made once: it is the daemons that are to have work.
+  const std::string watches_, uploads_, chain_;
   std::mt19937_64 random_;
   std::vector<RudeSocket> held_;
   std::atomic<uint64_t> attacks_{0}, fended_off_{0};
