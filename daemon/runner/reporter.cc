@@ -14,7 +14,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using namespace std::chrono_literals;
 
-constexpr auto kDeadline = 10s;
 // Between reports of a run that steps freely.
 constexpr auto kPause = 4ms;
 constexpr auto kWatch = 50ms;
@@ -46,7 +45,7 @@ kj::Promise<Status> send_reports(wire::Registry::Client registry,
 
 // Threads: the loop's, but for told().
 struct Reporter::Core : std::enable_shared_from_this<Core> {
-  explicit Core(RpcLoop& loop) : loop(loop) {}
+  Core(RpcLoop& loop, std::chrono::milliseconds patience) : loop(loop), patience(patience) {}
 
   // Something is new. Whoever is first posts; until the loop has looked, the others need not.
   void told(bool urgent) {
@@ -88,7 +87,7 @@ struct Reporter::Core : std::enable_shared_from_this<Core> {
     in_flight = true;
     last = Clock::now();
     master->start<wire::Registry>(
-        "Registry.report", kDeadline,
+        "Registry.report", patience,
         [reports = std::move(reports)](wire::Registry::Client registry) {
           return send_reports(kj::mv(registry), reports);
         },
@@ -127,6 +126,7 @@ struct Reporter::Core : std::enable_shared_from_this<Core> {
   }
 
   RpcLoop& loop;
+  const std::chrono::milliseconds patience;
   JobRunner* runner = nullptr;
   RpcClient* master = nullptr;
   std::function<void(const Status&)> failed;
@@ -135,7 +135,8 @@ struct Reporter::Core : std::enable_shared_from_this<Core> {
   Clock::time_point last{};
 };
 
-Reporter::Reporter(RpcLoop& loop) : core_(std::make_shared<Core>(loop)) {}
+Reporter::Reporter(RpcLoop& loop, std::chrono::milliseconds patience)
+    : core_(std::make_shared<Core>(loop, patience)) {}
 Reporter::~Reporter() = default;
 
 TurnLog::News Reporter::news() {

@@ -6,6 +6,7 @@
 // finishes a turn posts to the loop, and only if no report is under way.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
 
@@ -20,8 +21,8 @@ class RpcClient;
 // or with nothing in flight.
 class Reporter {
  public:
-  // `loop` outlives it.
-  explicit Reporter(RpcLoop& loop);
+  // A report that the master has not answered within `patience` is not taken. `loop` outlives it.
+  explicit Reporter(RpcLoop& loop, std::chrono::milliseconds patience = std::chrono::seconds(10));
   ~Reporter();
   Reporter(const Reporter&) = delete;
   Reporter& operator=(const Reporter&) = delete;

@@ -184,7 +184,7 @@ Bytes boot_message(const RunnerConfig& config) {
 struct InProcess {
   InProcess(RunnerConfig config) {
     loop = must(RpcLoop::start());
-    reporter.emplace(*loop);
+    reporter.emplace(*loop, kDeadline);
     runner = must(JobRunner::create(std::move(config), standard(), reporter->news(), Logger()));
     RpcClientOptions options;
     options.address = runner->config().master_address;
