@@ -23,8 +23,10 @@
 #   epoch            counts the assemblies of a job; all runners of one are gone before the next
 #   task             a runner's place in its job, from 0: "job:worker/task:2/cpu:0"
 #   run              made by the master, counts up within an epoch, dies with the runners
+#   callable         of a session, made by the master, dies with the session
 #
 # A lost connection. Client: it connects again and repeats; a submit by its request id is one job.
+# Its session waits for it for 30 s; the session's steps in flight are cancelled at once.
 # Worker: the master takes it for lost and what ran there for gone, so the worker stops its runners
 # before it registers again, with a new incarnation. Runner: its process ends, and with it all that
 # the job had on the machine. A master that starts again takes up its jobs: those that had runners get
@@ -79,6 +81,12 @@ interface Master {
   nodes @9 () -> (outcome :Outcome(List(NodeView)));
 
   cluster @10 () -> (outcome :Outcome(ClusterView));
+
+  openSession @11 (request :SessionRequest) -> (outcome :Outcome(OpenedSession));
+  # A session is a job of its own: it waits in the queue for its workers, leases them whole, is shown
+  # and cancelled as every job. Ok when it is in the journal. The same request id with the same
+  # content is the same session, on this connection or on another. failed_precondition if it has
+  # ended.
 }
 
 struct SubmitRequest {
@@ -98,6 +106,115 @@ struct AttachedFile {
     }
   }
 }
+
+# --------------------------------------------------------------------------------------------------
+# Sessions: docs/session.md says what steps are and what they see of each other.
+
+interface Session {
+  # It ends with close(), with its job, or when for 30 s nobody has held this capability: then its
+  # job is CANCELLED. Calls before its job is RUNNING wait for that. After the end all calls fail and
+  # name the cause. Callers wait for 30 s, unless a comment says other; a call that its caller gives
+  # up, or whose connection is lost, is dropped: a step is cancelled, whatever else is done already
+  # or is not.
+
+  stage @0 (number :UInt64, size :UInt64, sha256 :Data) -> (outcome :Outcome(Rpc.Upload));
+  # Bytes for a later call on this connection, which names them by the caller's number, once: what
+  # does not fit that call. 256 MiB each; resource_exhausted when a session would hold more than
+  # 1 GiB for its clients. 90 s for an upload.
+
+  extend @1 (version :UInt64, graph :Content, inputIds :List(UInt32))
+      -> (outcome :Outcome(GraphVersion));
+  # A file of ops/capnp/graph.capnp. The file has the graph's inputs before all other values;
+  # inputIds are the ids that they had among the values, so that what is appended later may be an
+  # input, too. To be repeated only when the session's version is not the larger one.
+
+  makeCallable @2 (signature :Signature) -> (outcome :Outcome(Callable));
+  releaseCallable @3 (callable :UInt64) -> (outcome :Outcome(Nothing));
+
+  run @4 (step :StepRequest) -> (outcome :Outcome(StepResult));
+  # Answered when the step is over: the caller waits for 30 s beyond its timeout. Any number are in
+  # flight, and overtake each other. Not to be repeated: a step that was lost may have run.
+
+  cancel @5 (number :UInt64) -> (outcome :Outcome(Nothing));
+  # The step that this connection started under that number ends with `cancelled`. Ok if there is
+  # none (any more).
+
+  close @6 () -> (outcome :Outcome(Nothing));
+  # Ok when no step is being computed: those in flight end with `cancelled`. The job has SUCCEEDED.
+}
+
+struct SessionRequest {
+  requestId @0 :Text;             # made by the client, 1 to 64 bytes
+  name @1 :Text;                  # its job's, and in messages
+  numWorkers @2 :UInt32;          # whole workers that it leases
+  strategy @3 :Text;
+  shards @4 :UInt32;
+  seed @5 :UInt64;
+  plans @6 :UInt32;               # that are kept
+  timeoutMs @7 :UInt32;           # of a step that names none
+}
+
+struct OpenedSession {
+  job @0 :Text;
+  session @1 :Session;
+}
+
+struct Content {
+  union {
+    bytes @0 :Data;               # 256 KiB in a call at most, all together
+    staged @1 :UInt64;
+  }
+}
+
+struct GraphVersion {
+  version @0 :UInt64;
+}
+
+struct Signature {
+  feeds @0 :List(Text);
+  fetches @1 :List(Text);
+  targets @2 :List(Text);
+  isolated @3 :Bool;
+}
+
+struct Callable {
+  id @0 :UInt64;
+}
+
+struct StepRequest {
+  number @0 :UInt64;              # for cancel(): the caller's choice
+  union {
+    signature @1 :Signature;
+    callable @2 :UInt64;
+  }
+  feeds @3 :List(FedValue);       # in the signature's order
+  timeoutMs @4 :UInt32;           # 0: the session's
+}
+
+struct TensorType {
+  dtype @0 :Text;                 # "float"
+  dims @1 :List(Int64);
+}
+
+struct FedValue {
+  type @0 :TensorType;
+  content @1 :Content;            # row-major, little-endian; a bool is a byte 0 or 1
+}
+
+struct StepResult {
+  fetches @0 :List(FetchedValue);
+}
+
+struct FetchedValue {
+  type @0 :TensorType;
+  union {
+    bytes @1 :Data;               # 256 KiB in an answer at most, all together
+    blob @2 :Blob;
+  }
+}
+
+# --------------------------------------------------------------------------------------------------
+# Views.
 
 struct JobView {
   id @0 :Text;

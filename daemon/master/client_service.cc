@@ -5,8 +5,11 @@
 #include "daemon/job/job.h"
 #include "daemon/master/lent_calls.h"
 #include "daemon/master/permits.h"
+#include "daemon/master/session_hosts.h"
 #include "daemon/master/task_thread.h"
 #include "daemon/master/wire_client_service.h"
+#include "daemon/master/wire_replies.h"
+#include "daemon/master/wire_session_service.h"
 #include "devices/base/text.h"
 #include "transport/rpc/call.h"
 #include "transport/rpc/chunks.h"
@@ -20,6 +23,7 @@ struct ClientService::Shared {
   StatusSource& status;
   Files& files;
   const ClientLimits limits;
+  SessionHosts* const sessions;  // may be null
   TaskThread disk{"client-disk"};
   std::shared_ptr<LentCalls> lent = std::make_shared<LentCalls>();  // to `jobs`
   // The loop's, as long as there are connections.
@@ -57,25 +61,6 @@ struct Connection {
 
 Status too_many(std::string_view what) {
   return resource_exhausted(cat("too many ", what, " at a time; try again when some have ended"));
-}
-
-// Fills the Outcome of `context`'s results with the error, or has `fill` do it.
-template <typename T, typename Context, typename Fill>
-kj::Promise<void> reply(kj::Promise<Result<T>> promise, Context context, Fill fill) {
-  return promise.then([context, fill](Result<T>&& result) mutable {
-    auto outcome = context.getResults().initOutcome();
-    if (result.ok()) {
-      fill(*result, outcome);
-    } else {
-      write_status(result.status(), outcome.initError());
-    }
-  });
-}
-
-template <typename Context>
-kj::Promise<void> refuse(const Status& status, Context context) {
-  write_status(status, context.getResults().initOutcome().initError());
-  return kj::READY_NOW;
 }
 
 template <typename Context>
@@ -395,6 +380,24 @@ class MasterServer final : public Service<wire::Master> {
     return kj::READY_NOW;
   }
 
+  kj::Promise<void> openSession(OpenSessionContext context) override {
+    SessionHosts* const sessions = shared_->sessions;
+    if (sessions == nullptr) return refuse(unimplemented("there are no sessions here"), context);
+    auto request = read_session_request(context.getParams().getRequest());
+    if (!request.ok()) return refuse(request.status(), context);
+    using Host = std::shared_ptr<SessionHost>;
+    auto opened = answered_elsewhere<Host>(shared_->loop, "Master.openSession");
+    sessions->open(std::move(request->id), request->num_workers, std::move(request->options),
+                   shared_->lent->lend<Host>(opened.done));
+    return reply(within(kj::mv(opened.promise), disk_.timer(), kAnswer, "Master.openSession"),
+                 context, [shared = shared_](const Host& host, auto outcome) {
+                   auto opened = outcome.initOk();
+                   opened.setJob(host->job().c_str());
+                   opened.setSession(
+                       make_session_server(shared->loop, *shared->sessions, host, shared->uploads));
+                 });
+  }
+
  private:
   // A call that may wait: `ask` hands it on, `fill` writes what came of it.
   template <typename T, typename Context, typename Ask, typename Fill>
@@ -423,9 +426,10 @@ class MasterServer final : public Service<wire::Master> {
 
 Result<std::unique_ptr<ClientService>> ClientService::start(RpcLoop& loop, JobService& jobs,
                                                             StatusSource& status, Files& files,
-                                                            const ClientLimits& limits) {
+                                                            const ClientLimits& limits,
+                                                            SessionHosts* sessions) {
   try {
-    auto shared = std::make_shared<Shared>(loop, jobs, status, files, limits);
+    auto shared = std::make_shared<Shared>(loop, jobs, status, files, limits, sessions);
     return std::unique_ptr<ClientService>(new ClientService(std::move(shared)));
   } catch (const std::system_error& error) {
     return resource_exhausted(cat("thread 'client-disk': ", error.what()));

@@ -4,6 +4,7 @@
 
 #include "daemon/master/job_logs.h"
 #include "daemon/master/journal_thread.h"
+#include "daemon/master/session_hosts.h"
 #include "daemon/master/submitted_job.h"
 #include "daemon/master/training_reporter.h"
 #include "devices/base/text.h"
@@ -38,9 +39,15 @@ JobRun::~JobRun() {
 }
 
 void JobRun::end() {
-  const std::lock_guard lock(mutex_);
-  ended_ = true;
-  changed_.notify_all();
+  std::shared_ptr<SessionHost> session;
+  {
+    const std::lock_guard lock(mutex_);
+    ended_ = true;
+    session = session_;
+    changed_.notify_all();
+  }
+  parts_.sessions.wake();
+  if (session != nullptr) session->end(told_to_end());
 }
 
 bool JobRun::done() const {
@@ -58,7 +65,7 @@ void JobRun::live(std::shared_ptr<JobRun> before) {
   Result<std::string> result = deadline_exceeded("the job's last run did not end");
   if (before == nullptr || before->wait(std::chrono::steady_clock::now() + kBefore)) {
     before.reset();
-    result = train();
+    result = work();
   }
   if (result.ok()) {
     parts_.tell(JobFinished{action_.job, action_.epoch, *result});
@@ -71,10 +78,37 @@ void JobRun::live(std::shared_ptr<JobRun> before) {
   changed_.notify_all();
 }
 
-Result<std::string> JobRun::train() {
+Status JobRun::told_to_end() const {
+  return cancelled(cat("job '", action_.job, "' was told to end"));
+}
+
+Result<std::string> JobRun::work() {
+  LEAT_ASSIGN_OR_RETURN(const Submission submission,
+                        parts_.journal.submission(action_.job, kJournal));
+  return is_session(submission) ? serve_session() : train(submission);
+}
+
+Result<std::string> JobRun::serve_session() {
+  if (action_.epoch > 1) {
+    return failed_precondition(
+        cat("session '", action_.job, "': what it held is gone with the master's restart"));
+  }
+  LEAT_ASSIGN_OR_RETURN(const auto host,
+                        parts_.sessions.await(action_.job, [&] { return ended_.load(); }));
+  if (host == nullptr) return told_to_end();
+  LEAT_ASSIGN_OR_RETURN(const auto cluster, parts_.make_cluster(action_));
+  {
+    const std::lock_guard lock(mutex_);
+    if (ended_) return told_to_end();
+    session_ = host;
+  }
+  LEAT_RETURN_IF_ERROR(host->serve(*cluster));
+  return std::string();
+}
+
+Result<std::string> JobRun::train(const Submission& submission) {
   const std::string& id = action_.job;
   const std::string folder = cat(parts_.folder, "/", id);
-  LEAT_ASSIGN_OR_RETURN(const Submission submission, parts_.journal.submission(id, kJournal));
   LEAT_RETURN_IF_ERROR(unpack(submission, parts_.journal.blobs(), folder + "/submitted"));
   LEAT_ASSIGN_OR_RETURN(const Job job, read_submitted_job(submission, folder + "/submitted"));
   LEAT_ASSIGN_OR_RETURN(auto cluster, parts_.make_cluster(action_));
@@ -94,7 +128,7 @@ Result<std::string> JobRun::train() {
       line);
   LEAT_ASSIGN_OR_RETURN(const TrainOutcome outcome,
                         trainer->run(reporter, [&] { return ended_.load(); }));
-  if (outcome.interrupted) return cancelled(cat("job '", id, "' was told to end"));
+  if (outcome.interrupted) return told_to_end();
   const JobResult came{outcome.weights_sha256, static_cast<uint64_t>(job.shards), job.seed, cpu};
   line(cat("weights sha256 ", came.weights_sha256, ", shards ", came.shards, ", seed ", came.seed,
            ", ", came.cpu));

@@ -13,6 +13,8 @@
 
 namespace leat {
 
+class SessionHost;
+
 // Threads: any.
 class JobRun {
  public:
@@ -30,7 +32,10 @@ class JobRun {
 
  private:
   void live(std::shared_ptr<JobRun> before);
-  Result<std::string> train();
+  Result<std::string> work();
+  Result<std::string> train(const Submission& submission);
+  Result<std::string> serve_session();
+  Status told_to_end() const;
 
   const JobRunsParts& parts_;
   const RunJob action_;
@@ -38,6 +43,7 @@ class JobRun {
   std::condition_variable changed_;
   std::atomic<bool> ended_{false};
   bool done_ = false;
+  std::shared_ptr<SessionHost> session_;  // that is being served
   std::thread thread_;
 };
 

@@ -1,4 +1,5 @@
-// The jobs that run, each on a thread of its own, "job ID", which trains on the job's runners. What
+// The jobs that run, each on a thread of its own, "job ID", which trains on the job's runners, or
+// serves a session there (session_host.h). What
 // a job has lies in its folder, so that the next epoch, on other runners or after the master has
 // started again, goes on from the newest checkpoint there:
 //
@@ -30,6 +31,7 @@ namespace leat {
 class JobLogs;
 class JobRun;
 class JournalThread;
+class SessionHosts;
 
 // What jobs are run with. All of it outlives the JobRuns; the functions are called on the threads
 // of jobs, and may wait.
@@ -38,6 +40,7 @@ struct JobRunsParts {
   const Catalogue& catalogue;
   JournalThread& journal;
   JobLogs& logs;
+  SessionHosts& sessions;
   const Clock& clock;
   std::string folder;  // of all jobs
   // What the epoch of a job runs on.

@@ -7,6 +7,7 @@
 #include "daemon/master/job_logs.h"
 #include "daemon/master/job_runs.h"
 #include "daemon/master/journal_thread.h"
+#include "daemon/master/session_hosts.h"
 #include "daemon/master/submitted_job.h"
 #include "daemon/master/wire_client_service.h"
 #include "daemon/master/wire_workforce.h"
@@ -95,8 +96,21 @@ Status MasterDaemon::open() {
   workforce.exit_deadline = tuning_.runner_exit;
   workforce.log = log_.named("workers");
   workforce_ = std::make_unique<Workforce>(*loop_, *state_, *logs_, std::move(workforce));
+  sessions_ = std::make_unique<SessionHosts>(SessionHostsParts{
+      *loop_, catalogue_,
+      [this](Submission submission, Done<JobView> done) {
+        state_->submit(std::move(submission), std::move(done));
+      },
+      [this](std::string id, std::string by) {
+        state_->cancel(std::move(id), std::move(by), [](const Result<JobView>&) {});
+      },
+      [this](const std::string& id) {
+        const auto view = state_->job(id);
+        return view.ok() && view->condition.state == JobState::running;
+      },
+      tuning_.session_lease});
   runs_ = std::make_unique<JobRuns>(JobRunsParts{
-      real_files(), catalogue_, *journal_, *logs_, clock_, jobs_folder(),
+      real_files(), catalogue_, *journal_, *logs_, *sessions_, clock_, jobs_folder(),
       [this](const RunJob& action) { return make_cluster(action); },
       [this](const RunJob& action) { return cpu_of(action); },
       [this](JobEvent event) { state_->handle(std::move(event)); }, log_.named("jobs")});
@@ -114,7 +128,8 @@ Status MasterDaemon::open() {
 }
 
 Status MasterDaemon::listen() {
-  LEAT_ASSIGN_OR_RETURN(clients_, ClientService::start(*loop_, *this, *this, real_files()));
+  LEAT_ASSIGN_OR_RETURN(
+      clients_, ClientService::start(*loop_, *this, *this, real_files(), {}, sessions_.get()));
   RpcServerOptions options;
   options.address = config_.listen;
   options.identity = identity_of(config_);
@@ -145,6 +160,7 @@ Status MasterDaemon::stop() {
   if (std::exchange(stopped_, true)) return stop_status_;
   if (disk_ != nullptr) disk_->stop();
   if (state_ != nullptr) state_->stop();  // who still waits is told, here and below
+  if (sessions_ != nullptr) sessions_->stop(unavailable("the master is stopping"));
   // Jobs that the next master goes on with leave a checkpoint, while their runners are there.
   if (runs_ != nullptr) (void)runs_->stop(tuning_.farewell);
   if (logs_ != nullptr) logs_->stop();
@@ -372,6 +388,7 @@ void MasterDaemon::job_changed(const JobView& job) {
   if (has_ended(now.state)) epochs_.erase(job.id);
   log_.info("job ", job.id, ": ", text);
   logs_->add(job.id, "master", {text});
+  sessions_->changed(job);
   // After what this change leads to, which may be that runners are stopped.
   if (has_ended(now.state)) state_->post([this, id = job.id] { workforce_->end_log(id); });
 }

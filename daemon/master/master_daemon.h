@@ -35,6 +35,7 @@ class JobLogs;
 class JobRuns;
 class JournalThread;
 class RpcServer;
+class SessionHosts;
 class Workforce;
 
 // What no config says.
@@ -47,6 +48,7 @@ struct MasterTuning {
   std::chrono::milliseconds runner_exit{2'000};
   std::chrono::milliseconds farewell{3'000};  // for jobs to leave a checkpoint when it stops
   std::chrono::milliseconds end{10'000};      // and then for their threads to end
+  std::chrono::milliseconds session_lease{30'000};
 };
 
 // Threads: any.
@@ -129,6 +131,7 @@ class MasterDaemon final : public JobService, public StatusSource, private Clust
   // Made in this order, ended in the other.
   std::unique_ptr<JournalThread> journal_;
   std::unique_ptr<JobLogs> logs_;
+  std::unique_ptr<SessionHosts> sessions_;  // the loop has checks of it
   std::unique_ptr<RpcLoop> loop_;
   std::unique_ptr<TaskThread> disk_;  // checks submits, removes folders
   std::unique_ptr<ClusterState> state_;

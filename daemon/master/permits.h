@@ -15,15 +15,15 @@ class Permits {
   explicit Permits(size_t limit, Permits* all = nullptr)
       : limit_(limit), all_(all), taken_(std::make_shared<Count>(0)) {}
 
-  // Null if none is left.
-  std::shared_ptr<void> take() {
-    std::shared_ptr<void> of_all = all_ != nullptr ? all_->take() : nullptr;
+  // `count` of them as one, or null if there are not so many left.
+  std::shared_ptr<void> take(size_t count = 1) {
+    std::shared_ptr<void> of_all = all_ != nullptr ? all_->take(count) : nullptr;
     if (all_ != nullptr && of_all == nullptr) return nullptr;
-    if (taken_->fetch_add(1) >= limit_) {
-      taken_->fetch_sub(1);
+    if (count > limit_ || taken_->fetch_add(count) > limit_ - count) {
+      if (count <= limit_) taken_->fetch_sub(count);
       return nullptr;
     }
-    return {taken_.get(), [taken = taken_, of_all](void*) { taken->fetch_sub(1); }};
+    return {taken_.get(), [taken = taken_, count, of_all](void*) { taken->fetch_sub(count); }};
   }
 
  private:

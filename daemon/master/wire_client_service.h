@@ -16,6 +16,8 @@
 
 namespace leat {
 
+class SessionHosts;
+
 // What clients may make the master hold.
 struct ClientLimits {
   size_t files = 16;                         // of one submit
@@ -47,9 +49,11 @@ struct ClientLimits {
 class ClientService {
  public:
   // resource_exhausted when there is no thread to be had. All that is passed must outlive it.
+  // Without `sessions` there are none.
   static Result<std::unique_ptr<ClientService>> start(RpcLoop& loop, JobService& jobs,
                                                       StatusSource& status, Files& files,
-                                                      const ClientLimits& limits = {});
+                                                      const ClientLimits& limits = {},
+                                                      SessionHosts* sessions = nullptr);
   // Waits for the file that is being worked on; what `jobs` still waits for leads nowhere then.
   // REQUIRES: the server that serves it is gone, the
   // loop exists (it may have stopped).

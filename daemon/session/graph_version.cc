@@ -78,4 +78,57 @@ Status check_appends(const Graph& old, const Graph& next) {
   return {};
 }
 
+Result<Graph> with_input_ids(const Graph& graph, std::span<const ValueId> ids) {
+  if (ids.size() != graph.inputs().size()) {
+    return invalid_argument(
+        cat("ids of inputs: expected ", graph.inputs().size(), ", received ", ids.size()));
+  }
+  Graph out(graph.catalogue());
+  out.name = graph.name;
+  for (SymbolId id = 0; id < graph.symbols(); ++id) {
+    out.symbol_info(out.fresh_symbol()) = graph.symbol_info(id);
+  }
+  std::vector<ValueId> moved(graph.values(), kNone);
+  size_t added = 0;
+  const auto add_inputs = [&] {
+    for (; added < ids.size() && ids[added] == out.values(); ++added) {
+      const ValueId input = graph.inputs()[added];
+      moved[input] = out.add_input(graph.value_name(input), graph.value(input).type);
+    }
+  };
+  add_inputs();
+  for (NodeId id = 0; id < graph.nodes(); ++id) {
+    const Node& node = graph.node(id);
+    std::vector<ValueId> inputs;
+    for (const ValueId input : node.inputs) {
+      inputs.push_back(input == kNone ? kNone : moved[input]);
+      if (input != kNone && inputs.back() == kNone) {
+        return invalid_argument(cat("ids of inputs: ", graph.describe_node(id), " reads '",
+                                    graph.describe(input), "' before it is there"));
+      }
+    }
+    out.add_node(*node.op, std::move(inputs), node.attrs, 0);
+    for (size_t i = 0; i < node.outputs.size(); ++i) {
+      if (node.outputs[i] == kNone) continue;
+      const ValueId made = out.ensure_output(id, static_cast<int>(i));
+      moved[node.outputs[i]] = made;
+      out.set_value_name(made, graph.value_name(node.outputs[i]));
+      add_inputs();
+    }
+    Node& copy = out.node(id);
+    copy.outputs.resize(node.outputs.size(), kNone);
+    copy.after = node.after;
+    copy.device = node.device;
+    copy.name = node.name;
+    copy.source = node.source;
+    copy.first_row = node.first_row;
+  }
+  if (added < ids.size()) {
+    return invalid_argument(
+        cat("ids of inputs: expected ascending ids of values, received ", join(ids, ",")));
+  }
+  for (const ValueId output : graph.outputs()) out.add_output(moved[output]);
+  return out;
+}
+
 }  // namespace leat

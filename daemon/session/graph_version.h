@@ -1,6 +1,8 @@
 // Versions of a session's graph: each holds the one before it, unchanged, and adds to it.
 #pragma once
 
+#include <span>
+
 #include "devices/base/status.h"
 #include "ops/graph.h"
 
@@ -11,5 +13,9 @@ namespace leat {
 // changed. What inference fills in (types, made-up symbols) is not compared, but for the declared
 // types of inputs; a value that had no name may get one.
 Status check_appends(const Graph& old, const Graph& next);
+
+// The same graph with its inputs at these ids among its values, ascending: files and messages have
+// all inputs first. invalid_argument if a node would read an input that comes after it.
+Result<Graph> with_input_ids(const Graph& graph, std::span<const ValueId> ids);
 
 }  // namespace leat

@@ -6,19 +6,6 @@
 namespace leat {
 namespace {
 
-// By name, so that a map of feeds is a signature and its tensors.
-Signature signature_of(const Feeds& feeds, const std::vector<std::string>& fetches,
-                       const std::vector<std::string>& targets, std::vector<Tensor>& tensors) {
-  Signature out;
-  for (const auto& [name, tensor] : feeds) {
-    out.feeds.push_back(name);
-    tensors.push_back(tensor);
-  }
-  out.fetches = fetches;
-  out.targets = targets;
-  return out;
-}
-
 Result<std::vector<Tensor>> wait_for(Result<StepHandle> step) {
   if (!step.ok()) return step.status();
   return step->wait();

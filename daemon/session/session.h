@@ -62,8 +62,6 @@ class StepHandle {
   SessionStep* step_;
 };
 
-using CallableId = uint64_t;
-
 // Threads: any, for all members; run() and its like block the caller, nobody else. A failed step
 // leaves the session as it was; what it had written to variables by then stays.
 class Session {

@@ -5,27 +5,15 @@
 #include <map>
 #include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
+#include "daemon/client/step_signature.h"
 #include "devices/base/status.h"
 #include "devices/tensor.h"
 #include "ops/graph.h"
 #include "scheduler/compile/rewrite.h"
 
 namespace leat {
-
-// Values go by the names that the graph gives them; a target is a node's name, or the name of one
-// of its outputs.
-struct Signature {
-  std::vector<std::string> feeds, fetches, targets;
-  // The step has the variables that it touches to itself (several readers at once) from its start
-  // to its end. Without, only each kernel is atomic: what asynchronous training wants. A step that
-  // touches a queue never has: it may wait for the step that it would keep out.
-  bool isolated = true;
-};
-
-using Feeds = std::vector<std::pair<std::string, Tensor>>;
 
 // The names of one version of a graph.
 // Threads: immutable.

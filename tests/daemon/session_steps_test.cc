@@ -3,7 +3,7 @@
 
 #include <thread>
 
-#include "tests/daemon/session_testing.h"
+#include "tests/daemon/session_cases.h"
 
 namespace leat {
 namespace {
@@ -11,121 +11,31 @@ namespace {
 using namespace testing;
 using std::chrono::milliseconds;
 
-Tensor number(int64_t value) { return Tensor::scalar<int64_t>(value); }
-
-struct QueueFixture {
-  explicit QueueFixture(int64_t capacity = 4, SessionOptions options = {})
-      : catalogue(standard_catalogue()),
-        cluster(1, 1),
-        graph(catalogue),
-        session(must(Session::open(cluster.master(), std::move(options)))) {
-    graph.queue(capacity);
-    const ValueId x = graph.g.input("x", DType::f32, {graph.g.batch("N")});
-    graph.value("y", "Neg", {x});
-    must(session->extend(0, graph.get()));
-  }
-  StepHandle take() { return must(session->start({}, {"taken"}, {})); }
-  Status put(int64_t value) {
-    return session->run({{"element", number(value)}}, {}, {"put"}).status();
-  }
-
-  Catalogue catalogue;
-  LocalCluster cluster;
-  SessionGraph graph;
-  std::unique_ptr<Session> session;
-};
+using QueueFixture = QueueSession<InProcess>;
 
 }  // namespace
 
 TEST_CASE("a step that is blocked in a queue holds up no other step", "[cluster]") {
-  QueueFixture f;
-  StepHandle blocked = f.take();
-  for (int i = 1; i <= 20; ++i) {
-    const Tensor x(DType::f32, Shape{i % 3});
-    CHECK(must(f.session->run({{"x", x}}, {"y"}, {}))[0].shape() == x.shape());
-  }
-  CHECK_FALSE(blocked.over());
-  must(f.put(42));
-  CHECK(must(blocked.wait())[0].int_at(0) == 42);
+  blocked_steps<InProcess>();
 }
-
 TEST_CASE("a hundred steps in flight from eight threads all end", "[cluster]") {
-  constexpr int kThreads = 8, kSteps = 13;
-  QueueFixture f(4);
-  const auto taken = must(f.session->make_callable({{}, {"taken"}, {}}));
-  std::atomic<int64_t> sum{0};
-  std::atomic<int> started{0}, failed{0};
-  std::vector<std::thread> threads;
-  for (int t = 0; t < kThreads; ++t) {
-    threads.emplace_back([&] {
-      std::vector<StepHandle> steps;
-      for (int i = 0; i < kSteps; ++i) {
-        auto step = f.session->start_callable(taken, {});
-        if (!step.ok()) {
-          ++failed;
-          continue;
-        }
-        steps.push_back(std::move(*step));
-        ++started;
-      }
-      for (StepHandle& step : steps) {
-        const auto value = step.wait();
-        if (!value.ok())
-          ++failed;
-        else
-          sum += (*value)[0].int_at(0);
-      }
-    });
-  }
-  while (started + failed < kThreads * kSteps) sched_yield();
-  // All of them wait now, and nobody has put anything.
-  CHECK(sum == 0);
-  int64_t expected = 0;
-  for (int i = 1; i <= kThreads * kSteps; ++i) {
-    CHECK(f.put(i).ok());
-    expected += i;
-  }
-  for (std::thread& thread : threads) thread.join();
-  CHECK(failed == 0);
-  CHECK(sum == expected);
+  hundred_steps<InProcess>();
 }
-
 TEST_CASE("eight threads run callables of different shapes at once", "[cluster]") {
-  SessionOptions options;
-  options.plans = 2;  // so that plans come and go
-  QueueFixture f(4, options);
-  const auto negate = must(f.session->make_callable({{"x"}, {"y"}, {}}));
-  std::atomic<int> wrong{0};
-  std::vector<std::thread> threads;
-  for (int t = 0; t < 8; ++t) {
-    threads.emplace_back([&, t] {
-      for (int i = 0; i < 12; ++i) {
-        const float value = static_cast<float>(100 * t + i);
-        const std::vector<float> x(static_cast<size_t>(i % 4), value);
-        const auto y = f.session->run_callable(negate, {floats(x)});
-        if (!y.ok() || floats((*y)[0]) != std::vector<float>(x.size(), -value)) ++wrong;
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  CHECK(wrong == 0);
+  eight_threads<InProcess>();
 }
-
 TEST_CASE("a plan that is pushed out of the cache lives as long as its steps", "[cluster]") {
-  SessionOptions options;
-  options.plans = 2;
-  QueueFixture f(4, options);
-  StepHandle blocked = f.take();
-  for (int64_t n = 1; n <= 6; ++n)
-    must(f.session->run({{"x", Tensor(DType::f32, Shape{n})}}, {"y"}, {}));
-  must(f.put(5));
-  CHECK(must(blocked.wait())[0].int_at(0) == 5);
-  must(f.put(6));
-  CHECK(must(f.take().wait())[0].int_at(0) == 6);
+  dropped_plans<InProcess>();
+}
+TEST_CASE("a step past its deadline says what it waits for, and the session goes on", "[cluster]") {
+  late_steps<InProcess>();
+}
+TEST_CASE("a step is cancelled by whoever holds it, or lets it go", "[cluster]") {
+  cancelled_steps<InProcess>();
 }
 
 TEST_CASE("closing a session ends its steps with its name", "[cluster]") {
-  SessionOptions options;
+  SessionChoices options;
   options.name = "notebook";
   QueueFixture f(4, options);
   std::vector<StepHandle> steps;
@@ -152,33 +62,10 @@ TEST_CASE("closing a session ends its steps with its name", "[cluster]") {
              "is closed");
   f.session->close();
   // What it left is whole: another session of the job goes on with the queue.
-  auto next = must(Session::open(f.cluster.master(), {}));
+  auto next = must(Session::open(f.place.cluster.master(), {}));
   must(next->extend(0, f.graph.get()));
   must(next->run({{"element", number(9)}}, {}, {"put"}));
   CHECK(must(next->run({}, {"taken"}, {}))[0].int_at(0) == 9);
-}
-
-TEST_CASE("a step past its deadline says what it waits for, and the session goes on", "[cluster]") {
-  QueueFixture f(1);
-  const Status status = f.session->run({}, {"taken"}, {}, in(milliseconds(500))).status();
-  check_says(status, Code::deadline_exceeded, "step 0 of session 'session' did not finish in time");
-  check_says(status, Code::deadline_exceeded,
-             "session 'session' on job:worker/task:0/cpu:0 is blocked in 'taken'");
-  must(f.put(1));
-  // The queue is full: the next one waits, for others to take.
-  check_says(f.session->run({{"element", number(2)}}, {}, {"put"}, in(milliseconds(500))).status(),
-             Code::deadline_exceeded, "is blocked in 'put'");
-  CHECK(must(f.take().wait())[0].int_at(0) == 1);
-}
-
-TEST_CASE("a step is cancelled by whoever holds it, or lets it go", "[cluster]") {
-  QueueFixture f;
-  StepHandle step = f.take();
-  step.cancel();
-  check_says(step.wait().status(), Code::cancelled, "step 0 of session 'session' was cancelled");
-  { const StepHandle dropped = f.take(); }
-  must(f.put(3));
-  CHECK(must(f.take().wait())[0].int_at(0) == 3);
 }
 
 namespace {

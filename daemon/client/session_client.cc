@@ -1,0 +1,555 @@
+#include "daemon/client/session_client.h"
+
+#include <kj/async.h>
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <thread>
+#include <variant>
+
+#include "daemon/client/wire_values.h"
+#include "daemon/client/wire_views.h"
+#include "devices/base/text.h"
+#include "ops/capnp/graph_file.h"
+#include "transport/rpc/call.h"
+#include "transport/rpc/chunks.h"
+#include "transport/rpc/client.h"
+
+namespace leat {
+namespace {
+
+using std::chrono::milliseconds;
+using Steady = std::chrono::steady_clock;
+using Fetches = std::vector<Tensor>;
+
+constexpr auto kAnswer = milliseconds(35'000);    // of a call that waits for the session alone
+constexpr auto kTransfer = milliseconds(90'000);  // of what does not fit a message, each way
+constexpr auto kWatch = milliseconds(10'000);
+constexpr auto kPause = milliseconds(200);  // between two tries to connect
+constexpr uint64_t kMaxFetch = uint64_t{1} << 30;
+
+// The session's capability, on the loop.
+struct Link final : LoopOwned {
+  explicit Link(wire::Session::Client session) : session(kj::mv(session)) {}
+  wire::Session::Client session;
+};
+
+struct Opened {
+  std::string job;
+  uint64_t link = 0;
+};
+
+// What goes before a call that names it.
+struct Staging {
+  uint64_t number = 0;
+  std::shared_ptr<const Blob> blob;
+  BlobInfo info;
+};
+
+kj::Promise<Status> stage(wire::Session::Client session, std::vector<Staging> all) {
+  kj::Vector<kj::Promise<Status>> uploads;
+  for (const Staging& each : all) {
+    auto request = session.stageRequest();
+    request.setNumber(each.number);
+    request.setSize(each.info.size);
+    request.setSha256({each.info.sha256.data(), each.info.sha256.size()});
+    uploads.add(send_blob(kj::mv(request), each.blob));
+  }
+  return kj::joinPromises(uploads.releaseAsArray()).then([](kj::Array<Status> all) {
+    for (Status& status : all) {
+      if (!status.ok()) return status.while_doing("uploading what the call takes");
+    }
+    return Status();
+  });
+}
+
+// Fetches as they are coming in: those that are blobs are downloaded one after the other.
+struct Arriving {
+  struct Value {
+    TensorType type;
+    kj::Maybe<wire::Download::Client> from;
+    BlobInfo info;
+  };
+  Fetches tensors;
+  std::deque<Value> values;  // what holds capabilities does not move
+};
+
+Result<std::shared_ptr<Arriving>> read_result(wire::StepResult::Reader in) {
+  auto arriving = std::make_shared<Arriving>();
+  for (const auto each : in.getFetches()) {
+    Arriving::Value& value = arriving->values.emplace_back();
+    Tensor& tensor = arriving->tensors.emplace_back();
+    LEAT_ASSIGN_OR_RETURN(value.type, read_type(each.getType()));
+    if (each.isBytes()) {
+      LEAT_ASSIGN_OR_RETURN(tensor, make_tensor(value.type, bytes_of(each.getBytes())));
+      continue;
+    }
+    value.from = each.getBlob().getContent();
+    value.info.size = each.getBlob().getSize();
+    LEAT_ASSIGN_OR_RETURN(value.info.sha256, read_digest(each.getBlob().getSha256()));
+  }
+  return arriving;
+}
+
+kj::Promise<Result<Fetches>> download_all(std::shared_ptr<Arriving> arriving, size_t index) {
+  for (; index < arriving->values.size(); ++index) {
+    Arriving::Value& value = arriving->values[index];
+    KJ_IF_MAYBE (from, value.from) {
+      return download(*from, value.info, kMaxFetch)
+          .then([arriving, index](Result<Blob>&& blob) -> kj::Promise<Result<Fetches>> {
+            if (!blob.ok()) return Result<Fetches>(blob.status().while_doing("reading a fetch"));
+            Arriving::Value& value = arriving->values[index];
+            auto tensor = make_tensor(value.type, *blob);
+            if (!tensor.ok()) return Result<Fetches>(tensor.status());
+            arriving->tensors[index] = std::move(*tensor);
+            value.from = nullptr;
+            return download_all(arriving, index + 1);
+          });
+    }
+  }
+  return Result<Fetches>(std::move(arriving->tensors));
+}
+
+}  // namespace
+
+// Steps -------------------------------------------------------------------------------------------
+
+struct RemoteStepState {
+  // What is asked.
+  std::variant<Signature, CallableId> what;
+  std::vector<PackedValue> feeds;
+  std::vector<Staging> staging;
+  uint64_t number = 0;
+  uint64_t link = 0;
+  milliseconds timeout{0};  // 0: the session's
+  RpcLoop* loop = nullptr;
+  RemoteSession::Finished finished;
+
+  // Of the loop.
+  bool sent = false, cancelled = false;
+
+  mutable std::mutex mutex;
+  std::condition_variable changed;
+  std::optional<Result<Fetches>> result;
+
+  void finish(Result<Fetches> outcome) {
+    {
+      const std::lock_guard lock(mutex);
+      result.emplace(std::move(outcome));
+      changed.notify_all();
+    }
+    if (auto tell = std::exchange(finished, nullptr)) tell();
+  }
+  void wait() {
+    std::unique_lock lock(mutex);
+    changed.wait(lock, [&] { return result.has_value(); });
+  }
+};
+
+namespace {
+
+kj::Maybe<wire::Session::Client> session_of(RpcLoop& loop, uint64_t link) {
+  const auto found = loop.context().owned.find(link);
+  if (found == loop.context().owned.end()) return nullptr;
+  return static_cast<Link&>(*found->second).session;
+}
+
+Status no_link() { return unavailable("the connection to the master was lost"); }
+
+void write_step(const RemoteStepState& state, wire::StepRequest::Builder out) {
+  out.setNumber(state.number);
+  out.setTimeoutMs(static_cast<uint32_t>(state.timeout.count()));
+  if (const auto* callable = std::get_if<CallableId>(&state.what)) {
+    out.setCallable(*callable);
+  } else {
+    write_signature(std::get<Signature>(state.what), out.initSignature());
+  }
+  auto feeds = out.initFeeds(static_cast<uint32_t>(state.feeds.size()));
+  size_t staged = 0;
+  for (uint32_t i = 0; i < feeds.size(); ++i) {
+    const PackedValue& value = state.feeds[i];
+    write_type(value.tensor, feeds[i].initType());
+    if (value.blob != nullptr) {
+      feeds[i].initContent().setStaged(state.staging[staged++].number);
+    } else {
+      feeds[i].initContent().setBytes(bytes_of(value.tensor));
+    }
+  }
+}
+
+kj::Promise<Result<Fetches>> send_step(wire::Session::Client session,
+                                       std::shared_ptr<RemoteStepState> state) {
+  if (state->cancelled) return Result<Fetches>(cancelled("a step was cancelled before it began"));
+  auto request = session.runRequest();
+  write_step(*state, request.initStep());
+  state->sent = true;
+  return request.send().then([](auto&& response) -> kj::Promise<Result<Fetches>> {
+    const auto outcome = response.getOutcome();
+    if (outcome.isError()) return Result<Fetches>(read_status(outcome.getError()));
+    auto arriving = read_result(outcome.getOk());
+    if (!arriving.ok()) return Result<Fetches>(arriving.status());
+    return download_all(*arriving, 0);
+  });
+}
+
+kj::Promise<Result<Fetches>> run_step(std::shared_ptr<RemoteStepState> state) {
+  KJ_IF_MAYBE (session, session_of(*state->loop, state->link)) {
+    if (state->staging.empty()) return send_step(*session, state);
+    return stage(*session, state->staging)
+        .then([session = *session, state](Status&& status) mutable -> kj::Promise<Result<Fetches>> {
+          if (!status.ok()) return Result<Fetches>(status);
+          return send_step(kj::mv(session), state);
+        });
+  }
+  return Result<Fetches>(no_link());
+}
+
+// On the loop.
+void cancel_step(RemoteStepState& state) {
+  state.cancelled = true;
+  if (!state.sent) return;
+  KJ_IF_MAYBE (session, session_of(*state.loop, state.link)) {
+    auto request = session->cancelRequest();
+    request.setNumber(state.number);
+    LoopContext& context = state.loop->context();
+    context.tasks.add(
+        within(request.send().ignoreResult(), context.timer, kAnswer, "Session.cancel")
+            .then([](Status&&) {}));
+  }
+}
+
+}  // namespace
+
+RemoteStep::RemoteStep(std::shared_ptr<RemoteStepState> state) : state_(std::move(state)) {}
+RemoteStep::RemoteStep(RemoteStep&& other) noexcept = default;
+
+RemoteStep::~RemoteStep() {
+  if (state_ == nullptr) return;
+  cancel();
+  state_->wait();
+}
+
+Result<std::vector<Tensor>> RemoteStep::wait() {
+  const auto state = std::exchange(state_, nullptr);
+  state->wait();
+  return std::move(*state->result);
+}
+
+bool RemoteStep::over() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->result.has_value();
+}
+
+void RemoteStep::cancel() {
+  if (state_ == nullptr || over()) return;
+  (void)state_->loop->post([state = state_] { cancel_step(*state); });
+}
+
+// The session -------------------------------------------------------------------------------------
+
+class RemoteSession::Core {
+ public:
+  Core(ClusterClientOptions cluster, RemoteSessionOptions options, std::unique_ptr<RpcLoop> loop)
+      : cluster_(std::move(cluster)), options_(std::move(options)), loop_(std::move(loop)) {}
+
+  const std::string& job() const { return job_; }
+  const RemoteSessionOptions& options() const { return options_; }
+  std::atomic<uint64_t> version{0};
+
+  Status open() {
+    LEAT_ASSIGN_OR_RETURN(const uint64_t link, this->link());
+    (void)link;
+    return await_workers();
+  }
+
+  // A call of a method that answers with a T. `function` takes a Session::Client and returns a
+  // promise for a Result<T>.
+  template <typename T, typename F>
+  Result<T> call(const char* what, milliseconds deadline, F function) {
+    LEAT_ASSIGN_OR_RETURN(const uint64_t link, this->link());
+    return call_over<T>(link, what, deadline, std::move(function));
+  }
+
+  Result<RemoteStep> start(std::variant<Signature, CallableId> what,
+                           std::span<const Tensor> tensors, Deadline deadline, Finished finished) {
+    LEAT_ASSIGN_OR_RETURN(const uint64_t link, this->link());
+    const auto state = std::make_shared<RemoteStepState>();
+    state->what = std::move(what);
+    state->feeds = pack_values(tensors);
+    state->number = next_number_++;
+    state->link = link;
+    state->loop = loop_.get();
+    state->finished = std::move(finished);
+    milliseconds within = options_.timeout + kAnswer + kTransfer;
+    for (const PackedValue& value : state->feeds) {
+      if (value.blob == nullptr) continue;
+      state->staging.push_back({next_number_++, value.blob, value.info});
+      within += kTransfer;
+    }
+    if (deadline) {
+      const auto left = std::chrono::ceil<milliseconds>(*deadline - Steady::now());
+      state->timeout = std::clamp(left, milliseconds(1), milliseconds(INT32_MAX));
+      within += state->timeout;
+    }
+    start_call(
+        *loop_, [state] { return run_step(state); }, within, subject(),
+        [state](Result<Fetches> result) { state->finish(std::move(result)); });
+    return RemoteStep(state);
+  }
+
+  Result<uint64_t> extend(uint64_t version, const Graph& graph) {
+    LEAT_ASSIGN_OR_RETURN(Bytes bytes, write_graph(graph));
+    const auto blob = std::make_shared<const Blob>(std::move(bytes));
+    std::vector<Staging> staging;
+    if (blob->size() > kInlineBytes) staging.push_back({next_number_++, blob, describe(*blob)});
+    const milliseconds deadline = staging.empty() ? kAnswer : kAnswer + kTransfer;
+    auto ask = [version, blob, staging, ids = graph.inputs()](wire::Session::Client session) {
+      return stage(session, staging)
+          .then([=](Status&& status) mutable -> kj::Promise<Result<uint64_t>> {
+            if (!status.ok()) return Result<uint64_t>(status);
+            auto request = session.extendRequest();
+            request.setVersion(version);
+            if (!staging.empty()) {
+              request.initGraph().setStaged(staging[0].number);
+            } else {
+              request.initGraph().setBytes(
+                  {reinterpret_cast<const kj::byte*>(blob->data()), blob->size()});
+            }
+            auto list = request.initInputIds(static_cast<uint32_t>(ids.size()));
+            for (uint32_t i = 0; i < list.size(); ++i) list.set(i, ids[i]);
+            return request.send().then([](auto&& response) -> Result<uint64_t> {
+              const auto outcome = response.getOutcome();
+              if (outcome.isError()) return read_status(outcome.getError());
+              return outcome.getOk().getVersion();
+            });
+          });
+    };
+    LEAT_ASSIGN_OR_RETURN(const uint64_t made,
+                          call<uint64_t>("Session.extend", deadline, std::move(ask)));
+    this->version = made;
+    return made;
+  }
+
+  void close() {
+    uint64_t link = 0;
+    {
+      const std::lock_guard lock(mutex_);
+      if (std::exchange(closed_, true) || job_.empty()) return;
+      if (is_lost() && !connect().ok()) return;  // its job ends when the lease does
+      link = link_;
+    }
+    (void)call_over<Nothing>(link, "Session.close", kAnswer, [](wire::Session::Client session) {
+      return session.closeRequest().send().then([](auto&& response) -> Result<Nothing> {
+        LEAT_RETURN_IF_ERROR(status_of(response.getOutcome()));
+        return Nothing();
+      });
+    });
+  }
+
+ private:
+  struct Nothing {};
+
+  std::string subject() const { return cat("session '", options_.name, "'"); }
+  bool is_lost() const { return client_ == nullptr || *lost_; }
+
+  template <typename T, typename F>
+  Result<T> call_over(uint64_t link, const char* what, milliseconds deadline, F function) {
+    auto on_loop = [this, link,
+                    function = std::move(function)]() mutable -> kj::Promise<Result<T>> {
+      KJ_IF_MAYBE (session, session_of(*loop_, link)) return function(*session);
+      return Result<T>(no_link());
+    };
+    return leat::call(*loop_, std::move(on_loop), deadline, what);
+  }
+
+  // The capability on the connection that there is, or on a new one.
+  Result<uint64_t> link() {
+    const std::lock_guard lock(mutex_);
+    const auto give_up = Steady::now() + cluster_.patience;
+    for (;;) {
+      if (closed_) return failed_precondition(cat(subject(), " is closed"));
+      if (!is_lost()) return link_;
+      const Status status = connect();
+      if (status.ok()) return link_;
+      // A first connection that fails is somebody's to hear of; later ones try again.
+      const bool again = status.code() == Code::unavailable && !job_.empty();
+      if (!again || Steady::now() + kPause > give_up) return status;
+      std::this_thread::sleep_for(kPause);
+    }
+  }
+
+  // With the mutex.
+  Status connect() {
+    if (link_ != 0) loop_->run([this] { loop_->context().release(link_); });
+    link_ = 0;
+    client_.reset();
+    const auto lost = std::make_shared<std::atomic<bool>>(false);
+    RpcClientOptions options;
+    options.address = cluster_.address;
+    options.identity.role = RpcRole::client;
+    options.identity.cluster = cluster_.cluster;
+    options.identity.secret = cluster_.secret;
+    options.deadline = cluster_.connect_deadline;
+    options.on_lost = [lost](const Status&) { *lost = true; };
+    LEAT_ASSIGN_OR_RETURN(client_, RpcClient::connect(*loop_, std::move(options)));
+    lost_ = lost;
+    auto opened = client_->call<wire::Master>(
+        "Master.openSession", kAnswer,
+        [this](wire::Master::Client master) { return open_session(kj::mv(master)); });
+    if (!opened.ok()) {
+      client_.reset();
+      return opened.status();
+    }
+    job_ = opened->job;
+    link_ = opened->link;
+    return {};
+  }
+
+  kj::Promise<Result<Opened>> open_session(wire::Master::Client master) {
+    auto request = master.openSessionRequest();
+    auto out = request.initRequest();
+    out.setRequestId(request_id_.c_str());
+    out.setName(options_.name.c_str());
+    out.setNumWorkers(static_cast<uint32_t>(std::max(0, options_.workers)));
+    out.setStrategy(options_.strategy.c_str());
+    out.setShards(static_cast<uint32_t>(std::max(0, options_.shards)));
+    out.setSeed(options_.seed);
+    out.setPlans(static_cast<uint32_t>(std::min<size_t>(options_.plans, UINT32_MAX)));
+    out.setTimeoutMs(static_cast<uint32_t>(
+        std::clamp(options_.timeout, milliseconds(0), milliseconds(INT32_MAX)).count()));
+    return request.send().then([this](auto&& response) -> Result<Opened> {
+      const auto outcome = response.getOutcome();
+      if (outcome.isError()) return read_status(outcome.getError());
+      Opened opened;
+      opened.job = to_string(outcome.getOk().getJob());
+      opened.link = loop_->context().own(kj::heap<Link>(outcome.getOk().getSession()));
+      return opened;
+    });
+  }
+
+  Status await_workers() {
+    const auto give_up = Steady::now() + options_.wait;
+    uint64_t seen = 0;
+    for (;;) {
+      const auto left = std::chrono::ceil<milliseconds>(give_up - Steady::now());
+      const milliseconds wait = std::clamp(left, milliseconds(0), kWatch);
+      const auto watch = [job = job_, seen, wait](wire::Master::Client master) {
+        auto request = master.watchRequest();
+        request.setId(job.c_str());
+        request.setSeen(seen);
+        request.setWaitMs(static_cast<uint32_t>(wait.count()));
+        return request.send().then([](auto&& response) -> Result<JobView> {
+          const auto outcome = response.getOutcome();
+          if (outcome.isError()) return read_status(outcome.getError());
+          return read_view(outcome.getOk());
+        });
+      };
+      LEAT_ASSIGN_OR_RETURN(
+          const JobView view,
+          client_->call<wire::Master>("Master.watch", cluster_.deadline + wait, watch));
+      const JobCondition& now = view.condition;
+      if (now.state == JobState::running) return {};
+      const std::string text = cat(name_of(now.state), now.reason.empty() ? "" : ": ", now.reason);
+      if (has_ended(now.state) || now.state == JobState::cancelling)
+        return unavailable(cat(subject(), " did not begin: its job '", job_, "' is ", text));
+      if (Steady::now() >= give_up) {
+        return deadline_exceeded(cat(subject(), " got no workers within ", options_.wait.count(),
+                                     " ms: its job '", job_, "' is ", text));
+      }
+      seen = view.version;
+    }
+  }
+
+  const ClusterClientOptions cluster_;
+  const RemoteSessionOptions options_;
+  const std::string request_id_ = new_request_id();
+  std::atomic<uint64_t> next_number_{1};
+  std::mutex mutex_;
+  std::string job_;  // written once, by open()
+  bool closed_ = false;
+  uint64_t link_ = 0;
+  std::shared_ptr<std::atomic<bool>> lost_;
+  const std::unique_ptr<RpcLoop> loop_;
+  std::unique_ptr<RpcClient> client_;
+};
+
+RemoteSession::RemoteSession(std::unique_ptr<Core> core) : core_(std::move(core)) {}
+RemoteSession::~RemoteSession() { core_->close(); }
+
+Result<std::unique_ptr<RemoteSession>> RemoteSession::open(ClusterClientOptions cluster,
+                                                           RemoteSessionOptions options) {
+  LEAT_ASSIGN_OR_RETURN(std::unique_ptr<RpcLoop> loop, RpcLoop::start());
+  std::unique_ptr<RemoteSession> session(new RemoteSession(
+      std::make_unique<Core>(std::move(cluster), std::move(options), std::move(loop))));
+  LEAT_RETURN_IF_ERROR(session->core_->open());
+  return session;
+}
+
+const std::string& RemoteSession::job() const { return core_->job(); }
+uint64_t RemoteSession::version() const { return core_->version; }
+
+Result<uint64_t> RemoteSession::extend(uint64_t version, const Graph& graph) {
+  return core_->extend(version, graph);
+}
+
+Result<RemoteStep> RemoteSession::start(const Feeds& feeds, const std::vector<std::string>& fetches,
+                                        const std::vector<std::string>& targets, Deadline deadline,
+                                        Finished finished) {
+  std::vector<Tensor> tensors;
+  Signature signature = signature_of(feeds, fetches, targets, tensors);
+  return core_->start(std::move(signature), tensors, deadline, std::move(finished));
+}
+
+Result<std::vector<Tensor>> RemoteSession::run(const Feeds& feeds,
+                                               const std::vector<std::string>& fetches,
+                                               const std::vector<std::string>& targets,
+                                               Deadline deadline) {
+  LEAT_ASSIGN_OR_RETURN(RemoteStep step, start(feeds, fetches, targets, deadline));
+  return step.wait();
+}
+
+Result<RemoteStep> RemoteSession::start_callable(CallableId id, const std::vector<Tensor>& feeds,
+                                                 Deadline deadline, Finished finished) {
+  return core_->start(id, feeds, deadline, std::move(finished));
+}
+
+Result<std::vector<Tensor>> RemoteSession::run_callable(CallableId id,
+                                                        const std::vector<Tensor>& feeds,
+                                                        Deadline deadline) {
+  LEAT_ASSIGN_OR_RETURN(RemoteStep step, start_callable(id, feeds, deadline));
+  return step.wait();
+}
+
+Result<CallableId> RemoteSession::make_callable(const Signature& signature) {
+  return core_->call<CallableId>(
+      "Session.makeCallable", kAnswer, [signature](wire::Session::Client session) {
+        auto request = session.makeCallableRequest();
+        write_signature(signature, request.initSignature());
+        return request.send().then([](auto&& response) -> Result<CallableId> {
+          const auto outcome = response.getOutcome();
+          if (outcome.isError()) return read_status(outcome.getError());
+          return outcome.getOk().getId();
+        });
+      });
+}
+
+Status RemoteSession::release_callable(CallableId id) {
+  return core_
+      ->call<bool>("Session.releaseCallable", kAnswer,
+                   [id](wire::Session::Client session) {
+                     auto request = session.releaseCallableRequest();
+                     request.setCallable(id);
+                     return request.send().then([](auto&& response) -> Result<bool> {
+                       LEAT_RETURN_IF_ERROR(status_of(response.getOutcome()));
+                       return true;
+                     });
+                   })
+      .status();
+}
+
+void RemoteSession::close() { core_->close(); }
+
+}  // namespace leat

@@ -1,0 +1,299 @@
+#include "daemon/master/session_host.h"
+
+#include <pthread.h>
+
+#include <thread>
+
+#include "devices/base/text.h"
+
+namespace leat {
+namespace {
+
+// That start steps and take what came of them. A step that waits needs none of them; making a plan
+// does.
+constexpr int kThreads = 4;
+constexpr size_t kMaxTasks = 4'096;            // that wait
+constexpr size_t kMaxBytes = size_t{1} << 30;  // held for clients
+
+}  // namespace
+
+// The handle belongs to whoever has the mutex.
+class SessionHost::Step final : public Call {
+ public:
+  Step(HostedRequest request, Done<Fetches> done)
+      : request(std::move(request)), done(std::move(done)) {}
+
+  const HostedRequest request;
+  const Done<Fetches> done;
+  std::atomic<bool> cancelled{false};
+  bool taken = false;  // under the host's mutex
+  std::mutex mutex;
+  std::optional<StepHandle> handle;
+};
+
+SessionHost::SessionHost(std::string job, SessionOptions options)
+    : job_(std::move(job)), options_(std::move(options)), bytes_(kMaxBytes) {}
+SessionHost::~SessionHost() = default;
+
+// Questions ---------------------------------------------------------------------------------------
+
+Status SessionHost::cause() const {
+  if (!cause_.ok()) return cause_;
+  return failed_precondition(cat("session '", options_.name, "' is closed"));
+}
+
+// Of a call that was accepted before the end.
+Status SessionHost::cause_before() const {
+  if (!cause_.ok()) return cause_;
+  return cancelled(cat("session '", options_.name, "' was closed before a call of it began"));
+}
+
+void SessionHost::enqueue(Task task) {
+  Status refused;
+  {
+    const std::lock_guard lock(mutex_);
+    if (over_) {
+      refused = cause();
+    } else if (tasks_.size() >= kMaxTasks) {
+      refused = resource_exhausted(
+          cat("session '", options_.name, "': ", kMaxTasks, " calls wait; try again in a moment"));
+    } else {
+      tasks_.push_back(std::move(task));
+      changed_.notify_all();
+    }
+  }
+  if (!refused.ok()) task.refuse(refused);
+}
+
+std::shared_ptr<SessionHost::Call> SessionHost::extend(uint64_t version,
+                                                       std::function<Result<Graph>()> graph,
+                                                       Done<uint64_t> done) {
+  const auto call = std::make_shared<Call>();
+  enqueue({call,
+           [version, graph = std::move(graph), done](Session& session) {
+             auto made = graph();
+             done(made.ok() ? session.extend(version, *made) : Result<uint64_t>(made.status()));
+           },
+           done});
+  return call;
+}
+
+std::shared_ptr<SessionHost::Call> SessionHost::make_callable(Signature signature,
+                                                              Done<CallableId> done) {
+  const auto call = std::make_shared<Call>();
+  enqueue({call,
+           [signature = std::move(signature), done](Session& session) {
+             done(session.make_callable(signature));
+           },
+           done});
+  return call;
+}
+
+std::shared_ptr<SessionHost::Call> SessionHost::release_callable(CallableId id,
+                                                                 std::function<void(Status)> done) {
+  const auto call = std::make_shared<Call>();
+  enqueue({call, [id, done](Session& session) { done(session.release_callable(id)); }, done});
+  return call;
+}
+
+void SessionHost::close(std::function<void(Status)> done) {
+  Status status;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!over_) over_ = true;
+    if (!served_ && cause_.ok()) {
+      closers_.push_back(std::move(done));
+      changed_.notify_all();
+      return;
+    }
+    status = cause_;
+  }
+  done(status);
+}
+
+// Steps -------------------------------------------------------------------------------------------
+
+std::shared_ptr<SessionHost::Step> SessionHost::run(HostedRequest request, Done<Fetches> done) {
+  auto step = std::make_shared<Step>(std::move(request), done);
+  enqueue({step, [this, step](Session& session) { start(session, step); }, done});
+  return step;
+}
+
+// On one of the host's threads.
+Result<StepHandle> SessionHost::launch(Session& session, const HostedRequest& request,
+                                       Session::Finished finished) {
+  Session::Deadline deadline;
+  if (request.timeout.count() > 0) deadline = std::chrono::steady_clock::now() + request.timeout;
+  LEAT_ASSIGN_OR_RETURN(std::vector<Tensor> tensors, request.feeds());
+  if (const auto* id = std::get_if<CallableId>(&request.what)) {
+    return session.start_callable(*id, tensors, deadline, std::move(finished));
+  }
+  const auto& signature = std::get<Signature>(request.what);
+  if (signature.feeds.size() != tensors.size()) {
+    return invalid_argument(
+        cat("feeds: expected ", signature.feeds.size(), " tensors, received ", tensors.size()));
+  }
+  Feeds feeds;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    feeds.emplace_back(signature.feeds[i], std::move(tensors[i]));
+  }
+  return session.start(feeds, signature.fetches, signature.targets, deadline, std::move(finished));
+}
+
+void SessionHost::start(Session& session, const std::shared_ptr<Step>& step) {
+  {
+    const std::lock_guard lock(mutex_);
+    ++running_;
+  }
+  // Called on a thread of the runtime's, perhaps before launch() returns.
+  auto finished = [self = shared_from_this(), step] {
+    const std::lock_guard lock(self->mutex_);
+    self->tasks_.push_front(
+        {step, [self = self.get(), step](Session&) { self->take(step); }, nullptr});
+    self->changed_.notify_all();
+  };
+  Status failed;
+  {
+    const std::lock_guard lock(step->mutex);
+    auto handle = launch(session, step->request, std::move(finished));
+    if (handle.ok()) {
+      step->handle.emplace(std::move(*handle));
+      if (step->cancelled) step->handle->cancel();
+      return;
+    }
+    failed = handle.status();
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    if (over_ && failed.code() == Code::failed_precondition) failed = cause_before();
+  }
+  step->done(failed);
+  taken(*step);
+}
+
+void SessionHost::take(const std::shared_ptr<Step>& step) {
+  Result<Fetches> fetches = Fetches();
+  {
+    const std::lock_guard lock(step->mutex);
+    fetches = step->handle->wait();  // it is over: at once
+    step->handle.reset();
+  }
+  if (!step->dropped()) step->done(std::move(fetches));
+  taken(*step);
+}
+
+void SessionHost::taken(Step& step) {
+  const std::lock_guard lock(mutex_);
+  step.taken = true;
+  --running_;
+  changed_.notify_all();
+}
+
+void SessionHost::drop(const std::shared_ptr<Step>& step) {
+  step->drop();
+  cancel(step);
+}
+
+void SessionHost::cancel(const std::shared_ptr<Step>& step) {
+  step->cancelled = true;  // for start(), if that comes later
+  {
+    const std::lock_guard lock(mutex_);
+    if (step->taken) return;
+  }
+  const auto cancel = [step](Session&) {
+    const std::lock_guard lock(step->mutex);
+    if (step->handle) step->handle->cancel();
+  };
+  enqueue({std::make_shared<Call>(), cancel, [](const Status&) {}});
+}
+
+// Life --------------------------------------------------------------------------------------------
+
+Status SessionHost::serve(Cluster& cluster) {
+  LEAT_ASSIGN_OR_RETURN(const auto session, Session::open(cluster.master(), options_));
+  std::vector<std::thread> threads;
+  for (int i = 0; i < kThreads; ++i) {
+    threads.emplace_back([this, session = session.get()] {
+      ::pthread_setname_np(::pthread_self(), "session calls");
+      work(*session);
+    });
+  }
+  std::unique_lock lock(mutex_);
+  serving_ = true;
+  changed_.notify_all();
+  changed_.wait(lock, [&] { return over_; });
+  lock.unlock();
+  session->close();
+  lock.lock();
+  changed_.wait(lock, [&] { return tasks_.empty() && busy_ == 0 && running_ == 0; });
+  stop_ = true;
+  changed_.notify_all();
+  lock.unlock();
+  for (std::thread& thread : threads) thread.join();
+  std::vector<std::function<void(Status)>> closers;
+  lock.lock();
+  served_ = true;
+  closers.swap(closers_);
+  const Status cause = cause_;
+  lock.unlock();
+  for (const auto& done : closers) done(cause);
+  return cause;
+}
+
+void SessionHost::work(Session& session) {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    changed_.wait(lock, [&] { return stop_ || !tasks_.empty(); });
+    if (tasks_.empty()) return;
+    Task task = std::move(tasks_.front());
+    tasks_.pop_front();
+    ++busy_;
+    const Status refused = over_ && task.refuse ? cause_before() : Status();
+    lock.unlock();
+    if (!refused.ok()) {
+      task.refuse(refused);
+    } else if (!task.refuse || !task.call->dropped()) {
+      task.work(session);
+    }
+    task = {};  // what it holds goes now
+    lock.lock();
+    --busy_;
+    changed_.notify_all();
+  }
+}
+
+void SessionHost::end(const Status& cause) {
+  std::deque<Task> refused;
+  std::vector<std::function<void(Status)>> closers;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!over_) cause_ = cause;
+    over_ = true;
+    if (!serving_) {
+      refused.swap(tasks_);
+      closers.swap(closers_);
+    }
+    changed_.notify_all();
+  }
+  for (const Task& task : refused) task.refuse(cause);
+  for (const auto& done : closers) done(cause);
+}
+
+// Holders -----------------------------------------------------------------------------------------
+
+void SessionHost::attach() {
+  const std::lock_guard lock(mutex_);
+  ++holders_;
+}
+
+void SessionHost::detach() {
+  const std::lock_guard lock(mutex_);
+  if (--holders_ == 0) left_at_ = std::chrono::steady_clock::now();
+}
+
+bool SessionHost::deserted(std::chrono::milliseconds lease) const {
+  const std::lock_guard lock(mutex_);
+  return !over_ && holders_ == 0 && std::chrono::steady_clock::now() - left_at_ >= lease;
+}
+
+}  // namespace leat

@@ -1,0 +1,124 @@
+// A session that is served to somebody elsewhere: what is asked of it waits in a queue until its
+// job has workers, then threads of its own ask the session (daemon/session/session.h).
+//
+// Life: made when the session is opened; serve() is its job's run; over once somebody has closed or
+// ended it. Steps in flight hold no thread, so one that waits holds up no other.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "daemon/cluster.h"
+#include "daemon/master/permits.h"
+#include "daemon/session/session.h"
+#include "devices/base/status.h"
+
+namespace leat {
+
+// A step that is asked for.
+struct HostedRequest {
+  std::variant<Signature, CallableId> what;
+  // In the signature's order; made by one of the host's threads.
+  std::function<Result<std::vector<Tensor>>()> feeds;
+  std::chrono::milliseconds timeout{0};  // 0: the session's
+};
+
+// Threads: any. A `Done` is called once, on any thread but the caller's, or not at all if the call
+// was dropped or the host is gone; it must not block.
+class SessionHost : public std::enable_shared_from_this<SessionHost> {
+ public:
+  template <typename T>
+  using Done = std::function<void(Result<T>)>;
+  using Fetches = std::vector<Tensor>;
+
+  // What its caller may take back.
+  class Call {
+   public:
+    virtual ~Call() = default;
+    // The caller is gone: what has not begun does not begin.
+    void drop() { dropped_ = true; }
+    bool dropped() const { return dropped_; }
+
+   private:
+    std::atomic<bool> dropped_{false};
+  };
+  class Step;
+
+  SessionHost(std::string job, SessionOptions options);
+  ~SessionHost();
+
+  const std::string& job() const { return job_; }
+  const SessionOptions& options() const { return options_; }
+  // What it may hold for its clients, in bytes.
+  Permits& bytes() { return bytes_; }
+
+  std::shared_ptr<Call> extend(uint64_t version, std::function<Result<Graph>()> graph,
+                               Done<uint64_t> done);
+  std::shared_ptr<Call> make_callable(Signature signature, Done<CallableId> done);
+  std::shared_ptr<Call> release_callable(CallableId id, std::function<void(Status)> done);
+  std::shared_ptr<Step> run(HostedRequest request, Done<Fetches> done);
+  // Nobody waits for the step any more.
+  void drop(const std::shared_ptr<Step>& step);
+  // The step ends with `cancelled`, unless it is over.
+  void cancel(const std::shared_ptr<Step>& step);
+  // Steps in flight end with `cancelled`; the session is over when it is done.
+  void close(std::function<void(Status)> done);
+
+  // Serves on `cluster` until it is over; all that was asked is answered then. Ok if it was closed,
+  // else the cause of its end. Blocks for so long. Once.
+  Status serve(Cluster& cluster);
+  // All calls fail with the cause, now and later. The first cause stays.
+  void end(const Status& cause);
+
+  // Who holds it.
+  void attach();
+  void detach();
+  // Nobody has held it for so long.
+  bool deserted(std::chrono::milliseconds lease) const;
+
+ private:
+  struct Task {
+    std::shared_ptr<Call> call;
+    std::function<void(Session&)> work;
+    std::function<void(const Status&)> refuse;  // null: it is to be done in any case
+  };
+
+  void enqueue(Task task);
+  void work(Session& session);
+  Result<StepHandle> launch(Session& session, const HostedRequest& request,
+                            Session::Finished finished);
+  void start(Session& session, const std::shared_ptr<Step>& step);
+  void take(const std::shared_ptr<Step>& step);
+  void taken(Step& step);
+  Status cause() const;
+  Status cause_before() const;
+
+  const std::string job_;
+  const SessionOptions options_;
+  Permits bytes_;
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Task> tasks_;
+  size_t busy_ = 0;     // tasks that are being done
+  size_t running_ = 0;  // steps that were begun and are not taken
+  bool serving_ = false;
+  bool over_ = false;
+  bool stop_ = false;
+  bool served_ = false;
+  std::vector<std::function<void(Status)>> closers_;  // told when it is over
+  Status cause_;                                      // ok: closed
+  size_t holders_ = 0;
+  std::chrono::steady_clock::time_point left_at_ = std::chrono::steady_clock::now();
+};
+
+}  // namespace leat

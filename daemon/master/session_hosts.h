@@ -1,0 +1,80 @@
+// The sessions of a master: each is a job of its own, so that it waits in the queue, leases
+// workers, is shown and cancelled as every job; and has a host (session_host.h) from when it is
+// opened until its job has ended.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "daemon/jobs/events.h"
+#include "daemon/jobs/records.h"
+#include "daemon/master/session_host.h"
+#include "devices/base/status.h"
+#include "transport/rpc/loop.h"
+
+namespace leat {
+
+struct SessionHostsParts {
+  template <typename T>
+  using Done = std::function<void(Result<T>)>;
+
+  RpcLoop& loop;
+  const Catalogue& catalogue;
+  std::function<void(Submission, Done<JobView>)> submit;
+  std::function<void(std::string job, std::string by)> cancel;
+  // The job is RUNNING.
+  std::function<bool(const std::string& job)> runs;
+  // A session that nobody holds for so long is given up.
+  std::chrono::milliseconds lease{30'000};
+};
+
+// The job of a session is known by what is submitted: instead of a job file, its options.
+bool is_session(const Submission& submission);
+
+// Threads: any. It outlives what is on the loop, which has checks of it.
+class SessionHosts {
+ public:
+  template <typename T>
+  using Done = std::function<void(Result<T>)>;
+
+  explicit SessionHosts(SessionHostsParts parts) : parts_(std::move(parts)) {}
+
+  const Catalogue& catalogue() const { return parts_.catalogue; }
+
+  // The host of a new session, or of the one that was opened by that request. `done` as
+  // JobService says. failed_precondition if the session has ended.
+  void open(std::string request_id, uint32_t num_workers, SessionOptions options,
+            Done<std::shared_ptr<SessionHost>> done);
+  // Nobody holds it any more: it has the lease for somebody to come back.
+  void left(const std::shared_ptr<SessionHost>& host);
+  // One whose job does not run yet is cancelled.
+  void close(const std::shared_ptr<SessionHost>& host, std::function<void(Status)> done);
+
+  // The host of a job that has its workers. After a restart of the master its client opens it
+  // again: it has the lease to do so. unavailable if it does not come; null once `ended()`.
+  Result<std::shared_ptr<SessionHost>> await(const std::string& job,
+                                             const std::function<bool()>& ended);
+  // Who waits in await() looks whether it has ended.
+  void wake();
+  // A job has changed; of a session's that ends or has ended all calls fail.
+  void changed(const JobView& job);
+  // Ends them all.
+  void stop(const Status& cause);
+
+ private:
+  void opened(Result<JobView> view, SessionOptions options,
+              const Done<std::shared_ptr<SessionHost>>& done);
+  void give_up(const std::string& job);
+
+  const SessionHostsParts parts_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::map<std::string, std::shared_ptr<SessionHost>> hosts_;  // by job
+};
+
+}  // namespace leat

@@ -1,0 +1,286 @@
+#include <map>
+
+#include "daemon/client/wire_values.h"
+#include "daemon/client/wire_views.h"
+#include "daemon/master/wire_replies.h"
+#include "daemon/master/wire_session_service.h"
+#include "daemon/session/graph_version.h"
+#include "devices/base/text.h"
+#include "ops/capnp/graph_file.h"
+#include "transport/rpc/call.h"
+#include "transport/rpc/chunks.h"
+#include "transport/rpc/service.h"
+
+namespace leat {
+namespace {
+
+constexpr auto kAnswer = std::chrono::seconds(30);
+constexpr uint64_t kMaxStaged = 256u << 20;
+constexpr auto kUpload = std::chrono::seconds(90);
+constexpr uint32_t kMaxPlans = 1'024;
+constexpr int kMaxShards = 4'096;
+
+// Bytes that came before the call that names them; counted as long as they are here.
+struct Staged {
+  std::shared_ptr<const Blob> blob;
+  std::shared_ptr<void> permit;
+};
+
+// A feed as it came.
+struct Fed {
+  TensorType type;
+  Tensor tensor;  // what came in the message
+  Staged staged;  // else its bytes
+};
+
+struct Fetched {
+  PackedValue value;
+  std::shared_ptr<const Blob> blob;  // with its permit
+};
+
+// Copies what is large: not for the loop.
+Result<std::vector<Tensor>> tensors_of(const std::vector<Fed>& feeds) {
+  std::vector<Tensor> tensors;
+  for (const Fed& fed : feeds) {
+    tensors.push_back(fed.tensor);
+    if (fed.staged.blob == nullptr) continue;
+    LEAT_ASSIGN_OR_RETURN(tensors.back(), make_tensor(fed.type, *fed.staged.blob));
+  }
+  return tensors;
+}
+
+Result<std::vector<Fetched>> fetched_of(SessionHost& host, const std::vector<Tensor>& tensors) {
+  std::vector<Fetched> all;
+  for (PackedValue& value : pack_values(tensors)) {
+    Fetched& fetched = all.emplace_back();
+    if (value.blob != nullptr) {
+      auto permit = host.bytes().take(value.blob->size());
+      if (permit == nullptr) {
+        return resource_exhausted(cat("the step has run; its fetches, ",
+                                      human_bytes(value.blob->size()),
+                                      " of them in one, are more than the session may hold"));
+      }
+      fetched.blob = {value.blob.get(), [blob = value.blob, permit](const Blob*) {}};
+    }
+    fetched.value = std::move(value);
+  }
+  return all;
+}
+
+void write_fetched(const Fetched& fetched, wire::FetchedValue::Builder out) {
+  write_type(fetched.value.tensor, out.initType());
+  if (fetched.blob == nullptr) return out.setBytes(bytes_of(fetched.value.tensor));
+  auto blob = out.initBlob();
+  blob.setSize(fetched.value.info.size);
+  blob.setSha256({fetched.value.info.sha256.data(), fetched.value.info.sha256.size()});
+  blob.setContent(offer_download(fetched.blob));
+}
+
+class SessionServer final : public Service<wire::Session> {
+ public:
+  SessionServer(RpcLoop& loop, SessionHosts& hosts, std::shared_ptr<SessionHost> host,
+                std::shared_ptr<ByteBudget> uploads)
+      : loop_(loop), hosts_(hosts), host_(std::move(host)), uploads_(std::move(uploads)) {
+    host_->attach();
+  }
+  ~SessionServer() noexcept(false) {
+    host_->detach();
+    hosts_.left(host_);
+  }
+
+ protected:
+  kj::Promise<void> stage(StageContext context) override {
+    const auto params = context.getParams();
+    const auto digest = read_digest(params.getSha256());
+    if (!digest.ok()) return refuse(digest.status(), context);
+    const auto permit = host_->bytes().take(params.getSize());
+    if (permit == nullptr) {
+      return refuse(resource_exhausted(cat("stage: ", human_bytes(params.getSize()),
+                                           " more are more than the session may hold")),
+                    context);
+    }
+    auto sink = receive_upload(
+        {params.getSize(), *digest}, {.bytes = kMaxStaged, .deadline = kUpload}, uploads_, timer(),
+        [staged = staged_, number = params.getNumber(), permit](Blob blob) -> Status {
+          (*staged)[number] = {std::make_shared<const Blob>(std::move(blob)), permit};
+          return {};
+        });
+    if (!sink.ok()) return refuse(sink.status(), context);
+    context.getResults().initOutcome().setOk(*sink);
+    return kj::READY_NOW;
+  }
+
+  kj::Promise<void> extend(ExtendContext context) override {
+    const auto params = context.getParams();
+    auto file = take(params.getGraph());
+    if (!file.ok()) return refuse(file.status(), context);
+    std::vector<ValueId> ids;
+    for (const uint32_t id : params.getInputIds()) ids.push_back(id);
+    auto graph = [&hosts = hosts_, file = *file, ids]() -> Result<Graph> {
+      LEAT_ASSIGN_OR_RETURN(const Graph graph, read_graph(*file.blob, hosts.catalogue()));
+      return with_input_ids(graph, ids);
+    };
+    auto extended = answered_elsewhere<uint64_t>(loop_, "Session.extend");
+    auto call = host_->extend(params.getVersion(), std::move(graph), std::move(extended.done));
+    return reply(bounded(kj::mv(extended.promise), "Session.extend", call), context,
+                 [](uint64_t version, auto outcome) { outcome.initOk().setVersion(version); });
+  }
+
+  kj::Promise<void> makeCallable(MakeCallableContext context) override {
+    auto made = answered_elsewhere<CallableId>(loop_, "Session.makeCallable");
+    auto call = host_->make_callable(read_signature(context.getParams().getSignature()),
+                                     std::move(made.done));
+    return reply(bounded(kj::mv(made.promise), "Session.makeCallable", call), context,
+                 [](CallableId id, auto outcome) { outcome.initOk().setId(id); });
+  }
+
+  kj::Promise<void> releaseCallable(ReleaseCallableContext context) override {
+    auto released = answered_elsewhere<void>(loop_, "Session.releaseCallable");
+    auto call =
+        host_->release_callable(context.getParams().getCallable(), std::move(released.done));
+    return bounded(kj::mv(released.promise), "Session.releaseCallable", call)
+        .then([context](Status&& status) mutable {
+          answer(status, context.getResults().initOutcome());
+        });
+  }
+
+  kj::Promise<void> run(RunContext context) override {
+    const auto in = context.getParams().getStep();
+    HostedRequest request;
+    request.timeout = std::chrono::milliseconds(in.getTimeoutMs());
+    if (in.isCallable()) {
+      request.what = in.getCallable();
+    } else {
+      request.what = read_signature(in.getSignature());
+    }
+    auto feeds = read_feeds(in.getFeeds());
+    if (!feeds.ok()) return refuse(feeds.status(), context);
+    request.feeds = [feeds = std::move(*feeds)] { return tensors_of(feeds); };
+    using All = std::vector<Fetched>;
+    auto over = answered_elsewhere<All>(loop_, "Session.run");
+    const auto step =
+        host_->run(std::move(request), [host = host_, done = std::move(over.done)](auto fetches) {
+          done(fetches.ok() ? fetched_of(*host, *fetches) : Result<All>(fetches.status()));
+        });
+    const uint64_t number = in.getNumber();
+    (*steps_)[number] = step;
+    auto gone = kj::defer([host = host_, steps = steps_, number, step] {
+      if (const auto found = steps->find(number); found != steps->end() && found->second == step)
+        steps->erase(found);
+      host->drop(step);
+    });
+    const auto deadline = (in.getTimeoutMs() > 0 ? std::chrono::milliseconds(in.getTimeoutMs())
+                                                 : host_->options().timeout) +
+                          kAnswer;
+    auto answer =
+        within(kj::mv(over.promise), timer(), deadline, "Session.run").attach(kj::mv(gone));
+    return reply(kj::mv(answer), context, [](const All& all, auto outcome) {
+      auto fetches = outcome.initOk().initFetches(static_cast<uint32_t>(all.size()));
+      for (uint32_t i = 0; i < fetches.size(); ++i) write_fetched(all[i], fetches[i]);
+    });
+  }
+
+  kj::Promise<void> cancel(CancelContext context) override {
+    const auto found = steps_->find(context.getParams().getNumber());
+    if (found != steps_->end()) host_->cancel(found->second);
+    context.getResults().initOutcome().initOk();
+    return kj::READY_NOW;
+  }
+
+  kj::Promise<void> close(CloseContext context) override {
+    auto closed = answered_elsewhere<void>(loop_, "Session.close");
+    hosts_.close(host_, std::move(closed.done));
+    return within(kj::mv(closed.promise), timer(), kAnswer, "Session.close")
+        .then([context](Status&& status) mutable {
+          answer(status, context.getResults().initOutcome());
+        });
+  }
+
+ private:
+  kj::Timer& timer() { return loop_.context().timer; }
+
+  // The answer in bounded time; the call is dropped with the promise.
+  template <typename T>
+  kj::Promise<T> bounded(kj::Promise<T> promise, const char* what,
+                         std::shared_ptr<SessionHost::Call> call) {
+    return within(kj::mv(promise), timer(), kAnswer, what)
+        .attach(kj::defer([call = std::move(call)] { call->drop(); }));
+  }
+
+  Result<Staged> take(wire::Content::Reader in) {
+    if (in.isBytes()) {
+      const auto bytes = bytes_of(in.getBytes());
+      if (bytes.size() > kInlineBytes) {
+        return invalid_argument(cat("expected at most ", human_bytes(kInlineBytes),
+                                    " in a call, received ", human_bytes(bytes.size())));
+      }
+      return Staged{std::make_shared<const Blob>(bytes.begin(), bytes.end()), nullptr};
+    }
+    const auto found = staged_->find(in.getStaged());
+    if (found == staged_->end()) {
+      return failed_precondition(
+          cat("expected bytes that were staged as ", in.getStaged(), ", there are none"));
+    }
+    const Staged staged = std::move(found->second);
+    staged_->erase(found);
+    return staged;
+  }
+
+  Result<std::vector<Fed>> read_feeds(capnp::List<wire::FedValue>::Reader in) {
+    std::vector<Fed> feeds;
+    for (const auto each : in) {
+      Fed& fed = feeds.emplace_back();
+      LEAT_ASSIGN_OR_RETURN(fed.type, read_type(each.getType()));
+      LEAT_ASSIGN_OR_RETURN(Staged staged, take(each.getContent()));
+      if (each.getContent().isStaged()) {
+        fed.staged = std::move(staged);
+      } else {
+        LEAT_ASSIGN_OR_RETURN(fed.tensor, make_tensor(fed.type, *staged.blob));
+      }
+    }
+    return feeds;
+  }
+
+  RpcLoop& loop_;
+  SessionHosts& hosts_;
+  const std::shared_ptr<SessionHost> host_;
+  const std::shared_ptr<ByteBudget> uploads_;
+  // By the caller's numbers. Uploads and answers that come after this hold them too.
+  const std::shared_ptr<std::map<uint64_t, Staged>> staged_ =
+      std::make_shared<std::map<uint64_t, Staged>>();
+  const std::shared_ptr<std::map<uint64_t, std::shared_ptr<SessionHost::Step>>> steps_ =
+      std::make_shared<std::map<uint64_t, std::shared_ptr<SessionHost::Step>>>();
+};
+
+}  // namespace
+
+Result<SessionOpening> read_session_request(wire::SessionRequest::Reader in) {
+  SessionOpening opening;
+  opening.id = to_string(in.getRequestId());
+  opening.num_workers = in.getNumWorkers();
+  SessionOptions& options = opening.options;
+  options.name = to_string(in.getName());
+  options.strategy = to_string(in.getStrategy());
+  options.shards = static_cast<int>(std::min<uint32_t>(in.getShards(), kMaxShards + 1));
+  options.seed = in.getSeed();
+  options.plans = in.getPlans();
+  options.timeout = std::chrono::milliseconds(in.getTimeoutMs());
+  const auto expected = [&](const char* what, auto most, uint64_t received) {
+    return invalid_argument(cat("session '", options.name, "': ", what, ": expected 1 to ", most,
+                                ", received ", received));
+  };
+  if (options.shards < 1 || options.shards > kMaxShards)
+    return expected("shards", kMaxShards, in.getShards());
+  if (options.plans < 1 || options.plans > kMaxPlans)
+    return expected("plans", kMaxPlans, in.getPlans());
+  if (options.timeout.count() < 1) return expected("timeout in ms", UINT32_MAX, in.getTimeoutMs());
+  return opening;
+}
+
+wire::Session::Client make_session_server(RpcLoop& loop, SessionHosts& hosts,
+                                          std::shared_ptr<SessionHost> host,
+                                          std::shared_ptr<ByteBudget> uploads) {
+  return kj::heap<SessionServer>(loop, hosts, std::move(host), std::move(uploads));
+}
+
+}  // namespace leat

@@ -1,0 +1,31 @@
+// The service behind the interface Session of transport/cluster.capnp. Includes Cap'n Proto: for
+// .cc files.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "daemon/master/session_hosts.h"
+#include "devices/base/status.h"
+#include "transport/cluster.capnp.h"
+#include "transport/rpc/limits.h"
+#include "transport/rpc/loop.h"
+
+namespace leat {
+
+struct SessionOpening {
+  std::string id;  // of the request
+  uint32_t num_workers = 1;
+  SessionOptions options;
+};
+
+// invalid_argument for what no session is asked for.
+Result<SessionOpening> read_session_request(wire::SessionRequest::Reader in);
+
+// The host as one client holds it: when the capability goes, its steps are cancelled. The rest
+// outlives it. Threads: the loop's.
+wire::Session::Client make_session_server(RpcLoop& loop, SessionHosts& hosts,
+                                          std::shared_ptr<SessionHost> host,
+                                          std::shared_ptr<ByteBudget> uploads);
+
+}  // namespace leat

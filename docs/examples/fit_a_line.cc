@@ -1,0 +1,67 @@
+// Fits a line to points on a cluster: docs/session.md.
+//
+//   fit_a_line ADDRESS      of the master, "127.0.0.1:17461"
+#include <iostream>
+
+#include "daemon/client/session_client.h"
+#include "ops/builder.h"
+#include "ops/catalogue.h"
+
+using namespace leat;
+
+// y = w * x + b. One graph holds the variables, how they begin, the model, and the step that trains
+// it.
+Result<Graph> line(const Catalogue& catalogue) {
+  Graph graph(catalogue);
+  GraphBuilder g(graph);
+  const ValueId w =
+      g.op("leat.Variable", {}, {{"name", std::string("w")}, {"shape", std::vector<int64_t>{}}});
+  const ValueId b =
+      g.op("leat.Variable", {}, {{"name", std::string("b")}, {"shape", std::vector<int64_t>{}}});
+  graph.node(g.effect("leat.Initialize", {w, g.scalar(DType::f32, 0)})).name = "init w";
+  graph.node(g.effect("leat.Initialize", {b, g.scalar(DType::f32, 0)})).name = "init b";
+  const ValueId read_w = g.named(g.op("leat.Read", {w}), "weight");
+  const ValueId read_b = g.named(g.op("leat.Read", {b}), "bias");
+  const ValueId x = g.input("x", DType::f32, {g.batch("N")});
+  const ValueId y = g.input("y", DType::f32, {g.batch("N")});
+  const ValueId guess = g.named(g.op("Add", {g.op("Mul", {x, read_w}), read_b}), "guess");
+  const ValueId error = g.op("Sub", {guess, y});
+  const ValueId loss = g.named(
+      g.op("ReduceMean", {g.op("Mul", {error, error})}, {{"keepdims", int64_t{0}}}), "loss");
+  const auto gradients = g.ops("leat.Gradients", {loss, read_w, read_b}, {}, 2);
+  const ValueId rate = g.scalar(DType::f32, -0.1);
+  graph.node(g.effect("leat.AssignAdd", {w, g.op("Mul", {gradients[0], rate})})).name = "train w";
+  graph.node(g.effect("leat.AssignAdd", {b, g.op("Mul", {gradients[1], rate})})).name = "train b";
+  LEAT_RETURN_IF_ERROR(g.status());
+  return graph;
+}
+
+Status fit(const std::string& address) {
+  const Catalogue catalogue = standard_catalogue();
+  LEAT_ASSIGN_OR_RETURN(const Graph graph, line(catalogue));
+  ClusterClientOptions cluster;
+  cluster.address = address;
+  LEAT_ASSIGN_OR_RETURN(const auto session, RemoteSession::open(cluster, {}));
+  std::cout << "session " << session->job() << std::endl;
+
+  LEAT_RETURN_IF_ERROR(session->extend(0, graph).status());
+  LEAT_RETURN_IF_ERROR(session->run({}, {}, {"init w", "init b"}).status());
+  LEAT_ASSIGN_OR_RETURN(const CallableId train,
+                        session->make_callable({{"x", "y"}, {"loss"}, {"train w", "train b"}}));
+  const Tensor xs = Tensor::of<float>(Shape{4}, {-1, 0, 1, 2});
+  const Tensor ys = Tensor::of<float>(Shape{4}, {-1, 1, 3, 5});  // y = 2x + 1
+  for (int i = 0; i < 200; ++i)
+    LEAT_RETURN_IF_ERROR(session->run_callable(train, {xs, ys}).status());
+
+  LEAT_ASSIGN_OR_RETURN(const auto found, session->run({}, {"weight", "bias"}, {}));
+  std::cout << "y = " << found[0].at(0) << " x + " << found[1].at(0) << std::endl;
+  session->close();
+  return {};
+}
+
+int main(int count, char** arguments) {
+  const Status status =
+      count == 2 ? fit(arguments[1]) : invalid_argument("usage: fit_a_line ADDRESS");
+  if (!status.ok()) std::cerr << status.to_string() << std::endl;
+  return status.ok() ? 0 : 1;
+}
