@@ -57,12 +57,14 @@ uint64_t records_in(Journal& journal) {
 // one by one, and says each that is acknowledged with a byte into the pipe.
 class Writer {
  public:
-  Writer(const std::string& directory, uint64_t first, const std::string& failpoints = "") {
+  // It writes at most so many records, and then waits to be killed.
+  Writer(const std::string& directory, uint64_t first, const std::string& failpoints = "",
+         uint64_t most = UINT64_MAX) {
     int ends[2];
     REQUIRE(::pipe(ends) == 0);
     process_ = ::fork();
     REQUIRE(process_ >= 0);
-    if (process_ == 0) write(directory, first, failpoints, ends[1]);
+    if (process_ == 0) write(directory, first, failpoints, most, ends[1]);
     ::close(ends[1]);
     acknowledged_ = ends[0];
   }
@@ -86,10 +88,11 @@ class Writer {
 
  private:
   [[noreturn]] static void write(const std::string& directory, uint64_t first,
-                                 const std::string& failpoints, int acknowledged) {
+                                 const std::string& failpoints, uint64_t most, int acknowledged) {
     if (!failpoints.empty() && !set_failpoints(failpoints).ok()) ::_exit(2);
     auto journal = Journal::open(real_files(), directory);
     for (uint64_t i = first; journal.ok(); ++i) {
+      while (i - first == most) ::pause();
       if (!(*journal)->append(record_at(i)).ok()) break;
       if (::write(acknowledged, "", 1) != 1) break;
     }
@@ -139,7 +142,7 @@ TEST_CASE("a writer that is killed at a named place has written or not, and noth
 // The files of a writer that was killed, its log not yet moved into the database.
 struct Remains {
   explicit Remains(uint64_t records) {
-    Writer writer(folder.path(), 0);
+    Writer writer(folder.path(), 0, "", records);
     writer.wait_for(records);
     acknowledged = writer.kill();
     database = contents(folder / "journal.sqlite");
