@@ -228,8 +228,11 @@ void JobTable::set_failure(Entry& entry, const Status& of_run) {
 
 std::string JobTable::Entry::Failure::reason() const {
   if (how.empty()) return text;
-  if (of_run.empty()) return step == 0 ? text : cat(text, ", after step ", step);
-  return of_run.find(how) == std::string::npos ? cat(text, "; ", of_run) : of_run;
+  std::string reason = text;
+  if (!of_run.empty())
+    reason = of_run.find(how) == std::string::npos ? cat(text, "; ", of_run) : of_run;
+  const bool tells_step = step == 0 || reason.find("step ") != std::string::npos;
+  return tells_step ? reason : cat(reason, ", after step ", step);
 }
 
 // Views -------------------------------------------------------------------------------------------

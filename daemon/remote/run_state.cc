@@ -37,7 +37,7 @@ void RunGroup::failed(const Status& status, Failure what, const RemoteRunState* 
   const bool first = waiting_.ok();
   // The loss of a runner, with what a peer waited for when it saw it.
   const Failure least = std::min(what, waiting_as_), most = std::max(what, waiting_as_);
-  if (!first && least == Failure::consequence && most == Failure::loss && from != waiting_from_) {
+  if (!first && least < Failure::loss && most == Failure::loss && from != waiting_from_) {
     const Status& loss = what == Failure::loss ? status : waiting_;
     const Status& seen = what == Failure::loss ? waiting_ : status;
     return end(Status(loss.code(), cat(loss.message(), "; ", seen.message())));

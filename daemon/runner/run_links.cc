@@ -13,7 +13,7 @@ namespace leat {
 namespace {
 
 // A host that is there answers in far less; whoever gives a run up need not wait longer than this.
-constexpr std::chrono::seconds kDialDeadline{5};
+constexpr std::chrono::seconds kDialDeadline{3};
 
 std::string name_of(const Endpoint& endpoint) {
   return endpoint.node.empty() ? cat("task ", endpoint.task) : endpoint.node;

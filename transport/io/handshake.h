@@ -20,8 +20,9 @@ struct Connection {
 struct SocketOptions {
   // TCP_CONGESTION; empty: the system's, but reno over loopback, where BBR's pacing only costs.
   std::string congestion;
-  // How long sent bytes may stay unacknowledged before the connection is dead.
-  std::chrono::milliseconds user_timeout = std::chrono::seconds(5);
+  // For so long the other end's system may not answer before the connection is dead, whether there
+  // is something to send or not.
+  std::chrono::milliseconds user_timeout{2500};
 };
 
 // Connects to a listener and shakes hands. unavailable if nobody listens, failed_precondition if it

@@ -324,9 +324,9 @@ TEST_CASE("a job whose runner dies says how, and what the run waited for") {
 TEST_CASE("the run's own words stand for all if they say how a runner died") {
   TwoSides scene;
   scene.runner_died();
-  scene.run_broke(unavailable("w1 was lost: it was killed by signal 9; w2 awaits edge 3"));
+  scene.run_broke(unavailable("w1 was lost: it was killed by signal 9; w2 awaits edge 3, step 6"));
   CHECK(scene.driver.reason(scene.id) ==
-        "w1 was lost: it was killed by signal 9; w2 awaits edge 3");
+        "w1 was lost: it was killed by signal 9; w2 awaits edge 3, step 6");
 }
 
 TEST_CASE("a job waits for the other side of a failure, but not for long") {
