@@ -22,12 +22,12 @@ std::vector<std::string> Finished::errors() const {
 
 Finished run_program(const std::string& binary, const std::string& folder,
                      const std::vector<std::string>& arguments,
-                     const std::vector<std::string>& environment) {
+                     const std::vector<std::string>& environment, std::chrono::seconds patience) {
   const TemporaryDirectory captured;
   const std::string out = captured / "out", err = captured / "err";
   ChildProcess child(binary, arguments,
                      {.folder = folder, .environment = environment, .out = out, .err = err});
-  const auto ended = child.wait(std::chrono::minutes(1));
+  const auto ended = child.wait(patience);
   return {ended.value_or(128 + SIGKILL), contents_of(out), contents_of(err)};
 }
 

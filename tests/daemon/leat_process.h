@@ -1,6 +1,7 @@
 // The real `leat` command as a process, for tests of what a user sees.
 #pragma once
 
+#include <chrono>
 #include <string>
 #include <vector>
 
@@ -15,10 +16,11 @@ struct Finished {
 };
 
 // Runs a program in `folder` until it ends, with `environment` changed as ChildProcess says. One
-// that takes longer than a minute is killed, with exit code 137.
+// that takes longer than `patience` is killed, with exit code 137.
 Finished run_program(const std::string& binary, const std::string& folder,
                      const std::vector<std::string>& arguments,
-                     const std::vector<std::string>& environment);
+                     const std::vector<std::string>& environment,
+                     std::chrono::seconds patience = std::chrono::minutes(1));
 
 // Where the program `leat` of this build is.
 std::string leat_binary();

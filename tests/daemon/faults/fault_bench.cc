@@ -8,7 +8,9 @@
 #include <thread>
 
 #include "daemon/job/job.h"
+#include "devices/base/files.h"
 #include "devices/base/text.h"
+#include "ops/formats/npy.h"
 #include "tests/catch.h"
 #include "tests/daemon/faults/process_facts.h"
 #include "tests/must.h"
@@ -62,9 +64,17 @@ bool await(std::chrono::milliseconds patience, F done) {
   return true;
 }
 
-Job small_job(const SmallJob& small, const std::string& workers) {
-  Job job = small.job({"num_workers=" + workers, "steps=240", "checkpoint.every_steps=20"});
-  return job;
+constexpr uint64_t kSteps = 240;
+// Of a job whose worker is stopped: its runners go on, and must not be done before it is noticed.
+constexpr uint64_t kManySteps = 1200;
+
+uint64_t steps_for(const Fault& fault) {
+  return fault.deed == Deed::stop_worker ? kManySteps : kSteps;
+}
+
+Job small_job(const SmallJob& small, uint32_t workers, uint64_t steps) {
+  return small.job({cat("num_workers=", workers), cat("steps=", steps),
+                    cat("checkpoint.every_steps=", steps / 12)});
 }
 
 bool says_so(const JobView& job) {
@@ -95,7 +105,6 @@ FaultBench::FaultBench(const std::string& transport, int workers)
   ClusterClientOptions options;
   options.address = cluster_.master().ready().listen;
   client_ = must(ClusterClient::connect(std::move(options)));
-  expected_ = small_.hash(small_job(small_, "1"), "in-process");
   for (int i = 0; i < 2; ++i) {
     const std::string problem = run_undisturbed();
     INFO(problem << cluster_.logs());
@@ -108,15 +117,21 @@ FaultBench::FaultBench(const std::string& transport, int workers)
 
 // Jobs ------------------------------------------------------------------------------------------
 
-std::string FaultBench::submit() {
-  Job job = small_job(small_, std::to_string(kTasks));
+std::string FaultBench::submit(uint64_t steps) { return submit(small_job(small_, kTasks, steps)); }
+
+const std::string& FaultBench::expected(uint64_t steps) {
+  std::string& hash = expected_[steps];
+  if (hash.empty()) hash = small_.hash(small_job(small_, 1, steps), cat("in-process-", steps));
+  return hash;
+}
+
+std::string FaultBench::submit(Job job) {
   job.data.root = "data";
   job.model.graph = "model.onnxtxt";
   JobRequest request;
   request.request_id = new_request_id();
   request.text = print_job(job);
   request.files.push_back({"model.onnxtxt", small_.path("model.onnxtxt")});
-  ++jobs_;
   return must(client_->submit(request)).id;
 }
 
@@ -145,11 +160,11 @@ bool FaultBench::await_phase(const Fault& fault, JobView& job) {
       case Phase::middle:
         return runs && step >= fault.step;
       case Phase::checkpoint:
-        return runs && step >= 20 * (1 + fault.step / 20);
+        return runs && step >= steps_for(fault) / 12 * (1 + fault.step / 20);
       case Phase::evaluation:
         return runs && !std::isnan(job.progress.last.val_loss);
       case Phase::ending:
-        return runs && step >= 239;
+        return runs && step + 1 >= steps_for(fault);
     }
     return true;
   };
@@ -262,11 +277,12 @@ void FaultBench::await_end(const std::string& id, Steady::time_point struck, Fau
   }
   report.ended_ms = since(struck);
   report.end = name_of(job.condition.state);
-  report.equal = job.condition.result.starts_with(expected_);  // what else they depend on follows
+  const std::string& hash = expected(steps_for(report.fault));
+  report.equal = job.condition.result.starts_with(hash);  // what else they depend on follows
   if (job.condition.state != JobState::succeeded) {
     report.misses.push_back(cat("ended ", report.end, ": ", job.condition.reason));
   } else if (!report.equal) {
-    report.misses.push_back(cat("weights ", job.condition.result, ", expected ", expected_));
+    report.misses.push_back(cat("weights ", job.condition.result, ", expected ", hash));
   }
 }
 
@@ -275,7 +291,7 @@ FaultReport FaultBench::run(const Fault& fault) {
   report.fault = fault;
   report.transport = transport_;
   JobView job;
-  job.id = submit();
+  job.id = submit(steps_for(fault));
   job = must(client_->job(job.id));
   report.in_time = await_phase(fault, job);
   const auto struck = Steady::now();
@@ -297,9 +313,52 @@ FaultReport FaultBench::run(const Fault& fault) {
 
 std::string FaultBench::run_undisturbed() {
   FaultReport report;
-  await_end(submit(), Steady::now(), report);
+  await_end(submit(kSteps), Steady::now(), report);
   check_remains(report);
   return report.misses.empty() ? "" : report.line();
+}
+
+// The master -------------------------------------------------------------------------------------
+
+// Steps in a window of 1.5 s, at whose beginning the master is stopped for a while.
+uint64_t FaultBench::steps_within(const std::string& id, std::chrono::milliseconds stopped) {
+  constexpr auto kWindow = 1500ms;
+  const auto step = [&] { return must(client_->job(id)).progress.last.step; };
+  const uint64_t before = step();
+  const auto begun = Steady::now();
+  if (stopped > 0ms) {
+    cluster_.master().signal(SIGSTOP);
+    std::this_thread::sleep_for(stopped);
+    cluster_.master().signal(SIGCONT);
+  }
+  std::this_thread::sleep_until(begun + kWindow);
+  return step() - before;
+}
+
+std::vector<double> FaultBench::rates_across_stops(int pairs) {
+  // An epoch that does not end meanwhile: at its end the master has something to do.
+  constexpr int64_t kRecords = 24 * 20000;
+  must(write_npy(real_files(), small_.path("many-x.npy"),
+                 Tensor(DType::u8, Shape{kRecords, 1, 8, 8})));
+  must(write_npy(real_files(), small_.path("many-y.npy"), Tensor(DType::u8, Shape{kRecords})));
+  Job job = small_.job({"num_workers=2", "steps=1000000", "checkpoint.every_steps=1000000"});
+  job.data.train.features = "many-x.npy";
+  job.data.train.labels = "many-y.npy";
+  job.data.validation.reset();
+  const std::string id = submit(std::move(job));
+  (void)await(20s, [&] { return must(client_->job(id)).progress.last.step > 0; });
+  std::vector<double> ratios;
+  for (int i = 0; i < pairs; ++i) {
+    const auto plain = static_cast<double>(steps_within(id, 0ms));
+    const auto across = static_cast<double>(steps_within(id, 500ms));
+    ratios.push_back(across / std::max(1.0, plain));
+  }
+  FaultReport report;
+  cancel(id, report);
+  check_remains(report);
+  for (const std::string& miss : report.misses) FAIL_CHECK(miss);
+  std::sort(ratios.begin(), ratios.end());
+  return ratios;
 }
 
 // What is left ------------------------------------------------------------------------------------

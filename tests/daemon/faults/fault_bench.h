@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -40,6 +41,9 @@ class FaultBench {
   FaultReport run(const Fault& fault);
   // An undisturbed one: "" if all is well with it.
   std::string run_undisturbed();
+  // Of a job that trains without a pause: its rate of steps across a stop of the master of 500 ms,
+  // over its rate without; of so many pairs, in order.
+  std::vector<double> rates_across_stops(int pairs);
   // Whether `ss -K` works here, which needs root.
   static bool can_close_sockets();
 
@@ -50,7 +54,10 @@ class FaultBench {
  private:
   using Steady = std::chrono::steady_clock;
 
-  std::string submit();
+  std::string submit(uint64_t steps);
+  const std::string& expected(uint64_t steps);
+  std::string submit(Job job);
+  uint64_t steps_within(const std::string& id, std::chrono::milliseconds stopped);
   Result<JobView> look(const std::string& id, uint64_t seen, std::chrono::milliseconds wait);
   bool await_phase(const Fault& fault, JobView& job);
   bool strike(const Fault& fault, const JobView& job, FaultReport& report);
@@ -68,10 +75,9 @@ class FaultBench {
   const SmallJob small_;
   ProcessCluster cluster_;
   std::unique_ptr<ClusterClient> client_;
-  std::string expected_;
-  int jobs_ = 0;
-  size_t descriptors_ = 0;  // of all daemons while nothing runs
-  size_t resident_ = 0;     // bytes
+  std::map<uint64_t, std::string> expected_;  // hashes, by steps
+  size_t descriptors_ = 0;                    // of all daemons while nothing runs
+  size_t resident_ = 0;                       // bytes
 };
 
 }  // namespace leat
