@@ -3,17 +3,16 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
-#include <thread>
 
 #include "devices/base/text.h"
 #include "tests/catch.h"
 #include "tests/daemon/faults/process_facts.h"
+#include "tests/eventually.h"
 
 namespace leat {
 namespace {
 
 using namespace std::chrono_literals;
-using Steady = std::chrono::steady_clock;
 
 constexpr auto kLook = 50ms;  // between two looks at what another process says
 
@@ -78,17 +77,15 @@ Finished ProcessCluster::leat(const std::string& command,
 }
 
 bool ProcessCluster::await_ready(int workers) {
-  const auto deadline = Steady::now() + 60s;
-  while (Steady::now() < deadline) {
+  const auto ready = [&] {
     const std::string nodes = leat("nodes", {"--json"}).out;
     constexpr std::string_view kReady = "\"READY\"";
-    int ready = 0;
+    int count = 0;
     for (size_t at = nodes.find(kReady); at != std::string::npos; at = nodes.find(kReady, at + 1))
-      ++ready;
-    if (ready >= workers) return true;
-    std::this_thread::sleep_for(kLook);
-  }
-  return false;
+      ++count;
+    return count >= workers;
+  };
+  return eventually(ready, 60s, kLook);
 }
 
 std::string ProcessCluster::show(const std::string& job) {
@@ -98,15 +95,16 @@ std::string ProcessCluster::show(const std::string& job) {
 std::string ProcessCluster::await_state(const std::string& job,
                                         const std::vector<std::string>& states,
                                         std::chrono::seconds patience) {
-  const auto deadline = Steady::now() + patience;
-  while (Steady::now() < deadline) {
+  std::string found;
+  const auto reached = [&] {
     const std::string seen = show(job);
     for (const std::string& state : states) {
-      if (seen.find(cat('"', state, '"')) != std::string::npos) return state;
+      if (found.empty() && seen.find(cat('"', state, '"')) != std::string::npos) found = state;
     }
-    std::this_thread::sleep_for(kLook);
-  }
-  return "";
+    return !found.empty();
+  };
+  static_cast<void>(eventually(reached, patience, kLook));
+  return found;
 }
 
 std::vector<pid_t> ProcessCluster::runners() const {
@@ -119,12 +117,7 @@ std::vector<pid_t> ProcessCluster::runners() const {
 }
 
 bool ProcessCluster::await_no_runners() const {
-  const auto deadline = Steady::now() + 30s;
-  while (!runners().empty()) {
-    if (Steady::now() > deadline) return false;
-    std::this_thread::sleep_for(kLook);
-  }
-  return true;
+  return eventually([this] { return runners().empty(); }, 30s, kLook);
 }
 
 std::string ProcessCluster::logs() const {

@@ -12,6 +12,7 @@
 #include "tests/daemon/child_process.h"
 #include "tests/daemon/client/job_master.h"
 #include "tests/daemon/leat_process.h"
+#include "tests/eventually.h"
 
 namespace leat {
 namespace {
@@ -85,12 +86,8 @@ class Running {
 
  private:
   static void await(const std::string& path, const std::string& text) {
-    const auto due = std::chrono::steady_clock::now() + kLongest;
-    while (contents_of(path).find(text) == std::string::npos) {
-      if (std::chrono::steady_clock::now() > due)
-        FAIL("no '" << text << "' in " << contents_of(path));
-      std::this_thread::sleep_for(2ms);
-    }
+    const auto written = [&] { return contents_of(path).find(text) != std::string::npos; };
+    if (!eventually(written, kLongest)) FAIL("no '" << text << "' in " << contents_of(path));
   }
 
   const TemporaryDirectory captured_;

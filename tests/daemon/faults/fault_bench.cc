@@ -13,6 +13,7 @@
 #include "ops/formats/npy.h"
 #include "tests/catch.h"
 #include "tests/daemon/faults/process_facts.h"
+#include "tests/eventually.h"
 #include "tests/must.h"
 #include "tests/slowness.h"
 
@@ -52,16 +53,6 @@ int64_t since(std::chrono::steady_clock::time_point begin) {
   using std::chrono::milliseconds;
   const auto time = std::chrono::steady_clock::now() - begin;
   return std::chrono::duration_cast<milliseconds>(time).count();
-}
-
-template <typename F>
-bool await(std::chrono::milliseconds patience, F done) {
-  const auto deadline = std::chrono::steady_clock::now() + patience;
-  while (!done()) {
-    if (std::chrono::steady_clock::now() > deadline) return false;
-    std::this_thread::sleep_for(kLook);
-  }
-  return true;
 }
 
 constexpr uint64_t kSteps = 240;
@@ -181,7 +172,7 @@ bool FaultBench::await_phase(const Fault& fault, JobView& job) {
 void FaultBench::strike_runner(const Fault& fault, int worker) {
   const pid_t parent = cluster_.worker(worker).pid();
   std::vector<pid_t> runners;
-  (void)await(3s * kSlowness, [&] { return !(runners = children_of(parent)).empty(); });
+  (void)eventually([&] { return !(runners = children_of(parent)).empty(); }, 3s * kSlowness, kLook);
   const int number = fault.deed == Deed::kill_runner    ? SIGKILL
                      : fault.deed == Deed::crash_runner ? SIGSEGV
                                                         : SIGSTOP;
@@ -346,7 +337,7 @@ std::vector<double> FaultBench::rates_across_stops(int pairs) {
   job.data.train.labels = "many-y.npy";
   job.data.validation.reset();
   const std::string id = submit(std::move(job));
-  (void)await(20s, [&] { return must(client_->job(id)).progress.last.step > 0; });
+  (void)eventually([&] { return must(client_->job(id)).progress.last.step > 0; }, 20s, kLook);
   std::vector<double> ratios;
   for (int i = 0; i < pairs; ++i) {
     const auto plain = static_cast<double>(steps_within(id, 0ms));
@@ -375,7 +366,7 @@ void FaultBench::note_baseline() {
 }
 
 void FaultBench::check_remains(FaultReport& report) {
-  if (!await(3s * kSlowness, [&] { return cluster_.runners().empty(); }))
+  if (!eventually([&] { return cluster_.runners().empty(); }, 3s * kSlowness, kLook))
     report.misses.push_back(cat(cluster_.runners().size(), " runners are left"));
   const auto folders_empty = [&] {
     for (int i = 0; i < cluster_.workers(); ++i) {
@@ -385,7 +376,8 @@ void FaultBench::check_remains(FaultReport& report) {
     }
     return true;
   };
-  if (!await(2s * kSlowness, folders_empty)) report.misses.push_back("folders of runners are left");
+  if (!eventually(folders_empty, 2s * kSlowness, kLook))
+    report.misses.push_back("folders of runners are left");
   if (descriptors_ == 0) return;
   size_t descriptors = 0;
   const auto closed = [&] {
@@ -393,7 +385,7 @@ void FaultBench::check_remains(FaultReport& report) {
     for (const pid_t daemon : daemons()) descriptors += open_descriptors(daemon);
     return descriptors <= descriptors_;
   };
-  if (await(5s * kSlowness, closed)) return;
+  if (eventually(closed, 5s * kSlowness, kLook)) return;
   report.misses.push_back(
       cat("the daemons have ", descriptors, " descriptors, had ", descriptors_));
   for (const pid_t daemon : daemons())

@@ -42,15 +42,6 @@ std::unique_ptr<RpcClient> connect(RpcLoop& loop, const std::string& address, Rp
 
 }  // namespace
 
-bool eventually(const std::function<bool()>& condition, std::chrono::milliseconds deadline) {
-  const auto until = std::chrono::steady_clock::now() + deadline;
-  while (!condition()) {
-    if (std::chrono::steady_clock::now() > until) return false;
-    std::this_thread::sleep_for(1ms);
-  }
-  return true;
-}
-
 // Runners -----------------------------------------------------------------------------------------
 
 struct FakeRunner::Inside {

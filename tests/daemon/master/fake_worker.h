@@ -8,14 +8,12 @@
 #include <vector>
 
 #include "daemon/master/master_daemon.h"
+#include "tests/eventually.h"
 #include "transport/rpc/loop.h"
 
 namespace leat::testing {
 
 using namespace std::chrono_literals;
-
-// True once `condition` holds; false if it does not within `deadline`.
-bool eventually(const std::function<bool()>& condition, std::chrono::milliseconds deadline = 30s);
 
 // What a worker was told to start.
 struct Order {

@@ -13,7 +13,6 @@ namespace leat {
 namespace {
 
 using namespace std::chrono_literals;
-using testing::eventually;
 
 JobView job(JobState state, const std::string& reason = "") {
   JobView view;

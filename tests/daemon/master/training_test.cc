@@ -18,7 +18,6 @@ namespace leat {
 namespace {
 
 using namespace std::chrono_literals;
-using testing::eventually;
 
 constexpr char kGraph[] = R"(<ir_version: 10, opset_import: ["" : 20, "leat" : 1]>
 small (float[N,1,8,8] image) => (float[N,4] logits) {

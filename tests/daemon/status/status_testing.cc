@@ -172,15 +172,6 @@ HttpReply HttpClient::get(const std::string& path, const std::string& headers) {
 
 bool HttpClient::is_closed() { return read_.empty() && !receive() && read_.empty(); }
 
-bool eventually(const std::function<bool()>& holds) {
-  const auto deadline = std::chrono::steady_clock::now() + 30s;
-  while (!holds()) {
-    if (std::chrono::steady_clock::now() > deadline) return false;
-    std::this_thread::yield();
-  }
-  return true;
-}
-
 StatusHost::StatusHost(HttpOptions options) {
   auto opened = open_status_server(reactor, "127.0.0.1:0", source, std::move(options));
   REQUIRE(opened.ok());

@@ -10,6 +10,7 @@
 
 #include "daemon/status/status_routes.h"
 #include "daemon/status/status_source.h"
+#include "tests/eventually.h"
 #include "transport/io/descriptor.h"
 #include "transport/io/reactor.h"
 
@@ -63,9 +64,6 @@ class HttpClient {
   Descriptor socket_;
   std::string read_;
 };
-
-// Waits up to 5 s.
-bool eventually(const std::function<bool()>& holds);
 
 // The server of a master over a free port.
 struct StatusHost {
