@@ -1,6 +1,6 @@
 #include "devices/base/crc32c.h"
 
-#include <nmmintrin.h>
+#include <immintrin.h>
 
 #include <array>
 #include <cstring>
@@ -79,6 +79,79 @@ uint32_t move_over_block(uint64_t crc) {
   return ~tail;
 }
 
+#define LEAT_FOLDING __attribute__((target("avx512f,vpclmulqdq,pclmul,sse4.2")))
+
+// x to the n-th modulo the polynomial, bits reflected: the highest bit is the coefficient of 1.
+constexpr uint64_t power_of_x(size_t n) {
+  uint32_t power = uint32_t{1} << 31;
+  for (size_t i = 0; i < n; ++i) power = (power >> 1) ^ (power & 1 ? 0x82F63B78u : 0);
+  return power;
+}
+
+// What moves a remainder of 16 bytes over the `bytes` bytes that follow: factors for its first and
+// its second half.
+struct Fold {
+  uint64_t first, second;
+};
+constexpr Fold fold_over(size_t bytes) {
+  return {power_of_x(8 * bytes + 63) << 32, power_of_x(8 * bytes - 1) << 32};
+}
+LEAT_FOLDING inline __m128i factors(const Fold& fold) {
+  return _mm_set_epi64x(static_cast<int64_t>(fold.second), static_cast<int64_t>(fold.first));
+}
+LEAT_FOLDING inline __m512i four_factors(const Fold& fold) {
+  const auto first = static_cast<int64_t>(fold.first), second = static_cast<int64_t>(fold.second);
+  return _mm512_set4_epi64(second, first, second, first);
+}
+
+// Four remainders moved and added to the bytes there.
+LEAT_FOLDING inline __m512i fold(__m512i remainders, __m512i by, __m512i onto) {
+  const __m512i first = _mm512_clmulepi64_epi128(remainders, by, 0x00);
+  const __m512i second = _mm512_clmulepi64_epi128(remainders, by, 0x11);
+  return _mm512_ternarylogic_epi64(first, second, onto, 0x96);
+}
+LEAT_FOLDING inline __m128i fold(__m128i remainder, const Fold& over, __m128i onto) {
+  const __m128i by = factors(over);
+  const __m128i first = _mm_clmulepi64_si128(remainder, by, 0x00);
+  return _mm_xor_si128(onto, _mm_xor_si128(first, _mm_clmulepi64_si128(remainder, by, 0x11)));
+}
+LEAT_FOLDING inline __m512i load(const std::byte* at) { return _mm512_loadu_si512(at); }
+
+// Long buffers where the CPU multiplies polynomials: 256 bytes are carried along as sixteen
+// remainders (V. Gopal et al., "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ
+// Instruction", 2009), three times as fast as the CRC instruction. Bytes that come from memory are
+// asked for early: what reads them next, a socket, then has them in the cache.
+LEAT_FOLDING uint32_t crc32c_avx512(std::span<const std::byte> bytes, uint32_t before) {
+  constexpr size_t kStride = 256, kAhead = 2048;
+  if (bytes.size() < 2 * kStride) return crc32c_sse42(bytes, before);
+  const std::byte* at = bytes.data();
+  size_t left = bytes.size() - kStride;
+  const auto crc = static_cast<int>(~before);
+  __m512i a = _mm512_xor_si512(load(at), _mm512_zextsi128_si512(_mm_cvtsi32_si128(crc)));
+  __m512i b = load(at + 64), c = load(at + 128), d = load(at + 192);
+  constexpr Fold kFar = fold_over(kStride), kNear = fold_over(64);
+  const __m512i far = four_factors(kFar);
+  for (at += kStride; left >= kStride; at += kStride, left -= kStride) {
+    for (size_t line = 0; line < kStride; line += 64)
+      _mm_prefetch(reinterpret_cast<const char*>(at + kAhead + line), _MM_HINT_T0);
+    a = fold(a, far, load(at));
+    b = fold(b, far, load(at + 64));
+    c = fold(c, far, load(at + 128));
+    d = fold(d, far, load(at + 192));
+  }
+  const __m512i near = four_factors(kNear);
+  a = fold(fold(fold(a, near, b), near, c), near, d);
+  constexpr Fold kBy48 = fold_over(48), kBy32 = fold_over(32), kBy16 = fold_over(16);
+  alignas(64) __m128i parts[4];
+  _mm512_store_si512(parts, a);
+  __m128i one = fold(parts[0], kBy48, parts[3]);
+  one = fold(parts[1], kBy32, one);
+  one = fold(parts[2], kBy16, one);
+  uint64_t sum = _mm_crc32_u64(0, static_cast<uint64_t>(_mm_cvtsi128_si64(one)));
+  sum = _mm_crc32_u64(sum, static_cast<uint64_t>(_mm_extract_epi64(one, 1)));
+  return crc32c_sse42({at, left}, ~static_cast<uint32_t>(sum));
+}
+
 }  // namespace
 
 uint32_t crc32c_portable(std::span<const std::byte> bytes, uint32_t before) {
@@ -95,11 +168,14 @@ uint32_t crc32c_portable(std::span<const std::byte> bytes, uint32_t before) {
 }
 
 uint32_t crc32c(std::span<const std::byte> bytes, uint32_t before) {
-  static const bool fast = [] {
+  static const auto fastest = [] {
     __builtin_cpu_init();
-    return __builtin_cpu_supports("sse4.2") != 0;
+    if (!__builtin_cpu_supports("sse4.2")) return crc32c_portable;
+    const bool folds = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("vpclmulqdq") &&
+                       __builtin_cpu_supports("pclmul");
+    return folds ? crc32c_avx512 : crc32c_sse42;
   }();
-  return fast ? crc32c_sse42(bytes, before) : crc32c_portable(bytes, before);
+  return fastest(bytes, before);
 }
 
 }  // namespace leat
