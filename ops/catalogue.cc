@@ -30,6 +30,7 @@ Catalogue standard_catalogue() {
   register_random_ops(catalogue);
   // leat's own.
   register_variable_ops(catalogue);
+  register_rows_ops(catalogue);
   register_optimizer_ops(catalogue);
   register_exchange_ops(catalogue);
   register_queue_ops(catalogue);

@@ -28,6 +28,7 @@ void register_movement_ops(
 void register_slice_ops(Catalogue& catalogue);   // slice.cc: Slice
 void register_pad_ops(Catalogue& catalogue);     // pad.cc: Pad
 void register_gather_ops(Catalogue& catalogue);  // gather.cc: Gather GatherElements OneHot
+void register_rows_ops(Catalogue& catalogue);    // rows.cc: SumRows
 void register_constant_ops(Catalogue& catalogue);  // constant.cc: Constant ConstantOfShape
 void register_random_ops(
     Catalogue& catalogue);  // random.cc: RandomNormal RandomUniform and ...Like

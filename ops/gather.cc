@@ -1,4 +1,4 @@
-// Ops that read by index: Gather, GatherElements, their gradients, OneHot.
+// Ops that read by index: Gather, GatherElements, their gradients, ReadRows, OneHot.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -8,6 +8,7 @@
 #include "ops/copy.h"
 #include "ops/elementwise_loops.h"
 #include "ops/shapes.h"
+#include "ops/variable.h"
 
 namespace leat {
 namespace {
@@ -111,6 +112,21 @@ class GatherKernel final : public Kernel {
   int64_t tile_lines_ = 1;
   int tiles_ = 1;
 };
+
+// --- ReadRows: Gather of a variable, axis 0, without reading all of it -------------------------
+
+Status infer_read_rows(InferContext& ctx) {
+  LEAT_RETURN_IF_ERROR(expect_equal_variables(ctx, 1));
+  return infer_gather(ctx);
+}
+
+std::vector<ShardingRule> shard_read_rows(const std::vector<OperandType>& inputs,
+                                          const std::vector<OperandType>&, const Attrs&) {
+  std::vector<ShardingRule> rules;
+  for (int d = 0; d < inputs[1].shape.rank(); ++d)
+    rules.push_back({{Spread{}, Spread::on(d)}, {Spread::on(d)}});
+  return rules;
+}
 
 // dx[outer, index[j], inner] += dy[outer, j, inner], in the order of j. Several tiles share the
 // work by parts of dx, so that no two write the same element and the order of sums is the same.
@@ -416,6 +432,16 @@ void register_gather_ops(Catalogue& catalogue) {
                     .gradient(gather_gradient("leat.GatherGrad"))
                     .sharding(shard_gather)
                     .tiling(gather_tiling)
+                    .kernel("cpu", make_of<GatherKernel>));
+  // Its result keeps what the rows were, whatever is written to the variable later.
+  catalogue.add(Op("leat.ReadRows")
+                    .input("r", "resource")
+                    .input("indices", "Tind")
+                    .output("output", "any")
+                    .type("Tind", kIndexTypes)
+                    .reads(0)
+                    .infer(infer_read_rows)
+                    .sharding(shard_read_rows)
                     .kernel("cpu", make_of<GatherKernel>));
   catalogue.add(Op("leat.GatherGrad")
                     .input("dY", "T")

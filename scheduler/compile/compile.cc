@@ -66,6 +66,7 @@ Result<Plan> compile(const Graph& graph, const CompileRequest& request) {
   }
   LEAT_ASSIGN_OR_RETURN(whole, prune(whole, borders));
   LEAT_ASSIGN_OR_RETURN(whole, simplify(whole, borders));
+  LEAT_ASSIGN_OR_RETURN(whole, sparsify(whole, borders, request.shards));
   LEAT_ASSIGN_OR_RETURN(const Strategy strategy, find_strategy(request.strategy));
   LEAT_ASSIGN_OR_RETURN(whole,
                         strategy.apply(whole, borders,

@@ -24,6 +24,10 @@ Result<Graph> prune(const Graph& graph, Borders& borders);
 // attributes, device and control edges). Infers types.
 Result<Graph> simplify(const Graph& graph, Borders& borders);
 
+// Moves the rows of a table that a step touches instead of the table, and its gradient by rows. The
+// bits of all results stay what they are. Infers types.
+Result<Graph> sparsify(const Graph& graph, Borders& borders, int shards);
+
 // Gives every node a full device name out of `devices`: resources and all that touch them together
 // (union-find), then constraints, then the device that holds most of the node's input bytes. A
 // conflict is invalid_argument with the chain of reasons.

@@ -2,6 +2,7 @@
 // shards that the worker holds.
 //
 // What touches a variable is *pinned* to its server: reading it, summing its gradient, applying it.
+// A node that reads some rows of it for each shard is too: it gets the ids, and sends the rows.
 // Common work that only reduces or changes what one server has stays there. All other common work
 // (the learning rate, say) is done again wherever it is needed, since that costs less than sending
 // it. So a step sends each variable to each worker once and, for each block of shards that the tree
@@ -138,11 +139,6 @@ Status Placement::pin() {
   for (NodeId id = 0; id < graph_.nodes(); ++id) {
     const auto names = touched(graph_, graph_.node(id));
     if (names.empty()) continue;
-    if (sharded_[id]) {
-      return unimplemented(cat(graph_.describe_node(id), ": reads variable '", names[0],
-                               "' itself for each shard; expected a Read before it with strategy "
-                               "parameter_server"));
-    }
     for (const std::string& name : names) {
       const auto server = servers_.find(name);
       if (server == servers_.end())
@@ -220,7 +216,8 @@ void Placement::find_homes(const Borders& borders) {
     if (place_[id] == kAnywhere && !sharded_[id] && !combines(id)) {
       for (NodeId reader : readers_[id]) {
         wanted[id].insert(wanted[reader].begin(), wanted[reader].end());
-        if (sharded_[reader]) wanted[id].insert(holders_.begin(), holders_.end());
+        if (sharded_[reader] && place_[reader] == kAnywhere)
+          wanted[id].insert(holders_.begin(), holders_.end());
       }
       if (wanted[id].empty()) wanted[id].insert(holders_[0]);
     }
@@ -246,7 +243,7 @@ Result<Division> Placement::run(const Borders& borders) {
   anchor();
   settle();
   find_homes(borders);
-  return Division{holders_, std::move(homes_), std::move(anchor_)};
+  return Division{holders_, std::move(homes_), std::move(anchor_), std::move(place_)};
 }
 
 // Variables that stay together, under the first of their names.

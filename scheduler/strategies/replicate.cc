@@ -119,7 +119,9 @@ NodeId Replicator::copy_node(NodeId id, int copy, int worker) {
 }
 
 Status Replicator::copy_for_shard(NodeId id, int shard) {
-  const NodeId made = copy_node(id, shard, division_.holders[static_cast<size_t>(shard)]);
+  const int pinned = division_.pinned.empty() ? -1 : division_.pinned[id];
+  const int worker = pinned >= 0 ? pinned : division_.holders[static_cast<size_t>(shard)];
+  const NodeId made = copy_node(id, shard, worker);
   Node& node = to_.node(made);
   if (!node.op->random && !node.op->per_shard) return {};
   // Where this shard's rows begin in the global tensor.

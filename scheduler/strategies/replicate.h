@@ -28,6 +28,9 @@ struct Division {
   // Of a collective: the worker that combines what no worker has alone; -1: the one that has the
   // least to combine so far.
   std::vector<int> owners;
+  // Of a sharded node: the worker that computes it for all shards, as it has a variable of which
+  // each reads a part; -1, or empty: each shard's holder.
+  std::vector<int> pinned = {};
   // Leaves it to the placement where nodes are, by the constraints of the graph. Else each is on
   // its worker's device, and a constraint that this does not meet is an error.
   bool placed_by_hand = false;

@@ -100,6 +100,9 @@ void add_indexing(Cases& cases) {
   cases.push_back({"Gather", {f({50, 64}), indices({240, 5}, 50)}});
   cases.push_back({"leat.GatherGrad", {f({5, 2, 3}), rows, ints({7, 3})}});
   cases.push_back({"leat.GatherGrad", {f({240, 5, 64}), indices({240, 5}, 50), ints({50, 64})}});
+  const Attrs parts = {{"rows", number(7)}, {"shards", number(5)}, {"parts", list({2, 1})}};
+  cases.push_back({"leat.SumRows", {f({15, 3}), indices({15}, 7)}, parts});
+  cases.push_back({"leat.SumRows", {f({300, 200}), indices({300}, 400)}, {{"rows", number(900)}}});
   cases.push_back(ConformanceCase{"GatherElements", {f({kBatch, 3}), elements}, axis}.grad({0}));
   cases.push_back(ConformanceCase{
       "leat.GatherElementsGrad", {f({kBatch, 2}), elements, ints({kBatch, 3})}, axis}
@@ -354,7 +357,16 @@ void add_state(Cases& cases) {
     for (const char* op : {"leat.Initialize", "leat.Assign", "leat.AssignAdd"}) {
       cases.push_back(state({op, {f(shape), f(shape)}, {}, 0}, 1));
     }
+    cases.push_back(state({"leat.ReadRows", {f(shape), indices({7, 2}, shape[0])}}, 1));
+    const Tensor lines = f({80, shape[1]}), ids = indices({80}, shape[0]);
+    const Attrs lazy = {{"lazy", number(1)}, {"shards", number(4)}};
+    Attrs lazy_momentum = lazy;
+    lazy_momentum["momentum"] = 0.9;
     cases.push_back(state({"leat.ApplySgd", {f(shape), f(shape), lr}, {}, 0}, 1));
+    cases.push_back(state({"leat.ApplySgd", {f(shape), f(shape), lr}, lazy, 0}, 1));
+    cases.push_back(state({"leat.ApplySgd", {f(shape), lines, lr, ids}, {}, 0}, 1));
+    cases.push_back(
+        state({"leat.ApplyMomentum", {f(shape), f(shape), lines, lr, ids}, lazy_momentum, 0}, 3));
     for (const int64_t nesterov : {0, 1}) {
       const Attrs attrs = {{"momentum", 0.9}, {"nesterov", number(nesterov)}};
       cases.push_back(
@@ -363,6 +375,8 @@ void add_state(Cases& cases) {
     for (const char* op : {"leat.ApplyAdam", "leat.ApplyAdamW"}) {
       cases.push_back(
           state({op, {f(shape), f(shape), f(shape, 0, 1), f(shape), lr, step}, {}, 0}, 7));
+      cases.push_back(
+          state({op, {f(shape), f(shape), f(shape, 0, 1), lines, lr, step, ids}, lazy, 0}, 7));
     }
   }
   cases.push_back({"leat.Step", {}});
