@@ -31,8 +31,8 @@ using testing::RunnerTestCluster;
 using testing::RunnerTestOptions;
 
 struct Options {
-  std::vector<std::string> measures = {"raw",      "null",   "hop",       "small",
-                                       "transfer", "server", "all_reduce"};
+  std::vector<std::string> measures = {"raw",      "null",   "hop",    "small",
+                                       "transfer", "server", "sparse", "all_reduce"};
   std::vector<std::string> transports = {"tcp", "shm"};
   std::vector<int> ranks;      // only these; all if there are none
   std::vector<int64_t> bytes;  // likewise
@@ -246,6 +246,19 @@ void measure_server(const std::string& transport) {
   }
 }
 
+// By the bytes of the table.
+void measure_sparse(const std::string& transport) {
+  constexpr int64_t kRowBytes = 400;
+  for (const int64_t bytes : sizes({100'000'000, 1'000'000'000})) {
+    const StepGraph graph = step_graphs::sparse_step(standard(), bytes / kRowBytes);
+    Cluster cluster(transport, graph.tasks);
+    cluster.run_once(graph.init);
+    check(cluster, graph, 1);
+    report({"sparse", transport, "free", 1, static_cast<uint64_t>(bytes)},
+           free_running(cluster, graph.step));
+  }
+}
+
 // As a whole, and in the pieces that a model's variables make of it.
 void measure_all_reduce(const std::string& transport) {
   for (const int n : ranks({2, 4})) {
@@ -294,9 +307,13 @@ bool wanted(const std::string& measure) {
 TEST_CASE("the step path is measured") {
   if (wanted("raw")) measure_raw();
   const std::vector<std::pair<std::string, void (*)(const std::string&)>> measures = {
-      {"null", measure_null},     {"hop", measure_hop},
-      {"small", measure_small},   {"transfer", measure_transfer},
-      {"server", measure_server}, {"all_reduce", measure_all_reduce}};
+      {"null", measure_null},
+      {"hop", measure_hop},
+      {"small", measure_small},
+      {"transfer", measure_transfer},
+      {"server", measure_server},
+      {"sparse", measure_sparse},
+      {"all_reduce", measure_all_reduce}};
   for (const auto& [name, measure] : measures) {
     for (const std::string& transport : options.transports) {
       if (wanted(name)) measure(transport);

@@ -18,8 +18,9 @@ class Writer {
  public:
   explicit Writer(const Catalogue& catalogue) : graph_(catalogue), g_(graph_) {}
 
-  ValueId variable(int task, const std::string& name, const Shape& shape) {
-    Attrs attrs{{"name", name}, {"shape", sizes(shape)}};
+  ValueId variable(int task, const std::string& name, const Shape& shape,
+                   DType dtype = DType::f32) {
+    Attrs attrs{{"name", name}, {"shape", sizes(shape)}, {"dtype", std::string(dtype_name(dtype))}};
     return placed(task, g_.op("leat.Variable", {}, std::move(attrs)));
   }
   ValueId op(int task, const std::string& name, std::vector<ValueId> inputs, Attrs attrs = {}) {
@@ -33,6 +34,7 @@ class Writer {
     return value;
   }
   ValueId scalar(int task, double value) { return placed(task, g_.scalar(DType::f32, value)); }
+  ValueId constant(int task, Tensor value) { return placed(task, g_.constant(std::move(value))); }
   ValueId first_of(int task, ValueId value) {
     const ValueId zero = placed(task, g_.constant(Tensor::scalar_of(DType::i64, 0)));
     return op(task, "Gather", {value, zero}, {{"axis", int64_t{0}}});
@@ -40,11 +42,13 @@ class Writer {
   ValueId sum(int task, const std::vector<ValueId>& values) {
     return values.size() == 1 ? op(task, "Identity", values) : op(task, "Sum", values);
   }
-  void effect(int task, const std::string& name, std::vector<ValueId> inputs) {
+  NodeId effect(int task, const std::string& name, std::vector<ValueId> inputs) {
     const NodeId node = g_.effect(name, std::move(inputs));
     graph_.node(node).device = device(task);
     targets_.push_back(node);
+    return node;
   }
+  void order(NodeId first, NodeId second) { graph_.node(second).after.push_back(first); }
   // Gives it values from [1, 1.001), whose pages are there and of which no two are the same page.
   void fill(int task, const std::string& name, const Shape& shape) {
     const ValueId random =
@@ -82,7 +86,7 @@ struct Gate {
     passed = w.op(task, "Neg", {w.read(task, variable)});
   }
   static std::string name(int task) { return cat("gate", task); }
-  void close(ValueId last) { w.effect(task, "leat.Assign", {variable, last}); }
+  NodeId close(ValueId last) { return w.effect(task, "leat.Assign", {variable, last}); }
 
   Writer& w;
   const int task;
@@ -149,6 +153,30 @@ StepGraph server_step(const Catalogue& catalogue, int64_t elements) {
   const ValueId gradient = w.variable(1, "gradient", {elements});
   const ValueId sent = w.read_after(1, gradient, first);
   w.effect(0, "leat.ApplySgd", {v, sent, w.scalar(0, 1e-6)});
+  return {w.finish({first}), init.finish(), 2};
+}
+
+StepGraph sparse_step(const Catalogue& catalogue, int64_t rows) {
+  constexpr int64_t kTouched = 32, kWidth = 100;
+  Writer init(catalogue), w(catalogue);
+  init.zero(0, Gate::name(0));
+  init.fill(0, "table", {rows, kWidth});
+  init.fill(1, "gradient", {kTouched, kWidth});
+  Tensor chosen(DType::i64, {kTouched});
+  for (int64_t j = 0; j < kTouched; ++j) chosen.data<int64_t>()[j] = (j * 7919 + 1) % rows;
+  init.effect(1, "leat.Initialize",
+              {init.variable(1, "ids", {kTouched}, DType::i64), init.constant(1, chosen)});
+
+  Gate gate(w, 0);
+  const ValueId table = w.variable(0, "table", {rows, kWidth});
+  const ValueId ids = w.read_after(1, w.variable(1, "ids", {kTouched}, DType::i64), gate.passed);
+  const ValueId read = w.op(0, "Gather", {w.read(0, table), ids});
+  const ValueId first = w.first_of(1, w.first_of(1, read));
+  const ValueId lines = w.read_after(1, w.variable(1, "gradient", {kTouched, kWidth}), first);
+  const ValueId shape = w.constant(1, Tensor::of<int64_t>({2}, {rows, kWidth}));
+  const ValueId gradient = w.op(1, "leat.GatherGrad", {lines, ids, shape});
+  const NodeId applied = w.effect(0, "leat.ApplySgd", {table, gradient, w.scalar(0, 1e-6)});
+  w.order(applied, gate.close(first));
   return {w.finish({first}), init.finish(), 2};
 }
 

@@ -29,6 +29,9 @@ StepGraph chain(const Catalogue& catalogue, int adds);
 StepGraph transfer(const Catalogue& catalogue, int count, int64_t elements);
 // A variable goes from task 0 to task 1; then its gradient goes back, and is applied by SGD.
 StepGraph server_step(const Catalogue& catalogue, int64_t elements);
+// Task 1 asks task 0 for 32 rows of a table of `rows` rows of 100 floats; then their gradient goes
+// back, and is applied to them by SGD. What is written is a dense gradient of the table.
+StepGraph sparse_step(const Catalogue& catalogue, int64_t rows);
 // Every task has `pieces` values of `elements` floats; every task gets the sums over all tasks. As
 // a mirrored job's gradients: one binary tree for each piece, the owners in turn.
 StepGraph all_reduce(const Catalogue& catalogue, int tasks, int pieces, int64_t elements);

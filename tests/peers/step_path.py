@@ -80,6 +80,12 @@ def server_case(size):
                 [Row(title, ("server", "free", 1, size), [TENSORFLOW] * 2, bars)])
 
 
+def sparse_case(size):
+    title = f"sparse step, 32 rows of a table of {size_text(size)}"
+    return Case(title, ["sparse", "--bytes", size], TENSORFLOW, ["sparse", size],
+                [Row(title, ("sparse", "free", 1, size), [TENSORFLOW] * 2, (15, 15))])
+
+
 def all_reduce_case(ranks, size):
     title = f"all-reduce of {size_text(size)} on {ranks} ranks"
     large = size == 64 * MIB
@@ -96,6 +102,7 @@ def all_cases():
     small = Row("100 small tensors", ("small", "free", 2, 6400), [TENSORFLOW] * 2)
     return [*map(null_case, (1, 2, 4, 8)), hop_case(), Case(small.title, ["small"], TENSORFLOW, ["small"], [small]),
             *map(transfer_case, (MB, 100 * MB)), *map(server_case, (MB, 10 * MB, 100 * MB)),
+            *map(sparse_case, (100 * MB, 1000 * MB)),
             *(all_reduce_case(ranks, size) for ranks in (2, 4) for size in (4, MIB, 64 * MIB))]
 
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The step path of TensorFlow's distributed runtime (gRPC sessions): one measure, whenever it is asked.
 
-Usage: step_path_tensorflow.py null WORKERS | hop | small | transfer BYTES | server BYTES
+Usage: step_path_tensorflow.py null WORKERS | hop | small | transfer BYTES | server BYTES | sparse BYTES
 The servers are processes of this script on loopback, and end with it. Answers every line on stdin (seconds) with
 {"us": the median of a step's times}; of a hop, with what one hop costs.
 """
@@ -132,6 +132,24 @@ def server_step(tf1, elements):
         return v.assign_add(sent, read_value=False)
 
 
+def sparse_step(tf1, rows):
+    """32 rows of 400 bytes go to the worker; then their gradient goes back, and is added to them."""
+    ids = [(j * 7919 + 1) % rows for j in range(32)]
+    with on(0, "ps"):
+        v = variable(tf1, "table", [rows, 100])
+    with on(0):
+        ids = tf1.get_variable("ids", initializer=ids, use_resource=True).read_value()
+        gradient = variable(tf1, "gradient", [32, 100], ones=True)
+    with on(0, "ps"):
+        read = tf1.gather(v, ids)  # of the variable itself: the table is not read
+    with on(0):
+        first = tf1.identity(read)[0, 0] + 1.0
+        with tf1.control_dependencies([first]):
+            sent = tf1.identity(gradient.read_value())
+    with on(0, "ps"):
+        return v.scatter_sub(tf1.IndexedSlices(sent, ids)).op
+
+
 HOPS = 32
 MEASURES = {  # name: (workers, graphs)
     "null": lambda n: (n, [lambda tf1: null_step(tf1, n)]),
@@ -139,6 +157,7 @@ MEASURES = {  # name: (workers, graphs)
     "small": lambda _: (2, [small_values]),
     "transfer": lambda n: (1, [lambda tf1: transfer(tf1, n // 4)]),
     "server": lambda n: (1, [lambda tf1: server_step(tf1, n // 4)]),
+    "sparse": lambda n: (1, [lambda tf1: sparse_step(tf1, n // 400)]),
 }
 
 
