@@ -11,7 +11,7 @@ namespace {
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "frames are little-endian");
 
 constexpr uint16_t kMagic = 0x464C;  // "LF"
-constexpr uint8_t kVersion = 1;
+constexpr uint8_t kVersion = 2;
 constexpr size_t kChecksumAt = 28;
 constexpr uint32_t kCreditBit = uint32_t{1} << 31;  // in a record's bytes
 
@@ -93,8 +93,11 @@ Result<FrameHeader> decode_frame(std::span<const std::byte, kFrameHeaderBytes> b
 
 bool checksum_holds(std::span<const std::byte, kFrameHeaderBytes> header,
                     std::span<const std::byte> payload) {
-  return get<uint32_t>(header.data(), kChecksumAt) ==
-         crc32c(payload, crc32c(header.first(kChecksumAt)));
+  return checksum_of(header) == crc32c(payload, crc32c(header.first(kChecksumAt)));
+}
+
+uint32_t checksum_of(std::span<const std::byte, kFrameHeaderBytes> header) {
+  return get<uint32_t>(header.data(), kChecksumAt);
 }
 
 void encode_record(const Record& record, std::byte* out) {

@@ -5,14 +5,17 @@
 //   0        2  3     4        8               16       20       24        28
 //   | "LF"   | v| kind| edge   | turn          | piece  | bytes  | sequence| crc32c |
 //
-// v        the layout's version, 1
+// v        the layout's version, 2
 // edge     of a value: its index in the plan; of a fence: its verb; of an abort: its code
 // turn     of a value: the run's turn; of a fence: the step; of a ping or pong: any number
 // piece    of a value: which 256 KiB of it. All pieces are full but the last
 // bytes    of payload
 // sequence counts the frames of one socket in one direction from 0: what is lost, repeated or
 //          swapped shows at once
-// crc32c   of the 28 bytes before it and the payload
+// crc32c   of the 28 bytes before it and, but for a value, of the payload
+//
+// Behind the payload of a value come 4 bytes: the header's checksum, gone on over the payload. A
+// sender takes it when the bytes have left, which brought them into its cache.
 //
 // A large value goes as value frames, alone on its socket. All that is small goes in bundles: the
 // payload of a bundle is a row of records, each 16 bytes and the bytes of its value, padded to 8.
@@ -31,6 +34,7 @@
 namespace leat {
 
 inline constexpr size_t kFrameHeaderBytes = 32;
+inline constexpr size_t kChecksumBytes = 4;       // behind the payload of a value frame
 inline constexpr size_t kPieceBytes = 256 << 10;  // of a value in one frame
 inline constexpr size_t kBundleBytes = 64 << 10;  // of payload of a bundle
 inline constexpr size_t kSmallBytes = 16 << 10;   // values up to here travel in bundles
@@ -55,15 +59,19 @@ struct FrameHeader {
   uint32_t sequence = 0;
 };
 
-// Writes the header of a frame with this payload to `out`, kFrameHeaderBytes of room.
+// Writes the header of a frame with this payload to `out`, kFrameHeaderBytes of room; of a value's,
+// without any.
 void encode_frame(const FrameHeader& header, std::span<const std::byte> payload, std::byte* out);
 
 // Reads a header. invalid_argument that names the field if any is out of its range.
 Result<FrameHeader> decode_frame(std::span<const std::byte, kFrameHeaderBytes> bytes);
 
-// Is the checksum in the header that of the header and the payload?
+// Is the checksum in the header that of the header and the payload? A value's is of none.
 bool checksum_holds(std::span<const std::byte, kFrameHeaderBytes> header,
                     std::span<const std::byte> payload);
+
+// The checksum in a header: what that of a value's payload goes on from.
+uint32_t checksum_of(std::span<const std::byte, kFrameHeaderBytes> header);
 
 // Pieces of a value of `bytes` bytes; 1 if it is empty. And the bytes of one of them.
 constexpr uint64_t pieces_of(uint64_t bytes) {

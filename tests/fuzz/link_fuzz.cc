@@ -5,6 +5,7 @@
 
 #include <cstring>
 
+#include "devices/base/crc32c.h"
 #include "devices/cpu/cpu_device.h"
 #include "tests/fuzz/fuzz.h"
 #include "transport/frame.h"
@@ -20,7 +21,8 @@ constexpr size_t kMost = 128 << 10;        // what a socket takes without a read
 std::vector<std::byte> repaired(std::span<const std::byte> input, bool bulk) {
   std::vector<std::byte> out(input.begin(), input.end());
   uint32_t sequence = 0;
-  for (size_t at = 0; at + kFrameHeaderBytes <= out.size();) {
+  const size_t around = kFrameHeaderBytes + (bulk ? kChecksumBytes : 0);
+  for (size_t at = 0; at + around <= out.size();) {
     FrameHeader header;
     const auto kind = static_cast<uint8_t>(out[at + 3]);
     header.kind = bulk ? FrameKind::value : static_cast<FrameKind>(1 + kind % 6);
@@ -31,13 +33,17 @@ std::vector<std::byte> repaired(std::span<const std::byte> input, bool bulk) {
     header.edge %= 8;
     header.turn %= 8;
     if (bulk) header.bytes = static_cast<uint32_t>(kLarge);
-    header.bytes =
-        static_cast<uint32_t>(std::min<size_t>(header.bytes, out.size() - at - kFrameHeaderBytes));
+    header.bytes = static_cast<uint32_t>(std::min<size_t>(header.bytes, out.size() - at - around));
     header.sequence = sequence++;
     const auto payload =
         std::span<const std::byte>(out).subspan(at + kFrameHeaderBytes, header.bytes);
-    encode_frame(header, payload, &out[at]);
-    at += kFrameHeaderBytes + header.bytes;
+    encode_frame(header, bulk ? std::span<const std::byte>() : payload, &out[at]);
+    if (bulk) {
+      const auto head = std::span<const std::byte>(out).subspan(at).first<kFrameHeaderBytes>();
+      const uint32_t checksum = crc32c(payload, checksum_of(head));
+      std::memcpy(&out[at + kFrameHeaderBytes + header.bytes], &checksum, kChecksumBytes);
+    }
+    at += around + header.bytes;
   }
   return out;
 }

@@ -35,7 +35,7 @@ const std::vector<std::byte> kPayload(4, std::byte{7});
 
 TEST_CASE("the layout of a frame is the documented one") {
   const HeaderBytes bytes = encoded(a_value(), kPayload);
-  const uint8_t expected[28] = {'L',  'F',  1, 1, 4, 3, 2, 1, 0x88, 0x77, 0x66, 0x55, 0x44, 0x33,
+  const uint8_t expected[28] = {'L',  'F',  2, 1, 4, 3, 2, 1, 0x88, 0x77, 0x66, 0x55, 0x44, 0x33,
                                 0x22, 0x11, 5, 0, 0, 0, 4, 0, 0,    0,    9,    0,    0,    0};
   CHECK(std::memcmp(bytes.data(), expected, 28) == 0);
 }
@@ -61,8 +61,8 @@ TEST_CASE("a header with a field out of its range is refused by name") {
   const Case cases[] = {
       {0, {0}, FrameKind::value, "magic"},
       {1, {0xff}, FrameKind::value, "magic"},
-      {2, {2}, FrameKind::value, "version"},
-      {2, {0}, FrameKind::value, "version"},
+      {2, {3}, FrameKind::value, "version"},
+      {2, {1}, FrameKind::value, "version"},
       {3, {0}, FrameKind::value, "kind"},
       {3, {7}, FrameKind::value, "kind"},
       {3, {255}, FrameKind::value, "kind"},

@@ -151,6 +151,16 @@ std::vector<Case> cases() {
        {flipped(piece(0, 2, 0, 0, kFull), 1000)},
        "data loss: edge 2 turn 0 piece 0 from worker-0",
        Code::unavailable},
+      {"a piece with a damaged checksum",
+       true,
+       {flipped(piece(0, 2, 0, 0, kFull), kFrameHeaderBytes + kPieceBytes + 3)},
+       "data loss: edge 2 turn 0 piece 0 from worker-0",
+       Code::unavailable},
+      {"a piece with a damaged turn",
+       true,
+       {flipped(piece(0, 2, 0, 0, kFull), 8)},
+       "data loss: the header of frame 0 from worker-0",
+       Code::unavailable},
   };
 }
 
@@ -236,8 +246,12 @@ TEST_CASE("a peer that goes at any point of a large value leaves it not arrived"
                                       32 + kPieceBytes - 1,
                                       32 + kPieceBytes,
                                       32 + kPieceBytes + 1,
-                                      64 + kPieceBytes,
-                                      96 + 2 * kPieceBytes + 99};
+                                      32 + kPieceBytes + 3,
+                                      32 + kPieceBytes + 4,
+                                      68 + kPieceBytes,
+                                      104 + 2 * kPieceBytes + 99,
+                                      104 + 2 * kPieceBytes + 100,
+                                      104 + 2 * kPieceBytes + 103};
   const auto large = value_of(2, 0, kLarge);
   std::vector<std::byte> stream;
   for (uint32_t p = 0; p < 3; ++p) {

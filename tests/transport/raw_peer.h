@@ -6,6 +6,7 @@
 
 #include <vector>
 
+#include "devices/base/crc32c.h"
 #include "devices/cpu/cpu_device.h"
 #include "tests/transport/link_testing.h"
 #include "transport/frame.h"
@@ -16,9 +17,15 @@ namespace leat {
 
 inline std::vector<std::byte> frame(FrameHeader header, std::span<const std::byte> payload = {}) {
   header.bytes = static_cast<uint32_t>(payload.size());
+  const bool value = header.kind == FrameKind::value;
   std::vector<std::byte> bytes(kFrameHeaderBytes + payload.size());
-  encode_frame(header, payload, bytes.data());
+  encode_frame(header, value ? std::span<const std::byte>() : payload, bytes.data());
   std::copy(payload.begin(), payload.end(), bytes.begin() + kFrameHeaderBytes);
+  if (!value) return bytes;
+  const auto head = std::span<const std::byte>(bytes).first<kFrameHeaderBytes>();
+  const uint32_t checksum = crc32c(payload, checksum_of(head));
+  const auto behind = std::as_bytes(std::span(&checksum, 1));
+  bytes.insert(bytes.end(), behind.begin(), behind.end());
   return bytes;
 }
 

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "devices/base/crc32c.h"
 #include "devices/base/failpoint.h"
 #include "devices/base/text.h"
 
@@ -99,30 +100,30 @@ Result<bool> BulkSocket::pump() {
 Result<bool> BulkSocket::send_piece(Outgoing& out) {
   const auto bytes =
       out.value.subspan(out.piece * kPieceBytes, piece_bytes(out.value.size(), out.piece));
-  if (!out.framed) {
-    LEAT_RETURN_IF_ERROR(LEAT_FAILPOINT("transport/send_piece"));
-    out.framed = true;
-    FrameHeader header;
-    header.kind = FrameKind::value;
-    header.edge = out.edge;
-    header.turn = out.turn;
-    header.piece = static_cast<uint32_t>(out.piece);
-    header.bytes = static_cast<uint32_t>(bytes.size());
-    header.sequence = frames_out_++;
-    encode_frame(header, bytes, header_out_.data());
-    state_.count_sent(1, kFrameHeaderBytes + bytes.size());
-  }
-  const size_t whole = kFrameHeaderBytes + bytes.size();
+  if (!out.framed) LEAT_RETURN_IF_ERROR(frame_piece(out, bytes));
+  const auto head =
+      std::span<const std::byte>(between_out_).subspan(out.piece == 0 ? kChecksumBytes : 0);
+  const auto tail =
+      std::span<const std::byte>(last_checksum_out_).first(out.last() ? kChecksumBytes : 0);
+  const size_t whole = head.size() + bytes.size() + tail.size();
+  const auto of_bytes = [&](size_t sent) {
+    return std::clamp(sent, head.size(), head.size() + bytes.size()) - head.size();
+  };
   while (out.sent < whole) {
-    const size_t of_header = std::min(out.sent, kFrameHeaderBytes);
-    const auto rest = bytes.subspan(out.sent - of_header);
-    iovec parts[2] = {{header_out_.data() + of_header, kFrameHeaderBytes - of_header},
-                      {const_cast<std::byte*>(rest.data()), rest.size()}};
+    iovec parts[3];
+    size_t skipped = out.sent, count = 0;
+    for (const auto& part : {head, bytes, tail}) {
+      const auto rest = part.subspan(std::min(skipped, part.size()));
+      skipped -= part.size() - rest.size();
+      parts[count++] = {const_cast<std::byte*>(rest.data()), rest.size()};
+    }
     msghdr message{};
     message.msg_iov = parts;
-    message.msg_iovlen = 2;
+    message.msg_iovlen = count;
     const ssize_t n = ::sendmsg(socket_.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (n > 0) {
+      const size_t from = of_bytes(out.sent), to = of_bytes(out.sent + static_cast<size_t>(n));
+      if (!out.last()) checksum_out_ = crc32c(bytes.subspan(from, to - from), checksum_out_);
       out.sent += static_cast<size_t>(n);
       progress_.fetch_add(static_cast<uint64_t>(n), std::memory_order_relaxed);
     } else if (errno == EAGAIN) {
@@ -131,10 +132,33 @@ Result<bool> BulkSocket::send_piece(Outgoing& out) {
       return state_.gone(system_error("sending", errno).message());
     }
   }
+  std::memcpy(between_out_.data(), &checksum_out_, kChecksumBytes);
   ++out.piece;
   out.sent = 0;
   out.framed = false;
   return true;
+}
+
+// Its checksum is that of what has left; only a value's last goes before it is known to have.
+Status BulkSocket::frame_piece(Outgoing& out, std::span<const std::byte> bytes) {
+  LEAT_RETURN_IF_ERROR(LEAT_FAILPOINT("transport/send_piece"));
+  out.framed = true;
+  FrameHeader header;
+  header.kind = FrameKind::value;
+  header.edge = out.edge;
+  header.turn = out.turn;
+  header.piece = static_cast<uint32_t>(out.piece);
+  header.bytes = static_cast<uint32_t>(bytes.size());
+  header.sequence = frames_out_++;
+  const auto head = std::span(between_out_).last<kFrameHeaderBytes>();
+  encode_frame(header, {}, head.data());
+  checksum_out_ = checksum_of(head);
+  if (out.last()) {
+    const uint32_t checksum = crc32c(bytes, checksum_out_);
+    std::memcpy(last_checksum_out_.data(), &checksum, kChecksumBytes);
+  }
+  state_.count_sent(1, kFrameHeaderBytes + bytes.size() + kChecksumBytes);
+  return {};
 }
 
 void BulkSocket::writable() {
@@ -158,21 +182,14 @@ bool BulkSocket::readable() {
   return true;
 }
 
-// One recvmsg(): what is left of the piece, and then the header of the next.
+// One recvmsg(): what is left of the piece, its checksum, and the header of the next.
 Status BulkSocket::receive_once(bool& more) {
-  const bool in_piece = header_have_ == kFrameHeaderBytes;
-  iovec parts[2];
-  size_t count = 0, wanted = 0;
-  if (in_piece) {
-    parts[count++] = {target_ + target_have_, incoming_.bytes - target_have_};
-    parts[count++] = {next_header_.data(), kFrameHeaderBytes};
-  } else {
-    parts[count++] = {header_in_.data() + header_have_, kFrameHeaderBytes - header_have_};
-  }
-  for (size_t i = 0; i < count; ++i) wanted += parts[i].iov_len;
+  const size_t of_piece = incoming_.bytes - target_have_;
+  iovec parts[2] = {{target_ + target_have_, of_piece},
+                    {between_in_.data() + between_have_, between_in_.size() - between_have_}};
   msghdr message{};
-  message.msg_iov = parts;
-  message.msg_iovlen = count;
+  message.msg_iov = of_piece > 0 ? parts : parts + 1;
+  message.msg_iovlen = of_piece > 0 ? 2 : 1;
   const ssize_t n = ::recvmsg(socket_.get(), &message, MSG_DONTWAIT);
   if (n < 0 && errno == EINTR) return {};
   if (n < 0 && errno == EAGAIN) {
@@ -184,31 +201,30 @@ Status BulkSocket::receive_once(bool& more) {
     return state_.gone(n == 0 ? cat(state_.setup().peer, " closed the connection")
                               : system_error("receiving", errno).message());
   }
-  auto got = static_cast<size_t>(n);
-  more = got == wanted;  // less: there is no more
-  if (!in_piece) {
-    header_have_ += got;
-    return header_have_ == kFrameHeaderBytes ? begin_piece() : Status();
-  }
-  const size_t of_piece = std::min<size_t>(got, incoming_.bytes - target_have_);
-  target_have_ += of_piece;
-  if (target_have_ < incoming_.bytes) return {};
-  LEAT_RETURN_IF_ERROR(end_piece());
-  header_have_ = got - of_piece;
-  header_in_ = next_header_;
-  return header_have_ == kFrameHeaderBytes ? begin_piece() : Status();
+  const auto got = static_cast<size_t>(n);
+  more = got == of_piece + parts[1].iov_len;  // less: there is no more
+  target_have_ += std::min(got, of_piece);
+  const size_t had = between_have_;
+  between_have_ += got - std::min(got, of_piece);
+  if (had < kChecksumBytes && between_have_ >= kChecksumBytes) LEAT_RETURN_IF_ERROR(end_piece());
+  return between_have_ == between_in_.size() ? begin_piece() : Status();
 }
 
 Status BulkSocket::begin_piece() {
-  const auto header = decode_frame(header_in_);
+  const auto head = std::span<const std::byte>(between_in_).last<kFrameHeaderBytes>();
+  const auto header = decode_frame(head);
   if (!header.ok()) return state_.broken(header.status().message());
+  if (header->kind != FrameKind::value)
+    return state_.broken("frame: kind: expected only values on the bulk socket");
+  if (!checksum_holds(head, {})) {
+    return state_.gone(cat("data loss: the header of frame ", frames_in_, " from ",
+                           state_.setup().peer, " arrived damaged"));
+  }
   incoming_ = *header;
   if (incoming_.sequence != frames_in_) {
     return state_.broken(
         cat("frame: sequence: expected ", frames_in_, ", received ", incoming_.sequence));
   }
-  if (incoming_.kind != FrameKind::value)
-    return state_.broken("frame: kind: expected only values on the bulk socket");
   LEAT_ASSIGN_OR_RETURN(target_, state_.admit_piece(incoming_.edge, incoming_.turn, incoming_.piece,
                                                     incoming_.bytes));
   if (!target_) {
@@ -216,17 +232,21 @@ Status BulkSocket::begin_piece() {
     target_ = dropped_.data();
   }
   target_have_ = 0;
+  between_have_ = 0;
+  checksum_in_ = checksum_of(head);
   return {};
 }
 
 Status BulkSocket::end_piece() {
-  if (!checksum_holds(header_in_, {target_, incoming_.bytes})) {
+  uint32_t sent;
+  std::memcpy(&sent, between_in_.data(), kChecksumBytes);
+  if (crc32c({target_, incoming_.bytes}, checksum_in_) != sent) {
     return state_.gone(cat("data loss: edge ", incoming_.edge, " turn ", incoming_.turn, " piece ",
                            incoming_.piece, " from ", state_.setup().peer, " arrived damaged"));
   }
   LEAT_RETURN_IF_ERROR(LEAT_FAILPOINT("transport/take_piece"));
   ++frames_in_;
-  state_.count_received(1, kFrameHeaderBytes + incoming_.bytes);
+  state_.count_received(1, kFrameHeaderBytes + incoming_.bytes + kChecksumBytes);
   state_.landed_piece(incoming_.edge, raised_);
   raised_.signal();
   return {};

@@ -1,8 +1,9 @@
 // The bulk socket of a link over TCP: large values, one after the other, as value frames.
 //
-// A piece of 256 KiB goes with one sendmsg(), header and bytes from where they are, its checksum
-// taken just before, so that it is read from memory once. It is received straight into the slot of
-// its edge: no byte is copied between the socket and the consumer's input.
+// A piece of 256 KiB goes with one sendmsg(), header and bytes from where they are. Its checksum is
+// taken when the kernel has just read it, from the cache, and goes with the next piece; but that of
+// a value's last goes with it. It is received straight into the slot of its edge: no byte is copied
+// between the socket and the consumer's input.
 #pragma once
 
 #include <array>
@@ -49,15 +50,20 @@ class BulkSocket final : private Reactor::Watched {
     uint64_t turn = 0;
     std::span<const std::byte> value;
     uint64_t piece = 0;
-    bool framed = false;  // header_out_ is this piece's
-    size_t sent = 0;      // of the piece, header included
+    bool framed = false;  // between_out_ has this piece's header
+    size_t sent = 0;      // of the piece, with all that goes before and behind it
+
+    bool last() const { return piece + 1 == pieces_of(value.size()); }
   };
+  // The checksum of a piece and the header of the next, as they follow each other on the wire.
+  using Between = std::array<std::byte, kChecksumBytes + kFrameHeaderBytes>;
 
   bool readable() override;
   void writable() override;
   // Sends until the socket is full (false) or all is gone (true).
   Result<bool> pump();
   Result<bool> send_piece(Outgoing& out);
+  Status frame_piece(Outgoing& out, std::span<const std::byte> bytes);
   Status wait_for(Timeline& sent, uint64_t turn, uint32_t edge);
 
   Status receive_once(bool& more);
@@ -72,14 +78,17 @@ class BulkSocket final : private Reactor::Watched {
 
   std::mutex mutex_;  // of what goes out
   std::vector<Outgoing> queue_;
-  std::array<std::byte, kFrameHeaderBytes> header_out_;
+  Between between_out_;
+  std::array<std::byte, kChecksumBytes> last_checksum_out_;
+  uint32_t checksum_out_ = 0;  // of what has left of the piece
   uint32_t frames_out_ = 0;
   std::atomic<uint64_t> progress_{0};  // bytes sent
 
   // What comes in: the reactor's.
-  std::array<std::byte, kFrameHeaderBytes> header_in_, next_header_;
-  size_t header_have_ = 0;
+  Between between_in_;
+  size_t between_have_ = kChecksumBytes;  // no piece comes before the first
   FrameHeader incoming_;
+  uint32_t checksum_in_ = 0;     // of its header
   std::byte* target_ = nullptr;  // of the piece's bytes
   size_t target_have_ = 0;
   std::vector<std::byte> dropped_;  // where bytes of closed turns go
