@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include "daemon/local_cluster.h"
+#include "devices/base/sha256.h"
 #include "devices/base/text.h"
 #include "ops/formats/safetensors.h"
 #include "ops/formats/weights_hash.h"
@@ -138,6 +139,8 @@ Status Trainer::inspect() {
     validation_info_ = validation.info;
   }
   LEAT_ASSIGN_OR_RETURN(Model model, load_model(files_, catalogue_, job_.model.graph));
+  LEAT_ASSIGN_OR_RETURN(const auto graph, files_.open(job_.model.graph));
+  LEAT_ASSIGN_OR_RETURN(graph_sha256_, sha256_of(*graph));
   model_ = std::make_unique<Graph>(std::move(model.training));
   inference_model_ = std::make_unique<Graph>(std::move(model.inference));
   notes_ = std::move(model.notes);
@@ -328,28 +331,17 @@ Result<std::vector<std::shared_ptr<const Plan>>> Trainer::plan_training() {
   return plans;
 }
 
-std::string Trainer::checkpoint_folder() const {
-  return job_.checkpoint.path.empty() ? options_.folder + "/checkpoints" : job_.checkpoint.path;
-}
-
-// A new run beside the checkpoints of another would lose its own: the newest by step are kept, and
-// resumed from.
-Status Trainer::check_folder() {
-  LEAT_ASSIGN_OR_RETURN(const bool exists, files_.exists(checkpoint_folder()));
-  if (!exists) return {};
-  LEAT_ASSIGN_OR_RETURN(const auto names, files_.list(checkpoint_folder()));
-  for (const std::string& name : names) {
-    if (!name.starts_with("step-")) continue;
-    return failed_precondition(
-        cat("'", checkpoint_folder(), "': expected no checkpoints where a new run begins, found ",
-            name, " of an earlier one; go on with --resume, or choose another folder"));
-  }
-  return {};
+JobCheckpoints Trainer::checkpoints_of(const Job& job, const TrainOptions& options, Files& files,
+                                       const Clock& clock) {
+  const Job::Checkpoint& c = job.checkpoint;
+  return JobCheckpoints(
+      files, clock, c.path.empty() ? options.folder + "/checkpoints" : c.path,
+      {c.every_steps, std::chrono::duration<double>(c.every_minutes * 60), c.keep});
 }
 
 // That the job goes on with the run that wrote the checkpoint: each step reads what it would have
 // read. Anything else a job says may change on the way.
-Status Trainer::check_checkpoint(const Checkpoint& from, TrainObserver& observer) const {
+Status Trainer::check_checkpoint(const Manifest& from) const {
   std::vector<std::string> expected, received;
   const auto compare = [&](std::string_view key, const auto& was, const auto& is) {
     if (was == is) return;
@@ -359,17 +351,11 @@ Status Trainer::check_checkpoint(const Checkpoint& from, TrainObserver& observer
   compare("name", from.job, job_.name);
   compare("shards", from.shards, job_.shards);
   compare("seed", from.seed, job_.seed);
-  if (from.data) {
-    compare("global_batch_size", from.data->global_batch_size, data_order_.global_batch_size);
-    compare("data.shuffle", bool_text(from.data->shuffle), bool_text(data_order_.shuffle));
-    compare("rows", from.data->rows, data_order_.rows);
-    compare("features of", from.data->features, data_order_.features);
-    compare("labels of", from.data->labels, data_order_.labels);
-  } else {
-    observer.warned(cat("the checkpoint of step ", from.step,
-                        " does not say its global_batch_size and data, which are taken to be those "
-                        "of the job"));
-  }
+  compare("global_batch_size", from.data.global_batch_size, data_order_.global_batch_size);
+  compare("data.shuffle", bool_text(from.data.shuffle), bool_text(data_order_.shuffle));
+  compare("rows", from.data.rows, data_order_.rows);
+  compare("features of", from.data.features, data_order_.features);
+  compare("labels of", from.data.labels, data_order_.labels);
   if (!expected.empty()) {
     return invalid_argument(cat("checkpoint of step ", from.step, ": expected ",
                                 join(expected, ", "), " as when it was written, received ",
@@ -384,7 +370,7 @@ Status Trainer::check_checkpoint(const Checkpoint& from, TrainObserver& observer
 
 Status Trainer::open_folder() {
   LEAT_RETURN_IF_ERROR(files_.make_directories(options_.folder));
-  LEAT_RETURN_IF_ERROR(files_.make_directories(checkpoint_folder()));
+  LEAT_RETURN_IF_ERROR(files_.make_directories(checkpoints_.folder()));
   const std::string text = print_job(job_);
   LEAT_RETURN_IF_ERROR(write_file_atomically(files_, options_.folder + "/job.yaml",
                                              std::as_bytes(std::span(text.data(), text.size()))));
@@ -411,14 +397,14 @@ Status Trainer::initialize() {
   return run->wait(0, deadline(), true).while_doing("initializing the variables");
 }
 
-Status Trainer::restore(const std::map<std::string, Tensor>& values, Restore what) {
+Status Trainer::restore(const Variables& values, Restore what) {
   std::set<std::string> held;
   for (const auto& [device, names] : holds_) held.insert(names.begin(), names.end());
   bool first = true;
   for (WorkerLink* worker : cluster_->master().workers()) {
     const std::set<std::string>& names = holds_[worker->device_name()];
     // What nobody holds goes to the first, which refuses it.
-    std::map<std::string, Tensor> own;
+    Variables own;
     for (const auto& [name, value] : values) {
       if (names.count(name) || (first && !held.count(name))) own.emplace(name, value);
     }
@@ -429,8 +415,8 @@ Status Trainer::restore(const std::map<std::string, Tensor>& values, Restore wha
 }
 
 // Each from the first worker that holds it.
-Result<std::map<std::string, Tensor>> Trainer::variables() {
-  std::map<std::string, Tensor> all;
+Result<Variables> Trainer::variables() {
+  Variables all;
   for (WorkerLink* worker : cluster_->master().workers()) {
     const std::set<std::string>& names = holds_[worker->device_name()];
     if (std::all_of(names.begin(), names.end(), [&](auto& name) { return all.count(name) > 0; }))
@@ -470,24 +456,27 @@ Result<TrainOutcome> Trainer::run(TrainObserver& observer, const std::function<b
   std::optional<Checkpoint> from;
   if (options_.resume) {
     std::vector<std::string> refused;
-    LEAT_ASSIGN_OR_RETURN(from, read_latest_checkpoint(files_, checkpoint_folder(), refused));
+    LEAT_ASSIGN_OR_RETURN(from, checkpoints_.resume(refused));
     for (const std::string& reason : refused)
       observer.warned("a checkpoint was passed over: " + reason);
-    done_ = from->step;
-    last_checkpoint_step_ = done_;
-    last_checkpoint_ = checkpoint_folder() + "/" + checkpoint_name(done_);
-    LEAT_RETURN_IF_ERROR(check_checkpoint(*from, observer));
+    done_ = from->manifest.step;
+    LEAT_RETURN_IF_ERROR(check_checkpoint(from->manifest));
   } else {
-    LEAT_RETURN_IF_ERROR(check_folder());
+    LEAT_RETURN_IF_ERROR(checkpoints_.expect_none());
   }
   // What can be wrong with the job shows here, before anything of an earlier run is replaced.
   LEAT_RETURN_IF_ERROR(start_training());
-  if (from)
+  if (from) {
     LEAT_RETURN_IF_ERROR(
         restore(from->variables, Restore::everything).while_doing("restoring the checkpoint"));
+    if (from->manifest.graph != graph_sha256_)
+      observer.warned(cat(job_.model.graph, " is not the graph that the checkpoint of step ", done_,
+                          " was written with"));
+  }
   LEAT_RETURN_IF_ERROR(open_folder());
   from.reset();
   observer.started(done_, total_steps_);
+  checkpoints_.start();
 
   TrainOutcome outcome;
   Progress progress;
@@ -501,13 +490,12 @@ Result<TrainOutcome> Trainer::run(TrainObserver& observer, const std::function<b
                          done_ - progress.epoch_begin);
     const double seconds_before = progress.seconds;
     while (done_ < epoch_end && !outcome.interrupted) {
-      int64_t fence = epoch_end;
-      const int64_t every = job_.checkpoint.every_steps;
-      if (every > 0) fence = std::min(fence, (done_ / every + 1) * every);
-      LEAT_RETURN_IF_ERROR(train_to(fence, progress, observer, stop));
+      const int64_t due = checkpoints_.next(done_).value_or(epoch_end);
+      LEAT_RETURN_IF_ERROR(train_to(std::min(due, epoch_end), progress, observer, stop));
       if (abandoned_) return abandoned();
       outcome.interrupted = stop();
-      if (every > 0 && done_ % every == 0) LEAT_RETURN_IF_ERROR(checkpoint(observer));
+      if (done_ == checkpoints_.next(done_ - 1) || checkpoints_.is_overdue())
+        LEAT_RETURN_IF_ERROR(checkpoint(observer));
     }
     if (done_ < epoch_end) break;
     std::optional<Evaluation> validation;
@@ -527,18 +515,20 @@ Result<TrainOutcome> Trainer::run(TrainObserver& observer, const std::function<b
   if (progress.seconds > 0)
     outcome.samples_per_second =
         static_cast<double>(progress.trained * job_.global_batch_size) / progress.seconds;
-  if (last_checkpoint_step_ != done_) LEAT_RETURN_IF_ERROR(checkpoint(observer));
+  if (checkpoints_.last_step() != done_) LEAT_RETURN_IF_ERROR(checkpoint(observer));
   LEAT_RETURN_IF_ERROR(finish(outcome));
   return outcome;
 }
 
-// Steps up to `fence`, or up to where `stop` ends it: all workers then stand after the same step.
+// Steps up to `fence`, or up to where `stop` or a checkpoint that is overdue ends it: all workers
+// then stand after the same step.
 Status Trainer::train_to(int64_t fence, Progress& progress, TrainObserver& observer,
                          const std::function<bool()>& stop) {
   const auto begun = std::chrono::steady_clock::now();
   int64_t allowed = done_;
   std::optional<std::chrono::steady_clock::time_point> stop_due;
   while (done_ < fence) {
+    if (checkpoints_.is_overdue()) fence = std::max(allowed, done_ + 1);
     if (!stop()) {
       allowed = std::min(fence, done_ + training_->window());
       training_->extend(allowed);
@@ -583,7 +573,7 @@ TrainOutcome Trainer::abandoned() const {
   TrainOutcome outcome;
   outcome.interrupted = true;
   outcome.steps = done_;
-  outcome.checkpoint = last_checkpoint_;
+  outcome.checkpoint = checkpoints_.last_path();
   return outcome;
 }
 
@@ -642,24 +632,25 @@ Result<Evaluation> Trainer::evaluate() {
 }
 
 Status Trainer::checkpoint(TrainObserver& observer) {
-  Checkpoint made;
-  made.step = done_;
-  made.seed = job_.seed;
-  made.shards = job_.shards;
-  made.job = job_.name;
-  made.data = data_order_;
-  LEAT_ASSIGN_OR_RETURN(made.variables, variables());
+  Manifest manifest;
+  manifest.step = done_;
+  manifest.job = job_.name;
+  manifest.graph = graph_sha256_;
+  manifest.seed = job_.seed;
+  manifest.shards = job_.shards;
+  manifest.data = data_order_;
+  manifest.strategy = name_of(job_.strategy);
+  manifest.workers = job_.num_workers;
+  LEAT_ASSIGN_OR_RETURN(const Variables values, variables());
   LEAT_RETURN_IF_ERROR(metrics_->flush(true));
-  LEAT_ASSIGN_OR_RETURN(last_checkpoint_, write_checkpoint(files_, checkpoint_folder(), made));
-  last_checkpoint_step_ = done_;
-  LEAT_RETURN_IF_ERROR(prune_checkpoints(files_, checkpoint_folder(), job_.checkpoint.keep));
-  observer.checkpointed(done_, last_checkpoint_);
+  LEAT_RETURN_IF_ERROR(checkpoints_.write(std::move(manifest), values));
+  observer.checkpointed(done_, checkpoints_.last_path());
   return {};
 }
 
 Status Trainer::finish(TrainOutcome& outcome) {
   outcome.steps = done_;
-  outcome.checkpoint = last_checkpoint_;
+  outcome.checkpoint = checkpoints_.last_path();
   if (options_.profile) outcome.profile = training_->profile();
   LEAT_ASSIGN_OR_RETURN(auto weights, variables());
   std::erase_if(weights,

@@ -5,7 +5,7 @@
 //   job.yaml              the job as it runs, every key written out
 //   model.onnxtxt         the model's graph, beside what it was loaded from
 //   metrics.jsonl         one object a step: step, loss, accuracy
-//   checkpoints/step-N/   see ops/checkpoint_file.h
+//   checkpoints/step-N/   see daemon/checkpoint/checkpoint_store.h
 //   weights.safetensors   the trained weights, written at the end
 #pragma once
 
@@ -19,13 +19,13 @@
 #include <string>
 #include <vector>
 
+#include "daemon/checkpoint/job_checkpoints.h"
 #include "daemon/cluster.h"
 #include "daemon/job/job.h"
 #include "daemon/metrics_log.h"
 #include "daemon/training_steps.h"
 #include "devices/base/clock.h"
 #include "devices/base/files.h"
-#include "ops/checkpoint_file.h"
 #include "ops/dataset.h"
 #include "scheduler/train_graph.h"
 
@@ -113,23 +113,28 @@ class Trainer {
 
  private:
   Trainer(const Catalogue& catalogue, Files& files, Job job, TrainOptions options)
-      : catalogue_(catalogue), files_(files), job_(std::move(job)), options_(std::move(options)) {}
+      : catalogue_(catalogue),
+        files_(files),
+        job_(std::move(job)),
+        options_(std::move(options)),
+        checkpoints_(checkpoints_of(job_, options_, files, clock_)) {}
   struct Progress;
 
+  static JobCheckpoints checkpoints_of(const Job& job, const TrainOptions& options, Files& files,
+                                       const Clock& clock);
   Status inspect();
   Result<DatasetReport> inspect(const Job::Files& files) const;
   DatasetFiles dataset_files(const Job::Files& files) const;
   Status check_records(const Job::Files& files, const DatasetInfo& info) const;
   Status check_labels(const Job::Files& files, const DatasetInfo& info) const;
-  Status check_folder();
-  Status check_checkpoint(const Checkpoint& from, TrainObserver& observer) const;
+  Status check_checkpoint(const Manifest& from) const;
   Status open_folder();
   Status assign_servers();
   Status check_one_holder() const;
   Status check_constraints() const;
   Result<std::shared_ptr<const Plan>> compile(const JobGraph& graph, const PlanOptions& options);
   Status initialize();
-  Status restore(const std::map<std::string, Tensor>& values, Restore what);
+  Status restore(const Variables& values, Restore what);
   Status start_training();
   Status train_to(int64_t fence, Progress& progress, TrainObserver& observer,
                   const std::function<bool()>& stop);
@@ -143,9 +148,8 @@ class Trainer {
   int64_t evaluation_rows() const;
   Status checkpoint(TrainObserver& observer);
   Status finish(TrainOutcome& outcome);
-  Result<std::map<std::string, Tensor>> variables();
+  Result<Variables> variables();
   int64_t steps_until_epoch(int64_t epoch) const;
-  std::string checkpoint_folder() const;
   TrainSpec spec() const;
   int64_t common_shards() const;
   PlanOptions plan_options(const std::string& what, int64_t shards) const;
@@ -169,8 +173,9 @@ class Trainer {
   int64_t done_ = 0;        // steps of the job
   bool abandoned_ = false;  // the workers are at no common step
   std::unique_ptr<MetricsLog> metrics_;
-  std::string last_checkpoint_;
-  int64_t last_checkpoint_step_ = -1;
+  RealClock clock_;
+  JobCheckpoints checkpoints_;
+  std::string graph_sha256_;
 };
 
 }  // namespace leat

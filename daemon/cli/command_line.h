@@ -13,8 +13,10 @@ namespace leat {
 
 using Command =
     std::variant<PrintText, TrainCommand, PlanCommand, PredictCommand, GraphShowCommand,
-                 GraphCheckCommand, GraphConvertCommand, SubmitCommand, PsCommand, ShowCommand,
-                 LogsCommand, CancelCommand, NodesCommand, FetchCommand, ClusterCommand>;
+                 GraphCheckCommand, GraphConvertCommand, CheckpointLsCommand,
+                 CheckpointVerifyCommand, CheckpointDiffCommand, CheckpointExportCommand,
+                 SubmitCommand, PsCommand, ShowCommand, LogsCommand, CancelCommand, NodesCommand,
+                 FetchCommand, ClusterCommand>;
 
 // `arguments` without the program's name. What is wrong with them comes back as a PrintText.
 Command parse_command_line(const std::vector<std::string>& arguments);

@@ -32,6 +32,10 @@ class WatchedFiles final : public Files {
     return files_.rename(from, to);
   }
   Status remove(const std::string& path) override { return files_.remove(path); }
+  Status exchange(const std::string& a, const std::string& b) override {
+    return files_.exchange(a, b);
+  }
+  Status remove_all(const std::string& path) override { return files_.remove_all(path); }
   Status sync_directory(const std::string& path) override { return files_.sync_directory(path); }
   Status make_directories(const std::string& path) override {
     return files_.make_directories(path);

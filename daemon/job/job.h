@@ -84,9 +84,11 @@ struct Job {
   };
 
   struct Checkpoint {
-    int64_t every_steps = 0;  // 0: only when the run ends or is interrupted
-    int64_t keep = 3;         // the newest so many stay
-    std::string path;         // empty: in the run's folder
+    // Both 0: only when the run ends or is interrupted.
+    int64_t every_steps = 0;
+    double every_minutes = 0;
+    int64_t keep = 3;  // the newest so many stay
+    std::string path;  // empty: in the run's folder
     bool operator==(const Checkpoint&) const = default;
   };
 

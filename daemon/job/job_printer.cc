@@ -109,7 +109,9 @@ std::string print_metrics(const std::vector<Job::Metric>& metrics) {
 
 std::string print_checkpoint(const Job::Checkpoint& checkpoint) {
   FlowMap map;
-  map.add("every_steps", checkpoint.every_steps).add("keep", checkpoint.keep);
+  if (checkpoint.every_steps != 0) map.add("every_steps", checkpoint.every_steps);
+  if (checkpoint.every_minutes != 0) map.add("every_minutes", checkpoint.every_minutes);
+  map.add("keep", checkpoint.keep);
   if (!checkpoint.path.empty()) map.add("path", yaml_string(checkpoint.path));
   return map.text();
 }
@@ -130,7 +132,7 @@ std::string print_job(const Job& job) {
   text += cat("shards: ", job.shards, "\n");
   text += cat("strategy: ", print_strategy(job), "\n");
   text += cat("num_workers: ", job.num_workers, "\n");
-  if (job.checkpoint.every_steps != 0) {
+  if (job.checkpoint != Job::Checkpoint()) {
     text += cat("checkpoint: ", print_checkpoint(job.checkpoint), "\n");
   }
   const size_t precision = job.precision == kPrecisionTypes[0] ? 0 : 1;

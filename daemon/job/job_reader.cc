@@ -166,7 +166,9 @@ void read_strategy(YamlMap& top, Job& job) {
 
 void read_checkpoint(YamlMap map, const std::filesystem::path& folder,
                      Job::Checkpoint& checkpoint) {
-  map.get_int("every_steps", Need::required, kCount, checkpoint.every_steps);
+  const Need steps = map.has("every_minutes") ? Need::optional : Need::required;
+  map.get_int("every_steps", steps, kCount, checkpoint.every_steps);
+  map.get_float("every_minutes", Need::optional, kPositive, checkpoint.every_minutes);
   map.get_int("keep", Need::optional, {.min = 1, .max = 10'000}, checkpoint.keep);
   if (map.get_string("path", Need::optional, checkpoint.path, "the path of a folder")) {
     checkpoint.path = resolved(checkpoint.path, folder);

@@ -9,6 +9,7 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 
 #include "devices/base/failpoint.h"
 #include "devices/base/text.h"
@@ -187,6 +188,19 @@ class RealFiles final : public Files {
     return system_error(path, "remove it", errno);
   }
 
+  Status exchange(const std::string& a, const std::string& b) override {
+    LEAT_RETURN_IF_ERROR(LEAT_FAILPOINT("files/rename"));
+    if (::renameat2(AT_FDCWD, a.c_str(), AT_FDCWD, b.c_str(), RENAME_EXCHANGE) == 0) return {};
+    return system_error(a, cat("exchange it with '", b, "'"), errno);
+  }
+
+  Status remove_all(const std::string& path) override {
+    std::error_code error;
+    std::filesystem::remove_all(path, error);
+    if (!error) return {};
+    return system_error(path, "remove it and all that is in it", error.value());
+  }
+
   Status sync_directory(const std::string& path) override {
     LEAT_RETURN_IF_ERROR(LEAT_FAILPOINT("files/sync_directory"));
     Descriptor fd(retry_interrupted(
@@ -201,8 +215,11 @@ class RealFiles final : public Files {
     for (size_t at = 0; at != std::string::npos;) {
       at = path.find('/', at + 1);
       const std::string prefix = path.substr(0, at);
-      if (::mkdir(prefix.c_str(), 0777) == 0 || errno == EEXIST) continue;
-      return system_error(prefix, "make the directory", errno);
+      if (::mkdir(prefix.c_str(), 0777) == 0) {
+        LEAT_RETURN_IF_ERROR(sync_directory(directory_of(prefix)));
+      } else if (errno != EEXIST) {
+        return system_error(prefix, "make the directory", errno);
+      }
     }
     struct stat info;
     if (::stat(path.c_str(), &info) != 0) return system_error(path, "make the directory", errno);

@@ -56,9 +56,13 @@ class Files {
   // Replaces `to` at once, if it exists.
   virtual Status rename(const std::string& from, const std::string& to) = 0;
   virtual Status remove(const std::string& path) = 0;
+  // What is at either path is at the other one then, at once. Both exist.
+  virtual Status exchange(const std::string& a, const std::string& b) = 0;
+  // A folder with all that is in it, or a file. Ok if there is none.
+  virtual Status remove_all(const std::string& path) = 0;
   // Makes names in the directory (creations, renames, removals) survive a loss of power.
   virtual Status sync_directory(const std::string& path) = 0;
-  // With its parents; ok if it is there already.
+  // With its parents; ok if it is there already. What it makes survives a loss of power.
   virtual Status make_directories(const std::string& path) = 0;
   // The names in the directory, sorted, without "." and "..".
   virtual Result<std::vector<std::string>> list(const std::string& path) = 0;

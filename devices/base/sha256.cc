@@ -2,6 +2,7 @@
 
 #include <openssl/evp.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 
@@ -40,6 +41,18 @@ Sha256Digest sha256(std::span<const std::byte> bytes) {
   Sha256 hash;
   hash.update(bytes);
   return hash.finish();
+}
+
+Result<std::string> sha256_of(const ReadableFile& file) {
+  constexpr uint64_t kPiece = 1 << 20;
+  Sha256 hash;
+  Bytes bytes(std::min(kPiece, file.size()));
+  for (uint64_t at = 0; at < file.size(); at += bytes.size()) {
+    bytes.resize(std::min(kPiece, file.size() - at));
+    LEAT_RETURN_IF_ERROR(file.read(at, bytes));
+    hash.update(bytes);
+  }
+  return to_hex(hash.finish());
 }
 
 std::string to_hex(std::span<const uint8_t> bytes) {

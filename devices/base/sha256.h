@@ -9,6 +9,9 @@
 #include <string>
 #include <string_view>
 
+#include "devices/base/files.h"
+#include "devices/base/status.h"
+
 struct evp_md_ctx_st;
 
 namespace leat {
@@ -34,6 +37,9 @@ class Sha256 {
 };
 
 Sha256Digest sha256(std::span<const std::byte> bytes);
+
+// Of a whole file, read piece by piece: 64 hexadecimal digits.
+Result<std::string> sha256_of(const ReadableFile& file);
 
 // Lower-case hexadecimal, two digits a byte.
 std::string to_hex(std::span<const uint8_t> bytes);

@@ -91,13 +91,20 @@ Result<SafeTensors> read_safetensors(Files& files, const std::string& path) {
   return out;
 }
 
-Result<Bytes> format_safetensors(const SafeTensors& content) {
+Status format_safetensors(const SafeTensors& content,
+                          const std::function<Status(std::span<const std::byte>)>& take) {
   LEAT_ASSIGN_OR_RETURN(const FormattedSafeTensors formatted, format_safetensors_header(content));
-  const auto header = std::as_bytes(std::span(formatted.header));
-  Bytes out(header.begin(), header.end());
-  for (std::span<const std::byte> data : formatted.data) {
-    out.insert(out.end(), data.begin(), data.end());
-  }
+  LEAT_RETURN_IF_ERROR(take(std::as_bytes(std::span(formatted.header))));
+  for (std::span<const std::byte> data : formatted.data) LEAT_RETURN_IF_ERROR(take(data));
+  return {};
+}
+
+Result<Bytes> format_safetensors(const SafeTensors& content) {
+  Bytes out;
+  LEAT_RETURN_IF_ERROR(format_safetensors(content, [&](std::span<const std::byte> piece) {
+    out.insert(out.end(), piece.begin(), piece.end());
+    return Status();
+  }));
   return out;
 }
 

@@ -14,6 +14,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <span>
 #include <string>
@@ -57,6 +58,9 @@ Result<Tensor> read_safetensors_entry(const ReadableFile& file, const std::strin
 
 // invalid_argument for a name that is not UTF-8, or is "__metadata__", or an invalid tensor.
 Result<Bytes> format_safetensors(const SafeTensors& content);
+// The same bytes, given to `take` piece by piece, until it fails.
+Status format_safetensors(const SafeTensors& content,
+                          const std::function<Status(std::span<const std::byte>)>& take);
 // Atomically: see write_file_atomically.
 Status write_safetensors(Files& files, const std::string& path, const SafeTensors& content);
 

@@ -129,11 +129,13 @@ TEST_CASE("the commands about a cluster become their structs") {
 TEST_CASE("a wrong command line says what is wrong, what is near, and where the help is") {
   const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
       {{},
-       "expected a command: train, plan, predict, graph, submit, ps, show, logs, cancel, fetch, "
+       "expected a command: train, plan, predict, graph, checkpoint, submit, ps, show, logs, "
+       "cancel, fetch, "
        "nodes, cluster\nSee 'leat --help'."},
       {{"tarin", "j.yaml"}, "unknown command 'tarin' (did you mean 'train'?)\nSee 'leat --help'."},
       {{"launch"},
-       "unknown command 'launch'; the commands are train, plan, predict, graph, submit, ps, show, "
+       "unknown command 'launch'; the commands are train, plan, predict, graph, checkpoint, "
+       "submit, ps, show, "
        "logs, cancel, fetch, nodes, cluster\nSee 'leat --help'."},
       {{"sbumit", "j.yaml"},
        "unknown command 'sbumit' (did you mean 'submit'?)\nSee 'leat --help'."},

@@ -83,7 +83,7 @@ TEST_CASE("every key of a job file is read") {
   CHECK(job.shards == 4);
   CHECK(job.strategy == Job::Strategy::mirrored);
   CHECK(job.num_workers == 2);
-  CHECK(job.checkpoint == Job::Checkpoint{500, 3, ""});
+  CHECK(job.checkpoint == Job::Checkpoint{500, 0, 3, ""});
   CHECK(job.precision == DType::f32);
 }
 
@@ -360,8 +360,11 @@ TEST_CASE("every field wrong in turn gives one error with its place") {
       {19, "checkpoint: {every_steps: 5, path: 3}",
        "19:36: checkpoint.path: expected the path of a folder, received the integer 3; put it in "
        "quotes if it is meant as text"},
-      {19, "checkpoint: {every_minutes: 5}",
-       "19:14: checkpoint.every_minutes: unknown key; the keys here are every_steps, keep, path"},
+      {19, "checkpoint: {every_minutes: 0}",
+       "19:29: checkpoint.every_minutes: expected a number greater than 0, received the integer 0"},
+      {19, "checkpoint: {every_hours: 5}",
+       "19:14: checkpoint.every_hours: unknown key; the keys here are every_steps, every_minutes, "
+       "keep, path"},
       {19, "precision: bf16",
        "19:12: precision: expected one of float32, float64, received the string 'bf16'"},
       {19, "precision: 32",

@@ -45,6 +45,10 @@ class FullDisk final : public Files {
     return real_files().rename(from, to);
   }
   Status remove(const std::string& path) override { return real_files().remove(path); }
+  Status exchange(const std::string& a, const std::string& b) override {
+    return real_files().exchange(a, b);
+  }
+  Status remove_all(const std::string& path) override { return real_files().remove_all(path); }
   Status sync_directory(const std::string& path) override {
     return real_files().sync_directory(path);
   }

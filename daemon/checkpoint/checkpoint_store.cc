@@ -1,0 +1,221 @@
+#include "daemon/checkpoint/checkpoint_store.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <functional>
+#include <span>
+
+#include "devices/base/sha256.h"
+#include "devices/base/text.h"
+#include "ops/formats/safetensors.h"
+
+namespace leat {
+namespace {
+
+constexpr std::string_view kName = "step-", kTemporary = ".tmp-";
+
+using Take = std::function<Status(std::span<const std::byte>)>;
+
+// A new file with what `fill` gives it, which is on disk when it returns.
+Result<CheckpointPart> write_file(Files& files, const std::string& path,
+                                  const std::function<Status(const Take&)>& fill) {
+  CheckpointPart written;
+  Sha256 hash;
+  LEAT_ASSIGN_OR_RETURN(auto file, files.create(path));
+  LEAT_RETURN_IF_ERROR(fill([&](std::span<const std::byte> piece) {
+    hash.update(piece);
+    written.bytes += piece.size();
+    return file->append(piece);
+  }));
+  LEAT_RETURN_IF_ERROR(file->sync());
+  LEAT_RETURN_IF_ERROR(file->close());
+  written.sha256 = to_hex(hash.finish());
+  return written;
+}
+
+Status check_part(const ReadableFile& file, const CheckpointPart& expected) {
+  if (file.size() != expected.bytes) {
+    return invalid_argument(cat("'", file.path(), "': expected ", expected.bytes,
+                                " bytes as in the manifest, received ", file.size()));
+  }
+  LEAT_ASSIGN_OR_RETURN(const std::string received, sha256_of(file));
+  if (received == expected.sha256) return {};
+  return invalid_argument(cat("'", file.path(), "': expected SHA-256 ", expected.sha256,
+                              " as in the manifest, received ", received));
+}
+
+// What is done with each part that verifies.
+using Visit = std::function<Status(const ReadableFile&)>;
+
+Result<Manifest> visit_parts(Files& files, const std::string& path, const Visit& visit) {
+  LEAT_ASSIGN_OR_RETURN(Manifest manifest, read_manifest(files, path));
+  for (size_t i = 0; i < manifest.parts.size(); ++i) {
+    LEAT_ASSIGN_OR_RETURN(const auto file,
+                          files.open(cat(path, "/", part_name(i, manifest.parts.size()))));
+    LEAT_RETURN_IF_ERROR(check_part(*file, manifest.parts[i]));
+    LEAT_RETURN_IF_ERROR(visit(*file));
+  }
+  return manifest;
+}
+
+Status read_part(const ReadableFile& file, Variables& variables) {
+  LEAT_ASSIGN_OR_RETURN(const SafeTensorsIndex index, read_safetensors_index(file));
+  for (const auto& [name, entry] : index.entries) {
+    LEAT_ASSIGN_OR_RETURN(Tensor value, read_safetensors_entry(file, name, entry));
+    if (variables.emplace(name, std::move(value)).second) continue;
+    return invalid_argument(cat("'", file.path(), "': expected variable '", name,
+                                "' in one part, it is in another one, too"));
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<Manifest> read_manifest(Files& files, const std::string& path) {
+  const std::string file = path + "/" + kManifestName;
+  LEAT_ASSIGN_OR_RETURN(const Bytes bytes, read_file(files, file, kManifestBytes));
+  LEAT_ASSIGN_OR_RETURN(Manifest manifest, parse_manifest(bytes, cat("'", file, "'")));
+  const std::string name = path.substr(path.rfind('/') + 1);
+  if (name == checkpoint_name(manifest.step)) return manifest;
+  return invalid_argument(
+      cat("'", file, "': expected the step that the folder's name says, received ", manifest.step));
+}
+
+std::string checkpoint_name(int64_t step) {
+  char name[32];
+  std::snprintf(name, sizeof name, "step-%08lld", static_cast<long long>(step));
+  return name;
+}
+
+Result<std::unique_ptr<CheckpointWriter>> CheckpointWriter::begin(Files& files,
+                                                                  const std::string& folder,
+                                                                  int64_t step, size_t parts) {
+  std::unique_ptr<CheckpointWriter> writer(new CheckpointWriter(files, folder, step, parts));
+  const auto make = [&]() -> Status {
+    LEAT_RETURN_IF_ERROR(files.make_directories(folder));
+    LEAT_RETURN_IF_ERROR(files.remove_all(writer->temporary_));
+    return files.make_directories(writer->temporary_);
+  };
+  LEAT_RETURN_IF_ERROR(make().while_doing(cat("writing checkpoint '", writer->path(), "'")));
+  return writer;
+}
+
+CheckpointWriter::CheckpointWriter(Files& files, const std::string& folder, int64_t step,
+                                   size_t parts)
+    : files_(files),
+      folder_(folder),
+      step_(step),
+      temporary_(cat(folder, "/", kTemporary, checkpoint_name(step))),
+      parts_(parts) {}
+
+CheckpointWriter::~CheckpointWriter() {
+  if (!committed_) (void)files_.remove_all(temporary_);  // what stays is only untidy
+}
+
+std::string CheckpointWriter::path() const { return folder_ + "/" + checkpoint_name(step_); }
+
+Status CheckpointWriter::write_part(size_t index, const Variables& variables) {
+  SafeTensors content;
+  content.tensors = variables;
+  content.metadata = {{"format", "pt"}, {"leat.step", std::to_string(step_)}};
+  auto written = write_file(files_, cat(temporary_, "/", part_name(index, parts_.size())),
+                            [&](const Take& take) { return format_safetensors(content, take); });
+  if (!written.ok()) return written.status().while_doing(cat("writing checkpoint '", path(), "'"));
+  const std::lock_guard lock(mutex_);
+  parts_[index] = *std::move(written);
+  return {};
+}
+
+Result<Manifest> CheckpointWriter::commit(Manifest manifest) {
+  manifest.step = step_;
+  manifest.parts = parts_;
+  LEAT_RETURN_IF_ERROR(
+      publish(print_manifest(manifest)).while_doing(cat("writing checkpoint '", path(), "'")));
+  committed_ = true;
+  return manifest;
+}
+
+Status CheckpointWriter::publish(const std::string& manifest) {
+  LEAT_RETURN_IF_ERROR(
+      write_file(files_, cat(temporary_, "/", kManifestName), [&](const Take& take) {
+        return take(std::as_bytes(std::span(manifest)));
+      }).status());
+  LEAT_RETURN_IF_ERROR(files_.sync_directory(temporary_));
+  LEAT_ASSIGN_OR_RETURN(const bool replaces, files_.exists(path()));
+  if (replaces) {
+    LEAT_RETURN_IF_ERROR(files_.exchange(temporary_, path()));
+  } else {
+    LEAT_RETURN_IF_ERROR(files_.rename(temporary_, path()));
+  }
+  LEAT_RETURN_IF_ERROR(files_.sync_directory(folder_));
+  return replaces ? files_.remove_all(temporary_) : Status();
+}
+
+Result<Manifest> write_checkpoint(Files& files, const std::string& folder,
+                                  const Checkpoint& checkpoint) {
+  LEAT_ASSIGN_OR_RETURN(auto writer,
+                        CheckpointWriter::begin(files, folder, checkpoint.manifest.step, 1));
+  LEAT_RETURN_IF_ERROR(writer->write_part(0, checkpoint.variables));
+  return writer->commit(checkpoint.manifest);
+}
+
+Result<Checkpoint> read_checkpoint(Files& files, const std::string& path) {
+  Checkpoint checkpoint;
+  LEAT_ASSIGN_OR_RETURN(checkpoint.manifest,
+                        visit_parts(files, path, [&](const ReadableFile& file) {
+                          return read_part(file, checkpoint.variables);
+                        }));
+  return checkpoint;
+}
+
+Result<Manifest> verify_checkpoint(Files& files, const std::string& path) {
+  return visit_parts(files, path, [](const ReadableFile&) { return Status(); });
+}
+
+Result<std::vector<std::string>> list_checkpoints(Files& files, const std::string& folder) {
+  LEAT_ASSIGN_OR_RETURN(const bool exists, files.exists(folder));
+  std::vector<std::string> paths;
+  if (!exists) return paths;
+  LEAT_ASSIGN_OR_RETURN(const auto names, files.list(folder));
+  for (const std::string& name : names) {
+    if (name.starts_with(kName)) paths.push_back(folder + "/" + name);
+  }
+  // By step: after ten to the eighth steps names are longer.
+  std::sort(paths.begin(), paths.end(), [](const std::string& a, const std::string& b) {
+    return std::pair(a.size(), a) > std::pair(b.size(), b);
+  });
+  return paths;
+}
+
+Result<Checkpoint> read_latest_checkpoint(Files& files, const std::string& folder,
+                                          std::vector<std::string>& refused) {
+  LEAT_ASSIGN_OR_RETURN(const auto paths, list_checkpoints(files, folder));
+  for (const std::string& path : paths) {
+    auto checkpoint = read_checkpoint(files, path);
+    if (checkpoint.ok()) return checkpoint;
+    refused.push_back(checkpoint.status().message());
+  }
+  return failed_precondition(
+      cat("'", folder, "': expected a checkpoint, found ",
+          paths.empty() ? "none" : cat("only damaged ones: ", join(refused, "; "))));
+}
+
+Status prune_checkpoints(Files& files, const std::string& folder, int64_t keep) {
+  LEAT_ASSIGN_OR_RETURN(const auto paths, list_checkpoints(files, folder));
+  // Under another name first, and on disk so: what has a checkpoint's name is whole.
+  bool renamed = false;
+  for (size_t i = static_cast<size_t>(std::max<int64_t>(1, keep)); i < paths.size(); ++i) {
+    const std::string gone = cat(folder, "/", kTemporary, paths[i].substr(folder.size() + 1));
+    LEAT_RETURN_IF_ERROR(files.remove_all(gone));
+    LEAT_RETURN_IF_ERROR(files.rename(paths[i], gone));
+    renamed = true;
+  }
+  if (renamed) LEAT_RETURN_IF_ERROR(files.sync_directory(folder));
+  LEAT_ASSIGN_OR_RETURN(const auto names, files.list(folder));
+  for (const std::string& name : names) {
+    if (name.starts_with(kTemporary)) LEAT_RETURN_IF_ERROR(files.remove_all(folder + "/" + name));
+  }
+  return {};
+}
+
+}  // namespace leat

@@ -1,0 +1,31 @@
+// Which variables of two checkpoints differ, and how.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "daemon/checkpoint/checkpoint_store.h"
+
+namespace leat {
+
+struct VariableDifference {
+  enum class Kind : uint8_t { only_first, only_second, type, elements };
+  std::string name;
+  Kind kind = Kind::elements;
+  std::string first = {}, second = {};  // of `type`: dtype and shape
+  // Of `elements`: those whose bytes differ.
+  int64_t differing = 0;
+  int64_t of = 0;
+  int64_t index = 0;                         // of the first one, row-major
+  double first_value = 0, second_value = 0;  // its values
+  double largest = 0;                        // absolute difference; NaN if a NaN is on one side
+};
+
+// By name; empty if all bytes are equal.
+std::vector<VariableDifference> compare(const Variables& first, const Variables& second);
+
+// "layer0/w: 3 of 97 elements differ, the first at 5: 1.5 and 1.25; by 0.25 at most"
+std::string describe(const VariableDifference& difference);
+
+}  // namespace leat

@@ -1,0 +1,49 @@
+#include "daemon/checkpoint/job_checkpoints.h"
+
+#include "devices/base/text.h"
+
+namespace leat {
+
+JobCheckpoints::JobCheckpoints(Files& files, const Clock& clock, std::string folder,
+                               CheckpointRule rule)
+    : files_(files), clock_(clock), folder_(std::move(folder)), rule_(rule) {}
+
+Result<Checkpoint> JobCheckpoints::resume(std::vector<std::string>& refused) {
+  LEAT_ASSIGN_OR_RETURN(Checkpoint from, read_latest_checkpoint(files_, folder_, refused));
+  last_ = parent_of(from.manifest);
+  last_path_ = cat(folder_, "/", checkpoint_name(last_->step));
+  return from;
+}
+
+Status JobCheckpoints::expect_none() const {
+  LEAT_ASSIGN_OR_RETURN(const auto paths, list_checkpoints(files_, folder_));
+  if (paths.empty()) return {};
+  return failed_precondition(
+      cat("'", folder_, "': expected no checkpoints where a new run begins, found ",
+          paths[0].substr(folder_.size() + 1),
+          " of an earlier one; go on with --resume, or choose another folder"));
+}
+
+std::optional<int64_t> JobCheckpoints::next(int64_t done) const {
+  if (rule_.every_steps == 0) return std::nullopt;
+  return (done / rule_.every_steps + 1) * rule_.every_steps;
+}
+
+bool JobCheckpoints::is_overdue() const {
+  return rule_.every.count() > 0 && clock_.steady() - since_ >= rule_.every;
+}
+
+void JobCheckpoints::start() { since_ = clock_.steady(); }
+
+Status JobCheckpoints::write(Manifest manifest, const Variables& variables) {
+  manifest.previous = last_;
+  const int64_t step = manifest.step;
+  LEAT_ASSIGN_OR_RETURN(const Manifest written,
+                        write_checkpoint(files_, folder_, {std::move(manifest), variables}));
+  last_ = parent_of(written);
+  last_path_ = cat(folder_, "/", checkpoint_name(step));
+  start();
+  return prune_checkpoints(files_, folder_, rule_.keep);
+}
+
+}  // namespace leat

@@ -1,0 +1,143 @@
+#include "daemon/checkpoint/manifest.h"
+
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "devices/base/sha256.h"
+#include "devices/base/text.h"
+
+namespace leat {
+namespace {
+
+constexpr int kFormat = 2;
+constexpr size_t kHexDigits = 64;
+// Around the hash of everything above.
+constexpr std::string_view kBeforeHash = ",\n  \"sha256\": \"", kAfterHash = "\"\n}\n";
+
+std::string hash_of(std::string_view text) {
+  return to_hex(sha256(std::as_bytes(std::span(text.data(), text.size()))));
+}
+
+bool is_hash(std::string_view text) {
+  return text.size() == kHexDigits &&
+         text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+}
+
+// The text without its last line, once that is found to be right.
+Result<std::string_view> check_own_hash(std::string_view text, std::string_view subject) {
+  const size_t tail = kBeforeHash.size() + kHexDigits + kAfterHash.size();
+  const std::string_view body = text.substr(0, text.size() - std::min(text.size(), tail));
+  const std::string expected = cat(kBeforeHash, hash_of(body), kAfterHash);
+  if (text.substr(body.size()) == expected) return body;
+  return invalid_argument(cat(subject, ": expected it to end with the SHA-256 of its text, ",
+                              hash_of(body), ", received ", text.size(),
+                              " bytes that end otherwise: it is damaged"));
+}
+
+nlohmann::ordered_json to_json(const Manifest& manifest) {
+  nlohmann::ordered_json json;
+  json["format"] = kFormat;
+  json["job"] = manifest.job;
+  json["graph"] = manifest.graph;
+  json["step"] = manifest.step;
+  json["seed"] = manifest.seed;
+  json["shards"] = manifest.shards;
+  json["data"] = {{"global_batch_size", manifest.data.global_batch_size},
+                  {"shuffle", manifest.data.shuffle},
+                  {"rows", manifest.data.rows},
+                  {"features", manifest.data.features},
+                  {"labels", manifest.data.labels}};
+  json["strategy"] = manifest.strategy;
+  json["workers"] = manifest.workers;
+  if (manifest.previous)
+    json["previous"] = {{"step", manifest.previous->step}, {"sha256", manifest.previous->sha256}};
+  json["parts"] = nlohmann::ordered_json::array();
+  for (size_t i = 0; i < manifest.parts.size(); ++i) {
+    json["parts"].push_back({{"name", part_name(i, manifest.parts.size())},
+                             {"bytes", manifest.parts[i].bytes},
+                             {"sha256", manifest.parts[i].sha256}});
+  }
+  return json;
+}
+
+// Throws what nlohmann throws.
+Manifest from_json(const nlohmann::json& json) {
+  Manifest manifest;
+  json.at("job").get_to(manifest.job);
+  json.at("graph").get_to(manifest.graph);
+  json.at("step").get_to(manifest.step);
+  json.at("seed").get_to(manifest.seed);
+  json.at("shards").get_to(manifest.shards);
+  const auto& data = json.at("data");
+  data.at("global_batch_size").get_to(manifest.data.global_batch_size);
+  data.at("shuffle").get_to(manifest.data.shuffle);
+  data.at("rows").get_to(manifest.data.rows);
+  data.at("features").get_to(manifest.data.features);
+  data.at("labels").get_to(manifest.data.labels);
+  json.at("strategy").get_to(manifest.strategy);
+  json.at("workers").get_to(manifest.workers);
+  if (json.contains("previous")) {
+    const auto& previous = json.at("previous");
+    manifest.previous = {previous.at("step").get<int64_t>(),
+                         previous.at("sha256").get<std::string>()};
+  }
+  for (const auto& part : json.at("parts"))
+    manifest.parts.push_back(
+        {part.at("bytes").get<uint64_t>(), part.at("sha256").get<std::string>()});
+  return manifest;
+}
+
+Status check(const nlohmann::json& json, const Manifest& manifest, std::string_view subject) {
+  const auto expected = [&](std::string_view what, const auto& received) {
+    return invalid_argument(cat(subject, ": expected ", what, ", received ", received));
+  };
+  const size_t count = manifest.parts.size();
+  if (count == 0 || count > kMaxCheckpointParts)
+    return expected(cat("1 to ", kMaxCheckpointParts, " parts"), count);
+  for (size_t i = 0; i < count; ++i) {
+    const std::string name = json.at("parts").at(i).at("name").get<std::string>();
+    if (name != part_name(i, count)) return expected(cat("part ", part_name(i, count)), name);
+    if (!is_hash(manifest.parts[i].sha256))
+      return expected(cat("the SHA-256 of ", name), manifest.parts[i].sha256);
+  }
+  if (manifest.step < 0) return expected("a step of at least 0", manifest.step);
+  if (manifest.previous && manifest.previous->step >= manifest.step)
+    return expected(cat("a checkpoint before step ", manifest.step), manifest.previous->step);
+  return {};
+}
+
+}  // namespace
+
+std::string part_name(size_t index, size_t count) {
+  char name[64];
+  std::snprintf(name, sizeof name, "part-%05zu-of-%05zu.safetensors", index, count);
+  return name;
+}
+
+std::string print_manifest(const Manifest& manifest) {
+  std::string text = to_json(manifest).dump(2);
+  text.resize(text.rfind('\n'));  // without the closing brace
+  return cat(text, kBeforeHash, hash_of(text), kAfterHash);
+}
+
+CheckpointParent parent_of(const Manifest& manifest) {
+  return {manifest.step, hash_of(print_manifest(manifest))};
+}
+
+Result<Manifest> parse_manifest(std::span<const std::byte> bytes, std::string_view subject) {
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  LEAT_ASSIGN_OR_RETURN(const std::string_view body, check_own_hash(text, subject));
+  try {
+    const auto json = nlohmann::json::parse(cat(body, "\n}"));
+    if (const auto& format = json.at("format"); format != kFormat)
+      return invalid_argument(
+          cat(subject, ": expected format ", kFormat, ", received ", format.dump()));
+    Manifest manifest = from_json(json);
+    LEAT_RETURN_IF_ERROR(check(json, manifest, subject));
+    return manifest;
+  } catch (const nlohmann::json::exception& error) {
+    return invalid_argument(cat(subject, ": expected a checkpoint's manifest, ", error.what()));
+  }
+}
+
+}  // namespace leat

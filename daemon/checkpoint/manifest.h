@@ -1,0 +1,73 @@
+// What a checkpoint says of itself: manifest.json in its folder, written last.
+//
+// It names every part with its size and SHA-256, what the variables are the state of, and the
+// checkpoint before, so that the history of a job is one chain. Its last line is the SHA-256 of all
+// that stands above it: no byte of a checkpoint changes unseen.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "devices/base/status.h"
+
+namespace leat {
+
+// What decides, with the step, the seed and the shards, which records each step reads.
+struct DataOrder {
+  int64_t global_batch_size = 0;
+  bool shuffle = true;
+  int64_t rows = 0;              // of the training data
+  std::string features, labels;  // fingerprint() of its files
+  bool operator==(const DataOrder&) const = default;
+};
+
+// A safetensors file with some of the variables, each whole.
+struct CheckpointPart {
+  uint64_t bytes = 0;
+  std::string sha256;  // lower-case hexadecimal
+  bool operator==(const CheckpointPart&) const = default;
+};
+
+struct CheckpointParent {
+  int64_t step = 0;
+  std::string sha256;  // of its manifest
+  bool operator==(const CheckpointParent&) const = default;
+};
+
+struct Manifest {
+  int64_t step = 0;   // steps of the job that are done
+  std::string job;    // its name
+  std::string graph;  // SHA-256 of the model's file
+  uint64_t seed = 0;
+  int64_t shards = 1;
+  DataOrder data;
+  // Who wrote it. Another strategy on other workers goes on from it as well.
+  std::string strategy;
+  int64_t workers = 1;
+  std::optional<CheckpointParent> previous;
+  std::vector<CheckpointPart> parts;
+  bool operator==(const Manifest&) const = default;
+};
+
+inline constexpr const char* kManifestName = "manifest.json";
+inline constexpr uint64_t kManifestBytes = 1 << 20;
+inline constexpr size_t kMaxCheckpointParts = 4096;
+
+// "part-00000-of-00002.safetensors". REQUIRES: index < count <= kMaxCheckpointParts.
+std::string part_name(size_t index, size_t count);
+
+// Equal manifests give equal bytes.
+std::string print_manifest(const Manifest& manifest);
+
+// What the next checkpoint says of this one.
+CheckpointParent parent_of(const Manifest& manifest);
+
+// invalid_argument says what is damaged; `subject` begins the messages: the file's path.
+Result<Manifest> parse_manifest(std::span<const std::byte> bytes, std::string_view subject);
+
+}  // namespace leat

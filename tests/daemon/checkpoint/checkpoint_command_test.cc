@@ -1,0 +1,86 @@
+// leat checkpoint, on what a training left.
+#include <filesystem>
+
+#include "daemon/checkpoint/checkpoint_store.h"
+#include "daemon/checkpoint/compare_checkpoints.h"
+#include "daemon/cli/exit_code.h"
+#include "ops/formats/safetensors.h"
+#include "tests/catch.h"
+#include "tests/daemon/bad_input.h"
+#include "tests/must.h"
+
+namespace leat {
+namespace {
+
+using Parts = std::vector<std::string>;
+using Catch::Contains;
+
+TEST_CASE("checkpoints are listed, verified, compared and exported") {
+  const TinyJob tiny;
+  check_ok(tiny.train("a"));
+  check_ok(tiny.train("b"));
+  check_ok(tiny.train("c", {{"learning_rate: 0.1", "learning_rate: 0.2"}}));
+
+  const Finished listed = tiny.leat({"checkpoint", "ls", "a"});
+  check_ok(listed);
+  CHECK_THAT(listed.out, Contains("STEP") && Contains("a/checkpoints/step-00000008"));
+  CHECK(listed.out.find("step-00000008") < listed.out.find("step-00000004"));
+  CHECK_THAT(tiny.leat({"checkpoint", "ls", "--json", "a/checkpoints/step-00000004"}).out,
+             Contains("\"step\": 4") && Contains("\"parts\": 1"));
+
+  const Finished verified = tiny.leat({"checkpoint", "verify", "a/"});
+  check_ok(verified);
+  CHECK_THAT(verified.out, Contains("step-00000004: whole, 1 part of "));
+
+  check_ok(tiny.leat({"checkpoint", "diff", "a", "b"}));
+  const Finished differ = tiny.leat({"checkpoint", "diff", "a", "c"});
+  CHECK(differ.exit_code == kExitFailed);
+  CHECK_THAT(differ.out, Contains("elements differ, the first at 0: "));
+
+  check_ok(tiny.leat({"checkpoint", "export", "a", "-o", "w.safetensors"}));
+  CHECK(tiny.read("w.safetensors").size() > 0);
+  const auto exported = must(read_safetensors(real_files(), tiny.folder() + "/w.safetensors"));
+  const auto trained =
+      must(read_safetensors(real_files(), tiny.folder() + "/a/weights.safetensors"));
+  CHECK(compare(exported.tensors, trained.tensors).empty());
+}
+
+TEST_CASE("a damaged checkpoint and a broken chain are named, and the rest is looked at") {
+  const TinyJob tiny;
+  check_ok(tiny.train("a"));
+  const std::string old = "a/checkpoints/step-00000004/";
+  const std::string part = tiny.read(old + part_name(0, 1)),
+                    manifest = tiny.read(old + kManifestName);
+  tiny.write(old + part_name(0, 1), flipped(part, part.size() - 1));
+  const Finished damaged = tiny.leat({"checkpoint", "verify", "a"});
+  CHECK(damaged.exit_code == kExitInvalid);
+  CHECK_THAT(damaged.err, Contains("step-00000004") && Contains("expected SHA-256"));
+  CHECK_THAT(damaged.out, Contains("step-00000008: whole"));
+  // What reads one takes the newest that is whole.
+  check_ok(tiny.leat({"checkpoint", "diff", "a", "a"}));
+  check_refused(tiny.leat({"checkpoint", "diff", "a/checkpoints/step-00000004", "a"}), kExitInvalid,
+                {"expected SHA-256"});
+
+  // Another checkpoint of step 4, whole in itself.
+  tiny.write(old + part_name(0, 1), part);
+  Checkpoint other =
+      must(read_checkpoint(real_files(), tiny.folder() + "/" + old.substr(0, old.size() - 1)));
+  other.manifest.seed = 5;
+  must(write_checkpoint(real_files(), tiny.folder() + "/a/checkpoints", other));
+  const Finished broken = tiny.leat({"checkpoint", "verify", "a"});
+  CHECK(broken.exit_code == kExitInvalid);
+  CHECK_THAT(broken.err, Contains("step-00000004") &&
+                             Contains("step 8 came after a checkpoint of step 4 whose manifest"));
+}
+
+TEST_CASE("what is no checkpoint is refused") {
+  const TinyJob tiny;
+  std::filesystem::create_directories(tiny.folder() + "/empty");
+  check_refused(tiny.leat({"checkpoint", "ls", "none"}), kExitNoSuch, {"no such run", "'none'"});
+  check_refused(tiny.leat({"checkpoint", "verify", "empty"}), kExitFailed,
+                {"'empty'", "found no checkpoint in it"});
+  check_refused(tiny.leat({"checkpoint"}), kExitUsage, {});
+}
+
+}  // namespace
+}  // namespace leat

@@ -1,0 +1,328 @@
+// Checkpoints as files: what is written is read back, what is damaged is refused by name, and a
+// power failure at any moment, with any of the states that it may leave on the disk, costs nothing
+// that was committed. LEAT_CRASH_STATES and LEAT_BIT_FLIPS say how many are tried, LEAT_SEED which.
+#include "daemon/checkpoint/checkpoint_store.h"
+
+#include <cstdlib>
+#include <functional>
+
+#include "daemon/checkpoint/job_checkpoints.h"
+#include "devices/base/text.h"
+#include "ops/formats/elements.h"
+#include "tests/catch.h"
+#include "tests/daemon/checkpoint/crash_files.h"
+#include "tests/must.h"
+#include "tests/temporary_directory.h"
+
+namespace leat {
+namespace {
+
+constexpr const char* kFolder = "disk/run/checkpoints";
+
+uint64_t setting(const char* name, uint64_t usual) {
+  const char* text = std::getenv(name);
+  return text ? std::strtoull(text, nullptr, 10) : usual;
+}
+
+// The state of a job after `step`; every other run of it has the same.
+Variables state_after(int64_t step, int run = 0) {
+  Variables out;
+  for (int v = 0; v < 3; ++v) {
+    Tensor value = must(Tensor::create(DType::f32, {v + 1, 97}));
+    float* elements = value.data<float>();
+    for (int64_t i = 0; i < value.elements(); ++i)
+      elements[i] = static_cast<float>(step * 1000 + run * 100 + v * 10) + static_cast<float>(i);
+    out.emplace(cat("layer", v, "/w"), std::move(value));
+  }
+  return out;
+}
+
+bool same(const Variables& a, const Variables& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const auto& x, const auto& y) {
+    return x.first == y.first && x.second.dtype() == y.second.dtype() &&
+           x.second.shape() == y.second.shape() &&
+           std::ranges::equal(bytes_of(x.second), bytes_of(y.second));
+  });
+}
+
+Manifest manifest_of(int64_t step) {
+  Manifest manifest;
+  manifest.step = step;
+  manifest.job = "crash \"test\"";
+  manifest.graph = std::string(64, 'a');
+  manifest.seed = 7;
+  manifest.shards = 4;
+  manifest.data = {128, true, 60000, "47040016 bytes, crc32c 01020304", "x"};
+  manifest.strategy = "mirrored";
+  manifest.workers = 2;
+  return manifest;
+}
+
+// Writes one of several parts.
+Result<Manifest> write_parts(Files& files, int64_t step, size_t parts, int run = 0) {
+  LEAT_ASSIGN_OR_RETURN(auto writer, CheckpointWriter::begin(files, kFolder, step, parts));
+  std::vector<Variables> own(parts);
+  size_t next = 0;
+  for (auto& [name, value] : state_after(step, run)) own[next++ % parts].emplace(name, value);
+  for (size_t p = parts; p-- > 0;) LEAT_RETURN_IF_ERROR(writer->write_part(p, own[p]));
+  return writer->commit(manifest_of(step));
+}
+
+// What was acknowledged, and when.
+struct Acknowledged {
+  size_t operations;
+  int64_t step;
+  int run;
+};
+
+// A training that writes, prunes, writes one again, and is told each time that it is on disk.
+// Stops at the first error.
+std::vector<Acknowledged> train(Files& files, const std::function<size_t()>& operations) {
+  std::vector<Acknowledged> acknowledged;
+  for (const auto& [step, run] : {std::pair{10, 0}, {20, 0}, {30, 0}, {30, 1}, {40, 0}}) {
+    if (!write_parts(files, step, step / 10 == 2 ? 1 : 2, run).ok()) break;
+    acknowledged.push_back({operations(), step, run});
+    if (!prune_checkpoints(files, kFolder, 2).ok()) break;
+  }
+  return acknowledged;
+}
+
+// What is wrong with the disk after a crash; "" if nothing is.
+std::string what_is_wrong(CrashFiles& left, size_t operations,
+                          const std::vector<Acknowledged>& acknowledged) {
+  const auto paths = list_checkpoints(left, kFolder);
+  if (!paths.ok()) return paths.status().message();
+  for (const std::string& path : *paths) {
+    const auto verified = verify_checkpoint(left, path);
+    if (!verified.ok()) return verified.status().message();
+  }
+  int64_t least = 0, least_run = 0;
+  for (const Acknowledged& each : acknowledged)
+    if (each.operations <= operations) least = each.step, least_run = each.run;
+  std::vector<std::string> refused;
+  const auto from = read_latest_checkpoint(left, kFolder, refused);
+  if (!from.ok()) return least == 0 ? "" : from.status().message();
+  const int64_t step = from->manifest.step;
+  if (step < least) return cat("expected step ", least, " or later, received ", step);
+  for (int run = static_cast<int>(step == least ? least_run : 0); run < 2; ++run)
+    if (same(from->variables, state_after(step, run))) return "";
+  return cat("the variables of step ", step, " are not what was written");
+}
+
+// Crashes after every operation, and of what that may leave, `states` in all; the first finding.
+std::string crash_everywhere(const CrashFiles& disk, const std::vector<Acknowledged>& acknowledged,
+                             uint64_t states, uint64_t seed) {
+  for (uint64_t i = 0; i < states; ++i) {
+    const size_t operations = i % (disk.operations() + 1);
+    CrashFiles left = disk.after_crash(operations, seed + i);
+    const std::string wrong = what_is_wrong(left, operations, acknowledged);
+    if (!wrong.empty())
+      return cat("after ", operations, " of ", disk.operations(), " operations, seed ", seed + i,
+                 ": ", wrong);
+  }
+  return "";
+}
+
+// Passes everything on but what it is told to leave out: as a writer with that fault would do.
+class Careless final : public Files {
+ public:
+  enum class Omits { part_syncs, manifest_syncs, folder_syncs, inner_syncs, exchange };
+  Careless(CrashFiles& disk, Omits omits) : disk_(disk), omits_(omits) {}
+
+  Result<std::unique_ptr<ReadableFile>> open(const std::string& path) override {
+    return disk_.open(path);
+  }
+  Result<std::unique_ptr<WritableFile>> create(const std::string& path) override {
+    LEAT_ASSIGN_OR_RETURN(auto file, disk_.create(path));
+    const bool manifest = path.ends_with(kManifestName);
+    const bool syncs = omits_ != (manifest ? Omits::manifest_syncs : Omits::part_syncs);
+    return std::unique_ptr<WritableFile>(std::make_unique<File>(std::move(file), syncs));
+  }
+  Status rename(const std::string& from, const std::string& to) override {
+    return disk_.rename(from, to);
+  }
+  Status exchange(const std::string& a, const std::string& b) override {
+    if (omits_ != Omits::exchange) return disk_.exchange(a, b);
+    LEAT_RETURN_IF_ERROR(disk_.remove_all(b));
+    LEAT_RETURN_IF_ERROR(disk_.rename(a, b));
+    return disk_.make_directories(a);
+  }
+  Status remove(const std::string& path) override { return disk_.remove(path); }
+  Status remove_all(const std::string& path) override { return disk_.remove_all(path); }
+  Status sync_directory(const std::string& path) override {
+    const Omits kind = path == kFolder ? Omits::folder_syncs : Omits::inner_syncs;
+    return omits_ == kind ? Status() : disk_.sync_directory(path);
+  }
+  Status make_directories(const std::string& path) override { return disk_.make_directories(path); }
+  Result<std::vector<std::string>> list(const std::string& path) override {
+    return disk_.list(path);
+  }
+  Result<bool> exists(const std::string& path) override { return disk_.exists(path); }
+
+ private:
+  class File final : public WritableFile {
+   public:
+    File(std::unique_ptr<WritableFile> file, bool syncs) : file_(std::move(file)), syncs_(syncs) {}
+    Status append(std::span<const std::byte> bytes) override { return file_->append(bytes); }
+    Status sync() override { return syncs_ ? file_->sync() : Status(); }
+    Status close() override { return file_->close(); }
+
+   private:
+    std::unique_ptr<WritableFile> file_;
+    const bool syncs_;
+  };
+
+  CrashFiles& disk_;
+  const Omits omits_;
+};
+
+}  // namespace
+
+TEST_CASE("a manifest is read back as it was written, and no byte of it changes unseen") {
+  Manifest manifest = manifest_of(12);
+  manifest.previous = CheckpointParent{8, std::string(64, 'b')};
+  manifest.parts = {{100, std::string(64, '0')}, {0, std::string(64, 'f')}};
+  const std::string text = print_manifest(manifest);
+  const auto parse = [](const std::string& t) {
+    return parse_manifest(std::as_bytes(std::span(t)), "it");
+  };
+  CHECK(must(parse(text)) == manifest);
+  for (size_t at = 0; at < text.size(); ++at) {
+    for (const int bit : {0, 5, 7}) {
+      std::string damaged = text;
+      damaged[at] = static_cast<char>(damaged[at] ^ (1 << bit));
+      INFO("bit " << bit << " of byte " << at);
+      CHECK(parse(damaged).status().code() == Code::invalid_argument);
+    }
+    INFO("cut at " << at);
+    CHECK_FALSE(parse(text.substr(0, at)).ok());
+  }
+}
+
+TEST_CASE("a checkpoint of several parts is read back, and any tool finds its variables") {
+  const TemporaryDirectory dir;
+  auto writer = must(CheckpointWriter::begin(real_files(), dir / "c", 5, 2));
+  Variables all = state_after(5), one, other;
+  one.insert(*all.begin());
+  other.insert(std::next(all.begin()), all.end());
+  must(writer->write_part(1, other));
+  must(writer->write_part(0, one));
+  const Manifest written = must(writer->commit(manifest_of(5)));
+  const Checkpoint read = must(read_checkpoint(real_files(), dir / "c/step-00000005"));
+  CHECK(read.manifest == written);
+  CHECK(same(read.variables, all));
+  CHECK(must(verify_checkpoint(real_files(), writer->path())) == written);
+  CHECK(must(real_files().list(writer->path())) ==
+        std::vector<std::string>{"manifest.json", part_name(0, 2), part_name(1, 2)});
+}
+
+TEST_CASE("a checkpoint that is not committed leaves nothing") {
+  const TemporaryDirectory dir;
+  must(must(CheckpointWriter::begin(real_files(), dir.path(), 5, 2))->write_part(0, {}));
+  CHECK(must(real_files().list(dir.path())).empty());
+}
+
+TEST_CASE("the newest of two checkpoints is that of the higher step, however many digits it has") {
+  const TemporaryDirectory dir;
+  for (const int64_t step : {99'999'999, 100'000'000})
+    must(write_checkpoint(real_files(), dir.path(), {manifest_of(step), state_after(1)}));
+  std::vector<std::string> refused;
+  CHECK(must(read_latest_checkpoint(real_files(), dir.path(), refused)).manifest.step ==
+        100'000'000);
+}
+
+TEST_CASE("each checkpoint of a job names the one before, which may be gone") {
+  const TemporaryDirectory dir;
+  ManualClock clock;
+  JobCheckpoints first(real_files(), clock, dir.path(), {10, {}, 2});
+  for (const int64_t step : {10, 20, 30}) must(first.write(manifest_of(step), state_after(step)));
+  JobCheckpoints second(real_files(), clock, dir.path(), {10, {}, 2});
+  std::vector<std::string> refused;
+  CHECK(must(second.resume(refused)).manifest.step == 30);
+  must(second.write(manifest_of(40), state_after(40)));
+  const auto parent = [&](int step) {
+    return must(verify_checkpoint(real_files(), dir / checkpoint_name(step))).previous;
+  };
+  CHECK(parent(40) == parent_of(must(verify_checkpoint(real_files(), dir / checkpoint_name(30)))));
+  CHECK(parent(30)->step == 20);
+  CHECK(second.expect_none().code() == Code::failed_precondition);
+}
+
+TEST_CASE("a checkpoint is due by steps and by time") {
+  const TemporaryDirectory dir;
+  ManualClock clock;
+  JobCheckpoints checkpoints(real_files(), clock, dir.path(), {10, std::chrono::seconds(60), 2});
+  CHECK(checkpoints.next(0) == 10);
+  CHECK(checkpoints.next(10) == 20);
+  checkpoints.start();
+  CHECK_FALSE(checkpoints.is_overdue());
+  clock.advance(std::chrono::seconds(60));
+  CHECK(checkpoints.is_overdue());
+  must(checkpoints.write(manifest_of(3), state_after(3)));
+  CHECK_FALSE(checkpoints.is_overdue());
+  CHECK_FALSE(JobCheckpoints(real_files(), clock, "x", {}).next(5));
+}
+
+TEST_CASE("a crash at any moment, whatever it leaves, loses no checkpoint and damages none") {
+  CrashFiles disk;
+  const auto acknowledged = train(disk, [&] { return disk.operations(); });
+  REQUIRE(acknowledged.size() == 5);
+  const uint64_t seed = setting("LEAT_SEED", 1), states = setting("LEAT_CRASH_STATES", 20'000);
+  CHECK(crash_everywhere(disk, acknowledged, states, seed) == "");
+}
+
+TEST_CASE("a training goes on after a crash, and crashes again") {
+  CrashFiles disk;
+  const auto acknowledged = train(disk, [&] { return disk.operations(); });
+  for (size_t operations = 0; operations <= disk.operations(); ++operations) {
+    INFO("crash after " << operations << " operations");
+    CrashFiles left = disk.after_crash(operations, operations);
+    const auto again = train(left, [&] { return left.operations(); });
+    REQUIRE(again.size() == 5);
+    CHECK(what_is_wrong(left, left.operations(), again) == "");
+    for (const auto& [name, size] : left.sizes()) CHECK(name.find(".tmp") == std::string::npos);
+    CHECK(crash_everywhere(left, again, 50, operations) == "");
+  }
+}
+
+TEST_CASE("a writer that forgets a sync, or replaces in two steps, is found out") {
+  using Omits = Careless::Omits;
+  for (const Omits omits : {Omits::part_syncs, Omits::manifest_syncs, Omits::folder_syncs,
+                            Omits::inner_syncs, Omits::exchange}) {
+    INFO("leaves out " << static_cast<int>(omits));
+    CrashFiles disk;
+    Careless careless(disk, omits);
+    const auto acknowledged = train(careless, [&] { return disk.operations(); });
+    REQUIRE(acknowledged.size() == 5);
+    CHECK(crash_everywhere(disk, acknowledged, 20'000, 1) != "");
+  }
+}
+
+TEST_CASE("a flipped bit anywhere in a checkpoint is found, and the one before is used") {
+  CrashFiles disk;
+  must(write_parts(disk, 10, 2));
+  must(write_parts(disk, 20, 2));
+  std::vector<std::pair<std::string, uint64_t>> files;
+  for (const auto& [name, size] : disk.sizes())
+    if (name.find(checkpoint_name(20)) != std::string::npos) files.emplace_back(name, size);
+  REQUIRE(files.size() == 3);
+  uint64_t random = setting("LEAT_SEED", 1);
+  for (uint64_t i = 0, flips = setting("LEAT_BIT_FLIPS", 20'000); i < flips; ++i) {
+    random = random * 6364136223846793005 + 1442695040888963407;
+    const auto& [name, size] = files[(random >> 60) % files.size()];
+    const uint64_t byte = (random >> 8) % size;
+    const int bit = static_cast<int>((random >> 4) % 8);
+    disk.flip(name, byte, bit);
+    std::vector<std::string> refused;
+    const auto from = read_latest_checkpoint(disk, kFolder, refused);
+    disk.flip(name, byte, bit);
+    if (from.ok() && from->manifest.step == 10 && refused.size() == 1 &&
+        refused[0].find(name.substr(name.rfind('/'))) != std::string::npos)
+      continue;
+    FAIL("bit " << bit << " of byte " << byte << " of " << name << " was not seen");
+  }
+  std::vector<std::string> refused;
+  CHECK(must(read_latest_checkpoint(disk, kFolder, refused)).manifest.step == 20);
+}
+
+}  // namespace leat

@@ -1,0 +1,89 @@
+// A disk in memory that can lose its power at any moment, and shows all that may be left.
+//
+// What is promised is what POSIX promises, and no more. The bytes of a file are on the disk once it
+// was synced; of those that came later any first part may be, and its last sector may be torn. A
+// change of names (a file made, renamed, removed) is on the disk once its directory was synced; of
+// the later ones any may be there and any not, in whatever order.
+//
+// Threads: one.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "devices/base/files.h"
+
+namespace leat {
+
+class CrashFiles final : public Files {
+ public:
+  CrashFiles();
+  CrashFiles(CrashFiles&&) = default;
+
+  // What was done so far: the power may fail after each of so many operations.
+  size_t operations() const { return log_.size(); }
+  // The disk after its power failed when `operations` were done. Of what may be there or not, the
+  // seed decides. Nothing of it is open, and everything on it is on the disk.
+  CrashFiles after_crash(size_t operations, uint64_t seed) const;
+
+  // Flips a bit of a file. REQUIRES: the file is there and has that byte.
+  void flip(const std::string& path, uint64_t byte, int bit);
+  // Files, with their sizes.
+  std::map<std::string, uint64_t> sizes() const;
+
+  Result<std::unique_ptr<ReadableFile>> open(const std::string& path) override;
+  Result<std::unique_ptr<WritableFile>> create(const std::string& path) override;
+  Status rename(const std::string& from, const std::string& to) override;
+  Status exchange(const std::string& a, const std::string& b) override;
+  Status remove(const std::string& path) override;
+  Status remove_all(const std::string& path) override;
+  Status sync_directory(const std::string& path) override;
+  Status make_directories(const std::string& path) override;
+  Result<std::vector<std::string>> list(const std::string& path) override;
+  Result<bool> exists(const std::string& path) override;
+
+ private:
+  class Reader;
+  class Writer;
+  using Node = size_t;  // its place in nodes_
+  static constexpr Node kNone = ~size_t{0}, kRoot = 0;
+
+  struct File {
+    bool directory = false;
+    Bytes bytes;
+    std::map<std::string, Node> names;
+  };
+  struct Name {
+    Node directory;
+    std::string name;
+    Node now;  // kNone: nothing
+  };
+  // One of: names that change at once, bytes that come to a file, a sync.
+  struct Operation {
+    std::vector<Name> names;
+    Node file = kNone;
+    uint64_t bytes = 0;  // of the file afterwards
+    bool sync = false;   // of `file`
+  };
+  struct Place {
+    Node directory = kNone;
+    std::string name;
+    Node now = kNone;
+  };
+
+  Place find(const std::string& path) const;
+  Node add(File file, const Place& at);
+  void change(std::vector<Name> names);
+  bool is_synced(const Operation& change, size_t from, size_t to) const;
+  void keep_bytes(CrashFiles& left, size_t operations, uint64_t seed) const;
+  void list_sizes(Node at, const std::string& path, std::map<std::string, uint64_t>& out) const;
+
+  std::vector<File> nodes_;
+  std::vector<File> base_;  // on the disk when the log began
+  std::vector<Operation> log_;
+};
+
+}  // namespace leat
