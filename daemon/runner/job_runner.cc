@@ -9,8 +9,9 @@
 namespace leat {
 namespace {
 
-// How long the threads of the data plane look for news before they park.
-constexpr std::chrono::microseconds kSpin{50};
+// How long the threads of the data plane look for news before they park: longer than a null step of
+// many workers takes. Patience sees to it that it costs little where steps take longer.
+constexpr std::chrono::microseconds kSpin{200};
 constexpr std::chrono::seconds kSettleDeadline{30};
 constexpr size_t kMostRuns = 4096;
 
