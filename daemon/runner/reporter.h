@@ -2,7 +2,7 @@
 //
 // One report is in flight at a time, and what comes meanwhile goes with the next. Where somebody
 // may be waiting - all allowed steps are finished, the run has failed - it goes at once; while a
-// run steps freely, a few times in a hundredth of a second at most. No thread of its own: what
+// run steps freely, once in a fiftieth of a second at most. No thread of its own: what
 // finishes a turn posts to the loop, and only if no report is under way.
 #pragma once
 
