@@ -34,8 +34,9 @@ struct Options {
   std::vector<std::string> measures = {"raw",      "null",   "hop",    "small",
                                        "transfer", "server", "sparse", "all_reduce"};
   std::vector<std::string> transports = {"tcp", "shm"};
-  std::vector<int> ranks;      // only these; all if there are none
-  std::vector<int64_t> bytes;  // likewise
+  std::vector<std::string> modes = {"interactive", "free"};  // of the null step
+  std::vector<int> ranks;                                    // only these; all if there are none
+  std::vector<int64_t> bytes;                                // likewise
   int rounds = 5;
   double seconds = 0.3;  // of a round
   int threads = 1;       // of each runner
@@ -56,6 +57,10 @@ struct Case {
   int ranks = 0;
   uint64_t bytes = 0;
 };
+
+bool among(const std::vector<std::string>& all, const std::string& one) {
+  return std::find(all.begin(), all.end(), one) != all.end();
+}
 
 double rounded(double us) { return std::round(us * 1000) / 1000; }
 
@@ -190,10 +195,13 @@ void measure_null(const std::string& transport) {
     const StepGraph graph = step_graphs::null_step(standard(), w);
     Cluster cluster(transport, graph.tasks);
     cluster.run_once(graph.init);
-    report({"null", transport, "interactive", w, 4},
-           interactive(cluster, graph.step,
-                       [w](uint64_t steps) { return static_cast<double>(steps) * w; }));
-    report({"null", transport, "free", w, 4}, free_running(cluster, graph.step));
+    if (among(options.modes, "interactive")) {
+      report({"null", transport, "interactive", w, 4},
+             interactive(cluster, graph.step,
+                         [w](uint64_t steps) { return static_cast<double>(steps) * w; }));
+    }
+    if (among(options.modes, "free"))
+      report({"null", transport, "free", w, 4}, free_running(cluster, graph.step));
   }
 }
 
@@ -299,13 +307,8 @@ void measure_raw() {
   }
 }
 
-bool wanted(const std::string& measure) {
-  return std::find(options.measures.begin(), options.measures.end(), measure) !=
-         options.measures.end();
-}
-
 TEST_CASE("the step path is measured") {
-  if (wanted("raw")) measure_raw();
+  if (among(options.measures, "raw")) measure_raw();
   const std::vector<std::pair<std::string, void (*)(const std::string&)>> measures = {
       {"null", measure_null},
       {"hop", measure_hop},
@@ -316,7 +319,7 @@ TEST_CASE("the step path is measured") {
       {"all_reduce", measure_all_reduce}};
   for (const auto& [name, measure] : measures) {
     for (const std::string& transport : options.transports) {
-      if (wanted(name)) measure(transport);
+      if (among(options.measures, name)) measure(transport);
     }
   }
 }
@@ -330,6 +333,7 @@ int main(int count, char** arguments) {
   CLI::App app("Times of the step path between processes");
   app.add_option("--measures", options.measures)->delimiter(',');
   app.add_option("--transports", options.transports)->delimiter(',');
+  app.add_option("--modes", options.modes, "Of the null step")->delimiter(',');
   app.add_option("--ranks", options.ranks, "Workers, or ranks: only these")->delimiter(',');
   app.add_option("--bytes", options.bytes, "Sizes: only these")->delimiter(',');
   app.add_option("--rounds", options.rounds)->check(CLI::PositiveNumber);
