@@ -51,6 +51,18 @@ size_t resident_bytes(pid_t process) {
   return resident * static_cast<size_t>(::sysconf(_SC_PAGESIZE));
 }
 
+double processor_seconds(pid_t process) {
+  const std::string stat = contents_of(cat("/proc/", process, "/stat"));
+  const size_t at = stat.rfind(')');
+  if (at == std::string::npos) return 0;
+  std::istringstream words(stat.substr(at + 1));
+  std::string skipped;
+  for (int i = 0; i < 11; ++i) words >> skipped;  // state to cmajflt
+  double user = 0, system = 0;
+  words >> user >> system;
+  return (user + system) / static_cast<double>(::sysconf(_SC_CLK_TCK));
+}
+
 std::string describe_descriptors(pid_t process) {
   std::string text;
   std::error_code gone;

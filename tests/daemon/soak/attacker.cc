@@ -2,6 +2,8 @@
 
 #include <capnp/rpc.capnp.h>
 #include <capnp/serialize.h>
+#include <sched.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -72,6 +74,17 @@ std::string calls(uint16_t method, size_t filler, bool chain) {
     append(bytes, message);
   }
   return bytes;
+}
+
+// This thread, for all its life. Where that is not allowed it competes with the rest.
+void step_aside(int core) {
+  const auto thread = static_cast<id_t>(::gettid());
+  (void)::setpriority(PRIO_PROCESS, thread, core < 0 ? 19 : 0);
+  if (core < 0) return;
+  cpu_set_t cores;
+  CPU_ZERO(&cores);
+  CPU_SET(static_cast<size_t>(core), &cores);
+  (void)::sched_setaffinity(0, sizeof cores, &cores);
 }
 
 }  // namespace
@@ -151,28 +164,66 @@ bool RudeSocket::greet(const std::string& cluster) {
   return read(kRpcVerdictBytes).size() == kRpcVerdictBytes;
 }
 
-Attacker::Attacker(Target target, uint64_t seed, int per_second)
+Attacker::Attacker(Target target, uint64_t seed, int per_second, int aside)
     : target_(std::move(target)),
       per_second_(per_second),
       watches_(calls(4, 4'000, false)),
       uploads_(calls(1, 0, false)),
       chain_(calls(4, 10, true)),
       random_(seed),
-      thread_([this] { attack(); }) {}
+      thread_([this, aside] {
+        step_aside(aside);
+        live();
+      }) {}
 
 Attacker::~Attacker() {
-  stop_ = true;
+  {
+    const std::lock_guard lock(mutex_);
+    told_ = Told::end;
+    changed_.notify_all();
+  }
   thread_.join();
 }
 
-void Attacker::attack() {
-  auto due = std::chrono::steady_clock::now();
-  while (!stop_) {
+void Attacker::go_on() {
+  const std::lock_guard lock(mutex_);
+  told_ = Told::go_on;
+  rests_ = false;
+  changed_.notify_all();
+}
+
+void Attacker::rest() {
+  std::unique_lock lock(mutex_);
+  told_ = Told::rest;
+  changed_.notify_all();
+  changed_.wait(lock, [this] { return rests_; });
+}
+
+void Attacker::live() {
+  std::unique_lock lock(mutex_);
+  while (told_ != Told::end) {
+    if (told_ == Told::go_on) {
+      lock.unlock();
+      attack_until_told();
+      held_.clear();
+      lock.lock();
+    } else {
+      rests_ = true;
+      changed_.notify_all();
+      changed_.wait(lock, [this] { return told_ != Told::rest; });
+    }
+  }
+}
+
+void Attacker::attack_until_told() {
+  const auto told = [this] { return told_ != Told::go_on; };
+  for (auto due = std::chrono::steady_clock::now();;) {
     due = std::max(due + std::chrono::microseconds(1'000'000 / per_second_),
                    std::chrono::steady_clock::now());
     fended_off_ += attack_once() ? 0 : 1;
     ++attacks_;
-    std::this_thread::sleep_until(due);
+    std::unique_lock lock(mutex_);
+    if (changed_.wait_until(lock, due, told)) return;
   }
 }
 

@@ -5,7 +5,9 @@
 #include <sys/types.h>
 
 #include <atomic>
+#include <condition_variable>
 #include <cstdint>
+#include <mutex>
 #include <random>
 #include <string>
 #include <thread>
@@ -36,7 +38,8 @@ class RudeSocket {
 };
 
 // Attacks one port after the other, again and again, at most so many times a second, and holds what
-// it opened as long as it can. Threads: one of its own.
+// it opened as long as it can. What it costs itself is not to count: its thread runs on the core
+// `aside` alone, or if there is none gives way to all others (nice 19). Threads: one of its own.
 class Attacker {
  public:
   struct Target {
@@ -44,15 +47,21 @@ class Attacker {
     std::string rpc;                 // one that answers hellos, which gets the rest
     std::string cluster;
   };
-  Attacker(Target target, uint64_t seed, int per_second);
+  // It rests until it is told to go on. `aside`: a core, or -1 for any.
+  Attacker(Target target, uint64_t seed, int per_second, int aside);
   ~Attacker();
+
+  void go_on();
+  // Returns when all that it had opened is closed.
+  void rest();
 
   uint64_t attacks() const { return attacks_; }
   // Those whose connection was refused, or which the other end ended.
   uint64_t fended_off() const { return fended_off_; }
 
  private:
-  void attack();
+  void live();
+  void attack_until_told();
   bool attack_once();
   bool attack_rpc(uint64_t kind);
   std::string noise(size_t bytes);
@@ -62,9 +71,13 @@ class Attacker {
   // Made once: it is the daemons that are to have work.
   const std::string watches_, uploads_, chain_;
   std::mt19937_64 random_;
-  std::vector<RudeSocket> held_;
+  std::vector<RudeSocket> held_;  // the thread's
   std::atomic<uint64_t> attacks_{0}, fended_off_{0};
-  std::atomic<bool> stop_{false};
+  enum class Told : uint8_t { rest, go_on, end };
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  Told told_ = Told::rest;
+  bool rests_ = true;
   std::thread thread_;  // last: it uses the rest
 };
 
