@@ -70,12 +70,16 @@ void JobRun::live(std::shared_ptr<JobRun> before) {
   if (result.ok()) {
     parts_.tell(JobFinished{action_.job, action_.epoch, *result});
   } else {
-    // What was told to end has failed for that reason: the table passes it over.
-    parts_.tell(JobBroke{action_.job, action_.epoch, result.status()});
+    broke(result.status());
   }
   const std::lock_guard lock(mutex_);
   done_ = true;
   changed_.notify_all();
+}
+
+// Tells it once. What was told to end has failed for that reason: the table passes it over.
+void JobRun::broke(const Status& cause) {
+  if (!std::exchange(told_, true)) parts_.tell(JobBroke{action_.job, action_.epoch, cause});
 }
 
 Status JobRun::told_to_end() const {
@@ -126,8 +130,12 @@ Result<std::string> JobRun::train(const Submission& submission) {
         parts_.tell(ProgressMade{id, action_.epoch, report});
       },
       line);
-  LEAT_ASSIGN_OR_RETURN(const TrainOutcome outcome,
-                        trainer->run(reporter, [&] { return ended_.load(); }));
+  const auto ran = trainer->run(reporter, [&] { return ended_.load(); });
+  if (!ran.ok()) {
+    broke(ran.status());  // before it lets go of its runners, which takes a while
+    return ran.status();
+  }
+  const TrainOutcome& outcome = *ran;
   if (outcome.interrupted) return told_to_end();
   const JobResult came{outcome.weights_sha256, static_cast<uint64_t>(job.shards), job.seed, cpu};
   line(cat("weights sha256 ", came.weights_sha256, ", shards ", came.shards, ", seed ", came.seed,

@@ -32,6 +32,7 @@ class JobRun {
 
  private:
   void live(std::shared_ptr<JobRun> before);
+  void broke(const Status& cause);
   Result<std::string> work();
   Result<std::string> train(const Submission& submission);
   Result<std::string> serve_session();
@@ -43,6 +44,7 @@ class JobRun {
   std::condition_variable changed_;
   std::atomic<bool> ended_{false};
   bool done_ = false;
+  bool told_ = false;                     // how it ended; the thread's
   std::shared_ptr<SessionHost> session_;  // that is being served
   std::thread thread_;
 };

@@ -46,7 +46,15 @@ void RunGroup::failed(const Status& status, Failure what, const RemoteRunState* 
   waiting_ = status;
   waiting_as_ = what;
   waiting_from_ = from;
+  if (what == Failure::loss && !others_at_work(from)) return end(status);
   if (first || what == Failure::loss) end_in(what == Failure::loss ? kGraceOfLoss : kGrace);
+}
+
+bool RunGroup::others_at_work(const RemoteRunState* than) const {
+  return std::any_of(members_.begin(), members_.end(), [than](const auto& each) {
+    const auto member = each.lock();
+    return member && member.get() != than && member->connected.value() > 0;
+  });
 }
 
 void RunGroup::end_in(std::chrono::milliseconds grace) {

@@ -32,12 +32,13 @@ enum class Failure : uint8_t {
 };
 
 // All partitions of one run. The first cause ends it everywhere, with the words of that cause; an
-// error that has a cause elsewhere waits for it, for kGrace.
+// error that has a cause elsewhere waits for it, for kGrace; and the loss of a runner for what the
+// others saw of it, for kGraceOfLoss, if there are others who were at work.
 // Threads: the loop's.
 class RunGroup final : public std::enable_shared_from_this<RunGroup> {
  public:
   static constexpr auto kGrace = std::chrono::milliseconds(200);
-  static constexpr auto kGraceOfLoss = std::chrono::milliseconds(100);
+  static constexpr auto kGraceOfLoss = std::chrono::milliseconds(50);
 
   explicit RunGroup(RpcLoop& loop) : loop_(loop) {}
 
@@ -53,6 +54,7 @@ class RunGroup final : public std::enable_shared_from_this<RunGroup> {
   bool over() const { return !cause_.ok(); }
 
  private:
+  bool others_at_work(const RemoteRunState* than) const;
   void end_in(std::chrono::milliseconds grace);
   void end(const Status& cause);
   void end(RemoteRunState& member) const;

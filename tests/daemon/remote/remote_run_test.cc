@@ -231,6 +231,23 @@ TEST_CASE("a runner that is lost ends whatever is being done, and is named", "[c
   }
 }
 
+TEST_CASE("the loss of a runner ends a run at once while nobody is at work on it", "[cluster]") {
+  Fakes fakes;
+  fakes.node(1).ends("prepare", std::nullopt);
+  std::thread losing([&] {
+    fakes.node(1).await_calls("prepare");
+    fakes.node(1).remote()->lost(unavailable("its heart stopped"));
+    // Too late to be told with the loss, for which it would be waited if there were any work.
+    ScriptedReport report;
+    report.failure = unavailable("node-1 closed the connection");
+    CHECK(fakes.node(0).report(report).ok());
+  });
+  const Status status = fakes.run(two_part_plan()).status();
+  losing.join();
+  check_says(status, Code::unavailable, "the runner on node-1 was lost: its heart stopped");
+  CHECK_THAT(status.message(), !Catch::Contains("closed the connection"));
+}
+
 TEST_CASE("of what goes wrong on several runners the cause is told, and not what came of it",
           "[cluster]") {
   Fakes fakes;
