@@ -41,11 +41,13 @@ struct LinkSetup {
   std::vector<LinkEdge> incoming, outgoing;  // ascending; the incoming ones are open in `slots`
   SlotTable* slots = nullptr;                // outlives the link
   std::function<void(const Fence&)> on_fence = nullptr;  // called on the transport's thread
+  // Called once, when all that waited on the link has ended; by its destructor, too. On any thread.
+  std::function<void()> on_failure = nullptr;
   // How long a push may wait while the peer takes not one byte: then the link fails.
   std::chrono::milliseconds stall = std::chrono::seconds(10);
 };
 
-// What has gone over a link so far.
+// What has gone over a link so far, pings aside.
 struct LinkCounters {
   uint64_t frames_sent = 0, frames_received = 0;  // over shared memory, rings of the bell count
   uint64_t bytes_sent = 0, bytes_received = 0;    // headers included

@@ -152,6 +152,7 @@ bool LinkState::fail(const Status& cause, const std::function<void()>& tell) {
     out->credit.fail(cause);
     out->sent.fail(cause);
   }
+  if (setup_.on_failure) setup_.on_failure();
   return true;
 }
 

@@ -58,7 +58,7 @@ struct WorkerJoined {
 };
 struct WorkerLost {
   WorkerRef worker;
-  std::string reason;  // "no heartbeat for 3.0 s"
+  std::string reason;  // "no heartbeat for 2.5 s"
 };
 struct WorkerStuck {
   WorkerRef worker;

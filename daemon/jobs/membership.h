@@ -1,10 +1,10 @@
 // Which workers the cluster has, and whether they live: pure logic over the time given in calls.
 //
 // A worker registers with its name and the incarnation of its process, says every 250 ms that it
-// lives and how far it came, and is lost when its connection closes, when it was silent for 3 s, or
-// when it is expelled. A lost incarnation never comes back: the process has to start anew, with a
-// new one, and everything that the old one still says is refused by name. So a stopped process that
-// wakes after its work was given to others does no harm.
+// lives and how far it came, and is lost when its connection closes, when it was silent for 2.5 s,
+// or when it is expelled. A lost incarnation never comes back: the process has to start anew, with
+// a new one, and everything that the old one still says is refused by name. So a stopped process
+// that wakes after its work was given to others does no harm.
 //
 // A worker is stuck when a step is in flight and its counter has not moved for 10 of its usual
 // steps, 10 s at least. It moves: it is well again.
@@ -70,7 +70,7 @@ struct MembershipLimits {
   std::chrono::milliseconds heartbeat{250};  // what workers are told
   // Nobody takes a name from a worker that was heard of in this time.
   std::chrono::milliseconds suspect{1000};
-  std::chrono::milliseconds dead{3000};
+  std::chrono::milliseconds dead{2500};
   int stuck_steps = 10;
   std::chrono::milliseconds stuck{10000};
   size_t max_workers = 256;                              // that live

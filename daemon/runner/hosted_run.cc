@@ -130,6 +130,11 @@ Status HostedRun::connect(const RunSetup& setup) {
     links.transport = setup.transport;
     links.key = parts_.config.key;
     links.may_use_tcp = parts_.config.may_use_tcp;
+    links.on_failure = [strand = strand_, self = weak_from_this()]() mutable {
+      strand.post([self] {
+        if (const auto run = self.lock()) run->heed_links();
+      });
+    };
     links_ = std::make_unique<RunLinks>(std::move(links), parts_.threads);
     connected_ = failed_precondition(cat(subject(), ": expected it to be connected, it is not"));
   }
@@ -157,8 +162,11 @@ Status HostedRun::bind(const RunSetup& setup) {
   live->log = std::make_shared<TurnLog>(parts_.worker, *prepared_, parts_.news);
   live->log->start();
   parts_.worker.start(*prepared_);
-  std::lock_guard lock(mutex_);
-  live_ = std::move(live);
+  {
+    std::lock_guard lock(mutex_);
+    live_ = std::move(live);
+  }
+  heed_links();
   return {};
 }
 
@@ -323,14 +331,13 @@ bool HostedRun::derived(const Live& live, const Status& failure) const {
   return false;
 }
 
-void HostedRun::watch_links() {
+// On the strand. Ends the run if one of its links has failed, also if it needs none now.
+void HostedRun::heed_links() {
   const auto live = live_or_null();
   if (!live || live->run->run().finished().failed()) return;
   for (const Link* link : live->links) {
     const Status status = link->status();
-    if (status.ok()) continue;
-    strand_.post([live, status] { live->run->run().abort(status); });
-    return;
+    if (!status.ok()) return live->run->run().abort(status);
   }
 }
 

@@ -46,7 +46,7 @@ struct RunSetup {
 
 // Threads: any. Members that say so block: they are for the run's strand, where they run in order.
 // Every member may be called again: what was done already is answered as if it were done now.
-class HostedRun {
+class HostedRun : public std::enable_shared_from_this<HostedRun> {
  public:
   // `partition` and `digest`: of the plan that is to come.
   HostedRun(RunnerParts& parts, ControlThreads::Strand strand, uint64_t id, uint32_t partition,
@@ -84,8 +84,6 @@ class HostedRun {
   std::string profile() const;
   // As TurnLog::take().
   bool take_report(RunReport& report, size_t most);
-  // Ends the run if one of its links has failed while it computed nothing that needs it.
-  void watch_links();
 
  private:
   // What there is once it is connected.
@@ -103,6 +101,7 @@ class HostedRun {
   Status bind_worker(const RunSetup& setup, const std::string& root, RunLinks::Links links);
   Result<std::string> data_root(const std::string& name) const;
   Status set_feed(const Live& live, uint32_t index, const Bytes& value) const;
+  void heed_links();
   bool derived(const Live& live, const Status& failure) const;
   std::string subject() const { return cat("run ", id_); }
 

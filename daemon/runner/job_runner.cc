@@ -137,10 +137,6 @@ void JobRunner::release(uint64_t id, Done done) {
   });
 }
 
-void JobRunner::watch() {
-  for (const auto& run : runs()) run->watch_links();
-}
-
 // --- The job's state.
 
 Status JobRunner::settle() const {

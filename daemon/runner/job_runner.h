@@ -60,8 +60,6 @@ class JobRunner {
   // Ok also for a run that is not there (any more).
   void abort(uint64_t run, const Status& cause, Done done);
   void release(uint64_t run, Done done);
-  // Fails what can fail without anybody waiting for it. To be called every now and then.
-  void watch();
 
   // --- The job's state.
   // A safetensors file, when no step is in flight.

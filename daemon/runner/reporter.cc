@@ -16,7 +16,6 @@ using namespace std::chrono_literals;
 
 // Between reports of a run that steps freely: each costs both ends what tens of steps do.
 constexpr auto kPause = 20ms;
-constexpr auto kWatch = 50ms;
 // Of rows in one message; a single row may be larger.
 constexpr size_t kMostBytes = 512 << 10;
 
@@ -120,11 +119,6 @@ struct Reporter::Core : std::enable_shared_from_this<Core> {
     look();
   }
 
-  void watch() {
-    runner->watch();
-    in_time(kWatch, [this] { watch(); });
-  }
-
   RpcLoop& loop;
   const std::chrono::milliseconds patience;
   JobRunner* runner = nullptr;
@@ -149,7 +143,6 @@ void Reporter::start(JobRunner& runner, RpcClient& master,
     core_->runner = &runner;
     core_->master = &master;
     core_->failed = std::move(failed);
-    core_->watch();
     core_->look();
   });
 }

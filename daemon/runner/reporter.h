@@ -29,7 +29,7 @@ class Reporter {
 
   // For JobRunner::create().
   TurnLog::News news();
-  // From here on it reports, and watches the runner's links. `failed` is called on the loop's
+  // From here on it reports. `failed` is called on the loop's
   // thread, once, if a report is not taken. All outlive what is on the loop.
   void start(JobRunner& runner, RpcClient& master, std::function<void(const Status&)> failed);
 

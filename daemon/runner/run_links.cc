@@ -12,8 +12,9 @@
 namespace leat {
 namespace {
 
-// A host that is there answers in far less; whoever gives a run up need not wait longer than this.
-constexpr std::chrono::seconds kDialDeadline{3};
+// A host that is there answers in far less, and is asked twice by then; one that is cut off is
+// noticed no later than on a link that is open.
+constexpr std::chrono::milliseconds kDialDeadline{2000};
 
 std::string name_of(const Endpoint& endpoint) {
   return endpoint.node.empty() ? cat("task ", endpoint.task) : endpoint.node;
@@ -79,6 +80,7 @@ Result<std::vector<RunLinks::Peer>> RunLinks::find_peers(WorkerRun& run) const {
     peer.setup.self = name_of(here);
     peer.setup.peer = name_of(setup_.peers[p]);
     peer.setup.slots = &run.slots();
+    peer.setup.on_failure = setup_.on_failure;
     LEAT_ASSIGN_OR_RETURN(peer.carrier, choose_carrier(setup_.transport, here, setup_.peers[p]));
     if (peer.carrier == Carrier::tcp && !setup_.may_use_tcp) {
       return failed_precondition(cat("transport tcp from ", peer.setup.self, " to ",

@@ -41,7 +41,8 @@ class RunLinks {
     std::vector<Endpoint> peers;  // by partition of the plan, this one too
     std::string transport = "auto";
     RunKey key{};
-    bool may_use_tcp = true;  // here; the peers' are told by their addresses
+    bool may_use_tcp = true;           // here; the peers' are told by their addresses
+    std::function<void()> on_failure;  // LinkSetup's, of every link
   };
   // What links run on. All of it outlives them.
   struct Threads {

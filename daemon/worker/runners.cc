@@ -21,7 +21,7 @@ using Steady = std::chrono::steady_clock;
 
 constexpr auto kEndOfAll = std::chrono::seconds(10);
 // A runner that says nothing for so long is taken for dead, and killed.
-constexpr auto kSilent = std::chrono::seconds(3);
+constexpr auto kSilent = std::chrono::milliseconds(2500);
 constexpr auto kLongestWait = std::chrono::seconds(1);
 
 }  // namespace
@@ -176,8 +176,8 @@ class Runners::Core {
       if (child->killed || now - child->heard_at < kSilent) continue;
       const bool stopped = child->process->is_stopped();
       if (!child->beats && !stopped) continue;
-      child->killed_for = cat("gave no sign of life for ", kSilent.count(), " s",
-                              stopped ? ", being stopped," : "", " and was killed");
+      child->killed_for = cat("gave no sign of life for 2.5 s", stopped ? ", being stopped," : "",
+                              " and was killed");
       child->killed = true;
       child->process->signal(SIGKILL);
     }

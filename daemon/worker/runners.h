@@ -4,7 +4,7 @@
 // A runner is `leatd runner` with three descriptors and no other: 1 and 2 are a pipe to here, whose
 // lines are the job's log, and 3 is a unix socket (see RunnerBoot in transport/cluster.capnp). It
 // is killed with this process: it asks the kernel for it, and its socket closes. One that has given
-// no pulse for 3 s is killed: a stopped process is seen in no other way.
+// no pulse for 2.5 s is killed: a stopped process is seen in no other way.
 //
 // One thread, "runners", does all of it: it forks (a child dies with the thread that made it), and
 // polls pipes, sockets and pidfds.

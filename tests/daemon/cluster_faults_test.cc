@@ -2,9 +2,11 @@
 // real daemons that stay up: the cause is named in time, nothing is left, and the job recovers with
 // the weights of one that nothing befell.
 //
-// LEAT_FAULTS=200 runs so many, from seed LEAT_FAULTS_SEED on.
+// LEAT_FAULTS=200 runs so many, from seed LEAT_FAULTS_SEED on; LEAT_FAULTS_DEED=kill_runner does
+// nothing else.
 #include <cstdlib>
 #include <iostream>
+#include <optional>
 
 #include "devices/base/text.h"
 #include "tests/catch.h"
@@ -19,6 +21,15 @@ uint64_t number_from(const char* variable, uint64_t otherwise) {
   return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
 }
 
+// The deed of that name; none if there is no such name.
+std::optional<Deed> deed_from(const char* variable) {
+  const char* text = std::getenv(variable);
+  for (const Deed deed : kDeeds) {
+    if (text != nullptr && name_of(deed) == text) return deed;
+  }
+  return std::nullopt;
+}
+
 TEST_CASE("jobs survive what befalls their processes, and say who it was") {
   const uint64_t count = number_from("LEAT_FAULTS", kSlowness > 1 ? 12 : 16);
   const uint64_t first = number_from("LEAT_FAULTS_SEED", 0);
@@ -27,6 +38,7 @@ TEST_CASE("jobs survive what befalls their processes, and say who it was") {
   const uint64_t half = (count + 1) / 2;
   for (uint64_t i = 0; i < half; ++i) {
     Fault fault = draw_fault(first + i + (transport == "tcp" ? 0 : half));
+    fault.deed = deed_from("LEAT_FAULTS_DEED").value_or(fault.deed);
     const bool sockets = transport == "tcp" && FaultBench::can_close_sockets();
     if (fault.deed == Deed::close_sockets && !sockets) fault.deed = Deed::kill_runner;
     const FaultReport report = bench.run(fault);

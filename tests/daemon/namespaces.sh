@@ -150,7 +150,7 @@ strike() {
   reason=$(sed -n 's/.*"reason": *"\(\([^"\\]\|\\.\)*\)".*/\1/p' <<<"$said" | head -n 1)
   if [ "$state" != SUCCEEDED ]; then
     grep -q "w$node" <<<"$reason" && named=yes
-    [ "$detected" -le 3900 ] || missed+=("noticed after $detected ms")
+    [ "$detected" -le 3600 ] || missed+=("noticed after $detected ms")
     [ "$named" = yes ] || missed+=("the culprit is not named")
     if [ "$kind" != pair ]; then
       while runner_on "$node" && [ $(($(now_ms) - began)) -lt 6000 ]; do sleep 0.05; done

@@ -16,6 +16,9 @@ namespace {
 constexpr size_t kControlRoom = 64 << 10;  // for frames of control beside the values
 constexpr size_t kInboxBytes = 4 * (kFrameHeaderBytes + kBundleBytes);
 
+// A sign of life, that nobody counts.
+bool is_beat(FrameKind kind) { return kind == FrameKind::ping || kind == FrameKind::pong; }
+
 bool is_small(const LinkEdge& edge) { return edge.bytes <= kSmallBytes; }
 
 // What may be under way at most: every window full, a credit for every edge that comes in.
@@ -97,14 +100,14 @@ void Express::append_frame(FrameHeader header, std::span<const std::byte> payloa
   if (!payload.empty())
     std::memcpy(filling_.data() + at + kFrameHeaderBytes, payload.data(), payload.size());
   encode_frame(header, payload, filling_.data() + at);
-  state_.count_sent(1, kFrameHeaderBytes + payload.size());
+  if (!is_beat(header.kind)) state_.count_sent(1, kFrameHeaderBytes + payload.size());
 }
 
 Status Express::write() {
   while (!blocked_) {
     if (sent_ == sending_.size()) {
       if (filling_.empty()) return {};
-      LEAT_RETURN_IF_ERROR(LEAT_FAILPOINT("transport/send_bundle"));
+      if (due_) LEAT_RETURN_IF_ERROR(LEAT_FAILPOINT("transport/send_bundle"));
       seal();
       sending_.clear();
       sending_.swap(filling_);
@@ -226,6 +229,19 @@ Result<std::chrono::nanoseconds> Express::ping(Deadline deadline) {
   return std::chrono::steady_clock::now() - begin;
 }
 
+void Express::beat() {
+  std::lock_guard lock(mutex_);
+  const bool quiet = std::exchange(frames_at_beat_, frames_out_) == frames_out_;
+  // What is blocked has something under way; what is held goes soon.
+  if (!quiet || blocked_ || holds_ > 0 || !has_room(2 * kFrameHeaderBytes)) return;
+  FrameHeader header;
+  header.kind = FrameKind::ping;
+  header.turn = ++pings_;
+  append_frame(header, {});
+  frames_at_beat_ = frames_out_;
+  static_cast<void>(write().ok());  // who reads finds out, and why
+}
+
 Status Express::reason(const Status& error) {
   if (reactor_.is_this_thread()) return error;  // which reads on, and finds out
   reactor_.sync([this] { readable(); });
@@ -252,9 +268,10 @@ bool Express::readable() {
     if (n < 0 && errno == EINTR) continue;
     if (n < 0 && errno == EAGAIN) return true;
     if (n <= 0) {
+      const bool closed = n == 0 || errno != ETIMEDOUT;  // of who is cut off nothing more comes
       on_failure_(state_.gone(n == 0 ? cat(state_.setup().peer, " closed the connection")
                                      : system_error("receiving", errno).message()),
-                  true);
+                  closed);
       return false;
     }
     if (state_.failed()) continue;  // reads on, so that the close of the socket is an orderly one
@@ -293,7 +310,7 @@ Status Express::take(std::span<const std::byte> bytes, size_t& taken) {
     }
     LEAT_RETURN_IF_ERROR(LEAT_FAILPOINT("transport/take_frame"));
     ++frames_in_;
-    state_.count_received(1, kFrameHeaderBytes + header->bytes);
+    if (!is_beat(header->kind)) state_.count_received(1, kFrameHeaderBytes + header->bytes);
     LEAT_RETURN_IF_ERROR(dispatch(*header, payload));
     taken += kFrameHeaderBytes + header->bytes;
   }

@@ -54,6 +54,9 @@ class Express final : private Reactor::Watched {
   // before it went, so that is read first. Fails the link.
   Status reason(const Status& error);
   Result<std::chrono::nanoseconds> ping(Deadline deadline);
+  // To be called every now and then: what was not sent anything since the last time gets a ping, so
+  // that the peer's system has something to acknowledge and shows that it is there.
+  void beat();
 
  private:
   struct Owed {  // credit of an incoming edge
@@ -94,6 +97,7 @@ class Express final : private Reactor::Watched {
   bool due_ = false;  // there is more in filling_ than credits that can wait
   int holds_ = 0;
   uint32_t frames_out_ = 0;
+  uint32_t frames_at_beat_ = 0;
   std::vector<Owed> owed_;
   std::vector<uint32_t> owing_;  // indices with a record in filling_
 

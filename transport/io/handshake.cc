@@ -99,10 +99,6 @@ Status apply(const SocketOptions& options, int socket) {
   const int one = 1, timeout = static_cast<int>(options.user_timeout.count());
   ::setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
   ::setsockopt(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout, sizeof timeout);
-  // Who only waits sends nothing that could stay unacknowledged.
-  ::setsockopt(socket, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof one);
-  ::setsockopt(socket, IPPROTO_TCP, TCP_KEEPIDLE, &one, sizeof one);
-  ::setsockopt(socket, IPPROTO_TCP, TCP_KEEPINTVL, &one, sizeof one);
   std::string congestion = options.congestion;
   if (congestion.empty() && is_loopback(peer)) congestion = "reno";
   if (!congestion.empty() &&

@@ -110,12 +110,12 @@ void set_control_options(int socket) {
   };
   set(IPPROTO_TCP, TCP_NODELAY, 1);
   set(SOL_SOCKET, SO_KEEPALIVE, 1);
-  // Whoever is cut off notices it in about 3 s, as the other end does by its heartbeats. A process
-  // that is merely stopped still answers, in its kernel.
+  // Whoever is cut off notices it in 2.4 s if something is under way, else after two probes, in 3
+  // s. A process that is merely stopped still answers, in its kernel.
   set(IPPROTO_TCP, TCP_KEEPIDLE, 1);
   set(IPPROTO_TCP, TCP_KEEPINTVL, 1);
   set(IPPROTO_TCP, TCP_KEEPCNT, 3);
-  set(IPPROTO_TCP, TCP_USER_TIMEOUT, 3'000);
+  set(IPPROTO_TCP, TCP_USER_TIMEOUT, 2'200);
 }
 
 }  // namespace leat

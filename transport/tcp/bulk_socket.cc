@@ -197,7 +197,7 @@ Status BulkSocket::receive_once(bool& more) {
     return {};
   }
   if (n <= 0) {
-    closed_ = true;
+    closed_ = n == 0 || errno != ETIMEDOUT;  // of who is cut off nothing more comes
     return state_.gone(n == 0 ? cat(state_.setup().peer, " closed the connection")
                               : system_error("receiving", errno).message());
   }

@@ -45,6 +45,7 @@ class TcpLink final : public ExpressLink, private CreditSink {
       credits_.start();
       status = express_.open();
       if (bulk_ && status.ok()) status = bulk_->open();
+      if (status.ok()) beat_later();
     });
     return status;
   }
@@ -77,6 +78,19 @@ class TcpLink final : public ExpressLink, private CreditSink {
     return status.ok() || state_.failed() ? status : express_.reason(status);
   }
 
+  // On the reactor. A peer that is cut off shows by what it does not acknowledge; so something is
+  // under way at all times, also where a run only waits.
+  void beat() {
+    if (state_.failed()) return;
+    express_.beat();
+    beat_later();
+  }
+  void beat_later() {
+    reactor_.post_after(kBeat, [this, alive = std::weak_ptr<int>(alive_)] {
+      if (!alive.expired()) beat();
+    });
+  }
+
   void retired(size_t i, uint64_t count) override { express_.credit(i, count); }
 
   // The two sockets of a peer that went close one after the other, each behind what was sent over
@@ -101,6 +115,7 @@ class TcpLink final : public ExpressLink, private CreditSink {
   }
 
   Reactor& reactor_;
+  static constexpr std::chrono::milliseconds kBeat{125};
   // How long a closed socket's sibling may stay open.
   static constexpr std::chrono::milliseconds kLinger{200};
 

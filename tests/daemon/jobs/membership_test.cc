@@ -73,19 +73,19 @@ struct Cluster {
   bool beats = true;
 };
 
-TEST_CASE("a worker that sends no heartbeat for 3 s is lost") {
+TEST_CASE("a worker that sends no heartbeat for 2.5 s is lost") {
   Cluster cluster;
   CHECK(cluster.join("w1", 1) == "joined w1/1\n");
   CHECK(cluster.tick() == "");
   CHECK(cluster.pass(milliseconds(60000)) == "");
   cluster.beats = false;
-  CHECK(cluster.pass(milliseconds(2950)) == "");
+  CHECK(cluster.pass(milliseconds(2450)) == "");
   CHECK(name_of(cluster.view("w1").state) == "READY");
-  CHECK(cluster.view("w1").silent == milliseconds(2950));
-  CHECK(cluster.pass(milliseconds(50)) == "lost w1/1: no heartbeat for 3 s\n");
+  CHECK(cluster.view("w1").silent == milliseconds(2450));
+  CHECK(cluster.pass(milliseconds(50)) == "lost w1/1: no heartbeat for 2.5 s\n");
   CHECK(cluster.pass(milliseconds(10000)) == "");
   CHECK(name_of(cluster.view("w1").state) == "LOST");
-  CHECK(cluster.view("w1").reason == "no heartbeat for 3 s");
+  CHECK(cluster.view("w1").reason == "no heartbeat for 2.5 s");
   CHECK(cluster.members.find("w1") == nullptr);
   CHECK(cluster.members.epoch() == 2);
 }
@@ -180,11 +180,11 @@ TEST_CASE("a heartbeat that comes late or twice counts for nothing") {
   cluster.beats = false;
   const Moment now = moment_of(cluster.clock);
   CHECK(cluster.members.heard({{"w1", 1}, 5, 3, false}, now).ok());
-  cluster.pass(milliseconds(2900));
+  cluster.pass(milliseconds(2400));
   CHECK(cluster.members.heard({{"w1", 1}, 5, 9, false}, moment_of(cluster.clock)).ok());
   CHECK(cluster.members.heard({{"w1", 1}, 4, 9, false}, moment_of(cluster.clock)).ok());
   CHECK(cluster.view("w1").progress == 3);
-  CHECK(cluster.pass(milliseconds(100)) == "lost w1/1: no heartbeat for 3 s\n");
+  CHECK(cluster.pass(milliseconds(100)) == "lost w1/1: no heartbeat for 2.5 s\n");
 }
 
 TEST_CASE("a master that was stopped for a minute declares nobody lost or stuck") {
@@ -195,7 +195,7 @@ TEST_CASE("a master that was stopped for a minute declares nobody lost or stuck"
   CHECK(cluster.tick() == "");
   CHECK(cluster.pass(milliseconds(4000), 2, true) == "");
   cluster.beats = false;
-  CHECK(cluster.pass(milliseconds(3050)) == "lost w1/1: no heartbeat for 3 s\n");
+  CHECK(cluster.pass(milliseconds(2550)) == "lost w1/1: no heartbeat for 2.5 s\n");
 }
 
 TEST_CASE("jumps of the date change nothing") {

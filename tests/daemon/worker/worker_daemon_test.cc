@@ -108,7 +108,7 @@ TEST_CASE("the death of a runner is told with its signal") {
   CHECK(scene.master.await("exited job-1") == "exited job-1 1: was killed by signal 11");
 }
 
-TEST_CASE("a runner that gives no sign of life for 3 s is killed") {
+TEST_CASE("a runner that gives no sign of life for 2.5 s is killed") {
   // The first one pulses once and then no more; the others have never done.
   const TemporaryDirectory folder;
   Scene scene(cat("if mkdir ", folder / "first", "; then printf '%016d' 0 >&3; fi; ", kWaits));
@@ -121,9 +121,9 @@ TEST_CASE("a runner that gives no sign of life for 3 s is killed") {
   REQUIRE(stopped != "");
   kill(std::stoi(stopped.substr(stopped.rfind(' '))), SIGSTOP);
   CHECK(scene.master.await("exited job-1") ==
-        "exited job-1 1: gave no sign of life for 3 s and was killed");
+        "exited job-1 1: gave no sign of life for 2.5 s and was killed");
   CHECK(scene.master.await("exited job-2") ==
-        "exited job-2 1: gave no sign of life for 3 s, being stopped, and was killed");
+        "exited job-2 1: gave no sign of life for 2.5 s, being stopped, and was killed");
   CHECK_FALSE(is_alive(silent));
   CHECK(scene.worker->runners().size() == 1);  // that is slow to start
 }
