@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "devices/base/align.h"
 #include "devices/base/text.h"
 
 namespace leat {
@@ -10,8 +11,6 @@ namespace {
 
 constexpr int64_t kChunk = 32 * 1024;  // elements converted by one tile
 constexpr size_t kMostOperands = 8;
-
-size_t align64(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
 // An operand that is converted: where its float copy lies in the workspace.
 struct Copy {
@@ -116,7 +115,7 @@ std::vector<Copy> widen_types(std::vector<OperandType>& operands, size_t& bytes)
     if (!operand.present || !is_16bit_float(operand.dtype)) continue;
     copies.push_back({i, operand.dtype, operand.shape.elements(), bytes, tile});
     operand.dtype = DType::f32;
-    bytes += align64(operand.bytes());
+    bytes += align_up(operand.bytes(), 64);
     tile += tile_count(copies.back().elements, kChunk);
   }
   return copies;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "devices/base/align.h"
 #include "devices/base/text.h"
 #include "ops/conv_few_channels.h"
 #include "ops/conv_winograd.h"
@@ -17,8 +18,6 @@ constexpr int64_t kPartialBytes = 8 << 20;  // of all partial sums of one gradie
 constexpr int64_t kSliceOutputs = 32;       // output channels in one tile of a gradient of weights
 constexpr int64_t kManyWeights =
     256 * 1024;  // from here on partial sums cost too much memory traffic
-
-size_t align64(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
 Progress library_failed(KernelContext& context) {
   context.step->fail(context.instruction,
@@ -129,9 +128,10 @@ class PartialSumKernel final : public Kernel {
       : spec_(spec),
         engines_(std::move(engines)),
         operands_(operands),
-        weights_bytes_(align64(engines_.whole->packed_bytes())),
+        weights_bytes_(align_up(engines_.whole->packed_bytes(), 64)),
         part_bytes_(weights_bytes_ +
-                    (spec.bias ? align64(static_cast<size_t>(spec.outputs) * sizeof(T)) : 0)) {}
+                    (spec.bias ? align_up(static_cast<size_t>(spec.outputs) * sizeof(T), 64) : 0)) {
+  }
 
   int phases() const override { return 2; }
   int tiles(int phase) const override {
@@ -193,12 +193,13 @@ class ChannelsKernel final : public Kernel {
         engine_(std::move(engine)),
         operands_(operands),
         slice_bytes_(
-            align64(static_cast<size_t>(spec.images * kSliceOutputs * spec.window.output_area()) *
-                    sizeof(float))) {}
+            align_up(static_cast<size_t>(spec.images * kSliceOutputs * spec.window.output_area()) *
+                         sizeof(float),
+                     64)) {}
 
   int tiles(int) const override { return static_cast<int>(spec_.outputs / kSliceOutputs); }
   size_t scratch_bytes() const override {
-    return slice_bytes_ + align64(engine_->packed_bytes()) + engine_->scratch_bytes();
+    return slice_bytes_ + align_up(engine_->packed_bytes(), 64) + engine_->scratch_bytes();
   }
 
   Progress run(KernelContext& context, int, int tile) override {
@@ -211,7 +212,7 @@ class ChannelsKernel final : public Kernel {
                   static_cast<size_t>(slice) * sizeof(float));
     }
     std::byte* packed = context.scratch + slice_bytes_;
-    std::byte* scratch = packed + align64(engine_->packed_bytes());
+    std::byte* scratch = packed + align_up(engine_->packed_bytes(), 64);
     float* bias =
         spec_.bias ? static_cast<float*>(context.outputs[operands_.bias]) + first : nullptr;
     if (!engine_->run(context.inputs[operands_.x], packed, bias, y, scratch))

@@ -297,7 +297,7 @@ std::vector<ShardingRule> shard_split(const std::vector<OperandType>& inputs,
 
 // --- Expand and Tile -------------------------------------------------------------------------
 
-struct CopyOf {
+struct SameOf {
   template <typename T>
   LEAT_INLINE static T apply(T a, const double*) {
     return a;
@@ -333,7 +333,7 @@ Result<std::unique_ptr<Kernel>> make_expand(const KernelSetup& setup) {
   KernelSetup one = setup;
   one.types = first_input(setup.types);
   return make_elementwise(one, dispatch_dtype(setup.output(0).dtype, [](auto tag) -> Loop {
-                            return elementwise::unary_loop<CopyOf, decltype(tag)>;
+                            return elementwise::unary_loop<SameOf, decltype(tag)>;
                           }));
 }
 

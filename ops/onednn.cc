@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "devices/base/align.h"
 #include "devices/base/text.h"
 #include "ops/conv_engine.h"
 
@@ -26,8 +27,6 @@ void single_thread() {
   omp_set_num_threads(1);
   done = true;
 }
-
-size_t align64(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
 // A primitive that many threads may execute at once. The library's memory objects carry the
 // addresses, so each execution in flight has a set of its own: one for every core, made at the
@@ -269,7 +268,7 @@ class OneDnnConv final : public ConvEngine {
     own_x_ = x;
     packed_ = w;
     own_y_ = y;
-    own_scratch_ = align64(pd.scratchpad_desc().get_size());
+    own_scratch_ = align_up(pd.scratchpad_desc().get_size(), 64);
     std::vector<Primitive::Slot> slots{{arguments[0], x},
                                        {arguments[1], w},
                                        {arguments[2], y},
@@ -317,14 +316,14 @@ class OneDnnConv final : public ConvEngine {
       if (user == own) return {};
       Reorder reorder = read ? make_reorder(engine_, user, own) : make_reorder(engine_, own, user);
       reorder_scratch = std::max(reorder_scratch, reorder.scratchpad);
-      copy = align64(own.get_size());
+      copy = align_up(own.get_size(), 64);
       return reorder;
     };
     x_reorder_ = between(data_desc(x_dims_, spec_.x_layout), own_x_,
                          spec_.kind != ConvKind::backward_data, x_copy_);
     y_reorder_ = between(data_desc(y_dims_, spec_.y_layout), own_y_,
                          spec_.kind != ConvKind::forward, y_copy_);
-    own_scratch_ = std::max(own_scratch_, align64(reorder_scratch));
+    own_scratch_ = std::max(own_scratch_, align_up(reorder_scratch, 64));
     slicing_ = slicing_of(packed_);
     const memory::dims strides = strides_of(w_dims_);
     plain_slice_ = slicing_.per_slice * strides[0];

@@ -39,7 +39,7 @@ Status expect_queue(const InferContext& ctx) {
   return ctx.error("input 0: expected a queue, received a variable");
 }
 
-Status infer_done(InferContext& ctx) {
+Status infer_queue_done(InferContext& ctx) {
   LEAT_RETURN_IF_ERROR(expect_queue(ctx));
   if (ctx.wants_output(0)) ctx.set_output(0, ValueType{ValueKind::token, DType::invalid, {}});
   return {};
@@ -61,7 +61,7 @@ Status infer_dequeue(InferContext& ctx) {
   return {};
 }
 
-Status infer_size(InferContext& ctx) {
+Status infer_queue_size(InferContext& ctx) {
   LEAT_RETURN_IF_ERROR(expect_queue(ctx));
   ctx.set_tensor(0, DType::i64, Shape());
   return {};
@@ -237,7 +237,7 @@ void register_queue_ops(Catalogue& catalogue) {
                     .optional_output("done", "token")
                     .type("T", kAllTypes)
                     .stateful()
-                    .infer(infer_done)
+                    .infer(infer_queue_done)
                     .kernel("cpu", make<EnqueueKernel>));
   catalogue.add(Op("leat.Dequeue")
                     .input("q", "resource")
@@ -252,13 +252,13 @@ void register_queue_ops(Catalogue& catalogue) {
                     .optional_output("done", "token")
                     .attr("cancel_pending", int64_t{0})
                     .stateful()
-                    .infer(infer_done)
+                    .infer(infer_queue_done)
                     .kernel("cpu", make<CloseKernel>));
   catalogue.add(Op("leat.QueueSize")
                     .input("q", "resource")
                     .output("size", "int64")
                     .stateful()
-                    .infer(infer_size)
+                    .infer(infer_queue_size)
                     .kernel("cpu", make<QueueSizeKernel>));
 }
 

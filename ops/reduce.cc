@@ -65,7 +65,7 @@ auto gradient_of(Reduction reduction) {
   };
 }
 
-Tiling tile_rows(const OpTypes& types) {
+Tiling tile_kept_rows(const OpTypes& types) {
   const bool keepdims = attr_int(*types.attrs, "keepdims", 1) != 0;
   if (!keeps_rows(types.inputs[0].shape, types.outputs[0].shape, keepdims)) return {};
   return {types.inputs[0].shape[0], 1, 1};
@@ -127,7 +127,7 @@ Op reduce_op(const char* name, int since, Reduction reduction, DTypeSet types) {
       .infer(infer_reduce)
       .gradient(gradient_of(reduction))
       .sharding(sharding_of(reduction))
-      .tiling(tile_rows)
+      .tiling(tile_kept_rows)
       .kernel("cpu", [reduction](const KernelSetup& setup) {
         return make_reduce_kernel(setup, reduction);
       });

@@ -1,10 +1,10 @@
 // Reductions whose order of operations follows from sizes alone, so that neither tiles nor threads
 // nor vector width can change a bit.
 //
-// A line of n elements is folded into kLanes lanes (element i into lane i % kLanes, in order), the
-// lanes pairwise. Many partial results are folded in the tree of n leaves that splits at the
-// largest power of two below n; TreeStack builds it from left to right with log2(n) buffers, and a
-// subtree of 2^k aligned leaves may be built apart.
+// A line of n elements is folded into kFoldLanes lanes (element i into lane i % kFoldLanes, in
+// order), the lanes pairwise. Many partial results are folded in the tree of n leaves that splits
+// at the largest power of two below n; TreeStack builds it from left to right with log2(n) buffers,
+// and a subtree of 2^k aligned leaves may be built apart.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,7 @@
 
 namespace leat {
 
-inline constexpr int kLanes = 32;
+inline constexpr int kFoldLanes = 32;
 inline constexpr int64_t kLineBlock = 2048;  // a longer line is cut into blocks, folded in a tree
 inline constexpr int64_t kRowBlock = 32;     // rows that are folded one after the other
 
@@ -153,16 +153,16 @@ struct Absolute {
 // types of vectors would be cut to the baseline's width before this is compiled into a clone.
 template <typename Fold, typename Map, typename T>
 LEAT_INLINE T fold_line(const T* x, int64_t n) {
-  T lanes[kLanes];
-  for (int j = 0; j < kLanes; ++j) lanes[j] = Fold::template identity<T>();
+  T lanes[kFoldLanes];
+  for (int j = 0; j < kFoldLanes; ++j) lanes[j] = Fold::template identity<T>();
   int64_t i = 0;
-  for (; i + kLanes <= n; i += kLanes) {
-    for (int j = 0; j < kLanes; ++j) Fold::into(lanes[j], Map::of(x[i + j]));
+  for (; i + kFoldLanes <= n; i += kFoldLanes) {
+    for (int j = 0; j < kFoldLanes; ++j) Fold::into(lanes[j], Map::of(x[i + j]));
   }
   for (int j = 0; i + j < n; ++j) Fold::into(lanes[j], Map::of(x[i + j]));
   // Lanes that a short line left empty hold the identity: the tree above them changes nothing.
-  for (int width = n < kLanes ? static_cast<int>(std::bit_ceil(static_cast<uint64_t>(n)) / 2)
-                              : kLanes / 2;
+  for (int width = n < kFoldLanes ? static_cast<int>(std::bit_ceil(static_cast<uint64_t>(n)) / 2)
+                                  : kFoldLanes / 2;
        width > 0; width /= 2) {
     for (int j = 0; j < width; ++j) Fold::into(lanes[j], lanes[j + width]);
   }

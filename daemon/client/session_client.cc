@@ -37,7 +37,7 @@ struct Link final : LoopOwned {
   wire::Session::Client session;
 };
 
-struct Opened {
+struct OpenedSession {
   std::string job;
   uint64_t link = 0;
 };
@@ -67,7 +67,7 @@ kj::Promise<Status> stage(wire::Session::Client session, std::vector<Staging> al
 }
 
 // Fetches as they are coming in: those that are blobs are downloaded one after the other.
-struct Arriving {
+struct ArrivingResult {
   struct Value {
     TensorType type;
     kj::Maybe<wire::Download::Client> from;
@@ -77,10 +77,10 @@ struct Arriving {
   std::deque<Value> values;  // what holds capabilities does not move
 };
 
-Result<std::shared_ptr<Arriving>> read_result(wire::StepResult::Reader in) {
-  auto arriving = std::make_shared<Arriving>();
+Result<std::shared_ptr<ArrivingResult>> read_result(wire::StepResult::Reader in) {
+  auto arriving = std::make_shared<ArrivingResult>();
   for (const auto each : in.getFetches()) {
-    Arriving::Value& value = arriving->values.emplace_back();
+    ArrivingResult::Value& value = arriving->values.emplace_back();
     Tensor& tensor = arriving->tensors.emplace_back();
     LEAT_ASSIGN_OR_RETURN(value.type, read_type(each.getType()));
     if (each.isBytes()) {
@@ -94,14 +94,14 @@ Result<std::shared_ptr<Arriving>> read_result(wire::StepResult::Reader in) {
   return arriving;
 }
 
-kj::Promise<Result<Fetches>> download_all(std::shared_ptr<Arriving> arriving, size_t index) {
+kj::Promise<Result<Fetches>> download_all(std::shared_ptr<ArrivingResult> arriving, size_t index) {
   for (; index < arriving->values.size(); ++index) {
-    Arriving::Value& value = arriving->values[index];
+    ArrivingResult::Value& value = arriving->values[index];
     KJ_IF_MAYBE (from, value.from) {
       return download(*from, value.info, kMaxFetch)
           .then([arriving, index](Result<Blob>&& blob) -> kj::Promise<Result<Fetches>> {
             if (!blob.ok()) return Result<Fetches>(blob.status().while_doing("reading a fetch"));
-            Arriving::Value& value = arriving->values[index];
+            ArrivingResult::Value& value = arriving->values[index];
             auto tensor = make_tensor(value.type, *blob);
             if (!tensor.ok()) return Result<Fetches>(tensor.status());
             arriving->tensors[index] = std::move(*tensor);
@@ -408,7 +408,7 @@ class RemoteSession::Core {
     return {};
   }
 
-  kj::Promise<Result<Opened>> open_session(wire::Master::Client master) {
+  kj::Promise<Result<OpenedSession>> open_session(wire::Master::Client master) {
     auto request = master.openSessionRequest();
     auto out = request.initRequest();
     out.setRequestId(request_id_.c_str());
@@ -420,10 +420,10 @@ class RemoteSession::Core {
     out.setPlans(static_cast<uint32_t>(std::min<size_t>(options_.plans, UINT32_MAX)));
     out.setTimeoutMs(static_cast<uint32_t>(
         std::clamp(options_.timeout, milliseconds(0), milliseconds(INT32_MAX)).count()));
-    return request.send().then([this](auto&& response) -> Result<Opened> {
+    return request.send().then([this](auto&& response) -> Result<OpenedSession> {
       const auto outcome = response.getOutcome();
       if (outcome.isError()) return read_status(outcome.getError());
-      Opened opened;
+      OpenedSession opened;
       opened.job = to_string(outcome.getOk().getJob());
       opened.link = loop_->context().own(kj::heap<Link>(outcome.getOk().getSession()));
       return opened;

@@ -9,7 +9,7 @@ namespace leat {
 namespace {
 
 constexpr std::string_view kNames[] = {"READY", "DRAINING", "STUCK", "LOST"};
-constexpr size_t kMaxName = 64;
+constexpr size_t kLongestName = 64;
 constexpr size_t kMaxDevices = 64;
 constexpr size_t kMaxDatasets = 1024;
 constexpr size_t kLostKept = 16;
@@ -27,9 +27,9 @@ bool is_name_character(char c) {
 
 Status check_info(const WorkerInfo& info) {
   const std::string& name = info.worker.name;
-  if (name.empty() || name.size() > kMaxName ||
+  if (name.empty() || name.size() > kLongestName ||
       !std::all_of(name.begin(), name.end(), is_name_character)) {
-    return invalid_argument(cat("register: expected a worker's name of 1 to ", kMaxName,
+    return invalid_argument(cat("register: expected a worker's name of 1 to ", kLongestName,
                                 " letters, digits, '-', '_' and '.', received ", name.size(),
                                 " bytes"));
   }

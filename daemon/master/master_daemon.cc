@@ -28,7 +28,7 @@ uint64_t random_number() {
 }
 
 // 16 bytes of 32 hexadecimal digits, as the journal has them.
-std::array<uint8_t, 16> bytes_of(const std::string& digits) {
+std::array<uint8_t, 16> cluster_id_of(const std::string& digits) {
   std::array<uint8_t, 16> bytes{};
   for (size_t i = 0; i < bytes.size(); ++i) {
     bytes[i] = static_cast<uint8_t>(std::stoul(digits.substr(2 * i, 2), nullptr, 16));
@@ -409,7 +409,7 @@ Result<std::unique_ptr<Cluster>> MasterDaemon::make_cluster(const RunJob& action
   LEAT_ASSIGN_OR_RETURN(auto runners,
                         workforce_->runners(action.job, action.epoch, action.workers.size()));
   RemoteClusterOptions options;
-  options.cluster = bytes_of(journal_->cluster_id());
+  options.cluster = cluster_id_of(journal_->cluster_id());
   options.epoch = action.epoch;
   return std::unique_ptr<Cluster>(
       std::make_unique<RemoteCluster>(*loop_, std::move(runners), std::move(options)));

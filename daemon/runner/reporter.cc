@@ -11,7 +11,7 @@
 namespace leat {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using SteadyClock = std::chrono::steady_clock;
 using namespace std::chrono_literals;
 
 // Between reports of a run that steps freely: each costs both ends what tens of steps do.
@@ -55,12 +55,12 @@ struct Reporter::Core : std::enable_shared_from_this<Core> {
 
   void look() {
     if (!runner || in_flight || ended) return;  // what is in flight looks again when it is over
-    const auto now = Clock::now();
+    const auto now = SteadyClock::now();
     if (!urgently.load() && now < last + kPause) return later(last + kPause - now);
     send();
   }
 
-  void later(Clock::duration delay) {
+  void later(SteadyClock::duration delay) {
     if (waiting) return;
     waiting = true;
     in_time(delay, [this] {
@@ -71,7 +71,7 @@ struct Reporter::Core : std::enable_shared_from_this<Core> {
   }
 
   template <typename F>
-  void in_time(Clock::duration delay, F function) {
+  void in_time(SteadyClock::duration delay, F function) {
     LoopContext& context = loop.context();
     context.tasks.add(context.timer.afterDelay(to_kj(delay))
                           .then([self = shared_from_this(), function]() mutable { function(); }));
@@ -84,7 +84,7 @@ struct Reporter::Core : std::enable_shared_from_this<Core> {
     std::vector<RunReport> reports = collect();
     if (reports.empty()) return;
     in_flight = true;
-    last = Clock::now();
+    last = SteadyClock::now();
     master->start<wire::Registry>(
         "Registry.report", patience,
         [reports = std::move(reports)](wire::Registry::Client registry) {
@@ -126,7 +126,7 @@ struct Reporter::Core : std::enable_shared_from_this<Core> {
   std::function<void(const Status&)> failed;
   std::atomic<bool> posted{false}, posted_urgent{false}, urgently{false};
   bool in_flight = false, waiting = false, ended = false;
-  Clock::time_point last{};
+  SteadyClock::time_point last{};
 };
 
 Reporter::Reporter(RpcLoop& loop, std::chrono::milliseconds patience)

@@ -11,7 +11,7 @@
 namespace leat {
 namespace {
 
-constexpr uint64_t kMostBytes = 1 << 20;
+constexpr uint64_t kMostConfigBytes = 1 << 20;
 
 Status bad(std::string_view what) { return invalid_argument(cat("runner's boot message: ", what)); }
 
@@ -55,8 +55,8 @@ Result<RunnerConfig> read_runner_config(int socket, Deadline deadline) {
   LEAT_RETURN_IF_ERROR(receive_all(socket, head, deadline, kSubject));
   uint64_t size = 0;
   for (size_t i = 0; i < head.size(); ++i) size |= static_cast<uint64_t>(head[i]) << (8 * i);
-  if (size == 0 || size > kMostBytes || size % sizeof(capnp::word) != 0)
-    return bad(cat("expected whole words, at most ", kMostBytes, " bytes, received ", size));
+  if (size == 0 || size > kMostConfigBytes || size % sizeof(capnp::word) != 0)
+    return bad(cat("expected whole words, at most ", kMostConfigBytes, " bytes, received ", size));
   kj::Array<capnp::word> words = kj::heapArray<capnp::word>(size / sizeof(capnp::word));
   LEAT_RETURN_IF_ERROR(receive_all(
       socket, std::as_writable_bytes(std::span(words.begin(), words.size())), deadline, kSubject));

@@ -26,7 +26,7 @@
 namespace leat {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using SteadyClock = std::chrono::steady_clock;
 using namespace std::chrono_literals;
 
 constexpr int kWorkerDescriptor = 3;
@@ -127,7 +127,7 @@ Result<std::unique_ptr<RpcClient>> connect(RpcLoop& loop, const RunnerConfig& co
   while (true) {
     auto client = RpcClient::connect(loop, client_options(config, ending));
     const bool again = !client.ok() && client.status().code() == Code::unavailable;
-    if (!again || Clock::now() + kAgain >= deadline || ending.wait(kAgain)) return client;
+    if (!again || SteadyClock::now() + kAgain >= deadline || ending.wait(kAgain)) return client;
   }
 }
 
@@ -135,11 +135,11 @@ Result<std::unique_ptr<RpcClient>> connect(RpcLoop& loop, const RunnerConfig& co
 Status serve(RpcLoop& loop, JobRunner& runner, Reporter& reporter,
              std::unique_ptr<RpcClient>& master, Ending& ending, const Logger& log) {
   const RunnerConfig& config = runner.config();
-  const Deadline deadline = Clock::now() + kStart;
+  const Deadline deadline = SteadyClock::now() + kStart;
   LEAT_ASSIGN_OR_RETURN(master, connect(loop, config, ending, deadline));
   reporter.start(runner, *master,
                  [&ending](const Status& why) { ending.because(kMasterGone, why); });
-  LEAT_RETURN_IF_ERROR(register_runner(*master, loop, runner, deadline - Clock::now()));
+  LEAT_RETURN_IF_ERROR(register_runner(*master, loop, runner, deadline - SteadyClock::now()));
   log.info("serves ", config.job, " epoch ", config.epoch, " as task ", config.task, " with ",
            runner.threads(), " threads");
   while (!ending.wait(kForEver)) {
@@ -169,7 +169,7 @@ Status run_job(const RunnerConfig& config, const Logger& log, Ending& ending,
 
 int run(int signals) {
   const Logger boot_log("runner", LogLevel::info, make_stderr_sink());
-  const auto config = read_runner_config(kWorkerDescriptor, Clock::now() + kStart);
+  const auto config = read_runner_config(kWorkerDescriptor, SteadyClock::now() + kStart);
   if (!config.ok()) {
     boot_log.error("cannot start: ", config.status().message());
     return kFailed;

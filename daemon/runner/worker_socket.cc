@@ -13,7 +13,7 @@
 namespace leat {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using SteadyClock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kPulse{250};
 constexpr std::chrono::seconds kHandover{5};
@@ -31,14 +31,14 @@ WorkerSocket::~WorkerSocket() {
 
 void WorkerSocket::run() {
   ::pthread_setname_np(::pthread_self(), "worker");
-  Clock::time_point next_pulse = Clock::now();
+  SteadyClock::time_point next_pulse = SteadyClock::now();
   while (!stopped_.load()) {
-    const auto now = Clock::now();
+    const auto now = SteadyClock::now();
     if (now >= next_pulse) {
       send_pulse();
       next_pulse = now + kPulse;
     }
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(next_pulse - Clock::now());
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(next_pulse - SteadyClock::now());
     pollfd ready{socket_, POLLIN, 0};
     if (::poll(&ready, 1, std::max(0, static_cast<int>(left.count()))) <= 0) continue;
     const Status taken = take_connection();
@@ -49,7 +49,7 @@ void WorkerSocket::run() {
 }
 
 Status WorkerSocket::take_connection() {
-  LEAT_ASSIGN_OR_RETURN(Connection connection, take_over(socket_, Clock::now() + kHandover));
+  LEAT_ASSIGN_OR_RETURN(Connection connection, take_over(socket_, SteadyClock::now() + kHandover));
   runner_.arrived(std::move(connection));
   return {};
 }

@@ -16,7 +16,7 @@ std::string line(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
+Json number_or_null(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
 // The absent is null, and not a number or a text that means it.
 Json known(uint64_t value) { return value > 0 ? Json(value) : Json(nullptr); }
 Json known(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
@@ -39,14 +39,14 @@ Json progress(const JobProgress& progress) {
           {"steps", known(last.steps)},
           {"epoch", last.epoch},
           {"epochs", known(last.epochs)},
-          {"loss", number(last.loss)},
-          {"accuracy", number(last.accuracy)},
-          {"val_loss", number(last.val_loss)},
-          {"val_accuracy", number(last.val_accuracy)},
-          {"steps_per_second", number(progress.steps_per_second)},
-          {"samples_per_second", number(progress.samples_per_second)},
+          {"loss", number_or_null(last.loss)},
+          {"accuracy", number_or_null(last.accuracy)},
+          {"val_loss", number_or_null(last.val_loss)},
+          {"val_accuracy", number_or_null(last.val_accuracy)},
+          {"steps_per_second", number_or_null(progress.steps_per_second)},
+          {"samples_per_second", number_or_null(progress.samples_per_second)},
           {"samples_per_step", known(last.samples_per_step)},
-          {"eta_seconds", number(progress.eta_seconds)}};
+          {"eta_seconds", number_or_null(progress.eta_seconds)}};
 }
 
 void add_job(const JobView& job, Json& json) {

@@ -10,7 +10,7 @@ namespace leat {
 namespace {
 
 constexpr size_t kFirstOutput = size_t{64} << 10;
-constexpr size_t kCallBytes = size_t{1} << 30;  // zlib counts with 32 bits
+constexpr size_t kZlibCallBytes = size_t{1} << 30;  // zlib counts with 32 bits
 
 struct Inflater {
   z_stream stream{};
@@ -45,8 +45,8 @@ Result<Bytes> inflate_bytes(std::span<const std::byte> bytes, uint64_t limit,
   while (extent == Extent::whole || out_at < limit) {
     if (out_at > limit) return too_large(subject, limit);
     if (out_at == out.size()) grow(out, limit);
-    const size_t in_size = std::min(bytes.size() - in_at, kCallBytes);
-    const size_t out_size = std::min(out.size() - out_at, kCallBytes);
+    const size_t in_size = std::min(bytes.size() - in_at, kZlibCallBytes);
+    const size_t out_size = std::min(out.size() - out_at, kZlibCallBytes);
     stream.next_in = reinterpret_cast<Bytef*>(const_cast<std::byte*>(bytes.data() + in_at));
     stream.avail_in = static_cast<uInt>(in_size);
     stream.next_out = reinterpret_cast<Bytef*>(out.data() + out_at);

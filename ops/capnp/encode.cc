@@ -9,7 +9,7 @@
 namespace leat {
 namespace {
 
-constexpr std::string_view kDoing = "encoding a graph";
+constexpr std::string_view kEncoding = "encoding a graph";
 
 class Encoder {
  public:
@@ -164,11 +164,11 @@ class Encoder {
   }
 
   Result<EncodedGraph> finish(wire::Graph::Reader root) {
-    LEAT_ASSIGN_OR_RETURN(Bytes message, canonical_bytes(kDoing, root));
+    LEAT_ASSIGN_OR_RETURN(Bytes message, canonical_bytes(kEncoding, root));
     return EncodedGraph{std::move(message), wire_.take_chunks()};
   }
 
-  WireAttrWriter wire_{std::string(kDoing), [this](const Graph& region) -> Result<uint32_t> {
+  WireAttrWriter wire_{std::string(kEncoding), [this](const Graph& region) -> Result<uint32_t> {
                          return index_.at(&region);
                        }};
   std::map<std::string, uint32_t> ops_;

@@ -10,7 +10,7 @@ namespace leat {
 namespace {
 
 constexpr std::string_view kMagic = "\x93NUMPY";
-constexpr uint64_t kLongestHeader = 12 + kNpyHeaderBytes;
+constexpr uint64_t kLongestNpyHeader = 12 + kNpyHeaderBytes;
 
 struct Descr {
   std::string_view name;  // without the byte order
@@ -220,7 +220,7 @@ Result<Literal> find_literal(std::span<const std::byte> bytes, std::string_view 
   return Literal{all.substr(offset, size), offset};
 }
 
-Result<ArrayHeader> parse_header(std::span<const std::byte> bytes, std::string_view subject) {
+Result<ArrayHeader> parse_npy_header(std::span<const std::byte> bytes, std::string_view subject) {
   LEAT_ASSIGN_OR_RETURN(const Literal literal, find_literal(bytes, subject));
   LEAT_ASSIGN_OR_RETURN(ArrayHeader header,
                         LiteralParser(literal.text, literal.offset, subject).parse());
@@ -276,7 +276,7 @@ Status check_writable(const Tensor& tensor) {
 }  // namespace
 
 Result<Tensor> parse_npy(std::span<const std::byte> bytes, std::string_view subject) {
-  LEAT_ASSIGN_OR_RETURN(const ArrayHeader header, parse_header(bytes, subject));
+  LEAT_ASSIGN_OR_RETURN(const ArrayHeader header, parse_npy_header(bytes, subject));
   LEAT_RETURN_IF_ERROR(check_size(header, bytes.size(), subject));
   LEAT_ASSIGN_OR_RETURN(Tensor tensor,
                         tensor_from_bytes(header.dtype, header.shape, bytes.subspan(header.offset),
@@ -286,8 +286,8 @@ Result<Tensor> parse_npy(std::span<const std::byte> bytes, std::string_view subj
 }
 
 Result<ArrayHeader> read_npy_header(Files& files, const std::string& path) {
-  LEAT_ASSIGN_OR_RETURN(const FileStart start, read_start(files, path, kLongestHeader));
-  LEAT_ASSIGN_OR_RETURN(const ArrayHeader header, parse_header(start.bytes, path));
+  LEAT_ASSIGN_OR_RETURN(const FileStart start, read_start(files, path, kLongestNpyHeader));
+  LEAT_ASSIGN_OR_RETURN(const ArrayHeader header, parse_npy_header(start.bytes, path));
   if (start.size) LEAT_RETURN_IF_ERROR(check_size(header, *start.size, path));
   return header;
 }

@@ -10,9 +10,9 @@
 namespace leat {
 namespace {
 
-constexpr std::string_view kDoing = "encoding a plan";
+constexpr std::string_view kEncoding = "encoding a plan";
 
-Status wrong(std::string_view message) { return invalid_argument(cat(kDoing, ": ", message)); }
+Status wrong(std::string_view message) { return invalid_argument(cat(kEncoding, ": ", message)); }
 
 class Encoder {
  public:
@@ -38,7 +38,7 @@ class Encoder {
         put_borders(plan_.feeds, root.initFeeds(static_cast<unsigned>(plan_.feeds.size()))));
     LEAT_RETURN_IF_ERROR(
         put_borders(plan_.fetches, root.initFetches(static_cast<unsigned>(plan_.fetches.size()))));
-    LEAT_ASSIGN_OR_RETURN(Bytes message, canonical_bytes(kDoing, root.asReader()));
+    LEAT_ASSIGN_OR_RETURN(Bytes message, canonical_bytes(kEncoding, root.asReader()));
     return EncodedPlan{std::move(message), wire_.take_chunks()};
   }
 
@@ -201,7 +201,7 @@ class Encoder {
   const Plan& plan_;
   const uint32_t only_;
   std::map<std::string, uint32_t> ops_;
-  WireAttrWriter wire_{std::string(kDoing), [](const Graph&) -> Result<uint32_t> {
+  WireAttrWriter wire_{std::string(kEncoding), [](const Graph&) -> Result<uint32_t> {
                          return wrong("an attribute is a graph, which plans cannot hold");
                        }};
 };
@@ -210,7 +210,7 @@ Result<EncodedPlan> encode(const Plan& plan, uint32_t only) {
   try {
     return Encoder(plan, only).run();
   } catch (const kj::Exception& e) {
-    return internal_error(cat(kDoing, ": ", e.getDescription().cStr()));
+    return internal_error(cat(kEncoding, ": ", e.getDescription().cStr()));
   }
 }
 
@@ -220,7 +220,7 @@ Result<EncodedPlan> encode_plan(const Plan& plan) { return encode(plan, kNone); 
 
 Result<EncodedPlan> encode_plan_for(const Plan& plan, uint32_t partition) {
   if (partition >= plan.partitions.size() || plan.partitions[partition].elsewhere) {
-    return invalid_argument(cat(kDoing, ": expected a partition that is here, of ",
+    return invalid_argument(cat(kEncoding, ": expected a partition that is here, of ",
                                 plan.partitions.size(), ", received ", partition));
   }
   return encode(plan, partition);

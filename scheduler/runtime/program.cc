@@ -3,19 +3,13 @@
 #include <algorithm>
 #include <cstring>
 
+#include "devices/base/align.h"
 #include "devices/base/text.h"
 #include "ops/validate.h"
 #include "scheduler/runtime/program_builder.h"
 #include "transport/frame.h"
 
 namespace leat {
-namespace {
-
-uint64_t align_up(uint64_t bytes, uint64_t alignment) {
-  return (bytes + alignment - 1) / alignment * alignment;
-}
-
-}  // namespace
 
 Result<std::unique_ptr<Program>> Program::create(const Plan& plan, uint32_t partition,
                                                  Device& device, JobResources& resources,

@@ -1,6 +1,7 @@
 // The list that a step runs through, from a partition's instructions.
 #include <algorithm>
 
+#include "devices/base/align.h"
 #include "scheduler/runtime/program_builder.h"
 #include "transport/frame.h"
 
@@ -11,10 +12,6 @@ namespace {
 constexpr uint64_t kCheapBytes = 16 << 10;
 constexpr uint32_t kCheapTiles = 4;
 constexpr size_t kMostBundled = 256;
-
-uint64_t align_up(uint64_t bytes, uint64_t alignment) {
-  return (bytes + alignment - 1) / alignment * alignment;
-}
 
 bool is_variable(const PlanValue& value) { return value.type.dtype != DType::invalid; }
 

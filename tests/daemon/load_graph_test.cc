@@ -19,7 +19,7 @@ void write(const std::string& path, std::string_view text) {
   REQUIRE(write_file_atomically(real_files(), path, std::as_bytes(std::span(text))).ok());
 }
 
-std::string error_of(const std::string& path) {
+std::string load_error(const std::string& path) {
   const Catalogue catalogue = standard_catalogue();
   const auto loaded = load_graph(real_files(), path, catalogue, false);
   return loaded.ok() ? "(no error)" : loaded.status().to_string();
@@ -50,18 +50,18 @@ TEST_CASE("a graph is the same whichever file it went through") {
 
 TEST_CASE("a graph file that cannot be read says which and why") {
   const TemporaryDirectory folder;
-  CHECK(error_of(folder / "none.onnxtxt").starts_with("failed_precondition: "));
-  CHECK_THAT(error_of(folder / "none.onnxtxt"), Catch::Contains("none.onnxtxt"));
-  CHECK(error_of("model.h5") ==
+  CHECK(load_error(folder / "none.onnxtxt").starts_with("failed_precondition: "));
+  CHECK_THAT(load_error(folder / "none.onnxtxt"), Catch::Contains("none.onnxtxt"));
+  CHECK(load_error("model.h5") ==
         "invalid_argument: graph file 'model.h5': expected a name that ends in .onnxtxt, .onnx or "
         ".leat");
   write(folder / "bad.onnxtxt", "<ir_version: 10>\nnet (");
-  CHECK_THAT(error_of(folder / "bad.onnxtxt"), Catch::Contains("bad.onnxtxt:2:6: expected"));
+  CHECK_THAT(load_error(folder / "bad.onnxtxt"), Catch::Contains("bad.onnxtxt:2:6: expected"));
   for (const char* name : {"bad.leat", "bad.onnx"}) {
     write(folder / name, "this is no graph");
     INFO(name);
-    CHECK(error_of(folder / name).starts_with("invalid_argument: "));
-    CHECK_THAT(error_of(folder / name), Catch::Contains(name));
+    CHECK(load_error(folder / name).starts_with("invalid_argument: "));
+    CHECK_THAT(load_error(folder / name), Catch::Contains(name));
   }
 }
 

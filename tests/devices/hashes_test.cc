@@ -10,9 +10,7 @@ using namespace leat;
 
 namespace {
 
-std::span<const std::byte> bytes_of(std::string_view text) {
-  return std::as_bytes(std::span(text));
-}
+std::span<const std::byte> view_of(std::string_view text) { return std::as_bytes(std::span(text)); }
 
 std::vector<std::byte> noise(size_t size) {
   std::vector<std::byte> out(size);
@@ -26,13 +24,13 @@ std::vector<std::byte> noise(size_t size) {
 
 // FIPS 180-2, appendix B.
 TEST_CASE("sha256 gives the published digests") {
-  CHECK(to_hex(sha256(bytes_of(""))) ==
+  CHECK(to_hex(sha256(view_of(""))) ==
         "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
-  CHECK(to_hex(sha256(bytes_of("abc"))) ==
+  CHECK(to_hex(sha256(view_of("abc"))) ==
         "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
-  CHECK(to_hex(sha256(bytes_of("abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq"))) ==
+  CHECK(to_hex(sha256(view_of("abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq"))) ==
         "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1");
-  CHECK(to_hex(sha256(bytes_of(std::string(1000000, 'a')))) ==
+  CHECK(to_hex(sha256(view_of(std::string(1000000, 'a')))) ==
         "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
 }
 
@@ -41,8 +39,8 @@ TEST_CASE("sha256 fed in pieces equals sha256 of the whole, and starts anew when
   for (int round = 0; round < 2; ++round) {
     hash.update("a");
     hash.update("");
-    hash.update(bytes_of("bc"));
-    CHECK(hash.finish() == sha256(bytes_of("abc")));
+    hash.update(view_of("bc"));
+    CHECK(hash.finish() == sha256(view_of("abc")));
   }
 }
 
@@ -54,8 +52,8 @@ TEST_CASE("crc32c gives the published checksums") {
     falling[i] = static_cast<std::byte>(31 - i);
   }
   for (auto* crc : {&crc32c, &crc32c_portable}) {
-    CHECK(crc(bytes_of(""), 0) == 0);
-    CHECK(crc(bytes_of("123456789"), 0) == 0xE3069283);
+    CHECK(crc(view_of(""), 0) == 0);
+    CHECK(crc(view_of("123456789"), 0) == 0xE3069283);
     CHECK(crc(std::vector<std::byte>(32, std::byte{0}), 0) == 0x8A9136AA);
     CHECK(crc(std::vector<std::byte>(32, std::byte{0xff}), 0) == 0x62A8AB43);
     CHECK(crc(rising, 0) == 0x46DD794E);

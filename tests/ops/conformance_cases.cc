@@ -19,9 +19,6 @@ Tensor flag(bool value) { return Tensor::scalar<bool>(value); }
 Tensor indices(const Shape& shape, int64_t below) {
   return random_tensor(DType::i64, shape, 43, 0, static_cast<double>(below));
 }
-Tensor ints(const std::vector<int64_t>& values) {
-  return Tensor::of<int64_t>({static_cast<int64_t>(values.size())}, values);
-}
 Attr list(std::vector<int64_t> values) { return Attr(std::move(values)); }
 Attr number(int64_t value) { return Attr(value); }
 

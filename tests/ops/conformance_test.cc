@@ -174,7 +174,7 @@ void check_in_place(const ConformanceCase& c, const std::vector<Tensor>& expecte
   }
 }
 
-double tolerance(DType dtype) {
+double tolerance_of(DType dtype) {
   switch (dtype) {
     case DType::f64:
       return 1e-10;
@@ -200,7 +200,7 @@ void check_layouts(const ConformanceCase& c, const std::vector<Tensor>& expected
   const std::vector<Tensor> blocked = run_case(c, conditions);
   for (size_t i = 0; i < expected.size(); ++i) {
     INFO("blocked, output " << i);
-    const double t = tolerance(expected[i].dtype());
+    const double t = tolerance_of(expected[i].dtype());
     check_close(blocked[i], expected[i], t, t);
   }
   for (const int64_t rows : {int64_t{0}, int64_t{1}, int64_t{5}}) {

@@ -8,7 +8,7 @@
 namespace leat::testing {
 namespace {
 
-struct Case {
+struct WinogradCase {
   int64_t images, inputs, outputs;
   std::array<int64_t, 2> size, begin, end;  // of the image, and its pads
 
@@ -38,7 +38,7 @@ struct Case {
   }
 };
 
-const Case kCases[] = {
+const WinogradCase kCases[] = {
     {3, 32, 64, {14, 14}, {1, 1}, {1, 1}}, {2, 48, 16, {7, 9}, {0, 0}, {0, 0}},
     {2, 16, 112, {5, 6}, {2, 0}, {0, 3}},  {1, 16, 80, {3, 13}, {1, 4}, {3, 1}},
     {5, 64, 48, {8, 8}, {1, 1}, {1, 1}},   {200, 16, 32, {4, 4}, {1, 1}, {1, 1}},
@@ -48,7 +48,7 @@ const Case kCases[] = {
 struct Operands {
   Tensor x, w, b, y;
 
-  Operands(const Case& c, DType dtype)
+  Operands(const WinogradCase& c, DType dtype)
       : x(random_tensor(DType::f32, c.x(), 1).cast(dtype)),
         w(random_tensor(DType::f32, c.w(), 2).cast(dtype)),
         b(random_tensor(DType::f32, {c.outputs}, 3).cast(dtype)),
@@ -76,7 +76,7 @@ void run(const ConvEngine& engine, ConvKind kind, Operands& o) {
     REQUIRE(engine.unpack(packed.raw(), o.w.raw(), i));
 }
 
-Operands by_winograd(const Case& c, ConvSpec spec, Operands o) {
+Operands by_winograd(const WinogradCase& c, ConvSpec spec, Operands o) {
   REQUIRE(winograd_fits(spec));
   o.use(spec);
   run(*make_winograd_conv(spec), spec.kind, o);
@@ -85,7 +85,7 @@ Operands by_winograd(const Case& c, ConvSpec spec, Operands o) {
   CHECK(o.x.shape() == c.x());
   return o;
 }
-Operands by_definition(const Case& c, const ConvSpec& spec) {
+Operands by_definition(const WinogradCase& c, const ConvSpec& spec) {
   ConvSpec exact = spec;
   exact.dtype = DType::f64;
   Operands o(c, DType::f64);
@@ -119,7 +119,7 @@ TEST_CASE("Winograd's convolutions are exact to a few millionths of the largest 
   const auto kind =
       GENERATE(ConvKind::forward, ConvKind::backward_data, ConvKind::backward_weights);
   const bool relu = kind == ConvKind::forward && GENERATE(false, true);
-  for (const Case& c : kCases) {
+  for (const WinogradCase& c : kCases) {
     INFO(c.inputs << " to " << c.outputs << ", kind " << static_cast<int>(kind));
     ConvSpec spec = c.spec(kind);
     spec.relu = relu;
@@ -135,7 +135,7 @@ TEST_CASE("the bits of a Winograd convolution do not depend on layouts") {
   if (!here()) return;
   const auto kind =
       GENERATE(ConvKind::forward, ConvKind::backward_data, ConvKind::backward_weights);
-  for (const Case& c : kCases) {
+  for (const WinogradCase& c : kCases) {
     INFO(c.inputs << " to " << c.outputs << ", kind " << static_cast<int>(kind));
     ConvSpec spec = c.spec(kind);
     const Operands plain = by_winograd(c, spec, Operands(c, DType::f32));
@@ -149,11 +149,11 @@ TEST_CASE("the bits of a Winograd convolution do not depend on layouts") {
 TEST_CASE("the bits of an image do not depend on the images convolved with it") {
   if (!here()) return;
   const auto kind = GENERATE(ConvKind::forward, ConvKind::backward_data);
-  const Case all{11, 32, 48, {9, 10}, {1, 1}, {1, 1}};
+  const WinogradCase all{11, 32, 48, {9, 10}, {1, 1}, {1, 1}};
   const Operands operands(all, DType::f32);
   const Tensor expected = by_winograd(all, all.spec(kind), operands).result(kind);
   for (int64_t images : {1, 4, 7}) {
-    Case some = all;
+    WinogradCase some = all;
     some.images = images;
     Operands few = operands;
     few.x = Tensor(DType::f32, some.x());
@@ -194,7 +194,7 @@ TEST_CASE("Winograd's algorithm is for convolutions of 3x3, step 1 and channels 
 TEST_CASE("Winograd's algorithm is chosen for many tiles that are mostly full") {
   if (!here()) return;
   const auto faster = [](int64_t images, int64_t channels, int64_t size) {
-    const Case c{images, channels, channels, {size, size}, {1, 1}, {1, 1}};
+    const WinogradCase c{images, channels, channels, {size, size}, {1, 1}, {1, 1}};
     return winograd_is_faster(c.spec(ConvKind::forward));
   };
   CHECK(faster(128, 32, 14));

@@ -31,8 +31,8 @@ std::string literal_of(std::string_view descr, std::string_view shape, bool fort
       .append(", }\n");
 }
 
-Status error_of(const Bytes& bytes) { return parse_npy(bytes, "f").status(); }
-Status literal_error(std::string_view literal) { return error_of(file(literal, "")); }
+Status npy_error(const Bytes& bytes) { return parse_npy(bytes, "f").status(); }
+Status literal_error(std::string_view literal) { return npy_error(file(literal, "")); }
 
 }  // namespace
 
@@ -98,10 +98,10 @@ TEST_CASE("an NPY file cut anywhere, or with a byte more, is refused") {
   Bytes good = *format_npy(Tensor::of<int32_t>({2, 1}, {1, 2}));
   for (size_t size = 0; size < good.size(); ++size) {
     const Bytes cut(good.begin(), good.begin() + static_cast<std::ptrdiff_t>(size));
-    CHECK(error_of(cut).code() == Code::invalid_argument);
+    CHECK(npy_error(cut).code() == Code::invalid_argument);
   }
   good.push_back(std::byte{0});
-  CHECK(error_of(good).message() ==
+  CHECK(npy_error(good).message() ==
         "'f': expected 8 bytes for int32[2,1] from byte 128 to the end, received 9");
 }
 
@@ -168,20 +168,20 @@ TEST_CASE("NPY sizes beyond the file are refused and nothing is allocated for th
         Code::invalid_argument);
   Bytes header = file(literal_of("<f4", "()"), "", 2);
   for (size_t at = 8; at < 12; ++at) header[at] = std::byte{0xff};
-  CHECK(error_of(header).message() ==
+  CHECK(npy_error(header).message() ==
         "'f': expected a header of at most 65535 bytes, byte 8 says 4294967295");
 }
 
 TEST_CASE("what is no NPY file is refused") {
-  CHECK(error_of({}).message() == "'f': expected '\\x93NUMPY' at byte 0, received an empty file");
-  CHECK(error_of(bytes_of_text("PK\x03\x04zipped")).message() ==
+  CHECK(npy_error({}).message() == "'f': expected '\\x93NUMPY' at byte 0, received an empty file");
+  CHECK(npy_error(bytes_of_text("PK\x03\x04zipped")).message() ==
         "'f': expected '\\x93NUMPY' at byte 0, received 'PK??zi'");
-  CHECK(error_of(file("{}", "", 4)).message() ==
+  CHECK(npy_error(file("{}", "", 4)).message() ==
         "'f': expected NPY version 1.0, 2.0 or 3.0 at byte 6, received 4.0");
 }
 
 TEST_CASE("a boolean that is neither 0 nor 1 is refused") {
-  CHECK(error_of(file(literal_of("|b1", "(3,)"), std::string("\x00\x01\x02", 3))).message() ==
+  CHECK(npy_error(file(literal_of("|b1", "(3,)"), std::string("\x00\x01\x02", 3))).message() ==
         "'f': expected booleans of 0 or 1, received 2 at byte 70");
 }
 

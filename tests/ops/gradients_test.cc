@@ -163,20 +163,20 @@ Catalogue calculus() {
   return ops;
 }
 
-const Catalogue& ops() {
+const Catalogue& calculus_ops() {
   static const Catalogue catalogue = calculus();
   return catalogue;
 }
 
 struct Formula {
-  Graph graph{ops()};
+  Graph graph{calculus_ops()};
   Inference inference{graph};
 
   ValueId input(const std::string& name, SymbolicShape shape = {}, DType dtype = DType::f64) {
     return graph.add_input(name, {ValueKind::tensor, dtype, std::move(shape)});
   }
   NodeId node(const std::string& op, std::vector<ValueId> inputs, int outputs = 1) {
-    return graph.add_node(*ops().find(op), std::move(inputs), {}, outputs);
+    return graph.add_node(*calculus_ops().find(op), std::move(inputs), {}, outputs);
   }
   ValueId value(const std::string& op, std::vector<ValueId> inputs) {
     return graph.node(node(op, std::move(inputs))).outputs[0];

@@ -11,7 +11,7 @@ namespace {
 using F = std::vector<float>;
 
 Tensor floats(const Shape& shape, const F& values) { return Tensor::of<float>(shape, values); }
-Tensor ints(const std::vector<int32_t>& values) {
+Tensor int32s(const std::vector<int32_t>& values) {
   return Tensor::of<int32_t>({static_cast<int64_t>(values.size())}, values);
 }
 
@@ -85,13 +85,15 @@ TEST_CASE("any pattern of broadcasting gives what the plain loop gives") {
 
 TEST_CASE("integers wrap and divide toward zero") {
   const int32_t least = std::numeric_limits<int32_t>::min();
-  check_identical(run1("Add", {ints({least}), ints({-1})}),
-                  ints({std::numeric_limits<int32_t>::max()}));
-  check_identical(run1("Div", {ints({-7, 7, least}), ints({2, -2, -1})}), ints({-3, -3, least}));
-  check_identical(run1("Mod", {ints({-7, 7, -7, 7}), ints({3, -3, -3, 3})}), ints({2, -2, -1, 1}));
+  check_identical(run1("Add", {int32s({least}), int32s({-1})}),
+                  int32s({std::numeric_limits<int32_t>::max()}));
+  check_identical(run1("Div", {int32s({-7, 7, least}), int32s({2, -2, -1})}),
+                  int32s({-3, -3, least}));
+  check_identical(run1("Mod", {int32s({-7, 7, -7, 7}), int32s({3, -3, -3, 3})}),
+                  int32s({2, -2, -1, 1}));
   const Attrs fmod = {{"fmod", int64_t{1}}};
-  check_identical(run1("Mod", {ints({-7, 7, -7, 7}), ints({3, -3, -3, 3})}, fmod),
-                  ints({-1, 1, -1, 1}));
+  check_identical(run1("Mod", {int32s({-7, 7, -7, 7}), int32s({3, -3, -3, 3})}, fmod),
+                  int32s({-1, 1, -1, 1}));
   check_close(run1("Mod", {floats({2}, {-4.5, 4.5}), floats({2}, {2, -2})}, fmod),
               floats({2}, {-0.5, 0.5}));
   check_identical(
@@ -100,9 +102,9 @@ TEST_CASE("integers wrap and divide toward zero") {
 }
 
 TEST_CASE("an integer divided by zero fails the step, a float does not") {
-  CHECK(run_error("Div", {ints({1, 2}), ints({1, 0})}).message() ==
+  CHECK(run_error("Div", {int32s({1, 2}), int32s({1, 0})}).message() ==
         "Div: expected a divisor other than 0");
-  CHECK(run_error("Mod", {ints({1, 2}), ints({0})}).code() == Code::invalid_argument);
+  CHECK(run_error("Mod", {int32s({1, 2}), int32s({0})}).code() == Code::invalid_argument);
   check_identical(run1("Div", {floats({1}, {1}), floats({1}, {0})}), floats({1}, {INFINITY}));
 }
 
@@ -134,12 +136,12 @@ TEST_CASE("powers of floats, of integers, and of mixed types") {
   check_identical(run1("Pow", {x, Tensor::scalar(3.f)}), floats({4}, {1, 8, 27, 64}));
   check_identical(run1("Pow", {x, Tensor::scalar(0.5f)}), run1("Sqrt", {x}));
   check_identical(run1("Pow", {x, Tensor::scalar(-1.f)}), run1("Reciprocal", {x}));
-  check_identical(run1("Pow", {x, ints({3})}), floats({4}, {1, 8, 27, 64}));
-  check_identical(run1("Pow", {ints({2, -2, 1, -1, 0}), ints({-1, 3, -5, -3, 0})}),
-                  ints({0, -8, 1, -1, 1}));
-  check_identical(run1("Pow", {ints({1, 2, 3}), floats({3}, {4, 5, 6})}), ints({1, 32, 729}));
-  check_identical(run1("Pow", {ints({10}), floats({1}, {20})}),
-                  ints({std::numeric_limits<int32_t>::max()}));
+  check_identical(run1("Pow", {x, int32s({3})}), floats({4}, {1, 8, 27, 64}));
+  check_identical(run1("Pow", {int32s({2, -2, 1, -1, 0}), int32s({-1, 3, -5, -3, 0})}),
+                  int32s({0, -8, 1, -1, 1}));
+  check_identical(run1("Pow", {int32s({1, 2, 3}), floats({3}, {4, 5, 6})}), int32s({1, 32, 729}));
+  check_identical(run1("Pow", {int32s({10}), floats({1}, {20})}),
+                  int32s({std::numeric_limits<int32_t>::max()}));
 }
 
 TEST_CASE("functions of one operand") {
@@ -304,9 +306,9 @@ TEST_CASE("operands that do not fit are refused by name") {
   for (std::string_view op : {"Add", "Max", "Pow", "Div"}) {
     CHECK(run_error(op, {a, b}).message() == cat(op, ": shapes do not broadcast: [2] and [3]"));
   }
-  CHECK_THAT(run_error("Add", {a, ints({1, 2})}).message(),
+  CHECK_THAT(run_error("Add", {a, int32s({1, 2})}).message(),
              Catch::Contains("expected float as input 0 has, received int32"));
-  CHECK_THAT(run_error("Exp", {ints({1})}).message(), Catch::Contains("expected one of"));
+  CHECK_THAT(run_error("Exp", {int32s({1})}).message(), Catch::Contains("expected one of"));
   CHECK(run_error("Add", {a}).message() == "Add: input 1 'B' is missing");
 }
 

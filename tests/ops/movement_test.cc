@@ -8,15 +8,6 @@
 namespace leat::testing {
 namespace {
 
-Tensor ints(const std::vector<int64_t>& values) {
-  return Tensor::of<int64_t>({static_cast<int64_t>(values.size())}, values);
-}
-// 0, 1, 2, ... in `dtype`.
-Tensor counting(DType dtype, const Shape& shape) {
-  Tensor out(dtype, shape);
-  for (int64_t i = 0; i < out.elements(); ++i) out.set(i, static_cast<double>(i));
-  return out;
-}
 Attrs axis(int64_t value) { return {{"axis", value}}; }
 
 // Element by element, by the definition.

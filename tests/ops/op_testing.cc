@@ -320,6 +320,16 @@ Tensor random_tensor(DType dtype, const Shape& shape, uint64_t seed, double low,
   return out;
 }
 
+Tensor ints(const std::vector<int64_t>& values) {
+  return Tensor::of<int64_t>({static_cast<int64_t>(values.size())}, values);
+}
+
+Tensor counting(DType dtype, const Shape& shape) {
+  Tensor out(dtype, shape);
+  for (int64_t i = 0; i < out.elements(); ++i) out.set(i, static_cast<double>(i));
+  return out;
+}
+
 void check_close(const Tensor& actual, const Tensor& expected, double rtol, double atol) {
   REQUIRE(actual.dtype() == expected.dtype());
   REQUIRE(actual.shape() == expected.shape());

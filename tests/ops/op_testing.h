@@ -42,6 +42,11 @@ ValueType tensor_type(DType dtype, SymbolicShape shape);
 Tensor random_tensor(DType dtype, const Shape& shape, uint64_t seed, double low = -1,
                      double high = 1);
 
+// A row of i64.
+Tensor ints(const std::vector<int64_t>& values);
+// 0, 1, 2, ... in `dtype`.
+Tensor counting(DType dtype, const Shape& shape);
+
 // The same dtype and shape, and |actual - expected| <= atol + rtol * |expected| for each element;
 // NaN equals NaN, infinities equal themselves. Reports the first element that differs.
 void check_close(const Tensor& actual, const Tensor& expected, double rtol = 1e-5,

@@ -6,9 +6,6 @@
 namespace leat::testing {
 namespace {
 
-Tensor ints(const std::vector<int64_t>& values) {
-  return Tensor::of<int64_t>({static_cast<int64_t>(values.size())}, values);
-}
 Tensor row(const std::vector<float>& values) {
   return Tensor::of<float>({static_cast<int64_t>(values.size())}, values);
 }

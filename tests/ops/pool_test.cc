@@ -10,7 +10,7 @@ namespace {
 
 using Ints = std::vector<int64_t>;
 
-struct Case {
+struct PoolCase {
   std::string name;
   Shape x;
   Ints kernel, strides, pads, dilations;
@@ -26,8 +26,8 @@ struct Case {
   Ints spatial() const { return Ints(x.begin() + 2, x.end()); }
 };
 
-const std::vector<Case>& cases() {
-  static const std::vector<Case> all{
+const std::vector<PoolCase>& pool_cases() {
+  static const std::vector<PoolCase> all{
       {"2x2 stride 2", {5, 16, 6, 8}, {2, 2}, {2, 2}, {0, 0, 0, 0}, {1, 1}},
       {"3x3 stride 2 padded", {4, 32, 7, 7}, {3, 3}, {2, 2}, {1, 1, 1, 1}, {1, 1}},
       {"overlapping", {4, 3, 5, 6}, {3, 2}, {1, 1}, {0, 1, 2, 0}, {1, 1}},
@@ -44,7 +44,7 @@ const std::vector<Case>& cases() {
 // -1 in the padding and -2 beyond it; by definition.
 struct Windows {
   Ints output;
-  void each(const Case& c, const std::function<void(int64_t, int64_t, int64_t)>& f) {
+  void each(const PoolCase& c, const std::function<void(int64_t, int64_t, int64_t)>& f) {
     const size_t rank = c.kernel.size();
     output.clear();
     int64_t out_area = 1, in_area = 1, kernel_area = 1;
@@ -77,14 +77,14 @@ struct Windows {
       }
     }
   }
-  Shape shape(const Case& c) const {
+  Shape shape(const PoolCase& c) const {
     Shape s{c.x[0], c.x[1]};
     for (int64_t size : output) s.push_back(size);
     return s;
   }
 };
 
-Attrs with(Attrs attrs, std::string name, Attr value) {
+Attrs with_attr(Attrs attrs, std::string name, Attr value) {
   attrs[std::move(name)] = std::move(value);
   return attrs;
 }
@@ -93,7 +93,7 @@ Attrs with(Attrs attrs, std::string name, Attr value) {
 
 TEST_CASE("MaxPool and its gradient are those of the definition") {
   const auto dtype = GENERATE(DType::f32, DType::f64);
-  for (const Case& c : cases()) {
+  for (const PoolCase& c : pool_cases()) {
     INFO(c.name << " in " << dtype);
     const Tensor x = random_tensor(dtype, c.x, 1);
     Windows windows;
@@ -116,15 +116,15 @@ TEST_CASE("MaxPool and its gradient are those of the definition") {
       const int64_t in = indices.data<int64_t>()[o];
       dx.set(in, dx.at(in) + dy.at(o));
     }
-    check_close(run1("leat.MaxPoolGrad", {dy, argmax}, with(c.attrs(), "spatial", c.spatial())),
-                dx);
+    check_close(
+        run1("leat.MaxPoolGrad", {dy, argmax}, with_attr(c.attrs(), "spatial", c.spatial())), dx);
   }
 }
 
 TEST_CASE("AveragePool and its gradient are those of the definition") {
   const auto dtype = GENERATE(DType::f32, DType::f64);
   const int64_t count_pads = GENERATE(0, 1);
-  for (const Case& c : cases()) {
+  for (const PoolCase& c : pool_cases()) {
     INFO(c.name << " in " << dtype << ", count_include_pad " << count_pads);
     const Tensor x = random_tensor(dtype, c.x, 1);
     Windows windows;
@@ -140,24 +140,25 @@ TEST_CASE("AveragePool and its gradient are those of the definition") {
       if (in >= 0) dx.set(in, dx.at(in) + dy.at(o) / count.at(o));
     });
     for (int64_t i = 0; i < y.elements(); ++i) y.set(i, y.at(i) / std::max(1.0, count.at(i)));
-    const Attrs attrs = with(c.attrs(), "count_include_pad", count_pads);
+    const Attrs attrs = with_attr(c.attrs(), "count_include_pad", count_pads);
     check_close(run1("AveragePool", {x}, attrs), y.cast(dtype));
-    check_close(run1("leat.AveragePoolGrad", {dy}, with(attrs, "spatial", c.spatial())),
+    check_close(run1("leat.AveragePoolGrad", {dy}, with_attr(attrs, "spatial", c.spatial())),
                 dx.cast(dtype));
   }
 }
 
 TEST_CASE("pools of blocked operands equal those of plain ones to the bit") {
-  for (const Case& c : cases()) {
+  for (const PoolCase& c : pool_cases()) {
     if (c.x.rank() != 4 || c.x[1] % 16 != 0) continue;
     INFO(c.name);
     const Tensor x = random_tensor(DType::f32, c.x, 1);
     const auto pooled = run("MaxPool", {x}, c.attrs(), 3);
     const Tensor dy = random_tensor(DType::f32, pooled[0].shape(), 2);
     check_channels16("MaxPool", {x}, c.attrs());
-    check_channels16("leat.MaxPoolGrad", {dy, pooled[2]}, with(c.attrs(), "spatial", c.spatial()));
+    check_channels16("leat.MaxPoolGrad", {dy, pooled[2]},
+                     with_attr(c.attrs(), "spatial", c.spatial()));
     check_channels16("AveragePool", {x}, c.attrs());
-    check_channels16("leat.AveragePoolGrad", {dy}, with(c.attrs(), "spatial", c.spatial()));
+    check_channels16("leat.AveragePoolGrad", {dy}, with_attr(c.attrs(), "spatial", c.spatial()));
     check_channels16("GlobalAveragePool", {x});
     check_channels16("GlobalMaxPool", {x}, {}, 2);
   }
@@ -165,35 +166,35 @@ TEST_CASE("pools of blocked operands equal those of plain ones to the bit") {
 
 TEST_CASE("pools do not depend on how they are cut into images") {
   const auto dtype = GENERATE(DType::f32, DType::f64);
-  for (const Case& c : cases()) {
+  for (const PoolCase& c : pool_cases()) {
     INFO(c.name << " in " << dtype);
     const Tensor x = random_tensor(dtype, c.x, 1);
     const auto pooled = run("MaxPool", {x}, c.attrs(), 3);
     const Tensor dy = random_tensor(dtype, pooled[0].shape(), 2);
     check_tiles("MaxPool", {x}, c.attrs(), 3);
-    check_tiles("leat.MaxPoolGrad", {dy, pooled[2]}, with(c.attrs(), "spatial", c.spatial()));
+    check_tiles("leat.MaxPoolGrad", {dy, pooled[2]}, with_attr(c.attrs(), "spatial", c.spatial()));
     check_tiles("AveragePool", {x}, c.attrs());
-    check_tiles("leat.AveragePoolGrad", {dy}, with(c.attrs(), "spatial", c.spatial()));
+    check_tiles("leat.AveragePoolGrad", {dy}, with_attr(c.attrs(), "spatial", c.spatial()));
     check_tiles("GlobalAveragePool", {x});
   }
 }
 
 TEST_CASE("gradients of pools agree with finite differences") {
-  for (const Case& c : cases()) {
+  for (const PoolCase& c : pool_cases()) {
     if (c.x.elements() > 500) continue;
     INFO(c.name);
     const Tensor x = random_tensor(DType::f64, c.x, 1);
     check_gradients("MaxPool", {x}, c.attrs(), {0});
     check_gradients("AveragePool", {x}, c.attrs(), {0});
-    check_gradients("AveragePool", {x}, with(c.attrs(), "count_include_pad", int64_t{1}), {0});
+    check_gradients("AveragePool", {x}, with_attr(c.attrs(), "count_include_pad", int64_t{1}), {0});
     check_gradients("GlobalAveragePool", {x}, {}, {0});
     check_gradients("GlobalMaxPool", {x}, {}, {0});
   }
   const Tensor x = random_tensor(DType::f64, {2, 1, 5, 5}, 1),
                dy = random_tensor(DType::f64, {2, 1, 3, 3}, 2);
   const Attrs window{{"kernel_shape", Ints{3, 3}}};
-  check_gradients("MaxPool", {x}, with(window, "auto_pad", std::string("SAME_UPPER")), {0});
-  check_gradients("leat.AveragePoolGrad", {dy}, with(window, "spatial", Ints{5, 5}), {0});
+  check_gradients("MaxPool", {x}, with_attr(window, "auto_pad", std::string("SAME_UPPER")), {0});
+  check_gradients("leat.AveragePoolGrad", {dy}, with_attr(window, "spatial", Ints{5, 5}), {0});
 }
 
 TEST_CASE("global pools reduce all spatial axes") {
@@ -230,7 +231,7 @@ TEST_CASE("2x2 windows side by side treat zeros, infinities and NaN as all windo
       }
     }
     const Attrs window{{"kernel_shape", Ints{2, 2}}, {"strides", Ints{2, 2}}};
-    const Attrs grad = with(window, "spatial", Ints{shape[2], shape[3]});
+    const Attrs grad = with_attr(window, "spatial", Ints{shape[2], shape[3]});
     const auto fast = run("MaxPool", {x}, window, 3),
                slow = run("MaxPool", {x.cast(DType::f64)}, window, 3);
     check_identical(fast[0], slow[0].cast(DType::f32));
@@ -274,10 +275,11 @@ TEST_CASE("a window of more than 256 elements keeps its argmax in 32 bits") {
 TEST_CASE("auto_pad pads pools") {
   const Tensor x = random_tensor(DType::f64, {1, 2, 5, 5}, 1);
   const Attrs window{{"kernel_shape", Ints{2, 3}}, {"strides", Ints{1, 2}}};
-  check_identical(run1("MaxPool", {x}, with(window, "auto_pad", std::string("SAME_UPPER"))),
-                  run1("MaxPool", {x}, with(window, "pads", Ints{0, 1, 1, 1})));
-  check_identical(run1("AveragePool", {x}, with(window, "auto_pad", std::string("SAME_LOWER"))),
-                  run1("AveragePool", {x}, with(window, "pads", Ints{1, 1, 0, 1})));
+  check_identical(run1("MaxPool", {x}, with_attr(window, "auto_pad", std::string("SAME_UPPER"))),
+                  run1("MaxPool", {x}, with_attr(window, "pads", Ints{0, 1, 1, 1})));
+  check_identical(
+      run1("AveragePool", {x}, with_attr(window, "auto_pad", std::string("SAME_LOWER"))),
+      run1("AveragePool", {x}, with_attr(window, "pads", Ints{1, 1, 0, 1})));
 }
 
 TEST_CASE("an empty batch pools to an empty batch") {

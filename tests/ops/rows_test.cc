@@ -11,7 +11,7 @@ namespace {
 
 constexpr int64_t kRows = 3000, kWidth = 33;
 
-Tensor ints(const Shape& shape, const std::vector<int64_t>& values) {
+Tensor int_tensor(const Shape& shape, const std::vector<int64_t>& values) {
   return Tensor::of<int64_t>(shape, values);
 }
 
@@ -44,7 +44,7 @@ struct Gradient {
                   kept * line);
       std::memcpy(at.raw(), ids.data<int64_t>() + skipped, kept * sizeof(int64_t));
     }
-    return run1("leat.GatherGrad", {lines, at, ints({2}, {kRows, kWidth})});
+    return run1("leat.GatherGrad", {lines, at, int_tensor({2}, {kRows, kWidth})});
   }
   Tensor dense_shard(int64_t shard) const {
     int64_t begin = shard * (count / shards);
@@ -191,7 +191,7 @@ TEST_CASE("ids out of range fail the step with op, id and bound") {
   for (const int64_t bad : {4, -5}) {
     const std::string received = cat("received ", bad, " as id 1");
     const Status sum =
-        run_error("leat.SumRows", {lines, ints({2}, {0, bad})}, {{"rows", int64_t{4}}});
+        run_error("leat.SumRows", {lines, int_tensor({2}, {0, bad})}, {{"rows", int64_t{4}}});
     CHECK(sum.message() == "leat.SumRows: expected an id in [-4, 3], " + received);
     TestJob job;
     const ValueId table = job.variable("w", DType::f32, {4, 3});
@@ -199,7 +199,7 @@ TEST_CASE("ids out of range fail the step with op, id and bound") {
     const ValueId grad = job.input("grad", DType::f32, {2, 3});
     const ValueId lr = job.input("lr", DType::f32, Shape());
     const NodeId apply = job.add_node("leat.ApplySgd", {table, grad, lr, ids}, {}, 0);
-    const Tensor given = ints({2}, {0, bad});
+    const Tensor given = int_tensor({2}, {0, bad});
     const auto applied =
         job.try_run({{ids, given}, {grad, lines}, {lr, Tensor::scalar(0.1f)}}, {}, {apply});
     CHECK(applied.status().message() == "leat.ApplySgd #1: expected an id in [-4, 3], " + received);

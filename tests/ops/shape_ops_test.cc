@@ -4,9 +4,6 @@
 namespace leat::testing {
 namespace {
 
-Tensor ints(const std::vector<int64_t>& values) {
-  return Tensor::of<int64_t>({static_cast<int64_t>(values.size())}, values);
-}
 constexpr SymbolId kN = 1, kM = 2;
 const Dim kBatch = Dim::of_symbol(kN);
 

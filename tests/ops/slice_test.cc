@@ -8,17 +8,6 @@ namespace leat::testing {
 namespace {
 
 using Ints = std::vector<int64_t>;
-Tensor ints(const Ints& values) {
-  return Tensor::of<int64_t>({static_cast<int64_t>(values.size())}, values);
-}
-
-// 0, 1, 2, ...
-Tensor counting(DType dtype, const Shape& shape) {
-  Tensor out(dtype, shape);
-  for (int64_t i = 0; i < out.elements(); ++i) out.set(i, static_cast<double>(i));
-  return out;
-}
-
 TEST_CASE("Slice cuts as numpy does") {
   const Tensor x = counting(DType::f32, {6});
   const int64_t far = std::numeric_limits<int64_t>::max(),

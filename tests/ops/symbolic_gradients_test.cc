@@ -10,13 +10,13 @@
 namespace leat {
 namespace {
 
-const Catalogue& ops() {
+const Catalogue& standard_ops() {
   static const Catalogue kOps = standard_catalogue();
   return kOps;
 }
 
 struct Symbolic {
-  Graph graph{ops()};
+  Graph graph{standard_ops()};
   GraphBuilder g{graph};
 
   // Sizes below 0 are symbols of their own.

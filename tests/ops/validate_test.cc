@@ -7,20 +7,20 @@
 namespace leat {
 namespace {
 
-const Catalogue& ops() {
+const Catalogue& gate_ops() {
   static const Catalogue catalogue = testing::gate_catalogue();
   return catalogue;
 }
 
 class Draft {
  public:
-  Graph graph{ops()};
+  Graph graph{gate_ops()};
   ValueId input(DType dtype = DType::f32, SymbolicShape shape = {}) {
     return graph.add_input("x", {ValueKind::tensor, dtype, std::move(shape)});
   }
   NodeId node(const std::string& op, std::vector<ValueId> inputs = {}, Attrs attrs = {},
               int outputs = 0) {
-    return graph.add_node(*ops().find(op), std::move(inputs), std::move(attrs), outputs);
+    return graph.add_node(*gate_ops().find(op), std::move(inputs), std::move(attrs), outputs);
   }
   ValueId value(const std::string& op, std::vector<ValueId> inputs = {}, Attrs attrs = {}) {
     return graph.node(node(op, std::move(inputs), std::move(attrs), 1)).outputs[0];
@@ -156,8 +156,8 @@ TEST_CASE("limit: graphs within graphs") {
       [](Draft& d, uint64_t n) {
         std::shared_ptr<Graph> inner;
         for (uint64_t i = 0; i < n; ++i) {
-          auto outer = std::make_shared<Graph>(ops());
-          if (inner) outer->add_node(*ops().find("Options"), {}, {{"g", inner}}, 0);
+          auto outer = std::make_shared<Graph>(gate_ops());
+          if (inner) outer->add_node(*gate_ops().find("Options"), {}, {{"g", inner}}, 0);
           inner = outer;
         }
         d.node("Options", {}, {{"g", inner}});
@@ -167,8 +167,8 @@ TEST_CASE("limit: graphs within graphs") {
 
 TEST_CASE("limits count the nodes of regions too") {
   Draft d;
-  auto region = std::make_shared<Graph>(ops());
-  for (int i = 0; i < 10; ++i) region->add_node(*ops().find("Nothing"), {}, {}, 0);
+  auto region = std::make_shared<Graph>(gate_ops());
+  for (int i = 0; i < 10; ++i) region->add_node(*gate_ops().find("Nothing"), {}, {}, 0);
   region->node(3).inputs = {77};
   d.node("Options", {}, {{"g", region}});
   check_refused(d, "refers to value 77, which does not exist");
@@ -339,7 +339,7 @@ TEST_CASE("unknown, missing and mistaken attributes are refused") {
 }
 
 TEST_CASE("defaults fill what is not written") {
-  const Attrs attrs = with_defaults(*ops().find("Options"), {{"i", int64_t{5}}});
+  const Attrs attrs = with_defaults(*gate_ops().find("Options"), {{"i", int64_t{5}}});
   CHECK(attr_int(attrs, "i") == 5);
   CHECK(attr_float(attrs, "f") == 1.0);
   CHECK_FALSE(has_attr(attrs, "t"));

@@ -6,13 +6,13 @@
 namespace leat {
 namespace {
 
-constexpr int kShards = 4;
+constexpr int kAllShards = 4;
 
 // Every shard adds to a large and to ten small variables what all shards together say of them.
 Plan summing_plan(int workers) {
   Graph graph(scheduler_catalogue());
   GraphBuilder g(graph);
-  const ValueId rows = g.op("test.Rows", {}, {{"rows", int64_t{kShards}}});
+  const ValueId rows = g.op("test.Rows", {}, {{"rows", int64_t{kAllShards}}});
   const ValueId mine = g.op("ReduceSum", {rows}, {{"keepdims", int64_t{0}}});
   CompileRequest request;
   for (int i = 0; i <= 10; ++i) {
@@ -28,7 +28,7 @@ Plan summing_plan(int workers) {
   must(g.status());
   request.devices = device_names(workers);
   request.strategy = "mirrored";
-  request.shards = kShards;
+  request.shards = kAllShards;
   return must(compile(graph, request));
 }
 
@@ -40,7 +40,7 @@ TEST_CASE("training over each transport gives the bits of channels within the pr
   const std::string data = write_data(directory);
   constexpr uint64_t kSteps = 12;
   for (int workers : {2, 3}) {
-    const std::vector<Plan> plans = {small_plan(kShards, workers, data), summing_plan(workers)};
+    const std::vector<Plan> plans = {small_plan(kAllShards, workers, data), summing_plan(workers)};
     for (const Plan& plan : plans) {
       PlanRunner local(plan, 1);
       const std::vector<Bytes> expected = results(local, kSteps);

@@ -6,7 +6,7 @@ namespace leat {
 namespace {
 
 // y = Slow(x): 16 tiles that take a while each.
-Plan slow_plan() {
+Plan profiled_plan() {
   Graph graph(scheduler_catalogue());
   GraphBuilder g(graph);
   const ValueId x = g.input("x", DType::f32, Shape{64});
@@ -22,7 +22,7 @@ Plan slow_plan() {
 
 TEST_CASE("a profiled program says where the time of its steps went, the dearest first") {
   for (int threads : {1, 3}) {
-    PlanRunner runner(slow_plan(), threads, RunOptions{.profile = true});
+    PlanRunner runner(profiled_plan(), threads, RunOptions{.profile = true});
     must(runner.feed(0, Tensor(DType::f32, Shape{64})));
     must(runner.step_to(1));
     CHECK(profile_text(runner.program()).empty());  // the first step is not counted
@@ -38,7 +38,7 @@ TEST_CASE("a profiled program says where the time of its steps went, the dearest
 }
 
 TEST_CASE("a profiled kernel counts the calls of every step but the first") {
-  PlanRunner runner(slow_plan(), 2, RunOptions{.profile = true});
+  PlanRunner runner(profiled_plan(), 2, RunOptions{.profile = true});
   must(runner.feed(0, Tensor(DType::f32, Shape{64})));
   must(runner.step_to(5));
   uint64_t calls = 0;
@@ -52,7 +52,7 @@ TEST_CASE("a profiled kernel counts the calls of every step but the first") {
 }
 
 TEST_CASE("a program that is not profiled wraps no kernel") {
-  PlanRunner runner(slow_plan(), 1);
+  PlanRunner runner(profiled_plan(), 1);
   must(runner.feed(0, Tensor(DType::f32, Shape{64})));
   must(runner.step_to(2));
   CHECK(runner.program().timed_kernel(0) == nullptr);

@@ -17,9 +17,9 @@ using namespace leat;
 
 namespace {
 
-constexpr size_t kLarge = 3 << 20;
+constexpr size_t kBytes = 3 << 20;
 // Edges 0 and 1 come from the child, 2 and 3 go to it; 0 and 2 are small.
-const std::vector<uint64_t> kIn = {8, kLarge}, kOut = {8, kLarge};
+const std::vector<uint64_t> kFromChild = {8, kBytes}, kToChild = {8, kBytes};
 
 struct Sockets {
   Descriptor express, bulk;
@@ -60,7 +60,7 @@ void open_slots(const LinkSetup& setup) {
   if (!end.link) ::_exit(3);
   for (uint64_t turn = 0; turn < 2; ++turn) {
     if (!push_value(*end.link, 0, turn, 8).ok()) ::_exit(4);
-    if (!push_value(*end.link, 1, turn, kLarge).ok()) ::_exit(5);
+    if (!push_value(*end.link, 1, turn, kBytes).ok()) ::_exit(5);
   }
   if (failpoints.empty()) ::raise(SIGKILL);
   static_cast<void>(setup.slots->edge(3).arrived.wait(1 << 20, soon()).ok());
@@ -68,7 +68,7 @@ void open_slots(const LinkSetup& setup) {
 }
 
 struct Child {
-  Child(const std::string& transport, const std::string& failpoints) : ends(kIn, kOut) {
+  Child(const std::string& transport, const std::string& failpoints) : ends(kFromChild, kToChild) {
     auto express = socket_pair(), bulk = socket_pair();
     REQUIRE((express.ok() && bulk.ok()));
     pid = ::fork();
@@ -130,8 +130,8 @@ TEST_CASE("a peer killed at any point leaves whole values or none") {
     CHECK(child.arrived_at_end(0) == c.small);
     CHECK(child.arrived_at_end(1) == c.large);
     for (uint64_t turn = 0; turn < c.large; ++turn) {
-      CHECK(std::memcmp(child.ends.slots_b.slot(1, turn), value_of(1, turn, kLarge).data(),
-                        kLarge) == 0);
+      CHECK(std::memcmp(child.ends.slots_b.slot(1, turn), value_of(1, turn, kBytes).data(),
+                        kBytes) == 0);
     }
     CHECK_FALSE(push_value(*child.end->link, 2, 0, 8).ok());
     CHECK_FALSE(child.end->link->credit(3).wait(1, soon()).ok());
@@ -142,15 +142,15 @@ TEST_CASE("a push to a peer that is killed while it reads ends at once") {
   for (const char* points : {"transport/take_piece=kill@1", "transport/take_piece=kill@5"}) {
     Child child("tcp", points);
     Status status;
-    const auto value = value_of(3, 0, kLarge);
+    const auto value = value_of(3, 0, kBytes);
     for (uint64_t turn = 0; status.ok() && turn < kSlotDepth; ++turn)
-      status = child.end->link->push(3, turn, value.data(), kLarge);
+      status = child.end->link->push(3, turn, value.data(), kBytes);
     if (status.ok()) status = child.end->link->credit(3).wait(1, soon());
     CHECK(status.code() == Code::unavailable);
     CHECK(status.message().find("worker-0") != std::string::npos);
   }
   Child child("shm", "transport/take_value=kill@1");
-  REQUIRE(push_value(*child.end->link, 3, 0, kLarge).ok());
+  REQUIRE(push_value(*child.end->link, 3, 0, kBytes).ok());
   CHECK(child.end->link->credit(3).wait(1, soon()).code() == Code::unavailable);
 }
 
@@ -158,8 +158,8 @@ TEST_CASE("a push to a peer that is stopped ends when it has taken nothing for t
   Child child("tcp", "transport/none=kill");
   REQUIRE(child.ends.slots_b.edge(1).arrived.wait(2, soon()).ok());
   ::kill(child.pid, SIGSTOP);
-  const auto value = value_of(3, 0, kLarge);
-  const Status status = child.end->link->push(3, 0, value.data(), kLarge);
+  const auto value = value_of(3, 0, kBytes);
+  const Status status = child.end->link->push(3, 0, value.data(), kBytes);
   CHECK(status.code() == Code::unavailable);
   CHECK(status.message().find("worker-0 took no byte of edge 3 turn 0 for 200 ms") !=
         std::string::npos);

@@ -37,7 +37,7 @@ Status send(ProbeCaller& caller, std::shared_ptr<const Blob> blob, BlobInfo info
   });
 }
 
-uint32_t holding(ProbeCaller& caller) {
+uint32_t calls_held(ProbeCaller& caller) {
   const auto calls = caller.client->call<Probe>("Probe.holding", 30s, [](Probe::Client probe) {
     return probe.holdingRequest().send().then([](auto&& response) { return response.getCalls(); });
   });
@@ -110,7 +110,7 @@ TEST_CASE("a call that is not answered ends at its deadline, and frees the serve
   CHECK(held.code() == Code::deadline_exceeded);
   CHECK(held.message() ==
         cat("Probe.hold to ", host.server->address(), ": no answer within 50 ms"));
-  while (holding(caller) != 0) std::this_thread::yield();
+  while (calls_held(caller) != 0) std::this_thread::yield();
 }
 
 TEST_CASE("an error of a method keeps its code and its message", "[cluster]") {

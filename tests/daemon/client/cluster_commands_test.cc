@@ -19,9 +19,9 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto kLongest = 120s;
+constexpr auto kLongestCommand = 120s;
 
-constexpr char kJob[] = R"(version: 1
+constexpr char kCommandsJob[] = R"(version: 1
 name: cnn
 model: {graph: model.onnxtxt}
 data: {root: mnist, train: {format: idx, features: x.gz, labels: y.gz}}
@@ -47,7 +47,7 @@ void write(const std::string& path, std::string_view text) {
 // A folder with a job, a home without a config file, and a master.
 struct Here {
   Here() {
-    write(folder / "job.yaml", kJob);
+    write(folder / "job.yaml", kCommandsJob);
     write(folder / "model.onnxtxt", kGraph);
   }
   std::vector<std::string> environment(std::vector<std::string> more = {}) const {
@@ -79,7 +79,7 @@ class Running {
   void await_out(const std::string& text) { await(out_, text); }
   void await_err(const std::string& text) { await(err_, text); }
   Finished finish() {
-    const auto code = process_.wait(kLongest);
+    const auto code = process_.wait(kLongestCommand);
     REQUIRE(code.has_value());
     return {*code, contents_of(out_), contents_of(err_)};
   }
@@ -87,7 +87,7 @@ class Running {
  private:
   static void await(const std::string& path, const std::string& text) {
     const auto written = [&] { return contents_of(path).find(text) != std::string::npos; };
-    if (!eventually(written, kLongest)) FAIL("no '" << text << "' in " << contents_of(path));
+    if (!eventually(written, kLongestCommand)) FAIL("no '" << text << "' in " << contents_of(path));
   }
 
   const TemporaryDirectory captured_;
@@ -113,7 +113,7 @@ TEST_CASE("leat submit prints the job's id and returns at once") {
   CHECK(done.out == "cnn-a001\n");
   CHECK(done.err.empty());
   const Submission submission = here.master.jobs().submission("cnn-a001");
-  CHECK(submission.text == kJob);
+  CHECK(submission.text == kCommandsJob);
   CHECK(submission.num_workers == 2);
   CHECK(submission.overrides == std::vector<std::string>{"epochs=3", "shards=4", "num_workers=2",
                                                          "model.graph=\"graph/model.onnxtxt\""});
@@ -126,7 +126,7 @@ TEST_CASE("leat submit refuses what is wrong before it talks to a master") {
   Here here;
   here.master.stop();
   CHECK(here.run({"submit", "none.yaml"}).exit_code == 5);
-  write(here.folder / "wrong.yaml", cat(kJob, "epoch: 3\n"));
+  write(here.folder / "wrong.yaml", cat(kCommandsJob, "epoch: 3\n"));
   const Finished wrong = here.run({"submit", "wrong.yaml"});
   CHECK(wrong.exit_code == 7);
   CHECK_THAT(wrong.err, Catch::Contains("wrong.yaml:11:1: epoch: unknown key"));

@@ -21,7 +21,7 @@
 namespace leat {
 namespace {
 
-constexpr size_t kMiB = 1u << 20;
+constexpr size_t kMebibyte = 1u << 20;
 constexpr size_t kHeld = 200;  // connections at a time, the oldest of which goes
 constexpr int kCalls = 2'000;  // of one attack
 
@@ -69,7 +69,7 @@ std::string calls(uint16_t method, size_t filler, bool chain) {
       auto upload = params.initAs<wire::Master::UploadParams>();
       const std::string digest = std::string(28, 'd') + std::to_string(1000 + i % 9000);
       upload.setSha256({reinterpret_cast<const kj::byte*>(digest.data()), digest.size()});
-      upload.setSize(64 * kMiB);
+      upload.setSize(64 * kMebibyte);
     }
     append(bytes, message);
   }
@@ -258,10 +258,10 @@ bool Attacker::attack_rpc(uint64_t kind) {
       taken = socket.write(header_of(0xffffffff, 0));
       break;
     case 1:
-      taken = socket.write(header_of(0, 64 * kMiB / 8));
+      taken = socket.write(header_of(0, 64 * kMebibyte / 8));
       break;
     case 2:
-      taken = socket.write(header_of(0, kMiB / 8 - 1) + std::string(kMiB - 64, 'x'));
+      taken = socket.write(header_of(0, kMebibyte / 8 - 1) + std::string(kMebibyte - 64, 'x'));
       break;
     case 3:
       taken = socket.write(watches_);
