@@ -71,35 +71,53 @@ struct OnDaemons {
 
 }  // namespace
 
-TEST_CASE("on daemons, state stays from one step to the next") { state_stays<OnDaemons>(); }
-TEST_CASE("on daemons, a graph is extended by what it holds and more") {
+TEST_CASE("on daemons, state stays from one step to the next", "[cluster]") {
+  state_stays<OnDaemons>();
+}
+TEST_CASE("on daemons, a graph is extended by what it holds and more", "[cluster]") {
   graph_is_extended<OnDaemons>();
 }
-TEST_CASE("on daemons, a step that is asked for wrongly is refused by name") {
+TEST_CASE("on daemons, a step that is asked for wrongly is refused by name", "[cluster]") {
   wrong_steps_are_refused<OnDaemons>();
 }
-TEST_CASE("on daemons, a symbolic size is one size in a call") { symbolic_sizes<OnDaemons>(); }
-TEST_CASE("on daemons, a fed value keeps what would make it from running") {
+TEST_CASE("on daemons, a symbolic size is one size in a call", "[cluster]") {
+  symbolic_sizes<OnDaemons>();
+}
+TEST_CASE("on daemons, a fed value keeps what would make it from running", "[cluster]") {
   fed_values<OnDaemons>();
 }
-TEST_CASE("on daemons, feeds and fetches carry every element type") { element_types<OnDaemons>(); }
-TEST_CASE("on daemons, callables are resolved once, and released") { callables<OnDaemons>(); }
-TEST_CASE("on daemons, a step that fails leaves the session as it was") {
+TEST_CASE("on daemons, feeds and fetches carry every element type", "[cluster]") {
+  element_types<OnDaemons>();
+}
+TEST_CASE("on daemons, callables are resolved once, and released", "[cluster]") {
+  callables<OnDaemons>();
+}
+TEST_CASE("on daemons, a step that fails leaves the session as it was", "[cluster]") {
   failing_steps<OnDaemons>();
 }
-TEST_CASE("on daemons, random ops draw anew in each step") { random_steps<OnDaemons>(); }
-TEST_CASE("on daemons, a step that is blocked in a queue holds up no other") {
+TEST_CASE("on daemons, random ops draw anew in each step", "[cluster]") {
+  random_steps<OnDaemons>();
+}
+TEST_CASE("on daemons, a step that is blocked in a queue holds up no other", "[cluster]") {
   blocked_steps<OnDaemons>();
 }
-TEST_CASE("on daemons, a hundred steps in flight all end") { hundred_steps<OnDaemons>(); }
-TEST_CASE("on daemons, eight threads run callables at once") { eight_threads<OnDaemons>(); }
-TEST_CASE("on daemons, a plan lives as long as its steps") { dropped_plans<OnDaemons>(); }
-TEST_CASE("on daemons, a step past its deadline says what it waits for") {
+TEST_CASE("on daemons, a hundred steps in flight all end", "[cluster]") {
+  hundred_steps<OnDaemons>();
+}
+TEST_CASE("on daemons, eight threads run callables at once", "[cluster]") {
+  eight_threads<OnDaemons>();
+}
+TEST_CASE("on daemons, a plan lives as long as its steps", "[cluster]") {
+  dropped_plans<OnDaemons>();
+}
+TEST_CASE("on daemons, a step past its deadline says what it waits for", "[cluster]") {
   late_steps<OnDaemons>();
 }
-TEST_CASE("on daemons, a step is cancelled by whoever holds it") { cancelled_steps<OnDaemons>(); }
+TEST_CASE("on daemons, a step is cancelled by whoever holds it", "[cluster]") {
+  cancelled_steps<OnDaemons>();
+}
 
-TEST_CASE("closing a session on daemons ends its steps, and its job") {
+TEST_CASE("closing a session on daemons ends its steps, and its job", "[cluster]") {
   QueueSession<OnDaemons> f(4, {.name = "notebook"});
   const std::string job = f.session->job();
   CHECK(f.place.state_of(job) == "RUNNING");
@@ -120,7 +138,7 @@ TEST_CASE("closing a session on daemons ends its steps, and its job") {
   CHECK(eventually([&] { return f.place.runners().empty(); }));
 }
 
-TEST_CASE("parts of a session's graph run on several daemons") {
+TEST_CASE("parts of a session's graph run on several daemons", "[cluster]") {
   OnDaemons place(2);
   const Catalogue catalogue = standard_catalogue();
   SessionGraph s(catalogue);
@@ -146,7 +164,7 @@ TEST_CASE("parts of a session's graph run on several daemons") {
   CHECK(floats(must(session->run({}, {"value"}, {}))[0]) == std::vector<float>{100});
 }
 
-TEST_CASE("large graphs, feeds and fetches cross the wire whole") {
+TEST_CASE("large graphs, feeds and fetches cross the wire whole", "[cluster]") {
   OnDaemons place(1);
   const Catalogue catalogue = standard_catalogue();
   SessionGraph s(catalogue);
@@ -169,7 +187,7 @@ TEST_CASE("large graphs, feeds and fetches cross the wire whole") {
   }
 }
 
-TEST_CASE("a session waits in the queue for its workers, and leaves it in time") {
+TEST_CASE("a session waits in the queue for its workers, and leaves it in time", "[cluster]") {
   OnDaemons place(1);
   RemoteSessionOptions options;
   const auto first = must(place.open_with(options));
@@ -186,7 +204,7 @@ TEST_CASE("a session waits in the queue for its workers, and leaves it in time")
   CHECK(second->job() != first->job());
 }
 
-TEST_CASE("a session whose job is cancelled says so") {
+TEST_CASE("a session whose job is cancelled says so", "[cluster]") {
   QueueSession<OnDaemons> f;
   RemoteStep blocked = f.take();
   const std::string job = f.session->job();
@@ -197,7 +215,7 @@ TEST_CASE("a session whose job is cancelled says so") {
   check_says(f.put(1), Code::cancelled, cat("session '", job, "'"));
 }
 
-TEST_CASE("a session whose runner is killed fails with the cause") {
+TEST_CASE("a session whose runner is killed fails with the cause", "[cluster]") {
   QueueSession<OnDaemons> f;
   RemoteStep blocked = f.take();
   const auto runners = f.place.runners();
@@ -208,7 +226,7 @@ TEST_CASE("a session whose runner is killed fails with the cause") {
   check_says(f.put(1), Code::unavailable, "was killed by signal 9");
 }
 
-TEST_CASE("what no session is asked for is refused") {
+TEST_CASE("what no session is asked for is refused", "[cluster]") {
   OnDaemons place(1);
   const auto refused = [&](const RemoteSessionOptions& options, const std::string& text) {
     check_says(place.open_with(options).status(), Code::invalid_argument, text);
@@ -219,7 +237,7 @@ TEST_CASE("what no session is asked for is refused") {
   refused({.timeout = std::chrono::milliseconds(0)}, "timeout");
 }
 
-TEST_CASE("the example program fits its line on daemons") {
+TEST_CASE("the example program fits its line on daemons", "[cluster]") {
   OnDaemons place(1);
   const Finished done =
       run_program(LEAT_FIT_A_LINE, place.temporary.path(), {place.address.address}, {});
