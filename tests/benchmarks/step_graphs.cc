@@ -55,6 +55,11 @@ class Writer {
         op(task, "RandomUniform", {}, {{"shape", sizes(shape)}, {"low", 1.0}, {"high", 1.001}});
     effect(task, "leat.Initialize", {variable(task, name, shape), random});
   }
+  void ones(int task, const std::string& name, const Shape& shape) {
+    const ValueId size = constant(task, Tensor::of<int64_t>({shape.rank()}, sizes(shape)));
+    const ValueId one = op(task, "Expand", {scalar(task, 1), size});
+    effect(task, "leat.Initialize", {variable(task, name, shape), one});
+  }
   void zero(int task, const std::string& name) {
     effect(task, "leat.Initialize", {variable(task, name, {}), scalar(task, 0)});
   }
@@ -160,7 +165,7 @@ StepGraph sparse_step(const Catalogue& catalogue, int64_t rows) {
   constexpr int64_t kTouched = 32, kWidth = 100;
   Writer init(catalogue), w(catalogue);
   init.zero(0, Gate::name(0));
-  init.fill(0, "table", {rows, kWidth});
+  init.ones(0, "table", {rows, kWidth});
   init.fill(1, "gradient", {kTouched, kWidth});
   Tensor chosen(DType::i64, {kTouched});
   for (int64_t j = 0; j < kTouched; ++j) chosen.data<int64_t>()[j] = (j * 7919 + 1) % rows;
