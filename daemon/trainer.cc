@@ -62,6 +62,7 @@ OptimizerSpec optimizer_spec(const Job::Optimizer& o) {
   spec.beta_1 = o.beta_1;
   spec.beta_2 = o.beta_2;
   spec.epsilon = o.epsilon;
+  spec.lazy = o.lazy;
   return spec;
 }
 

@@ -185,7 +185,20 @@ struct Trained {
   ValueId variable = kNone;
   ValueId read = kNone;
   Shape shape;
+  bool is_table = false;
 };
+
+// Does nothing read the variable but lookups of its rows?
+bool is_table(const Graph& graph, ValueId read) {
+  for (NodeId id = 0; id < graph.nodes(); ++id) {
+    const Node& node = graph.node(id);
+    const bool reads = std::find(node.inputs.begin(), node.inputs.end(), read) != node.inputs.end();
+    const bool looks_up =
+        is(node, "Gather") && node.inputs[0] == read && attr_int(node.attrs, "axis") == 0;
+    if (reads && !looks_up && !is(node, "leat.Gradients")) return false;
+  }
+  return true;
+}
 
 // The variables that the loss is differentiated by, in the order in which the model reads them.
 Result<std::vector<Trained>> trained_variables(const Graph& graph, const TrainSpec& spec) {
@@ -202,7 +215,8 @@ Result<std::vector<Trained>> trained_variables(const Graph& graph, const TrainSp
           cat("variable '", name, "': expected one Read in the model, found several"));
     }
     const auto shape = Shape::checked(attr_ints(variable.attrs, "shape"));
-    out.push_back({name, node.inputs[0], node.outputs[0], shape.value_or(Shape())});
+    out.push_back({name, node.inputs[0], node.outputs[0], shape.value_or(Shape()),
+                   is_table(graph, node.outputs[0])});
   }
   if (out.empty())
     return invalid_argument(
@@ -222,6 +236,7 @@ NodeId apply(GraphBuilder& g, const TrainSpec& spec, const Trained& v, ValueId g
              ValueId step) {
   const OptimizerSpec& o = spec.optimizer;
   Attrs attrs{{"weight_decay", o.weight_decay}};
+  if (o.lazy && v.is_table) attrs["lazy"] = int64_t{1};
   if (o.kind == OptimizerKind::sgd && o.momentum == 0)
     return g.effect("leat.ApplySgd", {v.variable, grad, rate}, attrs);
   if (o.kind == OptimizerKind::sgd) {

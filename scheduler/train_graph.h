@@ -24,6 +24,7 @@ struct OptimizerSpec {
   double momentum = 0;  // sgd
   bool nesterov = false;
   double beta_1 = 0.9, beta_2 = 0.999, epsilon = 1e-8;
+  bool lazy = false;  // of variables that are looked up by rows and nothing else
 };
 
 // Factors of the learning rate over t, the steps since the warm-up.

@@ -53,6 +53,7 @@ struct Job {
     double beta_1 = 0.9;      // adam, adamw
     double beta_2 = 0.999;    // adam, adamw
     double epsilon = 1e-8;    // adam, adamw
+    bool lazy = false;        // tables: rows without a gradient stay as they are
     bool operator==(const Optimizer&) const = default;
   };
 

@@ -67,7 +67,8 @@ std::string print_optimizer(const Job::Optimizer& optimizer) {
     map.add("beta_1", optimizer.beta_1).add("beta_2", optimizer.beta_2);
     map.add("epsilon", optimizer.epsilon);
   }
-  return map.add("weight_decay", optimizer.weight_decay).text();
+  map.add("weight_decay", optimizer.weight_decay);
+  return map.add("lazy", optimizer.lazy ? "true" : "false").text();
 }
 
 std::string print_scheduler(const Job::Scheduler& scheduler) {

@@ -113,6 +113,7 @@ void read_optimizer(YamlMap map, Job::Optimizer& optimizer) {
   map.get_float("beta_1", Need::optional, kBelowOne, optimizer.beta_1);
   map.get_float("beta_2", Need::optional, kBelowOne, optimizer.beta_2);
   map.get_float("epsilon", Need::optional, kPositive, optimizer.epsilon);
+  map.get_bool("lazy", Need::optional, optimizer.lazy);
   if (optimizer.nesterov && optimizer.momentum == 0) {
     map.fail("nesterov", "expected a momentum greater than 0 beside it, received none");
   }

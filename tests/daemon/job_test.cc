@@ -444,7 +444,7 @@ TEST_CASE("an error in an override says the override") {
         "'five'");
   CHECK(error_with("optimizer.lr=1") ==
         "--set optimizer.lr=1: optimizer.lr: unknown key; the keys here are name, learning_rate, "
-        "weight_decay, momentum, nesterov, beta_1, beta_2, epsilon");
+        "weight_decay, momentum, nesterov, beta_1, beta_2, epsilon, lazy");
   CHECK(error_with("epochs") == "--set epochs: expected path.to.key=value, received no '='");
   CHECK(error_with("=5") == "--set =5: expected a key such as optimizer.learning_rate before '='");
   CHECK(error_with("data..root=5") ==
@@ -482,6 +482,7 @@ TEST_CASE("a printed job parses back equal") {
       {"steps=3", "seed=9223372036854775807"},
       {"optimizer={name: adamw, learning_rate: 3e-4, weight_decay: 0, epsilon: 1e-7}"},
       {"optimizer.nesterov=true"},
+      {"optimizer.lazy=true"},
       {"lr_scheduler={name: step, step_size: 30, gamma: 0.5}"},
       {"lr_scheduler={name: exponential, decay_steps: 30, decay_rate: 0.96, warmup_steps: 4}"},
       {"lr_scheduler={name: linear, decay_steps: 30, alpha: 0.1}"},
@@ -520,7 +521,7 @@ data:
   shuffle: true
 loss: cross_entropy
 metrics: [accuracy]
-optimizer: {name: sgd, learning_rate: 0.05, momentum: 0.9, nesterov: false, weight_decay: 0}
+optimizer: {name: sgd, learning_rate: 0.05, momentum: 0.9, nesterov: false, weight_decay: 0, lazy: false}
 lr_scheduler: {name: cosine, warmup_steps: 100, alpha: 0}
 global_batch_size: 128
 epochs: 5

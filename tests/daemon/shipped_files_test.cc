@@ -63,6 +63,7 @@ TEST_CASE("the job in the documentation is the shipped one, and every key is exp
                           "beta_1",
                           "beta_2",
                           "epsilon",
+                          "lazy",
                           "lr_scheduler",
                           "warmup_steps",
                           "decay_steps",
