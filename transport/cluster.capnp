@@ -467,9 +467,11 @@ struct RunReport {
   turns @1 :UInt64;               # finished since the run began
   firstRow @2 :UInt64;            # the turn of rows[0]
   rows @3 :List(Data);            # for each turn, the fetches of this partition in the plan's order,
-                                  # each padded to 8 bytes
+                                  # each padded to 8 bytes. The last may be a part of its row: what
+                                  # is missing begins the next report
   failure @4 :Rpc.Status;         # code ok while the run goes on
   derived @5 :Bool;               # the failure came from a peer's: another runner knows the cause
+  rowOffset @6 :UInt64;           # where in its row rows[0] begins: more than 0 after a part of it
 }
 
 struct RunState {

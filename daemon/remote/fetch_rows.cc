@@ -20,12 +20,17 @@ FetchRows::FetchRows(const Plan& plan, uint32_t partition) : offsets_(plan.fetch
   if (any_) ring_.resize(window_);
 }
 
-Status FetchRows::store(std::span<const std::byte> row) {
-  if (row.size() != row_bytes_) {
+Status FetchRows::store(std::span<const std::byte> bytes) {
+  if (bytes.size() > row_bytes_ - part_) {
     return invalid_argument(cat("the fetches of turn ", stored_, ": expected ", row_bytes_,
-                                " bytes, received ", row.size()));
+                                " bytes, received ", part_ + bytes.size()));
   }
-  ring_[stored_ % window_].assign(row.begin(), row.end());
+  Bytes& row = ring_[stored_ % window_];
+  row.resize(row_bytes_);
+  std::copy(bytes.begin(), bytes.end(), row.begin() + static_cast<ptrdiff_t>(part_));
+  part_ += bytes.size();
+  if (part_ < row_bytes_) return {};
+  part_ = 0;
   ++stored_;
   return {};
 }

@@ -28,8 +28,11 @@ class FetchRows {
   uint64_t window() const { return window_; }
   // Rows so far: turns [0, stored()), of which the last window() are there.
   uint64_t stored() const { return stored_; }
-  // The row of turn stored(). invalid_argument for a row of another size.
-  Status store(std::span<const std::byte> row);
+  // Bytes of the row of turn stored() that are there, while it comes in parts.
+  size_t part() const { return part_; }
+  // The row of turn stored(), from byte part() on, or a part of that. invalid_argument if it has
+  // more bytes than the row.
+  Status store(std::span<const std::byte> bytes);
   // Fetch i of the plan. REQUIRES: it is of this partition, and the row is there.
   const std::byte* at(uint32_t i, uint64_t turn) const {
     return ring_[turn % window_].data() + offsets_[i];
@@ -41,6 +44,7 @@ class FetchRows {
   std::vector<size_t> offsets_;  // by fetch of the plan
   uint64_t window_ = kMostRows;
   uint64_t stored_ = 0;
+  size_t part_ = 0;
   std::vector<Bytes> ring_;
 };
 

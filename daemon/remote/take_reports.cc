@@ -7,7 +7,7 @@
 namespace leat {
 namespace {
 
-// A row may come twice; none may be left out.
+// A row, or a part of one, may come twice; none may be left out, and a part ends its report.
 Status take_rows(RemoteRunState& state, wire::RunReport::Reader report) {
   if (report.getTurns() > state.allowed)
     return invalid_argument(cat("a report of ", report.getTurns(), " turns: expected at most ",
@@ -17,13 +17,19 @@ Status take_rows(RemoteRunState& state, wire::RunReport::Reader report) {
     return rows.size() == 0 ? Status()
                             : invalid_argument("a report with rows of a run that has no fetches");
   }
-  uint64_t turn = report.getFirstRow();
+  uint64_t turn = report.getFirstRow(), offset = report.getRowOffset();
   for (const auto row : rows) {
-    if (turn > state.rows.stored() || turn >= state.allowed)
-      return invalid_argument(cat("a report with the fetches of turn ", turn, ": expected turn ",
-                                  state.rows.stored(), " of ", state.allowed));
-    if (turn++ < state.rows.stored()) continue;
-    LEAT_RETURN_IF_ERROR(state.rows.store(std::as_bytes(std::span(row.begin(), row.size()))));
+    const bool is_next = turn == state.rows.stored();
+    if (turn > state.rows.stored() || turn >= state.allowed ||
+        (is_next && offset > state.rows.part())) {
+      return invalid_argument(cat("a report with the fetches of turn ", turn, " from byte ", offset,
+                                  ": expected turn ", state.rows.stored(), " of ", state.allowed,
+                                  ", from byte ", state.rows.part()));
+    }
+    if (is_next && offset == state.rows.part())
+      LEAT_RETURN_IF_ERROR(state.rows.store(std::as_bytes(std::span(row.begin(), row.size()))));
+    ++turn;
+    offset = 0;
   }
   return {};
 }

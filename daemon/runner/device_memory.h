@@ -16,8 +16,9 @@ class DeviceMemory {
  public:
   explicit DeviceMemory(uint64_t limit) : limit_(limit) {}
 
-  // Reserves what the partition needs. resource_exhausted, with the numbers, if it does not fit.
-  Status reserve(uint64_t run, const Partition& partition);
+  // Reserves what the partition needs, and what is kept of its fetches. resource_exhausted, with
+  // the numbers, if it does not fit.
+  Status reserve(uint64_t run, const Partition& partition, uint64_t fetch_bytes);
   void release(uint64_t run);
   uint64_t limit() const { return limit_; }
 

@@ -76,7 +76,8 @@ Status HostedRun::prepare(const Bytes& bytes) {
   }
   auto plan = decode(bytes);
   if (!plan.ok()) return plan.status().while_doing(cat("preparing ", subject()));
-  LEAT_RETURN_IF_ERROR(parts_.memory.reserve(id_, (*plan)->partitions[partition_]));
+  LEAT_RETURN_IF_ERROR(parts_.memory.reserve(id_, (*plan)->partitions[partition_],
+                                             turn_log_bytes(**plan, partition_)));
   std::lock_guard lock(mutex_);
   prepared_ = parts_.worker.prepare(std::move(*plan), partition_);
   return {};
@@ -100,10 +101,9 @@ Status HostedRun::check(const RunSetup& setup, const Plan& plan) const {
                  " of incarnation ", parts_.config.incarnation, ", received task ", here.task,
                  " of ", here.incarnation);
   }
-  if (const size_t row = row_bytes(plan, partition_); row > parts_.most_row_bytes) {
+  if (const size_t row = row_bytes(plan, partition_); row > kMostRowBytes) {
     return resource_exhausted(cat(subject(), ": expected what it fetches to be at most ",
-                                  human_bytes(parts_.most_row_bytes), " a step, it is ",
-                                  human_bytes(row)));
+                                  human_bytes(kMostRowBytes), " a step, it is ", human_bytes(row)));
   }
   if (setup.transport != "auto" && setup.transport != "tcp" && setup.transport != "shm")
     return wrong("transport: expected auto, tcp or shm, received '", setup.transport, "'");

@@ -29,7 +29,6 @@ struct RunnerParts {
   DeviceMemory& memory;
   std::mutex& binding;  // runs are bound one after the other: each sets where its data is
   TurnLog::News news;
-  size_t most_row_bytes = 0;  // what one step may fetch: a report takes no more
   Logger log;
 };
 

@@ -4,7 +4,6 @@
 
 #include "devices/base/text.h"
 #include "ops/formats/safetensors.h"
-#include "transport/rpc/limits.h"
 
 namespace leat {
 namespace {
@@ -28,11 +27,6 @@ Arrivals::Options arrivals_of(const RunnerConfig& config, const Logger& log) {
   return options;
 }
 
-// A message's, less what stands around the rows.
-size_t most_row_bytes(const RunnerConfig& config) {
-  return RpcLimits().max_message(!config.secret.empty()) - (64 << 10);
-}
-
 uint64_t limit_of(const RunnerConfig& config, Worker& worker) {
   const uint64_t there = worker.device().memory_bytes();
   return config.memory_limit > 0 ? std::min(config.memory_limit, there) : there;
@@ -50,8 +44,7 @@ JobRunner::JobRunner(RunnerConfig config, const Catalogue& catalogue,
       worker_(static_cast<int>(config_.task), threads_of(config_)),
       memory_(limit_of(config_, worker_)),
       parts_{config_, catalogue, worker_,         {reactor_, *waiter_, arrivals_},
-             memory_, binding_,  std::move(news), most_row_bytes(config_),
-             log_},
+             memory_, binding_,  std::move(news), log_},
       job_strand_(control_.strand()) {}
 
 Result<std::unique_ptr<JobRunner>> JobRunner::create(RunnerConfig config,

@@ -16,13 +16,14 @@ using namespace std::chrono_literals;
 
 // Between reports of a run that steps freely: each costs both ends what tens of steps do.
 constexpr auto kPause = 20ms;
-// Of rows in one message; a single row may be larger.
+// Of rows in one message.
 constexpr size_t kMostBytes = 512 << 10;
 
 void write_report(const RunReport& report, wire::RunReport::Builder out) {
   out.setRun(report.run);
   out.setTurns(report.turns);
   out.setFirstRow(report.first_row);
+  out.setRowOffset(report.row_offset);
   auto rows = out.initRows(static_cast<unsigned>(report.rows.size()));
   for (unsigned i = 0; i < rows.size(); ++i) {
     const Bytes& row = report.rows[i];
@@ -103,6 +104,7 @@ struct Reporter::Core : std::enable_shared_from_this<Core> {
         reports.push_back(std::move(report));
       }
     }
+    full = bytes >= kMostBytes;
     return reports;
   }
 
@@ -113,9 +115,11 @@ struct Reporter::Core : std::enable_shared_from_this<Core> {
     failed(status.while_doing("reporting to the master"));
   }
 
-  // There may be more than went with this one, and nobody need have told again.
+  // There may be more than went with this one, and nobody need have told again. There is, if it was
+  // full: a large fetch, for which somebody may wait.
   void send_more() {
     posted.store(true);
+    if (full) urgently.store(true);
     look();
   }
 
@@ -125,7 +129,7 @@ struct Reporter::Core : std::enable_shared_from_this<Core> {
   RpcClient* master = nullptr;
   std::function<void(const Status&)> failed;
   std::atomic<bool> posted{false}, posted_urgent{false}, urgently{false};
-  bool in_flight = false, waiting = false, ended = false;
+  bool in_flight = false, waiting = false, ended = false, full = false;
   SteadyClock::time_point last{};
 };
 

@@ -7,7 +7,9 @@ namespace leat {
 namespace {
 
 constexpr size_t kRingBytes = 256 << 10;
-constexpr uint64_t kMostRows = 1024, kFewestRows = 2;
+constexpr uint64_t kMostRows = 1024;
+// Rows that are larger go in parts of any size.
+constexpr size_t kWholeRow = 64 << 10;
 
 size_t padded(size_t bytes) { return (bytes + 7) / 8 * 8; }
 size_t bytes_of(const PlanBorder& fetch) {
@@ -24,6 +26,17 @@ size_t row_bytes(const Plan& plan, uint32_t partition) {
   return bytes;
 }
 
+// Two while one is being reported; of very large ones, one.
+static uint64_t rows_kept(size_t row_bytes) {
+  if (row_bytes == 0) return kMostRows;
+  return std::clamp<uint64_t>(kRingBytes / row_bytes, row_bytes > kRingBytes ? 1 : 2, kMostRows);
+}
+
+size_t turn_log_bytes(const Plan& plan, uint32_t partition) {
+  const size_t row = row_bytes(plan, partition);
+  return row * rows_kept(row);
+}
+
 TurnLog::TurnLog(Worker& worker, WorkerRun& run, News news)
     : worker_(worker),
       run_(run),
@@ -36,8 +49,7 @@ TurnLog::TurnLog(Worker& worker, WorkerRun& run, News news)
   for (uint32_t i = 0; i < fetches.size(); ++i) {
     if (fetches[i].partition == run.partition()) fetches_.emplace_back(i, bytes_of(fetches[i]));
   }
-  room_ = kMostRows;
-  if (row_bytes_ > 0) room_ = std::clamp<uint64_t>(kRingBytes / row_bytes_, kFewestRows, kMostRows);
+  room_ = rows_kept(row_bytes_);
   ring_.resize(room_ * row_bytes_);
 }
 
@@ -126,22 +138,33 @@ void TurnLog::ended() {
   news_(true);
 }
 
+void TurnLog::take_rows(RunReport& report, size_t most) {
+  report.first_row = reported_;
+  report.row_offset = row_taken_;
+  if (fetches_.empty()) reported_ = copied_;
+  while (reported_ < copied_) {
+    const size_t left = most - report.bytes;
+    const size_t size = std::min(row_bytes_ - row_taken_, left);
+    const bool whole = size == row_bytes_ - row_taken_;
+    if (!whole && (left == 0 || (row_bytes_ <= kWholeRow && !report.rows.empty()))) return;
+    const std::byte* from = ring_.data() + reported_ % room_ * row_bytes_ + row_taken_;
+    report.rows.emplace_back(from, from + size);
+    report.bytes += size;
+    row_taken_ = whole ? 0 : row_taken_ + size;
+    if (!whole) return;
+    ++reported_;
+  }
+}
+
 bool TurnLog::take(RunReport& report, size_t most) {
   bool resume, news;
   {
     std::lock_guard lock(mutex_);
     const uint64_t before = reported_;
     const bool all = failed_ && copy_rows();
-    report.first_row = reported_;
-    if (fetches_.empty()) reported_ = copied_;
-    while (reported_ < copied_ && (report.rows.empty() || report.bytes + row_bytes_ <= most)) {
-      const std::byte* row = ring_.data() + reported_ % room_ * row_bytes_;
-      report.rows.emplace_back(row, row + row_bytes_);
-      report.bytes += row_bytes_;
-      ++reported_;
-    }
+    take_rows(report, most);
     report.turns = reported_;
-    news = reported_ > before;
+    news = reported_ > before || !report.rows.empty();
     if (all && reported_ == copied_ && !failure_reported_) {
       report.failure = run_.run().status();
       failure_reported_ = news = true;

@@ -4,7 +4,7 @@
 // The master may allow steps far ahead of what it has heard of. The run gets of that never more
 // than kFetchDepth / 2 turns beyond those that stand here, and here is room for a bounded number:
 // whoever reports too slowly slows the run down, and no fetch is ever overwritten unread. Where
-// nothing is fetched, the run gets all of it at once.
+// nothing is fetched, the run gets all of it at once. Large fetches are reported in parts.
 #pragma once
 
 #include <functional>
@@ -16,8 +16,13 @@
 
 namespace leat {
 
+// Of what a step may fetch from one partition.
+inline constexpr size_t kMostRowBytes = 256 << 20;
+
 // What the fetches of a step of this partition take in a report: each padded to 8 bytes.
 size_t row_bytes(const Plan& plan, uint32_t partition);
+// What the log of such a run takes of memory.
+size_t turn_log_bytes(const Plan& plan, uint32_t partition);
 
 // Threads: any. It follows the run on the thread that finishes turns, where it allocates nothing.
 class TurnLog {
@@ -37,8 +42,9 @@ class TurnLog {
   bool idle() const;
   uint64_t granted() const;
 
-  // Moves what is new to `report`, rows of at most `most` bytes, but at least one. False if there
-  // is nothing new. The failure comes with the last of the turns, and once.
+  // Moves what is new to `report`, at most `most` bytes of rows: as many whole ones as there are,
+  // or a part of one that is larger than a report. False if there is nothing new. The failure comes
+  // with the last of the turns, and once. REQUIRES: most > 0.
   bool take(RunReport& report, size_t most);
 
  private:
@@ -47,6 +53,7 @@ class TurnLog {
   void follow();
   void ended();
   bool copy_rows();
+  void take_rows(RunReport& report, size_t most);
   void copy_row(uint64_t turn);
   uint64_t next_limit();
 
@@ -64,6 +71,7 @@ class TurnLog {
   uint64_t limit_;         // a step: what the run has of it
   uint64_t copied_ = 0;    // turns
   uint64_t reported_ = 0;  // turns, or rows taken
+  size_t row_taken_ = 0;   // of the next row, bytes
   bool following_ = true;  // somebody is in follow(), or it will be called
   bool failed_ = false, failure_reported_ = false;
 };

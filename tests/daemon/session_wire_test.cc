@@ -179,7 +179,7 @@ TEST_CASE("large graphs, feeds and fetches cross the wire whole", "[cluster]") {
   must(session->extend(0, s.get()));
   CHECK(must(session->run({{"x", large}}, {"difference"}, {}))[0].at(0) == 0);
   // What is too large for a message, alone and together with others.
-  for (const int64_t size : {50'000, 110'000}) {
+  for (const int64_t size : {50'000, 110'000, 1'000'000}) {
     const Tensor part = Tensor::wrap(DType::f32, Shape{size}, large.raw(), nullptr);
     const auto out = must(session->run({{"x", part}}, {"y", "x copy"}, {}));
     CHECK(out[0].at(size - 1) == 1 - size);

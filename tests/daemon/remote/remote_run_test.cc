@@ -183,15 +183,45 @@ TEST_CASE("rows that come twice count once, and rows that cannot be end the run"
   }
   SECTION("one is ahead") {
     check_says(fakes.node(0).report({1, 3, 3, {a}, {}, false}), Code::invalid_argument,
-               "the fetches of turn 3: expected turn 2 of 3");
+               "the fetches of turn 3 from byte 0: expected turn 2 of 3, from byte 0");
   }
-  SECTION("one is of another size") {
-    check_says(fakes.node(0).report({1, 3, 2, {Bytes(8)}, {}, false}), Code::invalid_argument,
-               "the fetches of turn 2: expected 24 bytes, received 8; while taking a report of "
+  SECTION("one is larger") {
+    check_says(fakes.node(0).report({1, 3, 2, {Bytes(32)}, {}, false}), Code::invalid_argument,
+               "the fetches of turn 2: expected 24 bytes, received 32; while taking a report of "
                "node-0");
+  }
+  SECTION("one is cut, and another one follows") {
+    check_says(fakes.node(0).report({1, 3, 2, {Bytes(8), b}, {}, false}), Code::invalid_argument,
+               "the fetches of turn 3 from byte 0: expected turn 2 of 3, from byte 8");
+  }
+  SECTION("a part of one is left out") {
+    must(fakes.node(0).report({1, 2, 2, {Bytes(8)}, {}, false}));
+    check_says(fakes.node(0).report({1, 3, 2, {Bytes(8)}, {}, false, 16}), Code::invalid_argument,
+               "the fetches of turn 2 from byte 16: expected turn 2 of 3, from byte 8");
   }
   CHECK(run->wait(12, in(30s)).code() == Code::invalid_argument);
   fakes.node(1).await_calls("abort 1 invalid_argument");
+}
+
+TEST_CASE("a row may come in parts, each of them twice", "[cluster]") {
+  Fakes fakes;
+  auto run = must(fakes.run(two_part_plan()));
+  run->extend(11);
+  const Bytes row = row_of_task_0(7, 8, 9);
+  const auto part = [&](size_t from, size_t size) {
+    const auto begin = row.begin() + static_cast<ptrdiff_t>(from);
+    return Bytes(begin, begin + static_cast<ptrdiff_t>(size));
+  };
+  must(fakes.node(1).report({1, 1, 0, {row_of_task_1(1)}, {}, false}));
+  must(fakes.node(0).report({1, 0, 0, {part(0, 5)}, {}, false}));
+  must(fakes.node(0).report({1, 0, 0, {part(0, 5)}, {}, false}));
+  CHECK(run->finished() == 10);
+  must(fakes.node(0).report({1, 0, 0, {part(5, 11)}, {}, false, 5}));
+  must(fakes.node(0).report({1, 1, 0, {part(16, 8)}, {}, false, 16}));
+  must(fakes.node(0).report({1, 1, 0, {part(16, 8)}, {}, false, 16}));
+  must(run->wait(10, in(30s)));
+  CHECK(run->fetched_scalar(0, 10) == 7);
+  CHECK(run->fetched(1, 10).identical(Tensor::of<double>({2}, {8, 9})));
 }
 
 TEST_CASE("a runner that is lost ends whatever is being done, and is named", "[cluster]") {

@@ -229,6 +229,7 @@ Status ScriptedRunner::report(const ScriptedReport& report) {
     list[0].setRun(report.run);
     list[0].setTurns(report.turns);
     list[0].setFirstRow(report.first_row);
+    list[0].setRowOffset(report.row_offset);
     auto rows = list[0].initRows(static_cast<unsigned>(report.rows.size()));
     for (unsigned r = 0; r < rows.size(); ++r) {
       rows.set(r,

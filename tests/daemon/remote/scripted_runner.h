@@ -23,6 +23,7 @@ struct ScriptedReport {
   std::vector<Bytes> rows;
   Status failure;
   bool derived = false;
+  uint64_t row_offset = 0;
 };
 
 // Threads: the test's.
