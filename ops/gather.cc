@@ -428,6 +428,7 @@ void register_gather_ops(Catalogue& catalogue) {
                     .type("T", kAllTypes)
                     .type("Tind", kIndexTypes)
                     .attr("axis", int64_t{0})
+                    .picks(0)
                     .infer(infer_gather)
                     .gradient(gather_gradient("leat.GatherGrad"))
                     .sharding(shard_gather)
@@ -440,6 +441,7 @@ void register_gather_ops(Catalogue& catalogue) {
                     .output("output", "any")
                     .type("Tind", kIndexTypes)
                     .reads(0)
+                    .picks(0)
                     .infer(infer_read_rows)
                     .sharding(shard_read_rows)
                     .kernel("cpu", make_of<GatherKernel>));

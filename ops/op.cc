@@ -142,6 +142,10 @@ Op& Op::reads(int input) {
   def_.reads.push_back(input);
   return *this;
 }
+Op& Op::picks(int input) {
+  def_.picks.push_back(input);
+  return *this;
+}
 Op& Op::view() {
   def_.view = true;
   return *this;

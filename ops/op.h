@@ -156,6 +156,7 @@ struct OpDef {
       false;  // its rows depend on the shard: Node::first_row; never merged across shards
   std::vector<int> writes;  // inputs (resources) that it writes
   std::vector<int> reads;   // inputs (resources) that it reads
+  std::vector<int> picks;   // inputs of which it reads no more than it writes, however large
   bool view = false;        // output 0 is input 0's bytes under another shape (plain layout)
   bool commutative = false;
   std::vector<std::pair<int, int>>
@@ -198,6 +199,7 @@ class Op {
   Op& per_shard();
   Op& writes(int input);
   Op& reads(int input);
+  Op& picks(int input);
   Op& view();
   Op& commutative();
   Op& in_place(int output, int input);

@@ -38,6 +38,7 @@ class Program::Builder {
   void list_transfer(uint32_t instruction);
   bool is_small(const Entry& entry) const;
   bool is_cheap(const Entry& entry) const;
+  uint64_t touched_bytes(const PlanInstruction& instruction) const;
   bool fits_bundle(const Entry& entry) const;
   void bundle();
   void touch(uint32_t value, bool write, std::vector<Access>& out) const;

@@ -128,14 +128,24 @@ bool Program::Builder::is_small(const Entry& entry) const {
 bool Program::Builder::is_cheap(const Entry& entry) const {
   if (entry.may_block || entry.tiles > kCheapTiles) return false;
   uint64_t bytes = 0;
-  for (uint32_t k = entry.first; k < entry.last; ++k) {
-    const PlanInstruction& instruction = partition_.instructions[program_.kernels_[k]->instruction];
-    for (const auto* operands : {&instruction.inputs, &instruction.outputs}) {
-      for (uint32_t value : *operands)
-        if (value != kNone) bytes += partition_.values[value].type.bytes();
-    }
-  }
+  for (uint32_t k = entry.first; k < entry.last; ++k)
+    bytes += touched_bytes(partition_.instructions[program_.kernels_[k]->instruction]);
   return bytes > 0 && bytes <= kCheapBytes;
+}
+
+uint64_t Program::Builder::touched_bytes(const PlanInstruction& instruction) const {
+  const auto bytes = [&](uint32_t value) {
+    return value == kNone ? 0 : partition_.values[value].type.bytes();
+  };
+  uint64_t written = 0, read = 0;
+  for (uint32_t value : instruction.outputs) written += bytes(value);
+  const std::vector<int>& picks = instruction.op->picks;
+  for (size_t i = 0; i < instruction.inputs.size(); ++i) {
+    const uint64_t whole = bytes(instruction.inputs[i]);
+    const bool picked = std::find(picks.begin(), picks.end(), static_cast<int>(i)) != picks.end();
+    read += picked ? std::min(whole, written) : whole;
+  }
+  return read + written;
 }
 
 // Entries that a bundle may hold. What is sent in place may have to leave before others go on.
