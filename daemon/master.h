@@ -28,6 +28,7 @@ struct PlanOptions {
   int servers = 1;  // parameter servers; as StrategyOptions says
   VariableServers variable_servers = {};
   int asynchronous_worker = -1;
+  Quorum quorum = {};
 };
 
 // One plan being stepped on all its workers. Ends (aborted, if need be) when destroyed.

@@ -106,6 +106,7 @@ struct Trainer::Progress {
   double loss_sum = 0, accuracy_sum = 0;
   int64_t consumed = 0;  // steps of this epoch seen by this process
   double seconds = 0;    // spent training, over all epochs
+  double dropped = 0;    // chunks that came too late, over all epochs
   int64_t trained = 0;   // steps of this process
 };
 
@@ -230,7 +231,7 @@ Status Trainer::check_labels(const Job::Files& files, const DatasetInfo& info) c
 
 // Batches run on across epochs: an epoch ends with the step that takes its last record.
 int64_t Trainer::steps_until_epoch(int64_t epoch) const {
-  return (epoch * train_info_.count + job_.global_batch_size - 1) / job_.global_batch_size;
+  return (epoch * train_info_.count + job_.rows_per_step() - 1) / job_.rows_per_step();
 }
 
 TrainSpec Trainer::spec() const {
@@ -261,9 +262,10 @@ PlanOptions Trainer::plan_options(const std::string& what, int64_t shards) const
           servers_};
 }
 
-// Of what all workers do together: a worker that trains by itself has all shards of the job.
+// Of what all workers do together: those that train by themselves need not be as many as shards.
 int64_t Trainer::common_shards() const {
-  return job_.asynchronous() ? std::max(job_.shards, job_.num_workers) : job_.shards;
+  const bool apart = job_.asynchronous() || job_.has_quorum();
+  return apart ? std::max(job_.shards, job_.num_workers) : job_.shards;
 }
 
 // A variable is on one server, whichever graph of the job touches it.
@@ -320,14 +322,23 @@ Result<std::vector<std::shared_ptr<const Plan>>> Trainer::plan_training() {
   LEAT_RETURN_IF_ERROR(assign_servers());
   LEAT_ASSIGN_OR_RETURN(const JobGraph graph, make_train_graph(*model_, spec()));
   PlanOptions options = plan_options("train", job_.shards);
-  std::vector<std::shared_ptr<const Plan>> plans(
-      job_.asynchronous() ? static_cast<size_t>(job_.num_workers) : 1);
-  for (size_t w = 0; w < plans.size(); ++w) {
-    if (job_.asynchronous()) {
-      options.name = cat(job_.name, "/train ", w);
-      options.asynchronous_worker = static_cast<int>(w);
-    }
-    LEAT_ASSIGN_OR_RETURN(plans[w], compile(graph, options));
+  const bool common = !job_.asynchronous();
+  std::vector<std::shared_ptr<const Plan>> plans;
+  if (job_.has_quorum()) {
+    const Job::ParameterServer& servers = job_.parameter_server;
+    options.quorum = {static_cast<int>(servers.replicas_to_aggregate),
+                      servers.dropped_samples == Job::DroppedSamples::requeue};
+  }
+  if (common) {
+    LEAT_ASSIGN_OR_RETURN(auto plan, compile(graph, options));
+    plans.push_back(std::move(plan));
+  }
+  if (common && !job_.has_quorum()) return plans;
+  for (int w = 0; w < static_cast<int>(job_.num_workers); ++w) {
+    options.name = cat(job_.name, "/train ", w);
+    (common ? options.quorum.replica : options.asynchronous_worker) = w;
+    LEAT_ASSIGN_OR_RETURN(auto plan, compile(graph, options));
+    plans.push_back(std::move(plan));
   }
   return plans;
 }
@@ -448,8 +459,15 @@ Status Trainer::start_training() {
                                {"train", seed, static_cast<uint64_t>(done_), options_.profile}));
     runs.push_back(std::move(run));
   }
-  training_ = job_.asynchronous() ? steps_apart(std::move(runs), done_)
-                                  : steps_together(std::move(runs[0]), done_);
+  if (job_.asynchronous()) {
+    training_ = steps_apart(std::move(runs), done_);
+  } else {
+    auto first = std::move(runs[0]);
+    runs.erase(runs.begin());
+    training_ = runs.empty() ? steps_together(std::move(first), done_)
+                             : steps_of_quorum(std::move(first), std::move(runs),
+                                               static_cast<size_t>(job_.shards), done_);
+  }
   return job_.data.validation ? prepare_evaluation() : Status();
 }
 
@@ -516,9 +534,19 @@ Result<TrainOutcome> Trainer::run(TrainObserver& observer, const std::function<b
   if (progress.seconds > 0)
     outcome.samples_per_second =
         static_cast<double>(progress.trained * job_.global_batch_size) / progress.seconds;
+  outcome.dropped_rows =
+      static_cast<int64_t>(progress.dropped) * job_.global_batch_size / job_.shards;
+  if (job_.has_quorum()) observer.noted(quorum_note(outcome.dropped_rows));
   if (checkpoints_.last_step() != done_) LEAT_RETURN_IF_ERROR(checkpoint(observer));
   LEAT_RETURN_IF_ERROR(finish(outcome));
   return outcome;
+}
+
+std::string Trainer::quorum_note(int64_t dropped_rows) const {
+  const bool requeue = job_.parameter_server.dropped_samples == Job::DroppedSamples::requeue;
+  return cat("quorum ", job_.parameter_server.replicas_to_aggregate, " of ", job_.num_workers, ": ",
+             dropped_rows, " rows came too late for their step, and were ",
+             requeue ? "computed again" : "dropped");
 }
 
 // Steps up to `fence`, or up to where `stop` or a checkpoint that is overdue ends it: all workers
@@ -590,8 +618,14 @@ Status Trainer::consume(int64_t step, Progress& progress, TrainObserver& observe
     if (job_.precision == DType::f32) return static_cast<float>(v);
     return v;
   };
-  const StepMetric row[] = {{"loss", value(loss)}, {"accuracy", value(accuracy.value_or(0))}};
-  LEAT_RETURN_IF_ERROR(metrics_->append(step + 1, std::span(row, accuracy ? 2 : 1)));
+  std::vector<StepMetric> row{{"loss", value(loss)}};
+  if (accuracy) row.push_back({"accuracy", value(*accuracy)});
+  if (job_.has_quorum()) {
+    const double dropped = training_->fetched_scalar(has_accuracy_ ? 2 : 1, step);
+    progress.dropped += dropped;
+    row.push_back({"dropped", dropped});
+  }
+  LEAT_RETURN_IF_ERROR(metrics_->append(step + 1, row));
   observer.stepped(step + 1 - progress.epoch_begin, loss, accuracy);
   return {};
 }

@@ -55,6 +55,8 @@ struct TrainOutcome {
   bool interrupted = false;
   std::string checkpoint;  // the last one written; may be empty
   std::string profile;     // with TrainOptions::profile: a table for people
+  // Of a job with a quorum: rows that were computed for a step that was closed without them.
+  int64_t dropped_rows = 0;
 };
 
 // What happens, in order, on the thread that calls run().
@@ -70,6 +72,8 @@ class TrainObserver {
                            const std::optional<Evaluation>& validation, double seconds) = 0;
   virtual void checkpointed(int64_t step, const std::string& path) = 0;
   virtual void warned(const std::string& message) = 0;
+  // What is worth a line in a log, and no worry.
+  virtual void noted(const std::string& /*message*/) {}
 };
 
 // A job's model, layers expanded.
@@ -108,7 +112,8 @@ class Trainer {
   // Of the model's file, for people: see LoadedGraph::notes.
   const std::vector<std::string>& notes() const { return notes_; }
   // The plan of the training step, compiled but not run: what `leat plan` shows. Asynchronous
-  // training has one for each worker.
+  // training has one for each worker, and training with a quorum the one that closes the steps, and
+  // one for each replica.
   Result<std::vector<std::shared_ptr<const Plan>>> plan_training();
 
  private:
@@ -144,6 +149,7 @@ class Trainer {
   Status abandon();
   TrainOutcome abandoned() const;
   Status prepare_evaluation();
+  std::string quorum_note(int64_t dropped_rows) const;
   Result<Evaluation> evaluate();
   int64_t evaluation_rows() const;
   Status checkpoint(TrainObserver& observer);

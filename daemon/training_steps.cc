@@ -43,6 +43,80 @@ class StepsTogether final : public TrainingSteps {
   int64_t limit_;
 };
 
+// How often a wait looks at the replicas.
+constexpr auto kReplicasPoll = std::chrono::milliseconds(50);
+// No replica comes so far.
+constexpr int64_t kEndless = int64_t{1} << 50;
+
+class StepsOfQuorum final : public TrainingSteps {
+ public:
+  StepsOfQuorum(std::unique_ptr<MasterRun> closing,
+                std::vector<std::unique_ptr<MasterRun>> replicas, size_t needed, int64_t first_step)
+      : closing_(std::move(closing), first_step), replicas_(std::move(replicas)), needed_(needed) {
+    for (auto& run : replicas_) run->extend(static_cast<uint64_t>(first_step + kEndless));
+  }
+
+  int64_t window() const override { return closing_.window(); }
+  void extend(int64_t limit) override { closing_.extend(limit); }
+  Status wait(int64_t step, Deadline deadline) override;
+  bool settled(int64_t step, Deadline until) override;
+  Status drain(Deadline deadline) override { return closing_.drain(deadline); }
+  int64_t finished() override { return closing_.finished(); }
+  double fetched_scalar(uint32_t i, int64_t step) override {
+    return closing_.fetched_scalar(i, step);
+  }
+  void abort(const Status& cause) override {
+    closing_.abort(cause);
+    for (auto& run : replicas_) run->abort(cause);
+  }
+  std::string profile() override { return closing_.profile(); }
+
+ private:
+  Status failure();
+
+  StepsTogether closing_;
+  const std::vector<std::unique_ptr<MasterRun>> replicas_;
+  const size_t needed_;
+};
+
+// Of the replicas, if there is no going on without those that failed.
+Status StepsOfQuorum::failure() {
+  size_t left = replicas_.size();
+  Status first;
+  for (const auto& run : replicas_) {
+    Status status;
+    for (size_t p = 0; p < run->partitions() && status.ok(); ++p)
+      status = run->finished_on(p).status();
+    if (status.ok()) continue;
+    --left;
+    const bool lost =
+        status.code() == Code::unavailable || status.code() == Code::deadline_exceeded;
+    if (!lost) return status;
+    if (first.ok()) first = status;
+  }
+  return left < needed_ ? first : Status();
+}
+
+bool StepsOfQuorum::settled(int64_t step, Deadline until) {
+  while (true) {
+    const auto now = std::chrono::steady_clock::now();
+    if (closing_.settled(step, std::min(until, now + kReplicasPoll))) return true;
+    if (!failure().ok()) return true;
+    if (now >= until) return false;
+  }
+}
+
+Status StepsOfQuorum::wait(int64_t step, Deadline deadline) {
+  settled(step, deadline);
+  const Status failed = failure();
+  if (!failed.ok()) abort(failed);
+  const Status status = closing_.wait(step, std::chrono::steady_clock::now());
+  if (status.code() != Code::deadline_exceeded) return status;
+  std::vector<std::string> texts{status.message()};
+  for (const auto& run : replicas_) texts.push_back(run->waits_for());
+  return deadline_exceeded(join(texts, "; "));
+}
+
 // Rung by whichever run gets on, or fails.
 struct Bell {
   std::mutex mutex;
@@ -204,6 +278,13 @@ std::unique_ptr<TrainingSteps> steps_together(std::unique_ptr<MasterRun> run, in
 std::unique_ptr<TrainingSteps> steps_apart(std::vector<std::unique_ptr<MasterRun>> runs,
                                            int64_t first_step) {
   return std::make_unique<StepsApart>(std::move(runs), first_step);
+}
+
+std::unique_ptr<TrainingSteps> steps_of_quorum(std::unique_ptr<MasterRun> closing,
+                                               std::vector<std::unique_ptr<MasterRun>> replicas,
+                                               size_t needed, int64_t first_step) {
+  return std::make_unique<StepsOfQuorum>(std::move(closing), std::move(replicas), needed,
+                                         first_step);
 }
 
 }  // namespace leat

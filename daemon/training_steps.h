@@ -47,4 +47,12 @@ std::unique_ptr<TrainingSteps> steps_together(std::unique_ptr<MasterRun> run, in
 std::unique_ptr<TrainingSteps> steps_apart(std::vector<std::unique_ptr<MasterRun>> runs,
                                            int64_t first_step);
 
+// The steps that `closing` does, each by the first replicas that come: see Quorum. The replicas'
+// runs draw their steps themselves, and may be behind when all steps are finished. One whose worker
+// is lost is missed only when fewer than `needed` are left.
+// REQUIRES: the runs' steps begin at `first_step`.
+std::unique_ptr<TrainingSteps> steps_of_quorum(std::unique_ptr<MasterRun> closing,
+                                               std::vector<std::unique_ptr<MasterRun>> replicas,
+                                               size_t needed, int64_t first_step);
+
 }  // namespace leat

@@ -2,6 +2,7 @@
 #include "ops/catalogue.h"
 
 #include "ops/layers/layers.h"
+#include "ops/quorum.h"
 
 namespace leat {
 
@@ -36,6 +37,7 @@ Catalogue standard_catalogue() {
   register_queue_ops(catalogue);
   register_input_ops(catalogue);
   register_step_ops(catalogue);
+  register_quorum_ops(catalogue);
   register_layout_ops(catalogue);
   // Those that expand to others when a file is loaded.
   register_layer_ops(catalogue);

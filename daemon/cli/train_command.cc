@@ -96,6 +96,11 @@ class Reporter final : public TrainObserver {
     std::cerr << "warning: " << message << "\n";
   }
 
+  void noted(const std::string& message) override {
+    progress_.break_line();
+    std::cerr << "note: " << message << "\n";
+  }
+
   void emit(const std::string& line) {
     if (command_.json) std::cout << line << std::flush;
   }

@@ -78,9 +78,13 @@ struct Job {
 
   enum class Strategy { single, mirrored, parameter_server };
   enum class Mode { sync, async };
+  enum class DroppedSamples { requeue, drop };
   struct ParameterServer {
     Mode mode = Mode::sync;
     int64_t num_ps = 1;  // at most num_workers; server i is on worker i
+    // mode sync: a step is closed by the first so many of num_workers replicas. 0: by all.
+    int64_t replicas_to_aggregate = 0;
+    DroppedSamples dropped_samples = DroppedSamples::requeue;  // of the replicas that were late
     bool operator==(const ParameterServer&) const = default;
   };
 
@@ -107,13 +111,25 @@ struct Job {
   int64_t shards = 1;  // logical replicas: the weights depend on it
   Strategy strategy = Strategy::mirrored;
   ParameterServer parameter_server;  // strategy parameter_server
-  int64_t num_workers = 1;           // at most shards: the weights do not depend on it
+  int64_t num_workers = 1;           // at most shards: the weights do not depend on it (but see
+                                     // asynchronous() and has_quorum())
   Checkpoint checkpoint;
   DType precision = DType::f32;  // f32 or f64: of weights, activations and gradients
 
   // Does each worker do steps of its own? Then the weights depend on timing.
   bool asynchronous() const {
     return strategy == Strategy::parameter_server && parameter_server.mode == Mode::async;
+  }
+
+  // Does a step go on without the slowest workers? Then the weights depend on timing, too.
+  bool has_quorum() const {
+    return strategy == Strategy::parameter_server && parameter_server.replicas_to_aggregate > 0 &&
+           parameter_server.replicas_to_aggregate < num_workers;
+  }
+  // Rows of the data that a step takes. Some of them are lost if what is late is dropped.
+  int64_t rows_per_step() const {
+    const bool loses = has_quorum() && parameter_server.dropped_samples == DroppedSamples::drop;
+    return loses ? global_batch_size / shards * num_workers : global_batch_size;
   }
 
   bool operator==(const Job&) const = default;
@@ -149,6 +165,7 @@ std::string_view name_of(Job::OptimizerName name);
 std::string_view name_of(Job::SchedulerName name);
 std::string_view name_of(Job::Strategy strategy);
 std::string_view name_of(Job::Mode mode);
+std::string_view name_of(Job::DroppedSamples dropped);
 std::string_view name_of(Job::Format format);
 
 }  // namespace leat

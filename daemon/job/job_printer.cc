@@ -95,11 +95,16 @@ std::string print_scheduler(const Job::Scheduler& scheduler) {
 std::string print_strategy(const Job& job) {
   if (job.strategy != Job::Strategy::parameter_server) return std::string(name_of(job.strategy));
   const Job::ParameterServer& servers = job.parameter_server;
-  return FlowMap()
-      .add("name", name_of(job.strategy))
+  FlowMap map;
+  map.add("name", name_of(job.strategy))
       .add("mode", name_of(servers.mode))
-      .add("num_ps", servers.num_ps)
-      .text();
+      .add("num_ps", servers.num_ps);
+  if (servers.replicas_to_aggregate > 0) {
+    map.add("total_num_replicas", job.num_workers)
+        .add("replicas_to_aggregate", servers.replicas_to_aggregate)
+        .add("dropped_samples", name_of(servers.dropped_samples));
+  }
+  return map.text();
 }
 
 std::string print_metrics(const std::vector<Job::Metric>& metrics) {
@@ -143,9 +148,13 @@ std::string print_job(const Job& job) {
 std::string describe_strategy(const Job& job) {
   if (job.strategy != Job::Strategy::parameter_server) return std::string(name_of(job.strategy));
   const Job::ParameterServer& servers = job.parameter_server;
+  std::string timing = job.asynchronous() ? "; weights depend on timing" : "";
+  if (job.has_quorum()) {
+    timing = cat("; quorum ", servers.replicas_to_aggregate, " of ", job.num_workers,
+                 ": weights depend on timing");
+  }
   return cat(name_of(job.strategy), " (", name_of(servers.mode), ", ", servers.num_ps,
-             servers.num_ps == 1 ? " server" : " servers",
-             job.asynchronous() ? "; weights depend on timing)" : ")");
+             servers.num_ps == 1 ? " server" : " servers", timing, ")");
 }
 
 std::string_view name_of(Job::Loss loss) { return word(kLosses, loss); }
@@ -154,6 +163,7 @@ std::string_view name_of(Job::OptimizerName name) { return word(kOptimizers, nam
 std::string_view name_of(Job::SchedulerName name) { return word(kSchedulers, name); }
 std::string_view name_of(Job::Strategy strategy) { return word(kStrategies, strategy); }
 std::string_view name_of(Job::Mode mode) { return word(kModes, mode); }
+std::string_view name_of(Job::DroppedSamples dropped) { return word(kDroppedSamples, dropped); }
 std::string_view name_of(Job::Format format) { return word(kFormats, format); }
 
 }  // namespace leat

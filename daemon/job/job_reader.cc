@@ -151,7 +151,16 @@ void read_length(YamlMap& top, Job& job) {
   }
 }
 
-void read_strategy(YamlMap& top, Job& job) {
+void read_quorum(YamlMap& map, Job::ParameterServer& servers, int64_t& replicas) {
+  map.get_int("total_num_replicas", Need::optional, kPlaces, replicas);
+  const Need together =
+      map.has("total_num_replicas") || map.has("dropped_samples") ? Need::required : Need::optional;
+  map.get_int("replicas_to_aggregate", together, kPlaces, servers.replicas_to_aggregate);
+  map.get_enum("dropped_samples", Need::optional, kDroppedSamples, servers.dropped_samples);
+}
+
+// `replicas`: total_num_replicas, 0 if the file does not say.
+void read_strategy(YamlMap& top, Job& job, int64_t& replicas) {
   if (!top.is_map("strategy")) {
     top.get_enum("strategy", Need::optional, kStrategies, job.strategy);
     return;
@@ -159,9 +168,13 @@ void read_strategy(YamlMap& top, Job& job) {
   YamlMap map = top.get_map("strategy", Need::optional);
   const bool named = map.get_enum("name", Need::required, kStrategies, job.strategy);
   refuse_keys(map, named && job.strategy != Job::Strategy::parameter_server, name_of(job.strategy),
-              {"mode", "num_ps"});
-  map.get_enum("mode", Need::optional, kModes, job.parameter_server.mode);
-  map.get_int("num_ps", Need::optional, kPlaces, job.parameter_server.num_ps);
+              {"mode", "num_ps", "total_num_replicas", "replicas_to_aggregate", "dropped_samples"});
+  Job::ParameterServer& servers = job.parameter_server;
+  map.get_enum("mode", Need::optional, kModes, servers.mode);
+  map.get_int("num_ps", Need::optional, kPlaces, servers.num_ps);
+  refuse_keys(map, servers.mode == Job::Mode::async, "mode async",
+              {"total_num_replicas", "replicas_to_aggregate", "dropped_samples"});
+  read_quorum(map, servers, replicas);
   map.finish();
 }
 
@@ -194,7 +207,7 @@ std::string batch_sizes_that_fit(int64_t batch, int64_t shards) {
 void check_together(YamlMap& top, const Job& job) {
   const std::string shards_at =
       top.has("shards") ? " at " + top.where("shards") : ", which is num_workers of the file";
-  if (job.num_workers > job.shards && !job.asynchronous() &&
+  if (job.num_workers > job.shards && !job.asynchronous() && !job.has_quorum() &&
       job.strategy != Job::Strategy::single) {
     top.fail(
         "num_workers",
@@ -212,6 +225,24 @@ void check_together(YamlMap& top, const Job& job) {
         "global_batch_size",
         cat("expected a multiple of ", job.shards, ", the shards of the job, received ",
             job.global_batch_size, "; ", batch_sizes_that_fit(job.global_batch_size, job.shards)));
+  }
+}
+
+void check_quorum(YamlMap& top, const Job& job, int64_t replicas) {
+  const int64_t aggregated = job.parameter_server.replicas_to_aggregate;
+  if (aggregated == 0) return;
+  if (replicas > 0 && replicas != job.num_workers) {
+    top.fail("strategy",
+             cat("total_num_replicas: expected ", job.num_workers,
+                 ", the workers of the job, received ", replicas, "; a replica is a worker"));
+  }
+  if (aggregated > job.num_workers) {
+    top.fail("strategy", cat("replicas_to_aggregate: expected at most ", job.num_workers,
+                             ", the workers of the job, received ", aggregated));
+  }
+  if (job.has_quorum() && job.shards != aggregated) {
+    top.fail("shards", cat("expected ", aggregated, ", as replicas_to_aggregate says, received ",
+                           job.shards));
   }
 }
 
@@ -234,14 +265,18 @@ Job read_job(YamlReader& reader, int64_t file_workers, const std::filesystem::pa
   int64_t seed = 0;
   top.get_int("seed", Need::optional, {.min = 0}, seed);
   job.seed = static_cast<uint64_t>(seed);
-  read_strategy(top, job);
+  int64_t replicas = 0;
+  read_strategy(top, job, replicas);
   const bool one_replica = job.asynchronous() || job.strategy == Job::Strategy::single;
-  job.shards = one_replica ? 1 : file_workers;
+  const int64_t aggregated = job.parameter_server.replicas_to_aggregate;
+  job.shards = one_replica ? 1 : aggregated > 0 ? aggregated : file_workers;
   top.get_int("shards", Need::optional, kPlaces, job.shards);
+  if (replicas > 0) job.num_workers = replicas;
   top.get_int("num_workers", Need::optional, kPlaces, job.num_workers);
   read_checkpoint(top.get_map("checkpoint", Need::optional), folder, job.checkpoint);
   read_precision(top, job);
   top.finish();
+  if (reader.ok()) check_quorum(top, job, replicas);
   if (reader.ok()) check_together(top, job);
   return job;
 }

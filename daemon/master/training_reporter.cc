@@ -72,4 +72,6 @@ void TrainingReporter::checkpointed(int64_t step, const std::string&) {
 
 void TrainingReporter::warned(const std::string& message) { line_("warning: " + message); }
 
+void TrainingReporter::noted(const std::string& message) { line_("note: " + message); }
+
 }  // namespace leat

@@ -27,6 +27,7 @@ class TrainingReporter final : public TrainObserver {
                    const std::optional<Evaluation>& validation, double seconds) override;
   void checkpointed(int64_t step, const std::string& path) override;
   void warned(const std::string& message) override;
+  void noted(const std::string& message) override;
 
  private:
   void report();

@@ -68,10 +68,10 @@ Result<Plan> compile(const Graph& graph, const CompileRequest& request) {
   LEAT_ASSIGN_OR_RETURN(whole, simplify(whole, borders));
   LEAT_ASSIGN_OR_RETURN(whole, sparsify(whole, borders, request.shards));
   LEAT_ASSIGN_OR_RETURN(const Strategy strategy, find_strategy(request.strategy));
-  LEAT_ASSIGN_OR_RETURN(whole,
-                        strategy.apply(whole, borders,
-                                       {request.shards, request.devices, request.servers,
-                                        request.variable_servers, request.asynchronous_worker}));
+  LEAT_ASSIGN_OR_RETURN(whole, strategy.apply(whole, borders,
+                                              {request.shards, request.devices, request.servers,
+                                               request.variable_servers,
+                                               request.asynchronous_worker, request.quorum}));
   LEAT_ASSIGN_OR_RETURN(whole, simplify(whole, borders));
   LEAT_ASSIGN_OR_RETURN(whole, place(whole, request.devices));
   Plan plan;

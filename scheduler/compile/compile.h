@@ -21,6 +21,7 @@ struct CompileRequest {
   int servers = 1;  // parameter servers; as StrategyOptions says
   VariableServers variable_servers = {};
   int asynchronous_worker = -1;
+  Quorum quorum = {};
   uint64_t device_memory_bytes = 0;  // of each device; 0: unknown, not checked
 };
 

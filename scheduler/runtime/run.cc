@@ -276,11 +276,19 @@ uint64_t Run::segment_end(uint64_t cap, Awaited& awaited) {
   return cap;
 }
 
+// What kernels of the turn see. The limit counts as the step does.
+void Run::number(uint64_t turn) {
+  const uint64_t first = first_number_.load(std::memory_order_relaxed);
+  Turn& state = turn_state(turn);
+  state.step = first + turn;
+  state.limit = first + limit_.load(std::memory_order_acquire) - options_.first_step;
+}
+
 // `alone`: by this thread.
 void Run::run_segment(uint64_t begin, uint64_t end, bool alone) {
   const uint64_t turns_end = (end + entries_.size() - 1) / entries_.size();
   for (uint64_t turn = begin / entries_.size(); turn < turns_end; ++turn) {
-    turn_state(turn).step = first_number_.load(std::memory_order_relaxed) + turn;
+    number(turn);
   }
   if (alone || pool_.threads() == 1 || !program_.device().host_visible()) {
     run_serial(begin, end);
@@ -497,7 +505,7 @@ bool Run::run_transfer(const Entry& entry, uint64_t turn) {
 
 // Runs an entry that may have to wait for another run, on the driver alone.
 bool Run::run_blocking(const Entry& entry, uint64_t turn, Awaited& awaited) {
-  turn_state(turn).step = first_number_.load(std::memory_order_relaxed) + turn;
+  number(turn);
   BoundKernel& bound = program_.kernel(entry.first);
   for (; blocking_tile_ < entry.tiles; ++blocking_tile_) {
     KernelContext& context = bound.context[turn % kSlotDepth];

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "devices/cpu/pool.h"
+#include "ops/quorum.h"
 #include "scheduler/runtime/program.h"
 
 namespace leat {
@@ -93,7 +94,7 @@ class Run {
  private:
   struct Segment;
   // What the kernels of one turn see.
-  struct Turn final : StepContext {
+  struct Turn final : LimitedStepContext {
     Run* run = nullptr;
     void fail(uint32_t instruction, Status status) override;
   };
@@ -107,6 +108,7 @@ class Run {
   void run_segment(uint64_t begin, uint64_t end, bool alone);
   void run_serial(uint64_t begin, uint64_t end);
   static void work(void* segment, int thread);
+  void number(uint64_t turn);
   bool enter_turn(uint64_t turn);
   Turn& turn_state(uint64_t turn) { return turns_[turn % kFetchDepth]; }
   bool wait_for_entry(uint32_t e, uint64_t turns);

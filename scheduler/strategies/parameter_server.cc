@@ -14,6 +14,7 @@
 #include "devices/base/text.h"
 #include "ops/op.h"
 #include "ops/validate.h"
+#include "scheduler/strategies/quorum.h"
 #include "scheduler/strategies/replicate.h"
 
 namespace leat {
@@ -21,13 +22,6 @@ namespace {
 
 constexpr int kAnywhere = -1;
 constexpr const char* kStepCounter = "asynchronous steps";
-
-// The name of the resource that a value is; "" if it is none.
-std::string resource_name(const Graph& graph, ValueId value) {
-  if (value == kNone || graph.value(value).producer == kNone) return {};
-  const Node& producer = graph.node(graph.value(value).producer);
-  return producer.op->make_resource ? attr_string(producer.attrs, "name") : std::string();
-}
 
 // The resources that a node touches, in the order of its operands.
 std::vector<std::string> touched(const Graph& graph, const Node& node) {
@@ -59,13 +53,8 @@ uint64_t value_bytes(const Graph& graph, ValueId value) {
 // Decides where shards and common work is done.
 class Placement {
  public:
-  Placement(const Graph& graph, const StrategyOptions& options, const VariableServers& servers)
-      : graph_(graph),
-        servers_(servers),
-        holders_(options.asynchronous_worker < 0
-                     ? blocks_of_shards(options)
-                     : std::vector<int>(static_cast<size_t>(options.shards),
-                                        options.asynchronous_worker)) {}
+  Placement(const Graph& graph, std::vector<int> holders, const VariableServers& servers)
+      : graph_(graph), servers_(servers), holders_(std::move(holders)) {}
 
   Result<Division> run(const Borders& borders);
 
@@ -317,9 +306,24 @@ Result<Graph> apply_parameter_server(const Graph& graph, Borders& borders,
   VariableServers servers = options.variable_servers.empty()
                                 ? spread_variables({&graph}, options.servers)
                                 : options.variable_servers;
+  const auto one_holder = [&](int shards, int worker) {
+    return std::vector<int>(static_cast<size_t>(shards), worker);
+  };
+  if (options.quorum.replicas_to_aggregate > 0) {
+    LEAT_ASSIGN_OR_RETURN(const Division whole,
+                          Placement(graph, one_holder(1, 0), servers).run(borders));
+    LEAT_ASSIGN_OR_RETURN(const Graph half,
+                          split_for_quorum(graph, borders, options, whole.owners, servers));
+    StrategyOptions one_shard = options;
+    one_shard.shards = 1;
+    const auto holder = one_holder(1, std::max(0, options.quorum.replica));
+    LEAT_ASSIGN_OR_RETURN(const Division division, Placement(half, holder, servers).run(borders));
+    return replicate(half, borders, one_shard, division);
+  }
   if (options.asynchronous_worker < 0) {
     LEAT_RETURN_IF_ERROR(check_shards(options));
-    LEAT_ASSIGN_OR_RETURN(const Division division, Placement(graph, options, servers).run(borders));
+    LEAT_ASSIGN_OR_RETURN(const Division division,
+                          Placement(graph, blocks_of_shards(options), servers).run(borders));
     return replicate(graph, borders, options, division);
   }
   if (options.asynchronous_worker >= static_cast<int>(options.devices.size())) {
@@ -327,7 +331,8 @@ Result<Graph> apply_parameter_server(const Graph& graph, Borders& borders,
                                 ", received ", options.asynchronous_worker));
   }
   LEAT_ASSIGN_OR_RETURN(const Graph alone, step_alone(graph, borders, servers));
-  LEAT_ASSIGN_OR_RETURN(const Division division, Placement(alone, options, servers).run(borders));
+  const auto holders = one_holder(options.shards, options.asynchronous_worker);
+  LEAT_ASSIGN_OR_RETURN(const Division division, Placement(alone, holders, servers).run(borders));
   return replicate(alone, borders, options, division);
 }
 

@@ -401,6 +401,12 @@ Result<std::vector<bool>> find_sharded(const Graph& graph, const std::vector<Nod
   return sharded;
 }
 
+std::string resource_name(const Graph& graph, ValueId value) {
+  if (value == kNone || graph.value(value).producer == kNone) return {};
+  const Node& producer = graph.node(graph.value(value).producer);
+  return producer.op->make_resource ? attr_string(producer.attrs, "name") : std::string();
+}
+
 Status check_shards(const StrategyOptions& options) {
   if (options.shards < 1)
     return invalid_argument(cat("shards: expected at least 1, received ", options.shards));

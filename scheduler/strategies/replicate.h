@@ -3,6 +3,7 @@
 // have in common.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "devices/base/status.h"
@@ -17,6 +18,9 @@ Result<std::vector<bool>> find_sharded(const Graph& graph, const std::vector<Nod
 
 // leat.AllReduce, AllGather, Broadcast, ReduceScatter or AllToAll: a border between shards.
 bool is_collective(const Node& node);
+
+// The name of the resource that a value is; "" if it is none.
+std::string resource_name(const Graph& graph, ValueId value);
 
 // Who does which work. Vectors but holders are by node of the source graph.
 struct Division {

@@ -17,6 +17,15 @@ namespace leat {
 // By a variable's name: the number of the parameter server that holds it.
 using VariableServers = std::map<std::string, int>;
 
+// parameter_server: a step is closed by the first so many replicas, one of which is on each worker.
+// Each replica computes a shard, of as many as are aggregated, in a run of its own; another run
+// closes the steps.
+struct Quorum {
+  int replicas_to_aggregate = 0;  // 0: all workers do each step together
+  bool requeue = true;            // dropped rows are drawn again
+  int replica = -1;  // whose steps the graph is of; -1: the graph that closes the steps
+};
+
 struct StrategyOptions {
   int shards = 1;                    // logical replicas, whoever computes them
   std::vector<std::string> devices;  // one for each worker
@@ -27,6 +36,7 @@ struct StrategyOptions {
   // parameter_server: makes the graph of one worker's steps, which computes all shards and shares
   // the variables with the others' runs. -1: of the steps that all workers do together.
   int asynchronous_worker = -1;
+  Quorum quorum = {};
 };
 
 struct Strategy {

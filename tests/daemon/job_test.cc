@@ -343,6 +343,18 @@ TEST_CASE("every field wrong in turn gives one error with its place") {
        "change num_ps, or num_workers"},
       {17, "strategy: {name: parameter_server, mode: asink}",
        "17:42: strategy.mode: expected one of sync, async, received the string 'asink'"},
+      {17, "strategy: {name: parameter_server, total_num_replicas: 3}",
+       "17:11: strategy.replicas_to_aggregate: missing; expected an integer from 1 to 4096"},
+      {17, "strategy: {name: parameter_server, mode: async, replicas_to_aggregate: 1}",
+       "17:72: strategy.replicas_to_aggregate: is not a key of mode async"},
+      {17, "strategy: {name: parameter_server, total_num_replicas: 3, replicas_to_aggregate: 2}",
+       "17:11: strategy: total_num_replicas: expected 2, the workers of the job, received 3; a "
+       "replica is a worker"},
+      {17, "strategy: {name: parameter_server, replicas_to_aggregate: 3}",
+       "17:11: strategy: replicas_to_aggregate: expected at most 2, the workers of the job, "
+       "received 3"},
+      {17, "strategy: {name: parameter_server, replicas_to_aggregate: 1}",
+       "16:9: shards: expected 1, as replicas_to_aggregate says, received 4"},
       {18, "num_workers: 5",
        "18:14: num_workers: expected at most 4, the shards of the job, received 5; change "
        "num_workers, or shards at /jobs/job.yaml:16:9 (which changes the weights)"},
@@ -494,6 +506,10 @@ TEST_CASE("a printed job parses back equal") {
       {"strategy=parameter_server"},
       {"strategy={name: parameter_server, mode: sync, num_ps: 2}"},
       {"strategy={name: parameter_server, mode: async}", "num_workers=3", "shards=1"},
+      {"strategy={name: parameter_server, total_num_replicas: 10, replicas_to_aggregate: 8}",
+       "num_workers=10", "shards=8"},
+      {"strategy={name: parameter_server, replicas_to_aggregate: 1, dropped_samples: drop}",
+       "num_workers=2", "shards=1"},
   };
   for (const auto& set : variants) {
     const auto job = parse_job(kGood, kFile, {.set = set, .num_workers = {}, .seed = {}});

@@ -22,11 +22,12 @@ class Silent final : public TrainObserver {
   }
   void checkpointed(int64_t step, const std::string&) override { checkpoints.push_back(step); }
   void warned(const std::string& message) override { warnings.push_back(message); }
+  void noted(const std::string& message) override { notes.push_back(message); }
   int64_t first = -1;
   int epochs = 0;
   std::vector<double> losses;
   std::vector<int64_t> checkpoints;
-  std::vector<std::string> warnings;
+  std::vector<std::string> warnings, notes;
 };
 
 // A data set of 4 classes that a small network can learn: bright quadrants.

@@ -415,6 +415,16 @@ std::vector<ExemptOp> exempt_ops() {
       {"leat.QueueSize", "reads what others do: queue_test"},
       {"leat.StepCounter", "makes a resource, and runs nothing: step_test"},
       {"leat.NextStep", "gives what others have not drawn: step_test"},
+      {"leat.ReplicaPool", "makes a resource, and runs nothing: quorum_test"},
+      {"leat.NextTicket", "waits for others: quorum_test"},
+      {"leat.Arrive", "ends the waiting of others: quorum_test"},
+      {"leat.AwaitQuorum", "waits for others: quorum_test"},
+      {"leat.StepClock", "makes a resource, and runs nothing: quorum_test"},
+      {"leat.AwaitStep", "waits for others: quorum_test"},
+      {"leat.AdvanceStep", "ends the waiting of others: quorum_test"},
+      {"leat.Staging", "makes a resource, and runs nothing: quorum_test"},
+      {"leat.Stage", "leaves what others sum: quorum_test"},
+      {"leat.SumStaged", "sums what others left: quorum_test"},
       {"leat.ReadBatch", "reads files that a job has opened: input_test"},
   };
 }

@@ -114,4 +114,21 @@ TEST_CASE("runners over the wire train asynchronously", "[cluster]") {
   CHECK(several.losses.back() < several.losses.front());
 }
 
+TEST_CASE("runners over the wire train by a quorum", "[cluster]") {
+  const SmallJob small(small_cnn("tiny_cnn", true));
+  const std::string transport = GENERATE("tcp", "shm");
+  INFO(transport);
+  Silent watch;
+  const TrainOutcome outcome =
+      train_over_the_wire(small,
+                          {"strategy={name: parameter_server, num_ps: 2, total_num_replicas: 3, "
+                           "replicas_to_aggregate: 2}",
+                           "num_workers=3", "shards=2"},
+                          transport, watch);
+  CHECK(outcome.steps == 30);
+  CHECK(watch.losses.size() == 30);
+  CHECK(watch.checkpoints == std::vector<int64_t>{10, 20, 30});
+  CHECK(watch.losses.back() < watch.losses.front());
+}
+
 }  // namespace leat
