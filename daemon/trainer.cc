@@ -452,11 +452,10 @@ Status Trainer::start_training() {
   std::vector<std::unique_ptr<MasterRun>> runs;
   for (const auto& plan : plans) {
     // Workers that step by themselves draw random numbers of their own.
-    const uint64_t seed = job_.seed + runs.size() * 0x9e3779b97f4a7c15;
-    LEAT_ASSIGN_OR_RETURN(
-        auto run,
-        cluster_->master().run(plan, job_.name,
-                               {"train", seed, static_cast<uint64_t>(done_), options_.profile}));
+    RunOptions options{"train", job_.seed + runs.size() * 0x9e3779b97f4a7c15,
+                       static_cast<uint64_t>(done_), options_.profile};
+    options.endless = job_.has_quorum() && !runs.empty();  // a replica's
+    LEAT_ASSIGN_OR_RETURN(auto run, cluster_->master().run(plan, job_.name, options));
     runs.push_back(std::move(run));
   }
   if (job_.asynchronous()) {
@@ -546,7 +545,7 @@ std::string Trainer::quorum_note(int64_t dropped_rows) const {
   const bool requeue = job_.parameter_server.dropped_samples == Job::DroppedSamples::requeue;
   return cat("quorum ", job_.parameter_server.replicas_to_aggregate, " of ", job_.num_workers, ": ",
              dropped_rows, " rows came too late for their step, and were ",
-             requeue ? "computed again" : "dropped");
+             requeue ? "computed again" : "dropped", "; the weights depend on timing");
 }
 
 // Steps up to `fence`, or up to where `stop` or a checkpoint that is overdue ends it: all workers
@@ -566,6 +565,7 @@ Status Trainer::train_to(int64_t fence, Progress& progress, TrainObserver& obser
     }
     if (done_ == allowed) break;
     LEAT_RETURN_IF_ERROR(wait_for_step(stop_due, stop));
+    for (const std::string& loss : training_->take_losses()) observer.warned(loss);
     if (abandoned_) return metrics_->flush();
     const int64_t finished = training_->finished();
     while (done_ < finished) LEAT_RETURN_IF_ERROR(consume(done_++, progress, observer));

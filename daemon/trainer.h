@@ -4,7 +4,7 @@
 // A run's folder:
 //   job.yaml              the job as it runs, every key written out
 //   model.onnxtxt         the model's graph, beside what it was loaded from
-//   metrics.jsonl         one object a step: step, loss, accuracy
+//   metrics.jsonl         one object a step: step, loss, accuracy; dropped, see Job::has_quorum()
 //   checkpoints/step-N/   see daemon/checkpoint/checkpoint_store.h
 //   weights.safetensors   the trained weights, written at the end
 #pragma once

@@ -4,6 +4,7 @@
 #include <condition_variable>
 #include <deque>
 #include <mutex>
+#include <utility>
 
 #include "devices/base/text.h"
 
@@ -52,7 +53,10 @@ class StepsOfQuorum final : public TrainingSteps {
  public:
   StepsOfQuorum(std::unique_ptr<MasterRun> closing,
                 std::vector<std::unique_ptr<MasterRun>> replicas, size_t needed, int64_t first_step)
-      : closing_(std::move(closing), first_step), replicas_(std::move(replicas)), needed_(needed) {
+      : closing_(std::move(closing), first_step),
+        replicas_(std::move(replicas)),
+        needed_(needed),
+        lost_(replicas_.size(), false) {
     for (auto& run : replicas_) run->extend(static_cast<uint64_t>(first_step + kEndless));
   }
 
@@ -65,6 +69,7 @@ class StepsOfQuorum final : public TrainingSteps {
   double fetched_scalar(uint32_t i, int64_t step) override {
     return closing_.fetched_scalar(i, step);
   }
+  std::vector<std::string> take_losses() override { return std::exchange(losses_, {}); }
   void abort(const Status& cause) override {
     closing_.abort(cause);
     for (auto& run : replicas_) run->abort(cause);
@@ -77,22 +82,31 @@ class StepsOfQuorum final : public TrainingSteps {
   StepsTogether closing_;
   const std::vector<std::unique_ptr<MasterRun>> replicas_;
   const size_t needed_;
+  std::vector<bool> lost_;           // by replica
+  std::vector<std::string> losses_;  // not yet taken
 };
+
+Status status_of(MasterRun& run) {
+  Status status;
+  for (size_t p = 0; p < run.partitions() && status.ok(); ++p) status = run.finished_on(p).status();
+  return status;
+}
 
 // Of the replicas, if there is no going on without those that failed.
 Status StepsOfQuorum::failure() {
   size_t left = replicas_.size();
   Status first;
-  for (const auto& run : replicas_) {
-    Status status;
-    for (size_t p = 0; p < run->partitions() && status.ok(); ++p)
-      status = run->finished_on(p).status();
+  for (size_t r = 0; r < replicas_.size(); ++r) {
+    const Status status = status_of(*replicas_[r]);
     if (status.ok()) continue;
     --left;
     const bool lost =
         status.code() == Code::unavailable || status.code() == Code::deadline_exceeded;
     if (!lost) return status;
     if (first.ok()) first = status;
+    if (lost_[r]) continue;
+    lost_[r] = true;
+    losses_.push_back(cat("replica ", r, " is lost, steps go on without it: ", status.message()));
   }
   return left < needed_ ? first : Status();
 }

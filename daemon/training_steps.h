@@ -33,6 +33,8 @@ class TrainingSteps {
   virtual int64_t finished() = 0;
   // REQUIRES: step < finished(), and no step after it was consumed.
   virtual double fetched_scalar(uint32_t i, int64_t step) = 0;
+  // What the steps have gone on without since the last call, for people.
+  virtual std::vector<std::string> take_losses() { return {}; }
   virtual void abort(const Status& cause) = 0;
   // See MasterRun::profile().
   virtual std::string profile() = 0;

@@ -446,6 +446,7 @@ struct RunSetup {
   transport @7 :Text;             # "auto", "tcp" or "shm"
   peers @8 :List(Peer);           # by partition of the plan, this one too
   dataRoot @9 :Text;              # the data set's name; "" if the plan reads no data
+  endless @10 :Bool;              # other runs decide when it steps: nobody waits for its last one
 }
 
 struct Peer {

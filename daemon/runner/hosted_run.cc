@@ -279,13 +279,14 @@ uint64_t HostedRun::turns() const {
 
 bool HostedRun::stepping() const {
   const auto live = live_or_null();
-  return live && !live->log->idle();
+  return live && !live->run->run().options().endless && !live->log->idle();
 }
 
 Status HostedRun::settle(Deadline deadline) const {
   const auto live = live_or_null();
   if (!live) return {};
   Run& run = live->run->run();
+  if (run.options().endless) return {};
   const Status status =
       run.finished().wait(live->log->granted() - run.options().first_step, deadline);
   if (run.finished().failed() || status.ok()) return {};

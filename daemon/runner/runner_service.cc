@@ -44,6 +44,7 @@ Result<RunSetup> read_setup(wire::RunSetup::Reader in) {
   setup.options.seed = in.getSeed();
   setup.options.first_step = in.getFirstStep();
   setup.options.profile = in.getProfile();
+  setup.options.endless = in.getEndless();
   if (in.getCluster().size() != setup.cluster.size()) {
     return invalid_argument(cat("setup: cluster: expected ", setup.cluster.size(),
                                 " bytes, received ", in.getCluster().size()));

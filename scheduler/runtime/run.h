@@ -40,6 +40,8 @@ struct RunOptions {
   uint64_t seed = 0;
   uint64_t first_step = 0;  // the job's step of the run's first turn
   bool profile = false;     // the run's program times its kernels: see profile_text()
+  // Other runs decide when it steps: it is allowed all steps, and nobody waits for their end.
+  bool endless = false;
 };
 
 // Steps are counted twice: the job's step (for random numbers, for people) and the run's turn (0 at

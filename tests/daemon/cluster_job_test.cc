@@ -1,4 +1,6 @@
 // Jobs on the real daemons: submitted, trained by processes, fetched.
+#include <signal.h>
+
 #include <cstdlib>
 #include <fstream>
 #include <iostream>
@@ -7,8 +9,11 @@
 #include "daemon/job/job.h"
 #include "devices/base/text.h"
 #include "tests/catch.h"
+#include "tests/daemon/faults/process_facts.h"
 #include "tests/daemon/process_cluster.h"
 #include "tests/daemon/training_testing.h"
+#include "tests/eventually.h"
+#include "tests/slowness.h"
 
 namespace leat {
 namespace {
@@ -53,6 +58,27 @@ class Scene {
     CHECK(done.exit_code == 0);
     return last_object(done.out).value("weights_sha256", "");
   }
+  // The job's id.
+  std::string submit(const std::vector<std::string>& set) {
+    const Finished submitted = cluster_.leat("submit", {"--json", job_file(set)});
+    INFO(submitted.out << submitted.err << cluster_.logs());
+    CHECK(submitted.exit_code == 0);
+    return last_object(submitted.out).value("id", "");
+  }
+  nlohmann::json show(const std::string& id) { return last_object(cluster_.show(id)); }
+  uint64_t step(const std::string& id) { return show(id)["progress"].value("step", uint64_t{0}); }
+  bool await_step(const std::string& id, uint64_t step,
+                  std::chrono::milliseconds patience = std::chrono::seconds(60)) {
+    return eventually([&] { return this->step(id) >= step; }, patience,
+                      std::chrono::milliseconds(20));
+  }
+  // Of a job that runs: the one of its last task, such as "w3".
+  std::string last_worker(const std::string& id) { return show(id)["workers"].back(); }
+  pid_t runner_of(const std::string& worker) {
+    const auto runners = children_of(cluster_.worker(std::stoi(worker.substr(1))).pid());
+    REQUIRE(runners.size() == 1);
+    return runners[0];
+  }
   // What one process makes of the same job.
   std::string expected(const std::vector<std::string>& set) {
     const Job job = small_.job(set);
@@ -91,6 +117,67 @@ TEST_CASE("parameter servers on daemons end with the weights of one process") {
   CHECK(scene.train({cat("num_workers=", workers), strategy}) == scene.expected({}));
 }
 
+std::string by_quorum(int replicas) {
+  return cat("strategy={name: parameter_server, num_ps: 2, total_num_replicas: 4, ",
+             "replicas_to_aggregate: ", replicas, "}");
+}
+
+// Of 4 workers, of which a step needs 3.
+std::vector<std::string> quorum_job(uint64_t steps) {
+  return {by_quorum(3),           "num_workers=4",      "shards=3",
+          "data.validation=null", cat("steps=", steps), "checkpoint.every_steps=500"};
+}
+
+TEST_CASE("a quorum of all replicas on daemons ends with the weights of one process") {
+  Scene scene({.workers = 4});
+  CHECK(scene.train({"num_workers=4", by_quorum(4)}) == scene.expected({}));
+}
+
+TEST_CASE("a job with backup workers goes on while one is stopped, and counts the rows") {
+  const std::string transports = GENERATE("[tcp]", "[shm]");
+  Scene scene({.workers = 4, .transports = transports});
+  const std::string id = scene.submit(quorum_job(2000 / kSlowness));
+  REQUIRE(scene.await_step(id, 1));
+  const pid_t runner = scene.runner_of(scene.last_worker(id));
+  REQUIRE(::kill(runner, SIGSTOP) == 0);
+  // For less than the 3 s after which it counts as lost.
+  const bool goes_on = scene.await_step(id, scene.step(id) + 50, std::chrono::seconds(2));
+  CHECK(::kill(runner, SIGCONT) == 0);
+  INFO(scene.cluster().logs());
+  CHECK(goes_on);
+  REQUIRE(scene.cluster().await_state(id, {"SUCCEEDED", "FAILED"}) == "SUCCEEDED");
+  CHECK(scene.show(id).value("restarts", -1) == 0);
+  const std::string log = scene.cluster().leat("logs", {id}).out;
+  INFO(log);
+  CHECK(log.find("quorum 3 of 4: ") != std::string::npos);
+  CHECK(log.find("quorum 3 of 4: 0 rows") == std::string::npos);
+  CHECK(log.find("the weights depend on timing") != std::string::npos);
+}
+
+TEST_CASE("a job with backup workers is cancelled within 2 s") {
+  Scene scene({.workers = 4});
+  const std::string id = scene.submit(quorum_job(100000000));
+  REQUIRE(scene.await_step(id, 1));
+  const auto asked = std::chrono::steady_clock::now();
+  CHECK(scene.cluster().leat("cancel", {"--wait", id}).exit_code == 0);
+  CHECK(std::chrono::steady_clock::now() - asked < std::chrono::seconds(2) * kSlowness);
+  CHECK(scene.cluster().await_no_runners());
+}
+
+TEST_CASE("a backup worker whose runner is killed is named, and the job recovers") {
+  Scene scene({.workers = 4});
+  const std::string id = scene.submit(quorum_job(2000 / kSlowness));
+  REQUIRE(scene.await_step(id, 1));
+  const std::string worker = scene.last_worker(id);
+  REQUIRE(::kill(scene.runner_of(worker), SIGKILL) == 0);
+  INFO(scene.cluster().logs());
+  REQUIRE(scene.cluster().await_state(id, {"SUCCEEDED", "FAILED"}) == "SUCCEEDED");
+  CHECK(scene.show(id).value("restarts", -1) == 1);
+  const std::string log = scene.cluster().leat("logs", {id}).out;
+  INFO(log);
+  CHECK(log.find(cat("RECOVERING: the runner on '", worker, "' was killed")) != std::string::npos);
+}
+
 // Its weights depend on timing: that they came, and all steps were done.
 TEST_CASE("workers of an asynchronous job train each by itself to the end") {
   Scene scene({.workers = 2});
@@ -103,10 +190,8 @@ TEST_CASE("workers of an asynchronous job train each by itself to the end") {
 
 TEST_CASE("a job that is cancelled leaves no process behind") {
   Scene scene({.workers = 2});
-  const Finished submitted = scene.cluster().leat(
-      "submit", {"--json", scene.job_file({"num_workers=2", "steps=100000000"})});
-  const std::string id = last_object(submitted.out).value("id", "");
-  INFO(submitted.out << submitted.err << scene.cluster().logs());
+  const std::string id = scene.submit({"num_workers=2", "steps=100000000"});
+  INFO(scene.cluster().logs());
   REQUIRE(scene.cluster().await_state(id, {"RUNNING"}) == "RUNNING");
   CHECK(scene.cluster().runners().size() == 2);
   CHECK(scene.cluster().leat("cancel", {"--wait", id}).exit_code == 0);

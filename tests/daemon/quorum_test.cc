@@ -92,7 +92,8 @@ TEST_CASE("each row counts once an epoch when what came too late is drawn again"
     CHECK(counting.seen(folder) == kOnceEach);
     REQUIRE(watch.notes.size() == 1);
     CHECK(watch.notes[0] == cat("quorum 2 of 3: ", outcome.dropped_rows,
-                                " rows came too late for their step, and were computed again"));
+                                " rows came too late for their step, and were computed again; "
+                                "the weights depend on timing"));
     // It draws a chunk for most steps, and brings none.
     if (late >= 0) CHECK(outcome.dropped_rows > 0);
   }
@@ -176,6 +177,8 @@ TEST_CASE("a replica that is lost with a chunk is not waited for", "[cluster]") 
   CHECK(outcome.steps == 10);
   CHECK(counting.seen("run") == kOnceEach);
   CHECK(outcome.dropped_rows == 10);
+  REQUIRE(watch.warnings.size() == 1);
+  CHECK(watch.warnings[0].starts_with("replica 0 is lost, steps go on without it: "));
 }
 
 TEST_CASE("a job ends when too few replicas are left, or one fails that is not lost", "[cluster]") {

@@ -116,6 +116,21 @@ TEST_CASE("a run goes no further than its reports, and on when they are taken") 
   CHECK(heard.reports < 500);  // and not one for each step
 }
 
+TEST_CASE("variables are read while an endless run waits in the middle of a step", "[cluster]") {
+  const MirroredJob job;
+  RunnerTestCluster cluster(options_for(job, 2));
+  initialize(cluster, job, 2);
+  const Plan plan = job.train_plan(2);
+  must(cluster.prepare_all(kTrain, plan));
+  RunSetup setup = setup_of(cluster, plan);
+  setup.options.endless = true;
+  must(cluster.connect_all(kTrain, setup));
+  const Bytes variables = must(cluster.read_variables(0));
+  must(cluster.extend(0, kTrain, uint64_t{1} << 50));  // task 1 may not step
+  CHECK(must(cluster.read_variables(0)) == variables);
+  cluster.release_all(kTrain);
+}
+
 TEST_CASE("every call may be repeated", "[cluster]") {
   const MirroredJob job;
   RunnerTestCluster cluster(options_for(job, 2));

@@ -141,6 +141,7 @@ void write_setup(const RunSetup& setup, wire::RunSetup::Builder out) {
   out.setName(setup.options.name);
   out.setSeed(setup.options.seed);
   out.setFirstStep(setup.options.first_step);
+  out.setEndless(setup.options.endless);
   out.setCluster(data_of(setup.cluster));
   out.setEpoch(setup.epoch);
   out.setPlanSha256(data_of(setup.plan));
