@@ -78,7 +78,8 @@ class HostedRun : public std::enable_shared_from_this<HostedRun> {
   uint64_t turns() const;
   // Is a step in flight that is to end by itself? Not in an endless run.
   bool stepping() const;
-  // Blocks until no allowed step is unfinished, or the run has failed or is endless.
+  // Blocks until no allowed step is unfinished, or the run has failed. Not for an endless run: it
+  // writes no variables.
   Status settle(Deadline deadline) const;
   std::string waits_for() const;
   std::string profile() const;

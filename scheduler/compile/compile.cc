@@ -66,7 +66,10 @@ Result<Plan> compile(const Graph& graph, const CompileRequest& request) {
   }
   LEAT_ASSIGN_OR_RETURN(whole, prune(whole, borders));
   LEAT_ASSIGN_OR_RETURN(whole, simplify(whole, borders));
-  LEAT_ASSIGN_OR_RETURN(whole, sparsify(whole, borders, request.shards));
+  // Replicas of a quorum read copies, and leave whole gradients to be summed: see ops/quorum.h.
+  if (request.quorum.replicas_to_aggregate == 0) {
+    LEAT_ASSIGN_OR_RETURN(whole, sparsify(whole, borders, request.shards));
+  }
   LEAT_ASSIGN_OR_RETURN(const Strategy strategy, find_strategy(request.strategy));
   LEAT_ASSIGN_OR_RETURN(whole, strategy.apply(whole, borders,
                                               {request.shards, request.devices, request.servers,

@@ -263,6 +263,36 @@ class VariableGroups {
   std::map<std::string, uint64_t> bytes_;  // of a group, at its first name
 };
 
+// One worker computes all shards.
+Result<Graph> replicate_on(int worker, const Graph& graph, Borders& borders,
+                           const StrategyOptions& options, const VariableServers& servers) {
+  const std::vector<int> holders(static_cast<size_t>(options.shards), worker);
+  LEAT_ASSIGN_OR_RETURN(const Division division, Placement(graph, holders, servers).run(borders));
+  return replicate(graph, borders, options, division);
+}
+
+// Asynchronous steps of one worker.
+Result<Graph> apply_alone(const Graph& graph, Borders& borders, const StrategyOptions& options,
+                          VariableServers servers) {
+  if (options.asynchronous_worker >= static_cast<int>(options.devices.size())) {
+    return invalid_argument(cat("asynchronous worker: expected one of ", options.devices.size(),
+                                ", received ", options.asynchronous_worker));
+  }
+  LEAT_ASSIGN_OR_RETURN(const Graph alone, step_alone(graph, borders, servers));
+  return replicate_on(options.asynchronous_worker, alone, borders, options, servers);
+}
+
+// Steps of one replica, or those that close them.
+Result<Graph> apply_quorum(const Graph& graph, Borders& borders, const StrategyOptions& options,
+                           VariableServers servers) {
+  LEAT_ASSIGN_OR_RETURN(const Division whole, Placement(graph, {0}, servers).run(borders));
+  LEAT_ASSIGN_OR_RETURN(const Graph half,
+                        split_for_quorum(graph, borders, options, whole.owners, servers));
+  StrategyOptions one_shard = options;
+  one_shard.shards = 1;
+  return replicate_on(std::max(0, options.quorum.replica), half, borders, one_shard, servers);
+}
+
 }  // namespace
 
 VariableServers spread_variables(const std::vector<const Graph*>& graphs, int servers) {
@@ -303,37 +333,16 @@ Result<Graph> apply_parameter_server(const Graph& graph, Borders& borders,
     return invalid_argument(cat("parameter servers: expected 1 to ", options.devices.size(),
                                 ", the workers, received ", options.servers));
   }
-  VariableServers servers = options.variable_servers.empty()
-                                ? spread_variables({&graph}, options.servers)
-                                : options.variable_servers;
-  const auto one_holder = [&](int shards, int worker) {
-    return std::vector<int>(static_cast<size_t>(shards), worker);
-  };
-  if (options.quorum.replicas_to_aggregate > 0) {
-    LEAT_ASSIGN_OR_RETURN(const Division whole,
-                          Placement(graph, one_holder(1, 0), servers).run(borders));
-    LEAT_ASSIGN_OR_RETURN(const Graph half,
-                          split_for_quorum(graph, borders, options, whole.owners, servers));
-    StrategyOptions one_shard = options;
-    one_shard.shards = 1;
-    const auto holder = one_holder(1, std::max(0, options.quorum.replica));
-    LEAT_ASSIGN_OR_RETURN(const Division division, Placement(half, holder, servers).run(borders));
-    return replicate(half, borders, one_shard, division);
-  }
-  if (options.asynchronous_worker < 0) {
-    LEAT_RETURN_IF_ERROR(check_shards(options));
-    LEAT_ASSIGN_OR_RETURN(const Division division,
-                          Placement(graph, blocks_of_shards(options), servers).run(borders));
-    return replicate(graph, borders, options, division);
-  }
-  if (options.asynchronous_worker >= static_cast<int>(options.devices.size())) {
-    return invalid_argument(cat("asynchronous worker: expected one of ", options.devices.size(),
-                                ", received ", options.asynchronous_worker));
-  }
-  LEAT_ASSIGN_OR_RETURN(const Graph alone, step_alone(graph, borders, servers));
-  const auto holders = one_holder(options.shards, options.asynchronous_worker);
-  LEAT_ASSIGN_OR_RETURN(const Division division, Placement(alone, holders, servers).run(borders));
-  return replicate(alone, borders, options, division);
+  const VariableServers servers = options.variable_servers.empty()
+                                      ? spread_variables({&graph}, options.servers)
+                                      : options.variable_servers;
+  if (options.quorum.replicas_to_aggregate > 0)
+    return apply_quorum(graph, borders, options, servers);
+  if (options.asynchronous_worker >= 0) return apply_alone(graph, borders, options, servers);
+  LEAT_RETURN_IF_ERROR(check_shards(options));
+  LEAT_ASSIGN_OR_RETURN(const Division division,
+                        Placement(graph, blocks_of_shards(options), servers).run(borders));
+  return replicate(graph, borders, options, division);
 }
 
 }  // namespace leat
