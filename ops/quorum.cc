@@ -175,7 +175,7 @@ Status expect_resource(const InferContext& ctx, std::string_view what) {
   return ctx.error(cat("input 0: expected a ", what, ", received a variable"));
 }
 
-Status infer_done(InferContext& ctx) {
+Status infer_quorum_effect(InferContext& ctx) {
   if (ctx.wants_output(0)) ctx.set_output(0, ValueType{ValueKind::token, DType::invalid, {}});
   return {};
 }
@@ -191,7 +191,7 @@ Status infer_next_ticket(InferContext& ctx) {
 Status infer_arrive(InferContext& ctx) {
   LEAT_RETURN_IF_ERROR(expect_resource(ctx, "replica pool"));
   LEAT_RETURN_IF_ERROR(expect_count(ctx, "replica", 0, kMostReplicas - 1));
-  return infer_done(ctx);
+  return infer_quorum_effect(ctx);
 }
 
 Status infer_await_quorum(InferContext& ctx) {
@@ -206,13 +206,13 @@ Status infer_clock_op(InferContext& ctx) {
   LEAT_RETURN_IF_ERROR(expect_resource(ctx, "step clock"));
   if (ctx.inputs() > 1 && ctx.shape(1).rank() != 0)
     return ctx.error(cat("step: expected a scalar, received ", ctx.text(ctx.shape(1))));
-  return infer_done(ctx);
+  return infer_quorum_effect(ctx);
 }
 
 Status infer_stage(InferContext& ctx) {
   LEAT_RETURN_IF_ERROR(expect_resource(ctx, "staging"));
   LEAT_RETURN_IF_ERROR(expect_count(ctx, "replica", 0, kMostReplicas - 1));
-  return infer_done(ctx);
+  return infer_quorum_effect(ctx);
 }
 
 Status infer_sum_staged(InferContext& ctx) {
@@ -488,7 +488,7 @@ class SumStagedKernel final : public ResourceKernel<Staging> {
 };
 
 template <typename K>
-Result<std::unique_ptr<Kernel>> make(const KernelSetup& setup) {
+Result<std::unique_ptr<Kernel>> make_quorum_kernel(const KernelSetup& setup) {
   return std::unique_ptr<Kernel>(std::make_unique<K>(setup));
 }
 
@@ -512,12 +512,12 @@ void register_quorum_ops(Catalogue& catalogue) {
                     .attr_required("replica", "int")
                     .stateful()
                     .infer(infer_next_ticket)
-                    .kernel("cpu", make<NextTicketKernel>));
+                    .kernel("cpu", make_quorum_kernel<NextTicketKernel>));
   catalogue.add(effect("leat.Arrive")
                     .input("pool", "resource")
                     .attr_required("replica", "int")
                     .infer(infer_arrive)
-                    .kernel("cpu", make<ArriveKernel>));
+                    .kernel("cpu", make_quorum_kernel<ArriveKernel>));
   catalogue.add(Op("leat.AwaitQuorum")
                     .input("pool", "resource")
                     .output("members", "int64")
@@ -525,7 +525,7 @@ void register_quorum_ops(Catalogue& catalogue) {
                     .attr_required("quorum", "int")
                     .stateful()
                     .infer(infer_await_quorum)
-                    .kernel("cpu", make<AwaitQuorumKernel>));
+                    .kernel("cpu", make_quorum_kernel<AwaitQuorumKernel>));
   catalogue.add(Op("leat.StepClock")
                     .output("clock", "resource")
                     .attr_required("name", "string")
@@ -535,11 +535,11 @@ void register_quorum_ops(Catalogue& catalogue) {
                     .input("clock", "resource")
                     .input("step", "int64")
                     .infer(infer_clock_op)
-                    .kernel("cpu", make<AwaitStepKernel>));
+                    .kernel("cpu", make_quorum_kernel<AwaitStepKernel>));
   catalogue.add(effect("leat.AdvanceStep")
                     .input("clock", "resource")
                     .infer(infer_clock_op)
-                    .kernel("cpu", make<AdvanceStepKernel>));
+                    .kernel("cpu", make_quorum_kernel<AdvanceStepKernel>));
   catalogue.add(Op("leat.Staging")
                     .output("staging", "resource")
                     .attr_required("name", "string")
@@ -553,7 +553,7 @@ void register_quorum_ops(Catalogue& catalogue) {
                     .input("value", "any")
                     .attr_required("replica", "int")
                     .infer(infer_stage)
-                    .kernel("cpu", make<StageKernel>));
+                    .kernel("cpu", make_quorum_kernel<StageKernel>));
   catalogue.add(Op("leat.SumStaged")
                     .input("staging", "resource")
                     .input("members", "int64")
@@ -563,7 +563,7 @@ void register_quorum_ops(Catalogue& catalogue) {
                     .attr("mean", int64_t{0})
                     .stateful()
                     .infer(infer_sum_staged)
-                    .kernel("cpu", make<SumStagedKernel>));
+                    .kernel("cpu", make_quorum_kernel<SumStagedKernel>));
 }
 
 }  // namespace leat

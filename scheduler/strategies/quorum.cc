@@ -11,7 +11,9 @@
 namespace leat {
 namespace {
 
-bool is(const Node& node, std::string_view full_name) { return node.op->full_name() == full_name; }
+bool is_op(const Node& node, std::string_view full_name) {
+  return node.op->full_name() == full_name;
+}
 
 // What the split is made of; each half is one pass over the graph.
 class Splitter {
@@ -122,7 +124,7 @@ Status Splitter::check(const std::vector<NodeId>& order) const {
     const ValueType& type = graph_.value(node.inputs[0]).type;
     const bool staged =
         (type.dtype == DType::f32 || type.dtype == DType::f64) && type.shape.concrete().has_value();
-    if (is(node, "leat.AllReduce") && (op == "sum" || op == "mean") && !after[id] && staged)
+    if (is_op(node, "leat.AllReduce") && (op == "sum" || op == "mean") && !after[id] && staged)
       continue;
     return unimplemented(
         cat(graph_.describe_node(id), ": with replicas_to_aggregate below ",
@@ -192,12 +194,12 @@ Result<Graph> Splitter::replica(Borders& borders) {
   std::vector<NodeId> staged;
   for (NodeId id : order) {
     const Node& node = graph_.node(id);
-    if (is(node, "leat.Step")) {
+    if (is_op(node, "leat.Step")) {
       rewriter_.map_node(id, ticket_);
       rewriter_.map_value(node.outputs[0], output(ticket_));
-    } else if (is(node, "leat.ReadBatch")) {
+    } else if (is_op(node, "leat.ReadBatch")) {
       read_chunk(id);
-    } else if (is(node, "leat.Read")) {
+    } else if (is_op(node, "leat.Read")) {
       LEAT_RETURN_IF_ERROR(snapshot(id).status());
     } else if (is_collective(node)) {
       staged.push_back(stage(id));
