@@ -34,6 +34,7 @@ Catalogue standard_catalogue() {
   register_rows_ops(catalogue);
   register_optimizer_ops(catalogue);
   register_exchange_ops(catalogue);
+  register_piece_ops(catalogue);
   register_queue_ops(catalogue);
   register_input_ops(catalogue);
   register_step_ops(catalogue);

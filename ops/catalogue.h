@@ -38,6 +38,7 @@ void register_optimizer_ops(
     Catalogue& catalogue);  // optimizer.cc: leat.ApplySgd ApplyMomentum ApplyAdam ApplyAdamW
 void register_exchange_ops(
     Catalogue& catalogue);  // exchange.cc: leat.Gradients AllReduce ... Send Recv
+void register_piece_ops(Catalogue& catalogue);  // pieces.cc: leat.Range Join
 void register_queue_ops(Catalogue& catalogue);   // queue.cc: leat.Queue Enqueue Dequeue Close
 void register_input_ops(Catalogue& catalogue);   // input.cc: leat.ReadBatch
 void register_step_ops(Catalogue& catalogue);    // step.cc: leat.Step, StepCounter, NextStep

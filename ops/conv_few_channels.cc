@@ -276,3 +276,5 @@ std::unique_ptr<ConvEngine> make_few_channels_conv(const ConvSpec&) { return nul
 }  // namespace leat
 
 #endif
+
+#undef LEAT_AVX512  // others of the folder have their own

@@ -11,6 +11,7 @@
 
 #include "devices/base/text.h"
 #include "ops/catalogue.h"
+#include "ops/element_kernel.h"
 #include "ops/prefetch.h"
 #include "ops/row_sum.h"
 #include "ops/variable.h"
@@ -328,8 +329,7 @@ struct AdamUpdate {
 // In tiles over the elements of the variable.
 template <typename T, template <typename> class Update>
 std::unique_ptr<Kernel> apply_to_all(const Hyperparameters& h) {
-  return make_tiled_kernel(element_tiles(h.elements), [h](KernelContext& context, int tile) {
-    const ElementRange range = element_range(h.elements, tile);
+  return make_element_kernel(h.elements, [h](KernelContext& context, ElementRange range) {
     Update<T> update;
     if (!update.prepare(h, context)) return Progress::failed;
     update.run(range.begin, context.in<T>(Update<T>::kGrad) + range.begin, range.end - range.begin);

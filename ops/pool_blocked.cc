@@ -160,3 +160,5 @@ bool max_pool_grad_avx512(const Window&, const float*, const uint8_t*, float*) {
 }  // namespace leat
 
 #endif
+
+#undef LEAT_AVX512  // others of the folder have their own

@@ -105,3 +105,5 @@ bool transpose_nx16_avx512(const uint32_t*, uint32_t*, int64_t) { return false; 
 }  // namespace leat
 
 #endif
+
+#undef LEAT_AVX512  // others of the folder have their own

@@ -6,6 +6,7 @@
 
 #include "devices/base/text.h"
 #include "ops/catalogue.h"
+#include "ops/element_kernel.h"
 #include "ops/limits.h"
 #include "ops/vectorize.h"
 
@@ -80,8 +81,8 @@ void copy_tile(void* to, const void* from, size_t element, ElementRange range) {
 Result<std::unique_ptr<Kernel>> make_read(const KernelSetup& setup) {
   const int64_t n = setup.output(0).shape.elements();
   const size_t element = dtype_size(setup.output(0).dtype);
-  return make_tiled_kernel(element_tiles(n), [n, element](KernelContext& context, int tile) {
-    copy_tile(context.outputs[0], context.inputs[0], element, element_range(n, tile));
+  return make_element_kernel(n, [element](KernelContext& context, ElementRange range) {
+    copy_tile(context.outputs[0], context.inputs[0], element, range);
     return Progress::done;
   });
 }
@@ -90,8 +91,8 @@ Result<std::unique_ptr<Kernel>> make_assign(const KernelSetup& setup) {
   LEAT_RETURN_IF_ERROR(check_fits(setup, 1));
   const int64_t n = setup.input(1).shape.elements();
   const size_t element = dtype_size(setup.input(1).dtype);
-  return make_tiled_kernel(element_tiles(n), [n, element](KernelContext& context, int tile) {
-    copy_tile(context.inputs[0], context.inputs[1], element, element_range(n, tile));
+  return make_element_kernel(n, [element](KernelContext& context, ElementRange range) {
+    copy_tile(context.inputs[0], context.inputs[1], element, range);
     return Progress::done;
   });
 }
@@ -129,8 +130,7 @@ Result<std::unique_ptr<Kernel>> make_assign_add(const KernelSetup& setup) {
   const int64_t n = setup.input(1).shape.elements();
   return dispatch_dtype(setup.input(1).dtype, [n](auto zero) -> Result<std::unique_ptr<Kernel>> {
     using T = decltype(zero);
-    return make_tiled_kernel(element_tiles(n), [n](KernelContext& context, int tile) {
-      const ElementRange range = element_range(n, tile);
+    return make_element_kernel(n, [](KernelContext& context, ElementRange range) {
       add_elements(static_cast<T*>(context.inputs[0]) + range.begin, context.in<T>(1) + range.begin,
                    range.end - range.begin);
       return Progress::done;

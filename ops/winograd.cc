@@ -334,3 +334,5 @@ void multiply(const Product&, const float*, const float*, const float*, float*) 
 }  // namespace leat::winograd
 
 #endif
+
+#undef LEAT_AVX512  // others of the folder have their own

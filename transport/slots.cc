@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "devices/base/text.h"
+#include "devices/pages.h"
 
 namespace leat {
 
@@ -10,7 +11,8 @@ Status SlotTable::open(uint32_t edge, size_t bytes, Device& device) {
   auto opened = std::make_unique<Edge>();
   opened->bytes = bytes;
   for (uint64_t i = 0; bytes > 0 && i < kSlotDepth; ++i) {
-    auto slot = device.allocate(bytes);
+    const bool in_pages = device.host_visible() && bytes >= kLeastInPages && bytes <= kMostInPages;
+    auto slot = in_pages ? allocate_pages(bytes) : device.allocate(bytes);
     if (!slot.ok()) return slot.status().while_doing(cat("opening the slots of edge ", edge));
     opened->slots.push_back(std::move(*slot));
   }

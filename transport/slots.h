@@ -33,10 +33,11 @@ class SlotTable {
 
   explicit SlotTable(size_t edges) : edges_(edges) {}
 
-  // Allocates the slots of an incoming edge. resource_exhausted if there is no memory.
+  // Allocates the slots of an incoming edge, in the host's memory those of kLeastInPages to
+  // kMostInPages as pages. resource_exhausted if there is no memory.
   Status open(uint32_t edge, size_t bytes, Device& device);
   // The same in memory that is there already: kSlotDepth buffers of `bytes` bytes; none for a
-  // token.
+  // token. Large ones begin on a page of shared memory (devices/pages.h).
   void open(uint32_t edge, size_t bytes, std::vector<std::unique_ptr<Buffer>> slots);
 
   Edge& edge(uint32_t edge) { return *edges_[edge]; }

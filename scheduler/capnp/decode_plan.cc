@@ -147,14 +147,20 @@ class Decoder {
     LEAT_ASSIGN_OR_RETURN(value.type.shape, shape(in.getDims()));
     LEAT_ASSIGN_OR_RETURN(value.type.layout,
                           one_of("a layout", Layout::channels16, in.getLayout()));
-    LEAT_ASSIGN_OR_RETURN(value.home, one_of("a home", Home::slot, in.getHome()));
+    LEAT_ASSIGN_OR_RETURN(value.home, one_of("a home", Home::joined, in.getHome()));
     LEAT_ASSIGN_OR_RETURN(value.name, wire_.name(in.getName()));
     value.offset = in.getOffset();
     value.index = in.getIndex();
     value.alias = in.getAlias() - 1;
+    const auto pieces = in.getPieces();
+    LEAT_RETURN_IF_ERROR(wire_.at_most("pieces", limits::kOperands, pieces.size()));
+    for (const uint32_t piece : pieces) value.pieces.push_back(piece - 1);
     const bool in_arena = value.home == Home::arena;
-    if ((!in_arena && value.offset != 0) ||
-        ((in_arena || value.home == Home::none) && value.index != 0))
+    const bool indexed =
+        value.home == Home::resource || value.home == Home::constant || value.home == Home::slot;
+    if ((!in_arena && value.alias == kNone && value.offset != 0) ||
+        (!indexed && value.index != 0) ||
+        (!value.pieces.empty() && (value.home != Home::joined || value.alias != kNone)))
       return wire_.error(cat("value '", value.name, "' has a place that its home does not have"));
     return value;
   }

@@ -134,10 +134,11 @@ class Encoder {
     out.setDims(kj::arrayPtr(dims.data(), dims.size()));
     out.setLayout(static_cast<uint8_t>(value.type.layout));
     out.setHome(static_cast<uint8_t>(value.home));
-    if (value.home == Home::arena)
-      out.setOffset(value.offset);
-    else if (value.home != Home::none)
-      out.setIndex(value.index);
+    out.setOffset(value.offset);
+    if (value.home != Home::arena && value.home != Home::none) out.setIndex(value.index);
+    LEAT_RETURN_IF_ERROR(wire_.at_most("pieces", limits::kOperands, value.pieces.size()));
+    if (!value.pieces.empty())
+      put_ids(value.pieces, out.initPieces(static_cast<unsigned>(value.pieces.size())));
     out.setAlias(value.alias + 1);
     out.setName(wire_text(value.name));
     return {};

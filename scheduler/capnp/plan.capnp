@@ -59,13 +59,20 @@ struct PlanValue {
   dtype @1 :UInt8;                  # TensorProto.DataType of ONNX; 0: none
   dims @2 :List(Int64);             # sizes, 8 at most; 2^40 elements at most
   layout @3 :UInt8;                 # 0 row-major, 1 nChw16c
-  home @4 :UInt8;                   # 0 none, 1 arena, 2 resource, 3 constant, 4 slot
-  offset @5 :UInt64;                # home arena: bytes, a multiple of 64; else 0
+  # 0 none, 1 arena, 2 resource, 3 constant, 4 slot, 5 pages: memory of its own that a joined value
+  # shows again, 6 joined: its pieces' bytes, seen as one.
+  home @4 :UInt8;
+  # Bytes, a multiple of 64: of the arena. Of a view that is not in the arena: from the value whose
+  # bytes it shares; else 0.
+  offset @5 :UInt64;
   index @6 :UInt32;                 # home resource, constant: its index; slot: the edge; else 0
   # Value + 1 whose bytes it shares, an earlier one that has no alias itself; 0: none. A view if no
-  # instruction makes this value, else computed in place.
+  # instruction makes this value, which may be a range of it; else computed in place.
   alias @7 :UInt32;
   name @8 :Text;                    # for people
+  # home joined, without alias: earlier values + 1, in slots or pages and of 2 MiB or more, all but
+  # the last of whole pages of 4096 bytes.
+  pieces @9 :List(UInt32);
 }
 
 struct Instruction {

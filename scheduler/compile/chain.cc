@@ -78,7 +78,10 @@ class Chains {
             connected || (read != read_by_rows_.end() && (member.tiling.row_inputs >> k & 1));
         continue;
       }
-      const bool by_rows = (member.tiling.row_inputs >> k & 1) && made->second && has_rows(value);
+      const bool whole =
+          partition_.values[value].type.bytes() == partition_.values[root(value)].type.bytes();
+      const bool by_rows =
+          (member.tiling.row_inputs >> k & 1) && made->second && has_rows(value) && whole;
       if (!by_rows) return false;
       connected = true;
     }

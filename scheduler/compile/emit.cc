@@ -2,6 +2,7 @@
 #include <map>
 
 #include "devices/base/text.h"
+#include "devices/pages.h"
 #include "ops/op.h"
 #include "ops/validate.h"
 #include "scheduler/compile/passes.h"
@@ -16,7 +17,14 @@ class Emitter {
         graph_(part.graph),
         order_(order),
         layouts_(layouts),
-        value_(part.graph.values(), kNone) {}
+        value_(part.graph.values(), kNone),
+        is_piece_(part.graph.values(), false) {
+    for (NodeId id : order_.nodes) {
+      if (joins_pages(id)) {
+        for (ValueId piece : graph_.node(id).inputs) is_piece_[piece] = true;
+      }
+    }
+  }
 
   Result<Partition> run() {
     out_.device = part_.device;
@@ -68,6 +76,29 @@ class Emitter {
     }
   }
 
+  // A Join whose pieces can lie where they show as one.
+  bool joins_pages(NodeId id) const {
+    const Node& node = graph_.node(id);
+    if (node.op->full_name() != "leat.Join" || !matches_device("cpu", part_.device)) return false;
+    uint64_t at = 0;
+    for (ValueId piece : node.inputs) {
+      const NodeId producer = graph_.value(piece).producer;
+      if (producer == kNone || layout_of(piece) != Layout::plain || at % kPageBytes != 0)
+        return false;
+      const Node& maker = graph_.node(producer);
+      const std::string op = maker.op->full_name();
+      const auto shape = graph_.value(piece).type.shape.concrete();
+      if (maker.op->view || maker.op->make_resource || op == "Constant" || op == "leat.Join" ||
+          !shape)
+        return false;
+      const uint64_t bytes =
+          static_cast<uint64_t>(shape->elements()) * dtype_size(graph_.value(piece).type.dtype);
+      if (bytes < kLeastInPages || bytes > kMostInPages) return false;
+      at += bytes;
+    }
+    return true;
+  }
+
   bool is_view(NodeId id) const {
     const Node& node = graph_.node(id);
     if (!node.op->view) return false;
@@ -88,6 +119,7 @@ class Emitter {
     if (node.op->make_resource) return resource(id);
     if (!ours && op == "Constant") return constant(id);
     if (is_view(id)) return view(id);
+    if (ours && op == "Join" && joins_pages(id)) return join(id);
     if (ours && (op == "Send" || op == "SendToken"))
       return transfer(id, PlanInstruction::Kind::send);
     if (ours && (op == "Receive" || op == "ReceiveToken"))
@@ -132,8 +164,20 @@ class Emitter {
     const uint32_t input = value_[node.inputs[0]];
     LEAT_ASSIGN_OR_RETURN(const uint32_t output, define(node.outputs[0], out_.values[input].home,
                                                         out_.values[input].index));
-    out_.values[output].alias =
-        out_.values[input].alias == kNone ? input : out_.values[input].alias;
+    PlanValue& view = out_.values[output];
+    view.alias = out_.values[input].alias == kNone ? input : out_.values[input].alias;
+    view.offset = out_.values[input].offset;  // still from the value on, also in the arena
+    if (node.op->full_name() == "leat.Range")
+      view.offset +=
+          static_cast<uint64_t>(attr_int(node.attrs, "first")) * dtype_size(view.type.dtype);
+    fetch(node.outputs[0]);
+    return {};
+  }
+
+  Status join(NodeId id) {
+    const Node& node = graph_.node(id);
+    LEAT_ASSIGN_OR_RETURN(const uint32_t whole, define(node.outputs[0], Home::joined));
+    for (ValueId piece : node.inputs) out_.values[whole].pieces.push_back(value_[piece]);
     fetch(node.outputs[0]);
     return {};
   }
@@ -181,7 +225,8 @@ class Emitter {
         instruction.outputs.push_back(kNone);
         continue;
       }
-      LEAT_ASSIGN_OR_RETURN(const uint32_t made, define(output, Home::arena));
+      LEAT_ASSIGN_OR_RETURN(const uint32_t made,
+                            define(output, is_piece_[output] ? Home::pages : Home::arena));
       instruction.outputs.push_back(made);
       if (instruction.name.empty()) instruction.name = out_.values[made].name;
     }
@@ -194,6 +239,13 @@ class Emitter {
     return {};
   }
 
+  // A value, or what it is joined from.
+  std::vector<uint32_t> read_with(uint32_t value) const {
+    const uint32_t alias = out_.values[value].alias;
+    const PlanValue& of = out_.values[alias == kNone ? value : alias];
+    return of.home == Home::joined ? of.pieces : std::vector<uint32_t>{value};
+  }
+
   // After the last reader of a slot: give it back.
   void add_retires() {
     std::map<uint32_t, size_t> last;  // edge -> position
@@ -201,8 +253,10 @@ class Emitter {
       const PlanInstruction& instruction = out_.instructions[i];
       if (instruction.kind == PlanInstruction::Kind::receive) last[instruction.edge] = i;
       for (uint32_t input : instruction.inputs) {
-        if (input != kNone && out_.values[input].home == Home::slot)
-          last[out_.values[input].index] = i;
+        if (input == kNone) continue;
+        for (uint32_t read : read_with(input)) {
+          if (out_.values[read].home == Home::slot) last[out_.values[read].index] = i;
+        }
       }
     }
     std::map<size_t, std::vector<uint32_t>> after;
@@ -232,6 +286,7 @@ class Emitter {
   const Order& order_;
   const LayoutChoice& layouts_;
   std::vector<uint32_t> value_;  // by graph value
+  std::vector<bool> is_piece_;   // by graph value: shows as part of another
   std::map<ValueId, std::vector<uint32_t>> fetches_;
   Partition out_;
 };

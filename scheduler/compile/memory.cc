@@ -161,7 +161,7 @@ class MemoryPlanner {
       PlanValue& value = partition_.values[v];
       if (value.alias == kNone) continue;
       value.alias = root(v);
-      value.offset = partition_.values[value.alias].offset;
+      value.offset += partition_.values[value.alias].offset;  // a range has begun at its own
     }
     return {};
   }

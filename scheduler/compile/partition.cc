@@ -23,6 +23,9 @@ class Partitioner {
   void count_hops(const std::vector<NodeId>& order);
   Result<ValueId> local_value(ValueId value, uint32_t part);
   Result<ValueId> receive(ValueId value, uint32_t from, uint32_t part);
+  ValueId transfer(ValueId value, ValueId there, const Shape& shape, uint32_t from, uint32_t part,
+                   std::string name);
+  ValueId typed(uint32_t part, NodeId made, DType dtype, const Shape& shape, std::string name);
   ValueId clone_constant(ValueId value, uint32_t part);
   NodeId receive_token(NodeId before, uint32_t part);
   Status copy(NodeId id);
@@ -67,6 +70,35 @@ NodeId Partitioner::add(uint32_t part, const OpDef* op, std::vector<ValueId> inp
   return id;
 }
 
+// Sends `there`, a value of part `from` that stands for `value` or a piece of it.
+ValueId Partitioner::transfer(ValueId value, ValueId there, const Shape& shape, uint32_t from,
+                              uint32_t part, std::string name) {
+  const ValueType& type = graph_.value(value).type;
+  const auto edge = static_cast<int64_t>(out_.edges.size());
+  const uint32_t depth = depth_[graph_.value(value).producer];
+  out_.edges.push_back({from, part,
+                        static_cast<uint64_t>(shape.elements()) * dtype_size(type.dtype),
+                        name.empty() ? graph_.describe(value) : name});
+  const Catalogue& catalogue = graph_.catalogue();
+  add(from, catalogue.find("leat.Send"), {there}, {{"edge", edge}}, 0, depth);
+  const NodeId made = add(part, catalogue.find("leat.Receive"), {},
+                          {{"edge", edge},
+                           {"dtype", std::string(dtype_name(type.dtype))},
+                           {"shape", std::vector<int64_t>(shape.begin(), shape.end())}},
+                          1, depth + 1);
+  return typed(part, made, type.dtype, shape, std::move(name));
+}
+
+ValueId Partitioner::typed(uint32_t part, NodeId made, DType dtype, const Shape& shape,
+                           std::string name) {
+  Graph& graph = out_.parts[part].graph;
+  const ValueId value = graph.node(made).outputs[0];
+  graph.value(value).type.dtype = dtype;
+  graph.value(value).type.shape = SymbolicShape(shape);
+  graph.set_value_name(value, std::move(name));
+  return value;
+}
+
 Result<ValueId> Partitioner::receive(ValueId value, uint32_t from, uint32_t part) {
   const ValueType& type = graph_.value(value).type;
   const auto shape = type.shape.concrete();
@@ -75,21 +107,8 @@ Result<ValueId> Partitioner::receive(ValueId value, uint32_t from, uint32_t part
                                 "': only a tensor of a concrete shape can cross devices, it is ",
                                 graph_.type_text(type)));
   }
-  const auto edge = static_cast<int64_t>(out_.edges.size());
-  const NodeId producer = graph_.value(value).producer;
-  out_.edges.push_back({from, part,
-                        static_cast<uint64_t>(shape->elements()) * dtype_size(type.dtype),
-                        graph_.describe(value)});
-  const Catalogue& catalogue = graph_.catalogue();
-  add(from, catalogue.find("leat.Send"), {local_[from].at(value)}, {{"edge", edge}}, 0,
-      depth_[producer]);
-  const NodeId made = add(part, catalogue.find("leat.Receive"), {},
-                          {{"edge", edge},
-                           {"dtype", std::string(dtype_name(type.dtype))},
-                           {"shape", std::vector<int64_t>(shape->begin(), shape->end())}},
-                          1, depth_[producer] + 1);
+  const ValueId here = transfer(value, local_[from].at(value), *shape, from, part, "");
   Graph& graph = out_.parts[part].graph;
-  const ValueId here = graph.node(made).outputs[0];
   graph.value(here).type = type;
   graph.set_value_name(here, graph_.value_name(value));
   return local_[part][value] = here;

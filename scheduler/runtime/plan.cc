@@ -28,6 +28,13 @@ uint64_t Partition::slot_bytes() const {
   return bytes;
 }
 
+uint64_t Partition::page_bytes() const {
+  uint64_t bytes = 0;
+  for (const PlanValue& value : values)
+    if (value.home == Home::pages && value.alias == kNone) bytes += value.type.bytes();
+  return bytes;
+}
+
 namespace {
 
 std::string attr_text(const Attr& attr) {
@@ -60,14 +67,16 @@ std::string values_text(const std::vector<uint32_t>& values) {
 }
 
 void print_value(std::ostream& out, uint32_t id, const PlanValue& value) {
-  static constexpr std::string_view kHomes[] = {"none", "arena", "resource", "constant", "slot"};
+  static constexpr std::string_view kHomes[] = {"none", "arena", "resource", "constant",
+                                                "slot", "pages", "joined"};
   out << "  v" << id << " " << value.type.dtype << value.type.shape;
   if (value.type.layout == Layout::channels16) out << " channels16";
   out << " " << kHomes[static_cast<int>(value.home)];
-  if (value.home == Home::arena)
-    out << "+" << value.offset;
-  else if (value.home != Home::none)
+  if (value.home == Home::joined && value.alias == kNone)
+    out << " " << values_text(value.pieces);
+  else if (value.home != Home::none && value.home < Home::pages && value.home != Home::arena)
     out << " " << value.index;
+  if (value.home == Home::arena || value.offset > 0) out << "+" << value.offset;
   if (value.alias != kNone) out << " = v" << value.alias;
   out << "  # " << value.name << "\n";
 }
@@ -143,7 +152,7 @@ std::string Plan::summary() const {
         << "  peak memory    " << human_bytes(part.memory_bytes()) << " (activations "
         << human_bytes(part.arena_bytes) << ", variables " << human_bytes(part.resource_bytes())
         << ", constants " << human_bytes(part.constant_bytes()) << ", receive slots "
-        << human_bytes(part.slot_bytes()) << ")\n";
+        << human_bytes(part.slot_bytes() + part.page_bytes()) << ")\n";
   }
   return std::move(out).str();
 }

@@ -19,15 +19,22 @@ enum class Home : uint8_t {
   resource,  // the storage of a variable, or the address of another resource
   constant,  // known when the plan was made
   slot,      // lands from another partition: the slot of an incoming edge
+  pages,     // in memory of its own, which a joined value shows again
+  joined,    // the bytes of its pieces, which show as one
 };
 
 struct PlanValue {
   OperandType type;
   Home home = Home::none;
-  uint64_t offset = 0;     // bytes; of the arena
+  // Bytes, of the arena. A view may begin behind its value and be shorter: a range of it. Where
+  // the value is not in the arena, a range's offset counts from the value.
+  uint64_t offset = 0;
   uint32_t index = 0;      // of the resource, the constant, or the edge
   uint32_t alias = kNone;  // shares the bytes of this earlier value (a view, or computed in place)
-  std::string name;        // for people
+  // joined: earlier values in slots or pages, of whole pages but for the last. To read it is to
+  // read all of them.
+  std::vector<uint32_t> pieces;
+  std::string name;  // for people
 };
 
 // One kernel's worth of work, or a transfer.
@@ -73,9 +80,10 @@ struct Partition {
   uint64_t resource_bytes() const;
   uint64_t constant_bytes() const;
   uint64_t slot_bytes() const;
+  uint64_t page_bytes() const;  // of values in pages of their own
   // What the device needs for it, workspaces of kernels not counted.
   uint64_t memory_bytes() const {
-    return arena_bytes + resource_bytes() + constant_bytes() + slot_bytes();
+    return arena_bytes + resource_bytes() + constant_bytes() + slot_bytes() + page_bytes();
   }
 };
 

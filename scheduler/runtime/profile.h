@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "ops/element_kernel.h"
 #include "ops/kernel.h"
 
 namespace leat {
@@ -19,13 +20,14 @@ class Program;
 // counted: it touches memory for the first time.
 //
 // Threads: as Kernel says; the sums may be read at any time, but are whole only between steps.
-class TimedKernel final : public Kernel {
+class TimedKernel final : public Kernel, public ElementTiles {
  public:
   explicit TimedKernel(std::unique_ptr<Kernel> kernel);
 
   int phases() const override { return kernel_->phases(); }
   int tiles(int phase) const override { return kernel_->tiles(phase); }
   int row_phase() const override { return kernel_->row_phase(); }
+  int64_t tile_elements() const override { return leat::tile_elements(*kernel_); }
   size_t workspace_bytes() const override { return kernel_->workspace_bytes(); }
   size_t scratch_bytes() const override { return kernel_->scratch_bytes(); }
   Progress run(KernelContext& context, int phase, int tile) override;

@@ -5,6 +5,7 @@
 
 #include "devices/base/align.h"
 #include "devices/base/text.h"
+#include "devices/pages.h"
 #include "ops/validate.h"
 #include "scheduler/runtime/program_builder.h"
 #include "transport/frame.h"
@@ -54,6 +55,7 @@ Status Program::Builder::build() {
   LEAT_RETURN_IF_ERROR(open_resources());
   LEAT_RETURN_IF_ERROR(bind_addresses());
   bind_places();
+  LEAT_RETURN_IF_ERROR(bind_joined());
   LEAT_RETURN_IF_ERROR(make_kernels());
   LEAT_RETURN_IF_ERROR(allocate_workspaces());
   LEAT_RETURN_IF_ERROR(allocate_fetches());
@@ -92,34 +94,82 @@ Status Program::Builder::open_resources() {
   return {};
 }
 
-Status Program::Builder::bind_addresses() {
-  auto* arena = static_cast<std::byte*>(program_.arena_->data());
+// Of a value that has its own bytes; null of one that has none, or shows those of others.
+Result<void*> Program::Builder::home_address(const PlanValue& value, uint64_t parity) {
   SlotTable* slots = program_.exchange_.slots;
+  switch (value.home) {
+    case Home::none:
+    case Home::joined:
+      break;
+    case Home::arena:
+      return static_cast<std::byte*>(program_.arena_->data()) + value.offset;
+    case Home::resource:
+      return resource_addresses_[value.index];
+    case Home::constant:
+      return program_.constants_[value.index]->data();
+    case Home::slot:
+      if (slots) return slots->slot(value.index, parity);
+      return internal_error(
+          cat("value '", value.name, "': lands from another partition, but no slots were given"));
+    case Home::pages:
+      if (parity > 0) return program_.pages_.back()->data();
+      LEAT_ASSIGN_OR_RETURN(auto pages, allocate_pages(value.type.bytes()));
+      program_.pages_.push_back(std::move(pages));
+      return program_.pages_.back()->data();
+  }
+  return nullptr;
+}
+
+Status Program::Builder::bind_addresses() {
   for (const PlanValue& value : partition_.values) {
     std::array<void*, kSlotDepth> address{};
     for (uint64_t parity = 0; parity < kSlotDepth; ++parity) {
-      switch (value.home) {
-        case Home::none:
-          break;
-        case Home::arena:
-          address[parity] = arena + value.offset;
-          break;
-        case Home::resource:
-          address[parity] = resource_addresses_[value.index];
-          break;
-        case Home::constant:
-          address[parity] = program_.constants_[value.index]->data();
-          break;
-        case Home::slot:
-          if (!slots)
-            return internal_error(cat("value '", value.name,
-                                      "': lands from another partition, but no slots were given"));
-          address[parity] = slots->slot(value.index, parity);
-          break;
+      if (value.alias == kNone) {
+        LEAT_ASSIGN_OR_RETURN(address[parity], home_address(value, parity));
+      } else if (auto* of = static_cast<std::byte*>(program_.addresses_[value.alias][parity])) {
+        address[parity] = of + (value.offset - partition_.values[value.alias].offset);
       }
     }
     program_.addresses_.push_back(address);
   }
+  return {};
+}
+
+// Where pieces show as one. After all else is bound: a piece may have moved to a place.
+Status Program::Builder::bind_joined() {
+  pieces_.assign(partition_.values.size(), kNone);
+  for (uint32_t v = 0; v < partition_.values.size(); ++v) {
+    const PlanValue& value = partition_.values[v];
+    if (value.home != Home::joined) continue;
+    if (!program_.device_->host_visible())
+      return unimplemented(
+          cat("value '", value.name, "': cannot be joined on ", program_.device_->name()));
+    for (uint64_t parity = 0; parity < kSlotDepth; ++parity) {
+      auto& address = program_.addresses_[v][parity];
+      if (value.alias != kNone) {
+        address = static_cast<std::byte*>(program_.addresses_[value.alias][parity]) + value.offset;
+        continue;
+      }
+      std::vector<Pages> pieces;
+      for (uint32_t piece : value.pieces)
+        pieces.push_back(
+            {program_.addresses_[piece][parity], partition_.values[piece].type.bytes()});
+      auto joined = join_pages(pieces);
+      if (!joined.ok()) return joined.status().while_doing(cat("joining '", value.name, "'"));
+      program_.joined_.push_back(std::move(*joined));
+      address = program_.joined_.back()->data();
+    }
+    for (uint32_t piece : value.pieces) pieces_[piece] = v;
+  }
+  for (uint32_t i = 0; i < partition_.instructions.size(); ++i) {
+    const PlanInstruction& instruction = partition_.instructions[i];
+    if (instruction.kind != PlanInstruction::Kind::receive || instruction.outputs.empty()) continue;
+    uint32_t& piece = pieces_[instruction.outputs[0]];
+    if (piece != kNone) piece = i;
+  }
+  for (uint32_t v = 0; v < partition_.values.size(); ++v)
+    if (partition_.values[v].home != Home::slot || partition_.values[v].alias != kNone)
+      pieces_[v] = kNone;
   return {};
 }
 
@@ -128,8 +178,8 @@ uint32_t Program::Builder::root(uint32_t value) const {
   return value;
 }
 
-// A value that a kernel computes in the arena, of just the bytes that are sent, and that nobody
-// writes to once it is.
+// A value that a kernel computes in the arena or in pages, of just the bytes that are sent, and
+// that nobody writes to once it is.
 bool Program::Builder::may_be_placed(uint32_t send) const {
   const uint32_t value = partition_.instructions[send].inputs[0];
   const uint32_t first = root(value);
@@ -138,7 +188,7 @@ bool Program::Builder::may_be_placed(uint32_t send) const {
     const PlanValue& alias = partition_.values[v];
     const bool fed =
         std::find(partition_.feeds.begin(), partition_.feeds.end(), v) != partition_.feeds.end();
-    if (alias.home != Home::arena || fed || places_.count(v) > 0 ||
+    if ((alias.home != Home::arena && alias.home != Home::pages) || fed || places_.count(v) > 0 ||
         alias.offset != partition_.values[value].offset ||
         alias.type.bytes() > partition_.values[value].type.bytes())
       return false;

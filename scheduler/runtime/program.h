@@ -49,7 +49,9 @@ struct Entry {
   bool cheap = false;      // takes less than handing it to another thread does
   bool in_place = false;   // send: the value stays as it is until the channel has sent() it
   int phase = 0;
-  uint32_t tiles = 1;
+  // Tiles [first_tile, first_tile + tiles) of the phase: of what comes or goes in pieces, those of
+  // one piece.
+  uint32_t first_tile = 0, tiles = 1;
   // The members, run in order for each tile: kernels_[first, last); of a bundle, bundled_.
   uint32_t first = 0, last = 0;
   uint32_t instruction = 0;
@@ -114,7 +116,8 @@ class Program {
   JobResources* resources_ = nullptr;
   Exchange exchange_;
   std::unique_ptr<Buffer> arena_, workspace_;
-  std::vector<std::unique_ptr<Buffer>> constants_;
+  std::vector<std::unique_ptr<Buffer>> constants_, pages_;
+  std::vector<std::unique_ptr<Buffer>> joined_;           // what shows the bytes of others
   std::vector<std::array<void*, kSlotDepth>> addresses_;  // by value
   std::vector<std::unique_ptr<Kernel>> owned_kernels_;    // by instruction; null for transfers
   std::vector<const TimedKernel*> timed_kernels_;         // by instruction; empty if not profiled

@@ -16,6 +16,12 @@ struct Access {
   bool write = false;
 };
 
+// Bytes [begin, end) of a value that has its own: what is joined has those of its pieces.
+struct ByteRange {
+  uint32_t value = kNone;
+  uint64_t begin = 0, end = 0;
+};
+
 // Allocates, binds, makes kernels, lists entries and finds their dependencies, in that order.
 class Program::Builder {
  public:
@@ -26,7 +32,9 @@ class Program::Builder {
   Status allocate_memory();
   Status open_resources();
   Status bind_addresses();
+  Result<void*> home_address(const PlanValue& value, uint64_t parity);
   void bind_places();
+  Status bind_joined();
   uint32_t root(uint32_t value) const;
   bool may_be_placed(uint32_t send) const;
   Status make_kernel(uint32_t instruction);
@@ -41,9 +49,16 @@ class Program::Builder {
   uint64_t touched_bytes(const PlanInstruction& instruction) const;
   bool fits_bundle(const Entry& entry) const;
   void bundle();
-  void touch(uint32_t value, bool write, std::vector<Access>& out) const;
-  void touch_instruction(uint32_t instruction, std::vector<Access>& out) const;
+  bool is_received_piece(uint32_t instruction) const;
+  std::vector<ByteRange> parts_of(uint32_t value, uint64_t begin, uint64_t end) const;
+  std::vector<ByteRange> parts_of(const Entry& entry, uint32_t instruction, uint32_t value) const;
+  std::vector<uint32_t> cuts(uint32_t instruction, uint32_t tiles) const;
+  void touch(const ByteRange& part, bool write, std::vector<Access>& out) const;
+  void touch_instruction(const Entry& entry, uint32_t instruction, std::vector<Access>& out) const;
   void touch_entry(const Entry& entry, std::vector<Access>& out) const;
+  void await_pieces(const Entry& entry, std::vector<Await>& out) const;
+  template <typename Visit>
+  void each_instruction(const Entry& entry, const Visit& visit) const;
   void await_places(const Entry& entry, std::vector<Await>& out) const;
   void await_sent();
   bool chain_fits(uint32_t first, uint32_t last) const;
@@ -58,6 +73,9 @@ class Program::Builder {
   std::vector<uint32_t> bound_;              // by instruction: index in kernels_, or kNone
   // Values that are written where a channel wants them: the credit that writing needs.
   std::map<uint32_t, Timeline*> places_;
+  // By value: of pieces that come from elsewhere, the instruction that receives them; else kNone.
+  // Who touches such a piece waits for it, and nobody else.
+  std::vector<uint32_t> pieces_;
   uint64_t workspace_bytes_ = 0;
 };
 

@@ -1,7 +1,9 @@
 // The list that a step runs through, from a partition's instructions.
 #include <algorithm>
+#include <set>
 
 #include "devices/base/align.h"
+#include "ops/element_kernel.h"
 #include "scheduler/runtime/program_builder.h"
 #include "transport/frame.h"
 
@@ -30,12 +32,52 @@ void Program::Builder::list_kernel(uint32_t index, int from, int to) {
     Entry entry;
     entry.phase = phase;
     entry.may_block = may_block;
-    entry.tiles = static_cast<uint32_t>(program_.kernels_[kernel]->kernel->tiles(phase));
     entry.first = kernel;
     entry.last = kernel + 1;
     entry.instruction = index;
-    program_.entries_.push_back(std::move(entry));
+    const auto tiles = static_cast<uint32_t>(program_.kernels_[kernel]->kernel->tiles(phase));
+    uint32_t begin = 0;
+    for (uint32_t end : cuts(index, tiles)) {
+      entry.first_tile = begin;
+      entry.tiles = end - begin;
+      program_.entries_.push_back(entry);
+      begin = end;
+    }
   }
+}
+
+// Where a kernel's tiles are cut so that those of each piece of its operands can run by themselves:
+// the tile behind each stretch, ascending. Only where every tile has elements of its own.
+std::vector<uint32_t> Program::Builder::cuts(uint32_t index, uint32_t tiles) const {
+  const int64_t per_tile = tile_elements(*program_.owned_kernels_[index]);
+  std::set<uint32_t> ends{tiles};
+  if (per_tile == 0 || tiles < 2) return {tiles};
+  const PlanInstruction& instruction = partition_.instructions[index];
+  for (const auto* operands : {&instruction.inputs, &instruction.outputs}) {
+    for (uint32_t operand : *operands) {
+      if (operand == kNone || partition_.values[operand].type.kind == ValueKind::token) continue;
+      const PlanValue& whole = partition_.values[operand];
+      const uint64_t tile_bytes =
+          static_cast<uint64_t>(per_tile) * std::max<uint64_t>(1, dtype_size(whole.type.dtype));
+      const auto cut = [&](uint64_t byte) {
+        const uint64_t tile = (byte + tile_bytes - 1) / tile_bytes;
+        if (tile > 0 && tile < tiles) ends.insert(static_cast<uint32_t>(tile));
+      };
+      if (whole.type.shape.elements() < 2) continue;
+      uint64_t at = 0;
+      for (const ByteRange& part : parts_of(operand, 0, whole.type.bytes()))
+        cut(at += part.end - part.begin);
+      for (uint32_t v = 0; v < partition_.values.size(); ++v) {
+        const PlanValue& range = partition_.values[v];
+        if (range.alias == kNone || root(v) != root(operand) || range.offset < whole.offset ||
+            range.type.bytes() >= whole.type.bytes())
+          continue;
+        cut(range.offset - whole.offset);
+        cut(range.offset - whole.offset + range.type.bytes());
+      }
+    }
+  }
+  return {ends.begin(), ends.end()};
 }
 
 bool Program::Builder::chain_fits(uint32_t first, uint32_t last) const {
@@ -198,27 +240,85 @@ void Program::Builder::bundle() {
   }
 }
 
-void Program::Builder::touch(uint32_t value, bool write, std::vector<Access>& out) const {
-  if (value == kNone) return;
+// Is it received only to be seen as part of a value?
+bool Program::Builder::is_received_piece(uint32_t instruction) const {
+  const PlanInstruction& i = partition_.instructions[instruction];
+  return i.kind == PlanInstruction::Kind::receive && !i.outputs.empty() &&
+         pieces_[i.outputs[0]] != kNone;
+}
+
+// Where bytes [begin, end) of a value are.
+std::vector<ByteRange> Program::Builder::parts_of(uint32_t value, uint64_t begin,
+                                                  uint64_t end) const {
+  const PlanValue& of = partition_.values[root(value)];
+  if (of.home != Home::joined) return {{value, begin, end}};
+  begin += partition_.values[value].offset;
+  end += partition_.values[value].offset;
+  std::vector<ByteRange> parts;
+  uint64_t at = 0;
+  for (uint32_t piece : of.pieces) {
+    const uint64_t bytes = partition_.values[piece].type.bytes();
+    if (begin < at + bytes && end > at)
+      parts.push_back({piece, std::max(begin, at) - at, std::min(end, at + bytes) - at});
+    at += bytes;
+  }
+  return parts;
+}
+
+// What an entry touches of an operand of its instruction.
+std::vector<ByteRange> Program::Builder::parts_of(const Entry& entry, uint32_t index,
+                                                  uint32_t value) const {
+  if (value == kNone || partition_.values[value].type.kind == ValueKind::token) return {};
   const PlanValue& v = partition_.values[value];
   const bool opaque = v.home == Home::resource && !is_variable(v);  // a queue: in plan order
-  const size_t bytes = opaque ? 1 : v.type.bytes();
-  for (void* address : program_.addresses_[value]) {
-    const auto begin = reinterpret_cast<uintptr_t>(address);
-    if (address) out.push_back({begin, begin + bytes, write || opaque});
+  if (opaque) return {{value, 0, 1}};
+  const uint64_t bytes = v.type.bytes();
+  const Kernel* kernel = program_.owned_kernels_[index].get();
+  const int64_t per_tile =
+      entry.kind == Entry::Kind::kernel && entry.phase >= 0 && kernel ? tile_elements(*kernel) : 0;
+  if (per_tile == 0 || v.type.shape.elements() < 2) return parts_of(value, 0, bytes);
+  const uint64_t tile = static_cast<uint64_t>(per_tile) * dtype_size(v.type.dtype);
+  return parts_of(value, std::min(bytes, entry.first_tile * tile),
+                  std::min(bytes, (entry.first_tile + entry.tiles) * tile));
+}
+
+// visit(entry, instruction) for each that an entry runs.
+template <typename Visit>
+void Program::Builder::each_instruction(const Entry& entry, const Visit& visit) const {
+  if (entry.kind == Entry::Kind::bundle) {
+    for (uint32_t i = entry.first; i < entry.last; ++i)
+      each_instruction(program_.bundled_[i], visit);
+  } else if (entry.kind == Entry::Kind::kernel) {
+    for (uint32_t k = entry.first; k < entry.last; ++k)
+      visit(entry, program_.kernels_[k]->instruction);
+  } else {
+    visit(entry, entry.instruction);
   }
 }
 
-void Program::Builder::touch_instruction(uint32_t index, std::vector<Access>& out) const {
+void Program::Builder::touch(const ByteRange& part, bool write, std::vector<Access>& out) const {
+  const PlanValue& v = partition_.values[part.value];
+  const bool opaque = v.home == Home::resource && !is_variable(v);
+  for (void* address : program_.addresses_[part.value]) {
+    const auto begin = reinterpret_cast<uintptr_t>(address);
+    if (address) out.push_back({begin + part.begin, begin + part.end, write || opaque});
+  }
+}
+
+void Program::Builder::touch_instruction(const Entry& entry, uint32_t index,
+                                         std::vector<Access>& out) const {
   const PlanInstruction& instruction = partition_.instructions[index];
   const bool hands_back = instruction.kind == PlanInstruction::Kind::retire;
   for (size_t k = 0; k < instruction.inputs.size(); ++k) {
     const auto& writes = instruction.op ? instruction.op->writes : std::vector<int>();
     const bool written =
         std::find(writes.begin(), writes.end(), static_cast<int>(k)) != writes.end();
-    touch(instruction.inputs[k], written || hands_back, out);
+    for (const ByteRange& part : parts_of(entry, index, instruction.inputs[k]))
+      touch(part, written || hands_back, out);
   }
-  for (uint32_t output : instruction.outputs) touch(output, true, out);
+  for (uint32_t output : instruction.outputs) {
+    for (const ByteRange& part : parts_of(entry, index, output)) touch(part, true, out);
+  }
   if (const Kernel* kernel = program_.owned_kernels_[index].get();
       kernel && kernel->workspace_bytes() > 0) {
     const auto begin =
@@ -229,29 +329,32 @@ void Program::Builder::touch_instruction(uint32_t index, std::vector<Access>& ou
 
 // What an entry reads and writes.
 void Program::Builder::touch_entry(const Entry& entry, std::vector<Access>& out) const {
-  if (entry.kind == Entry::Kind::bundle) {
-    for (uint32_t i = entry.first; i < entry.last; ++i) touch_entry(program_.bundled_[i], out);
-  } else if (entry.kind == Entry::Kind::kernel) {
-    for (uint32_t k = entry.first; k < entry.last; ++k)
-      touch_instruction(program_.kernels_[k]->instruction, out);
-  } else {
-    touch_instruction(entry.instruction, out);
-  }
+  each_instruction(entry,
+                   [&](const Entry& of, uint32_t index) { touch_instruction(of, index, out); });
+}
+
+// Whoever reads pieces waits for those that it reads.
+void Program::Builder::await_pieces(const Entry& entry, std::vector<Await>& out) const {
+  each_instruction(entry, [&](const Entry& of, uint32_t index) {
+    for (uint32_t input : partition_.instructions[index].inputs) {
+      for (const ByteRange& part : parts_of(of, index, input)) {
+        const uint32_t receive = pieces_[root(part.value)];
+        if (receive == kNone) continue;
+        const uint32_t edge = partition_.instructions[receive].edge;
+        out.push_back({&program_.exchange_.slots->edge(edge).arrived, 0, receive});
+      }
+    }
+  });
 }
 
 // Whoever writes to a place of a channel's needs credit for it, like the push that follows.
 void Program::Builder::await_places(const Entry& entry, std::vector<Await>& out) const {
-  if (entry.kind == Entry::Kind::bundle) {
-    for (uint32_t i = entry.first; i < entry.last; ++i) await_places(program_.bundled_[i], out);
-  } else if (entry.kind == Entry::Kind::kernel) {
-    for (uint32_t k = entry.first; k < entry.last; ++k) {
-      const uint32_t index = program_.kernels_[k]->instruction;
-      for (uint32_t output : partition_.instructions[index].outputs) {
-        const auto it = places_.find(output);
-        if (it != places_.end()) out.push_back({it->second, kSlotDepth, index});
-      }
+  each_instruction(entry, [&](const Entry&, uint32_t index) {
+    for (uint32_t output : partition_.instructions[index].outputs) {
+      const auto it = places_.find(output);
+      if (it != places_.end()) out.push_back({it->second, kSlotDepth, index});
     }
-  }
+  });
 }
 
 // Bytes that were sent in place may be touched again when they have left. Who follows the send only
@@ -275,7 +378,8 @@ void Program::Builder::list_entries() {
   for (uint32_t i = 0; i < n;) {
     const PlanInstruction& instruction = partition_.instructions[i];
     if (instruction.kind != PlanInstruction::Kind::kernel) {
-      list_transfer(i++);
+      if (!is_received_piece(i)) list_transfer(i);
+      ++i;
       continue;
     }
     uint32_t last = i + 1;
@@ -301,6 +405,7 @@ void Program::Builder::list_entries() {
   for (size_t e = 0; e < program_.entries_.size(); ++e) {
     touch_entry(program_.entries_[e], accesses[e]);
     await_places(program_.entries_[e], program_.entries_[e].awaits);
+    await_pieces(program_.entries_[e], program_.entries_[e].awaits);
   }
   find_dependencies(accesses, program_.entries_);
   // The phases of one instruction follow each other even if they share no bytes.

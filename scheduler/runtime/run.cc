@@ -328,7 +328,7 @@ void Run::run_serial(uint64_t begin, uint64_t end) {
 
 // All tiles of a kernel's entry, on the thread that advances.
 bool Run::run_kernel(const Entry& entry, uint64_t turn) {
-  for (uint32_t tile = 0; tile < entry.tiles; ++tile) {
+  for (uint32_t tile = entry.first_tile; tile < entry.first_tile + entry.tiles; ++tile) {
     for (uint32_t k = entry.first; k < entry.last; ++k) {
       BoundKernel& bound = program_.kernel(k);
       const int phase = entry.phase < 0 ? bound.kernel->row_phase() : entry.phase;
@@ -404,6 +404,7 @@ bool Run::wait_for_entry(uint32_t e, uint64_t turns) {
 bool Run::run_tile(const Entry& entry, uint64_t turn, uint32_t tile, std::byte* scratch) {
   if (entry.kind == Entry::Kind::bundle) return run_bundle(entry, turn, scratch);
   if (entry.kind != Entry::Kind::kernel) return run_transfer(entry, turn);
+  tile += entry.first_tile;
   for (uint32_t k = entry.first; k < entry.last; ++k) {
     BoundKernel& bound = program_.kernel(k);
     KernelContext context = bound.context[turn % kSlotDepth];

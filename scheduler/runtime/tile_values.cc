@@ -80,7 +80,8 @@ class Search {
                                       : 0;
       if (candidate.tile_bytes == 0) candidate.tile_bytes = tile_bytes;
       const bool rows_alone = k < 32 && (by_rows >> k & 1) && has_rows;
-      candidate.fits = candidate.fits && rows_alone && value.home == Home::arena &&
+      const bool whole = value.type.bytes() == partition_.values[root(operands[k])].type.bytes();
+      candidate.fits = candidate.fits && rows_alone && whole && value.home == Home::arena &&
                        tile_bytes == candidate.tile_bytes && tile_bytes > 0;
     }
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "devices/base/text.h"
+#include "devices/pages.h"
 #include "ops/limits.h"
 #include "ops/op.h"
 #include "ops/validate.h"
@@ -163,9 +164,12 @@ Status PartitionVerifier::check_value(uint32_t id) {
   if (value.alias >= id || part_.values[value.alias].alias != kNone)
     return wrong(cat("value ", id, " has a bad alias"));
   const PlanValue& of = part_.values[value.alias];
+  const bool same_bytes = of.offset == value.offset && of.type.bytes() == value.type.bytes();
+  const bool range = !produced_[id] && value.offset % kAlignment == 0 &&
+                     value.offset >= of.offset && value.type.bytes() <= of.type.bytes() &&
+                     value.offset - of.offset <= of.type.bytes() - value.type.bytes();
   if (of.home != value.home || of.home == Home::none || of.index != value.index ||
-      of.offset != value.offset || of.type.bytes() != value.type.bytes() ||
-      value.type.kind != ValueKind::tensor) {
+      !(same_bytes || range) || !value.pieces.empty() || value.type.kind != ValueKind::tensor) {
     return wrong(
         cat("value ", id, " has other bytes than value ", value.alias, ", whose bytes it shares"));
   }
@@ -177,7 +181,9 @@ Status PartitionVerifier::check_value(uint32_t id) {
 Status PartitionVerifier::check_home(uint32_t id) {
   const PlanValue& value = part_.values[id];
   const bool is_resource = value.type.kind == ValueKind::resource;
-  if (is_resource != (value.home == Home::resource))
+  if (is_resource != (value.home == Home::resource) ||
+      (value.home != Home::arena && value.offset != 0) ||
+      value.pieces.empty() == (value.home == Home::joined))
     return wrong(cat("value ", id, " '", value.name, "' is not where its kind is"));
   switch (value.home) {
     case Home::none:
@@ -203,11 +209,35 @@ Status PartitionVerifier::check_home(uint32_t id) {
           plan_.edges[value.index].bytes == value.type.bytes() && is_plain_tensor(value.type))
         return {};
       return wrong(cat("value ", id, " '", value.name, "' names no edge of its size"));
+    case Home::pages:
+      if (!is_plain_tensor(value.type))
+        return wrong(cat("value ", id, " '", value.name, "' is no tensor to have pages"));
+      return take_memory(value.type.bytes());
+    case Home::joined:
+      return check_pieces(id);
   }
   return wrong(cat("value ", id, " has no home that there is"));
 }
 
-// The bytes of an earlier value under another shape: no instruction makes it.
+// Values that can be shown again, side by side.
+Status PartitionVerifier::check_pieces(uint32_t id) const {
+  const PlanValue& value = part_.values[id];
+  uint64_t bytes = 0;
+  for (const uint32_t p : value.pieces) {
+    const PlanValue* piece = p < id ? &part_.values[p] : nullptr;
+    if (!piece || piece->alias != kNone ||
+        (piece->home != Home::slot && piece->home != Home::pages) ||
+        piece->type.dtype != value.type.dtype || piece->type.bytes() < kLeastInPages ||
+        bytes % kPageBytes != 0)
+      return wrong(cat("value ", id, " '", value.name, "' cannot have value ", p, " as a piece"));
+    bytes += piece->type.bytes();
+    if (bytes > value.type.bytes()) break;
+  }
+  if (bytes == value.type.bytes() && is_plain_tensor(value.type) && !produced_[id]) return {};
+  return wrong(cat("value ", id, " '", value.name, "' is not its pieces"));
+}
+
+// The bytes of an earlier value under another shape, or a range of them: no instruction makes it.
 Status PartitionVerifier::check_view(uint32_t id) const {
   const PlanValue& value = part_.values[id];
   const PlanValue& of = part_.values[value.alias];
@@ -249,12 +279,20 @@ Status PartitionVerifier::check_instruction(uint32_t index) {
 Status PartitionVerifier::check_reads(const PlanInstruction& instruction) const {
   for (const uint32_t v : instruction.inputs) {
     if (v == kNone || part_.values[v].type.kind == ValueKind::token) continue;
-    const uint32_t held = contents_[root(v)];
-    const bool is_view = part_.values[v].alias != kNone && !produced_[v];
-    if (held == kNone || (held != v && !is_view))
-      return wrong(instruction, cat("reads value ", v, " when it is not there"));
+    if (!is_there(v)) return wrong(instruction, cat("reads value ", v, " when it is not there"));
   }
   return {};
+}
+
+bool PartitionVerifier::is_there(uint32_t id) const {
+  const PlanValue& of = part_.values[root(id)];
+  if (of.home == Home::joined) {
+    return std::all_of(of.pieces.begin(), of.pieces.end(),
+                       [&](uint32_t piece) { return contents_[piece] == piece; });
+  }
+  const uint32_t held = contents_[root(id)];
+  const bool is_view = part_.values[id].alias != kNone && !produced_[id];
+  return held != kNone && (held == id || is_view);
 }
 
 Status PartitionVerifier::check_send(const PlanInstruction& instruction) {
@@ -344,7 +382,8 @@ Status PartitionVerifier::check_types(const PlanInstruction& instruction,
                                       const OpTypes& types) const {
   std::vector<const Tensor*> constants;
   for (const uint32_t v : instruction.inputs) {
-    const bool known = v != kNone && part_.values[v].home == Home::constant;
+    const bool known = v != kNone && part_.values[v].home == Home::constant &&
+                       part_.values[v].type.bytes() == part_.values[root(v)].type.bytes();
     // Of a view: the same elements, whatever the shape; rules look at lists.
     constants.push_back(known ? &part_.constants[part_.values[v].index] : nullptr);
   }
@@ -364,13 +403,14 @@ Status PartitionVerifier::check_types(const PlanInstruction& instruction,
   return {};
 }
 
-// Kernels write to the arena only, each value once.
+// Kernels write to the arena and to pages only, each value once.
 Status PartitionVerifier::check_outputs(const PlanInstruction& instruction) {
   std::vector<uint32_t> overwritten;
   for (size_t k = 0; k < instruction.outputs.size(); ++k) {
     const uint32_t v = instruction.outputs[k];
     if (v == kNone || part_.values[v].type.kind == ValueKind::token) continue;
-    if (part_.values[v].home != Home::arena || fed_[v])
+    const Home home = part_.values[v].home;
+    if ((home != Home::arena && home != Home::pages) || fed_[v])
       return wrong(instruction, cat("writes value ", v, ", which is not of the arena"));
     if (part_.values[v].alias == kNone) continue;
     if (!may_overwrite(instruction, k) ||
@@ -379,7 +419,7 @@ Status PartitionVerifier::check_outputs(const PlanInstruction& instruction) {
     overwritten.push_back(root(v));
   }
   for (const uint32_t v : instruction.outputs) {
-    if (v != kNone && part_.values[v].home == Home::arena) contents_[root(v)] = v;
+    if (v != kNone && part_.values[v].type.kind != ValueKind::token) contents_[root(v)] = v;
   }
   return {};
 }
@@ -430,7 +470,8 @@ Status PartitionVerifier::check_member(const PlanInstruction& instruction, const
     const auto made = v == kNone ? chain_.made.end() : chain_.made.find(root(v));
     if (made == chain_.made.end()) continue;
     const Shape& shape = part_.values[v].type.shape;
-    const bool by_rows = made->second && k < 32 && (tiling.row_inputs >> k & 1) &&
+    const bool whole = part_.values[v].type.bytes() == part_.values[root(v)].type.bytes();
+    const bool by_rows = made->second && k < 32 && (tiling.row_inputs >> k & 1) && whole &&
                          shape.rank() > 0 && shape[0] == chain_.rows;
     if (!by_rows)
       return wrong(instruction, cat("reads value ", v, " before its chain has made it"));

@@ -31,7 +31,8 @@ std::optional<std::pair<uint32_t, uint32_t>> find_overlap(const Partition& parti
 // Goes through a partition as a step does, and believes nothing of it. What it leaves true:
 //  - every operand of a kernel is where it says, inside memory that is there, aligned, and of the
 //    type that the op's inference gives;
-//  - a kernel writes to the arena, and to the variables that its op writes, and nowhere else;
+//  - a kernel writes to the arena, to pages, and to the variables that its op writes, and nowhere
+//    else;
 //  - a value is read after it was written and before its bytes serve another; values that live at
 //    the same time share no bytes, but for views and for what a kernel computes in place;
 //  - what runs tile by tile depends on rows of its own tile alone.
@@ -68,6 +69,8 @@ class PartitionVerifier {
   Status check_value(uint32_t id);
   Status check_home(uint32_t id);
   Status check_view(uint32_t id) const;
+  Status check_pieces(uint32_t id) const;
+  bool is_there(uint32_t id) const;
 
   Status check_instruction(uint32_t index);
   Status check_reads(const PlanInstruction& instruction) const;

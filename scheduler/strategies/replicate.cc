@@ -16,6 +16,7 @@
 #include "ops/op.h"
 #include "ops/validate.h"
 #include "scheduler/compile/passes.h"
+#include "scheduler/compile/pieces.h"
 
 namespace leat {
 namespace {
@@ -56,8 +57,10 @@ class Replicator {
   std::vector<uint32_t> count_waves(const std::vector<NodeId>& order) const;
   NodeId copy_node(NodeId id, int copy, int worker);
   Status cross(NodeId id);
-  ValueId reduce(const Node& node, int owner, int& holder);
-  ValueId all_reduce(NodeId id);
+  ValueId reduce(const Node& node, const std::vector<ValueId>& leaves, int owner, int& holder);
+  ValueId all_reduce(const Node& node, const std::vector<ValueId>& leaves, int owner);
+  std::vector<ElementPiece> pieces_to_reduce(NodeId id) const;
+  std::vector<ValueId> all_reduce_pieces(NodeId id, const std::vector<ElementPiece>& pieces);
   std::vector<ValueId> reduce_equal(NodeId id);
   ValueId all_gather(NodeId id);
   std::vector<ValueId> reduce_scatter(NodeId id);
@@ -67,6 +70,7 @@ class Replicator {
   ValueId tree(const Node& node, const std::vector<ValueId>& leaves, int first, int last, int owner,
                int& holder);
   ValueId combine(const Node& node, std::string_view op, ValueId a, ValueId b, int worker);
+  int choose_owner(NodeId collective, int64_t elements);
   int choose_owner(NodeId collective);
 
   const Graph& from_;
@@ -161,17 +165,18 @@ void Replicator::fill_from_first_home(NodeId id, std::vector<ValueId>& by_worker
   std::replace(by_worker.begin(), by_worker.end(), kNone, first);
 }
 
-// Who adds up a value: who the strategy says, or the worker that has the least to add so far.
-int Replicator::choose_owner(NodeId collective) {
-  const ValueId value = from_.node(collective).inputs[0];
+// Who adds up so many elements: who the strategy says, or the worker that has the least to add so
+// far.
+int Replicator::choose_owner(NodeId collective, int64_t elements) {
+  const DType dtype = from_.value(from_.node(collective).inputs[0]).type.dtype;
   const int owner = division_.owners[collective];
   const auto it = owner < 0 ? std::min_element(load_.begin(), load_.end()) : load_.begin() + owner;
-  const auto shape = from_.value(value).type.shape.concrete();
-  *it +=
-      shape
-          ? static_cast<uint64_t>(shape->elements()) * dtype_size(from_.value(value).type.dtype) + 1
-          : 1;
+  *it += static_cast<uint64_t>(elements) * dtype_size(dtype) + 1;
   return static_cast<int>(it - load_.begin());
+}
+int Replicator::choose_owner(NodeId collective) {
+  const auto shape = from_.value(from_.node(collective).inputs[0]).type.shape.concrete();
+  return choose_owner(collective, shape ? shape->elements() : 0);
 }
 
 NodeId Replicator::add(std::string_view op, std::vector<ValueId> inputs, Attrs attrs, int outputs,
@@ -205,19 +210,53 @@ ValueId Replicator::tree(const Node& node, const std::vector<ValueId>& leaves, i
 }
 
 // The sum (or maximum, ...) over the shards; `holder` is the worker that has it.
-ValueId Replicator::reduce(const Node& node, int owner, int& holder) {
-  return tree(node, copies_[node.inputs[0]], 0, shards_, owner, holder);
+ValueId Replicator::reduce(const Node& node, const std::vector<ValueId>& leaves, int owner,
+                           int& holder) {
+  return tree(node, leaves, 0, shards_, owner, holder);
 }
 
-ValueId Replicator::all_reduce(NodeId id) {
-  const Node& node = from_.node(id);
+ValueId Replicator::all_reduce(const Node& node, const std::vector<ValueId>& leaves, int owner) {
   int holder = 0;
-  const ValueId sum = reduce(node, choose_owner(id), holder);
+  const ValueId sum = reduce(node, leaves, owner, holder);
   if (attr_string(node.attrs, "op", "sum") != "mean" || shards_ == 1) return sum;
   const DType dtype = from_.value(node.inputs[0]).type.dtype;
   const NodeId scale = add("Constant", {}, {{"value", Tensor::scalar_of(dtype, 1.0 / shards_)}}, 1,
                            holder, node.source);
   return combine(node, "Mul", sum, to_.node(scale).outputs[0], holder);
+}
+
+// What is combined element by element may be cut anywhere, and no bit changes.
+std::vector<ElementPiece> Replicator::pieces_to_reduce(NodeId id) const {
+  const ValueType& type = from_.value(from_.node(id).inputs[0]).type;
+  const auto shape = type.shape.concrete();
+  if (workers_ == 1 || division_.placed_by_hand || division_.owners[id] >= 0 || !shape ||
+      type.kind != ValueKind::tensor)
+    return {};
+  return cut_in_pieces(*shape, type.dtype);
+}
+
+// Each piece has an owner, who gets it from all shards and gives the sum to all workers
+// (reduce-scatter, then all-gather).
+std::vector<ValueId> Replicator::all_reduce_pieces(NodeId id,
+                                                   const std::vector<ElementPiece>& pieces) {
+  const Node& node = from_.node(id);
+  std::vector<ValueId> sums;
+  for (const ElementPiece& piece : pieces) {
+    std::vector<ValueId> leaves;
+    const Attrs range{{"first", piece.first}, {"count", piece.count}};
+    for (size_t s = 0; s < static_cast<size_t>(shards_); ++s) {
+      const NodeId cut = add("leat.Range", {copies_[node.inputs[0]][s]}, range, 1,
+                             division_.holders[s], node.source);
+      leaves.push_back(to_.node(cut).outputs[0]);
+    }
+    sums.push_back(all_reduce(node, leaves, choose_owner(id, piece.count)));
+  }
+  const auto shape = *from_.value(node.inputs[0]).type.shape.concrete();
+  const Attrs whole{{"shape", std::vector<int64_t>(shape.begin(), shape.end())}};
+  std::vector<ValueId> joined;
+  for (int w = 0; w < workers_; ++w)
+    joined.push_back(to_.node(add("leat.Join", sums, whole, 1, w, node.source)).outputs[0]);
+  return joined;
 }
 
 // Of a value that is the same on all shards, such as a gradient of zero: nothing crosses.
@@ -248,7 +287,7 @@ ValueId Replicator::all_gather(NodeId id) {
 std::vector<ValueId> Replicator::reduce_scatter(NodeId id) {
   const Node& node = from_.node(id);
   int holder = 0;
-  const ValueId sum = reduce(node, choose_owner(id), holder);
+  const ValueId sum = reduce(node, copies_[node.inputs[0]], choose_owner(id), holder);
   const Attrs attrs{{"axis", attr_int(node.attrs, "axis")}, {"num_outputs", int64_t{shards_}}};
   return to_.node(add("Split", {sum}, attrs, shards_, holder, node.source)).outputs;
 }
@@ -289,14 +328,20 @@ Status Replicator::cross(NodeId id) {
     return invalid_argument(cat(from_.describe_node(id), ": root: expected one of ", shards_,
                                 " shards, received ", root));
   }
+  const bool reduces = is(node, "leat.AllReduce");
+  const auto pieces =
+      reduces && sharded(input) ? pieces_to_reduce(id) : std::vector<ElementPiece>();
   if (!sharded(input)) {
     copies_[output] = reduce_equal(id);
+  } else if (!pieces.empty()) {
+    copies_[output] = all_reduce_pieces(id, pieces);
+    for (ValueId made : copies_[output]) to_.set_value_name(made, from_.value_name(output));
   } else if (is(node, "leat.ReduceScatter")) {
     copies_[output] = reduce_scatter(id);
   } else if (is(node, "leat.AllToAll")) {
     copies_[output] = all_to_all(node);
   } else {
-    const ValueId made = is(node, "leat.AllReduce") ? all_reduce(id)
+    const ValueId made = reduces ? all_reduce(node, copies_[input], choose_owner(id))
                          : is(node, "leat.AllGather")
                              ? all_gather(id)
                              : copies_[input][static_cast<size_t>(attr_int(node.attrs, "root"))];

@@ -97,6 +97,11 @@ std::vector<Case> cases() {
                                                             (int64_t{16} << 20) / workers));
                    },
                    3, 64 << 20, 0});
+    all.push_back({cat("all-reduce of 64 MiB whole, ", workers, " workers"),
+                   [=](Ops ops) {
+                     return plan_of(step_graphs::all_reduce(ops, workers, 1, int64_t{16} << 20));
+                   },
+                   3, 64 << 20, 0});
   }
   return all;
 }

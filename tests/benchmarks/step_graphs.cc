@@ -8,6 +8,7 @@
 #include "devices/base/text.h"
 #include "ops/builder.h"
 #include "ops/op.h"
+#include "scheduler/compile/pieces.h"
 #include "tests/must.h"
 
 namespace leat::step_graphs {
@@ -38,6 +39,9 @@ class Writer {
   ValueId first_of(int task, ValueId value) {
     const ValueId zero = placed(task, g_.constant(Tensor::scalar_of(DType::i64, 0)));
     return op(task, "Gather", {value, zero}, {{"axis", int64_t{0}}});
+  }
+  ValueId joined(int task, const std::vector<ValueId>& pieces, const Shape& shape) {
+    return op(task, "leat.Join", pieces, {{"shape", sizes(shape)}});
   }
   ValueId sum(int task, const std::vector<ValueId>& values) {
     return values.size() == 1 ? op(task, "Identity", values) : op(task, "Sum", values);
@@ -104,6 +108,23 @@ ValueId tree(Writer& w, int owner, const std::vector<ValueId>& leaves, size_t fi
   const size_t middle = first + std::bit_floor(last - first - 1);
   return w.op(owner, "Add",
               {tree(w, owner, leaves, first, middle), tree(w, owner, leaves, middle, last)});
+}
+
+// What a mirrored job makes of a gradient: its sum, or those of its pieces, each with an owner.
+std::vector<ValueId> sums_of(Writer& w, const std::vector<ValueId>& parts, int first_owner,
+                             int64_t elements) {
+  const auto tasks = static_cast<int>(parts.size());
+  const auto pieces = cut_in_pieces({elements}, DType::f32);
+  if (pieces.empty()) return {tree(w, first_owner % tasks, parts, 0, parts.size())};
+  std::vector<ValueId> sums;
+  for (const ElementPiece& piece : pieces) {
+    std::vector<ValueId> leaves;
+    const Attrs range{{"first", piece.first}, {"count", piece.count}};
+    for (int t = 0; t < tasks; ++t)
+      leaves.push_back(w.op(t, "leat.Range", {parts[static_cast<size_t>(t)]}, range));
+    sums.push_back(tree(w, first_owner++ % tasks, leaves, 0, leaves.size()));
+  }
+  return sums;
 }
 
 }  // namespace
@@ -201,8 +222,11 @@ StepGraph all_reduce(const Catalogue& catalogue, int tasks, int pieces, int64_t 
       const ValueId x = w.variable(t, name, {elements});
       parts.push_back(w.read_after(t, x, gates[static_cast<size_t>(t)].passed));
     }
-    const ValueId sum = tree(w, p % tasks, parts, 0, parts.size());
-    for (int t = 0; t < tasks; ++t) firsts[static_cast<size_t>(t)].push_back(w.first_of(t, sum));
+    const auto sums = sums_of(w, parts, p, elements);
+    for (int t = 0; t < tasks; ++t) {
+      const ValueId sum = sums.size() == 1 ? sums[0] : w.joined(t, sums, {elements});
+      firsts[static_cast<size_t>(t)].push_back(w.first_of(t, sum));
+    }
   }
   std::vector<ValueId> sums;
   for (int t = 0; t < tasks; ++t) {

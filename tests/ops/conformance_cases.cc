@@ -377,6 +377,12 @@ void add_state(Cases& cases) {
     }
   }
   cases.push_back({"leat.Step", {}});
+  cases.push_back(ConformanceCase{
+      "leat.Range", {f({kBatch, 7})}, {{"first", number(16)}, {"count", number(21)}}}
+                      .known_batch());
+  cases.push_back(ConformanceCase{
+      "leat.Join", {f({8}), f({2, 3}), f({4})}, {{"shape", std::vector<int64_t>{3, 6}}}}
+                      .known_batch());
 }
 
 }  // namespace
