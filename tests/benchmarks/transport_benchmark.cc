@@ -87,14 +87,17 @@ void play(benchmark::State& state, Ends& ends, uint32_t n, size_t bytes) {
   Player a{*ends.links.a, ends.slots_a, n, n + 1, 0, n, bytes, true};
   b.await();
   a.await();
+  Status status;
   for (auto _ : state) {
     const bool first = a.until == 0;
     a.until += kTurns;
     if (!first) a.await();
     a.push();
-    const Status status = a.done.wait(a.until, late());
-    if (!status.ok()) return state.SkipWithError(status.to_string().c_str());
+    status = a.done.wait(a.until, late());
+    if (!status.ok()) break;
   }
+  if (!status.ok()) state.SkipWithError(status.to_string().c_str());
+  // The links call the players.
   ends.links.a.reset();
   ends.links.b.reset();
 }

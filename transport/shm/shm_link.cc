@@ -23,6 +23,7 @@ class ShmLink final : public ExpressLink, private CreditSink, private Waiter::Po
         theirs_(std::move(theirs)),
         bell_(std::move(bell)),
         credits_told_(state_.setup().incoming.size()),
+        published_(state_.setup().incoming.size()),
         raised_(kSlotDepth * state_.setup().incoming.size() + state_.setup().outgoing.size()),
         express_(reactor, std::move(socket), state_, false,
                  [this](const Status& status, bool) { on_failure(status); }),
@@ -109,9 +110,13 @@ class ShmLink final : public ExpressLink, private CreditSink, private Waiter::Po
     return false;
   }
 
+  // Whoever gets a value has every credit that the peer gave before it: what is published is read
+  // first, and credits are told first.
   Result<bool> look() {
     const LinkSetup& setup = state_.setup();
     bool news = false;
+    for (size_t i = 0; i < setup.incoming.size(); ++i)
+      published_[i] = mine_.published(i).load(std::memory_order_acquire);
     for (size_t i = 0; i < setup.outgoing.size(); ++i) {
       const uint64_t count = theirs_.retired(i).load(std::memory_order_acquire);
       const uint32_t edge = setup.outgoing[i].edge;
@@ -120,9 +125,8 @@ class ShmLink final : public ExpressLink, private CreditSink, private Waiter::Po
       news = true;
     }
     for (size_t i = 0; i < setup.incoming.size(); ++i) {
-      const uint64_t published = mine_.published(i).load(std::memory_order_acquire);
-      if (published == state_.taken(i)) continue;
-      LEAT_RETURN_IF_ERROR(take(i, published));
+      if (published_[i] == state_.taken(i)) continue;
+      LEAT_RETURN_IF_ERROR(take(i, published_[i]));
       news = true;
     }
     raised_.signal();
@@ -169,6 +173,7 @@ class ShmLink final : public ExpressLink, private CreditSink, private Waiter::Po
     uint64_t rings = 0;  // that there had been when `stored` was
   };
   std::vector<Credit> credits_told_;  // by incoming edge
+  std::vector<uint64_t> published_;   // by incoming edge, when the waiter looked
   Raised raised_;                     // the waiter's
   std::atomic<uint64_t> rings_{0};
   std::atomic<int> holds_{0};
