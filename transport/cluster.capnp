@@ -31,7 +31,8 @@
 # before it registers again, with a new incarnation. Runner: its process ends, and with it all that
 # the job had on the machine. A master that starts again takes up its jobs: those that had runners get
 # new ones, in a new epoch, from their workers as these register anew. One that stops answers what
-# still waits with `cancelled`: as good as a lost connection. A stopped process is not seen by TCP: heartbeats tell, after 3 s.
+# still waits with `cancelled`: as good as a lost connection. A stopped process is not seen by TCP:
+# heartbeats tell, after 2.5 s.
 
 @0xb6d1a0d7f2c93e58;
 
