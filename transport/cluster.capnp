@@ -369,6 +369,11 @@ interface Worker {
   stop @1 (job :Text, epoch :UInt64, graceMs :UInt32) -> (outcome :Outcome(Nothing));
   # Asks the runner to end, kills it after graceMs. Ok when it is gone, and with it all that it held;
   # also if there is none.
+
+  advance @2 (spec :RunnerSpec) -> (outcome :Outcome(Nothing));
+  # The job's runner that is here, of an earlier epoch, goes on as that of spec.epoch: from now on
+  # peers reach it, and it is stopped, by that epoch and key. spec.task and threads stay what they
+  # were. failed_precondition if there is none. Before Runner.advance.
 }
 
 struct RunnerSpec {
@@ -434,6 +439,26 @@ interface Runner {
   inspectDataset @10 (files :DatasetFiles, classes :Int64) -> (outcome :Outcome(DatasetView));
   # The data set's headers, a fingerprint of each file and, with classes > 0, whether all labels are
   # in [0, classes). 60 s.
+
+  advance @11 (epoch :UInt64, key :Data) -> (outcome :Outcome(Nothing));
+  # It goes on as the runner of this epoch, with the job's variables as they are. Its runs must have
+  # been released: those that are left are aborted and released first. 10 s.
+
+  held @12 () -> (outcome :Outcome(Held));
+  # How far the job's variables here are, when no run steps: see Held.
+}
+
+struct Held {
+  # What a runner's variables hold after a run that failed. Steps that were committed here are whole:
+  # all of their updates, or none, are in the variables.
+  whole @0 :Bool;                 # false: they are of no step in particular; nothing else counts
+  step @1 :UInt64;                # the steps below are in them
+  rows @2 :List(StepRow);         # of the last steps below it, ascending: at most 1024
+
+  struct StepRow {
+    step @0 :UInt64;
+    values @1 :List(Float64);     # of the fetches: loss, accuracy
+  }
 }
 
 struct RunSetup {
