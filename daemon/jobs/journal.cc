@@ -13,6 +13,7 @@
 
 #include "daemon/jobs/journal_log.h"
 #include "daemon/jobs/sqlite.h"
+#include "devices/base/crc32c.h"
 #include "devices/base/failpoint.h"
 #include "devices/base/text.h"
 
@@ -67,7 +68,7 @@ Status check_header(Files& files, const std::string& path) {
     return refused(path, "expected a journal of leatd, found another file");
   }
   const uint32_t version = number_at(header, 60);
-  if (version != Journal::kSchemaVersion) {
+  if (version < 1 || version > Journal::kSchemaVersion) {
     return refused(path, cat("expected version ", Journal::kSchemaVersion, " of its tables, found ",
                              version, ", which another version of leatd has written"));
   }
@@ -94,11 +95,12 @@ Status create_database(Files& files, const std::string& path, const std::string&
     LEAT_ASSIGN_OR_RETURN(const std::string cluster_id, random_hex());
     LEAT_RETURN_IF_ERROR(database->run("PRAGMA synchronous=EXTRA; BEGIN"));
     LEAT_RETURN_IF_ERROR(database->run(kSchema));
-    LEAT_RETURN_IF_ERROR(database->run(cat("PRAGMA application_id=", kApplicationId,
-                                           "; PRAGMA user_version=", Journal::kSchemaVersion,
-                                           "; INSERT INTO meta VALUES ", "('cluster_id', '",
-                                           cluster_id, "'), ('generation', '0'); COMMIT")
-                                           .c_str()));
+    // Of version 1: without checksums until the first generation begins.
+    LEAT_RETURN_IF_ERROR(
+        database->run(cat("PRAGMA application_id=", kApplicationId,
+                          "; PRAGMA user_version=1; INSERT INTO meta VALUES ", "('cluster_id', '",
+                          cluster_id, "'), ('generation', '0'); COMMIT")
+                          .c_str()));
   }
   LEAT_RETURN_IF_ERROR(files.rename(fresh, path));
   return files.sync_directory(directory);
@@ -187,8 +189,10 @@ Status Journal::open_database(const JournalLimits& limits) {
   if (const Status status = check_database(); !status.ok()) {
     database_.reset();
     if (!has_log) (void)files_.remove(path + "-wal");  // SQLite made it, empty
-    if (status.code() != Code::failed_precondition) return status;
-    return failed_precondition(cat("journal is damaged: ", status.message(), kHint));
+    const bool may_pass =
+        status.code() == Code::unavailable || status.code() == Code::resource_exhausted;
+    if (may_pass) return status;
+    return failed_precondition(cat("journal is damaged: '", path, "': ", status.message(), kHint));
   }
   LEAT_ASSIGN_OR_RETURN(const std::string mode, database_->ask("PRAGMA journal_mode=WAL"));
   if (mode != "wal") return refused(path, cat("expected a write-ahead log, found mode ", mode));
@@ -202,23 +206,55 @@ Status Journal::open_database(const JournalLimits& limits) {
 // Pages and indexes as SQLite sees them, then every row.
 Status Journal::check_database() {
   LEAT_ASSIGN_OR_RETURN(const std::string verdict, database_->ask("PRAGMA integrity_check(1)"));
-  if (verdict != "ok") return failed_precondition(cat("'", directory_, "': ", verdict));
+  if (verdict != "ok") return failed_precondition(verdict);
+  LEAT_RETURN_IF_ERROR(check_meta());
+  return replay().status();
+}
+
+Status Journal::check_meta() {
+  LEAT_ASSIGN_OR_RETURN(const std::string version, database_->ask("PRAGMA user_version"));
+  LEAT_ASSIGN_OR_RETURN(const std::string keys,
+                        database_->ask("SELECT group_concat(key) FROM meta ORDER BY key"));
   LEAT_ASSIGN_OR_RETURN(cluster_id_,
                         database_->ask("SELECT value FROM meta WHERE key = 'cluster_id'"));
   LEAT_ASSIGN_OR_RETURN(const std::string generation,
                         database_->ask("SELECT value FROM meta WHERE key = 'generation'"));
+  LEAT_ASSIGN_OR_RETURN(const std::string crc,
+                        database_->ask("SELECT value FROM meta WHERE key = 'crc'"));
   const char* end = generation.data() + generation.size();
   const auto parsed = std::from_chars(generation.data(), end, generation_);
-  if (cluster_id_.size() != 32 || parsed.ec != std::errc() || parsed.ptr != end) {
-    return failed_precondition(cat("'", directory_, "': who wrote it is missing"));
+  const bool has_crc = version != "1";
+  if (keys != (has_crc ? "cluster_id,crc,generation" : "cluster_id,generation") ||
+      cluster_id_.size() != 32 || parsed.ec != std::errc() || parsed.ptr != end) {
+    return failed_precondition("who wrote it is missing");
   }
-  return replay().status();
+  LEAT_ASSIGN_OR_RETURN(const std::string expected, crc_of_meta());
+  if (!has_crc || crc == expected) return {};
+  return failed_precondition("the checksum of its tables, and of who wrote it, is wrong");
 }
 
+Result<std::string> Journal::crc_of_meta() {
+  std::string all = cat(cluster_id_, "\n", generation_, "\n");
+  LEAT_ASSIGN_OR_RETURN(
+      SqliteStatement select,
+      database_->prepare("SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY rowid"));
+  for (;;) {
+    LEAT_ASSIGN_OR_RETURN(const bool row, select.step());
+    if (!row) break;
+    for (int column = 0; column < 4; ++column) all += cat(select.bytes(column), "\n");
+  }
+  return cat(crc32c(std::as_bytes(std::span(all.data(), all.size()))));
+}
+
+// A change of the tables is to be in this transaction, too, before the checksum.
 Status Journal::begin_generation() {
   ++generation_;
-  return database_->run(
-      cat("UPDATE meta SET value = '", generation_, "' WHERE key = 'generation'").c_str());
+  LEAT_RETURN_IF_ERROR(database_->run("BEGIN IMMEDIATE"));
+  LEAT_ASSIGN_OR_RETURN(const std::string crc, crc_of_meta());
+  return database_->run(cat("REPLACE INTO meta VALUES ('generation', '", generation_,
+                            "'), ('crc', '", crc, "'); PRAGMA user_version=", kSchemaVersion,
+                            "; COMMIT")
+                            .c_str());
 }
 
 Status Journal::append(std::span<const JournalRecord> records) {

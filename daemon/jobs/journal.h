@@ -8,8 +8,9 @@
 //
 // A file that is not a journal, is damaged, or is of a newer version is refused with what to do
 // about it, and is left as it is, byte by byte: the journal never starts anew over another. Every
-// row has a checksum, since SQLite's pages have none. What cannot be told from the tail that a
-// crash leaves is damage to the very last transaction of the log.
+// row has a checksum, and so has what the tables are, since SQLite's pages have none. What cannot
+// be told from the tail that a crash leaves is damage to more than a bit of the log's last
+// transaction.
 //
 // After a failed disk (unavailable) nothing is known of what is on it, so every later append()
 // fails with the first error, until the master starts again. A full one (resource_exhausted) is
@@ -42,7 +43,8 @@ struct JournalLimits {
 
 class Journal {
  public:
-  static constexpr int kSchemaVersion = 1;
+  // Of the tables. 1 had no checksum of the schema and of `meta`; such a journal is taken up.
+  static constexpr int kSchemaVersion = 2;
 
   // Takes the state directory for this process, made if it is not there, and checks all of the
   // journal. failed_precondition if another master has it, or the journal is refused.
@@ -75,6 +77,9 @@ class Journal {
   Status lock();
   Status open_database(const JournalLimits& limits);
   Status check_database();
+  Status check_meta();
+  // Of the schema, and of what is in `meta`.
+  Result<std::string> crc_of_meta();
   Status begin_generation();
   Status write(const JobSubmitted& record);
   Status write(const JobChanged& record);

@@ -40,6 +40,34 @@ Pair checksum(std::span<const std::byte> bytes, bool big_endian, Pair sum) {
   return sum;
 }
 
+// Whether one flipped bit of a word makes up for all that its checksum lacks. `influence`: what
+// adding 1 to the word adds to the checksum.
+bool is_one_bit(const Pair& lacks, const Pair& influence, uint32_t word) {
+  for (int bit = 0; bit < 32; ++bit) {
+    const uint32_t value = 1u << bit;
+    const uint32_t by = (word & value) != 0 ? 0u - value : value;
+    if (by * influence[0] == lacks[0] && by * influence[1] == lacks[1]) return true;
+  }
+  return false;
+}
+
+// The same of any word of `bytes`, from the last to the first. `influence` is that of the last
+// word, and comes back as that of the word before the first.
+bool is_one_bit(std::span<const std::byte> bytes, bool big_endian, const Pair& lacks,
+                Pair& influence) {
+  for (size_t i = bytes.size(); i >= 8; i -= 8) {
+    const auto [a, b] = influence;
+    if (is_one_bit(lacks, {a, b}, word_at(bytes, i - 4, big_endian))) return true;
+    if (is_one_bit(lacks, {b, a + b}, word_at(bytes, i - 8, big_endian))) return true;
+    influence = {a + b, a + 2 * b};
+  }
+  return false;
+}
+
+int bits_apart(const Pair& a, const Pair& b) {
+  return std::popcount(a[0] ^ b[0]) + std::popcount(a[1] ^ b[1]);
+}
+
 struct Frame {
   bool has_salt = false;  // not left over from before the log began anew
   bool commits = false;
@@ -48,6 +76,8 @@ struct Frame {
   Pair stored = {};
   Pair computed = {};
 };
+
+bool is_good(const Frame& frame) { return frame.has_salt && frame.follows; }
 
 Frame read_frame(std::span<const std::byte> bytes, const Pair& salt, const Frame& before,
                  bool big_endian) {
@@ -64,10 +94,24 @@ Frame read_frame(std::span<const std::byte> bytes, const Pair& salt, const Frame
   return frame;
 }
 
+// Whether a frame that is not good lacks one bit for that. Sectors that a crash kept from the disk
+// differ in more: in the salts, if they are of the log before, or in all that was zero.
+bool is_one_bit_off(std::span<const std::byte> bytes, const Pair& salt, const Frame& frame,
+                    bool big_endian) {
+  const int salt_bits = bits_apart(pair_at(bytes, 8), salt);
+  const int sum_bits = bits_apart(frame.stored, frame.computed);
+  if (salt_bits + sum_bits == 1) return true;
+  if (salt_bits > 0) return false;
+  const Pair lacks = {frame.stored[0] - frame.computed[0], frame.stored[1] - frame.computed[1]};
+  Pair influence = {0, 1};
+  return is_one_bit(bytes.subspan(kFrameHeaderBytes), big_endian, lacks, influence) ||
+         is_one_bit(bytes.first(8), big_endian, lacks, influence);
+}
+
 // True if what is behind a bad frame was written when the bad one was on disk already.
 bool has_lost_frames(const std::vector<Frame>& frames) {
   size_t good = 0;
-  while (good < frames.size() && frames[good].has_salt && frames[good].follows) ++good;
+  while (good < frames.size() && is_good(frames[good])) ++good;
   for (size_t i = good + 1; i < frames.size(); ++i) {
     const Frame& before = frames[i - 1];
     const bool is_ours = before.has_salt || before.follows;
@@ -93,12 +137,18 @@ Status check_journal_log(Files& files, const std::string& path) {
   }
   std::vector<Frame> frames;
   Frame before;
+  before.has_salt = before.follows = true;
   before.stored = before.computed = first;
   std::vector<std::byte> bytes(kFrameHeaderBytes + page_bytes);
   for (uint64_t at = kHeaderBytes; at + bytes.size() <= file->size(); at += bytes.size()) {
     LEAT_RETURN_IF_ERROR(file->read(at, bytes));
-    before = read_frame(bytes, pair_at(header, 16), before, big_endian);
-    frames.push_back(before);
+    const Pair salt = pair_at(header, 16);
+    const Frame frame = read_frame(bytes, salt, before, big_endian);
+    const bool is_first_bad = is_good(before) && !is_good(frame);
+    if (is_first_bad && is_one_bit_off(bytes, salt, frame, big_endian)) {
+      return failed_precondition(cat("'", path, "': one bit of a transaction in it is bad"));
+    }
+    frames.push_back(before = frame);
   }
   if (!has_lost_frames(frames)) return {};
   return failed_precondition(

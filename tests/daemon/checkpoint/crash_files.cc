@@ -8,19 +8,14 @@
 namespace leat {
 namespace {
 
-constexpr uint64_t kSector = 512;
-
-// SplitMix64.
-uint64_t mix(uint64_t x) {
-  x += 0x9e3779b97f4a7c15;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
-  return x ^ (x >> 31);
-}
-
 Status missing(const std::string& path) {
   return failed_precondition(cat("'", path, "': No such file or directory"));
 }
+void put(std::span<const std::byte> part, uint64_t offset, Bytes& bytes) {
+  if (bytes.size() < offset + part.size()) bytes.resize(offset + part.size());
+  if (!part.empty()) std::memcpy(bytes.data() + offset, part.data(), part.size());
+}
+
 Status in_the_way(const std::string& path) {
   return failed_precondition(cat("'", path, "': File exists"));
 }
@@ -48,13 +43,11 @@ class CrashFiles::Writer final : public WritableFile {
  public:
   Writer(CrashFiles& disk, Node node) : disk_(disk), node_(node) {}
   Status append(std::span<const std::byte> bytes) override {
-    Bytes& all = disk_.nodes_[node_].bytes;
-    all.insert(all.end(), bytes.begin(), bytes.end());
-    disk_.log_.push_back({{}, node_, all.size(), false});
+    disk_.write_in_place(node_, disk_.nodes_[node_].bytes.size(), bytes);
     return {};
   }
   Status sync() override {
-    disk_.log_.push_back({{}, node_, disk_.nodes_[node_].bytes.size(), true});
+    disk_.sync_in_place(node_);
     return {};
   }
   Status close() override { return {}; }
@@ -65,6 +58,13 @@ class CrashFiles::Writer final : public WritableFile {
 };
 
 CrashFiles::CrashFiles() : nodes_{{true, {}, {}}}, base_(nodes_) {}
+
+uint64_t CrashFiles::mix(uint64_t number) {
+  number += 0x9e3779b97f4a7c15;
+  number = (number ^ (number >> 30)) * 0xbf58476d1ce4e5b9;
+  number = (number ^ (number >> 27)) * 0x94d049bb133111eb;
+  return number ^ (number >> 31);
+}
 
 CrashFiles::Place CrashFiles::find(const std::string& path) const {
   Place place{kNone, "", kRoot};
@@ -96,40 +96,95 @@ void CrashFiles::change(std::vector<Name> names) {
     else
       entries[each.name] = each.now;
   }
-  log_.push_back({std::move(names), kNone, 0, false});
+  log_.push_back({Deed::names, std::move(names)});
 }
 
 // Whether a directory that the change touches was synced after it.
 bool CrashFiles::is_synced(const Operation& change, size_t from, size_t to) const {
   for (size_t i = from; i < to; ++i) {
-    if (!log_[i].sync) continue;
+    if (log_[i].deed != Deed::sync) continue;
     for (const Name& each : change.names)
       if (each.directory == log_[i].file) return true;
   }
   return false;
 }
 
-// Of every file at least what was synced; any first part of the rest, its last sector torn.
+void CrashFiles::apply(const Operation& operation, Bytes& bytes) {
+  if (operation.deed == Deed::cut) return bytes.resize(operation.offset);
+  put(operation.bytes, operation.offset, bytes);
+}
+
+// What becomes of the operations on one file after its last sync.
+struct CrashFiles::Luck {
+  enum Kind { nothing, everything, a_first_part, operations, sectors, kinds };
+  Luck(uint64_t seed, Node file, uint64_t loose)
+      : random(mix(seed ^ mix(file))), kind(static_cast<Kind>(random % kinds)) {
+    sector = random % 2 == 0 ? 512 : 4096;
+    left = kind == a_first_part ? mix(random) % (loose + 1) : loose;
+    tears = tears_a_sector(seed);
+  }
+  bool coin() { return (random = mix(random)) % 2 == 0; }
+  // Whether the next of an operation's sectors is there.
+  bool keeps_next() {
+    if (kind == a_first_part) return left-- > 0;
+    return kind == everything || (kind == sectors && coin());
+  }
+  // As much as there is of a sector of which a part was written: its beginning, and behind that
+  // what was there before, or what never was.
+  Bytes torn(std::span<const std::byte> whole) {
+    const auto written = static_cast<ptrdiff_t>(mix(random) % whole.size());
+    Bytes part(whole.begin(), whole.begin() + written);
+    if (coin()) part.resize(whole.size(), std::byte(coin() ? 0 : 0xa5));
+    return part;
+  }
+
+  uint64_t random;
+  Kind kind;
+  uint64_t sector;
+  uint64_t left;  // sectors of the first part
+  bool tears;     // no sector was torn yet, and one may be
+};
+
+void CrashFiles::apply_in_part(const Operation& operation, Luck& luck, Bytes& bytes) {
+  const uint64_t end = operation.offset + operation.bytes.size();
+  const bool keeps_all = luck.kind == Luck::operations && luck.coin();
+  if (operation.deed == Deed::cut) {
+    if (keeps_all || (luck.kind != Luck::operations && luck.keeps_next())) apply(operation, bytes);
+    return;
+  }
+  for (uint64_t at = operation.offset; at < end;) {
+    const uint64_t next = std::min(end, (at / luck.sector + 1) * luck.sector);
+    const auto part = std::span(operation.bytes).subspan(at - operation.offset, next - at);
+    const bool keeps = keeps_all || (luck.kind != Luck::operations && luck.keeps_next());
+    if (keeps && luck.tears && luck.coin()) {
+      luck.tears = false;
+      put(luck.torn(part), at, bytes);
+    } else if (keeps) {
+      put(part, at, bytes);
+    }
+    at = next;
+  }
+}
+
 void CrashFiles::keep_bytes(CrashFiles& left, size_t operations, uint64_t seed) const {
-  std::vector<uint64_t> written(nodes_.size());
-  for (Node n = 0; n < base_.size(); ++n) written[n] = base_[n].bytes.size();
-  std::vector<uint64_t> synced = written;
+  std::vector<size_t> synced(nodes_.size());
+  std::vector<uint64_t> loose(nodes_.size());  // pieces since then, about
   for (size_t i = 0; i < operations; ++i) {
     const Operation& each = log_[i];
-    if (each.file == kNone) continue;
-    written[each.file] = each.bytes;
-    if (each.sync) synced[each.file] = each.bytes;
+    if (each.deed == Deed::sync) synced[each.file] = i, loose[each.file] = 0;
+    if (each.deed == Deed::write) loose[each.file] += each.bytes.size() / 512 + 1;
+    if (each.deed == Deed::cut) ++loose[each.file];
   }
-  for (Node n = 0; n < nodes_.size(); ++n) {
-    if (nodes_[n].directory) continue;
-    const uint64_t luck = mix(seed ^ mix(n)), loose = written[n] - synced[n];
-    const uint64_t kept = synced[n] + (luck % 4 == 0 ? loose : mix(luck) % (loose + 1));
-    Bytes& bytes = left.nodes_[n].bytes;
-    bytes.assign(nodes_[n].bytes.begin(), nodes_[n].bytes.begin() + static_cast<ptrdiff_t>(kept));
-    if (luck % 3 != 0) continue;
-    const uint64_t torn = std::max(synced[n], kept - std::min(kept, kSector));
-    std::fill(bytes.begin() + static_cast<ptrdiff_t>(torn), bytes.end(),
-              std::byte(luck % 2 ? 0 : 0xa5));
+  std::vector<Luck> lucks;
+  for (Node n = 0; n < nodes_.size(); ++n) lucks.emplace_back(seed, n, loose[n]);
+  for (size_t i = 0; i < operations; ++i) {
+    const Operation& each = log_[i];
+    if (each.deed != Deed::write && each.deed != Deed::cut) continue;
+    Bytes& bytes = left.nodes_[each.file].bytes;
+    if (i < synced[each.file])
+      apply(each, bytes);
+    else
+      apply_in_part(each, lucks[each.file], bytes);
   }
 }
 
@@ -141,7 +196,7 @@ CrashFiles CrashFiles::after_crash(size_t operations, uint64_t seed) const {
   // Of the changes that are not synced: none, all, or each with the flip of a coin.
   const uint64_t mode = mix(seed) % 8;
   for (size_t i = 0; i < operations; ++i) {
-    if (log_[i].names.empty()) continue;
+    if (log_[i].deed != Deed::names) continue;
     const bool lucky = mode == 0 ? false : mode == 1 ? true : mix(seed ^ mix(i)) % 2 == 0;
     if (lucky || is_synced(log_[i], i, operations)) left.change(log_[i].names);
   }
@@ -150,6 +205,25 @@ CrashFiles CrashFiles::after_crash(size_t operations, uint64_t seed) const {
   left.log_.clear();
   return left;
 }
+
+std::optional<size_t> CrashFiles::open_in_place(const std::string& path, bool create) {
+  const Place place = find(path);
+  if (place.now != kNone && !nodes_[place.now].directory) return place.now;
+  if (place.now != kNone || place.directory == kNone || !create) return std::nullopt;
+  return add({}, place);
+}
+
+void CrashFiles::write_in_place(size_t file, uint64_t offset, std::span<const std::byte> bytes) {
+  log_.push_back({Deed::write, {}, file, offset, Bytes(bytes.begin(), bytes.end())});
+  apply(log_.back(), nodes_[file].bytes);
+}
+
+void CrashFiles::truncate(size_t file, uint64_t size) {
+  log_.push_back({Deed::cut, {}, file, size});
+  apply(log_.back(), nodes_[file].bytes);
+}
+
+void CrashFiles::sync_in_place(size_t file) { log_.push_back({Deed::sync, {}, file}); }
 
 void CrashFiles::flip(const std::string& path, uint64_t byte, int bit) {
   nodes_[find(path).now].bytes[byte] ^= std::byte(1 << bit);
@@ -214,7 +288,7 @@ Status CrashFiles::remove_all(const std::string& path) {
 Status CrashFiles::sync_directory(const std::string& path) {
   const Place place = find(path);
   if (place.now == kNone) return missing(path);
-  log_.push_back({{}, place.now, 0, true});
+  sync_in_place(place.now);
   return {};
 }
 
@@ -225,7 +299,7 @@ Status CrashFiles::make_directories(const std::string& path) {
     if (place.now != kNone && !nodes_[place.now].directory) return in_the_way(path);
     if (place.now != kNone) continue;
     add({true, {}, {}}, place);
-    log_.push_back({{}, place.directory, 0, true});
+    sync_in_place(place.directory);
   }
   return {};
 }

@@ -1,9 +1,9 @@
 // A disk in memory that can lose its power at any moment, and shows all that may be left.
 //
 // What is promised is what POSIX promises, and no more. The bytes of a file are on the disk once it
-// was synced; of those that came later any first part may be, and its last sector may be torn. A
-// change of names (a file made, renamed, removed) is on the disk once its directory was synced; of
-// the later ones any may be there and any not, in whatever order.
+// was synced; of what was written or cut off later any sectors may be there and any not, and one
+// of them may be torn. A change of names (a file made, renamed, removed) is on the disk once its
+// directory was synced; of the later ones any may be there and any not, in whatever order.
 //
 // Threads: one.
 #pragma once
@@ -11,6 +11,8 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -28,11 +30,23 @@ class CrashFiles final : public Files {
   // The disk after its power failed when `operations` were done. Of what may be there or not, the
   // seed decides. Nothing of it is open, and everything on it is on the disk.
   CrashFiles after_crash(size_t operations, uint64_t seed) const;
+  // Whether that has a sector of which only a part was written, as disks do not leave one (they
+  // write a sector or not); else all of it that was written came in whole sectors.
+  static bool tears_a_sector(uint64_t seed) { return mix(seed ^ 1) % 3 == 0; }
+  // SplitMix64: of one number another that looks drawn.
+  static uint64_t mix(uint64_t number);
 
   // Flips a bit of a file. REQUIRES: the file is there and has that byte.
   void flip(const std::string& path, uint64_t byte, int bit);
   // Files, with their sizes.
   std::map<std::string, uint64_t> sizes() const;
+
+  // Files that are written in place: a number stands for one, whatever its name is by now.
+  std::optional<size_t> open_in_place(const std::string& path, bool create);
+  std::span<const std::byte> bytes_in_place(size_t file) const { return nodes_[file].bytes; }
+  void write_in_place(size_t file, uint64_t offset, std::span<const std::byte> bytes);
+  void truncate(size_t file, uint64_t size);
+  void sync_in_place(size_t file);
 
   Result<std::unique_ptr<ReadableFile>> open(const std::string& path) override;
   Result<std::unique_ptr<WritableFile>> create(const std::string& path) override;
@@ -61,13 +75,16 @@ class CrashFiles final : public Files {
     std::string name;
     Node now;  // kNone: nothing
   };
-  // One of: names that change at once, bytes that come to a file, a sync.
+  // One of: names that change at once, bytes that come to a file, its cut, a sync.
+  enum class Deed { names, write, cut, sync };
   struct Operation {
-    std::vector<Name> names;
+    Deed deed;
+    std::vector<Name> names = {};
     Node file = kNone;
-    uint64_t bytes = 0;  // of the file afterwards
-    bool sync = false;   // of `file`
+    uint64_t offset = 0;  // of the bytes; of a cut the size afterwards
+    Bytes bytes = {};
   };
+  struct Luck;
   struct Place {
     Node directory = kNone;
     std::string name;
@@ -78,6 +95,8 @@ class CrashFiles final : public Files {
   Node add(File file, const Place& at);
   void change(std::vector<Name> names);
   bool is_synced(const Operation& change, size_t from, size_t to) const;
+  static void apply(const Operation& operation, Bytes& bytes);
+  static void apply_in_part(const Operation& operation, Luck& luck, Bytes& bytes);
   void keep_bytes(CrashFiles& left, size_t operations, uint64_t seed) const;
   void list_sizes(Node at, const std::string& path, std::map<std::string, uint64_t>& out) const;
 

@@ -171,7 +171,7 @@ TEST_CASE("a log that was cut at any length gives a beginning of the history") {
   CHECK(records_in(*open_journal(copy.path())) >= remains.acknowledged);
 }
 
-TEST_CASE("a bit that went bad in a log loses the last record at most, or the log is refused") {
+TEST_CASE("bytes that went bad in a log lose the last record at most, or the log is refused") {
   const Remains remains(12);
   const uint64_t whole = [&] {
     const JournalFolder copy;
@@ -180,11 +180,11 @@ TEST_CASE("a bit that went bad in a log loses the last record at most, or the lo
     return records_in(*open_journal(copy.path()));
   }();
   int refused = 0, opened = 0;
-  for (size_t bit = 32 * 8; bit < remains.log.size() * 8; bit += 3989) {
-    INFO("bit " << bit);
+  for (size_t byte = 32; byte < remains.log.size(); byte += 499) {
+    INFO("byte " << byte);
     const JournalFolder copy;
     std::string flipped = remains.log;
-    flipped[bit / 8] = static_cast<char>(flipped[bit / 8] ^ (1 << (bit % 8)));
+    flipped[byte] = static_cast<char>(flipped[byte] ^ 0x5a);  // one bit alone is always found
     write(copy / "journal.sqlite", remains.database);
     write(copy / "journal.sqlite-wal", flipped);
     const auto before = snapshot(copy.path());

@@ -180,9 +180,9 @@ TEST_CASE("a journal of another version is refused and left alone") {
   open_journal(folder.path());
   {
     const auto database = SqliteDatabase::open(folder / "journal.sqlite", false);
-    REQUIRE_OK((*database)->run("PRAGMA user_version=2"));
+    REQUIRE_OK((*database)->run("PRAGMA user_version=3"));
   }
-  check_refused(folder.path(), "expected version 1 of its tables, found 2");
+  check_refused(folder.path(), "expected version 2 of its tables, found 3");
 }
 
 TEST_CASE("a changed row is refused, whichever it is") {
