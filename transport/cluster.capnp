@@ -236,6 +236,25 @@ struct JobView {
   shards @14 :UInt64;             # what the weights depend on, beside them; 0: not known
   seed @15 :UInt64;
   cpu @16 :Text;                  # the model of the workers' processors
+  history @17 :List(LostEpoch);   # the last 100, ascending; of a job in a list none
+  lostEpochs @18 :UInt64;         # all that there were
+}
+
+struct LostEpoch {
+  # An epoch of a job that ended by a failure. Milliseconds, of Unix time where a name ends so; what
+  # is not known, or not yet, is -1.
+  number @0 :UInt64;              # counts the job's up from 1
+  epoch @1 :UInt64;
+  cause @2 :Text;
+  culprit @3 :Text;               # a worker's name; may be empty
+  fault @4 :Text;                 # the entry of --chaos that did it; may be empty
+  beganUnixMs @5 :Int64;
+  failedUnixMs @6 :Int64;         # when it was detected
+  detectedAfter @7 :Int64;        # since the culprit's last sign of life, or since the fault fired
+  recoveredAfter @8 :Int64;       # from the detection to the first step of a later epoch
+  stoppedAt @9 :Int64;            # steps of the job done
+  wentOnFrom @10 :Int64;          # steps that the next epoch began with
+  source @11 :Text;               # "start", "checkpoint", "memory"
 }
 
 struct Progress {

@@ -15,6 +15,7 @@ namespace leat {
 namespace {
 
 constexpr size_t kReasonWidth = 48;
+constexpr size_t kCauseWidth = 100;
 
 int64_t now_ms() { return moment_of(RealClock()).wall_ms; }
 
@@ -59,6 +60,43 @@ void line(std::string_view name, const std::string& value) {
             << "\n";
 }
 
+std::string seconds_of(int64_t milliseconds) {
+  if (milliseconds < 0) return "-";
+  char text[32];
+  std::snprintf(text, sizeof text, "%.2fs", static_cast<double>(milliseconds) / 1000);
+  return text;
+}
+std::string step_of(int64_t step) { return step < 0 ? "-" : std::to_string(step); }
+
+std::vector<std::string> row_of(const LostEpoch& lost) {
+  const auto recomputed = lost.recomputed();
+  return {std::to_string(lost.epoch),
+          iso_time(lost.failed_ms),
+          or_dash(lost.culprit),
+          seconds_of(lost.detected_after),
+          seconds_of(lost.recovered_after),
+          step_of(lost.stopped_at),
+          lost.went_on_from < 0 ? "-" : cat(lost.went_on_from, " (", name_of(lost.source), ")"),
+          recomputed ? std::to_string(*recomputed) : "-",
+          or_dash(lost.fault),
+          shortened(lost.cause, kCauseWidth)};
+}
+
+// The epochs that it lost, below the rest.
+void describe(const JobHistory& history) {
+  if (history.last.empty()) return;
+  std::cout << "\nLost epochs"
+            << (history.count > history.last.size()
+                    ? cat(", the last ", history.last.size(), " of ", history.count)
+                    : "")
+            << "\n";
+  std::vector<std::vector<std::string>> rows;
+  for (const LostEpoch& each : history.last) rows.push_back(row_of(each));
+  std::cout << format_table({"EPOCH", "FAILED", "CULPRIT", "DETECTED", "RECOVERED", "STOPPED AT",
+                             "WENT ON FROM", "RECOMPUTED", "FAULT", "CAUSE"},
+                            rows, true);
+}
+
 void describe(const JobView& job) {
   const JobCondition& condition = job.condition;
   const ProgressReport& last = job.progress.last;
@@ -86,11 +124,11 @@ void describe(const JobView& job) {
     line("ETA", eta_of(job));
   }
   const JobResult result = parse_result(condition.result);
-  if (result.weights_sha256.empty()) return;
-  line("Weights sha256", result.weights_sha256);
+  if (!result.weights_sha256.empty()) line("Weights sha256", result.weights_sha256);
   if (result.shards > 0) {
     line("", cat("shards ", result.shards, ", seed ", result.seed, ", ", result.cpu));
   }
+  describe(job.history);
 }
 
 std::vector<std::string> row_of(const NodeView& node) {

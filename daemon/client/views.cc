@@ -55,6 +55,38 @@ JobProgress read_progress(wire::Progress::Reader in) {
   return progress;
 }
 
+void write_lost(const LostEpoch& lost, wire::LostEpoch::Builder out) {
+  out.setNumber(lost.number);
+  out.setEpoch(lost.epoch);
+  out.setCause(text(lost.cause));
+  out.setCulprit(text(lost.culprit));
+  out.setFault(text(lost.fault));
+  out.setBeganUnixMs(lost.began_ms);
+  out.setFailedUnixMs(lost.failed_ms);
+  out.setDetectedAfter(lost.detected_after);
+  out.setRecoveredAfter(lost.recovered_after);
+  out.setStoppedAt(lost.stopped_at);
+  out.setWentOnFrom(lost.went_on_from);
+  out.setSource(text(std::string(name_of(lost.source))));
+}
+
+LostEpoch read_lost(wire::LostEpoch::Reader in) {
+  LostEpoch lost;
+  lost.number = in.getNumber();
+  lost.epoch = in.getEpoch();
+  lost.cause = to_string(in.getCause());
+  lost.culprit = to_string(in.getCulprit());
+  lost.fault = to_string(in.getFault());
+  lost.began_ms = in.getBeganUnixMs();
+  lost.failed_ms = in.getFailedUnixMs();
+  lost.detected_after = in.getDetectedAfter();
+  lost.recovered_after = in.getRecoveredAfter();
+  lost.stopped_at = in.getStoppedAt();
+  lost.went_on_from = in.getWentOnFrom();
+  lost.source = goes_on_from_named(to_string(in.getSource()));
+  return lost;
+}
+
 // The enumerant of `all` with that name.
 template <typename State, typename All>
 Result<State> state_named(const All& all, std::string_view name) {
@@ -89,6 +121,9 @@ void write_view(const JobView& view, wire::JobView::Builder out) {
   out.setSeed(result.seed);
   out.setCpu(text(result.cpu));
   write_progress(view.progress, out.initProgress());
+  out.setLostEpochs(view.history.count);
+  auto history = out.initHistory(static_cast<uint32_t>(view.history.last.size()));
+  for (uint32_t i = 0; i < history.size(); ++i) write_lost(view.history.last[i], history[i]);
 }
 
 Result<JobView> read_view(wire::JobView::Reader in) {
@@ -110,6 +145,8 @@ Result<JobView> read_view(wire::JobView::Reader in) {
   condition.result = print_result(
       {to_string(in.getWeightsSha256()), in.getShards(), in.getSeed(), to_string(in.getCpu())});
   view.progress = read_progress(in.getProgress());
+  view.history.count = in.getLostEpochs();
+  for (const auto lost : in.getHistory()) view.history.last.push_back(read_lost(lost));
   return view;
 }
 

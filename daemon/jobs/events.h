@@ -37,6 +37,7 @@ struct JobView {
   int64_t submitted_ms = 0;
   JobCondition condition;  // as in the journal; the reason also says what a waiting job waits for
   JobProgress progress;
+  JobHistory history;    // in a list of jobs the count alone
   uint64_t version = 0;  // rises with every change of this view
 };
 
@@ -58,11 +59,13 @@ struct WorkerJoined {
 };
 struct WorkerLost {
   WorkerRef worker;
-  std::string reason;  // "no heartbeat for 2.5 s"
+  std::string reason;                    // "no heartbeat for 2.5 s"
+  std::chrono::milliseconds silent{-1};  // since it was last heard of; -1: not known
 };
 struct WorkerStuck {
   WorkerRef worker;
   std::string reason;
+  std::chrono::milliseconds still{-1};  // since it last made progress
 };
 struct WorkerDraining {
   WorkerRef worker;

@@ -25,6 +25,7 @@ void JobTable::advance(Entry& entry) {
   if (entry.had_runners) {
     const JobState next = *state_after_restart(entry.state());
     const bool again = next == JobState::recovering;
+    if (again && entry.job.condition.epoch > 0) lost_epoch(entry, "the master restarted");
     return propose(
         entry, changed(entry, next, again ? "the master restarted" : entry.job.condition.reason));
   }
@@ -59,6 +60,7 @@ void JobTable::advance_with_runners(Entry& entry) {
     return propose(entry, changed(entry, JobState::cancelling, "cancelled" + by));
   }
   if (entry.failure) return advance_failed(entry);
+  if (!entry.lost.empty()) return note(entry);
   if (entry.assembly.is_stopping()) return;
   if (entry.assembly.is_leased()) {
     const auto workers = entry.assembly.ask(now_.steady + limits_.start_timeout);
@@ -73,6 +75,7 @@ void JobTable::advance_failed(Entry& entry) {
   if (failure.until && now_.steady < *failure.until && !entry.assembly.all_gone()) return;
   const JobCondition& now = entry.job.condition;
   std::string reason = failure.reason();
+  lost_epoch(entry, reason);
   if (failure.may_pass) {
     if (entry.last_failure && failure.same_as(*entry.last_failure)) {
       reason = cat("twice at step ", failure.step, ": ", failure.text);
@@ -98,8 +101,18 @@ JobCondition JobTable::changed(const Entry& entry, JobState state, std::string r
 void JobTable::propose(Entry& entry, JobCondition next) {
   entry.next = std::move(next);
   entry.write = Entry::Write::change;
+  entry.next_lost = std::exchange(entry.lost, {});
   writes_[++last_write_] = entry.job.number;
-  actions_.push_back(WriteJournal{last_write_, JobChanged{entry.job.id, entry.next}});
+  actions_.push_back(
+      WriteJournal{last_write_, JobChanged{entry.job.id, entry.next, entry.next_lost}});
+}
+
+// What is known of its past, and nothing else.
+void JobTable::note(Entry& entry) {
+  entry.next_lost = std::exchange(entry.lost, {});
+  entry.write = Entry::Write::note;
+  writes_[++last_write_] = entry.job.number;
+  actions_.push_back(WriteJournal{last_write_, JobNoted{entry.job.id, entry.next_lost}});
 }
 
 // The change from `before` is in the journal: what was decided is done.
@@ -111,6 +124,7 @@ void JobTable::entered(Entry& entry, const JobCondition& before) {
     entry.finished.reset();  // too late: the epoch is given up
     stop(entry, now.reason);
   }
+  if (now.epoch != before.epoch) entry.epoch_began_ms = now_.wall_ms;
   if (now.state == JobState::running) {
     entry.runs = true;
     actions_.push_back(RunJob{entry.job.id, now.epoch, entry.assembly.workers()});
@@ -194,12 +208,16 @@ void JobTable::member_left(Entry& entry, const WorkerRef& worker) {
 
 // Of a worker or a process. The first cause stays, but for what the run takes for one: that its
 // peers are gone says less than why. And what comes of our own stop is none.
-void JobTable::set_failure(Entry& entry, std::string subject, std::string how, bool crash) {
+void JobTable::set_failure(Entry& entry, const WorkerRef& worker, std::string subject,
+                           std::string how, bool crash, std::chrono::milliseconds detected_after) {
   if (entry.assembly.is_stopping() || has_ended(entry.state())) return;
   if (entry.failure && (!entry.failure->how.empty() || !entry.failure->until)) return;
   Entry::Failure failure;
   failure.text = std::move(subject) + how;
   failure.how = std::move(how);
+  failure.culprit = worker.name;
+  failure.at_ms = entry.failure ? entry.failure->at_ms : now_.wall_ms;
+  failure.detected_after = detected_after.count();
   failure.may_pass = true;
   failure.crash = crash;
   failure.step = entry.progress.last().step;
@@ -222,6 +240,7 @@ void JobTable::set_failure(Entry& entry, const Status& of_run) {
   Entry::Failure failure;
   failure.text = of_run.to_string();
   failure.of_run = of_run.message();
+  failure.at_ms = now_.wall_ms;
   failure.may_pass = may_pass(of_run.code());
   failure.crash = true;
   failure.step = entry.progress.last().step;
@@ -268,6 +287,7 @@ JobView JobTable::view(const Entry& entry) const {
   view.submitted_ms = entry.job.submitted_ms;
   view.condition = entry.job.condition;
   view.progress = entry.progress.progress();
+  view.history = entry.job.history;
   view.version = entry.version;
   if (entry.state() == JobState::queued || entry.state() == JobState::recovering) {
     view.version = std::max(view.version, queue_version_);
@@ -314,7 +334,9 @@ Result<JobView> JobTable::find(std::string_view id) const {
 std::vector<JobView> JobTable::jobs() const {
   std::vector<JobView> jobs;
   for (const auto& [number, entry] : entries_) {
-    if (entry->is_visible()) jobs.push_back(view(*entry));
+    if (!entry->is_visible()) continue;
+    jobs.push_back(view(*entry));
+    jobs.back().history.last.clear();
   }
   return jobs;
 }

@@ -11,14 +11,17 @@
 namespace leat {
 
 struct JobTable::Entry {
-  enum class Write : uint8_t { none, submit, change, forget };
+  enum class Write : uint8_t { none, submit, change, note, forget };
   struct Failure {
     std::string text;
-    std::string how;        // the part of it that says what happened to a process or worker
-    std::string of_run;     // what the run saw of it
-    bool may_pass = false;  // another try may go better
-    bool crash = false;     // of the job itself, not of a worker
-    uint64_t step = 0;      // where the job was
+    std::string how;              // the part of it that says what happened to a process or worker
+    std::string of_run;           // what the run saw of it
+    std::string culprit;          // the worker, if it is one
+    int64_t at_ms = 0;            // of Unix time
+    int64_t detected_after = -1;  // as in LostEpoch
+    bool may_pass = false;        // another try may go better
+    bool crash = false;           // of the job itself, not of a worker
+    uint64_t step = 0;            // where the job was
     std::optional<Clock::Steady> until;  // the other side is waited for
     std::string reason() const;
     bool same_as(const Failure& other) const {
@@ -33,6 +36,7 @@ struct JobTable::Entry {
   // In the air. Until a submit is written nobody sees the job.
   Write write = Write::none;
   JobCondition next;
+  std::vector<LostEpoch> next_lost;
   std::vector<uint64_t> submit_tickets;
 
   // Facts, not written.
@@ -43,6 +47,8 @@ struct JobTable::Entry {
   std::optional<std::string> finished;  // with this result
   std::optional<Failure> failure;
   std::optional<Failure> last_failure;  // of an earlier epoch
+  int64_t epoch_began_ms = 0;           // of Unix time
+  std::vector<LostEpoch> lost;          // more than the journal knows of them
 
   Assembly assembly;
   uint64_t assembly_epoch = 0;

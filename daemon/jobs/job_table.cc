@@ -10,6 +10,7 @@
 namespace leat {
 namespace {
 
+constexpr std::chrono::milliseconds kNotKnown{-1};
 constexpr int kIdDigits = 4;
 constexpr int kManyIdDigits = 8;
 constexpr int kVersionBits = 32;  // of the versions of one generation
@@ -29,6 +30,7 @@ JobActions JobTable::restore(const std::vector<StoredJob>& jobs, Moment now, uin
     auto entry = std::make_unique<Entry>();
     entry->job = job;
     entry->had_runners = state_after_restart(entry->state()).has_value();
+    entry->epoch_began_ms = job.condition.since_ms;
     touch(*entry);
     ids_[job.id] = job.number;
     requests_[job.request_id] = job.number;
@@ -144,7 +146,8 @@ void JobTable::on(const WorkerLost& event) {
   queue_changed_ = true;
   if (number == 0) return;
   Entry& entry = *entries_[number];
-  set_failure(entry, cat("worker '", event.worker.name, "' was lost: "), event.reason, false);
+  set_failure(entry, event.worker, cat("worker '", event.worker.name, "' was lost: "), event.reason,
+              false, event.silent);
   member_left(entry, event.worker);
 }
 
@@ -153,7 +156,8 @@ void JobTable::on(const WorkerStuck& event) {
   const uint64_t number = leases_.job_of(event.worker.name);
   if (number == 0) return;
   Entry& entry = *entries_[number];
-  set_failure(entry, cat("worker '", event.worker.name, "' is stuck: "), event.reason, false);
+  set_failure(entry, event.worker, cat("worker '", event.worker.name, "' is stuck: "), event.reason,
+              false, event.still);
   advance(entry);
 }
 
@@ -183,7 +187,8 @@ void JobTable::on(const RunnerExited& event) {
   if (entry == nullptr) return;
   const auto members = entry->assembly.workers();
   if (std::find(members.begin(), members.end(), event.worker) == members.end()) return;
-  set_failure(*entry, cat("the runner on '", event.worker.name, "' "), event.how, true);
+  set_failure(*entry, event.worker, cat("the runner on '", event.worker.name, "' "), event.how,
+              true, kNotKnown);
   member_left(*entry, event.worker);
 }
 
@@ -207,6 +212,7 @@ void JobTable::on(const ProgressMade& event) {
   if (entry == nullptr || entry->assembly.is_stopping()) return;
   entry->progress.report(event.report, now_.steady);
   touch(*entry);
+  goes_on(*entry, event.report);
 }
 
 void JobTable::on(const Tick&) {
@@ -218,8 +224,8 @@ void JobTable::on(const Tick&) {
         actions_.push_back(ExpelWorker{
             worker, cat("its runner of job '", entry.job.id, "' did not stop in time")});
       } else {
-        set_failure(entry, cat("the runner on '", worker.name, "' "), "did not start in time",
-                    false);
+        set_failure(entry, worker, cat("the runner on '", worker.name, "' "),
+                    "did not start in time", false, kNotKnown);
       }
     }
     advance(entry);
@@ -243,11 +249,22 @@ void JobTable::on(const JournalWritten& event) {
   } else if (held_until_) {
     held_until_ = now_.steady;  // it works again: the next tick goes on
   }
+  for (const LostEpoch& lost : std::exchange(entry.next_lost, {})) {
+    if (event.status.ok()) {
+      entry.job.history.put(lost);
+    } else {
+      entry.lost.insert(entry.lost.begin(), lost);
+    }
+  }
   switch (std::exchange(entry.write, Entry::Write::none)) {
     case Entry::Write::submit:
       return commit_submit(entry, event.status);
     case Entry::Write::change:
       return commit_change(entry, event.status);
+    case Entry::Write::note:
+      touch(entry);
+      queue_changed_ = true;
+      return advance(entry);
     case Entry::Write::forget:
       if (event.status.ok()) forget(entry);
       return;

@@ -111,6 +111,7 @@ class JobTable {
 
   JobCondition changed(const Entry& entry, JobState state, std::string reason) const;
   void propose(Entry& entry, JobCondition next);
+  void note(Entry& entry);
   void commit_submit(Entry& entry, const Status& status);
   void commit_change(Entry& entry, const Status& status);
   void refuse_change(Entry& entry, const Status& status);
@@ -119,8 +120,12 @@ class JobTable {
 
   void stop(Entry& entry, const std::string& reason);
   void member_left(Entry& entry, const WorkerRef& worker);
-  void set_failure(Entry& entry, std::string subject, std::string how, bool crash);
+  void set_failure(Entry& entry, const WorkerRef& worker, std::string subject, std::string how,
+                   bool crash, std::chrono::milliseconds detected_after);
   void set_failure(Entry& entry, const Status& of_run);
+  // The job's history: job_history.cc.
+  void lost_epoch(Entry& entry, std::string cause);
+  void goes_on(Entry& entry, const ProgressReport& report);
   void answer_cancels(Entry& entry, const Status& status);
   void touch(Entry& entry);
 

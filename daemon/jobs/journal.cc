@@ -40,6 +40,16 @@ constexpr char kSchema[] = R"sql(
   CREATE INDEX conditions_of_job ON conditions (job, sequence);
 )sql";
 
+// Of journals that were made before there were such tables, too.
+constexpr char kLaterTables[] = R"sql(
+  CREATE TABLE IF NOT EXISTS lost_epochs (
+    job INTEGER NOT NULL, epoch INTEGER NOT NULL, number INTEGER NOT NULL, cause TEXT NOT NULL,
+    culprit TEXT NOT NULL, fault TEXT NOT NULL, began_ms INTEGER NOT NULL,
+    failed_ms INTEGER NOT NULL, detected_after INTEGER NOT NULL, recovered_after INTEGER NOT NULL,
+    stopped_at INTEGER NOT NULL, went_on_from INTEGER NOT NULL, source INTEGER NOT NULL,
+    crc INTEGER NOT NULL, PRIMARY KEY (job, epoch)) WITHOUT ROWID;
+)sql";
+
 constexpr char kHint[] =
     "; it is left as it is: restore it from a copy, or give another state directory";
 
@@ -95,6 +105,7 @@ Status create_database(Files& files, const std::string& path, const std::string&
     LEAT_ASSIGN_OR_RETURN(const std::string cluster_id, random_hex());
     LEAT_RETURN_IF_ERROR(database->run("PRAGMA synchronous=EXTRA; BEGIN"));
     LEAT_RETURN_IF_ERROR(database->run(kSchema));
+    LEAT_RETURN_IF_ERROR(database->run(kLaterTables));
     // Of version 1: without checksums until the first generation begins.
     LEAT_RETURN_IF_ERROR(
         database->run(cat("PRAGMA application_id=", kApplicationId,
@@ -250,6 +261,7 @@ Result<std::string> Journal::crc_of_meta() {
 Status Journal::begin_generation() {
   ++generation_;
   LEAT_RETURN_IF_ERROR(database_->run("BEGIN IMMEDIATE"));
+  LEAT_RETURN_IF_ERROR(database_->run(kLaterTables));
   LEAT_ASSIGN_OR_RETURN(const std::string crc, crc_of_meta());
   return database_->run(cat("REPLACE INTO meta VALUES ('generation', '", generation_,
                             "'), ('crc', '", crc, "'); PRAGMA user_version=", kSchemaVersion,

@@ -22,6 +22,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -83,7 +84,10 @@ class Journal {
   Status begin_generation();
   Status write(const JobSubmitted& record);
   Status write(const JobChanged& record);
+  Status write(const JobNoted& record);
   Status write(const JobForgotten& record);
+  Status write_lost(int64_t number, const LostEpoch& lost);
+  Result<std::map<int64_t, JobHistory>> histories();
   Status write_condition(int64_t number, const JobCondition& condition);
   Status write_files(const JobSubmitted& record);
   Result<int64_t> number_of(std::string_view id);

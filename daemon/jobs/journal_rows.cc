@@ -64,6 +64,17 @@ int64_t crc_of(int64_t number, const JobCondition& condition) {
   return encoder.add(condition.result).crc();
 }
 
+int64_t crc_of(int64_t job, const LostEpoch& lost) {
+  Encoder encoder;
+  encoder.add(static_cast<uint64_t>(job)).add(lost.epoch).add(lost.number);
+  encoder.add(lost.cause).add(lost.culprit).add(lost.fault);
+  for (const int64_t number : {lost.began_ms, lost.failed_ms, lost.detected_after,
+                               lost.recovered_after, lost.stopped_at, lost.went_on_from}) {
+    encoder.add(static_cast<uint64_t>(number));
+  }
+  return encoder.add(static_cast<uint64_t>(lost.source)).crc();
+}
+
 bool read_digest(std::string_view bytes, Sha256Digest& digest) {
   if (bytes.size() != digest.size()) return false;
   std::copy(bytes.begin(), bytes.end(), reinterpret_cast<char*>(digest.data()));
@@ -93,6 +104,27 @@ Result<JobCondition> read_condition(const SqliteStatement& row) {
     return failed_precondition(cat("the checksum of a condition of job ", number, " is wrong"));
   }
   return condition;
+}
+
+Result<LostEpoch> read_lost(const SqliteStatement& row) {
+  LostEpoch lost;
+  lost.epoch = static_cast<uint64_t>(row.integer(1));
+  lost.number = static_cast<uint64_t>(row.integer(2));
+  lost.cause = row.bytes(3);
+  lost.culprit = row.bytes(4);
+  lost.fault = row.bytes(5);
+  lost.began_ms = row.integer(6);
+  lost.failed_ms = row.integer(7);
+  lost.detected_after = row.integer(8);
+  lost.recovered_after = row.integer(9);
+  lost.stopped_at = row.integer(10);
+  lost.went_on_from = row.integer(11);
+  lost.source = static_cast<GoesOnFrom>(row.integer(12) & 3);
+  if (row.integer(13) != crc_of(row.integer(0), lost) || row.integer(12) > 3) {
+    return failed_precondition(
+        cat("the checksum of a lost epoch of job ", row.integer(0), " is wrong"));
+  }
+  return lost;
 }
 
 Result<StoredJob> read_job(const SqliteStatement& row) {
@@ -157,7 +189,32 @@ Status Journal::write_files(const JobSubmitted& record) {
 
 Status Journal::write(const JobChanged& record) {
   LEAT_ASSIGN_OR_RETURN(const int64_t number, number_of(record.id));
+  for (const LostEpoch& lost : record.lost) LEAT_RETURN_IF_ERROR(write_lost(number, lost));
   return write_condition(number, record.condition);
+}
+
+Status Journal::write(const JobNoted& record) {
+  LEAT_ASSIGN_OR_RETURN(const int64_t number, number_of(record.id));
+  for (const LostEpoch& lost : record.lost) LEAT_RETURN_IF_ERROR(write_lost(number, lost));
+  return {};
+}
+
+// The last ones stay.
+Status Journal::write_lost(int64_t number, const LostEpoch& lost) {
+  LEAT_ASSIGN_OR_RETURN(SqliteStatement put,
+                        database_->prepare("INSERT OR REPLACE INTO lost_epochs VALUES "
+                                           "(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14)"));
+  put.bind(1, number).bind(2, static_cast<int64_t>(lost.epoch));
+  put.bind(3, static_cast<int64_t>(lost.number)).bind(4, lost.cause).bind(5, lost.culprit);
+  put.bind(6, lost.fault).bind(7, lost.began_ms).bind(8, lost.failed_ms);
+  put.bind(9, lost.detected_after).bind(10, lost.recovered_after).bind(11, lost.stopped_at);
+  put.bind(12, lost.went_on_from).bind(13, static_cast<int64_t>(lost.source));
+  LEAT_RETURN_IF_ERROR(put.bind(14, crc_of(number, lost)).run());
+  LEAT_ASSIGN_OR_RETURN(
+      SqliteStatement erase,
+      database_->prepare("DELETE FROM lost_epochs WHERE job = ?1 AND number <= ?2"));
+  const auto kept = static_cast<int64_t>(JobHistory::kKept);
+  return erase.bind(1, number).bind(2, static_cast<int64_t>(lost.number) - kept).run();
 }
 
 Status Journal::write_condition(int64_t number, const JobCondition& condition) {
@@ -176,7 +233,7 @@ Status Journal::write(const JobForgotten& record) {
   LEAT_ASSIGN_OR_RETURN(const int64_t number, number_of(record.id));
   for (const char* sql :
        {"DELETE FROM conditions WHERE job = ?1", "DELETE FROM files WHERE job = ?1",
-        "DELETE FROM jobs WHERE number = ?1"}) {
+        "DELETE FROM lost_epochs WHERE job = ?1", "DELETE FROM jobs WHERE number = ?1"}) {
     LEAT_ASSIGN_OR_RETURN(SqliteStatement erase, database_->prepare(sql));
     LEAT_RETURN_IF_ERROR(erase.bind(1, number).run());
   }
@@ -201,6 +258,7 @@ Result<std::vector<StoredJob>> Journal::replay() {
   LEAT_ASSIGN_OR_RETURN(SqliteStatement conditions,
                         database_->prepare(cat(kSelectConditions, "ORDER BY job, sequence")));
   LEAT_ASSIGN_OR_RETURN(bool more, conditions.step());
+  LEAT_ASSIGN_OR_RETURN(auto histories, this->histories());
   std::vector<StoredJob> jobs;
   for (;;) {
     LEAT_ASSIGN_OR_RETURN(const bool row, select.step());
@@ -219,6 +277,7 @@ Result<std::vector<StoredJob>> Journal::replay() {
       LEAT_ASSIGN_OR_RETURN(more, conditions.step());
     }
     if (first) return failed_precondition(cat("job '", job.id, "' has no condition"));
+    job.history = std::move(histories[static_cast<int64_t>(job.number)]);
     jobs.push_back(std::move(job));
   }
   if (more) {
@@ -226,6 +285,23 @@ Result<std::vector<StoredJob>> Journal::replay() {
         cat("a condition is of job ", conditions.integer(0), ", which is missing"));
   }
   return jobs;
+}
+
+// By job. A journal that was not opened since there is such a table has none.
+Result<std::map<int64_t, JobHistory>> Journal::histories() {
+  std::map<int64_t, JobHistory> histories;
+  LEAT_ASSIGN_OR_RETURN(
+      const std::string tables,
+      database_->ask("SELECT count(*) FROM sqlite_master WHERE name = 'lost_epochs'"));
+  if (tables == "0") return histories;
+  LEAT_ASSIGN_OR_RETURN(SqliteStatement select,
+                        database_->prepare("SELECT * FROM lost_epochs ORDER BY job, number"));
+  for (;;) {
+    LEAT_ASSIGN_OR_RETURN(const bool row, select.step());
+    if (!row) return histories;
+    LEAT_ASSIGN_OR_RETURN(const LostEpoch lost, read_lost(select));
+    histories[select.integer(0)].put(lost);
+  }
 }
 
 Result<Submission> Journal::submission(std::string_view id) {

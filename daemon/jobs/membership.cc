@@ -20,6 +20,10 @@ std::string seconds_text(std::chrono::duration<double> time) {
   return cat(std::round(time.count() * 10) / 10, " s");
 }
 
+std::chrono::milliseconds since(Clock::Steady then, Moment now) {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(now.steady - then);
+}
+
 bool is_name_character(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
          c == '_' || c == '.';
@@ -155,13 +159,14 @@ Membership::Events Membership::lose(const WorkerRef& worker, const std::string& 
 }
 
 void Membership::lost(Member& member, const std::string& reason, Moment now, Events& events) {
+  const auto silent = since(member.heard_at, now);
   member.alive = false;
   member.heard_at = now.steady;
   member.lost.push_back(member.info.worker.incarnation);
   if (member.lost.size() > kLostKept) member.lost.pop_front();
   changed(member, reason, now);
   ++epoch_;
-  events.push_back(WorkerLost{member.info.worker, reason});
+  events.push_back(WorkerLost{member.info.worker, reason, silent});
 }
 
 Result<Membership::Events> Membership::drain(std::string_view name, bool draining, Moment now) {
@@ -194,7 +199,7 @@ Membership::Events Membership::tick(Moment now) {
     changed(member,
             cat("no progress for ", seconds_text(still), " after ", member.progress, " steps"),
             now);
-    events.push_back(WorkerStuck{member.info.worker, member.reason});
+    events.push_back(WorkerStuck{member.info.worker, member.reason, since(member.moved_at, now)});
   }
   std::erase_if(members_, [&](const auto& each) {
     return !each.second.alive && now.steady - each.second.heard_at >= limits_.remember;

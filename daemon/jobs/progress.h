@@ -8,6 +8,7 @@
 #include <deque>
 #include <limits>
 
+#include "daemon/jobs/lost_epoch.h"
 #include "devices/base/clock.h"
 
 namespace leat {
@@ -25,6 +26,8 @@ struct ProgressReport {
   double accuracy = kNoNumber;
   double val_loss = kNoNumber;  // of the last validation
   double val_accuracy = kNoNumber;
+  uint64_t first_step = 0;  // steps done when this epoch of the job began
+  GoesOnFrom from = GoesOnFrom::unknown;
 };
 
 struct JobProgress {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "daemon/jobs/job_state.h"
+#include "daemon/jobs/lost_epoch.h"
 #include "devices/base/sha256.h"
 
 namespace leat {
@@ -90,6 +91,13 @@ struct JobSubmitted {
 struct JobChanged {
   std::string id;
   JobCondition condition;
+  std::vector<LostEpoch> lost = {};  // each in place of what the journal has of that epoch
+};
+
+// The condition stays; more is known of the job's past.
+struct JobNoted {
+  std::string id;
+  std::vector<LostEpoch> lost = {};
 };
 
 // The job and all about it may be dropped.
@@ -97,7 +105,7 @@ struct JobForgotten {
   std::string id;
 };
 
-using JournalRecord = std::variant<JobSubmitted, JobChanged, JobForgotten>;
+using JournalRecord = std::variant<JobSubmitted, JobChanged, JobNoted, JobForgotten>;
 
 // A job as the journal gives it back, without the text and the files, which stay on disk.
 struct StoredJob {
@@ -110,6 +118,7 @@ struct StoredJob {
   uint32_t max_restarts = 0;
   int64_t submitted_ms = 0;
   JobCondition condition;
+  JobHistory history;
   bool operator==(const StoredJob&) const = default;
 };
 

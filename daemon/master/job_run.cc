@@ -132,6 +132,7 @@ Result<std::string> JobRun::train(const Submission& submission) {
       line);
   const auto ran = trainer->run(reporter, [&] { return ended_.load(); });
   if (!ran.ok()) {
+    reporter.report();
     broke(ran.status());  // before it lets go of its runners, which takes a while
     return ran.status();
   }

@@ -31,6 +31,10 @@ void TrainingReporter::report() {
 void TrainingReporter::started(int64_t first_step, int64_t steps) {
   progress_.step = static_cast<uint64_t>(first_step);
   progress_.steps = static_cast<uint64_t>(steps);
+  progress_.first_step = progress_.step;
+  if (progress_.from == GoesOnFrom::unknown) {
+    progress_.from = first_step > 0 ? GoesOnFrom::checkpoint : GoesOnFrom::start;
+  }
   line_(first_step > 0 ? cat("goes on after step ", first_step, " of ", steps)
                        : cat("trains ", steps, " steps"));
   report();
@@ -45,7 +49,8 @@ void TrainingReporter::stepped(int64_t, double loss, std::optional<double> accur
   ++progress_.step;
   progress_.loss = loss;
   if (accuracy) progress_.accuracy = *accuracy;
-  if (clock_.steady() - reported_at_ >= kBetweenReports) report();
+  const bool is_first = progress_.step == progress_.first_step + 1;
+  if (is_first || clock_.steady() - reported_at_ >= kBetweenReports) report();
 }
 
 void TrainingReporter::epoch_ended(int64_t epoch, int64_t steps_done, double loss,

@@ -29,9 +29,10 @@ class TrainingReporter final : public TrainObserver {
   void warned(const std::string& message) override;
   void noted(const std::string& message) override;
 
- private:
+  // What is known, now: the training has ended.
   void report();
 
+ private:
   const Clock& clock_;
   const Report report_;
   const Line line_;

@@ -49,6 +49,28 @@ Json progress(const JobProgress& progress) {
           {"eta_seconds", number_or_null(progress.eta_seconds)}};
 }
 
+Json seconds(int64_t milliseconds) {
+  return milliseconds < 0 ? Json(nullptr) : Json(static_cast<double>(milliseconds) / 1000);
+}
+Json from_zero(int64_t value) { return value < 0 ? Json(nullptr) : Json(value); }
+
+Json lost_epoch(const LostEpoch& lost) {
+  const auto recomputed = lost.recomputed();
+  return {{"number", lost.number},
+          {"epoch", lost.epoch},
+          {"cause", lost.cause},
+          {"culprit", known(lost.culprit)},
+          {"fault", known(lost.fault)},
+          {"began", iso_time(lost.began_ms)},
+          {"failed", iso_time(lost.failed_ms)},
+          {"detection_seconds", seconds(lost.detected_after)},
+          {"recovery_seconds", seconds(lost.recovered_after)},
+          {"stopped_at", from_zero(lost.stopped_at)},
+          {"went_on_from", from_zero(lost.went_on_from)},
+          {"source", known(std::string(name_of(lost.source)))},
+          {"steps_recomputed", recomputed ? Json(*recomputed) : Json(nullptr)}};
+}
+
 void add_job(const JobView& job, Json& json) {
   const JobCondition& condition = job.condition;
   json["id"] = job.id;
@@ -62,6 +84,7 @@ void add_job(const JobView& job, Json& json) {
   json["workers"] = condition.workers;
   json["restarts"] = condition.restarts;
   json["assemblies"] = condition.epoch;
+  json["lost_epochs"] = job.history.count;
   json["progress"] = progress(job.progress);
   const JobResult result = parse_result(condition.result);
   json["weights_sha256"] = known(result.weights_sha256);
@@ -126,6 +149,8 @@ std::string jobs_json(std::span<const JobView> jobs) {
 std::string job_json(const JobView& job) {
   Json json = object("Job");
   add_job(job, json);
+  Json& history = json["history"] = Json::array();
+  for (const LostEpoch& each : job.history.last) history.push_back(lost_epoch(each));
   return line(json);
 }
 

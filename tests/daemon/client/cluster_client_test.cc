@@ -129,6 +129,8 @@ TEST_CASE("all that is known of a job goes over the wire") {
     view.progress.last = {7, 10, 1, 2, 64, 0.5, 0.75, 0.625, 0.875};
     view.progress.steps_per_second = 12;
     view.progress.eta_seconds = 3;
+    view.history.put({1, 3, "worker 'a' was lost", "a", "kill=worker:0@step=7", 10, 20, 30, -1, 7});
+    view.history.put({2, 4, "", "", "", 1, 2, -1, 40, 7, 5, GoesOnFrom::memory});
   });
   const auto got = client->job("cnn");
   REQUIRE(got.ok());
@@ -144,6 +146,7 @@ TEST_CASE("all that is known of a job goes over the wire") {
   CHECK(got->progress.last.val_accuracy == 0.875);
   CHECK(std::isnan(got->progress.samples_per_second));
   CHECK(got->progress.eta_seconds == 3);
+  CHECK(got->history == sent.history);
 
   const auto nodes = client->nodes();
   REQUIRE(nodes.ok());

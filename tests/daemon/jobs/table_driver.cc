@@ -17,6 +17,10 @@ void MemoryJournal::append(const JournalRecord& record) {
                        << name_of(changed->condition.state));
     }
     job.condition = changed->condition;
+    for (const LostEpoch& each : changed->lost) job.history.put(each);
+  } else if (const auto* noted = std::get_if<JobNoted>(&record)) {
+    REQUIRE(jobs_.contains(noted->id));
+    for (const LostEpoch& each : noted->lost) jobs_.at(noted->id).history.put(each);
   } else {
     REQUIRE(jobs_.erase(std::get<JobForgotten>(record).id) == 1);
   }

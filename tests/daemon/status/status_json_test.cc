@@ -32,10 +32,15 @@ TEST_CASE("a job is one line of JSON") {
         R"("name":"fashion-mnist-cnn","state":"RUNNING","reason":"",)"
         R"("since":"2026-01-31T12:00:05.250Z","submitted":"2026-01-31T12:00:01.000Z",)"
         R"("num_workers":2,"workers":["worker-1","worker-2"],"restarts":1,"assemblies":2,)"
+        R"("lost_epochs":1,)"
         R"("progress":{"step":250,"steps":1000,"epoch":1,"epochs":4,"loss":0.5,"accuracy":0.875,)"
         R"("val_loss":0.625,"val_accuracy":0.75,"steps_per_second":12.5,)"
         R"("samples_per_second":1600.0,"samples_per_step":128,"eta_seconds":60.0},)"
-        R"("weights_sha256":null,"version":17})"
+        R"("weights_sha256":null,"version":17,"history":[{"number":1,"epoch":1,)"
+        R"("cause":"worker 'worker-2' was lost","culprit":"worker-2","fault":null,)"
+        R"("began":"2026-01-31T12:00:02.000Z","failed":"2026-01-31T12:00:05.000Z",)"
+        R"("detection_seconds":0.25,"recovery_seconds":null,"stopped_at":70,"went_on_from":64,)"
+        R"("source":"checkpoint","steps_recomputed":6}]})"
         "\n");
 }
 

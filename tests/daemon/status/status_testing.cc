@@ -31,6 +31,8 @@ JobView running_job() {
   job.progress.steps_per_second = 12.5;
   job.progress.samples_per_second = 1600;
   job.progress.eta_seconds = 60;
+  job.history.put({1, 1, "worker 'worker-2' was lost", "worker-2", "", kStart + 2'000,
+                   kStart + 5'000, 250, -1, 70, 64, GoesOnFrom::checkpoint});
   job.version = 17;
   return job;
 }

@@ -1,0 +1,38 @@
+#include "daemon/jobs/lost_epoch.h"
+
+#include <algorithm>
+#include <array>
+
+namespace leat {
+namespace {
+
+constexpr std::array<std::string_view, 4> kNames = {"", "start", "checkpoint", "memory"};
+
+}  // namespace
+
+std::string_view name_of(GoesOnFrom from) { return kNames[static_cast<size_t>(from)]; }
+
+GoesOnFrom goes_on_from_named(std::string_view name) {
+  const auto found = std::find(kNames.begin(), kNames.end(), name);
+  return found == kNames.end() ? GoesOnFrom::unknown
+                               : static_cast<GoesOnFrom>(found - kNames.begin());
+}
+
+std::optional<uint64_t> LostEpoch::recomputed() const {
+  if (stopped_at < 0 || went_on_from < 0) return std::nullopt;
+  return static_cast<uint64_t>(std::max<int64_t>(0, stopped_at - went_on_from));
+}
+
+void JobHistory::put(const LostEpoch& lost) {
+  const auto found = std::find_if(last.begin(), last.end(),
+                                  [&](const LostEpoch& each) { return each.epoch == lost.epoch; });
+  if (found != last.end()) {
+    *found = lost;
+    return;
+  }
+  last.push_back(lost);
+  count = std::max(count, lost.number);
+  if (last.size() > kKept) last.erase(last.begin());
+}
+
+}  // namespace leat

@@ -1,0 +1,170 @@
+#include "daemon/jobs/sqlite.h"
+#include "tests/catch.h"
+#include "tests/daemon/jobs/journal_fixture.h"
+#include "tests/daemon/jobs/table_driver.h"
+
+namespace leat {
+namespace {
+
+using std::chrono::milliseconds;
+
+ProgressReport report(uint64_t step, uint64_t first_step, GoesOnFrom from) {
+  ProgressReport report;
+  report.step = step;
+  report.steps = 100;
+  report.first_step = first_step;
+  report.from = from;
+  return report;
+}
+
+TEST_CASE("the history says what an epoch was lost by, and how the job went on") {
+  TableDriver driver;
+  driver.join("w1");
+  driver.join("w2");
+  const std::string id = driver.submit("a", 1);
+  driver.start_all(id);
+  const int64_t began = moment_of(driver.clock).wall_ms;
+  driver.advance(milliseconds(1000));
+  driver.send(ProgressMade{id, 1, report(57, 0, GoesOnFrom::start)});
+  driver.advance(milliseconds(3000));
+  driver.send(WorkerLost{{"w1", 1}, "no heartbeat for 2.5 s", milliseconds(2500)});
+  CHECK(driver.state(id) == "RECOVERING");
+  const auto view = [&] { return *driver.table->find(id); };
+  REQUIRE(view().history.last.size() == 1);
+  LostEpoch expected;
+  expected.number = expected.epoch = 1;
+  expected.cause = "worker 'w1' was lost: no heartbeat for 2.5 s, after step 57";
+  expected.culprit = "w1";
+  expected.began_ms = began;
+  expected.failed_ms = began + 4000;
+  expected.detected_after = 2500;
+  expected.stopped_at = 57;
+  CHECK(view().history.last[0] == expected);
+
+  driver.start_all(id);
+  driver.advance(milliseconds(700));
+  driver.send(ProgressMade{id, 2, report(40, 40, GoesOnFrom::checkpoint)});
+  CHECK(view().history.last[0].recovered_after == -1);
+  driver.advance(milliseconds(100));
+  driver.hold_writes = true;
+  driver.send(ProgressMade{id, 2, report(41, 40, GoesOnFrom::checkpoint)});
+  CHECK(view().history.last[0].recovered_after == -1);  // not before the journal has it
+  driver.release_writes();
+  driver.advance(milliseconds(100));
+  driver.send(ProgressMade{id, 2, report(42, 40, GoesOnFrom::checkpoint)});
+  expected.recovered_after = 800;
+  expected.went_on_from = 40;
+  expected.source = GoesOnFrom::checkpoint;
+  CHECK(view().history.last[0] == expected);
+  CHECK(view().history.last[0].recomputed() == 17);
+  CHECK(view().condition.state == JobState::running);
+  CHECK(driver.table->jobs()[0].history.count == 1);
+  CHECK(driver.table->jobs()[0].history.last.empty());
+
+  driver.send(JobFinished{id, 2, "abc"});
+  CHECK(driver.journal.find(id)->history == view().history);
+}
+
+TEST_CASE("an epoch that a master's restart ended is in the history, once") {
+  TableDriver driver;
+  driver.join("w1");
+  const std::string id = driver.submit("a", 1);
+  driver.start_all(id);
+  driver.restart();
+  driver.restart();
+  auto history = driver.table->find(id)->history;
+  REQUIRE(history.last.size() == 1);
+  CHECK(history.last[0].epoch == 1);
+  CHECK(history.last[0].cause == "the master restarted");
+  CHECK(history.last[0].stopped_at == -1);
+  driver.join("w1", 2);
+  driver.start_all(id);
+  driver.send(ProgressMade{id, 2, report(1, 0, GoesOnFrom::start)});
+  history = driver.table->find(id)->history;
+  REQUIRE(history.last.size() == 1);
+  CHECK(history.last[0].recovered_after >= 0);
+  CHECK_FALSE(history.last[0].recomputed());
+}
+
+TEST_CASE("what was learned of lost epochs waits for a journal that can be written") {
+  TableDriver driver({.retry_after = milliseconds(100), .other_side = {}});
+  driver.join("w1");
+  driver.join("w2");
+  const std::string id = driver.submit("a", 1);
+  driver.start_all(id);
+  driver.lose("w1");
+  driver.start_all(id);
+  driver.write_status = resource_exhausted("disk full");
+  driver.send(ProgressMade{id, 2, report(1, 0, GoesOnFrom::start)});
+  CHECK(driver.table->find(id)->history.last.at(0).recovered_after == -1);
+  driver.write_status = Status();
+  driver.tick(milliseconds(200));
+  CHECK(driver.table->find(id)->history.last.at(0).recovered_after == 0);
+}
+
+LostEpoch lost_epoch(uint64_t number) {
+  LostEpoch lost;
+  lost.number = number;
+  lost.epoch = number + 1;
+  lost.cause = "worker 'w1' was lost";
+  lost.culprit = "w1";
+  lost.fault = "kill=worker:1@step=7";
+  lost.failed_ms = 12;
+  lost.stopped_at = 9;
+  lost.source = GoesOnFrom::memory;
+  return lost;
+}
+
+TEST_CASE("the journal keeps the last lost epochs of a job, and their number") {
+  const JournalFolder folder;
+  {
+    const auto journal = open_journal(folder.path());
+    REQUIRE_OK(journal->append(submitted(1, "a-0001", make_submission("r", "a", 1))));
+    REQUIRE_OK(journal->append(submitted(2, "b-0002", make_submission("q", "b", 1))));
+    JobCondition starting;
+    starting.state = JobState::starting;
+    REQUIRE_OK(journal->append(JobChanged{"a-0001", starting, {lost_epoch(1), lost_epoch(2)}}));
+    for (uint64_t i = 2; i <= 130; ++i) {
+      LostEpoch lost = lost_epoch(i);
+      REQUIRE_OK(journal->append(JobNoted{"a-0001", {lost}}));
+      lost.recovered_after = 5;
+      REQUIRE_OK(journal->append(JobNoted{"a-0001", {lost}}));
+    }
+  }
+  const auto journal = open_journal(folder.path());
+  const auto jobs = journal->replay();
+  REQUIRE(jobs.ok());
+  CHECK(jobs->at(0).condition.state == JobState::starting);
+  const JobHistory& history = jobs->at(0).history;
+  CHECK(history.count == 130);
+  REQUIRE(history.last.size() == JobHistory::kKept);
+  LostEpoch expected = lost_epoch(130);
+  expected.recovered_after = 5;
+  CHECK(history.last.back() == expected);
+  CHECK(history.last.front().number == 31);
+  CHECK(jobs->at(1).history == JobHistory());
+  REQUIRE_OK(journal->append(JobForgotten{"a-0001"}));
+  CHECK(journal->replay()->size() == 1);
+}
+
+TEST_CASE("a journal of before there were lost epochs is replayed, and takes them") {
+  const JournalFolder folder;
+  {
+    const auto journal = open_journal(folder.path());
+    REQUIRE_OK(journal->append(submitted(1, "a-0001", make_submission("r", "a", 1))));
+  }
+  {
+    const auto database = SqliteDatabase::open(folder.path() + "/journal.sqlite", false);
+    REQUIRE_OK(database.status());
+    REQUIRE_OK(
+        (*database)->run("DROP TABLE lost_epochs; DELETE FROM meta WHERE key = 'crc'; "
+                         "PRAGMA user_version=1"));
+  }
+  const auto journal = open_journal(folder.path());
+  CHECK(journal->replay()->at(0).history == JobHistory());
+  REQUIRE_OK(journal->append(JobNoted{"a-0001", {lost_epoch(1)}}));
+  CHECK(journal->replay()->at(0).history.last.at(0) == lost_epoch(1));
+}
+
+}  // namespace
+}  // namespace leat
