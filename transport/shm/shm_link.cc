@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "devices/base/failpoint.h"
+#include "devices/base/stream_copy.h"
 #include "devices/base/text.h"
 #include "transport/io/credits.h"
 #include "transport/io/express_link.h"
@@ -46,7 +47,7 @@ class ShmLink final : public ExpressLink, private CreditSink, private Waiter::Po
   Status push(uint32_t edge, uint64_t turn, const void* data, size_t bytes) override {
     LEAT_ASSIGN_OR_RETURN(const size_t i, state_.check_push(edge, turn, bytes));
     std::byte* const slot = theirs_.slot(i, turn);
-    if (data != slot && bytes > 0) std::memcpy(slot, data, bytes);
+    if (data != slot) stream_copy(slot, data, bytes);
     LEAT_RETURN_IF_ERROR(LEAT_FAILPOINT("transport/publish"));
     state_.count_sent(0, bytes);
     theirs_.published(i).store(turn + 1, std::memory_order_release);

@@ -1,0 +1,76 @@
+#include "devices/base/stream_copy.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+
+#if defined(__SSE2__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#include <emmintrin.h>
+#define LEAT_STREAMS 1
+#endif
+
+namespace leat {
+
+#ifdef LEAT_STREAMS  // sanitizers do not see such stores
+namespace {
+
+constexpr size_t kLine = 64, kPage = 4096, kPages = 4;
+
+inline void stream_line(std::byte* to, const std::byte* from) {
+  const auto* in = reinterpret_cast<const __m128i*>(from);
+  auto* out = reinterpret_cast<__m128i*>(to);
+  const __m128i a = _mm_loadu_si128(in), b = _mm_loadu_si128(in + 1), c = _mm_loadu_si128(in + 2),
+                d = _mm_loadu_si128(in + 3);
+  _mm_stream_si128(out, a);
+  _mm_stream_si128(out + 1, b);
+  _mm_stream_si128(out + 2, c);
+  _mm_stream_si128(out + 3, d);
+}
+
+}  // namespace
+
+void stream_block(void* target, const void* source, size_t bytes) {
+  auto* to = static_cast<std::byte*>(target);
+  const auto* from = static_cast<const std::byte*>(source);
+  const size_t before = std::min(bytes, (kLine - reinterpret_cast<uintptr_t>(to) % kLine) % kLine);
+  std::memcpy(to, from, before);
+  to += before, from += before, bytes -= before;
+  for (; bytes >= kLine; to += kLine, from += kLine, bytes -= kLine) stream_line(to, from);
+  std::memcpy(to, from, bytes);
+}
+
+void stream_fence() { _mm_sfence(); }  // a release store alone does not order streamed ones
+
+void stream_copy(void* target, const void* source, size_t bytes) {
+  if (bytes < kLeastStreamed) {
+    if (bytes > 0) std::memcpy(target, source, bytes);
+    return;
+  }
+  auto* to = static_cast<std::byte*>(target);
+  const auto* from = static_cast<const std::byte*>(source);
+  const size_t before = (kPage - reinterpret_cast<uintptr_t>(to) % kPage) % kPage;
+  stream_block(to, from, before);
+  to += before, from += before, bytes -= before;
+  // Some pages at a time, for the prefetcher ends at the end of a page: one alone takes half as
+  // long again.
+  for (; bytes >= kPages * kPage; to += kPages * kPage, from += kPages * kPage) {
+    for (size_t line = 0; line < kPage; line += 2 * kLine) {
+      for (size_t at = line; at < kPages * kPage; at += kPage) {
+        stream_line(to + at, from + at);
+        stream_line(to + at + kLine, from + at + kLine);
+      }
+    }
+    bytes -= kPages * kPage;
+  }
+  stream_block(to, from, bytes);
+  stream_fence();
+}
+#else
+void stream_block(void* to, const void* from, size_t bytes) { std::memcpy(to, from, bytes); }
+void stream_fence() {}
+void stream_copy(void* to, const void* from, size_t bytes) {
+  if (bytes > 0) std::memcpy(to, from, bytes);
+}
+#endif
+
+}  // namespace leat
