@@ -35,6 +35,7 @@ Catalogue standard_catalogue() {
   register_optimizer_ops(catalogue);
   register_exchange_ops(catalogue);
   register_piece_ops(catalogue);
+  register_sum_tree_op(catalogue);
   register_queue_ops(catalogue);
   register_input_ops(catalogue);
   register_step_ops(catalogue);

@@ -38,10 +38,11 @@ void register_optimizer_ops(
     Catalogue& catalogue);  // optimizer.cc: leat.ApplySgd ApplyMomentum ApplyAdam ApplyAdamW
 void register_exchange_ops(
     Catalogue& catalogue);  // exchange.cc: leat.Gradients AllReduce ... Send Recv
-void register_piece_ops(Catalogue& catalogue);  // pieces.cc: leat.Range Join
-void register_queue_ops(Catalogue& catalogue);   // queue.cc: leat.Queue Enqueue Dequeue Close
-void register_input_ops(Catalogue& catalogue);   // input.cc: leat.ReadBatch
-void register_step_ops(Catalogue& catalogue);    // step.cc: leat.Step, StepCounter, NextStep
-void register_layout_ops(Catalogue& catalogue);  // layout_ops.cc: leat.Reorder
+void register_piece_ops(Catalogue& catalogue);    // pieces.cc: leat.Range Join
+void register_sum_tree_op(Catalogue& catalogue);  // sum_tree.cc: leat.SumTree
+void register_queue_ops(Catalogue& catalogue);    // queue.cc: leat.Queue Enqueue Dequeue Close
+void register_input_ops(Catalogue& catalogue);    // input.cc: leat.ReadBatch
+void register_step_ops(Catalogue& catalogue);     // step.cc: leat.Step, StepCounter, NextStep
+void register_layout_ops(Catalogue& catalogue);   // layout_ops.cc: leat.Reorder
 
 }  // namespace leat

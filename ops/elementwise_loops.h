@@ -203,6 +203,12 @@ LEAT_INLINE T wrap_add(T a, T b) {
   else
     return static_cast<T>(static_cast<Wrap<T>>(a) + static_cast<Wrap<T>>(b));
 }
+struct AddOf {
+  template <typename T>
+  LEAT_INLINE static T apply(T a, T b, const double*) {
+    return wrap_add(a, b);
+  }
+};
 template <typename T>
 LEAT_INLINE T wrap_sub(T a, T b) {
   if constexpr (std::is_floating_point_v<T>)

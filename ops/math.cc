@@ -8,6 +8,7 @@
 namespace leat {
 namespace {
 
+using elementwise::AddOf;
 using elementwise::binary_loop;
 using elementwise::binary_numbers;
 using elementwise::Compute;
@@ -15,12 +16,6 @@ using elementwise::load;
 using elementwise::store;
 using elementwise::unary_loop;
 
-struct AddOf {
-  template <typename T>
-  LEAT_INLINE static T apply(T a, T b, const double*) {
-    return elementwise::wrap_add(a, b);
-  }
-};
 struct SubOf {
   template <typename T>
   LEAT_INLINE static T apply(T a, T b, const double*) {

@@ -14,6 +14,7 @@
 
 #include "devices/base/text.h"
 #include "ops/op.h"
+#include "ops/sum_tree.h"
 #include "ops/validate.h"
 #include "scheduler/compile/passes.h"
 #include "scheduler/compile/pieces.h"
@@ -67,8 +68,9 @@ class Replicator {
   std::vector<ValueId> all_to_all(const Node& node);
   NodeId add(std::string_view op, std::vector<ValueId> inputs, Attrs attrs, int outputs, int worker,
              uint32_t source);
-  ValueId tree(const Node& node, const std::vector<ValueId>& leaves, int first, int last, int owner,
-               int& holder);
+  TreeOfSums tree(const Node& node, const std::vector<ValueId>& leaves, int first, int last,
+                  int owner, int& holder);
+  ValueId add_up(const Node& node, const TreeOfSums& tree, int worker);
   ValueId combine(const Node& node, std::string_view op, ValueId a, ValueId b, int worker);
   int choose_owner(NodeId collective, int64_t elements);
   int choose_owner(NodeId collective);
@@ -193,26 +195,44 @@ ValueId Replicator::combine(const Node& node, std::string_view op, ValueId a, Va
   return to_.node(add(op, {a, b}, {}, 1, worker, node.source)).outputs[0];
 }
 
-ValueId Replicator::tree(const Node& node, const std::vector<ValueId>& leaves, int first, int last,
-                         int owner, int& holder) {
+// Of sums alone: what a tree adds up to, on a worker.
+ValueId Replicator::add_up(const Node& node, const TreeOfSums& tree, int worker) {
+  if (tree.leaves.size() == 1) return tree.leaves[0];
+  if (tree.leaves.size() == 2) return combine(node, "Add", tree.leaves[0], tree.leaves[1], worker);
+  const Attrs attrs{{"order", tree.order}};
+  return to_.node(add("leat.SumTree", tree.leaves, attrs, 1, worker, node.source)).outputs[0];
+}
+
+// Workers combine what they have of a subtree as it comes; the owner adds up the rest, what it gets
+// from others, in one go.
+TreeOfSums Replicator::tree(const Node& node, const std::vector<ValueId>& leaves, int first,
+                            int last, int owner, int& holder) {
   const int n = last - first;
   if (n == 1) {
     holder = division_.holders[static_cast<size_t>(first)];
-    return leaves[static_cast<size_t>(first)];
+    return TreeOfSums::leaf(leaves[static_cast<size_t>(first)]);
   }
   const int left = static_cast<int>(std::bit_floor(static_cast<unsigned>(n - 1)));
   int left_holder = 0, right_holder = 0;
-  const ValueId a = tree(node, leaves, first, first + left, owner, left_holder);
-  const ValueId b = tree(node, leaves, first + left, last, owner, right_holder);
+  TreeOfSums a = tree(node, leaves, first, first + left, owner, left_holder);
+  TreeOfSums b = tree(node, leaves, first + left, last, owner, right_holder);
   holder = left_holder == right_holder ? left_holder : owner;
   const std::string op = attr_string(node.attrs, "op", "sum");
-  return combine(node, op == "max" ? "Max" : op == "min" ? "Min" : "Add", a, b, holder);
+  if (op == "max" || op == "min") {
+    const auto extreme = op == "max" ? "Max" : "Min";
+    return TreeOfSums::leaf(combine(node, extreme, a.leaves[0], b.leaves[0], holder));
+  }
+  TreeOfSums sum = TreeOfSums::sum(std::move(a), b);
+  const bool tensor = from_.value(node.inputs[0]).type.kind == ValueKind::tensor;
+  if (left_holder != right_holder && tensor) return sum;
+  return TreeOfSums::leaf(add_up(node, sum, holder));
 }
 
 // The sum (or maximum, ...) over the shards; `holder` is the worker that has it.
 ValueId Replicator::reduce(const Node& node, const std::vector<ValueId>& leaves, int owner,
                            int& holder) {
-  return tree(node, leaves, 0, shards_, owner, holder);
+  const TreeOfSums sum = tree(node, leaves, 0, shards_, owner, holder);
+  return add_up(node, sum, holder);
 }
 
 ValueId Replicator::all_reduce(const Node& node, const std::vector<ValueId>& leaves, int owner) {

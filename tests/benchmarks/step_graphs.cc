@@ -8,6 +8,7 @@
 #include "devices/base/text.h"
 #include "ops/builder.h"
 #include "ops/op.h"
+#include "ops/sum_tree.h"
 #include "scheduler/compile/pieces.h"
 #include "tests/must.h"
 
@@ -103,11 +104,15 @@ struct Gate {
   ValueId passed;
 };
 
-ValueId tree(Writer& w, int owner, const std::vector<ValueId>& leaves, size_t first, size_t last) {
-  if (last - first == 1) return leaves[first];
+TreeOfSums tree(const std::vector<ValueId>& leaves, size_t first, size_t last) {
+  if (last - first == 1) return TreeOfSums::leaf(leaves[first]);
   const size_t middle = first + std::bit_floor(last - first - 1);
-  return w.op(owner, "Add",
-              {tree(w, owner, leaves, first, middle), tree(w, owner, leaves, middle, last)});
+  return TreeOfSums::sum(tree(leaves, first, middle), tree(leaves, middle, last));
+}
+ValueId sum_of(Writer& w, int owner, const std::vector<ValueId>& parts) {
+  if (parts.size() == 2) return w.op(owner, "Add", parts);
+  const TreeOfSums sum = tree(parts, 0, parts.size());
+  return w.op(owner, "leat.SumTree", sum.leaves, {{"order", sum.order}});
 }
 
 // What a mirrored job makes of a gradient: its sum, or those of its pieces, each with an owner.
@@ -115,14 +120,14 @@ std::vector<ValueId> sums_of(Writer& w, const std::vector<ValueId>& parts, int f
                              int64_t elements) {
   const auto tasks = static_cast<int>(parts.size());
   const auto pieces = cut_in_pieces({elements}, DType::f32);
-  if (pieces.empty()) return {tree(w, first_owner % tasks, parts, 0, parts.size())};
+  if (pieces.empty()) return {sum_of(w, first_owner % tasks, parts)};
   std::vector<ValueId> sums;
   for (const ElementPiece& piece : pieces) {
     std::vector<ValueId> leaves;
     const Attrs range{{"first", piece.first}, {"count", piece.count}};
     for (int t = 0; t < tasks; ++t)
       leaves.push_back(w.op(t, "leat.Range", {parts[static_cast<size_t>(t)]}, range));
-    sums.push_back(tree(w, first_owner++ % tasks, leaves, 0, leaves.size()));
+    sums.push_back(sum_of(w, first_owner++ % tasks, leaves));
   }
   return sums;
 }

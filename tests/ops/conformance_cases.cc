@@ -380,6 +380,13 @@ void add_state(Cases& cases) {
   cases.push_back(ConformanceCase{
       "leat.Range", {f({kBatch, 7})}, {{"first", number(16)}, {"count", number(21)}}}
                       .known_batch());
+  // ((a + b) + c) + (d + e)
+  const std::vector<int64_t> order{0, 1, -1, 2, -1, 3, 4, -1, -1};
+  cases.push_back(ConformanceCase{
+      "leat.SumTree",
+      {f({kBatch, 7}), f({kBatch, 7}), f({kBatch, 7}), f({kBatch, 7}), f({kBatch, 7})},
+      {{"order",
+        order}}}.grad({0, 1, 2, 3, 4}));
   cases.push_back(ConformanceCase{
       "leat.Join", {f({8}), f({2, 3}), f({4})}, {{"shape", std::vector<int64_t>{3, 6}}}}
                       .known_batch());
