@@ -455,6 +455,7 @@ Status Trainer::start_training() {
     RunOptions options{"train", job_.seed + runs.size() * 0x9e3779b97f4a7c15,
                        static_cast<uint64_t>(done_), options_.profile};
     options.endless = job_.has_quorum() && !runs.empty();  // a replica's
+    options.trains = true;
     LEAT_ASSIGN_OR_RETURN(auto run, cluster_->master().run(plan, job_.name, options));
     runs.push_back(std::move(run));
   }

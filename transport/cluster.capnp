@@ -95,6 +95,8 @@ struct SubmitRequest {
   job @1 :Text;                   # the job file; relative names in it are those of `files`
   files @2 :List(AttachedFile);   # what it names: graph, weights. At most 16
   overrides @3 :List(Text);       # "steps=100", as --set has them
+  chaos @4 :List(Text);           # "kill=worker:1@step=700": daemon/chaos/chaos_fault.h. Refused
+                                  # unless the master's configuration allows it
 }
 
 struct AttachedFile {
@@ -354,6 +356,10 @@ interface Registry {
 
   log @4 (job :Text, epoch :UInt64, lines :List(Text)) -> (outcome :Outcome(Nothing));
   # Role worker: what the runner wrote on stderr, at most 64 KiB a call.
+
+  chaos @5 (epoch :UInt64, index :UInt32, fault :Text) -> (outcome :Outcome(Nothing));
+  # Role runner: the fault that it was armed with is due. Ok when it is in the journal that it came;
+  # failed_precondition if it has come before.
 }
 
 struct WorkerInfo {
@@ -465,6 +471,15 @@ interface Runner {
 
   held @12 () -> (outcome :Outcome(Held));
   # How far the job's variables here are, when no run steps: see Held.
+
+  arm @13 (faults :List(ArmedFault), ranMs :UInt64) -> (outcome :Outcome(Nothing));
+  # The faults that the runner is to bring upon itself or its worker, in place of others; the job has
+  # run for so long. Before the run that trains is connected.
+}
+
+struct ArmedFault {
+  index @0 :UInt32;               # in the job's schedule
+  fault @1 :Text;                 # "kill=worker:1@step=700": daemon/chaos/chaos_fault.h
 }
 
 struct Held {
@@ -492,6 +507,7 @@ struct RunSetup {
   peers @8 :List(Peer);           # by partition of the plan, this one too
   dataRoot @9 :Text;              # the data set's name; "" if the plan reads no data
   endless @10 :Bool;              # other runs decide when it steps: nobody waits for its last one
+  trains @11 :Bool;               # its steps are the job's
 }
 
 struct Peer {

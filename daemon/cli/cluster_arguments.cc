@@ -78,6 +78,11 @@ CLI::App* add_submit(CLI::App& app, ClusterArguments& arguments) {
                   "Set any key of the job file, e.g. data.root=mnist; repeatable")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
+  sub->add_option("--chaos", arguments.submit.chaos,
+                  "A fault that the job brings upon itself, e.g. kill=worker:1@step=700 or "
+                  "seed=7,every=15s; repeatable")
+      ->type_name("FAULT")
+      ->allow_extra_args(false);
   add_attendance(*sub, arguments);
   add_timeout(*sub, arguments);
   return sub;
@@ -137,7 +142,8 @@ std::optional<Command> cluster_command(const std::string& name, ClusterArguments
   const auto timeout = parse_duration(arguments.timeout);
   const bool headers = !arguments.no_headers;
   if (name == "leat submit") {
-    return SubmitCommand{options, std::move(arguments.submit.job), attend, timeout};
+    return SubmitCommand{options, std::move(arguments.submit.job), attend, timeout,
+                         std::move(arguments.submit.chaos)};
   }
   if (name == "leat ps") return PsCommand{options, arguments.all, arguments.quiet, headers};
   if (name == "leat show") return ShowCommand{options, arguments.id, attend, timeout};

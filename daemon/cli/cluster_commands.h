@@ -34,6 +34,7 @@ struct SubmitCommand {
   JobOptions job;
   Attend attend = Attend::no;
   std::optional<std::chrono::milliseconds> timeout;  // of the wait
+  std::vector<std::string> chaos = {};               // daemon/chaos/chaos_fault.h
 };
 int run_submit(const SubmitCommand& command);
 

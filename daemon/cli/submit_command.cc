@@ -1,5 +1,6 @@
 #include <iostream>
 
+#include "daemon/chaos/chaos_fault.h"
 #include "daemon/cli/attend.h"
 #include "daemon/cli/cluster_commands.h"
 #include "daemon/cli/cluster_connection.h"
@@ -19,8 +20,13 @@ int run_submit(const SubmitCommand& command) {
       report_missing("weights file", job->model.weights, options.color)) {
     return kExitNoSuch;
   }
-  const auto packed = pack_job(command.job, real_files());
+  for (const std::string& each : command.chaos) {
+    const Status chaos = check_chaos(each, static_cast<uint32_t>(job->num_workers));
+    if (!chaos.ok()) return report(chaos, options.color);
+  }
+  auto packed = pack_job(command.job, real_files());
   if (!packed.ok()) return report(packed.status(), options.color);
+  packed->request.chaos = command.chaos;
   print_notes(packed->notes);
 
   ClusterConnection connection(options);

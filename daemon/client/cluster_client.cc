@@ -100,6 +100,8 @@ void write_request(const Submit& submit, wire::SubmitRequest::Builder out) {
   out.setJob({request.text.data(), request.text.size()});
   auto overrides = out.initOverrides(static_cast<uint32_t>(request.overrides.size()));
   for (uint32_t i = 0; i < overrides.size(); ++i) overrides.set(i, request.overrides[i].c_str());
+  auto chaos = out.initChaos(static_cast<uint32_t>(request.chaos.size()));
+  for (uint32_t i = 0; i < chaos.size(); ++i) chaos.set(i, request.chaos[i].c_str());
   auto files = out.initFiles(static_cast<uint32_t>(submit.files.size()));
   for (uint32_t i = 0; i < files.size(); ++i) {
     const Loaded& file = submit.files[i];

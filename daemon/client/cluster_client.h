@@ -42,6 +42,7 @@ struct JobRequest {
   std::string text;        // the job file
   std::vector<std::string> overrides;
   std::vector<JobAttachment> files;
+  std::vector<std::string> chaos = {};  // daemon/chaos/chaos_fault.h
 };
 
 // 32 hexadecimal digits that nobody else has.

@@ -52,6 +52,7 @@ struct MasterConfig {
   std::string state_dir;
   SecurityConfig security;    // its keys stand at the top level
   int64_t max_workers = 256;  // one more is turned away
+  bool chaos = false;  // jobs may bring faults upon themselves, their workers and this master
   LogConfig log;
 };
 

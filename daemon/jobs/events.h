@@ -102,6 +102,15 @@ struct ProgressMade {
   uint64_t epoch = 0;
   ProgressReport report;
 };
+// A fault of the job's chaos is due. Answered when the journal says that it has come, with
+// failed_precondition if it said so before.
+struct FaultAsked {
+  uint64_t ticket = 0;
+  std::string job;
+  uint64_t epoch = 0;
+  uint32_t index = 0;
+  std::string fault;
+};
 // What became of a WriteJournal.
 struct JournalWritten {
   uint64_t write = 0;
@@ -112,7 +121,7 @@ struct Tick {};
 
 using JobEvent = std::variant<SubmitAsked, CancelAsked, WorkerJoined, WorkerLost, WorkerStuck,
                               WorkerDraining, RunnerStarted, RunnerExited, JobFinished, JobBroke,
-                              ProgressMade, JournalWritten, Tick>;
+                              ProgressMade, FaultAsked, JournalWritten, Tick>;
 
 // Actions -----------------------------------------------------------------------------------------
 // To be done in this order. Each may be done again after a crash: nothing counts on once.
@@ -135,6 +144,8 @@ struct RunJob {
   std::string job;
   uint64_t epoch = 0;
   std::vector<WorkerRef> workers;
+  std::vector<uint32_t> fired = {};  // of its chaos, what has come
+  std::chrono::milliseconds ran{0};  // since it first ran
 };
 // Stop driving what RunJob let go: for each RunJob there comes one, before the runners are stopped.
 struct EndRun {

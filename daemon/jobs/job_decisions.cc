@@ -50,6 +50,7 @@ void JobTable::advance(Entry& entry) {
 }
 
 void JobTable::advance_with_runners(Entry& entry) {
+  if (!entry.asked.empty()) return note(entry);
   if (entry.finished) {
     JobCondition next = changed(entry, JobState::succeeded, "");
     next.result = *entry.finished;
@@ -110,9 +111,14 @@ void JobTable::propose(Entry& entry, JobCondition next) {
 // What is known of its past, and nothing else.
 void JobTable::note(Entry& entry) {
   entry.next_lost = std::exchange(entry.lost, {});
+  for (const FaultAsked& each : std::exchange(entry.asked, {})) {
+    entry.next_fired.push_back({each.index, each.fault, each.epoch, now_.wall_ms});
+    entry.fire_tickets.push_back(each.ticket);
+  }
   entry.write = Entry::Write::note;
   writes_[++last_write_] = entry.job.number;
-  actions_.push_back(WriteJournal{last_write_, JobNoted{entry.job.id, entry.next_lost}});
+  actions_.push_back(
+      WriteJournal{last_write_, JobNoted{entry.job.id, entry.next_lost, entry.next_fired}});
 }
 
 // The change from `before` is in the journal: what was decided is done.
@@ -127,7 +133,11 @@ void JobTable::entered(Entry& entry, const JobCondition& before) {
   if (now.epoch != before.epoch) entry.epoch_began_ms = now_.wall_ms;
   if (now.state == JobState::running) {
     entry.runs = true;
-    actions_.push_back(RunJob{entry.job.id, now.epoch, entry.assembly.workers()});
+    if (entry.job.first_ran_ms == 0) entry.job.first_ran_ms = now.since_ms;
+    RunJob go{entry.job.id, now.epoch, entry.assembly.workers()};
+    for (const FiredFault& each : entry.job.fired) go.fired.push_back(each.index);
+    go.ran = std::chrono::milliseconds(std::max<int64_t>(0, now_.wall_ms - entry.job.first_ran_ms));
+    actions_.push_back(std::move(go));
   } else if (now.state == JobState::cancelling) {
     stop(entry, now.reason);
     answer_cancels(entry, Status());

@@ -37,6 +37,8 @@ struct JobTable::Entry {
   Write write = Write::none;
   JobCondition next;
   std::vector<LostEpoch> next_lost;
+  std::vector<FiredFault> next_fired;
+  std::vector<uint64_t> fire_tickets;  // of next_fired
   std::vector<uint64_t> submit_tickets;
 
   // Facts, not written.
@@ -49,6 +51,7 @@ struct JobTable::Entry {
   std::optional<Failure> last_failure;  // of an earlier epoch
   int64_t epoch_began_ms = 0;           // of Unix time
   std::vector<LostEpoch> lost;          // more than the journal knows of them
+  std::vector<FaultAsked> asked;        // faults that are due
 
   Assembly assembly;
   uint64_t assembly_epoch = 0;

@@ -3,6 +3,7 @@
 
 #include "daemon/jobs/job_entry.h"
 #include "daemon/jobs/job_table.h"
+#include "devices/base/text.h"
 
 namespace leat {
 
@@ -27,6 +28,10 @@ void JobTable::lost_epoch(Entry& entry, std::string cause) {
     lost.detected_after = entry.failure->detected_after;
     lost.stopped_at = static_cast<int64_t>(entry.progress.last().step);
   }
+  if (!entry.job.fired.empty() && entry.job.fired.back().epoch == epoch) {
+    lost.fault = entry.job.fired.back().fault;
+    lost.detected_after = std::max<int64_t>(0, lost.failed_ms - entry.job.fired.back().at_ms);
+  }
   entry.lost.push_back(std::move(lost));
 }
 
@@ -44,6 +49,47 @@ void JobTable::goes_on(Entry& entry, const ProgressReport& report) {
   };
   for (const LostEpoch& each : entry.job.history.last) take(each);
   if (!entry.lost.empty()) advance(entry);
+}
+
+// Written before it comes, so that no epoch meets it again.
+void JobTable::on(FaultAsked event) {
+  const auto refuse = [&](std::string why) {
+    actions_.push_back(
+        Answer{event.ticket, failed_precondition(cat("fault '", event.fault, "': ", why))});
+  };
+  Entry* entry = find_epoch(event.job, event.epoch);
+  if (entry == nullptr || entry->assembly.is_stopping() || has_ended(entry->state()) ||
+      entry->finished || entry->failure) {
+    return refuse("the job's epoch is over");
+  }
+  const auto same = [&](const auto& each) { return each.index == event.index; };
+  if (std::any_of(entry->job.fired.begin(), entry->job.fired.end(), same) ||
+      std::any_of(entry->next_fired.begin(), entry->next_fired.end(), same) ||
+      std::any_of(entry->asked.begin(), entry->asked.end(), same)) {
+    return refuse("it has come before");
+  }
+  entry->asked.push_back(std::move(event));
+  advance(*entry);
+}
+
+// What was in the air with the write is in the journal now, or is still to be written.
+void JobTable::noted(Entry& entry, const Status& status) {
+  std::vector<LostEpoch> lost = std::exchange(entry.next_lost, {});
+  if (status.ok()) {
+    for (const LostEpoch& each : lost) entry.job.history.put(each);
+  } else {
+    entry.lost.insert(entry.lost.begin(), lost.begin(), lost.end());
+  }
+  for (FiredFault& each : std::exchange(entry.next_fired, {})) {
+    if (status.ok()) entry.job.fired.push_back(std::move(each));
+  }
+  for (const uint64_t ticket : std::exchange(entry.fire_tickets, {})) {
+    if (status.ok()) {
+      actions_.push_back(Answer{ticket, view(entry)});
+    } else {
+      actions_.push_back(Answer{ticket, status});
+    }
+  }
 }
 
 }  // namespace leat

@@ -249,13 +249,7 @@ void JobTable::on(const JournalWritten& event) {
   } else if (held_until_) {
     held_until_ = now_.steady;  // it works again: the next tick goes on
   }
-  for (const LostEpoch& lost : std::exchange(entry.next_lost, {})) {
-    if (event.status.ok()) {
-      entry.job.history.put(lost);
-    } else {
-      entry.lost.insert(entry.lost.begin(), lost);
-    }
-  }
+  noted(entry, event.status);
   switch (std::exchange(entry.write, Entry::Write::none)) {
     case Entry::Write::submit:
       return commit_submit(entry, event.status);

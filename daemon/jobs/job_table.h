@@ -97,6 +97,7 @@ class JobTable {
   void on(const JobFinished& event);
   void on(const JobBroke& event);
   void on(const ProgressMade& event);
+  void on(FaultAsked event);
   void on(const JournalWritten& event);
   void on(const Tick& event);
 
@@ -126,6 +127,7 @@ class JobTable {
   // The job's history: job_history.cc.
   void lost_epoch(Entry& entry, std::string cause);
   void goes_on(Entry& entry, const ProgressReport& report);
+  void noted(Entry& entry, const Status& status);
   void answer_cancels(Entry& entry, const Status& status);
   void touch(Entry& entry);
 

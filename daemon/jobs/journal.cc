@@ -48,6 +48,13 @@ constexpr char kLaterTables[] = R"sql(
     failed_ms INTEGER NOT NULL, detected_after INTEGER NOT NULL, recovered_after INTEGER NOT NULL,
     stopped_at INTEGER NOT NULL, went_on_from INTEGER NOT NULL, source INTEGER NOT NULL,
     crc INTEGER NOT NULL, PRIMARY KEY (job, epoch)) WITHOUT ROWID;
+  CREATE TABLE IF NOT EXISTS chaos (
+    job INTEGER NOT NULL, position INTEGER NOT NULL, spec TEXT NOT NULL,
+    PRIMARY KEY (job, position)) WITHOUT ROWID;
+  CREATE TABLE IF NOT EXISTS fired_faults (
+    job INTEGER NOT NULL, position INTEGER NOT NULL, fault TEXT NOT NULL, epoch INTEGER NOT NULL,
+    at_ms INTEGER NOT NULL, crc INTEGER NOT NULL,
+    PRIMARY KEY (job, position)) WITHOUT ROWID;
 )sql";
 
 constexpr char kHint[] =

@@ -87,7 +87,11 @@ class Journal {
   Status write(const JobNoted& record);
   Status write(const JobForgotten& record);
   Status write_lost(int64_t number, const LostEpoch& lost);
+  Status write_fired(int64_t number, const FiredFault& fired);
+  Status write_chaos(const JobSubmitted& record);
+  Result<bool> has_table(std::string_view name);
   Result<std::map<int64_t, JobHistory>> histories();
+  Result<std::map<int64_t, std::vector<FiredFault>>> fired_faults();
   Status write_condition(int64_t number, const JobCondition& condition);
   Status write_files(const JobSubmitted& record);
   Result<int64_t> number_of(std::string_view id);

@@ -75,6 +75,12 @@ int64_t crc_of(int64_t job, const LostEpoch& lost) {
   return encoder.add(static_cast<uint64_t>(lost.source)).crc();
 }
 
+int64_t crc_of(int64_t job, const FiredFault& fired) {
+  Encoder encoder;
+  encoder.add(static_cast<uint64_t>(job)).add(uint64_t{fired.index}).add(fired.fault);
+  return encoder.add(fired.epoch).add(static_cast<uint64_t>(fired.at_ms)).crc();
+}
+
 bool read_digest(std::string_view bytes, Sha256Digest& digest) {
   if (bytes.size() != digest.size()) return false;
   std::copy(bytes.begin(), bytes.end(), reinterpret_cast<char*>(digest.data()));
@@ -159,6 +165,7 @@ Status Journal::write(const JobSubmitted& record) {
   insert.bind(10, record.submission->text).bind_blob(11, overrides);
   LEAT_RETURN_IF_ERROR(insert.run());
   LEAT_RETURN_IF_ERROR(write_files(record));
+  LEAT_RETURN_IF_ERROR(write_chaos(record));
   return write_condition(static_cast<int64_t>(job.number), job.condition);
 }
 
@@ -196,6 +203,28 @@ Status Journal::write(const JobChanged& record) {
 Status Journal::write(const JobNoted& record) {
   LEAT_ASSIGN_OR_RETURN(const int64_t number, number_of(record.id));
   for (const LostEpoch& lost : record.lost) LEAT_RETURN_IF_ERROR(write_lost(number, lost));
+  for (const FiredFault& fired : record.fired) LEAT_RETURN_IF_ERROR(write_fired(number, fired));
+  return {};
+}
+
+Status Journal::write_fired(int64_t number, const FiredFault& fired) {
+  LEAT_ASSIGN_OR_RETURN(
+      SqliteStatement put,
+      database_->prepare("INSERT OR REPLACE INTO fired_faults VALUES (?1,?2,?3,?4,?5,?6)"));
+  put.bind(1, number).bind(2, int64_t{fired.index}).bind(3, fired.fault);
+  put.bind(4, static_cast<int64_t>(fired.epoch)).bind(5, fired.at_ms);
+  return put.bind(6, crc_of(number, fired)).run();
+}
+
+// Checked with the submission's content.
+Status Journal::write_chaos(const JobSubmitted& record) {
+  int64_t position = 0;
+  for (const std::string& spec : record.submission->chaos) {
+    LEAT_ASSIGN_OR_RETURN(SqliteStatement insert,
+                          database_->prepare("INSERT INTO chaos VALUES (?1,?2,?3)"));
+    insert.bind(1, static_cast<int64_t>(record.number)).bind(2, position++).bind(3, spec);
+    LEAT_RETURN_IF_ERROR(insert.run());
+  }
   return {};
 }
 
@@ -233,7 +262,8 @@ Status Journal::write(const JobForgotten& record) {
   LEAT_ASSIGN_OR_RETURN(const int64_t number, number_of(record.id));
   for (const char* sql :
        {"DELETE FROM conditions WHERE job = ?1", "DELETE FROM files WHERE job = ?1",
-        "DELETE FROM lost_epochs WHERE job = ?1", "DELETE FROM jobs WHERE number = ?1"}) {
+        "DELETE FROM lost_epochs WHERE job = ?1", "DELETE FROM chaos WHERE job = ?1",
+        "DELETE FROM fired_faults WHERE job = ?1", "DELETE FROM jobs WHERE number = ?1"}) {
     LEAT_ASSIGN_OR_RETURN(SqliteStatement erase, database_->prepare(sql));
     LEAT_RETURN_IF_ERROR(erase.bind(1, number).run());
   }
@@ -259,6 +289,7 @@ Result<std::vector<StoredJob>> Journal::replay() {
                         database_->prepare(cat(kSelectConditions, "ORDER BY job, sequence")));
   LEAT_ASSIGN_OR_RETURN(bool more, conditions.step());
   LEAT_ASSIGN_OR_RETURN(auto histories, this->histories());
+  LEAT_ASSIGN_OR_RETURN(auto fired, fired_faults());
   std::vector<StoredJob> jobs;
   for (;;) {
     LEAT_ASSIGN_OR_RETURN(const bool row, select.step());
@@ -272,12 +303,15 @@ Result<std::vector<StoredJob>> Journal::replay() {
         return failed_precondition(cat("job '", job.id, "' went from ", name_of(from), " to ",
                                        name_of(next.state), ", which it cannot"));
       }
+      if (next.state == JobState::running && job.first_ran_ms == 0)
+        job.first_ran_ms = next.since_ms;
       job.condition = std::move(next);
       first = false;
       LEAT_ASSIGN_OR_RETURN(more, conditions.step());
     }
     if (first) return failed_precondition(cat("job '", job.id, "' has no condition"));
     job.history = std::move(histories[static_cast<int64_t>(job.number)]);
+    job.fired = std::move(fired[static_cast<int64_t>(job.number)]);
     jobs.push_back(std::move(job));
   }
   if (more) {
@@ -287,13 +321,42 @@ Result<std::vector<StoredJob>> Journal::replay() {
   return jobs;
 }
 
+Result<bool> Journal::has_table(std::string_view name) {
+  LEAT_ASSIGN_OR_RETURN(
+      const std::string count,
+      database_->ask(cat("SELECT count(*) FROM sqlite_master WHERE name = '", name, "'")));
+  return count != "0";
+}
+
+Result<std::map<int64_t, std::vector<FiredFault>>> Journal::fired_faults() {
+  std::map<int64_t, std::vector<FiredFault>> all;
+  LEAT_ASSIGN_OR_RETURN(const bool there, has_table("fired_faults"));
+  if (!there) return all;
+  LEAT_ASSIGN_OR_RETURN(
+      SqliteStatement select,
+      database_->prepare("SELECT job, position, fault, epoch, at_ms, crc FROM fired_faults "
+                         "ORDER BY job, at_ms, position"));
+  for (;;) {
+    LEAT_ASSIGN_OR_RETURN(const bool row, select.step());
+    if (!row) return all;
+    FiredFault fired;
+    fired.index = static_cast<uint32_t>(select.integer(1));
+    fired.fault = select.bytes(2);
+    fired.epoch = static_cast<uint64_t>(select.integer(3));
+    fired.at_ms = select.integer(4);
+    if (select.integer(5) != crc_of(select.integer(0), fired)) {
+      return failed_precondition(
+          cat("the checksum of a fired fault of job ", select.integer(0), " is wrong"));
+    }
+    all[select.integer(0)].push_back(std::move(fired));
+  }
+}
+
 // By job. A journal that was not opened since there is such a table has none.
 Result<std::map<int64_t, JobHistory>> Journal::histories() {
   std::map<int64_t, JobHistory> histories;
-  LEAT_ASSIGN_OR_RETURN(
-      const std::string tables,
-      database_->ask("SELECT count(*) FROM sqlite_master WHERE name = 'lost_epochs'"));
-  if (tables == "0") return histories;
+  LEAT_ASSIGN_OR_RETURN(const bool there, has_table("lost_epochs"));
+  if (!there) return histories;
   LEAT_ASSIGN_OR_RETURN(SqliteStatement select,
                         database_->prepare("SELECT * FROM lost_epochs ORDER BY job, number"));
   for (;;) {
@@ -340,6 +403,15 @@ Result<Submission> Journal::submission(std::string_view id) {
       intact = intact && file.sha256 == digest;
     }
     submission.files.push_back(std::move(file));
+  }
+  LEAT_ASSIGN_OR_RETURN(
+      SqliteStatement chaos,
+      database_->prepare("SELECT spec FROM chaos WHERE job = ?1 ORDER BY position"));
+  chaos.bind(1, select.integer(0));
+  for (;;) {
+    LEAT_ASSIGN_OR_RETURN(const bool row, chaos.step());
+    if (!row) break;
+    submission.chaos.emplace_back(chaos.bytes(0));
   }
   if (!intact || content_of(submission) != content) {
     return failed_precondition(

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <set>
 
+#include "daemon/chaos/chaos_fault.h"
 #include "devices/base/text.h"
 
 namespace leat {
@@ -121,6 +122,13 @@ Status check_submission(const Submission& submission) {
     return invalid_argument(cat("job '", submission.name, "': expected num_workers from 1 to ",
                                 kMaxWorkers, ", received ", submission.num_workers));
   }
+  if (submission.chaos.size() > kMostChaos) {
+    return invalid_argument(cat("job '", submission.name, "': expected at most ", kMostChaos,
+                                " entries of --chaos, received ", submission.chaos.size()));
+  }
+  for (const std::string& each : submission.chaos) {
+    LEAT_RETURN_IF_ERROR(check_chaos(each, submission.num_workers));
+  }
   return check_files(submission);
 }
 
@@ -132,6 +140,7 @@ Sha256Digest content_of(const Submission& submission) {
   hash.add(uint64_t{submission.files.size()});
   for (const AttachedFile& file : submission.files) hash.add(file.name).add(file.sha256);
   hash.add(uint64_t{submission.num_workers}).add(uint64_t{submission.max_restarts});
+  for (const std::string& each : submission.chaos) hash.add(each);
   return hash.finish();
 }
 

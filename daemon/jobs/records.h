@@ -36,8 +36,9 @@ struct Submission {
   std::string text;                    // the job file
   std::vector<std::string> overrides;  // "steps=100", in order
   std::vector<AttachedFile> files;
-  uint32_t num_workers = 1;   // whole workers that it leases
-  uint32_t max_restarts = 3;  // recoveries before it fails
+  uint32_t num_workers = 1;        // whole workers that it leases
+  uint32_t max_restarts = 3;       // recoveries before it fails
+  std::vector<std::string> chaos;  // daemon/chaos/chaos_fault.h, in order
   bool operator==(const Submission&) const = default;
 };
 
@@ -67,6 +68,15 @@ struct JobResult {
 std::string print_result(const JobResult& result);
 // Of such a text; of any other the first word, as the hash.
 JobResult parse_result(std::string_view text);
+
+// A fault of the job's chaos that has come, or is about to.
+struct FiredFault {
+  uint32_t index = 0;  // in chaos_schedule()
+  std::string fault;   // to_string()
+  uint64_t epoch = 0;
+  int64_t at_ms = 0;  // of Unix time
+  bool operator==(const FiredFault&) const = default;
+};
 
 // All of a job that changes and must survive. A record of it replaces the one before.
 struct JobCondition {
@@ -98,6 +108,7 @@ struct JobChanged {
 struct JobNoted {
   std::string id;
   std::vector<LostEpoch> lost = {};
+  std::vector<FiredFault> fired = {};
 };
 
 // The job and all about it may be dropped.
@@ -119,6 +130,8 @@ struct StoredJob {
   int64_t submitted_ms = 0;
   JobCondition condition;
   JobHistory history;
+  std::vector<FiredFault> fired;  // in the order in which they came
+  int64_t first_ran_ms = 0;       // of Unix time; 0: it has not
   bool operator==(const StoredJob&) const = default;
 };
 

@@ -133,6 +133,7 @@ Result<Submission> read_request(wire::SubmitRequest::Reader in, const ClientLimi
   submission.request_id = to_string(in.getRequestId());
   submission.text = to_string(in.getJob());
   for (const auto each : in.getOverrides()) submission.overrides.push_back(to_string(each));
+  for (const auto each : in.getChaos()) submission.chaos.push_back(to_string(each));
   for (const auto each : in.getFiles()) {
     LEAT_ASSIGN_OR_RETURN(AttachedFile file, read_file(each, limits));
     submission.files.push_back(std::move(file));

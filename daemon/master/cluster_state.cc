@@ -67,6 +67,14 @@ void ClusterState::watch(std::string id, uint64_t seen,
   if (!posted) done(cancelled("the master is stopping"));
 }
 
+void ClusterState::fault_due(FaultAsked fault, std::function<void(Status)> done) {
+  const bool posted = thread_.post([this, fault = std::move(fault), done]() mutable {
+    fault.ticket = ticket([done](const Result<JobView>& view) { done(view.status()); });
+    apply(std::move(fault));
+  });
+  if (!posted) done(cancelled("the master is stopping"));
+}
+
 void ClusterState::join(WorkerInfo info, std::function<void(Status)> done) {
   const bool posted = thread_.post([this, info = std::move(info), done] {
     std::unique_lock lock(mutex_);

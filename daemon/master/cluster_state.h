@@ -69,6 +69,9 @@ class ClusterState {
   void watch(std::string id, uint64_t seen, std::chrono::steady_clock::time_point deadline,
              Done<JobView> done);
 
+  // FaultAsked: `done` is told when it may come.
+  void fault_due(FaultAsked fault, std::function<void(Status)> done);
+
   void join(WorkerInfo info, std::function<void(Status)> done);
   void heard(Heartbeat heartbeat);
   void lose(WorkerRef worker, std::string reason);

@@ -2,8 +2,11 @@
 
 #include <pthread.h>
 
+#include <algorithm>
+
 #include "daemon/master/job_logs.h"
 #include "daemon/master/journal_thread.h"
+#include "daemon/master/master_faults.h"
 #include "daemon/master/session_hosts.h"
 #include "daemon/master/submitted_job.h"
 #include "daemon/master/training_reporter.h"
@@ -110,6 +113,24 @@ Result<std::string> JobRun::serve_session() {
   return std::string();
 }
 
+// The whole schedule is in the log before anything of it comes.
+Result<std::vector<ArmedFault>> JobRun::arm_faults(const Submission& submission) {
+  std::vector<ArmedFault> armed;
+  if (submission.chaos.empty()) return armed;
+  LEAT_ASSIGN_OR_RETURN(const auto faults,
+                        chaos_schedule(submission.chaos, submission.num_workers));
+  std::vector<std::string> lines;
+  for (uint32_t i = 0; i < faults.size(); ++i) {
+    if (action_.epoch == 1) lines.push_back(cat("chaos ", i, ": ", to_string(faults[i])));
+    const bool fired =
+        std::find(action_.fired.begin(), action_.fired.end(), i) != action_.fired.end();
+    if (!fired) armed.push_back({i, faults[i]});
+  }
+  if (!lines.empty()) parts_.logs.add(action_.job, "master", std::move(lines));
+  LEAT_RETURN_IF_ERROR(parts_.arm(action_, armed));
+  return armed;
+}
+
 Result<std::string> JobRun::train(const Submission& submission) {
   const std::string& id = action_.job;
   const std::string folder = cat(parts_.folder, "/", id);
@@ -117,6 +138,7 @@ Result<std::string> JobRun::train(const Submission& submission) {
   LEAT_ASSIGN_OR_RETURN(const Job job, read_submitted_job(submission, folder + "/submitted"));
   LEAT_ASSIGN_OR_RETURN(auto cluster, parts_.make_cluster(action_));
   const std::string cpu = parts_.cpu_of(action_);
+  LEAT_ASSIGN_OR_RETURN(const auto faults, arm_faults(submission));
   TrainOptions options;
   options.folder = folder;
   LEAT_ASSIGN_OR_RETURN(options.resume, has_checkpoint(parts_.files, folder + "/checkpoints"));
@@ -130,6 +152,8 @@ Result<std::string> JobRun::train(const Submission& submission) {
         parts_.tell(ProgressMade{id, action_.epoch, report});
       },
       line);
+  MasterFaults own_faults(parts_, action_, faults);
+  reporter.on_step([&](uint64_t step) { own_faults.on_step(step); });
   const auto ran = trainer->run(reporter, [&] { return ended_.load(); });
   if (!ran.ok()) {
     reporter.report();

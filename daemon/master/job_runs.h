@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "daemon/chaos/chaos_fault.h"
 #include "daemon/cluster.h"
 #include "daemon/jobs/events.h"
 #include "daemon/jobs/records.h"
@@ -49,6 +50,9 @@ struct JobRunsParts {
   std::function<std::string(const RunJob&)> cpu_of;
   // What becomes of it.
   std::function<void(JobEvent)> tell;
+  // The faults of its chaos: each runner gets its own; and whether one of the master may come now.
+  std::function<Status(const RunJob&, const std::vector<ArmedFault>&)> arm;
+  std::function<void(FaultAsked, std::function<void(Status)>)> fault_due;
   Logger log;
 };
 

@@ -48,6 +48,17 @@ RpcIdentity identity_of(const MasterConfig& config) {
   return identity;
 }
 
+// Nobody ends a worker by a submit, unless whoever runs the cluster lets them.
+Status check_chaos_allowed(const Submission& submission, const MasterConfig& config) {
+  if (submission.chaos.empty()) return {};
+  if (!config.chaos) {
+    return failed_precondition(
+        cat("submit: --chaos '", submission.chaos.front(),
+            "': expected a cluster that allows it: 'chaos: true' in the master's configuration"));
+  }
+  return {};
+}
+
 }  // namespace
 
 // Life --------------------------------------------------------------------------------------------
@@ -113,7 +124,10 @@ Status MasterDaemon::open() {
       real_files(), catalogue_, *journal_, *logs_, *sessions_, clock_, jobs_folder(),
       [this](const RunJob& action) { return make_cluster(action); },
       [this](const RunJob& action) { return cpu_of(action); },
-      [this](JobEvent event) { state_->handle(std::move(event)); }, log_.named("jobs")});
+      [this](JobEvent event) { state_->handle(std::move(event)); },
+      [this](const RunJob& action, const auto& faults) { return arm(action, faults); },
+      [this](FaultAsked fault, auto done) { state_->fault_due(std::move(fault), std::move(done)); },
+      log_.named("jobs")});
   for (const StoredJob& job : jobs) {
     if (has_ended(job.condition.state)) {
       logs_->end(job.id);
@@ -189,6 +203,8 @@ void MasterDaemon::beat_journal(std::function<void()> beat) {
 // Requests ----------------------------------------------------------------------------------------
 
 void MasterDaemon::submit(Submission submission, Done<JobView> done) {
+  if (const Status chaos = check_chaos_allowed(submission, config_); !chaos.ok())
+    return done(chaos);
   if (disk_->waiting() >= tuning_.checks) {
     return done(resource_exhausted(
         cat("submit: ", tuning_.checks, " others wait to be checked; try again in a moment")));
@@ -413,6 +429,20 @@ Result<std::unique_ptr<Cluster>> MasterDaemon::make_cluster(const RunJob& action
   options.epoch = action.epoch;
   return std::unique_ptr<Cluster>(
       std::make_unique<RemoteCluster>(*loop_, std::move(runners), std::move(options)));
+}
+
+Status MasterDaemon::arm(const RunJob& action, const std::vector<ArmedFault>& faults) {
+  LEAT_ASSIGN_OR_RETURN(const auto runners,
+                        workforce_->runners(action.job, action.epoch, action.workers.size()));
+  for (const auto& runner : runners) {
+    std::vector<ArmedFault> own;
+    for (const ArmedFault& each : faults) {
+      const bool is_its = each.fault.target != ChaosTarget::master;
+      if (is_its && each.fault.task == runner->facts().task) own.push_back(each);
+    }
+    if (!own.empty()) LEAT_RETURN_IF_ERROR(runner->arm(own, action.ran));
+  }
+  return {};
 }
 
 }  // namespace leat

@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "daemon/chaos/chaos_fault.h"
 #include "daemon/config/daemon_config.h"
 #include "daemon/jobs/journal.h"
 #include "daemon/master/cluster_state.h"
@@ -101,6 +102,7 @@ class MasterDaemon final : public JobService, public StatusSource, private Clust
   Status listen();
   std::string cpu_of(const RunJob& action) const;
   Result<std::unique_ptr<Cluster>> make_cluster(const RunJob& action);
+  Status arm(const RunJob& action, const std::vector<ArmedFault>& faults);
   std::string jobs_folder() const;
   std::string checks_folder() const;
 

@@ -1,4 +1,5 @@
 // What workers and runners call: one object for each connection, which ends with it.
+#include "daemon/chaos/chaos_fault.h"
 #include "daemon/client/wire_views.h"
 #include "daemon/master/wire_workforce.h"
 #include "daemon/remote/wire_remote_runner.h"
@@ -50,6 +51,7 @@ class RegistryService final : public Service<Registry> {
   kj::Promise<void> report(ReportContext context) override;
   kj::Promise<void> runnerExited(RunnerExitedContext context) override;
   kj::Promise<void> log(LogContext context) override;
+  kj::Promise<void> chaos(ChaosContext context) override;
 
  private:
   Status check_role(RpcRole role, std::string_view method) const;
@@ -189,6 +191,25 @@ kj::Promise<void> RegistryService::log(LogContext context) {
   auto answered = answered_elsewhere<Status>(inside_->loop(), "Registry.log");
   inside_->logs().add(job, worker_->name, std::move(lines),
                       [done = answered.done] { done(Status()); });
+  return answered.promise.then(
+      [context](Status&& written) mutable { answer(written, context.getResults().initOutcome()); });
+}
+
+kj::Promise<void> RegistryService::chaos(ChaosContext context) {
+  const auto params = context.getParams();
+  Status status = check_role(RpcRole::runner, "chaos");
+  if (status.ok() && !place_) {
+    status = failed_precondition("Registry.chaos: expected the runner to register first");
+  }
+  if (status.ok()) status = check_chaos(to_string(params.getFault()), 0);
+  if (!status.ok()) {
+    answer(status, context.getResults().initOutcome());
+    return kj::READY_NOW;
+  }
+  auto answered = answered_elsewhere<Status>(inside_->loop(), "Registry.chaos");
+  inside_->state().fault_due(
+      {0, place_->job, params.getEpoch(), params.getIndex(), to_string(params.getFault())},
+      answered.done);
   return answered.promise.then(
       [context](Status&& written) mutable { answer(written, context.getResults().initOutcome()); });
 }

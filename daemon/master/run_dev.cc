@@ -44,6 +44,7 @@ MasterConfig master_config(const DevConfig& config, const std::string& folder) {
   master.listen = config.listen;
   master.http = config.http;
   master.state_dir = folder + "/master";
+  master.chaos = true;
   return master;
 }
 

@@ -5,6 +5,7 @@
 #include <fstream>
 #include <set>
 
+#include "daemon/chaos/chaos_fault.h"
 #include "daemon/trainer.h"
 #include "devices/base/text.h"
 
@@ -120,6 +121,13 @@ Result<CheckedJob> check_submitted_job(Files& files, const Catalogue& catalogue,
     LEAT_RETURN_IF_ERROR(load_model(files, catalogue, job.model.graph).status());
     submission.name = job.name;
     submission.num_workers = workers_of(job);
+    // What a job asks for itself is no reason to give it up.
+    for (const std::string& each : submission.chaos) {
+      LEAT_RETURN_IF_ERROR(check_chaos(each, submission.num_workers));
+    }
+    LEAT_ASSIGN_OR_RETURN(const auto faults,
+                          chaos_schedule(submission.chaos, submission.num_workers));
+    submission.max_restarts += static_cast<uint32_t>(faults.size());
     data_root = job.data.root;
     return check_submission(submission);
   };

@@ -49,6 +49,7 @@ void TrainingReporter::stepped(int64_t, double loss, std::optional<double> accur
   ++progress_.step;
   progress_.loss = loss;
   if (accuracy) progress_.accuracy = *accuracy;
+  if (on_step_) on_step_(progress_.step);
   const bool is_first = progress_.step == progress_.first_step + 1;
   if (is_first || clock_.steady() - reported_at_ >= kBetweenReports) report();
 }

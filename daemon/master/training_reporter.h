@@ -29,6 +29,8 @@ class TrainingReporter final : public TrainObserver {
   void warned(const std::string& message) override;
   void noted(const std::string& message) override;
 
+  // Told of each step, with how many are done; before the run.
+  void on_step(std::function<void(uint64_t)> told) { on_step_ = std::move(told); }
   // What is known, now: the training has ended.
   void report();
 
@@ -36,6 +38,7 @@ class TrainingReporter final : public TrainObserver {
   const Clock& clock_;
   const Report report_;
   const Line line_;
+  std::function<void(uint64_t)> on_step_;
   ProgressReport progress_;
   Clock::Steady reported_at_;
 };

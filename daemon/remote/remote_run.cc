@@ -88,6 +88,7 @@ void fill(wire::RunSetup::Builder out, const Setup& setup) {
   out.setFirstStep(setup.options.first_step);
   out.setProfile(setup.options.profile);
   out.setEndless(setup.options.endless);
+  out.setTrains(setup.options.trains);
   out.setCluster(bytes_of(setup.epoch->cluster));
   out.setEpoch(setup.epoch->epoch);
   out.setPlanSha256(bytes_of(setup.plan));

@@ -125,6 +125,19 @@ Status RemoteRunner::write_variables(const std::string&,
                         });
 }
 
+Status RemoteRunner::arm(const std::vector<ArmedFault>& faults, std::chrono::milliseconds ran) {
+  return channel_->call("arming faults", kCallDeadline, [faults, ran](Client& runner) {
+    auto request = runner.armRequest();
+    request.setRanMs(static_cast<uint64_t>(ran.count()));
+    auto list = request.initFaults(static_cast<unsigned>(faults.size()));
+    for (unsigned i = 0; i < list.size(); ++i) {
+      list[i].setIndex(faults[i].index);
+      list[i].setFault(to_string(faults[i].fault));
+    }
+    return request.send().then([](auto&& response) { return outcome_of(response); });
+  });
+}
+
 std::shared_ptr<RemoteRunner> make_remote_runner(RpcLoop& loop, RunnerFacts facts,
                                                  wire::Runner::Client runner) {
   return std::make_shared<RemoteRunner>(

@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 
+#include "daemon/chaos/chaos_fault.h"
 #include "daemon/worker_link.h"
 #include "devices/base/status.h"
 
@@ -64,6 +65,9 @@ class RemoteRunner final : public WorkerLink {
   Result<std::map<std::string, Tensor>> read_variables(const std::string& job) override;
   Status write_variables(const std::string& job, const std::map<std::string, Tensor>& values,
                          Restore what) override;
+
+  // Runner.arm: the faults that it brings upon itself; `ran`: for how long the job has run.
+  Status arm(const std::vector<ArmedFault>& faults, std::chrono::milliseconds ran);
 
   // What its runs share with those of the other runners. Called once, by the cluster.
   void join(std::shared_ptr<EpochRuns> epoch);

@@ -166,6 +166,7 @@ Status HostedRun::bind(const RunSetup& setup) {
     std::lock_guard lock(mutex_);
     live_ = std::move(live);
   }
+  if (setup.options.trains && parts_.on_training) parts_.on_training(shared_from_this());
   heed_links();
   return {};
 }
@@ -205,12 +206,38 @@ Status HostedRun::set_feed(const Live& live, uint32_t index, const Bytes& value)
 Status HostedRun::extend(uint64_t limit, const std::vector<std::pair<uint32_t, Bytes>>& feeds) {
   LEAT_ASSIGN_OR_RETURN(const auto live, this->live());
   LEAT_RETURN_IF_ERROR(live->run->run().status());
-  if (limit <= live->log->granted()) return {};
+  {
+    std::lock_guard lock(mutex_);
+    if (limit <= wanted_) return {};
+  }
   if (!feeds.empty() && !live->log->idle())
     return failed_precondition(cat(subject(), ": expected no feeds while it steps"));
   for (const auto& [index, value] : feeds) LEAT_RETURN_IF_ERROR(set_feed(*live, index, value));
+  {
+    std::lock_guard lock(mutex_);
+    wanted_ = std::max(wanted_, limit);
+    limit = std::min(wanted_, gate_);
+  }
   live->log->grant(limit);
   return {};
+}
+
+void HostedRun::set_gate(uint64_t step) {
+  std::shared_ptr<const Live> live;
+  uint64_t limit;
+  {
+    std::lock_guard lock(mutex_);
+    gate_ = step;
+    live = live_;
+    limit = std::min(wanted_, gate_);
+  }
+  if (live) live->log->grant(limit);
+}
+
+Status HostedRun::await_step(uint64_t step, std::chrono::steady_clock::time_point deadline) {
+  LEAT_ASSIGN_OR_RETURN(const auto live, this->live());
+  const uint64_t first = live->run->run().options().first_step;
+  return live->run->run().finished().wait(step > first ? step - first : 0, deadline);
 }
 
 Status HostedRun::feed(uint32_t index, const Bytes& value) {

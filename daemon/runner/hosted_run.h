@@ -3,12 +3,15 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <limits>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "daemon/chaos/fault_injector.h"
 #include "daemon/runner/control_threads.h"
 #include "daemon/runner/device_memory.h"
 #include "daemon/runner/run_links.h"
@@ -20,6 +23,8 @@
 
 namespace leat {
 
+class HostedRun;
+
 // What the runs of a runner share. All of it outlives them.
 struct RunnerParts {
   const RunnerConfig& config;
@@ -30,6 +35,8 @@ struct RunnerParts {
   std::mutex& binding;  // runs are bound one after the other: each sets where its data is
   TurnLog::News news;
   Logger log;
+  // Told of each run whose steps are the job's, before it steps; may be empty.
+  std::function<void(std::shared_ptr<HostedRun>)> on_training = {};
 };
 
 // RunSetup of transport/cluster.capnp.
@@ -45,13 +52,13 @@ struct RunSetup {
 
 // Threads: any. Members that say so block: they are for the run's strand, where they run in order.
 // Every member may be called again: what was done already is answered as if it were done now.
-class HostedRun : public std::enable_shared_from_this<HostedRun> {
+class HostedRun final : public GatedRun, public std::enable_shared_from_this<HostedRun> {
  public:
   // `partition` and `digest`: of the plan that is to come.
   HostedRun(RunnerParts& parts, ControlThreads::Strand strand, uint64_t id, uint32_t partition,
             const Sha256Digest& digest);
   // REQUIRES: released.
-  ~HostedRun() = default;
+  ~HostedRun() override = default;
 
   uint64_t id() const { return id_; }
   ControlThreads::Strand& strand() { return strand_; }
@@ -67,6 +74,9 @@ class HostedRun : public std::enable_shared_from_this<HostedRun> {
   Status extend(uint64_t limit, const std::vector<std::pair<uint32_t, Bytes>>& feeds);
   Status feed(uint32_t index, const Bytes& value);
   Status renumber(uint64_t step);
+
+  void set_gate(uint64_t step) override;
+  Status await_step(uint64_t step, std::chrono::steady_clock::time_point deadline) override;
 
   // The run is to end: a connect() that waits returns `cause`. The first cause stays.
   void cancel(const Status& cause);
@@ -119,6 +129,8 @@ class HostedRun : public std::enable_shared_from_this<HostedRun> {
   Status connected_;                  // why not, once links_ is there
   Status cause_;                      // of cancel()
   bool released_ = false;
+  uint64_t wanted_ = 0;  // the steps below may be done, if the gate lets them
+  uint64_t gate_ = std::numeric_limits<uint64_t>::max();
   uint64_t final_turns_ = 0;  // of a released run
 };
 

@@ -41,6 +41,12 @@ class JobRunner {
   JobRunner& operator=(const JobRunner&) = delete;
 
   const RunnerConfig& config() const { return config_; }
+  // See RunnerParts. Before there are runs.
+  void on_training(std::function<void(std::shared_ptr<HostedRun>)> told) {
+    parts_.on_training = std::move(told);
+  }
+  // Runner.arm; unimplemented where nobody takes them.
+  std::function<void(std::vector<ArmedFault>, std::chrono::milliseconds)> arm;
   std::string device_name() const { return worker_.device_name(); }
   int threads() { return worker_.threads(); }
   uint64_t memory_bytes() const { return memory_.limit(); }

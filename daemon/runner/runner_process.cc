@@ -14,6 +14,8 @@
 #include <optional>
 #include <thread>
 
+#include "daemon/chaos/commit_chaos.h"
+#include "daemon/chaos/fault_injector.h"
 #include "daemon/leatd/daemons.h"
 #include "daemon/runner/job_runner.h"
 #include "daemon/runner/reporter.h"
@@ -21,6 +23,8 @@
 #include "daemon/runner/wire_runner_service.h"
 #include "daemon/runner/worker_socket.h"
 #include "devices/base/text.h"
+#include "transport/cluster.capnp.h"
+#include "transport/rpc/call.h"
 #include "transport/rpc/client.h"
 
 namespace leat {
@@ -149,6 +153,28 @@ Status serve(RpcLoop& loop, JobRunner& runner, Reporter& reporter,
   return {};
 }
 
+// Runs in the journal of the master first, so that it comes once.
+Status announce(RpcClient& master, const JobRunner& runner, const ArmedFault& fault) {
+  return master.call<wire::Registry>(
+      "Registry.chaos", kStart, [&runner, fault](wire::Registry::Client registry) {
+        auto request = registry.chaosRequest();
+        request.setEpoch(runner.config().epoch);
+        request.setIndex(fault.index);
+        request.setFault(to_string(fault.fault));
+        return request.send().then(
+            [](auto&& response) { return status_of(response.getOutcome()); });
+      });
+}
+
+// A worker's faults are its runner's to do, which goes with it.
+void commit_here(const ChaosFault& fault) {
+  const pid_t both[] = {::getppid(), ::getpid()};
+  const bool alone = fault.target == ChaosTarget::runner || fault.action == ChaosAction::exit ||
+                     fault.action == ChaosAction::hang;
+  if (!alone && fault.action == ChaosAction::term) return commit_chaos(fault, {both, 1});
+  commit_chaos(fault, alone ? std::span(both).last(1) : std::span(both));
+}
+
 // `guillotine` is set up when the end begins.
 Status run_job(const RunnerConfig& config, const Logger& log, Ending& ending,
                std::optional<Guillotine>& guillotine) {
@@ -160,10 +186,17 @@ Status run_job(const RunnerConfig& config, const Logger& log, Ending& ending,
     ending.because(kWorkerGone, why.while_doing("listening to the worker"));
   });
   std::unique_ptr<RpcClient> master;
+  const auto faults = std::make_shared<FaultInjector>(
+      [&](const ArmedFault& fault) { return announce(*master, *runner, fault); }, commit_here, log);
+  runner->arm = [faults](std::vector<ArmedFault> armed, std::chrono::milliseconds ran) {
+    faults->arm(std::move(armed), ran);
+  };
+  runner->on_training([faults](std::shared_ptr<HostedRun> run) { faults->watch(run); });
   const Status served = serve(*loop, *runner, reporter, master, ending, log);
   guillotine.emplace(served.ok() ? ending.code() : kFailed, log);
   runner->stop(cancelled(cat("the runner ends: ", ending.why().message())));
   loop->stop();  // before what is used on it goes
+  faults->stop();
   return served;
 }
 

@@ -45,6 +45,7 @@ Result<RunSetup> read_setup(wire::RunSetup::Reader in) {
   setup.options.first_step = in.getFirstStep();
   setup.options.profile = in.getProfile();
   setup.options.endless = in.getEndless();
+  setup.options.trains = in.getTrains();
   if (in.getCluster().size() != setup.cluster.size()) {
     return invalid_argument(cat("setup: cluster: expected ", setup.cluster.size(),
                                 " bytes, received ", in.getCluster().size()));
@@ -182,6 +183,19 @@ class RunnerServer final : public Service<wire::Runner> {
       if (!report.ok()) return write_status(report.status(), outcome.initError());
       write_dataset(*report, outcome.initOk());
     });
+  }
+
+  kj::Promise<void> arm(ArmContext context) override {
+    const auto params = context.getParams();
+    if (!runner_.arm) return reply(context, unimplemented("this runner takes no faults"));
+    std::vector<ArmedFault> faults;
+    for (const auto each : params.getFaults()) {
+      const auto fault = parse_chaos_fault(each.getFault().cStr());
+      if (!fault.ok()) return reply(context, fault.status());
+      faults.push_back({each.getIndex(), *fault});
+    }
+    runner_.arm(std::move(faults), std::chrono::milliseconds(params.getRanMs()));
+    return reply(context, Status());
   }
 
  private:

@@ -42,6 +42,7 @@ struct RunOptions {
   bool profile = false;     // the run's program times its kernels: see profile_text()
   // Other runs decide when it steps: it is allowed all steps, and nobody waits for their end.
   bool endless = false;
+  bool trains = false;  // its steps are those that the job counts
 };
 
 // Steps are counted twice: the job's step (for random numbers, for people) and the run's turn (0 at

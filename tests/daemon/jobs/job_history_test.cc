@@ -166,5 +166,56 @@ TEST_CASE("a journal of before there were lost epochs is replayed, and takes the
   CHECK(journal->replay()->at(0).history.last.at(0) == lost_epoch(1));
 }
 
+TEST_CASE("a fault of a job's chaos is in the journal before it comes, and comes once") {
+  TableDriver driver;
+  driver.join("w1");
+  driver.join("w2");
+  const std::string id = driver.submit("a", 1);
+  driver.start_all(id);
+  driver.hold_writes = true;
+  driver.send(FaultAsked{1, id, 1, 4, "kill=worker:0@step=7"});
+  driver.send(FaultAsked{2, id, 1, 4, "kill=worker:0@step=7"});
+  CHECK(driver.answer(1) == "");
+  CHECK_THAT(driver.answer(2), Catch::Contains("it has come before"));
+  driver.release_writes();
+  CHECK(driver.answer(1) == "ok RUNNING");
+  driver.send(FaultAsked{3, id, 1, 4, "kill=worker:0@step=7"});
+  CHECK_THAT(driver.answer(3), Catch::Contains("it has come before"));
+  driver.advance(milliseconds(90));
+  driver.lose("w1");
+  const LostEpoch lost = driver.table->find(id)->history.last.at(0);
+  CHECK(lost.fault == "kill=worker:0@step=7");
+  CHECK(lost.detected_after == 90);
+
+  driver.send(FaultAsked{4, id, 1, 5, "kill=worker:0@step=9"});
+  CHECK_THAT(driver.answer(4), Catch::Contains("the job's epoch is over"));
+  driver.restart();
+  driver.join("w2", 2);
+  driver.start_all(id);
+  driver.send(FaultAsked{5, id, driver.table->find(id)->condition.epoch, 4, "kill"});
+  CHECK_THAT(driver.answer(5), Catch::Contains("it has come before"));
+}
+
+TEST_CASE("what a job's chaos is, and what of it has come, is in the journal") {
+  const JournalFolder folder;
+  Submission submission = make_submission("r", "a", 2);
+  const Sha256Digest plain = content_of(submission);
+  submission.chaos = {"kill=worker:1@step=700", "seed=7,every=15s"};
+  CHECK(content_of(submission) != plain);
+  const FiredFault fired{3, "kill=worker:1@step=700", 2, 1234};
+  {
+    const auto journal = open_journal(folder.path());
+    REQUIRE_OK(journal->append(submitted(1, "a-0001", submission)));
+    REQUIRE_OK(journal->append(JobNoted{"a-0001", {}, {fired}}));
+  }
+  const auto journal = open_journal(folder.path());
+  CHECK(*journal->submission("a-0001") == submission);
+  CHECK(journal->replay()->at(0).fired == std::vector<FiredFault>{fired});
+  REQUIRE_OK(journal->append(JobForgotten{"a-0001"}));
+  REQUIRE_OK(journal->append(submitted(1, "a-0001", make_submission("r", "a", 1))));
+  CHECK(journal->replay()->at(0).fired.empty());
+  CHECK(journal->submission("a-0001")->chaos.empty());
+}
+
 }  // namespace
 }  // namespace leat

@@ -31,6 +31,7 @@ TEST_CASE("the content of a submission is all of it but the request id") {
   CHECK(differs([](Submission& s) { s.overrides = {"steps", "=1"}; }));
   CHECK(differs([](Submission& s) { s.num_workers = 2; }));
   CHECK(differs([](Submission& s) { s.max_restarts = 2; }));
+  CHECK(differs([](Submission& s) { s.chaos = {"kill=master@step=3"}; }));
   CHECK(differs([](Submission& s) { s.files[0].name = "h"; }));
   CHECK(differs([](Submission& s) { s.files = {attach("g", "other")}; }));
   CHECK(differs([](Submission& s) { s.files.clear(); }));

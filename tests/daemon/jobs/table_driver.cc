@@ -21,6 +21,7 @@ void MemoryJournal::append(const JournalRecord& record) {
   } else if (const auto* noted = std::get_if<JobNoted>(&record)) {
     REQUIRE(jobs_.contains(noted->id));
     for (const LostEpoch& each : noted->lost) jobs_.at(noted->id).history.put(each);
+    for (const FiredFault& each : noted->fired) jobs_.at(noted->id).fired.push_back(each);
   } else {
     REQUIRE(jobs_.erase(std::get<JobForgotten>(record).id) == 1);
   }

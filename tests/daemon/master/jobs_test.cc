@@ -58,6 +58,10 @@ TEST_CASE("a job that cannot be right is refused before it is one", "[cluster]")
   Submission unknown = tiny_job("r6");
   unknown.overrides = {"stepz=3"};
   CHECK(host.submit(unknown).status().code() == Code::invalid_argument);
+  Submission chaotic = tiny_job("r7");
+  chaotic.chaos = {"kill=worker:0@step=1"};
+  CHECK_THAT(host.submit(chaotic).status().message(),
+             Catch::Contains("expected a cluster that allows it: 'chaos: true'"));
   Submission missing = tiny_job("r7");
   missing.files[0].bytes.reset();
   CHECK_THAT(host.submit(missing).status().message(), Catch::Contains("uploaded before"));

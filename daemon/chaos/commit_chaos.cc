@@ -1,0 +1,70 @@
+#include "daemon/chaos/commit_chaos.h"
+
+#include <dirent.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <ctime>
+#include <fstream>
+#include <string>
+
+namespace leat {
+namespace {
+
+// A child that has nothing of this process lets the stopped ones go on: none of them can.
+void continue_later(std::span<const pid_t> processes, std::chrono::milliseconds after) {
+  const pid_t child = ::fork();
+  if (child != 0) return;
+  ::syscall(SYS_close_range, 0u, ~0u, 0u);  // else peers would not see that this process ends
+  const timespec time{after.count() / 1000, (after.count() % 1000) * 1'000'000};
+  ::nanosleep(&time, nullptr);
+  for (const pid_t process : processes) ::kill(process, SIGCONT);
+  ::_exit(0);
+}
+
+void stand_still(int) {
+  for (;;) ::pause();
+}
+
+// A kernel that does not return, as far as others can see.
+void hang_compute_threads() {
+  const int number = SIGRTMIN + 3;
+  struct sigaction action = {};
+  action.sa_handler = stand_still;
+  ::sigaction(number, &action, nullptr);
+  DIR* tasks = ::opendir("/proc/self/task");
+  if (tasks == nullptr) return;
+  while (const dirent* each = ::readdir(tasks)) {
+    std::ifstream file(std::string("/proc/self/task/") + each->d_name + "/comm");
+    std::string name;
+    std::getline(file, name);
+    const bool computes = name.starts_with("compute") || name.starts_with("driver");
+    if (computes) ::syscall(SYS_tgkill, ::getpid(), std::atoi(each->d_name), number);
+  }
+  ::closedir(tasks);
+}
+
+}  // namespace
+
+void commit_chaos(const ChaosFault& fault, std::span<const pid_t> processes) {
+  const auto send = [&](int signal) {
+    for (const pid_t process : processes) ::kill(process, signal);
+  };
+  switch (fault.action) {
+    case ChaosAction::kill:
+      return send(SIGKILL);
+    case ChaosAction::term:
+      return send(SIGTERM);
+    case ChaosAction::exit:
+      ::_exit(1);
+    case ChaosAction::hang:
+      return hang_compute_threads();
+    case ChaosAction::stop:
+      if (fault.stopped_for.count() > 0) continue_later(processes, fault.stopped_for);
+      return send(SIGSTOP);
+  }
+}
+
+}  // namespace leat

@@ -1,0 +1,104 @@
+#include "daemon/chaos/fault_injector.h"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <limits>
+
+namespace leat {
+namespace {
+
+// How soon it sees that faults were armed, or that one is due by its time.
+constexpr std::chrono::milliseconds kLook{20};
+constexpr uint64_t kNoGate = std::numeric_limits<uint64_t>::max();
+
+}  // namespace
+
+FaultInjector::FaultInjector(Announce announce, Commit commit, Logger log)
+    : announce_(std::move(announce)), commit_(std::move(commit)), log_(std::move(log)) {}
+
+void FaultInjector::stop() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopped_ = true;
+    changed_.notify_all();
+  }
+  if (thread_.joinable()) thread_.join();
+}
+
+void FaultInjector::arm(std::vector<ArmedFault> faults, std::chrono::milliseconds ran) {
+  const std::lock_guard lock(mutex_);
+  std::stable_sort(faults.begin(), faults.end(), [](const ArmedFault& a, const ArmedFault& b) {
+    return a.fault.step < b.fault.step;
+  });
+  faults_ = std::move(faults);
+  job_began_ = Steady::now() - ran;
+  move_gate();
+  if (!faults_.empty() && !thread_.joinable()) thread_ = std::thread([this] { live(); });
+  changed_.notify_all();
+}
+
+void FaultInjector::watch(std::weak_ptr<GatedRun> run) {
+  const std::lock_guard lock(mutex_);
+  run_ = std::move(run);
+  move_gate();
+  changed_.notify_all();
+}
+
+const ArmedFault* FaultInjector::next_by_step() const {
+  const auto found = std::find_if(faults_.begin(), faults_.end(),
+                                  [](const ArmedFault& each) { return each.fault.step > 0; });
+  return found == faults_.end() ? nullptr : &*found;
+}
+
+void FaultInjector::move_gate() {
+  const ArmedFault* next = next_by_step();
+  if (const auto run = run_.lock()) run->set_gate(next == nullptr ? kNoGate : next->fault.step);
+}
+
+// One whose time has come.
+bool FaultInjector::take_due(ArmedFault& due) const {
+  for (const ArmedFault& each : faults_) {
+    if (each.fault.step > 0 || Steady::now() < job_began_ + each.fault.time) continue;
+    due = each;
+    return true;
+  }
+  return false;
+}
+
+void FaultInjector::live() {
+  ::pthread_setname_np(::pthread_self(), "chaos");
+  std::unique_lock lock(mutex_);
+  while (!stopped_) {
+    const auto run = run_.lock();
+    const ArmedFault* next = next_by_step();
+    ArmedFault due;
+    bool is_due = run != nullptr && take_due(due);
+    if (!is_due && run != nullptr && next != nullptr) {
+      due = *next;
+      lock.unlock();
+      const Status reached = run->await_step(due.fault.step, Steady::now() + kLook);
+      is_due = reached.ok();
+      lock.lock();
+      if (!is_due && reached.code() != Code::deadline_exceeded) run_.reset();  // it has ended
+    } else if (!is_due) {
+      changed_.wait_for(lock, kLook);
+    }
+    const auto still = std::find_if(faults_.begin(), faults_.end(),
+                                    [&](const auto& each) { return each.index == due.index; });
+    if (!is_due || stopped_ || still == faults_.end()) continue;
+    lock.unlock();
+    const Status announced = announce_(due);
+    if (announced.ok()) {
+      log_.warning("chaos: ", to_string(due.fault));
+      commit_(due.fault);
+    } else {
+      log_.warning("chaos: ", to_string(due.fault), " is left out: ", announced.message());
+    }
+    lock.lock();
+    std::erase_if(faults_, [&](const ArmedFault& each) { return each.index == due.index; });
+    move_gate();
+  }
+}
+
+}  // namespace leat

@@ -1,0 +1,37 @@
+#include "daemon/master/master_faults.h"
+
+#include <unistd.h>
+
+#include "daemon/chaos/commit_chaos.h"
+
+namespace leat {
+namespace {
+
+using SteadyClock = std::chrono::steady_clock;
+
+}  // namespace
+
+MasterFaults::MasterFaults(const JobRunsParts& parts, const RunJob& action,
+                           std::vector<ArmedFault> faults)
+    : parts_(parts), action_(action), job_began_(SteadyClock::now() - action.ran) {
+  for (ArmedFault& each : faults) {
+    if (each.fault.target == ChaosTarget::master) faults_.push_back(std::move(each));
+  }
+}
+
+void MasterFaults::on_step(uint64_t step) {
+  if (faults_.empty()) return;
+  const auto now = SteadyClock::now();
+  std::erase_if(faults_, [&](const ArmedFault& each) {
+    const ChaosFault& fault = each.fault;
+    if (fault.step > 0 ? step < fault.step : now < job_began_ + fault.time) return false;
+    parts_.fault_due({0, action_.job, action_.epoch, each.index, to_string(fault)},
+                     [fault](const Status& status) {
+                       const pid_t self = ::getpid();
+                       if (status.ok()) commit_chaos(fault, {&self, 1});
+                     });
+    return true;
+  });
+}
+
+}  // namespace leat

@@ -1,0 +1,136 @@
+#include "daemon/chaos/fault_injector.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <limits>
+
+#include "daemon/chaos/commit_chaos.h"
+#include "tests/catch.h"
+#include "tests/eventually.h"
+
+namespace leat {
+namespace {
+
+using namespace std::chrono_literals;
+
+// Steps as far as its gate lets it.
+class SteppingRun final : public GatedRun {
+ public:
+  void set_gate(uint64_t step) override {
+    const std::lock_guard lock(mutex_);
+    gate_ = step;
+    changed_.notify_all();
+  }
+  Status await_step(uint64_t step, std::chrono::steady_clock::time_point deadline) override {
+    std::unique_lock lock(mutex_);
+    if (changed_.wait_until(lock, deadline, [&] { return std::min(limit_, gate_) >= step; })) {
+      return {};
+    }
+    return deadline_exceeded("not there yet");
+  }
+  void extend(uint64_t limit) {
+    const std::lock_guard lock(mutex_);
+    limit_ = limit;
+    changed_.notify_all();
+  }
+  uint64_t done() const {
+    const std::lock_guard lock(mutex_);
+    return std::min(limit_, gate_);
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  uint64_t limit_ = 0, gate_ = std::numeric_limits<uint64_t>::max();
+};
+
+// What was asked and done, in order: "ask 0 at 7", "do kill=runner:0@step=7".
+class Book {
+ public:
+  explicit Book(SteppingRun& run) : run_(run) {}
+  FaultInjector::Announce announce() {
+    return [this](const ArmedFault& fault) {
+      add("ask " + std::to_string(fault.index) + " at " + std::to_string(run_.done()));
+      return answer;
+    };
+  }
+  FaultInjector::Commit commit() {
+    return [this](const ChaosFault& fault) { add("do " + to_string(fault)); };
+  }
+  std::vector<std::string> lines() const {
+    const std::lock_guard lock(mutex_);
+    return lines_;
+  }
+  Status answer;
+
+ private:
+  void add(std::string line) {
+    const std::lock_guard lock(mutex_);
+    lines_.push_back(std::move(line));
+  }
+  SteppingRun& run_;
+  mutable std::mutex mutex_;
+  std::vector<std::string> lines_;
+};
+
+ArmedFault armed(uint32_t index, const char* spec) { return {index, *parse_chaos_fault(spec)}; }
+
+TEST_CASE("a fault comes when its step is done, announced before the next may begin") {
+  const auto run = std::make_shared<SteppingRun>();
+  Book book(*run);
+  FaultInjector injector(book.announce(), book.commit(), Logger());
+  injector.arm({armed(3, "kill=runner:0@step=20"), armed(1, "stop=runner:0@step=7,for=1ms")}, 0ms);
+  injector.watch(run);
+  CHECK(run->done() == 0);
+  run->extend(100);
+  REQUIRE(eventually([&] { return book.lines().size() == 4; }, 10s, 1ms));
+  CHECK(book.lines() == std::vector<std::string>{"ask 1 at 7", "do stop=runner:0@step=7,for=1ms",
+                                                 "ask 3 at 20", "do kill=runner:0@step=20"});
+  CHECK(eventually([&] { return run->done() == 100; }, 10s, 1ms));
+}
+
+TEST_CASE("a fault that the master does not write down is left out, and holds nobody up") {
+  const auto run = std::make_shared<SteppingRun>();
+  Book book(*run);
+  book.answer = failed_precondition("it has come before");
+  FaultInjector injector(book.announce(), book.commit(), Logger());
+  injector.watch(run);
+  run->extend(5);
+  injector.arm({armed(0, "kill=runner:0@step=7")}, 0ms);
+  run->extend(100);
+  REQUIRE(eventually([&] { return run->done() == 100; }, 10s, 1ms));
+  CHECK(book.lines() == std::vector<std::string>{"ask 0 at 7"});
+}
+
+TEST_CASE("a fault of a time counts what the job ran before") {
+  const auto run = std::make_shared<SteppingRun>();
+  Book book(*run);
+  FaultInjector injector(book.announce(), book.commit(), Logger());
+  injector.arm({armed(0, "kill=runner:0@time=1h"), armed(1, "kill=runner:0@time=59m")}, 3599s);
+  injector.watch(run);
+  REQUIRE(eventually([&] { return book.lines().size() == 4; }, 10s, 1ms));
+  CHECK(book.lines()[1] == "do kill=runner:0@time=59m");
+  CHECK(book.lines()[3] == "do kill=runner:0@time=1h");
+}
+
+TEST_CASE("a process that is stopped for a time goes on, and one that is killed does not") {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    for (;;) ::pause();
+  }
+  const auto waited = [&](int options) {
+    int status = 0;
+    REQUIRE(eventually([&] { return ::waitpid(child, &status, options | WNOHANG) == child; }, 10s,
+                       1ms));
+    return status;
+  };
+  commit_chaos(*parse_chaos_fault("stop=runner:0@step=1,for=50ms"), {&child, 1});
+  CHECK(WIFSTOPPED(waited(WUNTRACED)));
+  CHECK(WIFCONTINUED(waited(WCONTINUED)));
+  commit_chaos(*parse_chaos_fault("kill=runner:0@step=1"), {&child, 1});
+  CHECK(WTERMSIG(waited(0)) == SIGKILL);
+}
+
+}  // namespace
+}  // namespace leat
