@@ -223,8 +223,9 @@ Status Journal::open_database(const JournalLimits& limits) {
 
 // Pages and indexes as SQLite sees them, then every row.
 Status Journal::check_database() {
-  LEAT_ASSIGN_OR_RETURN(const std::string verdict, database_->ask("PRAGMA integrity_check(1)"));
-  if (verdict != "ok") return failed_precondition(verdict);
+  const auto verdict = database_->ask("PRAGMA integrity_check(1)");
+  LEAT_RETURN_IF_ERROR(verdict.status());
+  if (*verdict != "ok") return failed_precondition(*verdict);
   LEAT_RETURN_IF_ERROR(check_meta());
   return replay().status();
 }
