@@ -26,7 +26,15 @@ JobChanged changed(uint64_t job, JobState state, uint64_t epoch) {
   condition.since_ms = static_cast<int64_t>(1000 * job + epoch);
   condition.reason = state == JobState::failed ? "the master restarted" : "";
   condition.workers = {"w1", "w2"};
-  return {cat("job-", job), condition};
+  return {cat("job-", job), condition, {}};
+}
+
+LostEpoch lost_at(uint64_t job) {
+  LostEpoch lost;
+  lost.epoch = lost.number = 1;
+  lost.cause = cat("the runner of job ", job, " was killed");
+  lost.began_ms = static_cast<int64_t>(job);
+  return lost;
 }
 
 // The records of one append(): jobs are submitted, alone or two at once, start, fail, and are
@@ -45,10 +53,16 @@ std::vector<JournalRecord> records_at(uint64_t i) {
       return {submits(job)};
     case 1:
       return {submits(job + 1), changed(job, JobState::starting, 1)};
-    case 2:
-      return {changed(job, JobState::failed, 1)};
+    case 2: {
+      JobChanged failed = changed(job, JobState::failed, 1);
+      failed.lost = {lost_at(job)};
+      return {failed};
+    }
     default:
-      if (i % 8 == 3) return {changed(job + 1, JobState::starting, 1)};
+      if (i % 8 == 3) {
+        return {changed(job + 1, JobState::starting, 1),
+                JobNoted{cat("job-", job), {lost_at(2 * job)}}};
+      }
       return {JobForgotten{cat("job-", job)}, changed(job + 1, JobState::cancelled, 0)};
   }
 }

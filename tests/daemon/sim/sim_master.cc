@@ -1,0 +1,397 @@
+#include "tests/daemon/sim/sim_master.h"
+
+#include <algorithm>
+
+#include "devices/base/text.h"
+#include "tests/daemon/sim/sim_run.h"
+
+namespace leat::sim {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr Ms kTick = 100;
+constexpr Ms kExitNews = 100, kExitDeadline = 2'000;
+
+// An older table of jobs keeps nobody.
+template <typename Action>
+bool is_kept(const Action& action, size_t task) {
+  if constexpr (requires { action.kept; }) return task < action.kept.size() && action.kept[task];
+  return false;
+}
+
+}  // namespace
+
+SimMaster::SimMaster(Cluster& cluster)
+    : cluster_(cluster),
+      world_(cluster.world),
+      files_(std::make_unique<CrashFiles>()),
+      disk_(std::make_unique<SimDisk>(files_, health, cluster.mutation)) {
+  process.name = "master";
+}
+
+SimMaster::~SimMaster() = default;
+
+void SimMaster::boot() {
+  if (process.alive) return;
+  process = {"master", process.life + 1, true, 0};
+  journal_broken_ = false;
+  in_the_air_.clear();
+  world_.trace("the master starts");
+  life_ = std::make_unique<Life>();
+  JobTableLimits limits;
+  limits.start_timeout = milliseconds(8000);
+  life_->table = std::make_unique<JobTable>(limits, [this] { return world_.pick(UINT64_MAX); });
+  life_->members = std::make_unique<Membership>(MembershipLimits());
+  run(life_->table->restore(journal_.replay(), moment_of(world_.clock()), ++generation_));
+  tick();
+}
+
+void SimMaster::kill(bool loses_power) {
+  if (!process.alive) return;
+  world_.trace("the master is killed", loses_power ? ", and loses its power" : "");
+  process.alive = false;
+  cluster_.network.died(process);
+  // The batch that was being written is on disk or not, as a whole.
+  if (world_.chance(50))
+    for (const WriteJournal& write : in_the_air_) append(write.record);
+  if (loses_power) {
+    const size_t before = files_->operations();
+    for (const auto& [job, run] : life_->runs)
+      if (run->writing) (void)write_checkpoint(*run, run->writing->first, run->writing->second);
+    const size_t done = before + world_.pick(files_->operations() - before + 1);
+    files_ = std::make_unique<CrashFiles>(files_->after_crash(done, world_.pick(UINT64_MAX)));
+  }
+  life_.reset();
+}
+
+// Events and actions ------------------------------------------------------------------------------
+
+void SimMaster::handle(JobEvent event) {
+  if (cluster_.mutation == Mutation::epoch_unchecked) {
+    std::visit(
+        [&](auto& each) {
+          if constexpr (requires { each.epoch, each.job; }) {
+            const auto view = life_->table->find(each.job);
+            if (view.ok()) each.epoch = view->condition.epoch;
+          }
+        },
+        event);
+  }
+  run(life_->table->handle(std::move(event), moment_of(world_.clock())));
+}
+
+void SimMaster::apply(const Membership::Events& events) {
+  for (const JobEvent& event : events) {
+    if (const auto* lost = std::get_if<WorkerLost>(&event)) worker_lost(lost->worker, lost->reason);
+    handle(event);
+  }
+}
+
+void SimMaster::run(const JobActions& actions) {
+  for (const JobAction& action : actions)
+    std::visit([this](const auto& each) { perform(each); }, action);
+}
+
+void SimMaster::tick() {
+  apply(life_->members->tick(moment_of(world_.clock())));
+  handle(Tick{});
+  check_views();
+  world_.after(process, kTick, [this] { tick(); });
+}
+
+// Whatever is seen is written, and what has ended stays as it is.
+void SimMaster::check_views() {
+  for (const JobView& job : life_->table->jobs()) {
+    const StoredJob* stored = journal_.find(job.id);
+    if (stored == nullptr) {
+      world_.broken(job.id, " is seen but not written");
+      continue;
+    }
+    const JobCondition& seen = job.condition;
+    if (seen.state != stored->condition.state || seen.epoch != stored->condition.epoch)
+      world_.broken(job.id, " is seen otherwise than written");
+    if (!has_ended(seen.state)) continue;
+    const auto [first, fresh] = ended_.emplace(job.id, seen);
+    if (!(first->second == seen)) world_.broken(job.id, " has changed after its end");
+    if (!fresh) continue;
+    const Request& request = cluster_.request_of(job.id);
+    if (seen.state == JobState::succeeded && seen.result != result_of(request.twin.back()))
+      world_.broken(job.id, " ends with other weights than its twin");
+    if (seen.state == JobState::failed && seen.reason.find("twice at step") == std::string::npos)
+      world_.broken(job.id, " has failed: ", seen.reason);
+    if (seen.state == JobState::cancelled && !request.cancelled)
+      world_.broken(job.id, " is cancelled, and nobody has asked for it");
+  }
+}
+
+void SimMaster::perform(const WriteJournal& action) {
+  life_->writes.push_back(action);
+  if (cluster_.mutation == Mutation::acknowledged_unwritten) {
+    world_.after(process, 0, [this, write = action.write] {
+      handle(JournalWritten{write, Status()});
+    });
+  }
+  write_pending();
+}
+
+void SimMaster::write_pending() {
+  if (life_->writing || life_->writes.empty()) return;
+  life_->writing = true;
+  in_the_air_ = std::exchange(life_->writes, {});
+  world_.after(process, world_.between(1, 8) + health.slow,
+               [this] { written(std::exchange(in_the_air_, {})); });
+}
+
+void SimMaster::written(std::vector<WriteJournal> batch) {
+  Status status;
+  if (health.failing) journal_broken_ = true;  // until the master starts again
+  if (journal_broken_) status = unavailable("input/output error");
+  if (status.ok() && health.full) status = resource_exhausted("no space left on device");
+  const bool told = cluster_.mutation == Mutation::acknowledged_unwritten;
+  if (status.ok() || told)
+    for (const WriteJournal& each : batch) append(each.record);
+  life_->writing = false;
+  write_pending();
+  if (told) return;
+  for (const WriteJournal& each : batch) handle(JournalWritten{each.write, status});
+}
+
+void SimMaster::append(const JournalRecord& record) {
+  if (const auto* changed = std::get_if<JobChanged>(&record)) {
+    const JobCondition& to = changed->condition;
+    world_.trace("journal: ", changed->id, " ", name_of(to.state), " epoch ", to.epoch, " on ",
+                 join(to.workers, ","), " ", to.reason);
+    if (cluster_.mutation == Mutation::acknowledged_unwritten &&
+        journal_.find(changed->id) == nullptr)
+      return world_.broken(changed->id, " changes and was never written");
+  } else if (const auto* submitted = std::get_if<JobSubmitted>(&record)) {
+    world_.trace("journal: ", submitted->id, " is submitted");
+  }
+  journal_.append(record);
+}
+
+void SimMaster::perform(const Answer& action) {
+  const auto found = life_->tickets.find(action.ticket);
+  if (found == life_->tickets.end()) return world_.broken("a request is answered twice");
+  const Done done = std::move(found->second);
+  life_->tickets.erase(found);
+  done(action.view);
+}
+
+void SimMaster::perform(const RemoveJob& action) {
+  if (journal_.find(action.id) != nullptr) world_.broken(action.id, " is removed, not forgotten");
+}
+
+void SimMaster::perform(const ExpelWorker& action) {
+  if (cluster_.mutation == Mutation::lease_kept) return;
+  apply(life_->members->lose(action.worker, action.reason, moment_of(world_.clock())));
+}
+
+void SimMaster::submit(const Submission& submission, Done done) {
+  life_->tickets[++life_->last_ticket] = std::move(done);
+  SubmitAsked asked{life_->last_ticket, submission};
+  if (cluster_.mutation == Mutation::request_unknown)
+    asked.submission.request_id += cat("-", cluster_.fresh());
+  handle(std::move(asked));
+}
+
+void SimMaster::cancel(const std::string& id, Done done) {
+  life_->tickets[++life_->last_ticket] = std::move(done);
+  handle(CancelAsked{life_->last_ticket, id, "somebody"});
+}
+
+void SimMaster::drain(const std::string& worker, bool draining) {
+  if (!process.alive) return;
+  const auto events = life_->members->drain(worker, draining, moment_of(world_.clock()));
+  if (events.ok()) apply(*events);
+}
+
+std::vector<JobView> SimMaster::jobs() const {
+  return process.alive ? life_->table->jobs() : std::vector<JobView>();
+}
+
+// Workers -----------------------------------------------------------------------------------------
+
+void SimMaster::worker_connects(SimWorker* worker, const WorkerRef& ref, EndPtr end) {
+  WorkerInfo info;
+  info.worker = ref;
+  info.address = "sim";
+  info.devices.resize(1);
+  auto joined = life_->members->join(info, moment_of(world_.clock()));
+  end->send([worker, ref, status = joined.status()] {
+    if (worker->incarnation == ref.incarnation) worker->registered(status);
+  });
+  if (!joined.ok()) return;
+  world_.trace(ref.name, " joins as ", ref.incarnation);
+  end->on_closed = [this, ref] {
+    apply(life_->members->lose(ref, "its connection has ended", moment_of(world_.clock())));
+  };
+  life_->workers[ref] = {worker, std::move(end)};
+  apply(*joined);
+}
+
+Status SimMaster::heard(const Heartbeat& heartbeat) {
+  return life_->members->heard(heartbeat, moment_of(world_.clock()));
+}
+
+// It is not a member any more: its connections are closed, and what ran there is gone.
+void SimMaster::worker_lost(const WorkerRef& worker, const std::string& reason) {
+  world_.trace("master: ", worker.name, " of ", worker.incarnation, " is lost: ", reason);
+  for (auto& [epoch, slots] : life_->slots) {
+    std::erase_if(slots, [&](auto& each) {
+      if (each.second.ref != worker) return false;
+      if (each.second.end != nullptr) each.second.end->close();
+      const auto run = life_->runs.find(epoch.first);
+      if (run != life_->runs.end() && run->second->action.epoch == epoch.second)
+        broke(*run->second, unavailable(cat("its worker was lost: ", reason)));
+      return true;
+    });
+  }
+  const auto found = life_->workers.find(worker);
+  if (found == life_->workers.end()) return;
+  found->second.end->close();
+  life_->workers.erase(found);
+}
+
+void SimMaster::perform(const StartRunners& action) {
+  for (uint64_t task = 0; task < action.workers.size(); ++task) {
+    if (is_kept(action, task)) {
+      keep_runner(action, task);
+      continue;
+    }
+    const WorkerRef& ref = action.workers[task];
+    const auto found = life_->workers.find(ref);
+    if (found == life_->workers.end()) continue;  // the table hears that it was lost
+    SimWorker* worker = found->second.worker;
+    life_->slots[{action.job, action.epoch}][task] = {worker, ref, nullptr, nullptr};
+    found->second.end->send([worker, ref, job = action.job, epoch = action.epoch, task] {
+      if (worker->incarnation == ref.incarnation) worker->start(job, epoch, task);
+    });
+  }
+}
+
+// A runner of an earlier epoch goes on in this one: its worker hears of it, then it does.
+void SimMaster::keep_runner(const StartRunners& action, uint64_t task) {
+  const WorkerRef ref = action.workers[task];
+  const std::string job = action.job;
+  const uint64_t epoch = action.epoch;
+  const auto found = life_->workers.find(ref);
+  if (found == life_->workers.end()) return;
+  for (auto& [of, slots] : life_->slots) {
+    const auto slot = slots.find(task);
+    if (of.first != job || of.second >= epoch || slot == slots.end() || slot->second.ref != ref)
+      continue;
+    Slot moved = std::move(slot->second);
+    slots.erase(slot);
+    SimRunner* runner = moved.runner;
+    const EndPtr end = moved.end;
+    life_->slots[{job, epoch}][task] = std::move(moved);
+    ++kept;
+    if (runner == nullptr || !end->is_open()) break;
+    const EndPtr control = found->second.end;
+    SimWorker* worker = found->second.worker;
+    control->send([this, worker, runner, job, epoch, ref, end, control] {
+      if (!worker->advance(job, epoch).ok()) return;
+      // The answer, and then what the master asks of the runner.
+      worker->tell_master([this, runner, job, epoch, ref, end] {
+        end->send([this, runner, job, epoch, ref] {
+          runner->advance(epoch);
+          runner->master->send([this, job, epoch, ref] { handle(RunnerStarted{job, epoch, ref}); });
+        });
+      });
+    });
+    return;
+  }
+  world_.after(process, 0, [this, job, epoch, ref] {
+    handle(RunnerExited{job, epoch, ref, "cannot go on: it is gone"});
+  });
+}
+
+void SimMaster::perform(const StopRunners& action) {
+  for (const WorkerRef& worker : action.workers)
+    stop(worker, action.job, action.epoch, action.grace.count(), "was stopped: " + action.reason);
+}
+
+void SimMaster::stop(const WorkerRef& ref, const std::string& job, uint64_t epoch, Ms grace,
+                     const std::string& how) {
+  const auto found = life_->workers.find(ref);
+  if (found == life_->workers.end()) return;
+  SimWorker* worker = found->second.worker;
+  found->second.end->send([this, worker, ref, job, epoch, grace, how] {
+    if (worker->incarnation != ref.incarnation) return;
+    worker->stop(job, epoch, grace, [this, worker, ref, job, epoch, how] {
+      worker->tell_master([this, ref, job, epoch, how] { runner_exited(ref, job, epoch, how); });
+    });
+  });
+}
+
+void SimMaster::runner_connects(SimRunner& runner, EndPtr end) {
+  auto& slots = life_->slots[{runner.job, runner.epoch}];
+  const auto found = slots.find(runner.task);
+  const WorkerRef ref{runner.worker.name, runner.worker.incarnation};
+  if (found == slots.end() || found->second.ref != ref || found->second.runner != nullptr)
+    return end->close();
+  found->second.runner = &runner;
+  found->second.end = end;
+  end->on_closed = [this, &runner, ref] {
+    const std::string job = runner.job;
+    const auto slot_of = [this, &runner]() -> std::pair<const Epoch, std::map<uint64_t, Slot>>* {
+      for (auto& each : life_->slots) {
+        const auto slot = each.second.find(runner.task);
+        if (slot != each.second.end() && slot->second.runner == &runner) return &each;
+      }
+      return nullptr;
+    };
+    world_.after(process, kExitNews, [this, slot_of] {
+      auto* slots = slot_of();
+      if (slots == nullptr) return;
+      const auto run = life_->runs.find(slots->first.first);
+      if (run != life_->runs.end() && run->second->action.epoch == slots->first.second)
+        broke(*run->second, unavailable("its connection to the master has ended"));
+    });
+    world_.after(process, kExitDeadline, [this, slot_of, ref] {
+      auto* slots = slot_of();
+      if (slots == nullptr) return;
+      stop(ref, slots->first.first, slots->first.second, 0, "lost its connection to the master");
+    });
+  };
+  handle(RunnerStarted{runner.job, runner.epoch, ref});
+}
+
+void SimMaster::runner_exited(const WorkerRef& worker, const std::string& job, uint64_t epoch,
+                              const std::string& how) {
+  if (cluster_.mutation == Mutation::lease_kept && !how.starts_with("was killed")) return;
+  for (auto& [of, slots] : life_->slots) {
+    if (of.first != job || of.second > epoch) continue;
+    std::erase_if(slots, [&](auto& each) {
+      if (each.second.ref != worker) return false;
+      const auto run = life_->runs.find(job);
+      if (run != life_->runs.end() && run->second->action.epoch == of.second)
+        broke(*run->second, unavailable(cat("its process ", how)));
+      return true;
+    });
+  }
+  std::erase_if(life_->slots, [](const auto& each) { return each.second.empty(); });
+  handle(RunnerExited{job, epoch, worker, how});
+}
+
+// The end -----------------------------------------------------------------------------------------
+
+std::string SimMaster::leftovers() const {
+  if (!process.alive) return "the master is dead";
+  for (const JobView& job : life_->table->jobs())
+    if (!has_ended(job.condition.state))
+      return cat(job.id, " is ", name_of(job.condition.state), " ", job.condition.reason);
+  if (!life_->tickets.empty()) return "a request is not answered";
+  if (!life_->writes.empty() || life_->writing) return "a record is not written";
+  for (const auto& [epoch, slots] : life_->slots)
+    if (!slots.empty()) return cat("a runner of ", epoch.first, " is not forgotten");
+  if (life_->table->leases().free() != cluster_.workers.size())
+    return cat(life_->table->leases().free(), " of ", cluster_.workers.size(), " workers are free");
+  for (const auto& worker : cluster_.workers)
+    if (!worker->runners.empty()) return cat(worker->runners.front()->process.name, " is there");
+  return "";
+}
+
+}  // namespace leat::sim

@@ -1,0 +1,374 @@
+#include "tests/daemon/sim/sim_worker.h"
+
+#include <algorithm>
+
+#include "tests/daemon/sim/cluster.h"
+#include "tests/daemon/sim/sim_master.h"
+
+namespace leat::sim {
+namespace {
+
+constexpr Ms kBeatEvery = 250, kBeat = 1000, kKeepAlive = 500;
+constexpr Ms kPulse = 2500;  // a runner without one is killed
+constexpr Ms kConnect = 5000, kRedial = 200;
+constexpr Ms kShortestPause = 100, kLongestPause = 2000;
+
+}  // namespace
+
+// Runners -----------------------------------------------------------------------------------------
+
+SimRunner::SimRunner(Cluster& cluster, SimWorker& of, std::string of_job, uint64_t of_epoch,
+                     uint64_t of_task)
+    : worker(of),
+      job(std::move(of_job)),
+      tiny(cluster.request_of(job).tiny),
+      epoch(of_epoch),
+      task(of_task),
+      incarnation(cluster.fresh()),
+      cluster_(cluster) {
+  process = {cat("runner of ", job, " on ", of.name), 1, true, 0};
+}
+
+void SimRunner::write(const Weights& from, uint64_t at) {
+  weights = from;
+  step = at;
+  whole = true;
+}
+
+void SimRunner::release() {
+  for (auto& [peer, end] : links_) end->close();
+  links_.clear();
+  parts_.clear();
+  setup_ = {};
+  limit_ = 0;
+  connecting_ = nullptr;
+}
+
+void SimRunner::advance(uint64_t to) {
+  release();
+  epoch = to;
+  std::erase_if(arrivals_, [&](const Arrival& each) { return each.epoch < to; });
+}
+
+// The higher task dials.
+void SimRunner::connect(Setup setup, Reply reply) {
+  release();
+  setup_ = std::move(setup);
+  step = setup_.step;
+  connecting_ = std::move(reply);
+  if (setup_.peers.size() == 1) return std::exchange(connecting_, nullptr)(Status());
+  const uint64_t run = setup_.run;
+  for (uint64_t peer = 0; peer < task; ++peer) dial(peer, run);
+  for (const Arrival& each : std::exchange(arrivals_, {})) take(each);
+  cluster_.world.after(process, kConnect, [this, run] {
+    if (setup_.run == run && connecting_)
+      std::exchange(connecting_, nullptr)(unavailable("a peer does not connect"));
+  });
+}
+
+void SimRunner::dial(uint64_t peer, uint64_t run) {
+  if (setup_.run != run || !connecting_) return;
+  SimRunner* other = nullptr;  // who is at that worker's data port, if he is there
+  for (const auto& each : cluster_.workers)
+    for (const auto& runner : each->runners)
+      if (runner.get() == setup_.peers[peer]) other = runner.get();
+  auto [mine, theirs] = other == nullptr
+                            ? std::pair<EndPtr, EndPtr>()
+                            : cluster_.network.connect(process, worker.machine, other->process,
+                                                       other->worker.machine);
+  if (mine == nullptr) {
+    return cluster_.world.after(process, kRedial, [this, peer, run] { dial(peer, run); });
+  }
+  mine->send([other, arrival = Arrival{theirs, epoch, task, setup_.incarnations[peer]}] {
+    other->arrived(arrival);
+  });
+  linked(peer, mine);
+}
+
+void SimRunner::arrived(Arrival arrival) {
+  if (arrival.incarnation != incarnation || arrival.epoch < epoch) return arrival.end->close();
+  if (connecting_) return take(arrival);
+  arrivals_.push_back(std::move(arrival));
+}
+
+void SimRunner::take(const Arrival& arrival) {
+  if (arrival.epoch > epoch) return arrivals_.push_back(arrival);
+  const bool fits = arrival.from > task && arrival.from < setup_.peers.size();
+  if (!fits || arrival.epoch != epoch) return arrival.end->close();
+  linked(arrival.from, arrival.end);
+}
+
+void SimRunner::linked(uint64_t peer, EndPtr end) {
+  end->on_closed = [this, peer, run = setup_.run] {
+    if (setup_.run == run) failed(cat("link to task ", peer, " closed"));
+  };
+  links_[peer] = std::move(end);
+  if (connected() && connecting_) std::exchange(connecting_, nullptr)(Status());
+}
+
+void SimRunner::extend(uint64_t limit) {
+  if (setup_.run == 0) return;
+  const bool stood = step >= limit_;
+  limit_ = std::max(limit_, limit);
+  if (stood && step < limit_) begin_step();
+}
+
+void SimRunner::begin_step() {
+  if (step >= limit_ || setup_.run == 0) return;
+  World& world = cluster_.world;
+  world.after(process, world.between(15, 45), [this, run = setup_.run, at = step] {
+    if (setup_.run != run || step != at) return;
+    const uint64_t ranks = setup_.peers.size(), shards = tiny.shards;
+    const Weights part =
+        tiny.gradient(weights, at, task * shards / ranks, (task + 1) * shards / ranks);
+    parts_[at][task] = part;
+    for (auto& [peer, end] : links_) {
+      SimRunner* other = setup_.peers[peer];
+      end->send([other, epoch = epoch, from = task, at, part] {
+        other->received(epoch, from, at, part);
+      });
+    }
+    try_apply();
+  });
+}
+
+void SimRunner::received(uint64_t of_epoch, uint64_t from, uint64_t at, const Weights& part) {
+  if (of_epoch != epoch) return;
+  parts_[at][from] = part;
+  try_apply();
+}
+
+// One variable after the other, once everybody's part is in.
+void SimRunner::try_apply() {
+  const auto found = parts_.find(step);
+  if (applying_ || found == parts_.end() || found->second.size() < setup_.peers.size()) return;
+  if (!found->second.contains(task)) return;
+  Weights sum{0, 0};
+  for (const auto& [from, part] : found->second) {
+    sum.chain += part.chain;
+    sum.samples += part.samples;
+  }
+  applying_ = true;
+  whole = false;
+  const Weights next = TinyJob::apply(weights, sum);
+  weights = TinyJob::apply_first(weights, sum);
+  World& world = cluster_.world;
+  world.after(process, world.between(0, 2), [this, next, run = setup_.run] {
+    applying_ = false;
+    if (setup_.run != run) return;  // torn: the run ended between the two
+    weights = next;
+    whole = true;
+    parts_.erase(step++);
+    ++turns;
+    cluster_.check_weights(cluster_.request_of(job), step, weights, process.name);
+    if (master != nullptr && (task == 0 || step >= limit_)) {
+      master->send([&cluster = cluster_, job = job, epoch = epoch, task = task, step = step,
+                    weights = weights] { cluster.master->reported(job, epoch, task, step); });
+    }
+    begin_step();
+    try_apply();
+  });
+}
+
+void SimRunner::failed(const std::string& how) {
+  release();
+  if (master == nullptr) return;
+  master->send([&cluster = cluster_, job = job, epoch = epoch, how = cat(process.name, ": ", how)] {
+    cluster.master->run_failed(job, epoch, how);
+  });
+}
+
+// Workers -----------------------------------------------------------------------------------------
+
+SimWorker::SimWorker(Cluster& cluster, int at)
+    : machine(at), name(cat("w", at)), cluster_(cluster) {
+  process.name = name;
+}
+
+void SimWorker::boot() {
+  if (process.alive) return;
+  process = {name, process.life + 1, true, 0};
+  pause_ = kShortestPause;
+  cluster_.world.trace(name, " starts");
+  join();
+  watch_runners();
+  keep_alive();
+}
+
+// Its children die with it.
+void SimWorker::kill() {
+  if (!process.alive) return;
+  cluster_.world.trace(name, " is killed");
+  while (!runners.empty()) end_runner(*runners.back(), "", false);
+  process.alive = false;
+  member_ = false;
+  cluster_.network.died(process);
+  control_.reset();
+  heart_.reset();
+}
+
+SimRunner* SimWorker::runner() const { return runners.empty() ? nullptr : runners.back().get(); }
+
+void SimWorker::join() {
+  World& world = cluster_.world;
+  const auto again = [this, &world] {
+    const Ms pause = pause_;
+    pause_ = std::min(kLongestPause, pause_ * 2);
+    world.after(process, pause, [this] { join(); });
+  };
+  SimMaster& master = *cluster_.master;
+  auto [mine, theirs] =
+      cluster_.network.connect(process, machine, master.process, Cluster::kMaster);
+  if (mine == nullptr) return again();
+  incarnation = cluster_.fresh();
+  control_ = mine;
+  control_->on_closed = [this] { lost("its connection to the master has ended"); };
+  mine->send([&master, theirs = theirs, worker = this, ref = WorkerRef{name, incarnation}] {
+    master.worker_connects(worker, ref, theirs);
+  });
+}
+
+void SimWorker::registered(const Status& status) {
+  if (!status.ok()) return lost(status.message());
+  member_ = true;
+  pause_ = kShortestPause;
+  sequence_ = 0;
+  beat();
+}
+
+// What is said here is answered; what is not answered is only late.
+void SimWorker::beat() {
+  if (!member_) return;
+  World& world = cluster_.world;
+  SimMaster& master = *cluster_.master;
+  if (heart_ == nullptr || !heart_->is_open()) {
+    auto [mine, theirs] =
+        cluster_.network.connect(process, machine, master.process, Cluster::kMaster);
+    heart_ = mine;
+    if (mine != nullptr) mine->on_closed = [this] { heart_.reset(); };
+    hearts_ = theirs;
+  }
+  if (heart_ != nullptr) {
+    Heartbeat heartbeat{{name, incarnation}, ++sequence_, 0, false};
+    for (const auto& runner : runners) {
+      heartbeat.progress += runner->turns;
+      heartbeat.stepping = heartbeat.stepping || runner->steps();
+    }
+    heart_->send([&master, heartbeat, answers = hearts_, this] {
+      const Status heard = master.heard(heartbeat);
+      if (heard.ok()) return;
+      answers->send([this, of = heartbeat.worker.incarnation, heard] {
+        if (member_ && incarnation == of) lost(heard.message());
+      });
+    });
+  }
+  world.after(process, kBeatEvery, [this, of = incarnation] {
+    if (incarnation == of) beat();
+  });
+}
+
+void SimWorker::keep_alive() {
+  cluster_.world.after(process, kKeepAlive, [this] {
+    if (control_ != nullptr) control_->send([] {});
+    for (const auto& runner : runners)
+      if (runner->master != nullptr) runner->master->send([] {});
+    keep_alive();
+  });
+}
+
+// The master takes what ran here for gone, and so it has to be.
+void SimWorker::lost(const std::string& why) {
+  cluster_.world.trace(name, " leaves: ", why);
+  while (!runners.empty() && cluster_.mutation != Mutation::runners_outlive_lease)
+    end_runner(*runners.back(), "", false);
+  member_ = false;
+  if (control_ != nullptr) control_->close();
+  if (heart_ != nullptr) heart_->close();
+  control_.reset();
+  heart_.reset();
+  const Ms pause = pause_;
+  pause_ = std::min(kLongestPause, pause_ * 2);
+  cluster_.world.after(process, pause, [this] { join(); });
+}
+
+// A runner that is stopped gives no pulse.
+void SimWorker::watch_runners() {
+  cluster_.world.after(process, 100, [this] {
+    const Ms now = cluster_.world.now();
+    for (size_t i = 0; i < runners.size(); ++i) {
+      Process& each = runners[i]->process;
+      if (each.stopped_until <= now) continue;
+      if (silent_since_[runners[i]->incarnation] == 0) silent_since_[runners[i]->incarnation] = now;
+      if (now - silent_since_[runners[i]->incarnation] < kPulse) continue;
+      end_runner(*runners[i], "gave no pulse for 2.5 s and was killed", true);
+      break;
+    }
+    watch_runners();
+  });
+}
+
+void SimWorker::end_runner(SimRunner& runner, const std::string& how, bool tell) {
+  cluster_.world.trace(runner.process.name, " ends: ", how);
+  runner.process.alive = false;
+  cluster_.network.died(runner.process);
+  silent_since_.erase(runner.incarnation);
+  const auto found = std::find_if(runners.begin(), runners.end(),
+                                  [&](const auto& each) { return each.get() == &runner; });
+  if (tell && control_ != nullptr) {
+    control_->send([&cluster = cluster_, job = runner.job, epoch = runner.epoch,
+                    ref = WorkerRef{name, incarnation},
+                    how] { cluster.master->runner_exited(ref, job, epoch, how); });
+  }
+  graves_.push_back(std::move(*found));  // what is on its way to it finds it dead
+  runners.erase(found);
+}
+
+void SimWorker::kill_runner(const std::string& how) {
+  if (process.alive && !runners.empty()) end_runner(*runners.back(), how, true);
+}
+
+void SimWorker::start(const std::string& job, uint64_t epoch, uint64_t task) {
+  for (const auto& each : runners)
+    if (each->job == job && each->epoch == epoch) return;
+  if (!runners.empty())
+    cluster_.world.broken(name, " is to have runners of two epochs: ", runners.back()->job, " ",
+                          runners.back()->epoch, ", ", job, " ", epoch);
+  runners.push_back(std::make_unique<SimRunner>(cluster_, *this, job, epoch, task));
+  SimRunner& runner = *runners.back();
+  World& world = cluster_.world;
+  world.after(runner.process, world.between(5, 60), [this, &runner] {
+    SimMaster& master = *cluster_.master;
+    auto [mine, theirs] =
+        cluster_.network.connect(runner.process, machine, master.process, Cluster::kMaster);
+    if (mine == nullptr) return end_runner(runner, "exited with status 1", true);
+    runner.master = mine;
+    mine->on_closed = [this, &runner] { end_runner(runner, "lost the master", true); };
+    mine->send([&master, &runner, theirs = theirs] { master.runner_connects(runner, theirs); });
+  });
+}
+
+void SimWorker::stop(const std::string& job, uint64_t epoch, Ms grace, Task gone) {
+  const auto found = std::find_if(runners.begin(), runners.end(), [&](const auto& each) {
+    return each->job == job && each->epoch <= epoch;
+  });
+  if (found == runners.end()) return gone();
+  World& world = cluster_.world;
+  const uint64_t meant = (*found)->incarnation;
+  if (cluster_.mutation == Mutation::gone_too_soon) std::exchange(gone, [] {})();
+  world.after(process, world.between(0, grace), [this, meant, gone = std::move(gone)] {
+    const auto left = std::find_if(runners.begin(), runners.end(),
+                                   [&](const auto& each) { return each->incarnation == meant; });
+    if (left != runners.end()) end_runner(**left, "has ended", false);
+    gone();
+  });
+}
+
+Status SimWorker::advance(const std::string& job, uint64_t epoch) {
+  for (const auto& each : runners) {
+    if (each->job != job || each->epoch > epoch) continue;
+    return {};
+  }
+  return failed_precondition(cat("there is no runner of ", job));
+}
+
+}  // namespace leat::sim

@@ -1,0 +1,134 @@
+// A worker's machine as the master and its peers see it: the worker's process, and those of its
+// runners. What daemon/worker and daemon/runner do with threads, sockets and child processes is
+// modelled here by events; transport/cluster.capnp says what they do.
+//
+// Threads: one.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "daemon/jobs/leases.h"
+#include "devices/base/status.h"
+#include "tests/daemon/sim/network.h"
+#include "tests/daemon/sim/tiny_job.h"
+
+namespace leat::sim {
+
+class SimMaster;
+class SimWorker;
+class Cluster;
+
+// One process of a job: steps with its peers from one fence to the next.
+class SimRunner {
+ public:
+  struct Setup {  // of a run
+    uint64_t run = 0;
+    uint64_t epoch = 0;
+    uint64_t step = 0;
+    std::vector<SimRunner*> peers;       // by task
+    std::vector<uint64_t> incarnations;  // of those
+  };
+  using Reply = std::function<void(const Status&)>;
+
+  SimRunner(Cluster& cluster, SimWorker& worker, std::string job, uint64_t epoch, uint64_t task);
+
+  // What the master asks; replies are called here, on the runner's side.
+  void connect(Setup setup, Reply reply);
+  void extend(uint64_t limit);
+  void write(const Weights& weights, uint64_t step);
+  void release();
+  void advance(uint64_t epoch);
+
+  Process process;
+  SimWorker& worker;
+  const std::string job;
+  const TinyJob& tiny;
+  uint64_t epoch;
+  const uint64_t task;
+  const uint64_t incarnation;
+  EndPtr master;  // its connection to it
+
+  // The job's variables, and how far they are.
+  Weights weights;
+  uint64_t step = 0;
+  bool whole = false;  // of that step; not before anything was written, nor between two variables
+  uint64_t turns = 0;  // for the pulse
+  bool steps() const { return step < limit_ && connected(); }
+
+ private:
+  struct Arrival {
+    EndPtr end;
+    uint64_t epoch, from, incarnation;
+  };
+  bool connected() const { return setup_.run != 0 && links_.size() + 1 == setup_.peers.size(); }
+  void dial(uint64_t peer, uint64_t run);
+  void arrived(Arrival arrival);
+  void take(const Arrival& arrival);
+  void linked(uint64_t peer, EndPtr end);
+  void received(uint64_t epoch, uint64_t from, uint64_t step, const Weights& part);
+  void begin_step();
+  void try_apply();
+  void failed(const std::string& how);
+
+  Cluster& cluster_;
+  Setup setup_;
+  uint64_t limit_ = 0;
+  Reply connecting_;
+  std::map<uint64_t, EndPtr> links_;  // by task
+  std::vector<Arrival> arrivals_;     // before this end was told whom to expect
+  // What was received and computed for the steps that are open: by step, then by task.
+  std::map<uint64_t, std::map<uint64_t, Weights>> parts_;
+  bool applying_ = false;
+};
+
+class SimWorker {
+ public:
+  SimWorker(Cluster& cluster, int machine);
+
+  void boot();
+  void kill();
+  // Its runner, if it has one that lives.
+  SimRunner* runner() const;
+  bool is_member() const { return member_; }
+  void kill_runner(const std::string& how);
+
+  // What the master asks, with the incarnation that it means.
+  void start(const std::string& job, uint64_t epoch, uint64_t task);
+  void stop(const std::string& job, uint64_t epoch, Ms grace, Task gone);
+  Status advance(const std::string& job, uint64_t epoch);
+
+  Process process;
+  const int machine;
+  const std::string name;
+  uint64_t incarnation = 0;
+  std::vector<std::unique_ptr<SimRunner>> runners;  // those that live
+
+  void registered(const Status& status);
+  // Over the connection that it has.
+  void tell_master(Task task) {
+    if (control_ != nullptr) control_->send(std::move(task));
+  }
+
+ private:
+  void join();
+  void beat();
+  void keep_alive();
+  void lost(const std::string& why);
+  void watch_runners();
+  void end_runner(SimRunner& runner, const std::string& how, bool tell);
+
+  Cluster& cluster_;
+  EndPtr control_, heart_;
+  EndPtr hearts_;                        // the other end of the latter
+  std::map<uint64_t, Ms> silent_since_;  // runners that give no pulse, by incarnation
+  std::vector<std::unique_ptr<SimRunner>> graves_;
+  bool member_ = false;
+  uint64_t sequence_ = 0;
+  Ms pause_ = 100;
+};
+
+}  // namespace leat::sim

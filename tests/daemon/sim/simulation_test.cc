@@ -1,0 +1,83 @@
+// The promises of the master, under thousands of histories. LEAT_SIM_SEEDS says how many are tried,
+// LEAT_SEED with which seed they begin. A seed that fails is run again, and prints what happened:
+//
+//   LEAT_SEED=1234 LEAT_SIM_SEEDS=1 build/release/bin/daemon_tests 'whatever befalls*'
+#include "tests/daemon/sim/simulation.h"
+
+#include <cstdlib>
+
+#include "devices/base/text.h"
+#include "tests/catch.h"
+
+namespace leat::sim {
+namespace {
+
+uint64_t setting(const char* name, uint64_t usual) {
+  const char* text = std::getenv(name);
+  return text ? std::strtoull(text, nullptr, 10) : usual;
+}
+
+TEST_CASE("whatever befalls a cluster, every job ends as if nothing had") {
+  const uint64_t first = setting("LEAT_SEED", 1), seeds = setting("LEAT_SIM_SEEDS", 3'000);
+  Outcome all;
+  for (uint64_t seed = first; seed < first + seeds; ++seed) {
+    const Outcome outcome = simulate(seed);
+    if (!outcome.broken.empty()) {
+      const Outcome again = simulate(seed, Mutation::none, true);
+      CHECK(again.broken == outcome.broken);
+      FAIL("seed " << seed << ": " << outcome.broken << "\n" << join(again.trace, "\n"));
+    }
+    all.succeeded += outcome.succeeded;
+    all.checkpoints += outcome.checkpoints;
+    all.resumed += outcome.resumed;
+    all.refused += outcome.refused;
+    all.kept += outcome.kept;
+    all.from_memory += outcome.from_memory;
+    all.events += outcome.events;
+    all.time += outcome.time;
+  }
+  CHECK(all.succeeded > seeds);
+  CHECK(all.resumed * 20 > seeds);
+  if (std::getenv("LEAT_SIM_SEEDS") == nullptr) return;
+  WARN(seeds << " seeds, " << all.events << " events, " << all.time / 1000 << " s of clusters: "
+             << all.succeeded << " jobs, " << all.checkpoints << " checkpoints, " << all.resumed
+             << " gone on from and " << all.refused << " refused; runners kept " << all.kept
+             << " times, gone on from " << all.from_memory << " times");
+}
+
+TEST_CASE("a seed gives the same history every time") {
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    const Outcome one = simulate(seed, Mutation::none, true);
+    const Outcome other = simulate(seed, Mutation::none, true);
+    CHECK(one.trace == other.trace);
+    CHECK(one.events == other.events);
+  }
+}
+
+TEST_CASE("a check or a sync that is missing is found") {
+  const struct {
+    Mutation mutation;
+    const char* what;
+  } mutations[] = {
+      {Mutation::epoch_unchecked, "news of an old epoch count"},
+      {Mutation::acknowledged_unwritten, "acknowledged before it is written"},
+      {Mutation::request_unknown, "a repeated request is another job"},
+      {Mutation::lease_kept, "a lease is not released"},
+      {Mutation::gone_too_soon, "a stopped runner counts as gone while it runs"},
+      {Mutation::runners_outlive_lease, "a lost worker's runners go on"},
+      {Mutation::part_unsynced, "a part of a checkpoint is not synced"},
+      {Mutation::manifest_unsynced, "a manifest is not synced"},
+      {Mutation::folder_unsynced, "the folder of checkpoints is not synced"},
+      {Mutation::not_renamed, "a checkpoint appears file by file"},
+      {Mutation::resumed_behind, "a job goes on one step too far"},
+  };
+  for (const auto& [mutation, what] : mutations) {
+    uint64_t seed = 1;
+    while (seed <= 1000 && simulate(seed, mutation).broken.empty()) ++seed;
+    INFO(what);
+    CHECK(seed <= 1000);
+  }
+}
+
+}  // namespace
+}  // namespace leat::sim

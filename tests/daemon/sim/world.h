@@ -1,0 +1,90 @@
+// Virtual time, one source of random numbers, and the processes that live in it: what a simulation
+// is made of. Events happen in the order of their times, those of one time in the order in which
+// they were asked for, so that a seed gives the same history every time.
+//
+// Threads: one.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <queue>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "devices/base/clock.h"
+#include "devices/base/text.h"
+
+namespace leat::sim {
+
+using Ms = int64_t;  // of virtual time
+using Task = std::function<void()>;
+
+// What can be killed, started again and stopped. What was to happen to one life of it does not
+// happen to the next; what was to happen while it is stopped happens after that.
+struct Process {
+  std::string name;
+  uint64_t life = 0;
+  bool alive = false;
+  Ms stopped_until = 0;
+};
+
+class World {
+ public:
+  World(uint64_t seed, bool traces) : random_(seed), traces_(traces) {}
+
+  Ms now() const { return now_; }
+  ManualClock& clock() { return clock_; }
+
+  uint64_t pick(uint64_t below) { return random_() % below; }
+  Ms between(Ms least, Ms most) { return least + static_cast<Ms>(pick(most - least + 1)); }
+  bool chance(uint64_t percent) { return pick(100) < percent; }
+
+  void after(Ms delay, Task task) {
+    events_.push({now_ + delay, ++last_, nullptr, 0, std::move(task)});
+  }
+  void after(const Process& process, Ms delay, Task task) {
+    events_.push({now_ + delay, ++last_, &process, process.life, std::move(task)});
+  }
+  // False if there is nothing more to come.
+  bool step();
+  uint64_t steps() const { return steps_; }
+
+  template <typename... Parts>
+  void trace(const Parts&... parts) {
+    if (traces_) lines_.push_back(cat(now_, " ms: ", parts...));
+  }
+  const std::vector<std::string>& lines() const { return lines_; }
+
+  // The first thing that must not be; "" if nothing was.
+  template <typename... Parts>
+  void broken(const Parts&... parts) {
+    if (!broken_.empty()) return;
+    broken_ = cat(parts...);
+    trace("BROKEN: ", broken_);
+  }
+  const std::string& what_broke() const { return broken_; }
+
+ private:
+  struct Event {
+    Ms at;
+    uint64_t order;
+    const Process* process;
+    uint64_t life;
+    mutable Task task;
+    bool operator<(const Event& other) const {
+      return at != other.at ? at > other.at : order > other.order;
+    }
+  };
+
+  std::mt19937_64 random_;
+  const bool traces_;
+  ManualClock clock_;
+  Ms now_ = 0;
+  uint64_t last_ = 0, steps_ = 0;
+  std::priority_queue<Event> events_;
+  std::vector<std::string> lines_;
+  std::string broken_;
+};
+
+}  // namespace leat::sim
