@@ -8,6 +8,7 @@ namespace leat {
 namespace {
 
 constexpr size_t kBufferBytes = 64 << 10;
+constexpr size_t kMostKept = 64 << 20;
 constexpr uint64_t kMaxFileBytes = uint64_t{4} << 30;
 
 std::span<const std::byte> bytes_of(std::string_view text) {
@@ -73,7 +74,11 @@ Status MetricsLog::append(int64_t step, std::span<const StepMetric> metrics) {
 
 Status MetricsLog::flush(bool sync) {
   if (!buffer_.empty()) {
-    LEAT_RETURN_IF_ERROR(file_->append(bytes_of(buffer_)));
+    const Status written = file_->append(bytes_of(buffer_));
+    const bool later =
+        written.code() == Code::resource_exhausted && !sync && buffer_.size() < kMostKept;
+    if (later) return {};
+    LEAT_RETURN_IF_ERROR(written);
     buffer_.clear();
   }
   return sync ? file_->sync() : Status();

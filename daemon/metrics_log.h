@@ -32,9 +32,11 @@ class MetricsLog {
   static Result<std::unique_ptr<MetricsLog>> open(Files& files, const std::string& path,
                                                   int64_t last_step);
 
-  // Adds the row of a step. Buffered: the file has it after flush(), or earlier.
+  // Adds the row of a step. Buffered: the file has it after flush(), or earlier. While the disk is
+  // full up to 64 MiB are kept for later.
   Status append(int64_t step, std::span<const StepMetric> metrics);
-  // Hands what is buffered to the operating system, and with `sync` to the disk.
+  // Hands what is buffered to the operating system, unless the disk is full, and with `sync` to the
+  // disk.
   Status flush(bool sync = false);
 
  private:

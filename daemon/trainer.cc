@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include "daemon/local_cluster.h"
+#include "daemon/retry_while_full.h"
 #include "devices/base/sha256.h"
 #include "devices/base/text.h"
 #include "ops/formats/safetensors.h"
@@ -492,7 +493,10 @@ Result<TrainOutcome> Trainer::run(TrainObserver& observer, const std::function<b
       observer.warned(cat(job_.model.graph, " is not the graph that the checkpoint of step ", done_,
                           " was written with"));
   }
-  LEAT_RETURN_IF_ERROR(open_folder());
+  const auto waits_for_room = [&](const Status& full) {
+    observer.warned(cat("waits for room: ", full.message()));
+  };
+  LEAT_RETURN_IF_ERROR(retry_while_full([&] { return open_folder(); }, stop, waits_for_room));
   from.reset();
   observer.started(done_, total_steps_);
   checkpoints_.start();
@@ -513,8 +517,8 @@ Result<TrainOutcome> Trainer::run(TrainObserver& observer, const std::function<b
       LEAT_RETURN_IF_ERROR(train_to(std::min(due, epoch_end), progress, observer, stop));
       if (abandoned_) return abandoned();
       outcome.interrupted = stop();
-      if (done_ == checkpoints_.next(done_ - 1) || checkpoints_.is_overdue())
-        LEAT_RETURN_IF_ERROR(checkpoint(observer));
+      const bool asked = done_ == checkpoints_.next(done_ - 1) || checkpoints_.is_overdue();
+      if (asked && checkpoints_.last_step() != done_) LEAT_RETURN_IF_ERROR(try_checkpoint(observer));
     }
     if (done_ < epoch_end) break;
     std::optional<Evaluation> validation;
@@ -537,8 +541,11 @@ Result<TrainOutcome> Trainer::run(TrainObserver& observer, const std::function<b
   outcome.dropped_rows =
       static_cast<int64_t>(progress.dropped) * job_.global_batch_size / job_.shards;
   if (job_.has_quorum()) observer.noted(quorum_note(outcome.dropped_rows));
-  if (checkpoints_.last_step() != done_) LEAT_RETURN_IF_ERROR(checkpoint(observer));
-  LEAT_RETURN_IF_ERROR(finish(outcome));
+  const auto leave = [&]() -> Status {
+    if (checkpoints_.last_step() != done_) LEAT_RETURN_IF_ERROR(checkpoint(observer));
+    return finish(outcome);
+  };
+  LEAT_RETURN_IF_ERROR(retry_while_full(leave, stop, waits_for_room));
   return outcome;
 }
 
@@ -665,6 +672,15 @@ Result<Evaluation> Trainer::evaluate() {
   out.loss = loss / rows;
   if (has_accuracy_) out.accuracy = correct / rows;
   return out;
+}
+
+// A full disk costs a checkpoint and not the job: the next one may find room.
+Status Trainer::try_checkpoint(TrainObserver& observer) {
+  const Status written = checkpoint(observer);
+  if (written.code() != Code::resource_exhausted) return written;
+  checkpoints_.start();  // the next is due in its time
+  observer.warned(cat("no checkpoint of step ", done_, ": ", written.message()));
+  return {};
 }
 
 Status Trainer::checkpoint(TrainObserver& observer) {

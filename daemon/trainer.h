@@ -152,6 +152,7 @@ class Trainer {
   std::string quorum_note(int64_t dropped_rows) const;
   Result<Evaluation> evaluate();
   int64_t evaluation_rows() const;
+  Status try_checkpoint(TrainObserver& observer);
   Status checkpoint(TrainObserver& observer);
   Status finish(TrainOutcome& outcome);
   Result<Variables> variables();

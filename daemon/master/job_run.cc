@@ -10,6 +10,7 @@
 #include "daemon/master/session_hosts.h"
 #include "daemon/master/submitted_job.h"
 #include "daemon/master/training_reporter.h"
+#include "daemon/retry_while_full.h"
 #include "devices/base/text.h"
 
 namespace leat {
@@ -134,7 +135,13 @@ Result<std::vector<ArmedFault>> JobRun::arm_faults(const Submission& submission)
 Result<std::string> JobRun::train(const Submission& submission) {
   const std::string& id = action_.job;
   const std::string folder = cat(parts_.folder, "/", id);
-  LEAT_RETURN_IF_ERROR(unpack(submission, parts_.journal.blobs(), folder + "/submitted"));
+  const auto line = [&](std::string text) { parts_.logs.add(id, "master", {std::move(text)}); };
+  const auto unpack_here = [&] {
+    return unpack(submission, parts_.journal.blobs(), folder + "/submitted");
+  };
+  LEAT_RETURN_IF_ERROR(retry_while_full(
+      unpack_here, [&] { return ended_.load(); },
+      [&](const Status& full) { line("warning: waits for room: " + full.message()); }));
   LEAT_ASSIGN_OR_RETURN(const Job job, read_submitted_job(submission, folder + "/submitted"));
   LEAT_ASSIGN_OR_RETURN(auto cluster, parts_.make_cluster(action_));
   const std::string cpu = parts_.cpu_of(action_);
@@ -144,7 +151,6 @@ Result<std::string> JobRun::train(const Submission& submission) {
   LEAT_ASSIGN_OR_RETURN(options.resume, has_checkpoint(parts_.files, folder + "/checkpoints"));
   LEAT_ASSIGN_OR_RETURN(auto trainer, Trainer::create(parts_.catalogue, parts_.files, job, options,
                                                       std::move(cluster)));
-  const auto line = [&](std::string text) { parts_.logs.add(id, "master", {std::move(text)}); };
   for (const std::string& note : trainer->notes()) line("note: " + note);
   TrainingReporter reporter(
       job, parts_.clock,

@@ -126,10 +126,12 @@ class RealWritableFile final : public WritableFile {
 
   Status append(std::span<const std::byte> bytes) override {
     LEAT_RETURN_IF_ERROR(LEAT_FAILPOINT("files/append"));
+    off_t written = 0;
     while (!bytes.empty()) {
       const ssize_t put = retry_interrupted(
           [&] { return ::write(fd_.get(), bytes.data(), std::min(bytes.size(), kCallBytes)); });
-      if (put < 0) return system_error(path_, "write", errno);
+      if (put < 0) return take_back(written, errno);
+      written += put;
       bytes = bytes.subspan(static_cast<size_t>(put));
     }
     return {};
@@ -148,6 +150,12 @@ class RealWritableFile final : public WritableFile {
   }
 
  private:
+  Status take_back(off_t written, int error) {
+    const off_t end = ::lseek(fd_.get(), -written, SEEK_CUR);
+    if (written > 0 && end >= 0) (void)!::ftruncate(fd_.get(), end);
+    return system_error(path_, "write", error);
+  }
+
   std::string path_;
   Descriptor fd_;
 };

@@ -38,7 +38,8 @@ class ReadableFile {
 class WritableFile {
  public:
   virtual ~WritableFile() = default;
-  // All of `bytes`, or an error after some of them.
+  // All of `bytes`, or an error and none of them, as far as the file can be cut again: on a disk
+  // that was full the same may be tried later.
   virtual Status append(std::span<const std::byte> bytes) = 0;
   // Returns when the bytes are on the disk. After a failure nothing is known: write a new file.
   virtual Status sync() = 0;
