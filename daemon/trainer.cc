@@ -387,13 +387,12 @@ Status Trainer::open_folder() {
   const std::string text = print_job(job_);
   LEAT_RETURN_IF_ERROR(write_file_atomically(files_, options_.folder + "/job.yaml",
                                              std::as_bytes(std::span(text.data(), text.size()))));
-  if (!options_.resume) {
-    LEAT_ASSIGN_OR_RETURN(const Bytes graph,
-                          read_file(files_, job_.model.graph, uint64_t{1} << 32));
-    const size_t slash = job_.model.graph.rfind('/');
-    const std::string name =
-        slash == std::string::npos ? job_.model.graph : job_.model.graph.substr(slash + 1);
-    LEAT_RETURN_IF_ERROR(write_file_atomically(files_, options_.folder + "/" + name, graph));
+  const std::string& graph = job_.model.graph;
+  const std::string copy = options_.folder + "/" + graph.substr(graph.rfind('/') + 1);
+  LEAT_ASSIGN_OR_RETURN(const bool has_copy, files_.exists(copy));
+  if (!options_.resume || !has_copy) {
+    LEAT_ASSIGN_OR_RETURN(const Bytes bytes, read_file(files_, graph, uint64_t{1} << 32));
+    LEAT_RETURN_IF_ERROR(write_file_atomically(files_, copy, bytes));
   }
   LEAT_ASSIGN_OR_RETURN(metrics_,
                         MetricsLog::open(files_, options_.folder + "/metrics.jsonl", done_));

@@ -5,6 +5,7 @@
 
 #include "daemon/cli/cluster_connection.h"
 #include "daemon/config/units.h"
+#include "devices/base/text.h"
 
 namespace leat {
 namespace {
@@ -65,8 +66,11 @@ void add_table(CLI::App& sub, ClusterArguments& arguments, const char* quiet) {
 CLI::App* add_submit(CLI::App& app, ClusterArguments& arguments) {
   JobOptions& job = arguments.submit.job;
   auto* sub = add(app, "submit", "Give a job to the cluster; prints its id", arguments);
-  add_argument(*sub, "JOB", job.file, "The job file (YAML); data.root is a name that workers have")
-      ->required();
+  add_argument(*sub, "JOB", job.file,
+               "The job file (YAML); data.root is a name that workers have; not with --resume");
+  sub->add_option("--resume", arguments.submit.resume,
+                  "Go on from the newest checkpoint of this run's folder or job, with its job")
+      ->type_name("DIR|JOB");
   sub->add_option("--workers", job.overrides.num_workers,
                   "Number of workers, at most the job's shards; changes no result")
       ->type_name("N")
@@ -86,6 +90,15 @@ CLI::App* add_submit(CLI::App& app, ClusterArguments& arguments) {
   add_attendance(*sub, arguments);
   add_timeout(*sub, arguments);
   return sub;
+}
+
+// What is wrong with its arguments, if something is.
+std::optional<std::string> check_submit(const SubmitCommand& submit) {
+  if (submit.job.file.empty() != submit.resume.empty()) return std::nullopt;
+  const std::string see = "\nSee 'leat submit --help'.";
+  if (submit.resume.empty()) return "JOB is required, or --resume DIR|JOB" + see;
+  return cat("expected JOB or --resume DIR|JOB, received both ('", submit.job.file,
+             "'): a run goes on with its own job; --set changes it", see);
 }
 
 CLI::App* add_logs(CLI::App& app, ClusterArguments& arguments) {
@@ -142,8 +155,10 @@ std::optional<Command> cluster_command(const std::string& name, ClusterArguments
   const auto timeout = parse_duration(arguments.timeout);
   const bool headers = !arguments.no_headers;
   if (name == "leat submit") {
-    return SubmitCommand{options, std::move(arguments.submit.job), attend, timeout,
-                         std::move(arguments.submit.chaos)};
+    SubmitCommand& submit = arguments.submit;
+    if (auto wrong = check_submit(submit)) return PrintText{*wrong, kExitUsage, color};
+    return SubmitCommand{options, std::move(submit.job),  std::move(submit.resume), attend,
+                         timeout, std::move(submit.chaos)};
   }
   if (name == "leat ps") return PsCommand{options, arguments.all, arguments.quiet, headers};
   if (name == "leat show") return ShowCommand{options, arguments.id, attend, timeout};

@@ -32,6 +32,7 @@ enum class Attend : uint8_t {
 struct SubmitCommand {
   ClusterOptions cluster;
   JobOptions job;
+  std::string resume;  // a run's folder, or a job of the cluster, to go on from; empty: start anew
   Attend attend = Attend::no;
   std::optional<std::chrono::milliseconds> timeout;  // of the wait
   std::vector<std::string> chaos = {};               // daemon/chaos/chaos_fault.h

@@ -2,8 +2,11 @@
 
 #include <filesystem>
 #include <set>
+#include <utility>
 
+#include "daemon/checkpoint/checkpoint_store.h"
 #include "daemon/load_graph.h"
+#include "daemon/trainer.h"
 #include "devices/base/text.h"
 #include "ops/catalogue.h"
 #include "ops/layers/layers.h"
@@ -71,8 +74,8 @@ void add_overrides(const JobOptions& options, const Job& job, std::vector<std::s
 }
 
 // The graph, and the external data that lies in its folder or below.
-Status add_graph(const std::string& path, const std::set<std::string>& opened,
-                 JobRequest& request) {
+Status attach_graph(const std::string& path, const std::set<std::string>& opened,
+                    JobRequest& request) {
   const std::string name = "graph/" + fs::path(path).filename().string();
   request.files.push_back({name, path});
   request.overrides.push_back("model.graph=" + quoted(name));
@@ -90,7 +93,87 @@ Status add_graph(const std::string& path, const std::set<std::string>& opened,
   return {};
 }
 
+Status add_graph(Files& files, PackedJob& packed) {
+  const std::string& path = packed.job.model.graph;
+  const Catalogue catalogue = standard_catalogue();
+  WatchedFiles watched(files);
+  LEAT_ASSIGN_OR_RETURN(LoadedGraph graph, load_graph(watched, path, catalogue, true));
+  packed.notes.insert(packed.notes.end(), graph.notes.begin(), graph.notes.end());
+  const auto expanded = expand_layers(graph.graph);
+  if (!expanded.ok()) return expanded.status().while_doing(cat("checking '", path, "'"));
+  return attach_graph(path, watched.opened(), packed.request);
+}
+
+// The newest that is whole.
+Status add_checkpoint(Files& files, const std::string& folder, PackedJob& packed) {
+  LEAT_ASSIGN_OR_RETURN(const auto paths, list_checkpoints(files, folder));
+  std::vector<std::string> damaged;
+  for (const std::string& path : paths) {
+    const auto manifest = verify_checkpoint(files, path);
+    if (!manifest.ok()) {
+      damaged.push_back(manifest.status().message());
+      packed.notes.push_back("a checkpoint was passed over: " + damaged.back());
+      continue;
+    }
+    LEAT_ASSIGN_OR_RETURN(const auto names, files.list(path));
+    for (const std::string& name : names) {
+      packed.request.files.push_back(
+          {cat("resume/checkpoints/", checkpoint_name(manifest->step), "/", name),
+           cat(path, "/", name)});
+    }
+    return {};
+  }
+  return failed_precondition(cat("'", folder, "': expected a checkpoint that is whole, found ",
+                                 damaged.empty() ? "none" : join(damaged, "; ")));
+}
+
+// A name of a data set is no path beside the job file.
+std::string data_root_of(const Job& job, const std::string& folder) {
+  const fs::path inside = fs::path(job.data.root).lexically_relative(fs::absolute(folder));
+  const bool below = !inside.empty() && *inside.begin() != "..";
+  std::error_code failure;
+  return below && !fs::exists(job.data.root, failure) ? inside.string() : job.data.root;
+}
+
 }  // namespace
+
+Result<PackedJob> pack_run(const std::string& folder, const JobOverrides& overrides, Files& files) {
+  PackedJob packed;
+  LEAT_ASSIGN_OR_RETURN(packed.job, load_run_job(files, folder, overrides));
+  Job& job = packed.job;
+  const std::string copy = cat(folder, "/", fs::path(job.model.graph).filename().string());
+  LEAT_ASSIGN_OR_RETURN(const bool has_copy, files.exists(copy));
+  if (has_copy) job.model.graph = copy;
+  const std::string own = std::exchange(job.checkpoint.path, "");
+  LEAT_RETURN_IF_ERROR(add_checkpoint(files, own.empty() ? folder + "/checkpoints" : own, packed));
+  const std::string metrics = folder + "/metrics.jsonl";
+  LEAT_ASSIGN_OR_RETURN(const bool has_metrics, files.exists(metrics));
+  if (has_metrics) packed.request.files.push_back({"resume/metrics.jsonl", metrics});
+  job.model.weights.clear();  // they are in the checkpoint
+  job.data.root = data_root_of(job, folder);
+  packed.request.request_id = new_request_id();
+  packed.request.text = print_job(job);
+  LEAT_RETURN_IF_ERROR(add_graph(files, packed));
+  return packed;
+}
+
+Status fetch_run(ClusterClient& client, const std::string& id, const std::string& folder) {
+  LEAT_ASSIGN_OR_RETURN(const auto files, client.files(id));
+  std::string newest;
+  for (const RemoteFile& file : files) {
+    if (file.name.starts_with("checkpoints/step-"))
+      newest = std::max(newest, file.name.substr(0, file.name.rfind('/') + 1));
+  }
+  if (newest.empty())
+    return failed_precondition(cat("job '", id, "': expected a checkpoint, it has left none yet"));
+  for (const RemoteFile& file : files) {
+    const bool beside = file.name.find('/') == std::string::npos &&
+                        file.name != "weights.safetensors" && file.name != "log.txt";
+    if (!beside && !file.name.starts_with(newest)) continue;
+    LEAT_RETURN_IF_ERROR(client.fetch(id, file.name, folder).status());
+  }
+  return {};
+}
 
 Result<PackedJob> pack_job(const JobOptions& options, Files& files) {
   PackedJob packed;
@@ -100,15 +183,7 @@ Result<PackedJob> pack_job(const JobOptions& options, Files& files) {
   packed.request.text.assign(reinterpret_cast<const char*>(text.data()), text.size());
   add_overrides(options, packed.job, packed.request.overrides);
 
-  const std::string& path = packed.job.model.graph;
-  const Catalogue catalogue = standard_catalogue();
-  WatchedFiles watched(files);
-  LEAT_ASSIGN_OR_RETURN(LoadedGraph graph, load_graph(watched, path, catalogue, true));
-  packed.notes = std::move(graph.notes);
-  const auto expanded = expand_layers(graph.graph);
-  if (!expanded.ok()) return expanded.status().while_doing(cat("checking '", path, "'"));
-  LEAT_RETURN_IF_ERROR(add_graph(path, watched.opened(), packed.request));
-
+  LEAT_RETURN_IF_ERROR(add_graph(files, packed));
   if (const std::string& weights = packed.job.model.weights; !weights.empty()) {
     const std::string name = "weights/" + fs::path(weights).filename().string();
     packed.request.files.push_back({name, weights});

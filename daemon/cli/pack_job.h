@@ -24,4 +24,13 @@ struct PackedJob {
 // files anew. REQUIRES: job file, graph and weights exist.
 Result<PackedJob> pack_job(const JobOptions& options, Files& files);
 
+// The job of a run's folder, with its newest checkpoint that is whole (as resume/checkpoints/...)
+// and its metrics, from which the cluster goes on: see daemon/master/resumed_job.h. Notes name the
+// checkpoints that were passed over. failed_precondition if there is none.
+Result<PackedJob> pack_run(const std::string& folder, const JobOverrides& overrides, Files& files);
+
+// Copies to `folder` what pack_run() needs of a job on the cluster. failed_precondition if it has
+// left no checkpoint.
+Status fetch_run(ClusterClient& client, const std::string& id, const std::string& folder);
+
 }  // namespace leat

@@ -1,3 +1,4 @@
+#include <filesystem>
 #include <iostream>
 
 #include "daemon/chaos/chaos_fault.h"
@@ -6,33 +7,78 @@
 #include "daemon/cli/cluster_connection.h"
 #include "daemon/cli/pack_job.h"
 #include "daemon/status/status_json.h"
+#include "daemon/temporary_folder.h"
 #include "devices/base/text.h"
 
 namespace leat {
+namespace {
+
+// The job of the command, or the exit code of why there is none, which is reported.
+struct Packed {
+  int code = kExitOk;
+  PackedJob job;
+};
+
+Packed taken(Result<PackedJob> packed, const SubmitCommand& command) {
+  const ColorMode color = command.cluster.color;
+  if (!packed.ok()) return {report(packed.status(), color), {}};
+  for (const std::string& each : command.chaos) {
+    const Status chaos = check_chaos(each, static_cast<uint32_t>(packed->job.num_workers));
+    if (!chaos.ok()) return {report(chaos, color), {}};
+  }
+  packed->request.chaos = command.chaos;
+  print_notes(packed->notes);
+  return {kExitOk, std::move(packed).value()};
+}
+
+Packed pack_file(const SubmitCommand& command) {
+  const ColorMode color = command.cluster.color;
+  if (report_missing("job file", command.job.file, color)) return {kExitNoSuch, {}};
+  const auto job = load_job(command.job.file, command.job.overrides);
+  if (!job.ok()) return {report(job.status(), color), {}};
+  if (report_missing("graph file", job->model.graph, color)) return {kExitNoSuch, {}};
+  if (!job->model.weights.empty() && report_missing("weights file", job->model.weights, color))
+    return {kExitNoSuch, {}};
+  return taken(pack_job(command.job, real_files()), command);
+}
+
+Packed pack_folder(const SubmitCommand& command) {
+  const ColorMode color = command.cluster.color;
+  if (report_missing("run", command.resume + "/job.yaml", color)) return {kExitNoSuch, {}};
+  return taken(pack_run(command.resume, command.job.overrides, real_files()), command);
+}
+
+// What it takes along lies in `folder` until it is submitted.
+Packed pack_job_of_cluster(const SubmitCommand& command, ClusterConnection& connection,
+                           std::unique_ptr<TemporaryFolder>& folder) {
+  auto made = TemporaryFolder::make("leat-resume");
+  if (!made.ok()) return {report(made.status(), command.cluster.color), {}};
+  folder = std::move(made).value();
+  const auto job = connection.client().job(command.resume);
+  if (!job.ok()) return {connection.report(job.status(), About::name), {}};
+  const Status fetched = fetch_run(connection.client(), job->id, folder->path());
+  if (!fetched.ok()) return {connection.report(fetched, About::state), {}};
+  return taken(pack_run(folder->path(), command.job.overrides, real_files()), command);
+}
+
+}  // namespace
 
 int run_submit(const SubmitCommand& command) {
   const ClusterOptions& options = command.cluster;
-  if (report_missing("job file", command.job.file, options.color)) return kExitNoSuch;
-  const auto job = load_job(command.job.file, command.job.overrides);
-  if (!job.ok()) return report(job.status(), options.color);
-  if (report_missing("graph file", job->model.graph, options.color)) return kExitNoSuch;
-  if (!job->model.weights.empty() &&
-      report_missing("weights file", job->model.weights, options.color)) {
-    return kExitNoSuch;
-  }
-  for (const std::string& each : command.chaos) {
-    const Status chaos = check_chaos(each, static_cast<uint32_t>(job->num_workers));
-    if (!chaos.ok()) return report(chaos, options.color);
-  }
-  auto packed = pack_job(command.job, real_files());
-  if (!packed.ok()) return report(packed.status(), options.color);
-  packed->request.chaos = command.chaos;
-  print_notes(packed->notes);
+  const bool anew = command.resume.empty();
+  std::error_code ignored;
+  const bool here = !anew && std::filesystem::exists(command.resume, ignored);
+  Packed packed;
+  if (anew || here) packed = anew ? pack_file(command) : pack_folder(command);
+  if (packed.code != kExitOk) return packed.code;
 
   ClusterConnection connection(options);
   connection.set_timeout(command.timeout);
   if (const int code = connection.open(); code != kExitOk) return code;
-  auto view = connection.client().submit(packed->request);
+  std::unique_ptr<TemporaryFolder> folder;
+  if (!anew && !here) packed = pack_job_of_cluster(command, connection, folder);
+  if (packed.code != kExitOk) return packed.code;
+  auto view = connection.client().submit(packed.job.request);
   if (!view.ok()) {
     if (connection.over()) {
       std::cerr << "leat: given up before the master answered; 'leat ps' shows whether it took the "

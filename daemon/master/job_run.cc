@@ -7,6 +7,7 @@
 #include "daemon/master/job_logs.h"
 #include "daemon/master/journal_thread.h"
 #include "daemon/master/master_faults.h"
+#include "daemon/master/resumed_job.h"
 #include "daemon/master/session_hosts.h"
 #include "daemon/master/submitted_job.h"
 #include "daemon/master/training_reporter.h"
@@ -19,16 +20,6 @@ namespace {
 constexpr std::chrono::milliseconds kJournal{30'000};
 // For the last epoch's thread to let go of the job's folder.
 constexpr std::chrono::milliseconds kBefore{30'000};
-
-Result<bool> has_checkpoint(Files& files, const std::string& folder) {
-  LEAT_ASSIGN_OR_RETURN(const bool there, files.exists(folder));
-  if (!there) return false;
-  LEAT_ASSIGN_OR_RETURN(const auto names, files.list(folder));
-  for (const std::string& name : names) {
-    if (name.starts_with("step-")) return true;
-  }
-  return false;
-}
 
 }  // namespace
 
@@ -148,7 +139,8 @@ Result<std::string> JobRun::train(const Submission& submission) {
   LEAT_ASSIGN_OR_RETURN(const auto faults, arm_faults(submission));
   TrainOptions options;
   options.folder = folder;
-  LEAT_ASSIGN_OR_RETURN(options.resume, has_checkpoint(parts_.files, folder + "/checkpoints"));
+  LEAT_ASSIGN_OR_RETURN(options.resume,
+                        take_checkpoint(parts_.files, folder + "/submitted", folder));
   LEAT_ASSIGN_OR_RETURN(auto trainer, Trainer::create(parts_.catalogue, parts_.files, job, options,
                                                       std::move(cluster)));
   for (const std::string& note : trainer->notes()) line("note: " + note);

@@ -1,12 +1,11 @@
 // `leatd dev`: a master and its workers in one process, and runners as a cluster has them. What
 // they keep goes with them.
-#include <stdlib.h>
-
 #include <algorithm>
 #include <filesystem>
 
 #include "daemon/leatd/daemons.h"
 #include "daemon/master/master_process.h"
+#include "daemon/temporary_folder.h"
 #include "daemon/worker/worker_daemon.h"
 #include "devices/base/text.h"
 #include "devices/cpu/cpu_device.h"
@@ -16,28 +15,6 @@ namespace {
 
 constexpr auto kJoin = std::chrono::seconds(10);
 constexpr auto kGrace = std::chrono::milliseconds(1'500);
-
-class TemporaryFolder {
- public:
-  static Result<std::unique_ptr<TemporaryFolder>> make() {
-    std::error_code error;
-    const auto parent = std::filesystem::temp_directory_path(error);
-    std::string path = ((error ? "/tmp" : parent) / "leat-dev-XXXXXX").string();
-    if (::mkdtemp(path.data()) == nullptr) {
-      return failed_precondition(cat("cannot make the folder '", path, "'"));
-    }
-    return std::unique_ptr<TemporaryFolder>(new TemporaryFolder(std::move(path)));
-  }
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  const std::string& path() const { return path_; }
-
- private:
-  explicit TemporaryFolder(std::string path) : path_(std::move(path)) {}
-  const std::string path_;
-};
 
 MasterConfig master_config(const DevConfig& config, const std::string& folder) {
   MasterConfig master;
@@ -79,7 +56,7 @@ Status wait_for_members(const std::vector<std::unique_ptr<WorkerDaemon>>& worker
 }  // namespace
 
 Status run_dev(const DevConfig& config, Lifetime& lifetime, Logger log) {
-  LEAT_ASSIGN_OR_RETURN(const auto folder, TemporaryFolder::make());
+  LEAT_ASSIGN_OR_RETURN(const auto folder, TemporaryFolder::make("leat-dev"));
   LEAT_ASSIGN_OR_RETURN(
       const auto master,
       MasterProcess::start(master_config(config, folder->path()), lifetime, log.named("master")));

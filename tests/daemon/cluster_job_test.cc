@@ -82,12 +82,24 @@ class Scene {
   // What one process makes of the same job.
   std::string expected(const std::vector<std::string>& set) {
     const Job job = small_.job(set);
-    return small_.hash(job, cat(cluster_.folder().path(), "/in-process-", ++jobs_));
+    in_process_ = cat("in-process-", ++jobs_);
+    return small_.hash(job, in_process_);
+  }
+  // Of the last one of these.
+  std::string expected_folder() const { return small_.path(in_process_); }
+  // The folder of a run in this process that ended after some `steps`.
+  std::string interrupted_run(const std::vector<std::string>& set, size_t steps) {
+    const std::string name = cat("interrupted-", ++jobs_);
+    Silent watch;
+    small_.train(small_.job(set), name, watch, 1, false,
+                 [&] { return watch.losses.size() >= steps; });
+    return small_.path(name);
   }
 
  private:
   SmallJob small_;
   ProcessCluster cluster_;
+  std::string in_process_;
   int jobs_ = 0;
 };
 
@@ -197,6 +209,70 @@ TEST_CASE("a job that is cancelled leaves no process behind") {
   CHECK(scene.cluster().leat("cancel", {"--wait", id}).exit_code == 0);
   CHECK(scene.cluster().await_state(id, {"CANCELLED"}) == "CANCELLED");
   CHECK(scene.cluster().await_no_runners());
+}
+
+// Long enough to be ended in the middle.
+std::vector<std::string> long_job(int workers) {
+  return {cat("num_workers=", workers), cat("steps=", 3000 / kSlowness), "data.validation=null",
+          "checkpoint.every_steps=50"};
+}
+
+std::string text_of(const std::string& path) {
+  std::ifstream in(path);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+TEST_CASE("a job goes on from another's checkpoint on fewer workers, and another way") {
+  Scene scene({.workers = 4});
+  const std::string id = scene.submit(long_job(4));
+  REQUIRE(scene.await_step(id, 60));
+  REQUIRE(scene.cluster().leat("cancel", {"--wait", id}).exit_code == 0);
+  REQUIRE(scene.show(id)["state"] == "CANCELLED");
+  const std::vector<std::string> how =
+      GENERATE(std::vector<std::string>{"--workers", "1"},
+               std::vector<std::string>{"--workers", "3", "--set",
+                                        "strategy={name: parameter_server, num_ps: 2}"});
+  std::vector<std::string> arguments = {"--resume", id, "--wait", "--json"};
+  arguments.insert(arguments.end(), how.begin(), how.end());
+  const Finished done = scene.cluster().leat("submit", arguments);
+  INFO(done.out << done.err << scene.cluster().logs());
+  REQUIRE(done.exit_code == 0);
+  const nlohmann::json job = last_object(done.out);
+  CHECK(job["id"] != id);
+  CHECK(job.value("weights_sha256", "") == scene.expected(long_job(1)));
+  REQUIRE(scene.cluster().leat("fetch", {job["id"], "metrics.jsonl", "-o", "mine"}).exit_code == 0);
+  CHECK(text_of(scene.cluster().folder() / "mine/metrics.jsonl") ==
+        text_of(scene.expected_folder() + "/metrics.jsonl"));
+}
+
+TEST_CASE("a run of one process goes on on a cluster") {
+  Scene scene({.workers = 2});
+  const std::string run = scene.interrupted_run(long_job(1), 60);
+  const Finished done =
+      scene.cluster().leat("submit", {"--resume", run, "--workers", "2", "--wait", "--json"});
+  INFO(done.out << done.err << scene.cluster().logs());
+  REQUIRE(done.exit_code == 0);
+  CHECK(last_object(done.out).value("weights_sha256", "") == scene.expected(long_job(1)));
+}
+
+TEST_CASE("what cannot be gone on from is refused") {
+  Scene scene({.workers = 1});
+  const auto refused = [&](const std::vector<std::string>& arguments, int code,
+                           const std::string& message) {
+    const Finished done = scene.cluster().leat("submit", arguments);
+    INFO(done.out << done.err);
+    CHECK(done.exit_code == code);
+    CHECK(done.err.find(message) != std::string::npos);
+  };
+  refused({}, 2, "JOB is required, or --resume DIR|JOB");
+  refused({scene.job_file({}), "--resume", "x"}, 2, "received both");
+  refused({"--resume", "no-such-job"}, 5, "there is no job 'no-such-job'");
+  const std::string run = scene.interrupted_run(long_job(1), 60);
+  for (const auto& each : std::filesystem::directory_iterator(run + "/checkpoints"))
+    std::ofstream(each.path() / "part-00000-of-00001.safetensors", std::ios::app) << "x";
+  refused({"--resume", run}, 1, "expected 17744 bytes as in the manifest, received 17745");
+  std::filesystem::remove_all(run + "/checkpoints");
+  refused({"--resume", run}, 1, "expected a checkpoint that is whole, found none");
 }
 
 TEST_CASE("what a job has left is fetched") {

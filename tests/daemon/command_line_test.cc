@@ -139,7 +139,7 @@ TEST_CASE("a wrong command line says what is wrong, what is near, and where the 
        "logs, cancel, fetch, nodes, cluster\nSee 'leat --help'."},
       {{"sbumit", "j.yaml"},
        "unknown command 'sbumit' (did you mean 'submit'?)\nSee 'leat --help'."},
-      {{"submit"}, "JOB is required\nSee 'leat submit --help'."},
+      {{"submit"}, "JOB is required, or --resume DIR|JOB\nSee 'leat submit --help'."},
       {{"submit", "j.yaml", "--wait", "--follow"},
        "--wait excludes --follow\nSee 'leat submit --help'."},
       {{"submit", "j.yaml", "--timeout", "10"},
