@@ -39,6 +39,7 @@ Catalogue standard_catalogue() {
   register_queue_ops(catalogue);
   register_input_ops(catalogue);
   register_step_ops(catalogue);
+  register_commit_ops(catalogue);
   register_quorum_ops(catalogue);
   register_layout_ops(catalogue);
   // Those that expand to others when a file is loaded.

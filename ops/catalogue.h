@@ -43,6 +43,7 @@ void register_sum_tree_op(Catalogue& catalogue);  // sum_tree.cc: leat.SumTree
 void register_queue_ops(Catalogue& catalogue);    // queue.cc: leat.Queue Enqueue Dequeue Close
 void register_input_ops(Catalogue& catalogue);    // input.cc: leat.ReadBatch
 void register_step_ops(Catalogue& catalogue);     // step.cc: leat.Step, StepCounter, NextStep
+void register_commit_ops(Catalogue& catalogue);   // commits.cc: leat.Commit
 void register_layout_ops(Catalogue& catalogue);   // layout_ops.cc: leat.Reorder
 
 }  // namespace leat

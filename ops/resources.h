@@ -13,6 +13,7 @@
 #include "devices/base/status.h"
 #include "devices/device.h"
 #include "devices/tensor.h"
+#include "ops/commits.h"
 
 namespace leat {
 
@@ -69,6 +70,8 @@ class JobResources {
                              bool trainable);
   Variable* find_variable(std::string_view name);
   std::vector<Variable*> variables();  // ascending by name
+  // Which steps are in the variables.
+  Commits& commits() { return commits_; }
 
   // Any other resource, made by `make` if (kind, name) is new.
   Result<Resource*> find_or_make(std::string_view kind, std::string_view name,
@@ -77,6 +80,7 @@ class JobResources {
  private:
   Device* device_;
   std::string data_root_;
+  Commits commits_;
   std::mutex mutex_;
   std::map<std::string, std::unique_ptr<Variable>, std::less<>> variables_;
   std::map<std::pair<std::string, std::string>, std::unique_ptr<Resource>> others_;

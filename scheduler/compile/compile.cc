@@ -77,6 +77,9 @@ Result<Plan> compile(const Graph& graph, const CompileRequest& request) {
                                                request.asynchronous_worker, request.quorum}));
   LEAT_ASSIGN_OR_RETURN(whole, simplify(whole, borders));
   LEAT_ASSIGN_OR_RETURN(whole, place(whole, request.devices));
+  if (request.recoverable) {
+    LEAT_ASSIGN_OR_RETURN(whole, add_commits(whole, borders));
+  }
   Plan plan;
   plan.name = request.name;
   LEAT_RETURN_IF_ERROR(name_borders(whole, borders, plan));

@@ -22,6 +22,9 @@ struct CompileRequest {
   VariableServers variable_servers = {};
   int asynchronous_worker = -1;
   Quorum quorum = {};
+  // Each device writes to variables when nothing of the step can wait or fail any more, so that a
+  // run that fails leaves whole steps: see ops/commits.h. Plan::commits() says whether that can be.
+  bool recoverable = false;
   uint64_t device_memory_bytes = 0;  // of each device; 0: unknown, not checked
 };
 

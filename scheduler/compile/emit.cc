@@ -246,8 +246,9 @@ class Emitter {
     return of.home == Home::joined ? of.pieces : std::vector<uint32_t>{value};
   }
 
-  // After the last reader of a slot: give it back.
+  // After the last reader of a slot: give it back. Nothing comes between the writes of a commit.
   void add_retires() {
+    const uint32_t commit = out_.commit(), last_write = out_.last_write();
     std::map<uint32_t, size_t> last;  // edge -> position
     for (size_t i = 0; i < out_.instructions.size(); ++i) {
       const PlanInstruction& instruction = out_.instructions[i];
@@ -260,7 +261,11 @@ class Emitter {
       }
     }
     std::map<size_t, std::vector<uint32_t>> after;
-    for (auto [edge, position] : last) after[position].push_back(edge);
+    for (auto [edge, position] : last) {
+      const bool committing =
+          commit != kNone && last_write != kNone && position >= commit && position < last_write;
+      after[committing ? last_write : position].push_back(edge);
+    }
     std::map<uint32_t, uint32_t> landed;
     std::vector<PlanInstruction> listed;
     for (size_t i = 0; i < out_.instructions.size(); ++i) {

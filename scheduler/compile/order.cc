@@ -35,15 +35,16 @@ class Orderer {
       for (NodeId before : graph_.node(id).after) next_[before].push_back(id);
     }
     LEAT_RETURN_IF_ERROR(order_state());
+    order_commit();
     LEAT_RETURN_IF_ERROR(list());
     delay_receives();
     return std::move(out_);
   }
 
  private:
-  std::vector<bool> reach(NodeId from) const {
+  std::vector<bool> reach(NodeId from) const { return reach(std::vector<NodeId>{from}); }
+  std::vector<bool> reach(std::vector<NodeId> stack) const {
     std::vector<bool> seen(graph_.nodes(), false);
-    std::vector<NodeId> stack{from};
     while (!stack.empty()) {
       const NodeId id = stack.back();
       stack.pop_back();
@@ -119,22 +120,50 @@ class Orderer {
     return {};
   }
 
+  // Before the Commit: all that follows no write. After it: writes and what leads to one, then the
+  // rest.
+  void order_commit() {
+    rank_.assign(graph_.nodes(), 0);
+    NodeId commit = kNone;
+    std::vector<NodeId> writers;
+    for (NodeId id = 0; id < graph_.nodes(); ++id) {
+      const OpDef& op = *graph_.node(id).op;
+      if (op.full_name() == "leat.Commit") commit = id;
+      if (!op.writes.empty()) writers.push_back(id);
+    }
+    if (commit == kNone) return;
+    const std::vector<bool> written = reach(writers);  // by another write
+    for (NodeId id = 0; id < graph_.nodes(); ++id) {
+      if (!written[id]) continue;
+      const std::vector<bool> after = reach(id);
+      const bool leads_to_write =
+          std::any_of(writers.begin(), writers.end(), [&](NodeId writer) { return after[writer]; });
+      rank_[id] = leads_to_write ? 2 : 3;
+    }
+    for (NodeId writer : writers) rank_[writer] = 2;
+    rank_[commit] = 1;
+    for (NodeId id = 0; id < graph_.nodes(); ++id) {
+      if (rank_[id] == 0) next_[id].push_back(commit);
+      if (rank_[id] == 2) next_[commit].push_back(id);
+    }
+  }
+
   Status list() {
     std::vector<uint32_t> waiting(graph_.nodes(), 0);
     for (const auto& list : next_) {
       for (NodeId id : list) ++waiting[id];
     }
     // Hops first; then sends, which others wait for; then the order of the graph.
-    using Key = std::tuple<uint32_t, int, NodeId>;
+    using Key = std::tuple<int, uint32_t, int, NodeId>;
     const auto key = [&](NodeId id) {
-      return Key(depth_[id], is_send(graph_.node(id)) ? 0 : 1, id);
+      return Key(rank_[id], depth_[id], is_send(graph_.node(id)) ? 0 : 1, id);
     };
     std::priority_queue<Key, std::vector<Key>, std::greater<>> ready;
     for (NodeId id = 0; id < graph_.nodes(); ++id) {
       if (waiting[id] == 0) ready.push(key(id));
     }
     while (!ready.empty()) {
-      const NodeId id = std::get<2>(ready.top());
+      const NodeId id = std::get<3>(ready.top());
       ready.pop();
       out_.nodes.push_back(id);
       for (NodeId next : next_[id]) {
@@ -162,6 +191,9 @@ class Orderer {
         if (input != kNone) need(graph_.value(input).producer);
       }
       for (NodeId before : graph_.node(id).after) need(before);
+      if (rank_[id] == 1) {
+        for (NodeId before : out_.nodes) need(before);
+      }
       listed.push_back(id);
     }
     for (NodeId id : out_.nodes) {
@@ -174,6 +206,7 @@ class Orderer {
   const std::vector<uint32_t>& depth_;
   std::vector<std::vector<NodeId>> consumers_;
   std::vector<std::vector<NodeId>> next_;
+  std::vector<int> rank_;  // by node: 1 is the Commit's; see order_commit()
   Order out_;
 };
 

@@ -36,6 +36,11 @@ Result<Graph> place(const Graph& graph, const std::vector<std::string>& devices)
 // Does a full device name satisfy a constraint such as "task:1", "job:worker/gpu", "*/cpu:0", ""?
 bool matches_device(const std::string& constraint, const std::string& device);
 
+// Puts a leat.Commit of what is fetched on each device that writes variables, if their writes can
+// come after everything of a step that waits; else changes nothing. Changes no ids.
+// REQUIRES: the graph is placed.
+Result<Graph> add_commits(const Graph& graph, const Borders& borders);
+
 // --- on parts ---
 
 // One device's share of the graph, with Send and Receive nodes at its edges.
@@ -69,8 +74,8 @@ Result<Graph> choose_layouts(const Graph& graph, Borders& borders, std::vector<u
 
 // The order in which a part's nodes are issued: by hops first, so that no device waits for another
 // that waits for it; a Send right after its producer, a Receive right before its first reader;
-// reads of a variable before its writes. Reads that a cycle forces to be copies are in
-// `copied_reads`.
+// reads of a variable before its writes. With a Commit, what follows a write comes after it and all
+// else before. Reads that a cycle forces to be copies are in `copied_reads`.
 struct Order {
   std::vector<NodeId> nodes;
   std::vector<NodeId> copied_reads;

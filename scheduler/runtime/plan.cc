@@ -35,6 +35,26 @@ uint64_t Partition::page_bytes() const {
   return bytes;
 }
 
+uint32_t Partition::last_write() const {
+  for (size_t i = instructions.size(); i-- > 0;) {
+    if (instructions[i].op && !instructions[i].op->writes.empty()) return static_cast<uint32_t>(i);
+  }
+  return kNone;
+}
+
+uint32_t Partition::commit() const {
+  const auto found = std::find_if(
+      instructions.begin(), instructions.end(),
+      [](const PlanInstruction& i) { return i.op && i.op->full_name() == "leat.Commit"; });
+  return found == instructions.end() ? kNone : static_cast<uint32_t>(found - instructions.begin());
+}
+
+bool Plan::commits() const {
+  return std::all_of(partitions.begin(), partitions.end(), [](const Partition& partition) {
+    return partition.last_write() == kNone || partition.commit() != kNone;
+  });
+}
+
 namespace {
 
 std::string attr_text(const Attr& attr) {

@@ -81,6 +81,10 @@ struct Partition {
   uint64_t constant_bytes() const;
   uint64_t slot_bytes() const;
   uint64_t page_bytes() const;  // of values in pages of their own
+  // Instructions that write to variables: the last of them, kNone if there are none. And the
+  // leat.Commit, kNone if there is none: see ops/commits.h.
+  uint32_t last_write() const;
+  uint32_t commit() const;
   // What the device needs for it, workspaces of kernels not counted.
   uint64_t memory_bytes() const {
     return arena_bytes + resource_bytes() + constant_bytes() + slot_bytes() + page_bytes();
@@ -109,6 +113,8 @@ struct Plan {
   std::vector<PlanBorder> feeds;
   std::vector<PlanBorder> fetches;
 
+  // Does each partition that writes variables have a leat.Commit? REQUIRES: none is elsewhere.
+  bool commits() const;
   // Equal plans give equal text. What golden tests compare and `leat plan --text` prints.
   std::string text() const;
   // What `leat plan` prints: partitions, memory, transfers a step.

@@ -47,6 +47,7 @@ struct Entry {
   Kind kind = Kind::kernel;
   bool may_block = false;  // runs alone on the driver: it may have to wait for another run
   bool cheap = false;      // takes less than handing it to another thread does
+  bool commits = false;    // decides that the step's writes, which follow it, are done
   bool in_place = false;   // send: the value stays as it is until the channel has sent() it
   int phase = 0;
   // Tiles [first_tile, first_tile + tiles) of the phase: of what comes or goes in pieces, those of
@@ -88,6 +89,12 @@ class Program {
   // What values that are sent in place raise when their bytes have left: a turn is over when all
   // have.
   const std::vector<Timeline*>& sent() const { return sent_; }
+  // Where a step is committed: the entry that decides it, then [commit(), commit_end()) in which
+  // nothing waits for anybody. kNone if the partition does not commit.
+  uint32_t commit() const { return commit_; }
+  uint32_t commit_end() const { return commit_end_; }
+  bool writes_variables() const { return partition_->last_write() != kNone; }
+  Commits& commits() { return resources_->commits(); }
   uint32_t kernels() const { return static_cast<uint32_t>(kernels_.size()); }
   BoundKernel& kernel(uint32_t i) { return *kernels_[i]; }
   Device& device() { return *device_; }
@@ -123,6 +130,7 @@ class Program {
   std::vector<const TimedKernel*> timed_kernels_;         // by instruction; empty if not profiled
   std::vector<std::unique_ptr<BoundKernel>> kernels_;
   std::vector<Entry> entries_, bundled_;
+  uint32_t commit_ = kNone, commit_end_ = kNone;
   std::vector<Timeline*> sent_;
   std::vector<uint32_t> fetch_values_;  // by fetch; kNone if it is elsewhere
   std::vector<std::unique_ptr<Buffer>> fetch_rings_;

@@ -61,6 +61,8 @@ class Program::Builder {
   void each_instruction(const Entry& entry, const Visit& visit) const;
   void await_places(const Entry& entry, std::vector<Await>& out) const;
   void await_sent();
+  void find_commit();
+  void order_commit();
   bool chain_fits(uint32_t first, uint32_t last) const;
   uint32_t bind(uint32_t instruction);
   Status allocate_fetches();

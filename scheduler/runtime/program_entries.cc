@@ -22,7 +22,7 @@ bool is_variable(const PlanValue& value) { return value.type.dtype != DType::inv
 // Phases [from, to) of one instruction, an entry each.
 void Program::Builder::list_kernel(uint32_t index, int from, int to) {
   const PlanInstruction& instruction = partition_.instructions[index];
-  const uint32_t kernel = bind(index);
+  const uint32_t kernel = bind(index), commit = partition_.commit();
   bool may_block = false;
   for (uint32_t input : instruction.inputs) {
     may_block = may_block || (input != kNone && partition_.values[input].home == Home::resource &&
@@ -32,6 +32,7 @@ void Program::Builder::list_kernel(uint32_t index, int from, int to) {
     Entry entry;
     entry.phase = phase;
     entry.may_block = may_block;
+    entry.commits = index == commit;
     entry.first = kernel;
     entry.last = kernel + 1;
     entry.instruction = index;
@@ -194,7 +195,7 @@ uint64_t Program::Builder::touched_bytes(const PlanInstruction& instruction) con
 bool Program::Builder::fits_bundle(const Entry& entry) const {
   switch (entry.kind) {
     case Entry::Kind::kernel:
-      return entry.cheap;
+      return entry.cheap && !entry.commits;
     case Entry::Kind::send:
     case Entry::Kind::fetch:
       return is_small(entry);
@@ -372,6 +373,54 @@ void Program::Builder::await_sent() {
   }
 }
 
+// The entries of the Commit and of the writes that follow it: kernels all of them.
+void Program::Builder::find_commit() {
+  const uint32_t last_write = partition_.last_write();
+  const std::vector<Entry>& entries = program_.entries_;
+  for (uint32_t e = 0; e < entries.size(); ++e) {
+    if (entries[e].commits) {
+      program_.commit_ = e;
+      program_.commit_end_ = e + 1;
+    }
+    if (program_.commit_ == kNone || last_write == kNone) continue;
+    each_instruction(entries[e], [&](const Entry&, uint32_t index) {
+      if (index <= last_write) program_.commit_end_ = e + 1;
+    });
+  }
+}
+
+// All that the writes wait for, the Commit waits for, and for all that could fail before it: in
+// this step, and in the one before. Of entries that others follow, those tell.
+void Program::Builder::order_commit() {
+  if (program_.commit_ == kNone) return;
+  std::vector<Entry>& entries = program_.entries_;
+  Entry& commit = entries[program_.commit_];
+  std::vector<bool> followed(entries.size(), false), followed_by_next(entries.size(), false);
+  for (uint32_t e = 0; e < program_.commit_; ++e) {
+    for (uint32_t before : entries[e].after) followed[before] = true;
+    for (uint32_t before : entries[e].after_previous) followed_by_next[before] = true;
+  }
+  for (uint32_t e = program_.commit_ + 1; e < entries.size(); ++e) {
+    for (uint32_t before : entries[e].after) followed_by_next[before] = true;
+  }
+  commit.after.clear();
+  commit.after_previous.clear();
+  for (uint32_t e = 0; e < program_.commit_; ++e)
+    if (!followed[e]) commit.after.push_back(e);
+  for (uint32_t e = program_.commit_; e < entries.size(); ++e)
+    if (!followed_by_next[e]) commit.after_previous.push_back(e);
+  for (uint32_t e = program_.commit_ + 1; e < program_.commit_end_; ++e) {
+    for (const Await& await : entries[e].awaits) {
+      const bool known = std::any_of(commit.awaits.begin(), commit.awaits.end(), [&](auto& other) {
+        return other.timeline == await.timeline && other.lag <= await.lag;
+      });
+      if (!known) commit.awaits.push_back(await);
+    }
+    entries[e].awaits.clear();
+    commit.cheap = commit.cheap && entries[e].cheap;
+  }
+}
+
 void Program::Builder::list_entries() {
   bound_.assign(partition_.instructions.size(), kNone);
   const auto n = static_cast<uint32_t>(partition_.instructions.size());
@@ -401,6 +450,7 @@ void Program::Builder::list_entries() {
   } else {
     for (Entry& entry : program_.entries_) entry.cheap = false;
   }
+  find_commit();
   std::vector<std::vector<Access>> accesses(program_.entries_.size());
   for (size_t e = 0; e < program_.entries_.size(); ++e) {
     touch_entry(program_.entries_[e], accesses[e]);
@@ -418,6 +468,7 @@ void Program::Builder::list_entries() {
     }
   }
   await_sent();
+  order_commit();
 }
 
 }  // namespace leat

@@ -50,6 +50,8 @@ Run::Run(Program& program, cpu::Pool& pool, RunOptions options)
       options_(std::move(options)),
       entries_(program.entries()),
       tiles_done_(new std::atomic<uint64_t>[program.entries().size()]),
+      commit_(program.commit() == kNone ? ~uint64_t{0} : program.commit()),
+      commit_end_(program.commit() == kNone ? 0 : program.commit_end()),
       limit_(options_.first_step),
       first_number_(options_.first_step) {
   for (size_t e = 0; e < entries_.size(); ++e) tiles_done_[e].store(0, std::memory_order_relaxed);
@@ -101,6 +103,12 @@ Run::~Run() {
 }
 
 void Run::extend(uint64_t limit) {
+  if (program_.writes_variables() && !announced_.exchange(true, std::memory_order_acq_rel)) {
+    if (program_.commit() == kNone)
+      program_.commits().taint();
+    else
+      program_.commits().declare(options_.first_step);
+  }
   uint64_t current = limit_.load(std::memory_order_relaxed);
   while (current < limit &&
          !limit_.compare_exchange_weak(current, limit, std::memory_order_acq_rel)) {
@@ -147,6 +155,7 @@ void Run::Turn::fail(uint32_t instruction, Status status) {
 
 // Whoever waits for the run may take it apart when it has failed: that comes last.
 void Run::abort(const Status& cause) {
+  verdict_.fetch_or(1, std::memory_order_acq_rel);
   if (failed_.exchange(true, std::memory_order_acq_rel)) return;
   Exchange& exchange = program_.exchange();
   for (Channel* channel : exchange.channels) {
@@ -238,13 +247,53 @@ Advanced Run::advance(Awaited& awaited, const Neighbours* neighbours, bool cheap
     if (end == position_) return gives_up(awaited) ? Advanced::all : Advanced::waits;
     if (cheaply && (!entry.cheap || position_ >= most)) return Advanced::stops;
     const uint64_t cheap = cheap_end(end);
-    const bool alone = cheaply || (cheap > position_ && cheap - position_ <= kMostAlone);
+    bool alone = cheaply || (cheap > position_ && cheap - position_ <= kMostAlone);
     if (alone) end = cheap;
+    end = keep_commit_whole(end, alone);
     run_segment(position_, end, alone);
+    commit();
     if (failed_.load(std::memory_order_acquire)) break;
     position_ = end;
   }
   return Advanced::all;
+}
+
+// A segment ends before a step is committed, or when all of it is written.
+uint64_t Run::keep_commit_whole(uint64_t end, bool& alone) const {
+  const uint64_t turn_begin = (end - 1) / entries_.size() * entries_.size();
+  if (!is_committing(end - turn_begin)) return end;
+  if (turn_begin + commit_ > position_) return turn_begin + commit_;
+  alone = alone && entries_[commit_].cheap;
+  return turn_begin + commit_end_;
+}
+
+// The step's writes are to be done, if the run has not failed before.
+bool Run::decide(uint64_t turn) {
+  uint64_t verdict = verdict_.load(std::memory_order_acquire);
+  while ((verdict & 1) == 0) {
+    if (verdict_.compare_exchange_weak(verdict, 2 * (turn + 1), std::memory_order_acq_rel))
+      return true;
+  }
+  return false;
+}
+
+// Spins until it is known whether the turn's writes are to be done.
+bool Run::await_verdict(uint64_t turn) const {
+  while (true) {
+    const uint64_t verdict = verdict_.load(std::memory_order_acquire);
+    if (verdict >> 1 > turn) return true;
+    if ((verdict & 1) != 0) return false;
+    sched_yield();
+  }
+}
+
+// Remembers what has been decided, and is written by now.
+void Run::commit() {
+  const uint64_t turns = verdict_.load(std::memory_order_acquire) >> 1;
+  if (turns == committed_) return;
+  committed_ = turns;
+  program_.commits().commit(turn_state(turns - 1).step + 1);
+  if (spoiled_.load(std::memory_order_acquire)) program_.commits().taint();
 }
 
 // The first entry from position_ on that is not cheap, at most `end`.
@@ -306,12 +355,18 @@ void Run::run_serial(uint64_t begin, uint64_t end) {
   const uint64_t n = entries_.size();
   uint64_t turn = begin / n;
   bool ok = true;
-  for (uint64_t position = begin; ok && position < end; ++position) {
+  for (uint64_t position = begin; position < end; ++position) {
     if (position == (turn + 1) * n) ++turn;
     const Entry& entry = entries_[position - turn * n];
-    if (!held_.empty() && !entry.cheap) ok = flush_held(entry.instruction, turn);
-    if (entry.kind == Entry::Kind::kernel) {
-      ok = ok && run_kernel(entry, turn);
+    const bool writes = is_committing(position - turn * n) && decided(turn);
+    if (!ok && !writes) continue;
+    if (!held_.empty() && !entry.cheap) ok = flush_held(entry.instruction, turn) && ok;
+    if (writes) {
+      if (run_kernel(entry, turn)) continue;
+      spoiled_.store(true, std::memory_order_release);
+      ok = false;
+    } else if (entry.kind == Entry::Kind::kernel) {
+      ok = ok && run_kernel(entry, turn) && (!entry.commits || decide(turn));
     } else {
       hold(entry);
       ok = ok && run_tile(entry, turn, 0, scratch_[0]);
@@ -355,7 +410,7 @@ void Run::work(void* context, int thread) {
   bool new_turn = true;
   while (true) {
     const uint64_t claimed = segment.next.fetch_add(1, std::memory_order_relaxed);
-    if (claimed >= segment.tiles || run.failed_.load(std::memory_order_acquire)) return;
+    if (claimed >= segment.tiles) return;
     const uint64_t number = offset + claimed;
     while (number >= position_first + run.entries_[position - turn * n].tiles) {
       position_first += run.entries_[position - turn * n].tiles;
@@ -365,20 +420,45 @@ void Run::work(void* context, int thread) {
       }
     }
     const uint64_t e = position - turn * n;
-    if (new_turn && !run.enter_turn(turn)) return;
-    new_turn = false;
     const Entry& entry = run.entries_[e];
-    for (uint32_t before : entry.after) {
-      if (!run.wait_for_entry(before, turn + 1)) return;
+    const auto tile = static_cast<uint32_t>(number - position_first);
+    std::byte* const scratch = run.scratch_[static_cast<size_t>(thread)];
+    if (run.is_committing(e)) {
+      run.write_tile(e, turn, tile, scratch);
+      continue;
     }
-    for (uint32_t before : entry.after_previous) {
-      if (!run.wait_for_entry(before, turn)) return;
-    }
-    if (!run.run_tile(entry, turn, static_cast<uint32_t>(number - position_first),
-                      run.scratch_[static_cast<size_t>(thread)]))
-      return;
+    // When the run has failed, what is left are writes of steps that were decided.
+    if (new_turn && !run.enter_turn(turn)) continue;
+    new_turn = false;
+    if (!run.wait_for_others(entry, turn) || !run.run_tile(entry, turn, tile, scratch)) continue;
+    if (entry.commits && !run.decide(turn)) continue;
     run.tiles_done_[e].fetch_add(1, std::memory_order_release);
   }
+}
+
+// False if the run fails meanwhile.
+bool Run::wait_for_others(const Entry& entry, uint64_t turn) {
+  if (failed_.load(std::memory_order_acquire)) return false;
+  for (uint32_t before : entry.after) {
+    if (!wait_for_entry(before, turn + 1)) return false;
+  }
+  for (uint32_t before : entry.after_previous) {
+    if (!wait_for_entry(before, turn)) return false;
+  }
+  return true;
+}
+
+// A tile of a step's writes. Once the step is decided, all before the Commit is done, in this step
+// and in those before, and all behind it will be.
+void Run::write_tile(uint64_t e, uint64_t turn, uint32_t tile, std::byte* scratch) {
+  if (!await_verdict(turn)) return;
+  const Entry& entry = entries_[e];
+  for (uint32_t before : entry.after) {
+    const uint64_t wanted = (turn + 1) * entries_[before].tiles;
+    while (tiles_done_[before].load(std::memory_order_acquire) < wanted) sched_yield();
+  }
+  if (!run_tile(entry, turn, tile, scratch)) spoiled_.store(true, std::memory_order_release);
+  tiles_done_[e].fetch_add(1, std::memory_order_release);
 }
 
 // Contexts and slots are shared by turns of one parity: turn t starts when t - kSlotDepth is over.

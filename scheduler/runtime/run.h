@@ -48,6 +48,13 @@ struct RunOptions {
 // Steps are counted twice: the job's step (for random numbers, for people) and the run's turn (0 at
 // its start, for slots). turn = step - first_step.
 //
+// A program that commits writes a step's variables after one entry, at which nothing of the step
+// can fail any more. There abort() and the step decide which of them came first: a step that did is
+// written to its end before advance() returns, whatever became of the run; of one that did not
+// nothing is written. The job's Commits remember it. Who starts such a run says with
+// RunOptions::first_step how many steps the variables have seen. Other programs that write
+// variables leave them of no step in particular.
+//
 // Threads: one at a time calls advance(), the executor's driver or who completed what the run
 // waited for; extend(), fail() and the timelines from anywhere.
 class Run {
@@ -109,9 +116,17 @@ class Run {
   bool drained(Awaited& awaited, uint64_t position);
   uint64_t segment_end(uint64_t cap, Awaited& awaited);
   void run_segment(uint64_t begin, uint64_t end, bool alone);
+  uint64_t keep_commit_whole(uint64_t end, bool& alone) const;
   void run_serial(uint64_t begin, uint64_t end);
   static void work(void* segment, int thread);
   void number(uint64_t turn);
+  bool wait_for_others(const Entry& entry, uint64_t turn);
+  void write_tile(uint64_t e, uint64_t turn, uint32_t tile, std::byte* scratch);
+  bool is_committing(uint64_t e) const { return e > commit_ && e < commit_end_; }
+  bool decide(uint64_t turn);
+  bool decided(uint64_t turn) const { return verdict_.load(std::memory_order_acquire) >> 1 > turn; }
+  bool await_verdict(uint64_t turn) const;
+  void commit();
   bool enter_turn(uint64_t turn);
   Turn& turn_state(uint64_t turn) { return turns_[turn % kFetchDepth]; }
   bool wait_for_entry(uint32_t e, uint64_t turns);
@@ -141,7 +156,13 @@ class Run {
   bool has_cheap_entries_ = false;
   uint64_t position_ = 0;  // turn * entries + entry
   uint64_t turns_finished_ = 0;
-  std::vector<Channel*> held_;  // by the thread that advances
+  const uint64_t commit_, commit_end_;  // as Program says; no position if there is none
+  // Twice the turns that are decided, and 1 when the run has failed: none is decided from then on.
+  std::atomic<uint64_t> verdict_{0};
+  std::atomic<bool> spoiled_{false};    // a write failed
+  std::atomic<bool> announced_{false};  // to the Commits
+  uint64_t committed_ = 0;              // turns
+  std::vector<Channel*> held_;          // by the thread that advances
   uint32_t blocking_tile_ = 0;
   uint64_t marked_position_ = ~uint64_t{0},
            mark_ = 0;  // asynchronous devices: the queue's mark at a position

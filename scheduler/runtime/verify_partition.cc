@@ -54,6 +54,7 @@ Status PartitionVerifier::run() {
   for (uint32_t i = 0; i < part_.instructions.size(); ++i) {
     LEAT_RETURN_IF_ERROR(check_instruction(i));
   }
+  LEAT_RETURN_IF_ERROR(check_commit());
   const auto overlap = find_overlap(part_);
   if (!overlap) return {};
   return wrong(cat("value ", overlap->first, " '", part_.values[overlap->first].name,
@@ -347,6 +348,27 @@ Status PartitionVerifier::check_fetch(const PlanInstruction& instruction) {
   if (!is_plain_tensor(type) || !equal(type, fetch.dtype, fetch.shape))
     return wrong(instruction, cat("is no ", fetch.dtype, fetch.shape, " to fetch"));
   return take_memory(kFetchDepth * type.bytes());
+}
+
+// What a Commit claims: that all of the step's writes follow it, and that nothing among them waits.
+Status PartitionVerifier::check_commit() const {
+  const uint32_t commit = part_.commit(), last = part_.last_write();
+  if (commit == kNone) return {};
+  for (uint32_t index = 0; index < part_.instructions.size(); ++index) {
+    const PlanInstruction& i = part_.instructions[index];
+    const bool writes = i.op && !i.op->writes.empty();
+    if (index < commit && writes) return wrong(i, "is written before the step is committed");
+    if (index <= commit) continue;
+    if (i.op == part_.instructions[commit].op) return wrong(i, "commits the step once more");
+    if (last == kNone || index > last) continue;
+    if (i.kind != Kind::kernel) return wrong(i, "stands between the writes of a commit");
+    for (const uint32_t v : i.inputs) {
+      if (v != kNone && part_.values[v].home == Home::resource &&
+          part_.values[v].type.dtype == DType::invalid)
+        return wrong(i, "may wait between the writes of a commit");
+    }
+  }
+  return {};
 }
 
 // ---------------------------------------------------------------------------------------------

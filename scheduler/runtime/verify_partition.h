@@ -35,7 +35,8 @@ std::optional<std::pair<uint32_t, uint32_t>> find_overlap(const Partition& parti
 //    else;
 //  - a value is read after it was written and before its bytes serve another; values that live at
 //    the same time share no bytes, but for views and for what a kernel computes in place;
-//  - what runs tile by tile depends on rows of its own tile alone.
+//  - what runs tile by tile depends on rows of its own tile alone;
+//  - with a Commit, variables are written by kernels behind it, among which nothing can wait.
 // REQUIRES: the edges and borders of the plan are checked.
 class PartitionVerifier {
  public:
@@ -79,6 +80,7 @@ class PartitionVerifier {
   Status check_retire(const PlanInstruction& instruction);
   Status check_fetch(const PlanInstruction& instruction);
 
+  Status check_commit() const;
   Status check_kernel(uint32_t index);
   Status check_types(const PlanInstruction& instruction, const OpTypes& types) const;
   Status check_outputs(const PlanInstruction& instruction);

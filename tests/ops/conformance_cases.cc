@@ -428,6 +428,7 @@ std::vector<ExemptOp> exempt_ops() {
       {"leat.QueueSize", "reads what others do: queue_test"},
       {"leat.StepCounter", "makes a resource, and runs nothing: step_test"},
       {"leat.NextStep", "gives what others have not drawn: step_test"},
+      {"leat.Commit", "leaves what runs remember: commits_test"},
       {"leat.ReplicaPool", "makes a resource, and runs nothing: quorum_test"},
       {"leat.NextTicket", "waits for others: quorum_test"},
       {"leat.Arrive", "ends the waiting of others: quorum_test"},

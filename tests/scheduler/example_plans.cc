@@ -1,5 +1,6 @@
 #include "tests/scheduler/example_plans.h"
 
+#include <algorithm>
 #include <fstream>
 #include <sstream>
 
@@ -56,7 +57,8 @@ JobGraph shipped_graph(const std::string& model, JobStep step, DType precision) 
 }
 
 Plan compile_on(const JobGraph& graph, const std::string& name, int shards, int workers,
-                const std::string& strategy = "mirrored", int servers = 1) {
+                const std::string& strategy = "mirrored", int servers = 1,
+                bool recoverable = false) {
   CompileRequest request;
   request.name = name;
   request.borders = graph.borders();
@@ -64,6 +66,7 @@ Plan compile_on(const JobGraph& graph, const std::string& name, int shards, int 
   request.strategy = strategy;
   request.shards = shards;
   request.servers = servers;
+  request.recoverable = recoverable;
   return must(compile(graph.graph, request));
 }
 
@@ -91,6 +94,11 @@ Plan small_plan(int shards, int workers, const std::string& directory) {
 Plan small_server_plan(int shards, int workers, int servers, const std::string& directory) {
   return compile_on(train_graph(shards, directory), "small", shards, workers, "parameter_server",
                     servers);
+}
+
+Plan small_recoverable_plan(int shards, int workers, int servers, const std::string& directory) {
+  return compile_on(train_graph(shards, directory), "small", shards, workers,
+                    servers > 0 ? "parameter_server" : "mirrored", std::max(1, servers), true);
 }
 
 Plan shipped_plan(const std::string& model, JobStep step, int workers, DType precision) {

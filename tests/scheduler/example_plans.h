@@ -12,6 +12,9 @@ namespace leat {
 Plan small_plan(int shards, int workers, const std::string& directory = "");
 // The same with its variables on parameter servers.
 Plan small_server_plan(int shards, int workers, int servers, const std::string& directory = "");
+// Those that commit their steps; `servers` > 0: on so many parameter servers.
+Plan small_recoverable_plan(int shards, int workers, int servers = 0,
+                            const std::string& directory = "");
 // Writes that data, 64 records, and gives the directory's path as small_plan() wants it.
 std::string write_data(const TemporaryDirectory& directory);
 // Runs from variables that are set: everything that a few steps leave behind, fetches and variables

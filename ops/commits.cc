@@ -1,0 +1,120 @@
+#include "ops/commits.h"
+
+#include <algorithm>
+
+#include "devices/base/text.h"
+#include "ops/catalogue.h"
+#include "ops/resources.h"
+
+namespace leat {
+
+void Commits::taint() {
+  std::lock_guard lock(mutex_);
+  whole_ = false;
+  std::fill(steps_.begin(), steps_.end(), 0);
+}
+
+void Commits::declare(uint64_t step) {
+  std::lock_guard lock(mutex_);
+  whole_ = true;
+  step_ = step;
+  for (uint64_t& of : steps_) {
+    if (of > step) of = 0;
+  }
+}
+
+void Commits::reserve(size_t values) {
+  std::lock_guard lock(mutex_);
+  if (values == width_ && !steps_.empty()) return;
+  width_ = values;
+  values_.assign(kRows * values, 0);
+  steps_.assign(kRows, 0);
+}
+
+void Commits::stage(uint64_t step, std::span<const double> values) {
+  std::lock_guard lock(mutex_);
+  steps_[step % kRows] = step + 1;
+  std::copy_n(values.begin(), std::min(values.size(), width_),
+              values_.begin() + static_cast<std::ptrdiff_t>(step % kRows * width_));
+}
+
+void Commits::commit(uint64_t step) {
+  std::lock_guard lock(mutex_);
+  step_ = step;
+}
+
+Held Commits::held() const {
+  std::lock_guard lock(mutex_);
+  Held held;
+  if (!whole_) return held;
+  held.whole = true;
+  held.step = step_;
+  for (uint64_t step = step_ - std::min<uint64_t>(step_, kRows); step < step_ && !steps_.empty();
+       ++step) {
+    if (steps_[step % kRows] != step + 1) continue;
+    const double* row = values_.data() + step % kRows * width_;
+    held.rows.push_back({step, {row, row + width_}});
+  }
+  return held;
+}
+
+namespace {
+
+double value_of(const void* data, DType dtype) {
+  return dtype == DType::f64 ? *static_cast<const double*>(data) : *static_cast<const float*>(data);
+}
+
+class CommitKernel final : public Kernel {
+ public:
+  CommitKernel(Commits& commits, std::vector<DType> dtypes)
+      : commits_(commits), dtypes_(std::move(dtypes)), row_(dtypes_.size()) {
+    commits_.reserve(row_.size());
+  }
+  Progress run(KernelContext& context, int, int) override {
+    for (size_t i = 0; i < row_.size(); ++i) row_[i] = value_of(context.inputs[i], dtypes_[i]);
+    commits_.stage(context.step->step, row_);
+    return Progress::done;
+  }
+
+ private:
+  Commits& commits_;
+  const std::vector<DType> dtypes_;
+  std::vector<double> row_;
+};
+
+Result<std::unique_ptr<Kernel>> make_commit(const KernelSetup& setup) {
+  if (!setup.resources)
+    return failed_precondition(cat(setup.subject, ": expected a job's resources, there are none"));
+  std::vector<DType> dtypes;
+  for (const OperandType& input : setup.types.inputs) dtypes.push_back(input.dtype);
+  return std::unique_ptr<Kernel>(
+      std::make_unique<CommitKernel>(setup.resources->commits(), std::move(dtypes)));
+}
+
+Status infer_commit(InferContext& ctx) {
+  if (ctx.inputs() > Commits::kMostValues) {
+    return ctx.error(
+        cat("expected at most ", Commits::kMostValues, " values, received ", ctx.inputs()));
+  }
+  for (int i = 0; i < ctx.inputs(); ++i) {
+    const auto shape = ctx.shape(i).concrete();
+    if (!shape || shape->elements() != 1)
+      return ctx.error(
+          cat("input ", i, ": expected one element, received ", ctx.text(ctx.shape(i))));
+  }
+  return {};
+}
+
+}  // namespace
+
+void register_commit_ops(Catalogue& catalogue) {
+  // Remembers what a step fetched, and that all it writes to variables follows.
+  catalogue.add(Op("leat.Commit")
+                    .variadic_input("fetched", "T", true)
+                    .type("T", DTypeSet::of(DType::f32, DType::f64))
+                    .stateful()
+                    .infer(infer_commit)
+                    .kernel("cpu", make_commit));
+}
+
+}  // namespace leat

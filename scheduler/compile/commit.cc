@@ -1,0 +1,82 @@
+#include <algorithm>
+#include <set>
+
+#include "ops/commits.h"
+#include "ops/op.h"
+#include "scheduler/compile/passes.h"
+
+namespace leat {
+namespace {
+
+class Committer {
+ public:
+  Committer(const Graph& graph, const Borders& borders) : graph_(graph), borders_(borders) {}
+
+  Result<Graph> run() {
+    Graph out = graph_;
+    LEAT_ASSIGN_OR_RETURN(const auto order, graph_.topological_order());
+    if (!fetches_scalars() || !can_commit(order)) return out;
+    const OpDef* commit = graph_.catalogue().find("leat.Commit");
+    for (const std::string& device : writing_) {
+      const NodeId made = out.add_node(*commit, borders_.fetches, {}, 0);
+      out.node(made).device = device;
+      out.node(made).name = "commit";
+    }
+    return out;
+  }
+
+ private:
+  // A row is of floats, one for each fetch.
+  bool fetches_scalars() const {
+    const auto is_scalar = [&](ValueId fetch) {
+      const ValueType& type = graph_.value(fetch).type;
+      const auto shape = type.shape.concrete();
+      return shape && shape->elements() == 1 &&
+             (type.dtype == DType::f32 || type.dtype == DType::f64);
+    };
+    const size_t n = borders_.fetches.size();
+    return n > 0 && n <= size_t{Commits::kMostValues} &&
+           std::all_of(borders_.fetches.begin(), borders_.fetches.end(), is_scalar);
+  }
+
+  // What follows a write must stay on its device: else there is a wait behind it, and perhaps a
+  // write behind that. And a write to what is no variable is out of our hands.
+  bool can_commit(const std::vector<NodeId>& order) {
+    std::vector<bool> written(graph_.nodes(), false);  // by node: it or one before it writes
+    bool can = true;
+    for (NodeId id : order) {
+      const Node& node = graph_.node(id);
+      const auto follow = [&](NodeId before) {
+        if (!written[before]) return;
+        written[id] = true;
+        can = can && graph_.node(before).device == node.device;
+      };
+      for (ValueId input : node.inputs) {
+        if (input != kNone && graph_.value(input).producer != kNone)
+          follow(graph_.value(input).producer);
+      }
+      for (NodeId before : node.after) follow(before);
+      for (int i : node.op->writes) {
+        written[id] = true;
+        can = can && graph_.value(node.inputs[static_cast<size_t>(i)]).type.dtype != DType::invalid;
+      }
+      if (!node.op->writes.empty()) writing_.insert(node.device);
+    }
+    return can && std::none_of(borders_.fetches.begin(), borders_.fetches.end(), [&](ValueId v) {
+             const NodeId producer = graph_.value(v).producer;
+             return producer != kNone && written[producer];
+           });
+  }
+
+  const Graph& graph_;
+  const Borders& borders_;
+  std::set<std::string> writing_;
+};
+
+}  // namespace
+
+Result<Graph> add_commits(const Graph& graph, const Borders& borders) {
+  return Committer(graph, borders).run();
+}
+
+}  // namespace leat
