@@ -77,8 +77,13 @@ Result<std::map<std::string, Tensor>> LocalWorker::read_variables(const std::str
 }
 
 Status LocalWorker::write_variables(const std::string& job,
-                                    const std::map<std::string, Tensor>& values, Restore what) {
-  return leat::write_variables(worker_.resources(job), values, what);
+                                    const std::map<std::string, Tensor>& values, Restore what,
+                                    std::optional<uint64_t> step) {
+  return leat::write_variables(worker_.resources(job), values, what, step);
+}
+
+Result<Held> LocalWorker::held(const std::string& job) {
+  return worker_.resources(job).commits().held();
 }
 
 }  // namespace leat

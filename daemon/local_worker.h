@@ -21,7 +21,8 @@ class LocalWorker final : public WorkerLink {
                                                 uint64_t run) override;
   Result<std::map<std::string, Tensor>> read_variables(const std::string& job) override;
   Status write_variables(const std::string& job, const std::map<std::string, Tensor>& values,
-                         Restore what) override;
+                         Restore what, std::optional<uint64_t> step) override;
+  Result<Held> held(const std::string& job) override;
 
  private:
   Worker& worker_;

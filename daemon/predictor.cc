@@ -76,7 +76,7 @@ Result<Tensor> predict(const Catalogue& catalogue, Files& files, const std::stri
   LEAT_ASSIGN_OR_RETURN(const SafeTensors weights, read_safetensors(files, weights_file));
   LEAT_RETURN_IF_ERROR(cluster.master()
                            .workers()[0]
-                           ->write_variables(job.name, weights.tensors, Restore::superset)
+                           ->write_variables(job.name, weights.tensors, Restore::superset, {})
                            .while_doing(cat("loading ", weights_file)));
   const int64_t total = rows.shape()[0];
   Shape shape = plan->fetches[0].shape;

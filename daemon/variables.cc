@@ -32,7 +32,7 @@ std::map<std::string, Tensor> read_variables(JobResources& resources) {
 }
 
 Status write_variables(JobResources& resources, const std::map<std::string, Tensor>& values,
-                       Restore what) {
+                       Restore what, std::optional<uint64_t> step) {
   if (what != Restore::superset) {
     for (const auto& [name, value] : values) {
       if (!resources.find_variable(name))
@@ -51,9 +51,11 @@ Status write_variables(JobResources& resources, const std::map<std::string, Tens
           cat("variable '", variable->name(), "': the job's graph has it, the file does not"));
     }
   }
+  resources.commits().taint();
   for (auto& [variable, value] : fitted) {
     if (value.bytes() > 0) std::memcpy(variable->data(), value.raw(), value.bytes());
   }
+  if (step) resources.commits().declare(*step);
   return {};
 }
 

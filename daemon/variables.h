@@ -1,7 +1,9 @@
 // The variables of a job as named tensors: what checkpoints and weights files hold.
 #pragma once
 
+#include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 
 #include "devices/base/status.h"
@@ -21,8 +23,9 @@ enum class Restore : uint8_t {
 std::map<std::string, Tensor> read_variables(JobResources& resources);
 
 // Checks all, then writes all. invalid_argument names the variable that is missing, not known, or
-// of another type.
+// of another type. The job's Commits hear that they are the values after `step` steps, or of no
+// step in particular.
 Status write_variables(JobResources& resources, const std::map<std::string, Tensor>& values,
-                       Restore what);
+                       Restore what, std::optional<uint64_t> step = {});
 
 }  // namespace leat

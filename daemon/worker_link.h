@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -15,6 +16,7 @@
 #include "devices/base/status.h"
 #include "devices/device.h"
 #include "devices/tensor.h"
+#include "ops/commits.h"
 #include "ops/dataset.h"
 #include "scheduler/runtime/plan.h"
 #include "scheduler/runtime/run.h"
@@ -93,8 +95,12 @@ class WorkerLink {
 
   // Copies of the job's variables; what there is between two steps.
   virtual Result<std::map<std::string, Tensor>> read_variables(const std::string& job) = 0;
+  // `step`: they are the values after so many steps; none: of no step in particular.
   virtual Status write_variables(const std::string& job,
-                                 const std::map<std::string, Tensor>& values, Restore what) = 0;
+                                 const std::map<std::string, Tensor>& values, Restore what,
+                                 std::optional<uint64_t> step) = 0;
+  // How far they are here. REQUIRES: the job's runs here are released.
+  virtual Result<Held> held(const std::string& job) = 0;
 };
 
 }  // namespace leat

@@ -458,8 +458,10 @@ interface Runner {
   readVariables @8 () -> (outcome :Outcome(Blob));
   # A safetensors file of the job's variables as they are between two steps. 60 s.
 
-  writeVariables @9 (size :UInt64, sha256 :Data, restore :UInt8) -> (outcome :Outcome(Rpc.Upload));
-  # A safetensors file; 0 everything, 1 weights, 2 superset: Restore of daemon/variables.h. 60 s.
+  writeVariables @9 (size :UInt64, sha256 :Data, restore :UInt8, step :UInt64)
+      -> (outcome :Outcome(Rpc.Upload));
+  # A safetensors file; 0 everything, 1 weights, 2 superset: Restore of daemon/variables.h. They are
+  # the values after step - 1 steps; 0: of no step in particular. 60 s.
 
   inspectDataset @10 (files :DatasetFiles, classes :Int64) -> (outcome :Outcome(DatasetView));
   # The data set's headers, a fingerprint of each file and, with classes > 0, whether all labels are

@@ -42,6 +42,23 @@ Result<DatasetReport> read_report(wire::DatasetView::Reader in) {
   return report;
 }
 
+Result<Held> read_held(wire::Held::Reader in) {
+  Held held;
+  held.whole = in.getWhole();
+  held.step = in.getStep();
+  for (const auto row : in.getRows()) {
+    const auto values = row.getValues();
+    const bool ascends = held.rows.empty() || held.rows.back().step < row.getStep();
+    if (!ascends || row.getStep() >= held.step || held.rows.size() == Commits::kRows ||
+        values.size() > static_cast<unsigned>(Commits::kMostValues))
+      return invalid_argument(cat("what it holds: received a row of step ", row.getStep(), ", of ",
+                                  values.size(), " values, below step ", held.step));
+    held.rows.push_back({row.getStep(), {}});
+    for (const double value : values) held.rows.back().values.push_back(value);
+  }
+  return held;
+}
+
 kj::Promise<Result<Blob>> download_blob(wire::Blob::Reader from, uint64_t max_bytes) {
   const auto digest = read_digest(from.getSha256());
   if (!digest.ok()) return Result<Blob>(digest.status());
@@ -110,17 +127,19 @@ Result<std::map<std::string, Tensor>> RemoteRunner::read_variables(const std::st
 }
 
 Status RemoteRunner::write_variables(const std::string&,
-                                     const std::map<std::string, Tensor>& values, Restore what) {
+                                     const std::map<std::string, Tensor>& values, Restore what,
+                                     std::optional<uint64_t> step) {
   SafeTensors file;
   file.tensors = values;
   LEAT_ASSIGN_OR_RETURN(Bytes bytes, format_safetensors(file));
   auto blob = std::make_shared<const Blob>(std::move(bytes));
   return channel_->call("writing the variables", kVariablesDeadline,
-                        [blob, info = describe(*blob), what](Client& runner) {
+                        [blob, info = describe(*blob), what, step](Client& runner) {
                           auto request = runner.writeVariablesRequest();
                           request.setSize(info.size);
                           request.setSha256({info.sha256.data(), info.sha256.size()});
                           request.setRestore(static_cast<uint8_t>(what));
+                          request.setStep(step ? *step + 1 : 0);
                           return send_blob(std::move(request), blob);
                         });
 }
@@ -135,6 +154,16 @@ Status RemoteRunner::arm(const std::vector<ArmedFault>& faults, std::chrono::mil
       list[i].setFault(to_string(faults[i].fault));
     }
     return request.send().then([](auto&& response) { return outcome_of(response); });
+  });
+}
+
+Result<Held> RemoteRunner::held(const std::string&) {
+  return channel_->call("asking what it holds", kCallDeadline, [](Client& runner) {
+    return runner.heldRequest().send().then([](auto&& response) -> Result<Held> {
+      auto outcome = response.getOutcome();
+      if (outcome.isError()) return read_status(outcome.getError());
+      return read_held(outcome.getOk());
+    });
   });
 }
 

@@ -64,7 +64,8 @@ class RemoteRunner final : public WorkerLink {
                                                 uint64_t run) override;
   Result<std::map<std::string, Tensor>> read_variables(const std::string& job) override;
   Status write_variables(const std::string& job, const std::map<std::string, Tensor>& values,
-                         Restore what) override;
+                         Restore what, std::optional<uint64_t> step) override;
+  Result<Held> held(const std::string& job) override;
 
   // Runner.arm: the faults that it brings upon itself; `ran`: for how long the job has run.
   Status arm(const std::vector<ArmedFault>& faults, std::chrono::milliseconds ran);

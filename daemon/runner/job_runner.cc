@@ -147,13 +147,21 @@ void JobRunner::read_variables(std::function<void(Result<Bytes>)> done) {
   });
 }
 
-void JobRunner::write_variables(Bytes file, Restore what, Done done) {
+void JobRunner::write_variables(Bytes file, Restore what, std::optional<uint64_t> step, Done done) {
   const auto held = std::make_shared<const Bytes>(std::move(file));
-  job_strand_.post([this, held, what, done = std::move(done)] {
+  job_strand_.post([this, held, what, step, done = std::move(done)] {
     if (const Status settled = settle(); !settled.ok()) return done(settled);
     const auto read = parse_safetensors(*held, "variables");
     if (!read.ok()) return done(read.status());
-    done(leat::write_variables(worker_.resources(config_.job), read->tensors, what));
+    done(leat::write_variables(worker_.resources(config_.job), read->tensors, what, step));
+  });
+}
+
+void JobRunner::held(std::function<void(Result<Held>)> done) {
+  job_strand_.post([this, done = std::move(done)] {
+    const auto left = runs();
+    if (left.empty()) return done(worker_.resources(config_.job).commits().held());
+    done(failed_precondition(cat("run ", left[0]->id(), ": expected it to be released")));
   });
 }
 

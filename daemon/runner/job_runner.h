@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -70,7 +71,9 @@ class JobRunner {
   // --- The job's state.
   // A safetensors file, when no step is in flight.
   void read_variables(std::function<void(Result<Bytes>)> done);
-  void write_variables(Bytes file, Restore what, Done done);
+  void write_variables(Bytes file, Restore what, std::optional<uint64_t> step, Done done);
+  // failed_precondition while there are runs.
+  void held(std::function<void(Result<Held>)> done);
   // `files.root` is a data set's name.
   void inspect_dataset(DatasetFiles files, int64_t classes,
                        std::function<void(Result<DatasetReport>)> done);

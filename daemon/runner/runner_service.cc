@@ -161,10 +161,12 @@ class RunnerServer final : public Service<wire::Runner> {
                                                          int{params.getRestore()})));
     }
     const auto what = static_cast<Restore>(params.getRestore());
+    std::optional<uint64_t> step;
+    if (params.getStep() > 0) step = params.getStep() - 1;
     return receive(context, blob_info(params.getSize(), params.getSha256()),
-                   [&loop = loop_, &runner = runner_, what](Blob file) {
+                   [&loop = loop_, &runner = runner_, what, step](Blob file) {
                      auto there = answered_elsewhere<void>(loop, "writing variables");
-                     runner.write_variables(std::move(file), what, there.done);
+                     runner.write_variables(std::move(file), what, step, there.done);
                      return kj::mv(there.promise);
                    });
   }
@@ -198,7 +200,27 @@ class RunnerServer final : public Service<wire::Runner> {
     return reply(context, Status());
   }
 
+  kj::Promise<void> held(HeldContext context) override {
+    auto there = answered_elsewhere<Held>(loop_, "telling what is held");
+    runner_.held(there.done);
+    return there.promise.then([context](Result<Held> held) mutable {
+      auto outcome = context.getResults().initOutcome();
+      if (!held.ok()) return write_status(held.status(), outcome.initError());
+      write_held(*held, outcome.initOk());
+    });
+  }
+
  private:
+  static void write_held(const Held& held, wire::Held::Builder out) {
+    out.setWhole(held.whole);
+    out.setStep(held.step);
+    auto rows = out.initRows(static_cast<unsigned>(held.rows.size()));
+    for (unsigned r = 0; r < rows.size(); ++r) {
+      const std::vector<double>& values = held.rows[r].values;
+      rows[r].setStep(held.rows[r].step);
+      rows[r].setValues(kj::arrayPtr(values.data(), values.size()));
+    }
+  }
   static void write_dataset(const DatasetReport& report, wire::DatasetView::Builder out) {
     const auto write_shape = [](const Shape& shape, auto list) {
       for (unsigned i = 0; i < list.size(); ++i) list.set(i, shape[static_cast<int>(i)]);
