@@ -29,6 +29,7 @@ struct PlanOptions {
   VariableServers variable_servers = {};
   int asynchronous_worker = -1;
   Quorum quorum = {};
+  bool recoverable = false;  // as CompileRequest says
 };
 
 // One plan being stepped on all its workers. Ends (aborted, if need be) when destroyed.

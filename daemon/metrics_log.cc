@@ -1,6 +1,7 @@
 #include "daemon/metrics_log.h"
 
 #include <charconv>
+#include <limits>
 
 #include "devices/base/text.h"
 
@@ -38,16 +39,55 @@ std::string_view rows_up_to(std::string_view text, int64_t last_step) {
   return text.substr(0, kept);
 }
 
+// The values of a row behind its step.
+std::vector<double> values_of(std::string_view line, bool f32) {
+  std::vector<double> values;
+  size_t at = line.find(": ");
+  for (at = line.find(": ", at + 1); at != std::string_view::npos; at = line.find(": ", at + 1)) {
+    const char* const begin = line.data() + at + 2;
+    const char* const end = line.data() + line.size();
+    double value = std::numeric_limits<double>::quiet_NaN();
+    if (float narrow = 0; f32 && std::from_chars(begin, end, narrow).ec == std::errc())
+      value = narrow;
+    else if (!f32)
+      (void)std::from_chars(begin, end, value);  // null leaves it as it is
+    values.push_back(value);
+  }
+  return values;
+}
+
+Result<Bytes> read_log(Files& files, const std::string& path) {
+  LEAT_ASSIGN_OR_RETURN(const bool exists, files.exists(path));
+  return exists ? read_file(files, path, kMaxFileBytes) : Bytes();
+}
+
+std::string_view text_of(const Bytes& bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
 }  // namespace
+
+Result<LoggedMetrics> read_metrics(Files& files, const std::string& path, int64_t after_step,
+                                   bool f32) {
+  LEAT_ASSIGN_OR_RETURN(const Bytes bytes, read_log(files, path));
+  std::string_view text = text_of(bytes);
+  LoggedMetrics logged;
+  for (size_t end = text.find('\n'); end != std::string_view::npos; end = text.find('\n')) {
+    const std::string_view line = text.substr(0, end);
+    if (step_of(line) != logged.rows + 1) break;
+    if (++logged.rows > after_step) logged.tail.push_back({logged.rows, values_of(line, f32)});
+    text.remove_prefix(end + 1);
+  }
+  return logged;
+}
 
 Result<std::unique_ptr<MetricsLog>> MetricsLog::open(Files& files, const std::string& path,
                                                      int64_t last_step) {
   Bytes old;
-  LEAT_ASSIGN_OR_RETURN(const bool exists, files.exists(path));
-  if (exists && last_step > 0) {
-    LEAT_ASSIGN_OR_RETURN(old, read_file(files, path, kMaxFileBytes));
+  if (last_step > 0) {
+    LEAT_ASSIGN_OR_RETURN(old, read_log(files, path));
   }
-  const std::string_view text(reinterpret_cast<const char*>(old.data()), old.size());
+  const std::string_view text = text_of(old);
   // Written anew beside the old file and renamed over it while open: no moment has neither.
   const std::string fresh = path + ".new";
   LEAT_ASSIGN_OR_RETURN(const bool leftover, files.exists(fresh));

@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 #include <variant>
+#include <vector>
 
 #include "daemon/json_line.h"
 #include "devices/base/files.h"
@@ -22,6 +23,21 @@ struct StepMetric {
   std::string_view name;
   std::variant<double, float> value;
 };
+
+// What a log says from some step on.
+struct LoggedMetrics {
+  int64_t rows = 0;  // in all
+  struct Row {
+    int64_t step = 0;
+    std::vector<double> values;  // as they were appended; NaN for one that JSON cannot say
+  };
+  std::vector<Row> tail;
+};
+
+// The rows of the log at `path`, as open() would keep them, with the values of those after
+// `after_step`. `f32`: what was appended were floats. None if there is no log.
+Result<LoggedMetrics> read_metrics(Files& files, const std::string& path, int64_t after_step,
+                                   bool f32);
 
 class MetricsLog {
  public:

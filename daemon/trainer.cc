@@ -5,6 +5,7 @@
 
 #include "daemon/local_cluster.h"
 #include "daemon/retry_while_full.h"
+#include "daemon/trainer_state.h"
 #include "devices/base/sha256.h"
 #include "devices/base/text.h"
 #include "ops/formats/safetensors.h"
@@ -99,17 +100,6 @@ ScheduleSpec schedule_spec(const Job::Scheduler& s, int64_t total_steps) {
 std::string_view bool_text(bool value) { return value ? "true" : "false"; }
 
 }  // namespace
-
-// Sums over the epoch so far.
-struct Trainer::Progress {
-  int64_t epoch = 1;
-  int64_t epoch_begin = 0;  // steps of the job before the epoch
-  double loss_sum = 0, accuracy_sum = 0;
-  int64_t consumed = 0;  // steps of this epoch seen by this process
-  double seconds = 0;    // spent training, over all epochs
-  double dropped = 0;    // chunks that came too late, over all epochs
-  int64_t trained = 0;   // steps of this process
-};
 
 Result<std::unique_ptr<Trainer>> Trainer::create(const Catalogue& catalogue, Files& files, Job job,
                                                  TrainOptions options,
@@ -324,6 +314,7 @@ Result<std::vector<std::shared_ptr<const Plan>>> Trainer::plan_training() {
   LEAT_ASSIGN_OR_RETURN(const JobGraph graph, make_train_graph(*model_, spec()));
   PlanOptions options = plan_options("train", job_.shards);
   const bool common = !job_.asynchronous();
+  options.recoverable = common && !job_.has_quorum();
   std::vector<std::shared_ptr<const Plan>> plans;
   if (job_.has_quorum()) {
     const Job::ParameterServer& servers = job_.parameter_server;
@@ -394,22 +385,30 @@ Status Trainer::open_folder() {
     LEAT_ASSIGN_OR_RETURN(const Bytes bytes, read_file(files_, graph, uint64_t{1} << 32));
     LEAT_RETURN_IF_ERROR(write_file_atomically(files_, copy, bytes));
   }
-  LEAT_ASSIGN_OR_RETURN(metrics_,
-                        MetricsLog::open(files_, options_.folder + "/metrics.jsonl", done_));
+  LEAT_ASSIGN_OR_RETURN(metrics_, MetricsLog::open(files_, metrics_path(), done_));
   return {};
 }
 
-// Makes and fills the model's variables on every worker.
-Status Trainer::initialize() {
+Status Trainer::compile_plans() {
+  LEAT_RETURN_IF_ERROR(assign_servers());
   LEAT_ASSIGN_OR_RETURN(const JobGraph graph, make_init_graph(*model_, job_.precision));
-  if (graph.targets.empty()) return {};
-  LEAT_ASSIGN_OR_RETURN(auto plan, compile(graph, plan_options("init", common_shards())));
-  LEAT_ASSIGN_OR_RETURN(auto run, cluster_->master().run(plan, job_.name, {"init", job_.seed, 0}));
+  if (!graph.targets.empty()) {
+    LEAT_ASSIGN_OR_RETURN(init_, compile(graph, plan_options("init", common_shards())));
+  }
+  LEAT_ASSIGN_OR_RETURN(training_plans_, plan_training());
+  return {};
+}
+
+// Makes the model's variables on every worker that has none yet, and fills all of them.
+Status Trainer::make_variables(bool fill) {
+  if (!init_) return {};
+  LEAT_ASSIGN_OR_RETURN(auto run, cluster_->master().run(init_, job_.name, {"init", job_.seed, 0}));
+  if (!fill) return {};
   run->extend(1);
   return run->wait(0, deadline(), true).while_doing("initializing the variables");
 }
 
-Status Trainer::restore(const Variables& values, Restore what) {
+Status Trainer::restore(const Variables& values, Restore what, std::optional<uint64_t> step) {
   std::set<std::string> held;
   for (const auto& [device, names] : holds_) held.insert(names.begin(), names.end());
   bool first = true;
@@ -420,7 +419,7 @@ Status Trainer::restore(const Variables& values, Restore what) {
     for (const auto& [name, value] : values) {
       if (names.count(name) || (first && !held.count(name))) own.emplace(name, value);
     }
-    LEAT_RETURN_IF_ERROR(worker->write_variables(job_.name, own, what));
+    LEAT_RETURN_IF_ERROR(worker->write_variables(job_.name, own, what, step));
     first = false;
   }
   return {};
@@ -439,18 +438,16 @@ Result<Variables> Trainer::variables() {
   return all;
 }
 
-Status Trainer::start_training() {
-  LEAT_RETURN_IF_ERROR(assign_servers());
-  LEAT_RETURN_IF_ERROR(initialize());
-  if (!job_.model.weights.empty() && !options_.resume) {
+Status Trainer::start_training(bool fill) {
+  LEAT_RETURN_IF_ERROR(make_variables(fill));
+  if (!job_.model.weights.empty() && done_ == 0) {
     LEAT_ASSIGN_OR_RETURN(const SafeTensors weights, read_safetensors(files_, job_.model.weights));
-    LEAT_RETURN_IF_ERROR(restore(weights.tensors, Restore::weights)
+    LEAT_RETURN_IF_ERROR(restore(weights.tensors, Restore::weights, {})
                              .while_doing(cat("loading ", job_.model.weights)));
   }
-  LEAT_ASSIGN_OR_RETURN(const auto plans, plan_training());
   training_.reset();
   std::vector<std::unique_ptr<MasterRun>> runs;
-  for (const auto& plan : plans) {
+  for (const auto& plan : training_plans_) {
     // Workers that step by themselves draw random numbers of their own.
     RunOptions options{"train", job_.seed + runs.size() * 0x9e3779b97f4a7c15,
                        static_cast<uint64_t>(done_), options_.profile};
@@ -484,10 +481,16 @@ Result<TrainOutcome> Trainer::run(TrainObserver& observer, const std::function<b
     LEAT_RETURN_IF_ERROR(checkpoints_.expect_none());
   }
   // What can be wrong with the job shows here, before anything of an earlier run is replaced.
-  LEAT_RETURN_IF_ERROR(start_training());
-  if (from) {
-    LEAT_RETURN_IF_ERROR(
-        restore(from->variables, Restore::everything).while_doing("restoring the checkpoint"));
+  LEAT_RETURN_IF_ERROR(compile_plans());
+  LEAT_ASSIGN_OR_RETURN(const std::optional<Memory> memory, find_memory(done_));
+  if (memory) done_ = memory->step;
+  LEAT_RETURN_IF_ERROR(start_training(!memory));
+  if (memory) {
+    LEAT_RETURN_IF_ERROR(restore(*memory).while_doing("restoring what workers held"));
+    observer.noted(cat("went on at step ", done_, " from the memory of ", memory->holder));
+  } else if (from) {
+    LEAT_RETURN_IF_ERROR(restore(from->variables, Restore::everything, static_cast<uint64_t>(done_))
+                             .while_doing("restoring the checkpoint"));
     if (from->manifest.graph != graph_sha256_)
       observer.warned(cat(job_.model.graph, " is not the graph that the checkpoint of step ", done_,
                           " was written with"));
@@ -496,6 +499,10 @@ Result<TrainOutcome> Trainer::run(TrainObserver& observer, const std::function<b
     observer.warned(cat("waits for room: ", full.message()));
   };
   LEAT_RETURN_IF_ERROR(retry_while_full([&] { return open_folder(); }, stop, waits_for_room));
+  if (memory) LEAT_RETURN_IF_ERROR(log_rows(*memory));
+  observer.resumed(done_, memory ? TrainSource::memory
+                          : from ? TrainSource::checkpoint
+                                 : TrainSource::start);
   from.reset();
   observer.started(done_, total_steps_);
   checkpoints_.start();
@@ -503,11 +510,10 @@ Result<TrainOutcome> Trainer::run(TrainObserver& observer, const std::function<b
   TrainOutcome outcome;
   Progress progress;
   while (progress.epoch < epochs_ && steps_until_epoch(progress.epoch) <= done_) ++progress.epoch;
+  LEAT_RETURN_IF_ERROR(recall(progress));
   while (done_ < total_steps_ && !outcome.interrupted) {
     progress.epoch_begin = steps_until_epoch(progress.epoch - 1);
     const int64_t epoch_end = std::min(total_steps_, steps_until_epoch(progress.epoch));
-    progress.loss_sum = progress.accuracy_sum = 0;
-    progress.consumed = 0;
     observer.epoch_begun(progress.epoch, epochs_, epoch_end - progress.epoch_begin,
                          done_ - progress.epoch_begin);
     const double seconds_before = progress.seconds;
@@ -530,6 +536,8 @@ Result<TrainOutcome> Trainer::run(TrainObserver& observer, const std::function<b
                          has_accuracy_ ? std::optional(progress.accuracy_sum / n) : std::nullopt,
                          validation, progress.seconds - seconds_before);
     ++progress.epoch;
+    progress.loss_sum = progress.accuracy_sum = 0;
+    progress.consumed = 0;
   }
   if (!outcome.validation && job_.data.validation && !outcome.interrupted) {
     LEAT_ASSIGN_OR_RETURN(outcome.validation, evaluate());
@@ -621,20 +629,31 @@ Status Trainer::consume(int64_t step, Progress& progress, TrainObserver& observe
   progress.accuracy_sum += accuracy.value_or(0);
   ++progress.consumed;
   ++progress.trained;
-  const auto value = [&](double v) -> std::variant<double, float> {
-    if (job_.precision == DType::f32) return static_cast<float>(v);
-    return v;
-  };
-  std::vector<StepMetric> row{{"loss", value(loss)}};
-  if (accuracy) row.push_back({"accuracy", value(*accuracy)});
+  std::vector<double> values{loss};
+  if (accuracy) values.push_back(*accuracy);
   if (job_.has_quorum()) {
-    const double dropped = training_->fetched_scalar(has_accuracy_ ? 2 : 1, step);
-    progress.dropped += dropped;
-    row.push_back({"dropped", dropped});
+    values.push_back(training_->fetched_scalar(has_accuracy_ ? 2 : 1, step));
+    progress.dropped += values.back();
   }
-  LEAT_RETURN_IF_ERROR(metrics_->append(step + 1, row));
+  LEAT_RETURN_IF_ERROR(log_row(step, values));
   observer.stepped(step + 1 - progress.epoch_begin, loss, accuracy);
   return {};
+}
+
+// A step's fetches, in the plan's order.
+Status Trainer::log_row(int64_t step, const std::vector<double>& values) {
+  std::vector<std::string_view> names{"loss"};
+  if (has_accuracy_) names.push_back("accuracy");
+  if (job_.has_quorum()) names.push_back("dropped");
+  std::vector<StepMetric> row;
+  for (size_t i = 0; i < std::min(names.size(), values.size()); ++i) {
+    const bool f32 = job_.precision == DType::f32 && names[i] != "dropped";
+    if (f32)
+      row.push_back({names[i], static_cast<float>(values[i])});
+    else
+      row.push_back({names[i], values[i]});
+  }
+  return metrics_->append(step + 1, row);
 }
 
 // Compiles the evaluation and opens its data, so that what is wrong with them ends the job before

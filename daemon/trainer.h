@@ -32,8 +32,12 @@
 namespace leat {
 
 struct TrainOptions {
-  std::string folder;    // of the run; made if it is not there
-  bool resume = false;   // go on from the folder's newest checkpoint
+  std::string folder;   // of the run; made if it is not there
+  bool resume = false;  // go on from the folder's newest checkpoint
+  // The workers may hold what an earlier attempt at this very job left: go on from there if that is
+  // as far as the newest checkpoint, or farther. Without a checkpoint and without such workers the
+  // training begins.
+  bool survivors = false;
   int threads = 0;       // of each worker; 0: the usable cores shared out evenly
   bool profile = false;  // time the kernels of the training steps
   // How long after `stop` the workers may take to come to a common step, where they write a last
@@ -46,6 +50,14 @@ struct Evaluation {
   double loss = 0;  // mean over the rows
   std::optional<double> accuracy;
 };
+
+// What a training goes on from.
+enum class TrainSource : uint8_t {
+  start,       // nothing: it begins
+  checkpoint,  // of its folder
+  memory,      // of workers that hold a whole step
+};
+std::string_view name_of(TrainSource source);  // "start"
 
 struct TrainOutcome {
   std::string weights_sha256;            // empty if the workers were aborted: see stop_grace
@@ -64,6 +76,8 @@ class TrainObserver {
  public:
   virtual ~TrainObserver() = default;
   virtual void started(int64_t first_step, int64_t steps) = 0;
+  // Before it has started: with so many steps done, from where.
+  virtual void resumed(int64_t /*step*/, TrainSource /*from*/) {}
   virtual void epoch_begun(int64_t epoch, int64_t epochs, int64_t steps_of_epoch,
                            int64_t first_step) = 0;
   virtual void stepped(int64_t step_of_epoch, double loss, std::optional<double> accuracy) = 0;
@@ -124,6 +138,7 @@ class Trainer {
         options_(std::move(options)),
         checkpoints_(checkpoints_of(job_, options_, files, clock_)) {}
   struct Progress;
+  struct Memory;
 
   static JobCheckpoints checkpoints_of(const Job& job, const TrainOptions& options, Files& files,
                                        const Clock& clock);
@@ -138,11 +153,18 @@ class Trainer {
   Status check_one_holder() const;
   Status check_constraints() const;
   Result<std::shared_ptr<const Plan>> compile(const JobGraph& graph, const PlanOptions& options);
-  Status initialize();
-  Status restore(const Variables& values, Restore what);
-  Status start_training();
+  Status compile_plans();
+  Status make_variables(bool fill);
+  Status restore(const Variables& values, Restore what, std::optional<uint64_t> step);
+  Result<std::optional<Memory>> find_memory(int64_t least);
+  Status restore(const Memory& memory);
+  Status log_rows(const Memory& memory);
+  Status recall(Progress& progress);
+  Status start_training(bool fill);
   Status train_to(int64_t fence, Progress& progress, TrainObserver& observer,
                   const std::function<bool()>& stop);
+  std::string metrics_path() const { return options_.folder + "/metrics.jsonl"; }
+  Status log_row(int64_t step, const std::vector<double>& values);
   Status consume(int64_t step, Progress& progress, TrainObserver& observer);
   Status wait_for_step(std::optional<std::chrono::steady_clock::time_point> stop_due,
                        const std::function<bool()>& stop);
@@ -174,6 +196,8 @@ class Trainer {
   std::unique_ptr<Cluster> cluster_;
   VariableServers servers_;                             // strategy parameter_server
   std::map<std::string, std::set<std::string>> holds_;  // by device: names of its variables
+  std::shared_ptr<const Plan> init_;                    // null without variables
+  std::vector<std::shared_ptr<const Plan>> training_plans_;
   std::unique_ptr<TrainingSteps> training_;
   std::shared_ptr<const Plan> evaluation_;  // null without validation data
   bool has_accuracy_ = false;

@@ -1,5 +1,6 @@
 // Whole trainings on runners that are reached over the wire: what comes out is what a cluster in
 // one process gives.
+#include <algorithm>
 #include <chrono>
 
 #include "daemon/remote/remote_cluster.h"
@@ -96,6 +97,48 @@ net (float[N,1,8,8] x) => (float[N,4] y) {
   Silent watch;
   CHECK(train_over_the_wire(two, {"strategy=single", "num_workers=2"}, transport, watch)
             .weights_sha256 == one.hash(one.job({"strategy=single"}), "local"));
+}
+
+TEST_CASE("a training goes on from what runners over the wire hold", "[cluster]") {
+  const SmallJob small(small_cnn("tiny_cnn", true));
+  const std::string expected = small.hash(small.job(), "local");
+  Job job = small.job({"num_workers=2", "checkpoint.every_steps=15"});
+  RunnerTestOptions options;
+  options.datasets = {{"small", small.path()}};
+  RunnerTestCluster nodes(options);
+  job.data.root = "small";
+  TrainOptions training{small.path("run")};
+  training.survivors = true;
+  Silent first, second;
+  const auto train = [&](Silent& watch, const std::function<bool()>& stop) {
+    const auto trainer = must(small.trainer(job, training, cluster_of(nodes, 2, "shm")));
+    return trainer->run(watch, stop);
+  };
+  CHECK_FALSE(must(nodes.remote(0)->held("small")).whole);
+  constexpr uint64_t kTrain = 2;  // the run, after the one that fills the variables
+  const auto fail = [&] {
+    if (first.losses.size() >= 13) must(nodes.abort(1, kTrain, unavailable("it is gone")));
+    return false;
+  };
+  CHECK(train(first, fail).status().code() == Code::unavailable);
+  std::vector<uint64_t> steps;
+  for (const uint32_t task : {0u, 1u}) {
+    const Held held = must(nodes.remote(task)->held("small"));
+    CHECK(held.whole);
+    REQUIRE(held.rows.size() == held.step);
+    for (size_t i = 0; i < first.losses.size(); ++i) {
+      CHECK(held.rows[i].step == i);
+      CHECK(held.rows[i].values[0] == first.losses[i]);
+    }
+    steps.push_back(held.step);
+  }
+  const uint64_t newest = std::max(steps[0], steps[1]);
+  CHECK(newest - std::min(steps[0], steps[1]) <= 1);
+  training.resume = !first.checkpoints.empty();  // it may just have come to that
+  CHECK(must(train(second, [] { return false; })).weights_sha256 == expected);
+  CHECK(second.first == static_cast<int64_t>(newest));
+  REQUIRE(second.notes.size() == 1);
+  CHECK(second.notes[0].starts_with(cat("went on at step ", newest, " from the memory of ")));
 }
 
 TEST_CASE("runners over the wire train asynchronously", "[cluster]") {

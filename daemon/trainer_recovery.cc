@@ -1,0 +1,107 @@
+// How a training goes on from what workers hold of an attempt that failed.
+#include <algorithm>
+
+#include "daemon/trainer_state.h"
+#include "devices/base/text.h"
+
+namespace leat {
+
+std::string_view name_of(TrainSource source) {
+  static constexpr std::string_view kNames[] = {"start", "checkpoint", "memory"};
+  return kNames[static_cast<int>(source)];
+}
+
+// What each worker holds, and from which step all can go on: the last one that workers which are
+// whole hold all variables of, and whose metrics are known up to there.
+Result<std::optional<Trainer::Memory>> Trainer::find_memory(int64_t least) {
+  const std::optional<Memory> none;
+  if (!options_.survivors || job_.asynchronous() || job_.has_quorum()) return none;
+  const auto& workers = cluster_->master().workers();
+  std::vector<Held> held(workers.size());
+  std::set<int64_t> steps;
+  for (size_t w = 0; w < workers.size(); ++w) {
+    auto answer = workers[w]->held(job_.name);  // who cannot say holds nothing
+    if (answer.ok()) held[w] = std::move(*answer);
+    if (held[w].whole) steps.insert(static_cast<int64_t>(held[w].step));
+  }
+  std::set<std::string> all;
+  for (const auto& [device, names] : holds_) all.insert(names.begin(), names.end());
+  for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
+    Memory memory{*step, "", std::vector<bool>(workers.size(), false), {}};
+    std::set<std::string> there;
+    for (size_t w = 0; w < workers.size(); ++w) {
+      const std::set<std::string>& names = holds_[workers[w]->device_name()];
+      memory.holds[w] = held[w].whole && static_cast<int64_t>(held[w].step) == *step;
+      if (!memory.holds[w] || names.empty()) continue;
+      if (memory.holder.empty()) memory.holder = workers[w]->name();
+      there.insert(names.begin(), names.end());
+      for (const Held::Row& row : held[w].rows)
+        memory.rows.emplace(static_cast<int64_t>(row.step), row.values);
+    }
+    if (*step == 0 || *step < least || *step > total_steps_ || there != all) continue;
+    LEAT_ASSIGN_OR_RETURN(const LoggedMetrics logged,
+                          read_metrics(files_, metrics_path(), *step, false));
+    int64_t known = *step;
+    while (known > logged.rows && memory.rows.count(known - 1) > 0) --known;
+    if (known <= logged.rows) return std::optional(std::move(memory));
+  }
+  return none;
+}
+
+// Those who hold another step, or none, get the variables of those who hold this one.
+Status Trainer::restore(const Memory& memory) {
+  const auto& workers = cluster_->master().workers();
+  Variables values;
+  const auto here = [&](size_t w) -> const std::set<std::string>& {
+    return holds_[workers[w]->device_name()];
+  };
+  const auto lacks = [&](size_t w) { return !memory.holds[w] && !here(w).empty(); };
+  std::set<std::string> wanted;
+  for (size_t w = 0; w < workers.size(); ++w) {
+    if (lacks(w)) wanted.insert(here(w).begin(), here(w).end());
+  }
+  for (size_t w = 0; w < workers.size(); ++w) {
+    const bool helps = std::any_of(here(w).begin(), here(w).end(), [&](const std::string& name) {
+      return wanted.count(name) > 0 && values.count(name) == 0;
+    });
+    if (!memory.holds[w] || !helps) continue;
+    LEAT_ASSIGN_OR_RETURN(auto read, workers[w]->read_variables(job_.name));
+    values.merge(read);
+  }
+  for (size_t w = 0; w < workers.size(); ++w) {
+    if (!lacks(w)) continue;
+    Variables own;
+    for (const std::string& name : here(w)) {
+      if (const auto found = values.find(name); found != values.end()) own.insert(*found);
+    }
+    LEAT_RETURN_IF_ERROR(workers[w]->write_variables(job_.name, own, Restore::everything,
+                                                     static_cast<uint64_t>(memory.step)));
+  }
+  return {};
+}
+
+// Writes the metrics of steps that the log does not have, though they are done.
+Status Trainer::log_rows(const Memory& memory) {
+  LEAT_ASSIGN_OR_RETURN(const LoggedMetrics logged,
+                        read_metrics(files_, metrics_path(), memory.step, false));
+  for (int64_t step = logged.rows; step < memory.step; ++step)
+    LEAT_RETURN_IF_ERROR(log_row(step, memory.rows.at(step)));
+  return metrics_->flush();
+}
+
+// The sums of an epoch that is begun, from the metrics of its steps.
+Status Trainer::recall(Progress& progress) {
+  const int64_t begin = steps_until_epoch(progress.epoch - 1);
+  if (done_ <= begin) return {};
+  LEAT_ASSIGN_OR_RETURN(const LoggedMetrics logged,
+                        read_metrics(files_, metrics_path(), begin, job_.precision == DType::f32));
+  for (const LoggedMetrics::Row& row : logged.tail) {
+    if (row.values.empty()) continue;
+    progress.loss_sum += row.values[0];
+    if (has_accuracy_ && row.values.size() > 1) progress.accuracy_sum += row.values[1];
+    ++progress.consumed;
+  }
+  return {};
+}
+
+}  // namespace leat

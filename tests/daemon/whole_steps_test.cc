@@ -1,0 +1,367 @@
+// Trainings that are aborted at random moments: what each worker is left with, and that another
+// training goes on from it as if nothing had happened. [cluster] runs under ThreadSanitizer.
+//
+// LEAT_WHOLE_STEPS=N: so many trials, beginning with the seed LEAT_WHOLE_STEPS_SEED.
+#include <atomic>
+#include <cstdlib>
+#include <filesystem>
+#include <functional>
+#include <mutex>
+#include <thread>
+
+#include "daemon/local_worker.h"
+#include "daemon/master.h"
+#include "devices/base/files.h"
+#include "devices/base/text.h"
+#include "tests/catch.h"
+#include "tests/daemon/training_testing.h"
+#include "tests/must.h"
+
+namespace leat {
+namespace {
+
+constexpr int64_t kSteps = 30;
+
+constexpr const char* kNormalized = R"(<ir_version: 10, opset_import: ["" : 20, "leat" : 1]>
+tiny_bn (float[N,1,8,8] image) => (float[N,4] logits) {
+  c1 = leat.Conv2D <filters = 4, kernel = 3, use_bias = 0> (image)
+  b1 = leat.BatchNorm (c1)
+  a1 = Relu (b1)
+  f = Flatten (a1)
+  h = leat.Dense <units = 16, activation = "relu"> (f)
+  logits = leat.Dense <units = 4> (h)
+}
+)";
+
+bool has_checkpoint(const std::string& folder) {
+  if (!std::filesystem::exists(folder)) return false;
+  for (const auto& entry : std::filesystem::directory_iterator(folder))
+    if (entry.path().filename().string().starts_with("step-")) return true;
+  return false;
+}
+
+void pause_briefly() {
+  for (volatile int i = 0; i < 20; i = i + 1) {
+  }
+}
+
+uint64_t number_of(const char* variable, uint64_t fallback) {
+  const char* text = std::getenv(variable);
+  return text ? std::strtoull(text, nullptr, 10) : fallback;
+}
+
+// Splitmix64.
+class Dice {
+ public:
+  explicit Dice(uint64_t seed) : state_(seed * 0x9e3779b97f4a7c15) {}
+  uint64_t below(uint64_t n) {
+    uint64_t z = state_ += 0x9e3779b97f4a7c15;
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
+    z = (z ^ z >> 27) * 0x94d049bb133111eb;
+    return (z ^ z >> 31) % n;
+  }
+
+ private:
+  uint64_t state_;
+};
+
+// The partitions of the training that steps now. Threads: any.
+class Stepping {
+ public:
+  void add(PartitionRun* run) {
+    std::lock_guard lock(mutex_);
+    runs_.push_back(run);
+  }
+  void remove(PartitionRun* run) {
+    std::lock_guard lock(mutex_);
+    std::erase(runs_, run);
+  }
+  // Are there so many, one of which has done so many turns?
+  bool at(size_t partitions, uint64_t turns) {
+    std::lock_guard lock(mutex_);
+    return runs_.size() == partitions && runs_[0]->finished().value() >= turns;
+  }
+  // Fails the n-th of them, if it is there.
+  void fail(size_t n) {
+    std::lock_guard lock(mutex_);
+    if (n < runs_.size()) runs_[n]->abort(unavailable("its machine is gone"));
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<PartitionRun*> runs_;  // by partition
+};
+
+// A worker's run that is known to `stepping` while it steps.
+class KnownRun final : public PartitionRun {
+ public:
+  KnownRun(std::unique_ptr<PartitionRun> run, Stepping& stepping)
+      : run_(std::move(run)), stepping_(stepping) {}
+  ~KnownRun() override { stepping_.remove(run_.get()); }
+  Endpoint endpoint() const override { return run_->endpoint(); }
+  void connect(std::span<const Endpoint> peers, const RunOptions& options) override {
+    run_->connect(peers, options);
+    if (options.name == "train") stepping_.add(run_.get());
+  }
+  Status connected() override { return run_->connected(); }
+  Status feed(uint32_t i, const Tensor& value) override { return run_->feed(i, value); }
+  void extend(uint64_t limit) override { run_->extend(limit); }
+  void renumber(uint64_t step) override { run_->renumber(step); }
+  Timeline& finished() override { return run_->finished(); }
+  const void* fetched(uint32_t i, uint64_t step) override { return run_->fetched(i, step); }
+  void abort(const Status& cause) override { run_->abort(cause); }
+  void stop() override { run_->stop(); }
+  std::string waits_for() override { return run_->waits_for(); }
+  std::string profile() override { return run_->profile(); }
+
+ private:
+  const std::unique_ptr<PartitionRun> run_;
+  Stepping& stepping_;
+};
+
+class KnownWorker final : public WorkerLink {
+ public:
+  KnownWorker(Worker& worker, Stepping& stepping) : link_(worker), stepping_(stepping) {}
+  std::string device_name() const override { return link_.device_name(); }
+  uint64_t memory_bytes() const override { return link_.memory_bytes(); }
+  void set_data_root(const std::string& job, const std::string& root) override {
+    link_.set_data_root(job, root);
+  }
+  Result<DatasetReport> inspect(const DatasetFiles& files, int64_t classes) override {
+    return link_.inspect(files, classes);
+  }
+  Result<std::unique_ptr<PartitionRun>> prepare(std::shared_ptr<const Plan> plan,
+                                                uint32_t partition, const std::string& job,
+                                                uint64_t run) override {
+    LEAT_ASSIGN_OR_RETURN(auto made, link_.prepare(std::move(plan), partition, job, run));
+    return std::unique_ptr<PartitionRun>(new KnownRun(std::move(made), stepping_));
+  }
+  Result<std::map<std::string, Tensor>> read_variables(const std::string& job) override {
+    return link_.read_variables(job);
+  }
+  Status write_variables(const std::string& job, const std::map<std::string, Tensor>& values,
+                         Restore what, std::optional<uint64_t> step) override {
+    return link_.write_variables(job, values, what, step);
+  }
+  Result<Held> held(const std::string& job) override { return link_.held(job); }
+
+ private:
+  LocalWorker link_;
+  Stepping& stepping_;
+};
+
+// A master for workers that outlive it.
+class Epoch final : public Cluster {
+ public:
+  explicit Epoch(const std::vector<WorkerLink*>& workers) : master_(workers) {}
+  Master& master() override { return master_; }
+
+ private:
+  Master master_;
+};
+
+struct Watch final : TrainObserver {
+  void started(int64_t, int64_t) override {}
+  void resumed(int64_t step, TrainSource from) override {
+    first = step;
+    source = from;
+  }
+  void epoch_begun(int64_t, int64_t, int64_t, int64_t) override {}
+  void stepped(int64_t, double, std::optional<double>) override {}
+  void epoch_ended(int64_t epoch, int64_t, double loss, std::optional<double> accuracy,
+                   const std::optional<Evaluation>& validation, double) override {
+    const double of_epoch[] = {loss, accuracy.value_or(0), validation ? validation->loss : 0};
+    epochs[epoch] = {of_epoch, of_epoch + 3};
+  }
+  void checkpointed(int64_t, const std::string&) override {}
+  void warned(const std::string& message) override { FAIL(message); }
+
+  int64_t first = -1;
+  TrainSource source = TrainSource::start;
+  std::map<int64_t, std::vector<double>> epochs;
+};
+
+// An undisturbed training: its variables after each step, and what it leaves.
+struct Twin {
+  std::map<int64_t, Variables> after;
+  std::string hash, metrics;
+  std::map<int64_t, std::vector<double>> epochs;
+  std::vector<std::vector<double>> rows;
+};
+
+// What happens while a training runs, until it is over.
+using Fault = std::function<void(Stepping&, const std::atomic<bool>& over)>;
+
+class WholeSteps {
+ public:
+  // `mirrored`: what one worker holds is enough to go on from.
+  WholeSteps(std::vector<std::string> set, bool mirrored)
+      : small_(kNormalized), set_(std::move(set)), mirrored_(mirrored) {
+    std::vector<std::string> each = set_;
+    each.push_back("checkpoint={every_steps: 1, keep: 100}");
+    Worker worker(0, 1);
+    Watch watch;
+    const auto outcome = must(train(small_.job(each), "twin", {&worker}, nullptr, watch));
+    twin_.hash = outcome.weights_sha256;
+    twin_.metrics = text("twin");
+    twin_.epochs = watch.epochs;
+    for (const auto& row :
+         must(read_metrics(real_files(), small_.path("twin/metrics.jsonl"), 0, true)).tail)
+      twin_.rows.push_back(row.values);
+    for (int64_t step = 1; step <= kSteps; ++step)
+      twin_.after[step] = must(read_safetensors_of(step));
+  }
+
+  // Trains with faults as the seed says until it is through.
+  void disturb(uint64_t seed);
+  int from_memory() const { return from_memory_; }
+
+ private:
+  Result<Variables> read_safetensors_of(int64_t step);
+  std::string text(const std::string& folder) const {
+    const Bytes bytes =
+        must(read_file(real_files(), small_.path(folder + "/metrics.jsonl"), 1 << 20));
+    return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+  }
+  Result<TrainOutcome> train(const Job& job, const std::string& folder,
+                             const std::vector<Worker*>& workers, const Fault& fault, Watch& watch);
+  int64_t check_held(const std::vector<Worker*>& workers);
+
+  SmallJob small_;
+  const std::vector<std::string> set_;
+  const bool mirrored_;
+  Twin twin_;
+  int from_memory_ = 0;
+};
+
+Result<Variables> WholeSteps::read_safetensors_of(int64_t step) {
+  LEAT_ASSIGN_OR_RETURN(
+      Checkpoint checkpoint,
+      read_checkpoint(real_files(), small_.path("twin/checkpoints/" + checkpoint_name(step))));
+  return std::move(checkpoint.variables);
+}
+
+Result<TrainOutcome> WholeSteps::train(const Job& job, const std::string& folder,
+                                       const std::vector<Worker*>& workers, const Fault& fault,
+                                       Watch& watch) {
+  Stepping stepping;
+  std::vector<std::unique_ptr<KnownWorker>> links;
+  std::vector<WorkerLink*> borrowed;
+  for (Worker* worker : workers) {
+    links.push_back(std::make_unique<KnownWorker>(*worker, stepping));
+    borrowed.push_back(links.back().get());
+  }
+  TrainOptions options;
+  options.folder = small_.path(folder);
+  options.resume = has_checkpoint(options.folder + "/checkpoints");
+  options.survivors = true;
+  const auto trainer = must(small_.trainer(job, options, std::make_unique<Epoch>(borrowed)));
+  std::atomic<bool> over{false};
+  std::thread other;
+  if (fault) other = std::thread([&] { fault(stepping, over); });
+  auto outcome = trainer->run(watch, [] { return false; });
+  over = true;
+  if (other.joinable()) other.join();
+  return outcome;
+}
+
+// What workers hold is what the twin had; the last step that one of them holds, -1 if none does.
+int64_t WholeSteps::check_held(const std::vector<Worker*>& workers) {
+  int64_t newest = -1, oldest = kSteps;
+  for (Worker* worker : workers) {
+    JobResources& resources = worker->resources("small");
+    const Held held = resources.commits().held();
+    if (resources.variables().empty()) continue;  // a server's client
+    if (!held.whole) continue;
+    const auto step = static_cast<int64_t>(held.step);
+    newest = std::max(newest, step);
+    oldest = std::min(oldest, step);
+    REQUIRE(step <= kSteps);
+    for (const Held::Row& row : held.rows) REQUIRE(row.values == twin_.rows[row.step]);
+    if (step == 0) continue;
+    for (const auto& [name, value] : read_variables(resources)) {
+      INFO(worker->device_name() << ", step " << step << ", " << name);
+      REQUIRE(value.identical(twin_.after[step].at(name)));
+    }
+  }
+  if (newest >= 0) REQUIRE(newest - oldest <= 1);
+  return newest;
+}
+
+void WholeSteps::disturb(uint64_t seed) {
+  INFO("seed " << seed);
+  Dice dice(seed);
+  const size_t count = 1 + dice.below(4);
+  const int threads = 1 + static_cast<int>(dice.below(2));
+  std::vector<std::string> set = set_;
+  set.push_back(cat("num_workers=", count));
+  set.push_back(cat("checkpoint={every_steps: ", dice.below(2) == 0 ? 11 : 1000, ", keep: 2}"));
+  std::vector<std::unique_ptr<Worker>> workers(count);
+  std::vector<Worker*> borrowed(count);
+  const std::string folder = cat("run-", seed);
+  int64_t least = -1;
+  for (int attempt = 0;; ++attempt) {
+    REQUIRE(attempt < 50);
+    for (size_t w = 0; w < count; ++w) {
+      if (!workers[w]) workers[w] = std::make_unique<Worker>(static_cast<int>(w), threads);
+      borrowed[w] = workers[w].get();
+    }
+    const size_t victim = dice.below(count);
+    const uint64_t turns = dice.below(12), pause = dice.below(2000);
+    const auto fault = [&](Stepping& stepping, const std::atomic<bool>& over) {
+      while (!over && !stepping.at(count, turns)) std::this_thread::yield();
+      for (uint64_t spins = 0; !over && spins < pause; ++spins) pause_briefly();
+      stepping.fail(victim);
+    };
+    Watch watch;
+    const bool disturbed = attempt < 4;
+    const auto outcome =
+        train(small_.job(set), folder, borrowed, disturbed ? Fault(fault) : nullptr, watch);
+    if (watch.source == TrainSource::memory) ++from_memory_;
+    if (mirrored_) REQUIRE(watch.first >= least);
+    if (outcome.ok()) {
+      CHECK(outcome->weights_sha256 == twin_.hash);
+      CHECK(text(folder) == twin_.metrics);
+      for (const auto& [epoch, sums] : watch.epochs) CHECK(sums == twin_.epochs.at(epoch));
+      return;
+    }
+    REQUIRE(outcome.status().code() == Code::unavailable);
+    const int64_t newest = check_held(borrowed);
+    // One of them is lost, with all that it held.
+    if (count > 1) workers[victim].reset();
+    least = -1;
+    for (auto& worker : workers) {
+      if (!worker) continue;
+      const Held held = worker->resources("small").commits().held();
+      if (held.whole && held.step > 0) least = std::max(least, static_cast<int64_t>(held.step));
+    }
+    REQUIRE(least <= newest);
+  }
+}
+
+// So many trials, each with its seed; of how many attempts one went on from memory.
+int disturb(WholeSteps& steps, uint64_t fallback) {
+  const uint64_t trials = number_of("LEAT_WHOLE_STEPS", fallback);
+  const uint64_t first = number_of("LEAT_WHOLE_STEPS_SEED", 1);
+  for (uint64_t seed = first; seed < first + trials; ++seed) steps.disturb(seed);
+  return steps.from_memory();
+}
+
+}  // namespace
+
+TEST_CASE("survivors of a mirrored training with momentum go on from a whole step", "[cluster]") {
+  WholeSteps steps({"optimizer={name: sgd, learning_rate: 0.05, momentum: 0.9}"}, true);
+  CHECK(disturb(steps, 10) > 5);
+}
+
+TEST_CASE("survivors of a mirrored training with Adam go on from a whole step", "[cluster]") {
+  WholeSteps steps({"optimizer={name: adam, learning_rate: 0.001}"}, true);
+  CHECK(disturb(steps, 10) > 5);
+}
+
+TEST_CASE("servers that hold the same step are gone on from", "[cluster]") {
+  WholeSteps steps({"strategy={name: parameter_server, num_ps: 1}"}, false);
+  disturb(steps, 10);
+}
+
+}  // namespace leat
