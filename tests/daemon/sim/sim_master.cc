@@ -264,7 +264,7 @@ void SimMaster::perform(const StartRunners& action) {
     const auto found = life_->workers.find(ref);
     if (found == life_->workers.end()) continue;  // the table hears that it was lost
     SimWorker* worker = found->second.worker;
-    life_->slots[{action.job, action.epoch}][task] = {worker, ref, nullptr, nullptr};
+    life_->slots[{action.job, action.epoch}][task] = {worker, ref, nullptr, nullptr, action.epoch};
     found->second.end->send([worker, ref, job = action.job, epoch = action.epoch, task] {
       if (worker->incarnation == ref.incarnation) worker->start(job, epoch, task);
     });
@@ -280,32 +280,33 @@ void SimMaster::keep_runner(const StartRunners& action, uint64_t task) {
   if (found == life_->workers.end()) return;
   for (auto& [of, slots] : life_->slots) {
     const auto slot = slots.find(task);
-    if (of.first != job || of.second >= epoch || slot == slots.end() || slot->second.ref != ref)
-      continue;
+    if (of.first != job || slot == slots.end() || slot->second.ref != ref) continue;
+    if (slot->second.runner == nullptr || !slot->second.end->is_open()) break;
     Slot moved = std::move(slot->second);
     slots.erase(slot);
-    SimRunner* runner = moved.runner;
-    const EndPtr end = moved.end;
-    life_->slots[{job, epoch}][task] = std::move(moved);
+    life_->slots[{job, epoch}][task] = moved;
     ++kept;
-    if (runner == nullptr || !end->is_open()) break;
-    const EndPtr control = found->second.end;
+    // First its worker is told, then the runner itself.
     SimWorker* worker = found->second.worker;
-    control->send([this, worker, runner, job, epoch, ref, end, control] {
-      if (!worker->advance(job, epoch).ok()) return;
-      // The answer, and then what the master asks of the runner.
-      worker->tell_master([this, runner, job, epoch, ref, end] {
-        end->send([this, runner, job, epoch, ref] {
-          runner->advance(epoch);
-          runner->master->send([this, job, epoch, ref] { handle(RunnerStarted{job, epoch, ref}); });
+    return found->second.end->send([this, worker, slot = moved, job, epoch, task] {
+      const Status status = worker->advance(job, epoch);
+      worker->tell_master([this, slot, job, epoch, task, status] {
+        if (!status.ok()) return stop(slot.ref, job, epoch, 0, "could not go on");
+        slot.end->send([this, slot, job, epoch, task] {
+          slot.runner->advance(epoch);
+          slot.runner->master->send([this, slot, job, epoch, task] {
+            const auto now = life_->slots.find({job, epoch});
+            if (now == life_->slots.end() || !now->second.contains(task) ||
+                now->second[task].runner != slot.runner)
+              return;
+            now->second[task].from = epoch;
+            handle(RunnerStarted{job, epoch, slot.ref});
+          });
         });
       });
     });
-    return;
   }
-  world_.after(process, 0, [this, job, epoch, ref] {
-    handle(RunnerExited{job, epoch, ref, "cannot go on: it is gone"});
-  });
+  stop(ref, job, epoch, 0, "could not go on: its connection is gone");
 }
 
 void SimMaster::perform(const StopRunners& action) {
@@ -363,9 +364,9 @@ void SimMaster::runner_exited(const WorkerRef& worker, const std::string& job, u
                               const std::string& how) {
   if (cluster_.mutation == Mutation::lease_kept && !how.starts_with("was killed")) return;
   for (auto& [of, slots] : life_->slots) {
-    if (of.first != job || of.second > epoch) continue;
+    if (of.first != job) continue;
     std::erase_if(slots, [&](auto& each) {
-      if (each.second.ref != worker) return false;
+      if (each.second.ref != worker || each.second.from > epoch) return false;
       const auto run = life_->runs.find(job);
       if (run != life_->runs.end() && run->second->action.epoch == of.second)
         broke(*run->second, unavailable(cat("its process ", how)));

@@ -67,6 +67,7 @@ class SimMaster {
     WorkerRef ref;
     SimRunner* runner = nullptr;
     EndPtr end;
+    uint64_t from = 0;  // the first epoch whose news are its own
   };
   struct Connected {
     SimWorker* worker = nullptr;

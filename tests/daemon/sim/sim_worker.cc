@@ -365,8 +365,7 @@ void SimWorker::stop(const std::string& job, uint64_t epoch, Ms grace, Task gone
 
 Status SimWorker::advance(const std::string& job, uint64_t epoch) {
   for (const auto& each : runners) {
-    if (each->job != job || each->epoch > epoch) continue;
-    return {};
+    if (each->job == job && each->epoch <= epoch && each->process.alive) return {};
   }
   return failed_precondition(cat("there is no runner of ", job));
 }

@@ -17,6 +17,12 @@ uint64_t setting(const char* name, uint64_t usual) {
   return text ? std::strtoull(text, nullptr, 10) : usual;
 }
 
+// Whether a job's next epoch begins with runners of the last one.
+template <typename Action>
+constexpr bool keeps_runners() {
+  return requires(Action action) { action.kept; };
+}
+
 TEST_CASE("whatever befalls a cluster, every job ends as if nothing had") {
   const uint64_t first = setting("LEAT_SEED", 1), seeds = setting("LEAT_SIM_SEEDS", 3'000);
   Outcome all;
@@ -65,6 +71,7 @@ TEST_CASE("a check or a sync that is missing is found") {
       {Mutation::lease_kept, "a lease is not released"},
       {Mutation::gone_too_soon, "a stopped runner counts as gone while it runs"},
       {Mutation::runners_outlive_lease, "a lost worker's runners go on"},
+      {Mutation::torn_weights_used, "variables between two steps are gone on from"},
       {Mutation::part_unsynced, "a part of a checkpoint is not synced"},
       {Mutation::manifest_unsynced, "a manifest is not synced"},
       {Mutation::folder_unsynced, "the folder of checkpoints is not synced"},
@@ -72,6 +79,7 @@ TEST_CASE("a check or a sync that is missing is found") {
       {Mutation::resumed_behind, "a job goes on one step too far"},
   };
   for (const auto& [mutation, what] : mutations) {
+    if (mutation == Mutation::torn_weights_used && !keeps_runners<StartRunners>()) continue;
     uint64_t seed = 1;
     while (seed <= 1000 && simulate(seed, mutation).broken.empty()) ++seed;
     INFO(what);
