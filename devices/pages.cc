@@ -65,7 +65,9 @@ Result<std::unique_ptr<Buffer>> join_pages(std::span<const Pages> pieces) {
       return resource_exhausted(
           cat("showing ", human_bytes(piece.bytes), " of memory twice: ", std::strerror(errno)));
 #ifdef MADV_POPULATE_WRITE
-    (void)::madvise(at, length, MADV_POPULATE_WRITE);  // else each page's first use takes a fault
+    // Else each page's first use takes a fault. Some may be there to be read only.
+    if (::madvise(at, length, MADV_POPULATE_WRITE) != 0)
+      (void)::madvise(at, length, MADV_POPULATE_READ);
 #endif
     at += length;
   }

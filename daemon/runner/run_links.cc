@@ -6,6 +6,8 @@
 #include <algorithm>
 
 #include "devices/base/text.h"
+#include "scheduler/compile/passes.h"
+#include "scheduler/runtime/places.h"
 #include "transport/shm/shm_link.h"
 #include "transport/tcp/tcp_link.h"
 
@@ -90,11 +92,26 @@ Result<std::vector<RunLinks::Peer>> RunLinks::find_peers(WorkerRun& run) const {
   return peers;
 }
 
+// For values that go to several peers that share memory with this one.
+Result<std::shared_ptr<const shm::Outbox>> RunLinks::make_outbox(
+    const Plan& plan, const std::vector<Peer>& peers) const {
+  std::vector<bool> share;
+  for (const Peer& peer : peers) share.push_back(peer.linked() && peer.carrier == Carrier::shm);
+  std::vector<shm::Outbox::Value> values;
+  if (matches_device("cpu", plan.partitions[setup_.partition].device)) {  // who writes it itself
+    for (ValueForMany& value : values_for_many(plan, setup_.partition, share))
+      values.push_back({value.bytes, std::move(value.edges)});
+  }
+  if (values.empty()) return std::shared_ptr<const shm::Outbox>();
+  return shm::Outbox::create(values);
+}
+
 Result<RunLinks::Links> RunLinks::open(Worker& worker, WorkerRun& run, Deadline deadline) {
   LEAT_ASSIGN_OR_RETURN(std::vector<Peer> peers, find_peers(run));
   std::vector<bool> over_tcp;
   for (const Peer& peer : peers) over_tcp.push_back(peer.carrier == Carrier::tcp);
   LEAT_RETURN_IF_ERROR(worker.open_slots(run, over_tcp));
+  LEAT_ASSIGN_OR_RETURN(outbox_, make_outbox(run.plan(), peers));
   Links links(peers.size());
   for (uint32_t p = 0; p < peers.size(); ++p) {
     if (!peers[p].linked()) continue;
@@ -127,19 +144,27 @@ Result<std::unique_ptr<Link>> RunLinks::link(uint32_t partition, Peer& peer, Dea
 
 Result<std::unique_ptr<Link>> RunLinks::link_memory(uint32_t partition, Peer& peer,
                                                     Deadline deadline) {
-  LEAT_ASSIGN_OR_RETURN(shm::Arena arena, shm::Arena::create(peer.setup.incoming));
-  arena.open_slots(*peer.setup.slots);
   LEAT_ASSIGN_OR_RETURN(Descriptor socket, connection(partition, SocketRole::shm, deadline));
   {
     std::lock_guard lock(mutex_);
     if (!cancelled_.ok()) return cancelled_;
     in_progress_ = Descriptor(::fcntl(socket.get(), F_DUPFD_CLOEXEC, 0));
   }
-  auto made = shm::make_link(threads_.reactor, threads_.waiter, std::move(socket), std::move(arena),
-                             std::move(peer.setup), deadline);
+  auto made = share_memory(std::move(socket), peer, deadline);
   std::lock_guard lock(mutex_);
   in_progress_ = Descriptor();
   return made;
+}
+
+Result<std::unique_ptr<Link>> RunLinks::share_memory(Descriptor socket, Peer& peer,
+                                                     Deadline deadline) {
+  LEAT_ASSIGN_OR_RETURN(auto shown,
+                        shm::exchange_outboxes(socket.get(), outbox_.get(), peer.setup, deadline));
+  LEAT_ASSIGN_OR_RETURN(shm::Arena arena, shm::Arena::create(shown.edges()));
+  arena.open_slots(*peer.setup.slots);
+  std::move(shown).open_slots(*peer.setup.slots);
+  return shm::make_link(threads_.reactor, threads_.waiter, std::move(socket), std::move(arena),
+                        std::move(peer.setup), deadline, outbox_);
 }
 
 // A connected socket to the peer, in its role; both ends know who the other is.

@@ -18,6 +18,7 @@
 #include "transport/io/reactor.h"
 #include "transport/link.h"
 #include "transport/shm/bell.h"
+#include "transport/shm/outbox.h"
 
 namespace leat {
 
@@ -69,8 +70,11 @@ class RunLinks {
   };
 
   Result<std::vector<Peer>> find_peers(WorkerRun& run) const;
+  Result<std::shared_ptr<const shm::Outbox>> make_outbox(const Plan& plan,
+                                                         const std::vector<Peer>& peers) const;
   Result<std::unique_ptr<Link>> link(uint32_t partition, Peer& peer, Deadline deadline);
   Result<std::unique_ptr<Link>> link_memory(uint32_t partition, Peer& peer, Deadline deadline);
+  Result<std::unique_ptr<Link>> share_memory(Descriptor socket, Peer& peer, Deadline deadline);
   Result<Descriptor> connection(uint32_t partition, SocketRole role, Deadline deadline);
   Identity identity_with(uint32_t partition) const;
   Status cancelled_with() const;
@@ -79,6 +83,7 @@ class RunLinks {
   const Threads threads_;
   mutable std::mutex mutex_;
   Status cancelled_;
+  std::shared_ptr<const shm::Outbox> outbox_;  // null: nothing goes to several over memory
   Descriptor in_progress_;  // a second descriptor of the socket that waits for the peer's memory
 };
 

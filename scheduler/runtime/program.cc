@@ -7,6 +7,7 @@
 #include "devices/base/text.h"
 #include "devices/pages.h"
 #include "ops/validate.h"
+#include "scheduler/runtime/places.h"
 #include "scheduler/runtime/program_builder.h"
 #include "transport/frame.h"
 
@@ -178,29 +179,8 @@ uint32_t Program::Builder::root(uint32_t value) const {
   return value;
 }
 
-// A value that a kernel computes in the arena or in pages, of just the bytes that are sent, and
-// that nobody writes to once it is.
-bool Program::Builder::may_be_placed(uint32_t send) const {
-  const uint32_t value = partition_.instructions[send].inputs[0];
-  const uint32_t first = root(value);
-  for (uint32_t v = 0; v < partition_.values.size(); ++v) {
-    if (root(v) != first) continue;
-    const PlanValue& alias = partition_.values[v];
-    const bool fed =
-        std::find(partition_.feeds.begin(), partition_.feeds.end(), v) != partition_.feeds.end();
-    if ((alias.home != Home::arena && alias.home != Home::pages) || fed || places_.count(v) > 0 ||
-        alias.offset != partition_.values[value].offset ||
-        alias.type.bytes() > partition_.values[value].type.bytes())
-      return false;
-  }
-  for (uint32_t i = send + 1; i < partition_.instructions.size(); ++i) {
-    for (uint32_t output : partition_.instructions[i].outputs)
-      if (output != kNone && root(output) == first) return false;
-  }
-  return true;
-}
-
-// Large values are computed where their channel wants them, if it does.
+// Large values are computed where their channels want them, if they do: where the first wants it,
+// and other channels may want it there, too.
 void Program::Builder::bind_places() {
   if (!program_.device_->host_visible()) return;
   for (uint32_t i = 0; i < partition_.instructions.size(); ++i) {
@@ -209,16 +189,26 @@ void Program::Builder::bind_places() {
     const PlanEdge& edge = plan_.edges[instruction.edge];
     Channel* const channel = program_.exchange_.channels[edge.to];
     if (edge.bytes <= kSmallBytes || !channel || !channel->place(instruction.edge, 0) ||
-        !may_be_placed(i))
+        !may_be_placed(partition_, i))
       continue;
     const uint32_t first = root(instruction.inputs[0]);
+    if (places_.contains(first) && !is_in_place(i)) continue;
     for (uint32_t v = 0; v < partition_.values.size(); ++v) {
       if (root(v) != first) continue;
-      places_[v] = &channel->credit(instruction.edge);
+      places_[v].push_back(&channel->credit(instruction.edge));
       for (uint64_t parity = 0; parity < kSlotDepth; ++parity)
         program_.addresses_[v][parity] = channel->place(instruction.edge, parity);
     }
   }
+}
+
+// Is what it sends computed where its channel wants it?
+bool Program::Builder::is_in_place(uint32_t send) const {
+  const PlanInstruction& instruction = partition_.instructions[send];
+  const uint32_t value = instruction.inputs[0];
+  Channel* const channel = program_.exchange_.channels[plan_.edges[instruction.edge].to];
+  return places_.contains(value) &&
+         program_.addresses_[value][0] == channel->place(instruction.edge, 0);
 }
 
 Status Program::Builder::make_kernel(uint32_t index) {

@@ -36,7 +36,7 @@ class Program::Builder {
   void bind_places();
   Status bind_joined();
   uint32_t root(uint32_t value) const;
-  bool may_be_placed(uint32_t send) const;
+  bool is_in_place(uint32_t send) const;
   Status make_kernel(uint32_t instruction);
   Status make_kernels();
   Status allocate_workspaces();
@@ -73,8 +73,8 @@ class Program::Builder {
   std::vector<void*> resource_addresses_;
   std::vector<uint64_t> workspace_offsets_;  // by instruction
   std::vector<uint32_t> bound_;              // by instruction: index in kernels_, or kNone
-  // Values that are written where a channel wants them: the credit that writing needs.
-  std::map<uint32_t, Timeline*> places_;
+  // Values that are written where channels want them: the credit that writing needs, of each.
+  std::map<uint32_t, std::vector<Timeline*>> places_;
   // By value: of pieces that come from elsewhere, the instruction that receives them; else kNone.
   // Who touches such a piece waits for it, and nobody else.
   std::vector<uint32_t> pieces_;

@@ -152,7 +152,7 @@ void Program::Builder::list_transfer(uint32_t index) {
         program_.sent_.push_back(sent);
       }
     }
-    const bool placed = places_.count(instruction.inputs[0]) > 0;
+    const bool placed = entry.channel && is_in_place(index);
     entry.cheap = is_small(entry) || placed || entry.in_place;
   } else {
     entry.cheap = partition_.values[instruction.inputs[0]].type.bytes() <= kCheapBytes;
@@ -353,7 +353,8 @@ void Program::Builder::await_places(const Entry& entry, std::vector<Await>& out)
   each_instruction(entry, [&](const Entry&, uint32_t index) {
     for (uint32_t output : partition_.instructions[index].outputs) {
       const auto it = places_.find(output);
-      if (it != places_.end()) out.push_back({it->second, kSlotDepth, index});
+      if (it == places_.end()) continue;
+      for (Timeline* credit : it->second) out.push_back({credit, kSlotDepth, index});
     }
   });
 }

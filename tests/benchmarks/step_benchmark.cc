@@ -20,6 +20,7 @@
 #include "devices/base/text.h"
 #include "ops/catalogue.h"
 #include "scheduler/compile/compile.h"
+#include "scheduler/runtime/places.h"
 #include "tests/benchmarks/raw_measures.h"
 #include "tests/benchmarks/raw_sockets.h"
 #include "tests/benchmarks/step_graphs.h"
@@ -129,6 +130,13 @@ LinkSetup setup_for(const Plan& plan, uint32_t self, uint32_t peer, SlotTable& s
   return setup;
 }
 
+std::shared_ptr<const shm::Outbox> outbox_of(const Plan& plan, uint32_t self) {
+  std::vector<shm::Outbox::Value> values;
+  for (auto& value : values_for_many(plan, self, std::vector<bool>(plan.partitions.size(), true)))
+    values.push_back({value.bytes, std::move(value.edges)});
+  return values.empty() ? nullptr : must(shm::Outbox::create(values));
+}
+
 // Steps, and prints the seconds of a step and the frames that went over the links of partition 0.
 void run_partition(const Arguments& arguments) {
   const Catalogue catalogue = standard_catalogue();  // whose ops the plan points to
@@ -142,7 +150,8 @@ void run_partition(const Arguments& arguments) {
   auto waiter = must(shm::Waiter::create(spin));
   Worker worker(static_cast<int>(self), 1);
   const auto run = worker.prepare(plan, self);
-  must(worker.open_slots(*run));
+  must(worker.open_slots(*run, std::vector<bool>(plan->partitions.size(), tcp)));
+  const auto outbox = tcp ? nullptr : outbox_of(*plan, self);
   std::vector<std::unique_ptr<Channel>> channels(plan->partitions.size());
   std::vector<Link*> links;
   for (uint32_t q = 0; q < channels.size(); ++q) {
@@ -153,10 +162,13 @@ void run_partition(const Arguments& arguments) {
     if (tcp) {
       link = must(tcp::make_link(reactor, std::move(express), std::move(bulk), std::move(setup)));
     } else {
-      shm::Arena arena = must(shm::Arena::create(setup.incoming));
+      const Deadline deadline = Clock::now() + kPatience;
+      auto shown = must(shm::exchange_outboxes(express.get(), outbox.get(), setup, deadline));
+      shm::Arena arena = must(shm::Arena::create(shown.edges()));
       arena.open_slots(run->slots());
+      std::move(shown).open_slots(run->slots());
       link = must(shm::make_link(reactor, *waiter, std::move(express), std::move(arena),
-                                 std::move(setup), Clock::now() + kPatience));
+                                 std::move(setup), deadline, outbox));
     }
     links.push_back(link.get());
     channels[q] = std::move(link);

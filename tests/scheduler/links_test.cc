@@ -44,6 +44,9 @@ TEST_CASE("training over each transport gives the bits of channels within the pr
     for (const Plan& plan : plans) {
       PlanRunner local(plan, 1);
       const std::vector<Bytes> expected = results(local, kSteps);
+      PlanRunner places(plan, 2, InSharedPlaces());
+      const bool same_in_places = results(places, kSteps) == expected;
+      CHECK(same_in_places);
       for (const Transport& transport : transports()) {
         for (int threads : {1, 3}) {
           INFO(plan.name << " on " << workers << " workers over " << transport.name << ", "

@@ -7,6 +7,7 @@
 
 #include "devices/base/text.h"
 #include "scheduler/capnp/plan_file.h"
+#include "scheduler/runtime/places.h"
 #include "tests/scheduler/example_plans.h"
 #include "tests/slowness.h"
 
@@ -118,9 +119,11 @@ TEST_CASE("a variable trained in pieces has the bits of one worker's, over each 
           CHECK(same);
         }
       }
-      PlanRunner channels(plan, 2);
+      PlanRunner channels(plan, 2), places(plan, 2, InSharedPlaces());
       const bool same = outcome(channels, kSteps) == expected;
       CHECK(same);
+      const bool same_in_places = outcome(places, kSteps) == expected;
+      CHECK(same_in_places);
     }
   }
 }
@@ -141,6 +144,39 @@ TEST_CASE("an update is done piece by piece, each as it arrives") {
   CHECK(updates == pieces);
   CHECK(awaited.size() >= pieces / 2);
   CHECK(std::set<const Timeline*>(awaited.begin(), awaited.end()).size() == awaited.size());
+}
+
+TEST_CASE("a sum that goes to several partitions is written once, with credit of all") {
+  const Plan plan = training_plan("mirrored", 3);
+  const size_t pieces = cut_in_pieces({kRows, kColumns}, DType::f32).size();
+  size_t values = 0;
+  for (uint32_t p = 0; p < 3; ++p) {
+    for (const ValueForMany& value : values_for_many(plan, p, {true, true, true})) {
+      ++values;
+      CHECK(value.edges.size() == 2);
+      for (uint32_t e : value.edges) {
+        CHECK(plan.edges[e].from == p);
+        CHECK(plan.edges[e].bytes == value.bytes);
+      }
+    }
+    std::vector<bool> one(3, false);
+    one[(p + 1) % 3] = true;
+    CHECK(values_for_many(plan, p, one).empty());
+  }
+  CHECK(values == pieces);
+  PlanRunner runner(plan, 1, InSharedPlaces());
+  size_t writers = 0;
+  for (uint32_t p = 0; p < 3; ++p) {
+    for (const Entry& entry : runner.program(p).entries()) {
+      if (entry.kind != Entry::Kind::kernel) continue;
+      std::set<const Timeline*> credits;
+      for (const Await& await : entry.awaits)
+        if (await.lag == kSlotDepth) credits.insert(await.timeline);
+      CHECK((credits.empty() || credits.size() == 2));
+      writers += !credits.empty();
+    }
+  }
+  CHECK(writers >= pieces);
 }
 
 TEST_CASE("a plan with pieces is written and read, and prints them") {

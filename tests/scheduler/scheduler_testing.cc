@@ -1,6 +1,10 @@
 #include "tests/scheduler/scheduler_testing.h"
 
 #include <cstring>
+#include <set>
+
+#include "devices/pages.h"
+#include "scheduler/runtime/places.h"
 
 namespace leat {
 namespace {
@@ -90,6 +94,42 @@ std::vector<Plan> one(Plan plan) {
   return plans;
 }
 
+// Memory that a runner has.
+class Shown final : public Buffer {
+ public:
+  Shown(void* data, size_t size) : data_(data), size_(size) {}
+  void* data() const override { return data_; }
+  size_t size() const override { return size_; }
+
+ private:
+  void* data_;
+  size_t size_;
+};
+
+// To a table some of whose slots the producer writes itself.
+class ShowingChannel final : public Channel {
+ public:
+  explicit ShowingChannel(SlotTable& destination) : destination_(&destination) {}
+  void show(uint32_t edge) { shown_.insert(edge); }
+
+  Status push(uint32_t edge, uint64_t turn, const void* data, size_t bytes) override {
+    if (!shown_.contains(edge)) return destination_->deliver(edge, turn, data, bytes);
+    if (data != destination_->slot(edge, turn))
+      return internal_error("expected the value in its shared place");
+    destination_->edge(edge).arrived.signal(turn + 1);
+    return {};
+  }
+  void* place(uint32_t edge, uint64_t turn) override {
+    return shown_.contains(edge) ? destination_->slot(edge, turn) : nullptr;
+  }
+  Timeline& credit(uint32_t edge) override { return destination_->edge(edge).retired; }
+  void abort(const Status& cause) override { destination_->abort(cause); }
+
+ private:
+  SlotTable* destination_;
+  std::set<uint32_t> shown_;
+};
+
 }  // namespace
 
 PlanRunner::PlanRunner(Plan plan, int threads, RunOptions options)
@@ -107,6 +147,36 @@ PlanRunner::PlanRunner(Plan plan, int threads, const Transport& transport, RunOp
   make_devices(threads);
   open_links(transport);
   make_runs(options);
+}
+
+PlanRunner::PlanRunner(Plan plan, int threads, InSharedPlaces, RunOptions options)
+    : plans_(one(std::move(plan))) {
+  make_devices(threads);
+  open_channels();
+  share_places();
+  make_runs(options);
+}
+
+void PlanRunner::share_places() {
+  for (uint32_t p = 0; p < channels_.size(); ++p) {
+    for (const ValueForMany& value :
+         values_for_many(plan(), p, std::vector<bool>(channels_.size(), true))) {
+      void* places[kSlotDepth];
+      for (void*& place : places) {
+        shared_.push_back(must(allocate_pages(value.bytes)));
+        place = shared_.back()->data();
+      }
+      for (uint32_t e : value.edges) {
+        const uint32_t to = plan().edges[e].to;
+        std::vector<std::unique_ptr<Buffer>> slots;
+        for (void* place : places) slots.push_back(std::make_unique<Shown>(place, value.bytes));
+        slots_[to]->open(e, value.bytes, std::move(slots));
+        if (!dynamic_cast<ShowingChannel*>(channels_[p][to].get()))
+          channels_[p][to] = std::make_unique<ShowingChannel>(*slots_[to]);
+        dynamic_cast<ShowingChannel&>(*channels_[p][to]).show(e);
+      }
+    }
+  }
 }
 
 void PlanRunner::make_devices(int threads) {

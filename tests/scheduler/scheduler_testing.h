@@ -30,6 +30,10 @@ inline std::chrono::steady_clock::time_point soon() {
   return std::chrono::steady_clock::now() + std::chrono::seconds(60);
 }
 
+// How a PlanRunner's values cross: what goes to several partitions is written once, where all of
+// them read it.
+struct InSharedPlaces {};
+
 // A plan on workers of this process that share nothing but channels: one device, pool, executor and
 // resource table for each partition.
 class PlanRunner {
@@ -37,6 +41,7 @@ class PlanRunner {
   PlanRunner(Plan plan, int threads, RunOptions options = {});
   // Partition p is run as parts[p] says, which may know nothing of the others.
   PlanRunner(std::vector<Plan> parts, int threads, RunOptions options = {});
+  PlanRunner(Plan plan, int threads, InSharedPlaces, RunOptions options = {});
   // Over links, with all of their protocol.
   PlanRunner(Plan plan, int threads, const Transport& transport, RunOptions options = {});
   ~PlanRunner();
@@ -62,6 +67,7 @@ class PlanRunner {
  private:
   void make_devices(int threads);
   void open_channels();
+  void share_places();
   void open_links(const Transport& transport);
   void make_runs(const RunOptions& options);
 
@@ -69,6 +75,7 @@ class PlanRunner {
   std::vector<std::unique_ptr<cpu::CpuDevice>> devices_;
   std::vector<std::unique_ptr<Executor>> executors_;
   std::vector<std::unique_ptr<JobResources>> resources_;
+  std::vector<std::unique_ptr<Buffer>> shared_;  // slots of several tables
   std::vector<std::unique_ptr<SlotTable>> slots_;
   std::vector<std::shared_ptr<void>> threads_;                   // of links
   std::vector<std::vector<std::unique_ptr<Channel>>> channels_;  // by partition, and by its peer

@@ -6,6 +6,7 @@
 #include <future>
 #include <optional>
 
+#include "devices/pages.h"
 #include "tests/transport/link_testing.h"
 #include "transport/io/express.h"
 #include "transport/shm/shm_link.h"
@@ -170,6 +171,118 @@ TEST_CASE("a peer that shares nothing, or nonsense, costs a deadline and no more
   pair = must(socket_pair());
   pair.first = Descriptor();
   CHECK(attempt(std::move(pair.second), soon()).code() == Code::unavailable);
+}
+
+TEST_CASE("a value that goes to several peers is written once, and none of them can write it",
+          "[cluster]") {
+  constexpr size_t kBytes = 100'000;
+  const auto outbox = must(Outbox::create({{kBytes, {0, 1}}}));
+  Reactor reactor;
+  auto waiter = must(Waiter::create());
+  // One process with links to two peers: edge 0 goes to the first, edges 1 and 2 to the second.
+  std::vector<SlotTable> tables;
+  for (int i = 0; i < 3; ++i) tables.emplace_back(3);
+  const auto setup = [&](size_t self, size_t peer, std::vector<LinkEdge> in,
+                         std::vector<LinkEdge> out) {
+    LinkSetup made;
+    made.self = "worker-" + std::to_string(self);
+    made.peer = "worker-" + std::to_string(peer);
+    made.incoming = std::move(in);
+    made.outgoing = std::move(out);
+    made.slots = &tables[self];
+    return made;
+  };
+  const auto open = [&](Descriptor socket, const LinkSetup& of,
+                        const std::shared_ptr<const Outbox>& mine) {
+    auto shown = must(exchange_outboxes(socket.get(), mine.get(), of, soon()));
+    Arena arena = must(Arena::create(shown.edges()));
+    arena.open_slots(*of.slots);
+    std::move(shown).open_slots(*of.slots);
+    return must(make_link(reactor, *waiter, std::move(socket), std::move(arena), of, soon(), mine));
+  };
+  std::vector<std::unique_ptr<Link>> sender, receiver;
+  for (size_t peer : {1, 2}) {
+    const std::vector<LinkEdge> edges =
+        peer == 1 ? std::vector<LinkEdge>{{0, kBytes}} : std::vector<LinkEdge>{{1, kBytes}, {2, 8}};
+    auto sockets = must(socket_pair());
+    auto other = std::async(std::launch::async, [&] {
+      return open(std::move(sockets.second), setup(peer, 0, edges, {}), nullptr);
+    });
+    sender.push_back(open(std::move(sockets.first), setup(0, peer, {}, edges), outbox));
+    receiver.push_back(other.get());
+  }
+  void* const place = sender[0]->place(0, 0);
+  REQUIRE(place == sender[1]->place(1, 0));
+  CHECK(sender[0]->place(0, 1) == sender[1]->place(1, 1));
+  CHECK(place != sender[0]->place(0, 1));
+  for (uint64_t turn = 0; turn < 5; ++turn) {
+    for (size_t i = 0; turn >= kSlotDepth && i < 2; ++i)
+      REQUIRE(sender[i]->credit(static_cast<uint32_t>(i)).wait(turn + 1 - kSlotDepth, soon()).ok());
+    const auto value = value_of(7, turn, kBytes);
+    void* const here = sender[0]->place(0, turn);
+    std::memcpy(here, value.data(), kBytes);
+    CHECK(sender[0]->push(0, turn, here, kBytes).ok());
+    CHECK(sender[1]->push(1, turn, here, kBytes).ok());
+    CHECK(push_value(*sender[1], 2, turn, 8).ok());
+    for (size_t i = 0; i < 2; ++i) {
+      SlotTable& slots = tables[i + 1];
+      const auto edge = static_cast<uint32_t>(i);
+      REQUIRE(slots.edge(edge).arrived.wait(turn + 1, soon()).ok());
+      CHECK(std::memcmp(slots.slot(edge, turn), value.data(), kBytes) == 0);
+      slots.edge(edge).retired.signal(turn + 1);
+    }
+    check_value(tables[2], 2, turn);
+  }
+  const auto elsewhere = value_of(0, 5, kBytes);
+  REQUIRE(sender[0]->credit(0).wait(4, soon()).ok());
+  CHECK(sender[0]->push(0, 5, elsewhere.data(), kBytes).message().find("in the outbox") !=
+        std::string::npos);
+  CHECK(::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, outbox->descriptor(), 0) ==
+        MAP_FAILED);
+  CHECK(::mprotect(tables[1].slot(0, 0), 4096, PROT_READ | PROT_WRITE) != 0);
+  // What is joined of it can be read as well.
+  const auto joined = must(join_pages(std::vector<Pages>{{tables[1].slot(0, 0), kBytes}}));
+  CHECK(std::memcmp(joined->data(), tables[1].slot(0, 0), kBytes) == 0);
+  receiver.clear();
+}
+
+TEST_CASE("an outbox that is none, or is for other edges, is refused") {
+  constexpr uint64_t kMagic = 0x3154554F5441454C;
+  struct Case {
+    std::vector<uint64_t> head, place;
+    Descriptor file;
+    const char* message;
+  };
+  const int sealed = F_SEAL_SHRINK | F_SEAL_GROW;
+  const uint64_t two_slots = 2 * 303104;
+  std::vector<Case> cases;
+  cases.push_back({{1, 0}, {}, {}, "expected places of 2 edges at most"});
+  cases.push_back({{kMagic, 3}, {}, {}, "received 3"});
+  cases.push_back(
+      {{kMagic, 1}, {1, 0}, memory_file(two_slots, F_SEAL_GROW), "a sealed memory file"});
+  cases.push_back({{kMagic, 1}, {1, 0}, memory_file(two_slots - 1, sealed), "expected slots of"});
+  cases.push_back({{kMagic, 1}, {1, 64}, memory_file(2 * two_slots, sealed), "expected slots of"});
+  cases.push_back(
+      {{kMagic, 1}, {1, ~uint64_t{4095}}, memory_file(two_slots, sealed), "expected slots of"});
+  cases.push_back(
+      {{kMagic, 1}, {2, 0}, memory_file(two_slots, sealed), "does not come from there"});
+  cases.push_back({{kMagic, 1}, {0, 0}, memory_file(two_slots, sealed), "expected slots of 0"});
+  for (Case& c : cases) {
+    LinkEnds ends({0, 300000}, {8});
+    auto pair = must(socket_pair());
+    REQUIRE(send_all(pair.first.get(), std::as_bytes(std::span(c.head)), soon(), "t").ok());
+    const int files[] = {c.file.get()};
+    if (c.file) {
+      REQUIRE(
+          send_descriptors(pair.first.get(), std::as_bytes(std::span(c.place)), files, soon(), "t")
+              .ok());
+    }
+    const Status status =
+        exchange_outboxes(pair.second.get(), nullptr, ends.setup_b, soon()).status();
+    INFO(c.message << ": " << status);
+    CHECK(status.code() == Code::invalid_argument);
+    CHECK(status.message().find(c.message) != std::string::npos);
+  }
 }
 
 TEST_CASE("a bell wakes whoever sleeps on it, from another mapping", "[cluster]") {

@@ -61,15 +61,19 @@ Result<std::shared_ptr<MemoryFile>> MemoryFile::map(Descriptor file, size_t byte
       new MemoryFile(std::move(file), static_cast<std::byte*>(data), bytes));
 }
 
-Result<std::shared_ptr<MemoryFile>> MemoryFile::create(const char* name, size_t bytes) {
+Result<std::shared_ptr<MemoryFile>> MemoryFile::create(const char* name, size_t bytes,
+                                                       Writers writers) {
   Descriptor file(::memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!file) return system_error("shared memory", errno);
   // Takes the pages now: later, having none would be a SIGBUS.
   if (const int error = ::posix_fallocate(file.get(), 0, static_cast<off_t>(bytes)); error != 0)
     return system_error(cat("shared memory of ", human_bytes(bytes)), error);
-  if (::fcntl(file.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
+  LEAT_ASSIGN_OR_RETURN(auto mapped, map(std::move(file), bytes));
+  const int writable = writers == Writers::all ? 0 : F_SEAL_FUTURE_WRITE;  // what is mapped, stays
+  if (::fcntl(mapped->descriptor(), F_ADD_SEALS,
+              F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL | writable) != 0)
     return system_error("sealing shared memory", errno);
-  return map(std::move(file), bytes);
+  return mapped;
 }
 
 Result<std::shared_ptr<MemoryFile>> MemoryFile::open(Descriptor file, size_t bytes,

@@ -24,11 +24,15 @@
 
 namespace leat::shm {
 
+// Who may write to a memory file: whoever maps it, or its maker alone.
+enum class Writers : uint8_t { all, this_mapping };
+
 // A memory file of this or another process, mapped for reading and writing.
 class MemoryFile {
  public:
   // A new one of zeros, its pages there and its size sealed.
-  static Result<std::shared_ptr<MemoryFile>> create(const char* name, size_t bytes);
+  static Result<std::shared_ptr<MemoryFile>> create(const char* name, size_t bytes,
+                                                    Writers writers = Writers::all);
   // A peer's. invalid_argument unless it is sealed and has this size.
   static Result<std::shared_ptr<MemoryFile>> open(Descriptor file, size_t bytes,
                                                   std::string_view peer);

@@ -15,13 +15,14 @@ namespace {
 class ShmLink final : public ExpressLink, private CreditSink, private Waiter::Polled {
  public:
   ShmLink(Reactor& reactor, Waiter& waiter, Descriptor socket, Arena mine, Arena theirs, Bell bell,
-          LinkSetup setup)
+          std::shared_ptr<const Outbox> outbox, LinkSetup setup)
       : ExpressLink(state_, express_),
         reactor_(reactor),
         waiter_(waiter),
         state_(std::move(setup)),
         mine_(std::move(mine)),
         theirs_(std::move(theirs)),
+        outbox_(std::move(outbox)),
         bell_(std::move(bell)),
         credits_told_(state_.setup().incoming.size()),
         published_(state_.setup().incoming.size()),
@@ -46,7 +47,9 @@ class ShmLink final : public ExpressLink, private CreditSink, private Waiter::Po
 
   Status push(uint32_t edge, uint64_t turn, const void* data, size_t bytes) override {
     LEAT_ASSIGN_OR_RETURN(const size_t i, state_.check_push(edge, turn, bytes));
-    std::byte* const slot = theirs_.slot(i, turn);
+    std::byte* const slot = slot_of(edge, i, turn);
+    if (data != slot && is_shared(edge))  // others may still read what was there
+      return internal_error(cat("edge ", edge, ": expected its value in the outbox"));
     if (data != slot) stream_copy(slot, data, bytes);
     LEAT_RETURN_IF_ERROR(LEAT_FAILPOINT("transport/publish"));
     state_.count_sent(0, bytes);
@@ -56,7 +59,7 @@ class ShmLink final : public ExpressLink, private CreditSink, private Waiter::Po
   }
 
   void* place(uint32_t edge, uint64_t turn) override {
-    return theirs_.slot(state_.outgoing_index(edge), turn);
+    return slot_of(edge, state_.outgoing_index(edge), turn);
   }
 
   void hold() override { holds_.fetch_add(1); }
@@ -66,6 +69,11 @@ class ShmLink final : public ExpressLink, private CreditSink, private Waiter::Po
   }
 
  private:
+  bool is_shared(uint32_t edge) const { return outbox_ && outbox_->has(edge); }
+  std::byte* slot_of(uint32_t edge, size_t i, uint64_t turn) const {
+    return is_shared(edge) ? outbox_->slot(edge, turn) : theirs_.slot(i, turn);
+  }
+
   void ring() {
     if (holds_.load() > 0) {
       owed_ring_.store(true);
@@ -168,6 +176,7 @@ class ShmLink final : public ExpressLink, private CreditSink, private Waiter::Po
   Waiter& waiter_;
   LinkState state_;
   const Arena mine_, theirs_;
+  const std::shared_ptr<const Outbox> outbox_;
   Bell bell_;
   struct Credit {
     uint64_t told = 0, stored = 0;
@@ -189,7 +198,8 @@ class ShmLink final : public ExpressLink, private CreditSink, private Waiter::Po
 }  // namespace
 
 Result<std::unique_ptr<Link>> make_link(Reactor& reactor, Waiter& waiter, Descriptor socket,
-                                        Arena arena, LinkSetup setup, Deadline deadline) {
+                                        Arena arena, LinkSetup setup, Deadline deadline,
+                                        std::shared_ptr<const Outbox> outbox) {
   const std::string subject = cat("link ", setup.self, " to ", setup.peer, ": sharing memory");
   constexpr std::string_view kHere = "LEATSHM1";
   const int mine[] = {arena.descriptor(), waiter.bell().descriptor()};
@@ -200,10 +210,13 @@ Result<std::unique_ptr<Link>> make_link(Reactor& reactor, Waiter& waiter, Descri
                         receive_descriptors(socket.get(), word, 2, deadline, subject));
   if (std::memcmp(word.data(), kHere.data(), word.size()) != 0)
     return invalid_argument(cat(subject, ": expected the peer's shared memory"));
-  LEAT_ASSIGN_OR_RETURN(Arena theirs, Arena::open(std::move(files[0]), setup.outgoing, setup.peer));
+  LEAT_ASSIGN_OR_RETURN(
+      Arena theirs,
+      Arena::open(std::move(files[0]), edges_outside(setup.outgoing, outbox.get()), setup.peer));
   LEAT_ASSIGN_OR_RETURN(Bell bell, Bell::open(std::move(files[1]), setup.peer));
   auto link = std::make_unique<ShmLink>(reactor, waiter, std::move(socket), std::move(arena),
-                                        std::move(theirs), std::move(bell), std::move(setup));
+                                        std::move(theirs), std::move(bell), std::move(outbox),
+                                        std::move(setup));
   LEAT_RETURN_IF_ERROR(link->open());
   return std::unique_ptr<Link>(std::move(link));
 }

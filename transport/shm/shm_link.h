@@ -12,14 +12,18 @@
 #include "transport/link.h"
 #include "transport/shm/arena.h"
 #include "transport/shm/bell.h"
+#include "transport/shm/outbox.h"
 
 namespace leat::shm {
 
 // A link over a connected unix socket whose handshake is done: exchanges arenas and bells with the
-// peer, who calls the same. `arena` is for setup.incoming, its slots open in the table. `reactor`
-// and `waiter` outlive the link. invalid_argument if what the peer gives is not for these edges,
-// deadline_exceeded if it gives nothing.
+// peer, who calls the same. `arena` is for setup.incoming, its slots open in the table. With
+// `outbox`, those edges that are in it have their slots there: outboxes were exchanged before, and
+// edges that are in the peer's are without slots in the arena. `reactor` and `waiter` outlive the
+// link. invalid_argument if what the peer gives is not for these edges, deadline_exceeded if it
+// gives nothing.
 Result<std::unique_ptr<Link>> make_link(Reactor& reactor, Waiter& waiter, Descriptor socket,
-                                        Arena arena, LinkSetup setup, Deadline deadline);
+                                        Arena arena, LinkSetup setup, Deadline deadline,
+                                        std::shared_ptr<const Outbox> outbox = nullptr);
 
 }  // namespace leat::shm
