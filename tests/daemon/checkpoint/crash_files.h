@@ -24,6 +24,8 @@ class CrashFiles final : public Files {
  public:
   CrashFiles();
   CrashFiles(CrashFiles&&) = default;
+  // The same disk once more, with all that is not synced. What is open is of the first one.
+  CrashFiles(const CrashFiles&) = default;
 
   // What was done so far: the power may fail after each of so many operations.
   size_t operations() const { return log_.size(); }

@@ -17,6 +17,8 @@ void MemoryJournal::append(const JournalRecord& record) {
                        << name_of(changed->condition.state));
     }
     job.condition = changed->condition;
+    if (job.condition.state == JobState::running && job.first_ran_ms == 0)
+      job.first_ran_ms = job.condition.since_ms;
     for (const LostEpoch& each : changed->lost) job.history.put(each);
   } else if (const auto* noted = std::get_if<JobNoted>(&record)) {
     REQUIRE(jobs_.contains(noted->id));

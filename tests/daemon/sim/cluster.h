@@ -55,6 +55,7 @@ class Cluster {
   World world;
   Network network{world};
   const Mutation mutation;
+  const bool has_real_journal;  // slower
   std::vector<std::unique_ptr<SimWorker>> workers;
   std::unique_ptr<SimMaster> master;
   std::vector<Request> requests;

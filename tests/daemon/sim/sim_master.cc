@@ -28,12 +28,14 @@ SimMaster::SimMaster(Cluster& cluster)
       files_(std::make_unique<CrashFiles>()),
       disk_(std::make_unique<SimDisk>(files_, health, cluster.mutation)) {
   process.name = "master";
+  if (cluster.has_real_journal) real_ = std::make_unique<SimJournal>(health);
 }
 
 SimMaster::~SimMaster() = default;
 
 void SimMaster::boot() {
   if (process.alive) return;
+  if (!open_journal()) return world_.after(500, [this] { boot(); });
   process = {"master", process.life + 1, true, 0};
   journal_broken_ = false;
   in_the_air_.clear();
@@ -53,8 +55,15 @@ void SimMaster::kill(bool loses_power) {
   process.alive = false;
   cluster_.network.died(process);
   // The batch that was being written is on disk or not, as a whole.
-  if (world_.chance(50))
+  const bool is_written = world_.chance(50);
+  if (real_ != nullptr) {
+    if (!journal_broken_)
+      for (const WriteJournal& write : in_the_air_) maybe_there_.push_back(write.record);
+    real_->crash(journal_broken_ ? std::vector<JournalRecord>() : maybe_there_, loses_power,
+                 world_.pick(UINT64_MAX));
+  } else if (is_written) {
     for (const WriteJournal& write : in_the_air_) append(write.record);
+  }
   if (loses_power) {
     const size_t before = files_->operations();
     for (const auto& [job, run] : life_->runs)
@@ -63,6 +72,32 @@ void SimMaster::kill(bool loses_power) {
     files_ = std::make_unique<CrashFiles>(files_->after_crash(done, world_.pick(UINT64_MAX)));
   }
   life_.reset();
+}
+
+// False: the disk does not let it, as yet.
+bool SimMaster::open_journal() {
+  if (real_ == nullptr) return true;
+  const auto jobs = real_->open();
+  if (!jobs.ok()) {
+    const Code code = jobs.status().code();
+    if (code != Code::unavailable && code != Code::resource_exhausted)
+      world_.broken("the journal is refused: ", jobs.status().message());
+    return false;
+  }
+  const auto records = std::exchange(maybe_there_, {});
+  if (*jobs == journal_.replay()) return true;
+  for (const JournalRecord& record : records) append(record);
+  if (*jobs != journal_.replay()) world_.broken("the journal holds other jobs than were written");
+  return true;
+}
+
+// All of them, or none; after a failed sync nobody knows.
+Status SimMaster::append_to_real(const std::vector<JournalRecord>& records) {
+  const Status status = real_->append(records);
+  if (status.ok() || status.code() == Code::resource_exhausted || journal_broken_) return status;
+  journal_broken_ = true;  // until the master starts again
+  maybe_there_ = records;
+  return status;
 }
 
 // Events and actions ------------------------------------------------------------------------------
@@ -144,6 +179,20 @@ void SimMaster::write_pending() {
 }
 
 void SimMaster::written(std::vector<WriteJournal> batch) {
+  if (real_ != nullptr) {
+    std::vector<JournalRecord> records;
+    for (const WriteJournal& each : batch) records.push_back(each.record);
+    const Status all = append_to_real(records);
+    life_->writing = false;
+    write_pending();
+    for (size_t i = 0; i < batch.size(); ++i) {
+      // One that cannot be written does not refuse the others.
+      const Status status = all.ok() || batch.size() == 1 ? all : append_to_real({records[i]});
+      if (status.ok()) append(records[i]);
+      handle(JournalWritten{batch[i].write, status});
+    }
+    return;
+  }
   Status status;
   if (health.failing) journal_broken_ = true;  // until the master starts again
   if (journal_broken_) status = unavailable("input/output error");

@@ -21,6 +21,7 @@
 #include "tests/daemon/jobs/table_driver.h"
 #include "tests/daemon/sim/cluster.h"
 #include "tests/daemon/sim/sim_disk.h"
+#include "tests/daemon/sim/sim_journal.h"
 
 namespace leat::sim {
 
@@ -101,6 +102,8 @@ class SimMaster {
   void perform(const RemoveJob& action);
   void write_pending();
   void written(std::vector<WriteJournal> batch);
+  bool open_journal();
+  Status append_to_real(const std::vector<JournalRecord>& records);
   void append(const JournalRecord& record);
   void tick();
   void worker_lost(const WorkerRef& worker, const std::string& reason);
@@ -130,8 +133,10 @@ class SimMaster {
   Cluster& cluster_;
   World& world_;
   std::unique_ptr<Life> life_;
-  MemoryJournal journal_;
-  std::vector<WriteJournal> in_the_air_;  // of the batch that is being written
+  MemoryJournal journal_;                   // what is on disk
+  std::unique_ptr<SimJournal> real_;        // in some histories, which must hold the same
+  std::vector<WriteJournal> in_the_air_;    // of the batch that is being written
+  std::vector<JournalRecord> maybe_there_;  // a batch of which the real one alone knows
   bool journal_broken_ = false;
   uint64_t generation_ = 0;
   std::unique_ptr<CrashFiles> files_;
