@@ -74,8 +74,10 @@ Result<LoggedMetrics> read_metrics(Files& files, const std::string& path, int64_
   LoggedMetrics logged;
   for (size_t end = text.find('\n'); end != std::string_view::npos; end = text.find('\n')) {
     const std::string_view line = text.substr(0, end);
-    if (step_of(line) != logged.rows + 1) break;
-    if (++logged.rows > after_step) logged.tail.push_back({logged.rows, values_of(line, f32)});
+    const int64_t step = step_of(line);
+    if (step <= logged.last_step) break;
+    logged.last_step = step;
+    if (step > after_step) logged.tail.push_back({step, values_of(line, f32)});
     text.remove_prefix(end + 1);
   }
   return logged;

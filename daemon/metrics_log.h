@@ -26,7 +26,7 @@ struct StepMetric {
 
 // What a log says from some step on.
 struct LoggedMetrics {
-  int64_t rows = 0;  // in all
+  int64_t last_step = 0;  // that has a row
   struct Row {
     int64_t step = 0;
     std::vector<double> values;  // as they were appended; NaN for one that JSON cannot say

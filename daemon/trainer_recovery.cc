@@ -42,8 +42,8 @@ Result<std::optional<Trainer::Memory>> Trainer::find_memory(int64_t least) {
     LEAT_ASSIGN_OR_RETURN(const LoggedMetrics logged,
                           read_metrics(files_, metrics_path(), *step, false));
     int64_t known = *step;
-    while (known > logged.rows && memory.rows.count(known - 1) > 0) --known;
-    if (known <= logged.rows) return std::optional(std::move(memory));
+    while (known > logged.last_step && memory.rows.count(known - 1) > 0) --known;
+    if (known <= logged.last_step) return std::optional(std::move(memory));
   }
   return none;
 }
@@ -84,7 +84,7 @@ Status Trainer::restore(const Memory& memory) {
 Status Trainer::log_rows(const Memory& memory) {
   LEAT_ASSIGN_OR_RETURN(const LoggedMetrics logged,
                         read_metrics(files_, metrics_path(), memory.step, false));
-  for (int64_t step = logged.rows; step < memory.step; ++step)
+  for (int64_t step = logged.last_step; step < memory.step; ++step)
     LEAT_RETURN_IF_ERROR(log_row(step, memory.rows.at(step)));
   return metrics_->flush();
 }

@@ -52,6 +52,7 @@ Run::Run(Program& program, cpu::Pool& pool, RunOptions options)
       tiles_done_(new std::atomic<uint64_t>[program.entries().size()]),
       commit_(program.commit() == kNone ? ~uint64_t{0} : program.commit()),
       commit_end_(program.commit() == kNone ? 0 : program.commit_end()),
+      remembers_(program.commit() != kNone && program.device().host_visible()),
       limit_(options_.first_step),
       first_number_(options_.first_step) {
   for (size_t e = 0; e < entries_.size(); ++e) tiles_done_[e].store(0, std::memory_order_relaxed);
@@ -104,10 +105,10 @@ Run::~Run() {
 
 void Run::extend(uint64_t limit) {
   if (program_.writes_variables() && !announced_.exchange(true, std::memory_order_acq_rel)) {
-    if (program_.commit() == kNone)
-      program_.commits().taint();
-    else
+    if (remembers_)
       program_.commits().declare(options_.first_step);
+    else
+      program_.commits().taint();
   }
   uint64_t current = limit_.load(std::memory_order_relaxed);
   while (current < limit &&
@@ -290,7 +291,7 @@ bool Run::await_verdict(uint64_t turn) const {
 // Remembers what has been decided, and is written by now.
 void Run::commit() {
   const uint64_t turns = verdict_.load(std::memory_order_acquire) >> 1;
-  if (turns == committed_) return;
+  if (turns == committed_ || !remembers_) return;
   committed_ = turns;
   program_.commits().commit(turn_state(turns - 1).step + 1);
   if (spoiled_.load(std::memory_order_acquire)) program_.commits().taint();

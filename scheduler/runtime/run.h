@@ -157,6 +157,8 @@ class Run {
   uint64_t position_ = 0;  // turn * entries + entry
   uint64_t turns_finished_ = 0;
   const uint64_t commit_, commit_end_;  // as Program says; no position if there is none
+  // What is written is known: an asynchronous device may fail after it was told.
+  const bool remembers_;
   // Twice the turns that are decided, and 1 when the run has failed: none is decided from then on.
   std::atomic<uint64_t> verdict_{0};
   std::atomic<bool> spoiled_{false};    // a write failed

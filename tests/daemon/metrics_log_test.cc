@@ -75,6 +75,31 @@ TEST_CASE("a torn row and all after it are dropped when a log is opened again") 
   }
 }
 
+TEST_CASE("the metrics of a log are read back as they were appended") {
+  const TemporaryDirectory folder;
+  const std::string path = folder / "metrics.jsonl";
+  CHECK(read_metrics(real_files(), path, 0, true)->last_step == 0);
+  {
+    auto log = MetricsLog::open(real_files(), path, 0);
+    REQUIRE(log.ok());
+    for (int64_t step = 1; step <= 4; ++step) {
+      const float loss = step == 3 ? std::numeric_limits<float>::quiet_NaN() : 0.1f * step;
+      const StepMetric metrics[] = {{"loss", loss}, {"accuracy", 1.0f / step}};
+      REQUIRE((*log)->append(step, metrics).ok());
+    }
+    REQUIRE((*log)->flush().ok());
+  }
+  std::ofstream(path, std::ios::app) << "{\"step\": 5, \"lo";  // torn
+  const auto logged = read_metrics(real_files(), path, 2, true);
+  REQUIRE(logged.ok());
+  CHECK(logged->last_step == 4);
+  REQUIRE(logged->tail.size() == 2);
+  CHECK(logged->tail[0].step == 3);
+  CHECK(std::isnan(logged->tail[0].values[0]));
+  CHECK(logged->tail[0].values[1] == 1.0f / 3);
+  CHECK(logged->tail[1].values == std::vector<double>{0.1f * 4, 0.25});
+}
+
 TEST_CASE("a log in a folder that is not there is an error that names it") {
   const TemporaryDirectory folder;
   const auto log = MetricsLog::open(real_files(), folder / "none/metrics.jsonl", 0);

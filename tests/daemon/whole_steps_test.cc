@@ -295,7 +295,8 @@ void WholeSteps::disturb(uint64_t seed) {
   const int threads = 1 + static_cast<int>(dice.below(2));
   std::vector<std::string> set = set_;
   set.push_back(cat("num_workers=", count));
-  set.push_back(cat("checkpoint={every_steps: ", dice.below(2) == 0 ? 11 : 1000, ", keep: 2}"));
+  const bool with_checkpoints = dice.below(2) == 0;
+  set.push_back(cat("checkpoint={every_steps: ", with_checkpoints ? 11 : 1000, ", keep: 2}"));
   std::vector<std::unique_ptr<Worker>> workers(count);
   std::vector<Worker*> borrowed(count);
   const std::string folder = cat("run-", seed);
@@ -336,6 +337,12 @@ void WholeSteps::disturb(uint64_t seed) {
       if (held.whole && held.step > 0) least = std::max(least, static_cast<int64_t>(held.step));
     }
     REQUIRE(least <= newest);
+    // The master may lose metrics, too. Workers that do not have them either are of no use then.
+    const std::string metrics = small_.path(folder + "/metrics.jsonl");
+    if (!with_checkpoints && dice.below(3) == 0 && std::filesystem::exists(metrics)) {
+      std::filesystem::resize_file(metrics, dice.below(std::filesystem::file_size(metrics) + 1));
+      least = -1;
+    }
   }
 }
 
