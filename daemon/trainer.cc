@@ -389,6 +389,17 @@ Status Trainer::open_folder() {
   return {};
 }
 
+// What workers hold of an attempt before is what new variables are: zero.
+Status Trainer::clear() {
+  for (WorkerLink* worker : cluster_->master().workers()) {
+    LEAT_ASSIGN_OR_RETURN(Variables held, worker->read_variables(job_.name));
+    if (held.empty()) continue;
+    for (auto& [name, value] : held) value = Tensor(value.dtype(), value.shape());
+    LEAT_RETURN_IF_ERROR(worker->write_variables(job_.name, held, Restore::everything, {}));
+  }
+  return {};
+}
+
 Status Trainer::compile_plans() {
   LEAT_RETURN_IF_ERROR(assign_servers());
   LEAT_ASSIGN_OR_RETURN(const JobGraph graph, make_init_graph(*model_, job_.precision));
@@ -439,6 +450,8 @@ Result<Variables> Trainer::variables() {
 }
 
 Status Trainer::start_training(bool fill) {
+  if (options_.survivors && fill && done_ == 0)
+    LEAT_RETURN_IF_ERROR(clear().while_doing("clearing what workers held"));
   LEAT_RETURN_IF_ERROR(make_variables(fill));
   if (!job_.model.weights.empty() && done_ == 0) {
     LEAT_ASSIGN_OR_RETURN(const SafeTensors weights, read_safetensors(files_, job_.model.weights));

@@ -154,6 +154,7 @@ class Trainer {
   Status check_constraints() const;
   Result<std::shared_ptr<const Plan>> compile(const JobGraph& graph, const PlanOptions& options);
   Status compile_plans();
+  Status clear();
   Status make_variables(bool fill);
   Status restore(const Variables& values, Restore what, std::optional<uint64_t> step);
   Result<std::optional<Memory>> find_memory(int64_t least);

@@ -358,17 +358,17 @@ int disturb(WholeSteps& steps, uint64_t fallback) {
 
 TEST_CASE("survivors of a mirrored training with momentum go on from a whole step", "[cluster]") {
   WholeSteps steps({"optimizer={name: sgd, learning_rate: 0.05, momentum: 0.9}"}, true);
-  CHECK(disturb(steps, 10) > 5);
+  CHECK(disturb(steps, 6) > 3);
 }
 
 TEST_CASE("survivors of a mirrored training with Adam go on from a whole step", "[cluster]") {
   WholeSteps steps({"optimizer={name: adam, learning_rate: 0.001}"}, true);
-  CHECK(disturb(steps, 10) > 5);
+  CHECK(disturb(steps, 6) > 3);
 }
 
 TEST_CASE("servers that hold the same step are gone on from", "[cluster]") {
   WholeSteps steps({"strategy={name: parameter_server, num_ps: 1}"}, false);
-  disturb(steps, 10);
+  disturb(steps, 6);
 }
 
 }  // namespace leat
