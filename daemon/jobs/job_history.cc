@@ -30,6 +30,7 @@ void JobTable::lost_epoch(Entry& entry, std::string cause) {
   }
   if (!entry.job.fired.empty() && entry.job.fired.back().epoch == epoch) {
     lost.fault = entry.job.fired.back().fault;
+    if (entry.failure) entry.failure->crash = false;  // what was asked for is no crash of the job
     lost.detected_after = std::max<int64_t>(0, lost.failed_ms - entry.job.fired.back().at_ms);
   }
   entry.lost.push_back(std::move(lost));

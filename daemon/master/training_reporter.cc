@@ -28,6 +28,10 @@ void TrainingReporter::report() {
   report_(progress_);
 }
 
+void TrainingReporter::resumed(int64_t, TrainSource from) {
+  progress_.from = goes_on_from_named(name_of(from));
+}
+
 void TrainingReporter::started(int64_t first_step, int64_t steps) {
   progress_.step = static_cast<uint64_t>(first_step);
   progress_.steps = static_cast<uint64_t>(steps);
@@ -35,7 +39,8 @@ void TrainingReporter::started(int64_t first_step, int64_t steps) {
   if (progress_.from == GoesOnFrom::unknown) {
     progress_.from = first_step > 0 ? GoesOnFrom::checkpoint : GoesOnFrom::start;
   }
-  line_(first_step > 0 ? cat("goes on after step ", first_step, " of ", steps)
+  line_(first_step > 0 ? cat("goes on after step ", first_step, " of ", steps, ", from ",
+                             name_of(progress_.from))
                        : cat("trains ", steps, " steps"));
   report();
 }

@@ -19,6 +19,7 @@ class TrainingReporter final : public TrainObserver {
   // Reports come at most 4 times a second, and at the end of each epoch.
   TrainingReporter(const Job& job, const Clock& clock, Report report, Line line);
 
+  void resumed(int64_t step, TrainSource from) override;
   void started(int64_t first_step, int64_t steps) override;
   void epoch_begun(int64_t epoch, int64_t epochs, int64_t steps_of_epoch,
                    int64_t first_step) override;
