@@ -10,8 +10,8 @@ namespace leat {
 // What has so many bytes would not stay in a core's cache until it is read.
 inline constexpr size_t kLeastStreamed = 2 << 20;
 
-// As memcpy, of memory that does not overlap; large values are streamed. The bytes are there for
-// whoever sees a store that the caller makes afterwards.
+// As memcpy, of memory that does not overlap: values of kLeastStreamed on are streamed. The bytes
+// are there for whoever sees a store that the caller makes afterwards.
 void stream_copy(void* to, const void* from, size_t bytes);
 
 // Streams a block that is in the cache, part of a large value. The bytes are there for others only

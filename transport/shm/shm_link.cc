@@ -12,6 +12,15 @@
 namespace leat::shm {
 namespace {
 
+// A step that sends more than this would not leave it in a cache until it is read.
+constexpr uint64_t kMostCached = 12 << 20;
+
+uint64_t bytes_of_step(const std::vector<LinkEdge>& edges) {
+  uint64_t bytes = 0;
+  for (const LinkEdge& edge : edges) bytes += edge.bytes;
+  return bytes;
+}
+
 class ShmLink final : public ExpressLink, private CreditSink, private Waiter::Polled {
  public:
   ShmLink(Reactor& reactor, Waiter& waiter, Descriptor socket, Arena mine, Arena theirs, Bell bell,
@@ -24,6 +33,7 @@ class ShmLink final : public ExpressLink, private CreditSink, private Waiter::Po
         theirs_(std::move(theirs)),
         outbox_(std::move(outbox)),
         bell_(std::move(bell)),
+        streams_(bytes_of_step(state_.setup().outgoing) > kMostCached),
         credits_told_(state_.setup().incoming.size()),
         published_(state_.setup().incoming.size()),
         raised_(kSlotDepth * state_.setup().incoming.size() + state_.setup().outgoing.size()),
@@ -50,7 +60,7 @@ class ShmLink final : public ExpressLink, private CreditSink, private Waiter::Po
     std::byte* const slot = slot_of(edge, i, turn);
     if (data != slot && is_shared(edge))  // others may still read what was there
       return internal_error(cat("edge ", edge, ": expected its value in the outbox"));
-    if (data != slot) stream_copy(slot, data, bytes);
+    if (data != slot) copy(slot, data, bytes);
     LEAT_RETURN_IF_ERROR(LEAT_FAILPOINT("transport/publish"));
     state_.count_sent(0, bytes);
     theirs_.published(i).store(turn + 1, std::memory_order_release);
@@ -72,6 +82,13 @@ class ShmLink final : public ExpressLink, private CreditSink, private Waiter::Po
   bool is_shared(uint32_t edge) const { return outbox_ && outbox_->has(edge); }
   std::byte* slot_of(uint32_t edge, size_t i, uint64_t turn) const {
     return is_shared(edge) ? outbox_->slot(edge, turn) : theirs_.slot(i, turn);
+  }
+
+  void copy(void* slot, const void* data, size_t bytes) const {
+    if (streams_)
+      stream_copy(slot, data, bytes);
+    else if (bytes > 0)
+      std::memcpy(slot, data, bytes);
   }
 
   void ring() {
@@ -178,6 +195,7 @@ class ShmLink final : public ExpressLink, private CreditSink, private Waiter::Po
   const Arena mine_, theirs_;
   const std::shared_ptr<const Outbox> outbox_;
   Bell bell_;
+  const bool streams_;
   struct Credit {
     uint64_t told = 0, stored = 0;
     uint64_t rings = 0;  // that there had been when `stored` was
