@@ -1,12 +1,9 @@
 #include "daemon/jobs/assembly.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace leat {
-
-Assembly::Assembly(std::span<const WorkerRef> workers) {
-  for (const WorkerRef& worker : workers) members_.push_back({worker});
-}
 
 std::vector<WorkerRef> Assembly::workers() const {
   std::vector<WorkerRef> workers;
@@ -14,55 +11,154 @@ std::vector<WorkerRef> Assembly::workers() const {
   return workers;
 }
 
-std::vector<WorkerRef> Assembly::ask(Clock::Steady deadline) {
-  std::vector<WorkerRef> asked;
+// Epochs ------------------------------------------------------------------------------------------
+
+std::vector<std::string> Assembly::vacant() const {
+  std::vector<std::string> names;
+  for (const Member& member : members_) {
+    if (member.phase == Phase::gone) names.push_back(member.worker.name);
+  }
+  return names;
+}
+
+void Assembly::renew(uint64_t epoch, std::span<const WorkerRef> joining, size_t size) {
+  if (count(Phase::gone) == members_.size() || members_.size() != size) members_.clear();
+  members_.resize(size, Member{{}, Phase::gone});
+  std::vector<WorkerRef> others;
+  for (const WorkerRef& worker : joining) {
+    const auto before = std::find_if(members_.begin(), members_.end(), [&](const Member& m) {
+      return m.phase == Phase::gone && m.worker.name == worker.name;
+    });
+    if (before != members_.end()) {
+      *before = Member{worker, Phase::leased, epoch};
+    } else {
+      others.push_back(worker);
+    }
+  }
+  auto next = others.begin();
+  for (Member& member : members_) {
+    if (member.phase == Phase::there) member.phase = Phase::leased;
+    if (member.phase == Phase::gone && next != others.end()) {
+      member = Member{*next++, Phase::leased, epoch};
+    }
+  }
+  mode_ = Mode::going;
+  epoch_ = epoch;
+}
+
+std::vector<WorkerRef> Assembly::undo(uint64_t before) {
+  std::vector<WorkerRef> released;
   for (Member& member : members_) {
     if (member.phase != Phase::leased) continue;
-    member.phase = Phase::asked;
-    asked.push_back(member.worker);
+    member.phase = member.lives ? Phase::there : Phase::gone;
+    if (member.phase == Phase::gone) released.push_back(member.worker);
   }
-  deadline_ = deadline;
+  mode_ = Mode::parted;
+  epoch_ = before;
+  return released;
+}
+
+// Members -----------------------------------------------------------------------------------------
+
+std::vector<Assembly::Asked> Assembly::ask(Clock::Steady deadline) {
+  std::vector<Asked> asked;
+  for (Member& member : members_) {
+    if (member.phase != Phase::leased) continue;
+    asked.push_back({member.worker, member.lives});
+    member.phase = Phase::asked;
+    member.by = deadline;
+  }
   return asked;
 }
 
-bool Assembly::arrived(const WorkerRef& worker) {
+bool Assembly::arrived(const WorkerRef& worker, uint64_t epoch) {
   Member* member = find(worker);
-  if (member == nullptr || (member->phase != Phase::asked && member->phase != Phase::there)) {
-    return false;
-  }
+  if (member == nullptr || member->told || epoch != epoch_) return false;
+  if (member->phase != Phase::asked && member->phase != Phase::there) return false;
   member->phase = Phase::there;
+  member->from = epoch;
+  member->lives = true;
   return true;
+}
+
+bool Assembly::has(const WorkerRef& worker, uint64_t epoch) const {
+  const Member* member = find(worker);
+  return member != nullptr && epoch >= member->from && epoch <= epoch_;
+}
+
+bool Assembly::has_place(const WorkerRef& worker) const {
+  const Member* member = find(worker);
+  return member != nullptr && !member->told;
+}
+
+bool Assembly::is_held_over(const WorkerRef& worker) const {
+  const Member* member = find(worker);
+  return member != nullptr && !member->told && member->lives && member->phase != Phase::there;
+}
+
+void Assembly::suspect(const WorkerRef& worker) {
+  if (Member* member = find(worker)) member->suspect = true;
 }
 
 bool Assembly::left(const WorkerRef& worker) {
   Member* member = find(worker);
-  if (member == nullptr || member->phase == Phase::gone) return false;
+  if (member == nullptr) return false;
   member->phase = Phase::gone;
+  std::erase_if(leaving_, [](const Member& m) { return m.phase == Phase::gone; });
   return true;
 }
 
-std::vector<WorkerRef> Assembly::stop(Clock::Steady deadline, std::vector<WorkerRef>& released) {
-  std::vector<WorkerRef> tell;
-  for (Member& member : members_) {
-    if (member.phase == Phase::leased) {
-      member.phase = Phase::gone;
-      released.push_back(member.worker);
-    } else if (member.phase != Phase::gone && !member.told) {
-      member.told = true;
-      tell.push_back(member.worker);
-    }
+// Going -------------------------------------------------------------------------------------------
+
+void Assembly::tell(Member& member, Clock::Steady deadline, Leaving& leaving) {
+  if (member.phase == Phase::gone || member.told) return;
+  if (!member.runs()) {
+    member.phase = Phase::gone;
+    leaving.released.push_back(member.worker);
+    return;
   }
-  if (!stopping_) deadline_ = deadline;
-  stopping_ = true;
-  return tell;
+  member.told = true;
+  member.by = deadline;
+  leaving.tell.push_back(member.worker);
 }
 
-std::vector<WorkerRef> Assembly::late(Clock::Steady now) const {
+Assembly::Leaving Assembly::part(Clock::Steady deadline) {
+  Leaving leaving;
+  for (Member& member : members_) {
+    const bool stays = member.runs() && !member.suspect;
+    if (stays && member.phase == Phase::leased) member.phase = Phase::there;
+    if (stays || member.phase == Phase::gone) continue;
+    tell(member, deadline, leaving);
+    if (member.told) leaving_.push_back(member);
+    member.phase = Phase::gone;
+  }
+  mode_ = Mode::parted;
+  return leaving;
+}
+
+Assembly::Leaving Assembly::stop(Clock::Steady deadline) {
+  Leaving leaving;
+  for (Member& member : members_) tell(member, deadline, leaving);
+  mode_ = Mode::stopping;
+  return leaving;
+}
+
+std::vector<WorkerRef> Assembly::late_to_come(Clock::Steady now) const {
   std::vector<WorkerRef> late;
-  if (now < deadline_) return late;
   for (const Member& member : members_) {
-    const bool waits = stopping_ ? member.phase != Phase::gone : member.phase == Phase::asked;
-    if (waits) late.push_back(member.worker);
+    if (member.phase == Phase::asked && !member.told && member.by <= now)
+      late.push_back(member.worker);
+  }
+  return late;
+}
+
+std::vector<WorkerRef> Assembly::late_to_go(Clock::Steady now) const {
+  std::vector<WorkerRef> late;
+  for (const auto* members : {&members_, &leaving_}) {
+    for (const Member& member : *members) {
+      if (member.told && member.phase != Phase::gone && member.by <= now)
+        late.push_back(member.worker);
+    }
   }
   return late;
 }
@@ -72,10 +168,17 @@ size_t Assembly::count(Phase phase) const {
                                            [&](const Member& m) { return m.phase == phase; }));
 }
 
+const Assembly::Member* Assembly::find(const WorkerRef& worker) const {
+  for (const auto* members : {&members_, &leaving_}) {
+    for (const Member& member : *members) {
+      if (member.worker == worker && member.phase != Phase::gone) return &member;
+    }
+  }
+  return nullptr;
+}
+
 Assembly::Member* Assembly::find(const WorkerRef& worker) {
-  const auto found = std::find_if(members_.begin(), members_.end(),
-                                  [&](const Member& m) { return m.worker == worker; });
-  return found == members_.end() ? nullptr : &*found;
+  return const_cast<Member*>(std::as_const(*this).find(worker));
 }
 
 }  // namespace leat

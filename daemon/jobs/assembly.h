@@ -1,7 +1,14 @@
-// The runners of one epoch of a job, one on each of its workers: who was asked to start, who is
-// there, who is gone. Workers of a job's next epoch are leased only when all runners are gone.
+// The runners of a job, one on each of its workers: who was asked to start, who is there, who is
+// gone. A runner outlives its epoch: when that ends for a cause that may pass, those that are there
+// are kept, each with its task, and the next epoch begins with them and with new ones in the places
+// of those that are gone.
 //
-//   leased ──► asked ──► there ──► gone      leased ──► gone, asked ──► gone
+//   leased ──► asked ──► there          leased, asked, there ──► gone
+//     ▲                    │
+//     └── the next epoch ──┘
+//
+// Who has to go while the others are kept leaves: his place is free at once, his worker's lease
+// ends when he is gone.
 //
 // Threads: one.
 #pragma once
@@ -17,43 +24,97 @@ namespace leat {
 
 class Assembly {
  public:
-  Assembly() = default;  // nobody: all are gone
-  explicit Assembly(std::span<const WorkerRef> workers);
+  // What somebody has to do about those that are to go.
+  struct Leaving {
+    std::vector<WorkerRef> tell;      // to stop: they are gone when their process is
+    std::vector<WorkerRef> released;  // nothing runs there: they are gone
+  };
+  // One that is asked to be there; by task.
+  struct Asked {
+    WorkerRef worker;
+    bool kept = false;  // its runner is there already, of an earlier epoch
+  };
 
-  bool all_gone() const { return count(Phase::gone) == members_.size(); }
+  Assembly() = default;  // nobody: all are gone
+
+  // 0: none yet.
+  uint64_t epoch() const { return epoch_; }
+  // Also those that leave.
+  bool all_gone() const { return leaving_.empty() && count(Phase::gone) == members_.size(); }
   // Never of nobody.
   bool all_there() const { return !members_.empty() && count(Phase::there) == members_.size(); }
   bool is_leased() const { return count(Phase::leased) > 0; }
+  // By task; also of those that are gone.
   std::vector<WorkerRef> workers() const;
 
-  // All leased ones are asked now, and have until `deadline` to be there. In order of rank.
-  std::vector<WorkerRef> ask(Clock::Steady deadline);
+  // An epoch is being assembled, or goes on.
+  bool is_going() const { return mode_ == Mode::going; }
+  // An epoch is over, and those that are there are kept for the next.
+  bool is_parted() const { return mode_ == Mode::parted; }
+  // Nobody is kept.
+  bool is_stopping() const { return mode_ == Mode::stopping; }
+  // The next epoch may begin: nobody is on his way.
+  bool may_renew() const { return is_parted() ? count(Phase::asked) == 0 : all_gone(); }
+  // Those that are kept, once nobody is on his way.
+  size_t kept() const { return is_parted() ? count(Phase::there) : 0; }
+
+  // Begins an epoch with those that are kept and with `joining` in the free places: each where one
+  // of his name was before, the others in their order. REQUIRES: may_renew(), and they are `size`.
+  void renew(uint64_t epoch, std::span<const WorkerRef> joining, size_t size);
+  // The names of those whose places are free.
+  std::vector<std::string> vacant() const;
+  // The epoch does not begin after all, it is that before still. Who has joined is released.
+  // REQUIRES: nobody was asked.
+  std::vector<WorkerRef> undo(uint64_t before);
+
+  // All leased ones are asked now, and have until `deadline` to be there. By task.
+  std::vector<Asked> ask(Clock::Steady deadline);
   // False if no runner is expected there.
-  bool arrived(const WorkerRef& worker);
+  bool arrived(const WorkerRef& worker, uint64_t epoch);
+  // Whether news of a runner of that epoch are about one that is not gone. One that is kept is
+  // meant by the epoch before, too, until it has arrived in the new one.
+  bool has(const WorkerRef& worker, uint64_t epoch) const;
+  // It has a place, and does not leave.
+  bool has_place(const WorkerRef& worker) const;
+  // It has a place and was kept, and has not yet arrived in this epoch.
+  bool is_held_over(const WorkerRef& worker) const;
+  // It will not be kept.
+  void suspect(const WorkerRef& worker);
   // False if there is none that is not gone.
   bool left(const WorkerRef& worker);
 
-  // Those that have to be told to stop, each once; the first call sets by when they have to be
-  // gone. Those that were not asked to start are gone at once, and come in `released`.
-  std::vector<WorkerRef> stop(Clock::Steady deadline, std::vector<WorkerRef>& released);
-  bool is_stopping() const { return stopping_; }
+  // The epoch is over. Those under suspicion leave, and have until `deadline` to be gone.
+  Leaving part(Clock::Steady deadline);
+  // Everybody leaves; each is told once.
+  Leaving stop(Clock::Steady deadline);
 
-  // Who was to be there, or to be gone, by a deadline before `now`.
-  std::vector<WorkerRef> late(Clock::Steady now) const;
+  // Who was to be there by a deadline before `now`, and who was to be gone.
+  std::vector<WorkerRef> late_to_come(Clock::Steady now) const;
+  std::vector<WorkerRef> late_to_go(Clock::Steady now) const;
 
  private:
+  enum class Mode : uint8_t { going, parted, stopping };
   enum class Phase : uint8_t { leased, asked, there, gone };
   struct Member {
     WorkerRef worker;
     Phase phase = Phase::leased;
-    bool told = false;  // to stop
+    uint64_t from = 0;                        // the first epoch whose news are its own
+    bool lives = false;                       // it has arrived, in this epoch or in one before
+    bool suspect = false;                     // will not be kept
+    bool told = false;                        // to stop
+    Clock::Steady by = Clock::Steady::max();  // to be there; to be gone, if told
+    bool runs() const { return phase == Phase::asked || lives; }
   };
   size_t count(Phase phase) const;
+  // One that is not gone; null if there is none.
   Member* find(const WorkerRef& worker);
+  const Member* find(const WorkerRef& worker) const;
+  void tell(Member& member, Clock::Steady deadline, Leaving& leaving);
 
-  std::vector<Member> members_;
-  bool stopping_ = false;
-  Clock::Steady deadline_ = Clock::Steady::max();
+  uint64_t epoch_ = 0;
+  Mode mode_ = Mode::going;
+  std::vector<Member> members_;  // by task
+  std::vector<Member> leaving_;  // of earlier epochs
 };
 
 }  // namespace leat

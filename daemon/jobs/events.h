@@ -77,7 +77,8 @@ struct RunnerStarted {
   uint64_t epoch = 0;
   WorkerRef worker;
 };
-// Its process is gone, or could not be started.
+// Its process is gone, or could not be started. Of one that is kept this may be said with the epoch
+// before.
 struct RunnerExited {
   std::string job;
   uint64_t epoch = 0;
@@ -131,12 +132,14 @@ struct WriteJournal {
   uint64_t write = 0;
   JournalRecord record;
 };
-// Start a runner on each worker; its place here is its task. Answered by RunnerStarted or
-// RunnerExited of each.
+// Have a runner on each worker; its place here is its task. One that is kept is there, from an
+// earlier epoch: it goes on in this one, with what it has in memory. Answered by RunnerStarted or
+// RunnerExited of each, of this epoch.
 struct StartRunners {
   std::string job;
   uint64_t epoch = 0;
   std::vector<WorkerRef> workers;
+  std::vector<bool> kept;  // of each; may be empty: none is
 };
 // All runners are there: prepare the job's run on them and let it go, from the last checkpoint if
 // there is one. Answered by JobFinished or JobBroke.
@@ -147,14 +150,16 @@ struct RunJob {
   std::vector<uint32_t> fired = {};  // of its chaos, what has come
   std::chrono::milliseconds ran{0};  // since it first ran
 };
-// Stop driving what RunJob let go: for each RunJob there comes one, before the runners are stopped.
+// Stop driving what RunJob let go: for each RunJob there comes one, before the runners are stopped,
+// or go on in the next epoch.
 struct EndRun {
   std::string job;
   uint64_t epoch = 0;
   std::string reason;
 };
-// Stop the job's runners of that epoch on these workers. Answered by RunnerExited of each. It may
-// be about a stray runner of a job that goes on.
+// Stop the job's runners of that epoch on these workers; one that was to go on in it, and has not
+// yet heard of it, is meant, too. Answered by RunnerExited of each. It may be about a stray runner
+// of a job that goes on.
 struct StopRunners {
   std::string job;
   uint64_t epoch = 0;

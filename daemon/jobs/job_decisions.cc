@@ -62,10 +62,14 @@ void JobTable::advance_with_runners(Entry& entry) {
   }
   if (entry.failure) return advance_failed(entry);
   if (!entry.lost.empty()) return note(entry);
-  if (entry.assembly.is_stopping()) return;
+  if (!entry.assembly.is_going()) return;
   if (entry.assembly.is_leased()) {
-    const auto workers = entry.assembly.ask(now_.steady + limits_.start_timeout);
-    actions_.push_back(StartRunners{entry.job.id, entry.assembly_epoch, workers});
+    StartRunners start{entry.job.id, entry.assembly.epoch(), {}, {}};
+    for (const auto& [worker, kept] : entry.assembly.ask(now_.steady + limits_.start_timeout)) {
+      start.workers.push_back(worker);
+      start.kept.push_back(kept);
+    }
+    actions_.push_back(std::move(start));
   } else if (entry.state() != JobState::running && entry.assembly.all_there()) {
     propose(entry, changed(entry, JobState::running, ""));
   }
@@ -80,9 +84,9 @@ void JobTable::advance_failed(Entry& entry) {
   if (failure.may_pass) {
     if (entry.last_failure && failure.same_as(*entry.last_failure)) {
       reason = cat("twice at step ", failure.step, ": ", failure.text);
-    } else if (now.restarts < entry.job.max_restarts) {
+    } else if (now.restarts < entry.job.max_restarts || !failure.counts) {
       JobCondition next = changed(entry, JobState::recovering, std::move(reason));
-      ++next.restarts;
+      if (failure.counts) ++next.restarts;
       return propose(entry, std::move(next));
     } else if (now.restarts > 0) {
       reason = cat(reason, "; after ", now.restarts, now.restarts == 1 ? " restart" : " restarts");
@@ -125,10 +129,10 @@ void JobTable::note(Entry& entry) {
 void JobTable::entered(Entry& entry, const JobCondition& before) {
   const JobCondition& now = entry.job.condition;
   entry.had_runners = false;
-  if (now.restarts != before.restarts) {
+  if (now.state == JobState::recovering && now.epoch == before.epoch && entry.failure) {
     entry.last_failure = std::exchange(entry.failure, std::nullopt);
     entry.finished.reset();  // too late: the epoch is given up
-    stop(entry, now.reason);
+    entry.last_failure->keeps ? part(entry, now.reason) : stop(entry, now.reason);
   }
   if (now.epoch != before.epoch) entry.epoch_began_ms = now_.wall_ms;
   if (now.state == JobState::running) {
@@ -156,23 +160,24 @@ void JobTable::schedule() {
   for (const uint64_t number : unfinished_) {
     Entry& entry = *entries_[number];
     if (!waits(entry) || held_until_) continue;
-    const size_t wants = entry.job.num_workers;
-    if (wants > leases_.usable()) continue;
+    const size_t wants = wanted(entry);
+    if (wants > usable(entry)) continue;
     if (wants > leases_.free()) {
       head_ = number;
       break;
     }
-    const auto workers = leases_.take(wants, number, entry.job.condition.workers);
-    entry.assembly = Assembly(workers);
-    entry.assembly_epoch = entry.job.condition.epoch + 1;
+    const auto before = entry.assembly.kept() > 0 ? entry.assembly.vacant()  // their tasks
+                                                  : entry.job.condition.workers;
+    entry.assembly.renew(entry.job.condition.epoch + 1, leases_.take(wants, number, before),
+                         entry.job.num_workers);
     entry.progress.restart();
     assembled_.insert(number);
     const bool first = entry.state() == JobState::queued;
     JobCondition next = changed(entry, first ? JobState::starting : JobState::recovering,
                                 first ? "" : entry.job.condition.reason);
-    next.epoch = entry.assembly_epoch;
+    next.epoch = entry.assembly.epoch();
     next.workers.clear();
-    for (const WorkerRef& worker : workers) next.workers.push_back(worker.name);
+    for (const WorkerRef& worker : entry.assembly.workers()) next.workers.push_back(worker.name);
     propose(entry, std::move(next));
   }
 }
@@ -196,17 +201,37 @@ void JobTable::drop_oldest() {
 
 // Runners -----------------------------------------------------------------------------------------
 
+void JobTable::end_run(Entry& entry, const std::string& reason) {
+  if (!std::exchange(entry.runs, false)) return;
+  actions_.push_back(EndRun{entry.job.id, entry.assembly.epoch(), reason});
+}
+
+// Nobody is kept.
 void JobTable::stop(Entry& entry, const std::string& reason) {
-  const uint64_t epoch = entry.assembly_epoch;
-  if (std::exchange(entry.runs, false)) actions_.push_back(EndRun{entry.job.id, epoch, reason});
-  std::vector<WorkerRef> released;
-  const auto deadline = now_.steady + limits_.stop_grace + limits_.stop_timeout;
-  auto tell = entry.assembly.stop(deadline, released);
-  for (const WorkerRef& worker : released) leases_.release(worker, entry.job.number);
+  end_run(entry, reason);
+  leave(entry, entry.assembly.stop(now_.steady + limits_.stop_grace + limits_.stop_timeout),
+        reason);
+}
+
+// Those whom the failure did not befall are kept. A worker that drains has its next chance to be
+// rid of its job now.
+void JobTable::part(Entry& entry, const std::string& reason) {
+  end_run(entry, reason);
+  for (const WorkerRef& worker : entry.assembly.workers()) {
+    if (leases_.is_draining(worker.name)) entry.assembly.suspect(worker);
+  }
+  if (!entry.assembly.is_parted()) entry.parted_at = now_.steady;
+  leave(entry, entry.assembly.part(now_.steady + limits_.stop_grace + limits_.stop_timeout),
+        reason);
+}
+
+void JobTable::leave(Entry& entry, Assembly::Leaving leaving, const std::string& reason) {
+  for (const WorkerRef& worker : leaving.released) leases_.release(worker, entry.job.number);
   if (entry.assembly.all_gone()) assembled_.erase(entry.job.number);
   queue_changed_ = true;
-  if (tell.empty()) return;
-  actions_.push_back(StopRunners{entry.job.id, epoch, std::move(tell), limits_.stop_grace, reason});
+  if (leaving.tell.empty()) return;
+  actions_.push_back(StopRunners{entry.job.id, entry.assembly.epoch(), std::move(leaving.tell),
+                                 limits_.stop_grace, reason});
 }
 
 void JobTable::member_left(Entry& entry, const WorkerRef& worker) {
@@ -217,10 +242,12 @@ void JobTable::member_left(Entry& entry, const WorkerRef& worker) {
 }
 
 // Of a worker or a process. The first cause stays, but for what the run takes for one: that its
-// peers are gone says less than why. And what comes of our own stop is none.
+// peers are gone says less than why. And what comes of our own stop is none, nor what befalls those
+// that are kept between two epochs.
 void JobTable::set_failure(Entry& entry, const WorkerRef& worker, std::string subject,
                            std::string how, bool crash, std::chrono::milliseconds detected_after) {
-  if (entry.assembly.is_stopping() || has_ended(entry.state())) return;
+  if (!entry.assembly.is_going() || has_ended(entry.state())) return;
+  if (!entry.assembly.has_place(worker)) return;
   if (entry.failure && (!entry.failure->how.empty() || !entry.failure->until)) return;
   Entry::Failure failure;
   failure.text = std::move(subject) + how;
@@ -228,7 +255,8 @@ void JobTable::set_failure(Entry& entry, const WorkerRef& worker, std::string su
   failure.culprit = worker.name;
   failure.at_ms = entry.failure ? entry.failure->at_ms : now_.wall_ms;
   failure.detected_after = detected_after.count();
-  failure.may_pass = true;
+  failure.may_pass = failure.keeps = true;
+  failure.counts = !entry.assembly.is_held_over(worker);
   failure.crash = crash;
   failure.step = entry.progress.last().step;
   if (entry.failure) {
@@ -240,7 +268,7 @@ void JobTable::set_failure(Entry& entry, const WorkerRef& worker, std::string su
 }
 
 void JobTable::set_failure(Entry& entry, const Status& of_run) {
-  if (entry.assembly.is_stopping() || has_ended(entry.state())) return;
+  if (!entry.assembly.is_going() || has_ended(entry.state())) return;
   if (entry.failure) {
     if (!entry.failure->until) return;
     entry.failure->of_run = of_run.message();
@@ -252,6 +280,7 @@ void JobTable::set_failure(Entry& entry, const Status& of_run) {
   failure.of_run = of_run.message();
   failure.at_ms = now_.wall_ms;
   failure.may_pass = may_pass(of_run.code());
+  failure.keeps = of_run.code() == Code::unavailable;
   failure.crash = true;
   failure.step = entry.progress.last().step;
   if (of_run.code() == Code::unavailable) failure.until = now_.steady + limits_.other_side;
@@ -274,14 +303,33 @@ void JobTable::touch(Entry& entry) { entry.version = ++version_; }
 bool JobTable::waits(const Entry& entry) const {
   if (entry.write != Entry::Write::none || entry.had_runners || entry.cancel_asked) return false;
   if (entry.state() == JobState::queued) return true;
-  return entry.state() == JobState::recovering && !entry.failure && entry.assembly.all_gone();
+  return entry.state() == JobState::recovering && !entry.failure && entry.assembly.may_renew();
+}
+
+// Workers that it has to get for its next epoch.
+size_t JobTable::wanted(const Entry& entry) const {
+  return entry.job.num_workers - entry.assembly.kept();
+}
+
+// Workers that it could get, now or when others are done with them.
+size_t JobTable::usable(const Entry& entry) const {
+  size_t own = 0;
+  for (const WorkerRef& worker : entry.assembly.workers()) {
+    const bool kept = entry.assembly.kept() > 0 && entry.assembly.has_place(worker);
+    if (kept && !leases_.is_draining(worker.name)) ++own;
+  }
+  return leases_.usable() - own;
 }
 
 std::string JobTable::waiting_reason(const Entry& entry) const {
   if (!waits(entry)) return "";
   if (held_until_) return cat("waits for the journal: ", journal_status_.message());
-  const std::string wants = "waits for " + workers_text(entry.job.num_workers);
-  if (entry.job.num_workers > leases_.usable()) return cat(wants, ", ", leases_.usable(), " there");
+  const size_t kept = entry.assembly.kept();
+  std::string wants = "waits for " + workers_text(wanted(entry));
+  if (kept > 0) wants += cat(" more, ", kept, kept == 1 ? " keeps" : " keep", " the job in memory");
+  if (wanted(entry) > usable(entry)) {
+    return kept > 0 ? wants : cat(wants, ", ", leases_.usable(), " there");
+  }
   const auto head = entries_.find(head_);
   const bool overtakes = head != entries_.end() && head_ < entry.job.number;
   return cat(wants, ", ", leases_.free(), " free",
@@ -315,7 +363,7 @@ JobTable::Entry* JobTable::find_entry(std::string_view id) const {
 
 JobTable::Entry* JobTable::find_epoch(std::string_view id, uint64_t epoch) const {
   Entry* entry = find_entry(id);
-  return entry != nullptr && epoch != 0 && entry->assembly_epoch == epoch ? entry : nullptr;
+  return entry != nullptr && epoch != 0 && entry->assembly.epoch() == epoch ? entry : nullptr;
 }
 
 Result<JobTable::Entry*> JobTable::look_up(std::string_view prefix) const {

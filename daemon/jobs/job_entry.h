@@ -20,6 +20,8 @@ struct JobTable::Entry {
     int64_t at_ms = 0;            // of Unix time
     int64_t detected_after = -1;  // as in LostEpoch
     bool may_pass = false;        // another try may go better
+    bool keeps = false;           // those whom it did not befall go on in the next epoch
+    bool counts = true;           // as one of the job's restarts
     bool crash = false;           // of the job itself, not of a worker
     uint64_t step = 0;            // where the job was
     std::optional<Clock::Steady> until;  // the other side is waited for
@@ -54,8 +56,8 @@ struct JobTable::Entry {
   std::vector<FaultAsked> asked;        // faults that are due
 
   Assembly assembly;
-  uint64_t assembly_epoch = 0;
-  bool runs = false;  // between RunJob and EndRun
+  Clock::Steady parted_at{};  // when its runners began to wait for the next epoch
+  bool runs = false;          // between RunJob and EndRun
   ProgressMeter progress;
 
   JobState state() const { return job.condition.state; }

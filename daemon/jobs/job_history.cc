@@ -41,7 +41,7 @@ void JobTable::goes_on(Entry& entry, const ProgressReport& report) {
   if (report.step <= report.first_step || entry.failure) return;
   if (!entry.lost.empty() || !entry.next_lost.empty()) return;  // it is being written
   const auto take = [&](const LostEpoch& each) {
-    if (each.recovered_after >= 0 || each.epoch >= entry.assembly_epoch) return;
+    if (each.recovered_after >= 0 || each.epoch >= entry.assembly.epoch()) return;
     LostEpoch lost = each;
     lost.recovered_after = std::max<int64_t>(0, now_.wall_ms - lost.failed_ms);
     lost.went_on_from = static_cast<int64_t>(report.first_step);
@@ -59,7 +59,7 @@ void JobTable::on(FaultAsked event) {
         Answer{event.ticket, failed_precondition(cat("fault '", event.fault, "': ", why))});
   };
   Entry* entry = find_epoch(event.job, event.epoch);
-  if (entry == nullptr || entry->assembly.is_stopping() || has_ended(entry->state()) ||
+  if (entry == nullptr || !entry->assembly.is_going() || has_ended(entry->state()) ||
       entry->finished || entry->failure) {
     return refuse("the job's epoch is over");
   }

@@ -23,7 +23,7 @@ enum class JobState : uint8_t {
   queued = 0,      // waits for workers
   starting = 1,    // has workers; their runners are being started
   running = 2,     // all runners are there
-  recovering = 3,  // lost runners, and gets new ones
+  recovering = 3,  // lost runners, and gets others in their place
   cancelling = 4,  // its runners are being stopped
   succeeded = 5,
   failed = 6,

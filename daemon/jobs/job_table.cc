@@ -156,6 +156,7 @@ void JobTable::on(const WorkerStuck& event) {
   const uint64_t number = leases_.job_of(event.worker.name);
   if (number == 0) return;
   Entry& entry = *entries_[number];
+  entry.assembly.suspect(event.worker);
   set_failure(entry, event.worker, cat("worker '", event.worker.name, "' is stuck: "), event.reason,
               false, event.still);
   advance(entry);
@@ -171,7 +172,9 @@ void JobTable::on(const WorkerDraining& event) {
 
 void JobTable::on(const RunnerStarted& event) {
   Entry* entry = find_epoch(event.job, event.epoch);
-  if (entry == nullptr || entry->assembly.is_stopping() || !entry->assembly.arrived(event.worker)) {
+  const bool expected = entry != nullptr && !entry->assembly.is_stopping() &&
+                        entry->assembly.arrived(event.worker, event.epoch);
+  if (!expected) {
     actions_.push_back(StopRunners{event.job,
                                    event.epoch,
                                    {event.worker},
@@ -179,14 +182,13 @@ void JobTable::on(const RunnerStarted& event) {
                                    "it is not, or no longer, of a job's epoch that goes on"});
     return;
   }
+  if (entry->assembly.is_parted()) queue_changed_ = true;  // nobody may be on his way any more
   advance(*entry);
 }
 
 void JobTable::on(const RunnerExited& event) {
-  Entry* entry = find_epoch(event.job, event.epoch);
-  if (entry == nullptr) return;
-  const auto members = entry->assembly.workers();
-  if (std::find(members.begin(), members.end(), event.worker) == members.end()) return;
+  Entry* entry = find_entry(event.job);
+  if (entry == nullptr || !entry->assembly.has(event.worker, event.epoch)) return;
   set_failure(*entry, event.worker, cat("the runner on '", event.worker.name, "' "), event.how,
               true, kNotKnown);
   member_left(*entry, event.worker);
@@ -194,7 +196,7 @@ void JobTable::on(const RunnerExited& event) {
 
 void JobTable::on(const JobFinished& event) {
   Entry* entry = find_epoch(event.job, event.epoch);
-  if (entry == nullptr || entry->assembly.is_stopping()) return;
+  if (entry == nullptr || !entry->assembly.is_going()) return;
   if (entry->state() != JobState::running) return;
   entry->finished = event.result;
   advance(*entry);
@@ -209,7 +211,7 @@ void JobTable::on(const JobBroke& event) {
 
 void JobTable::on(const ProgressMade& event) {
   Entry* entry = find_epoch(event.job, event.epoch);
-  if (entry == nullptr || entry->assembly.is_stopping()) return;
+  if (entry == nullptr || !entry->assembly.is_going()) return;
   entry->progress.report(event.report, now_.steady);
   touch(*entry);
   goes_on(*entry, event.report);
@@ -218,22 +220,34 @@ void JobTable::on(const ProgressMade& event) {
 void JobTable::on(const Tick&) {
   const std::vector<uint64_t> assembled(assembled_.begin(), assembled_.end());
   for (const uint64_t number : assembled) {
-    Entry& entry = *entries_[number];
-    for (const WorkerRef& worker : entry.assembly.late(now_.steady)) {
-      if (entry.assembly.is_stopping()) {
-        actions_.push_back(ExpelWorker{
-            worker, cat("its runner of job '", entry.job.id, "' did not stop in time")});
-      } else {
-        set_failure(entry, worker, cat("the runner on '", worker.name, "' "),
-                    "did not start in time", false, kNotKnown);
-      }
-    }
-    advance(entry);
+    tick(*entries_[number]);
   }
   if (!held_until_ || now_.steady < *held_until_) return;
   held_until_.reset();
   queue_changed_ = true;
   for (const uint64_t number : unfinished_) advance(*entries_[number]);
+}
+
+// What was to happen by now, and has not.
+void JobTable::tick(Entry& entry) {
+  for (const WorkerRef& worker : entry.assembly.late_to_go(now_.steady)) {
+    actions_.push_back(
+        ExpelWorker{worker, cat("its runner of job '", entry.job.id, "' did not stop in time")});
+  }
+  const auto late = entry.assembly.late_to_come(now_.steady);
+  for (const WorkerRef& worker : late) {
+    entry.assembly.suspect(worker);
+    set_failure(entry, worker, cat("the runner on '", worker.name, "' "), "did not start in time",
+                false, kNotKnown);
+  }
+  if (entry.assembly.is_parted()) {
+    if (!late.empty()) part(entry, "it did not start in time");
+    if (now_.steady >= entry.parted_at + limits_.keep_survivors) {
+      stop(entry, cat("nobody has come in the place of others for ", limits_.keep_survivors.count(),
+                      " ms"));
+    }
+  }
+  advance(entry);
 }
 
 // The journal -------------------------------------------------------------------------------------
@@ -299,10 +313,9 @@ void JobTable::commit_change(Entry& entry, const Status& status) {
 void JobTable::refuse_change(Entry& entry, const Status& status) {
   const JobCondition& next = entry.next;
   if (next.epoch != entry.job.condition.epoch) {  // its workers were leased in advance
-    std::vector<WorkerRef> released;
-    (void)entry.assembly.stop(now_.steady, released);  // nobody was asked to start
+    const auto released = entry.assembly.undo(entry.job.condition.epoch);
     for (const WorkerRef& worker : released) leases_.release(worker, entry.job.number);
-    assembled_.erase(entry.job.number);
+    if (entry.assembly.all_gone()) assembled_.erase(entry.job.number);
     entry.failure.reset();  // it was about those workers
     queue_changed_ = true;
   }

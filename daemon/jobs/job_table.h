@@ -24,8 +24,11 @@
 //   comes nor goes in time costs its job the epoch, or its worker the membership: every wait here
 //   ends by Ticks.
 //
-// A job that fails for a cause that may pass (a lost or stuck worker, a runner's death) gets new
-// runners, up to its max_restarts; a crash that repeats itself at the same step fails it at once.
+// A job that fails for a cause that may pass (a lost or stuck worker, a runner's death) tries
+// again, up to its max_restarts; a crash that repeats itself at the same step fails it at once.
+// Whom the failure did not befall keeps his runner and his lease, and goes on in the next epoch
+// with others in the places of those that are gone (assembly.h); what befalls them meanwhile is no
+// failure of that epoch's. A step that did not end in time may be anybody's fault: nobody is kept.
 //
 // Threads: one.
 #pragma once
@@ -39,6 +42,7 @@
 #include <string_view>
 #include <vector>
 
+#include "daemon/jobs/assembly.h"
 #include "daemon/jobs/events.h"
 
 namespace leat {
@@ -53,6 +57,9 @@ struct JobTableLimits {
   // A failure is seen from two sides: whose process or node is gone, and what the run was doing and
   // waiting for. So long one of them is waited for after the other.
   std::chrono::milliseconds other_side{250};
+  // Runners that a failure has left wait so long, with the job in memory, for workers in the place
+  // of those that are gone.
+  std::chrono::milliseconds keep_survivors{60000};
 };
 
 class JobTable {
@@ -120,6 +127,10 @@ class JobTable {
   void forget(Entry& entry);
 
   void stop(Entry& entry, const std::string& reason);
+  void part(Entry& entry, const std::string& reason);
+  void tick(Entry& entry);
+  void leave(Entry& entry, Assembly::Leaving leaving, const std::string& reason);
+  void end_run(Entry& entry, const std::string& reason);
   void member_left(Entry& entry, const WorkerRef& worker);
   void set_failure(Entry& entry, const WorkerRef& worker, std::string subject, std::string how,
                    bool crash, std::chrono::milliseconds detected_after);
@@ -137,6 +148,8 @@ class JobTable {
   // The job whose runners of that epoch are what the event is about.
   Entry* find_epoch(std::string_view id, uint64_t epoch) const;
   bool waits(const Entry& entry) const;
+  size_t wanted(const Entry& entry) const;
+  size_t usable(const Entry& entry) const;
   std::string waiting_reason(const Entry& entry) const;
   JobView view(const Entry& entry) const;
 

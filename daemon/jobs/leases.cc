@@ -31,6 +31,11 @@ const uint64_t* Leases::incarnation_of(std::string_view name) const {
   return found == workers_.end() ? nullptr : &found->second.incarnation;
 }
 
+bool Leases::is_draining(std::string_view name) const {
+  const auto found = workers_.find(name);
+  return found != workers_.end() && found->second.draining;
+}
+
 uint64_t Leases::job_of(std::string_view name) const {
   const auto found = workers_.find(name);
   return found == workers_.end() ? 0 : found->second.job;

@@ -34,6 +34,7 @@ class Leases {
   bool has(const WorkerRef& worker) const;
   // The incarnation that is there; null if none of that name is.
   const uint64_t* incarnation_of(std::string_view name) const;
+  bool is_draining(std::string_view name) const;
   // The job's number; 0 if the worker is free or not there.
   uint64_t job_of(std::string_view name) const;
   // Workers that may get a lease now, or after those that they have.

@@ -98,6 +98,7 @@ const Move kMoves[] = {
     {JobState::running, "unavailable", JobState::recovering},
     {JobState::running, "restart", JobState::recovering},
     {JobState::recovering, "cancel", JobState::cancelling},
+    {JobState::recovering, "started", JobState::running},  // both runners were kept
     {JobState::cancelling, "gone", JobState::cancelled},
     {JobState::cancelling, "restart", JobState::cancelled},
 };

@@ -80,7 +80,7 @@ void TableDriver::perform(const JobAction& action) {
     if (write_status.ok()) journal.append(write->record);
     events_.push_back(JournalWritten{write->write, write_status});
   } else if (const auto* start = std::get_if<StartRunners>(&action)) {
-    note("start", start->job, start->epoch, start->workers);
+    note("start", start->job, start->epoch, start->workers, start->kept);
   } else if (const auto* go = std::get_if<RunJob>(&action)) {
     note("run", go->job, go->epoch, go->workers);
   } else if (const auto* end = std::get_if<EndRun>(&action)) {
@@ -106,9 +106,10 @@ void TableDriver::release_writes() {
 }
 
 void TableDriver::note(const std::string& verb, const std::string& job, uint64_t epoch,
-                       const std::vector<WorkerRef>& workers) {
+                       const std::vector<WorkerRef>& workers, const std::vector<bool>& kept) {
   log_ += cat(verb, " ", job, " ", epoch);
-  for (const WorkerRef& worker : workers) log_ += " " + worker.name;
+  for (size_t i = 0; i < workers.size(); ++i)
+    log_ += cat(" ", workers[i].name, i < kept.size() && kept[i] ? "*" : "");
   log_ += "\n";
 }
 

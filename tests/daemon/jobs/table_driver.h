@@ -51,7 +51,8 @@ class TableDriver {
   void exit_all(const std::string& id);
   std::string state(const std::string& id) const;
   std::string reason(const std::string& id) const;
-  // What was done since the last call, a line an action: "start a-0000 1 w1 w2".
+  // What was done since the last call, a line an action: "start a-0000 1 w1 w2*", where the runner on
+  // w2 is kept.
   std::string done();
   // The answer to a ticket: "ok QUEUED", or the error; "" if there is none yet.
   std::string answer(uint64_t ticket) const;
@@ -68,7 +69,7 @@ class TableDriver {
  private:
   void perform(const JobAction& action);
   void note(const std::string& verb, const std::string& job, uint64_t epoch,
-            const std::vector<WorkerRef>& workers);
+            const std::vector<WorkerRef>& workers, const std::vector<bool>& kept = {});
 
   const JobTableLimits limits_;
   uint64_t random_ = 0;
