@@ -139,6 +139,7 @@ Result<std::string> JobRun::train(const Submission& submission) {
   LEAT_ASSIGN_OR_RETURN(const auto faults, arm_faults(submission));
   TrainOptions options;
   options.folder = folder;
+  options.survivors = action_.epoch > 1;
   LEAT_ASSIGN_OR_RETURN(options.resume,
                         take_checkpoint(parts_.files, folder + "/submitted", folder));
   LEAT_ASSIGN_OR_RETURN(auto trainer, Trainer::create(parts_.catalogue, parts_.files, job, options,

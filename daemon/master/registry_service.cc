@@ -42,7 +42,7 @@ class RegistryService final : public Service<Registry> {
 
   ~RegistryService() {
     if (worker_) inside_->worker_hangs_up(*worker_, connection_);
-    if (place_) inside_->runner_hangs_up(*place_);
+    if (place_) inside_->runner_hangs_up(connection_);
   }
 
  protected:
@@ -62,7 +62,7 @@ class RegistryService final : public Service<Registry> {
   const RpcRole role_;
   const uint64_t connection_;
   std::optional<WorkerRef> worker_;  // whose connection this is, once it has registered
-  std::optional<Workforce::Inside::Place> place_;
+  std::optional<Workforce::Inside::Place> place_;  // with which a runner has registered
 };
 
 Status RegistryService::check_role(RpcRole role, std::string_view method) const {
@@ -146,11 +146,13 @@ kj::Promise<void> RegistryService::registerRunner(RegisterRunnerContext context)
 
 kj::Promise<void> RegistryService::report(ReportContext context) {
   Status status = check_role(RpcRole::runner, "report");
-  RemoteRunner* runner = place_ ? inside_->runner_at(*place_) : nullptr;
-  if (status.ok() && runner == nullptr) {
-    status = failed_precondition("Registry.report: expected a runner whose epoch goes on");
+  if (status.ok()) {
+    const auto runner = inside_->runner_of(connection_);
+    status = runner.status();
+    // What it says on its way to another epoch is about runs that are over.
+    if (runner.ok() && *runner != nullptr)
+      status = take_reports(**runner, context.getParams().getReports());
   }
-  if (status.ok()) status = take_reports(*runner, context.getParams().getReports());
   answer(status, context.getResults().initOutcome());
   return kj::READY_NOW;
 }

@@ -48,8 +48,10 @@ class Workforce::Inside final : public std::enable_shared_from_this<Inside> {
   void worker_hangs_up(const WorkerRef& worker, uint64_t connection);
   Status runner_connects(const Place& place, const Token& token, RunnerFacts facts,
                          wire::Runner::Client runner, uint64_t connection);
-  void runner_hangs_up(const Place& place);
-  RemoteRunner* runner_at(const Place& place) const;
+  // By a runner's connection, wherever it has gone on to.
+  void runner_hangs_up(uint64_t connection);
+  // Ok, and null, while it is on its way to another epoch.
+  Result<RemoteRunner*> runner_of(uint64_t connection) const;
   void runner_exited(const WorkerRef& worker, const std::string& job, uint64_t epoch,
                      const std::string& how);
 
@@ -64,16 +66,32 @@ class Workforce::Inside final : public std::enable_shared_from_this<Inside> {
     wire::Worker::Client worker;
     uint64_t connection = 0;
   };
-  // A runner that is expected, there, or gone with nobody to say how.
+  // A runner that is expected, there, on its way to the place's epoch, or gone with nobody to say
+  // how.
   struct Slot {
     WorkerRef worker;
     Token token;
-    std::shared_ptr<RemoteRunner> runner;  // null: expected
+    uint64_t from = 0;                     // the first epoch whose news are its own
+    std::shared_ptr<RemoteRunner> runner;  // null: expected, or on its way
+    kj::Maybe<wire::Runner::Client> wire;  // null: expected
+    RunnerFacts facts;
     bool hung_up = false;
     uint64_t connection = 0;  // the runner's
   };
+  using Slots = std::map<Place, Slot>;
 
   void start(const Place& place, const WorkerRef& worker, const Token& key);
+  // A runner that is there goes on in the place's epoch: first its worker is told, then itself.
+  void advance(const Place& to, const WorkerRef& worker, const Token& key);
+  void tell_worker(const Place& to, const Slot& slot, const Token& key);
+  void tell_runner(const Place& to, Slot& slot, const Token& key);
+  void has_advanced(const Place& to, Slot& slot);
+  // Does `then` with the slot, if the call was well, and it is still that of the connection.
+  void after_advance(const Place& to, uint64_t connection, const Status& status,
+                     const std::function<void(Slot&)>& then);
+  // Whom news of that epoch are about.
+  Slots::iterator find(const WorkerRef& worker, const std::string& job, uint64_t epoch);
+  const Slot* slot_of(uint64_t connection) const;
   void stop(const WorkerRef& worker, const std::string& job, uint64_t epoch,
             std::chrono::milliseconds grace, const std::string& how);
   void stopped(const WorkerRef& worker, const std::string& job, uint64_t epoch,
@@ -93,7 +111,8 @@ class Workforce::Inside final : public std::enable_shared_from_this<Inside> {
   const WorkforceOptions options_;
   RpcServer* server_ = nullptr;
   std::map<WorkerRef, Connected> workers_;
-  std::map<Place, Slot> slots_;
+  Slots slots_;
+  std::map<uint64_t, Place> seats_;      // by the runner's connection
   std::map<std::string, int> stopping_;  // calls to stop runners, by job
   std::set<std::string> ending_;         // jobs whose logs are to end
 };

@@ -1,5 +1,7 @@
 #include "daemon/master/workforce.h"
 
+#include <kj/debug.h>
+
 #include <algorithm>
 
 #include "daemon/master/wire_workforce.h"
@@ -38,9 +40,10 @@ std::string text_of(const Workforce::Inside::Place& place) {
 
 void Workforce::Inside::start(const StartRunners& action) {
   const Token key = random_token();
-  uint32_t task = 0;
-  for (const WorkerRef& worker : action.workers) {
-    start({action.job, action.epoch, task++}, worker, key);
+  for (uint32_t task = 0; task < action.workers.size(); ++task) {
+    const Place place{action.job, action.epoch, task};
+    const bool kept = task < action.kept.size() && action.kept[task];
+    kept ? advance(place, action.workers[task], key) : start(place, action.workers[task], key);
   }
 }
 
@@ -48,7 +51,11 @@ void Workforce::Inside::start(const Place& place, const WorkerRef& worker, const
   const auto found = workers_.find(worker);
   if (found == workers_.end()) return;  // the table hears that it was lost
   const Token token = random_token();
-  slots_[place] = {worker, token, nullptr, false, 0};
+  Slot& slot = slots_[place];
+  slot = {};
+  slot.worker = worker;
+  slot.token = token;
+  slot.from = place.epoch;
   auto request = found->second.worker.startRequest();
   auto spec = request.initSpec();
   spec.setJob(place.job);
@@ -67,6 +74,74 @@ void Workforce::Inside::start(const Place& place, const WorkerRef& worker, const
           runner_exited(worker, place.job, place.epoch,
                         cat("could not be started: ", status.message()));
         });
+}
+
+void Workforce::Inside::advance(const Place& to, const WorkerRef& worker, const Token& key) {
+  if (!workers_.contains(worker)) return;  // the table hears that it was lost
+  const auto found = find(worker, to.job, to.epoch);
+  if (found == slots_.end() || found->second.runner == nullptr || found->second.hung_up)
+    return stop(worker, to.job, to.epoch, {}, "could not go on: its connection is gone");
+  auto moved = slots_.extract(found);
+  moved.key() = to;
+  Slot& slot = slots_.insert(std::move(moved)).position->second;
+  seats_[slot.connection] = to;
+  slot.runner->lost(cancelled(cat("the job goes on in epoch ", to.epoch)));
+  slot.runner = nullptr;
+  tell_worker(to, slot, key);
+}
+
+void Workforce::Inside::tell_worker(const Place& to, const Slot& slot, const Token& key) {
+  auto request = workers_.at(slot.worker).worker.advanceRequest();
+  auto spec = request.initSpec();
+  spec.setJob(to.job);
+  spec.setEpoch(to.epoch);
+  spec.setTask(to.task);
+  spec.setToken(kj::arrayPtr(slot.token.data(), slot.token.size()));
+  spec.setKey(kj::arrayPtr(key.data(), key.size()));
+  auto call = request.send().then(
+      [](auto&& response) -> Status { return status_of(response.getOutcome()); });
+  await(kj::mv(call), options_.call_deadline, cat("Worker.advance to '", slot.worker.name, "'"),
+        [this, to, key, connection = slot.connection](const Status& status) {
+          after_advance(to, connection, status, [&](Slot& there) { tell_runner(to, there, key); });
+        });
+}
+
+void Workforce::Inside::tell_runner(const Place& to, Slot& slot, const Token& key) {
+  auto request = KJ_ASSERT_NONNULL(slot.wire).advanceRequest();
+  request.setEpoch(to.epoch);
+  request.setKey(kj::arrayPtr(key.data(), key.size()));
+  auto call = request.send().then(
+      [](auto&& response) -> Status { return status_of(response.getOutcome()); });
+  await(kj::mv(call), options_.call_deadline,
+        cat("Runner.advance to that on '", slot.worker.name, "'"),
+        [this, to, connection = slot.connection](const Status& status) {
+          after_advance(to, connection, status, [&](Slot& there) { has_advanced(to, there); });
+        });
+}
+
+void Workforce::Inside::after_advance(const Place& to, uint64_t connection, const Status& status,
+                                      const std::function<void(Slot&)>& then) {
+  const auto found = slots_.find(to);
+  if (found == slots_.end() || found->second.connection != connection) return;
+  if (status.ok()) return then(found->second);
+  options_.log.warning("advancing the runner of ", text_of(to), ": ", status.message());
+  stop(found->second.worker, to.job, to.epoch, {}, cat("could not go on: ", status.message()));
+}
+
+void Workforce::Inside::has_advanced(const Place& to, Slot& slot) {
+  if (slot.hung_up) return;  // its end is being seen to
+  slot.from = slot.facts.epoch = to.epoch;
+  slot.runner = make_remote_runner(loop_, slot.facts, KJ_ASSERT_NONNULL(slot.wire));
+  state_.handle(RunnerStarted{to.job, to.epoch, slot.worker});
+}
+
+Workforce::Inside::Slots::iterator Workforce::Inside::find(const WorkerRef& worker,
+                                                           const std::string& job, uint64_t epoch) {
+  for (auto at = slots_.lower_bound({job, 0, 0}); at != slots_.end(); ++at) {
+    if (at->first.job != job) break;
+    if (at->second.worker == worker && at->second.from <= epoch) return at;
+  }
+  return slots_.end();
 }
 
 void Workforce::Inside::stop(const StopRunners& action) {
@@ -117,7 +192,7 @@ void Workforce::Inside::end_log_if_stopped(const std::string& job) {
 Status Workforce::Inside::runner_connects(const Place& place, const Token& token, RunnerFacts facts,
                                           wire::Runner::Client runner, uint64_t connection) {
   const auto found = slots_.find(place);
-  const bool expected = found != slots_.end() && found->second.runner == nullptr;
+  const bool expected = found != slots_.end() && found->second.wire == nullptr;
   if (!expected || !equal(found->second.token, token)) {
     return failed_precondition(cat(
         "register: ", text_of(place), ": expected the runner that its worker was told to start, ",
@@ -129,31 +204,53 @@ Status Workforce::Inside::runner_connects(const Place& place, const Token& token
   facts.node = slot.worker.name;
   facts.data_address = worker->second.info.address;
   facts.machine = worker->second.info.machine;
+  slot.facts = facts;
+  slot.wire = runner;
   slot.runner = make_remote_runner(loop_, std::move(facts), kj::mv(runner));
   slot.connection = connection;
+  seats_[connection] = place;
   state_.handle(RunnerStarted{place.job, place.epoch, slot.worker});
   return {};
 }
 
-RemoteRunner* Workforce::Inside::runner_at(const Place& place) const {
-  const auto found = slots_.find(place);
-  return found == slots_.end() ? nullptr : found->second.runner.get();
+const Workforce::Inside::Slot* Workforce::Inside::slot_of(uint64_t connection) const {
+  const auto seat = seats_.find(connection);
+  if (seat == seats_.end()) return nullptr;
+  const auto found = slots_.find(seat->second);
+  const bool there = found != slots_.end() && found->second.connection == connection;
+  return there ? &found->second : nullptr;
 }
 
-void Workforce::Inside::runner_hangs_up(const Place& place) {
-  const auto found = slots_.find(place);
-  if (found == slots_.end()) return;
-  found->second.hung_up = true;
+Result<RemoteRunner*> Workforce::Inside::runner_of(uint64_t connection) const {
+  if (const Slot* slot = slot_of(connection)) return slot->runner.get();
+  return failed_precondition("expected a runner whose epoch goes on");
+}
+
+void Workforce::Inside::runner_hangs_up(uint64_t connection) {
+  const auto seat = seats_.find(connection);
+  if (seat == seats_.end()) return;
+  const Place place = seat->second;  // it goes no further
+  seats_.erase(seat);
+  const auto still_there = [this, place, connection]() -> Slot* {
+    const auto left = slots_.find(place);
+    const bool there = left != slots_.end() && left->second.connection == connection;
+    return there ? &left->second : nullptr;
+  };
+  if (Slot* slot = still_there()) {
+    slot->hung_up = true;
+  } else {
+    return;
+  }
   // How the process ended says more; its worker is about to tell.
-  after(kExitNews, [this, place] {
-    const auto left = slots_.find(place);
-    if (left == slots_.end()) return;
-    left->second.runner->lost(unavailable("its connection to the master has ended"));
+  after(kExitNews, [still_there] {
+    const Slot* slot = still_there();
+    if (slot == nullptr || slot->runner == nullptr) return;
+    slot->runner->lost(unavailable("its connection to the master has ended"));
   });
-  after(options_.exit_deadline, [this, place] {
-    const auto left = slots_.find(place);
-    if (left == slots_.end()) return;
-    stop(left->second.worker, place.job, place.epoch, {}, "lost its connection to the master");
+  after(options_.exit_deadline, [this, place, still_there] {
+    const Slot* slot = still_there();
+    if (slot == nullptr) return;
+    stop(slot->worker, place.job, place.epoch, {}, "lost its connection to the master");
   });
 }
 
@@ -165,13 +262,10 @@ void Workforce::Inside::runner_exited(const WorkerRef& worker, const std::string
 
 void Workforce::Inside::remove(const WorkerRef& worker, const std::string& job, uint64_t epoch,
                                const Status& cause) {
-  for (auto at = slots_.lower_bound({job, epoch, 0}); at != slots_.end(); ++at) {
-    if (at->first.job != job || at->first.epoch != epoch) return;
-    if (at->second.worker != worker) continue;
-    if (at->second.runner != nullptr) at->second.runner->lost(cause);
-    slots_.erase(at);
-    return;
-  }
+  const auto found = find(worker, job, epoch);
+  if (found == slots_.end()) return;
+  if (found->second.runner != nullptr) found->second.runner->lost(cause);
+  slots_.erase(found);
 }
 
 void Workforce::Inside::end_epoch(const std::string& job, uint64_t epoch,
@@ -230,10 +324,8 @@ void Workforce::Inside::worker_lost(const WorkerRef& worker, const std::string& 
       ++at;
       continue;
     }
-    if (at->second.runner != nullptr) {
-      at->second.runner->lost(cause);
-      connections.push_back(at->second.connection);
-    }
+    if (at->second.runner != nullptr) at->second.runner->lost(cause);
+    if (at->second.wire != nullptr) connections.push_back(at->second.connection);
     at = slots_.erase(at);
   }
   const auto found = workers_.find(worker);
@@ -271,6 +363,7 @@ void Workforce::Inside::clear(const std::string& reason) {
     if (slot.runner != nullptr) slot.runner->lost(cancelled(reason));
   }
   slots_.clear();
+  seats_.clear();
   workers_.clear();
 }
 

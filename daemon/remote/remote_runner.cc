@@ -14,6 +14,7 @@ using Client = wire::Runner::Client;
 
 constexpr auto kVariablesDeadline = std::chrono::seconds(60);
 constexpr auto kInspectDeadline = std::chrono::seconds(60);
+constexpr int kRunBits = 32;  // of a run's number within its epoch
 constexpr uint64_t kHeadersBytes = 64u << 20;  // of a file of variables, beside their bytes
 
 Result<Shape> read_shape(capnp::List<int64_t>::Reader dims) {
@@ -100,6 +101,7 @@ Result<std::unique_ptr<PartitionRun>> RemoteRunner::prepare(std::shared_ptr<cons
                                                             uint32_t partition, const std::string&,
                                                             uint64_t run) {
   LEAT_RETURN_IF_ERROR(status());
+  run |= epoch_->epoch << kRunBits;  // what is late of an earlier epoch means none of its runs
   LEAT_ASSIGN_OR_RETURN(const EncodedPlan encoded, encode_plan_for(*plan, partition));
   auto blob = std::make_shared<const Bytes>(pack_plan(encoded));
   auto state = std::make_shared<RemoteRunState>(run, partition, std::move(plan), channel_,

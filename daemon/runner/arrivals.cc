@@ -4,16 +4,27 @@
 
 namespace leat {
 
+RunnerEpoch Arrivals::epoch() const {
+  std::lock_guard lock(mutex_);
+  return epoch_;
+}
+
+void Arrivals::advance(const RunnerEpoch& to) {
+  std::lock_guard lock(mutex_);
+  epoch_ = to;
+  waiting_.clear();
+}
+
 // All that is known before the run is: of the rest, the dialer is believed for now.
 Identity Arrivals::addressed_here(const Identity& said) const {
   Identity identity = said;
-  identity.epoch = options_.epoch;
+  identity.epoch = epoch().number;
   identity.destination_incarnation = options_.incarnation;
   return identity;
 }
 
 std::optional<Listener::Expected> Arrivals::expect(const LinkHello& hello) {
-  return Listener::Expected{addressed_here(hello.identity), options_.key};
+  return Listener::Expected{addressed_here(hello.identity), epoch().key};
 }
 
 void Arrivals::accepted(Connection connection) {

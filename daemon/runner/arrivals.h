@@ -10,6 +10,7 @@
 #include <mutex>
 #include <optional>
 
+#include "daemon/runner/runner_config.h"
 #include "devices/base/log.h"
 #include "transport/io/listener.h"
 
@@ -23,14 +24,13 @@ namespace leat {
 class Arrivals final : public Listener::Gate {
  public:
   struct Options {
-    uint64_t epoch = 0;
-    uint64_t incarnation = 0;  // of this process
-    RunKey key{};
+    RunnerEpoch epoch;
+    uint64_t incarnation = 0;                    // of this process
     size_t most = 1024;                          // that wait at one time
     std::chrono::milliseconds patience{30'000};  // how long one may wait
     Logger log;
   };
-  explicit Arrivals(Options options) : options_(std::move(options)) {}
+  explicit Arrivals(Options options) : options_(std::move(options)), epoch_(options_.epoch) {}
 
   // A connection that the worker accepted and handed over.
   void add(Connection connection);
@@ -38,6 +38,8 @@ class Arrivals final : public Listener::Gate {
   // what `given_up` says once that is not ok: see wake().
   Result<Descriptor> take(const Identity& expected, SocketRole role, Deadline deadline,
                           const std::function<Status()>& given_up);
+  // From now on those of this epoch are let in. The others that have come are dropped.
+  void advance(const RunnerEpoch& to);
   // Has every take() ask whether it is given up.
   void wake();
   size_t waiting() const;
@@ -52,12 +54,14 @@ class Arrivals final : public Listener::Gate {
   void accepted(Connection connection) override;
   void refused(const Status& why) override;
 
+  RunnerEpoch epoch() const;
   Identity addressed_here(const Identity& said) const;
   void keep(Connection connection);
   std::optional<Connection> find(const Identity& expected, SocketRole role);
 
   const Options options_;
   mutable std::mutex mutex_;
+  RunnerEpoch epoch_;
   std::condition_variable changed_;
   std::list<Waiting> waiting_;
 };

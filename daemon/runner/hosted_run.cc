@@ -33,9 +33,14 @@ Result<std::string> find_dataset(const RunnerConfig& config, const std::string& 
                               did_you_mean(name, names)));
 }
 
-HostedRun::HostedRun(RunnerParts& parts, ControlThreads::Strand strand, uint64_t id,
-                     uint32_t partition, const Sha256Digest& digest)
-    : parts_(parts), strand_(std::move(strand)), id_(id), partition_(partition), digest_(digest) {}
+HostedRun::HostedRun(RunnerParts& parts, ControlThreads::Strand strand, const RunnerEpoch& epoch,
+                     uint64_t id, uint32_t partition, const Sha256Digest& digest)
+    : parts_(parts),
+      strand_(std::move(strand)),
+      epoch_(epoch),
+      id_(id),
+      partition_(partition),
+      digest_(digest) {}
 
 Result<std::shared_ptr<const HostedRun::Live>> HostedRun::live() const {
   std::lock_guard lock(mutex_);
@@ -79,6 +84,9 @@ Status HostedRun::prepare(const Bytes& bytes) {
   LEAT_RETURN_IF_ERROR(parts_.memory.reserve(id_, (*plan)->partitions[partition_],
                                              turn_log_bytes(**plan, partition_)));
   std::lock_guard lock(mutex_);
+  for (const PlanResource& resource : (*plan)->partitions[partition_].resources) {
+    if (resource.op->full_name() != "leat.Variable") more_than_variables_ = true;
+  }
   prepared_ = parts_.worker.prepare(std::move(*plan), partition_);
   return {};
 }
@@ -89,8 +97,8 @@ Status HostedRun::check(const RunSetup& setup, const Plan& plan) const {
   const auto wrong = [&](const auto&... text) {
     return invalid_argument(cat(subject(), ": setup: ", text...));
   };
-  if (setup.epoch != parts_.config.epoch)
-    return wrong("epoch: expected ", parts_.config.epoch, ", received ", setup.epoch);
+  if (setup.epoch != epoch_.number)
+    return wrong("epoch: expected ", epoch_.number, ", received ", setup.epoch);
   if (setup.peers.size() != plan.partitions.size()) {
     return wrong("peers: expected one for each of ", plan.partitions.size(),
                  " partitions, received ", setup.peers.size());
@@ -128,7 +136,7 @@ Status HostedRun::connect(const RunSetup& setup) {
     links.partition = partition_;
     links.peers = setup.peers;
     links.transport = setup.transport;
-    links.key = parts_.config.key;
+    links.key = epoch_.key;
     links.may_use_tcp = parts_.config.may_use_tcp;
     links.on_failure = [strand = strand_, self = weak_from_this()]() mutable {
       strand.post([self] {
@@ -296,6 +304,11 @@ void HostedRun::release() {
 }
 
 // --- What is told.
+
+bool HostedRun::keeps_more_than_variables() const {
+  std::lock_guard lock(mutex_);
+  return more_than_variables_;
+}
 
 uint64_t HostedRun::turns() const {
   const auto live = live_or_null();

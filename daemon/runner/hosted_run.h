@@ -54,9 +54,9 @@ struct RunSetup {
 // Every member may be called again: what was done already is answered as if it were done now.
 class HostedRun final : public GatedRun, public std::enable_shared_from_this<HostedRun> {
  public:
-  // `partition` and `digest`: of the plan that is to come.
-  HostedRun(RunnerParts& parts, ControlThreads::Strand strand, uint64_t id, uint32_t partition,
-            const Sha256Digest& digest);
+  // `partition` and `digest`: of the plan that is to come. `epoch`: that it is a run of.
+  HostedRun(RunnerParts& parts, ControlThreads::Strand strand, const RunnerEpoch& epoch,
+            uint64_t id, uint32_t partition, const Sha256Digest& digest);
   // REQUIRES: released.
   ~HostedRun() override = default;
 
@@ -85,6 +85,8 @@ class HostedRun final : public GatedRun, public std::enable_shared_from_this<Hos
   // Blocks: nothing of the run is computed afterwards, and what it had is free.
   void release();
 
+  // Other state of the job than its variables: queues, counters.
+  bool keeps_more_than_variables() const;
   uint64_t turns() const;
   // Is a step in flight that is to end by itself? Not in an endless run.
   bool stepping() const;
@@ -118,6 +120,7 @@ class HostedRun final : public GatedRun, public std::enable_shared_from_this<Hos
 
   RunnerParts& parts_;
   ControlThreads::Strand strand_;
+  const RunnerEpoch epoch_;
   const uint64_t id_;
   const uint32_t partition_;
   const Sha256Digest digest_;  // of the plan's bytes
@@ -131,6 +134,7 @@ class HostedRun final : public GatedRun, public std::enable_shared_from_this<Hos
   bool released_ = false;
   uint64_t wanted_ = 0;  // the steps below may be done, if the gate lets them
   uint64_t gate_ = std::numeric_limits<uint64_t>::max();
+  bool more_than_variables_ = false;
   uint64_t final_turns_ = 0;  // of a released run
 };
 

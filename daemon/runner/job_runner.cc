@@ -22,7 +22,6 @@ Arrivals::Options arrivals_of(const RunnerConfig& config, const Logger& log) {
   Arrivals::Options options;
   options.epoch = config.epoch;
   options.incarnation = config.incarnation;
-  options.key = config.key;
   options.log = log;
   return options;
 }
@@ -45,6 +44,7 @@ JobRunner::JobRunner(RunnerConfig config, const Catalogue& catalogue,
       memory_(limit_of(config_, worker_)),
       parts_{config_, catalogue, worker_,         {reactor_, *waiter_, arrivals_},
              memory_, binding_,  std::move(news), log_},
+      epoch_(config_.epoch),
       job_strand_(control_.strand()) {}
 
 Result<std::unique_ptr<JobRunner>> JobRunner::create(RunnerConfig config,
@@ -79,6 +79,8 @@ Result<std::shared_ptr<HostedRun>> JobRunner::expect(uint64_t run, uint32_t part
                                                      const Sha256Digest& digest) {
   std::lock_guard lock(mutex_);
   if (!stopped_.ok()) return stopped_;
+  if (advancing_ > 0)
+    return failed_precondition(cat("run ", run, ": expected none on the way to another epoch"));
   const auto found = runs_.find(run);
   if (found != runs_.end()) {
     if (found->second->expects(partition, digest)) return found->second;
@@ -87,7 +89,8 @@ Result<std::shared_ptr<HostedRun>> JobRunner::expect(uint64_t run, uint32_t part
   }
   if (runs_.size() >= kMostRuns)
     return resource_exhausted(cat("run ", run, ": expected at most ", kMostRuns, " runs"));
-  auto made = std::make_shared<HostedRun>(parts_, control_.strand(), run, partition, digest);
+  auto made =
+      std::make_shared<HostedRun>(parts_, control_.strand(), epoch_, run, partition, digest);
   runs_.emplace(run, made);
   return made;
 }
@@ -125,9 +128,55 @@ void JobRunner::release(uint64_t id, Done done) {
     {
       std::lock_guard lock(mutex_);
       if (runs_.erase(id) > 0) released_turns_ += run->turns();
+      more_than_variables_ = more_than_variables_ || run->keeps_more_than_variables();
     }
     done({});
   });
+}
+
+// --- Epochs.
+
+uint64_t JobRunner::epoch() const {
+  std::lock_guard lock(mutex_);
+  return epoch_.number;
+}
+
+void JobRunner::advance(const RunnerEpoch& to, Done done) {
+  Status refused;
+  {
+    std::lock_guard lock(mutex_);
+    refused = stopped_;
+    if (to.number < std::max(epoch_.number, advancing_)) {
+      refused = failed_precondition(cat("advance to epoch ", to.number, ": expected one after ",
+                                        std::max(epoch_.number, advancing_)));
+    }
+    if (refused.ok()) advancing_ = to.number;
+  }
+  if (!refused.ok()) return done(refused);
+  const auto left = runs();
+  // Counts those that are not released yet, and this call.
+  const auto waits = std::make_shared<std::atomic<size_t>>(left.size() + 1);
+  const Done one_less = [this, waits, to, done = std::move(done)](const Status&) {
+    if (waits->fetch_sub(1) > 1) return;
+    job_strand_.post([this, to, done] {  // after what was asked of the variables before
+      become(to);
+      done({});
+    });
+  };
+  for (const auto& run : left) {
+    run->cancel(cancelled(cat("the job goes on in epoch ", to.number)));
+    release(run->id(), one_less);
+  }
+  one_less({});
+}
+
+void JobRunner::become(const RunnerEpoch& epoch) {
+  std::lock_guard lock(mutex_);
+  if (std::exchange(more_than_variables_, false)) worker_.drop(config_.job);
+  if (epoch.number < epoch_.number) return;  // overtaken
+  epoch_ = epoch;
+  if (advancing_ == epoch.number) advancing_ = 0;
+  arrivals_.advance(epoch);
 }
 
 // --- The job's state.

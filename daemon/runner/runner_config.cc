@@ -21,13 +21,14 @@ Result<RunnerConfig> decode(kj::ArrayPtr<const capnp::word> words) {
   const auto spec = boot.getSpec();
   RunnerConfig config;
   config.job = spec.getJob();
-  config.epoch = spec.getEpoch();
+  config.epoch.number = spec.getEpoch();
   config.task = spec.getTask();
   config.threads = static_cast<int>(std::min(spec.getThreads(), 4096u));
   config.token.assign(spec.getToken().begin(), spec.getToken().end());
-  if (spec.getKey().size() != config.key.size())
+  RunKey& key = config.epoch.key;
+  if (spec.getKey().size() != key.size())
     return bad(cat("key: expected 32 bytes, received ", spec.getKey().size()));
-  std::copy(spec.getKey().begin(), spec.getKey().end(), config.key.begin());
+  std::copy(spec.getKey().begin(), spec.getKey().end(), key.begin());
   config.incarnation = boot.getIncarnation();
   config.worker = boot.getWorker();
   config.master_address = boot.getMasterAddress();

@@ -12,13 +12,18 @@
 
 namespace leat {
 
+// Of a job. A runner begins in one, and may go on in later ones.
+struct RunnerEpoch {
+  uint64_t number = 0;
+  RunKey key{};  // what its runners prove to each other
+};
+
 struct RunnerConfig {
   std::string job;
-  uint64_t epoch = 0;
+  RunnerEpoch epoch;  // in which it begins
   uint32_t task = 0;
   int threads = 1;
   std::vector<uint8_t> token;  // what it shows when it registers
-  RunKey key{};                // what the runners of the epoch prove to each other
   uint64_t incarnation = 0;
   std::string worker;  // the node's name
   std::string master_address;

@@ -144,7 +144,7 @@ Status serve(RpcLoop& loop, JobRunner& runner, Reporter& reporter,
   reporter.start(runner, *master,
                  [&ending](const Status& why) { ending.because(kMasterGone, why); });
   LEAT_RETURN_IF_ERROR(register_runner(*master, loop, runner, deadline - SteadyClock::now()));
-  log.info("serves ", config.job, " epoch ", config.epoch, " as task ", config.task, " with ",
+  log.info("serves ", config.job, " epoch ", config.epoch.number, " as task ", config.task, " with ",
            runner.threads(), " threads");
   while (!ending.wait(kForEver)) {
   }
@@ -158,7 +158,7 @@ Status announce(RpcClient& master, const JobRunner& runner, const ArmedFault& fa
   return master.call<wire::Registry>(
       "Registry.chaos", kStart, [&runner, fault](wire::Registry::Client registry) {
         auto request = registry.chaosRequest();
-        request.setEpoch(runner.config().epoch);
+        request.setEpoch(runner.epoch());
         request.setIndex(fault.index);
         request.setFault(to_string(fault.fault));
         return request.send().then(

@@ -171,6 +171,19 @@ class RunnerServer final : public Service<wire::Runner> {
                    });
   }
 
+  kj::Promise<void> advance(AdvanceContext context) override {
+    const auto params = context.getParams();
+    RunnerEpoch to{params.getEpoch(), {}};
+    if (params.getKey().size() != to.key.size()) {
+      return reply(context, invalid_argument(cat("advance: key: expected ", to.key.size(),
+                                                 " bytes, received ", params.getKey().size())));
+    }
+    std::copy(params.getKey().begin(), params.getKey().end(), to.key.begin());
+    auto there = answered_elsewhere<void>(loop_, "advancing");
+    runner_.advance(to, there.done);
+    return answered(context, kj::mv(there.promise));
+  }
+
   kj::Promise<void> inspectDataset(InspectDatasetContext context) override {
     const auto names = context.getParams().getFiles();
     DatasetFiles files;
@@ -317,7 +330,7 @@ Status register_runner(RpcClient& master, RpcLoop& loop, JobRunner& runner,
         auto request = registry.registerRunnerRequest();
         auto info = request.initInfo();
         info.setJob(config.job);
-        info.setEpoch(config.epoch);
+        info.setEpoch(runner.epoch());
         info.setTask(config.task);
         info.setToken(kj::arrayPtr(config.token.data(), config.token.size()));
         info.setIncarnation(config.incarnation);

@@ -118,6 +118,17 @@ class MasterLink::Service final : public leat::Service<wire::Worker> {
     });
   }
 
+  kj::Promise<void> advance(AdvanceContext context) override {
+    auto order = read_order(context.getParams().getSpec());
+    if (!order.ok()) {
+      answer(order.status(), context.getResults().initOutcome());
+      return kj::READY_NOW;
+    }
+    auto elsewhere = answered_elsewhere<void>(loop_, cat("advancing job ", order->job));
+    runners_.advance(std::move(*order), elsewhere.done);
+    return answer_with(kj::mv(elsewhere.promise), context);
+  }
+
   kj::Promise<void> stop(StopContext context) override {
     const auto params = context.getParams();
     auto elsewhere = answered_elsewhere<void>(loop_, cat("stopping job ", params.getJob().cStr()));

@@ -51,9 +51,29 @@ class Runners::Core {
     done(try_start(order, surroundings));
   }
 
+  void advance(const RunnerOrder& order, const Done& done) {
+    for (auto& child : children_) {
+      RunnerOrder& is = child->order;
+      if (is.job != order.job || is.epoch > order.epoch || child->killed || child->kill_at)
+        continue;
+      is.epoch = order.epoch;
+      is.key = order.key;
+      {
+        const std::lock_guard lock(mutex_);
+        Door& door = doors_.at(child->process->incarnation()).door;
+        door.epoch = order.epoch;
+        door.key = order.key;
+      }
+      log_.info("runner of job ", order.job, " goes on in epoch ", order.epoch);
+      return done({});
+    }
+    done(failed_precondition(cat("job ", order.job, " epoch ", order.epoch,
+                                 ": expected a runner of an earlier epoch, there is none")));
+  }
+
   void stop(const std::string& job, uint64_t epoch, std::chrono::milliseconds grace, Done done) {
     for (auto& child : children_) {
-      if (child->order.job != job || child->order.epoch != epoch) continue;
+      if (child->order.job != job || child->order.epoch > epoch) continue;
       child->waiting.push_back(std::move(done));
       end(*child, grace);
       return;
@@ -309,6 +329,12 @@ Runners::~Runners() = default;
 void Runners::start(RunnerOrder order, RunnerSurroundings surroundings, Done done) {
   core_->post([core = core_.get(), order = std::move(order), surroundings = std::move(surroundings),
                done = std::move(done)] { core->start(order, surroundings, done); });
+}
+
+void Runners::advance(RunnerOrder order, Done done) {
+  core_->post([core = core_.get(), order = std::move(order), done = std::move(done)] {
+    core->advance(order, done);
+  });
 }
 
 void Runners::stop(const std::string& job, uint64_t epoch, std::chrono::milliseconds grace,

@@ -47,21 +47,31 @@ std::unique_ptr<RpcClient> connect(RpcLoop& loop, const std::string& address, Rp
 struct FakeRunner::Inside {
   class Service final : public leat::Service<wire::Runner> {
    public:
-    explicit Service(std::atomic<bool>& called) : called_(called) {}
+    explicit Service(Inside& inside) : inside_(inside) {}
 
    protected:
+    kj::Promise<void> advance(AdvanceContext context) override {
+      const std::lock_guard lock(inside_.mutex);
+      inside_.advanced.push_back(context.getParams().getEpoch());
+      if (inside_.refuses) return kj::NEVER_DONE;
+      answer(Status(), context.getResults().initOutcome());
+      return kj::READY_NOW;
+    }
     kj::Promise<void> inspectDataset(InspectDatasetContext) override { return never(); }
     kj::Promise<void> prepare(PrepareContext) override { return never(); }
 
    private:
     kj::Promise<void> never() {
-      called_ = true;
+      inside_.called = true;
       return kj::NEVER_DONE;
     }
-    std::atomic<bool>& called_;
+    Inside& inside_;
   };
 
   std::atomic<bool> called{false};
+  std::mutex mutex;
+  std::vector<uint64_t> advanced;
+  bool refuses = false;
   Status registered;
   std::unique_ptr<RpcLoop> loop = start_loop();
   std::unique_ptr<RpcClient> client;
@@ -86,7 +96,7 @@ std::unique_ptr<FakeRunner> FakeRunner::connect(const std::string& master, const
         info.setDeviceName(cat("job:worker/task:", order.task, "/cpu:0"));
         info.setMemoryBytes(uint64_t{1} << 30);
         info.setThreads(1);
-        request.setRunner(kj::heap<Inside::Service>(raw->called));
+        request.setRunner(kj::heap<Inside::Service>(*raw));
         return request.send().then(
             [](auto&& response) -> Status { return status_of(response.getOutcome()); });
       });
@@ -95,6 +105,16 @@ std::unique_ptr<FakeRunner> FakeRunner::connect(const std::string& master, const
 
 Status FakeRunner::registered() const { return inside_->registered; }
 bool FakeRunner::called() const { return inside_->called; }
+
+std::vector<uint64_t> FakeRunner::advanced() const {
+  const std::lock_guard lock(inside_->mutex);
+  return inside_->advanced;
+}
+
+void FakeRunner::refuse_to_advance() {
+  const std::lock_guard lock(inside_->mutex);
+  inside_->refuses = true;
+}
 
 // Workers -----------------------------------------------------------------------------------------
 
@@ -110,6 +130,13 @@ struct FakeWorker::Inside {
       inside_.started.push_back({to_string(spec.getJob()), spec.getEpoch(), spec.getTask(),
                                  bytes_of(spec.getToken()), bytes_of(spec.getKey())});
       answer(inside_.start_answer, context.getResults().initOutcome());
+      return kj::READY_NOW;
+    }
+    kj::Promise<void> advance(AdvanceContext context) override {
+      const auto spec = context.getParams().getSpec();
+      const std::lock_guard lock(inside_.mutex);
+      inside_.advanced.push_back(cat(to_string(spec.getJob()), "/", spec.getEpoch()));
+      answer(Status(), context.getResults().initOutcome());
       return kj::READY_NOW;
     }
     kj::Promise<void> stop(StopContext context) override {
@@ -133,7 +160,7 @@ struct FakeWorker::Inside {
   std::mutex mutex;
   std::condition_variable changed;
   std::vector<Order> started;
-  std::vector<std::string> stopped;
+  std::vector<std::string> stopped, advanced;
   Status start_answer, registered, heart;
   std::string cluster_id, heart_address;
   bool ignores_stops = false, lost = false, silent = false;
@@ -226,6 +253,11 @@ std::vector<Order> FakeWorker::started() const {
 std::vector<std::string> FakeWorker::stopped() const {
   const std::lock_guard lock(inside_->mutex);
   return inside_->stopped;
+}
+
+std::vector<std::string> FakeWorker::advanced() const {
+  const std::lock_guard lock(inside_->mutex);
+  return inside_->advanced;
 }
 
 Order FakeWorker::order(size_t number) const {

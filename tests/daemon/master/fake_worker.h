@@ -24,7 +24,7 @@ struct Order {
   std::string key;
 };
 
-// A runner that registers, and whose methods never answer.
+// A runner that registers, goes on in other epochs, and whose other methods never answer.
 class FakeRunner {
  public:
   // `token`: instead of the order's.
@@ -35,6 +35,9 @@ class FakeRunner {
   Status registered() const;
   // Whether a call to it is waiting for an answer.
   bool called() const;
+  // The epochs to which it was told to go on. What it answers: nothing, if it refuses.
+  std::vector<uint64_t> advanced() const;
+  void refuse_to_advance();
 
  private:
   struct Inside;
@@ -54,6 +57,8 @@ class FakeWorker {
   // The runners that it was told to start and to stop, in order; stopped ones as "job/epoch".
   std::vector<Order> started() const;
   std::vector<std::string> stopped() const;
+  // As stopped(): those that were to go on.
+  std::vector<std::string> advanced() const;
   // The order of that number, once it is there.
   Order order(size_t number = 0) const;
   // Its connection was ended by the master.

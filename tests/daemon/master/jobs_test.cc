@@ -187,10 +187,62 @@ TEST_CASE("a runner whose connection is gone is stopped, if nobody says how it e
   auto runner = FakeRunner::connect(host.master->address(), w1.order());
   CHECK(host.state(id) == "STARTING");  // the other one is awaited
   runner.reset();
+  REQUIRE(eventually([&] { return !w1.stopped().empty(); }));
+  CHECK(w1.stopped().front() == id + "/1");
+  const auto other = FakeRunner::connect(host.master->address(), w2.order());
   CHECK(w1.order(1).epoch == 2);
   CHECK_THAT(host.reason(id), Catch::Contains("the runner on 'w1' lost its connection"));
-  CHECK(w1.stopped().front() == id + "/1");
-  CHECK(w2.stopped().front() == id + "/1");
+  REQUIRE(eventually([&] { return !other->advanced().empty(); }));
+  CHECK(w2.advanced() == std::vector<std::string>{id + "/2"});
+  CHECK(w2.stopped().empty());
+}
+
+TEST_CASE("a runner that is left goes on in the next epoch with another", "[cluster]") {
+  Host host;
+  FakeWorker w1(host.master->address(), "w1"), w2(host.master->address(), "w2");
+  const std::string id = host.submitted(tiny_job("r1", 2));
+  auto first = FakeRunner::connect(host.master->address(), w1.order());
+  const auto second = FakeRunner::connect(host.master->address(), w2.order());
+  REQUIRE(host.becomes(id, "RUNNING"));
+  first.reset();
+  REQUIRE_OK(w1.exited(w1.order(), "was killed by signal 9"));
+  const Order again = w1.order(1);
+  CHECK(again.epoch == 2);
+  CHECK(again.task == 0);
+  CHECK(again.key != w1.order(0).key);
+  first = FakeRunner::connect(host.master->address(), again);
+  REQUIRE(host.becomes(id, "RUNNING"));
+  CHECK(second->advanced() == std::vector<uint64_t>{2});
+  CHECK(w2.advanced() == std::vector<std::string>{id + "/2"});
+  CHECK(w2.started().size() == 1);
+  CHECK(host.master->job(id)->condition.restarts == 1);
+  // Its end is noticed in the new epoch, with whatever its worker knows of it.
+  REQUIRE_OK(w2.exited(w2.order(), "was killed by signal 9"));  // of the first epoch
+  CHECK(host.state(id) == "RUNNING");
+  Order later = w2.order();
+  later.epoch = 2;
+  REQUIRE_OK(w2.exited(later, "was killed by signal 11"));
+  CHECK(w2.order(1).epoch == 3);
+  CHECK(eventually([&] { return first->advanced() == std::vector<uint64_t>{3}; }));
+}
+
+TEST_CASE("a runner that does not go on is stopped, and another comes in its place", "[cluster]") {
+  Host host;
+  host.tuning.cluster.jobs.start_timeout = 200ms;
+  host.restart();
+  FakeWorker w1(host.master->address(), "w1"), w2(host.master->address(), "w2");
+  const std::string id = host.submitted(tiny_job("r1", 2));
+  auto first = FakeRunner::connect(host.master->address(), w1.order());
+  const auto second = FakeRunner::connect(host.master->address(), w2.order());
+  REQUIRE(host.becomes(id, "RUNNING"));
+  second->refuse_to_advance();
+  first.reset();
+  REQUIRE_OK(w1.exited(w1.order(), "was killed by signal 9"));
+  first = FakeRunner::connect(host.master->address(), w1.order(1));
+  CHECK(w2.order(1).epoch == 3);
+  CHECK(w2.stopped() == std::vector<std::string>{id + "/2"});
+  REQUIRE(eventually([&] { return first->advanced() == std::vector<uint64_t>{3}; }));
+  CHECK(host.master->job(id)->condition.restarts == 1);
 }
 
 TEST_CASE("a job whose runner hangs up is broken, also before its worker says why", "[cluster]") {
@@ -200,8 +252,9 @@ TEST_CASE("a job whose runner hangs up is broken, also before its worker says wh
   auto runner = FakeRunner::connect(host.master->address(), worker.order());
   REQUIRE(host.becomes(id, "RUNNING"));
   runner.reset();
-  CHECK(worker.order(1).epoch == 2);
-  CHECK(worker.stopped().front() == id + "/1");
+  CHECK(worker.order(1).epoch == 3);  // in the second it could not go on
+  CHECK(worker.stopped().front() == id + "/2");
+  CHECK(host.master->job(id)->condition.restarts == 1);
 }
 
 TEST_CASE("a job whose worker is lost goes on with another", "[cluster]") {

@@ -31,7 +31,7 @@ struct Fakes {
       remotes.push_back(nodes.back()->remote());
     }
     RemoteClusterOptions options;
-    options.epoch = 1;
+    options.epoch = 0;  // in which a run has the number that its master gave it
     options.transport = "tcp";
     cluster = std::make_unique<RemoteCluster>(*loop, std::move(remotes), std::move(options));
   }

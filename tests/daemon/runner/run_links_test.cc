@@ -124,6 +124,33 @@ TEST_CASE("connections of another epoch, process, plan or role are dropped", "[c
   must(cluster.await(1, kRun, 3).failure);
 }
 
+TEST_CASE("connections of the epoch before are dropped when a runner has gone on", "[cluster]") {
+  const MirroredJob job;
+  RunnerTestCluster cluster(options_for(job));
+  const RunSetup setup = cluster.setup(job.train_plan(2), "tcp");
+  const Identity before = identity_of(setup);
+  Dialed waits(before), late(before);
+  cluster.hand_over(1, std::move(waits.connection));
+  CHECK(waits.open());
+  RunnerEpoch next{setup.epoch + 1, {}};
+  next.key.fill(7);
+  const RunKey old_key = cluster.config(1).epoch.key;
+  must(cluster.advance(1, next));
+  CHECK(waits.dropped());
+  cluster.hand_over(1, std::move(late.connection));
+  CHECK(late.dropped());
+
+  LinkHello hello;
+  hello.identity = before;
+  hello.role = SocketRole::shm;
+  const std::string address = cluster.endpoint(1).unix_address;
+  const auto deadline = std::chrono::steady_clock::now() + 30s;
+  CHECK_FALSE(dial(address, hello, old_key, deadline).ok());
+  hello.identity.epoch = next.number;
+  CHECK_FALSE(dial(address, hello, old_key, deadline).ok());
+  CHECK(dial(address, hello, next.key, deadline).ok());
+}
+
 TEST_CASE("a dialer of shared memory needs the key and the right process", "[cluster]") {
   const MirroredJob job;
   RunnerTestCluster cluster(options_for(job));
@@ -133,12 +160,12 @@ TEST_CASE("a dialer of shared memory needs the key and the right process", "[clu
   hello.role = SocketRole::shm;
   const std::string address = cluster.endpoint(1).unix_address;
   const auto deadline = std::chrono::steady_clock::now() + 30s;
-  CHECK(dial(address, hello, cluster.config(1).key, deadline).ok());
-  RunKey wrong = cluster.config(1).key;
+  CHECK(dial(address, hello, cluster.config(1).epoch.key, deadline).ok());
+  RunKey wrong = cluster.config(1).epoch.key;
   ++wrong[0];
   check_says(dial(address, hello, wrong, deadline).status(), Code::failed_precondition, "key");
   ++hello.identity.destination_incarnation;
-  check_says(dial(address, hello, cluster.config(1).key, deadline).status(),
+  check_says(dial(address, hello, cluster.config(1).epoch.key, deadline).status(),
              Code::failed_precondition, "destination incarnation is not");
 }
 

@@ -131,6 +131,56 @@ TEST_CASE("variables are read while an endless run waits in the middle of a step
   cluster.release_all(kTrain);
 }
 
+TEST_CASE("runners go on in another epoch with their variables, and their runs are over",
+          "[cluster]") {
+  const MirroredJob job;
+  constexpr uint64_t kSteps = 30;
+  const Trained trained = job.train_locally(2, kSteps);
+  for (const char* transport : {"tcp", "shm"}) {
+    INFO(transport);
+    RunnerTestCluster cluster(options_for(job, 2));
+    initialize(cluster, job, 2, transport);
+    open(cluster, kTrain, job.train_plan(2), transport);
+    const Bytes begun = must(cluster.read_variables(0));
+    cluster.extend_all(kTrain, uint64_t{1} << 50);
+    cluster.await(0, kTrain, 5);
+
+    RunnerEpoch next{kEpoch + 1, {}};
+    next.key.fill(7);
+    must(cluster.advance(0, next));
+    const Bytes kept = must(cluster.read_variables(0));  // no step is in flight
+    must(cluster.advance(1, next));
+    must(cluster.advance(1, next));  // repeated
+    CHECK(must(cluster.read_variables(0)) == kept);
+    CHECK(kept != begun);
+    for (const uint32_t task : {0u, 1u}) {
+      CHECK(cluster.turns(task, kTrain).status().code() == Code::failed_precondition);
+      check_says(cluster.advance(task, {kEpoch, {}}), Code::failed_precondition,
+                 cat("expected one after ", kEpoch + 1));
+    }
+
+    const Plan plan = job.train_plan(2);
+    RunSetup setup = setup_of(cluster, plan, transport);
+    must(cluster.prepare_all(kTrain + 1, plan));
+    check_says(cluster.connect_all(kTrain + 1, setup), Code::invalid_argument,
+               cat("epoch: expected ", kEpoch + 1));
+    cluster.release_all(kTrain + 1);
+    must(cluster.prepare_all(kTrain + 2, plan));
+    setup.epoch = next.number;
+    must(cluster.connect_all(kTrain + 2, setup));
+    for (const uint32_t task : {0u, 1u})
+      must(cluster.write_variables(task, begun, Restore::everything));
+    cluster.extend_all(kTrain + 2, kSteps);
+    for (const uint32_t task : {0u, 1u}) {
+      const Heard heard = cluster.await(task, kTrain + 2, kSteps);
+      must(heard.failure);
+      if (!trained.rows[task][0].empty()) CHECK(heard.rows == trained.rows[task]);
+      check_weights(must(cluster.read_variables(task)), trained.weights);
+    }
+    cluster.release_all(kTrain + 2);
+  }
+}
+
 TEST_CASE("every call may be repeated", "[cluster]") {
   const MirroredJob job;
   RunnerTestCluster cluster(options_for(job, 2));

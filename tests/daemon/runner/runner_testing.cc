@@ -163,11 +163,11 @@ void write_setup(const RunSetup& setup, wire::RunSetup::Builder out) {
 Bytes boot_message(const RunnerConfig& config) {
   RunnerOrder order;
   order.job = config.job;
-  order.epoch = config.epoch;
+  order.epoch = config.epoch.number;
   order.task = config.task;
   order.threads = static_cast<uint32_t>(config.threads);
   std::copy(config.token.begin(), config.token.end(), order.token.begin());
-  order.key = config.key;
+  order.key = config.epoch.key;
   RunnerSurroundings around;
   around.node = config.worker;
   around.master = config.master_address;
@@ -222,7 +222,7 @@ struct Node final : Listener::Gate {
   std::optional<Listener::Expected> expect(const LinkHello& hello) override {
     Identity identity = hello.identity;
     identity.destination_incarnation = config.incarnation;
-    return Listener::Expected{identity, config.key};
+    return Listener::Expected{identity, config.epoch.key};
   }
   void accepted(Connection connection) override { give(std::move(connection)); }
 
@@ -280,11 +280,11 @@ struct RunnerTestCluster::Inside {
     auto node = std::make_unique<Node>();
     RunnerConfig& config = node->config;
     config.job = "tiny";
-    config.epoch = kEpoch;
+    config.epoch.number = kEpoch;
     config.task = task;
     config.threads = options.threads;
     config.token.assign(32, 5);
-    config.key.fill(9);
+    config.epoch.key.fill(9);
     config.incarnation = 1000 + task;
     config.worker = cat("node-", task);
     config.master_address = server->address();
@@ -435,6 +435,17 @@ Status RunnerTestCluster::release(uint32_t task, uint64_t run) {
     request.setRun(run);
     return Inside::sent(kj::mv(request));
   });
+}
+
+Status RunnerTestCluster::advance(uint32_t task, const RunnerEpoch& to) {
+  const Status status = inside_->ask(task, "advance", [to](wire::Runner::Client runner) {
+    auto request = runner.advanceRequest();
+    request.setEpoch(to.number);
+    request.setKey(data_of(to.key));
+    return Inside::sent(kj::mv(request));
+  });
+  if (status.ok()) inside_->nodes[task]->config.epoch = to;
+  return status;
 }
 
 Result<uint64_t> RunnerTestCluster::turns(uint32_t task, uint64_t run) {

@@ -59,6 +59,8 @@ class RunnerTestCluster {
   Status renumber(uint32_t task, uint64_t run, uint64_t step);
   Status abort(uint32_t task, uint64_t run, const Status& cause);
   Status release(uint32_t task, uint64_t run);
+  // Its data port lets peers of that epoch in from then on.
+  Status advance(uint32_t task, const RunnerEpoch& to);
   Result<uint64_t> turns(uint32_t task, uint64_t run);
   Result<Bytes> read_variables(uint32_t task);
   Status write_variables(uint32_t task, const Bytes& file, Restore what);
@@ -69,7 +71,7 @@ class RunnerTestCluster {
   Status connect_all(uint64_t run, const RunSetup& setup);
   void extend_all(uint64_t run, uint64_t limit);
   void release_all(uint64_t run);
-  // What a run of this plan is connected with.
+  // What a run of this plan is connected with, in the epoch in which all begin.
   RunSetup setup(const Plan& plan, const std::string& transport) const;
 
   // What is heard once so many turns are finished, or the run has failed.

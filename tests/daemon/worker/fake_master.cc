@@ -180,6 +180,22 @@ Status FakeMaster::start(const std::string& job, uint64_t epoch) {
       60s, "Worker.start");
 }
 
+Status FakeMaster::advance(const std::string& job, uint64_t epoch) {
+  return call(
+      *loop_,
+      [&]() -> kj::Promise<Status> {
+        auto request = KJ_ASSERT_NONNULL(worker_).advanceRequest();
+        auto spec = request.initSpec();
+        spec.setJob(job);
+        spec.setEpoch(epoch);
+        const std::vector<kj::byte> secret(32, static_cast<kj::byte>(epoch));
+        spec.setToken(kj::arrayPtr(secret.data(), 32));
+        spec.setKey(kj::arrayPtr(secret.data(), 32));
+        return request.send().then([](auto&& r) { return status_of(r.getOutcome()); });
+      },
+      60s, "Worker.advance");
+}
+
 Status FakeMaster::stop(const std::string& job, uint64_t epoch, std::chrono::milliseconds grace) {
   return call(
       *loop_,

@@ -36,6 +36,8 @@ class FakeMaster {
   void set_registration_answer(Status status);
 
   Status start(const std::string& job, uint64_t epoch);
+  // With a key that is the epoch's.
+  Status advance(const std::string& job, uint64_t epoch);
   Status stop(const std::string& job, uint64_t epoch, std::chrono::milliseconds grace);
   // Hangs up on every worker.
   void hang_up();

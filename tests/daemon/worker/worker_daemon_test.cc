@@ -48,6 +48,13 @@ struct Scene {
     REQUIRE(line != "");
     return std::stoi(line.substr(line.rfind(' ')));
   }
+  // Of the only runner.
+  Runners::Door door() {
+    const std::filesystem::directory_iterator folder(this->folder.path() + "/state/runners");
+    const auto door = worker->runners().door(std::stoull(folder->path().filename().string()));
+    REQUIRE(door);
+    return *door;
+  }
   bool has_folders() { return !std::filesystem::is_empty(folder.path() + "/state/runners"); }
 
   TemporaryDirectory folder;
@@ -89,6 +96,28 @@ TEST_CASE("a runner that is asked to stop may end by itself") {
   CHECK(scene.master.await("exited job-1") == "exited job-1 1: exited with status 3");
   CHECK(scene.master.await("said job-1: bye") != "");
   CHECK(scene.master.stop("job-1", 1, 30s).ok());  // repeated
+}
+
+TEST_CASE("a runner goes on in another epoch, and no stop of the one before ends it") {
+  Scene scene(kWaits);
+  CHECK(scene.master.advance("job-1", 1).code() == Code::failed_precondition);
+  REQUIRE(scene.master.start("job-1", 1).ok());
+  const pid_t pid = scene.runner();
+  REQUIRE(scene.master.advance("job-1", 3).ok());
+  REQUIRE(scene.master.advance("job-1", 3).ok());  // repeated
+  CHECK(scene.door().epoch == 3);
+  CHECK(scene.door().key[0] == 3);
+  CHECK(scene.master.advance("job-1", 2).code() == Code::failed_precondition);
+  CHECK(scene.master.advance("job-2", 4).code() == Code::failed_precondition);
+  CHECK(scene.master.stop("job-1", 2, 0s).ok());
+  CHECK(is_alive(pid));
+  CHECK(scene.door().epoch == 3);
+  SECTION("one of this epoch does") { CHECK(scene.master.stop("job-1", 3, 30s).ok()); }
+  SECTION("so does one of an epoch that it has not heard of yet") {
+    CHECK(scene.master.stop("job-1", 4, 30s).ok());
+  }
+  CHECK_FALSE(is_alive(pid));
+  CHECK(scene.master.await("exited job-1") == "exited job-1 3: exited with status 3");
 }
 
 TEST_CASE("a runner that does not stop is killed, and is gone when the worker says so") {
