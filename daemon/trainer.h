@@ -32,18 +32,18 @@
 namespace leat {
 
 struct TrainOptions {
-  std::string folder;   // of the run; made if it is not there
-  bool resume = false;  // go on from the folder's newest checkpoint
-  // The workers may hold what an earlier attempt at this very job left: go on from there if that is
-  // as far as the newest checkpoint, or farther. Without a checkpoint and without such workers the
-  // training begins.
-  bool survivors = false;
+  std::string folder;    // of the run; made if it is not there
+  bool resume = false;   // go on from the folder's newest checkpoint
   int threads = 0;       // of each worker; 0: the usable cores shared out evenly
   bool profile = false;  // time the kernels of the training steps
   // How long after `stop` the workers may take to come to a common step, where they write a last
   // checkpoint. Past it they are aborted, and what they did since the newest checkpoint is lost.
   // 0: as long as it takes.
   std::chrono::milliseconds stop_grace{0};
+  // The workers may hold what an earlier attempt at this very job left: go on from there if that is
+  // as far as the newest checkpoint, or farther. Without a checkpoint and without such workers the
+  // training begins.
+  bool survivors = false;
 };
 
 struct Evaluation {

@@ -41,8 +41,7 @@ bool has_checkpoint(const std::string& folder) {
 }
 
 void pause_briefly() {
-  for (volatile int i = 0; i < 20; i = i + 1) {
-  }
+  for (int i = 0; i < 20; ++i) std::atomic_signal_fence(std::memory_order_seq_cst);
 }
 
 uint64_t number_of(const char* variable, uint64_t fallback) {
