@@ -36,8 +36,12 @@ bool JobCheckpoints::is_overdue() const {
 void JobCheckpoints::start() { since_ = clock_.steady(); }
 
 Status JobCheckpoints::write(Manifest manifest, const Variables& variables) {
-  manifest.previous = last_;
   const int64_t step = manifest.step;
+  if (last_ && step <= last_->step) {
+    return failed_precondition(cat("'", folder_, "': expected a checkpoint after step ",
+                                   last_->step, ", which it goes on from, received step ", step));
+  }
+  manifest.previous = last_;
   LEAT_ASSIGN_OR_RETURN(const Manifest written,
                         write_checkpoint(files_, folder_, {std::move(manifest), variables}));
   last_ = parent_of(written);

@@ -43,7 +43,8 @@ class JobCheckpoints {
   void start();
 
   // Writes one, fills in its parent, and removes what is not to be kept. On failure those that are
-  // there stay.
+  // there stay. failed_precondition unless it is of a later step than the last one: in its place,
+  // it would have itself as its parent, and be refused.
   Status write(Manifest manifest, const Variables& variables);
 
   // Of the last one; "" and -1 if there is none.

@@ -246,6 +246,10 @@ TEST_CASE("each checkpoint of a job names the one before, which may be gone") {
   CHECK(parent(40) == parent_of(must(verify_checkpoint(real_files(), dir / checkpoint_name(30)))));
   CHECK(parent(30)->step == 20);
   CHECK(second.expect_none().code() == Code::failed_precondition);
+
+  // One that took its parent's place would be refused when it is read.
+  CHECK(second.write(manifest_of(40), state_after(40)).code() == Code::failed_precondition);
+  CHECK(parent(40)->step == 30);
 }
 
 TEST_CASE("a checkpoint is due by steps and by time") {

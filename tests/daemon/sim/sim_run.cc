@@ -243,7 +243,8 @@ void SimMaster::checkpoint(const std::shared_ptr<Run>& run, const Weights& weigh
   const uint64_t step = run->limit;
   run->writing = {step, weights};
   world_.after(process, world_.between(5, 40) + health.slow, [this, run, step, weights] {
-    const Status written = write_checkpoint(*run, step, weights);
+    const bool is_there = run->checkpoints.last_step() == static_cast<int64_t>(step);
+    const Status written = is_there ? Status() : write_checkpoint(*run, step, weights);
     run->writing.reset();
     if (written.ok()) {
       ++checkpoints;
