@@ -119,7 +119,9 @@ void SimMaster::choose(const std::shared_ptr<Run>& run) {
   size_t newest = 0;
   for (size_t i = 0; i < run->held.size(); ++i)
     if (run->held[i] > run->held[newest]) newest = i;
-  if (run->held[newest].first) {
+  const auto on_disk = resume(*run);
+  if (!on_disk.ok()) return broke(*run, on_disk.status());
+  if (run->held[newest].first && run->held[newest].second >= on_disk->first) {
     ++from_memory;
     SimRunner* from = run->runners[newest];
     run->ends[newest]->send([this, run, from] {
@@ -129,9 +131,7 @@ void SimMaster::choose(const std::shared_ptr<Run>& run) {
     });
     return;
   }
-  const auto from = resume(*run);
-  if (!from.ok()) return broke(*run, from.status());
-  load(run, from->first, from->second);
+  load(run, on_disk->first, on_disk->second);
 }
 
 Result<std::pair<uint64_t, Weights>> SimMaster::resume(Run& run) {
