@@ -370,6 +370,14 @@ struct WorkerInfo {
   devices @4 :List(DeviceInfo);
   datasets @5 :List(Text);        # names that jobs may give as data.root
   version @6 :Text;
+  runners @7 :List(HeldRunner);   # that go on here though the master is another: it may take them up
+}
+
+struct HeldRunner {
+  job @0 :Text;
+  epoch @1 :UInt64;
+  task @2 :UInt32;
+  token @3 :Data;                 # with which it has registered, and will again
 }
 
 struct Registered {
@@ -586,6 +594,7 @@ struct RunnerBoot {
   memoryLimit @8 :UInt64;         # bytes of the device; 0: what the machine has
   logLevel @9 :Text;
   incarnation @10 :UInt64;        # of the runner: by this the worker knows whose a connection is
+  rejoinMs @11 :UInt32;           # how long it tries to reach a master that is gone
 
   struct Dataset {
     name @0 :Text;

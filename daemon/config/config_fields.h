@@ -78,6 +78,7 @@ void visit(Visitor& v, WorkerConfig& c) {
   visit(v, c.security);
   v.choices("transports", kTransports, c.transports);
   v.map("runner", [&](Visitor& runner) { visit(runner, c.runner); });
+  v.duration("adopt_within", c.adopt_within);
   v.map("log", [&](Visitor& log) { visit(log, c.log); });
 }
 

@@ -88,6 +88,8 @@ struct WorkerConfig {
   std::vector<WorkerTransport> transports = {WorkerTransport::local, WorkerTransport::shm,
                                              WorkerTransport::tcp};
   RunnerLimits runner;
+  // How long runners go on whose master is gone, until it has started again and takes them up.
+  std::chrono::milliseconds adopt_within{60'000};
   LogConfig log;
 };
 

@@ -46,6 +46,21 @@ void Assembly::renew(uint64_t epoch, std::span<const WorkerRef> joining, size_t 
   epoch_ = epoch;
 }
 
+void Assembly::take_up(uint64_t epoch, std::span<const std::string> names) {
+  members_.clear();
+  for (const std::string& name : names) members_.push_back(Member{{name, 0}, Phase::gone});
+  mode_ = Mode::parted;
+  epoch_ = epoch;
+}
+
+bool Assembly::await(const WorkerRef& worker, size_t task, Clock::Steady deadline) {
+  if (task >= members_.size() || members_[task].phase != Phase::gone) return false;
+  if (members_[task].worker.name != worker.name) return false;
+  members_[task] = Member{worker, Phase::asked, epoch_};
+  members_[task].by = deadline;
+  return true;
+}
+
 std::vector<WorkerRef> Assembly::undo(uint64_t before) {
   std::vector<WorkerRef> released;
   for (Member& member : members_) {

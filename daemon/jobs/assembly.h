@@ -61,6 +61,11 @@ class Assembly {
   // Begins an epoch with those that are kept and with `joining` in the free places: each where one
   // of his name was before, the others in their order. REQUIRES: may_renew(), and they are `size`.
   void renew(uint64_t epoch, std::span<const WorkerRef> joining, size_t size);
+  // Of an epoch that went on while the master was away: all places are free, until somebody is
+  // awaited there. REQUIRES: nobody is there.
+  void take_up(uint64_t epoch, std::span<const std::string> names);
+  // One of that epoch is on his way to his place. False if the place is not his, or not free.
+  bool await(const WorkerRef& worker, size_t task, Clock::Steady deadline);
   // The names of those whose places are free.
   std::vector<std::string> vacant() const;
   // The epoch does not begin after all, it is that before still. Who has joined is released.

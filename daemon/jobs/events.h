@@ -53,9 +53,17 @@ struct CancelAsked {
   std::string id;  // or a unique prefix
   std::string by;  // who, for people; may be empty
 };
+// A runner that goes on though the master has started again.
+struct HeldRunner {
+  std::string job;
+  uint64_t epoch = 0;
+  uint32_t task = 0;
+  auto operator<=>(const HeldRunner&) const = default;
+};
 // Of membership.h.
 struct WorkerJoined {
   WorkerRef worker;
+  std::vector<HeldRunner> runners = {};  // each may still come: RunnerStarted
 };
 struct WorkerLost {
   WorkerRef worker;

@@ -159,6 +159,11 @@ void JobTable::schedule() {
   head_ = 0;
   for (const uint64_t number : unfinished_) {
     Entry& entry = *entries_[number];
+    const bool first_in_line = entry.state() == JobState::recovering && awaits_workers(entry);
+    if (first_in_line && !entry.cancel_asked) {  // what it will need shows in a moment
+      head_ = number;
+      break;
+    }
     if (!waits(entry) || held_until_) continue;
     const size_t wants = wanted(entry);
     if (wants > usable(entry)) continue;
@@ -170,6 +175,7 @@ void JobTable::schedule() {
                                                   : entry.job.condition.workers;
     entry.assembly.renew(entry.job.condition.epoch + 1, leases_.take(wants, number, before),
                          entry.job.num_workers);
+    entry.take_up_until.reset();
     entry.progress.restart();
     assembled_.insert(number);
     const bool first = entry.state() == JobState::queued;
@@ -208,6 +214,7 @@ void JobTable::end_run(Entry& entry, const std::string& reason) {
 
 // Nobody is kept.
 void JobTable::stop(Entry& entry, const std::string& reason) {
+  entry.take_up_until.reset();
   end_run(entry, reason);
   leave(entry, entry.assembly.stop(now_.steady + limits_.stop_grace + limits_.stop_timeout),
         reason);
@@ -227,7 +234,7 @@ void JobTable::part(Entry& entry, const std::string& reason) {
 
 void JobTable::leave(Entry& entry, Assembly::Leaving leaving, const std::string& reason) {
   for (const WorkerRef& worker : leaving.released) leases_.release(worker, entry.job.number);
-  if (entry.assembly.all_gone()) assembled_.erase(entry.job.number);
+  if (entry.assembly.all_gone() && !entry.take_up_until) assembled_.erase(entry.job.number);
   queue_changed_ = true;
   if (leaving.tell.empty()) return;
   actions_.push_back(StopRunners{entry.job.id, entry.assembly.epoch(), std::move(leaving.tell),
@@ -236,7 +243,7 @@ void JobTable::leave(Entry& entry, Assembly::Leaving leaving, const std::string&
 
 void JobTable::member_left(Entry& entry, const WorkerRef& worker) {
   if (entry.assembly.left(worker)) leases_.release(worker, entry.job.number);
-  if (entry.assembly.all_gone()) assembled_.erase(entry.job.number);
+  if (entry.assembly.all_gone() && !entry.take_up_until) assembled_.erase(entry.job.number);
   queue_changed_ = true;
   advance(entry);
 }
@@ -303,7 +310,17 @@ void JobTable::touch(Entry& entry) { entry.version = ++version_; }
 bool JobTable::waits(const Entry& entry) const {
   if (entry.write != Entry::Write::none || entry.had_runners || entry.cancel_asked) return false;
   if (entry.state() == JobState::queued) return true;
-  return entry.state() == JobState::recovering && !entry.failure && entry.assembly.may_renew();
+  if (entry.state() != JobState::recovering || entry.failure) return false;
+  return !awaits_workers(entry) && entry.assembly.may_renew();
+}
+
+// The master has started again, and there is one who may come back and have a runner still.
+bool JobTable::awaits_workers(const Entry& entry) const {
+  if (!entry.take_up_until) return false;
+  const auto names = entry.assembly.vacant();
+  return std::any_of(names.begin(), names.end(), [this](const std::string& name) {
+    return leases_.incarnation_of(name) == nullptr;
+  });
 }
 
 // Workers that it has to get for its next epoch.
@@ -322,6 +339,8 @@ size_t JobTable::usable(const Entry& entry) const {
 }
 
 std::string JobTable::waiting_reason(const Entry& entry) const {
+  if (entry.state() == JobState::recovering && awaits_workers(entry))
+    return "waits for the runners that it had";
   if (!waits(entry)) return "";
   if (held_until_) return cat("waits for the journal: ", journal_status_.message());
   const size_t kept = entry.assembly.kept();

@@ -57,6 +57,7 @@ struct JobTable::Entry {
 
   Assembly assembly;
   Clock::Steady parted_at{};  // when its runners began to wait for the next epoch
+  std::optional<Clock::Steady> take_up_until;  // the master has restarted: its runners may come
   bool runs = false;          // between RunJob and EndRun
   ProgressMeter progress;
 

@@ -30,6 +30,12 @@ JobActions JobTable::restore(const std::vector<StoredJob>& jobs, Moment now, uin
     auto entry = std::make_unique<Entry>();
     entry->job = job;
     entry->had_runners = state_after_restart(entry->state()).has_value();
+    if (entry->had_runners && entry->state() != JobState::cancelling && job.condition.epoch > 0) {
+      entry->assembly.take_up(job.condition.epoch, job.condition.workers);
+      entry->parted_at = now.steady;
+      entry->take_up_until = now.steady + limits_.take_up;
+      assembled_.insert(job.number);
+    }
     entry->epoch_began_ms = job.condition.since_ms;
     touch(*entry);
     ids_[job.id] = job.number;
@@ -137,6 +143,21 @@ void JobTable::on(const WorkerJoined& event) {
   }
   leases_.add(event.worker);
   queue_changed_ = true;
+  for (const HeldRunner& runner : event.runners) take_up(event.worker, runner);
+}
+
+// One that a worker has held while the master was away: its job awaits it, or it is to end.
+void JobTable::take_up(const WorkerRef& worker, const HeldRunner& runner) {
+  Entry* entry = find_epoch(runner.job, runner.epoch);
+  if (entry != nullptr && entry->take_up_until && entry->assembly.is_parted() &&
+      leases_.job_of(worker.name) == 0 &&
+      entry->assembly.await(worker, runner.task, *entry->take_up_until)) {
+    (void)leases_.claim(worker, entry->job.number);
+    assembled_.insert(entry->job.number);
+    return;
+  }
+  actions_.push_back(StopRunners{
+      runner.job, runner.epoch, {worker}, limits_.stop_grace, "nobody goes on with it"});
 }
 
 void JobTable::on(const WorkerLost& event) {
@@ -239,6 +260,11 @@ void JobTable::tick(Entry& entry) {
     entry.assembly.suspect(worker);
     set_failure(entry, worker, cat("the runner on '", worker.name, "' "), "did not start in time",
                 false, kNotKnown);
+  }
+  if (entry.take_up_until && now_.steady >= *entry.take_up_until) {
+    entry.take_up_until.reset();
+    queue_changed_ = true;
+    if (entry.assembly.all_gone()) assembled_.erase(entry.job.number);
   }
   if (entry.assembly.is_parted()) {
     if (!late.empty()) part(entry, "it did not start in time");

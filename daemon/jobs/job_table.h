@@ -60,6 +60,9 @@ struct JobTableLimits {
   // Runners that a failure has left wait so long, with the job in memory, for workers in the place
   // of those that are gone.
   std::chrono::milliseconds keep_survivors{60000};
+  // So long a master that has started again waits for the runners that its jobs had: their workers
+  // try to reach it every 2 s at most.
+  std::chrono::milliseconds take_up{5000};
 };
 
 class JobTable {
@@ -68,7 +71,8 @@ class JobTable {
   ~JobTable();
 
   // Takes up what the journal holds, before any event. Jobs that had runners are RECOVERING, "the
-  // master restarted", which is none of their restarts, and get workers as these join. Views of a
+  // master restarted", which is none of their restarts. Runners that have gone on meanwhile are kept
+  // if they come in time; in the place of the others the job gets workers as these join. Views of a
   // higher `generation` have higher versions: who watched the master before this one hears of all
   // that is new.
   JobActions restore(const std::vector<StoredJob>& jobs, Moment now, uint64_t generation = 0);
@@ -96,6 +100,7 @@ class JobTable {
   void on(SubmitAsked event);
   void on(CancelAsked event);
   void on(const WorkerJoined& event);
+  void take_up(const WorkerRef& worker, const HeldRunner& runner);
   void on(const WorkerLost& event);
   void on(const WorkerStuck& event);
   void on(const WorkerDraining& event);
@@ -148,6 +153,7 @@ class JobTable {
   // The job whose runners of that epoch are what the event is about.
   Entry* find_epoch(std::string_view id, uint64_t epoch) const;
   bool waits(const Entry& entry) const;
+  bool awaits_workers(const Entry& entry) const;
   size_t wanted(const Entry& entry) const;
   size_t usable(const Entry& entry) const;
   std::string waiting_reason(const Entry& entry) const;

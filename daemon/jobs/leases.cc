@@ -59,6 +59,15 @@ std::vector<WorkerRef> Leases::take(size_t count, uint64_t job,
   return taken;
 }
 
+bool Leases::claim(const WorkerRef& worker, uint64_t job) {
+  if (!has(worker)) return false;
+  Entry& entry = workers_.find(worker.name)->second;
+  if (entry.job != 0) return false;
+  entry.job = job;
+  count();
+  return true;
+}
+
 void Leases::release(const WorkerRef& worker, uint64_t job) {
   if (!has(worker)) return;
   Entry& entry = workers_.find(worker.name)->second;

@@ -44,6 +44,8 @@ class Leases {
   // Leases `count` free workers: first those named in `preferred`, then by name.
   // REQUIRES: count <= free().
   std::vector<WorkerRef> take(size_t count, uint64_t job, std::span<const std::string> preferred);
+  // That worker for that job. False if it is not free.
+  bool claim(const WorkerRef& worker, uint64_t job);
   // No-op unless that worker is there and leased by the job.
   void release(const WorkerRef& worker, uint64_t job);
 

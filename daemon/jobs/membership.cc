@@ -12,6 +12,7 @@ constexpr std::string_view kNames[] = {"READY", "DRAINING", "STUCK", "LOST"};
 constexpr size_t kLongestName = 64;
 constexpr size_t kMaxDevices = 64;
 constexpr size_t kMaxDatasets = 1024;
+constexpr size_t kMaxRunners = 1024;
 constexpr size_t kLostKept = 16;
 constexpr double kNewStep = 0.2;  // weight of the newest step in the usual one
 
@@ -47,6 +48,10 @@ Status check_info(const WorkerInfo& info) {
   if (info.datasets.size() > kMaxDatasets) {
     return invalid_argument(cat("worker '", name, "': expected at most ", kMaxDatasets,
                                 " data sets, received ", info.datasets.size()));
+  }
+  if (info.runners.size() > kMaxRunners) {
+    return invalid_argument(cat("worker '", name, "': expected at most ", kMaxRunners,
+                                " runners, received ", info.runners.size()));
   }
   return {};
 }
@@ -94,7 +99,7 @@ Result<Membership::Events> Membership::join(const WorkerInfo& info, Moment now) 
   if (found != members_.end()) fresh.lost = std::move(found->second.lost);
   members_[name] = std::move(fresh);
   ++epoch_;
-  events.push_back(WorkerJoined{info.worker});
+  events.push_back(WorkerJoined{info.worker, info.runners});
   return events;
 }
 

@@ -45,6 +45,7 @@ struct WorkerInfo {
   std::vector<WorkerDevice> devices;
   std::vector<std::string> datasets;
   std::string version;
+  std::vector<HeldRunner> runners = {};
 };
 
 struct Heartbeat {

@@ -32,7 +32,31 @@ WorkerInfo info_of(wire::WorkerInfo::Reader in) {
     if (info.datasets.size() > kMaxListed) break;
   }
   info.version = to_string(in.getVersion());
+  for (const auto runner : in.getRunners()) {
+    info.runners.push_back({to_string(runner.getJob()), runner.getEpoch(), runner.getTask()});
+    if (info.runners.size() > kMaxListed) break;
+  }
   return info;
+}
+
+Result<Workforce::Inside::Token> read_token(capnp::Data::Reader in, std::string_view method) {
+  Workforce::Inside::Token token;
+  if (in.size() != token.size()) {
+    return invalid_argument(cat("Registry.", method, ": expected a token of ", token.size(),
+                                " bytes, received ", in.size()));
+  }
+  std::copy(in.begin(), in.end(), token.begin());
+  return token;
+}
+
+Result<std::vector<Workforce::Inside::Token>> tokens_of(wire::WorkerInfo::Reader in) {
+  std::vector<Workforce::Inside::Token> tokens;
+  for (const auto runner : in.getRunners()) {
+    LEAT_ASSIGN_OR_RETURN(const auto token, read_token(runner.getToken(), "registerWorker"));
+    tokens.push_back(token);
+    if (tokens.size() > kMaxListed) break;
+  }
+  return tokens;
 }
 
 class RegistryService final : public Service<Registry> {
@@ -87,7 +111,10 @@ kj::Promise<void> RegistryService::registerWorker(RegisterWorkerContext context)
                                      "': expected a connection for each incarnation, and this one "
                                      "is that of another"));
   }
-  if (status.ok()) status = inside_->worker_connects(info, params.getWorker(), connection_);
+  const auto tokens = tokens_of(params.getInfo());
+  if (status.ok()) status = tokens.status();
+  if (status.ok())
+    status = inside_->worker_connects(info, *tokens, params.getWorker(), connection_);
   if (!status.ok()) {
     write_status(status, context.getResults().initOutcome().initError());
     return kj::READY_NOW;
@@ -117,12 +144,7 @@ Status RegistryService::take_runner(wire::RunnerInfo::Reader info, wire::Runner:
   Workforce::Inside::Place place{to_string(info.getJob()), info.getEpoch(), info.getTask()};
   if (place_ == place) return {};  // repeated
   if (place_) return failed_precondition("Registry.registerRunner: expected it once");
-  Workforce::Inside::Token token;
-  if (info.getToken().size() != token.size()) {
-    return invalid_argument(cat("Registry.registerRunner: expected a token of ", token.size(),
-                                " bytes, received ", info.getToken().size()));
-  }
-  std::copy(info.getToken().begin(), info.getToken().end(), token.begin());
+  LEAT_ASSIGN_OR_RETURN(const auto token, read_token(info.getToken(), "registerRunner"));
   RunnerFacts facts;
   facts.job = place.job;
   facts.epoch = place.epoch;

@@ -43,7 +43,9 @@ class Workforce::Inside final : public std::enable_shared_from_this<Inside> {
 
   // Of the service. A worker is known by its connection before it is a member, and may be refused
   // afterwards.
-  Status worker_connects(const WorkerInfo& info, wire::Worker::Client worker, uint64_t connection);
+  // `tokens`: with which the runners that it has held will register.
+  Status worker_connects(const WorkerInfo& info, const std::vector<Token>& tokens,
+                         wire::Worker::Client worker, uint64_t connection);
   void worker_refused(const WorkerRef& worker, uint64_t connection);
   void worker_hangs_up(const WorkerRef& worker, uint64_t connection);
   Status runner_connects(const Place& place, const Token& token, RunnerFacts facts,

@@ -291,8 +291,8 @@ Result<std::vector<std::shared_ptr<RemoteRunner>>> Workforce::Inside::runners(
 
 // Workers -----------------------------------------------------------------------------------------
 
-Status Workforce::Inside::worker_connects(const WorkerInfo& info, wire::Worker::Client worker,
-                                          uint64_t connection) {
+Status Workforce::Inside::worker_connects(const WorkerInfo& info, const std::vector<Token>& tokens,
+                                          wire::Worker::Client worker, uint64_t connection) {
   const auto found = workers_.find(info.worker);
   if (found != workers_.end() && found->second.connection != connection) {
     return failed_precondition(cat("worker '", info.worker.name,
@@ -300,12 +300,22 @@ Status Workforce::Inside::worker_connects(const WorkerInfo& info, wire::Worker::
                                    "has another that lives"));
   }
   workers_.insert_or_assign(info.worker, Connected{info, kj::mv(worker), connection});
+  for (size_t i = 0; i < info.runners.size(); ++i) {
+    const HeldRunner& held = info.runners[i];
+    const auto [at, fresh] = slots_.try_emplace({held.job, held.epoch, held.task});
+    if (!fresh) continue;
+    at->second.worker = info.worker;
+    at->second.token = tokens[i];
+    at->second.from = held.epoch;
+  }
   return {};
 }
 
 void Workforce::Inside::worker_refused(const WorkerRef& worker, uint64_t connection) {
   const auto found = workers_.find(worker);
-  if (found != workers_.end() && found->second.connection == connection) workers_.erase(found);
+  if (found == workers_.end() || found->second.connection != connection) return;
+  workers_.erase(found);
+  std::erase_if(slots_, [&](const auto& slot) { return slot.second.worker == worker; });
 }
 
 void Workforce::Inside::worker_hangs_up(const WorkerRef& worker, uint64_t connection) {

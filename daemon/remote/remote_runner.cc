@@ -14,7 +14,7 @@ using Client = wire::Runner::Client;
 
 constexpr auto kVariablesDeadline = std::chrono::seconds(60);
 constexpr auto kInspectDeadline = std::chrono::seconds(60);
-constexpr int kRunBits = 32;  // of a run's number within its epoch
+constexpr int kRunBits = 32;                   // of a run's number within its epoch
 constexpr uint64_t kHeadersBytes = 64u << 20;  // of a file of variables, beside their bytes
 
 Result<Shape> read_shape(capnp::List<int64_t>::Reader dims) {

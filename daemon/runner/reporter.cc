@@ -91,7 +91,9 @@ struct Reporter::Core : std::enable_shared_from_this<Core> {
         [reports = std::move(reports)](wire::Registry::Client registry) {
           return send_reports(kj::mv(registry), reports);
         },
-        [self = shared_from_this()](Status status) { self->sent(status); });
+        [self = shared_from_this(), life = life](Status status) {
+          if (self->life == life) self->sent(status);
+        });
   }
 
   std::vector<RunReport> collect() {
@@ -131,6 +133,7 @@ struct Reporter::Core : std::enable_shared_from_this<Core> {
   std::atomic<bool> posted{false}, posted_urgent{false}, urgently{false};
   bool in_flight = false, waiting = false, ended = false, full = false;
   SteadyClock::time_point last{};
+  uint64_t life = 0;  // counts stops
 };
 
 Reporter::Reporter(RpcLoop& loop, std::chrono::milliseconds patience)
@@ -147,7 +150,17 @@ void Reporter::start(JobRunner& runner, RpcClient& master,
     core_->runner = &runner;
     core_->master = &master;
     core_->failed = std::move(failed);
+    core_->urgently.store(true);
     core_->look();
+  });
+}
+
+void Reporter::stop() {
+  (void)core_->loop.run([&] {
+    ++core_->life;
+    core_->runner = nullptr;
+    core_->master = nullptr;
+    core_->in_flight = core_->ended = false;
   });
 }
 

@@ -29,9 +29,11 @@ class Reporter {
 
   // For JobRunner::create().
   TurnLog::News news();
-  // From here on it reports. `failed` is called on the loop's
-  // thread, once, if a report is not taken. All outlive what is on the loop.
+  // From here on it reports, until stop(). `failed` is called on the loop's thread, once, if a
+  // report is not taken. All outlive what is on the loop.
   void start(JobRunner& runner, RpcClient& master, std::function<void(const Status&)> failed);
+  // What is in flight is of no interest any more. It may be started again, with another master.
+  void stop();
 
  private:
   struct Core;

@@ -45,6 +45,7 @@ Result<RunnerConfig> decode(kj::ArrayPtr<const capnp::word> words) {
   }
   config.memory_limit = boot.getMemoryLimit();
   config.log_level = boot.getLogLevel();
+  config.rejoin_within = std::chrono::milliseconds(boot.getRejoinMs());
   return config;
 }
 

@@ -1,6 +1,7 @@
 // What a runner is told when it starts: RunnerBoot of transport/cluster.capnp.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -35,6 +36,7 @@ struct RunnerConfig {
   bool may_use_tcp = true;
   uint64_t memory_limit = 0;  // bytes of the device; 0: what the machine has
   std::string log_level = "info";
+  std::chrono::milliseconds rejoin_within{0};  // a master that is gone; 0: it ends with it
 };
 
 // Reads the boot message from a non-blocking socket. invalid_argument if it is none.

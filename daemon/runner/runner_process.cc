@@ -8,11 +8,13 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
 #include <optional>
 #include <thread>
+#include <utility>
 
 #include "daemon/chaos/commit_chaos.h"
 #include "daemon/chaos/fault_injector.h"
@@ -38,6 +40,8 @@ constexpr int kWorkerDescriptor = 3;
 enum : int { kAsked = 0, kFailed = 1, kWorkerGone = 3, kMasterGone = 4 };
 constexpr auto kStart = 10s;  // from the start to being registered
 constexpr auto kEnd = 3s;     // from the reason to the end, by force
+// For a master that has started again to hear of it from its worker.
+constexpr auto kRefused = 5s;
 constexpr std::chrono::milliseconds kAgain{200}, kForEver{-1};
 
 // What ends the process: the first one counts, be it a signal. Threads: any, but for wait().
@@ -58,10 +62,32 @@ class Ending {
     (void)!::write(happened_.get(), &one, sizeof one);
   }
 
-  // True as soon as there is a reason; false after `timeout` (negative: never). Threads: one.
+  // No reason yet: the master is gone.
+  void lost_master(const Status& why) {
+    {
+      std::lock_guard lock(mutex_);
+      lost_ = why;
+    }
+    const uint64_t one = 1;
+    (void)!::write(happened_.get(), &one, sizeof one);
+  }
+  // Once for each loss.
+  std::optional<Status> take_lost_master() {
+    std::lock_guard lock(mutex_);
+    return std::exchange(lost_, std::nullopt);
+  }
+
+  // True as soon as there is a reason; false after `timeout` (negative: never), or when the master
+  // is gone. Threads: one.
   bool wait(std::chrono::milliseconds timeout) {
+    {
+      std::lock_guard lock(mutex_);
+      if (why_) return true;
+    }
     pollfd ready[] = {{happened_.get(), POLLIN, 0}, {signals_, POLLIN, 0}};
     if (::poll(ready, 2, static_cast<int>(timeout.count())) > 0) read_signal();
+    uint64_t drained;
+    (void)!::read(happened_.get(), &drained, sizeof drained);
     std::lock_guard lock(mutex_);
     return why_.has_value();
   }
@@ -84,7 +110,7 @@ class Ending {
   const int signals_;
   const Descriptor happened_;
   mutable std::mutex mutex_;
-  std::optional<Status> why_;
+  std::optional<Status> why_, lost_;
   int code_ = kAsked;
 };
 
@@ -115,38 +141,104 @@ class Guillotine {
   std::thread thread_;
 };
 
-RpcClientOptions client_options(const RunnerConfig& config, Ending& ending) {
-  RpcClientOptions options;
-  options.address = config.master_address;
-  options.identity.role = RpcRole::runner;
-  options.identity.cluster = config.cluster;
-  options.identity.secret = config.secret;
-  options.on_lost = [&ending](const Status& cause) { ending.because(kMasterGone, cause); };
-  return options;
-}
+// The runner's place with its master. A master that is gone is looked for, if the worker says so,
+// and has it again when it has heard of it from the worker. Threads: one, but for client().
+class Place {
+ public:
+  Place(RpcLoop& loop, JobRunner& runner, Reporter& reporter, Ending& ending, Logger log)
+      : loop_(loop), runner_(runner), reporter_(reporter), ending_(ending), log_(std::move(log)) {}
 
-// Tries again while the master cannot be reached: it may be busy with all runners of the job.
-Result<std::unique_ptr<RpcClient>> connect(RpcLoop& loop, const RunnerConfig& config,
-                                           Ending& ending, Deadline deadline) {
-  while (true) {
-    auto client = RpcClient::connect(loop, client_options(config, ending));
-    const bool again = !client.ok() && client.status().code() == Code::unavailable;
-    if (!again || SteadyClock::now() + kAgain >= deadline || ending.wait(kAgain)) return client;
+  // Null before there is one.
+  std::shared_ptr<RpcClient> client() const {
+    std::lock_guard lock(mutex_);
+    return client_;
   }
-}
 
-// Connects, registers, and serves until there is a reason to end.
-Status serve(RpcLoop& loop, JobRunner& runner, Reporter& reporter,
-             std::unique_ptr<RpcClient>& master, Ending& ending, const Logger& log) {
+  // Tries again while the master cannot be reached: it may be busy with all runners of the job.
+  Status take(Deadline deadline) {
+    while (true) {
+      const Status taken = try_to_take(deadline);
+      const bool again = !client() && taken.code() == Code::unavailable;
+      if (!again || SteadyClock::now() + kAgain >= deadline || ending_.wait(kAgain)) return taken;
+    }
+  }
+
+  // The master is gone. False: there is a reason to end.
+  bool take_again(const Status& lost) {
+    const RunnerConfig& config = runner_.config();
+    log_.warning("the master is gone: ", lost.message(), "; looks for it for ",
+                 config.rejoin_within.count(), " ms");
+    const Deadline until = SteadyClock::now() + config.rejoin_within;
+    std::optional<Deadline> refused_until;
+    while (SteadyClock::now() < until) {
+      leave();
+      const Status taken = try_to_take(until);
+      if (taken.ok()) return true;
+      if (taken.code() == Code::failed_precondition && !refused_until)
+        refused_until = SteadyClock::now() + kRefused;
+      if (refused_until && SteadyClock::now() >= *refused_until) break;
+      if (ending_.wait(kAgain)) return false;
+    }
+    ending_.because(kMasterGone, lost);
+    return false;
+  }
+
+ private:
+  Status try_to_take(Deadline deadline) {
+    const RunnerConfig& config = runner_.config();
+    const bool rejoins = config.rejoin_within.count() > 0;
+    const uint64_t life = ++life_;
+    const auto lost = [this, rejoins, life](const Status& cause) {
+      if (life_ != life) return;
+      rejoins ? ending_.lost_master(cause) : ending_.because(kMasterGone, cause);
+    };
+    RpcClientOptions options;
+    options.address = config.master_address;
+    options.identity.role = RpcRole::runner;
+    options.identity.cluster = config.cluster;
+    options.identity.secret = config.secret;
+    options.on_lost = lost;
+    LEAT_ASSIGN_OR_RETURN(std::shared_ptr<RpcClient> client,
+                          RpcClient::connect(loop_, std::move(options)));
+    {
+      std::lock_guard lock(mutex_);
+      client_ = client;
+    }
+    const auto left = std::min<SteadyClock::duration>(kStart, deadline - SteadyClock::now());
+    LEAT_RETURN_IF_ERROR(register_runner(*client, loop_, runner_, left));
+    reporter_.start(runner_, *client, lost);
+    return {};
+  }
+
+  void leave() {
+    reporter_.stop();
+    ++life_;
+    std::shared_ptr<RpcClient> old;
+    std::lock_guard lock(mutex_);
+    old.swap(client_);
+  }
+
+  RpcLoop& loop_;
+  JobRunner& runner_;
+  Reporter& reporter_;
+  Ending& ending_;
+  const Logger log_;
+  std::atomic<uint64_t> life_{0};  // counts connections
+  mutable std::mutex mutex_;
+  std::shared_ptr<RpcClient> client_;
+};
+
+// Registers, and serves until there is a reason to end.
+Status serve(JobRunner& runner, Place& place, Ending& ending, const Logger& log) {
+  LEAT_RETURN_IF_ERROR(place.take(SteadyClock::now() + kStart));
   const RunnerConfig& config = runner.config();
-  const Deadline deadline = SteadyClock::now() + kStart;
-  LEAT_ASSIGN_OR_RETURN(master, connect(loop, config, ending, deadline));
-  reporter.start(runner, *master,
-                 [&ending](const Status& why) { ending.because(kMasterGone, why); });
-  LEAT_RETURN_IF_ERROR(register_runner(*master, loop, runner, deadline - SteadyClock::now()));
-  log.info("serves ", config.job, " epoch ", config.epoch.number, " as task ", config.task, " with ",
-           runner.threads(), " threads");
+  log.info("serves ", config.job, " epoch ", config.epoch.number, " as task ", config.task,
+           " with ", runner.threads(), " threads");
   while (!ending.wait(kForEver)) {
+    const auto lost = ending.take_lost_master();
+    if (!lost) continue;
+    if (!place.take_again(*lost)) break;
+    log.info("serves ", config.job, " epoch ", runner.epoch(), " again");
   }
   log.log(ending.code() == kAsked ? LogLevel::info : LogLevel::error,
           cat("ends: ", ending.why().message()));
@@ -185,14 +277,18 @@ Status run_job(const RunnerConfig& config, const Logger& log, Ending& ending,
   const WorkerSocket worker(kWorkerDescriptor, *runner, [&ending](const Status& why) {
     ending.because(kWorkerGone, why.while_doing("listening to the worker"));
   });
-  std::unique_ptr<RpcClient> master;
+  Place place(*loop, *runner, reporter, ending, log);
   const auto faults = std::make_shared<FaultInjector>(
-      [&](const ArmedFault& fault) { return announce(*master, *runner, fault); }, commit_here, log);
+      [&](const ArmedFault& fault) -> Status {
+        const auto master = place.client();
+        return master ? announce(*master, *runner, fault) : unavailable("the master is gone");
+      },
+      commit_here, log);
   runner->arm = [faults](std::vector<ArmedFault> armed, std::chrono::milliseconds ran) {
     faults->arm(std::move(armed), ran);
   };
   runner->on_training([faults](std::shared_ptr<HostedRun> run) { faults->watch(run); });
-  const Status served = serve(*loop, *runner, reporter, master, ending, log);
+  const Status served = serve(*runner, place, ending, log);
   guillotine.emplace(served.ok() ? ending.code() : kFailed, log);
   runner->stop(cancelled(cat("the runner ends: ", ending.why().message())));
   loop->stop();  // before what is used on it goes

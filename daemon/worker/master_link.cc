@@ -19,6 +19,7 @@ using Steady = std::chrono::steady_clock;
 constexpr auto kCall = 10s;
 constexpr auto kBeat = 1s;
 constexpr auto kFarewell = 1s;
+constexpr std::chrono::milliseconds kHoldingPause = 250ms;  // at most, while runners go on
 constexpr size_t kMostNews = 4u << 20;     // bytes of lines that wait for the master
 constexpr size_t kLinesAtOnce = 64 << 10;  // bytes
 constexpr auto kLongestGrace = 60'000ms;
@@ -58,7 +59,8 @@ Result<std::array<uint8_t, 16>> read_cluster_id(std::string_view text) {
   return id;
 }
 
-void write_info(const WorkerInfo& info, uint64_t incarnation, wire::WorkerInfo::Builder out) {
+void write_info(const WorkerInfo& info, uint64_t incarnation,
+                const std::vector<RunnerOrder>& runners, wire::WorkerInfo::Builder out) {
   out.setName(info.worker.name);
   out.setIncarnation(incarnation);
   out.setDataAddress(info.address);
@@ -74,6 +76,13 @@ void write_info(const WorkerInfo& info, uint64_t incarnation, wire::WorkerInfo::
   }
   auto datasets = out.initDatasets(static_cast<unsigned>(info.datasets.size()));
   for (unsigned i = 0; i < datasets.size(); ++i) datasets.set(i, info.datasets[i]);
+  auto held = out.initRunners(static_cast<unsigned>(runners.size()));
+  for (unsigned i = 0; i < held.size(); ++i) {
+    held[i].setJob(runners[i].job);
+    held[i].setEpoch(runners[i].epoch);
+    held[i].setTask(runners[i].task);
+    held[i].setToken(kj::arrayPtr(runners[i].token.data(), runners[i].token.size()));
+  }
 }
 
 // ":4711" is at the master's host.
@@ -228,10 +237,16 @@ void MasterLink::live() {
   pthread_setname_np(pthread_self(), "master");
   auto wait = options_.least_pause;
   std::string said;
+  alone_since_ = Steady::now();
   do {
     const Status why = be_member();
     const bool was_member = status().ok();
-    runners_->stop_all(0ms);
+    if (was_member) alone_since_ = Steady::now();
+    const bool holds = holds_runners(why);
+    if (!holds) {
+      runners_->stop_all(0ms);
+      incarnation_ = 0;
+    }
     set_status(why);
     if (was_member) {
       wait = options_.least_pause;
@@ -241,12 +256,23 @@ void MasterLink::live() {
       said = why.message();
     }
     if (!pause(wait)) break;
-    wait = std::min(options_.most_pause, wait * 2);
+    wait = std::min(holds ? kHoldingPause : options_.most_pause, wait * 2);
   } while (true);
 }
 
-Result<std::string> MasterLink::register_with(RpcClient& client, uint64_t incarnation) {
+// A master that refuses this incarnation knows it, and has counted it out.
+bool MasterLink::holds_runners(const Status& why) {
+  if (why.code() == Code::failed_precondition || runners_->size() == 0) return false;
+  {
+    const std::lock_guard lock(mutex_);
+    if (stopping_) return false;
+  }
+  return Steady::now() - alone_since_ < options_.adopt_within;
+}
+
+Result<std::string> MasterLink::register_with(RpcClient& client) {
   struct Answered {
+    std::string cluster_id;
     std::string heart;
     uint32_t beat_ms = 0;
   };
@@ -254,7 +280,7 @@ Result<std::string> MasterLink::register_with(RpcClient& client, uint64_t incarn
       "Registry.registerWorker", kCall, [&](wire::Registry::Client registry) {
         auto known = kj::newPromiseAndFulfiller<std::array<uint8_t, 16>>();
         auto request = registry.registerWorkerRequest();
-        write_info(options_.info, incarnation, request.initInfo());
+        write_info(options_.info, incarnation_, runners_->orders(), request.initInfo());
         request.setWorker(
             kj::heap<Service>(*loop_, *runners_, options_.surroundings, kj::mv(known.promise)));
         return request.send().then([fulfiller = kj::mv(known.fulfiller)](
@@ -264,10 +290,15 @@ Result<std::string> MasterLink::register_with(RpcClient& client, uint64_t incarn
           const auto registered = outcome.getOk();
           LEAT_ASSIGN_OR_RETURN(const auto id, read_cluster_id(registered.getClusterId().cStr()));
           fulfiller->fulfill(std::array<uint8_t, 16>(id));
-          return Answered{registered.getHeartAddress().cStr(), registered.getHeartbeatMs()};
+          return Answered{registered.getClusterId().cStr(), registered.getHeartAddress().cStr(),
+                          registered.getHeartbeatMs()};
         });
       });
   LEAT_RETURN_IF_ERROR(answered.status());
+  if (std::exchange(cluster_id_, answered->cluster_id) != answered->cluster_id &&
+      runners_->size() > 0) {
+    return failed_precondition("the master is of another cluster than the runners here");
+  }
   beat_every_ = std::chrono::milliseconds(std::clamp(answered->beat_ms, 10u, 10'000u));
   return heart_address(answered->heart, options_.master);
 }
@@ -277,20 +308,19 @@ Status MasterLink::be_member() {
   {
     const std::lock_guard lock(mutex_);
     lost_.reset();
-    news_.clear();
-    news_bytes_ = 0;
+    if (incarnation_ == 0) news_.clear(), news_bytes_ = 0;
   }
   RpcClientOptions options;
   options.address = options_.master;
   options.identity = options_.identity;
   options.on_lost = [this](const Status& cause) { lost(cause); };
   LEAT_ASSIGN_OR_RETURN(const auto client, RpcClient::connect(*loop_, std::move(options)));
-  const uint64_t incarnation = fresh_incarnation();
-  LEAT_ASSIGN_OR_RETURN(const std::string heart, register_with(*client, incarnation));
+  if (incarnation_ == 0) incarnation_ = fresh_incarnation();
+  LEAT_ASSIGN_OR_RETURN(const std::string heart, register_with(*client));
   set_status({});
   options_.log.info("registered with the master at ", options_.master, " as ",
                     options_.info.worker.name);
-  std::thread beating([this, &heart, incarnation] { beat(heart, incarnation); });
+  std::thread beating([this, &heart] { beat(heart); });
   const Status why = pass_on(*client);
   lost(why);
   beating.join();
@@ -367,7 +397,7 @@ Status MasterLink::tell(RpcClient& client, const News& news) {
 
 // The heart's thread. A beat that is not answered is only late: whether this worker lives, the
 // master decides.
-void MasterLink::beat(const std::string& address, uint64_t incarnation) {
+void MasterLink::beat(const std::string& address) {
   pthread_setname_np(pthread_self(), "heart");
   std::unique_ptr<RpcClient> client;
   auto due = Steady::now();
@@ -387,18 +417,18 @@ void MasterLink::beat(const std::string& address, uint64_t incarnation) {
       if (!connected.ok()) continue;
       client = std::move(*connected);
     }
-    const Status beaten = beat_once(*client, incarnation, sequence);
+    const Status beaten = beat_once(*client, sequence);
     if (beaten.code() == Code::failed_precondition) return lost(beaten);
     if (beaten.code() == Code::unavailable) client.reset();
   }
 }
 
-Status MasterLink::beat_once(RpcClient& client, uint64_t incarnation, uint64_t sequence) {
+Status MasterLink::beat_once(RpcClient& client, uint64_t sequence) {
   const RunnersPulse pulse = runners_->pulse();
   return client.call<wire::Heart>("Heart.beat", kBeat, [&](wire::Heart::Client heart) {
     auto request = heart.beatRequest();
     request.setName(options_.info.worker.name);
-    request.setIncarnation(incarnation);
+    request.setIncarnation(incarnation_);
     request.setSequence(sequence);
     request.setProgress(pulse.progress);
     request.setStepping(pulse.stepping);

@@ -1,8 +1,11 @@
 // A worker's place in its cluster: it registers with the master, does what the master says, passes
 // on what its runners say, and shows every 250 ms that it lives.
 //
-// When the connection is lost, or the master counts the worker out, all runners are killed, for the
-// master takes them for gone; then it registers anew, with a new incarnation, until it is let in.
+// When the connection is lost, runners go on for a while: a master that has started again takes
+// them up from the worker, which registers as the one that it was and says whom it has. When the
+// while has passed, or the master that is there counts the worker out, all runners are killed, for
+// it takes them for gone; then the worker registers anew, with a new incarnation, until it is let
+// in.
 //
 // Threads: "master" registers and passes news on, "heart" beats over a connection and an rpc thread
 // of its own, so that neither waits for the other.
@@ -34,6 +37,7 @@ struct MasterLinkOptions {
   WorkerInfo info;       // the incarnation is drawn for each registration
   RunnerSurroundings surroundings;
   std::chrono::milliseconds least_pause{100}, most_pause{2000};  // between two tries
+  std::chrono::milliseconds adopt_within{0};  // runners go on so long without a master
   Logger log;
 };
 
@@ -72,12 +76,14 @@ class MasterLink {
   explicit MasterLink(MasterLinkOptions options) : options_(std::move(options)) {}
   void live();
   Status be_member();
-  Result<std::string> register_with(RpcClient& client, uint64_t incarnation);
+  Result<std::string> register_with(RpcClient& client);
+  // Between two lives as a member: whether the runners go on.
+  bool holds_runners(const Status& why);
   Status pass_on(RpcClient& client);
   Status tell(RpcClient& client, const News& news);
   void add(News news);
-  void beat(const std::string& address, uint64_t incarnation);
-  Status beat_once(RpcClient& client, uint64_t incarnation, uint64_t sequence);
+  void beat(const std::string& address);
+  Status beat_once(RpcClient& client, uint64_t sequence);
   void lost(const Status& cause);
   bool pause(std::chrono::milliseconds time);
   void set_status(Status status);
@@ -85,6 +91,10 @@ class MasterLink {
   const MasterLinkOptions options_;
   std::unique_ptr<RpcLoop> loop_, heart_loop_;
   Runners* runners_ = nullptr;
+  // The thread's.
+  uint64_t incarnation_ = 0;
+  std::string cluster_id_;
+  std::chrono::steady_clock::time_point alone_since_;
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;

@@ -36,6 +36,7 @@ std::vector<std::byte> runner_boot(const RunnerOrder& order, const RunnerSurroun
   boot.setMemoryLimit(surroundings.memory_limit);
   boot.setLogLevel(surroundings.log_level);
   boot.setIncarnation(incarnation);
+  boot.setRejoinMs(static_cast<uint32_t>(surroundings.rejoin_within.count()));
   auto datasets = boot.initDatasets(static_cast<unsigned>(surroundings.datasets.size()));
   unsigned i = 0;
   for (const auto& [name, path] : surroundings.datasets) {

@@ -60,9 +60,10 @@ class Runners::Core {
       is.key = order.key;
       {
         const std::lock_guard lock(mutex_);
-        Door& door = doors_.at(child->process->incarnation()).door;
-        door.epoch = order.epoch;
-        door.key = order.key;
+        Reachable& reachable = doors_.at(child->process->incarnation());
+        reachable.order = is;
+        reachable.door.epoch = order.epoch;
+        reachable.door.key = order.key;
       }
       log_.info("runner of job ", order.job, " goes on in epoch ", order.epoch);
       return done({});
@@ -88,6 +89,15 @@ class Runners::Core {
   size_t size() const {
     const std::lock_guard lock(mutex_);
     return doors_.size();
+  }
+
+  std::vector<RunnerOrder> orders() const {
+    const std::lock_guard lock(mutex_);
+    std::vector<RunnerOrder> orders;
+    for (const auto& [incarnation, reachable] : doors_) {
+      if (!reachable.ending) orders.push_back(reachable.order);
+    }
+    return orders;
   }
 
   std::optional<Door> door(uint64_t incarnation) const {
@@ -133,6 +143,8 @@ class Runners::Core {
   struct Reachable {
     Door door;
     int socket = -1;
+    RunnerOrder order;
+    bool ending = false;
   };
 
   Status try_start(const RunnerOrder& order, const RunnerSurroundings& surroundings) {
@@ -148,8 +160,8 @@ class Runners::Core {
               process->pid());
     {
       const std::lock_guard lock(mutex_);
-      doors_[process->incarnation()] = {{surroundings.cluster_id, order.epoch, order.key},
-                                        process->socket()};
+      doors_[process->incarnation()] = {
+          {surroundings.cluster_id, order.epoch, order.key}, process->socket(), order, false};
     }
     auto child = std::make_unique<Child>();
     child->order = order;
@@ -160,6 +172,11 @@ class Runners::Core {
   }
 
   void end(Child& child, std::chrono::milliseconds grace) {
+    {
+      const std::lock_guard lock(mutex_);
+      const auto found = doors_.find(child.process->incarnation());
+      if (found != doors_.end()) found->second.ending = true;
+    }
     const auto kill_at = Steady::now() + grace;
     if (!child.kill_at) child.process->signal(SIGTERM);
     if (!child.kill_at || kill_at < *child.kill_at) child.kill_at = kill_at;
@@ -350,6 +367,7 @@ void Runners::stop_all(std::chrono::milliseconds grace) {
 }
 
 size_t Runners::size() const { return core_->size(); }
+std::vector<RunnerOrder> Runners::orders() const { return core_->orders(); }
 std::optional<Runners::Door> Runners::door(uint64_t incarnation) const {
   return core_->door(incarnation);
 }

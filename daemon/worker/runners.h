@@ -53,6 +53,7 @@ struct RunnerSurroundings {
   std::vector<std::string> transports;
   std::string log_level;
   RunnerLimits limits;
+  std::chrono::milliseconds rejoin_within{0};  // how long they look for a master that is gone
 };
 
 // What a runner tells. Called on the thread "runners"; must not block.
@@ -92,6 +93,8 @@ class Runners {
   // Every one; returns when all are gone.
   void stop_all(std::chrono::milliseconds grace);
   size_t size() const;
+  // As they were ordered, with the epochs that they have gone on to; none that is being ended.
+  std::vector<RunnerOrder> orders() const;
 
   // What a peer must prove to be given to the runner of that incarnation; nullopt if it is not
   // here.

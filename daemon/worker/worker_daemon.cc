@@ -113,6 +113,7 @@ Result<std::unique_ptr<WorkerDaemon>> WorkerDaemon::start(const WorkerConfig& co
     around.transports.emplace_back(transport_name(transport));
   around.log_level = log_level_name(config.log.level);
   around.limits = config.runner;
+  around.rejoin_within = options.adopt_within = config.adopt_within;
 
   // The link tells what runners say, and the data port asks whose a connection is: so runners come
   // between the two, and what the link tells of this worker comes last.

@@ -127,5 +127,34 @@ TEST_CASE("a job outlives its master, and so does the client that waits for it")
   CHECK(scene.cluster().await_no_runners());
 }
 
+TEST_CASE("a job's runners outlive its master, again and again, and lose no step") {
+  constexpr int kKills = 3;
+  Scene scene(2000);  // no checkpoint before its end
+  std::vector<pid_t> runners;
+  uint64_t step = 0;
+  for (int kill = 0; kill < kKills; ++kill) {
+    step = scene.await_step(step + 100);
+    INFO(scene.cluster().logs());
+    REQUIRE(step > 0);
+    REQUIRE(step < 1150);
+    if (kill == 0) runners = scene.cluster().runners();
+    REQUIRE(runners.size() == 2);
+    scene.cluster().restart_master(SIGKILL);
+    CHECK(scene.cluster().await_ready(2));
+    CHECK(scene.cluster().runners() == runners);
+  }
+  const auto code = scene.client().wait(60s);
+  INFO(scene.client().said() << scene.cluster().logs());
+  REQUIRE(code == 0);
+  const nlohmann::json job = scene.client().job();
+  CHECK(job.value("state", "") == "SUCCEEDED");
+  CHECK(job.value("assemblies", 0) == 1 + kKills);
+  CHECK(job.value("restarts", -1) == 0);
+  CHECK(job.value("weights_sha256", "") == scene.expected());
+  const std::string log = scene.cluster().leat("logs", {job.value("id", "")}).out;
+  CHECK_THAT(log, Catch::Contains("from the memory of"));
+  CHECK(scene.cluster().await_no_runners());
+}
+
 }  // namespace
 }  // namespace leat

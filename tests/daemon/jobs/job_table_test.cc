@@ -667,7 +667,7 @@ TEST_CASE("a restarted master gives jobs that had runners new ones, before the q
   driver.write_status = Status();
   driver.tick(milliseconds(1000));
   CHECK(driver.state(running) == "RECOVERING");
-  CHECK(driver.reason(running) == "the master restarted; waits for 1 worker, 0 there");
+  CHECK(driver.reason(running) == "the master restarted; waits for the runners that it had");
   CHECK(driver.reason(queued) == "waits for 1 worker, 0 there");
   driver.done();
   driver.join("w1", 2);
@@ -680,6 +680,45 @@ TEST_CASE("a restarted master gives jobs that had runners new ones, before the q
   CHECK(driver.state(running) == "RUNNING");
   driver.send(JobFinished{running, 2, "weights"});
   CHECK(driver.state(running) == "SUCCEEDED");
+}
+
+TEST_CASE("a restarted master takes up the runners that have gone on meanwhile") {
+  ThreeOfThem scene;
+  TableDriver& driver = scene.driver;
+  driver.restart();
+  const auto joins = [&](const std::string& worker, uint32_t task, uint64_t epoch = 1) {
+    driver.send(WorkerJoined{{worker, 1}, {{scene.id, epoch, task}}});
+  };
+  joins("w1", 0);
+  joins("w2", 1);
+  scene.started("w1", 1);
+  scene.started("w2", 1);
+  const std::string queued = driver.submit("queued", 1);
+  CHECK(driver.state(queued) == "QUEUED");
+  SECTION("all of them") {
+    joins("w3", 2);
+    CHECK(driver.done() == "");
+    scene.started("w3", 1);
+    CHECK(driver.done() == "start a-0000 2 w1* w2* w3*\n");
+  }
+  SECTION("a worker that comes back without its runner gets another") {
+    driver.join("w3");
+    CHECK(driver.done() == "start a-0000 2 w1* w2* w3\n");
+  }
+  SECTION("one that does not come is not awaited for long") {
+    driver.join("w4");
+    driver.tick(milliseconds(4999));
+    CHECK(driver.done() == "");
+    driver.tick(milliseconds(1));
+    CHECK(driver.done() == "start a-0000 2 w1* w2* w4\n");
+  }
+  SECTION("one of another epoch, or another's task, ends") {
+    joins("w3", 2, 7);
+    CHECK(driver.done() == "stop a-0000 7 w3\nstart a-0000 2 w1* w2* w3\n");
+  }
+  driver.start_all(scene.id);
+  CHECK(driver.state(scene.id) == "RUNNING");
+  CHECK(scene.restarts() == 0);
 }
 
 TEST_CASE("the view that answers a submit waits for nothing if its workers are there") {

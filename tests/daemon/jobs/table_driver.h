@@ -51,8 +51,8 @@ class TableDriver {
   void exit_all(const std::string& id);
   std::string state(const std::string& id) const;
   std::string reason(const std::string& id) const;
-  // What was done since the last call, a line an action: "start a-0000 1 w1 w2*", where the runner on
-  // w2 is kept.
+  // What was done since the last call, a line an action: "start a-0000 1 w1 w2*", where the runner
+  // on w2 is kept.
   std::string done();
   // The answer to a ticket: "ok QUEUED", or the error; "" if there is none yet.
   std::string answer(uint64_t ticket) const;

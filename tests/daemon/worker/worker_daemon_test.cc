@@ -28,7 +28,7 @@ std::string script(const TemporaryDirectory& folder, const std::string& body) {
 }
 
 struct Scene {
-  explicit Scene(const std::string& body) {
+  explicit Scene(const std::string& body, std::chrono::milliseconds adopt_within = 60s) {
     WorkerConfig config;
     config.cluster = "test";
     config.name = "w0";
@@ -36,6 +36,7 @@ struct Scene {
     config.data = "127.0.0.1:0";
     config.http = "off";
     config.state_dir = folder.path() + "/state";
+    config.adopt_within = adopt_within;
     auto started = WorkerDaemon::start(config, script(folder, body), {});
     REQUIRE(started.status().message() == "");
     worker = std::move(*started);
@@ -157,8 +158,19 @@ TEST_CASE("a runner that gives no sign of life for 2.5 s is killed") {
   CHECK(scene.worker->runners().size() == 1);  // that is slow to start
 }
 
-TEST_CASE("a worker whose master hangs up kills its runners and registers anew") {
+TEST_CASE("a worker whose master hangs up registers again as it was, with its runners") {
   Scene scene(kWaits);
+  REQUIRE(scene.master.start("job-1", 1).ok());
+  const pid_t pid = scene.runner();
+  const std::string first = scene.master.await("registered w0");
+  scene.master.hang_up();
+  CHECK(scene.master.await("registered w0") == first);
+  CHECK(is_alive(pid));
+  REQUIRE(scene.master.advance("job-1", 2).ok());
+}
+
+TEST_CASE("a worker whose master hangs up for too long kills its runners and registers anew") {
+  Scene scene(kWaits, 0ms);
   REQUIRE(scene.master.start("job-1", 1).ok());
   const pid_t pid = scene.runner();
   const std::string first = scene.master.await("registered w0");
