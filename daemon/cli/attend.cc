@@ -49,6 +49,7 @@ class Follower {
       from_start_ = true;
       return;
     }
+    if (epoch_ > 0 && last.epochs == 0) return;  // a run that has just begun does not know of them
     const uint64_t step = std::min(last.step, last.steps);
     if (epoch_ > 0 && step < end_of(epoch_ - 1, last)) epoch_ = 0;  // it went back and goes again
     if (epoch_ == 0) {
