@@ -13,13 +13,6 @@ using std::chrono::milliseconds;
 constexpr Ms kTick = 100;
 constexpr Ms kExitNews = 100, kExitDeadline = 2'000;
 
-// An older table of jobs keeps nobody.
-template <typename Action>
-bool is_kept(const Action& action, size_t task) {
-  if constexpr (requires { action.kept; }) return task < action.kept.size() && action.kept[task];
-  return false;
-}
-
 }  // namespace
 
 SimMaster::SimMaster(Cluster& cluster)
@@ -305,7 +298,7 @@ void SimMaster::worker_lost(const WorkerRef& worker, const std::string& reason) 
 
 void SimMaster::perform(const StartRunners& action) {
   for (uint64_t task = 0; task < action.workers.size(); ++task) {
-    if (is_kept(action, task)) {
+    if (task < action.kept.size() && action.kept[task]) {
       keep_runner(action, task);
       continue;
     }

@@ -17,12 +17,6 @@ uint64_t setting(const char* name, uint64_t usual) {
   return text ? std::strtoull(text, nullptr, 10) : usual;
 }
 
-// Whether a job's next epoch begins with runners of the last one.
-template <typename Action>
-constexpr bool keeps_runners() {
-  return requires(Action action) { action.kept; };
-}
-
 TEST_CASE("whatever befalls a cluster, every job ends as if nothing had") {
   const uint64_t first = setting("LEAT_SEED", 1), seeds = setting("LEAT_SIM_SEEDS", 3'000);
   Outcome all;
@@ -42,8 +36,11 @@ TEST_CASE("whatever befalls a cluster, every job ends as if nothing had") {
     all.events += outcome.events;
     all.time += outcome.time;
   }
-  CHECK(all.succeeded > seeds);
-  CHECK(all.resumed * 20 > seeds);
+  if (seeds >= 1000) {  // of fewer not all may come about
+    CHECK(all.succeeded > seeds);
+    CHECK(all.resumed * 20 > seeds);
+    CHECK(all.from_memory * 20 > seeds);
+  }
   if (std::getenv("LEAT_SIM_SEEDS") == nullptr) return;
   WARN(seeds << " seeds, " << all.events << " events, " << all.time / 1000 << " s of clusters: "
              << all.succeeded << " jobs, " << all.checkpoints << " checkpoints, " << all.resumed
@@ -79,7 +76,6 @@ TEST_CASE("a check or a sync that is missing is found") {
       {Mutation::resumed_behind, "a job goes on one step too far"},
   };
   for (const auto& [mutation, what] : mutations) {
-    if (mutation == Mutation::torn_weights_used && !keeps_runners<StartRunners>()) continue;
     uint64_t seed = 1;
     while (seed <= 1000 && simulate(seed, mutation).broken.empty()) ++seed;
     INFO(what);
