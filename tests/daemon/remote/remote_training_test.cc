@@ -115,7 +115,8 @@ TEST_CASE("a training goes on from what runners over the wire hold", "[cluster]"
     return trainer->run(watch, stop);
   };
   CHECK_FALSE(must(nodes.remote(0)->held("small")).whole);
-  constexpr uint64_t kTrain = 2;  // the run, after the one that fills the variables
+  // The run after the one that fills the variables, as runners of the epoch know it.
+  constexpr uint64_t kTrain = testing::kEpoch << 32 | 2;
   const auto fail = [&] {
     if (first.losses.size() >= 13) must(nodes.abort(1, kTrain, unavailable("it is gone")));
     return false;
