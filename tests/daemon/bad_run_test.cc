@@ -209,6 +209,7 @@ TEST_CASE("a converted graph on a full disk leaves the old file") {
 }
 
 // Fails one write after the other until the training gets through, and goes on after each failure.
+// A disk that is full is waited for: see full_disk_test.cc.
 void fail_each_pass(const std::string& place, int at_least) {
   const TinyJob tiny;
   check_ok(tiny.train("whole"));
@@ -218,7 +219,7 @@ void fail_each_pass(const std::string& place, int at_least) {
     INFO(place << " fails at pass " << pass);
     fs::remove_all(tiny.folder() + "/run");
     const Finished failed =
-        tiny.train("run", {}, {}, place + "=resource_exhausted@" + std::to_string(pass));
+        tiny.train("run", {}, {}, place + "=unavailable@" + std::to_string(pass));
     if (failed.exit_code == kExitOk) break;
     REQUIRE(pass < 100);
     check_refused(failed, kExitFailed, {"failpoint '" + place + "' is set"});
@@ -241,7 +242,7 @@ void fail_each_pass(const std::string& place, int at_least) {
   CHECK(pass > at_least);
 }
 
-TEST_CASE("a training whose disk is full at any write goes on from the last checkpoint") {
+TEST_CASE("a training whose disk fails at any write goes on from the last checkpoint") {
   fail_each_pass("files/append", 8);
 }
 
