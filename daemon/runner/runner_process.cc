@@ -8,6 +8,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -42,7 +43,7 @@ constexpr auto kStart = 10s;  // from the start to being registered
 constexpr auto kEnd = 3s;     // from the reason to the end, by force
 // For a master that has started again to hear of it from its worker.
 constexpr auto kRefused = 5s;
-constexpr std::chrono::milliseconds kAgain{200}, kForEver{-1};
+constexpr std::chrono::milliseconds kAgain{200}, kLeastDial{100}, kForEver{-1};
 
 // What ends the process: the first one counts, be it a signal. Threads: any, but for wait().
 class Ending {
@@ -198,6 +199,8 @@ class Place {
     options.identity.cluster = config.cluster;
     options.identity.secret = config.secret;
     options.on_lost = lost;
+    const auto until = std::chrono::ceil<std::chrono::milliseconds>(deadline - SteadyClock::now());
+    options.deadline = std::clamp(until, kLeastDial, options.deadline);
     LEAT_ASSIGN_OR_RETURN(std::shared_ptr<RpcClient> client,
                           RpcClient::connect(loop_, std::move(options)));
     {

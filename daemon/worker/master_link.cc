@@ -20,6 +20,7 @@ constexpr auto kCall = 10s;
 constexpr auto kBeat = 1s;
 constexpr auto kFarewell = 1s;
 constexpr std::chrono::milliseconds kHoldingPause = 250ms;  // at most, while runners go on
+constexpr std::chrono::milliseconds kLeastDial = 100ms;     // for the last try of theirs
 constexpr size_t kMostNews = 4u << 20;     // bytes of lines that wait for the master
 constexpr size_t kLinesAtOnce = 64 << 10;  // bytes
 constexpr auto kLongestGrace = 60'000ms;
@@ -314,6 +315,10 @@ Status MasterLink::be_member() {
   options.address = options_.master;
   options.identity = options_.identity;
   options.on_lost = [this](const Status& cause) { lost(cause); };
+  if (runners_->size() > 0) {  // which do not wait any longer
+    const auto alone = std::chrono::floor<std::chrono::milliseconds>(Steady::now() - alone_since_);
+    options.deadline = std::clamp(options_.adopt_within - alone, kLeastDial, options.deadline);
+  }
   LEAT_ASSIGN_OR_RETURN(const auto client, RpcClient::connect(*loop_, std::move(options)));
   if (incarnation_ == 0) incarnation_ = fresh_incarnation();
   LEAT_ASSIGN_OR_RETURN(const std::string heart, register_with(*client));

@@ -64,7 +64,7 @@ leat() {
 
 daemon 1 master master --listen "$net.1:17461" --http 127.0.0.1:0
 for n in 1 2 3; do
-  daemon "$n" "w$n" worker --name "w$n" --master "$net.1:17461" --set adopt_within=2s --http off \
+  daemon "$n" "w$n" worker --name "w$n" --master "$net.1:17461" --set adopt_within=1s --http off \
     --data "$net.$n:17463" --threads 1 --set datasets.data="$2"
 done
 for _ in $(seq 200); do
