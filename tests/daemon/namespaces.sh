@@ -141,13 +141,15 @@ strike() {
   cut "$kind" "$node"
   while :; do
     said=$(show "$job_id")
-    grep -qE '"(RECOVERING|FAILED|SUCCEEDED)"' <<<"$said" && break
+    # It may run again by the time that it is asked: then its history has the cause.
+    grep -qE '"(RECOVERING|FAILED|SUCCEEDED)"|"cause"' <<<"$said" && break
     [ $(($(now_ms) - began)) -lt 15000 ] || break
     sleep 0.02
   done
   detected=$(($(now_ms) - began))
   state=$(sed -n 's/.*"state": *"\([A-Z]*\)".*/\1/p' <<<"$said" | head -n 1)
   reason=$(sed -n 's/.*"reason": *"\(\([^"\\]\|\\.\)*\)".*/\1/p' <<<"$said" | head -n 1)
+  [ -n "$reason" ] || reason=$(sed -n 's/.*"cause": *"\(\([^"\\]\|\\.\)*\)".*/\1/p' <<<"$said" | tail -n 1)
   if [ "$state" != SUCCEEDED ]; then
     grep -q "w$node" <<<"$reason" && named=yes
     [ "$detected" -le 3600 ] || missed+=("noticed after $detected ms")
