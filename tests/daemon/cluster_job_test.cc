@@ -153,7 +153,8 @@ TEST_CASE("a job with backup workers goes on while one is stopped, and counts th
   const pid_t runner = scene.runner_of(scene.last_worker(id));
   REQUIRE(::kill(runner, SIGSTOP) == 0);
   // For less than the 3 s after which it counts as lost.
-  const bool goes_on = scene.await_step(id, scene.step(id) + 50, std::chrono::seconds(2));
+  const bool goes_on =
+      scene.await_step(id, scene.step(id) + 50 / kSlowness, std::chrono::seconds(2));
   CHECK(::kill(runner, SIGCONT) == 0);
   INFO(scene.cluster().logs());
   CHECK(goes_on);
