@@ -192,13 +192,15 @@ TEST_CASE("a value that goes to several peers is written once, and none of them 
     made.slots = &tables[self];
     return made;
   };
-  const auto open = [&](Descriptor socket, const LinkSetup& of,
-                        const std::shared_ptr<const Outbox>& mine) {
-    auto shown = must(exchange_outboxes(socket.get(), mine.get(), of, soon()));
-    Arena arena = must(Arena::create(shown.edges()));
+  // On two threads at once: no assertions.
+  const auto open =
+      [&](Descriptor socket, const LinkSetup& of,
+          const std::shared_ptr<const Outbox>& mine) -> Result<std::unique_ptr<Link>> {
+    LEAT_ASSIGN_OR_RETURN(auto shown, exchange_outboxes(socket.get(), mine.get(), of, soon()));
+    LEAT_ASSIGN_OR_RETURN(Arena arena, Arena::create(shown.edges()));
     arena.open_slots(*of.slots);
     std::move(shown).open_slots(*of.slots);
-    return must(make_link(reactor, *waiter, std::move(socket), std::move(arena), of, soon(), mine));
+    return make_link(reactor, *waiter, std::move(socket), std::move(arena), of, soon(), mine);
   };
   std::vector<std::unique_ptr<Link>> sender, receiver;
   for (size_t peer : {1, 2}) {
@@ -208,8 +210,9 @@ TEST_CASE("a value that goes to several peers is written once, and none of them 
     auto other = std::async(std::launch::async, [&] {
       return open(std::move(sockets.second), setup(peer, 0, edges, {}), nullptr);
     });
-    sender.push_back(open(std::move(sockets.first), setup(0, peer, {}, edges), outbox));
-    receiver.push_back(other.get());
+    auto link = open(std::move(sockets.first), setup(0, peer, {}, edges), outbox);
+    receiver.push_back(must(other.get()));
+    sender.push_back(must(std::move(link)));
   }
   void* const place = sender[0]->place(0, 0);
   REQUIRE(place == sender[1]->place(1, 0));
