@@ -8,6 +8,7 @@
 
 #include "devices/base/text.h"
 #include "tests/catch.h"
+#include "tests/slowness.h"
 
 namespace leat::sim {
 namespace {
@@ -18,7 +19,8 @@ uint64_t setting(const char* name, uint64_t usual) {
 }
 
 TEST_CASE("whatever befalls a cluster, every job ends as if nothing had") {
-  const uint64_t first = setting("LEAT_SEED", 1), seeds = setting("LEAT_SIM_SEEDS", 3'000);
+  const uint64_t first = setting("LEAT_SEED", 1),
+                 seeds = setting("LEAT_SIM_SEEDS", 3'000 / kSlowness);
   Outcome all;
   for (uint64_t seed = first; seed < first + seeds; ++seed) {
     const Outcome outcome = simulate(seed);
