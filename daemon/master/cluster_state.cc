@@ -14,13 +14,12 @@ ClusterState::ClusterState(const ClusterStateOptions& options, std::function<uin
       members_(options.members),
       thread_("jobs", options.tick, [this] { tick(); }) {}
 
+// Who asks once it has returned is told of all jobs.
 void ClusterState::start(const std::vector<StoredJob>& jobs, uint64_t generation) {
-  post([this, jobs, generation] {
-    std::unique_lock lock(mutex_);
-    JobActions actions = table_.restore(jobs, moment_of(clock_), generation);
-    lock.unlock();
-    perform(std::move(actions));
-  });
+  std::unique_lock lock(mutex_);
+  JobActions actions = table_.restore(jobs, moment_of(clock_), generation);
+  lock.unlock();
+  post([this, actions = std::move(actions)]() mutable { perform(std::move(actions)); });
 }
 
 void ClusterState::stop() {
