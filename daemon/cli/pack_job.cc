@@ -7,6 +7,7 @@
 #include "daemon/checkpoint/checkpoint_store.h"
 #include "daemon/load_graph.h"
 #include "daemon/trainer.h"
+#include "devices/base/forwarding_files.h"
 #include "devices/base/text.h"
 #include "ops/catalogue.h"
 #include "ops/layers/layers.h"
@@ -18,38 +19,17 @@ namespace fs = std::filesystem;
 
 constexpr uint64_t kMaxJobFile = 1u << 20;
 
-// Passes everything on, and knows what was opened.
-class WatchedFiles final : public Files {
+// Knows what was opened.
+class WatchedFiles final : public ForwardingFiles {
  public:
-  explicit WatchedFiles(Files& files) : files_(files) {}
+  using ForwardingFiles::ForwardingFiles;
   const std::set<std::string>& opened() const { return opened_; }
-
   Result<std::unique_ptr<ReadableFile>> open(const std::string& path) override {
     opened_.insert(path);
     return files_.open(path);
   }
-  Result<std::unique_ptr<WritableFile>> create(const std::string& path) override {
-    return files_.create(path);
-  }
-  Status rename(const std::string& from, const std::string& to) override {
-    return files_.rename(from, to);
-  }
-  Status remove(const std::string& path) override { return files_.remove(path); }
-  Status exchange(const std::string& a, const std::string& b) override {
-    return files_.exchange(a, b);
-  }
-  Status remove_all(const std::string& path) override { return files_.remove_all(path); }
-  Status sync_directory(const std::string& path) override { return files_.sync_directory(path); }
-  Status make_directories(const std::string& path) override {
-    return files_.make_directories(path);
-  }
-  Result<std::vector<std::string>> list(const std::string& path) override {
-    return files_.list(path);
-  }
-  Result<bool> exists(const std::string& path) override { return files_.exists(path); }
 
  private:
-  Files& files_;
   std::set<std::string> opened_;
 };
 

@@ -1,28 +1,15 @@
 // Trainings that meet a full disk, or are stopped at a checkpoint.
-#include <fstream>
-#include <iterator>
-
 #include "devices/base/failpoint.h"
 #include "tests/catch.h"
+#include "tests/daemon/child_process.h"
 #include "tests/daemon/training_testing.h"
+#include "tests/small_models.h"
 
 namespace leat {
 namespace {
 
-constexpr const char* kGraph = R"(<ir_version: 10, opset_import: ["" : 20, "leat" : 1]>
-tiny (float[N,1,8,8] image) => (float[N,4] logits) {
-  f = Flatten (image)
-  logits = leat.Dense <units = 4> (f)
-}
-)";
-
-std::string metrics_of(const SmallJob& small, const std::string& folder) {
-  std::ifstream in(small.path(folder + "/metrics.jsonl"));
-  return {std::istreambuf_iterator<char>(in), {}};
-}
-
 TEST_CASE("a job that is told to stop at a checkpoint writes it once, and goes on from it") {
-  const SmallJob small(kGraph);
+  const SmallJob small(kTinyDense);
   const std::string expected = small.hash(small.job(), "twin");
   Silent first;
   const TrainOutcome stopped =
@@ -35,7 +22,7 @@ TEST_CASE("a job that is told to stop at a checkpoint writes it once, and goes o
 }
 
 TEST_CASE("a disk that is full for a while costs checkpoints, and neither the job nor a metric") {
-  const SmallJob small(kGraph);
+  const SmallJob small(kTinyDense);
   const std::string expected = small.hash(small.job(), "twin");
   Silent watch;
   int at_the_end = 0;
@@ -52,7 +39,8 @@ TEST_CASE("a disk that is full for a while costs checkpoints, and neither the jo
   CHECK_THAT(watch.warnings[1], Catch::StartsWith("no checkpoint of step 10: "));
   CHECK_THAT(watch.warnings[2], Catch::StartsWith("no checkpoint of step 30: "));
   CHECK_THAT(watch.warnings[3], Catch::StartsWith("waits for room: no space left"));
-  CHECK(metrics_of(small, "run") == metrics_of(small, "twin"));
+  CHECK(contents_of(small.path("run/metrics.jsonl")) ==
+        contents_of(small.path("twin/metrics.jsonl")));
 }
 
 }  // namespace

@@ -5,29 +5,20 @@
 #include <cstdlib>
 #include <fstream>
 #include <iostream>
-#include <nlohmann/json.hpp>
-#include <sstream>
 #include <thread>
 
 #include "daemon/job/job.h"
 #include "devices/base/text.h"
 #include "tests/catch.h"
+#include "tests/daemon/json_lines.h"
 #include "tests/daemon/process_cluster.h"
 #include "tests/daemon/training_testing.h"
+#include "tests/small_models.h"
 
 namespace leat {
 namespace {
 
 using namespace std::chrono_literals;
-
-constexpr const char* kGraph = R"(<ir_version: 10, opset_import: ["" : 20, "leat" : 1]>
-tiny (float[N,1,8,8] image) => (float[N,4] logits) {
-  c1 = leat.Conv2D <filters = 8, kernel = 3, activation = "relu"> (image)
-  f = Flatten (c1)
-  d = leat.Dropout <rate = 0.25> (f)
-  logits = leat.Dense <units = 4> (d)
-}
-)";
 
 // A client that waits for its job, as a process of its own.
 class WaitingClient {
@@ -39,15 +30,7 @@ class WaitingClient {
                {.folder = folder, .out = out_, .err = err_}) {}
 
   // What it has printed so far, the last of it: its job.
-  nlohmann::json job() const {
-    nlohmann::json last = nlohmann::json::object();
-    std::istringstream in(contents_of(out_));
-    for (std::string line; std::getline(in, line);) {
-      auto object = nlohmann::json::parse(line, nullptr, false);
-      if (object.is_object()) last = std::move(object);
-    }
-    return last;
-  }
+  nlohmann::json job() const { return last_object(contents_of(out_)); }
   std::string said() const { return contents_of(err_); }
   std::optional<int> wait(std::chrono::seconds patience) { return child_.wait(patience); }
 
@@ -60,7 +43,7 @@ class Scene {
  public:
   // A checkpoint every so many of its steps.
   explicit Scene(int every_steps, uint64_t steps = 1200)
-      : small_(kGraph), cluster_({.workers = 2, .data_path = small_.path()}) {
+      : small_(kTinyCnn), cluster_({.workers = 2, .data_path = small_.path()}) {
     job_ = small_.job({cat("steps=", steps), "num_workers=2",
                        cat("checkpoint={every_steps: ", every_steps, ", keep: 2}")});
     Job submitted = job_;

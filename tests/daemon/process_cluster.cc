@@ -45,6 +45,8 @@ void ProcessCluster::restart_master(int signal) {
   start_master(listen);
 }
 
+int ProcessCluster::number_of(const std::string& worker) { return std::stoi(worker.substr(1)); }
+
 void ProcessCluster::start_worker(int i) {
   auto& place = workers_[static_cast<size_t>(i)];
   place.reset();
@@ -71,8 +73,9 @@ void ProcessCluster::start_worker(int i) {
 
 Finished ProcessCluster::leat(const std::string& command,
                               const std::vector<std::string>& arguments) {
-  std::vector<std::string> all = {command, "--master", master_->ready().listen};
+  std::vector<std::string> all = {command};
   add(all, arguments);
+  add(all, {"--master", master_->ready().listen});
   return run_leat(folder_.path(), all);
 }
 

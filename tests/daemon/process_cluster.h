@@ -27,13 +27,16 @@ class ProcessCluster {
 
   LeatdProcess& master() { return *master_; }
   LeatdProcess& worker(int i) { return *workers_[static_cast<size_t>(i)]; }
+  // Of the worker "w<i>": i.
+  static int number_of(const std::string& worker);
+  LeatdProcess& worker(const std::string& name) { return worker(number_of(name)); }
   int workers() const { return static_cast<int>(workers_.size()); }
   // Ends the master by this signal, and starts another with its address and its state.
   void restart_master(int signal);
   // One more of the name "w<i>"; the one that had it before is killed.
   void start_worker(int i);
 
-  // `leat command --master ... arguments` until it ends. Files go to folder().
+  // `leat command arguments --master ...` until it ends. Files go to folder().
   Finished leat(const std::string& command, const std::vector<std::string>& arguments);
   const TemporaryDirectory& folder() const { return folder_; }
 

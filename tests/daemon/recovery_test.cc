@@ -8,31 +8,22 @@
 #include <iostream>
 #include <map>
 
-#include "daemon/client/cluster_client.h"
 #include "daemon/job/job.h"
 #include "devices/base/text.h"
-#include "ops/formats/npy.h"
 #include "tests/catch.h"
 #include "tests/daemon/faults/process_facts.h"
 #include "tests/daemon/process_cluster.h"
-#include "tests/daemon/training_testing.h"
+#include "tests/daemon/small_client.h"
 #include "tests/eventually.h"
 #include "tests/must.h"
 #include "tests/slowness.h"
+#include "tests/small_models.h"
 
 namespace leat {
 namespace {
 
 using namespace std::chrono_literals;
 
-constexpr const char* kGraph = R"(<ir_version: 10, opset_import: ["" : 20, "leat" : 1]>
-tiny (float[N,1,8,8] image) => (float[N,4] logits) {
-  c1 = leat.Conv2D <filters = 8, kernel = 3, activation = "relu"> (image)
-  f = Flatten (c1)
-  d = leat.Dropout <rate = 0.25> (f)
-  logits = leat.Dense <units = 4> (d)
-}
-)";
 constexpr uint32_t kTasks = 3;
 constexpr auto kPatience = 60s * kSlowness;
 constexpr auto kLook = 10ms;
@@ -42,10 +33,8 @@ int64_t now_ms() { return moment_of(RealClock()).wall_ms; }
 class Scene {
  public:
   explicit Scene(int workers)
-      : small_(kGraph), cluster_({.workers = workers, .data_path = small_.path()}) {
-    ClusterClientOptions options;
-    options.address = cluster_.master().ready().listen;
-    client_ = must(ClusterClient::connect(std::move(options)));
+      : small_(kTinyCnn), cluster_({.workers = workers, .data_path = small_.path()}) {
+    client_ = client_of(cluster_.master());
     REQUIRE(cluster_.await_ready(workers));
   }
 
@@ -54,28 +43,11 @@ class Scene {
     return small_.job(
         {cat("num_workers=", kTasks), cat("steps=", steps), "checkpoint.every_steps=50"});
   }
-  // An epoch of the data that does not end meanwhile.
-  Job endless() {
-    constexpr int64_t kRecords = 24 * 20000;
-    must(write_npy(real_files(), small_.path("many-x.npy"),
-                   Tensor(DType::u8, Shape{kRecords, 1, 8, 8})));
-    must(write_npy(real_files(), small_.path("many-y.npy"), Tensor(DType::u8, Shape{kRecords})));
-    Job endless = job(1'000'000);
-    endless.data.train.features = "many-x.npy";
-    endless.data.train.labels = "many-y.npy";
-    endless.data.validation.reset();
-    return endless;
-  }
+  Job endless() const { return small_.with_endless_epoch(job(1'000'000)); }
   std::string expected(const Job& job) { return small_.hash(job, "in-process"); }
 
   std::string submit(Job job) {
-    job.data.root = "data";
-    job.model.graph = "model.onnxtxt";
-    JobRequest request;
-    request.request_id = new_request_id();
-    request.text = print_job(job);
-    request.files.push_back({"model.onnxtxt", small_.path("model.onnxtxt")});
-    return must(client_->submit(request)).id;
+    return must(client_->submit(request_of(small_, std::move(job)))).id;
   }
   template <typename Is>
   JobView await(const std::string& id, const Is& is) {
@@ -100,12 +72,11 @@ class Scene {
   std::map<std::string, pid_t> runners(const JobView& view) {
     std::map<std::string, pid_t> all;
     for (const std::string& worker : view.condition.workers) {
-      const auto children = children_of(cluster_.worker(number_of(worker)).pid());
+      const auto children = children_of(cluster_.worker(worker).pid());
       if (children.size() == 1) all[worker] = children[0];
     }
     return all;
   }
-  static int number_of(const std::string& worker) { return std::stoi(worker.substr(1)); }
   ProcessCluster& cluster() { return cluster_; }
 
  private:
@@ -134,7 +105,7 @@ std::vector<int64_t> recoveries(Kill what, int count) {
     const auto runners = scene.runners(before);
     REQUIRE(runners.size() == kTasks);
     const std::string victim = before.condition.workers[static_cast<size_t>(i) % kTasks];
-    const int number = Scene::number_of(victim);
+    const int number = ProcessCluster::number_of(victim);
     const int64_t killed = now_ms();
     if (what == Kill::runner) {
       ::kill(runners.at(victim), SIGKILL);
@@ -188,7 +159,7 @@ TEST_CASE("a worker and a runner that were stopped and wake later disturb nobody
   const auto runners = scene.runners(before);
   REQUIRE(runners.size() == kTasks);
   const std::string victim = before.condition.workers[1];
-  LeatdProcess& worker = scene.cluster().worker(Scene::number_of(victim));
+  LeatdProcess& worker = scene.cluster().worker(victim);
   const pid_t stopped = runners.at(victim);
   worker.signal(SIGSTOP);
   ::kill(stopped, SIGSTOP);

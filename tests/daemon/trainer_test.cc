@@ -13,7 +13,7 @@
 #include "ops/formats/safetensors.h"
 #include "tests/catch.h"
 #include "tests/daemon/training_testing.h"
-#include "tests/small_cnn.h"
+#include "tests/small_models.h"
 
 namespace leat {
 namespace {

@@ -39,6 +39,16 @@ Job SmallJob::job(const std::vector<std::string>& set) const {
   return must(parse_job(text, path("job.yaml"), overrides));
 }
 
+Job SmallJob::with_endless_epoch(Job job) const {
+  const int64_t records = 20'000 * job.global_batch_size;
+  must(write_npy(real_files(), path("many-x.npy"), Tensor(DType::u8, Shape{records, 1, 8, 8})));
+  must(write_npy(real_files(), path("many-y.npy"), Tensor(DType::u8, Shape{records})));
+  job.data.train.features = "many-x.npy";
+  job.data.train.labels = "many-y.npy";
+  job.data.validation.reset();
+  return job;
+}
+
 TrainOutcome SmallJob::train(const Job& job, const std::string& folder, Silent& watch, int threads,
                              bool resume, const std::function<bool()>& stop) const {
   const auto trainer =

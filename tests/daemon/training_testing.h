@@ -40,6 +40,9 @@ class SmallJob {
 
   // Entries of `set` take the place of the job's own.
   Job job(const std::vector<std::string>& set = {}) const;
+  // The same with an epoch of 20,000 steps, and no validation: at an epoch's end a job waits for
+  // the master and for its disk.
+  Job with_endless_epoch(Job job) const;
   TrainOutcome train(
       const Job& job, const std::string& folder, Silent& watch, int threads = 1,
       bool resume = false, const std::function<bool()>& stop = [] { return false; }) const;

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "devices/base/failpoint.h"
+#include "devices/base/forwarding_files.h"
 #include "tests/catch.h"
 #include "tests/gzip.h"
 #include "tests/temporary_directory.h"
@@ -31,50 +32,27 @@ Status write(const std::string& path, std::string_view text) {
 Bytes gzip(const std::string& text) { return bytes_of(gzipped(text)); }
 
 // A disk that has room for `room` more bytes.
-class FullDisk final : public Files {
+class FullDisk final : public ForwardingFiles {
  public:
-  explicit FullDisk(size_t room) : room_(room) {}
-  Result<std::unique_ptr<ReadableFile>> open(const std::string& path) override {
-    return real_files().open(path);
-  }
+  explicit FullDisk(size_t room) : ForwardingFiles(real_files()), room_(room) {}
   Result<std::unique_ptr<WritableFile>> create(const std::string& path) override {
-    LEAT_ASSIGN_OR_RETURN(auto file, real_files().create(path));
+    LEAT_ASSIGN_OR_RETURN(auto file, files_.create(path));
     return std::unique_ptr<WritableFile>(std::make_unique<File>(std::move(file), room_));
   }
-  Status rename(const std::string& from, const std::string& to) override {
-    return real_files().rename(from, to);
-  }
-  Status remove(const std::string& path) override { return real_files().remove(path); }
-  Status exchange(const std::string& a, const std::string& b) override {
-    return real_files().exchange(a, b);
-  }
-  Status remove_all(const std::string& path) override { return real_files().remove_all(path); }
-  Status sync_directory(const std::string& path) override {
-    return real_files().sync_directory(path);
-  }
-  Status make_directories(const std::string& path) override {
-    return real_files().make_directories(path);
-  }
-  Result<std::vector<std::string>> list(const std::string& path) override {
-    return real_files().list(path);
-  }
-  Result<bool> exists(const std::string& path) override { return real_files().exists(path); }
 
  private:
-  class File final : public WritableFile {
+  class File final : public ForwardingFile {
    public:
-    File(std::unique_ptr<WritableFile> file, size_t& room) : file_(std::move(file)), room_(room) {}
+    File(std::unique_ptr<WritableFile> file, size_t& room)
+        : ForwardingFile(std::move(file)), room_(room) {}
     Status append(std::span<const std::byte> bytes) override {
       const size_t fits = std::min(bytes.size(), room_);
       room_ -= fits;
       LEAT_RETURN_IF_ERROR(file_->append(bytes.first(fits)));
       return fits == bytes.size() ? Status() : resource_exhausted("No space left on device");
     }
-    Status sync() override { return file_->sync(); }
-    Status close() override { return file_->close(); }
 
    private:
-    std::unique_ptr<WritableFile> file_;
     size_t& room_;
   };
   size_t room_;

@@ -8,7 +8,7 @@
 #include "ops/layers/layers.h"
 #include "ops/text/parse.h"
 #include "scheduler/train_graph.h"
-#include "tests/small_cnn.h"
+#include "tests/small_models.h"
 
 namespace leat {
 namespace {

@@ -6,19 +6,13 @@
 #include "tests/catch.h"
 #include "tests/daemon/process_cluster.h"
 #include "tests/daemon/training_testing.h"
+#include "tests/small_models.h"
 
 namespace leat {
 namespace {
 
-constexpr const char* kGraph = R"(<ir_version: 10, opset_import: ["" : 20, "leat" : 1]>
-tiny (float[N,1,8,8] image) => (float[N,4] logits) {
-  f = Flatten (image)
-  logits = leat.Dense <units = 4> (f)
-}
-)";
-
 TEST_CASE("a job ends with the same weights whatever its chaos does to its runners", "[cluster]") {
-  const SmallJob small(kGraph);
+  const SmallJob small(kTinyDense);
   ProcessCluster cluster(
       {.workers = 2, .data_path = small.path(), .master = {"--set", "chaos=true"}});
   Job job = small.job({"num_workers=2", "steps=60", "checkpoint.every_steps=10"});

@@ -7,6 +7,7 @@
 #include <functional>
 
 #include "daemon/checkpoint/job_checkpoints.h"
+#include "devices/base/forwarding_files.h"
 #include "devices/base/text.h"
 #include "ops/formats/elements.h"
 #include "tests/catch.h"
@@ -123,56 +124,36 @@ std::string crash_everywhere(const CrashFiles& disk, const std::vector<Acknowled
   return "";
 }
 
-// Passes everything on but what it is told to leave out: as a writer with that fault would do.
-class Careless final : public Files {
+// Leaves out what it is told to: as a writer with that fault would do.
+class Careless final : public ForwardingFiles {
  public:
   enum class Omits { part_syncs, manifest_syncs, folder_syncs, inner_syncs, exchange };
-  Careless(CrashFiles& disk, Omits omits) : disk_(disk), omits_(omits) {}
+  Careless(CrashFiles& disk, Omits omits) : ForwardingFiles(disk), omits_(omits) {}
 
-  Result<std::unique_ptr<ReadableFile>> open(const std::string& path) override {
-    return disk_.open(path);
-  }
   Result<std::unique_ptr<WritableFile>> create(const std::string& path) override {
-    LEAT_ASSIGN_OR_RETURN(auto file, disk_.create(path));
+    LEAT_ASSIGN_OR_RETURN(auto file, files_.create(path));
     const bool manifest = path.ends_with(kManifestName);
-    const bool syncs = omits_ != (manifest ? Omits::manifest_syncs : Omits::part_syncs);
-    return std::unique_ptr<WritableFile>(std::make_unique<File>(std::move(file), syncs));
-  }
-  Status rename(const std::string& from, const std::string& to) override {
-    return disk_.rename(from, to);
+    if (omits_ != (manifest ? Omits::manifest_syncs : Omits::part_syncs)) return file;
+    return std::unique_ptr<WritableFile>(std::make_unique<Unsynced>(std::move(file)));
   }
   Status exchange(const std::string& a, const std::string& b) override {
-    if (omits_ != Omits::exchange) return disk_.exchange(a, b);
-    LEAT_RETURN_IF_ERROR(disk_.remove_all(b));
-    LEAT_RETURN_IF_ERROR(disk_.rename(a, b));
-    return disk_.make_directories(a);
+    if (omits_ != Omits::exchange) return files_.exchange(a, b);
+    LEAT_RETURN_IF_ERROR(files_.remove_all(b));
+    LEAT_RETURN_IF_ERROR(files_.rename(a, b));
+    return files_.make_directories(a);
   }
-  Status remove(const std::string& path) override { return disk_.remove(path); }
-  Status remove_all(const std::string& path) override { return disk_.remove_all(path); }
   Status sync_directory(const std::string& path) override {
     const Omits kind = path == kFolder ? Omits::folder_syncs : Omits::inner_syncs;
-    return omits_ == kind ? Status() : disk_.sync_directory(path);
+    return omits_ == kind ? Status() : files_.sync_directory(path);
   }
-  Status make_directories(const std::string& path) override { return disk_.make_directories(path); }
-  Result<std::vector<std::string>> list(const std::string& path) override {
-    return disk_.list(path);
-  }
-  Result<bool> exists(const std::string& path) override { return disk_.exists(path); }
 
  private:
-  class File final : public WritableFile {
+  class Unsynced final : public ForwardingFile {
    public:
-    File(std::unique_ptr<WritableFile> file, bool syncs) : file_(std::move(file)), syncs_(syncs) {}
-    Status append(std::span<const std::byte> bytes) override { return file_->append(bytes); }
-    Status sync() override { return syncs_ ? file_->sync() : Status(); }
-    Status close() override { return file_->close(); }
-
-   private:
-    std::unique_ptr<WritableFile> file_;
-    const bool syncs_;
+    using ForwardingFile::ForwardingFile;
+    Status sync() override { return {}; }
   };
 
-  CrashFiles& disk_;
   const Omits omits_;
 };
 

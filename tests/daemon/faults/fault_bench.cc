@@ -13,9 +13,11 @@
 #include "ops/formats/npy.h"
 #include "tests/catch.h"
 #include "tests/daemon/faults/process_facts.h"
+#include "tests/daemon/small_client.h"
 #include "tests/eventually.h"
 #include "tests/must.h"
 #include "tests/slowness.h"
+#include "tests/small_models.h"
 
 namespace leat {
 namespace {
@@ -23,14 +25,6 @@ namespace {
 using namespace std::chrono_literals;
 namespace fs = std::filesystem;
 
-constexpr const char* kGraph = R"(<ir_version: 10, opset_import: ["" : 20, "leat" : 1]>
-tiny (float[N,1,8,8] image) => (float[N,4] logits) {
-  c1 = leat.Conv2D <filters = 8, kernel = 3, activation = "relu"> (image)
-  f = Flatten (c1)
-  d = leat.Dropout <rate = 0.25> (f)
-  logits = leat.Dense <units = 4> (d)
-}
-)";
 constexpr uint32_t kTasks = 3;
 constexpr auto kLook = 20ms;
 constexpr auto kLongest = 60s * kSlowness;  // of a job, with all that befalls it
@@ -73,8 +67,6 @@ bool says_so(const JobView& job) {
          has_ended(job.condition.state);
 }
 
-int number_of(const std::string& worker) { return std::stoi(worker.substr(1)); }
-
 }  // namespace
 
 std::string FaultReport::line() const {
@@ -89,13 +81,11 @@ std::string FaultReport::line() const {
 
 FaultBench::FaultBench(const std::string& transport, int workers)
     : transport_(transport),
-      small_(kGraph),
+      small_(kTinyCnn),
       cluster_({.workers = workers,
                 .transports = transport == "tcp" ? "[tcp]" : "[shm, tcp]",
                 .data_path = small_.path()}) {
-  ClusterClientOptions options;
-  options.address = cluster_.master().ready().listen;
-  client_ = must(ClusterClient::connect(std::move(options)));
+  client_ = client_of(cluster_.master());
   for (int i = 0; i < 2; ++i) {
     const std::string problem = run_undisturbed();
     INFO(problem << cluster_.logs());
@@ -117,13 +107,7 @@ const std::string& FaultBench::expected(uint64_t steps) {
 }
 
 std::string FaultBench::submit(Job job) {
-  job.data.root = "data";
-  job.model.graph = "model.onnxtxt";
-  JobRequest request;
-  request.request_id = new_request_id();
-  request.text = print_job(job);
-  request.files.push_back({"model.onnxtxt", small_.path("model.onnxtxt")});
-  return must(client_->submit(request)).id;
+  return must(client_->submit(request_of(small_, std::move(job)))).id;
 }
 
 Result<JobView> FaultBench::look(const std::string& id, uint64_t seen,
@@ -199,7 +183,7 @@ bool FaultBench::strike(const Fault& fault, const JobView& job, FaultReport& rep
   } else {
     report.victim = workers[fault.victim % workers.size()];
   }
-  const int worker = number_of(report.victim);
+  const int worker = ProcessCluster::number_of(report.victim);
   switch (fault.deed) {
     case Deed::kill_worker:
       cluster_.worker(worker).signal(SIGKILL);
@@ -217,7 +201,7 @@ bool FaultBench::strike(const Fault& fault, const JobView& job, FaultReport& rep
 }
 
 void FaultBench::repair(const FaultReport& report) {
-  const int worker = number_of(report.victim);
+  const int worker = ProcessCluster::number_of(report.victim);
   if (report.fault.deed == Deed::kill_worker) cluster_.start_worker(worker);
   if (report.fault.deed == Deed::stop_worker) cluster_.worker(worker).signal(SIGCONT);
 }

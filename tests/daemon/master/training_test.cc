@@ -5,12 +5,11 @@
 #include <filesystem>
 #include <fstream>
 
-#include "daemon/client/cluster_client.h"
 #include "devices/base/text.h"
 #include "tests/catch.h"
 #include "tests/daemon/leatd_process.h"
 #include "tests/daemon/master/fake_worker.h"
-#include "tests/daemon/training_testing.h"
+#include "tests/daemon/small_client.h"
 #include "tests/must.h"
 #include "tests/slowness.h"
 
@@ -32,22 +31,15 @@ class DevCluster {
   explicit DevCluster(int workers)
       : small_(kGraph),
         dev_({"dev", "--workers", cat(workers), "--threads", "1", "--listen", "127.0.0.1:0",
-              "--http", "off", "--set", "datasets.small=" + small_.path()},
+              "--http", "off", "--set", "datasets.data=" + small_.path()},
              {"TMPDIR=" + temporary_.path()}) {
-    ClusterClientOptions options;
-    options.address = dev_.ready().listen;
-    client_ = must(ClusterClient::connect(options));
+    client_ = client_of(dev_);
   }
 
   // The same job as small().job(), as people submit it.
   std::string submit(std::vector<std::string> overrides) {
-    JobRequest request;
-    request.request_id = new_request_id();
-    request.text = print_job(small_.job());
+    JobRequest request = request_of(small_, small_.job());
     request.overrides = std::move(overrides);
-    request.overrides.insert(request.overrides.begin(),
-                             {"data.root=small", "model.graph=model.onnxtxt"});
-    request.files.push_back({"model.onnxtxt", small_.path("model.onnxtxt")});
     return must(client_->submit(request)).id;
   }
 

@@ -11,7 +11,7 @@
 #include "tests/daemon/training_testing.h"
 #include "tests/must.h"
 #include "tests/slowness.h"
-#include "tests/small_cnn.h"
+#include "tests/small_models.h"
 
 namespace leat {
 namespace {

@@ -9,7 +9,7 @@
 #include "tests/daemon/runner/runner_testing.h"
 #include "tests/daemon/training_testing.h"
 #include "tests/must.h"
-#include "tests/small_cnn.h"
+#include "tests/small_models.h"
 
 namespace leat {
 namespace {

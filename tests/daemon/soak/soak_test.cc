@@ -9,15 +9,14 @@
 #include <iostream>
 
 #include "daemon/cli/pack_job.h"
-#include "daemon/client/cluster_client.h"
 #include "daemon/job/job.h"
 #include "devices/base/text.h"
-#include "ops/formats/npy.h"
 #include "tests/catch.h"
 #include "tests/daemon/faults/process_facts.h"
 #include "tests/daemon/process_cluster.h"
+#include "tests/daemon/small_client.h"
 #include "tests/daemon/soak/attacker.h"
-#include "tests/daemon/training_testing.h"
+#include "tests/must.h"
 #include "tests/slowness.h"
 #include "transport/rpc/client.h"
 
@@ -138,9 +137,7 @@ class Scene {
  public:
   explicit Scene(int workers)
       : small_(kGraph), cluster_({.workers = workers, .data_path = small_.path()}) {
-    ClusterClientOptions options;
-    options.address = cluster_.master().ready().listen;
-    client_ = must(ClusterClient::connect(std::move(options)));
+    client_ = client_of(cluster_.master());
   }
 
   ProcessCluster& cluster() { return cluster_; }
@@ -174,18 +171,9 @@ class Scene {
       view = must(client_->watch(id, view.version, 1s));
     }
   }
-  // A job whose epoch does not end: at an epoch's end it waits for the master and for its disk.
   std::string submit_long() {
-    constexpr int64_t kRecords = 24 * 20'000;
-    must(write_npy(real_files(), small_.path("many-x.npy"),
-                   Tensor(DType::u8, Shape{kRecords, 1, 8, 8})));
-    must(write_npy(real_files(), small_.path("many-y.npy"), Tensor(DType::u8, Shape{kRecords})));
-    Job job =
-        small_.job({"num_workers=2", "steps=1000000000", "checkpoint.every_steps=1000000000"});
-    job.data.train.features = "many-x.npy";
-    job.data.train.labels = "many-y.npy";
-    job.data.validation.reset();
-    return submit_job(std::move(job));
+    return submit_job(small_.with_endless_epoch(
+        small_.job({"num_workers=2", "steps=1000000000", "checkpoint.every_steps=1000000000"})));
   }
   // A window of that time.
   Pace count(const std::string& id, milliseconds time) {
