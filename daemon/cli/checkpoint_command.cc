@@ -4,7 +4,9 @@
 
 #include "daemon/checkpoint/checkpoint_store.h"
 #include "daemon/checkpoint/compare_checkpoints.h"
-#include "daemon/cli/commands.h"
+#include "daemon/cli/checkpoint_commands.h"
+#include "daemon/cli/checkpoint_source.h"
+#include "daemon/cli/exit_code.h"
 #include "daemon/cli/table.h"
 #include "daemon/json_line.h"
 #include "devices/base/text.h"
@@ -14,32 +16,30 @@
 namespace leat {
 namespace {
 
-// Of the folder of a run, of its checkpoints, or of one of them: the newest first.
-Result<std::vector<std::string>> find_checkpoints(const std::string& path) {
-  Files& files = real_files();
-  const std::string folder = path.substr(0, path.find_last_not_of('/') + 1);
-  LEAT_ASSIGN_OR_RETURN(const bool is_one, files.exists(folder + "/" + kManifestName));
-  if (is_one) return std::vector<std::string>{folder};
-  LEAT_ASSIGN_OR_RETURN(const bool is_run, files.exists(folder + "/checkpoints"));
-  LEAT_ASSIGN_OR_RETURN(auto paths,
-                        list_checkpoints(files, is_run ? folder + "/checkpoints" : folder));
-  if (!paths.empty()) return paths;
-  return failed_precondition(cat("'", path,
-                                 "': expected the folder of a run or a checkpoint, "
-                                 "found no checkpoint in it"));
-}
+using Found = CheckpointSource::Found;
+using Extent = CheckpointSource::Extent;
 
-// The newest of `path` that verifies; says on stderr which were passed over.
-Result<Checkpoint> newest(const std::string& path, ColorMode color) {
-  LEAT_ASSIGN_OR_RETURN(const auto paths, find_checkpoints(path));
-  Status first;
-  for (const std::string& each : paths) {
-    auto checkpoint = read_checkpoint(real_files(), each);
-    if (checkpoint.ok()) return checkpoint;
-    if (first.ok()) first = checkpoint.status();
-    if (paths.size() > 1) report(checkpoint.status(), color);
+// The newest of `source` that verifies; says on stderr which were passed over, or why there is
+// none, and what exit code that is.
+struct Newest {
+  int code = kExitOk;
+  std::optional<Checkpoint> checkpoint;
+};
+Newest newest(CheckpointSource& source) {
+  int code = kExitOk;
+  for (const Found& found : source.checkpoints()) {
+    const Status here = source.bring(found, Extent::whole);
+    auto checkpoint = here.ok() ? read_checkpoint(real_files(), found.path) : here;
+    if (checkpoint.ok()) return {kExitOk, std::move(checkpoint).value()};
+    const int of_this = source.report(found, checkpoint.status());
+    if (code == kExitOk) code = of_this;
   }
-  return first;
+  return {code, std::nullopt};
+}
+Newest newest(const std::string& name, const ClusterOptions& options) {
+  CheckpointSource source(options);
+  if (const int code = source.open(name); code != kExitOk) return {code, std::nullopt};
+  return newest(source);
 }
 
 uint64_t bytes_of(const Manifest& manifest) {
@@ -48,9 +48,10 @@ uint64_t bytes_of(const Manifest& manifest) {
   return bytes;
 }
 
-void print_json(const std::string& path, const Result<Manifest>& manifest, bool verified) {
+void print_json(const CheckpointSource& source, const Found& found,
+                const Result<Manifest>& manifest, bool verified) {
   JsonLine line;
-  line.add("path", path).add("ok", manifest.ok());
+  line.add("path", found.shown).add("ok", manifest.ok());
   if (manifest.ok()) {
     line.add("step", manifest->step).add("job", manifest->job).add("bytes", bytes_of(*manifest));
     line.add("parts", static_cast<uint64_t>(manifest->parts.size()));
@@ -58,7 +59,7 @@ void print_json(const std::string& path, const Result<Manifest>& manifest, bool 
     line.add("shards", manifest->shards).add("seed", manifest->seed);
     line.add("verified", verified).add("sha256", parent_of(*manifest).sha256);
   } else {
-    line.add("error", manifest.status().message());
+    line.add("error", source.message(found, manifest.status()));
   }
   std::fputs(line.text().c_str(), stdout);
 }
@@ -88,22 +89,22 @@ bool is_weight(const std::string& name) { return !name.starts_with(kOptimizerPre
 }  // namespace
 
 int run_checkpoint_ls(const CheckpointLsCommand& command) {
-  if (report_missing("run or checkpoint", command.path, command.color)) return kExitNoSuch;
-  const auto paths = find_checkpoints(command.path);
-  if (!paths.ok()) return report(paths.status(), command.color);
+  CheckpointSource source(command.cluster);
+  if (const int code = source.open(command.name); code != kExitOk) return code;
   std::vector<std::vector<std::string>> rows;
   int code = kExitOk;
-  for (const std::string& path : *paths) {
-    const auto manifest = read_manifest(real_files(), path);
-    if (command.json) {
-      print_json(path, manifest, false);
+  for (const Found& found : source.checkpoints()) {
+    const Status here = source.bring(found, Extent::manifest);
+    const auto manifest = here.ok() ? read_manifest(real_files(), found.path) : here;
+    if (command.cluster.json) {
+      print_json(source, found, manifest, false);
     } else if (manifest.ok()) {
-      rows.push_back(row_of(path, *manifest));
+      rows.push_back(row_of(found.shown, *manifest));
     } else {
-      code = report(manifest.status(), command.color);
+      code = source.report(found, manifest.status());
     }
   }
-  if (command.json) return code;
+  if (command.cluster.json) return code;
   std::fputs(
       format_table({"STEP", "SIZE", "PARTS", "STRATEGY", "WORKERS", "AFTER", "PATH"}, rows, true)
           .c_str(),
@@ -112,24 +113,24 @@ int run_checkpoint_ls(const CheckpointLsCommand& command) {
 }
 
 int run_checkpoint_verify(const CheckpointVerifyCommand& command) {
-  if (report_missing("run or checkpoint", command.path, command.color)) return kExitNoSuch;
-  const auto paths = find_checkpoints(command.path);
-  if (!paths.ok()) return report(paths.status(), command.color);
+  CheckpointSource source(command.cluster);
+  if (const int code = source.open(command.name); code != kExitOk) return code;
+  const bool json = command.cluster.json;
   int code = kExitOk;
   std::optional<Manifest> after;
-  for (const std::string& path : *paths) {
-    const auto manifest = verify_checkpoint(real_files(), path);
-    if (command.json) print_json(path, manifest, true);
+  for (const Found& found : source.checkpoints()) {
+    const Status here = source.bring(found, Extent::whole);
+    const auto manifest = here.ok() ? verify_checkpoint(real_files(), found.path) : here;
+    if (json) print_json(source, found, manifest, true);
     if (!manifest.ok()) {
-      code =
-          command.json ? exit_code_of(manifest.status()) : report(manifest.status(), command.color);
+      code = json ? exit_code_of(manifest.status()) : source.report(found, manifest.status());
       continue;
     }
     const std::string broken = after ? broken_chain(*after, *manifest) : "";
     if (!broken.empty())
-      code = report(invalid_argument(cat("'", path, "': ", broken)), command.color);
-    if (!command.json && broken.empty())
-      std::printf("%s: whole, %zu part%s of %s\n", path.c_str(), manifest->parts.size(),
+      code = source.report(found, invalid_argument(cat("'", found.shown, "': ", broken)));
+    if (!json && broken.empty())
+      std::printf("%s: whole, %zu part%s of %s\n", found.shown.c_str(), manifest->parts.size(),
                   manifest->parts.size() == 1 ? "" : "s", human_bytes(bytes_of(*manifest)).c_str());
     after = *manifest;
   }
@@ -137,33 +138,31 @@ int run_checkpoint_verify(const CheckpointVerifyCommand& command) {
 }
 
 int run_checkpoint_diff(const CheckpointDiffCommand& command) {
-  for (const std::string* path : {&command.first, &command.second})
-    if (report_missing("run or checkpoint", *path, command.color)) return kExitNoSuch;
-  const auto first = newest(command.first, command.color);
-  if (!first.ok()) return report(first.status(), command.color);
-  const auto second = newest(command.second, command.color);
-  if (!second.ok()) return report(second.status(), command.color);
-  const auto differences = compare(first->variables, second->variables);
+  const Newest first = newest(command.first, command.cluster);
+  if (!first.checkpoint) return first.code;
+  const Newest second = newest(command.second, command.cluster);
+  if (!second.checkpoint) return second.code;
+  const Checkpoint &a = *first.checkpoint, &b = *second.checkpoint;
+  const auto differences = compare(a.variables, b.variables);
   for (const VariableDifference& each : differences) std::printf("%s\n", describe(each).c_str());
   std::fprintf(stderr, "step %lld and step %lld: %zu of %zu variables differ\n",
-               static_cast<long long>(first->manifest.step),
-               static_cast<long long>(second->manifest.step), differences.size(),
-               std::max(first->variables.size(), second->variables.size()));
+               static_cast<long long>(a.manifest.step), static_cast<long long>(b.manifest.step),
+               differences.size(), std::max(a.variables.size(), b.variables.size()));
   return differences.empty() ? kExitOk : kExitFailed;
 }
 
 int run_checkpoint_export(const CheckpointExportCommand& command) {
-  if (report_missing("run or checkpoint", command.path, command.color)) return kExitNoSuch;
-  auto from = newest(command.path, command.color);
-  if (!from.ok()) return report(from.status(), command.color);
+  Newest from = newest(command.name, command.cluster);
+  if (!from.checkpoint) return from.code;
+  const int64_t step = from.checkpoint->manifest.step;
   SafeTensors content;
-  for (auto& [name, value] : from->variables)
+  for (auto& [name, value] : from.checkpoint->variables)
     if (command.all || is_weight(name)) content.tensors.emplace(name, std::move(value));
-  content.metadata = {{"format", "pt"}, {"leat.step", std::to_string(from->manifest.step)}};
+  content.metadata = {{"format", "pt"}, {"leat.step", std::to_string(step)}};
   const Status written = write_safetensors(real_files(), command.output, content);
-  if (!written.ok()) return report(written, command.color);
+  if (!written.ok()) return report(written, command.cluster.color);
   std::fprintf(stderr, "%s: %zu variables after step %lld\n", command.output.c_str(),
-               content.tensors.size(), static_cast<long long>(from->manifest.step));
+               content.tensors.size(), static_cast<long long>(step));
   return kExitOk;
 }
 

@@ -25,7 +25,8 @@ CLI::Validator address_word() {
   return CLI::Validator(check, "");
 }
 
-CLI::App* add(CLI::App& app, const char* name, const char* about, ClusterArguments& arguments) {
+CLI::App* add(CLI::App& app, const char* name, const char* about, ClusterArguments& arguments,
+              bool json = true) {
   CLI::App* sub = add_command(app, name, about);
   ClusterOptions& options = arguments.options;
   sub->add_option("--master", options.master,
@@ -37,7 +38,7 @@ CLI::App* add(CLI::App& app, const char* name, const char* about, ClusterArgumen
   sub->add_option("--secret-file", options.secret_file,
                   "What members of the cluster know (LEAT_SECRET_FILE)")
       ->type_name("FILE");
-  sub->add_flag("--json", options.json, "JSON on stdout, one object a line");
+  if (json) sub->add_flag("--json", options.json, "JSON on stdout, one object a line");
   return sub;
 }
 
@@ -120,9 +121,33 @@ CLI::App* add_fetch(CLI::App& app, ClusterArguments& arguments) {
   return sub;
 }
 
+void add_checkpoint(CLI::App& app, ClusterArguments& arguments, std::string& color) {
+  constexpr const char* kName =
+      "The folder of a run, of its checkpoints, or one checkpoint; or a job of the cluster";
+  auto* checkpoint = add_command(app, "checkpoint", "Look at, check and compare checkpoints");
+  checkpoint->require_subcommand(1);
+  auto* ls = add(*checkpoint, "ls", "What there is, the newest first", arguments);
+  auto* verify = add(*checkpoint, "verify", "Whether every byte is what was written", arguments);
+  auto* diff = add(*checkpoint, "diff", "Which variables of two checkpoints differ, and how",
+                   arguments, false);
+  auto* out =
+      add(*checkpoint, "export", "Write the weights to a safetensors file", arguments, false);
+  add_argument(*ls, "PATH|JOB", arguments.id, kName)->required();
+  add_argument(*verify, "PATH|JOB", arguments.id, kName)->required();
+  add_argument(*diff, "FIRST", arguments.id, kName)->required();
+  add_argument(*diff, "SECOND", arguments.second, kName)->required();
+  add_argument(*out, "PATH|JOB", arguments.id, kName)->required();
+  out->add_option("-o,--output", arguments.exported.output, "The file to write")
+      ->type_name("FILE")
+      ->required();
+  out->add_flag("--all", arguments.exported.all, "With the state of the optimizer");
+  for (CLI::App* each : {ls, verify, diff, out}) add_color(*each, color);
+}
+
 }  // namespace
 
 void add_cluster_commands(CLI::App& app, ClusterArguments& arguments, std::string& color) {
+  add_checkpoint(app, arguments, color);
   auto* submit = add_submit(app, arguments);
   auto* ps = add(app, "ps", "List the jobs of the cluster", arguments);
   ps->add_flag("-a,--all", arguments.all, "Those that have ended, too");
@@ -171,6 +196,14 @@ std::optional<Command> cluster_command(const std::string& name, ClusterArguments
     return FetchCommand{options, arguments.id, arguments.fetch.names, arguments.fetch.output};
   }
   if (name == "leat cluster") return ClusterCommand{options};
+  if (name == "leat checkpoint ls") return CheckpointLsCommand{options, arguments.id};
+  if (name == "leat checkpoint verify") return CheckpointVerifyCommand{options, arguments.id};
+  if (name == "leat checkpoint diff")
+    return CheckpointDiffCommand{options, arguments.id, arguments.second};
+  if (name == "leat checkpoint export") {
+    return CheckpointExportCommand{options, arguments.id, arguments.exported.output,
+                                   arguments.exported.all};
+  }
   return std::nullopt;
 }
 

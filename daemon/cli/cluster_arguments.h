@@ -14,7 +14,9 @@ struct ClusterArguments {
   SubmitCommand submit;
   LogsCommand logs;
   FetchCommand fetch;
+  CheckpointExportCommand exported;
   std::string id;
+  std::string second;
   std::string timeout;
   bool all = false;
   bool quiet = false;

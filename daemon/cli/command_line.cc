@@ -36,10 +36,6 @@ struct Parsed {
   GraphShowCommand show;
   GraphCheckCommand check;
   GraphConvertCommand convert;
-  CheckpointLsCommand checkpoint_ls;
-  CheckpointVerifyCommand checkpoint_verify;
-  CheckpointDiffCommand checkpoint_diff;
-  CheckpointExportCommand checkpoint_export;
   ClusterArguments cluster;
   std::string color = "auto";
 };
@@ -127,36 +123,6 @@ void add_graph(CLI::App& app, Parsed& parsed) {
   add_color(*convert, parsed.color);
 }
 
-void add_checkpoint(CLI::App& app, Parsed& parsed) {
-  constexpr const char* kPath = "The folder of a run, of its checkpoints, or one checkpoint";
-  auto* checkpoint = add_command(app, "checkpoint", "Look at, check and compare checkpoints");
-  checkpoint->require_subcommand(1);
-
-  auto* ls = add_command(*checkpoint, "ls", "What there is, the newest first");
-  add_argument(*ls, "PATH", parsed.checkpoint_ls.path, kPath)->required();
-  ls->add_flag("--json", parsed.checkpoint_ls.json, "One JSON object a line on stdout");
-  add_color(*ls, parsed.color);
-
-  auto* verify = add_command(*checkpoint, "verify", "Whether every byte is what was written");
-  add_argument(*verify, "PATH", parsed.checkpoint_verify.path, kPath)->required();
-  verify->add_flag("--json", parsed.checkpoint_verify.json, "One JSON object a line on stdout");
-  add_color(*verify, parsed.color);
-
-  auto* diff =
-      add_command(*checkpoint, "diff", "Which variables of two checkpoints differ, and how");
-  add_argument(*diff, "FIRST", parsed.checkpoint_diff.first, kPath)->required();
-  add_argument(*diff, "SECOND", parsed.checkpoint_diff.second, kPath)->required();
-  add_color(*diff, parsed.color);
-
-  auto* out = add_command(*checkpoint, "export", "Write the weights to a safetensors file");
-  add_argument(*out, "PATH", parsed.checkpoint_export.path, kPath)->required();
-  out->add_option("-o,--output", parsed.checkpoint_export.output, "The file to write")
-      ->type_name("FILE")
-      ->required();
-  out->add_flag("--all", parsed.checkpoint_export.all, "With the state of the optimizer");
-  add_color(*out, parsed.color);
-}
-
 void build(CLI::App& app, Parsed& parsed) {
   app.name("leat");
   app.get_formatter()->column_width(32);
@@ -168,7 +134,6 @@ void build(CLI::App& app, Parsed& parsed) {
   add_plan(app, parsed);
   add_predict(app, parsed);
   add_graph(app, parsed);
-  add_checkpoint(app, parsed);
   add_cluster_commands(app, parsed.cluster, parsed.color);
 }
 
@@ -201,10 +166,6 @@ Command chosen(const CLI::App& app, Parsed parsed) {
   if (name == "leat predict") return with_color(std::move(parsed.predict));
   if (name == "leat graph show") return with_color(std::move(parsed.show));
   if (name == "leat graph check") return with_color(std::move(parsed.check));
-  if (name == "leat checkpoint ls") return with_color(std::move(parsed.checkpoint_ls));
-  if (name == "leat checkpoint verify") return with_color(std::move(parsed.checkpoint_verify));
-  if (name == "leat checkpoint diff") return with_color(std::move(parsed.checkpoint_diff));
-  if (name == "leat checkpoint export") return with_color(std::move(parsed.checkpoint_export));
   return with_color(std::move(parsed.convert));
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "daemon/cli/arguments.h"
+#include "daemon/cli/checkpoint_commands.h"
 #include "daemon/cli/cluster_commands.h"
 #include "daemon/cli/commands.h"
 

@@ -22,9 +22,9 @@ struct JobOptions {
 
 struct TrainCommand {
   JobOptions job;
-  std::string output;  // the run's folder; empty: a new one under leat-runs/
-  std::string resume;  // a run's folder to go on from; empty: start anew
-  bool json = false;   // one JSON object a line on stdout
+  std::string output;    // the run's folder; empty: a new one under leat-runs/
+  std::string resume;    // a run's folder to go on from; empty: start anew
+  bool json = false;     // one JSON object a line on stdout
   bool profile = false;  // print where the steps' time went
   ColorMode color = ColorMode::automatic;
 };
@@ -65,36 +65,5 @@ struct GraphConvertCommand {
   ColorMode color = ColorMode::automatic;
 };
 int run_graph_convert(const GraphConvertCommand& command);
-
-// `path`: the folder of a run, of its checkpoints, or one checkpoint.
-struct CheckpointLsCommand {
-  std::string path;
-  bool json = false;
-  ColorMode color = ColorMode::automatic;
-};
-int run_checkpoint_ls(const CheckpointLsCommand& command);
-
-struct CheckpointVerifyCommand {
-  std::string path;
-  bool json = false;
-  ColorMode color = ColorMode::automatic;
-};
-// kExitInvalid if a byte of any is not what was written.
-int run_checkpoint_verify(const CheckpointVerifyCommand& command);
-
-struct CheckpointDiffCommand {
-  std::string first, second;  // the newest that is whole, of each
-  ColorMode color = ColorMode::automatic;
-};
-// kExitFailed if they differ.
-int run_checkpoint_diff(const CheckpointDiffCommand& command);
-
-struct CheckpointExportCommand {
-  std::string path;
-  std::string output;  // .safetensors
-  bool all = false;    // with the optimizer's state
-  ColorMode color = ColorMode::automatic;
-};
-int run_checkpoint_export(const CheckpointExportCommand& command);
 
 }  // namespace leat

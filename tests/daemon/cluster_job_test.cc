@@ -4,44 +4,25 @@
 #include <cstdlib>
 #include <fstream>
 #include <iostream>
-#include <nlohmann/json.hpp>
 
 #include "daemon/job/job.h"
 #include "devices/base/text.h"
 #include "tests/catch.h"
 #include "tests/daemon/faults/process_facts.h"
+#include "tests/daemon/json_lines.h"
 #include "tests/daemon/process_cluster.h"
 #include "tests/daemon/training_testing.h"
 #include "tests/eventually.h"
 #include "tests/slowness.h"
+#include "tests/small_models.h"
 
 namespace leat {
 namespace {
 
-constexpr const char* kGraph = R"(<ir_version: 10, opset_import: ["" : 20, "leat" : 1]>
-tiny (float[N,1,8,8] image) => (float[N,4] logits) {
-  c1 = leat.Conv2D <filters = 8, kernel = 3, activation = "relu"> (image)
-  f = Flatten (c1)
-  d = leat.Dropout <rate = 0.25> (f)
-  logits = leat.Dense <units = 4> (d)
-}
-)";
-
-// The last object that the command printed.
-nlohmann::json last_object(const std::string& lines) {
-  nlohmann::json last;
-  std::istringstream in(lines);
-  for (std::string line; std::getline(in, line);) {
-    auto object = nlohmann::json::parse(line, nullptr, false);
-    if (object.is_object()) last = std::move(object);
-  }
-  return last;
-}
-
 class Scene {
  public:
   explicit Scene(ProcessClusterOptions options)
-      : small_(kGraph), cluster_((options.data_path = small_.path(), options)) {}
+      : small_(kTinyCnn), cluster_((options.data_path = small_.path(), options)) {}
 
   ProcessCluster& cluster() { return cluster_; }
   std::string job_file(const std::vector<std::string>& set) {
@@ -75,7 +56,7 @@ class Scene {
   // Of a job that runs: the one of its last task, such as "w3".
   std::string last_worker(const std::string& id) { return show(id)["workers"].back(); }
   pid_t runner_of(const std::string& worker) {
-    const auto runners = children_of(cluster_.worker(std::stoi(worker.substr(1))).pid());
+    const auto runners = children_of(cluster_.worker(worker).pid());
     REQUIRE(runners.size() == 1);
     return runners[0];
   }
@@ -218,11 +199,6 @@ std::vector<std::string> long_job(int workers) {
           "checkpoint.every_steps=50"};
 }
 
-std::string text_of(const std::string& path) {
-  std::ifstream in(path);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
-
 TEST_CASE("a job goes on from another's checkpoint on fewer workers, and another way") {
   Scene scene({.workers = 4});
   const std::string id = scene.submit(long_job(4));
@@ -242,8 +218,8 @@ TEST_CASE("a job goes on from another's checkpoint on fewer workers, and another
   CHECK(job["id"] != id);
   CHECK(job.value("weights_sha256", "") == scene.expected(long_job(1)));
   REQUIRE(scene.cluster().leat("fetch", {job["id"], "metrics.jsonl", "-o", "mine"}).exit_code == 0);
-  CHECK(text_of(scene.cluster().folder() / "mine/metrics.jsonl") ==
-        text_of(scene.expected_folder() + "/metrics.jsonl"));
+  CHECK(contents_of(scene.cluster().folder() / "mine/metrics.jsonl") ==
+        contents_of(scene.expected_folder() + "/metrics.jsonl"));
 }
 
 TEST_CASE("a run of one process goes on on a cluster") {
@@ -289,13 +265,48 @@ TEST_CASE("what a job has left is fetched") {
   CHECK(std::filesystem::exists(scene.cluster().folder() / "mine/metrics.jsonl"));
 }
 
+TEST_CASE("a job's checkpoints are looked at from afar") {
+  Scene scene({.workers = 1});
+  const auto train = [&](const std::string& seed) {
+    return last_object(scene.cluster()
+                           .leat("submit", {"--wait", "--json",
+                                            scene.job_file({"checkpoint={every_steps: 10, keep: 2}",
+                                                            "seed=" + seed})})
+                           .out)
+        .value("id", "");
+  };
+  const std::string a = train("1"), b = train("2"), newest = a + "/checkpoints/step-00000030";
+  const auto leat = [&](std::vector<std::string> arguments, int code) {
+    const Finished done = scene.cluster().leat("checkpoint", arguments);
+    INFO(done.out << done.err << scene.cluster().logs());
+    CHECK(done.exit_code == code);
+    return done;
+  };
+  CHECK(last_object(leat({"ls", a, "--json"}, 0).out)["path"] == a + "/checkpoints/step-00000020");
+  CHECK_THAT(leat({"ls", a}, 0).out, Catch::Contains(newest));
+  CHECK_THAT(leat({"verify", a}, 0).out, Catch::Contains(newest + ": whole, 1 part of "));
+  CHECK_THAT(leat({"diff", a, b}, 1).err, Catch::Contains("step 30 and step 30: "));
+  leat({"diff", a, a}, 0);
+  leat({"export", a, "-o", "w.safetensors"}, 0);
+  leat({"ls", "no-such-job"}, 5);
+  CHECK_THAT(leat({"ls", "no/such/path"}, 5).err,
+             Catch::Contains("no such run or checkpoint: 'no/such/path'"));
+  // A byte that the master's disk has changed.
+  const std::string part =
+      scene.cluster().folder() / cat("master/jobs/", newest, "/part-00000-of-00001.safetensors");
+  std::ofstream(part, std::ios::app) << "x";
+  const Finished damaged = leat({"verify", a}, 7);
+  CHECK_THAT(damaged.err, Catch::Contains(newest));
+  CHECK_THAT(damaged.out, Catch::Contains("step-00000020: whole"));
+}
+
 // LEAT_CUTS=40 cuts so often, from seed LEAT_FAULTS_SEED on: see namespaces.sh.
 TEST_CASE("workers of three addresses train one job, and one that is cut off is named") {
   const char* wanted = std::getenv("LEAT_CUTS");
   const char* first = std::getenv("LEAT_FAULTS_SEED");
   const std::string cuts = wanted != nullptr ? wanted : "2", seed = first != nullptr ? first : "0";
   const auto patience = std::chrono::seconds(90 + 20 * std::stoi(cuts));
-  const SmallJob small(kGraph);
+  const SmallJob small(kTinyCnn);
   std::ofstream(small.path("job.yaml")) << print_job(small.job());
   const Finished done = run_program(
       "/bin/bash", small.path(),

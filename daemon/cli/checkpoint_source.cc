@@ -1,0 +1,99 @@
+#include "daemon/cli/checkpoint_source.h"
+
+#include "daemon/checkpoint/checkpoint_store.h"
+#include "daemon/cli/exit_code.h"
+#include "daemon/cli/terminal.h"
+#include "devices/base/files.h"
+#include "devices/base/text.h"
+
+namespace leat {
+namespace {
+
+constexpr std::string_view kCheckpoints = "checkpoints/step-";
+
+// "checkpoints/step-00000040" of a file in it; "" of another.
+std::string checkpoint_of(const std::string& file) {
+  return file.starts_with(kCheckpoints) ? directory_of(file) : "";
+}
+
+// No id of a job has one of these.
+bool is_path(const std::string& name) { return name.find_first_of("/.") != std::string::npos; }
+
+}  // namespace
+
+int CheckpointSource::open(const std::string& name) {
+  const auto here = real_files().exists(name);
+  if (here.ok() && !*here && !is_path(name)) return open_job(name);
+  if (report_missing("run or checkpoint", name, options_.color)) return kExitNoSuch;
+  const Status opened = open_folder(name);
+  return opened.ok() ? kExitOk : leat::report(opened, options_.color);
+}
+
+Status CheckpointSource::open_folder(const std::string& path) {
+  Files& files = real_files();
+  const std::string folder = path.substr(0, path.find_last_not_of('/') + 1);
+  LEAT_ASSIGN_OR_RETURN(const bool is_one, files.exists(folder + "/" + kManifestName));
+  if (is_one) {
+    found_ = {{folder, folder}};
+    return {};
+  }
+  LEAT_ASSIGN_OR_RETURN(const bool is_run, files.exists(folder + "/checkpoints"));
+  LEAT_ASSIGN_OR_RETURN(const auto paths,
+                        list_checkpoints(files, is_run ? folder + "/checkpoints" : folder));
+  for (const std::string& each : paths) found_.push_back({each, each});
+  if (!found_.empty()) return {};
+  return failed_precondition(cat("'", path,
+                                 "': expected the folder of a run or a checkpoint, "
+                                 "found no checkpoint in it"));
+}
+
+int CheckpointSource::open_job(const std::string& name) {
+  connection_ = std::make_unique<ClusterConnection>(options_);
+  if (const int code = connection_->open(); code != kExitOk) return code;
+  const auto job = connection_->client().job(name);
+  if (!job.ok()) return connection_->report(job.status(), About::name);
+  const auto files = connection_->client().files(job->id);
+  if (!files.ok()) return connection_->report(files.status(), About::name);
+  auto folder = TemporaryFolder::make("leat-checkpoints");
+  if (!folder.ok()) return leat::report(folder.status(), options_.color);
+  folder_ = std::move(folder).value();
+  job_ = job->id;
+  for (auto file = files->rbegin(); file != files->rend(); ++file) {
+    files_.push_back(file->name);
+    const std::string checkpoint = checkpoint_of(file->name);
+    if (checkpoint.empty()) continue;
+    Found found{cat(folder_->path(), "/", checkpoint), cat(job_, "/", checkpoint)};
+    if (found_.empty() || found_.back().path != found.path) found_.push_back(std::move(found));
+  }
+  if (!found_.empty()) return kExitOk;
+  return connection_->report(
+      failed_precondition(cat("job '", job_, "': expected a checkpoint, it has left none yet")),
+      About::state);
+}
+
+Status CheckpointSource::bring(const Found& found, Extent extent) {
+  for (const std::string& file : files_) {
+    const std::string checkpoint = checkpoint_of(file);
+    if (checkpoint.empty() || cat(job_, "/", checkpoint) != found.shown) continue;
+    if (extent == Extent::manifest && !file.ends_with(kManifestName)) continue;
+    const std::string path = cat(folder_->path(), "/", file);
+    LEAT_ASSIGN_OR_RETURN(const bool here, real_files().exists(path));
+    if (here) continue;
+    LEAT_RETURN_IF_ERROR(connection_->client().fetch(job_, file, folder_->path()).status());
+  }
+  return {};
+}
+
+std::string CheckpointSource::message(const Found& found, const Status& status) const {
+  std::string text = status.message();
+  if (found.path == found.shown) return text;
+  for (size_t at = 0; (at = text.find(found.path, at)) != std::string::npos;)
+    text.replace(at, found.path.size(), found.shown);
+  return text;
+}
+
+int CheckpointSource::report(const Found& found, const Status& status) const {
+  return leat::report(Status(status.code(), message(found, status)), options_.color);
+}
+
+}  // namespace leat
