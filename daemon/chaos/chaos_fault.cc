@@ -13,7 +13,8 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr std::array<std::string_view, 5> kActions = {"kill", "stop", "term", "exit", "hang"};
+constexpr std::array<std::string_view, 7> kActions = {"kill", "stop",    "term", "exit",
+                                                      "hang", "corrupt", "slow"};
 constexpr std::array<std::string_view, 3> kTargets = {"worker", "runner", "master"};
 constexpr uint64_t kDefaultCount = 20;
 constexpr uint64_t kMostCount = 1000;
@@ -80,6 +81,24 @@ Status parse_target(std::string_view spec, std::string_view text, ChaosFault& fa
   return {};
 }
 
+bool can_befall(ChaosAction action, ChaosTarget target) {
+  switch (action) {
+    case ChaosAction::exit:
+    case ChaosAction::corrupt:
+      return target == ChaosTarget::runner;
+    case ChaosAction::hang:
+      return target != ChaosTarget::master;
+    case ChaosAction::slow:
+      return target != ChaosTarget::worker;
+    default:
+      return true;
+  }
+}
+
+bool lasts(ChaosAction action) {
+  return action == ChaosAction::stop || action == ChaosAction::slow;
+}
+
 struct Seed {
   uint64_t seed = 0;
   uint64_t steps = 0;    // between two; 0: at times
@@ -138,7 +157,7 @@ ChaosFault draw(const Seed& seed, uint64_t i, uint32_t num_workers) {
   fault.action = kind.action;
   fault.target = kind.target;
   if (kind.target != ChaosTarget::master && num_workers > 0) fault.task = block[1] % num_workers;
-  if (kind.action == ChaosAction::stop) fault.stopped_for = milliseconds(200 + block[2] % 5000);
+  if (kind.action == ChaosAction::stop) fault.lasts = milliseconds(200 + block[2] % 5000);
   if (seed.steps > 0) {
     fault.step = (i + 1) * seed.steps - block[3] % ((seed.steps + 1) / 2);
   } else {
@@ -155,7 +174,7 @@ std::string to_string(const ChaosFault& fault) {
                          kTargets[static_cast<size_t>(fault.target)]);
   if (fault.target != ChaosTarget::master) text += cat(":", fault.task);
   text += fault.step > 0 ? cat("@step=", fault.step) : cat("@time=", print_duration(fault.time));
-  if (fault.stopped_for.count() > 0) text += cat(",for=", print_duration(fault.stopped_for));
+  if (fault.lasts.count() > 0) text += cat(",for=", print_duration(fault.lasts));
   return text;
 }
 
@@ -166,25 +185,23 @@ Result<ChaosFault> parse_chaos_fault(std::string_view spec) {
   const auto action = named<ChaosAction>(kActions, action_name);
   if (!action) {
     return invalid_argument(cat("--chaos '", spec, "': ", kForms, "; '", action_name,
-                                "' is none of kill, stop, term, exit, hang, seed"));
+                                "' is none of ", join(kActions, ", "), ", seed"));
   }
   fault.action = *action;
   const std::string_view target = take_until(rest, '@');
   LEAT_RETURN_IF_ERROR(parse_target(spec, target, fault));
   LEAT_RETURN_IF_ERROR(parse_when(spec, take_until(rest, ','), fault));
-  const bool is_master = fault.target == ChaosTarget::master;
-  if ((fault.action == ChaosAction::exit && fault.target != ChaosTarget::runner) ||
-      (fault.action == ChaosAction::hang && is_master)) {
+  if (!can_befall(fault.action, fault.target)) {
     return wrong(spec, cat(action_name, "=runner:N"), target);
   }
   if (rest.empty()) return fault;
   std::string_view value = rest;
-  if (take_until(value, '=') != "for" || fault.action != ChaosAction::stop) {
-    return wrong(spec, "nothing more, but ,for=TIME of a stop", rest);
+  if (take_until(value, '=') != "for" || !lasts(fault.action)) {
+    return wrong(spec, "nothing more, but ,for=TIME of stop and slow", rest);
   }
   const auto time = parse_duration(value);
   if (!time || time->count() == 0) return wrong(spec, "for to be a time as 5s", value);
-  fault.stopped_for = *time;
+  fault.lasts = *time;
   return fault;
 }
 

@@ -6,6 +6,8 @@
 //   term=master@time=10s              SIGTERM
 //   exit=runner:1@step=9              exits with status 1
 //   hang=runner:0@step=9              a kernel that does not return
+//   corrupt=runner:1@step=9           a bit of what it sends next to a peer changes on its way
+//   slow=master@step=9,for=5s         each write to its disk takes 100 ms longer
 //   seed=7,every=15s                  random ones of these, one each 15 s, or each so many steps
 //   seed=7,every=200,count=5
 //
@@ -26,16 +28,16 @@
 
 namespace leat {
 
-enum class ChaosAction : uint8_t { kill, stop, term, exit, hang };
+enum class ChaosAction : uint8_t { kill, stop, term, exit, hang, corrupt, slow };
 enum class ChaosTarget : uint8_t { worker, runner, master };
 
 struct ChaosFault {
   ChaosAction action = ChaosAction::kill;
   ChaosTarget target = ChaosTarget::worker;
-  uint32_t task = 0;                         // of a worker or runner
-  uint64_t step = 0;                         // 0: at a time
-  std::chrono::milliseconds time{0};         // since the job first ran
-  std::chrono::milliseconds stopped_for{0};  // of stop; 0: for ever
+  uint32_t task = 0;                   // of a worker or runner
+  uint64_t step = 0;                   // 0: at a time
+  std::chrono::milliseconds time{0};   // since the job first ran
+  std::chrono::milliseconds lasts{0};  // of stop and slow; 0: for ever
   bool operator==(const ChaosFault&) const = default;
 };
 

@@ -9,9 +9,14 @@
 #include <ctime>
 #include <fstream>
 #include <string>
+#include <thread>
+
+#include "devices/base/failpoint.h"
 
 namespace leat {
 namespace {
+
+constexpr std::chrono::milliseconds kSlowWrite{100};
 
 // A child that has nothing of this process lets the stopped ones go on: none of them can.
 void continue_later(std::span<const pid_t> processes, std::chrono::milliseconds after) {
@@ -46,6 +51,24 @@ void hang_compute_threads() {
   ::closedir(tasks);
 }
 
+void corrupt_what_is_sent_next() {
+  set_failpoint("transport/corrupt",
+                [](uint64_t pass) { return pass == 1 ? unavailable("chaos") : Status(); });
+}
+
+void slow_disk(std::chrono::milliseconds lasts) {
+  using Steady = std::chrono::steady_clock;
+  const bool ends = lasts.count() > 0;
+  const auto until = Steady::now() + lasts;
+  for (const char* what : {"files/create", "files/append", "files/sync", "files/rename",
+                           "files/sync_directory", "journal/append", "journal/commit"}) {
+    set_failpoint(what, [ends, until](uint64_t) {
+      if (!ends || Steady::now() < until) std::this_thread::sleep_for(kSlowWrite);
+      return Status();
+    });
+  }
+}
+
 }  // namespace
 
 void commit_chaos(const ChaosFault& fault, std::span<const pid_t> processes) {
@@ -61,8 +84,12 @@ void commit_chaos(const ChaosFault& fault, std::span<const pid_t> processes) {
       ::_exit(1);
     case ChaosAction::hang:
       return hang_compute_threads();
+    case ChaosAction::corrupt:
+      return corrupt_what_is_sent_next();
+    case ChaosAction::slow:
+      return slow_disk(fault.lasts);
     case ChaosAction::stop:
-      if (fault.stopped_for.count() > 0) continue_later(processes, fault.stopped_for);
+      if (fault.lasts.count() > 0) continue_later(processes, fault.lasts);
       return send(SIGSTOP);
   }
 }

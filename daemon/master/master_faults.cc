@@ -3,6 +3,8 @@
 #include <unistd.h>
 
 #include "daemon/chaos/commit_chaos.h"
+#include "daemon/master/job_logs.h"
+#include "devices/base/text.h"
 
 namespace leat {
 namespace {
@@ -26,9 +28,12 @@ void MasterFaults::on_step(uint64_t step) {
     const ChaosFault& fault = each.fault;
     if (fault.step > 0 ? step < fault.step : now < job_began_ + fault.time) return false;
     parts_.fault_due({0, action_.job, action_.epoch, each.index, to_string(fault)},
-                     [fault](const Status& status) {
-                       const pid_t self = ::getpid();
-                       if (status.ok()) commit_chaos(fault, {&self, 1});
+                     [fault, job = action_.job, &logs = parts_.logs](const Status& status) {
+                       if (!status.ok()) return;
+                       logs.add(job, "master", {cat("chaos: ", to_string(fault))}, [fault] {
+                         const pid_t self = ::getpid();
+                         commit_chaos(fault, {&self, 1});
+                       });
                      });
     return true;
   });

@@ -231,9 +231,14 @@ kj::Promise<void> RegistryService::chaos(ChaosContext context) {
     return kj::READY_NOW;
   }
   auto answered = answered_elsewhere<Status>(inside_->loop(), "Registry.chaos");
+  // Its log says so before it comes: whoever looks for what never came finds it.
   inside_->state().fault_due(
       {0, place_->job, params.getEpoch(), params.getIndex(), to_string(params.getFault())},
-      answered.done);
+      [inside = inside_, job = place_->job, fault = to_string(params.getFault()),
+       done = answered.done](const Status& status) {
+        if (!status.ok()) return done(status);
+        inside->logs().add(job, "master", {cat("chaos: ", fault)}, [done] { done(Status()); });
+      });
   return answered.promise.then(
       [context](Status&& written) mutable { answer(written, context.getResults().initOutcome()); });
 }

@@ -111,6 +111,8 @@ ScopedFailpoint::~ScopedFailpoint() { unset(name_, failpoint_); }
 
 uint64_t ScopedFailpoint::passes() const { return failpoint_->passes.load(); }
 
+void set_failpoint(std::string name, FailpointAction action) { set(name, std::move(action)); }
+
 Status set_failpoints(std::string_view text) {
   std::vector<Setting> settings;
   while (!text.empty()) {

@@ -4,8 +4,8 @@
 // They are compiled into what ships, so that what is tested is what runs; while none is set, a pass
 // costs one relaxed load. The table is process-wide, the one exception to "no singletons": a
 // failpoint must be reachable from the deepest code without a parameter through every layer that
-// has nothing to do with it, nothing that the runtime promises reads it, and it is empty outside
-// tests.
+// has nothing to do with it, nothing that the runtime promises reads it, and it is empty but in
+// tests and where a job brings faults upon itself.
 //
 // Threads: all of it, from any thread. An action runs on the thread that passes, under no lock.
 #pragma once
@@ -42,6 +42,9 @@ class ScopedFailpoint {
   std::string name_;
   std::shared_ptr<struct Failpoint> failpoint_;
 };
+
+// For the life of the process, or until the name is set again: for a job's chaos.
+void set_failpoint(std::string name, FailpointAction action);
 
 // Sets failpoints for the life of the process, from the text of the environment variable
 // LEAT_FAILPOINTS: "name=action" separated by ';'. The action is the name of a

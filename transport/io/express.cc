@@ -111,6 +111,8 @@ Status Express::write() {
       seal();
       sending_.clear();
       sending_.swap(filling_);
+      // On its way a bit of it changes.
+      if (!LEAT_FAILPOINT("transport/corrupt").ok()) sending_.back() ^= std::byte{1};
       sent_ = 0;
       due_ = false;
     }

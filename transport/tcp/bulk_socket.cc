@@ -153,6 +153,8 @@ Status BulkSocket::frame_piece(Outgoing& out, std::span<const std::byte> bytes) 
   const auto head = std::span(between_out_).last<kFrameHeaderBytes>();
   encode_frame(header, {}, head.data());
   checksum_out_ = checksum_of(head);
+  // To the receiver it is as if the bytes had changed on their way.
+  if (!LEAT_FAILPOINT("transport/corrupt").ok()) checksum_out_ ^= 1;
   if (out.last()) {
     const uint32_t checksum = crc32c(bytes, checksum_out_);
     std::memcpy(last_checksum_out_.data(), &checksum, kChecksumBytes);

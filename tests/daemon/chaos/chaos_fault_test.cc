@@ -11,7 +11,8 @@ TEST_CASE("a fault of --chaos is read, and printed as it was written") {
   for (const char* text :
        {"kill=worker:1@step=700", "stop=worker:2@step=300,for=5s", "stop=runner:0@step=1",
         "kill=master@step=500", "term=worker:1@time=1500ms", "exit=runner:1@step=9",
-        "hang=worker:1@step=20", "stop=master@time=2m,for=250ms"}) {
+        "hang=worker:1@step=20", "stop=master@time=2m,for=250ms", "corrupt=runner:1@step=7",
+        "slow=master@step=9,for=4s", "slow=runner:1@time=1s"}) {
     INFO(text);
     const auto fault = parse_chaos_fault(text);
     REQUIRE(fault.status().message() == "");
@@ -22,7 +23,7 @@ TEST_CASE("a fault of --chaos is read, and printed as it was written") {
   CHECK(fault->target == ChaosTarget::worker);
   CHECK(fault->task == 2);
   CHECK(fault->step == 300);
-  CHECK(fault->stopped_for == 5s);
+  CHECK(fault->lasts == 5s);
 }
 
 TEST_CASE("what --chaos cannot mean is refused with what was expected") {
@@ -37,7 +38,7 @@ TEST_CASE("what --chaos cannot mean is refused with what was expected") {
   CHECK(message("kil=worker:1@step=7") ==
         "--chaos 'kil=worker:1@step=7': expected ACTION=TARGET@step=N or @time=TIME, as "
         "kill=worker:1@step=700, or seed=N,every=TIME; 'kil' is none of kill, stop, term, exit, "
-        "hang, seed");
+        "hang, corrupt, slow, seed");
   for (const char* spec : {"",
                            "kill",
                            "kill=",
@@ -64,6 +65,10 @@ TEST_CASE("what --chaos cannot mean is refused with what was expected") {
                            "exit=master@step=7",
                            "exit=worker:1@step=7",
                            "hang=master@step=7",
+                           "corrupt=worker:1@step=7",
+                           "corrupt=master@step=7",
+                           "corrupt=runner:1@step=7,for=5s",
+                           "slow=worker:1@step=7",
                            "kill=worker:99999999999999999999@step=7",
                            "seed=",
                            "seed=x,every=1s",
@@ -96,7 +101,7 @@ TEST_CASE("the schedule of a seed is a function of the seed alone, and bounded")
     CHECK(fault.task < 4);
     CHECK(*parse_chaos_fault(to_string(fault)) == fault);
     kinds[static_cast<int>(fault.action)][static_cast<int>(fault.target)] = true;
-    if (fault.action == ChaosAction::stop) CHECK(fault.stopped_for > 0s);
+    if (fault.action == ChaosAction::stop) CHECK(fault.lasts > 0s);
   }
   CHECK(kinds[0][0]);
   CHECK(kinds[0][2]);

@@ -6,29 +6,58 @@
 #include "tests/catch.h"
 #include "tests/daemon/process_cluster.h"
 #include "tests/daemon/training_testing.h"
-#include "tests/small_models.h"
 
 namespace leat {
 namespace {
 
+constexpr const char* kGraph = R"(<ir_version: 10, opset_import: ["" : 20, "leat" : 1]>
+tiny (float[N,1,8,8] image) => (float[N,4] logits) {
+  f = Flatten (image)
+  logits = leat.Dense <units = 4> (f)
+}
+)";
+
+// A job of two workers and 60 steps, with this chaos, to its end: what `leat show --json` says.
+class ChaosJob {
+ public:
+  ChaosJob(const std::string& transports, const std::vector<std::string>& chaos)
+      : small_(kGraph),
+        cluster_({.workers = 2,
+                  .transports = transports,
+                  .data_path = small_.path(),
+                  .master = {"--set", "chaos=true"}}) {
+    Job job = small_.job({"num_workers=2", "steps=60", "checkpoint.every_steps=10"});
+    const std::string expected = small_.hash(job, "in-process");
+    job.data.root = "data";
+    const std::string path = small_.path("job.yaml");
+    std::ofstream(path) << print_job(job);
+    std::vector<std::string> arguments{"--wait", "--json", path};
+    for (const std::string& fault : chaos) {
+      arguments.push_back("--chaos");
+      arguments.push_back(fault);
+    }
+    const Finished done = cluster_.leat("submit", arguments);
+    INFO(done.out << done.err << cluster_.logs());
+    REQUIRE(done.exit_code == 0);
+    id_ = cluster_.leat("ps", {"--all", "--quiet"}).out;
+    id_ = id_.substr(0, id_.find('\n'));
+    view = nlohmann::json::parse(cluster_.show(id_));
+    CHECK(view["weights_sha256"] == expected);
+    const std::string log = cluster_.leat("logs", {id_}).out;
+    for (const std::string& fault : chaos) CHECK_THAT(log, Catch::Contains("chaos: " + fault));
+  }
+
+  nlohmann::json view;
+
+ private:
+  const SmallJob small_;
+  ProcessCluster cluster_;
+  std::string id_;
+};
+
 TEST_CASE("a job ends with the same weights whatever its chaos does to its runners", "[cluster]") {
-  const SmallJob small(kTinyDense);
-  ProcessCluster cluster(
-      {.workers = 2, .data_path = small.path(), .master = {"--set", "chaos=true"}});
-  Job job = small.job({"num_workers=2", "steps=60", "checkpoint.every_steps=10"});
-  const std::string expected = small.hash(job, "in-process");
-  job.data.root = "data";
-  const std::string path = small.path("job.yaml");
-  std::ofstream(path) << print_job(job);
-  const Finished done =
-      cluster.leat("submit", {"--wait", "--json", path, "--chaos", "exit=runner:1@step=15",
-                              "--chaos", "kill=runner:0@step=42"});
-  INFO(done.out << done.err << cluster.logs());
-  REQUIRE(done.exit_code == 0);
-  const std::string id = cluster.leat("ps", {"--all", "--quiet"}).out;
-  const auto view = nlohmann::json::parse(cluster.show(id.substr(0, id.find('\n'))));
-  CHECK(view["weights_sha256"] == expected);
-  const auto& history = view["history"];
+  const ChaosJob job("[shm, tcp]", {"exit=runner:1@step=15", "kill=runner:0@step=42"});
+  const auto& history = job.view["history"];
   REQUIRE(history.size() == 2);
   CHECK(history[0]["fault"] == "exit=runner:1@step=15");
   CHECK(history[0]["stopped_at"] == 15);
@@ -36,6 +65,20 @@ TEST_CASE("a job ends with the same weights whatever its chaos does to its runne
   CHECK(history[0]["recovery_seconds"].is_number());
   CHECK(history[1]["fault"] == "kill=runner:0@step=42");
   CHECK(history[1]["stopped_at"] == 42);
+}
+
+TEST_CASE("a bit that changes on its way ends the epoch, and never gets into weights",
+          "[cluster]") {
+  const ChaosJob job("[tcp]", {"corrupt=runner:1@step=20"});
+  const auto& history = job.view["history"];
+  REQUIRE(history.size() == 1);
+  CHECK(history[0]["fault"] == "corrupt=runner:1@step=20");
+  CHECK_THAT(history[0]["cause"].get<std::string>(), Catch::Contains("arrived damaged"));
+}
+
+TEST_CASE("a job whose master has a slow disk waits for nothing but its checkpoints", "[cluster]") {
+  const ChaosJob job("[shm, tcp]", {"slow=master@step=5,for=1s"});
+  CHECK(job.view["history"].empty());
 }
 
 }  // namespace

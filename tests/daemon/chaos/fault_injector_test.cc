@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "daemon/chaos/commit_chaos.h"
+#include "devices/base/failpoint.h"
 #include "tests/catch.h"
 #include "tests/eventually.h"
 
@@ -130,6 +131,23 @@ TEST_CASE("a process that is stopped for a time goes on, and one that is killed 
   CHECK(WIFCONTINUED(waited(WCONTINUED)));
   commit_chaos(*parse_chaos_fault("kill=runner:0@step=1"), {&child, 1});
   CHECK(WTERMSIG(waited(0)) == SIGKILL);
+}
+
+TEST_CASE("what is sent next is corrupt, once, and a slow disk is slow for its time") {
+  commit_chaos(*parse_chaos_fault("corrupt=runner:0@step=1"), {});
+  CHECK(!LEAT_FAILPOINT("transport/corrupt").ok());
+  CHECK(LEAT_FAILPOINT("transport/corrupt").ok());
+  commit_chaos(*parse_chaos_fault("corrupt=runner:0@step=2"), {});
+  CHECK(!LEAT_FAILPOINT("transport/corrupt").ok());
+
+  const auto time_of_sync = [] {
+    const auto begun = std::chrono::steady_clock::now();
+    CHECK(LEAT_FAILPOINT("files/sync").ok());
+    return std::chrono::steady_clock::now() - begun;
+  };
+  commit_chaos(*parse_chaos_fault("slow=master@step=1,for=50ms"), {});
+  CHECK(time_of_sync() >= 100ms);
+  CHECK(eventually([&] { return time_of_sync() < 100ms; }, 10s, 1ms));
 }
 
 }  // namespace
