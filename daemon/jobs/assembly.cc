@@ -61,6 +61,13 @@ bool Assembly::await(const WorkerRef& worker, size_t task, Clock::Steady deadlin
   return true;
 }
 
+void Assembly::expel(const WorkerRef& worker, uint64_t epoch, Clock::Steady deadline) {
+  Member member{worker, Phase::there, epoch};
+  member.lives = member.told = true;
+  member.by = deadline;
+  leaving_.push_back(member);
+}
+
 std::vector<WorkerRef> Assembly::undo(uint64_t before) {
   std::vector<WorkerRef> released;
   for (Member& member : members_) {
@@ -98,7 +105,7 @@ bool Assembly::arrived(const WorkerRef& worker, uint64_t epoch) {
 
 bool Assembly::has(const WorkerRef& worker, uint64_t epoch) const {
   const Member* member = find(worker);
-  return member != nullptr && epoch >= member->from && epoch <= epoch_;
+  return member != nullptr && epoch >= member->from && epoch <= std::max(epoch_, member->from);
 }
 
 bool Assembly::has_place(const WorkerRef& worker) const {

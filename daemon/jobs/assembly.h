@@ -66,6 +66,8 @@ class Assembly {
   void take_up(uint64_t epoch, std::span<const std::string> names);
   // One of that epoch is on his way to his place. False if the place is not his, or not free.
   bool await(const WorkerRef& worker, size_t task, Clock::Steady deadline);
+  // A runner of an earlier epoch is still there, whoever forgot it: it was told to stop.
+  void expel(const WorkerRef& worker, uint64_t epoch, Clock::Steady deadline);
   // The names of those whose places are free.
   std::vector<std::string> vacant() const;
   // The epoch does not begin after all, it is that before still. Who has joined is released.

@@ -158,6 +158,11 @@ void JobTable::take_up(const WorkerRef& worker, const HeldRunner& runner) {
   }
   actions_.push_back(StopRunners{
       runner.job, runner.epoch, {worker}, limits_.stop_grace, "nobody goes on with it"});
+  // Until it is gone nobody else gets its worker.
+  Entry* of = find_entry(runner.job);
+  if (of == nullptr || !leases_.claim(worker, of->job.number)) return;
+  of->assembly.expel(worker, runner.epoch, now_.steady + limits_.stop_grace + limits_.stop_timeout);
+  assembled_.insert(of->job.number);
 }
 
 void JobTable::on(const WorkerLost& event) {

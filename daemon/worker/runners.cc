@@ -94,9 +94,7 @@ class Runners::Core {
   std::vector<RunnerOrder> orders() const {
     const std::lock_guard lock(mutex_);
     std::vector<RunnerOrder> orders;
-    for (const auto& [incarnation, reachable] : doors_) {
-      if (!reachable.ending) orders.push_back(reachable.order);
-    }
+    for (const auto& [incarnation, reachable] : doors_) orders.push_back(reachable.order);
     return orders;
   }
 
@@ -144,7 +142,6 @@ class Runners::Core {
     Door door;
     int socket = -1;
     RunnerOrder order;
-    bool ending = false;
   };
 
   Status try_start(const RunnerOrder& order, const RunnerSurroundings& surroundings) {
@@ -161,7 +158,7 @@ class Runners::Core {
     {
       const std::lock_guard lock(mutex_);
       doors_[process->incarnation()] = {
-          {surroundings.cluster_id, order.epoch, order.key}, process->socket(), order, false};
+          {surroundings.cluster_id, order.epoch, order.key}, process->socket(), order};
     }
     auto child = std::make_unique<Child>();
     child->order = order;
@@ -172,11 +169,6 @@ class Runners::Core {
   }
 
   void end(Child& child, std::chrono::milliseconds grace) {
-    {
-      const std::lock_guard lock(mutex_);
-      const auto found = doors_.find(child.process->incarnation());
-      if (found != doors_.end()) found->second.ending = true;
-    }
     const auto kill_at = Steady::now() + grace;
     if (!child.kill_at) child.process->signal(SIGTERM);
     if (!child.kill_at || kill_at < *child.kill_at) child.kill_at = kill_at;

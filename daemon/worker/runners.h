@@ -93,7 +93,7 @@ class Runners {
   // Every one; returns when all are gone.
   void stop_all(std::chrono::milliseconds grace);
   size_t size() const;
-  // As they were ordered, with the epochs that they have gone on to; none that is being ended.
+  // As they were ordered, with the epochs that they have gone on to; also those that are to end.
   std::vector<RunnerOrder> orders() const;
 
   // What a peer must prove to be given to the runner of that incarnation; nullopt if it is not

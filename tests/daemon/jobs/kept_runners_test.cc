@@ -241,7 +241,19 @@ TEST_CASE("a restarted master takes up the runners that have gone on meanwhile")
   }
   SECTION("one of another epoch, or another's task, ends") {
     joins("w3", 2, 7);
-    CHECK(driver.done() == "stop a-0000 7 w3\nstart a-0000 2 w1* w2* w3\n");
+    CHECK(driver.done() == "stop a-0000 7 w3\n");
+    CHECK(driver.table->job_on("w3") == scene.id);  // whom nobody gets before it is gone
+    SECTION("when it is asked to") {
+      scene.exits("w3", 7);
+      CHECK(driver.done() == "start a-0000 2 w1* w2* w3\n");
+    }
+    SECTION("or with its worker") {
+      driver.join("w4");
+      CHECK(driver.done() == "start a-0000 2 w1* w2* w4\n");
+      driver.tick(milliseconds(6500));
+      CHECK(driver.done() == "expel w3\n");
+      driver.lose("w3");
+    }
   }
   driver.start_all(scene.id);
   CHECK(driver.state(scene.id) == "RUNNING");
