@@ -27,6 +27,7 @@ enum class Mutation {
   gone_too_soon,           // a stopped runner counts as gone while it still runs
   runners_outlive_lease,   // a worker that the master has lost leaves its runners alone
   torn_weights_used,       // variables that are between two steps are gone on from
+  checksum_unchecked,      // what was damaged on its way is applied
   part_unsynced,           // of a checkpoint, before the manifest names it
   manifest_unsynced,
   folder_unsynced,  // after the rename

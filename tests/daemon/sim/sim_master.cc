@@ -255,11 +255,13 @@ std::vector<JobView> SimMaster::jobs() const {
 
 // Workers -----------------------------------------------------------------------------------------
 
-void SimMaster::worker_connects(SimWorker* worker, const WorkerRef& ref, EndPtr end) {
+void SimMaster::worker_connects(SimWorker* worker, const WorkerRef& ref,
+                                const std::vector<HeldRunner>& held, EndPtr end) {
   WorkerInfo info;
   info.worker = ref;
   info.address = "sim";
   info.devices.resize(1);
+  info.runners = held;
   auto joined = life_->members->join(info, moment_of(world_.clock()));
   end->send([worker, ref, status = joined.status()] {
     if (worker->incarnation == ref.incarnation) worker->registered(status);
@@ -270,6 +272,9 @@ void SimMaster::worker_connects(SimWorker* worker, const WorkerRef& ref, EndPtr 
     apply(life_->members->lose(ref, "its connection has ended", moment_of(world_.clock())));
   };
   life_->workers[ref] = {worker, std::move(end)};
+  for (const HeldRunner& each : held)
+    life_->slots[{each.job, each.epoch}].try_emplace(
+        each.task, Slot{worker, ref, nullptr, nullptr, each.epoch});
   apply(*joined);
 }
 
@@ -332,7 +337,7 @@ void SimMaster::keep_runner(const StartRunners& action, uint64_t task) {
     SimWorker* worker = found->second.worker;
     return found->second.end->send([this, worker, slot = moved, job, epoch, task] {
       const Status status = worker->advance(job, epoch);
-      worker->tell_master([this, slot, job, epoch, task, status] {
+      worker->control()->send([this, slot, job, epoch, task, status] {
         if (!status.ok()) return stop(slot.ref, job, epoch, 0, "could not go on");
         slot.end->send([this, slot, job, epoch, task] {
           slot.runner->advance(epoch);
@@ -373,8 +378,15 @@ void SimMaster::runner_connects(SimRunner& runner, EndPtr end) {
   auto& slots = life_->slots[{runner.job, runner.epoch}];
   const auto found = slots.find(runner.task);
   const WorkerRef ref{runner.worker.name, runner.worker.incarnation};
-  if (found == slots.end() || found->second.ref != ref || found->second.runner != nullptr)
+  if (found == slots.end() || found->second.ref != ref || found->second.runner != nullptr) {
+    end->send([&runner] { runner.refused = true; });
     return end->close();
+  }
+  taken_up += runner.was_seated;
+  end->send([&runner] {
+    runner.was_seated = true;
+    runner.alone_since = runner.refused_since = -1;
+  });
   found->second.runner = &runner;
   found->second.end = end;
   end->on_closed = [this, &runner, ref] {

@@ -40,7 +40,8 @@ class SimMaster {
   void submit(const Submission& submission, Done done);
   void cancel(const std::string& id, Done done);
   void drain(const std::string& worker, bool draining);
-  void worker_connects(SimWorker* worker, const WorkerRef& ref, EndPtr end);
+  void worker_connects(SimWorker* worker, const WorkerRef& ref, const std::vector<HeldRunner>& held,
+                       EndPtr end);
   Status heard(const Heartbeat& heartbeat);
   void runner_connects(SimRunner& runner, EndPtr end);
   void runner_exited(const WorkerRef& worker, const std::string& job, uint64_t epoch,
@@ -59,7 +60,7 @@ class SimMaster {
 
   Process process;
   DiskHealth health;
-  uint64_t checkpoints = 0, resumed = 0, refused = 0, kept = 0, from_memory = 0;
+  uint64_t checkpoints = 0, resumed = 0, refused = 0, kept = 0, from_memory = 0, taken_up = 0;
 
  private:
   struct Run;

@@ -84,8 +84,8 @@ void SimMaster::ask_all(const std::shared_ptr<Run>& run, const char* what, Ask a
   for (size_t task = 0; task < run->runners.size(); ++task) {
     SimRunner* runner = run->runners[task];
     run->ends[task]->send([this, run, runner, left, ask, then] {
-      const auto reply = [this, run, runner, left, then](const Status& status) {
-        runner->master->send([this, run, left, then, status] {
+      const auto reply = [this, run, back = runner->master, left, then](const Status& status) {
+        back->send([this, run, left, then, status] {
           if (run->ended || run->told) return;
           if (!status.ok()) return broke(*run, status);
           if (--*left == 0) then();

@@ -11,6 +11,8 @@ namespace {
 constexpr Ms kBeatEvery = 250, kBeat = 1000, kKeepAlive = 500;
 constexpr Ms kPulse = 2500;  // a runner without one is killed
 constexpr Ms kConnect = 5000, kRedial = 200;
+constexpr Ms kAdopt = 60'000;   // so long runners are kept for a master that is gone
+constexpr Ms kRefused = 5'000;  // and go on asking one that does not know them
 constexpr Ms kShortestPause = 100, kLongestPause = 2000;
 
 }  // namespace
@@ -123,19 +125,27 @@ void SimRunner::begin_step() {
         tiny.gradient(weights, at, task * shards / ranks, (task + 1) * shards / ranks);
     parts_[at][task] = part;
     for (auto& [peer, end] : links_) {
-      SimRunner* other = setup_.peers[peer];
-      end->send([other, epoch = epoch, from = task, at, part] {
-        other->received(epoch, from, at, part);
-      });
+      Part sent{task, at, part, std::exchange(corrupts_, false)};
+      if (sent.damaged) sent.weights.chain ^= 1;
+      end->send(
+          [other = setup_.peers[peer], epoch = epoch, sent] { other->received(epoch, sent); });
     }
     try_apply();
   });
 }
 
-void SimRunner::received(uint64_t of_epoch, uint64_t from, uint64_t at, const Weights& part) {
+void SimRunner::received(uint64_t of_epoch, const Part& part) {
   if (of_epoch != epoch) return;
-  parts_[at][from] = part;
+  if (part.damaged && cluster_.mutation != Mutation::checksum_unchecked)
+    return failed(cat("what came from task ", part.from, " is damaged"));
+  parts_[part.step][part.from] = part.weights;
   try_apply();
+}
+
+void SimRunner::lose_link() {
+  if (links_.empty()) return;
+  links_.begin()->second->close();
+  failed("a link is lost");
 }
 
 // One variable after the other, once everybody's part is in.
@@ -189,6 +199,8 @@ void SimWorker::boot() {
   if (process.alive) return;
   process = {name, process.life + 1, true, 0};
   pause_ = kShortestPause;
+  incarnation = 0;
+  alone_since_ = cluster_.world.now();
   cluster_.world.trace(name, " starts");
   join();
   watch_runners();
@@ -202,6 +214,7 @@ void SimWorker::kill() {
   while (!runners.empty()) end_runner(*runners.back(), "", false);
   process.alive = false;
   member_ = false;
+  news_.clear();
   cluster_.network.died(process);
   control_.reset();
   heart_.reset();
@@ -211,29 +224,43 @@ SimRunner* SimWorker::runner() const { return runners.empty() ? nullptr : runner
 
 void SimWorker::join() {
   World& world = cluster_.world;
-  const auto again = [this, &world] {
-    const Ms pause = pause_;
-    pause_ = std::min(kLongestPause, pause_ * 2);
-    world.after(process, pause, [this] { join(); });
-  };
   SimMaster& master = *cluster_.master;
   auto [mine, theirs] =
       cluster_.network.connect(process, machine, master.process, Cluster::kMaster);
-  if (mine == nullptr) return again();
-  incarnation = cluster_.fresh();
+  if (mine == nullptr) {
+    leave(false);
+    return world.after(process, std::exchange(pause_, std::min(kLongestPause, pause_ * 2)),
+                       [this] { join(); });
+  }
+  std::vector<HeldRunner> held;
+  for (const auto& runner : runners) {
+    if (incarnation == 0) continue;
+    held.push_back({runner->job, runner->epoch, static_cast<uint32_t>(runner->task)});
+  }
+  if (incarnation == 0) incarnation = cluster_.fresh();
   control_ = mine;
-  control_->on_closed = [this] { lost("its connection to the master has ended"); };
-  mine->send([&master, theirs = theirs, worker = this, ref = WorkerRef{name, incarnation}] {
-    master.worker_connects(worker, ref, theirs);
+  control_->on_closed = [this] { lost("its connection to the master has ended", false); };
+  mine->send([&master, theirs = theirs, worker = this, ref = WorkerRef{name, incarnation}, held] {
+    master.worker_connects(worker, ref, held, theirs);
   });
 }
 
 void SimWorker::registered(const Status& status) {
-  if (!status.ok()) return lost(status.message());
+  if (!status.ok()) return lost(status.message(), true);
   member_ = true;
+  ++memberships_;
   pause_ = kShortestPause;
   sequence_ = 0;
+  for (Task& each : std::exchange(news_, {})) control_->send(std::move(each));
   beat();
+}
+
+void SimWorker::tell_master(Task task) {
+  if (member_) {
+    control_->send(std::move(task));
+  } else if (incarnation != 0) {
+    news_.push_back(std::move(task));
+  }
 }
 
 // What is said here is answered; what is not answered is only late.
@@ -258,12 +285,12 @@ void SimWorker::beat() {
       const Status heard = master.heard(heartbeat);
       if (heard.ok()) return;
       answers->send([this, of = heartbeat.worker.incarnation, heard] {
-        if (member_ && incarnation == of) lost(heard.message());
+        if (member_ && incarnation == of) lost(heard.message(), true);
       });
     });
   }
-  world.after(process, kBeatEvery, [this, of = incarnation] {
-    if (incarnation == of) beat();
+  world.after(process, kBeatEvery, [this, of = memberships_] {
+    if (memberships_ == of) beat();
   });
 }
 
@@ -276,19 +303,29 @@ void SimWorker::keep_alive() {
   });
 }
 
-// The master takes what ran here for gone, and so it has to be.
-void SimWorker::lost(const std::string& why) {
+void SimWorker::lost(const std::string& why, bool counted_out) {
   cluster_.world.trace(name, " leaves: ", why);
-  while (!runners.empty() && cluster_.mutation != Mutation::runners_outlive_lease)
-    end_runner(*runners.back(), "", false);
+  if (member_) alone_since_ = cluster_.world.now();
   member_ = false;
   if (control_ != nullptr) control_->close();
   if (heart_ != nullptr) heart_->close();
   control_.reset();
   heart_.reset();
-  const Ms pause = pause_;
-  pause_ = std::min(kLongestPause, pause_ * 2);
-  cluster_.world.after(process, pause, [this] { join(); });
+  leave(counted_out);
+  cluster_.world.after(process, std::exchange(pause_, std::min(kLongestPause, pause_ * 2)),
+                       [this] { join(); });
+}
+
+// A master that is gone is awaited with all that runs here. One that has counted this incarnation
+// out takes what ran here for gone, and so it has to be.
+void SimWorker::leave(bool counted_out) {
+  const bool holds =
+      !counted_out && !runners.empty() && cluster_.world.now() - alone_since_ < kAdopt;
+  if (holds) return;
+  while (!runners.empty() && cluster_.mutation != Mutation::runners_outlive_lease)
+    end_runner(*runners.back(), "", false);
+  incarnation = 0;
+  news_.clear();
 }
 
 // A runner that is stopped gives no pulse.
@@ -314,10 +351,10 @@ void SimWorker::end_runner(SimRunner& runner, const std::string& how, bool tell)
   silent_since_.erase(runner.incarnation);
   const auto found = std::find_if(runners.begin(), runners.end(),
                                   [&](const auto& each) { return each.get() == &runner; });
-  if (tell && control_ != nullptr) {
-    control_->send([&cluster = cluster_, job = runner.job, epoch = runner.epoch,
-                    ref = WorkerRef{name, incarnation},
-                    how] { cluster.master->runner_exited(ref, job, epoch, how); });
+  if (tell) {
+    tell_master([&cluster = cluster_, job = runner.job, epoch = runner.epoch,
+                 ref = WorkerRef{name, incarnation},
+                 how] { cluster.master->runner_exited(ref, job, epoch, how); });
   }
   graves_.push_back(std::move(*found));  // what is on its way to it finds it dead
   runners.erase(found);
@@ -336,15 +373,29 @@ void SimWorker::start(const std::string& job, uint64_t epoch, uint64_t task) {
   runners.push_back(std::make_unique<SimRunner>(cluster_, *this, job, epoch, task));
   SimRunner& runner = *runners.back();
   World& world = cluster_.world;
-  world.after(runner.process, world.between(5, 60), [this, &runner] {
-    SimMaster& master = *cluster_.master;
-    auto [mine, theirs] =
-        cluster_.network.connect(runner.process, machine, master.process, Cluster::kMaster);
-    if (mine == nullptr) return end_runner(runner, "exited with status 1", true);
-    runner.master = mine;
-    mine->on_closed = [this, &runner] { end_runner(runner, "lost the master", true); };
-    mine->send([&master, &runner, theirs = theirs] { master.runner_connects(runner, theirs); });
-  });
+  world.after(runner.process, world.between(5, 60), [this, &runner] { seat(runner); });
+}
+
+// It registers: at its start, and again with a master that comes back.
+void SimWorker::seat(SimRunner& runner) {
+  SimMaster& master = *cluster_.master;
+  auto [mine, theirs] =
+      cluster_.network.connect(runner.process, machine, master.process, Cluster::kMaster);
+  if (mine == nullptr) return unseated(runner);
+  runner.master = mine;
+  mine->on_closed = [this, &runner] { unseated(runner); };
+  mine->send([&master, &runner, theirs = theirs] { master.runner_connects(runner, theirs); });
+}
+
+void SimWorker::unseated(SimRunner& runner) {
+  if (!runner.was_seated) return end_runner(runner, "exited with status 1", true);
+  const Ms now = cluster_.world.now();
+  if (runner.alone_since < 0) runner.alone_since = now;
+  if (std::exchange(runner.refused, false) && runner.refused_since < 0) runner.refused_since = now;
+  const bool refused = runner.refused_since >= 0 && now - runner.refused_since >= kRefused;
+  if (refused || now - runner.alone_since >= kAdopt)
+    return end_runner(runner, "lost the master", true);
+  cluster_.world.after(runner.process, kRedial, [this, &runner] { seat(runner); });
 }
 
 void SimWorker::stop(const std::string& job, uint64_t epoch, Ms grace, Task gone) {

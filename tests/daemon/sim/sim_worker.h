@@ -42,6 +42,9 @@ class SimRunner {
   void write(const Weights& weights, uint64_t step);
   void release();
   void advance(uint64_t epoch);
+  // Faults: what it sends next to a peer arrives damaged; a connection to a peer is lost.
+  void corrupt() { corrupts_ = true; }
+  void lose_link();
 
   Process process;
   SimWorker& worker;
@@ -51,6 +54,9 @@ class SimRunner {
   const uint64_t task;
   const uint64_t incarnation;
   EndPtr master;  // its connection to it
+  // Its place there. Without one it looks for a master, for a while.
+  bool was_seated = false, refused = false;
+  Ms alone_since = -1, refused_since = -1;
 
   // The job's variables, and how far they are.
   Weights weights;
@@ -69,7 +75,12 @@ class SimRunner {
   void arrived(Arrival arrival);
   void take(const Arrival& arrival);
   void linked(uint64_t peer, EndPtr end);
-  void received(uint64_t epoch, uint64_t from, uint64_t step, const Weights& part);
+  struct Part {
+    uint64_t from, step;
+    Weights weights;
+    bool damaged = false;  // its checksum is not that of its bytes
+  };
+  void received(uint64_t epoch, const Part& part);
   void begin_step();
   void try_apply();
   void failed(const std::string& how);
@@ -83,6 +94,7 @@ class SimRunner {
   // What was received and computed for the steps that are open: by step, then by task.
   std::map<uint64_t, std::map<uint64_t, Weights>> parts_;
   bool applying_ = false;
+  bool corrupts_ = false;
 };
 
 class SimWorker {
@@ -104,20 +116,22 @@ class SimWorker {
   Process process;
   const int machine;
   const std::string name;
-  uint64_t incarnation = 0;
+  uint64_t incarnation = 0;  // 0: the next membership is one of a new process
   std::vector<std::unique_ptr<SimRunner>> runners;  // those that live
 
   void registered(const Status& status);
-  // Over the connection that it has.
-  void tell_master(Task task) {
-    if (control_ != nullptr) control_->send(std::move(task));
-  }
+  // What comes to an end here: to the master that there is, or the one that comes back.
+  void tell_master(Task task);
+  const EndPtr& control() const { return control_; }
+  void seat(SimRunner& runner);
 
  private:
   void join();
+  void leave(bool counted_out);
+  void unseated(SimRunner& runner);
   void beat();
   void keep_alive();
-  void lost(const std::string& why);
+  void lost(const std::string& why, bool counted_out);
   void watch_runners();
   void end_runner(SimRunner& runner, const std::string& how, bool tell);
 
@@ -127,6 +141,9 @@ class SimWorker {
   std::map<uint64_t, Ms> silent_since_;  // runners that give no pulse, by incarnation
   std::vector<std::unique_ptr<SimRunner>> graves_;
   bool member_ = false;
+  uint64_t memberships_ = 0;
+  Ms alone_since_ = 0;  // unless it is a member
+  std::vector<Task> news_;
   uint64_t sequence_ = 0;
   Ms pause_ = 100;
 };

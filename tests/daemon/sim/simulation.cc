@@ -137,7 +137,7 @@ class Faults {
   void strike() {
     SimMaster& master = *cluster_.master;
     SimWorker& worker = some_worker();
-    switch (world_.pick(16)) {
+    switch (world_.pick(18)) {
       case 0:
       case 1:
         worker.kill();
@@ -170,6 +170,12 @@ class Faults {
           const Request& request = cluster_.requests[world_.pick(cluster_.requests.size())];
           if (!request.job.empty() && master.process.alive) (void)master.flip_bit(request.job);
         }
+        return;
+      case 15:
+        if (worker.runner() != nullptr) worker.runner()->corrupt();
+        return;
+      case 16:
+        if (worker.runner() != nullptr) worker.runner()->lose_link();
         return;
       default:
         master.drain(worker.name, true);
@@ -302,6 +308,7 @@ Outcome simulate(uint64_t seed, Mutation mutation, bool traces) {
   outcome.refused = master.refused;
   outcome.kept = master.kept;
   outcome.from_memory = master.from_memory;
+  outcome.taken_up = master.taken_up;
   return outcome;
 }
 

@@ -20,6 +20,7 @@ struct Outcome {
   Ms time = 0;  // of the cluster
   // What came about.
   uint64_t succeeded = 0, checkpoints = 0, resumed = 0, refused = 0, kept = 0, from_memory = 0;
+  uint64_t taken_up = 0;  // runners that have outlived their master
 };
 
 // Equal arguments give equal outcomes.

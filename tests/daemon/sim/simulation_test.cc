@@ -35,6 +35,7 @@ TEST_CASE("whatever befalls a cluster, every job ends as if nothing had") {
     all.refused += outcome.refused;
     all.kept += outcome.kept;
     all.from_memory += outcome.from_memory;
+    all.taken_up += outcome.taken_up;
     all.events += outcome.events;
     all.time += outcome.time;
   }
@@ -42,12 +43,14 @@ TEST_CASE("whatever befalls a cluster, every job ends as if nothing had") {
     CHECK(all.succeeded > seeds);
     CHECK(all.resumed * 20 > seeds);
     CHECK(all.from_memory * 20 > seeds);
+    CHECK(all.taken_up * 20 > seeds);
   }
   if (std::getenv("LEAT_SIM_SEEDS") == nullptr) return;
-  WARN(seeds << " seeds, " << all.events << " events, " << all.time / 1000 << " s of clusters: "
-             << all.succeeded << " jobs, " << all.checkpoints << " checkpoints, " << all.resumed
-             << " gone on from and " << all.refused << " refused; runners kept " << all.kept
-             << " times, gone on from " << all.from_memory << " times");
+  WARN(seeds << " seeds, " << all.events << " events, " << all.time / 1000
+             << " s of clusters: " << all.succeeded << " jobs, " << all.checkpoints
+             << " checkpoints, " << all.resumed << " gone on from and " << all.refused
+             << " refused; runners kept " << all.kept << " times, " << all.taken_up
+             << " taken up, gone on from " << all.from_memory << " times");
 }
 
 TEST_CASE("a seed gives the same history every time") {
@@ -70,6 +73,7 @@ TEST_CASE("a check or a sync that is missing is found") {
       {Mutation::lease_kept, "a lease is not released"},
       {Mutation::gone_too_soon, "a stopped runner counts as gone while it runs"},
       {Mutation::runners_outlive_lease, "a lost worker's runners go on"},
+      {Mutation::checksum_unchecked, "what was damaged on its way is applied"},
       {Mutation::torn_weights_used, "variables between two steps are gone on from"},
       {Mutation::part_unsynced, "a part of a checkpoint is not synced"},
       {Mutation::manifest_unsynced, "a manifest is not synced"},
