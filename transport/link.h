@@ -19,6 +19,7 @@
 
 #include "devices/base/status.h"
 #include "transport/channel.h"
+#include "transport/link_fault.h"
 #include "transport/slots.h"
 
 namespace leat {
@@ -64,6 +65,8 @@ class Link : public Channel {
   virtual const std::string& peer() const = 0;
   // ok while the link works.
   virtual Status status() const = 0;
+  // Of status(), if nobody has asked for it.
+  virtual LinkFault fault() const { return LinkFault::none; }
   virtual LinkCounters counters() const = 0;
   virtual Status send_fence(const Fence& fence) = 0;
   // Time to the peer's transport thread and back.

@@ -1,10 +1,22 @@
 #include "transport/link_state.h"
 
 #include <algorithm>
+#include <cerrno>
 
 #include "devices/base/text.h"
+#include "transport/io/descriptor.h"
 
 namespace leat {
+namespace {
+
+constexpr size_t kMostGone = 16;  // both sockets, each way, and those who push
+
+}  // namespace
+
+std::string_view name_of(LinkFault fault) {
+  static constexpr std::string_view kNames[] = {"none", "closed", "lost", "damaged"};
+  return kNames[static_cast<size_t>(fault)];
+}
 
 LinkState::Places::Places(const std::vector<LinkEdge>& edges) {
   if (edges.empty()) return;
@@ -140,6 +152,7 @@ bool LinkState::fail(const Status& cause, const std::function<void()>& tell) {
     std::lock_guard lock(mutex_);
     if (failed_.load(std::memory_order_relaxed)) return false;
     status_ = cause;
+    if (const auto made = gone_.find(cause.message()); made != gone_.end()) fault_ = made->second;
     failed_.store(true, std::memory_order_release);
   }
   if (tell) tell();
@@ -167,10 +180,33 @@ Status LinkState::broken(std::string_view what) const {
                               " broke the protocol: ", what));
 }
 
-Status LinkState::gone(std::string_view how) const {
+Status LinkState::gone(LinkFault fault, std::string_view how) const {
   std::string message = cat("link ", setup_.self, " to ", setup_.peer, ": ", how);
   const std::string awaited = awaits();
-  return unavailable(awaited.empty() ? message : cat(message, "; ", awaited));
+  if (!awaited.empty()) message += "; " + awaited;
+  std::lock_guard lock(mutex_);
+  if (gone_.size() < kMostGone) gone_.emplace(message, fault);
+  return unavailable(std::move(message));
+}
+
+Status LinkState::gone(int error, std::string_view doing) const {
+  const bool is_cut = error == ETIMEDOUT || error == EHOSTUNREACH || error == ENETUNREACH;
+  return gone(is_cut ? LinkFault::lost : LinkFault::closed, system_error(doing, error).message());
+}
+
+Status LinkState::damaged(std::string_view what) const {
+  return gone(LinkFault::damaged, cat("data loss: ", what));
+}
+
+Status LinkState::unreadable(std::span<const std::byte, kFrameHeaderBytes> header, uint32_t number,
+                             std::string_view why) const {
+  if (checksum_holds(header, {})) return broken(why);
+  return damaged(cat("frame ", number, " from ", setup_.peer, " cannot be read: ", why));
+}
+
+LinkFault LinkState::fault() const {
+  std::lock_guard lock(mutex_);
+  return fault_;
 }
 
 std::string LinkState::awaits() const {

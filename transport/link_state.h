@@ -3,10 +3,12 @@
 #pragma once
 
 #include <atomic>
+#include <map>
 #include <mutex>
 #include <string>
 #include <vector>
 
+#include "devices/base/text.h"
 #include "transport/frame.h"
 #include "transport/link.h"
 
@@ -73,10 +75,19 @@ class LinkState {
   bool fail(const Status& cause, const std::function<void()>& tell = nullptr);
   bool failed() const { return failed_.load(std::memory_order_acquire); }
   Status status() const;
+  // Of the first failure, if it is one that gone() has made.
+  LinkFault fault() const;
   // "link worker-0 to worker-1: edge 7 turn 3: ..." as an error of the peer.
   Status broken(std::string_view what) const;
-  // unavailable: the peer is gone; says what was awaited from it.
-  Status gone(std::string_view how) const;
+  // unavailable: the peer is gone, as far as can be seen; says what was awaited from it.
+  Status gone(LinkFault fault, std::string_view how) const;
+  // The same for what a call on the socket said: a path that is cut, or a peer that has closed.
+  Status gone(int error, std::string_view doing) const;
+  // The same for bytes that arrived otherwise than they were sent.
+  Status damaged(std::string_view what) const;
+  // Of a header that is not what can be here: the peer has broken the protocol if it was sent so.
+  Status unreadable(std::span<const std::byte, kFrameHeaderBytes> header, uint32_t number,
+                    std::string_view why) const;
   std::string awaits() const;
 
   // --- Counters, each by whom it concerns.
@@ -128,6 +139,8 @@ class LinkState {
   std::vector<std::unique_ptr<Outgoing>> outgoing_;
   mutable std::mutex mutex_;
   Status status_;
+  LinkFault fault_ = LinkFault::none;              // of status_
+  mutable std::map<std::string, LinkFault> gone_;  // what gone() has made, by its message
   std::atomic<bool> failed_{false};
   std::atomic<uint64_t> frames_sent_{0}, bytes_sent_{0}, values_sent_{0};
   std::atomic<uint64_t> frames_received_{0}, bytes_received_{0}, values_received_{0};

@@ -124,7 +124,7 @@ Status Express::write() {
       blocked_ = true;
       if (watch_) watch_->want_write();
     } else if (errno != EINTR) {
-      return state_.gone(system_error("sending", errno).message());
+      return state_.gone(errno, "sending");
     }
   }
   return {};
@@ -141,7 +141,8 @@ Status Express::await_room(std::unique_lock<std::mutex>& lock, size_t bytes) {
     const Status ready = wait_ready(socket_.get(), POLLOUT, deadline, subject_);
     lock.lock();
     if (!ready.ok())
-      return state_.gone(cat(state_.setup().peer, " does not read: ", ready.message()));
+      return state_.gone(LinkFault::lost,
+                         cat(state_.setup().peer, " does not read: ", ready.message()));
   }
   return {};
 }
@@ -271,8 +272,9 @@ bool Express::readable() {
     if (n < 0 && errno == EAGAIN) return true;
     if (n <= 0) {
       const bool closed = n == 0 || errno != ETIMEDOUT;  // of who is cut off nothing more comes
-      on_failure_(state_.gone(n == 0 ? cat(state_.setup().peer, " closed the connection")
-                                     : system_error("receiving", errno).message()),
+      on_failure_(n == 0 ? state_.gone(LinkFault::closed,
+                                       cat(state_.setup().peer, " closed the connection"))
+                         : state_.gone(errno, "receiving"),
                   closed);
       return false;
     }
@@ -296,19 +298,21 @@ Status Express::take(std::span<const std::byte> bytes, size_t& taken) {
   while (bytes.size() >= taken + kFrameHeaderBytes) {
     const auto head = bytes.subspan(taken).first<kFrameHeaderBytes>();
     auto header = decode_frame(head);
-    if (!header.ok()) return state_.broken(header.status().message());
-    if (header->sequence != frames_in_) {
-      return state_.broken(
-          cat("frame: sequence: expected ", frames_in_, ", received ", header->sequence));
+    if (!header.ok()) return state_.unreadable(head, frames_in_, header.status().message());
+    if (header->kind == FrameKind::value) {
+      return state_.unreadable(head, frames_in_,
+                               "frame: kind: expected no large value on the express socket");
     }
-    if (header->kind == FrameKind::value)
-      return state_.broken("frame: kind: expected no large value on the express socket");
     if (bytes.size() < taken + kFrameHeaderBytes + header->bytes) return {};
     const auto payload = bytes.subspan(taken + kFrameHeaderBytes, header->bytes);
     if (!checksum_holds(head, payload)) {
-      return state_.gone(cat("data loss: frame ", frames_in_, " from ", state_.setup().peer,
-                             " (kind ", static_cast<int>(header->kind), ", edge ", header->edge,
-                             ", turn ", header->turn, ") arrived damaged"));
+      return state_.damaged(cat("frame ", frames_in_, " from ", state_.setup().peer, " (kind ",
+                                static_cast<int>(header->kind), ", edge ", header->edge, ", turn ",
+                                header->turn, ") arrived damaged"));
+    }
+    if (header->sequence != frames_in_) {
+      return state_.broken(
+          cat("frame: sequence: expected ", frames_in_, ", received ", header->sequence));
     }
     LEAT_RETURN_IF_ERROR(LEAT_FAILPOINT("transport/take_frame"));
     ++frames_in_;

@@ -17,6 +17,7 @@ class ExpressLink : public Link {
   }
   const std::string& peer() const override { return link_state_.setup().peer; }
   Status status() const override { return link_state_.status(); }
+  LinkFault fault() const override { return link_state_.fault(); }
   LinkCounters counters() const override { return link_state_.counters(); }
   std::string awaits() const override { return link_state_.awaits(); }
   Result<std::chrono::nanoseconds> ping(Deadline deadline) override {

@@ -43,7 +43,8 @@ class LocalLink final : public Link, private CreditSink {
     LinkState& state = self_->state;
     state.fail(cancelled(cat("link ", state.setup().self, " to ", peer(), ": it was closed here")));
     tell([&](LinkState& peer_state) {
-      peer_state.fail(peer_state.gone(cat(state.setup().self, " closed the connection")));
+      peer_state.fail(
+          peer_state.gone(LinkFault::closed, cat(state.setup().self, " closed the connection")));
     });
     self_->close();
   }
@@ -53,7 +54,7 @@ class LocalLink final : public Link, private CreditSink {
     LEAT_RETURN_IF_ERROR(state.check_push(edge, turn, bytes).status());
     Status status;
     const bool told = tell([&](LinkState& to) { status = deliver(to, edge, turn, data, bytes); });
-    if (!told) status = state.gone(cat(peer(), " closed the connection"));
+    if (!told) status = state.gone(LinkFault::closed, cat(peer(), " closed the connection"));
     if (!status.ok()) {
       state.fail(status);
       return state.status();

@@ -69,9 +69,9 @@ Status BulkSocket::wait_for(Timeline& sent, uint64_t turn, uint32_t edge) {
     }
     const Status ready = wait_ready(socket_.get(), POLLOUT, deadline, subject_);
     if (ready.ok()) continue;
-    const Status stalled =
-        state_.gone(cat(state_.setup().peer, " took no byte of edge ", edge, " turn ", turn,
-                        " for ", state_.setup().stall.count(), " ms"));
+    const Status stalled = state_.gone(
+        LinkFault::lost, cat(state_.setup().peer, " took no byte of edge ", edge, " turn ", turn,
+                             " for ", state_.setup().stall.count(), " ms"));
     on_failure_(stalled, false);
     return state_.status();
   }
@@ -129,7 +129,7 @@ Result<bool> BulkSocket::send_piece(Outgoing& out) {
     } else if (errno == EAGAIN) {
       return false;
     } else if (errno != EINTR) {
-      return state_.gone(system_error("sending", errno).message());
+      return state_.gone(errno, "sending");
     }
   }
   std::memcpy(between_out_.data(), &checksum_out_, kChecksumBytes);
@@ -200,8 +200,8 @@ Status BulkSocket::receive_once(bool& more) {
   }
   if (n <= 0) {
     closed_ = n == 0 || errno != ETIMEDOUT;  // of who is cut off nothing more comes
-    return state_.gone(n == 0 ? cat(state_.setup().peer, " closed the connection")
-                              : system_error("receiving", errno).message());
+    if (n < 0) return state_.gone(errno, "receiving");
+    return state_.gone(LinkFault::closed, cat(state_.setup().peer, " closed the connection"));
   }
   const auto got = static_cast<size_t>(n);
   more = got == of_piece + parts[1].iov_len;  // less: there is no more
@@ -215,12 +215,14 @@ Status BulkSocket::receive_once(bool& more) {
 Status BulkSocket::begin_piece() {
   const auto head = std::span<const std::byte>(between_in_).last<kFrameHeaderBytes>();
   const auto header = decode_frame(head);
-  if (!header.ok()) return state_.broken(header.status().message());
-  if (header->kind != FrameKind::value)
-    return state_.broken("frame: kind: expected only values on the bulk socket");
+  if (!header.ok()) return state_.unreadable(head, frames_in_, header.status().message());
+  if (header->kind != FrameKind::value) {
+    return state_.unreadable(head, frames_in_,
+                             "frame: kind: expected only values on the bulk socket");
+  }
   if (!checksum_holds(head, {})) {
-    return state_.gone(cat("data loss: the header of frame ", frames_in_, " from ",
-                           state_.setup().peer, " arrived damaged"));
+    return state_.damaged(
+        cat("the header of frame ", frames_in_, " from ", state_.setup().peer, " arrived damaged"));
   }
   incoming_ = *header;
   if (incoming_.sequence != frames_in_) {
@@ -243,8 +245,8 @@ Status BulkSocket::end_piece() {
   uint32_t sent;
   std::memcpy(&sent, between_in_.data(), kChecksumBytes);
   if (crc32c({target_, incoming_.bytes}, checksum_in_) != sent) {
-    return state_.gone(cat("data loss: edge ", incoming_.edge, " turn ", incoming_.turn, " piece ",
-                           incoming_.piece, " from ", state_.setup().peer, " arrived damaged"));
+    return state_.damaged(cat("edge ", incoming_.edge, " turn ", incoming_.turn, " piece ",
+                              incoming_.piece, " from ", state_.setup().peer, " arrived damaged"));
   }
   LEAT_RETURN_IF_ERROR(LEAT_FAILPOINT("transport/take_piece"));
   ++frames_in_;
