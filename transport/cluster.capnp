@@ -360,6 +360,17 @@ interface Registry {
   chaos @5 (epoch :UInt64, index :UInt32, fault :Text) -> (outcome :Outcome(Nothing));
   # Role runner: the fault that it was armed with is due. Ok when it is in the journal that it came;
   # failed_precondition if it has come before.
+
+  linkFailed @6 (epoch :UInt64, peer :Text, fault :LinkFault, how :Text) -> (outcome :Outcome(Nothing));
+  # Role runner: its link to the runner on that node failed by itself, or could not be opened. It
+  # comes before the failure of the run, and only says what to make of that: who goes, if any does.
+}
+
+enum LinkFault {
+  none @0;
+  closed @1;    # by the peer's end, which did not say why
+  lost @2;      # nothing came through in time
+  damaged @3;   # bytes arrived that are not those that were sent
 }
 
 struct WorkerInfo {
@@ -388,10 +399,11 @@ struct Registered {
 }
 
 interface Heart {
-  beat @0 (name :Text, incarnation :UInt64, sequence :UInt64, progress :UInt64, stepping :Bool)
-      -> (outcome :Outcome(Nothing));
+  beat @0 (name :Text, incarnation :UInt64, sequence :UInt64, progress :UInt64, stepping :Bool,
+           waits :Bool, quiet :Bool) -> (outcome :Outcome(Nothing));
   # Every heartbeatMs, whatever else the process does. `progress` rises with every step of its
-  # runner, `stepping` while one is in flight. failed_precondition: that incarnation is not a member
+  # runner, `stepping` while one is in flight, and `waits` says that all of those wait for peers.
+  # `quiet`: a runner has given no sign of life for a while. failed_precondition: that incarnation is not a member
   # (any more): the worker stops its runners and registers anew. Deadline 1 s; one is in flight.
 }
 

@@ -14,6 +14,7 @@
 #include "daemon/jobs/progress.h"
 #include "daemon/jobs/records.h"
 #include "devices/base/clock.h"
+#include "transport/link_fault.h"
 
 namespace leat {
 
@@ -75,6 +76,11 @@ struct WorkerStuck {
   std::string reason;
   std::chrono::milliseconds still{-1};  // since it last made progress
 };
+// It has not been heard of for a while, nor lost yet; or it is heard of again. Or a runner on it.
+struct WorkerSilent {
+  WorkerRef worker;
+  bool silent = true;
+};
 struct WorkerDraining {
   WorkerRef worker;
   bool draining = true;
@@ -111,6 +117,16 @@ struct ProgressMade {
   uint64_t epoch = 0;
   ProgressReport report;
 };
+// A runner says that its link to that on another worker failed by itself, or could not be opened.
+// It comes before what the run says, and only tells what to make of that.
+struct LinkFailed {
+  std::string job;
+  uint64_t epoch = 0;
+  WorkerRef worker;
+  std::string peer;  // that worker's name
+  LinkFault fault = LinkFault::lost;
+  std::string how;
+};
 // A fault of the job's chaos is due. Answered when the journal says that it has come, with
 // failed_precondition if it said so before.
 struct FaultAsked {
@@ -128,9 +144,10 @@ struct JournalWritten {
 // Time has passed. A few times a second.
 struct Tick {};
 
-using JobEvent = std::variant<SubmitAsked, CancelAsked, WorkerJoined, WorkerLost, WorkerStuck,
-                              WorkerDraining, RunnerStarted, RunnerExited, JobFinished, JobBroke,
-                              ProgressMade, FaultAsked, JournalWritten, Tick>;
+using JobEvent =
+    std::variant<SubmitAsked, CancelAsked, WorkerJoined, WorkerLost, WorkerStuck, WorkerSilent,
+                 WorkerDraining, RunnerStarted, RunnerExited, JobFinished, JobBroke, ProgressMade,
+                 LinkFailed, FaultAsked, JournalWritten, Tick>;
 
 // Actions -----------------------------------------------------------------------------------------
 // To be done in this order. Each may be done again after a crash: nothing counts on once.

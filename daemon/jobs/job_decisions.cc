@@ -78,6 +78,8 @@ void JobTable::advance_with_runners(Entry& entry) {
 void JobTable::advance_failed(Entry& entry) {
   const Entry::Failure& failure = *entry.failure;
   if (failure.until && now_.steady < *failure.until && !entry.assembly.all_gone()) return;
+  if (may_be_silence(entry)) return;
+  judge_links(entry);
   const JobCondition& now = entry.job.condition;
   std::string reason = failure.reason();
   lost_epoch(entry, reason);
@@ -171,12 +173,17 @@ void JobTable::schedule() {
       head_ = number;
       break;
     }
+    const auto left_out = this->left_out(entry);
+    if (wants > leases_.free_but(left_out)) continue;  // until the time of those is over
     const auto before = entry.assembly.kept() > 0 ? entry.assembly.vacant()  // their tasks
                                                   : entry.job.condition.workers;
-    entry.assembly.renew(entry.job.condition.epoch + 1, leases_.take(wants, number, before),
-                         entry.job.num_workers);
+    entry.assembly.renew(entry.job.condition.epoch + 1,
+                         leases_.take(wants, number, before, left_out), entry.job.num_workers);
     entry.take_up_until.reset();
     entry.progress.restart();
+    entry.stepped = false;
+    entry.links.renew();
+    entry.fault_came_ms = 0;
     assembled_.insert(number);
     const bool first = entry.state() == JobState::queued;
     JobCondition next = changed(entry, first ? JobState::starting : JobState::recovering,
@@ -266,6 +273,7 @@ void JobTable::set_failure(Entry& entry, const WorkerRef& worker, std::string su
   failure.counts = !entry.assembly.is_held_over(worker);
   failure.crash = crash;
   failure.step = entry.progress.last().step;
+  failure.seen = now_.steady;
   if (entry.failure) {
     failure.of_run = std::move(entry.failure->of_run);
   } else if (entry.runs) {
@@ -290,7 +298,8 @@ void JobTable::set_failure(Entry& entry, const Status& of_run) {
   failure.keeps = of_run.code() == Code::unavailable;
   failure.crash = true;
   failure.step = entry.progress.last().step;
-  if (of_run.code() == Code::unavailable) failure.until = now_.steady + limits_.other_side;
+  failure.seen = now_.steady;
+  if (failure.may_pass) failure.until = now_.steady + limits_.other_side;
   entry.failure = std::move(failure);
 }
 
@@ -349,6 +358,9 @@ std::string JobTable::waiting_reason(const Entry& entry) const {
   if (wanted(entry) > usable(entry)) {
     return kept > 0 ? wants : cat(wants, ", ", leases_.usable(), " there");
   }
+  const auto left_out = this->left_out(entry);
+  if (wanted(entry) > leases_.free_but(left_out) && wanted(entry) <= leases_.free())
+    return cat(wants, ", and leaves '", join(left_out, "', '"), "' out for now");
   const auto head = entries_.find(head_);
   const bool overtakes = head != entries_.end() && head_ < entry.job.number;
   return cat(wants, ", ", leases_.free(), " free",

@@ -1,12 +1,14 @@
 // One job in the table of jobs, for the files of job_table alone.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "daemon/jobs/assembly.h"
 #include "daemon/jobs/job_table.h"
+#include "daemon/jobs/lost_links.h"
 
 namespace leat {
 
@@ -24,6 +26,7 @@ struct JobTable::Entry {
     bool counts = true;           // as one of the job's restarts
     bool crash = false;           // of the job itself, not of a worker
     uint64_t step = 0;            // where the job was
+    Clock::Steady seen{};         // first
     std::optional<Clock::Steady> until;  // the other side is waited for
     std::string reason() const;
     bool same_as(const Failure& other) const {
@@ -52,14 +55,22 @@ struct JobTable::Entry {
   std::optional<Failure> failure;
   std::optional<Failure> last_failure;  // of an earlier epoch
   int64_t epoch_began_ms = 0;           // of Unix time
-  std::vector<LostEpoch> lost;          // more than the journal knows of them
-  std::vector<FaultAsked> asked;        // faults that are due
+  int64_t fault_came_ms = 0;      // of Unix time: when the last fault of this epoch was let go
+  std::vector<LostEpoch> lost;    // more than the journal knows of them
+  std::vector<FaultAsked> asked;  // faults that are due
 
   Assembly assembly;
-  Clock::Steady parted_at{};  // when its runners began to wait for the next epoch
+  Clock::Steady parted_at{};                   // when its runners began to wait for the next epoch
   std::optional<Clock::Steady> take_up_until;  // the master has restarted: its runners may come
-  bool runs = false;          // between RunJob and EndRun
+  bool runs = false;                           // between RunJob and EndRun
+  bool stepped = false;                        // in this epoch
   ProgressMeter progress;
+  LostLinks links;
+  struct LeftOut {
+    Clock::Steady until{};
+    Clock::Steady::duration time{};
+  };
+  std::map<std::string, LeftOut> left_out;  // by worker: it gets nothing of this job for a while
 
   JobState state() const { return job.condition.state; }
   bool is_visible() const { return write != Write::submit; }

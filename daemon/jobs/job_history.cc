@@ -31,7 +31,8 @@ void JobTable::lost_epoch(Entry& entry, std::string cause) {
   if (!entry.job.fired.empty() && entry.job.fired.back().epoch == epoch) {
     lost.fault = entry.job.fired.back().fault;
     if (entry.failure) entry.failure->crash = false;  // what was asked for is no crash of the job
-    lost.detected_after = std::max<int64_t>(0, lost.failed_ms - entry.job.fired.back().at_ms);
+    const int64_t came_ms = std::max(entry.job.fired.back().at_ms, entry.fault_came_ms);
+    lost.detected_after = std::max<int64_t>(0, lost.failed_ms - came_ms);
   }
   entry.lost.push_back(std::move(lost));
 }
@@ -82,7 +83,9 @@ void JobTable::noted(Entry& entry, const Status& status) {
     entry.lost.insert(entry.lost.begin(), lost.begin(), lost.end());
   }
   for (FiredFault& each : std::exchange(entry.next_fired, {})) {
-    if (status.ok()) entry.job.fired.push_back(std::move(each));
+    if (!status.ok()) continue;
+    entry.job.fired.push_back(std::move(each));
+    entry.fault_came_ms = now_.wall_ms;  // its runner hears now that it may
   }
   for (const uint64_t ticket : std::exchange(entry.fire_tickets, {})) {
     if (status.ok()) {

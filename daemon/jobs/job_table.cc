@@ -169,6 +169,7 @@ void JobTable::on(const WorkerLost& event) {
   if (!leases_.has(event.worker)) return;
   const uint64_t number = leases_.job_of(event.worker.name);
   leases_.remove(event.worker.name);
+  silent_.erase(event.worker.name);
   queue_changed_ = true;
   if (number == 0) return;
   Entry& entry = *entries_[number];
@@ -239,6 +240,7 @@ void JobTable::on(const ProgressMade& event) {
   Entry* entry = find_epoch(event.job, event.epoch);
   if (entry == nullptr || !entry->assembly.is_going()) return;
   entry->progress.report(event.report, now_.steady);
+  entry->stepped = entry->stepped || event.report.step > event.report.first_step;
   touch(*entry);
   goes_on(*entry, event.report);
 }
@@ -272,6 +274,7 @@ void JobTable::tick(Entry& entry) {
     if (entry.assembly.all_gone()) assembled_.erase(entry.job.number);
   }
   if (entry.assembly.is_parted()) {
+    if (!entry.left_out.empty()) queue_changed_ = true;  // the time of one may be over
     if (!late.empty()) part(entry, "it did not start in time");
     if (now_.steady >= entry.parted_at + limits_.keep_survivors) {
       stop(entry, cat("nobody has come in the place of others for ", limits_.keep_survivors.count(),

@@ -29,6 +29,7 @@
 // Whom the failure did not befall keeps his runner and his lease, and goes on in the next epoch
 // with others in the places of those that are gone (assembly.h); what befalls them meanwhile is no
 // failure of that epoch's. A step that did not end in time may be anybody's fault: nobody is kept.
+// Where a link between two was lost, one of them goes (lost_links.h).
 //
 // Threads: one.
 #pragma once
@@ -57,6 +58,8 @@ struct JobTableLimits {
   // A failure is seen from two sides: whose process or node is gone, and what the run was doing and
   // waiting for. So long one of them is waited for after the other.
   std::chrono::milliseconds other_side{250};
+  // While a worker of the job is silent, so long: that it is lost says more than what a run saw.
+  std::chrono::milliseconds silence{3000};
   // Runners that a failure has left wait so long, with the job in memory, for workers in the place
   // of those that are gone.
   std::chrono::milliseconds keep_survivors{60000};
@@ -71,10 +74,10 @@ class JobTable {
   ~JobTable();
 
   // Takes up what the journal holds, before any event. Jobs that had runners are RECOVERING, "the
-  // master restarted", which is none of their restarts. Runners that have gone on meanwhile are kept
-  // if they come in time; in the place of the others the job gets workers as these join. Views of a
-  // higher `generation` have higher versions: who watched the master before this one hears of all
-  // that is new.
+  // master restarted", which is none of their restarts. Runners that have gone on meanwhile are
+  // kept if they come in time; in the place of the others the job gets workers as these join. Views
+  // of a higher `generation` have higher versions: who watched the master before this one hears of
+  // all that is new.
   JobActions restore(const std::vector<StoredJob>& jobs, Moment now, uint64_t generation = 0);
   JobActions handle(JobEvent event, Moment now);
 
@@ -103,12 +106,14 @@ class JobTable {
   void take_up(const WorkerRef& worker, const HeldRunner& runner);
   void on(const WorkerLost& event);
   void on(const WorkerStuck& event);
+  void on(const WorkerSilent& event);
   void on(const WorkerDraining& event);
   void on(const RunnerStarted& event);
   void on(const RunnerExited& event);
   void on(const JobFinished& event);
   void on(const JobBroke& event);
   void on(const ProgressMade& event);
+  void on(const LinkFailed& event);
   void on(FaultAsked event);
   void on(const JournalWritten& event);
   void on(const Tick& event);
@@ -140,6 +145,11 @@ class JobTable {
   void set_failure(Entry& entry, const WorkerRef& worker, std::string subject, std::string how,
                    bool crash, std::chrono::milliseconds detected_after);
   void set_failure(Entry& entry, const Status& of_run);
+  // Links and silence: job_links.cc.
+  bool may_be_silence(const Entry& entry) const;
+  void judge_links(Entry& entry);
+  void leave_out(Entry& entry, const std::string& worker);
+  std::vector<std::string> left_out(const Entry& entry) const;
   // The job's history: job_history.cc.
   void lost_epoch(Entry& entry, std::string cause);
   void goes_on(Entry& entry, const ProgressReport& report);
@@ -170,6 +180,7 @@ class JobTable {
   std::map<uint64_t, uint64_t> ended_;                     // numbers, in the order of their ends
   std::map<uint64_t, uint64_t> writes_;                    // in the air: job's number by write
   Leases leases_;
+  std::set<std::string> silent_;  // workers that have not been heard of for a while
 
   uint64_t last_number_ = 0;
   uint64_t last_write_ = 0;

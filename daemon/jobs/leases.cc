@@ -41,13 +41,25 @@ uint64_t Leases::job_of(std::string_view name) const {
   return found == workers_.end() ? 0 : found->second.job;
 }
 
+bool Leases::is_free(const std::string& name, const Entry& entry,
+                     std::span<const std::string> but) const {
+  return entry.job == 0 && !entry.draining && std::find(but.begin(), but.end(), name) == but.end();
+}
+
+size_t Leases::free_but(std::span<const std::string> names) const {
+  return static_cast<size_t>(std::count_if(workers_.begin(), workers_.end(), [&](const auto& each) {
+    return is_free(each.first, each.second, names);
+  }));
+}
+
 std::vector<WorkerRef> Leases::take(size_t count, uint64_t job,
-                                    std::span<const std::string> preferred) {
+                                    std::span<const std::string> preferred,
+                                    std::span<const std::string> but) {
   std::vector<WorkerRef> taken;
   for (const bool only_preferred : {true, false}) {
     for (auto& [name, entry] : workers_) {
       if (taken.size() == count) break;
-      if (entry.job != 0 || entry.draining) continue;
+      if (!is_free(name, entry, but)) continue;
       if (only_preferred && std::find(preferred.begin(), preferred.end(), name) == preferred.end())
         continue;
       entry.job = job;

@@ -40,10 +40,13 @@ class Leases {
   // Workers that may get a lease now, or after those that they have.
   size_t free() const { return free_; }
   size_t usable() const { return usable_; }
+  // Those of free() that are not among these.
+  size_t free_but(std::span<const std::string> names) const;
 
-  // Leases `count` free workers: first those named in `preferred`, then by name.
-  // REQUIRES: count <= free().
-  std::vector<WorkerRef> take(size_t count, uint64_t job, std::span<const std::string> preferred);
+  // Leases `count` free workers, none of `but`: first those named in `preferred`, then by name.
+  // REQUIRES: count <= free_but(but).
+  std::vector<WorkerRef> take(size_t count, uint64_t job, std::span<const std::string> preferred,
+                              std::span<const std::string> but = {});
   // That worker for that job. False if it is not free.
   bool claim(const WorkerRef& worker, uint64_t job);
   // No-op unless that worker is there and leased by the job.
@@ -56,6 +59,7 @@ class Leases {
     bool draining = false;
   };
   void count();
+  bool is_free(const std::string& name, const Entry& entry, std::span<const std::string> but) const;
 
   std::map<std::string, Entry, std::less<>> workers_;
   size_t free_ = 0;

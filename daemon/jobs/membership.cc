@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "devices/base/text.h"
 
@@ -15,6 +16,7 @@ constexpr size_t kMaxDatasets = 1024;
 constexpr size_t kMaxRunners = 1024;
 constexpr size_t kLostKept = 16;
 constexpr double kNewStep = 0.2;  // weight of the newest step in the usual one
+constexpr double kPatienceOfWaits = 1.5;
 
 // "3.2 s"
 std::string seconds_text(std::chrono::duration<double> time) {
@@ -148,12 +150,21 @@ void Membership::note_progress(Member& member, const Heartbeat& heartbeat, Momen
   }
   member.progress = heartbeat.progress;
   member.stepping = heartbeat.stepping;
+  member.waits = heartbeat.waits;
+  member.quiet = heartbeat.quiet;
+}
+
+void Membership::note_silence(Member& member, bool silent, Events& events) {
+  if (std::exchange(member.silent, silent) == silent) return;
+  events.push_back(WorkerSilent{member.info.worker, silent});
 }
 
 std::chrono::duration<double> Membership::patience(const Member& member) const {
-  const std::chrono::duration<double> least = limits_.stuck;
-  if (!member.usual_step) return least;
-  return std::max(least, *member.usual_step * static_cast<double>(limits_.stuck_steps));
+  std::chrono::duration<double> patience = limits_.stuck;
+  if (member.usual_step) {
+    patience = std::max(patience, *member.usual_step * static_cast<double>(limits_.stuck_steps));
+  }
+  return member.waits ? patience * kPatienceOfWaits : patience;
 }
 
 Membership::Events Membership::lose(const WorkerRef& worker, const std::string& reason,
@@ -198,6 +209,7 @@ Membership::Events Membership::tick(Moment now) {
       lost(member, cat("no heartbeat for ", seconds_text(silent)), now, events);
       continue;
     }
+    note_silence(member, silent >= limits_.silent || member.quiet, events);
     const std::chrono::duration<double> still = now.steady - member.moved_at;
     if (member.stuck || !member.stepping || still < patience(member)) continue;
     member.stuck = true;

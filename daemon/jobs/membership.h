@@ -7,7 +7,12 @@
 // that wakes after its work was given to others does no harm.
 //
 // A worker is stuck when a step is in flight and its counter has not moved for 10 of its usual
-// steps, 10 s at least. It moves: it is well again.
+// steps, 10 s at least. Where one stands still so do its peers, but those wait: who computes is
+// stuck, and who waits only after half that time again, when nobody was found who computes. It
+// moves: it is well again.
+//
+// One that was not heard of for half a second may only be late. It is said all the same: whoever
+// judges a failure then waits until more is known.
 //
 // A master that was itself stopped, or starved, has heard nobody: a gap between two ticks is not
 // counted against the workers.
@@ -53,6 +58,8 @@ struct Heartbeat {
   uint64_t sequence = 0;  // rises; older ones are of no use
   uint64_t progress = 0;  // rises with every step, or op, of the worker's runner
   bool stepping = false;  // a step is in flight
+  bool waits = false;     // all that are in flight wait for peers
+  bool quiet = false;     // a runner has given no sign of life for a while
 };
 
 enum class WorkerState : uint8_t { ready, draining, stuck, lost };
@@ -71,6 +78,7 @@ struct MembershipLimits {
   std::chrono::milliseconds heartbeat{250};  // what workers are told
   // Nobody takes a name from a worker that was heard of in this time.
   std::chrono::milliseconds suspect{1000};
+  std::chrono::milliseconds silent{500};  // is told
   std::chrono::milliseconds dead{2500};
   int stuck_steps = 10;
   std::chrono::milliseconds stuck{10000};
@@ -119,7 +127,9 @@ class Membership {
     uint64_t sequence = 0;
 
     uint64_t progress = 0;
-    bool stepping = false;
+    bool stepping = false, waits = false;
+    bool quiet = false;                                       // a runner of it, as it says
+    bool silent = false;                                      // as was told
     Clock::Steady moved_at;                                   // when `progress` last rose
     std::optional<std::chrono::duration<double>> usual_step;  // a moving average
 
@@ -129,6 +139,7 @@ class Membership {
 
   size_t living() const;
   void forgive_own_stall(Moment now);
+  static void note_silence(Member& member, bool silent, Events& events);
   void note_progress(Member& member, const Heartbeat& heartbeat, Moment now);
   std::chrono::duration<double> patience(const Member& member) const;
   void lost(Member& member, const std::string& reason, Moment now, Events& events);

@@ -23,6 +23,8 @@ class HeartService final : public Service<wire::Heart> {
     heartbeat.sequence = params.getSequence();
     heartbeat.progress = params.getProgress();
     heartbeat.stepping = params.getStepping();
+    heartbeat.waits = params.getWaits();
+    heartbeat.quiet = params.getQuiet();
     const Status status = hearts_.check(heartbeat.worker);
     if (status.ok()) hearts_.state().heard(std::move(heartbeat));
     answer(status, context.getResults().initOutcome());

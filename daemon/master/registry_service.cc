@@ -59,6 +59,21 @@ Result<std::vector<Workforce::Inside::Token>> tokens_of(wire::WorkerInfo::Reader
   return tokens;
 }
 
+// Of one that this build does not know, the worst.
+LinkFault fault_of(wire::LinkFault fault) {
+  switch (fault) {
+    case wire::LinkFault::NONE:
+      return LinkFault::none;
+    case wire::LinkFault::CLOSED:
+      return LinkFault::closed;
+    case wire::LinkFault::DAMAGED:
+      return LinkFault::damaged;
+    case wire::LinkFault::LOST:
+      break;
+  }
+  return LinkFault::lost;
+}
+
 class RegistryService final : public Service<Registry> {
  public:
   RegistryService(std::shared_ptr<Workforce::Inside> inside, const RpcPeer& peer)
@@ -76,6 +91,7 @@ class RegistryService final : public Service<Registry> {
   kj::Promise<void> runnerExited(RunnerExitedContext context) override;
   kj::Promise<void> log(LogContext context) override;
   kj::Promise<void> chaos(ChaosContext context) override;
+  kj::Promise<void> linkFailed(LinkFailedContext context) override;
 
  private:
   Status check_role(RpcRole role, std::string_view method) const;
@@ -217,6 +233,19 @@ kj::Promise<void> RegistryService::log(LogContext context) {
                       [done = answered.done] { done(Status()); });
   return answered.promise.then(
       [context](Status&& written) mutable { answer(written, context.getResults().initOutcome()); });
+}
+
+kj::Promise<void> RegistryService::linkFailed(LinkFailedContext context) {
+  const auto params = context.getParams();
+  Status status = check_role(RpcRole::runner, "linkFailed");
+  LinkFailed event;
+  event.epoch = params.getEpoch();
+  event.peer = to_string(params.getPeer()).substr(0, kMaxRunnerText);
+  event.fault = fault_of(params.getFault());
+  event.how = to_string(params.getHow()).substr(0, kMaxRunnerText);
+  if (status.ok()) status = inside_->link_failed(connection_, std::move(event));
+  answer(status, context.getResults().initOutcome());
+  return kj::READY_NOW;
 }
 
 kj::Promise<void> RegistryService::chaos(ChaosContext context) {

@@ -54,6 +54,8 @@ class Workforce::Inside final : public std::enable_shared_from_this<Inside> {
   void runner_hangs_up(uint64_t connection);
   // Ok, and null, while it is on its way to another epoch.
   Result<RemoteRunner*> runner_of(uint64_t connection) const;
+  // Of its epoch, by the runner with that connection.
+  Status link_failed(uint64_t connection, LinkFailed event);
   void runner_exited(const WorkerRef& worker, const std::string& job, uint64_t epoch,
                      const std::string& how);
 

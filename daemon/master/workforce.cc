@@ -226,6 +226,17 @@ Result<RemoteRunner*> Workforce::Inside::runner_of(uint64_t connection) const {
   return failed_precondition("expected a runner whose epoch goes on");
 }
 
+Status Workforce::Inside::link_failed(uint64_t connection, LinkFailed event) {
+  const Slot* slot = slot_of(connection);
+  if (slot == nullptr) return failed_precondition("expected a runner whose epoch goes on");
+  event.job = slot->facts.job;
+  event.worker = slot->worker;
+  options_.log.info("the link from '", event.worker.name, "' to '", event.peer, "' of job '",
+                    event.job, "' failed (", name_of(event.fault), "): ", event.how);
+  state_.handle(std::move(event));
+  return {};
+}
+
 void Workforce::Inside::runner_hangs_up(uint64_t connection) {
   const auto seat = seats_.find(connection);
   if (seat == seats_.end()) return;

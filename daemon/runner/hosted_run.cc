@@ -143,6 +143,7 @@ Status HostedRun::connect(const RunSetup& setup) {
         if (const auto run = self.lock()) run->heed_links();
       });
     };
+    links.on_unopened = parts_.on_failed_link;
     links_ = std::make_unique<RunLinks>(std::move(links), parts_.threads);
     connected_ = failed_precondition(cat(subject(), ": expected it to be connected, it is not"));
   }
@@ -339,6 +340,10 @@ std::string HostedRun::waits_for() const {
   return live ? parts_.worker.waits_for(*live->run) : "";
 }
 
+bool HostedRun::waits_for_peer() const {
+  return waits_for().find(" waits for ") != std::string::npos;  // else it "is blocked in" an op
+}
+
 std::string HostedRun::profile() const {
   const auto live = live_or_null();
   return live ? profile_text(live->run->run().program()) : "";
@@ -375,11 +380,25 @@ bool HostedRun::derived(const Live& live, const Status& failure) const {
 // On the strand. Ends the run if one of its links has failed, also if it needs none now.
 void HostedRun::heed_links() {
   const auto live = live_or_null();
-  if (!live || live->run->run().finished().failed()) return;
+  if (!live) return;
   for (const Link* link : live->links) {
     const Status status = link->status();
-    if (!status.ok()) return live->run->run().abort(status);
+    if (status.ok()) continue;
+    live->run->run().abort(status);
+    tell_of(*live, *link);
   }
+}
+
+// Once. A peer that is done with all its steps may have let go of the link.
+void HostedRun::tell_of(const Live& live, const Link& link) {
+  const Run& run = live.run->run();
+  const bool steps = run.options().first_step + run.turns() < live.log->granted();
+  if (link.fault() == LinkFault::none || !steps || !parts_.on_failed_link) return;
+  {
+    std::lock_guard lock(mutex_);
+    if (!cause_.ok() || !told_of_.insert(link.peer()).second) return;  // the run was to end
+  }
+  parts_.on_failed_link({epoch_.number, link.peer(), link.fault(), link.status().message()});
 }
 
 }  // namespace leat

@@ -7,6 +7,7 @@
 #include <limits>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -37,6 +38,8 @@ struct RunnerParts {
   Logger log;
   // Told of each run whose steps are the job's, before it steps; may be empty.
   std::function<void(std::shared_ptr<HostedRun>)> on_training = {};
+  // Told of links that fail by themselves, on the run's strand; may wait for a second; may be empty.
+  std::function<void(FailedLink)> on_failed_link = {};
 };
 
 // RunSetup of transport/cluster.capnp.
@@ -94,6 +97,8 @@ class HostedRun final : public GatedRun, public std::enable_shared_from_this<Hos
   // writes no variables.
   Status settle(Deadline deadline) const;
   std::string waits_for() const;
+  // Nothing is computed before a value of a peer has come, or has been taken by one.
+  bool waits_for_peer() const;
   std::string profile() const;
   // As TurnLog::take().
   bool take_report(RunReport& report, size_t most);
@@ -115,6 +120,7 @@ class HostedRun final : public GatedRun, public std::enable_shared_from_this<Hos
   Result<std::string> data_root(const std::string& name) const;
   Status set_feed(const Live& live, uint32_t index, const Bytes& value) const;
   void heed_links();
+  void tell_of(const Live& live, const Link& link);
   bool derived(const Live& live, const Status& failure) const;
   std::string subject() const { return cat("run ", id_); }
 
@@ -131,6 +137,7 @@ class HostedRun final : public GatedRun, public std::enable_shared_from_this<Hos
   std::shared_ptr<const Live> live_;  // connected
   Status connected_;                  // why not, once links_ is there
   Status cause_;                      // of cancel()
+  std::set<std::string> told_of_;     // peers whose links have failed
   bool released_ = false;
   uint64_t wanted_ = 0;  // the steps below may be done, if the gate lets them
   uint64_t gate_ = std::numeric_limits<uint64_t>::max();

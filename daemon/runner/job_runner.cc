@@ -228,12 +228,16 @@ void JobRunner::inspect_dataset(DatasetFiles files, int64_t classes,
 
 JobRunner::Pulse JobRunner::pulse() const {
   Pulse pulse;
+  pulse.waits = true;
   std::lock_guard lock(mutex_);
   pulse.turns = released_turns_;
   for (const auto& [id, run] : runs_) {
     pulse.turns += run->turns();
-    pulse.stepping = pulse.stepping || run->stepping();
+    if (!run->stepping()) continue;
+    pulse.stepping = true;
+    pulse.waits = pulse.waits && run->waits_for_peer();
   }
+  pulse.waits = pulse.waits && pulse.stepping;
   return pulse;
 }
 

@@ -46,6 +46,9 @@ class JobRunner {
   void on_training(std::function<void(std::shared_ptr<HostedRun>)> told) {
     parts_.on_training = std::move(told);
   }
+  void on_failed_link(std::function<void(FailedLink)> told) {
+    parts_.on_failed_link = std::move(told);
+  }
   // Runner.arm; unimplemented where nobody takes them.
   std::function<void(std::vector<ArmedFault>, std::chrono::milliseconds)> arm;
   // The number of that in which it is.
@@ -90,6 +93,7 @@ class JobRunner {
   struct Pulse {
     uint64_t turns = 0;  // of all runs that there were
     bool stepping = false;
+    bool waits = false;  // all that step wait for peers
   };
   Pulse pulse() const;
 

@@ -122,6 +122,7 @@ Result<RunLinks::Links> RunLinks::open(Worker& worker, WorkerRun& run, Deadline 
       continue;
     }
     const Status cancelled = cancelled_with();
+    if (cancelled.ok()) tell_unopened(peers[p], made.status());
     const Status why = cancelled.ok() ? made.status().while_doing(doing) : cancelled;
     for (auto& link : links) {
       if (link) link->abort(why);
@@ -129,6 +130,13 @@ Result<RunLinks::Links> RunLinks::open(Worker& worker, WorkerRun& run, Deadline 
     return why;
   }
   return links;
+}
+
+// What the peer refuses is no fault of the link.
+void RunLinks::tell_unopened(const Peer& peer, const Status& why) const {
+  const bool is_lost = why.code() == Code::deadline_exceeded || why.code() == Code::unavailable;
+  if (is_lost && setup_.on_unopened)
+    setup_.on_unopened({setup_.epoch, peer.setup.peer, LinkFault::lost, why.message()});
 }
 
 Result<std::unique_ptr<Link>> RunLinks::link(uint32_t partition, Peer& peer, Deadline deadline) {

@@ -24,6 +24,14 @@ namespace leat {
 
 enum class Carrier : uint8_t { tcp, shm };
 
+// A link that failed by itself, or could not be opened.
+struct FailedLink {
+  uint64_t epoch = 0;
+  std::string peer;  // its node
+  LinkFault fault = LinkFault::lost;
+  std::string how;
+};
+
 // What carries the bytes between two runners; both find the same. `transport`: "auto" (memory where
 // it can be shared), "shm" or "tcp". A runner that may not share memory has no unix address.
 // failed_precondition if there is no way.
@@ -44,6 +52,7 @@ class RunLinks {
     RunKey key{};
     bool may_use_tcp = true;           // here; the peers' are told by their addresses
     std::function<void()> on_failure;  // LinkSetup's, of every link
+    std::function<void(FailedLink)> on_unopened = nullptr;  // by open(), before it returns
   };
   // What links run on. All of it outlives them.
   struct Threads {
@@ -72,6 +81,7 @@ class RunLinks {
   Result<std::vector<Peer>> find_peers(WorkerRun& run) const;
   Result<std::shared_ptr<const shm::Outbox>> make_outbox(const Plan& plan,
                                                          const std::vector<Peer>& peers) const;
+  void tell_unopened(const Peer& peer, const Status& why) const;
   Result<std::unique_ptr<Link>> link(uint32_t partition, Peer& peer, Deadline deadline);
   Result<std::unique_ptr<Link>> link_memory(uint32_t partition, Peer& peer, Deadline deadline);
   Result<std::unique_ptr<Link>> share_memory(Descriptor socket, Peer& peer, Deadline deadline);

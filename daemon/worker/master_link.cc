@@ -437,6 +437,8 @@ Status MasterLink::beat_once(RpcClient& client, uint64_t sequence) {
     request.setSequence(sequence);
     request.setProgress(pulse.progress);
     request.setStepping(pulse.stepping);
+    request.setWaits(pulse.waits);
+    request.setQuiet(pulse.quiet);
     return request.send().then([](auto&& response) { return status_of(response.getOutcome()); });
   });
 }

@@ -22,6 +22,7 @@ using Steady = std::chrono::steady_clock;
 constexpr auto kEndOfAll = std::chrono::seconds(10);
 // A runner that says nothing for so long is taken for dead, and killed.
 constexpr auto kSilent = std::chrono::milliseconds(2500);
+constexpr auto kQuiet = std::chrono::milliseconds(500);  // is told
 constexpr auto kLongestWait = std::chrono::seconds(1);
 
 }  // namespace
@@ -239,8 +240,9 @@ class Runners::Core {
         if (fd >= 0) polled.push_back({fd, POLLIN, 0});
       }
       if (!child->killed && child->kill_at) until = std::min(until, *child->kill_at);
-      const auto silent_at = child->heard_at + kSilent;
-      if (!child->killed && silent_at > looked_at_) until = std::min(until, silent_at);
+      for (const auto silent_at : {child->heard_at + kQuiet, child->heard_at + kSilent}) {
+        if (!child->killed && silent_at > looked_at_) until = std::min(until, silent_at);
+      }
     }
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - Steady::now());
     poll(polled.data(), polled.size(), static_cast<int>(std::max<int64_t>(0, left.count())));
@@ -299,11 +301,14 @@ class Runners::Core {
 
   void count() {
     const std::lock_guard lock(mutex_);
-    pulse_ = {ended_progress_, false};
+    pulse_ = {ended_progress_, false, true, false};
     for (const auto& child : children_) {
       pulse_.progress += child->pulse.progress;
       pulse_.stepping = pulse_.stepping || child->pulse.stepping;
+      pulse_.waits = pulse_.waits && (child->pulse.waits || !child->pulse.stepping);
+      pulse_.quiet = pulse_.quiet || (child->beats && looked_at_ - child->heard_at >= kQuiet);
     }
+    pulse_.waits = pulse_.waits && pulse_.stepping;
   }
 
   const RunnerNews news_;

@@ -67,6 +67,8 @@ struct RunnerNews {
 struct RunnersPulse {
   uint64_t progress = 0;  // rises with every step
   bool stepping = false;
+  bool waits = false;  // all that step wait for peers
+  bool quiet = false;  // one has given no pulse for half a second
 };
 
 // Threads: any. `done` is called once, on the thread "runners", and must not block.

@@ -154,7 +154,8 @@ void Executor::remove(Run& run) {
 std::string Executor::waits_for(Run& run) {
   std::lock_guard lock(core_->mutex);
   const auto it = core_->places.find(&run);
-  return it == core_->places.end() ? "" : run.waits_for(it->second.awaited);
+  const bool waits = it != core_->places.end() && !it->second.ready;  // else its turn is to come
+  return waits ? run.waits_for(it->second.awaited) : "";
 }
 
 void Executor::loop() {

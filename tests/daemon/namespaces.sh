@@ -154,7 +154,10 @@ strike() {
     grep -q "w$node" <<<"$reason" && named=yes
     [ "$detected" -le 3600 ] || missed+=("noticed after $detected ms")
     [ "$named" = yes ] || missed+=("the culprit is not named")
-    if [ "$kind" != pair ]; then
+    if [ "$kind" = pair ]; then  # both live: w3 goes, as the one of the higher name
+      grep -q "'w3' goes; the link between 'w2' and 'w3' was lost" <<<"$reason" ||
+        missed+=("the link is not named")
+    else
       while runner_on "$node" && [ $(($(now_ms) - began)) -lt 6000 ]; do sleep 0.05; done
       runner_on "$node" && missed+=("the node that was cut off still has a runner after 6 s")
     fi
@@ -170,6 +173,9 @@ strike() {
   hash=$(hash_of <<<"$said")
   [ "$hash" = "$long_expected" ] && equal=yes
   [ "$equal" = yes ] || missed+=("ended $end with the weights '$hash'")
+  if [ "$kind" = pair ] && [ "$state" != SUCCEEDED ]; then
+    grep -q '"source": *"memory"' <<<"$said" || missed+=("what the others held was not used")
+  fi
   echo "fault seed=$1 transport=tcp deed=cut_$kind phase=step_$phase victim=w$node" \
     "$([ "$state" = SUCCEEDED ] && echo too-late) detected_ms=$detected named=$named" \
     "ended_ms=$(($(now_ms) - began)) end=$end equal=$equal reason=\"$reason\""

@@ -17,7 +17,7 @@ WorkerInfo worker_info(const std::string& name, uint64_t incarnation) {
 }
 
 // A line an event: "joined w1/1", "lost w1/1: why".
-std::string text_of(const Membership::Events& events) {
+std::string text_of(const Membership::Events& events, bool tells_silence = false) {
   const auto name = [](const WorkerRef& worker) {
     return cat(worker.name, "/", worker.incarnation);
   };
@@ -31,6 +31,9 @@ std::string text_of(const Membership::Events& events) {
       text += cat("stuck ", name(stuck->worker), ": ", stuck->reason, "\n");
     } else if (const auto* drains = std::get_if<WorkerDraining>(&event)) {
       text += cat(drains->draining ? "drains " : "drains no more ", name(drains->worker), "\n");
+    } else if (const auto* silent = std::get_if<WorkerSilent>(&event)) {
+      if (tells_silence)
+        text += cat(silent->silent ? "silent " : "heard ", name(silent->worker), "\n");
     } else {
       text += "something else\n";
     }
@@ -72,6 +75,52 @@ struct Cluster {
   uint64_t sequence = 0;
   bool beats = true;
 };
+
+TEST_CASE("a worker that is not heard of for half a second is silent until it is heard of again") {
+  Cluster cluster;
+  cluster.join("w1", 1);
+  const auto later = [&](int ms) {
+    cluster.clock.advance(milliseconds(ms));
+    return text_of(cluster.members.tick(moment_of(cluster.clock)), true);
+  };
+  CHECK(later(499) == "");
+  CHECK(later(1) == "silent w1/1\n");
+  CHECK(later(100) == "");
+  CHECK(cluster.beat("w1", 1).ok());
+  CHECK(later(100) == "heard w1/1\n");
+  // A runner on it is quiet, as it says.
+  CHECK(cluster.members.heard({{"w1", 1}, 9, 0, true, false, true}, moment_of(cluster.clock)).ok());
+  CHECK(later(100) == "silent w1/1\n");
+}
+
+TEST_CASE("who computes is stuck, and who waits for it is not") {
+  Cluster cluster;
+  cluster.join("w1", 1);
+  cluster.join("w2", 1);
+  uint64_t sequence = 0;
+  // Both hang in step 7: w1 waits for w2, or both wait.
+  const auto pass = [&](int ms, bool w2_waits) {
+    std::string text;
+    for (int t = 0; t < ms; t += 250) {
+      cluster.clock.advance(milliseconds(250));
+      const Moment now = moment_of(cluster.clock);
+      ++sequence;
+      CHECK(cluster.members.heard({{"w1", 1}, sequence, 7, true, true}, now).ok());
+      CHECK(cluster.members.heard({{"w2", 1}, sequence, 7, true, w2_waits}, now).ok());
+      text += cluster.tick();
+    }
+    return text;
+  };
+  CHECK(pass(10000, true) == "");
+  SECTION("one computes") {
+    CHECK(pass(4500, false) == "stuck w2/1: no progress for 10 s after 7 steps\n");
+  }
+  SECTION("nobody does") {
+    CHECK(pass(5250, true) ==
+          "stuck w1/1: no progress for 15 s after 7 steps\n"
+          "stuck w2/1: no progress for 15 s after 7 steps\n");
+  }
+}
 
 TEST_CASE("a worker that sends no heartbeat for 2.5 s is lost") {
   Cluster cluster;

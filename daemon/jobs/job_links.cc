@@ -1,0 +1,86 @@
+// What the table of jobs makes of links that fail, and of workers that are silent: whose fault a
+// failure is of which the run alone has told.
+#include <algorithm>
+
+#include "daemon/jobs/job_entry.h"
+#include "daemon/jobs/job_table.h"
+#include "devices/base/text.h"
+
+namespace leat {
+namespace {
+
+// For so long a worker that went for a link gets nothing of this job: twice as long each time.
+constexpr std::chrono::seconds kLeftOut{2}, kLongestLeftOut{60};
+
+}  // namespace
+
+void JobTable::on(const WorkerSilent& event) {
+  if (!leases_.has(event.worker)) return;
+  if (event.silent) {
+    silent_.insert(event.worker.name);
+  } else {
+    silent_.erase(event.worker.name);
+  }
+}
+
+void JobTable::on(const LinkFailed& event) {
+  Entry* entry = find_epoch(event.job, event.epoch);
+  if (entry == nullptr || !entry->assembly.has_place(event.worker)) return;
+  entry->links.add(event.worker.name, event.peer, event.fault, event.how, now_.steady);
+}
+
+// Whoever is silent may be who is at fault. It is lost soon, or heard of again.
+bool JobTable::may_be_silence(const Entry& entry) const {
+  const Entry::Failure& failure = *entry.failure;
+  if (!failure.how.empty() || !failure.may_pass) return false;
+  if (now_.steady >= failure.seen + limits_.silence) return false;
+  const auto workers = entry.assembly.workers();
+  return std::any_of(workers.begin(), workers.end(), [&](const WorkerRef& worker) {
+    return silent_.contains(worker.name) && entry.assembly.has_place(worker);
+  });
+}
+
+// If it was a link, then who goes is settled here: all others keep what they have.
+void JobTable::judge_links(Entry& entry) {
+  Entry::Failure& failure = *entry.failure;
+  if (!failure.how.empty() || !failure.may_pass) return;
+  std::vector<std::string> names;
+  for (const WorkerRef& worker : entry.assembly.workers()) {
+    if (entry.assembly.has_place(worker)) names.push_back(worker.name);
+  }
+  const auto verdict = entry.links.judge(names, now_.steady);
+  if (!verdict) return;
+  failure.keeps = true;
+  failure.crash = false;
+  // A job that has been at work waits for the network; one that never was may never be.
+  failure.counts = entry.stepped || failure.step == 0;
+  failure.culprit = join(verdict->go, ", ");
+  failure.text = verdict->text.find(failure.of_run) == std::string::npos
+                     ? cat(verdict->text, "; ", failure.of_run)
+                     : verdict->text;
+  for (const WorkerRef& worker : entry.assembly.workers()) {
+    if (std::find(verdict->go.begin(), verdict->go.end(), worker.name) == verdict->go.end())
+      continue;
+    entry.assembly.suspect(worker);
+    leave_out(entry, worker.name);
+  }
+}
+
+void JobTable::leave_out(Entry& entry, const std::string& worker) {
+  auto& [until, time] = entry.left_out[worker];
+  time =
+      std::min<Clock::Steady::duration>(time == time.zero() ? kLeftOut : 2 * time, kLongestLeftOut);
+  until = now_.steady + time;
+}
+
+// Who goes on without the others has what they lack; if nobody does, there is nothing to spare.
+std::vector<std::string> JobTable::left_out(const Entry& entry) const {
+  std::vector<std::string> names;
+  if (entry.assembly.kept() == 0) return names;
+  for (const auto& [name, left] : entry.left_out) {
+    if (left.until > now_.steady) names.push_back(name);
+  }
+  return names;
+}
+
+}  // namespace leat
