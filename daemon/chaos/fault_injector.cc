@@ -10,12 +10,17 @@ namespace {
 
 // How soon it sees that faults were armed, or that one is due by its time.
 constexpr std::chrono::milliseconds kLook{20};
+constexpr std::chrono::milliseconds kAgain{100};
 constexpr uint64_t kNoGate = std::numeric_limits<uint64_t>::max();
 
 }  // namespace
 
-FaultInjector::FaultInjector(Announce announce, Commit commit, Logger log)
-    : announce_(std::move(announce)), commit_(std::move(commit)), log_(std::move(log)) {}
+FaultInjector::FaultInjector(Announce announce, Commit commit, Logger log,
+                             std::chrono::milliseconds patience)
+    : announce_(std::move(announce)),
+      commit_(std::move(commit)),
+      log_(std::move(log)),
+      patience_(patience) {}
 
 void FaultInjector::stop() {
   {
@@ -28,6 +33,12 @@ void FaultInjector::stop() {
 
 void FaultInjector::arm(std::vector<ArmedFault> faults, std::chrono::milliseconds ran) {
   const std::lock_guard lock(mutex_);
+  ++armed_;
+  const auto is_asked = [&](const ArmedFault& each) {
+    return asked_ && each.index == asked_->fault.index;
+  };
+  if (asked_ && std::none_of(faults.begin(), faults.end(), is_asked))
+    faults.push_back(asked_->fault);  // it is written down, and has not come
   std::stable_sort(faults.begin(), faults.end(), [](const ArmedFault& a, const ArmedFault& b) {
     return a.fault.step < b.fault.step;
   });
@@ -87,18 +98,41 @@ void FaultInjector::live() {
     const auto still = std::find_if(faults_.begin(), faults_.end(),
                                     [&](const auto& each) { return each.index == due.index; });
     if (!is_due || stopped_ || still == faults_.end()) continue;
-    lock.unlock();
-    const Status announced = announce_(due);
-    if (announced.ok()) {
-      log_.warning("chaos: ", to_string(due.fault));
-      commit_(due.fault);
-    } else {
-      log_.warning("chaos: ", to_string(due.fault), " is left out: ", announced.message());
-    }
-    lock.lock();
-    std::erase_if(faults_, [&](const ArmedFault& each) { return each.index == due.index; });
-    move_gate();
+    strike(lock, due);
   }
+}
+
+void FaultInjector::strike(std::unique_lock<std::mutex>& lock, const ArmedFault& due) {
+  const uint64_t armed = armed_;
+  if (!asked_ || asked_->fault.index != due.index) asked_ = Asked{due, Steady::now()};
+  const bool again = ++asked_->times > 1;
+  lock.unlock();
+  const Status announced = announce_(due);
+  lock.lock();
+  if (asks_again(announced)) {
+    changed_.wait_for(lock, kAgain, [this] { return stopped_; });
+    return;
+  }
+  asked_.reset();
+  const bool comes =
+      announced.ok() || (again && announced.message().find("has come before") != std::string::npos);
+  lock.unlock();
+  if (comes) {
+    log_.warning("chaos: ", to_string(due.fault));
+    commit_(due.fault);
+  } else {
+    log_.warning("chaos: ", to_string(due.fault), " is left out: ", announced.message());
+  }
+  lock.lock();
+  if (!comes && armed != armed_) return;  // in another epoch, where it may be due again
+  std::erase_if(faults_, [&](const ArmedFault& each) { return each.index == due.index; });
+  move_gate();
+}
+
+bool FaultInjector::asks_again(const Status& announced) const {
+  const bool away =
+      announced.code() == Code::unavailable || announced.code() == Code::deadline_exceeded;
+  return away && Steady::now() - asked_->since < patience_;
 }
 
 }  // namespace leat

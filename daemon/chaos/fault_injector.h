@@ -13,6 +13,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -39,7 +40,9 @@ class FaultInjector {
   using Announce = std::function<Status(const ArmedFault&)>;
   using Commit = std::function<void(const ChaosFault&)>;
 
-  FaultInjector(Announce announce, Commit commit, Logger log);
+  // `patience`: with a master that cannot be asked.
+  FaultInjector(Announce announce, Commit commit, Logger log,
+                std::chrono::milliseconds patience = {});
   ~FaultInjector() { stop(); }
   FaultInjector(const FaultInjector&) = delete;
   FaultInjector& operator=(const FaultInjector&) = delete;
@@ -54,7 +57,16 @@ class FaultInjector {
  private:
   using Steady = std::chrono::steady_clock;
 
+  // What the master is being asked. Without an answer it may have written the fault down.
+  struct Asked {
+    ArmedFault fault;
+    Steady::time_point since;
+    int times = 0;
+  };
+
   void live();
+  void strike(std::unique_lock<std::mutex>& lock, const ArmedFault& due);
+  bool asks_again(const Status& announced) const;
   // REQUIRES: the mutex is held. The next one by step; null if there is none.
   const ArmedFault* next_by_step() const;
   bool take_due(ArmedFault& due) const;
@@ -63,9 +75,12 @@ class FaultInjector {
   const Announce announce_;
   const Commit commit_;
   const Logger log_;
+  const std::chrono::milliseconds patience_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<ArmedFault> faults_;
+  uint64_t armed_ = 0;  // how often
+  std::optional<Asked> asked_;
   Steady::time_point job_began_;
   std::weak_ptr<GatedRun> run_;
   bool stopped_ = false;

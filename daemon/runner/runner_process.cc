@@ -43,6 +43,7 @@ constexpr auto kStart = 10s;  // from the start to being registered
 constexpr auto kEnd = 3s;     // from the reason to the end, by force
 // For a master that has started again to hear of it from its worker.
 constexpr auto kRefused = 5s;
+constexpr auto kLinkNews = 1s;  // for the master to take them
 constexpr std::chrono::milliseconds kAgain{200}, kLeastDial{100}, kForEver{-1};
 
 // What ends the process: the first one counts, be it a signal. Threads: any, but for wait().
@@ -261,6 +262,34 @@ Status announce(RpcClient& master, const JobRunner& runner, const ArmedFault& fa
       });
 }
 
+wire::LinkFault wire_fault(LinkFault fault) {
+  switch (fault) {
+    case LinkFault::none:
+      return wire::LinkFault::NONE;
+    case LinkFault::closed:
+      return wire::LinkFault::CLOSED;
+    case LinkFault::damaged:
+      return wire::LinkFault::DAMAGED;
+    case LinkFault::lost:
+      break;
+  }
+  return wire::LinkFault::LOST;
+}
+
+// What it answers changes nothing.
+void tell(RpcClient& master, const FailedLink& failed) {
+  (void)master.call<wire::Registry>(
+      "Registry.linkFailed", kLinkNews, [&failed](wire::Registry::Client registry) {
+        auto request = registry.linkFailedRequest();
+        request.setEpoch(failed.epoch);
+        request.setPeer(failed.peer);
+        request.setFault(wire_fault(failed.fault));
+        request.setHow(failed.how);
+        return request.send().then(
+            [](auto&& response) { return status_of(response.getOutcome()); });
+      });
+}
+
 // A worker's faults are its runner's to do, which goes with it.
 void commit_here(const ChaosFault& fault) {
   const pid_t both[] = {::getppid(), ::getpid()};
@@ -286,11 +315,14 @@ Status run_job(const RunnerConfig& config, const Logger& log, Ending& ending,
         const auto master = place.client();
         return master ? announce(*master, *runner, fault) : unavailable("the master is gone");
       },
-      commit_here, log);
+      commit_here, log, config.rejoin_within);
   runner->arm = [faults](std::vector<ArmedFault> armed, std::chrono::milliseconds ran) {
     faults->arm(std::move(armed), ran);
   };
   runner->on_training([faults](std::shared_ptr<HostedRun> run) { faults->watch(run); });
+  runner->on_failed_link([&place](const FailedLink& failed) {
+    if (const auto master = place.client()) tell(*master, failed);
+  });
   const Status served = serve(*runner, place, ending, log);
   guillotine.emplace(served.ok() ? ending.code() : kFailed, log);
   runner->stop(cancelled(cat("the runner ends: ", ending.why().message())));

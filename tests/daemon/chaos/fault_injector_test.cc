@@ -53,7 +53,11 @@ class Book {
   FaultInjector::Announce announce() {
     return [this](const ArmedFault& fault) {
       add("ask " + std::to_string(fault.index) + " at " + std::to_string(run_.done()));
-      return answer;
+      const std::lock_guard lock(mutex_);
+      if (first_answers.empty()) return answer;
+      const Status status = first_answers.front();
+      first_answers.erase(first_answers.begin());
+      return status;
     };
   }
   FaultInjector::Commit commit() {
@@ -64,6 +68,7 @@ class Book {
     return lines_;
   }
   Status answer;
+  std::vector<Status> first_answers;  // then `answer`
 
  private:
   void add(std::string line) {
@@ -102,6 +107,42 @@ TEST_CASE("a fault that the master does not write down is left out, and holds no
   run->extend(100);
   REQUIRE(eventually([&] { return run->done() == 100; }, 10s, 1ms));
   CHECK(book.lines() == std::vector<std::string>{"ask 0 at 7"});
+}
+
+TEST_CASE("a master that is away is asked again, and nothing steps meanwhile") {
+  const auto run = std::make_shared<SteppingRun>();
+  Book book(*run);
+  const std::vector<std::string> asks(3, "ask 0 at 7");
+  book.first_answers = {unavailable("the master is gone"), deadline_exceeded("no answer")};
+  std::vector<std::string> expected = asks;
+  SECTION("it writes the fault down") { expected.push_back("do kill=runner:0@step=7"); }
+  SECTION("it had written it down, and the answer was lost") {
+    book.answer = failed_precondition("fault 'kill=runner:0@step=7': it has come before");
+    expected.push_back("do kill=runner:0@step=7");
+  }
+  SECTION("it refuses it") { book.answer = failed_precondition("the job's epoch is over"); }
+  FaultInjector injector(book.announce(), book.commit(), Logger(), 60s);
+  injector.watch(run);
+  injector.arm({armed(0, "kill=runner:0@step=7")}, 0ms);
+  run->extend(100);
+  REQUIRE(eventually([&] { return run->done() == 100; }, 10s, 1ms));
+  CHECK(book.lines() == expected);
+}
+
+TEST_CASE("a fault that a master wrote down before it died comes, though it is armed no more") {
+  const auto run = std::make_shared<SteppingRun>();
+  Book book(*run);
+  book.answer = unavailable("the master is gone");
+  FaultInjector injector(book.announce(), book.commit(), Logger(), 60s);
+  injector.watch(run);
+  injector.arm({armed(0, "kill=runner:0@step=7")}, 0ms);
+  run->extend(100);
+  REQUIRE(eventually([&] { return !book.lines().empty(); }, 10s, 1ms));
+  injector.arm({}, 0ms);  // by the next master, which knows that it has come
+  const size_t asked = book.lines().size();
+  REQUIRE(eventually([&] { return book.lines().size() > asked + 1; }, 10s, 1ms));
+  CHECK(run->done() == 7);
+  injector.stop();
 }
 
 TEST_CASE("a fault of a time counts what the job ran before") {
