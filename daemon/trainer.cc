@@ -483,19 +483,28 @@ Status Trainer::start_training(bool fill) {
 
 Result<TrainOutcome> Trainer::run(TrainObserver& observer, const std::function<bool()>& stop) {
   std::optional<Checkpoint> from;
-  if (options_.resume) {
-    std::vector<std::string> refused;
-    LEAT_ASSIGN_OR_RETURN(from, checkpoints_.resume(refused));
-    for (const std::string& reason : refused)
-      observer.warned("a checkpoint was passed over: " + reason);
-    done_ = from->manifest.step;
-    LEAT_RETURN_IF_ERROR(check_checkpoint(from->manifest));
-  } else {
+  int64_t on_disk = 0;
+  if (!options_.resume) {
     LEAT_RETURN_IF_ERROR(checkpoints_.expect_none());
+  } else if (options_.survivors) {
+    on_disk = checkpoints_.follow_newest().value_or(0);
+  } else {
+    LEAT_ASSIGN_OR_RETURN(from, newest_checkpoint(observer));
   }
   // What can be wrong with the job shows here, before anything of an earlier run is replaced.
   LEAT_RETURN_IF_ERROR(compile_plans());
-  LEAT_ASSIGN_OR_RETURN(const std::optional<Memory> memory, find_memory(done_));
+  // Memory first: a large checkpoint takes long to read and to verify.
+  LEAT_ASSIGN_OR_RETURN(std::optional<Memory> memory, find_memory(on_disk));
+  if (options_.resume && !from && !memory) {
+    auto read = newest_checkpoint(observer);
+    const int64_t least = read.ok() ? read->manifest.step : 0;
+    if (least < on_disk) {  // the newest ones are damaged
+      LEAT_ASSIGN_OR_RETURN(memory, find_memory(least));
+    }
+    if (!memory && !read.ok()) return read.status();
+    if (!memory) from = std::move(*read);
+  }
+  if (from) done_ = from->manifest.step;
   if (memory) done_ = memory->step;
   LEAT_RETURN_IF_ERROR(start_training(!memory));
   if (memory) {
@@ -567,6 +576,16 @@ Result<TrainOutcome> Trainer::run(TrainObserver& observer, const std::function<b
   };
   LEAT_RETURN_IF_ERROR(retry_while_full(leave, stop, waits_for_room));
   return outcome;
+}
+
+// That verifies, and is of this job.
+Result<Checkpoint> Trainer::newest_checkpoint(TrainObserver& observer) {
+  std::vector<std::string> refused;
+  auto newest = checkpoints_.resume(refused);
+  for (const std::string& reason : refused)
+    observer.warned("a checkpoint was passed over: " + reason);
+  if (newest.ok()) LEAT_RETURN_IF_ERROR(check_checkpoint(newest->manifest));
+  return newest;
 }
 
 std::string Trainer::quorum_note(int64_t dropped_rows) const {

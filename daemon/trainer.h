@@ -41,8 +41,8 @@ struct TrainOptions {
   // 0: as long as it takes.
   std::chrono::milliseconds stop_grace{0};
   // The workers may hold what an earlier attempt at this very job left: go on from there if that is
-  // as far as the newest checkpoint, or farther. Without a checkpoint and without such workers the
-  // training begins.
+  // as far as the newest checkpoint, or farther; that is not read then. Without a checkpoint and
+  // without such workers the training begins.
   bool survivors = false;
 };
 
@@ -148,6 +148,7 @@ class Trainer {
   Status check_records(const Job::Files& files, const DatasetInfo& info) const;
   Status check_labels(const Job::Files& files, const DatasetInfo& info) const;
   Status check_checkpoint(const Manifest& from) const;
+  Result<Checkpoint> newest_checkpoint(TrainObserver& observer);
   Status open_folder();
   Status assign_servers();
   Status check_one_holder() const;

@@ -15,6 +15,19 @@ Result<Checkpoint> JobCheckpoints::resume(std::vector<std::string>& refused) {
   return from;
 }
 
+std::optional<int64_t> JobCheckpoints::follow_newest() {
+  const auto paths = list_checkpoints(files_, folder_);
+  if (!paths.ok()) return std::nullopt;
+  for (const std::string& path : *paths) {
+    const auto manifest = read_manifest(files_, path);
+    if (!manifest.ok()) continue;
+    last_ = parent_of(*manifest);
+    last_path_ = path;
+    return manifest->step;
+  }
+  return std::nullopt;
+}
+
 Status JobCheckpoints::expect_none() const {
   LEAT_ASSIGN_OR_RETURN(const auto paths, list_checkpoints(files_, folder_));
   if (paths.empty()) return {};

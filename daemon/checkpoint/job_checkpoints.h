@@ -31,6 +31,9 @@ class JobCheckpoints {
   // The newest one that verifies, which those to come go on from. The reasons why newer ones were
   // passed over are appended to `refused`. failed_precondition if there is none.
   Result<Checkpoint> resume(std::vector<std::string>& refused);
+  // The step of the newest one that has a manifest, which is all that is read of it: whether it
+  // verifies is not known. Those to come go on from it. Nothing if there is none.
+  std::optional<int64_t> follow_newest();
   // failed_precondition if there are any: a new training beside the checkpoints of another would
   // lose its own, for the newest by step are kept, and resumed from.
   Status expect_none() const;

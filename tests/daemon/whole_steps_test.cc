@@ -213,6 +213,8 @@ class WholeSteps {
 
   // Trains with faults as the seed says until it is through.
   void disturb(uint64_t seed);
+  // Trains until a worker fails, damages every checkpoint, and goes on.
+  void damage_checkpoints();
   int from_memory() const { return from_memory_; }
 
  private:
@@ -345,6 +347,39 @@ void WholeSteps::disturb(uint64_t seed) {
   }
 }
 
+void WholeSteps::damage_checkpoints() {
+  std::vector<std::string> set = set_;
+  set.push_back("num_workers=2");
+  set.push_back("checkpoint={every_steps: 3, keep: 2}");
+  std::unique_ptr<Worker> workers[] = {std::make_unique<Worker>(0, 1),
+                                       std::make_unique<Worker>(1, 1)};
+  Watch watch;
+  const auto failed = train(
+      small_.job(set), "damaged", {workers[0].get(), workers[1].get()},
+      [](Stepping& stepping, const std::atomic<bool>& over) {
+        while (!over && !stepping.at(2, 8)) std::this_thread::yield();
+        stepping.fail(1);
+      },
+      watch);
+  REQUIRE(failed.status().code() == Code::unavailable);
+  const int64_t newest = check_held({workers[0].get()});
+  const std::string folder = small_.path("damaged/checkpoints");
+  size_t damaged = 0;
+  for (const std::string& path : must(list_checkpoints(real_files(), folder))) {
+    std::filesystem::resize_file(cat(path, "/", part_name(0, 1)), 100);
+    ++damaged;
+  }
+  REQUIRE(damaged > 0);
+  workers[1] = std::make_unique<Worker>(1, 1);
+  const auto done = train(small_.job(set), "damaged", {workers[0].get(), workers[1].get()},
+                          nullptr, watch);
+  REQUIRE(done.status().message() == "");
+  CHECK(watch.source == TrainSource::memory);
+  CHECK(watch.first == newest);
+  CHECK(done->weights_sha256 == twin_.hash);
+  CHECK(text("damaged") == twin_.metrics);
+}
+
 // So many trials, each with its seed; of how many attempts one went on from memory.
 int disturb(WholeSteps& steps, uint64_t fallback) {
   const uint64_t trials = number_of("LEAT_WHOLE_STEPS", fallback);
@@ -358,6 +393,11 @@ int disturb(WholeSteps& steps, uint64_t fallback) {
 TEST_CASE("survivors of a mirrored training with momentum go on from a whole step", "[cluster]") {
   WholeSteps steps({"optimizer={name: sgd, learning_rate: 0.05, momentum: 0.9}"}, true);
   CHECK(disturb(steps, 6) > 3);
+}
+
+TEST_CASE("survivors go on from memory though no checkpoint can be read", "[cluster]") {
+  WholeSteps steps({"optimizer={name: sgd, learning_rate: 0.05, momentum: 0.9}"}, true);
+  steps.damage_checkpoints();
 }
 
 TEST_CASE("survivors of a mirrored training with Adam go on from a whole step", "[cluster]") {
