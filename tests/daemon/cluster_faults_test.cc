@@ -64,5 +64,19 @@ TEST_CASE("a job steps on while its master is stopped for 500 ms") {
   if (measures) CHECK(median > 0.9);
 }
 
+// LEAT_MASTER_KILLS=100 kills it so often, LEAT_KILL_MS=5000 so many milliseconds apart.
+TEST_CASE("a job steps on while its master is killed and started again") {
+  const uint64_t kills = number_from("LEAT_MASTER_KILLS", 2);
+  const uint64_t between = number_from("LEAT_KILL_MS", 2000);
+  FaultBench bench("shm", 3);
+  const auto rates =
+      bench.rates_across_kills(static_cast<int>(kills), std::chrono::milliseconds(between));
+  const double ratio = rates.across / rates.without;
+  std::cout << "steps/s across " << kills << " kills of the master, one each " << between
+            << " ms: " << rates.across << ", " << ratio << " of " << rates.without << " without\n";
+  CHECK(ratio > 0.5);
+  if (std::getenv("LEAT_MASTER_KILLS") != nullptr) CHECK(ratio >= 0.9);
+}
+
 }  // namespace
 }  // namespace leat

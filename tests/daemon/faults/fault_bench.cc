@@ -310,18 +310,24 @@ uint64_t FaultBench::steps_within(const std::string& id, std::chrono::millisecon
   return step() - before;
 }
 
-std::vector<double> FaultBench::rates_across_stops(int pairs) {
-  // An epoch that does not end meanwhile: at its end the master has something to do.
+// Epochs do not end meanwhile: at their ends the master has something to do.
+std::string FaultBench::submit_endless(int64_t batch) {
   constexpr int64_t kRecords = 24 * 20000;
   must(write_npy(real_files(), small_.path("many-x.npy"),
                  Tensor(DType::u8, Shape{kRecords, 1, 8, 8})));
   must(write_npy(real_files(), small_.path("many-y.npy"), Tensor(DType::u8, Shape{kRecords})));
-  Job job = small_.job({"num_workers=2", "steps=1000000", "checkpoint.every_steps=1000000"});
+  Job job = small_.job({"num_workers=2", "steps=1000000", "checkpoint.every_steps=1000000",
+                        cat("global_batch_size=", batch)});
   job.data.train.features = "many-x.npy";
   job.data.train.labels = "many-y.npy";
   job.data.validation.reset();
   const std::string id = submit(std::move(job));
   (void)eventually([&] { return must(client_->job(id)).progress.last.step > 0; }, 20s, kLook);
+  return id;
+}
+
+std::vector<double> FaultBench::rates_across_stops(int pairs) {
+  const std::string id = submit_endless(24);
   std::vector<double> ratios;
   for (int i = 0; i < pairs; ++i) {
     const auto plain = static_cast<double>(steps_within(id, 0ms));
@@ -334,6 +340,40 @@ std::vector<double> FaultBench::rates_across_stops(int pairs) {
   for (const std::string& miss : report.misses) FAIL_CHECK(miss);
   std::sort(ratios.begin(), ratios.end());
   return ratios;
+}
+
+FaultBench::Rates FaultBench::rates_across_kills(int kills, std::chrono::milliseconds between) {
+  const std::string id = submit_endless(240);
+  const std::vector<pid_t> runners = cluster_.runners();
+  const auto step = [&] {
+    uint64_t step = 0;  // the master that has just started knows it when the job goes on
+    const auto known = [&] { return (step = must(client_->job(id)).progress.last.step) > 0; };
+    CHECK(eventually(known, 20s * kSlowness, 5ms));
+    return step;
+  };
+  double undisturbed = 0, disturbed = 0;
+  for (int i = 0; i < kills; ++i) {
+    for (const bool kill : {false, true}) {
+      const uint64_t before = step();
+      const auto begun = Steady::now();
+      if (kill) cluster_.restart_master(SIGKILL);
+      std::this_thread::sleep_until(begun + between);
+      const uint64_t now = step();
+      CHECK(now >= before);
+      const uint64_t done = now - std::min(before, now);
+      const double seconds = std::chrono::duration<double>(Steady::now() - begun).count();
+      (kill ? disturbed : undisturbed) += static_cast<double>(done) / seconds;
+    }
+    CHECK(cluster_.runners() == runners);
+  }
+  for (const LostEpoch& lost : must(client_->job(id)).history.last) {
+    CHECK(lost.source == GoesOnFrom::memory);
+  }
+  FaultReport report;
+  cancel(id, report);
+  check_remains(report);
+  for (const std::string& miss : report.misses) FAIL_CHECK(miss);
+  return {disturbed / kills, undisturbed / kills};
 }
 
 // What is left ------------------------------------------------------------------------------------

@@ -44,6 +44,12 @@ class FaultBench {
   // Of a job that trains without a pause: its rate of steps across a stop of the master of 500 ms,
   // over its rate without; of so many pairs, in order.
   std::vector<double> rates_across_stops(int pairs);
+  struct Rates {
+    double across, without;  // steps/s
+  };
+  // Of such a job whose master is killed and started again so often, `between` after the last time,
+  // and of as much time without. Its runners stay the same processes.
+  Rates rates_across_kills(int kills, std::chrono::milliseconds between);
   // Whether `ss -K` works here, which needs root.
   static bool can_close_sockets();
 
@@ -57,6 +63,7 @@ class FaultBench {
   std::string submit(uint64_t steps);
   const std::string& expected(uint64_t steps);
   std::string submit(Job job);
+  std::string submit_endless(int64_t batch);
   uint64_t steps_within(const std::string& id, std::chrono::milliseconds stopped);
   Result<JobView> look(const std::string& id, uint64_t seen, std::chrono::milliseconds wait);
   bool await_phase(const Fault& fault, JobView& job);
