@@ -1,9 +1,7 @@
 // Jobs on the real daemons: submitted, trained by processes, fetched.
 #include <signal.h>
 
-#include <cstdlib>
 #include <fstream>
-#include <iostream>
 
 #include "daemon/job/job.h"
 #include "devices/base/text.h"
@@ -298,23 +296,6 @@ TEST_CASE("a job's checkpoints are looked at from afar") {
   const Finished damaged = leat({"verify", a}, 7);
   CHECK_THAT(damaged.err, Catch::Contains(newest));
   CHECK_THAT(damaged.out, Catch::Contains("step-00000020: whole"));
-}
-
-// LEAT_CUTS=40 cuts so often, from seed LEAT_FAULTS_SEED on: see namespaces.sh.
-TEST_CASE("workers of three addresses train one job, and one that is cut off is named") {
-  const char* wanted = std::getenv("LEAT_CUTS");
-  const char* first = std::getenv("LEAT_FAULTS_SEED");
-  const std::string cuts = wanted != nullptr ? wanted : "2", seed = first != nullptr ? first : "0";
-  const auto patience = std::chrono::seconds(90 + 20 * std::stoi(cuts));
-  const SmallJob small(kTinyCnn);
-  std::ofstream(small.path("job.yaml")) << print_job(small.job());
-  const Finished done = run_program(
-      "/bin/bash", small.path(),
-      {LEAT_NAMESPACES_SCRIPT, LEAT_BINARY_DIRECTORY, small.path(), cuts, seed}, {}, patience);
-  if (wanted != nullptr) std::cout << done.out;
-  INFO(done.out << done.err);
-  if (done.exit_code == 77) WARN("skipped: needs root and network namespaces");
-  CHECK((done.exit_code == 0 || done.exit_code == 77));
 }
 
 TEST_CASE("daemons stop in order") {
