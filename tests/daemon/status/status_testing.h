@@ -1,4 +1,4 @@
-// A cluster to show, a server that shows it, and a client that says every byte itself.
+// A server that shows the example, and a client that says every byte itself.
 #pragma once
 
 #include <chrono>
@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "daemon/status/status_routes.h"
-#include "daemon/status/status_source.h"
+#include "tests/daemon/status/example_source.h"
 #include "tests/eventually.h"
 #include "transport/io/descriptor.h"
 #include "transport/io/reactor.h"
@@ -17,27 +17,6 @@
 namespace leat {
 
 using namespace std::chrono_literals;
-
-// A job that runs on two workers, one that has ended and one that waits; a worker that is lost.
-class ExampleSource final : public StatusSource {
- public:
-  ExampleSource();
-
-  ClusterView cluster() const override { return cluster_; }
-  std::vector<JobView> jobs() const override { return jobs_; }
-  Result<JobView> job(std::string_view id) const override;
-  std::vector<NodeView> nodes() const override { return nodes_; }
-  Result<LogPage> log(std::string_view id, uint64_t from, size_t most) const override;
-  Status ready() const override { return ready_; }
-  std::vector<Metric> metrics() const override { return metrics_; }
-
-  ClusterView cluster_;
-  std::vector<JobView> jobs_;
-  std::vector<NodeView> nodes_;
-  std::vector<LogLine> lines_;  // of every job
-  Status ready_;
-  std::vector<Metric> metrics_;
-};
 
 struct HttpReply {
   int status = 0;                              // 0: the server closed the connection instead
