@@ -77,7 +77,8 @@ void JobTable::advance_with_runners(Entry& entry) {
 
 void JobTable::advance_failed(Entry& entry) {
   const Entry::Failure& failure = *entry.failure;
-  if (failure.until && now_.steady < *failure.until && !entry.assembly.all_gone()) return;
+  const bool waits = failure.until && now_.steady < *failure.until && !knows_enough(entry);
+  if (waits && !entry.assembly.all_gone()) return;
   if (may_be_silence(entry)) return;
   judge_links(entry);
   const JobCondition& now = entry.job.condition;
@@ -173,7 +174,8 @@ void JobTable::schedule() {
       head_ = number;
       break;
     }
-    const auto left_out = this->left_out(entry);
+    auto left_out = this->left_out(entry, true);
+    if (wants > leases_.free_but(left_out)) left_out = this->left_out(entry);
     if (wants > leases_.free_but(left_out)) continue;  // until the time of those is over
     const auto before = entry.assembly.kept() > 0 ? entry.assembly.vacant()  // their tasks
                                                   : entry.job.condition.workers;
@@ -224,7 +226,7 @@ void JobTable::stop(Entry& entry, const std::string& reason) {
   entry.take_up_until.reset();
   end_run(entry, reason);
   leave(entry, entry.assembly.stop(now_.steady + limits_.stop_grace + limits_.stop_timeout),
-        reason);
+        limits_.stop_grace, reason);
 }
 
 // Those whom the failure did not befall are kept. A worker that drains has its next chance to be
@@ -235,17 +237,19 @@ void JobTable::part(Entry& entry, const std::string& reason) {
     if (leases_.is_draining(worker.name)) entry.assembly.suspect(worker);
   }
   if (!entry.assembly.is_parted()) entry.parted_at = now_.steady;
-  leave(entry, entry.assembly.part(now_.steady + limits_.stop_grace + limits_.stop_timeout),
-        reason);
+  const bool is_stuck = entry.last_failure && entry.last_failure->stuck;
+  const auto grace = is_stuck ? std::chrono::milliseconds(0) : limits_.stop_grace;
+  leave(entry, entry.assembly.part(now_.steady + grace + limits_.stop_timeout), grace, reason);
 }
 
-void JobTable::leave(Entry& entry, Assembly::Leaving leaving, const std::string& reason) {
+void JobTable::leave(Entry& entry, Assembly::Leaving leaving, std::chrono::milliseconds grace,
+                     const std::string& reason) {
   for (const WorkerRef& worker : leaving.released) leases_.release(worker, entry.job.number);
   if (entry.assembly.all_gone() && !entry.take_up_until) assembled_.erase(entry.job.number);
   queue_changed_ = true;
   if (leaving.tell.empty()) return;
-  actions_.push_back(StopRunners{entry.job.id, entry.assembly.epoch(), std::move(leaving.tell),
-                                 limits_.stop_grace, reason});
+  actions_.push_back(
+      StopRunners{entry.job.id, entry.assembly.epoch(), std::move(leaving.tell), grace, reason});
 }
 
 void JobTable::member_left(Entry& entry, const WorkerRef& worker) {

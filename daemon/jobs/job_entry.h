@@ -25,6 +25,7 @@ struct JobTable::Entry {
     bool keeps = false;           // those whom it did not befall go on in the next epoch
     bool counts = true;           // as one of the job's restarts
     bool crash = false;           // of the job itself, not of a worker
+    bool stuck = false;           // who goes does not end by itself
     uint64_t step = 0;            // where the job was
     Clock::Steady seen{};         // first
     std::optional<Clock::Steady> until;  // the other side is waited for

@@ -9,8 +9,11 @@
 namespace leat {
 namespace {
 
-// For so long a worker that went for a link gets nothing of this job: twice as long each time.
+// A worker that went for a link may come back at once, if no other is free. The next time it gets
+// nothing of this job for a while: twice as long each time.
 constexpr std::chrono::seconds kLeftOut{2}, kLongestLeftOut{60};
+// Then it is forgotten.
+constexpr std::chrono::minutes kForgotten{10};
 
 }  // namespace
 
@@ -40,6 +43,13 @@ bool JobTable::may_be_silence(const Entry& entry) const {
   });
 }
 
+// What a link has shown of itself, and not the end of the process behind it: that needs no other
+// side, nor does damage.
+bool JobTable::knows_enough(const Entry& entry) const {
+  const Entry::Failure& failure = *entry.failure;
+  return failure.how.empty() && failure.may_pass && entry.links.are_at_fault(now_.steady);
+}
+
 // If it was a link, then who goes is settled here: all others keep what they have.
 void JobTable::judge_links(Entry& entry) {
   Entry::Failure& failure = *entry.failure;
@@ -48,16 +58,14 @@ void JobTable::judge_links(Entry& entry) {
   for (const WorkerRef& worker : entry.assembly.workers()) {
     if (entry.assembly.has_place(worker)) names.push_back(worker.name);
   }
-  const auto verdict = entry.links.judge(names, now_.steady);
+  const auto verdict = entry.links.judge(names, failure.of_run, now_.steady);
   if (!verdict) return;
   failure.keeps = true;
   failure.crash = false;
   // A job that has been at work waits for the network; one that never was may never be.
   failure.counts = entry.stepped || failure.step == 0;
   failure.culprit = join(verdict->go, ", ");
-  failure.text = verdict->text.find(failure.of_run) == std::string::npos
-                     ? cat(verdict->text, "; ", failure.of_run)
-                     : verdict->text;
+  failure.text = cat(verdict->text, "; ", failure.of_run);
   for (const WorkerRef& worker : entry.assembly.workers()) {
     if (std::find(verdict->go.begin(), verdict->go.end(), worker.name) == verdict->go.end())
       continue;
@@ -67,18 +75,23 @@ void JobTable::judge_links(Entry& entry) {
 }
 
 void JobTable::leave_out(Entry& entry, const std::string& worker) {
-  auto& [until, time] = entry.left_out[worker];
-  time =
-      std::min<Clock::Steady::duration>(time == time.zero() ? kLeftOut : 2 * time, kLongestLeftOut);
-  until = now_.steady + time;
+  const auto [at, first] = entry.left_out.try_emplace(worker);
+  Entry::LeftOut& left = at->second;
+  const bool again = !first && now_.steady < left.until + kForgotten;
+  left.time = !again ? Clock::Steady::duration(0)
+              : left.time == left.time.zero()
+                  ? kLeftOut
+                  : std::min<Clock::Steady::duration>(2 * left.time, kLongestLeftOut);
+  left.until = now_.steady + left.time;
 }
 
 // Who goes on without the others has what they lack; if nobody does, there is nothing to spare.
-std::vector<std::string> JobTable::left_out(const Entry& entry) const {
+std::vector<std::string> JobTable::left_out(const Entry& entry, bool all) const {
   std::vector<std::string> names;
   if (entry.assembly.kept() == 0) return names;
   for (const auto& [name, left] : entry.left_out) {
-    if (left.until > now_.steady) names.push_back(name);
+    if (left.until > now_.steady || (all && left.until + kForgotten > now_.steady))
+      names.push_back(name);
   }
   return names;
 }

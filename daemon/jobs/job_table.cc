@@ -186,6 +186,7 @@ void JobTable::on(const WorkerStuck& event) {
   entry.assembly.suspect(event.worker);
   set_failure(entry, event.worker, cat("worker '", event.worker.name, "' is stuck: "), event.reason,
               false, event.still);
+  if (entry.failure && entry.failure->culprit == event.worker.name) entry.failure->stuck = true;
   advance(entry);
 }
 

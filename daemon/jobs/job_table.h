@@ -139,7 +139,8 @@ class JobTable {
   void stop(Entry& entry, const std::string& reason);
   void part(Entry& entry, const std::string& reason);
   void tick(Entry& entry);
-  void leave(Entry& entry, Assembly::Leaving leaving, const std::string& reason);
+  void leave(Entry& entry, Assembly::Leaving leaving, std::chrono::milliseconds grace,
+             const std::string& reason);
   void end_run(Entry& entry, const std::string& reason);
   void member_left(Entry& entry, const WorkerRef& worker);
   void set_failure(Entry& entry, const WorkerRef& worker, std::string subject, std::string how,
@@ -149,7 +150,9 @@ class JobTable {
   bool may_be_silence(const Entry& entry) const;
   void judge_links(Entry& entry);
   void leave_out(Entry& entry, const std::string& worker);
-  std::vector<std::string> left_out(const Entry& entry) const;
+  // `all`: also those that may come back if no other is free.
+  std::vector<std::string> left_out(const Entry& entry, bool all = false) const;
+  bool knows_enough(const Entry& entry) const;
   // The job's history: job_history.cc.
   void lost_epoch(Entry& entry, std::string cause);
   void goes_on(Entry& entry, const ProgressReport& report);

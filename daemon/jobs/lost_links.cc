@@ -42,6 +42,12 @@ void LostLinks::add(const std::string& worker, const std::string& peer, LinkFaul
   if (!fresh && (old || says_more)) said = {fault, std::move(how), now};
 }
 
+bool LostLinks::are_at_fault(Clock::Steady now) const {
+  return std::any_of(said_.begin(), said_.end(), [&](const auto& each) {
+    return each.second.fault != LinkFault::closed && now - each.second.at <= kRelevant;
+  });
+}
+
 bool LostLinks::counts_as_lost(const Pair& pair, const Said& said) {
   if (said.fault == LinkFault::lost) return true;
   std::deque<Clock::Steady>& times = broken_[pair];
@@ -51,7 +57,7 @@ bool LostLinks::counts_as_lost(const Pair& pair, const Said& said) {
 }
 
 std::optional<LostLinks::Verdict> LostLinks::judge(const std::vector<std::string>& workers,
-                                                   Clock::Steady now) {
+                                                   std::string_view known, Clock::Steady now) {
   const auto is_there = [&](const std::string& name) {
     return std::find(workers.begin(), workers.end(), name) != workers.end();
   };
@@ -63,7 +69,8 @@ std::optional<LostLinks::Verdict> LostLinks::judge(const std::vector<std::string
     if (is_lost) lost.insert(pair);
     const bool again = is_lost && said.fault != LinkFault::lost;
     texts.push_back(cat("the link between '", pair.first, "' and '", pair.second, "' ",
-                        what_befell(said.fault), again ? " once more" : "", ": ", said.how));
+                        what_befell(said.fault), again ? " once more" : ""));
+    if (known.find(said.how) == std::string_view::npos) texts.back() += ": " + said.how;
   }
   if (texts.empty()) return std::nullopt;
   Verdict verdict;

@@ -15,6 +15,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -32,14 +33,18 @@ class LostLinks {
 
   struct Verdict {
     std::vector<std::string> go;  // workers, the first decided on first; may be empty
-    std::string text;             // "the link between 'w1' and 'w2' was lost, 'w2' goes: why"
+    std::string text;             // "'w2' goes; the link between 'w1' and 'w2' was lost: why"
   };
 
   void add(const std::string& worker, const std::string& peer, LinkFault fault, std::string how,
            Clock::Steady now);
   // Nothing if none of those that were said lately is between two of `workers`. What it was made of
-  // is used up.
-  std::optional<Verdict> judge(const std::vector<std::string>& workers, Clock::Steady now);
+  // is used up. `known`: what the text need not say once more.
+  std::optional<Verdict> judge(const std::vector<std::string>& workers, std::string_view known,
+                               Clock::Steady now);
+  // One of those that were said lately was lost or damaged: more than what the end of a process at
+  // its other end would do to it.
+  bool are_at_fault(Clock::Steady now) const;
   // Another epoch, with other links. How often each was broken stays known.
   void renew() { said_.clear(); }
 

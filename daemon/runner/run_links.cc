@@ -17,6 +17,20 @@ namespace {
 // A host that is there answers in far less, and is asked twice by then; one that is cut off is
 // noticed no later than on a link that is open.
 constexpr std::chrono::milliseconds kDialDeadline{2000};
+// The system itself would ask after 1 s and 3 s: a path that heals is found sooner so.
+constexpr std::chrono::milliseconds kAsk{500};
+
+// As dial(), asked anew while nobody is there.
+Result<Connection> dial_again(const std::string& address, const LinkHello& hello, const RunKey& key,
+                              Deadline deadline) {
+  while (true) {
+    const Deadline asked = std::chrono::steady_clock::now() + kAsk;
+    auto socket = connect_socket(address, std::min(deadline, asked));
+    if (socket.ok()) return greet(std::move(*socket), hello, key, deadline, address);
+    if (socket.status().code() != Code::deadline_exceeded || asked >= deadline)
+      return socket.status();
+  }
+}
 
 std::string name_of(const Endpoint& endpoint) {
   return endpoint.node.empty() ? cat("task ", endpoint.task) : endpoint.node;
@@ -187,9 +201,10 @@ Result<Descriptor> RunLinks::connection(uint32_t partition, SocketRole role, Dea
   hello.role = role;
   const Endpoint& peer = setup_.peers[partition];
   const std::string& address = role == SocketRole::shm ? peer.unix_address : peer.data_address;
-  LEAT_ASSIGN_OR_RETURN(Connection connection,
-                        dial(address, hello, setup_.key,
-                             std::min(deadline, std::chrono::steady_clock::now() + kDialDeadline)));
+  LEAT_ASSIGN_OR_RETURN(
+      Connection connection,
+      dial_again(address, hello, setup_.key,
+                 std::min(deadline, std::chrono::steady_clock::now() + kDialDeadline)));
   return std::move(connection.socket);
 }
 

@@ -112,7 +112,7 @@ TEST_CASE("a worker that is stuck is not kept, and nobody waits for its end") {
     CHECK(driver.table->job_on("w1") == "");
   }
   SECTION("it does not") {
-    driver.tick(milliseconds(6500));
+    driver.tick(milliseconds(5000));  // it is killed at once
     CHECK(driver.done() == "run a-0000 2 w4 w2 w3\nexpel w1\n");
     driver.lose("w1");
   }
