@@ -86,4 +86,22 @@ Result<Held> LocalWorker::held(const std::string& job) {
   return worker_.resources(job).commits().held();
 }
 
+Status LocalWorker::take_snapshot(const std::string& job, int64_t step,
+                                  const std::vector<std::string>& names) {
+  return snapshot_.take(worker_.resources(job), step, names);
+}
+
+Status LocalWorker::read_snapshot(int64_t step, const TakeBytes& take,
+                                  const std::stop_token& stop) {
+  LEAT_ASSIGN_OR_RETURN(const auto values, snapshot_.read(step));
+  return format_part(*values, step, [&](std::span<const std::byte> piece) {
+    return stop.stop_requested() ? cancelled("a snapshot is not wanted any more") : take(piece);
+  });
+}
+
+Result<CheckpointPart> LocalWorker::write_snapshot(int64_t, const PartPlace&,
+                                                   const std::stop_token&) {
+  return unimplemented("a worker of the master's process leaves writing to it");
+}
+
 }  // namespace leat

@@ -1,6 +1,7 @@
 // A worker of this process as the master's link.
 #pragma once
 
+#include "daemon/variable_snapshot.h"
 #include "daemon/worker.h"
 #include "daemon/worker_link.h"
 
@@ -23,10 +24,17 @@ class LocalWorker final : public WorkerLink {
   Status write_variables(const std::string& job, const std::map<std::string, Tensor>& values,
                          Restore what, std::optional<uint64_t> step) override;
   Result<Held> held(const std::string& job) override;
+  Status take_snapshot(const std::string& job, int64_t step,
+                       const std::vector<std::string>& names) override;
+  Status read_snapshot(int64_t step, const TakeBytes& take, const std::stop_token& stop) override;
+  // Its bytes are in the master's process already.
+  Result<CheckpointPart> write_snapshot(int64_t step, const PartPlace& place,
+                                        const std::stop_token& stop) override;
 
  private:
   Worker& worker_;
   Files& files_;
+  VariableSnapshot snapshot_;
 };
 
 }  // namespace leat

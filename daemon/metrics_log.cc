@@ -110,20 +110,42 @@ Status MetricsLog::append(int64_t step, std::span<const StepMetric> metrics) {
   for (const StepMetric& metric : metrics) {
     std::visit([&](auto value) { line_.add(metric.name, value); }, metric.value);
   }
-  buffer_ += line_.text();
-  return buffer_.size() >= kBufferBytes ? flush() : Status();
+  size_t buffered = 0;
+  {
+    const std::lock_guard lock(buffering_);
+    buffer_ += line_.text();
+    buffered = buffer_.size();
+  }
+  return buffered >= kBufferBytes ? flush() : Status();
 }
 
-Status MetricsLog::flush(bool sync) {
-  if (!buffer_.empty()) {
-    const Status written = file_->append(bytes_of(buffer_));
-    const bool later =
-        written.code() == Code::resource_exhausted && !sync && buffer_.size() < kMostKept;
-    if (later) return {};
-    LEAT_RETURN_IF_ERROR(written);
+// REQUIRES: writing_ is held.
+Status MetricsLog::write() {
+  LEAT_RETURN_IF_ERROR(broken_);
+  {
+    const std::lock_guard lock(buffering_);
+    pending_ += buffer_;
     buffer_.clear();
   }
-  return sync ? file_->sync() : Status();
+  if (pending_.empty()) return {};
+  LEAT_RETURN_IF_ERROR(file_->append(bytes_of(pending_)));
+  pending_.clear();
+  return {};
+}
+
+Status MetricsLog::flush() {
+  const std::unique_lock lock(writing_, std::try_to_lock);
+  if (!lock.owns_lock()) return {};  // who writes may have taken these rows, or the next flush does
+  const Status written = write();
+  const bool later = written.code() == Code::resource_exhausted && pending_.size() < kMostKept;
+  return later ? Status() : written;
+}
+
+Status MetricsLog::sync() {
+  const std::lock_guard lock(writing_);
+  LEAT_RETURN_IF_ERROR(write());
+  broken_ = file_->sync();
+  return broken_;
 }
 
 }  // namespace leat

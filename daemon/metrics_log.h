@@ -1,11 +1,12 @@
 // The metrics of a run: a file of JSON lines, one object per step, {"step": 17, "loss": 0.5, ...},
 // steps rising by one. The same run gives the same bytes.
 //
-// Threads: one.
+// Threads: one; and another one may sync() meanwhile.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <string_view>
@@ -51,16 +52,24 @@ class MetricsLog {
   // Adds the row of a step. Buffered: the file has it after flush(), or earlier. While the disk is
   // full up to 64 MiB are kept for later.
   Status append(int64_t step, std::span<const StepMetric> metrics);
-  // Hands what is buffered to the operating system, unless the disk is full, and with `sync` to the
-  // disk.
-  Status flush(bool sync = false);
+  // Hands what is buffered to the operating system, unless the disk is full, or somebody else is at
+  // it.
+  Status flush();
+  // Returns when the rows that were appended are on the disk. A sync that fails is not tried again:
+  // from then on all fails with it.
+  Status sync();
 
  private:
   explicit MetricsLog(std::unique_ptr<WritableFile> file) : file_(std::move(file)) {}
+  Status write();
 
-  std::unique_ptr<WritableFile> file_;
   JsonLine line_;
-  std::string buffer_;
+  std::mutex buffering_;
+  std::string buffer_;   // rows that are new
+  std::mutex writing_;   // held before the other one
+  std::string pending_;  // rows before them
+  Status broken_;
+  std::unique_ptr<WritableFile> file_;
 };
 
 }  // namespace leat

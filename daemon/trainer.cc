@@ -97,8 +97,6 @@ ScheduleSpec schedule_spec(const Job::Scheduler& s, int64_t total_steps) {
   return spec;
 }
 
-std::string_view bool_text(bool value) { return value ? "true" : "false"; }
-
 }  // namespace
 
 Result<std::unique_ptr<Trainer>> Trainer::create(const Catalogue& catalogue, Files& files, Job job,
@@ -301,8 +299,9 @@ Result<std::shared_ptr<const Plan>> Trainer::compile(const JobGraph& graph,
   LEAT_ASSIGN_OR_RETURN(auto plan, cluster_->master().compile(graph, options));
   for (const Partition& partition : plan->partitions) {
     for (const PlanResource& resource : partition.resources) {
-      if (resource.op->full_name() == "leat.Variable")
-        holds_[partition.device].insert(resource.name);
+      if (resource.op->full_name() != "leat.Variable") continue;
+      holds_[partition.device].insert(resource.name);
+      variable_bytes_[resource.name] = resource.bytes;
     }
   }
   if (job_.strategy != Job::Strategy::mirrored) LEAT_RETURN_IF_ERROR(check_one_holder());
@@ -333,43 +332,6 @@ Result<std::vector<std::shared_ptr<const Plan>>> Trainer::plan_training() {
     plans.push_back(std::move(plan));
   }
   return plans;
-}
-
-JobCheckpoints Trainer::checkpoints_of(const Job& job, const TrainOptions& options, Files& files,
-                                       const Clock& clock) {
-  const Job::Checkpoint& c = job.checkpoint;
-  return JobCheckpoints(
-      files, clock, c.path.empty() ? options.folder + "/checkpoints" : c.path,
-      {c.every_steps, std::chrono::duration<double>(c.every_minutes * 60), c.keep});
-}
-
-// That the job goes on with the run that wrote the checkpoint: each step reads what it would have
-// read. Anything else a job says may change on the way.
-Status Trainer::check_checkpoint(const Manifest& from) const {
-  std::vector<std::string> expected, received;
-  const auto compare = [&](std::string_view key, const auto& was, const auto& is) {
-    if (was == is) return;
-    expected.push_back(cat(key, " ", was));
-    received.push_back(cat(key, " ", is));
-  };
-  compare("name", from.job, job_.name);
-  compare("shards", from.shards, job_.shards);
-  compare("seed", from.seed, job_.seed);
-  compare("global_batch_size", from.data.global_batch_size, data_order_.global_batch_size);
-  compare("data.shuffle", bool_text(from.data.shuffle), bool_text(data_order_.shuffle));
-  compare("rows", from.data.rows, data_order_.rows);
-  compare("features of", from.data.features, data_order_.features);
-  compare("labels of", from.data.labels, data_order_.labels);
-  if (!expected.empty()) {
-    return invalid_argument(cat("checkpoint of step ", from.step, ": expected ",
-                                join(expected, ", "), " as when it was written, received ",
-                                join(received, ", "), "; change back, or begin a new run"));
-  }
-  if (from.step > total_steps_) {
-    return invalid_argument(cat("checkpoint of step ", from.step, ": expected at most ",
-                                total_steps_, ", the steps of the job"));
-  }
-  return {};
 }
 
 Status Trainer::open_folder() {
@@ -542,10 +504,9 @@ Result<TrainOutcome> Trainer::run(TrainObserver& observer, const std::function<b
     while (done_ < epoch_end && !outcome.interrupted) {
       const int64_t due = checkpoints_.next(done_).value_or(epoch_end);
       LEAT_RETURN_IF_ERROR(train_to(std::min(due, epoch_end), progress, observer, stop));
-      if (abandoned_) return abandoned();
+      if (abandoned_) return abandoned(observer);
       outcome.interrupted = stop();
-      const bool asked = done_ == checkpoints_.next(done_ - 1) || checkpoints_.is_overdue();
-      if (asked && checkpoints_.last_step() != done_) LEAT_RETURN_IF_ERROR(try_checkpoint(observer));
+      LEAT_RETURN_IF_ERROR(checkpoint_if_due(observer));
     }
     if (done_ < epoch_end) break;
     std::optional<Evaluation> validation;
@@ -571,7 +532,7 @@ Result<TrainOutcome> Trainer::run(TrainObserver& observer, const std::function<b
       static_cast<int64_t>(progress.dropped) * job_.global_batch_size / job_.shards;
   if (job_.has_quorum()) observer.noted(quorum_note(outcome.dropped_rows));
   const auto leave = [&]() -> Status {
-    if (checkpoints_.last_step() != done_) LEAT_RETURN_IF_ERROR(checkpoint(observer));
+    LEAT_RETURN_IF_ERROR(last_checkpoint(observer));
     return finish(outcome);
   };
   LEAT_RETURN_IF_ERROR(retry_while_full(leave, stop, waits_for_room));
@@ -603,7 +564,8 @@ Status Trainer::train_to(int64_t fence, Progress& progress, TrainObserver& obser
   int64_t allowed = done_;
   std::optional<std::chrono::steady_clock::time_point> stop_due;
   while (done_ < fence) {
-    if (checkpoints_.is_overdue()) fence = std::max(allowed, done_ + 1);
+    LEAT_RETURN_IF_ERROR(collect_checkpoint(observer, false));
+    if (!writing_ && checkpoints_.is_overdue()) fence = std::max(allowed, done_ + 1);
     if (!stop()) {
       allowed = std::min(fence, done_ + training_->window());
       training_->extend(allowed);
@@ -620,7 +582,7 @@ Status Trainer::train_to(int64_t fence, Progress& progress, TrainObserver& obser
   LEAT_RETURN_IF_ERROR(training_->drain(deadline()));
   progress.seconds +=
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
-  return metrics_->flush();
+  return {};
 }
 
 // Waits for the step after those that are done, but not past `stop_due`, which begins when `stop`
@@ -645,7 +607,8 @@ Status Trainer::abandon() {
 }
 
 // The workers are between two steps, each somewhere else: what there is, is on disk.
-TrainOutcome Trainer::abandoned() const {
+Result<TrainOutcome> Trainer::abandoned(TrainObserver& observer) {
+  LEAT_RETURN_IF_ERROR(collect_checkpoint(observer, true));
   TrainOutcome outcome;
   outcome.interrupted = true;
   outcome.steps = done_;
@@ -724,32 +687,6 @@ Result<Evaluation> Trainer::evaluate() {
   return out;
 }
 
-// A full disk costs a checkpoint and not the job: the next one may find room.
-Status Trainer::try_checkpoint(TrainObserver& observer) {
-  const Status written = checkpoint(observer);
-  if (written.code() != Code::resource_exhausted) return written;
-  checkpoints_.start();  // the next is due in its time
-  observer.warned(cat("no checkpoint of step ", done_, ": ", written.message()));
-  return {};
-}
-
-Status Trainer::checkpoint(TrainObserver& observer) {
-  Manifest manifest;
-  manifest.step = done_;
-  manifest.job = job_.name;
-  manifest.graph = graph_sha256_;
-  manifest.seed = job_.seed;
-  manifest.shards = job_.shards;
-  manifest.data = data_order_;
-  manifest.strategy = name_of(job_.strategy);
-  manifest.workers = job_.num_workers;
-  LEAT_ASSIGN_OR_RETURN(const Variables values, variables());
-  LEAT_RETURN_IF_ERROR(metrics_->flush(true));
-  LEAT_RETURN_IF_ERROR(checkpoints_.write(std::move(manifest), values));
-  observer.checkpointed(done_, checkpoints_.last_path());
-  return {};
-}
-
 Status Trainer::finish(TrainOutcome& outcome) {
   outcome.steps = done_;
   outcome.checkpoint = checkpoints_.last_path();
@@ -765,7 +702,7 @@ Status Trainer::finish(TrainOutcome& outcome) {
     LEAT_RETURN_IF_ERROR(
         write_safetensors(files_, options_.folder + "/weights.safetensors", content));
   }
-  return metrics_->flush(true);
+  return metrics_->sync();
 }
 
 }  // namespace leat

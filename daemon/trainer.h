@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "daemon/checkpoint/job_checkpoints.h"
+#include "daemon/checkpoint_task.h"
 #include "daemon/cluster.h"
 #include "daemon/job/job.h"
 #include "daemon/metrics_log.h"
@@ -40,6 +41,9 @@ struct TrainOptions {
   // checkpoint. Past it they are aborted, and what they did since the newest checkpoint is lost.
   // 0: as long as it takes.
   std::chrono::milliseconds stop_grace{0};
+  // A checkpoint that is due while one is being written is left out; false: steps wait for the
+  // other one.
+  bool skip_checkpoints = true;
   // The workers may hold what an earlier attempt at this very job left: go on from there if that is
   // as far as the newest checkpoint, or farther; that is not read then. Without a checkpoint and
   // without such workers the training begins.
@@ -171,13 +175,16 @@ class Trainer {
   Status wait_for_step(std::optional<std::chrono::steady_clock::time_point> stop_due,
                        const std::function<bool()>& stop);
   Status abandon();
-  TrainOutcome abandoned() const;
+  Result<TrainOutcome> abandoned(TrainObserver& observer);
   Status prepare_evaluation();
   std::string quorum_note(int64_t dropped_rows) const;
   Result<Evaluation> evaluate();
   int64_t evaluation_rows() const;
-  Status try_checkpoint(TrainObserver& observer);
-  Status checkpoint(TrainObserver& observer);
+  Manifest manifest() const;
+  Status begin_checkpoint();
+  Status checkpoint_if_due(TrainObserver& observer);
+  Status collect_checkpoint(TrainObserver& observer, bool wait);
+  Status last_checkpoint(TrainObserver& observer);
   Status finish(TrainOutcome& outcome);
   Result<Variables> variables();
   int64_t steps_until_epoch(int64_t epoch) const;
@@ -198,6 +205,7 @@ class Trainer {
   std::unique_ptr<Cluster> cluster_;
   VariableServers servers_;                             // strategy parameter_server
   std::map<std::string, std::set<std::string>> holds_;  // by device: names of its variables
+  std::map<std::string, uint64_t> variable_bytes_;      // by name
   std::shared_ptr<const Plan> init_;                    // null without variables
   std::vector<std::shared_ptr<const Plan>> training_plans_;
   std::unique_ptr<TrainingSteps> training_;
@@ -209,6 +217,7 @@ class Trainer {
   RealClock clock_;
   JobCheckpoints checkpoints_;
   std::string graph_sha256_;
+  std::unique_ptr<CheckpointTask> writing_;  // one that is being written; it uses what is above
 };
 
 }  // namespace leat

@@ -10,8 +10,11 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <stop_token>
 #include <string>
+#include <vector>
 
+#include "daemon/checkpoint/checkpoint_part.h"
 #include "daemon/variables.h"
 #include "devices/base/status.h"
 #include "devices/device.h"
@@ -101,6 +104,23 @@ class WorkerLink {
                                  std::optional<uint64_t> step) = 0;
   // How far they are here. REQUIRES: the job's runs here are released.
   virtual Result<Held> held(const std::string& job) = 0;
+
+  // --- Snapshots: copies that are read while steps go on. The worker keeps the last one.
+
+  // Copies these of the job's variables as they are between two steps, after `step` of them; the
+  // next step may begin when it returns.
+  virtual Status take_snapshot(const std::string& job, int64_t step,
+                               const std::vector<std::string>& names) = 0;
+  // What take_snapshot() of `step` copied, as the bytes of a checkpoint's part. failed_precondition
+  // if there is none. Threads: any, beside all other calls. Ends early, with `cancelled`, when
+  // `stop` is asked for.
+  virtual Status read_snapshot(int64_t step, const TakeBytes& take,
+                               const std::stop_token& stop) = 0;
+  // Writes the part itself, where the master says, and returns when it is on disk.
+  // failed_precondition or unimplemented: the master has to read it and write it. Otherwise as
+  // read_snapshot(); what was asked for may still be written after an early end.
+  virtual Result<CheckpointPart> write_snapshot(int64_t step, const PartPlace& place,
+                                                const std::stop_token& stop) = 0;
 };
 
 }  // namespace leat

@@ -497,6 +497,23 @@ interface Runner {
   arm @13 (faults :List(ArmedFault), ranMs :UInt64) -> (outcome :Outcome(Nothing));
   # The faults that the runner is to bring upon itself or its worker, in place of others; the job has
   # run for so long. Before the run that trains is connected.
+
+  takeSnapshot @14 (step :UInt64, names :List(Text)) -> (outcome :Outcome(Nothing));
+  # Copies these of the job's variables as they are between two steps, after `step` of them. Ok when
+  # the next step may begin. The copy stays until the next one. 60 s.
+
+  readSnapshot @15 (step :UInt64) -> (outcome :Outcome(Blob));
+  # What takeSnapshot of this step copied, as the file that is a part of a checkpoint. 300 s.
+
+  writeSnapshot @16 (step :UInt64, folder :Text, part :UInt32, parts :UInt32)
+      -> (outcome :Outcome(WrittenPart));
+  # Writes that file, synced, to a folder of the master's that has a name which nobody else would
+  # think of. failed_precondition: the runner does not see it, or may not write there. 300 s.
+}
+
+struct WrittenPart {
+  bytes @0 :UInt64;
+  sha256 @1 :Text;                # as manifests write it
 }
 
 struct ArmedFault {

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <functional>
 #include <span>
+#include <system_error>
 
 #include "devices/base/sha256.h"
 #include "devices/base/text.h"
@@ -13,25 +15,6 @@ namespace leat {
 namespace {
 
 constexpr std::string_view kName = "step-", kTemporary = ".tmp-";
-
-using Take = std::function<Status(std::span<const std::byte>)>;
-
-// A new file with what `fill` gives it, which is on disk when it returns.
-Result<CheckpointPart> write_file(Files& files, const std::string& path,
-                                  const std::function<Status(const Take&)>& fill) {
-  CheckpointPart written;
-  Sha256 hash;
-  LEAT_ASSIGN_OR_RETURN(auto file, files.create(path));
-  LEAT_RETURN_IF_ERROR(fill([&](std::span<const std::byte> piece) {
-    hash.update(piece);
-    written.bytes += piece.size();
-    return file->append(piece);
-  }));
-  LEAT_RETURN_IF_ERROR(file->sync());
-  LEAT_RETURN_IF_ERROR(file->close());
-  written.sha256 = to_hex(hash.finish());
-  return written;
-}
 
 Status check_part(const ReadableFile& file, const CheckpointPart& expected) {
   if (file.size() != expected.bytes) {
@@ -89,8 +72,9 @@ std::string checkpoint_name(int64_t step) {
 
 Result<std::unique_ptr<CheckpointWriter>> CheckpointWriter::begin(Files& files,
                                                                   const std::string& folder,
-                                                                  int64_t step, size_t parts) {
-  std::unique_ptr<CheckpointWriter> writer(new CheckpointWriter(files, folder, step, parts));
+                                                                  int64_t step, size_t parts,
+                                                                  const std::string& token) {
+  std::unique_ptr<CheckpointWriter> writer(new CheckpointWriter(files, folder, step, parts, token));
   const auto make = [&]() -> Status {
     LEAT_RETURN_IF_ERROR(files.make_directories(folder));
     LEAT_RETURN_IF_ERROR(files.remove_all(writer->temporary_));
@@ -101,11 +85,12 @@ Result<std::unique_ptr<CheckpointWriter>> CheckpointWriter::begin(Files& files,
 }
 
 CheckpointWriter::CheckpointWriter(Files& files, const std::string& folder, int64_t step,
-                                   size_t parts)
+                                   size_t parts, const std::string& token)
     : files_(files),
       folder_(folder),
       step_(step),
-      temporary_(cat(folder, "/", kTemporary, checkpoint_name(step))),
+      temporary_(
+          cat(folder, "/", kTemporary, checkpoint_name(step), token.empty() ? "" : "-", token)),
       parts_(parts) {}
 
 CheckpointWriter::~CheckpointWriter() {
@@ -114,15 +99,41 @@ CheckpointWriter::~CheckpointWriter() {
 
 std::string CheckpointWriter::path() const { return folder_ + "/" + checkpoint_name(step_); }
 
-Status CheckpointWriter::write_part(size_t index, const Variables& variables) {
-  SafeTensors content;
-  content.tensors = variables;
-  content.metadata = {{"format", "pt"}, {"leat.step", std::to_string(step_)}};
-  auto written = write_file(files_, cat(temporary_, "/", part_name(index, parts_.size())),
-                            [&](const Take& take) { return format_safetensors(content, take); });
+Status CheckpointWriter::fill_part(size_t index,
+                                   const std::function<Status(const TakeBytes&)>& fill) {
+  auto written = write_synced(files_, cat(temporary_, "/", part_name(index, parts_.size())), fill);
   if (!written.ok()) return written.status().while_doing(cat("writing checkpoint '", path(), "'"));
   const std::lock_guard lock(mutex_);
   parts_[index] = *std::move(written);
+  return {};
+}
+
+Status CheckpointWriter::write_part(size_t index, const Variables& variables) {
+  return fill_part(index,
+                   [&](const TakeBytes& take) { return format_part(variables, step_, take); });
+}
+
+PartPlace CheckpointWriter::place(size_t index) const {
+  std::error_code ignored;  // a folder that cannot be told is one that nobody finds
+  return {std::filesystem::absolute(temporary_, ignored).string(), index, parts_.size()};
+}
+
+Status CheckpointWriter::wrote_part(size_t index, CheckpointPart part) {
+  const auto look = [&]() -> Status {
+    LEAT_ASSIGN_OR_RETURN(const auto file,
+                          files_.open(cat(temporary_, "/", part_name(index, parts_.size()))));
+    if (file->size() == part.bytes) return {};
+    return unavailable(cat("'", file->path(), "': expected the ", part.bytes,
+                           " bytes that were written, found ", file->size()));
+  };
+  if (part.sha256.size() != 64 ||
+      part.sha256.find_first_not_of("0123456789abcdef") != std::string::npos) {
+    return invalid_argument(cat("part ", index, " of checkpoint '", path(),
+                                "': expected a SHA-256, received '", part.sha256, "'"));
+  }
+  LEAT_RETURN_IF_ERROR(look().while_doing(cat("writing checkpoint '", path(), "'")));
+  const std::lock_guard lock(mutex_);
+  parts_[index] = std::move(part);
   return {};
 }
 
@@ -137,7 +148,7 @@ Result<Manifest> CheckpointWriter::commit(Manifest manifest) {
 
 Status CheckpointWriter::publish(const std::string& manifest) {
   LEAT_RETURN_IF_ERROR(
-      write_file(files_, cat(temporary_, "/", kManifestName), [&](const Take& take) {
+      write_synced(files_, cat(temporary_, "/", kManifestName), [&](const TakeBytes& take) {
         return take(std::as_bytes(std::span(manifest)));
       }).status());
   LEAT_RETURN_IF_ERROR(files_.sync_directory(temporary_));
@@ -211,6 +222,10 @@ Status prune_checkpoints(Files& files, const std::string& folder, int64_t keep) 
     renamed = true;
   }
   if (renamed) LEAT_RETURN_IF_ERROR(files.sync_directory(folder));
+  return remove_leftovers(files, folder);
+}
+
+Status remove_leftovers(Files& files, const std::string& folder) {
   LEAT_ASSIGN_OR_RETURN(const auto names, files.list(folder));
   for (const std::string& name : names) {
     if (name.starts_with(kTemporary)) LEAT_RETURN_IF_ERROR(files.remove_all(folder + "/" + name));

@@ -11,6 +11,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -24,8 +25,6 @@
 
 namespace leat {
 
-using Variables = std::map<std::string, Tensor>;
-
 struct Checkpoint {
   Manifest manifest;
   Variables variables;
@@ -36,24 +35,30 @@ std::string checkpoint_name(int64_t step);
 
 // One checkpoint being written. Unless it was committed, destroying it leaves nothing behind; a
 // process that dies leaves a folder that the next prune_checkpoints() removes.
-// Threads: write_part() any, each its own part; the rest one.
+// Threads: those with an index any, each its own part; the rest one.
 class CheckpointWriter {
  public:
-  // Makes `folder` if it is not there. `files` outlives the writer. REQUIRES: 1 <= parts <=
-  // kMaxCheckpointParts.
+  // Makes `folder` if it is not there. `files` outlives the writer. `token`: what nobody else would
+  // think of, if others are told the place of a part. REQUIRES: 1 <= parts <= kMaxCheckpointParts.
   static Result<std::unique_ptr<CheckpointWriter>> begin(Files& files, const std::string& folder,
-                                                         int64_t step, size_t parts);
+                                                         int64_t step, size_t parts,
+                                                         const std::string& token = {});
   ~CheckpointWriter();
 
-  // Writes and syncs one part. REQUIRES: no part of this index before.
+  // Writes and syncs one part, whose bytes `fill` gives. REQUIRES: no part of this index before.
+  Status fill_part(size_t index, const std::function<Status(const TakeBytes&)>& fill);
   Status write_part(size_t index, const Variables& variables);
+  // Where somebody else may write it; who does says so by wrote_part(), which looks for it there.
+  PartPlace place(size_t index) const;
+  Status wrote_part(size_t index, CheckpointPart part);
   // Publishes the checkpoint, which is on disk then. One of that step that was there is replaced.
   // The manifest's step and parts are filled in. REQUIRES: all parts are written.
   Result<Manifest> commit(Manifest manifest);
   std::string path() const;  // that it has once it is committed
 
  private:
-  CheckpointWriter(Files& files, const std::string& folder, int64_t step, size_t parts);
+  CheckpointWriter(Files& files, const std::string& folder, int64_t step, size_t parts,
+                   const std::string& token);
   Status publish(const std::string& manifest);
 
   Files& files_;
@@ -86,8 +91,11 @@ Result<std::vector<std::string>> list_checkpoints(Files& files, const std::strin
 Result<Checkpoint> read_latest_checkpoint(Files& files, const std::string& folder,
                                           std::vector<std::string>& refused);
 
+// Removes what interrupted writers left behind. REQUIRES: nobody writes there, but for those whose
+// part nobody waits for any more.
+Status remove_leftovers(Files& files, const std::string& folder);
 // Removes all but the newest `keep`, and what interrupted writers left behind.
-// REQUIRES: nobody writes there.
+// REQUIRES: as above.
 Status prune_checkpoints(Files& files, const std::string& folder, int64_t keep);
 
 }  // namespace leat

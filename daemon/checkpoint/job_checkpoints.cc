@@ -48,17 +48,27 @@ bool JobCheckpoints::is_overdue() const {
 
 void JobCheckpoints::start() { since_ = clock_.steady(); }
 
-Status JobCheckpoints::write(Manifest manifest, const Variables& variables) {
-  const int64_t step = manifest.step;
-  if (last_ && step <= last_->step) {
+Result<Manifest> JobCheckpoints::begin(Manifest manifest) {
+  if (last_ && manifest.step <= last_->step) {
     return failed_precondition(cat("'", folder_, "': expected a checkpoint after step ",
-                                   last_->step, ", which it goes on from, received step ", step));
+                                   last_->step, ", which it goes on from, received step ",
+                                   manifest.step));
   }
   manifest.previous = last_;
-  LEAT_ASSIGN_OR_RETURN(const Manifest written,
+  start();
+  return manifest;
+}
+
+void JobCheckpoints::written(const Manifest& manifest) {
+  last_ = parent_of(manifest);
+  last_path_ = cat(folder_, "/", checkpoint_name(manifest.step));
+}
+
+Status JobCheckpoints::write(Manifest manifest, const Variables& variables) {
+  LEAT_ASSIGN_OR_RETURN(manifest, begin(std::move(manifest)));
+  LEAT_ASSIGN_OR_RETURN(const Manifest whole,
                         write_checkpoint(files_, folder_, {std::move(manifest), variables}));
-  last_ = parent_of(written);
-  last_path_ = cat(folder_, "/", checkpoint_name(step));
+  written(whole);
   start();
   return prune_checkpoints(files_, folder_, rule_.keep);
 }

@@ -50,6 +50,12 @@ class JobCheckpoints {
   // it would have itself as its parent, and be refused.
   Status write(Manifest manifest, const Variables& variables);
 
+  // The same in steps, for who writes it elsewhere: its parent is filled in and the time begins to
+  // count anew; then it is the last one; then what is not to be kept is removed.
+  Result<Manifest> begin(Manifest manifest);
+  void written(const Manifest& manifest);
+  int64_t keep() const { return rule_.keep; }
+
   // Of the last one; "" and -1 if there is none.
   const std::string& last_path() const { return last_path_; }
   int64_t last_step() const { return last_ ? last_->step : -1; }

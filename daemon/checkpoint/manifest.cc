@@ -1,6 +1,5 @@
 #include "daemon/checkpoint/manifest.h"
 
-#include <cstdio>
 #include <nlohmann/json.hpp>
 
 #include "devices/base/sha256.h"
@@ -107,12 +106,6 @@ Status check(const nlohmann::json& json, const Manifest& manifest, std::string_v
 }
 
 }  // namespace
-
-std::string part_name(size_t index, size_t count) {
-  char name[64];
-  std::snprintf(name, sizeof name, "part-%05zu-of-%05zu.safetensors", index, count);
-  return name;
-}
 
 std::string print_manifest(const Manifest& manifest) {
   std::string text = to_json(manifest).dump(2);

@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "daemon/checkpoint/checkpoint_part.h"
 #include "devices/base/status.h"
 
 namespace leat {
@@ -24,13 +25,6 @@ struct DataOrder {
   int64_t rows = 0;              // of the training data
   std::string features, labels;  // fingerprint() of its files
   bool operator==(const DataOrder&) const = default;
-};
-
-// A safetensors file with some of the variables, each whole.
-struct CheckpointPart {
-  uint64_t bytes = 0;
-  std::string sha256;  // lower-case hexadecimal
-  bool operator==(const CheckpointPart&) const = default;
 };
 
 struct CheckpointParent {
@@ -56,10 +50,6 @@ struct Manifest {
 
 inline constexpr const char* kManifestName = "manifest.json";
 inline constexpr uint64_t kManifestBytes = 1 << 20;
-inline constexpr size_t kMaxCheckpointParts = 4096;
-
-// "part-00000-of-00002.safetensors". REQUIRES: index < count <= kMaxCheckpointParts.
-std::string part_name(size_t index, size_t count);
 
 // Equal manifests give equal bytes.
 std::string print_manifest(const Manifest& manifest);

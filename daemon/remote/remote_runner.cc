@@ -1,5 +1,10 @@
 #include "daemon/remote/remote_runner.h"
 
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <optional>
+
 #include "daemon/remote/remote_run.h"
 #include "daemon/remote/wire_remote_runner.h"
 #include "daemon/remote/wire_runner_channel.h"
@@ -13,6 +18,8 @@ namespace {
 using Client = wire::Runner::Client;
 
 constexpr auto kVariablesDeadline = std::chrono::seconds(60);
+// Beside steps, perhaps to a slow disk.
+constexpr auto kSnapshotDeadline = std::chrono::seconds(300);
 constexpr auto kInspectDeadline = std::chrono::seconds(60);
 constexpr int kRunBits = 32;                   // of a run's number within its epoch
 constexpr uint64_t kHeadersBytes = 64u << 20;  // of a file of variables, beside their bytes
@@ -64,6 +71,31 @@ kj::Promise<Result<Blob>> download_blob(wire::Blob::Reader from, uint64_t max_by
   const auto digest = read_digest(from.getSha256());
   if (!digest.ok()) return Result<Blob>(digest.status());
   return download(from.getContent(), BlobInfo{from.getSize(), *digest}, max_bytes);
+}
+
+// A call that is waited for until `stop` is asked for: it then ends by itself, unheard.
+template <typename F>
+auto stoppable(RunnerChannel& channel, std::string_view doing, const std::stop_token& stop,
+               F function) {
+  using O = Outcome<typename rpc_internal::PromisedBy<std::invoke_result_t<F&, Client&>>::type>;
+  struct Wait {
+    std::mutex mutex;
+    std::condition_variable_any changed;
+    std::optional<O> outcome;
+  };
+  const auto wait = std::make_shared<Wait>();
+  const auto due = std::chrono::steady_clock::now() + kSnapshotDeadline;
+  channel.start(doing, kSnapshotDeadline, std::move(function), [wait](O outcome) {
+    const std::lock_guard lock(wait->mutex);
+    wait->outcome.emplace(std::move(outcome));
+    wait->changed.notify_one();
+  });
+  std::unique_lock lock(wait->mutex);
+  if (wait->changed.wait_until(lock, stop, due, [&] { return wait->outcome.has_value(); }))
+    return std::move(*wait->outcome);
+  const std::string what = cat(doing, " on ", channel.facts().node);
+  return stop.stop_requested() ? O(cancelled(cat(what, ": it is not wanted any more")))
+                               : O(no_answer(what, kSnapshotDeadline));
 }
 
 }  // namespace
@@ -144,6 +176,50 @@ Status RemoteRunner::write_variables(const std::string&,
                           request.setStep(step ? *step + 1 : 0);
                           return send_blob(std::move(request), blob);
                         });
+}
+
+Status RemoteRunner::take_snapshot(const std::string&, int64_t step,
+                                   const std::vector<std::string>& names) {
+  return channel_->call("taking a snapshot", kVariablesDeadline, [step, names](Client& runner) {
+    auto request = runner.takeSnapshotRequest();
+    request.setStep(static_cast<uint64_t>(step));
+    auto list = request.initNames(static_cast<unsigned>(names.size()));
+    for (unsigned i = 0; i < list.size(); ++i) list.set(i, names[i]);
+    return request.send().then([](auto&& response) { return outcome_of(response); });
+  });
+}
+
+Status RemoteRunner::read_snapshot(int64_t step, const TakeBytes& take,
+                                   const std::stop_token& stop) {
+  const uint64_t most = memory_bytes() + kHeadersBytes;
+  LEAT_ASSIGN_OR_RETURN(
+      const Blob blob,
+      stoppable(*channel_, "reading a snapshot", stop, [step, most](Client& runner) {
+        auto request = runner.readSnapshotRequest();
+        request.setStep(static_cast<uint64_t>(step));
+        return request.send().then([most](auto&& response) -> kj::Promise<Result<Blob>> {
+          auto outcome = response.getOutcome();
+          if (outcome.isError()) return Result<Blob>(read_status(outcome.getError()));
+          return download_blob(outcome.getOk(), most);
+        });
+      }));
+  return take(blob);
+}
+
+Result<CheckpointPart> RemoteRunner::write_snapshot(int64_t step, const PartPlace& place,
+                                                    const std::stop_token& stop) {
+  return stoppable(*channel_, "writing a snapshot", stop, [step, place](Client& runner) {
+    auto request = runner.writeSnapshotRequest();
+    request.setStep(static_cast<uint64_t>(step));
+    request.setFolder(place.folder);
+    request.setPart(static_cast<uint32_t>(place.index));
+    request.setParts(static_cast<uint32_t>(place.parts));
+    return request.send().then([](auto&& response) -> Result<CheckpointPart> {
+      auto outcome = response.getOutcome();
+      if (outcome.isError()) return read_status(outcome.getError());
+      return CheckpointPart{outcome.getOk().getBytes(), outcome.getOk().getSha256().cStr()};
+    });
+  });
 }
 
 Status RemoteRunner::arm(const std::vector<ArmedFault>& faults, std::chrono::milliseconds ran) {

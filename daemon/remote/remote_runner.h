@@ -66,6 +66,11 @@ class RemoteRunner final : public WorkerLink {
   Status write_variables(const std::string& job, const std::map<std::string, Tensor>& values,
                          Restore what, std::optional<uint64_t> step) override;
   Result<Held> held(const std::string& job) override;
+  Status take_snapshot(const std::string& job, int64_t step,
+                       const std::vector<std::string>& names) override;
+  Status read_snapshot(int64_t step, const TakeBytes& take, const std::stop_token& stop) override;
+  Result<CheckpointPart> write_snapshot(int64_t step, const PartPlace& place,
+                                        const std::stop_token& stop) override;
 
   // Runner.arm: the faults that it brings upon itself; `ran`: for how long the job has run.
   Status arm(const std::vector<ArmedFault>& faults, std::chrono::milliseconds ran);

@@ -214,6 +214,36 @@ void JobRunner::held(std::function<void(Result<Held>)> done) {
   });
 }
 
+void JobRunner::take_snapshot(int64_t step, std::vector<std::string> names, Done done) {
+  job_strand_.post([this, step, names = std::move(names), done = std::move(done)] {
+    if (const Status settled = settle(); !settled.ok()) return done(settled);
+    done(snapshot_.take(worker_.resources(config_.job), step, names));
+  });
+}
+
+void JobRunner::read_snapshot(int64_t step, std::function<void(Result<Bytes>)> done) {
+  control_.strand().post([this, step, done = std::move(done)] {
+    const auto values = snapshot_.read(step);
+    if (!values.ok()) return done(values.status());
+    Bytes bytes;
+    const Status formatted = format_part(**values, step, [&](std::span<const std::byte> piece) {
+      bytes.insert(bytes.end(), piece.begin(), piece.end());
+      return Status();
+    });
+    if (!formatted.ok()) return done(formatted);
+    done(std::move(bytes));
+  });
+}
+
+void JobRunner::write_snapshot(int64_t step, PartPlace place,
+                               std::function<void(Result<CheckpointPart>)> done) {
+  control_.strand().post([this, step, place = std::move(place), done = std::move(done)] {
+    const auto values = snapshot_.read(step);
+    if (!values.ok()) return done(values.status());
+    done(write_part_at(real_files(), place, **values, step));
+  });
+}
+
 void JobRunner::inspect_dataset(DatasetFiles files, int64_t classes,
                                 std::function<void(Result<DatasetReport>)> done) {
   // Of its own: what it reads may be slow, and steps nothing.

@@ -17,6 +17,7 @@
 #include "daemon/runner/device_memory.h"
 #include "daemon/runner/hosted_run.h"
 #include "daemon/runner/runner_config.h"
+#include "daemon/variable_snapshot.h"
 #include "daemon/variables.h"
 #include "daemon/worker.h"
 #include "devices/base/log.h"
@@ -85,6 +86,12 @@ class JobRunner {
   void write_variables(Bytes file, Restore what, std::optional<uint64_t> step, Done done);
   // failed_precondition while there are runs.
   void held(std::function<void(Result<Held>)> done);
+  // Copies these variables, when no step is in flight.
+  void take_snapshot(int64_t step, std::vector<std::string> names, Done done);
+  // The copy as a part of a checkpoint: its bytes, or written and synced. Beside all else.
+  void read_snapshot(int64_t step, std::function<void(Result<Bytes>)> done);
+  void write_snapshot(int64_t step, PartPlace place,
+                      std::function<void(Result<CheckpointPart>)> done);
   // `files.root` is a data set's name.
   void inspect_dataset(DatasetFiles files, int64_t classes,
                        std::function<void(Result<DatasetReport>)> done);
@@ -126,6 +133,7 @@ class JobRunner {
   uint64_t released_turns_ = 0;
   bool more_than_variables_ = false;  // some run had
   Status stopped_;
+  VariableSnapshot snapshot_;
   ControlThreads control_;  // its strands use the rest
   ControlThreads::Strand job_strand_;
 };

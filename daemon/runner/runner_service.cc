@@ -134,23 +134,37 @@ class RunnerServer final : public Service<wire::Runner> {
   }
 
   kj::Promise<void> readVariables(ReadVariablesContext context) override {
-    struct Described {
-      BlobInfo info;
-      std::shared_ptr<const Blob> blob;
-    };
-    auto there = answered_elsewhere<Described>(loop_, "reading variables");
-    runner_.read_variables([done = there.done](Result<Bytes> file) {
-      if (!file.ok()) return done(file.status());
-      const auto blob = std::make_shared<const Blob>(std::move(*file));
-      done(Described{leat::describe(*blob), blob});
+    return offered(context, "reading variables",
+                   [&](auto done) { runner_.read_variables(std::move(done)); });
+  }
+
+  kj::Promise<void> takeSnapshot(TakeSnapshotContext context) override {
+    std::vector<std::string> names;
+    for (const auto name : context.getParams().getNames()) names.emplace_back(name.cStr());
+    auto there = answered_elsewhere<void>(loop_, "taking a snapshot");
+    runner_.take_snapshot(static_cast<int64_t>(context.getParams().getStep()), std::move(names),
+                          there.done);
+    return answered(context, kj::mv(there.promise));
+  }
+
+  kj::Promise<void> readSnapshot(ReadSnapshotContext context) override {
+    return offered(context, "reading a snapshot", [&](auto done) {
+      runner_.read_snapshot(static_cast<int64_t>(context.getParams().getStep()), std::move(done));
     });
-    return there.promise.then([context](Result<Described> file) mutable {
+  }
+
+  kj::Promise<void> writeSnapshot(WriteSnapshotContext context) override {
+    const auto params = context.getParams();
+    auto there = answered_elsewhere<CheckpointPart>(loop_, "writing a snapshot");
+    runner_.write_snapshot(static_cast<int64_t>(params.getStep()),
+                           {params.getFolder().cStr(), params.getPart(), params.getParts()},
+                           there.done);
+    return there.promise.then([context](Result<CheckpointPart> part) mutable {
       auto outcome = context.getResults().initOutcome();
-      if (!file.ok()) return write_status(file.status(), outcome.initError());
-      auto blob = outcome.initOk();
-      blob.setSize(file->info.size);
-      blob.setSha256(kj::arrayPtr(file->info.sha256.data(), file->info.sha256.size()));
-      blob.setContent(offer_download(file->blob));
+      if (!part.ok()) return write_status(part.status(), outcome.initError());
+      auto out = outcome.initOk();
+      out.setBytes(part->bytes);
+      out.setSha256(part->sha256);
     });
   }
 
@@ -259,6 +273,29 @@ class RunnerServer final : public Service<wire::Runner> {
   static kj::Promise<void> answered(Context context, kj::Promise<Status> promise) {
     return promise.then(
         [context](Status status) mutable { answer(status, context.getResults().initOutcome()); });
+  }
+
+  // Answers with a file that `read` gives on another thread, for download.
+  template <typename Context, typename Read>
+  kj::Promise<void> offered(Context context, std::string_view what, const Read& read) {
+    struct Described {
+      BlobInfo info;
+      std::shared_ptr<const Blob> blob;
+    };
+    auto there = answered_elsewhere<Described>(loop_, what);
+    read([done = there.done](Result<Bytes> file) {
+      if (!file.ok()) return done(file.status());
+      const auto blob = std::make_shared<const Blob>(std::move(*file));
+      done(Described{leat::describe(*blob), blob});
+    });
+    return there.promise.then([context](Result<Described> file) mutable {
+      auto outcome = context.getResults().initOutcome();
+      if (!file.ok()) return write_status(file.status(), outcome.initError());
+      auto blob = outcome.initOk();
+      blob.setSize(file->info.size);
+      blob.setSha256(kj::arrayPtr(file->info.sha256.data(), file->info.sha256.size()));
+      blob.setContent(offer_download(file->blob));
+    });
   }
 
   // Does `work`, which blocks, with the run that the call is for.

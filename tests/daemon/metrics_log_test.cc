@@ -1,11 +1,14 @@
 #include "daemon/metrics_log.h"
 
+#include <atomic>
 #include <cmath>
 #include <fstream>
 #include <iterator>
 #include <limits>
+#include <thread>
 
 #include "daemon/cli/events.h"
+#include "devices/base/failpoint.h"
 #include "tests/catch.h"
 #include "tests/temporary_directory.h"
 
@@ -141,6 +144,42 @@ TEST_CASE("the events of --json have their documented keys") {
         "\n");
   CHECK(json_of(InterruptedEvent{"r", 5, "c"}) ==
         "{\"event\": \"interrupted\", \"run\": \"r\", \"step\": 5, \"checkpoint\": \"c\"}\n");
+}
+
+TEST_CASE("a sync that failed is not tried again, and nothing goes on without its rows") {
+  const TemporaryDirectory dir;
+  const auto log = MetricsLog::open(real_files(), dir / "metrics.jsonl", 0);
+  REQUIRE(log.ok());
+  {
+    const ScopedFailpoint broken("files/sync", unavailable("input/output error"));
+    CHECK((*log)->sync().code() == Code::unavailable);
+  }
+  CHECK((*log)->sync().code() == Code::unavailable);
+  CHECK((*log)->flush().code() == Code::unavailable);
+}
+
+TEST_CASE("rows are appended while others are synced, and none is lost or twice there") {
+  const TemporaryDirectory dir;
+  const std::string path = dir / "metrics.jsonl";
+  auto log = MetricsLog::open(real_files(), path, 0);
+  REQUIRE(log.ok());
+  std::atomic<bool> over{false};
+  Status synced;
+  std::thread other([&] {
+    while (!over && synced.ok()) synced = (*log)->sync();
+  });
+  for (int64_t step = 1; step <= 2000; ++step) {
+    const StepMetric metrics[] = {{"loss", 1.0 / static_cast<double>(step)}};
+    if (!(*log)->append(step, metrics).ok() || !(*log)->flush().ok()) break;
+  }
+  over = true;
+  other.join();
+  CHECK(synced.message() == "");
+  CHECK((*log)->sync().ok());
+  const auto logged = read_metrics(real_files(), path, 0, false);
+  REQUIRE(logged.ok());
+  CHECK(logged->last_step == 2000);
+  CHECK(logged->tail.size() == 2000);
 }
 
 }  // namespace

@@ -51,14 +51,19 @@ Job SmallJob::with_endless_epoch(Job job) const {
 
 TrainOutcome SmallJob::train(const Job& job, const std::string& folder, Silent& watch, int threads,
                              bool resume, const std::function<bool()>& stop) const {
-  const auto trainer =
-      must(Trainer::create(catalogue(), real_files(), job, {path(folder), resume, threads}));
+  TrainOptions options{path(folder), resume, threads};
+  options.skip_checkpoints = false;  // so that it is known which there are
+  const auto trainer = must(Trainer::create(catalogue(), real_files(), job, options));
   return must(trainer->run(watch, stop));
 }
 
 std::string SmallJob::hash(const Job& job, const std::string& folder, int threads) const {
   Silent watch;
   return train(job, folder, watch, threads).weights_sha256;
+}
+
+Result<std::unique_ptr<Trainer>> SmallJob::trainer(Job job, const TrainOptions& options) const {
+  return Trainer::create(catalogue(), real_files(), std::move(job), options);
 }
 
 Result<std::unique_ptr<Trainer>> SmallJob::trainer(Job job, const TrainOptions& options,

@@ -11,7 +11,7 @@
 
 namespace leat {
 
-class Silent final : public TrainObserver {
+class Silent : public TrainObserver {
  public:
   void started(int64_t first_step, int64_t) override { first = first_step; }
   void epoch_begun(int64_t, int64_t, int64_t, int64_t) override {}
@@ -47,7 +47,8 @@ class SmallJob {
       const Job& job, const std::string& folder, Silent& watch, int threads = 1,
       bool resume = false, const std::function<bool()>& stop = [] { return false; }) const;
   std::string hash(const Job& job, const std::string& folder, int threads = 1) const;
-  // On this cluster.
+  // In this process, or on this cluster.
+  Result<std::unique_ptr<Trainer>> trainer(Job job, const TrainOptions& options) const;
   Result<std::unique_ptr<Trainer>> trainer(Job job, const TrainOptions& options,
                                            std::unique_ptr<Cluster> cluster) const;
 

@@ -143,6 +143,17 @@ class KnownWorker final : public WorkerLink {
     return link_.write_variables(job, values, what, step);
   }
   Result<Held> held(const std::string& job) override { return link_.held(job); }
+  Status take_snapshot(const std::string& job, int64_t step,
+                       const std::vector<std::string>& names) override {
+    return link_.take_snapshot(job, step, names);
+  }
+  Status read_snapshot(int64_t step, const TakeBytes& take, const std::stop_token& stop) override {
+    return link_.read_snapshot(step, take, stop);
+  }
+  Result<CheckpointPart> write_snapshot(int64_t step, const PartPlace& place,
+                                        const std::stop_token& stop) override {
+    return link_.write_snapshot(step, place, stop);
+  }
 
  private:
   LocalWorker link_;
@@ -256,6 +267,7 @@ Result<TrainOutcome> WholeSteps::train(const Job& job, const std::string& folder
   options.folder = small_.path(folder);
   options.resume = has_checkpoint(options.folder + "/checkpoints");
   options.survivors = true;
+  options.skip_checkpoints = folder != "twin";
   const auto trainer = must(small_.trainer(job, options, std::make_unique<Epoch>(borrowed)));
   std::atomic<bool> over{false};
   std::thread other;
@@ -296,8 +308,10 @@ void WholeSteps::disturb(uint64_t seed) {
   const int threads = 1 + static_cast<int>(dice.below(2));
   std::vector<std::string> set = set_;
   set.push_back(cat("num_workers=", count));
-  const bool with_checkpoints = dice.below(2) == 0;
-  set.push_back(cat("checkpoint={every_steps: ", with_checkpoints ? 11 : 1000, ", keep: 2}"));
+  constexpr int kEvery[] = {1, 7, 20, 1000, 1000};
+  const int every = kEvery[dice.below(5)];
+  const bool with_checkpoints = every < 1000;
+  set.push_back(cat("checkpoint={every_steps: ", every, ", keep: 2}"));
   std::vector<std::unique_ptr<Worker>> workers(count);
   std::vector<Worker*> borrowed(count);
   const std::string folder = cat("run-", seed);

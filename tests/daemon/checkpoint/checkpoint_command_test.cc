@@ -26,11 +26,11 @@ TEST_CASE("checkpoints are listed, verified, compared and exported") {
   CHECK_THAT(listed.out, Contains("STEP") && Contains("a/checkpoints/step-00000008"));
   CHECK(listed.out.find("step-00000008") < listed.out.find("step-00000004"));
   CHECK_THAT(tiny.leat({"checkpoint", "ls", "--json", "a/checkpoints/step-00000004"}).out,
-             Contains("\"step\": 4") && Contains("\"parts\": 1"));
+             Contains("\"step\": 4") && Contains("\"parts\": 2"));
 
   const Finished verified = tiny.leat({"checkpoint", "verify", "a/"});
   check_ok(verified);
-  CHECK_THAT(verified.out, Contains("step-00000004: whole, 1 part of "));
+  CHECK_THAT(verified.out, Contains("step-00000004: whole, 2 parts of "));
 
   check_ok(tiny.leat({"checkpoint", "diff", "a", "b"}));
   const Finished differ = tiny.leat({"checkpoint", "diff", "a", "c"});
@@ -49,9 +49,9 @@ TEST_CASE("a damaged checkpoint and a broken chain are named, and the rest is lo
   const TinyJob tiny;
   check_ok(tiny.train("a"));
   const std::string old = "a/checkpoints/step-00000004/";
-  const std::string part = tiny.read(old + part_name(0, 1)),
+  const std::string part = tiny.read(old + part_name(0, 2)),
                     manifest = tiny.read(old + kManifestName);
-  tiny.write(old + part_name(0, 1), flipped(part, part.size() - 1));
+  tiny.write(old + part_name(0, 2), flipped(part, part.size() - 1));
   const Finished damaged = tiny.leat({"checkpoint", "verify", "a"});
   CHECK(damaged.exit_code == kExitInvalid);
   CHECK_THAT(damaged.err, Contains("step-00000004") && Contains("expected SHA-256"));
@@ -62,7 +62,7 @@ TEST_CASE("a damaged checkpoint and a broken chain are named, and the rest is lo
                 {"expected SHA-256"});
 
   // Another checkpoint of step 4, whole in itself.
-  tiny.write(old + part_name(0, 1), part);
+  tiny.write(old + part_name(0, 2), part);
   Checkpoint other =
       must(read_checkpoint(real_files(), tiny.folder() + "/" + old.substr(0, old.size() - 1)));
   other.manifest.seed = 5;

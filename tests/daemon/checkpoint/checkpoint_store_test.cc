@@ -197,6 +197,32 @@ TEST_CASE("a checkpoint of several parts is read back, and any tool finds its va
         std::vector<std::string>{"manifest.json", part_name(0, 2), part_name(1, 2)});
 }
 
+TEST_CASE("a part may be written by who sees the very folder, and by nobody else") {
+  const TemporaryDirectory dir;
+  auto writer = must(CheckpointWriter::begin(real_files(), dir / "c", 5, 2, "5eed"));
+  const Variables all = state_after(5);
+  const PartPlace place = writer->place(1);
+  const auto write = [&](const PartPlace& where) {
+    return write_part_at(real_files(), where, all, 5);
+  };
+  CHECK(write({place.folder + "x", 1, 2}).status().code() == Code::failed_precondition);
+  CHECK(write({dir / "c", 1, 2}).status().code() == Code::invalid_argument);
+  CHECK(write({"c/.tmp-step-00000005-5eed", 1, 2}).status().code() == Code::invalid_argument);
+  CHECK(write({dir / "../.tmp-step-1", 1, 2}).status().code() == Code::invalid_argument);
+  CHECK(write({place.folder, 2, 2}).status().code() == Code::invalid_argument);
+  CHECK(write({place.folder, 0, kMaxCheckpointParts + 1}).status().code() ==
+        Code::invalid_argument);
+  const CheckpointPart part = must(write(place));
+  CHECK(write(place).status().code() == Code::failed_precondition);  // it is there already
+  must(writer->write_part(0, Variables()));
+  CHECK(writer->wrote_part(1, {part.bytes + 1, part.sha256}).code() == Code::unavailable);
+  CHECK(writer->wrote_part(1, {part.bytes, "x"}).code() == Code::invalid_argument);
+  must(writer->wrote_part(1, part));
+  must(writer->commit(manifest_of(5)));
+  CHECK(same(must(read_checkpoint(real_files(), writer->path())).variables, all));
+  CHECK(write(place).status().code() == Code::failed_precondition);  // too late
+}
+
 TEST_CASE("a checkpoint that is not committed leaves nothing") {
   const TemporaryDirectory dir;
   must(must(CheckpointWriter::begin(real_files(), dir.path(), 5, 2))->write_part(0, {}));

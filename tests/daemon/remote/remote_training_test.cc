@@ -2,8 +2,12 @@
 // one process gives.
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
+#include <optional>
 
+#include "daemon/checkpoint/checkpoint_store.h"
 #include "daemon/remote/remote_cluster.h"
+#include "devices/base/failpoint.h"
 #include "devices/base/text.h"
 #include "tests/catch.h"
 #include "tests/daemon/runner/runner_testing.h"
@@ -30,16 +34,19 @@ std::unique_ptr<Cluster> cluster_of(RunnerTestCluster& nodes, uint32_t runners,
 
 // Trains the job on as many runners as it has workers.
 TrainOutcome train_over_the_wire(const SmallJob& small, const std::vector<std::string>& set,
-                                 const std::string& transport, Silent& watch) {
+                                 const std::string& transport, Silent& watch,
+                                 std::string folder = "") {
   Job job = small.job(set);
   RunnerTestOptions options;
   options.runners = static_cast<int>(job.num_workers);
   options.datasets = {{"small", small.path()}};
   RunnerTestCluster nodes(options);
   job.data.root = "small";
-  const std::string folder = small.path(cat("run-", transport, "-", join(set, "-")));
+  if (folder.empty()) folder = cat("run-", transport, "-", join(set, "-"));
+  TrainOptions training{small.path(folder)};
+  training.skip_checkpoints = false;
   const auto trainer = must(small.trainer(
-      job, {folder}, cluster_of(nodes, static_cast<uint32_t>(job.num_workers), transport)));
+      job, training, cluster_of(nodes, static_cast<uint32_t>(job.num_workers), transport)));
   return must(trainer->run(watch, [] { return false; }));
 }
 
@@ -59,6 +66,32 @@ TEST_CASE("runners over the wire train to the weights of one process", "[cluster
       CHECK(watch.losses.size() == 30);
       CHECK(watch.checkpoints == std::vector<int64_t>{10, 20, 30});
     }
+  }
+}
+
+TEST_CASE("each worker writes its part of a checkpoint, or the master does: the bytes are the same",
+          "[cluster]") {
+  const SmallJob small(small_cnn("tiny_cnn", true));
+  for (const char* strategy : {"mirrored", "{name: parameter_server, num_ps: 2}"}) {
+    INFO(strategy);
+    const std::vector<std::string> set{"num_workers=2", cat("strategy=", strategy)};
+    Silent watch;
+    std::vector<std::string> hashes[2];
+    for (const bool apart : {false, true}) {
+      std::optional<ScopedFailpoint> elsewhere;
+      if (apart) elsewhere.emplace("checkpoint/part_at", failed_precondition("another disk"));
+      const std::string folder = apart ? "apart" : "together";
+      train_over_the_wire(small, set, "shm", watch, folder);
+      for (const int64_t step : {20, 30}) {
+        const Manifest manifest = must(verify_checkpoint(
+            real_files(), small.path(cat(folder, "/checkpoints/", checkpoint_name(step)))));
+        REQUIRE(manifest.parts.size() == 2);
+        for (const CheckpointPart& part : manifest.parts) hashes[apart].push_back(part.sha256);
+      }
+      if (apart) CHECK(elsewhere->passes() == 6);
+      std::filesystem::remove_all(small.path(folder));
+    }
+    CHECK(hashes[0] == hashes[1]);
   }
 }
 
@@ -135,7 +168,8 @@ TEST_CASE("a training goes on from what runners over the wire hold", "[cluster]"
   }
   const uint64_t newest = std::max(steps[0], steps[1]);
   CHECK(newest - std::min(steps[0], steps[1]) <= 1);
-  training.resume = !first.checkpoints.empty();  // it may just have come to that
+  // It may just have come to that.
+  training.resume = !must(list_checkpoints(real_files(), small.path("run/checkpoints"))).empty();
   CHECK(must(train(second, [] { return false; })).weights_sha256 == expected);
   CHECK(second.first == static_cast<int64_t>(newest));
   REQUIRE(second.notes.size() == 1);

@@ -1,0 +1,223 @@
+// What checkpoints cost a training: one every 20 steps against none, by turns, on runners as a
+// worker starts them, driven by a trainer over the wire. One JSON object for each case on stdout;
+// only a quiet machine gives ratios that are worth keeping.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <fstream>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "daemon/json_line.h"
+#include "daemon/remote/remote_cluster.h"
+#include "daemon/trainer.h"
+#include "devices/base/text.h"
+#include "ops/catalogue.h"
+#include "ops/formats/npy.h"
+#include "tests/catch.h"
+#include "tests/daemon/runner/runner_testing.h"
+#include "tests/must.h"
+#include "tests/run_tests.h"
+#include "tests/temporary_directory.h"
+
+namespace leat {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using testing::RunnerTestCluster;
+using testing::RunnerTestOptions;
+
+constexpr int kWorkers = 2;
+constexpr int64_t kEvery = 20;
+
+struct Options {
+  std::vector<std::string> models = {"cnn", "mlp"};
+  std::vector<std::string> strategies = {"mirrored", "parameter_server"};
+  int rounds = 5;
+  double seconds = 4;  // of each training, about
+  int threads = 1;     // of each runner
+  bool quick = false;
+} options;
+
+struct Model {
+  std::string name;
+  const char* graph;
+  int64_t batch;
+};
+
+// The network of configs/jobs/fashion_mnist_cnn.yaml, 5 MB of variables with Adam's; and one whose
+// checkpoints are large beside its steps: 71 MB.
+const Model kModels[] = {{"cnn", R"(<ir_version: 10, opset_import: ["" : 20, "leat" : 1]>
+cnn (float[N,1,28,28] image) => (float[N,10] logits) {
+  c1 = leat.Conv2D <filters = 32, kernel = 3, activation = "relu"> (image)
+  p1 = MaxPool <kernel_shape = [2,2], strides = [2,2]> (c1)
+  c2 = leat.Conv2D <filters = 64, kernel = 3, activation = "relu"> (p1)
+  p2 = MaxPool <kernel_shape = [2,2], strides = [2,2]> (c2)
+  f = Flatten (p2)
+  d1 = leat.Dense <units = 128, activation = "relu"> (f)
+  d2 = leat.Dropout <rate = 0.25> (d1)
+  logits = leat.Dense <units = 10> (d2)
+}
+)",
+                          128},
+                         {"mlp", R"(<ir_version: 10, opset_import: ["" : 20, "leat" : 1]>
+mlp (float[N,1,28,28] image) => (float[N,10] logits) {
+  f = Flatten (image)
+  h1 = leat.Dense <units = 3072, activation = "relu"> (f)
+  h2 = leat.Dense <units = 2560, activation = "relu"> (h1)
+  h3 = leat.Dense <units = 2816, activation = "relu"> (h2)
+  logits = leat.Dense <units = 10> (h3)
+}
+)",
+                          64}};
+
+// When steps were heard of.
+class Watch final : public TrainObserver {
+ public:
+  void started(int64_t, int64_t) override {}
+  void epoch_begun(int64_t, int64_t, int64_t, int64_t) override {}
+  void stepped(int64_t, double, std::optional<double>) override { at.push_back(Clock::now()); }
+  void epoch_ended(int64_t, int64_t, double, std::optional<double>,
+                   const std::optional<Evaluation>&, double) override {}
+  void checkpointed(int64_t, const std::string&) override { ++checkpoints; }
+  void warned(const std::string& message) override { std::cerr << message << "\n"; }
+  void noted(const std::string&) override { ++left_out; }
+
+  std::vector<Clock::time_point> at;
+  int checkpoints = 0, left_out = 0;
+};
+
+class Bench {
+ public:
+  Bench(const Model& model, const std::string& strategy) : model_(model), strategy_(strategy) {
+    std::ofstream(directory_ / "model.onnxtxt") << model.graph;
+    const int64_t rows = options.quick ? 500 : 20'000;
+    Tensor x(DType::u8, Shape{rows, 1, 28, 28}), y(DType::u8, Shape{rows});
+    uint32_t noise = 1;
+    for (uint8_t& element : x.span<uint8_t>())
+      element = static_cast<uint8_t>((noise = noise * 1664525 + 1013904223) >> 26);
+    for (int64_t i = 0; i < rows; ++i) y.data<uint8_t>()[i] = static_cast<uint8_t>(i % 10);
+    must(write_npy(real_files(), directory_ / "x.npy", x));
+    must(write_npy(real_files(), directory_ / "y.npy", y));
+  }
+
+  // Trains so many steps, and tells the time from the first multiple of kEvery to the last: for the
+  // checkpoint of the last step all wait, whichever rule there is.
+  double seconds(int64_t steps, bool with_checkpoints, Watch& watch) {
+    RunnerTestOptions described;
+    described.runners = kWorkers;
+    described.threads = options.threads;
+    described.processes = true;
+    described.datasets = {{"data", directory_.path()}};
+    RunnerTestCluster nodes(described);
+    std::vector<std::shared_ptr<RemoteRunner>> remotes;
+    for (uint32_t task = 0; task < kWorkers; ++task) remotes.push_back(nodes.remote(task));
+    RemoteClusterOptions remote;
+    remote.cluster = {1, 2, 3};
+    remote.epoch = testing::kEpoch;
+    const auto trainer = must(Trainer::create(
+        catalogue_, real_files(), job(steps, with_checkpoints), {directory_ / cat("run-", ++runs_)},
+        std::make_unique<RemoteCluster>(nodes.loop(), std::move(remotes), remote)));
+    must(trainer->run(watch, [] { return false; }));
+    must(real_files().remove_all(directory_ / cat("run-", runs_)));
+    const auto begin = watch.at[kEvery - 1], end = watch.at[static_cast<size_t>(steps) - 1];
+    return std::chrono::duration<double>(end - begin).count();
+  }
+
+ private:
+  Job job(int64_t steps, bool with_checkpoints) const {
+    JobOverrides overrides;
+    if (with_checkpoints) overrides.set.push_back(cat("checkpoint={every_steps: ", kEvery, "}"));
+    Job job = must(
+        parse_job(cat("version: 1\nname: bench\nmodel: {graph: model.onnxtxt}\ndata:\n  root: ",
+                      directory_.path(),
+                      "\n  train: {format: npy, features: x.npy, labels: y.npy}\n  rescale: 0.004\n"
+                      "loss: cross_entropy\nseed: 7\nshards: 4\nnum_workers: ",
+                      kWorkers, "\nglobal_batch_size: ", model_.batch, "\nsteps: ", steps,
+                      "\nstrategy: ", strategy_,
+                      model_.name == "cnn" ? "\noptimizer: {name: adam, learning_rate: 0.001}\n"
+                                           : "\noptimizer: {name: sgd, learning_rate: 0.01}\n"),
+                  directory_ / "job.yaml", overrides));
+    job.data.root = "data";
+    return job;
+  }
+
+  const Catalogue catalogue_ = standard_catalogue();
+  const Model& model_;
+  const std::string strategy_;
+  TemporaryDirectory directory_;
+  int runs_ = 0;
+};
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+void measure(const Model& model, const std::string& strategy) {
+  Bench bench(model, strategy);
+  int64_t steps = 2 * kEvery;
+  if (!options.quick) {
+    Watch watch;
+    const double step = bench.seconds(3 * kEvery, false, watch) / (2 * kEvery);
+    const double most = std::min(options.seconds / step, 2000.0);
+    steps = std::max<int64_t>(3, static_cast<int64_t>(most / kEvery)) * kEvery;
+  }
+  const auto each = static_cast<double>(steps - kEvery);
+  std::vector<double> ratios, with, without;
+  Watch watch;
+  for (int round = 0; round < options.rounds; ++round) {
+    for (const bool first : {round % 2 == 0, round % 2 != 0}) {
+      Watch alone;
+      const double seconds = bench.seconds(steps, first, alone);
+      (first ? with : without).push_back(seconds / each);
+      if (first) {
+        watch.checkpoints += alone.checkpoints;
+        watch.left_out += alone.left_out;
+      }
+    }
+    ratios.push_back(with.back() / without.back());
+  }
+  JsonLine line;
+  line.add("measure", "checkpoint").add("model", model.name).add("strategy", strategy);
+  line.add("steps", steps).add("ms_without", median(without) * 1e3);
+  line.add("ms_with", median(with) * 1e3).add("ratio", median(ratios));
+  line.add("least", *std::min_element(ratios.begin(), ratios.end()));
+  line.add("most", *std::max_element(ratios.begin(), ratios.end()));
+  line.add("checkpoints", watch.checkpoints).add("left_out", watch.left_out);
+  std::cout << line.text() << std::flush;
+}
+
+TEST_CASE("the cost of checkpoints is measured") {
+  const auto among = [](const std::vector<std::string>& all, const std::string& one) {
+    return std::find(all.begin(), all.end(), one) != all.end();
+  };
+  for (const Model& model : kModels) {
+    if (!among(options.models, model.name)) continue;
+    for (const std::string& strategy : options.strategies) measure(model, strategy);
+  }
+}
+
+}  // namespace
+}  // namespace leat
+
+// The runners of the tests say with Catch what goes wrong, so that it is a test that measures.
+int main(int count, char** arguments) {
+  using leat::options;
+  CLI::App app("What a checkpoint every 20 steps costs a training of two runners");
+  app.add_option("--models", options.models, "cnn, mlp")->delimiter(',');
+  app.add_option("--strategies", options.strategies)->delimiter(',');
+  app.add_option("--rounds", options.rounds)->check(CLI::PositiveNumber);
+  app.add_option("--seconds", options.seconds, "Of a training");
+  app.add_option("--threads", options.threads, "Of each runner");
+  app.add_flag("--quick", options.quick, "A little of one case, to see that it runs");
+  CLI11_PARSE(app, count, arguments);
+  if (options.quick) {
+    options.rounds = 1;
+    options.models = {"cnn"};
+    options.strategies = {"mirrored"};
+  }
+  return leat::run_tests(1, arguments);
+}
