@@ -76,7 +76,8 @@ TEST_CASE("a damaged checkpoint and a broken chain are named, and the rest is lo
 TEST_CASE("what is no checkpoint is refused") {
   const TinyJob tiny;
   std::filesystem::create_directories(tiny.folder() + "/empty");
-  check_refused(tiny.leat({"checkpoint", "ls", "none"}), kExitNoSuch, {"no such run", "'none'"});
+  check_refused(tiny.leat({"checkpoint", "ls", "no/such"}), kExitNoSuch,
+                {"no such run", "'no/such'"});
   check_refused(tiny.leat({"checkpoint", "verify", "empty"}), kExitFailed,
                 {"'empty'", "found no checkpoint in it"});
   check_refused(tiny.leat({"checkpoint"}), kExitUsage, {});
