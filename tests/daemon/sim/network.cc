@@ -83,6 +83,7 @@ void End::time_out_unless(const std::function<bool()>& well) {
     end->send([other] {
       if (other != nullptr) other->lost();
     });
+    end->timed_out_ = true;
     end->lost();
   });
 }

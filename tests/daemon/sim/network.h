@@ -27,6 +27,8 @@ class End : public std::enable_shared_from_this<End> {
   // The other end hears of it after all that was sent.
   void close();
   bool is_open() const { return open_; }
+  // What this end sent was not acknowledged: that was its end.
+  bool timed_out() const { return timed_out_; }
   Task on_closed;  // not by close() of this end
 
  private:
@@ -40,7 +42,7 @@ class End : public std::enable_shared_from_this<End> {
   uint64_t life_ = 0;
   int machine_ = 0;
   std::weak_ptr<End> other_;
-  bool open_ = true;
+  bool open_ = true, timed_out_ = false;
   Ms last_ = 0;            // when the last thing that was sent here arrives
   std::deque<Task> held_;  // by a cut on the way here
 };

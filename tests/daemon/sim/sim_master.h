@@ -47,6 +47,7 @@ class SimMaster {
   void runner_exited(const WorkerRef& worker, const std::string& job, uint64_t epoch,
                      const std::string& how);
   void reported(const std::string& job, uint64_t epoch, uint64_t task, uint64_t step);
+  void link_failed(const LinkFailed& event);
   void run_failed(const std::string& job, uint64_t epoch, const std::string& how);
 
   // Damages a checkpoint of a job that has another one. False if there is none such.

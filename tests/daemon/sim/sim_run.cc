@@ -214,6 +214,8 @@ void SimMaster::reported(const std::string& job, uint64_t epoch, uint64_t task, 
   fence(run);
 }
 
+void SimMaster::link_failed(const LinkFailed& event) { handle(event); }
+
 void SimMaster::run_failed(const std::string& job, uint64_t epoch, const std::string& how) {
   const auto found = life_->runs.find(job);
   if (found == life_->runs.end() || found->second->action.epoch != epoch) return;

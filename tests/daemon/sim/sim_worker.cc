@@ -9,7 +9,7 @@ namespace leat::sim {
 namespace {
 
 constexpr Ms kBeatEvery = 250, kBeat = 1000, kKeepAlive = 500;
-constexpr Ms kPulse = 2500;  // a runner without one is killed
+constexpr Ms kPulse = 2500, kQuiet = 500;  // a runner without one is killed; is said to have none
 constexpr Ms kConnect = 5000, kRedial = 200;
 constexpr Ms kAdopt = 60'000;   // so long runners are kept for a master that is gone
 constexpr Ms kRefused = 5'000;  // and go on asking one that does not know them
@@ -37,8 +37,12 @@ void SimRunner::write(const Weights& from, uint64_t at) {
   whole = true;
 }
 
+// Its peers hear that the run ends, not that it has.
 void SimRunner::release() {
-  for (auto& [peer, end] : links_) end->close();
+  for (auto& [peer, end] : links_) {
+    end->send([other = setup_.peers[peer], run = setup_.run] { other->aborted_ = run; });
+    end->close();
+  }
   links_.clear();
   parts_.clear();
   setup_ = {};
@@ -63,8 +67,12 @@ void SimRunner::connect(Setup setup, Reply reply) {
   for (uint64_t peer = 0; peer < task; ++peer) dial(peer, run);
   for (const Arrival& each : std::exchange(arrivals_, {})) take(each);
   cluster_.world.after(process, kConnect, [this, run] {
-    if (setup_.run == run && connecting_)
-      std::exchange(connecting_, nullptr)(unavailable("a peer does not connect"));
+    if (setup_.run != run || !connecting_) return;
+    const Reply reply = std::exchange(connecting_, nullptr);
+    uint64_t peer = 0;
+    while (peer == task || links_.contains(peer)) ++peer;
+    link_failed(peer, LinkFault::lost, "it does not connect");
+    reply(unavailable("a peer does not connect"));
   });
 }
 
@@ -101,8 +109,10 @@ void SimRunner::take(const Arrival& arrival) {
 }
 
 void SimRunner::linked(uint64_t peer, EndPtr end) {
-  end->on_closed = [this, peer, run = setup_.run] {
-    if (setup_.run == run) failed(cat("link to task ", peer, " closed"));
+  end->on_closed = [this, peer, run = setup_.run, of = end.get()] {
+    if (setup_.run != run) return;
+    if (aborted_ == run) return failed(cat("task ", peer, " has ended the run"));
+    link_failed(peer, of->timed_out() ? LinkFault::lost : LinkFault::closed, "it was closed");
   };
   links_[peer] = std::move(end);
   if (connected() && connecting_) std::exchange(connecting_, nullptr)(Status());
@@ -137,15 +147,22 @@ void SimRunner::begin_step() {
 void SimRunner::received(uint64_t of_epoch, const Part& part) {
   if (of_epoch != epoch) return;
   if (part.damaged && cluster_.mutation != Mutation::checksum_unchecked)
-    return failed(cat("what came from task ", part.from, " is damaged"));
+    return link_failed(part.from, LinkFault::damaged, "what came is damaged");
   parts_[part.step][part.from] = part.weights;
   try_apply();
 }
 
 void SimRunner::lose_link() {
   if (links_.empty()) return;
-  links_.begin()->second->close();
-  failed("a link is lost");
+  const auto [peer, end] = *links_.begin();
+  end->close();
+  link_failed(peer, LinkFault::closed, "it was closed");
+}
+
+bool SimRunner::waits() const {
+  const auto found = parts_.find(step);
+  return steps() && !applying_ && found != parts_.end() && found->second.contains(task) &&
+         found->second.size() < setup_.peers.size();
 }
 
 // One variable after the other, once everybody's part is in.
@@ -186,6 +203,15 @@ void SimRunner::failed(const std::string& how) {
   master->send([&cluster = cluster_, job = job, epoch = epoch, how = cat(process.name, ": ", how)] {
     cluster.master->run_failed(job, epoch, how);
   });
+}
+
+// Said before what the run says.
+void SimRunner::link_failed(uint64_t peer, LinkFault fault, const std::string& how) {
+  const LinkFailed event{
+      job, epoch, {worker.name, worker.incarnation}, setup_.peers[peer]->worker.name, fault, how};
+  if (master != nullptr)
+    master->send([&cluster = cluster_, event] { cluster.master->link_failed(event); });
+  failed(cat("link to task ", peer, ": ", how));
 }
 
 // Workers -----------------------------------------------------------------------------------------
@@ -279,7 +305,10 @@ void SimWorker::beat() {
     Heartbeat heartbeat{{name, incarnation}, ++sequence_, 0, false};
     for (const auto& runner : runners) {
       heartbeat.progress += runner->turns;
-      heartbeat.stepping = heartbeat.stepping || runner->steps();
+      const auto silent = silent_since_.find(runner->incarnation);
+      heartbeat.quiet |= silent != silent_since_.end() && world.now() - silent->second > kQuiet;
+      heartbeat.waits |= runner->waits();
+      heartbeat.stepping |= runner->steps();
     }
     heart_->send([&master, heartbeat, answers = hearts_, this] {
       const Status heard = master.heard(heartbeat);
@@ -334,7 +363,10 @@ void SimWorker::watch_runners() {
     const Ms now = cluster_.world.now();
     for (size_t i = 0; i < runners.size(); ++i) {
       Process& each = runners[i]->process;
-      if (each.stopped_until <= now) continue;
+      if (each.stopped_until <= now) {
+        silent_since_.erase(runners[i]->incarnation);
+        continue;
+      }
       if (silent_since_[runners[i]->incarnation] == 0) silent_since_[runners[i]->incarnation] = now;
       if (now - silent_since_[runners[i]->incarnation] < kPulse) continue;
       end_runner(*runners[i], "gave no pulse for 2.5 s and was killed", true);

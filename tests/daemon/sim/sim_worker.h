@@ -15,6 +15,7 @@
 #include "devices/base/status.h"
 #include "tests/daemon/sim/network.h"
 #include "tests/daemon/sim/tiny_job.h"
+#include "transport/link_fault.h"
 
 namespace leat::sim {
 
@@ -64,6 +65,7 @@ class SimRunner {
   bool whole = false;  // of that step; not before anything was written, nor between two variables
   uint64_t turns = 0;  // for the pulse
   bool steps() const { return step < limit_ && connected(); }
+  bool waits() const;  // for what its peers send
 
  private:
   struct Arrival {
@@ -84,6 +86,7 @@ class SimRunner {
   void begin_step();
   void try_apply();
   void failed(const std::string& how);
+  void link_failed(uint64_t peer, LinkFault fault, const std::string& how);
 
   Cluster& cluster_;
   Setup setup_;
@@ -93,6 +96,7 @@ class SimRunner {
   std::vector<Arrival> arrivals_;     // before this end was told whom to expect
   // What was received and computed for the steps that are open: by step, then by task.
   std::map<uint64_t, std::map<uint64_t, Weights>> parts_;
+  uint64_t aborted_ = 0;  // the run of which a peer has told that it ends
   bool applying_ = false;
   bool corrupts_ = false;
 };
