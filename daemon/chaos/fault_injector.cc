@@ -130,8 +130,9 @@ void FaultInjector::strike(std::unique_lock<std::mutex>& lock, const ArmedFault&
 }
 
 bool FaultInjector::asks_again(const Status& announced) const {
-  const bool away =
-      announced.code() == Code::unavailable || announced.code() == Code::deadline_exceeded;
+  const bool away = announced.code() == Code::unavailable ||
+                    announced.code() == Code::deadline_exceeded ||
+                    announced.code() == Code::resource_exhausted;  // no room in the journal
   return away && Steady::now() - asked_->since < patience_;
 }
 

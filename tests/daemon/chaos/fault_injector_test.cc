@@ -145,6 +145,25 @@ TEST_CASE("a fault that a master wrote down before it died comes, though it is a
   injector.stop();
 }
 
+TEST_CASE("a fault for which the journal has no room is asked for again") {
+  const auto run = std::make_shared<SteppingRun>();
+  Book book(*run);
+  book.answer = resource_exhausted("the disk is full");
+  FaultInjector injector(
+      [&, ask = book.announce()](const ArmedFault& fault) {
+        const Status answer = ask(fault);
+        book.answer = {};
+        return answer;
+      },
+      book.commit(), Logger());
+  injector.arm({armed(0, "kill=runner:0@step=7")}, 0ms);
+  injector.watch(run);
+  run->extend(100);
+  REQUIRE(eventually([&] { return run->done() == 100; }, 10s, 1ms));
+  CHECK(book.lines() ==
+        std::vector<std::string>{"ask 0 at 7", "ask 0 at 7", "do kill=runner:0@step=7"});
+}
+
 TEST_CASE("a fault of a time counts what the job ran before") {
   const auto run = std::make_shared<SteppingRun>();
   Book book(*run);
