@@ -9,6 +9,7 @@
 #include "tests/catch.h"
 #include "tests/daemon/leat_process.h"
 #include "tests/daemon/training_testing.h"
+#include "tests/small_models.h"
 
 namespace leat {
 namespace {
