@@ -155,7 +155,7 @@ TEST_CASE("a fault for which the journal has no room is asked for again") {
         book.answer = {};
         return answer;
       },
-      book.commit(), Logger());
+      book.commit(), Logger(), 10s);
   injector.arm({armed(0, "kill=runner:0@step=7")}, 0ms);
   injector.watch(run);
   run->extend(100);
