@@ -7,6 +7,7 @@
 #include <array>
 #include <future>
 
+#include "daemon/background.h"
 #include "daemon/checkpoint/checkpoint_store.h"
 #include "devices/base/sha256.h"
 #include "devices/base/text.h"
@@ -95,6 +96,7 @@ Result<std::unique_ptr<CheckpointTask>> CheckpointTask::begin(CheckpointOrder or
   LEAT_RETURN_IF_ERROR(task->take_snapshots());
   task->thread_ = std::jthread([task = task.get()](const std::stop_token& stop) {
     ::pthread_setname_np(::pthread_self(), "checkpoint");
+    work_in_background();
     auto outcome = task->write(stop);
     const std::lock_guard lock(task->mutex_);
     task->outcome_.emplace(std::move(outcome));

@@ -1,10 +1,10 @@
 #include "daemon/variable_snapshot.h"
 
 #include <algorithm>
-#include <cstring>
 #include <future>
 #include <span>
 
+#include "devices/base/stream_copy.h"
 #include "devices/base/text.h"
 #include "devices/cpu/cpu_device.h"
 
@@ -21,7 +21,8 @@ struct Piece {
   size_t bytes;
 };
 
-// Memory is as fast as several cores together are, and at a fence they have nothing else to do.
+// Memory is as fast as several cores together are, and at a fence they have nothing else to do. What
+// the next step needs stays in the caches.
 void copy_all(std::vector<Piece> pieces) {
   size_t total = 0;
   for (const Piece& piece : pieces) total += piece.bytes;
@@ -42,7 +43,7 @@ void copy_all(std::vector<Piece> pieces) {
       if (piece.bytes == 0) ++next;
     }
     const auto copy = [](const std::vector<Piece>& all) {
-      for (const Piece& piece : all) std::memcpy(piece.to, piece.from, piece.bytes);
+      for (const Piece& piece : all) stream_copy(piece.to, piece.from, piece.bytes);
     };
     if (t + 1 == threads)
       copy(own);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "daemon/background.h"
 #include "devices/base/text.h"
 #include "ops/formats/safetensors.h"
 
@@ -70,6 +71,7 @@ void JobRunner::listen() {
 JobRunner::~JobRunner() {
   stop(cancelled("the runner has ended"));
   control_.stop();
+  background_.stop();
   for (const auto& run : runs()) run->release();
 }
 
@@ -222,7 +224,8 @@ void JobRunner::take_snapshot(int64_t step, std::vector<std::string> names, Done
 }
 
 void JobRunner::read_snapshot(int64_t step, std::function<void(Result<Bytes>)> done) {
-  control_.strand().post([this, step, done = std::move(done)] {
+  background_.strand().post([this, step, done = std::move(done)] {
+    work_in_background();
     const auto values = snapshot_.read(step);
     if (!values.ok()) return done(values.status());
     Bytes bytes;
@@ -237,7 +240,8 @@ void JobRunner::read_snapshot(int64_t step, std::function<void(Result<Bytes>)> d
 
 void JobRunner::write_snapshot(int64_t step, PartPlace place,
                                std::function<void(Result<CheckpointPart>)> done) {
-  control_.strand().post([this, step, place = std::move(place), done = std::move(done)] {
+  background_.strand().post([this, step, place = std::move(place), done = std::move(done)] {
+    work_in_background();
     const auto values = snapshot_.read(step);
     if (!values.ok()) return done(values.status());
     done(write_part_at(real_files(), place, **values, step));

@@ -134,7 +134,8 @@ class JobRunner {
   bool more_than_variables_ = false;  // some run had
   Status stopped_;
   VariableSnapshot snapshot_;
-  ControlThreads control_;  // its strands use the rest
+  ControlThreads background_;  // for what may be slow: see background.h
+  ControlThreads control_;     // the strands use the rest
   ControlThreads::Strand job_strand_;
 };
 

@@ -1,6 +1,7 @@
 // What checkpoints cost a training: one every 20 steps against none, by turns, on runners as a
-// worker starts them, driven by a trainer over the wire. One JSON object for each case on stdout;
-// only a quiet machine gives ratios that are worth keeping.
+// worker starts them, driven by a trainer over the wire. Times are medians over all stretches of 20
+// steps, each with the fence and the writing of one checkpoint, or without. One JSON object for
+// each case on stdout; only a quiet machine gives ratios that are worth keeping.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
@@ -103,9 +104,9 @@ class Bench {
     must(write_npy(real_files(), directory_ / "y.npy", y));
   }
 
-  // Trains so many steps, and tells the time from the first multiple of kEvery to the last: for the
-  // checkpoint of the last step all wait, whichever rule there is.
-  double seconds(int64_t steps, bool with_checkpoints, Watch& watch) {
+  // Trains so many steps, and adds the time of a step to `ms`, for each kEvery of them but the
+  // first. (For the checkpoint of the last step all wait, whichever rule there is.)
+  void train(int64_t steps, bool with_checkpoints, Watch& watch, std::vector<double>& ms) {
     RunnerTestOptions described;
     described.runners = kWorkers;
     described.threads = options.threads;
@@ -122,8 +123,10 @@ class Bench {
         std::make_unique<RemoteCluster>(nodes.loop(), std::move(remotes), remote)));
     must(trainer->run(watch, [] { return false; }));
     must(real_files().remove_all(directory_ / cat("run-", runs_)));
-    const auto begin = watch.at[kEvery - 1], end = watch.at[static_cast<size_t>(steps) - 1];
-    return std::chrono::duration<double>(end - begin).count();
+    for (size_t end = 2 * kEvery; end <= watch.at.size(); end += kEvery) {
+      const auto took = watch.at[end - 1] - watch.at[end - 1 - kEvery];
+      ms.push_back(std::chrono::duration<double, std::milli>(took).count() / kEvery);
+    }
   }
 
  private:
@@ -151,9 +154,9 @@ class Bench {
   int runs_ = 0;
 };
 
-double median(std::vector<double> values) {
+double quantile(std::vector<double> values, double q) {
   std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
+  return values[static_cast<size_t>(static_cast<double>(values.size() - 1) * q)];
 }
 
 void measure(const Model& model, const std::string& strategy) {
@@ -161,32 +164,28 @@ void measure(const Model& model, const std::string& strategy) {
   int64_t steps = 2 * kEvery;
   if (!options.quick) {
     Watch watch;
-    const double step = bench.seconds(3 * kEvery, false, watch) / (2 * kEvery);
-    const double most = std::min(options.seconds / step, 2000.0);
-    steps = std::max<int64_t>(3, static_cast<int64_t>(most / kEvery)) * kEvery;
+    std::vector<double> ms;
+    bench.train(3 * kEvery, false, watch, ms);
+    const auto most = static_cast<int64_t>(options.seconds * 1e3 / quantile(ms, 0));
+    steps = std::clamp<int64_t>(most / kEvery, 3, 100) * kEvery;
   }
-  const auto each = static_cast<double>(steps - kEvery);
-  std::vector<double> ratios, with, without;
-  Watch watch;
+  std::vector<double> with, without;
+  int checkpoints = 0, left_out = 0;
   for (int round = 0; round < options.rounds; ++round) {
-    for (const bool first : {round % 2 == 0, round % 2 != 0}) {
-      Watch alone;
-      const double seconds = bench.seconds(steps, first, alone);
-      (first ? with : without).push_back(seconds / each);
-      if (first) {
-        watch.checkpoints += alone.checkpoints;
-        watch.left_out += alone.left_out;
-      }
+    for (const bool writes : {round % 2 == 0, round % 2 != 0}) {
+      Watch watch;
+      bench.train(steps, writes, watch, writes ? with : without);
+      if (writes) checkpoints += watch.checkpoints;
+      left_out += watch.left_out;
     }
-    ratios.push_back(with.back() / without.back());
   }
   JsonLine line;
   line.add("measure", "checkpoint").add("model", model.name).add("strategy", strategy);
-  line.add("steps", steps).add("ms_without", median(without) * 1e3);
-  line.add("ms_with", median(with) * 1e3).add("ratio", median(ratios));
-  line.add("least", *std::min_element(ratios.begin(), ratios.end()));
-  line.add("most", *std::max_element(ratios.begin(), ratios.end()));
-  line.add("checkpoints", watch.checkpoints).add("left_out", watch.left_out);
+  line.add("steps", steps * options.rounds).add("ms_without", quantile(without, 0.5));
+  line.add("ms_with", quantile(with, 0.5));
+  line.add("ratio", quantile(with, 0.5) / quantile(without, 0.5));
+  line.add("ratio_of_quartiles", quantile(with, 0.25) / quantile(without, 0.25));
+  line.add("checkpoints", checkpoints).add("left_out", left_out);
   std::cout << line.text() << std::flush;
 }
 
