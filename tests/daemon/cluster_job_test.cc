@@ -82,8 +82,13 @@ class Scene {
   int jobs_ = 0;
 };
 
+// Where all is slow, alone and a number that divides nothing.
+std::vector<int> worker_counts() {
+  return kSlowness > 1 ? std::vector{1, 3} : std::vector{1, 2, 3, 4};
+}
+
 TEST_CASE("a job on daemons ends with the weights of one process") {
-  const int workers = GENERATE(1, 2, 3, 4);
+  const int workers = GENERATE(from_range(worker_counts()));
   const std::string transports = GENERATE("[tcp]", "[shm]");
   Scene scene({.workers = workers, .transports = transports});
   const std::vector<std::string> set = {cat("num_workers=", workers)};
@@ -100,7 +105,7 @@ TEST_CASE("jobs follow each other on the same daemons") {
 }
 
 TEST_CASE("parameter servers on daemons end with the weights of one process") {
-  const int workers = GENERATE(1, 2, 3, 4);
+  const int workers = GENERATE(from_range(worker_counts()));
   const std::string transports = GENERATE("[tcp]", "[shm]");
   Scene scene({.workers = workers, .transports = transports});
   const std::string strategy =

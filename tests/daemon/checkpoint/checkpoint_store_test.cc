@@ -13,6 +13,7 @@
 #include "tests/catch.h"
 #include "tests/daemon/checkpoint/crash_files.h"
 #include "tests/must.h"
+#include "tests/slowness.h"
 #include "tests/temporary_directory.h"
 
 namespace leat {
@@ -278,7 +279,8 @@ TEST_CASE("a crash at any moment, whatever it leaves, loses no checkpoint and da
   CrashFiles disk;
   const auto acknowledged = train(disk, [&] { return disk.operations(); });
   REQUIRE(acknowledged.size() == 5);
-  const uint64_t seed = setting("LEAT_SEED", 1), states = setting("LEAT_CRASH_STATES", 20'000);
+  const uint64_t seed = setting("LEAT_SEED", 1),
+                 states = setting("LEAT_CRASH_STATES", 20'000 / kSlowness);
   CHECK(crash_everywhere(disk, acknowledged, states, seed) == "");
 }
 
@@ -318,7 +320,7 @@ TEST_CASE("a flipped bit anywhere in a checkpoint is found, and the one before i
     if (name.find(checkpoint_name(20)) != std::string::npos) files.emplace_back(name, size);
   REQUIRE(files.size() == 3);
   uint64_t random = setting("LEAT_SEED", 1);
-  for (uint64_t i = 0, flips = setting("LEAT_BIT_FLIPS", 20'000); i < flips; ++i) {
+  for (uint64_t i = 0, flips = setting("LEAT_BIT_FLIPS", 20'000 / kSlowness); i < flips; ++i) {
     random = random * 6364136223846793005 + 1442695040888963407;
     const auto& [name, size] = files[(random >> 60) % files.size()];
     const uint64_t byte = (random >> 8) % size;

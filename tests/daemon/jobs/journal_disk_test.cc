@@ -10,6 +10,7 @@
 #include "tests/daemon/jobs/journal_fixture.h"
 #include "tests/daemon/jobs/sqlite_on_disk.h"
 #include "tests/must.h"
+#include "tests/slowness.h"
 
 namespace leat {
 namespace {
@@ -245,7 +246,8 @@ TEST_CASE("a crash of the journal at any moment, whatever it leaves, loses nothi
   Life life(24);
   life.live(disk, 9);
   REQUIRE(life.told.size() == 24 + 3);
-  const uint64_t seed = setting("LEAT_SEED", 1), states = setting("LEAT_CRASH_STATES", 5'000);
+  const uint64_t seed = setting("LEAT_SEED", 1),
+                 states = setting("LEAT_CRASH_STATES", 5'000 / kSlowness);
   uint64_t refused = 0;
   CHECK(crash_everywhere(life, disk, sqlite, states, seed, refused) == "");
   CHECK(refused * 100 < states);
@@ -256,7 +258,7 @@ TEST_CASE("a bit that went bad anywhere in a journal is found, or changes nothin
   SqliteOnDisk sqlite(disk);
   Life life(16);
   life.live(disk, 9);
-  const uint64_t flips = setting("LEAT_BIT_FLIPS", 5'000);
+  const uint64_t flips = setting("LEAT_BIT_FLIPS", 5'000 / kSlowness);
   const Content expected = content_after(16);
   for (const bool has_log : {true, false}) {  // the second is closed
     INFO("has a log: " << has_log);
@@ -270,7 +272,7 @@ TEST_CASE("a bit that went bad anywhere in a journal is found, or changes nothin
 TEST_CASE("a journal whose disk fails at any write keeps what it has acknowledged") {
   for (const int code : {SQLITE_IOERR_WRITE, SQLITE_FULL}) {
     bool failed = true;
-    for (uint64_t nth = 1; failed; ++nth) {
+    for (uint64_t nth = 1; failed; nth += kSlowness) {
       INFO("SQLite's code " << code << " at change " << nth);
       CrashFiles disk;
       SqliteOnDisk sqlite(disk);
