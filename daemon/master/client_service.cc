@@ -430,7 +430,8 @@ Result<std::unique_ptr<ClientService>> ClientService::start(RpcLoop& loop, JobSe
                                                             const ClientLimits& limits,
                                                             SessionHosts* sessions) {
   try {
-    auto shared = std::make_shared<Shared>(loop, jobs, status, files, limits, sessions);
+    // Not make_shared(), whose parentheses clang 14 does not take for an aggregate.
+    std::shared_ptr<Shared> shared(new Shared{loop, jobs, status, files, limits, sessions});
     return std::unique_ptr<ClientService>(new ClientService(std::move(shared)));
   } catch (const std::system_error& error) {
     return resource_exhausted(cat("thread 'client-disk': ", error.what()));
