@@ -24,6 +24,8 @@ class LocalRun final : public PartitionRun {
 
   Status feed(uint32_t i, const Tensor& value) override { return run_->run().set_feed(i, value); }
   void extend(uint64_t limit) override { worker_.extend(*run_, limit); }
+  Result<uint64_t> hold() override { return worker_.hold(*run_); }
+  void fence(uint64_t limit) override { worker_.fence(*run_, limit); }
   void renumber(uint64_t step) override { run_->run().renumber(step); }
   Timeline& finished() override { return run_->run().finished(); }
   const void* fetched(uint32_t i, uint64_t step) override {

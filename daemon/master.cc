@@ -94,6 +94,17 @@ void MasterRun::extend(uint64_t limit) {
   for (auto& run : runs_) run->extend(limit);
 }
 
+// Who fetches takes part in every step, so that nobody ends one that it does not.
+Result<uint64_t> MasterRun::hold() {
+  uint64_t limit = first_step_;
+  for (const uint32_t p : fetching_) {
+    LEAT_ASSIGN_OR_RETURN(const uint64_t left, runs_[p]->hold());
+    limit = std::max(limit, left);
+  }
+  for (auto& run : runs_) run->fence(limit);
+  return limit;
+}
+
 uint64_t MasterRun::window() const {
   uint64_t window = ~uint64_t{0};
   for (const auto& run : runs_) window = std::min(window, run->window());

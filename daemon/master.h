@@ -42,6 +42,8 @@ class MasterRun {
   Status feed(uint32_t i, const Tensor& value);
   // Allows steps below `limit`.
   void extend(uint64_t limit);
+  // Brings all workers to the end of one step, soon, and no further: the limit that they have then.
+  Result<uint64_t> hold();
   // How far a limit may be beyond the first step whose fetches are still wanted.
   uint64_t window() const;
   // The next step calls itself `step`, wherever a kernel asks. REQUIRES: all allowed steps are

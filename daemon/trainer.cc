@@ -112,7 +112,7 @@ Result<std::unique_ptr<Trainer>> Trainer::create(const Catalogue& catalogue, Fil
 
 Result<std::unique_ptr<Trainer>> Trainer::create(const Catalogue& catalogue, Files& files, Job job,
                                                  TrainOptions options) {
-  const int workers = static_cast<int>(job.num_workers);
+  const int workers = options.workers > 0 ? options.workers : static_cast<int>(job.num_workers);
   if (options.threads <= 0) options.threads = std::max(1, cpu::usable_cores() / workers);
   auto cluster = std::make_unique<LocalCluster>(workers, options.threads, files);
   return create(catalogue, files, std::move(job), std::move(options), std::move(cluster));
@@ -246,7 +246,7 @@ PlanOptions Trainer::plan_options(const std::string& what, int64_t shards) const
   return {job_.name + "/" + what,
           std::string(name_of(job_.strategy)),
           static_cast<int>(shards),
-          static_cast<int>(job_.num_workers),
+          static_cast<int>(workers()),
           static_cast<int>(job_.parameter_server.num_ps),
           servers_};
 }
@@ -254,7 +254,7 @@ PlanOptions Trainer::plan_options(const std::string& what, int64_t shards) const
 // Of what all workers do together: those that train by themselves need not be as many as shards.
 int64_t Trainer::common_shards() const {
   const bool apart = job_.asynchronous() || job_.has_quorum();
-  return apart ? std::max(job_.shards, job_.num_workers) : job_.shards;
+  return apart ? std::max(job_.shards, workers()) : job_.shards;
 }
 
 // A variable is on one server, whichever graph of the job touches it.
@@ -325,7 +325,7 @@ Result<std::vector<std::shared_ptr<const Plan>>> Trainer::plan_training() {
     plans.push_back(std::move(plan));
   }
   if (common && !job_.has_quorum()) return plans;
-  for (int w = 0; w < static_cast<int>(job_.num_workers); ++w) {
+  for (int w = 0; w < static_cast<int>(workers()); ++w) {
     options.name = cat(job_.name, "/train ", w);
     (common ? options.quorum.replica : options.asynchronous_worker) = w;
     LEAT_ASSIGN_OR_RETURN(auto plan, compile(graph, options));
@@ -507,6 +507,7 @@ Result<TrainOutcome> Trainer::run(TrainObserver& observer, const std::function<b
       if (abandoned_) return abandoned(observer);
       outcome.interrupted = stop();
       LEAT_RETURN_IF_ERROR(checkpoint_if_due(observer));
+      if (is_to_yield() && done_ < epoch_end) return yield(observer);
     }
     if (done_ < epoch_end) break;
     std::optional<Evaluation> validation;
@@ -566,7 +567,11 @@ Status Trainer::train_to(int64_t fence, Progress& progress, TrainObserver& obser
   while (done_ < fence) {
     LEAT_RETURN_IF_ERROR(collect_checkpoint(observer, false));
     if (!writing_ && checkpoints_.is_overdue()) fence = std::max(allowed, done_ + 1);
-    if (!stop()) {
+    if (is_to_yield()) {
+      if (allowed > done_ && !std::exchange(held_, true)) {
+        LEAT_ASSIGN_OR_RETURN(allowed, training_->hold());
+      }
+    } else if (!stop()) {
       allowed = std::min(fence, done_ + training_->window());
       training_->extend(allowed);
     } else if (!stop_due && options_.stop_grace.count() > 0) {
@@ -590,9 +595,11 @@ Status Trainer::train_to(int64_t fence, Progress& progress, TrainObserver& obser
 Status Trainer::wait_for_step(std::optional<std::chrono::steady_clock::time_point> stop_due,
                               const std::function<bool()>& stop) {
   const auto due = deadline();
-  while (options_.stop_grace.count() > 0) {
+  while (options_.stop_grace.count() > 0 || options_.yields) {
     const auto now = std::chrono::steady_clock::now();
-    if (!stop_due && stop()) stop_due = now + options_.stop_grace;
+    if (!held_ && is_to_yield()) return {};
+    if (!stop_due && options_.stop_grace.count() > 0 && stop())
+      stop_due = now + options_.stop_grace;
     if (stop_due && now >= *stop_due) return abandon();
     if (training_->settled(done_, std::min(stop_due.value_or(due), now + kStopPoll)) || now >= due)
       break;

@@ -32,6 +32,10 @@
 
 namespace leat {
 
+// Whether a training is to come to its end before its last step, so that another one goes on: from
+// what workers hold then, or from a checkpoint.
+enum class TrainYield : uint8_t { no, kept, saved };
+
 struct TrainOptions {
   std::string folder;    // of the run; made if it is not there
   bool resume = false;   // go on from the folder's newest checkpoint
@@ -48,6 +52,9 @@ struct TrainOptions {
   // as far as the newest checkpoint, or farther; that is not read then. Without a checkpoint and
   // without such workers the training begins.
   bool survivors = false;
+  int workers = 0;  // that it trains on; 0: the job's num_workers
+  // Asked all the time, on the thread of run(); may be empty. Past the last step it is too late.
+  std::function<TrainYield()> yields = {};
 };
 
 struct Evaluation {
@@ -69,6 +76,7 @@ struct TrainOutcome {
   double samples_per_second = 0;         // of training, evaluation left out
   int64_t steps = 0;                     // done
   bool interrupted = false;
+  bool yielded = false;    // all workers stand after `steps`; there is no weights_sha256
   std::string checkpoint;  // the last one written; may be empty
   std::string profile;     // with TrainOptions::profile: a table for people
   // Of a job with a quorum: rows that were computed for a step that was closed without them.
@@ -125,6 +133,7 @@ class Trainer {
   Result<TrainOutcome> run(TrainObserver& observer, const std::function<bool()>& stop);
 
   int64_t total_steps() const { return total_steps_; }
+  int64_t workers() const { return options_.workers > 0 ? options_.workers : job_.num_workers; }
   int threads() const { return threads_; }
   const Job& job() const { return job_; }
   // Of the model's file, for people: see LoadedGraph::notes.
@@ -172,6 +181,8 @@ class Trainer {
   std::string metrics_path() const { return options_.folder + "/metrics.jsonl"; }
   Status log_row(int64_t step, const std::vector<double>& values);
   Status consume(int64_t step, Progress& progress, TrainObserver& observer);
+  bool is_to_yield() const;
+  Result<TrainOutcome> yield(TrainObserver& observer);
   Status wait_for_step(std::optional<std::chrono::steady_clock::time_point> stop_due,
                        const std::function<bool()>& stop);
   Status abandon();
@@ -213,6 +224,7 @@ class Trainer {
   bool has_accuracy_ = false;
   int64_t done_ = 0;        // steps of the job
   bool abandoned_ = false;  // the workers are at no common step
+  bool held_ = false;       // they go no further
   std::unique_ptr<MetricsLog> metrics_;
   RealClock clock_;
   JobCheckpoints checkpoints_;

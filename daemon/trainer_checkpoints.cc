@@ -55,7 +55,7 @@ Manifest Trainer::manifest() const {
   manifest.shards = job_.shards;
   manifest.data = data_order_;
   manifest.strategy = name_of(job_.strategy);
-  manifest.workers = job_.num_workers;
+  manifest.workers = workers();
   return manifest;
 }
 

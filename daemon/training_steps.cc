@@ -21,6 +21,10 @@ class StepsTogether final : public TrainingSteps {
     limit_ = std::max(limit_, limit);
     run_->extend(static_cast<uint64_t>(limit_));
   }
+  Result<int64_t> hold() override {
+    LEAT_ASSIGN_OR_RETURN(const uint64_t limit, run_->hold());
+    return limit_ = static_cast<int64_t>(limit);
+  }
   Status wait(int64_t step, Deadline deadline) override {
     return run_->wait(static_cast<uint64_t>(step), deadline);
   }
@@ -62,6 +66,7 @@ class StepsOfQuorum final : public TrainingSteps {
 
   int64_t window() const override { return closing_.window(); }
   void extend(int64_t limit) override { closing_.extend(limit); }
+  Result<int64_t> hold() override { return closing_.hold(); }
   Status wait(int64_t step, Deadline deadline) override;
   bool settled(int64_t step, Deadline until) override;
   Status drain(Deadline deadline) override { return closing_.drain(deadline); }
@@ -158,6 +163,7 @@ class StepsApart final : public TrainingSteps {
 
   int64_t window() const override { return share_ * static_cast<int64_t>(lanes_.size()); }
   void extend(int64_t limit) override;
+  Result<int64_t> hold() override;
   Status wait(int64_t step, Deadline deadline) override;
   bool settled(int64_t step, Deadline until) override;
   Status drain(Deadline deadline) override;
@@ -210,6 +216,16 @@ void StepsApart::extend(int64_t limit) {
     ++least.granted;
   }
   for (Lane& lane : lanes_) lane.run->extend(static_cast<uint64_t>(first_ + lane.granted));
+}
+
+Result<int64_t> StepsApart::hold() {
+  granted_ = 0;
+  for (Lane& lane : lanes_) {
+    LEAT_ASSIGN_OR_RETURN(const uint64_t limit, lane.run->hold());
+    lane.granted = static_cast<int64_t>(limit) - first_;
+    granted_ += lane.granted;
+  }
+  return first_ + granted_;
 }
 
 void StepsApart::collect() {

@@ -22,6 +22,9 @@ class TrainingSteps {
   virtual int64_t window() const = 0;
   // Allows the steps below `limit`. REQUIRES: at most window() beyond the last one consumed.
   virtual void extend(int64_t limit) = 0;
+  // Takes back what is allowed beyond the steps that are begun; the limit that is left, which every
+  // worker comes to, and stays at.
+  virtual Result<int64_t> hold() = 0;
   // Returns when `step` is finished, as far as its fetches go, or with the failure, or
   // deadline_exceeded with who waits for whom.
   virtual Status wait(int64_t step, Deadline deadline) = 0;

@@ -4,12 +4,20 @@
 
 namespace leat {
 
+namespace {
+
+std::string device_of(int task) { return cat("job:worker/task:", task, "/cpu:0"); }
+
+}  // namespace
+
 Worker::Worker(int task, int threads)
-    : device_name_(cat("job:worker/task:", task, "/cpu:0")),
+    : device_name_(device_of(task)),
       device_(0, threads),
       executor_(device_.pool(), cat("driver/", task)) {}
 
 Worker::~Worker() = default;
+
+void Worker::become(int task) { device_name_ = device_of(task); }
 
 JobResources& Worker::resources(const std::string& job, const std::string& data_root) {
   std::lock_guard lock(mutex_);
@@ -58,6 +66,11 @@ void Worker::start(WorkerRun& run) { executor_.add(run.run()); }
 
 void Worker::extend(WorkerRun& run, uint64_t limit) {
   run.run().extend(limit);
+  executor_.wake(run.run());
+}
+
+void Worker::fence(WorkerRun& run, uint64_t limit) {
+  run.run().fence(limit);
   executor_.wake(run.run());
 }
 

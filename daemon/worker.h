@@ -50,8 +50,10 @@ class Worker {
   Worker(int task, int threads);
   ~Worker();
 
-  // Full names: "job:worker/task:0/cpu:0".
+  // Full names: "job:worker/task:0/cpu:0". Threads: not while it changes.
   std::string device_name() const { return device_name_; }
+  // From now on it is that task. REQUIRES: it has no runs.
+  void become(int task);
   cpu::CpuDevice& device() { return device_; }
   int threads() { return device_.pool().threads(); }
 
@@ -73,6 +75,9 @@ class Worker {
   // Hands the run to the executor; it steps when its limit rises.
   void start(WorkerRun& run);
   void extend(WorkerRun& run, uint64_t limit);
+  // As Run has them.
+  uint64_t hold(WorkerRun& run) { return run.run().hold(); }
+  void fence(WorkerRun& run, uint64_t limit);
   // Takes the run out; nothing of it runs afterwards.
   void release(WorkerRun& run);
   // What the run waits for, for people; "" if nothing.

@@ -50,6 +50,11 @@ class PartitionRun {
   virtual Status feed(uint32_t i, const Tensor& value) = 0;
   // Allows the steps below `limit`. That it cannot be done fails the run.
   virtual void extend(uint64_t limit) = 0;
+  // Takes back what it was allowed beyond the step that it is in; the limit that is left.
+  virtual Result<uint64_t> hold() = 0;
+  // The limit is this, also where it was higher. REQUIRES: no step from there on can end, since the
+  // run is held on a partition that this one needs for it.
+  virtual void fence(uint64_t limit) = 0;
   // How far a limit may be beyond the step whose fetches are still wanted.
   virtual uint64_t window() const { return kFetchDepth / 2; }
   // The next step calls itself `step` from here on, wherever a kernel asks. REQUIRES: all allowed

@@ -88,6 +88,11 @@ interface Master {
   # and cancelled as every job. Ok when it is in the journal. The same request id with the same
   # content is the same session, on this connection or on another. failed_precondition if it has
   # ended.
+
+  drain @12 (worker :Text, undo :Bool) -> (outcome :Outcome(NodeView));
+  # From now on the worker gets no job, and the one that it has leaves it at a fence; with `undo`, it
+  # gets jobs again. Ok when that is in the journal: it holds for every later process of the name.
+  # failed_precondition if there is no such worker. To watch it go: nodes().
 }
 
 struct SubmitRequest {
@@ -240,6 +245,7 @@ struct JobView {
   cpu @16 :Text;                  # the model of the workers' processors
   history @17 :List(LostEpoch);   # the last 100, ascending; of a job in a list none
   lostEpochs @18 :UInt64;         # all that there were
+  minWorkers @19 :UInt32;         # it goes on with so many at least; 0: with numWorkers alone
 }
 
 struct LostEpoch {
@@ -364,6 +370,10 @@ interface Registry {
   linkFailed @6 (epoch :UInt64, peer :Text, fault :LinkFault, how :Text) -> (outcome :Outcome(Nothing));
   # Role runner: its link to the runner on that node failed by itself, or could not be opened. It
   # comes before the failure of the run, and only says what to make of that: who goes, if any does.
+
+  drain @7 () -> (outcome :Outcome(Nothing));
+  # Role worker: it is about to end, and its job is to leave it: as Master.drain, for this life of the
+  # worker alone. Its runner is stopped when that is done.
 }
 
 enum LinkFault {
@@ -417,8 +427,8 @@ interface Worker {
 
   advance @2 (spec :RunnerSpec) -> (outcome :Outcome(Nothing));
   # The job's runner that is here, of an earlier epoch, goes on as that of spec.epoch: from now on
-  # peers reach it, and it is stopped, by that epoch and key. spec.task and threads stay what they
-  # were. failed_precondition if there is none. Before Runner.advance.
+  # peers reach it, and it is stopped, by that epoch and key, and it has that task. Its threads stay
+  # what they were. failed_precondition if there is none. Before Runner.advance.
 }
 
 struct RunnerSpec {
@@ -487,9 +497,9 @@ interface Runner {
   # The data set's headers, a fingerprint of each file and, with classes > 0, whether all labels are
   # in [0, classes). 60 s.
 
-  advance @11 (epoch :UInt64, key :Data) -> (outcome :Outcome(Nothing));
-  # It goes on as the runner of this epoch, with the job's variables as they are. Its runs must have
-  # been released: those that are left are aborted and released first. 10 s.
+  advance @11 (epoch :UInt64, key :Data, task :UInt32) -> (outcome :Outcome(Nothing));
+  # It goes on as the runner of this epoch and task, with the job's variables as they are. Its runs
+  # must have been released: those that are left are aborted and released first. 10 s.
 
   held @12 () -> (outcome :Outcome(Held));
   # How far the job's variables here are, when no run steps: see Held.
@@ -509,6 +519,16 @@ interface Runner {
       -> (outcome :Outcome(WrittenPart));
   # Writes that file, synced, to a folder of the master's that has a name which nobody else would
   # think of. failed_precondition: the runner does not see it, or may not write there. 300 s.
+
+  hold @17 (run :UInt64, limit :UInt64) -> (outcome :Outcome(Limit));
+  # To bring all partitions of a run to one step. With limit 0 the run gives up what it is allowed
+  # beyond the step that it is in, and says which steps are left to it: those below. Otherwise it is
+  # allowed just the steps below limit - 1, also where it was allowed more: whoever asks knows that
+  # it cannot end another one, since a peer that it needs is held.
+}
+
+struct Limit {
+  limit @0 :UInt64;
 }
 
 struct WrittenPart {

@@ -82,6 +82,35 @@ CLI::Validator whole_number(int64_t min, int64_t max) {
   return CLI::Validator(check, "");
 }
 
+void add_workers(CLI::App& app, std::optional<int64_t>& least, std::optional<int64_t>& most) {
+  constexpr int64_t kMost = 4096;
+  const auto number = [](std::string_view text) -> int64_t {
+    int64_t value = 0;
+    const char* end = text.data() + text.size();
+    const auto parsed = std::from_chars(text.data(), end, value);
+    const bool plain = parsed.ec == std::errc() && parsed.ptr == end && text[0] != '0';
+    return plain && value <= kMost ? value : 0;
+  };
+  const auto read = [&least, &most, number](const std::string& text) {
+    const size_t colon = text.find(':');
+    const bool both = colon != std::string::npos;
+    const int64_t low = both ? number(std::string_view(text).substr(0, colon)) : 0;
+    const int64_t high = number(std::string_view(text).substr(both ? colon + 1 : 0));
+    if (high <= 0 || (both && (low <= 0 || low > high))) {
+      throw CLI::ValidationError(
+          "--workers", cat("expected an integer of at least 1, or two, the least and the most, as "
+                           "2:4, received '",
+                           text, "'"));
+    }
+    most = high;
+    if (both) least = low;
+  };
+  app.add_option_function<std::string>("--workers", read,
+                                       "Number of workers, at most the job's shards, or as 2:4 the "
+                                       "least and the most; changes no result")
+      ->type_name("N");
+}
+
 void add_color(CLI::App& app, std::string& color) {
   app.add_option("--color", color, "Colours on stderr: auto, always or never")
       ->type_name("WHEN")

@@ -30,6 +30,8 @@ CLI::Option* add_argument(CLI::App& app, const char* name, std::string& out, con
 CLI::App* add_command(CLI::App& app, const char* name, const char* about);
 // A decimal integer in a range: the library's own conversion would read 010 as 8.
 CLI::Validator whole_number(int64_t min, int64_t max);
+// --workers: "4", or "2:4" for 2 to 4.
+void add_workers(CLI::App& app, std::optional<int64_t>& least, std::optional<int64_t>& most);
 // --color: auto, always or never.
 void add_color(CLI::App& app, std::string& color);
 

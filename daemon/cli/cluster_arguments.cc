@@ -72,10 +72,7 @@ CLI::App* add_submit(CLI::App& app, ClusterArguments& arguments) {
   sub->add_option("--resume", arguments.submit.resume,
                   "Go on from the newest checkpoint of this run's folder or job, with its job")
       ->type_name("DIR|JOB");
-  sub->add_option("--workers", job.overrides.num_workers,
-                  "Number of workers, at most the job's shards; changes no result")
-      ->type_name("N")
-      ->check(whole_number(1, 4096));
+  add_workers(*sub, job.overrides.min_workers, job.overrides.num_workers);
   sub->add_option("--seed", job.overrides.seed, "Seed of weights, shuffling and dropout")
       ->type_name("N")
       ->check(whole_number(0, std::numeric_limits<int64_t>::max()));
@@ -164,8 +161,11 @@ void add_cluster_commands(CLI::App& app, ClusterArguments& arguments, std::strin
   auto* fetch = add_fetch(app, arguments);
   auto* nodes = add(app, "nodes", "List the workers of the cluster", arguments);
   add_table(*nodes, arguments, "Names alone");
+  auto* drain = add(*nodes, "drain", "Take a worker out of use: its job leaves it", arguments);
+  add_argument(*drain, "NAME", arguments.worker, "The worker's name")->required();
+  drain->add_flag("--undo", arguments.undo, "Let it have jobs again");
   auto* cluster = add(app, "cluster", "Describe the cluster and its master", arguments);
-  for (CLI::App* each : {submit, ps, show, logs, cancel, fetch, nodes, cluster}) {
+  for (CLI::App* each : {submit, ps, show, logs, cancel, fetch, nodes, drain, cluster}) {
     add_color(*each, color);
   }
 }
@@ -192,6 +192,7 @@ std::optional<Command> cluster_command(const std::string& name, ClusterArguments
   }
   if (name == "leat cancel") return CancelCommand{options, arguments.id, arguments.wait, timeout};
   if (name == "leat nodes") return NodesCommand{options, arguments.quiet, headers};
+  if (name == "leat nodes drain") return DrainCommand{options, arguments.worker, arguments.undo};
   if (name == "leat fetch") {
     return FetchCommand{options, arguments.id, arguments.fetch.names, arguments.fetch.output};
   }

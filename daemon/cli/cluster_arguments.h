@@ -17,6 +17,8 @@ struct ClusterArguments {
   CheckpointExportCommand exported;
   std::string id;
   std::string second;
+  std::string worker;
+  bool undo = false;
   std::string timeout;
   bool all = false;
   bool quiet = false;

@@ -71,6 +71,13 @@ struct CancelCommand {
 };
 int run_cancel(const CancelCommand& command);
 
+struct DrainCommand {
+  ClusterOptions cluster;
+  std::string worker;
+  bool undo = false;
+};
+int run_drain(const DrainCommand& command);
+
 struct NodesCommand {
   ClusterOptions cluster;
   bool quiet = false;  // names alone

@@ -46,10 +46,7 @@ ColorMode color_mode(const std::string& word) {
 }
 
 void add_job_options(CLI::App& app, JobOptions& job) {
-  app.add_option("--workers", job.overrides.num_workers,
-                 "Number of workers, at most the job's shards; changes no result")
-      ->type_name("N")
-      ->check(whole_number(1, 4096));
+  add_workers(app, job.overrides.min_workers, job.overrides.num_workers);
   app.add_option("--threads", job.threads, "Threads of each worker; changes no result")
       ->type_name("N")
       ->check(whole_number(1, 1024));
@@ -209,6 +206,7 @@ int run_command(const Command& command) {
     int operator()(const ShowCommand& show) const { return run_show(show); }
     int operator()(const LogsCommand& logs) const { return run_logs(logs); }
     int operator()(const CancelCommand& cancel) const { return run_cancel(cancel); }
+    int operator()(const DrainCommand& drain) const { return run_drain(drain); }
     int operator()(const NodesCommand& nodes) const { return run_nodes(nodes); }
     int operator()(const FetchCommand& fetch) const { return run_fetch(fetch); }
     int operator()(const ClusterCommand& cluster) const { return run_cluster(cluster); }

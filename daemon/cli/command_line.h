@@ -17,7 +17,7 @@ using Command =
                  GraphCheckCommand, GraphConvertCommand, CheckpointLsCommand,
                  CheckpointVerifyCommand, CheckpointDiffCommand, CheckpointExportCommand,
                  SubmitCommand, PsCommand, ShowCommand, LogsCommand, CancelCommand, NodesCommand,
-                 FetchCommand, ClusterCommand>;
+                 DrainCommand, FetchCommand, ClusterCommand>;
 
 // `arguments` without the program's name. What is wrong with them comes back as a PrintText.
 Command parse_command_line(const std::vector<std::string>& arguments);

@@ -41,6 +41,14 @@ std::string eta_of(const JobView& job) {
   return job.condition.state != JobState::running || std::isnan(left) ? "-" : format_seconds(left);
 }
 
+// "4"; "3 of 2:4" of an elastic job, which runs on 3.
+std::string workers_of(const JobView& job) {
+  if (job.min_workers == 0) return std::to_string(job.num_workers);
+  const bool runs = !has_ended(job.condition.state) && !job.condition.workers.empty();
+  return cat(runs ? cat(job.condition.workers.size(), " of ") : "", job.min_workers, ":",
+             job.num_workers);
+}
+
 std::vector<std::string> row_of(const JobView& job) {
   const JobCondition& condition = job.condition;
   return {job.id,
@@ -52,7 +60,7 @@ std::vector<std::string> row_of(const JobView& job) {
           condition.state == JobState::running ? rate(job.progress.steps_per_second) : "-",
           eta_of(job),
           age_of(job.submitted_ms),
-          std::to_string(job.num_workers)};
+          workers_of(job)};
 }
 
 void line(std::string_view name, const std::string& value) {
@@ -106,8 +114,8 @@ void describe(const JobView& job) {
   if (!condition.reason.empty()) line("Reason", condition.reason);
   line("Submitted", cat(iso_time(job.submitted_ms), ", ", age_of(job.submitted_ms), " ago"));
   line("Workers", condition.workers.empty()
-                      ? cat(job.num_workers, ", none leased")
-                      : cat(job.num_workers, ": ", join(condition.workers, ", ")));
+                      ? cat(workers_of(job), ", none leased")
+                      : cat(workers_of(job), ": ", join(condition.workers, ", ")));
   line("Recoveries", std::to_string(condition.restarts));
   if (last.step > 0) {
     line("Step", steps_of(last));
@@ -213,6 +221,21 @@ int run_nodes(const NodesCommand& command) {
   std::cout << format_table(
       {"NAME", "STATE", "REASON", "JOB", "DEVICES", "MEMORY", "DATASETS", "HEARD", "ADDRESS"}, rows,
       command.headers);
+  return kExitOk;
+}
+
+int run_drain(const DrainCommand& command) {
+  ClusterConnection connection(command.cluster);
+  if (const int code = connection.open(); code != kExitOk) return code;
+  const auto node = connection.client().drain(command.worker, command.undo);
+  if (!node.ok()) return connection.report(node.status(), About::name);
+  if (command.cluster.json) {
+    std::cout << nodes_json(std::span(&*node, 1));
+  } else {
+    std::cout << printable(node->worker.info.worker.name) << " " << name_of(node->worker.state)
+              << (node->job.empty() || command.undo ? "" : "; job " + node->job + " leaves it")
+              << "\n";
+  }
   return kExitOk;
 }
 

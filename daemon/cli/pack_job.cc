@@ -48,7 +48,10 @@ void add_overrides(const JobOptions& options, const Job& job, std::vector<std::s
   out = options.overrides.set;
   if (options.overrides.num_workers) {
     out.push_back(cat("shards=", job.shards));
-    out.push_back(cat("num_workers=", *options.overrides.num_workers));
+    out.push_back(options.overrides.min_workers
+                      ? cat("num_workers=[", *options.overrides.min_workers, ", ",
+                            *options.overrides.num_workers, "]")
+                      : cat("num_workers=", *options.overrides.num_workers));
   }
   if (options.overrides.seed) out.push_back(cat("seed=", *options.overrides.seed));
 }

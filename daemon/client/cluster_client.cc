@@ -510,6 +510,16 @@ Result<std::string> ClusterClient::fetch(const std::string& id, const std::strin
   return path;
 }
 
+Result<NodeView> ClusterClient::drain(const std::string& worker, bool undo) {
+  return core_->call<NodeView>(
+      "Master.drain", core_->options().deadline, [worker, undo](wire::Master::Client master) {
+        auto request = master.drainRequest();
+        request.setWorker(worker.c_str());
+        request.setUndo(undo);
+        return request.send().then([](auto&& response) { return view_of<NodeView>(response); });
+      });
+}
+
 Result<std::vector<NodeView>> ClusterClient::nodes() {
   return core_->call<std::vector<NodeView>>(
       "Master.nodes", core_->options().deadline, [](wire::Master::Client master) {

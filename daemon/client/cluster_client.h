@@ -92,6 +92,9 @@ class ClusterClient {
                             const std::string& directory, Files& files = real_files());
 
   Result<std::vector<NodeView>> nodes();
+  // The worker gets no job from now on, and its job leaves it at a fence; or it gets jobs again.
+  // failed_precondition if there is none.
+  Result<NodeView> drain(const std::string& worker, bool undo = false);
   Result<ClusterView> cluster();
 
   // The last hello was refused: the error at hand is about who we are.

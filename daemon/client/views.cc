@@ -114,6 +114,7 @@ void write_view(const JobView& view, wire::JobView::Builder out) {
   out.setEpoch(condition.epoch);
   out.setVersion(view.version);
   out.setNumWorkers(view.num_workers);
+  out.setMinWorkers(view.min_workers);
   write_texts(condition.workers, out.initWorkers(static_cast<uint32_t>(condition.workers.size())));
   const JobResult result = parse_result(condition.result);
   out.setWeightsSha256(text(result.weights_sha256));
@@ -141,6 +142,7 @@ Result<JobView> read_view(wire::JobView::Reader in) {
   condition.epoch = in.getEpoch();
   view.version = in.getVersion();
   view.num_workers = in.getNumWorkers();
+  view.min_workers = in.getMinWorkers();
   condition.workers = read_texts(in.getWorkers());
   condition.result = print_result(
       {to_string(in.getWeightsSha256()), in.getShards(), in.getSeed(), to_string(in.getCpu())});

@@ -59,6 +59,7 @@ void visit(Visitor& v, MasterConfig& c) {
   v.path("state_dir", c.state_dir);
   visit(v, c.security);
   v.integer("max_workers", {.min = 1, .max = 4096}, c.max_workers);
+  v.duration("grow_after", c.grow_after);
   v.boolean("chaos", c.chaos);
   v.map("log", [&](Visitor& log) { visit(log, c.log); });
 }

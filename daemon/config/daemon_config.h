@@ -52,6 +52,8 @@ struct MasterConfig {
   std::string state_dir;
   SecurityConfig security;    // its keys stand at the top level
   int64_t max_workers = 256;  // one more is turned away
+  // An elastic job steps on so long before it is held at a fence to take in workers.
+  std::chrono::milliseconds grow_after{3'000};
   bool chaos = false;  // jobs may bring faults upon themselves, their workers and this master
   LogConfig log;
 };

@@ -113,6 +113,7 @@ struct Job {
   ParameterServer parameter_server;  // strategy parameter_server
   int64_t num_workers = 1;           // at most shards: the weights do not depend on it (but see
                                      // asynchronous() and has_quorum())
+  int64_t min_workers = 0;           // elastic: it goes on with so many at least; 0: it is not
   Checkpoint checkpoint;
   DType precision = DType::f32;  // f32 or f64: of weights, activations and gradients
 
@@ -140,6 +141,7 @@ struct JobOverrides {
   std::vector<std::string> set;        // "path.to.key=value", in order; the value is YAML
   std::optional<int64_t> num_workers;  // leaves shards as the file says
   std::optional<int64_t> seed;
+  std::optional<int64_t> min_workers = {};  // with num_workers, which is the most then
 };
 
 // Reads the job from `text`. Relative paths in it become absolute, from the folder of `file_name`,

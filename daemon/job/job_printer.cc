@@ -137,7 +137,8 @@ std::string print_job(const Job& job) {
   text += cat("seed: ", job.seed, "\n");
   text += cat("shards: ", job.shards, "\n");
   text += cat("strategy: ", print_strategy(job), "\n");
-  text += cat("num_workers: ", job.num_workers, "\n");
+  text += job.min_workers > 0 ? cat("num_workers: [", job.min_workers, ", ", job.num_workers, "]\n")
+                              : cat("num_workers: ", job.num_workers, "\n");
   if (job.checkpoint != Job::Checkpoint()) {
     text += cat("checkpoint: ", print_checkpoint(job.checkpoint), "\n");
   }

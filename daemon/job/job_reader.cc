@@ -214,6 +214,12 @@ void check_together(YamlMap& top, const Job& job) {
         cat("expected at most ", job.shards, ", the shards of the job, received ", job.num_workers,
             "; change num_workers, or shards", shards_at, " (which changes the weights)"));
   }
+  if (job.min_workers > 0 && job.strategy != Job::Strategy::mirrored) {
+    top.fail("num_workers",
+             cat("expected one number with strategy ", name_of(job.strategy),
+                 ", of which each worker may hold what no other does, received [", job.min_workers,
+                 ", ", job.num_workers, "]; change num_workers, or write strategy: mirrored"));
+  }
   if (job.strategy == Job::Strategy::parameter_server &&
       job.parameter_server.num_ps > job.num_workers) {
     top.fail("strategy", cat("num_ps: expected at most ", job.num_workers,
@@ -272,7 +278,7 @@ Job read_job(YamlReader& reader, int64_t file_workers, const std::filesystem::pa
   job.shards = one_replica ? 1 : aggregated > 0 ? aggregated : file_workers;
   top.get_int("shards", Need::optional, kPlaces, job.shards);
   if (replicas > 0) job.num_workers = replicas;
-  top.get_int("num_workers", Need::optional, kPlaces, job.num_workers);
+  top.get_span("num_workers", Need::optional, kPlaces, job.min_workers, job.num_workers);
   read_checkpoint(top.get_map("checkpoint", Need::optional), folder, job.checkpoint);
   read_precision(top, job);
   top.finish();
@@ -288,9 +294,9 @@ void drop_other_length(YamlDocument& document, std::string_view assignment) {
 }
 
 int64_t workers_of(const YamlDocument& document) {
-  int64_t workers = 1;
+  int64_t workers = 1, least = 0;
   YamlReader reader(document);
-  reader.top().get_int("num_workers", Need::optional, kPlaces, workers);
+  reader.top().get_span("num_workers", Need::optional, kPlaces, least, workers);
   return workers;  // a wrong value is reported when the job is read
 }
 
@@ -301,8 +307,12 @@ Status apply(const JobOverrides& overrides, YamlDocument& document, int64_t& fil
   }
   file_workers = workers_of(document);
   if (overrides.num_workers) {
-    const std::string value = std::to_string(*overrides.num_workers);
-    LEAT_RETURN_IF_ERROR(document.set("num_workers", value, "--workers " + value));
+    const std::string most = std::to_string(*overrides.num_workers);
+    const std::string least = overrides.min_workers ? std::to_string(*overrides.min_workers) : "";
+    LEAT_RETURN_IF_ERROR(least.empty()
+                             ? document.set("num_workers", most, "--workers " + most)
+                             : document.set("num_workers", cat("[", least, ", ", most, "]"),
+                                            cat("--workers ", least, ":", most)));
   }
   if (overrides.seed) {
     const std::string value = std::to_string(*overrides.seed);

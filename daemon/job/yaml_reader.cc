@@ -139,6 +139,34 @@ bool YamlMap::get_int(std::string_view key, Need need, IntRange range, int64_t& 
   return true;
 }
 
+bool YamlMap::get_span(std::string_view key, Need need, IntRange range, int64_t& least,
+                       int64_t& most) {
+  const YamlNode* value = present() ? node_->find(key) : nullptr;
+  if (value == nullptr || value->kind != YamlNode::Kind::list) {
+    if (!get_int(key, need, range, most)) return false;
+    least = 0;
+    return true;
+  }
+  asked_.emplace_back(key);
+  std::vector<int64_t> ends;
+  for (const YamlNode& each : value->items) {
+    const bool is_int = each.kind == YamlNode::Kind::scalar && yaml_type(each) == YamlType::integer;
+    const auto number = is_int ? to_int(each.text) : std::nullopt;
+    if (!number || *number < range.min || *number > range.max) break;
+    ends.push_back(*number);
+  }
+  if (ends.size() != 2 || value->items.size() != 2 || ends[0] > ends[1]) {
+    std::vector<std::string> texts;
+    for (const YamlNode& each : value->items) texts.push_back(each.text);
+    fail(key, cat("expected ", expected_int(range), ", or [LEAST, MOST] of such, received [",
+                  join(texts, ", ").substr(0, 120), "]"));
+    return false;
+  }
+  least = ends[0];
+  most = ends[1];
+  return true;
+}
+
 bool YamlMap::get_float(std::string_view key, Need need, FloatRange range, double& out) {
   const std::string expected = expected_float(range);
   const YamlNode* value = ask(key, need, expected);

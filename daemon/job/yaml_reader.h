@@ -56,6 +56,8 @@ class YamlMap {
   std::vector<std::string> keys() const;
 
   bool get_int(std::string_view key, Need need, IntRange range, int64_t& out);
+  // One integer, or "[least, most]"; `least` is 0 for one.
+  bool get_span(std::string_view key, Need need, IntRange range, int64_t& least, int64_t& most);
   bool get_float(std::string_view key, Need need, FloatRange range, double& out);
   bool get_bool(std::string_view key, Need need, bool& out);
   // Not empty, without control characters. `what` is what messages say was expected.

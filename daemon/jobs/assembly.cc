@@ -22,7 +22,14 @@ std::vector<std::string> Assembly::vacant() const {
 }
 
 void Assembly::renew(uint64_t epoch, std::span<const WorkerRef> joining, size_t size) {
-  if (count(Phase::gone) == members_.size() || members_.size() != size) members_.clear();
+  if (count(Phase::gone) == members_.size()) members_.clear();
+  while (members_.size() > size) {  // who has one of the last places gets another
+    const Member last = std::move(members_.back());
+    members_.pop_back();
+    if (last.phase == Phase::gone) continue;
+    *std::find_if(members_.begin(), members_.end(),
+                  [](const Member& m) { return m.phase == Phase::gone; }) = last;
+  }
   members_.resize(size, Member{{}, Phase::gone});
   std::vector<WorkerRef> others;
   for (const WorkerRef& worker : joining) {

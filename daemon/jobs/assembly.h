@@ -1,7 +1,7 @@
 // The runners of a job, one on each of its workers: who was asked to start, who is there, who is
 // gone. A runner outlives its epoch: when that ends for a cause that may pass, those that are there
 // are kept, each with its task, and the next epoch begins with them and with new ones in the places
-// of those that are gone.
+// of those that are gone. It may have fewer places than the one before, or more.
 //
 //   leased ──► asked ──► there          leased, asked, there ──► gone
 //     ▲                    │
@@ -59,7 +59,8 @@ class Assembly {
   size_t kept() const { return is_parted() ? count(Phase::there) : 0; }
 
   // Begins an epoch with those that are kept and with `joining` in the free places: each where one
-  // of his name was before, the others in their order. REQUIRES: may_renew(), and they are `size`.
+  // of his name was before, the others in their order. Who is kept has another task only if his is
+  // none of the `size` tasks that there are now. REQUIRES: may_renew(), and they are `size`.
   void renew(uint64_t epoch, std::span<const WorkerRef> joining, size_t size);
   // Of an epoch that went on while the master was away: all places are free, until somebody is
   // awaited there. REQUIRES: nobody is there.
@@ -68,6 +69,8 @@ class Assembly {
   bool await(const WorkerRef& worker, size_t task, Clock::Steady deadline);
   // A runner of an earlier epoch is still there, whoever forgot it: it was told to stop.
   void expel(const WorkerRef& worker, uint64_t epoch, Clock::Steady deadline);
+  // So many tasks has the epoch, or had the last one.
+  size_t size() const { return members_.size(); }
   // The names of those whose places are free.
   std::vector<std::string> vacant() const;
   // The epoch does not begin after all, it is that before still. Who has joined is released.

@@ -35,6 +35,7 @@ struct JobView {
   std::string id;
   std::string name;
   uint32_t num_workers = 1;
+  uint32_t min_workers = 0;  // as Submission has it
   int64_t submitted_ms = 0;
   JobCondition condition;  // as in the journal; the reason also says what a waiting job waits for
   JobProgress progress;
@@ -112,6 +113,12 @@ struct JobBroke {
   uint64_t epoch = 0;
   Status cause;
 };
+// What YieldRun has asked for is done: all of its runners stand after the same step.
+struct RunYielded {
+  std::string job;
+  uint64_t epoch = 0;
+  uint64_t step = 0;  // steps done
+};
 struct ProgressMade {
   std::string job;
   uint64_t epoch = 0;
@@ -146,8 +153,8 @@ struct Tick {};
 
 using JobEvent =
     std::variant<SubmitAsked, CancelAsked, WorkerJoined, WorkerLost, WorkerStuck, WorkerSilent,
-                 WorkerDraining, RunnerStarted, RunnerExited, JobFinished, JobBroke, ProgressMade,
-                 LinkFailed, FaultAsked, JournalWritten, Tick>;
+                 WorkerDraining, RunnerStarted, RunnerExited, JobFinished, JobBroke, RunYielded,
+                 ProgressMade, LinkFailed, FaultAsked, JournalWritten, Tick>;
 
 // Actions -----------------------------------------------------------------------------------------
 // To be done in this order. Each may be done again after a crash: nothing counts on once.
@@ -174,6 +181,15 @@ struct RunJob {
   std::vector<WorkerRef> workers;
   std::vector<uint32_t> fired = {};  // of its chaos, what has come
   std::chrono::milliseconds ran{0};  // since it first ran
+};
+// Have what RunJob let go come to its end between two steps, soon: the next epoch goes on from what
+// its runners then have in memory, or, if it is to be saved, from a checkpoint of that step.
+// Answered by RunYielded, or by JobFinished or JobBroke if that is what it comes to.
+struct YieldRun {
+  std::string job;
+  uint64_t epoch = 0;
+  bool save = false;
+  std::string reason;
 };
 // Stop driving what RunJob let go: for each RunJob there comes one, before the runners are stopped,
 // or go on in the next epoch.
@@ -207,8 +223,8 @@ struct RemoveJob {
   std::string id;
 };
 
-using JobAction = std::variant<WriteJournal, StartRunners, RunJob, EndRun, StopRunners, ExpelWorker,
-                               Answer, RemoveJob>;
+using JobAction = std::variant<WriteJournal, StartRunners, RunJob, YieldRun, EndRun, StopRunners,
+                               ExpelWorker, Answer, RemoveJob>;
 using JobActions = std::vector<JobAction>;
 
 }  // namespace leat

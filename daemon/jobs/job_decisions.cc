@@ -61,6 +61,7 @@ void JobTable::advance_with_runners(Entry& entry) {
     return propose(entry, changed(entry, JobState::cancelling, "cancelled" + by));
   }
   if (entry.failure) return advance_failed(entry);
+  if (leaves_workers(entry)) return advance_failed(entry);
   if (!entry.lost.empty()) return note(entry);
   if (!entry.assembly.is_going()) return;
   if (entry.assembly.is_leased()) {
@@ -140,6 +141,7 @@ void JobTable::entered(Entry& entry, const JobCondition& before) {
   if (now.epoch != before.epoch) entry.epoch_began_ms = now_.wall_ms;
   if (now.state == JobState::running) {
     entry.runs = true;
+    entry.ran_at = now_.steady;
     if (entry.job.first_ran_ms == 0) entry.job.first_ran_ms = now.since_ms;
     RunJob go{entry.job.id, now.epoch, entry.assembly.workers()};
     for (const FiredFault& each : entry.job.fired) go.fired.push_back(each.index);
@@ -168,7 +170,7 @@ void JobTable::schedule() {
       break;
     }
     if (!waits(entry) || held_until_) continue;
-    const size_t wants = wanted(entry);
+    const size_t wants = wanted(entry), kept = entry.assembly.kept();
     if (wants > usable(entry)) continue;
     if (wants > leases_.free()) {
       head_ = number;
@@ -177,10 +179,11 @@ void JobTable::schedule() {
     auto left_out = this->left_out(entry, true);
     if (wants > leases_.free_but(left_out)) left_out = this->left_out(entry);
     if (wants > leases_.free_but(left_out)) continue;  // until the time of those is over
-    const auto before = entry.assembly.kept() > 0 ? entry.assembly.vacant()  // their tasks
-                                                  : entry.job.condition.workers;
+    const size_t gets = std::min(entry.job.num_workers - kept, leases_.free_but(left_out));
+    const auto before = kept > 0 ? entry.assembly.vacant()  // their tasks
+                                 : entry.job.condition.workers;
     entry.assembly.renew(entry.job.condition.epoch + 1,
-                         leases_.take(wants, number, before, left_out), entry.job.num_workers);
+                         leases_.take(gets, number, before, left_out), kept + gets);
     entry.take_up_until.reset();
     entry.progress.restart();
     entry.stepped = false;
@@ -217,6 +220,7 @@ void JobTable::drop_oldest() {
 // Runners -----------------------------------------------------------------------------------------
 
 void JobTable::end_run(Entry& entry, const std::string& reason) {
+  entry.yield.reset();
   if (!std::exchange(entry.runs, false)) return;
   actions_.push_back(EndRun{entry.job.id, entry.assembly.epoch(), reason});
 }
@@ -338,7 +342,7 @@ bool JobTable::awaits_workers(const Entry& entry) const {
 
 // Workers that it has to get for its next epoch.
 size_t JobTable::wanted(const Entry& entry) const {
-  return entry.job.num_workers - entry.assembly.kept();
+  return entry.least() - std::min(entry.least(), entry.assembly.kept());
 }
 
 // Workers that it could get, now or when others are done with them.
@@ -377,6 +381,7 @@ JobView JobTable::view(const Entry& entry) const {
   view.id = entry.job.id;
   view.name = entry.job.name;
   view.num_workers = entry.job.num_workers;
+  view.min_workers = entry.job.min_workers;
   view.submitted_ms = entry.job.submitted_ms;
   view.condition = entry.job.condition;
   view.progress = entry.progress.progress();

@@ -35,6 +35,13 @@ struct JobTable::Entry {
     }
   };
 
+  // The run was asked to come to a fence.
+  struct Yield {
+    std::string cause;
+    std::string culprit;  // a worker that drains; "" if none does
+    bool saves = false;
+  };
+
   StoredJob job;  // as in the journal
   uint64_t version = 0;
   uint64_t end = 0;  // its key in ended_
@@ -65,6 +72,8 @@ struct JobTable::Entry {
   std::optional<Clock::Steady> take_up_until;  // the master has restarted: its runners may come
   bool runs = false;                           // between RunJob and EndRun
   bool stepped = false;                        // in this epoch
+  std::optional<Yield> yield;
+  Clock::Steady ran_at{};  // when its run began
   ProgressMeter progress;
   LostLinks links;
   struct LeftOut {
@@ -73,6 +82,10 @@ struct JobTable::Entry {
   };
   std::map<std::string, LeftOut> left_out;  // by worker: it gets nothing of this job for a while
 
+  // Fewer workers are none of use.
+  size_t least() const { return job.min_workers > 0 ? job.min_workers : job.num_workers; }
+  // It holds nothing that another epoch could not go on with.
+  bool may_move() const { return job.max_restarts > 0; }
   JobState state() const { return job.condition.state; }
   bool is_visible() const { return write != Write::submit; }
 };

@@ -26,7 +26,8 @@ void JobTable::lost_epoch(Entry& entry, std::string cause) {
     lost.culprit = entry.failure->culprit;
     lost.failed_ms = entry.failure->at_ms;
     lost.detected_after = entry.failure->detected_after;
-    lost.stopped_at = static_cast<int64_t>(entry.progress.last().step);
+    lost.stopped_at =
+        static_cast<int64_t>(std::max(entry.progress.last().step, entry.failure->step));
   }
   if (!entry.job.fired.empty() && entry.job.fired.back().epoch == epoch) {
     lost.fault = entry.job.fired.back().fault;

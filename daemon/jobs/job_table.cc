@@ -194,6 +194,12 @@ void JobTable::on(const WorkerDraining& event) {
   if (!leases_.has(event.worker)) return;
   leases_.set_draining(event.worker.name, event.draining);
   queue_changed_ = true;
+  const uint64_t number = leases_.job_of(event.worker.name);
+  if (number == 0) return;
+  Entry& entry = *entries_[number];
+  if (event.draining && entry.assembly.is_parted())
+    part(entry, cat("worker '", event.worker.name, "' is draining"));
+  advance(entry);
 }
 
 // Runners -----------------------------------------------------------------------------------------
@@ -251,6 +257,7 @@ void JobTable::on(const Tick&) {
   for (const uint64_t number : assembled) {
     tick(*entries_[number]);
   }
+  grow();
   if (!held_until_ || now_.steady < *held_until_) return;
   held_until_.reset();
   queue_changed_ = true;

@@ -20,6 +20,10 @@
 //   anew after `retry_after`; reads are served all the time, with what was written.
 // * A job leases whole workers, first come first served. A job that wants more workers than there
 //   are, free or not, is passed over until they have joined; else nobody overtakes.
+// * An elastic job begins with as many workers as are free, `min_workers` at least, goes on with
+//   those that are left, and is asked to come to a fence when more are free than anybody waits for.
+//   So is a job with a worker that drains. What ends at a fence is none of the job's restarts, and
+//   nothing is computed twice for it. A job that may not restart is left alone.
 // * A worker's lease ends when its runner is gone or the worker is lost. A runner that neither
 //   comes nor goes in time costs its job the epoch, or its worker the membership: every wait here
 //   ends by Ticks.
@@ -63,6 +67,9 @@ struct JobTableLimits {
   // Runners that a failure has left wait so long, with the job in memory, for workers in the place
   // of those that are gone.
   std::chrono::milliseconds keep_survivors{60000};
+  // An epoch of an elastic job goes on so long before it ends for more workers. It does not end for
+  // them if the job would have ended in that time without them.
+  std::chrono::milliseconds grow_after{3000};
   // So long a master that has started again waits for the runners that its jobs had: their workers
   // try to reach it every 2 s at most.
   std::chrono::milliseconds take_up{5000};
@@ -112,6 +119,7 @@ class JobTable {
   void on(const RunnerExited& event);
   void on(const JobFinished& event);
   void on(const JobBroke& event);
+  void on(const RunYielded& event);
   void on(const ProgressMade& event);
   void on(const LinkFailed& event);
   void on(FaultAsked event);
@@ -124,6 +132,12 @@ class JobTable {
   void advance_failed(Entry& entry);
   // Gives workers to those that wait, in order.
   void schedule();
+  // Workers that leave, and more than there were: job_elastic.cc.
+  bool leaves_workers(Entry& entry);
+  void ask_to_yield(Entry& entry, std::string cause, std::string culprit, bool saves);
+  void gives_up(Entry& entry, std::string cause, std::string culprit, uint64_t step);
+  void grow();
+  bool may_grow(const Entry& entry) const;
   void drop_oldest();
   JobActions settle();
 

@@ -55,6 +55,10 @@ constexpr char kLaterTables[] = R"sql(
     job INTEGER NOT NULL, position INTEGER NOT NULL, fault TEXT NOT NULL, epoch INTEGER NOT NULL,
     at_ms INTEGER NOT NULL, crc INTEGER NOT NULL,
     PRIMARY KEY (job, position)) WITHOUT ROWID;
+  CREATE TABLE IF NOT EXISTS elastic_jobs (
+    job INTEGER PRIMARY KEY, min_workers INTEGER NOT NULL);
+  CREATE TABLE IF NOT EXISTS drained_workers (
+    name TEXT PRIMARY KEY, crc INTEGER NOT NULL) WITHOUT ROWID;
 )sql";
 
 constexpr char kHint[] =
@@ -227,6 +231,7 @@ Status Journal::check_database() {
   LEAT_RETURN_IF_ERROR(verdict.status());
   if (*verdict != "ok") return failed_precondition(*verdict);
   LEAT_RETURN_IF_ERROR(check_meta());
+  LEAT_RETURN_IF_ERROR(drained_workers().status());
   return replay().status();
 }
 

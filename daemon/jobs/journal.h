@@ -24,6 +24,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -68,6 +69,8 @@ class Journal {
   Result<std::vector<StoredJob>> replay();
   // The job as it was submitted, its content checked.
   Result<Submission> submission(std::string_view id);
+  // The names of workers that get no jobs.
+  Result<std::set<std::string>> drained_workers();
   // Its conditions, oldest first.
   Result<std::vector<JobCondition>> history(std::string_view id);
 
@@ -86,12 +89,15 @@ class Journal {
   Status write(const JobChanged& record);
   Status write(const JobNoted& record);
   Status write(const JobForgotten& record);
+  Status write(const WorkerDrained& record);
+  Status write_elastic(const StoredJob& job);
   Status write_lost(int64_t number, const LostEpoch& lost);
   Status write_fired(int64_t number, const FiredFault& fired);
   Status write_chaos(const JobSubmitted& record);
   Result<bool> has_table(std::string_view name);
   Result<std::map<int64_t, JobHistory>> histories();
   Result<std::map<int64_t, std::vector<FiredFault>>> fired_faults();
+  Result<std::map<int64_t, uint32_t>> elastic_jobs();
   Status write_condition(int64_t number, const JobCondition& condition);
   Status write_files(const JobSubmitted& record);
   Result<int64_t> number_of(std::string_view id);

@@ -53,6 +53,7 @@ int64_t crc_of(const StoredJob& job) {
   Encoder encoder;
   encoder.add(job.number).add(job.id).add(job.request_id).add(view_of(job.content)).add(job.name);
   encoder.add(uint64_t{job.num_workers}).add(uint64_t{job.max_restarts});
+  if (job.min_workers > 0) encoder.add(uint64_t{job.min_workers});
   return encoder.add(static_cast<uint64_t>(job.submitted_ms)).crc();
 }
 
@@ -133,7 +134,7 @@ Result<LostEpoch> read_lost(const SqliteStatement& row) {
   return lost;
 }
 
-Result<StoredJob> read_job(const SqliteStatement& row) {
+Result<StoredJob> read_job(const SqliteStatement& row, const std::map<int64_t, uint32_t>& elastic) {
   StoredJob job;
   job.number = static_cast<uint64_t>(row.integer(0));
   job.id = row.bytes(1);
@@ -143,6 +144,8 @@ Result<StoredJob> read_job(const SqliteStatement& row) {
   job.num_workers = static_cast<uint32_t>(row.integer(5));
   job.max_restarts = static_cast<uint32_t>(row.integer(6));
   job.submitted_ms = row.integer(7);
+  const auto least = elastic.find(row.integer(0));
+  if (least != elastic.end()) job.min_workers = least->second;
   if (!has_content || row.integer(8) != crc_of(job)) {
     return failed_precondition(cat("the checksum of job ", job.number, " is wrong"));
   }
@@ -166,7 +169,26 @@ Status Journal::write(const JobSubmitted& record) {
   LEAT_RETURN_IF_ERROR(insert.run());
   LEAT_RETURN_IF_ERROR(write_files(record));
   LEAT_RETURN_IF_ERROR(write_chaos(record));
+  LEAT_RETURN_IF_ERROR(write_elastic(job));
   return write_condition(static_cast<int64_t>(job.number), job.condition);
+}
+
+// Checked with the job's row.
+Status Journal::write_elastic(const StoredJob& job) {
+  if (job.min_workers == 0) return {};
+  LEAT_ASSIGN_OR_RETURN(SqliteStatement insert,
+                        database_->prepare("INSERT INTO elastic_jobs VALUES (?1,?2)"));
+  return insert.bind(1, static_cast<int64_t>(job.number)).bind(2, int64_t{job.min_workers}).run();
+}
+
+Status Journal::write(const WorkerDrained& record) {
+  LEAT_ASSIGN_OR_RETURN(
+      SqliteStatement change,
+      database_->prepare(record.draining ? "INSERT OR REPLACE INTO drained_workers VALUES (?1,?2)"
+                                         : "DELETE FROM drained_workers WHERE name = ?1"));
+  change.bind(1, record.name);
+  if (record.draining) change.bind(2, Encoder().add(record.name).crc());
+  return change.run();
 }
 
 Status Journal::write_files(const JobSubmitted& record) {
@@ -263,7 +285,8 @@ Status Journal::write(const JobForgotten& record) {
   for (const char* sql :
        {"DELETE FROM conditions WHERE job = ?1", "DELETE FROM files WHERE job = ?1",
         "DELETE FROM lost_epochs WHERE job = ?1", "DELETE FROM chaos WHERE job = ?1",
-        "DELETE FROM fired_faults WHERE job = ?1", "DELETE FROM jobs WHERE number = ?1"}) {
+        "DELETE FROM fired_faults WHERE job = ?1", "DELETE FROM elastic_jobs WHERE job = ?1",
+        "DELETE FROM jobs WHERE number = ?1"}) {
     LEAT_ASSIGN_OR_RETURN(SqliteStatement erase, database_->prepare(sql));
     LEAT_RETURN_IF_ERROR(erase.bind(1, number).run());
   }
@@ -290,11 +313,12 @@ Result<std::vector<StoredJob>> Journal::replay() {
   LEAT_ASSIGN_OR_RETURN(bool more, conditions.step());
   LEAT_ASSIGN_OR_RETURN(auto histories, this->histories());
   LEAT_ASSIGN_OR_RETURN(auto fired, fired_faults());
+  LEAT_ASSIGN_OR_RETURN(const auto elastic, elastic_jobs());
   std::vector<StoredJob> jobs;
   for (;;) {
     LEAT_ASSIGN_OR_RETURN(const bool row, select.step());
     if (!row) break;
-    LEAT_ASSIGN_OR_RETURN(StoredJob job, read_job(select));
+    LEAT_ASSIGN_OR_RETURN(StoredJob job, read_job(select, elastic));
     bool first = true;
     while (more && conditions.integer(0) == static_cast<int64_t>(job.number)) {
       LEAT_ASSIGN_OR_RETURN(JobCondition next, read_condition(conditions));
@@ -352,6 +376,35 @@ Result<std::map<int64_t, std::vector<FiredFault>>> Journal::fired_faults() {
   }
 }
 
+// The least number of workers, by job.
+Result<std::map<int64_t, uint32_t>> Journal::elastic_jobs() {
+  std::map<int64_t, uint32_t> all;
+  LEAT_ASSIGN_OR_RETURN(const bool there, has_table("elastic_jobs"));
+  if (!there) return all;
+  LEAT_ASSIGN_OR_RETURN(SqliteStatement select,
+                        database_->prepare("SELECT job, min_workers FROM elastic_jobs"));
+  for (;;) {
+    LEAT_ASSIGN_OR_RETURN(const bool row, select.step());
+    if (!row) return all;
+    all[select.integer(0)] = static_cast<uint32_t>(select.integer(1));
+  }
+}
+
+Result<std::set<std::string>> Journal::drained_workers() {
+  std::set<std::string> names;
+  LEAT_ASSIGN_OR_RETURN(const bool there, has_table("drained_workers"));
+  if (!there) return names;
+  LEAT_ASSIGN_OR_RETURN(SqliteStatement select,
+                        database_->prepare("SELECT name, crc FROM drained_workers"));
+  for (;;) {
+    LEAT_ASSIGN_OR_RETURN(const bool row, select.step());
+    if (!row) return names;
+    const auto [name, fresh] = names.emplace(select.bytes(0));
+    if (select.integer(1) != Encoder().add(*name).crc())
+      return failed_precondition("the checksum of a drained worker is wrong");
+  }
+}
+
 // By job. A journal that was not opened since there is such a table has none.
 Result<std::map<int64_t, JobHistory>> Journal::histories() {
   std::map<int64_t, JobHistory> histories;
@@ -381,6 +434,9 @@ Result<Submission> Journal::submission(std::string_view id) {
   LEAT_ASSIGN_OR_RETURN(submission.overrides, decode_list(select.bytes(4)));
   submission.num_workers = static_cast<uint32_t>(select.integer(5));
   submission.max_restarts = static_cast<uint32_t>(select.integer(6));
+  LEAT_ASSIGN_OR_RETURN(const auto elastic, elastic_jobs());
+  if (const auto least = elastic.find(select.integer(0)); least != elastic.end())
+    submission.min_workers = least->second;
   Sha256Digest content = {};
   bool intact = read_digest(select.bytes(7), content);
 

@@ -15,7 +15,9 @@ constexpr size_t kMaxDevices = 64;
 constexpr size_t kMaxDatasets = 1024;
 constexpr size_t kMaxRunners = 1024;
 constexpr size_t kLostKept = 16;
-constexpr double kNewStep = 0.2;  // weight of the newest step in the usual one
+constexpr char kGetsNoJobs[] = "gets no new jobs";
+constexpr size_t kMaxDrained = 4096;  // names
+constexpr double kNewStep = 0.2;      // weight of the newest step in the usual one
 constexpr double kPatienceOfWaits = 1.5;
 
 // "3.2 s"
@@ -65,7 +67,7 @@ std::string_view name_of(WorkerState state) { return kNames[static_cast<size_t>(
 WorkerState Membership::Member::state() const {
   if (!alive) return WorkerState::lost;
   if (stuck) return WorkerState::stuck;
-  return draining ? WorkerState::draining : WorkerState::ready;
+  return draining || retires ? WorkerState::draining : WorkerState::ready;
 }
 
 Result<Membership::Events> Membership::join(const WorkerInfo& info, Moment now) {
@@ -102,6 +104,8 @@ Result<Membership::Events> Membership::join(const WorkerInfo& info, Moment now) 
   members_[name] = std::move(fresh);
   ++epoch_;
   events.push_back(WorkerJoined{info.worker, info.runners});
+  Member& member = members_[name];
+  if ((member.draining = drained_.contains(name))) drains(member, kGetsNoJobs, now, events);
   return events;
 }
 
@@ -187,16 +191,37 @@ void Membership::lost(Member& member, const std::string& reason, Moment now, Eve
 
 Result<Membership::Events> Membership::drain(std::string_view name, bool draining, Moment now) {
   const auto found = members_.find(name);
-  if (found == members_.end() || !found->second.alive) {
+  const bool lives = found != members_.end() && found->second.alive;
+  if (found == members_.end() && !(drained_.contains(name) && !draining))
     return failed_precondition(cat("there is no worker '", name, "'"));
+  if (draining && drained_.size() >= kMaxDrained && !drained_.contains(name)) {
+    return resource_exhausted(
+        cat("worker '", name, "': expected at most ", kMaxDrained, " drained workers"));
   }
-  Member& member = found->second;
+  if (draining) {
+    drained_.emplace(name);
+  } else {
+    drained_.erase(std::string(name));
+  }
   Events events;
-  if (member.draining == draining) return events;
+  if (!lives || found->second.draining == draining) return events;
+  Member& member = found->second;
   member.draining = draining;
-  if (!member.stuck) changed(member, draining ? "gets no new jobs" : "", now);
-  events.push_back(WorkerDraining{member.info.worker, draining});
+  if (!member.retires) drains(member, draining ? kGetsNoJobs : "", now, events);
   return events;
+}
+
+Result<Membership::Events> Membership::retire(const WorkerRef& worker, Moment now) {
+  LEAT_RETURN_IF_ERROR(check(worker));
+  Member& member = members_.find(worker.name)->second;
+  Events events;
+  if (!std::exchange(member.retires, true)) drains(member, "is about to end", now, events);
+  return events;
+}
+
+void Membership::drains(Member& member, std::string reason, Moment now, Events& events) {
+  if (!member.stuck) changed(member, std::move(reason), now);
+  events.push_back(WorkerDraining{member.info.worker, member.draining || member.retires});
 }
 
 Membership::Events Membership::tick(Moment now) {

@@ -27,6 +27,7 @@
 #include <deque>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -103,8 +104,13 @@ class Membership {
   Status check(const WorkerRef& worker) const;
   // The worker's connection has closed, or it is expelled. Nothing if it is not a member.
   Events lose(const WorkerRef& worker, const std::string& reason, Moment now);
-  // No new leases from now on, or again. failed_precondition if no such worker lives.
+  // Processes of that name get no leases from now on, also those to come, or get them again.
+  // failed_precondition if none is known; to undo it there need not be one.
   Result<Events> drain(std::string_view name, bool draining, Moment now);
+  // Of an earlier master: before anybody joins.
+  void drain_names(std::set<std::string, std::less<>> names) { drained_ = std::move(names); }
+  // That process alone gets no lease any more: it is about to end.
+  Result<Events> retire(const WorkerRef& worker, Moment now);
   // Several times a second.
   Events tick(Moment now);
 
@@ -120,6 +126,7 @@ class Membership {
     WorkerInfo info;
     bool alive = false;
     bool draining = false;
+    bool retires = false;
     bool stuck = false;
     std::string reason;
     int64_t since_ms = 0;
@@ -142,11 +149,13 @@ class Membership {
   static void note_silence(Member& member, bool silent, Events& events);
   void note_progress(Member& member, const Heartbeat& heartbeat, Moment now);
   std::chrono::duration<double> patience(const Member& member) const;
+  static void drains(Member& member, std::string reason, Moment now, Events& events);
   void lost(Member& member, const std::string& reason, Moment now, Events& events);
   static void changed(Member& member, std::string reason, Moment now);
 
   const MembershipLimits limits_;
   std::map<std::string, Member, std::less<>> members_;
+  std::set<std::string, std::less<>> drained_;
   uint64_t epoch_ = 0;
   std::optional<Clock::Steady> last_tick_;
 };

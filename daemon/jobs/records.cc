@@ -122,6 +122,11 @@ Status check_submission(const Submission& submission) {
     return invalid_argument(cat("job '", submission.name, "': expected num_workers from 1 to ",
                                 kMaxWorkers, ", received ", submission.num_workers));
   }
+  if (submission.min_workers > submission.num_workers) {
+    return invalid_argument(cat("job '", submission.name, "': expected at least ",
+                                submission.min_workers, " workers, received ",
+                                submission.num_workers, " at most"));
+  }
   if (submission.chaos.size() > kMostChaos) {
     return invalid_argument(cat("job '", submission.name, "': expected at most ", kMostChaos,
                                 " entries of --chaos, received ", submission.chaos.size()));
@@ -141,6 +146,10 @@ Sha256Digest content_of(const Submission& submission) {
   for (const AttachedFile& file : submission.files) hash.add(file.name).add(file.sha256);
   hash.add(uint64_t{submission.num_workers}).add(uint64_t{submission.max_restarts});
   for (const std::string& each : submission.chaos) hash.add(each);
+  // Journals of older versions have jobs without.
+  if (submission.min_workers > 0) {
+    hash.add(std::string_view("min_workers")).add(uint64_t{submission.min_workers});
+  }
   return hash.finish();
 }
 
@@ -196,6 +205,7 @@ StoredJob stored(const JobSubmitted& submitted) {
   job.content = submitted.content;
   job.name = submitted.submission->name;
   job.num_workers = submitted.submission->num_workers;
+  job.min_workers = submitted.submission->min_workers;
   job.max_restarts = submitted.submission->max_restarts;
   job.submitted_ms = submitted.at_ms;
   job.condition.since_ms = submitted.at_ms;

@@ -36,7 +36,8 @@ struct Submission {
   std::string text;                    // the job file
   std::vector<std::string> overrides;  // "steps=100", in order
   std::vector<AttachedFile> files;
-  uint32_t num_workers = 1;        // whole workers that it leases
+  uint32_t num_workers = 1;        // whole workers that it leases, at most
+  uint32_t min_workers = 0;        // it goes on with so many at least; 0: with num_workers alone
   uint32_t max_restarts = 3;       // recoveries before it fails
   std::vector<std::string> chaos;  // daemon/chaos/chaos_fault.h, in order
   bool operator==(const Submission&) const = default;
@@ -116,7 +117,13 @@ struct JobForgotten {
   std::string id;
 };
 
-using JournalRecord = std::variant<JobSubmitted, JobChanged, JobNoted, JobForgotten>;
+// Processes of that name get no jobs, or get them again.
+struct WorkerDrained {
+  std::string name;
+  bool draining = true;
+};
+
+using JournalRecord = std::variant<JobSubmitted, JobChanged, JobNoted, JobForgotten, WorkerDrained>;
 
 // A job as the journal gives it back, without the text and the files, which stay on disk.
 struct StoredJob {
@@ -126,6 +133,7 @@ struct StoredJob {
   Sha256Digest content = {};
   std::string name;
   uint32_t num_workers = 1;
+  uint32_t min_workers = 0;  // 0: it is not elastic
   uint32_t max_restarts = 0;
   int64_t submitted_ms = 0;
   JobCondition condition;

@@ -147,6 +147,7 @@ Status complete(Submission& submission) {
   LEAT_ASSIGN_OR_RETURN(const Job job, parse_job(submission.text, "job.yaml", overrides));
   submission.name = job.name;
   submission.num_workers = static_cast<uint32_t>(job.num_workers);
+  submission.min_workers = static_cast<uint32_t>(job.min_workers);
   for (AttachedFile& file : submission.files) {
     if (file.bytes) file = attach(std::move(file.name), *std::move(file.bytes));
   }
@@ -316,6 +317,17 @@ class MasterServer final : public Service<wire::Master> {
     shared_->jobs.cancel(*id, connection_->peer, shared_->lent->lend<JobView>(elsewhere.done));
     return reply_job(within(kj::mv(elsewhere.promise), disk_.timer(), kAnswer, "Master.cancel"),
                      context);
+  }
+
+  kj::Promise<void> drain(DrainContext context) override {
+    const auto params = context.getParams();
+    const auto worker = read_id(params.getWorker());
+    if (!worker.ok()) return refuse(worker.status(), context);
+    auto elsewhere = answered_elsewhere<NodeView>(shared_->loop, "Master.drain");
+    shared_->jobs.drain(*worker, !params.getUndo(), connection_->peer,
+                        shared_->lent->lend<NodeView>(elsewhere.done));
+    return reply(within(kj::mv(elsewhere.promise), disk_.timer(), kAnswer, "Master.drain"), context,
+                 [](const NodeView& view, auto outcome) { write_view(view, outcome.initOk()); });
   }
 
   kj::Promise<void> logs(LogsContext context) override {

@@ -15,8 +15,10 @@ ClusterState::ClusterState(const ClusterStateOptions& options, std::function<uin
       thread_("jobs", options.tick, [this] { tick(); }) {}
 
 // Who asks once it has returned is told of all jobs.
-void ClusterState::start(const std::vector<StoredJob>& jobs, uint64_t generation) {
+void ClusterState::start(const std::vector<StoredJob>& jobs,
+                         std::set<std::string, std::less<>> drained, uint64_t generation) {
   std::unique_lock lock(mutex_);
+  members_.drain_names(std::move(drained));
   JobActions actions = table_.restore(jobs, moment_of(clock_), generation);
   lock.unlock();
   post([this, actions = std::move(actions)]() mutable { perform(std::move(actions)); });
@@ -70,6 +72,35 @@ void ClusterState::fault_due(FaultAsked fault, std::function<void(Status)> done)
   const bool posted = thread_.post([this, fault = std::move(fault), done]() mutable {
     fault.ticket = ticket([done](const Result<JobView>& view) { done(view.status()); });
     apply(std::move(fault));
+  });
+  if (!posted) done(cancelled("the master is stopping"));
+}
+
+void ClusterState::drain(std::string name, bool draining, Done<NodeView> done) {
+  const bool posted = thread_.post([this, name = std::move(name), draining, done] {
+    std::unique_lock lock(mutex_);
+    auto events = members_.drain(name, draining, moment_of(clock_));
+    lock.unlock();
+    if (!events.ok()) return done(events.status());
+    apply(std::move(*events));
+    for (NodeView& node : nodes()) {
+      if (node.worker.info.worker.name == name) return done(std::move(node));
+    }
+    NodeView gone;  // nothing is known of it but that it may come back
+    gone.worker.info.worker.name = name;
+    gone.worker.state = WorkerState::lost;
+    done(std::move(gone));
+  });
+  if (!posted) done(cancelled("the master is stopping"));
+}
+
+void ClusterState::retire(WorkerRef worker, std::function<void(Status)> done) {
+  const bool posted = thread_.post([this, worker = std::move(worker), done] {
+    std::unique_lock lock(mutex_);
+    auto events = members_.retire(worker, moment_of(clock_));
+    lock.unlock();
+    if (events.ok()) apply(std::move(*events));
+    done(events.status());
   });
   if (!posted) done(cancelled("the master is stopping"));
 }
@@ -136,6 +167,7 @@ void ClusterState::perform(JobActions actions) {
     void operator()(StartRunners& action) { state.hands_.start_runners(std::move(action)); }
     void operator()(StopRunners& action) { state.hands_.stop_runners(std::move(action)); }
     void operator()(RunJob& action) { state.hands_.run_job(std::move(action)); }
+    void operator()(YieldRun& action) { state.hands_.yield_run(std::move(action)); }
     void operator()(EndRun& action) { state.hands_.end_run(std::move(action)); }
     void operator()(RemoveJob& action) { state.hands_.remove_job(std::move(action)); }
     void operator()(ExpelWorker& action) { state.expel(action); }

@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -31,6 +32,7 @@ class ClusterHands {
   virtual void start_runners(StartRunners action) = 0;
   virtual void stop_runners(StopRunners action) = 0;
   virtual void run_job(RunJob action) = 0;
+  virtual void yield_run(YieldRun action) = 0;
   virtual void end_run(EndRun action) = 0;
   virtual void remove_job(RemoveJob action) = 0;
   // The worker is not a member any more: nothing that it says is of use.
@@ -59,7 +61,8 @@ class ClusterState {
   ~ClusterState() { stop(); }
 
   // Takes up what the journal holds, whose generation is given.
-  void start(const std::vector<StoredJob>& jobs, uint64_t generation);
+  void start(const std::vector<StoredJob>& jobs, std::set<std::string, std::less<>> drained,
+             uint64_t generation);
   // Nothing happens any more; the hands are not called again. To look is still possible.
   void stop();
 
@@ -72,6 +75,9 @@ class ClusterState {
   // FaultAsked: `done` is told when it may come.
   void fault_due(FaultAsked fault, std::function<void(Status)> done);
 
+  // As Membership has them; the worker as it is then.
+  void drain(std::string name, bool draining, Done<NodeView> done);
+  void retire(WorkerRef worker, std::function<void(Status)> done);
   void join(WorkerInfo info, std::function<void(Status)> done);
   void heard(Heartbeat heartbeat);
   void lose(WorkerRef worker, std::string reason);

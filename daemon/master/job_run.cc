@@ -45,6 +45,16 @@ void JobRun::end() {
   if (session != nullptr) session->end(told_to_end());
 }
 
+// Who is to save what it has does so, whoever asks once more.
+void JobRun::yield(bool save) {
+  TrainYield before = TrainYield::no;
+  if (save) {
+    yields_ = TrainYield::saved;
+  } else {
+    yields_.compare_exchange_strong(before, TrainYield::kept);
+  }
+}
+
 bool JobRun::done() const {
   const std::lock_guard lock(mutex_);
   return done_;
@@ -62,9 +72,9 @@ void JobRun::live(std::shared_ptr<JobRun> before) {
     before.reset();
     result = work();
   }
-  if (result.ok()) {
+  if (result.ok() && !told_) {
     parts_.tell(JobFinished{action_.job, action_.epoch, *result});
-  } else {
+  } else if (!result.ok()) {
     broke(result.status());
   }
   const std::lock_guard lock(mutex_);
@@ -139,6 +149,8 @@ Result<std::string> JobRun::train(const Submission& submission) {
   LEAT_ASSIGN_OR_RETURN(const auto faults, arm_faults(submission));
   TrainOptions options;
   options.folder = folder;
+  options.workers = static_cast<int>(action_.workers.size());
+  options.yields = [this] { return yields_.load(); };
   options.survivors = action_.epoch > 1;
   LEAT_ASSIGN_OR_RETURN(options.resume,
                         take_checkpoint(parts_.files, folder + "/submitted", folder));
@@ -160,6 +172,13 @@ Result<std::string> JobRun::train(const Submission& submission) {
     return ran.status();
   }
   const TrainOutcome& outcome = *ran;
+  if (outcome.yielded) {
+    reporter.report();
+    told_ = true;  // before it lets go of its runners
+    parts_.tell(RunYielded{id, action_.epoch, static_cast<uint64_t>(outcome.steps)});
+    line(cat("came to a fence at step ", outcome.steps));
+    return std::string();
+  }
   if (outcome.interrupted) return told_to_end();
   const JobResult came{outcome.weights_sha256, static_cast<uint64_t>(job.shards), job.seed, cpu};
   line(cat("weights sha256 ", came.weights_sha256, ", shards ", came.shards, ", seed ", came.seed,

@@ -24,8 +24,9 @@ class JobRun {
   ~JobRun();
 
   const RunJob& action() const { return action_; }
-  // See JobRuns::end().
+  // See JobRuns.
   void end();
+  void yield(bool save);
   bool done() const;
   // True once the thread has nothing left to do.
   bool wait(std::chrono::steady_clock::time_point until);
@@ -44,6 +45,7 @@ class JobRun {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::atomic<bool> ended_{false};
+  std::atomic<TrainYield> yields_{TrainYield::no};
   bool done_ = false;
   bool told_ = false;                     // how it ended; the thread's
   std::shared_ptr<SessionHost> session_;  // that is being served

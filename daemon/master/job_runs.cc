@@ -22,6 +22,14 @@ void JobRuns::end(const EndRun& action) {
   reap();
 }
 
+void JobRuns::yield(const YieldRun& action) {
+  const std::lock_guard lock(mutex_);
+  for (const auto& run : runs_) {
+    if (run->action().job == action.job && run->action().epoch == action.epoch)
+      run->yield(action.save);
+  }
+}
+
 // REQUIRES: the mutex is held. Joins threads that have nothing left to do.
 void JobRuns::reap() {
   for (auto at = runs_.begin(); at != runs_.end();) {

@@ -68,6 +68,8 @@ class JobRuns {
   // The run is not the job's any more: it ends between two steps at the latest, and tells nothing.
   // Its calls to runners are somebody else's to end.
   void end(const EndRun& action);
+  // Its training comes to a fence, and tells RunYielded. A session goes on.
+  void yield(const YieldRun& action);
   // Ends all of them. False: after `within` some thread goes on.
   bool stop(std::chrono::milliseconds within);
   // Ids of jobs whose threads go on.

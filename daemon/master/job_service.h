@@ -41,6 +41,8 @@ class JobService {
   virtual Status keep_blob(const Sha256Digest& sha256, std::span<const std::byte> bytes) = 0;
   // Here and below `id` may be a prefix of no other.
   virtual void cancel(std::string id, std::string by, Done<JobView> done) = 0;
+  // Answers when it is in the journal that workers of this name get no jobs, or get them again.
+  virtual void drain(std::string worker, bool draining, std::string by, Done<NodeView> done) = 0;
   // Answers when the job's version is beyond `seen`, or at `deadline` with what is then.
   virtual void watch(std::string id, uint64_t seen, std::chrono::steady_clock::time_point deadline,
                      Done<JobView> done) = 0;

@@ -81,6 +81,7 @@ Status MasterDaemon::open() {
   LEAT_ASSIGN_OR_RETURN(auto journal,
                         Journal::open(real_files(), config_.state_dir, tuning_.journal));
   LEAT_ASSIGN_OR_RETURN(const std::vector<StoredJob> jobs, journal->replay());
+  LEAT_ASSIGN_OR_RETURN(const auto drained, journal->drained_workers());
   std::error_code ignored;
   std::filesystem::remove_all(checks_folder(), ignored);
   journal_ = std::make_unique<JournalThread>(std::move(journal));
@@ -89,6 +90,7 @@ Status MasterDaemon::open() {
   disk_ = std::make_unique<TaskThread>("disk");
   ClusterStateOptions options = tuning_.cluster;
   options.members.max_workers = static_cast<size_t>(config_.max_workers);
+  options.jobs.grow_after = config_.grow_after;
   state_ = std::make_unique<ClusterState>(options, random_number, clock_,
                                           static_cast<ClusterHands&>(*this));
   LEAT_ASSIGN_OR_RETURN(
@@ -135,7 +137,7 @@ Status MasterDaemon::open() {
       epochs_[job.id] = job.condition.epoch;
     }
   }
-  state_->start(jobs, journal_->generation());
+  state_->start(jobs, {drained.begin(), drained.end()}, journal_->generation());
   log_.info("journal of cluster ", journal_->cluster_id(), ", start ", journal_->generation(), ": ",
             jobs.size(), " jobs");
   return {};
@@ -237,6 +239,24 @@ void MasterDaemon::cancel(std::string id, std::string by, Done<JobView> done) {
     }
     done(std::move(view));
   });
+}
+
+// What is in the journal holds also for processes of that name that are not there yet.
+void MasterDaemon::drain(std::string worker, bool draining, std::string by, Done<NodeView> done) {
+  const std::vector<NodeView> nodes = state_->nodes();
+  const bool known = std::any_of(nodes.begin(), nodes.end(), [&](const NodeView& node) {
+    return node.worker.info.worker.name == worker;
+  });
+  if (draining && !known)
+    return done(failed_precondition(cat("there is no worker '", worker, "'")));
+  log_.info("worker '", worker, "' ", draining ? "is to drain" : "drains no more", ", asked by ",
+            by.empty() ? "somebody" : by);
+  const bool posted = journal_->post([this, worker, draining, done](Journal& journal) {
+    const Status written = journal.append(WorkerDrained{worker, draining});
+    if (!written.ok()) return done(written.while_doing(cat("draining worker '", worker, "'")));
+    state_->drain(worker, draining, done);
+  });
+  if (!posted) done(cancelled("the master is stopping"));
 }
 
 void MasterDaemon::watch(std::string id, uint64_t seen,
@@ -369,6 +389,8 @@ void MasterDaemon::start_runners(StartRunners action) {
 void MasterDaemon::stop_runners(StopRunners action) { workforce_->stop_runners(std::move(action)); }
 
 void MasterDaemon::run_job(RunJob action) { runs_->run(std::move(action)); }
+
+void MasterDaemon::yield_run(YieldRun action) { runs_->yield(action); }
 
 void MasterDaemon::end_run(EndRun action) {
   runs_->end(action);

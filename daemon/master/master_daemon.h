@@ -81,6 +81,7 @@ class MasterDaemon final : public JobService, public StatusSource, private Clust
   void submit(Submission submission, Done<JobView> done) override;
   Status keep_blob(const Sha256Digest& sha256, std::span<const std::byte> bytes) override;
   void cancel(std::string id, std::string by, Done<JobView> done) override;
+  void drain(std::string worker, bool draining, std::string by, Done<NodeView> done) override;
   void watch(std::string id, uint64_t seen, std::chrono::steady_clock::time_point deadline,
              Done<JobView> done) override;
   void logs(std::string id, uint64_t from, std::chrono::steady_clock::time_point deadline,
@@ -110,6 +111,7 @@ class MasterDaemon final : public JobService, public StatusSource, private Clust
   void start_runners(StartRunners action) override;
   void stop_runners(StopRunners action) override;
   void run_job(RunJob action) override;
+  void yield_run(YieldRun action) override;
   void end_run(EndRun action) override;
   void remove_job(RemoveJob action) override;
   void worker_lost(const WorkerRef& worker, const std::string& reason) override;

@@ -92,6 +92,7 @@ class RegistryService final : public Service<Registry> {
   kj::Promise<void> log(LogContext context) override;
   kj::Promise<void> chaos(ChaosContext context) override;
   kj::Promise<void> linkFailed(LinkFailedContext context) override;
+  kj::Promise<void> drain(DrainContext context) override;
 
  private:
   Status check_role(RpcRole role, std::string_view method) const;
@@ -270,6 +271,17 @@ kj::Promise<void> RegistryService::chaos(ChaosContext context) {
       });
   return answered.promise.then(
       [context](Status&& written) mutable { answer(written, context.getResults().initOutcome()); });
+}
+
+kj::Promise<void> RegistryService::drain(DrainContext context) {
+  if (const Status status = check_worker("drain"); !status.ok()) {
+    answer(status, context.getResults().initOutcome());
+    return kj::READY_NOW;
+  }
+  auto answered = answered_elsewhere<Status>(inside_->loop(), "Registry.drain");
+  inside_->state().retire(*worker_, answered.done);
+  return answered.promise.then(
+      [context](Status&& noted) mutable { answer(noted, context.getResults().initOutcome()); });
 }
 
 }  // namespace

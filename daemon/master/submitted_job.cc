@@ -121,6 +121,7 @@ Result<CheckedJob> check_submitted_job(Files& files, const Catalogue& catalogue,
     LEAT_RETURN_IF_ERROR(load_model(files, catalogue, job.model.graph).status());
     submission.name = job.name;
     submission.num_workers = workers_of(job);
+    submission.min_workers = static_cast<uint32_t>(job.min_workers);
     // What a job asks for itself is no reason to give it up.
     for (const std::string& each : submission.chaos) {
       LEAT_RETURN_IF_ERROR(check_chaos(each, submission.num_workers));

@@ -110,6 +110,7 @@ void Workforce::Inside::tell_runner(const Place& to, Slot& slot, const Token& ke
   auto request = KJ_ASSERT_NONNULL(slot.wire).advanceRequest();
   request.setEpoch(to.epoch);
   request.setKey(kj::arrayPtr(key.data(), key.size()));
+  request.setTask(to.task);
   auto call = request.send().then(
       [](auto&& response) -> Status { return status_of(response.getOutcome()); });
   await(kj::mv(call), options_.call_deadline,
@@ -131,6 +132,8 @@ void Workforce::Inside::after_advance(const Place& to, uint64_t connection, cons
 void Workforce::Inside::has_advanced(const Place& to, Slot& slot) {
   if (slot.hung_up) return;  // its end is being seen to
   slot.from = slot.facts.epoch = to.epoch;
+  slot.facts.task = to.task;
+  slot.facts.device_name = cat("job:worker/task:", to.task, "/cpu:0");
   slot.runner = make_remote_runner(loop_, slot.facts, KJ_ASSERT_NONNULL(slot.wire));
   state_.handle(RunnerStarted{to.job, to.epoch, slot.worker});
 }

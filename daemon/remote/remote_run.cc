@@ -100,7 +100,8 @@ void fill(wire::RunSetup::Builder out, const Setup& setup) {
 
 // Asks for the largest limit that is wanted, one call at a time. Threads: the loop's.
 void send_limit(const StatePtr& state) {
-  if (state->extending || state->wanted <= state->asked || state->group->over()) return;
+  if (state->extending || state->held || state->wanted <= state->asked || state->group->over())
+    return;
   state->extending = true;
   state->asked = state->wanted;
   const auto extend = [run = state->run, limit = state->asked](Client& runner) {
@@ -247,6 +248,31 @@ void RemoteRun::extend(uint64_t limit) {
     return request.send().then([](auto&& response) { return outcome_of(response); });
   };
   state_->channel->start("extending", kCallDeadline, std::move(extend), answer_to(state_));
+}
+
+Result<uint64_t> RemoteRun::hold() {
+  (void)state_->channel->loop().post([state = state_] { state->held = true; });
+  return state_->channel->call(
+      "holding the run", kCallDeadline, [run = state_->run](Client& runner) {
+        auto request = runner.holdRequest();
+        request.setRun(run);
+        return request.send().then([](auto&& response) -> Result<uint64_t> {
+          const auto outcome = response.getOutcome();
+          if (outcome.isError()) return read_status(outcome.getError());
+          return outcome.getOk().getLimit();
+        });
+      });
+}
+
+void RemoteRun::fence(uint64_t limit) {
+  (void)state_->channel->loop().post([state = state_] { state->held = true; });
+  const auto fence = [run = state_->run, limit](Client& runner) {
+    auto request = runner.holdRequest();
+    request.setRun(run);
+    request.setLimit(limit + 1);
+    return request.send().then([](auto&& response) { return outcome_of(response); });
+  };
+  state_->channel->start("holding the run", kCallDeadline, fence, answer_to(state_));
 }
 
 void RemoteRun::renumber(uint64_t step) {

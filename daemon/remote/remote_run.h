@@ -25,6 +25,8 @@ class RemoteRun final : public PartitionRun {
   Status connected() override;
   Status feed(uint32_t i, const Tensor& value) override;
   void extend(uint64_t limit) override;
+  Result<uint64_t> hold() override;
+  void fence(uint64_t limit) override;
   uint64_t window() const override { return state_->rows.window(); }
   void renumber(uint64_t step) override;
   Timeline& finished() override { return state_->finished; }

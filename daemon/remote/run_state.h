@@ -94,6 +94,7 @@ struct RemoteRunState {
 
   // The rest: Threads: the loop's.
   bool extending = false;  // a call is in flight
+  bool held = false;       // none follows
   uint64_t asked = 0;      // the largest limit that it or an earlier one had
   uint64_t wanted = 0;
 

@@ -104,8 +104,8 @@ Status HostedRun::check(const RunSetup& setup, const Plan& plan) const {
                  " partitions, received ", setup.peers.size());
   }
   const Endpoint& here = setup.peers[partition_];
-  if (here.incarnation != parts_.config.incarnation || here.task != parts_.config.task) {
-    return wrong("peers: expected partition ", partition_, " to be task ", parts_.config.task,
+  if (here.incarnation != parts_.config.incarnation || here.task != epoch_.task) {
+    return wrong("peers: expected partition ", partition_, " to be task ", epoch_.task,
                  " of incarnation ", parts_.config.incarnation, ", received task ", here.task,
                  " of ", here.incarnation);
   }
@@ -229,6 +229,24 @@ Status HostedRun::extend(uint64_t limit, const std::vector<std::pair<uint32_t, B
   }
   live->log->grant(limit);
   return {};
+}
+
+Result<uint64_t> HostedRun::hold() {
+  LEAT_ASSIGN_OR_RETURN(const auto live, this->live());
+  const uint64_t limit = live->log->hold();
+  std::lock_guard lock(mutex_);
+  return wanted_ = limit;
+}
+
+Result<uint64_t> HostedRun::fence(uint64_t limit) {
+  LEAT_ASSIGN_OR_RETURN(const auto live, this->live());
+  {
+    std::lock_guard lock(mutex_);
+    wanted_ = limit;
+    limit = std::min(limit, gate_);
+  }
+  live->log->fence(limit);
+  return limit;
 }
 
 void HostedRun::set_gate(uint64_t step) {

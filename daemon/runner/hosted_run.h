@@ -75,6 +75,9 @@ class HostedRun final : public GatedRun, public std::enable_shared_from_this<Hos
   Status connect(const RunSetup& setup);
 
   Status extend(uint64_t limit, const std::vector<std::pair<uint32_t, Bytes>>& feeds);
+  // Runner.hold, without a limit and with one. The limit that is left.
+  Result<uint64_t> hold();
+  Result<uint64_t> fence(uint64_t limit);
   Status feed(uint32_t index, const Bytes& value);
   Status renumber(uint64_t step);
 

@@ -41,7 +41,7 @@ JobRunner::JobRunner(RunnerConfig config, const Catalogue& catalogue,
       reactor_(kSpin),
       waiter_(std::move(waiter)),
       arrivals_(arrivals_of(config_, log_)),
-      worker_(static_cast<int>(config_.task), threads_of(config_)),
+      worker_(static_cast<int>(config_.epoch.task), threads_of(config_)),
       memory_(limit_of(config_, worker_)),
       parts_{config_, catalogue, worker_,         {reactor_, *waiter_, arrivals_},
              memory_, binding_,  std::move(news), log_},
@@ -138,9 +138,14 @@ void JobRunner::release(uint64_t id, Done done) {
 
 // --- Epochs.
 
-uint64_t JobRunner::epoch() const {
+RunnerEpoch JobRunner::epoch() const {
   std::lock_guard lock(mutex_);
-  return epoch_.number;
+  return epoch_;
+}
+
+std::string JobRunner::device_name() const {
+  std::lock_guard lock(mutex_);
+  return worker_.device_name();
 }
 
 void JobRunner::advance(const RunnerEpoch& to, Done done) {
@@ -177,6 +182,7 @@ void JobRunner::become(const RunnerEpoch& epoch) {
   if (std::exchange(more_than_variables_, false)) worker_.drop(config_.job);
   if (epoch.number < epoch_.number) return;  // overtaken
   epoch_ = epoch;
+  worker_.become(static_cast<int>(epoch.task));
   if (advancing_ == epoch.number) advancing_ = 0;
   arrivals_.advance(epoch);
 }

@@ -52,9 +52,9 @@ class JobRunner {
   }
   // Runner.arm; unimplemented where nobody takes them.
   std::function<void(std::vector<ArmedFault>, std::chrono::milliseconds)> arm;
-  // The number of that in which it is.
-  uint64_t epoch() const;
-  std::string device_name() const { return worker_.device_name(); }
+  // In which it is.
+  RunnerEpoch epoch() const;
+  std::string device_name() const;
   int threads() { return worker_.threads(); }
   uint64_t memory_bytes() const { return memory_.limit(); }
   // "" if memory may not be shared, or cannot.

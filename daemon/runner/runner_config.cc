@@ -22,7 +22,7 @@ Result<RunnerConfig> decode(kj::ArrayPtr<const capnp::word> words) {
   RunnerConfig config;
   config.job = spec.getJob();
   config.epoch.number = spec.getEpoch();
-  config.task = spec.getTask();
+  config.epoch.task = spec.getTask();
   config.threads = static_cast<int>(std::min(spec.getThreads(), 4096u));
   config.token.assign(spec.getToken().begin(), spec.getToken().end());
   RunKey& key = config.epoch.key;

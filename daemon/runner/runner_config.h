@@ -16,13 +16,13 @@ namespace leat {
 // Of a job. A runner begins in one, and may go on in later ones.
 struct RunnerEpoch {
   uint64_t number = 0;
-  RunKey key{};  // what its runners prove to each other
+  RunKey key{};       // what its runners prove to each other
+  uint32_t task = 0;  // of this runner
 };
 
 struct RunnerConfig {
   std::string job;
   RunnerEpoch epoch;  // in which it begins
-  uint32_t task = 0;
   int threads = 1;
   std::vector<uint8_t> token;  // what it shows when it registers
   uint64_t incarnation = 0;

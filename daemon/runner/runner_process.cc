@@ -236,13 +236,13 @@ class Place {
 Status serve(JobRunner& runner, Place& place, Ending& ending, const Logger& log) {
   LEAT_RETURN_IF_ERROR(place.take(SteadyClock::now() + kStart));
   const RunnerConfig& config = runner.config();
-  log.info("serves ", config.job, " epoch ", config.epoch.number, " as task ", config.task,
+  log.info("serves ", config.job, " epoch ", config.epoch.number, " as task ", config.epoch.task,
            " with ", runner.threads(), " threads");
   while (!ending.wait(kForEver)) {
     const auto lost = ending.take_lost_master();
     if (!lost) continue;
     if (!place.take_again(*lost)) break;
-    log.info("serves ", config.job, " epoch ", runner.epoch(), " again");
+    log.info("serves ", config.job, " epoch ", runner.epoch().number, " again");
   }
   log.log(ending.code() == kAsked ? LogLevel::info : LogLevel::error,
           cat("ends: ", ending.why().message()));
@@ -254,7 +254,7 @@ Status announce(RpcClient& master, const JobRunner& runner, const ArmedFault& fa
   return master.call<wire::Registry>(
       "Registry.chaos", kStart, [&runner, fault](wire::Registry::Client registry) {
         auto request = registry.chaosRequest();
-        request.setEpoch(runner.epoch());
+        request.setEpoch(runner.epoch().number);
         request.setIndex(fault.index);
         request.setFault(to_string(fault.fault));
         return request.send().then(
@@ -339,7 +339,7 @@ int run(int signals) {
     return kFailed;
   }
   const auto level = log_level_from_name(config->log_level);
-  const Logger log(cat("task-", config->task), level.ok() ? *level : LogLevel::info,
+  const Logger log(cat("task-", config->epoch.task), level.ok() ? *level : LogLevel::info,
                    make_stderr_sink());
   Ending ending(signals);
   std::optional<Guillotine> guillotine;

@@ -91,6 +91,22 @@ class RunnerServer final : public Service<wire::Runner> {
     return reply(context, (*run)->extend(params.getLimit(), feeds));
   }
 
+  kj::Promise<void> hold(HoldContext context) override {
+    const auto run = runner_.find(context.getParams().getRun());
+    const uint64_t limit = context.getParams().getLimit();
+    Result<uint64_t> left = run.status();
+    if (run.ok()) {
+      left = limit == 0 ? (*run)->hold() : (*run)->fence(limit - 1);
+    }
+    auto outcome = context.getResults().initOutcome();
+    if (left.ok()) {
+      outcome.initOk().setLimit(*left);
+    } else {
+      write_status(left.status(), outcome.initError());
+    }
+    return kj::READY_NOW;
+  }
+
   kj::Promise<void> feed(FeedContext context) override {
     const auto params = context.getParams();
     const uint32_t index = params.getIndex();
@@ -187,7 +203,7 @@ class RunnerServer final : public Service<wire::Runner> {
 
   kj::Promise<void> advance(AdvanceContext context) override {
     const auto params = context.getParams();
-    RunnerEpoch to{params.getEpoch(), {}};
+    RunnerEpoch to{params.getEpoch(), {}, params.getTask()};
     if (params.getKey().size() != to.key.size()) {
       return reply(context, invalid_argument(cat("advance: key: expected ", to.key.size(),
                                                  " bytes, received ", params.getKey().size())));
@@ -364,11 +380,12 @@ Status register_runner(RpcClient& master, RpcLoop& loop, JobRunner& runner,
   return master.call<wire::Registry>(
       "Registry.registerRunner", deadline, [&loop, &runner](wire::Registry::Client registry) {
         const RunnerConfig& config = runner.config();
+        const RunnerEpoch epoch = runner.epoch();
         auto request = registry.registerRunnerRequest();
         auto info = request.initInfo();
         info.setJob(config.job);
-        info.setEpoch(runner.epoch());
-        info.setTask(config.task);
+        info.setEpoch(epoch.number);
+        info.setTask(epoch.task);
         info.setToken(kj::arrayPtr(config.token.data(), config.token.size()));
         info.setIncarnation(config.incarnation);
         info.setDeviceName(runner.device_name());

@@ -63,6 +63,25 @@ void TurnLog::grant(uint64_t limit) {
   if (allow > 0) worker_.extend(run_, allow);
 }
 
+uint64_t TurnLog::hold() {
+  uint64_t limit;
+  {
+    std::lock_guard lock(mutex_);
+    limit = granted_ = limit_ = worker_.hold(run_);
+  }
+  news_(true);  // all may be done already that was awaited with patience
+  return limit;
+}
+
+void TurnLog::fence(uint64_t limit) {
+  {
+    std::lock_guard lock(mutex_);
+    granted_ = limit_ = limit;
+  }
+  worker_.fence(run_, limit);
+  news_(true);
+}
+
 bool TurnLog::idle() const {
   std::lock_guard lock(mutex_);
   return failed_ || first_step_ + run_.run().turns() >= granted_;

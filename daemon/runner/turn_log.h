@@ -38,6 +38,9 @@ class TurnLog {
 
   // Allows the run the steps below `limit`, as soon as there is room for them.
   void grant(uint64_t limit);
+  // As Run has them. What was granted beyond is granted no more.
+  uint64_t hold();
+  void fence(uint64_t limit);
   // True if every step that was granted is finished, or the run has failed.
   bool idle() const;
   uint64_t granted() const;

@@ -81,6 +81,7 @@ void add_job(const JobView& job, Json& json) {
   json["since"] = iso_time(condition.since_ms);
   json["submitted"] = iso_time(job.submitted_ms);
   json["num_workers"] = job.num_workers;
+  if (job.min_workers > 0) json["min_workers"] = job.min_workers;
   json["workers"] = condition.workers;
   json["restarts"] = condition.restarts;
   json["assemblies"] = condition.epoch;

@@ -209,7 +209,8 @@ std::string job_row(const JobView& job, const ClusterView& cluster) {
   html += number_cell(
       condition.state == JobState::running ? short_duration(job.progress.eta_seconds) : "");
   html += number_cell(std::to_string(condition.restarts));
-  html += cell(cat(job.num_workers, small(join(condition.workers, ", "))));
+  const std::string elastic = job.min_workers == 0 ? "" : cat(job.min_workers, " to ");
+  html += cell(cat(elastic, job.num_workers, small(join(condition.workers, ", "))));
   return html + "</tr>\n";
 }
 

@@ -179,6 +179,14 @@ void MasterLink::exited(const std::string& job, uint64_t epoch, const std::strin
   add({job, epoch, {}, how});
 }
 
+void MasterLink::drain() {
+  {
+    const std::lock_guard lock(mutex_);
+    drains_ = true;
+  }
+  changed_.notify_all();
+}
+
 void MasterLink::start(Runners& runners) {
   runners_ = &runners;
   thread_ = std::thread([this] { live(); });
@@ -337,9 +345,16 @@ Status MasterLink::pass_on(RpcClient& client) {
   std::unique_lock lock(mutex_);
   std::optional<Steady::time_point> leave_by;
   while (true) {
-    const auto ended = [this] { return lost_ || stopping_ || !news_.empty(); };
+    const auto ended = [this] { return lost_ || stopping_ || !news_.empty() || drains_; };
     changed_.wait(lock, ended);
     if (lost_) return *lost_;
+    if (std::exchange(drains_, false)) {
+      lock.unlock();
+      const Status told = tell_drain(client);
+      if (!told.ok()) options_.log.warning("the master does not let it drain: ", told.message());
+      lock.lock();
+      continue;
+    }
     if (stopping_ && !leave_by) leave_by = Steady::now() + kFarewell;
     if (stopping_ && (news_.empty() || Steady::now() > *leave_by))
       return cancelled("the worker stops");
@@ -372,6 +387,13 @@ Status MasterLink::pass_on(RpcClient& client) {
     if (!told.ok()) return told.while_doing("passing on what a runner said");
     lock.lock();
   }
+}
+
+Status MasterLink::tell_drain(RpcClient& client) {
+  return client.call<wire::Registry>("Registry.drain", kCall, [](wire::Registry::Client registry) {
+    return registry.drainRequest().send().then(
+        [](auto&& response) { return status_of(response.getOutcome()); });
+  });
 }
 
 Status MasterLink::tell(RpcClient& client, const News& news) {

@@ -55,6 +55,8 @@ class MasterLink {
   // MiB.
   void said(const std::string& job, uint64_t epoch, std::vector<std::string> lines);
   void exited(const std::string& job, uint64_t epoch, const std::string& how);
+  // Tells the master that this worker is about to end: jobs are to leave it.
+  void drain();
   // Goes to work. `runners` outlives stop().
   void start(Runners& runners);
   // Leaves the cluster: passes on what is left to say, for a second at most, and hangs up.
@@ -81,6 +83,7 @@ class MasterLink {
   bool holds_runners(const Status& why);
   Status pass_on(RpcClient& client);
   Status tell(RpcClient& client, const News& news);
+  Status tell_drain(RpcClient& client);
   void add(News news);
   void beat(const std::string& address);
   Status beat_once(RpcClient& client, uint64_t sequence);
@@ -99,6 +102,7 @@ class MasterLink {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   bool stopping_ = false;
+  bool drains_ = false;         // and the master is to be told
   std::optional<Status> lost_;  // why the membership has ended
   Status status_;
   std::deque<News> news_;

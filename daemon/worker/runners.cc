@@ -58,6 +58,7 @@ class Runners::Core {
       if (is.job != order.job || is.epoch > order.epoch || child->killed || child->kill_at)
         continue;
       is.epoch = order.epoch;
+      is.task = order.task;
       is.key = order.key;
       {
         const std::lock_guard lock(mutex_);
@@ -122,9 +123,9 @@ class Runners::Core {
     return pulse_;
   }
 
-  void wait_until_empty(Steady::time_point deadline) {
+  bool wait_until_empty(Steady::time_point deadline) {
     std::unique_lock lock(mutex_);
-    emptied_.wait_until(lock, deadline, [this] { return doors_.empty(); });
+    return emptied_.wait_until(lock, deadline, [this] { return doors_.empty(); });
   }
 
  private:
@@ -360,7 +361,11 @@ void Runners::stop(const std::string& job, uint64_t epoch, std::chrono::millisec
 
 void Runners::stop_all(std::chrono::milliseconds grace) {
   core_->post([core = core_.get(), grace] { core->stop_all(grace); });
-  core_->wait_until_empty(Steady::now() + grace + kEndOfAll);
+  (void)core_->wait_until_empty(Steady::now() + grace + kEndOfAll);
+}
+
+bool Runners::wait_until_none(Steady::time_point deadline) {
+  return core_->wait_until_empty(deadline);
 }
 
 size_t Runners::size() const { return core_->size(); }

@@ -86,12 +86,15 @@ class Runners {
   // RunnerLimits::max_runners.
   void start(RunnerOrder order, RunnerSurroundings surroundings, Done done);
   // The job's runner that is here, of an earlier epoch, goes on as that of the order's: peers are
-  // let in, and it is stopped, by that epoch and key; the rest of the order stays what it was.
+  // let in, and it is stopped, by that epoch and key, and it has that task; the rest of the order
+  // stays what it was.
   // failed_precondition if there is none, or it is being ended.
   void advance(RunnerOrder order, Done done);
   // Asks the runner to end and kills it after `grace`; also one of an earlier epoch, never one that
   // has advanced beyond this. Ok when it is gone, or was never there.
   void stop(const std::string& job, uint64_t epoch, std::chrono::milliseconds grace, Done done);
+  // Returns when there is none, or at the deadline. True if there is none.
+  bool wait_until_none(std::chrono::steady_clock::time_point deadline);
   // Every one; returns when all are gone.
   void stop_all(std::chrono::milliseconds grace);
   size_t size() const;

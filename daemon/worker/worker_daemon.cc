@@ -18,6 +18,10 @@
 namespace leat {
 namespace {
 
+// For jobs to leave a worker that is to end.
+constexpr std::chrono::milliseconds kDrain{5'000};
+constexpr std::chrono::milliseconds kLook{50};
+
 // What a runner puts below its folder: "/<20 digits>/<a few letters>".
 constexpr size_t kBelowDirectory = 20 + 12;
 
@@ -161,6 +165,17 @@ Status WorkerDaemon::open_http(const WorkerConfig& config, Logger log) {
   return {};
 }
 
+bool WorkerDaemon::drain(std::chrono::milliseconds patience) {
+  const auto deadline = std::chrono::steady_clock::now() + patience;
+  if (runners_->size() == 0 || !status().ok()) return runners_->size() == 0;
+  master_->drain();
+  while (status().ok() && std::chrono::steady_clock::now() < deadline) {
+    if (runners_->wait_until_none(std::min(deadline, std::chrono::steady_clock::now() + kLook)))
+      return true;
+  }
+  return runners_->size() == 0;
+}
+
 void WorkerDaemon::stop(std::chrono::milliseconds grace) {
   if (std::exchange(stopped_, true)) return;
   if (runners_) runners_->stop_all(grace);
@@ -189,6 +204,10 @@ Status run_worker(const WorkerConfig& config, Lifetime& lifetime, Logger log) {
   lifetime.ready(cat("data port ", daemon->data_address(), ", master ", config.master),
                  {.listen = "", .http = daemon->http_address(), .data = daemon->data_address()});
   lifetime.wait_for_stop();
+  lifetime.stopping(cat("jobs to leave ", daemon->runners().size(), " runners"));
+  if (!daemon->drain(kDrain))
+    log.warning(daemon->runners().size(), " runners are left that jobs did not leave in ",
+                kDrain.count(), " ms");
   lifetime.stopping(cat(daemon->runners().size(), " runners"));
   daemon->stop(config.runner.stop_deadline);
   return {};

@@ -33,6 +33,9 @@ class WorkerDaemon {
   Status status() const { return master_->status(); }
   Runners& runners() { return *runners_; }
   MasterLink& master() { return *master_; }
+  // Has its jobs leave it between two steps. True when no runner is left, at the latest after
+  // `patience`; false also if it is no member.
+  bool drain(std::chrono::milliseconds patience);
   // Ends the runners, who have `grace`, tells the master, and leaves the cluster.
   void stop(std::chrono::milliseconds grace);
 

@@ -110,10 +110,36 @@ void Run::extend(uint64_t limit) {
     else
       program_.commits().taint();
   }
-  uint64_t current = limit_.load(std::memory_order_relaxed);
-  while (current < limit &&
-         !limit_.compare_exchange_weak(current, limit, std::memory_order_acq_rel)) {
+  const std::lock_guard lock(limiting_);
+  limit = std::min(limit, ceiling_);
+  if (limit > limit_.load(std::memory_order_relaxed))
+    limit_.store(limit, std::memory_order_release);
+}
+
+// Who steps says first how far, and looks at the limit then; who lowers the limit looks then how
+// far others are: one of them sees the other.
+bool Run::claim(uint64_t turns) {
+  if (turns <= claimed_.load(std::memory_order_relaxed)) return true;
+  claimed_.store(turns, std::memory_order_seq_cst);
+  return turns <= limit_.load(std::memory_order_seq_cst) - options_.first_step;
+}
+
+uint64_t Run::hold() {
+  const std::lock_guard lock(limiting_);
+  const uint64_t most = limit_.load(std::memory_order_relaxed);
+  uint64_t limit = options_.first_step;
+  for (bool sure = false; !sure;) {
+    limit = std::min(most, options_.first_step + claimed_.load(std::memory_order_seq_cst));
+    limit_.store(limit, std::memory_order_seq_cst);
+    sure = limit == std::min(most, options_.first_step + claimed_.load(std::memory_order_seq_cst));
   }
+  return ceiling_ = limit;
+}
+
+void Run::fence(uint64_t limit) {
+  const std::lock_guard lock(limiting_);
+  ceiling_ = limit;
+  limit_.store(limit, std::memory_order_seq_cst);
 }
 
 void Run::renumber(uint64_t step) {
@@ -229,12 +255,13 @@ Advanced Run::advance(Awaited& awaited, const Neighbours* neighbours, bool cheap
     if (!first && neighbours && neighbours->ready.load(std::memory_order_relaxed) > 0)
       return Advanced::stops;
     if (n == 0) {
-      finish_turns(turns_finished_, allowed);
+      if (claim(allowed)) finish_turns(turns_finished_, allowed);
       continue;
     }
     const Entry& entry = entries_[position_ % n];
     if (entry.may_block) {
       if (cheaply) return Advanced::stops;
+      if (!claim(turn + 1)) continue;
       if (!run_blocking(entry, turn, awaited))
         return failed_.load(std::memory_order_acquire) ? Advanced::all : Advanced::waits;
       ++position_;
@@ -251,6 +278,7 @@ Advanced Run::advance(Awaited& awaited, const Neighbours* neighbours, bool cheap
     bool alone = cheaply || (cheap > position_ && cheap - position_ <= kMostAlone);
     if (alone) end = cheap;
     end = keep_commit_whole(end, alone);
+    if (!claim((end + n - 1) / n)) continue;
     run_segment(position_, end, alone);
     commit();
     if (failed_.load(std::memory_order_acquire)) break;

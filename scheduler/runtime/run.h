@@ -63,8 +63,13 @@ class Run {
   Run(Program& program, cpu::Pool& pool, RunOptions options);
   ~Run();
 
-  // Allows the steps below `limit` (a job's step). It only rises.
+  // Allows the steps below `limit` (a job's step). It only rises, until hold() or fence().
   void extend(uint64_t limit);
+  // Takes back what is allowed beyond the steps that are begun; the limit that is left, and stays.
+  uint64_t hold();
+  // The limit is this from now on, also where it was higher. REQUIRES: no step from there on can
+  // end; one that is begun stays as it is.
+  void fence(uint64_t limit);
   uint64_t limit() const { return limit_.load(std::memory_order_acquire); }
   // From the next turn on, kernels see the step number `step` and what follows it: runs of one job
   // that step now and then share its numbers. REQUIRES: no allowed step is unfinished.
@@ -123,6 +128,7 @@ class Run {
   bool wait_for_others(const Entry& entry, uint64_t turn);
   void write_tile(uint64_t e, uint64_t turn, uint32_t tile, std::byte* scratch);
   bool is_committing(uint64_t e) const { return e > commit_ && e < commit_end_; }
+  bool claim(uint64_t turns);
   bool decide(uint64_t turn);
   bool decided(uint64_t turn) const { return verdict_.load(std::memory_order_acquire) >> 1 > turn; }
   bool await_verdict(uint64_t turn) const;
@@ -167,8 +173,11 @@ class Run {
   std::vector<Channel*> held_;          // by the thread that advances
   uint32_t blocking_tile_ = 0;
   uint64_t marked_position_ = ~uint64_t{0},
-           mark_ = 0;  // asynchronous devices: the queue's mark at a position
+           mark_ = 0;    // asynchronous devices: the queue's mark at a position
+  std::mutex limiting_;  // whoever changes the limit
   std::atomic<uint64_t> limit_;
+  uint64_t ceiling_ = ~uint64_t{0};     // of the limit
+  std::atomic<uint64_t> claimed_{0};    // turns that are begun, or about to be
   std::atomic<uint64_t> first_number_;  // what kernels see is this + turn
   std::atomic<bool> failed_{false};
   Timeline finished_;

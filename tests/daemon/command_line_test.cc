@@ -40,6 +40,20 @@ TEST_CASE("leat train takes a job and its flags in any order") {
   CHECK(train.color == ColorMode::never);
 }
 
+TEST_CASE("--workers takes one number, or the least and the most") {
+  const Command one = parse_command_line({"train", "j.yaml", "--workers", "3"});
+  CHECK(std::get<TrainCommand>(one).job.overrides.num_workers == 3);
+  CHECK_FALSE(std::get<TrainCommand>(one).job.overrides.min_workers.has_value());
+  const Command both = parse_command_line({"submit", "j.yaml", "--workers", "2:4"});
+  CHECK(std::get<SubmitCommand>(both).job.overrides.num_workers == 4);
+  CHECK(std::get<SubmitCommand>(both).job.overrides.min_workers == 2);
+  for (const std::string wrong : {"4:2", "0:2", "2:", ":2", "2:4:6", "a:b", "02", "5000"}) {
+    INFO(wrong);
+    const Command refused = parse_command_line({"train", "j.yaml", "--workers", wrong});
+    CHECK_THAT(std::get<PrintText>(refused).text, Catch::Contains("received '" + wrong + "'"));
+  }
+}
+
 TEST_CASE("leat train leaves what no flag gives unset") {
   const Command command = parse_command_line({"train", "job.yaml"});
   REQUIRE(std::holds_alternative<TrainCommand>(command));
@@ -123,6 +137,11 @@ TEST_CASE("the commands about a cluster become their structs") {
   CHECK(fetch.output == "out");
   CHECK(std::get<CancelCommand>(parse_command_line({"cancel", "x", "--wait"})).wait);
   CHECK(std::get<NodesCommand>(parse_command_line({"nodes"})).headers);
+  const Command drain = parse_command_line({"nodes", "drain", "w1", "--master", "m:1"});
+  CHECK(std::get<DrainCommand>(drain).worker == "w1");
+  CHECK(std::get<DrainCommand>(drain).cluster.master == "m:1");
+  CHECK_FALSE(std::get<DrainCommand>(drain).undo);
+  CHECK(std::get<DrainCommand>(parse_command_line({"nodes", "drain", "w1", "--undo"})).undo);
   CHECK(std::holds_alternative<ClusterCommand>(parse_command_line({"cluster"})));
 }
 
@@ -163,9 +182,11 @@ TEST_CASE("a wrong command line says what is wrong, what is near, and where the 
       {{"plan"}, "JOB is required\nSee 'leat plan --help'."},
       {{"predict", "run"}, "--input is required\nSee 'leat predict --help'."},
       {{"train", "j.yaml", "--workers", "0"},
-       "--workers: expected an integer of at least 1, received '0'\nSee 'leat train --help'."},
+       "--workers: expected an integer of at least 1, or two, the least and the most, as 2:4, "
+       "received '0'\nSee 'leat train --help'."},
       {{"train", "j.yaml", "--workers", "two"},
-       "--workers: expected an integer of at least 1, received 'two'\nSee 'leat train --help'."},
+       "--workers: expected an integer of at least 1, or two, the least and the most, as 2:4, "
+       "received 'two'\nSee 'leat train --help'."},
       {{"train", "j.yaml", "--threads", "010"},
        "--threads: expected an integer of at least 1, received '010'\nSee 'leat train --help'."},
       {{"train", "j.yaml", "--seed", "-1"},

@@ -358,8 +358,18 @@ TEST_CASE("every field wrong in turn gives one error with its place") {
       {18, "num_workers: 5",
        "18:14: num_workers: expected at most 4, the shards of the job, received 5; change "
        "num_workers, or shards at /jobs/job.yaml:16:9 (which changes the weights)"},
-      {18, "num_workers: [2, 4]",
-       "18:14: num_workers: expected an integer from 1 to 4096, received a list"},
+      {18, "num_workers: [2, 5]",
+       "18:14: num_workers: expected at most 4, the shards of the job, received 5; change "
+       "num_workers, or shards at /jobs/job.yaml:16:9 (which changes the weights)"},
+      {18, "num_workers: [4, 2]",
+       "18:14: num_workers: expected an integer from 1 to 4096, or [LEAST, MOST] of such, received "
+       "[4, 2]"},
+      {18, "num_workers: [0, two]",
+       "18:14: num_workers: expected an integer from 1 to 4096, or [LEAST, MOST] of such, received "
+       "[0, two]"},
+      {18, "num_workers: [2]",
+       "18:14: num_workers: expected an integer from 1 to 4096, or [LEAST, MOST] of such, received "
+       "[2]"},
       // checkpoint and precision
       {19, "checkpoint:", "19:1: checkpoint: expected a map, received nothing"},
       {19, "checkpoint: {keep: 3}",
@@ -488,6 +498,35 @@ TEST_CASE("--workers changes the workers and never the shards") {
         "--workers 0: num_workers: expected an integer from 1 to 4096, received the integer 0");
 }
 
+TEST_CASE("an elastic job has its most workers as shards, unless it says other") {
+  const std::string elastic = with_line(18, "num_workers: [1, 2]");
+  CHECK(parse_job(elastic, kFile)->shards == 4);
+  std::string without_shards = elastic;
+  without_shards.erase(without_shards.find("shards: 4\n"), 10);
+  const auto job = parse_job(without_shards, kFile);
+  REQUIRE(job.status().message() == "");
+  CHECK(job->min_workers == 1);
+  CHECK(job->num_workers == 2);
+  CHECK(job->shards == 2);
+  JobOverrides overrides;
+  overrides.num_workers = 1;
+  CHECK(parse_job(without_shards, kFile, overrides)->min_workers == 0);
+  CHECK(parse_job(without_shards, kFile, overrides)->shards == 2);
+  overrides.min_workers = 1;
+  overrides.num_workers = 3;
+  CHECK(error_of(without_shards, overrides) ==
+        "--workers 1:3: num_workers: expected at most 2, the shards of the job, received 3; change "
+        "num_workers, or shards, which is num_workers of the file (which changes the weights)");
+  CHECK(error_with("strategy=single") == "(no error)");
+  overrides = {};
+  overrides.set = {"strategy=single"};
+  CHECK(error_of(elastic, overrides) ==
+        kFile +
+            ":18:14: num_workers: expected one number with strategy single, of which each "
+            "worker may hold what no other does, received [1, 2]; change num_workers, or write "
+            "strategy: mirrored");
+}
+
 TEST_CASE("a printed job parses back equal") {
   const std::vector<std::vector<std::string>> variants = {
       {},
@@ -503,6 +542,8 @@ TEST_CASE("a printed job parses back equal") {
       {"model.freeze=['layer1.*', '*.bias', '- x', '~', 'no', 'null', '012']"},
       {"strategy={name: single}", "num_workers=1", "loss=mse", "metrics=[]"},
       {"strategy=single", "num_workers=3", "shards=2"},
+      {"num_workers=[2, 3]"},
+      {"num_workers=[2, 2]"},
       {"strategy=parameter_server"},
       {"strategy={name: parameter_server, mode: sync, num_ps: 2}"},
       {"strategy={name: parameter_server, mode: async}", "num_workers=3", "shards=1"},

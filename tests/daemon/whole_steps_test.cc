@@ -105,6 +105,8 @@ class KnownRun final : public PartitionRun {
   Status connected() override { return run_->connected(); }
   Status feed(uint32_t i, const Tensor& value) override { return run_->feed(i, value); }
   void extend(uint64_t limit) override { run_->extend(limit); }
+  Result<uint64_t> hold() override { return run_->hold(); }
+  void fence(uint64_t limit) override { run_->fence(limit); }
   void renumber(uint64_t step) override { run_->renumber(step); }
   Timeline& finished() override { return run_->finished(); }
   const void* fetched(uint32_t i, uint64_t step) override { return run_->fetched(i, step); }
@@ -385,8 +387,8 @@ void WholeSteps::damage_checkpoints() {
   }
   REQUIRE(damaged > 0);
   workers[1] = std::make_unique<Worker>(1, 1);
-  const auto done = train(small_.job(set), "damaged", {workers[0].get(), workers[1].get()},
-                          nullptr, watch);
+  const auto done =
+      train(small_.job(set), "damaged", {workers[0].get(), workers[1].get()}, nullptr, watch);
   REQUIRE(done.status().message() == "");
   CHECK(watch.source == TrainSource::memory);
   CHECK(watch.first == newest);

@@ -78,6 +78,58 @@ TEST_CASE("a run that has steps without end gives way to the others of its devic
   executor.remove(short_run);
 }
 
+TEST_CASE("a run that is held ends the steps that it has begun, and no other", "[cluster]") {
+  cpu::CpuDevice device(0, 2);
+  JobResources resources(device);
+  const Plan plan = slow_plan();
+  for (const uint64_t first : {0, 7}) {
+    const auto program = must(Program::create(plan, 0, device, resources, {}));
+    RunOptions options;
+    options.first_step = first;
+    Run run(*program, device.pool(), options);
+    Executor executor(device.pool(), "driver");
+    executor.add(run);
+    CHECK(run.hold() == first);  // it has begun none
+    run.extend(first + 100);
+    CHECK(run.limit() == first);
+    run.fence(first + 1000);
+    executor.wake(run);
+    must(run.finished().wait(2, soon()));
+    const uint64_t limit = run.hold();
+    CHECK(limit <= first + run.turns() + kFetchDepth / 2);
+    run.extend(first + 2000);
+    executor.wake(run);
+    must(run.finished().wait(limit - first, soon()));
+    CHECK(run.limit() == limit);
+    run.fence(limit + 2);
+    executor.wake(run);
+    must(run.finished().wait(limit + 2 - first, soon()));
+    CHECK(run.turns() == limit + 2 - first);
+    executor.remove(run);
+  }
+}
+
+TEST_CASE("however often a run is held while it steps, it stands where it says", "[cluster]") {
+  for (int threads : {1, 2}) {
+    PlanRunner runner(counter_plan(), threads);
+    for (uint64_t at = 0; at < 300;) {
+      runner.extend(at + 8);
+      runner.run().fence(at + 8);
+      runner.executor().wake(runner.run());
+      const uint64_t limit = runner.run().hold();
+      REQUIRE(limit >= at);
+      must(runner.run().finished().wait(limit, soon()));
+      REQUIRE(runner.run().turns() == limit);
+      if (limit > 0)
+        REQUIRE(runner.fetched(0, limit - 1).at(0) == static_cast<double>(limit - 1));
+      at = std::max(at + (limit == at), limit);
+      runner.run().fence(at);
+      runner.executor().wake(runner.run());
+      must(runner.run().finished().wait(at, soon()));
+    }
+  }
+}
+
 TEST_CASE("a run feeds, computes and fetches") {
   PlanRunner runner(affine_plan(), 1);
   must(runner.feed(0, Tensor::of<float>({4}, {1, 2, 3, 4})));

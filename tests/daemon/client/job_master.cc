@@ -81,6 +81,24 @@ void FakeJobs::cancel(std::string id, std::string by, Done<JobView> done) {
   done(job(answer->id));
 }
 
+void FakeJobs::drain(std::string worker, bool draining, std::string, Done<NodeView> done) {
+  if (worker != "w1") return done(failed_precondition(cat("there is no worker '", worker, "'")));
+  NodeView node;
+  node.worker.info.worker.name = worker;
+  node.worker.state = draining ? WorkerState::draining : WorkerState::ready;
+  node.job = "small-0001";
+  {
+    const std::lock_guard lock(mutex_);
+    drained_ = draining ? worker : worker + " --undo";
+  }
+  done(std::move(node));
+}
+
+std::string FakeJobs::drained() const {
+  const std::lock_guard lock(mutex_);
+  return drained_;
+}
+
 void FakeJobs::watch(std::string id, uint64_t seen, std::chrono::steady_clock::time_point deadline,
                      Done<JobView> done) {
   {

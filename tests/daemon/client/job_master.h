@@ -26,6 +26,8 @@ class FakeJobs final : public JobService, public StatusSource {
   void submit(Submission submission, Done<JobView> done) override;
   Status keep_blob(const Sha256Digest& sha256, std::span<const std::byte> bytes) override;
   void cancel(std::string id, std::string by, Done<JobView> done) override;
+  // Of "w1"; what was asked last is there to be looked at.
+  void drain(std::string worker, bool draining, std::string by, Done<NodeView> done) override;
   void watch(std::string id, uint64_t seen, std::chrono::steady_clock::time_point deadline,
              Done<JobView> done) override;
   void logs(std::string id, uint64_t from, std::chrono::steady_clock::time_point deadline,
@@ -54,6 +56,7 @@ class FakeJobs final : public JobService, public StatusSource {
   std::string await_job(size_t count = 1);
   Submission submission(const std::string& id) const;
   size_t blobs() const;
+  std::string drained() const;  // "w1", "w1 --undo"
   // How often a submit that was known came again.
   int repeats() const;
   // Waits until somebody waits for a job or its log.
@@ -87,6 +90,7 @@ class FakeJobs final : public JobService, public StatusSource {
   std::vector<Waiting> waiting_;
   std::map<std::string, std::string> blobs_;  // by the hash in hexadecimal
   int repeats_ = 0;
+  std::string drained_;
   bool stopping_ = false;
   const std::string folder_;
   std::thread clock_;

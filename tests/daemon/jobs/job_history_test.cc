@@ -157,7 +157,8 @@ TEST_CASE("a journal of before there were lost epochs is replayed, and takes the
     const auto database = SqliteDatabase::open(folder.path() + "/journal.sqlite", false);
     REQUIRE_OK(database.status());
     REQUIRE_OK(
-        (*database)->run("DROP TABLE lost_epochs; DELETE FROM meta WHERE key = 'crc'; "
+        (*database)->run("DROP TABLE lost_epochs; DROP TABLE elastic_jobs; "
+                         "DROP TABLE drained_workers; DELETE FROM meta WHERE key = 'crc'; "
                          "PRAGMA user_version=1"));
   }
   const auto journal = open_journal(folder.path());

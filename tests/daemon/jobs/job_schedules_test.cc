@@ -47,7 +47,7 @@ class Simulation {
   void step() {
     // In half of the schedules most jobs get to run before the next thing happens.
     for (int i = 0; quick_ && i < 2 * kWorkers; ++i) write_one(), runner_moves();
-    switch (pick(20)) {
+    switch (pick(21)) {
       case 0:
         return submit();
       case 1:
@@ -82,6 +82,8 @@ class Simulation {
         return pick(5) == 0 ? crash() : tick(milliseconds(250));
       case 16:
         return stale_news();
+      case 17:
+        return job_yields();
       default:
         return write_one();
     }
@@ -101,6 +103,7 @@ class Simulation {
       if (!worker.alive) start_worker(name);
     }
     for (int i = 0; i < 2 * kWorkers; ++i) runner_moves();
+    job_yields();
     job_ends(0);
     tick(milliseconds(250));
     bool ended = writes_.empty() && jobs() <= limits_.max_ended;
@@ -115,6 +118,9 @@ class Simulation {
   size_t outlived() const { return outlived_; }
   // Runners that have gone on in another epoch.
   size_t kept() const { return kept_; }
+  // Runs that came to a fence, and epochs of fewer workers than a job may have.
+  size_t yielded() const { return yielded_; }
+  size_t smaller() const { return smaller_; }
 
   // What must hold after every event; what does not, in words.
   std::string broken() {
@@ -181,9 +187,11 @@ class Simulation {
     const uint64_t ticket = open_ticket();
     const uint64_t id = pick(3) == 0 ? pick(last_request_ + 1) : ++last_request_;
     // Sometimes a repeated request has other content.
-    send(SubmitAsked{ticket, make_submission(cat("request-", id), "job",
-                                             1 + static_cast<uint32_t>(id % kLargestJob),
-                                             pick(10) == 0 ? "other\n" : "same\n")});
+    Submission submission =
+        make_submission(cat("request-", id), "job", 1 + static_cast<uint32_t>(id % kLargestJob),
+                        pick(10) == 0 ? "other\n" : "same\n");
+    if (id % 3 == 0) submission.min_workers = (1 + submission.num_workers) / 2;
+    send(SubmitAsked{ticket, std::move(submission)});
   }
   void cancel() {
     const auto jobs = table_->jobs();
@@ -249,6 +257,15 @@ class Simulation {
     running_.erase({job, epoch});
     if (how == 0) return send(JobFinished{job, epoch, "weights"});
     send(JobBroke{job, epoch, how == 1 ? unavailable("a peer is gone") : internal_error("a bug")});
+  }
+  // One that was asked to.
+  void job_yields() {
+    if (yielding_.empty()) return;
+    const auto asked = *yielding_.begin();
+    yielding_.erase(yielding_.begin());
+    if (running_.erase(asked) == 0) return;
+    ++yielded_;
+    send(RunYielded{asked.first, asked.second, pick(100)});
   }
   void progress() {
     for (const auto& [job, epoch] : running_) {
@@ -319,6 +336,7 @@ class Simulation {
     writes_.clear();
     open_tickets_.clear();
     running_.clear();
+    yielding_.clear();
     driven_.clear();
     for (const StoredJob& job : journal_.replay()) {
       if (job.condition.state == JobState::running) ran_.insert(job.id);
@@ -342,6 +360,9 @@ class Simulation {
         start_runners(*start);
       } else if (const auto* go = std::get_if<RunJob>(&action)) {
         go_job(*go);
+      } else if (const auto* yield = std::get_if<YieldRun>(&action)) {
+        if (!driven_.contains({yield->job, yield->epoch})) note(yield->job + " yields no run");
+        yielding_.insert({yield->job, yield->epoch});
       } else if (const auto* end = std::get_if<EndRun>(&action)) {
         end_run(*end);
       } else if (const auto* stop = std::get_if<StopRunners>(&action)) {
@@ -362,6 +383,12 @@ class Simulation {
   void start_runners(const StartRunners& start) {
     if (epochs_[start.job] != start.epoch) note(start.job + " starts in an epoch not written");
     if (start.kept.size() != start.workers.size()) note(start.job + " does not say who is kept");
+    const auto view = table_->find(start.job);
+    const size_t most = view->num_workers;
+    const size_t least = view->min_workers > 0 ? view->min_workers : most;
+    if (start.workers.size() < least || start.workers.size() > most)
+      note(start.job + " starts on too few workers, or on too many");
+    if (start.workers.size() < most) ++smaller_;
     for (size_t task = 0; task < start.workers.size(); ++task) {
       const WorkerRef& ref = start.workers[task];
       SimulatedWorker& worker = workers_[ref.name];
@@ -384,8 +411,11 @@ class Simulation {
                                    });
     if (kept == worker.runners.end()) return note(start.job + " keeps a runner that is not there");
     for (const auto& [name, other] : workers_) {
-      if (&other == &worker && tasks_[{name, worker.incarnation}] != task)
+      if (&other != &worker) continue;
+      auto& had = tasks_[{name, worker.incarnation}];
+      if (had.first != task.first || (had != task && had.second < start.workers.size()))
         note(start.job + " gives a kept runner another task");
+      had = task;
     }
     kept->epoch = start.epoch;
     kept->phase = SimulatedRunner::advancing;
@@ -437,16 +467,17 @@ class Simulation {
   bool journal_works_ = true;
   std::deque<WriteJournal> writes_;
   std::map<std::string, SimulatedWorker> workers_;
-  std::set<std::pair<std::string, uint64_t>> driven_;   // between RunJob and EndRun
-  std::set<std::pair<std::string, uint64_t>> running_;  // of those, neither done nor broken
-  std::map<std::string, uint64_t> epochs_;              // as written
-  std::map<std::string, JobCondition> ended_;           // as first seen
+  std::set<std::pair<std::string, uint64_t>> driven_;    // between RunJob and EndRun
+  std::set<std::pair<std::string, uint64_t>> yielding_;  // were asked to
+  std::set<std::pair<std::string, uint64_t>> running_;   // of those, neither done nor broken
+  std::map<std::string, uint64_t> epochs_;               // as written
+  std::map<std::string, JobCondition> ended_;            // as first seen
   std::set<uint64_t> open_tickets_;
   std::set<std::string> ran_;  // when a master died
   // What each worker's last runner is.
   std::map<std::pair<std::string, uint64_t>, std::pair<std::string, size_t>> tasks_;
   size_t outlived_ = 0;
-  size_t kept_ = 0;
+  size_t kept_ = 0, yielded_ = 0, smaller_ = 0;
   uint64_t last_ticket_ = 0;
   uint64_t last_request_ = 0;
   uint64_t last_incarnation_ = 0;
@@ -458,7 +489,7 @@ TEST_CASE("under random schedules no job is lost, no worker leased twice, and al
   constexpr uint64_t kSeeds = 1000;
   constexpr int kSteps = 250;
   constexpr int kCalmSteps = 2000;
-  size_t outlived = 0, kept = 0;
+  size_t outlived = 0, kept = 0, yielded = 0, smaller = 0;
   for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
     INFO("seed " << seed);
     Simulation simulation(seed);
@@ -480,9 +511,13 @@ TEST_CASE("under random schedules no job is lost, no worker leased twice, and al
     REQUIRE(simulation.driven() == 0);
     outlived += simulation.outlived();
     kept += simulation.kept();
+    yielded += simulation.yielded();
+    smaller += simulation.smaller();
   }
   CHECK(outlived > 0);
   CHECK(kept > kSeeds);
+  CHECK(yielded > kSeeds / 20);
+  CHECK(smaller > kSeeds / 4);
 }
 
 }  // namespace

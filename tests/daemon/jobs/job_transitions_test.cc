@@ -81,6 +81,7 @@ const Move kMoves[] = {
     {JobState::starting, "cancel", JobState::cancelling},
     {JobState::starting, "lose", JobState::recovering},
     {JobState::starting, "stuck", JobState::recovering},
+    {JobState::starting, "drain", JobState::recovering},
     {JobState::starting, "started", JobState::running},
     {JobState::starting, "exited", JobState::recovering},
     {JobState::starting, "gone", JobState::recovering},

@@ -52,6 +52,48 @@ TEST_CASE("a journal gives back what was written") {
   CHECK(history->at(1) == running);
 }
 
+TEST_CASE("a journal keeps which jobs are elastic, and which workers are drained") {
+  const JournalFolder folder;
+  Submission elastic = make_submission("r", "a", 4);
+  elastic.min_workers = 2;
+  CHECK(content_of(elastic) != content_of(make_submission("r", "a", 4)));
+  {
+    const auto journal = open_journal(folder.path());
+    CHECK(journal->drained_workers()->empty());
+    REQUIRE_OK(journal->append(submitted(1, "a-0001", elastic)));
+    REQUIRE_OK(journal->append(submitted(2, "b-0002", make_submission("q", "b", 1))));
+    for (const char* name : {"w1", "w2", "w1"})
+      REQUIRE_OK(journal->append(WorkerDrained{name, true}));
+    REQUIRE_OK(journal->append(WorkerDrained{"w2", false}));
+    REQUIRE_OK(journal->append(WorkerDrained{"w3", false}));
+  }
+  const auto journal = open_journal(folder.path());
+  CHECK(*journal->drained_workers() == std::set<std::string>{"w1"});
+  const auto jobs = journal->replay();
+  REQUIRE_OK(jobs.status());
+  CHECK(jobs->at(0) == stored(submitted(1, "a-0001", elastic)));
+  CHECK(jobs->at(0).min_workers == 2);
+  CHECK(jobs->at(1).min_workers == 0);
+  CHECK(*journal->submission("a-0001") == elastic);
+  REQUIRE_OK(journal->append(JobForgotten{"a-0001"}));
+  REQUIRE_OK(journal->append(submitted(1, "a-0001", make_submission("r", "a", 4))));
+  CHECK(journal->replay()->at(0).min_workers == 0);
+}
+
+TEST_CASE("a journal that has lost what makes a job elastic is refused") {
+  const JournalFolder folder;
+  Submission elastic = make_submission("r", "a", 4);
+  elastic.min_workers = 2;
+  REQUIRE_OK(open_journal(folder.path())->append(submitted(1, "a-0001", elastic)));
+  {
+    const auto database = SqliteDatabase::open(folder.path() + "/journal.sqlite", false);
+    REQUIRE_OK(database.status());
+    REQUIRE_OK((*database)->run("DELETE FROM elastic_jobs"));
+  }
+  CHECK_THAT(Journal::open(real_files(), folder.path()).status().message(),
+             Catch::Contains("the checksum of job 1 is wrong"));
+}
+
 TEST_CASE("a forgotten job is gone with all about it") {
   const JournalFolder folder;
   const auto journal = open_journal(folder.path());

@@ -95,7 +95,8 @@ TEST_CASE("of those that are left a worker that drains is not kept") {
   scene.driver.join("w4");
   scene.driver.join("w5");
   scene.exits("w2");
-  CHECK(scene.driver.done() == "end a-0000 1\nstop a-0000 1 w3\nstart a-0000 2 w1* w2 w4\n");
+  CHECK(scene.driver.done() ==
+        "save and yield a-0000 1\nend a-0000 1\nstop a-0000 1 w3\nstart a-0000 2 w1* w2 w4\n");
 }
 
 TEST_CASE("a worker that is stuck is not kept, and nobody waits for its end") {

@@ -270,6 +270,39 @@ TEST_CASE("a worker drains until it is told otherwise") {
   CHECK(drain("w2", true) == "failed_precondition: there is no worker 'w2'");
 }
 
+TEST_CASE("who is drained by name is drained in every life, who retires in one") {
+  Cluster cluster;
+  cluster.members.drain_names({"w3"});
+  const auto drain = [&](const std::string& name, bool on) {
+    const auto events = cluster.members.drain(name, on, moment_of(cluster.clock));
+    return events.ok() ? text_of(*events) : events.status().to_string();
+  };
+  const auto retire = [&](const std::string& name, uint64_t incarnation) {
+    const auto events = cluster.members.retire({name, incarnation}, moment_of(cluster.clock));
+    return events.ok() ? text_of(*events) : events.status().to_string();
+  };
+  const auto lose = [&](const std::string& name, uint64_t incarnation) {
+    (void)cluster.members.lose({name, incarnation}, "gone", moment_of(cluster.clock));
+  };
+  CHECK(cluster.join("w3", 1) == "joined w3/1\ndrains w3/1\n");  // of an earlier master
+  CHECK(cluster.join("w1", 1) == "joined w1/1\n");
+  CHECK(retire("w1", 7).starts_with("failed_precondition"));
+  CHECK(retire("w1", 1) == "drains w1/1\n");
+  CHECK(retire("w1", 1) == "");
+  CHECK(cluster.view("w1").reason == "is about to end");
+  CHECK(drain("w1", false) == "");
+  CHECK(name_of(cluster.view("w1").state) == "DRAINING");
+  lose("w1", 1);
+  CHECK(cluster.join("w1", 2) == "joined w1/2\n");
+  CHECK(drain("w1", true) == "drains w1/2\n");
+  lose("w1", 2);
+  CHECK(drain("w1", true) == "");  // it may come back
+  CHECK(cluster.join("w1", 3) == "joined w1/3\ndrains w1/3\n");
+  lose("w1", 3);
+  CHECK(drain("w1", false) == "");
+  CHECK(cluster.join("w1", 4) == "joined w1/4\n");
+}
+
 TEST_CASE("what no cluster accepts is refused when a worker registers") {
   MembershipLimits limits;
   limits.max_workers = 1;

@@ -83,6 +83,8 @@ void TableDriver::perform(const JobAction& action) {
     note("start", start->job, start->epoch, start->workers, start->kept);
   } else if (const auto* go = std::get_if<RunJob>(&action)) {
     note("run", go->job, go->epoch, go->workers);
+  } else if (const auto* yield = std::get_if<YieldRun>(&action)) {
+    note(yield->save ? "save and yield" : "yield", yield->job, yield->epoch, {});
   } else if (const auto* end = std::get_if<EndRun>(&action)) {
     note("end", end->job, end->epoch, {});
   } else if (const auto* stop = std::get_if<StopRunners>(&action)) {
@@ -127,10 +129,11 @@ void TableDriver::lose(const std::string& worker, uint64_t incarnation) {
 }
 
 std::string TableDriver::submit(const std::string& name, uint32_t num_workers,
-                                uint32_t max_restarts) {
+                                uint32_t max_restarts, uint32_t min_workers) {
   const uint64_t ticket = ++ticket_;
   Submission submission = make_submission(cat("request-", ticket), name, num_workers);
   submission.max_restarts = max_restarts;
+  submission.min_workers = min_workers;
   send(SubmitAsked{ticket, submission});
   REQUIRE(answers.contains(ticket));
   REQUIRE(answers.at(ticket).status().message() == "");

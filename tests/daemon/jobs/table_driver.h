@@ -45,7 +45,8 @@ class TableDriver {
   void join(const std::string& worker, uint64_t incarnation = 1);
   void lose(const std::string& worker, uint64_t incarnation = 1);
   // Submits and gives the id.
-  std::string submit(const std::string& name, uint32_t num_workers, uint32_t max_restarts = 3);
+  std::string submit(const std::string& name, uint32_t num_workers, uint32_t max_restarts = 3,
+                     uint32_t min_workers = 0);
   // All runners of the job's epoch are there, or gone.
   void start_all(const std::string& id);
   void exit_all(const std::string& id);

@@ -164,7 +164,7 @@ Bytes boot_message(const RunnerConfig& config) {
   RunnerOrder order;
   order.job = config.job;
   order.epoch = config.epoch.number;
-  order.task = config.task;
+  order.task = config.epoch.task;
   order.threads = static_cast<uint32_t>(config.threads);
   std::copy(config.token.begin(), config.token.end(), order.token.begin());
   order.key = config.epoch.key;
@@ -281,7 +281,7 @@ struct RunnerTestCluster::Inside {
     RunnerConfig& config = node->config;
     config.job = "tiny";
     config.epoch.number = kEpoch;
-    config.task = task;
+    config.epoch.task = task;
     config.threads = options.threads;
     config.token.assign(32, 5);
     config.epoch.key.fill(9);
@@ -437,11 +437,13 @@ Status RunnerTestCluster::release(uint32_t task, uint64_t run) {
   });
 }
 
-Status RunnerTestCluster::advance(uint32_t task, const RunnerEpoch& to) {
+Status RunnerTestCluster::advance(uint32_t task, RunnerEpoch to) {
+  to.task = task;
   const Status status = inside_->ask(task, "advance", [to](wire::Runner::Client runner) {
     auto request = runner.advanceRequest();
     request.setEpoch(to.number);
     request.setKey(data_of(to.key));
+    request.setTask(to.task);
     return Inside::sent(kj::mv(request));
   });
   if (status.ok()) inside_->nodes[task]->config.epoch = to;

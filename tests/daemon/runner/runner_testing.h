@@ -60,7 +60,7 @@ class RunnerTestCluster {
   Status abort(uint32_t task, uint64_t run, const Status& cause);
   Status release(uint32_t task, uint64_t run);
   // Its data port lets peers of that epoch in from then on.
-  Status advance(uint32_t task, const RunnerEpoch& to);
+  Status advance(uint32_t task, RunnerEpoch to);
   Result<uint64_t> turns(uint32_t task, uint64_t run);
   Result<Bytes> read_variables(uint32_t task);
   Status write_variables(uint32_t task, const Bytes& file, Restore what);

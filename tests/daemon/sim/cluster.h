@@ -40,6 +40,7 @@ struct Request {
   TinyJob tiny;
   std::vector<Weights> twin;
   uint32_t workers = 1;
+  uint32_t least = 0;             // elastic: as many at least
   std::string job;                // as acknowledged
   uint64_t committed = 0;         // the newest checkpoint that was said to be on disk
   std::set<std::string> damaged;  // checkpoints, by name

@@ -36,6 +36,7 @@ void SimMaster::boot() {
   life_ = std::make_unique<Life>();
   JobTableLimits limits;
   limits.start_timeout = milliseconds(8000);
+  limits.grow_after = milliseconds(200);
   life_->table = std::make_unique<JobTable>(limits, [this] { return world_.pick(UINT64_MAX); });
   life_->members = std::make_unique<Membership>(MembershipLimits());
   run(life_->table->restore(journal_.replay(), moment_of(world_.clock()), ++generation_));
@@ -326,8 +327,11 @@ void SimMaster::keep_runner(const StartRunners& action, uint64_t task) {
   const auto found = life_->workers.find(ref);
   if (found == life_->workers.end()) return;
   for (auto& [of, slots] : life_->slots) {
-    const auto slot = slots.find(task);
-    if (of.first != job || slot == slots.end() || slot->second.ref != ref) continue;
+    if (of.first != job) continue;
+    const auto slot = std::find_if(slots.begin(), slots.end(),
+                                   [&](const auto& each) { return each.second.ref == ref; });
+    if (slot == slots.end()) continue;
+    if (slot->first != task) ++resized;
     if (slot->second.runner == nullptr || !slot->second.end->is_open()) break;
     Slot moved = std::move(slot->second);
     slots.erase(slot);
@@ -340,7 +344,7 @@ void SimMaster::keep_runner(const StartRunners& action, uint64_t task) {
       worker->control()->send([this, slot, job, epoch, task, status] {
         if (!status.ok()) return stop(slot.ref, job, epoch, 0, "could not go on");
         slot.end->send([this, slot, job, epoch, task] {
-          slot.runner->advance(epoch);
+          slot.runner->advance(epoch, task);
           slot.runner->master->send([this, slot, job, epoch, task] {
             const auto now = life_->slots.find({job, epoch});
             if (now == life_->slots.end() || !now->second.contains(task) ||
@@ -393,8 +397,8 @@ void SimMaster::runner_connects(SimRunner& runner, EndPtr end) {
     const std::string job = runner.job;
     const auto slot_of = [this, &runner]() -> std::pair<const Epoch, std::map<uint64_t, Slot>>* {
       for (auto& each : life_->slots) {
-        const auto slot = each.second.find(runner.task);
-        if (slot != each.second.end() && slot->second.runner == &runner) return &each;
+        for (const auto& [task, slot] : each.second)
+          if (slot.runner == &runner) return &each;
       }
       return nullptr;
     };

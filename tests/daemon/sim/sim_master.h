@@ -62,6 +62,7 @@ class SimMaster {
   Process process;
   DiskHealth health;
   uint64_t checkpoints = 0, resumed = 0, refused = 0, kept = 0, from_memory = 0, taken_up = 0;
+  uint64_t yields = 0, saved_yields = 0, resized = 0;
 
  private:
   struct Run;
@@ -98,6 +99,7 @@ class SimMaster {
   void perform(const StartRunners& action);
   void perform(const StopRunners& action);
   void perform(const RunJob& action);
+  void perform(const YieldRun& action);
   void perform(const EndRun& action);
   void perform(const ExpelWorker& action);
   void perform(const Answer& action);
@@ -123,6 +125,8 @@ class SimMaster {
   void load(const std::shared_ptr<Run>& run, uint64_t step, const Weights& weights);
   void connect(const std::shared_ptr<Run>& run);
   void extend(const std::shared_ptr<Run>& run);
+  void hold(const std::shared_ptr<Run>& run);
+  void yielded(Run& run, bool saved);
   void fence(const std::shared_ptr<Run>& run);
   void checkpoint(const std::shared_ptr<Run>& run, const Weights& weights);
   Status write_checkpoint(Run& run, uint64_t step, const Weights& weights);

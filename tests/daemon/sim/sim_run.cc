@@ -43,6 +43,43 @@ void SimMaster::perform(const RunJob& action) {
   world_.after(process, world_.between(0, 5), [wait] { (*wait)(); });
 }
 
+void SimMaster::perform(const YieldRun& action) {
+  const auto found = life_->runs.find(action.job);
+  if (found == life_->runs.end() || found->second->action.epoch != action.epoch ||
+      found->second->ended)
+    return world_.broken(action.job, " yields a run that is none");
+  const auto run = found->second;
+  world_.trace("run of ", action.job, " epoch ", action.epoch, " is to yield: ", action.reason);
+  run->saves = run->saves || action.save;
+  if (!std::exchange(run->yields, true) && run->steps && !run->at_fence) hold(run);
+}
+
+// The run comes to the end of the step that is the farthest begun.
+void SimMaster::hold(const std::shared_ptr<Run>& run) {
+  run->limits.assign(run->runners.size(), 0);
+  ask_all(
+      run, "hold",
+      [run](SimRunner& runner, const auto& reply) {
+        run->limits[runner.task] = runner.hold();
+        reply(Status());
+      },
+      [this, run] {
+        if (run->at_fence) return;
+        run->limit = *std::max_element(run->limits.begin(), run->limits.end());
+        for (size_t task = 0; task < run->runners.size(); ++task) {
+          run->ends[task]->send(
+              [runner = run->runners[task], limit = run->limit] { runner->fence(limit); });
+        }
+      });
+}
+
+void SimMaster::yielded(Run& run, bool saved) {
+  if (run.ended || std::exchange(run.told, true)) return;
+  ++(saved ? saved_yields : yields);
+  world_.trace("run of ", run.action.job, " yields at step ", run.limit);
+  handle(RunYielded{run.action.job, run.action.epoch, run.limit});
+}
+
 void SimMaster::perform(const EndRun& action) {
   const auto found = life_->runs.find(action.job);
   if (found == life_->runs.end() || found->second->action.epoch != action.epoch)
@@ -189,6 +226,8 @@ void SimMaster::connect(const std::shared_ptr<Run>& run) {
 
 void SimMaster::extend(const std::shared_ptr<Run>& run) {
   if (run->limit >= run->request.tiny.steps) return fence(run);  // all that was left is to say so
+  if (run->yields) return fence(run);
+  run->steps = true;
   const uint64_t next = run->checkpoints.next(static_cast<int64_t>(run->limit)).value();
   run->limit = std::min(run->request.tiny.steps, next);
   run->reached.clear();
@@ -230,6 +269,7 @@ void SimMaster::fence(const std::shared_ptr<Run>& run) {
       if (run->ended || run->told) return;
       if (step != run->limit) return world_.broken(run->action.job, " stands at another step");
       cluster_.check_weights(run->request, step, weights, "a checkpoint");
+      if (run->yields && !run->saves && step < run->request.tiny.steps) return yielded(*run, false);
       checkpoint(run, weights);
     });
   });
@@ -256,10 +296,12 @@ void SimMaster::checkpoint(const std::shared_ptr<Run>& run, const Weights& weigh
     } else {
       world_.trace(run->action.job, ": no checkpoint: ", written.message());
     }
+    if (step < run->request.tiny.steps && step == run->limit && run->yields)
+      return yielded(*run, true);
     if (step < run->request.tiny.steps || run->ended || std::exchange(run->told, true)) return;
     handle(JobFinished{run->action.job, run->action.epoch, result_of(weights)});
   });
-  if (step < run->request.tiny.steps) extend(run);
+  if (step < run->request.tiny.steps && !run->yields) extend(run);
 }
 
 Status SimMaster::write_checkpoint(Run& run, uint64_t step, const Weights& weights) {

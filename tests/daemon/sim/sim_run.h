@@ -35,6 +35,10 @@ struct SimMaster::Run {
   uint64_t limit = 0;
   std::optional<std::pair<uint64_t, Weights>> writing;  // a checkpoint
   bool at_fence = false;
+  bool steps = false;            // was extended
+  bool yields = false;           // at the next fence
+  bool saves = false;            // what it has then
+  std::vector<uint64_t> limits;  // that runners are held at, by task
 };
 
 // What JobFinished says of weights.

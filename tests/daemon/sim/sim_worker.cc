@@ -50,9 +50,10 @@ void SimRunner::release() {
   connecting_ = nullptr;
 }
 
-void SimRunner::advance(uint64_t to) {
+void SimRunner::advance(uint64_t to, uint64_t as) {
   release();
   epoch = to;
+  task = as;
   std::erase_if(arrivals_, [&](const Arrival& each) { return each.epoch < to; });
 }
 
@@ -123,6 +124,24 @@ void SimRunner::extend(uint64_t limit) {
   const bool stood = step >= limit_;
   limit_ = std::max(limit_, limit);
   if (stood && step < limit_) begin_step();
+}
+
+// The step that is begun stays allowed.
+uint64_t SimRunner::hold() {
+  limit_ = std::min(limit_, step + 1);
+  return std::max(limit_, step);
+}
+
+void SimRunner::fence(uint64_t limit) {
+  const bool stood = step >= limit_;
+  limit_ = limit;
+  if (stood && step < limit_) begin_step();
+  // Who stands there already has said so before it was asked for.
+  if (step == limit_ && master != nullptr) {
+    master->send([&cluster = cluster_, job = job, epoch = epoch, task = task, step = step] {
+      cluster.master->reported(job, epoch, task, step);
+    });
+  }
 }
 
 void SimRunner::begin_step() {

@@ -40,9 +40,12 @@ class SimRunner {
   // What the master asks; replies are called here, on the runner's side.
   void connect(Setup setup, Reply reply);
   void extend(uint64_t limit);
+  // As Runner.hold of transport/cluster.capnp.
+  uint64_t hold();
+  void fence(uint64_t limit);
   void write(const Weights& weights, uint64_t step);
   void release();
-  void advance(uint64_t epoch);
+  void advance(uint64_t epoch, uint64_t task);
   // Faults: what it sends next to a peer arrives damaged; a connection to a peer is lost.
   void corrupt() { corrupts_ = true; }
   void lose_link();
@@ -52,7 +55,7 @@ class SimRunner {
   const std::string job;
   const TinyJob& tiny;
   uint64_t epoch;
-  const uint64_t task;
+  uint64_t task;
   const uint64_t incarnation;
   EndPtr master;  // its connection to it
   // Its place there. Without one it looks for a master, for a while.

@@ -19,6 +19,7 @@ class Client {
     Request& of = cluster.requests[request];
     submission_ = make_submission(of.id, cat("tiny", request), of.workers);
     submission_.max_restarts = kRestarts;
+    submission_.min_workers = of.least;
     World& world = cluster.world;
     world.after(process_, world.between(0, 3000), [this] { submit(); });
     // Some ask once more, as when the answer was lost.
@@ -137,7 +138,7 @@ class Faults {
   void strike() {
     SimMaster& master = *cluster_.master;
     SimWorker& worker = some_worker();
-    switch (world_.pick(18)) {
+    switch (world_.pick(21)) {
       case 0:
       case 1:
         worker.kill();
@@ -226,6 +227,7 @@ void make_requests(Cluster& cluster) {
     request.tiny.every = 3 + world.pick(8);
     request.twin = request.tiny.twin();
     request.workers = 1 + static_cast<uint32_t>(world.pick(cluster.workers.size()));
+    if (world.chance(50)) request.least = 1 + static_cast<uint32_t>(world.pick(request.workers));
     cluster.requests.push_back(std::move(request));
   }
 }
@@ -309,6 +311,9 @@ Outcome simulate(uint64_t seed, Mutation mutation, bool traces) {
   outcome.kept = master.kept;
   outcome.from_memory = master.from_memory;
   outcome.taken_up = master.taken_up;
+  outcome.yields = master.yields;
+  outcome.saved_yields = master.saved_yields;
+  outcome.resized = master.resized;
   return outcome;
 }
 

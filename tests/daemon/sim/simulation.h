@@ -21,6 +21,7 @@ struct Outcome {
   // What came about.
   uint64_t succeeded = 0, checkpoints = 0, resumed = 0, refused = 0, kept = 0, from_memory = 0;
   uint64_t taken_up = 0;  // runners that have outlived their master
+  uint64_t yields = 0, saved_yields = 0, resized = 0;
 };
 
 // Equal arguments give equal outcomes.

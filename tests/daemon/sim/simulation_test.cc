@@ -36,6 +36,9 @@ TEST_CASE("whatever befalls a cluster, every job ends as if nothing had") {
     all.kept += outcome.kept;
     all.from_memory += outcome.from_memory;
     all.taken_up += outcome.taken_up;
+    all.yields += outcome.yields;
+    all.saved_yields += outcome.saved_yields;
+    all.resized += outcome.resized;
     all.events += outcome.events;
     all.time += outcome.time;
   }
@@ -44,13 +47,17 @@ TEST_CASE("whatever befalls a cluster, every job ends as if nothing had") {
     CHECK(all.resumed * 20 > seeds);
     CHECK(all.from_memory * 20 > seeds);
     CHECK(all.taken_up * 20 > seeds);
+    CHECK(all.yields * 20 > seeds);
+    CHECK(all.saved_yields * 100 > seeds);
+    CHECK(all.resized * 100 > seeds);
   }
   if (std::getenv("LEAT_SIM_SEEDS") == nullptr) return;
-  WARN(seeds << " seeds, " << all.events << " events, " << all.time / 1000
-             << " s of clusters: " << all.succeeded << " jobs, " << all.checkpoints
-             << " checkpoints, " << all.resumed << " gone on from and " << all.refused
-             << " refused; runners kept " << all.kept << " times, " << all.taken_up
-             << " taken up, gone on from " << all.from_memory << " times");
+  WARN(seeds << " seeds, " << all.events << " events, " << all.time / 1000 << " s of clusters: "
+             << all.succeeded << " jobs, " << all.checkpoints << " checkpoints, " << all.resumed
+             << " gone on from and " << all.refused << " refused; runners kept " << all.kept
+             << " times, " << all.taken_up << " taken up, gone on from " << all.from_memory
+             << " times; " << all.yields << " fences in memory, " << all.saved_yields << " saved, "
+             << all.resized << " runners in other places");
 }
 
 TEST_CASE("a seed gives the same history every time") {

@@ -1,0 +1,99 @@
+// How a job leaves workers that drain, and takes in more: its run comes to a fence, its epoch ends
+// there, and the next one goes on from what the runners have in memory.
+#include <algorithm>
+
+#include "daemon/jobs/job_entry.h"
+#include "daemon/jobs/job_table.h"
+#include "devices/base/text.h"
+
+namespace leat {
+
+// True if its epoch, which does not run yet, is to be given up for it.
+bool JobTable::leaves_workers(Entry& entry) {
+  if (!entry.assembly.is_going() || !entry.may_move()) return false;
+  std::vector<std::string> leaving;
+  const std::vector<WorkerRef> workers = entry.assembly.workers();
+  for (const WorkerRef& worker : workers) {
+    if (leases_.has(worker) && leases_.is_draining(worker.name)) leaving.push_back(worker.name);
+  }
+  if (leaving.empty()) return false;
+  std::string cause = leaving.size() == 1
+                          ? cat("worker '", leaving.front(), "' is draining")
+                          : cat("workers '", join(leaving, "', '"), "' are draining");
+  if (!entry.runs) {
+    gives_up(entry, std::move(cause), leaving.front(), entry.progress.last().step);
+    return true;
+  }
+  // Whoever stays keeps the job in memory, unless he has to wait for others.
+  const size_t stay = workers.size() - leaving.size();
+  const bool saves = stay == 0 || stay + leases_.free() < entry.least();
+  ask_to_yield(entry, std::move(cause), leaving.front(), saves);
+  return false;
+}
+
+// Once; and once more if it is to be saved now and was not before.
+void JobTable::ask_to_yield(Entry& entry, std::string cause, std::string culprit, bool saves) {
+  const bool is_news = !entry.yield || (saves && !entry.yield->saves);
+  const bool for_a_drain = entry.yield && !entry.yield->culprit.empty();
+  if (!entry.yield) entry.yield.emplace();
+  if (!for_a_drain) {
+    entry.yield->cause = std::move(cause);
+    entry.yield->culprit = std::move(culprit);
+  }
+  if (!is_news) return;
+  entry.yield->saves = saves;
+  actions_.push_back(YieldRun{entry.job.id, entry.assembly.epoch(), saves, entry.yield->cause});
+}
+
+void JobTable::on(const RunYielded& event) {
+  Entry* entry = find_epoch(event.job, event.epoch);
+  if (entry == nullptr || !entry->runs || entry->failure) return;
+  const Entry::Yield why = entry->yield.value_or(Entry::Yield{"it came to a fence", "", false});
+  gives_up(*entry, why.cause, why.culprit, event.step);
+  advance(*entry);
+}
+
+// The epoch is over, and nothing has gone wrong.
+void JobTable::gives_up(Entry& entry, std::string cause, std::string culprit, uint64_t step) {
+  Entry::Failure failure;
+  failure.text = std::move(cause);
+  failure.culprit = std::move(culprit);
+  failure.at_ms = now_.wall_ms;
+  failure.may_pass = failure.keeps = true;
+  failure.counts = false;
+  failure.step = step;
+  entry.failure = std::move(failure);
+}
+
+// Who has fewer workers than it may have gets those that nobody waits for.
+void JobTable::grow() {
+  if (queue_changed_ || head_ != 0 || held_until_) return;
+  size_t free = leases_.free();
+  for (const uint64_t number : assembled_) {
+    Entry& entry = *entries_[number];
+    if (free == 0) return;
+    if (!may_grow(entry)) continue;
+    const size_t had = entry.assembly.size();
+    const size_t gets = std::min(free, entry.job.num_workers - had);
+    free -= gets;
+    ask_to_yield(entry,
+                 cat("takes in ", gets, gets == 1 ? " worker" : " workers", ": it had ", had,
+                     " of ", entry.job.num_workers),
+                 "", false);
+  }
+}
+
+bool JobTable::may_grow(const Entry& entry) const {
+  if (entry.job.min_workers == 0 || !entry.may_move()) return false;
+  if (!entry.runs || entry.yield || entry.write != Entry::Write::none) return false;
+  if (entry.failure || entry.finished || entry.cancel_asked) return false;
+  if (entry.assembly.size() >= entry.job.num_workers || !entry.stepped) return false;
+  if (now_.steady < entry.ran_at + limits_.grow_after) return false;
+  for (const auto& [name, left] : entry.left_out) {
+    if (left.until > now_.steady) return false;  // one that is free may be one of those
+  }
+  const double eta = entry.progress.progress().eta_seconds;  // no number where steps are slow
+  return !(eta < std::chrono::duration<double>(limits_.grow_after).count());
+}
+
+}  // namespace leat

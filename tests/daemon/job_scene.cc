@@ -1,0 +1,86 @@
+#include "tests/daemon/job_scene.h"
+
+#include <fstream>
+#include <iterator>
+
+#include "devices/base/text.h"
+#include "tests/catch.h"
+#include "tests/daemon/faults/process_facts.h"
+#include "tests/daemon/small_client.h"
+#include "tests/must.h"
+#include "tests/slowness.h"
+#include "tests/small_models.h"
+
+namespace leat {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr int kTasks = 3;
+constexpr auto kPatience = 240s * kSlowness;
+
+std::string contents(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+}  // namespace
+
+JobScene::JobScene(ProcessClusterOptions options)
+    : small_(kTinyCnn), cluster_((options.data_path = small_.path(), options)) {
+  client_ = client_of(cluster_.master());
+  REQUIRE(cluster_.await_ready(options.workers));
+}
+
+Job JobScene::job(uint64_t steps, std::vector<std::string> set) const {
+  set.insert(set.begin(),
+             {cat("num_workers=", kTasks), cat("steps=", steps), "checkpoint.every_steps=50"});
+  return small_.job(set);
+}
+
+std::string JobScene::expected_metrics() const {
+  return contents(small_.path("in-process/metrics.jsonl"));
+}
+
+std::string JobScene::metrics(const std::string& id) {
+  return contents(cat(cluster_.folder() / "master", "/jobs/", id, "/metrics.jsonl"));
+}
+
+std::string JobScene::submit(Job job) {
+  return must(client_->submit(request_of(small_, std::move(job)))).id;
+}
+
+JobView JobScene::await(const std::string& id, const std::function<bool(const JobView&)>& is) {
+  JobView view = must(client_->job(id));
+  const auto deadline = std::chrono::steady_clock::now() + kPatience;
+  while (!is(view)) {
+    INFO(name_of(view.condition.state) << " " << view.condition.reason << cluster_.logs());
+    REQUIRE(std::chrono::steady_clock::now() < deadline);
+    view = must(client_->watch(id, view.version, 200ms));
+  }
+  return view;
+}
+
+JobView JobScene::await_step(const std::string& id, uint64_t step, uint64_t epoch) {
+  return await(id, [&](const JobView& view) {
+    return view.condition.state == JobState::running && view.condition.epoch == epoch &&
+           view.progress.last.step >= step;
+  });
+}
+
+JobView JobScene::await_end(const std::string& id) {
+  return await(id, [](const JobView& view) { return has_ended(view.condition.state); });
+}
+
+void JobScene::cancel(const std::string& id) { must(client_->cancel(id).status()); }
+
+std::map<std::string, pid_t> JobScene::runners(const JobView& view) {
+  std::map<std::string, pid_t> all;
+  for (const std::string& worker : view.condition.workers) {
+    const auto children = children_of(cluster_.worker(worker).pid());
+    if (children.size() == 1) all[worker] = children[0];
+  }
+  return all;
+}
+
+}  // namespace leat

@@ -1,0 +1,290 @@
+// Jobs that run on fewer workers and on more, and workers that jobs are to leave.
+#include "daemon/jobs/job_table.h"
+#include "devices/base/text.h"
+#include "tests/catch.h"
+#include "tests/daemon/jobs/table_driver.h"
+
+namespace leat {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr milliseconds kGrowAfter{3000};
+
+struct Scene {
+  explicit Scene(std::initializer_list<const char*> workers, uint32_t most, uint32_t least = 0,
+                 uint32_t max_restarts = 3) {
+    for (const char* worker : workers) driver.join(worker);
+    id = driver.submit("a", most, max_restarts, least);
+  }
+  void start() {
+    driver.start_all(id);
+    driver.done();
+  }
+  void yields(uint64_t epoch, uint64_t step) { driver.send(RunYielded{id, epoch, step}); }
+  void drain(const std::string& worker, bool on = true) {
+    driver.send(WorkerDraining{{worker, 1}, on});
+  }
+  void steps(uint64_t epoch, uint64_t step, uint64_t first, uint64_t of = 0) {
+    driver.send(ProgressMade{id, epoch, {.step = step, .steps = of, .first_step = first}});
+  }
+  JobView view() const { return *driver.table->find(id); }
+
+  TableDriver driver;
+  std::string id;
+};
+
+TEST_CASE(
+    "an elastic job starts with as many workers as are free, and not with fewer than it needs") {
+  Scene scene({"w1"}, 4, 2);
+  TableDriver& driver = scene.driver;
+  CHECK(driver.state(scene.id) == "QUEUED");
+  CHECK(driver.reason(scene.id) == "waits for 2 workers, 1 there");
+  driver.join("w2");
+  CHECK(driver.done() == "start a-0000 1 w1 w2\n");
+  CHECK(scene.view().num_workers == 4);
+  CHECK(scene.view().min_workers == 2);
+
+  Scene other({"w1", "w2", "w3", "w4", "w5"}, 4, 2);
+  CHECK(other.driver.done() == "start a-0000 1 w1 w2 w3 w4\n");
+}
+
+TEST_CASE("an elastic job that loses workers goes on at once with those that are left") {
+  Scene scene({"w1", "w2", "w3", "w4"}, 4, 2);
+  TableDriver& driver = scene.driver;
+  scene.start();
+  driver.lose("w1");
+  CHECK(driver.done() == "end a-0000 1\nstart a-0000 2 w4* w2* w3*\n");
+  driver.start_all(scene.id);
+  CHECK(driver.state(scene.id) == "RUNNING");
+  CHECK(scene.view().condition.workers == std::vector<std::string>{"w4", "w2", "w3"});
+  driver.done();
+  driver.lose("w2");
+  CHECK(driver.done() == "end a-0000 2\nstart a-0000 3 w4* w3*\n");
+  driver.start_all(scene.id);
+  driver.done();
+  driver.lose("w3");
+  CHECK(driver.done() == "end a-0000 3\n");
+  CHECK(driver.reason(scene.id) ==
+        "worker 'w3' was lost: its connection closed; waits for 1 worker more, 1 keeps the job in "
+        "memory");
+  driver.join("w5");
+  CHECK(driver.done() == "start a-0000 4 w4* w5\n");
+  CHECK(scene.view().condition.restarts == 3);
+}
+
+TEST_CASE("an elastic job takes in workers at a fence, which is none of its restarts") {
+  Scene scene({"w1", "w2"}, 4, 1);
+  TableDriver& driver = scene.driver;
+  scene.start();
+  driver.join("w3");
+  driver.tick(kGrowAfter);
+  CHECK(driver.done() == "");  // it has not made a step yet
+  scene.steps(1, 7, 0);
+  driver.tick(milliseconds(100));
+  CHECK(driver.done() == "yield a-0000 1\n");
+  driver.join("w4");
+  driver.tick(milliseconds(100));
+  CHECK(driver.done() == "");
+  scene.yields(1, 9);
+  CHECK(driver.done() == "end a-0000 1\nstart a-0000 2 w1* w2* w3 w4\n");
+  CHECK(driver.reason(scene.id) == "takes in 1 worker: it had 2 of 4");
+  driver.start_all(scene.id);
+  CHECK(driver.state(scene.id) == "RUNNING");
+  scene.steps(2, 10, 9);
+  const JobView view = scene.view();
+  CHECK(view.condition.restarts == 0);
+  REQUIRE(view.history.last.size() == 1);
+  CHECK(view.history.last[0].stopped_at == 9);
+  CHECK(view.history.last[0].recomputed() == 0);
+  CHECK(view.history.last[0].cause == "takes in 1 worker: it had 2 of 4");
+}
+
+TEST_CASE("an elastic job does not grow too soon, nor beside others that wait, nor at its end") {
+  Scene scene({"w1", "w2"}, 3, 2);
+  TableDriver& driver = scene.driver;
+  scene.start();
+  SECTION("too soon") {
+    scene.steps(1, 7, 0);
+    driver.join("w3");
+    driver.tick(kGrowAfter - milliseconds(1));
+    CHECK(driver.done() == "");
+    driver.tick(milliseconds(1));
+    CHECK(driver.done() == "yield a-0000 1\n");
+  }
+  SECTION("another job waits for the worker and one more") {
+    const std::string next = driver.submit("b", 2);
+    scene.steps(1, 7, 0);
+    driver.join("w3");
+    driver.tick(kGrowAfter);
+    CHECK(driver.done() == "");
+    CHECK(driver.state(next) == "QUEUED");
+  }
+  SECTION("it is about to end") {
+    driver.join("w3");
+    scene.steps(1, 10, 0, 100);
+    driver.advance(kGrowAfter);
+    scene.steps(1, 40, 0, 100);
+    scene.steps(1, 90, 0, 100);
+    driver.tick({});
+    CHECK(driver.done() == "");
+  }
+  SECTION("a job that is not elastic never") {
+    driver.join("w3");
+    driver.join("w4");
+    const std::string fixed = driver.submit("b", 2);
+    driver.start_all(fixed);
+    driver.join("w5");
+    driver.join("w6");
+    driver.done();
+    driver.send(ProgressMade{fixed, 1, {.step = 5}});
+    driver.tick(kGrowAfter);
+    CHECK(driver.done() == "");
+  }
+}
+
+TEST_CASE("a job leaves a worker that drains at a fence, and goes on with another") {
+  Scene scene({"w1", "w2", "w3"}, 2);
+  TableDriver& driver = scene.driver;
+  scene.start();
+  scene.drain("w2");
+  CHECK(driver.done() == "yield a-0000 1\n");
+  scene.drain("w2");
+  CHECK(driver.done() == "");
+  scene.steps(1, 41, 0);
+  scene.yields(1, 42);
+  CHECK(driver.done() == "end a-0000 1\nstop a-0000 1 w2\nstart a-0000 2 w1* w3\n");
+  CHECK(driver.reason(scene.id) == "worker 'w2' is draining");
+  CHECK(driver.table->job_on("w2") == scene.id);
+  driver.send(RunnerExited{scene.id, 1, {"w2", 1}, "exited with status 0"});
+  CHECK(driver.table->job_on("w2") == "");
+  driver.start_all(scene.id);
+  CHECK(driver.state(scene.id) == "RUNNING");
+  scene.steps(2, 43, 42);
+  const JobView view = scene.view();
+  CHECK(view.condition.restarts == 0);
+  REQUIRE(view.history.last.size() == 1);
+  CHECK(view.history.last[0].culprit == "w2");
+  CHECK(view.history.last[0].cause == "worker 'w2' is draining");
+  CHECK(view.history.last[0].recomputed() == 0);
+}
+
+TEST_CASE("what nobody would keep is saved before a worker drains") {
+  SECTION("the only worker") {
+    Scene scene({"w1", "w2"}, 1);
+    scene.start();
+    scene.drain("w1");
+    CHECK(scene.driver.done() == "save and yield a-0000 1\n");
+    scene.yields(1, 42);
+    CHECK(scene.driver.done() == "end a-0000 1\nstop a-0000 1 w1\nstart a-0000 2 w2\n");
+  }
+  SECTION("nobody is there in its place") {
+    Scene scene({"w1", "w2"}, 2);
+    scene.start();
+    scene.drain("w2");
+    CHECK(scene.driver.done() == "save and yield a-0000 1\n");
+    scene.yields(1, 42);
+    CHECK(scene.driver.done() == "end a-0000 1\nstop a-0000 1 w2\n");
+    CHECK(scene.driver.reason(scene.id) ==
+          "worker 'w2' is draining; waits for 1 worker more, 1 keeps the job in memory");
+    SECTION("another comes") {
+      scene.driver.join("w3");
+      CHECK(scene.driver.done() == "start a-0000 2 w1* w3\n");
+    }
+    SECTION("it does not drain any more") {
+      scene.drain("w2", false);
+      CHECK(scene.driver.done() == "");  // its runner has to be gone first
+      scene.driver.send(RunnerExited{scene.id, 1, {"w2", 1}, "exited with status 0"});
+      CHECK(scene.driver.done() == "start a-0000 2 w1* w2\n");
+    }
+  }
+  SECTION("an elastic job needs nobody") {
+    Scene scene({"w1", "w2"}, 2, 1);
+    scene.start();
+    scene.drain("w1");
+    CHECK(scene.driver.done() == "yield a-0000 1\n");
+    scene.yields(1, 42);
+    CHECK(scene.driver.done() == "end a-0000 1\nstop a-0000 1 w1\nstart a-0000 2 w2*\n");
+  }
+  SECTION("first one of them, then the other") {
+    Scene scene({"w1", "w2"}, 2, 1);
+    scene.start();
+    scene.drain("w1");
+    CHECK(scene.driver.done() == "yield a-0000 1\n");
+    scene.drain("w2");
+    CHECK(scene.driver.done() == "save and yield a-0000 1\n");
+  }
+}
+
+TEST_CASE("a job that is on its way to run leaves a worker that drains at once") {
+  Scene scene({"w1", "w2"}, 2);
+  TableDriver& driver = scene.driver;
+  driver.join("w3");
+  CHECK(driver.done() == "start a-0000 1 w1 w2\n");
+  scene.drain("w2");
+  CHECK(driver.done() == "stop a-0000 1 w2\n");  // w1 is on its way
+  driver.send(RunnerStarted{scene.id, 1, {"w1", 1}});
+  CHECK(driver.done() == "start a-0000 2 w1* w3\n");
+  CHECK(scene.view().condition.restarts == 0);
+}
+
+TEST_CASE("who waits for others is let go when its worker drains") {
+  Scene scene({"w1", "w2"}, 2);
+  scene.start();
+  scene.driver.lose("w2");
+  scene.driver.done();
+  scene.drain("w1");
+  CHECK(scene.driver.done() == "stop a-0000 1 w1\n");
+}
+
+TEST_CASE("a job that ends, fails or is cancelled on its way to a fence does so") {
+  Scene scene({"w1", "w2", "w3"}, 2);
+  TableDriver& driver = scene.driver;
+  scene.start();
+  scene.drain("w2");
+  driver.done();
+  SECTION("it ends") {
+    driver.send(JobFinished{scene.id, 1, "weights"});
+    CHECK(driver.state(scene.id) == "SUCCEEDED");
+  }
+  SECTION("the worker is lost before") {
+    driver.lose("w2");
+    CHECK(driver.done() == "end a-0000 1\nstart a-0000 2 w1* w3\n");
+    CHECK(scene.view().condition.restarts == 1);
+    scene.yields(1, 42);  // too late
+    CHECK(driver.done() == "");
+  }
+  SECTION("it is cancelled") {
+    driver.send(CancelAsked{9, scene.id, ""});
+    CHECK(driver.state(scene.id) == "CANCELLING");
+    scene.yields(1, 42);
+    CHECK(driver.state(scene.id) == "CANCELLING");
+  }
+}
+
+TEST_CASE("a job that may not restart stays where it is") {
+  Scene scene({"w1", "w2"}, 1, 0, 0);
+  scene.start();
+  scene.drain("w1");
+  CHECK(scene.driver.done() == "");
+  CHECK(scene.driver.state(scene.id) == "RUNNING");
+}
+
+TEST_CASE("an elastic job is elastic after its master has started again") {
+  Scene scene({"w1", "w2", "w3"}, 3, 2);
+  TableDriver& driver = scene.driver;
+  scene.start();
+  driver.lose("w1");
+  driver.start_all(scene.id);
+  CHECK(driver.done() == "end a-0000 1\nstart a-0000 2 w3* w2*\nrun a-0000 2 w3 w2\n");
+  driver.restart();
+  CHECK(scene.view().min_workers == 2);
+  driver.send(WorkerJoined{{"w2", 1}, {{scene.id, 2, 1}}});
+  driver.send(WorkerJoined{{"w3", 1}, {{scene.id, 2, 0}}});
+  driver.send(RunnerStarted{scene.id, 2, {"w2", 1}});
+  driver.send(RunnerStarted{scene.id, 2, {"w3", 1}});
+  CHECK(driver.done() == "start a-0000 3 w3* w2*\n");
+}
+
+}  // namespace
+}  // namespace leat

@@ -1,0 +1,128 @@
+// A training that ends at a fence, and another that goes on from there on other workers: as if
+// there had been one.
+#include "daemon/local_worker.h"
+#include "daemon/trainer.h"
+#include "devices/base/text.h"
+#include "tests/catch.h"
+#include "tests/daemon/training_testing.h"
+#include "tests/must.h"
+#include "tests/small_models.h"
+
+namespace leat {
+namespace {
+
+// What a training runs on; the workers outlive it.
+class Epoch final : public Cluster {
+ public:
+  explicit Epoch(const std::vector<Worker*>& workers) {
+    for (size_t task = 0; task < workers.size(); ++task) {
+      workers[task]->become(static_cast<int>(task));
+      links_.push_back(std::make_unique<LocalWorker>(*workers[task]));
+    }
+    std::vector<WorkerLink*> links;
+    for (const auto& link : links_) links.push_back(link.get());
+    master_ = std::make_unique<Master>(links);
+  }
+  Master& master() override { return *master_; }
+
+ private:
+  std::vector<std::unique_ptr<LocalWorker>> links_;
+  std::unique_ptr<Master> master_;
+};
+
+class Job4 {
+ public:
+  explicit Job4(std::vector<std::string> set) : small_(kTinyCnn) {
+    set.insert(set.begin(), {"shards=4", "steps=60", "checkpoint.every_steps=1000"});
+    job_ = small_.job(set);
+    Silent watch;
+    twin_ = small_.train(job_, "twin", watch);
+    losses_ = watch.losses;
+    for (int i = 0; i < 4; ++i) workers_.push_back(std::make_unique<Worker>(i, 1));
+  }
+
+  // Trains on these workers until `after` steps were consumed, then asks to yield; 0: to the end.
+  TrainOutcome train(const std::vector<size_t>& on, size_t after, TrainYield how) {
+    std::vector<Worker*> workers;
+    for (const size_t i : on) workers.push_back(workers_[i].get());
+    TrainOptions options;
+    options.folder = small_.path("run");
+    options.workers = static_cast<int>(on.size());
+    options.threads = 1;
+    options.survivors = epochs_++ > 0;
+    options.resume = saved_;
+    Silent watch;
+    options.yields = [&] {
+      return after > 0 && watch.losses.size() >= after ? how : TrainYield::no;
+    };
+    const auto trainer =
+        must(small_.trainer(job_, options, std::make_unique<Epoch>(std::move(workers))));
+    const TrainOutcome outcome = must(trainer->run(watch, [] { return false; }));
+    CHECK(watch.first == static_cast<int64_t>(seen_.size()));  // nothing is done twice
+    seen_.insert(seen_.end(), watch.losses.begin(), watch.losses.end());
+    CHECK(static_cast<size_t>(outcome.steps) == seen_.size());
+    CHECK(outcome.yielded == (after > 0));
+    saved_ = saved_ || !outcome.checkpoint.empty();
+    return outcome;
+  }
+  void lose(size_t worker) { workers_[worker] = std::make_unique<Worker>(0, 1); }
+  void check_end(const TrainOutcome& end) const {
+    CHECK(seen_ == losses_);
+    CHECK(end.weights_sha256 == twin_.weights_sha256);
+  }
+  bool saved() const { return saved_; }
+
+ private:
+  SmallJob small_;
+  Job job_;
+  TrainOutcome twin_;
+  std::vector<double> losses_, seen_;
+  std::vector<std::unique_ptr<Worker>> workers_;
+  int epochs_ = 0;
+  bool saved_ = false;
+};
+
+TEST_CASE("a training goes on from a fence on fewer workers and on more, from memory",
+          "[cluster]") {
+  Job4 job({"num_workers=[1, 4]"});
+  const auto kept = [&](const std::vector<size_t>& on, size_t after) {
+    (void)job.train(on, after, TrainYield::kept);
+  };
+  kept({0, 1, 2, 3}, 5);
+  kept({3, 1}, 7);
+  kept({3, 1, 0}, 1);
+  job.lose(1);
+  kept({3}, 4);
+  kept({3, 2, 1, 0}, 9);
+  kept({0, 2}, 3);
+  CHECK_FALSE(job.saved());
+  job.check_end(job.train({2, 0, 1, 3}, 0, TrainYield::no));
+}
+
+TEST_CASE("a training that is saved at a fence goes on from there with nobody left", "[cluster]") {
+  Job4 job({"num_workers=[1, 4]"});
+  (void)job.train({0, 1}, 8, TrainYield::saved);
+  CHECK(job.saved());
+  job.lose(0);
+  job.lose(1);
+  (void)job.train({0, 1, 2}, 5, TrainYield::saved);
+  job.lose(0);
+  job.check_end(job.train({0}, 0, TrainYield::no));
+}
+
+TEST_CASE("what each worker has a part of is saved at a fence", "[cluster]") {
+  Job4 job({"num_workers=3", "strategy={name: parameter_server, mode: sync, num_ps: 2}"});
+  (void)job.train({0, 1, 2}, 8, TrainYield::kept);
+  CHECK(job.saved());
+  job.lose(1);
+  job.check_end(job.train({0, 1, 2}, 0, TrainYield::no));
+}
+
+TEST_CASE("past its last step a training does not yield", "[cluster]") {
+  Job4 job({"num_workers=2"});
+  (void)job.train({0, 1}, 57, TrainYield::kept);
+  job.check_end(job.train({0, 1}, 0, TrainYield::no));
+}
+
+}  // namespace
+}  // namespace leat
