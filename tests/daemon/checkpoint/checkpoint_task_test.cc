@@ -2,12 +2,15 @@
 #include "daemon/checkpoint_task.h"
 
 #include <algorithm>
+#include <chrono>
+#include <future>
 
 #include "daemon/local_worker.h"
 #include "daemon/variable_snapshot.h"
 #include "devices/base/text.h"
 #include "tests/catch.h"
 #include "tests/must.h"
+#include "tests/temporary_directory.h"
 
 namespace leat {
 namespace {
@@ -28,6 +31,53 @@ struct Table {
   Worker worker{0, 1};
   JobResources& resources = worker.resources("job");
 };
+
+// A worker that takes snapshots and then does not answer, until it is not asked any more.
+class MuteWorker final : public WorkerLink {
+ public:
+  std::string device_name() const override { return "silent"; }
+  uint64_t memory_bytes() const override { return 0; }
+  void set_data_root(const std::string&, const std::string&) override {}
+  Result<DatasetReport> inspect(const DatasetFiles&, int64_t) override { return kNot; }
+  Result<std::unique_ptr<PartitionRun>> prepare(std::shared_ptr<const Plan>, uint32_t,
+                                                const std::string&, uint64_t) override {
+    return kNot;
+  }
+  Result<std::map<std::string, Tensor>> read_variables(const std::string&) override { return kNot; }
+  Status write_variables(const std::string&, const std::map<std::string, Tensor>&, Restore,
+                         std::optional<uint64_t>) override {
+    return kNot;
+  }
+  Result<Held> held(const std::string&) override { return kNot; }
+  Status take_snapshot(const std::string&, int64_t, const std::vector<std::string>&) override {
+    return taken;
+  }
+  Status read_snapshot(int64_t, const TakeBytes&, const std::stop_token&) override { return kNot; }
+  Result<CheckpointPart> write_snapshot(int64_t, const PartPlace& place,
+                                        const std::stop_token& stop) override {
+    folder.set_value(place.folder);
+    std::mutex mutex;
+    std::condition_variable_any never;
+    std::unique_lock lock(mutex);
+    never.wait_for(lock, stop, std::chrono::seconds(30), [] { return false; });
+    return stop.stop_requested() ? cancelled("not wanted") : deadline_exceeded("nobody stopped");
+  }
+
+  const Status kNot = unimplemented("not here");
+  Status taken;
+  std::promise<std::string> folder;
+};
+
+CheckpointOrder order_of(WorkerLink& worker, const std::string& folder) {
+  CheckpointOrder order;
+  order.files = &real_files();
+  order.folder = folder;
+  order.job = "job";
+  order.shares = {{&worker, {"a"}}};
+  order.manifest.step = 10;
+  order.first = [] { return Status(); };
+  return order;
+}
 
 bool all_are(const Tensor& tensor, float value) {
   const auto elements = tensor.span<float>();
@@ -85,6 +135,25 @@ TEST_CASE("the shares of a checkpoint are of about equal bytes, each with who ho
   REQUIRE(none.size() == 1);
   CHECK(none[0].worker == &a);
   CHECK(none[0].names.empty());
+}
+
+TEST_CASE("a checkpoint is given up without waiting for its workers, and leaves nothing") {
+  const TemporaryDirectory dir;
+  MuteWorker worker;
+  auto task = must(CheckpointTask::begin(order_of(worker, dir.path())));
+  const std::string folder = worker.folder.get_future().get();
+  CHECK(must(real_files().exists(folder)));
+  CHECK_FALSE(task->done());
+  task.reset();
+  CHECK(must(real_files().list(dir.path())).empty());
+}
+
+TEST_CASE("without a snapshot there is no checkpoint") {
+  const TemporaryDirectory dir;
+  MuteWorker worker;
+  worker.taken = unavailable("it is gone");
+  CHECK(CheckpointTask::begin(order_of(worker, dir.path())).status().code() == Code::unavailable);
+  CHECK(must(real_files().list(dir.path())).empty());
 }
 
 }  // namespace leat

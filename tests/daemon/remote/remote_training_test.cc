@@ -2,8 +2,11 @@
 // one process gives.
 #include <algorithm>
 #include <chrono>
+#include <csignal>
 #include <filesystem>
 #include <optional>
+#include <stop_token>
+#include <thread>
 
 #include "daemon/checkpoint/checkpoint_store.h"
 #include "daemon/remote/remote_cluster.h"
@@ -174,6 +177,25 @@ TEST_CASE("a training goes on from what runners over the wire hold", "[cluster]"
   CHECK(second.first == static_cast<int64_t>(newest));
   REQUIRE(second.notes.size() == 1);
   CHECK(second.notes[0].starts_with(cat("went on at step ", newest, " from the memory of ")));
+}
+
+TEST_CASE("a snapshot is not waited for any longer than it is wanted", "[cluster]") {
+  RunnerTestOptions options;
+  options.runners = 1;
+  options.processes = true;
+  RunnerTestCluster nodes(options);
+  const auto remote = nodes.remote(0);
+  const auto nothing = [](std::span<const std::byte>) { return Status(); };
+  // There is none.
+  CHECK(remote->read_snapshot(1, nothing, {}).code() == Code::failed_precondition);
+  CHECK(remote->take_snapshot("small", 1, {"none"}).code() == Code::failed_precondition);
+  nodes.signal(0, SIGSTOP);
+  std::stop_source stop;
+  std::jthread later([&] { stop.request_stop(); });
+  CHECK(remote->read_snapshot(1, nothing, stop.get_token()).code() == Code::cancelled);
+  CHECK(remote->write_snapshot(1, {"/x", 0, 1}, stop.get_token()).status().code() ==
+        Code::cancelled);
+  nodes.signal(0, SIGCONT);
 }
 
 TEST_CASE("runners over the wire train asynchronously", "[cluster]") {
