@@ -7,8 +7,8 @@ chosen so that a step takes 50 ms on either side. The goodput of a side is
 
     steps that it is further at the end * time of an undisturbed step / time that went by
 
-where the time of an undisturbed step is the median over the windows of the same run in which it got on at all: what
-disturbs the machine disturbs both sides. torchrun's script saves as often as is best for it (Young's rule, from what
+where the time of an undisturbed step is that of the same run, but for a while after each fault: what disturbs the
+machine disturbs both sides. torchrun's script saves as often as is best for it (Young's rule, from what
 saving takes); leat writes a checkpoint as often.
 """
 import argparse
@@ -20,7 +20,6 @@ import os
 import random
 import shutil
 import signal
-import statistics
 import struct
 import subprocess
 import sys
@@ -54,27 +53,25 @@ class Side:
     def __init__(self, folder, cores):
         self.folder, self.prefix = folder, pinned(cores)
 
-    def measure_step(self, batch, steps=60):
-        """Seconds of a step: the median over pieces of a short job."""
+    def measure_step(self, batch, steps=400):
+        """Seconds of a step of a short job, its beginning aside."""
         self.start(batch, steps, 0)
-        seen = [(time.monotonic(), self.step())]
-        while seen[-1][1] < steps and time.monotonic() < seen[0][0] + 120:
-            time.sleep(0.02)
-            seen.append((time.monotonic(), self.step()))
+        first = last = None
+        deadline = time.monotonic() + 120
+        while (last is None or last[1] < steps) and time.monotonic() < deadline:
+            time.sleep(0.01)
+            now = time.monotonic(), self.step()
+            if now[1] >= 50 and (last is None or now[1] > last[1]):
+                first, last = first or now, now
         self.end()
-        at = {}
-        for when, step in seen:
-            at.setdefault(step, when)
-        known = sorted(step for step in at if step > 10)
-        pieces = [(at[b] - at[a]) / (b - a) for a, b in zip(known, known[5:])]
-        if not pieces:
-            raise SystemExit(f"{self.name}: a job of {steps} steps did not get far: {seen[-1]}")
-        return statistics.median(pieces)
+        if last is None or last[1] == first[1]:
+            raise SystemExit(f"{self.name}: a job of {steps} steps did not get far")
+        return (last[0] - first[0]) / (last[1] - first[1])
 
     def find_batch(self, seconds):
         """A batch whose step takes about so long."""
         batch = 256
-        for _ in range(3):
+        for _ in range(2):
             took = self.measure_step(batch)
             batch = max(4, round(batch * seconds / took / 4) * 4)
         return batch
@@ -243,16 +240,18 @@ class Course:
     def step_at(self, when):
         return max((step for at, step in self.seen if at <= when), default=0)
 
-    def evaluate(self, window):
-        """Once it has begun: (seconds of an undisturbed step, steps, seconds)."""
-        begin = next(at for at, step in self.seen if step > 0)
-        end = self.seen[-1][0]
-        rates = []
+    def evaluate(self, faults, every):
+        """Once it has begun: (seconds of an undisturbed step, steps, seconds). `faults`: when they came."""
+        begin, end = next(at for at, step in self.seen if step > 0), self.seen[-1][0]
+        window, calm = every / 20, every / 5
+        steps = seconds = 0
         at = begin
         while at + window <= end:
-            rates.append((self.step_at(at + window) - self.step_at(at)) / window)
+            if not any(at - calm < fault < at + window + window / 2 for fault in faults):
+                steps += self.step_at(at + window) - self.step_at(at)
+                seconds += window
             at += window
-        return 1 / statistics.median(rate for rate in rates if rate > 0), self.step_at(end) - self.step_at(begin), end - begin
+        return seconds / max(1, steps), self.step_at(end) - self.step_at(begin), end - begin
 
 
 def disturb(args, sides, batches, every):
@@ -278,7 +277,7 @@ def disturb(args, sides, batches, every):
         print(f"  leat: step {lost['stopped_at']}: noticed after {lost['detection_seconds']} s, went on after "
               f"{lost['recovery_seconds']} s from {lost['source']}, {lost['steps_recomputed']} steps again", flush=True)
     print(f"  torchrun: {missed} of {len(faults)} found nobody, who was being started", flush=True)
-    return courses, len(faults), view["lost_epochs"]
+    return courses, [begin + when for when, _ in faults], view["lost_epochs"]
 
 
 def main():
@@ -299,6 +298,7 @@ def main():
     folder = args.keep or tempfile.mkdtemp(prefix="leat-goodput-")
     if args.keep and os.path.exists(args.keep):
         raise SystemExit(f"--keep: expected a new folder, {args.keep} is there")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # nothing is left running
     load, sides = [os.getloadavg()[0]], []
     try:
         sides.append(Leat(os.path.join(folder, "leat"), halves[0], args.binaries))
@@ -323,13 +323,13 @@ def main():
             shutil.rmtree(folder, ignore_errors=True)
     rows = []
     for side, batch in zip(sides, batches):
-        each, steps, seconds = courses[side].evaluate(max(1, args.every / 20))
+        each, steps, seconds = courses[side].evaluate(faults, args.every)
         goodput = steps * each / seconds
         rows.append(f"| {side.name} | {batch} | {each * 1e3:.1f} ms | {steps} | {seconds:.0f} s | "
-                    f"{(1 - goodput) * seconds / max(1, faults):.2f} s | {goodput:.1%} |")
+                    f"{(1 - goodput) * seconds / max(1, len(faults)):.2f} s | {goodput:.1%} |")
     text = "\n".join([
         f"{cpu_model()}, {len(cores)} cores, {datetime.date.today()}, load {min(load):.1f} to {max(load):.1f}; "
-        f"{faults} faults in {args.minutes:g} minutes, one each {args.every:g} s (seed {args.seed}), of which Leat met {lost}; "
+        f"{len(faults)} faults in {args.minutes:g} minutes, one each {args.every:g} s (seed {args.seed}), of which Leat met {lost}; "
         f"saved every {every} steps:", "",
         "| | batch | an undisturbed step | steps | in | lost by a fault | goodput |",
         "| --- | --- | --- | --- | --- | --- | --- |", *rows])
