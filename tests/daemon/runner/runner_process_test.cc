@@ -58,6 +58,18 @@ TEST_CASE("runners in processes of their own give the bits of a local cluster") 
   }
 }
 
+TEST_CASE("a runner says in its pulse that it waits for a peer, and who is not to step does not") {
+  const MirroredJob job;
+  RunnerTestCluster cluster(options_for(job, 2));
+  begin(cluster, job, "tcp");
+  must(cluster.extend(0, kTrain, 5));
+  cluster.await_waiting(0);
+  CHECK_FALSE(cluster.await_pulse(1, 0).second);
+  must(cluster.extend(1, kTrain, 5));
+  for (uint32_t t : {0u, 1u}) must(cluster.await(t, kTrain, 5).failure);
+  CHECK_FALSE(cluster.await_pulse(0, 6).second);
+}
+
 TEST_CASE("a runner whose peer is killed says so at once, in the middle of a step or idle") {
   const MirroredJob job;
   for (const char* transport : {"tcp", "shm"}) {

@@ -624,13 +624,23 @@ int exit_code_of_runner(const Bytes& boot) {
   return *code;
 }
 
-std::pair<uint64_t, bool> RunnerTestCluster::await_pulse(uint32_t task, uint64_t turns) {
+std::array<uint64_t, 2> RunnerTestCluster::next_pulse(uint32_t task, Deadline deadline) {
   const int socket = inside_->nodes[task]->process->socket.get();
-  const Deadline deadline = soon();
-  while (true) {
-    std::array<uint64_t, 2> pulse{};
-    must(receive_all(socket, std::as_writable_bytes(std::span(pulse)), deadline, "a pulse"));
+  std::array<uint64_t, 2> pulse{};
+  must(receive_all(socket, std::as_writable_bytes(std::span(pulse)), deadline, "a pulse"));
+  return pulse;
+}
+
+std::pair<uint64_t, bool> RunnerTestCluster::await_pulse(uint32_t task, uint64_t turns) {
+  for (const Deadline deadline = soon();;) {
+    const auto pulse = next_pulse(task, deadline);
     if (pulse[0] >= turns) return {pulse[0], pulse[1] != 0};
+  }
+}
+
+void RunnerTestCluster::await_waiting(uint32_t task) {
+  const Deadline deadline = soon();
+  while (next_pulse(task, deadline)[1] != 3) {
   }
 }
 

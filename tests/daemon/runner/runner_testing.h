@@ -2,6 +2,7 @@
 // own. What is asked of them goes over the wire.
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <map>
 #include <memory>
@@ -100,9 +101,12 @@ class RunnerTestCluster {
   int exit_code(uint32_t task);
   // The first pulse of so many turns: how many, and whether one is in flight.
   std::pair<uint64_t, bool> await_pulse(uint32_t task, uint64_t turns);
+  // The first pulse that says that a step is in flight and waits for peers.
+  void await_waiting(uint32_t task);
 
  private:
   struct Inside;
+  std::array<uint64_t, 2> next_pulse(uint32_t task, Deadline deadline);
   std::unique_ptr<Inside> inside_;
 };
 
