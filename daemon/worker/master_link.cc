@@ -378,6 +378,13 @@ Status MasterLink::pass_on(RpcClient& client) {
       news_bytes_ -= more;
       bytes += more;
     }
+    // How it ended goes with its last lines, and waits for no answer to them.
+    const bool last = next.how.empty() && !news_.empty() && news_.front().lines.empty() &&
+                      news_.front().job == next.job && news_.front().epoch == next.epoch;
+    if (last) {
+      next.how = std::move(news_.front().how);
+      news_.pop_front();
+    }
     if (dropped_lines_ > 0) {
       next.lines.insert(next.lines.begin(), cat("(", dropped_lines_, " lines were dropped)"));
       dropped_lines_ = 0;
@@ -398,28 +405,31 @@ Status MasterLink::tell_drain(RpcClient& client) {
 
 Status MasterLink::tell(RpcClient& client, const News& news) {
   const auto outcome = [](auto&& response) { return status_of(response.getOutcome()); };
-  Status told;
-  if (!news.lines.empty()) {
-    told = client.call<wire::Registry>("Registry.log", kCall, [&](wire::Registry::Client registry) {
-      auto request = registry.logRequest();
-      request.setJob(news.job);
-      request.setEpoch(news.epoch);
-      auto lines = request.initLines(static_cast<unsigned>(news.lines.size()));
-      for (unsigned i = 0; i < lines.size(); ++i) lines.set(i, news.lines[i]);
-      return request.send().then(outcome);
-    });
-  }
-  if (told.ok() && !news.how.empty()) {
-    told = client.call<wire::Registry>("Registry.runnerExited", kCall,
-                                       [&](wire::Registry::Client registry) {
-                                         auto request = registry.runnerExitedRequest();
-                                         request.setJob(news.job);
-                                         request.setEpoch(news.epoch);
-                                         request.setHow(news.how);
-                                         return request.send().then(outcome);
-                                       });
-  }
-  return told;
+  const auto send_lines = [&](wire::Registry::Client& registry) -> kj::Promise<Status> {
+    if (news.lines.empty()) return Status();
+    auto request = registry.logRequest();
+    request.setJob(news.job);
+    request.setEpoch(news.epoch);
+    auto lines = request.initLines(static_cast<unsigned>(news.lines.size()));
+    for (unsigned i = 0; i < lines.size(); ++i) lines.set(i, news.lines[i]);
+    return request.send().then(outcome);
+  };
+  const auto send_exit = [&](wire::Registry::Client& registry) -> kj::Promise<Status> {
+    if (news.how.empty()) return Status();
+    auto request = registry.runnerExitedRequest();
+    request.setJob(news.job);
+    request.setEpoch(news.epoch);
+    request.setHow(news.how);
+    return request.send().then(outcome);
+  };
+  return client.call<wire::Registry>(
+      news.how.empty() ? "Registry.log" : "Registry.runnerExited", kCall,
+      [&](wire::Registry::Client registry) {
+        auto logged = send_lines(registry);
+        return logged.then([exited = send_exit(registry)](Status status) mutable {
+          return status.ok() ? kj::mv(exited) : kj::Promise<Status>(std::move(status));
+        });
+      });
 }
 
 // The heart's thread. A beat that is not answered is only late: whether this worker lives, the
