@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
+#include <utility>
 
 #include "daemon/local_cluster.h"
 #include "daemon/retry_while_full.h"
@@ -97,6 +99,23 @@ ScheduleSpec schedule_spec(const Job::Scheduler& s, int64_t total_steps) {
   return spec;
 }
 
+// A plan's program makes the variables that it touches: do these make all of init's?
+bool make_all(const std::vector<std::shared_ptr<const Plan>>& plans, const Plan& init) {
+  std::set<std::pair<std::string, std::string>> made;  // by device
+  for (const auto& plan : plans) {
+    for (const Partition& partition : plan->partitions) {
+      for (const PlanResource& resource : partition.resources)
+        made.emplace(partition.device, resource.name);
+    }
+  }
+  for (const Partition& partition : init.partitions) {
+    for (const PlanResource& resource : partition.resources) {
+      if (made.count({partition.device, resource.name}) == 0) return false;
+    }
+  }
+  return true;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Trainer>> Trainer::create(const Catalogue& catalogue, Files& files, Job job,
@@ -107,6 +126,7 @@ Result<std::unique_ptr<Trainer>> Trainer::create(const Catalogue& catalogue, Fil
   trainer->threads_ = trainer->options_.threads;
   trainer->cluster_ = std::move(cluster);
   LEAT_RETURN_IF_ERROR(trainer->inspect());
+  trainer->spent("data and model");
   return trainer;
 }
 
@@ -116,6 +136,12 @@ Result<std::unique_ptr<Trainer>> Trainer::create(const Catalogue& catalogue, Fil
   if (options.threads <= 0) options.threads = std::max(1, cpu::usable_cores() / workers);
   auto cluster = std::make_unique<LocalCluster>(workers, options.threads, files);
   return create(catalogue, files, std::move(job), std::move(options), std::move(cluster));
+}
+
+void Trainer::spent(std::string_view what) {
+  const auto now = clock_.steady();
+  const std::chrono::duration<double> time = now - std::exchange(spent_until_, now);
+  spent_.push_back(cat(what, " ", std::round(time.count() * 1000) / 1000));
 }
 
 Status Trainer::inspect() {
@@ -374,7 +400,7 @@ Status Trainer::compile_plans() {
 
 // Makes the model's variables on every worker that has none yet, and fills all of them.
 Status Trainer::make_variables(bool fill) {
-  if (!init_) return {};
+  if (!init_ || (!fill && make_all(training_plans_, *init_))) return {};
   LEAT_ASSIGN_OR_RETURN(auto run, cluster_->master().run(init_, job_.name, {"init", job_.seed, 0}));
   if (!fill) return {};
   run->extend(1);
@@ -455,6 +481,7 @@ Result<TrainOutcome> Trainer::run(TrainObserver& observer, const std::function<b
   }
   // What can be wrong with the job shows here, before anything of an earlier run is replaced.
   LEAT_RETURN_IF_ERROR(compile_plans());
+  spent("plans");
   // Memory first: a large checkpoint takes long to read and to verify.
   LEAT_ASSIGN_OR_RETURN(std::optional<Memory> memory, find_memory(on_disk));
   if (options_.resume && !from && !memory) {
@@ -468,7 +495,9 @@ Result<TrainOutcome> Trainer::run(TrainObserver& observer, const std::function<b
   }
   if (from) done_ = from->manifest.step;
   if (memory) done_ = memory->step;
+  spent("what is held");
   LEAT_RETURN_IF_ERROR(start_training(!memory));
+  spent("runs");
   if (memory) {
     LEAT_RETURN_IF_ERROR(restore(*memory).while_doing("restoring what workers held"));
     observer.noted(cat("went on at step ", done_, " from the memory of ", memory->holder));
@@ -479,6 +508,7 @@ Result<TrainOutcome> Trainer::run(TrainObserver& observer, const std::function<b
       observer.warned(cat(job_.model.graph, " is not the graph that the checkpoint of step ", done_,
                           " was written with"));
   }
+  spent("variables");
   const auto waits_for_room = [&](const Status& full) {
     observer.warned(cat("waits for room: ", full.message()));
   };
@@ -488,6 +518,8 @@ Result<TrainOutcome> Trainer::run(TrainObserver& observer, const std::function<b
                           : from ? TrainSource::checkpoint
                                  : TrainSource::start);
   from.reset();
+  spent("folder");
+  if (options_.survivors) observer.noted("ready to go on, in seconds: " + join(spent_, ", "));
   observer.started(done_, total_steps_);
   checkpoints_.start();
 
@@ -667,6 +699,7 @@ Status Trainer::prepare_evaluation() {
   spec.shards = common_shards();
   LEAT_ASSIGN_OR_RETURN(const JobGraph graph, make_eval_graph(*inference_model_, spec));
   LEAT_ASSIGN_OR_RETURN(evaluation_, compile(graph, plan_options("evaluate", common_shards())));
+  if (options_.survivors) return {};  // they have evaluated, or tried to
   return cluster_->master().run(evaluation_, job_.name, {"evaluate", job_.seed, 0}).status();
 }
 

@@ -17,6 +17,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "daemon/checkpoint/job_checkpoints.h"
@@ -155,6 +156,8 @@ class Trainer {
 
   static JobCheckpoints checkpoints_of(const Job& job, const TrainOptions& options, Files& files,
                                        const Clock& clock);
+  // What the time since the last one went to.
+  void spent(std::string_view what);
   Status inspect();
   Result<DatasetReport> inspect(const Job::Files& files) const;
   DatasetFiles dataset_files(const Job::Files& files) const;
@@ -229,6 +232,8 @@ class Trainer {
   RealClock clock_;
   JobCheckpoints checkpoints_;
   std::string graph_sha256_;
+  Clock::Steady spent_until_ = clock_.steady();
+  std::vector<std::string> spent_;  // "plans 0.12"
   std::unique_ptr<CheckpointTask> writing_;  // one that is being written; it uses what is above
 };
 
