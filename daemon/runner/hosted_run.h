@@ -38,7 +38,8 @@ struct RunnerParts {
   Logger log;
   // Told of each run whose steps are the job's, before it steps; may be empty.
   std::function<void(std::shared_ptr<HostedRun>)> on_training = {};
-  // Told of links that fail by themselves, on the run's strand; may wait for a second; may be empty.
+  // Told of links that fail by themselves, on the run's strand; may wait for a second; may be
+  // empty.
   std::function<void(FailedLink)> on_failed_link = {};
 };
 

@@ -120,8 +120,7 @@ TEST_CASE("however often a run is held while it steps, it stands where it says",
       REQUIRE(limit >= at);
       must(runner.run().finished().wait(limit, soon()));
       REQUIRE(runner.run().turns() == limit);
-      if (limit > 0)
-        REQUIRE(runner.fetched(0, limit - 1).at(0) == static_cast<double>(limit - 1));
+      if (limit > 0) REQUIRE(runner.fetched(0, limit - 1).at(0) == static_cast<double>(limit - 1));
       at = std::max(at + (limit == at), limit);
       runner.run().fence(at);
       runner.executor().wake(runner.run());
