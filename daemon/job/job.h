@@ -114,6 +114,8 @@ struct Job {
   int64_t num_workers = 1;           // at most shards: the weights do not depend on it (but see
                                      // asynchronous() and has_quorum())
   int64_t min_workers = 0;           // elastic: it goes on with so many at least; 0: it is not
+  // On a cluster: failures that may pass, of the last 1,900 steps, after which it tries again.
+  int64_t max_failures = 10;
   Checkpoint checkpoint;
   DType precision = DType::f32;  // f32 or f64: of weights, activations and gradients
 

@@ -139,6 +139,7 @@ std::string print_job(const Job& job) {
   text += cat("strategy: ", print_strategy(job), "\n");
   text += job.min_workers > 0 ? cat("num_workers: [", job.min_workers, ", ", job.num_workers, "]\n")
                               : cat("num_workers: ", job.num_workers, "\n");
+  text += cat("max_failures: ", job.max_failures, "\n");
   if (job.checkpoint != Job::Checkpoint()) {
     text += cat("checkpoint: ", print_checkpoint(job.checkpoint), "\n");
   }

@@ -279,6 +279,7 @@ Job read_job(YamlReader& reader, int64_t file_workers, const std::filesystem::pa
   top.get_int("shards", Need::optional, kPlaces, job.shards);
   if (replicas > 0) job.num_workers = replicas;
   top.get_span("num_workers", Need::optional, kPlaces, job.min_workers, job.num_workers);
+  top.get_int("max_failures", Need::optional, {.min = 0, .max = 1000}, job.max_failures);
   read_checkpoint(top.get_map("checkpoint", Need::optional), folder, job.checkpoint);
   read_precision(top, job);
   top.finish();

@@ -83,17 +83,20 @@ void JobTable::advance_failed(Entry& entry) {
   if (may_be_silence(entry)) return;
   judge_links(entry);
   const JobCondition& now = entry.job.condition;
+  const size_t recent = entry.failures.recent(failure.step);
   std::string reason = failure.reason();
   lost_epoch(entry, reason);
   if (failure.may_pass) {
     if (entry.last_failure && failure.same_as(*entry.last_failure)) {
       reason = cat("twice at step ", failure.step, ": ", failure.text);
-    } else if (now.restarts < entry.job.max_restarts || !failure.counts) {
+    } else if (!failure.counts || recent < entry.job.max_restarts) {
       JobCondition next = changed(entry, JobState::recovering, std::move(reason));
       if (failure.counts) ++next.restarts;
       return propose(entry, std::move(next));
-    } else if (now.restarts > 0) {
-      reason = cat(reason, "; after ", now.restarts, now.restarts == 1 ? " restart" : " restarts");
+    } else if (recent > 0) {
+      reason = cat(
+          reason, "; after ", recent, recent == 1 ? " restart" : " restarts",
+          recent < now.restarts ? cat(" within ", FailureBudget::kForgivenAfter, " steps") : "");
     }
   }
   propose(entry, changed(entry, JobState::failed, std::move(reason)));
@@ -129,12 +132,21 @@ void JobTable::note(Entry& entry) {
       WriteJournal{last_write_, JobNoted{entry.job.id, entry.next_lost, entry.next_fired}});
 }
 
+// A job that gets nowhere tries again later, and later still.
+void JobTable::back_off(Entry& entry) {
+  const auto wait = entry.failures.add(entry.last_failure->step);
+  if (wait.count() == 0) return;
+  entry.not_before = now_.steady + wait;
+  backing_off_.insert(entry.job.number);
+}
+
 // The change from `before` is in the journal: what was decided is done.
 void JobTable::entered(Entry& entry, const JobCondition& before) {
   const JobCondition& now = entry.job.condition;
   entry.had_runners = false;
   if (now.state == JobState::recovering && now.epoch == before.epoch && entry.failure) {
     entry.last_failure = std::exchange(entry.failure, std::nullopt);
+    if (entry.last_failure->counts) back_off(entry);
     entry.finished.reset();  // too late: the epoch is given up
     entry.last_failure->keeps ? part(entry, now.reason) : stop(entry, now.reason);
   }
@@ -169,7 +181,7 @@ void JobTable::schedule() {
       head_ = number;
       break;
     }
-    if (!waits(entry) || held_until_) continue;
+    if (!waits(entry) || held_until_ || entry.not_before) continue;
     const size_t wants = wanted(entry), kept = entry.assembly.kept();
     if (wants > usable(entry)) continue;
     if (wants > leases_.free()) {
@@ -360,6 +372,7 @@ std::string JobTable::waiting_reason(const Entry& entry) const {
     return "waits for the runners that it had";
   if (!waits(entry)) return "";
   if (held_until_) return cat("waits for the journal: ", journal_status_.message());
+  if (entry.not_before) return "waits a while, since it failed before it had come farther";
   const size_t kept = entry.assembly.kept();
   std::string wants = "waits for " + workers_text(wanted(entry));
   if (kept > 0) wants += cat(" more, ", kept, kept == 1 ? " keeps" : " keep", " the job in memory");

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "daemon/jobs/assembly.h"
+#include "daemon/jobs/failure_budget.h"
 #include "daemon/jobs/job_table.h"
 #include "daemon/jobs/lost_links.h"
 
@@ -62,7 +63,9 @@ struct JobTable::Entry {
   std::optional<std::string> finished;  // with this result
   std::optional<Failure> failure;
   std::optional<Failure> last_failure;  // of an earlier epoch
-  int64_t epoch_began_ms = 0;           // of Unix time
+  FailureBudget failures;
+  std::optional<Clock::Steady> not_before;  // the next epoch begins
+  int64_t epoch_began_ms = 0;               // of Unix time
   int64_t fault_came_ms = 0;      // of Unix time: when the last fault of this epoch was let go
   std::vector<LostEpoch> lost;    // more than the journal knows of them
   std::vector<FaultAsked> asked;  // faults that are due

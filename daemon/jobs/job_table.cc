@@ -37,6 +37,9 @@ JobActions JobTable::restore(const std::vector<StoredJob>& jobs, Moment now, uin
       assembled_.insert(job.number);
     }
     entry->epoch_began_ms = job.condition.since_ms;
+    entry->failures = FailureBudget(
+        job.condition.restarts,
+        job.history.last.empty() ? 0 : std::max<int64_t>(0, job.history.last.back().stopped_at));
     touch(*entry);
     ids_[job.id] = job.number;
     requests_[job.request_id] = job.number;
@@ -257,6 +260,12 @@ void JobTable::on(const Tick&) {
   for (const uint64_t number : assembled) {
     tick(*entries_[number]);
   }
+  std::erase_if(backing_off_, [this](uint64_t number) {
+    const auto entry = entries_.find(number);
+    if (entry != entries_.end() && now_.steady < *entry->second->not_before) return false;
+    if (entry != entries_.end()) entry->second->not_before.reset();
+    return queue_changed_ = true;
+  });
   grow();
   if (!held_until_ || now_.steady < *held_until_) return;
   held_until_.reset();

@@ -29,7 +29,8 @@
 //   ends by Ticks.
 //
 // A job that fails for a cause that may pass (a lost or stuck worker, a runner's death) tries
-// again, up to its max_restarts; a crash that repeats itself at the same step fails it at once.
+// again, up to its max_restarts, at once if it has got on since and else after a while
+// (failure_budget.h); a crash that repeats itself at the same step fails it at once.
 // Whom the failure did not befall keeps his runner and his lease, and goes on in the next epoch
 // with others in the places of those that are gone (assembly.h); what befalls them meanwhile is no
 // failure of that epoch's. A step that did not end in time may be anybody's fault: nobody is kept.
@@ -130,6 +131,7 @@ class JobTable {
   void advance(Entry& entry);
   void advance_with_runners(Entry& entry);
   void advance_failed(Entry& entry);
+  void back_off(Entry& entry);
   // Gives workers to those that wait, in order.
   void schedule();
   // Workers that leave, and more than there were: job_elastic.cc.
@@ -193,6 +195,7 @@ class JobTable {
   std::map<std::string, uint64_t, std::less<>> ids_;
   std::map<std::string, uint64_t, std::less<>> requests_;  // by request id
   std::set<uint64_t> unfinished_;                          // numbers, in the order of the queue
+  std::set<uint64_t> backing_off_;                         // have failed, and wait a while
   std::set<uint64_t> assembled_;                           // have runners that are not gone
   std::map<uint64_t, uint64_t> ended_;                     // numbers, in the order of their ends
   std::map<uint64_t, uint64_t> writes_;                    // in the air: job's number by write

@@ -128,7 +128,8 @@ Result<CheckedJob> check_submitted_job(Files& files, const Catalogue& catalogue,
     }
     LEAT_ASSIGN_OR_RETURN(const auto faults,
                           chaos_schedule(submission.chaos, submission.num_workers));
-    submission.max_restarts += static_cast<uint32_t>(faults.size());
+    submission.max_restarts =
+        static_cast<uint32_t>(job.max_failures) + static_cast<uint32_t>(faults.size());
     data_root = job.data.root;
     return check_submission(submission);
   };

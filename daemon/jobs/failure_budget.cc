@@ -1,0 +1,25 @@
+#include "daemon/jobs/failure_budget.h"
+
+#include <algorithm>
+
+namespace leat {
+
+size_t FailureBudget::recent(uint64_t step) const {
+  return static_cast<size_t>(std::count_if(steps_.begin(), steps_.end(), [&](uint64_t failed_at) {
+    return step < failed_at + kForgivenAfter;
+  }));
+}
+
+std::chrono::milliseconds FailureBudget::add(uint64_t step) {
+  const bool again = !steps_.empty() && step <= farthest_;
+  std::erase_if(steps_, [&](uint64_t failed_at) { return step >= failed_at + kForgivenAfter; });
+  steps_.push_back(step);
+  farthest_ = std::max(farthest_, step);
+  in_vain_ = again ? in_vain_ + 1 : 0;
+  std::chrono::milliseconds wait{0};
+  for (int i = 0; i < in_vain_ && wait < kLongestWait; ++i)
+    wait = std::min(wait.count() == 0 ? kFirstWait : 2 * wait, kLongestWait);
+  return wait;
+}
+
+}  // namespace leat

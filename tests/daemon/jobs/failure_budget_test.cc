@@ -1,0 +1,65 @@
+#include "daemon/jobs/failure_budget.h"
+
+#include "daemon/jobs/job_table.h"
+#include "tests/catch.h"
+#include "tests/daemon/jobs/table_driver.h"
+
+namespace leat {
+namespace {
+
+using std::chrono::milliseconds;
+constexpr uint64_t kFar = FailureBudget::kForgivenAfter;
+
+TEST_CASE("failures are forgotten when the job has come farther") {
+  FailureBudget budget;
+  CHECK(budget.add(100) == milliseconds(0));
+  CHECK(budget.add(200) == milliseconds(0));
+  CHECK(budget.recent(200) == 2);
+  CHECK(budget.recent(100 + kFar - 1) == 2);
+  CHECK(budget.recent(100 + kFar) == 1);
+  CHECK(budget.recent(200 + kFar) == 0);
+  CHECK(budget.add(200 + kFar) == milliseconds(0));
+  CHECK(budget.recent(200 + kFar) == 1);
+}
+
+TEST_CASE("a job that fails without coming farther waits longer each time") {
+  FailureBudget budget;
+  std::vector<int64_t> waits;
+  for (int i = 0; i < 10; ++i) waits.push_back(budget.add(7).count());
+  CHECK(waits == std::vector<int64_t>{0, 250, 500, 1000, 2000, 4000, 8000, 16000, 30000, 30000});
+  CHECK(budget.add(5).count() == 30000);  // from a checkpoint, not as far
+  CHECK(budget.add(8).count() == 0);
+  CHECK(budget.add(8).count() == 250);
+}
+
+TEST_CASE("what the journal tells of counts from where the job was") {
+  const FailureBudget budget(3, 1000);
+  CHECK(budget.recent(1000) == 3);
+  CHECK(budget.recent(1000 + kFar) == 0);
+}
+
+TEST_CASE("a job that fails where it failed before lets others go first") {
+  TableDriver driver({.other_side = {}});
+  driver.join("w1");
+  const std::string id = driver.submit("a", 1), other = driver.submit("b", 1);
+  const auto fails = [&](uint64_t epoch) {
+    driver.start_all(id);
+    driver.send(RunnerExited{id, epoch, {"w1", 1}, "was killed by signal 9"});
+  };
+  fails(1);
+  CHECK(driver.table->find(id)->condition.epoch == 2);  // at once
+  driver.send(RunnerExited{id, 2, {"w1", 1}, "was killed by signal 11"});
+  CHECK(driver.table->find(id)->condition.epoch == 2);
+  CHECK_THAT(driver.reason(id), Catch::Contains("waits a while"));
+  CHECK(driver.table->job_on("w1") == other);
+  driver.start_all(other);
+  driver.send(JobFinished{other, 1, "x"});
+  driver.exit_all(other);
+  driver.tick(milliseconds(249));
+  CHECK(driver.table->find(id)->condition.epoch == 2);
+  driver.tick(milliseconds(1));
+  CHECK(driver.table->find(id)->condition.epoch == 3);
+}
+
+}  // namespace
+}  // namespace leat
