@@ -2,6 +2,7 @@
 #include <signal.h>
 
 #include <fstream>
+#include <nlohmann/json.hpp>
 
 #include "daemon/job/job.h"
 #include "devices/base/text.h"
@@ -16,6 +17,9 @@
 
 namespace leat {
 namespace {
+
+// The last object of the lines.
+nlohmann::json read(const std::string& lines) { return nlohmann::json::parse(last_object(lines)); }
 
 class Scene {
  public:
@@ -35,16 +39,16 @@ class Scene {
     const Finished done = cluster_.leat("submit", {"--wait", "--json", job_file(set)});
     INFO(done.out << done.err << cluster_.logs());
     CHECK(done.exit_code == 0);
-    return last_object(done.out).value("weights_sha256", "");
+    return read(done.out).value("weights_sha256", "");
   }
   // The job's id.
   std::string submit(const std::vector<std::string>& set) {
     const Finished submitted = cluster_.leat("submit", {"--json", job_file(set)});
     INFO(submitted.out << submitted.err << cluster_.logs());
     CHECK(submitted.exit_code == 0);
-    return last_object(submitted.out).value("id", "");
+    return read(submitted.out).value("id", "");
   }
-  nlohmann::json show(const std::string& id) { return last_object(cluster_.show(id)); }
+  nlohmann::json show(const std::string& id) { return read(cluster_.show(id)); }
   uint64_t step(const std::string& id) { return show(id)["progress"].value("step", uint64_t{0}); }
   bool await_step(const std::string& id, uint64_t step,
                   std::chrono::milliseconds patience = std::chrono::seconds(60)) {
@@ -217,7 +221,7 @@ TEST_CASE("a job goes on from another's checkpoint on fewer workers, and another
   const Finished done = scene.cluster().leat("submit", arguments);
   INFO(done.out << done.err << scene.cluster().logs());
   REQUIRE(done.exit_code == 0);
-  const nlohmann::json job = last_object(done.out);
+  const nlohmann::json job = read(done.out);
   CHECK(job["id"] != id);
   CHECK(job.value("weights_sha256", "") == scene.expected(long_job(1)));
   REQUIRE(scene.cluster().leat("fetch", {job["id"], "metrics.jsonl", "-o", "mine"}).exit_code == 0);
@@ -232,7 +236,7 @@ TEST_CASE("a run of one process goes on on a cluster") {
       scene.cluster().leat("submit", {"--resume", run, "--workers", "2", "--wait", "--json"});
   INFO(done.out << done.err << scene.cluster().logs());
   REQUIRE(done.exit_code == 0);
-  CHECK(last_object(done.out).value("weights_sha256", "") == scene.expected(long_job(1)));
+  CHECK(read(done.out).value("weights_sha256", "") == scene.expected(long_job(1)));
 }
 
 TEST_CASE("what cannot be gone on from is refused") {
@@ -258,7 +262,7 @@ TEST_CASE("what cannot be gone on from is refused") {
 TEST_CASE("what a job has left is fetched") {
   Scene scene({.workers = 1});
   const Finished done = scene.cluster().leat("submit", {"--wait", "--json", scene.job_file({})});
-  const std::string id = last_object(done.out).value("id", "");
+  const std::string id = read(done.out).value("id", "");
   INFO(done.out << done.err << scene.cluster().logs());
   REQUIRE(done.exit_code == 0);
   const Finished fetched = scene.cluster().leat("fetch", {id, "-o", "mine"});
@@ -271,11 +275,11 @@ TEST_CASE("what a job has left is fetched") {
 TEST_CASE("a job's checkpoints are looked at from afar") {
   Scene scene({.workers = 1});
   const auto train = [&](const std::string& seed) {
-    return last_object(scene.cluster()
-                           .leat("submit", {"--wait", "--json",
-                                            scene.job_file({"checkpoint={every_steps: 10, keep: 2}",
-                                                            "seed=" + seed})})
-                           .out)
+    return read(scene.cluster()
+                    .leat("submit", {"--wait", "--json",
+                                     scene.job_file({"checkpoint={every_steps: 10, keep: 2}",
+                                                     "seed=" + seed})})
+                    .out)
         .value("id", "");
   };
   const std::string a = train("1"), b = train("2"), newest = a + "/checkpoints/step-00000030";
@@ -286,7 +290,7 @@ TEST_CASE("a job's checkpoints are looked at from afar") {
     return done;
   };
   // Of step 20, unless that of step 10 was still being written.
-  const std::string older = last_object(leat({"ls", a, "--json"}, 0).out)["path"];
+  const std::string older = read(leat({"ls", a, "--json"}, 0).out)["path"];
   CHECK_THAT(older, Catch::StartsWith(a + "/checkpoints/step-000000") && !Catch::Equals(newest));
   CHECK_THAT(leat({"ls", a}, 0).out, Catch::Contains(newest));
   CHECK_THAT(leat({"verify", a}, 0).out, Catch::Contains(newest + ": whole, 1 part of "));

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <iostream>
+#include <nlohmann/json.hpp>
 #include <thread>
 
 #include "daemon/job/job.h"
@@ -30,7 +31,7 @@ class WaitingClient {
                {.folder = folder, .out = out_, .err = err_}) {}
 
   // What it has printed so far, the last of it: its job.
-  nlohmann::json job() const { return last_object(contents_of(out_)); }
+  nlohmann::json job() const { return nlohmann::json::parse(last_object(contents_of(out_))); }
   std::string said() const { return contents_of(err_); }
   std::optional<int> wait(std::chrono::seconds patience) { return child_.wait(patience); }
 
