@@ -17,7 +17,7 @@ std::chrono::milliseconds FailureBudget::add(uint64_t step) {
   farthest_ = std::max(farthest_, step);
   in_vain_ = again ? in_vain_ + 1 : 0;
   std::chrono::milliseconds wait{0};
-  for (int i = 0; i < in_vain_ && wait < kLongestWait; ++i)
+  for (int i = kAtOnce; i < in_vain_ && wait < kLongestWait; ++i)
     wait = std::min(wait.count() == 0 ? kFirstWait : 2 * wait, kLongestWait);
   return wait;
 }

@@ -2,7 +2,8 @@
 //
 // * A failure is forgotten once the job has come kForgivenAfter steps farther, which is how often
 //   large trainings are interrupted: bad luck, spread over weeks, does not add up.
-// * A job that fails again before it has come farther waits, twice as long each time.
+// * A job that fails before it has come farther than the last time tries again at once, twice: two
+//   workers may be lost at about one time. From then on it waits, twice as long each time.
 //
 // Threads: one.
 #pragma once
@@ -17,6 +18,7 @@ namespace leat {
 class FailureBudget {
  public:
   static constexpr uint64_t kForgivenAfter = 1900;
+  static constexpr int kAtOnce = 2;
   static constexpr std::chrono::milliseconds kFirstWait{250}, kLongestWait{30000};
 
   FailureBudget() = default;
