@@ -233,7 +233,7 @@ class Trainer {
   JobCheckpoints checkpoints_;
   std::string graph_sha256_;
   Clock::Steady spent_until_ = clock_.steady();
-  std::vector<std::string> spent_;  // "plans 0.12"
+  std::vector<std::string> spent_;           // "plans 0.12"
   std::unique_ptr<CheckpointTask> writing_;  // one that is being written; it uses what is above
 };
 

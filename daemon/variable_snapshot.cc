@@ -21,8 +21,8 @@ struct Piece {
   size_t bytes;
 };
 
-// Memory is as fast as several cores together are, and at a fence they have nothing else to do. What
-// the next step needs stays in the caches.
+// Memory is as fast as several cores together are, and at a fence they have nothing else to do.
+// What the next step needs stays in the caches.
 void copy_all(std::vector<Piece> pieces) {
   size_t total = 0;
   for (const Piece& piece : pieces) total += piece.bytes;

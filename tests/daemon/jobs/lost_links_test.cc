@@ -103,8 +103,7 @@ TEST_CASE("of two workers that lost their link one goes, the others keep the job
   SECTION("an open link") { scene.broke(unavailable("link w3 to w2: timed out")); }
   SECTION("one that is being opened") { scene.broke(deadline_exceeded("dialling w2")); }
   CHECK(driver.done() == "end a-0000 1\nstop a-0000 1 w3\nstart a-0000 2 w1* w2* w0\n");
-  CHECK(driver.reason(scene.id).starts_with(
-      "'w3' goes; the link between 'w2' and 'w3' was lost"));
+  CHECK(driver.reason(scene.id).starts_with("'w3' goes; the link between 'w2' and 'w3' was lost"));
   const auto view = driver.table->find(scene.id);
   REQUIRE(view->history.last.size() == 1);
   CHECK(view->history.last[0].culprit == "w3");
