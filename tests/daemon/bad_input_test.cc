@@ -20,11 +20,12 @@ TEST_CASE("the job that these tests spoil is good") {
   const auto left = tiny.snapshot("run");
   for (const char* name : {"run/job.yaml", "run/net.onnxtxt", "run/metrics.jsonl",
                            "run/weights.safetensors", "run/checkpoints/step-00000004/manifest.json",
-                           "run/checkpoints/step-00000008/part-00000-of-00001.safetensors"}) {
+                           "run/checkpoints/step-00000008/part-00000-of-00002.safetensors",
+                           "run/checkpoints/step-00000008/part-00001-of-00002.safetensors"}) {
     INFO(name);
     CHECK(left.count(name) == 1);
   }
-  CHECK(left.size() == 8);
+  CHECK(left.size() == 10);
 }
 
 TEST_CASE("a wrong job file is refused with the place") {
