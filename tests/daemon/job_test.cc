@@ -370,6 +370,8 @@ TEST_CASE("every field wrong in turn gives one error with its place") {
       {18, "num_workers: [2]",
        "18:14: num_workers: expected an integer from 1 to 4096, or [LEAST, MOST] of such, received "
        "[2]"},
+      {19, "max_failures: 1001",
+       "19:15: max_failures: expected an integer from 0 to 1000, received the integer 1001"},
       // checkpoint and precision
       {19, "checkpoint:", "19:1: checkpoint: expected a map, received nothing"},
       {19, "checkpoint: {keep: 3}",
@@ -586,6 +588,7 @@ seed: 11
 shards: 4
 strategy: mirrored
 num_workers: 2
+max_failures: 10
 checkpoint: {every_steps: 500, keep: 3}
 precision: float32
 )");

@@ -122,7 +122,7 @@ TEST_CASE("a runner that never registers costs its job the epoch", "[cluster]") 
   host.tuning.cluster.jobs.start_timeout = 100ms;
   host.restart();
   FakeWorker worker(host.master->address(), "w1");
-  const std::string id = host.submitted(tiny_job("r1"));
+  const std::string id = host.submitted(tiny_job("r1", 1, "max_failures: 3\n"));
   const Order late = worker.order(0);
   const Order next = worker.order(1);
   CHECK(next.epoch == 2);
