@@ -12,6 +12,7 @@
 #include "devices/base/text.h"
 #include "tests/catch.h"
 #include "tests/daemon/worker/wire_fake_master.h"
+#include "tests/must.h"
 #include "tests/temporary_directory.h"
 
 namespace leat {
@@ -73,7 +74,7 @@ TEST_CASE("a worker registers, beats, and says what its runners say") {
   Scene scene("echo first; echo second; echo third >&2; exit 5");
   CHECK(scene.master.await_beats(5));
   CHECK(scene.worker->status().ok());
-  REQUIRE(scene.master.start("job-1", 4).ok());
+  must(scene.master.start("job-1", 4));
   CHECK(scene.master.await("exited job-1") == "exited job-1 4: exited with status 5");
   std::vector<std::string> said;
   for (const std::string& event : scene.master.events()) {
@@ -88,8 +89,8 @@ TEST_CASE("a worker registers, beats, and says what its runners say") {
 
 TEST_CASE("a runner that is asked to stop may end by itself") {
   Scene scene(kWaits);
-  REQUIRE(scene.master.start("job-1", 1).ok());
-  REQUIRE(scene.master.start("job-1", 1).ok());  // repeated
+  must(scene.master.start("job-1", 1));
+  must(scene.master.start("job-1", 1));  // repeated
   CHECK(scene.worker->runners().size() == 1);
   const pid_t pid = scene.runner();
   CHECK(scene.master.stop("job-1", 1, 30s).ok());
@@ -102,10 +103,10 @@ TEST_CASE("a runner that is asked to stop may end by itself") {
 TEST_CASE("a runner goes on in another epoch, and no stop of the one before ends it") {
   Scene scene(kWaits);
   CHECK(scene.master.advance("job-1", 1).code() == Code::failed_precondition);
-  REQUIRE(scene.master.start("job-1", 1).ok());
+  must(scene.master.start("job-1", 1));
   const pid_t pid = scene.runner();
-  REQUIRE(scene.master.advance("job-1", 3).ok());
-  REQUIRE(scene.master.advance("job-1", 3).ok());  // repeated
+  must(scene.master.advance("job-1", 3));
+  must(scene.master.advance("job-1", 3));  // repeated
   CHECK(scene.door().epoch == 3);
   CHECK(scene.door().key[0] == 3);
   CHECK(scene.master.advance("job-1", 2).code() == Code::failed_precondition);
@@ -123,7 +124,7 @@ TEST_CASE("a runner goes on in another epoch, and no stop of the one before ends
 
 TEST_CASE("a runner that does not stop is killed, and is gone when the worker says so") {
   Scene scene("trap '' TERM; echo runner $$; while :; do sleep 0.02; done");
-  REQUIRE(scene.master.start("job-1", 1).ok());
+  must(scene.master.start("job-1", 1));
   const pid_t pid = scene.runner();
   CHECK(scene.master.stop("job-1", 1, 50ms).ok());
   CHECK_FALSE(is_alive(pid));
@@ -133,7 +134,7 @@ TEST_CASE("a runner that does not stop is killed, and is gone when the worker sa
 
 TEST_CASE("the death of a runner is told with its signal") {
   Scene scene(kWaits);
-  REQUIRE(scene.master.start("job-1", 1).ok());
+  must(scene.master.start("job-1", 1));
   kill(scene.runner(), SIGSEGV);
   CHECK(scene.master.await("exited job-1") == "exited job-1 1: was killed by signal 11");
 }
@@ -142,10 +143,10 @@ TEST_CASE("a runner that gives no sign of life for 2.5 s is killed") {
   // The first one pulses once and then no more; the others have never done.
   const TemporaryDirectory folder;
   Scene scene(cat("if mkdir ", folder / "first", "; then printf '%016d' 0 >&3; fi; ", kWaits));
-  REQUIRE(scene.master.start("job-1", 1).ok());
+  must(scene.master.start("job-1", 1));
   const pid_t silent = scene.runner();
-  REQUIRE(scene.master.start("job-2", 1).ok());
-  REQUIRE(scene.master.start("job-3", 1).ok());
+  must(scene.master.start("job-2", 1));
+  must(scene.master.start("job-3", 1));
   const std::string stopped = scene.master.await("said job-2: runner ");
   REQUIRE(scene.master.await("said job-3: runner ") != "");
   REQUIRE(stopped != "");
@@ -160,18 +161,18 @@ TEST_CASE("a runner that gives no sign of life for 2.5 s is killed") {
 
 TEST_CASE("a worker whose master hangs up registers again as it was, with its runners") {
   Scene scene(kWaits);
-  REQUIRE(scene.master.start("job-1", 1).ok());
+  must(scene.master.start("job-1", 1));
   const pid_t pid = scene.runner();
   const std::string first = scene.master.await("registered w0");
   scene.master.hang_up();
   CHECK(scene.master.await("registered w0") == first);
   CHECK(is_alive(pid));
-  REQUIRE(scene.master.advance("job-1", 2).ok());
+  must(scene.master.advance("job-1", 2));
 }
 
 TEST_CASE("a worker whose master hangs up for too long kills its runners and registers anew") {
   Scene scene(kWaits, 0ms);
-  REQUIRE(scene.master.start("job-1", 1).ok());
+  must(scene.master.start("job-1", 1));
   const pid_t pid = scene.runner();
   const std::string first = scene.master.await("registered w0");
   scene.master.hang_up();
@@ -179,12 +180,12 @@ TEST_CASE("a worker whose master hangs up for too long kills its runners and reg
   REQUIRE(second != "");
   CHECK(second != first);  // another incarnation
   CHECK_FALSE(is_alive(pid));
-  REQUIRE(scene.master.start("job-1", 2).ok());
+  must(scene.master.start("job-1", 2));
 }
 
 TEST_CASE("a worker that was counted out kills its runners and registers anew") {
   Scene scene(kWaits);
-  REQUIRE(scene.master.start("job-1", 1).ok());
+  must(scene.master.start("job-1", 1));
   const pid_t pid = scene.runner();
   const std::string first = scene.master.await("registered w0");
   scene.master.set_beat_answer(failed_precondition("w0 was lost: no heartbeat for 3.0 s"));
@@ -207,7 +208,7 @@ TEST_CASE("a worker that is refused says why and tries again") {
 
 TEST_CASE("a worker that stops leaves no process behind") {
   Scene scene(kWaits);
-  REQUIRE(scene.master.start("job-1", 1).ok());
+  must(scene.master.start("job-1", 1));
   const pid_t pid = scene.runner();
   scene.worker->stop(30s);
   CHECK_FALSE(is_alive(pid));
