@@ -280,6 +280,8 @@ bool MasterLink::holds_runners(const Status& why) {
 }
 
 Result<std::string> MasterLink::register_with(RpcClient& client) {
+  // A new one may be started before this thread goes on.
+  const bool holds = runners_->size() > 0;
   struct Answered {
     std::string cluster_id;
     std::string heart;
@@ -304,8 +306,7 @@ Result<std::string> MasterLink::register_with(RpcClient& client) {
         });
       });
   LEAT_RETURN_IF_ERROR(answered.status());
-  if (std::exchange(cluster_id_, answered->cluster_id) != answered->cluster_id &&
-      runners_->size() > 0) {
+  if (std::exchange(cluster_id_, answered->cluster_id) != answered->cluster_id && holds) {
     return failed_precondition("the master is of another cluster than the runners here");
   }
   beat_every_ = std::chrono::milliseconds(std::clamp(answered->beat_ms, 10u, 10'000u));

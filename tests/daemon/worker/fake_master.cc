@@ -17,8 +17,10 @@ class FakeRegistry final : public Service<wire::Registry> {
   kj::Promise<void> registerWorker(RegisterWorkerContext context) override {
     const auto params = context.getParams();
     Status answered;
+    std::string at_once;
     {
       const std::lock_guard lock(master_.mutex_);
+      at_once = master_.at_once_;
       answered = master_.registration_answer_;
       master_.beats_ = 0;
     }
@@ -29,6 +31,14 @@ class FakeRegistry final : public Service<wire::Registry> {
       return kj::READY_NOW;
     }
     master_.worker_ = params.getWorker();
+    if (!at_once.empty()) {
+      master_.started_ =
+          master_.send_start(at_once, 1)
+              .then([this](Status&& status) { master_.note(cat("at once: ", status.message())); })
+              .eagerlyEvaluate([this](kj::Exception&& e) {
+                master_.note(cat("at once: ", e.getDescription().cStr()));
+              });
+    }
     auto registered = outcome.initOk();
     registered.setClusterId("00112233445566778899aabbccddeeff");
     const std::string& heart = master_.heart_->address();
@@ -115,7 +125,10 @@ void FakeMaster::listen() {
 }
 
 FakeMaster::~FakeMaster() {
-  (void)loop_->run([this] { worker_ = nullptr; });
+  (void)loop_->run([this] {
+    started_ = kj::READY_NOW;
+    worker_ = nullptr;
+  });
   server_.reset();
   heart_.reset();
 }
@@ -159,25 +172,30 @@ void FakeMaster::set_beat_answer(Status status) {
   beat_answer_ = std::move(status);
 }
 
+void FakeMaster::start_at_once(std::string job) {
+  const std::lock_guard lock(mutex_);
+  at_once_ = std::move(job);
+}
+
 void FakeMaster::set_registration_answer(Status status) {
   const std::lock_guard lock(mutex_);
   registration_answer_ = std::move(status);
 }
 
+kj::Promise<Status> FakeMaster::send_start(const std::string& job, uint64_t epoch) {
+  auto request = KJ_ASSERT_NONNULL(worker_).startRequest();
+  auto spec = request.initSpec();
+  spec.setJob(job);
+  spec.setEpoch(epoch);
+  const std::vector<kj::byte> secret(32, 7);
+  spec.setToken(kj::arrayPtr(secret.data(), 32));
+  spec.setKey(kj::arrayPtr(secret.data(), 32));
+  return request.send().then([](auto&& r) { return status_of(r.getOutcome()); });
+}
+
 Status FakeMaster::start(const std::string& job, uint64_t epoch) {
   return call(
-      *loop_,
-      [&]() -> kj::Promise<Status> {
-        auto request = KJ_ASSERT_NONNULL(worker_).startRequest();
-        auto spec = request.initSpec();
-        spec.setJob(job);
-        spec.setEpoch(epoch);
-        const std::vector<kj::byte> secret(32, 7);
-        spec.setToken(kj::arrayPtr(secret.data(), 32));
-        spec.setKey(kj::arrayPtr(secret.data(), 32));
-        return request.send().then([](auto&& r) { return status_of(r.getOutcome()); });
-      },
-      60s, "Worker.start");
+      *loop_, [&] { return send_start(job, epoch); }, 60s, "Worker.start");
 }
 
 Status FakeMaster::advance(const std::string& job, uint64_t epoch) {

@@ -35,6 +35,9 @@ class FakeMaster {
   // Registrations are answered so from now on.
   void set_registration_answer(Status status);
 
+  // Who registers has a runner of `job` to start before it hears that it is registered.
+  void start_at_once(std::string job);
+
   Status start(const std::string& job, uint64_t epoch);
   // With a key that is the epoch's.
   Status advance(const std::string& job, uint64_t epoch);
@@ -47,6 +50,7 @@ class FakeMaster {
   friend class FakeHeart;
   void note(std::string event);
   void listen();
+  kj::Promise<Status> send_start(const std::string& job, uint64_t epoch);
 
   std::unique_ptr<RpcLoop> loop_;
   std::unique_ptr<RpcServer> server_, heart_;
@@ -58,7 +62,11 @@ class FakeMaster {
   uint64_t beats_ = 0;
   Status beat_answer_, registration_answer_;
 
-  kj::Maybe<wire::Worker::Client> worker_;  // the loop's
+  std::string at_once_;
+
+  // The loop's.
+  kj::Maybe<wire::Worker::Client> worker_;
+  kj::Promise<void> started_ = kj::READY_NOW;
 };
 
 }  // namespace leat

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 
@@ -29,7 +30,9 @@ std::string script(const TemporaryDirectory& folder, const std::string& body) {
 }
 
 struct Scene {
-  explicit Scene(const std::string& body, std::chrono::milliseconds adopt_within = 60s) {
+  explicit Scene(const std::string& body, std::chrono::milliseconds adopt_within = 60s,
+                 const std::string& at_once = "") {
+    master.start_at_once(at_once);
     WorkerConfig config;
     config.cluster = "test";
     config.name = "w0";
@@ -85,6 +88,21 @@ TEST_CASE("a worker registers, beats, and says what its runners say") {
   CHECK(said[2] == "said job-1: third");
   CHECK_FALSE(scene.has_folders());
   CHECK(scene.worker->runners().size() == 0);
+}
+
+// It usually has that runner, then, before its own thread has seen that it is registered.
+TEST_CASE("a worker that is told to start a runner before it is told that it is registered does") {
+  for (int i = 0; i < 5; ++i) {
+    Scene scene(kWaits, 60s, "job-1");
+    CHECK(scene.master.await("at once: ") == "at once: ");
+    const pid_t pid = scene.runner();
+    CHECK(scene.master.await_beats(5));
+    CHECK(is_alive(pid));
+    const auto events = scene.master.events();
+    CHECK(std::count_if(events.begin(), events.end(), [](const std::string& event) {
+            return event.starts_with("registered");
+          }) == 1);
+  }
 }
 
 TEST_CASE("a runner that is asked to stop may end by itself") {
