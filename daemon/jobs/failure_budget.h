@@ -22,8 +22,8 @@ class FailureBudget {
   static constexpr std::chrono::milliseconds kFirstWait{250}, kLongestWait{30000};
 
   FailureBudget() = default;
-  // As many as a journal tells of, none of them after `step`.
-  FailureBudget(size_t failures, uint64_t step) : steps_(failures, step) {}
+  // As many as a journal tells of, none of them after `step`: the next one there is in vain.
+  FailureBudget(size_t failures, uint64_t step) : steps_(failures, step), farthest_(step) {}
 
   // Those that count when the job fails at `step`.
   size_t recent(uint64_t step) const;

@@ -39,6 +39,17 @@ TEST_CASE("what the journal tells of counts from where the job was") {
   CHECK(budget.recent(1000 + kFar) == 0);
 }
 
+TEST_CASE("failures that the journal tells of were as far as the job was") {
+  const auto waits = [](uint64_t step) {
+    FailureBudget budget(3, 1000);
+    std::vector<int64_t> waits;
+    for (int i = 0; i < 3; ++i) waits.push_back(budget.add(step).count());
+    return waits;
+  };
+  CHECK(waits(1000) == std::vector<int64_t>{0, 0, 250});  // each of them in vain
+  CHECK(waits(1001) == std::vector<int64_t>{0, 0, 0});    // the first came farther
+}
+
 TEST_CASE("a job that fails where it failed before lets others go first") {
   TableDriver driver({.other_side = {}});
   driver.join("w1");
