@@ -144,9 +144,14 @@ Status MetricsLog::flush() {
 }
 
 Status MetricsLog::sync() {
-  const std::lock_guard lock(writing_);
-  LEAT_RETURN_IF_ERROR(write());
-  broken_ = file_->sync();
+  const std::lock_guard syncing(syncing_);
+  {
+    const std::lock_guard writing(writing_);
+    LEAT_RETURN_IF_ERROR(write());
+  }
+  const Status synced = file_->sync();
+  const std::lock_guard writing(writing_);
+  if (!synced.ok()) broken_ = synced;
   return broken_;
 }
 

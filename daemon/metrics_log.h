@@ -52,8 +52,8 @@ class MetricsLog {
   // Adds the row of a step. Buffered: the file has it after flush(), or earlier. While the disk is
   // full up to 64 MiB are kept for later.
   Status append(int64_t step, std::span<const StepMetric> metrics);
-  // Hands what is buffered to the operating system, unless the disk is full, or somebody else is at
-  // it.
+  // Hands what is buffered to the operating system, also during a sync(); unless the disk is full,
+  // or somebody else is handing over.
   Status flush();
   // Returns when the rows that were appended are on the disk. A sync that fails is not tried again:
   // from then on all fails with it.
@@ -66,9 +66,10 @@ class MetricsLog {
   JsonLine line_;
   std::mutex buffering_;
   std::string buffer_;   // rows that are new
-  std::mutex writing_;   // held before the other one
+  std::mutex writing_;   // held before that one
   std::string pending_;  // rows before them
   Status broken_;
+  std::mutex syncing_;  // held before both
   std::unique_ptr<WritableFile> file_;
 };
 

@@ -34,14 +34,16 @@ class ReadableFile {
 };
 
 // A new file open for writing at its end. Closed when destroyed, with nothing promised unless
-// sync() and close() said ok. Threads: one at a time.
+// sync() and close() said ok. Threads: one at a time, but that one may append() while another one
+// is in sync().
 class WritableFile {
  public:
   virtual ~WritableFile() = default;
   // All of `bytes`, or an error and none of them, as far as the file can be cut again: on a disk
   // that was full the same may be tried later.
   virtual Status append(std::span<const std::byte> bytes) = 0;
-  // Returns when the bytes are on the disk. After a failure nothing is known: write a new file.
+  // Returns when the bytes that were there when it was called are on the disk. After a failure
+  // nothing is known: write a new file.
   virtual Status sync() = 0;
   virtual Status close() = 0;
 };

@@ -4,11 +4,13 @@
 #include <cmath>
 #include <fstream>
 #include <iterator>
+#include <latch>
 #include <limits>
 #include <thread>
 
 #include "daemon/cli/events.h"
 #include "devices/base/failpoint.h"
+#include "devices/base/forwarding_files.h"
 #include "ops/commits.h"
 #include "tests/catch.h"
 #include "tests/temporary_directory.h"
@@ -118,6 +120,46 @@ TEST_CASE("a log is never farther behind than workers remember") {
     REQUIRE(logged.status().message() == "");
     REQUIRE(step - logged->last_step < static_cast<int64_t>(Commits::kRows));
   }
+}
+
+// A disk that syncs when it is told to.
+struct SlowDisk final : ForwardingFiles {
+  struct File final : ForwardingFile {
+    File(std::unique_ptr<WritableFile> file, SlowDisk& disk)
+        : ForwardingFile(std::move(file)), disk(disk) {}
+    Status sync() override {
+      disk.begun.count_down();
+      disk.may_end.wait();
+      return ForwardingFile::sync();
+    }
+    SlowDisk& disk;
+  };
+  SlowDisk() : ForwardingFiles(real_files()) {}
+  Result<std::unique_ptr<WritableFile>> create(const std::string& path) override {
+    auto file = ForwardingFiles::create(path);
+    if (!file.ok()) return file;
+    return std::unique_ptr<WritableFile>(std::make_unique<File>(std::move(*file), *this));
+  }
+  std::latch begun{1}, may_end{1};
+};
+
+TEST_CASE("a log is not behind either while a slow disk syncs it") {
+  const TemporaryDirectory folder;
+  const std::string path = folder / "metrics.jsonl";
+  SlowDisk disk;
+  const auto log = MetricsLog::open(disk, path, 0);
+  REQUIRE(log.status().message() == "");
+  const StepMetric metrics[] = {{"loss", 1.0}};
+  REQUIRE((*log)->append(1, metrics).ok());
+  Status synced;
+  std::jthread other([&] { synced = (*log)->sync(); });
+  disk.begun.wait();
+  CHECK((*log)->append(2, metrics).ok());
+  CHECK((*log)->flush().ok());
+  CHECK(read_metrics(real_files(), path, 0, false)->last_step == 2);
+  disk.may_end.count_down();
+  other.join();
+  CHECK(synced.message() == "");
 }
 
 TEST_CASE("a log in a folder that is not there is an error that names it") {
