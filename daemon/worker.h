@@ -82,6 +82,8 @@ class Worker {
   void release(WorkerRun& run);
   // What the run waits for, for people; "" if nothing.
   std::string waits_for(WorkerRun& run) { return executor_.waits_for(run.run()); }
+  // A peer, to send a value or to take one.
+  bool waits_for_peer(WorkerRun& run) { return executor_.waits_for_peer(run.run()); }
 
  private:
   std::string device_name_;

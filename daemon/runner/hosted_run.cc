@@ -359,7 +359,8 @@ std::string HostedRun::waits_for() const {
 }
 
 bool HostedRun::waits_for_peer() const {
-  return waits_for().find(" waits for ") != std::string::npos;  // else it "is blocked in" an op
+  const auto live = live_or_null();
+  return live && parts_.worker.waits_for_peer(*live->run);
 }
 
 std::string HostedRun::profile() const {

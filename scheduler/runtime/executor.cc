@@ -32,6 +32,11 @@ struct Executor::Core {
     if (place.busy != busy) neighbours.busy.fetch_add(busy ? 1 : size_t{0} - 1);
     place.busy = busy;
   }
+  // What the run waits for; null if it runs, is to run or is idle.
+  const Awaited* awaited(Run& run) const {
+    const auto it = places.find(&run);
+    return it == places.end() || it->second.ready ? nullptr : &it->second.awaited;
+  }
   void tell_driver() {
     neighbours.ready.store(queue.size(), std::memory_order_relaxed);
     wanted.store(driver_is_wanted(), std::memory_order_relaxed);
@@ -153,9 +158,14 @@ void Executor::remove(Run& run) {
 
 std::string Executor::waits_for(Run& run) {
   std::lock_guard lock(core_->mutex);
-  const auto it = core_->places.find(&run);
-  const bool waits = it != core_->places.end() && !it->second.ready;  // else its turn is to come
-  return waits ? run.waits_for(it->second.awaited) : "";
+  const Awaited* awaited = core_->awaited(run);
+  return awaited ? run.waits_for(*awaited) : "";
+}
+
+bool Executor::waits_for_peer(Run& run) {
+  std::lock_guard lock(core_->mutex);
+  const Awaited* awaited = core_->awaited(run);
+  return awaited && run.waits_for_peer(*awaited);
 }
 
 void Executor::loop() {

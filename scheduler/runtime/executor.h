@@ -36,6 +36,8 @@ class Executor {
   void remove(Run& run);
   // What the run waits for now, for people: "" if it is running or idle.
   std::string waits_for(Run& run);
+  // As Run::waits_for_peer(); false if it is running or idle.
+  bool waits_for_peer(Run& run);
 
   cpu::Pool& pool() { return pool_; }
 

@@ -651,4 +651,10 @@ std::string Run::waits_for(const Awaited& awaited) const {
              "'");
 }
 
+bool Run::waits_for_peer(const Awaited& awaited) const {
+  if (!awaited.timeline) return false;
+  const auto kind = program_.partition().instructions[awaited.instruction].kind;
+  return kind == PlanInstruction::Kind::receive || kind == PlanInstruction::Kind::send;
+}
+
 }  // namespace leat

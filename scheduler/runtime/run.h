@@ -97,6 +97,8 @@ class Run {
   Status status() const { return finished_.status(); }
   // "conv2 waits for edge 'x' from job:worker/task:1/cpu:0", or "".
   std::string waits_for(const Awaited& awaited) const;
+  // Is that a value from another partition, or room at one?
+  bool waits_for_peer(const Awaited& awaited) const;
 
   // Ends the run: every wait on it ends with `cause`. The first cause stays.
   void abort(const Status& cause);

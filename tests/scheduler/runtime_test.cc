@@ -312,6 +312,7 @@ TEST_CASE("aborting a run wakes whoever waits for it") {
   runner.extend(1);
   while (runner.executor().waits_for(runner.run()).empty()) std::this_thread::yield();
   CHECK(runner.executor().waits_for(runner.run()).find("is blocked in") != std::string::npos);
+  CHECK_FALSE(runner.executor().waits_for_peer(runner.run()));
   runner.run().abort(cancelled("enough"));
   const Status status = runner.run().finished().wait(1, soon());
   CHECK(status.code() == Code::cancelled);
