@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <charconv>
+#include <string_view>
 
 #include "devices/base/text.h"
 
@@ -57,6 +58,16 @@ CLI::Validator color_word() {
   return CLI::Validator(check, "");
 }
 
+// Without a sign, and no zero before other digits.
+std::optional<int64_t> parse_whole(std::string_view text) {
+  int64_t value = 0;
+  const char* end = text.data() + text.size();
+  const auto parsed = std::from_chars(text.data(), end, value);
+  const bool plain = parsed.ec == std::errc() && parsed.ptr == end &&
+                     (text == "0" || (text[0] != '0' && text[0] != '-'));
+  return plain ? std::optional(value) : std::nullopt;
+}
+
 }  // namespace
 
 CLI::Option* add_argument(CLI::App& app, const char* name, std::string& out, const char* about) {
@@ -71,12 +82,7 @@ CLI::App* add_command(CLI::App& app, const char* name, const char* about) {
 
 CLI::Validator whole_number(int64_t min, int64_t max) {
   const auto check = [min, max](const std::string& text) -> std::string {
-    int64_t value = 0;
-    const char* end = text.data() + text.size();
-    const auto parsed = std::from_chars(text.data(), end, value);
-    const bool plain = parsed.ec == std::errc() && parsed.ptr == end &&
-                       (text == "0" || (text[0] != '0' && text[0] != '-'));
-    if (plain && value >= min && value <= max) return {};
+    if (const auto value = parse_whole(text); value && *value >= min && *value <= max) return {};
     return cat("expected an integer of at least ", min, ", received '", text, "'");
   };
   return CLI::Validator(check, "");
@@ -85,11 +91,8 @@ CLI::Validator whole_number(int64_t min, int64_t max) {
 void add_workers(CLI::App& app, std::optional<int64_t>& least, std::optional<int64_t>& most) {
   constexpr int64_t kMost = 4096;
   const auto number = [](std::string_view text) -> int64_t {
-    int64_t value = 0;
-    const char* end = text.data() + text.size();
-    const auto parsed = std::from_chars(text.data(), end, value);
-    const bool plain = parsed.ec == std::errc() && parsed.ptr == end && text[0] != '0';
-    return plain && value <= kMost ? value : 0;
+    const int64_t value = parse_whole(text).value_or(0);
+    return value <= kMost ? value : 0;
   };
   const auto read = [&least, &most, number](const std::string& text) {
     const size_t colon = text.find(':');

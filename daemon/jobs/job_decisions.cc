@@ -9,9 +9,6 @@
 namespace leat {
 namespace {
 
-// What a run has to say of a runner or worker that is gone, it says at once.
-constexpr std::chrono::milliseconds kRunTells{100};
-
 std::string workers_text(size_t count) { return cat(count, count == 1 ? " worker" : " workers"); }
 
 bool may_pass(Code code) { return code == Code::unavailable || code == Code::deadline_exceeded; }
@@ -297,7 +294,7 @@ void JobTable::set_failure(Entry& entry, const WorkerRef& worker, std::string su
   if (entry.failure) {
     failure.of_run = std::move(entry.failure->of_run);
   } else if (entry.runs) {
-    failure.until = now_.steady + std::min(limits_.other_side, kRunTells);
+    failure.until = now_.steady + std::min(limits_.other_side, limits_.run_tells);
   }
   entry.failure = std::move(failure);
 }

@@ -63,6 +63,8 @@ struct JobTableLimits {
   // A failure is seen from two sides: whose process or node is gone, and what the run was doing and
   // waiting for. So long one of them is waited for after the other.
   std::chrono::milliseconds other_side{250};
+  // But of a runner or worker that is gone a run tells at once what it has to say.
+  std::chrono::milliseconds run_tells{100};
   // While a worker of the job is silent, so long: that it is lost says more than what a run saw.
   std::chrono::milliseconds silence{3000};
   // Runners that a failure has left wait so long, with the job in memory, for workers in the place

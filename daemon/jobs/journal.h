@@ -24,6 +24,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -97,7 +98,7 @@ class Journal {
   Result<bool> has_table(std::string_view name);
   Result<std::map<int64_t, JobHistory>> histories();
   Result<std::map<int64_t, std::vector<FiredFault>>> fired_faults();
-  Result<std::map<int64_t, uint32_t>> elastic_jobs();
+  Result<std::map<int64_t, uint32_t>> elastic_jobs(std::optional<int64_t> job = {});
   Status write_condition(int64_t number, const JobCondition& condition);
   Status write_files(const JobSubmitted& record);
   Result<int64_t> number_of(std::string_view id);

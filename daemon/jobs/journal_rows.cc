@@ -376,13 +376,15 @@ Result<std::map<int64_t, std::vector<FiredFault>>> Journal::fired_faults() {
   }
 }
 
-// The least number of workers, by job.
-Result<std::map<int64_t, uint32_t>> Journal::elastic_jobs() {
+// The least number of workers of `job`, or by job of all.
+Result<std::map<int64_t, uint32_t>> Journal::elastic_jobs(std::optional<int64_t> job) {
   std::map<int64_t, uint32_t> all;
   LEAT_ASSIGN_OR_RETURN(const bool there, has_table("elastic_jobs"));
   if (!there) return all;
   LEAT_ASSIGN_OR_RETURN(SqliteStatement select,
-                        database_->prepare("SELECT job, min_workers FROM elastic_jobs"));
+                        database_->prepare(cat("SELECT job, min_workers FROM elastic_jobs",
+                                               job ? " WHERE job = ?1" : "")));
+  if (job) select.bind(1, *job);
   for (;;) {
     LEAT_ASSIGN_OR_RETURN(const bool row, select.step());
     if (!row) return all;
@@ -434,9 +436,8 @@ Result<Submission> Journal::submission(std::string_view id) {
   LEAT_ASSIGN_OR_RETURN(submission.overrides, decode_list(select.bytes(4)));
   submission.num_workers = static_cast<uint32_t>(select.integer(5));
   submission.max_restarts = static_cast<uint32_t>(select.integer(6));
-  LEAT_ASSIGN_OR_RETURN(const auto elastic, elastic_jobs());
-  if (const auto least = elastic.find(select.integer(0)); least != elastic.end())
-    submission.min_workers = least->second;
+  LEAT_ASSIGN_OR_RETURN(const auto elastic, elastic_jobs(select.integer(0)));
+  if (!elastic.empty()) submission.min_workers = elastic.begin()->second;
   Sha256Digest content = {};
   bool intact = read_digest(select.bytes(7), content);
 

@@ -207,8 +207,8 @@ class Runners::Core {
       if (child->killed || now - child->heard_at < kSilent) continue;
       const bool stopped = child->process->is_stopped();
       if (!child->beats && !stopped) continue;
-      child->killed_for = cat("gave no sign of life for 2.5 s", stopped ? ", being stopped," : "",
-                              " and was killed");
+      child->killed_for = cat("gave no sign of life for ", kSilent.count() / 1000.0, " s",
+                              stopped ? ", being stopped," : "", " and was killed");
       child->killed = true;
       child->process->signal(SIGKILL);
     }
