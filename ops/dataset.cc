@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <mutex>
 #include <system_error>
 
 #include "devices/base/crc32c.h"
@@ -57,14 +58,52 @@ Result<ArrayHeader> read_header(Files& files, const DatasetFiles& names, const s
   return header;
 }
 
+bool leaves_root(const fs::path& path) {
+  return path.is_absolute() || std::find(path.begin(), path.end(), fs::path("..")) != path.end();
+}
+
+// Paths are resolved by the system alone, out of sight of who bounds the reading: whether the file
+// system answers shows before.
+void look_up(Files& files, const DatasetFiles& names) {
+  for (const std::string& name : {names.features, names.labels}) {
+    const bool inside = names.root.empty() || !leaves_root(name);
+    if (inside) (void)files.exists((fs::path(names.root) / name).string());
+  }
+}
+
+// How long a job's readers wait for their files.
+class Patience final : public Resource {
+ public:
+  std::string_view kind() const override { return "patience"; }
+  void set(ReadingLimits limits) {
+    const std::lock_guard lock(mutex_);
+    limits_ = std::move(limits);
+  }
+  ReadingLimits get() const {
+    const std::lock_guard lock(mutex_);
+    return limits_;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  ReadingLimits limits_;
+};
+
+Patience& patience_of(JobResources& resources) {
+  const auto made =
+      resources.find_or_make("patience", "", []() -> Result<std::unique_ptr<Resource>> {
+        return std::unique_ptr<Resource>(new Patience());
+      });
+  return static_cast<Patience&>(**made);
+}
+
 }  // namespace
 
 Result<std::string> resolve_below(const std::string& root, const std::string& path) {
   if (path.empty()) return invalid_argument("a data set's path: expected a file, received ''");
   if (root.empty()) return path;
   const fs::path relative(path);
-  const bool climbs = std::find(relative.begin(), relative.end(), fs::path("..")) != relative.end();
-  if (relative.is_absolute() || climbs) {
+  if (leaves_root(relative)) {
     return invalid_argument(
         cat("'", path, "': expected a path below the data root '", root, "', without '..'"));
   }
@@ -105,11 +144,25 @@ Result<std::unique_ptr<Dataset>> Dataset::open(Files& files, const DatasetFiles&
   return std::unique_ptr<Dataset>(new Dataset(std::move(features), std::move(labels)));
 }
 
+Result<std::unique_ptr<Dataset>> Dataset::open(Files& files, const DatasetFiles& names,
+                                               const ReadingLimits& limits) {
+  return read_within<std::unique_ptr<Dataset>>(
+      files, limits, [names](Files& bounded) -> Result<std::unique_ptr<Dataset>> {
+        look_up(bounded, names);
+        return open(bounded, names);
+      });
+}
+
+void Dataset::limit_reading(JobResources& resources, ReadingLimits limits) {
+  patience_of(resources).set(std::move(limits));
+}
+
 Result<const Dataset*> Dataset::find_or_open(JobResources& resources, const DatasetFiles& names) {
   const std::string key =
       join(std::vector<std::string>{names.format, names.root, names.features, names.labels}, "\n");
+  const ReadingLimits limits = patience_of(resources).get();
   auto found = resources.find_or_make("dataset", key, [&]() -> Result<std::unique_ptr<Resource>> {
-    LEAT_ASSIGN_OR_RETURN(auto opened, open(real_files(), names));
+    LEAT_ASSIGN_OR_RETURN(auto opened, open(real_files(), names, limits));
     return std::unique_ptr<Resource>(std::move(opened));
   });
   if (!found.ok()) return found.status();
@@ -152,6 +205,15 @@ Result<std::string> fingerprint(Files& files, const std::string& path) {
   char digits[16];
   std::snprintf(digits, sizeof digits, "%08x", checksum);
   return cat(size, " bytes, crc32c ", digits);
+}
+
+Result<DatasetReport> report_dataset(Files& files, const DatasetFiles& names, int64_t classes,
+                                     const ReadingLimits& limits) {
+  return read_within<DatasetReport>(files, limits,
+                                    [names, classes](Files& bounded) -> Result<DatasetReport> {
+                                      look_up(bounded, names);
+                                      return report_dataset(bounded, names, classes);
+                                    });
 }
 
 Result<DatasetReport> report_dataset(Files& files, const DatasetFiles& names, int64_t classes) {

@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "devices/base/bounded_reading.h"
 #include "devices/base/files.h"
 #include "devices/tensor.h"
 #include "ops/resources.h"
@@ -39,6 +40,11 @@ class Dataset final : public Resource {
   // format, a path that leaves the root or a file that is not of the format; failed_precondition
   // for a file that is missing, or files that do not belong together.
   static Result<std::unique_ptr<Dataset>> open(Files& files, const DatasetFiles& names);
+  // The same, but for `unavailable` past a limit.
+  static Result<std::unique_ptr<Dataset>> open(Files& files, const DatasetFiles& names,
+                                               const ReadingLimits& limits);
+  // From now on find_or_open() keeps to these limits for that job.
+  static void limit_reading(JobResources& resources, ReadingLimits limits);
   // The job's data set of those files, opened if it is new.
   static Result<const Dataset*> find_or_open(JobResources& resources, const DatasetFiles& names);
 
@@ -77,6 +83,9 @@ struct DatasetReport {
   std::string features_print, labels_print;
 };
 Result<DatasetReport> report_dataset(Files& files, const DatasetFiles& names, int64_t classes);
+// The same, but for `unavailable` past a limit.
+Result<DatasetReport> report_dataset(Files& files, const DatasetFiles& names, int64_t classes,
+                                     const ReadingLimits& limits);
 
 // `path` below `root` as a path to open; the error of Dataset::open if it leaves the root.
 Result<std::string> resolve_below(const std::string& root, const std::string& path);

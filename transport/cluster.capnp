@@ -374,6 +374,10 @@ interface Registry {
   drain @7 () -> (outcome :Outcome(Nothing));
   # Role worker: it is about to end, and its job is to leave it: as Master.drain, for this life of the
   # worker alone. Its runner is stopped when that is done.
+
+  inputStarved @8 (epoch :UInt64, how :Text, waitedMs :UInt64) -> (outcome :Outcome(Nothing));
+  # Role runner: files of its machine that its run was to read do not answer. It comes before the
+  # failure of the run: the runner's worker goes.
 }
 
 enum LinkFault {

@@ -134,6 +134,15 @@ struct LinkFailed {
   LinkFault fault = LinkFault::lost;
   std::string how;
 };
+// A runner says that files on its worker, which it was to read, do not answer. It comes before what
+// the run says.
+struct InputStarved {
+  std::string job;
+  uint64_t epoch = 0;
+  WorkerRef worker;
+  std::string how;
+  std::chrono::milliseconds waited{-1};
+};
 // A fault of the job's chaos is due. Answered when the journal says that it has come, with
 // failed_precondition if it said so before.
 struct FaultAsked {
@@ -154,7 +163,7 @@ struct Tick {};
 using JobEvent =
     std::variant<SubmitAsked, CancelAsked, WorkerJoined, WorkerLost, WorkerStuck, WorkerSilent,
                  WorkerDraining, RunnerStarted, RunnerExited, JobFinished, JobBroke, RunYielded,
-                 ProgressMade, LinkFailed, FaultAsked, JournalWritten, Tick>;
+                 ProgressMade, LinkFailed, InputStarved, FaultAsked, JournalWritten, Tick>;
 
 // Actions -----------------------------------------------------------------------------------------
 // To be done in this order. Each may be done again after a crash: nothing counts on once.

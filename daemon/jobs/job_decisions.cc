@@ -323,8 +323,12 @@ void JobTable::set_failure(Entry& entry, const Status& of_run) {
 std::string JobTable::Entry::Failure::reason() const {
   if (how.empty()) return text;
   std::string reason = text;
-  if (!of_run.empty())
-    reason = of_run.find(how) == std::string::npos ? cat(text, "; ", of_run) : of_run;
+  if (of_run.find(how) != std::string::npos) {  // it says more of the same
+    const bool names = of_run.find(culprit) != std::string::npos;
+    reason = cat(names ? "" : text.substr(0, text.size() - how.size()), of_run);
+  } else if (!of_run.empty()) {
+    reason = cat(text, "; ", of_run);
+  }
   const bool tells_step = step == 0 || reason.find("step ") != std::string::npos;
   return tells_step ? reason : cat(reason, ", after step ", step);
 }

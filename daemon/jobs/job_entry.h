@@ -82,6 +82,7 @@ struct JobTable::Entry {
   struct LeftOut {
     Clock::Steady until{};
     Clock::Steady::duration time{};
+    bool for_its_own = false;  // for what is its own, and not between it and others
   };
   std::map<std::string, LeftOut> left_out;  // by worker: it gets nothing of this job for a while
 

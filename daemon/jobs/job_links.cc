@@ -32,6 +32,19 @@ void JobTable::on(const LinkFailed& event) {
   entry->links.add(event.worker.name, event.peer, event.fault, event.how, now_.steady);
 }
 
+// Its worker goes as one that is stuck does, and does not get the job back if another can have it.
+void JobTable::on(const InputStarved& event) {
+  Entry* entry = find_epoch(event.job, event.epoch);
+  if (entry == nullptr || !entry->assembly.has_place(event.worker)) return;
+  entry->assembly.suspect(event.worker);
+  leave_out(*entry, event.worker.name, true);
+  set_failure(*entry, event.worker, cat("worker '", event.worker.name, "' gets no input: "),
+              event.how, false, event.waited);
+  if (entry->failure && entry->failure->culprit == event.worker.name) entry->failure->stuck = true;
+  if (entry->assembly.is_parted()) part(*entry, event.how);
+  advance(*entry);
+}
+
 // Whoever is silent may be who is at fault. It is lost soon, or heard of again.
 bool JobTable::may_be_silence(const Entry& entry) const {
   const Entry::Failure& failure = *entry.failure;
@@ -74,7 +87,7 @@ void JobTable::judge_links(Entry& entry) {
   }
 }
 
-void JobTable::leave_out(Entry& entry, const std::string& worker) {
+void JobTable::leave_out(Entry& entry, const std::string& worker, bool for_its_own) {
   const auto [at, first] = entry.left_out.try_emplace(worker);
   Entry::LeftOut& left = at->second;
   const bool again = !first && now_.steady < left.until + kForgotten;
@@ -83,13 +96,16 @@ void JobTable::leave_out(Entry& entry, const std::string& worker) {
                   ? kLeftOut
                   : std::min<Clock::Steady::duration>(2 * left.time, kLongestLeftOut);
   left.until = now_.steady + left.time;
+  left.for_its_own = for_its_own;
 }
 
-// Who goes on without the others has what they lack; if nobody does, there is nothing to spare.
+// Who goes on without the others has what they lack; if nobody does, there is nothing to spare, and
+// only who did not get his own work done is better passed over.
 std::vector<std::string> JobTable::left_out(const Entry& entry, bool all) const {
   std::vector<std::string> names;
-  if (entry.assembly.kept() == 0) return names;
+  const bool some_kept = entry.assembly.kept() > 0;
   for (const auto& [name, left] : entry.left_out) {
+    if (!some_kept && !(all && left.for_its_own)) continue;
     if (left.until > now_.steady || (all && left.until + kForgotten > now_.steady))
       names.push_back(name);
   }

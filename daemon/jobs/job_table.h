@@ -125,6 +125,7 @@ class JobTable {
   void on(const RunYielded& event);
   void on(const ProgressMade& event);
   void on(const LinkFailed& event);
+  void on(const InputStarved& event);
   void on(FaultAsked event);
   void on(const JournalWritten& event);
   void on(const Tick& event);
@@ -167,7 +168,7 @@ class JobTable {
   // Links and silence: job_links.cc.
   bool may_be_silence(const Entry& entry) const;
   void judge_links(Entry& entry);
-  void leave_out(Entry& entry, const std::string& worker);
+  void leave_out(Entry& entry, const std::string& worker, bool for_its_own = false);
   // `all`: also those that may come back if no other is free.
   std::vector<std::string> left_out(const Entry& entry, bool all = false) const;
   bool knows_enough(const Entry& entry) const;

@@ -92,6 +92,7 @@ class RegistryService final : public Service<Registry> {
   kj::Promise<void> log(LogContext context) override;
   kj::Promise<void> chaos(ChaosContext context) override;
   kj::Promise<void> linkFailed(LinkFailedContext context) override;
+  kj::Promise<void> inputStarved(InputStarvedContext context) override;
   kj::Promise<void> drain(DrainContext context) override;
 
  private:
@@ -245,6 +246,18 @@ kj::Promise<void> RegistryService::linkFailed(LinkFailedContext context) {
   event.fault = fault_of(params.getFault());
   event.how = to_string(params.getHow()).substr(0, kMaxRunnerText);
   if (status.ok()) status = inside_->link_failed(connection_, std::move(event));
+  answer(status, context.getResults().initOutcome());
+  return kj::READY_NOW;
+}
+
+kj::Promise<void> RegistryService::inputStarved(InputStarvedContext context) {
+  const auto params = context.getParams();
+  Status status = check_role(RpcRole::runner, "inputStarved");
+  InputStarved event;
+  event.epoch = params.getEpoch();
+  event.how = to_string(params.getHow()).substr(0, kMaxRunnerText);
+  event.waited = std::chrono::milliseconds(std::min<uint64_t>(params.getWaitedMs(), 3600'000));
+  if (status.ok()) status = inside_->input_starved(connection_, std::move(event));
   answer(status, context.getResults().initOutcome());
   return kj::READY_NOW;
 }

@@ -56,6 +56,7 @@ class Workforce::Inside final : public std::enable_shared_from_this<Inside> {
   Result<RemoteRunner*> runner_of(uint64_t connection) const;
   // Of its epoch, by the runner with that connection.
   Status link_failed(uint64_t connection, LinkFailed event);
+  Status input_starved(uint64_t connection, InputStarved event);
   void runner_exited(const WorkerRef& worker, const std::string& job, uint64_t epoch,
                      const std::string& how);
 

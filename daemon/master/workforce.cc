@@ -240,6 +240,17 @@ Status Workforce::Inside::link_failed(uint64_t connection, LinkFailed event) {
   return {};
 }
 
+Status Workforce::Inside::input_starved(uint64_t connection, InputStarved event) {
+  const Slot* slot = slot_of(connection);
+  if (slot == nullptr) return failed_precondition("expected a runner whose epoch goes on");
+  event.job = slot->facts.job;
+  event.worker = slot->worker;
+  options_.log.warning("job '", event.job, "' gets no input on '", event.worker.name,
+                       "': ", event.how);
+  state_.handle(std::move(event));
+  return {};
+}
+
 void Workforce::Inside::runner_hangs_up(uint64_t connection) {
   const auto seat = seats_.find(connection);
   if (seat == seats_.end()) return;

@@ -33,6 +33,15 @@ Result<std::string> find_dataset(const RunnerConfig& config, const std::string& 
                               did_you_mean(name, names)));
 }
 
+ReadingLimits RunnerParts::reading(Deadline deadline, uint64_t epoch) const {
+  ReadingLimits limits{input_patience, deadline, {}};
+  limits.on_given_up = [epoch, told = on_starved](const std::string& how,
+                                                  std::chrono::milliseconds waited) {
+    if (told) told({epoch, how, waited});
+  };
+  return limits;
+}
+
 HostedRun::HostedRun(RunnerParts& parts, ControlThreads::Strand strand, const RunnerEpoch& epoch,
                      uint64_t id, uint32_t partition, const Sha256Digest& digest)
     : parts_(parts),
@@ -155,14 +164,13 @@ Status HostedRun::connect(const RunSetup& setup) {
 
 Status HostedRun::bind(const RunSetup& setup) {
   LEAT_ASSIGN_OR_RETURN(const std::string root, data_root(setup.data_root));
-  LEAT_ASSIGN_OR_RETURN(
-      RunLinks::Links links,
-      links_->open(parts_.worker, *prepared_, std::chrono::steady_clock::now() + kConnectDeadline));
+  const Deadline deadline = std::chrono::steady_clock::now() + kConnectDeadline;
+  LEAT_ASSIGN_OR_RETURN(RunLinks::Links links, links_->open(parts_.worker, *prepared_, deadline));
   auto live = std::make_shared<Live>();
   for (const auto& link : links) {
     if (link) live->links.push_back(link.get());
   }
-  const Status bound = bind_worker(setup, root, std::move(links));
+  const Status bound = bind_worker(setup, root, std::move(links), deadline);
   if (!bound.ok()) {
     for (Link* link : live->links) link->abort(bound);
     return bound;
@@ -180,13 +188,15 @@ Status HostedRun::bind(const RunSetup& setup) {
   return {};
 }
 
-Status HostedRun::bind_worker(const RunSetup& setup, const std::string& root,
-                              RunLinks::Links links) {
+Status HostedRun::bind_worker(const RunSetup& setup, const std::string& root, RunLinks::Links links,
+                              Deadline deadline) {
   std::vector<std::unique_ptr<Channel>> channels;
   for (auto& link : links) channels.push_back(std::move(link));
   const std::string& job = parts_.config.job;
   std::lock_guard lock(parts_.binding);
-  parts_.worker.resources(job).set_data_root(root);
+  JobResources& resources = parts_.worker.resources(job);
+  resources.set_data_root(root);
+  Dataset::limit_reading(resources, parts_.reading(deadline, epoch_.number));
   return parts_.worker.connect(*prepared_, std::move(channels), job, setup.options);
 }
 

@@ -20,11 +20,19 @@
 #include "daemon/runner/runner_config.h"
 #include "daemon/runner/turn_log.h"
 #include "daemon/worker.h"
+#include "devices/base/bounded_reading.h"
 #include "devices/base/log.h"
 
 namespace leat {
 
 class HostedRun;
+
+// Files of this machine that a run was to read do not answer.
+struct StarvedInput {
+  uint64_t epoch = 0;
+  std::string how;  // "'/data/x': expected its file system to answer within 10 s, ..."
+  std::chrono::milliseconds waited{0};
+};
 
 // What the runs of a runner share. All of it outlives them.
 struct RunnerParts {
@@ -41,6 +49,13 @@ struct RunnerParts {
   // Told of links that fail by themselves, on the run's strand; may wait for a second; may be
   // empty.
   std::function<void(FailedLink)> on_failed_link = {};
+  // Told of files that do not answer; as on_failed_link.
+  std::function<void(StarvedInput)> on_starved = {};
+  // How long files may take over an answer.
+  std::chrono::milliseconds input_patience = ReadingLimits().answer;
+
+  // For what is read of data: until `deadline`, in that epoch.
+  ReadingLimits reading(Deadline deadline, uint64_t epoch) const;
 };
 
 // RunSetup of transport/cluster.capnp.
@@ -120,7 +135,8 @@ class HostedRun final : public GatedRun, public std::enable_shared_from_this<Hos
   Result<std::shared_ptr<const Plan>> decode(const Bytes& bytes) const;
   Status check(const RunSetup& setup, const Plan& plan) const;
   Status bind(const RunSetup& setup);
-  Status bind_worker(const RunSetup& setup, const std::string& root, RunLinks::Links links);
+  Status bind_worker(const RunSetup& setup, const std::string& root, RunLinks::Links links,
+                     Deadline deadline);
   Result<std::string> data_root(const std::string& name) const;
   Status set_feed(const Live& live, uint32_t index, const Bytes& value) const;
   void heed_links();

@@ -13,6 +13,8 @@ namespace {
 // many workers takes. Patience sees to it that it costs little where steps take longer.
 constexpr std::chrono::microseconds kSpin{200};
 constexpr std::chrono::seconds kSettleDeadline{30};
+// Answers before its caller gives up, after 60 s.
+constexpr std::chrono::seconds kInspectDeadline{55};
 constexpr size_t kMostRuns = 4096;
 
 int threads_of(const RunnerConfig& config) {
@@ -262,7 +264,8 @@ void JobRunner::inspect_dataset(DatasetFiles files, int64_t classes,
     if (!root.ok()) return done(root.status());
     DatasetFiles there = files;
     there.root = *root;
-    done(report_dataset(real_files(), there, classes));
+    const Deadline deadline = std::chrono::steady_clock::now() + kInspectDeadline;
+    done(report_dataset(real_files(), there, classes, parts_.reading(deadline, epoch().number)));
   });
 }
 

@@ -50,6 +50,8 @@ class JobRunner {
   void on_failed_link(std::function<void(FailedLink)> told) {
     parts_.on_failed_link = std::move(told);
   }
+  void on_starved(std::function<void(StarvedInput)> told) { parts_.on_starved = std::move(told); }
+  void set_input_patience(std::chrono::milliseconds patience) { parts_.input_patience = patience; }
   // Runner.arm; unimplemented where nobody takes them.
   std::function<void(std::vector<ArmedFault>, std::chrono::milliseconds)> arm;
   // In which it is.

@@ -323,6 +323,9 @@ Status run_job(const RunnerConfig& config, const Logger& log, Ending& ending,
   runner->on_failed_link([&place](const FailedLink& failed) {
     if (const auto master = place.client()) tell(*master, failed);
   });
+  runner->on_starved([&place](const StarvedInput& starved) {
+    if (const auto master = place.client()) tell_of_starved(*master, starved);
+  });
   const Status served = serve(*runner, place, ending, log);
   guillotine.emplace(served.ok() ? ending.code() : kFailed, log);
   runner->stop(cancelled(cat("the runner ends: ", ending.why().message())));

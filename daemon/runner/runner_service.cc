@@ -13,6 +13,7 @@ namespace leat {
 namespace {
 
 constexpr std::chrono::milliseconds kUploadDeadline{60'000};
+constexpr std::chrono::seconds kNews{1};  // for the master to take them
 // What uploads may hold of the host's memory, all together; a blob, as far as it has come, counts.
 constexpr uint64_t kMostUploaded = uint64_t{4} << 30;
 
@@ -393,6 +394,19 @@ Status register_runner(RpcClient& master, RpcLoop& loop, JobRunner& runner,
         info.setThreads(static_cast<uint32_t>(runner.threads()));
         info.setUnixAddress(runner.unix_address());
         request.setRunner(make_runner_service(loop, runner));
+        return request.send().then(
+            [](auto&& response) { return status_of(response.getOutcome()); });
+      });
+}
+
+void tell_of_starved(RpcClient& master, const StarvedInput& starved) {
+  // What it answers changes nothing.
+  (void)master.call<wire::Registry>(
+      "Registry.inputStarved", kNews, [&starved](wire::Registry::Client registry) {
+        auto request = registry.inputStarvedRequest();
+        request.setEpoch(starved.epoch);
+        request.setHow(starved.how);
+        request.setWaitedMs(static_cast<uint64_t>(starved.waited.count()));
         return request.send().then(
             [](auto&& response) { return status_of(response.getOutcome()); });
       });

@@ -18,4 +18,7 @@ wire::Runner::Client make_runner_service(RpcLoop& loop, JobRunner& runner);
 Status register_runner(RpcClient& master, RpcLoop& loop, JobRunner& runner,
                        std::chrono::nanoseconds deadline);
 
+// Says so to the master. Threads: any but the loop's; waits for a second at most.
+void tell_of_starved(RpcClient& master, const StarvedInput& starved);
+
 }  // namespace leat

@@ -97,6 +97,7 @@ class RealReadableFile final : public ReadableFile {
   uint64_t size() const override { return size_; }
 
   Status read(uint64_t offset, std::span<std::byte> out) const override {
+    LEAT_RETURN_IF_ERROR(LEAT_FAILPOINT("files/read"));
     while (!out.empty()) {
       const ssize_t got = retry_interrupted([&] {
         return ::pread(fd_.get(), out.data(), std::min(out.size(), kCallBytes),

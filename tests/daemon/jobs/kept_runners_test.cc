@@ -120,6 +120,60 @@ TEST_CASE("a worker that is stuck is not kept, and nobody waits for its end") {
   CHECK(driver.state(scene.id) == "RUNNING");
 }
 
+TEST_CASE("a worker whose files do not answer goes, and its job names them") {
+  ThreeOfThem scene{JobTableLimits()};
+  TableDriver& driver = scene.driver;
+  driver.join("w4");
+  const std::string how = "'/data/x': expected its file system to answer within 10 s";
+  SECTION("the run says so, too") {
+    driver.send(InputStarved{scene.id, 1, {"w1", 1}, how, milliseconds(10000)});
+    driver.send(JobBroke{scene.id, 1, unavailable(how + "; while opening the data of 'input'")});
+    CHECK(driver.done() == "end a-0000 1\nstop a-0000 1 w1\nstart a-0000 2 w4 w2* w3*\n");
+    CHECK(driver.reason(scene.id).find("'input'") != std::string::npos);
+  }
+  SECTION("the run does not") {
+    driver.send(InputStarved{scene.id, 1, {"w1", 1}, how, milliseconds(10000)});
+    driver.tick(milliseconds(100));
+    CHECK(driver.done() == "end a-0000 1\nstop a-0000 1 w1\nstart a-0000 2 w4 w2* w3*\n");
+  }
+  CHECK(driver.reason(scene.id).starts_with("worker 'w1' gets no input: " + how));
+  const auto view = driver.table->find(scene.id);
+  REQUIRE(view->history.last.size() == 1);
+  CHECK(view->history.last[0].culprit == "w1");
+  CHECK(view->history.last[0].detected_after == 10000);
+  CHECK(scene.restarts() == 1);
+}
+
+TEST_CASE("one whose files do not answer either goes with the first, also when it says so later") {
+  ThreeOfThem scene;
+  TableDriver& driver = scene.driver;
+  const std::string how = "'/data/x': no answer";
+  driver.send(InputStarved{scene.id, 1, {"w1", 1}, how});
+  driver.send(JobBroke{scene.id, 1, unavailable(how)});
+  CHECK(driver.done() == "end a-0000 1\nstop a-0000 1 w1\n");
+  driver.send(InputStarved{scene.id, 1, {"w3", 1}, how});
+  CHECK(driver.done() == "stop a-0000 1 w3\n");
+  driver.send(InputStarved{scene.id, 7, {"w2", 1}, how});  // of no epoch that there is
+  CHECK(driver.done() == "");
+}
+
+TEST_CASE("a job of one worker whose files do not answer goes to another, if there is one") {
+  TableDriver driver;
+  driver.join("w1");
+  const std::string id = driver.submit("a", 1);
+  const auto starve = [&](uint64_t epoch, const std::string& worker) {
+    driver.start_all(id);
+    driver.done();
+    driver.send(InputStarved{id, epoch, {worker, 1}, "'/data/x': no answer"});
+    driver.send(JobBroke{id, epoch, unavailable("'/data/x': no answer")});
+    driver.send(RunnerExited{id, epoch, {worker, 1}, "was killed by signal 9"});
+    return driver.done();
+  };
+  CHECK(starve(1, "w1") == "end a-0000 1\nstop a-0000 1 w1\nstart a-0000 2 w1\n");
+  driver.join("w2");
+  CHECK(starve(2, "w1") == "end a-0000 2\nstop a-0000 2 w1\nstart a-0000 3 w2\n");
+}
+
 TEST_CASE("a link between two that is lost costs none of them, a step that hangs costs all") {
   ThreeOfThem scene;
   SECTION("a link") {

@@ -1,8 +1,11 @@
 // Runs on two or three runners, driven over the wire by a master of the test's own. [cluster] runs
 // under ThreadSanitizer.
+#include <condition_variable>
 #include <future>
+#include <mutex>
 
 #include "daemon/runner/hosted_run.h"
+#include "devices/base/failpoint.h"
 #include "devices/base/text.h"
 #include "ops/formats/safetensors.h"
 #include "scheduler/capnp/plan_file.h"
@@ -335,6 +338,76 @@ TEST_CASE("a data set is inspected by its name, and no path is taken that is not
   options.datasets = {{"/", "/"}};
   RunnerTestCluster open_to_paths(options);
   CHECK(must(open_to_paths.inspect(0, files, 4)).info.count == 96);
+}
+
+namespace {
+
+// Holds the first thread that reads a file until it is let go.
+class HeldRead {
+ public:
+  ~HeldRead() { let_go(); }
+  // Returns when that thread has gone.
+  void let_go() {
+    std::unique_lock lock(mutex_);
+    held_ = false;
+    changed_.notify_all();
+    CHECK(changed_.wait_for(lock, std::chrono::seconds(30), [&] { return !inside_; }));
+  }
+
+ private:
+  Status hold(uint64_t pass) {
+    if (pass != 1) return {};
+    std::unique_lock lock(mutex_);
+    inside_ = true;
+    changed_.wait(lock, [&] { return !held_; });
+    inside_ = false;
+    changed_.notify_all();
+    return {};
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool held_ = true, inside_ = false;
+  ScopedFailpoint reads_{"files/read", [this](uint64_t pass) { return hold(pass); }};
+};
+
+}  // namespace
+
+TEST_CASE("a runner whose data does not answer says which op waits for which file", "[cluster]") {
+  const MirroredJob job;
+  RunnerTestOptions options = options_for(job, 2);
+  options.input_patience = std::chrono::milliseconds(200);
+  RunnerTestCluster cluster(options);
+  initialize(cluster, job, 2);
+  const Plan plan = job.train_plan(2);
+  must(cluster.prepare_all(kTrain, plan));
+  HeldRead held;
+  const Status starved = cluster.connect_all(kTrain, setup_of(cluster, plan));
+  INFO(starved);
+  CHECK(starved.code() == Code::unavailable);
+  const std::string how =
+      cat("'", job.directory(), "/x.npy': expected its file system to answer within 0.2 s, ",
+          "received nothing at byte 0 of ");
+  CHECK(starved.message().starts_with(how));
+  CHECK(starved.message().find("; while opening the data of leat.ReadBatch '") !=
+        std::string::npos);
+  REQUIRE(cluster.starved().size() == 1);
+  CHECK(cluster.starved()[0].substr(6).starts_with(": " + how));
+  held.let_go();
+}
+
+TEST_CASE("a data set that does not answer is not inspected for ever", "[cluster]") {
+  const MirroredJob job;
+  RunnerTestOptions options = options_for(job, 1);
+  options.input_patience = std::chrono::milliseconds(200);
+  RunnerTestCluster cluster(options);
+  HeldRead held;
+  const DatasetFiles files{"npy", "x.npy", "y.npy", "tiny"};
+  check_says(cluster.inspect(0, files, 4).status(), Code::unavailable,
+             "x.npy': expected its file system to answer within 0.2 s");
+  CHECK(cluster.starved().size() == 1);
+  held.let_go();
+  CHECK(must(cluster.inspect(0, files, 4)).info.count == 96);
 }
 
 }  // namespace leat::testing

@@ -64,6 +64,7 @@ struct Table {
   std::condition_variable changed;
   std::map<uint32_t, std::string> unix_addresses;  // of the runners that have registered
   std::map<std::pair<uint32_t, uint64_t>, Heard> heard;
+  std::vector<std::string> starved;
   std::string wrong;  // the first thing that a runner should not have said
 
   // The loop's.
@@ -131,6 +132,14 @@ class Registry final : public Service<wire::Registry> {
     table_->waiting.push_back(kj::mv(pair.fulfiller));
     return kj::mv(pair.promise);
   }
+  kj::Promise<void> inputStarved(InputStarvedContext context) override {
+    const auto params = context.getParams();
+    std::lock_guard lock(table_->mutex);
+    if (params.getEpoch() != kEpoch || params.getWaitedMs() == 0) table_->wrong = "a starved input";
+    table_->starved.push_back(cat("node-", task_, ": ", params.getHow().cStr()));
+    context.getResults().initOutcome().initOk();
+    return kj::READY_NOW;
+  }
 
  private:
   const std::shared_ptr<Table> table_;
@@ -183,10 +192,12 @@ Bytes boot_message(const RunnerConfig& config) {
 
 // A runner within this process, put together as its own process does it.
 struct InProcess {
-  InProcess(RunnerConfig config) {
+  InProcess(RunnerConfig config, const RunnerTestOptions& test) {
     loop = must(RpcLoop::start());
     reporter.emplace(*loop, kDeadline);
     runner = must(JobRunner::create(std::move(config), standard(), reporter->news(), Logger()));
+    runner->set_input_patience(test.input_patience);
+    runner->on_starved([this](const StarvedInput& starved) { tell_of_starved(*master, starved); });
     RpcClientOptions options;
     options.address = runner->config().master_address;
     options.identity.role = RpcRole::runner;
@@ -299,7 +310,7 @@ struct RunnerTestCluster::Inside {
     if (options.processes) {
       node->process = std::make_unique<Process>(boot_message(config));
     } else {
-      node->inside = std::make_unique<InProcess>(config);
+      node->inside = std::make_unique<InProcess>(config, options);
     }
     nodes.push_back(std::move(node));
   }
@@ -551,6 +562,11 @@ RunSetup RunnerTestCluster::setup(const Plan& plan, const std::string& transport
   setup.transport = transport;
   for (uint32_t p = 0; p < plan.partitions.size(); ++p) setup.peers.push_back(endpoint(p));
   return setup;
+}
+
+std::vector<std::string> RunnerTestCluster::starved() const {
+  std::lock_guard lock(inside_->table->mutex);
+  return inside_->table->starved;
 }
 
 Heard RunnerTestCluster::heard(uint32_t task, uint64_t run) const {

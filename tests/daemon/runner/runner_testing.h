@@ -40,7 +40,8 @@ struct RunnerTestOptions {
   bool may_share_memory = true;
   uint64_t memory_limit = 0;
   std::map<std::string, std::string> datasets;
-  bool processes = false;  // `leatd runner`, each in its own process
+  std::chrono::milliseconds input_patience{10'000};  // not in processes
+  bool processes = false;                            // `leatd runner`, each in its own process
 };
 
 // A cluster: the master, a data port for each runner, and the runners, registered.
@@ -78,6 +79,8 @@ class RunnerTestCluster {
   // What is heard once so many turns are finished, or the run has failed.
   Heard await(uint32_t task, uint64_t run, uint64_t turns);
   Heard heard(uint32_t task, uint64_t run) const;
+  // What runners have said of files that do not answer, each with its node: "node-1: why".
+  std::vector<std::string> starved() const;
   // While it is held, no report is answered.
   void hold_reports(bool held);
 
