@@ -525,7 +525,9 @@ Result<TrainOutcome> Trainer::run(TrainObserver& observer, const std::function<b
 
   TrainOutcome outcome;
   Progress progress;
-  while (progress.epoch < epochs_ && steps_until_epoch(progress.epoch) <= done_) ++progress.epoch;
+  // Those before may have come to an epoch's end, and no further: then it is evaluated once more.
+  const int64_t past = options_.survivors && job_.data.validation ? done_ - 1 : done_;
+  while (progress.epoch < epochs_ && steps_until_epoch(progress.epoch) <= past) ++progress.epoch;
   LEAT_RETURN_IF_ERROR(recall(progress));
   while (done_ < total_steps_ && !outcome.interrupted) {
     progress.epoch_begin = steps_until_epoch(progress.epoch - 1);
@@ -545,6 +547,7 @@ Result<TrainOutcome> Trainer::run(TrainObserver& observer, const std::function<b
     std::optional<Evaluation> validation;
     if (job_.data.validation && !outcome.interrupted) {
       LEAT_ASSIGN_OR_RETURN(validation, evaluate());
+      if (!validation) return yield(observer);
     }
     if (validation) outcome.validation = validation;
     const double n = static_cast<double>(std::max<int64_t>(1, progress.consumed));
@@ -557,6 +560,7 @@ Result<TrainOutcome> Trainer::run(TrainObserver& observer, const std::function<b
   }
   if (!outcome.validation && job_.data.validation && !outcome.interrupted) {
     LEAT_ASSIGN_OR_RETURN(outcome.validation, evaluate());
+    if (!outcome.validation) return yield(observer);
   }
   if (progress.seconds > 0)
     outcome.samples_per_second =
@@ -708,7 +712,8 @@ int64_t Trainer::evaluation_rows() const {
   return std::max<int64_t>(1, kEvaluationRows / shards) * shards;
 }
 
-Result<Evaluation> Trainer::evaluate() {
+// Nothing if it is to yield: who goes on begins the evaluation anew.
+Result<std::optional<Evaluation>> Trainer::evaluate() {
   LEAT_ASSIGN_OR_RETURN(auto run,
                         cluster_->master().run(evaluation_, job_.name, {"evaluate", job_.seed, 0}));
   const int64_t batches = (validation_info_.count + evaluation_rows() - 1) / evaluation_rows();
@@ -716,7 +721,13 @@ Result<Evaluation> Trainer::evaluate() {
   for (int64_t b = 0; b < batches; ++b) {
     run->extend(static_cast<uint64_t>(std::min(batches, b + static_cast<int64_t>(run->window()))));
     const auto step = static_cast<uint64_t>(b);
-    LEAT_RETURN_IF_ERROR(run->wait(step, deadline()).while_doing("evaluating"));
+    const auto due = deadline();
+    for (auto now = std::chrono::steady_clock::now(); now < due;) {
+      if (asked_to_yield()) return std::optional<Evaluation>();
+      if (run->settled(step, std::min(due, now + kStopPoll))) break;
+      now = std::chrono::steady_clock::now();
+    }
+    LEAT_RETURN_IF_ERROR(run->wait(step, due).while_doing("evaluating"));
     loss += run->fetched_scalar(0, step);
     rows += run->fetched_scalar(1, step);
     if (has_accuracy_) correct += run->fetched_scalar(2, step);
@@ -724,7 +735,7 @@ Result<Evaluation> Trainer::evaluate() {
   Evaluation out;
   out.loss = loss / rows;
   if (has_accuracy_) out.accuracy = correct / rows;
-  return out;
+  return std::optional(out);
 }
 
 Status Trainer::finish(TrainOutcome& outcome) {

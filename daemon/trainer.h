@@ -184,6 +184,7 @@ class Trainer {
   std::string metrics_path() const { return options_.folder + "/metrics.jsonl"; }
   Status log_row(int64_t step, const std::vector<double>& values);
   Status consume(int64_t step, Progress& progress, TrainObserver& observer);
+  bool asked_to_yield() const;
   bool is_to_yield() const;
   Result<TrainOutcome> yield(TrainObserver& observer);
   Status wait_for_step(std::optional<std::chrono::steady_clock::time_point> stop_due,
@@ -192,7 +193,7 @@ class Trainer {
   Result<TrainOutcome> abandoned(TrainObserver& observer);
   Status prepare_evaluation();
   std::string quorum_note(int64_t dropped_rows) const;
-  Result<Evaluation> evaluate();
+  Result<std::optional<Evaluation>> evaluate();
   int64_t evaluation_rows() const;
   Manifest manifest() const;
   Status begin_checkpoint();

@@ -4,9 +4,11 @@
 
 namespace leat {
 
-bool Trainer::is_to_yield() const {
-  return options_.yields && done_ < total_steps_ && options_.yields() != TrainYield::no;
+bool Trainer::asked_to_yield() const {
+  return options_.yields && options_.yields() != TrainYield::no;
 }
+
+bool Trainer::is_to_yield() const { return done_ < total_steps_ && asked_to_yield(); }
 
 // All workers stand after the same step. A variable that is on one worker alone is saved, whoever
 // stays: others may have that worker's place.

@@ -30,14 +30,30 @@ class Epoch final : public Cluster {
   std::unique_ptr<Master> master_;
 };
 
+// Also what each epoch's evaluation gave.
+struct Watch final : public Silent {
+  void epoch_ended(int64_t epoch, int64_t, double loss, std::optional<double>,
+                   const std::optional<Evaluation>& validation, double) override {
+    REQUIRE(validation);
+    validated.push_back({epoch, loss, validation->loss});
+  }
+  struct Validated {
+    int64_t epoch;
+    double loss, validation_loss;
+    bool operator==(const Validated&) const = default;
+  };
+  std::vector<Validated> validated;
+};
+
 class Job4 {
  public:
   explicit Job4(std::vector<std::string> set) : small_(kTinyCnn) {
     set.insert(set.begin(), {"shards=4", "steps=60", "checkpoint.every_steps=1000"});
     job_ = small_.job(set);
-    Silent watch;
+    Watch watch;
     twin_ = small_.train(job_, "twin", watch);
     losses_ = watch.losses;
+    validated_ = watch.validated;
     for (int i = 0; i < 4; ++i) workers_.push_back(std::make_unique<Worker>(i, 1));
   }
 
@@ -51,7 +67,7 @@ class Job4 {
     options.threads = 1;
     options.survivors = epochs_++ > 0;
     options.resume = saved_;
-    Silent watch;
+    Watch watch;
     options.yields = [&] {
       return after > 0 && watch.losses.size() >= after ? how : TrainYield::no;
     };
@@ -60,6 +76,7 @@ class Job4 {
     const TrainOutcome outcome = must(trainer->run(watch, [] { return false; }));
     CHECK(watch.first == static_cast<int64_t>(seen_.size()));  // nothing is done twice
     seen_.insert(seen_.end(), watch.losses.begin(), watch.losses.end());
+    evaluated_.insert(evaluated_.end(), watch.validated.begin(), watch.validated.end());
     CHECK(static_cast<size_t>(outcome.steps) == seen_.size());
     CHECK(outcome.yielded == (after > 0));
     saved_ = saved_ || !outcome.checkpoint.empty();
@@ -69,7 +86,12 @@ class Job4 {
   void check_end(const TrainOutcome& end) const {
     CHECK(seen_ == losses_);
     CHECK(end.weights_sha256 == twin_.weights_sha256);
+    REQUIRE((end.validation && twin_.validation));
+    CHECK(end.validation->loss == twin_.validation->loss);
   }
+  // The evaluations of all epochs of the data, as if nothing had befallen the job.
+  void check_evaluations() const { CHECK(evaluated_ == validated_); }
+  size_t evaluations() const { return evaluated_.size(); }
   bool saved() const { return saved_; }
 
  private:
@@ -77,6 +99,7 @@ class Job4 {
   Job job_;
   TrainOutcome twin_;
   std::vector<double> losses_, seen_;
+  std::vector<Watch::Validated> validated_, evaluated_;
   std::vector<std::unique_ptr<Worker>> workers_;
   int epochs_ = 0;
   bool saved_ = false;
@@ -116,6 +139,19 @@ TEST_CASE("what each worker has a part of is saved at a fence", "[cluster]") {
   CHECK(job.saved());
   job.lose(1);
   job.check_end(job.train({0, 1, 2}, 0, TrainYield::no));
+}
+
+// The first epochs of the data end with steps 9, 17 and 25.
+TEST_CASE("an evaluation that is left for a fence is done by those who go on", "[cluster]") {
+  Job4 job({"num_workers=[1, 4]"});
+  const TrainYield how = GENERATE(TrainYield::kept, TrainYield::saved);
+  (void)job.train({0, 1}, 17, how);
+  CHECK(job.evaluations() == 1);
+  (void)job.train({0, 1, 2}, 8, how);
+  CHECK(job.evaluations() == 2);  // the third was begun
+  job.lose(1);
+  job.check_end(job.train({0, 2}, 0, TrainYield::no));
+  job.check_evaluations();
 }
 
 TEST_CASE("past its last step a training does not yield", "[cluster]") {
