@@ -2,6 +2,7 @@
 
 #include "tests/catch.h"
 #include "tests/ops/job_testing.h"
+#include "tests/slowness.h"
 
 namespace leat {
 namespace {
@@ -80,7 +81,7 @@ struct Apply {
   }
 };
 
-constexpr int kSteps = 50;
+constexpr int kSteps = kSlowness > 1 ? 10 : 50;
 constexpr int64_t kElements = 33'000;  // two tiles
 
 struct Case {

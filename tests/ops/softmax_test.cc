@@ -18,13 +18,15 @@ using testing::run_error;
 Tensor naive_softmax(const Tensor& x, int axis, bool log) {
   Tensor y(DType::f64, x.shape());
   const int64_t size = x.shape()[axis], inner = x.shape().elements(axis + 1, x.shape().rank());
-  for (int64_t i = 0; i < x.elements(); ++i) {
-    const int64_t first = i / (size * inner) * size * inner + i % inner;
+  for (int64_t line = 0; line < x.elements() / size; ++line) {
+    const int64_t first = line / inner * size * inner + line % inner;
     double largest = -std::numeric_limits<double>::infinity(), sum = 0;
     for (int64_t c = 0; c < size; ++c) largest = std::max(largest, x.at(first + c * inner));
     for (int64_t c = 0; c < size; ++c) sum += std::exp(x.at(first + c * inner) - largest);
-    const double value = x.at(i) - largest - std::log(sum);
-    y.set(i, log ? value : std::exp(value));
+    for (int64_t c = 0; c < size; ++c) {
+      const double value = x.at(first + c * inner) - largest - std::log(sum);
+      y.set(first + c * inner, log ? value : std::exp(value));
+    }
   }
   return y;
 }

@@ -3,9 +3,11 @@
 #include <cstring>
 #include <map>
 #include <utility>
+#include <vector>
 
 #include "devices/base/text.h"
 #include "tests/scheduler/scheduler_testing.h"
+#include "tests/slowness.h"
 
 namespace leat {
 namespace {
@@ -152,8 +154,11 @@ uint64_t largest_edge(const Plan& plan) {
 }
 
 TEST_CASE("a table trained by rows has the bits of dense gradients", "[cluster]") {
+  // Where all is slow, what has the most to go wrong.
+  constexpr bool kSlow = kSlowness > 1;
+  const std::vector<int> worker_counts = kSlow ? std::vector{3} : std::vector{1, 2, 3, 4};
   for (const Update& update : updates()) {
-    for (const int uses : {1, 2, 3}) {
+    for (const int uses : kSlow ? std::vector{2} : std::vector{1, 2, 3}) {
       Embedding dense{update, uses, true}, sparse{update, uses};
       const auto expected = train(dense.plan("single", 1));
       CHECK(!expected.at("table").identical(Tensor(DType::f32, {kRows, kWidth})));
@@ -168,8 +173,8 @@ TEST_CASE("a table trained by rows has the bits of dense gradients", "[cluster]"
         check_equal(train(plan), expected);
       };
       check("single", 1, 1);
-      for (const int workers : {1, 2, 3, 4}) check("mirrored", workers, 1);
-      for (const int workers : {1, 2, 3, 4}) check("parameter_server", workers, 1);
+      for (const int workers : worker_counts) check("mirrored", workers, 1);
+      for (const int workers : worker_counts) check("parameter_server", workers, 1);
       check("parameter_server", 3, 2);
     }
   }
