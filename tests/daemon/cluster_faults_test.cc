@@ -31,7 +31,7 @@ std::optional<Deed> deed_from(const char* variable) {
 }
 
 TEST_CASE("jobs survive what befalls their processes, and say who it was") {
-  const uint64_t count = number_from("LEAT_FAULTS", kSlowness > 1 ? 12 : 16);
+  const uint64_t count = number_from("LEAT_FAULTS", kSlowness > 1 ? 6 : 16);
   const uint64_t first = number_from("LEAT_FAULTS_SEED", 0);
   const std::string transport = GENERATE("tcp", "shm");
   FaultBench bench(transport);
@@ -55,7 +55,7 @@ TEST_CASE("jobs survive what befalls their processes, and say who it was") {
 TEST_CASE("a job steps on while its master is stopped for 500 ms") {
   FaultBench bench("shm", 3);
   const bool measures = std::getenv("LEAT_FAULTS") != nullptr;
-  const auto ratios = bench.rates_across_stops(measures ? 9 : 5);
+  const auto ratios = bench.rates_across_stops(measures ? 9 : kSlowness > 1 ? 3 : 5);
   const double median = ratios[ratios.size() / 2];
   std::cout << "steps/s across stops of the master of 500 ms: " << median << " of those without\n";
   // On a loaded machine the rate itself moves. A job that waited for the master would never do more
@@ -66,7 +66,7 @@ TEST_CASE("a job steps on while its master is stopped for 500 ms") {
 
 // LEAT_MASTER_KILLS=100 kills it so often, LEAT_KILL_MS=5000 so many milliseconds apart.
 TEST_CASE("a job steps on while its master is killed and started again") {
-  const uint64_t kills = number_from("LEAT_MASTER_KILLS", 2);
+  const uint64_t kills = number_from("LEAT_MASTER_KILLS", kSlowness > 1 ? 1 : 2);
   const uint64_t between = number_from("LEAT_KILL_MS", 2000);
   FaultBench bench("shm", 3);
   const auto rates =
