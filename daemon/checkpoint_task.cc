@@ -93,7 +93,7 @@ std::vector<CheckpointShare> share_out(const std::vector<WorkerLink*>& workers,
 
 Result<std::unique_ptr<CheckpointTask>> CheckpointTask::begin(CheckpointOrder order) {
   std::unique_ptr<CheckpointTask> task(new CheckpointTask(std::move(order)));
-  LEAT_RETURN_IF_ERROR(task->take_snapshots());
+  if (!task->order_.taken) LEAT_RETURN_IF_ERROR(task->take_snapshots());
   task->thread_ = std::jthread([task = task.get()](const std::stop_token& stop) {
     ::pthread_setname_np(::pthread_self(), "checkpoint");
     work_in_background();

@@ -1,5 +1,5 @@
 // One checkpoint of a training while it is written, beside the steps: its snapshots are taken at a
-// fence, all else is done on threads of its own.
+// fence, or have been taken by workers in passing; all else is done on threads of its own.
 //
 // Each worker has a share of the variables, which is a part of the checkpoint. One that sees the
 // master's disk writes it there itself; from others the master reads it.
@@ -41,7 +41,8 @@ struct CheckpointOrder {
   int64_t keep = 1;  // of the checkpoints there
   std::string job;   // as workers know it
   std::vector<CheckpointShare> shares;
-  Manifest manifest;  // but for its parts
+  bool taken = false;  // the snapshots of the manifest's step
+  Manifest manifest;   // but for its parts
   // What has to be on disk before the manifest. Called on another thread.
   std::function<Status()> first;
 };
@@ -50,7 +51,7 @@ struct CheckpointOrder {
 class CheckpointTask {
  public:
   // Takes the snapshots, on all workers at once: the next step may begin when it returns.
-  // REQUIRES: no step is in flight. What the order names outlives the task.
+  // REQUIRES: no step is in flight, if they are not taken. What the order names outlives the task.
   static Result<std::unique_ptr<CheckpointTask>> begin(CheckpointOrder order);
   // Gives up what is not yet on disk, without waiting for workers.
   ~CheckpointTask();

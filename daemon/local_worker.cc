@@ -7,8 +7,9 @@ namespace {
 
 class LocalRun final : public PartitionRun {
  public:
-  LocalRun(Worker& worker, std::shared_ptr<WorkerRun> run, std::string job)
-      : worker_(worker), run_(std::move(run)), job_(std::move(job)) {}
+  LocalRun(Worker& worker, VariableSnapshot& snapshot, std::shared_ptr<WorkerRun> run,
+           std::string job)
+      : worker_(worker), snapshot_(snapshot), run_(std::move(run)), job_(std::move(job)) {}
   ~LocalRun() override { stop(); }
 
   Endpoint endpoint() const override {
@@ -26,6 +27,12 @@ class LocalRun final : public PartitionRun {
   void extend(uint64_t limit) override { worker_.extend(*run_, limit); }
   Result<uint64_t> hold() override { return worker_.hold(*run_); }
   void fence(uint64_t limit) override { worker_.fence(*run_, limit); }
+  bool snapshot_in_passing(uint64_t step, const std::vector<std::string>& names) override {
+    const auto take = [this, step, names] {
+      (void)snapshot_.take(worker_.resources(job_), static_cast<int64_t>(step), names);
+    };
+    return worker_.between_steps(*run_, step, take).ok();
+  }
   void renumber(uint64_t step) override { run_->run().renumber(step); }
   Timeline& finished() override { return run_->run().finished(); }
   const void* fetched(uint32_t i, uint64_t step) override {
@@ -51,6 +58,7 @@ class LocalRun final : public PartitionRun {
   }
 
   Worker& worker_;
+  VariableSnapshot& snapshot_;
   std::shared_ptr<WorkerRun> run_;
   std::string job_;
   Status connected_;
@@ -71,7 +79,7 @@ Result<std::unique_ptr<PartitionRun>> LocalWorker::prepare(std::shared_ptr<const
                                                            const std::string& job, uint64_t) {
   auto run = worker_.prepare(std::move(plan), partition);
   LEAT_RETURN_IF_ERROR(worker_.open_slots(*run));
-  return std::unique_ptr<PartitionRun>(new LocalRun(worker_, std::move(run), job));
+  return std::unique_ptr<PartitionRun>(new LocalRun(worker_, snapshot_, std::move(run), job));
 }
 
 Result<std::map<std::string, Tensor>> LocalWorker::read_variables(const std::string& job) {

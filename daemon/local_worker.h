@@ -9,7 +9,7 @@ namespace leat {
 
 class LocalWorker final : public WorkerLink {
  public:
-  // `worker` outlives the link and the runs that it makes, `files` the link.
+  // `worker` outlives the link, which outlives the runs that it makes; `files` outlives the link.
   explicit LocalWorker(Worker& worker, Files& files = real_files())
       : worker_(worker), files_(files) {}
 

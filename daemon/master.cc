@@ -105,6 +105,24 @@ Result<uint64_t> MasterRun::hold() {
   return limit;
 }
 
+bool MasterRun::snapshot_in_passing(uint64_t step,
+                                    const std::map<std::string, std::vector<std::string>>& names) {
+  size_t asked = 0;
+  for (size_t p = 0; p < runs_.size(); ++p) {
+    const auto own = names.find(plan_->partitions[p].device);
+    if (own == names.end()) continue;
+    if (!runs_[p]->snapshot_in_passing(step, own->second)) return false;
+    ++asked;
+  }
+  return asked == names.size();
+}
+
+bool MasterRun::finished_everywhere(uint64_t step) const {
+  return std::all_of(runs_.begin(), runs_.end(), [&](const auto& run) {
+    return run->finished().value() >= step - first_step_;
+  });
+}
+
 uint64_t MasterRun::window() const {
   uint64_t window = ~uint64_t{0};
   for (const auto& run : runs_) window = std::min(window, run->window());

@@ -44,6 +44,12 @@ class MasterRun {
   void extend(uint64_t limit);
   // Brings all workers to the end of one step, soon, and no further: the limit that they have then.
   Result<uint64_t> hold();
+  // Has the workers copy variables in passing, `names` by device: see PartitionRun. False if some
+  // of them do not, or have no partition. REQUIRES: no step from `step` on is allowed.
+  bool snapshot_in_passing(uint64_t step,
+                           const std::map<std::string, std::vector<std::string>>& names);
+  // Have all workers finished the steps below?
+  bool finished_everywhere(uint64_t step) const;
   // How far a limit may be beyond the first step whose fetches are still wanted.
   uint64_t window() const;
   // The next step calls itself `step`, wherever a kernel asks. REQUIRES: all allowed steps are

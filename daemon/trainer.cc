@@ -536,8 +536,7 @@ Result<TrainOutcome> Trainer::run(TrainObserver& observer, const std::function<b
                          done_ - progress.epoch_begin);
     const double seconds_before = progress.seconds;
     while (done_ < epoch_end && !outcome.interrupted) {
-      const int64_t due = checkpoints_.next(done_).value_or(epoch_end);
-      LEAT_RETURN_IF_ERROR(train_to(std::min(due, epoch_end), progress, observer, stop));
+      LEAT_RETURN_IF_ERROR(train_to(epoch_end, progress, observer, stop));
       if (abandoned_) return abandoned(observer);
       outcome.interrupted = stop();
       LEAT_RETURN_IF_ERROR(checkpoint_if_due(observer));
@@ -593,22 +592,24 @@ std::string Trainer::quorum_note(int64_t dropped_rows) const {
              requeue ? "computed again" : "dropped", "; the weights depend on timing");
 }
 
-// Steps up to `fence`, or up to where `stop` or a checkpoint that is overdue ends it: all workers
-// then stand after the same step.
+// Steps up to `fence`, or up to where `stop` or a checkpoint that they cannot pass ends it: all
+// workers then stand after the same step.
 Status Trainer::train_to(int64_t fence, Progress& progress, TrainObserver& observer,
                          const std::function<bool()>& stop) {
   const auto begun = std::chrono::steady_clock::now();
   int64_t allowed = done_;
+  if (!passing_) announced_ = done_;
   std::optional<std::chrono::steady_clock::time_point> stop_due;
   while (done_ < fence) {
     LEAT_RETURN_IF_ERROR(collect_checkpoint(observer, false));
+    LEAT_RETURN_IF_ERROR(checkpoint_if_passed(observer));
     if (!writing_ && checkpoints_.is_overdue()) fence = std::max(allowed, done_ + 1);
     if (is_to_yield()) {
       if (allowed > done_ && !std::exchange(held_, true)) {
         LEAT_ASSIGN_OR_RETURN(allowed, training_->hold());
       }
     } else if (!stop()) {
-      allowed = std::min(fence, done_ + training_->window());
+      allowed = std::min(announce_checkpoint(fence), done_ + training_->window());
       training_->extend(allowed);
     } else if (!stop_due && options_.stop_grace.count() > 0) {
       stop_due = std::chrono::steady_clock::now() + options_.stop_grace;
@@ -623,7 +624,7 @@ Status Trainer::train_to(int64_t fence, Progress& progress, TrainObserver& obser
   LEAT_RETURN_IF_ERROR(training_->drain(deadline()));
   progress.seconds +=
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
-  return {};
+  return checkpoint_if_passed(observer);
 }
 
 // Waits for the step after those that are done, but not past `stop_due`, which begins when `stop`

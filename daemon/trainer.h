@@ -195,9 +195,12 @@ class Trainer {
   std::string quorum_note(int64_t dropped_rows) const;
   Result<std::optional<Evaluation>> evaluate();
   int64_t evaluation_rows() const;
-  Manifest manifest() const;
-  Status begin_checkpoint();
+  Manifest manifest(int64_t step) const;
+  Status begin_checkpoint(int64_t step, bool taken);
+  Status checkpoint(int64_t step, bool taken, TrainObserver& observer);
   Status checkpoint_if_due(TrainObserver& observer);
+  int64_t announce_checkpoint(int64_t fence);
+  Status checkpoint_if_passed(TrainObserver& observer);
   Status collect_checkpoint(TrainObserver& observer, bool wait);
   Status last_checkpoint(TrainObserver& observer);
   Status finish(TrainOutcome& outcome);
@@ -234,7 +237,9 @@ class Trainer {
   JobCheckpoints checkpoints_;
   std::string graph_sha256_;
   Clock::Steady spent_until_ = clock_.steady();
-  std::vector<std::string> spent_;           // "plans 0.12"
+  std::vector<std::string> spent_;  // "plans 0.12"
+  int64_t announced_ = 0;           // checkpoints up to this step: to the workers, or not at all
+  std::optional<int64_t> passing_;  // the last one of them, until all workers have passed it
   std::unique_ptr<CheckpointTask> writing_;  // one that is being written; it uses what is above
 };
 

@@ -1,4 +1,5 @@
-// The checkpoints of a training: begun at a fence, written beside the steps, heard of later.
+// The checkpoints of a training: copied at a fence, or by workers that pass a step which they were
+// told before; written beside the steps, heard of later.
 #include "daemon/trainer.h"
 #include "devices/base/text.h"
 
@@ -46,9 +47,9 @@ Status Trainer::check_checkpoint(const Manifest& from) const {
   return {};
 }
 
-Manifest Trainer::manifest() const {
+Manifest Trainer::manifest(int64_t step) const {
   Manifest manifest;
-  manifest.step = done_;
+  manifest.step = step;
   manifest.job = job_.name;
   manifest.graph = graph_sha256_;
   manifest.seed = job_.seed;
@@ -59,34 +60,62 @@ Manifest Trainer::manifest() const {
   return manifest;
 }
 
-// REQUIRES: none is being written.
-Status Trainer::begin_checkpoint() {
+// `taken`: workers have copied it in passing. REQUIRES: none is being written.
+Status Trainer::begin_checkpoint(int64_t step, bool taken) {
   CheckpointOrder order;
   order.files = &files_;
   order.folder = checkpoints_.folder();
   order.keep = checkpoints_.keep();
   order.job = job_.name;
   order.shares = share_out(cluster_->master().workers(), holds_, variable_bytes_);
-  LEAT_ASSIGN_OR_RETURN(order.manifest, checkpoints_.begin(manifest()));
+  order.taken = taken;
+  LEAT_ASSIGN_OR_RETURN(order.manifest, checkpoints_.begin(manifest(step)));
   // The steps that a checkpoint says are done have their metrics.
   order.first = [metrics = metrics_.get()] { return metrics->sync(); };
   LEAT_ASSIGN_OR_RETURN(writing_, CheckpointTask::begin(std::move(order)));
   return {};
 }
 
-// At a fence. What goes wrong costs a checkpoint and not the job: the next one may find room.
+// What goes wrong costs a checkpoint and not the job: the next one may find room.
+Status Trainer::checkpoint(int64_t step, bool taken, TrainObserver& observer) {
+  LEAT_RETURN_IF_ERROR(collect_checkpoint(observer, !options_.skip_checkpoints));
+  if (writing_) {
+    if (writing_->step() != step)
+      observer.noted(cat("no checkpoint of step ", step, ": that of step ", writing_->step(),
+                         " is still being written"));
+    return metrics_->flush();
+  }
+  const Status begun = begin_checkpoint(step, taken);
+  if (!begun.ok()) observer.warned(cat("no checkpoint of step ", step, ": ", begun.message()));
+  return {};
+}
+
+// At a fence.
 Status Trainer::checkpoint_if_due(TrainObserver& observer) {
   const bool asked = done_ == checkpoints_.next(done_ - 1) || checkpoints_.is_overdue();
   if (!asked || checkpoints_.last_step() == done_) return metrics_->flush();
-  LEAT_RETURN_IF_ERROR(collect_checkpoint(observer, !options_.skip_checkpoints));
-  if (writing_) {
-    observer.noted(cat("no checkpoint of step ", done_, ": that of step ", writing_->step(),
-                       " is still being written"));
-    return metrics_->flush();
-  }
-  const Status begun = begin_checkpoint();
-  if (!begun.ok()) observer.warned(cat("no checkpoint of step ", done_, ": ", begun.message()));
-  return {};
+  return checkpoint(done_, false, observer);
+}
+
+// Tells the workers of the next checkpoint before `fence`, so that they copy it on their way. Where
+// they may go: to the one after it, for they are told of one at a time; or to it, if they cannot
+// copy on their way, or still hold what is being written.
+int64_t Trainer::announce_checkpoint(int64_t fence) {
+  const auto next = checkpoints_.next(announced_);
+  if (!next || *next >= fence || passing_) return std::min(fence, next.value_or(fence));
+  if (writing_ || job_.asynchronous() || job_.has_quorum()) return *next;
+  std::map<std::string, std::vector<std::string>> names;
+  for (CheckpointShare& share : share_out(cluster_->master().workers(), holds_, variable_bytes_))
+    names[share.worker->device_name()] = std::move(share.names);
+  if (!training_->snapshot_in_passing(*next, names)) return *next;
+  passing_ = announced_ = *next;
+  return std::min(fence, checkpoints_.next(announced_).value_or(fence));
+}
+
+// Begins to write what the workers have copied on their way, when the last of them has.
+Status Trainer::checkpoint_if_passed(TrainObserver& observer) {
+  if (!passing_ || done_ < *passing_ || !training_->finished_everywhere(*passing_)) return {};
+  return checkpoint(*std::exchange(passing_, std::nullopt), true, observer);
 }
 
 // Hears of the one that is being written, if it is done, or with `wait` when it is.
@@ -110,7 +139,7 @@ Status Trainer::collect_checkpoint(TrainObserver& observer, bool wait) {
 Status Trainer::last_checkpoint(TrainObserver& observer) {
   LEAT_RETURN_IF_ERROR(collect_checkpoint(observer, true));
   if (checkpoints_.last_step() == done_) return {};
-  LEAT_RETURN_IF_ERROR(begin_checkpoint());
+  LEAT_RETURN_IF_ERROR(begin_checkpoint(done_, false));
   const Status written = writing_->outcome().status();
   if (!written.ok()) {
     writing_.reset();

@@ -25,6 +25,13 @@ class StepsTogether final : public TrainingSteps {
     LEAT_ASSIGN_OR_RETURN(const uint64_t limit, run_->hold());
     return limit_ = static_cast<int64_t>(limit);
   }
+  bool snapshot_in_passing(int64_t step,
+                           const std::map<std::string, std::vector<std::string>>& names) override {
+    return run_->snapshot_in_passing(static_cast<uint64_t>(step), names);
+  }
+  bool finished_everywhere(int64_t step) const override {
+    return run_->finished_everywhere(static_cast<uint64_t>(step));
+  }
   Status wait(int64_t step, Deadline deadline) override {
     return run_->wait(static_cast<uint64_t>(step), deadline);
   }

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -25,6 +26,12 @@ class TrainingSteps {
   // Takes back what is allowed beyond the steps that are begun; the limit that is left, which every
   // worker comes to, and stays at.
   virtual Result<int64_t> hold() = 0;
+  // As MasterRun has them, where the state after a step is one that all workers come to.
+  virtual bool snapshot_in_passing(
+      int64_t /*step*/, const std::map<std::string, std::vector<std::string>>& /*names*/) {
+    return false;
+  }
+  virtual bool finished_everywhere(int64_t /*step*/) const { return false; }
   // Returns when `step` is finished, as far as its fetches go, or with the failure, or
   // deadline_exceeded with who waits for whom.
   virtual Status wait(int64_t step, Deadline deadline) = 0;

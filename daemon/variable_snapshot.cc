@@ -67,6 +67,7 @@ std::shared_ptr<VariableSnapshot::Copy> VariableSnapshot::writable() {
 
 Status VariableSnapshot::take(JobResources& resources, int64_t step,
                               const std::vector<std::string>& names) {
+  const std::lock_guard taking(taking_);
   const std::shared_ptr<Copy> copy = writable();
   Variables before = std::exchange(copy->values, {});
   std::vector<Piece> pieces;

@@ -34,6 +34,7 @@ class VariableSnapshot {
 
   std::shared_ptr<Copy> writable();
 
+  std::mutex taking_;  // held before the other one
   mutable std::mutex mutex_;
   std::shared_ptr<Copy> copy_;  // null before the first
 };

@@ -74,6 +74,12 @@ void Worker::fence(WorkerRun& run, uint64_t limit) {
   executor_.wake(run.run());
 }
 
+Status Worker::between_steps(WorkerRun& run, uint64_t step, std::function<void()> between) {
+  LEAT_RETURN_IF_ERROR(run.run().between_steps(step, std::move(between)));
+  executor_.wake(run.run());  // it may be there
+  return {};
+}
+
 void Worker::release(WorkerRun& run) {
   if (run.run_) executor_.remove(run.run());
 }

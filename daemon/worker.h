@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -78,6 +79,7 @@ class Worker {
   // As Run has them.
   uint64_t hold(WorkerRun& run) { return run.run().hold(); }
   void fence(WorkerRun& run, uint64_t limit);
+  Status between_steps(WorkerRun& run, uint64_t step, std::function<void()> between);
   // Takes the run out; nothing of it runs afterwards.
   void release(WorkerRun& run);
   // What the run waits for, for people; "" if nothing.

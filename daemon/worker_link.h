@@ -57,6 +57,13 @@ class PartitionRun {
   virtual void fence(uint64_t limit) = 0;
   // How far a limit may be beyond the step whose fetches are still wanted.
   virtual uint64_t window() const { return kFetchDepth / 2; }
+  // Copies these of the job's variables in passing, when the steps below `step` are done and before
+  // the next is begun, as WorkerLink::take_snapshot() does; when `step` steps are finished(), it is
+  // done. That it cannot be done is said by who reads or writes the snapshot. False if the worker
+  // does it between steps alone. REQUIRES: no step from there on is allowed.
+  virtual bool snapshot_in_passing(uint64_t /*step*/, const std::vector<std::string>& /*names*/) {
+    return false;
+  }
   // The next step calls itself `step` from here on, wherever a kernel asks. REQUIRES: all allowed
   // steps are finished.
   virtual void renumber(uint64_t step) = 0;

@@ -512,9 +512,11 @@ interface Runner {
   # The faults that the runner is to bring upon itself or its worker, in place of others; the job has
   # run for so long. Before the run that trains is connected.
 
-  takeSnapshot @14 (step :UInt64, names :List(Text)) -> (outcome :Outcome(Nothing));
+  takeSnapshot @14 (step :UInt64, names :List(Text), run :UInt64) -> (outcome :Outcome(Nothing));
   # Copies these of the job's variables as they are between two steps, after `step` of them. Ok when
   # the next step may begin. The copy stays until the next one. 60 s.
+  # With a run: this one copies them itself, in passing, when it has done the steps below `step`. Ok
+  # at once; failed_precondition if it has gone on already. A turn that is reported has been copied.
 
   readSnapshot @15 (step :UInt64) -> (outcome :Outcome(Blob));
   # What takeSnapshot of this step copied, as the file that is a part of a checkpoint. 300 s.

@@ -275,6 +275,20 @@ void RemoteRun::fence(uint64_t limit) {
   state_->channel->start("holding the run", kCallDeadline, fence, answer_to(state_));
 }
 
+bool RemoteRun::snapshot_in_passing(uint64_t step, const std::vector<std::string>& names) {
+  const auto order = [run = state_->run, step, names](Client& runner) {
+    auto request = runner.takeSnapshotRequest();
+    request.setRun(run);
+    request.setStep(step);
+    auto list = request.initNames(static_cast<unsigned>(names.size()));
+    for (unsigned i = 0; i < list.size(); ++i) list.set(i, names[i]);
+    return request.send().then([](auto&& response) { return outcome_of(response); });
+  };
+  // A refusal costs the checkpoint, and the run nothing.
+  state_->channel->start("ordering a snapshot", kCallDeadline, order, [](const Status&) {});
+  return true;
+}
+
 void RemoteRun::renumber(uint64_t step) {
   const auto renumber = [run = state_->run, step](Client& runner) {
     auto request = runner.renumberRequest();

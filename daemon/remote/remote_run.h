@@ -27,6 +27,7 @@ class RemoteRun final : public PartitionRun {
   void extend(uint64_t limit) override;
   Result<uint64_t> hold() override;
   void fence(uint64_t limit) override;
+  bool snapshot_in_passing(uint64_t step, const std::vector<std::string>& names) override;
   uint64_t window() const override { return state_->rows.window(); }
   void renumber(uint64_t step) override;
   Timeline& finished() override { return state_->finished; }

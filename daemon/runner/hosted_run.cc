@@ -292,6 +292,11 @@ Status HostedRun::renumber(uint64_t step) {
   return {};
 }
 
+Status HostedRun::between_steps(uint64_t step, std::function<void()> between) {
+  LEAT_ASSIGN_OR_RETURN(const auto live, this->live());
+  return parts_.worker.between_steps(*live->run, step, std::move(between));
+}
+
 // --- The end.
 
 void HostedRun::cancel(const Status& cause) {

@@ -96,6 +96,8 @@ class HostedRun final : public GatedRun, public std::enable_shared_from_this<Hos
   Result<uint64_t> fence(uint64_t limit);
   Status feed(uint32_t index, const Bytes& value);
   Status renumber(uint64_t step);
+  // As Run has it.
+  Status between_steps(uint64_t step, std::function<void()> between);
 
   void set_gate(uint64_t step) override;
   Status await_step(uint64_t step, std::chrono::steady_clock::time_point deadline) override;

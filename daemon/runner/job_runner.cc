@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "daemon/background.h"
+#include "devices/base/failpoint.h"
 #include "devices/base/text.h"
 #include "ops/formats/safetensors.h"
 
@@ -229,6 +230,17 @@ void JobRunner::take_snapshot(int64_t step, std::vector<std::string> names, Done
     if (const Status settled = settle(); !settled.ok()) return done(settled);
     done(snapshot_.take(worker_.resources(config_.job), step, names));
   });
+}
+
+Status JobRunner::take_snapshot_in_passing(uint64_t run, int64_t step,
+                                           std::vector<std::string> names) {
+  LEAT_RETURN_IF_ERROR(LEAT_FAILPOINT("runner/snapshot_in_passing"));
+  LEAT_ASSIGN_OR_RETURN(const auto found, find(run));
+  const auto take = [this, step, names = std::move(names)] {
+    const Status taken = snapshot_.take(worker_.resources(config_.job), step, names);
+    if (!taken.ok()) log_.warning("no snapshot after step ", step, ": ", taken.message());
+  };
+  return found->between_steps(static_cast<uint64_t>(step), take);
 }
 
 void JobRunner::read_snapshot(int64_t step, std::function<void(Result<Bytes>)> done) {

@@ -90,6 +90,8 @@ class JobRunner {
   void held(std::function<void(Result<Held>)> done);
   // Copies these variables, when no step is in flight.
   void take_snapshot(int64_t step, std::vector<std::string> names, Done done);
+  // The same, by this run, when it has done the steps below `step`: see interface Runner.
+  Status take_snapshot_in_passing(uint64_t run, int64_t step, std::vector<std::string> names);
   // The copy as a part of a checkpoint: its bytes, or written and synced. Beside all else.
   void read_snapshot(int64_t step, std::function<void(Result<Bytes>)> done);
   void write_snapshot(int64_t step, PartPlace place,

@@ -158,6 +158,10 @@ class RunnerServer final : public Service<wire::Runner> {
   kj::Promise<void> takeSnapshot(TakeSnapshotContext context) override {
     std::vector<std::string> names;
     for (const auto name : context.getParams().getNames()) names.emplace_back(name.cStr());
+    if (const uint64_t run = context.getParams().getRun(); run > 0) {
+      const auto step = static_cast<int64_t>(context.getParams().getStep());
+      return reply(context, runner_.take_snapshot_in_passing(run, step, std::move(names)));
+    }
     auto there = answered_elsewhere<void>(loop_, "taking a snapshot");
     runner_.take_snapshot(static_cast<int64_t>(context.getParams().getStep()), std::move(names),
                           there.done);

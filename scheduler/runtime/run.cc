@@ -121,7 +121,35 @@ void Run::extend(uint64_t limit) {
 bool Run::claim(uint64_t turns) {
   if (turns <= claimed_.load(std::memory_order_relaxed)) return true;
   claimed_.store(turns, std::memory_order_seq_cst);
-  return turns <= limit_.load(std::memory_order_seq_cst) - options_.first_step;
+  return turns <= std::min(limit_.load(std::memory_order_seq_cst) - options_.first_step,
+                           pause_.load(std::memory_order_seq_cst));
+}
+
+Status Run::between_steps(uint64_t step, std::function<void()> between) {
+  if (entries_.empty()) {  // it does nothing that would come before
+    between();
+    return {};
+  }
+  const std::lock_guard lock(limiting_);
+  const uint64_t turns = step - options_.first_step;
+  between_ = std::move(between);
+  pause_.store(turns, std::memory_order_seq_cst);
+  const uint64_t claimed = claimed_.load(std::memory_order_seq_cst);
+  if (step >= options_.first_step && claimed <= turns) return {};
+  pause_.store(~uint64_t{0}, std::memory_order_seq_cst);
+  between_ = nullptr;
+  return failed_precondition(cat(options_.name, ": expected step ", step, " not to be begun, ",
+                                 options_.first_step + claimed, " are"));
+}
+
+void Run::call_between() {
+  std::function<void()> between;
+  {
+    const std::lock_guard lock(limiting_);
+    between.swap(between_);
+    pause_.store(~uint64_t{0}, std::memory_order_seq_cst);
+  }
+  if (between) between();
 }
 
 uint64_t Run::hold() {
@@ -242,8 +270,16 @@ Advanced Run::advance(Awaited& awaited, const Neighbours* neighbours, bool cheap
   const AtWork here;
   const uint64_t n = entries_.size(), most = position_ + kMostCheap;
   for (bool first = true; !failed_.load(std::memory_order_acquire); first = false) {
-    const uint64_t allowed = limit_.load(std::memory_order_acquire) - options_.first_step;
+    const uint64_t pause = pause_.load(std::memory_order_acquire);
+    const uint64_t allowed =
+        std::min(limit_.load(std::memory_order_acquire) - options_.first_step, pause);
     const uint64_t turn = n == 0 ? turns_finished_ : position_ / n;
+    if (turn == pause) {
+      if (cheaply) return Advanced::stops;
+      if (!drained(awaited, position_)) return gives_up(awaited) ? Advanced::all : Advanced::waits;
+      call_between();
+      continue;
+    }
     if (turns_finished_ < turn) {
       if (!drained(awaited, position_)) return gives_up(awaited) ? Advanced::all : Advanced::waits;
       finish_turns(turns_finished_, turns_sent(turn, awaited));

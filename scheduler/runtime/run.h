@@ -71,6 +71,10 @@ class Run {
   // end; one that is begun stays as it is.
   void fence(uint64_t limit);
   uint64_t limit() const { return limit_.load(std::memory_order_acquire); }
+  // Calls `between` once, on the thread that advances: when the steps below `step` are done here,
+  // and before one of them counts as finished or the next is begun. In place of what was to be
+  // called before. failed_precondition if that step is begun.
+  Status between_steps(uint64_t step, std::function<void()> between);
   // From the next turn on, kernels see the step number `step` and what follows it: runs of one job
   // that step now and then share its numbers. REQUIRES: no allowed step is unfinished.
   void renumber(uint64_t step);
@@ -131,6 +135,7 @@ class Run {
   void write_tile(uint64_t e, uint64_t turn, uint32_t tile, std::byte* scratch);
   bool is_committing(uint64_t e) const { return e > commit_ && e < commit_end_; }
   bool claim(uint64_t turns);
+  void call_between();
   bool decide(uint64_t turn);
   bool decided(uint64_t turn) const { return verdict_.load(std::memory_order_acquire) >> 1 > turn; }
   bool await_verdict(uint64_t turn) const;
@@ -178,8 +183,10 @@ class Run {
            mark_ = 0;    // asynchronous devices: the queue's mark at a position
   std::mutex limiting_;  // whoever changes the limit
   std::atomic<uint64_t> limit_;
-  uint64_t ceiling_ = ~uint64_t{0};     // of the limit
-  std::atomic<uint64_t> claimed_{0};    // turns that are begun, or about to be
+  uint64_t ceiling_ = ~uint64_t{0};            // of the limit
+  std::atomic<uint64_t> claimed_{0};           // turns that are begun, or about to be
+  std::atomic<uint64_t> pause_{~uint64_t{0}};  // turns before between_
+  std::function<void()> between_;
   std::atomic<uint64_t> first_number_;  // what kernels see is this + turn
   std::atomic<bool> failed_{false};
   Timeline finished_;

@@ -1,7 +1,8 @@
 // What checkpoints cost a training: one every 20 steps against none, by turns, on runners as a
 // worker starts them, driven by a trainer over the wire. Times are medians over all stretches of 20
-// steps, each with the fence and the writing of one checkpoint, or without. One JSON object for
-// each case on stdout; only a quiet machine gives ratios that are worth keeping.
+// steps, each with the copying and the writing of one checkpoint, or without. Trainings take turns;
+// with --within, stretches of one training do, which a machine that is not quiet disturbs less. One
+// JSON object for each case on stdout.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
@@ -40,6 +41,7 @@ struct Options {
   double seconds = 4;  // of each training, about
   int threads = 1;     // of each runner
   bool quick = false;
+  bool within = false;
 } options;
 
 struct Model {
@@ -104,9 +106,19 @@ class Bench {
     must(write_npy(real_files(), directory_ / "y.npy", y));
   }
 
+  // Trains so many steps with a checkpoint every 2 * kEvery of them. Adds the time of a step to
+  // `with`, for the kEvery steps after a checkpoint, and to `without`, for the others.
+  void train_by_turns(int64_t steps, Watch& watch, std::vector<double>& with,
+                      std::vector<double>& without) {
+    std::vector<double> ms;
+    train(steps, 2 * kEvery, watch, ms);
+    for (size_t i = 0; i < ms.size(); ++i) (i % 2 == 1 ? with : without).push_back(ms[i]);
+  }
+
   // Trains so many steps, and adds the time of a step to `ms`, for each kEvery of them but the
   // first. (For the checkpoint of the last step all wait, whichever rule there is.)
-  void train(int64_t steps, bool with_checkpoints, Watch& watch, std::vector<double>& ms) {
+  // `every`: 0: no checkpoints.
+  void train(int64_t steps, int64_t every, Watch& watch, std::vector<double>& ms) {
     RunnerTestOptions described;
     described.runners = kWorkers;
     described.threads = options.threads;
@@ -119,7 +131,7 @@ class Bench {
     remote.cluster = {1, 2, 3};
     remote.epoch = testing::kEpoch;
     const auto trainer = must(Trainer::create(
-        catalogue_, real_files(), job(steps, with_checkpoints), {directory_ / cat("run-", ++runs_)},
+        catalogue_, real_files(), job(steps, every), {directory_ / cat("run-", ++runs_)},
         std::make_unique<RemoteCluster>(nodes.loop(), std::move(remotes), remote)));
     must(trainer->run(watch, [] { return false; }));
     must(real_files().remove_all(directory_ / cat("run-", runs_)));
@@ -130,9 +142,9 @@ class Bench {
   }
 
  private:
-  Job job(int64_t steps, bool with_checkpoints) const {
+  Job job(int64_t steps, int64_t every) const {
     JobOverrides overrides;
-    if (with_checkpoints) overrides.set.push_back(cat("checkpoint={every_steps: ", kEvery, "}"));
+    if (every > 0) overrides.set.push_back(cat("checkpoint={every_steps: ", every, "}"));
     Job job = must(
         parse_job(cat("version: 1\nname: bench\nmodel: {graph: model.onnxtxt}\ndata:\n  root: ",
                       directory_.path(),
@@ -165,16 +177,23 @@ void measure(const Model& model, const std::string& strategy) {
   if (!options.quick) {
     Watch watch;
     std::vector<double> ms;
-    bench.train(3 * kEvery, false, watch, ms);
+    bench.train(3 * kEvery, 0, watch, ms);
     const auto most = static_cast<int64_t>(options.seconds * 1e3 / quantile(ms, 0));
     steps = std::clamp<int64_t>(most / kEvery, 3, 100) * kEvery;
   }
   std::vector<double> with, without;
   int checkpoints = 0, left_out = 0;
   for (int round = 0; round < options.rounds; ++round) {
+    if (options.within) {
+      Watch watch;
+      bench.train_by_turns(steps / kEvery * 2 * kEvery, watch, with, without);
+      checkpoints += watch.checkpoints;
+      left_out += watch.left_out;
+      continue;
+    }
     for (const bool writes : {round % 2 == 0, round % 2 != 0}) {
       Watch watch;
-      bench.train(steps, writes, watch, writes ? with : without);
+      bench.train(steps, writes ? kEvery : 0, watch, writes ? with : without);
       if (writes) checkpoints += watch.checkpoints;
       left_out += watch.left_out;
     }
@@ -211,6 +230,7 @@ int main(int count, char** arguments) {
   app.add_option("--rounds", options.rounds)->check(CLI::PositiveNumber);
   app.add_option("--seconds", options.seconds, "Of a training");
   app.add_option("--threads", options.threads, "Of each runner");
+  app.add_flag("--within", options.within, "Stretches take turns, and not trainings");
   app.add_flag("--quick", options.quick, "A little of one case, to see that it runs");
   CLI11_PARSE(app, count, arguments);
   if (options.quick) {

@@ -129,6 +129,29 @@ TEST_CASE("however often a run is held while it steps, it stands where it says",
   }
 }
 
+TEST_CASE("a run does between two steps what it is asked to, before it tells of the first") {
+  for (int threads : {1, 2}) {
+    PlanRunner runner(counter_plan(), threads);
+    Run& run = runner.run();
+    const auto* counter = static_cast<const float*>(
+        must(runner.resources().variable("counter", DType::f32, Shape{1000}, true))->data());
+    for (uint64_t at = 0; at < 700; at += 7) {
+      const uint64_t step = at + at / 7 % 8;  // with the first and the last of what is allowed
+      uint64_t told = 0;
+      float value = -1;
+      must(run.between_steps(step, [&] {
+        told = run.turns();
+        value = counter[999];
+      }));
+      runner.extend(at + 7);
+      must(run.finished().wait(at + 7, soon()));
+      REQUIRE(value == static_cast<float>(step));
+      REQUIRE((told < step || step == at));
+      CHECK(run.between_steps(at + 6, [] {}).code() == Code::failed_precondition);
+    }
+  }
+}
+
 TEST_CASE("a run feeds, computes and fetches") {
   PlanRunner runner(affine_plan(), 1);
   must(runner.feed(0, Tensor::of<float>({4}, {1, 2, 3, 4})));

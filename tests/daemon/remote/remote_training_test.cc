@@ -98,6 +98,45 @@ TEST_CASE("each worker writes its part of a checkpoint, or the master does: the 
   }
 }
 
+TEST_CASE("workers copy in passing what they hold at a fence", "[cluster]") {
+  const SmallJob small(small_cnn("tiny_cnn", true));
+  for (const char* strategy : {"mirrored", "{name: parameter_server, num_ps: 2}"}) {
+    INFO(strategy);
+    const auto parts_at_ten = [&](int64_t steps) {
+      const std::string folder = cat("until-", steps);
+      const ScopedFailpoint passing("runner/snapshot_in_passing", Status());
+      Silent watch;
+      train_over_the_wire(small,
+                          {"num_workers=2", cat("strategy=", strategy), cat("steps=", steps),
+                           "lr_scheduler={name: constant}"},
+                          "shm", watch, folder);
+      CHECK(passing.passes() == (steps == 20 ? 2 : 0));  // the last step ends at a fence
+      const Manifest manifest = must(verify_checkpoint(
+          real_files(), small.path(cat(folder, "/checkpoints/", checkpoint_name(10)))));
+      std::string parts;
+      for (const CheckpointPart& part : manifest.parts) parts += part.sha256 + " ";
+      std::filesystem::remove_all(small.path(folder));
+      return parts;
+    };
+    const std::string at_a_fence = parts_at_ten(10);
+    CHECK(at_a_fence.size() == 2 * 65);
+    CHECK(parts_at_ten(20) == at_a_fence);
+  }
+}
+
+TEST_CASE("a checkpoint that a worker does not copy in passing is missed, and nothing else",
+          "[cluster]") {
+  const SmallJob small(small_cnn("tiny_cnn", true));
+  const ScopedFailpoint refuses("runner/snapshot_in_passing", internal_error("no"), 1);
+  Silent watch;
+  CHECK(train_over_the_wire(small, {"num_workers=2"}, "shm", watch).weights_sha256 ==
+        small.hash(small.job(), "local"));
+  CHECK(watch.checkpoints == std::vector<int64_t>{20, 30});
+  REQUIRE(watch.warnings.size() == 1);
+  CHECK(watch.warnings[0].find("no checkpoint of step 10: ") == 0);
+  CHECK(watch.warnings[0].find("expected one of step 10, found none") != std::string::npos);
+}
+
 TEST_CASE("parameter servers on runners over the wire give the weights of one process",
           "[cluster]") {
   const SmallJob small(small_cnn("tiny_cnn", true));
