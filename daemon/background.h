@@ -3,9 +3,9 @@
 
 namespace leat {
 
-// From here on this thread, and those that it starts, get what others leave, and about a tenth of a
-// core where nobody leaves anything. There is no way back without privileges: not for a thread that
-// steps.
+// From here on this thread, and those that it starts, get what others leave, and about a thirtieth
+// of a core where nobody leaves anything. There is no way back without privileges: not for a thread
+// that steps.
 void work_in_background();
 
 }  // namespace leat
