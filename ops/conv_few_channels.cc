@@ -16,7 +16,7 @@
 namespace leat {
 namespace {
 
-constexpr int64_t kLanes = 16;
+constexpr int64_t kOutputs = 16;   // channels of a block
 constexpr int64_t kMostTaps = 16;  // beyond, the library is as fast
 constexpr int kStrip = 14;         // outputs: 28 sums of two blocks, 2 weights and 1 of x
 constexpr int kTapsOfPass = 9;     // whose gradients are summed in one pass over y
@@ -29,7 +29,7 @@ struct Geometry {
   std::vector<int64_t> offset;  // by tap: of the element of x that output 0 reads
 
   int64_t taps() const { return static_cast<int64_t>(offset.size()); }
-  int64_t block() const { return rows * columns * kLanes; }  // of y, elements
+  int64_t block() const { return rows * columns * kOutputs; }  // of y, elements
 };
 
 struct ForwardOperands {
@@ -46,7 +46,7 @@ LEAT_AVX512 void forward_strip(const Geometry& g, const ForwardOperands& f, cons
   const bool relu = f.relu;
   __m512 sums[B][P];
   for (int b = 0; b < B; ++b) {
-    const __m512 bias = f.bias ? _mm512_loadu_ps(f.bias + b * kLanes) : _mm512_setzero_ps();
+    const __m512 bias = f.bias ? _mm512_loadu_ps(f.bias + b * kOutputs) : _mm512_setzero_ps();
 #pragma GCC unroll 16
     for (int p = 0; p < P; ++p) sums[b][p] = bias;
   }
@@ -54,7 +54,7 @@ LEAT_AVX512 void forward_strip(const Geometry& g, const ForwardOperands& f, cons
     const float* in = x + offset[t];
     __m512 weights[B];
 #pragma GCC unroll 2
-    for (int b = 0; b < B; ++b) weights[b] = _mm512_loadu_ps(f.weights + (b * taps + t) * kLanes);
+    for (int b = 0; b < B; ++b) weights[b] = _mm512_loadu_ps(f.weights + (b * taps + t) * kOutputs);
 #pragma GCC unroll 16
     for (int p = 0; p < P; ++p) {
       const __m512 value = _mm512_set1_ps(in[p * step]);
@@ -72,7 +72,7 @@ LEAT_AVX512 void forward_strip(const Geometry& g, const ForwardOperands& f, cons
         const __mmask16 kept = _mm512_cmp_ps_mask(sum, _mm512_setzero_ps(), _CMP_NLE_UQ);
         sum = _mm512_maskz_mov_ps(kept, sum);
       }
-      _mm512_storeu_ps(y + b * g.block() + p * kLanes, sum);
+      _mm512_storeu_ps(y + b * g.block() + p * kOutputs, sum);
     }
   }
 }
@@ -81,11 +81,11 @@ template <int B, bool kUnit>
 void forward_rows(const Geometry& g, const ForwardOperands& f, const float* x, float* y) {
   for (int64_t row = 0; row < g.rows; ++row) {
     const float* in = x + row * g.row_stride * g.width;
-    float* out = y + row * g.columns * kLanes;
+    float* out = y + row * g.columns * kOutputs;
     int64_t at = 0;
     const auto strips = [&](auto run, int64_t size) {
       for (; at + size <= g.columns; at += size)
-        run(g, f, in + at * g.column_stride, out + at * kLanes);
+        run(g, f, in + at * g.column_stride, out + at * kOutputs);
     };
     strips(forward_strip<kStrip, B, kUnit>, kStrip);
     strips(forward_strip<8, B, kUnit>, 8);
@@ -110,8 +110,8 @@ LEAT_AVX512 void gradients_of_taps(const Geometry& g, int64_t tap, const float* 
     const float* in[T];
     for (int t = 0; t < T; ++t)
       in[t] = x + g.offset[static_cast<size_t>(tap + t)] + row * g.row_stride * g.width;
-    const float* dy = y + row * g.columns * kLanes;
-    for (int64_t i = 0; i < g.columns; ++i, dy += kLanes) {
+    const float* dy = y + row * g.columns * kOutputs;
+    for (int64_t i = 0; i < g.columns; ++i, dy += kOutputs) {
       __m512 grads[B];
 #pragma GCC unroll 2
       for (int b = 0; b < B; ++b) {
@@ -128,11 +128,11 @@ LEAT_AVX512 void gradients_of_taps(const Geometry& g, int64_t tap, const float* 
   }
   for (int b = 0; b < B; ++b) {
     for (int t = 0; t < T; ++t) {
-      float* to = weights + (b * g.taps() + tap + t) * kLanes;
+      float* to = weights + (b * g.taps() + tap + t) * kOutputs;
       _mm512_storeu_ps(to, _mm512_add_ps(_mm512_loadu_ps(to), sums[b][t]));
     }
     if (!kBias) continue;
-    float* to = bias + b * kLanes;
+    float* to = bias + b * kOutputs;
     _mm512_storeu_ps(to, _mm512_add_ps(_mm512_loadu_ps(to), bias_sums[b]));
   }
 }
@@ -211,7 +211,7 @@ class FewChannelsConv final : public ConvEngine {
 
  private:
   int64_t packed_index(int64_t output, int64_t tap) const {
-    return (output / kLanes * g_.taps() + tap) * kLanes + output % kLanes;
+    return (output / kOutputs * g_.taps() + tap) * kOutputs + output % kOutputs;
   }
   size_t padded_elements() const { return static_cast<size_t>(spec_.inputs * height_ * g_.width); }
 
@@ -231,10 +231,10 @@ class FewChannelsConv final : public ConvEngine {
   }
 
   void run_image(const float* x, float* weights, float* bias, float* y) const {
-    const int64_t blocks = spec_.outputs / kLanes;
+    const int64_t blocks = spec_.outputs / kOutputs;
     for (int64_t block = 0; block < blocks; block += 2) {
-      float* w = weights + block * g_.taps() * kLanes;
-      float* b = bias ? bias + block * kLanes : nullptr;
+      float* w = weights + block * g_.taps() * kOutputs;
+      float* b = bias ? bias + block * kOutputs : nullptr;
       float* out = y + block * g_.block();
       const bool two = block + 1 < blocks, unit = g_.column_stride == 1;
       if (spec_.kind == ConvKind::backward_weights) {
@@ -260,7 +260,7 @@ std::unique_ptr<ConvEngine> make_few_channels_conv(const ConvSpec& spec) {
   const Window& v = spec.window;
   const int64_t taps = spec.inputs * v.kernel_area();
   const bool fits = spec.kind != ConvKind::backward_data && spec.dtype == DType::f32 &&
-                    spec.groups == 1 && v.rank == 2 && spec.outputs % kLanes == 0 && taps >= 1 &&
+                    spec.groups == 1 && v.rank == 2 && spec.outputs % kOutputs == 0 && taps >= 1 &&
                     taps <= kMostTaps && v.output_area() > 0 && spec.x_layout == Layout::plain &&
                     spec.y_layout == Layout::channels16;
   if (!fits || !__builtin_cpu_supports("avx512f")) return nullptr;

@@ -3,8 +3,8 @@
 namespace leat {
 namespace {
 
-constexpr std::string_view kNames[] = {"QUEUED",     "STARTING",  "RUNNING", "RECOVERING",
-                                       "CANCELLING", "SUCCEEDED", "FAILED",  "CANCELLED"};
+constexpr std::string_view kStateNames[] = {"QUEUED",     "STARTING",  "RUNNING", "RECOVERING",
+                                            "CANCELLING", "SUCCEEDED", "FAILED",  "CANCELLED"};
 
 // Row: from; column: to.
 constexpr bool kMayBecome[8][8] = {
@@ -21,7 +21,7 @@ constexpr bool kMayBecome[8][8] = {
 
 }  // namespace
 
-std::string_view name_of(JobState state) { return kNames[static_cast<size_t>(state)]; }
+std::string_view name_of(JobState state) { return kStateNames[static_cast<size_t>(state)]; }
 
 std::optional<JobState> job_state_from_number(int64_t number) {
   if (number < 0 || number >= static_cast<int64_t>(kJobStates.size())) return std::nullopt;

@@ -6,16 +6,16 @@
 namespace leat {
 namespace {
 
-constexpr std::array<std::string_view, 4> kNames = {"", "start", "checkpoint", "memory"};
+constexpr std::array<std::string_view, 4> kSourceNames = {"", "start", "checkpoint", "memory"};
 
 }  // namespace
 
-std::string_view name_of(GoesOnFrom from) { return kNames[static_cast<size_t>(from)]; }
+std::string_view name_of(GoesOnFrom from) { return kSourceNames[static_cast<size_t>(from)]; }
 
 GoesOnFrom goes_on_from_named(std::string_view name) {
-  const auto found = std::find(kNames.begin(), kNames.end(), name);
-  return found == kNames.end() ? GoesOnFrom::unknown
-                               : static_cast<GoesOnFrom>(found - kNames.begin());
+  const auto found = std::find(kSourceNames.begin(), kSourceNames.end(), name);
+  return found == kSourceNames.end() ? GoesOnFrom::unknown
+                                     : static_cast<GoesOnFrom>(found - kSourceNames.begin());
 }
 
 std::optional<uint64_t> LostEpoch::recomputed() const {

@@ -9,7 +9,7 @@
 namespace leat {
 namespace {
 
-constexpr std::string_view kNames[] = {"READY", "DRAINING", "STUCK", "LOST"};
+constexpr std::string_view kWorkerStateNames[] = {"READY", "DRAINING", "STUCK", "LOST"};
 constexpr size_t kLongestName = 64;
 constexpr size_t kMaxDevices = 64;
 constexpr size_t kMaxDatasets = 1024;
@@ -62,7 +62,9 @@ Status check_info(const WorkerInfo& info) {
 
 }  // namespace
 
-std::string_view name_of(WorkerState state) { return kNames[static_cast<size_t>(state)]; }
+std::string_view name_of(WorkerState state) {
+  return kWorkerStateNames[static_cast<size_t>(state)];
+}
 
 WorkerState Membership::Member::state() const {
   if (!alive) return WorkerState::lost;

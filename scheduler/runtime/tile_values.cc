@@ -3,12 +3,13 @@
 #include <algorithm>
 #include <map>
 
+#include "devices/base/align.h"
 #include "ops/validate.h"
 
 namespace leat {
 namespace {
 
-constexpr uint64_t kAlignment = 64;
+constexpr uint64_t kLine = 64;            // of the cache
 constexpr uint64_t kMostBytes = 4 << 20;  // beyond, it is no cache that they would stay in
 
 // A value with the members that touch it, as positions in the chain.
@@ -118,9 +119,7 @@ class Search {
               [](const TileValue& a, const TileValue& b) { return a.value < b.value; });
     return out;
   }
-  static uint64_t aligned(uint64_t bytes) {
-    return (bytes + kAlignment - 1) / kAlignment * kAlignment;
-  }
+  static uint64_t aligned(uint64_t bytes) { return align_up(bytes, kLine); }
 
   const Partition& partition_;
   uint32_t first_, last_;

@@ -8,6 +8,7 @@
 #include "ops/builder.h"
 #include "ops/catalogue.h"
 #include "tests/catch.h"
+#include "tests/must.h"
 
 namespace leat {
 namespace {
@@ -16,17 +17,6 @@ constexpr int64_t kElements = 100'000;  // several tiles
 
 std::chrono::steady_clock::time_point soon() {
   return std::chrono::steady_clock::now() + std::chrono::seconds(60);
-}
-
-template <typename T>
-T must(Result<T> result) {
-  INFO((result.ok() ? std::string() : result.status().to_string()));
-  REQUIRE(result.ok());
-  return std::move(result).value();
-}
-void must(const Status& status) {
-  INFO(status.to_string());
-  REQUIRE(status.ok());
 }
 
 // Each step adds 1 to every element of two variables. Fetches: the step's number, and the least and

@@ -14,13 +14,13 @@ net (float[N,4] x) => (float[N,3] y) {
 }
 )";
 
-void write(const std::string& path, const std::string& text) {
+void write_layers(const std::string& path, const std::string& text) {
   REQUIRE(write_file_atomically(real_files(), path, std::as_bytes(std::span(text))).ok());
 }
 
 TEST_CASE("graph files convert from text to bytes and back") {
   const TemporaryDirectory folder;
-  write(folder / "a.onnxtxt", kLayers);
+  write_layers(folder / "a.onnxtxt", kLayers);
   CHECK(run_graph_convert({folder / "a.onnxtxt", folder / "b.leat", {}}) == kExitOk);
   CHECK(run_graph_convert({folder / "b.leat", folder / "c.onnxtxt", {}}) == kExitOk);
   const auto bytes = read_file(real_files(), folder / "c.onnxtxt", 1 << 20);
@@ -30,10 +30,10 @@ TEST_CASE("graph files convert from text to bytes and back") {
 
 TEST_CASE("the graph commands' exit codes say what is wrong") {
   const TemporaryDirectory folder;
-  write(folder / "good.onnxtxt", kLayers);
-  write(folder / "bad.onnxtxt", "<ir_version: 10>\nnet (");
-  write(folder / "bad.leat", "not a graph");
-  write(folder / "good.yaml", kLayers);
+  write_layers(folder / "good.onnxtxt", kLayers);
+  write_layers(folder / "bad.onnxtxt", "<ir_version: 10>\nnet (");
+  write_layers(folder / "bad.leat", "not a graph");
+  write_layers(folder / "good.yaml", kLayers);
   CHECK(run_graph_check({folder / "good.onnxtxt", {}}) == kExitOk);
   CHECK(run_graph_check({folder / "none.onnxtxt", {}}) == kExitNoSuch);
   CHECK(run_graph_check({folder / "bad.onnxtxt", {}}) == kExitInvalid);

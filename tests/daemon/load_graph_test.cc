@@ -15,7 +15,7 @@ product (float[N,4] a, float[4,2] b) => (float[N,2] c) {
 }
 )";
 
-void write(const std::string& path, std::string_view text) {
+void write_graph(const std::string& path, std::string_view text) {
   REQUIRE(write_file_atomically(real_files(), path, std::as_bytes(std::span(text))).ok());
 }
 
@@ -35,7 +35,7 @@ TEST_CASE("a graph is the same whichever file it went through") {
   const TemporaryDirectory folder;
   const Catalogue catalogue = standard_catalogue();
   const std::string first = folder / "a.onnxtxt", bytes = folder / "b.leat";
-  write(first, kText);
+  write_graph(first, kText);
   const auto text = load_graph(real_files(), first, catalogue, false);
   REQUIRE(text.status().message() == "");
   REQUIRE(save_graph(real_files(), bytes, text->graph).ok());
@@ -55,10 +55,10 @@ TEST_CASE("a graph file that cannot be read says which and why") {
   CHECK(load_error("model.h5") ==
         "invalid_argument: graph file 'model.h5': expected a name that ends in .onnxtxt, .onnx or "
         ".leat");
-  write(folder / "bad.onnxtxt", "<ir_version: 10>\nnet (");
+  write_graph(folder / "bad.onnxtxt", "<ir_version: 10>\nnet (");
   CHECK_THAT(load_error(folder / "bad.onnxtxt"), Catch::Contains("bad.onnxtxt:2:6: expected"));
   for (const char* name : {"bad.leat", "bad.onnx"}) {
-    write(folder / name, "this is no graph");
+    write_graph(folder / name, "this is no graph");
     INFO(name);
     CHECK(load_error(folder / name).starts_with("invalid_argument: "));
     CHECK_THAT(load_error(folder / name), Catch::Contains(name));

@@ -163,9 +163,9 @@ class KnownWorker final : public WorkerLink {
 };
 
 // A master for workers that outlive it.
-class Epoch final : public Cluster {
+class BorrowedEpoch final : public Cluster {
  public:
-  explicit Epoch(const std::vector<WorkerLink*>& workers) : master_(workers) {}
+  explicit BorrowedEpoch(const std::vector<WorkerLink*>& workers) : master_(workers) {}
   Master& master() override { return master_; }
 
  private:
@@ -270,7 +270,8 @@ Result<TrainOutcome> WholeSteps::train(const Job& job, const std::string& folder
   options.resume = has_checkpoint(options.folder + "/checkpoints");
   options.survivors = true;
   options.skip_checkpoints = folder != "twin";
-  const auto trainer = must(small_.trainer(job, options, std::make_unique<Epoch>(borrowed)));
+  const auto trainer =
+      must(small_.trainer(job, options, std::make_unique<BorrowedEpoch>(borrowed)));
   std::atomic<bool> over{false};
   std::thread other;
   if (fault) other = std::thread([&] { fault(stepping, over); });

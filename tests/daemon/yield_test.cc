@@ -12,9 +12,9 @@ namespace leat {
 namespace {
 
 // What a training runs on; the workers outlive it.
-class Epoch final : public Cluster {
+class LocalEpoch final : public Cluster {
  public:
-  explicit Epoch(const std::vector<Worker*>& workers) {
+  explicit LocalEpoch(const std::vector<Worker*>& workers) {
     for (size_t task = 0; task < workers.size(); ++task) {
       workers[task]->become(static_cast<int>(task));
       links_.push_back(std::make_unique<LocalWorker>(*workers[task]));
@@ -31,7 +31,7 @@ class Epoch final : public Cluster {
 };
 
 // Also what each epoch's evaluation gave.
-struct Watch final : public Silent {
+struct Validations final : public Silent {
   void epoch_ended(int64_t epoch, int64_t, double loss, std::optional<double>,
                    const std::optional<Evaluation>& validation, double) override {
     REQUIRE(validation);
@@ -50,7 +50,7 @@ class Job4 {
   explicit Job4(std::vector<std::string> set) : small_(kTinyCnn) {
     set.insert(set.begin(), {"shards=4", "steps=60", "checkpoint.every_steps=1000"});
     job_ = small_.job(set);
-    Watch watch;
+    Validations watch;
     twin_ = small_.train(job_, "twin", watch);
     losses_ = watch.losses;
     validated_ = watch.validated;
@@ -67,12 +67,12 @@ class Job4 {
     options.threads = 1;
     options.survivors = epochs_++ > 0;
     options.resume = saved_;
-    Watch watch;
+    Validations watch;
     options.yields = [&] {
       return after > 0 && watch.losses.size() >= after ? how : TrainYield::no;
     };
     const auto trainer =
-        must(small_.trainer(job_, options, std::make_unique<Epoch>(std::move(workers))));
+        must(small_.trainer(job_, options, std::make_unique<LocalEpoch>(std::move(workers))));
     const TrainOutcome outcome = must(trainer->run(watch, [] { return false; }));
     CHECK(watch.first == static_cast<int64_t>(seen_.size()));  // nothing is done twice
     seen_.insert(seen_.end(), watch.losses.begin(), watch.losses.end());
@@ -99,7 +99,7 @@ class Job4 {
   Job job_;
   TrainOutcome twin_;
   std::vector<double> losses_, seen_;
-  std::vector<Watch::Validated> validated_, evaluated_;
+  std::vector<Validations::Validated> validated_, evaluated_;
   std::vector<std::unique_ptr<Worker>> workers_;
   int epochs_ = 0;
   bool saved_ = false;

@@ -65,7 +65,7 @@ struct Operands {
 
 Tensor bytes(size_t size) { return Tensor(DType::u8, {static_cast<int64_t>(size)}); }
 
-void run(const ConvEngine& engine, ConvKind kind, Operands& o) {
+void run_engine(const ConvEngine& engine, ConvKind kind, Operands& o) {
   const bool gradient = kind == ConvKind::backward_weights;
   const Tensor packed = bytes(engine.packed_bytes()), scratch = bytes(engine.scratch_bytes());
   for (int i = 0; i < engine.slices() && !gradient; ++i)
@@ -79,7 +79,7 @@ void run(const ConvEngine& engine, ConvKind kind, Operands& o) {
 Operands by_winograd(const WinogradCase& c, ConvSpec spec, Operands o) {
   REQUIRE(winograd_fits(spec));
   o.use(spec);
-  run(*make_winograd_conv(spec), spec.kind, o);
+  run_engine(*make_winograd_conv(spec), spec.kind, o);
   if (spec.x_layout == Layout::channels16) o.x = from_channels16(o.x);
   if (spec.y_layout == Layout::channels16) o.y = from_channels16(o.y);
   CHECK(o.x.shape() == c.x());
@@ -89,7 +89,7 @@ Operands by_definition(const WinogradCase& c, const ConvSpec& spec) {
   ConvSpec exact = spec;
   exact.dtype = DType::f64;
   Operands o(c, DType::f64);
-  run(*make_direct_conv(exact), spec.kind, o);
+  run_engine(*make_direct_conv(exact), spec.kind, o);
   return o;
 }
 

@@ -13,7 +13,7 @@ Bytes bytes_of_text(std::string_view text) {
 }
 
 // A version 1 file of this literal and these elements.
-Bytes file(std::string_view literal, std::string_view data, int major = 1) {
+Bytes npy(std::string_view literal, std::string_view data, int major = 1) {
   std::string text = "\x93NUMPY";
   text += {static_cast<char>(major), '\0', static_cast<char>(literal.size() & 255),
            static_cast<char>(literal.size() >> 8)};
@@ -32,14 +32,14 @@ std::string literal_of(std::string_view descr, std::string_view shape, bool fort
 }
 
 Status npy_error(const Bytes& bytes) { return parse_npy(bytes, "f").status(); }
-Status literal_error(std::string_view literal) { return npy_error(file(literal, "")); }
+Status literal_error(std::string_view literal) { return npy_error(npy(literal, "")); }
 
 }  // namespace
 
 TEST_CASE("NPY files are read in all three versions") {
   const std::string data("\x01\x00\xfe\xff", 4);
   for (int major : {1, 2, 3}) {
-    const auto tensor = parse_npy(file(literal_of("<i2", "(2,)"), data, major), "f");
+    const auto tensor = parse_npy(npy(literal_of("<i2", "(2,)"), data, major), "f");
     REQUIRE(tensor.ok());
     CHECK(tensor->identical(Tensor::of<int16_t>({2}, {1, -2})));
   }
@@ -76,19 +76,19 @@ TEST_CASE("NPY is written with the bytes that numpy writes") {
 
 TEST_CASE("arrays in Fortran's order come out in C's") {
   const std::string data("\x00\x01\x02\x03\x04\x05", 6);
-  const auto tensor = parse_npy(file(literal_of("|u1", "(2, 3)", true), data), "f");
+  const auto tensor = parse_npy(npy(literal_of("|u1", "(2, 3)", true), data), "f");
   REQUIRE(tensor.ok());
   CHECK(tensor->identical(Tensor::of<uint8_t>({2, 3}, {0, 2, 4, 1, 3, 5})));
-  const auto one = parse_npy(file(literal_of("|u1", "(6,)", true), data), "f");
+  const auto one = parse_npy(npy(literal_of("|u1", "(6,)", true), data), "f");
   CHECK(one->identical(Tensor::of<uint8_t>({6}, {0, 1, 2, 3, 4, 5})));
-  CHECK(parse_npy(file(literal_of("<f4", "(2, 0)", true), ""), "f").ok());
+  CHECK(parse_npy(npy(literal_of("<f4", "(2, 0)", true), ""), "f").ok());
 }
 
 TEST_CASE("the NPY header may have its keys in any order, either quote and any space") {
   for (const char* literal :
        {"{'shape':(2,),\"fortran_order\":False,'descr':\"|i1\"}",
         "  { 'shape' : ( 2 , ) , 'fortran_order' : False , 'descr' : '<i1' , }  \n"}) {
-    const auto tensor = parse_npy(file(literal, "\x01\x02"), "f");
+    const auto tensor = parse_npy(npy(literal, "\x01\x02"), "f");
     REQUIRE(tensor.ok());
     CHECK(tensor->identical(Tensor::of<int8_t>({2}, {1, 2})));
   }
@@ -166,7 +166,7 @@ TEST_CASE("NPY sizes beyond the file are refused and nothing is allocated for th
         "received 0");
   CHECK(literal_error(literal_of("|u1", "(4611686018427387904,)")).code() ==
         Code::invalid_argument);
-  Bytes header = file(literal_of("<f4", "()"), "", 2);
+  Bytes header = npy(literal_of("<f4", "()"), "", 2);
   for (size_t at = 8; at < 12; ++at) header[at] = std::byte{0xff};
   CHECK(npy_error(header).message() ==
         "'f': expected a header of at most 65535 bytes, byte 8 says 4294967295");
@@ -176,12 +176,12 @@ TEST_CASE("what is no NPY file is refused") {
   CHECK(npy_error({}).message() == "'f': expected '\\x93NUMPY' at byte 0, received an empty file");
   CHECK(npy_error(bytes_of_text("PK\x03\x04zipped")).message() ==
         "'f': expected '\\x93NUMPY' at byte 0, received 'PK??zi'");
-  CHECK(npy_error(file("{}", "", 4)).message() ==
+  CHECK(npy_error(npy("{}", "", 4)).message() ==
         "'f': expected NPY version 1.0, 2.0 or 3.0 at byte 6, received 4.0");
 }
 
 TEST_CASE("a boolean that is neither 0 nor 1 is refused") {
-  CHECK(npy_error(file(literal_of("|b1", "(3,)"), std::string("\x00\x01\x02", 3))).message() ==
+  CHECK(npy_error(npy(literal_of("|b1", "(3,)"), std::string("\x00\x01\x02", 3))).message() ==
         "'f': expected booleans of 0 or 1, received 2 at byte 70");
 }
 

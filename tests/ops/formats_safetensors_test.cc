@@ -9,18 +9,18 @@ using namespace leat;
 
 namespace {
 
-Bytes file_with(uint64_t size, std::string_view header, std::string_view data) {
+Bytes safetensors_with(uint64_t size, std::string_view header, std::string_view data) {
   std::string text(reinterpret_cast<const char*>(&size), sizeof size);
   text.append(header).append(data);
   const auto bytes = std::as_bytes(std::span(text));
   return {bytes.begin(), bytes.end()};
 }
-Bytes file(std::string_view header, std::string_view data) {
-  return file_with(header.size(), header, data);
+Bytes safetensors(std::string_view header, std::string_view data) {
+  return safetensors_with(header.size(), header, data);
 }
 
 Status error_of(std::string_view header, std::string_view data) {
-  return parse_safetensors(file(header, data), "f").status();
+  return parse_safetensors(safetensors(header, data), "f").status();
 }
 
 // One tensor of this dtype, shape and offsets.
@@ -76,15 +76,15 @@ TEST_CASE("safetensors have the bytes that their header says, larger elements fi
       "2]},"
       "\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[2,3]}}";
   const std::string padded = header + std::string((8 - header.size() % 8) % 8, ' ');
-  CHECK(*format_safetensors(content) == file(padded, "\x02\x01\x07"));
-  CHECK(*format_safetensors(SafeTensors()) == file("{}      ", ""));
+  CHECK(*format_safetensors(content) == safetensors(padded, "\x02\x01\x07"));
+  CHECK(*format_safetensors(SafeTensors()) == safetensors("{}      ", ""));
 }
 
 TEST_CASE("safetensors that other tools write are read: any order, escapes, trailing space") {
   const auto content = parse_safetensors(
-      file("{\"z\":{\"data_offsets\":[1,3],\"shape\":[2],\"dtype\":\"U8\"}, \"\\u0061\": "
-           "{\"dtype\":\"I8\",\"shape\":[],\"data_offsets\":[0,1]}}   \n",
-           "\x05\x06\x07"),
+      safetensors("{\"z\":{\"data_offsets\":[1,3],\"shape\":[2],\"dtype\":\"U8\"}, \"\\u0061\": "
+                  "{\"dtype\":\"I8\",\"shape\":[],\"data_offsets\":[0,1]}}   \n",
+                  "\x05\x06\x07"),
       "f");
   REQUIRE(content.ok());
   CHECK(content->tensors.at("a").identical(Tensor::scalar<int8_t>(5)));
@@ -103,9 +103,9 @@ TEST_CASE("a safetensors file cut anywhere, or with a byte more, is refused") {
 }
 
 TEST_CASE("the size of a safetensors header is checked before it is believed") {
-  CHECK(parse_safetensors(file_with(uint64_t{1} << 62, "{}", ""), "f").status().message() ==
+  CHECK(parse_safetensors(safetensors_with(uint64_t{1} << 62, "{}", ""), "f").status().message() ==
         "'f': expected a header of at most 100000000 bytes, byte 0 says 4611686018427387904");
-  CHECK(parse_safetensors(file_with(3, "{}", ""), "f").status().message() ==
+  CHECK(parse_safetensors(safetensors_with(3, "{}", ""), "f").status().message() ==
         "'f': expected a header of 3 bytes at byte 8, the file has 10 bytes");
   CHECK(error_of("", "").message() == "'f': expected '{' at byte 8, received no header");
   CHECK(error_of(" {}", "").message() == "'f': expected '{' at byte 8, received something else");

@@ -6,8 +6,6 @@
 namespace leat {
 namespace {
 
-constexpr int kShards = 4;
-
 // Compiles a graph of one shard's view for `workers` workers, and gives the fetch after two steps.
 Tensor run_shards(const std::string& strategy,
                   const std::function<ValueId(GraphBuilder&, ValueId)>& build, int workers) {

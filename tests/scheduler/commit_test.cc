@@ -3,6 +3,7 @@
 
 #include "devices/base/text.h"
 #include "tests/scheduler/example_plans.h"
+#include "tests/scheduler/plan_mutations.h"
 #include "tests/scheduler/scheduler_testing.h"
 #include "tests/slowness.h"
 
@@ -37,13 +38,6 @@ Plan counting_plan(bool recoverable, bool fails = true) {
 
 float first_of(PlanRunner& runner, const char* name) {
   return *static_cast<const float*>(runner.resources().find_variable(name)->data());
-}
-
-void move(Partition& part, size_t from, size_t to) {
-  PlanInstruction moved = std::move(part.instructions[from]);
-  part.instructions.erase(part.instructions.begin() + static_cast<std::ptrdiff_t>(from));
-  part.instructions.insert(part.instructions.begin() + static_cast<std::ptrdiff_t>(to),
-                           std::move(moved));
 }
 
 }  // namespace
@@ -119,15 +113,15 @@ TEST_CASE("a plan that claims to commit and does not is refused") {
     CHECK(status.code() == Code::internal);
     CHECK(status.message().find(message) != std::string::npos);
   };
-  refused([](Partition& part) { move(part, part.last_write(), part.commit()); },
+  refused([](Partition& part) { move_instruction(part, part.last_write(), part.commit()); },
           "is written before the step is committed");
-  refused([](Partition& part) { move(part, part.commit(), part.last_write()); },
+  refused([](Partition& part) { move_instruction(part, part.commit(), part.last_write()); },
           "is written before the step is committed");
   refused(
       [](Partition& part) {
         for (size_t i = part.commit(); i-- > 0;) {
           if (part.instructions[i].kind != Kind::send) continue;
-          return move(part, i, part.last_write() - 1);
+          return move_instruction(part, i, part.last_write() - 1);
         }
       },
       "stands between the writes of a commit");

@@ -28,8 +28,6 @@ JobGraph train_graph(int shards, const std::string& directory) {
   return must(make_train_graph(model, spec));
 }
 
-constexpr int kShards = 4;
-
 JobGraph shipped_graph(const std::string& model, JobStep step, DType precision) {
   std::ifstream in(std::string(LEAT_SOURCE_DIR) + "/configs/graphs/" + model + ".onnxtxt");
   REQUIRE(in.good());

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "tests/scheduler/plan_mutations.h"
 #include "tests/scheduler/scheduler_testing.h"
 
 namespace leat {
@@ -41,12 +42,6 @@ PlanValue& at_home(Plan& plan, Home home) {
                                   [&](const PlanValue& v) { return v.home == home; });
   REQUIRE(found != first(plan).values.end());
   return *found;
-}
-void move(Partition& part, size_t from, size_t to) {
-  PlanInstruction moved = std::move(part.instructions[from]);
-  part.instructions.erase(part.instructions.begin() + static_cast<std::ptrdiff_t>(from));
-  part.instructions.insert(part.instructions.begin() + static_cast<std::ptrdiff_t>(to),
-                           std::move(moved));
 }
 
 std::vector<HostilePlan> memory() {
@@ -203,11 +198,14 @@ std::vector<HostilePlan> types() {
 std::vector<HostilePlan> order() {
   return {
       {"a value read before it is made",
-       [](Plan& p) { move(first(p), find_op(first(p), "ReduceSum"), 0); }, "when it is not there"},
+       [](Plan& p) { move_instruction(first(p), find_op(first(p), "ReduceSum"), 0); },
+       "when it is not there"},
       {"a value made twice", [](Plan& p) { first(p).instructions.push_back(op(p, "leat.Step")); },
        "which is made already"},
       {"a slot read after it is given back",
-       [](Plan& p) { move(first(p), find_kind(first(p), Kind::retire), find_op(first(p), "Add")); },
+       [](Plan& p) {
+         move_instruction(first(p), find_kind(first(p), Kind::retire), find_op(first(p), "Add"));
+       },
        "when it is not there"},
       {"a slot that is never given back",
        [](Plan& p) {

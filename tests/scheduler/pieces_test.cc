@@ -14,7 +14,6 @@
 namespace leat {
 namespace {
 
-constexpr int kShards = 4;
 constexpr int64_t kRows = 1700, kColumns = 2000;  // of f32: 13.6 MB, and no multiple of anything
 
 // A variable that changes every step by what all shards say of it, and a number that shows how.

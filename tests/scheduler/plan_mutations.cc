@@ -184,4 +184,11 @@ void mutate(Plan& plan, std::mt19937& random) {
   for (uint32_t left = 1 + random() % 2; left > 0; --left) Mutation(plan, random).run();
 }
 
+void move_instruction(Partition& part, size_t from, size_t to) {
+  PlanInstruction moved = std::move(part.instructions[from]);
+  part.instructions.erase(part.instructions.begin() + static_cast<std::ptrdiff_t>(from));
+  part.instructions.insert(part.instructions.begin() + static_cast<std::ptrdiff_t>(to),
+                           std::move(moved));
+}
+
 }  // namespace leat

@@ -26,6 +26,8 @@ namespace leat {
 // `test.Rows` (rows of this shard, each holding its index in the global tensor).
 const Catalogue& scheduler_catalogue();
 
+constexpr int kShards = 4;  // of the jobs that tests compile
+
 inline std::chrono::steady_clock::time_point soon() {
   return std::chrono::steady_clock::now() + std::chrono::seconds(60);
 }

@@ -12,10 +12,9 @@
 namespace leat {
 namespace {
 
-constexpr int64_t kRows = 500, kWidth = 20, kBatch = 6;  // rows of each shard
-constexpr int kShards = 4;
+constexpr int64_t kTableRows = 500, kWidth = 20, kBatch = 6;  // rows of each shard
 constexpr uint64_t kSteps = 4;
-constexpr uint64_t kTableBytes = kRows * kWidth * sizeof(float);
+constexpr uint64_t kTableBytes = kTableRows * kWidth * sizeof(float);
 
 struct Update {
   std::string op;
@@ -44,7 +43,7 @@ struct Embedding {
   const Update& update;
   int uses = 1;
   bool dense = false;  // through a product that no pass looks through, with the same bits
-  int64_t rows = kRows;
+  int64_t rows = kTableRows;
   int64_t bad_id = 0;  // instead of id 3 of the global batch
 
   Graph graph{scheduler_catalogue()};
@@ -55,7 +54,7 @@ struct Embedding {
     const ValueId batch = g.op("test.Rows", {}, {{"rows", kBatch}});
     std::vector<int64_t> table;
     for (int64_t j = 0; j < kBatch * kShards; ++j)
-      table.push_back(j % 5 == 0 ? -1 - use : (j * j * 13 + 7 * use) % (kRows - 50));
+      table.push_back(j % 5 == 0 ? -1 - use : (j * j * 13 + 7 * use) % (kTableRows - 50));
     if (bad_id != 0) table[3] = bad_id;
     const auto size = static_cast<int64_t>(table.size());
     const ValueId index = g.op("Cast", {batch}, {{"to", int64_t{dtype_onnx_code(DType::i64)}}});
@@ -161,7 +160,7 @@ TEST_CASE("a table trained by rows has the bits of dense gradients", "[cluster]"
     for (const int uses : kSlow ? std::vector{2} : std::vector{1, 2, 3}) {
       Embedding dense{update, uses, true}, sparse{update, uses};
       const auto expected = train(dense.plan("single", 1));
-      CHECK(!expected.at("table").identical(Tensor(DType::f32, {kRows, kWidth})));
+      CHECK(!expected.at("table").identical(Tensor(DType::f32, {kTableRows, kWidth})));
       const auto check = [&](const std::string& strategy, int workers, int servers) {
         INFO(update.op << ", " << uses << " uses, " << strategy << ", " << workers << " workers, "
                        << servers << " servers");
@@ -183,7 +182,7 @@ TEST_CASE("a table trained by rows has the bits of dense gradients", "[cluster]"
 TEST_CASE("a table's size does not change what a step sends", "[cluster]") {
   const Update sgd = updates()[0];
   std::vector<uint64_t> bytes;
-  for (const int64_t rows : {kRows, kRows * 10}) {
+  for (const int64_t rows : {kTableRows, kTableRows * 10}) {
     Embedding job{sgd, 2, false, rows};
     const Plan plan = job.plan("parameter_server", 4);
     uint64_t sent = 0;
@@ -221,11 +220,11 @@ TEST_CASE("a table is read whole where a step may touch most of it, or more than
   CHECK(count(both, "leat.ApplySgd") == 2);
   PlanRunner runner(both, 1);
   must(runner.step_to(1));
-  CHECK(runner.fetched(0, 0).shape() == Shape({kRows, kWidth}));
+  CHECK(runner.fetched(0, 0).shape() == Shape({kTableRows, kWidth}));
 }
 
 TEST_CASE("a bad id ends the step and is named, whoever reads the row", "[cluster]") {
-  for (const int64_t bad : {kRows + 7, -kRows - 9}) {
+  for (const int64_t bad : {kTableRows + 7, -kTableRows - 9}) {
     for (const std::string strategy : {"single", "mirrored", "parameter_server"}) {
       INFO(strategy << " " << bad);
       const Update sgd = updates()[0];
@@ -236,7 +235,7 @@ TEST_CASE("a bad id ends the step and is named, whoever reads the row", "[cluste
       CHECK(failed.code() == Code::invalid_argument);
       INFO(failed);
       CHECK(failed.message().find("leat.ReadRows") != std::string::npos);
-      CHECK(failed.message().find(cat("expected an index in [-", kRows, ", ", kRows - 1,
+      CHECK(failed.message().find(cat("expected an index in [-", kTableRows, ", ", kTableRows - 1,
                                       "], received ", bad, " as element 3")) != std::string::npos);
     }
   }
@@ -251,9 +250,9 @@ TEST_CASE("model parallelism by hand moves rows alone") {
     graph.node(graph.value(value).producer).device = cat("task:", task);
     return value;
   };
-  const ValueId table =
-      at(0, g.op("leat.Variable", {},
-                 {{"name", std::string("table")}, {"shape", std::vector<int64_t>{kRows, kWidth}}}));
+  const ValueId table = at(0, g.op("leat.Variable", {},
+                                   {{"name", std::string("table")},
+                                    {"shape", std::vector<int64_t>{kTableRows, kWidth}}}));
   const ValueId read = at(0, g.op("leat.Read", {table}));
   const ValueId ids = g.input("ids", DType::i64, Shape{3});
   const ValueId rows = at(0, g.op("Gather", {read, ids}));
@@ -273,7 +272,7 @@ TEST_CASE("model parallelism by hand moves rows alone") {
   CHECK(largest_edge(plan) == 3 * kWidth * sizeof(float));
   PlanRunner runner(plan, 1);
   auto* weights = static_cast<float*>(runner.resources(0).find_variable("table")->data());
-  for (int64_t i = 0; i < kRows * kWidth; ++i) weights[i] = 1;
+  for (int64_t i = 0; i < kTableRows * kWidth; ++i) weights[i] = 1;
   must(runner.feed(0, Tensor::of<int64_t>({3}, {7, 9, 7})));
   must(runner.step_to(1));
   CHECK(weights[9 * kWidth] == 0.5f);

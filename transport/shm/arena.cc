@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "devices/base/align.h"
 #include "devices/base/crc32c.h"
 #include "devices/base/text.h"
 
@@ -14,15 +15,12 @@ namespace leat::shm {
 namespace {
 
 constexpr size_t kLine = 64, kPage = 4096;
-constexpr uint64_t kMagic = 0x314D48535441454C;  // "LEATSHM1"
+constexpr uint64_t kArenaMagic = 0x314D48535441454C;  // "LEATSHM1"
 
 struct Header {
   uint64_t magic, size, edges;
 };
 
-size_t align_up(size_t bytes, size_t alignment) {
-  return (bytes + alignment - 1) / alignment * alignment;
-}
 size_t slot_bytes(const LinkEdge& edge) { return align_up(edge.bytes, kPage); }
 size_t counters_end(size_t edges) { return align_up(kLine + edges * 2 * kLine, kPage); }
 
@@ -108,7 +106,7 @@ Arena::Arena(std::shared_ptr<MemoryFile> file, std::vector<LinkEdge> edges)
 
 Result<Arena> Arena::create(const std::vector<LinkEdge>& edges) {
   LEAT_ASSIGN_OR_RETURN(auto file, MemoryFile::create("leat-slots", bytes_for(edges)));
-  const Header header{kMagic, file->size(), checksum(edges)};
+  const Header header{kArenaMagic, file->size(), checksum(edges)};
   std::memcpy(file->data(), &header, sizeof header);
   return Arena(std::move(file), edges);
 }
@@ -116,7 +114,7 @@ Result<Arena> Arena::create(const std::vector<LinkEdge>& edges) {
 Result<Arena> Arena::open(Descriptor descriptor, const std::vector<LinkEdge>& edges,
                           std::string_view peer) {
   LEAT_ASSIGN_OR_RETURN(auto file, MemoryFile::open(std::move(descriptor), bytes_for(edges), peer));
-  const Header expected{kMagic, file->size(), checksum(edges)};
+  const Header expected{kArenaMagic, file->size(), checksum(edges)};
   if (std::memcmp(file->data(), &expected, sizeof expected) != 0)
     return invalid_argument(cat("shared memory of ", peer, ": it is for other edges"));
   return Arena(std::move(file), edges);

@@ -14,12 +14,12 @@
 namespace leat::shm {
 namespace {
 
-constexpr uint64_t kPage = 4096;
-constexpr uint64_t kMagic = 0x3154554F5441454C;  // "LEATOUT1"
+constexpr uint64_t kSlotAlignment = 4096;              // a page
+constexpr uint64_t kOutboxMagic = 0x3154554F5441454C;  // "LEATOUT1"
 
 // What an end says first; so many places follow, if there are any with the file.
 struct Head {
-  uint64_t magic = kMagic, places = 0;
+  uint64_t magic = kOutboxMagic, places = 0;
 };
 struct Place {
   uint64_t edge = 0, offset = 0;
@@ -29,7 +29,7 @@ struct Place {
 class SharedSlot final : public Buffer {
  public:
   SharedSlot(void* data, size_t bytes) : data_(data), bytes_(bytes) {}
-  ~SharedSlot() override { ::munmap(data_, align_up(bytes_, kPage)); }
+  ~SharedSlot() override { ::munmap(data_, align_up(bytes_, kSlotAlignment)); }
   SharedSlot(const SharedSlot&) = delete;
   SharedSlot& operator=(const SharedSlot&) = delete;
   void* data() const override { return data_; }
@@ -45,7 +45,7 @@ Status tell(int socket, const Outbox* mine, const LinkSetup& setup, Deadline dea
   std::vector<Place> places;
   for (const LinkEdge& edge : setup.outgoing)
     if (mine && mine->has(edge.edge)) places.push_back({edge.edge, mine->offset(edge.edge)});
-  const Head head{kMagic, places.size()};
+  const Head head{kOutboxMagic, places.size()};
   const auto bytes = std::as_bytes(std::span(&head, 1));
   if (places.empty()) return send_all(socket, bytes, deadline, subject);
   const int files[] = {mine->descriptor()};
@@ -60,8 +60,8 @@ Status tell(int socket, const Outbox* mine, const LinkSetup& setup, Deadline dea
 Result<std::vector<std::unique_ptr<Buffer>>> map_slots(int file, uint64_t file_bytes,
                                                        const Place& place, uint64_t bytes,
                                                        std::string_view subject) {
-  const uint64_t stride = align_up(bytes, kPage);
-  if (bytes == 0 || place.offset % kPage != 0 || place.offset > file_bytes ||
+  const uint64_t stride = align_up(bytes, kSlotAlignment);
+  if (bytes == 0 || place.offset % kSlotAlignment != 0 || place.offset > file_bytes ||
       file_bytes - place.offset < kSlotDepth * stride)
     return invalid_argument(cat(subject, ": edge ", place.edge, ": expected slots of ", bytes,
                                 " bytes, received them at ", place.offset, " of ", file_bytes));
@@ -88,12 +88,12 @@ Result<uint64_t> sealed_bytes(int file, std::string_view subject) {
 
 Result<std::shared_ptr<const Outbox>> Outbox::create(const std::vector<Value>& values) {
   uint64_t bytes = 0;
-  for (const Value& value : values) bytes += kSlotDepth * align_up(value.bytes, kPage);
+  for (const Value& value : values) bytes += kSlotDepth * align_up(value.bytes, kSlotAlignment);
   LEAT_ASSIGN_OR_RETURN(auto file, MemoryFile::create("leat-outbox", bytes, Writers::this_mapping));
   std::shared_ptr<Outbox> outbox(new Outbox(std::move(file)));
   uint64_t at = 0;
   for (const Value& value : values) {
-    const uint64_t stride = align_up(value.bytes, kPage);
+    const uint64_t stride = align_up(value.bytes, kSlotAlignment);
     for (uint32_t edge : value.edges) outbox->offsets_[edge] = {at, stride};
     at += kSlotDepth * stride;
   }
@@ -125,7 +125,7 @@ Result<ShownSlots> exchange_outboxes(int socket, const Outbox* mine, const LinkS
   Head head;
   LEAT_RETURN_IF_ERROR(
       receive_all(socket, std::as_writable_bytes(std::span(&head, 1)), deadline, subject));
-  if (head.magic != kMagic || head.places > setup.incoming.size())
+  if (head.magic != kOutboxMagic || head.places > setup.incoming.size())
     return invalid_argument(cat(subject, ": expected places of ", setup.incoming.size(),
                                 " edges at most, received ", head.places));
   ShownSlots shown;

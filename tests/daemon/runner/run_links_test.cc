@@ -65,7 +65,7 @@ Identity identity_of(const RunSetup& setup) {
   return identity;
 }
 
-RunnerTestOptions options_for(const MirroredJob& job) {
+RunnerTestOptions link_options(const MirroredJob& job) {
   RunnerTestOptions options;
   options.datasets = {{"tiny", job.directory()}};
   return options;
@@ -92,7 +92,7 @@ TEST_CASE("memory is shared where both may, on one machine, and else there is TC
 
 TEST_CASE("connections of another epoch, process, plan or role are dropped", "[cluster]") {
   const MirroredJob job;
-  RunnerTestCluster cluster(options_for(job));
+  RunnerTestCluster cluster(link_options(job));
   const Plan plan = job.train_plan(2);
   RunSetup setup = cluster.setup(plan, "tcp");
   setup.data_root = "tiny";
@@ -126,7 +126,7 @@ TEST_CASE("connections of another epoch, process, plan or role are dropped", "[c
 
 TEST_CASE("connections of the epoch before are dropped when a runner has gone on", "[cluster]") {
   const MirroredJob job;
-  RunnerTestCluster cluster(options_for(job));
+  RunnerTestCluster cluster(link_options(job));
   const RunSetup setup = cluster.setup(job.train_plan(2), "tcp");
   const Identity before = identity_of(setup);
   Dialed waits(before), late(before);
@@ -153,7 +153,7 @@ TEST_CASE("connections of the epoch before are dropped when a runner has gone on
 
 TEST_CASE("a dialer of shared memory needs the key and the right process", "[cluster]") {
   const MirroredJob job;
-  RunnerTestCluster cluster(options_for(job));
+  RunnerTestCluster cluster(link_options(job));
   const RunSetup setup = cluster.setup(job.train_plan(2), "shm");
   LinkHello hello;
   hello.identity = identity_of(setup);
@@ -171,7 +171,7 @@ TEST_CASE("a dialer of shared memory needs the key and the right process", "[clu
 
 TEST_CASE("runners that may not share memory have no place for it, and use TCP", "[cluster]") {
   const MirroredJob job;
-  RunnerTestOptions options = options_for(job);
+  RunnerTestOptions options = link_options(job);
   options.may_share_memory = false;
   RunnerTestCluster cluster(options);
   CHECK(cluster.endpoint(0).unix_address.empty());
@@ -188,7 +188,7 @@ TEST_CASE("runners that may not share memory have no place for it, and use TCP",
 
 TEST_CASE("a setup that is another runner's or epoch's is refused", "[cluster]") {
   const MirroredJob job;
-  RunnerTestCluster cluster(options_for(job));
+  RunnerTestCluster cluster(link_options(job));
   const Plan plan = job.train_plan(2);
   must(cluster.prepare_all(kRun, plan));
   const RunSetup right = cluster.setup(plan, "auto");

@@ -9,10 +9,10 @@
 namespace leat::testing {
 namespace {
 
-constexpr uint64_t kInit = 1, kTrain = 2, kForEver = 1'000'000'000;
+constexpr uint64_t kInitRun = 1, kTrainRun = 2, kForEver = 1'000'000'000;
 constexpr int kWorkerGone = 3, kMasterGone = 4;
 
-RunnerTestOptions options_for(const MirroredJob& job, int runners) {
+RunnerTestOptions process_options(const MirroredJob& job, int runners) {
   RunnerTestOptions options;
   options.runners = runners;
   options.datasets = {{"tiny", job.directory()}};
@@ -20,8 +20,8 @@ RunnerTestOptions options_for(const MirroredJob& job, int runners) {
   return options;
 }
 
-void open(RunnerTestCluster& cluster, uint64_t run, const Plan& plan,
-          const std::string& transport) {
+void open_run(RunnerTestCluster& cluster, uint64_t run, const Plan& plan,
+              const std::string& transport) {
   must(cluster.prepare_all(run, plan));
   RunSetup setup = cluster.setup(plan, transport);
   setup.data_root = "tiny";
@@ -30,10 +30,10 @@ void open(RunnerTestCluster& cluster, uint64_t run, const Plan& plan,
 
 // Two runners that step.
 void begin(RunnerTestCluster& cluster, const MirroredJob& job, const std::string& transport) {
-  open(cluster, kInit, job.init_plan(2), transport);
-  cluster.extend_all(kInit, 1);
-  for (uint32_t t : {0u, 1u}) must(cluster.await(t, kInit, 1).failure);
-  open(cluster, kTrain, job.train_plan(2), transport);
+  open_run(cluster, kInitRun, job.init_plan(2), transport);
+  cluster.extend_all(kInitRun, 1);
+  for (uint32_t t : {0u, 1u}) must(cluster.await(t, kInitRun, 1).failure);
+  open_run(cluster, kTrainRun, job.train_plan(2), transport);
 }
 
 }  // namespace
@@ -44,29 +44,29 @@ TEST_CASE("runners in processes of their own give the bits of a local cluster") 
   const Trained trained = job.train_locally(2, kSteps);
   for (const char* transport : {"tcp", "shm"}) {
     INFO(transport);
-    RunnerTestCluster cluster(options_for(job, 2));
+    RunnerTestCluster cluster(process_options(job, 2));
     begin(cluster, job, transport);
-    cluster.extend_all(kTrain, kSteps);
+    cluster.extend_all(kTrainRun, kSteps);
     for (uint32_t t : {0u, 1u}) {
-      const Heard heard = cluster.await(t, kTrain, kSteps);
+      const Heard heard = cluster.await(t, kTrainRun, kSteps);
       must(heard.failure);
       if (!trained.rows[t][0].empty()) CHECK(heard.rows == trained.rows[t]);
     }
     // Of the run that was released, too.
-    must(cluster.release(1, kInit));
+    must(cluster.release(1, kInitRun));
     CHECK(cluster.await_pulse(1, kSteps + 1) == std::pair<uint64_t, bool>(kSteps + 1, false));
   }
 }
 
 TEST_CASE("a runner says in its pulse that it waits for a peer, and who is not to step does not") {
   const MirroredJob job;
-  RunnerTestCluster cluster(options_for(job, 2));
+  RunnerTestCluster cluster(process_options(job, 2));
   begin(cluster, job, "tcp");
-  must(cluster.extend(0, kTrain, 5));
+  must(cluster.extend(0, kTrainRun, 5));
   cluster.await_waiting(0);
   CHECK_FALSE(cluster.await_pulse(1, 0).second);
-  must(cluster.extend(1, kTrain, 5));
-  for (uint32_t t : {0u, 1u}) must(cluster.await(t, kTrain, 5).failure);
+  must(cluster.extend(1, kTrainRun, 5));
+  for (uint32_t t : {0u, 1u}) must(cluster.await(t, kTrainRun, 5).failure);
   CHECK_FALSE(cluster.await_pulse(0, 6).second);
 }
 
@@ -75,32 +75,32 @@ TEST_CASE("a runner whose peer is killed says so at once, in the middle of a ste
   for (const char* transport : {"tcp", "shm"}) {
     for (const bool stepping : {true, false}) {
       INFO(transport << (stepping ? ", stepping" : ", idle"));
-      RunnerTestCluster cluster(options_for(job, 2));
+      RunnerTestCluster cluster(process_options(job, 2));
       begin(cluster, job, transport);
-      cluster.extend_all(kTrain, stepping ? kForEver : 5);
-      for (uint32_t t : {0u, 1u}) cluster.await(t, kTrain, 5);
+      cluster.extend_all(kTrainRun, stepping ? kForEver : 5);
+      for (uint32_t t : {0u, 1u}) cluster.await(t, kTrainRun, 5);
       const auto killed = std::chrono::steady_clock::now();
       cluster.signal(1, SIGKILL);
-      const Heard heard = cluster.await(0, kTrain, kForEver);
+      const Heard heard = cluster.await(0, kTrainRun, kForEver);
       CHECK(std::chrono::steady_clock::now() - killed < std::chrono::seconds(2) * kSlowness);
       CHECK(heard.failure.code() == Code::unavailable);
       CHECK_THAT(heard.failure.message(), Catch::Contains("node-1"));
       CHECK_FALSE(heard.derived);
       CHECK(cluster.exit_code(1) == 128 + SIGKILL);
-      must(cluster.release(0, kTrain));
+      must(cluster.release(0, kTrainRun));
     }
   }
 }
 
 TEST_CASE("a runner that is asked to end tells its peers, and ends well") {
   const MirroredJob job;
-  RunnerTestCluster cluster(options_for(job, 2));
+  RunnerTestCluster cluster(process_options(job, 2));
   begin(cluster, job, "auto");
-  cluster.extend_all(kTrain, kForEver);
-  for (uint32_t t : {0u, 1u}) cluster.await(t, kTrain, 3);
+  cluster.extend_all(kTrainRun, kForEver);
+  for (uint32_t t : {0u, 1u}) cluster.await(t, kTrainRun, 3);
   cluster.signal(1, SIGTERM);
   CHECK(cluster.exit_code(1) == 0);
-  const Heard heard = cluster.await(0, kTrain, kForEver);
+  const Heard heard = cluster.await(0, kTrainRun, kForEver);
   CHECK(heard.derived);
   CHECK_THAT(heard.failure.message(), Catch::Contains("node-1 failed: the runner ends: signal 15"));
 }
@@ -108,14 +108,14 @@ TEST_CASE("a runner that is asked to end tells its peers, and ends well") {
 TEST_CASE("a runner ends with its worker, and with its connection to the master") {
   const MirroredJob job;
   {
-    RunnerTestCluster cluster(options_for(job, 1));
+    RunnerTestCluster cluster(process_options(job, 1));
     cluster.close_worker(0);
     CHECK(cluster.exit_code(0) == kWorkerGone);
   }
-  RunnerTestCluster cluster(options_for(job, 2));
+  RunnerTestCluster cluster(process_options(job, 2));
   begin(cluster, job, "auto");
-  cluster.extend_all(kTrain, kForEver);
-  cluster.await(0, kTrain, 3);
+  cluster.extend_all(kTrainRun, kForEver);
+  cluster.await(0, kTrainRun, 3);
   cluster.close_master();
   CHECK(cluster.exit_code(0) == kMasterGone);
   CHECK(cluster.exit_code(1) == kMasterGone);
