@@ -523,6 +523,17 @@ Result<TrainOutcome> Trainer::run(TrainObserver& observer, const std::function<b
   observer.started(done_, total_steps_);
   checkpoints_.start();
 
+  // A quorum may have trained without some of its workers, but evaluates on all: what it has done
+  // is saved, and evaluated by those who go on.
+  const auto evaluated = [&]() -> Result<std::optional<Evaluation>> {
+    if (needs_others()) return std::optional<Evaluation>();
+    auto evaluation = evaluate();
+    const bool spares = job_.has_quorum() && options_.yields;
+    if (!spares || evaluation.status().code() != Code::unavailable) return evaluation;
+    observer.warned(cat("not evaluated: ", evaluation.status().message()));
+    return std::optional<Evaluation>();
+  };
+
   TrainOutcome outcome;
   Progress progress;
   // Those before may have come to an epoch's end, and no further: then it is evaluated once more.
@@ -545,7 +556,7 @@ Result<TrainOutcome> Trainer::run(TrainObserver& observer, const std::function<b
     if (done_ < epoch_end) break;
     std::optional<Evaluation> validation;
     if (job_.data.validation && !outcome.interrupted) {
-      LEAT_ASSIGN_OR_RETURN(validation, evaluate());
+      LEAT_ASSIGN_OR_RETURN(validation, evaluated());
       if (!validation) return yield(observer);
     }
     if (validation) outcome.validation = validation;
@@ -558,7 +569,7 @@ Result<TrainOutcome> Trainer::run(TrainObserver& observer, const std::function<b
     progress.consumed = 0;
   }
   if (!outcome.validation && job_.data.validation && !outcome.interrupted) {
-    LEAT_ASSIGN_OR_RETURN(outcome.validation, evaluate());
+    LEAT_ASSIGN_OR_RETURN(outcome.validation, evaluated());
     if (!outcome.validation) return yield(observer);
   }
   if (progress.seconds > 0)
@@ -616,7 +627,10 @@ Status Trainer::train_to(int64_t fence, Progress& progress, TrainObserver& obser
     }
     if (done_ == allowed) break;
     LEAT_RETURN_IF_ERROR(wait_for_step(stop_due, stop));
-    for (const std::string& loss : training_->take_losses()) observer.warned(loss);
+    for (const std::string& loss : training_->take_losses()) {
+      observer.warned(loss);
+      lost_some_ = true;
+    }
     if (abandoned_) return metrics_->flush();
     const int64_t finished = training_->finished();
     while (done_ < finished) LEAT_RETURN_IF_ERROR(consume(done_++, progress, observer));

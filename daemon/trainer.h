@@ -186,6 +186,7 @@ class Trainer {
   Status consume(int64_t step, Progress& progress, TrainObserver& observer);
   bool asked_to_yield() const;
   bool is_to_yield() const;
+  bool needs_others() const;
   Result<TrainOutcome> yield(TrainObserver& observer);
   Status wait_for_step(std::optional<std::chrono::steady_clock::time_point> stop_due,
                        const std::function<bool()>& stop);
@@ -232,6 +233,7 @@ class Trainer {
   int64_t done_ = 0;        // steps of the job
   bool abandoned_ = false;  // the workers are at no common step
   bool held_ = false;       // they go no further
+  bool lost_some_ = false;  // of a quorum's replicas
   std::unique_ptr<MetricsLog> metrics_;
   RealClock clock_;
   JobCheckpoints checkpoints_;

@@ -10,6 +10,9 @@ bool Trainer::asked_to_yield() const {
 
 bool Trainer::is_to_yield() const { return done_ < total_steps_ && asked_to_yield(); }
 
+// It has trained without some of its workers, and evaluates on all.
+bool Trainer::needs_others() const { return lost_some_ && options_.yields; }
+
 // All workers stand after the same step. A variable that is on one worker alone is saved, whoever
 // stays: others may have that worker's place.
 Result<TrainOutcome> Trainer::yield(TrainObserver& observer) {

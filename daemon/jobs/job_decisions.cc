@@ -196,6 +196,8 @@ void JobTable::schedule() {
     entry.take_up_until.reset();
     entry.progress.restart();
     entry.stepped = false;
+    entry.spared_from = 0;
+    entry.missing.clear();
     entry.links.renew();
     entry.fault_came_ms = 0;
     assembled_.insert(number);
@@ -313,7 +315,8 @@ void JobTable::set_failure(Entry& entry, const Status& of_run) {
   failure.at_ms = now_.wall_ms;
   failure.may_pass = may_pass(of_run.code());
   failure.keeps = of_run.code() == Code::unavailable;
-  failure.crash = true;
+  failure.crash = entry.missing.empty();
+  if (!entry.missing.empty()) failure.culprit = entry.missing.back().worker;
   failure.step = entry.progress.last().step;
   failure.seen = now_.steady;
   if (failure.may_pass) failure.until = now_.steady + limits_.other_side;
@@ -401,6 +404,11 @@ JobView JobTable::view(const Entry& entry) const {
   view.progress = entry.progress.progress();
   view.history = entry.job.history;
   view.version = entry.version;
+  if (entry.state() == JobState::running && !entry.missing.empty()) {
+    std::vector<std::string> texts;
+    for (const Entry::Missing& each : entry.missing) texts.push_back(each.text);
+    view.condition.reason = cat("goes on though ", join(texts, ", and "));
+  }
   if (entry.state() == JobState::queued || entry.state() == JobState::recovering) {
     view.version = std::max(view.version, queue_version_);
     const std::string waiting = waiting_reason(entry);

@@ -48,7 +48,11 @@ void JobTable::ask_to_yield(Entry& entry, std::string cause, std::string culprit
 void JobTable::on(const RunYielded& event) {
   Entry* entry = find_epoch(event.job, event.epoch);
   if (entry == nullptr || !entry->runs || entry->failure) return;
-  const Entry::Yield why = entry->yield.value_or(Entry::Yield{"it came to a fence", "", false});
+  Entry::Yield why = entry->yield.value_or(Entry::Yield{"it came to a fence", "", false});
+  if (!entry->missing.empty() && why.culprit.empty()) {
+    why.culprit = entry->missing.front().worker;
+    why.cause = cat(entry->missing.front().text, "; ", why.cause);
+  }
   gives_up(*entry, why.cause, why.culprit, event.step);
   advance(*entry);
 }
@@ -65,6 +69,19 @@ void JobTable::gives_up(Entry& entry, std::string cause, std::string culprit, ui
   entry.failure = std::move(failure);
 }
 
+// True if the job's run does not need it: what it cannot do then it says.
+bool JobTable::goes_on_without(Entry& entry, const WorkerRef& worker, std::string text) {
+  if (!entry.runs || entry.state() != JobState::running || !entry.assembly.is_going()) return false;
+  if (entry.spared_from == 0 || entry.failure || !entry.may_move()) return false;
+  if (!entry.assembly.has_place(worker)) return false;
+  const std::vector<WorkerRef> workers = entry.assembly.workers();
+  const auto at = std::find(workers.begin(), workers.end(), worker);
+  if (at - workers.begin() < static_cast<ptrdiff_t>(entry.spared_from)) return false;
+  entry.missing.push_back({worker.name, std::move(text)});
+  touch(entry);
+  return true;
+}
+
 // Who has fewer workers than it may have gets those that nobody waits for.
 void JobTable::grow() {
   if (queue_changed_ || head_ != 0 || held_until_) return;
@@ -72,23 +89,36 @@ void JobTable::grow() {
   for (const uint64_t number : assembled_) {
     Entry& entry = *entries_[number];
     if (free == 0) return;
-    if (!may_grow(entry)) continue;
-    const size_t had = entry.assembly.size();
+    const bool replaces = may_replace(entry);
+    if (!replaces && !may_grow(entry)) continue;
+    const size_t had = entry.assembly.size() - entry.missing.size();
     const size_t gets = std::min(free, entry.job.num_workers - had);
     free -= gets;
     ask_to_yield(entry,
                  cat("takes in ", gets, gets == 1 ? " worker" : " workers", ": it had ", had,
                      " of ", entry.job.num_workers),
-                 "", false);
+                 "", replaces);
   }
 }
 
-bool JobTable::may_grow(const Entry& entry) const {
-  if (entry.job.min_workers == 0 || !entry.may_move()) return false;
+// To come to a fence, for more workers.
+bool JobTable::may_be_asked(const Entry& entry) const {
+  if (!entry.may_move() || !entry.stepped) return false;
   if (!entry.runs || entry.yield || entry.write != Entry::Write::none) return false;
   if (entry.failure || entry.finished || entry.cancel_asked) return false;
-  if (entry.assembly.size() >= entry.job.num_workers || !entry.stepped) return false;
-  if (now_.steady < entry.ran_at + limits_.grow_after) return false;
+  return now_.steady >= entry.ran_at + limits_.grow_after;
+}
+
+// For all that it lacks at once, unless it is elastic.
+bool JobTable::may_replace(const Entry& entry) const {
+  if (entry.missing.empty() || !may_be_asked(entry)) return false;
+  const size_t left = entry.assembly.size() - entry.missing.size();
+  return left + leases_.free() >= entry.least();
+}
+
+bool JobTable::may_grow(const Entry& entry) const {
+  if (entry.job.min_workers == 0 || !may_be_asked(entry)) return false;
+  if (entry.assembly.size() >= entry.job.num_workers) return false;
   for (const auto& [name, left] : entry.left_out) {
     if (left.until > now_.steady) return false;  // one that is free may be one of those
   }

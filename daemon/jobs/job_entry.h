@@ -76,7 +76,13 @@ struct JobTable::Entry {
   bool runs = false;                           // between RunJob and EndRun
   bool stepped = false;                        // in this epoch
   std::optional<Yield> yield;
-  Clock::Steady ran_at{};  // when its run began
+  uint32_t spared_from = 0;  // as the run of this epoch says
+  struct Missing {
+    std::string worker;
+    std::string text;  // what became of it
+  };
+  std::vector<Missing> missing;  // those that the run goes on without
+  Clock::Steady ran_at{};        // when its run began
   ProgressMeter progress;
   LostLinks links;
   struct LeftOut {

@@ -176,8 +176,9 @@ void JobTable::on(const WorkerLost& event) {
   queue_changed_ = true;
   if (number == 0) return;
   Entry& entry = *entries_[number];
-  set_failure(entry, event.worker, cat("worker '", event.worker.name, "' was lost: "), event.reason,
-              false, event.silent);
+  const std::string subject = cat("worker '", event.worker.name, "' was lost: ");
+  if (!goes_on_without(entry, event.worker, subject + event.reason))
+    set_failure(entry, event.worker, subject, event.reason, false, event.silent);
   member_left(entry, event.worker);
 }
 
@@ -226,8 +227,9 @@ void JobTable::on(const RunnerStarted& event) {
 void JobTable::on(const RunnerExited& event) {
   Entry* entry = find_entry(event.job);
   if (entry == nullptr || !entry->assembly.has(event.worker, event.epoch)) return;
-  set_failure(*entry, event.worker, cat("the runner on '", event.worker.name, "' "), event.how,
-              true, kNotKnown);
+  const std::string subject = cat("the runner on '", event.worker.name, "' ");
+  if (!goes_on_without(*entry, event.worker, subject + event.how))
+    set_failure(*entry, event.worker, subject, event.how, true, kNotKnown);
   member_left(*entry, event.worker);
 }
 
@@ -250,6 +252,7 @@ void JobTable::on(const ProgressMade& event) {
   Entry* entry = find_epoch(event.job, event.epoch);
   if (entry == nullptr || !entry->assembly.is_going()) return;
   entry->progress.report(event.report, now_.steady);
+  entry->spared_from = event.report.spared_from;
   entry->stepped = entry->stepped || event.report.step > event.report.first_step;
   touch(*entry);
   goes_on(*entry, event.report);

@@ -24,6 +24,9 @@
 //   those that are left, and is asked to come to a fence when more are free than anybody waits for.
 //   So is a job with a worker that drains. What ends at a fence is none of the job's restarts, and
 //   nothing is computed twice for it. A job that may not restart is left alone.
+// * A run may spare some of its workers (backup workers, ProgressReport::spared_from): one that is
+//   lost is no failure, unless the run says so. It is asked to come to a fence when there is
+//   another in that one's place.
 // * A worker's lease ends when its runner is gone or the worker is lost. A runner that neither
 //   comes nor goes in time costs its job the epoch, or its worker the membership: every wait here
 //   ends by Ticks.
@@ -142,6 +145,9 @@ class JobTable {
   void ask_to_yield(Entry& entry, std::string cause, std::string culprit, bool saves);
   void gives_up(Entry& entry, std::string cause, std::string culprit, uint64_t step);
   void grow();
+  bool goes_on_without(Entry& entry, const WorkerRef& worker, std::string text);
+  bool may_be_asked(const Entry& entry) const;
+  bool may_replace(const Entry& entry) const;
   bool may_grow(const Entry& entry) const;
   void drop_oldest();
   JobActions settle();

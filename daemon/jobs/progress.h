@@ -28,6 +28,9 @@ struct ProgressReport {
   double val_accuracy = kNoNumber;
   uint64_t first_step = 0;  // steps done when this epoch of the job began
   GoesOnFrom from = GoesOnFrom::unknown;
+  // Workers of this task and higher ones may be lost, the run goes on without them, or says that it
+  // cannot; 0: none may.
+  uint32_t spared_from = 0;
 };
 
 struct JobProgress {

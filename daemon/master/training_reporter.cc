@@ -19,7 +19,11 @@ std::string number(double value) {
 }  // namespace
 
 TrainingReporter::TrainingReporter(const Job& job, const Clock& clock, Report report, Line line)
-    : clock_(clock), report_(std::move(report)), line_(std::move(line)) {
+    : clock_(clock),
+      report_(std::move(report)),
+      line_(std::move(line)),
+      // The servers are on the first workers.
+      spared_from_(job.has_quorum() ? static_cast<uint32_t>(job.parameter_server.num_ps) : 0) {
   progress_.samples_per_step = static_cast<uint64_t>(job.global_batch_size);
 }
 
@@ -36,6 +40,7 @@ void TrainingReporter::started(int64_t first_step, int64_t steps) {
   progress_.step = static_cast<uint64_t>(first_step);
   progress_.steps = static_cast<uint64_t>(steps);
   progress_.first_step = progress_.step;
+  progress_.spared_from = spared_from_;
   if (progress_.from == GoesOnFrom::unknown) {
     progress_.from = first_step > 0 ? GoesOnFrom::checkpoint : GoesOnFrom::start;
   }

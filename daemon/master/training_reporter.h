@@ -40,6 +40,7 @@ class TrainingReporter final : public TrainObserver {
   const Report report_;
   const Line line_;
   std::function<void(uint64_t)> on_step_;
+  const uint32_t spared_from_;
   ProgressReport progress_;
   Clock::Steady reported_at_;
 };

@@ -179,6 +179,73 @@ TEST_CASE("parameter servers move between two steps, too") {
   check_end(scene, id, hash);
 }
 
+// Of three workers, the first with the servers; two replicas close a step.
+Job quorum_job(const JobScene& scene, const std::string& more = "data.validation=null") {
+  return scene.job(long_enough(20'000), {"shards=2", more, "checkpoint.every_steps=100000",
+                                         "strategy={name: parameter_server, mode: sync, num_ps: 1, "
+                                         "total_num_replicas: 3, replicas_to_aggregate: 2}"});
+}
+
+void check_taken_back(JobScene& scene, const std::string& id, const std::string& worker) {
+  const JobView after = scene.await(id, [](const JobView& view) {
+    return !view.history.last.empty() && view.history.last[0].recovered_after >= 0;
+  });
+  INFO(after.history.last[0].cause << scene.cluster().logs());
+  CHECK(after.history.last[0].culprit == worker);
+  CHECK(after.history.last[0].recomputed() == 0);
+  CHECK(after.condition.restarts == 0);
+  CHECK(after.condition.epoch == 2);
+}
+
+TEST_CASE("a quorum goes on without a backup worker, and takes it back at a fence") {
+  JobScene scene(cluster_of(3));
+  const std::string id = scene.submit(quorum_job(scene));
+  const JobView before = scene.await_step(id, 60, 1);
+  const std::string worker = before.condition.workers[2];
+  scene.cluster().worker(worker).signal(SIGSTOP);
+  const auto goes_on = [](const JobView& view) {
+    return Catch::StartsWith("goes on though worker '").match(view.condition.reason);
+  };
+  const JobView without = scene.await(id, goes_on);
+  CHECK(without.condition.state == JobState::running);
+  const uint64_t then = without.progress.last.step;
+  const JobView farther =
+      scene.await(id, [&](const JobView& view) { return view.progress.last.step > then + 20; });
+  CHECK(goes_on(farther));
+  CHECK(farther.condition.epoch == 1);
+  scene.cluster().worker(worker).signal(SIGCONT);
+  check_taken_back(scene, id, worker);
+  scene.cancel(id);
+}
+
+TEST_CASE("a backup worker whose runner is stopped costs a quorum no step") {
+  JobScene scene(cluster_of(3));
+  const std::string id = scene.submit(quorum_job(scene));
+  const JobView before = scene.await_step(id, 60, 1);
+  const std::string worker = before.condition.workers[1];
+  ::kill(scene.runners(before).at(worker), SIGSTOP);
+  check_taken_back(scene, id, worker);
+  scene.cancel(id);
+}
+
+TEST_CASE("a quorum that lacks a worker where it evaluates is saved, and waits for another") {
+  JobScene scene(cluster_of(3));
+  const std::string id = scene.submit(quorum_job(scene, "seed=7"));
+  const JobView before = scene.await_step(id, 60, 1);
+  scene.cluster().worker(before.condition.workers[2]).signal(SIGKILL);
+  (void)scene.await(id, [](const JobView& view) {
+    return view.condition.reason.find("; waits for 1 worker more") != std::string::npos;
+  });
+  scene.cluster().start_worker(2);
+  const JobView after = scene.await(id, [](const JobView& view) {
+    return !view.history.last.empty() && view.history.last.back().recovered_after >= 0;
+  });
+  INFO(scene.cluster().logs());
+  for (const LostEpoch& each : after.history.last) CHECK(each.recomputed() == 0);
+  CHECK(after.condition.restarts == 0);
+  scene.cancel(id);
+}
+
 TEST_CASE("a drained worker stays drained through a restart of the master, and of itself") {
   JobScene scene(cluster_of(2));
   const auto state = [&] {

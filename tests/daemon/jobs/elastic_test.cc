@@ -286,5 +286,92 @@ TEST_CASE("an elastic job is elastic after its master has started again") {
   CHECK(driver.done() == "start a-0000 3 w3* w2*\n");
 }
 
+// A run on three workers, of which it needs the first, and one of the others.
+struct Spared : Scene {
+  Spared() : Scene({"w1", "w2", "w3"}, 3) {
+    start();
+    spares(1);
+  }
+  void spares(uint64_t epoch) {
+    driver.send(ProgressMade{id, epoch, {.step = 9, .first_step = 5, .spared_from = 1}});
+  }
+  void exits(const std::string& worker, uint64_t epoch = 1) {
+    driver.send(RunnerExited{id, epoch, {worker, 1}, "was killed by signal 9"});
+  }
+};
+
+TEST_CASE("a run that spares a worker goes on without it, until there is another") {
+  Spared scene;
+  TableDriver& driver = scene.driver;
+  const std::string lost = "worker 'w2' was lost: its connection closed";
+  driver.lose("w2");
+  driver.tick(kGrowAfter);
+  CHECK(driver.done() == "");
+  CHECK(driver.state(scene.id) == "RUNNING");
+  CHECK(driver.reason(scene.id) == "goes on though " + lost);
+  driver.join("w2", 2);
+  driver.tick(milliseconds(1));
+  CHECK(driver.done() == "save and yield a-0000 1\n");
+  scene.yields(1, 12);
+  CHECK(driver.done() == "end a-0000 1\nstart a-0000 2 w1* w2 w3*\n");
+  const JobView view = scene.view();
+  CHECK(view.condition.restarts == 0);
+  REQUIRE(view.history.last.size() == 1);
+  CHECK(view.history.last[0].culprit == "w2");
+  CHECK(view.history.last[0].cause == lost + "; takes in 1 worker: it had 2 of 3");
+  driver.start_all(scene.id);
+  CHECK(driver.state(scene.id) == "RUNNING");
+  CHECK(driver.reason(scene.id) == "");
+  driver.done();
+  scene.exits("w3", 2);  // the next run has not said yet that it spares any
+  CHECK(driver.done() == "end a-0000 2\nstart a-0000 3 w1* w2* w3\n");
+}
+
+TEST_CASE("a runner that is spared gives its worker back, and comes back to it at a fence") {
+  Spared scene;
+  TableDriver& driver = scene.driver;
+  scene.exits("w3");
+  CHECK(driver.done() == "");
+  CHECK(driver.reason(scene.id) == "goes on though the runner on 'w3' was killed by signal 9");
+  SECTION("if nobody else gets it") {
+    driver.tick(kGrowAfter);
+    CHECK(driver.done() == "save and yield a-0000 1\n");
+  }
+  SECTION("or the job waits") {
+    const std::string other = driver.submit("other", 1);
+    CHECK(driver.state(other) == "STARTING");
+    driver.tick(kGrowAfter);
+    CHECK(driver.done() == "start other-0001 1 w3\n");
+    // The run cannot go on without them, where it is now.
+    scene.yields(1, 12);
+    CHECK(driver.done() == "end a-0000 1\n");
+    CHECK_THAT(driver.reason(scene.id),
+               Catch::EndsWith("waits for 1 worker more, 2 keep the job in memory, 0 free"));
+  }
+  CHECK(scene.view().condition.restarts == 0);
+}
+
+TEST_CASE("a run that has spared too many fails, and names who was lost") {
+  Spared scene;
+  TableDriver& driver = scene.driver;
+  scene.exits("w2");
+  scene.exits("w3");
+  CHECK(driver.done() == "");
+  driver.send(JobBroke{scene.id, 1, unavailable("too few replicas are left")});
+  CHECK(driver.done() == "end a-0000 1\nstart a-0000 2 w1* w2 w3\n");
+  CHECK(scene.view().condition.restarts == 1);
+  CHECK(scene.view().history.last[0].culprit == "w3");
+}
+
+TEST_CASE("a worker that its run does not spare is a loss, as are all before the run says so") {
+  Spared scene;
+  scene.exits("w1");
+  CHECK(scene.driver.done() == "end a-0000 1\nstart a-0000 2 w1 w2* w3*\n");
+  Scene early({"w1", "w2", "w3"}, 3);
+  early.start();
+  early.driver.lose("w3");
+  CHECK(early.driver.done() == "end a-0000 1\n");
+}
+
 }  // namespace
 }  // namespace leat
