@@ -66,6 +66,7 @@ struct HeldRunner {
 struct WorkerJoined {
   WorkerRef worker;
   std::vector<HeldRunner> runners = {};  // each may still come: RunnerStarted
+  std::vector<std::string> datasets = {};
 };
 struct WorkerLost {
   WorkerRef worker;

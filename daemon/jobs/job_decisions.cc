@@ -181,7 +181,7 @@ void JobTable::schedule() {
     if (!waits(entry) || held_until_ || entry.not_before) continue;
     const size_t wants = wanted(entry), kept = entry.assembly.kept();
     if (wants > usable(entry)) continue;
-    if (wants > leases_.free()) {
+    if (wants > leases_.free_but(unfit(entry))) {
       head_ = number;
       break;
     }
@@ -363,12 +363,40 @@ size_t JobTable::wanted(const Entry& entry) const {
 
 // Workers that it could get, now or when others are done with them.
 size_t JobTable::usable(const Entry& entry) const {
+  const std::vector<std::string> unfit = this->unfit(entry);
   size_t own = 0;
   for (const WorkerRef& worker : entry.assembly.workers()) {
     const bool kept = entry.assembly.kept() > 0 && entry.assembly.has_place(worker);
-    if (kept && !leases_.is_draining(worker.name)) ++own;
+    const bool fit = std::find(unfit.begin(), unfit.end(), worker.name) == unfit.end();
+    if (kept && fit && !leases_.is_draining(worker.name)) ++own;
   }
-  return leases_.usable() - own;
+  return leases_.usable_but(unfit) - own;
+}
+
+std::vector<std::string> JobTable::unfit(const Entry& entry) const {
+  return entry.job.dataset.empty() ? std::vector<std::string>()
+                                   : leases_.without(entry.job.dataset);
+}
+
+// "; 'w3' lacks it; 'w4' is drained": of the workers that are there, why they are of no use to it.
+std::string JobTable::who_is_none(const Entry& entry) const {
+  constexpr size_t kNamed = 4;
+  std::string text;
+  const auto add = [&](std::vector<std::string> names, const char* of_one, const char* of_many) {
+    if (names.empty()) return;
+    const size_t more = names.size() - std::min(names.size(), kNamed);
+    const char* does = names.size() == 1 ? of_one : of_many;
+    names.resize(names.size() - more);
+    text += cat("; '", join(names, "', '"), "'", more > 0 ? cat(" and ", more, " more") : "", does);
+  };
+  const std::vector<std::string> unfit = this->unfit(entry);
+  add(unfit, " lacks it", " lack it");
+  std::vector<std::string> drained = leases_.draining();
+  std::erase_if(drained, [&](const std::string& name) {
+    return std::find(unfit.begin(), unfit.end(), name) != unfit.end();
+  });
+  add(std::move(drained), " is drained", " are drained");
+  return text;
 }
 
 std::string JobTable::waiting_reason(const Entry& entry) const {
@@ -379,16 +407,24 @@ std::string JobTable::waiting_reason(const Entry& entry) const {
   if (entry.not_before) return "waits a while, since it failed before it had come farther";
   const size_t kept = entry.assembly.kept();
   std::string wants = "waits for " + workers_text(wanted(entry));
+  if (!entry.job.dataset.empty() && !unfit(entry).empty())
+    wants += cat(" with data set '", entry.job.dataset, "'");
   if (kept > 0) wants += cat(" more, ", kept, kept == 1 ? " keeps" : " keep", " the job in memory");
   if (wanted(entry) > usable(entry)) {
-    return kept > 0 ? wants : cat(wants, ", ", leases_.usable(), " there");
+    const std::string there = kept > 0 ? "" : cat(", ", usable(entry), " there");
+    return cat(wants, there, who_is_none(entry));
   }
   const auto left_out = this->left_out(entry);
-  if (wanted(entry) > leases_.free_but(left_out) && wanted(entry) <= leases_.free())
-    return cat(wants, ", and leaves '", join(left_out, "', '"), "' out for now");
+  const auto unfit = this->unfit(entry);
+  const size_t free = leases_.free_but(unfit);
+  if (wanted(entry) > leases_.free_but(left_out) && wanted(entry) <= free) {
+    const std::vector<std::string> names(left_out.begin() + static_cast<ptrdiff_t>(unfit.size()),
+                                         left_out.end());
+    return cat(wants, ", and leaves '", join(names, "', '"), "' out for now");
+  }
   const auto head = entries_.find(head_);
   const bool overtakes = head != entries_.end() && head_ < entry.job.number;
-  return cat(wants, ", ", leases_.free(), " free",
+  return cat(wants, ", ", free, " free", who_is_none(entry),
              overtakes ? cat("; '", head->second->job.id, "' is before it") : "");
 }
 

@@ -92,7 +92,9 @@ void JobTable::grow() {
     const bool replaces = may_replace(entry);
     if (!replaces && !may_grow(entry)) continue;
     const size_t had = entry.assembly.size() - entry.missing.size();
-    const size_t gets = std::min(free, entry.job.num_workers - had);
+    const size_t fit = std::min(free, leases_.free_but(unfit(entry)));
+    if (fit == 0) continue;
+    const size_t gets = std::min(fit, entry.job.num_workers - had);
     free -= gets;
     ask_to_yield(entry,
                  cat("takes in ", gets, gets == 1 ? " worker" : " workers", ": it had ", had,
@@ -113,7 +115,7 @@ bool JobTable::may_be_asked(const Entry& entry) const {
 bool JobTable::may_replace(const Entry& entry) const {
   if (entry.missing.empty() || !may_be_asked(entry)) return false;
   const size_t left = entry.assembly.size() - entry.missing.size();
-  return left + leases_.free() >= entry.least();
+  return left + leases_.free_but(unfit(entry)) >= entry.least();
 }
 
 bool JobTable::may_grow(const Entry& entry) const {

@@ -102,7 +102,7 @@ void JobTable::leave_out(Entry& entry, const std::string& worker, bool for_its_o
 // Who goes on without the others has what they lack; if nobody does, there is nothing to spare, and
 // only who did not get his own work done is better passed over.
 std::vector<std::string> JobTable::left_out(const Entry& entry, bool all) const {
-  std::vector<std::string> names;
+  std::vector<std::string> names = unfit(entry);
   const bool some_kept = entry.assembly.kept() > 0;
   for (const auto& [name, left] : entry.left_out) {
     if (!some_kept && !(all && left.for_its_own)) continue;

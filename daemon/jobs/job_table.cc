@@ -144,7 +144,7 @@ void JobTable::on(const WorkerJoined& event) {
   if (const uint64_t* old = leases_.incarnation_of(event.worker.name)) {
     on(WorkerLost{{event.worker.name, *old}, "another process of that name has joined"});
   }
-  leases_.add(event.worker);
+  leases_.add(event.worker, event.datasets);
   queue_changed_ = true;
   for (const HeldRunner& runner : event.runners) take_up(event.worker, runner);
 }

@@ -19,7 +19,8 @@
 // * A write that fails refuses the submit with resource_exhausted. Every other change is decided
 //   anew after `retry_after`; reads are served all the time, with what was written.
 // * A job leases whole workers, first come first served. A job that wants more workers than there
-//   are, free or not, is passed over until they have joined; else nobody overtakes.
+//   are, free or not, is passed over until they have joined; else nobody overtakes. Of a job that
+//   names a data set only workers that have it count.
 // * An elastic job begins with as many workers as are free, `min_workers` at least, goes on with
 //   those that are left, and is asked to come to a fence when more are free than anybody waits for.
 //   So is a job with a worker that drains. What ends at a fence is none of the job's restarts, and
@@ -175,7 +176,10 @@ class JobTable {
   bool may_be_silence(const Entry& entry) const;
   void judge_links(Entry& entry);
   void leave_out(Entry& entry, const std::string& worker, bool for_its_own = false);
-  // `all`: also those that may come back if no other is free.
+  // Workers that cannot have it: they lack its data set.
+  std::vector<std::string> unfit(const Entry& entry) const;
+  std::string who_is_none(const Entry& entry) const;
+  // With those. `all`: also those that may come back if no other is free.
   std::vector<std::string> left_out(const Entry& entry, bool all = false) const;
   bool knows_enough(const Entry& entry) const;
   // The job's history: job_history.cc.

@@ -57,6 +57,8 @@ constexpr char kLaterTables[] = R"sql(
     PRIMARY KEY (job, position)) WITHOUT ROWID;
   CREATE TABLE IF NOT EXISTS elastic_jobs (
     job INTEGER PRIMARY KEY, min_workers INTEGER NOT NULL);
+  CREATE TABLE IF NOT EXISTS datasets (
+    job INTEGER PRIMARY KEY, name TEXT NOT NULL);
   CREATE TABLE IF NOT EXISTS drained_workers (
     name TEXT PRIMARY KEY, crc INTEGER NOT NULL) WITHOUT ROWID;
 )sql";

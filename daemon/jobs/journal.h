@@ -92,6 +92,7 @@ class Journal {
   Status write(const JobForgotten& record);
   Status write(const WorkerDrained& record);
   Status write_elastic(const StoredJob& job);
+  Status write_dataset(const StoredJob& job);
   Status write_lost(int64_t number, const LostEpoch& lost);
   Status write_fired(int64_t number, const FiredFault& fired);
   Status write_chaos(const JobSubmitted& record);
@@ -99,6 +100,7 @@ class Journal {
   Result<std::map<int64_t, JobHistory>> histories();
   Result<std::map<int64_t, std::vector<FiredFault>>> fired_faults();
   Result<std::map<int64_t, uint32_t>> elastic_jobs(std::optional<int64_t> job = {});
+  Result<std::map<int64_t, std::string>> datasets(std::optional<int64_t> job = {});
   Status write_condition(int64_t number, const JobCondition& condition);
   Status write_files(const JobSubmitted& record);
   Result<int64_t> number_of(std::string_view id);

@@ -54,6 +54,7 @@ int64_t crc_of(const StoredJob& job) {
   encoder.add(job.number).add(job.id).add(job.request_id).add(view_of(job.content)).add(job.name);
   encoder.add(uint64_t{job.num_workers}).add(uint64_t{job.max_restarts});
   if (job.min_workers > 0) encoder.add(uint64_t{job.min_workers});
+  if (!job.dataset.empty()) encoder.add(job.dataset);
   return encoder.add(static_cast<uint64_t>(job.submitted_ms)).crc();
 }
 
@@ -134,7 +135,8 @@ Result<LostEpoch> read_lost(const SqliteStatement& row) {
   return lost;
 }
 
-Result<StoredJob> read_job(const SqliteStatement& row, const std::map<int64_t, uint32_t>& elastic) {
+Result<StoredJob> read_job(const SqliteStatement& row, const std::map<int64_t, uint32_t>& elastic,
+                           const std::map<int64_t, std::string>& datasets) {
   StoredJob job;
   job.number = static_cast<uint64_t>(row.integer(0));
   job.id = row.bytes(1);
@@ -146,6 +148,8 @@ Result<StoredJob> read_job(const SqliteStatement& row, const std::map<int64_t, u
   job.submitted_ms = row.integer(7);
   const auto least = elastic.find(row.integer(0));
   if (least != elastic.end()) job.min_workers = least->second;
+  const auto dataset = datasets.find(row.integer(0));
+  if (dataset != datasets.end()) job.dataset = dataset->second;
   if (!has_content || row.integer(8) != crc_of(job)) {
     return failed_precondition(cat("the checksum of job ", job.number, " is wrong"));
   }
@@ -170,6 +174,7 @@ Status Journal::write(const JobSubmitted& record) {
   LEAT_RETURN_IF_ERROR(write_files(record));
   LEAT_RETURN_IF_ERROR(write_chaos(record));
   LEAT_RETURN_IF_ERROR(write_elastic(job));
+  LEAT_RETURN_IF_ERROR(write_dataset(job));
   return write_condition(static_cast<int64_t>(job.number), job.condition);
 }
 
@@ -179,6 +184,14 @@ Status Journal::write_elastic(const StoredJob& job) {
   LEAT_ASSIGN_OR_RETURN(SqliteStatement insert,
                         database_->prepare("INSERT INTO elastic_jobs VALUES (?1,?2)"));
   return insert.bind(1, static_cast<int64_t>(job.number)).bind(2, int64_t{job.min_workers}).run();
+}
+
+// As that.
+Status Journal::write_dataset(const StoredJob& job) {
+  if (job.dataset.empty()) return {};
+  LEAT_ASSIGN_OR_RETURN(SqliteStatement insert,
+                        database_->prepare("INSERT INTO datasets VALUES (?1,?2)"));
+  return insert.bind(1, static_cast<int64_t>(job.number)).bind(2, job.dataset).run();
 }
 
 Status Journal::write(const WorkerDrained& record) {
@@ -286,7 +299,7 @@ Status Journal::write(const JobForgotten& record) {
        {"DELETE FROM conditions WHERE job = ?1", "DELETE FROM files WHERE job = ?1",
         "DELETE FROM lost_epochs WHERE job = ?1", "DELETE FROM chaos WHERE job = ?1",
         "DELETE FROM fired_faults WHERE job = ?1", "DELETE FROM elastic_jobs WHERE job = ?1",
-        "DELETE FROM jobs WHERE number = ?1"}) {
+        "DELETE FROM datasets WHERE job = ?1", "DELETE FROM jobs WHERE number = ?1"}) {
     LEAT_ASSIGN_OR_RETURN(SqliteStatement erase, database_->prepare(sql));
     LEAT_RETURN_IF_ERROR(erase.bind(1, number).run());
   }
@@ -314,11 +327,12 @@ Result<std::vector<StoredJob>> Journal::replay() {
   LEAT_ASSIGN_OR_RETURN(auto histories, this->histories());
   LEAT_ASSIGN_OR_RETURN(auto fired, fired_faults());
   LEAT_ASSIGN_OR_RETURN(const auto elastic, elastic_jobs());
+  LEAT_ASSIGN_OR_RETURN(const auto datasets, this->datasets());
   std::vector<StoredJob> jobs;
   for (;;) {
     LEAT_ASSIGN_OR_RETURN(const bool row, select.step());
     if (!row) break;
-    LEAT_ASSIGN_OR_RETURN(StoredJob job, read_job(select, elastic));
+    LEAT_ASSIGN_OR_RETURN(StoredJob job, read_job(select, elastic, datasets));
     bool first = true;
     while (more && conditions.integer(0) == static_cast<int64_t>(job.number)) {
       LEAT_ASSIGN_OR_RETURN(JobCondition next, read_condition(conditions));
@@ -392,6 +406,22 @@ Result<std::map<int64_t, uint32_t>> Journal::elastic_jobs(std::optional<int64_t>
   }
 }
 
+// By job.
+Result<std::map<int64_t, std::string>> Journal::datasets(std::optional<int64_t> job) {
+  std::map<int64_t, std::string> all;
+  LEAT_ASSIGN_OR_RETURN(const bool there, has_table("datasets"));
+  if (!there) return all;
+  LEAT_ASSIGN_OR_RETURN(
+      SqliteStatement select,
+      database_->prepare(cat("SELECT job, name FROM datasets", job ? " WHERE job = ?1" : "")));
+  if (job) select.bind(1, *job);
+  for (;;) {
+    LEAT_ASSIGN_OR_RETURN(const bool row, select.step());
+    if (!row) return all;
+    all[select.integer(0)] = select.bytes(1);
+  }
+}
+
 Result<std::set<std::string>> Journal::drained_workers() {
   std::set<std::string> names;
   LEAT_ASSIGN_OR_RETURN(const bool there, has_table("drained_workers"));
@@ -438,6 +468,8 @@ Result<Submission> Journal::submission(std::string_view id) {
   submission.max_restarts = static_cast<uint32_t>(select.integer(6));
   LEAT_ASSIGN_OR_RETURN(const auto elastic, elastic_jobs(select.integer(0)));
   if (!elastic.empty()) submission.min_workers = elastic.begin()->second;
+  LEAT_ASSIGN_OR_RETURN(const auto datasets, this->datasets(select.integer(0)));
+  if (!datasets.empty()) submission.dataset = datasets.begin()->second;
   Sha256Digest content = {};
   bool intact = read_digest(select.bytes(7), content);
 

@@ -4,8 +4,8 @@
 
 namespace leat {
 
-void Leases::add(const WorkerRef& worker) {
-  workers_[worker.name] = {worker.incarnation, 0, false};
+void Leases::add(const WorkerRef& worker, std::vector<std::string> datasets) {
+  workers_[worker.name] = {worker.incarnation, 0, false, std::move(datasets)};
   count();
 }
 
@@ -50,6 +50,30 @@ size_t Leases::free_but(std::span<const std::string> names) const {
   return static_cast<size_t>(std::count_if(workers_.begin(), workers_.end(), [&](const auto& each) {
     return is_free(each.first, each.second, names);
   }));
+}
+
+size_t Leases::usable_but(std::span<const std::string> names) const {
+  return static_cast<size_t>(std::count_if(workers_.begin(), workers_.end(), [&](const auto& each) {
+    return !each.second.draining &&
+           std::find(names.begin(), names.end(), each.first) == names.end();
+  }));
+}
+
+std::vector<std::string> Leases::without(std::string_view dataset) const {
+  std::vector<std::string> names;
+  for (const auto& [name, entry] : workers_) {
+    const auto& has = entry.datasets;
+    if (std::find(has.begin(), has.end(), dataset) == has.end()) names.push_back(name);
+  }
+  return names;
+}
+
+std::vector<std::string> Leases::draining() const {
+  std::vector<std::string> names;
+  for (const auto& [name, entry] : workers_) {
+    if (entry.draining) names.push_back(name);
+  }
+  return names;
 }
 
 std::vector<WorkerRef> Leases::take(size_t count, uint64_t job,

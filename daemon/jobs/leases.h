@@ -25,7 +25,7 @@ struct WorkerRef {
 class Leases {
  public:
   // REQUIRES: no worker of that name.
-  void add(const WorkerRef& worker);
+  void add(const WorkerRef& worker, std::vector<std::string> datasets = {});
   // With it its lease ends.
   void remove(std::string_view name);
   // A draining worker keeps its lease and gets no new one.
@@ -40,6 +40,11 @@ class Leases {
   // Workers that may get a lease now, or after those that they have.
   size_t free() const { return free_; }
   size_t usable() const { return usable_; }
+  // Those of usable() that are not among these.
+  size_t usable_but(std::span<const std::string> names) const;
+  // Who has no data set of that name, and who gets no leases, by name.
+  std::vector<std::string> without(std::string_view dataset) const;
+  std::vector<std::string> draining() const;
   // Those of free() that are not among these.
   size_t free_but(std::span<const std::string> names) const;
 
@@ -57,6 +62,7 @@ class Leases {
     uint64_t incarnation = 0;
     uint64_t job = 0;
     bool draining = false;
+    std::vector<std::string> datasets;
   };
   void count();
   bool is_free(const std::string& name, const Entry& entry, std::span<const std::string> but) const;

@@ -105,7 +105,7 @@ Result<Membership::Events> Membership::join(const WorkerInfo& info, Moment now) 
   if (found != members_.end()) fresh.lost = std::move(found->second.lost);
   members_[name] = std::move(fresh);
   ++epoch_;
-  events.push_back(WorkerJoined{info.worker, info.runners});
+  events.push_back(WorkerJoined{info.worker, info.runners, info.datasets});
   Member& member = members_[name];
   if ((member.draining = drained_.contains(name))) drains(member, kGetsNoJobs, now, events);
   return events;

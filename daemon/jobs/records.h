@@ -40,6 +40,7 @@ struct Submission {
   uint32_t min_workers = 0;        // it goes on with so many at least; 0: with num_workers alone
   uint32_t max_restarts = 3;       // recoveries before it fails
   std::vector<std::string> chaos;  // daemon/chaos/chaos_fault.h, in order
+  std::string dataset;             // workers that have none of that name do not get it; "": any do
   bool operator==(const Submission&) const = default;
 };
 
@@ -135,6 +136,7 @@ struct StoredJob {
   uint32_t num_workers = 1;
   uint32_t min_workers = 0;  // 0: it is not elastic
   uint32_t max_restarts = 0;
+  std::string dataset;  // as Submission has it
   int64_t submitted_ms = 0;
   JobCondition condition;
   JobHistory history;

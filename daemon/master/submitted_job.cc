@@ -131,6 +131,7 @@ Result<CheckedJob> check_submitted_job(Files& files, const Catalogue& catalogue,
     submission.max_restarts =
         static_cast<uint32_t>(job.max_failures) + static_cast<uint32_t>(faults.size());
     data_root = job.data.root;
+    submission.dataset = fs::path(data_root).is_absolute() ? "" : data_root;
     return check_submission(submission);
   };
   const Status status = without_folder(check(), folder);

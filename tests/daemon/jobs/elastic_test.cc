@@ -186,7 +186,8 @@ TEST_CASE("what nobody would keep is saved before a worker drains") {
     scene.yields(1, 42);
     CHECK(scene.driver.done() == "end a-0000 1\nstop a-0000 1 w2\n");
     CHECK(scene.driver.reason(scene.id) ==
-          "worker 'w2' is draining; waits for 1 worker more, 1 keeps the job in memory");
+          "worker 'w2' is draining; waits for 1 worker more, 1 keeps the job in memory; 'w2' "
+          "is drained");
     SECTION("another comes") {
       scene.driver.join("w3");
       CHECK(scene.driver.done() == "start a-0000 2 w1* w3\n");

@@ -213,7 +213,7 @@ TEST_CASE("a draining worker keeps a job that ends soon, and gets no other") {
   driver.send(JobFinished{first, 1, ""});
   driver.exit_all(first);
   const std::string second = driver.submit("second", 1);
-  CHECK(driver.reason(second) == "waits for 1 worker, 0 there");
+  CHECK(driver.reason(second) == "waits for 1 worker, 0 there; 'w1' is drained");
   driver.send(WorkerDraining{{"w1", 1}, false});
   CHECK(driver.state(second) == "STARTING");
 }
@@ -557,6 +557,54 @@ TEST_CASE("a job's rate and remaining time follow its reports") {
   CHECK(driver.table->find(id)->progress.last.step == 400);
   report(1, 401);
   CHECK(driver.table->find(id)->version > version);
+}
+
+TEST_CASE("a job gets only workers that have its data set, and says who lacks it") {
+  TableDriver driver;
+  const auto join = [&](const std::string& worker, std::vector<std::string> datasets) {
+    driver.send(WorkerJoined{{worker, 1}, {}, std::move(datasets)});
+  };
+  const auto submit = [&](const std::string& name, uint32_t workers) {
+    Submission submission = make_submission(name, name, workers);
+    submission.dataset = "mnist";
+    driver.send(SubmitAsked{7, submission});
+    const std::string id = driver.answers.at(7)->id;
+    driver.answers.erase(7);
+    return id;
+  };
+  join("w1", {"mnist"});
+  join("w2", {"other"});
+  const std::string id = submit("a", 2);
+  const std::string wants = "waits for 2 workers with data set 'mnist', ";
+  CHECK(driver.reason(id) == wants + "1 there; 'w2' lacks it");
+  join("w3", {});
+  join("w4", {"mnist", "other"});
+  CHECK(driver.done() == "start a-0000 1 w1 w4\n");
+  driver.start_all(id);
+  driver.done();
+
+  const std::string later = submit("b", 1);
+  CHECK(driver.reason(later) ==
+        "waits for 1 worker with data set 'mnist', 0 free; 'w2', 'w3' lack it");
+  const std::string any = driver.submit("c", 1);
+  CHECK(driver.state(any) == "QUEUED");  // nobody overtakes
+  driver.send(WorkerDraining{{"w1", 1}, true});
+  driver.send(WorkerDraining{{"w4", 1}, true});
+  CHECK(driver.reason(later) ==
+        "waits for 1 worker with data set 'mnist', 0 there; 'w2', 'w3' "
+        "lack it; 'w1', 'w4' are drained");
+  CHECK(driver.state(any) == "STARTING");  // as nothing that is there could do for the other
+}
+
+TEST_CASE("a job knows its data set after the master's restart") {
+  TableDriver driver;
+  Submission submission = make_submission("a", "a", 1);
+  submission.dataset = "mnist";
+  driver.send(SubmitAsked{7, submission});
+  const std::string id = driver.answers.at(7)->id;
+  driver.restart();
+  driver.join("w1");
+  CHECK(driver.reason(id) == "waits for 1 worker with data set 'mnist', 0 there; 'w1' lacks it");
 }
 
 }  // namespace
