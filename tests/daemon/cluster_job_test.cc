@@ -211,7 +211,9 @@ std::vector<std::string> long_job(int workers) {
 TEST_CASE("a job goes on from another's checkpoint on fewer workers, and another way") {
   Scene scene({.workers = 4});
   const std::string id = scene.submit(long_job(4));
-  REQUIRE(scene.await_step(id, 60));
+  const auto saved = [&] { return scene.cluster().leat("checkpoint", {"ls", id}).exit_code == 0; };
+  REQUIRE(scene.await_step(id, 50));
+  REQUIRE(eventually(saved, std::chrono::seconds(20), std::chrono::milliseconds(20)));
   REQUIRE(scene.cluster().leat("cancel", {"--wait", id}).exit_code == 0);
   REQUIRE(scene.show(id)["state"] == "CANCELLED");
   const std::vector<std::string> how =
