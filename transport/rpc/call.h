@@ -160,7 +160,9 @@ void start_call(RpcLoop& loop, F function, std::chrono::nanoseconds deadline, st
   (void)posted;  // if not, `once` went with the function and has said so
 }
 
-// The same for a thread that waits: at most to the deadline. internal if that thread is the loop's.
+// The same for a thread that waits: at most to the deadline. What `function` uses of the caller
+// needs to live no longer than that: a function that has not begun by then never does, and one that
+// has is over, which the loop sees to at the deadline. internal if that thread is the loop's.
 // Threads: any but the loop's.
 template <typename F>
 Outcome<PromisedBy<F>> call(RpcLoop& loop, F function, std::chrono::nanoseconds deadline,
@@ -172,20 +174,33 @@ Outcome<PromisedBy<F>> call(RpcLoop& loop, F function, std::chrono::nanoseconds 
   struct Wait {
     std::mutex mutex;
     std::condition_variable changed;
+    bool begun = false, given_up = false;
     std::optional<O> outcome;
   };
   const auto wait = std::make_shared<Wait>();
   const auto due = std::chrono::steady_clock::now() + deadline;
-  start_call(loop, std::move(function), deadline, what, [wait](O outcome) {
+  auto unless_given_up = [wait,
+                          function = std::move(function)]() mutable -> std::invoke_result_t<F&> {
+    {
+      const std::lock_guard lock(wait->mutex);
+      if (wait->given_up) return to_exception(cancelled("nobody waits for it any more"));
+      wait->begun = true;
+    }
+    return function();
+  };
+  start_call(loop, std::move(unless_given_up), deadline, what, [wait](O outcome) {
     const std::lock_guard lock(wait->mutex);
     wait->outcome.emplace(std::move(outcome));
     wait->changed.notify_one();
   });
   std::unique_lock lock(wait->mutex);
-  if (wait->changed.wait_until(lock, due, [&] { return wait->outcome.has_value(); })) {
-    return std::move(*wait->outcome);
+  const auto is_over = [&] { return wait->outcome.has_value(); };
+  if (!wait->changed.wait_until(lock, due, is_over)) {
+    wait->given_up = !wait->begun;
+    if (wait->given_up) return no_answer(what, deadline);
+    wait->changed.wait(lock, is_over);
   }
-  return no_answer(what, deadline);
+  return std::move(*wait->outcome);
 }
 
 // A method that is answered by another thread: the method returns (or chains on) `promise`, and
