@@ -266,7 +266,8 @@ kj::Promise<void> RegistryService::chaos(ChaosContext context) {
   const auto params = context.getParams();
   Status status = check_role(RpcRole::runner, "chaos");
   if (status.ok() && !place_) {
-    status = failed_precondition("Registry.chaos: expected the runner to register first");
+    // With a master that has just started: it asks again.
+    status = unavailable("Registry.chaos: expected the runner to have registered, it has not yet");
   }
   if (status.ok()) status = check_chaos(to_string(params.getFault()), 0);
   if (!status.ok()) {
