@@ -13,6 +13,7 @@
 #include <iterator>
 #include <string_view>
 
+#include "devices/base/text.h"
 #include "tests/catch.h"
 
 namespace leat {
@@ -73,6 +74,15 @@ ChildProcess::~ChildProcess() {
   if (pid_ < 0) return;
   ::kill(pid_, SIGKILL);
   ::waitpid(pid_, nullptr, 0);
+}
+
+std::string ChildProcess::how_it_ended() const {
+  if (pid_ < 0) return "";
+  siginfo_t info{};
+  const int failed = ::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT);
+  if (failed != 0 || info.si_pid == 0) return "";
+  return info.si_code == CLD_EXITED ? cat("exit code ", info.si_status)
+                                    : cat("signal ", info.si_status, " ended it");
 }
 
 void ChildProcess::signal(int number) { REQUIRE((pid_ > 0 && ::kill(pid_, number) == 0)); }

@@ -33,6 +33,8 @@ class ChildProcess {
   // after `patience`.
   std::optional<int> wait(std::chrono::milliseconds patience);
   pid_t pid() const { return pid_; }
+  // "signal 9 ended it", "exit code 1", or "" while it runs or once it is reaped.
+  std::string how_it_ended() const;
 
  private:
   pid_t pid_ = -1;  // -1: reaped

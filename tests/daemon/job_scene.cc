@@ -54,9 +54,14 @@ JobView JobScene::await(const std::string& id, const std::function<bool(const Jo
   JobView view = must(client_->job(id));
   const auto deadline = std::chrono::steady_clock::now() + kPatience;
   while (!is(view)) {
-    INFO(name_of(view.condition.state) << " " << view.condition.reason << cluster_.logs());
-    REQUIRE(std::chrono::steady_clock::now() < deadline);
-    view = must(client_->watch(id, view.version, 200ms));
+    auto next = client_->watch(id, view.version, 200ms);
+    if (!next.ok() || std::chrono::steady_clock::now() > deadline) {
+      FAIL(next.status().message()
+           << "\n"
+           << name_of(view.condition.state) << " " << view.condition.reason << "\n"
+           << cluster_.logs());
+    }
+    view = *std::move(next);
   }
   return view;
 }

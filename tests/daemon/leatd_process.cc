@@ -67,6 +67,11 @@ const LeatdProcess::Ready& LeatdProcess::ready() {
   return *ready_;
 }
 
+std::string LeatdProcess::log() const {
+  const std::string ended = child_->how_it_ended();
+  return contents_of(folder_ / "err") + (ended.empty() ? "" : "(" + ended + ")\n");
+}
+
 int LeatdProcess::stop() {
   child_->signal(SIGTERM);
   return wait();

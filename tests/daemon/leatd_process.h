@@ -42,8 +42,8 @@ class LeatdProcess {
   int wait();
   void signal(int number) { child_->signal(number); }
   pid_t pid() const { return child_->pid(); }
-  // What it has written to stderr until now.
-  std::string log() const { return contents_of(folder_ / "err"); }
+  // What it has written to stderr until now, and how it ended if it has.
+  std::string log() const;
   const TemporaryDirectory& folder() const { return folder_; }
 
  private:
