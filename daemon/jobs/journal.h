@@ -99,6 +99,9 @@ class Journal {
   Result<bool> has_table(std::string_view name);
   Result<std::map<int64_t, JobHistory>> histories();
   Result<std::map<int64_t, std::vector<FiredFault>>> fired_faults();
+  template <typename T, typename Read>
+  Result<std::map<int64_t, T>> by_job(std::string_view table, std::string_view column,
+                                      std::optional<int64_t> job, Read read);
   Result<std::map<int64_t, uint32_t>> elastic_jobs(std::optional<int64_t> job = {});
   Result<std::map<int64_t, std::string>> datasets(std::optional<int64_t> job = {});
   Status write_condition(int64_t number, const JobCondition& condition);

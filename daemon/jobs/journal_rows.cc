@@ -390,36 +390,35 @@ Result<std::map<int64_t, std::vector<FiredFault>>> Journal::fired_faults() {
   }
 }
 
-// The least number of workers of `job`, or by job of all.
-Result<std::map<int64_t, uint32_t>> Journal::elastic_jobs(std::optional<int64_t> job) {
-  std::map<int64_t, uint32_t> all;
-  LEAT_ASSIGN_OR_RETURN(const bool there, has_table("elastic_jobs"));
+// What `column` of a table of its own says of `job`, or by job of all. Journals that
+// were written before it was thought of have no such table.
+template <typename T, typename Read>
+Result<std::map<int64_t, T>> Journal::by_job(std::string_view table, std::string_view column,
+                                             std::optional<int64_t> job, Read read) {
+  std::map<int64_t, T> all;
+  LEAT_ASSIGN_OR_RETURN(const bool there, has_table(table));
   if (!there) return all;
   LEAT_ASSIGN_OR_RETURN(SqliteStatement select,
-                        database_->prepare(cat("SELECT job, min_workers FROM elastic_jobs",
+                        database_->prepare(cat("SELECT job, ", column, " FROM ", table,
                                                job ? " WHERE job = ?1" : "")));
   if (job) select.bind(1, *job);
   for (;;) {
     LEAT_ASSIGN_OR_RETURN(const bool row, select.step());
     if (!row) return all;
-    all[select.integer(0)] = static_cast<uint32_t>(select.integer(1));
+    all[select.integer(0)] = read(select);
   }
 }
 
-// By job.
+// The least number of workers.
+Result<std::map<int64_t, uint32_t>> Journal::elastic_jobs(std::optional<int64_t> job) {
+  return by_job<uint32_t>("elastic_jobs", "min_workers", job, [](const SqliteStatement& row) {
+    return static_cast<uint32_t>(row.integer(1));
+  });
+}
+
 Result<std::map<int64_t, std::string>> Journal::datasets(std::optional<int64_t> job) {
-  std::map<int64_t, std::string> all;
-  LEAT_ASSIGN_OR_RETURN(const bool there, has_table("datasets"));
-  if (!there) return all;
-  LEAT_ASSIGN_OR_RETURN(
-      SqliteStatement select,
-      database_->prepare(cat("SELECT job, name FROM datasets", job ? " WHERE job = ?1" : "")));
-  if (job) select.bind(1, *job);
-  for (;;) {
-    LEAT_ASSIGN_OR_RETURN(const bool row, select.step());
-    if (!row) return all;
-    all[select.integer(0)] = select.bytes(1);
-  }
+  return by_job<std::string>("datasets", "name", job,
+                             [](const SqliteStatement& row) { return std::string(row.bytes(1)); });
 }
 
 Result<std::set<std::string>> Journal::drained_workers() {

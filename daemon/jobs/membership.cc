@@ -1,9 +1,9 @@
 #include "daemon/jobs/membership.h"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
+#include "devices/base/seconds_text.h"
 #include "devices/base/text.h"
 
 namespace leat {
@@ -19,11 +19,6 @@ constexpr char kGetsNoJobs[] = "gets no new jobs";
 constexpr size_t kMaxDrained = 4096;  // names
 constexpr double kNewStep = 0.2;      // weight of the newest step in the usual one
 constexpr double kPatienceOfWaits = 1.5;
-
-// "3.2 s"
-std::string seconds_text(std::chrono::duration<double> time) {
-  return cat(std::round(time.count() * 10) / 10, " s");
-}
 
 std::chrono::milliseconds since(Clock::Steady then, Moment now) {
   return std::chrono::duration_cast<std::chrono::milliseconds>(now.steady - then);

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "daemon/worker/runner_process.h"
+#include "devices/base/seconds_text.h"
 #include "devices/base/text.h"
 #include "transport/io/handover.h"
 
@@ -207,7 +208,7 @@ class Runners::Core {
       if (child->killed || now - child->heard_at < kSilent) continue;
       const bool stopped = child->process->is_stopped();
       if (!child->beats && !stopped) continue;
-      child->killed_for = cat("gave no sign of life for ", kSilent.count() / 1000.0, " s",
+      child->killed_for = cat("gave no sign of life for ", seconds_text(kSilent),
                               stopped ? ", being stopped," : "", " and was killed");
       child->killed = true;
       child->process->signal(SIGKILL);

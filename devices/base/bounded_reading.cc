@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "devices/base/forwarding_files.h"
+#include "devices/base/seconds_text.h"
 #include "devices/base/text.h"
 
 namespace leat {
@@ -19,11 +20,6 @@ using std::chrono::milliseconds;
 constexpr size_t kPieceBytes = size_t{1} << 20;
 // Who waits looks so often; what it oversleeps beyond twice as long it was stopped itself.
 constexpr milliseconds kLook{100};
-
-// "12.3 s"
-std::string seconds_text(milliseconds time) {
-  return cat(static_cast<double>(time.count() / 100) / 10, " s");
-}
 
 // What the two threads share.
 struct Reading {
