@@ -111,7 +111,7 @@ TEST_CASE("a file that does not answer is given up, with the byte at which it wa
   SlowFiles files(2 * kMiB, milliseconds(0));
   const auto read = scene.read(files);
   CHECK(scene.says(read.status(),
-                   "expected its file system to answer within 0 s, received nothing at byte "
+                   "expected its file system to answer within 0.1 s, received nothing at byte "
                    "2097152 of 5242887, after "));
   CHECK(scene.waited >= kAnswer);
   CHECK(files.let_go() == 3);  // nobody reads on
