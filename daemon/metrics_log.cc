@@ -9,7 +9,7 @@ namespace leat {
 namespace {
 
 // A few hundred rows. When the master dies, those that were not written are taken from workers,
-// which have the last 1,024: with more than these in its buffer what the workers hold was lost.
+// which remember so many more than they go on without it: see Commits::rows_of().
 constexpr size_t kBufferBytes = 16 << 10;
 constexpr size_t kMostKept = 64 << 20;
 constexpr uint64_t kMaxFileBytes = uint64_t{4} << 30;

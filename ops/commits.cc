@@ -27,15 +27,16 @@ void Commits::reserve(size_t values) {
   std::lock_guard lock(mutex_);
   if (values == width_ && !steps_.empty()) return;
   width_ = values;
-  values_.assign(kRows * values, 0);
-  steps_.assign(kRows, 0);
+  values_.assign(rows_of(values) * values, 0);
+  steps_.assign(rows_of(values), 0);
 }
 
 void Commits::stage(uint64_t step, std::span<const double> values) {
   std::lock_guard lock(mutex_);
-  steps_[step % kRows] = step + 1;
+  const size_t row = step % steps_.size();
+  steps_[row] = step + 1;
   std::copy_n(values.begin(), std::min(values.size(), width_),
-              values_.begin() + static_cast<std::ptrdiff_t>(step % kRows * width_));
+              values_.begin() + static_cast<std::ptrdiff_t>(row * width_));
 }
 
 void Commits::commit(uint64_t step) {
@@ -49,10 +50,10 @@ Held Commits::held() const {
   if (!whole_) return held;
   held.whole = true;
   held.step = step_;
-  for (uint64_t step = step_ - std::min<uint64_t>(step_, kRows); step < step_ && !steps_.empty();
-       ++step) {
-    if (steps_[step % kRows] != step + 1) continue;
-    const double* row = values_.data() + step % kRows * width_;
+  const size_t rows = steps_.size();
+  for (uint64_t step = step_ - std::min<uint64_t>(step_, rows); step < step_; ++step) {
+    if (steps_[step % rows] != step + 1) continue;
+    const double* row = values_.data() + step % rows * width_;
     held.rows.push_back({step, {row, row + width_}});
   }
   return held;

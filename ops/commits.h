@@ -6,6 +6,8 @@
 // after it; so the step is in the variables as a whole, or not at all.
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <mutex>
 #include <span>
@@ -29,8 +31,14 @@ struct Held {
 // One for each table of a job's resources. Threads: any.
 class Commits {
  public:
-  static constexpr size_t kRows = 1024;   // that are remembered
-  static constexpr int kMostValues = 64;  // of a row
+  static constexpr int kMostValues = 64;      // of a row
+  static constexpr size_t kMostRows = 8'192;  // that are remembered
+
+  // Of so many values each: more than a run goes on without a word of the master, and the master
+  // has not written yet.
+  static constexpr size_t rows_of(size_t values) {
+    return std::clamp<size_t>(kBytes / (std::max<size_t>(values, 1) * sizeof(double)), 1, kMostRows);
+  }
 
   // The variables are, or are about to be, of no step in particular: until declare().
   void taint();
@@ -49,11 +57,13 @@ class Commits {
   Held held() const;
 
  private:
+  static constexpr size_t kBytes = 512 << 10;  // they go to the master in one message
+
   mutable std::mutex mutex_;
   bool whole_ = false;
   uint64_t step_ = 0;
   size_t width_ = 0;             // of a row
-  std::vector<double> values_;   // by step % kRows
+  std::vector<double> values_;   // by step % steps_.size()
   std::vector<uint64_t> steps_;  // whose row it is, + 1; 0: nobody's
 };
 

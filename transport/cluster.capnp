@@ -552,7 +552,7 @@ struct Held {
   # all of their updates, or none, are in the variables.
   whole @0 :Bool;                 # false: they are of no step in particular; nothing else counts
   step @1 :UInt64;                # the steps below are in them
-  rows @2 :List(StepRow);         # of the last steps below it, ascending: at most 1024
+  rows @2 :List(StepRow);         # of the last steps below it, ascending: at most 8192
 
   struct StepRow {
     step @0 :UInt64;

@@ -57,7 +57,7 @@ Result<Held> read_held(wire::Held::Reader in) {
   for (const auto row : in.getRows()) {
     const auto values = row.getValues();
     const bool ascends = held.rows.empty() || held.rows.back().step < row.getStep();
-    if (!ascends || row.getStep() >= held.step || held.rows.size() == Commits::kRows ||
+    if (!ascends || row.getStep() >= held.step || held.rows.size() == Commits::kMostRows ||
         values.size() > static_cast<unsigned>(Commits::kMostValues))
       return invalid_argument(cat("what it holds: received a row of step ", row.getStep(), ", of ",
                                   values.size(), " values, below step ", held.step));

@@ -7,7 +7,7 @@ namespace leat {
 namespace {
 
 constexpr size_t kRingBytes = 256 << 10;
-constexpr uint64_t kMostRows = 1024;
+constexpr uint64_t kMostRows = 4096;
 // Rows that are larger go in parts of any size.
 constexpr size_t kWholeRow = 64 << 10;
 
@@ -27,14 +27,14 @@ size_t row_bytes(const Plan& plan, uint32_t partition) {
 }
 
 // Two while one is being reported; of very large ones, one.
-static uint64_t rows_kept(size_t row_bytes) {
+uint64_t rows_in_log(size_t row_bytes) {
   if (row_bytes == 0) return kMostRows;
   return std::clamp<uint64_t>(kRingBytes / row_bytes, row_bytes > kRingBytes ? 1 : 2, kMostRows);
 }
 
 size_t turn_log_bytes(const Plan& plan, uint32_t partition) {
   const size_t row = row_bytes(plan, partition);
-  return row * rows_kept(row);
+  return row * rows_in_log(row);
 }
 
 TurnLog::TurnLog(Worker& worker, WorkerRun& run, News news)
@@ -49,7 +49,7 @@ TurnLog::TurnLog(Worker& worker, WorkerRun& run, News news)
   for (uint32_t i = 0; i < fetches.size(); ++i) {
     if (fetches[i].partition == run.partition()) fetches_.emplace_back(i, bytes_of(fetches[i]));
   }
-  room_ = rows_kept(row_bytes_);
+  room_ = rows_in_log(row_bytes_);
   ring_.resize(room_ * row_bytes_);
 }
 

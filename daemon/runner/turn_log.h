@@ -21,6 +21,9 @@ inline constexpr size_t kMostRowBytes = 256 << 20;
 
 // What the fetches of a step of this partition take in a report: each padded to 8 bytes.
 size_t row_bytes(const Plan& plan, uint32_t partition);
+// How many turns of such rows stand in the log at most. A master that is away for a while holds
+// nobody up: small rows are many.
+uint64_t rows_in_log(size_t row_bytes);
 // What the log of such a run takes of memory.
 size_t turn_log_bytes(const Plan& plan, uint32_t partition);
 

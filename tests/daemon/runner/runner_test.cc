@@ -98,16 +98,17 @@ TEST_CASE("a run goes no further than its reports, and on when they are taken") 
   RunnerTestCluster cluster(options_for(job, 1));
   initialize(cluster, job, 1);
   open(cluster, kTrain, job.train_plan(1));
-  constexpr uint64_t kSteps = 3000;  // more than the rows that wait for a report
+  constexpr uint64_t kSteps = 6000;  // more than the rows that wait for a report
   const auto losses = job.train_locally(1, 60).rows[0];
   cluster.hold_reports(true);
   must(cluster.extend(0, kTrain, kSteps));
   cluster.await(0, kTrain, 1);
-  const uint64_t stuck = 1024 + 8 + cluster.heard(0, kTrain).turns;
+  const uint64_t ahead = rows_in_log(sizeof(double));
+  const uint64_t stuck = ahead + 8 + cluster.heard(0, kTrain).turns;
   for (uint64_t last = 0;;) {
     const uint64_t now = must(cluster.turns(0, kTrain));
     REQUIRE(now <= stuck);
-    if (now == last && now > 1000) break;
+    if (now == last && now >= ahead) break;
     last = now;
   }
   CHECK(cluster.heard(0, kTrain).reports == 1);
