@@ -2,6 +2,7 @@
 
 #include <capnp/rpc.h>
 
+#include "transport/rpc/dial.h"
 #include "transport/rpc/guard.h"
 #include "transport/rpc/socket.h"
 
@@ -79,8 +80,8 @@ kj::Promise<RpcClient::Connected> RpcClient::open(RpcLoop& loop,
   const auto opening = std::make_shared<Opening>(options->identity, options->address);
   auto& network = loop.context().io.provider->getNetwork();
   return network.parseAddress(options->address.c_str())
-      .then([](kj::Own<kj::NetworkAddress> address) {
-        auto connected = address->connect();
+      .then([&timer = loop.context().timer](kj::Own<kj::NetworkAddress> address) {
+        auto connected = dial(*address, timer);
         return connected.attach(kj::mv(address));
       })
       .then([opening](kj::Own<kj::AsyncIoStream> stream) {
