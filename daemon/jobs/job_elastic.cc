@@ -35,7 +35,7 @@ bool JobTable::leaves_workers(Entry& entry) {
 void JobTable::ask_to_yield(Entry& entry, std::string cause, std::string culprit, bool saves) {
   const bool is_news = !entry.yield || (saves && !entry.yield->saves);
   const bool for_a_drain = entry.yield && !entry.yield->culprit.empty();
-  if (!entry.yield) entry.yield.emplace();
+  if (!entry.yield) entry.yield = Entry::Yield();
   if (!for_a_drain) {
     entry.yield->cause = std::move(cause);
     entry.yield->culprit = std::move(culprit);

@@ -5,6 +5,11 @@
 #include "devices/base/text.h"
 
 namespace leat {
+namespace {
+
+Status stopping() { return cancelled("the master is stopping"); }
+
+}  // namespace
 
 ClusterState::ClusterState(const ClusterStateOptions& options, std::function<uint64_t()> random,
                            const Clock& clock, ClusterHands& hands)
@@ -24,11 +29,20 @@ void ClusterState::start(const std::vector<StoredJob>& jobs,
   post([this, actions = std::move(actions)]() mutable { perform(std::move(actions)); });
 }
 
+void ClusterState::settle(std::chrono::milliseconds most) {
+  const auto settled = std::make_shared<std::promise<void>>();
+  auto answered = settled->get_future();
+  post([this, settled] {
+    settles_ = settled;
+    if (tickets_.empty()) settled->set_value();
+  });
+  (void)answered.wait_for(most);
+}
+
 void ClusterState::stop() {
   thread_.stop();
-  const Status why = cancelled("the master is stopping");
-  for (auto& [ticket, done] : std::exchange(tickets_, {})) done(why);
-  for (Watcher& watcher : std::exchange(watchers_, {})) watcher.done(why);
+  for (auto& [ticket, done] : std::exchange(tickets_, {})) done(stopping());
+  for (Watcher& watcher : std::exchange(watchers_, {})) watcher.done(stopping());
 }
 
 // Requests ----------------------------------------------------------------------------------------
@@ -39,24 +53,26 @@ void ClusterState::handle(JobEvent event) {
   post([this, event = std::move(event)]() mutable { apply(std::move(event)); });
 }
 
-uint64_t ClusterState::ticket(Done<JobView> done) {
-  tickets_[++last_ticket_] = std::move(done);
-  return last_ticket_;
+// `done` is told also if the thread has stopped.
+void ClusterState::ask(Done<JobView> done, std::function<JobEvent(uint64_t ticket)> event) {
+  const bool posted = thread_.post([this, done, event = std::move(event)] {
+    if (settles_ != nullptr) return done(stopping());
+    tickets_[++last_ticket_] = done;
+    apply(event(last_ticket_));
+  });
+  if (!posted) done(stopping());
 }
 
-// `done` is told also if the thread has stopped.
 void ClusterState::submit(Submission submission, Done<JobView> done) {
-  const bool posted = thread_.post([this, submission = std::move(submission), done]() mutable {
-    apply(SubmitAsked{ticket(std::move(done)), std::move(submission)});
+  ask(std::move(done), [submission = std::move(submission)](uint64_t ticket) {
+    return SubmitAsked{ticket, submission};
   });
-  if (!posted) done(cancelled("the master is stopping"));
 }
 
 void ClusterState::cancel(std::string id, std::string by, Done<JobView> done) {
-  const bool posted = thread_.post([this, id = std::move(id), by = std::move(by), done]() mutable {
-    apply(CancelAsked{ticket(std::move(done)), std::move(id), std::move(by)});
+  ask(std::move(done), [id = std::move(id), by = std::move(by)](uint64_t ticket) {
+    return CancelAsked{ticket, id, by};
   });
-  if (!posted) done(cancelled("the master is stopping"));
 }
 
 void ClusterState::watch(std::string id, uint64_t seen,
@@ -65,15 +81,16 @@ void ClusterState::watch(std::string id, uint64_t seen,
     Watcher watcher{std::move(id), seen, deadline, std::move(done)};
     if (!answer(watcher)) watchers_.push_back(std::move(watcher));
   });
-  if (!posted) done(cancelled("the master is stopping"));
+  if (!posted) done(stopping());
 }
 
 void ClusterState::fault_due(FaultAsked fault, std::function<void(Status)> done) {
-  const bool posted = thread_.post([this, fault = std::move(fault), done]() mutable {
-    fault.ticket = ticket([done](const Result<JobView>& view) { done(view.status()); });
-    apply(std::move(fault));
-  });
-  if (!posted) done(cancelled("the master is stopping"));
+  ask([done = std::move(done)](const Result<JobView>& view) { done(view.status()); },
+      [fault = std::move(fault)](uint64_t ticket) {
+        FaultAsked asked = fault;
+        asked.ticket = ticket;
+        return asked;
+      });
 }
 
 void ClusterState::drain(std::string name, bool draining, Done<NodeView> done) {
@@ -91,7 +108,7 @@ void ClusterState::drain(std::string name, bool draining, Done<NodeView> done) {
     gone.worker.state = WorkerState::lost;
     done(std::move(gone));
   });
-  if (!posted) done(cancelled("the master is stopping"));
+  if (!posted) done(stopping());
 }
 
 void ClusterState::retire(WorkerRef worker, std::function<void(Status)> done) {
@@ -102,7 +119,7 @@ void ClusterState::retire(WorkerRef worker, std::function<void(Status)> done) {
     if (events.ok()) apply(std::move(*events));
     done(events.status());
   });
-  if (!posted) done(cancelled("the master is stopping"));
+  if (!posted) done(stopping());
 }
 
 void ClusterState::join(WorkerInfo info, std::function<void(Status)> done) {
@@ -113,7 +130,7 @@ void ClusterState::join(WorkerInfo info, std::function<void(Status)> done) {
     if (events.ok()) apply(std::move(*events));
     done(events.status());
   });
-  if (!posted) done(cancelled("the master is stopping"));
+  if (!posted) done(stopping());
 }
 
 void ClusterState::heard(Heartbeat heartbeat) {
@@ -191,6 +208,7 @@ void ClusterState::perform(Answer action) {
   const auto done = std::move(found->second);
   tickets_.erase(found);
   done(std::move(action.view));
+  if (settles_ != nullptr && tickets_.empty()) settles_->set_value();
 }
 
 void ClusterState::expel(const ExpelWorker& action) {

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <chrono>
 #include <functional>
+#include <future>
 #include <list>
 #include <map>
 #include <memory>
@@ -63,6 +64,9 @@ class ClusterState {
   // Takes up what the journal holds, whose generation is given.
   void start(const std::vector<StoredJob>& jobs, std::set<std::string, std::less<>> drained,
              uint64_t generation);
+  // Takes no requests from here on, and returns when those before are answered: when the journal
+  // has what they ask for, or at the latest after `most`.
+  void settle(std::chrono::milliseconds most);
   // Nothing happens any more; the hands are not called again. To look is still possible.
   void stop();
 
@@ -112,7 +116,8 @@ class ClusterState {
   void tick();
   void answer_watchers();
   bool answer(Watcher& watcher);
-  uint64_t ticket(Done<JobView> done);
+  // Applies what `event` makes of a ticket for the answer.
+  void ask(Done<JobView> done, std::function<JobEvent(uint64_t ticket)> event);
 
   const Clock& clock_;
   ClusterHands& hands_;
@@ -123,7 +128,8 @@ class ClusterState {
   // Of the thread.
   std::map<uint64_t, Done<JobView>> tickets_;
   uint64_t last_ticket_ = 0;
-  std::map<uint64_t, std::string> changes_;  // jobs, by the write of their change
+  std::shared_ptr<std::promise<void>> settles_;  // there: no more tickets, and who waits for those
+  std::map<uint64_t, std::string> changes_;      // jobs, by the write of their change
   std::list<Watcher> watchers_;
   uint64_t watched_version_ = 0;
   uint64_t published_epoch_ = 0;

@@ -175,7 +175,10 @@ Status MasterDaemon::listen() {
 Status MasterDaemon::stop() {
   if (std::exchange(stopped_, true)) return stop_status_;
   if (disk_ != nullptr) disk_->stop();
-  if (state_ != nullptr) state_->stop();  // who still waits is told, here and below
+  if (state_ != nullptr) {
+    state_->settle(tuning_.settle);
+    state_->stop();  // who still waits is told, here and below
+  }
   if (sessions_ != nullptr) sessions_->stop(unavailable("the master is stopping"));
   // Jobs that the next master goes on with leave a checkpoint, while their runners are there.
   if (runs_ != nullptr) (void)runs_->stop(tuning_.farewell);

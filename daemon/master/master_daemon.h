@@ -47,6 +47,7 @@ struct MasterTuning {
   size_t checks = 64;              // submits that wait to be checked
   // For a worker to tell how a runner ended whose connection is gone.
   std::chrono::milliseconds runner_exit{2'000};
+  std::chrono::milliseconds settle{1'000};    // for what was asked to be answered when it stops
   std::chrono::milliseconds farewell{3'000};  // for jobs to leave a checkpoint when it stops
   std::chrono::milliseconds end{10'000};      // and then for their threads to end
   std::chrono::milliseconds session_lease{30'000};
