@@ -52,8 +52,9 @@ interface Master {
   # request id with the same content is the same job; with other content it is refused.
 
   upload @1 (sha256 :Data, size :UInt64) -> (outcome :Outcome(Rpc.Upload));
-  # A file, above 1 MiB, for a submit that names it by its SHA-256. One that no job names goes when
-  # the master starts again.
+  # A file for a submit that names it by its SHA-256, 16 GiB at most. It goes to disk as it comes.
+  # The master gives it up when no byte has come for 60 s; 120 s for finish(), which tells when the
+  # disk is full. A file that no job names goes when the master starts again.
 
   jobs @2 () -> (outcome :Outcome(List(JobView)));
   # All jobs that the master remembers, oldest first; the newest 1,000 if there are more.
@@ -98,10 +99,17 @@ interface Master {
 struct SubmitRequest {
   requestId @0 :Text;             # made by the client, 1 to 64 bytes
   job @1 :Text;                   # the job file; relative names in it are those of `files`
-  files @2 :List(AttachedFile);   # what it names: graph, weights. At most 16
+  files @2 :List(AttachedFile);   # what it names: graph, weights. At most 16, and those of a
+                                  # checkpoint (resume/checkpoints/...) of at most 4,096 parts
   overrides @3 :List(Text);       # "steps=100", as --set has them
   chaos @4 :List(Text);           # "kill=worker:1@step=700": daemon/chaos/chaos_fault.h. Refused
                                   # unless the master's configuration allows it
+  resume @5 :Text;                # a job of this cluster, or a prefix of no other. The job goes on
+                                  # from its newest whole checkpoint, with its metrics, which the
+                                  # master makes files of the new job: `files` has none of resume/.
+                                  # The caller waits for 130 s: the checkpoint's bytes are hashed.
+                                  # failed_precondition if there is none that is whole. Repeated,
+                                  # the request means the checkpoint that it meant first
 }
 
 struct AttachedFile {

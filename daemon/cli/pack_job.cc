@@ -1,5 +1,6 @@
 #include "daemon/cli/pack_job.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <set>
 #include <utility>
@@ -101,7 +102,7 @@ Status add_checkpoint(Files& files, const std::string& folder, PackedJob& packed
     LEAT_ASSIGN_OR_RETURN(const auto names, files.list(path));
     for (const std::string& name : names) {
       packed.request.files.push_back(
-          {cat("resume/checkpoints/", checkpoint_name(manifest->step), "/", name),
+          {cat(kResumed, "checkpoints/", checkpoint_name(manifest->step), "/", name),
            cat(path, "/", name)});
     }
     return {};
@@ -118,44 +119,63 @@ std::string data_root_of(const Job& job, const std::string& folder) {
   return below && !fs::exists(job.data.root, failure) ? inside.string() : job.data.root;
 }
 
-}  // namespace
-
-Result<PackedJob> pack_run(const std::string& folder, const JobOverrides& overrides, Files& files) {
+// What a run's folder has of its job, and where its checkpoints are.
+struct PackedRun {
   PackedJob packed;
+  std::string checkpoints;
+};
+
+Result<PackedRun> pack_folder(const std::string& folder, const JobOverrides& overrides,
+                              Files& files) {
+  PackedRun run;
+  PackedJob& packed = run.packed;
   LEAT_ASSIGN_OR_RETURN(packed.job, load_run_job(files, folder, overrides));
   Job& job = packed.job;
   const std::string copy = cat(folder, "/", fs::path(job.model.graph).filename().string());
   LEAT_ASSIGN_OR_RETURN(const bool has_copy, files.exists(copy));
   if (has_copy) job.model.graph = copy;
   const std::string own = std::exchange(job.checkpoint.path, "");
-  LEAT_RETURN_IF_ERROR(add_checkpoint(files, own.empty() ? folder + "/checkpoints" : own, packed));
-  const std::string metrics = folder + "/metrics.jsonl";
-  LEAT_ASSIGN_OR_RETURN(const bool has_metrics, files.exists(metrics));
-  if (has_metrics) packed.request.files.push_back({"resume/metrics.jsonl", metrics});
+  run.checkpoints = own.empty() ? folder + "/checkpoints" : own;
   job.model.weights.clear();  // they are in the checkpoint
   job.data.root = data_root_of(job, folder);
   packed.request.request_id = new_request_id();
   packed.request.text = print_job(job);
   LEAT_RETURN_IF_ERROR(add_graph(files, packed));
-  return packed;
+  return run;
 }
 
-Status fetch_run(ClusterClient& client, const std::string& id, const std::string& folder) {
-  LEAT_ASSIGN_OR_RETURN(const auto files, client.files(id));
-  std::string newest;
-  for (const RemoteFile& file : files) {
-    if (file.name.starts_with("checkpoints/step-"))
-      newest = std::max(newest, file.name.substr(0, file.name.rfind('/') + 1));
-  }
-  if (newest.empty())
+}  // namespace
+
+Result<PackedJob> pack_run(const std::string& folder, const JobOverrides& overrides, Files& files) {
+  LEAT_ASSIGN_OR_RETURN(PackedRun run, pack_folder(folder, overrides, files));
+  LEAT_RETURN_IF_ERROR(add_checkpoint(files, run.checkpoints, run.packed));
+  const std::string metrics = folder + "/metrics.jsonl";
+  LEAT_ASSIGN_OR_RETURN(const bool has_metrics, files.exists(metrics));
+  if (has_metrics) run.packed.request.files.push_back({cat(kResumed, "metrics.jsonl"), metrics});
+  return std::move(run.packed);
+}
+
+// The master has the checkpoint, and the metrics: they stay there.
+Status fetch_job(ClusterClient& client, const std::string& id, const std::string& folder) {
+  LEAT_ASSIGN_OR_RETURN(const auto all, client.files(id));
+  const auto is_part = [](const RemoteFile& file) {
+    return file.name.starts_with("checkpoints/step-");
+  };
+  if (std::none_of(all.begin(), all.end(), is_part))
     return failed_precondition(cat("job '", id, "': expected a checkpoint, it has left none yet"));
-  for (const RemoteFile& file : files) {
-    const bool beside = file.name.find('/') == std::string::npos &&
-                        file.name != "weights.safetensors" && file.name != "log.txt";
-    if (!beside && !file.name.starts_with(newest)) continue;
+  const std::set<std::string> stay = {"weights.safetensors", "log.txt", "metrics.jsonl"};
+  for (const RemoteFile& file : all) {
+    if (file.name.find('/') != std::string::npos || stay.contains(file.name)) continue;
     LEAT_RETURN_IF_ERROR(client.fetch(id, file.name, folder).status());
   }
   return {};
+}
+
+Result<PackedJob> pack_fetched(const std::string& id, const std::string& folder,
+                               const JobOverrides& overrides, Files& files) {
+  LEAT_ASSIGN_OR_RETURN(PackedRun run, pack_folder(folder, overrides, files));
+  run.packed.request.resume = id;
+  return std::move(run.packed);
 }
 
 Result<PackedJob> pack_job(const JobOptions& options, Files& files) {

@@ -29,8 +29,11 @@ Result<PackedJob> pack_job(const JobOptions& options, Files& files);
 // checkpoints that were passed over. failed_precondition if there is none.
 Result<PackedJob> pack_run(const std::string& folder, const JobOverrides& overrides, Files& files);
 
-// Copies to `folder` what pack_run() needs of a job on the cluster. failed_precondition if it has
-// left no checkpoint.
-Status fetch_run(ClusterClient& client, const std::string& id, const std::string& folder);
+// Copies the job file and the graph of a job on the cluster to `folder`. failed_precondition if it
+// has left no checkpoint.
+Status fetch_job(ClusterClient& client, const std::string& id, const std::string& folder);
+// What was fetched so, to go on from the checkpoint that the job has on the cluster.
+Result<PackedJob> pack_fetched(const std::string& id, const std::string& folder,
+                               const JobOverrides& overrides, Files& files);
 
 }  // namespace leat

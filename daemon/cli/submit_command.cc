@@ -56,9 +56,9 @@ Packed pack_job_of_cluster(const SubmitCommand& command, ClusterConnection& conn
   folder = std::move(made).value();
   const auto job = connection.client().job(command.resume);
   if (!job.ok()) return {connection.report(job.status(), About::name), {}};
-  const Status fetched = fetch_run(connection.client(), job->id, folder->path());
+  const Status fetched = fetch_job(connection.client(), job->id, folder->path());
   if (!fetched.ok()) return {connection.report(fetched, About::state), {}};
-  return taken(pack_run(folder->path(), command.job.overrides, real_files()), command);
+  return taken(pack_fetched(job->id, folder->path(), command.job.overrides, real_files()), command);
 }
 
 }  // namespace

@@ -21,7 +21,9 @@ using Steady = std::chrono::steady_clock;
 constexpr auto kSlice = milliseconds(50);  // how often a wait asks whether to stop
 constexpr auto kFirstPause = milliseconds(100);
 constexpr auto kLongestPause = milliseconds(2'000);
-constexpr auto kUploadDeadline = milliseconds(90'000);  // of each file
+constexpr auto kUploadDeadline = milliseconds(90'000);   // of each file
+constexpr auto kSubmitDeadline = milliseconds(20'000);   // beyond that of any call
+constexpr auto kResumeDeadline = milliseconds(100'000);  // and when a checkpoint is hashed
 constexpr auto kFetchDeadline = milliseconds(120'000);
 constexpr uint64_t kMaxUpload = 256u << 20;
 constexpr uint64_t kMaxInline = 512u << 10;  // of all files in a submit
@@ -98,6 +100,7 @@ void write_request(const Submit& submit, wire::SubmitRequest::Builder out) {
   const JobRequest& request = submit.request;
   out.setRequestId(request.request_id.c_str());
   out.setJob({request.text.data(), request.text.size()});
+  out.setResume(request.resume.c_str());
   auto overrides = out.initOverrides(static_cast<uint32_t>(request.overrides.size()));
   for (uint32_t i = 0; i < overrides.size(); ++i) overrides.set(i, request.overrides[i].c_str());
   auto chaos = out.initChaos(static_cast<uint32_t>(request.chaos.size()));
@@ -390,7 +393,8 @@ Result<std::unique_ptr<ClusterClient>> ClusterClient::connect(ClusterClientOptio
 // All in one call, so that a master that starts anew gets the uploads again, too.
 Result<JobView> ClusterClient::submit(const JobRequest& request) {
   LEAT_ASSIGN_OR_RETURN(std::vector<Loaded> files, load(request.files));
-  milliseconds deadline = core_->options().deadline + milliseconds(20'000);
+  milliseconds deadline = core_->options().deadline + kSubmitDeadline;
+  if (!request.resume.empty()) deadline += kResumeDeadline;
   for (const Loaded& file : files) deadline += file.uploaded ? kUploadDeadline : milliseconds(0);
   const auto submit = std::make_shared<const Submit>(Submit{request, std::move(files)});
   return core_->call<JobView>("Master.submit", deadline, [submit](wire::Master::Client master) {

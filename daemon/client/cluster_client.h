@@ -43,6 +43,8 @@ struct JobRequest {
   std::vector<std::string> overrides;
   std::vector<JobAttachment> files;
   std::vector<std::string> chaos = {};  // daemon/chaos/chaos_fault.h
+  // A job of the cluster from whose newest whole checkpoint it goes on; `files` has none then.
+  std::string resume = {};
 };
 
 // 32 hexadecimal digits that nobody else has.

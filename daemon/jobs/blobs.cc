@@ -3,17 +3,101 @@
 #include "devices/base/text.h"
 
 namespace leat {
+namespace {
+
+// So that what is left to sync in the end takes little time.
+constexpr uint64_t kSyncEvery = 64u << 20;
+
+}  // namespace
+
+// On its way
+// ---------------------------------------------------------------------------------------
+
+ArrivingBlob::ArrivingBlob(Files& files, std::string path, std::string temporary,
+                           const Sha256Digest& sha256, uint64_t size,
+                           std::unique_ptr<WritableFile> file)
+    : files_(files),
+      path_(std::move(path)),
+      temporary_(std::move(temporary)),
+      sha256_(sha256),
+      size_(size),
+      file_(std::move(file)) {}
+
+ArrivingBlob::~ArrivingBlob() {
+  file_.reset();
+  if (there_) (void)files_.remove(temporary_);  // what stays goes when the journal is opened
+}
+
+Status ArrivingBlob::append(std::span<const std::byte> bytes) {
+  if (bytes.size() > size_ - received_) {
+    return invalid_argument(cat("upload: expected ", size_, " bytes, received more"));
+  }
+  LEAT_RETURN_IF_ERROR(file_->append(bytes));
+  hash_.update(bytes);
+  received_ += bytes.size();
+  unsynced_ += bytes.size();
+  if (unsynced_ < kSyncEvery) return {};
+  unsynced_ = 0;
+  return file_->sync();
+}
+
+Status ArrivingBlob::finish() {
+  if (received_ != size_) {
+    return invalid_argument(cat("upload: expected ", size_, " bytes, received ", received_));
+  }
+  const Sha256Digest received = hash_.finish();
+  if (received != sha256_) {
+    return invalid_argument(cat("upload: expected bytes of SHA-256 ", to_hex(sha256_),
+                                ", received ", to_hex(received)));
+  }
+  return publish().while_doing(cat("writing '", path_, "'"));
+}
+
+Status ArrivingBlob::publish() {
+  LEAT_RETURN_IF_ERROR(file_->sync());
+  LEAT_RETURN_IF_ERROR(file_->close());
+  LEAT_RETURN_IF_ERROR(files_.rename(temporary_, path_));
+  there_ = false;
+  return files_.sync_directory(directory_of(path_));
+}
+
+// All of them
+// --------------------------------------------------------------------------------------
+
+Result<std::unique_ptr<ArrivingBlob>> Blobs::begin(const Sha256Digest& digest, uint64_t size) {
+  LEAT_RETURN_IF_ERROR(files_.make_directories(folder_));
+  const std::string name = temporary(digest);
+  LEAT_ASSIGN_OR_RETURN(auto file, files_.create(name));
+  return std::unique_ptr<ArrivingBlob>(
+      new ArrivingBlob(files_, path(digest), name, digest, size, std::move(file)));
+}
 
 Status Blobs::put(const Sha256Digest& digest, std::span<const std::byte> bytes) {
-  const Sha256Digest received = sha256(bytes);
-  if (received != digest) {
-    return invalid_argument(
-        cat("upload: expected bytes of SHA-256 ", to_hex(digest), ", received ", to_hex(received)));
-  }
-  LEAT_ASSIGN_OR_RETURN(const bool there, has(digest, bytes.size()));
+  LEAT_ASSIGN_OR_RETURN(const auto blob, begin(digest, bytes.size()));
+  LEAT_RETURN_IF_ERROR(blob->append(bytes));
+  return blob->finish();
+}
+
+Status Blobs::copy(const ReadableFile& file, const Sha256Digest& digest) {
+  LEAT_ASSIGN_OR_RETURN(const bool there, has(digest, file.size()));
+  if (there) return {};
+  LEAT_ASSIGN_OR_RETURN(const auto blob, begin(digest, file.size()));
+  LEAT_RETURN_IF_ERROR(
+      read_in_pieces(file, [&](std::span<const std::byte> piece) { return blob->append(piece); }));
+  return blob->finish();
+}
+
+Status Blobs::share(const ReadableFile& file, const Sha256Digest& digest) {
+  LEAT_ASSIGN_OR_RETURN(const bool there, has(digest, file.size()));
   if (there) return {};
   LEAT_RETURN_IF_ERROR(files_.make_directories(folder_));
-  return write_file_atomically(files_, path(digest), bytes);
+  const std::string name = temporary(digest);
+  if (!files_.link(file.path(), name).ok()) return copy(file, digest);
+  if (Status status = files_.rename(name, path(digest)); !status.ok()) {
+    (void)files_.remove(name);
+    return status;
+  }
+  return files_.sync_directory(folder_);
 }
 
 Result<bool> Blobs::has(const Sha256Digest& digest, uint64_t size) const {
@@ -25,6 +109,10 @@ Result<bool> Blobs::has(const Sha256Digest& digest, uint64_t size) const {
 
 std::string Blobs::path(const Sha256Digest& digest) const {
   return cat(folder_, "/", to_hex(digest));
+}
+
+std::string Blobs::temporary(const Sha256Digest& digest) {
+  return cat(path(digest), ".", begun_.fetch_add(1), ".tmp");
 }
 
 Result<std::vector<std::string>> Blobs::names() const {

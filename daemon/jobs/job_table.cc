@@ -119,6 +119,11 @@ void JobTable::on(SubmitAsked event) {
   actions_.push_back(WriteJournal{last_write_, std::move(record)});
 }
 
+std::string JobTable::job_of_request(const std::string& request_id) const {
+  const auto found = requests_.find(request_id);
+  return found != requests_.end() ? entries_.at(found->second)->job.id : "";
+}
+
 void JobTable::on(CancelAsked event) {
   const auto found = look_up(event.id);
   if (!found.ok()) {

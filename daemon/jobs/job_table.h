@@ -98,8 +98,8 @@ class JobTable {
   // A job by its id or a prefix of no other. failed_precondition if there is none,
   // invalid_argument, with their ids, if there are several.
   Result<JobView> find(std::string_view id) const;
-  // A submit of this request id was accepted, or is being written.
-  bool knows_request(const std::string& request_id) const { return requests_.contains(request_id); }
+  // The job whose submit of this request id was accepted, or is being written; "" if there is none.
+  std::string job_of_request(const std::string& request_id) const;
   // All jobs, in the order of their submission.
   std::vector<JobView> jobs() const;
   // Rises whenever any view changes: who watches looks again.

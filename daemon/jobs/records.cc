@@ -16,7 +16,6 @@ constexpr std::string_view kShards = " shards=", kSeed = " seed=", kCpu = " cpu=
 constexpr size_t kMaxRequestId = 64;
 constexpr size_t kMaxName = 1024;
 constexpr size_t kMaxText = 1 << 20;
-constexpr size_t kMaxFiles = 16;
 constexpr size_t kMaxInlineFile = 1 << 20;
 constexpr size_t kMaxOverrides = 256;
 constexpr uint32_t kMaxWorkers = 4096;
@@ -55,9 +54,14 @@ bool is_printable(std::string_view text) {
 
 Status check_files(const Submission& submission) {
   const std::string subject = cat("job '", submission.name, "': ");
-  if (submission.files.size() > kMaxFiles) {
-    return invalid_argument(cat(subject, "expected at most ", kMaxFiles,
-                                " attached files, received ", submission.files.size()));
+  const auto resumed = static_cast<size_t>(
+      std::count_if(submission.files.begin(), submission.files.end(),
+                    [](const AttachedFile& file) { return file.name.starts_with(kResumed); }));
+  const size_t others = submission.files.size() - resumed;
+  if (resumed > kMaxResumedFiles || others > kMaxOtherFiles) {
+    return invalid_argument(cat(subject, "expected at most ", kMaxOtherFiles,
+                                " attached files, and ", kMaxResumedFiles,
+                                " of a checkpoint, received ", others, " and ", resumed));
   }
   std::set<std::string_view> names;
   for (const AttachedFile& file : submission.files) {

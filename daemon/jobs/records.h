@@ -29,6 +29,12 @@ struct AttachedFile {
 // With size and hash filled in.
 AttachedFile attach(std::string name, std::string bytes);
 
+// How the names of files begin that a job goes on from (daemon/master/resumed_job.h).
+inline constexpr std::string_view kResumed = "resume/";
+// What a job may have of them: a checkpoint's parts, its manifest, the metrics; and of others.
+inline constexpr size_t kMaxResumedFiles = 4096 + 2;
+inline constexpr size_t kMaxOtherFiles = 16;
+
 // A job as it was submitted, whole: what it takes to run it, also after the client is gone.
 struct Submission {
   std::string request_id;              // the client's own; a repeated one is the same request

@@ -44,6 +44,7 @@ constexpr size_t kHashBytes = 4u << 20;           // hashed at a time, then othe
 constexpr auto kSlack = std::chrono::seconds(5);  // that an answer may come after its deadline
 constexpr auto kAnswer = std::chrono::seconds(30);
 constexpr auto kHash = std::chrono::seconds(120);
+constexpr auto kResume = std::chrono::seconds(125);  // a checkpoint is hashed
 
 // What is left of a connection once its last capability is gone: nothing. Work in the queue of the
 // disk thread looks whether somebody still waits for it.
@@ -123,13 +124,28 @@ Result<AttachedFile> read_file(wire::AttachedFile::Reader in, const ClientLimits
   return file;
 }
 
+// Before anything is made of them: check_submission() comes after the job file is read.
+Status check_count(capnp::List<wire::AttachedFile>::Reader files, const ClientLimits& limits) {
+  size_t others = 0;
+  for (const auto each : files) {
+    const std::string_view name(each.getName().cStr(), each.getName().size());
+    if (!name.starts_with(kResumed)) ++others;
+  }
+  const size_t resumed = files.size() - others;
+  if (others <= limits.files && resumed <= kMaxResumedFiles) return {};
+  if (resumed == 0) {
+    return invalid_argument(
+        cat("submit: expected at most ", limits.files, " attached files, received ", others));
+  }
+  return invalid_argument(cat("submit: expected at most ", limits.files, " attached files and ",
+                              kMaxResumedFiles, " of a checkpoint, received ", others, " and ",
+                              resumed));
+}
+
 // As it came: hashes, name and number of workers follow on the disk thread.
 Result<Submission> read_request(wire::SubmitRequest::Reader in, const ClientLimits& limits) {
   Submission submission;
-  if (in.getFiles().size() > limits.files) {
-    return invalid_argument(cat("submit: expected at most ", limits.files,
-                                " attached files, received ", in.getFiles().size()));
-  }
+  LEAT_RETURN_IF_ERROR(check_count(in.getFiles(), limits));
   submission.request_id = to_string(in.getRequestId());
   submission.text = to_string(in.getJob());
   for (const auto each : in.getOverrides()) submission.overrides.push_back(to_string(each));
@@ -257,13 +273,19 @@ class MasterServer final : public Service<wire::Master> {
   kj::Promise<void> submit(SubmitContext context) override {
     auto request = read_request(context.getParams().getRequest(), shared_->limits);
     if (!request.ok()) return refuse(request.status(), context);
+    const auto resume = to_string(context.getParams().getRequest().getResume());
+    if (resume.size() > kMaxId) return refuse(read_id(resume.c_str()).status(), context);
     const auto submission = std::make_shared<Submission>(std::move(request).value());
     auto view =
-        disk_.run<JobView>("Master.submit", kAnswer, [submission, shared = shared_](auto done) {
-          const Status status = complete(*submission);
-          if (!status.ok()) return done(status);
-          shared->jobs.submit(std::move(*submission), shared->lent->lend<JobView>(std::move(done)));
-        });
+        disk_.run<JobView>("Master.submit", resume.empty() ? kAnswer : kResume,
+                           [submission, resume, shared = shared_](auto done) {
+                             const Status status = complete(*submission);
+                             if (!status.ok()) return done(status);
+                             auto lent = shared->lent->lend<JobView>(std::move(done));
+                             if (resume.empty())
+                               return shared->jobs.submit(std::move(*submission), std::move(lent));
+                             shared->jobs.resume(resume, std::move(*submission), std::move(lent));
+                           });
     return reply_job(kj::mv(view), context);
   }
 

@@ -269,9 +269,9 @@ Result<JobView> ClusterState::job(std::string_view id) const {
   return table_.find(id);
 }
 
-bool ClusterState::knows_request(const std::string& request_id) const {
+std::string ClusterState::job_of_request(const std::string& request_id) const {
   const std::lock_guard lock(mutex_);
-  return table_.knows_request(request_id);
+  return table_.job_of_request(request_id);
 }
 
 std::vector<NodeView> ClusterState::nodes() const {

@@ -90,7 +90,8 @@ class ClusterState {
 
   std::vector<JobView> jobs() const;
   Result<JobView> job(std::string_view id) const;
-  bool knows_request(const std::string& request_id) const;
+  // "" if no submit of it was accepted.
+  std::string job_of_request(const std::string& request_id) const;
   std::vector<NodeView> nodes() const;
   // Nothing if that incarnation is not a member.
   std::optional<WorkerInfo> member(const WorkerRef& worker) const;

@@ -36,6 +36,10 @@ class JobService {
 
   // Answers when the job is in the journal. A repeated request is the same job.
   virtual void submit(Submission submission, Done<JobView> done) = 0;
+  // The same for one that goes on from the newest whole checkpoint of `job`, an id or a prefix of
+  // no other, which becomes files of it: failed_precondition if there is none. A repeated request
+  // goes on from the checkpoint that it began with.
+  virtual void resume(std::string job, Submission submission, Done<JobView> done) = 0;
   // Keeps an uploaded file for submits that name it. Returns when it is on disk: not for a thread
   // that may not wait.
   virtual Status keep_blob(const Sha256Digest& sha256, std::span<const std::byte> bytes) = 0;

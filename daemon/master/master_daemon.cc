@@ -1,12 +1,14 @@
 #include "daemon/master/master_daemon.h"
 
 #include <filesystem>
+#include <future>
 #include <set>
 
 #include "daemon/master/heart_server.h"
 #include "daemon/master/job_logs.h"
 #include "daemon/master/job_runs.h"
 #include "daemon/master/journal_thread.h"
+#include "daemon/master/resumed_job.h"
 #include "daemon/master/session_hosts.h"
 #include "daemon/master/submitted_job.h"
 #include "daemon/master/wire_client_service.h"
@@ -19,6 +21,8 @@
 
 namespace leat {
 namespace {
+
+constexpr std::chrono::milliseconds kJournal{30'000};
 
 uint64_t random_number() {
   const Nonce nonce = random_nonce();
@@ -207,26 +211,87 @@ void MasterDaemon::beat_journal(std::function<void()> beat) {
 
 // Requests ----------------------------------------------------------------------------------------
 
+Status MasterDaemon::admit(const Submission& submission) const {
+  LEAT_RETURN_IF_ERROR(check_chaos_allowed(submission, config_));
+  if (disk_->waiting() < tuning_.checks) return {};
+  return resource_exhausted(
+      cat("submit: ", tuning_.checks, " others wait to be checked; try again in a moment"));
+}
+
 void MasterDaemon::submit(Submission submission, Done<JobView> done) {
-  if (const Status chaos = check_chaos_allowed(submission, config_); !chaos.ok())
-    return done(chaos);
-  if (disk_->waiting() >= tuning_.checks) {
-    return done(resource_exhausted(
-        cat("submit: ", tuning_.checks, " others wait to be checked; try again in a moment")));
-  }
+  if (const Status status = admit(submission); !status.ok()) return done(status);
   const bool posted = disk_->post([this, submission = std::move(submission), done]() mutable {
-    auto checked =
-        check_submitted_job(real_files(), catalogue_, journal_->blobs(), std::move(submission),
-                            cat(checks_folder(), "/", ++checks_begun_));
-    if (!checked.ok()) return done(checked.status());
-    // A repeated submit is answered whatever has become of the workers.
-    if (!state_->knows_request(checked->submission.request_id)) {
-      const Status data = check_data_root(checked->data_root, state_->nodes());
-      if (!data.ok()) return done(data);
-    }
-    state_->submit(std::move(checked->submission), std::move(done));
+    check(std::move(submission), std::move(done));
   });
   if (!posted) done(cancelled("the master is stopping"));
+}
+
+void MasterDaemon::resume(std::string job, Submission submission, Done<JobView> done) {
+  if (const Status status = admit(submission); !status.ok()) return done(status);
+  const bool posted =
+      disk_->post([this, job = std::move(job), submission = std::move(submission), done]() mutable {
+        resume_checked(job, std::move(submission), std::move(done));
+      });
+  if (!posted) done(cancelled("the master is stopping"));
+}
+
+// On the disk's thread.
+void MasterDaemon::check(Submission submission, Done<JobView> done) {
+  auto checked =
+      check_submitted_job(real_files(), catalogue_, journal_->blobs(), std::move(submission),
+                          cat(checks_folder(), "/", ++checks_begun_));
+  if (!checked.ok()) return done(checked.status());
+  // A repeated submit is answered whatever has become of the workers.
+  if (state_->job_of_request(checked->submission.request_id).empty()) {
+    const Status data = check_data_root(checked->data_root, state_->nodes());
+    if (!data.ok()) return done(data);
+  }
+  state_->submit(std::move(checked->submission), std::move(done));
+}
+
+// On the disk's thread. A repeated request has the files that it had, whatever has become of the
+// job that left them: else it would be another content.
+void MasterDaemon::resume_checked(const std::string& job, Submission submission,
+                                  Done<JobView> done) {
+  for (const AttachedFile& file : submission.files) {
+    if (!file.name.starts_with(kResumed)) continue;
+    return done(invalid_argument(
+        cat("submit: expected no '", file.name, "' in one that goes on from job '", job, "'")));
+  }
+  const auto known = job_of_request(submission.request_id);
+  if (!known.ok()) return done(known.status());
+  if (!known->empty()) {
+    const auto first = journal_->submission(*known, kJournal);
+    if (!first.ok()) return done(first.status());
+    std::copy_if(first->files.begin(), first->files.end(), std::back_inserter(submission.files),
+                 [](const AttachedFile& file) { return file.name.starts_with(kResumed); });
+    return check(std::move(submission), std::move(done));
+  }
+  const auto from = state_->job(job);
+  if (!from.ok()) return done(from.status());
+  auto kept =
+      keep_checkpoint(real_files(), journal_->blobs(), from->id, cat(jobs_folder(), "/", from->id));
+  if (!kept.ok()) return done(kept.status());
+  std::move(kept->files.begin(), kept->files.end(), std::back_inserter(submission.files));
+  check(std::move(submission), [this, from = from->id, passed_over = std::move(kept->passed_over),
+                                done = std::move(done)](Result<JobView> view) {
+    std::vector<std::string> lines;
+    for (const std::string& each : passed_over)
+      lines.push_back(cat("note: a checkpoint of job '", from, "' was passed over: ", each));
+    if (view.ok() && !lines.empty()) logs_->add(view->id, "master", std::move(lines));
+    done(std::move(view));
+  });
+}
+
+// After all submits that were handed on before.
+Result<std::string> MasterDaemon::job_of_request(const std::string& request_id) {
+  const auto passed = std::make_shared<std::promise<void>>();
+  auto reached = passed->get_future();
+  state_->post([passed] { passed->set_value(); });
+  if (reached.wait_for(kJournal) != std::future_status::ready)
+    return deadline_exceeded(
+        cat("the table of jobs did not answer within ", kJournal.count(), " ms"));
+  return state_->job_of_request(request_id);
 }
 
 Status MasterDaemon::keep_blob(const Sha256Digest& sha256, std::span<const std::byte> bytes) {

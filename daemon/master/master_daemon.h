@@ -80,6 +80,7 @@ class MasterDaemon final : public JobService, public StatusSource, private Clust
   void beat_journal(std::function<void()> beat);
 
   void submit(Submission submission, Done<JobView> done) override;
+  void resume(std::string job, Submission submission, Done<JobView> done) override;
   Status keep_blob(const Sha256Digest& sha256, std::span<const std::byte> bytes) override;
   void cancel(std::string id, std::string by, Done<JobView> done) override;
   void drain(std::string worker, bool draining, std::string by, Done<NodeView> done) override;
@@ -105,6 +106,10 @@ class MasterDaemon final : public JobService, public StatusSource, private Clust
   std::string cpu_of(const RunJob& action) const;
   Result<std::unique_ptr<Cluster>> make_cluster(const RunJob& action);
   Status arm(const RunJob& action, const std::vector<ArmedFault>& faults);
+  Status admit(const Submission& submission) const;
+  void check(Submission submission, Done<JobView> done);
+  void resume_checked(const std::string& job, Submission submission, Done<JobView> done);
+  Result<std::string> job_of_request(const std::string& request_id);
   std::string jobs_folder() const;
   std::string checks_folder() const;
 

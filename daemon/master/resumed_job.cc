@@ -1,30 +1,153 @@
 #include "daemon/master/resumed_job.h"
 
 #include "daemon/checkpoint/checkpoint_store.h"
+#include "devices/base/text.h"
 
 namespace leat {
 namespace {
 
-constexpr uint64_t kMaxMetrics = uint64_t{1} << 30;
+// A job that runs removes its older checkpoints and goes on with its metrics meanwhile.
+constexpr int kTries = 5;
+
+// Of a Sha256 as manifests have it.
+Result<Sha256Digest> digest_of(const std::string& hex) {
+  Sha256Digest digest;
+  const auto value = [](char c) { return c <= '9' ? c - '0' : c - 'a' + 10; };
+  if (hex.size() != 2 * digest.size()) return internal_error(cat("'", hex, "' is no SHA-256"));
+  for (size_t i = 0; i < digest.size(); ++i) {
+    digest[i] = static_cast<uint8_t>(value(hex[2 * i]) << 4 | value(hex[2 * i + 1]));
+  }
+  return digest;
+}
+
+AttachedFile blob_of(std::string name, const Sha256Digest& sha256, uint64_t size) {
+  AttachedFile file;
+  file.name = std::move(name);
+  file.sha256 = sha256;
+  file.size = size;
+  return file;
+}
+
+// REQUIRES: it verifies as the manifest has it.
+Status keep_parts(Files& files, Blobs& blobs, const std::string& path, const Manifest& manifest,
+                  std::vector<AttachedFile>& kept) {
+  const std::string prefix = cat(kResumed, "checkpoints/", checkpoint_name(manifest.step), "/");
+  for (size_t i = 0; i < manifest.parts.size(); ++i) {
+    const std::string name = part_name(i, manifest.parts.size());
+    LEAT_ASSIGN_OR_RETURN(const auto file, files.open(cat(path, "/", name)));
+    LEAT_ASSIGN_OR_RETURN(const Sha256Digest sha256, digest_of(manifest.parts[i].sha256));
+    LEAT_RETURN_IF_ERROR(blobs.share(*file, sha256));
+    kept.push_back(blob_of(prefix + name, sha256, file->size()));
+  }
+  LEAT_ASSIGN_OR_RETURN(const Bytes text,
+                        read_file(files, cat(path, "/", kManifestName), kManifestBytes));
+  const Sha256Digest sha256 = leat::sha256(text);
+  LEAT_RETURN_IF_ERROR(blobs.put(sha256, text));
+  kept.push_back(blob_of(prefix + kManifestName, sha256, text.size()));
+  return {};
+}
+
+// As they are now: rows may come while they are copied.
+Status keep_metrics(Files& files, Blobs& blobs, const std::string& folder,
+                    std::vector<AttachedFile>& kept) {
+  const std::string path = folder + "/metrics.jsonl";
+  LEAT_ASSIGN_OR_RETURN(const bool there, files.exists(path));
+  if (!there) return {};
+  LEAT_ASSIGN_OR_RETURN(const auto file, files.open(path));
+  LEAT_ASSIGN_OR_RETURN(const std::string hex, sha256_of(*file));
+  LEAT_ASSIGN_OR_RETURN(const Sha256Digest sha256, digest_of(hex));
+  LEAT_RETURN_IF_ERROR(blobs.copy(*file, sha256));
+  kept.push_back(blob_of(cat(kResumed, "metrics.jsonl"), sha256, file->size()));
+  return {};
+}
+
+Result<KeptCheckpoint> keep_one_of(Files& files, Blobs& blobs, const std::string& job,
+                                   const std::string& folder,
+                                   const std::vector<std::string>& paths) {
+  KeptCheckpoint kept;
+  for (const std::string& path : paths) {
+    const auto manifest = verify_checkpoint(files, path);
+    if (!manifest.ok()) {
+      kept.passed_over.push_back(manifest.status().message());
+      continue;
+    }
+    LEAT_RETURN_IF_ERROR(keep_parts(files, blobs, path, *manifest, kept.files));
+    LEAT_RETURN_IF_ERROR(keep_metrics(files, blobs, folder, kept.files));
+    return kept;
+  }
+  if (paths.empty())
+    return failed_precondition(cat("job '", job, "': expected a checkpoint, it has left none yet"));
+  return failed_precondition(cat("job '", job, "': expected a checkpoint that is whole, found ",
+                                 join(kept.passed_over, "; ")));
+}
+
+Status copy_checked(const ReadableFile& file, const std::string& sha256, const TakeBytes& take) {
+  Sha256 hash;
+  LEAT_RETURN_IF_ERROR(read_in_pieces(file, [&](std::span<const std::byte> piece) {
+    hash.update(piece);
+    return take(piece);
+  }));
+  if (to_hex(hash.finish()) == sha256) return {};
+  return invalid_argument(cat("'", file.path(), "': it changed while it was copied"));
+}
+
+// In pieces, or as the same files where that can be.
+Status copy_checkpoint(Files& files, const std::string& path, const std::string& folder) {
+  LEAT_ASSIGN_OR_RETURN(const Manifest manifest, verify_checkpoint(files, path));
+  const size_t parts = manifest.parts.size();
+  LEAT_ASSIGN_OR_RETURN(auto writer, CheckpointWriter::begin(files, folder, manifest.step, parts));
+  for (size_t i = 0; i < parts; ++i) {
+    const std::string from = cat(path, "/", part_name(i, parts));
+    if (files.link(from, writer->place(i).path()).ok()) {
+      LEAT_RETURN_IF_ERROR(writer->wrote_part(i, manifest.parts[i]));
+      continue;
+    }
+    LEAT_ASSIGN_OR_RETURN(const auto file, files.open(from));
+    LEAT_RETURN_IF_ERROR(writer->fill_part(i, [&](const TakeBytes& take) {
+      return copy_checked(*file, manifest.parts[i].sha256, take);
+    }));
+  }
+  return writer->commit(manifest).status();
+}
+
+Status copy_metrics(Files& files, const std::string& from, const std::string& folder) {
+  LEAT_ASSIGN_OR_RETURN(const bool there, files.exists(from));
+  if (!there) return {};
+  const std::string fresh = folder + "/metrics.jsonl.tmp";
+  LEAT_RETURN_IF_ERROR(files.remove_all(fresh));
+  LEAT_ASSIGN_OR_RETURN(const auto file, files.open(from));
+  LEAT_RETURN_IF_ERROR(write_synced(files, fresh, [&](const TakeBytes& take) {
+                         return read_in_pieces(*file, take);
+                       }).status());
+  LEAT_RETURN_IF_ERROR(files.rename(fresh, folder + "/metrics.jsonl"));
+  return files.sync_directory(folder);
+}
 
 }  // namespace
+
+Result<KeptCheckpoint> keep_checkpoint(Files& files, Blobs& blobs, const std::string& job,
+                                       const std::string& folder) {
+  for (int tries = 1;; ++tries) {
+    LEAT_ASSIGN_OR_RETURN(const auto before, list_checkpoints(files, folder + "/checkpoints"));
+    auto kept = keep_one_of(files, blobs, job, folder, before);
+    if (kept.ok() || tries == kTries) return kept;
+    LEAT_ASSIGN_OR_RETURN(const auto after, list_checkpoints(files, folder + "/checkpoints"));
+    const bool changes = after != before || kept.status().code() == Code::invalid_argument;
+    if (!changes) return kept;
+  }
+}
 
 Result<bool> take_checkpoint(Files& files, const std::string& submitted,
                              const std::string& folder) {
   const std::string own = folder + "/checkpoints";
   LEAT_ASSIGN_OR_RETURN(const auto there, list_checkpoints(files, own));
   if (!there.empty()) return true;
-  const std::string from = submitted + "/resume";
-  LEAT_ASSIGN_OR_RETURN(const auto came, list_checkpoints(files, from + "/checkpoints"));
+  const std::string from = cat(submitted, "/", kResumed);
+  LEAT_ASSIGN_OR_RETURN(const auto came, list_checkpoints(files, from + "checkpoints"));
   if (came.empty()) return false;
-  LEAT_ASSIGN_OR_RETURN(const Checkpoint checkpoint, read_checkpoint(files, came.front()));
   // Before the checkpoint, with which it is done.
-  LEAT_ASSIGN_OR_RETURN(const bool has_metrics, files.exists(from + "/metrics.jsonl"));
-  if (has_metrics) {
-    LEAT_ASSIGN_OR_RETURN(const Bytes rows, read_file(files, from + "/metrics.jsonl", kMaxMetrics));
-    LEAT_RETURN_IF_ERROR(write_file_atomically(files, folder + "/metrics.jsonl", rows));
-  }
-  LEAT_RETURN_IF_ERROR(write_checkpoint(files, own, checkpoint).status());
+  LEAT_RETURN_IF_ERROR(copy_metrics(files, from + "metrics.jsonl", folder));
+  LEAT_RETURN_IF_ERROR(copy_checkpoint(files, came.front(), own));
   return true;
 }
 

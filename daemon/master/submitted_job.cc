@@ -67,7 +67,7 @@ Status check_attached(const Submission& submission, const std::string& folder, s
   std::vector<std::string> names;
   for (const AttachedFile& file : submission.files) {
     if (file.name == name) return {};
-    names.push_back(file.name);
+    if (!file.name.starts_with(kResumed)) names.push_back(file.name);
   }
   return invalid_argument(cat(kJobFile, ": ", key, ": expected a file that was submitted with the ",
                               "job (", names.empty() ? "there is none" : join(names, ", "),

@@ -192,6 +192,12 @@ class RealFiles final : public Files {
     return system_error(from, cat("rename it to '", to, "'"), errno);
   }
 
+  Status link(const std::string& from, const std::string& to) override {
+    LEAT_RETURN_IF_ERROR(LEAT_FAILPOINT("files/link"));
+    if (::linkat(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), AT_SYMLINK_FOLLOW) == 0) return {};
+    return system_error(to, cat("make it a name of '", from, "', too"), errno);
+  }
+
   Status remove(const std::string& path) override {
     if (::remove(path.c_str()) == 0) return {};
     return system_error(path, "remove it", errno);
@@ -286,6 +292,10 @@ Status write_and_sync(WritableFile& file, std::span<const std::span<const std::b
 
 }  // namespace
 
+Status Files::link(const std::string& from, const std::string& to) {
+  return unimplemented(cat("'", to, "': cannot make it a name of '", from, "', too"));
+}
+
 Files& real_files() {
   static RealFiles files;
   return files;
@@ -306,6 +316,18 @@ Result<Bytes> read_file(Files& files, const std::string& path, uint64_t limit) {
   Bytes bytes(static_cast<size_t>(file->size()));
   LEAT_RETURN_IF_ERROR(file->read(0, bytes));
   return bytes;
+}
+
+Status read_in_pieces(const ReadableFile& file,
+                      const std::function<Status(std::span<const std::byte>)>& take) {
+  constexpr uint64_t kPiece = 1 << 20;
+  Bytes piece(static_cast<size_t>(std::min(kPiece, file.size())));
+  for (uint64_t offset = 0; offset < file.size(); offset += piece.size()) {
+    piece.resize(static_cast<size_t>(std::min(kPiece, file.size() - offset)));
+    LEAT_RETURN_IF_ERROR(file.read(offset, piece));
+    LEAT_RETURN_IF_ERROR(take(piece));
+  }
+  return {};
 }
 
 Status write_file_atomically(Files& files, const std::string& path,

@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -58,6 +59,10 @@ class Files {
   virtual Result<std::unique_ptr<WritableFile>> create(const std::string& path) = 0;
   // Replaces `to` at once, if it exists.
   virtual Status rename(const std::string& from, const std::string& to) = 0;
+  // `to`, which must not be there, is a second name of the file then, the last of a chain if `from`
+  // is a symbolic link. Any error may mean that the two cannot share a file, and a copy would do:
+  // another disk, or one that knows no such thing.
+  virtual Status link(const std::string& from, const std::string& to);
   virtual Status remove(const std::string& path) = 0;
   // What is at either path is at the other one then, at once. Both exist.
   virtual Status exchange(const std::string& a, const std::string& b) = 0;
@@ -77,6 +82,10 @@ Files& real_files();
 
 // The whole file. resource_exhausted if it is larger than `limit` bytes; nothing is allocated then.
 Result<Bytes> read_file(Files& files, const std::string& path, uint64_t limit);
+
+// All of the file from its beginning, a piece of at most 1 MiB at a time, until `take` fails.
+Status read_in_pieces(const ReadableFile& file,
+                      const std::function<Status(std::span<const std::byte>)>& take);
 
 // Whoever opens `path` sees the old bytes or all of the new ones, also after a crash: the pieces
 // go, one after the other, into a temporary file beside it, which is synced, renamed over it, and

@@ -25,6 +25,9 @@ class ForwardingFiles : public Files {
   Status rename(const std::string& from, const std::string& to) override {
     return files_.rename(from, to);
   }
+  Status link(const std::string& from, const std::string& to) override {
+    return files_.link(from, to);
+  }
   Status remove(const std::string& path) override { return files_.remove(path); }
   Status exchange(const std::string& a, const std::string& b) override {
     return files_.exchange(a, b);

@@ -44,14 +44,11 @@ Sha256Digest sha256(std::span<const std::byte> bytes) {
 }
 
 Result<std::string> sha256_of(const ReadableFile& file) {
-  constexpr uint64_t kPiece = 1 << 20;
   Sha256 hash;
-  Bytes bytes(std::min(kPiece, file.size()));
-  for (uint64_t at = 0; at < file.size(); at += bytes.size()) {
-    bytes.resize(std::min(kPiece, file.size() - at));
-    LEAT_RETURN_IF_ERROR(file.read(at, bytes));
-    hash.update(bytes);
-  }
+  LEAT_RETURN_IF_ERROR(read_in_pieces(file, [&](std::span<const std::byte> piece) {
+    hash.update(piece);
+    return Status();
+  }));
   return to_hex(hash.finish());
 }
 

@@ -262,6 +262,14 @@ Status CrashFiles::rename(const std::string& from, const std::string& to) {
   return {};
 }
 
+Status CrashFiles::link(const std::string& from, const std::string& to) {
+  const Place source = find(from), target = find(to);
+  if (source.now == kNone || target.directory == kNone) return missing(from);
+  if (target.now != kNone || nodes_[source.now].directory) return in_the_way(to);
+  change({{target.directory, target.name, source.now}});
+  return {};
+}
+
 Status CrashFiles::exchange(const std::string& a, const std::string& b) {
   const Place one = find(a), other = find(b);
   if (one.now == kNone || other.now == kNone) return missing(one.now == kNone ? a : b);

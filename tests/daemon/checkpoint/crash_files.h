@@ -53,6 +53,7 @@ class CrashFiles final : public Files {
   Result<std::unique_ptr<ReadableFile>> open(const std::string& path) override;
   Result<std::unique_ptr<WritableFile>> create(const std::string& path) override;
   Status rename(const std::string& from, const std::string& to) override;
+  Status link(const std::string& from, const std::string& to) override;
   Status exchange(const std::string& a, const std::string& b) override;
   Status remove(const std::string& path) override;
   Status remove_all(const std::string& path) override;

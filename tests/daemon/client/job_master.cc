@@ -57,6 +57,13 @@ void FakeJobs::submit(Submission submission, Done<JobView> done) {
   done(view);
 }
 
+void FakeJobs::resume(std::string job, Submission submission, Done<JobView> done) {
+  const auto from = this->job(job);
+  if (!from.ok()) return done(from.status());
+  submission.files.push_back(attach("resume/" + from->id, ""));
+  submit(std::move(submission), std::move(done));
+}
+
 Status FakeJobs::keep_blob(const Sha256Digest& digest, std::span<const std::byte> bytes) {
   const std::lock_guard lock(mutex_);
   if (sha256(bytes) != digest) return invalid_argument("not the bytes of the hash");

@@ -24,6 +24,8 @@ class FakeJobs final : public JobService, public StatusSource {
   ~FakeJobs() override;
 
   void submit(Submission submission, Done<JobView> done) override;
+  // With a file resume/JOB, so that it can be told.
+  void resume(std::string job, Submission submission, Done<JobView> done) override;
   Status keep_blob(const Sha256Digest& sha256, std::span<const std::byte> bytes) override;
   void cancel(std::string id, std::string by, Done<JobView> done) override;
   // Of "w1"; what was asked last is there to be looked at.

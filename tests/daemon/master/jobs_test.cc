@@ -1,4 +1,5 @@
 // Jobs on a master whose workers do what the test says.
+#include "daemon/checkpoint/checkpoint_store.h"
 #include "tests/catch.h"
 #include "tests/daemon/master/master_fixture.h"
 #include "tests/slowness.h"
@@ -74,6 +75,41 @@ TEST_CASE("a repeated submit is the same job", "[cluster]") {
   CHECK(host.submitted(tiny_job("r1")) == id);
   CHECK(host.submit(tiny_job("r1", 2)).status().code() == Code::invalid_argument);
   CHECK(host.submitted(tiny_job("r2")) != id);
+  CHECK(host.master->jobs().size() == 2);
+}
+
+TEST_CASE("a job goes on from another's checkpoint, and once it began it keeps to that one",
+          "[cluster]") {
+  Host host;
+  const std::string first = host.submitted(tiny_job("r1"));
+  const std::string folder = host.folder / cat("state/jobs/", first, "/checkpoints");
+  const auto leave = [&](int64_t step) {
+    Checkpoint checkpoint;
+    checkpoint.manifest.step = step;
+    REQUIRE_OK(write_checkpoint(real_files(), folder, checkpoint).status());
+  };
+  const auto refused = [&](const std::string& job, const Submission& from) {
+    const Status status = host.resume(job, from).status();
+    CHECK(status.code() != Code::ok);
+    return status.message();
+  };
+  CHECK(refused("no-job", tiny_job("r2")) == "there is no job 'no-job'");
+  CHECK(refused("tiny", tiny_job("r2")) ==
+        cat("job '", first, "': expected a checkpoint, it has left none yet"));
+  leave(5);
+  Submission own = tiny_job("r2");
+  own.files.push_back(attach("resume/metrics.jsonl", "{}"));
+  CHECK_THAT(refused("tiny", own), Catch::Contains("expected no 'resume/metrics.jsonl'"));
+
+  const auto resumed = host.resume("tiny", tiny_job("r2"));
+  REQUIRE_OK(resumed.status());
+  CHECK(resumed->id != first);
+  leave(10);
+  CHECK(host.resume(first, tiny_job("r2"))->id == resumed->id);
+  host.restart();
+  CHECK(host.resume(first, tiny_job("r2"))->id == resumed->id);
+  CHECK_THAT(refused(first, tiny_job("r2", 2)), Catch::Contains("with other content"));
+  CHECK(host.submit(tiny_job("r2")).status().code() == Code::invalid_argument);
   CHECK(host.master->jobs().size() == 2);
 }
 

@@ -61,6 +61,11 @@ class Host {
     master->submit(std::move(submission), [&](Result<JobView> view) { answer.set_value(view); });
     return await(answer);
   }
+  Result<JobView> resume(const std::string& job, Submission submission) {
+    std::promise<Result<JobView>> answer;
+    master->resume(job, std::move(submission), [&](auto view) { answer.set_value(view); });
+    return await(answer);
+  }
   Result<JobView> cancel(const std::string& id) {
     std::promise<Result<JobView>> answer;
     master->cancel(id, "somebody", [&](Result<JobView> view) { answer.set_value(view); });
