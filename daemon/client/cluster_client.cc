@@ -21,14 +21,17 @@ using Steady = std::chrono::steady_clock;
 constexpr auto kSlice = milliseconds(50);  // how often a wait asks whether to stop
 constexpr auto kFirstPause = milliseconds(100);
 constexpr auto kLongestPause = milliseconds(2'000);
-constexpr auto kUploadDeadline = milliseconds(90'000);   // of each file
+constexpr auto kWriteDeadline = milliseconds(60'000);    // of a window of an upload
+constexpr auto kFinishDeadline = milliseconds(130'000);  // of its end: the master syncs it
 constexpr auto kSubmitDeadline = milliseconds(20'000);   // beyond that of any call
 constexpr auto kResumeDeadline = milliseconds(100'000);  // and when a checkpoint is hashed
 constexpr auto kFetchDeadline = milliseconds(120'000);
-constexpr uint64_t kMaxUpload = 256u << 20;
+constexpr uint64_t kMaxUpload = uint64_t{16} << 30;
 constexpr uint64_t kMaxInline = 512u << 10;  // of all files in a submit
-constexpr uint64_t kWindow = 2u << 20;       // bytes of a file that are asked for at a time
-constexpr int kMaxRetakes = 5;               // of a fetch that came no further
+constexpr uint64_t kMaxSubmit = 960u << 10;  // of the message: a master takes 1 MiB
+constexpr uint64_t kFileBytes = 128;         // of a file in it, beside its name and content
+constexpr uint64_t kWindow = 2u << 20;       // bytes of a file that go at a time
+constexpr int kMaxRetakes = 5;               // of a fetch or an upload that came no further
 
 template <typename O>
 struct Wait {
@@ -45,55 +48,68 @@ struct Wait {
 
 capnp::Data::Reader data_of(const Sha256Digest& digest) { return {digest.data(), digest.size()}; }
 
-// A file of a submit, read.
-struct Loaded {
+// A file of a submit, looked at.
+struct Attached {
   std::string name;
+  std::string path;
+  uint64_t size = 0;
   Sha256Digest sha256{};
-  std::shared_ptr<const Blob> bytes;
-  bool uploaded = false;  // it goes before the submit and not in it
+  std::optional<Bytes> bytes;  // nothing: it is uploaded before
 };
-
-Result<std::vector<Loaded>> load(const std::vector<JobAttachment>& files) {
-  std::vector<Loaded> out;
-  uint64_t inline_bytes = 0;
-  for (const JobAttachment& each : files) {
-    LEAT_ASSIGN_OR_RETURN(Bytes bytes, read_file(real_files(), each.path, kMaxUpload));
-    Loaded& file = out.emplace_back();
-    file.name = each.name;
-    file.sha256 = sha256(bytes);
-    file.uploaded = inline_bytes + bytes.size() > kMaxInline;
-    if (!file.uploaded) inline_bytes += bytes.size();
-    file.bytes = std::make_shared<const Blob>(std::move(bytes));
-  }
-  return out;
-}
 
 struct Submit {
-  const JobRequest request;
-  std::vector<Loaded> files;
+  JobRequest request;
+  std::vector<Attached> files;
 };
 
-// Uploads those from `index` on that have to be.
-kj::Promise<Status> upload_files(wire::Master::Client master, std::shared_ptr<const Submit> submit,
-                                 size_t index) {
-  while (index < submit->files.size() && !submit->files[index].uploaded) ++index;
-  if (index == submit->files.size()) return Status();
-  const Loaded& file = submit->files[index];
-  auto request = master.uploadRequest();
-  request.setSha256(data_of(file.sha256));
-  request.setSize(file.bytes->size());
-  return request.send()
-      .then([bytes = file.bytes](auto&& response) -> kj::Promise<Status> {
-        const auto outcome = response.getOutcome();
-        if (Status status = status_of(outcome); !status.ok()) return status;
-        return upload(outcome.getOk(), bytes);
-      })
-      .then([master, submit, index](Status status) mutable -> kj::Promise<Status> {
-        if (!status.ok()) {
-          return status.while_doing(cat("uploading '", submit->files[index].name, "'"));
-        }
-        return upload_files(kj::mv(master), std::move(submit), index + 1);
-      });
+// What the files' content may have of the message; invalid_argument if there is no room for the
+// rest.
+Result<uint64_t> room_for_content(const JobRequest& request) {
+  uint64_t used = request.text.size();
+  for (const std::string& each : request.overrides) used += each.size() + 16;
+  for (const JobAttachment& each : request.files) used += each.name.size() + kFileBytes;
+  if (used <= kMaxSubmit) return std::min(kMaxInline, kMaxSubmit - used);
+  return invalid_argument(
+      cat("submit: expected a job file, overrides and names of files of at most ",
+          human_bytes(kMaxSubmit), ", received ", human_bytes(used), " with ", request.files.size(),
+          " files"));
+}
+
+// Reads what is small, and hashes the rest in pieces. `stopped` is asked in between.
+Result<Attached> look_at(const JobAttachment& from, uint64_t room,
+                         const std::function<bool()>& stopped) {
+  LEAT_ASSIGN_OR_RETURN(const auto file, real_files().open(from.path));
+  if (file->size() > kMaxUpload) {
+    return resource_exhausted(cat("'", from.path, "': expected at most ", human_bytes(kMaxUpload),
+                                  ", it has ", human_bytes(file->size())));
+  }
+  Attached attached{from.name, from.path, file->size(), {}, {}};
+  if (file->size() <= room) attached.bytes.emplace();
+  Sha256 hash;
+  LEAT_RETURN_IF_ERROR(read_in_pieces(*file, [&](std::span<const std::byte> piece) {
+    hash.update(piece);
+    if (attached.bytes) attached.bytes->insert(attached.bytes->end(), piece.begin(), piece.end());
+    return stopped() ? cancelled("given up") : Status();
+  }));
+  attached.sha256 = hash.finish();
+  return attached;
+}
+
+Result<std::vector<Attached>> look_at_all(const JobRequest& request,
+                                          const std::function<bool()>& stopped) {
+  LEAT_ASSIGN_OR_RETURN(uint64_t room, room_for_content(request));
+  std::vector<Attached> files;
+  for (const JobAttachment& each : request.files) {
+    LEAT_ASSIGN_OR_RETURN(Attached file, look_at(each, room, stopped));
+    if (file.bytes) room -= file.size;
+    files.push_back(std::move(file));
+  }
+  return files;
+}
+
+Status changed(const Attached& file) {
+  return failed_precondition(
+      cat("'", file.path, "': it changed while it was being uploaded; submit the job once more"));
 }
 
 void write_request(const Submit& submit, wire::SubmitRequest::Builder out) {
@@ -107,12 +123,12 @@ void write_request(const Submit& submit, wire::SubmitRequest::Builder out) {
   for (uint32_t i = 0; i < chaos.size(); ++i) chaos.set(i, request.chaos[i].c_str());
   auto files = out.initFiles(static_cast<uint32_t>(submit.files.size()));
   for (uint32_t i = 0; i < files.size(); ++i) {
-    const Loaded& file = submit.files[i];
+    const Attached& file = submit.files[i];
     files[i].setName(file.name.c_str());
-    if (file.uploaded) {
+    if (!file.bytes) {
       auto blob = files[i].initBlob();
       blob.setSha256(data_of(file.sha256));
-      blob.setSize(file.bytes->size());
+      blob.setSize(file.size);
     } else {
       files[i].setBytes(
           {reinterpret_cast<const kj::byte*>(file.bytes->data()), file.bytes->size()});
@@ -133,6 +149,12 @@ Result<std::vector<View>> views_of(Response&& response) {
   if (outcome.isError()) return read_status(outcome.getError());
   return read_views<View>(outcome.getOk());
 }
+
+// A file that is being uploaded, on the loop.
+struct Sink final : LoopOwned {
+  explicit Sink(wire::Upload::Client to) : to(kj::mv(to)) {}
+  wire::Upload::Client to;
+};
 
 // A file that is being fetched, on the loop.
 struct Content final : LoopOwned {
@@ -257,20 +279,32 @@ class ClusterClient::Core {
   }
 
   // `function` takes a Master::Client and returns a kj::Promise<Result<T>>. Repeated until it was
-  // answered; that the master stops is no answer: the next one has it.
+  // answered.
   template <typename T, typename F>
   Result<T> call(const char* method, milliseconds deadline, F function) {
+    return until_answered<T>(
+        [&](bool& answered) { return once<T>(method, deadline, function, answered); });
+  }
+
+  // Repeats calls over one connection, until what comes back is the master's word, or nothing that
+  // another try would change. That the master stops is no answer: the next one has it. An upload
+  // that came further has the whole patience again.
+  template <typename T, typename Attempt>
+  Result<T> until_answered(Attempt attempt) {
     auto pause = kFirstPause;
+    int retakes = 0;
     std::optional<Steady::time_point> give_up;
     for (;;) {
       Status lost = client_ == nullptr ? connect() : Status();
       if (lost.ok()) {
         bool answered = false;
-        Result<T> result = once<T>(method, deadline, function, answered);
+        const uint64_t sent = sent_;
+        Result<T> result = attempt(answered);
         const bool leaves = answered && result.status().code() == Code::cancelled;
         if (!leaves && (answered || !may_pass(result.status()))) return result;
         lost = result.status();
         client_.reset();
+        if (sent_ > sent && ++retakes <= kMaxRetakes) give_up.reset();
       } else if (!may_pass(lost)) {
         return lost;
       }
@@ -310,6 +344,18 @@ class ClusterClient::Core {
     loop_->run([this, content] { loop_->context().release(content); });
   }
 
+  // Uploads it as one try; `answered` as once() has it, true also for what is wrong on this side.
+  Status upload(const Attached& file, bool& answered) {
+    LEAT_ASSIGN_OR_RETURN(const uint64_t sink, begin_upload(file, answered));
+    Status status = send(file, sink, answered);
+    if (status.ok()) {
+      status = with_sink("Upload.finish", kFinishDeadline, sink, answered,
+                         [](wire::Upload::Client to) { return finish_upload(kj::mv(to)); });
+    }
+    release(sink);
+    return status;
+  }
+
   Result<Opened> open(const std::string& id, const std::string& name) {
     return call<Opened>("Master.fetch", kFetchDeadline, [this, id, name](auto master) {
       auto request = master.fetchRequest();
@@ -340,6 +386,7 @@ class ClusterClient::Core {
   }
 
   void drop_connection() { client_.reset(); }
+  bool stopped() const { return options_.stop && options_.stop(); }
   bool refused() const { return refused_; }
   const ClusterClientOptions& options() const { return options_; }
 
@@ -348,7 +395,59 @@ class ClusterClient::Core {
     return status.code() == Code::unavailable || status.code() == Code::deadline_exceeded;
   }
 
-  bool stopped() const { return options_.stop && options_.stop(); }
+  // The number of its Sink.
+  Result<uint64_t> begin_upload(const Attached& file, bool& answered) {
+    return once<uint64_t>(
+        "Master.upload", options_.deadline,
+        [this, sha256 = file.sha256, size = file.size](wire::Master::Client master) {
+          auto request = master.uploadRequest();
+          request.setSha256(data_of(sha256));
+          request.setSize(size);
+          return request.send().then([this](auto&& response) -> Result<uint64_t> {
+            const auto outcome = response.getOutcome();
+            if (outcome.isError()) return read_status(outcome.getError());
+            return loop_->context().own(kj::heap<Sink>(outcome.getOk()));
+          });
+        },
+        answered);
+  }
+
+  // All its bytes, a window at a time.
+  Status send(const Attached& file, uint64_t sink, bool& answered) {
+    answered = true;
+    LEAT_ASSIGN_OR_RETURN(const auto from, real_files().open(file.path));
+    if (from->size() != file.size) return changed(file);
+    Sha256 hash;
+    for (uint64_t offset = 0; offset < file.size; offset += kWindow) {
+      auto bytes = std::make_shared<Bytes>(std::min(kWindow, file.size - offset));
+      if (!from->read(offset, *bytes).ok()) return changed(file);
+      hash.update(*bytes);
+      LEAT_RETURN_IF_ERROR(with_sink(
+          "Upload.write", kWriteDeadline, sink, answered, [bytes, offset](wire::Upload::Client to) {
+            return write_bytes(kj::mv(to), offset, bytes).then([] { return Status(); });
+          }));
+      ++sent_;
+    }
+    return hash.finish() == file.sha256 ? Status() : changed(file);
+  }
+
+  // `function` takes the Upload::Client and returns a kj::Promise<Status>.
+  template <typename F>
+  Status with_sink(const char* method, milliseconds deadline, uint64_t sink, bool& answered,
+                   F function) {
+    return once<bool>(
+               method, deadline,
+               [this, sink, function](wire::Master::Client) -> kj::Promise<Result<bool>> {
+                 const auto found = loop_->context().owned.find(sink);
+                 return function(static_cast<Sink&>(*found->second).to)
+                     .then([](Status&& status) -> Result<bool> {
+                       if (!status.ok()) return status;
+                       return true;
+                     });
+               },
+               answered)
+        .status();
+  }
 
   template <typename O>
   O await(Wait<O>& wait, milliseconds deadline, const char* what) {
@@ -376,6 +475,7 @@ class ClusterClient::Core {
   const ClusterClientOptions options_;
   const std::unique_ptr<RpcLoop> loop_;
   std::unique_ptr<RpcClient> client_;  // null: there is no connection
+  uint64_t sent_ = 0;                  // windows of uploads
   bool refused_ = false;
 };
 
@@ -390,21 +490,25 @@ Result<std::unique_ptr<ClusterClient>> ClusterClient::connect(ClusterClientOptio
   return std::unique_ptr<ClusterClient>(new ClusterClient(std::move(core)));
 }
 
-// All in one call, so that a master that starts anew gets the uploads again, too.
+// Uploads are made again with each try, so that a master that starts anew gets them, too.
 Result<JobView> ClusterClient::submit(const JobRequest& request) {
-  LEAT_ASSIGN_OR_RETURN(std::vector<Loaded> files, load(request.files));
+  LEAT_ASSIGN_OR_RETURN(std::vector<Attached> files,
+                        look_at_all(request, [this] { return core_->stopped(); }));
   milliseconds deadline = core_->options().deadline + kSubmitDeadline;
   if (!request.resume.empty()) deadline += kResumeDeadline;
-  for (const Loaded& file : files) deadline += file.uploaded ? kUploadDeadline : milliseconds(0);
   const auto submit = std::make_shared<const Submit>(Submit{request, std::move(files)});
-  return core_->call<JobView>("Master.submit", deadline, [submit](wire::Master::Client master) {
-    return upload_files(master, submit, 0)
-        .then([master, submit](Status status) mutable -> kj::Promise<Result<JobView>> {
-          if (!status.ok()) return Result<JobView>(status);
-          auto request = master.submitRequest();
-          write_request(*submit, request.initRequest());
-          return request.send().then([](auto&& response) { return view_of<JobView>(response); });
-        });
+  return core_->until_answered<JobView>([&](bool& answered) -> Result<JobView> {
+    for (const Attached& file : submit->files) {
+      if (file.bytes) continue;
+      const Status status = core_->upload(file, answered);
+      if (!status.ok()) return status.while_doing(cat("uploading '", file.name, "'"));
+    }
+    const auto send = [submit](wire::Master::Client master) {
+      auto request = master.submitRequest();
+      write_request(*submit, request.initRequest());
+      return request.send().then([](auto&& response) { return view_of<JobView>(response); });
+    };
+    return core_->once<JobView>("Master.submit", deadline, send, answered);
   });
 }
 

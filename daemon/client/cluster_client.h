@@ -71,8 +71,9 @@ class ClusterClient {
   ClusterClient(const ClusterClient&) = delete;
   ClusterClient& operator=(const ClusterClient&) = delete;
 
-  // Files of more than 1 MiB, and those past 512 KiB together, are uploaded first; at most 256 MiB
-  // of each. When it is ok, the job is safe with the master.
+  // Files past 512 KiB together are uploaded first, in pieces; at most 16 GiB of each. Each is read
+  // twice: failed_precondition if it changes in between. When it is ok, the job is safe with the
+  // master.
   Result<JobView> submit(const JobRequest& request);
 
   // Oldest first; the newest 1,000 if there are more.

@@ -8,6 +8,7 @@
 #include "daemon/master/session_hosts.h"
 #include "daemon/master/task_thread.h"
 #include "daemon/master/wire_client_service.h"
+#include "daemon/master/wire_file_upload.h"
 #include "daemon/master/wire_replies.h"
 #include "daemon/master/wire_session_service.h"
 #include "devices/base/text.h"
@@ -296,16 +297,18 @@ class MasterServer final : public Service<wire::Master> {
     const auto permit = connection_->streams.take();
     if (permit == nullptr) return refuse(too_many("files on their way"), context);
     const ClientLimits& limits = shared_->limits;
-    auto sink = receive_upload_elsewhere(
-        {params.getSize(), *sha256}, {.bytes = limits.upload_bytes, .deadline = limits.upload},
-        shared_->uploads, disk_.timer(), [disk = disk_, sha256 = *sha256, permit](Blob blob) {
-          return disk.run<void>(
-              "Upload.finish", kAnswer,
-              [shared = disk.shared, sha256, blob = std::make_shared<const Blob>(std::move(blob))](
-                  auto done) { done(shared->jobs.keep_blob(sha256, *blob)); });
-        });
-    if (!sink.ok()) return refuse(sink.status(), context);
-    context.getResults().initOutcome().setOk(*sink);
+    const BlobInfo info{params.getSize(), *sha256};
+    if (info.size > limits.upload_bytes) {
+      return refuse(
+          resource_exhausted(cat("upload of ", human_bytes(info.size), ": expected at most ",
+                                 human_bytes(limits.upload_bytes))),
+          context);
+    }
+    auto begin = [shared = shared_, info] {
+      return shared->jobs.begin_blob(info.sha256, info.size);
+    };
+    context.getResults().initOutcome().setOk(receive_file(
+        {shared_->loop, shared_->disk, info, limits.upload_silence, std::move(begin), permit}));
     return kj::READY_NOW;
   }
 

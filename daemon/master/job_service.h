@@ -9,10 +9,11 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
-#include <span>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "daemon/jobs/blobs.h"
 #include "daemon/jobs/events.h"
 #include "daemon/jobs/records.h"
 #include "daemon/status/status_source.h"
@@ -40,9 +41,10 @@ class JobService {
   // no other, which becomes files of it: failed_precondition if there is none. A repeated request
   // goes on from the checkpoint that it began with.
   virtual void resume(std::string job, Submission submission, Done<JobView> done) = 0;
-  // Keeps an uploaded file for submits that name it. Returns when it is on disk: not for a thread
-  // that may not wait.
-  virtual Status keep_blob(const Sha256Digest& sha256, std::span<const std::byte> bytes) = 0;
+  // For a file that is uploaded, for submits that name it: it is kept once it is finished. For a
+  // thread that may wait for the disk.
+  virtual Result<std::unique_ptr<ArrivingBlob>> begin_blob(const Sha256Digest& sha256,
+                                                           uint64_t size) = 0;
   // Here and below `id` may be a prefix of no other.
   virtual void cancel(std::string id, std::string by, Done<JobView> done) = 0;
   // Answers when it is in the journal that workers of this name get no jobs, or get them again.

@@ -294,8 +294,9 @@ Result<std::string> MasterDaemon::job_of_request(const std::string& request_id) 
   return state_->job_of_request(request_id);
 }
 
-Status MasterDaemon::keep_blob(const Sha256Digest& sha256, std::span<const std::byte> bytes) {
-  return journal_->blobs().put(sha256, bytes);
+Result<std::unique_ptr<ArrivingBlob>> MasterDaemon::begin_blob(const Sha256Digest& sha256,
+                                                               uint64_t size) {
+  return journal_->blobs().begin(sha256, size);
 }
 
 void MasterDaemon::cancel(std::string id, std::string by, Done<JobView> done) {

@@ -81,7 +81,8 @@ class MasterDaemon final : public JobService, public StatusSource, private Clust
 
   void submit(Submission submission, Done<JobView> done) override;
   void resume(std::string job, Submission submission, Done<JobView> done) override;
-  Status keep_blob(const Sha256Digest& sha256, std::span<const std::byte> bytes) override;
+  Result<std::unique_ptr<ArrivingBlob>> begin_blob(const Sha256Digest& sha256,
+                                                   uint64_t size) override;
   void cancel(std::string id, std::string by, Done<JobView> done) override;
   void drain(std::string worker, bool draining, std::string by, Done<NodeView> done) override;
   void watch(std::string id, uint64_t seen, std::chrono::steady_clock::time_point deadline,

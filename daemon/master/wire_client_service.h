@@ -20,12 +20,12 @@ class SessionHosts;
 
 // What clients may make the master hold.
 struct ClientLimits {
-  size_t files = 16;                         // of one submit
-  size_t inline_bytes = 1u << 20;            // of one file in a submit
-  uint64_t upload_bytes = 256u << 20;        // of one uploaded file
-  size_t uploads_bytes = 512u << 20;         // of all that are on their way in
-  std::chrono::milliseconds upload{60'000};  // from an upload's first byte to its last
-  std::chrono::milliseconds wait{30'000};    // of watch and logs
+  size_t files = 16;                                 // of one submit, beside a checkpoint's
+  size_t inline_bytes = 1u << 20;                    // of one file in a submit
+  uint64_t upload_bytes = uint64_t{16} << 30;        // of one uploaded file
+  std::chrono::milliseconds upload_silence{60'000};  // from one byte of it to the next
+  size_t uploads_bytes = 512u << 20;                 // of all that sessions hold of clients
+  std::chrono::milliseconds wait{30'000};            // of watch and logs
   // At a time; one more is refused with resource_exhausted. Of one connection, and of all together.
   size_t waits = 64;  // watch and logs that wait
   size_t all_waits = 4'096;
@@ -36,9 +36,9 @@ struct ClientLimits {
 };
 
 // Serves any number of connections. Nothing of it blocks the loop: job files are parsed, and files
-// listed, hashed and read, on one thread of its own, "client-disk"; everything is answered in
-// bounded time. What a client gave up goes on until it ends by itself and counts against the limits
-// of its connection until then.
+// listed, hashed, read and written, on one thread of its own, "client-disk"; everything is answered
+// in bounded time. What a client gave up goes on until it ends by itself and counts against the
+// limits of its connection until then.
 //
 //   auto clients = ClientService::start(loop, jobs, status, real_files());
 //   RpcServer::listen(loop, options, [&](const RpcPeer& peer) -> kj::Maybe<Capability::Client> {

@@ -126,15 +126,16 @@ class DownloadSource final : public Service<wire::Download> {
   const std::shared_ptr<const Blob> blob_;
 };
 
-kj::Promise<void> write_from(wire::Upload::Client to, std::shared_ptr<const Blob> blob,
-                             size_t offset) {
-  if (offset == blob->size()) return kj::READY_NOW;
-  const size_t size = std::min(kTransferBytes, blob->size() - offset);
+// What of the bytes follows the first `done`.
+kj::Promise<void> write_from(wire::Upload::Client to, uint64_t offset,
+                             std::shared_ptr<const Blob> bytes, size_t done) {
+  if (done == bytes->size()) return kj::READY_NOW;
+  const size_t size = std::min(kTransferBytes, bytes->size() - done);
   auto request = to.writeRequest();
-  request.setOffset(offset);
-  request.setBytes(kj::arrayPtr(reinterpret_cast<const kj::byte*>(blob->data()) + offset, size));
-  return request.send().then([to, blob = std::move(blob), offset, size]() mutable {
-    return write_from(kj::mv(to), std::move(blob), offset + size);
+  request.setOffset(offset + done);
+  request.setBytes(kj::arrayPtr(reinterpret_cast<const kj::byte*>(bytes->data()) + done, size));
+  return request.send().then([to, offset, bytes = std::move(bytes), done, size]() mutable {
+    return write_from(kj::mv(to), offset, std::move(bytes), done + size);
   });
 }
 
@@ -193,9 +194,19 @@ Result<wire::Upload::Client> receive_upload_elsewhere(
 }
 
 kj::Promise<Status> upload(wire::Upload::Client to, std::shared_ptr<const Blob> blob) {
-  auto written = write_from(to, std::move(blob), 0);
-  return written.then([to]() mutable { return to.finishRequest().send(); })
-      .then([](auto&& response) { return status_of(response.getOutcome()); });
+  return write_bytes(to, 0, std::move(blob)).then([to]() mutable {
+    return finish_upload(kj::mv(to));
+  });
+}
+
+kj::Promise<void> write_bytes(wire::Upload::Client to, uint64_t offset,
+                              std::shared_ptr<const Blob> bytes) {
+  return write_from(kj::mv(to), offset, std::move(bytes), 0);
+}
+
+kj::Promise<Status> finish_upload(wire::Upload::Client to) {
+  return to.finishRequest().send().then(
+      [](auto&& response) { return status_of(response.getOutcome()); });
 }
 
 wire::Download::Client offer_download(std::shared_ptr<const Blob> blob) {

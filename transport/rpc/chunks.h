@@ -57,6 +57,12 @@ Result<wire::Upload::Client> receive_upload_elsewhere(
 // The sending end. Ok: the peer has taken the blob.
 kj::Promise<Status> upload(wire::Upload::Client to, std::shared_ptr<const Blob> blob);
 
+// The same in steps, for a blob that is never whole in memory: its next bytes, of which some may be
+// on their way when the promise is kept; and its end.
+kj::Promise<void> write_bytes(wire::Upload::Client to, uint64_t offset,
+                              std::shared_ptr<const Blob> bytes);
+kj::Promise<Status> finish_upload(wire::Upload::Client to);
+
 // Makes a call whose answer is an Outcome(Upload), and sends the blob there.
 template <typename Request>
 kj::Promise<Status> send_blob(Request request, std::shared_ptr<const Blob> blob) {

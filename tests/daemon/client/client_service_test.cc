@@ -3,9 +3,12 @@
 #include "daemon/master/lent_calls.h"
 #include "daemon/master/permits.h"
 #include "devices/base/files.h"
+#include "devices/base/forwarding_files.h"
 #include "devices/base/text.h"
 #include "tests/catch.h"
 #include "tests/daemon/client/job_master.h"
+#include "tests/eventually.h"
+#include "tests/slowness.h"
 #include "transport/rpc/call.h"
 #include "transport/rpc/chunks.h"
 #include "transport/rpc/client.h"
@@ -65,6 +68,84 @@ struct Caller {
   std::unique_ptr<RpcClient> client;
 };
 
+// An upload as its caller likes it.
+class RawUpload {
+ public:
+  RawUpload(Caller& caller, uint64_t size, std::string_view told) : caller_(caller) {
+    const Bytes bytes = of(told);
+    const Status begun = caller.call([this, size, sha256 = sha256(bytes)](Master master) {
+      auto request = master.uploadRequest();
+      request.setSize(size);
+      request.setSha256({sha256.data(), sha256.size()});
+      return request.send().then([this](auto&& response) -> Status {
+        const auto outcome = response.getOutcome();
+        if (outcome.isError()) return read_status(outcome.getError());
+        auto held = kj::heap<To>();
+        held->client = outcome.getOk();
+        id_ = caller_.loop->context().own(kj::mv(held));
+        return {};
+      });
+    });
+    REQUIRE(begun.to_string() == "ok");
+  }
+  static Bytes of(std::string_view text) {
+    const auto* begin = reinterpret_cast<const std::byte*>(text.data());
+    return {begin, begin + text.size()};
+  }
+  void write(uint64_t offset, std::string_view text) {
+    const auto bytes = std::make_shared<const Blob>(of(text));
+    const Status written = with([offset, bytes](wire::Upload::Client to) {
+      return write_bytes(kj::mv(to), offset, bytes).then([] { return Status(); });
+    });
+    REQUIRE(written.to_string() == "ok");
+  }
+  std::string finish() {
+    return with([](wire::Upload::Client to) { return finish_upload(kj::mv(to)); }).to_string();
+  }
+  void drop() {
+    caller_.loop->run([this] { caller_.loop->context().release(id_); });
+  }
+
+ private:
+  struct To final : LoopOwned {
+    wire::Upload::Client client = nullptr;
+  };
+  template <typename F>
+  Status with(F function) {
+    return caller_.call([this, function](Master) {
+      const auto found = caller_.loop->context().owned.find(id_);
+      return function(static_cast<To&>(*found->second).client);
+    });
+  }
+
+  Caller& caller_;
+  uint64_t id_ = 0;
+};
+
+// Full after so many bytes of a file.
+class SmallDisk final : public ForwardingFiles {
+ public:
+  using ForwardingFiles::ForwardingFiles;
+  Result<std::unique_ptr<WritableFile>> create(const std::string& path) override {
+    LEAT_ASSIGN_OR_RETURN(auto file, files_.create(path));
+    return std::unique_ptr<WritableFile>(std::make_unique<Small>(std::move(file)));
+  }
+
+ private:
+  class Small final : public ForwardingFile {
+   public:
+    using ForwardingFile::ForwardingFile;
+    Status append(std::span<const std::byte> bytes) override {
+      if (bytes.size() > room_) return resource_exhausted("cannot write: No space left on device");
+      room_ -= bytes.size();
+      return file_->append(bytes);
+    }
+
+   private:
+    size_t room_ = 10;
+  };
+};
+
 // Capabilities that live on a loop until it stops.
 template <typename Client>
 struct Held final : LoopOwned {
@@ -79,6 +160,11 @@ TEST_CASE("a submit with too many or too large files is refused", "[cluster]") {
   const Status many = caller.submit([](auto request) { request.initFiles(17); });
   CHECK(many.code() == Code::invalid_argument);
   CHECK_THAT(many.message(), Catch::Contains("at most 16 attached files, received 17"));
+  const Status parts = caller.submit([](auto request) {
+    for (auto file : request.initFiles(5000)) file.setName("resume/x");
+  });
+  CHECK(parts.code() == Code::invalid_argument);
+  CHECK_THAT(parts.message(), Catch::Contains("and 4098 of a checkpoint, received 0 and 5000"));
   const Status digest =
       caller.submit([](auto request) { request.initFiles(1)[0].initBlob().initSha256(31); });
   CHECK(digest.code() == Code::invalid_argument);
@@ -92,10 +178,106 @@ TEST_CASE("an upload of any size that is claimed costs nothing", "[cluster]") {
   JobMaster master;
   Caller caller(master);
   CHECK(caller.upload(~uint64_t{0}).code() == Code::resource_exhausted);
-  CHECK(caller.upload((256u << 20) + 1).code() == Code::resource_exhausted);
+  const Status large = caller.upload((uint64_t{16} << 30) + 1);
+  CHECK(large.code() == Code::resource_exhausted);
+  CHECK_THAT(large.message(), Catch::Contains("expected at most 16.0 GiB"));
   CHECK(caller.upload(10, 33).code() == Code::invalid_argument);
-  CHECK(caller.upload(256u << 20).ok());
+  CHECK(caller.upload(uint64_t{16} << 30).ok());
+  CHECK(master.jobs().blobs() == 0);
   CHECK(caller.alive());
+}
+
+TEST_CASE("an upload is kept when its bytes are what was told, and else leaves nothing",
+          "[cluster]") {
+  JobMaster master;
+  Caller caller(master);
+  const auto blobs_become = [&](size_t count) {
+    return eventually([&] { return master.jobs().blobs() == count; });
+  };
+  SECTION("as it was told") {
+    RawUpload upload(caller, 12, "hello, world");
+    upload.write(0, "hello");
+    CHECK(blobs_become(1));  // on its way
+    upload.write(5, ", world");
+    CHECK(upload.finish() == "ok");
+    CHECK(upload.finish() == "failed_precondition: upload was finished before");
+    upload.drop();
+    CHECK(master.jobs().blobs() == 1);
+    RawUpload empty(caller, 0, "");
+    CHECK(empty.finish() == "ok");
+    CHECK(master.jobs().blobs() == 2);
+    return;
+  }
+  SECTION("with other bytes") {
+    RawUpload upload(caller, 5, "hello");
+    upload.write(0, "jello");
+    CHECK_THAT(upload.finish(),
+               Catch::StartsWith("invalid_argument: upload: expected bytes of SHA-256 2cf24dba"));
+  }
+  SECTION("with fewer bytes") {
+    RawUpload upload(caller, 5, "hello");
+    upload.write(0, "hell");
+    CHECK(upload.finish() == "invalid_argument: upload: expected 5 bytes, received 4");
+  }
+  SECTION("with more bytes") {
+    RawUpload upload(caller, 5, "hello");
+    upload.write(0, "hello");
+    upload.write(5, "!");
+    CHECK_THAT(upload.finish(), Catch::Contains("upload of 5 bytes: expected at most") &&
+                                    Catch::Contains("at offset 5, received 1 at 5"));
+  }
+  SECTION("with bytes elsewhere") {
+    RawUpload upload(caller, 5, "hello");
+    upload.write(1, "ello");
+    CHECK_THAT(upload.finish(), Catch::Contains("at offset 0, received 4 at 1"));
+  }
+  SECTION("not to its end") {
+    RawUpload upload(caller, 5, "hello");
+    upload.write(0, "hel");
+    CHECK(blobs_become(1));
+    upload.drop();
+  }
+  SECTION("over a connection that ends") {
+    Caller other(master);
+    RawUpload upload(other, 5, "hello");
+    upload.write(0, "hel");
+    CHECK(blobs_become(1));
+    other.client.reset();
+  }
+  CHECK(blobs_become(0));
+  CHECK(caller.alive());
+}
+
+TEST_CASE("an upload of which no byte comes any more is given up, one that goes on is not",
+          "[cluster]") {
+  JobMaster master({.upload_silence = 200ms * kSlowness});
+  Caller caller(master);
+  RawUpload silent(caller, 5, "hello"), other(caller, 100'000, "x");
+  silent.write(0, "hel");
+  uint64_t at = 0;
+  CHECK(eventually([&] {
+    other.write(at++, "x");
+    return at > 10 && master.jobs().blobs() == 1;
+  }));
+  CHECK_THAT(silent.finish(), Catch::StartsWith("deadline_exceeded: upload of 5 bytes: no byte "
+                                                "came for "));
+  CHECK(other.finish() == cat("invalid_argument: upload: expected 100000 bytes, received ", at));
+  CHECK(eventually([&] { return master.jobs().blobs() == 0; }));
+}
+
+TEST_CASE("a disk that is full refuses an upload by that name, and keeps nothing of it",
+          "[cluster]") {
+  SmallDisk disk(real_files());
+  JobMaster master({.files = &disk});
+  Caller caller(master);
+  RawUpload upload(caller, 12, "hello, world");
+  upload.write(0, "hello");
+  upload.write(5, ", world");
+  CHECK(upload.finish() == "resource_exhausted: cannot write: No space left on device");
+  CHECK(eventually([&] { return master.jobs().blobs() == 0; }));
+  RawUpload small(caller, 5, "hello");
+  small.write(0, "hello");
+  CHECK(small.finish() == "ok");
 }
 
 TEST_CASE("a connection has so many files on their way and no more", "[cluster]") {

@@ -8,6 +8,7 @@
 #include "devices/base/text.h"
 #include "tests/catch.h"
 #include "tests/daemon/client/job_master.h"
+#include "tests/eventually.h"
 #include "tests/slowness.h"
 
 namespace leat {
@@ -90,6 +91,85 @@ TEST_CASE("a job arrives as it was sent, with its small and large files") {
   CHECK(submission.files[1].size == large.size());
   CHECK_FALSE(submission.files[1].bytes.has_value());
   CHECK(master.jobs().blobs() == 1);
+}
+
+TEST_CASE("an upload that breaks is made once more") {
+  JobMaster master;
+  const TemporaryDirectory here;
+  const auto client = connect(options_for(master));
+  const JobRequest request =
+      request_of({{"weights/w.safetensors", write(here / "w", pattern(96u << 20))}});
+  std::thread other([&] {
+    const auto due = std::chrono::steady_clock::now() + 30s;
+    while (master.jobs().blobs() == 0 && std::chrono::steady_clock::now() < due)
+      std::this_thread::yield();
+    master.stop();
+    master.start();
+  });
+  const auto view = client->submit(request);
+  other.join();
+  INFO(view.status());
+  REQUIRE(view.ok());
+  CHECK(master.jobs().submission(view->id).files[0].size == 96u << 20);
+  CHECK(master.jobs().blobs() == 1);
+}
+
+TEST_CASE("a file that changes between its hash and its upload is refused by name") {
+  JobMaster master;
+  const TemporaryDirectory here;
+  const std::string path = write(here / "w", pattern(3u << 20));
+  ClusterClientOptions options = options_for(master);
+  // Asked after each MiB that is hashed.
+  int asked = 0;
+  options.stop = [&] {
+    if (++asked == 3) write(path, Bytes(3u << 20));
+    return false;
+  };
+  const auto client = connect(std::move(options));
+  asked = 0;
+  const auto view = client->submit(request_of({{"weights/w", path}}));
+  CHECK(view.status().code() == Code::failed_precondition);
+  CHECK_THAT(view.status().message(),
+             Catch::Contains(path + "': it changed while it was being uploaded") &&
+                 Catch::Contains("while uploading 'weights/w'"));
+  CHECK(eventually([&] { return master.jobs().blobs() == 0; }));
+  CHECK(master.jobs().jobs().empty());
+}
+
+TEST_CASE("a checkpoint of a thousand parts goes along, and what no message holds is refused") {
+  JobMaster master;
+  const TemporaryDirectory here;
+  const auto client = connect(options_for(master));
+  const std::string part = write(here / "p", pattern(1000));
+  std::vector<JobAttachment> files;
+  for (int i = 0; i < 1000; ++i) files.push_back({cat("resume/checkpoints/step-1/", i), part});
+  const auto view = client->submit(request_of(files));
+  INFO(view.status());
+  REQUIRE(view.ok());
+  CHECK(master.jobs().submission(view->id).files.size() == 1000);
+  CHECK(master.jobs().blobs() == 1);  // of those that were too many to go in the message
+  for (JobAttachment& file : files) file.name += std::string(1000, 'x');
+  const Status large = client->submit(request_of(files)).status();
+  CHECK(large.code() == Code::invalid_argument);
+  CHECK_THAT(large.message(), Catch::StartsWith("submit: expected a job file, overrides and names "
+                                                "of files of at most 960.0 KiB, received 1.1 MiB"));
+}
+
+TEST_CASE("a job to go on from is named to the master") {
+  JobMaster master;
+  const auto client = connect(options_for(master));
+  const std::string id = master.jobs().add("first");
+  JobRequest request = request_of();
+  request.resume = "fir";
+  const auto view = client->submit(request);
+  INFO(view.status());
+  REQUIRE(view.ok());
+  CHECK(master.jobs().submission(view->id).files.at(0).name == "resume/" + id);
+  request.request_id = new_request_id();
+  request.resume = "other";
+  CHECK(client->submit(request).status().message() == "there is no job 'other'");
+  request.resume = std::string(300, 'x');
+  CHECK(client->submit(request).status().code() == Code::invalid_argument);
 }
 
 TEST_CASE("a submit that is repeated is the same job") {
@@ -290,7 +370,7 @@ TEST_CASE("a master that stays away is unavailable, in bounded time") {
 }
 
 TEST_CASE("another cluster's master and a wrong secret refuse a client") {
-  JobMaster master("a secret of more than thirty-two bytes");
+  JobMaster master({.secret = "a secret of more than thirty-two bytes"});
   ClusterClientOptions options = options_for(master);
   CHECK(ClusterClient::connect(options).status().code() == Code::failed_precondition);
   options.secret = "another secret of more than 32 bytes";

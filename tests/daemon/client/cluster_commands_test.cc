@@ -404,7 +404,7 @@ TEST_CASE("a cluster with a secret is for those who know it") {
   const std::string secret = "a secret of more than thirty-two bytes";
   write(folder / "secret", secret + "\n");
   std::filesystem::permissions(folder / "secret", std::filesystem::perms::owner_read);
-  JobMaster master(secret);
+  JobMaster master({.secret = secret});
   const std::vector<std::string> environment{
       "LEAT_MASTER=", "LEAT_SECRET_FILE=", "LEAT_CLUSTER=", "XDG_CONFIG_HOME=" + folder.path()};
   const auto run = [&](std::vector<std::string> arguments, std::vector<std::string> changes) {

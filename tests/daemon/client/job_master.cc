@@ -17,8 +17,10 @@ constexpr int64_t kSubmitted = 1'700'000'000'000;
 
 }  // namespace
 
-FakeJobs::FakeJobs(std::string folder)
-    : folder_(std::move(folder)), clock_([this] { keep_time(); }) {}
+FakeJobs::FakeJobs(std::string folder, Files& files)
+    : folder_(std::move(folder)),
+      blobs_(files, folder_ + "/blobs"),
+      clock_([this] { keep_time(); }) {}
 
 FakeJobs::~FakeJobs() {
   {
@@ -39,7 +41,8 @@ void FakeJobs::submit(Submission submission, Done<JobView> done) {
     return done(view);
   }
   for (const AttachedFile& file : submission.files) {
-    if (file.bytes || blobs_.contains(to_hex(file.sha256))) continue;
+    const auto there = blobs_.has(file.sha256, file.size);
+    if (file.bytes || (there.ok() && *there)) continue;
     lock.unlock();
     return done(invalid_argument(cat("file '", file.name, "' was not uploaded")));
   }
@@ -64,11 +67,9 @@ void FakeJobs::resume(std::string job, Submission submission, Done<JobView> done
   submit(std::move(submission), std::move(done));
 }
 
-Status FakeJobs::keep_blob(const Sha256Digest& digest, std::span<const std::byte> bytes) {
-  const std::lock_guard lock(mutex_);
-  if (sha256(bytes) != digest) return invalid_argument("not the bytes of the hash");
-  blobs_[to_hex(digest)].assign(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  return {};
+Result<std::unique_ptr<ArrivingBlob>> FakeJobs::begin_blob(const Sha256Digest& digest,
+                                                           uint64_t size) {
+  return blobs_.begin(digest, size);
 }
 
 void FakeJobs::cancel(std::string id, std::string by, Done<JobView> done) {
@@ -264,8 +265,9 @@ Submission FakeJobs::submission(const std::string& id) const {
 }
 
 size_t FakeJobs::blobs() const {
-  const std::lock_guard lock(mutex_);
-  return blobs_.size();
+  const auto names = blobs_.names();
+  REQUIRE(names.ok());
+  return names->size();
 }
 
 int FakeJobs::repeats() const {
@@ -355,7 +357,8 @@ struct JobMaster::Server {
   std::unique_ptr<RpcServer> server;
 };
 
-JobMaster::JobMaster(const std::string& secret) : secret_(secret), jobs_(directory_.path()) {
+JobMaster::JobMaster(JobMasterOptions options)
+    : options_(std::move(options)), jobs_(directory_.path(), *options_.files) {
   start();
 }
 
@@ -366,14 +369,16 @@ void JobMaster::start() {
   REQUIRE(loop.ok());
   server_ = std::make_unique<Server>();
   server_->loop = std::move(*loop);
-  auto service = ClientService::start(*server_->loop, jobs_, jobs_, real_files());
+  ClientLimits limits;
+  limits.upload_silence = options_.upload_silence;
+  auto service = ClientService::start(*server_->loop, jobs_, jobs_, real_files(), limits);
   REQUIRE(service.ok());
   server_->service = std::move(*service);
   RpcServerOptions options;
   options.address = address_;
   options.identity.role = RpcRole::master;
   options.identity.cluster = "leat";
-  options.identity.secret = secret_;
+  options.identity.secret = options_.secret;
   auto server = RpcServer::listen(*server_->loop, options,
                                   [service = server_->service.get()](
                                       const RpcPeer& peer) -> kj::Maybe<capnp::Capability::Client> {

@@ -20,13 +20,15 @@ namespace leat {
 // Threads: any.
 class FakeJobs final : public JobService, public StatusSource {
  public:
-  explicit FakeJobs(std::string folder);
+  // Uploads go to `files`.
+  explicit FakeJobs(std::string folder, Files& files = real_files());
   ~FakeJobs() override;
 
   void submit(Submission submission, Done<JobView> done) override;
   // With a file resume/JOB, so that it can be told.
   void resume(std::string job, Submission submission, Done<JobView> done) override;
-  Status keep_blob(const Sha256Digest& sha256, std::span<const std::byte> bytes) override;
+  Result<std::unique_ptr<ArrivingBlob>> begin_blob(const Sha256Digest& sha256,
+                                                   uint64_t size) override;
   void cancel(std::string id, std::string by, Done<JobView> done) override;
   // Of "w1"; what was asked last is there to be looked at.
   void drain(std::string worker, bool draining, std::string by, Done<NodeView> done) override;
@@ -57,7 +59,7 @@ class FakeJobs final : public JobService, public StatusSource {
   // The id of the `count`th job, once there is one; and the submission it came of.
   std::string await_job(size_t count = 1);
   Submission submission(const std::string& id) const;
-  size_t blobs() const;
+  size_t blobs() const;         // with those that are on their way
   std::string drained() const;  // "w1", "w1 --undo"
   // How often a submit that was known came again.
   int repeats() const;
@@ -90,18 +92,24 @@ class FakeJobs final : public JobService, public StatusSource {
   mutable std::condition_variable changed_;
   std::vector<Entry> entries_;
   std::vector<Waiting> waiting_;
-  std::map<std::string, std::string> blobs_;  // by the hash in hexadecimal
   int repeats_ = 0;
   std::string drained_;
   bool stopping_ = false;
   const std::string folder_;
+  Blobs blobs_;
   std::thread clock_;
+};
+
+struct JobMasterOptions {
+  std::string secret = {};
+  Files* files = &real_files();  // that uploads go to
+  std::chrono::milliseconds upload_silence{60'000};
 };
 
 // A FakeJobs behind a port of loopback, that can be gone and come back.
 class JobMaster {
  public:
-  explicit JobMaster(const std::string& secret = "");
+  explicit JobMaster(JobMasterOptions options = {});
   ~JobMaster();
 
   FakeJobs& jobs() { return jobs_; }
@@ -113,7 +121,7 @@ class JobMaster {
  private:
   struct Server;
   const TemporaryDirectory directory_;
-  const std::string secret_;
+  const JobMasterOptions options_;
   FakeJobs jobs_;
   std::string address_ = "127.0.0.1:0";
   std::unique_ptr<Server> server_;

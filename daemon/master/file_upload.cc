@@ -1,0 +1,144 @@
+#include <utility>
+
+#include "daemon/master/wire_file_upload.h"
+#include "devices/base/text.h"
+#include "transport/rpc/call.h"
+#include "transport/rpc/service.h"
+
+namespace leat {
+namespace {
+
+constexpr auto kOnDisk = std::chrono::seconds(115);  // for the answer of finish()
+
+// What the disk's thread has of an upload, and nobody else touches.
+struct Arrival {
+  std::function<Result<std::unique_ptr<ArrivingBlob>>()> begin;
+  std::unique_ptr<ArrivingBlob> blob;  // null: before its first byte
+
+  Status begun() {
+    if (blob != nullptr) return {};
+    LEAT_ASSIGN_OR_RETURN(blob, begin());
+    return {};
+  }
+  Status append(const Bytes& bytes) {
+    LEAT_RETURN_IF_ERROR(begun());
+    return blob->append(bytes);
+  }
+  Status finish() {
+    LEAT_RETURN_IF_ERROR(begun());
+    const Status status = blob->finish();
+    blob.reset();
+    return status;
+  }
+};
+
+class FileUpload final : public Service<wire::Upload> {
+ public:
+  explicit FileUpload(FileUploadParts parts)
+      : loop_(parts.loop),
+        disk_(parts.disk),
+        info_(parts.info),
+        silence_(parts.silence),
+        permit_(std::move(parts.permit)),
+        arrival_(new Arrival{std::move(parts.begin), nullptr}) {
+    await_byte();
+  }
+  ~FileUpload() { drop(); }
+
+ protected:
+  kj::Promise<void> write(WriteContext context) override {
+    const auto params = context.getParams();
+    const auto bytes = params.getBytes();
+    if (!status_.ok()) return kj::READY_NOW;
+    if (params.getOffset() != received_ || bytes.size() > kMaxTransferBytes ||
+        bytes.size() > info_.size - received_) {
+      give_up(invalid_argument(cat("upload of ", info_.size, " bytes: expected at most ",
+                                   kMaxTransferBytes, " bytes at offset ", received_, ", received ",
+                                   bytes.size(), " at ", params.getOffset())));
+      return kj::READY_NOW;
+    }
+    if (bytes.size() == 0) return kj::READY_NOW;
+    received_ += bytes.size();
+    const auto* begin = reinterpret_cast<const std::byte*>(bytes.begin());
+    auto appended =
+        on_disk("Upload.write", [piece = Bytes(begin, begin + bytes.size())](Arrival& arrival) {
+          return arrival.append(piece);
+        });
+    silent_ = nullptr;
+    return appended.then([this, self = thisCap()](Status status) {
+      if (!status.ok()) return give_up(std::move(status));
+      if (status_.ok()) await_byte();
+    });
+  }
+
+  kj::Promise<void> finish(FinishContext context) override {
+    return finished().then([this, context, self = thisCap()](Status status) mutable {
+      drop();
+      answer(status, context.getResults().initOutcome());
+    });
+  }
+
+ private:
+  kj::Promise<Status> finished() {
+    if (!status_.ok()) return status_;
+    if (received_ != info_.size) {
+      return Status(
+          invalid_argument(cat("upload: expected ", info_.size, " bytes, received ", received_)));
+    }
+    status_ = failed_precondition("upload was finished before");
+    silent_ = nullptr;
+    auto kept = on_disk("Upload.finish", [](Arrival& arrival) { return arrival.finish(); });
+    return within(kj::mv(kept), loop_.context().timer, kOnDisk, "Upload.finish");
+  }
+
+  template <typename Work>
+  kj::Promise<Status> on_disk(std::string_view what, Work work) {
+    auto waiting = answered_elsewhere<void>(loop_, what);
+    (void)disk_.post([work = std::move(work), done = std::move(waiting.done), arrival = arrival_] {
+      done(work(*arrival));
+    });
+    return kj::mv(waiting.promise);
+  }
+
+  void await_byte() {
+    silent_ =
+        loop_.context()
+            .timer.afterDelay(to_kj(silence_))
+            .then([this] {
+              give_up(deadline_exceeded(cat("upload of ", info_.size, " bytes: no byte came for ",
+                                            silence_.count(), " ms after ", received_)));
+            })
+            .eagerlyEvaluate(nullptr);
+  }
+
+  // The first error is kept for finish(): a write of a stream has no answer of its own.
+  void give_up(Status why) {
+    status_ = std::move(why);
+    drop();
+  }
+
+  // The file is removed where files are.
+  void drop() {
+    permit_.reset();
+    if (arrival_ == nullptr) return;
+    (void)disk_.post([arrival = std::exchange(arrival_, nullptr)] { arrival->blob.reset(); });
+  }
+
+  RpcLoop& loop_;
+  TaskThread& disk_;
+  const BlobInfo info_;
+  const std::chrono::milliseconds silence_;
+  std::shared_ptr<void> permit_;
+  std::shared_ptr<Arrival> arrival_;  // null: it is over
+  Status status_;
+  uint64_t received_ = 0;
+  kj::Promise<void> silent_ = nullptr;
+};
+
+}  // namespace
+
+wire::Upload::Client receive_file(FileUploadParts parts) {
+  return kj::heap<FileUpload>(std::move(parts));
+}
+
+}  // namespace leat
