@@ -171,6 +171,34 @@ TEST_CASE("directories are made with their parents, listed in order, and found")
   CHECK_FALSE(*real_files().exists(dir / "x/a"));
 }
 
+TEST_CASE("a second name of a file stays when the first one goes, and takes nobody's place") {
+  const TemporaryDirectory dir;
+  REQUIRE(write(dir / "a", "one").ok());
+  REQUIRE(::symlink((dir / "a").c_str(), (dir / "chain").c_str()) == 0);
+  REQUIRE(real_files().link(dir / "chain", dir / "b").ok());
+  CHECK(real_files().link(dir / "a", dir / "b").code() == Code::failed_precondition);
+  CHECK(real_files().link(dir / "none", dir / "c").code() == Code::failed_precondition);
+  REQUIRE(real_files().remove(dir / "a").ok());
+  CHECK(text_of(read_file(real_files(), dir / "b", 100)) == "one");
+}
+
+TEST_CASE("a file is read in pieces, until one is refused") {
+  const TemporaryDirectory dir;
+  std::string text(2'500'000, 'x');
+  for (size_t i = 0; i < text.size(); ++i) text[i] = static_cast<char>(i * 31 >> 4);
+  REQUIRE(write(dir / "a", text).ok());
+  const auto file = real_files().open(dir / "a");
+  REQUIRE(file.ok());
+  std::string read;
+  const auto take = [&](std::span<const std::byte> piece) {
+    CHECK(piece.size() <= 1 << 20);
+    read.append(reinterpret_cast<const char*>(piece.data()), piece.size());
+    return read.size() > 1'500'000 ? cancelled("enough") : Status();
+  };
+  CHECK(read_in_pieces(**file, take).code() == Code::cancelled);
+  CHECK(read == text.substr(0, 2 << 20));
+}
+
 TEST_CASE("the directory of a path") {
   CHECK(directory_of("a/b/c") == "a/b");
   CHECK(directory_of("c") == ".");

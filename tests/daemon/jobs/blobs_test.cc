@@ -1,0 +1,111 @@
+// Files by their content: there whole, or not at all.
+#include "daemon/jobs/blobs.h"
+
+#include "devices/base/forwarding_files.h"
+#include "devices/base/text.h"
+#include "tests/catch.h"
+#include "tests/daemon/checkpoint/crash_files.h"
+#include "tests/must.h"
+#include "tests/temporary_directory.h"
+
+namespace leat {
+namespace {
+
+Bytes pattern(size_t size) {
+  Bytes bytes(size);
+  for (size_t i = 0; i < size; ++i) bytes[i] = static_cast<std::byte>(i * 7 >> 2);
+  return bytes;
+}
+
+// Fails as it is told to.
+class Failing final : public ForwardingFiles {
+ public:
+  using ForwardingFiles::ForwardingFiles;
+  Status rename(const std::string& from, const std::string& to) override {
+    if (fails) return unavailable("cannot rename");
+    return files_.rename(from, to);
+  }
+  bool fails = true;
+};
+
+}  // namespace
+
+TEST_CASE("a blob that arrives in pieces is there under its hash when it is finished") {
+  const TemporaryDirectory dir;
+  Blobs blobs(real_files(), dir / "blobs");
+  const Bytes bytes = pattern(3'000);
+  const Sha256Digest hash = sha256(bytes);
+  auto blob = must(blobs.begin(hash, bytes.size()));
+  for (size_t at = 0; at < bytes.size(); at += 1'000)
+    must(blob->append(std::span(bytes).subspan(at, 1'000)));
+  CHECK_FALSE(must(blobs.has(hash, bytes.size())));
+  CHECK(blob->append(std::span(bytes).first(1)).code() == Code::invalid_argument);
+  must(blob->finish());
+  blob.reset();
+  CHECK(must(blobs.names()) == std::vector<std::string>{to_hex(hash)});
+  CHECK(must(read_file(real_files(), blobs.path(hash), 1 << 20)) == bytes);
+  must(blobs.put(hash, bytes));  // once more
+  CHECK(must(blobs.names()).size() == 1);
+}
+
+TEST_CASE("two that bring the same blob at once do not meet") {
+  const TemporaryDirectory dir;
+  Blobs blobs(real_files(), dir / "blobs");
+  const Bytes bytes = pattern(100);
+  const Sha256Digest hash = sha256(bytes);
+  auto one = must(blobs.begin(hash, 100)), other = must(blobs.begin(hash, 100));
+  must(one->append(bytes));
+  must(other->append(bytes));
+  must(one->finish());
+  must(other->finish());
+  CHECK(must(blobs.names()) == std::vector<std::string>{to_hex(hash)});
+}
+
+TEST_CASE("a blob that fails to get its name leaves nothing") {
+  const TemporaryDirectory dir;
+  Failing files(real_files());
+  Blobs blobs(files, dir / "blobs");
+  const Bytes bytes = pattern(100);
+  must(files.make_directories(dir / "from"));
+  must(must(files.create(dir / "from/a"))->append(bytes));
+  const auto file = must(files.open(dir / "from/a"));
+  CHECK(blobs.put(sha256(bytes), bytes).code() == Code::unavailable);
+  CHECK(blobs.copy(*file, sha256(bytes)).code() == Code::unavailable);
+  CHECK(blobs.share(*file, sha256(bytes)).code() == Code::unavailable);
+  CHECK(must(blobs.names()).empty());
+  files.fails = false;
+  must(blobs.share(*file, sha256(bytes)));
+  CHECK(must(blobs.has(sha256(bytes), 100)));
+}
+
+TEST_CASE("a copy of a file that is not what it was told to be is refused") {
+  const TemporaryDirectory dir;
+  Blobs blobs(real_files(), dir / "blobs");
+  must(must(real_files().create(dir / "a"))->append(pattern(100)));
+  const auto file = must(real_files().open(dir / "a"));
+  CHECK(blobs.copy(*file, sha256(pattern(99))).code() == Code::invalid_argument);
+  CHECK(must(blobs.names()).empty());
+}
+
+TEST_CASE("a blob that was finished survives a power failure, whole") {
+  CrashFiles disk;
+  Blobs blobs(disk, "disk/blobs");
+  const Bytes bytes = pattern(5'000);
+  const Sha256Digest hash = sha256(bytes);
+  auto blob = must(blobs.begin(hash, bytes.size()));
+  must(blob->append(std::span(bytes).first(2'000)));
+  must(blob->append(std::span(bytes).subspan(2'000)));
+  must(blob->finish());
+  const size_t finished = disk.operations();
+  for (uint64_t state = 0; state < 200; ++state) {
+    const size_t operations = state % (finished + 1);
+    CrashFiles left = disk.after_crash(operations, state);
+    Blobs there(left, "disk/blobs");
+    INFO("after " << operations << " of " << finished << " operations, seed " << state);
+    const bool has = must(left.exists(there.path(hash)));
+    if (operations == finished) REQUIRE(has);
+    if (has) REQUIRE(must(read_file(left, there.path(hash), 1 << 20)) == bytes);
+  }
+}
+
+}  // namespace leat
