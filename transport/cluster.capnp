@@ -518,7 +518,8 @@ interface Runner {
 
   arm @13 (faults :List(ArmedFault), ranMs :UInt64) -> (outcome :Outcome(Nothing));
   # The faults that the runner is to bring upon itself or its worker, in place of others; the job has
-  # run for so long. Before the run that trains is connected.
+  # run for so long. Before the run that trains is connected, and whenever one is due. Those that have
+  # come already do not come again.
 
   takeSnapshot @14 (step :UInt64, names :List(Text), run :UInt64) -> (outcome :Outcome(Nothing));
   # Copies these of the job's variables as they are between two steps, after `step` of them. Ok when
@@ -553,6 +554,7 @@ struct WrittenPart {
 struct ArmedFault {
   index @0 :UInt32;               # in the job's schedule
   fault @1 :Text;                 # "kill=worker:1@step=700": daemon/chaos/chaos_fault.h
+  due @2 :Bool;                   # at once: where each worker does steps of its own, the master counts
 }
 
 struct Held {

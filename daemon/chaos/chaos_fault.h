@@ -45,6 +45,7 @@ struct ChaosFault {
 struct ArmedFault {
   uint32_t index = 0;  // in chaos_schedule() of the job
   ChaosFault fault;
+  bool due = false;  // its step is done, says the master: a runner of this job cannot tell
 };
 
 // As it is written; parse_chaos_fault() reads it back.

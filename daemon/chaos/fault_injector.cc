@@ -39,6 +39,7 @@ void FaultInjector::arm(std::vector<ArmedFault> faults, std::chrono::millisecond
   };
   if (asked_ && std::none_of(faults.begin(), faults.end(), is_asked))
     faults.push_back(asked_->fault);  // it is written down, and has not come
+  std::erase_if(faults, [&](const ArmedFault& each) { return came_.contains(each.index); });
   std::stable_sort(faults.begin(), faults.end(), [](const ArmedFault& a, const ArmedFault& b) {
     return a.fault.step < b.fault.step;
   });
@@ -57,8 +58,9 @@ void FaultInjector::watch(std::weak_ptr<GatedRun> run) {
 }
 
 const ArmedFault* FaultInjector::next_by_step() const {
-  const auto found = std::find_if(faults_.begin(), faults_.end(),
-                                  [](const ArmedFault& each) { return each.fault.step > 0; });
+  const auto found = std::find_if(faults_.begin(), faults_.end(), [](const ArmedFault& each) {
+    return each.fault.step > 0 && !each.due;
+  });
   return found == faults_.end() ? nullptr : &*found;
 }
 
@@ -70,7 +72,8 @@ void FaultInjector::move_gate() {
 // One whose time has come.
 bool FaultInjector::take_due(ArmedFault& due) const {
   for (const ArmedFault& each : faults_) {
-    if (each.fault.step > 0 || Steady::now() < job_began_ + each.fault.time) continue;
+    const bool by_time = each.fault.step == 0 && Steady::now() >= job_began_ + each.fault.time;
+    if (!each.due && !by_time) continue;
     due = each;
     return true;
   }
@@ -124,6 +127,7 @@ void FaultInjector::strike(std::unique_lock<std::mutex>& lock, const ArmedFault&
     log_.warning("chaos: ", to_string(due.fault), " is left out: ", announced.message());
   }
   lock.lock();
+  if (comes) came_.insert(due.index);
   if (!comes && armed != armed_) return;  // in another epoch, where it may be due again
   std::erase_if(faults_, [&](const ArmedFault& each) { return each.index == due.index; });
   move_gate();

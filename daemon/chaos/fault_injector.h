@@ -4,7 +4,8 @@
 // A fault of step n comes when n steps are done and none after has begun here: the run is not
 // allowed to go on before the master has answered that the fault is in its journal, and the fault
 // has come. So it comes once in the life of a job, however often the step is done again. One that
-// the master does not answer for in time is left out.
+// the master does not answer for in time is left out. Where a runner does not see the job's steps
+// the master says when a fault is due.
 #pragma once
 
 #include <atomic>
@@ -14,6 +15,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <thread>
 #include <vector>
 
@@ -47,7 +49,8 @@ class FaultInjector {
   FaultInjector(const FaultInjector&) = delete;
   FaultInjector& operator=(const FaultInjector&) = delete;
 
-  // In place of those that are armed. `ran`: for how long the job has run.
+  // In place of those that are armed; one that has come does not come again. `ran`: for how long
+  // the job has run.
   void arm(std::vector<ArmedFault> faults, std::chrono::milliseconds ran);
   // The run that steps the job from now on; not begun. Its gate is set when this returns.
   void watch(std::weak_ptr<GatedRun> run);
@@ -67,7 +70,8 @@ class FaultInjector {
   void live();
   void strike(std::unique_lock<std::mutex>& lock, const ArmedFault& due);
   bool asks_again(const Status& announced) const;
-  // REQUIRES: the mutex is held. The next one by step; null if there is none.
+  // REQUIRES: the mutex is held. The next one by a step that is to be awaited; null if there is
+  // none.
   const ArmedFault* next_by_step() const;
   bool take_due(ArmedFault& due) const;
   void move_gate();
@@ -80,6 +84,7 @@ class FaultInjector {
   std::condition_variable changed_;
   std::vector<ArmedFault> faults_;
   uint64_t armed_ = 0;  // how often
+  std::set<uint32_t> came_;
   std::optional<Asked> asked_;
   Steady::time_point job_began_;
   std::weak_ptr<GatedRun> run_;

@@ -116,7 +116,7 @@ Result<std::string> JobRun::serve_session() {
 }
 
 // The whole schedule is in the log before anything of it comes.
-Result<std::vector<ArmedFault>> JobRun::arm_faults(const Submission& submission) {
+Result<std::vector<ArmedFault>> JobRun::faults_to_come(const Submission& submission) {
   std::vector<ArmedFault> armed;
   if (submission.chaos.empty()) return armed;
   LEAT_ASSIGN_OR_RETURN(const auto faults,
@@ -129,7 +129,6 @@ Result<std::vector<ArmedFault>> JobRun::arm_faults(const Submission& submission)
     if (!fired) armed.push_back({i, faults[i]});
   }
   if (!lines.empty()) parts_.logs.add(action_.job, "master", std::move(lines));
-  LEAT_RETURN_IF_ERROR(parts_.arm(action_, armed));
   return armed;
 }
 
@@ -146,7 +145,9 @@ Result<std::string> JobRun::train(const Submission& submission) {
   LEAT_ASSIGN_OR_RETURN(const Job job, read_submitted_job(submission, folder + "/submitted"));
   LEAT_ASSIGN_OR_RETURN(auto cluster, parts_.make_cluster(action_));
   const std::string cpu = parts_.cpu_of(action_);
-  LEAT_ASSIGN_OR_RETURN(const auto faults, arm_faults(submission));
+  LEAT_ASSIGN_OR_RETURN(const auto faults, faults_to_come(submission));
+  MasterFaults master_faults(parts_, action_, faults, job.asynchronous() || job.has_quorum());
+  if (!faults.empty()) LEAT_RETURN_IF_ERROR(parts_.arm(action_, master_faults.of_runners()));
   TrainOptions options;
   options.folder = folder;
   options.workers = static_cast<int>(action_.workers.size());
@@ -163,8 +164,7 @@ Result<std::string> JobRun::train(const Submission& submission) {
         parts_.tell(ProgressMade{id, action_.epoch, report});
       },
       line);
-  MasterFaults own_faults(parts_, action_, faults);
-  reporter.on_step([&](uint64_t step) { own_faults.on_step(step); });
+  reporter.on_step([&](uint64_t step) { master_faults.on_step(step); });
   const auto ran = trainer->run(reporter, [&] { return ended_.load(); });
   if (!ran.ok()) {
     reporter.report();

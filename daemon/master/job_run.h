@@ -36,7 +36,7 @@ class JobRun {
   void broke(const Status& cause);
   Result<std::string> work();
   Result<std::string> train(const Submission& submission);
-  Result<std::vector<ArmedFault>> arm_faults(const Submission& submission);
+  Result<std::vector<ArmedFault>> faults_to_come(const Submission& submission);
   Result<std::string> serve_session();
   Status told_to_end() const;
 

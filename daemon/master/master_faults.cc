@@ -2,6 +2,8 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "daemon/chaos/commit_chaos.h"
 #include "daemon/master/job_logs.h"
 #include "devices/base/text.h"
@@ -14,15 +16,37 @@ using SteadyClock = std::chrono::steady_clock;
 }  // namespace
 
 MasterFaults::MasterFaults(const JobRunsParts& parts, const RunJob& action,
-                           std::vector<ArmedFault> faults)
+                           const std::vector<ArmedFault>& faults, bool apart)
     : parts_(parts), action_(action), job_began_(SteadyClock::now() - action.ran) {
-  for (ArmedFault& each : faults) {
-    if (each.fault.target != ChaosTarget::master) continue;
-    faults_.push_back({std::move(each), std::make_shared<std::atomic<bool>>(false)});
+  for (const ArmedFault& each : faults) {
+    if (each.fault.target == ChaosTarget::master) {
+      faults_.push_back({each, std::make_shared<std::atomic<bool>>(false)});
+    } else {
+      (apart && each.fault.step > 0 ? by_step_ : of_runners_).push_back(each);
+    }
   }
+  std::stable_sort(by_step_.begin(), by_step_.end(), [](const ArmedFault& a, const ArmedFault& b) {
+    return a.fault.step < b.fault.step;
+  });
+}
+
+// One that is lost on its way is told again in the next epoch: a runner that cannot be told is
+// lost.
+void MasterFaults::tell_runners(uint64_t step) {
+  if (by_step_.empty() || step < by_step_.front().fault.step) return;
+  while (!by_step_.empty() && step >= by_step_.front().fault.step) {
+    of_runners_.push_back(std::move(by_step_.front()));
+    of_runners_.back().due = true;
+    by_step_.erase(by_step_.begin());
+  }
+  RunJob now = action_;
+  now.ran = std::chrono::floor<std::chrono::milliseconds>(SteadyClock::now() - job_began_);
+  const Status told = parts_.arm(now, of_runners_);
+  if (!told.ok()) parts_.logs.add(action_.job, "master", {cat("warning: chaos: ", told.message())});
 }
 
 void MasterFaults::on_step(uint64_t step) {
+  tell_runners(step);
   if (faults_.empty()) return;
   const auto now = SteadyClock::now();
   for (const Armed& each : faults_) {

@@ -1,6 +1,7 @@
 // The faults of a job's chaos that are the master's own: it brings them upon itself at the step, or
 // the time, of each, once the journal says that they have come. While that has no room, it asks
-// again.
+// again. Where each worker does steps of its own, nobody but the master knows how many are done: it
+// tells runners which of theirs are due.
 //
 // Threads: the one that trains.
 #pragma once
@@ -17,12 +18,17 @@ namespace leat {
 
 class MasterFaults {
  public:
-  // Those of `faults` that are the master's.
-  MasterFaults(const JobRunsParts& parts, const RunJob& action, std::vector<ArmedFault> faults);
+  // `apart`: each worker does steps of its own.
+  MasterFaults(const JobRunsParts& parts, const RunJob& action,
+               const std::vector<ArmedFault>& faults, bool apart);
+  // What runners are to know before the first step.
+  const std::vector<ArmedFault>& of_runners() const { return of_runners_; }
   // So many steps of the job are done.
   void on_step(uint64_t step);
 
  private:
+  void tell_runners(uint64_t step);
+
   const JobRunsParts& parts_;
   const RunJob& action_;
   const std::chrono::steady_clock::time_point job_began_;
@@ -31,6 +37,8 @@ class MasterFaults {
     std::shared_ptr<std::atomic<bool>> asked;  // or it has come
   };
   std::vector<Armed> faults_;
+  std::vector<ArmedFault> of_runners_;  // that they know
+  std::vector<ArmedFault> by_step_;     // which they are to be told, ascending
 };
 
 }  // namespace leat

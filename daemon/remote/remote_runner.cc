@@ -230,6 +230,7 @@ Status RemoteRunner::arm(const std::vector<ArmedFault>& faults, std::chrono::mil
     for (unsigned i = 0; i < list.size(); ++i) {
       list[i].setIndex(faults[i].index);
       list[i].setFault(to_string(faults[i].fault));
+      list[i].setDue(faults[i].due);
     }
     return request.send().then([](auto&& response) { return outcome_of(response); });
   });

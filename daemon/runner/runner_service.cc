@@ -242,7 +242,7 @@ class RunnerServer final : public Service<wire::Runner> {
     for (const auto each : params.getFaults()) {
       const auto fault = parse_chaos_fault(each.getFault().cStr());
       if (!fault.ok()) return reply(context, fault.status());
-      faults.push_back({each.getIndex(), *fault});
+      faults.push_back({each.getIndex(), *fault, each.getDue()});
     }
     runner_.arm(std::move(faults), std::chrono::milliseconds(params.getRanMs()));
     return reply(context, Status());

@@ -164,6 +164,24 @@ TEST_CASE("a fault for which the journal has no room is asked for again") {
         std::vector<std::string>{"ask 0 at 7", "ask 0 at 7", "do kill=runner:0@step=7"});
 }
 
+TEST_CASE("a fault that is due comes at once, and only once") {
+  const auto run = std::make_shared<SteppingRun>();
+  Book book(*run);
+  FaultInjector injector(book.announce(), book.commit(), Logger());
+  injector.watch(run);
+  run->extend(3);
+  const ArmedFault first{0, *parse_chaos_fault("exit=runner:0@step=700"), true};
+  injector.arm({first}, 0ms);
+  REQUIRE(eventually([&] { return book.lines().size() == 2; }, 10s, 1ms));
+  CHECK(run->done() == 3);
+  CHECK(book.lines()[1] == "do exit=runner:0@step=700");
+  injector.arm({first, {1, *parse_chaos_fault("kill=runner:0@step=800"), true}}, 0ms);
+  REQUIRE(eventually([&] { return book.lines().size() == 4; }, 10s, 1ms));
+  CHECK(book.lines()[3] == "do kill=runner:0@step=800");
+  run->extend(1000);
+  CHECK(run->done() == 1000);  // no gate
+}
+
 TEST_CASE("a fault of a time counts what the job ran before") {
   const auto run = std::make_shared<SteppingRun>();
   Book book(*run);
