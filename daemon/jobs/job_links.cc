@@ -11,7 +11,7 @@ namespace {
 
 // A worker that went for a link may come back at once, if no other is free. The next time it gets
 // nothing of this job for a while: twice as long each time.
-constexpr std::chrono::seconds kLeftOut{2}, kLongestLeftOut{60};
+constexpr std::chrono::milliseconds kLeftOut{500}, kLongestLeftOut{60'000};
 // Then it is forgotten.
 constexpr std::chrono::minutes kForgotten{10};
 

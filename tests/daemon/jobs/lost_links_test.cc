@@ -140,14 +140,14 @@ TEST_CASE("a worker that lost its link may come back once, and then is left out 
   CHECK(lose(2) == "end a-0000 2\nstop a-0000 2 w3\n");
   CHECK(driver.reason(scene.id).ends_with(
       "; waits for 1 worker more, 2 keep the job in memory, and leaves 'w3' out for now"));
-  driver.tick(milliseconds(1999));
+  driver.tick(milliseconds(499));
   CHECK(driver.done() == "");
   driver.tick(milliseconds(1));
   CHECK(driver.done() == "start a-0000 3 w1* w2* w3\n");
   driver.start_all(scene.id);
   driver.done();
   CHECK(lose(3) == "end a-0000 3\nstop a-0000 3 w3\n");
-  driver.tick(milliseconds(3999));
+  driver.tick(milliseconds(999));
   CHECK(driver.done() == "");
   SECTION("the time is over") {
     driver.tick(milliseconds(1));
