@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <thread>
 
+#include "daemon/client/attachments.h"
 #include "daemon/client/wire_views.h"
 #include "daemon/jobs/records.h"
 #include "devices/base/text.h"
@@ -21,17 +22,13 @@ using Steady = std::chrono::steady_clock;
 constexpr auto kSlice = milliseconds(50);  // how often a wait asks whether to stop
 constexpr auto kFirstPause = milliseconds(100);
 constexpr auto kLongestPause = milliseconds(2'000);
-constexpr auto kWriteDeadline = milliseconds(60'000);    // of a window of an upload
+constexpr auto kWriteDeadline = milliseconds(120'000);   // of a window of an upload
 constexpr auto kFinishDeadline = milliseconds(130'000);  // of its end: the master syncs it
 constexpr auto kSubmitDeadline = milliseconds(20'000);   // beyond that of any call
 constexpr auto kResumeDeadline = milliseconds(100'000);  // and when a checkpoint is hashed
 constexpr auto kFetchDeadline = milliseconds(120'000);
-constexpr uint64_t kMaxUpload = uint64_t{16} << 30;
-constexpr uint64_t kMaxInline = 512u << 10;  // of all files in a submit
-constexpr uint64_t kMaxSubmit = 960u << 10;  // of the message: a master takes 1 MiB
-constexpr uint64_t kFileBytes = 128;         // of a file in it, beside its name and content
-constexpr uint64_t kWindow = 2u << 20;       // bytes of a file that go at a time
-constexpr int kMaxRetakes = 5;               // of a fetch or an upload that came no further
+constexpr uint64_t kWindow = 2u << 20;  // bytes of a file that go at a time
+constexpr int kMaxRetakes = 5;          // of a fetch or an upload that came no further
 
 template <typename O>
 struct Wait {
@@ -48,64 +45,10 @@ struct Wait {
 
 capnp::Data::Reader data_of(const Sha256Digest& digest) { return {digest.data(), digest.size()}; }
 
-// A file of a submit, looked at.
-struct Attached {
-  std::string name;
-  std::string path;
-  uint64_t size = 0;
-  Sha256Digest sha256{};
-  std::optional<Bytes> bytes;  // nothing: it is uploaded before
-};
-
 struct Submit {
   JobRequest request;
   std::vector<Attached> files;
 };
-
-// What the files' content may have of the message; invalid_argument if there is no room for the
-// rest.
-Result<uint64_t> room_for_content(const JobRequest& request) {
-  uint64_t used = request.text.size();
-  for (const std::string& each : request.overrides) used += each.size() + 16;
-  for (const JobAttachment& each : request.files) used += each.name.size() + kFileBytes;
-  if (used <= kMaxSubmit) return std::min(kMaxInline, kMaxSubmit - used);
-  return invalid_argument(
-      cat("submit: expected a job file, overrides and names of files of at most ",
-          human_bytes(kMaxSubmit), ", received ", human_bytes(used), " with ", request.files.size(),
-          " files"));
-}
-
-// Reads what is small, and hashes the rest in pieces. `stopped` is asked in between.
-Result<Attached> look_at(const JobAttachment& from, uint64_t room,
-                         const std::function<bool()>& stopped) {
-  LEAT_ASSIGN_OR_RETURN(const auto file, real_files().open(from.path));
-  if (file->size() > kMaxUpload) {
-    return resource_exhausted(cat("'", from.path, "': expected at most ", human_bytes(kMaxUpload),
-                                  ", it has ", human_bytes(file->size())));
-  }
-  Attached attached{from.name, from.path, file->size(), {}, {}};
-  if (file->size() <= room) attached.bytes.emplace();
-  Sha256 hash;
-  LEAT_RETURN_IF_ERROR(read_in_pieces(*file, [&](std::span<const std::byte> piece) {
-    hash.update(piece);
-    if (attached.bytes) attached.bytes->insert(attached.bytes->end(), piece.begin(), piece.end());
-    return stopped() ? cancelled("given up") : Status();
-  }));
-  attached.sha256 = hash.finish();
-  return attached;
-}
-
-Result<std::vector<Attached>> look_at_all(const JobRequest& request,
-                                          const std::function<bool()>& stopped) {
-  LEAT_ASSIGN_OR_RETURN(uint64_t room, room_for_content(request));
-  std::vector<Attached> files;
-  for (const JobAttachment& each : request.files) {
-    LEAT_ASSIGN_OR_RETURN(Attached file, look_at(each, room, stopped));
-    if (file.bytes) room -= file.size;
-    files.push_back(std::move(file));
-  }
-  return files;
-}
 
 Status changed(const Attached& file) {
   return failed_precondition(
@@ -493,7 +436,7 @@ Result<std::unique_ptr<ClusterClient>> ClusterClient::connect(ClusterClientOptio
 // Uploads are made again with each try, so that a master that starts anew gets them, too.
 Result<JobView> ClusterClient::submit(const JobRequest& request) {
   LEAT_ASSIGN_OR_RETURN(std::vector<Attached> files,
-                        look_at_all(request, [this] { return core_->stopped(); }));
+                        look_at(request, [this] { return core_->stopped(); }));
   milliseconds deadline = core_->options().deadline + kSubmitDeadline;
   if (!request.resume.empty()) deadline += kResumeDeadline;
   const auto submit = std::make_shared<const Submit>(Submit{request, std::move(files)});

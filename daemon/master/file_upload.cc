@@ -8,7 +8,7 @@
 namespace leat {
 namespace {
 
-constexpr auto kOnDisk = std::chrono::seconds(115);  // for the answer of finish()
+constexpr auto kOnDisk = std::chrono::seconds(115);  // for what the disk is asked
 
 // What the disk's thread has of an upload, and nobody else touches.
 struct Arrival {
@@ -65,7 +65,8 @@ class FileUpload final : public Service<wire::Upload> {
           return arrival.append(piece);
         });
     silent_ = nullptr;
-    return appended.then([this, self = thisCap()](Status status) {
+    auto in_time = within(kj::mv(appended), loop_.context().timer, kOnDisk, "Upload.write");
+    return in_time.then([this, self = thisCap()](Status status) {
       if (!status.ok()) return give_up(std::move(status));
       if (status_.ok()) await_byte();
     });

@@ -1,0 +1,61 @@
+#include "daemon/client/attachments.h"
+
+#include <algorithm>
+
+#include "devices/base/text.h"
+
+namespace leat {
+namespace {
+
+constexpr uint64_t kMaxUpload = uint64_t{16} << 30;
+constexpr uint64_t kMaxInline = 512u << 10;  // of all files in a submit
+constexpr uint64_t kMaxSubmit = 960u << 10;  // of the message: a master takes 1 MiB
+constexpr uint64_t kFileBytes = 128;         // of a file in it, beside its name and content
+
+// What the files' content may have of the message; invalid_argument if there is no room for the
+// rest.
+Result<uint64_t> room_for_content(const JobRequest& request) {
+  uint64_t used = request.text.size();
+  for (const std::string& each : request.overrides) used += each.size() + 16;
+  for (const JobAttachment& each : request.files) used += each.name.size() + kFileBytes;
+  if (used <= kMaxSubmit) return std::min(kMaxInline, kMaxSubmit - used);
+  return invalid_argument(
+      cat("submit: expected a job file, overrides and names of files of at most ",
+          human_bytes(kMaxSubmit), ", received ", human_bytes(used), " with ", request.files.size(),
+          " files"));
+}
+
+Result<Attached> look_at(const JobAttachment& from, uint64_t room,
+                         const std::function<bool()>& stopped) {
+  LEAT_ASSIGN_OR_RETURN(const auto file, real_files().open(from.path));
+  if (file->size() > kMaxUpload) {
+    return resource_exhausted(cat("'", from.path, "': expected at most ", human_bytes(kMaxUpload),
+                                  ", it has ", human_bytes(file->size())));
+  }
+  Attached attached{from.name, from.path, file->size(), {}, {}};
+  if (file->size() <= room) attached.bytes.emplace();
+  Sha256 hash;
+  LEAT_RETURN_IF_ERROR(read_in_pieces(*file, [&](std::span<const std::byte> piece) {
+    hash.update(piece);
+    if (attached.bytes) attached.bytes->insert(attached.bytes->end(), piece.begin(), piece.end());
+    return stopped() ? cancelled("given up") : Status();
+  }));
+  attached.sha256 = hash.finish();
+  return attached;
+}
+
+}  // namespace
+
+Result<std::vector<Attached>> look_at(const JobRequest& request,
+                                      const std::function<bool()>& stopped) {
+  LEAT_ASSIGN_OR_RETURN(uint64_t room, room_for_content(request));
+  std::vector<Attached> files;
+  for (const JobAttachment& each : request.files) {
+    LEAT_ASSIGN_OR_RETURN(Attached file, look_at(each, room, stopped));
+    if (file.bytes) room -= file.size;
+    files.push_back(std::move(file));
+  }
+  return files;
+}
+
+}  // namespace leat
