@@ -41,13 +41,13 @@ TEST_CASE("the rows of the last steps are remembered, and those of steps undone 
   Commits commits;
   commits.reserve(2);
   commits.declare(0);
-  const uint64_t steps = Commits::kRows + 10;
+  const uint64_t steps = Commits::rows_of(2) + 10;
   for (uint64_t step = 0; step < steps; ++step) {
     stage(commits, step, static_cast<double>(step));
     commits.commit(step + 1);
   }
   const Held held = commits.held();
-  REQUIRE(held.rows.size() == Commits::kRows);
+  REQUIRE(held.rows.size() == Commits::rows_of(2));
   CHECK(held.rows.front() == Held::Row{10, {10, -10}});
   CHECK(held.rows.back() == Held::Row{steps - 1, {steps - 1.0, 1.0 - steps}});
   commits.declare(20);
