@@ -48,7 +48,7 @@ class ChaosJob {
     id_ = id_.substr(0, id_.find('\n'));
     view = nlohmann::json::parse(cluster_.show(id_));
     if (!timed) CHECK(view["weights_sha256"] == expected);
-    CHECK(view["progress"]["step"] == 60);
+    CHECK(view["progress"]["step"] == job.steps);
     const std::string log = cluster_.leat("logs", {id_}).out;
     for (const std::string& fault : chaos) CHECK_THAT(log, Catch::Contains("chaos: " + fault));
   }
@@ -87,19 +87,20 @@ TEST_CASE("a job whose master has a slow disk waits for nothing but its checkpoi
   CHECK(job.view["history"].empty());
 }
 
-// No runner sees there how many steps the job has done.
+// No runner sees there how many steps the job has done, and none waits for a fault to come: there
+// are more steps than are done meanwhile.
 TEST_CASE("chaos comes at its steps where each worker does steps of its own", "[cluster]") {
   const std::string fall = "exit=runner:1@step=30";
-  const ChaosJob job(
-      "[shm, tcp]", {"slow=runner:0@step=15,for=50ms", fall},
-      {"num_workers=2", "shards=1", "strategy={name: parameter_server, mode: async}"});
+  const ChaosJob job("[shm, tcp]", {"slow=runner:0@step=15,for=50ms", fall},
+                     {"num_workers=2", "steps=3000", "checkpoint.every_steps=1000", "shards=1",
+                      "strategy={name: parameter_server, mode: async}"});
   REQUIRE(job.view["history"].size() == 1);
   CHECK(job.view["history"][0]["fault"] == fall);
 }
 
 TEST_CASE("chaos comes at its steps in a job with backup workers", "[cluster]") {
   const ChaosJob job("[shm, tcp]", {"slow=runner:0@step=15,for=50ms", "exit=runner:2@step=30"},
-                     {"num_workers=3", "shards=2",
+                     {"num_workers=3", "steps=3000", "checkpoint.every_steps=1000", "shards=2",
                       "strategy={name: parameter_server, mode: sync, num_ps: 1, "
                       "total_num_replicas: 3, replicas_to_aggregate: 2}"});
 }
