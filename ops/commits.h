@@ -37,7 +37,8 @@ class Commits {
   // Of so many values each: more than a run goes on without a word of the master, and the master
   // has not written yet.
   static constexpr size_t rows_of(size_t values) {
-    return std::clamp<size_t>(kBytes / (std::max<size_t>(values, 1) * sizeof(double)), 1, kMostRows);
+    return std::clamp<size_t>(kBytes / (std::max<size_t>(values, 1) * sizeof(double)), 1,
+                              kMostRows);
   }
 
   // The variables are, or are about to be, of no step in particular: until declare().

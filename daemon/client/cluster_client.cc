@@ -363,7 +363,7 @@ class ClusterClient::Core {
     Sha256 hash;
     for (uint64_t offset = 0; offset < file.size; offset += kWindow) {
       auto bytes = std::make_shared<Bytes>(std::min(kWindow, file.size - offset));
-      if (!from->read(offset, *bytes).ok()) return changed(file);
+      LEAT_RETURN_IF_ERROR(from->read(offset, *bytes));
       hash.update(*bytes);
       LEAT_RETURN_IF_ERROR(with_sink(
           "Upload.write", kWriteDeadline, sink, answered, [bytes, offset](wire::Upload::Client to) {

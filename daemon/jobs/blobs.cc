@@ -10,8 +10,7 @@ constexpr uint64_t kSyncEvery = 64u << 20;
 
 }  // namespace
 
-// On its way
-// ---------------------------------------------------------------------------------------
+// On its way --------------------------------------------------------------------------------------
 
 ArrivingBlob::ArrivingBlob(Files& files, std::string path, std::string temporary,
                            const Sha256Digest& sha256, uint64_t size,
@@ -61,8 +60,7 @@ Status ArrivingBlob::publish() {
   return files_.sync_directory(directory_of(path_));
 }
 
-// All of them
-// --------------------------------------------------------------------------------------
+// All of them -------------------------------------------------------------------------------------
 
 Result<std::unique_ptr<ArrivingBlob>> Blobs::begin(const Sha256Digest& digest, uint64_t size) {
   LEAT_RETURN_IF_ERROR(files_.make_directories(folder_));

@@ -64,8 +64,8 @@ void ClusterState::ask(Done<JobView> done, std::function<JobEvent(uint64_t ticke
 }
 
 void ClusterState::submit(Submission submission, Done<JobView> done) {
-  ask(std::move(done), [submission = std::move(submission)](uint64_t ticket) {
-    return SubmitAsked{ticket, submission};
+  ask(std::move(done), [submission = std::move(submission)](uint64_t ticket) mutable {
+    return SubmitAsked{ticket, std::move(submission)};
   });
 }
 
@@ -86,10 +86,9 @@ void ClusterState::watch(std::string id, uint64_t seen,
 
 void ClusterState::fault_due(FaultAsked fault, std::function<void(Status)> done) {
   ask([done = std::move(done)](const Result<JobView>& view) { done(view.status()); },
-      [fault = std::move(fault)](uint64_t ticket) {
-        FaultAsked asked = fault;
-        asked.ticket = ticket;
-        return asked;
+      [fault = std::move(fault)](uint64_t ticket) mutable {
+        fault.ticket = ticket;
+        return std::move(fault);
       });
 }
 

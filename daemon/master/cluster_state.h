@@ -65,7 +65,7 @@ class ClusterState {
   void start(const std::vector<StoredJob>& jobs, std::set<std::string, std::less<>> drained,
              uint64_t generation);
   // Takes no requests from here on, and returns when those before are answered: when the journal
-  // has what they ask for, or at the latest after `most`.
+  // has what they ask for, or at the latest after `most`. Not from the thread.
   void settle(std::chrono::milliseconds most);
   // Nothing happens any more; the hands are not called again. To look is still possible.
   void stop();
@@ -117,7 +117,7 @@ class ClusterState {
   void tick();
   void answer_watchers();
   bool answer(Watcher& watcher);
-  // Applies what `event` makes of a ticket for the answer.
+  // Applies what `event`, which is called once, makes of a ticket for the answer.
   void ask(Done<JobView> done, std::function<JobEvent(uint64_t ticket)> event);
 
   const Clock& clock_;

@@ -31,15 +31,6 @@ uint64_t random_number() {
   return number;
 }
 
-// 16 bytes of 32 hexadecimal digits, as the journal has them.
-std::array<uint8_t, 16> cluster_id_of(const std::string& digits) {
-  std::array<uint8_t, 16> bytes{};
-  for (size_t i = 0; i < bytes.size(); ++i) {
-    bytes[i] = static_cast<uint8_t>(std::stoul(digits.substr(2 * i, 2), nullptr, 16));
-  }
-  return bytes;
-}
-
 std::string port_zero(const std::string& address) {
   return address.substr(0, address.rfind(':')) + ":0";
 }
@@ -516,24 +507,26 @@ Result<std::unique_ptr<Cluster>> MasterDaemon::make_cluster(const RunJob& action
   LEAT_ASSIGN_OR_RETURN(auto runners,
                         workforce_->runners(action.job, action.epoch, action.workers.size()));
   RemoteClusterOptions options;
-  options.cluster = cluster_id_of(journal_->cluster_id());
+  if (!from_hex(journal_->cluster_id(), options.cluster))
+    return internal_error(cat("cluster id: expected 32 hexadecimal digits, the journal has '",
+                              journal_->cluster_id(), "'"));
   options.epoch = action.epoch;
   return std::unique_ptr<Cluster>(
       std::make_unique<RemoteCluster>(*loop_, std::move(runners), std::move(options)));
 }
 
 Status MasterDaemon::arm(const RunJob& action, const std::vector<ArmedFault>& faults) {
-  LEAT_ASSIGN_OR_RETURN(const auto runners,
-                        workforce_->runners(action.job, action.epoch, action.workers.size()));
-  for (const auto& runner : runners) {
-    std::vector<ArmedFault> own;
-    for (const ArmedFault& each : faults) {
-      const bool is_its = each.fault.target != ChaosTarget::master;
-      if (is_its && each.fault.task == runner->facts().task) own.push_back(each);
-    }
-    if (!own.empty()) LEAT_RETURN_IF_ERROR(runner->arm(own, action.ran));
+  std::map<uint32_t, std::vector<ArmedFault>> by_task;
+  for (const ArmedFault& each : faults) {
+    if (each.fault.target != ChaosTarget::master) by_task[each.fault.task].push_back(each);
   }
-  return {};
+  Status first;  // a runner that is gone keeps no other from being told
+  for (const auto& [task, own] : by_task) {
+    const auto runner = workforce_->runner(action.job, action.epoch, task);
+    const Status told = runner.ok() ? (*runner)->arm(own, action.ran) : runner.status();
+    if (first.ok()) first = told;
+  }
+  return first;
 }
 
 }  // namespace leat

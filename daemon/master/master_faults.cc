@@ -30,8 +30,7 @@ MasterFaults::MasterFaults(const JobRunsParts& parts, const RunJob& action,
   });
 }
 
-// One that is lost on its way is told again in the next epoch: a runner that cannot be told is
-// lost.
+// A runner that cannot be told is lost: its faults are told again in the next epoch.
 void MasterFaults::tell_runners(uint64_t step) {
   if (by_step_.empty() || step < by_step_.front().fault.step) return;
   while (!by_step_.empty() && step >= by_step_.front().fault.step) {

@@ -9,15 +9,11 @@ namespace {
 // A job that runs removes its older checkpoints and goes on with its metrics meanwhile.
 constexpr int kTries = 5;
 
-// Of a Sha256 as manifests have it.
+// As manifests have it.
 Result<Sha256Digest> digest_of(const std::string& hex) {
-  Sha256Digest digest;
-  const auto value = [](char c) { return c <= '9' ? c - '0' : c - 'a' + 10; };
-  if (hex.size() != 2 * digest.size()) return internal_error(cat("'", hex, "' is no SHA-256"));
-  for (size_t i = 0; i < digest.size(); ++i) {
-    digest[i] = static_cast<uint8_t>(value(hex[2 * i]) << 4 | value(hex[2 * i + 1]));
-  }
-  return digest;
+  Sha256Digest digest{};
+  if (from_hex(hex, digest)) return digest;
+  return invalid_argument(cat("SHA-256: expected 64 hexadecimal digits, received '", hex, "'"));
 }
 
 AttachedFile blob_of(std::string name, const Sha256Digest& sha256, uint64_t size) {

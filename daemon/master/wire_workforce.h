@@ -40,6 +40,8 @@ class Workforce::Inside final : public std::enable_shared_from_this<Inside> {
   void end_log(const std::string& job);
   Result<std::vector<std::shared_ptr<RemoteRunner>>> runners(const std::string& job, uint64_t epoch,
                                                              size_t count) const;
+  Result<std::shared_ptr<RemoteRunner>> runner(const std::string& job, uint64_t epoch,
+                                               uint32_t task) const;
 
   // Of the service. A worker is known by its connection before it is a member, and may be refused
   // afterwards.

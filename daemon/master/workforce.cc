@@ -305,13 +305,18 @@ Result<std::vector<std::shared_ptr<RemoteRunner>>> Workforce::Inside::runners(
     const std::string& job, uint64_t epoch, size_t count) const {
   std::vector<std::shared_ptr<RemoteRunner>> runners;
   for (uint32_t task = 0; task < count; ++task) {
-    const auto found = slots_.find({job, epoch, task});
-    if (found == slots_.end() || found->second.runner == nullptr) {
-      return unavailable(cat("the runner of ", text_of({job, epoch, task}), " is gone"));
-    }
-    runners.push_back(found->second.runner);
+    LEAT_ASSIGN_OR_RETURN(auto runner, this->runner(job, epoch, task));
+    runners.push_back(std::move(runner));
   }
   return runners;
+}
+
+Result<std::shared_ptr<RemoteRunner>> Workforce::Inside::runner(const std::string& job,
+                                                                uint64_t epoch,
+                                                                uint32_t task) const {
+  const auto found = slots_.find({job, epoch, task});
+  if (found != slots_.end() && found->second.runner != nullptr) return found->second.runner;
+  return unavailable(cat("the runner of ", text_of({job, epoch, task}), " is gone"));
 }
 
 // Workers -----------------------------------------------------------------------------------------
@@ -445,6 +450,13 @@ Result<std::vector<std::shared_ptr<RemoteRunner>>> Workforce::runners(const std:
                                                                       size_t count) {
   Result<std::vector<std::shared_ptr<RemoteRunner>>> found = cancelled("the master is stopping");
   (void)loop_.run([&] { found = inside_->runners(job, epoch, count); });
+  return found;
+}
+
+Result<std::shared_ptr<RemoteRunner>> Workforce::runner(const std::string& job, uint64_t epoch,
+                                                        uint32_t task) {
+  Result<std::shared_ptr<RemoteRunner>> found = cancelled("the master is stopping");
+  (void)loop_.run([&] { found = inside_->runner(job, epoch, task); });
   return found;
 }
 

@@ -57,6 +57,9 @@ class Workforce {
   // Those of an epoch, by task. unavailable if one of `count` is gone. Waits for the loop.
   Result<std::vector<std::shared_ptr<RemoteRunner>>> runners(const std::string& job, uint64_t epoch,
                                                              size_t count);
+  // That of one task.
+  Result<std::shared_ptr<RemoteRunner>> runner(const std::string& job, uint64_t epoch,
+                                               uint32_t task);
 
   class Inside;
   const std::shared_ptr<Inside>& inside() const { return inside_; }

@@ -46,18 +46,8 @@ Result<RunnerOrder> read_order(wire::RunnerSpec::Reader spec) {
 
 Result<std::array<uint8_t, 16>> read_cluster_id(std::string_view text) {
   std::array<uint8_t, 16> id{};
-  const auto digit = [](char c) {
-    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-  };
-  for (size_t i = 0; i < 32; ++i) {
-    const int value = text.size() == 32 ? digit(text[i]) : -1;
-    if (value < 0) {
-      return invalid_argument(
-          cat("cluster id: expected 32 hexadecimal digits, received '", text, "'"));
-    }
-    id[i / 2] = static_cast<uint8_t>(id[i / 2] << 4 | value);
-  }
-  return id;
+  if (from_hex(text, id)) return id;
+  return invalid_argument(cat("cluster id: expected 32 hexadecimal digits, received '", text, "'"));
 }
 
 void write_info(const WorkerInfo& info, uint64_t incarnation,

@@ -3,6 +3,7 @@
 #include <openssl/evp.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cstdio>
 #include <cstdlib>
 
@@ -61,6 +62,16 @@ std::string to_hex(std::span<const uint8_t> bytes) {
     out += kDigits[byte & 15];
   }
   return out;
+}
+
+bool from_hex(std::string_view text, std::span<uint8_t> bytes) {
+  if (text.size() != 2 * bytes.size()) return false;
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    const std::string_view digits = text.substr(2 * i, 2);
+    if (digits.find_first_not_of("0123456789abcdef") != digits.npos) return false;
+    std::from_chars(digits.data(), digits.data() + 2, bytes[i], 16);
+  }
+  return true;
 }
 
 }  // namespace leat

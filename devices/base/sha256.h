@@ -43,5 +43,7 @@ Result<std::string> sha256_of(const ReadableFile& file);
 
 // Lower-case hexadecimal, two digits a byte.
 std::string to_hex(std::span<const uint8_t> bytes);
+// False if the text is not exactly that of so many bytes, which are of no use then.
+bool from_hex(std::string_view text, std::span<uint8_t> bytes);
 
 }  // namespace leat

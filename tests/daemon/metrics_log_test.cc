@@ -9,9 +9,9 @@
 #include <thread>
 
 #include "daemon/cli/events.h"
+#include "daemon/runner/turn_log.h"
 #include "devices/base/failpoint.h"
 #include "devices/base/forwarding_files.h"
-#include "daemon/runner/turn_log.h"
 #include "ops/commits.h"
 #include "tests/catch.h"
 #include "tests/temporary_directory.h"

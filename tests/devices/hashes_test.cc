@@ -1,3 +1,4 @@
+#include <array>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,14 @@ std::vector<std::byte> noise(size_t size) {
 }
 
 }  // namespace
+
+TEST_CASE("hexadecimal digits are read back, and nothing else is") {
+  std::array<uint8_t, 3> bytes{};
+  CHECK(from_hex("00af1f", bytes));
+  CHECK(to_hex(bytes) == "00af1f");
+  for (const char* wrong : {"", "00af1", "00af1f0", "00AF1F", "00af1g", "-0af1f", " 0af1f"})
+    CHECK_FALSE(from_hex(wrong, bytes));
+}
 
 // FIPS 180-2, appendix B.
 TEST_CASE("sha256 gives the published digests") {

@@ -6,8 +6,8 @@
 
 namespace leat {
 
-// What is lost of a connection's first packets is sent again after 1, 3, 7 s by the kernel. A network
-// that was gone for a while is back sooner than that.
+// What is lost of a connection's first packets is sent again after 1, 3, 7 s by the kernel. A
+// network that was gone for a while is back sooner than that.
 inline constexpr auto kDialAgain = 300 * kj::MILLISECONDS;
 
 // The first connection that comes about of those that are tried, one more each kDialAgain for as
