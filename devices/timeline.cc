@@ -16,10 +16,8 @@ void Timeline::signal(uint64_t value) {
          !value_.compare_exchange_weak(current, value, std::memory_order_seq_cst)) {
   }
   if (sleepers_.load(std::memory_order_seq_cst) == 0) return;
-  {
-    std::lock_guard lock(mutex_);
-    changed_.notify_all();
-  }
+  { std::lock_guard lock(mutex_); }  // who has looked already sleeps by now
+  changed_.notify_all();
   // One at a time, each called without the lock: nothing is allocated for them.
   while (true) {
     Callback due;
@@ -47,8 +45,8 @@ void Timeline::fail(Status status) {
     failed_.store(true, std::memory_order_release);
     released.swap(waiters_);
     sleepers_.fetch_sub(static_cast<int>(released.size()), std::memory_order_seq_cst);
-    changed_.notify_all();
   }
+  changed_.notify_all();
   for (Waiter& waiter : released) {
     waiter.callback(reached(waiter.value) ? Status() : status);
   }

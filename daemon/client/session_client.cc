@@ -481,7 +481,7 @@ RemoteSession::~RemoteSession() { core_->close(); }
 
 Result<std::unique_ptr<RemoteSession>> RemoteSession::open(ClusterClientOptions cluster,
                                                            RemoteSessionOptions options) {
-  LEAT_ASSIGN_OR_RETURN(std::unique_ptr<RpcLoop> loop, RpcLoop::start());
+  LEAT_ASSIGN_OR_RETURN(std::unique_ptr<RpcLoop> loop, RpcLoop::start({}, RpcLoop::kSpin));
   std::unique_ptr<RemoteSession> session(new RemoteSession(
       std::make_unique<Core>(std::move(cluster), std::move(options), std::move(loop))));
   LEAT_RETURN_IF_ERROR(session->core_->open());

@@ -81,7 +81,7 @@ Status MasterDaemon::open() {
   std::filesystem::remove_all(checks_folder(), ignored);
   journal_ = std::make_unique<JournalThread>(std::move(journal));
   logs_ = std::make_unique<JobLogs>(jobs_folder(), tuning_.log_bytes, clock_, log_.named("logs"));
-  LEAT_ASSIGN_OR_RETURN(loop_, RpcLoop::start(log_));
+  LEAT_ASSIGN_OR_RETURN(loop_, RpcLoop::start(log_, RpcLoop::kSpin));
   disk_ = std::make_unique<TaskThread>("disk");
   ClusterStateOptions options = tuning_.cluster;
   options.members.max_workers = static_cast<size_t>(config_.max_workers);

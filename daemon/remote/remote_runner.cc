@@ -86,8 +86,10 @@ auto stoppable(RunnerChannel& channel, std::string_view doing, const std::stop_t
   const auto wait = std::make_shared<Wait>();
   const auto due = std::chrono::steady_clock::now() + kSnapshotDeadline;
   channel.start(doing, kSnapshotDeadline, std::move(function), [wait](O outcome) {
-    const std::lock_guard lock(wait->mutex);
-    wait->outcome.emplace(std::move(outcome));
+    {
+      const std::lock_guard lock(wait->mutex);
+      wait->outcome.emplace(std::move(outcome));
+    }
     wait->changed.notify_one();
   });
   std::unique_lock lock(wait->mutex);

@@ -303,7 +303,7 @@ void commit_here(const ChaosFault& fault) {
 Status run_job(const RunnerConfig& config, const Logger& log, Ending& ending,
                std::optional<Guillotine>& guillotine) {
   const Catalogue catalogue = standard_catalogue();
-  LEAT_ASSIGN_OR_RETURN(const auto loop, RpcLoop::start(log.named("rpc")));
+  LEAT_ASSIGN_OR_RETURN(const auto loop, RpcLoop::start(log.named("rpc"), RpcLoop::kSpin));
   Reporter reporter(*loop);
   LEAT_ASSIGN_OR_RETURN(auto runner, JobRunner::create(config, catalogue, reporter.news(), log));
   const WorkerSocket worker(kWorkerDescriptor, *runner, [&ending](const Status& why) {

@@ -26,6 +26,7 @@ struct Executor::Core {
   bool stop = false;
   Neighbours neighbours;            // `ready` is queue.size(), for a look without the lock
   std::atomic<bool> wanted{false};  // the driver has something to do: for a look without the lock
+  std::atomic<int> notifying{0};    // threads in tell_driver() without the lock
 
   bool driver_is_wanted() const { return stop || (!queue.empty() && !driving); }
   void set_busy(Place& place, bool busy) {
@@ -37,15 +38,11 @@ struct Executor::Core {
     const auto it = places.find(&run);
     return it == places.end() || it->second.ready ? nullptr : &it->second.awaited;
   }
-  void tell_driver() {
+  void queue_changed() {
     neighbours.ready.store(queue.size(), std::memory_order_relaxed);
     wanted.store(driver_is_wanted(), std::memory_order_relaxed);
-    if (driver_is_wanted()) work.notify_one();
   }
-  void push(Run* run) {
-    queue.push_back(run);
-    tell_driver();
-  }
+  void tell_driver(std::unique_lock<std::mutex>& lock);
   void wake(Run* run, bool fired);
   void drive(std::unique_lock<std::mutex>& lock, Run* run, Place& place, bool cheaply);
   void register_wait(std::unique_lock<std::mutex>& lock, Run* run, Place& place,
@@ -57,6 +54,16 @@ struct Executor::Waker {
   Core* core;
   Run* run;
 };
+
+// Unlocks: the driver would wake up only to wait for the lock.
+void Executor::Core::tell_driver(std::unique_lock<std::mutex>& lock) {
+  queue_changed();
+  if (!driver_is_wanted()) return;
+  notifying.fetch_add(1);
+  lock.unlock();
+  work.notify_one();
+  notifying.fetch_sub(1);
+}
 
 // `fired`: by what the run waited for; else by somebody who gave it more to do.
 void Executor::Core::wake(Run* run, bool fired) {
@@ -72,8 +79,9 @@ void Executor::Core::wake(Run* run, bool fired) {
   if (fired && !driving && queue.empty() && run->has_cheap_entries() && !Run::on_this_thread()) {
     drive(lock, run, place, true);
   } else {
-    push(run);
+    queue.push_back(run);
   }
+  tell_driver(lock);
 }
 
 // Advances a ready run until it waits or is idle, or only as far as is cheap.
@@ -103,7 +111,7 @@ void Executor::Core::drive(std::unique_lock<std::mutex>& lock, Run* run, Place& 
   driving = false;
   if (place.ready) queue.push_back(run);
   stopped_advancing.notify_all();
-  tell_driver();
+  queue_changed();
 }
 
 void Executor::Core::register_wait(std::unique_lock<std::mutex>& lock, Run* run, Place& place,
@@ -131,11 +139,12 @@ Executor::Executor(cpu::Pool& pool, std::string name)
 
 Executor::~Executor() {
   {
-    std::lock_guard lock(core_->mutex);
+    std::unique_lock lock(core_->mutex);
     core_->stop = true;
-    core_->tell_driver();
+    core_->tell_driver(lock);
   }
   thread_.join();
+  while (core_->notifying.load() > 0) std::this_thread::yield();
 }
 
 void Executor::add(Run& run) {
@@ -153,7 +162,7 @@ void Executor::remove(Run& run) {
   core_->set_busy(it->second, false);
   core_->places.erase(it);
   std::erase(core_->queue, &run);
-  core_->tell_driver();
+  core_->queue_changed();
 }
 
 std::string Executor::waits_for(Run& run) {

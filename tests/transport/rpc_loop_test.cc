@@ -14,11 +14,21 @@ namespace {
 
 using namespace std::chrono_literals;
 
+// One that parks at once, and one that looks again first.
 std::unique_ptr<RpcLoop> start() {
-  auto loop = RpcLoop::start();
+  auto loop = RpcLoop::start({}, GENERATE(0us, RpcLoop::kSpin));
   REQUIRE(loop.ok());
   return std::move(*loop);
 }
+
+// Posts itself again, until that is enough.
+struct Again {
+  RpcLoop& loop;
+  std::atomic<bool>& enough;
+  void operator()() const {
+    if (!enough) (void)loop.post(*this);
+  }
+};
 
 // Says where it was destroyed.
 struct Witness {
@@ -56,6 +66,15 @@ TEST_CASE("every post that was taken runs, though the loop stops meanwhile", "[c
   CHECK(ran == taken);
   CHECK_FALSE(loop->post([] {}));
   CHECK_FALSE(loop->run([] {}));
+}
+
+TEST_CASE("posts that post without an end let timers have their turn", "[cluster]") {
+  const auto loop = start();
+  std::atomic<bool> enough{false};
+  for (int i = 0; i < 3; ++i) REQUIRE(loop->post(Again{*loop, enough}));
+  const auto later = [&] { return loop->context().timer.afterDelay(2 * kj::MILLISECONDS); };
+  CHECK(call(*loop, later, 30s, "a timer").ok());
+  enough = true;
 }
 
 TEST_CASE("a posted function that throws ends alone", "[cluster]") {

@@ -15,7 +15,7 @@
 #include <future>
 #include <thread>
 
-#include "transport/io/patience.h"
+#include "devices/base/patience.h"
 
 namespace leat {
 

@@ -189,8 +189,10 @@ Outcome<PromisedBy<F>> call(RpcLoop& loop, F function, std::chrono::nanoseconds 
     return function();
   };
   start_call(loop, std::move(unless_given_up), deadline, what, [wait](O outcome) {
-    const std::lock_guard lock(wait->mutex);
-    wait->outcome.emplace(std::move(outcome));
+    {
+      const std::lock_guard lock(wait->mutex);
+      wait->outcome.emplace(std::move(outcome));
+    }
     wait->changed.notify_one();
   });
   std::unique_lock lock(wait->mutex);

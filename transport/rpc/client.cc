@@ -15,7 +15,7 @@ class RpcClient::Connection final : public LoopOwned {
       : options_(std::move(options)),
         budget_(options_->limits.call_bytes * 4),
         network_(kj::mv(stream), capnp::rpc::twoparty::Side::CLIENT, options_->limits,
-                 authenticated, context.timer, budget_),
+                 authenticated, context, budget_),
         system_(capnp::makeRpcClient(network_)),
         bootstrap_(bootstrap_of(system_)),
         lost_(network_.on_disconnect()

@@ -102,11 +102,11 @@ class GuardedNetwork::GuardedConnection final : public capnp::TwoPartyVatNetwork
                                                 public kj::Refcounted {
  public:
   GuardedConnection(kj::Own<kj::AsyncIoStream> stream, capnp::rpc::twoparty::Side side,
-                    const RpcLimits& limits, bool authenticated, kj::Timer& timer,
+                    const RpcLimits& limits, bool authenticated, LoopContext& context,
                     ByteBudget& budget, kj::Own<Shared> shared)
       : limits_(limits),
         max_message_(limits.max_message(authenticated)),
-        timer_(timer),
+        context_(context),
         shared_(kj::mv(shared)),
         charge_(budget),
         ledger_(limits_),
@@ -155,7 +155,7 @@ class GuardedNetwork::GuardedConnection final : public capnp::TwoPartyVatNetwork
 
   const RpcLimits limits_;
   const size_t max_message_;
-  kj::Timer& timer_;
+  LoopContext& context_;
   kj::Own<Shared> shared_;
   ByteCharge charge_;
   Ledger ledger_;
@@ -205,7 +205,7 @@ GuardedNetwork::GuardedConnection::receive() {
   if (!next.ok()) end(next.status());
   if (next->has_value()) return deliver(std::move(**next));
   if (framing_.in_message() && message_due_ == nullptr) {
-    message_due_ = timer_.now() + to_kj(limits_.message_deadline);
+    message_due_ = context_.timer.now() + to_kj(limits_.message_deadline);
   }
   return read_some().then([this](size_t size) -> kj::Promise<Received> {
     if (size == 0) {
@@ -226,7 +226,7 @@ kj::Promise<size_t> GuardedNetwork::GuardedConnection::read_some() {
                     end(unavailable(error.getDescription().cStr()));
                   });
   KJ_IF_MAYBE (due, message_due_) {
-    return read.exclusiveJoin(timer_.atTime(*due).then([this]() -> size_t {
+    return read.exclusiveJoin(context_.timer.atTime(*due).then([this]() -> size_t {
       end(deadline_exceeded(cat("message not whole within ", limits_.message_deadline.count(),
                                 " ms of its first byte")));
     }));
@@ -237,12 +237,13 @@ kj::Promise<size_t> GuardedNetwork::GuardedConnection::read_some() {
 kj::Promise<GuardedNetwork::GuardedConnection::Received> GuardedNetwork::GuardedConnection::deliver(
     FramedMessage framed) {
   message_due_ = nullptr;
+  ++context_.news;
   auto message = kj::heap<Incoming>(std::move(framed), limits_);
   take_account(*message);
   if (++in_this_turn_ < kMessagesPerTurn) return Received(kj::mv(message));
   in_this_turn_ = 0;
   // A timer, even of zero, comes after the loop has looked for what others have sent.
-  return timer_.afterDelay(0 * kj::NANOSECONDS)
+  return context_.timer.afterDelay(0 * kj::NANOSECONDS)
       .then([message = kj::mv(message)]() mutable -> Received { return kj::mv(message); });
 }
 
@@ -333,7 +334,7 @@ kj::Promise<void> GuardedNetwork::GuardedConnection::write_batch() {
     batch->messages.push_back(kj::mv(unsent_.front()));
     unsent_.pop_front();
   }
-  auto late = timer_.afterDelay(to_kj(limits_.message_deadline)).then([this] {
+  auto late = context_.timer.afterDelay(to_kj(limits_.message_deadline)).then([this] {
     kj::throwFatalException(to_exception(deadline_exceeded(
         cat("peer took none of a batch within ", limits_.message_deadline.count(), " ms"))));
   });
@@ -380,8 +381,8 @@ kj::Promise<void> GuardedNetwork::GuardedConnection::shutdown() {
     if (failure_ == nullptr) return kj::READY_NOW;
     return discard_input(kDiscardedReads);
   });
-  return closed.exclusiveJoin(timer_.afterDelay(to_kj(limits_.linger))).catch_([](kj::Exception&&) {
-  });
+  return closed.exclusiveJoin(context_.timer.afterDelay(to_kj(limits_.linger)))
+      .catch_([](kj::Exception&&) {});
 }
 
 kj::Promise<void> GuardedNetwork::GuardedConnection::discard_input(int reads) {
@@ -391,7 +392,7 @@ kj::Promise<void> GuardedNetwork::GuardedConnection::discard_input(int reads) {
       .then([this, reads](size_t size) -> kj::Promise<void> {
         if (size == 0) return kj::READY_NOW;
         // By way of the loop's poll: a peer that floods must not be what it is busy with.
-        return timer_.afterDelay(0 * kj::NANOSECONDS).then([this, reads] {
+        return context_.timer.afterDelay(0 * kj::NANOSECONDS).then([this, reads] {
           return discard_input(reads - 1);
         });
       });
@@ -400,14 +401,14 @@ kj::Promise<void> GuardedNetwork::GuardedConnection::discard_input(int reads) {
 // The network.
 
 GuardedNetwork::GuardedNetwork(kj::Own<kj::AsyncIoStream> stream, capnp::rpc::twoparty::Side side,
-                               const RpcLimits& limits, bool authenticated, kj::Timer& timer,
+                               const RpcLimits& limits, bool authenticated, LoopContext& context,
                                ByteBudget& budget)
     : shared_(kj::refcounted<Shared>()), side_(side), disconnected_(nullptr) {
   auto pair = kj::newPromiseAndFulfiller<void>();
   shared_->ended = kj::mv(pair.fulfiller);
   disconnected_ = pair.promise.fork();
   connection_ = kj::refcounted<GuardedConnection>(kj::mv(stream), side, limits, authenticated,
-                                                  timer, budget, kj::addRef(*shared_));
+                                                  context, budget, kj::addRef(*shared_));
 }
 
 GuardedNetwork::~GuardedNetwork() noexcept(false) = default;

@@ -3,12 +3,13 @@
 
 #include <capnp/rpc-twoparty.h>
 #include <kj/async-io.h>
-#include <kj/timer.h>
 
 #include "devices/base/status.h"
 #include "transport/rpc/limits.h"
 
 namespace leat {
+
+struct LoopContext;
 
 // Stands where capnp::TwoPartyVatNetwork does: the same two-party protocol over one stream, held to
 // RpcLimits in both directions. It takes the bytes before the library does (MessageFraming), counts
@@ -28,9 +29,10 @@ namespace leat {
 // Threads: the loop's.
 class GuardedNetwork final : public capnp::TwoPartyVatNetworkBase {
  public:
-  // REQUIRES: `timer` and `budget` outlive the object, and whoever uses it.
+  // REQUIRES: `context` and `budget` outlive the object, and whoever uses it.
   GuardedNetwork(kj::Own<kj::AsyncIoStream> stream, capnp::rpc::twoparty::Side side,
-                 const RpcLimits& limits, bool authenticated, kj::Timer& timer, ByteBudget& budget);
+                 const RpcLimits& limits, bool authenticated, LoopContext& context,
+                 ByteBudget& budget);
   ~GuardedNetwork() noexcept(false);
 
   // Resolves when the connection has ended and its descriptor is closed.

@@ -16,6 +16,7 @@
 #include <optional>
 #include <thread>
 
+#include "devices/base/patience.h"
 #include "devices/base/text.h"
 #include "transport/rpc/loop_context.h"
 
@@ -80,7 +81,7 @@ std::string describe_current_exception() {
 
 class RpcLoop::Thread {
  public:
-  explicit Thread(Logger log) : log_(std::move(log)) {}
+  Thread(Logger log, std::chrono::microseconds spin) : log_(std::move(log)), patience_(spin) {}
   ~Thread() {
     stop();
     if (wake_ >= 0) ::close(wake_);
@@ -116,7 +117,7 @@ class RpcLoop::Thread {
     {
       const std::lock_guard lock(mutex_);
       if (closed_) return false;
-      first = queue_.empty();
+      first = queue_.empty() && !taking_;
       queue_.push_back(std::move(task));
     }
     if (first) wake();
@@ -169,6 +170,7 @@ class RpcLoop::Thread {
                         .timer = io.provider->getTimer(),
                         .tasks = *new_tasks(errors),
                         .log = log_,
+                        .news = 0,
                         .next_id = 1,
                         .owned = {}};
     context_ = &context;
@@ -179,8 +181,17 @@ class RpcLoop::Thread {
     });
     kj::UnixEventPort::FdObserver readable(io.unixEventPort, wake_,
                                            kj::UnixEventPort::FdObserver::OBSERVE_READ);
-    auto pump = take(readable).eagerlyEvaluate(nullptr);
+    bool over = false;
+    auto pump = take(readable).attach(kj::defer([&] { over = true; })).eagerlyEvaluate(nullptr);
     ready();
+    kj::EventPort& port = io.unixEventPort;
+    uint64_t news = 0;
+    while (true) {
+      kj::evalLast([] {}).wait(io.waitScope);  // after all that there is to do
+      if (over) break;
+      if (std::exchange(news, context.news) != context.news) patience_.progress();
+      patience_.look_again() ? port.poll() : port.wait();
+    }
     pump.wait(io.waitScope);
   }
 
@@ -192,15 +203,29 @@ class RpcLoop::Thread {
   // Runs what is posted, for ever; done when the loop is closed and nothing is left.
   kj::Promise<void> take(kj::UnixEventPort::FdObserver& readable) {
     uint64_t count;
-    while (::read(wake_, &count, sizeof(count)) > 0) {
+    (void)!::read(wake_, &count, sizeof(count));  // one takes all that was written
+    // Twice, for what those post that were posted; what comes then lets the connections go first.
+    const bool closed = run_posted() || run_posted();
+    {
+      const std::lock_guard lock(mutex_);
+      taking_ = false;
+      if (!queue_.empty()) wake();
     }
+    if (closed) return kj::READY_NOW;
+    return readable.whenBecomesReadable().then([this, &readable] { return take(readable); });
+  }
+
+  // True when nothing was, and is to be, posted any more.
+  bool run_posted() {
     std::deque<std::unique_ptr<Task>> tasks;
     bool closed;
     {
       const std::lock_guard lock(mutex_);
       tasks.swap(queue_);
       closed = closed_;
+      taking_ = true;
     }
+    context_->news += tasks.size();
     for (auto& task : tasks) {
       try {
         task->run();
@@ -209,8 +234,7 @@ class RpcLoop::Thread {
         log_.error("a function posted to the rpc thread failed: ", describe_current_exception());
       }
     }
-    if (closed) return kj::READY_NOW;
-    return readable.whenBecomesReadable().then([this, &readable] { return take(readable); });
+    return closed;
   }
 
   // What was posted to a loop that could not go on is destroyed here, not run.
@@ -232,6 +256,7 @@ class RpcLoop::Thread {
   std::mutex mutex_;
   std::condition_variable finished_changed_;
   std::deque<std::unique_ptr<Task>> queue_;
+  bool taking_ = false;  // what is posted is seen without a wake
   bool closed_ = false;
   bool finished_ = false;
   std::mutex join_mutex_;
@@ -241,13 +266,14 @@ class RpcLoop::Thread {
   std::atomic<std::thread::id> id_{};
   std::optional<kj::TaskSet> tasks_;
   LoopContext* context_ = nullptr;
+  Patience patience_;
 };
 
 RpcLoop::RpcLoop(std::unique_ptr<Thread> thread) : thread_(std::move(thread)) {}
 RpcLoop::~RpcLoop() = default;
 
-Result<std::unique_ptr<RpcLoop>> RpcLoop::start(Logger log) {
-  auto thread = std::make_unique<Thread>(std::move(log));
+Result<std::unique_ptr<RpcLoop>> RpcLoop::start(Logger log, std::chrono::microseconds spin) {
+  auto thread = std::make_unique<Thread>(std::move(log), spin);
   LEAT_RETURN_IF_ERROR(thread->start());
   return std::unique_ptr<RpcLoop>(new RpcLoop(std::move(thread)));
 }

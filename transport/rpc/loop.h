@@ -1,6 +1,7 @@
 // The thread of the control plane.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <utility>
@@ -26,8 +27,13 @@ struct LoopContext;  // transport/rpc/loop_context.h: what is there on the threa
 // Threads: any, unless a member says otherwise.
 class RpcLoop {
  public:
+  // For so long after a message or a post the thread looks for the next one before it parks, where
+  // that pays (devices/base/patience.h): for loops that somebody who waits for a step goes through.
+  static constexpr std::chrono::microseconds kSpin{100};
+
   // resource_exhausted when there is no descriptor or thread to be had.
-  static Result<std::unique_ptr<RpcLoop>> start(Logger log = {});
+  static Result<std::unique_ptr<RpcLoop>> start(Logger log = {},
+                                                std::chrono::microseconds spin = {});
   ~RpcLoop();  // stops
   RpcLoop(const RpcLoop&) = delete;
   RpcLoop& operator=(const RpcLoop&) = delete;

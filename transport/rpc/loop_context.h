@@ -39,6 +39,7 @@ struct LoopContext {
     }
   }
 
+  uint64_t news = 0;  // counts messages and what is posted
   uint64_t next_id = 1;
   std::map<uint64_t, kj::Own<LoopOwned>> owned;
 };

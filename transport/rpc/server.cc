@@ -80,7 +80,7 @@ class RpcServer::Acceptor final : public LoopOwned, private kj::TaskSet::ErrorHa
         : address(std::move(half.address)),
           role(half.handshake.peer().role),
           network(kj::mv(half.stream), capnp::rpc::twoparty::Side::SERVER, options.limits,
-                  half.handshake.peer().authenticated, context.timer, budget),
+                  half.handshake.peer().authenticated, context, budget),
           system(network, kj::mv(half.bootstrap)) {}
     const std::string address;
     const RpcRole role;

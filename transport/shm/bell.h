@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "transport/io/patience.h"
+#include "devices/base/patience.h"
 #include "transport/shm/arena.h"
 
 namespace leat::shm {

@@ -193,7 +193,7 @@ Bytes boot_message(const RunnerConfig& config) {
 // A runner within this process, put together as its own process does it.
 struct InProcess {
   InProcess(RunnerConfig config, const RunnerTestOptions& test) {
-    loop = must(RpcLoop::start());
+    loop = must(RpcLoop::start({}, RpcLoop::kSpin));
     reporter.emplace(*loop, kDeadline);
     runner = must(JobRunner::create(std::move(config), standard(), reporter->news(), Logger()));
     runner->set_input_patience(test.input_patience);
@@ -257,7 +257,7 @@ struct Node final : Listener::Gate {
 
 struct RunnerTestCluster::Inside {
   explicit Inside(const RunnerTestOptions& options) {
-    loop = must(RpcLoop::start());
+    loop = must(RpcLoop::start({}, RpcLoop::kSpin));
     RpcServerOptions serving;
     serving.identity.role = RpcRole::master;
     serving.identity.cluster = "test";

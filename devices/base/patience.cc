@@ -1,4 +1,4 @@
-#include "transport/io/patience.h"
+#include "devices/base/patience.h"
 
 #include <sched.h>
 
