@@ -68,14 +68,17 @@ void stream_block(void* target, const void* source, size_t bytes) {
 
 void stream_fence() { _mm_sfence(); }  // a release store alone does not order streamed ones
 
-void stream_copy(void* target, const void* source, size_t bytes) {
-  if (bytes < kLeastStreamed) {
-    if (bytes > 0) std::memcpy(target, source, bytes);
-    return;
-  }
+void stream_copy(void* to, const void* from, size_t bytes) {
+  if (bytes >= kLeastStreamed)
+    stream_part(to, from, bytes);
+  else if (bytes > 0)
+    std::memcpy(to, from, bytes);
+}
+
+void stream_part(void* target, const void* source, size_t bytes) {
   auto* to = static_cast<std::byte*>(target);
   const auto* from = static_cast<const std::byte*>(source);
-  const size_t before = (kPage - reinterpret_cast<uintptr_t>(to) % kPage) % kPage;
+  const size_t before = std::min(bytes, (kPage - reinterpret_cast<uintptr_t>(to) % kPage) % kPage);
   stream_block(to, from, before);
   to += before, from += before, bytes -= before;
   static const bool wide = __builtin_cpu_supports("avx512f") != 0;
@@ -94,6 +97,7 @@ void stream_fence() {}
 void stream_copy(void* to, const void* from, size_t bytes) {
   if (bytes > 0) std::memcpy(to, from, bytes);
 }
+void stream_part(void* to, const void* from, size_t bytes) { stream_copy(to, from, bytes); }
 #endif
 
 }  // namespace leat

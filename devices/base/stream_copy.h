@@ -14,6 +14,9 @@ inline constexpr size_t kLeastStreamed = 2 << 20;
 // are there for whoever sees a store that the caller makes afterwards.
 void stream_copy(void* to, const void* from, size_t bytes);
 
+// A part of such a value: is streamed however small it is.
+void stream_part(void* to, const void* from, size_t bytes);
+
 // Streams a block that is in the cache, part of a large value. The bytes are there for others only
 // after the caller's stream_fence().
 void stream_block(void* to, const void* from, size_t bytes);

@@ -27,6 +27,7 @@ TEST_CASE("a copy has the bytes of its source and leaves those around it, whatev
       check(stream_block, bytes, 5, target);
       stream_fence();
       check(stream_copy, bytes, 0, target);
+      check(stream_part, bytes, 7, target);
     }
   }
   for (const size_t bytes : {kLeastStreamed - 1, kLeastStreamed, kMost}) {

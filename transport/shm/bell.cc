@@ -66,7 +66,7 @@ void Waiter::run() {
   ::pthread_setname_np(::pthread_self(), "shm");
   while (!stopped_.load()) {
     const uint32_t seen = bell_.rings();
-    if (look()) {
+    if (look() || copies_.help()) {
       patience_.progress();
     } else if (!patience_.look_again()) {
       bell_.park(seen, kLongestSleep);
@@ -87,6 +87,10 @@ bool Waiter::look() {
   bool news = false;
   for (Polled* polled : polled_) news = polled->poll() || news;
   return news;
+}
+
+void Waiter::copy(void* to, const void* from, size_t bytes) {
+  copies_.copy(to, from, bytes, [this] { bell_.ring(); });
 }
 
 void Waiter::ask(std::function<void()> change) {

@@ -12,6 +12,7 @@
 
 #include "devices/base/patience.h"
 #include "transport/shm/arena.h"
+#include "transport/shm/helped_copy.h"
 
 namespace leat::shm {
 
@@ -39,7 +40,8 @@ class Bell {
 };
 
 // The thread that looks after the shared memory of a process: it looks through all links when its
-// bell rings. It never sleeps long: a peer that rings wrongly costs time, not a hang.
+// bell rings, and helps with large copies. It never sleeps long: a peer that rings wrongly costs
+// time, not a hang.
 class Waiter {
  public:
   class Polled {
@@ -63,6 +65,9 @@ class Waiter {
   void remove(Polled& polled);
   Bell& bell() { return bell_; }
 
+  // As stream_copy(), with the help of the waiter's thread. Threads: any.
+  void copy(void* to, const void* from, size_t bytes);
+
  private:
   Waiter(Bell bell, std::chrono::microseconds spin);
   void run();
@@ -70,6 +75,7 @@ class Waiter {
 
   Bell bell_;
   Patience patience_;
+  HelpedCopy copies_;
   std::atomic<bool> stopped_{false};
   std::mutex mutex_;
   std::vector<std::function<void()>> asked_;  // additions and removals, for the thread to do

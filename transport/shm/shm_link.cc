@@ -4,7 +4,6 @@
 #include <cstring>
 
 #include "devices/base/failpoint.h"
-#include "devices/base/stream_copy.h"
 #include "devices/base/text.h"
 #include "transport/io/credits.h"
 #include "transport/io/express_link.h"
@@ -86,7 +85,7 @@ class ShmLink final : public ExpressLink, private CreditSink, private Waiter::Po
 
   void copy(void* slot, const void* data, size_t bytes) const {
     if (streams_)
-      stream_copy(slot, data, bytes);
+      waiter_.copy(slot, data, bytes);
     else if (bytes > 0)
       std::memcpy(slot, data, bytes);
   }
