@@ -1,6 +1,8 @@
 // What checkpoints cost a training: one every 20 steps against none, by turns, on runners as a
 // worker starts them, driven by a trainer over the wire. Times are medians over all stretches of 20
-// steps, each with the copying and the writing of one checkpoint, or without. Trainings take turns;
+// steps, each with the copying and the writing of one checkpoint, or without: from a few steps
+// before the checkpoint to a few before the next, as a step is heard of later than it ends while
+// the next one goes on, and at once where that waits for a checkpoint. Trainings take turns;
 // with --within, stretches of one training do, which a machine that is not quiet disturbs less. One
 // JSON object for each case on stdout.
 #include <CLI/CLI.hpp>
@@ -33,6 +35,7 @@ using testing::RunnerTestOptions;
 
 constexpr int kWorkers = 2;
 constexpr int64_t kEvery = 20;
+constexpr size_t kBefore = 5;  // steps of a stretch before its checkpoint
 
 struct Options {
   std::vector<std::string> models = {"cnn", "mlp"};
@@ -116,8 +119,8 @@ class Bench {
   }
 
   // Trains so many steps, and adds the time of a step to `ms`, for each kEvery of them but the
-  // first. (For the checkpoint of the last step all wait, whichever rule there is.)
-  // `every`: 0: no checkpoints.
+  // first few and the last. (For the checkpoint of the last step all wait, whichever rule there
+  // is.) `every`: 0: no checkpoints.
   void train(int64_t steps, int64_t every, Watch& watch, std::vector<double>& ms) {
     RunnerTestOptions described;
     described.runners = kWorkers;
@@ -135,7 +138,7 @@ class Bench {
         std::make_unique<RemoteCluster>(nodes.loop(), std::move(remotes), remote)));
     must(trainer->run(watch, [] { return false; }));
     must(real_files().remove_all(directory_ / cat("run-", runs_)));
-    for (size_t end = 2 * kEvery; end <= watch.at.size(); end += kEvery) {
+    for (size_t end = 2 * kEvery - kBefore; end <= watch.at.size(); end += kEvery) {
       const auto took = watch.at[end - 1] - watch.at[end - 1 - kEvery];
       ms.push_back(std::chrono::duration<double, std::milli>(took).count() / kEvery);
     }
