@@ -1,16 +1,17 @@
 // What checkpoints cost a training: one every 20 steps against none, by turns, on runners as a
-// worker starts them, driven by a trainer over the wire. Times are medians over all stretches of 20
-// steps, each with the copying and the writing of one checkpoint, or without: from a few steps
-// before the checkpoint to a few before the next, as a step is heard of later than it ends while
-// the next one goes on, and at once where that waits for a checkpoint. Trainings take turns;
-// with --within, stretches of one training do, which a machine that is not quiet disturbs less. One
-// JSON object for each case on stdout.
+// worker starts them, driven by a trainer over the wire. Times are medians over trainings of the
+// mean step; with --within, over both halves of each training, where every other stretch of 20
+// steps has the copying and the writing of a checkpoint, which a machine that is not quiet disturbs
+// less. A stretch begins a few steps before its checkpoint: a step is heard of some milliseconds
+// after it ended, but at once where the next one waits for a checkpoint. One JSON object for each
+// case on stdout.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <fstream>
 #include <iostream>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -95,6 +96,15 @@ class Watch final : public TrainObserver {
   int checkpoints = 0, left_out = 0;
 };
 
+double quantile(std::vector<double> values, double q) {
+  std::sort(values.begin(), values.end());
+  return values[static_cast<size_t>(static_cast<double>(values.size() - 1) * q)];
+}
+
+double mean(const std::vector<double>& values) {
+  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+}
+
 class Bench {
  public:
   Bench(const Model& model, const std::string& strategy) : model_(model), strategy_(strategy) {
@@ -110,18 +120,20 @@ class Bench {
   }
 
   // Trains so many steps with a checkpoint every 2 * kEvery of them. Adds the time of a step to
-  // `with`, for the kEvery steps after a checkpoint, and to `without`, for the others.
+  // `with`, for the stretches with a checkpoint, and to `without`, for the others.
   void train_by_turns(int64_t steps, Watch& watch, std::vector<double>& with,
                       std::vector<double>& without) {
-    std::vector<double> ms;
-    train(steps, 2 * kEvery, watch, ms);
-    for (size_t i = 0; i < ms.size(); ++i) (i % 2 == 1 ? with : without).push_back(ms[i]);
+    const std::vector<double> ms = train(steps, 2 * kEvery, watch);
+    std::vector<double> halves[2];
+    for (size_t i = 0; i < ms.size(); ++i) halves[i % 2].push_back(ms[i]);
+    without.push_back(mean(halves[0]));
+    with.push_back(mean(halves[1]));
   }
 
-  // Trains so many steps, and adds the time of a step to `ms`, for each kEvery of them but the
-  // first few and the last. (For the checkpoint of the last step all wait, whichever rule there
-  // is.) `every`: 0: no checkpoints.
-  void train(int64_t steps, int64_t every, Watch& watch, std::vector<double>& ms) {
+  // Trains so many steps. `every`: 0: no checkpoints.
+  // RETURNS: the mean time of a step in each stretch but the first steps and the last: for the
+  // checkpoint of the last step all wait, whichever rule there is.
+  std::vector<double> train(int64_t steps, int64_t every, Watch& watch) {
     RunnerTestOptions described;
     described.runners = kWorkers;
     described.threads = options.threads;
@@ -138,10 +150,12 @@ class Bench {
         std::make_unique<RemoteCluster>(nodes.loop(), std::move(remotes), remote)));
     must(trainer->run(watch, [] { return false; }));
     must(real_files().remove_all(directory_ / cat("run-", runs_)));
+    std::vector<double> ms;
     for (size_t end = 2 * kEvery - kBefore; end <= watch.at.size(); end += kEvery) {
       const auto took = watch.at[end - 1] - watch.at[end - 1 - kEvery];
       ms.push_back(std::chrono::duration<double, std::milli>(took).count() / kEvery);
     }
+    return ms;
   }
 
  private:
@@ -169,18 +183,12 @@ class Bench {
   int runs_ = 0;
 };
 
-double quantile(std::vector<double> values, double q) {
-  std::sort(values.begin(), values.end());
-  return values[static_cast<size_t>(static_cast<double>(values.size() - 1) * q)];
-}
-
 void measure(const Model& model, const std::string& strategy) {
   Bench bench(model, strategy);
   int64_t steps = 2 * kEvery;
   if (!options.quick) {
     Watch watch;
-    std::vector<double> ms;
-    bench.train(3 * kEvery, 0, watch, ms);
+    const std::vector<double> ms = bench.train(3 * kEvery, 0, watch);
     const auto most = static_cast<int64_t>(options.seconds * 1e3 / quantile(ms, 0));
     steps = std::clamp<int64_t>(most / kEvery, 3, 100) * kEvery;
   }
@@ -196,7 +204,7 @@ void measure(const Model& model, const std::string& strategy) {
     }
     for (const bool writes : {round % 2 == 0, round % 2 != 0}) {
       Watch watch;
-      bench.train(steps, writes ? kEvery : 0, watch, writes ? with : without);
+      (writes ? with : without).push_back(mean(bench.train(steps, writes ? kEvery : 0, watch)));
       if (writes) checkpoints += watch.checkpoints;
       left_out += watch.left_out;
     }
