@@ -45,8 +45,8 @@ void Timeline::fail(Status status) {
     failed_.store(true, std::memory_order_release);
     released.swap(waiters_);
     sleepers_.fetch_sub(static_cast<int>(released.size()), std::memory_order_seq_cst);
+    changed_.notify_all();  // locked: who sees the failure may take the timeline apart
   }
-  changed_.notify_all();
   for (Waiter& waiter : released) {
     waiter.callback(reached(waiter.value) ? Status() : status);
   }

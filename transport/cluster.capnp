@@ -365,8 +365,9 @@ interface Registry {
   # Role runner: what became of its runs since the last report. One is in flight at a time; what
   # comes meanwhile goes with the next.
 
-  runnerExited @3 (job :Text, epoch :UInt64, how :Text) -> (outcome :Outcome(Nothing));
-  # Role worker: the process has ended ("was killed by signal 9", "exited with status 1").
+  runnerExited @3 (job :Text, epoch :UInt64, how :Text, crashed :Bool) -> (outcome :Outcome(Nothing));
+  # Role worker: the process has ended ("was killed by signal 9", "exited with status 1"). crashed: by
+  # a signal that programs bring upon themselves, such as SIGSEGV: the same twice is no bad luck.
 
   log @4 (job :Text, epoch :UInt64, lines :List(Text)) -> (outcome :Outcome(Nothing));
   # Role worker: what the runner wrote on stderr, at most 64 KiB a call.

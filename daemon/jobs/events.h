@@ -13,6 +13,7 @@
 #include "daemon/jobs/leases.h"
 #include "daemon/jobs/progress.h"
 #include "daemon/jobs/records.h"
+#include "daemon/runner_end.h"
 #include "devices/base/clock.h"
 #include "transport/link_fault.h"
 
@@ -99,7 +100,7 @@ struct RunnerExited {
   std::string job;
   uint64_t epoch = 0;
   WorkerRef worker;
-  std::string how;  // "was killed by signal 9"
+  RunnerEnd end;
 };
 // The last step is done and what the job leaves is on disk.
 struct JobFinished {

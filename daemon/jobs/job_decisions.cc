@@ -11,6 +11,8 @@ namespace {
 
 std::string workers_text(size_t count) { return cat(count, count == 1 ? " worker" : " workers"); }
 
+constexpr int kMostAlike = 3;  // crashes at one step
+
 bool may_pass(Code code) { return code == Code::unavailable || code == Code::deadline_exceeded; }
 
 }  // namespace
@@ -74,7 +76,7 @@ void JobTable::advance_with_runners(Entry& entry) {
 }
 
 void JobTable::advance_failed(Entry& entry) {
-  const Entry::Failure& failure = *entry.failure;
+  Entry::Failure& failure = *entry.failure;
   const bool waits = failure.until && now_.steady < *failure.until && !knows_enough(entry);
   if (waits && !entry.assembly.all_gone()) return;
   if (may_be_silence(entry)) return;
@@ -84,8 +86,10 @@ void JobTable::advance_failed(Entry& entry) {
   std::string reason = failure.reason();
   lost_epoch(entry, reason);
   if (failure.may_pass) {
-    if (entry.last_failure && failure.same_as(*entry.last_failure)) {
-      reason = cat("twice at step ", failure.step, ": ", failure.text);
+    if (entry.last_failure && failure.same_as(*entry.last_failure))
+      failure.alike = entry.last_failure->alike + 1;
+    if (failure.alike == kMostAlike) {
+      reason = cat("three times at step ", failure.step, ": ", failure.text);
     } else if (!failure.counts || recent < entry.job.max_restarts) {
       JobCondition next = changed(entry, JobState::recovering, std::move(reason));
       if (failure.counts) ++next.restarts;

@@ -25,7 +25,8 @@ struct JobTable::Entry {
     bool may_pass = false;        // another try may go better
     bool keeps = false;           // those whom it did not befall go on in the next epoch
     bool counts = true;           // as one of the job's restarts
-    bool crash = false;           // of the job itself, not of a worker
+    bool crash = false;           // by the job's own doing, it seems
+    int alike = 1;                // how many in a row were the same, with this one
     bool stuck = false;           // who goes does not end by itself
     uint64_t step = 0;            // where the job was
     Clock::Steady seen{};         // first

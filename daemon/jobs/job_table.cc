@@ -233,8 +233,8 @@ void JobTable::on(const RunnerExited& event) {
   Entry* entry = find_entry(event.job);
   if (entry == nullptr || !entry->assembly.has(event.worker, event.epoch)) return;
   const std::string subject = cat("the runner on '", event.worker.name, "' ");
-  if (!goes_on_without(*entry, event.worker, subject + event.how))
-    set_failure(*entry, event.worker, subject, event.how, true, kNotKnown);
+  if (!goes_on_without(*entry, event.worker, subject + event.end.how))
+    set_failure(*entry, event.worker, subject, event.end.how, event.end.crashed, kNotKnown);
   member_left(*entry, event.worker);
 }
 

@@ -34,7 +34,8 @@
 //
 // A job that fails for a cause that may pass (a lost or stuck worker, a runner's death) tries
 // again, up to its max_restarts, at once if it has got on since and else after a while
-// (failure_budget.h); a crash that repeats itself at the same step fails it at once.
+// (failure_budget.h). The same crash at the same step for the third time fails it: no bad luck aims
+// so well. A signal from outside, such as SIGKILL, is no crash, however often it comes.
 // Whom the failure did not befall keeps his runner and his lease, and goes on in the next epoch
 // with others in the places of those that are gone (assembly.h); what befalls them meanwhile is no
 // failure of that epoch's. A step that did not end in time may be anybody's fault: nobody is kept.

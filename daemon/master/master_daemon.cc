@@ -518,7 +518,10 @@ Result<std::unique_ptr<Cluster>> MasterDaemon::make_cluster(const RunJob& action
 Status MasterDaemon::arm(const RunJob& action, const std::vector<ArmedFault>& faults) {
   std::map<uint32_t, std::vector<ArmedFault>> by_task;
   for (const ArmedFault& each : faults) {
-    if (each.fault.target != ChaosTarget::master) by_task[each.fault.task].push_back(each);
+    // A task of an elastic job may be one that this epoch does not have.
+    const bool is_here =
+        each.fault.target != ChaosTarget::master && each.fault.task < action.workers.size();
+    if (is_here) by_task[each.fault.task].push_back(each);
   }
   Status first;  // a runner that is gone keeps no other from being told
   for (const auto& [task, own] : by_task) {

@@ -201,8 +201,9 @@ kj::Promise<void> RegistryService::runnerExited(RunnerExitedContext context) {
   const auto params = context.getParams();
   const Status status = check_worker("runnerExited");
   if (status.ok()) {
-    inside_->runner_exited(*worker_, to_string(params.getJob()), params.getEpoch(),
-                           to_string(params.getHow()).substr(0, kMaxRunnerText));
+    inside_->runner_exited(
+        *worker_, to_string(params.getJob()), params.getEpoch(),
+        {to_string(params.getHow()).substr(0, kMaxRunnerText), params.getCrashed()});
   }
   answer(status, context.getResults().initOutcome());
   return kj::READY_NOW;

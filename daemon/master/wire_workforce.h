@@ -60,7 +60,7 @@ class Workforce::Inside final : public std::enable_shared_from_this<Inside> {
   Status link_failed(uint64_t connection, LinkFailed event);
   Status input_starved(uint64_t connection, InputStarved event);
   void runner_exited(const WorkerRef& worker, const std::string& job, uint64_t epoch,
-                     const std::string& how);
+                     const RunnerEnd& end);
 
   RpcLoop& loop() { return loop_; }
   ClusterState& state() { return state_; }

@@ -72,7 +72,7 @@ void Workforce::Inside::start(const Place& place, const WorkerRef& worker, const
           // Without an answer it may come all the same; or its worker is lost, and that is heard.
           if (status.code() == Code::deadline_exceeded || !workers_.contains(worker)) return;
           runner_exited(worker, place.job, place.epoch,
-                        cat("could not be started: ", status.message()));
+                        {cat("could not be started: ", status.message())});
         });
 }
 
@@ -174,7 +174,7 @@ void Workforce::Inside::stopped(const WorkerRef& worker, const std::string& job,
                                 const std::string& how, const Status& status) {
   if (--stopping_[job] == 0) stopping_.erase(job);
   if (status.ok()) {
-    runner_exited(worker, job, epoch, how);
+    runner_exited(worker, job, epoch, {how});
   } else {
     // What does not answer is expelled by the table, in time.
     options_.log.warning("stopping the runner of job '", job, "': ", status.message());
@@ -280,9 +280,9 @@ void Workforce::Inside::runner_hangs_up(uint64_t connection) {
 }
 
 void Workforce::Inside::runner_exited(const WorkerRef& worker, const std::string& job,
-                                      uint64_t epoch, const std::string& how) {
-  remove(worker, job, epoch, unavailable(cat("its process ", how)));
-  state_.handle(RunnerExited{job, epoch, worker, how});
+                                      uint64_t epoch, const RunnerEnd& end) {
+  remove(worker, job, epoch, unavailable(cat("its process ", end.how)));
+  state_.handle(RunnerExited{job, epoch, worker, end});
 }
 
 void Workforce::Inside::remove(const WorkerRef& worker, const std::string& job, uint64_t epoch,

@@ -162,11 +162,11 @@ Result<std::unique_ptr<MasterLink>> MasterLink::create(MasterLinkOptions options
 MasterLink::~MasterLink() = default;
 
 void MasterLink::said(const std::string& job, uint64_t epoch, std::vector<std::string> lines) {
-  add({job, epoch, std::move(lines), ""});
+  add({job, epoch, std::move(lines)});
 }
 
-void MasterLink::exited(const std::string& job, uint64_t epoch, const std::string& how) {
-  add({job, epoch, {}, how});
+void MasterLink::exited(const std::string& job, uint64_t epoch, const RunnerEnd& end) {
+  add({job, epoch, {}, end});
 }
 
 void MasterLink::drain() {
@@ -360,7 +360,7 @@ Status MasterLink::pass_on(RpcClient& client) {
     };
     bytes = weigh(next);
     news_bytes_ -= bytes;
-    while (next.how.empty() && !news_.empty() && news_.front().how.empty() &&
+    while (next.end.how.empty() && !news_.empty() && news_.front().end.how.empty() &&
            news_.front().job == next.job && news_.front().epoch == next.epoch) {
       const size_t more = weigh(news_.front());
       if (bytes + more > kLinesAtOnce) break;
@@ -370,10 +370,10 @@ Status MasterLink::pass_on(RpcClient& client) {
       bytes += more;
     }
     // How it ended goes with its last lines, and waits for no answer to them.
-    const bool last = next.how.empty() && !news_.empty() && news_.front().lines.empty() &&
+    const bool last = next.end.how.empty() && !news_.empty() && news_.front().lines.empty() &&
                       news_.front().job == next.job && news_.front().epoch == next.epoch;
     if (last) {
-      next.how = std::move(news_.front().how);
+      next.end = std::move(news_.front().end);
       news_.pop_front();
     }
     if (dropped_lines_ > 0) {
@@ -406,15 +406,16 @@ Status MasterLink::tell(RpcClient& client, const News& news) {
     return request.send().then(outcome);
   };
   const auto send_exit = [&](wire::Registry::Client& registry) -> kj::Promise<Status> {
-    if (news.how.empty()) return Status();
+    if (news.end.how.empty()) return Status();
     auto request = registry.runnerExitedRequest();
     request.setJob(news.job);
     request.setEpoch(news.epoch);
-    request.setHow(news.how);
+    request.setHow(news.end.how);
+    request.setCrashed(news.end.crashed);
     return request.send().then(outcome);
   };
   return client.call<wire::Registry>(
-      news.how.empty() ? "Registry.log" : "Registry.runnerExited", kCall,
+      news.end.how.empty() ? "Registry.log" : "Registry.runnerExited", kCall,
       [&](wire::Registry::Client registry) {
         auto logged = send_lines(registry);
         return logged.then([exited = send_exit(registry)](Status status) mutable {

@@ -54,7 +54,7 @@ class MasterLink {
   // What the runners tell, for the master. Dropped while there is none to hear it, and beyond 4
   // MiB.
   void said(const std::string& job, uint64_t epoch, std::vector<std::string> lines);
-  void exited(const std::string& job, uint64_t epoch, const std::string& how);
+  void exited(const std::string& job, uint64_t epoch, const RunnerEnd& end);
   // Tells the master that this worker is about to end: jobs are to leave it.
   void drain();
   // Goes to work. `runners` outlives stop().
@@ -72,7 +72,7 @@ class MasterLink {
     std::string job;
     uint64_t epoch = 0;
     std::vector<std::string> lines;
-    std::string how;  // of its end; empty: lines
+    RunnerEnd end = {};  // nothing is said of how: lines
   };
 
   explicit MasterLink(MasterLinkOptions options) : options_(std::move(options)) {}

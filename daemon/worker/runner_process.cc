@@ -36,6 +36,15 @@ uint64_t random_number() {
   return number;
 }
 
+// Who wants a process gone sends it others: SIGKILL is from somebody, or from the kernel that has
+// no memory left.
+bool is_of_a_crash(int signal) {
+  for (const int crash : {SIGSEGV, SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSYS, SIGTRAP}) {
+    if (signal == crash) return true;
+  }
+  return false;
+}
+
 // What systemd told this process is not for its children.
 std::vector<char*> environment() {
   std::vector<char*> kept;
@@ -230,14 +239,15 @@ std::optional<RunnersPulse> RunnerProcess::read_pulse() {
   return pulse;
 }
 
-std::optional<std::string> RunnerProcess::reap() {
+std::optional<RunnerEnd> RunnerProcess::reap() {
   int status = 0;
   const pid_t pid = waitpid(pid_, &status, WNOHANG);
   if (pid == 0 || (pid < 0 && errno == EINTR)) return std::nullopt;
   reaped_ = true;
-  if (pid < 0) return "is gone";
-  if (WIFSIGNALED(status)) return cat("was killed by signal ", WTERMSIG(status));
-  return cat("exited with status ", WEXITSTATUS(status));
+  if (pid < 0) return RunnerEnd{"is gone"};
+  if (!WIFSIGNALED(status)) return RunnerEnd{cat("exited with status ", WEXITSTATUS(status))};
+  const int signal = WTERMSIG(status);
+  return RunnerEnd{cat("was killed by signal ", signal), is_of_a_crash(signal)};
 }
 
 }  // namespace leat

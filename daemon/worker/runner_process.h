@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "daemon/runner_end.h"
 #include "daemon/worker/runners.h"
 #include "transport/io/descriptor.h"
 
@@ -41,7 +42,7 @@ class RunnerProcess {
   // The last pulse that came, if one did.
   std::optional<RunnersPulse> read_pulse();
   // Takes its exit status: "was killed by signal 9". Nothing if it still runs.
-  std::optional<std::string> reap();
+  std::optional<RunnerEnd> reap();
 
  private:
   RunnerProcess() = default;

@@ -261,15 +261,15 @@ class Runners::Core {
       child.heard_at = Steady::now();
     }
     if (child.process->socket() < 0) close_door(child);
-    auto how = child.process->reap();
-    if (!how) return true;
-    if (!child.killed_for.empty()) how = child.killed_for;
+    auto end = child.process->reap();
+    if (!end) return true;
+    if (!child.killed_for.empty()) end = RunnerEnd{child.killed_for};
     // What it wrote before it died is in the pipe; a grandchild that holds the pipe is not awaited.
     for (int i = 0; i < 16 && child.process->output_descriptor() >= 0; ++i) {
       if (!tell(child)) break;
     }
-    log_.info("runner of job ", child.order.job, " epoch ", child.order.epoch, " ", *how);
-    how_ = *how;
+    log_.info("runner of job ", child.order.job, " epoch ", child.order.epoch, " ", end->how);
+    end_ = std::move(*end);
     return false;
   }
 
@@ -294,9 +294,9 @@ class Runners::Core {
       doors_.erase(child->process->incarnation());
       ended_progress_ += child->pulse.progress;
     }
-    const std::string how = how_;
+    const RunnerEnd end = end_;
     child->process.reset();  // its directory is gone before anybody hears of the end
-    news_.exited(child->order.job, child->order.epoch, how);
+    news_.exited(child->order.job, child->order.epoch, end);
     for (const Done& done : child->waiting) done({});
     emptied_.notify_all();
   }
@@ -321,7 +321,7 @@ class Runners::Core {
   std::vector<std::unique_ptr<Child>> children_;
   bool ending_ = false;
   Steady::time_point looked_at_ = Steady::now();  // for silent runners
-  std::string how_;                               // of the one that has just ended
+  RunnerEnd end_;                                 // of the one that has just ended
 
   mutable std::mutex mutex_;
   std::condition_variable emptied_;

@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "daemon/config/daemon_config.h"
+#include "daemon/runner_end.h"
 #include "devices/base/log.h"
 #include "devices/base/status.h"
 #include "transport/identity.h"
@@ -59,8 +60,8 @@ struct RunnerSurroundings {
 // What a runner tells. Called on the thread "runners"; must not block.
 struct RunnerNews {
   std::function<void(const std::string& job, uint64_t epoch, std::vector<std::string> lines)> said;
-  // After all that it said: "was killed by signal 9".
-  std::function<void(const std::string& job, uint64_t epoch, const std::string& how)> exited;
+  // After all that it said.
+  std::function<void(const std::string& job, uint64_t epoch, const RunnerEnd& end)> exited;
 };
 
 // How far the runners are, all together.

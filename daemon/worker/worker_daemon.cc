@@ -124,8 +124,8 @@ Result<std::unique_ptr<WorkerDaemon>> WorkerDaemon::start(const WorkerConfig& co
   RunnerNews news{[&link = daemon->master_](const auto& job, uint64_t epoch, auto lines) {
                     if (link) link->said(job, epoch, std::move(lines));
                   },
-                  [&link = daemon->master_](const auto& job, uint64_t epoch, const auto& how) {
-                    if (link) link->exited(job, epoch, how);
+                  [&link = daemon->master_](const auto& job, uint64_t epoch, const auto& end) {
+                    if (link) link->exited(job, epoch, end);
                   }};
   LEAT_ASSIGN_OR_RETURN(daemon->runners_, Runners::create(std::move(news), log.named("runners")));
   LEAT_ASSIGN_OR_RETURN(daemon->data_port_, DataPort::open(daemon->reactor_, config.data,

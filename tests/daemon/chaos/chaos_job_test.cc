@@ -18,11 +18,12 @@ tiny (float[N,1,8,8] image) => (float[N,4] logits) {
 )";
 
 // A job of two workers (or what `sets` says) and 60 steps, with this chaos, to its end: what
-// `leat show --json` says.
+// `leat show --json` says. `in_vain`: more of it, for tasks that the job does not have.
 class ChaosJob {
  public:
   ChaosJob(const std::string& transports, const std::vector<std::string>& chaos,
-           const std::vector<std::string>& sets = {"num_workers=2"})
+           const std::vector<std::string>& sets = {"num_workers=2"},
+           const std::vector<std::string>& in_vain = {})
       : small_(kGraph),
         cluster_({.workers = 3,
                   .transports = transports,
@@ -37,9 +38,11 @@ class ChaosJob {
     const std::string path = small_.path("job.yaml");
     std::ofstream(path) << print_job(job);
     std::vector<std::string> arguments{"--wait", "--json", path};
-    for (const std::string& fault : chaos) {
-      arguments.push_back("--chaos");
-      arguments.push_back(fault);
+    for (const auto* faults : {&chaos, &in_vain}) {
+      for (const std::string& fault : *faults) {
+        arguments.push_back("--chaos");
+        arguments.push_back(fault);
+      }
     }
     const Finished done = cluster_.leat("submit", arguments);
     INFO(done.out << done.err << cluster_.logs());
@@ -71,6 +74,13 @@ TEST_CASE("a job ends with the same weights whatever its chaos does to its runne
   CHECK(history[0]["recovery_seconds"].is_number());
   CHECK(history[1]["fault"] == "kill=runner:0@step=42");
   CHECK(history[1]["stopped_at"] == 42);
+}
+
+TEST_CASE("chaos for workers that an elastic job does not have does not come", "[cluster]") {
+  const std::string fall = "exit=runner:1@step=15";
+  const ChaosJob job("[shm, tcp]", {fall}, {"num_workers=[1, 4]"}, {"exit=runner:3@step=20"});
+  REQUIRE(job.view["history"].size() == 1);
+  CHECK(job.view["history"][0]["fault"] == fall);
 }
 
 TEST_CASE("a bit that changes on its way ends the epoch, and never gets into weights",

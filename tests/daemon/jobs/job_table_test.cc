@@ -257,13 +257,43 @@ TEST_CASE("a crash that repeats itself at the same step fails the job") {
   TableDriver driver;
   driver.join("w1");
   const std::string id = driver.submit("a", 1, 10);
-  for (const uint64_t epoch : {1, 2}) {
+  for (const uint64_t epoch : {1, 2, 3}) {
+    CHECK_FALSE(driver.state(id) == "FAILED");
     driver.start_all(id);
     driver.send(ProgressMade{id, epoch, {.step = 57}});
-    driver.send(RunnerExited{id, epoch, {"w1", 1}, "was killed by signal 11"});
+    driver.send(RunnerExited{id, epoch, {"w1", 1}, {"was killed by signal 11", true}});
   }
   CHECK(driver.state(id) == "FAILED");
-  CHECK(driver.reason(id) == "twice at step 57: the runner on 'w1' was killed by signal 11");
+  CHECK(driver.reason(id) == "three times at step 57: the runner on 'w1' was killed by signal 11");
+}
+
+TEST_CASE("crashes at one step with others between them fail no job") {
+  TableDriver driver;
+  driver.join("w1");
+  const std::string id = driver.submit("a", 1, 10);
+  for (uint64_t epoch = 1; epoch < 7; ++epoch) {
+    driver.start_all(id);
+    driver.send(ProgressMade{id, epoch, {.step = epoch % 3 == 0 ? 56u : 57u}});
+    driver.send(RunnerExited{id, epoch, {"w1", 1}, {"was killed by signal 11", true}});
+    driver.tick(std::chrono::seconds(40));
+  }
+  CHECK(driver.state(id) == "RECOVERING");
+}
+
+TEST_CASE("who kills the runners of a job at one step again and again does not fail it") {
+  TableDriver driver;
+  driver.join("w1");
+  const std::string id = driver.submit("a", 1, 10);
+  for (const uint64_t epoch : {1, 2, 3, 4, 5, 6, 7, 8, 9, 10}) {
+    driver.start_all(id);
+    driver.send(RunnerExited{id, epoch, {"w1", 1}, {"was killed by signal 9"}});
+    CHECK(driver.state(id) == "RECOVERING");
+    driver.tick(std::chrono::seconds(40));
+  }
+  driver.start_all(id);
+  driver.send(RunnerExited{id, 11, {"w1", 1}, {"was killed by signal 9"}});
+  CHECK(driver.state(id) == "FAILED");
+  CHECK(driver.reason(id) == "the runner on 'w1' was killed by signal 9; after 10 restarts");
 }
 
 // A job that runs on two workers, with a table that waits for both sides of a failure.

@@ -197,9 +197,9 @@ TEST_CASE("a worker that cannot start a runner says so", "[cluster]") {
   Host host;
   FakeWorker worker(host.master->address(), "w1");
   worker.refuse_to_start(resource_exhausted("no process could be made"));
-  const std::string id = host.submitted(tiny_job("r1"));
+  const std::string id = host.submitted(tiny_job("r1", 1, "max_failures: 2\n"));
   REQUIRE(host.becomes(id, "FAILED"));
-  CHECK_THAT(host.reason(id), Catch::Contains("no process could be made"));
+  CHECK_THAT(host.reason(id), Catch::Contains("no process could be made; after 2 restarts"));
 }
 
 TEST_CASE("the death of a runner is told in its worker's words", "[cluster]") {
