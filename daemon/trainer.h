@@ -78,6 +78,7 @@ struct TrainOutcome {
   int64_t steps = 0;                     // done
   bool interrupted = false;
   bool yielded = false;    // all workers stand after `steps`; there is no weights_sha256
+  bool saved = false;      // if it has yielded: with a checkpoint, unless no disk had room for it
   std::string checkpoint;  // the last one written; may be empty
   std::string profile;     // with TrainOptions::profile: a table for people
   // Of a job with a quorum: rows that were computed for a step that was closed without them.
@@ -134,6 +135,7 @@ class Trainer {
   Result<TrainOutcome> run(TrainObserver& observer, const std::function<bool()>& stop);
 
   int64_t total_steps() const { return total_steps_; }
+  int64_t rows() const { return train_info_.count; }  // of the data that it trains on
   int64_t workers() const { return options_.workers > 0 ? options_.workers : job_.num_workers; }
   int threads() const { return threads_; }
   const Job& job() const { return job_; }

@@ -26,6 +26,7 @@ Result<TrainOutcome> Trainer::yield(TrainObserver& observer) {
   LEAT_RETURN_IF_ERROR(metrics_->flush());
   TrainOutcome outcome;
   outcome.yielded = true;
+  outcome.saved = saves;
   outcome.steps = done_;
   outcome.checkpoint = checkpoints_.last_path();
   return outcome;

@@ -287,6 +287,8 @@ struct Progress {
   stepsPerSecond @9 :Float64;
   samplesPerSecond @10 :Float64;
   etaSeconds @11 :Float64;
+  rowsPerEpoch @12 :UInt64;       # of the data; 0: not known, as for a step. Steps run on across
+  rowsPerStep @13 :UInt64;        # epochs: one ends with the step that takes its last row
 }
 
 struct LogPage {

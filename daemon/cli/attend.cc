@@ -40,6 +40,10 @@ class Follower {
 
   // Steps done when an epoch ends: batches run on across epochs.
   static uint64_t end_of(uint64_t epoch, const ProgressReport& last) {
+    if (last.rows_per_epoch > 0 && last.rows_per_step > 0) {
+      const uint64_t rows = epoch * last.rows_per_epoch;
+      return std::min(last.steps, (rows + last.rows_per_step - 1) / last.rows_per_step);
+    }
     return (epoch * last.steps + epochs_of(last) - 1) / epochs_of(last);
   }
   static uint64_t epochs_of(const ProgressReport& last) { return std::max(last.epochs, 1u); }

@@ -28,6 +28,8 @@ void write_progress(const JobProgress& progress, wire::Progress::Builder out) {
   out.setEpoch(last.epoch);
   out.setEpochs(last.epochs);
   out.setSamplesPerStep(last.samples_per_step);
+  out.setRowsPerEpoch(last.rows_per_epoch);
+  out.setRowsPerStep(last.rows_per_step);
   out.setLoss(last.loss);
   out.setAccuracy(last.accuracy);
   out.setValLoss(last.val_loss);
@@ -45,6 +47,8 @@ JobProgress read_progress(wire::Progress::Reader in) {
   last.epoch = in.getEpoch();
   last.epochs = in.getEpochs();
   last.samples_per_step = in.getSamplesPerStep();
+  last.rows_per_epoch = in.getRowsPerEpoch();
+  last.rows_per_step = in.getRowsPerStep();
   last.loss = in.getLoss();
   last.accuracy = in.getAccuracy();
   last.val_loss = in.getValLoss();

@@ -125,6 +125,11 @@ bool Assembly::is_held_over(const WorkerRef& worker) const {
   return member != nullptr && !member->told && member->lives && member->phase != Phase::there;
 }
 
+bool Assembly::will_be_kept(const WorkerRef& worker) const {
+  const Member* member = find(worker);
+  return member != nullptr && !member->told && member->runs() && !member->suspect;
+}
+
 void Assembly::suspect(const WorkerRef& worker) {
   if (Member* member = find(worker)) member->suspect = true;
 }

@@ -88,6 +88,8 @@ class Assembly {
   bool has_place(const WorkerRef& worker) const;
   // It has a place and was kept, and has not yet arrived in this epoch.
   bool is_held_over(const WorkerRef& worker) const;
+  // Its runner is, or was asked to be, there; and it is not under suspicion.
+  bool will_be_kept(const WorkerRef& worker) const;
   // It will not be kept.
   void suspect(const WorkerRef& worker);
   // False if there is none that is not gone.

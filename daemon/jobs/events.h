@@ -119,7 +119,8 @@ struct JobBroke {
 struct RunYielded {
   std::string job;
   uint64_t epoch = 0;
-  uint64_t step = 0;  // steps done
+  uint64_t step = 0;   // steps done
+  bool saved = false;  // from which the next epoch may go on without any of its runners
 };
 struct ProgressMade {
   std::string job;

@@ -243,6 +243,7 @@ void JobTable::end_run(Entry& entry, const std::string& reason) {
 // Nobody is kept.
 void JobTable::stop(Entry& entry, const std::string& reason) {
   entry.take_up_until.reset();
+  entry.holders.clear();
   end_run(entry, reason);
   leave(entry, entry.assembly.stop(now_.steady + limits_.stop_grace + limits_.stop_timeout),
         limits_.stop_grace, reason);
@@ -253,7 +254,7 @@ void JobTable::stop(Entry& entry, const std::string& reason) {
 void JobTable::part(Entry& entry, const std::string& reason) {
   end_run(entry, reason);
   for (const WorkerRef& worker : entry.assembly.workers()) {
-    if (leases_.is_draining(worker.name)) entry.assembly.suspect(worker);
+    if (lets_go(entry, worker)) entry.assembly.suspect(worker);
   }
   if (!entry.assembly.is_parted()) entry.parted_at = now_.steady;
   const bool is_stuck = entry.last_failure && entry.last_failure->stuck;

@@ -17,6 +17,10 @@ bool JobTable::leaves_workers(Entry& entry) {
     if (leases_.has(worker) && leases_.is_draining(worker.name)) leaving.push_back(worker.name);
   }
   if (leaving.empty()) return false;
+  // Who alone holds the job in memory takes part in the epoch, and leaves at a fence of that one.
+  const bool waits = !entry.runs && std::none_of(workers.begin(), workers.end(),
+                                                 [&](const auto& w) { return lets_go(entry, w); });
+  if (waits) return false;
   std::string cause = leaving.size() == 1
                           ? cat("worker '", leaving.front(), "' is draining")
                           : cat("workers '", join(leaving, "', '"), "' are draining");
@@ -29,6 +33,25 @@ bool JobTable::leaves_workers(Entry& entry) {
   const bool saves = stay == 0 || stay + leases_.free() < entry.least();
   ask_to_yield(entry, std::move(cause), leaving.front(), saves);
   return false;
+}
+
+// Whether a worker that drains may be rid of the job between two epochs: what the job has come to
+// is not lost with it.
+bool JobTable::lets_go(const Entry& entry, const WorkerRef& worker) const {
+  if (!leases_.has(worker) || !leases_.is_draining(worker.name)) return false;
+  if (entry.saved || !entry.holders.contains(worker.name)) return true;
+  const std::vector<WorkerRef> workers = entry.assembly.workers();
+  return std::any_of(workers.begin(), workers.end(), [&](const WorkerRef& other) {
+    return entry.assembly.will_be_kept(other) && entry.holders.contains(other.name) &&
+           !leases_.is_draining(other.name);
+  });
+}
+
+// All that take part in the epoch have the same.
+void JobTable::hold(Entry& entry, bool saved) {
+  entry.holders.clear();
+  for (const WorkerRef& worker : entry.assembly.workers()) entry.holders.insert(worker.name);
+  entry.saved = saved;
 }
 
 // Once; and once more if it is to be saved now and was not before.
@@ -53,6 +76,7 @@ void JobTable::on(const RunYielded& event) {
     why.culprit = entry->missing.front().worker;
     why.cause = cat(entry->missing.front().text, "; ", why.cause);
   }
+  hold(*entry, event.saved);
   gives_up(*entry, why.cause, why.culprit, event.step);
   advance(*entry);
 }

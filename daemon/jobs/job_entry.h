@@ -76,6 +76,8 @@ struct JobTable::Entry {
   std::optional<Clock::Steady> take_up_until;  // the master has restarted: its runners may come
   bool runs = false;                           // between RunJob and EndRun
   bool stepped = false;                        // in this epoch
+  std::set<std::string> holders;  // workers that have what the job last came to in memory
+  bool saved = false;             // and so has a checkpoint
   std::optional<Yield> yield;
   uint32_t spared_from = 0;  // as the run of this epoch says
   struct Missing {

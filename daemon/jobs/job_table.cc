@@ -32,6 +32,7 @@ JobActions JobTable::restore(const std::vector<StoredJob>& jobs, Moment now, uin
     entry->had_runners = state_after_restart(entry->state()).has_value();
     if (entry->had_runners && entry->state() != JobState::cancelling && job.condition.epoch > 0) {
       entry->assembly.take_up(job.condition.epoch, job.condition.workers);
+      hold(*entry, false);
       entry->parted_at = now.steady;
       entry->take_up_until = now.steady + limits_.take_up;
       assembled_.insert(job.number);
@@ -258,7 +259,9 @@ void JobTable::on(const ProgressMade& event) {
   if (entry == nullptr || !entry->assembly.is_going()) return;
   entry->progress.report(event.report, now_.steady);
   entry->spared_from = event.report.spared_from;
-  entry->stepped = entry->stepped || event.report.step > event.report.first_step;
+  const bool steps = event.report.step > event.report.first_step;
+  if (steps && !entry->stepped) hold(*entry, false);
+  entry->stepped = entry->stepped || steps;
   touch(*entry);
   goes_on(*entry, event.report);
 }

@@ -144,6 +144,8 @@ class JobTable {
   void schedule();
   // Workers that leave, and more than there were: job_elastic.cc.
   bool leaves_workers(Entry& entry);
+  bool lets_go(const Entry& entry, const WorkerRef& worker) const;
+  void hold(Entry& entry, bool saved);
   void ask_to_yield(Entry& entry, std::string cause, std::string culprit, bool saves);
   void gives_up(Entry& entry, std::string cause, std::string culprit, uint64_t step);
   void grow();

@@ -31,6 +31,9 @@ struct ProgressReport {
   // Workers of this task and higher ones may be lost, the run goes on without them, or says that it
   // cannot; 0: none may.
   uint32_t spared_from = 0;
+  // Of the data; 0: not known. Steps run on across epochs: one ends with the step that takes its
+  // last row.
+  uint64_t rows_per_epoch = 0, rows_per_step = 0;
 };
 
 struct JobProgress {

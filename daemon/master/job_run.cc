@@ -159,7 +159,7 @@ Result<std::string> JobRun::train(const Submission& submission) {
                                                       std::move(cluster)));
   for (const std::string& note : trainer->notes()) line("note: " + note);
   TrainingReporter reporter(
-      job, parts_.clock,
+      job, trainer->rows(), parts_.clock,
       [&](const ProgressReport& report) {
         parts_.tell(ProgressMade{id, action_.epoch, report});
       },
@@ -175,7 +175,7 @@ Result<std::string> JobRun::train(const Submission& submission) {
   if (outcome.yielded) {
     reporter.report();
     told_ = true;  // before it lets go of its runners
-    parts_.tell(RunYielded{id, action_.epoch, static_cast<uint64_t>(outcome.steps)});
+    parts_.tell(RunYielded{id, action_.epoch, static_cast<uint64_t>(outcome.steps), outcome.saved});
     line(cat("came to a fence at step ", outcome.steps));
     return std::string();
   }

@@ -18,13 +18,16 @@ std::string number(double value) {
 
 }  // namespace
 
-TrainingReporter::TrainingReporter(const Job& job, const Clock& clock, Report report, Line line)
+TrainingReporter::TrainingReporter(const Job& job, int64_t rows, const Clock& clock, Report report,
+                                   Line line)
     : clock_(clock),
       report_(std::move(report)),
       line_(std::move(line)),
       // The servers are on the first workers.
       spared_from_(job.has_quorum() ? static_cast<uint32_t>(job.parameter_server.num_ps) : 0) {
   progress_.samples_per_step = static_cast<uint64_t>(job.global_batch_size);
+  progress_.rows_per_epoch = static_cast<uint64_t>(rows);
+  progress_.rows_per_step = static_cast<uint64_t>(job.rows_per_step());
 }
 
 void TrainingReporter::report() {

@@ -16,8 +16,8 @@ class TrainingReporter final : public TrainObserver {
   using Report = std::function<void(const ProgressReport&)>;
   using Line = std::function<void(std::string)>;
 
-  // Reports come at most 4 times a second, and at the end of each epoch.
-  TrainingReporter(const Job& job, const Clock& clock, Report report, Line line);
+  // Reports come at most 4 times a second, and at the end of each epoch. `rows`: of the data.
+  TrainingReporter(const Job& job, int64_t rows, const Clock& clock, Report report, Line line);
 
   void resumed(int64_t step, TrainSource from) override;
   void started(int64_t first_step, int64_t steps) override;

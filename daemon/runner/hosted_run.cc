@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "devices/base/failpoint.h"
 #include "devices/base/text.h"
 #include "ops/dataset.h"
 #include "scheduler/capnp/plan_file.h"
@@ -414,7 +415,7 @@ bool HostedRun::derived(const Live& live, const Status& failure) const {
 // On the strand. Ends the run if one of its links has failed, also if it needs none now.
 void HostedRun::heed_links() {
   const auto live = live_or_null();
-  if (!live) return;
+  if (!live || !LEAT_FAILPOINT("runner/heed_links").ok()) return;
   for (const Link* link : live->links) {
     const Status status = link->status();
     if (status.ok()) continue;
@@ -423,16 +424,19 @@ void HostedRun::heed_links() {
   }
 }
 
-// Once. A peer that is done with all its steps may have let go of the link.
+// Once. A peer that is done with all its steps may have let go of the link; and so may those do
+// whose run is to end. The master that ends it may do so for what this link did to the run.
 void HostedRun::tell_of(const Live& live, const Link& link) {
   const Run& run = live.run->run();
   const bool steps = run.options().first_step + run.turns() < live.log->granted();
   if (link.fault() == LinkFault::none || !steps || !parts_.on_failed_link) return;
+  const std::string how = link.status().message();
+  const bool ended_it = run.status().message().find(how) != std::string::npos;
   {
     std::lock_guard lock(mutex_);
-    if (!cause_.ok() || !told_of_.insert(link.peer()).second) return;  // the run was to end
+    if ((!cause_.ok() && !ended_it) || !told_of_.insert(link.peer()).second) return;
   }
-  parts_.on_failed_link({epoch_.number, link.peer(), link.fault(), link.status().message()});
+  parts_.on_failed_link({epoch_.number, link.peer(), link.fault(), how});
 }
 
 }  // namespace leat

@@ -17,7 +17,7 @@ constexpr double kMillisecond = 1e-3;
 Metric gauge(const char* name, const char* help, std::vector<MetricSample> samples) {
   return {name, help, MetricKind::gauge, std::move(samples)};
 }
-Metric gauge(const char* name, const char* help, double value) {
+Metric number(const char* name, const char* help, double value) {
   return gauge(name, help, {{{}, value}});
 }
 
@@ -143,14 +143,14 @@ std::vector<Metric> cluster_metrics(const ClusterView& cluster, std::span<const 
                       {{{{"version", cluster.version}}, 1}}));
   out.push_back(gauge("leat_cluster_info", "1, with the cluster's name and id",
                       {{{{"cluster", cluster.name}, {"id", cluster.id}}, 1}}));
-  out.push_back(gauge("leat_master_start_time_seconds",
-                      "When the master started, seconds of Unix time",
-                      kMillisecond * static_cast<double>(cluster.started_ms)));
-  out.push_back(gauge("leat_master_generation", "Starts of a master on this journal",
-                      static_cast<double>(cluster.generation)));
-  out.push_back(gauge("leat_master_ready", "1 if the master can take a job", ready.ok()));
-  out.push_back(gauge("leat_journal_ok", "1 if the last write of the journal succeeded",
-                      cluster.journal.ok()));
+  out.push_back(number("leat_master_start_time_seconds",
+                       "When the master started, seconds of Unix time",
+                       kMillisecond * static_cast<double>(cluster.started_ms)));
+  out.push_back(number("leat_master_generation", "Starts of a master on this journal",
+                       static_cast<double>(cluster.generation)));
+  out.push_back(number("leat_master_ready", "1 if the master can take a job", ready.ok()));
+  out.push_back(number("leat_journal_ok", "1 if the last write of the journal succeeded",
+                       cluster.journal.ok()));
   out.push_back({"leat_membership_changes_total",
                  "Workers that joined or were lost",
                  MetricKind::counter,

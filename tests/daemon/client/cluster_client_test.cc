@@ -207,6 +207,8 @@ TEST_CASE("all that is known of a job goes over the wire") {
     view.condition.workers = {"a", "b"};
     view.condition.result = "abcd shards=4 seed=11 cpu=Model 7";
     view.progress.last = {7, 10, 1, 2, 64, 0.5, 0.75, 0.625, 0.875};
+    view.progress.last.rows_per_epoch = 6000;
+    view.progress.last.rows_per_step = 65;
     view.progress.steps_per_second = 12;
     view.progress.eta_seconds = 3;
     view.history.put({1, 3, "worker 'a' was lost", "a", "kill=worker:0@step=7", 10, 20, 30, -1, 7});
@@ -223,6 +225,8 @@ TEST_CASE("all that is known of a job goes over the wire") {
   CHECK(got->version == 2);
   CHECK(got->progress.last.step == 7);
   CHECK(got->progress.last.samples_per_step == 64);
+  CHECK(got->progress.last.rows_per_epoch == 6000);
+  CHECK(got->progress.last.rows_per_step == 65);
   CHECK(got->progress.last.val_accuracy == 0.875);
   CHECK(std::isnan(got->progress.samples_per_second));
   CHECK(got->progress.eta_seconds == 3);

@@ -186,7 +186,8 @@ TEST_CASE("leat submit --follow shows states and epochs, as leat train does") {
     view.condition.workers = {"w1", "w2"};
   });
   leat.await_err("RUNNING on w1, w2");
-  // 9 steps in two epochs: the first has 5.
+  const bool rows_known = GENERATE(false, true);
+  // 9 steps in two epochs: the first has 5, or, if it is known how many rows there are, 6.
   const auto step = [&](uint64_t step) {
     jobs.change(id, [&](JobView& view) {
       ProgressReport& last = view.progress.last;
@@ -194,15 +195,16 @@ TEST_CASE("leat submit --follow shows states and epochs, as leat train does") {
       last.steps = 9;
       last.epochs = 2;
       last.samples_per_step = 8;
+      if (rows_known) last.rows_per_epoch = 45, last.rows_per_step = 8;
       last.loss = 1.0 / static_cast<double>(step);
       last.accuracy = 0.5;
     });
   };
   step(2);
-  step(6);
-  leat.await_err("Epoch 1/2 - 5/5 - ");
+  step(7);
+  leat.await_err(rows_known ? "Epoch 1/2 - 6/6 - " : "Epoch 1/2 - 5/5 - ");
   step(9);
-  leat.await_err("Epoch 2/2 - 4/4 - ");
+  leat.await_err(rows_known ? "Epoch 2/2 - 3/3 - " : "Epoch 2/2 - 4/4 - ");
   jobs.change(id, succeed);
   const Finished done = leat.finish();
   CHECK(done.exit_code == 0);

@@ -21,7 +21,9 @@ struct Scene {
     driver.start_all(id);
     driver.done();
   }
-  void yields(uint64_t epoch, uint64_t step) { driver.send(RunYielded{id, epoch, step}); }
+  void yields(uint64_t epoch, uint64_t step, bool saved = false) {
+    driver.send(RunYielded{id, epoch, step, saved});
+  }
   void drain(const std::string& worker, bool on = true) {
     driver.send(WorkerDraining{{worker, 1}, on});
   }
@@ -175,7 +177,7 @@ TEST_CASE("what nobody would keep is saved before a worker drains") {
     scene.start();
     scene.drain("w1");
     CHECK(scene.driver.done() == "save and yield a-0000 1\n");
-    scene.yields(1, 42);
+    scene.yields(1, 42, true);
     CHECK(scene.driver.done() == "end a-0000 1\nstop a-0000 1 w1\nstart a-0000 2 w2\n");
   }
   SECTION("nobody is there in its place") {
@@ -183,7 +185,7 @@ TEST_CASE("what nobody would keep is saved before a worker drains") {
     scene.start();
     scene.drain("w2");
     CHECK(scene.driver.done() == "save and yield a-0000 1\n");
-    scene.yields(1, 42);
+    scene.yields(1, 42, true);
     CHECK(scene.driver.done() == "end a-0000 1\nstop a-0000 1 w2\n");
     CHECK(scene.driver.reason(scene.id) ==
           "worker 'w2' is draining; waits for 1 worker more, 1 keeps the job in memory; 'w2' "
@@ -217,6 +219,55 @@ TEST_CASE("what nobody would keep is saved before a worker drains") {
   }
 }
 
+TEST_CASE("all workers of a job drain one after the other, and nothing is lost") {
+  Scene scene({"w1", "w2", "w3", "w4"}, 2);
+  TableDriver& driver = scene.driver;
+  scene.start();
+  scene.steps(1, 41, 0);
+  scene.drain("w1");
+  CHECK(driver.done() == "yield a-0000 1\n");
+  SECTION("the second is asked to save, too late") {
+    scene.drain("w2");
+    CHECK(driver.done() == "save and yield a-0000 1\n");
+    scene.yields(1, 42);
+    CHECK(driver.done() == "end a-0000 1\nstart a-0000 2 w1* w2*\n");
+    driver.start_all(scene.id);
+    CHECK(driver.done() == "run a-0000 2 w1 w2\nsave and yield a-0000 2\n");
+    scene.yields(2, 42, true);
+    CHECK(driver.done() == "end a-0000 2\nstop a-0000 2 w1 w2\nstart a-0000 3 w3 w4\n");
+  }
+  SECTION("the second holds all that is left while its epoch is put together") {
+    scene.yields(1, 42);
+    CHECK(driver.done() == "end a-0000 1\nstop a-0000 1 w1\nstart a-0000 2 w3 w2*\n");
+    scene.drain("w2");
+    CHECK(driver.done() == "");
+    driver.start_all(scene.id);
+    CHECK(driver.done() == "run a-0000 2 w3 w2\nyield a-0000 2\n");
+    scene.yields(2, 42);
+    CHECK(driver.done() == "end a-0000 2\nstop a-0000 2 w2\nstart a-0000 3 w3* w4\n");
+  }
+  CHECK(scene.view().condition.restarts == 0);
+}
+
+TEST_CASE("who alone holds a job in memory waits for others, though its worker drains") {
+  Scene scene({"w1", "w2"}, 2);
+  TableDriver& driver = scene.driver;
+  scene.start();
+  scene.steps(1, 41, 0);
+  driver.lose("w2");
+  driver.done();
+  scene.drain("w1");
+  CHECK(driver.done() == "");
+  SECTION("another comes") {
+    driver.join("w3");
+    CHECK(driver.done() == "start a-0000 2 w1* w3\n");
+  }
+  SECTION("nobody comes") {
+    driver.tick(std::chrono::minutes(1));
+    CHECK(driver.done() == "stop a-0000 1 w1\n");
+  }
+}
+
 TEST_CASE("a job that is on its way to run leaves a worker that drains at once") {
   Scene scene({"w1", "w2"}, 2);
   TableDriver& driver = scene.driver;
@@ -229,7 +280,7 @@ TEST_CASE("a job that is on its way to run leaves a worker that drains at once")
   CHECK(scene.view().condition.restarts == 0);
 }
 
-TEST_CASE("who waits for others is let go when its worker drains") {
+TEST_CASE("who waits for others, and holds nothing, is let go when its worker drains") {
   Scene scene({"w1", "w2"}, 2);
   scene.start();
   scene.driver.lose("w2");

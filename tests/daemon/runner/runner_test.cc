@@ -12,6 +12,7 @@
 #include "tests/catch.h"
 #include "tests/daemon/runner/runner_testing.h"
 #include "tests/daemon/session_testing.h"
+#include "tests/eventually.h"
 #include "tests/slowness.h"
 
 namespace leat::testing {
@@ -343,10 +344,12 @@ TEST_CASE("a data set is inspected by its name, and no path is taken that is not
 
 namespace {
 
-// Holds the first thread that reads a file until it is let go.
-class HeldRead {
+// Holds the first thread that comes to a failpoint until it is let go.
+class Held {
  public:
-  ~HeldRead() { let_go(); }
+  explicit Held(std::string place)
+      : passes_(std::move(place), [this](uint64_t pass) { return hold(pass); }) {}
+  ~Held() { let_go(); }
   // Returns when that thread has gone.
   void let_go() {
     std::unique_lock lock(mutex_);
@@ -369,7 +372,7 @@ class HeldRead {
   std::mutex mutex_;
   std::condition_variable changed_;
   bool held_ = true, inside_ = false;
-  ScopedFailpoint reads_{"files/read", [this](uint64_t pass) { return hold(pass); }};
+  ScopedFailpoint passes_;
 };
 
 }  // namespace
@@ -382,7 +385,7 @@ TEST_CASE("a runner whose data does not answer says which op waits for which fil
   initialize(cluster, job, 2);
   const Plan plan = job.train_plan(2);
   must(cluster.prepare_all(kTrain, plan));
-  HeldRead held;
+  Held held("files/read");
   const Status starved = cluster.connect_all(kTrain, setup_of(cluster, plan));
   INFO(starved);
   CHECK(starved.code() == Code::unavailable);
@@ -397,12 +400,48 @@ TEST_CASE("a runner whose data does not answer says which op waits for which fil
   held.let_go();
 }
 
+TEST_CASE("a link that ended a run is told of, though the master has ended the run meanwhile",
+          "[cluster]") {
+  const MirroredJob job;
+  RunnerTestCluster cluster(options_for(job, 2));
+  initialize(cluster, job, 2);
+  const Plan plan = job.train_plan(2);
+  must(cluster.prepare_all(kTrain, plan));
+  RunSetup setup = setup_of(cluster, plan);
+  setup.transport = "tcp";
+  must(cluster.connect_all(kTrain, setup));
+  Held held("runner/heed_links");
+  {
+    const ScopedFailpoint flipped("transport/corrupt", internal_error("a bit flips"), 5);
+    cluster.extend_all(kTrain, 1000);
+    for (const uint32_t task : {0, 1}) CHECK_FALSE(cluster.await(task, kTrain, 1000).failure.ok());
+  }
+  std::vector<std::future<Status>> aborted;  // one of them waits for what is held
+  for (const uint32_t task : {0, 1}) {
+    aborted.push_back(std::async(std::launch::async, [&cluster, task] {
+      return cluster.abort(task, kTrain, cancelled("all end"));
+    }));
+  }
+  for (std::future<Status>& each : aborted) each.wait_for(std::chrono::milliseconds(200));
+  held.let_go();
+  for (std::future<Status>& each : aborted) must(each.get());
+  const auto tells_of_damage = [&] {
+    for (const uint32_t task : {0, 1}) {
+      for (const FailedLink& failed : cluster.failed_links(task)) {
+        if (failed.fault == LinkFault::damaged) return true;
+      }
+    }
+    return false;
+  };
+  CHECK(eventually(tells_of_damage));
+}
+
 TEST_CASE("a data set that does not answer is not inspected for ever", "[cluster]") {
   const MirroredJob job;
   RunnerTestOptions options = options_for(job, 1);
   options.input_patience = std::chrono::milliseconds(200);
   RunnerTestCluster cluster(options);
-  HeldRead held;
+  Held held("files/read");
   const DatasetFiles files{"npy", "x.npy", "y.npy", "tiny"};
   check_says(cluster.inspect(0, files, 4).status(), Code::unavailable,
              "x.npy': expected its file system to answer within 0.2 s");

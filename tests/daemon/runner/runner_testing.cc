@@ -198,6 +198,10 @@ struct InProcess {
     runner = must(JobRunner::create(std::move(config), standard(), reporter->news(), Logger()));
     runner->set_input_patience(test.input_patience);
     runner->on_starved([this](const StarvedInput& starved) { tell_of_starved(*master, starved); });
+    runner->on_failed_link([this](const FailedLink& failed) {
+      const std::lock_guard lock(mutex);
+      failed_links.push_back(failed);
+    });
     RpcClientOptions options;
     options.address = runner->config().master_address;
     options.identity.role = RpcRole::runner;
@@ -212,6 +216,8 @@ struct InProcess {
   std::optional<Reporter> reporter;
   std::unique_ptr<JobRunner> runner;
   std::unique_ptr<RpcClient> master;
+  std::mutex mutex;
+  std::vector<FailedLink> failed_links;
 };
 
 // `leatd runner`, as its worker holds it.
@@ -567,6 +573,12 @@ RunSetup RunnerTestCluster::setup(const Plan& plan, const std::string& transport
 std::vector<std::string> RunnerTestCluster::starved() const {
   std::lock_guard lock(inside_->table->mutex);
   return inside_->table->starved;
+}
+
+std::vector<FailedLink> RunnerTestCluster::failed_links(uint32_t task) const {
+  InProcess& runner = *inside_->nodes[task]->inside;
+  const std::lock_guard lock(runner.mutex);
+  return runner.failed_links;
 }
 
 Heard RunnerTestCluster::heard(uint32_t task, uint64_t run) const {

@@ -81,6 +81,8 @@ class RunnerTestCluster {
   Heard heard(uint32_t task, uint64_t run) const;
   // What runners have said of files that do not answer, each with its node: "node-1: why".
   std::vector<std::string> starved() const;
+  // What the runner of a task would tell the master of its links. REQUIRES: not processes.
+  std::vector<FailedLink> failed_links(uint32_t task) const;
   // While it is held, no report is answered.
   void hold_reports(bool held);
 

@@ -77,7 +77,7 @@ void SimMaster::yielded(Run& run, bool saved) {
   if (run.ended || std::exchange(run.told, true)) return;
   ++(saved ? saved_yields : yields);
   world_.trace("run of ", run.action.job, " yields at step ", run.limit);
-  handle(RunYielded{run.action.job, run.action.epoch, run.limit});
+  handle(RunYielded{run.action.job, run.action.epoch, run.limit, saved});
 }
 
 void SimMaster::perform(const EndRun& action) {

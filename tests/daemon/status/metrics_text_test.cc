@@ -92,6 +92,16 @@ TEST_CASE("the metrics of a cluster can be read by Prometheus") {
   source.nodes_[1].worker.info.worker.name = "w\"\\\n{}";
   const auto samples = parsed(metrics_text(
       cluster_metrics(source.cluster(), source.jobs(), source.nodes(), source.ready())));
+  std::map<std::string, std::set<bool>> kinds;  // has it samples with labels, and without?
+  for (const auto& [name, value] : samples) {
+    const size_t brace = name.find('{');
+    kinds[name.substr(0, brace)].insert(brace != std::string::npos);
+  }
+  for (const auto& [name, kind] : kinds) {
+    INFO(name);
+    CHECK(kind.size() == 1);
+  }
+  CHECK_FALSE(samples.contains("leat_node_up"));
   CHECK(samples.at("leat_jobs{state=\"RUNNING\"}") == "1");
   CHECK(samples.at("leat_jobs{state=\"FAILED\"}") == "0");
   CHECK(samples.at("leat_nodes{state=\"LOST\"}") == "1");
