@@ -1,6 +1,7 @@
 #include "daemon/cli/arguments.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <charconv>
 #include <string_view>
 
@@ -29,7 +30,10 @@ std::vector<std::string> subcommand_names(const CLI::App& app) {
 std::string explain_extra(const CLI::App& command, const std::string& argument) {
   if (argument.starts_with("-")) {
     const std::string flag = argument.substr(0, argument.find('='));
-    return cat("unknown flag '", flag, "'", did_you_mean(flag, flag_names(command)));
+    const auto names = flag_names(command);
+    if (std::find(names.begin(), names.end(), flag) != names.end())
+      return cat("flag '", flag, "' is one of '", full_name(command), "': put it behind that");
+    return cat("unknown flag '", flag, "'", did_you_mean(flag, names));
   }
   const auto names = subcommand_names(command);
   if (names.empty()) return "unexpected argument '" + argument + "'";

@@ -1,6 +1,7 @@
 #include "daemon/master/submitted_job.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <filesystem>
 #include <fstream>
 #include <set>
@@ -18,15 +19,18 @@ constexpr std::string_view kJobFile = "job.yaml";
 
 Status system_error(const fs::path& path, std::string_view what, const std::error_code& error) {
   const std::string text = cat("'", path.string(), "': ", what, " failed: ", error.message());
-  return error == std::errc::no_space_on_device ? resource_exhausted(text) : unavailable(text);
+  const bool full = error == std::errc::no_space_on_device || error.value() == EDQUOT;
+  return full ? resource_exhausted(text) : unavailable(text);
 }
 
 Status write_plain(const fs::path& path, const std::string& bytes) {
+  errno = 0;
   std::ofstream out(path, std::ios::binary | std::ios::trunc);
   out << bytes;
   out.close();
   if (out.good()) return {};
-  return resource_exhausted(cat("'", path.string(), "': writing ", bytes.size(), " bytes failed"));
+  const std::error_code error(errno == 0 ? EIO : errno, std::generic_category());
+  return system_error(path, cat("writing ", bytes.size(), " bytes on the master"), error);
 }
 
 Status unpack(const AttachedFile& file, const Blobs& blobs, const fs::path& path) {

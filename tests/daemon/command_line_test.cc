@@ -173,6 +173,9 @@ TEST_CASE("a wrong command line says what is wrong, what is near, and where the 
        "unknown flag '--wrokers' (did you mean '--workers'?)\nSee 'leat train --help'."},
       {{"train", "--outptu=x", "j.yaml"},
        "unknown flag '--outptu' (did you mean '--output'?)\nSee 'leat train --help'."},
+      {{"graph", "--color", "always", "show", "x"},
+       "flag '--color' is one of 'leat graph show': put it behind that\nSee 'leat graph show "
+       "--help'."},
       {{"train", "j.yaml", "-z"}, "unknown flag '-z'\nSee 'leat train --help'."},
       {{"train", "j.yaml", "k.yaml"}, "unexpected argument 'k.yaml'\nSee 'leat train --help'."},
       {{"train", "job.yaml", "--resume", "run"},
