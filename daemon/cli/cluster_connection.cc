@@ -80,7 +80,7 @@ Result<ClusterSettings> find_cluster(const ClusterOptions& options,
       cat("the master's address: expected host:port, received '", settings.master, "'"));
 }
 
-int ClusterConnection::open() {
+int ClusterConnection::open(bool waits) {
   const auto settings = find_cluster(options_, real_environment);
   if (!settings.ok()) return leat::report(settings.status(), options_.color);
   ClusterClientOptions options;
@@ -93,6 +93,7 @@ int ClusterConnection::open() {
     options.secret = std::move(secret).value();
   }
   options.stop = [this] { return over(); };
+  options.await_master = waits;
   options.on_lost = [](const Status& cause) {
     std::fprintf(stderr, "leat: note: %s; connecting again\n", cause.message().c_str());
   };
@@ -107,6 +108,7 @@ int ClusterConnection::open() {
     return kExitRefused;
   }
   if (interrupt_.requested()) return interrupt_.exit_code();
+  if (status.code() == Code::cancelled && timed_out()) return kExitTimeout;
   if (status.code() != Code::unavailable) return leat::report(status, options_.color);
   (void)leat::report(unavailable(cat("no master at ", settings->master, ": ", status.message())),
                      options_.color);

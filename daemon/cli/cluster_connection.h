@@ -46,8 +46,9 @@ class ClusterConnection {
  public:
   explicit ClusterConnection(const ClusterOptions& options) : options_(options) {}
 
-  // 0 when it is there; else it is reported, and this is the exit code.
-  int open();
+  // 0 when it is there; else it is reported, and this is the exit code. `waits`: for a master that
+  // is gone for a while, which a note says.
+  int open(bool waits = false);
   ClusterClient& client() { return *client_; }
 
   // From then on calls end with `cancelled`.

@@ -187,7 +187,7 @@ int run_ps(const PsCommand& command) {
 int run_show(const ShowCommand& command) {
   ClusterConnection connection(command.cluster);
   connection.set_timeout(command.timeout);
-  if (const int code = connection.open(); code != kExitOk) return code;
+  if (const int code = connection.open(command.attend != Attend::no); code != kExitOk) return code;
   auto job = connection.client().job(command.id);
   if (!job.ok()) return connection.report(job.status(), About::name);
   if (command.attend != Attend::no) {

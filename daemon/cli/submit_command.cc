@@ -76,7 +76,7 @@ int run_submit(const SubmitCommand& command) {
 
   ClusterConnection connection(options);
   connection.set_timeout(command.timeout);
-  if (const int code = connection.open(); code != kExitOk) return code;
+  if (const int code = connection.open(true); code != kExitOk) return code;
   std::unique_ptr<TemporaryFolder> folder;
   if (!anew && !here) packed = pack_job_of_cluster(command, connection, folder);
   if (packed.code != kExitOk) return packed.code;

@@ -221,6 +221,12 @@ class ClusterClient::Core {
     return as_it_is ? status : unavailable(status.message());
   }
 
+  // The same, but for `patience`.
+  Status await_master() {
+    return until_answered<bool>([](bool& answered) -> Result<bool> { return answered = true; })
+        .status();
+  }
+
   // `function` takes a Master::Client and returns a kj::Promise<Result<T>>. Repeated until it was
   // answered.
   template <typename T, typename F>
@@ -429,7 +435,7 @@ bool ClusterClient::refused() const { return core_->refused(); }
 Result<std::unique_ptr<ClusterClient>> ClusterClient::connect(ClusterClientOptions options) {
   LEAT_ASSIGN_OR_RETURN(std::unique_ptr<RpcLoop> loop, RpcLoop::start());
   auto core = std::make_unique<Core>(std::move(options), std::move(loop));
-  LEAT_RETURN_IF_ERROR(core->connect());
+  LEAT_RETURN_IF_ERROR(core->options().await_master ? core->await_master() : core->connect());
   return std::unique_ptr<ClusterClient>(new ClusterClient(std::move(core)));
 }
 

@@ -24,9 +24,10 @@ struct ClusterClientOptions {
   std::chrono::milliseconds deadline{10'000};         // of a call, beyond what it is asked to wait
   // For so long a call tries again when the connection is lost.
   std::chrono::milliseconds patience{30'000};
+  bool await_master = false;  // connect() tries again for as long, too
   // Asked every 50 ms by calls that wait: true ends them with `cancelled`.
   std::function<bool()> stop;
-  // A call is about to connect again; with what ended the connection.
+  // A call is about to connect again; with what ended the connection, or kept it from being made.
   std::function<void(const Status& cause)> on_lost;
 };
 

@@ -51,6 +51,7 @@ void TrainingReporter::started(int64_t first_step, int64_t steps) {
                              name_of(progress_.from))
                        : cat("trains ", steps, " steps"));
   report();
+  if (on_step_ && first_step > 0) on_step_(progress_.step);
 }
 
 void TrainingReporter::epoch_begun(int64_t epoch, int64_t epochs, int64_t, int64_t) {

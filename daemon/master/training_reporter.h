@@ -30,7 +30,7 @@ class TrainingReporter final : public TrainObserver {
   void warned(const std::string& message) override;
   void noted(const std::string& message) override;
 
-  // Told of each step, with how many are done; before the run.
+  // Told of each step, with how many are done, and of those that were done before; before the run.
   void on_step(std::function<void(uint64_t)> told) { on_step_ = std::move(told); }
   // What is known, now: the training has ended.
   void report();

@@ -254,6 +254,22 @@ TEST_CASE("a command that waits outlives a master that starts again") {
   CHECK(leat.finish().exit_code == 0);
 }
 
+TEST_CASE("a submit waits for a master that is not there yet") {
+  Here here;
+  here.master.stop();
+  Running leat(here, {"submit", "job.yaml"});
+  leat.await_err("connecting again");
+  here.master.start();
+  const Finished done = leat.finish();
+  CHECK(done.exit_code == 0);
+  CHECK(done.out == "cnn-a001\n");
+  here.master.stop();
+  const Finished late = here.run({"submit", "job.yaml", "--timeout", "300ms"});
+  CHECK(late.exit_code == 124);
+  CHECK(late.out.empty());
+  CHECK(here.run({"logs", "cnn-a001"}).exit_code == 3);
+}
+
 TEST_CASE("leat ps is a table of the jobs that have not ended") {
   Here here;
   CHECK(here.run({"ps", "-q"}).out.empty());
@@ -385,6 +401,28 @@ TEST_CASE("leat fetch copies what a job has left") {
   CHECK(one.out == "out/weights.safetensors\n");
   CHECK(here.run({"fetch", id, "none"}).exit_code == 5);
   CHECK(here.run({"fetch", "xyz"}).exit_code == 5);
+}
+
+TEST_CASE("leat fetch goes on when a checkpoint is removed meanwhile") {
+  Here here;
+  FakeJobs& jobs = here.master.jobs();
+  const std::string id = jobs.add("cnn");
+  const std::string text = "bytes";
+  const auto leave = [&](const std::string& name) {
+    jobs.leave(id, name, std::as_bytes(std::span(text)));
+  };
+  for (const char* step : {"checkpoints/step-1/", "checkpoints/step-2/"}) {
+    for (const char* name : {"manifest.json", "part-0", "part-1"}) leave(cat(step, name));
+  }
+  leave("job.yaml");
+  jobs.vanishes("checkpoints/step-1/part-1");
+  const Finished done = here.run({"fetch", id});
+  CHECK(done.exit_code == 0);
+  CHECK_THAT(done.err, Catch::Contains("the job has removed checkpoints/step-1 meanwhile"));
+  CHECK(done.out == cat(id, "/checkpoints/step-1/part-0\n", id, "/checkpoints/step-2/part-0\n", id,
+                        "/checkpoints/step-2/part-1\n", id, "/checkpoints/step-2/manifest.json\n",
+                        id, "/job.yaml\n"));
+  CHECK_FALSE(std::filesystem::exists(here.folder / (id + "/checkpoints/step-1")));
 }
 
 TEST_CASE("a master that is not there is exit code 3, one that refuses is 4") {

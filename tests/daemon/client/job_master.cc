@@ -142,6 +142,10 @@ Result<std::vector<JobFile>> FakeJobs::files(const std::string& id) {
 }
 
 Result<std::string> FakeJobs::file_path(const std::string& id, const std::string& name) {
+  if (const std::lock_guard lock(mutex_); name == vanishing_) {
+    const std::filesystem::path path = std::filesystem::path(folder_) / id / name;
+    std::filesystem::remove_all(path.parent_path());
+  }
   LEAT_ASSIGN_OR_RETURN(const std::vector<JobFile> all, files(id));
   LEAT_ASSIGN_OR_RETURN(const JobView view, job(id));
   for (const JobFile& file : all) {

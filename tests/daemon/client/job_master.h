@@ -56,6 +56,11 @@ class FakeJobs final : public JobService, public StatusSource {
   // Leaves a file of the job; its path.
   std::string leave(const std::string& id, const std::string& name,
                     std::span<const std::byte> bytes);
+  // With its folder, when it is asked for.
+  void vanishes(const std::string& name) {
+    const std::lock_guard lock(mutex_);
+    vanishing_ = name;
+  }
   // The id of the `count`th job, once there is one; and the submission it came of.
   std::string await_job(size_t count = 1);
   Submission submission(const std::string& id) const;
@@ -93,7 +98,7 @@ class FakeJobs final : public JobService, public StatusSource {
   std::vector<Entry> entries_;
   std::vector<Waiting> waiting_;
   int repeats_ = 0;
-  std::string drained_;
+  std::string drained_, vanishing_;
   bool stopping_ = false;
   const std::string folder_;
   Blobs blobs_;
