@@ -116,8 +116,9 @@ void JobTable::propose(Entry& entry, JobCondition next) {
   entry.write = Entry::Write::change;
   entry.next_lost = std::exchange(entry.lost, {});
   writes_[++last_write_] = entry.job.number;
-  actions_.push_back(
-      WriteJournal{last_write_, JobChanged{entry.job.id, entry.next, entry.next_lost}});
+  JobChanged record{entry.job.id, entry.next, entry.next_lost};
+  if (has_ended(entry.next.state)) record.ended_with = entry.progress.last_if_any();
+  actions_.push_back(WriteJournal{last_write_, std::move(record)});
 }
 
 // What is known of its past, and nothing else.

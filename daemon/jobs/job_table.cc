@@ -45,6 +45,7 @@ JobActions JobTable::restore(const std::vector<StoredJob>& jobs, Moment now, uin
     ids_[job.id] = job.number;
     requests_[job.request_id] = job.number;
     last_number_ = std::max(last_number_, job.number);
+    if (job.ended_with) entry->progress.restore(*job.ended_with);
     if (has_ended(entry->state())) {
       ended.push_back(entry.get());
     } else {

@@ -59,6 +59,8 @@ constexpr char kLaterTables[] = R"sql(
     job INTEGER PRIMARY KEY, min_workers INTEGER NOT NULL);
   CREATE TABLE IF NOT EXISTS datasets (
     job INTEGER PRIMARY KEY, name TEXT NOT NULL);
+  CREATE TABLE IF NOT EXISTS last_reports (
+    job INTEGER PRIMARY KEY, report BLOB NOT NULL, crc INTEGER NOT NULL);
   CREATE TABLE IF NOT EXISTS drained_workers (
     name TEXT PRIMARY KEY, crc INTEGER NOT NULL) WITHOUT ROWID;
 )sql";

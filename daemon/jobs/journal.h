@@ -93,12 +93,14 @@ class Journal {
   Status write(const WorkerDrained& record);
   Status write_elastic(const StoredJob& job);
   Status write_dataset(const StoredJob& job);
+  Status write_report(int64_t number, const ProgressReport& report);
   Status write_lost(int64_t number, const LostEpoch& lost);
   Status write_fired(int64_t number, const FiredFault& fired);
   Status write_chaos(const JobSubmitted& record);
   Result<bool> has_table(std::string_view name);
   Result<std::map<int64_t, JobHistory>> histories();
   Result<std::map<int64_t, std::vector<FiredFault>>> fired_faults();
+  Result<std::map<int64_t, ProgressReport>> last_reports();
   template <typename T, typename Read>
   Result<std::map<int64_t, T>> by_job(std::string_view table, std::string_view column,
                                       std::optional<int64_t> job, Read read);

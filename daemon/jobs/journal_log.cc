@@ -95,17 +95,29 @@ Frame read_frame(std::span<const std::byte> bytes, const Pair& salt, const Frame
 }
 
 // Whether a frame that is not good lacks one bit for that. Sectors that a crash kept from the disk
-// differ in more: in the salts, if they are of the log before, or in all that was zero.
-bool is_one_bit_off(std::span<const std::byte> bytes, const Pair& salt, const Frame& frame,
-                    bool big_endian) {
+// differ in more: in the salts, if they are of the log before, or in all that was zero. They may
+// differ in one bit alone; is_whole_but_for() tells most of those.
+bool is_one_bit_off(std::span<const std::byte> bytes, const Pair& salt, bool big_endian,
+                    Frame& frame) {
   const int salt_bits = bits_apart(pair_at(bytes, 8), salt);
   const int sum_bits = bits_apart(frame.stored, frame.computed);
   if (salt_bits + sum_bits == 1) return true;
   if (salt_bits > 0) return false;
   const Pair lacks = {frame.stored[0] - frame.computed[0], frame.stored[1] - frame.computed[1]};
   Pair influence = {0, 1};
-  return is_one_bit(bytes.subspan(kFrameHeaderBytes), big_endian, lacks, influence) ||
-         is_one_bit(bytes.first(8), big_endian, lacks, influence);
+  if (is_one_bit(bytes.subspan(kFrameHeaderBytes), big_endian, lacks, influence)) return true;
+  if (!is_one_bit(bytes.first(8), big_endian, lacks, influence)) return false;
+  frame.commits = true;  // the bit may be that which said so
+  return true;
+}
+
+// Whether the transaction of frame `bad`, of which one bit is, was on disk as a whole: no other
+// frame of it lacks anything.
+bool is_whole_but_for(const std::vector<Frame>& frames, size_t bad) {
+  if (frames[bad].commits) return true;
+  for (size_t i = bad + 1; i < frames.size() && is_good(frames[i]); ++i)
+    if (frames[i].commits) return true;
+  return false;
 }
 
 // True if what is behind a bad frame was written when the bad one was on disk already.
@@ -136,6 +148,7 @@ Status check_journal_log(Files& files, const std::string& path) {
     return failed_precondition(cat("'", path, "': its header is damaged"));
   }
   std::vector<Frame> frames;
+  std::vector<size_t> suspects;
   Frame before;
   before.has_salt = before.follows = true;
   before.stored = before.computed = first;
@@ -143,12 +156,14 @@ Status check_journal_log(Files& files, const std::string& path) {
   for (uint64_t at = kHeaderBytes; at + bytes.size() <= file->size(); at += bytes.size()) {
     LEAT_RETURN_IF_ERROR(file->read(at, bytes));
     const Pair salt = pair_at(header, 16);
-    const Frame frame = read_frame(bytes, salt, before, big_endian);
-    const bool is_first_bad = is_good(before) && !is_good(frame);
-    if (is_first_bad && is_one_bit_off(bytes, salt, frame, big_endian)) {
-      return failed_precondition(cat("'", path, "': one bit of a transaction in it is bad"));
-    }
+    Frame frame = read_frame(bytes, salt, before, big_endian);
+    if (is_good(before) && !is_good(frame) && is_one_bit_off(bytes, salt, big_endian, frame))
+      suspects.push_back(frames.size());
     frames.push_back(before = frame);
+  }
+  for (const size_t bad : suspects) {
+    if (!is_whole_but_for(frames, bad)) continue;
+    return failed_precondition(cat("'", path, "': one bit of a transaction in it is bad"));
   }
   if (!has_lost_frames(frames)) return {};
   return failed_precondition(

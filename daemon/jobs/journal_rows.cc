@@ -35,12 +35,17 @@ class Encoder {
   std::string bytes_;
 };
 
+uint64_t decode_number(std::string_view bytes) {
+  uint64_t number = 0;
+  for (size_t i = 8; i-- > 0;) number = number << 8 | static_cast<uint8_t>(bytes[i]);
+  return number;
+}
+
 Result<std::vector<std::string>> decode_list(std::string_view bytes) {
   std::vector<std::string> list;
   while (!bytes.empty()) {
-    uint64_t size = 0;
     if (bytes.size() < 8) return failed_precondition("a list is cut short");
-    for (int i = 7; i >= 0; --i) size = size << 8 | static_cast<uint8_t>(bytes[i]);
+    const uint64_t size = decode_number(bytes);
     bytes.remove_prefix(8);
     if (bytes.size() < size) return failed_precondition("a list is cut short");
     list.emplace_back(bytes.substr(0, size));
@@ -81,6 +86,16 @@ int64_t crc_of(int64_t job, const FiredFault& fired) {
   Encoder encoder;
   encoder.add(static_cast<uint64_t>(job)).add(uint64_t{fired.index}).add(fired.fault);
   return encoder.add(fired.epoch).add(static_cast<uint64_t>(fired.at_ms)).crc();
+}
+
+Encoder encoded(const ProgressReport& report) {
+  Encoder encoder;
+  for (const uint64_t number : numbers_of(report)) encoder.add(number);
+  return encoder;
+}
+
+int64_t crc_of(int64_t job, const ProgressReport& report) {
+  return encoded(report).add(static_cast<uint64_t>(job)).crc();
 }
 
 bool read_digest(std::string_view bytes, Sha256Digest& digest) {
@@ -232,6 +247,7 @@ Status Journal::write_files(const JobSubmitted& record) {
 Status Journal::write(const JobChanged& record) {
   LEAT_ASSIGN_OR_RETURN(const int64_t number, number_of(record.id));
   for (const LostEpoch& lost : record.lost) LEAT_RETURN_IF_ERROR(write_lost(number, lost));
+  if (record.ended_with) LEAT_RETURN_IF_ERROR(write_report(number, *record.ended_with));
   return write_condition(number, record.condition);
 }
 
@@ -261,6 +277,16 @@ Status Journal::write_chaos(const JobSubmitted& record) {
     LEAT_RETURN_IF_ERROR(insert.run());
   }
   return {};
+}
+
+Status Journal::write_report(int64_t number, const ProgressReport& report) {
+  LEAT_ASSIGN_OR_RETURN(
+      SqliteStatement put,
+      database_->prepare("INSERT OR REPLACE INTO last_reports VALUES (?1,?2,?3)"));
+  return put.bind(1, number)
+      .bind_blob(2, encoded(report).take())
+      .bind(3, crc_of(number, report))
+      .run();
 }
 
 // The last ones stay.
@@ -299,7 +325,8 @@ Status Journal::write(const JobForgotten& record) {
        {"DELETE FROM conditions WHERE job = ?1", "DELETE FROM files WHERE job = ?1",
         "DELETE FROM lost_epochs WHERE job = ?1", "DELETE FROM chaos WHERE job = ?1",
         "DELETE FROM fired_faults WHERE job = ?1", "DELETE FROM elastic_jobs WHERE job = ?1",
-        "DELETE FROM datasets WHERE job = ?1", "DELETE FROM jobs WHERE number = ?1"}) {
+        "DELETE FROM datasets WHERE job = ?1", "DELETE FROM last_reports WHERE job = ?1",
+        "DELETE FROM jobs WHERE number = ?1"}) {
     LEAT_ASSIGN_OR_RETURN(SqliteStatement erase, database_->prepare(sql));
     LEAT_RETURN_IF_ERROR(erase.bind(1, number).run());
   }
@@ -328,6 +355,7 @@ Result<std::vector<StoredJob>> Journal::replay() {
   LEAT_ASSIGN_OR_RETURN(auto fired, fired_faults());
   LEAT_ASSIGN_OR_RETURN(const auto elastic, elastic_jobs());
   LEAT_ASSIGN_OR_RETURN(const auto datasets, this->datasets());
+  LEAT_ASSIGN_OR_RETURN(const auto reports, last_reports());
   std::vector<StoredJob> jobs;
   for (;;) {
     LEAT_ASSIGN_OR_RETURN(const bool row, select.step());
@@ -350,6 +378,8 @@ Result<std::vector<StoredJob>> Journal::replay() {
     if (first) return failed_precondition(cat("job '", job.id, "' has no condition"));
     job.history = std::move(histories[static_cast<int64_t>(job.number)]);
     job.fired = std::move(fired[static_cast<int64_t>(job.number)]);
+    const auto report = reports.find(static_cast<int64_t>(job.number));
+    if (report != reports.end()) job.ended_with = report->second;
     jobs.push_back(std::move(job));
   }
   if (more) {
@@ -419,6 +449,30 @@ Result<std::map<int64_t, uint32_t>> Journal::elastic_jobs(std::optional<int64_t>
 Result<std::map<int64_t, std::string>> Journal::datasets(std::optional<int64_t> job) {
   return by_job<std::string>("datasets", "name", job,
                              [](const SqliteStatement& row) { return std::string(row.bytes(1)); });
+}
+
+Result<std::map<int64_t, ProgressReport>> Journal::last_reports() {
+  std::map<int64_t, ProgressReport> reports;
+  LEAT_ASSIGN_OR_RETURN(const bool there, has_table("last_reports"));
+  if (!there) return reports;
+  LEAT_ASSIGN_OR_RETURN(SqliteStatement select,
+                        database_->prepare("SELECT job, report, crc FROM last_reports"));
+  for (;;) {
+    LEAT_ASSIGN_OR_RETURN(const bool row, select.step());
+    if (!row) return reports;
+    const std::string_view bytes = select.bytes(1);
+    ReportNumbers numbers = {};
+    if (bytes.size() == 8 * numbers.size()) {
+      for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = decode_number(bytes.substr(8 * i));
+    }
+    const ProgressReport report = report_of(numbers);
+    if (bytes.size() != 8 * numbers.size() ||
+        select.integer(2) != crc_of(select.integer(0), report)) {
+      return failed_precondition(
+          cat("the checksum of the last report of job ", select.integer(0), " is wrong"));
+    }
+    reports[select.integer(0)] = report;
+  }
 }
 
 Result<std::set<std::string>> Journal::drained_workers() {

@@ -1,5 +1,8 @@
 #include "daemon/jobs/progress.h"
 
+#include <bit>
+#include <type_traits>
+
 namespace leat {
 namespace {
 
@@ -7,7 +10,64 @@ using std::chrono::milliseconds;
 constexpr milliseconds kWindow{20000};
 constexpr milliseconds kSpacing{500};
 
+// As numbers of 64 bits and back, so that no bit is lost.
+template <typename Number>
+uint64_t to_bits(Number number) {
+  if constexpr (std::is_same_v<Number, double>) {
+    return std::bit_cast<uint64_t>(number);
+  } else {
+    return static_cast<uint64_t>(number);
+  }
+}
+
+template <typename Number>
+Number from_bits(uint64_t bits) {
+  if constexpr (std::is_same_v<Number, double>) {
+    return std::bit_cast<double>(bits);
+  } else {
+    return static_cast<Number>(bits);
+  }
+}
+
+template <typename Report, typename Visit>
+void visit_all(Report& report, Visit visit) {
+  visit(report.step);
+  visit(report.steps);
+  visit(report.epoch);
+  visit(report.epochs);
+  visit(report.samples_per_step);
+  visit(report.loss);
+  visit(report.accuracy);
+  visit(report.val_loss);
+  visit(report.val_accuracy);
+  visit(report.first_step);
+  visit(report.from);
+  visit(report.spared_from);
+  visit(report.rows_per_epoch);
+  visit(report.rows_per_step);
+}
+
 }  // namespace
+
+ReportNumbers numbers_of(const ProgressReport& report) {
+  ReportNumbers numbers = {};
+  size_t next = 0;
+  visit_all(report, [&](auto field) { numbers[next++] = to_bits(field); });
+  return numbers;
+}
+
+ProgressReport report_of(const ReportNumbers& numbers) {
+  ProgressReport report;
+  size_t next = 0;
+  visit_all(report, [&](auto& field) {
+    field = from_bits<std::remove_reference_t<decltype(field)>>(numbers[next++]);
+  });
+  return report;
+}
+
+bool ProgressReport::operator==(const ProgressReport& other) const {
+  return numbers_of(*this) == numbers_of(other);
+}
 
 void ProgressMeter::report(const ProgressReport& report, Clock::Steady now) {
   last_ = report;
@@ -17,6 +77,11 @@ void ProgressMeter::report(const ProgressReport& report, Clock::Steady now) {
   if (n >= 2 && samples_[n - 1].at - samples_[n - 2].at < kSpacing) samples_.pop_back();
   samples_.push_back({now, report.step});
   while (samples_.size() > 2 && now - samples_[1].at >= kWindow) samples_.pop_front();
+}
+
+std::optional<ProgressReport> ProgressMeter::last_if_any() const {
+  if (last_ == ProgressReport()) return std::nullopt;
+  return last_;
 }
 
 JobProgress ProgressMeter::progress() const {

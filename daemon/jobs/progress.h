@@ -1,12 +1,14 @@
-// How far a job is, how fast it goes and when it will be done. Nothing of it is journalled: a
-// master that restarts hears it anew from the runners.
+// How far a job is, how fast it goes and when it will be done. A master that restarts hears it anew
+// from the runners; of a job that has ended the journal has what they said last.
 //
 // Threads: values.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <limits>
+#include <optional>
 
 #include "daemon/jobs/lost_epoch.h"
 #include "devices/base/clock.h"
@@ -34,7 +36,14 @@ struct ProgressReport {
   // Of the data; 0: not known. Steps run on across epochs: one ends with the step that takes its
   // last row.
   uint64_t rows_per_epoch = 0, rows_per_step = 0;
+
+  bool operator==(const ProgressReport& other) const;  // bit by bit: NaN is like itself
 };
+
+// All of a report, in the order of its members: how the journal keeps it.
+using ReportNumbers = std::array<uint64_t, 14>;
+ReportNumbers numbers_of(const ProgressReport& report);
+ProgressReport report_of(const ReportNumbers& numbers);
 
 struct JobProgress {
   ProgressReport last;
@@ -48,10 +57,13 @@ struct JobProgress {
 class ProgressMeter {
  public:
   void report(const ProgressReport& report, Clock::Steady now);
+  // What was said before this master, of no rate.
+  void restore(const ProgressReport& report) { last_ = report; }
   // The job has new runners: steps before and after are no rate.
   void restart() { samples_.clear(); }
 
   const ProgressReport& last() const { return last_; }
+  std::optional<ProgressReport> last_if_any() const;
   JobProgress progress() const;
 
  private:

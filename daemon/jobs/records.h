@@ -13,6 +13,7 @@
 
 #include "daemon/jobs/job_state.h"
 #include "daemon/jobs/lost_epoch.h"
+#include "daemon/jobs/progress.h"
 #include "devices/base/sha256.h"
 
 namespace leat {
@@ -110,6 +111,8 @@ struct JobChanged {
   std::string id;
   JobCondition condition;
   std::vector<LostEpoch> lost = {};  // each in place of what the journal has of that epoch
+  // Of a job that ends: what its runners said last, if they said anything.
+  std::optional<ProgressReport> ended_with = {};
 };
 
 // The condition stays; more is known of the job's past.
@@ -146,8 +149,9 @@ struct StoredJob {
   int64_t submitted_ms = 0;
   JobCondition condition;
   JobHistory history;
-  std::vector<FiredFault> fired;  // in the order in which they came
-  int64_t first_ran_ms = 0;       // of Unix time; 0: it has not
+  std::vector<FiredFault> fired;             // in the order in which they came
+  int64_t first_ran_ms = 0;                  // of Unix time; 0: it has not
+  std::optional<ProgressReport> ended_with;  // as JobChanged has it
   bool operator==(const StoredJob&) const = default;
 };
 

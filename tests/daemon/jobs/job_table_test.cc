@@ -476,6 +476,26 @@ TEST_CASE("the jobs that ended first are dropped beyond a limit") {
   CHECK(driver.table->jobs().size() == 2);
 }
 
+TEST_CASE("a restarted master knows what an ended job came to") {
+  TableDriver driver;
+  driver.join("w1");
+  const std::string id = driver.submit("a", 1);
+  driver.start_all(id);
+  ProgressReport report;
+  report.step = report.steps = 40;
+  report.loss = 0.25;
+  driver.send(ProgressMade{id, 1, report});
+  driver.send(JobFinished{id, 1, "3323"});
+  driver.exit_all(id);
+  REQUIRE(driver.state(id) == "SUCCEEDED");
+  const std::string silent = driver.submit("b", 9);
+  driver.send(CancelAsked{1, silent, ""});
+  driver.restart();
+  CHECK(driver.table->find(id)->progress.last == report);
+  CHECK(std::isnan(driver.table->find(id)->progress.steps_per_second));
+  CHECK(driver.table->find(silent)->progress.last == ProgressReport());
+}
+
 TEST_CASE("more unfinished jobs than the limit are refused") {
   JobTableLimits limits;
   limits.max_unfinished = 1;

@@ -27,7 +27,7 @@ JobChanged changed(uint64_t job, JobState state, uint64_t epoch) {
   condition.since_ms = static_cast<int64_t>(1000 * job + epoch);
   condition.reason = state == JobState::failed ? "the master restarted" : "";
   condition.workers = {"w1", "w2"};
-  return {cat("job-", job), condition, {}};
+  return {cat("job-", job), condition};
 }
 
 LostEpoch lost_at(uint64_t job) {
@@ -36,6 +36,14 @@ LostEpoch lost_at(uint64_t job) {
   lost.cause = cat("the runner of job ", job, " was killed");
   lost.began_ms = static_cast<int64_t>(job);
   return lost;
+}
+
+ProgressReport report_at(uint64_t job) {
+  ProgressReport report;
+  report.step = job;
+  report.steps = 2 * job;
+  report.loss = 1.0 / static_cast<double>(job);
+  return report;
 }
 
 // The records of one append(): jobs are submitted, alone or two at once, start, fail, and are
@@ -57,6 +65,7 @@ std::vector<JournalRecord> records_at(uint64_t i) {
     case 2: {
       JobChanged failed = changed(job, JobState::failed, 1);
       failed.lost = {lost_at(job)};
+      failed.ended_with = report_at(job);
       return {failed};
     }
     default:

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <limits>
 
 #include "daemon/jobs/sqlite.h"
 #include "devices/base/failpoint.h"
@@ -247,6 +248,40 @@ TEST_CASE("a changed row is refused, whichever it is") {
     }
     check_refused(folder.path(), "journal is damaged");
   }
+}
+
+TEST_CASE("a journal keeps to the bit what the runners of an ended job said last") {
+  const JournalFolder folder;
+  ReportNumbers numbers;
+  for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = i + 1;
+  ProgressReport report = report_of(numbers);
+  CHECK(numbers_of(report) == numbers);
+  report.from = GoesOnFrom::memory;
+  report.loss = 0.1;
+  report.val_loss = std::numeric_limits<double>::infinity();
+  report.val_accuracy = kNoNumber;
+  {
+    const auto journal = open_journal(folder.path());
+    JobCondition cancelled;
+    cancelled.state = JobState::cancelled;
+    for (const uint64_t number : {1, 2}) {
+      const std::string id = cat("a-", number);
+      REQUIRE_OK(journal->append(submitted(number, id, make_submission(id, "a", 1))));
+      REQUIRE_OK(journal->append(JobChanged{id, cancelled, {}, report}));
+    }
+    REQUIRE_OK(journal->append(submitted(3, "a-3", make_submission("r", "a", 1))));
+    REQUIRE_OK(journal->append(JobForgotten{"a-2"}));
+  }
+  {
+    const auto jobs = open_journal(folder.path())->replay();
+    REQUIRE(jobs.ok());
+    CHECK(jobs->at(0).ended_with == report);
+    CHECK_FALSE(jobs->at(1).ended_with);
+    const auto database = SqliteDatabase::open(folder / "journal.sqlite", false);
+    CHECK(*(*database)->ask("SELECT count(*) FROM last_reports") == "1");
+    REQUIRE_OK((*database)->run("UPDATE last_reports SET report = zeroblob(length(report))"));
+  }
+  check_refused(folder.path(), "the last report of job 1");
 }
 
 TEST_CASE("a job whose text was changed is not given out") {

@@ -20,6 +20,7 @@ void MemoryJournal::append(const JournalRecord& record) {
     if (job.condition.state == JobState::running && job.first_ran_ms == 0)
       job.first_ran_ms = job.condition.since_ms;
     for (const LostEpoch& each : changed->lost) job.history.put(each);
+    if (changed->ended_with) job.ended_with = changed->ended_with;
   } else if (const auto* noted = std::get_if<JobNoted>(&record)) {
     REQUIRE(jobs_.contains(noted->id));
     for (const LostEpoch& each : noted->lost) jobs_.at(noted->id).history.put(each);
