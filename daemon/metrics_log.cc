@@ -93,7 +93,7 @@ Result<std::unique_ptr<MetricsLog>> MetricsLog::open(Files& files, const std::st
   }
   const std::string_view text = text_of(old);
   // Written anew beside the old file and renamed over it while open: no moment has neither.
-  const std::string fresh = path + ".new";
+  const std::string fresh = path + ".tmp";
   LEAT_ASSIGN_OR_RETURN(const bool leftover, files.exists(fresh));
   if (leftover) LEAT_RETURN_IF_ERROR(files.remove(fresh));
   LEAT_ASSIGN_OR_RETURN(auto file, files.create(fresh));

@@ -510,9 +510,12 @@ Result<TrainOutcome> Trainer::run(TrainObserver& observer, const std::function<b
   }
   spent("variables");
   const auto waits_for_room = [&](const Status& full) {
-    observer.warned(cat("waits for room: ", full.message()));
+    const std::string text = cat("waits for room: ", full.message());
+    observer.warned(text);
+    observer.waits(text);
   };
   LEAT_RETURN_IF_ERROR(retry_while_full([&] { return open_folder(); }, stop, waits_for_room));
+  observer.waits("");
   if (memory) LEAT_RETURN_IF_ERROR(log_rows(*memory));
   observer.resumed(done_, memory ? TrainSource::memory
                           : from ? TrainSource::checkpoint
@@ -583,6 +586,7 @@ Result<TrainOutcome> Trainer::run(TrainObserver& observer, const std::function<b
     return finish(outcome);
   };
   LEAT_RETURN_IF_ERROR(retry_while_full(leave, stop, waits_for_room));
+  observer.waits("");
   return outcome;
 }
 

@@ -78,7 +78,8 @@ struct TrainOutcome {
   int64_t steps = 0;                     // done
   bool interrupted = false;
   bool yielded = false;    // all workers stand after `steps`; there is no weights_sha256
-  bool saved = false;      // if it has yielded: with a checkpoint, unless no disk had room for it
+  bool saved = false;      // if it has yielded: there is a checkpoint of `steps`, or they are none
+  bool no_room = false;    // there was to be one
   std::string checkpoint;  // the last one written; may be empty
   std::string profile;     // with TrainOptions::profile: a table for people
   // Of a job with a quorum: rows that were computed for a step that was closed without them.
@@ -100,6 +101,8 @@ class TrainObserver {
                            const std::optional<Evaluation>& validation, double seconds) = 0;
   virtual void checkpointed(int64_t step, const std::string& path) = 0;
   virtual void warned(const std::string& message) = 0;
+  // All of it stands still until something outside changes; "": it goes on.
+  virtual void waits(const std::string& /*for_what*/) {}
   // What is worth a line in a log, and no worry.
   virtual void noted(const std::string& /*message*/) {}
 };

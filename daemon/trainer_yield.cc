@@ -18,15 +18,17 @@ bool Trainer::needs_others() const { return lost_some_ && options_.yields; }
 Result<TrainOutcome> Trainer::yield(TrainObserver& observer) {
   const bool saves =
       options_.yields() == TrainYield::saved || job_.strategy != Job::Strategy::mirrored;
+  Status saved;
   if (saves && done_ > 0) {
-    const Status saved = last_checkpoint(observer);
+    saved = last_checkpoint(observer);
     if (saved.code() != Code::resource_exhausted) LEAT_RETURN_IF_ERROR(saved);
     if (!saved.ok()) observer.warned(cat("no checkpoint of step ", done_, ": ", saved.message()));
   }
   LEAT_RETURN_IF_ERROR(metrics_->flush());
   TrainOutcome outcome;
   outcome.yielded = true;
-  outcome.saved = saves;
+  outcome.saved = saves && saved.ok();
+  outcome.no_room = !saved.ok();
   outcome.steps = done_;
   outcome.checkpoint = checkpoints_.last_path();
   return outcome;

@@ -1,16 +1,11 @@
-// logs, cancel, fetch: what is done with one job.
+// logs, cancel: what is done with one job.
 #include <algorithm>
 #include <iostream>
-#include <set>
 #include <string>
-#include <string_view>
-#include <tuple>
-#include <vector>
 
 #include "daemon/cli/cluster_commands.h"
 #include "daemon/cli/cluster_connection.h"
 #include "daemon/status/status_json.h"
-#include "devices/base/files.h"
 #include "devices/base/text.h"
 
 namespace leat {
@@ -20,8 +15,6 @@ using std::chrono::milliseconds;
 
 constexpr auto kWait = milliseconds(10'000);
 constexpr uint64_t kPastTheEnd = uint64_t{1} << 62;
-constexpr std::string_view kCheckpoints = "checkpoints/";
-constexpr int kMostListings = 20;
 
 // With --json as log_json() has a page: one object a line.
 void print_lines(const std::string& id, const LogPage& page, bool json) {
@@ -43,20 +36,6 @@ Result<uint64_t> first_line(ClusterClient& client, const std::string& id,
   if (!tail) return uint64_t{0};
   LEAT_ASSIGN_OR_RETURN(const LogPage end, client.logs(id, kPastTheEnd));
   return end.end - std::min(end.end, static_cast<uint64_t>(*tail));
-}
-
-std::string folder_of(const std::string& name) { return name.substr(0, name.rfind('/')); }
-
-// A manifest says that a checkpoint is whole: it comes after its parts.
-std::vector<std::string> names_to_fetch(const std::vector<RemoteFile>& files) {
-  std::vector<std::string> names;
-  for (const RemoteFile& file : files) names.push_back(file.name);
-  const auto key = [](const std::string& name) {
-    return std::tuple(folder_of(name), name.ends_with("/manifest.json"), name);
-  };
-  std::sort(names.begin(), names.end(),
-            [&](const std::string& a, const std::string& b) { return key(a) < key(b); });
-  return names;
 }
 
 // What --wait waits for.
@@ -126,52 +105,6 @@ int run_cancel(const CancelCommand& command) {
     std::cout << cancelled->id << "\n";
   }
   return kExitOk;
-}
-
-int run_fetch(const FetchCommand& command) {
-  ClusterConnection connection(command.cluster);
-  if (const int code = connection.open(); code != kExitOk) return code;
-  ClusterClient& client = connection.client();
-  const auto job = client.job(command.id);
-  if (!job.ok()) return connection.report(job.status(), About::name);
-  const std::string folder = command.output.empty() ? job->id : command.output;
-  std::set<std::string> fetched;
-  for (int tries = 0;; ++tries) {
-    const auto files = client.files(job->id);
-    if (!files.ok()) return connection.report(files.status(), About::name);
-    const auto names = command.names.empty() ? names_to_fetch(*files) : command.names;
-    if (names.empty()) {
-      const std::string state(name_of(job->condition.state));
-      return connection.report(
-          failed_precondition(cat("job ", job->id, " is ", state, " and has left no files")),
-          About::state);
-    }
-    std::string gone;
-    for (const std::string& name : names) {
-      if (fetched.contains(name)) continue;
-      const auto path = client.fetch(job->id, name, folder);
-      if (!path.ok()) {
-        const bool may_be_gone = command.names.empty() && tries < kMostListings &&
-                                 path.status().code() == Code::invalid_argument &&
-                                 name.starts_with(kCheckpoints);
-        if (!may_be_gone) return connection.report(path.status(), About::name);
-        gone = name;
-        break;
-      }
-      fetched.insert(name);
-      std::cout << printable(*path) << "\n" << std::flush;
-    }
-    if (gone.empty()) return kExitOk;
-    // The job goes on, and has removed an old checkpoint meanwhile: there is a newer one.
-    const std::string checkpoint = folder_of(gone);
-    std::cerr << "leat: note: the job has removed " << printable(checkpoint) << " meanwhile\n";
-    const bool is_here = std::any_of(fetched.begin(), fetched.end(), [&](const std::string& name) {
-      return folder_of(name) == checkpoint;
-    });
-    if (!is_here) continue;
-    const Status removed = real_files().remove_all(folder + "/" + checkpoint);
-    if (!removed.ok()) return report(removed, command.cluster.color);
-  }
 }
 
 }  // namespace leat

@@ -119,8 +119,9 @@ struct JobBroke {
 struct RunYielded {
   std::string job;
   uint64_t epoch = 0;
-  uint64_t step = 0;   // steps done
-  bool saved = false;  // from which the next epoch may go on without any of its runners
+  uint64_t step = 0;     // steps done
+  bool saved = false;    // from which the next epoch may go on without any of its runners
+  bool no_room = false;  // it was to be saved, and the disk was full
 };
 struct ProgressMade {
   std::string job;

@@ -77,6 +77,7 @@ void JobTable::advance_with_runners(Entry& entry) {
 
 void JobTable::advance_failed(Entry& entry) {
   Entry::Failure& failure = *entry.failure;
+  failure.step = std::max(failure.step, entry.progress.last().step);  // the run tells more by now
   const bool waits = failure.until && now_.steady < *failure.until && !knows_enough(entry);
   if (waits && !entry.assembly.all_gone()) return;
   if (may_be_silence(entry)) return;
@@ -196,8 +197,9 @@ void JobTable::schedule() {
     const size_t gets = std::min(entry.job.num_workers - kept, leases_.free_but(left_out));
     const auto before = kept > 0 ? entry.assembly.vacant()  // their tasks
                                  : entry.job.condition.workers;
-    entry.assembly.renew(entry.job.condition.epoch + 1,
-                         leases_.take(gets, number, before, left_out), kept + gets);
+    const auto joining = leases_.take(gets, number, before, left_out);
+    for (const WorkerRef& worker : joining) entry.holders.erase(worker.name);  // it begins empty
+    entry.assembly.renew(entry.job.condition.epoch + 1, joining, kept + gets);
     entry.take_up_until.reset();
     entry.progress.restart();
     entry.stepped = false;
@@ -446,6 +448,9 @@ JobView JobTable::view(const Entry& entry) const {
   view.progress = entry.progress.progress();
   view.history = entry.job.history;
   view.version = entry.version;
+  const std::string& waits_for = entry.progress.last().waits_for;
+  if (entry.state() == JobState::running && entry.runs && !waits_for.empty())
+    view.condition.reason = waits_for;
   if (entry.state() == JobState::running && !entry.missing.empty()) {
     std::vector<std::string> texts;
     for (const Entry::Missing& each : entry.missing) texts.push_back(each.text);

@@ -28,9 +28,11 @@ bool JobTable::leaves_workers(Entry& entry) {
     gives_up(entry, std::move(cause), leaving.front(), entry.progress.last().step);
     return true;
   }
+  // That did not go well a moment ago: the job goes on meanwhile.
+  if (entry.unsaved && now_.steady < entry.ran_at + limits_.save_again) return false;
   // Whoever stays keeps the job in memory, unless he has to wait for others.
   const size_t stay = workers.size() - leaving.size();
-  const bool saves = stay == 0 || stay + leases_.free() < entry.least();
+  const bool saves = stay == 0 || stay + leases_.free_but(left_out(entry)) < entry.least();
   ask_to_yield(entry, std::move(cause), leaving.front(), saves);
   return false;
 }
@@ -40,6 +42,7 @@ bool JobTable::leaves_workers(Entry& entry) {
 bool JobTable::lets_go(const Entry& entry, const WorkerRef& worker) const {
   if (!leases_.has(worker) || !leases_.is_draining(worker.name)) return false;
   if (entry.saved || !entry.holders.contains(worker.name)) return true;
+  if (entry.in_parts) return false;
   const std::vector<WorkerRef> workers = entry.assembly.workers();
   return std::any_of(workers.begin(), workers.end(), [&](const WorkerRef& other) {
     return entry.assembly.will_be_kept(other) && entry.holders.contains(other.name) &&
@@ -77,6 +80,7 @@ void JobTable::on(const RunYielded& event) {
     why.cause = cat(entry->missing.front().text, "; ", why.cause);
   }
   hold(*entry, event.saved);
+  entry->unsaved = event.no_room;
   gives_up(*entry, why.cause, why.culprit, event.step);
   advance(*entry);
 }

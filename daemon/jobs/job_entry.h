@@ -33,7 +33,8 @@ struct JobTable::Entry {
     std::optional<Clock::Steady> until;  // the other side is waited for
     std::string reason() const;
     bool same_as(const Failure& other) const {
-      return crash && other.crash && step == other.step && text == other.text;
+      const bool alike = how.empty() ? text == other.text : how == other.how;  // whoever it befell
+      return crash && other.crash && step == other.step && alike;
     }
   };
 
@@ -77,7 +78,9 @@ struct JobTable::Entry {
   bool runs = false;                           // between RunJob and EndRun
   bool stepped = false;                        // in this epoch
   std::set<std::string> holders;  // workers that have what the job last came to in memory
-  bool saved = false;             // and so has a checkpoint
+  bool in_parts = true;           // each has a part of it; so it is taken until the run says
+  bool saved = false;             // a checkpoint has it, too
+  bool unsaved = false;           // it was to, at the last fence, and there was no room
   std::optional<Yield> yield;
   uint32_t spared_from = 0;  // as the run of this epoch says
   struct Missing {

@@ -260,6 +260,7 @@ void JobTable::on(const ProgressMade& event) {
   if (entry == nullptr || !entry->assembly.is_going()) return;
   entry->progress.report(event.report, now_.steady);
   entry->spared_from = event.report.spared_from;
+  entry->in_parts = event.report.in_parts;
   const bool steps = event.report.step > event.report.first_step;
   if (steps && !entry->stepped) hold(*entry, false);
   entry->stepped = entry->stepped || steps;

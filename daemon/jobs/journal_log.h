@@ -3,8 +3,9 @@
 // SQLite takes the log up to the first frame whose checksum is wrong and drops the rest without a
 // word: right for the tail that a crash leaves, wrong for a bit that went bad in a transaction that
 // was on disk. The two differ: each transaction is synced before the next one is written, so behind
-// a torn one there is nothing; and what is torn lacks whole sectors, not a bit. (Sectors that differ
-// from what was there before in one bit are rare, and that nothing else is lacking is rarer.)
+// a torn one there is nothing; and what is torn lacks whole sectors, not a bit. (Sectors that
+// differ from what was there before in one bit are rare, and that nothing else is lacking is
+// rarer.)
 #pragma once
 
 #include <string>

@@ -9,6 +9,7 @@
 #include <deque>
 #include <limits>
 #include <optional>
+#include <string>
 
 #include "daemon/jobs/lost_epoch.h"
 #include "devices/base/clock.h"
@@ -33,15 +34,18 @@ struct ProgressReport {
   // Workers of this task and higher ones may be lost, the run goes on without them, or says that it
   // cannot; 0: none may.
   uint32_t spared_from = 0;
+  // No worker has all of it: what one has is lost with that one.
+  bool in_parts = false;
   // Of the data; 0: not known. Steps run on across epochs: one ends with the step that takes its
   // last row.
   uint64_t rows_per_epoch = 0, rows_per_step = 0;
+  std::string waits_for = {};  // it stands still until that is over; "": it does not
 
   bool operator==(const ProgressReport& other) const;  // bit by bit: NaN is like itself
 };
 
-// All of a report, in the order of its members: how the journal keeps it.
-using ReportNumbers = std::array<uint64_t, 14>;
+// The numbers of a report, in the order of its members: how the journal keeps it.
+using ReportNumbers = std::array<uint64_t, 15>;
 ReportNumbers numbers_of(const ProgressReport& report);
 ProgressReport report_of(const ReportNumbers& numbers);
 
@@ -63,6 +67,7 @@ class ProgressMeter {
   void restart() { samples_.clear(); }
 
   const ProgressReport& last() const { return last_; }
+  // Its numbers; nothing if nothing was said.
   std::optional<ProgressReport> last_if_any() const;
   JobProgress progress() const;
 

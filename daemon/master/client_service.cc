@@ -395,7 +395,10 @@ class MasterServer final : public Service<wire::Master> {
           auto path = shared->jobs.file_path(id, name);
           if (!path.ok()) return done(path.status());
           auto file = shared->files.open(*path);
-          if (!file.ok()) return done(file.status());
+          if (!file.ok()) {  // the job may have removed it since
+            path = shared->jobs.file_path(id, name);
+            return done(path.ok() ? file.status() : path.status());
+          }
           std::make_shared<Hashing>(shared, asked_by, std::move(*file), std::move(done))->go_on();
         });
     return reply(kj::mv(opened), context, [this, permit](const OpenFile& opened, auto outcome) {

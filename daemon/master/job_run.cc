@@ -175,7 +175,8 @@ Result<std::string> JobRun::train(const Submission& submission) {
   if (outcome.yielded) {
     reporter.report();
     told_ = true;  // before it lets go of its runners
-    parts_.tell(RunYielded{id, action_.epoch, static_cast<uint64_t>(outcome.steps), outcome.saved});
+    parts_.tell(RunYielded{id, action_.epoch, static_cast<uint64_t>(outcome.steps), outcome.saved,
+                           outcome.no_room});
     line(cat("came to a fence at step ", outcome.steps));
     return std::string();
   }

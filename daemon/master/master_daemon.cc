@@ -331,22 +331,34 @@ void MasterDaemon::logs(std::string id, uint64_t from,
   logs_->wait(view->id, from, deadline, std::move(done));
 }
 
-Result<std::vector<JobFile>> MasterDaemon::files(const std::string& id) {
+namespace {
+
+// What is in a folder, and below; not what is being written. A folder that is not there, or no
+// more, has nothing.
+void list_files(const std::filesystem::path& folder, const std::string& prefix,
+                std::vector<JobFile>& files) {
   namespace fs = std::filesystem;
-  LEAT_ASSIGN_OR_RETURN(const JobView view, state_->job(id));
-  const fs::path folder = cat(jobs_folder(), "/", view.id);
-  std::vector<JobFile> files;
-  std::error_code error;  // of a folder that is not there, or is being changed: what was found
-  for (auto at = fs::recursive_directory_iterator(folder, error);
-       !error && at != fs::recursive_directory_iterator(); at.increment(error)) {
-    const std::string name = at->path().lexically_relative(folder).string();
-    const bool other = name == "submitted" || name.find(".tmp") != std::string::npos;
-    if (other && at->is_directory(error)) at.disable_recursion_pending();
-    if (other || !at->is_regular_file(error)) continue;
-    const auto size = at->file_size(error);
-    if (!error) files.push_back({name, size});
-    error.clear();
+  std::error_code gone;
+  for (auto at = fs::directory_iterator(folder, gone); !gone && at != fs::directory_iterator();
+       at.increment(gone)) {
+    const std::string name = prefix + at->path().filename().string();
+    if (name == "submitted" || name.find(".tmp") != std::string::npos) continue;
+    std::error_code error;
+    if (at->is_directory(error)) {
+      list_files(at->path(), name + "/", files);
+    } else if (at->is_regular_file(error)) {
+      const auto size = at->file_size(error);
+      if (!error) files.push_back({name, size});
+    }
   }
+}
+
+}  // namespace
+
+Result<std::vector<JobFile>> MasterDaemon::files(const std::string& id) {
+  LEAT_ASSIGN_OR_RETURN(const JobView view, state_->job(id));
+  std::vector<JobFile> files;
+  list_files(cat(jobs_folder(), "/", view.id), "", files);
   std::sort(files.begin(), files.end(),
             [](const JobFile& a, const JobFile& b) { return a.name < b.name; });
   return files;

@@ -25,6 +25,7 @@ TrainingReporter::TrainingReporter(const Job& job, int64_t rows, const Clock& cl
       line_(std::move(line)),
       // The servers are on the first workers.
       spared_from_(job.has_quorum() ? static_cast<uint32_t>(job.parameter_server.num_ps) : 0) {
+  progress_.in_parts = job.strategy != Job::Strategy::mirrored;
   progress_.samples_per_step = static_cast<uint64_t>(job.global_batch_size);
   progress_.rows_per_epoch = static_cast<uint64_t>(rows);
   progress_.rows_per_step = static_cast<uint64_t>(job.rows_per_step());
@@ -91,6 +92,12 @@ void TrainingReporter::checkpointed(int64_t step, const std::string&) {
 }
 
 void TrainingReporter::warned(const std::string& message) { line_("warning: " + message); }
+
+void TrainingReporter::waits(const std::string& for_what) {
+  if (for_what == progress_.waits_for) return;
+  progress_.waits_for = for_what;
+  if (progress_.steps > 0) report();
+}
 
 void TrainingReporter::noted(const std::string& message) { line_("note: " + message); }
 

@@ -28,6 +28,8 @@ class TrainingReporter final : public TrainObserver {
                    const std::optional<Evaluation>& validation, double seconds) override;
   void checkpointed(int64_t step, const std::string& path) override;
   void warned(const std::string& message) override;
+  // Is reported once the job has steps: before, its state says what it does.
+  void waits(const std::string& for_what) override;
   void noted(const std::string& message) override;
 
   // Told of each step, with how many are done, and of those that were done before; before the run.

@@ -29,7 +29,9 @@ struct Progress final : Silent {
     Silent::checkpointed(step, path);
     ++written;
   }
+  void waits(const std::string& for_what) override { waited.push_back(for_what); }
   std::atomic<int> steps{0}, warned_of{0}, written{0};
+  std::vector<std::string> waited;
 };
 
 std::string metrics_of(const SmallJob& small, const std::string& folder) {
@@ -69,6 +71,7 @@ TEST_CASE("a disk that is full for a while costs checkpoints, and neither the jo
   CHECK_THAT(watch.warnings[1], Catch::StartsWith("no checkpoint of step 10: "));
   CHECK_THAT(watch.warnings[2], Catch::StartsWith("no checkpoint of step 30: "));
   CHECK_THAT(watch.warnings[3], Catch::StartsWith("waits for room: no space left"));
+  CHECK(watch.waited == std::vector<std::string>{watch.warnings[0], "", watch.warnings[3], ""});
   CHECK(metrics_of(small, "run") == metrics_of(small, "twin"));
 }
 

@@ -1,7 +1,10 @@
 // A training that ends at a fence, and another that goes on from there on other workers: as if
 // there had been one.
+#include <atomic>
+
 #include "daemon/local_worker.h"
 #include "daemon/trainer.h"
+#include "devices/base/failpoint.h"
 #include "devices/base/text.h"
 #include "tests/catch.h"
 #include "tests/daemon/training_testing.h"
@@ -68,8 +71,10 @@ class Job4 {
     options.survivors = epochs_++ > 0;
     options.resume = saved_;
     Validations watch;
+    asked_ = false;
     options.yields = [&] {
-      return after > 0 && watch.losses.size() >= after ? how : TrainYield::no;
+      asked_ = after > 0 && watch.losses.size() >= after;
+      return asked_ ? how : TrainYield::no;
     };
     const auto trainer =
         must(small_.trainer(job_, options, std::make_unique<LocalEpoch>(std::move(workers))));
@@ -93,6 +98,7 @@ class Job4 {
   void check_evaluations() const { CHECK(evaluated_ == validated_); }
   size_t evaluations() const { return evaluated_.size(); }
   bool saved() const { return saved_; }
+  bool asked() const { return asked_; }  // to yield
 
  private:
   SmallJob small_;
@@ -103,6 +109,7 @@ class Job4 {
   std::vector<std::unique_ptr<Worker>> workers_;
   int epochs_ = 0;
   bool saved_ = false;
+  std::atomic<bool> asked_ = false;
 };
 
 TEST_CASE("a training goes on from a fence on fewer workers and on more, from memory",
@@ -131,6 +138,24 @@ TEST_CASE("a training that is saved at a fence goes on from there with nobody le
   (void)job.train({0, 1, 2}, 5, TrainYield::saved);
   job.lose(0);
   job.check_end(job.train({0}, 0, TrainYield::no));
+}
+
+TEST_CASE("a training that finds no room to be saved says so, and goes on from memory",
+          "[cluster]") {
+  Job4 job({"num_workers=2"});
+  CHECK(job.train({0, 1}, 5, TrainYield::saved).saved);
+  {
+    const ScopedFailpoint full("files/append", [&](uint64_t) {
+      return job.asked() ? resource_exhausted("no space left") : Status();
+    });
+    const TrainOutcome outcome = job.train({0, 1}, 8, TrainYield::saved);
+    CHECK_FALSE(outcome.saved);
+    CHECK(outcome.no_room);
+  }
+  const TrainOutcome kept = job.train({0, 1}, 3, TrainYield::kept);
+  CHECK_FALSE(kept.saved);
+  CHECK_FALSE(kept.no_room);
+  job.check_end(job.train({0, 1}, 0, TrainYield::no));
 }
 
 TEST_CASE("what each worker has a part of is saved at a fence", "[cluster]") {

@@ -392,10 +392,10 @@ TEST_CASE("leat fetch copies what a job has left") {
   CHECK(here.run({"fetch", id}).exit_code == 6);
   const std::string text = "the weights";
   jobs.leave(id, "weights.safetensors", std::as_bytes(std::span(text)));
-  jobs.leave(id, "checkpoints/000010/data", std::as_bytes(std::span(text)));
+  jobs.leave(id, "checkpoints/step-10/manifest.json", std::as_bytes(std::span(text)));
   const Finished all = here.run({"fetch", "cnn"});
   CHECK(all.exit_code == 0);
-  CHECK(all.out == "cnn-a001/checkpoints/000010/data\ncnn-a001/weights.safetensors\n");
+  CHECK(all.out == "cnn-a001/checkpoints/step-10/manifest.json\ncnn-a001/weights.safetensors\n");
   CHECK(contents_of(here.folder / "cnn-a001/weights.safetensors") == text);
   const Finished one = here.run({"fetch", id, "weights.safetensors", "-o", "out"});
   CHECK(one.out == "out/weights.safetensors\n");
@@ -415,14 +415,31 @@ TEST_CASE("leat fetch goes on when a checkpoint is removed meanwhile") {
     for (const char* name : {"manifest.json", "part-0", "part-1"}) leave(cat(step, name));
   }
   leave("job.yaml");
-  jobs.vanishes("checkpoints/step-1/part-1");
-  const Finished done = here.run({"fetch", id});
-  CHECK(done.exit_code == 0);
-  CHECK_THAT(done.err, Catch::Contains("the job has removed checkpoints/step-1 meanwhile"));
-  CHECK(done.out == cat(id, "/checkpoints/step-1/part-0\n", id, "/checkpoints/step-2/part-0\n", id,
-                        "/checkpoints/step-2/part-1\n", id, "/checkpoints/step-2/manifest.json\n",
-                        id, "/job.yaml\n"));
-  CHECK_FALSE(std::filesystem::exists(here.folder / (id + "/checkpoints/step-1")));
+  const auto paths = [&](const std::string& folder, int step) {
+    std::string lines;
+    for (const char* name : {"manifest.json", "part-0", "part-1"})
+      lines += cat(folder, "/checkpoints/step-", step, "/", name, "\n");
+    return lines;
+  };
+  CHECK(here.run({"fetch", id, "-o", "before"}).exit_code == 0);
+  write(here.folder / "before/checkpoints/step-2/part-0", "old");
+  for (const std::string folder : {"before", "new"}) {
+    jobs.vanishes("checkpoints/step-1/part-1");
+    const Finished done = here.run({"fetch", id, "-o", folder});
+    CHECK(done.exit_code == 0);
+    CHECK_THAT(done.err, Catch::Contains("the job has removed checkpoints/step-1 meanwhile"));
+    CHECK(done.out == cat(paths(folder, 2), folder, "/job.yaml\n"));
+    // One of another time stays whole.
+    const bool was_here = folder == "before";
+    const std::string first = here.folder / (folder + "/checkpoints/step-1");
+    CHECK(std::filesystem::exists(first + "/part-1") == was_here);
+    CHECK(std::filesystem::exists(first) == was_here);
+    CHECK(contents_of(here.folder / (folder + "/checkpoints/step-2/part-0")) == text);
+    const auto left = std::filesystem::directory_iterator(here.folder / folder);
+    CHECK(std::distance(begin(left), end(left)) == 2);
+    for (const char* name : {"manifest.json", "part-0", "part-1"})
+      leave(cat("checkpoints/step-1/", name));
+  }
 }
 
 TEST_CASE("a master that is not there is exit code 3, one that refuses is 4") {

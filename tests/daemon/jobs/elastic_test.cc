@@ -21,8 +21,8 @@ struct Scene {
     driver.start_all(id);
     driver.done();
   }
-  void yields(uint64_t epoch, uint64_t step, bool saved = false) {
-    driver.send(RunYielded{id, epoch, step, saved});
+  void yields(uint64_t epoch, uint64_t step, bool saved = false, bool no_room = false) {
+    driver.send(RunYielded{id, epoch, step, saved, no_room});
   }
   void drain(const std::string& worker, bool on = true) {
     driver.send(WorkerDraining{{worker, 1}, on});
@@ -204,10 +204,27 @@ TEST_CASE("what nobody would keep is saved before a worker drains") {
   SECTION("an elastic job needs nobody") {
     Scene scene({"w1", "w2"}, 2, 1);
     scene.start();
+    scene.steps(1, 41, 0);
     scene.drain("w1");
     CHECK(scene.driver.done() == "yield a-0000 1\n");
     scene.yields(1, 42);
     CHECK(scene.driver.done() == "end a-0000 1\nstop a-0000 1 w1\nstart a-0000 2 w2*\n");
+  }
+  SECTION("those who could go on lack what it reads") {
+    Scene scene({"w3"}, 1);  // it runs on that one
+    TableDriver& driver = scene.driver;
+    driver.send(WorkerJoined{{"w1", 1}, {}, {"digits"}});
+    driver.send(WorkerJoined{{"w2", 1}, {}, {"digits"}});
+    Submission submission = make_submission("r-b", "b", 2);
+    submission.dataset = "digits";
+    driver.send(SubmitAsked{7, submission});
+    const std::string id = driver.answers.at(7)->id;
+    driver.send(CancelAsked{8, scene.id, ""});
+    driver.exit_all(scene.id);
+    driver.start_all(id);
+    driver.done();
+    scene.drain("w1");  // w3 is free
+    CHECK(driver.done() == cat("save and yield ", id, " 1\n"));
   }
   SECTION("first one of them, then the other") {
     Scene scene({"w1", "w2"}, 2, 1);
@@ -262,10 +279,52 @@ TEST_CASE("who alone holds a job in memory waits for others, though its worker d
     driver.join("w3");
     CHECK(driver.done() == "start a-0000 2 w1* w3\n");
   }
+  SECTION("the other comes back, with nothing") {
+    driver.join("w2", 2);
+    CHECK(driver.done() == "start a-0000 2 w1* w2\n");
+    driver.send(RunnerStarted{scene.id, 2, {"w1", 1}});
+    CHECK(driver.done() == "");
+    driver.send(RunnerStarted{scene.id, 2, {"w2", 2}});
+    CHECK(driver.done() == "run a-0000 2 w1 w2\nsave and yield a-0000 2\n");
+  }
   SECTION("nobody comes") {
     driver.tick(std::chrono::minutes(1));
     CHECK(driver.done() == "stop a-0000 1 w1\n");
   }
+}
+
+TEST_CASE(
+    "who holds a part of a job waits for others, though its worker drains and another has one") {
+  Scene scene({"w1", "w2", "w3"}, 3);
+  TableDriver& driver = scene.driver;
+  scene.start();
+  const bool in_parts = GENERATE(true, false);
+  driver.send(ProgressMade{scene.id, 1, {.step = 41, .in_parts = in_parts}});
+  driver.lose("w3");
+  driver.done();
+  scene.drain("w1");
+  CHECK(driver.done() == (in_parts ? "" : "stop a-0000 1 w1\n"));
+}
+
+TEST_CASE("a job that finds no room to be saved runs on before it tries again") {
+  Scene scene({"w1", "w2"}, 1);
+  TableDriver& driver = scene.driver;
+  scene.start();
+  scene.steps(1, 41, 0);
+  scene.drain("w2");
+  scene.drain("w1");
+  CHECK(driver.done() == "save and yield a-0000 1\n");
+  scene.yields(1, 42, false, true);
+  CHECK(driver.done() == "end a-0000 1\nstart a-0000 2 w1*\n");
+  driver.start_all(scene.id);
+  CHECK(driver.done() == "run a-0000 2 w1\n");
+  scene.steps(2, 43, 42);
+  driver.tick(milliseconds(9000));
+  CHECK(driver.done() == "");
+  driver.tick(milliseconds(1000));
+  CHECK(driver.done() == "save and yield a-0000 2\n");
+  scene.yields(2, 99, true);
+  CHECK(driver.done() == "end a-0000 2\nstop a-0000 2 w1\n");
 }
 
 TEST_CASE("a job that is on its way to run leaves a worker that drains at once") {

@@ -1,0 +1,155 @@
+// leat fetch: what a job has left, or has so far.
+#include <unistd.h>
+
+#include <algorithm>
+#include <iostream>
+#include <map>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "daemon/cli/cluster_commands.h"
+#include "daemon/cli/cluster_connection.h"
+#include "devices/base/files.h"
+#include "devices/base/text.h"
+
+namespace leat {
+namespace {
+
+constexpr std::string_view kCheckpoints = "checkpoints/";
+constexpr int kMostListings = 20;
+
+// "checkpoints/step-00000500" of a file of that checkpoint; "" of any other.
+std::string checkpoint_of(const std::string& name) {
+  const size_t end = name.rfind('/');
+  const bool is_part = name.starts_with(kCheckpoints) && end >= kCheckpoints.size();
+  return is_part ? name.substr(0, end) : "";
+}
+
+// Beside where a checkpoint is to be while it comes: it is there as a whole or not at all, also if
+// the job removes its own meanwhile.
+class Staging {
+ public:
+  Staging(Files& files, const std::string& folder)
+      : files_(files), path_(cat(folder, "/.fetch.tmp-", ::getpid())) {}
+  ~Staging() { (void)files_.remove_all(path_); }
+
+  const std::string& path() const { return path_; }
+  Status clear() { return files_.remove_all(path_); }
+  // In the place of one that was fetched before.
+  Status move(const std::string& checkpoint, const std::string& folder) {
+    const std::string from = path_ + "/" + checkpoint, to = folder + "/" + checkpoint;
+    LEAT_RETURN_IF_ERROR(files_.make_directories(directory_of(to)));
+    LEAT_ASSIGN_OR_RETURN(const bool there, files_.exists(to));
+    LEAT_RETURN_IF_ERROR(there ? files_.exchange(from, to) : files_.rename(from, to));
+    LEAT_RETURN_IF_ERROR(files_.sync_directory(directory_of(to)));
+    return clear();
+  }
+
+ private:
+  Files& files_;
+  const std::string path_;
+};
+
+class Fetch {
+ public:
+  Fetch(ClusterClient& client, const std::string& job, const std::string& folder)
+      : client_(client), job_(job), folder_(folder), staging_(real_files(), folder) {}
+
+  Status named(const std::vector<std::string>& names) {
+    for (const std::string& name : names) LEAT_RETURN_IF_ERROR(fetch(name));
+    return {};
+  }
+
+  // Those that are not there yet. Of a job that goes on some may be gone when they are asked for,
+  // old checkpoints above all: true if the rest is to be listed anew, a note says why.
+  Result<bool> all(const std::vector<RemoteFile>& files) {
+    std::map<std::string, std::vector<std::string>> checkpoints;
+    for (const RemoteFile& file : files) {
+      const std::string checkpoint = checkpoint_of(file.name);
+      if (!checkpoint.empty()) checkpoints[checkpoint].push_back(file.name);
+    }
+    for (const auto& [checkpoint, names] : checkpoints) {
+      if (fetched_.contains(checkpoint)) continue;
+      const Status status = fetch_checkpoint(checkpoint, names);
+      if (is_gone(status)) return note_gone(checkpoint);
+      LEAT_RETURN_IF_ERROR(status);
+    }
+    for (const RemoteFile& file : files) {
+      if (!checkpoint_of(file.name).empty() || fetched_.contains(file.name)) continue;
+      const Status status = fetch(file.name);
+      if (is_gone(status)) return note_gone(file.name);
+      LEAT_RETURN_IF_ERROR(status);
+    }
+    return false;
+  }
+
+ private:
+  static bool is_gone(const Status& status) { return status.code() == Code::invalid_argument; }
+  static bool note_gone(const std::string& name) {
+    std::cerr << "leat: note: the job has removed " << printable(name) << " meanwhile\n";
+    return true;
+  }
+
+  Status fetch(const std::string& name) {
+    LEAT_ASSIGN_OR_RETURN(const std::string path, client_.fetch(job_, name, folder_));
+    std::cout << printable(path) << "\n" << std::flush;
+    fetched_.insert(name);
+    return {};
+  }
+
+  Status fetch_checkpoint(const std::string& checkpoint, const std::vector<std::string>& names) {
+    LEAT_RETURN_IF_ERROR(staging_.clear());
+    for (const std::string& name : names)
+      LEAT_RETURN_IF_ERROR(client_.fetch(job_, name, staging_.path()).status());
+    const std::string manifest = checkpoint + "/manifest.json";
+    if (std::find(names.begin(), names.end(), manifest) == names.end())
+      return invalid_argument("it was listed while it was removed");
+    LEAT_RETURN_IF_ERROR(staging_.move(checkpoint, folder_));
+    for (const std::string& name : names) std::cout << printable(folder_ + "/" + name) << "\n";
+    std::cout << std::flush;
+    fetched_.insert(checkpoint);
+    return {};
+  }
+
+  ClusterClient& client_;
+  const std::string job_, folder_;
+  Staging staging_;
+  std::set<std::string> fetched_;  // files, and whole checkpoints
+};
+
+}  // namespace
+
+int run_fetch(const FetchCommand& command) {
+  ClusterConnection connection(command.cluster);
+  if (const int code = connection.open(); code != kExitOk) return code;
+  ClusterClient& client = connection.client();
+  const auto job = client.job(command.id);
+  if (!job.ok()) return connection.report(job.status(), About::name);
+  Fetch fetch(client, job->id, command.output.empty() ? job->id : command.output);
+  if (!command.names.empty()) {
+    const Status status = fetch.named(command.names);
+    return status.ok() ? kExitOk : connection.report(status, About::name);
+  }
+  for (int tries = 0; tries < kMostListings; ++tries) {
+    const auto files = client.files(job->id);
+    if (!files.ok()) return connection.report(files.status(), About::name);
+    if (files->empty()) {
+      const std::string state(name_of(job->condition.state));
+      return connection.report(
+          failed_precondition(cat("job ", job->id, " is ", state, " and has left no files")),
+          About::state);
+    }
+    const auto again = fetch.all(*files);
+    if (!again.ok()) return connection.report(again.status(), About::name);
+    if (!*again) return kExitOk;
+  }
+  return connection.report(
+      unavailable(cat("job ", job->id, " changed its files ", kMostListings,
+                      " times while they were fetched: expected checkpoints that stay as long as "
+                      "it takes to fetch one (checkpoint.keep)")),
+      About::name);
+}
+
+}  // namespace leat
