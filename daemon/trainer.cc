@@ -19,6 +19,8 @@ namespace {
 // No step may take longer than this without an explanation.
 constexpr auto kStepDeadline = std::chrono::seconds(120);
 constexpr int64_t kEvaluationRows = 256;
+// What a job has come to waits so long for a disk that is full: time for a person to make room.
+constexpr auto kRoomForTheEnd = std::chrono::minutes(10);
 // How often a wait looks whether it is to stop.
 constexpr auto kStopPoll = std::chrono::milliseconds(100);
 
@@ -585,7 +587,7 @@ Result<TrainOutcome> Trainer::run(TrainObserver& observer, const std::function<b
     LEAT_RETURN_IF_ERROR(last_checkpoint(observer));
     return finish(outcome);
   };
-  LEAT_RETURN_IF_ERROR(retry_while_full(leave, stop, waits_for_room));
+  LEAT_RETURN_IF_ERROR(retry_while_full(leave, stop, waits_for_room, kRoomForTheEnd));
   observer.waits("");
   return outcome;
 }
