@@ -3,6 +3,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <deque>
+#include <mutex>
+#include <utility>
 
 #include "daemon/chaos/commit_chaos.h"
 #include "daemon/master/job_logs.h"
@@ -15,9 +18,23 @@ using SteadyClock = std::chrono::steady_clock;
 
 }  // namespace
 
+// Those that are due. Threads: any; it outlives the run.
+struct MasterFaults::Queue {
+  JobLogs& logs;
+  const std::function<void(FaultAsked, std::function<void(Status)>)> fault_due;
+  const std::string job;
+  const uint64_t epoch;
+  std::mutex mutex = {};
+  std::deque<Armed> due = {};
+  bool busy = false;  // with one that was taken out
+};
+
 MasterFaults::MasterFaults(const JobRunsParts& parts, const RunJob& action,
                            const std::vector<ArmedFault>& faults, bool apart)
-    : parts_(parts), action_(action), job_began_(SteadyClock::now() - action.ran) {
+    : parts_(parts),
+      action_(action),
+      job_began_(SteadyClock::now() - action.ran),
+      queue_(new Queue{parts.logs, parts.fault_due, action.job, action.epoch}) {
   for (const ArmedFault& each : faults) {
     if (each.fault.target == ChaosTarget::master) {
       faults_.push_back({each, std::make_shared<std::atomic<bool>>(false)});
@@ -52,17 +69,32 @@ void MasterFaults::on_step(uint64_t step) {
     const ChaosFault& fault = each.fault.fault;
     if (fault.step > 0 ? step < fault.step : now < job_began_ + fault.time) continue;
     if (each.asked->exchange(true)) continue;
-    parts_.fault_due(
-        {0, action_.job, action_.epoch, each.fault.index, to_string(fault)},
-        [fault, asked = each.asked, job = action_.job, &logs = parts_.logs](const Status& status) {
-          if (status.code() == Code::resource_exhausted) asked->store(false);
-          if (!status.ok()) return;
-          logs.add(job, "master", {cat("chaos: ", to_string(fault))}, [fault] {
-            const pid_t self = ::getpid();
-            commit_chaos(fault, {&self, 1});
-          });
-        });
+    std::unique_lock lock(queue_->mutex);
+    queue_->due.push_back(each);
+    if (std::exchange(queue_->busy, true)) continue;
+    lock.unlock();
+    ask_next(queue_);
   }
+}
+
+void MasterFaults::ask_next(const std::shared_ptr<Queue>& queue) {
+  std::unique_lock lock(queue->mutex);
+  queue->busy = !queue->due.empty();
+  if (!queue->busy) return;
+  const Armed next = queue->due.front();
+  queue->due.pop_front();
+  lock.unlock();
+  const std::string text = to_string(next.fault.fault);
+  queue->fault_due({0, queue->job, queue->epoch, next.fault.index, text},
+                   [queue, next, text](const Status& status) {
+                     if (status.code() == Code::resource_exhausted) next.asked->store(false);
+                     if (!status.ok()) return ask_next(queue);
+                     queue->logs.add(queue->job, "master", {cat("chaos: ", text)}, [queue, next] {
+                       const pid_t self = ::getpid();
+                       commit_chaos(next.fault.fault, {&self, 1});
+                       ask_next(queue);
+                     });
+                   });
 }
 
 }  // namespace leat

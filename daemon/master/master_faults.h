@@ -1,5 +1,6 @@
 // The faults of a job's chaos that are the master's own: it brings them upon itself at the step, or
-// the time, of each, once the journal says that they have come. While that has no room, it asks
+// the time, of each, once the journal says that they have come: one after the other, since one that
+// ends the master leaves those behind it for the next one. While the journal has no room, it asks
 // again. Where each worker does steps of its own, nobody but the master knows how many are done: it
 // tells runners which of theirs are due.
 //
@@ -36,7 +37,10 @@ class MasterFaults {
     ArmedFault fault;
     std::shared_ptr<std::atomic<bool>> asked;  // or it has come
   };
+  struct Queue;
+  static void ask_next(const std::shared_ptr<Queue>& queue);
   std::vector<Armed> faults_;
+  const std::shared_ptr<Queue> queue_;
   std::vector<ArmedFault> of_runners_;  // that they know
   std::vector<ArmedFault> by_step_;     // which they are to be told, ascending
 };
