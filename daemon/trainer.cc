@@ -544,7 +544,7 @@ Result<TrainOutcome> Trainer::run(TrainObserver& observer, const std::function<b
   // Those before may have come to an epoch's end, and no further: then it is evaluated once more.
   const int64_t past = options_.survivors && job_.data.validation ? done_ - 1 : done_;
   while (progress.epoch < epochs_ && steps_until_epoch(progress.epoch) <= past) ++progress.epoch;
-  LEAT_RETURN_IF_ERROR(recall(progress));
+  LEAT_RETURN_IF_ERROR(recall(progress, observer));
   while (done_ < total_steps_ && !outcome.interrupted) {
     progress.epoch_begin = steps_until_epoch(progress.epoch - 1);
     const int64_t epoch_end = std::min(total_steps_, steps_until_epoch(progress.epoch));

@@ -93,6 +93,9 @@ class TrainObserver {
   virtual void started(int64_t first_step, int64_t steps) = 0;
   // Before it has started: with so many steps done, from where.
   virtual void resumed(int64_t /*step*/, TrainSource /*from*/) {}
+  // After it has started, if steps were done before: what the last of them gave, in which epoch.
+  virtual void recalled(int64_t /*epoch*/, int64_t /*epochs*/, double /*loss*/,
+                        std::optional<double> /*accuracy*/) {}
   virtual void epoch_begun(int64_t epoch, int64_t epochs, int64_t steps_of_epoch,
                            int64_t first_step) = 0;
   virtual void stepped(int64_t step_of_epoch, double loss, std::optional<double> accuracy) = 0;
@@ -182,7 +185,7 @@ class Trainer {
   Result<std::optional<Memory>> find_memory(int64_t least);
   Status restore(const Memory& memory);
   Status log_rows(const Memory& memory);
-  Status recall(Progress& progress);
+  Status recall(Progress& progress, TrainObserver& observer);
   Status start_training(bool fill);
   Status train_to(int64_t fence, Progress& progress, TrainObserver& observer,
                   const std::function<bool()>& stop);

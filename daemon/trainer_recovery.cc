@@ -89,16 +89,23 @@ Status Trainer::log_rows(const Memory& memory) {
   return metrics_->flush();
 }
 
-// The sums of an epoch that is begun, from the metrics of its steps.
-Status Trainer::recall(Progress& progress) {
+// What the last step gave, and the sums of an epoch that is begun, from the metrics of its steps.
+Status Trainer::recall(Progress& progress, TrainObserver& observer) {
+  if (done_ == 0) return {};
   const int64_t begin = steps_until_epoch(progress.epoch - 1);
-  if (done_ <= begin) return {};
   LEAT_ASSIGN_OR_RETURN(const LoggedMetrics logged,
-                        read_metrics(files_, metrics_path(), begin, job_.precision == DType::f32));
+                        read_metrics(files_, metrics_path(), std::min(begin, done_ - 1),
+                                     job_.precision == DType::f32));
   for (const LoggedMetrics::Row& row : logged.tail) {
     if (row.values.empty()) continue;
+    const bool has_accuracy = has_accuracy_ && row.values.size() > 1;
+    if (row.step == done_) {
+      observer.recalled(std::min(progress.epoch, epochs_), epochs_, row.values[0],
+                        has_accuracy ? std::optional(row.values[1]) : std::nullopt);
+    }
+    if (row.step <= begin) continue;
     progress.loss_sum += row.values[0];
-    if (has_accuracy_ && row.values.size() > 1) progress.accuracy_sum += row.values[1];
+    if (has_accuracy) progress.accuracy_sum += row.values[1];
     ++progress.consumed;
   }
   return {};

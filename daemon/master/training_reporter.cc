@@ -55,6 +55,14 @@ void TrainingReporter::started(int64_t first_step, int64_t steps) {
   if (on_step_ && first_step > 0) on_step_(progress_.step);
 }
 
+void TrainingReporter::recalled(int64_t epoch, int64_t epochs, double loss,
+                                std::optional<double> accuracy) {
+  epoch_begun(epoch, epochs, 0, 0);
+  progress_.loss = loss;
+  if (accuracy) progress_.accuracy = *accuracy;
+  report();
+}
+
 void TrainingReporter::epoch_begun(int64_t epoch, int64_t epochs, int64_t, int64_t) {
   progress_.epoch = static_cast<uint32_t>(epoch);
   progress_.epochs = static_cast<uint32_t>(epochs);

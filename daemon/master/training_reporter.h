@@ -21,6 +21,8 @@ class TrainingReporter final : public TrainObserver {
 
   void resumed(int64_t step, TrainSource from) override;
   void started(int64_t first_step, int64_t steps) override;
+  void recalled(int64_t epoch, int64_t epochs, double loss,
+                std::optional<double> accuracy) override;
   void epoch_begun(int64_t epoch, int64_t epochs, int64_t steps_of_epoch,
                    int64_t first_step) override;
   void stepped(int64_t step_of_epoch, double loss, std::optional<double> accuracy) override;

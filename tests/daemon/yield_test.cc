@@ -33,8 +33,9 @@ class LocalEpoch final : public Cluster {
   std::unique_ptr<Master> master_;
 };
 
-// Also what each epoch's evaluation gave.
+// Also what each epoch's evaluation gave, and the last step of those before.
 struct Validations final : public Silent {
+  void recalled(int64_t, int64_t, double loss, std::optional<double>) override { last = loss; }
   void epoch_ended(int64_t epoch, int64_t, double loss, std::optional<double>,
                    const std::optional<Evaluation>& validation, double) override {
     REQUIRE(validation);
@@ -46,6 +47,7 @@ struct Validations final : public Silent {
     bool operator==(const Validated&) const = default;
   };
   std::vector<Validated> validated;
+  std::optional<double> last;
 };
 
 class Job4 {
@@ -80,6 +82,7 @@ class Job4 {
         must(small_.trainer(job_, options, std::make_unique<LocalEpoch>(std::move(workers))));
     const TrainOutcome outcome = must(trainer->run(watch, [] { return false; }));
     CHECK(watch.first == static_cast<int64_t>(seen_.size()));  // nothing is done twice
+    CHECK(watch.last == (seen_.empty() ? std::nullopt : std::optional(seen_.back())));
     seen_.insert(seen_.end(), watch.losses.begin(), watch.losses.end());
     evaluated_.insert(evaluated_.end(), watch.validated.begin(), watch.validated.end());
     CHECK(static_cast<size_t>(outcome.steps) == seen_.size());
