@@ -130,9 +130,10 @@ Status MetricsLog::write() {
     buffer_.clear();
   }
   if (pending_.empty()) return {};
-  LEAT_RETURN_IF_ERROR(file_->append(bytes_of(pending_)));
-  pending_.clear();
-  return {};
+  const Status appended = file_->append(bytes_of(pending_));
+  behind_ = appended.code() == Code::resource_exhausted;
+  if (appended.ok()) pending_.clear();
+  return appended;
 }
 
 Status MetricsLog::flush() {

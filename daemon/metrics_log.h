@@ -4,6 +4,7 @@
 // Threads: one; and another one may sync() meanwhile.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -55,6 +56,8 @@ class MetricsLog {
   // Hands what is buffered to the operating system, also during a sync(); unless the disk is full,
   // or somebody else is handing over.
   Status flush();
+  // Rows wait for room on the disk.
+  bool is_behind() const { return behind_; }
   // Returns when the rows that were appended are on the disk. A sync that fails is not tried again:
   // from then on all fails with it.
   Status sync();
@@ -68,6 +71,7 @@ class MetricsLog {
   std::string buffer_;   // rows that are new
   std::mutex writing_;   // held before that one
   std::string pending_;  // rows before them
+  std::atomic<bool> behind_ = false;
   Status broken_;
   std::mutex syncing_;  // held before both
   std::unique_ptr<WritableFile> file_;

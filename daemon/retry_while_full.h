@@ -13,6 +13,6 @@ namespace leat {
 // in the way of the next attempt. Blocks.
 Status retry_while_full(const std::function<Status()>& attempt, const std::function<bool()>& stop,
                         const std::function<void(const Status&)>& told,
-                        std::chrono::milliseconds patience = std::chrono::seconds(60));
+                        std::chrono::milliseconds patience = std::chrono::minutes(10));
 
 }  // namespace leat

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "daemon/local_cluster.h"
-#include "daemon/retry_while_full.h"
 #include "daemon/trainer_state.h"
 #include "devices/base/sha256.h"
 #include "devices/base/text.h"
@@ -19,8 +18,6 @@ namespace {
 // No step may take longer than this without an explanation.
 constexpr auto kStepDeadline = std::chrono::seconds(120);
 constexpr int64_t kEvaluationRows = 256;
-// What a job has come to waits so long for a disk that is full: time for a person to make room.
-constexpr auto kRoomForTheEnd = std::chrono::minutes(10);
 // How often a wait looks whether it is to stop.
 constexpr auto kStopPoll = std::chrono::milliseconds(100);
 
@@ -511,13 +508,7 @@ Result<TrainOutcome> Trainer::run(TrainObserver& observer, const std::function<b
                           " was written with"));
   }
   spent("variables");
-  const auto waits_for_room = [&](const Status& full) {
-    const std::string text = cat("waits for room: ", full.message());
-    observer.warned(text);
-    observer.waits(text);
-  };
-  LEAT_RETURN_IF_ERROR(retry_while_full([&] { return open_folder(); }, stop, waits_for_room));
-  observer.waits("");
+  LEAT_RETURN_IF_ERROR(retry_for_room([&] { return open_folder(); }, observer, stop));
   if (memory) LEAT_RETURN_IF_ERROR(log_rows(*memory));
   observer.resumed(done_, memory ? TrainSource::memory
                           : from ? TrainSource::checkpoint
@@ -556,13 +547,13 @@ Result<TrainOutcome> Trainer::run(TrainObserver& observer, const std::function<b
       if (abandoned_) return abandoned(observer);
       outcome.interrupted = stop();
       LEAT_RETURN_IF_ERROR(checkpoint_if_due(observer));
-      if (is_to_yield() && done_ < epoch_end) return yield(observer);
+      if (is_to_yield() && done_ < epoch_end) return yield(observer, stop);
     }
     if (done_ < epoch_end) break;
     std::optional<Evaluation> validation;
     if (job_.data.validation && !outcome.interrupted) {
       LEAT_ASSIGN_OR_RETURN(validation, evaluated());
-      if (!validation) return yield(observer);
+      if (!validation) return yield(observer, stop);
     }
     if (validation) outcome.validation = validation;
     const double n = static_cast<double>(std::max<int64_t>(1, progress.consumed));
@@ -575,7 +566,7 @@ Result<TrainOutcome> Trainer::run(TrainObserver& observer, const std::function<b
   }
   if (!outcome.validation && job_.data.validation && !outcome.interrupted) {
     LEAT_ASSIGN_OR_RETURN(outcome.validation, evaluated());
-    if (!outcome.validation) return yield(observer);
+    if (!outcome.validation) return yield(observer, stop);
   }
   if (progress.seconds > 0)
     outcome.samples_per_second =
@@ -587,8 +578,7 @@ Result<TrainOutcome> Trainer::run(TrainObserver& observer, const std::function<b
     LEAT_RETURN_IF_ERROR(last_checkpoint(observer));
     return finish(outcome);
   };
-  LEAT_RETURN_IF_ERROR(retry_while_full(leave, stop, waits_for_room, kRoomForTheEnd));
-  observer.waits("");
+  LEAT_RETURN_IF_ERROR(retry_for_room(leave, observer, stop));
   return outcome;
 }
 
@@ -620,7 +610,8 @@ Status Trainer::train_to(int64_t fence, Progress& progress, TrainObserver& obser
   while (done_ < fence) {
     LEAT_RETURN_IF_ERROR(collect_checkpoint(observer, false));
     LEAT_RETURN_IF_ERROR(checkpoint_if_passed(observer));
-    if (!writing_ && checkpoints_.is_overdue()) fence = std::max(allowed, done_ + 1);
+    if (asked_to_yield() && metrics_->is_behind()) LEAT_RETURN_IF_ERROR(metrics_->flush());
+    if (!writing_ && is_overdue()) fence = std::max(allowed, done_ + 1);
     if (is_to_yield()) {
       if (allowed > done_ && !std::exchange(held_, true)) {
         LEAT_ASSIGN_OR_RETURN(allowed, training_->hold());
@@ -744,7 +735,7 @@ Result<std::optional<Evaluation>> Trainer::evaluate() {
     const auto step = static_cast<uint64_t>(b);
     const auto due = deadline();
     for (auto now = std::chrono::steady_clock::now(); now < due;) {
-      if (asked_to_yield()) return std::optional<Evaluation>();
+      if (may_yield()) return std::optional<Evaluation>();
       if (run->settled(step, std::min(due, now + kStopPoll))) break;
       now = std::chrono::steady_clock::now();
     }

@@ -55,7 +55,10 @@ struct TrainOptions {
   bool survivors = false;
   int workers = 0;  // that it trains on; 0: the job's num_workers
   // Asked all the time, on the thread of run(); may be empty. Past the last step it is too late.
+  // Where what workers hold then is to be saved, and the disk has no room, it trains on, and tries
+  // again so much later.
   std::function<TrainYield()> yields = {};
+  std::chrono::milliseconds save_again{10000};
 };
 
 struct Evaluation {
@@ -79,7 +82,6 @@ struct TrainOutcome {
   bool interrupted = false;
   bool yielded = false;    // all workers stand after `steps`; there is no weights_sha256
   bool saved = false;      // if it has yielded: there is a checkpoint of `steps`, or they are none
-  bool no_room = false;    // there was to be one
   std::string checkpoint;  // the last one written; may be empty
   std::string profile;     // with TrainOptions::profile: a table for people
   // Of a job with a quorum: rows that were computed for a step that was closed without them.
@@ -193,9 +195,14 @@ class Trainer {
   Status log_row(int64_t step, const std::vector<double>& values);
   Status consume(int64_t step, Progress& progress, TrainObserver& observer);
   bool asked_to_yield() const;
+  bool saves_to_yield() const;
+  bool may_yield() const;
   bool is_to_yield() const;
   bool needs_others() const;
-  Result<TrainOutcome> yield(TrainObserver& observer);
+  bool is_overdue() const;
+  Result<TrainOutcome> yield(TrainObserver& observer, const std::function<bool()>& stop);
+  Status retry_for_room(const std::function<Status()>& attempt, TrainObserver& observer,
+                        const std::function<bool()>& stop);
   Status wait_for_step(std::optional<std::chrono::steady_clock::time_point> stop_due,
                        const std::function<bool()>& stop);
   Status abandon();
@@ -206,6 +213,7 @@ class Trainer {
   int64_t evaluation_rows() const;
   Manifest manifest(int64_t step) const;
   Status begin_checkpoint(int64_t step, bool taken);
+  void note_no_checkpoint(int64_t step, const Status& why, TrainObserver& observer);
   Status checkpoint(int64_t step, bool taken, TrainObserver& observer);
   Status checkpoint_if_due(TrainObserver& observer);
   int64_t announce_checkpoint(int64_t fence);
@@ -245,6 +253,7 @@ class Trainer {
   std::unique_ptr<MetricsLog> metrics_;
   RealClock clock_;
   JobCheckpoints checkpoints_;
+  std::optional<Clock::Steady> no_room_;  // when the last checkpoint found none
   std::string graph_sha256_;
   Clock::Steady spent_until_ = clock_.steady();
   std::vector<std::string> spent_;  // "plans 0.12"

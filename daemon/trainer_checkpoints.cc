@@ -86,13 +86,18 @@ Status Trainer::checkpoint(int64_t step, bool taken, TrainObserver& observer) {
     return metrics_->flush();
   }
   const Status begun = begin_checkpoint(step, taken);
-  if (!begun.ok()) observer.warned(cat("no checkpoint of step ", step, ": ", begun.message()));
+  if (!begun.ok()) note_no_checkpoint(step, begun, observer);
   return {};
+}
+
+void Trainer::note_no_checkpoint(int64_t step, const Status& why, TrainObserver& observer) {
+  observer.warned(cat("no checkpoint of step ", step, ": ", why.message()));
+  if (why.code() == Code::resource_exhausted) no_room_ = clock_.steady();
 }
 
 // At a fence.
 Status Trainer::checkpoint_if_due(TrainObserver& observer) {
-  const bool asked = done_ == checkpoints_.next(done_ - 1) || checkpoints_.is_overdue();
+  const bool asked = done_ == checkpoints_.next(done_ - 1) || is_overdue();
   if (!asked || checkpoints_.last_step() == done_) return metrics_->flush();
   return checkpoint(done_, false, observer);
 }
@@ -126,9 +131,10 @@ Status Trainer::collect_checkpoint(TrainObserver& observer, bool wait) {
   const int64_t step = writing_->step();
   writing_.reset();
   if (!written.ok()) {
-    observer.warned(cat("no checkpoint of step ", step, ": ", written.status().message()));
+    note_no_checkpoint(step, written.status(), observer);
     return metrics_->flush();  // without its metrics the training cannot go on
   }
+  no_room_.reset();
   checkpoints_.written(*written);
   observer.checkpointed(step, checkpoints_.last_path());
   if (!tidied.ok()) observer.warned(cat("older checkpoints stay: ", tidied.message()));

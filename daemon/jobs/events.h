@@ -119,9 +119,15 @@ struct JobBroke {
 struct RunYielded {
   std::string job;
   uint64_t epoch = 0;
-  uint64_t step = 0;     // steps done
-  bool saved = false;    // from which the next epoch may go on without any of its runners
-  bool no_room = false;  // it was to be saved, and the disk was full
+  uint64_t step = 0;   // steps done
+  bool saved = false;  // from which the next epoch may go on without any of its runners
+};
+// All of the job's run stands still until something outside changes: "waits for room: ..."; "" when
+// it goes on.
+struct RunWaits {
+  std::string job;
+  uint64_t epoch = 0;
+  std::string for_what;
 };
 struct ProgressMade {
   std::string job;
@@ -164,10 +170,10 @@ struct JournalWritten {
 // Time has passed. A few times a second.
 struct Tick {};
 
-using JobEvent =
-    std::variant<SubmitAsked, CancelAsked, WorkerJoined, WorkerLost, WorkerStuck, WorkerSilent,
-                 WorkerDraining, RunnerStarted, RunnerExited, JobFinished, JobBroke, RunYielded,
-                 ProgressMade, LinkFailed, InputStarved, FaultAsked, JournalWritten, Tick>;
+using JobEvent = std::variant<SubmitAsked, CancelAsked, WorkerJoined, WorkerLost, WorkerStuck,
+                              WorkerSilent, WorkerDraining, RunnerStarted, RunnerExited,
+                              JobFinished, JobBroke, RunYielded, RunWaits, ProgressMade, LinkFailed,
+                              InputStarved, FaultAsked, JournalWritten, Tick>;
 
 // Actions -----------------------------------------------------------------------------------------
 // To be done in this order. Each may be done again after a crash: nothing counts on once.

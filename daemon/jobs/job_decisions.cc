@@ -239,6 +239,7 @@ void JobTable::drop_oldest() {
 
 void JobTable::end_run(Entry& entry, const std::string& reason) {
   entry.yield.reset();
+  entry.waits_for.clear();
   if (!std::exchange(entry.runs, false)) return;
   actions_.push_back(EndRun{entry.job.id, entry.assembly.epoch(), reason});
 }
@@ -448,9 +449,8 @@ JobView JobTable::view(const Entry& entry) const {
   view.progress = entry.progress.progress();
   view.history = entry.job.history;
   view.version = entry.version;
-  const std::string& waits_for = entry.progress.last().waits_for;
-  if (entry.state() == JobState::running && entry.runs && !waits_for.empty())
-    view.condition.reason = waits_for;
+  if (entry.state() == JobState::running && !entry.waits_for.empty())
+    view.condition.reason = entry.waits_for;
   if (entry.state() == JobState::running && !entry.missing.empty()) {
     std::vector<std::string> texts;
     for (const Entry::Missing& each : entry.missing) texts.push_back(each.text);

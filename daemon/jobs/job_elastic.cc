@@ -28,11 +28,13 @@ bool JobTable::leaves_workers(Entry& entry) {
     gives_up(entry, std::move(cause), leaving.front(), entry.progress.last().step);
     return true;
   }
-  // That did not go well a moment ago: the job goes on meanwhile.
-  if (entry.unsaved && now_.steady < entry.ran_at + limits_.save_again) return false;
   // Whoever stays keeps the job in memory, unless he has to wait for others.
   const size_t stay = workers.size() - leaving.size();
-  const bool saves = stay == 0 || stay + leases_.free_but(left_out(entry)) < entry.least();
+  std::vector<std::string> of_no_use = unfit(entry);
+  for (const auto& [name, left] : entry.left_out) {
+    if (left.until > now_.steady) of_no_use.push_back(name);
+  }
+  const bool saves = stay == 0 || stay + leases_.free_but(of_no_use) < entry.least();
   ask_to_yield(entry, std::move(cause), leaving.front(), saves);
   return false;
 }
@@ -80,7 +82,6 @@ void JobTable::on(const RunYielded& event) {
     why.cause = cat(entry->missing.front().text, "; ", why.cause);
   }
   hold(*entry, event.saved);
-  entry->unsaved = event.no_room;
   gives_up(*entry, why.cause, why.culprit, event.step);
   advance(*entry);
 }

@@ -80,8 +80,8 @@ struct JobTable::Entry {
   std::set<std::string> holders;  // workers that have what the job last came to in memory
   bool in_parts = true;           // each has a part of it; so it is taken until the run says
   bool saved = false;             // a checkpoint has it, too
-  bool unsaved = false;           // it was to, at the last fence, and there was no room
   std::optional<Yield> yield;
+  std::string waits_for;     // as the run of this epoch says
   uint32_t spared_from = 0;  // as the run of this epoch says
   struct Missing {
     std::string worker;

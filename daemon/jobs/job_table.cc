@@ -255,6 +255,13 @@ void JobTable::on(const JobBroke& event) {
   advance(*entry);
 }
 
+void JobTable::on(const RunWaits& event) {
+  Entry* entry = find_epoch(event.job, event.epoch);
+  if (entry == nullptr || !entry->assembly.is_going()) return;
+  entry->waits_for = event.for_what;
+  touch(*entry);
+}
+
 void JobTable::on(const ProgressMade& event) {
   Entry* entry = find_epoch(event.job, event.epoch);
   if (entry == nullptr || !entry->assembly.is_going()) return;

@@ -78,9 +78,6 @@ struct JobTableLimits {
   // An epoch of an elastic job goes on so long before it ends for more workers. It does not end for
   // them if the job would have ended in that time without them.
   std::chrono::milliseconds grow_after{3000};
-  // A job that could not be saved, for a worker that drains, runs on so long until the next
-  // attempt.
-  std::chrono::milliseconds save_again{10000};
   // So long a master that has started again waits for the runners that its jobs had: their workers
   // try to reach it every 2 s at most.
   std::chrono::milliseconds take_up{5000};
@@ -131,6 +128,7 @@ class JobTable {
   void on(const JobFinished& event);
   void on(const JobBroke& event);
   void on(const RunYielded& event);
+  void on(const RunWaits& event);
   void on(const ProgressMade& event);
   void on(const LinkFailed& event);
   void on(const InputStarved& event);

@@ -43,9 +43,9 @@ void visit_all(Report& report, Visit visit) {
   visit(report.first_step);
   visit(report.from);
   visit(report.spared_from);
-  visit(report.in_parts);
   visit(report.rows_per_epoch);
   visit(report.rows_per_step);
+  visit(report.in_parts);
 }
 
 }  // namespace
@@ -67,7 +67,7 @@ ProgressReport report_of(const ReportNumbers& numbers) {
 }
 
 bool ProgressReport::operator==(const ProgressReport& other) const {
-  return numbers_of(*this) == numbers_of(other) && waits_for == other.waits_for;
+  return numbers_of(*this) == numbers_of(other);
 }
 
 void ProgressMeter::report(const ProgressReport& report, Clock::Steady now) {
@@ -81,9 +81,8 @@ void ProgressMeter::report(const ProgressReport& report, Clock::Steady now) {
 }
 
 std::optional<ProgressReport> ProgressMeter::last_if_any() const {
-  const ReportNumbers numbers = numbers_of(last_);
-  if (numbers == numbers_of(ProgressReport())) return std::nullopt;
-  return report_of(numbers);
+  if (last_ == ProgressReport()) return std::nullopt;
+  return last_;
 }
 
 JobProgress ProgressMeter::progress() const {

@@ -9,7 +9,6 @@
 #include <deque>
 #include <limits>
 #include <optional>
-#include <string>
 
 #include "daemon/jobs/lost_epoch.h"
 #include "devices/base/clock.h"
@@ -39,12 +38,11 @@ struct ProgressReport {
   // Of the data; 0: not known. Steps run on across epochs: one ends with the step that takes its
   // last row.
   uint64_t rows_per_epoch = 0, rows_per_step = 0;
-  std::string waits_for = {};  // it stands still until that is over; "": it does not
 
   bool operator==(const ProgressReport& other) const;  // bit by bit: NaN is like itself
 };
 
-// The numbers of a report, in the order of its members: how the journal keeps it.
+// All of a report as the journal keeps it: what is new comes last.
 using ReportNumbers = std::array<uint64_t, 15>;
 ReportNumbers numbers_of(const ProgressReport& report);
 ProgressReport report_of(const ReportNumbers& numbers);
@@ -67,7 +65,6 @@ class ProgressMeter {
   void restart() { samples_.clear(); }
 
   const ProgressReport& last() const { return last_; }
-  // Its numbers; nothing if nothing was said.
   std::optional<ProgressReport> last_if_any() const;
   JobProgress progress() const;
 

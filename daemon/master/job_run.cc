@@ -139,9 +139,16 @@ Result<std::string> JobRun::train(const Submission& submission) {
   const auto unpack_here = [&] {
     return unpack(submission, parts_.journal.blobs(), folder + "/submitted");
   };
+  const auto waits = [&](std::string for_what) {
+    parts_.tell(RunWaits{id, action_.epoch, std::move(for_what)});
+  };
   LEAT_RETURN_IF_ERROR(retry_while_full(
       unpack_here, [&] { return ended_.load(); },
-      [&](const Status& full) { line("warning: waits for room: " + full.message()); }));
+      [&](const Status& full) {
+        waits("waits for room: " + full.message());
+        line("warning: waits for room: " + full.message());
+      }));
+  waits("");
   LEAT_ASSIGN_OR_RETURN(const Job job, read_submitted_job(submission, folder + "/submitted"));
   LEAT_ASSIGN_OR_RETURN(auto cluster, parts_.make_cluster(action_));
   const std::string cpu = parts_.cpu_of(action_);
@@ -164,6 +171,7 @@ Result<std::string> JobRun::train(const Submission& submission) {
         parts_.tell(ProgressMade{id, action_.epoch, report});
       },
       line);
+  reporter.on_wait(waits);
   reporter.on_step([&](uint64_t step) { master_faults.on_step(step); });
   const auto ran = trainer->run(reporter, [&] { return ended_.load(); });
   if (!ran.ok()) {
@@ -175,8 +183,7 @@ Result<std::string> JobRun::train(const Submission& submission) {
   if (outcome.yielded) {
     reporter.report();
     told_ = true;  // before it lets go of its runners
-    parts_.tell(RunYielded{id, action_.epoch, static_cast<uint64_t>(outcome.steps), outcome.saved,
-                           outcome.no_room});
+    parts_.tell(RunYielded{id, action_.epoch, static_cast<uint64_t>(outcome.steps), outcome.saved});
     line(cat("came to a fence at step ", outcome.steps));
     return std::string();
   }

@@ -1,6 +1,7 @@
 #include "daemon/master/training_reporter.h"
 
 #include <cstdio>
+#include <utility>
 
 #include "devices/base/text.h"
 
@@ -102,9 +103,8 @@ void TrainingReporter::checkpointed(int64_t step, const std::string&) {
 void TrainingReporter::warned(const std::string& message) { line_("warning: " + message); }
 
 void TrainingReporter::waits(const std::string& for_what) {
-  if (for_what == progress_.waits_for) return;
-  progress_.waits_for = for_what;
-  if (progress_.steps > 0) report();
+  if (for_what == std::exchange(waits_for_, for_what)) return;
+  if (on_wait_) on_wait_(for_what);
 }
 
 void TrainingReporter::noted(const std::string& message) { line_("note: " + message); }

@@ -30,12 +30,13 @@ class TrainingReporter final : public TrainObserver {
                    const std::optional<Evaluation>& validation, double seconds) override;
   void checkpointed(int64_t step, const std::string& path) override;
   void warned(const std::string& message) override;
-  // Is reported once the job has steps: before, its state says what it does.
   void waits(const std::string& for_what) override;
   void noted(const std::string& message) override;
 
   // Told of each step, with how many are done, and of those that were done before; before the run.
   void on_step(std::function<void(uint64_t)> told) { on_step_ = std::move(told); }
+  // Told what the training waits for, and "" when that is over; before the run.
+  void on_wait(std::function<void(std::string)> told) { on_wait_ = std::move(told); }
   // What is known, now: the training has ended.
   void report();
 
@@ -44,6 +45,8 @@ class TrainingReporter final : public TrainObserver {
   const Report report_;
   const Line line_;
   std::function<void(uint64_t)> on_step_;
+  std::function<void(std::string)> on_wait_;
+  std::string waits_for_;
   const uint32_t spared_from_;
   ProgressReport progress_;
   Clock::Steady reported_at_;

@@ -1,6 +1,7 @@
 // A training that ends at a fence, and another that goes on from there on other workers: as if
 // there had been one.
 #include <atomic>
+#include <chrono>
 
 #include "daemon/local_worker.h"
 #include "daemon/trainer.h"
@@ -63,7 +64,9 @@ class Job4 {
   }
 
   // Trains on these workers until `after` steps were consumed, then asks to yield; 0: to the end.
-  TrainOutcome train(const std::vector<size_t>& on, size_t after, TrainYield how) {
+  // `after_warning`: not before it has warned of something.
+  TrainOutcome train(const std::vector<size_t>& on, size_t after, TrainYield how,
+                     bool after_warning = false) {
     std::vector<Worker*> workers;
     for (const size_t i : on) workers.push_back(workers_[i].get());
     TrainOptions options;
@@ -72,10 +75,12 @@ class Job4 {
     options.threads = 1;
     options.survivors = epochs_++ > 0;
     options.resume = saved_;
+    options.save_again = std::chrono::milliseconds(1);
     Validations watch;
     asked_ = false;
     options.yields = [&] {
-      asked_ = after > 0 && watch.losses.size() >= after;
+      steps_ = watch.losses.size();
+      asked_ = after > 0 && steps_ >= after && (!after_warning || !watch.warnings.empty());
       return asked_ ? how : TrainYield::no;
     };
     const auto trainer =
@@ -101,7 +106,9 @@ class Job4 {
   void check_evaluations() const { CHECK(evaluated_ == validated_); }
   size_t evaluations() const { return evaluated_.size(); }
   bool saved() const { return saved_; }
-  bool asked() const { return asked_; }  // to yield
+  // Of the training that goes on: steps that were consumed, and whether it is to yield.
+  size_t steps() const { return steps_; }
+  bool asked() const { return asked_; }
 
  private:
   SmallJob small_;
@@ -112,6 +119,7 @@ class Job4 {
   std::vector<std::unique_ptr<Worker>> workers_;
   int epochs_ = 0;
   bool saved_ = false;
+  std::atomic<size_t> steps_ = 0;
   std::atomic<bool> asked_ = false;
 };
 
@@ -143,22 +151,31 @@ TEST_CASE("a training that is saved at a fence goes on from there with nobody le
   job.check_end(job.train({0}, 0, TrainYield::no));
 }
 
-TEST_CASE("a training that finds no room to be saved says so, and goes on from memory",
-          "[cluster]") {
+TEST_CASE("a training that is to be saved at a fence waits there for room", "[cluster]") {
   Job4 job({"num_workers=2"});
-  CHECK(job.train({0, 1}, 5, TrainYield::saved).saved);
+  std::atomic<int> tried = 0;
   {
     const ScopedFailpoint full("files/append", [&](uint64_t) {
-      return job.asked() ? resource_exhausted("no space left") : Status();
+      return job.asked() && ++tried <= 2 ? resource_exhausted("no space left") : Status();
     });
-    const TrainOutcome outcome = job.train({0, 1}, 8, TrainYield::saved);
-    CHECK_FALSE(outcome.saved);
-    CHECK(outcome.no_room);
+    CHECK(job.train({0, 1}, 8, TrainYield::saved).saved);
   }
-  const TrainOutcome kept = job.train({0, 1}, 3, TrainYield::kept);
-  CHECK_FALSE(kept.saved);
-  CHECK_FALSE(kept.no_room);
-  job.check_end(job.train({0, 1}, 0, TrainYield::no));
+  CHECK(tried > 2);
+  job.check_end(job.train({2, 3}, 0, TrainYield::no));
+}
+
+TEST_CASE("a training does not come to a fence while there is no room to save it", "[cluster]") {
+  const std::string strategy = GENERATE("mirrored", "{name: parameter_server, mode: sync}");
+  Job4 job({"num_workers=2", "strategy=" + strategy, "checkpoint.every_steps=8"});
+  {
+    const ScopedFailpoint full("files/create", [&](uint64_t) {
+      return job.steps() > 4 && job.steps() < 30 ? resource_exhausted("no space left") : Status();
+    });
+    const TrainOutcome outcome = job.train({0, 1}, 12, TrainYield::saved, true);
+    CHECK(outcome.saved);
+    CHECK(outcome.steps >= 30);
+  }
+  job.check_end(job.train({2, 3}, 0, TrainYield::no));
 }
 
 TEST_CASE("what each worker has a part of is saved at a fence", "[cluster]") {

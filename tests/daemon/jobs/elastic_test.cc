@@ -21,8 +21,8 @@ struct Scene {
     driver.start_all(id);
     driver.done();
   }
-  void yields(uint64_t epoch, uint64_t step, bool saved = false, bool no_room = false) {
-    driver.send(RunYielded{id, epoch, step, saved, no_room});
+  void yields(uint64_t epoch, uint64_t step, bool saved = false) {
+    driver.send(RunYielded{id, epoch, step, saved});
   }
   void drain(const std::string& worker, bool on = true) {
     driver.send(WorkerDraining{{worker, 1}, on});
@@ -304,27 +304,6 @@ TEST_CASE(
   driver.done();
   scene.drain("w1");
   CHECK(driver.done() == (in_parts ? "" : "stop a-0000 1 w1\n"));
-}
-
-TEST_CASE("a job that finds no room to be saved runs on before it tries again") {
-  Scene scene({"w1", "w2"}, 1);
-  TableDriver& driver = scene.driver;
-  scene.start();
-  scene.steps(1, 41, 0);
-  scene.drain("w2");
-  scene.drain("w1");
-  CHECK(driver.done() == "save and yield a-0000 1\n");
-  scene.yields(1, 42, false, true);
-  CHECK(driver.done() == "end a-0000 1\nstart a-0000 2 w1*\n");
-  driver.start_all(scene.id);
-  CHECK(driver.done() == "run a-0000 2 w1\n");
-  scene.steps(2, 43, 42);
-  driver.tick(milliseconds(9000));
-  CHECK(driver.done() == "");
-  driver.tick(milliseconds(1000));
-  CHECK(driver.done() == "save and yield a-0000 2\n");
-  scene.yields(2, 99, true);
-  CHECK(driver.done() == "end a-0000 2\nstop a-0000 2 w1\n");
 }
 
 TEST_CASE("a job that is on its way to run leaves a worker that drains at once") {

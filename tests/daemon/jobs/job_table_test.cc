@@ -484,12 +484,11 @@ TEST_CASE("a restarted master knows what an ended job came to") {
   ProgressReport report;
   report.step = report.steps = 40;
   report.loss = 0.25;
-  report.waits_for = "waits for room";
   driver.send(ProgressMade{id, 1, report});
+  driver.send(RunWaits{id, 1, "waits for room"});
   CHECK(driver.reason(id) == "waits for room");
   CHECK(driver.journal.find(id)->condition.reason.empty());
-  report.waits_for.clear();
-  driver.send(ProgressMade{id, 1, report});
+  driver.send(RunWaits{id, 1, ""});
   CHECK(driver.reason(id).empty());
   driver.send(JobFinished{id, 1, "3323"});
   driver.exit_all(id);

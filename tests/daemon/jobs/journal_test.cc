@@ -255,7 +255,7 @@ TEST_CASE("a journal keeps to the bit what the runners of an ended job said last
   ReportNumbers numbers;
   for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = i + 1;
   ProgressReport report = report_of(numbers);
-  numbers[12] = 1;  // true
+  numbers[14] = 1;  // true
   CHECK(numbers_of(report) == numbers);
   report.from = GoesOnFrom::memory;
   report.loss = 0.1;
@@ -280,7 +280,7 @@ TEST_CASE("a journal keeps to the bit what the runners of an ended job said last
     CHECK_FALSE(jobs->at(1).ended_with);
     const auto database = SqliteDatabase::open(folder / "journal.sqlite", false);
     CHECK(*(*database)->ask("SELECT count(*) FROM last_reports") == "1");
-    REQUIRE_OK((*database)->run("UPDATE last_reports SET report = zeroblob(length(report))"));
+    REQUIRE_OK((*database)->run("UPDATE last_reports SET report = zeroblob(8)"));
   }
   check_refused(folder.path(), "the last report of job 1");
 }
