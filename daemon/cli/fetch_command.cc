@@ -1,12 +1,11 @@
 // leat fetch: what a job has left, or has so far.
-#include <unistd.h>
-
 #include <algorithm>
 #include <iostream>
 #include <map>
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "daemon/cli/cluster_commands.h"
@@ -32,22 +31,33 @@ std::string checkpoint_of(const std::string& name) {
 class Staging {
  public:
   Staging(Files& files, const std::string& folder)
-      : files_(files), path_(cat(folder, "/.fetch.tmp-", ::getpid())) {}
+      : files_(files), path_(cat(folder, "/.fetch.tmp-", new_request_id().substr(0, 8))) {}
   ~Staging() { (void)files_.remove_all(path_); }
 
   const std::string& path() const { return path_; }
   Status clear() { return files_.remove_all(path_); }
-  // In the place of one that was fetched before.
+  // In the place of one that was fetched before, or is by another command at this moment.
   Status move(const std::string& checkpoint, const std::string& folder) {
     const std::string from = path_ + "/" + checkpoint, to = folder + "/" + checkpoint;
     LEAT_RETURN_IF_ERROR(files_.make_directories(directory_of(to)));
-    LEAT_ASSIGN_OR_RETURN(const bool there, files_.exists(to));
-    LEAT_RETURN_IF_ERROR(there ? files_.exchange(from, to) : files_.rename(from, to));
+    Status moved;
+    for (int tries = 0; tries < 3; ++tries) {
+      LEAT_ASSIGN_OR_RETURN(const bool there, files_.exists(to));
+      moved = there ? replace(from, to) : files_.rename(from, to);
+      if (moved.ok()) break;
+    }
+    LEAT_RETURN_IF_ERROR(moved);
     LEAT_RETURN_IF_ERROR(files_.sync_directory(directory_of(to)));
     return clear();
   }
 
  private:
+  Status replace(const std::string& from, const std::string& to) {
+    if (files_.exchange(from, to).ok()) return {};
+    LEAT_RETURN_IF_ERROR(files_.rename(to, path_ + "/old"));  // a disk that knows no exchange
+    return files_.rename(from, to);
+  }
+
   Files& files_;
   const std::string path_;
 };
@@ -73,20 +83,23 @@ class Fetch {
     for (const auto& [checkpoint, names] : checkpoints) {
       if (fetched_.contains(checkpoint)) continue;
       const Status status = fetch_checkpoint(checkpoint, names);
-      if (is_gone(status)) return note_gone(checkpoint);
+      if (is_gone(status, checkpoint)) return note_gone(checkpoint);
       LEAT_RETURN_IF_ERROR(status);
     }
     for (const RemoteFile& file : files) {
       if (!checkpoint_of(file.name).empty() || fetched_.contains(file.name)) continue;
       const Status status = fetch(file.name);
-      if (is_gone(status)) return note_gone(file.name);
+      if (is_gone(status, file.name)) return note_gone(file.name);
       LEAT_RETURN_IF_ERROR(status);
     }
     return false;
   }
 
  private:
-  static bool is_gone(const Status& status) { return status.code() == Code::invalid_argument; }
+  // What is listed again was not gone: the error is another one.
+  bool is_gone(const Status& status, const std::string& name) {
+    return status.code() == Code::invalid_argument && std::exchange(gone_, name) != name;
+  }
   static bool note_gone(const std::string& name) {
     std::cerr << "leat: note: the job has removed " << printable(name) << " meanwhile\n";
     return true;
@@ -105,8 +118,9 @@ class Fetch {
       LEAT_RETURN_IF_ERROR(client_.fetch(job_, name, staging_.path()).status());
     const std::string manifest = checkpoint + "/manifest.json";
     if (std::find(names.begin(), names.end(), manifest) == names.end())
-      return invalid_argument("it was listed while it was removed");
-    LEAT_RETURN_IF_ERROR(staging_.move(checkpoint, folder_));
+      return invalid_argument(cat("checkpoint '", checkpoint, "' has no manifest.json"));
+    if (const Status moved = staging_.move(checkpoint, folder_); !moved.ok())
+      return internal_error(std::string(moved.message()));
     for (const std::string& name : names) std::cout << printable(folder_ + "/" + name) << "\n";
     std::cout << std::flush;
     fetched_.insert(checkpoint);
@@ -117,6 +131,7 @@ class Fetch {
   const std::string job_, folder_;
   Staging staging_;
   std::set<std::string> fetched_;  // files, and whole checkpoints
+  std::string gone_;               // the last one that was
 };
 
 }  // namespace
@@ -146,10 +161,11 @@ int run_fetch(const FetchCommand& command) {
     if (!*again) return kExitOk;
   }
   return connection.report(
-      unavailable(cat("job ", job->id, " changed its files ", kMostListings,
-                      " times while they were fetched: expected checkpoints that stay as long as "
-                      "it takes to fetch one (checkpoint.keep)")),
-      About::name);
+      failed_precondition(
+          cat("job ", job->id, " changed its files ", kMostListings,
+              " times while they were fetched: expected checkpoints that stay as long as "
+              "it takes to fetch one (checkpoint.keep)")),
+      About::state);
 }
 
 }  // namespace leat

@@ -356,6 +356,13 @@ bool JobTable::waits(const Entry& entry) const {
   return !awaits_workers(entry) && entry.assembly.may_renew();
 }
 
+// Something is to be written of it.
+bool JobTable::wants_to_change(const Entry& entry) const {
+  if (has_ended(entry.state())) return false;
+  return entry.state() != JobState::running || entry.write != Entry::Write::none || entry.failure ||
+         entry.finished || entry.cancel_asked;
+}
+
 // The master has started again, and there is one who may come back and have a runner still.
 bool JobTable::awaits_workers(const Entry& entry) const {
   if (!entry.take_up_until) return false;
@@ -412,7 +419,6 @@ std::string JobTable::waiting_reason(const Entry& entry) const {
   if (entry.state() == JobState::recovering && awaits_workers(entry))
     return "waits for the runners that it had";
   if (!waits(entry)) return "";
-  if (held_until_) return cat("waits for the journal: ", journal_status_.message());
   if (entry.not_before) return "waits a while, since it failed before it had come farther";
   const size_t kept = entry.assembly.kept();
   std::string wants = "waits for " + workers_text(wanted(entry));
@@ -456,12 +462,15 @@ JobView JobTable::view(const Entry& entry) const {
     for (const Entry::Missing& each : entry.missing) texts.push_back(each.text);
     view.condition.reason = cat("goes on though ", join(texts, ", and "));
   }
+  std::string waiting;
   if (entry.state() == JobState::queued || entry.state() == JobState::recovering) {
     view.version = std::max(view.version, queue_version_);
-    const std::string waiting = waiting_reason(entry);
-    std::string& reason = view.condition.reason;
-    if (!waiting.empty()) reason += (reason.empty() ? "" : "; ") + waiting;
+    waiting = waiting_reason(entry);
   }
+  if (refuses_ && wants_to_change(entry))
+    waiting = cat("waits for the journal: ", journal_status_.message());
+  std::string& reason = view.condition.reason;
+  if (!waiting.empty()) reason += (reason.empty() ? "" : "; ") + waiting;
   return view;
 }
 

@@ -291,6 +291,7 @@ void JobTable::on(const Tick&) {
   held_until_.reset();
   queue_changed_ = true;
   for (const uint64_t number : unfinished_) advance(*entries_[number]);
+  if (writes_.empty()) refuses_ = false;  // nobody wants anything of it
 }
 
 // What was to happen by now, and has not.
@@ -310,6 +311,7 @@ void JobTable::tick(Entry& entry) {
     queue_changed_ = true;
     if (entry.assembly.all_gone()) assembled_.erase(entry.job.number);
   }
+  if (entry.assembly.is_parted() && refuses_) entry.parted_at = now_.steady;  // nobody may come
   if (entry.assembly.is_parted()) {
     if (!entry.left_out.empty()) queue_changed_ = true;  // the time of one may be over
     if (!late.empty()) part(entry, "it did not start in time");
@@ -329,8 +331,10 @@ void JobTable::on(const JournalWritten& event) {
   Entry& entry = *entries_[found->second];
   writes_.erase(found);
   journal_status_ = event.status;
-  if (!event.status.ok()) {
+  refuses_ = !event.status.ok();
+  if (refuses_) {
     held_until_ = now_.steady + limits_.retry_after;
+    touch(entry);
   } else if (held_until_) {
     held_until_ = now_.steady;  // it works again: the next tick goes on
   }

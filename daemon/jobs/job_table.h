@@ -199,6 +199,7 @@ class JobTable {
   // The job whose runners of that epoch are what the event is about.
   Entry* find_epoch(std::string_view id, uint64_t epoch) const;
   bool waits(const Entry& entry) const;
+  bool wants_to_change(const Entry& entry) const;
   bool awaits_workers(const Entry& entry) const;
   size_t wanted(const Entry& entry) const;
   size_t usable(const Entry& entry) const;
@@ -227,6 +228,7 @@ class JobTable {
   uint64_t head_ = 0;           // the first in the queue that workers could suffice for
   bool queue_changed_ = false;
   Status journal_status_;
+  bool refuses_ = false;                     // the journal, what it was last asked to write
   std::optional<Clock::Steady> held_until_;  // no writes but submits, after one that failed
 
   // Of the event that is being handled.

@@ -87,7 +87,10 @@ Status JobLog::append(std::span<const LogLine> lines) {
   const std::lock_guard lock(mutex_);
   LEAT_RETURN_IF_ERROR(open(true));
   if (size_ + bytes.size() > max_bytes_) LEAT_RETURN_IF_ERROR(drop_older_half());
-  return write(bytes);
+  if (torn_) bytes.insert(0, "\n");
+  LEAT_RETURN_IF_ERROR(write(bytes));
+  torn_ = false;
+  return {};
 }
 
 Result<uint64_t> JobLog::end() {
@@ -154,7 +157,13 @@ Status JobLog::index() {
     index_bytes(last);
   }
   indexed_ = true;
-  return last.back() == '\n' ? Status() : write("\n");
+  // A line of which the disk had no room for the end: it stands for itself when there is some.
+  torn_ = last.back() != '\n';
+  if (torn_ && ::write(fd_, "\n", 1) == 1) {
+    index_bytes("\n");
+    torn_ = false;
+  }
+  return {};
 }
 
 void JobLog::index_bytes(std::string_view bytes) {

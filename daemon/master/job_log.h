@@ -49,6 +49,7 @@ class JobLog {
   std::mutex mutex_;
   int fd_ = -1;
   bool indexed_ = false;
+  bool torn_ = false;   // the last line has no end
   uint64_t first_ = 0;  // the number of the first line in the file
   uint64_t lines_ = 0;
   uint64_t size_ = 0;

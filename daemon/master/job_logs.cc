@@ -9,6 +9,7 @@ namespace leat {
 namespace {
 
 constexpr auto kTick = std::chrono::milliseconds(100);
+constexpr auto kBetweenLosses = std::chrono::seconds(10);
 constexpr size_t kPageLines = 10'000;
 constexpr size_t kOpenFiles = 64;
 
@@ -43,7 +44,13 @@ void JobLogs::write(const std::string& job, const std::vector<LogLine>& lines) {
     if (ended_.contains(job)) return;
   }
   if (const Status status = log_of(job)->append(lines); !status.ok()) {
-    logger_.warning("log of job ", job, ": ", lines.size(), " lines are lost: ", status.message());
+    lost_ += lines.size();
+    const auto now = std::chrono::steady_clock::now();
+    if (now - lost_told_ >= kBetweenLosses) {
+      logger_.warning("log of job ", job, ": ", std::exchange(lost_, 0),
+                      " lines are lost: ", status.message());
+      lost_told_ = now;
+    }
   }
   answer(job);
 }

@@ -63,8 +63,10 @@ class JobLogs {
   mutable std::map<std::string, std::shared_ptr<JobLog>> logs_;
   mutable std::list<std::shared_ptr<JobLog>> recent_;  // those whose files may be open
   std::set<std::string> ended_;
-  std::list<Waiting> waiting_;  // of the thread
-  TaskThread thread_;           // last: it uses the rest
+  std::list<Waiting> waiting_;  // of the thread, as what follows
+  uint64_t lost_ = 0;           // lines, since that was said
+  std::chrono::steady_clock::time_point lost_told_{};
+  TaskThread thread_;  // last: it uses the rest
 };
 
 }  // namespace leat

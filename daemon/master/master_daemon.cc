@@ -345,6 +345,7 @@ void list_files(const std::filesystem::path& folder, const std::string& prefix,
     if (name == "submitted" || name.find(".tmp") != std::string::npos) continue;
     std::error_code error;
     if (at->is_directory(error)) {
+      if (at->is_symlink(error)) continue;
       list_files(at->path(), name + "/", files);
     } else if (at->is_regular_file(error)) {
       const auto size = at->file_size(error);

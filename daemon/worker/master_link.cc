@@ -169,12 +169,12 @@ void MasterLink::exited(const std::string& job, uint64_t epoch, const RunnerEnd&
   add({job, epoch, {}, end});
 }
 
-void MasterLink::drain() {
-  {
-    const std::lock_guard lock(mutex_);
-    drains_ = true;
-  }
+void MasterLink::drain(std::chrono::milliseconds patience) {
+  std::unique_lock lock(mutex_);
+  drains_ = true;
+  drain_told_ = false;
   changed_.notify_all();
+  changed_.wait_for(lock, patience, [this] { return drain_told_ || lost_ || stopping_; });
 }
 
 void MasterLink::start(Runners& runners) {
@@ -344,6 +344,8 @@ Status MasterLink::pass_on(RpcClient& client) {
       const Status told = tell_drain(client);
       if (!told.ok()) options_.log.warning("the master does not let it drain: ", told.message());
       lock.lock();
+      drain_told_ = true;
+      changed_.notify_all();
       continue;
     }
     if (stopping_ && !leave_by) leave_by = Steady::now() + kFarewell;

@@ -55,8 +55,9 @@ class MasterLink {
   // MiB.
   void said(const std::string& job, uint64_t epoch, std::vector<std::string> lines);
   void exited(const std::string& job, uint64_t epoch, const RunnerEnd& end);
-  // Tells the master that this worker is about to end: jobs are to leave it.
-  void drain();
+  // Tells the master that this worker is about to end: jobs are to leave it. Returns when it knows,
+  // or cannot be told, at the latest after `patience`.
+  void drain(std::chrono::milliseconds patience);
   // Goes to work. `runners` outlives stop().
   void start(Runners& runners);
   // Leaves the cluster: passes on what is left to say, for a second at most, and hangs up.
@@ -102,7 +103,8 @@ class MasterLink {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   bool stopping_ = false;
-  bool drains_ = false;         // and the master is to be told
+  bool drains_ = false;  // and the master is to be told
+  bool drain_told_ = false;
   std::optional<Status> lost_;  // why the membership has ended
   Status status_;
   std::deque<News> news_;

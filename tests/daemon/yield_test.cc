@@ -76,6 +76,7 @@ class Job4 {
     options.survivors = epochs_++ > 0;
     options.resume = saved_;
     options.save_again = std::chrono::milliseconds(1);
+    options.skip_checkpoints = false;
     Validations watch;
     asked_ = false;
     options.yields = [&] {

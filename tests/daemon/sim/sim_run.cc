@@ -296,8 +296,13 @@ void SimMaster::checkpoint(const std::shared_ptr<Run>& run, const Weights& weigh
     } else {
       world_.trace(run->action.job, ": no checkpoint: ", written.message());
     }
-    if (step < run->request.tiny.steps && step == run->limit && run->yields)
-      return yielded(*run, true);
+    if (step < run->request.tiny.steps && step == run->limit && run->yields) {
+      if (written.ok()) return yielded(*run, true);
+      if (written.code() != Code::resource_exhausted) return broke(*run, written);
+      return world_.after(process, 50, [this, run, weights] {  // it waits there for room
+        if (!run->ended && !run->told) checkpoint(run, weights);
+      });
+    }
     if (step < run->request.tiny.steps || run->ended || std::exchange(run->told, true)) return;
     handle(JobFinished{run->action.job, run->action.epoch, result_of(weights)});
   });
