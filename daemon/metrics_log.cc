@@ -152,7 +152,8 @@ Status MetricsLog::sync() {
   }
   const Status synced = file_->sync();
   const std::lock_guard writing(writing_);
-  if (!synced.ok()) broken_ = synced;
+  // Also for want of room: only a new file helps, which another attempt has.
+  if (!synced.ok()) broken_ = unavailable(std::string(synced.message()));
   return broken_;
 }
 

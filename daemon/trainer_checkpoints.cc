@@ -92,7 +92,7 @@ Status Trainer::checkpoint(int64_t step, bool taken, TrainObserver& observer) {
 
 void Trainer::note_no_checkpoint(int64_t step, const Status& why, TrainObserver& observer) {
   observer.warned(cat("no checkpoint of step ", step, ": ", why.message()));
-  if (why.code() == Code::resource_exhausted) no_room_ = clock_.steady();
+  if (no_room_ || why.code() == Code::resource_exhausted) no_room_ = clock_.steady();
 }
 
 // At a fence.

@@ -50,8 +50,10 @@ Status Trainer::retry_for_room(const std::function<Status()>& attempt, TrainObse
 
 // All workers stand after the same step, and go no further.
 Result<TrainOutcome> Trainer::yield(TrainObserver& observer, const std::function<bool()>& stop) {
+  bool saves = false;  // it may be asked for while they stand here
   const auto leave = [&]() -> Status {
-    if (saves_to_yield() && done_ > 0) LEAT_RETURN_IF_ERROR(last_checkpoint(observer));
+    saves = saves_to_yield();
+    if (saves && done_ > 0) LEAT_RETURN_IF_ERROR(last_checkpoint(observer));
     return metrics_->sync();
   };
   const Status left = retry_for_room(leave, observer, stop);
@@ -59,7 +61,7 @@ Result<TrainOutcome> Trainer::yield(TrainObserver& observer, const std::function
   if (!left.ok()) observer.warned(cat("step ", done_, " is not saved: ", left.message()));
   TrainOutcome outcome;
   outcome.yielded = true;
-  outcome.saved = left.ok() && saves_to_yield();
+  outcome.saved = left.ok() && saves;
   outcome.steps = done_;
   outcome.checkpoint = checkpoints_.last_path();
   return outcome;

@@ -54,8 +54,12 @@ class Staging {
  private:
   Status replace(const std::string& from, const std::string& to) {
     if (files_.exchange(from, to).ok()) return {};
-    LEAT_RETURN_IF_ERROR(files_.rename(to, path_ + "/old"));  // a disk that knows no exchange
-    return files_.rename(from, to);
+    const std::string old = path_ + "/old";  // on a disk that knows no exchange
+    LEAT_RETURN_IF_ERROR(files_.remove_all(old));
+    LEAT_RETURN_IF_ERROR(files_.rename(to, old));
+    const Status moved = files_.rename(from, to);
+    if (!moved.ok()) (void)files_.rename(old, to);
+    return moved;
   }
 
   Files& files_;

@@ -70,6 +70,7 @@ JobActions JobTable::handle(JobEvent event, Moment now) {
 
 JobActions JobTable::settle() {
   if (queue_changed_) schedule();
+  if (!held_until_ && writes_.empty()) set_refuses(false);  // nobody wants anything of the journal
   for (const auto& [ticket, number] : std::exchange(submitted_, {})) {
     actions_.push_back(Answer{ticket, view(*entries_[number])});
   }
@@ -291,7 +292,12 @@ void JobTable::on(const Tick&) {
   held_until_.reset();
   queue_changed_ = true;
   for (const uint64_t number : unfinished_) advance(*entries_[number]);
-  if (writes_.empty()) refuses_ = false;  // nobody wants anything of it
+}
+
+// Of the journal, which many jobs may wait for.
+void JobTable::set_refuses(bool refuses) {
+  if (std::exchange(refuses_, refuses) == refuses) return;
+  for (const uint64_t number : unfinished_) touch(*entries_[number]);
 }
 
 // What was to happen by now, and has not.
@@ -331,10 +337,9 @@ void JobTable::on(const JournalWritten& event) {
   Entry& entry = *entries_[found->second];
   writes_.erase(found);
   journal_status_ = event.status;
-  refuses_ = !event.status.ok();
+  set_refuses(!event.status.ok());
   if (refuses_) {
     held_until_ = now_.steady + limits_.retry_after;
-    touch(entry);
   } else if (held_until_) {
     held_until_ = now_.steady;  // it works again: the next tick goes on
   }

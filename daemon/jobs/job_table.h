@@ -168,6 +168,7 @@ class JobTable {
 
   void stop(Entry& entry, const std::string& reason);
   void part(Entry& entry, const std::string& reason);
+  void set_refuses(bool refuses);
   void tick(Entry& entry);
   void leave(Entry& entry, Assembly::Leaving leaving, std::chrono::milliseconds grace,
              const std::string& reason);

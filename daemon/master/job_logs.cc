@@ -43,14 +43,13 @@ void JobLogs::write(const std::string& job, const std::vector<LogLine>& lines) {
     const std::lock_guard lock(mutex_);
     if (ended_.contains(job)) return;
   }
-  if (const Status status = log_of(job)->append(lines); !status.ok()) {
-    lost_ += lines.size();
-    const auto now = std::chrono::steady_clock::now();
-    if (now - lost_told_ >= kBetweenLosses) {
-      logger_.warning("log of job ", job, ": ", std::exchange(lost_, 0),
-                      " lines are lost: ", status.message());
-      lost_told_ = now;
-    }
+  const Status status = log_of(job)->append(lines);
+  if (!status.ok()) lost_ += lines.size();
+  const auto now = std::chrono::steady_clock::now();
+  if (lost_ > 0 && (status.ok() || now - lost_told_ >= kBetweenLosses)) {
+    logger_.warning("log of job ", job, ": ", std::exchange(lost_, 0), " lines of jobs are lost",
+                    status.ok() ? "" : cat(": ", status.message()));
+    lost_told_ = now;
   }
   answer(job);
 }

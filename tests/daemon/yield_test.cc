@@ -65,7 +65,7 @@ class Job4 {
 
   // Trains on these workers until `after` steps were consumed, then asks to yield; 0: to the end.
   // `after_warning`: not before it has warned of something.
-  TrainOutcome train(const std::vector<size_t>& on, size_t after, TrainYield how,
+  TrainOutcome train(const std::vector<size_t>& on, size_t after, TrainYield yields,
                      bool after_warning = false) {
     std::vector<Worker*> workers;
     for (const size_t i : on) workers.push_back(workers_[i].get());
@@ -79,10 +79,11 @@ class Job4 {
     options.skip_checkpoints = false;
     Validations watch;
     asked_ = false;
+    how = yields;
     options.yields = [&] {
       steps_ = watch.losses.size();
       asked_ = after > 0 && steps_ >= after && (!after_warning || !watch.warnings.empty());
-      return asked_ ? how : TrainYield::no;
+      return asked_ ? how.load() : TrainYield::no;
     };
     const auto trainer =
         must(small_.trainer(job_, options, std::make_unique<LocalEpoch>(std::move(workers))));
@@ -96,6 +97,7 @@ class Job4 {
     saved_ = saved_ || !outcome.checkpoint.empty();
     return outcome;
   }
+  std::atomic<TrainYield> how = TrainYield::no;  // it is to yield
   void lose(size_t worker) { workers_[worker] = std::make_unique<Worker>(0, 1); }
   void check_end(const TrainOutcome& end) const {
     CHECK(seen_ == losses_);
@@ -163,6 +165,19 @@ TEST_CASE("a training that is to be saved at a fence waits there for room", "[cl
   }
   CHECK(tried > 2);
   job.check_end(job.train({2, 3}, 0, TrainYield::no));
+}
+
+TEST_CASE("who is to save only when all is done has not saved", "[cluster]") {
+  Job4 job({"num_workers=2"});
+  const ScopedFailpoint late("files/sync", [&](uint64_t) {
+    if (job.asked()) job.how = TrainYield::saved;
+    return Status();
+  });
+  const TrainOutcome outcome = job.train({0, 1}, 8, TrainYield::kept);
+  CHECK(job.how == TrainYield::saved);
+  CHECK(outcome.checkpoint.empty());
+  CHECK_FALSE(outcome.saved);
+  job.check_end(job.train({0, 1}, 0, TrainYield::no));
 }
 
 TEST_CASE("a training does not come to a fence while there is no room to save it", "[cluster]") {

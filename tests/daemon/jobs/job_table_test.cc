@@ -501,6 +501,41 @@ TEST_CASE("a restarted master knows what an ended job came to") {
   CHECK(driver.table->find(silent)->progress.last == ProgressReport());
 }
 
+TEST_CASE("jobs wait for a journal that refuses, say so, and keep what they hold") {
+  TableDriver driver;
+  for (const char* worker : {"w1", "w2", "w3"}) driver.join(worker);
+  const std::string id = driver.submit("a", 2), other = driver.submit("b", 1);
+  driver.start_all(id);
+  driver.start_all(other);
+  driver.done();
+  const std::string full = "waits for the journal: disk full";
+  SECTION("a failure that is to be written") {
+    driver.write_status = resource_exhausted("disk full");
+    driver.lose("w2");
+    CHECK(driver.state(id) == "RUNNING");
+    CHECK(driver.reason(id) == full);
+    CHECK(driver.reason(other).empty());  // it steps on
+    driver.tick(std::chrono::minutes(2));
+    CHECK(driver.reason(id) == full);
+    driver.join("w4");
+    driver.write_status = Status();
+    driver.tick(std::chrono::minutes(2));
+    CHECK(driver.done() == "end a-0000 1\nstart a-0000 2 w1* w4\n");
+  }
+  SECTION("an epoch that is to be written") {
+    driver.lose("w2");
+    driver.done();
+    driver.write_status = resource_exhausted("disk full");
+    driver.join("w4");
+    CHECK_THAT(driver.reason(id), Catch::EndsWith("; " + full));
+    for (int minutes = 0; minutes < 3; ++minutes) driver.tick(std::chrono::minutes(1));
+    CHECK_THAT(driver.reason(id), Catch::EndsWith("; " + full));
+    driver.write_status = Status();
+    driver.tick(std::chrono::minutes(1));
+    CHECK(driver.done() == "start a-0000 2 w1* w4\n");
+  }
+}
+
 TEST_CASE("more unfinished jobs than the limit are refused") {
   JobTableLimits limits;
   limits.max_unfinished = 1;
