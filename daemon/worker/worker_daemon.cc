@@ -20,7 +20,7 @@ namespace {
 
 // For jobs to leave a worker that is to end.
 constexpr std::chrono::milliseconds kDrain{5'000};
-constexpr std::chrono::milliseconds kFarewell{1'000};
+constexpr std::chrono::milliseconds kTellMaster{1'000};
 constexpr std::chrono::milliseconds kLook{50};
 
 // What a runner puts below its folder: "/<20 digits>/<a few letters>".
@@ -169,7 +169,7 @@ Status WorkerDaemon::open_http(const WorkerConfig& config, Logger log) {
 bool WorkerDaemon::drain(std::chrono::milliseconds patience) {
   const auto deadline = std::chrono::steady_clock::now() + patience;
   if (!status().ok()) return runners_->size() == 0;
-  master_->drain(std::min(patience, kFarewell));  // also without a runner: one may be on its way
+  master_->drain(std::min(patience, kTellMaster));  // also without a runner: one may be on its way
   if (runners_->size() == 0) return true;
   while (status().ok() && std::chrono::steady_clock::now() < deadline) {
     if (runners_->wait_until_none(std::min(deadline, std::chrono::steady_clock::now() + kLook)))
