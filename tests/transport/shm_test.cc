@@ -219,8 +219,8 @@ TEST_CASE("a value that goes to several peers is written once, and none of them 
   CHECK(sender[0]->place(0, 1) == sender[1]->place(1, 1));
   CHECK(place != sender[0]->place(0, 1));
   for (uint64_t turn = 0; turn < 5; ++turn) {
-    for (size_t i = 0; turn >= kSlotDepth && i < 2; ++i)
-      REQUIRE(sender[i]->credit(static_cast<uint32_t>(i)).wait(turn + 1 - kSlotDepth, soon()).ok());
+    for (uint32_t edge = 0; turn >= kSlotDepth && edge < 3; ++edge)
+      REQUIRE(sender[edge == 0 ? 0 : 1]->credit(edge).wait(turn + 1 - kSlotDepth, soon()).ok());
     const auto value = value_of(7, turn, kBytes);
     void* const here = sender[0]->place(0, turn);
     std::memcpy(here, value.data(), kBytes);
