@@ -58,8 +58,9 @@ class MetricsLog {
   Status flush();
   // Rows wait for room on the disk.
   bool is_behind() const { return behind_; }
-  // Returns when the rows that were appended are on the disk. A sync that fails is not tried again:
-  // from then on all fails with it.
+  // Returns when the rows that were appended are on the disk; resource_exhausted while it has no
+  // room for them. A sync of the file that fails is not tried again: from then on all is
+  // unavailable.
   Status sync();
 
  private:

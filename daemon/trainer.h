@@ -55,9 +55,9 @@ struct TrainOptions {
   bool survivors = false;
   int workers = 0;  // that it trains on; 0: the job's num_workers
   // Asked all the time, on the thread of run(); may be empty. Past the last step it is too late.
-  // Where what workers hold then is to be saved, and the disk has no room, it trains on, and tries
-  // again so much later.
   std::function<TrainYield()> yields = {};
+  // If it is to save what workers hold then, and the last checkpoint found no room, it trains on,
+  // and so much later tries another one.
   std::chrono::milliseconds save_again{10000};
 };
 

@@ -1,6 +1,4 @@
 // How a training ends at a fence, so that another one goes on from there, on other workers.
-#include <chrono>
-
 #include "daemon/retry_while_full.h"
 #include "daemon/trainer.h"
 #include "devices/base/text.h"

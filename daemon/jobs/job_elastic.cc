@@ -30,11 +30,7 @@ bool JobTable::leaves_workers(Entry& entry) {
   }
   // Whoever stays keeps the job in memory, unless he has to wait for others.
   const size_t stay = workers.size() - leaving.size();
-  std::vector<std::string> of_no_use = unfit(entry);
-  for (const auto& [name, left] : entry.left_out) {
-    if (left.until > now_.steady) of_no_use.push_back(name);
-  }
-  const bool saves = stay == 0 || stay + leases_.free_but(of_no_use) < entry.least();
+  const bool saves = stay == 0 || stay + leases_.free_but(left_out(entry)) < entry.least();
   ask_to_yield(entry, std::move(cause), leaving.front(), saves);
   return false;
 }

@@ -103,7 +103,7 @@ void JobTable::leave_out(Entry& entry, const std::string& worker, bool for_its_o
 // only who did not get his own work done is better passed over.
 std::vector<std::string> JobTable::left_out(const Entry& entry, bool all) const {
   std::vector<std::string> names = unfit(entry);
-  const bool some_kept = entry.assembly.kept() > 0;
+  const bool some_kept = entry.runs || entry.assembly.kept() > 0;
   for (const auto& [name, left] : entry.left_out) {
     if (!some_kept && !(all && left.for_its_own)) continue;
     if (left.until > now_.steady || (all && left.until + kForgotten > now_.steady))

@@ -145,8 +145,9 @@ Result<std::string> JobRun::train(const Submission& submission) {
   LEAT_RETURN_IF_ERROR(retry_while_full(
       unpack_here, [&] { return ended_.load(); },
       [&](const Status& full) {
-        waits("waits for room: " + full.message());
-        line("warning: waits for room: " + full.message());
+        const std::string text = cat("waits for room: ", full.message());
+        line("warning: " + text);
+        waits(text);
       }));
   waits("");
   LEAT_ASSIGN_OR_RETURN(const Job job, read_submitted_job(submission, folder + "/submitted"));

@@ -54,6 +54,27 @@ Status check_chaos_allowed(const Submission& submission, const MasterConfig& con
   return {};
 }
 
+// What is in a folder, and below; not what is being written. A folder that is not there, or no
+// more, has nothing.
+void list_files(const std::filesystem::path& folder, const std::string& prefix,
+                std::vector<JobFile>& files) {
+  namespace fs = std::filesystem;
+  std::error_code gone;
+  for (auto at = fs::directory_iterator(folder, gone); !gone && at != fs::directory_iterator();
+       at.increment(gone)) {
+    const std::string name = prefix + at->path().filename().string();
+    if (name == "submitted" || name.find(".tmp") != std::string::npos) continue;
+    std::error_code error;
+    if (at->is_directory(error)) {
+      if (at->is_symlink(error)) continue;
+      list_files(at->path(), name + "/", files);
+    } else if (at->is_regular_file(error)) {
+      const auto size = at->file_size(error);
+      if (!error) files.push_back({name, size});
+    }
+  }
+}
+
 }  // namespace
 
 // Life --------------------------------------------------------------------------------------------
@@ -330,31 +351,6 @@ void MasterDaemon::logs(std::string id, uint64_t from,
   if (!view.ok()) return done(view.status());
   logs_->wait(view->id, from, deadline, std::move(done));
 }
-
-namespace {
-
-// What is in a folder, and below; not what is being written. A folder that is not there, or no
-// more, has nothing.
-void list_files(const std::filesystem::path& folder, const std::string& prefix,
-                std::vector<JobFile>& files) {
-  namespace fs = std::filesystem;
-  std::error_code gone;
-  for (auto at = fs::directory_iterator(folder, gone); !gone && at != fs::directory_iterator();
-       at.increment(gone)) {
-    const std::string name = prefix + at->path().filename().string();
-    if (name == "submitted" || name.find(".tmp") != std::string::npos) continue;
-    std::error_code error;
-    if (at->is_directory(error)) {
-      if (at->is_symlink(error)) continue;
-      list_files(at->path(), name + "/", files);
-    } else if (at->is_regular_file(error)) {
-      const auto size = at->file_size(error);
-      if (!error) files.push_back({name, size});
-    }
-  }
-}
-
-}  // namespace
 
 Result<std::vector<JobFile>> MasterDaemon::files(const std::string& id) {
   LEAT_ASSIGN_OR_RETURN(const JobView view, state_->job(id));
