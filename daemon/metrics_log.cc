@@ -97,13 +97,15 @@ Result<std::unique_ptr<MetricsLog>> MetricsLog::open(Files& files, const std::st
   LEAT_ASSIGN_OR_RETURN(const bool leftover, files.exists(fresh));
   if (leftover) LEAT_RETURN_IF_ERROR(files.remove(fresh));
   LEAT_ASSIGN_OR_RETURN(auto file, files.create(fresh));
-  Status status = file->append(bytes_of(rows_up_to(text, last_step)));
+  const std::string_view kept = rows_up_to(text, last_step);
+  Status status = file->append(bytes_of(kept));
+  if (status.ok() && !kept.empty()) status = file->sync();  // as the old file is
   if (status.ok()) status = files.rename(fresh, path);
   if (!status.ok()) {
     (void)files.remove(fresh);  // the first failure is the one that counts
     return status.while_doing(cat("writing '", path, "'"));
   }
-  return std::unique_ptr<MetricsLog>(new MetricsLog(std::move(file)));
+  return std::unique_ptr<MetricsLog>(new MetricsLog(files, directory_of(path), std::move(file)));
 }
 
 Status MetricsLog::append(int64_t step, std::span<const StepMetric> metrics) {
@@ -151,10 +153,15 @@ Status MetricsLog::sync() {
     LEAT_RETURN_IF_ERROR(write());
   }
   const Status synced = file_->sync();
-  const std::lock_guard writing(writing_);
-  // Also for want of room: only a new file helps, which another attempt has.
-  if (!synced.ok()) broken_ = unavailable(std::string(synced.message()));
-  return broken_;
+  {
+    const std::lock_guard writing(writing_);
+    // Also for want of room: only a new file helps, which another attempt has.
+    if (!synced.ok()) broken_ = unavailable(std::string(synced.message()));
+    LEAT_RETURN_IF_ERROR(broken_);
+  }
+  if (!named_) LEAT_RETURN_IF_ERROR(files_.sync_directory(folder_));
+  named_ = true;
+  return {};
 }
 
 }  // namespace leat

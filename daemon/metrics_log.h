@@ -45,8 +45,8 @@ class MetricsLog {
  public:
   // Opens the log at `path` with the rows up to step `last_step` of what is there already, which is
   // how a run goes on from a checkpoint; 0 keeps none. A torn last row, which a crash leaves, is
-  // dropped. Until flush() says ok, what was there before may be lost only together with a failure
-  // reported here.
+  // dropped. What is kept survives a loss of power at any moment, if it did before. `files` must
+  // live longer.
   static Result<std::unique_ptr<MetricsLog>> open(Files& files, const std::string& path,
                                                   int64_t last_step);
 
@@ -64,9 +64,12 @@ class MetricsLog {
   Status sync();
 
  private:
-  explicit MetricsLog(std::unique_ptr<WritableFile> file) : file_(std::move(file)) {}
+  MetricsLog(Files& files, std::string folder, std::unique_ptr<WritableFile> file)
+      : files_(files), folder_(std::move(folder)), file_(std::move(file)) {}
   Status write();
 
+  Files& files_;
+  const std::string folder_;
   JsonLine line_;
   std::mutex buffering_;
   std::string buffer_;   // rows that are new
@@ -75,6 +78,7 @@ class MetricsLog {
   std::atomic<bool> behind_ = false;
   Status broken_;
   std::mutex syncing_;  // held before both
+  bool named_ = false;  // the file's name survives a loss of power
   std::unique_ptr<WritableFile> file_;
 };
 

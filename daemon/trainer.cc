@@ -362,9 +362,12 @@ Result<std::vector<std::shared_ptr<const Plan>>> Trainer::plan_training() {
 Status Trainer::open_folder() {
   LEAT_RETURN_IF_ERROR(files_.make_directories(options_.folder));
   LEAT_RETURN_IF_ERROR(files_.make_directories(checkpoints_.folder()));
-  const std::string text = print_job(job_);
-  LEAT_RETURN_IF_ERROR(write_file_atomically(files_, options_.folder + "/job.yaml",
-                                             std::as_bytes(std::span(text.data(), text.size()))));
+  // What goes on has it, mostly: it need not wait for a disk.
+  const std::string text = print_job(job_), path = options_.folder + "/job.yaml";
+  const auto bytes = std::as_bytes(std::span(text.data(), text.size()));
+  const auto there = read_file(files_, path, text.size());
+  if (!there.ok() || !std::equal(there->begin(), there->end(), bytes.begin(), bytes.end()))
+    LEAT_RETURN_IF_ERROR(write_file_atomically(files_, path, bytes));
   const std::string& graph = job_.model.graph;
   const std::string copy = options_.folder + "/" + graph.substr(graph.rfind('/') + 1);
   LEAT_ASSIGN_OR_RETURN(const bool has_copy, files_.exists(copy));

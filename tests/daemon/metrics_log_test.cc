@@ -14,6 +14,7 @@
 #include "devices/base/forwarding_files.h"
 #include "ops/commits.h"
 #include "tests/catch.h"
+#include "tests/daemon/checkpoint/crash_files.h"
 #include "tests/temporary_directory.h"
 
 namespace leat {
@@ -222,6 +223,43 @@ TEST_CASE("a sync that failed is not tried again, and nothing goes on without it
   }
   CHECK((*log)->sync().code() == Code::unavailable);
   CHECK((*log)->flush().code() == Code::unavailable);
+}
+
+// A training that goes on twice, once from where it was and once from further back.
+TEST_CASE("rows that were synced survive a loss of power, also when a log is opened again") {
+  const std::string path = "run/metrics.jsonl";
+  CrashFiles disk;
+  REQUIRE(disk.make_directories("run").ok());
+  std::vector<std::pair<size_t, int64_t>> acknowledged = {{0, 0}};  // after so many operations
+  for (const auto& [from, to] : {std::pair(0, 100), std::pair(100, 200), std::pair(150, 250)}) {
+    acknowledged.emplace_back(disk.operations(), from);
+    auto log = MetricsLog::open(disk, path, from);
+    REQUIRE(log.ok());
+    for (int64_t step = from + 1; step <= to; ++step) {
+      const StepMetric metrics[] = {{"loss", 1.0 / static_cast<double>(step)}};
+      REQUIRE((*log)->append(step, metrics).ok());
+      if (step % 10 == 0) REQUIRE((*log)->flush().ok());
+    }
+    REQUIRE((*log)->sync().ok());
+    acknowledged.emplace_back(disk.operations(), to);
+  }
+  for (size_t operations = 0; operations <= disk.operations(); ++operations) {
+    int64_t least = 0;
+    for (const auto& [at, step] : acknowledged) {
+      if (at <= operations) least = step;
+    }
+    for (uint64_t seed = 0; seed < 50; ++seed) {
+      CrashFiles left = disk.after_crash(operations, seed);
+      INFO("crash after " << operations << " operations, seed " << seed);
+      const auto logged = read_metrics(left, path, 0, false);
+      REQUIRE(logged.ok());
+      REQUIRE(logged->last_step >= least);
+      for (const LoggedMetrics::Row& row : logged->tail) {
+        if (row.step <= least)
+          REQUIRE(row.values == std::vector{1.0 / static_cast<double>(row.step)});
+      }
+    }
+  }
 }
 
 TEST_CASE("rows are appended while others are synced, and none is lost or twice there") {
