@@ -54,17 +54,18 @@ class Scene {
   }
   nlohmann::json show(const std::string& id) { return read(cluster_.show(id)); }
   // Asked without a process of its own, which may take longer than what is awaited.
-  uint64_t step(const std::string& id) {
+  JobView ask(const std::string& id) {
     if (client_ == nullptr) client_ = client_of(cluster_.master());
-    return must(client_->job(id)).progress.last.step;
+    return must(client_->job(id));
   }
+  uint64_t step(const std::string& id) { return ask(id).progress.last.step; }
   bool await_step(const std::string& id, uint64_t step,
                   std::chrono::milliseconds patience = std::chrono::seconds(60)) {
     return eventually([&] { return this->step(id) >= step; }, patience,
                       std::chrono::milliseconds(20));
   }
   // Of a job that runs: the one of its last task, such as "w3".
-  std::string last_worker(const std::string& id) { return show(id)["workers"].back(); }
+  std::string last_worker(const std::string& id) { return ask(id).condition.workers.back(); }
   pid_t runner_of(const std::string& worker) {
     const auto runners = children_of(cluster_.worker(worker).pid());
     REQUIRE(runners.size() == 1);
@@ -211,10 +212,10 @@ TEST_CASE("a job that is cancelled leaves no process behind") {
   CHECK(scene.cluster().await_no_runners());
 }
 
-// Long enough to be ended in the middle.
-std::vector<std::string> long_job(int workers) {
-  return {cat("num_workers=", workers), cat("steps=", 3000 / kSlowness), "data.validation=null",
-          "checkpoint.every_steps=50"};
+// Long enough to be ended in the middle. What is learned does not depend on how long that is.
+std::vector<std::string> long_job(int workers, int64_t steps = 3000 / kSlowness) {
+  return {cat("num_workers=", workers), cat("steps=", steps), "data.validation=null",
+          "checkpoint.every_steps=50", "lr_scheduler={name: cosine, decay_steps: 3000}"};
 }
 
 // The checkpoints of a folder as so many workers leave them.
@@ -232,26 +233,31 @@ void split_checkpoints(const std::string& folder, size_t parts) {
 
 TEST_CASE("a job goes on from another's checkpoint on fewer workers, and another way") {
   Scene scene({.workers = 4});
-  const std::string id = scene.submit(long_job(4));
-  const auto saved = [&] { return scene.cluster().leat("checkpoint", {"ls", id}).exit_code == 0; };
+  const std::string id = scene.submit(long_job(4, 100'000'000));  // it does not come to its end
+  const std::string folder = scene.cluster().folder() / cat("master/jobs/", id, "/checkpoints");
   REQUIRE(scene.await_step(id, 50));
+  const auto saved = [&] { return scene.cluster().leat("checkpoint", {"ls", id}).exit_code == 0; };
   REQUIRE(eventually(saved, std::chrono::seconds(20), std::chrono::milliseconds(20)));
   REQUIRE(scene.cluster().leat("cancel", {"--wait", id}).exit_code == 0);
   REQUIRE(scene.show(id)["state"] == "CANCELLED");
+  const auto paths = must(list_checkpoints(real_files(), folder));
+  REQUIRE_FALSE(paths.empty());
+  const int64_t newest = must(read_checkpoint(real_files(), paths[0])).manifest.step;
+  const std::vector<std::string> whole = long_job(1, newest + 1000 / kSlowness);
   // More files than a submit may attach, which stay with the master.
-  split_checkpoints(scene.cluster().folder() / cat("master/jobs/", id, "/checkpoints"), 20);
+  split_checkpoints(folder, 20);
   const std::vector<std::string> how =
       GENERATE(std::vector<std::string>{"--workers", "1"},
                std::vector<std::string>{"--workers", "3", "--set",
                                         "strategy={name: parameter_server, num_ps: 2}"});
-  std::vector<std::string> arguments = {"--resume", id, "--wait", "--json"};
+  std::vector<std::string> arguments = {"--resume", id, "--wait", "--json", "--set", whole[1]};
   arguments.insert(arguments.end(), how.begin(), how.end());
   const Finished done = scene.cluster().leat("submit", arguments);
   INFO(done.out << done.err << scene.cluster().logs());
   REQUIRE(done.exit_code == 0);
   const nlohmann::json job = read(done.out);
   CHECK(job["id"] != id);
-  CHECK(job.value("weights_sha256", "") == scene.expected(long_job(1)));
+  CHECK(job.value("weights_sha256", "") == scene.expected(whole));
   REQUIRE(scene.cluster().leat("fetch", {job["id"], "metrics.jsonl", "-o", "mine"}).exit_code == 0);
   CHECK(contents_of(scene.cluster().folder() / "mine/metrics.jsonl") ==
         contents_of(scene.expected_folder() + "/metrics.jsonl"));
