@@ -12,6 +12,7 @@ namespace {
 // which remember so many more than they go on without it: see Commits::rows_of().
 constexpr size_t kBufferBytes = 16 << 10;
 constexpr size_t kMostKept = 64 << 20;
+constexpr uint64_t kTailBytes = 256 << 10;
 constexpr uint64_t kMaxFileBytes = uint64_t{4} << 30;
 
 std::span<const std::byte> bytes_of(std::string_view text) {
@@ -28,17 +29,25 @@ int64_t step_of(std::string_view line) {
   return error == std::errc() && (*end == ',' || *end == '}') ? step : 0;
 }
 
+struct Rows {
+  std::string_view text;
+  int64_t last_step = 0;
+};
+
 // The rows 1..last_step at the front of the text.
-std::string_view rows_up_to(std::string_view text, int64_t last_step) {
+Rows rows_up_to(std::string_view text, int64_t last_step) {
+  Rows rows;
   size_t kept = 0;
   for (;;) {
     const size_t end = text.find('\n', kept);
     if (end == std::string_view::npos) break;
     const int64_t step = step_of(text.substr(kept, end - kept));
     if (step < 1 || step > last_step) break;
+    rows.last_step = step;
     kept = end + 1;
   }
-  return text.substr(0, kept);
+  rows.text = text.substr(0, kept);
+  return rows;
 }
 
 // The values of a row behind its step.
@@ -67,12 +76,7 @@ std::string_view text_of(const Bytes& bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-}  // namespace
-
-Result<LoggedMetrics> read_metrics(Files& files, const std::string& path, int64_t after_step,
-                                   bool f32) {
-  LEAT_ASSIGN_OR_RETURN(const Bytes bytes, read_log(files, path));
-  std::string_view text = text_of(bytes);
+LoggedMetrics parse_rows(std::string_view text, int64_t after_step, bool f32) {
   LoggedMetrics logged;
   for (size_t end = text.find('\n'); end != std::string_view::npos; end = text.find('\n')) {
     const std::string_view line = text.substr(0, end);
@@ -85,6 +89,28 @@ Result<LoggedMetrics> read_metrics(Files& files, const std::string& path, int64_
   return logged;
 }
 
+}  // namespace
+
+Result<LoggedMetrics> read_metrics(Files& files, const std::string& path, int64_t after_step,
+                                   bool f32) {
+  LEAT_ASSIGN_OR_RETURN(const Bytes bytes, read_log(files, path));
+  return parse_rows(text_of(bytes), after_step, f32);
+}
+
+Result<LoggedMetrics> read_last_metrics(Files& files, const std::string& path, int64_t after_step,
+                                        bool f32) {
+  LEAT_ASSIGN_OR_RETURN(const auto file, files.open(path));
+  for (uint64_t length = kTailBytes;; length *= 4) {
+    Bytes bytes(static_cast<size_t>(std::min(length, file->size())));
+    LEAT_RETURN_IF_ERROR(file->read(file->size() - bytes.size(), bytes));
+    std::string_view text = text_of(bytes);
+    const bool whole = bytes.size() == file->size();
+    if (!whole) text.remove_prefix(std::min(text.find('\n'), text.size() - 1) + 1);
+    const int64_t first = step_of(text.substr(0, text.find('\n')));
+    if (whole || (first > 0 && first <= after_step + 1)) return parse_rows(text, after_step, f32);
+  }
+}
+
 Result<std::unique_ptr<MetricsLog>> MetricsLog::open(Files& files, const std::string& path,
                                                      int64_t last_step) {
   Bytes old;
@@ -92,25 +118,35 @@ Result<std::unique_ptr<MetricsLog>> MetricsLog::open(Files& files, const std::st
     LEAT_ASSIGN_OR_RETURN(old, read_log(files, path));
   }
   const std::string_view text = text_of(old);
+  const Rows kept = rows_up_to(text, last_step);
+  std::string folder = directory_of(path);
+  if (!kept.text.empty() && kept.text.size() == text.size()) {
+    auto same = files.append_to(path, text.size());
+    if (same.ok()) {
+      return std::unique_ptr<MetricsLog>(
+          new MetricsLog(files, std::move(folder), std::move(*same), kept.last_step));
+    }
+  }
   // Written anew beside the old file and renamed over it while open: no moment has neither.
   const std::string fresh = path + ".tmp";
   LEAT_ASSIGN_OR_RETURN(const bool leftover, files.exists(fresh));
   if (leftover) LEAT_RETURN_IF_ERROR(files.remove(fresh));
   LEAT_ASSIGN_OR_RETURN(auto file, files.create(fresh));
-  const std::string_view kept = rows_up_to(text, last_step);
-  Status status = file->append(bytes_of(kept));
-  if (status.ok() && !kept.empty()) status = file->sync();  // as the old file is
+  Status status = file->append(bytes_of(kept.text));
+  if (status.ok() && !kept.text.empty()) status = file->sync();  // as the old file is
   if (status.ok()) status = files.rename(fresh, path);
   if (!status.ok()) {
     (void)files.remove(fresh);  // the first failure is the one that counts
     return status.while_doing(cat("writing '", path, "'"));
   }
-  return std::unique_ptr<MetricsLog>(new MetricsLog(files, directory_of(path), std::move(file)));
+  return std::unique_ptr<MetricsLog>(
+      new MetricsLog(files, std::move(folder), std::move(file), kept.last_step));
 }
 
 Status MetricsLog::append(int64_t step, std::span<const StepMetric> metrics) {
   line_.clear();
   line_.add("step", step);
+  last_step_ = step;
   for (const StepMetric& metric : metrics) {
     std::visit([&](auto value) { line_.add(metric.name, value); }, metric.value);
   }
@@ -155,8 +191,12 @@ Status MetricsLog::sync() {
   const Status synced = file_->sync();
   {
     const std::lock_guard writing(writing_);
-    // Also for want of room: only a new file helps, which another attempt has.
-    if (!synced.ok()) broken_ = unavailable(std::string(synced.message()));
+    // Also for want of room: only a new file helps, which another attempt has. That it makes one, a
+    // torn row sees to.
+    if (!synced.ok() && broken_.ok()) {
+      broken_ = unavailable(std::string(synced.message()));
+      (void)file_->append(bytes_of("{"));
+    }
     LEAT_RETURN_IF_ERROR(broken_);
   }
   if (!named_) LEAT_RETURN_IF_ERROR(files_.sync_directory(folder_));

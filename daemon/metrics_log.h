@@ -37,16 +37,20 @@ struct LoggedMetrics {
 };
 
 // The rows of the log at `path`, as open() would keep them, with the values of those after
-// `after_step`. `f32`: what was appended were floats. None if there is no log.
+// `after_step`. `f32`: what was appended were floats. None if there is no log. All of it is read.
 Result<LoggedMetrics> read_metrics(Files& files, const std::string& path, int64_t after_step,
                                    bool f32);
+
+// The same of a log that open() has opened, and flush() has flushed: its end is read.
+Result<LoggedMetrics> read_last_metrics(Files& files, const std::string& path, int64_t after_step,
+                                        bool f32);
 
 class MetricsLog {
  public:
   // Opens the log at `path` with the rows up to step `last_step` of what is there already, which is
   // how a run goes on from a checkpoint; 0 keeps none. A torn last row, which a crash leaves, is
-  // dropped. What is kept survives a loss of power at any moment, if it did before. `files` must
-  // live longer.
+  // dropped. What is kept survives a loss of power at any moment, if it did before. Nothing is
+  // written where all is kept. `files` must live longer.
   static Result<std::unique_ptr<MetricsLog>> open(Files& files, const std::string& path,
                                                   int64_t last_step);
 
@@ -56,6 +60,8 @@ class MetricsLog {
   // Hands what is buffered to the operating system, also during a sync(); unless the disk is full,
   // or somebody else is handing over.
   Status flush();
+  // Of the last row, appended or kept; 0 if there is none.
+  int64_t last_step() const { return last_step_; }
   // Rows wait for room on the disk.
   bool is_behind() const { return behind_; }
   // Returns when the rows that were appended are on the disk; resource_exhausted while it has no
@@ -64,12 +70,13 @@ class MetricsLog {
   Status sync();
 
  private:
-  MetricsLog(Files& files, std::string folder, std::unique_ptr<WritableFile> file)
-      : files_(files), folder_(std::move(folder)), file_(std::move(file)) {}
+  MetricsLog(Files& files, std::string folder, std::unique_ptr<WritableFile> file, int64_t last)
+      : files_(files), folder_(std::move(folder)), last_step_(last), file_(std::move(file)) {}
   Status write();
 
   Files& files_;
   const std::string folder_;
+  int64_t last_step_;
   JsonLine line_;
   std::mutex buffering_;
   std::string buffer_;   // rows that are new

@@ -82,9 +82,7 @@ Status Trainer::restore(const Memory& memory) {
 
 // Writes the metrics of steps that the log does not have, though they are done.
 Status Trainer::log_rows(const Memory& memory) {
-  LEAT_ASSIGN_OR_RETURN(const LoggedMetrics logged,
-                        read_metrics(files_, metrics_path(), memory.step, false));
-  for (int64_t step = logged.last_step; step < memory.step; ++step)
+  for (int64_t step = metrics_->last_step(); step < memory.step; ++step)
     LEAT_RETURN_IF_ERROR(log_row(step, memory.rows.at(step)));
   return metrics_->flush();
 }
@@ -94,8 +92,8 @@ Status Trainer::recall(Progress& progress, TrainObserver& observer) {
   if (done_ == 0) return {};
   const int64_t begin = steps_until_epoch(progress.epoch - 1);
   LEAT_ASSIGN_OR_RETURN(const LoggedMetrics logged,
-                        read_metrics(files_, metrics_path(), std::min(begin, done_ - 1),
-                                     job_.precision == DType::f32));
+                        read_last_metrics(files_, metrics_path(), std::min(begin, done_ - 1),
+                                          job_.precision == DType::f32));
   for (const LoggedMetrics::Row& row : logged.tail) {
     if (row.values.empty()) continue;
     const bool has_accuracy = has_accuracy_ && row.values.size() > 1;

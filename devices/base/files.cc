@@ -186,6 +186,18 @@ class RealFiles final : public Files {
     return std::unique_ptr<WritableFile>(std::make_unique<RealWritableFile>(path, fd));
   }
 
+  Result<std::unique_ptr<WritableFile>> append_to(const std::string& path, uint64_t size) override {
+    Descriptor fd(retry_interrupted(
+        [&] { return ::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK); }));
+    if (fd.get() < 0) return system_error(path, "open it", errno);
+    const off_t end = ::lseek(fd.get(), 0, SEEK_END);
+    if (end < 0) return system_error(path, "find its end", errno);
+    if (static_cast<uint64_t>(end) != size) {
+      return failed_precondition(cat("'", path, "': expected ", size, " bytes, it has ", end));
+    }
+    return std::unique_ptr<WritableFile>(std::make_unique<RealWritableFile>(path, fd.release()));
+  }
+
   Status rename(const std::string& from, const std::string& to) override {
     LEAT_RETURN_IF_ERROR(LEAT_FAILPOINT("files/rename"));
     if (::rename(from.c_str(), to.c_str()) == 0) return {};
@@ -291,6 +303,10 @@ Status write_and_sync(WritableFile& file, std::span<const std::span<const std::b
 }
 
 }  // namespace
+
+Result<std::unique_ptr<WritableFile>> Files::append_to(const std::string& path, uint64_t) {
+  return unimplemented(cat("'", path, "': cannot write at its end"));
+}
 
 Status Files::link(const std::string& from, const std::string& to) {
   return unimplemented(cat("'", to, "': cannot make it a name of '", from, "', too"));

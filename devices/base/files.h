@@ -34,7 +34,7 @@ class ReadableFile {
   virtual Status read(uint64_t offset, std::span<std::byte> out) const = 0;
 };
 
-// A new file open for writing at its end. Closed when destroyed, with nothing promised unless
+// A file open for writing at its end. Closed when destroyed, with nothing promised unless
 // sync() and close() said ok. Threads: one at a time, but that one may append() while another one
 // is in sync().
 class WritableFile {
@@ -57,6 +57,9 @@ class Files {
   virtual Result<std::unique_ptr<ReadableFile>> open(const std::string& path) = 0;
   // Fails if the path exists.
   virtual Result<std::unique_ptr<WritableFile>> create(const std::string& path) = 0;
+  // The file at `path`, which has `size` bytes. Any error may mean that the disk cannot do that,
+  // and a new file would do.
+  virtual Result<std::unique_ptr<WritableFile>> append_to(const std::string& path, uint64_t size);
   // Replaces `to` at once, if it exists.
   virtual Status rename(const std::string& from, const std::string& to) = 0;
   // `to`, which must not be there, is a second name of the file then, the last of a chain if `from`

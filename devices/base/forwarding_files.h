@@ -22,6 +22,9 @@ class ForwardingFiles : public Files {
   Result<std::unique_ptr<WritableFile>> create(const std::string& path) override {
     return files_.create(path);
   }
+  Result<std::unique_ptr<WritableFile>> append_to(const std::string& path, uint64_t size) override {
+    return files_.append_to(path, size);
+  }
   Status rename(const std::string& from, const std::string& to) override {
     return files_.rename(from, to);
   }

@@ -1,7 +1,9 @@
 #include "daemon/metrics_log.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <latch>
@@ -223,6 +225,54 @@ TEST_CASE("a sync that failed is not tried again, and nothing goes on without it
   }
   CHECK((*log)->sync().code() == Code::unavailable);
   CHECK((*log)->flush().code() == Code::unavailable);
+}
+
+TEST_CASE("a log that is opened again is the same file, unless rows go or a sync has failed") {
+  const TemporaryDirectory dir;
+  const std::string path = dir / "metrics.jsonl", name = dir / "other";
+  const auto is_the_same = [&] { return std::filesystem::equivalent(path, name); };
+  write_steps(path, 0, 1, 30);
+  std::filesystem::create_hard_link(path, name);
+  const std::string rows = contents(path);
+  for (const int64_t last : {30, 31}) {
+    const auto log = MetricsLog::open(real_files(), path, last);
+    REQUIRE(log.ok());
+    CHECK((*log)->last_step() == 30);
+    CHECK(is_the_same());
+    const ScopedFailpoint broken("files/sync", unavailable("input/output error"));
+    if (last == 31) CHECK((*log)->sync().code() == Code::unavailable);
+  }
+  const auto log = MetricsLog::open(real_files(), path, 30);
+  REQUIRE(log.ok());
+  CHECK((*log)->last_step() == 30);
+  CHECK_FALSE(is_the_same());
+  CHECK(contents(path) == rows);
+  const auto shorter = MetricsLog::open(real_files(), path, 29);
+  REQUIRE(shorter.ok());
+  CHECK((*shorter)->last_step() == 29);
+  CHECK(rows.starts_with(contents(path)));
+}
+
+TEST_CASE("the last metrics of a log are those of all of it") {
+  const TemporaryDirectory dir;
+  const std::string path = dir / "metrics.jsonl";
+  for (const int64_t steps : {1, 100, 100'000}) {
+    write_steps(path, 0, 1, steps);
+    for (const int64_t after : {int64_t{0}, steps / 3, steps - 2000, steps - 1, steps}) {
+      INFO(after << " of " << steps);
+      const auto all = read_metrics(real_files(), path, after, false);
+      const auto last = read_last_metrics(real_files(), path, after, false);
+      REQUIRE((all.ok() && last.ok()));
+      CHECK(last->last_step == steps);
+      REQUIRE(last->tail.size() == all->tail.size());
+      const auto same = [](const auto& a, const auto& b) {
+        return a.step == b.step && a.values == b.values;
+      };
+      CHECK(std::equal(all->tail.begin(), all->tail.end(), last->tail.begin(), same));
+    }
+  }
+  write_steps(path, 0, 1, 0);
+  CHECK(read_last_metrics(real_files(), path, 0, false)->last_step == 0);
 }
 
 // A training that goes on twice, once from where it was and once from further back.

@@ -69,6 +69,21 @@ TEST_CASE("a file is written and read back") {
   CHECK(*real_files().list(dir.path()) == std::vector<std::string>{"a"});
 }
 
+TEST_CASE("a file that is there is written on at its end, if it ends where it should") {
+  const TemporaryDirectory dir;
+  const std::string path = dir / "file";
+  REQUIRE(write(path, "one").ok());
+  CHECK(real_files().append_to(path, 2).status().code() == Code::failed_precondition);
+  CHECK(real_files().append_to(path, 4).status().code() == Code::failed_precondition);
+  CHECK_FALSE(real_files().append_to(dir / "none", 0).ok());
+  const auto file = real_files().append_to(path, 3);
+  REQUIRE(file.ok());
+  const std::string_view more = ", two";
+  CHECK((*file)->append(std::as_bytes(std::span(more))).ok());
+  CHECK((*file)->sync().ok());
+  CHECK(text_of(read_file(real_files(), path, 100)) == "one, two");
+}
+
 TEST_CASE("pieces are written one after the other") {
   const TemporaryDirectory dir;
   const Bytes a = bytes_of("ab"), b = bytes_of(""), c = bytes_of("cde");

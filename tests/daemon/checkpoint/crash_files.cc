@@ -254,6 +254,14 @@ Result<std::unique_ptr<WritableFile>> CrashFiles::create(const std::string& path
   return std::unique_ptr<WritableFile>(std::make_unique<Writer>(*this, add({}, place)));
 }
 
+Result<std::unique_ptr<WritableFile>> CrashFiles::append_to(const std::string& path,
+                                                            uint64_t size) {
+  const Place place = find(path);
+  if (place.now == kNone || nodes_[place.now].directory) return missing(path);
+  if (nodes_[place.now].bytes.size() != size) return in_the_way(path);
+  return std::unique_ptr<WritableFile>(std::make_unique<Writer>(*this, place.now));
+}
+
 Status CrashFiles::rename(const std::string& from, const std::string& to) {
   const Place source = find(from), target = find(to);
   if (source.now == kNone || target.directory == kNone) return missing(from);

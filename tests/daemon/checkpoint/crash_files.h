@@ -52,6 +52,7 @@ class CrashFiles final : public Files {
 
   Result<std::unique_ptr<ReadableFile>> open(const std::string& path) override;
   Result<std::unique_ptr<WritableFile>> create(const std::string& path) override;
+  Result<std::unique_ptr<WritableFile>> append_to(const std::string& path, uint64_t size) override;
   Status rename(const std::string& from, const std::string& to) override;
   Status link(const std::string& from, const std::string& to) override;
   Status exchange(const std::string& a, const std::string& b) override;
