@@ -12,7 +12,7 @@ namespace {
 // which remember so many more than they go on without it: see Commits::rows_of().
 constexpr size_t kBufferBytes = 16 << 10;
 constexpr size_t kMostKept = 64 << 20;
-constexpr uint64_t kTailBytes = 256 << 10;
+constexpr uint64_t kTailBytes = 256 << 10;  // that are read first: a few thousand rows
 constexpr uint64_t kMaxFileBytes = uint64_t{4} << 30;
 
 std::span<const std::byte> bytes_of(std::string_view text) {
@@ -76,6 +76,22 @@ std::string_view text_of(const Bytes& bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
+// A new file with these rows, written beside the old one and renamed over it while open: no moment
+// has neither.
+Result<std::unique_ptr<WritableFile>> write_anew(Files& files, const std::string& path,
+                                                 std::string_view rows) {
+  const std::string fresh = path + ".tmp";
+  LEAT_ASSIGN_OR_RETURN(const bool leftover, files.exists(fresh));
+  if (leftover) LEAT_RETURN_IF_ERROR(files.remove(fresh));
+  LEAT_ASSIGN_OR_RETURN(auto file, files.create(fresh));
+  Status status = file->append(bytes_of(rows));
+  if (status.ok() && !rows.empty()) status = file->sync();  // as the old file is
+  if (status.ok()) status = files.rename(fresh, path);
+  if (status.ok()) return file;
+  (void)files.remove(fresh);  // the first failure is the one that counts
+  return status.while_doing(cat("writing '", path, "'"));
+}
+
 LoggedMetrics parse_rows(std::string_view text, int64_t after_step, bool f32) {
   LoggedMetrics logged;
   for (size_t end = text.find('\n'); end != std::string_view::npos; end = text.find('\n')) {
@@ -119,28 +135,13 @@ Result<std::unique_ptr<MetricsLog>> MetricsLog::open(Files& files, const std::st
   }
   const std::string_view text = text_of(old);
   const Rows kept = rows_up_to(text, last_step);
-  std::string folder = directory_of(path);
-  if (!kept.text.empty() && kept.text.size() == text.size()) {
-    auto same = files.append_to(path, text.size());
-    if (same.ok()) {
-      return std::unique_ptr<MetricsLog>(
-          new MetricsLog(files, std::move(folder), std::move(*same), kept.last_step));
-    }
-  }
-  // Written anew beside the old file and renamed over it while open: no moment has neither.
-  const std::string fresh = path + ".tmp";
-  LEAT_ASSIGN_OR_RETURN(const bool leftover, files.exists(fresh));
-  if (leftover) LEAT_RETURN_IF_ERROR(files.remove(fresh));
-  LEAT_ASSIGN_OR_RETURN(auto file, files.create(fresh));
-  Status status = file->append(bytes_of(kept.text));
-  if (status.ok() && !kept.text.empty()) status = file->sync();  // as the old file is
-  if (status.ok()) status = files.rename(fresh, path);
-  if (!status.ok()) {
-    (void)files.remove(fresh);  // the first failure is the one that counts
-    return status.while_doing(cat("writing '", path, "'"));
-  }
+  Result<std::unique_ptr<WritableFile>> file = unimplemented("rows go");
+  if (!kept.text.empty() && kept.text.size() == text.size())
+    file = files.append_to(path, text.size());
+  if (!file.ok()) file = write_anew(files, path, kept.text);
+  LEAT_RETURN_IF_ERROR(file.status());
   return std::unique_ptr<MetricsLog>(
-      new MetricsLog(files, std::move(folder), std::move(file), kept.last_step));
+      new MetricsLog(files, directory_of(path), std::move(*file), kept.last_step));
 }
 
 Status MetricsLog::append(int64_t step, std::span<const StepMetric> metrics) {

@@ -50,7 +50,7 @@ class MetricsLog {
   // Opens the log at `path` with the rows up to step `last_step` of what is there already, which is
   // how a run goes on from a checkpoint; 0 keeps none. A torn last row, which a crash leaves, is
   // dropped. What is kept survives a loss of power at any moment, if it did before. Nothing is
-  // written where all is kept. `files` must live longer.
+  // written where all is kept. `files` must live longer. REQUIRES: no other log writes to `path`.
   static Result<std::unique_ptr<MetricsLog>> open(Files& files, const std::string& path,
                                                   int64_t last_step);
 
