@@ -12,8 +12,8 @@
 //   listener -> dialer    Verdict
 //
 // A proof is HMAC-SHA256, under the run's key, of the prover's side and both messages before it:
-// whoever has not been given the key by the master can neither dial nor answer. The connection
-// that follows is authenticated, not encrypted.
+// whoever has not been given the key by the master can neither dial nor answer. The frames that
+// follow are neither encrypted nor sealed: a proof says who is there at the beginning, no more.
 #pragma once
 
 #include <array>

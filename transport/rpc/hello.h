@@ -77,7 +77,7 @@ Status refusal_status(Refusal refusal, const RpcIdentity& identity, std::string_
 // Each proof covers both nonces and all that was said, so it can be neither replayed nor kept over
 // from a hello that was changed on its way. The opener proves first: who does not know the secret
 // gets nothing to guess it from by knocking. Proofs are zeros without a secret. What comes after is
-// neither encrypted nor sealed: that is TLS's part, underneath.
+// neither encrypted nor sealed, since there is no TLS underneath yet.
 inline constexpr size_t kRpcHelloBytes = 96;
 inline constexpr size_t kRpcAnswerBytes = 64;
 inline constexpr size_t kRpcProofBytes = 32;
