@@ -1,6 +1,6 @@
 // Processes that are killed and stopped and connections that are cut, at all phases of a job, on
-// real daemons that stay up: the cause is named in time, nothing is left, and the job recovers with
-// the weights of one that nothing befell.
+// real daemons that stay up: the cause is named, nothing is left, and the job recovers with the
+// weights of one that nothing befell. With LEAT_TIMES=1 the cause is named in time, too.
 //
 // LEAT_FAULTS=200 runs so many, from seed LEAT_FAULTS_SEED on; LEAT_FAULTS_DEED=kill_runner does
 // nothing else.
@@ -11,6 +11,7 @@
 #include "devices/base/text.h"
 #include "tests/catch.h"
 #include "tests/daemon/faults/fault_bench.h"
+#include "tests/promised_time.h"
 #include "tests/slowness.h"
 
 namespace leat {
@@ -52,16 +53,14 @@ TEST_CASE("jobs survive what befalls their processes, and say who it was") {
   std::cout << "daemons have grown by " << bench.growth() / 1024 << " KiB\n";
 }
 
-TEST_CASE("a job steps on while its master is stopped for 500 ms") {
+TEST_CASE("a job steps on while its master is stopped") {
   FaultBench bench("shm", 3);
-  const bool measures = std::getenv("LEAT_FAULTS") != nullptr;
-  const auto ratios = bench.rates_across_stops(measures ? 9 : kSlowness > 1 ? 3 : 5);
+  CHECK(bench.steps_on_without_master());
+  if (!times_are_checked()) return;
+  const auto ratios = bench.rates_across_stops(9);
   const double median = ratios[ratios.size() / 2];
   std::cout << "steps/s across stops of the master of 500 ms: " << median << " of those without\n";
-  // On a loaded machine the rate itself moves. A job that waited for the master would never do more
-  // than two thirds of the steps.
-  CHECK(ratios.back() > 0.8);
-  if (measures) CHECK(median > 0.9);
+  CHECK(median > 0.9);
 }
 
 // LEAT_MASTER_KILLS=100 kills it so often, LEAT_KILL_MS=5000 so many milliseconds apart.
@@ -74,7 +73,8 @@ TEST_CASE("a job steps on while its master is killed and started again") {
   const double ratio = rates.across / rates.without;
   std::cout << "steps/s across " << kills << " kills of the master, one each " << between
             << " ms: " << rates.across << ", " << ratio << " of " << rates.without << " without\n";
-  if (std::getenv("LEAT_MASTER_KILLS") != nullptr) CHECK(ratio >= 0.9);
+  CHECK(rates.across > 0);
+  if (times_are_checked()) CHECK(ratio >= 0.9);
 }
 
 }  // namespace

@@ -16,6 +16,7 @@
 #include "tests/daemon/training_testing.h"
 #include "tests/eventually.h"
 #include "tests/must.h"
+#include "tests/promised_time.h"
 #include "tests/slowness.h"
 #include "tests/small_models.h"
 
@@ -165,13 +166,13 @@ TEST_CASE("a job with backup workers goes on while one is stopped, and counts th
   CHECK(log.find("the weights depend on timing") != std::string::npos);
 }
 
-TEST_CASE("a job with backup workers is cancelled within 2 s") {
+TEST_CASE("a job with backup workers is cancelled") {
   Scene scene({.workers = 4});
   const std::string id = scene.submit(quorum_job(100000000));
   REQUIRE(scene.await_step(id, 1));
   const auto asked = std::chrono::steady_clock::now();
   CHECK(scene.cluster().leat("cancel", {"--wait", id}).exit_code == 0);
-  CHECK(std::chrono::steady_clock::now() - asked < std::chrono::seconds(2) * kSlowness);
+  check_promised(asked, std::chrono::seconds(2));
   CHECK(scene.cluster().await_no_runners());
 }
 

@@ -56,7 +56,7 @@ void ProcessCluster::start_worker(int i) {
                                         "--master",
                                         master_->ready().listen,
                                         "--http",
-                                        "off",
+                                        options_.worker_http,
                                         "--data",
                                         "127.0.0.1:0",
                                         "--threads",

@@ -17,6 +17,7 @@ struct ProcessClusterOptions {
   int workers = 1;
   int threads = 1;                                    // of each worker
   std::string transports = "[shm, tcp]";              // of each worker
+  std::string worker_http = "off";                    // of each worker: "127.0.0.1:0" takes a port
   std::string data_path = {};                         // what the data set "data" is on the workers
   std::vector<std::string> master = {}, worker = {};  // more arguments
 };

@@ -14,8 +14,10 @@
 #include "tests/catch.h"
 #include "tests/daemon/faults/process_facts.h"
 #include "tests/daemon/small_client.h"
+#include "tests/daemon/status/status_testing.h"
 #include "tests/eventually.h"
 #include "tests/must.h"
+#include "tests/promised_time.h"
 #include "tests/slowness.h"
 #include "tests/small_models.h"
 
@@ -27,12 +29,15 @@ namespace fs = std::filesystem;
 
 constexpr uint32_t kTasks = 3;
 constexpr auto kLook = 20ms;
-constexpr auto kLongest = 60s * kSlowness;  // of a job, with all that befalls it
+// The longest time of a job with all its faults, and of anything else that is waited for. A machine
+// under any load that tests meet is done much earlier.
+constexpr auto kLongest = 120s * kSlowness;
+// Promised times, which count with LEAT_TIMES alone: how long a cancel takes, and by how much a
+// detection may be later than its heartbeats say.
 constexpr auto kCancelled = 2s * kSlowness;
-// What a loaded machine takes beyond what is promised.
 constexpr auto kSlack = 900ms * kSlowness;
 
-// By when the job's state has to say what happened.
+// The promised time until the job's state says what happened.
 std::chrono::milliseconds allowed(const Fault& fault) {
   switch (fault.deed) {
     case Deed::stop_runner:
@@ -84,6 +89,7 @@ FaultBench::FaultBench(const std::string& transport, int workers)
       small_(kTinyCnn),
       cluster_({.workers = workers,
                 .transports = transport == "tcp" ? "[tcp]" : "[shm, tcp]",
+                .worker_http = "127.0.0.1:0",
                 .data_path = small_.path()}) {
   client_ = client_of(cluster_.master());
   for (int i = 0; i < 2; ++i) {
@@ -211,7 +217,7 @@ void FaultBench::repair(const FaultReport& report) {
 void FaultBench::await_detection(const std::string& id, Steady::time_point struck,
                                  FaultReport& report) {
   const auto limit = allowed(report.fault);
-  const auto deadline = struck + limit + 12s;
+  const auto deadline = struck + kLongest;
   JobView job = must(client_->job(id));
   while (!says_so(job) && Steady::now() < deadline) job = must(look(id, job.version, 500ms));
   report.detected_ms = since(struck);
@@ -224,7 +230,7 @@ void FaultBench::await_detection(const std::string& id, Steady::time_point struc
   report.named = report.reason.find(report.victim) != std::string::npos;
   if (!says_so(job)) {
     report.misses.push_back(cat("nothing was noticed in ", report.detected_ms, " ms"));
-  } else if (report.detected_ms > limit.count()) {
+  } else if (times_are_checked() && report.detected_ms > limit.count()) {
     report.misses.push_back(
         cat("noticed after ", report.detected_ms, " ms, allowed ", limit.count()));
   }
@@ -235,12 +241,13 @@ void FaultBench::cancel(const std::string& id, FaultReport& report) {
   const auto asked = Steady::now();
   const auto answered = client_->cancel(id);
   JobView job = must(client_->job(id));
-  while (!has_ended(job.condition.state) && Steady::now() < asked + 10s * kSlowness) {
+  while (!has_ended(job.condition.state) && Steady::now() < asked + kLongest) {
     job = must(look(id, job.version, 500ms));
   }
   const int64_t took = since(asked);
   report.end = name_of(job.condition.state);
-  if (took > std::chrono::milliseconds(kCancelled).count()) {
+  const bool late = times_are_checked() && took > std::chrono::milliseconds(kCancelled).count();
+  if (late || !has_ended(job.condition.state)) {
     report.misses.push_back(cat("cancelled after ", took, " ms: ", answered.status().to_string()));
   }
 }
@@ -322,8 +329,35 @@ std::string FaultBench::submit_endless(int64_t batch) {
   job.data.train.labels = "many-y.npy";
   job.data.validation.reset();
   const std::string id = submit(std::move(job));
-  (void)eventually([&] { return must(client_->job(id)).progress.last.step > 0; }, 20s, kLook);
+  (void)eventually([&] { return must(client_->job(id)).progress.last.step > 0; }, kLongest, kLook);
   return id;
+}
+
+uint64_t FaultBench::steps_of_runners() {
+  uint64_t steps = 0;
+  for (int i = 0; i < cluster_.workers(); ++i) {
+    const HttpReply reply = HttpClient(cluster_.worker(i).ready().http).get("/metrics");
+    const std::string name = "\nleat_worker_steps_total ";
+    const size_t at = reply.body.find(name);
+    REQUIRE(at != std::string::npos);
+    steps += std::strtoull(reply.body.c_str() + at + name.size(), nullptr, 10);
+  }
+  return steps;
+}
+
+bool FaultBench::steps_on_without_master() {
+  constexpr uint64_t kFar = 100;  // far more than can be in flight
+  const std::string id = submit_endless(24);
+  cluster_.master().signal(SIGSTOP);
+  const uint64_t before = steps_of_runners();
+  const bool goes_on =
+      eventually([&] { return steps_of_runners() >= before + kFar; }, kLongest, kLook);
+  cluster_.master().signal(SIGCONT);
+  FaultReport report;
+  cancel(id, report);
+  check_remains(report);
+  for (const std::string& miss : report.misses) FAIL_CHECK(miss);
+  return goes_on;
 }
 
 std::vector<double> FaultBench::rates_across_stops(int pairs) {
@@ -348,7 +382,7 @@ FaultBench::Rates FaultBench::rates_across_kills(int kills, std::chrono::millise
   const auto step = [&] {
     uint64_t step = 0;  // the master that has just started knows it when the job goes on
     const auto known = [&] { return (step = must(client_->job(id)).progress.last.step) > 0; };
-    CHECK(eventually(known, 20s * kSlowness, 5ms));
+    CHECK(eventually(known, kLongest, 5ms));
     return step;
   };
   double undisturbed = 0, disturbed = 0;
@@ -390,7 +424,7 @@ void FaultBench::note_baseline() {
 }
 
 void FaultBench::check_remains(FaultReport& report) {
-  if (!eventually([&] { return cluster_.runners().empty(); }, 3s * kSlowness, kLook))
+  if (!eventually([&] { return cluster_.runners().empty(); }, kLongest, kLook))
     report.misses.push_back(cat(cluster_.runners().size(), " runners are left"));
   const auto folders_empty = [&] {
     for (int i = 0; i < cluster_.workers(); ++i) {
@@ -400,7 +434,7 @@ void FaultBench::check_remains(FaultReport& report) {
     }
     return true;
   };
-  if (!eventually(folders_empty, 2s * kSlowness, kLook))
+  if (!eventually(folders_empty, kLongest, kLook))
     report.misses.push_back("folders of runners are left");
   if (descriptors_ == 0) return;
   size_t descriptors = 0;
@@ -409,7 +443,7 @@ void FaultBench::check_remains(FaultReport& report) {
     for (const pid_t daemon : daemons()) descriptors += open_descriptors(daemon);
     return descriptors <= descriptors_;
   };
-  if (eventually(closed, 5s * kSlowness, kLook)) return;
+  if (eventually(closed, kLongest, kLook)) return;
   report.misses.push_back(
       cat("the daemons have ", descriptors, " descriptors, had ", descriptors_));
   for (const pid_t daemon : daemons())

@@ -41,6 +41,8 @@ class FaultBench {
   FaultReport run(const Fault& fault);
   // An undisturbed one: "" if all is well with it.
   std::string run_undisturbed();
+  // Whether the runners of a job go on stepping while its master is stopped.
+  bool steps_on_without_master();
   // Of a job that trains without a pause: its rate of steps across a stop of the master of 500 ms,
   // over its rate without; of so many pairs, in order.
   std::vector<double> rates_across_stops(int pairs);
@@ -64,6 +66,7 @@ class FaultBench {
   const std::string& expected(uint64_t steps);
   std::string submit(Job job);
   std::string submit_endless(int64_t batch);
+  uint64_t steps_of_runners();  // as the workers count them
   uint64_t steps_within(const std::string& id, std::chrono::milliseconds stopped);
   Result<JobView> look(const std::string& id, uint64_t seen, std::chrono::milliseconds wait);
   bool await_phase(const Fault& fault, JobView& job);

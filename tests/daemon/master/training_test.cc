@@ -11,7 +11,7 @@
 #include "tests/daemon/master/fake_worker.h"
 #include "tests/daemon/small_client.h"
 #include "tests/must.h"
-#include "tests/slowness.h"
+#include "tests/promised_time.h"
 
 namespace leat {
 namespace {
@@ -137,14 +137,14 @@ TEST_CASE("a job whose runner is killed goes on from its checkpoint, to the same
                  Catch::Contains("master goes on after step"));
 }
 
-TEST_CASE("a running job is cancelled within 2 s, and its worker takes the next") {
+TEST_CASE("a running job is cancelled, and its worker takes the next") {
   DevCluster cluster(1);
   const std::string id = cluster.submit({"steps=1000000", "num_workers=1"});
   (void)cluster.wait(id, [](const JobView& view) { return view.progress.last.step > 10; });
   const auto begun = std::chrono::steady_clock::now();
   must(cluster.client().cancel(id).status());
   CHECK(cluster.end(id).condition.state == JobState::cancelled);
-  CHECK(std::chrono::steady_clock::now() - begun < 2s * kSlowness);
+  check_promised(begun, 2s);
   CHECK(eventually([&] { return cluster.runners().empty(); }));
   const std::string next = cluster.submit({"num_workers=1"});
   CHECK(cluster.end(next).condition.state == JobState::succeeded);
@@ -167,7 +167,7 @@ TEST_CASE("a cluster that is stopped while a job runs leaves nothing behind") {
   REQUIRE(runners.size() == 1);
   const auto begun = std::chrono::steady_clock::now();
   CHECK(cluster.dev().stop() == 0);
-  CHECK(std::chrono::steady_clock::now() - begun < 5s * kSlowness);
+  check_promised(begun, 5s);
   CHECK(::kill(runners[0], 0) != 0);
 }
 

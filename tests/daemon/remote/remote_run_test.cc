@@ -10,7 +10,7 @@
 #include "tests/daemon/session_testing.h"
 #include "tests/daemon/training_testing.h"
 #include "tests/must.h"
-#include "tests/slowness.h"
+#include "tests/promised_time.h"
 #include "tests/small_models.h"
 
 namespace leat {
@@ -255,7 +255,7 @@ TEST_CASE("a runner that is lost ends whatever is being done, and is named", "[c
     }
     check_says(status, Code::unavailable, "the runner on node-1 was lost: its heart stopped");
     if (what == "step") check_says(status, Code::unavailable, "; the link to node-1 closed; while");
-    CHECK(Steady::now() - begun < 2s * kSlowness);
+    check_promised(begun, 2s);
     CHECK(fakes.node(1).remote()->inspect({}, 0).status().code() == Code::unavailable);
     CHECK(fakes.run(plan).status().code() == Code::unavailable);
   }

@@ -1,0 +1,30 @@
+// Times that the docs promise. A loaded machine keeps none of them, so an ordinary test asserts what
+// holds at any speed: that a thing happens at all, before a deadline that only a thing that never
+// happens misses. With LEAT_TIMES=1 the promises themselves are checked, too: `deploy/chaos` and
+// `deploy/test --long` set it and run those tests alone.
+#pragma once
+
+#include <chrono>
+#include <cstdlib>
+
+#include "tests/catch.h"
+#include "tests/slowness.h"
+
+namespace leat {
+
+inline bool times_are_checked() { return std::getenv("LEAT_TIMES") != nullptr; }
+
+// `promise` is that of a machine without sanitizers.
+inline void check_promised(std::chrono::milliseconds took, std::chrono::milliseconds promise) {
+  if (times_are_checked()) CHECK(took < promise * kSlowness);
+}
+
+// The same for the time since `begun`.
+inline void check_promised(std::chrono::steady_clock::time_point begun,
+                           std::chrono::milliseconds promise) {
+  using std::chrono::milliseconds;
+  const auto took = std::chrono::steady_clock::now() - begun;
+  check_promised(std::chrono::duration_cast<milliseconds>(took), promise);
+}
+
+}  // namespace leat
