@@ -25,11 +25,14 @@ Result<int64_t> Cursor::integer(std::string_view what) {
 
 Result<std::string> Cursor::string(std::string_view what) {
   if (peek().kind != TokenKind::string) return expected(what);
-  if (peek().text.size() > limits::kStringLength) {
+  // The limit is the content's: its quotes and escapes are the file's alone.
+  std::string content = unquote(peek());
+  if (content.size() > limits::kStringLength) {
     return error(peek().offset, cat("expected ", what, " of at most ", limits::kStringLength,
-                                    " bytes, got ", peek().text.size()));
+                                    " bytes, got ", content.size()));
   }
-  return unquote(take());
+  take();
+  return content;
 }
 
 Result<DraftName> Cursor::name(std::string_view what) {

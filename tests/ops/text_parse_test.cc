@@ -248,6 +248,47 @@ TEST_CASE("limits hold at their edges") {
   CHECK(failure(attributes(limits::kAttributes + 1)).find("at most 256 attributes") !=
         std::string::npos);
 
+  const auto operands = [](size_t count) {
+    std::string text = "g (float x) => () { = leat.Anything (x";
+    for (size_t i = 1; i < count; ++i) text += ",x";
+    return text + ") }";
+  };
+  CHECK(parse_graph(operands(limits::kOperands), ops, "f").ok());
+  CHECK(failure(operands(limits::kOperands + 1)).find("at most 65536 operands") !=
+        std::string::npos);
+
+  const auto list = [](size_t length) {
+    std::string text = "g () => () { = leat.Anything <a = [0";
+    for (size_t i = 1; i < length; ++i) text += ",0";
+    return text + "]> () }";
+  };
+  CHECK(parse_graph(list(limits::kListLength), ops, "f").ok());
+  CHECK(failure(list(limits::kListLength + 1)).find("a list of at most 1000000") !=
+        std::string::npos);
+
+  const auto string = [](size_t length) {
+    return "g () => () { = leat.Anything <a = \"" + std::string(length, 'a') + "\"> () }";
+  };
+  CHECK(parse_graph(string(limits::kStringLength), ops, "f").ok());
+  CHECK(failure(string(limits::kStringLength + 1)).find("of at most 1048576 bytes, got 1048577") !=
+        std::string::npos);
+
+  const auto quoted = [](const std::string& name) { return "g (float \"" + name + "\") => () {}"; };
+  CHECK(parse_graph(quoted(std::string(limits::kNameLength, 'a')), ops, "f").ok());
+  CHECK(failure(quoted(std::string(limits::kNameLength + 1, 'a'))).find("at most 1024 bytes") !=
+        std::string::npos);
+  // An escape is two bytes of the file and one of the name.
+  std::string escaped;
+  for (size_t i = 0; i < limits::kNameLength; ++i) escaped += "\\\"";
+  CHECK(parse_graph(quoted(escaped), ops, "f").ok());
+  CHECK(failure(quoted(escaped + "a")).find("at most 1024 bytes") != std::string::npos);
+
+  const auto op = [](size_t length) {
+    return "g () => () { = leat." + std::string(length, 'a') + " () }";
+  };
+  CHECK(failure(op(limits::kNameLength)).find("an op's name of at most 1024 bytes") !=
+        std::string::npos);
+
   // A promise of elements alone allocates nothing.
   CHECK(failure("g () => () <float[1000000,1000000,1000000] w = {1}> {}").find("elements") !=
         std::string::npos);

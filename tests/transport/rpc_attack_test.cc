@@ -283,6 +283,46 @@ TEST_CASE("C9: a client outlives the server that it has calls at", "[cluster]") 
   CHECK(caller.echo("gone").status().code() == Code::unavailable);
 }
 
+// Messages of a peer that speaks Cap'n Proto by hand.
+class HandMade {
+ public:
+  // Asks for the server's Probe: question 0.
+  HandMade() {
+    capnp::MallocMessageBuilder message;
+    message.initRoot<capnp::rpc::Message>().initBootstrap().setQuestionId(0);
+    add(message);
+  }
+  // Calls fill(512 KiB) on it: questions [first, first + count).
+  void call_fill(uint32_t first, uint32_t count) {
+    for (uint32_t i = 0; i < count; ++i) {
+      capnp::MallocMessageBuilder message;
+      auto call = message.initRoot<capnp::rpc::Message>().initCall();
+      call.setQuestionId(first + i);
+      call.initTarget().initPromisedAnswer().setQuestionId(0);
+      call.setInterfaceId(capnp::typeId<Probe>());
+      call.setMethodId(9);
+      call.initParams().getContent().initAs<Probe::FillParams>().setSize(kMiB / 2);
+      add(message);
+    }
+  }
+  void finish(uint32_t first, uint32_t count) {
+    for (uint32_t i = 0; i < count; ++i) {
+      capnp::MallocMessageBuilder message;
+      message.initRoot<capnp::rpc::Message>().initFinish().setQuestionId(first + i);
+      add(message);
+    }
+  }
+  // What was added since the last take().
+  std::string take() { return std::exchange(bytes_, {}); }
+
+ private:
+  void add(capnp::MallocMessageBuilder& message) {
+    const auto words = capnp::messageToFlatArray(message);
+    bytes_.append(reinterpret_cast<const char*>(words.asBytes().begin()), words.asBytes().size());
+  }
+  std::string bytes_;
+};
+
 TEST_CASE("a peer that does not read what it asked for is dropped", "[cluster]") {
   ServerProcess server;
   ProbeCaller caller(server.address);
@@ -290,26 +330,9 @@ TEST_CASE("a peer that does not read what it asked for is dropped", "[cluster]")
   const size_t rss = server.rss();
   RawSocket attacker(server.address);
   attacker.greet();
-  // A bootstrap and 1,000 calls of fill(512 KiB) on its promise, by hand.
-  std::string calls;
-  const auto add = [&](capnp::MallocMessageBuilder& message) {
-    const auto words = capnp::messageToFlatArray(message);
-    calls.append(reinterpret_cast<const char*>(words.asBytes().begin()), words.asBytes().size());
-  };
-  capnp::MallocMessageBuilder bootstrap;
-  bootstrap.initRoot<capnp::rpc::Message>().initBootstrap().setQuestionId(0);
-  add(bootstrap);
-  for (uint32_t i = 1; i <= 1000; ++i) {
-    capnp::MallocMessageBuilder message;
-    auto call = message.initRoot<capnp::rpc::Message>().initCall();
-    call.setQuestionId(i);
-    call.initTarget().initPromisedAnswer().setQuestionId(0);
-    call.setInterfaceId(capnp::typeId<Probe>());
-    call.setMethodId(9);
-    call.initParams().getContent().initAs<Probe::FillParams>().setSize(kMiB / 2);
-    add(message);
-  }
-  REQUIRE(attacker.write(calls));
+  HandMade calls;
+  calls.call_fill(1, 1000);
+  REQUIRE(attacker.write(calls.take()));
   while (ProbeCaller(server.address).echo("others are served").ok() == false) {
   }
   const auto rest = attacker.read_to_end();
@@ -319,6 +342,26 @@ TEST_CASE("a peer that does not read what it asked for is dropped", "[cluster]")
              mebibytes(rest->size())));
   CHECK(rest->size() < 100 * kMiB);
   CHECK(more < allowed_growth(128 * kMiB));
+}
+
+// Its calls are finished, so no limit of calls counts them: what waits for it to read does.
+TEST_CASE("a peer that lets go of answers that it never reads is dropped", "[cluster]") {
+  ServerProcess server;
+  ProbeCaller caller(server.address);
+  REQUIRE(caller.echo("warm").ok());
+  RawSocket attacker(server.address);
+  attacker.greet();
+  HandMade messages;
+  constexpr uint32_t kCalls = 40;
+  for (uint32_t round = 0; round < 5; ++round) {
+    messages.call_fill(1 + round * kCalls, kCalls);
+    if (!attacker.write(messages.take())) break;
+    // Answered after the answers above have been made.
+    for (int i = 0; i < 3; ++i) REQUIRE(caller.echo("others are served").ok());
+    messages.finish(1 + round * kCalls, kCalls);
+    if (!attacker.write(messages.take())) break;
+  }
+  CHECK_THAT(server.reason(), Catch::Contains("bytes that the peer does not read"));
 }
 
 TEST_CASE("connections that say nothing, or half a hello, are let go", "[cluster]") {
