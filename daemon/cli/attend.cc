@@ -1,5 +1,6 @@
 #include "daemon/cli/attend.h"
 
+#include <algorithm>
 #include <cmath>
 #include <iostream>
 
@@ -55,16 +56,17 @@ class Follower {
     }
     if (epoch_ > 0 && last.epochs == 0) return;  // a run that has just begun does not know of them
     const uint64_t step = std::min(last.step, last.steps);
+    now_ = {step, clock_.steady()};
+    if (seen_ && step < seen_->step) seen_.reset();
     if (epoch_ > 0 && step < end_of(epoch_ - 1, last)) epoch_ = 0;  // it went back and goes again
     if (epoch_ == 0) {
       epoch_ = 1;
       while (!from_start_ && end_of(epoch_, last) < step) ++epoch_;
-      begin_epoch(last, from_start_ ? 0 : step - 1);
+      begin_epoch(last);
       from_start_ = false;
     }
-    for (; end_of(epoch_, last) < step; begin_epoch(last, end_of(epoch_ - 1, last))) {
-      finish_epoch(last);
-    }
+    for (; end_of(epoch_, last) < step; begin_epoch(last)) finish_epoch(last);
+    if (!seen_ || seen_->step != step) seen_ = now_;
     if (closed_) return;
     const uint64_t first = end_of(epoch_ - 1, last);
     line_.update(static_cast<int64_t>(step - first), values(last));
@@ -74,18 +76,29 @@ class Follower {
     }
   }
 
-  void begin_epoch(const ProgressReport& last, uint64_t step) {
-    const uint64_t first = end_of(epoch_ - 1, last);
+  // When so many steps were done, as if those between two reports had taken equally long. Nothing
+  // if that was before the first report: it tells of steps that nobody here has timed.
+  std::optional<Clock::Steady> when(uint64_t step) const {
+    if (!seen_ || step < seen_->step || now_.step <= seen_->step) return std::nullopt;
+    const double part =
+        static_cast<double>(step - seen_->step) / static_cast<double>(now_.step - seen_->step);
+    const std::chrono::duration<double> passed = now_.at - seen_->at;
+    return seen_->at + std::chrono::duration_cast<Clock::Steady::duration>(part * passed);
+  }
+
+  void begin_epoch(const ProgressReport& last) {
+    const uint64_t first = end_of(epoch_ - 1, last), end = end_of(epoch_, last);
+    const auto began = when(first);
+    const uint64_t timed_from = began ? first : std::clamp(now_.step, first, end);
     closed_ = false;
     line_.begin_epoch(static_cast<int64_t>(epoch_), static_cast<int64_t>(epochs_of(last)),
-                      static_cast<int64_t>(end_of(epoch_, last) - first),
-                      static_cast<int64_t>(step - first),
-                      static_cast<int64_t>(last.samples_per_step));
+                      static_cast<int64_t>(end - first), static_cast<int64_t>(timed_from - first),
+                      static_cast<int64_t>(last.samples_per_step), began);
   }
 
   void finish_epoch(const ProgressReport& last) {
-    const uint64_t steps = end_of(epoch_, last) - end_of(epoch_ - 1, last);
-    line_.update(static_cast<int64_t>(steps), values(last));
+    const uint64_t end = end_of(epoch_, last), steps = end - end_of(epoch_ - 1, last);
+    line_.update(static_cast<int64_t>(steps), values(last), when(end));
     line_.end_epoch(values(last));
     ++epoch_;
   }

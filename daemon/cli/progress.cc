@@ -9,7 +9,10 @@
 namespace leat {
 namespace {
 
-constexpr int64_t kBarWidth = 30;
+constexpr size_t kBarWidth = 30;
+constexpr size_t kNarrowBar = 10;  // a narrower one makes way for what is beside it
+constexpr size_t kLeastBar = 5;
+constexpr double kMeaningful = 0.1;  // seconds: a shorter time says little about a speed
 constexpr auto kRedrawEvery = std::chrono::milliseconds(100);
 
 template <typename... Args>
@@ -24,17 +27,40 @@ double seconds_per_step(const EpochStanding& standing) {
                                   : 0;
 }
 
-// "234/469 [====>...]", the step as wide as the steps.
-std::string count_and_bar(const EpochStanding& standing) {
+// "234/469", the step as wide as the steps.
+std::string count_of(const EpochStanding& standing) {
   const std::string steps = std::to_string(standing.steps);
   std::string step = std::to_string(standing.step);
   step.insert(0, steps.size() - std::min(steps.size(), step.size()), ' ');
-  return cat(step, "/", steps, " ", format_bar(standing.step, standing.steps));
+  return cat(step, "/", steps);
 }
 
-std::string speed(const EpochStanding& standing) {
-  return cat(format_step_time(seconds_per_step(standing)), " - ",
-             format("%.0f", standing.images_per_second), " images/s");
+bool is_timed(const EpochStanding& standing) {
+  return standing.steps_timed > 0 && standing.seconds > 0;
+}
+
+std::string step_time(const EpochStanding& standing) {
+  return is_timed(standing) ? cat(" ", format_step_time(seconds_per_step(standing))) : "";
+}
+
+std::string sample_rate(const EpochStanding& standing) {
+  if (!is_timed(standing)) return "";
+  return cat(" - ", format("%.0f", standing.samples_per_second), " samples/s");
+}
+
+// The time that it took; "" if nobody has seen it.
+std::string time_taken(const EpochStanding& standing) {
+  return is_timed(standing) ? " " + format_seconds(standing.seconds) : "";
+}
+
+// "count [bar] rest" with a bar from `least` columns to kBarWidth; nothing if there is no room.
+std::optional<std::string> with_bar(const EpochStanding& standing, const std::string& rest,
+                                    size_t columns, size_t least) {
+  const std::string count = count_of(standing);
+  const size_t taken = count.size() + std::string_view(" []").size() + rest.size();
+  if (columns < taken + least) return std::nullopt;
+  const auto width = static_cast<int64_t>(std::min(kBarWidth, columns - taken));
+  return cat(count, " ", format_bar(standing.step, standing.steps, width), rest);
 }
 
 }  // namespace
@@ -52,13 +78,14 @@ std::string format_step_time(double seconds) {
   return format("%.1fs/step", seconds);
 }
 
-std::string format_bar(int64_t step, int64_t steps) {
+std::string format_bar(int64_t step, int64_t steps, int64_t width) {
   const double part = static_cast<double>(step) / static_cast<double>(std::max<int64_t>(steps, 1));
-  const auto filled = std::clamp(static_cast<int64_t>(part * kBarWidth), int64_t{0}, kBarWidth);
+  const auto filled =
+      std::clamp(static_cast<int64_t>(part * static_cast<double>(width)), int64_t{0}, width);
   std::string bar(static_cast<size_t>(filled), '=');
-  if (filled < kBarWidth) {
+  if (filled < width) {
     if (filled > 0) bar.back() = '>';
-    bar.append(static_cast<size_t>(kBarWidth - filled), '.');
+    bar.append(static_cast<size_t>(width - filled), '.');
   }
   return "[" + bar + "]";
 }
@@ -76,29 +103,49 @@ std::string format_values(std::span<const NamedValue> values) {
   return text;
 }
 
-std::string format_running(const EpochStanding& standing, std::span<const NamedValue> values) {
+std::string format_running(const EpochStanding& standing, std::span<const NamedValue> values,
+                           size_t columns) {
+  const bool measured = is_timed(standing) && standing.seconds >= kMeaningful;
   const double left =
       seconds_per_step(standing) * static_cast<double>(standing.steps - standing.step);
-  return cat(count_and_bar(standing), " ETA ", format_seconds(left), " ", speed(standing),
-             format_values(values));
+  const std::string eta = measured ? " ETA " + format_seconds(left) : "";
+  const std::string time = measured ? step_time(standing) : "";
+  const std::string rate = measured ? sample_rate(standing) : "";
+  const std::string shown = format_values(values);
+  for (const std::string& speed : {cat(eta, time, rate), cat(eta, time)}) {
+    if (auto line = with_bar(standing, speed + shown, columns, kNarrowBar)) return *line;
+  }
+  const std::string count = count_of(standing);
+  for (const std::string& speed : {cat(eta, time), eta}) {
+    const std::string line = cat(count, speed, shown);
+    if (line.size() <= columns) return line;
+  }
+  for (size_t most = values.size(); most > 1; --most) {
+    const std::string line = cat(count, format_values(values.first(most)));
+    if (line.size() <= columns) return line;
+  }
+  return cat(count, format_values(values.first(std::min<size_t>(values.size(), 1))));
 }
 
-std::string format_done(const EpochStanding& standing, std::span<const NamedValue> values) {
-  return cat(count_and_bar(standing), " ", format_seconds(standing.seconds), " ", speed(standing),
-             format_values(values));
+std::string format_done(const EpochStanding& standing, std::span<const NamedValue> values,
+                        size_t columns) {
+  const std::string rest =
+      cat(time_taken(standing), step_time(standing), sample_rate(standing), format_values(values));
+  return with_bar(standing, rest, columns, kLeastBar).value_or(count_of(standing) + rest);
 }
 
 std::string format_plain(const EpochStanding& standing, std::span<const NamedValue> values) {
+  const std::string taken = time_taken(standing);
   return cat("Epoch ", standing.epoch, "/", standing.epochs, " - ", standing.step, "/",
-             standing.steps, " - ", format_seconds(standing.seconds), " ", speed(standing),
-             format_values(values));
+             standing.steps, taken.empty() ? "" : " -", taken, step_time(standing),
+             sample_rate(standing), format_values(values));
 }
 
 ProgressLine::ProgressLine(std::ostream& out, const Clock& clock, bool redraw, int width)
     : out_(out), clock_(clock), redraw_(redraw), width_(width) {}
 
 void ProgressLine::begin_epoch(int64_t epoch, int64_t epochs, int64_t steps, int64_t first_step,
-                               int64_t images_per_step) {
+                               int64_t samples_per_step, std::optional<Clock::Steady> at) {
   break_line();
   standing_ = {};
   standing_.epoch = epoch;
@@ -106,22 +153,23 @@ void ProgressLine::begin_epoch(int64_t epoch, int64_t epochs, int64_t steps, int
   standing_.step = first_step;
   standing_.steps = steps;
   first_step_ = first_step;
-  images_per_step_ = images_per_step;
-  begun_ = clock_.steady();
-  drawn_at_ = begun_ - kRedrawEvery;
+  samples_per_step_ = samples_per_step;
+  begun_ = at.value_or(clock_.steady());
+  drawn_at_ = clock_.steady() - kRedrawEvery;
   if (redraw_) out_ << "Epoch " << epoch << "/" << epochs << "\n" << std::flush;
 }
 
-void ProgressLine::update(int64_t step, std::span<const NamedValue> values) {
+void ProgressLine::update(int64_t step, std::span<const NamedValue> values,
+                          std::optional<Clock::Steady> at) {
   const auto now = clock_.steady();
   standing_.step = step;
   standing_.steps_timed = step - first_step_;
-  standing_.seconds = std::chrono::duration<double>(now - begun_).count();
-  const double images = static_cast<double>(standing_.steps_timed * images_per_step_);
-  standing_.images_per_second = standing_.seconds > 0 ? images / standing_.seconds : 0;
+  standing_.seconds = std::chrono::duration<double>(at.value_or(now) - begun_).count();
+  const double samples = static_cast<double>(standing_.steps_timed * samples_per_step_);
+  standing_.samples_per_second = standing_.seconds > 0 ? samples / standing_.seconds : 0;
   if (!redraw_ || now - drawn_at_ < kRedrawEvery) return;
   drawn_at_ = now;
-  draw(format_running(standing_, values));
+  draw(format_running(standing_, values, columns()));
 }
 
 void ProgressLine::end_epoch(std::span<const NamedValue> values) {
@@ -131,7 +179,7 @@ void ProgressLine::end_epoch(std::span<const NamedValue> values) {
   }
   if (drawn_ > 0) out_ << "\r" << std::string(drawn_, ' ') << "\r";
   drawn_ = 0;
-  out_ << format_done(standing_, values) << "\n" << std::flush;
+  out_ << format_done(standing_, values, columns()) << "\n" << std::flush;
 }
 
 void ProgressLine::break_line() {
@@ -139,14 +187,12 @@ void ProgressLine::break_line() {
   drawn_ = 0;
 }
 
-// A line as wide as the terminal would wrap, and could not be redrawn: it is cut.
 void ProgressLine::draw(const std::string& line) {
-  const size_t room = width_ > 1 ? static_cast<size_t>(width_ - 1) : 1;
-  std::string shown = line.substr(0, room);
-  const size_t columns = shown.size();
-  if (columns < drawn_) shown.append(drawn_ - columns, ' ');
+  std::string shown = line.substr(0, columns());
+  const size_t wide = shown.size();
+  if (wide < drawn_) shown.append(drawn_ - wide, ' ');
   out_ << "\r" << shown << std::flush;
-  drawn_ = columns;
+  drawn_ = wide;
 }
 
 }  // namespace leat
