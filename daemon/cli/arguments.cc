@@ -10,6 +10,10 @@
 namespace leat {
 namespace {
 
+constexpr const char* kHelp = "help";
+constexpr const char* kVersion = "version";
+constexpr const char* kTopic = "COMMAND";
+
 std::vector<std::string> flag_names(const CLI::App& app) {
   std::vector<std::string> names;
   for (const CLI::Option* option : app.get_options()) {
@@ -62,6 +66,32 @@ CLI::Validator color_word() {
   return CLI::Validator(check, "");
 }
 
+// What "help" and "version" are short for; nothing if another command was given.
+std::optional<std::vector<std::string>> spelled_out(const CLI::App& app) {
+  const CLI::App& command = innermost(app);
+  if (command.get_parent() != &app) return std::nullopt;
+  if (command.get_name() == kVersion) return std::vector<std::string>{"--version"};
+  if (command.get_name() != kHelp) return std::nullopt;
+  std::vector<std::string> words = command.get_option(kTopic)->results();
+  words.push_back("--help");
+  return words;
+}
+
+// What is wrong with the words behind "help", if they name no command.
+std::optional<PrintText> check_topic(const CLI::App& app, const std::vector<std::string>& words) {
+  const CLI::App* at = &app;
+  for (const std::string& word : words) {
+    if (word.starts_with("-")) break;
+    const auto subs = at->get_subcommands([&](const CLI::App* s) { return s->get_name() == word; });
+    if (subs.empty()) {
+      return PrintText{cat(explain_extra(*at, word), "\nSee '", full_name(app), " help'."),
+                       kExitUsage};
+    }
+    at = subs.front();
+  }
+  return std::nullopt;
+}
+
 // Without a sign, and no zero before other digits.
 std::optional<int64_t> parse_whole(std::string_view text) {
   int64_t value = 0;
@@ -82,6 +112,16 @@ CLI::App* add_command(CLI::App& app, const char* name, const char* about) {
   CLI::App* sub = app.add_subcommand(name, about);
   sub->footer("");
   return sub;
+}
+
+void add_help_commands(CLI::App& app) {
+  auto* help = add_command(app, kHelp, "Describe a command, or all of them");
+  help->add_option(kTopic)
+      ->description("The command, e.g. submit")
+      ->type_name("")
+      ->expected(0, -1)
+      ->allow_extra_args();
+  add_command(app, kVersion, "Print the version");
 }
 
 CLI::Validator whole_number(int64_t min, int64_t max) {
@@ -138,6 +178,10 @@ std::string full_name(const CLI::App& app) {
 std::optional<PrintText> parse_arguments(CLI::App& app, const std::vector<std::string>& arguments) {
   try {
     app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
+    if (const auto words = spelled_out(app)) {
+      if (auto wrong = check_topic(app, *words)) return wrong;
+      return parse_arguments(app, *words);
+    }
   } catch (const CLI::CallForHelp&) {
     return PrintText{app.help()};
   } catch (const CLI::CallForVersion& version) {

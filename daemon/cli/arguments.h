@@ -28,6 +28,8 @@ struct PrintText {
 // A required or optional argument without a flag.
 CLI::Option* add_argument(CLI::App& app, const char* name, std::string& out, const char* about);
 CLI::App* add_command(CLI::App& app, const char* name, const char* about);
+// "help [COMMAND...]" and "version", which print what --help and --version do.
+void add_help_commands(CLI::App& app);
 // A decimal integer in a range: the library's own conversion would read 010 as 8.
 CLI::Validator whole_number(int64_t min, int64_t max);
 // --workers: "4", or "2:4" for 2 to 4.

@@ -132,6 +132,7 @@ void build(CLI::App& app, Parsed& parsed) {
   add_predict(app, parsed);
   add_graph(app, parsed);
   add_cluster_commands(app, parsed.cluster, parsed.color);
+  add_help_commands(app);
 }
 
 // The command that was named, with `color` in it.

@@ -130,6 +130,7 @@ void build(CLI::App& app, Parsed& parsed) {
   app.require_subcommand(1);
   for (const DaemonWords& words : kDaemons) add_daemon(app, words, parsed);
   add_config(app, parsed);
+  add_help_commands(app);
 }
 
 LeatdCommand chosen(const CLI::App& app, Parsed parsed) {

@@ -150,12 +150,12 @@ TEST_CASE("a wrong command line says what is wrong, what is near, and where the 
       {{},
        "expected a command: train, plan, predict, graph, checkpoint, submit, ps, show, logs, "
        "cancel, fetch, "
-       "nodes, cluster\nSee 'leat --help'."},
+       "nodes, cluster, help, version\nSee 'leat --help'."},
       {{"tarin", "j.yaml"}, "unknown command 'tarin' (did you mean 'train'?)\nSee 'leat --help'."},
       {{"launch"},
        "unknown command 'launch'; the commands are train, plan, predict, graph, checkpoint, "
        "submit, ps, show, "
-       "logs, cancel, fetch, nodes, cluster\nSee 'leat --help'."},
+       "logs, cancel, fetch, nodes, cluster, help, version\nSee 'leat --help'."},
       {{"sbumit", "j.yaml"},
        "unknown command 'sbumit' (did you mean 'submit'?)\nSee 'leat --help'."},
       {{"submit"}, "JOB is required, or --resume DIR|JOB\nSee 'leat submit --help'."},
@@ -216,6 +216,20 @@ TEST_CASE("help names every command and every flag, and the version is a line") 
   }
   CHECK_THAT(help({"graph", "--help"}), Catch::Contains("convert"));
   CHECK_THAT(help({"--version"}), Catch::StartsWith("leat ") && Catch::EndsWith("\n"));
+}
+
+TEST_CASE("leat help and leat version print what --help and --version do") {
+  CHECK(help({"help"}) == help({"--help"}));
+  CHECK(help({"help", "submit"}) == help({"submit", "--help"}));
+  CHECK(help({"help", "nodes", "drain"}) == help({"nodes", "drain", "--help"}));
+  CHECK(help({"version"}) == help({"--version"}));
+  CHECK_THAT(help({"help", "help"}), Catch::Contains("leat help"));
+  CHECK(usage_error({"help", "sbumit"}) ==
+        "unknown command 'sbumit' (did you mean 'submit'?)\nSee 'leat help'.");
+  CHECK(usage_error({"help", "graph", "submit"}) ==
+        "unknown command 'submit'; the commands are show, check, convert\nSee 'leat help'.");
+  CHECK_THAT(usage_error({"help", "--jsno"}), Catch::Contains("unknown flag '--jsno'"));
+  CHECK_THAT(usage_error({"version", "now"}), Catch::Contains("unexpected argument 'now'"));
 }
 
 TEST_CASE("a missing job file is exit code 5, a wrong job 7") {

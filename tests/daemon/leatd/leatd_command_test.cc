@@ -93,6 +93,9 @@ TEST_CASE("leatd tells its version, and refuses a descriptor that is not open") 
   const Finished version = run_leatd(folder.path(), {"--version"});
   CHECK(version.exit_code == 0);
   CHECK_THAT(version.out, Catch::StartsWith("leatd "));
+  CHECK(run_leatd(folder.path(), {"version"}).out == version.out);
+  CHECK(run_leatd(folder.path(), {"help", "worker"}).out ==
+        run_leatd(folder.path(), {"worker", "--help"}).out);
   const Finished closed = run_leatd(folder.path(), {"dev", "--ready-fd", "77"});
   CHECK(closed.exit_code == kLeatdUsage);
   CHECK_THAT(closed.err, Contains("--ready-fd: expected an open descriptor, received 77"));
