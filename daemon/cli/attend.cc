@@ -120,15 +120,21 @@ class Follower {
   std::optional<JobState> state_;
   std::string reason_;
   bool from_start_ = false;  // it was seen before its first step
-  uint64_t epoch_ = 0;       // that is shown, from 1; 0: none yet
-  bool closed_ = false;      // its last line is out
+  struct Seen {
+    uint64_t step = 0;
+    Clock::Steady at{};
+  };
+  std::optional<Seen> seen_;  // steps of an earlier report
+  Seen now_;                  // of the report that is being shown
+  uint64_t epoch_ = 0;        // that is shown, from 1; 0: none yet
+  bool closed_ = false;       // its last line is out
   std::vector<NamedValue> values_;
 };
 
-void say_how_to_come_back(const JobView& job, std::string_view why) {
+void say_how_to_come_back(const JobView& job, const ClusterOptions& options, std::string_view why) {
   std::cerr << "leat: " << why << "; the job goes on.\n"
-            << "  come back to it:  leat show --follow " << job.id << "\n"
-            << "  end it:           leat cancel " << job.id << "\n";
+            << "  come back to it:  " << command_for(options, "show --follow " + job.id) << "\n"
+            << "  end it:           " << command_for(options, "cancel " + job.id) << "\n";
 }
 
 int finish(const JobView& job, const ClusterOptions& options, Attend attend) {
@@ -138,10 +144,10 @@ int finish(const JobView& job, const ClusterOptions& options, Attend attend) {
     std::cout << job_json(job) << std::flush;
   }
   if (job.condition.state == JobState::succeeded) {
-    std::cerr << "Its files: leat fetch " << job.id << "\n";
+    std::cerr << "Its files: " << command_for(options, "fetch " + job.id) << "\n";
     return kExitOk;
   }
-  std::cerr << "What it said: leat logs " << job.id << "\n";
+  std::cerr << "What it said: " << command_for(options, "logs " + job.id) << "\n";
   return kExitFailed;
 }
 
@@ -189,12 +195,13 @@ int attend_job(ClusterConnection& connection, JobView job, const ClusterOptions&
     }
     if (follower) follower->break_line();
     if (connection.interrupt().requested()) {
-      say_how_to_come_back(job, "detached");
+      say_how_to_come_back(job, options, "detached");
       return connection.interrupt().exit_code();
     }
     if (connection.timed_out()) {
       say_how_to_come_back(
-          job, cat("it is still ", name_of(job.condition.state), " when --timeout is over"));
+          job, options,
+          cat("it is still ", name_of(job.condition.state), " when --timeout is over"));
       return kExitTimeout;
     }
     return connection.report(next.status(), About::name);

@@ -47,6 +47,22 @@ Result<ClusterSettings> read_config(const Environment& environment) {
   return settings;
 }
 
+// As a shell reads it back.
+std::string shell_word(const std::string& text) {
+  constexpr std::string_view kPlain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:=@%+,";
+  if (text.find_first_not_of(kPlain) == std::string::npos) return text;
+  std::string quoted = "'";
+  for (const char c : text) {
+    if (c == '\'') {
+      quoted += "'\\''";
+    } else {
+      quoted += c;
+    }
+  }
+  return quoted + "'";
+}
+
 // The first that is not empty.
 const std::string& first_of(const std::string& a, const std::string& b, const std::string& c) {
   return !a.empty() ? a : !b.empty() ? b : c;
@@ -78,6 +94,17 @@ Result<ClusterSettings> find_cluster(const ClusterOptions& options,
   if (is_address(settings.master)) return settings;
   return invalid_argument(
       cat("the master's address: expected host:port, received '", settings.master, "'"));
+}
+
+std::string command_for(const ClusterOptions& options, std::string_view words) {
+  std::string command = cat("leat ", words);
+  const auto add = [&](std::string_view flag, const std::string& value) {
+    if (!value.empty()) command += cat(" ", flag, " ", printable(shell_word(value)));
+  };
+  add("--master", options.master);
+  add("--cluster", options.cluster);
+  add("--secret-file", options.secret_file);
+  return command;
 }
 
 int ClusterConnection::open(bool waits) {

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "daemon/cli/cluster_commands.h"
 #include "daemon/cli/interrupt.h"
@@ -29,6 +30,10 @@ std::string real_environment(const char* name);
 // ($XDG_CONFIG_HOME or ~/.config, leat/config.yaml, with the keys master, cluster and secret_file),
 // else default. invalid_argument for a file with other keys, or an address that is none.
 Result<ClusterSettings> find_cluster(const ClusterOptions& options, const Environment& environment);
+
+// "leat show ID --master h:1 --secret-file s" of "show ID": a command for people to copy, with the
+// flags by which they named the cluster. What came from environment or config file is there still.
+std::string command_for(const ClusterOptions& options, std::string_view words);
 
 // Whether `text` is "host:port".
 bool is_address(const std::string& text);

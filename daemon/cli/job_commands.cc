@@ -76,8 +76,10 @@ int run_logs(const LogsCommand& command) {
     if (!page.ok()) {
       if (connection.interrupt().requested()) {
         std::cerr << "leat: detached; the job goes on.\n"
-                  << "  come back to it:  leat logs -f " << job->id << "\n"
-                  << "  end it:           leat cancel " << job->id << "\n";
+                  << "  come back to it:  " << command_for(command.cluster, "logs -f " + job->id)
+                  << "\n"
+                  << "  end it:           " << command_for(command.cluster, "cancel " + job->id)
+                  << "\n";
       }
       return connection.report(page.status(), About::name);
     }

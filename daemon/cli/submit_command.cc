@@ -83,8 +83,8 @@ int run_submit(const SubmitCommand& command) {
   auto view = connection.client().submit(packed.job.request);
   if (!view.ok()) {
     if (connection.over()) {
-      std::cerr << "leat: given up before the master answered; 'leat ps' shows whether it took the "
-                   "job\n";
+      std::cerr << "leat: given up before the master answered; '" << command_for(options, "ps")
+                << "' shows whether it took the job\n";
     }
     return connection.report(view.status(), About::content);
   }
