@@ -8,14 +8,50 @@
 #include "daemon/cli/cluster_connection.h"
 #include "daemon/cli/progress.h"
 #include "daemon/cli/table.h"
+#include "daemon/status/job_order.h"
 #include "daemon/status/status_json.h"
+#include "devices/base/counted.h"
 #include "devices/base/text.h"
 
 namespace leat {
 namespace {
 
-constexpr size_t kReasonWidth = 48;
-constexpr size_t kCauseWidth = 100;
+// What gives way in a terminal: the rest is said by `leat show`, or the name by the id.
+TableFit fit_of_jobs() {
+  return {stdout_columns(),
+          {{"REASON", 24},
+           {"NAME", 0},
+           {"STEPS/S", 0},
+           {"REASON", 12},
+           {"WORKERS", 0},
+           {"AGE", 0},
+           {"ETA", 0},
+           {"REASON", 0}}};
+}
+TableFit fit_of_nodes() {
+  return {stdout_columns(),
+          {{"REASON", 24},
+           {"DEVICES", 24},
+           {"DATASETS", 16},
+           {"ADDRESS", 0},
+           {"DEVICES", 12},
+           {"MEMORY", 0},
+           {"REASON", 12},
+           {"DATASETS", 0},
+           {"DEVICES", 0},
+           {"HEARD", 0}}};
+}
+TableFit fit_of_losses() {
+  return {stdout_columns(),
+          {{"CAUSE", 24},
+           {"FAULT", 0},
+           {"CULPRIT", 12},
+           {"RECOMPUTED", 0},
+           {"STOPPED AT", 0},
+           {"DETECTED", 0},
+           {"CULPRIT", 0},
+           {"WENT ON FROM", 0}}};
+}
 
 int64_t now_ms() { return moment_of(RealClock()).wall_ms; }
 
@@ -54,7 +90,7 @@ std::vector<std::string> row_of(const JobView& job) {
   return {job.id,
           job.name,
           std::string(name_of(condition.state)),
-          or_dash(shortened(condition.reason, kReasonWidth)),
+          or_dash(condition.reason),
           steps_of(job.progress.last),
           number(job.progress.last.loss),
           condition.state == JobState::running ? rate(job.progress.steps_per_second) : "-",
@@ -87,7 +123,7 @@ std::vector<std::string> row_of(const LostEpoch& lost) {
           lost.went_on_from < 0 ? "-" : cat(lost.went_on_from, " (", name_of(lost.source), ")"),
           recomputed ? std::to_string(*recomputed) : "-",
           or_dash(lost.fault),
-          shortened(lost.cause, kCauseWidth)};
+          lost.cause};
 }
 
 // The epochs that it lost, below the rest.
@@ -102,7 +138,7 @@ void describe(const JobHistory& history) {
   for (const LostEpoch& each : history.last) rows.push_back(row_of(each));
   std::cout << format_table({"EPOCH", "FAILED", "CULPRIT", "DETECTED", "RECOVERED", "STOPPED AT",
                              "WENT ON FROM", "RECOMPUTED", "FAULT", "CAUSE"},
-                            rows, true);
+                            rows, true, fit_of_losses());
 }
 
 void describe(const JobView& job) {
@@ -145,11 +181,11 @@ std::vector<std::string> row_of(const NodeView& node) {
   std::vector<std::string> devices;
   for (const WorkerDevice& device : worker.info.devices) {
     memory += device.memory_bytes;
-    devices.push_back(cat(device.name, " (", device.threads, " threads)"));
+    devices.push_back(cat(device.name, " (", counted(device.threads, "thread"), ")"));
   }
   return {worker.info.worker.name,
           std::string(name_of(worker.state)),
-          or_dash(shortened(worker.reason, kReasonWidth)),
+          or_dash(worker.reason),
           or_dash(node.job),
           or_dash(join(devices, ", ")),
           human_bytes(memory),
@@ -172,15 +208,16 @@ int run_ps(const PsCommand& command) {
     std::cout << jobs_json(*jobs);
     return kExitOk;
   }
+  const auto ordered = in_shown_order(*jobs);
   if (command.quiet) {
-    for (const JobView& job : *jobs) std::cout << job.id << "\n";
+    for (const JobView* job : ordered) std::cout << job->id << "\n";
     return kExitOk;
   }
   std::vector<std::vector<std::string>> rows;
-  for (const JobView& job : *jobs) rows.push_back(row_of(job));
+  for (const JobView* job : ordered) rows.push_back(row_of(*job));
   std::cout << format_table(
       {"ID", "NAME", "STATE", "REASON", "STEP", "LOSS", "STEPS/S", "ETA", "AGE", "WORKERS"}, rows,
-      command.headers);
+      command.headers, fit_of_jobs());
   return kExitOk;
 }
 
@@ -220,7 +257,7 @@ int run_nodes(const NodesCommand& command) {
   for (const NodeView& node : *nodes) rows.push_back(row_of(node));
   std::cout << format_table(
       {"NAME", "STATE", "REASON", "JOB", "DEVICES", "MEMORY", "DATASETS", "HEARD", "ADDRESS"}, rows,
-      command.headers);
+      command.headers, fit_of_nodes());
   return kExitOk;
 }
 

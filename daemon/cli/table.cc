@@ -3,27 +3,78 @@
 #include <algorithm>
 
 #include "daemon/cli/terminal.h"
+#include "devices/base/text.h"
 
 namespace leat {
+namespace {
+
+constexpr size_t kGap = 2;  // spaces between columns
+
+bool begins_character(char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }
+
+// Characters of UTF-8 text, each taken to be one column wide.
+size_t width_of(std::string_view text) {
+  return static_cast<size_t>(std::count_if(text.begin(), text.end(), begins_character));
+}
+
+// Of a table's columns; those of width 0 are left out.
+using Widths = std::vector<size_t>;
+
+size_t total(const Widths& widths) {
+  size_t sum = 0;
+  for (const size_t width : widths) sum += width > 0 ? width + kGap : 0;
+  return sum - std::min(sum, kGap);
+}
+
+// Narrows columns, in the order in which they give way.
+void fit_in(Widths& widths, const std::vector<std::string>& headers, const TableFit& fit) {
+  for (const GivesWay& each : fit.give_way) {
+    const size_t all = total(widths);
+    if (fit.columns == 0 || all <= fit.columns) return;
+    const auto found = std::find(headers.begin(), headers.end(), each.header);
+    if (found == headers.end()) continue;
+    size_t& width = widths[static_cast<size_t>(found - headers.begin())];
+    const size_t excess = all - fit.columns;
+    if (each.least == 0) {
+      width = 0;
+    } else if (width > each.least) {
+      width = std::max(each.least, width - std::min(width, excess));
+    }
+  }
+}
+
+std::string line_of(const std::vector<std::string>& cells, const Widths& widths) {
+  std::string line;
+  size_t gap = 0;  // spaces that the next cell needs before it
+  for (size_t i = 0; i < cells.size(); ++i) {
+    if (widths[i] == 0) continue;
+    const std::string cell = shortened(cells[i], widths[i]);
+    line += std::string(gap, ' ') + cell;
+    gap = widths[i] - width_of(cell) + kGap;
+  }
+  return line;
+}
+
+}  // namespace
 
 std::string format_table(const std::vector<std::string>& headers,
-                         const std::vector<std::vector<std::string>>& rows, bool with_headers) {
+                         const std::vector<std::vector<std::string>>& rows, bool with_headers,
+                         const TableFit& fit) {
   std::vector<std::vector<std::string>> lines;
   if (with_headers) lines.push_back(headers);
   for (const auto& row : rows) {
     auto& line = lines.emplace_back();
     for (const std::string& cell : row) line.push_back(printable(cell));
   }
-  std::vector<size_t> widths(headers.size(), 0);
+  Widths widths(headers.size(), 0);
   for (const auto& line : lines) {
-    for (size_t i = 0; i < line.size(); ++i) widths[i] = std::max(widths[i], line[i].size());
+    for (size_t i = 0; i < line.size(); ++i) widths[i] = std::max(widths[i], width_of(line[i]));
   }
+  fit_in(widths, headers, fit);
   std::string out;
   for (const auto& line : lines) {
-    for (size_t i = 0; i + 1 < line.size(); ++i) {
-      out += line[i] + std::string(widths[i] - line[i].size() + 2, ' ');
-    }
-    out += line.back() + "\n";
+    const std::string text = line_of(line, widths);
+    out += (fit.columns == 0 ? text : shortened(text, fit.columns)) + "\n";
   }
   return out;
 }
@@ -39,8 +90,14 @@ std::string format_age(int64_t milliseconds) {
 std::string or_dash(std::string text) { return text.empty() ? "-" : text; }
 
 std::string shortened(std::string_view text, size_t most) {
-  if (text.size() <= most) return std::string(text);
-  return std::string(text.substr(0, most - 3)) + "...";
+  constexpr std::string_view kCut = "...";
+  if (width_of(text) <= most) return std::string(text);
+  const std::string_view cut = kCut.substr(0, std::min(most, kCut.size()));
+  size_t bytes = 0;
+  for (size_t characters = 0; bytes < text.size(); ++bytes) {
+    if (begins_character(text[bytes]) && ++characters > most - cut.size()) break;
+  }
+  return cat(text.substr(0, bytes), cut);
 }
 
 }  // namespace leat

@@ -50,6 +50,12 @@ int terminal_width() {
   return known ? size.ws_col : 80;
 }
 
+size_t stdout_columns() {
+  winsize size{};
+  const bool known = ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+  return known ? size.ws_col : 0;
+}
+
 std::string error_line(std::string_view message, bool color, std::string_view program) {
   return cat(program, ": ", color ? "\033[1;31merror:\033[0m " : "error: ", message, "\n");
 }

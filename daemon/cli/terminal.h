@@ -23,6 +23,8 @@ bool stderr_is_terminal();
 bool stderr_color(ColorMode mode);
 // Columns of the terminal on stderr; 80 if it is none.
 int terminal_width();
+// Columns of the terminal on stdout; 0 if it is none, so that a pipe or a file gets everything.
+size_t stdout_columns();
 
 // `message` with its control characters escaped: it may quote bytes of a damaged file, or of a
 // peer, which on a terminal must neither end the line nor steer it.

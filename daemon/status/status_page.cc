@@ -5,7 +5,9 @@
 #include <cstdarg>
 #include <cstdio>
 
+#include "daemon/status/job_order.h"
 #include "daemon/status/status_json.h"
+#include "devices/base/counted.h"
 #include "devices/base/sha256.h"
 #include "devices/base/text.h"
 
@@ -205,7 +207,7 @@ std::string job_row(const JobView& job, const ClusterView& cluster) {
   html += number_cell(percent(last.accuracy), percent(last.val_accuracy));
   const std::string samples = decimal(job.progress.samples_per_second);
   html += number_cell(decimal(job.progress.steps_per_second),
-                      samples.empty() ? "" : samples + " samples");
+                      samples.empty() ? "" : samples + " samples/s");
   html += number_cell(
       condition.state == JobState::running ? short_duration(job.progress.eta_seconds) : "");
   html += number_cell(std::to_string(condition.restarts));
@@ -225,25 +227,14 @@ std::string node_row(const NodeView& node, const ClusterView& cluster) {
                                       html_escaped(node.job), "</a>"));
   std::string devices;
   for (const WorkerDevice& device : worker.info.devices) {
-    devices += cat("<div>", html_escaped(device.name), " <span class=\"faint\">", device.threads,
-                   " threads, ", human_bytes(device.memory_bytes), "</span>",
-                   small(device.description), "</div>");
+    devices += cat("<div>", html_escaped(device.name), " <span class=\"faint\">",
+                   counted(device.threads, "thread"), ", ", human_bytes(device.memory_bytes),
+                   "</span>", small(device.description), "</div>");
   }
   html += cell(devices);
   html += cell(html_escaped(join(worker.info.datasets, ", ")));
   html += cell(html_escaped(worker.info.version));
   return html + "</tr>\n";
-}
-
-// Those that go on, then those that have ended, each from the newest on.
-std::vector<const JobView*> in_order(std::span<const JobView> jobs) {
-  std::vector<const JobView*> ordered;
-  for (const JobView& job : jobs) ordered.push_back(&job);
-  std::sort(ordered.begin(), ordered.end(), [](const JobView* a, const JobView* b) {
-    const bool a_ended = has_ended(a->condition.state), b_ended = has_ended(b->condition.state);
-    return a_ended != b_ended ? b_ended : a->number > b->number;
-  });
-  return ordered;
 }
 
 std::string header(const ClusterView& cluster, size_t jobs, std::span<const NodeView> nodes,
@@ -256,7 +247,7 @@ std::string header(const ClusterView& cluster, size_t jobs, std::span<const Node
   if (!ready.ok()) html += cat("<p class=\"bad\">", html_escaped(ready.message()), "</p>");
   if (!cluster.journal.ok() && cluster.journal.message() != ready.message())
     html += cat("<p class=\"bad\">", html_escaped(cluster.journal.message()), "</p>");
-  html += cat("<p class=\"faint\">", jobs, jobs == 1 ? " job, " : " jobs, ",
+  html += cat("<p class=\"faint\">", counted(jobs, "job"), ", ",
               std::count_if(nodes.begin(), nodes.end(), lives), " of ", nodes.size(),
               nodes.size() == 1 ? " worker" : " workers", " there; up for ",
               age(cluster.started_ms, cluster), "; ", html_escaped(cluster.version), "; ",
@@ -274,7 +265,7 @@ std::string jobs_table(std::span<const JobView> jobs, const ClusterView& cluster
       "<small> / validation</small></th><th class=\"number\">Accuracy<small> / validation</small>"
       "</th><th class=\"number\">Steps/s</th><th class=\"number\">Time left</th>"
       "<th class=\"number\">Restarts</th><th>Workers</th></tr></thead>\n<tbody>";
-  const auto ordered = in_order(jobs);
+  const auto ordered = in_shown_order(jobs);
   const size_t shown = std::min(ordered.size(), kMostJobs);
   for (size_t i = 0; i < shown; ++i) html += job_row(*ordered[i], cluster);
   html += "</tbody></table></div>";

@@ -1,11 +1,16 @@
 // The commands about a cluster as users run them: the real program, against a master that the test
 // moves.
+#include <fcntl.h>
+#include <pty.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 #include <thread>
 
+#include "daemon/cli/cluster_connection.h"
 #include "devices/base/files.h"
 #include "devices/base/text.h"
 #include "tests/catch.h"
@@ -93,6 +98,34 @@ class Running {
   const TemporaryDirectory captured_;
   const std::string out_ = captured_ / "out", err_ = captured_ / "err";
   ChildProcess process_;
+};
+
+// A terminal of so many columns, for a program to write to.
+class Terminal {
+ public:
+  explicit Terminal(uint16_t columns) {
+    const winsize size{24, columns, 0, 0};
+    char path[64];
+    REQUIRE(::openpty(&reader_, &writer_, path, nullptr, &size) == 0);
+    REQUIRE(::fcntl(reader_, F_SETFL, O_NONBLOCK) == 0);
+    path_ = path;
+  }
+  ~Terminal() {
+    ::close(writer_);
+    ::close(reader_);
+  }
+  const std::string& path() const { return path_; }
+  // All that was written to it so far.
+  const std::string& text() {
+    char bytes[4096];
+    for (ssize_t count; (count = ::read(reader_, bytes, sizeof bytes)) > 0;)
+      text_.append(bytes, static_cast<size_t>(count));
+    return text_;
+  }
+
+ private:
+  int reader_ = -1, writer_ = -1;
+  std::string path_, text_;
 };
 
 void succeed(JobView& view) {
@@ -208,9 +241,62 @@ TEST_CASE("leat submit --follow shows states and epochs, as leat train does") {
   jobs.change(id, succeed);
   const Finished done = leat.finish();
   CHECK(done.exit_code == 0);
-  CHECK_THAT(done.err, Catch::Contains("images/s - loss: 0.1111 - accuracy: 0.5000"));
+  CHECK_THAT(done.err, Catch::Contains("samples/s - loss: 0.1111 - accuracy: 0.5000"));
   CHECK_THAT(done.err, Catch::Contains("leat fetch cnn-a001"));
   CHECK_THAT(done.out, Catch::StartsWith("cnn-a001\ncnn-a001 SUCCEEDED: "));
+}
+
+TEST_CASE("a terminal of 60 columns shows the loss of a job that is followed") {
+  Here here;
+  Terminal terminal(60);
+  const std::string out = here.folder / "out";
+  ChildProcess leat(leat_binary(), {"submit", "job.yaml", "--follow"},
+                    {.folder = here.folder.path(),
+                     .environment = here.environment(),
+                     .out = out,
+                     .err = terminal.path()});
+  const auto shows = [&](const std::string& text) {
+    return eventually([&] { return terminal.text().find(text) != std::string::npos; },
+                      kLongestCommand);
+  };
+  FakeJobs& jobs = here.master.jobs();
+  const std::string id = jobs.await_job();
+  const auto step = [&](uint64_t step, double loss) {
+    jobs.change(id, [&](JobView& view) {
+      view.condition.state = JobState::running;
+      ProgressReport& last = view.progress.last;
+      last.step = step;
+      last.steps = 1000;
+      last.epochs = 1;
+      last.samples_per_step = 8;
+      last.loss = loss;
+      last.accuracy = 0.5;
+    });
+  };
+  step(100, 0.75);
+  // Nobody has timed the steps before the first report: they have no speed.
+  CHECK(shows("\r 100/1000 [>............] - loss: 0.7500 - accuracy: 0.5000"));
+  step(1000, 0.25);
+  CHECK(shows(" - loss: 0.2500 - accuracy: 0.5000"));
+  jobs.change(id, succeed);
+  CHECK(leat.wait(kLongestCommand) == 0);
+}
+
+TEST_CASE("hints name the cluster as the user did") {
+  Here here;
+  here.master.jobs().add("cnn");
+  const std::string master = here.master.address();
+  const Finished done = here.run(
+      {"show", "cnn-a001", "--wait", "--timeout", "100ms", "--master", master, "--cluster", "leat"},
+      {"LEAT_MASTER="});
+  CHECK(done.exit_code == 124);
+  CHECK_THAT(
+      done.err,
+      Catch::Contains(cat("leat show --follow cnn-a001 --master ", master, " --cluster leat\n")) &&
+          Catch::Contains(cat("leat cancel cnn-a001 --master ", master, " --cluster leat\n")));
+  const ClusterOptions options{"m:1", "", "it's here"};
+  CHECK(command_for(options, "ps") == "leat ps --master m:1 --secret-file 'it'\\''s here'");
+  CHECK(command_for({}, "ps") == "leat ps");
 }
 
 TEST_CASE("Ctrl-C detaches from a job, which goes on") {
@@ -270,6 +356,33 @@ TEST_CASE("a submit waits for a master that is not there yet") {
   CHECK(here.run({"logs", "cnn-a001"}).exit_code == 3);
 }
 
+TEST_CASE("leat ps fits the terminal, and is whole in a pipe") {
+  Here here;
+  FakeJobs& jobs = here.master.jobs();
+  const std::string reason = "waits for 2 workers with data set 'fashion-mnist', 1 there";
+  for (int i = 0; i < 2; ++i) {
+    jobs.change(jobs.add("fashion-mnist-cnn", JobState::queued),
+                [&](JobView& view) { view.condition.reason = reason; });
+  }
+  CHECK_THAT(here.run({"ps"}).out, Catch::Contains(reason));
+  for (const uint16_t columns : {80, 60}) {
+    Terminal terminal(columns);
+    ChildProcess leat(leat_binary(), {"ps"},
+                      {.folder = here.folder.path(),
+                       .environment = here.environment(),
+                       .out = terminal.path(),
+                       .err = here.folder / "err"});
+    REQUIRE(leat.wait(kLongestCommand) == 0);
+    CAPTURE(terminal.text());
+    CHECK_THAT(terminal.text(), Catch::Contains("fashion-mnist-cnn-a001  QUEUED  waits f"));
+    std::istringstream lines(terminal.text());
+    for (std::string line; std::getline(lines, line);) {
+      if (line.ends_with('\r')) line.pop_back();
+      CHECK(line.size() <= columns);
+    }
+  }
+}
+
 TEST_CASE("leat ps is a table of the jobs that have not ended") {
   Here here;
   CHECK(here.run({"ps", "-q"}).out.empty());
@@ -294,7 +407,7 @@ TEST_CASE("leat ps is a table of the jobs that have not ended") {
   CHECK_THAT(table.out, Catch::Contains("next-a003  next  QUEUED   -       -         -       -"));
   CHECK_THAT(table.out, !Catch::Contains("old-a002"));
   CHECK(here.run({"ps", "-q"}).out == "cnn-a001\nnext-a003\n");
-  CHECK(here.run({"ps", "-a", "-q"}).out == "cnn-a001\nold-a002\nnext-a003\n");
+  CHECK(here.run({"ps", "-a", "-q"}).out == "cnn-a001\nnext-a003\nold-a002\n");
   CHECK_THAT(here.run({"ps", "--no-headers"}).out, Catch::StartsWith("cnn-a001"));
   CHECK_THAT(here.run({"ps", "--json"}).out,
              Catch::StartsWith("{\"apiVersion\":\"leat/v1\",\"kind\":\"JobList\",\"items\":["
