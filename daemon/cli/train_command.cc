@@ -8,6 +8,7 @@
 #include "daemon/cli/interrupt.h"
 #include "daemon/cli/progress.h"
 #include "daemon/trainer.h"
+#include "devices/base/counted.h"
 #include "devices/base/text.h"
 #include "devices/cpu/cpu_device.h"
 #include "ops/catalogue.h"
@@ -30,10 +31,10 @@ class Reporter final : public TrainObserver {
 
   void started(int64_t first_step, int64_t steps) override {
     const Job& job = trainer_.job();
-    std::cerr << "Training " << job.name << ": " << steps << " steps of " << job.global_batch_size
-              << " rows, " << describe_strategy(job) << ", workers " << job.num_workers
-              << ", threads " << trainer_.threads() << ", shards " << job.shards << ", seed "
-              << job.seed << "\n"
+    std::cerr << "Training " << job.name << ": " << counted(steps, "step") << " of "
+              << counted(job.global_batch_size, "row") << ", " << describe_strategy(job)
+              << ", workers " << job.num_workers << ", threads " << trainer_.threads()
+              << ", shards " << job.shards << ", seed " << job.seed << "\n"
               << "Run folder: " << folder_ << "\n";
     if (first_step > 0) std::cerr << "Going on after step " << first_step << "\n";
     StartedEvent event;

@@ -4,12 +4,11 @@
 
 #include "daemon/jobs/job_entry.h"
 #include "daemon/jobs/job_table.h"
+#include "devices/base/counted.h"
 #include "devices/base/text.h"
 
 namespace leat {
 namespace {
-
-std::string workers_text(size_t count) { return cat(count, count == 1 ? " worker" : " workers"); }
 
 constexpr int kMostAlike = 3;  // crashes at one step
 
@@ -97,7 +96,7 @@ void JobTable::advance_failed(Entry& entry) {
       return propose(entry, std::move(next));
     } else if (recent > 0) {
       reason = cat(
-          reason, "; after ", recent, recent == 1 ? " restart" : " restarts",
+          reason, "; after ", counted(recent, "restart"),
           recent < now.restarts ? cat(" within ", FailureBudget::kForgivenAfter, " steps") : "");
     }
   }
@@ -421,7 +420,7 @@ std::string JobTable::waiting_reason(const Entry& entry) const {
   if (!waits(entry)) return "";
   if (entry.not_before) return "waits a while, since it failed before it had come farther";
   const size_t kept = entry.assembly.kept();
-  std::string wants = "waits for " + workers_text(wanted(entry));
+  std::string wants = "waits for " + counted(wanted(entry), "worker");
   if (!entry.job.dataset.empty() && !unfit(entry).empty())
     wants += cat(" with data set '", entry.job.dataset, "'");
   if (kept > 0) wants += cat(" more, ", kept, kept == 1 ? " keeps" : " keep", " the job in memory");

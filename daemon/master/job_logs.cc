@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "daemon/jobs/events.h"
+#include "devices/base/counted.h"
 #include "devices/base/text.h"
 
 namespace leat {
@@ -47,7 +48,7 @@ void JobLogs::write(const std::string& job, const std::vector<LogLine>& lines) {
   if (!status.ok()) lost_ += lines.size();
   const auto now = std::chrono::steady_clock::now();
   if (lost_ > 0 && (status.ok() || now - lost_told_ >= kBetweenLosses)) {
-    logger_.warning("log of job ", job, ": ", std::exchange(lost_, 0), " lines of jobs are lost",
+    logger_.warning("log of job ", job, ": ", counted(std::exchange(lost_, 0), "line"), " lost",
                     status.ok() ? "" : cat(": ", status.message()));
     lost_told_ = now;
   }

@@ -15,6 +15,7 @@
 #include "daemon/master/wire_workforce.h"
 #include "daemon/remote/remote_cluster.h"
 #include "daemon/version.h"
+#include "devices/base/counted.h"
 #include "devices/base/text.h"
 #include "ops/catalogue.h"
 #include "transport/rpc/server.h"
@@ -155,7 +156,7 @@ Status MasterDaemon::open() {
   }
   state_->start(jobs, {drained.begin(), drained.end()}, journal_->generation());
   log_.info("journal of cluster ", journal_->cluster_id(), ", start ", journal_->generation(), ": ",
-            jobs.size(), " jobs");
+            counted(jobs.size(), "job"));
   return {};
 }
 

@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <utility>
 
+#include "devices/base/counted.h"
 #include "devices/base/text.h"
 
 namespace leat {
@@ -51,7 +52,7 @@ void TrainingReporter::started(int64_t first_step, int64_t steps) {
   }
   line_(first_step > 0 ? cat("goes on after step ", first_step, " of ", steps, ", from ",
                              name_of(progress_.from))
-                       : cat("trains ", steps, " steps"));
+                       : cat("trains ", counted(steps, "step")));
   report();
   if (on_step_ && first_step > 0) on_step_(progress_.step);
 }

@@ -25,6 +25,7 @@
 #include "daemon/runner/runner_config.h"
 #include "daemon/runner/wire_runner_service.h"
 #include "daemon/runner/worker_socket.h"
+#include "devices/base/counted.h"
 #include "devices/base/text.h"
 #include "transport/cluster.capnp.h"
 #include "transport/rpc/call.h"
@@ -237,7 +238,7 @@ Status serve(JobRunner& runner, Place& place, Ending& ending, const Logger& log)
   LEAT_RETURN_IF_ERROR(place.take(SteadyClock::now() + kStart));
   const RunnerConfig& config = runner.config();
   log.info("serves ", config.job, " epoch ", config.epoch.number, " as task ", config.epoch.task,
-           " with ", runner.threads(), " threads");
+           " with ", counted(runner.threads(), "thread"));
   while (!ending.wait(kForEver)) {
     const auto lost = ending.take_lost_master();
     if (!lost) continue;
