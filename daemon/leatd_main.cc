@@ -6,6 +6,7 @@
 
 #include "daemon/leatd/command_line.h"
 #include "daemon/leatd/daemons.h"
+#include "daemon/leatd/first_process.h"
 #include "daemon/leatd/run_leatd.h"
 #include "devices/base/failpoint.h"
 
@@ -22,5 +23,5 @@ int main(int argc, char** argv) {
   }
   const std::vector<std::string> arguments(argv + 1, argv + argc);
   if (!arguments.empty() && arguments.front() == "runner") return leat::run_runner(argc, argv);
-  return leat::run_leatd(leat::parse_leatd(arguments));
+  return leat::run_as_first_process([&] { return leat::run_leatd(leat::parse_leatd(arguments)); });
 }
