@@ -1,5 +1,5 @@
 # A copy of a build's bin/ and lib/, and what is installed, work where they are, with the libraries
-# beside them:
+# beside them; a program outside of this tree is built against what is installed:
 #
 #   cmake -DBUILD=build/release -P tests/deploy/install.cmake
 cmake_minimum_required(VERSION 3.25)
@@ -107,6 +107,17 @@ foreach(file share/doc/leat/daemons.md share/doc/leat/examples/jobs/fashion_mnis
 endforeach()
 # The job that comes along finds its graph beside it.
 run(0 ${prefix}/bin/leat plan ${prefix}/share/doc/leat/examples/jobs/fashion_mnist_mlp.yaml)
+
+# --- what is built against it ---
+
+# No header but those installed: none of this tree's, should one be missing.
+run(0 ${CMAKE_COMMAND} -S ${prefix}/share/doc/leat-dev/examples -B ${work}/examples
+  -DCMAKE_PREFIX_PATH=${prefix} -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS=-Werror)
+run(0 ${CMAKE_COMMAND} --build ${work}/examples --parallel 2)
+run(1 ${work}/examples/fit_a_line)
+if(NOT said MATCHES "usage: fit_a_line ADDRESS")
+  string(APPEND problems "fit_a_line: expected its usage, received '${said}'\n")
+endif()
 
 file(REMOVE_RECURSE ${work})
 if(problems)
