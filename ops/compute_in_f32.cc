@@ -5,6 +5,7 @@
 
 #include "devices/base/align.h"
 #include "devices/base/text.h"
+#include "ops/kernel_note.h"
 
 namespace leat {
 namespace {
@@ -38,7 +39,7 @@ void narrow(const float* from, void* to, int64_t begin, int64_t end) {
   for (int64_t i = begin; i < end; ++i) static_cast<T*>(to)[i] = from_float<T>(from[i]);
 }
 
-class ConvertingKernel final : public Kernel {
+class ConvertingKernel final : public Kernel, public NotedKernel {
  public:
   ConvertingKernel(std::unique_ptr<Kernel> inner, std::vector<Copy> inputs,
                    std::vector<Copy> outputs, size_t copies_bytes)
@@ -55,6 +56,7 @@ class ConvertingKernel final : public Kernel {
   }
   size_t workspace_bytes() const override { return copies_bytes_ + inner_->workspace_bytes(); }
   size_t scratch_bytes() const override { return inner_->scratch_bytes(); }
+  std::string note() const override { return kernel_note(*inner_); }
 
   Progress run(KernelContext& context, int phase, int tile) override {
     if (phase == 0) return convert(context, inputs_, tile, true);

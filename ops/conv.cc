@@ -230,23 +230,51 @@ Status conv_grad_weights_gradient(GradientContext& ctx) {
   return {};
 }
 
-// Attributes of the convolution that a ConvTranspose transposes. The pads at the end shrink by the
-// output padding, so that the sizes agree.
-Result<Attrs> transposed_attrs(GradientContext& ctx) {
+// The convolution that a ConvTranspose transposes: its attributes, and how much of y's end along
+// each axis it must not see, since nothing of x reaches that.
+struct TransposedConv {
+  Attrs attrs;
+  std::vector<int64_t> unreached;
+};
+
+// The pads at the end shrink by the output padding, so that the sizes agree. Where that is more
+// than the pads, the end of y is cut: all of it that would make for another element of x.
+Result<TransposedConv> transposed_conv(GradientContext& ctx) {
   const SymbolicShape x = ctx.type(ctx.input(0)).shape, w = ctx.type(ctx.input(1)).shape;
   LEAT_ASSIGN_OR_RETURN(TransposedWindow t, transposed_window(ctx.node().attrs, w, x));
+  TransposedConv conv;
   for (int axis = 0; axis < t.window.rank(); ++axis) {
     const auto i = static_cast<size_t>(axis);
     const int64_t end = (x[axis + 2].factor - 1) * t.window.strides[i] + t.window.extent(axis) -
                         t.output[i] - t.window.begin[i];
     t.window.end[i] = std::max<int64_t>(0, end);
+    conv.unreached.push_back(-end < t.window.strides[i] ? 0 : -end);
   }
-  return plain_attrs(ctx, t.window, ctx.output(0));
+  LEAT_ASSIGN_OR_RETURN(conv.attrs, plain_attrs(ctx, t.window, ctx.output(0)));
+  return conv;
+}
+
+// `value` without so many elements at the end of each spatial axis.
+ValueId without_end(GradientContext& ctx, ValueId value, const std::vector<int64_t>& cut) {
+  std::vector<int64_t> starts, ends, axes;
+  for (size_t i = 0; i < cut.size(); ++i) {
+    if (cut[i] == 0) continue;
+    axes.push_back(static_cast<int64_t>(i) + 2);
+    starts.push_back(0);
+    ends.push_back(-cut[i]);
+  }
+  if (axes.empty()) return value;
+  const auto constant = [&](const std::vector<int64_t>& values) {
+    return ctx.constant(Tensor::of<int64_t>({static_cast<int64_t>(values.size())}, values));
+  };
+  return ctx.emit("Slice", {value, constant(starts), constant(ends), constant(axes)});
 }
 
 Status conv_transpose_gradient(GradientContext& ctx) {
-  const ValueId x = ctx.input(0), w = ctx.input(1), dy = ctx.grad(0);
-  LEAT_ASSIGN_OR_RETURN(const Attrs attrs, transposed_attrs(ctx));
+  const ValueId x = ctx.input(0), w = ctx.input(1);
+  LEAT_ASSIGN_OR_RETURN(const TransposedConv conv, transposed_conv(ctx));
+  const Attrs& attrs = conv.attrs;
+  const ValueId dy = without_end(ctx, ctx.grad(0), conv.unreached);
   if (ctx.needs(0)) ctx.set_grad(0, ctx.emit("Conv", {dy, w}, attrs));
   if (ctx.needs(1)) {
     const auto kernel = kernel_sizes(ctx.type(w).shape);
@@ -254,10 +282,10 @@ Status conv_transpose_gradient(GradientContext& ctx) {
   }
   if (ctx.input(2) != kNone && ctx.needs(2)) {
     std::vector<int64_t> axes{0};
-    for (int axis = 2; axis < ctx.type(dy).shape.rank(); ++axis) axes.push_back(axis);
+    for (int axis = 2; axis < ctx.type(x).shape.rank(); ++axis) axes.push_back(axis);
     const auto count = static_cast<int64_t>(axes.size());
     const ValueId over = ctx.constant(Tensor::of<int64_t>({count}, axes));
-    ctx.set_grad(2, ctx.emit("ReduceSum", {dy, over}, {{"keepdims", int64_t{0}}}));
+    ctx.set_grad(2, ctx.emit("ReduceSum", {ctx.grad(0), over}, {{"keepdims", int64_t{0}}}));
   }
   return {};
 }

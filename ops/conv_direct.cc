@@ -1,8 +1,9 @@
-// Convolutions by plain loops: every geometry, f32 and f64, in the order of the definition. What
-// gradients are checked with, and what runs where the library has nothing.
+// Convolutions by plain loops: every geometry and layout, f32 and f64, in the order of the
+// definition. What gradients are checked with, and what runs where the library has nothing.
 #include <algorithm>
 #include <cstring>
 
+#include "devices/base/text.h"
 #include "ops/conv_engine.h"
 
 namespace leat {
@@ -18,10 +19,12 @@ Span inside(int64_t offset, int64_t stride, int64_t input, int64_t output) {
   return {std::min(begin, output), std::clamp(end, std::min(begin, output), output)};
 }
 
-template <typename T>
+// kXStep, kYStep: elements from one position of a plane to the next, as many as there are channels
+// in a block.
+template <typename T, int kXStep = 1, int kYStep = 1>
 class DirectConv final : public ConvEngine {
  public:
-  explicit DirectConv(const ConvSpec& spec) : spec_(spec) {}
+  DirectConv(const ConvSpec& spec, std::string reason) : spec_(spec), reason_(std::move(reason)) {}
 
   bool packs() const override { return false; }
   size_t packed_bytes() const override { return static_cast<size_t>(spec_.weights()) * sizeof(T); }
@@ -58,8 +61,12 @@ class DirectConv final : public ConvEngine {
     return true;
   }
 
+  std::string note() const override {
+    return reason_.empty() ? "" : cat("slow plain loops, because ", reason_);
+  }
+
  private:
-  // Calls f(element of the kernel, row of x, row of y, first o, number of o) for each row of
+  // Calls f(element of the kernel, first position in x, in y, number of positions) for each row of
   // outputs and each element of the kernel that reaches it.
   template <typename F>
   void for_rows(F&& f) const {
@@ -85,14 +92,21 @@ class DirectConv final : public ConvEngine {
     }
   }
 
-  // Calls f(image, output channel, input channel within its group, plane of x, plane of y).
+  // Where position 0 of a channel is. Channels lie `step` by `step` beside each other.
+  static int64_t plane(int64_t channel, int64_t area, int step) {
+    return channel / step * step * area + channel % step;
+  }
+  int64_t y_plane(int64_t image, int64_t output) const {
+    const int64_t area = spec_.window.output_area();
+    return image * spec_.outputs * area + plane(output, area, kYStep);
+  }
+  // Calls f(input channel within the output's group, its plane of x).
   template <typename F>
   void for_planes(int64_t image, int64_t output, F&& f) const {
-    const int64_t per_group = spec_.inputs / spec_.groups;
+    const int64_t per_group = spec_.inputs / spec_.groups, area = spec_.window.input_area();
     const int64_t group = output / (spec_.outputs / spec_.groups);
     for (int64_t input = 0; input < per_group; ++input) {
-      f(input, (image * spec_.inputs + group * per_group + input) * spec_.window.input_area(),
-        (image * spec_.outputs + output) * spec_.window.output_area());
+      f(input, image * spec_.inputs * area + plane(group * per_group + input, area, kXStep));
     }
   }
   const T* kernel(const T* w, int64_t output, int64_t input) const {
@@ -100,36 +114,39 @@ class DirectConv final : public ConvEngine {
   }
 
   void forward(const T* x, const T* w, const T* bias, T* y) const {
-    const int64_t stride = spec_.window.stride[2], area = spec_.window.output_area();
+    const int64_t stride = spec_.window.stride[2] * kXStep, area = spec_.window.output_area();
     for (int64_t image = 0; image < spec_.images; ++image) {
       for (int64_t output = 0; output < spec_.outputs; ++output) {
-        T* plane = y + (image * spec_.outputs + output) * area;
-        std::fill_n(plane, area, bias ? bias[output] : T{});
-        for_planes(image, output, [&](int64_t input, int64_t x_plane, int64_t) {
+        T* out = y + y_plane(image, output);
+        for (int64_t i = 0; i < area; ++i) out[i * kYStep] = bias ? bias[output] : T{};
+        for_planes(image, output, [&](int64_t input, int64_t x_plane) {
           const T* k = kernel(w, output, input);
           for_rows([&](int64_t at, int64_t from, int64_t to, int64_t count) {
-            const T *in = x + x_plane + from, factor = k[at];
-            for (int64_t i = 0; i < count; ++i) plane[to + i] += factor * in[i * stride];
+            const T *in = x + x_plane + from * kXStep, factor = k[at];
+            T* row = out + to * kYStep;
+            for (int64_t i = 0; i < count; ++i) row[i * kYStep] += factor * in[i * stride];
           });
         });
-        if (spec_.relu) {
-          for (int64_t i = 0; i < area; ++i) plane[i] = !(plane[i] <= T{}) ? plane[i] : T{};
+        for (int64_t i = 0; spec_.relu && i < area; ++i) {
+          T& value = out[i * kYStep];
+          value = !(value <= T{}) ? value : T{};
         }
       }
     }
   }
 
   void backward_data(T* x, const T* w, const T* y) const {
-    const int64_t stride = spec_.window.stride[2];
+    const int64_t stride = spec_.window.stride[2] * kXStep;
     std::fill_n(x, spec_.images * spec_.x_image(), T{});
     for (int64_t image = 0; image < spec_.images; ++image) {
       for (int64_t output = 0; output < spec_.outputs; ++output) {
-        for_planes(image, output, [&](int64_t input, int64_t x_plane, int64_t y_plane) {
+        const T* out = y + y_plane(image, output);
+        for_planes(image, output, [&](int64_t input, int64_t x_plane) {
           const T* k = kernel(w, output, input);
           for_rows([&](int64_t at, int64_t from, int64_t to, int64_t count) {
-            const T *dy = y + y_plane + to, factor = k[at];
-            T* dx = x + x_plane + from;
-            for (int64_t i = 0; i < count; ++i) dx[i * stride] += factor * dy[i];
+            const T *dy = out + to * kYStep, factor = k[at];
+            T* dx = x + x_plane + from * kXStep;
+            for (int64_t i = 0; i < count; ++i) dx[i * stride] += factor * dy[i * kYStep];
           });
         });
       }
@@ -137,35 +154,42 @@ class DirectConv final : public ConvEngine {
   }
 
   void backward_weights(const T* x, T* w, T* bias, const T* y) const {
-    const int64_t stride = spec_.window.stride[2], area = spec_.window.output_area();
+    const int64_t stride = spec_.window.stride[2] * kXStep, area = spec_.window.output_area();
     std::fill_n(w, spec_.weights(), T{});
     if (bias) std::fill_n(bias, spec_.outputs, T{});
     for (int64_t image = 0; image < spec_.images; ++image) {
       for (int64_t output = 0; output < spec_.outputs; ++output) {
-        for_planes(image, output, [&](int64_t input, int64_t x_plane, int64_t y_plane) {
+        const T* out = y + y_plane(image, output);
+        for_planes(image, output, [&](int64_t input, int64_t x_plane) {
           T* k = const_cast<T*>(kernel(w, output, input));
           for_rows([&](int64_t at, int64_t from, int64_t to, int64_t count) {
-            const T *in = x + x_plane + from, *dy = y + y_plane + to;
+            const T *in = x + x_plane + from * kXStep, *dy = out + to * kYStep;
             T sum{};
-            for (int64_t i = 0; i < count; ++i) sum += in[i * stride] * dy[i];
+            for (int64_t i = 0; i < count; ++i) sum += in[i * stride] * dy[i * kYStep];
             k[at] += sum;
           });
         });
-        if (!bias) continue;
-        const T* plane = y + (image * spec_.outputs + output) * area;
-        for (int64_t i = 0; i < area; ++i) bias[output] += plane[i];
+        for (int64_t i = 0; bias && i < area; ++i) bias[output] += out[i * kYStep];
       }
     }
   }
 
   ConvSpec spec_;
+  std::string reason_;
 };
 
 }  // namespace
 
-std::unique_ptr<ConvEngine> make_direct_conv(const ConvSpec& spec) {
-  if (spec.dtype == DType::f64) return std::make_unique<DirectConv<double>>(spec);
-  return std::make_unique<DirectConv<float>>(spec);
+std::unique_ptr<ConvEngine> make_direct_conv(const ConvSpec& spec, std::string reason) {
+  if (spec.dtype == DType::f64) {
+    return std::make_unique<DirectConv<double>>(spec, std::move(reason));
+  }
+  constexpr int kBlock = 16;  // of Layout::channels16
+  const bool x = spec.x_layout != Layout::plain, y = spec.y_layout != Layout::plain;
+  if (x && y) return std::make_unique<DirectConv<float, kBlock, kBlock>>(spec, std::move(reason));
+  if (x) return std::make_unique<DirectConv<float, kBlock, 1>>(spec, std::move(reason));
+  if (y) return std::make_unique<DirectConv<float, 1, kBlock>>(spec, std::move(reason));
+  return std::make_unique<DirectConv<float>>(spec, std::move(reason));
 }
 
 }  // namespace leat

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "devices/base/status.h"
 #include "ops/types.h"
@@ -61,14 +62,19 @@ class ConvEngine {
   // `w` is packed if packs(). Which operands are written follows from the kind; bias may be null
   // where the spec has none.
   virtual bool run(void* x, void* w, void* bias, void* y, std::byte* scratch) const = 0;
+
+  // Why it is far slower than the processor, for people; "" if it is not.
+  virtual std::string note() const { return ""; }
 };
 
-// The best engine there is. With `like` the packed format is that of `like`, an engine of the same
-// spec but for the number of images.
-Result<std::unique_ptr<ConvEngine>> make_conv_engine(const ConvSpec& spec,
-                                                     const ConvEngine* like = nullptr);
+// The best engine there is: plain loops, with a note, if there is no other. With `like`, an engine
+// of the same spec but for the number of images, the packed format is that of `like`, or neither is
+// to be used with the other: their packs() differ then.
+std::unique_ptr<ConvEngine> make_conv_engine(const ConvSpec& spec,
+                                             const ConvEngine* like = nullptr);
 
-// Plain loops, for every spec of plain layouts. Results do not depend on the number of images.
-std::unique_ptr<ConvEngine> make_direct_conv(const ConvSpec& spec);
+// Plain loops, for every spec. Results do not depend on the number of images. `reason`: why nothing
+// better runs, for note().
+std::unique_ptr<ConvEngine> make_direct_conv(const ConvSpec& spec, std::string reason = "");
 
 }  // namespace leat

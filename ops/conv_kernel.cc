@@ -7,6 +7,7 @@
 #include "devices/base/text.h"
 #include "ops/conv_few_channels.h"
 #include "ops/conv_winograd.h"
+#include "ops/kernel_note.h"
 #include "ops/onednn.h"
 
 namespace leat {
@@ -39,26 +40,25 @@ struct Engines {
   }
 };
 
-Result<Engines> make_engines(const KernelSetup& setup, ConvSpec spec, int64_t tile) {
+Engines make_engines(ConvSpec spec, int64_t tile) {
   Engines engines;
   engines.total = spec.images;
   engines.tile = std::clamp<int64_t>(tile, 1, std::max<int64_t>(1, spec.images));
-  const auto make = [&](int64_t images,
-                        const ConvEngine* like) -> Result<std::unique_ptr<ConvEngine>> {
-    spec.images = images;
-    auto engine = make_conv_engine(spec, like);
-    if (engine.ok()) return engine;
-    return Status(engine.status().code(), cat(setup.subject, ": ", engine.status().message()));
-  };
-  LEAT_ASSIGN_OR_RETURN(engines.whole, make(engines.tile, nullptr));
   const int64_t rest = engines.total % engines.tile;
-  if (rest > 0) {
-    LEAT_ASSIGN_OR_RETURN(engines.last, make(rest, engines.whole.get()));
-  }
+  spec.images = engines.tile;
+  engines.whole = make_conv_engine(spec);
+  if (rest == 0) return engines;
+  spec.images = rest;
+  engines.last = make_conv_engine(spec, engines.whole.get());
+  if (engines.last->packs() == engines.whole->packs()) return engines;
+  // Both are to have the same weights.
+  engines.last = make_direct_conv(spec, engines.last->note());
+  spec.images = engines.tile;
+  engines.whole = make_direct_conv(spec, engines.last->note());
   return engines;
 }
 
-class RowsKernel final : public Kernel {
+class RowsKernel final : public Kernel, public NotedKernel {
  public:
   RowsKernel(const ConvSpec& spec, Engines engines, ConvOperands operands, bool added_bias)
       : spec_(spec), engines_(std::move(engines)), operands_(operands), added_bias_(added_bias) {}
@@ -72,6 +72,7 @@ class RowsKernel final : public Kernel {
     return engines_.whole->packs() ? engines_.whole->packed_bytes() : 0;
   }
   size_t scratch_bytes() const override { return engines_.scratch_bytes(); }
+  std::string note() const override { return engines_.whole->note(); }
 
   Progress run(KernelContext& context, int phase, int tile) override {
     void* weights = context.inputs[operands_.w];
@@ -122,7 +123,7 @@ class RowsKernel final : public Kernel {
 
 // Tiles of images each write a part; then the parts are summed in a tree, slice by slice.
 template <typename T>
-class PartialSumKernel final : public Kernel {
+class PartialSumKernel final : public Kernel, public NotedKernel {
  public:
   PartialSumKernel(const ConvSpec& spec, Engines engines, ConvOperands operands)
       : spec_(spec),
@@ -141,6 +142,7 @@ class PartialSumKernel final : public Kernel {
     return part_bytes_ * static_cast<size_t>(engines_.tiles());
   }
   size_t scratch_bytes() const override { return engines_.scratch_bytes(); }
+  std::string note() const override { return engines_.whole->note(); }
 
   Progress run(KernelContext& context, int phase, int tile) override {
     if (phase == 1) return combine(context, tile);
@@ -186,7 +188,7 @@ class PartialSumKernel final : public Kernel {
 
 // Each tile makes the weights of some output channels from the whole batch, of which it copies its
 // channels of y first (a slice in place would be the library's slow path).
-class ChannelsKernel final : public Kernel {
+class ChannelsKernel final : public Kernel, public NotedKernel {
  public:
   ChannelsKernel(const ConvSpec& spec, std::unique_ptr<ConvEngine> engine, ConvOperands operands)
       : spec_(spec),
@@ -201,6 +203,7 @@ class ChannelsKernel final : public Kernel {
   size_t scratch_bytes() const override {
     return slice_bytes_ + align_up(engine_->packed_bytes(), 64) + engine_->scratch_bytes();
   }
+  std::string note() const override { return engine_->note(); }
 
   Progress run(KernelContext& context, int, int tile) override {
     const int64_t first = tile * kSliceOutputs, slice = kSliceOutputs * spec_.window.output_area();
@@ -234,16 +237,16 @@ class ChannelsKernel final : public Kernel {
 
 }  // namespace
 
-Result<std::unique_ptr<ConvEngine>> make_conv_engine(const ConvSpec& spec, const ConvEngine* like) {
-  const bool plain = spec.x_layout == Layout::plain && spec.y_layout == Layout::plain;
-  const bool library = spec.dtype == DType::f32 && spec.images > 0 && (!like || like->packs());
+std::unique_ptr<ConvEngine> make_conv_engine(const ConvSpec& spec, const ConvEngine* like) {
   if (spec.winograd) return make_winograd_conv(spec);
   if (auto engine = make_few_channels_conv(spec)) return engine;
-  if (library) {
-    auto engine = onednn::make_conv(spec, like);
-    if (engine.ok() || !plain || (like && like->packs())) return engine;
+  if (spec.images == 0 || (like && !like->packs())) return make_direct_conv(spec);
+  if (spec.dtype != DType::f32) {
+    return make_direct_conv(spec, cat("oneDNN has none for ", spec.dtype));
   }
-  return make_direct_conv(spec);
+  auto engine = onednn::make_conv(spec, like);
+  if (engine.ok()) return std::move(*engine);
+  return make_direct_conv(spec, engine.status().message());
 }
 
 int64_t conv_tile_images(int64_t images, int64_t multiply_adds) {
@@ -258,7 +261,7 @@ Result<std::unique_ptr<Kernel>> make_conv_rows_kernel(const KernelSetup& setup, 
   spec.winograd = winograd_is_faster(spec);
   const int64_t tile =
       setup.tile_rows > 0 ? setup.tile_rows : conv_tile_images(spec.images, spec.multiply_adds());
-  LEAT_ASSIGN_OR_RETURN(Engines engines, make_engines(setup, spec, tile));
+  Engines engines = make_engines(spec, tile);
   return std::unique_ptr<Kernel>(
       std::make_unique<RowsKernel>(spec, std::move(engines), operands, added_bias));
 }
@@ -281,12 +284,11 @@ Result<std::unique_ptr<Kernel>> make_conv_weights_kernel(const KernelSetup& setu
   if (weights_by_channels(spec)) {
     ConvSpec slice = spec;
     slice.outputs = kSliceOutputs;
-    LEAT_ASSIGN_OR_RETURN(auto engine, make_conv_engine(slice));
     return std::unique_ptr<Kernel>(
-        std::make_unique<ChannelsKernel>(spec, std::move(engine), operands));
+        std::make_unique<ChannelsKernel>(spec, make_conv_engine(slice), operands));
   }
   const int64_t tile = setup.tile_rows > 0 ? setup.tile_rows : conv_weights_tile_images(spec);
-  LEAT_ASSIGN_OR_RETURN(Engines engines, make_engines(setup, spec, tile));
+  Engines engines = make_engines(spec, tile);
   if (spec.dtype == DType::f64) {
     return std::unique_ptr<Kernel>(
         std::make_unique<PartialSumKernel<double>>(spec, std::move(engines), operands));

@@ -139,6 +139,7 @@ memory::desc data_desc(const memory::dims& dims, Layout layout) {
 // How packed weights are cut: along their first dimension (groups or output channels), if it is the
 // outermost in memory too.
 struct Slicing {
+  int64_t block = 1;                           // of the first dimension, in memory
   int64_t count = 1, per_slice = 0, last = 0;  // slices; sizes of the first dimension
   int64_t elements = 0;                        // of a packed slice that is not the last
 };
@@ -153,9 +154,10 @@ Slicing slicing_of(const memory::desc& packed) {
   const int64_t size = packed.data.dims[0], blocks = packed.data.padded_dims[0] / block;
   const auto total = static_cast<int64_t>(packed.get_size() / sizeof(float));
   const int64_t stride = blocking.strides[0];
-  if (blocks <= 1 || stride * blocks != total) return {1, size, size, total};
+  if (blocks <= 1 || stride * blocks != total) return {block, 1, size, size, total};
   const int64_t per_slice = std::clamp<int64_t>(kSliceElements / stride, 1, blocks);
   Slicing s;
+  s.block = block;
   s.count = (blocks + per_slice - 1) / per_slice;
   s.per_slice = per_slice * block;
   s.last = size - (s.count - 1) * s.per_slice;
@@ -332,13 +334,16 @@ class OneDnnConv final : public ConvEngine {
     if (pieces_[0].scratchpad > 0)
       throw std::runtime_error("a reorder of weights wants a scratchpad");
   }
-  // The reorder of the first `size` groups or output channels.
+  // The reorder of a slice of `size` groups or output channels; its addresses are the slice's own.
+  // The library's submemory_desc() would refuse channels that fill their last block in part, and
+  // take fewer than a block for none: its padding with zeros then hits the slice before.
   Reorder piece_reorder(int64_t size) const {
     memory::dims dims = w_dims_;
     dims[0] = size;
     const memory::desc plain = plain_desc(dims);
-    const memory::desc packed =
-        size == w_dims_[0] ? packed_ : packed_.submemory_desc(dims, memory::dims(dims.size(), 0));
+    memory::desc packed = packed_;
+    packed.data.dims[0] = size;
+    packed.data.padded_dims[0] = (size + slicing_.block - 1) / slicing_.block * slicing_.block;
     return spec_.kind == ConvKind::backward_weights ? make_reorder(engine_, packed, plain)
                                                     : make_reorder(engine_, plain, packed);
   }

@@ -158,21 +158,18 @@ void run_engine(benchmark::State& state, const Conv& c, Direction direction, boo
   spec.images = conv_tile_images(c.images, spec.multiply_adds());
   if (winograd && !winograd_fits(spec)) return state.SkipWithError("not on this processor");
   const auto engine = make_conv_engine(spec);
-  if (!engine.ok()) return state.SkipWithError("no such engine");
   const auto bytes = [](size_t size) { return Tensor(DType::u8, {static_cast<int64_t>(size)}); };
   const Tensor x(DType::f32, c.x()), w(DType::f32, c.w()), y(DType::f32, c.y());
-  const Tensor packed = bytes((*engine)->packed_bytes()),
-               scratch = bytes((*engine)->scratch_bytes());
+  const Tensor packed = bytes(engine->packed_bytes()), scratch = bytes(engine->scratch_bytes());
   for (auto _ : state) {
-    for (int i = 0; i < (*engine)->slices() && direction != kBackwardWeights; ++i)
-      (*engine)->pack(w.raw(), packed.raw(), i);
+    for (int i = 0; i < engine->slices() && direction != kBackwardWeights; ++i)
+      engine->pack(w.raw(), packed.raw(), i);
     for (int64_t image = 0; image + spec.images <= c.images; image += spec.images) {
-      (*engine)->run(x.data<float>() + image * spec.x_image(), packed.raw(), nullptr,
-                     y.data<float>() + image * spec.y_image(),
-                     static_cast<std::byte*>(scratch.raw()));
+      engine->run(x.data<float>() + image * spec.x_image(), packed.raw(), nullptr,
+                  y.data<float>() + image * spec.y_image(), static_cast<std::byte*>(scratch.raw()));
     }
-    for (int i = 0; i < (*engine)->slices() && direction == kBackwardWeights; ++i)
-      (*engine)->unpack(packed.raw(), w.raw(), i);
+    for (int i = 0; i < engine->slices() && direction == kBackwardWeights; ++i)
+      engine->unpack(packed.raw(), w.raw(), i);
   }
   const double done = c.multiply_adds() * static_cast<double>(c.images / spec.images) *
                       static_cast<double>(spec.images) / static_cast<double>(c.images);

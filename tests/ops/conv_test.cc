@@ -1,6 +1,8 @@
 #include <cmath>
 #include <functional>
 
+#include "devices/base/text.h"
+#include "ops/conv_engine.h"
 #include "ops/gradients.h"
 #include "tests/catch.h"
 #include "tests/ops/op_testing.h"
@@ -133,6 +135,28 @@ Attrs with(Attrs attrs, std::string name, Attr value) {
   return attrs;
 }
 
+ConvSpec spec_of(const Case& c, ConvKind kind) {
+  ConvSpec spec;
+  spec.kind = kind;
+  spec.images = c.images;
+  spec.groups = c.group;
+  spec.inputs = c.inputs;
+  spec.outputs = c.outputs;
+  Window& window = spec.window;
+  window.rank = static_cast<int>(c.spatial.size());
+  for (size_t i = 0; i < c.spatial.size(); ++i) {
+    const size_t axis = i + 3 - c.spatial.size();
+    window.input[axis] = c.spatial[i];
+    window.output[axis] = c.output()[i];
+    window.kernel[axis] = c.kernel[i];
+    window.stride[axis] = c.strides[i];
+    window.dilation[axis] = c.dilations[i];
+    window.begin[axis] = c.pads[i];
+    window.end[axis] = c.pads[i + c.spatial.size()];
+  }
+  return spec;
+}
+
 void check(const Tensor& actual, const Tensor& expected) {
   const bool exact = actual.dtype() == DType::f64;
   check_close(actual, expected.cast(actual.dtype()), exact ? 1e-11 : 1e-4, exact ? 1e-11 : 2e-4);
@@ -176,6 +200,83 @@ TEST_CASE("convolutions of blocked operands equal those of plain ones") {
     }
   }
   CHECK(blocked >= 8);
+}
+
+TEST_CASE("channels that fill the last block of packed weights in part are convolved as others") {
+  std::vector<Case> all;
+  for (const int64_t outputs : {232, 328, 392, 408, 424, 440, 456, 1000}) {
+    all.push_back({cat("1x1 to ", outputs),
+                   2,
+                   128,
+                   outputs,
+                   1,
+                   {2, 3},
+                   {1, 1},
+                   {1, 1},
+                   {0, 0, 0, 0},
+                   {1, 1}});
+  }
+  // Whose last slice has less than a block.
+  all.push_back({"2x2 to 142", 3, 20, 142, 1, {3, 3}, {2, 2}, {2, 3}, {1, 1, 1, 1}, {1, 1}});
+  all.push_back({"2x2 to 129", 3, 20, 129, 1, {1, 4}, {2, 2}, {3, 1}, {1, 1, 1, 1}, {1, 1}});
+  all.push_back(
+      {"3-D to 33", 8, 10, 33, 1, {2, 4, 6}, {3, 3, 3}, {3, 3, 3}, {1, 1, 1, 1, 1, 1}, {1, 1, 1}});
+  all.push_back(
+      {"7x7 depthwise", 1, 1000, 1000, 1000, {3, 3}, {7, 7}, {1, 1}, {3, 3, 3, 3}, {1, 1}});
+  for (const Case& c : all) {
+    INFO(c.name);
+    const Reference r = reference(c, DType::f32);
+    const Attrs attrs = c.attrs(), of_input = with(attrs, "spatial", c.spatial),
+                of_weights = with(attrs, "kernel_shape", c.kernel);
+    check(run1("Conv", {r.x, r.w, r.b}, attrs), r.y);
+    check(run1("leat.ConvGradInput", {r.dy, r.w}, of_input), r.dx);
+    check(run1("leat.ConvGradWeights", {r.x, r.dy}, of_weights), r.dw);
+    for (const ConvKind kind :
+         {ConvKind::forward, ConvKind::backward_data, ConvKind::backward_weights}) {
+      CHECK(make_conv_engine(spec_of(c, kind))->note() == "");
+    }
+    if (c.inputs % 16 != 0 || c.group > 1) continue;
+    check_channels16("Conv", {r.x, r.w, r.b}, attrs, 1, 1e-5, 1e-5);
+    check_channels16("leat.ConvGradInput", {r.dy, r.w}, of_input, 1, 1e-5, 1e-5);
+    check_channels16("leat.ConvGradWeights", {r.x, r.dy}, of_weights, 1, 1e-5, 1e-5);
+  }
+}
+
+TEST_CASE("the plain loops take blocked operands and give the same bits") {
+  for (const ConvKind kind :
+       {ConvKind::forward, ConvKind::backward_data, ConvKind::backward_weights}) {
+    ConvSpec spec;
+    spec.kind = kind;
+    spec.images = 2;
+    spec.inputs = 32;
+    spec.outputs = 48;
+    spec.groups = 2;
+    spec.window.rank = 2;
+    spec.window.input = {1, 5, 4};
+    spec.window.output = {1, 3, 3};
+    spec.window.kernel = {1, 3, 2};
+    spec.window.stride = {1, 2, 2};
+    spec.window.begin = spec.window.end = {0, 1, 1};
+    spec.relu = kind == ConvKind::forward;
+    const Tensor x = random_tensor(DType::f32, {2, 32, 5, 4}, 1),
+                 w = random_tensor(DType::f32, {48, 16, 3, 2}, 2),
+                 y = random_tensor(DType::f32, {2, 48, 3, 3}, 3);
+    const auto run_with = [&](bool x_blocked, bool y_blocked) {
+      ConvSpec s = spec;
+      s.x_layout = x_blocked ? Layout::channels16 : Layout::plain;
+      s.y_layout = y_blocked ? Layout::channels16 : Layout::plain;
+      const Tensor in = x_blocked ? to_channels16(x) : x.clone(),
+                   out = y_blocked ? to_channels16(y) : y.clone(), weights = w.clone();
+      REQUIRE(make_direct_conv(s)->run(in.raw(), weights.raw(), nullptr, out.raw(), nullptr));
+      return std::vector<Tensor>{x_blocked ? from_channels16(in) : in, weights,
+                                 y_blocked ? from_channels16(out) : out};
+    };
+    const auto plain = run_with(false, false);
+    for (const auto& [of_x, of_y] : {std::pair{true, false}, {false, true}, {true, true}}) {
+      const auto blocked = run_with(of_x, of_y);
+      for (size_t i = 0; i < 3; ++i) check_identical(blocked[i], plain[i]);
+    }
+  }
 }
 
 TEST_CASE("convolutions do not depend on the order of their tiles") {
@@ -317,6 +418,8 @@ TEST_CASE("gradients of convolutions agree with finite differences") {
                   {{"auto_pad", std::string("SAME_LOWER")}, {"strides", Ints{2, 1}}}, {0, 1});
   check_gradients("ConvTranspose", {x, w},
                   {{"strides", Ints{2, 3}}, {"output_padding", Ints{1, 2}}}, {0, 1});
+  check_gradients("ConvTranspose", {x, w, random_tensor(DType::f64, {2}, 3)},
+                  {{"dilations", Ints{3, 2}}, {"output_padding", Ints{2, 1}}}, {0, 1, 2});
   check_gradients("ConvTranspose", {x, w},
                   {{"strides", Ints{2, 2}}, {"auto_pad", std::string("SAME_UPPER")}}, {0, 1});
   check_gradients("ConvTranspose", {x, w}, {{"strides", Ints{2, 2}}, {"output_shape", Ints{9, 9}}},
