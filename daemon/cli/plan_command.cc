@@ -5,6 +5,7 @@
 #include "daemon/trainer.h"
 #include "devices/base/text.h"
 #include "ops/catalogue.h"
+#include "scheduler/runtime/kernel_notes.h"
 
 namespace leat {
 namespace {
@@ -42,6 +43,11 @@ int run_plan(const PlanCommand& command) {
   print_notes((*trainer)->notes());
   auto plans = (*trainer)->plan_training();
   if (!plans.ok()) return report(plans.status(), command.color);
+  for (const auto& plan : *plans) {
+    const auto notes = kernel_notes(*plan);
+    if (!notes.ok()) return report(notes.status(), command.color);
+    print_notes(*notes);
+  }
   if (command.json) {
     for (const auto& plan : *plans) print_json(*plan);
     return kExitOk;

@@ -26,7 +26,7 @@ uint64_t thread_cpu_nanoseconds() {
 struct Row {
   const PlanInstruction* instruction = nullptr;
   double seconds = 0, flops = 0, bytes = 0;
-  std::string type, tiles;
+  std::string type, tiles, note;
 };
 
 Row row_of(const Partition& partition, const PlanInstruction& instruction,
@@ -43,6 +43,7 @@ Row row_of(const Partition& partition, const PlanInstruction& instruction,
     tiles.push_back(std::to_string(kernel.tiles(phase)));
   }
   row.tiles = join(tiles, "+");
+  row.note = kernel.note();
   if (seconds.size() > 1 && row.seconds > 0) {
     std::vector<std::string> shares;
     for (double s : seconds)
@@ -79,7 +80,7 @@ std::string line(const Row& row, double total) {
                 rate(row.bytes, row.seconds).c_str());
   return cat(text, "  ", row.instruction->op->full_name(), row.type, "  '", row.instruction->name,
              "'", row.instruction->chain == kNone ? "" : cat("  chain ", row.instruction->chain),
-             "  tiles ", row.tiles, "\n");
+             "  tiles ", row.tiles, row.note.empty() ? "" : cat("  note: ", row.note), "\n");
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 
 #include "ops/element_kernel.h"
 #include "ops/kernel.h"
+#include "ops/kernel_note.h"
 
 namespace leat {
 
@@ -20,7 +21,7 @@ class Program;
 // counted: it touches memory for the first time.
 //
 // Threads: as Kernel says; the sums may be read at any time, but are whole only between steps.
-class TimedKernel final : public Kernel, public ElementTiles {
+class TimedKernel final : public Kernel, public ElementTiles, public NotedKernel {
  public:
   explicit TimedKernel(std::unique_ptr<Kernel> kernel);
 
@@ -30,6 +31,7 @@ class TimedKernel final : public Kernel, public ElementTiles {
   int64_t tile_elements() const override { return leat::tile_elements(*kernel_); }
   size_t workspace_bytes() const override { return kernel_->workspace_bytes(); }
   size_t scratch_bytes() const override { return kernel_->scratch_bytes(); }
+  std::string note() const override { return kernel_note(*kernel_); }
   Progress run(KernelContext& context, int phase, int tile) override;
 
   // CPU seconds of a phase, over all steps but the first.
@@ -47,7 +49,8 @@ class TimedKernel final : public Kernel, public ElementTiles {
 
 // A table of the program's instructions, the dearest first: CPU time a step and its share; GFLOP/s
 // of matrix products and convolutions; GB/s of all, each operand's bytes counted once; how many
-// tiles, by phase, and the phases' shares; what is below 0.1 % in one line. "" if the program does
+// tiles, by phase, and the phases' shares; what the kernel notes of itself; what is below 0.1 % in
+// one line. "" if the program does
 // not measure, or before its second step.
 std::string profile_text(const Program& program);
 

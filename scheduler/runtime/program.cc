@@ -7,6 +7,7 @@
 #include "devices/base/text.h"
 #include "devices/pages.h"
 #include "ops/validate.h"
+#include "scheduler/runtime/kernel_notes.h"
 #include "scheduler/runtime/places.h"
 #include "scheduler/runtime/program_builder.h"
 #include "transport/frame.h"
@@ -213,34 +214,10 @@ bool Program::Builder::is_in_place(uint32_t send) const {
 
 Status Program::Builder::make_kernel(uint32_t index) {
   const PlanInstruction& instruction = partition_.instructions[index];
-  const Attrs attrs = with_defaults(*instruction.op, instruction.attrs);
-  Node node;
-  node.op = instruction.op;
-  node.attrs = instruction.attrs;
-  node.source = instruction.source;
-  node.first_row = instruction.first_row;
-  node.name = instruction.name;
-  KernelSetup setup;
-  setup.types.attrs = &attrs;
-  setup.node = &node;
-  setup.tile_rows = instruction.tile_rows;
-  setup.device = program_.device_;
-  setup.resources = program_.resources_;
-  setup.subject = cat(instruction.op->full_name(), " '", instruction.name, "'");
-  for (uint32_t input : instruction.inputs) {
-    setup.types.inputs.push_back(input == kNone ? OperandType() : partition_.values[input].type);
-    const bool known = input != kNone && partition_.values[input].home == Home::constant;
-    setup.constants.push_back(known ? &partition_.constants[partition_.values[input].index]
-                                    : nullptr);
-  }
-  for (uint32_t output : instruction.outputs) {
-    setup.types.outputs.push_back(output == kNone ? OperandType() : partition_.values[output].type);
-  }
-  const auto factory = instruction.op->kernels.find(program_.device_->kind());
-  if (factory == instruction.op->kernels.end()) {
-    return unimplemented(cat(setup.subject, ": has no kernel for ", program_.device_->kind()));
-  }
-  LEAT_ASSIGN_OR_RETURN(program_.owned_kernels_[index], factory->second(setup));
+  Device* const device = program_.device_;
+  LEAT_ASSIGN_OR_RETURN(program_.owned_kernels_[index],
+                        make_instruction_kernel(partition_, instruction, device->kind(), device,
+                                                program_.resources_));
   if (!program_.timed_kernels_.empty()) {
     auto timed = std::make_unique<TimedKernel>(std::move(program_.owned_kernels_[index]));
     program_.timed_kernels_[index] = timed.get();

@@ -1,5 +1,7 @@
 #include "scheduler/runtime/profile.h"
 
+#include "devices/base/text.h"
+#include "scheduler/runtime/kernel_notes.h"
 #include "tests/scheduler/scheduler_testing.h"
 
 namespace leat {
@@ -18,7 +20,37 @@ Plan profiled_plan() {
   return must(compile(graph, request));
 }
 
+// y = Conv(Conv(x)), both of `dtype`.
+Plan convolving_plan(DType dtype) {
+  Graph graph(scheduler_catalogue());
+  GraphBuilder g(graph);
+  const ValueId x = g.input("x", dtype, Shape{2, 4, 8, 8});
+  const ValueId w = g.input("w", dtype, Shape{4, 4, 3, 3});
+  const ValueId a = g.named(g.op("Conv", {x, w}), "a");
+  const ValueId y = g.named(g.op("Conv", {a, w}), "y");
+  must(g.status());
+  CompileRequest request;
+  request.borders = {{x, w}, {y}, {}};
+  request.devices = device_names(1);
+  return must(compile(graph, request));
+}
+
 }  // namespace
+
+TEST_CASE("a convolution by plain loops is noted by name and reason in the plan and its profile") {
+  CHECK(must(kernel_notes(convolving_plan(DType::f32))).empty());
+  const std::string reason = "slow plain loops, because oneDNN has none for double";
+  const Plan plan = convolving_plan(DType::f64);
+  CHECK(must(kernel_notes(plan)) == std::vector<std::string>{"Conv 'a', Conv 'y': " + reason});
+
+  PlanRunner runner(plan, 1, RunOptions{.profile = true});
+  must(runner.feed(0, Tensor(DType::f64, Shape{2, 4, 8, 8})));
+  must(runner.feed(1, Tensor(DType::f64, Shape{4, 4, 3, 3})));
+  must(runner.step_to(3));
+  const std::string text = profile_text(runner.program());
+  INFO(text);
+  CHECK(text.find(cat("  note: ", reason, "\n")) != std::string::npos);
+}
 
 TEST_CASE("a profiled program says where the time of its steps went, the dearest first") {
   for (int threads : {1, 3}) {

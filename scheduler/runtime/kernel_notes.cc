@@ -1,0 +1,116 @@
+#include "scheduler/runtime/kernel_notes.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "devices/base/text.h"
+#include "ops/cost.h"
+#include "ops/kernel_note.h"
+#include "ops/validate.h"
+
+namespace leat {
+namespace {
+
+constexpr size_t kShownNames = 4;
+
+std::string subject_of(const PlanInstruction& instruction) {
+  return cat(instruction.op->full_name(), " '", instruction.name, "'");
+}
+
+OpTypes types_of(const Partition& partition, const PlanInstruction& instruction,
+                 const Attrs& attrs) {
+  OpTypes types;
+  types.attrs = &attrs;
+  const auto type = [&](uint32_t value) {
+    return value == kNone ? OperandType() : partition.values[value].type;
+  };
+  for (uint32_t input : instruction.inputs) types.inputs.push_back(type(input));
+  for (uint32_t output : instruction.outputs) types.outputs.push_back(type(output));
+  return types;
+}
+
+std::string text_of(const Attr& attr, const PlanInstruction& of) {
+  if (const auto* number = std::get_if<int64_t>(&attr)) return std::to_string(*number);
+  if (const auto* number = std::get_if<double>(&attr)) return shortest(*number);
+  if (const auto* text = std::get_if<std::string>(&attr)) return *text;
+  if (const auto* list = std::get_if<std::vector<int64_t>>(&attr)) return join(*list, ",");
+  return of.name;
+}
+
+// Equal only for instructions whose kernels are.
+std::string likeness(const PlanInstruction& instruction, const OpTypes& types) {
+  std::string text = cat(instruction.op->full_name(), " ", instruction.tile_rows);
+  for (const auto& [name, attr] : instruction.attrs)
+    text += cat(" ", name, "=", text_of(attr, instruction));
+  for (const auto* operands : {&types.inputs, &types.outputs}) {
+    for (const OperandType& o : *operands) {
+      text +=
+          cat(" ", o.present ? dtype_name(o.dtype) : "-", o.shape, " ", static_cast<int>(o.layout));
+    }
+  }
+  return text;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Kernel>> make_instruction_kernel(const Partition& partition,
+                                                        const PlanInstruction& instruction,
+                                                        std::string_view kind, Device* device,
+                                                        JobResources* resources) {
+  const Attrs attrs = with_defaults(*instruction.op, instruction.attrs);
+  Node node;
+  node.op = instruction.op;
+  node.attrs = instruction.attrs;
+  node.source = instruction.source;
+  node.first_row = instruction.first_row;
+  node.name = instruction.name;
+  KernelSetup setup;
+  setup.types = types_of(partition, instruction, attrs);
+  setup.node = &node;
+  setup.tile_rows = instruction.tile_rows;
+  setup.device = device;
+  setup.resources = resources;
+  setup.subject = subject_of(instruction);
+  for (uint32_t input : instruction.inputs) {
+    const bool known = input != kNone && partition.values[input].home == Home::constant;
+    setup.constants.push_back(known ? &partition.constants[partition.values[input].index]
+                                    : nullptr);
+  }
+  const auto factory = instruction.op->kernels.find(kind);
+  if (factory == instruction.op->kernels.end()) {
+    return unimplemented(cat(setup.subject, ": has no kernel for ", kind));
+  }
+  return factory->second(setup);
+}
+
+Result<std::vector<std::string>> kernel_notes(const Plan& plan) {
+  std::map<std::string, std::string> made;                // the note, by likeness
+  std::map<std::string, std::set<std::string>> subjects;  // by note
+  for (const Partition& partition : plan.partitions) {
+    for (const PlanInstruction& instruction : partition.instructions) {
+      if (instruction.kind != PlanInstruction::Kind::kernel) continue;
+      const Attrs attrs = with_defaults(*instruction.op, instruction.attrs);
+      const OpTypes types = types_of(partition, instruction, attrs);
+      if (product_flops(*instruction.op, types) == 0) continue;
+      const auto [like, fresh] = made.try_emplace(likeness(instruction, types));
+      if (fresh) {
+        LEAT_ASSIGN_OR_RETURN(const auto kernel, make_instruction_kernel(partition, instruction,
+                                                                         "cpu", nullptr, nullptr));
+        like->second = kernel_note(*kernel);
+      }
+      if (!like->second.empty()) subjects[like->second].insert(subject_of(instruction));
+    }
+  }
+  std::vector<std::string> notes;
+  for (const auto& [note, names] : subjects) {
+    const std::vector<std::string> all(names.begin(), names.end());
+    const size_t shown = std::min(all.size(), kShownNames);
+    notes.push_back(cat(join(std::span(all).first(shown), ", "),
+                        all.size() > shown ? cat(" and ", all.size() - shown, " more") : "", ": ",
+                        note));
+  }
+  return notes;
+}
+
+}  // namespace leat
