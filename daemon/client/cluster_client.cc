@@ -7,6 +7,7 @@
 
 #include "daemon/client/attachments.h"
 #include "daemon/client/wire_views.h"
+#include "daemon/jobs/grammar.h"
 #include "daemon/jobs/records.h"
 #include "devices/base/text.h"
 #include "transport/rpc/call.h"
@@ -91,6 +92,36 @@ Result<std::vector<View>> views_of(Response&& response) {
   const auto outcome = response.getOutcome();
   if (outcome.isError()) return read_status(outcome.getError());
   return read_views<View>(outcome.getOk());
+}
+
+// Of a job that was asked for by `id`, which may be a prefix.
+template <typename Response>
+Result<JobView> job_of(Response&& response, const std::string& id) {
+  LEAT_ASSIGN_OR_RETURN(JobView view, view_of<JobView>(response));
+  if (view.id.starts_with(id)) return view;
+  return internal_error(cat("expected the job ", quoted_start(id), ", received '", view.id, "'"));
+}
+
+// A page from line `from` on: no line before it, unless there are only such.
+Result<LogPage> page_from(Result<LogPage> page, uint64_t from) {
+  if (!page.ok() || page->first >= std::min(from, page->end)) return page;
+  return internal_error(
+      cat("a page of a log: expected lines from ", from, " on, received them from ", page->first));
+}
+
+std::string expected_left_file(const std::string& name) {
+  return cat("file of a job: expected a relative name without '.' or '..' parts that does not ",
+             "begin with '.', received ", quoted_start(name));
+}
+
+Result<std::vector<RemoteFile>> files_of(capnp::List<wire::FileInfo>::Reader list) {
+  std::vector<RemoteFile> files;
+  for (const auto each : list) {
+    const RemoteFile& file =
+        files.emplace_back(RemoteFile{to_string(each.getName()), each.getSize()});
+    if (!is_left_file(file.name)) return internal_error(expected_left_file(file.name));
+  }
+  return files;
 }
 
 // A file that is being uploaded, on the loop.
@@ -474,7 +505,7 @@ Result<JobView> ClusterClient::job(const std::string& id) {
       "Master.job", core_->options().deadline, [id](wire::Master::Client master) {
         auto request = master.jobRequest();
         request.setId(id.c_str());
-        return request.send().then([](auto&& response) { return view_of<JobView>(response); });
+        return request.send().then([id](auto&& response) { return job_of(response, id); });
       });
 }
 
@@ -486,7 +517,7 @@ Result<JobView> ClusterClient::watch(const std::string& id, uint64_t seen, milli
         request.setId(id.c_str());
         request.setSeen(seen);
         request.setWaitMs(static_cast<uint32_t>(wait.count()));
-        return request.send().then([](auto&& response) { return view_of<JobView>(response); });
+        return request.send().then([id](auto&& response) { return job_of(response, id); });
       });
 }
 
@@ -495,20 +526,21 @@ Result<JobView> ClusterClient::cancel(const std::string& id) {
       "Master.cancel", core_->options().deadline, [id](wire::Master::Client master) {
         auto request = master.cancelRequest();
         request.setId(id.c_str());
-        return request.send().then([](auto&& response) { return view_of<JobView>(response); });
+        return request.send().then([id](auto&& response) { return job_of(response, id); });
       });
 }
 
 Result<LogPage> ClusterClient::logs(const std::string& id, uint64_t from, milliseconds wait) {
-  return core_->call<LogPage>(
-      "Master.logs", core_->options().deadline + wait,
-      [id, from, wait](wire::Master::Client master) {
-        auto request = master.logsRequest();
-        request.setId(id.c_str());
-        request.setFrom(from);
-        request.setWaitMs(static_cast<uint32_t>(wait.count()));
-        return request.send().then([](auto&& response) { return view_of<LogPage>(response); });
-      });
+  return core_->call<LogPage>("Master.logs", core_->options().deadline + wait,
+                              [id, from, wait](wire::Master::Client master) {
+                                auto request = master.logsRequest();
+                                request.setId(id.c_str());
+                                request.setFrom(from);
+                                request.setWaitMs(static_cast<uint32_t>(wait.count()));
+                                return request.send().then([from](auto&& response) {
+                                  return page_from(view_of<LogPage>(response), from);
+                                });
+                              });
 }
 
 Result<std::vector<RemoteFile>> ClusterClient::files(const std::string& id) {
@@ -520,22 +552,14 @@ Result<std::vector<RemoteFile>> ClusterClient::files(const std::string& id) {
                              return request.send().then([](auto&& response) -> Result<List> {
                                const auto outcome = response.getOutcome();
                                if (outcome.isError()) return read_status(outcome.getError());
-                               List files;
-                               for (const auto each : outcome.getOk()) {
-                                 files.push_back({to_string(each.getName()), each.getSize()});
-                               }
-                               return files;
+                               return files_of(outcome.getOk());
                              });
                            });
 }
 
 Result<std::string> ClusterClient::fetch(const std::string& id, const std::string& name,
                                          const std::string& directory, Files& files) {
-  if (!is_tame_path(name)) {
-    return invalid_argument(
-        cat("file of a job: expected a relative name without '.' or '..' parts, received '", name,
-            "'"));
-  }
+  if (!is_left_file(name)) return invalid_argument(expected_left_file(name));
   const std::string path = directory + "/" + name;
   LEAT_ASSIGN_OR_RETURN(Opened file, core_->open(id, name));
   const Opened first = file;
@@ -573,7 +597,12 @@ Result<NodeView> ClusterClient::drain(const std::string& worker, bool undo) {
         auto request = master.drainRequest();
         request.setWorker(worker.c_str());
         request.setUndo(undo);
-        return request.send().then([](auto&& response) { return view_of<NodeView>(response); });
+        return request.send().then([worker](auto&& response) -> Result<NodeView> {
+          LEAT_ASSIGN_OR_RETURN(NodeView node, view_of<NodeView>(response));
+          if (node.worker.info.worker.name == worker) return node;
+          return internal_error(cat("expected the worker '", worker, "', received '",
+                                    node.worker.info.worker.name, "'"));
+        });
       });
 }
 

@@ -91,7 +91,8 @@ class ClusterClient {
   Result<std::vector<RemoteFile>> files(const std::string& id);
   // Writes one of them to <directory>/<name>, whole or not at all; the path. What came is what the
   // master has: its SHA-256 is checked. A connection that is lost is taken up where it broke.
-  // invalid_argument for a name that is not relative or leads out of the directory.
+  // invalid_argument for a name that is not relative, leads out of the directory or begins with a
+  // dot: no job has left such a file (daemon/jobs/grammar.h).
   Result<std::string> fetch(const std::string& id, const std::string& name,
                             const std::string& directory, Files& files = real_files());
 

@@ -12,6 +12,7 @@
 
 #include "daemon/client/wire_values.h"
 #include "daemon/client/wire_views.h"
+#include "daemon/jobs/grammar.h"
 #include "devices/base/text.h"
 #include "ops/capnp/graph_file.h"
 #include "transport/rpc/call.h"
@@ -425,6 +426,10 @@ class RemoteSession::Core {
       if (outcome.isError()) return read_status(outcome.getError());
       OpenedSession opened;
       opened.job = to_string(outcome.getOk().getJob());
+      if (!is_job_id(opened.job)) {
+        return internal_error(
+            cat("a session: expected the id of its job, received ", quoted_start(opened.job)));
+      }
       opened.link = loop_->context().own(kj::heap<Link>(outcome.getOk().getSession()));
       return opened;
     });

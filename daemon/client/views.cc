@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "daemon/client/wire_views.h"
+#include "daemon/jobs/grammar.h"
 #include "devices/base/text.h"
 #include "transport/rpc/call.h"
 
@@ -100,6 +101,18 @@ Result<State> state_named(const All& all, std::string_view name) {
   return internal_error(cat("state: expected one that this version knows, received '", name, "'"));
 }
 
+Status check_job_id(const std::string& id) {
+  if (is_job_id(id)) return {};
+  return internal_error(
+      cat("a job: expected an id of small letters, digits and '-', received ", quoted_start(id)));
+}
+
+Status check_worker_name(const std::string& name) {
+  if (is_worker_name(name)) return {};
+  return internal_error(cat("a worker: expected a name of letters, digits, '-', '_' and '.', ",
+                            "received ", quoted_start(name)));
+}
+
 }  // namespace
 
 std::string to_string(capnp::Text::Reader text) { return {text.begin(), text.size()}; }
@@ -138,6 +151,7 @@ Result<JobView> read_view(wire::JobView::Reader in) {
                         state_named<JobState>(kJobStates, to_string(in.getState())));
   view.number = in.getNumber();
   view.id = to_string(in.getId());
+  LEAT_RETURN_IF_ERROR(check_job_id(view.id));
   view.name = to_string(in.getName());
   condition.reason = to_string(in.getReason());
   condition.since_ms = in.getSinceMs();
@@ -148,6 +162,8 @@ Result<JobView> read_view(wire::JobView::Reader in) {
   view.num_workers = in.getNumWorkers();
   view.min_workers = in.getMinWorkers();
   condition.workers = read_texts(in.getWorkers());
+  for (const std::string& worker : condition.workers)
+    LEAT_RETURN_IF_ERROR(check_worker_name(worker));
   condition.result = print_result(
       {to_string(in.getWeightsSha256()), in.getShards(), in.getSeed(), to_string(in.getCpu())});
   view.progress = read_progress(in.getProgress());
@@ -187,6 +203,7 @@ Result<NodeView> read_view(wire::NodeView::Reader in) {
   LEAT_ASSIGN_OR_RETURN(view.worker.state,
                         state_named<WorkerState>(kStates, to_string(in.getState())));
   info.worker = {to_string(in.getName()), in.getIncarnation()};
+  LEAT_RETURN_IF_ERROR(check_worker_name(info.worker.name));
   info.address = to_string(in.getAddress());
   view.worker.reason = to_string(in.getReason());
   view.worker.since_ms = in.getSinceMs();
@@ -199,6 +216,7 @@ Result<NodeView> read_view(wire::NodeView::Reader in) {
   }
   info.datasets = read_texts(in.getDatasets());
   view.job = to_string(in.getJob());
+  if (!view.job.empty()) LEAT_RETURN_IF_ERROR(check_job_id(view.job));
   info.version = to_string(in.getVersion());
   return view;
 }
@@ -245,7 +263,7 @@ void write_view(const LogPage& page, wire::LogPage::Builder out) {
   out.setComplete(page.complete);
 }
 
-LogPage read_view(wire::LogPage::Reader in) {
+Result<LogPage> read_view(wire::LogPage::Reader in) {
   LogPage page;
   page.first = in.getFirst();
   page.lines.reserve(in.getLines().size());
@@ -254,6 +272,10 @@ LogPage read_view(wire::LogPage::Reader in) {
   }
   page.end = in.getEnd();
   page.complete = in.getComplete();
+  if (page.first > page.end || page.lines.size() > page.end - page.first) {
+    return internal_error(cat("a page of a log: expected lines below ", page.end, ", received ",
+                              page.lines.size(), " from line ", page.first));
+  }
   return page;
 }
 

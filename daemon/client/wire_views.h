@@ -1,8 +1,10 @@
 // What people see of a cluster, to and from the messages of transport/cluster.capnp: one place for
 // both ends. Includes Cap'n Proto: for .cc files.
 //
-// What is read comes from a peer: its numbers and texts are taken as they are, within the limits of
-// the connection; internal is what this build does not know (a state of a later version).
+// What is read comes from a peer. Ids of jobs and names of workers are held to their grammar
+// (daemon/jobs/grammar.h), and the lines of a page to the numbers beside them: internal says which
+// are not, or what this build does not know (a state of a later version). Other numbers and texts
+// are taken as they are, within the limits of the connection.
 #pragma once
 
 #include <string>
@@ -25,7 +27,7 @@ void write_view(const ClusterView& view, wire::ClusterView::Builder out);
 Result<ClusterView> read_view(wire::ClusterView::Reader in);
 
 void write_view(const LogPage& page, wire::LogPage::Builder out);
-LogPage read_view(wire::LogPage::Reader in);
+Result<LogPage> read_view(wire::LogPage::Reader in);
 
 std::string to_string(capnp::Text::Reader text);
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "daemon/jobs/grammar.h"
 #include "devices/base/seconds_text.h"
 #include "devices/base/text.h"
 
@@ -10,7 +11,6 @@ namespace leat {
 namespace {
 
 constexpr std::string_view kWorkerStateNames[] = {"READY", "DRAINING", "STUCK", "LOST"};
-constexpr size_t kLongestName = 64;
 constexpr size_t kMaxDevices = 64;
 constexpr size_t kMaxDatasets = 1024;
 constexpr size_t kMaxRunners = 1024;
@@ -24,18 +24,13 @@ std::chrono::milliseconds since(Clock::Steady then, Moment now) {
   return std::chrono::duration_cast<std::chrono::milliseconds>(now.steady - then);
 }
 
-bool is_name_character(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
-         c == '_' || c == '.';
-}
-
 Status check_info(const WorkerInfo& info) {
   const std::string& name = info.worker.name;
-  if (name.empty() || name.size() > kLongestName ||
-      !std::all_of(name.begin(), name.end(), is_name_character)) {
-    return invalid_argument(cat("register: expected a worker's name of 1 to ", kLongestName,
-                                " letters, digits, '-', '_' and '.', received ", name.size(),
-                                " bytes"));
+  if (!is_worker_name(name)) {
+    return invalid_argument(
+        cat("register: expected a worker's name of at most 64 letters, digits, "
+            "'-', '_' and '.', a letter or digit first, received ",
+            quoted_start(name)));
   }
   if (info.worker.incarnation == 0) {
     return invalid_argument(cat("worker '", name, "': expected an incarnation, received 0"));

@@ -4,6 +4,7 @@
 #include <future>
 #include <set>
 
+#include "daemon/jobs/grammar.h"
 #include "daemon/master/heart_server.h"
 #include "daemon/master/job_logs.h"
 #include "daemon/master/job_runs.h"
@@ -65,6 +66,7 @@ void list_files(const std::filesystem::path& folder, const std::string& prefix,
        at.increment(gone)) {
     const std::string name = prefix + at->path().filename().string();
     if (name == "submitted" || name.find(".tmp") != std::string::npos) continue;
+    if (!is_left_file(name)) continue;  // no client takes it
     std::error_code error;
     if (at->is_directory(error)) {
       if (at->is_symlink(error)) continue;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "daemon/jobs/grammar.h"
 #include "devices/base/text.h"
 #include "transport/cluster.capnp.h"
 #include "transport/rpc/client.h"
@@ -36,6 +37,10 @@ Status copy_secret(capnp::Data::Reader from, std::array<uint8_t, N>& to, std::st
 Result<RunnerOrder> read_order(wire::RunnerSpec::Reader spec) {
   RunnerOrder order;
   order.job = spec.getJob();
+  if (!is_job_id(order.job)) {
+    return invalid_argument(
+        cat("a runner's order: expected a job's id, received ", quoted_start(order.job)));
+  }
   order.epoch = spec.getEpoch();
   order.task = spec.getTask();
   order.threads = spec.getThreads();

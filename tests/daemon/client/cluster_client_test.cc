@@ -436,6 +436,53 @@ TEST_CASE("a fetch that breaks goes on where it broke") {
   CHECK(read(*path) == weights);
 }
 
+TEST_CASE("a job that a master calls otherwise than it may is taken by no call") {
+  JobMaster master;
+  const auto client = connect(options_for(master));
+  const std::string id = master.jobs().add("cnn");
+  for (const char* name : {"/tmp/home", "../cnn-a001", "..", "", "-cnn-a001", "cnn a001",
+                           "cnn\x1b[2J", "CNN-a001", "rnn-a001"}) {
+    INFO(name);
+    master.jobs().lies([&](JobView& view) { view.id = name; });
+    CHECK(client->job("cnn").status().code() == Code::internal);
+    CHECK(client->watch(id, 0, 1ms).status().code() == Code::internal);
+    const std::string known = name;  // a list holds any job
+    CHECK(client->jobs().ok() == (known == "rnn-a001"));
+  }
+  master.jobs().lies([](JobView& view) { view.condition.workers = {"w1", "../w2"}; });
+  CHECK_THAT(client->job(id).status().message(), Catch::Contains("received '../w2'"));
+  master.jobs().lies({});
+  CHECK(client->job("cnn").ok());
+}
+
+TEST_CASE("a file that leads out of the folder, or hides in it, makes a listing worthless") {
+  JobMaster master;
+  const TemporaryDirectory here;
+  const auto client = connect(options_for(master));
+  const std::string id = master.jobs().add("cnn", JobState::succeeded);
+  for (const char* name : {"../w", "/etc/passwd", "checkpoints/../../w", "", ".", "a//b", ".bashrc",
+                           ".ssh/authorized_keys", "a\nb", "\x1b[2J"}) {
+    INFO(name);
+    master.jobs().lies({}, {name});
+    CHECK(client->files(id).status().code() == Code::internal);
+    CHECK(client->fetch(id, name, here / "out").status().code() == Code::invalid_argument);
+  }
+  CHECK_FALSE(*real_files().exists(here / "out"));
+  master.jobs().lies({}, {"graph/.data/w"});
+  CHECK(client->files(id).ok());
+}
+
+TEST_CASE("a page with lines before those that were asked for is refused") {
+  JobMaster master;
+  const auto client = connect(options_for(master));
+  const std::string id = master.jobs().add("cnn");
+  for (int i = 0; i < 4; ++i) master.jobs().say(id, "w1", cat("line ", i));
+  master.jobs().repeats_lines(1);
+  CHECK(client->logs(id, 0).ok());
+  CHECK(client->logs(id, 2).status().code() == Code::internal);
+  CHECK(client->logs(id, 9).status().code() == Code::internal);
+}
+
 TEST_CASE("names that lead out of the folder are fetched by nobody") {
   JobMaster master;
   const TemporaryDirectory here;

@@ -49,6 +49,12 @@ void write(const std::string& path, std::string_view text) {
   std::ofstream(path, std::ios::binary) << text;
 }
 
+std::string replaced(std::string text, std::string_view from, std::string_view to) {
+  const size_t at = text.find(from);
+  REQUIRE(at != std::string::npos);
+  return text.replace(at, from.size(), to);
+}
+
 // A folder with a job, a home without a config file, and a master.
 struct Here {
   Here() {
@@ -514,6 +520,65 @@ TEST_CASE("leat fetch copies what a job has left") {
   CHECK(one.out == "out/weights.safetensors\n");
   CHECK(here.run({"fetch", id, "none"}).exit_code == 5);
   CHECK(here.run({"fetch", "xyz"}).exit_code == 5);
+}
+
+TEST_CASE("a master that lies about ids and files leads no command out of its folder") {
+  Here here;
+  FakeJobs& jobs = here.master.jobs();
+  const std::string id = jobs.add("cnn", JobState::succeeded);
+  const std::string home = here.folder / "home";
+  write(home + "/.profile", "mine");
+  jobs.leave(id, ".profile", std::as_bytes(std::span("theirs")));
+  jobs.lies([&](JobView& view) { view.id = home; });
+  const std::vector<std::vector<std::string>> commands = {{"fetch", "cnn"},
+                                                          {"logs", "cnn"},
+                                                          {"logs", "-f", "cnn"},
+                                                          {"show", "cnn"},
+                                                          {"ps", "-a"},
+                                                          {"show", "--wait", "cnn"},
+                                                          {"cancel", "cnn"},
+                                                          {"submit", "--resume", "cnn"},
+                                                          {"checkpoint", "ls", "cnn"}};
+  for (const auto& command : commands) {
+    const Finished done = here.run(command);
+    INFO(join(command, " ") << ": " << done.out << done.err);
+    CHECK(done.exit_code == 1);
+    CHECK(done.out.empty());
+    CHECK_THAT(done.err, Catch::Contains("a job: expected an id"));
+  }
+  jobs.lies({});
+  for (const std::vector<std::string>& command :
+       {std::vector<std::string>{"fetch", "cnn", "-o", "home"},
+        {"fetch", "cnn", ".profile", "-o", "home"},
+        {"submit", "--resume", "cnn"},
+        {"checkpoint", "verify", "cnn"}}) {
+    const Finished done = here.run(command);
+    INFO(join(command, " ") << ": " << done.err);
+    CHECK(done.exit_code != 0);
+    CHECK_THAT(done.err, Catch::Contains("received '.profile'"));
+  }
+  jobs.lies({}, {"checkpoints/step-1/../../../home/x"});
+  CHECK(here.run({"checkpoint", "ls", "cnn"}).exit_code == 1);
+  CHECK(contents_of(home + "/.profile") == "mine");
+  const auto left = std::filesystem::directory_iterator(home);
+  CHECK(std::distance(begin(left), end(left)) == 1);
+}
+
+TEST_CASE("leat submit --resume sends no file of this machine that a job of the cluster names") {
+  Here here;
+  FakeJobs& jobs = here.master.jobs();
+  const std::string id = jobs.add("cnn", JobState::succeeded);
+  const std::string mine = here.folder / "model.onnxtxt";
+  const std::string text = replaced(kCommandsJob, "graph: model.onnxtxt", "graph: " + mine);
+  jobs.leave(id, "job.yaml", std::as_bytes(std::span(text)));
+  jobs.leave(id, "checkpoints/step-1/manifest.json", std::as_bytes(std::span("{}")));
+  const Finished done = here.run({"submit", "--resume", id});
+  CHECK(done.exit_code == 7);
+  CHECK_THAT(done.err, Catch::Contains("expected its graph 'model.onnxtxt' among the files"));
+  CHECK(jobs.jobs().size() == 1);
+  jobs.leave(id, "model.onnxtxt", std::as_bytes(std::span(std::string_view(kGraph))));
+  CHECK(here.run({"submit", "--resume", id}).exit_code == 0);
+  CHECK(jobs.submission(jobs.await_job(2)).files[0].bytes == kGraph);
 }
 
 TEST_CASE("leat fetch goes on when a checkpoint is removed meanwhile") {

@@ -128,7 +128,7 @@ void FakeJobs::logs(std::string id, uint64_t from, std::chrono::steady_clock::ti
 }
 
 Result<std::vector<JobFile>> FakeJobs::files(const std::string& id) {
-  LEAT_ASSIGN_OR_RETURN(const JobView view, job(id));
+  LEAT_ASSIGN_OR_RETURN(const JobView view, known(id));
   const std::string folder = folder_ + "/" + view.id;
   std::vector<JobFile> out;
   std::error_code none;
@@ -138,6 +138,8 @@ Result<std::vector<JobFile>> FakeJobs::files(const std::string& id) {
   }
   std::sort(out.begin(), out.end(),
             [](const JobFile& a, const JobFile& b) { return a.name < b.name; });
+  const std::lock_guard lock(mutex_);
+  for (const std::string& name : listed_) out.push_back({name, 1});
   return out;
 }
 
@@ -147,7 +149,11 @@ Result<std::string> FakeJobs::file_path(const std::string& id, const std::string
     std::filesystem::remove_all(path.parent_path());
   }
   LEAT_ASSIGN_OR_RETURN(const std::vector<JobFile> all, files(id));
-  LEAT_ASSIGN_OR_RETURN(const JobView view, job(id));
+  LEAT_ASSIGN_OR_RETURN(const JobView view, known(id));
+  if (const std::lock_guard lock(mutex_);
+      std::find(listed_.begin(), listed_.end(), name) != listed_.end()) {
+    return leave(view.id, "what it lies about", std::as_bytes(std::span("poison")));
+  }
   for (const JobFile& file : all) {
     if (file.name == name) return folder_ + "/" + view.id + "/" + name;
   }
@@ -171,15 +177,26 @@ ClusterView FakeJobs::cluster() const {
 std::vector<JobView> FakeJobs::jobs() const {
   const std::lock_guard lock(mutex_);
   std::vector<JobView> out;
-  for (const Entry& entry : entries_) out.push_back(entry.view);
+  for (const Entry& entry : entries_) out.push_back(told(entry.view));
   return out;
 }
 
 Result<JobView> FakeJobs::job(std::string_view id) const {
+  LEAT_ASSIGN_OR_RETURN(JobView view, known(id));
+  const std::lock_guard lock(mutex_);
+  return told(std::move(view));
+}
+
+Result<JobView> FakeJobs::known(std::string_view id) const {
   const std::lock_guard lock(mutex_);
   const auto found = find(id);
   if (!found.ok()) return found.status();
   return (*found)->view;
+}
+
+JobView FakeJobs::told(JobView view) const {
+  if (lie_) lie_(view);
+  return view;
 }
 
 std::vector<NodeView> FakeJobs::nodes() const {
@@ -309,6 +326,7 @@ LogPage FakeJobs::page_of(const Entry& entry, uint64_t from) const {
   LogPage page;
   page.end = entry.lines.size();
   page.first = std::min(from, page.end);
+  page.first -= std::min(page.first, lines_back_);
   page.lines.assign(entry.lines.begin() + static_cast<ptrdiff_t>(page.first), entry.lines.end());
   page.complete = has_ended(entry.view.condition.state);
   return page;
@@ -324,7 +342,7 @@ void FakeJobs::answer_waiting() {
       const bool due = stopping_ || each.deadline <= now || !found.ok();
       if (each.job) {
         if (!due && (*found)->view.version <= each.from) return false;
-        Result<JobView> view = found.ok() ? Result<JobView>((*found)->view) : found.status();
+        Result<JobView> view = found.ok() ? Result<JobView>(told((*found)->view)) : found.status();
         calls.push_back([done = each.job, view] { done(view); });
         return true;
       }

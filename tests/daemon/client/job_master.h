@@ -61,6 +61,18 @@ class FakeJobs final : public JobService, public StatusSource {
     const std::lock_guard lock(mutex_);
     vanishing_ = name;
   }
+  // A master that lies: from now on what it says of a job is changed so, and its files have these
+  // beside those that are there.
+  void lies(std::function<void(JobView&)> about_job, std::vector<std::string> files = {}) {
+    const std::lock_guard lock(mutex_);
+    lie_ = std::move(about_job);
+    listed_ = std::move(files);
+  }
+  // And every page of a log begins so many lines earlier.
+  void repeats_lines(uint64_t lines) {
+    const std::lock_guard lock(mutex_);
+    lines_back_ = lines;
+  }
   // The id of the `count`th job, once there is one; and the submission it came of.
   std::string await_job(size_t count = 1);
   Submission submission(const std::string& id) const;
@@ -88,6 +100,8 @@ class FakeJobs final : public JobService, public StatusSource {
   };
 
   Result<const Entry*> find(std::string_view id) const;  // with the lock
+  Result<JobView> known(std::string_view id) const;
+  JobView told(JobView view) const;  // with the lock
   LogPage page_of(const Entry& entry, uint64_t from) const;
   // Answers all whose time has come, without the lock.
   void answer_waiting();
@@ -99,6 +113,9 @@ class FakeJobs final : public JobService, public StatusSource {
   std::vector<Waiting> waiting_;
   int repeats_ = 0;
   std::string drained_, vanishing_;
+  std::function<void(JobView&)> lie_;
+  std::vector<std::string> listed_;
+  uint64_t lines_back_ = 0;
   bool stopping_ = false;
   const std::string folder_;
   Blobs blobs_;

@@ -54,6 +54,11 @@ TEST_CASE("a job that cannot be right is refused before it is one", "[cluster]")
   const Status wrong = host.submit(no_graph).status();
   CHECK(wrong.code() == Code::invalid_argument);
   CHECK_THAT(wrong.message(), Catch::StartsWith("tiny.onnxtxt:"));
+  Submission hidden = tiny_job("r8");
+  hidden.files[0].name = ".tiny.onnxtxt";
+  hidden.overrides = {"model.graph=.tiny.onnxtxt"};
+  CHECK_THAT(host.submit(hidden).status().message(),
+             Catch::Contains("expected a file whose name does not begin with '.'"));
   Submission elsewhere = tiny_job("r5", 1, "checkpoint: {every_steps: 5, path: /etc}\n");
   CHECK_THAT(host.submit(elsewhere).status().message(), Catch::Contains("checkpoint.path"));
   Submission unknown = tiny_job("r6");

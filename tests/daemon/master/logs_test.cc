@@ -162,6 +162,7 @@ TEST_CASE("what a job has left is listed by name, and nothing else can be had", 
   std::filesystem::create_directories(folder + "/checkpoints/step-1");
   write(folder + "/checkpoints/step-1/manifest.json", "{}");
   write(folder + "/weights.safetensors.1.tmp", "half");
+  write(folder + "/.profile", "hidden");
   const auto files = host.master->files(id);
   REQUIRE_OK(files.status());
   std::vector<std::string> names;

@@ -150,6 +150,17 @@ TEST_CASE("a runner that does not stop is killed, and is gone when the worker sa
   CHECK(scene.master.await("exited job-1") == "exited job-1 1: was killed by signal 9");
 }
 
+TEST_CASE("an order for a job whose id is none starts nothing") {
+  Scene scene(kWaits);
+  for (const char* job : {"", "../job-1", "/tmp/job", "job 1", "job\n1"}) {
+    INFO(job);
+    const Status refused = scene.master.start(job, 1);
+    CHECK(refused.code() == Code::invalid_argument);
+    CHECK_THAT(refused.message(), Catch::Contains("expected a job's id"));
+  }
+  CHECK_FALSE(scene.has_folders());
+}
+
 TEST_CASE("the death of a runner is told with its signal") {
   Scene scene(kWaits);
   must(scene.master.start("job-1", 1));
