@@ -49,6 +49,11 @@ Status format_part(const Variables& variables, int64_t step, const TakeBytes& ta
 Result<CheckpointPart> write_synced(Files& files, const std::string& path,
                                     const std::function<Status(const TakeBytes&)>& fill);
 
+// The same, under another name until it is whole: one that was at `path` is replaced at once. The
+// folder is made if need be.
+Status write_whole(Files& files, const std::string& path,
+                   const std::function<Status(const TakeBytes&)>& fill);
+
 // The same for a part, in a process that was told where by another one: failed_precondition unless
 // it sees the folder, invalid_argument for one that is not a checkpoint's.
 Result<CheckpointPart> write_part_at(Files& files, const PartPlace& place,

@@ -2,6 +2,7 @@
 // for other tools.
 #include <cstdio>
 
+#include "daemon/checkpoint/checkpoint_part.h"
 #include "daemon/checkpoint/checkpoint_store.h"
 #include "daemon/checkpoint/compare_checkpoints.h"
 #include "daemon/cli/checkpoint_commands.h"
@@ -10,6 +11,7 @@
 #include "daemon/cli/table.h"
 #include "daemon/json_line.h"
 #include "devices/base/text.h"
+#include "ops/formats/npz.h"
 #include "ops/formats/safetensors.h"
 #include "scheduler/train_graph.h"
 
@@ -84,6 +86,25 @@ std::string broken_chain(const Manifest& manifest, const Manifest& before) {
              received);
 }
 
+// The format is that of the name.
+Status check_format(const std::string& path) {
+  if (path.ends_with(".safetensors") || path.ends_with(".npz")) return {};
+  const std::string_view instead = path.ends_with(".onnx") ? "; writing .onnx is not built" : "";
+  return unimplemented(
+      cat("'", path, "': expected a name that ends in .safetensors or .npz", instead));
+}
+
+Status write_variables(const std::string& path, Variables variables, int64_t step) {
+  if (path.ends_with(".npz")) {
+    return write_whole(real_files(), path,
+                       [&](const TakeBytes& take) { return format_npz(variables, take); });
+  }
+  SafeTensors content;
+  content.tensors = std::move(variables);
+  content.metadata = {{"format", "pt"}, {"leat.step", std::to_string(step)}};
+  return write_safetensors(real_files(), path, content);
+}
+
 bool is_weight(const std::string& name) { return !name.starts_with(kOptimizerPrefix); }
 
 }  // namespace
@@ -130,8 +151,9 @@ int run_checkpoint_verify(const CheckpointVerifyCommand& command) {
     if (!broken.empty())
       code = source.report(found, invalid_argument(cat("'", found.shown, "': ", broken)));
     if (!json && broken.empty())
-      std::printf("%s: whole, %zu part%s of %s\n", found.shown.c_str(), manifest->parts.size(),
-                  manifest->parts.size() == 1 ? "" : "s", human_bytes(bytes_of(*manifest)).c_str());
+      std::printf("%s: whole, %zu part%s of %s\n", printable(found.shown).c_str(),
+                  manifest->parts.size(), manifest->parts.size() == 1 ? "" : "s",
+                  human_bytes(bytes_of(*manifest)).c_str());
     after = *manifest;
   }
   return code;
@@ -144,7 +166,8 @@ int run_checkpoint_diff(const CheckpointDiffCommand& command) {
   if (!second.checkpoint) return second.code;
   const Checkpoint &a = *first.checkpoint, &b = *second.checkpoint;
   const auto differences = compare(a.variables, b.variables);
-  for (const VariableDifference& each : differences) std::printf("%s\n", describe(each).c_str());
+  for (const VariableDifference& each : differences)
+    std::printf("%s\n", printable(describe(each)).c_str());
   std::fprintf(stderr, "step %lld and step %lld: %zu of %zu variables differ\n",
                static_cast<long long>(a.manifest.step), static_cast<long long>(b.manifest.step),
                differences.size(), std::max(a.variables.size(), b.variables.size()));
@@ -152,17 +175,19 @@ int run_checkpoint_diff(const CheckpointDiffCommand& command) {
 }
 
 int run_checkpoint_export(const CheckpointExportCommand& command) {
+  if (const Status known = check_format(command.output); !known.ok())
+    return report(known, command.cluster.color);
   Newest from = newest(command.name, command.cluster);
   if (!from.checkpoint) return from.code;
   const int64_t step = from.checkpoint->manifest.step;
-  SafeTensors content;
+  Variables chosen;
   for (auto& [name, value] : from.checkpoint->variables)
-    if (command.all || is_weight(name)) content.tensors.emplace(name, std::move(value));
-  content.metadata = {{"format", "pt"}, {"leat.step", std::to_string(step)}};
-  const Status written = write_safetensors(real_files(), command.output, content);
+    if (command.all || is_weight(name)) chosen.emplace(name, std::move(value));
+  const size_t count = chosen.size();
+  const Status written = write_variables(command.output, std::move(chosen), step);
   if (!written.ok()) return report(written, command.cluster.color);
-  std::fprintf(stderr, "%s: %zu variables after step %lld\n", command.output.c_str(),
-               content.tensors.size(), static_cast<long long>(step));
+  std::fprintf(stderr, "%s: %zu variables after step %lld\n", printable(command.output).c_str(),
+               count, static_cast<long long>(step));
   return kExitOk;
 }
 

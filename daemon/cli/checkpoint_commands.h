@@ -32,7 +32,7 @@ int run_checkpoint_diff(const CheckpointDiffCommand& command);
 struct CheckpointExportCommand {
   ClusterOptions cluster;
   std::string name;
-  std::string output;  // .safetensors
+  std::string output;  // .safetensors or .npz
   bool all = false;    // with the optimizer's state
 };
 int run_checkpoint_export(const CheckpointExportCommand& command);

@@ -127,8 +127,8 @@ void add_checkpoint(CLI::App& app, ClusterArguments& arguments, std::string& col
   auto* verify = add(*checkpoint, "verify", "Whether every byte is what was written", arguments);
   auto* diff = add(*checkpoint, "diff", "Which variables of two checkpoints differ, and how",
                    arguments, false);
-  auto* out =
-      add(*checkpoint, "export", "Write the weights to a safetensors file", arguments, false);
+  auto* out = add(*checkpoint, "export", "Write the weights to a .safetensors or .npz file",
+                  arguments, false);
   add_argument(*ls, "PATH|JOB", arguments.id, kName)->required();
   add_argument(*verify, "PATH|JOB", arguments.id, kName)->required();
   add_argument(*diff, "FIRST", arguments.id, kName)->required();

@@ -45,6 +45,21 @@ TEST_CASE("checkpoints are listed, verified, compared and exported") {
   CHECK(compare(exported.tensors, trained.tensors).empty());
 }
 
+TEST_CASE("an export has the format of its name, or is refused") {
+  const TinyJob tiny;
+  check_ok(tiny.train("a"));
+  check_ok(tiny.leat({"checkpoint", "export", "a", "-o", "w.npz"}));
+  const std::string npz = tiny.read("w.npz");
+  CHECK_THAT(npz, Catch::StartsWith(std::string("PK\x03\x04")));
+  CHECK_THAT(npz, Contains("h/kernel.npy") && Contains("\x93NUMPY"));
+  CHECK_FALSE(std::filesystem::exists(tiny.folder() + "/w.npz.tmp"));
+  for (const char* name : {"m.onnx", "weights", "w.pt"}) {
+    check_refused(tiny.leat({"checkpoint", "export", "a", "-o", name}), kExitInvalid,
+                  {name, "ends in .safetensors or .npz"});
+    CHECK_FALSE(std::filesystem::exists(tiny.folder() + "/" + name));
+  }
+}
+
 TEST_CASE("a damaged checkpoint and a broken chain are named, and the rest is looked at") {
   const TinyJob tiny;
   check_ok(tiny.train("a"));

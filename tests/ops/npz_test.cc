@@ -1,0 +1,101 @@
+// A zip archive of arrays, read back by what zip says of itself.
+#include "ops/formats/npz.h"
+
+#include <cstring>
+
+#include "devices/base/text.h"
+#include "ops/formats/npy.h"
+#include "tests/catch.h"
+#include "tests/must.h"
+
+namespace leat {
+namespace {
+
+Bytes npz_of(const std::map<std::string, Tensor>& arrays) {
+  Bytes out;
+  must(format_npz(arrays, [&](std::span<const std::byte> bytes) {
+    out.insert(out.end(), bytes.begin(), bytes.end());
+    return Status();
+  }));
+  return out;
+}
+
+uint64_t number(const Bytes& bytes, size_t at, size_t size) {
+  uint64_t value = 0;
+  for (size_t i = size; i-- > 0;) value = value << 8 | static_cast<uint8_t>(bytes.at(at + i));
+  return value;
+}
+
+std::string text(const Bytes& bytes, size_t at, size_t size) {
+  REQUIRE(at + size <= bytes.size());
+  return {reinterpret_cast<const char*>(bytes.data()) + at, size};
+}
+
+// Bit by bit, from the polynomial.
+uint32_t slow_crc(std::span<const std::byte> bytes) {
+  uint32_t crc = 0xffffffff;
+  for (const std::byte byte : bytes) {
+    crc ^= static_cast<uint32_t>(byte);
+    for (int i = 0; i < 8; ++i) crc = crc & 1 ? crc >> 1 ^ 0xedb88320 : crc >> 1;
+  }
+  return ~crc;
+}
+
+// As a reader finds them: from the end to the directory, from there to each file.
+std::map<std::string, Tensor> read_back(const Bytes& bytes) {
+  const size_t end = bytes.size() - 22, locator = end - 20;
+  REQUIRE(text(bytes, end, 4) == "PK\x05\x06");
+  REQUIRE(text(bytes, locator, 4) == "PK\x06\x07");
+  const size_t end64 = number(bytes, locator + 8, 8);
+  REQUIRE(text(bytes, end64, 4) == "PK\x06\x06");
+  const uint64_t count = number(bytes, end64 + 32, 8);
+  size_t at = number(bytes, end64 + 48, 8);
+  CHECK(at + number(bytes, end64 + 40, 8) == end64);
+  std::map<std::string, Tensor> arrays;
+  for (uint64_t i = 0; i < count; ++i) {
+    REQUIRE(text(bytes, at, 4) == std::string("PK\x01\x02"));
+    const size_t name_size = number(bytes, at + 28, 2), extra = at + 46 + name_size;
+    const std::string name = text(bytes, at + 46, name_size);
+    REQUIRE(number(bytes, extra, 2) == 1);
+    const uint64_t size = number(bytes, extra + 4, 8), offset = number(bytes, extra + 20, 8);
+    REQUIRE(text(bytes, offset, 4) == "PK\x03\x04");
+    CHECK(text(bytes, offset + 30, name_size) == name);
+    CHECK(number(bytes, offset + 14, 4) == number(bytes, at + 16, 4));
+    const size_t begin = offset + 30 + name_size + number(bytes, offset + 28, 2);
+    const auto file = std::span(bytes).subspan(begin, size);
+    CHECK(slow_crc(file) == number(bytes, at + 16, 4));
+    REQUIRE(name.ends_with(".npy"));
+    arrays.emplace(name.substr(0, name.size() - 4), must(parse_npy(file, name)));
+    at = extra + 4 + number(bytes, extra + 2, 2);
+  }
+  CHECK(at == end64);
+  return arrays;
+}
+
+TEST_CASE("arrays come back from an npz as they were, whatever they are called") {
+  Tensor a(DType::f32, {2, 3}), b(DType::i64, Shape()), none(DType::f64, {0, 4});
+  for (int i = 0; i < 6; ++i) a.data<float>()[i] = 0.5f * static_cast<float>(i);
+  *b.data<int64_t>() = -7;
+  const std::map<std::string, Tensor> arrays = {{"l1/kernel", a}, {"schrittzähler", b}, {"", none}};
+  const Bytes bytes = npz_of(arrays);
+  const auto again = read_back(bytes);
+  REQUIRE(again.size() == 3);
+  for (const auto& [name, value] : arrays) CHECK(again.at(name).identical(value));
+  CHECK(npz_of(arrays) == bytes);
+  CHECK(read_back(npz_of({})).empty());
+}
+
+TEST_CASE("an npz that cannot be is refused before its first byte") {
+  const auto refused = [](const std::map<std::string, Tensor>& arrays) {
+    return format_npz(arrays, [](std::span<const std::byte>) -> Status {
+      FAIL("a byte was given");
+      return {};
+    });
+  };
+  const Tensor good(DType::f32, {1});
+  CHECK(refused({{"a", good}, {"b", Tensor(DType::bf16, {1})}}).code() == Code::unimplemented);
+  CHECK(refused({{std::string(65'001, 'a'), good}}).code() == Code::invalid_argument);
+}
+
+}  // namespace
+}  // namespace leat
