@@ -3,12 +3,14 @@
 #include <charconv>
 #include <cmath>
 
+#include "devices/base/utf8.h"
+
 namespace leat {
 
 void JsonLine::append_string(std::string_view value) {
   static constexpr char kHex[] = "0123456789abcdef";
   text_ += '"';
-  for (const char c : value) {
+  for (const char c : replaced_utf8(value)) {
     const auto byte = static_cast<unsigned char>(c);
     if (c == '"' || c == '\\') {
       text_ += '\\';

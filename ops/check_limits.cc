@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "devices/base/text.h"
+#include "devices/base/utf8.h"
 #include "ops/limits.h"
 #include "ops/validate.h"
 
@@ -18,6 +19,10 @@ class LimitCheck {
   Status attribute(const std::string& subject, const std::string& name, const Attr& attr,
                    int nesting);
   Status input(const Graph& graph, ValueId id) const;
+  static Status text(const std::string& subject, std::string_view what, std::string_view name) {
+    if (is_utf8(name)) return {};
+    return invalid_argument(cat(subject, ": expected ", what, " in UTF-8, received '", name, "'"));
+  }
   static Status most(const std::string& subject, std::string_view what, uint64_t most,
                      uint64_t received) {
     if (received <= most) return {};
@@ -41,6 +46,7 @@ Status LimitCheck::graph(const Graph& graph, int nesting) {
   for (ValueId id = 0; id < graph.values(); ++id) {
     LEAT_RETURN_IF_ERROR(
         most(subject, "bytes of a value's name", limits::kNameLength, graph.value_name(id).size()));
+    LEAT_RETURN_IF_ERROR(text(subject, "a value's name", graph.value_name(id)));
   }
   for (ValueId id : graph.inputs()) LEAT_RETURN_IF_ERROR(input(graph, id));
   for (ValueId output : graph.outputs()) {
@@ -61,6 +67,7 @@ Status LimitCheck::node(const Graph& graph, NodeId id, int nesting) {
   LEAT_RETURN_IF_ERROR(most(subject, "attributes", limits::kAttributes, node.attrs.size()));
   LEAT_RETURN_IF_ERROR(
       most(subject, "bytes of a node's name", limits::kNameLength, node.name.size()));
+  LEAT_RETURN_IF_ERROR(text(subject, "a node's name", node.name));
   LEAT_RETURN_IF_ERROR(references(graph, id));
   for (const auto& [name, attr] : node.attrs) {
     LEAT_RETURN_IF_ERROR(attribute(subject, name, attr, nesting));

@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "devices/base/text.h"
+#include "devices/base/utf8.h"
 #include "ops/catalogue.h"
 #include "ops/element_kernel.h"
 #include "ops/limits.h"
@@ -39,6 +40,8 @@ Status infer_variable(InferContext& ctx) {
     return ctx.error(
         cat("name: expected 1 to ", limits::kNameLength, " bytes, received ", name.size()));
   }
+  // As files of weights have it.
+  if (!is_utf8(name)) return ctx.error(cat("name: expected UTF-8, received '", name, "'"));
   const auto type = declared_type(ctx.attrs());
   if (!type.ok()) return ctx.error(type.status().message());
   ctx.set_output(0, ValueType{ValueKind::resource, type->dtype, type->shape});

@@ -122,7 +122,7 @@ int ClusterConnection::open(bool waits) {
   options.stop = [this] { return over(); };
   options.await_master = waits;
   options.on_lost = [](const Status& cause) {
-    std::fprintf(stderr, "leat: note: %s; connecting again\n", cause.message().c_str());
+    std::fprintf(stderr, "leat: note: %s; connecting again\n", printable(cause.message()).c_str());
   };
   auto client = ClusterClient::connect(std::move(options));
   if (client.ok()) {

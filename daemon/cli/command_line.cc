@@ -186,7 +186,8 @@ int run_command(const Command& command) {
       if (print.exit_code == kExitOk) {
         std::fputs(print.text.c_str(), stdout);
       } else {
-        std::fputs(error_line(print.text, stderr_color(print.color)).c_str(), stderr);
+        std::fputs(error_line(printable_lines(print.text), stderr_color(print.color)).c_str(),
+                   stderr);
       }
       return print.exit_code;
     }

@@ -20,7 +20,7 @@ int with_graph(const std::string& path, ColorMode color, Act act) {
   print_notes(loaded->notes);
   const Result<std::string> text = act(loaded->graph);
   if (!text.ok()) return report(text.status().while_doing("checking '" + path + "'"), color);
-  std::fputs(text->c_str(), stdout);
+  std::fputs(printable_lines(*text).c_str(), stdout);
   return kExitOk;
 }
 

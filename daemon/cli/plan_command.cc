@@ -62,8 +62,8 @@ int run_plan(const PlanCommand& command) {
     if (job->asynchronous()) std::cout << "A step of worker " << w << ":\n";
     if (job->has_quorum() && w == 0) std::cout << "Closing a step:\n";
     if (job->has_quorum() && w > 0) std::cout << "A step of replica " << w - 1 << ":\n";
-    std::cout << plan.summary() << "transfers a step: " << plan.edges.size() << ", "
-              << human_bytes(bytes) << "\n";
+    std::cout << printable_lines(plan.summary()) << "transfers a step: " << plan.edges.size()
+              << ", " << human_bytes(bytes) << "\n";
   }
   return kExitOk;
 }

@@ -61,7 +61,8 @@ int run_predict(const PredictCommand& command) {
   }
   const Status written = write_npy(real_files(), command.output, *output);
   if (!written.ok()) return report(written, command.color);
-  std::cerr << "Wrote " << output->dtype() << output->shape() << " to " << command.output << "\n";
+  std::cerr << "Wrote " << output->dtype() << output->shape() << " to " << printable(command.output)
+            << "\n";
   return kExitOk;
 }
 

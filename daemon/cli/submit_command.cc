@@ -45,7 +45,7 @@ Packed pack_file(const SubmitCommand& command) {
 Packed pack_folder(const SubmitCommand& command) {
   const ColorMode color = command.cluster.color;
   if (command.resume.find_first_of("/.") == std::string::npos)  // so might a job be called
-    std::cerr << "leat: resumes from the folder './" << command.resume << "'\n";
+    std::cerr << "leat: resumes from the folder './" << printable(command.resume) << "'\n";
   if (report_missing("run", command.resume + "/job.yaml", color)) return {kExitNoSuch, {}};
   return taken(pack_run(command.resume, command.job.overrides, real_files()), command);
 }

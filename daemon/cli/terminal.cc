@@ -10,19 +10,6 @@
 #include "devices/base/text.h"
 
 namespace leat {
-std::string printable(std::string_view message) {
-  constexpr std::string_view kDigits = "0123456789abcdef";
-  std::string out;
-  for (const char c : message) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte >= 0x20 && byte != 0x7f) {
-      out += c;
-    } else {
-      out += {'\\', 'x', kDigits[byte >> 4], kDigits[byte & 15]};
-    }
-  }
-  return out;
-}
 
 ExitCode exit_code_of(const Status& status) {
   if (status.ok()) return kExitOk;

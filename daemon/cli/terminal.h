@@ -9,6 +9,7 @@
 #include "daemon/cli/exit_code.h"
 #include "daemon/job/job.h"
 #include "devices/base/status.h"
+#include "devices/base/utf8.h"
 
 namespace leat {
 
@@ -25,10 +26,6 @@ bool stderr_color(ColorMode mode);
 int terminal_width();
 // Columns of the terminal on stdout; 0 if it is none, so that a pipe or a file gets everything.
 size_t stdout_columns();
-
-// `message` with its control characters escaped: it may quote bytes of a damaged file, or of a
-// peer, which on a terminal must neither end the line nor steer it.
-std::string printable(std::string_view message);
 
 // "leat: error: message\n", the word in red if `color`.
 std::string error_line(std::string_view message, bool color, std::string_view program = "leat");

@@ -115,7 +115,7 @@ int show_config(const ShowConfig& show) {
     line.resize(key_width + 2, ' ');
     line += value.value;
     if (show.origin) line.resize(key_width + 2 + value_width, ' ');
-    std::printf("%s%s\n", line.c_str(), origin.c_str());
+    std::printf("%s\n", printable(line + origin).c_str());
   }
   return std::fflush(stdout) == 0 ? kLeatdStopped : kLeatdFailed;
 }
@@ -132,7 +132,9 @@ int print(const PrintText& text) {
 }  // namespace
 
 void complain(std::string_view message) {
-  std::fputs(error_line(message, stderr_color(ColorMode::automatic), "leatd").c_str(), stderr);
+  std::fputs(
+      error_line(printable_lines(message), stderr_color(ColorMode::automatic), "leatd").c_str(),
+      stderr);
 }
 
 int run_leatd(const LeatdCommand& command) {

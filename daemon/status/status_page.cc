@@ -10,6 +10,7 @@
 #include "devices/base/counted.h"
 #include "devices/base/sha256.h"
 #include "devices/base/text.h"
+#include "devices/base/utf8.h"
 
 namespace leat {
 namespace {
@@ -314,7 +315,7 @@ HttpResponse status_page(const ClusterView& cluster, std::span<const JobView> jo
 
 std::string html_escaped(std::string_view text) {
   std::string out;
-  for (const char c : text) {
+  for (const char c : replaced_utf8(text)) {
     switch (c) {
       case '&':
         out += "&amp;";

@@ -6,6 +6,8 @@
 #include <array>
 #include <vector>
 
+#include "devices/base/utf8.h"
+
 namespace leat {
 namespace {
 
@@ -86,7 +88,7 @@ Logger Logger::named(std::string_view part) const {
 }
 
 void Logger::log(LogLevel level, std::string_view text) const {
-  if (enabled(level)) sink_->write(level, name_, escaped(text));
+  if (enabled(level)) sink_->write(level, name_, escaped(valid_utf8(std::string(text))));
 }
 
 }  // namespace leat

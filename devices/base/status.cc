@@ -1,5 +1,7 @@
 #include "devices/base/status.h"
 
+#include "devices/base/utf8.h"
+
 namespace leat {
 
 std::string_view code_name(Code code) {
@@ -18,7 +20,8 @@ std::string_view code_name(Code code) {
 }
 
 Status::Status(Code code, std::string message) {
-  if (code != Code::ok) rep_ = std::make_shared<const Rep>(Rep{code, std::move(message)});
+  if (code == Code::ok) return;
+  rep_ = std::make_shared<const Rep>(Rep{code, valid_utf8(std::move(message))});
 }
 
 const std::string& Status::message() const {

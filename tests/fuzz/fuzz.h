@@ -8,6 +8,9 @@
 #include <cstdlib>
 #include <span>
 
+#include "devices/base/status.h"
+#include "devices/base/utf8.h"
+
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
 
 namespace leat {
@@ -17,6 +20,12 @@ inline void require(bool holds, const char* property) {
   if (holds) return;
   std::fprintf(stderr, "broken property: %s\n", property);
   std::abort();
+}
+
+// An error says something that can be shown, whatever it quotes.
+inline void require_message(const Status& status) {
+  require(!status.message().empty(), "an error has a message");
+  require(is_utf8(status.message()), "a message is UTF-8");
 }
 
 inline std::span<const std::byte> bytes_of_input(const uint8_t* data, size_t size) {

@@ -13,7 +13,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   seal_graph_file(sealed);  // no random change would get past the checksum
   const auto graph = read_graph(sealed, kOps);
   if (!graph.ok()) {
-    require(!graph.status().message().empty(), "an error has a message");
+    require_message(graph.status());
     return 0;
   }
   require(!print_graph(*graph).empty(), "what is read prints");

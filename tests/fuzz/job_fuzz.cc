@@ -20,7 +20,7 @@ steps: 10
 
 void check(const Result<Job>& job) {
   if (!job.ok()) {
-    require(!job.status().message().empty(), "an error has a message");
+    require_message(job.status());
     return;
   }
   const auto again = parse_job(print_job(*job), "/jobs/job.yaml");

@@ -12,7 +12,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   for (const bool trainable : {false, true}) {
     const auto model = import_onnx(bytes_of_input(data, size), kOps, "fuzz", {trainable});
     if (!model.ok()) {
-      require(!model.status().message().empty(), "an error has a message");
+      require_message(model.status());
       continue;
     }
     require(parse_graph(print_graph(model->graph), kOps, "again").ok(),

@@ -13,7 +13,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   };
   const auto plan = decode_plan(bytes_of_input(data, size), zeros, kOps);
   if (!plan.ok()) {
-    require(!plan.status().message().empty(), "an error has a message");
+    require_message(plan.status());
     return 0;
   }
   require(verify(*plan).ok(), "what is read is verified");

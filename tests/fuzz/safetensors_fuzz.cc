@@ -6,7 +6,10 @@
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace leat;
   const auto content = parse_safetensors(bytes_of_input(data, size), "input");
-  if (!content.ok()) return 0;
+  if (!content.ok()) {
+    require_message(content.status());
+    return 0;
+  }
   const auto written = format_safetensors(*content);
   require(written.ok(), "tensors that were read can be written");
   const auto again = parse_safetensors(*written, "written");

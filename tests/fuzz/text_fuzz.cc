@@ -13,7 +13,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   static const Catalogue kOps = standard_catalogue();
   const auto graph = parse_graph({reinterpret_cast<const char*>(data), size}, kOps, "fuzz");
   if (!graph.ok()) {
-    require(!graph.status().message().empty(), "an error has a message");
+    require_message(graph.status());
     return 0;
   }
   const std::string text = print_graph(*graph);
@@ -22,5 +22,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   require(print_graph(*again) == text, "a printed graph is the same graph");
   const auto expanded = expand_layers(*graph);
   if (expanded.ok()) require(!print_graph(*expanded).empty(), "what expanded prints");
+  if (!expanded.ok()) require_message(expanded.status());
   return 0;
 }

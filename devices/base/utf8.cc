@@ -1,0 +1,97 @@
+#include "devices/base/utf8.h"
+
+#include <cstdint>
+
+namespace leat {
+namespace {
+
+constexpr std::string_view kReplacement = "\xef\xbf\xbd";  // U+FFFD
+
+uint8_t byte_at(std::string_view text, size_t at) { return static_cast<uint8_t>(text[at]); }
+
+// What the second byte of a sequence may be depends on the first: Unicode's table 3-7.
+bool is_second(uint8_t first, uint8_t second) {
+  const uint8_t least = first == 0xe0 ? 0xa0 : first == 0xf0 ? 0x90 : 0x80;
+  const uint8_t most = first == 0xed ? 0x9f : first == 0xf4 ? 0x8f : 0xbf;
+  return second >= least && second <= most;
+}
+
+void append_escaped(std::string_view bytes, std::string& out) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  for (size_t i = 0; i < bytes.size(); ++i)
+    out += {'\\', 'x', kDigits[byte_at(bytes, i) >> 4], kDigits[byte_at(bytes, i) & 15]};
+}
+
+// Below 0x20, DEL, and the second set of them, U+0080 to U+009F.
+bool is_control_sequence(std::string_view sequence) {
+  const uint8_t first = byte_at(sequence, 0);
+  if (sequence.size() == 1) return first < 0x20 || first == 0x7f;
+  return sequence.size() == 2 && first == 0xc2 && byte_at(sequence, 1) < 0xa0;
+}
+
+// Gives each sequence to `whole`, and each byte that begins none to `other`.
+template <typename Whole, typename Other>
+void each_sequence(std::string_view text, Whole whole, Other other) {
+  while (!text.empty()) {
+    const size_t size = utf8_sequence(text);
+    size == 0 ? other(text.substr(0, 1)) : whole(text.substr(0, size));
+    text.remove_prefix(size == 0 ? 1 : size);
+  }
+}
+
+// Controls are escaped but for those that `stay`.
+std::string escaped_but(std::string_view text, std::string_view stay) {
+  std::string out;
+  each_sequence(
+      text,
+      [&](std::string_view whole) {
+        const bool keep = !is_control_sequence(whole) || stay.find(whole) != stay.npos;
+        keep ? void(out += whole) : append_escaped(whole, out);
+      },
+      [&](std::string_view other) { append_escaped(other, out); });
+  return out;
+}
+
+}  // namespace
+
+size_t utf8_sequence(std::string_view text) {
+  if (text.empty()) return 0;
+  const uint8_t first = byte_at(text, 0);
+  if (first < 0x80) return 1;
+  const size_t size = first < 0xc2 ? 0 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : first < 0xf5 ? 4 : 0;
+  if (size == 0 || text.size() < size || !is_second(first, byte_at(text, 1))) return 0;
+  for (size_t i = 2; i < size; ++i)
+    if ((byte_at(text, i) & 0xc0) != 0x80) return 0;
+  return size;
+}
+
+bool is_utf8(std::string_view text) {
+  while (!text.empty()) {
+    const size_t size = utf8_sequence(text);
+    if (size == 0) return false;
+    text.remove_prefix(size);
+  }
+  return true;
+}
+
+std::string valid_utf8(std::string text) {
+  if (is_utf8(text)) return text;
+  std::string out;
+  each_sequence(
+      text, [&](std::string_view whole) { out += whole; },
+      [&](std::string_view other) { append_escaped(other, out); });
+  return out;
+}
+
+std::string printable(std::string_view text) { return escaped_but(text, ""); }
+std::string printable_lines(std::string_view text) { return escaped_but(text, "\n"); }
+
+std::string replaced_utf8(std::string_view text) {
+  std::string out;
+  each_sequence(
+      text, [&](std::string_view whole) { out += whole; },
+      [&](std::string_view) { out += kReplacement; });
+  return out;
+}
+
+}  // namespace leat
