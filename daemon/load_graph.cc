@@ -1,5 +1,9 @@
 #include "daemon/load_graph.h"
 
+#include <optional>
+#include <set>
+
+#include "devices/base/forwarding_files.h"
 #include "devices/base/text.h"
 #include "ops/capnp/graph_file.h"
 #include "ops/limits.h"
@@ -12,10 +16,34 @@ namespace {
 
 enum class Format { text, onnx, leat };
 
-Result<Format> format_of(const std::string& path) {
+// Knows what was opened.
+class WatchedFiles final : public ForwardingFiles {
+ public:
+  using ForwardingFiles::ForwardingFiles;
+  std::vector<std::string> opened_beside(const std::string& path) const {
+    std::vector<std::string> others;
+    for (const std::string& each : opened_)
+      if (each != path) others.push_back(each);
+    return others;
+  }
+  Result<std::unique_ptr<ReadableFile>> open(const std::string& path) override {
+    opened_.insert(path);
+    return files_.open(path);
+  }
+
+ private:
+  std::set<std::string> opened_;
+};
+
+std::optional<Format> known_format(std::string_view path) {
   if (path.ends_with(".onnxtxt")) return Format::text;
   if (path.ends_with(".onnx")) return Format::onnx;
   if (path.ends_with(".leat")) return Format::leat;
+  return {};
+}
+
+Result<Format> format_of(const std::string& path) {
+  if (const auto format = known_format(path)) return *format;
   return invalid_argument("graph file '" + path +
                           "': expected a name that ends in .onnxtxt, .onnx or .leat");
 }
@@ -37,6 +65,8 @@ Result<LoadedGraph> load_leat(Files& files, const std::string& path, const Catal
 
 }  // namespace
 
+bool is_graph_file(std::string_view name) { return known_format(name).has_value(); }
+
 Result<LoadedGraph> load_graph(Files& files, const std::string& path, const Catalogue& catalogue,
                                bool trainable) {
   LEAT_ASSIGN_OR_RETURN(const Format format, format_of(path));
@@ -44,8 +74,9 @@ Result<LoadedGraph> load_graph(Files& files, const std::string& path, const Cata
   if (format == Format::leat) return load_leat(files, path, catalogue);
   OnnxOptions options;
   options.trainable = trainable;
-  LEAT_ASSIGN_OR_RETURN(OnnxModel model, import_onnx_file(files, path, catalogue, options));
-  return LoadedGraph{std::move(model.graph), std::move(model.notes)};
+  WatchedFiles watched(files);
+  LEAT_ASSIGN_OR_RETURN(OnnxModel model, import_onnx_file(watched, path, catalogue, options));
+  return LoadedGraph{std::move(model.graph), std::move(model.notes), watched.opened_beside(path)};
 }
 
 Status save_graph(Files& files, const std::string& path, const Graph& graph) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "devices/base/files.h"
@@ -15,7 +16,13 @@ namespace leat {
 struct LoadedGraph {
   Graph graph;                     // as written: not validated, its layers not expanded
   std::vector<std::string> notes;  // for people: what the exporter seems to have left out
+  // Paths of the other files that it has its data in, all below its own directory: real ones, every
+  // symbolic link followed.
+  std::vector<std::string> data = {};
 };
+
+// Whether a file of this name is taken for a graph.
+bool is_graph_file(std::string_view name);
 
 // The graph of a file. invalid_argument for an unknown extension and for a file that is wrong, with
 // its place; failed_precondition if there is no such file. The catalogue must outlive the graph.

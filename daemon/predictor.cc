@@ -5,6 +5,7 @@
 
 #include "daemon/job/job.h"
 #include "daemon/local_cluster.h"
+#include "daemon/run_folder.h"
 #include "daemon/trainer.h"
 #include "devices/base/text.h"
 #include "ops/formats/safetensors.h"

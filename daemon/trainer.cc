@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "daemon/local_cluster.h"
+#include "daemon/run_folder.h"
 #include "daemon/trainer_state.h"
 #include "devices/base/sha256.h"
 #include "devices/base/text.h"
@@ -160,6 +161,7 @@ Status Trainer::inspect() {
   model_ = std::make_unique<Graph>(std::move(model.training));
   inference_model_ = std::make_unique<Graph>(std::move(model.inference));
   notes_ = std::move(model.notes);
+  graph_data_ = std::move(model.data);
   LEAT_RETURN_IF_ERROR(check_constraints());
   LEAT_RETURN_IF_ERROR(check_records(job_.data.train, train_info_));
   if (job_.data.validation)
@@ -362,19 +364,16 @@ Result<std::vector<std::shared_ptr<const Plan>>> Trainer::plan_training() {
 Status Trainer::open_folder() {
   LEAT_RETURN_IF_ERROR(files_.make_directories(options_.folder));
   LEAT_RETURN_IF_ERROR(files_.make_directories(checkpoints_.folder()));
+  LEAT_ASSIGN_OR_RETURN(
+      const std::string graph,
+      keep_graph(files_, options_.folder, {job_.model.graph, graph_data_}, options_.resume));
   // What goes on has it, mostly: it need not wait for a disk.
-  const std::string text = print_job(job_), path = options_.folder + "/job.yaml";
+  const std::string text = print_run_job(job_, options_.folder, graph);
+  const std::string path = options_.folder + "/job.yaml";
   const auto bytes = std::as_bytes(std::span(text.data(), text.size()));
   const auto there = read_file(files_, path, text.size());
   if (!there.ok() || !std::equal(there->begin(), there->end(), bytes.begin(), bytes.end()))
     LEAT_RETURN_IF_ERROR(write_file_atomically(files_, path, bytes));
-  const std::string& graph = job_.model.graph;
-  const std::string copy = options_.folder + "/" + graph.substr(graph.rfind('/') + 1);
-  LEAT_ASSIGN_OR_RETURN(const bool has_copy, files_.exists(copy));
-  if (!options_.resume || !has_copy) {
-    LEAT_ASSIGN_OR_RETURN(const Bytes bytes, read_file(files_, graph, uint64_t{1} << 32));
-    LEAT_RETURN_IF_ERROR(write_file_atomically(files_, copy, bytes));
-  }
   LEAT_ASSIGN_OR_RETURN(metrics_, MetricsLog::open(files_, metrics_path(), done_));
   return {};
 }

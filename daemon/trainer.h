@@ -3,7 +3,7 @@
 //
 // A run's folder:
 //   job.yaml              the job as it runs, every key written out
-//   model.onnxtxt         the model's graph, beside what it was loaded from
+//   model.onnxtxt         a copy of the model's graph; graph/model.onnx if it has data beside it
 //   metrics.jsonl         one object a step: step, loss, accuracy; dropped, see Job::has_quorum()
 //   checkpoints/step-N/   see daemon/checkpoint/checkpoint_store.h
 //   weights.safetensors   the trained weights, written at the end
@@ -117,13 +117,9 @@ struct Model {
   Graph training;
   Graph inference;
   std::vector<std::string> notes;  // of whoever read the file, for people
+  std::vector<std::string> data;   // as LoadedGraph has it
 };
 Result<Model> load_model(Files& files, const Catalogue& catalogue, const std::string& path);
-
-// The job of a run's folder, with the copy of the graph that the run left there, so that nothing
-// outside decides what is resumed. (An .onnx file may have data beside it and stays where it was.)
-Result<Job> load_run_job(Files& files, const std::string& folder,
-                         const JobOverrides& overrides = {});
 
 class Trainer {
  public:
@@ -237,6 +233,7 @@ class Trainer {
   DataOrder data_order_;
   std::unique_ptr<Graph> model_, inference_model_;
   std::vector<std::string> notes_;
+  std::vector<std::string> graph_data_;  // files that the graph has its data in
   std::unique_ptr<Cluster> cluster_;
   VariableServers servers_;                             // strategy parameter_server
   std::map<std::string, std::set<std::string>> holds_;  // by device: names of its variables

@@ -1,14 +1,10 @@
 // The checkpoints of a training: copied at a fence, or by workers that pass a step which they were
 // told before; written beside the steps, heard of later.
+#include "daemon/checkpoint/check_continues.h"
 #include "daemon/trainer.h"
 #include "devices/base/text.h"
 
 namespace leat {
-namespace {
-
-std::string_view bool_text(bool value) { return value ? "true" : "false"; }
-
-}  // namespace
 
 JobCheckpoints Trainer::checkpoints_of(const Job& job, const TrainOptions& options, Files& files,
                                        const Clock& clock) {
@@ -18,33 +14,8 @@ JobCheckpoints Trainer::checkpoints_of(const Job& job, const TrainOptions& optio
       {c.every_steps, std::chrono::duration<double>(c.every_minutes * 60), c.keep});
 }
 
-// That the job goes on with the run that wrote the checkpoint: each step reads what it would have
-// read. Anything else a job says may change on the way.
 Status Trainer::check_checkpoint(const Manifest& from) const {
-  std::vector<std::string> expected, received;
-  const auto compare = [&](std::string_view key, const auto& was, const auto& is) {
-    if (was == is) return;
-    expected.push_back(cat(key, " ", was));
-    received.push_back(cat(key, " ", is));
-  };
-  compare("name", from.job, job_.name);
-  compare("shards", from.shards, job_.shards);
-  compare("seed", from.seed, job_.seed);
-  compare("global_batch_size", from.data.global_batch_size, data_order_.global_batch_size);
-  compare("data.shuffle", bool_text(from.data.shuffle), bool_text(data_order_.shuffle));
-  compare("rows", from.data.rows, data_order_.rows);
-  compare("features of", from.data.features, data_order_.features);
-  compare("labels of", from.data.labels, data_order_.labels);
-  if (!expected.empty()) {
-    return invalid_argument(cat("checkpoint of step ", from.step, ": expected ",
-                                join(expected, ", "), " as when it was written, received ",
-                                join(received, ", "), "; change back, or begin a new run"));
-  }
-  if (from.step > total_steps_) {
-    return invalid_argument(cat("checkpoint of step ", from.step, ": expected at most ",
-                                total_steps_, ", the steps of the job"));
-  }
-  return {};
+  return check_continues(from, manifest(from.step), total_steps_);
 }
 
 Manifest Trainer::manifest(int64_t step) const {

@@ -5,10 +5,11 @@
 #include <set>
 #include <utility>
 
+#include "daemon/checkpoint/check_continues.h"
 #include "daemon/checkpoint/checkpoint_store.h"
 #include "daemon/load_graph.h"
+#include "daemon/run_folder.h"
 #include "daemon/trainer.h"
-#include "devices/base/forwarding_files.h"
 #include "devices/base/text.h"
 #include "ops/catalogue.h"
 #include "ops/layers/layers.h"
@@ -19,20 +20,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr uint64_t kMaxJobFile = 1u << 20;
-
-// Knows what was opened.
-class WatchedFiles final : public ForwardingFiles {
- public:
-  using ForwardingFiles::ForwardingFiles;
-  const std::set<std::string>& opened() const { return opened_; }
-  Result<std::unique_ptr<ReadableFile>> open(const std::string& path) override {
-    opened_.insert(path);
-    return files_.open(path);
-  }
-
- private:
-  std::set<std::string> opened_;
-};
 
 // As a YAML scalar in double quotes.
 std::string quoted(const std::string& text) {
@@ -57,35 +44,24 @@ void add_overrides(const JobOptions& options, const Job& job, std::vector<std::s
   if (options.overrides.seed) out.push_back(cat("seed=", *options.overrides.seed));
 }
 
-// The graph, and the external data that lies in its folder or below.
-Status attach_graph(const std::string& path, const std::set<std::string>& opened,
-                    JobRequest& request) {
-  const std::string name = "graph/" + fs::path(path).filename().string();
-  request.files.push_back({name, path});
-  request.overrides.push_back("model.graph=" + quoted(name));
-  std::error_code failure;
-  const fs::path folder = fs::canonical(fs::path(path).parent_path(), failure);
-  for (const std::string& each : opened) {
-    if (each == path) continue;
-    const fs::path inside = fs::path(each).lexically_relative(folder);
-    if (failure || inside.empty() || *inside.begin() == "..") {
-      return invalid_argument(
-          cat("graph file '", path, "': expected its data beside it, it is '", each, "'"));
-    }
-    request.files.push_back({"graph/" + inside.string(), each});
-  }
-  return {};
-}
-
+// The graph, and the files in its folder or below that it has its data in.
 Status add_graph(Files& files, PackedJob& packed) {
   const std::string& path = packed.job.model.graph;
   const Catalogue catalogue = standard_catalogue();
-  WatchedFiles watched(files);
-  LEAT_ASSIGN_OR_RETURN(LoadedGraph graph, load_graph(watched, path, catalogue, true));
+  LEAT_ASSIGN_OR_RETURN(LoadedGraph graph, load_graph(files, path, catalogue, true));
   packed.notes.insert(packed.notes.end(), graph.notes.begin(), graph.notes.end());
   const auto expanded = expand_layers(graph.graph);
   if (!expanded.ok()) return expanded.status().while_doing(cat("checking '", path, "'"));
-  return attach_graph(path, watched.opened(), packed.request);
+  const GraphFiles all{path, std::move(graph.data)};
+  JobRequest& request = packed.request;
+  const std::string name = cat(kRunGraphs, fs::path(path).filename().string());
+  request.files.push_back({name, path});
+  request.overrides.push_back("model.graph=" + quoted(name));
+  for (const std::string& data : all.data) {
+    LEAT_ASSIGN_OR_RETURN(const std::string below, data_name(data, path));
+    request.files.push_back({cat(kRunGraphs, below), data});
+  }
+  return {};
 }
 
 // The newest that is whole.
@@ -99,6 +75,7 @@ Status add_checkpoint(Files& files, const std::string& folder, PackedJob& packed
       packed.notes.push_back("a checkpoint was passed over: " + damaged.back());
       continue;
     }
+    LEAT_RETURN_IF_ERROR(check_continues(*manifest, packed.job));
     LEAT_ASSIGN_OR_RETURN(const auto names, files.list(path));
     for (const std::string& name : names) {
       packed.request.files.push_back(
@@ -125,18 +102,28 @@ struct PackedRun {
   std::string checkpoints;
 };
 
-Result<PackedRun> pack_folder(const std::string& folder, const JobOverrides& overrides,
-                              Files& files) {
+// A job file of the cluster's may name any path of this machine: what it names goes along from
+// `folder` or not at all.
+enum class Origin : uint8_t { here, cluster };
+
+Result<PackedRun> pack_folder(const std::string& folder, Origin origin,
+                              const JobOverrides& overrides, Files& files) {
   PackedRun run;
   PackedJob& packed = run.packed;
   LEAT_ASSIGN_OR_RETURN(packed.job, load_run_job(files, folder, overrides));
   Job& job = packed.job;
-  const std::string copy = cat(folder, "/", fs::path(job.model.graph).filename().string());
-  LEAT_ASSIGN_OR_RETURN(const bool has_copy, files.exists(copy));
-  if (has_copy) job.model.graph = copy;
+  if (origin == Origin::cluster) {
+    std::string& graph = job.model.graph;
+    const std::string name = fs::path(graph).filename().string();
+    if (name_below(graph, folder).empty()) graph = cat(folder, "/", name);
+    LEAT_ASSIGN_OR_RETURN(const bool there, files.exists(graph));
+    if (!there) {
+      return invalid_argument(cat("job '", job.name, "': expected its graph '", name,
+                                  "' among the files that it has left, found none"));
+    }
+  }
   const std::string own = std::exchange(job.checkpoint.path, "");
   run.checkpoints = own.empty() ? folder + "/checkpoints" : own;
-  job.model.weights.clear();  // they are in the checkpoint
   job.data.root = data_root_of(job, folder);
   packed.request.request_id = new_request_id();
   packed.request.text = print_job(job);
@@ -147,7 +134,7 @@ Result<PackedRun> pack_folder(const std::string& folder, const JobOverrides& ove
 }  // namespace
 
 Result<PackedJob> pack_run(const std::string& folder, const JobOverrides& overrides, Files& files) {
-  LEAT_ASSIGN_OR_RETURN(PackedRun run, pack_folder(folder, overrides, files));
+  LEAT_ASSIGN_OR_RETURN(PackedRun run, pack_folder(folder, Origin::here, overrides, files));
   LEAT_RETURN_IF_ERROR(add_checkpoint(files, run.checkpoints, run.packed));
   const std::string metrics = folder + "/metrics.jsonl";
   LEAT_ASSIGN_OR_RETURN(const bool has_metrics, files.exists(metrics));
@@ -155,7 +142,8 @@ Result<PackedJob> pack_run(const std::string& folder, const JobOverrides& overri
   return std::move(run.packed);
 }
 
-// The master has the checkpoint, and the metrics: they stay there.
+// The master has the checkpoint, and the metrics: they stay there. Nothing else is fetched,
+// whatever it lists.
 Status fetch_job(ClusterClient& client, const std::string& id, const std::string& folder) {
   LEAT_ASSIGN_OR_RETURN(const auto all, client.files(id));
   const auto is_part = [](const RemoteFile& file) {
@@ -163,17 +151,19 @@ Status fetch_job(ClusterClient& client, const std::string& id, const std::string
   };
   if (std::none_of(all.begin(), all.end(), is_part))
     return failed_precondition(cat("job '", id, "': expected a checkpoint, it has left none yet"));
-  const std::set<std::string> stay = {"weights.safetensors", "log.txt", "metrics.jsonl"};
+  const auto is_wanted = [](const std::string& name) {
+    const bool nested = name.find('/') != std::string::npos;
+    return name == "job.yaml" || name.starts_with(kRunGraphs) || (!nested && is_graph_file(name));
+  };
   for (const RemoteFile& file : all) {
-    if (file.name.find('/') != std::string::npos || stay.contains(file.name)) continue;
-    LEAT_RETURN_IF_ERROR(client.fetch(id, file.name, folder).status());
+    if (is_wanted(file.name)) LEAT_RETURN_IF_ERROR(client.fetch(id, file.name, folder).status());
   }
   return {};
 }
 
 Result<PackedJob> pack_fetched(const std::string& id, const std::string& folder,
                                const JobOverrides& overrides, Files& files) {
-  LEAT_ASSIGN_OR_RETURN(PackedRun run, pack_folder(folder, overrides, files));
+  LEAT_ASSIGN_OR_RETURN(PackedRun run, pack_folder(folder, Origin::cluster, overrides, files));
   run.packed.request.resume = id;
   return std::move(run.packed);
 }

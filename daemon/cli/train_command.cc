@@ -7,6 +7,7 @@
 #include "daemon/cli/events.h"
 #include "daemon/cli/interrupt.h"
 #include "daemon/cli/progress.h"
+#include "daemon/run_folder.h"
 #include "daemon/trainer.h"
 #include "devices/base/counted.h"
 #include "devices/base/text.h"
@@ -35,7 +36,7 @@ class Reporter final : public TrainObserver {
               << counted(job.global_batch_size, "row") << ", " << describe_strategy(job)
               << ", workers " << job.num_workers << ", threads " << trainer_.threads()
               << ", shards " << job.shards << ", seed " << job.seed << "\n"
-              << "Run folder: " << folder_ << "\n";
+              << "Run folder: " << printable(folder_) << "\n";
     if (first_step > 0) std::cerr << "Going on after step " << first_step << "\n";
     StartedEvent event;
     event.job = job.name;
@@ -94,12 +95,12 @@ class Reporter final : public TrainObserver {
 
   void warned(const std::string& message) override {
     progress_.break_line();
-    std::cerr << "warning: " << message << "\n";
+    std::cerr << "warning: " << printable(message) << "\n";
   }
 
   void noted(const std::string& message) override {
     progress_.break_line();
-    std::cerr << "note: " << message << "\n";
+    std::cerr << "note: " << printable(message) << "\n";
   }
 
   void emit(const std::string& line) {
@@ -126,15 +127,23 @@ std::string fresh_folder(const std::string& name) {
   }
 }
 
+// Of a run that came from elsewhere, everything but its data is in the folder.
+void hint_at_data(const Job& job) {
+  const auto graph = real_files().exists(job.model.graph);
+  if (!graph.ok() || !*graph) return;
+  std::cerr
+      << "A run keeps no data: name the folder that it has here, with --set data.root=PATH.\n";
+}
+
 int finish(const TrainCommand& command, Reporter& reporter, const std::string& folder,
            const TrainOutcome& outcome, const Interrupt& interrupt) {
   reporter.break_line();
-  std::cerr << outcome.profile;
+  std::cerr << printable_lines(outcome.profile);
   if (outcome.interrupted) {
     reporter.emit(json_of(InterruptedEvent{folder, outcome.steps, outcome.checkpoint}));
-    std::cerr << "Interrupted after step " << outcome.steps << "; checkpoint " << outcome.checkpoint
-              << "\n"
-              << "Go on with: leat train --resume " << folder << "\n";
+    std::cerr << "Interrupted after step " << outcome.steps << "; checkpoint "
+              << printable(outcome.checkpoint) << "\n"
+              << "Go on with: leat train --resume " << printable(folder) << "\n";
     return interrupt.exit_code();
   }
   FinishedEvent event;
@@ -151,7 +160,7 @@ int finish(const TrainCommand& command, Reporter& reporter, const std::string& f
   if (event.val_accuracy)
     std::cerr << "Validation accuracy " << format_value(*event.val_accuracy * 100) << " %, loss "
               << format_value(*event.val_loss) << "\n";
-  std::cerr << "Weights " << folder << "/weights.safetensors\n"
+  std::cerr << "Weights " << printable(folder) << "/weights.safetensors\n"
             << "  sha256 " << outcome.weights_sha256 << "\n"
             << "  (shards " << event.identity.shards << ", seed " << event.identity.seed << ", "
             << event.identity.cpu << ")\n";
@@ -168,7 +177,10 @@ int run_train(const TrainCommand& command) {
   auto job = resume ? load_run_job(real_files(), command.resume, command.job.overrides)
                     : load_job(job_file, command.job.overrides);
   if (!job.ok()) return report(job.status(), command.color);
-  if (report_missing_files(*job, command.color)) return kExitNoSuch;
+  if (report_missing_files(*job, command.color)) {
+    if (resume) hint_at_data(*job);
+    return kExitNoSuch;
+  }
   const Interrupt interrupt;
   const Catalogue catalogue = standard_catalogue();
   TrainOptions options;

@@ -7,6 +7,10 @@
 #include <set>
 
 #include "daemon/chaos/chaos_fault.h"
+#include "daemon/checkpoint/check_continues.h"
+#include "daemon/checkpoint/checkpoint_store.h"
+#include "daemon/jobs/grammar.h"
+#include "daemon/run_folder.h"
 #include "daemon/trainer.h"
 #include "devices/base/text.h"
 
@@ -43,8 +47,11 @@ Status unpack(const AttachedFile& file, const Blobs& blobs, const fs::path& path
     return failed_precondition(cat("file '", file.name, "' (SHA-256 ", to_hex(file.sha256),
                                    "): expected it to be uploaded before the job is submitted"));
   }
-  fs::create_symlink(fs::absolute(blobs.path(file.sha256)), path, error);
-  return error ? system_error(path, "linking", error) : Status();
+  // No symbolic link: a graph's data is read only where it truly lies beside the graph.
+  const fs::path blob = fs::absolute(blobs.path(file.sha256));
+  fs::create_hard_link(blob, path, error);
+  if (error) fs::copy_file(blob, path, error);
+  return error ? system_error(path, "copying an uploaded file", error) : Status();
 }
 
 // Messages speak of the files as whoever submitted them knows them.
@@ -56,12 +63,6 @@ Status without_folder(const Status& status, const std::string& folder) {
     message.erase(at, prefix.size());
   }
   return Status(status.code(), std::move(message));
-}
-
-// `path` below the folder, or "".
-std::string name_below(const std::string& path, const std::string& folder) {
-  const std::string prefix = fs::absolute(folder).lexically_normal().string() + "/";
-  return path.starts_with(prefix) ? path.substr(prefix.size()) : "";
 }
 
 Status check_attached(const Submission& submission, const std::string& folder, std::string_view key,
@@ -76,6 +77,23 @@ Status check_attached(const Submission& submission, const std::string& folder, s
   return invalid_argument(cat(kJobFile, ": ", key, ": expected a file that was submitted with the ",
                               "job (", names.empty() ? "there is none" : join(names, ", "),
                               "), received '", name.empty() ? path : name, "'"));
+}
+
+// From the checkpoint that came with it, if one did, the job can go on.
+Status check_resumed(Files& files, const Job& job, const std::string& folder) {
+  LEAT_ASSIGN_OR_RETURN(const auto came,
+                        list_checkpoints(files, cat(folder, "/", kResumed, "checkpoints")));
+  if (came.empty()) return {};
+  LEAT_ASSIGN_OR_RETURN(const Manifest from, read_manifest(files, came.front()));
+  return check_continues(from, job);
+}
+
+// The job's folder has the graph under this name, for whoever fetches it.
+Status check_graph_name(const std::string& path) {
+  const std::string name = fs::path(path).filename().string();
+  if (is_left_file(name)) return {};
+  return invalid_argument(cat(kJobFile, ": model.graph: expected a file whose name does not begin ",
+                              "with '.' and has no control characters, received '", name, "'"));
 }
 
 }  // namespace
@@ -122,7 +140,9 @@ Result<CheckedJob> check_submitted_job(Files& files, const Catalogue& catalogue,
     LEAT_RETURN_IF_ERROR(check_submission(submission));
     LEAT_RETURN_IF_ERROR(unpack(submission, blobs, folder));
     LEAT_ASSIGN_OR_RETURN(const Job job, read_submitted_job(submission, folder));
+    LEAT_RETURN_IF_ERROR(check_graph_name(job.model.graph));
     LEAT_RETURN_IF_ERROR(load_model(files, catalogue, job.model.graph).status());
+    LEAT_RETURN_IF_ERROR(check_resumed(files, job, folder));
     submission.name = job.name;
     submission.num_workers = workers_of(job);
     submission.min_workers = static_cast<uint32_t>(job.min_workers);

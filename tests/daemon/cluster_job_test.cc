@@ -32,6 +32,7 @@ class Scene {
       : small_(kTinyCnn), cluster_((options.data_path = small_.path(), options)) {}
 
   ProcessCluster& cluster() { return cluster_; }
+  std::string data_path() const { return small_.path(); }
   std::string job_file(const std::vector<std::string>& set) {
     Job job = small_.job(set);
     job.data.root = "data";
@@ -287,6 +288,11 @@ TEST_CASE("what cannot be gone on from is refused") {
   refused({}, 2, "JOB is required, or --resume DIR|JOB");
   refused({scene.job_file({}), "--resume", "x"}, 2, "received both");
   refused({"--resume", "no-such-job"}, 5, "there is no job 'no-such-job'");
+  const std::string done = scene.submit({});
+  REQUIRE(scene.cluster().leat("show", {"--wait", done}).exit_code == 0);
+  refused({"--resume", done, "--set", "steps=29"}, 7,
+          "checkpoint of step 30: expected at most 29, the steps of the job");
+  refused({"--resume", done, "--seed", "9"}, 7, "received seed 9");
   const std::string run = scene.interrupted_run(long_job(1), 60);
   for (const auto& each : std::filesystem::directory_iterator(run + "/checkpoints"))
     std::ofstream(each.path() / "part-00000-of-00001.safetensors", std::ios::app) << "x";
@@ -304,8 +310,20 @@ TEST_CASE("what a job has left is fetched") {
   const Finished fetched = scene.cluster().leat("fetch", {id, "-o", "mine"});
   INFO(fetched.out << fetched.err);
   CHECK(fetched.exit_code == 0);
-  CHECK(std::filesystem::exists(scene.cluster().folder() / "mine/weights.safetensors"));
-  CHECK(std::filesystem::exists(scene.cluster().folder() / "mine/metrics.jsonl"));
+  const std::string mine = scene.cluster().folder() / "mine";
+  CHECK(std::filesystem::exists(mine + "/weights.safetensors"));
+  CHECK(std::filesystem::exists(mine + "/metrics.jsonl"));
+  // It names no path of the master, and goes on here.
+  CHECK(contents_of(mine + "/job.yaml").find('/') == std::string::npos);
+  CHECK(contents_of(mine + "/job.yaml").find("graph: model.onnxtxt") != std::string::npos);
+  std::filesystem::remove(mine + "/weights.safetensors");
+  std::filesystem::remove_all(mine + "/checkpoints/step-00000030");
+  const Finished resumed =
+      run_leat(scene.cluster().folder().path(),
+               {"train", "--json", "--resume", mine, "--set", "data.root=" + scene.data_path()});
+  INFO(resumed.out << resumed.err);
+  REQUIRE(resumed.exit_code == 0);
+  CHECK(read(resumed.out).value("weights_sha256", "") == scene.expected({}));
 }
 
 TEST_CASE("a job's checkpoints are looked at from afar") {

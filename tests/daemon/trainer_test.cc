@@ -7,6 +7,7 @@
 #include <map>
 
 #include "daemon/predictor.h"
+#include "daemon/run_folder.h"
 #include "devices/base/text.h"
 #include "ops/catalogue.h"
 #include "ops/formats/npy.h"

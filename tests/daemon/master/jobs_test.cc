@@ -90,7 +90,13 @@ TEST_CASE("a job goes on from another's checkpoint, and once it began it keeps t
   const std::string folder = host.folder / cat("state/jobs/", first, "/checkpoints");
   const auto leave = [&](int64_t step) {
     Checkpoint checkpoint;
-    checkpoint.manifest.step = step;
+    Manifest& manifest = checkpoint.manifest;
+    manifest.step = step;
+    manifest.job = "tiny-job";
+    manifest.seed = 1;
+    manifest.shards = 4;
+    manifest.data.global_batch_size = 16;
+    manifest.data.shuffle = true;
     REQUIRE_OK(write_checkpoint(real_files(), folder, checkpoint).status());
   };
   const auto refused = [&](const std::string& job, const Submission& from) {
@@ -106,6 +112,11 @@ TEST_CASE("a job goes on from another's checkpoint, and once it began it keeps t
   own.files.push_back(attach("resume/metrics.jsonl", "{}"));
   CHECK_THAT(refused("tiny", own), Catch::Contains("expected no 'resume/metrics.jsonl'"));
 
+  Submission shorter = tiny_job("r2");
+  shorter.overrides = {"steps=4"};
+  CHECK_THAT(refused("tiny", shorter), Catch::Contains("checkpoint of step 5: expected at most 4"));
+  shorter.overrides = {"shards=2"};
+  CHECK_THAT(refused("tiny", shorter), Catch::Contains("expected shards 4"));
   const auto resumed = host.resume("tiny", tiny_job("r2"));
   REQUIRE_OK(resumed.status());
   CHECK(resumed->id != first);
