@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <map>
+#include <set>
 
 #include "devices/base/text.h"
 #include "ops/layers/copy.h"
@@ -20,6 +22,7 @@ class Former {
 
   Result<Graph> run() {
     LEAT_ASSIGN_OR_RETURN(const std::vector<NodeId> order, graph_.topological_order());
+    if (training_) find_statistics();
     for (const NodeId id : order) {
       const Node& node = graph_.node(id);
       if (is_op(node, "Dropout")) {
@@ -84,8 +87,9 @@ class Former {
     const Node& node = graph_.node(id);
     const bool trains = attr_int(node.attrs, "training_mode") != 0;
     const NodeId now = copy_.copy(id);
-    if (trains == training_ || node.inputs.size() != 5) return {};
+    if (node.inputs.size() != 5) return {};
     if (training_) return start_training(node, now);
+    if (!trains) return {};
     copy_.to().node(now).attrs["training_mode"] = int64_t{0};
     copy_.to().node(now).outputs.resize(1, kNone);
     // Who asks for the new statistics gets the running ones.
@@ -95,18 +99,50 @@ class Former {
     return {};
   }
 
-  // Statistics that no variable holds cannot move: such a node stays as it is.
-  Status start_training(const Node& node, NodeId now) {
-    const Node *mean = producer(node.inputs[3]), *variance = producer(node.inputs[4]);
-    if (mean == nullptr || variance == nullptr || !is_op(*mean, "leat.Read") ||
-        !is_op(*variance, "leat.Read")) {
-      return {};
+  // The variable that a statistic is read from, if need be by way of nodes that pass it on: of an
+  // earlier use of the same statistics it is what comes after that use. kNone if there is none.
+  ValueId variable_of(ValueId statistic) const {
+    for (const Node* from = producer(statistic); from != nullptr; from = producer(statistic)) {
+      if (is_op(*from, "leat.Read")) return from->inputs[0];
+      const uint32_t index = graph_.value(statistic).index;
+      const bool next = is_op(*from, "BatchNormalization") && from->inputs.size() == 5 &&
+                        (index == 1 || index == 2);
+      if (!next && !is_op(*from, "Identity")) return kNone;
+      statistic = from->inputs[next ? index + 2 : 0];
     }
+    return kNone;
+  }
+
+  // Which variables BatchNormalizations read statistics from, and how often; and those that the
+  // graph writes to itself.
+  void find_statistics() {
+    for (NodeId id = 0; id < graph_.nodes(); ++id) {
+      const Node& node = graph_.node(id);
+      if (is_op(node, "leat.Assign")) assigned_.insert(node.inputs[0]);
+      if (!is_op(node, "BatchNormalization") || node.inputs.size() != 5) continue;
+      for (const size_t i : {3, 4}) ++uses_[variable_of(node.inputs[i])];
+    }
+  }
+
+  // Statistics that no variable holds cannot move: such a node stays as it is. Where several nodes
+  // share a variable each goes on from what the one before it made, in the order of the program,
+  // and the last one's result is kept.
+  Status start_training(const Node& node, NodeId now) {
+    const ValueId variables[] = {variable_of(node.inputs[3]), variable_of(node.inputs[4])};
+    if (variables[0] == kNone || variables[1] == kNone) return {};
     copy_.to().node(now).attrs["training_mode"] = int64_t{1};
     for (int i = 1; i <= 2; ++i) {
+      const ValueId variable = variables[i - 1];
+      if (assigned_.contains(variable)) continue;
+      const auto before = latest_.find(variable);
+      if (before != latest_.end()) {
+        copy_.to().node(now).inputs[static_cast<size_t>(i) + 2] = before->second;
+      }
       const ValueId next = copy_.to().ensure_output(now, i);
-      const ValueId resource = copy_.at((i == 1 ? mean : variance)->inputs[0]);
-      LEAT_RETURN_IF_ERROR(copy_.to().add_node("leat", "Assign", {resource, next}, {}, 0).status());
+      latest_[variable] = next;
+      if (--uses_[variable] > 0) continue;
+      LEAT_RETURN_IF_ERROR(
+          copy_.to().add_node("leat", "Assign", {copy_.at(variable), next}, {}, 0).status());
     }
     return {};
   }
@@ -116,6 +152,9 @@ class Former {
   const bool training_;
   const std::vector<std::vector<NodeId>> consumers_;
   ValueId flag_ = kNone;
+  std::set<ValueId> assigned_;         // variables, in the old graph
+  std::map<ValueId, int> uses_;        // of variables of statistics that are still to come
+  std::map<ValueId, ValueId> latest_;  // in the new graph: what the last use made of them
 };
 
 }  // namespace

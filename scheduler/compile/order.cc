@@ -87,16 +87,32 @@ class Orderer {
     return {};
   }
 
+  // A node that writes has no output to be called after: what it writes says which it is.
+  std::string describe_writer(NodeId id) const {
+    const Node& node = graph_.node(id);
+    const std::string text = graph_.describe_node(id);
+    if (!node.name.empty() || node.inputs.size() < 2 || node.inputs[1] == kNone) return text;
+    const ValueId written = node.inputs[1];
+    const NodeId producer = graph_.value(written).producer;
+    if (producer == kNone) return cat(text, " of ", graph_.describe(written));
+    return cat(text, " of an output of ", graph_.describe_node(producer));
+  }
+  std::string describe_variable(ValueId resource) const {
+    const NodeId producer = graph_.value(resource).producer;
+    const std::string name =
+        producer == kNone ? "" : attr_string(graph_.node(producer).attrs, "name");
+    return name.empty() ? graph_.describe(resource) : cat("'", name, "'");
+  }
+
   Status order_one(ValueId resource, const std::vector<NodeId>& writers,
                    const std::vector<NodeId>& reads) {
     for (size_t w = 0; w < writers.size(); ++w) {
       std::vector<bool> after = reach(writers[w]);
       for (size_t o = 0; o < w; ++o) {
         if (after[writers[o]] || reach(writers[o])[writers[w]]) continue;
-        return invalid_argument(cat(graph_.describe_node(writers[o]), " and ",
-                                    graph_.describe_node(writers[w]), ": both write ",
-                                    graph_.describe(resource),
-                                    "; expected a control edge that says which comes first"));
+        return invalid_argument(cat(
+            describe_writer(writers[o]), " and ", describe_writer(writers[w]), ": both write ",
+            describe_variable(resource), "; expected a control edge that says which comes first"));
       }
       for (NodeId read : reads) {
         if (after[read]) continue;

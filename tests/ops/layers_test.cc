@@ -180,6 +180,18 @@ TEST_CASE("batch normalization moves its statistics, dropout asks one flag") {
         std::string::npos);
 }
 
+TEST_CASE("a batch normalization that trains already gets assignments if it has none") {
+  const Graph layer =
+      must(expand_layers(parse("g (float[N,3] x) => (y) { y = leat.BatchNorm (x) }")));
+  std::string text = print_graph(layer);
+  for (size_t at = text.find("  = leat.Assign"); at != std::string::npos;
+       at = text.find("  = leat.Assign")) {
+    text.erase(at, text.find('\n', at) + 1 - at);
+  }
+  CHECK(text.find("training_mode = 1") != std::string::npos);
+  CHECK(nodes_of(must(set_training(parse(text), true))) == nodes_of(layer));
+}
+
 TEST_CASE("the weights of a layer do not depend on another layer") {
   const auto source = [](const std::string& text) {
     const Graph graph = must(expand_layers(parse(text)));
