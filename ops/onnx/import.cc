@@ -9,6 +9,7 @@
 #include "devices/base/text.h"
 #include "onnx.pb.h"
 #include "ops/limits.h"
+#include "ops/onnx/parameters.h"
 #include "ops/onnx/tensors.h"
 #include "ops/onnx/upgrade.h"
 #include "ops/op.h"
@@ -46,12 +47,27 @@ class Importer {
     LEAT_ASSIGN_OR_RETURN(DraftGraph draft, graph(model.graph(), 0));
     LEAT_RETURN_IF_ERROR(report_lacking());
     const Locate locate = [this](size_t offset) { return places_[offset]; };
-    if (options_.trainable) make_variables(draft);
+    std::vector<std::string> notes;
+    if (options_.trainable) {
+      OnnxParameters parameters(origin_of(model), draft);
+      parameters.separate();
+      for (const std::string& note : parameters.notes()) notes.push_back(cat(file_, ": ", note));
+      make_variables(draft, parameters);
+    }
     LEAT_ASSIGN_OR_RETURN(Graph graph, assemble(draft, catalogue_, locate));
-    return OnnxModel{std::move(graph), notes()};
+    return OnnxModel{std::move(graph), std::move(notes)};
   }
 
  private:
+  static OnnxOrigin origin_of(const ModelProto& model) {
+    constexpr std::string_view kSignature = "pkg.torch.export.ExportedProgram.graph_signature";
+    OnnxOrigin origin{model.producer_name(), {}};
+    for (const auto& property : model.graph().metadata_props()) {
+      if (property.key() == kSignature) origin.members = read_signature(property.value());
+    }
+    return origin;
+  }
+
   Status error(size_t place, std::string_view message) const {
     return invalid_argument(cat(places_[place], ": ", message));
   }
@@ -173,7 +189,6 @@ class Importer {
       if (places_.size() > limits::kNodes) {
         return error(0, cat("expected at most ", limits::kNodes, " nodes"));
       }
-      ops_.insert(full);
       if (catalogue_.find(domain, proto.op_type()) == nullptr) {
         lacking_[full].push_back(described(proto));
         continue;  // go on, to find all of them
@@ -301,16 +316,6 @@ class Importer {
             lines.size() == 1 ? " op of the model: " : " ops of the model: ", join(lines, ", ")));
   }
 
-  // The statistics of BatchNormalizations, which no gradient moves.
-  static std::set<std::string> statistics(const DraftGraph& graph) {
-    std::set<std::string> names;
-    for (const DraftNode& node : graph.nodes) {
-      if (node.op != "BatchNormalization") continue;
-      for (size_t i = 3; i < node.inputs.size(); ++i) names.insert(node.inputs[i].name);
-    }
-    return names;
-  }
-
   static DraftNode own(std::string op, std::vector<DraftName> inputs) {
     DraftNode node;
     node.domain = "leat";
@@ -331,8 +336,7 @@ class Importer {
   }
 
   // w becomes r = Variable; Initialize(r, constant); w = Read(r).
-  void make_variables(DraftGraph& graph) const {
-    const std::set<std::string> frozen = statistics(graph);
+  void make_variables(DraftGraph& graph, const OnnxParameters& parameters) const {
     const auto devices = devices_of_inputs(graph);
     std::vector<DraftNode> nodes;
     for (DraftConstant& constant : graph.constants) {
@@ -347,7 +351,7 @@ class Importer {
       variable.attrs["shape"] =
           Attr(std::vector<int64_t>(value.shape().begin(), value.shape().end()));
       variable.attrs["dtype"] = Attr(std::string(dtype_name(value.dtype())));
-      variable.attrs["trainable"] = Attr(int64_t{!frozen.contains(w)});
+      variable.attrs["trainable"] = Attr(int64_t{parameters.trains(w)});
       nodes.push_back(std::move(variable));
       nodes.push_back(own("Initialize", {resource, constant.name}));
       DraftNode read = own("Read", {resource});
@@ -361,25 +365,12 @@ class Importer {
                        std::make_move_iterator(nodes.end()));
   }
 
-  std::vector<std::string> notes() const {
-    std::vector<std::string> notes;
-    const bool convolves = ops_.contains("Conv");
-    if (!options_.trainable || !convolves || ops_.contains("BatchNormalization")) return notes;
-    notes.push_back(
-        cat(file_,
-            ": convolutions without BatchNormalization: exporters fold it, and drop Dropout, "
-            "unless told not to. PyTorch keeps both with torch.onnx.export(model, args, path, "
-            "training=torch.onnx.TrainingMode.TRAINING, do_constant_folding=False)"));
-    return notes;
-  }
-
   const std::string file_;
   const Catalogue& catalogue_;
   const OnnxOptions& options_;
   const OnnxExternal external_;
   int64_t opset_ = 1;
   std::vector<std::string> places_;  // by draft offset
-  std::set<std::string> ops_;
   std::map<std::string, std::vector<std::string>> lacking_;
 };
 

@@ -1,0 +1,265 @@
+#include "ops/onnx/parameters.h"
+
+#include <algorithm>
+#include <array>
+
+#include "devices/base/text.h"
+
+namespace leat {
+namespace {
+
+constexpr size_t kShown = 3;  // names in a note
+constexpr std::string_view kAdvice =
+    "PyTorch keeps all of them, and Dropout, with torch.onnx.export(model.train(), args, path, "
+    "optimize=False), and with dynamo=False if do_constant_folding=False and "
+    "training=torch.onnx.TrainingMode.TRAINING are given, too";
+
+bool is_variable(const Tensor& value) {
+  return is_float(value.dtype()) && value.shape().rank() > 0;
+}
+
+void add_constant(DraftGraph& graph, const std::string& name, const Tensor& value) {
+  DraftConstant& constant = graph.constants.emplace_back();
+  constant.name.name = name;
+  constant.value = value;
+}
+
+// The weights among an op's operands: [first, end).
+struct Operands {
+  std::string_view op;
+  size_t first, end;
+};
+constexpr std::array<Operands, 7> kWeights{{{"Conv", 1, 3},
+                                            {"ConvTranspose", 1, 3},
+                                            {"Gemm", 1, 3},
+                                            {"MatMul", 0, 2},
+                                            {"BatchNormalization", 1, 3},
+                                            {"LayerNormalization", 1, 3},
+                                            {"Gather", 0, 1}}};
+
+bool is_norm(const DraftNode& node) {
+  return node.domain.empty() && node.op == "BatchNormalization" && node.inputs.size() == 5;
+}
+
+// "3 things ('a', 'b', 'c')", "5 things ('a', 'b', 'c' and others)".
+std::string counted(const std::vector<std::string>& names, std::string_view one,
+                    std::string_view many) {
+  const size_t shown = std::min(names.size(), kShown);
+  return cat(names.size(), " ", names.size() == 1 ? one : many, " ('",
+             join(std::span(names).first(shown), "', '"), "'",
+             names.size() > shown ? " and others" : "", ")");
+}
+
+}  // namespace
+
+std::map<std::string, bool, std::less<>> read_signature(std::string_view text) {
+  std::map<std::string, bool, std::less<>> members;
+  while (!text.empty()) {
+    const std::string_view line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(text.size(), line.size() + 1));
+    for (const std::string_view kind : {"PARAMETER", "BUFFER", "CONSTANT_TENSOR"}) {
+      const std::string key = cat(": ", kind, " target='");
+      const size_t at = line.find(key);
+      if (at == std::string_view::npos) continue;
+      const std::string_view rest = line.substr(at + key.size());
+      const size_t end = rest.find('\'');
+      if (end != std::string_view::npos && end > 0)
+        members.emplace(rest.substr(0, end), kind == "PARAMETER");
+    }
+  }
+  return members;
+}
+
+OnnxParameters::OnnxParameters(OnnxOrigin origin, DraftGraph& graph)
+    : origin_(std::move(origin)), graph_(graph) {}
+
+void OnnxParameters::separate() {
+  separate_aliases();
+  separate_roles();
+  find_uses();
+}
+
+// The older exporter's own names are "onnx::Conv_12", "/block/Identity_output_0" and "12".
+bool OnnxParameters::is_parameter_name(const std::string& name) const {
+  if (origin_.knows()) return origin_.members.contains(name);
+  const bool number =
+      std::all_of(name.begin(), name.end(), [](char c) { return '0' <= c && c <= '9'; });
+  return origin_.producer == "pytorch" && !number && !name.starts_with("onnx::") &&
+         !name.starts_with("/");
+}
+
+void OnnxParameters::separate_aliases() {
+  std::map<std::string, Tensor> values;
+  std::set<std::string> outputs;
+  for (const DraftValue& output : graph_.outputs) outputs.insert(output.name.name);
+  for (const DraftConstant& constant : graph_.constants) {
+    if (is_variable(constant.value)) values.emplace(constant.name.name, constant.value);
+  }
+  std::erase_if(graph_.nodes, [&](const DraftNode& node) {
+    if (node.op != "Identity" || !node.domain.empty() || node.inputs.size() != 1 ||
+        node.outputs.size() != 1 || !is_parameter_name(node.outputs[0].name) ||
+        outputs.contains(node.outputs[0].name)) {
+      return false;
+    }
+    const auto value = values.find(node.inputs[0].name);
+    if (value == values.end() || values.contains(node.outputs[0].name)) return false;
+    add_constant(graph_, node.outputs[0].name, value->second);
+    values.emplace(node.outputs[0].name, value->second);
+    ++separated_;
+    return true;
+  });
+}
+
+void OnnxParameters::separate_roles() {
+  std::set<std::string> names;
+  std::map<std::string, Tensor> values;
+  std::map<std::string, std::set<Role>> roles;
+  for (const DraftConstant& constant : graph_.constants) {
+    names.insert(constant.name.name);
+    if (is_variable(constant.value)) values.emplace(constant.name.name, constant.value);
+  }
+  const auto role_of = [](const DraftNode& node, size_t input) {
+    if (!is_norm(node) || input < 3) return Role::weights;
+    return input == 3 ? Role::mean : Role::variance;
+  };
+  for (const DraftNode& node : graph_.nodes) {
+    for (const DraftName& output : node.outputs) names.insert(output.name);
+    if (node.op == "Identity" && node.domain.empty()) continue;  // passes on what has a role later
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      if (values.contains(node.inputs[i].name)) roles[node.inputs[i].name].insert(role_of(node, i));
+    }
+  }
+  std::map<std::pair<std::string, Role>, std::string> apart;
+  for (DraftNode& node : graph_.nodes) {
+    for (size_t i = 3; is_norm(node) && i < 5; ++i) {
+      DraftName& input = node.inputs[i];
+      const auto used = roles.find(input.name);
+      const Role role = role_of(node, i);
+      // The first role keeps the name.
+      if (used == roles.end() || role == *used->second.begin()) continue;
+      auto [own, fresh] = apart.try_emplace({input.name, role});
+      if (fresh) {
+        own->second = cat(input.name, role == Role::mean ? "/running_mean" : "/running_var");
+        while (!names.insert(own->second).second) own->second += "_";
+        add_constant(graph_, own->second, values.at(input.name));
+        ++separated_;
+      }
+      input.name = own->second;
+    }
+  }
+}
+
+void OnnxParameters::find_uses() {
+  std::map<std::string, std::string> passed;  // by an Identity's output: its input
+  const auto origin = [&](const std::string& name) {
+    const auto at = passed.find(name);
+    return at == passed.end() ? name : at->second;
+  };
+  for (const DraftNode& node : graph_.nodes) {
+    if (!node.domain.empty()) continue;
+    if (node.op == "Identity" && node.inputs.size() == 1 && node.outputs.size() == 1)
+      passed.emplace(node.outputs[0].name, origin(node.inputs[0].name));
+    norms_ += is_norm(node);
+    for (size_t i = 3; is_norm(node) && i < 5; ++i) statistics_.insert(origin(node.inputs[i].name));
+    for (const Operands& weights : kWeights) {
+      if (weights.op != node.op) continue;
+      for (size_t i = weights.first; i < std::min(weights.end, node.inputs.size()); ++i)
+        weights_.insert(origin(node.inputs[i].name));
+    }
+  }
+}
+
+bool OnnxParameters::trains(const std::string& constant) const {
+  if (statistics_.contains(constant)) return false;
+  if (!origin_.knows()) return true;
+  const auto member = origin_.members.find(constant);
+  return member == origin_.members.end() ? weights_.contains(constant) : member->second;
+}
+
+std::vector<std::string> OnnxParameters::notes() const {
+  std::vector<std::string> notes;
+  for (const std::string& note : {trained_note(), folded_note(), missing_note()}) {
+    if (!note.empty()) notes.push_back(note);
+  }
+  const bool advises = notes.size() > 1;
+  if (separated_ > 0) {
+    notes.push_back(cat(separated_, separated_ == 1 ? " initializer" : " initializers",
+                        " that the exporter had written as one with others, because they were "
+                        "equal, are variables of their own again"));
+  }
+  if (advises) notes.push_back(std::string(kAdvice));
+  return notes;
+}
+
+std::string OnnxParameters::trained_note() const {
+  size_t trained = 0, statistics = 0;
+  int64_t values = 0;
+  std::vector<std::string> buffers, computed;
+  for (const DraftConstant& constant : graph_.constants) {
+    const std::string& name = constant.name.name;
+    if (!is_variable(constant.value)) continue;
+    if (trains(name)) {
+      ++trained;
+      values += constant.value.elements();
+    } else if (statistics_.contains(name)) {
+      ++statistics;
+    } else {
+      (origin_.members.contains(name) ? buffers : computed).push_back(name);
+    }
+  }
+  std::vector<std::string> fixed;
+  if (statistics > 0) fixed.push_back(cat(statistics, " running statistics"));
+  if (!buffers.empty()) fixed.push_back(counted(buffers, "buffer", "buffers"));
+  if (!computed.empty()) {
+    fixed.push_back(counted(computed, "constant that the exporter computed",
+                            "constants that the exporter computed"));
+  }
+  return cat("trains ", trained, trained == 1 ? " variable" : " variables", " of ", values,
+             " values in all", fixed.empty() ? "" : cat("; does not train ", join(fixed, ", ")));
+}
+
+// Of the normalizations that the signature has, those that the graph lacks; of the older exporter's
+// files the operands that it computed for them.
+size_t OnnxParameters::folded_norms() const {
+  size_t had = 0, folded = 0;
+  for (const auto& [name, parameter] : origin_.members) had += name.ends_with("running_mean");
+  if (origin_.knows()) return had > norms_ ? had - norms_ : 0;
+  for (const DraftNode& node : graph_.nodes) {
+    const bool computed = node.inputs.size() == 3 && origin_.producer == "pytorch" &&
+                          node.inputs[1].name.starts_with("onnx::") &&
+                          node.inputs[2].name.starts_with("onnx::");
+    folded += computed && (node.op == "Conv" || node.op == "ConvTranspose" || node.op == "Gemm");
+  }
+  return folded;
+}
+
+std::string OnnxParameters::folded_note() const {
+  const size_t folded = folded_norms();
+  if (folded == 0) return "";
+  return cat("the exporter folded ", folded, " BatchNormalization", folded == 1 ? "" : "s",
+             " into the weights before: training goes on without them");
+}
+
+// Parameters of the module that no initializer is called after; those of folded normalizations are
+// told there.
+std::string OnnxParameters::missing_note() const {
+  std::set<std::string> there;
+  for (const DraftConstant& constant : graph_.constants) there.insert(constant.name.name);
+  const bool folded = folded_norms() > 0;
+  std::vector<std::string> missing;
+  size_t parameters = 0;
+  for (const auto& [name, parameter] : origin_.members) {
+    if (!parameter) continue;
+    ++parameters;
+    const std::string module = name.substr(0, name.rfind('.') + 1);
+    if (there.contains(name) || (folded && origin_.members.contains(module + "running_mean")))
+      continue;
+    missing.push_back(name);
+  }
+  if (missing.empty()) return "";
+  return cat("lacks ", counted(missing, "parameter", "parameters"), " of the module's ", parameters,
+             ": the module shares them, or the exporter merged them with equal ones, which train "
+             "as one now, or computed constants from them");
+}
+
+}  // namespace leat

@@ -1,0 +1,275 @@
+// Models as PyTorch exports them, made ready for training.
+#include <algorithm>
+
+#include "devices/base/text.h"
+#include "devices/cpu/cpu_device.h"
+#include "onnx.pb.h"
+#include "ops/catalogue.h"
+#include "ops/interpret.h"
+#include "ops/layers/layers.h"
+#include "ops/onnx/import.h"
+#include "ops/resources.h"
+#include "ops/validate.h"
+#include "tests/catch.h"
+#include "tests/must.h"
+
+namespace leat {
+namespace {
+
+using namespace onnx_wire;
+
+const Catalogue& standard() {
+  static const Catalogue catalogue = standard_catalogue();
+  return catalogue;
+}
+
+// A model of opset 20 over x [4,2], whose nodes and initializers the case adds.
+class Exported {
+ public:
+  explicit Exported(const std::string& producer = "pytorch") {
+    model_.set_ir_version(8);
+    model_.set_producer_name(producer);
+    model_.add_opset_import()->set_version(20);
+    graph().set_name("g");
+    ValueInfoProto& x = *graph().add_input();
+    x.set_name("x");
+    x.mutable_type()->mutable_tensor_type()->set_elem_type(1);
+    for (const int64_t size : {4, 2})
+      x.mutable_type()->mutable_tensor_type()->mutable_shape()->add_dim()->set_dim_value(size);
+  }
+  GraphProto& graph() { return *model_.mutable_graph(); }
+  Exported& floats(const std::string& name, const std::vector<float>& values) {
+    TensorProto& t = *graph().add_initializer();
+    t.set_name(name);
+    t.set_data_type(1);
+    t.add_dims(static_cast<int64_t>(values.size()));
+    for (const float value : values) t.add_float_data(value);
+    return *this;
+  }
+  NodeProto& node(const std::string& op, const std::vector<std::string>& inputs,
+                  const std::vector<std::string>& outputs) {
+    NodeProto& node = *graph().add_node();
+    node.set_op_type(op);
+    for (const auto& input : inputs) node.add_input(input);
+    for (const auto& output : outputs) node.add_output(output);
+    return node;
+  }
+  void set(NodeProto& node, const std::string& name, int64_t value) {
+    AttributeProto& attr = *node.add_attribute();
+    attr.set_name(name);
+    attr.set_type(2);
+    attr.set_i(value);
+  }
+  // With momentum 0.75.
+  void batch_norm(const std::vector<std::string>& inputs, const std::vector<std::string>& outputs,
+                  bool training) {
+    NodeProto& norm = node("BatchNormalization", inputs, outputs);
+    if (training) set(norm, "training_mode", 1);
+    AttributeProto& momentum = *norm.add_attribute();
+    momentum.set_name("momentum");
+    momentum.set_type(1);
+    momentum.set_f(0.75f);
+  }
+  // As the exporter of PyTorch 2.13 writes it.
+  Exported& signature(const std::vector<std::string>& parameters,
+                      const std::vector<std::string>& buffers) {
+    std::string text = "\n# inputs\n";
+    for (const auto& name : parameters) text += cat("p_1: PARAMETER target='", name, "'\n");
+    for (const auto& name : buffers)
+      text += cat("b_1: BUFFER target='", name, "' persistent=True\n");
+    auto& property = *graph().add_metadata_props();
+    property.set_key("pkg.torch.export.ExportedProgram.graph_signature");
+    property.set_value(text + "x: USER_INPUT\n\n# outputs\ny: BUFFER_MUTATION target='w'\n");
+    return *this;
+  }
+  Exported& output(const std::string& name) {
+    graph().add_output()->set_name(name);
+    return *this;
+  }
+  OnnxModel import() const {
+    const std::string bytes = model_.SerializeAsString();
+    return must(
+        import_onnx(std::as_bytes(std::span(bytes)), standard(), "m.onnx", {.trainable = true}));
+  }
+
+ private:
+  ModelProto model_;
+};
+
+std::vector<NodeId> nodes_of(const Graph& graph, std::string_view op) {
+  std::vector<NodeId> found;
+  for (NodeId id = 0; id < graph.nodes(); ++id) {
+    if (graph.node(id).op->full_name() == op) found.push_back(id);
+  }
+  return found;
+}
+
+using Names = std::vector<std::string>;
+
+// The names of the variables that are trained, sorted.
+Names trained(const OnnxModel& model) {
+  Names names;
+  for (const NodeId id : nodes_of(model.graph, "leat.Variable")) {
+    const Attrs& attrs = model.graph.node(id).attrs;
+    if (attr_int(attrs, "trainable") != 0) names.push_back(attr_string(attrs, "name"));
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+// What the variables hold after one training step of `model`.
+class Stepped {
+ public:
+  Stepped(const OnnxModel& model, const Tensor& x) {
+    Graph graph = must(set_training(model.graph, true));
+    must(validate(graph));
+    InterpretOptions options;
+    options.resources = &resources_;
+    must(interpret(graph, {}, {}, nodes_of(graph, "leat.Initialize"), options));
+    must(interpret(graph, {{graph.inputs()[0], x}}, {}, nodes_of(graph, "leat.Assign"), options));
+  }
+  std::vector<float> operator[](const std::string& variable) {
+    const auto* data = static_cast<const float*>(resources_.find_variable(variable)->data());
+    return {data, data + 2};
+  }
+
+ private:
+  cpu::CpuDevice device_{0, 1};
+  JobResources resources_{device_};
+};
+
+Tensor batch() { return Tensor::of<float>({4, 2}, {0, 2, 4, 2, 8, 6, 4, 6}); }  // means 4, 4
+const std::vector<float> kVariances{8, 4};                                      // of it
+
+}  // namespace
+
+TEST_CASE("the running statistics of a file in training mode move with every step") {
+  const bool training = GENERATE(true, false);
+  Exported model;
+  model.floats("w", {1, 1}).floats("b", {0, 0}).floats("mean", {1, 2}).floats("var", {4, 8});
+  model.batch_norm(
+      {"x", "w", "b", "mean", "var"},
+      training ? std::vector<std::string>{"y", "m", "v"} : std::vector{std::string("y")}, training);
+  Stepped after(model.output("y").import(), batch());
+  CHECK(after["mean"] == std::vector<float>{1.75f, 2.5f});
+  CHECK(after["var"] == std::vector<float>{0.75f * 4 + 0.25f * 8, 0.75f * 8 + 0.25f * 4});
+}
+
+TEST_CASE("statistics that two nodes share move in the order of the program") {
+  const bool aliased =
+      GENERATE(false, true);  // as PyTorch's current exporter writes the second use
+  Exported model;
+  model.floats("w", {1, 1}).floats("b", {3, 3}).floats("mean", {0, 0}).floats("var", {1, 1});
+  model.batch_norm({"x", "w", "b", "mean", "var"}, {"h", "m", "v"}, true);
+  if (aliased) {
+    model.signature({"w", "b"}, {"mean", "var"});
+    model.node("Identity", {"mean"}, {"getitem_1"});
+    model.node("Identity", {"var"}, {"getitem_2"});
+    model.batch_norm({"h", "w", "b", "getitem_1", "getitem_2"}, {"y"}, false);
+  } else {
+    model.batch_norm({"h", "w", "b", "mean", "var"}, {"y", "m2", "v2"}, true);
+  }
+  const OnnxModel imported = model.output("y").import();
+  CHECK(nodes_of(must(set_training(imported.graph, true)), "leat.Assign").size() == 2);
+  Stepped after(imported, batch());
+  // 0.75 * (0.75 * 0 + 0.25 * 4) + 0.25 * 3: the second batch is normalized, and moved by b.
+  for (const float mean : after["mean"]) CHECK(mean == Approx(1.5));
+  const float once = 0.75f + 0.25f * kVariances[0];
+  CHECK(after["var"][0] == Approx(0.75f * once + 0.25f).epsilon(1e-4));
+
+  // Evaluation reads the running statistics in both places, whatever form it is made from.
+  const Graph formed = must(set_training(must(set_training(imported.graph, true)), false));
+  for (const NodeId id : nodes_of(formed, "BatchNormalization")) {
+    const ValueId mean = formed.node(id).inputs[3];
+    const Node& from = formed.node(formed.value(mean).producer);
+    CHECK((from.op->full_name() == "leat.Read" || from.op->full_name() == "Identity"));
+  }
+  CHECK(nodes_of(formed, "leat.Assign").empty());
+}
+
+TEST_CASE("buffers and constants that the exporter computed are not trained") {
+  Exported model;
+  model.floats("scale", {1, 2}).floats("mask", {0, 1}).floats("linspace", {0, 1});
+  model.floats("val_3", {1, 1});  // weights whatever they are called
+  model.signature({"scale"}, {"mask"});
+  model.node("Mul", {"x", "scale"}, {"a"});
+  model.node("Mul", {"a", "mask"}, {"b"});
+  model.node("Add", {"b", "linspace"}, {"c"});
+  model.node("LayerNormalization", {"c", "val_3"}, {"y"});
+  const OnnxModel imported = model.output("y").import();
+  CHECK(trained(imported) == Names{"scale", "val_3"});
+  CHECK(imported.notes == Names{"m.onnx: trains 2 variables of 4 values in all; does not train 1 "
+                                "buffer ('mask'), 1 constant that the exporter computed "
+                                "('linspace')"});
+}
+
+TEST_CASE("initializers that were merged because they were equal train apart") {
+  Exported model;
+  model.floats("a.gamma", {1, 1}).floats("onnx::MatMul_1", {1, 1});
+  model.node("Identity", {"a.gamma"}, {"b.gamma"});
+  model.node("Identity", {"onnx::MatMul_1"}, {"onnx::MatMul_2"});  // tied: one for both
+  model.node("Identity", {"a.gamma"}, {"/Identity_output_0"});     // a node of the module
+  model.node("Mul", {"x", "a.gamma"}, {"c"});
+  model.node("Mul", {"c", "b.gamma"}, {"d"});
+  model.node("Mul", {"d", "onnx::MatMul_1"}, {"e"});
+  model.node("Mul", {"e", "onnx::MatMul_2"}, {"f"});
+  model.node("Mul", {"f", "/Identity_output_0"}, {"y"});
+  const OnnxModel imported = model.output("y").import();
+  CHECK(trained(imported) == Names{"a.gamma", "b.gamma", "onnx::MatMul_1"});
+  REQUIRE(imported.notes.size() == 2);
+  CHECK_THAT(imported.notes[1], Catch::Contains("1 initializer that the exporter had written as"));
+}
+
+TEST_CASE("running statistics that were merged with weights are neither trained nor lost") {
+  Exported model;
+  model.floats("w", {1, 1}).floats("b", {0, 0});
+  model.batch_norm({"x", "w", "b", "b", "w"}, {"y"}, false);
+  const OnnxModel imported = model.output("y").import();
+  CHECK(trained(imported) == Names{"b", "w"});
+  Stepped after(imported, batch());
+  CHECK(after["b/running_mean"] == std::vector<float>{1, 1});
+  CHECK(after["w/running_var"] == std::vector<float>{0.75f + 2, 0.75f + 1});
+  CHECK(after["w"] == std::vector<float>{1, 1});
+}
+
+TEST_CASE("normalizations that were folded are counted by what the file says of its module") {
+  const auto notes = [](bool signature, const std::string& op, const std::string& weights,
+                        const std::string& producer = "pytorch") {
+    Exported model(producer);
+    TensorProto& w = *model.graph().add_initializer();
+    w.set_name(weights);
+    w.set_data_type(1);
+    for (const int64_t size : {2, 2}) w.add_dims(size);
+    for (int i = 0; i < 4; ++i) w.add_float_data(0.5f);
+    model.floats("onnx::Bias_1", {1, 1});
+    model.node(op, {"x", weights, "onnx::Bias_1"}, {"y"});
+    if (signature)
+      model.signature({"f.weight", "bn.weight", "bn.bias"}, {"bn.running_mean", "bn.running_var"});
+    std::string all;
+    for (const std::string& note : model.output("y").import().notes) all += note + "\n";
+    return all;
+  };
+  const char* const folded = "the exporter folded 1 BatchNormalization into the weights";
+  for (const std::string& told :
+       {notes(true, "Gemm", "f.weight"), notes(false, "Gemm", "onnx::Gemm_4")}) {
+    CHECK_THAT(told, Catch::Contains(folded) && Catch::Contains("optimize=False"));
+    CHECK_THAT(told, !Catch::Contains("lacks"));
+  }
+  CHECK_THAT(notes(false, "Gemm", "f.weight"), !Catch::Contains(folded));
+  CHECK_THAT(notes(false, "Gemm", "onnx::Gemm_4", "other"), !Catch::Contains(folded));
+}
+
+TEST_CASE("parameters that the file does not have are counted") {
+  Exported model;
+  model.floats("a.gamma", {1, 1});
+  model.signature({"a.gamma", "b.gamma", "c.gamma"}, {});
+  model.node("Mul", {"x", "a.gamma"}, {"c"});
+  model.node("Mul", {"c", "a.gamma"}, {"y"});
+  const auto notes = model.output("y").import().notes;
+  REQUIRE(notes.size() == 3);
+  CHECK_THAT(notes[1],
+             Catch::Contains("lacks 2 parameters ('b.gamma', 'c.gamma') of the module's 3"));
+  CHECK_THAT(notes[2], Catch::Contains("optimize=False"));
+}
+
+}  // namespace leat
