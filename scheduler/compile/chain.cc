@@ -10,7 +10,8 @@ namespace {
 // Bytes that the tiles of a chain should touch: they stay in a core's second-level cache. A
 // constant, not this machine's cache: tiles must not depend on where a plan is made.
 constexpr uint64_t kChainTileBytes = 1 << 20;
-constexpr int64_t kMinTiles = 16;  // for parallelism, where there are rows enough
+constexpr int64_t kMinTiles = 16;     // for parallelism, where there are rows enough
+constexpr size_t kMostMembers = 256;  // what is found out of a chain takes their square
 
 struct Member {
   Tiling tiling;
@@ -60,7 +61,7 @@ class Chains {
 
   // A member reads what the chain made row by row, and makes nothing that the chain has read whole.
   bool joins(uint32_t i, const Member& member) const {
-    if (member.tiling.rows != rows_) return false;
+    if (member.tiling.rows != rows_ || members_.size() == kMostMembers) return false;
     if (member.tiling.min_rows > 4 * min_rows_ || min_rows_ > 4 * member.tiling.min_rows)
       return false;
     const int64_t fixed = member.tiling.fixed_rows;
