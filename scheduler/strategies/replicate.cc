@@ -5,12 +5,14 @@
 // The borders between both are the collectives. leat.AllReduce sums its S inputs in one binary tree
 // over the shard indices (a tree of n splits at the largest power of two below n). The tree is the
 // same for every number of workers; only who adds changes. Hence the weights are the same to the
-// bit. AllGather and Broadcast give every worker one value; ReduceScatter and AllToAll give each
-// shard its own.
+// bit. What one worker adds up, it adds as soon as it has it, between one shard and the next, so
+// that it holds as many sums as the tree has levels, and not a value of each shard. AllGather and
+// Broadcast give every worker one value; ReduceScatter and AllToAll give each shard its own.
 #include "scheduler/strategies/replicate.h"
 
 #include <algorithm>
 #include <bit>
+#include <map>
 
 #include "devices/base/text.h"
 #include "ops/op.h"
@@ -18,14 +20,28 @@
 #include "ops/validate.h"
 #include "scheduler/compile/passes.h"
 #include "scheduler/compile/pieces.h"
+#include "scheduler/runtime/op_name.h"
 
 namespace leat {
 namespace {
 
-bool is(const Node& node, std::string_view op) { return node.op->full_name() == op; }
+bool is(const Node& node, std::string_view op) { return is_op(*node.op, op); }
 bool scatters(const Node& node) {
   return is(node, "leat.ReduceScatter") || is(node, "leat.AllToAll");
 }
+
+// What a collective combines, of all shards: the value of each, and the sums that one worker alone
+// makes, by the shards that are in them.
+struct Leaves {
+  std::vector<ValueId> values;
+  std::map<std::pair<int, int>, ValueId> sums;  // of shards [first, last)
+  ValueId of(int first, int last) const {
+    return last - first == 1 ? values[static_cast<size_t>(first)] : sums.at({first, last});
+  }
+};
+
+// Where a tree over so many shards splits.
+int left_of(int n) { return static_cast<int>(std::bit_floor(static_cast<unsigned>(n - 1))); }
 
 class Replicator {
  public:
@@ -57,19 +73,27 @@ class Replicator {
   void fill_from_first_home(NodeId id, std::vector<ValueId>& by_worker) const;
   std::vector<uint32_t> count_waves(const std::vector<NodeId>& order) const;
   NodeId copy_node(NodeId id, int copy, int worker);
+  void list_waves(const std::vector<NodeId>& order);
   Status cross(NodeId id);
-  ValueId reduce(const Node& node, const std::vector<ValueId>& leaves, int owner, int& holder);
-  ValueId all_reduce(const Node& node, const std::vector<ValueId>& leaves, int owner);
+  void collect(NodeId id, int shard);
+  void sum_shards(const Node& node, Leaves& leaves, int first, int last, int end);
+  bool has_all(int first, int last) const {
+    return division_.holders[static_cast<size_t>(first)] ==
+           division_.holders[static_cast<size_t>(last - 1)];
+  }
+  ValueId reduce(const Node& node, const Leaves& leaves, int owner, int& holder);
+  ValueId all_reduce(const Node& node, const Leaves& leaves, int owner);
   std::vector<ElementPiece> pieces_to_reduce(NodeId id) const;
-  std::vector<ValueId> all_reduce_pieces(NodeId id, const std::vector<ElementPiece>& pieces);
+  std::vector<ValueId> all_reduce_pieces(NodeId id);
   std::vector<ValueId> reduce_equal(NodeId id);
   ValueId all_gather(NodeId id);
   std::vector<ValueId> reduce_scatter(NodeId id);
   std::vector<ValueId> all_to_all(const Node& node);
   NodeId add(std::string_view op, std::vector<ValueId> inputs, Attrs attrs, int outputs, int worker,
              uint32_t source);
-  TreeOfSums tree(const Node& node, const std::vector<ValueId>& leaves, int first, int last,
-                  int owner, int& holder);
+  TreeOfSums tree(const Node& node, const Leaves& leaves, int first, int last, int owner,
+                  int& holder);
+  ValueId combine_two(const Node& node, ValueId a, ValueId b, int worker);
   ValueId add_up(const Node& node, const TreeOfSums& tree, int worker);
   ValueId combine(const Node& node, std::string_view op, ValueId a, ValueId b, int worker);
   int choose_owner(NodeId collective, int64_t elements);
@@ -84,6 +108,17 @@ class Replicator {
   std::vector<std::vector<ValueId>> copies_;      // by value: by shard, or by worker
   std::vector<std::vector<NodeId>> node_copies_;  // by node
   std::vector<uint64_t> load_;                    // bytes that each worker reduces
+  // What is done between two borders of shards.
+  struct Wave {
+    std::vector<NodeId> common, sharded, collectives;
+  };
+  std::vector<Wave> waves_;
+  // Of a collective that reduces.
+  struct Collected {
+    std::vector<ElementPiece> pieces;  // none: the whole
+    std::vector<Leaves> leaves;        // by piece
+  };
+  std::map<NodeId, Collected> collected_;
 };
 
 NodeId Replicator::copy_node(NodeId id, int copy, int worker) {
@@ -155,6 +190,19 @@ std::vector<uint32_t> Replicator::count_waves(const std::vector<NodeId>& order) 
   return waves;
 }
 
+void Replicator::list_waves(const std::vector<NodeId>& order) {
+  const auto waves = count_waves(order);
+  for (NodeId id : order) {
+    if (waves_.size() <= waves[id]) waves_.resize(waves[id] + 1);
+    Wave& wave = waves_[waves[id]];
+    if (is_collective(from_.node(id))) wave.collectives.push_back(id);
+    if (sharded_[id])
+      wave.sharded.push_back(id);
+    else if (!is_collective(from_.node(id)))
+      wave.common.push_back(id);
+  }
+}
+
 void Replicator::copy_for_homes(NodeId id) {
   for (int w : division_.homes[id]) copy_node(id, w, w);
   for (ValueId output : from_.node(id).outputs) {
@@ -205,17 +253,16 @@ ValueId Replicator::add_up(const Node& node, const TreeOfSums& tree, int worker)
 
 // Workers combine what they have of a subtree as it comes; the owner adds up the rest, what it gets
 // from others, in one go.
-TreeOfSums Replicator::tree(const Node& node, const std::vector<ValueId>& leaves, int first,
-                            int last, int owner, int& holder) {
-  const int n = last - first;
-  if (n == 1) {
+TreeOfSums Replicator::tree(const Node& node, const Leaves& leaves, int first, int last, int owner,
+                            int& holder) {
+  if (has_all(first, last)) {
     holder = division_.holders[static_cast<size_t>(first)];
-    return TreeOfSums::leaf(leaves[static_cast<size_t>(first)]);
+    return TreeOfSums::leaf(leaves.of(first, last));
   }
-  const int left = static_cast<int>(std::bit_floor(static_cast<unsigned>(n - 1)));
+  const int middle = first + left_of(last - first);
   int left_holder = 0, right_holder = 0;
-  TreeOfSums a = tree(node, leaves, first, first + left, owner, left_holder);
-  TreeOfSums b = tree(node, leaves, first + left, last, owner, right_holder);
+  TreeOfSums a = tree(node, leaves, first, middle, owner, left_holder);
+  TreeOfSums b = tree(node, leaves, middle, last, owner, right_holder);
   holder = left_holder == right_holder ? left_holder : owner;
   const std::string op = attr_string(node.attrs, "op", "sum");
   if (op == "max" || op == "min") {
@@ -228,14 +275,56 @@ TreeOfSums Replicator::tree(const Node& node, const std::vector<ValueId>& leaves
   return TreeOfSums::leaf(add_up(node, sum, holder));
 }
 
+ValueId Replicator::combine_two(const Node& node, ValueId a, ValueId b, int worker) {
+  const std::string op = attr_string(node.attrs, "op", "sum");
+  return combine(node, op == "max" ? "Max" : op == "min" ? "Min" : "Add", a, b, worker);
+}
+
+// Combines what ends before shard `end`, of the tree over [first, last), and is on one worker.
+void Replicator::sum_shards(const Node& node, Leaves& leaves, int first, int last, int end) {
+  if (last - first == 1) return;
+  const int middle = first + left_of(last - first);
+  if (end <= middle)
+    sum_shards(node, leaves, first, middle, end);
+  else
+    sum_shards(node, leaves, middle, last, end);
+  if (last != end || !has_all(first, last)) return;
+  leaves.sums[{first, last}] = combine_two(node, leaves.of(first, middle), leaves.of(middle, last),
+                                           division_.holders[static_cast<size_t>(first)]);
+}
+
+// What a collective reduces has come of one more shard.
+void Replicator::collect(NodeId id, int shard) {
+  const Node& node = from_.node(id);
+  const bool reduces = is(node, "leat.AllReduce");
+  if (!sharded(node.inputs[0]) || !(reduces || is(node, "leat.ReduceScatter"))) return;
+  Collected& collected = collected_[id];
+  if (shard == 0) {
+    if (reduces) collected.pieces = pieces_to_reduce(id);
+    collected.leaves.resize(std::max<size_t>(1, collected.pieces.size()));
+  }
+  const ValueId value = copies_[node.inputs[0]][static_cast<size_t>(shard)];
+  for (size_t p = 0; p < collected.leaves.size(); ++p) {
+    ValueId leaf = value;
+    if (!collected.pieces.empty()) {
+      const ElementPiece& piece = collected.pieces[p];
+      const NodeId cut =
+          add("leat.Range", {value}, {{"first", piece.first}, {"count", piece.count}}, 1,
+              division_.holders[static_cast<size_t>(shard)], node.source);
+      leaf = to_.node(cut).outputs[0];
+    }
+    collected.leaves[p].values.push_back(leaf);
+    sum_shards(node, collected.leaves[p], 0, shards_, shard + 1);
+  }
+}
+
 // The sum (or maximum, ...) over the shards; `holder` is the worker that has it.
-ValueId Replicator::reduce(const Node& node, const std::vector<ValueId>& leaves, int owner,
-                           int& holder) {
+ValueId Replicator::reduce(const Node& node, const Leaves& leaves, int owner, int& holder) {
   const TreeOfSums sum = tree(node, leaves, 0, shards_, owner, holder);
   return add_up(node, sum, holder);
 }
 
-ValueId Replicator::all_reduce(const Node& node, const std::vector<ValueId>& leaves, int owner) {
+ValueId Replicator::all_reduce(const Node& node, const Leaves& leaves, int owner) {
   int holder = 0;
   const ValueId sum = reduce(node, leaves, owner, holder);
   if (attr_string(node.attrs, "op", "sum") != "mean" || shards_ == 1) return sum;
@@ -257,19 +346,13 @@ std::vector<ElementPiece> Replicator::pieces_to_reduce(NodeId id) const {
 
 // Each piece has an owner, who gets it from all shards and gives the sum to all workers
 // (reduce-scatter, then all-gather).
-std::vector<ValueId> Replicator::all_reduce_pieces(NodeId id,
-                                                   const std::vector<ElementPiece>& pieces) {
+std::vector<ValueId> Replicator::all_reduce_pieces(NodeId id) {
   const Node& node = from_.node(id);
+  const Collected& collected = collected_[id];
   std::vector<ValueId> sums;
-  for (const ElementPiece& piece : pieces) {
-    std::vector<ValueId> leaves;
-    const Attrs range{{"first", piece.first}, {"count", piece.count}};
-    for (size_t s = 0; s < static_cast<size_t>(shards_); ++s) {
-      const NodeId cut = add("leat.Range", {copies_[node.inputs[0]][s]}, range, 1,
-                             division_.holders[s], node.source);
-      leaves.push_back(to_.node(cut).outputs[0]);
-    }
-    sums.push_back(all_reduce(node, leaves, choose_owner(id, piece.count)));
+  for (size_t p = 0; p < collected.pieces.size(); ++p) {
+    const int owner = choose_owner(id, collected.pieces[p].count);
+    sums.push_back(all_reduce(node, collected.leaves[p], owner));
   }
   const auto shape = *from_.value(node.inputs[0]).type.shape.concrete();
   const Attrs whole{{"shape", std::vector<int64_t>(shape.begin(), shape.end())}};
@@ -307,7 +390,7 @@ ValueId Replicator::all_gather(NodeId id) {
 std::vector<ValueId> Replicator::reduce_scatter(NodeId id) {
   const Node& node = from_.node(id);
   int holder = 0;
-  const ValueId sum = reduce(node, copies_[node.inputs[0]], choose_owner(id), holder);
+  const ValueId sum = reduce(node, collected_[id].leaves[0], choose_owner(id), holder);
   const Attrs attrs{{"axis", attr_int(node.attrs, "axis")}, {"num_outputs", int64_t{shards_}}};
   return to_.node(add("Split", {sum}, attrs, shards_, holder, node.source)).outputs;
 }
@@ -349,19 +432,17 @@ Status Replicator::cross(NodeId id) {
                                 " shards, received ", root));
   }
   const bool reduces = is(node, "leat.AllReduce");
-  const auto pieces =
-      reduces && sharded(input) ? pieces_to_reduce(id) : std::vector<ElementPiece>();
   if (!sharded(input)) {
     copies_[output] = reduce_equal(id);
-  } else if (!pieces.empty()) {
-    copies_[output] = all_reduce_pieces(id, pieces);
+  } else if (reduces && !collected_[id].pieces.empty()) {
+    copies_[output] = all_reduce_pieces(id);
     for (ValueId made : copies_[output]) to_.set_value_name(made, from_.value_name(output));
   } else if (is(node, "leat.ReduceScatter")) {
     copies_[output] = reduce_scatter(id);
   } else if (is(node, "leat.AllToAll")) {
     copies_[output] = all_to_all(node);
   } else {
-    const ValueId made = reduces ? all_reduce(node, copies_[input], choose_owner(id))
+    const ValueId made = reduces ? all_reduce(node, collected_[id].leaves[0], choose_owner(id))
                          : is(node, "leat.AllGather")
                              ? all_gather(id)
                              : copies_[input][static_cast<size_t>(attr_int(node.attrs, "root"))];
@@ -372,6 +453,7 @@ Status Replicator::cross(NodeId id) {
     const NodeId producer = to_.value(value).producer;
     if (producer != kNone) node_copies_[id].push_back(producer);
   }
+  collected_.erase(id);
   return {};
 }
 
@@ -401,25 +483,14 @@ Result<Graph> Replicator::run(Borders& borders) {
   }
   // Wave by wave, a shard whole before the next one: what a worker computes for one shard stands
   // together, and its memory is used again for the next. A wave ends where a value crosses shards.
-  const auto waves = count_waves(order);
-  const uint32_t last = waves.empty() ? 0 : *std::max_element(waves.begin(), waves.end());
-  for (uint32_t wave = 0; wave <= last; ++wave) {
-    const auto each = [&](const std::function<Status(NodeId)>& f) -> Status {
-      for (NodeId id : order) {
-        if (waves[id] == wave) LEAT_RETURN_IF_ERROR(f(id));
-      }
-      return {};
-    };
-    LEAT_RETURN_IF_ERROR(each([&](NodeId id) {
-      if (!sharded_[id] && !is_collective(from_.node(id))) copy_for_homes(id);
-      return Status();
-    }));
+  list_waves(order);
+  for (const Wave& wave : waves_) {
+    for (NodeId id : wave.common) copy_for_homes(id);
     for (int s = 0; s < shards_; ++s) {
-      LEAT_RETURN_IF_ERROR(
-          each([&](NodeId id) { return sharded_[id] ? copy_for_shard(id, s) : Status(); }));
+      for (NodeId id : wave.sharded) LEAT_RETURN_IF_ERROR(copy_for_shard(id, s));
+      for (NodeId id : wave.collectives) collect(id, s);
     }
-    LEAT_RETURN_IF_ERROR(
-        each([&](NodeId id) { return is_collective(from_.node(id)) ? cross(id) : Status(); }));
+    for (NodeId id : wave.collectives) LEAT_RETURN_IF_ERROR(cross(id));
   }
   for (ValueId& feed : borders.feeds) feed = copies_[feed][0];
   for (ValueId& fetch : borders.fetches) {
