@@ -2,16 +2,18 @@
 
 #include <algorithm>
 #include <numbers>
+#include <set>
 
 #include "devices/base/text.h"
 #include "ops/builder.h"
 #include "ops/op.h"
 #include "ops/validate.h"
+#include "scheduler/runtime/op_name.h"
 
 namespace leat {
 namespace {
 
-bool is(const Node& node, std::string_view full_name) { return node.op->full_name() == full_name; }
+bool is(const Node& node, std::string_view full_name) { return is_op(*node.op, full_name); }
 
 // Copies the model with its input replaced by `make_input(builder)` and its Initialize nodes left
 // out.
@@ -189,20 +191,20 @@ struct Trained {
 };
 
 // Does nothing read the variable but lookups of its rows?
-bool is_table(const Graph& graph, ValueId read) {
-  for (NodeId id = 0; id < graph.nodes(); ++id) {
+bool is_table(const Graph& graph, ValueId read, const std::vector<NodeId>& readers) {
+  return std::all_of(readers.begin(), readers.end(), [&](NodeId id) {
     const Node& node = graph.node(id);
-    const bool reads = std::find(node.inputs.begin(), node.inputs.end(), read) != node.inputs.end();
     const bool looks_up =
         is(node, "Gather") && node.inputs[0] == read && attr_int(node.attrs, "axis") == 0;
-    if (reads && !looks_up && !is(node, "leat.Gradients")) return false;
-  }
-  return true;
+    return looks_up || is(node, "leat.Gradients");
+  });
 }
 
 // The variables that the loss is differentiated by, in the order in which the model reads them.
 Result<std::vector<Trained>> trained_variables(const Graph& graph, const TrainSpec& spec) {
   std::vector<Trained> out;
+  std::set<std::string> names;
+  const auto readers = graph.consumers();
   for (NodeId id = 0; id < graph.nodes(); ++id) {
     const Node& node = graph.node(id);
     if (!is(node, "leat.Read")) continue;
@@ -210,13 +212,13 @@ Result<std::vector<Trained>> trained_variables(const Graph& graph, const TrainSp
     const std::string name = attr_string(variable.attrs, "name");
     if (attr_int(variable.attrs, "trainable", 1) == 0 || (spec.frozen && spec.frozen(name)))
       continue;
-    if (std::any_of(out.begin(), out.end(), [&](const Trained& t) { return t.name == name; })) {
+    if (!names.insert(name).second) {
       return invalid_argument(
           cat("variable '", name, "': expected one Read in the model, found several"));
     }
     const auto shape = Shape::checked(attr_ints(variable.attrs, "shape"));
     out.push_back({name, node.inputs[0], node.outputs[0], shape.value_or(Shape()),
-                   is_table(graph, node.outputs[0])});
+                   is_table(graph, node.outputs[0], readers[node.outputs[0]])});
   }
   if (out.empty())
     return invalid_argument(

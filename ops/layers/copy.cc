@@ -27,10 +27,9 @@ GraphCopy::GraphCopy(const Graph& from)
       values_(from.values(), kNone),
       nodes_(from.nodes(), kNone) {
   to_.name = from.name;
-  for (SymbolId id = 0; id < from.symbols(); ++id) {  // the same ids, or the types would not fit
-    if (to_.symbol(from.symbol_info(id).name) != id) to_.fresh_symbol();
-    to_.symbol_info(id) = from.symbol_info(id);
-  }
+  // The same ids, or the types would not fit: symbol() would look through all of them each time.
+  for (SymbolId id = 0; id < from.symbols(); ++id)
+    to_.symbol_info(to_.fresh_symbol()) = from.symbol_info(id);
   for (const ValueId input : from.inputs()) {
     values_[input] = to_.add_input(from.value_name(input), from.value(input).type);
   }

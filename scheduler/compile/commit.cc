@@ -12,17 +12,11 @@ class Committer {
  public:
   Committer(const Graph& graph, const Borders& borders) : graph_(graph), borders_(borders) {}
 
-  Result<Graph> run() {
-    Graph out = graph_;
+  // The devices that need a Commit; none if it cannot be.
+  Result<std::set<std::string>> run() {
     LEAT_ASSIGN_OR_RETURN(const auto order, graph_.topological_order());
-    if (!fetches_scalars() || !can_commit(order)) return out;
-    const OpDef* commit = graph_.catalogue().find("leat.Commit");
-    for (const std::string& device : writing_) {
-      const NodeId made = out.add_node(*commit, borders_.fetches, {}, 0);
-      out.node(made).device = device;
-      out.node(made).name = "commit";
-    }
-    return out;
+    if (!fetches_scalars() || !can_commit(order)) return std::set<std::string>();
+    return std::move(writing_);
   }
 
  private:
@@ -75,8 +69,15 @@ class Committer {
 
 }  // namespace
 
-Result<Graph> add_commits(const Graph& graph, const Borders& borders) {
-  return Committer(graph, borders).run();
+Result<Graph> add_commits(Graph graph, const Borders& borders) {
+  LEAT_ASSIGN_OR_RETURN(const auto devices, Committer(graph, borders).run());
+  const OpDef* commit = graph.catalogue().find("leat.Commit");
+  for (const std::string& device : devices) {
+    const NodeId made = graph.add_node(*commit, borders.fetches, {}, 0);
+    graph.node(made).device = device;
+    graph.node(made).name = "commit";
+  }
+  return graph;
 }
 
 }  // namespace leat

@@ -38,6 +38,7 @@ Result<Partition> plan_part(Part part) {
   LEAT_ASSIGN_OR_RETURN(part.graph, choose_layouts(part.graph, part.borders, part.depth, layouts));
   LEAT_ASSIGN_OR_RETURN(const Order ordered, order(part.graph, part.depth));
   LEAT_ASSIGN_OR_RETURN(Partition made, emit(part, ordered, layouts));
+  part.graph = Graph(part.graph.catalogue());
   form_chains(made);
   LEAT_RETURN_IF_ERROR(lay_out_memory(made));
   return made;
@@ -64,26 +65,27 @@ Result<Plan> compile(const Graph& graph, const CompileRequest& request) {
     LEAT_RETURN_IF_ERROR(inference.run());
     LEAT_RETURN_IF_ERROR(expand_gradients(inference));
   }
-  LEAT_ASSIGN_OR_RETURN(whole, prune(whole, borders));
-  LEAT_ASSIGN_OR_RETURN(whole, simplify(whole, borders));
+  LEAT_ASSIGN_OR_RETURN(whole, prune(std::move(whole), borders));
+  LEAT_ASSIGN_OR_RETURN(whole, simplify(std::move(whole), borders));
   // Replicas of a quorum read copies, and leave whole gradients to be summed: see ops/quorum.h.
   if (request.quorum.replicas_to_aggregate == 0) {
-    LEAT_ASSIGN_OR_RETURN(whole, sparsify(whole, borders, request.shards));
+    LEAT_ASSIGN_OR_RETURN(whole, sparsify(std::move(whole), borders, request.shards));
   }
   LEAT_ASSIGN_OR_RETURN(const Strategy strategy, find_strategy(request.strategy));
   LEAT_ASSIGN_OR_RETURN(whole, strategy.apply(whole, borders,
                                               {request.shards, request.devices, request.servers,
                                                request.variable_servers,
                                                request.asynchronous_worker, request.quorum}));
-  LEAT_ASSIGN_OR_RETURN(whole, simplify(whole, borders));
-  LEAT_ASSIGN_OR_RETURN(whole, place(whole, request.devices));
+  LEAT_ASSIGN_OR_RETURN(whole, simplify(std::move(whole), borders));
+  LEAT_ASSIGN_OR_RETURN(whole, place(std::move(whole), request.devices));
   if (request.recoverable) {
-    LEAT_ASSIGN_OR_RETURN(whole, add_commits(whole, borders));
+    LEAT_ASSIGN_OR_RETURN(whole, add_commits(std::move(whole), borders));
   }
   Plan plan;
   plan.name = request.name;
   LEAT_RETURN_IF_ERROR(name_borders(whole, borders, plan));
   LEAT_ASSIGN_OR_RETURN(Partitioned parts, partition(whole, borders, request.devices));
+  whole = Graph(graph.catalogue());  // its memory is wanted for the parts
   plan.edges = std::move(parts.edges);
   for (uint32_t i = 0; i < parts.parts.size(); ++i) {
     const std::string device = parts.parts[i].device;

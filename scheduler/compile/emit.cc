@@ -6,6 +6,7 @@
 #include "ops/op.h"
 #include "ops/validate.h"
 #include "scheduler/compile/passes.h"
+#include "scheduler/runtime/op_name.h"
 
 namespace leat {
 namespace {
@@ -79,7 +80,7 @@ class Emitter {
   // A Join whose pieces can lie where they show as one.
   bool joins_pages(NodeId id) const {
     const Node& node = graph_.node(id);
-    if (node.op->full_name() != "leat.Join" || !matches_device("cpu", part_.device)) return false;
+    if (!is_op(*node.op, "leat.Join") || !matches_device("cpu", part_.device)) return false;
     uint64_t at = 0;
     for (ValueId piece : node.inputs) {
       const NodeId producer = graph_.value(piece).producer;
@@ -167,7 +168,7 @@ class Emitter {
     PlanValue& view = out_.values[output];
     view.alias = out_.values[input].alias == kNone ? input : out_.values[input].alias;
     view.offset = out_.values[input].offset;  // still from the value on, also in the arena
-    if (node.op->full_name() == "leat.Range")
+    if (is_op(*node.op, "leat.Range"))
       view.offset +=
           static_cast<uint64_t>(attr_int(node.attrs, "first")) * dtype_size(view.type.dtype);
     fetch(node.outputs[0]);

@@ -3,6 +3,7 @@
 #include "ops/op.h"
 #include "ops/pool.h"
 #include "scheduler/compile/passes.h"
+#include "scheduler/runtime/op_name.h"
 
 namespace leat {
 namespace {
@@ -65,7 +66,7 @@ class Fusion {
   NodeId activation_after(NodeId id) const {
     if (!takes_activation(graph_.node(id))) return kNone;
     const NodeId reader = only_reader(graph_.node(id));
-    return reader != kNone && graph_.node(reader).op->full_name() == "Relu" ? reader : kNone;
+    return reader != kNone && is_op(*graph_.node(reader).op, "Relu") ? reader : kNone;
   }
 
   void fuse_activation(NodeId id, NodeId activation) {
@@ -88,7 +89,7 @@ class Fusion {
   // `id`: a max-pool's gradient. The ReluGrad after it that masks by the pool's input, or kNone.
   NodeId mask_after(NodeId id) const {
     const Node& grad = graph_.node(id);
-    if (grad.op->full_name() != "leat.MaxPoolGrad" || !grad.after.empty()) return kNone;
+    if (!is_op(*grad.op, "leat.MaxPoolGrad") || !grad.after.empty()) return kNone;
     const NodeId mask = only_reader(grad), pool = graph_.value(grad.inputs[1]).producer;
     if (mask == kNone || graph_.node(mask).op != relu_grad_ || pool == kNone) return kNone;
     return belong_together(graph_.node(pool), grad, graph_.node(mask)) ? mask : kNone;

@@ -6,6 +6,7 @@
 #include "devices/base/text.h"
 #include "ops/op.h"
 #include "scheduler/compile/passes.h"
+#include "scheduler/runtime/op_name.h"
 
 namespace leat {
 namespace {
@@ -144,7 +145,7 @@ class Orderer {
     std::vector<NodeId> writers;
     for (NodeId id = 0; id < graph_.nodes(); ++id) {
       const OpDef& op = *graph_.node(id).op;
-      if (op.full_name() == "leat.Commit") commit = id;
+      if (is_op(op, "leat.Commit")) commit = id;
       if (!op.writes.empty()) writers.push_back(id);
     }
     if (commit == kNone) return;

@@ -1,10 +1,11 @@
 #include <algorithm>
 #include <map>
-#include <set>
+#include <unordered_map>
 
 #include "devices/base/text.h"
 #include "ops/op.h"
 #include "scheduler/compile/passes.h"
+#include "scheduler/runtime/op_name.h"
 
 namespace leat {
 namespace {
@@ -12,15 +13,24 @@ namespace {
 class Partitioner {
  public:
   Partitioner(const Graph& graph, const Borders& borders, const std::vector<std::string>& devices)
-      : graph_(graph), borders_(borders), devices_(devices) {}
+      : graph_(graph), borders_(borders), devices_(devices) {
+    for (size_t d = 0; d < devices.size(); ++d) numbers_.emplace(devices[d], d);
+  }
   Result<Partitioned> run();
 
  private:
   size_t device_index(NodeId id) const {
-    return static_cast<size_t>(std::find(devices_.begin(), devices_.end(), graph_.node(id).device) -
-                               devices_.begin());
+    return numbers_.at(graph_.node(id).device);  // REQUIRES: it was placed
   }
   void count_hops(const std::vector<NodeId>& order);
+  static uint64_t key(ValueId value, uint32_t part) { return uint64_t{part} << 32 | value; }
+  // Where the part has a value already, or kNone.
+  ValueId find_local(ValueId value, uint32_t part) const {
+    const NodeId producer = graph_.value(value).producer;
+    if (producer != kNone && part_of_[producer] == part) return made_[value];
+    const auto it = brought_.find(key(value, part));
+    return it == brought_.end() ? kNone : it->second;
+  }
   Result<ValueId> local_value(ValueId value, uint32_t part);
   Result<ValueId> receive(ValueId value, uint32_t from, uint32_t part);
   ValueId transfer(ValueId value, ValueId there, const Shape& shape, uint32_t from, uint32_t part,
@@ -38,7 +48,10 @@ class Partitioner {
   Partitioned out_;
   std::vector<uint32_t> part_of_;                         // by node
   std::vector<uint32_t> depth_;                           // by node
-  std::vector<std::map<ValueId, ValueId>> local_;         // by part: values that are there
+  std::unordered_map<std::string_view, size_t> numbers_;  // of devices
+  std::vector<ValueId> made_;                             // by value: in the part that makes it
+  // By part and value: those of others that are there, too.
+  std::unordered_map<uint64_t, ValueId> brought_;
   std::vector<NodeId> copy_of_;                           // by node: in its part
   std::map<std::pair<NodeId, uint32_t>, NodeId> tokens_;  // (node, part) -> its ReceiveToken there
 };
@@ -54,8 +67,7 @@ void Partitioner::count_hops(const std::vector<NodeId>& order) {
     };
     for (ValueId input : graph_.node(id).inputs) {
       const NodeId producer = input == kNone ? kNone : graph_.value(input).producer;
-      if (producer != kNone && graph_.node(producer).op->full_name() != "Constant")
-        follow(producer);
+      if (producer != kNone && !is_op(*graph_.node(producer).op, "Constant")) follow(producer);
     }
     for (NodeId before : graph_.node(id).after) follow(before);
   }
@@ -107,18 +119,17 @@ Result<ValueId> Partitioner::receive(ValueId value, uint32_t from, uint32_t part
                                 "': only a tensor of a concrete shape can cross devices, it is ",
                                 graph_.type_text(type)));
   }
-  const ValueId here = transfer(value, local_[from].at(value), *shape, from, part, "");
+  const ValueId here = transfer(value, made_[value], *shape, from, part, "");
   Graph& graph = out_.parts[part].graph;
   graph.value(here).type = type;
   graph.set_value_name(here, graph_.value_name(value));
-  return local_[part][value] = here;
+  return brought_[key(value, part)] = here;
 }
 
 Result<ValueId> Partitioner::local_value(ValueId value, uint32_t part) {
-  const auto it = local_[part].find(value);
-  if (it != local_[part].end()) return it->second;
+  if (const ValueId there = find_local(value, part); there != kNone) return there;
   const NodeId producer = graph_.value(value).producer;
-  if (producer != kNone && graph_.node(producer).op->full_name() == "Constant")
+  if (producer != kNone && is_op(*graph_.node(producer).op, "Constant"))
     return clone_constant(value, part);
   if (producer != kNone) return receive(value, part_of_[producer], part);
   Part& p = out_.parts[part];
@@ -126,7 +137,7 @@ Result<ValueId> Partitioner::local_value(ValueId value, uint32_t part) {
   const auto feed = std::find(borders_.feeds.begin(), borders_.feeds.end(), value);
   p.borders.feeds.push_back(input);
   p.feed_index.push_back(static_cast<uint32_t>(feed - borders_.feeds.begin()));
-  return local_[part][value] = input;
+  return brought_[key(value, part)] = input;
 }
 
 // A constant is cheaper to have twice than to send.
@@ -137,7 +148,7 @@ ValueId Partitioner::clone_constant(ValueId value, uint32_t part) {
   const ValueId here = graph.node(made).outputs[0];
   graph.value(here).type = graph_.value(value).type;
   graph.set_value_name(here, graph_.value_name(value));
-  return local_[part][value] = here;
+  return brought_[key(value, part)] = here;
 }
 
 NodeId Partitioner::receive_token(NodeId before, uint32_t part) {
@@ -176,7 +187,7 @@ Status Partitioner::copy(NodeId id) {
     const ValueId output = graph.ensure_output(made, static_cast<int>(i));
     graph.value(output).type = graph_.value(node.outputs[i]).type;
     graph.set_value_name(output, graph_.value_name(node.outputs[i]));
-    local_[part][node.outputs[i]] = output;
+    made_[node.outputs[i]] = output;
   }
   Node& copied = graph.node(made);
   copied.name = node.name;
@@ -201,7 +212,7 @@ Result<Partitioned> Partitioner::run() {
     part.graph.name = graph_.name;
     out_.parts.push_back(std::move(part));
   }
-  local_.resize(out_.parts.size());
+  made_.assign(graph_.values(), kNone);
   copy_of_.assign(graph_.nodes(), kNone);
   for (NodeId id = 0; id < graph_.nodes(); ++id)
     part_of_.push_back(part_of_device[device_index(id)]);

@@ -1,5 +1,5 @@
 // The passes from a graph to a plan, each a verb. All are pure functions: equal inputs give equal
-// outputs.
+// outputs. Those that take a graph by value change it, or give its memory back as soon as they can.
 #pragma once
 
 #include <cstdint>
@@ -19,27 +19,28 @@ namespace leat {
 // invalid_argument: duplicate feed, a fed fetch, an input that is needed and not fed, nothing to
 // do.
 Result<Graph> prune(const Graph& graph, Borders& borders);
+Result<Graph> prune(Graph&& graph, Borders& borders);  // without a copy, where it changes nothing
 
 // Replaces nodes whose values are known by constants, and merges equal pure nodes (same op, inputs,
 // attributes, device and control edges). Infers types.
-Result<Graph> simplify(const Graph& graph, Borders& borders);
+Result<Graph> simplify(Graph graph, Borders& borders);
 
 // Moves the rows of a table that a step touches instead of the table, and its gradient by rows. The
 // bits of all results stay what they are. Infers types.
-Result<Graph> sparsify(const Graph& graph, Borders& borders, int shards);
+Result<Graph> sparsify(Graph graph, Borders& borders, int shards);
 
 // Gives every node a full device name out of `devices`: resources and all that touch them together
 // (union-find), then constraints, then the device that holds most of the node's input bytes. A
 // conflict is invalid_argument with the chain of reasons.
 // Changes no ids.
-Result<Graph> place(const Graph& graph, const std::vector<std::string>& devices);
+Result<Graph> place(Graph graph, const std::vector<std::string>& devices);
 // Does a full device name satisfy a constraint such as "task:1", "job:worker/gpu", "*/cpu:0", ""?
 bool matches_device(const std::string& constraint, const std::string& device);
 
 // Puts a leat.Commit of what is fetched on each device that writes variables, if their writes can
 // come after everything of a step that waits; else changes nothing. Changes no ids.
 // REQUIRES: the graph is placed.
-Result<Graph> add_commits(const Graph& graph, const Borders& borders);
+Result<Graph> add_commits(Graph graph, const Borders& borders);
 
 // --- on parts ---
 

@@ -1,6 +1,8 @@
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <numeric>
+#include <unordered_map>
 
 #include "devices/base/text.h"
 #include "ops/op.h"
@@ -28,14 +30,15 @@ class Groups {
     while (parent_[id] != id) id = parent_[id] = parent_[parent_[id]];
     return id;
   }
-  void join(NodeId a, NodeId b, std::string why) {
-    reasons_.push_back({a, b, std::move(why)});
+  // `a` uses the resource of `b`.
+  void join(NodeId a, NodeId b) {
+    reasons_.push_back({a, b});
     a = find(a);
     b = find(b);
     if (a != b) parent_[std::max(a, b)] = std::min(a, b);
   }
   // The unions that lead from a to b.
-  std::string path(NodeId a, NodeId b) const {
+  std::string path(const Graph& graph, NodeId a, NodeId b) const {
     std::map<NodeId, std::pair<NodeId, size_t>> from;
     std::vector<NodeId> queue{a};
     for (size_t i = 0; i < queue.size() && !from.count(b); ++i) {
@@ -50,20 +53,19 @@ class Groups {
       }
     }
     std::vector<std::string> reasons;
-    for (NodeId at = b; from.count(at); at = from[at].first)
-      reasons.push_back(reasons_[from[at].second].why);
+    for (NodeId at = b; from.count(at); at = from[at].first) {
+      const Reason& reason = reasons_[from[at].second];
+      reasons.push_back(cat(graph.describe_node(reason.a), " uses the resource of ",
+                            graph.describe_node(reason.b)));
+    }
     std::reverse(reasons.begin(), reasons.end());
-    return join_text(reasons);
+    return leat::join(reasons, "; ");
   }
 
  private:
   struct Reason {
     NodeId a, b;
-    std::string why;
   };
-  static std::string join_text(const std::vector<std::string>& reasons) {
-    return leat::join(reasons, "; ");
-  }
   std::vector<NodeId> parent_;
   std::vector<Reason> reasons_;
 };
@@ -74,12 +76,69 @@ uint64_t value_bytes(const Graph& graph, ValueId value) {
   return shape ? static_cast<uint64_t>(shape->elements()) * dtype_size(type.dtype) : 0;
 }
 
-// The devices that satisfy a node's constraint and have a kernel for it.
-std::vector<bool> feasible(const Node& node, const std::vector<std::string>& devices) {
-  std::vector<bool> ok;
-  for (const std::string& device : devices) ok.push_back(matches_device(node.device, device));
-  return ok;
-}
+// Numbers of devices, ascending.
+using Numbers = std::vector<uint32_t>;
+
+// The devices that satisfy a constraint. Found by their parts, each constraint once: of thousands
+// of devices nearly every node names one.
+class DeviceIndex {
+ public:
+  explicit DeviceIndex(const std::vector<std::string>& devices) {
+    for (uint32_t d = 0; d < devices.size(); ++d) {
+      all_.push_back(d);
+      for (const std::string& part : split(devices[d], '/')) {
+        const auto words = split(part, ':');
+        add(with_[words[0]], d);
+        if (words.size() > 1) add(with_[cat(words[0], ":", words[1])], d);
+      }
+    }
+  }
+  const Numbers& all() const { return all_; }
+  const Numbers& matching(const std::string& constraint) {
+    if (constraint.empty()) return all_;
+    const auto [it, fresh] = found_.try_emplace(constraint);
+    if (fresh) it->second = find(constraint);
+    return it->second;
+  }
+
+ private:
+  static void add(Numbers& to, uint32_t device) {
+    if (to.empty() || to.back() != device) to.push_back(device);
+  }
+  Numbers find(const std::string& constraint) const {
+    std::vector<const Numbers*> wanted;
+    for (const std::string& part : split(constraint, '/')) {
+      if (part.empty() || part == "*") continue;
+      const auto words = split(part, ':');
+      const bool any = words.size() < 2 || words[1] == "*";
+      const auto it = with_.find(any ? words[0] : cat(words[0], ":", words[1]));
+      if (it == with_.end()) return {};
+      wanted.push_back(&it->second);
+    }
+    std::sort(wanted.begin(), wanted.end(),
+              [](const Numbers* a, const Numbers* b) { return a->size() < b->size(); });
+    Numbers found = wanted.empty() ? all_ : *wanted[0];
+    for (const Numbers* others : wanted) {
+      std::erase_if(found, [&](uint32_t device) {
+        return !std::binary_search(others->begin(), others->end(), device);
+      });
+    }
+    return found;
+  }
+
+  Numbers all_;
+  std::unordered_map<std::string, Numbers> with_;   // by part: "task:1", or any "task"
+  std::unordered_map<std::string, Numbers> found_;  // by constraint
+};
+
+// Where a group of nodes may be, and which of them said so last.
+struct Place {
+  const Numbers* shared = nullptr;  // until two constraints meet
+  Numbers met;
+  NodeId narrowed_by = kNone;
+  uint32_t chosen = kNone;
+  const Numbers& allowed() const { return shared ? *shared : met; }
+};
 
 }  // namespace
 
@@ -99,68 +158,88 @@ bool matches_device(const std::string& constraint, const std::string& device) {
   return true;
 }
 
-Result<Graph> place(const Graph& graph, const std::vector<std::string>& devices) {
+namespace {
+
+Groups group_by_resource(const Graph& graph) {
   Groups groups(graph.nodes());
   for (NodeId id = 0; id < graph.nodes(); ++id) {
     for (ValueId input : graph.node(id).inputs) {
       if (input == kNone || graph.value(input).type.kind != ValueKind::resource) continue;
-      const NodeId producer = graph.value(input).producer;
-      groups.join(
-          id, producer,
-          cat(graph.describe_node(id), " uses the resource of ", graph.describe_node(producer)));
+      groups.join(id, graph.value(input).producer);
     }
   }
-  // What each group may use, and who narrowed it.
-  std::map<NodeId, std::vector<bool>> allowed;
-  std::map<NodeId, NodeId> narrowed_by;
+  return groups;
+}
+
+// What each group may use, by the node that stands for it, and who narrowed it.
+Result<std::vector<Place>> find_places(const Graph& graph, DeviceIndex& index,
+                                       const std::vector<std::string>& devices, Groups& groups) {
+  std::vector<Place> places(graph.nodes());
   for (NodeId id = 0; id < graph.nodes(); ++id) {
-    const auto own = feasible(graph.node(id), devices);
-    if (std::none_of(own.begin(), own.end(), [](bool b) { return b; })) {
+    const std::string& constraint = graph.node(id).device;
+    const Numbers& own = index.matching(constraint);
+    if (own.empty()) {
       return invalid_argument(cat(graph.describe_node(id), ": expected a device that satisfies '",
-                                  graph.node(id).device, "', there are ", join(devices, ", ")));
+                                  constraint, "', there are ", join(devices, ", ")));
     }
     const NodeId group = groups.find(id);
-    auto [it, fresh] = allowed.try_emplace(group, own);
-    if (fresh) {
-      if (!graph.node(id).device.empty()) narrowed_by[group] = id;
-      continue;
+    Place& place = places[group];
+    if (!place.shared && place.met.empty()) {
+      place.shared = &own;
+    } else if (place.shared != &own) {
+      Numbers both;
+      std::set_intersection(place.allowed().begin(), place.allowed().end(), own.begin(), own.end(),
+                            std::back_inserter(both));
+      if (both.empty()) {
+        const NodeId other = place.narrowed_by != kNone ? place.narrowed_by : group;
+        return invalid_argument(cat(graph.describe_node(id), " on '", constraint, "' and ",
+                                    graph.describe_node(other), " on '", graph.node(other).device,
+                                    "': must share a device, because ",
+                                    groups.path(graph, other, id)));
+      }
+      place.shared = nullptr;
+      place.met = std::move(both);
     }
-    std::vector<bool> both = it->second;
-    for (size_t d = 0; d < both.size(); ++d) both[d] = both[d] && own[d];
-    if (std::none_of(both.begin(), both.end(), [](bool b) { return b; })) {
-      const NodeId other = narrowed_by.count(group) ? narrowed_by[group] : group;
-      return invalid_argument(cat(graph.describe_node(id), " on '", graph.node(id).device, "' and ",
-                                  graph.describe_node(other), " on '", graph.node(other).device,
-                                  "': must share a device, because ", groups.path(other, id)));
-    }
-    it->second = both;
-    if (!graph.node(id).device.empty()) narrowed_by[group] = id;
+    if (!constraint.empty()) place.narrowed_by = id;
   }
-  // In topological order: the group's device is where most bytes of its first node's inputs are; a
-  // group of variables that may be anywhere goes to the device with the fewest bytes of variables.
-  Graph placed = graph;
+  return places;
+}
+
+// The device that holds most bytes of a node's inputs, the first of those.
+uint32_t choose_device(const Graph& graph, NodeId id, const Numbers& allowed,
+                       const std::vector<uint32_t>& device_of) {
+  if (allowed.size() == 1) return allowed[0];
+  std::map<uint32_t, uint64_t> bytes;
+  for (ValueId input : graph.node(id).inputs) {
+    const NodeId producer = input == kNone ? kNone : graph.value(input).producer;
+    if (producer != kNone) bytes[device_of[producer]] += value_bytes(graph, input) + 1;
+  }
+  uint32_t best = allowed[0];
+  uint64_t most = bytes.count(best) ? bytes[best] : 0;
+  for (const auto& [device, held] : bytes) {
+    if (held <= most || !std::binary_search(allowed.begin(), allowed.end(), device)) continue;
+    best = device;
+    most = held;
+  }
+  return best;
+}
+
+}  // namespace
+
+Result<Graph> place(Graph graph, const std::vector<std::string>& devices) {
+  Groups groups = group_by_resource(graph);
+  DeviceIndex index(devices);
+  LEAT_ASSIGN_OR_RETURN(auto places, find_places(graph, index, devices, groups));
+  // In topological order: a group goes where its first node's inputs are.
   LEAT_ASSIGN_OR_RETURN(const auto order, graph.topological_order());
-  std::map<NodeId, size_t> chosen;
-  std::vector<size_t> device_of(graph.nodes(), 0);
+  std::vector<uint32_t> device_of(graph.nodes(), 0);
   for (NodeId id : order) {
-    const NodeId group = groups.find(id);
-    if (!chosen.count(group)) {
-      std::vector<uint64_t> bytes(devices.size(), 0);
-      for (ValueId input : graph.node(id).inputs) {
-        if (input == kNone || graph.value(input).producer == kNone) continue;
-        bytes[device_of[graph.value(input).producer]] += value_bytes(graph, input) + 1;
-      }
-      const auto& may = allowed[group];
-      size_t best = devices.size();
-      for (size_t d = 0; d < devices.size(); ++d) {
-        if (may[d] && (best == devices.size() || bytes[d] > bytes[best])) best = d;
-      }
-      chosen[group] = best;
-    }
-    device_of[id] = chosen[group];
-    placed.node(id).device = devices[chosen[group]];
+    Place& place = places[groups.find(id)];
+    if (place.chosen == kNone) place.chosen = choose_device(graph, id, place.allowed(), device_of);
+    device_of[id] = place.chosen;
+    graph.node(id).device = devices[place.chosen];
   }
-  return placed;
+  return graph;
 }
 
 }  // namespace leat

@@ -34,7 +34,8 @@ Status check_borders(const Graph& graph, const Borders& borders) {
 }
 
 std::vector<bool> reachable(const Graph& graph, const Borders& borders) {
-  const std::set<ValueId> fed(borders.feeds.begin(), borders.feeds.end());
+  std::vector<bool> fed(graph.values(), false);
+  for (ValueId feed : borders.feeds) fed[feed] = true;
   std::vector<bool> keep(graph.nodes(), false);
   std::vector<NodeId> stack;
   const auto want_node = [&](NodeId id) {
@@ -43,7 +44,7 @@ std::vector<bool> reachable(const Graph& graph, const Borders& borders) {
     stack.push_back(id);
   };
   const auto want = [&](ValueId value) {
-    if (value == kNone || fed.count(value) || graph.value(value).producer == kNone) return;
+    if (value == kNone || fed[value] || graph.value(value).producer == kNone) return;
     want_node(graph.value(value).producer);
   };
   for (ValueId fetch : borders.fetches) want(fetch);
@@ -57,11 +58,30 @@ std::vector<bool> reachable(const Graph& graph, const Borders& borders) {
   return keep;
 }
 
-}  // namespace
+// Would a copy be the graph itself, with every id?
+bool is_pruned(const Graph& graph, const Borders& borders, const std::vector<bool>& keep) {
+  const bool feeds_all = graph.inputs() == borders.feeds;
+  if (!feeds_all || std::find(keep.begin(), keep.end(), false) != keep.end()) return false;
+  ValueId next = 0;
+  for (ValueId input : graph.inputs()) {
+    if (input != next++) return false;
+  }
+  for (NodeId id = 0; id < graph.nodes(); ++id) {
+    const Node& node = graph.node(id);
+    const auto waits = [&](NodeId before) { return before != kNone && before >= id; };
+    if (std::any_of(node.after.begin(), node.after.end(), waits)) return false;
+    for (ValueId input : node.inputs) {
+      if (input != kNone && waits(graph.value(input).producer)) return false;
+    }
+    if (!node.outputs.empty() && node.outputs.back() == kNone) return false;
+    for (ValueId output : node.outputs) {
+      if (output != kNone && output != next++) return false;
+    }
+  }
+  return true;
+}
 
-Result<Graph> prune(const Graph& graph, Borders& borders) {
-  LEAT_RETURN_IF_ERROR(check_borders(graph, borders));
-  const auto keep = reachable(graph, borders);
+Result<Graph> copy_kept(const Graph& graph, Borders& borders, const std::vector<bool>& keep) {
   LEAT_ASSIGN_OR_RETURN(const auto order, graph.topological_order());
   // Inputs that nobody feeds are dropped; fed inner values become inputs.
   std::vector<ValueId> inputs;
@@ -94,6 +114,20 @@ Result<Graph> prune(const Graph& graph, Borders& borders) {
     for (auto [old_value, new_value] : inputs_kept) rewriter.map_value(old_value, new_value);
   }
   return rewriter.finish(borders);
+}
+
+}  // namespace
+
+Result<Graph> prune(const Graph& graph, Borders& borders) {
+  LEAT_RETURN_IF_ERROR(check_borders(graph, borders));
+  return copy_kept(graph, borders, reachable(graph, borders));
+}
+
+Result<Graph> prune(Graph&& graph, Borders& borders) {
+  LEAT_RETURN_IF_ERROR(check_borders(graph, borders));
+  const auto keep = reachable(graph, borders);
+  if (is_pruned(graph, borders, keep)) return std::move(graph);
+  return copy_kept(graph, borders, keep);
 }
 
 }  // namespace leat

@@ -6,6 +6,7 @@
 namespace leat {
 
 Rewriter::Rewriter(const Graph& from) : Rewriter(from, from.inputs()) {}
+Rewriter::Rewriter(Graph&& from) : Rewriter(from, from.inputs()) { spare_ = &from; }
 
 Rewriter::Rewriter(const Graph& from, const std::vector<ValueId>& inputs)
     : from_(from),
@@ -13,10 +14,9 @@ Rewriter::Rewriter(const Graph& from, const std::vector<ValueId>& inputs)
       values_(from.values(), kNone),
       nodes_(from.nodes(), kNone) {
   to_.name = from.name;
-  for (SymbolId s = 0; s < from.symbols(); ++s) {
-    const SymbolId copy = to_.symbol(from.symbol_info(s).name);
-    to_.symbol_info(copy).bound = from.symbol_info(s).bound;
-  }
+  // The same ids: symbol() would look through all of them each time.
+  for (SymbolId s = 0; s < from.symbols(); ++s)
+    to_.symbol_info(to_.fresh_symbol()) = from.symbol_info(s);
   for (ValueId input : inputs) {
     values_[input] = to_.add_input(from.value_name(input), from.value(input).type);
   }
@@ -24,9 +24,11 @@ Rewriter::Rewriter(const Graph& from, const std::vector<ValueId>& inputs)
 
 NodeId Rewriter::copy(NodeId id) {
   const Node& old = from_.node(id);
-  std::vector<ValueId> inputs;
-  for (ValueId input : old.inputs) inputs.push_back(value(input));
-  const NodeId copy = add(*old.op, std::move(inputs), old.attrs, 0);
+  Node* const spare = spare_ ? &spare_->node(id) : nullptr;
+  std::vector<ValueId> inputs = spare ? std::move(spare->inputs) : old.inputs;
+  for (ValueId& input : inputs) input = value(input);
+  const NodeId copy =
+      add(*old.op, std::move(inputs), spare ? std::move(spare->attrs) : old.attrs, 0);
   for (size_t i = 0; i < old.outputs.size(); ++i) {
     if (old.outputs[i] == kNone) continue;
     const ValueId output = to_.ensure_output(copy, static_cast<int>(i));
@@ -35,8 +37,8 @@ NodeId Rewriter::copy(NodeId id) {
     values_[old.outputs[i]] = output;
   }
   Node& made = to_.node(copy);
-  made.device = old.device;
-  made.name = old.name;
+  made.device = spare ? std::move(spare->device) : old.device;
+  made.name = spare ? std::move(spare->name) : old.name;
   made.source = old.source;
   made.first_row = old.first_row;
   for (NodeId before : old.after) {

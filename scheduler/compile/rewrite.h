@@ -11,9 +11,9 @@ namespace leat {
 
 // What a caller of a graph holds on to while passes rewrite it.
 struct Borders {
-  std::vector<ValueId> feeds;    // inputs of the graph, in the caller's order
+  std::vector<ValueId> feeds;  // inputs of the graph, in the caller's order
   std::vector<ValueId> fetches;
-  std::vector<NodeId> targets;   // nodes to run for their effect
+  std::vector<NodeId> targets;  // nodes to run for their effect
 };
 
 // Copies `from` into a fresh graph, in an order in which producers come first. The pass decides for
@@ -21,6 +21,9 @@ struct Borders {
 class Rewriter {
  public:
   explicit Rewriter(const Graph& from);
+  // For a graph that nobody wants afterwards: copies take over what a node has, but for its
+  // outputs. A pass that looks back at nodes looks at those of to().
+  explicit Rewriter(Graph&& from);
   // Only those inputs; nothing that is copied may read another one.
   Rewriter(const Graph& from, const std::vector<ValueId>& inputs);
 
@@ -43,6 +46,7 @@ class Rewriter {
 
  private:
   const Graph& from_;
+  Graph* spare_ = nullptr;  // from_, if its nodes may be taken apart
   Graph to_;
   std::vector<ValueId> values_;  // old -> new
   std::vector<NodeId> nodes_;

@@ -1,6 +1,6 @@
-#include <map>
-#include <set>
-#include <tuple>
+#include <algorithm>
+#include <functional>
+#include <unordered_map>
 
 #include "ops/op.h"
 #include "ops/validate.h"
@@ -8,10 +8,6 @@
 
 namespace leat {
 namespace {
-
-// Equal keys compute equal values. Attributes are compared afterwards: tensors do not order.
-using Key =
-    std::tuple<const OpDef*, std::vector<ValueId>, std::vector<NodeId>, std::string, size_t>;
 
 bool equal_attrs(const Attrs& a, const Attrs& b) {
   if (a.size() != b.size()) return false;
@@ -25,67 +21,130 @@ bool may_merge(const Node& node) {
   return node.op->pure() || (node.op->make_resource && !node.op->stateful);
 }
 
-}  // namespace
+// A node of the new graph that others may turn out to be equal to.
+struct Made {
+  NodeId id = kNone;
+  size_t outputs = 0;  // of the node that it was made for
+};
 
-Result<Graph> simplify(const Graph& graph, Borders& borders) {
-  Graph known = graph;
-  Inference inference(known);
-  LEAT_RETURN_IF_ERROR(inference.run());
-  const OpDef* constant = graph.catalogue().find("Constant");
-  LEAT_ASSIGN_OR_RETURN(const auto order, known.topological_order());
-  const std::set<NodeId> targets(borders.targets.begin(), borders.targets.end());
-  Rewriter rewriter(known);
-  std::map<Key, std::vector<NodeId>> seen;
-  for (NodeId id : order) {
-    const Node& node = known.node(id);
-    const bool all_known =
-        node.op->pure() && node.op != constant && !node.outputs.empty() && !targets.count(id) &&
-        std::all_of(node.outputs.begin(), node.outputs.end(),
-                    [&](ValueId v) { return v == kNone || inference.constant(v); });
-    if (all_known) {
-      for (ValueId output : node.outputs) {
-        if (output == kNone) continue;
-        const NodeId made =
-            rewriter.add(*constant, {}, {{"value", *inference.constant(output)}}, 1);
-        rewriter.to().node(made).device = node.device;
-        rewriter.to().node(made).source = node.source;
-        const ValueId value = rewriter.to().node(made).outputs[0];
-        rewriter.to().value(value).type = known.value(output).type;
-        rewriter.to().set_value_name(value, known.value_name(output));
-        rewriter.map_value(output, value);
-        rewriter.map_node(id, made);
-      }
-      continue;
+class Simplifier {
+ public:
+  // Takes `known` apart.
+  Simplifier(Graph& known, const Inference& inference, const Borders& borders)
+      : known_(known),
+        inference_(inference),
+        constant_(known.catalogue().find("Constant")),
+        is_target_(known.nodes(), false),
+        rewriter_(std::move(known)) {
+    for (NodeId target : borders.targets) is_target_[target] = true;
+  }
+
+  Result<Graph> run(Borders& borders) {
+    LEAT_ASSIGN_OR_RETURN(const auto order, known_.topological_order());
+    for (NodeId id : order) {
+      if (is_known(id))
+        fold(id);
+      else if (may_merge(known_.node(id)))
+        merge(id);
+      else
+        rewriter_.copy(id);
     }
-    if (!may_merge(node)) {
-      rewriter.copy(id);
-      continue;
-    }
-    std::vector<ValueId> inputs;
-    for (ValueId input : node.inputs) inputs.push_back(rewriter.value(input));
-    std::vector<NodeId> after;
-    for (NodeId before : node.after) after.push_back(rewriter.node(before));
-    auto& candidates = seen[{node.op, inputs, after, node.device, node.outputs.size()}];
-    NodeId same = kNone;
-    for (NodeId candidate : candidates) {
-      if (equal_attrs(rewriter.to().node(candidate).attrs, node.attrs)) same = candidate;
-    }
-    if (same == kNone) {
-      candidates.push_back(rewriter.copy(id));
-      continue;
-    }
-    rewriter.map_node(id, same);
-    for (size_t i = 0; i < node.outputs.size(); ++i) {
-      if (node.outputs[i] == kNone) continue;
-      const ValueId value = rewriter.to().ensure_output(same, static_cast<int>(i));
-      rewriter.to().value(value).type = known.value(node.outputs[i]).type;
-      if (rewriter.to().value_name(value).empty())
-        rewriter.to().set_value_name(value, known.value_name(node.outputs[i]));
-      rewriter.map_value(node.outputs[i], value);
+    return rewriter_.finish(borders);
+  }
+
+ private:
+  bool is_known(NodeId id) const {
+    const Node& node = known_.node(id);
+    return node.op->pure() && node.op != constant_ && !node.outputs.empty() && !is_target_[id] &&
+           std::all_of(node.outputs.begin(), node.outputs.end(),
+                       [&](ValueId v) { return v == kNone || inference_.constant(v); });
+  }
+
+  void fold(NodeId id) {
+    const Node& node = known_.node(id);
+    for (ValueId output : node.outputs) {
+      if (output == kNone) continue;
+      const NodeId made =
+          rewriter_.add(*constant_, {}, {{"value", *inference_.constant(output)}}, 1);
+      rewriter_.to().node(made).device = node.device;
+      rewriter_.to().node(made).source = node.source;
+      const ValueId value = rewriter_.to().node(made).outputs[0];
+      rewriter_.to().value(value).type = known_.value(output).type;
+      rewriter_.to().set_value_name(value, known_.value_name(output));
+      rewriter_.map_value(output, value);
+      rewriter_.map_node(id, made);
     }
   }
-  LEAT_ASSIGN_OR_RETURN(Graph out, rewriter.finish(borders));
-  return prune(out, borders);
+
+  void merge(NodeId id) {
+    const Node& node = known_.node(id);
+    const size_t outputs = node.outputs.size();
+    auto& candidates = made_[hash(node)];
+    const auto same = std::find_if(candidates.begin(), candidates.end(), [&](const Made& made) {
+      return made.outputs == outputs && is_equal(node, rewriter_.to().node(made.id));
+    });
+    if (same == candidates.end()) {
+      candidates.push_back({rewriter_.copy(id), outputs});
+      return;
+    }
+    rewriter_.map_node(id, same->id);
+    for (size_t i = 0; i < outputs; ++i) {
+      const ValueId old = node.outputs[i];
+      if (old == kNone) continue;
+      const ValueId value = rewriter_.to().ensure_output(same->id, static_cast<int>(i));
+      rewriter_.to().value(value).type = known_.value(old).type;
+      if (rewriter_.to().value_name(value).empty())
+        rewriter_.to().set_value_name(value, known_.value_name(old));
+      rewriter_.map_value(old, value);
+    }
+  }
+
+  // Equal nodes have equal hashes. Attributes are compared afterwards: tensors are long.
+  size_t hash(const Node& node) const {
+    size_t h = std::hash<const OpDef*>()(node.op) + node.outputs.size();
+    const auto mix = [&](size_t more) { h = (h ^ more) * 0x9e3779b97f4a7c15u + (h >> 29); };
+    for (ValueId input : node.inputs) mix(rewriter_.value(input));
+    for (NodeId before : node.after) mix(rewriter_.node(before));
+    mix(std::hash<std::string>()(node.device));
+    for (const auto& [name, attr] : node.attrs) {
+      if (const auto* number = std::get_if<int64_t>(&attr)) mix(static_cast<size_t>(*number));
+      if (const auto* number = std::get_if<double>(&attr)) mix(std::hash<double>()(*number));
+      if (const auto* text = std::get_if<std::string>(&attr)) mix(std::hash<std::string>()(*text));
+    }
+    return h;
+  }
+
+  // `old` is of the graph as it was.
+  bool is_equal(const Node& old, const Node& made) const {
+    const auto inputs = [&](ValueId a, ValueId b) { return rewriter_.value(a) == b; };
+    const auto after = [&](NodeId a, NodeId b) { return rewriter_.node(a) == b; };
+    return old.op == made.op && old.device == made.device &&
+           std::equal(old.inputs.begin(), old.inputs.end(), made.inputs.begin(), made.inputs.end(),
+                      inputs) &&
+           std::equal(old.after.begin(), old.after.end(), made.after.begin(), made.after.end(),
+                      after) &&
+           equal_attrs(old.attrs, made.attrs);
+  }
+
+  const Graph& known_;
+  const Inference& inference_;
+  const OpDef* constant_;
+  std::vector<bool> is_target_;  // by node
+  Rewriter rewriter_;
+  std::unordered_map<size_t, std::vector<Made>> made_;  // by hash
+};
+
+}  // namespace
+
+Result<Graph> simplify(Graph graph, Borders& borders) {
+  Graph out(graph.catalogue());
+  {
+    Inference inference(graph);
+    LEAT_RETURN_IF_ERROR(inference.run());
+    LEAT_ASSIGN_OR_RETURN(out, Simplifier(graph, inference, borders).run(borders));
+  }
+  graph = Graph(graph.catalogue());
+  return prune(std::move(out), borders);
 }
 
 }  // namespace leat

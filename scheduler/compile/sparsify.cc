@@ -19,12 +19,13 @@
 #include "ops/row_sum.h"
 #include "ops/validate.h"
 #include "scheduler/compile/passes.h"
+#include "scheduler/runtime/op_name.h"
 #include "scheduler/strategies/replicate.h"
 
 namespace leat {
 namespace {
 
-bool is(const Node& node, std::string_view op) { return node.op->full_name() == op; }
+bool is(const Node& node, std::string_view op) { return is_op(*node.op, op); }
 
 std::vector<int64_t> sizes_of(const Shape& shape) { return {shape.begin(), shape.end()}; }
 
@@ -71,7 +72,7 @@ class Sparsifier {
         update(id);
     }
     LEAT_ASSIGN_OR_RETURN(Graph out, rewriter_.finish(borders));
-    LEAT_ASSIGN_OR_RETURN(out, prune(out, borders));
+    LEAT_ASSIGN_OR_RETURN(out, prune(std::move(out), borders));
     LEAT_RETURN_IF_ERROR(Inference(out).run());
     return out;
   }
@@ -302,10 +303,17 @@ class Sparsifier {
 
 }  // namespace
 
-Result<Graph> sparsify(const Graph& graph, Borders& borders, int shards) {
-  for (const char* op : {"Gather", "leat.GatherGrad", "leat.ReadRows", "leat.SumRows"}) {
-    if (!graph.catalogue().find(op)) return prune(graph, borders);
+Result<Graph> sparsify(Graph graph, Borders& borders, int shards) {
+  const Catalogue& catalogue = graph.catalogue();
+  const OpDef *gather = catalogue.find("Gather"), *gradient = catalogue.find("leat.GatherGrad");
+  bool looks_up = false;
+  for (NodeId id = 0; id < graph.nodes(); ++id) {
+    const OpDef* op = graph.node(id).op;
+    looks_up = looks_up || op == gather || op == gradient;
   }
+  for (const char* op : {"Gather", "leat.GatherGrad", "leat.ReadRows", "leat.SumRows"})
+    looks_up = looks_up && catalogue.find(op);
+  if (!looks_up) return prune(std::move(graph), borders);
   return Sparsifier(graph, borders, shards).run(borders);
 }
 

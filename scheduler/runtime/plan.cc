@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "devices/base/text.h"
+#include "scheduler/runtime/op_name.h"
 
 namespace leat {
 
@@ -43,9 +44,9 @@ uint32_t Partition::last_write() const {
 }
 
 uint32_t Partition::commit() const {
-  const auto found = std::find_if(
-      instructions.begin(), instructions.end(),
-      [](const PlanInstruction& i) { return i.op && i.op->full_name() == "leat.Commit"; });
+  const auto found =
+      std::find_if(instructions.begin(), instructions.end(),
+                   [](const PlanInstruction& i) { return i.op && is_op(*i.op, "leat.Commit"); });
   return found == instructions.end() ? kNone : static_cast<uint32_t>(found - instructions.begin());
 }
 

@@ -5,6 +5,7 @@
 #include "devices/base/text.h"
 #include "ops/limits.h"
 #include "ops/validate.h"
+#include "scheduler/runtime/op_name.h"
 
 namespace leat {
 namespace {
@@ -110,7 +111,7 @@ bool layouts_fit(const OpDef& op, const OpTypes& types) {
   if (!plain_from(types.inputs, 32) || !plain_from(types.outputs, 32)) return false;
   const uint32_t inputs = blocked_operands(types.inputs), outputs = blocked_operands(types.outputs);
   if (inputs == 0 && outputs == 0) return true;
-  if (op.full_name() == "leat.Reorder") return true;  // from one layout to the other
+  if (is_op(op, "leat.Reorder")) return true;  // from one layout to the other
   if (!op.layouts) return false;
   OpTypes plain = types;
   for (OperandType& type : plain.inputs) type.layout = Layout::plain;

@@ -14,6 +14,7 @@
 #include "devices/base/text.h"
 #include "ops/op.h"
 #include "ops/validate.h"
+#include "scheduler/runtime/op_name.h"
 #include "scheduler/strategies/quorum.h"
 #include "scheduler/strategies/replicate.h"
 
@@ -169,7 +170,7 @@ int Placement::common_place_of_inputs(const Node& node) const {
       if (input != kNone) return kAnywhere;
       continue;
     }
-    if (graph_.node(producer).op->full_name() == "Constant") continue;
+    if (is_op(*graph_.node(producer).op, "Constant")) continue;
     if (place_[producer] == kAnywhere || (place != kAnywhere && place != place_[producer]))
       return kAnywhere;
     place = place_[producer];

@@ -6,14 +6,13 @@
 #include "ops/op.h"
 #include "ops/validate.h"
 #include "scheduler/compile/passes.h"
+#include "scheduler/runtime/op_name.h"
 #include "scheduler/strategies/replicate.h"
 
 namespace leat {
 namespace {
 
-bool is_op(const Node& node, std::string_view full_name) {
-  return node.op->full_name() == full_name;
-}
+bool is_op(const Node& node, std::string_view full_name) { return is_op(*node.op, full_name); }
 
 // What the split is made of; each half is one pass over the graph.
 class Splitter {
