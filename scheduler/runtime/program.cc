@@ -56,6 +56,7 @@ Status Program::Builder::build() {
   LEAT_RETURN_IF_ERROR(allocate_memory());
   LEAT_RETURN_IF_ERROR(open_resources());
   LEAT_RETURN_IF_ERROR(bind_addresses());
+  list_aliases();
   bind_places();
   LEAT_RETURN_IF_ERROR(bind_joined());
   LEAT_RETURN_IF_ERROR(make_kernels());
@@ -180,6 +181,13 @@ uint32_t Program::Builder::root(uint32_t value) const {
   return value;
 }
 
+void Program::Builder::list_aliases() {
+  aliases_.resize(partition_.values.size());
+  for (uint32_t v = 0; v < partition_.values.size(); ++v) {
+    if (partition_.values[v].alias != kNone) aliases_[root(v)].push_back(v);
+  }
+}
+
 // Large values are computed where their channels want them, if they do: where the first wants it,
 // and other channels may want it there, too.
 void Program::Builder::bind_places() {
@@ -194,12 +202,13 @@ void Program::Builder::bind_places() {
       continue;
     const uint32_t first = root(instruction.inputs[0]);
     if (places_.contains(first) && !is_in_place(i)) continue;
-    for (uint32_t v = 0; v < partition_.values.size(); ++v) {
-      if (root(v) != first) continue;
+    const auto put = [&](uint32_t v) {
       places_[v].push_back(&channel->credit(instruction.edge));
       for (uint64_t parity = 0; parity < kSlotDepth; ++parity)
         program_.addresses_[v][parity] = channel->place(instruction.edge, parity);
-    }
+    };
+    put(first);
+    for (uint32_t v : aliases_[first]) put(v);
   }
 }
 

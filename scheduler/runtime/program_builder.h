@@ -3,6 +3,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -32,6 +33,7 @@ class Program::Builder {
   Status allocate_memory();
   Status open_resources();
   Status bind_addresses();
+  void list_aliases();
   Result<void*> home_address(const PlanValue& value, uint64_t parity);
   void bind_places();
   Status bind_joined();
@@ -78,6 +80,9 @@ class Program::Builder {
   // By value: of pieces that come from elsewhere, the instruction that receives them; else kNone.
   // Who touches such a piece waits for it, and nobody else.
   std::vector<uint32_t> pieces_;
+  std::vector<std::vector<uint32_t>> aliases_;  // by root: the values that share its bytes
+  uint32_t commit_ = kNone;                     // as the partition says
+  std::optional<ValueUses> uses_;
   uint64_t workspace_bytes_ = 0;
 };
 

@@ -22,7 +22,7 @@ bool is_variable(const PlanValue& value) { return value.type.dtype != DType::inv
 // Phases [from, to) of one instruction, an entry each.
 void Program::Builder::list_kernel(uint32_t index, int from, int to) {
   const PlanInstruction& instruction = partition_.instructions[index];
-  const uint32_t kernel = bind(index), commit = partition_.commit();
+  const uint32_t kernel = bind(index);
   bool may_block = false;
   for (uint32_t input : instruction.inputs) {
     may_block = may_block || (input != kNone && partition_.values[input].home == Home::resource &&
@@ -32,7 +32,7 @@ void Program::Builder::list_kernel(uint32_t index, int from, int to) {
     Entry entry;
     entry.phase = phase;
     entry.may_block = may_block;
-    entry.commits = index == commit;
+    entry.commits = index == commit_;
     entry.first = kernel;
     entry.last = kernel + 1;
     entry.instruction = index;
@@ -68,11 +68,9 @@ std::vector<uint32_t> Program::Builder::cuts(uint32_t index, uint32_t tiles) con
       uint64_t at = 0;
       for (const ByteRange& part : parts_of(operand, 0, whole.type.bytes()))
         cut(at += part.end - part.begin);
-      for (uint32_t v = 0; v < partition_.values.size(); ++v) {
+      for (uint32_t v : aliases_[root(operand)]) {
         const PlanValue& range = partition_.values[v];
-        if (range.alias == kNone || root(v) != root(operand) || range.offset < whole.offset ||
-            range.type.bytes() >= whole.type.bytes())
-          continue;
+        if (range.offset < whole.offset || range.type.bytes() >= whole.type.bytes()) continue;
         cut(range.offset - whole.offset);
         cut(range.offset - whole.offset + range.type.bytes());
       }
@@ -102,7 +100,7 @@ void Program::Builder::list_chain(uint32_t first, uint32_t last) {
   entry.first = static_cast<uint32_t>(program_.kernels_.size());
   entry.instruction = first;
   TileValues values;
-  if (program_.device_->host_visible()) values = find_tile_values(partition_, first, last);
+  if (program_.device_->host_visible()) values = find_tile_values(partition_, *uses_, first, last);
   program_.tile_memory_bytes_ = std::max(program_.tile_memory_bytes_, align_up(values.bytes, 64));
   for (uint32_t i = first; i < last; ++i) {
     bound_[i] = kNone;
@@ -424,6 +422,8 @@ void Program::Builder::order_commit() {
 
 void Program::Builder::list_entries() {
   bound_.assign(partition_.instructions.size(), kNone);
+  commit_ = partition_.commit();
+  uses_.emplace(partition_);
   const auto n = static_cast<uint32_t>(partition_.instructions.size());
   for (uint32_t i = 0; i < n;) {
     const PlanInstruction& instruction = partition_.instructions[i];

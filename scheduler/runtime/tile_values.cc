@@ -23,17 +23,13 @@ struct Candidate {
 
 class Search {
  public:
-  Search(const Partition& partition, uint32_t first, uint32_t last)
-      : partition_(partition), first_(first), last_(last) {}
+  Search(const Partition& partition, const ValueUses& uses, uint32_t first, uint32_t last)
+      : partition_(partition), uses_(uses), first_(first), last_(last) {}
 
   TileValues run() {
     for (uint32_t i = first_; i < last_; ++i) look_at_member(i);
-    for (uint32_t feed : partition_.feeds) exclude(feed);
-    for (uint32_t i = 0; i < partition_.instructions.size(); ++i) {
-      if (i >= first_ && i < last_) continue;
-      for (uint32_t v : partition_.instructions[i].inputs) exclude(v);
-      for (uint32_t v : partition_.instructions[i].outputs) exclude(v);
-    }
+    for (auto& [value, candidate] : candidates_)
+      candidate.fits = candidate.fits && uses_.only_within(value, first_, last_);
     return place();
   }
 
@@ -41,11 +37,6 @@ class Search {
   uint32_t root(uint32_t value) const {
     const uint32_t alias = partition_.values[value].alias;
     return alias == kNone ? value : alias;
-  }
-  void exclude(uint32_t value) {
-    if (value == kNone) return;
-    const auto it = candidates_.find(root(value));
-    if (it != candidates_.end()) it->second.fits = false;
   }
 
   void look_at_member(uint32_t i) {
@@ -122,14 +113,31 @@ class Search {
   static uint64_t aligned(uint64_t bytes) { return align_up(bytes, kLine); }
 
   const Partition& partition_;
+  const ValueUses& uses_;
   uint32_t first_, last_;
   std::map<uint32_t, Candidate> candidates_;  // by root value
 };
 
 }  // namespace
 
-TileValues find_tile_values(const Partition& partition, uint32_t first, uint32_t last) {
-  return Search(partition, first, last).run();
+ValueUses::ValueUses(const Partition& partition)
+    : first_(partition.values.size(), kNone), last_(partition.values.size(), 0) {
+  const auto use = [&](uint32_t value, uint32_t first, uint32_t last) {
+    if (value == kNone) return;
+    const uint32_t alias = partition.values[value].alias, root = alias == kNone ? value : alias;
+    first_[root] = std::min(first_[root], first);
+    last_[root] = std::max(last_[root], last);
+  };
+  for (uint32_t feed : partition.feeds) use(feed, 0, kNone);
+  for (uint32_t i = 0; i < partition.instructions.size(); ++i) {
+    for (uint32_t v : partition.instructions[i].inputs) use(v, i, i);
+    for (uint32_t v : partition.instructions[i].outputs) use(v, i, i);
+  }
+}
+
+TileValues find_tile_values(const Partition& partition, const ValueUses& uses, uint32_t first,
+                            uint32_t last) {
+  return Search(partition, uses, first, last).run();
 }
 
 std::vector<TileOperand> tile_operands(const Partition& partition,

@@ -25,10 +25,24 @@ struct TileValues {
   uint64_t bytes = 0;             // tile memory that they need
 };
 
+// The instructions that touch each value, from the first to the last: found once, for all chains.
+class ValueUses {
+ public:
+  explicit ValueUses(const Partition& partition);
+  // Is the root touched by [first, last) alone, and never fed?
+  bool only_within(uint32_t root, uint32_t first, uint32_t last) const {
+    return first_[root] >= first && last_[root] < last;
+  }
+
+ private:
+  std::vector<uint32_t> first_, last_;  // by root; a feed is used by 0, and without end
+};
+
 // For the chain of instructions [first, last): values that only its members touch, and those in
 // their row phases, row by row. Values whose lives do not meet share bytes. A function of the plan
 // alone.
-TileValues find_tile_values(const Partition& partition, uint32_t first, uint32_t last);
+TileValues find_tile_values(const Partition& partition, const ValueUses& uses, uint32_t first,
+                            uint32_t last);
 
 // An operand of a member that is such a value.
 struct TileOperand {

@@ -47,7 +47,7 @@ TileValues whole_chain(const Partition& p) {
     ++last;
   REQUIRE(p.instructions[0].chain == 0);
   REQUIRE(last > 1);
-  return find_tile_values(p, 0, last);
+  return find_tile_values(p, ValueUses(p), 0, last);
 }
 
 }  // namespace
