@@ -11,8 +11,8 @@ namespace {
 constexpr size_t kShown = 3;  // names in a note
 constexpr std::string_view kAdvice =
     "PyTorch keeps all of them, and Dropout, with torch.onnx.export(model.train(), args, path, "
-    "optimize=False), and with dynamo=False if do_constant_folding=False and "
-    "training=torch.onnx.TrainingMode.TRAINING are given, too";
+    "optimize=False); where that makes ops that this build lacks, with dynamo=False, "
+    "training=torch.onnx.TrainingMode.TRAINING, do_constant_folding=False";
 
 bool is_variable(const Tensor& value) {
   return is_float(value.dtype()) && value.shape().rank() > 0;
@@ -77,6 +77,7 @@ void OnnxParameters::separate() {
   separate_aliases();
   separate_roles();
   find_uses();
+  find_missing();
 }
 
 // The older exporter's own names are "onnx::Conv_12", "/block/Identity_output_0" and "12".
@@ -169,11 +170,28 @@ void OnnxParameters::find_uses() {
   }
 }
 
+void OnnxParameters::find_missing() {
+  std::set<std::string> there;
+  for (const DraftConstant& constant : graph_.constants) there.insert(constant.name.name);
+  const bool folded = folded_norms() > 0;
+  for (const auto& [name, parameter] : origin_.members) {
+    const std::string module = name.substr(0, name.rfind('.') + 1);
+    const bool of_folded = folded && origin_.members.contains(module + "running_mean");
+    if (parameter && !of_folded && !there.contains(name)) missing_.push_back(name);
+  }
+}
+
+// Nothing of the module, and nothing that only a parameter can be.
+bool OnnxParameters::is_computed(const std::string& constant) const {
+  return origin_.knows() && !origin_.members.contains(constant) && !weights_.contains(constant);
+}
+
+// A constant that was computed may have been made from a parameter that is missing.
 bool OnnxParameters::trains(const std::string& constant) const {
   if (statistics_.contains(constant)) return false;
-  if (!origin_.knows()) return true;
+  if (is_computed(constant)) return !missing_.empty();
   const auto member = origin_.members.find(constant);
-  return member == origin_.members.end() ? weights_.contains(constant) : member->second;
+  return member == origin_.members.end() || member->second;
 }
 
 std::vector<std::string> OnnxParameters::notes() const {
@@ -201,21 +219,29 @@ std::string OnnxParameters::trained_note() const {
     if (trains(name)) {
       ++trained;
       values += constant.value.elements();
-    } else if (statistics_.contains(name)) {
+    }
+    if (statistics_.contains(name)) {
       ++statistics;
-    } else {
-      (origin_.members.contains(name) ? buffers : computed).push_back(name);
+    } else if (is_computed(name)) {
+      computed.push_back(name);
+    } else if (!trains(name)) {
+      buffers.push_back(name);
     }
   }
   std::vector<std::string> fixed;
   if (statistics > 0) fixed.push_back(cat(statistics, " running statistics"));
   if (!buffers.empty()) fixed.push_back(counted(buffers, "buffer", "buffers"));
-  if (!computed.empty()) {
-    fixed.push_back(counted(computed, "constant that the exporter computed",
-                            "constants that the exporter computed"));
-  }
+  const std::string constants = computed.empty()
+                                    ? ""
+                                    : counted(computed, "constant that the exporter computed",
+                                              "constants that the exporter computed");
+  if (!computed.empty() && missing_.empty()) fixed.push_back(constants);
   return cat("trains ", trained, trained == 1 ? " variable" : " variables", " of ", values,
-             " values in all", fixed.empty() ? "" : cat("; does not train ", join(fixed, ", ")));
+             " values in all",
+             computed.empty() || missing_.empty()
+                 ? ""
+                 : cat(", with them ", constants, ", perhaps from parameters"),
+             fixed.empty() ? "" : cat("; does not train ", join(fixed, ", ")));
 }
 
 // Of the normalizations that the signature has, those that the graph lacks; of the older exporter's
@@ -240,24 +266,12 @@ std::string OnnxParameters::folded_note() const {
              " into the weights before: training goes on without them");
 }
 
-// Parameters of the module that no initializer is called after; those of folded normalizations are
-// told there.
 std::string OnnxParameters::missing_note() const {
-  std::set<std::string> there;
-  for (const DraftConstant& constant : graph_.constants) there.insert(constant.name.name);
-  const bool folded = folded_norms() > 0;
-  std::vector<std::string> missing;
+  if (missing_.empty()) return "";
   size_t parameters = 0;
-  for (const auto& [name, parameter] : origin_.members) {
-    if (!parameter) continue;
-    ++parameters;
-    const std::string module = name.substr(0, name.rfind('.') + 1);
-    if (there.contains(name) || (folded && origin_.members.contains(module + "running_mean")))
-      continue;
-    missing.push_back(name);
-  }
-  if (missing.empty()) return "";
-  return cat("lacks ", counted(missing, "parameter", "parameters"), " of the module's ", parameters,
+  for (const auto& [name, parameter] : origin_.members) parameters += parameter;
+  return cat("lacks ", counted(missing_, "parameter", "parameters"), " of the module's ",
+             parameters,
              ": the module shares them, or the exporter merged them with equal ones, which train "
              "as one now, or computed constants from them");
 }

@@ -47,6 +47,8 @@ class OnnxParameters {
   void separate_roles();
   void find_uses();
   bool is_parameter_name(const std::string& name) const;
+  void find_missing();
+  bool is_computed(const std::string& constant) const;
   std::string trained_note() const;
   std::string folded_note() const;
   std::string missing_note() const;
@@ -55,6 +57,9 @@ class OnnxParameters {
   const OnnxOrigin origin_;
   DraftGraph& graph_;
   std::set<std::string> statistics_, weights_;  // names: of running statistics, of ops' weights
+  // Parameters of the module that no initializer is called after, without those of normalizations
+  // that were folded.
+  std::vector<std::string> missing_;
   size_t separated_ = 0, norms_ = 0;
 };
 

@@ -253,22 +253,27 @@ TEST_CASE("normalizations that were folded are counted by what the file says of 
   for (const std::string& told :
        {notes(true, "Gemm", "f.weight"), notes(false, "Gemm", "onnx::Gemm_4")}) {
     CHECK_THAT(told, Catch::Contains(folded) && Catch::Contains("optimize=False"));
-    CHECK_THAT(told, !Catch::Contains("lacks"));
+    CHECK_THAT(told, !Catch::Contains("of the module"));
   }
   CHECK_THAT(notes(false, "Gemm", "f.weight"), !Catch::Contains(folded));
   CHECK_THAT(notes(false, "Gemm", "onnx::Gemm_4", "other"), !Catch::Contains(folded));
 }
 
-TEST_CASE("parameters that the file does not have are counted") {
+TEST_CASE("parameters that the file does not have are counted, what they may be in is trained") {
   Exported model;
-  model.floats("a.gamma", {1, 1});
-  model.signature({"a.gamma", "b.gamma", "c.gamma"}, {});
+  model.floats("a.gamma", {1, 1}).floats("view_2", {1, 1}).floats("mask", {1, 1});
+  model.signature({"a.gamma", "b.gamma", "c.gamma"}, {"mask"});
   model.node("Mul", {"x", "a.gamma"}, {"c"});
-  model.node("Mul", {"c", "a.gamma"}, {"y"});
-  const auto notes = model.output("y").import().notes;
+  model.node("Mul", {"c", "view_2"}, {"d"});
+  model.node("Mul", {"d", "mask"}, {"y"});
+  const OnnxModel imported = model.output("y").import();
+  CHECK(trained(imported) == Names{"a.gamma", "view_2"});
+  const Names& notes = imported.notes;
   REQUIRE(notes.size() == 3);
   CHECK_THAT(notes[1],
              Catch::Contains("lacks 2 parameters ('b.gamma', 'c.gamma') of the module's 3"));
+  CHECK_THAT(notes[0],
+             Catch::Contains("with them 1 constant that the exporter computed ('view_2')"));
   CHECK_THAT(notes[2], Catch::Contains("optimize=False"));
 }
 
