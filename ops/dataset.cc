@@ -8,6 +8,8 @@
 
 #include "devices/base/crc32c.h"
 #include "devices/base/text.h"
+#include "ops/dataset_memory.h"
+#include "ops/formats/array_file.h"
 #include "ops/formats/idx.h"
 #include "ops/formats/npy.h"
 
@@ -27,12 +29,28 @@ Status expected_records(const std::string& path) {
   return invalid_argument(cat(path, ": expected an array of records, received a scalar"));
 }
 
-Result<Tensor> read_array(Files& files, const std::string& format, const std::string& root,
-                          const std::string& name) {
-  LEAT_ASSIGN_OR_RETURN(const std::string path, resolve_below(root, name));
-  Result<Tensor> array = format == "npy" ? read_npy(files, path) : read_idx(files, path);
-  if (array.ok() && array->shape().rank() == 0) return expected_records(path);
-  return array;
+// A file of the data set below its root, with its header read.
+Result<ArrayFile> open_array(Files& files, const DatasetFiles& names, const std::string& name,
+                             uint64_t limit) {
+  LEAT_ASSIGN_OR_RETURN(const std::string path, resolve_below(names.root, name));
+  const bool npy = names.format == "npy";
+  const uint64_t most = std::min(limit, npy ? kNpyBytes : kIdxBytes);
+  auto file = ArrayFile::open(files, path, npy ? npy_format() : idx_format(), most);
+  if (file.ok() && file->header().shape.rank() == 0) return expected_records(path);
+  return file;
+}
+
+// What its elements take while they are read.
+uint64_t memory_of(const ArrayHeader& header) {
+  const uint64_t bytes =
+      static_cast<uint64_t>(header.shape.elements()) * dtype_size(header.dtype);
+  return header.fortran_order ? 2 * bytes : bytes;
+}
+
+// Of header and elements: a file that is replaced meanwhile may be no larger.
+uint64_t file_bytes(const ArrayHeader& header) {
+  return header.offset +
+         static_cast<uint64_t>(header.shape.elements()) * dtype_size(header.dtype);
 }
 
 Status check_format(const std::string& format) {
@@ -51,11 +69,17 @@ Status check_pair(const DatasetFiles& names, const Shape& features, const Shape&
       cat("'", names.features, "': expected at least one record, received none"));
 }
 
-Result<ArrayHeader> read_header(Files& files, const DatasetFiles& names, const std::string& name) {
-  LEAT_ASSIGN_OR_RETURN(const std::string path, resolve_below(names.root, name));
-  auto header = names.format == "npy" ? read_npy_header(files, path) : read_idx_header(files, path);
-  if (header.ok() && header->shape.rank() == 0) return expected_records(path);
-  return header;
+struct Headers {
+  ArrayHeader features, labels;
+};
+
+Result<Headers> read_headers(Files& files, const DatasetFiles& names) {
+  LEAT_RETURN_IF_ERROR(check_format(names.format));
+  LEAT_ASSIGN_OR_RETURN(const ArrayFile features,
+                        open_array(files, names, names.features, UINT64_MAX));
+  LEAT_ASSIGN_OR_RETURN(const ArrayFile labels, open_array(files, names, names.labels, UINT64_MAX));
+  LEAT_RETURN_IF_ERROR(check_pair(names, features.header().shape, labels.header().shape));
+  return Headers{features.header(), labels.header()};
 }
 
 bool leaves_root(const fs::path& path) {
@@ -71,30 +95,73 @@ void look_up(Files& files, const DatasetFiles& names) {
   }
 }
 
-// How long a job's readers wait for their files.
-class Patience final : public Resource {
+// How a job's readers read: how long they wait for their files, and what memory they get.
+class Manners final : public Resource {
  public:
-  std::string_view kind() const override { return "patience"; }
-  void set(ReadingLimits limits) {
+  struct Rules {
+    ReadingLimits limits;
+    GrantMemory grant;
+  };
+  std::string_view kind() const override { return "manners"; }
+  void set_limits(ReadingLimits limits) {
     const std::lock_guard lock(mutex_);
-    limits_ = std::move(limits);
+    rules_.limits = std::move(limits);
   }
-  ReadingLimits get() const {
+  void set_grant(GrantMemory grant) {
     const std::lock_guard lock(mutex_);
-    return limits_;
+    rules_.grant = std::move(grant);
+  }
+  Rules get() const {
+    const std::lock_guard lock(mutex_);
+    return rules_;
   }
 
  private:
   mutable std::mutex mutex_;
-  ReadingLimits limits_;
+  Rules rules_;
 };
 
-Patience& patience_of(JobResources& resources) {
+Manners& manners_of(JobResources& resources) {
   const auto made =
-      resources.find_or_make("patience", "", []() -> Result<std::unique_ptr<Resource>> {
-        return std::unique_ptr<Resource>(new Patience());
+      resources.find_or_make("manners", "", []() -> Result<std::unique_ptr<Resource>> {
+        return std::unique_ptr<Resource>(new Manners());
       });
-  return static_cast<Patience&>(**made);
+  return static_cast<Manners&>(**made);
+}
+
+struct Arrays {
+  Tensor features, labels;
+};
+
+// Of files of at most so many bytes, inflated.
+Result<Arrays> read_arrays(Files& files, const DatasetFiles& names, uint64_t features_limit,
+                           uint64_t labels_limit) {
+  LEAT_ASSIGN_OR_RETURN(ArrayFile features,
+                        open_array(files, names, names.features, features_limit));
+  LEAT_ASSIGN_OR_RETURN(ArrayFile labels, open_array(files, names, names.labels, labels_limit));
+  LEAT_RETURN_IF_ERROR(check_pair(names, features.header().shape, labels.header().shape));
+  Arrays read;
+  LEAT_ASSIGN_OR_RETURN(read.features, features.read_all());
+  LEAT_ASSIGN_OR_RETURN(read.labels, labels.read_all());
+  return read;
+}
+
+// Who grants memory is asked here, and not by the thread that may be left behind.
+Result<Arrays> read_granted(Files& files, const DatasetFiles& names, const Manners::Rules& rules) {
+  LEAT_ASSIGN_OR_RETURN(
+      const Headers headers,
+      read_within<Headers>(files, rules.limits, [names](Files& bounded) -> Result<Headers> {
+        look_up(bounded, names);
+        return read_headers(bounded, names);
+      }));
+  if (rules.grant) {
+    LEAT_RETURN_IF_ERROR(
+        rules.grant(names.features, memory_of(headers.features) + memory_of(headers.labels)));
+  }
+  const uint64_t features = file_bytes(headers.features), labels = file_bytes(headers.labels);
+  return read_within<Arrays>(files, rules.limits, [names, features, labels](Files& bounded) {
+    return read_arrays(bounded, names, features, labels);
+  });
 }
 
 }  // namespace
@@ -137,58 +204,63 @@ Dataset::Dataset(Tensor features, Tensor labels)
 
 Result<std::unique_ptr<Dataset>> Dataset::open(Files& files, const DatasetFiles& names) {
   LEAT_RETURN_IF_ERROR(check_format(names.format));
-  LEAT_ASSIGN_OR_RETURN(Tensor features,
-                        read_array(files, names.format, names.root, names.features));
-  LEAT_ASSIGN_OR_RETURN(Tensor labels, read_array(files, names.format, names.root, names.labels));
-  LEAT_RETURN_IF_ERROR(check_pair(names, features.shape(), labels.shape()));
-  return std::unique_ptr<Dataset>(new Dataset(std::move(features), std::move(labels)));
+  LEAT_ASSIGN_OR_RETURN(Arrays read, read_arrays(files, names, UINT64_MAX, UINT64_MAX));
+  return std::unique_ptr<Dataset>(new Dataset(std::move(read.features), std::move(read.labels)));
 }
 
 Result<std::unique_ptr<Dataset>> Dataset::open(Files& files, const DatasetFiles& names,
                                                const ReadingLimits& limits) {
-  return read_within<std::unique_ptr<Dataset>>(
-      files, limits, [names](Files& bounded) -> Result<std::unique_ptr<Dataset>> {
-        look_up(bounded, names);
-        return open(bounded, names);
-      });
+  LEAT_ASSIGN_OR_RETURN(Arrays read, read_granted(files, names, {limits, {}}));
+  return std::unique_ptr<Dataset>(new Dataset(std::move(read.features), std::move(read.labels)));
 }
 
 void Dataset::limit_reading(JobResources& resources, ReadingLimits limits) {
-  patience_of(resources).set(std::move(limits));
+  manners_of(resources).set_limits(std::move(limits));
+}
+
+void limit_dataset_memory(JobResources& resources, GrantMemory grant) {
+  manners_of(resources).set_grant(std::move(grant));
 }
 
 Result<const Dataset*> Dataset::find_or_open(JobResources& resources, const DatasetFiles& names) {
   const std::string key =
       join(std::vector<std::string>{names.format, names.root, names.features, names.labels}, "\n");
-  const ReadingLimits limits = patience_of(resources).get();
+  const Manners::Rules rules = manners_of(resources).get();
   auto found = resources.find_or_make("dataset", key, [&]() -> Result<std::unique_ptr<Resource>> {
-    LEAT_ASSIGN_OR_RETURN(auto opened, open(real_files(), names, limits));
-    return std::unique_ptr<Resource>(std::move(opened));
+    LEAT_ASSIGN_OR_RETURN(Arrays read, read_granted(real_files(), names, rules));
+    return std::unique_ptr<Resource>(new Dataset(std::move(read.features), std::move(read.labels)));
   });
   if (!found.ok()) return found.status();
   return static_cast<const Dataset*>(*found);
 }
 
 Result<DatasetInfo> inspect_dataset(Files& files, const DatasetFiles& names) {
-  LEAT_RETURN_IF_ERROR(check_format(names.format));
-  LEAT_ASSIGN_OR_RETURN(const ArrayHeader features, read_header(files, names, names.features));
-  LEAT_ASSIGN_OR_RETURN(const ArrayHeader labels, read_header(files, names, names.labels));
-  LEAT_RETURN_IF_ERROR(check_pair(names, features.shape, labels.shape));
+  LEAT_ASSIGN_OR_RETURN(const Headers headers, read_headers(files, names));
+  const ArrayHeader &features = headers.features, &labels = headers.labels;
   return DatasetInfo{features.shape[0], without_first(features.shape), features.dtype,
                      without_first(labels.shape), labels.dtype};
 }
 
+// A piece at a time: whoever only looks at labels has no memory for all of them.
 Status check_classes(Files& files, const DatasetFiles& names, int64_t classes) {
-  LEAT_ASSIGN_OR_RETURN(const Tensor labels,
-                        read_array(files, names.format, names.root, names.labels));
-  const int64_t rows = labels.shape()[0];
-  for (int64_t i = 0, n = labels.elements(); i < n; ++i) {
-    const int64_t label = labels.int_at(i);
-    if (label >= 0 && label < classes) continue;
-    return invalid_argument(cat("'", names.labels, "': label of row ", i / (n / rows),
-                                ": expected in [0, ", classes - 1, "], received ", label));
+  constexpr int64_t kPiece = int64_t{1} << 16;
+  LEAT_ASSIGN_OR_RETURN(ArrayFile labels, open_array(files, names, names.labels, UINT64_MAX));
+  const ArrayHeader& header = labels.header();
+  const int64_t all = header.shape.elements(), rows = std::max<int64_t>(1, header.shape[0]);
+  for (int64_t begin = 0; begin < all; begin += kPiece) {
+    const Tensor piece(header.dtype, Shape{std::min(kPiece, all - begin)});
+    LEAT_RETURN_IF_ERROR(
+        labels.read({static_cast<std::byte*>(piece.raw()), static_cast<size_t>(piece.bytes())}));
+    for (int64_t i = 0; i < piece.elements(); ++i) {
+      const int64_t label = piece.int_at(i), at = begin + i;
+      if (label >= 0 && label < classes) continue;
+      return invalid_argument(
+          cat("'", names.labels, "': label of row ",
+              header.fortran_order ? at % rows : at / (all / rows), ": expected in [0, ",
+              classes - 1, "], received ", label));
+    }
   }
-  return {};
+  return labels.expect_end();
 }
 
 Result<std::string> fingerprint(Files& files, const std::string& path) {

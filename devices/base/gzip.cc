@@ -1,8 +1,11 @@
-// gunzip() of files.h, in a file of its own: the one place that knows zlib.
+// FileStream, and what of files.h decompresses, in a file of its own: the one place that knows
+// zlib.
 #include <zlib.h>
 
 #include <algorithm>
+#include <cstring>
 
+#include "devices/base/file_stream.h"
 #include "devices/base/files.h"
 #include "devices/base/text.h"
 
@@ -10,7 +13,10 @@ namespace leat {
 namespace {
 
 constexpr size_t kFirstOutput = size_t{64} << 10;
+constexpr size_t kInputPiece = size_t{256} << 10;
 constexpr size_t kZlibCallBytes = size_t{1} << 30;  // zlib counts with 32 bits
+// A match of 258 bytes takes two bits at least: zlib's own documentation says 1032 to 1.
+constexpr uint64_t kMostInflation = 1032;
 
 struct Inflater {
   z_stream stream{};
@@ -20,57 +26,134 @@ struct Inflater {
   }
 };
 
-Status too_large(std::string_view subject, uint64_t limit) {
-  return resource_exhausted(cat("'", subject, "': expected at most ", limit,
-                                " bytes after decompression, there are more"));
-}
+class PlainStream final : public FileStream {
+ public:
+  explicit PlainStream(std::unique_ptr<ReadableFile> file) : file_(std::move(file)) {}
 
-// Room for more output: twice as much as was really inflated, never what a length field says. One
-// byte past the limit tells a file of exactly `limit` bytes from one that goes on.
-void grow(Bytes& out, uint64_t limit) {
-  const uint64_t size = std::max<uint64_t>(kFirstOutput, uint64_t{out.size()} * 2);
-  out.resize(static_cast<size_t>(size <= limit ? size : limit + 1));
-}
+  Result<size_t> read(std::span<std::byte> out) override {
+    const size_t bytes = std::min<uint64_t>(out.size(), file_->size() - at_);
+    if (bytes > 0) LEAT_RETURN_IF_ERROR(file_->read(at_, out.first(bytes)));
+    at_ += bytes;
+    return bytes;
+  }
+  std::optional<uint64_t> size() const override { return file_->size(); }
+  uint64_t most_bytes() const override { return file_->size(); }
 
-// How much is wanted: all, where more than the limit is an error, or what comes up to the limit.
-enum class Extent { whole, start };
+ private:
+  const std::unique_ptr<ReadableFile> file_;
+  uint64_t at_ = 0;
+};
 
-Result<Bytes> inflate_bytes(std::span<const std::byte> bytes, uint64_t limit,
-                            std::string_view subject, Extent extent) {
-  Inflater inflater;
-  if (!inflater.ready) return resource_exhausted(cat("'", subject, "': no memory to decompress"));
-  z_stream& stream = inflater.stream;
-  Bytes out;
-  size_t in_at = 0, out_at = 0;
-  while (extent == Extent::whole || out_at < limit) {
-    if (out_at > limit) return too_large(subject, limit);
-    if (out_at == out.size()) grow(out, limit);
-    const size_t in_size = std::min(bytes.size() - in_at, kZlibCallBytes);
-    const size_t out_size = std::min(out.size() - out_at, kZlibCallBytes);
-    stream.next_in = reinterpret_cast<Bytef*>(const_cast<std::byte*>(bytes.data() + in_at));
-    stream.avail_in = static_cast<uInt>(in_size);
-    stream.next_out = reinterpret_cast<Bytef*>(out.data() + out_at);
-    stream.avail_out = static_cast<uInt>(out_size);
+class GzipStream final : public FileStream {
+ public:
+  explicit GzipStream(std::unique_ptr<ReadableFile> file) : file_(std::move(file)) {}
+
+  Result<size_t> read(std::span<std::byte> out) override {
+    size_t filled = 0;
+    while (filled < out.size() && !ended_ && damage_.ok()) damage_ = step(out, filled);
+    if (filled == 0 && !damage_.ok()) return damage_;
+    return filled;
+  }
+  std::optional<uint64_t> size() const override { return std::nullopt; }
+  uint64_t most_bytes() const override {
+    return file_->size() > UINT64_MAX / kMostInflation ? UINT64_MAX
+                                                       : file_->size() * kMostInflation;
+  }
+
+ private:
+  // One call of zlib's: from the input that is there to the rest of `out`.
+  Status step(std::span<std::byte> out, size_t& filled) {
+    if (!inflater_.ready)
+      return resource_exhausted(cat("'", file_->path(), "': no memory to decompress"));
+    if (input_.empty()) LEAT_RETURN_IF_ERROR(refill());
+    z_stream& stream = inflater_.stream;
+    const size_t room = std::min(out.size() - filled, kZlibCallBytes);
+    stream.next_in = reinterpret_cast<Bytef*>(const_cast<std::byte*>(input_.data()));
+    stream.avail_in = static_cast<uInt>(input_.size());
+    stream.next_out = reinterpret_cast<Bytef*>(out.data() + filled);
+    stream.avail_out = static_cast<uInt>(room);
     const int result = inflate(&stream, Z_NO_FLUSH);
-    in_at += in_size - stream.avail_in;
-    out_at += out_size - stream.avail_out;
-    if (result == Z_STREAM_END) {
-      if (in_at == bytes.size()) break;
-      inflateReset(&stream);  // the next member
-    } else if (result == Z_BUF_ERROR && in_at == bytes.size() && out_at < out.size()) {
-      if (extent == Extent::start) break;
-      return invalid_argument(cat("'", subject, "': expected more compressed data at byte ", in_at,
-                                  ", but the file ends there"));
-    } else if (result == Z_MEM_ERROR) {
-      return resource_exhausted(cat("'", subject, "': no memory to decompress"));
-    } else if (result != Z_OK && result != Z_BUF_ERROR) {
-      return invalid_argument(cat("'", subject, "': expected gzip data, received damaged bytes (",
-                                  stream.msg ? stream.msg : "unknown", ") at byte ", in_at));
+    input_ = input_.last(stream.avail_in);
+    const size_t made = room - stream.avail_out;
+    filled += made;
+    return judge(result, made);
+  }
+
+  Status judge(int result, size_t made) {
+    const bool all_read = input_.empty() && next_ == file_->size();
+    switch (result) {
+      case Z_STREAM_END:
+        ended_ = all_read;
+        if (!ended_) inflateReset(&inflater_.stream);  // the next member
+        return {};
+      case Z_OK:
+        return {};
+      case Z_BUF_ERROR:
+        if (!all_read || made > 0) return {};
+        return invalid_argument(cat("'", file_->path(), "': expected more compressed data at byte ",
+                                    next_, ", but the file ends there"));
+      case Z_MEM_ERROR:
+        return resource_exhausted(cat("'", file_->path(), "': no memory to decompress"));
+      default:
+        return invalid_argument(cat("'", file_->path(),
+                                    "': expected gzip data, received damaged bytes (",
+                                    inflater_.stream.msg ? inflater_.stream.msg : "unknown",
+                                    ") at byte ", next_ - input_.size()));
     }
   }
-  if (extent == Extent::whole && out_at > limit) return too_large(subject, limit);
-  out.resize(std::min<uint64_t>(out_at, limit));
-  return out;
+
+  Status refill() {
+    buffer_.resize(std::min<uint64_t>(kInputPiece, file_->size() - next_));
+    if (!buffer_.empty()) LEAT_RETURN_IF_ERROR(file_->read(next_, buffer_));
+    next_ += buffer_.size();
+    input_ = buffer_;
+    return {};
+  }
+
+  const std::unique_ptr<ReadableFile> file_;
+  Inflater inflater_;
+  Bytes buffer_;
+  std::span<const std::byte> input_;  // what is left of it
+  uint64_t next_ = 0;                 // of the file: where the buffer's bytes end
+  bool ended_ = false;
+  Status damage_;
+};
+
+// Bytes that are there already, as a file.
+class MemoryFile final : public ReadableFile {
+ public:
+  MemoryFile(std::span<const std::byte> bytes, std::string_view subject)
+      : bytes_(bytes), subject_(subject) {}
+  const std::string& path() const override { return subject_; }
+  uint64_t size() const override { return bytes_.size(); }
+  Status read(uint64_t offset, std::span<std::byte> out) const override {
+    if (!out.empty()) std::memcpy(out.data(), bytes_.data() + offset, out.size());
+    return {};
+  }
+
+ private:
+  const std::span<const std::byte> bytes_;
+  const std::string subject_;
+};
+
+// All of it. Room for twice as much as really came, never for what a length field says; one byte
+// past the limit tells a file of exactly `limit` bytes from one that goes on.
+Result<Bytes> read_all(FileStream& stream, uint64_t limit, std::string_view subject) {
+  Bytes out;
+  for (size_t at = 0;;) {
+    const uint64_t size = std::max<uint64_t>(kFirstOutput, uint64_t{at} * 2);
+    out.resize(static_cast<size_t>(size <= limit ? size : limit + 1));
+    LEAT_ASSIGN_OR_RETURN(const size_t read, stream.read(std::span(out).subspan(at)));
+    at += read;
+    if (at > limit) {
+      return resource_exhausted(cat("'", subject, "': expected at most ", limit,
+                                    " bytes after decompression, there are more"));
+    }
+    if (at == out.size()) continue;
+    LEAT_RETURN_IF_ERROR(stream.read(std::span(out).subspan(at)).status());  // the damage
+    out.resize(at);
+    return out;
+  }
 }
 
 }  // namespace
@@ -79,27 +162,31 @@ bool is_gzip(std::span<const std::byte> bytes) {
   return bytes.size() >= 2 && bytes[0] == std::byte{0x1f} && bytes[1] == std::byte{0x8b};
 }
 
+Result<std::unique_ptr<FileStream>> open_stream(Files& files, const std::string& path) {
+  LEAT_ASSIGN_OR_RETURN(auto file, files.open(path));
+  Bytes magic(static_cast<size_t>(std::min<uint64_t>(2, file->size())));
+  if (!magic.empty()) LEAT_RETURN_IF_ERROR(file->read(0, magic));
+  if (is_gzip(magic)) return std::unique_ptr<FileStream>(new GzipStream(std::move(file)));
+  return std::unique_ptr<FileStream>(new PlainStream(std::move(file)));
+}
+
 Result<Bytes> gunzip(std::span<const std::byte> bytes, uint64_t limit, std::string_view subject) {
-  return inflate_bytes(bytes, limit, subject, Extent::whole);
+  GzipStream stream(std::make_unique<MemoryFile>(bytes, subject));
+  return read_all(stream, limit, subject);
 }
 
 Result<Bytes> read_maybe_gzip(Files& files, const std::string& path, uint64_t limit) {
-  LEAT_ASSIGN_OR_RETURN(Bytes bytes, read_file(files, path, limit));
-  if (!is_gzip(bytes)) return bytes;
-  return gunzip(bytes, limit, path);
+  LEAT_ASSIGN_OR_RETURN(const auto stream, open_stream(files, path));
+  if (!stream->size()) return read_all(*stream, limit, path);
+  return read_file(files, path, limit);
 }
 
 Result<FileStart> read_start(Files& files, const std::string& path, uint64_t size) {
-  LEAT_ASSIGN_OR_RETURN(const auto file, files.open(path));
-  // What does not compress grows a little.
-  Bytes raw(static_cast<size_t>(std::min<uint64_t>(file->size(), size + kFirstOutput)));
-  LEAT_RETURN_IF_ERROR(file->read(0, raw));
-  if (is_gzip(raw)) {
-    LEAT_ASSIGN_OR_RETURN(Bytes bytes, inflate_bytes(raw, size, path, Extent::start));
-    return FileStart{std::move(bytes), std::nullopt};
-  }
-  raw.resize(std::min<uint64_t>(raw.size(), size));
-  return FileStart{std::move(raw), file->size()};
+  LEAT_ASSIGN_OR_RETURN(const auto stream, open_stream(files, path));
+  Bytes bytes(static_cast<size_t>(std::min(size, stream->most_bytes())));
+  LEAT_ASSIGN_OR_RETURN(const size_t read, stream->read(bytes));
+  bytes.resize(read);
+  return FileStart{std::move(bytes), stream->size()};
 }
 
 }  // namespace leat

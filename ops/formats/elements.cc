@@ -1,8 +1,42 @@
 #include "ops/formats/elements.h"
 
+#include <array>
+
 #include "devices/base/text.h"
 
 namespace leat {
+namespace {
+
+// Elements that vary fastest along dimension 0 become elements that vary fastest along the last.
+Result<Tensor> to_c_order(const Tensor& fortran) {
+  LEAT_ASSIGN_OR_RETURN(Tensor out, Tensor::create(fortran.dtype(), fortran.shape()));
+  const Shape& shape = fortran.shape();
+  const size_t size = dtype_size(fortran.dtype());
+  const auto* from = static_cast<const std::byte*>(fortran.raw());
+  auto* to = static_cast<std::byte*>(out.raw());
+  std::array<int64_t, kMaxRank> index{};
+  for (int64_t i = 0, n = shape.elements(); i < n; ++i, to += size) {
+    int64_t element = 0;
+    for (int d = shape.rank() - 1; d >= 0; --d) element = element * shape[d] + index[d];
+    std::memcpy(to, from + static_cast<size_t>(element) * size, size);
+    for (int d = shape.rank() - 1; d >= 0 && ++index[d] == shape[d]; --d) index[d] = 0;
+  }
+  return out;
+}
+
+uint16_t swapped(uint16_t x) { return __builtin_bswap16(x); }
+uint32_t swapped(uint32_t x) { return __builtin_bswap32(x); }
+uint64_t swapped(uint64_t x) { return __builtin_bswap64(x); }
+
+template <typename T>
+void swap_all(std::span<std::byte> bytes) {
+  for (size_t at = 0; at < bytes.size(); at += sizeof(T)) {
+    const T value = swapped(load_little<T>(bytes.data() + at));
+    std::memcpy(bytes.data() + at, &value, sizeof value);
+  }
+}
+
+}  // namespace
 
 std::optional<int64_t> bytes_of(DType dtype, const Shape& shape) {
   return checked_mul(shape.elements(), static_cast<int64_t>(dtype_size(dtype)));
@@ -17,9 +51,9 @@ Status check_size(const ArrayHeader& header, uint64_t file_bytes, std::string_vi
                               header.offset, " to the end, received ", received));
 }
 
-Status check_booleans(const Tensor& tensor, std::string_view subject, uint64_t offset) {
-  if (tensor.dtype() != DType::boolean) return {};
-  const std::span<const std::byte> bytes = bytes_of(tensor);
+Status check_booleans(DType dtype, std::span<const std::byte> bytes, std::string_view subject,
+                      uint64_t offset) {
+  if (dtype != DType::boolean) return {};
   for (size_t i = 0; i < bytes.size(); ++i) {
     if (bytes[i] > std::byte{1}) {
       return invalid_argument(cat(subject, ": expected booleans of 0 or 1, received ",
@@ -29,6 +63,10 @@ Status check_booleans(const Tensor& tensor, std::string_view subject, uint64_t o
   return {};
 }
 
+Status check_booleans(const Tensor& tensor, std::string_view subject, uint64_t offset) {
+  return check_booleans(tensor.dtype(), bytes_of(tensor), subject, offset);
+}
+
 Result<Tensor> tensor_from_bytes(DType dtype, const Shape& shape, std::span<const std::byte> bytes,
                                  std::string_view subject, uint64_t offset) {
   auto tensor = Tensor::create(dtype, shape);
@@ -36,6 +74,24 @@ Result<Tensor> tensor_from_bytes(DType dtype, const Shape& shape, std::span<cons
   if (!bytes.empty()) std::memcpy(tensor->raw(), bytes.data(), bytes.size());
   LEAT_RETURN_IF_ERROR(check_booleans(*tensor, subject, offset));
   return tensor;
+}
+
+void swap_bytes(std::span<std::byte> elements, DType dtype) {
+  switch (dtype_size(dtype)) {
+    case 2:
+      return swap_all<uint16_t>(elements);
+    case 4:
+      return swap_all<uint32_t>(elements);
+    case 8:
+      return swap_all<uint64_t>(elements);
+    default:
+      return;
+  }
+}
+
+Result<Tensor> in_c_order(const ArrayHeader& header, Tensor elements) {
+  if (!header.fortran_order || header.shape.rank() < 2) return elements;
+  return to_c_order(elements);
 }
 
 }  // namespace leat

@@ -34,10 +34,17 @@ Status check_size(const ArrayHeader& header, uint64_t file_bytes, std::string_vi
 // invalid_argument if a boolean tensor holds a byte other than 0 and 1, which C++ must not read.
 // `subject` begins the message, `offset` is where its first byte stands in the file.
 Status check_booleans(const Tensor& tensor, std::string_view subject, uint64_t offset);
+Status check_booleans(DType dtype, std::span<const std::byte> bytes, std::string_view subject,
+                      uint64_t offset);
 
 // A tensor with a copy of `bytes`. REQUIRES: bytes.size() == bytes_of(dtype, shape).
 Result<Tensor> tensor_from_bytes(DType dtype, const Shape& shape, std::span<const std::byte> bytes,
                                  std::string_view subject, uint64_t offset);
+
+// Every element's bytes in the other order.
+void swap_bytes(std::span<std::byte> elements, DType dtype);
+// Elements in the file's order, in C's.
+Result<Tensor> in_c_order(const ArrayHeader& header, Tensor elements);
 
 inline std::span<std::byte> writable_bytes(const Tensor& tensor) {
   return {static_cast<std::byte*>(tensor.raw()), tensor.bytes()};

@@ -3,6 +3,7 @@
 #include <array>
 
 #include "devices/base/text.h"
+#include "ops/formats/array_file.h"
 #include "ops/formats/elements.h"
 
 namespace leat {
@@ -68,32 +69,6 @@ Result<ArrayHeader> parse_header(std::span<const std::byte> bytes, std::string_v
   return ArrayHeader{dtype, *shape, header_bytes};
 }
 
-uint16_t swapped(uint16_t x) { return __builtin_bswap16(x); }
-uint32_t swapped(uint32_t x) { return __builtin_bswap32(x); }
-uint64_t swapped(uint64_t x) { return __builtin_bswap64(x); }
-
-template <typename T>
-void swap_all(std::span<std::byte> bytes) {
-  for (size_t at = 0; at < bytes.size(); at += sizeof(T)) {
-    const T value = swapped(load_little<T>(bytes.data() + at));
-    std::memcpy(bytes.data() + at, &value, sizeof value);
-  }
-}
-
-void from_big_endian(const Tensor& tensor) {
-  const std::span<std::byte> bytes = writable_bytes(tensor);
-  switch (dtype_size(tensor.dtype())) {
-    case 2:
-      return swap_all<uint16_t>(bytes);
-    case 4:
-      return swap_all<uint32_t>(bytes);
-    case 8:
-      return swap_all<uint64_t>(bytes);
-    default:
-      return;
-  }
-}
-
 }  // namespace
 
 Result<Tensor> parse_idx(std::span<const std::byte> bytes, std::string_view subject) {
@@ -102,20 +77,23 @@ Result<Tensor> parse_idx(std::span<const std::byte> bytes, std::string_view subj
   LEAT_ASSIGN_OR_RETURN(Tensor tensor,
                         tensor_from_bytes(header.dtype, header.shape, bytes.subspan(header.offset),
                                           cat("'", subject, "'"), header.offset));
-  from_big_endian(tensor);
+  swap_bytes(writable_bytes(tensor), tensor.dtype());
   return tensor;
 }
 
+const ArrayFormat& idx_format() {
+  static constexpr ArrayFormat kFormat{parse_header, kLongestHeader, true};
+  return kFormat;
+}
+
 Result<ArrayHeader> read_idx_header(Files& files, const std::string& path) {
-  LEAT_ASSIGN_OR_RETURN(const FileStart start, read_start(files, path, kLongestHeader));
-  LEAT_ASSIGN_OR_RETURN(const ArrayHeader header, parse_header(start.bytes, path));
-  if (start.size) LEAT_RETURN_IF_ERROR(check_size(header, *start.size, path));
-  return header;
+  LEAT_ASSIGN_OR_RETURN(const ArrayFile file, ArrayFile::open(files, path, idx_format(), kIdxBytes));
+  return file.header();
 }
 
 Result<Tensor> read_idx(Files& files, const std::string& path, uint64_t limit) {
-  LEAT_ASSIGN_OR_RETURN(const Bytes bytes, read_maybe_gzip(files, path, limit));
-  return parse_idx(bytes, path);
+  LEAT_ASSIGN_OR_RETURN(ArrayFile file, ArrayFile::open(files, path, idx_format(), limit));
+  return file.read_all();
 }
 
 }  // namespace leat

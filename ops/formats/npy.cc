@@ -4,6 +4,7 @@
 #include <charconv>
 
 #include "devices/base/text.h"
+#include "ops/formats/array_file.h"
 #include "ops/formats/elements.h"
 
 namespace leat {
@@ -228,23 +229,6 @@ Result<ArrayHeader> parse_npy_header(std::span<const std::byte> bytes, std::stri
   return header;
 }
 
-// Elements that vary fastest along dimension 0 become elements that vary fastest along the last.
-Result<Tensor> to_c_order(const Tensor& fortran) {
-  LEAT_ASSIGN_OR_RETURN(Tensor out, Tensor::create(fortran.dtype(), fortran.shape()));
-  const Shape& shape = fortran.shape();
-  const size_t size = dtype_size(fortran.dtype());
-  const auto* from = static_cast<const std::byte*>(fortran.raw());
-  auto* to = static_cast<std::byte*>(out.raw());
-  std::array<int64_t, kMaxRank> index{};
-  for (int64_t i = 0, n = shape.elements(); i < n; ++i, to += size) {
-    int64_t element = 0;
-    for (int d = shape.rank() - 1; d >= 0; --d) element = element * shape[d] + index[d];
-    std::memcpy(to, from + static_cast<size_t>(element) * size, size);
-    for (int d = shape.rank() - 1; d >= 0 && ++index[d] == shape[d]; --d) index[d] = 0;
-  }
-  return out;
-}
-
 std::string_view descr_of(DType dtype) {
   for (const Descr& known : kDescrs) {
     if (known.dtype == dtype) return known.name;
@@ -281,20 +265,22 @@ Result<Tensor> parse_npy(std::span<const std::byte> bytes, std::string_view subj
   LEAT_ASSIGN_OR_RETURN(Tensor tensor,
                         tensor_from_bytes(header.dtype, header.shape, bytes.subspan(header.offset),
                                           cat("'", subject, "'"), header.offset));
-  if (!header.fortran_order || header.shape.rank() < 2) return tensor;
-  return to_c_order(tensor);
+  return in_c_order(header, std::move(tensor));
+}
+
+const ArrayFormat& npy_format() {
+  static constexpr ArrayFormat kFormat{parse_npy_header, kLongestNpyHeader, false};
+  return kFormat;
 }
 
 Result<ArrayHeader> read_npy_header(Files& files, const std::string& path) {
-  LEAT_ASSIGN_OR_RETURN(const FileStart start, read_start(files, path, kLongestNpyHeader));
-  LEAT_ASSIGN_OR_RETURN(const ArrayHeader header, parse_npy_header(start.bytes, path));
-  if (start.size) LEAT_RETURN_IF_ERROR(check_size(header, *start.size, path));
-  return header;
+  LEAT_ASSIGN_OR_RETURN(const ArrayFile file, ArrayFile::open(files, path, npy_format(), kNpyBytes));
+  return file.header();
 }
 
 Result<Tensor> read_npy(Files& files, const std::string& path, uint64_t limit) {
-  LEAT_ASSIGN_OR_RETURN(const Bytes bytes, read_maybe_gzip(files, path, limit));
-  return parse_npy(bytes, path);
+  LEAT_ASSIGN_OR_RETURN(ArrayFile file, ArrayFile::open(files, path, npy_format(), limit));
+  return file.read_all();
 }
 
 Result<Bytes> format_npy(const Tensor& tensor) {

@@ -17,6 +17,7 @@
 
 #include "devices/base/files.h"
 #include "devices/tensor.h"
+#include "ops/formats/array_file.h"
 #include "ops/formats/array_header.h"
 
 namespace leat {
@@ -24,7 +25,10 @@ namespace leat {
 inline constexpr uint64_t kNpyBytes = uint64_t{16} << 30;  // the default limit of a file, inflated
 inline constexpr uint64_t kNpyHeaderBytes = 65'535;        // of the literal
 
-// What a file says that it holds. Its size is checked, too, unless it is compressed.
+// How such a file is read, whole or in pieces: see ArrayFile.
+const ArrayFormat& npy_format();
+
+// What a file says that it holds. Its size is checked, too; of a compressed one, that it can be.
 Result<ArrayHeader> read_npy_header(Files& files, const std::string& path);
 
 // `subject` begins the messages: the file's name. Arrays in Fortran's order are brought to C's. The

@@ -100,11 +100,15 @@ Status format_safetensors(const SafeTensors& content,
 }
 
 Result<Bytes> format_safetensors(const SafeTensors& content) {
+  LEAT_ASSIGN_OR_RETURN(const FormattedSafeTensors formatted, format_safetensors_header(content));
+  const auto header = std::as_bytes(std::span(formatted.header));
+  size_t bytes = header.size();
+  for (std::span<const std::byte> data : formatted.data) bytes += data.size();
   Bytes out;
-  LEAT_RETURN_IF_ERROR(format_safetensors(content, [&](std::span<const std::byte> piece) {
-    out.insert(out.end(), piece.begin(), piece.end());
-    return Status();
-  }));
+  out.reserve(bytes);
+  out.insert(out.end(), header.begin(), header.end());
+  for (std::span<const std::byte> data : formatted.data)
+    out.insert(out.end(), data.begin(), data.end());
   return out;
 }
 

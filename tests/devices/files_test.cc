@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "devices/base/failpoint.h"
+#include "devices/base/file_stream.h"
 #include "devices/base/forwarding_files.h"
 #include "tests/catch.h"
 #include "tests/gzip.h"
@@ -30,6 +31,11 @@ Status write(const std::string& path, std::string_view text) {
 }
 
 Bytes gzip(const std::string& text) { return bytes_of(gzipped(text)); }
+
+std::string cut_message(const std::string& path, size_t at) {
+  return "'" + path + "': expected more compressed data at byte " + std::to_string(at) +
+         ", but the file ends there";
+}
 
 // A disk that has room for `room` more bytes.
 class FullDisk final : public ForwardingFiles {
@@ -254,6 +260,46 @@ TEST_CASE("the start of a file is read, compressed or not") {
   CHECK(text_of(start_of(packed.substr(0, packed.size() - 9), 5).bytes) == "abcqq");
   REQUIRE(write(dir / "f", packed.substr(0, 4) + "????????????").ok());
   CHECK(read_start(real_files(), dir / "f", 5).status().code() == Code::invalid_argument);
+}
+
+TEST_CASE("a stream gives a file's bytes in order, compressed or not, and its end once and again") {
+  const TemporaryDirectory dir;
+  std::string text(700'000, 'x');
+  for (size_t i = 0; i < text.size(); ++i) text[i] = static_cast<char>(i * i >> 7);
+  for (const std::string& content : {text, gzipped(text), gzipped(text.substr(0, 300'000)) +
+                                                              gzipped(text.substr(300'000))}) {
+    REQUIRE(write(dir / "f", content).ok());
+    auto stream = open_stream(real_files(), dir / "f");
+    REQUIRE(stream.ok());
+    CHECK((*stream)->most_bytes() >= text.size());
+    CHECK((*stream)->size().has_value() == (content == text));
+    std::string read;
+    for (size_t size = 1; read.size() < text.size(); size = size * 3 + 1) {
+      Bytes piece(size);
+      const auto got = (*stream)->read(piece);
+      REQUIRE(got.ok());
+      CHECK(*got == std::min(size, text.size() - read.size()));
+      read.append(reinterpret_cast<const char*>(piece.data()), *got);
+    }
+    CHECK(read == text);
+    Bytes more(1);
+    for (int i = 0; i < 2; ++i) CHECK((*stream)->read(more).value() == 0);
+  }
+}
+
+TEST_CASE("a stream that is damaged gives what comes before, and then the error") {
+  const TemporaryDirectory dir;
+  const std::string packed = gzipped("some text that is long enough to be compressed");
+  REQUIRE(write(dir / "f", packed.substr(0, packed.size() - 4)).ok());
+  auto stream = open_stream(real_files(), dir / "f");
+  REQUIRE(stream.ok());
+  Bytes bytes(1000);
+  CHECK((*stream)->read(bytes).value() == 46);
+  for (int i = 0; i < 2; ++i) {
+    const auto damage = (*stream)->read(bytes);
+    REQUIRE_FALSE(damage.ok());
+    CHECK(damage.status().message() == cut_message(dir / "f", packed.size() - 4));
+  }
 }
 
 TEST_CASE("a decompression bomb stops at the limit") {

@@ -2,6 +2,7 @@
 
 #include "ops/formats/idx.h"
 #include "tests/catch.h"
+#include "tests/gzip.h"
 #include "tests/temporary_directory.h"
 
 using namespace leat;
@@ -109,4 +110,20 @@ TEST_CASE("an IDX file past the limit, or missing, is refused by name") {
   CHECK(read_idx(real_files(), dir / "x", 9).ok());
   CHECK(read_idx(real_files(), dir / "x", 8).status().code() == Code::resource_exhausted);
   CHECK(read_idx(real_files(), dir / "y").status().message().find(dir / "y") != std::string::npos);
+}
+
+TEST_CASE("a compressed IDX file must end where its header says") {
+  const TemporaryDirectory dir;
+  const Bytes bytes = raw({0, 0, 11, 1, 0, 0, 0, 2, 0, 7, 1, 0});
+  const std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  const auto read = [&](const std::string& content) {
+    const std::string packed = gzipped(content);
+    REQUIRE(write_file_atomically(real_files(), dir / "x", std::as_bytes(std::span(packed))).ok());
+    return read_idx(real_files(), dir / "x");
+  };
+  CHECK(read(text)->identical(Tensor::of<int16_t>({2}, {7, 256})));
+  CHECK(read(text + "x").status().message().ends_with(
+      "expected 4 bytes for int16[2] from byte 8 to the end, received more"));
+  CHECK(read(text.substr(0, 11)).status().message().ends_with(
+      "expected 4 bytes for int16[2] from byte 8 to the end, received 3"));
 }

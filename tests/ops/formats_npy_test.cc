@@ -1,4 +1,6 @@
 #include "ops/formats/npy.h"
+
+#include "devices/base/forwarding_files.h"
 #include "tests/catch.h"
 #include "tests/gzip.h"
 #include "tests/temporary_directory.h"
@@ -30,6 +32,34 @@ std::string literal_of(std::string_view descr, std::string_view shape, bool fort
       .append(shape)
       .append(", }\n");
 }
+
+// Counts the bytes that are read of files.
+class CountedFiles final : public ForwardingFiles {
+ public:
+  CountedFiles() : ForwardingFiles(real_files()) {}
+  Result<std::unique_ptr<ReadableFile>> open(const std::string& path) override {
+    LEAT_ASSIGN_OR_RETURN(auto file, files_.open(path));
+    return std::unique_ptr<ReadableFile>(new File(std::move(file), bytes));
+  }
+  uint64_t bytes = 0;
+
+ private:
+  class File final : public ReadableFile {
+   public:
+    File(std::unique_ptr<ReadableFile> file, uint64_t& bytes)
+        : file_(std::move(file)), bytes_(bytes) {}
+    const std::string& path() const override { return file_->path(); }
+    uint64_t size() const override { return file_->size(); }
+    Status read(uint64_t offset, std::span<std::byte> out) const override {
+      bytes_ += out.size();
+      return file_->read(offset, out);
+    }
+
+   private:
+    const std::unique_ptr<ReadableFile> file_;
+    uint64_t& bytes_;
+  };
+};
 
 Status npy_error(const Bytes& bytes) { return parse_npy(bytes, "f").status(); }
 Status literal_error(std::string_view literal) { return npy_error(npy(literal, "")); }
@@ -209,6 +239,41 @@ TEST_CASE("a compressed NPY file is read, its header without the rest") {
   write(text.substr(0, 140));  // of a plain file the size is known
   CHECK(read_npy_header(real_files(), dir / "a.npy").status().message().find("expected 24 bytes") !=
         std::string::npos);
+}
+
+TEST_CASE("a compressed NPY file is inflated to what its header says, and no further") {
+  const TemporaryDirectory dir;
+  const Bytes header = npy(literal_of("<f4", "(2, 2)"), "");
+  const std::string text(reinterpret_cast<const char*>(header.data()), header.size());
+  std::string more(4 << 20, 'x');  // that does not compress
+  uint32_t noise = 1;
+  for (char& c : more) c = static_cast<char>((noise = noise * 1664525 + 1013904223) >> 24);
+  const auto error_of = [&](const std::string& content, CountedFiles& files) {
+    const std::string packed = gzipped(content);
+    REQUIRE(
+        write_file_atomically(real_files(), dir / "a.npy", std::as_bytes(std::span(packed))).ok());
+    const auto read = read_npy(files, dir / "a.npy");
+    CHECK(read.status().code() == Code::invalid_argument);
+    const std::string& message = read.status().message();
+    CHECK(message.starts_with("'" + (dir / "a.npy") + "': expected "));
+    return message.substr(message.find("expected"));
+  };
+  CountedFiles surplus;
+  const std::string from = " from byte " + std::to_string(text.size());
+  CHECK(error_of(text + more, surplus) ==
+        "expected 16 bytes for float[2,2]" + from + " to the end, received more");
+  CHECK(surplus.bytes < 1 << 20);
+  CountedFiles one;
+  CHECK(error_of(text + more.substr(0, 17), one) ==
+        "expected 16 bytes for float[2,2]" + from + " to the end, received more");
+  CountedFiles shortfall;
+  CHECK(error_of(text + more.substr(0, 15), shortfall) ==
+        "expected 16 bytes for float[2,2]" + from + " to the end, received 15");
+  // What no file of this size can hold is not even tried.
+  const Bytes vast = npy(literal_of("<f4", "(1000, 1000, 1000)"), "");
+  CountedFiles none;
+  CHECK(error_of({reinterpret_cast<const char*>(vast.data()), vast.size()}, none)
+            .find("so small a gzip file holds at most ") != std::string::npos);
 }
 
 TEST_CASE("an NPY file is written to disk and read back") {

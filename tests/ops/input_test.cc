@@ -1,9 +1,11 @@
 #include <algorithm>
+#include <cstring>
 #include <filesystem>
 #include <set>
 
 #include "devices/base/text.h"
 #include "ops/dataset.h"
+#include "ops/dataset_memory.h"
 #include "ops/formats/npy.h"
 #include "tests/catch.h"
 #include "tests/gzip.h"
@@ -282,6 +284,50 @@ TEST_CASE("a label that is no class is found with its row") {
         std::string::npos);
   data.write("labels.npy", Tensor::of<int32_t>({3, 2}, {0, 1, 2, 0, 1, 2}));
   CHECK(check_classes(real_files(), names, 3).ok());
+}
+
+TEST_CASE("labels are checked in pieces, in either order of the elements") {
+  const DataFolder data;
+  constexpr int64_t kRows = 100'000;
+  Tensor labels(DType::u8, {kRows, 2});
+  labels.set(2 * 90'001 + 1, 3);
+  data.write("labels.npy", labels);
+  const DatasetFiles names{"npy", "x.npy", "labels.npy", data.directory.path()};
+  CHECK(check_classes(real_files(), names, 4).ok());
+  CHECK(check_classes(real_files(), names, 3).message() ==
+        "'labels.npy': label of row 90001: expected in [0, 2], received 3");
+  const auto c_order = read_file(real_files(), data.directory / "labels.npy", 1 << 20);
+  REQUIRE(c_order.ok());
+  // The same bytes under the other order: the last label but one of the second column.
+  std::vector<uint8_t> fortran(c_order->size());
+  std::memcpy(fortran.data(), c_order->data(), fortran.size());
+  const std::string_view before = "False, ", after = "True,  ";
+  const auto at = std::search(fortran.begin(), fortran.end(), before.begin(), before.end());
+  REQUIRE(at != fortran.end());
+  std::copy(after.begin(), after.end(), at);
+  data.write("labels.npy", fortran);
+  CHECK(check_classes(real_files(), names, 3).message() ==
+        "'labels.npy': label of row 80003: expected in [0, 2], received 3");
+}
+
+TEST_CASE("a data set is read if its memory is granted, which its headers tell") {
+  const DataFolder data;
+  std::vector<std::pair<std::string, uint64_t>> asked;
+  Status answer = resource_exhausted("no room");
+  Reading reading(data, 5);
+  limit_dataset_memory(reading.job.resources, [&](const std::string& name, uint64_t bytes) {
+    asked.emplace_back(name, bytes);
+    return answer;
+  });
+  const Status refused = reading.try_read(0).status();
+  CHECK(refused.code() == Code::resource_exhausted);
+  CHECK(refused.message().find("no room") != std::string::npos);
+  answer = {};
+  CHECK(reading.labels(0).size() == 5);
+  const std::pair<std::string, uint64_t> all{"x.npy", kCount * (2 * sizeof(float) + 8)};
+  CHECK(asked == std::vector{all, all});
+  CHECK(reading.labels(1).size() == 5);
+  CHECK(asked.size() == 2);
 }
 
 TEST_CASE("a fingerprint tells files of one size apart, wherever they differ at an end") {
