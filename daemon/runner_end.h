@@ -7,8 +7,8 @@ namespace leat {
 
 struct RunnerEnd {
   std::string how;  // "was killed by signal 9"
-  // By a signal that programs bring upon themselves, such as SIGSEGV or SIGABRT. All else may have
-  // come from outside.
+  // By its own doing: for want of memory, or by a signal such as SIGSEGV or SIGABRT. All else may
+  // have come from outside.
   bool crashed = false;
 };
 

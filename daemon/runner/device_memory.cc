@@ -1,32 +1,75 @@
 #include "daemon/runner/device_memory.h"
 
 #include <algorithm>
+#include <initializer_list>
 
 #include "devices/base/text.h"
 
 namespace leat {
+namespace {
+
+// That they fit together, whatever numbers came.
+bool fit(uint64_t limit, std::initializer_list<uint64_t> sizes) {
+  for (const uint64_t size : sizes) {
+    if (size > limit) return false;
+    limit -= size;
+  }
+  return true;
+}
+
+}  // namespace
+
+uint64_t DeviceMemory::total(const Sizes& sizes) {
+  uint64_t bytes = 0;
+  for (const auto& [name, size] : sizes) bytes += size;
+  return bytes;
+}
+
+uint64_t DeviceMemory::of_runs(std::optional<uint64_t> but) const {
+  uint64_t bytes = 0;
+  for (const auto& [run, size] : runs_) bytes += run == but ? 0 : size;
+  return bytes;
+}
 
 Status DeviceMemory::reserve(uint64_t run, const Partition& partition, uint64_t fetch_bytes) {
   const uint64_t own = partition.memory_bytes() - partition.resource_bytes() + fetch_bytes;
   std::lock_guard lock(mutex_);
-  std::map<std::string, uint64_t> resources = resources_;
+  Sizes resources = resources_;
   for (const PlanResource& resource : partition.resources) {
     uint64_t& bytes = resources[resource.name];
     bytes = std::max(bytes, resource.bytes);
   }
-  uint64_t variables = 0, others = 0;
-  for (const auto& [name, bytes] : resources) variables += bytes;
-  for (const auto& [other, bytes] : runs_) others += other == run ? 0 : bytes;
-  if (variables > limit_ || others > limit_ - variables || own > limit_ - variables - others) {
+  const uint64_t variables = total(resources), data = total(data_), others = of_runs(run);
+  if (!fit(limit_, {variables, data, others, own})) {
     return resource_exhausted(cat(
         partition.device, ": expected run ", run, " to fit ", human_bytes(limit_), ", it needs ",
         human_bytes(own), " (arena ", human_bytes(partition.arena_bytes), ", constants ",
         human_bytes(partition.constant_bytes()), ", slots ", human_bytes(partition.slot_bytes()),
         ", fetches ", human_bytes(fetch_bytes), ") beside ", human_bytes(variables),
-        " of variables and ", human_bytes(others), " of other runs"));
+        " of variables, ", human_bytes(data), " of data and ", human_bytes(others),
+        " of other runs"));
   }
+  const bool more = variables > total(resources_);
   runs_[run] = own;
   resources_ = std::move(resources);
+  if (more && on_variables_) on_variables_(variables);
+  return {};
+}
+
+Status DeviceMemory::reserve_data(const std::string& name, uint64_t bytes) {
+  std::lock_guard lock(mutex_);
+  Sizes sets = data_;
+  uint64_t& size = sets[name];
+  size = std::max(size, bytes);
+  const uint64_t variables = total(resources_), data = total(data_), runs = of_runs();
+  if (!fit(limit_, {variables, runs, total(sets)})) {
+    return resource_exhausted(cat(
+        "data '", name, "': expected it to fit ", human_bytes(limit_),
+        ", the memory that jobs may use here, it needs ", human_bytes(bytes), " beside ",
+        human_bytes(variables), " of variables, ", human_bytes(runs), " of runs and ",
+        human_bytes(data), " of other data; use less data, or raise memory_limit of the worker"));
+  }
+  data_ = std::move(sets);
   return {};
 }
 

@@ -1,32 +1,46 @@
-// What the runs of a runner have of its device's memory, counted before a byte of it is taken.
+// What the runs of a runner have of its memory, counted before a byte of it is taken.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 
 #include "scheduler/runtime/plan.h"
 
 namespace leat {
 
-// A run has its arena, constants and slots until it is released; the variables are the job's, each
-// counted once, for as long as the runner lives. Threads: any.
+// A run has its arena, constants and slots until it is released; the variables and the data sets
+// are the job's, each counted once, for as long as the runner lives. Threads: any.
 class DeviceMemory {
  public:
+  // Told of the bytes of all variables when there are more; may be empty.
+  using OnVariables = std::function<void(uint64_t bytes)>;
+
   explicit DeviceMemory(uint64_t limit) : limit_(limit) {}
 
   // Reserves what the partition needs, and what is kept of its fetches. resource_exhausted, with
   // the numbers, if it does not fit.
   Status reserve(uint64_t run, const Partition& partition, uint64_t fetch_bytes);
+  // The same for the data set of that name: see GrantMemory.
+  Status reserve_data(const std::string& name, uint64_t bytes);
   void release(uint64_t run);
   uint64_t limit() const { return limit_; }
+  // Before there are runs.
+  void on_variables(OnVariables told) { on_variables_ = std::move(told); }
 
  private:
+  using Sizes = std::map<std::string, uint64_t>;  // bytes by name
+  static uint64_t total(const Sizes& sizes);
+  uint64_t of_runs(std::optional<uint64_t> but = {}) const;
+
   const uint64_t limit_;
+  OnVariables on_variables_;
   std::mutex mutex_;
-  std::map<uint64_t, uint64_t> runs_;          // bytes
-  std::map<std::string, uint64_t> resources_;  // bytes
+  std::map<uint64_t, uint64_t> runs_;  // bytes
+  Sizes resources_, data_;
 };
 
 }  // namespace leat

@@ -5,6 +5,7 @@
 #include "devices/base/failpoint.h"
 #include "devices/base/text.h"
 #include "ops/dataset.h"
+#include "ops/dataset_memory.h"
 #include "scheduler/capnp/plan_file.h"
 #include "scheduler/runtime/profile.h"
 
@@ -198,6 +199,10 @@ Status HostedRun::bind_worker(const RunSetup& setup, const std::string& root, Ru
   JobResources& resources = parts_.worker.resources(job);
   resources.set_data_root(root);
   Dataset::limit_reading(resources, parts_.reading(deadline, epoch_.number));
+  limit_dataset_memory(resources,
+                       [&memory = parts_.memory](const std::string& name, uint64_t bytes) {
+                         return memory.reserve_data(name, bytes);
+                       });
   return parts_.worker.connect(*prepared_, std::move(channels), job, setup.options);
 }
 
@@ -214,11 +219,14 @@ Status HostedRun::set_feed(const Live& live, uint32_t index, const Bytes& value)
     return invalid_argument(
         cat(subject(), ": feed ", index, ": expected one of ", feeds.size(), " feeds"));
   }
-  Tensor tensor(feeds[index].dtype, feeds[index].shape);
-  if (value.size() != tensor.bytes()) {
-    return invalid_argument(cat(subject(), ": feed '", feeds[index].name, "': expected ",
-                                tensor.bytes(), " bytes, received ", value.size()));
+  const PlanBorder& feed = feeds[index];
+  const auto bytes = checked_mul(feed.shape.elements(), static_cast<int64_t>(dtype_size(feed.dtype)));
+  if (!bytes || value.size() != static_cast<uint64_t>(*bytes)) {
+    return invalid_argument(cat(subject(), ": feed '", feed.name, "': expected ",
+                                bytes ? cat(*bytes) : "over 2^63", " bytes, received ",
+                                value.size()));
   }
+  LEAT_ASSIGN_OR_RETURN(const Tensor tensor, Tensor::create(feed.dtype, feed.shape));
   if (!value.empty()) std::memcpy(tensor.raw(), value.data(), value.size());
   return live.run->run().set_feed(index, tensor);
 }

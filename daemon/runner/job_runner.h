@@ -51,6 +51,8 @@ class JobRunner {
     parts_.on_failed_link = std::move(told);
   }
   void on_starved(std::function<void(StarvedInput)> told) { parts_.on_starved = std::move(told); }
+  // See DeviceMemory.
+  void on_variables(DeviceMemory::OnVariables told) { memory_.on_variables(std::move(told)); }
   void set_input_patience(std::chrono::milliseconds patience) { parts_.input_patience = patience; }
   // Runner.arm; unimplemented where nobody takes them.
   std::function<void(std::vector<ArmedFault>, std::chrono::milliseconds)> arm;

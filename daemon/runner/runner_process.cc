@@ -21,6 +21,7 @@
 #include "daemon/chaos/fault_injector.h"
 #include "daemon/leatd/daemons.h"
 #include "daemon/runner/job_runner.h"
+#include "daemon/runner/memory_bound.h"
 #include "daemon/runner/reporter.h"
 #include "daemon/runner/runner_config.h"
 #include "daemon/runner/wire_runner_service.h"
@@ -38,7 +39,7 @@ using SteadyClock = std::chrono::steady_clock;
 using namespace std::chrono_literals;
 
 constexpr int kWorkerDescriptor = 3;
-// Why the process ended, for whoever reads its status.
+// Why the process ended, for whoever reads its status; and kRunnerOutOfMemory.
 enum : int { kAsked = 0, kFailed = 1, kWorkerGone = 3, kMasterGone = 4 };
 constexpr auto kStart = 10s;  // from the start to being registered
 constexpr auto kEnd = 3s;     // from the reason to the end, by force
@@ -303,6 +304,11 @@ void commit_here(const ChaosFault& fault) {
 // `guillotine` is set up when the end begins.
 Status run_job(const RunnerConfig& config, const Logger& log, Ending& ending,
                std::optional<Guillotine>& guillotine) {
+  std::optional<MemoryBound> bound;
+  if (config.memory_limit > 0) {
+    const int threads = config.threads > 0 ? config.threads : cpu::usable_cores();
+    LEAT_ASSIGN_OR_RETURN(bound, MemoryBound::set(config.memory_limit, threads));
+  }
   const Catalogue catalogue = standard_catalogue();
   LEAT_ASSIGN_OR_RETURN(const auto loop, RpcLoop::start(log.named("rpc"), RpcLoop::kSpin));
   Reporter reporter(*loop);
@@ -320,6 +326,11 @@ Status run_job(const RunnerConfig& config, const Logger& log, Ending& ending,
   runner->arm = [faults](std::vector<ArmedFault> armed, std::chrono::milliseconds ran) {
     faults->arm(std::move(armed), ran);
   };
+  runner->on_variables([&bound, &log](uint64_t bytes) {
+    if (!bound) return;
+    if (const Status allowed = bound->allow_copies(bytes); !allowed.ok())
+      log.warning(allowed.message());
+  });
   runner->on_training([faults](std::shared_ptr<HostedRun> run) { faults->watch(run); });
   runner->on_failed_link([&place](const FailedLink& failed) {
     if (const auto master = place.client()) tell(*master, failed);
@@ -345,6 +356,7 @@ int run(int signals) {
   const auto level = log_level_from_name(config->log_level);
   const Logger log(cat("task-", config->epoch.task), level.ok() ? *level : LogLevel::info,
                    make_stderr_sink());
+  end_when_out_of_memory();
   Ending ending(signals);
   std::optional<Guillotine> guillotine;
   const Status served = run_job(*config, log, ending, guillotine);

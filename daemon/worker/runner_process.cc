@@ -16,6 +16,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "daemon/runner/memory_bound.h"
 #include "daemon/worker/runner_boot.h"
 #include "devices/base/text.h"
 
@@ -108,6 +109,7 @@ Result<std::unique_ptr<RunnerProcess>> RunnerProcess::start(
     const RunnerOrder& order, const RunnerSurroundings& surroundings) {
   std::unique_ptr<RunnerProcess> made(new RunnerProcess());
   made->incarnation_ = random_number();
+  made->memory_limit_ = surroundings.memory_limit;
   made->directory_ = cat(surroundings.directory, "/", made->incarnation_);
   std::error_code error;
   if (!std::filesystem::create_directory(made->directory_, error))
@@ -245,6 +247,12 @@ std::optional<RunnerEnd> RunnerProcess::reap() {
   if (pid == 0 || (pid < 0 && errno == EINTR)) return std::nullopt;
   reaped_ = true;
   if (pid < 0) return RunnerEnd{"is gone"};
+  if (WIFEXITED(status) && WEXITSTATUS(status) == kRunnerOutOfMemory) {
+    return RunnerEnd{memory_limit_ > 0 ? cat("ran out of memory, the worker's memory_limit is ",
+                                             human_bytes(memory_limit_))
+                                       : "ran out of memory",
+                     true};
+  }
   if (!WIFSIGNALED(status)) return RunnerEnd{cat("exited with status ", WEXITSTATUS(status))};
   const int signal = WTERMSIG(status);
   return RunnerEnd{cat("was killed by signal ", signal), is_of_a_crash(signal)};

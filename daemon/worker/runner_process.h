@@ -53,6 +53,7 @@ class RunnerProcess {
   bool reaped_ = false;
   bool hung_up_ = false;  // the descriptor stays: another thread may be using it
   uint64_t incarnation_ = 0;
+  uint64_t memory_limit_ = 0;  // of what it is told; 0: none
   std::string directory_;
   Descriptor exit_, output_, socket_;
   std::string unfinished_;  // line

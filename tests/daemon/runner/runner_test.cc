@@ -5,6 +5,7 @@
 #include <mutex>
 
 #include "daemon/runner/hosted_run.h"
+#include "daemon/runner/turn_log.h"
 #include "devices/base/failpoint.h"
 #include "devices/base/text.h"
 #include "ops/formats/safetensors.h"
@@ -231,6 +232,26 @@ TEST_CASE("a plan that is broken, or another's, or too large is refused", "[clus
              "expected the whole of partition 1");
   check_says(cluster.prepare(0, 15, 0, packed(plan, 0)), Code::resource_exhausted,
              "expected run 15 to fit 64.0 KiB");
+}
+
+TEST_CASE("data counts against the limit of memory, beside runs and variables") {
+  const MirroredJob job;
+  const Plan plan = job.train_plan(1);
+  constexpr uint64_t kData = 96 * 64 + 96;  // bytes of x and y
+  for (const uint64_t lacks : {1, 0}) {
+    RunnerTestOptions options = options_for(job, 1);
+    options.memory_limit =
+        plan.partitions[0].memory_bytes() + turn_log_bytes(plan, 0) + kData - lacks;
+    RunnerTestCluster cluster(options);
+    must(cluster.prepare(0, kTrain, 0, packed(plan, 0)));
+    const Status connected = cluster.connect(0, kTrain, setup_of(cluster, plan));
+    if (lacks == 0) {
+      must(connected);
+      continue;
+    }
+    check_says(connected, Code::resource_exhausted, "data 'x.npy': expected it to fit ");
+    check_says(connected, Code::resource_exhausted, "raise memory_limit of the worker");
+  }
 }
 
 TEST_CASE("an abort ends a connect that waits, and the run of everybody", "[cluster]") {

@@ -632,6 +632,9 @@ void RunnerTestCluster::hand_over(uint32_t task, Connection connection) {
 void RunnerTestCluster::signal(uint32_t task, int number) {
   inside_->nodes[task]->process->child->signal(number);
 }
+std::string RunnerTestCluster::limits_of(uint32_t task) {
+  return contents_of(cat("/proc/", inside_->nodes[task]->process->child->pid(), "/limits"));
+}
 void RunnerTestCluster::close_worker(uint32_t task) {
   inside_->nodes[task]->process->socket = Descriptor();
 }

@@ -98,6 +98,8 @@ class RunnerTestCluster {
   void hand_over(uint32_t task, Connection connection);
   // REQUIRES: processes, as all that follows.
   void signal(uint32_t task, int number);
+  // The kernel's limits of its process, as text.
+  std::string limits_of(uint32_t task);
   // The worker's end of the socket is closed.
   void close_worker(uint32_t task);
   // Ends the master's connections.
