@@ -9,6 +9,7 @@
 #include "daemon/trainer.h"
 #include "devices/base/text.h"
 #include "ops/formats/safetensors.h"
+#include "ops/row_shape.h"
 
 namespace leat {
 namespace {
@@ -17,19 +18,22 @@ constexpr int64_t kRowsPerStep = 256;
 constexpr auto kDeadline = std::chrono::seconds(120);
 
 // Rows in the model's input shape and type, rescaled.
-Result<Tensor> prepare(const Tensor& input, const ValueType& expected, const Job& job) {
+Result<Tensor> prepare(const Tensor& input, const Graph& model, const Job& job) {
+  const ValueType& expected = model.value(model.inputs()[0]).type;
   const int64_t rows = input.shape().rank() > 0 ? input.shape()[0] : 0;
-  Shape shape{rows};
+  const Shape row = rows > 0 ? Shape(input.shape().dims().subspan(1)) : Shape();
+  if (rows == 0 || expected.shape.rank() == 0 || !fits_row(row, expected.shape)) {
+    return invalid_argument(cat("input: expected rows of the shape of those of ",
+                                model.type_text(expected), ", the input of '", job.model.graph,
+                                "', received ", input.dtype(), input.shape(),
+                                rows > 0 ? layout_hint(row, expected.shape) : ""));
+  }
   for (int i = 1; i < expected.shape.rank(); ++i) {
     if (!expected.shape[i].is_constant())
       return unimplemented("predicting with a symbolic size beyond the batch");
-    shape.push_back(expected.shape[i].factor);
   }
-  if (rows == 0 || shape.elements() != input.elements()) {
-    return invalid_argument(cat("input: expected rows of ", shape.elements(1, shape.rank()),
-                                " elements, as the model's input ", shape, " has, received ",
-                                input.dtype(), input.shape()));
-  }
+  Shape shape{rows};
+  for (const int64_t size : row_shape(row, expected.shape)) shape.push_back(size);
   Tensor out = input.cast(job.precision).reshaped(shape);
   if (job.data.rescale != 1) {
     for (int64_t i = 0; i < out.elements(); ++i) {
@@ -64,8 +68,7 @@ Result<Tensor> predict(const Catalogue& catalogue, Files& files, const std::stri
   const Graph& model = loaded.inference;
   if (model.inputs().size() != 1)
     return invalid_argument(cat(job.model.graph, ": expected a model with one input"));
-  LEAT_ASSIGN_OR_RETURN(const Tensor rows,
-                        prepare(input, model.value(model.inputs()[0]).type, job));
+  LEAT_ASSIGN_OR_RETURN(const Tensor rows, prepare(input, model, job));
   LocalCluster cluster(1, cpu::usable_cores());
   LEAT_ASSIGN_OR_RETURN(JobGraph graph, make_predict_graph(model, kRowsPerStep, job.precision));
   // All of it here, wherever it was trained.

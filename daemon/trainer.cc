@@ -12,6 +12,7 @@
 #include "devices/base/text.h"
 #include "ops/formats/safetensors.h"
 #include "ops/formats/weights_hash.h"
+#include "ops/row_shape.h"
 
 namespace leat {
 namespace {
@@ -209,40 +210,34 @@ Status Trainer::check_records(const Job::Files& files, const DatasetInfo& info) 
             info.label_dtype));
   }
   if (model_->inputs().empty()) return {};  // refused when the training graph is made
-  const SymbolicShape& input = model_->value(model_->inputs()[0]).type.shape;
-  int64_t expected = 1;
-  for (int i = 1; i < input.rank(); ++i) {
-    if (!input[i].is_constant()) return {};
-    expected *= input[i].factor;
-  }
-  if (info.record_shape.elements() == expected) return check_labels(files, info);
-  return invalid_argument(cat("'", files.features, "': expected records of ", expected,
-                              " elements, as the input of '", job_.model.graph, "' has, received ",
-                              info.record_dtype, info.record_shape));
+  const ValueType& input = model_->value(model_->inputs()[0]).type;
+  if (fits_row(info.record_shape, input.shape)) return check_labels(files, info);
+  return invalid_argument(cat("'", files.features, "': expected records of the shape of a row of ",
+                              model_->type_text(input), ", the input of '", job_.model.graph,
+                              "', received ", info.record_dtype, info.record_shape,
+                              layout_hint(info.record_shape, input.shape)));
 }
 
 // That the labels fit the model's output. Here, and not in the step that reads them, perhaps hours
 // later.
 Status Trainer::check_labels(const Job::Files& files, const DatasetInfo& info) const {
   if (model_->outputs().empty()) return {};
-  const SymbolicShape& output = model_->value(model_->outputs()[0]).type.shape;
+  const ValueType& output = model_->value(model_->outputs()[0]).type;
   const bool classes = job_.loss == Job::Loss::cross_entropy;
   const int first = classes ? 2 : 1;  // dimension of a row's label, after the classes
-  if (output.rank() < first) return {};
-  int64_t expected = 1;
-  for (int i = first; i < output.rank(); ++i) {
-    if (!output[i].is_constant()) return {};
-    expected *= output[i].factor;
+  if (output.shape.rank() < first) return {};
+  if (!fits_row(info.label_shape, output.shape, first)) {
+    return invalid_argument(cat("'", files.labels, "': expected ",
+                                classes ? "a class for each row of " : "labels of the shape of a row of ",
+                                model_->type_text(output), ", the output of '", job_.model.graph,
+                                "', received ", info.label_dtype, info.label_shape,
+                                layout_hint(info.label_shape, output.shape, first)));
   }
-  if (info.label_shape.elements() != expected) {
-    return invalid_argument(cat("'", files.labels, "': expected labels of ", expected,
-                                expected == 1 ? " element" : " elements", ", as the output ",
-                                model_->type_text(model_->value(model_->outputs()[0]).type),
-                                " of '", job_.model.graph, "' needs, received ", info.label_dtype,
-                                info.label_shape));
-  }
-  if (!classes || !output[1].is_constant()) return {};
-  return cluster_->master().workers()[0]->inspect(dataset_files(files), output[1].factor).status();
+  if (!classes || !output.shape[1].is_constant()) return {};
+  return cluster_->master()
+      .workers()[0]
+      ->inspect(dataset_files(files), output.shape[1].factor)
+      .status();
 }
 
 // Batches run on across epochs: an epoch ends with the step that takes its last record.

@@ -7,6 +7,7 @@
 #include "devices/base/text.h"
 #include "ops/builder.h"
 #include "ops/op.h"
+#include "ops/row_shape.h"
 #include "ops/validate.h"
 #include "scheduler/runtime/op_name.h"
 
@@ -86,11 +87,27 @@ Batch read_batch(GraphBuilder& g, const TrainSpec& spec, const ValueType& input,
     batch.weights = g.op("Cast", {read[2]}, {{"to", int64_t{dtype_onnx_code(spec.precision)}}});
   ValueId x = g.op("Cast", {read[0]}, {{"to", int64_t{dtype_onnx_code(spec.precision)}}});
   if (spec.input.rescale != 1) x = g.op("Mul", {x, g.scalar(spec.precision, spec.input.rescale)});
+  const Shape record(attr_ints(attrs, "record_shape"));
+  const Shape row = row_shape(record, input.shape);
+  const bool fits = fits_row(record, input.shape);
   std::vector<int64_t> shape{rows};
   for (int i = 1; i < input.shape.rank(); ++i)
-    shape.push_back(input.shape[i].is_constant() ? input.shape[i].factor : -1);
+    shape.push_back(fits ? row[i - 1] : input.shape[i].is_constant() ? input.shape[i].factor : -1);
   batch.features = g.op(
       "Reshape", {x, g.constant(Tensor::of<int64_t>({static_cast<int64_t>(shape.size())}, shape))});
+  return batch;
+}
+
+// Labels of classes in the shape that the output leaves for them: [N,1] may name those of [N,10].
+Batch with_fitting_labels(GraphBuilder& g, const TrainSpec& spec, ValueId output, Batch batch) {
+  const SymbolicShape& shape = g.graph().value(output).type.shape;
+  const Shape label(attr_ints(spec.input.reader, "label_shape"));
+  if (spec.loss != LossKind::cross_entropy || shape.rank() < 2) return batch;
+  if (label.rank() == shape.rank() - 2 || !fits_row(label, shape, 2)) return batch;
+  std::vector<int64_t> sizes{spec.global_batch / spec.shards};
+  for (const int64_t size : row_shape(label, shape, 2)) sizes.push_back(size);
+  const Tensor target = Tensor::of<int64_t>({static_cast<int64_t>(sizes.size())}, sizes);
+  batch.labels = g.op("Reshape", {batch.labels, g.constant(target)});
   return batch;
 }
 
@@ -283,6 +300,7 @@ Result<JobGraph> make_train_graph(const Graph& model, const TrainSpec& spec) {
   JobGraph job{std::move(copied.graph), std::move(copied.effects), {}, {}};
   GraphBuilder g(job.graph);
   LEAT_RETURN_IF_ERROR(g.status().while_doing("attaching the input"));
+  batch = with_fitting_labels(g, spec, copied.output, batch);
   const double per_row = 1.0 / static_cast<double>(spec.global_batch);
   const ValueId scale = g.scalar(spec.precision, per_row);
   // The mean over the global batch is a sum times a constant, so that it splits over shards.
@@ -323,6 +341,7 @@ Result<JobGraph> make_eval_graph(const Graph& model, const TrainSpec& spec) {
   JobGraph job{std::move(copied.graph), {}, {}, {}};
   GraphBuilder g(job.graph);
   LEAT_RETURN_IF_ERROR(g.status().while_doing("attaching the input"));
+  batch = with_fitting_labels(g, spec, copied.output, batch);
   job.fetches = {all_reduce(g, loss_sum(g, spec, copied.output, batch), "loss_sum")};
   job.fetches.push_back(
       all_reduce(g, g.op("ReduceSum", {batch.weights}, {{"keepdims", int64_t{0}}}), "rows"));

@@ -299,6 +299,7 @@ TEST_CASE("an ONNX file whose outputs are not what it declares is refused") {
 
 TEST_CASE("what of an ONNX file trains is noted before it does") {
   const TinyJob tiny;
+  tiny.write("x", idx(8, {32, 2, 2}, tiny.read("x").substr(12)));  // images, and no flat rows
   const std::string kernel = field(1, 3) + field(1, 1) + field(1, 2) + field(1, 2) + field(2, 1) +
                              field(8, "w") + field(9, std::string(48, '\1'));
   const std::string conv = field(1, "x") + field(1, "w") + field(2, "c") + field(4, "Conv"),
@@ -393,7 +394,7 @@ TEST_CASE("missing and short and corrupt and unfit data files are refused") {
            {"columns",
             idx(8, {32, 3}, std::string(96, '\1')),
             y,
-            {"'bx'", "expected records of 4 elements", "uint8[3]"}},
+            {"'bx'", "of the shape of a row of float[N,4]", "received uint8[3]"}},
            {"count",
             x,
             idx(8, {30}, y.substr(8, 30)),
@@ -405,7 +406,7 @@ TEST_CASE("missing and short and corrupt and unfit data files are refused") {
            {"wide labels",
             x,
             idx(8, {32, 2}, std::string(64, '\1')),
-            {"'by'", "expected labels of 1 element", "float[N,3]", "received uint8[2]"}},
+            {"'by'", "expected a class for each row of float[N,3]", "received uint8[2]"}},
        }) {
     INFO(c.name);
     tiny.write("bx", c.name == "type" ? std::string("\0\0\x7\x2", 4) + x.substr(4) : c.features);
