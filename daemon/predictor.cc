@@ -70,7 +70,8 @@ Result<Tensor> predict(const Catalogue& catalogue, Files& files, const std::stri
     return invalid_argument(cat(job.model.graph, ": expected a model with one input"));
   LEAT_ASSIGN_OR_RETURN(const Tensor rows, prepare(input, model, job));
   LocalCluster cluster(1, cpu::usable_cores());
-  LEAT_ASSIGN_OR_RETURN(JobGraph graph, make_predict_graph(model, kRowsPerStep, job.precision));
+  const int64_t rows_per_step = loaded.batch.fixed.value_or(kRowsPerStep);
+  LEAT_ASSIGN_OR_RETURN(JobGraph graph, make_predict_graph(model, rows_per_step, job.precision));
   // All of it here, wherever it was trained.
   for (NodeId id = 0; id < graph.graph.nodes(); ++id) graph.graph.node(id).device.clear();
   LEAT_ASSIGN_OR_RETURN(auto plan, cluster.master().compile(graph, {"predict", "single", 1, 1}));
@@ -84,18 +85,18 @@ Result<Tensor> predict(const Catalogue& catalogue, Files& files, const std::stri
                            .while_doing(cat("loading ", weights_file)));
   const int64_t total = rows.shape()[0];
   Shape shape = plan->fetches[0].shape;
-  if (shape.rank() == 0 || shape[0] != kRowsPerStep)
+  if (shape.rank() == 0 || shape[0] != rows_per_step)
     return invalid_argument(
         cat(job.model.graph, ": expected an output with a row for each input row"));
   shape.set(0, total);
   Tensor output(plan->fetches[0].dtype, shape);
   const size_t row = output.bytes() / static_cast<size_t>(total);
-  for (int64_t from = 0; from < total; from += kRowsPerStep) {
-    const auto step = static_cast<uint64_t>(from / kRowsPerStep);
-    LEAT_RETURN_IF_ERROR(stepping->feed(0, rows_of(rows, from, kRowsPerStep)));
+  for (int64_t from = 0; from < total; from += rows_per_step) {
+    const auto step = static_cast<uint64_t>(from / rows_per_step);
+    LEAT_RETURN_IF_ERROR(stepping->feed(0, rows_of(rows, from, rows_per_step)));
     stepping->extend(step + 1);
     LEAT_RETURN_IF_ERROR(stepping->wait(step, std::chrono::steady_clock::now() + kDeadline, true));
-    const auto n = static_cast<size_t>(std::min(kRowsPerStep, total - from));
+    const auto n = static_cast<size_t>(std::min(rows_per_step, total - from));
     std::memcpy(static_cast<std::byte*>(output.raw()) + static_cast<size_t>(from) * row,
                 stepping->fetched(0, step).raw(), n * row);
   }

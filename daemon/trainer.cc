@@ -8,6 +8,7 @@
 #include "daemon/local_cluster.h"
 #include "daemon/run_folder.h"
 #include "daemon/trainer_state.h"
+#include "devices/base/counted.h"
 #include "devices/base/sha256.h"
 #include "devices/base/text.h"
 #include "ops/formats/safetensors.h"
@@ -161,9 +162,11 @@ Status Trainer::inspect() {
   LEAT_ASSIGN_OR_RETURN(graph_sha256_, sha256_of(*graph));
   model_ = std::make_unique<Graph>(std::move(model.training));
   inference_model_ = std::make_unique<Graph>(std::move(model.inference));
+  batch_ = std::move(model.batch);
   notes_ = std::move(model.notes);
   graph_data_ = std::move(model.data);
   LEAT_RETURN_IF_ERROR(check_constraints());
+  LEAT_RETURN_IF_ERROR(check_batch());
   LEAT_RETURN_IF_ERROR(check_records(job_.data.train, train_info_));
   if (job_.data.validation)
     LEAT_RETURN_IF_ERROR(check_records(*job_.data.validation, validation_info_));
@@ -199,6 +202,23 @@ Result<DatasetReport> Trainer::inspect(const Job::Files& files) const {
 
 DatasetFiles Trainer::dataset_files(const Job::Files& files) const {
   return {std::string(name_of(files.format)), files.features, files.labels, job_.data.root};
+}
+
+// That steps have as many rows as the model takes, where it takes no other number.
+Status Trainer::check_batch() const {
+  const int64_t rows = job_.global_batch_size / job_.shards;
+  if (!batch_.fixed || *batch_.fixed == rows) return {};
+  const std::string& graph = job_.model.graph;
+  const bool divides = job_.global_batch_size % *batch_.fixed == 0;
+  return invalid_argument(
+      cat("'", graph, "': its batch is fixed at ", counted(*batch_.fixed, "row"), " (", batch_.why,
+          "): expected global_batch_size / shards to be ", *batch_.fixed, ", received ",
+          job_.global_batch_size, " / ", job_.shards,
+          divides ? cat("; write shards: ", job_.global_batch_size / *batch_.fixed, ", or") : ";",
+          graph.ends_with(".onnx")
+              ? " export it for any batch, in PyTorch with torch.onnx.export(model, args, path, "
+                "dynamic_shapes=({0: 'batch'},))"
+              : " give its input a batch of any size, such as [N, ...]"));
 }
 
 // That the model and the loss can take what the files hold.
@@ -718,7 +738,7 @@ Status Trainer::prepare_evaluation() {
 
 int64_t Trainer::evaluation_rows() const {
   const int64_t shards = common_shards();
-  return std::max<int64_t>(1, kEvaluationRows / shards) * shards;
+  return batch_.fixed.value_or(std::max<int64_t>(1, kEvaluationRows / shards)) * shards;
 }
 
 // Nothing if it is to yield: who goes on begins the evaluation anew.

@@ -29,6 +29,7 @@
 #include "devices/base/clock.h"
 #include "devices/base/files.h"
 #include "ops/dataset.h"
+#include "ops/free_batch.h"
 #include "scheduler/train_graph.h"
 
 namespace leat {
@@ -116,6 +117,7 @@ class TrainObserver {
 struct Model {
   Graph training;
   Graph inference;
+  ModelBatch batch;                // of its input
   std::vector<std::string> notes;  // of whoever read the file, for people
   std::vector<std::string> data;   // as LoadedGraph has it
 };
@@ -167,6 +169,7 @@ class Trainer {
   Status inspect();
   Result<DatasetReport> inspect(const Job::Files& files) const;
   DatasetFiles dataset_files(const Job::Files& files) const;
+  Status check_batch() const;
   Status check_records(const Job::Files& files, const DatasetInfo& info) const;
   Status check_labels(const Job::Files& files, const DatasetInfo& info) const;
   Status check_checkpoint(const Manifest& from) const;
@@ -232,6 +235,7 @@ class Trainer {
   DatasetInfo train_info_, validation_info_;
   DataOrder data_order_;
   std::unique_ptr<Graph> model_, inference_model_;
+  ModelBatch batch_;
   std::vector<std::string> notes_;
   std::vector<std::string> graph_data_;  // files that the graph has its data in
   std::unique_ptr<Cluster> cluster_;

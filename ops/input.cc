@@ -138,24 +138,21 @@ class ReadBatchKernel final : public Kernel {
   }
 
  private:
-  // A record of -1 is no record: zeros, with weight 0.
+  // A record of -1 is no record: weight 0. The first one stands there, for a model may make NaN of
+  // zeros, which no weight takes away.
   void write_row(KernelContext& context, int64_t row, int64_t record) const {
     const float weight = record >= 0 ? 1.0f : 0.0f;
-    write(context, 0, row, record >= 0 ? dataset_.record(record) : nullptr,
-          dataset_.record_bytes());
-    write(context, 1, row, record >= 0 ? dataset_.label(record) : nullptr, dataset_.label_bytes());
+    const int64_t shown = std::max<int64_t>(0, record);
+    write(context, 0, row, dataset_.record(shown), dataset_.record_bytes());
+    write(context, 1, row, dataset_.label(shown), dataset_.label_bytes());
     write(context, 2, row, &weight, sizeof(weight));
   }
-  // One row of an output, if it is wanted; zeros if `from` is null.
+  // One row of an output, if it is wanted.
   void write(KernelContext& context, size_t output, int64_t row, const void* from,
              int64_t bytes) const {
     if (output >= outputs_ || !context.outputs[output] || bytes == 0) return;
-    auto* to = static_cast<std::byte*>(context.outputs[output]) + row * bytes;
-    if (from) {
-      std::memcpy(to, from, static_cast<size_t>(bytes));
-    } else {
-      std::memset(to, 0, static_cast<size_t>(bytes));
-    }
+    std::memcpy(static_cast<std::byte*>(context.outputs[output]) + row * bytes, from,
+                static_cast<size_t>(bytes));
   }
 
   const Dataset& dataset_;
@@ -201,7 +198,7 @@ Result<std::unique_ptr<Kernel>> make_read_batch(const KernelSetup& setup) {
 
 // Row i of the instance stands at position p = index x global_batch + Node::first_row + i. With
 // wrap, it holds place p % count of epoch p / count, in the order of that epoch; without, records
-// end at position count, and what follows are zeros of weight 0.
+// end at position count, and what follows is the first record with weight 0.
 void register_input_ops(Catalogue& catalogue) {
   catalogue.add(Op("leat.ReadBatch")
                     .input("index", "int64")
