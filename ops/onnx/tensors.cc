@@ -168,6 +168,14 @@ Result<Tensor> from_file(const TensorProto& proto, DType dtype, const Shape& sha
 
 }  // namespace
 
+uint64_t claimed_bytes(const TensorProto& proto) {
+  const std::vector<int64_t> dims(proto.dims().begin(), proto.dims().end());
+  const auto shape = Shape::checked(dims);
+  if (!shape || shape->elements() > limits::kElements) return 0;
+  return static_cast<uint64_t>(shape->elements()) *
+         dtype_size(dtype_from_onnx_code(proto.data_type()));
+}
+
 Result<Tensor> tensor_of(const TensorProto& proto, const OnnxExternal& external) {
   const DType dtype = dtype_from_onnx_code(proto.data_type());
   if (dtype == DType::invalid) {

@@ -1,6 +1,7 @@
 // Tensors of ONNX files.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "devices/base/files.h"
@@ -18,6 +19,10 @@ struct OnnxExternal {
   Files* files = nullptr;
   std::string directory;
 };
+
+// What the tensor will take, as it says; 0 if it says nothing that can be. Nothing is read for that:
+// any number of tensors may name the same bytes of another file.
+uint64_t claimed_bytes(const onnx_wire::TensorProto& proto);
 
 // The tensor, whichever of the fields it is in. Messages begin with its name.
 Result<Tensor> tensor_of(const onnx_wire::TensorProto& proto, const OnnxExternal& external);

@@ -429,6 +429,31 @@ TEST_CASE("external data is read from the model's directory and from nowhere els
   CHECK(failure(m).find("lies in another file") != std::string::npos);
 }
 
+TEST_CASE("constants that a file names over and over are refused before they are read") {
+  const TemporaryDirectory dir;
+  const std::string data = dir.path() + "/w.bin", path = dir.path() + "/m.onnx";
+  REQUIRE(write_file_atomically(real_files(), data, Bytes(1)).ok());
+  std::filesystem::resize_file(data, uint64_t{1} << 30);  // of which the disk has nothing
+  ModelProto m = model(20);
+  for (int i = 0; i < 17; ++i) {
+    TensorProto& t = *m.mutable_graph()->add_initializer();
+    t.set_name("w" + std::to_string(i));
+    t.set_data_type(1);
+    t.add_dims(int64_t{1} << 28);
+    t.set_data_location(1);
+    auto* entry = t.add_external_data();
+    entry->set_key("location");
+    entry->set_value("w.bin");
+  }
+  const std::string text = m.SerializeAsString();
+  REQUIRE(write_file_atomically(real_files(), path, std::as_bytes(std::span(text))).ok());
+  CHECK(import_onnx_file(real_files(), path, ops())
+            .status()
+            .message()
+            .ends_with("tensor 'w16': expected at most 16.0 GiB of constants in all, with it there "
+                       "are 17.0 GiB"));
+}
+
 TEST_CASE("no cut model and no flipped bit crashes the importer") {
   ModelProto m = model(11);
   GraphProto& g = *m.mutable_graph();
