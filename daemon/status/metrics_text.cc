@@ -4,14 +4,16 @@
 #include <string_view>
 
 #include "devices/base/text.h"
+#include "devices/base/utf8.h"
 
 namespace leat {
 namespace {
 
-// A backslash and a newline are escaped in both; in the value of a label, the quote too.
+// A backslash and a newline are escaped in both; in the value of a label, the quote too. A byte
+// that is no UTF-8 would cost the whole text.
 std::string escaped(std::string_view text, bool quote) {
   std::string out;
-  for (const char c : text) {
+  for (const char c : replaced_utf8(text)) {
     if (c == '\\') {
       out += "\\\\";
     } else if (c == '\n') {

@@ -1,5 +1,7 @@
 // What `leat` prints about files is text for a terminal, whatever their bytes are.
 #include "daemon/cli/exit_code.h"
+#include "daemon/json_line.h"
+#include "daemon/status/status_page.h"
 #include "devices/base/text.h"
 #include "devices/base/utf8.h"
 #include "tests/catch.h"
@@ -58,6 +60,11 @@ TEST_CASE("what is printed about files whose names are no text is text") {
     check_text(done);
     CHECK(done.exit_code != kExitOk);
   }
+}
+
+TEST_CASE("what a program reads is text, too") {
+  CHECK(JsonLine().add("l\xff", "größe\xc3\n").text() == "{\"l\uFFFD\": \"größe\uFFFD\\u000a\"}\n");
+  CHECK(html_escaped("<\xff>") == "&lt;\uFFFD&gt;");
 }
 
 }  // namespace

@@ -69,6 +69,12 @@ TEST_CASE("labels and help are escaped") {
         "leat_x{l=\"a\\\\b\\n\\\"c\\\"\"} 1\n");
 }
 
+TEST_CASE("a label that is no text becomes text") {
+  const Metric metric = {"leat_x", "\xff", MetricKind::gauge, {{{{"l", "a\xc3"}}, 1}}};
+  CHECK(metrics_text({&metric, 1}) ==
+        "# HELP leat_x \uFFFD\n# TYPE leat_x gauge\nleat_x{l=\"a\uFFFD\"} 1\n");
+}
+
 TEST_CASE("numbers that are none have their words") {
   const Metric metric = {"leat_x",
                          "x",
