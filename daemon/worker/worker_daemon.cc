@@ -10,6 +10,7 @@
 #include "daemon/leatd/daemons.h"
 #include "daemon/status/status_routes.h"
 #include "daemon/version.h"
+#include "daemon/worker/advertised_address.h"
 #include "daemon/worker/machine.h"
 #include "devices/base/files.h"
 #include "devices/base/text.h"
@@ -25,18 +26,6 @@ constexpr std::chrono::milliseconds kLook{50};
 
 // What a runner puts below its folder: "/<20 digits>/<a few letters>".
 constexpr size_t kBelowDirectory = 20 + 12;
-
-// "host:port" of what peers are to dial, where `bound` is what this worker listens at.
-std::string advertised(const std::string& configured, const std::string& bound) {
-  if (configured.empty()) return bound;
-  const bool has_port = configured.ends_with(']')
-                            ? false
-                            : configured.rfind(':') != std::string::npos &&
-                                  configured.find(':') == configured.rfind(':');
-  const bool has_port_after_bracket = configured.find("]:") != std::string::npos;
-  if (has_port || has_port_after_bracket) return configured;
-  return configured + bound.substr(bound.rfind(':'));
-}
 
 std::string_view transport_name(WorkerTransport transport) {
   switch (transport) {
@@ -131,7 +120,9 @@ Result<std::unique_ptr<WorkerDaemon>> WorkerDaemon::start(const WorkerConfig& co
   LEAT_ASSIGN_OR_RETURN(daemon->runners_, Runners::create(std::move(news), log.named("runners")));
   LEAT_ASSIGN_OR_RETURN(daemon->data_port_, DataPort::open(daemon->reactor_, config.data,
                                                            *daemon->runners_, log.named("data")));
-  options.info = describe(config, advertised(config.data_address, daemon->data_address()), threads);
+  LEAT_ASSIGN_OR_RETURN(const std::string address,
+                        advertised_address(config.data_address, daemon->data_address()));
+  options.info = describe(config, address, threads);
   LEAT_ASSIGN_OR_RETURN(daemon->master_, MasterLink::create(std::move(options)));
   LEAT_RETURN_IF_ERROR(daemon->open_http(config, log.named("http")));
   daemon->master_->start(*daemon->runners_);
