@@ -79,6 +79,15 @@ Result<LoadedGraph> load_graph(Files& files, const std::string& path, const Cata
   return LoadedGraph{std::move(model.graph), std::move(model.notes), watched.opened_beside(path)};
 }
 
+Status check_size(const std::string& path, const Graph& model, int64_t shards) {
+  const uint64_t nodes = model.nodes(), copies = static_cast<uint64_t>(shards);
+  if (nodes * copies <= kMostShardNodes) return {};
+  return invalid_argument(cat("graph file '", path, "': expected at most ", kMostShardNodes,
+                              " nodes over all shards, its layers expanded, received ", nodes,
+                              " in each of ", shards, shards == 1 ? " shard" : " shards",
+                              "; make the graph smaller, or change shards"));
+}
+
 Status save_graph(Files& files, const std::string& path, const Graph& graph) {
   LEAT_ASSIGN_OR_RETURN(const Format format, format_of(path));
   if (format == Format::onnx) {

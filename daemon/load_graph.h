@@ -30,6 +30,13 @@ bool is_graph_file(std::string_view name);
 Result<LoadedGraph> load_graph(Files& files, const std::string& path, const Catalogue& catalogue,
                                bool trainable);
 
+// Nodes of a model, its layers expanded, over all shards of a job: plans are made and sent of as
+// many.
+inline constexpr uint64_t kMostShardNodes = 200'000;
+
+// invalid_argument beyond that: what cannot be planned is refused before anybody waits for it.
+Status check_size(const std::string& path, const Graph& model, int64_t shards);
+
 // Writes it, whole or not at all. .onnx is unimplemented: ONNX's own parser reads .onnxtxt.
 Status save_graph(Files& files, const std::string& path, const Graph& graph);
 

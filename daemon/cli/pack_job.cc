@@ -52,6 +52,7 @@ Status add_graph(Files& files, PackedJob& packed) {
   packed.notes.insert(packed.notes.end(), graph.notes.begin(), graph.notes.end());
   const auto expanded = expand_layers(graph.graph);
   if (!expanded.ok()) return expanded.status().while_doing(cat("checking '", path, "'"));
+  LEAT_RETURN_IF_ERROR(check_size(path, *expanded, packed.job.shards));
   const GraphFiles all{path, std::move(graph.data)};
   JobRequest& request = packed.request;
   const std::string name = cat(kRunGraphs, fs::path(path).filename().string());

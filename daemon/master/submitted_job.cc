@@ -10,6 +10,7 @@
 #include "daemon/checkpoint/check_continues.h"
 #include "daemon/checkpoint/checkpoint_store.h"
 #include "daemon/jobs/grammar.h"
+#include "daemon/load_graph.h"
 #include "daemon/run_folder.h"
 #include "daemon/trainer.h"
 #include "devices/base/text.h"
@@ -141,7 +142,8 @@ Result<CheckedJob> check_submitted_job(Files& files, const Catalogue& catalogue,
     LEAT_RETURN_IF_ERROR(unpack(submission, blobs, folder));
     LEAT_ASSIGN_OR_RETURN(const Job job, read_submitted_job(submission, folder));
     LEAT_RETURN_IF_ERROR(check_graph_name(job.model.graph));
-    LEAT_RETURN_IF_ERROR(load_model(files, catalogue, job.model.graph).status());
+    LEAT_ASSIGN_OR_RETURN(const Model model, load_model(files, catalogue, job.model.graph));
+    LEAT_RETURN_IF_ERROR(check_size(job.model.graph, model.training, job.shards));
     LEAT_RETURN_IF_ERROR(check_resumed(files, job, folder));
     submission.name = job.name;
     submission.num_workers = workers_of(job);

@@ -48,6 +48,20 @@ TEST_CASE("a graph is the same whichever file it went through") {
   CHECK(typed_text(last->graph) == kText);
 }
 
+TEST_CASE("a graph of more nodes over all shards than can be planned is refused with the limit") {
+  const TemporaryDirectory folder;
+  const Catalogue catalogue = standard_catalogue();
+  write_graph(folder / "a.onnxtxt", kText);
+  const auto loaded = load_graph(real_files(), folder / "a.onnxtxt", catalogue, false);
+  REQUIRE(loaded.status().message() == "");
+  const auto most = static_cast<int64_t>(kMostShardNodes);  // of a graph of one node
+  CHECK(check_size("a.onnxtxt", loaded->graph, most).message() == "");
+  CHECK(check_size("a.onnxtxt", loaded->graph, most + 1).to_string() ==
+        "invalid_argument: graph file 'a.onnxtxt': expected at most 200000 nodes over all shards, "
+        "its layers expanded, received 1 in each of 200001 shards; make the graph smaller, or "
+        "change shards");
+}
+
 TEST_CASE("a graph file that cannot be read says which and why") {
   const TemporaryDirectory folder;
   CHECK(load_error(folder / "none.onnxtxt").starts_with("failed_precondition: "));
