@@ -66,6 +66,10 @@ class LocalRun final : public PartitionRun {
 
 }  // namespace
 
+bool are_local(const WorkerLink& a, const WorkerLink& b) {
+  return dynamic_cast<const LocalWorker*>(&a) && dynamic_cast<const LocalWorker*>(&b);
+}
+
 void LocalWorker::set_data_root(const std::string& job, const std::string& root) {
   worker_.resources(job).set_data_root(root);
 }

@@ -7,6 +7,9 @@
 
 namespace leat {
 
+// Are both workers of this process, which see the same data sets?
+bool are_local(const WorkerLink& a, const WorkerLink& b);
+
 class LocalWorker final : public WorkerLink {
  public:
   // `worker` outlives the link, which outlives the runs that it makes; `files` outlives the link.

@@ -9,8 +9,7 @@
 
 namespace leat {
 
-Result<std::shared_ptr<const Plan>> Master::compile(const JobGraph& graph,
-                                                    const PlanOptions& options) {
+Result<std::shared_ptr<const Plan>> Master::compile(JobGraph graph, const PlanOptions& options) {
   if (options.workers < 1 || static_cast<size_t>(options.workers) > workers_.size()) {
     return invalid_argument(
         cat("workers: expected 1 to ", workers_.size(), ", received ", options.workers));
@@ -28,7 +27,7 @@ Result<std::shared_ptr<const Plan>> Master::compile(const JobGraph& graph,
   for (int w = 0; w < options.workers; ++w)
     request.devices.push_back(workers_[static_cast<size_t>(w)]->device_name());
   request.device_memory_bytes = workers_[0]->memory_bytes();
-  LEAT_ASSIGN_OR_RETURN(Plan plan, leat::compile(graph.graph, request));
+  LEAT_ASSIGN_OR_RETURN(Plan plan, leat::compile(std::move(graph.graph), request));
   return std::make_shared<const Plan>(std::move(plan));
 }
 

@@ -95,7 +95,7 @@ class Master {
   // The workers outlive the master.
   explicit Master(std::vector<WorkerLink*> workers) : workers_(std::move(workers)) {}
 
-  Result<std::shared_ptr<const Plan>> compile(const JobGraph& graph, const PlanOptions& options);
+  Result<std::shared_ptr<const Plan>> compile(JobGraph graph, const PlanOptions& options);
   // Registers a plan on its workers. `job` names the state that it shares with the job's other
   // runs.
   Result<std::unique_ptr<MasterRun>> run(std::shared_ptr<const Plan> plan, const std::string& job,

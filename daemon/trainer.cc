@@ -5,6 +5,7 @@
 #include <cmath>
 #include <utility>
 
+#include "daemon/load_graph.h"
 #include "daemon/local_cluster.h"
 #include "daemon/run_folder.h"
 #include "daemon/trainer_state.h"
@@ -160,6 +161,7 @@ Status Trainer::inspect() {
   LEAT_ASSIGN_OR_RETURN(Model model, load_model(files_, catalogue_, job_.model.graph));
   LEAT_ASSIGN_OR_RETURN(const auto graph, files_.open(job_.model.graph));
   LEAT_ASSIGN_OR_RETURN(graph_sha256_, sha256_of(*graph));
+  LEAT_RETURN_IF_ERROR(check_size(job_.model.graph, model.training, job_.shards));
   model_ = std::make_unique<Graph>(std::move(model.training));
   inference_model_ = std::make_unique<Graph>(std::move(model.inference));
   batch_ = std::move(model.batch);
@@ -187,6 +189,7 @@ Result<DatasetReport> Trainer::inspect(const Job::Files& files) const {
   const std::vector<WorkerLink*>& workers = cluster_->master().workers();
   LEAT_ASSIGN_OR_RETURN(DatasetReport first, workers[0]->inspect(dataset_files(files), 0));
   for (size_t w = 1; w < workers.size(); ++w) {
+    if (are_local(*workers[0], *workers[w])) continue;
     LEAT_ASSIGN_OR_RETURN(const DatasetReport other, workers[w]->inspect(dataset_files(files), 0));
     const auto same = [&](const std::string& name, const std::string& a, const std::string& b) {
       if (a == b) return Status();
@@ -336,9 +339,8 @@ Status Trainer::check_one_holder() const {
 }
 
 // Compiles one of the job's graphs, and notes which device holds which variables.
-Result<std::shared_ptr<const Plan>> Trainer::compile(const JobGraph& graph,
-                                                     const PlanOptions& options) {
-  LEAT_ASSIGN_OR_RETURN(auto plan, cluster_->master().compile(graph, options));
+Result<std::shared_ptr<const Plan>> Trainer::compile(JobGraph graph, const PlanOptions& options) {
+  LEAT_ASSIGN_OR_RETURN(auto plan, cluster_->master().compile(std::move(graph), options));
   for (const Partition& partition : plan->partitions) {
     for (const PlanResource& resource : partition.resources) {
       if (resource.op->full_name() != "leat.Variable") continue;
@@ -352,7 +354,7 @@ Result<std::shared_ptr<const Plan>> Trainer::compile(const JobGraph& graph,
 
 Result<std::vector<std::shared_ptr<const Plan>>> Trainer::plan_training() {
   LEAT_RETURN_IF_ERROR(assign_servers());
-  LEAT_ASSIGN_OR_RETURN(const JobGraph graph, make_train_graph(*model_, spec()));
+  LEAT_ASSIGN_OR_RETURN(JobGraph graph, make_train_graph(*model_, spec()));
   PlanOptions options = plan_options("train", job_.shards);
   const bool common = !job_.asynchronous();
   options.recoverable = common && !job_.has_quorum();
@@ -362,11 +364,15 @@ Result<std::vector<std::shared_ptr<const Plan>>> Trainer::plan_training() {
     options.quorum = {static_cast<int>(servers.replicas_to_aggregate),
                       servers.dropped_samples == Job::DroppedSamples::requeue};
   }
+  if (common && !job_.has_quorum()) {
+    LEAT_ASSIGN_OR_RETURN(auto plan, compile(std::move(graph), options));
+    plans.push_back(std::move(plan));
+    return plans;
+  }
   if (common) {
     LEAT_ASSIGN_OR_RETURN(auto plan, compile(graph, options));
     plans.push_back(std::move(plan));
   }
-  if (common && !job_.has_quorum()) return plans;
   for (int w = 0; w < static_cast<int>(workers()); ++w) {
     options.name = cat(job_.name, "/train ", w);
     (common ? options.quorum.replica : options.asynchronous_worker) = w;
@@ -406,10 +412,11 @@ Status Trainer::clear() {
 
 Status Trainer::compile_plans() {
   LEAT_RETURN_IF_ERROR(assign_servers());
-  LEAT_ASSIGN_OR_RETURN(const JobGraph graph, make_init_graph(*model_, job_.precision));
+  LEAT_ASSIGN_OR_RETURN(JobGraph graph, make_init_graph(*model_, job_.precision));
   if (!graph.targets.empty()) {
-    LEAT_ASSIGN_OR_RETURN(init_, compile(graph, plan_options("init", common_shards())));
+    LEAT_ASSIGN_OR_RETURN(init_, compile(std::move(graph), plan_options("init", common_shards())));
   }
+  graph.graph = Graph(catalogue_);  // its memory is wanted for the next
   LEAT_ASSIGN_OR_RETURN(training_plans_, plan_training());
   return {};
 }
@@ -730,8 +737,9 @@ Status Trainer::prepare_evaluation() {
   spec.input.reader = reader_attrs(*job_.data.validation, validation_info_, false, 0);
   spec.global_batch = evaluation_rows();
   spec.shards = common_shards();
-  LEAT_ASSIGN_OR_RETURN(const JobGraph graph, make_eval_graph(*inference_model_, spec));
-  LEAT_ASSIGN_OR_RETURN(evaluation_, compile(graph, plan_options("evaluate", common_shards())));
+  LEAT_ASSIGN_OR_RETURN(JobGraph graph, make_eval_graph(*inference_model_, spec));
+  LEAT_ASSIGN_OR_RETURN(evaluation_,
+                        compile(std::move(graph), plan_options("evaluate", common_shards())));
   if (options_.survivors) return {};  // they have evaluated, or tried to
   return cluster_->master().run(evaluation_, job_.name, {"evaluate", job_.seed, 0}).status();
 }

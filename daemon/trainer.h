@@ -178,7 +178,7 @@ class Trainer {
   Status assign_servers();
   Status check_one_holder() const;
   Status check_constraints() const;
-  Result<std::shared_ptr<const Plan>> compile(const JobGraph& graph, const PlanOptions& options);
+  Result<std::shared_ptr<const Plan>> compile(JobGraph graph, const PlanOptions& options);
   Status compile_plans();
   Status clear();
   Status make_variables(bool fill);

@@ -100,18 +100,18 @@ void Graph::set_value_name(ValueId id, std::string name) { value_names_[id] = st
 
 std::string Graph::describe(ValueId id) const {
   if (id == kNone) return "(absent)";
-  return value_names_[id].empty() ? cat("%", id) : value_names_[id];
+  return value_names_[id].empty() ? "%" + std::to_string(id) : value_names_[id];
 }
 
 std::string Graph::describe_node(NodeId id) const {
   const Node& n = nodes_[id];
-  if (!n.name.empty()) return cat(n.op->full_name(), " '", n.name, "'");
+  if (!n.name.empty()) return n.op->full_name() + " '" + n.name + "'";
   for (ValueId out : n.outputs) {
     if (out != kNone && !value_names_[out].empty()) {
-      return cat(n.op->full_name(), " '", value_names_[out], "'");
+      return n.op->full_name() + " '" + value_names_[out] + "'";
     }
   }
-  return cat(n.op->full_name(), " #", id);
+  return n.op->full_name() + " #" + std::to_string(id);
 }
 
 std::optional<ValueId> Graph::find_value(std::string_view name) const {

@@ -33,9 +33,10 @@ Status name_borders(const Graph& graph, const Borders& borders, Plan& plan) {
 
 // One device's part, from its graph to its instructions.
 Result<Partition> plan_part(Part part) {
-  LEAT_ASSIGN_OR_RETURN(part.graph, fuse(part.graph, part.borders, part.depth));
+  LEAT_ASSIGN_OR_RETURN(part.graph, fuse(std::move(part.graph), part.borders, part.depth));
   LayoutChoice layouts;
-  LEAT_ASSIGN_OR_RETURN(part.graph, choose_layouts(part.graph, part.borders, part.depth, layouts));
+  LEAT_ASSIGN_OR_RETURN(part.graph,
+                        choose_layouts(std::move(part.graph), part.borders, part.depth, layouts));
   LEAT_ASSIGN_OR_RETURN(const Order ordered, order(part.graph, part.depth));
   LEAT_ASSIGN_OR_RETURN(Partition made, emit(part, ordered, layouts));
   part.graph = Graph(part.graph.catalogue());
@@ -57,9 +58,11 @@ Status check_memory(const Plan& plan, uint64_t available) {
 
 }  // namespace
 
-Result<Plan> compile(const Graph& graph, const CompileRequest& request) {
+Result<Plan> compile(Graph graph, const CompileRequest& request) {
   Borders borders = request.borders;
-  LEAT_ASSIGN_OR_RETURN(Graph whole, prune(graph, borders));
+  const Catalogue& catalogue = graph.catalogue();
+  LEAT_ASSIGN_OR_RETURN(Graph whole, prune(std::move(graph), borders));
+  graph = Graph(catalogue);
   {
     Inference inference(whole);
     LEAT_RETURN_IF_ERROR(inference.run());
@@ -85,7 +88,7 @@ Result<Plan> compile(const Graph& graph, const CompileRequest& request) {
   plan.name = request.name;
   LEAT_RETURN_IF_ERROR(name_borders(whole, borders, plan));
   LEAT_ASSIGN_OR_RETURN(Partitioned parts, partition(whole, borders, request.devices));
-  whole = Graph(graph.catalogue());  // its memory is wanted for the parts
+  whole = Graph(catalogue);  // its memory is wanted for the parts
   plan.edges = std::move(parts.edges);
   for (uint32_t i = 0; i < parts.parts.size(); ++i) {
     const std::string device = parts.parts[i].device;

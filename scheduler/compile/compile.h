@@ -30,6 +30,6 @@ struct CompileRequest {
 
 // `graph` is one replica's, single-device, possibly with Gradients nodes. Equal arguments give
 // equal plans. Errors name the node; a plan that does not fit the devices is resource_exhausted.
-Result<Plan> compile(const Graph& graph, const CompileRequest& request);
+Result<Plan> compile(Graph graph, const CompileRequest& request);
 
 }  // namespace leat

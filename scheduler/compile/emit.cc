@@ -29,6 +29,8 @@ class Emitter {
 
   Result<Partition> run() {
     out_.device = part_.device;
+    out_.values.reserve(graph_.values());
+    out_.instructions.reserve(order_.nodes.size());
     for (size_t i = 0; i < part_.borders.fetches.size(); ++i) {
       fetches_[part_.borders.fetches[i]].push_back(part_.fetch_index[i]);
     }
@@ -267,15 +269,19 @@ class Emitter {
           commit != kNone && last_write != kNone && position >= commit && position < last_write;
       after[committing ? last_write : position].push_back(edge);
     }
+    if (after.empty()) return;
     std::map<uint32_t, uint32_t> landed;
     std::vector<PlanInstruction> listed;
+    listed.reserve(out_.instructions.size() + last.size());
     for (size_t i = 0; i < out_.instructions.size(); ++i) {
       if (out_.instructions[i].kind == PlanInstruction::Kind::receive &&
           !out_.instructions[i].outputs.empty()) {
         landed[out_.instructions[i].edge] = out_.instructions[i].outputs[0];
       }
       listed.push_back(std::move(out_.instructions[i]));
-      for (uint32_t edge : after[i]) {
+      const auto retired = after.find(i);
+      if (retired == after.end()) continue;
+      for (uint32_t edge : retired->second) {
         PlanInstruction retire;
         retire.kind = PlanInstruction::Kind::retire;
         retire.edge = edge;

@@ -29,6 +29,13 @@ class Fusion {
         rewriter_(graph),
         absorbed_(graph.nodes(), false) {}
 
+  bool finds_any() const {
+    for (NodeId id = 0; id < graph_.nodes(); ++id) {
+      if (activation_after(id) != kNone || mask_after(id) != kNone) return true;
+    }
+    return false;
+  }
+
   Result<Graph> run(Borders& borders, std::vector<uint32_t>& depth) {
     LEAT_ASSIGN_OR_RETURN(const auto order, graph_.topological_order());
     for (NodeId id : order) {
@@ -148,9 +155,11 @@ class Fusion {
 
 }  // namespace
 
-Result<Graph> fuse(const Graph& graph, Borders& borders, std::vector<uint32_t>& depth) {
+Result<Graph> fuse(Graph graph, Borders& borders, std::vector<uint32_t>& depth) {
   const std::vector<uint32_t> old_depth = depth;
-  return Fusion(graph, borders, old_depth).run(borders, depth);
+  Fusion fusion(graph, borders, old_depth);
+  if (!fusion.finds_any() && is_canonical(graph)) return graph;
+  return fusion.run(borders, depth);
 }
 
 }  // namespace leat

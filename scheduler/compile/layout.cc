@@ -7,6 +7,19 @@
 namespace leat {
 namespace {
 
+// Does any node want blocked values? Where none does, none follows.
+Result<bool> prefers_any(const Graph& graph) {
+  if (!graph.catalogue().find("leat.Reorder")) return false;
+  for (NodeId id = 0; id < graph.nodes(); ++id) {
+    const Node& node = graph.node(id);
+    if (!node.op->layouts) continue;
+    const Attrs attrs = with_defaults(*node.op, node.attrs);
+    LEAT_ASSIGN_OR_RETURN(const OpTypes types, concrete_types(graph, node, attrs));
+    if (node.op->layouts(types).prefers_blocked) return true;
+  }
+  return false;
+}
+
 class LayoutPass {
  public:
   LayoutPass(const Graph& graph, const std::vector<uint32_t>& depth)
@@ -107,8 +120,13 @@ class LayoutPass {
 
 }  // namespace
 
-Result<Graph> choose_layouts(const Graph& graph, Borders& borders, std::vector<uint32_t>& depth,
+Result<Graph> choose_layouts(Graph graph, Borders& borders, std::vector<uint32_t>& depth,
                              LayoutChoice& layouts) {
+  LEAT_ASSIGN_OR_RETURN(const bool any, prefers_any(graph));
+  if (!any && is_canonical(graph)) {
+    layouts.of_value.assign(graph.values(), Layout::plain);
+    return graph;
+  }
   const std::vector<uint32_t> old_depth = depth;
   return LayoutPass(graph, old_depth).run(borders, depth, layouts);
 }

@@ -64,13 +64,13 @@ Result<Partitioned> partition(const Graph& graph, const Borders& borders,
 
 // Merges what one kernel does in one go: an activation into the op before it. Moves the mask of a
 // Relu before the max-pool gradient that it follows, where there are fewer elements to mask.
-Result<Graph> fuse(const Graph& graph, Borders& borders, std::vector<uint32_t>& depth);
+Result<Graph> fuse(Graph graph, Borders& borders, std::vector<uint32_t>& depth);
 
 // Which values are kept in blocked layout, with Reorder nodes where layouts meet.
 struct LayoutChoice {
   std::vector<Layout> of_value;  // by ValueId
 };
-Result<Graph> choose_layouts(const Graph& graph, Borders& borders, std::vector<uint32_t>& depth,
+Result<Graph> choose_layouts(Graph graph, Borders& borders, std::vector<uint32_t>& depth,
                              LayoutChoice& layouts);
 
 // The order in which a part's nodes are issued: by hops first, so that no device waits for another

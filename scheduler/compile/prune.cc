@@ -58,29 +58,6 @@ std::vector<bool> reachable(const Graph& graph, const Borders& borders) {
   return keep;
 }
 
-// Would a copy be the graph itself, with every id?
-bool is_pruned(const Graph& graph, const Borders& borders, const std::vector<bool>& keep) {
-  const bool feeds_all = graph.inputs() == borders.feeds;
-  if (!feeds_all || std::find(keep.begin(), keep.end(), false) != keep.end()) return false;
-  ValueId next = 0;
-  for (ValueId input : graph.inputs()) {
-    if (input != next++) return false;
-  }
-  for (NodeId id = 0; id < graph.nodes(); ++id) {
-    const Node& node = graph.node(id);
-    const auto waits = [&](NodeId before) { return before != kNone && before >= id; };
-    if (std::any_of(node.after.begin(), node.after.end(), waits)) return false;
-    for (ValueId input : node.inputs) {
-      if (input != kNone && waits(graph.value(input).producer)) return false;
-    }
-    if (!node.outputs.empty() && node.outputs.back() == kNone) return false;
-    for (ValueId output : node.outputs) {
-      if (output != kNone && output != next++) return false;
-    }
-  }
-  return true;
-}
-
 Result<Graph> copy_kept(const Graph& graph, Borders& borders, const std::vector<bool>& keep) {
   LEAT_ASSIGN_OR_RETURN(const auto order, graph.topological_order());
   // Inputs that nobody feeds are dropped; fed inner values become inputs.
@@ -126,7 +103,8 @@ Result<Graph> prune(const Graph& graph, Borders& borders) {
 Result<Graph> prune(Graph&& graph, Borders& borders) {
   LEAT_RETURN_IF_ERROR(check_borders(graph, borders));
   const auto keep = reachable(graph, borders);
-  if (is_pruned(graph, borders, keep)) return std::move(graph);
+  const bool keeps_all = std::find(keep.begin(), keep.end(), false) == keep.end();
+  if (keeps_all && graph.inputs() == borders.feeds && is_canonical(graph)) return std::move(graph);
   return copy_kept(graph, borders, keep);
 }
 

@@ -1,9 +1,32 @@
 #include "scheduler/compile/rewrite.h"
 
+#include <algorithm>
+
 #include "devices/base/text.h"
 #include "ops/op.h"
 
 namespace leat {
+
+// Values are numbered as a Rewriter makes them: inputs first, then outputs node by node.
+bool is_canonical(const Graph& graph) {
+  ValueId next = 0;
+  for (ValueId input : graph.inputs()) {
+    if (input != next++) return false;
+  }
+  for (NodeId id = 0; id < graph.nodes(); ++id) {
+    const Node& node = graph.node(id);
+    const auto waits = [&](NodeId before) { return before != kNone && before >= id; };
+    if (std::any_of(node.after.begin(), node.after.end(), waits)) return false;
+    for (ValueId input : node.inputs) {
+      if (input != kNone && waits(graph.value(input).producer)) return false;
+    }
+    if (!node.outputs.empty() && node.outputs.back() == kNone) return false;
+    for (ValueId output : node.outputs) {
+      if (output != kNone && output != next++) return false;
+    }
+  }
+  return next == graph.values();
+}
 
 Rewriter::Rewriter(const Graph& from) : Rewriter(from, from.inputs()) {}
 Rewriter::Rewriter(Graph&& from) : Rewriter(from, from.inputs()) { spare_ = &from; }

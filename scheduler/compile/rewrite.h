@@ -16,6 +16,10 @@ struct Borders {
   std::vector<NodeId> targets;  // nodes to run for their effect
 };
 
+// Would a copy of the graph be the graph itself, with every id? So passes that change nothing need
+// none.
+bool is_canonical(const Graph& graph);
+
 // Copies `from` into a fresh graph, in an order in which producers come first. The pass decides for
 // each node: copy it, or say what replaces its outputs.
 class Rewriter {

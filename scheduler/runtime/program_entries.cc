@@ -1,6 +1,7 @@
 // The list that a step runs through, from a partition's instructions.
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "devices/base/align.h"
 #include "ops/element_kernel.h"
@@ -208,6 +209,7 @@ bool Program::Builder::fits_bundle(const Entry& entry) const {
 void Program::Builder::bundle() {
   std::vector<Entry> listed = std::move(program_.entries_);
   program_.entries_.clear();
+  program_.entries_.reserve(listed.size());
   const auto tells = [](const Entry& entry) {
     return entry.kind == Entry::Kind::send || entry.kind == Entry::Kind::retire;
   };
@@ -298,7 +300,9 @@ void Program::Builder::each_instruction(const Entry& entry, const Visit& visit) 
 void Program::Builder::touch(const ByteRange& part, bool write, std::vector<Access>& out) const {
   const PlanValue& v = partition_.values[part.value];
   const bool opaque = v.home == Home::resource && !is_variable(v);
-  for (void* address : program_.addresses_[part.value]) {
+  const void* before = nullptr;  // mostly the same in both parities
+  for (const void* address : program_.addresses_[part.value]) {
+    if (address == std::exchange(before, address)) continue;
     const auto begin = reinterpret_cast<uintptr_t>(address);
     if (address) out.push_back({begin + part.begin, begin + part.end, write || opaque});
   }
@@ -424,6 +428,7 @@ void Program::Builder::list_entries() {
   bound_.assign(partition_.instructions.size(), kNone);
   commit_ = partition_.commit();
   uses_.emplace(partition_);
+  program_.entries_.reserve(partition_.instructions.size());
   const auto n = static_cast<uint32_t>(partition_.instructions.size());
   for (uint32_t i = 0; i < n;) {
     const PlanInstruction& instruction = partition_.instructions[i];

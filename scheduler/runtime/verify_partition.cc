@@ -409,7 +409,7 @@ Status PartitionVerifier::check_types(const PlanInstruction& instruction,
     // Of a view: the same elements, whatever the shape; rules look at lists.
     constants.push_back(known ? &part_.constants[part_.values[v].index] : nullptr);
   }
-  const std::string subject = cat(instruction.op->full_name(), " '", instruction.name, "'");
+  const std::string subject = instruction.op->full_name() + " '" + instruction.name + "'";
   const auto inferred =
       infer_concrete(*instruction.op, instruction.attrs, subject, types, constants);
   if (!inferred.ok()) return wrong(inferred.status().message());

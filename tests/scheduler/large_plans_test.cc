@@ -1,0 +1,99 @@
+// What keeps plans of many shards and of many nodes small: structure, at any speed.
+#include <algorithm>
+#include <map>
+
+#include "tests/scheduler/example_plans.h"
+
+namespace leat {
+namespace {
+
+constexpr int kBranches = 9000;
+
+// A branch for each of so many numbers, all of which live until they are added up in pairs.
+Plan plan_of_branches() {
+  Graph graph(scheduler_catalogue());
+  GraphBuilder g(graph);
+  const ValueId x = g.input("x", DType::f32, Shape{4});
+  std::vector<ValueId> values;
+  for (int i = 1; i <= kBranches; ++i)
+    values.push_back(g.op("LeakyRelu", {x}, {{"alpha", 1.0 / i}}));
+  while (values.size() > 1) {
+    std::vector<ValueId> sums;
+    for (size_t i = 0; i + 1 < values.size(); i += 2)
+      sums.push_back(g.op("Add", {values[i], values[i + 1]}));
+    if (values.size() % 2 == 1) sums.push_back(values.back());
+    values = std::move(sums);
+  }
+  must(g.status());
+  CompileRequest request;
+  request.borders.feeds = {x};
+  request.borders.fetches = values;
+  request.devices = device_names(1);
+  return must(compile(graph, request));
+}
+
+}  // namespace
+
+TEST_CASE("a worker has memory for the levels of the tree of sums, not for each shard's gradient") {
+  const Partition few = small_plan(8, 1).partitions[0], many = small_plan(32, 1).partitions[0];
+  // Four times as many shards of a quarter of the rows: two levels more.
+  CHECK(many.arena_bytes <= few.arena_bytes + 2 * many.resource_bytes());
+}
+
+TEST_CASE("shards of one worker are added up between one shard and the next") {
+  const Plan plan = small_plan(8, 1);
+  const auto& instructions = plan.partitions[0].instructions;
+  const auto is = [](std::string_view op) {
+    return [op](const PlanInstruction& i) { return i.op && i.op->full_name() == op; };
+  };
+  const auto first_sum = std::find_if(instructions.begin(), instructions.end(), is("Add"));
+  REQUIRE(first_sum != instructions.end());
+  // Two shards have been read by then, the other six come.
+  CHECK(std::count_if(instructions.begin(), first_sum, is("leat.ReadBatch")) == 2);
+  CHECK(std::count_if(first_sum, instructions.end(), is("leat.ReadBatch")) == 6);
+}
+
+TEST_CASE("thousands of values that live together share no bytes and leave none unused") {
+  const Plan plan = plan_of_branches();  // verified: values that meet share no bytes
+  const uint64_t aligned = 64;           // a value of 16 bytes takes so many
+  CHECK(plan.partitions[0].arena_bytes <= (kBranches + 2) * aligned);
+}
+
+TEST_CASE("a chain has few members, however many fit it") {
+  std::map<uint32_t, size_t> members;
+  size_t in_chains = 0;
+  const Plan plan = plan_of_branches();
+  for (const PlanInstruction& i : plan.partitions[0].instructions) {
+    if (i.chain == kNone) continue;
+    ++in_chains;
+    CHECK(++members[i.chain] <= 256);
+  }
+  CHECK(in_chains > kBranches);
+  CHECK(members.size() > 1);
+}
+
+TEST_CASE("each of a thousand workers gets one shard's instructions") {
+  const int workers = 1024;
+  Graph graph(scheduler_catalogue());
+  GraphBuilder g(graph);
+  const ValueId rows = g.op("test.Rows", {}, {{"rows", int64_t{1}}});
+  const ValueId sum =
+      g.named(g.op("leat.AllReduce", {g.op("Mul", {rows, g.scalar(DType::f32, 2)})}), "sum");
+  must(g.status());
+  CompileRequest request;
+  request.borders.fetches = {sum};
+  request.devices = device_names(workers);
+  request.strategy = "mirrored";
+  request.shards = workers;
+  const Plan plan = must(compile(graph, request));
+  REQUIRE(plan.partitions.size() == static_cast<size_t>(workers));
+  CHECK(plan.edges.size() == static_cast<size_t>(workers) - 1);  // to the one who adds
+  for (const Partition& part : plan.partitions) {
+    const auto rows_read = std::count_if(
+        part.instructions.begin(), part.instructions.end(),
+        [](const PlanInstruction& i) { return i.op && i.op->full_name() == "test.Rows"; });
+    CHECK(rows_read == 1);
+  }
+}
+
+}  // namespace leat
