@@ -279,26 +279,29 @@ Result<std::span<const std::byte>> WireAttrReader::fetch(wire::Chunk::Reader chu
 // ---------------------------------------------------------------------------------------------
 // Messages
 
-Status check_wire_size(std::string_view doing, uint64_t words) {
+Status check_wire_size(std::string_view doing, uint64_t words, uint64_t most) {
   const uint64_t size = words * sizeof(capnp::word);
-  if (size <= limits::kMessageBytes) return {};
-  return resource_exhausted(cat(doing, ": expected a message of at most ",
-                                human_bytes(limits::kMessageBytes), ", it has ",
-                                human_bytes(size)));
+  if (size <= most) return {};
+  return resource_exhausted(cat(doing, ": expected a message of at most ", human_bytes(most),
+                                ", it has ", human_bytes(size)));
 }
 
-Result<WireMessage> WireMessage::open(std::string_view doing, std::span<const std::byte> bytes) {
-  if (bytes.empty() || bytes.size() % sizeof(capnp::word) != 0 ||
-      bytes.size() > limits::kMessageBytes) {
-    return invalid_argument(cat(doing, ": expected a message of 8 bytes to ",
-                                human_bytes(limits::kMessageBytes), " in words, received ",
-                                bytes.size(), " bytes"));
+Result<WireMessage> WireMessage::open(std::string_view doing, std::span<const std::byte> bytes,
+                                      uint64_t most) {
+  if (bytes.empty() || bytes.size() % sizeof(capnp::word) != 0 || bytes.size() > most) {
+    return invalid_argument(cat(doing, ": expected a message of 8 bytes to ", human_bytes(most),
+                                " in words, received ", bytes.size(), " bytes"));
   }
   WireMessage message;
   const size_t words = bytes.size() / sizeof(capnp::word);
-  message.words_ = kj::heapArray<capnp::word>(words);
-  std::memcpy(message.words_.begin(), bytes.data(), bytes.size());
-  message.segments_ = std::make_unique<kj::ArrayPtr<const capnp::word>>(message.words_.asPtr());
+  kj::ArrayPtr<const capnp::word> segment(reinterpret_cast<const capnp::word*>(bytes.data()),
+                                          words);
+  if (reinterpret_cast<uintptr_t>(bytes.data()) % alignof(capnp::word) != 0) {
+    message.words_ = kj::heapArray<capnp::word>(words);
+    std::memcpy(message.words_.begin(), bytes.data(), bytes.size());
+    segment = message.words_.asPtr();
+  }
+  message.segments_ = std::make_unique<kj::ArrayPtr<const capnp::word>>(segment);
   capnp::ReaderOptions options;
   // Lists are looked at more than once, and no cleverly shared pointer may make it more than so.
   options.traversalLimitInWords = 8 * words + 1024;

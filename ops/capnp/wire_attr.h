@@ -19,6 +19,7 @@
 
 #include "graph.capnp.h"
 #include "ops/capnp/graph_file.h"
+#include "ops/limits.h"
 #include "ops/op.h"
 
 namespace leat {
@@ -89,22 +90,25 @@ class WireAttrReader {
   uint64_t constant_bytes_ = 0;
 };
 
-// The bytes of a message in canonical form. resource_exhausted beyond limits::kMessageBytes.
-Status check_wire_size(std::string_view doing, uint64_t words);
+// The bytes of a message in canonical form. resource_exhausted beyond `most` bytes.
+Status check_wire_size(std::string_view doing, uint64_t words, uint64_t most);
 template <typename Reader>
-Result<Bytes> canonical_bytes(std::string_view doing, Reader root) {
+Result<Bytes> canonical_bytes(std::string_view doing, Reader root,
+                              uint64_t most = limits::kMessageBytes) {
   // canonicalize() counts words in 29 bits: what is too large must not come to it.
-  LEAT_RETURN_IF_ERROR(check_wire_size(doing, root.totalSize().wordCount));
+  LEAT_RETURN_IF_ERROR(check_wire_size(doing, root.totalSize().wordCount, most));
   const kj::Array<capnp::word> words = capnp::canonicalize(root);
   Bytes bytes(words.size() * sizeof(capnp::word));
   std::memcpy(bytes.data(), words.begin(), bytes.size());
   return bytes;
 }
 
-// Bytes as a message of one segment, copied so that its words are aligned.
+// Bytes as a message of one segment. They outlive it, and are copied only if their words are not
+// aligned.
 class WireMessage {
  public:
-  static Result<WireMessage> open(std::string_view doing, std::span<const std::byte> bytes);
+  static Result<WireMessage> open(std::string_view doing, std::span<const std::byte> bytes,
+                                  uint64_t most = limits::kMessageBytes);
   // Once. Valid as long as the message.
   template <typename T>
   typename T::Reader root() {

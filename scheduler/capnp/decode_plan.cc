@@ -94,12 +94,14 @@ class Decoder {
     part.arena_bytes = in.getArenaBytes();
     const auto values = in.getValues();
     LEAT_RETURN_IF_ERROR(wire_.at_most("values", limits::kPlanValues, values.size()));
+    part.values.reserve(values.size());
     for (const auto one : values) {
       LEAT_ASSIGN_OR_RETURN(PlanValue made, value(one));
       part.values.push_back(std::move(made));
     }
     const auto instructions = in.getInstructions();
     LEAT_RETURN_IF_ERROR(wire_.at_most("instructions", limits::kInstructions, instructions.size()));
+    part.instructions.reserve(instructions.size());
     for (const auto one : instructions) {
       LEAT_ASSIGN_OR_RETURN(PlanInstruction made, instruction(one));
       part.instructions.push_back(std::move(made));
@@ -215,7 +217,7 @@ class Decoder {
 Result<Plan> decode_plan(std::span<const std::byte> message, const ChunkSource& chunks,
                          const Catalogue& catalogue) {
   try {
-    LEAT_ASSIGN_OR_RETURN(WireMessage words, WireMessage::open(kDoing, message));
+    LEAT_ASSIGN_OR_RETURN(WireMessage words, WireMessage::open(kDoing, message, kPlanMessageBytes));
     return Decoder(words.root<wire::Plan>(), chunks, catalogue).run();
   } catch (const kj::Exception& e) {
     return invalid_argument(cat(kDoing, ": the message is broken: ", e.getDescription().cStr()));

@@ -38,7 +38,8 @@ class Encoder {
         put_borders(plan_.feeds, root.initFeeds(static_cast<unsigned>(plan_.feeds.size()))));
     LEAT_RETURN_IF_ERROR(
         put_borders(plan_.fetches, root.initFetches(static_cast<unsigned>(plan_.fetches.size()))));
-    LEAT_ASSIGN_OR_RETURN(Bytes message, canonical_bytes(kEncoding, root.asReader()));
+    LEAT_ASSIGN_OR_RETURN(Bytes message,
+                          canonical_bytes(kEncoding, root.asReader(), kPlanMessageBytes));
     return EncodedPlan{std::move(message), wire_.take_chunks()};
   }
 

@@ -46,7 +46,7 @@ Bytes pack_plan(const EncodedPlan& encoded) {
 
 Result<EncodedPlan> unpack_plan(std::span<const std::byte> blob) {
   EncodedPlan encoded;
-  LEAT_ASSIGN_OR_RETURN(encoded.message, take(blob, limits::kMessageBytes));
+  LEAT_ASSIGN_OR_RETURN(encoded.message, take(blob, kPlanMessageBytes));
   while (!blob.empty()) {
     LEAT_ASSIGN_OR_RETURN(Bytes bytes, take(blob, kChunkBytes));
     const Sha256Digest digest = sha256(bytes);

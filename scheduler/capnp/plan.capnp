@@ -3,8 +3,9 @@
 #
 # One Plan, in Cap'n Proto's canonical form (one segment, no segment table, no trailing zeros): equal
 # plans are equal bytes, and the SHA-256 of the bytes is the plan's identity. Everything is linked by
-# index. A message is 64 MiB at most; constants of more than 4096 bytes stand outside of it, as chunks
-# of at most 1 MiB that are named by their own SHA-256, as those of a graph (ops/capnp/graph.capnp).
+# index. A message is 128 MiB at most; constants of more than 4096 bytes stand outside of it, as
+# chunks of at most 1 MiB that are named by their own SHA-256, as those of a graph
+# (ops/capnp/graph.capnp).
 #
 # A runner gets a plan that is reduced to what it executes: one partition with a body, and of the
 # others the device. Partitions, edges, feeds and fetches keep their indices, which name them on every

@@ -21,6 +21,9 @@
 
 namespace leat {
 
+// Of a plan's message. A graph becomes several times as many instructions as it has nodes.
+inline constexpr size_t kPlanMessageBytes = size_t{128} << 20;
+
 // The message, and the chunks of its large constants in order of first use, each once.
 struct EncodedPlan {
   Bytes message;
@@ -29,7 +32,7 @@ struct EncodedPlan {
 
 // The whole plan. Equal plans give equal bytes. invalid_argument for what the format cannot hold
 // (an attribute that is a region, an instruction without an op) or what is beyond the limits;
-// resource_exhausted if the message would be larger than limits::kMessageBytes. The plan is not
+// resource_exhausted if the message would be larger than kPlanMessageBytes. The plan is not
 // verified: its reader does that.
 Result<EncodedPlan> encode_plan(const Plan& plan);
 
