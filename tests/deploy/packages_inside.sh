@@ -50,7 +50,7 @@ daemon master
 daemon worker
 leat submit --follow --workers 1 $mlp >$log.first.out 2>$log.first.log &
 first=$!
-until grep -q 'loss' $log.first.log; do
+until grep -qs 'loss' $log.first.log; do
   kill -0 $first 2>/dev/null || fail "the first job ended without a loss"
   [ $(($(now_ms) - began)) -lt 120000 ] || fail "there is no loss after 120 s"
   sleep 0.02
