@@ -250,11 +250,11 @@ Status Trainer::check_labels(const Job::Files& files, const DatasetInfo& info) c
   const int first = classes ? 2 : 1;  // dimension of a row's label, after the classes
   if (output.shape.rank() < first) return {};
   if (!fits_row(info.label_shape, output.shape, first)) {
-    return invalid_argument(cat("'", files.labels, "': expected ",
-                                classes ? "a class for each row of " : "labels of the shape of a row of ",
-                                model_->type_text(output), ", the output of '", job_.model.graph,
-                                "', received ", info.label_dtype, info.label_shape,
-                                layout_hint(info.label_shape, output.shape, first)));
+    return invalid_argument(cat(
+        "'", files.labels, "': expected ",
+        classes ? "a class for each row of " : "labels of the shape of a row of ",
+        model_->type_text(output), ", the output of '", job_.model.graph, "', received ",
+        info.label_dtype, info.label_shape, layout_hint(info.label_shape, output.shape, first)));
   }
   if (!classes || !output.shape[1].is_constant()) return {};
   return cluster_->master()

@@ -42,15 +42,13 @@ Result<ArrayFile> open_array(Files& files, const DatasetFiles& names, const std:
 
 // What its elements take while they are read.
 uint64_t memory_of(const ArrayHeader& header) {
-  const uint64_t bytes =
-      static_cast<uint64_t>(header.shape.elements()) * dtype_size(header.dtype);
+  const uint64_t bytes = static_cast<uint64_t>(header.shape.elements()) * dtype_size(header.dtype);
   return header.fortran_order ? 2 * bytes : bytes;
 }
 
 // Of header and elements: a file that is replaced meanwhile may be no larger.
 uint64_t file_bytes(const ArrayHeader& header) {
-  return header.offset +
-         static_cast<uint64_t>(header.shape.elements()) * dtype_size(header.dtype);
+  return header.offset + static_cast<uint64_t>(header.shape.elements()) * dtype_size(header.dtype);
 }
 
 Status check_format(const std::string& format) {
@@ -254,10 +252,9 @@ Status check_classes(Files& files, const DatasetFiles& names, int64_t classes) {
     for (int64_t i = 0; i < piece.elements(); ++i) {
       const int64_t label = piece.int_at(i), at = begin + i;
       if (label >= 0 && label < classes) continue;
-      return invalid_argument(
-          cat("'", names.labels, "': label of row ",
-              header.fortran_order ? at % rows : at / (all / rows), ": expected in [0, ",
-              classes - 1, "], received ", label));
+      return invalid_argument(cat("'", names.labels, "': label of row ",
+                                  header.fortran_order ? at % rows : at / (all / rows),
+                                  ": expected in [0, ", classes - 1, "], received ", label));
     }
   }
   return labels.expect_end();

@@ -89,7 +89,8 @@ std::string layout_hint(const Shape& row, const SymbolicShape& value, int first)
   int64_t elements = 1;
   for (const Dim dim : dims) elements *= dim.is_constant() ? dim.factor : 0;
   if (elements != row.elements()) return "";
-  return "; it has as many elements, in another layout: reshape the array, if that is what it means";
+  return "; it has as many elements, in another layout: reshape the array, if that is what it "
+         "means";
 }
 
 }  // namespace leat

@@ -41,13 +41,13 @@ Status DeviceMemory::reserve(uint64_t run, const Partition& partition, uint64_t 
   }
   const uint64_t variables = total(resources), data = total(data_), others = of_runs(run);
   if (!fit(limit_, {variables, data, others, own})) {
-    return resource_exhausted(cat(
-        partition.device, ": expected run ", run, " to fit ", human_bytes(limit_), ", it needs ",
-        human_bytes(own), " (arena ", human_bytes(partition.arena_bytes), ", constants ",
-        human_bytes(partition.constant_bytes()), ", slots ", human_bytes(partition.slot_bytes()),
-        ", fetches ", human_bytes(fetch_bytes), ") beside ", human_bytes(variables),
-        " of variables, ", human_bytes(data), " of data and ", human_bytes(others),
-        " of other runs"));
+    return resource_exhausted(
+        cat(partition.device, ": expected run ", run, " to fit ", human_bytes(limit_),
+            ", it needs ", human_bytes(own), " (arena ", human_bytes(partition.arena_bytes),
+            ", constants ", human_bytes(partition.constant_bytes()), ", slots ",
+            human_bytes(partition.slot_bytes()), ", fetches ", human_bytes(fetch_bytes),
+            ") beside ", human_bytes(variables), " of variables, ", human_bytes(data),
+            " of data and ", human_bytes(others), " of other runs"));
   }
   const bool more = variables > total(resources_);
   runs_[run] = own;

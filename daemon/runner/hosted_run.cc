@@ -220,7 +220,8 @@ Status HostedRun::set_feed(const Live& live, uint32_t index, const Bytes& value)
         cat(subject(), ": feed ", index, ": expected one of ", feeds.size(), " feeds"));
   }
   const PlanBorder& feed = feeds[index];
-  const auto bytes = checked_mul(feed.shape.elements(), static_cast<int64_t>(dtype_size(feed.dtype)));
+  const auto bytes =
+      checked_mul(feed.shape.elements(), static_cast<int64_t>(dtype_size(feed.dtype)));
   if (!bytes || value.size() != static_cast<uint64_t>(*bytes)) {
     return invalid_argument(cat(subject(), ": feed '", feed.name, "': expected ",
                                 bytes ? cat(*bytes) : "over 2^63", " bytes, received ",

@@ -87,7 +87,8 @@ const ArrayFormat& idx_format() {
 }
 
 Result<ArrayHeader> read_idx_header(Files& files, const std::string& path) {
-  LEAT_ASSIGN_OR_RETURN(const ArrayFile file, ArrayFile::open(files, path, idx_format(), kIdxBytes));
+  LEAT_ASSIGN_OR_RETURN(const ArrayFile file,
+                        ArrayFile::open(files, path, idx_format(), kIdxBytes));
   return file.header();
 }
 

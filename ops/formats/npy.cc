@@ -274,7 +274,8 @@ const ArrayFormat& npy_format() {
 }
 
 Result<ArrayHeader> read_npy_header(Files& files, const std::string& path) {
-  LEAT_ASSIGN_OR_RETURN(const ArrayFile file, ArrayFile::open(files, path, npy_format(), kNpyBytes));
+  LEAT_ASSIGN_OR_RETURN(const ArrayFile file,
+                        ArrayFile::open(files, path, npy_format(), kNpyBytes));
   return file.header();
 }
 

@@ -97,8 +97,7 @@ class Importer {
     LEAT_ASSIGN_OR_RETURN(out.name, name(in.name(), 0));
     if (out.name.empty()) out.name = "graph";
     std::set<std::string> given;  // an input with an initializer is none
-    for (const TensorProto& tensor : in.initializer())
-      LEAT_RETURN_IF_ERROR(count(tensor, 0));
+    for (const TensorProto& tensor : in.initializer()) LEAT_RETURN_IF_ERROR(count(tensor, 0));
     for (const TensorProto& tensor : in.initializer()) {
       LEAT_ASSIGN_OR_RETURN(const std::string n, name(tensor.name(), 0));
       Result<Tensor> value = tensor_of(tensor, external_);
@@ -128,10 +127,10 @@ class Importer {
   Status count(const TensorProto& tensor, size_t place) {
     constant_bytes_ += claimed_bytes(tensor);
     if (constant_bytes_ <= limits::kConstantBytes) return {};
-    return error(place, cat("tensor '", tensor.name().substr(0, limits::kNameLength),
-                            "': expected at most ", human_bytes(limits::kConstantBytes),
-                            " of constants in all, with it there are ",
-                            human_bytes(constant_bytes_)));
+    return error(
+        place, cat("tensor '", tensor.name().substr(0, limits::kNameLength), "': expected at most ",
+                   human_bytes(limits::kConstantBytes), " of constants in all, with it there are ",
+                   human_bytes(constant_bytes_)));
   }
 
   Result<DraftValue> value(const ValueInfoProto& in) const {
@@ -383,7 +382,7 @@ class Importer {
   const OnnxOptions& options_;
   const OnnxExternal external_;
   int64_t opset_ = 1;
-  uint64_t constant_bytes_ = 0;            // that tensors claim so far
+  uint64_t constant_bytes_ = 0;      // that tensors claim so far
   std::vector<std::string> places_;  // by draft offset
   std::map<std::string, std::vector<std::string>> lacking_;
 };

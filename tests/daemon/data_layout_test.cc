@@ -22,9 +22,9 @@ net (float[N,3,4,4] x) => (float[N,2,4,3] y) {
   write("good.npy", {48, 3, 4, 4});
   write("y.npy", {48, 4, 3, 2});
   const auto refused = [&](const std::string& features, const std::string& labels) {
-    const Job job = small.job({"loss=mse", "metrics=[]", "data.validation=",
-                               cat("data.train={format: npy, features: ", features,
-                                   ", labels: ", labels, "}")});
+    const Job job = small.job(
+        {"loss=mse", "metrics=[]", "data.validation=",
+         cat("data.train={format: npy, features: ", features, ", labels: ", labels, "}")});
     return small.trainer(job, {}).status().message();
   };
   CHECK(refused("x.npy", "y.npy") ==

@@ -92,10 +92,10 @@ TEST_CASE("a fixed batch that steps do not have is refused, with the way out") {
   };
   const std::string message = refused({});
   INFO(message);
-  CHECK(message.find("model.onnxtxt': its batch is fixed at 12 rows (Add ") !=
-        std::string::npos);
-  CHECK(message.ends_with("expected global_batch_size / shards to be 12, received 24 / 4; write "
-                          "shards: 2, or give its input a batch of any size, such as [N, ...]"));
+  CHECK(message.find("model.onnxtxt': its batch is fixed at 12 rows (Add ") != std::string::npos);
+  CHECK(
+      message.ends_with("expected global_batch_size / shards to be 12, received 24 / 4; write "
+                        "shards: 2, or give its input a batch of any size, such as [N, ...]"));
   CHECK(refused({"global_batch_size=20"}).find("received 20 / 4; give its input") !=
         std::string::npos);
   CHECK(small.trainer(small.job({"shards=2"}), {}).ok());

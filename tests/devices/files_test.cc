@@ -266,8 +266,8 @@ TEST_CASE("a stream gives a file's bytes in order, compressed or not, and its en
   const TemporaryDirectory dir;
   std::string text(700'000, 'x');
   for (size_t i = 0; i < text.size(); ++i) text[i] = static_cast<char>(i * i >> 7);
-  for (const std::string& content : {text, gzipped(text), gzipped(text.substr(0, 300'000)) +
-                                                              gzipped(text.substr(300'000))}) {
+  for (const std::string& content :
+       {text, gzipped(text), gzipped(text.substr(0, 300'000)) + gzipped(text.substr(300'000))}) {
     REQUIRE(write(dir / "f", content).ok());
     auto stream = open_stream(real_files(), dir / "f");
     REQUIRE(stream.ok());

@@ -122,8 +122,12 @@ TEST_CASE("a compressed IDX file must end where its header says") {
     return read_idx(real_files(), dir / "x");
   };
   CHECK(read(text)->identical(Tensor::of<int16_t>({2}, {7, 256})));
-  CHECK(read(text + "x").status().message().ends_with(
-      "expected 4 bytes for int16[2] from byte 8 to the end, received more"));
-  CHECK(read(text.substr(0, 11)).status().message().ends_with(
-      "expected 4 bytes for int16[2] from byte 8 to the end, received 3"));
+  CHECK(read(text + "x")
+            .status()
+            .message()
+            .ends_with("expected 4 bytes for int16[2] from byte 8 to the end, received more"));
+  CHECK(read(text.substr(0, 11))
+            .status()
+            .message()
+            .ends_with("expected 4 bytes for int16[2] from byte 8 to the end, received 3"));
 }

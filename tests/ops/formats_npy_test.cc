@@ -1,6 +1,5 @@
-#include "ops/formats/npy.h"
-
 #include "devices/base/forwarding_files.h"
+#include "ops/formats/npy.h"
 #include "tests/catch.h"
 #include "tests/gzip.h"
 #include "tests/temporary_directory.h"

@@ -16,10 +16,10 @@ namespace {
 // A model on three rows, with these nodes between `x` and `y`.
 Graph model_of(const std::string& input, const std::string& nodes) {
   static const Catalogue catalogue = standard_catalogue();
-  const Graph written = must(parse_graph(
-      cat("<ir_version: 10, opset_import: [\"\" : 20, \"leat\" : 1]>\nnet (", input,
-          " x) => (y) {\n", nodes, "\n}\n"),
-      catalogue, "net"));
+  const Graph written =
+      must(parse_graph(cat("<ir_version: 10, opset_import: [\"\" : 20, \"leat\" : 1]>\nnet (",
+                           input, " x) => (y) {\n", nodes, "\n}\n"),
+                       catalogue, "net"));
   return must(expand_layers(written));
 }
 
@@ -58,11 +58,11 @@ TEST_CASE("a batch of one size becomes one of any where rows are computed by the
             "float[N,4]"},
            // What exporters write for a flatten and for a view.
            {"float[3,2,4]", shape_of("s", "3, 8", 2) + "  y = Reshape (x, s)", "float[N,8]"},
-           {"float[3,2,4]",
-            shape_of("s", "3, 8", 2) + "  y = Reshape <allowzero = 1> (x, s)", "float[N,8]"},
+           {"float[3,2,4]", shape_of("s", "3, 8", 2) + "  y = Reshape <allowzero = 1> (x, s)",
+            "float[N,8]"},
            {"float[3,2,4]", shape_of("s", "3, -1, 2", 3) + "  y = Reshape (x, s)", "float[N,4,2]"},
-           {"float[3,2,4]",
-            shape_of("s", "3, -1, 2", 3) + "  y = Reshape <allowzero = 1> (x, s)", "float[N,4,2]"},
+           {"float[3,2,4]", shape_of("s", "3, -1, 2", 3) + "  y = Reshape <allowzero = 1> (x, s)",
+            "float[N,4,2]"},
            // Rows of rows, and back.
            {"float[3,2,4]",
             shape_of("s", "6, 4", 2) + shape_of("t", "3, 2, 5", 3) +
@@ -126,11 +126,12 @@ TEST_CASE("a batch stays fixed where rows meet, or may meet") {
 
 TEST_CASE("a target that rows and others share is left alone") {
   // Freed for x, the constant would give w another shape.
-  const Freed freed = free_of("float[3,2,4]",
-                              "  w = Constant <value = float[24] {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, "
-                              "11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23}> ()\n" +
-                                  shape_of("s", "3, 8", 2) +
-                                  "  v = Reshape (w, s)\n  r = Reshape (x, s)\n  y = Add (r, v)");
+  const Freed freed =
+      free_of("float[3,2,4]",
+              "  w = Constant <value = float[24] {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, "
+              "11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23}> ()\n" +
+                  shape_of("s", "3, 8", 2) +
+                  "  v = Reshape (w, s)\n  r = Reshape (x, s)\n  y = Add (r, v)");
   INFO(freed.output);
   CHECK(freed.fixed);
 }

@@ -56,8 +56,9 @@ TEST_CASE("a record of another layout is refused, however many elements it has")
   CHECK(hint({16, 16, 3}, rows_of({3, 16, 16})) ==
         "; its sizes stand in another order: numpy.transpose(array, (0, 3, 1, 2)) has the model's");
   CHECK(hint({2, 3}, rows_of({3, 2})).find("(0, 2, 1)") != std::string::npos);
-  CHECK(hint({768}, rows_of({3, 16, 16})) ==
-        "; it has as many elements, in another layout: reshape the array, if that is what it means");
+  CHECK(
+      hint({768}, rows_of({3, 16, 16})) ==
+      "; it has as many elements, in another layout: reshape the array, if that is what it means");
   CHECK(hint({16, 48}, rows_of({3, 16, 16})).find("reshape") != std::string::npos);
   CHECK(hint({4, 4}, rows_of({3, 4})) == "");
   CHECK(hint({}, rows_of({3})) == "");
