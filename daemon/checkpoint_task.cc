@@ -9,6 +9,7 @@
 
 #include "daemon/background.h"
 #include "daemon/checkpoint/checkpoint_store.h"
+#include "daemon/checkpoint/set_aside.h"
 #include "devices/base/sha256.h"
 #include "devices/base/text.h"
 
@@ -129,6 +130,7 @@ Status CheckpointTask::take_snapshots() {
 Result<Manifest> CheckpointTask::write(const std::stop_token& stop) {
   Files& files = *order_.files;
   LEAT_ASSIGN_OR_RETURN(const std::string token, random_token());
+  LEAT_ASSIGN_OR_RETURN(set_aside_, make_way_for_folder(files, order_.folder));
   LEAT_RETURN_IF_ERROR(files.make_directories(order_.folder));
   LEAT_RETURN_IF_ERROR(remove_leftovers(files, order_.folder));
   LEAT_ASSIGN_OR_RETURN(auto writer, CheckpointWriter::begin(files, order_.folder, step(),

@@ -64,6 +64,8 @@ class CheckpointTask {
   Result<Manifest> outcome();
   // What was wrong with removing older ones, once it is done.
   const Status& tidied() const { return tidied_; }
+  // Where that is which stood in the place of the folder, once it is done; "" if nothing did.
+  const std::string& what_was_set_aside() const { return set_aside_; }
 
  private:
   explicit CheckpointTask(CheckpointOrder order) : order_(std::move(order)) {}
@@ -72,6 +74,7 @@ class CheckpointTask {
 
   const CheckpointOrder order_;
   Status tidied_;
+  std::string set_aside_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::optional<Result<Manifest>> outcome_;

@@ -499,12 +499,13 @@ Result<TrainOutcome> Trainer::run(TrainObserver& observer, const std::function<b
     LEAT_RETURN_IF_ERROR(checkpoints_.expect_none());
   } else if (options_.survivors) {
     on_disk = checkpoints_.follow_newest().value_or(0);
-  } else {
+  } else if (!options_.begin_anew) {
     LEAT_ASSIGN_OR_RETURN(from, newest_checkpoint(observer));
   }
   // What can be wrong with the job shows here, before anything of an earlier run is replaced.
   LEAT_RETURN_IF_ERROR(compile_plans());
   spent("plans");
+  LEAT_RETURN_IF_ERROR(make_way(observer));
   // Memory first: a large checkpoint takes long to read and to verify.
   LEAT_ASSIGN_OR_RETURN(std::optional<Memory> memory, find_memory(on_disk));
   if (options_.resume && !from && !memory) {
@@ -513,8 +514,11 @@ Result<TrainOutcome> Trainer::run(TrainObserver& observer, const std::function<b
     if (least < on_disk) {  // the newest ones are damaged
       LEAT_ASSIGN_OR_RETURN(memory, find_memory(least));
     }
-    if (!memory && !read.ok()) return read.status();
-    if (!memory) from = std::move(*read);
+    if (!memory && read.ok()) {
+      from = std::move(*read);
+    } else if (!memory) {
+      LEAT_ASSIGN_OR_RETURN(from, begin_anew(read.status(), observer));
+    }
   }
   if (from) done_ = from->manifest.step;
   if (memory) done_ = memory->step;
@@ -532,7 +536,11 @@ Result<TrainOutcome> Trainer::run(TrainObserver& observer, const std::function<b
                           " was written with"));
   }
   spent("variables");
-  LEAT_RETURN_IF_ERROR(retry_for_room([&] { return open_folder(); }, observer, stop));
+  const auto open = [&]() -> Status {
+    if (!memory) LEAT_RETURN_IF_ERROR(set_aside_damaged(observer));
+    return open_folder();
+  };
+  LEAT_RETURN_IF_ERROR(retry_for_room(open, observer, stop));
   if (memory) LEAT_RETURN_IF_ERROR(log_rows(*memory));
   observer.resumed(done_, memory ? TrainSource::memory
                           : from ? TrainSource::checkpoint

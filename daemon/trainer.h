@@ -54,6 +54,12 @@ struct TrainOptions {
   // as far as the newest checkpoint, or farther; that is not read then. Without a checkpoint and
   // without such workers the training begins.
   bool survivors = false;
+  // Where no checkpoint of the folder is whole, and nobody holds a step, it begins once more, which
+  // comes to the same weights unless these depend on timing; what is damaged is set aside.
+  // `first_checkpoint` puts the one that the job began with into the folder, and says whether there
+  // was one.
+  bool begin_anew = false;
+  std::function<Result<bool>()> first_checkpoint = {};
   int workers = 0;  // that it trains on; 0: the job's num_workers
   // Asked all the time, on the thread of run(); may be empty. Past the last step it is too late.
   std::function<TrainYield()> yields = {};
@@ -174,6 +180,10 @@ class Trainer {
   Status check_labels(const Job::Files& files, const DatasetInfo& info) const;
   Status check_checkpoint(const Manifest& from) const;
   Result<Checkpoint> newest_checkpoint(TrainObserver& observer);
+  bool may_begin_anew(const Status& why) const;
+  Result<std::optional<Checkpoint>> begin_anew(const Status& why, TrainObserver& observer);
+  Status set_aside_damaged(TrainObserver& observer);
+  Status make_way(TrainObserver& observer);
   Status open_folder();
   Status assign_servers();
   Status check_one_holder() const;

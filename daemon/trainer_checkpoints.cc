@@ -99,6 +99,8 @@ Status Trainer::collect_checkpoint(TrainObserver& observer, bool wait) {
   if (!writing_ || (!wait && !writing_->done())) return {};
   const auto written = writing_->outcome();
   const Status tidied = writing_->tidied();
+  if (const std::string& aside = writing_->what_was_set_aside(); !aside.empty())
+    observer.warned(cat("what stood in the place of the checkpoints was set aside, as ", aside));
   const int64_t step = writing_->step();
   writing_.reset();
   if (!written.ok()) {

@@ -1,6 +1,7 @@
 // How a training goes on from what workers hold of an attempt that failed.
 #include <algorithm>
 
+#include "daemon/checkpoint/set_aside.h"
 #include "daemon/trainer_state.h"
 #include "devices/base/text.h"
 
@@ -85,6 +86,67 @@ Status Trainer::log_rows(const Memory& memory) {
   for (int64_t step = metrics_->last_step(); step < memory.step; ++step)
     LEAT_RETURN_IF_ERROR(log_row(step, memory.rows.at(step)));
   return metrics_->flush();
+}
+
+// A refusal of the disk, or of what it holds; and the weights come to what they would have been.
+bool Trainer::may_begin_anew(const Status& why) const {
+  const bool repeats = !job_.asynchronous() && !job_.has_quorum();
+  return options_.begin_anew && repeats && why.code() == Code::failed_precondition;
+}
+
+// Nobody holds a step, and no checkpoint is whole. Nothing if the job begins at step 0.
+Result<std::optional<Checkpoint>> Trainer::begin_anew(const Status& why, TrainObserver& observer) {
+  std::optional<Checkpoint> from;
+  if (!may_begin_anew(why)) {
+    if (!options_.begin_anew || why.code() != Code::failed_precondition) return why;
+    return why.while_doing(
+        "going on, and its weights depend on timing, so that to begin once more is for a person to "
+        "decide: submit it again");
+  }
+  LEAT_ASSIGN_OR_RETURN(const auto aside,
+                        set_aside_checkpoints_after(files_, checkpoints_.folder(), -1));
+  if (!aside.empty())
+    observer.warned(cat("damaged checkpoints were set aside, as ", join(aside, ", ")));
+  checkpoints_.follow_none();
+  bool came_with_one = false;
+  if (options_.first_checkpoint) {
+    LEAT_ASSIGN_OR_RETURN(came_with_one, options_.first_checkpoint());
+  }
+  if (came_with_one) {
+    LEAT_ASSIGN_OR_RETURN(from, newest_checkpoint(observer));
+  }
+  observer.warned(cat("BEGINS ONCE MORE at step ", from ? from->manifest.step : 0,
+                      ": no checkpoint of it is whole, and no worker holds a step of it; the "
+                      "weights will be the same"));
+  return from;
+}
+
+// Those that were passed over would count as the newest, and be replaced in time.
+Status Trainer::set_aside_damaged(TrainObserver& observer) {
+  if (checkpoints_.last_step() < 0) return {};
+  LEAT_ASSIGN_OR_RETURN(
+      const auto aside,
+      set_aside_checkpoints_after(files_, checkpoints_.folder(), checkpoints_.last_step()));
+  if (!aside.empty())
+    observer.warned(cat("damaged checkpoints were set aside, as ", join(aside, ", ")));
+  return {};
+}
+
+// For what it is about to write: a folder, and files.
+Status Trainer::make_way(TrainObserver& observer) {
+  const auto told = [&](Result<std::string> aside) -> Status {
+    LEAT_RETURN_IF_ERROR(aside.status());
+    if (!aside->empty()) observer.warned(cat("what stood in the way was set aside, as ", *aside));
+    return {};
+  };
+  const std::string& graph = job_.model.graph;
+  LEAT_RETURN_IF_ERROR(told(make_way_for_folder(files_, checkpoints_.folder())));
+  for (const std::string& name : {std::string("job.yaml"), std::string("weights.safetensors"),
+                                  std::string("metrics.jsonl"),
+                                  graph.substr(graph.rfind('/') + 1)}) {
+    LEAT_RETURN_IF_ERROR(told(make_way_for_file(files_, cat(options_.folder, "/", name))));
+  }
+  return {};
 }
 
 // What the last step gave, and the sums of an epoch that is begun, from the metrics of its steps.

@@ -28,6 +28,11 @@ std::optional<int64_t> JobCheckpoints::follow_newest() {
   return std::nullopt;
 }
 
+void JobCheckpoints::follow_none() {
+  last_.reset();
+  last_path_.clear();
+}
+
 Status JobCheckpoints::expect_none() const {
   LEAT_ASSIGN_OR_RETURN(const auto paths, list_checkpoints(files_, folder_));
   if (paths.empty()) return {};

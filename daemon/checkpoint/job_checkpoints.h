@@ -34,6 +34,8 @@ class JobCheckpoints {
   // The step of the newest one that has a manifest, which is all that is read of it: whether it
   // verifies is not known. Those to come go on from it. Nothing if there is none.
   std::optional<int64_t> follow_newest();
+  // Those to come go on from none.
+  void follow_none();
   // failed_precondition if there are any: a new training beside the checkpoints of another would
   // lose its own, for the newest by step are kept, and resumed from.
   Status expect_none() const;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "daemon/checkpoint/set_aside.h"
 #include "daemon/master/job_logs.h"
 #include "daemon/master/journal_thread.h"
 #include "daemon/master/master_faults.h"
@@ -161,8 +162,15 @@ Result<std::string> JobRun::train(const Submission& submission) {
   options.workers = static_cast<int>(action_.workers.size());
   options.yields = [this] { return yields_.load(); };
   options.survivors = action_.epoch > 1;
-  LEAT_ASSIGN_OR_RETURN(options.resume,
-                        take_checkpoint(parts_.files, folder + "/submitted", folder));
+  options.begin_anew = true;
+  options.first_checkpoint = [&] {
+    return take_checkpoint(parts_.files, folder + "/submitted", folder);
+  };
+  LEAT_ASSIGN_OR_RETURN(const std::string aside,
+                        make_way_for_folder(parts_.files, folder + "/checkpoints"));
+  if (!aside.empty())
+    line(cat("warning: what stood in the place of the checkpoints was set aside, as ", aside));
+  LEAT_ASSIGN_OR_RETURN(options.resume, options.first_checkpoint());
   LEAT_ASSIGN_OR_RETURN(auto trainer, Trainer::create(parts_.catalogue, parts_.files, job, options,
                                                       std::move(cluster)));
   for (const std::string& note : trainer->notes()) line("note: " + note);
