@@ -1,5 +1,6 @@
 // The `leatd` command: the daemons, and the runner that a worker starts.
 #include <signal.h>
+#include <sys/stat.h>
 
 #include <string>
 #include <vector>
@@ -10,7 +11,13 @@
 #include "daemon/leatd/run_leatd.h"
 #include "devices/base/failpoint.h"
 
+namespace {
+constexpr mode_t kOwnFilesAlone = 0077;
+}
+
 int main(int argc, char** argv) {
+  // Journals, jobs, weights and logs: what a daemon or a runner writes is its user's alone.
+  (void)::umask(kOwnFilesAlone);
   // Whatever whoever started us had blocked.
   sigset_t none;
   sigemptyset(&none);

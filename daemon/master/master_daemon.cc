@@ -16,6 +16,7 @@
 #include "daemon/master/wire_workforce.h"
 #include "daemon/remote/remote_cluster.h"
 #include "daemon/version.h"
+#include "daemon/state_folder.h"
 #include "devices/base/counted.h"
 #include "devices/base/text.h"
 #include "ops/catalogue.h"

@@ -9,6 +9,7 @@
 
 #include "daemon/leatd/daemons.h"
 #include "daemon/status/status_routes.h"
+#include "daemon/state_folder.h"
 #include "daemon/version.h"
 #include "daemon/worker/advertised_address.h"
 #include "daemon/worker/machine.h"
@@ -56,8 +57,9 @@ WorkerInfo describe(const WorkerConfig& config, const std::string& data_address,
 }  // namespace
 
 // The state directory is this process's, and what a killed one left there is gone.
-Status WorkerDaemon::take_state(const std::string& directory) {
-  LEAT_RETURN_IF_ERROR(real_files().make_directories(directory));
+Status WorkerDaemon::take_state(const std::string& directory, const Logger& log) {
+  LEAT_ASSIGN_OR_RETURN(const std::string warning, take_state_folder(directory));
+  if (!warning.empty()) log.warning(warning);
   const std::string path = directory + "/lock";
   lock_ = Descriptor(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   if (!lock_) return system_error(cat("'", path, "'"), errno);
@@ -84,7 +86,8 @@ Status WorkerDaemon::take_state(const std::string& directory) {
 Result<std::unique_ptr<WorkerDaemon>> WorkerDaemon::start(const WorkerConfig& config,
                                                           const std::string& program, Logger log) {
   std::unique_ptr<WorkerDaemon> daemon(new WorkerDaemon());
-  LEAT_RETURN_IF_ERROR(daemon->take_state(config.state_dir));
+  LEAT_RETURN_IF_ERROR(check_datasets(config));
+  LEAT_RETURN_IF_ERROR(daemon->take_state(config.state_dir, log));
   const auto threads =
       static_cast<uint32_t>(config.threads > 0 ? config.threads : cpu::usable_cores());
   MasterLinkOptions options;

@@ -41,7 +41,7 @@ class WorkerDaemon {
 
  private:
   WorkerDaemon() = default;
-  Status take_state(const std::string& directory);
+  Status take_state(const std::string& directory, const Logger& log);
   Status open_http(const WorkerConfig& config, Logger log);
 
   Descriptor lock_;
