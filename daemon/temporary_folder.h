@@ -5,12 +5,14 @@
 #include <string>
 
 #include "devices/base/status.h"
+#include "transport/io/descriptor.h"
 
 namespace leat {
 
 class TemporaryFolder {
  public:
-  // Below the system's folder for temporary files: "/tmp/<name>-a1B2c3".
+  // Below the system's folder for temporary files: "/tmp/<name>-a1B2c3". Those of that name whose
+  // process was killed are removed: each holds a lock in its folder, `.lock`, while it lives.
   static Result<std::unique_ptr<TemporaryFolder>> make(const std::string& name);
   ~TemporaryFolder();
   TemporaryFolder(const TemporaryFolder&) = delete;
@@ -20,7 +22,10 @@ class TemporaryFolder {
 
  private:
   explicit TemporaryFolder(std::string path) : path_(std::move(path)) {}
+  Status hold();
+
   const std::string path_;
+  Descriptor lock_;
 };
 
 }  // namespace leat

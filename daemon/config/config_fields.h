@@ -62,6 +62,7 @@ void visit(Visitor& v, MasterConfig& c) {
   v.duration("grow_after", c.grow_after);
   v.boolean("chaos", c.chaos);
   v.map("log", [&](Visitor& log) { visit(log, c.log); });
+  v.boolean("new_journal", c.new_journal);
 }
 
 template <typename Visitor>

@@ -59,6 +59,12 @@ struct MasterConfig {
 };
 
 // Of each runner that a worker starts, and of all of them.
+  // Begin a journal though there are folders of jobs without one, which nobody goes on with then.
+  bool new_journal = false;
+  // Not a key: the runners of each job share these threads out, if its workers are on one machine.
+  // 0: each has its worker's own.
+  int64_t shared_threads = 0;
+  bool same_user = false;  // not a key, either: nobody else is let in
 struct RunnerLimits {
   int64_t max_runners = 16;  // at a time: jobs that this worker takes part in
   // From exec until the runner says that it is there; and from the request to stop until it is

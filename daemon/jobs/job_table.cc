@@ -428,7 +428,7 @@ void JobTable::forget(Entry& entry) {
 std::string JobTable::new_id(std::string_view name) {
   for (int attempt = 0;; ++attempt) {
     std::string id = make_job_id(name, random_(), attempt < 16 ? kIdDigits : kManyIdDigits);
-    if (!ids_.contains(id)) return id;
+    if (!ids_.contains(id) && !limits_.taken_ids.contains(id)) return id;
   }
 }
 

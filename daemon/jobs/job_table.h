@@ -81,6 +81,8 @@ struct JobTableLimits {
   // So long a master that has started again waits for the runners that its jobs had: their workers
   // try to reach it every 2 s at most.
   std::chrono::milliseconds take_up{5000};
+  // No new job is called so: there are folders of these names.
+  std::set<std::string, std::less<>> taken_ids = {};
 };
 
 class JobTable {

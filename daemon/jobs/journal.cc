@@ -4,12 +4,16 @@
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/random.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
 #include <charconv>
 #include <cstring>
+#include <set>
+#include <sstream>
 
 #include "daemon/jobs/journal_log.h"
 #include "daemon/jobs/sqlite.h"
@@ -22,6 +26,7 @@ namespace {
 
 constexpr int kApplicationId = 0x6c656174;  // "leat"
 constexpr int64_t kPageBytes = 4096;
+constexpr uint64_t kMostKeptBytes = uint64_t{64} << 20;
 
 constexpr char kSchema[] = R"sql(
   CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -70,6 +75,18 @@ constexpr char kHint[] =
 
 Status refused(const std::string& path, std::string_view why) {
   return failed_precondition(cat("journal '", path, "': ", why, kHint));
+}
+
+bool is_read_only(const std::string& directory) {
+  struct statvfs info {};
+  return ::statvfs(directory.c_str(), &info) == 0 && (info.f_flag & ST_RDONLY) != 0;
+}
+
+// When its name or its bytes changed last; now if that cannot be known.
+std::chrono::system_clock::time_point changed_at(const std::string& path) {
+  struct stat info {};
+  if (::stat(path.c_str(), &info) != 0) return std::chrono::system_clock::now();
+  return std::chrono::system_clock::from_time_t(std::max(info.st_ctime, info.st_mtime));
 }
 
 // Of a database file's header: big-endian.
@@ -142,9 +159,11 @@ bool is_sticky(Code code) {
 // The state directory, held by flock(): whatever ends the process lets it go.
 class Journal::Lock {
  public:
-  static Result<std::unique_ptr<Lock>> take(const std::string& directory) {
+  // On a file system that is read-only there may be none, and is nothing to guard.
+  static Result<std::unique_ptr<Lock>> take(const std::string& directory, bool read_only) {
     const std::string path = directory + "/journal.lock";
-    const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    const int fd = ::open(path.c_str(), (read_only ? O_RDONLY : O_RDWR | O_CREAT) | O_CLOEXEC, 0600);
+    if (fd < 0 && read_only) return std::unique_ptr<Lock>();
     if (fd < 0) {
       return failed_precondition(cat("'", path, "': cannot open it: ", std::strerror(errno)));
     }
@@ -154,7 +173,7 @@ class Journal::Lock {
                                      lock->holder(), ": expected one master at a time; stop that ",
                                      "one, or give another state directory"));
     }
-    lock->sign();
+    if (!read_only) lock->sign();
     return lock;
   }
   ~Lock() { ::close(fd_); }
@@ -181,28 +200,88 @@ class Journal::Lock {
 };
 
 Journal::Journal(Files& files, std::string directory)
-    : files_(files), directory_(std::move(directory)), blobs_(files, directory_ + "/blobs") {}
+    : files_(files),
+      directory_(std::move(directory)),
+      database_path_(directory_ + "/journal.sqlite"),
+      blobs_(files, directory_ + "/blobs") {}
 
 Journal::~Journal() = default;
 
 Result<std::unique_ptr<Journal>> Journal::open(Files& files, const std::string& state_directory,
                                                const JournalLimits& limits) {
   std::unique_ptr<Journal> journal(new Journal(files, state_directory));
-  LEAT_RETURN_IF_ERROR(files.make_directories(state_directory + "/blobs"));
-  LEAT_RETURN_IF_ERROR(files.sync_directory(state_directory));
-  LEAT_ASSIGN_OR_RETURN(journal->lock_, Lock::take(state_directory));
+  const bool read_only = is_read_only(state_directory);
+  if (!read_only) {
+    LEAT_RETURN_IF_ERROR(files.make_directories(state_directory + "/blobs"));
+    LEAT_RETURN_IF_ERROR(files.sync_directory(state_directory));
+  }
+  LEAT_ASSIGN_OR_RETURN(journal->lock_, Lock::take(state_directory, read_only));
+  if (read_only) {
+    LEAT_ASSIGN_OR_RETURN(journal->database_path_, journal->copy_to_read());
+  }
   LEAT_RETURN_IF_ERROR(journal->open_database(limits));
   LEAT_RETURN_IF_ERROR(journal->begin_generation());
-  LEAT_RETURN_IF_ERROR(journal->collect_blobs());
+  if (journal->opened_.ok()) LEAT_RETURN_IF_ERROR(journal->collect_blobs({}));
   return journal;
 }
 
+// The database, and what of its log is not in it yet.
+Result<std::string> Journal::copy_to_read() {
+  LEAT_ASSIGN_OR_RETURN(copy_, TemporaryFolder::make("leat-journal"));
+  const std::string name = "/journal.sqlite", to = copy_->path() + name;
+  for (const char* suffix : {"", "-wal"}) {
+    const std::string from = directory_ + name + suffix;
+    LEAT_ASSIGN_OR_RETURN(const bool there, files_.exists(from));
+    if (!there) continue;
+    LEAT_ASSIGN_OR_RETURN(const auto file, files_.open(from));
+    LEAT_ASSIGN_OR_RETURN(const auto copy, files_.create(to + suffix));
+    LEAT_RETURN_IF_ERROR(
+        read_in_pieces(*file, [&](std::span<const std::byte> piece) { return copy->append(piece); })
+            .while_doing(cat("copying '", from, "', which cannot be written")));
+  }
+  opened_ = broken_ = failed_precondition(
+      cat("'", directory_, "' is on a file system that is read-only: nothing can be written to the "
+          "journal until the master starts again with one that can be"));
+  return to;
+}
+
+// Of a journal that is not there any more.
+Status Journal::expect_no_jobs() const {
+  const std::string folder = directory_ + "/jobs";
+  LEAT_ASSIGN_OR_RETURN(const bool exists, files_.exists(folder));
+  if (!exists) return {};
+  LEAT_ASSIGN_OR_RETURN(const auto jobs, files_.list(folder));
+  if (jobs.empty()) return {};
+  return failed_precondition(
+      cat("journal '", database_path_, "' is gone, but '", folder, "' beside it has the folders of ",
+          jobs.size(), jobs.size() == 1 ? " job" : " jobs", ", such as '", jobs.front(),
+          "': expected it to be restored from a copy; or start once with --new-journal: then nobody "
+          "goes on with these jobs, and their folders stay as they are"));
+}
+
+// Those of a journal that is gone: it may be restored yet.
+Status Journal::keep_blobs() {
+  LEAT_ASSIGN_OR_RETURN(const auto there, blobs_.names());
+  if (there.empty()) return {};
+  LEAT_ASSIGN_OR_RETURN(std::set<std::string> names, kept_blobs());
+  names.insert(there.begin(), there.end());
+  std::string text;
+  for (const std::string& name : names) text += name + "\n";
+  return write_file_atomically(files_, directory_ + "/kept-blobs",
+                               std::as_bytes(std::span(text.data(), text.size())));
+}
+
 Status Journal::open_database(const JournalLimits& limits) {
-  const std::string path = directory_ + "/journal.sqlite";
+  const std::string& path = database_path_;
   LEAT_ASSIGN_OR_RETURN(const bool there, files_.exists(path));
   LEAT_ASSIGN_OR_RETURN(const bool has_log, files_.exists(path + "-wal"));
+  if (!there && copy_ != nullptr) return opened_.while_doing("looking for a journal to read");
   if (!there && has_log) return refused(path, "its log is there, but not the database itself");
-  if (!there) LEAT_RETURN_IF_ERROR(create_database(files_, path, directory_));
+  if (!there) {
+    if (!limits.new_journal) LEAT_RETURN_IF_ERROR(expect_no_jobs());
+    LEAT_RETURN_IF_ERROR(keep_blobs());
+    LEAT_RETURN_IF_ERROR(create_database(files_, path, directory_));
+  }
   LEAT_RETURN_IF_ERROR(check_header(files_, path));
   if (has_log) {
     if (const Status status = check_journal_log(files_, path + "-wal"); !status.ok()) {
@@ -274,9 +353,18 @@ Result<std::string> Journal::crc_of_meta() {
   return cat(crc32c(std::as_bytes(std::span(all.data(), all.size()))));
 }
 
-// A change of the tables is to be in this transaction, too, before the checksum.
+// On a full disk the first append() writes it.
 Status Journal::begin_generation() {
   ++generation_;
+  if (copy_ != nullptr) return {};
+  const Status written = append_or_roll_back({});
+  if (written.code() != Code::resource_exhausted) return written;
+  opened_ = written;
+  return {};
+}
+
+// A change of the tables is to be in this transaction, too, before the checksum.
+Status Journal::write_generation() {
   LEAT_RETURN_IF_ERROR(database_->run("BEGIN IMMEDIATE"));
   LEAT_RETURN_IF_ERROR(database_->run(kLaterTables));
   LEAT_ASSIGN_OR_RETURN(const std::string crc, crc_of_meta());
@@ -288,7 +376,15 @@ Status Journal::begin_generation() {
 
 Status Journal::append(std::span<const JournalRecord> records) {
   LEAT_RETURN_IF_ERROR(broken_);
-  Status status = append_in_transaction(records);
+  if (!generation_written_) LEAT_RETURN_IF_ERROR(append_or_roll_back({}));
+  return append_or_roll_back(records);
+}
+
+// Without records: the generation.
+Status Journal::append_or_roll_back(std::span<const JournalRecord> records) {
+  const bool first = records.empty() && !generation_written_;
+  Status status = first ? write_generation() : append_in_transaction(records);
+  if (first) generation_written_ = status.ok();
   if (!status.ok()) {
     // A failed COMMIT may have ended the transaction already.
     if (database_->in_transaction()) {
@@ -311,20 +407,35 @@ Status Journal::append_in_transaction(std::span<const JournalRecord> records) {
   return LEAT_FAILPOINT("journal/committed");
 }
 
-Status Journal::collect_blobs() {
+Status Journal::collect_blobs(std::chrono::seconds least) {
   LEAT_ASSIGN_OR_RETURN(const auto names, blobs_.names());
-  LEAT_ASSIGN_OR_RETURN(
-      SqliteStatement named,
-      database_->prepare("SELECT 1 FROM files WHERE lower(hex(sha256)) = ?1 LIMIT 1"));
+  if (names.empty()) return {};
+  LEAT_ASSIGN_OR_RETURN(std::set<std::string> kept, kept_blobs());
+  LEAT_ASSIGN_OR_RETURN(SqliteStatement named,
+                        database_->prepare("SELECT DISTINCT lower(hex(sha256)) FROM files"));
+  for (;;) {
+    LEAT_ASSIGN_OR_RETURN(const bool row, named.step());
+    if (!row) break;
+    kept.emplace(named.bytes(0));
+  }
+  const auto now = std::chrono::system_clock::now();
   for (const std::string& name : names) {
-    LEAT_ASSIGN_OR_RETURN(const bool found, named.bind(1, name).step());
-    if (found) {
-      LEAT_RETURN_IF_ERROR(named.step().status());  // to its end
-    } else {
-      LEAT_RETURN_IF_ERROR(blobs_.remove(name));
-    }
+    const bool may_go =
+        least.count() == 0 || now - changed_at(cat(directory_, "/blobs/", name)) >= least;
+    if (may_go && !kept.contains(name)) LEAT_RETURN_IF_ERROR(blobs_.remove(name));
   }
   return {};
+}
+
+Result<std::set<std::string>> Journal::kept_blobs() const {
+  const std::string path = directory_ + "/kept-blobs";
+  std::set<std::string> names;
+  LEAT_ASSIGN_OR_RETURN(const bool there, files_.exists(path));
+  if (!there) return names;
+  LEAT_ASSIGN_OR_RETURN(const Bytes bytes, read_file(files_, path, kMostKeptBytes));
+  std::istringstream lines({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  for (std::string line; std::getline(lines, line);) names.insert(line);
+  return names;
 }
 
 }  // namespace leat

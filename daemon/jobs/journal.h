@@ -5,6 +5,7 @@
 //   <state directory>/journal.lock      held by the master that runs, and says which it is
 //                     journal.sqlite    and -wal beside it
 //                     blobs/<SHA-256>   uploaded files that jobs name
+//                     kept-blobs        names of those that were there before the journal
 //
 // A file that is not a journal, is damaged, or is of a newer version is refused with what to do
 // about it, and is left as it is, byte by byte: the journal never starts anew over another. Every
@@ -14,13 +15,18 @@
 //
 // After a failed disk (unavailable) nothing is known of what is on it, so every later append()
 // fails with the first error, until the master starts again. A full one (resource_exhausted) is
-// tried anew each time.
+// tried anew each time; a journal on one is opened, and read. One on a file system that is read-only
+// is read from a copy, and refuses every append().
+//
+// A journal that is not there is made, but not beside the folders of jobs, which are of one that is
+// gone: see JournalLimits::new_journal.
 //
 // Failpoints: journal/append, journal/commit (before it), journal/committed (after it).
 //
 // Threads: one at a time; the daemon gives it a thread of its own, as a sync takes milliseconds.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -33,6 +39,7 @@
 
 #include "daemon/jobs/blobs.h"
 #include "daemon/jobs/records.h"
+#include "daemon/temporary_folder.h"
 #include "devices/base/files.h"
 
 namespace leat {
@@ -42,6 +49,9 @@ class SqliteStatement;
 
 struct JournalLimits {
   uint64_t max_bytes = uint64_t{4} << 30;  // of the database, without its log
+  // Make one though there are folders of jobs, which nobody goes on with then. They stay, and the
+  // blobs that are there.
+  bool new_journal = false;
 };
 
 class Journal {
@@ -57,9 +67,15 @@ class Journal {
 
   // 32 hexadecimal digits, drawn when the journal was made.
   const std::string& cluster_id() const { return cluster_id_; }
-  // Counts the openings: a master of a lower one is of the past.
+  // Counts the openings: a master of a lower one is of the past. One that could not be written is
+  // given once more.
   uint64_t generation() const { return generation_; }
   Blobs& blobs() { return blobs_; }
+  // Why nothing could be written when it was opened.
+  const Status& opened() const { return opened_; }
+  // Removes the blobs that no job names, but for those that changed less than `least` ago: their
+  // job may be on its way.
+  Status collect_blobs(std::chrono::seconds least);
 
   // All of the records, in order, or none. A submit that names a blob that is not there is refused
   // (failed_precondition).
@@ -80,12 +96,16 @@ class Journal {
   Journal(Files& files, std::string directory);
 
   Status lock();
+  Result<std::string> copy_to_read();
+  Status expect_no_jobs() const;
   Status open_database(const JournalLimits& limits);
   Status check_database();
   Status check_meta();
   // Of the schema, and of what is in `meta`.
   Result<std::string> crc_of_meta();
   Status begin_generation();
+  Status write_generation();
+  Status append_or_roll_back(std::span<const JournalRecord> records);
   Status write(const JobSubmitted& record);
   Status write(const JobChanged& record);
   Status write(const JobNoted& record);
@@ -110,16 +130,20 @@ class Journal {
   Status write_files(const JobSubmitted& record);
   Result<int64_t> number_of(std::string_view id);
   Status append_in_transaction(std::span<const JournalRecord> records);
-  // Removes the blobs that no job names.
-  Status collect_blobs();
+  Status keep_blobs();
+  Result<std::set<std::string>> kept_blobs() const;
 
   Files& files_;
   const std::string directory_;
+  std::string database_path_;
   Blobs blobs_;
   std::unique_ptr<Lock> lock_;
+  std::unique_ptr<TemporaryFolder> copy_;  // of one that is read-only
   std::unique_ptr<SqliteDatabase> database_;
   std::string cluster_id_;
   uint64_t generation_ = 0;
+  bool generation_written_ = false;
+  Status opened_;
   Status broken_;
 };
 

@@ -38,6 +38,8 @@ constexpr KeyFlag kMasterFlags[] = {
     {"--http", "http", "ADDRESS", "Status page and API, or off (127.0.0.1:17460)"},
     {"--state-dir", "state_dir", "DIR", "The journal's folder"},
     {"--secret-file", "secret_file", "FILE", "What members of the cluster prove that they know"},
+    {"--new-journal", "new_journal", nullptr,
+     "Begin a journal beside the folders of jobs whose journal is gone"},
     {"--log-level", "log.level", "LEVEL", "debug, info, warning, error or off"},
 };
 constexpr KeyFlag kWorkerFlags[] = {
@@ -91,6 +93,12 @@ void add_config_options(CLI::App& app, const DaemonWords& words, Parsed& parsed)
   app.add_option("--config", parsed.run.file, "The config file (YAML)")->type_name("FILE");
   for (const KeyFlag& flag : words.flags) {
     const auto take = [&parsed, flag](const std::string& value) {
+    if (flag.type == nullptr) {
+      app.add_flag_callback(
+          flag.flag, [&parsed, flag] { parsed.run.flags.push_back({flag.key, "true", flag.flag}); },
+          flag.about);
+      continue;
+    }
       parsed.run.flags.push_back({flag.key, value, cat(flag.flag, " ", value)});
     };
     app.add_option_function<std::string>(flag.flag, take, flag.about)->type_name(flag.type);

@@ -130,6 +130,7 @@ Status JobLog::open(bool make) {
   if (fd_ >= 0) return {};
   if (make) LEAT_RETURN_IF_ERROR(real_files().make_directories(directory_of(path_)));
   fd_ = ::open(path_.c_str(), O_RDWR | O_APPEND | O_CLOEXEC | (make ? O_CREAT : 0), 0640);
+  if (fd_ < 0 && !make && errno == EROFS) fd_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd_ < 0) {
     if (!make && errno == ENOENT) return {};  // nothing was written yet
     return failed(path_, "open");

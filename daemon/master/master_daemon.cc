@@ -9,6 +9,7 @@
 #include "daemon/master/job_logs.h"
 #include "daemon/master/job_runs.h"
 #include "daemon/master/journal_thread.h"
+#include "daemon/master/leftovers.h"
 #include "daemon/master/resumed_job.h"
 #include "daemon/master/session_hosts.h"
 #include "daemon/master/submitted_job.h"
@@ -57,6 +58,12 @@ Status check_chaos_allowed(const Submission& submission, const MasterConfig& con
   return {};
 }
 
+std::set<std::string, std::less<>> names_in(const std::string& folder) {
+  const auto names = real_files().list(folder);
+  if (!names.ok()) return {};  // it is not there yet
+  return {names->begin(), names->end()};
+}
+
 // What is in a folder, and below; not what is being written. A folder that is not there, or no
 // more, has nothing.
 void list_files(const std::filesystem::path& folder, const std::string& prefix,
@@ -98,8 +105,17 @@ MasterDaemon::~MasterDaemon() { (void)stop(); }
 
 Status MasterDaemon::open() {
   started_ms_ = moment_of(clock_).wall_ms;
-  LEAT_ASSIGN_OR_RETURN(auto journal,
-                        Journal::open(real_files(), config_.state_dir, tuning_.journal));
+  LEAT_ASSIGN_OR_RETURN(const std::string warning, take_state_folder(config_.state_dir));
+  if (!warning.empty()) log_.warning(warning);
+  JournalLimits limits = tuning_.journal;
+  limits.new_journal = config_.new_journal;
+  LEAT_ASSIGN_OR_RETURN(auto journal, Journal::open(real_files(), config_.state_dir, limits));
+  cannot_write_ = journal->opened();
+  if (!cannot_write_.ok()) {
+    log_.error("the journal cannot be written, so that no job is taken, begun or ended, while all "
+               "that there is can be looked at and fetched: ",
+               cannot_write_.message());
+  }
   LEAT_ASSIGN_OR_RETURN(const std::vector<StoredJob> jobs, journal->replay());
   LEAT_ASSIGN_OR_RETURN(const auto drained, journal->drained_workers());
   std::error_code ignored;
@@ -107,10 +123,13 @@ Status MasterDaemon::open() {
   journal_ = std::make_unique<JournalThread>(std::move(journal));
   logs_ = std::make_unique<JobLogs>(jobs_folder(), tuning_.log_bytes, clock_, log_.named("logs"));
   LEAT_ASSIGN_OR_RETURN(loop_, RpcLoop::start(log_, RpcLoop::kSpin));
-  disk_ = std::make_unique<TaskThread>("disk");
+  leftovers_ = std::make_unique<Leftovers>(real_files(), jobs_folder(), tuning_.sweep_after,
+                                           log_.named("leftovers"));
+  disk_ = std::make_unique<TaskThread>("disk", tuning_.sweep, [this] { sweep(); });
   ClusterStateOptions options = tuning_.cluster;
   options.members.max_workers = static_cast<size_t>(config_.max_workers);
   options.jobs.grow_after = config_.grow_after;
+  options.jobs.taken_ids = names_in(jobs_folder());
   state_ = std::make_unique<ClusterState>(options, random_number, clock_,
                                           static_cast<ClusterHands&>(*this));
   LEAT_ASSIGN_OR_RETURN(
@@ -154,6 +173,7 @@ Status MasterDaemon::open() {
     if (has_ended(job.condition.state)) {
       logs_->end(job.id);
     } else {
+      leftovers_->ended(job.id, clock_.steady() - tuning_.sweep_after);
       epochs_[job.id] = job.condition.epoch;
     }
   }
@@ -231,6 +251,8 @@ Status MasterDaemon::admit(const Submission& submission) const {
   LEAT_RETURN_IF_ERROR(check_chaos_allowed(submission, config_));
   if (disk_->waiting() < tuning_.checks) return {};
   return resource_exhausted(
+  const bool stays = !cannot_write_.ok() && cannot_write_.code() != Code::resource_exhausted;
+  if (stays) return cannot_write_.while_doing("taking a job");
       cat("submit: ", tuning_.checks, " others wait to be checked; try again in a moment"));
 }
 
@@ -394,7 +416,7 @@ ClusterView MasterDaemon::cluster() const {
   view.started_ms = started_ms_;
   view.now_ms = moment_of(clock_).wall_ms;
   view.rpc_address = address_;
-  view.journal = state_->journal_status();
+  view.journal = journal_status();
   const std::lock_guard lock(mutex_);
   view.http_address = http_address_;
   return view;
@@ -410,7 +432,13 @@ Result<LogPage> MasterDaemon::log(std::string_view id, uint64_t from, size_t mos
 }
 
 Status MasterDaemon::ready() const {
-  const Status journal = state_->journal_status();
+  const Status journal = journal_status();
+// Before anything was to be written, what opening it has shown.
+Status MasterDaemon::journal_status() const {
+  const Status status = state_->journal_status();
+  return status.ok() && !wrote_ ? cannot_write_ : status;
+}
+
   return journal.ok() ? journal : Status(journal.code(), "the journal: " + journal.message());
 }
 
@@ -451,8 +479,10 @@ std::string MasterDaemon::dump() const {
 // What the table of jobs decides ------------------------------------------------------------------
 
 void MasterDaemon::write(WriteJournal action) {
-  journal_->write(std::move(action),
-                  [this](JournalWritten written) { state_->handle(std::move(written)); });
+  journal_->write(std::move(action), [this](JournalWritten written) {
+    if (written.status.ok()) wrote_ = true;
+    state_->handle(std::move(written));
+  });
 }
 
 void MasterDaemon::start_runners(StartRunners action) {
@@ -481,6 +511,17 @@ void MasterDaemon::remove_job(RemoveJob action) {
 
 void MasterDaemon::worker_lost(const WorkerRef& worker, const std::string& reason) {
   workforce_->worker_lost(worker, reason);
+// On the disk's thread.
+void MasterDaemon::sweep() {
+  leftovers_->sweep(clock_.steady());
+  if (clock_.steady() < collect_blobs_at_) return;
+  collect_blobs_at_ = clock_.steady() + tuning_.blob_age / 6;
+  (void)journal_->post([this](Journal& journal) {
+    const Status collected = journal.collect_blobs(tuning_.blob_age);
+    if (!collected.ok()) log_.warning("files that no job names stay: ", collected.message());
+  });
+}
+
 }
 
 void MasterDaemon::members_changed(const std::vector<WorkerView>& workers) {
@@ -496,7 +537,10 @@ void MasterDaemon::job_changed(const JobView& job) {
   if (assembled) text += cat(", epoch ", now.epoch, " on ", join(now.workers, ", "));
   // Why it recovers was said when it began to.
   if (!now.reason.empty() && !assembled) text += ": " + now.reason;
-  if (has_ended(now.state)) epochs_.erase(job.id);
+  if (has_ended(now.state)) {
+    epochs_.erase(job.id);
+    leftovers_->ended(job.id, clock_.steady());
+  }
   log_.info("job ", job.id, ": ", text);
   logs_->add(job.id, "master", {text});
   sessions_->changed(job);

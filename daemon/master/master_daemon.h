@@ -35,6 +35,7 @@ class HeartServer;
 class JobLogs;
 class JobRuns;
 class JournalThread;
+class Leftovers;
 class RpcServer;
 class SessionHosts;
 class Workforce;
@@ -51,6 +52,10 @@ struct MasterTuning {
   std::chrono::milliseconds farewell{3'000};  // for jobs to leave a checkpoint when it stops
   std::chrono::milliseconds end{10'000};      // and then for their threads to end
   std::chrono::milliseconds session_lease{30'000};
+  // How often what crashes and clients left is looked for; how long after a job's end its runners
+  // may write yet; and for how long a blob may be named by no job, since that may be on its way.
+  std::chrono::milliseconds sweep{10'000}, sweep_after{10'000};
+  std::chrono::seconds blob_age{3'600};
 };
 
 // Threads: any.
@@ -108,9 +113,11 @@ class MasterDaemon final : public JobService, public StatusSource, private Clust
   Result<std::unique_ptr<Cluster>> make_cluster(const RunJob& action);
   Status arm(const RunJob& action, const std::vector<ArmedFault>& faults);
   Status admit(const Submission& submission) const;
+  Status journal_status() const;
   void check(Submission submission, Done<JobView> done);
   void resume_checked(const std::string& job, Submission submission, Done<JobView> done);
   Result<std::string> job_of_request(const std::string& request_id);
+  void sweep();
   std::string jobs_folder() const;
   std::string checks_folder() const;
 
@@ -136,6 +143,8 @@ class MasterDaemon final : public JobService, public StatusSource, private Clust
   std::string http_address_;
   bool stopped_ = false;
   Status stop_status_;
+  Status cannot_write_;              // the journal, when it was opened
+  std::atomic<bool> wrote_ = false;  // since then
   std::atomic<uint64_t> checks_begun_{0};
   std::map<std::string, uint64_t> epochs_;  // of jobs that go on, as their logs say; of "jobs"
 
@@ -144,7 +153,9 @@ class MasterDaemon final : public JobService, public StatusSource, private Clust
   std::unique_ptr<JobLogs> logs_;
   std::unique_ptr<SessionHosts> sessions_;  // the loop has checks of it
   std::unique_ptr<RpcLoop> loop_;
-  std::unique_ptr<TaskThread> disk_;  // checks submits, removes folders
+  std::unique_ptr<Leftovers> leftovers_;
+  Clock::Steady collect_blobs_at_{};  // the disk thread's
+  std::unique_ptr<TaskThread> disk_;  // checks submits, removes folders and leftovers
   std::unique_ptr<ClusterState> state_;
   std::unique_ptr<HeartServer> hearts_;
   std::unique_ptr<Workforce> workforce_;

@@ -1,0 +1,45 @@
+#include "daemon/master/leftovers.h"
+
+#include <vector>
+
+#include "daemon/checkpoint/checkpoint_store.h"
+#include "devices/base/text.h"
+
+namespace leat {
+
+Status remove_leftovers_of_job(Files& files, const std::string& folder) {
+  LEAT_ASSIGN_OR_RETURN(const bool there, files.exists(folder));
+  if (!there) return {};
+  LEAT_ASSIGN_OR_RETURN(const auto names, files.list(folder));
+  for (const std::string& name : names) {
+    if (name.ends_with(".tmp")) LEAT_RETURN_IF_ERROR(files.remove_all(folder + "/" + name));
+  }
+  const std::string checkpoints = folder + "/checkpoints";
+  LEAT_ASSIGN_OR_RETURN(const bool has_checkpoints, files.exists(checkpoints + "/."));
+  return has_checkpoints ? remove_leftovers(files, checkpoints) : Status();
+}
+
+Leftovers::Leftovers(Files& files, std::string folder, std::chrono::milliseconds after, Logger log)
+    : files_(files), folder_(std::move(folder)), after_(after), log_(std::move(log)) {}
+
+void Leftovers::ended(const std::string& job, Clock::Steady when) {
+  const std::lock_guard lock(mutex_);
+  due_[job] = when + after_;
+}
+
+void Leftovers::sweep(Clock::Steady now) {
+  std::vector<std::string> jobs;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [job, due] : due_) {
+      if (due <= now) jobs.push_back(job);
+    }
+    for (const std::string& job : jobs) due_.erase(job);
+  }
+  for (const std::string& job : jobs) {
+    const Status removed = remove_leftovers_of_job(files_, cat(folder_, "/", job));
+    if (!removed.ok()) log_.warning("what job ", job, " left stays: ", removed.message());
+  }
+}
+
+}  // namespace leat
