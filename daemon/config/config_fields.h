@@ -83,6 +83,7 @@ void visit(Visitor& v, WorkerConfig& c) {
   v.duration("adopt_within", c.adopt_within);
   v.map("log", [&](Visitor& log) { visit(log, c.log); });
 }
+  v.duration("name_patience", c.name_patience);
 
 template <typename Visitor>
 void visit(Visitor& v, DevConfig& c) {

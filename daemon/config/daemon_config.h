@@ -104,6 +104,8 @@ struct WorkerConfig {
 // `leatd dev`: a master and its workers in one process, over loopback. What they keep is in a
 // temporary folder and goes with them.
 struct DevConfig {
+  // How long it tries to be let in while another worker has its name; then it ends.
+  std::chrono::milliseconds name_patience{30'000};
   int64_t workers = 1;
   int64_t threads = 0;                          // of each worker; 0: the cores shared out evenly
   std::string listen = "127.0.0.1:17461";       // loopback only, as is `http`

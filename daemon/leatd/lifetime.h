@@ -112,6 +112,9 @@ class Lifetime {
   void request_stop(std::string_view why);
   // 0: no signal asked for the stop.
   int stop_signal() const;
+  // The exit code of a daemon that ends with an error, in place of 1.
+  void fail_with(int exit_code) { failure_code_ = exit_code; }
+  int failure_code() const { return failure_code_; }
   // Called once when a stop is asked for; at once, by the caller's thread, if it was already.
   Registration on_stop(std::function<void()> call);
 
@@ -146,6 +149,7 @@ class Lifetime {
   class Core;
   explicit Lifetime(std::unique_ptr<Core> core);
   std::unique_ptr<Core> core_;
+  std::atomic<int> failure_code_ = 1;
 };
 
 }  // namespace leat

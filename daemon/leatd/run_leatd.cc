@@ -61,7 +61,7 @@ int live(std::string_view name, const Result<Config>& config, int ready_fd,
   const Status ended = run(*config, **lifetime, log);
   if (!ended.ok()) {
     log.error(ended.message());
-    return kLeatdFailed;
+    return (*lifetime)->failure_code();
   }
   log.info("stopped");
   return kLeatdStopped;

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "daemon/jobs/grammar.h"
+#include "devices/base/seconds_text.h"
 #include "devices/base/text.h"
 #include "transport/cluster.capnp.h"
 #include "transport/rpc/client.h"
@@ -255,13 +256,42 @@ void MasterLink::live() {
     if (was_member) {
       wait = options_.least_pause;
       options_.log.warning("no longer a member of the cluster: ", why.message());
-    } else if (why.message() != said) {
+    } else if (!name_is_taken_ && why.message() != said) {
       options_.log.warning("not registered yet: ", why.message());
       said = why.message();
     }
+    if (gives_up(why)) break;
     if (!pause(wait)) break;
     wait = std::min(holds ? kHoldingPause : options_.most_pause, wait * 2);
   } while (true);
+}
+
+// Another worker of that name may be the last life of this one, and is lost in a moment. One that
+// stays is another one: to try for ever would be no use.
+bool MasterLink::gives_up(const Status& why) {
+  if (!name_is_taken_) {
+    name_taken_since_.reset();
+    return false;
+  }
+  const auto now = Steady::now();
+  const std::string patience = seconds_text(options_.name_patience);
+  if (!name_taken_since_) {
+    name_taken_since_ = now;
+    options_.log.warning("not registered yet: ", why.message(), "; tries again for ", patience,
+                         ", then it ends");
+  }
+  if (now - *name_taken_since_ < options_.name_patience) return false;
+  {
+    const std::lock_guard lock(mutex_);
+    gave_up_ = why.while_doing(cat("trying for ", patience, " to be let in"));
+  }
+  if (options_.on_given_up) options_.on_given_up();
+  return true;
+}
+
+Status MasterLink::gave_up() const {
+  const std::lock_guard lock(mutex_);
+  return gave_up_;
 }
 
 // A master that refuses this incarnation knows it, and has counted it out.
@@ -310,6 +340,7 @@ Result<std::string> MasterLink::register_with(RpcClient& client) {
 
 // Registers, and returns why that is over: nothing of this life is left then.
 Status MasterLink::be_member() {
+  name_is_taken_ = false;
   {
     const std::lock_guard lock(mutex_);
     lost_.reset();
@@ -324,8 +355,13 @@ Status MasterLink::be_member() {
     options.deadline = std::clamp(options_.adopt_within - alone, kLeastDial, options.deadline);
   }
   LEAT_ASSIGN_OR_RETURN(const auto client, RpcClient::connect(*loop_, std::move(options)));
-  if (incarnation_ == 0) incarnation_ = fresh_incarnation();
-  LEAT_ASSIGN_OR_RETURN(const std::string heart, register_with(*client));
+  const bool fresh = incarnation_ == 0;
+  if (fresh) incarnation_ = fresh_incarnation();
+  auto registered = register_with(*client);
+  // A fresh one is turned away in this way for its name alone.
+  name_is_taken_ = fresh && registered.status().code() == Code::failed_precondition;
+  LEAT_RETURN_IF_ERROR(registered.status());
+  const std::string heart = *std::move(registered);
   set_status({});
   options_.log.info("registered with the master at ", options_.master, " as ",
                     options_.info.worker.name);

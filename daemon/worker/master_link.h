@@ -13,6 +13,7 @@
 
 #include <condition_variable>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -38,6 +39,10 @@ struct MasterLinkOptions {
   RunnerSurroundings surroundings;
   std::chrono::milliseconds least_pause{100}, most_pause{2000};  // between two tries
   std::chrono::milliseconds adopt_within{0};  // runners go on so long without a master
+  // Another worker has the name: so long it tries again, then it gives up and says so, once, on the
+  // thread "master".
+  std::chrono::milliseconds name_patience{30'000};
+  std::function<void()> on_given_up = {};
   Logger log;
 };
 
@@ -63,6 +68,8 @@ class MasterLink {
   // Leaves the cluster: passes on what is left to say, for a second at most, and hangs up.
   void stop();
 
+  // Why it does not try any more to be let in; ok while it does.
+  Status gave_up() const;
   // Ok while it is registered; else why it is not.
   Status status() const;
   RpcLoop& loop() { return *loop_; }
@@ -91,6 +98,7 @@ class MasterLink {
   void lost(const Status& cause);
   bool pause(std::chrono::milliseconds time);
   void set_status(Status status);
+  bool gives_up(const Status& why);
 
   const MasterLinkOptions options_;
   std::unique_ptr<RpcLoop> loop_, heart_loop_;
@@ -99,6 +107,8 @@ class MasterLink {
   uint64_t incarnation_ = 0;
   std::string cluster_id_;
   std::chrono::steady_clock::time_point alone_since_;
+  bool name_is_taken_ = false;  // as the last try has shown
+  std::optional<std::chrono::steady_clock::time_point> name_taken_since_;
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
@@ -106,7 +116,7 @@ class MasterLink {
   bool drains_ = false;  // and the master is to be told
   bool drain_told_ = false;
   std::optional<Status> lost_;  // why the membership has ended
-  Status status_;
+  Status status_, gave_up_;
   std::deque<News> news_;
   size_t news_bytes_ = 0;
   uint64_t dropped_lines_ = 0;

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <filesystem>
 
+#include "daemon/leatd/command_line.h"
 #include "daemon/leatd/daemons.h"
 #include "daemon/status/status_routes.h"
 #include "daemon/state_folder.h"
@@ -84,7 +85,8 @@ Status WorkerDaemon::take_state(const std::string& directory, const Logger& log)
 }
 
 Result<std::unique_ptr<WorkerDaemon>> WorkerDaemon::start(const WorkerConfig& config,
-                                                          const std::string& program, Logger log) {
+                                                          const std::string& program, Logger log,
+                                                          std::function<void()> on_given_up) {
   std::unique_ptr<WorkerDaemon> daemon(new WorkerDaemon());
   LEAT_RETURN_IF_ERROR(check_datasets(config));
   LEAT_RETURN_IF_ERROR(daemon->take_state(config.state_dir, log));
@@ -113,6 +115,8 @@ Result<std::unique_ptr<WorkerDaemon>> WorkerDaemon::start(const WorkerConfig& co
   around.rejoin_within = options.adopt_within = config.adopt_within;
 
   // The link tells what runners say, and the data port asks whose a connection is: so runners come
+  options.name_patience = config.name_patience;
+  options.on_given_up = std::move(on_given_up);
   // between the two, and what the link tells of this worker comes last.
   RunnerNews news{[&link = daemon->master_](const auto& job, uint64_t epoch, auto lines) {
                     if (link) link->said(job, epoch, std::move(lines));
@@ -189,7 +193,8 @@ Status run_worker(const WorkerConfig& config, Lifetime& lifetime, Logger log) {
   std::error_code error;
   const std::string program = std::filesystem::read_symlink("/proc/self/exe", error);
   if (error) return unavailable(cat("/proc/self/exe: ", error.message()));
-  LEAT_ASSIGN_OR_RETURN(const auto daemon, WorkerDaemon::start(config, program, log));
+  const auto give_up = [&lifetime] { lifetime.request_stop("its name is another worker's"); };
+  LEAT_ASSIGN_OR_RETURN(const auto daemon, WorkerDaemon::start(config, program, log, give_up));
   RpcLoop& loop = daemon->master().loop();
   const Registration watched = lifetime.watch(
       "rpc", [&loop](LifeSign heart) { (void)loop.post([heart] { heart.beat(); }); });
@@ -210,3 +215,8 @@ Status run_worker(const WorkerConfig& config, Lifetime& lifetime, Logger log) {
 }
 
 }  // namespace leat
+  if (const Status why = daemon->master().gave_up(); !why.ok()) {
+    daemon->stop(std::chrono::milliseconds(0));
+    lifetime.fail_with(kLeatdNameTaken);
+    return why;
+  }

@@ -20,9 +20,11 @@ namespace leat {
 class WorkerDaemon {
  public:
   // Opens the data port and dials the master. `program` is the leatd that runners are made of.
-  // failed_precondition if another worker has the state directory.
+  // failed_precondition if another worker has the state directory, or a data set is not there.
+  // `on_given_up`: another worker has its name, and keeps it; see MasterLinkOptions.
   static Result<std::unique_ptr<WorkerDaemon>> start(const WorkerConfig& config,
-                                                     const std::string& program, Logger log);
+                                                     const std::string& program, Logger log,
+                                                     std::function<void()> on_given_up = {});
   // As stop() with no grace, if it was not called.
   ~WorkerDaemon();
 
