@@ -1,4 +1,5 @@
 // ps, show, nodes, cluster: what there is.
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <iostream>
@@ -175,6 +176,26 @@ void describe(const JobView& job) {
   describe(job.history);
 }
 
+// The names that jobs may give; paths are for who knows them.
+std::string datasets_of(const WorkerInfo& worker) {
+  std::vector<std::string> names;
+  for (const std::string& each : worker.datasets) {
+    if (!each.starts_with('/')) names.push_back(each);
+  }
+  if (has_dataset(worker.datasets, "/")) names.emplace_back("any path");
+  return names.empty() ? "none: trains nothing" : join(names, ", ");
+}
+
+// Without data there is nothing to train on, whatever the table shows.
+void warn_without_data(std::span<const NodeView> nodes) {
+  const bool any = std::any_of(nodes.begin(), nodes.end(), [](const NodeView& node) {
+    return node.worker.state != WorkerState::lost && !node.worker.info.datasets.empty();
+  });
+  if (any) return;
+  std::cerr << "leat: no worker has a data set, so that no job can train here; start workers with "
+               "--set datasets.NAME=PATH\n";
+}
+
 std::vector<std::string> row_of(const NodeView& node) {
   const WorkerView& worker = node.worker;
   uint64_t memory = 0;
@@ -189,7 +210,7 @@ std::vector<std::string> row_of(const NodeView& node) {
           or_dash(node.job),
           or_dash(join(devices, ", ")),
           human_bytes(memory),
-          or_dash(join(worker.info.datasets, ", ")),
+          datasets_of(worker.info),
           format_age(worker.silent.count()),
           worker.info.address};
 }
@@ -258,6 +279,7 @@ int run_nodes(const NodesCommand& command) {
   std::cout << format_table(
       {"NAME", "STATE", "REASON", "JOB", "DEVICES", "MEMORY", "DATASETS", "HEARD", "ADDRESS"}, rows,
       command.headers, fit_of_nodes());
+  warn_without_data(*nodes);
   return kExitOk;
 }
 

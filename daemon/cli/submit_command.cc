@@ -63,6 +63,26 @@ Packed pack_job_of_cluster(const SubmitCommand& command, ClusterConnection& conn
   return taken(pack_fetched(job->id, folder->path(), command.job.overrides, real_files()), command);
 }
 
+// A folder that is here, beside the job file or elsewhere, is meant by its path, for a worker of
+// this machine; unless a worker calls a data set so.
+Status mean_local_folder(const SubmitCommand& command, ClusterClient& client, PackedJob& packed) {
+  namespace fs = std::filesystem;
+  const std::string& root = packed.job.data.root;
+  std::error_code ignored;
+  if (!fs::is_directory(root, ignored)) return {};
+  const fs::path folder = fs::absolute(command.job.file, ignored).parent_path();
+  const std::string name = fs::path(root).lexically_relative(folder).string();
+  const bool may_be_name = name.find('/') == std::string::npos && !name.starts_with('.');
+  LEAT_ASSIGN_OR_RETURN(const auto nodes, client.nodes());
+  for (const NodeView& node : nodes) {
+    if (may_be_name && has_dataset(node.worker.info.datasets, name)) return {};
+  }
+  std::string quoted = "\"";
+  for (const char c : root) quoted += c == '"' || c == '\\' ? cat('\\', c) : std::string(1, c);
+  packed.request.overrides.push_back(cat("data.root=", quoted, "\""));
+  return {};
+}
+
 }  // namespace
 
 int run_submit(const SubmitCommand& command) {
@@ -80,6 +100,10 @@ int run_submit(const SubmitCommand& command) {
   std::unique_ptr<TemporaryFolder> folder;
   if (!anew && !here) packed = pack_job_of_cluster(command, connection, folder);
   if (packed.code != kExitOk) return packed.code;
+  if (anew) {
+    const Status meant = mean_local_folder(command, connection.client(), packed.job);
+    if (!meant.ok()) return connection.report(meant, About::cluster);
+  }
   auto view = connection.client().submit(packed.job.request);
   if (!view.ok()) {
     if (connection.over()) {

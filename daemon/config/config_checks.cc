@@ -81,6 +81,16 @@ void check_data_address(YamlMap& top, const WorkerConfig& config) {
                        config.data, "' is every address of this machine"));
 }
 
+// Whoever submits a job would read what this process may.
+void check_local_paths(YamlMap& top, const WorkerConfig& config) {
+  if (!config.local_paths) return;
+  for (const Port& port : {Port{"data", config.data}, Port{"master", config.master}}) {
+    if (is_loopback(port.address)) continue;
+    top.fail("local_paths", cat("expected ", port.key, " on loopback beside it, received '",
+                                port.address, "'; name the data sets of a network"));
+  }
+}
+
 }  // namespace
 
 void check_config(YamlMap& top, const ConfigSources& sources, MasterConfig& config) {
@@ -96,6 +106,7 @@ void check_config(YamlMap& top, const ConfigSources& sources, WorkerConfig& conf
   check_security(top, config.security, control, ports[1]);
   check_ports_differ(top, ports);
   check_data_address(top, config);
+  check_local_paths(top, config);
   read_secrets(top, sources, config.security);
 }
 

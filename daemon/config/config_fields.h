@@ -25,6 +25,7 @@ inline constexpr auto kTransports = std::to_array<std::string_view>({"local", "s
 
 inline constexpr size_t kMaxClusterName = 32;  // what a hello has room for
 inline constexpr size_t kMaxWorkerName = 64;   // Linux's longest host name
+inline constexpr int64_t kMaxDevWorkers = 64;
 inline constexpr IntRange kThreads = {.min = 0, .max = 1024};
 
 template <typename Visitor>
@@ -61,8 +62,8 @@ void visit(Visitor& v, MasterConfig& c) {
   v.integer("max_workers", {.min = 1, .max = 4096}, c.max_workers);
   v.duration("grow_after", c.grow_after);
   v.boolean("chaos", c.chaos);
-  v.map("log", [&](Visitor& log) { visit(log, c.log); });
   v.boolean("new_journal", c.new_journal);
+  v.map("log", [&](Visitor& log) { visit(log, c.log); });
 }
 
 template <typename Visitor>
@@ -76,18 +77,19 @@ void visit(Visitor& v, WorkerConfig& c) {
   v.integer("threads", kThreads, c.threads);
   v.bytes("memory_limit", c.memory_limit);
   v.named_paths("datasets", c.datasets);
+  v.boolean("local_paths", c.local_paths);
   v.path("state_dir", c.state_dir);
   visit(v, c.security);
   v.choices("transports", kTransports, c.transports);
   v.map("runner", [&](Visitor& runner) { visit(runner, c.runner); });
   v.duration("adopt_within", c.adopt_within);
+  v.duration("name_patience", c.name_patience);
   v.map("log", [&](Visitor& log) { visit(log, c.log); });
 }
-  v.duration("name_patience", c.name_patience);
 
 template <typename Visitor>
 void visit(Visitor& v, DevConfig& c) {
-  v.integer("workers", {.min = 1, .max = 64}, c.workers);
+  v.integer("workers", {.min = 0, .max = kMaxDevWorkers}, c.workers);
   v.integer("threads", kThreads, c.threads);
   v.address("listen", AddressUse::bind, c.listen);
   v.address("http", AddressUse::bind_or_off, c.http);

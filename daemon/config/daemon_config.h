@@ -12,11 +12,15 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "devices/base/log.h"
 
 namespace leat {
+
+// Among the names of a worker's data sets: any absolute path is one.
+inline constexpr std::string_view kAnyPath = "/";
 
 enum class LogFormat : uint8_t { text, json };
 
@@ -55,16 +59,16 @@ struct MasterConfig {
   // An elastic job steps on so long before it is held at a fence to take in workers.
   std::chrono::milliseconds grow_after{3'000};
   bool chaos = false;  // jobs may bring faults upon themselves, their workers and this master
-  LogConfig log;
-};
-
-// Of each runner that a worker starts, and of all of them.
   // Begin a journal though there are folders of jobs without one, which nobody goes on with then.
   bool new_journal = false;
   // Not a key: the runners of each job share these threads out, if its workers are on one machine.
   // 0: each has its worker's own.
   int64_t shared_threads = 0;
   bool same_user = false;  // not a key, either: nobody else is let in
+  LogConfig log;
+};
+
+// Of each runner that a worker starts, and of all of them.
 struct RunnerLimits {
   int64_t max_runners = 16;  // at a time: jobs that this worker takes part in
   // From exec until the runner says that it is there; and from the request to stop until it is
@@ -91,6 +95,8 @@ struct WorkerConfig {
   uint64_t memory_limit = 0;  // bytes that jobs may use together; 0: no limit
   // Folders and files that jobs may read by name, and nothing else: name -> absolute path.
   std::map<std::string, std::string> datasets;
+  // Jobs may name any absolute path, too, and read what this process may: only on loopback.
+  bool local_paths = false;
   std::string state_dir;    // as the master's, with worker in place of master
   SecurityConfig security;  // its keys stand at the top level
   std::vector<WorkerTransport> transports = {WorkerTransport::local, WorkerTransport::shm,
@@ -98,15 +104,15 @@ struct WorkerConfig {
   RunnerLimits runner;
   // How long runners go on whose master is gone, until it has started again and takes them up.
   std::chrono::milliseconds adopt_within{60'000};
+  // How long it tries to be let in while another worker has its name; then it ends.
+  std::chrono::milliseconds name_patience{30'000};
   LogConfig log;
 };
 
 // `leatd dev`: a master and its workers in one process, over loopback. What they keep is in a
 // temporary folder and goes with them.
 struct DevConfig {
-  // How long it tries to be let in while another worker has its name; then it ends.
-  std::chrono::milliseconds name_patience{30'000};
-  int64_t workers = 1;
+  int64_t workers = 0;                          // 0: as many as its jobs ask for, one at least
   int64_t threads = 0;                          // of each worker; 0: the cores shared out evenly
   std::string listen = "127.0.0.1:17461";       // loopback only, as is `http`
   std::string http = "127.0.0.1:17460";         // "off": none

@@ -421,7 +421,8 @@ std::string JobTable::waiting_reason(const Entry& entry) const {
   if (entry.not_before) return "waits a while, since it failed before it had come farther";
   const size_t kept = entry.assembly.kept();
   std::string wants = "waits for " + counted(wanted(entry), "worker");
-  if (!entry.job.dataset.empty() && !unfit(entry).empty())
+  const bool lacks_some = !unfit(entry).empty() || wanted(entry) > usable(entry);
+  if (!entry.job.dataset.empty() && lacks_some)
     wants += cat(" with data set '", entry.job.dataset, "'");
   if (kept > 0) wants += cat(" more, ", kept, kept == 1 ? " keeps" : " keep", " the job in memory");
   if (wanted(entry) > usable(entry)) {

@@ -4,6 +4,12 @@
 
 namespace leat {
 
+bool has_dataset(std::span<const std::string> datasets, std::string_view wanted) {
+  return std::any_of(datasets.begin(), datasets.end(), [&](const std::string& each) {
+    return each == wanted || (each == "/" && wanted.starts_with('/'));
+  });
+}
+
 void Leases::add(const WorkerRef& worker, std::vector<std::string> datasets) {
   workers_[worker.name] = {worker.incarnation, 0, false, std::move(datasets)};
   count();
@@ -62,8 +68,7 @@ size_t Leases::usable_but(std::span<const std::string> names) const {
 std::vector<std::string> Leases::without(std::string_view dataset) const {
   std::vector<std::string> names;
   for (const auto& [name, entry] : workers_) {
-    const auto& has = entry.datasets;
-    if (std::find(has.begin(), has.end(), dataset) == has.end()) names.push_back(name);
+    if (!has_dataset(entry.datasets, dataset)) names.push_back(name);
   }
   return names;
 }

@@ -22,6 +22,9 @@ struct WorkerRef {
   auto operator<=>(const WorkerRef&) const = default;
 };
 
+// Of the names and paths of data sets that a worker has: "/" is every absolute path.
+bool has_dataset(std::span<const std::string> datasets, std::string_view wanted);
+
 class Leases {
  public:
   // REQUIRES: no worker of that name.

@@ -49,7 +49,7 @@ struct WorkerInfo {
   std::string address;  // of its data port, "10.0.0.2:17463"
   std::string machine;  // the kernel's boot id: equal ones share memory
   std::vector<WorkerDevice> devices;
-  std::vector<std::string> datasets;
+  std::vector<std::string> datasets;  // names, and the paths that they have there; see leases.h
   std::string version;
   std::vector<HeldRunner> runners = {};
 };

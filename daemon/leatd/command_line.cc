@@ -30,7 +30,7 @@ name.)";
 struct KeyFlag {
   const char* flag;
   const char* key;
-  const char* type;
+  const char* type;  // null: the flag has no value, and says true
   const char* about;
 };
 
@@ -38,9 +38,9 @@ constexpr KeyFlag kMasterFlags[] = {
     {"--listen", "listen", "ADDRESS", "Where workers and clients connect (127.0.0.1:17461)"},
     {"--http", "http", "ADDRESS", "Status page and API, or off (127.0.0.1:17460)"},
     {"--state-dir", "state_dir", "DIR", "The journal's folder"},
-    {"--secret-file", "secret_file", "FILE", "What members of the cluster prove that they know"},
     {"--new-journal", "new_journal", nullptr,
      "Begin a journal beside the folders of jobs whose journal is gone"},
+    {"--secret-file", "secret_file", "FILE", "What members of the cluster prove that they know"},
     {"--log-level", "log.level", "LEVEL", "debug, info, warning, error or off"},
 };
 constexpr KeyFlag kWorkerFlags[] = {
@@ -54,7 +54,7 @@ constexpr KeyFlag kWorkerFlags[] = {
     {"--log-level", "log.level", "LEVEL", "debug, info, warning, error or off"},
 };
 constexpr KeyFlag kDevFlags[] = {
-    {"--workers", "workers", "N", "Number of workers (1); changes no result"},
+    {"--workers", "workers", "N", "Number of workers (0: as many as jobs ask for); changes no result"},
     {"--threads", "threads", "N", "Threads of each worker; changes no result"},
     {"--listen", "listen", "ADDRESS", "Where clients connect (127.0.0.1:17461)"},
     {"--http", "http", "ADDRESS", "Status page and API, or off (127.0.0.1:17460)"},
@@ -93,13 +93,13 @@ CLI::Validator assignment() {
 void add_config_options(CLI::App& app, const DaemonWords& words, Parsed& parsed) {
   app.add_option("--config", parsed.run.file, "The config file (YAML)")->type_name("FILE");
   for (const KeyFlag& flag : words.flags) {
-    const auto take = [&parsed, flag](const std::string& value) {
     if (flag.type == nullptr) {
       app.add_flag_callback(
           flag.flag, [&parsed, flag] { parsed.run.flags.push_back({flag.key, "true", flag.flag}); },
           flag.about);
       continue;
     }
+    const auto take = [&parsed, flag](const std::string& value) {
       parsed.run.flags.push_back({flag.key, value, cat(flag.flag, " ", value)});
     };
     app.add_option_function<std::string>(flag.flag, take, flag.about)->type_name(flag.type);

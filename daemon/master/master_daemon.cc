@@ -16,8 +16,8 @@
 #include "daemon/master/wire_client_service.h"
 #include "daemon/master/wire_workforce.h"
 #include "daemon/remote/remote_cluster.h"
-#include "daemon/version.h"
 #include "daemon/state_folder.h"
+#include "daemon/version.h"
 #include "devices/base/counted.h"
 #include "devices/base/text.h"
 #include "ops/catalogue.h"
@@ -146,6 +146,7 @@ Status MasterDaemon::open() {
   workforce.heart_address = hearts_->address();
   workforce.heartbeat = options.members.heartbeat;
   workforce.exit_deadline = tuning_.runner_exit;
+  workforce.shared_threads = static_cast<uint32_t>(config_.shared_threads);
   workforce.log = log_.named("workers");
   workforce_ = std::make_unique<Workforce>(*loop_, *state_, *logs_, std::move(workforce));
   sessions_ = std::make_unique<SessionHosts>(SessionHostsParts{
@@ -172,8 +173,8 @@ Status MasterDaemon::open() {
   for (const StoredJob& job : jobs) {
     if (has_ended(job.condition.state)) {
       logs_->end(job.id);
-    } else {
       leftovers_->ended(job.id, clock_.steady() - tuning_.sweep_after);
+    } else {
       epochs_[job.id] = job.condition.epoch;
     }
   }
@@ -191,6 +192,7 @@ Status MasterDaemon::listen() {
   options.identity = identity_of(config_);
   options.insecure_allow_network_without_authentication =
       config_.security.insecure_allow_network_without_authentication;
+  options.same_user = config_.same_user;
   options.log = log_.named("rpc");
   LEAT_ASSIGN_OR_RETURN(
       server_,
@@ -249,10 +251,10 @@ void MasterDaemon::beat_journal(std::function<void()> beat) {
 
 Status MasterDaemon::admit(const Submission& submission) const {
   LEAT_RETURN_IF_ERROR(check_chaos_allowed(submission, config_));
-  if (disk_->waiting() < tuning_.checks) return {};
-  return resource_exhausted(
   const bool stays = !cannot_write_.ok() && cannot_write_.code() != Code::resource_exhausted;
   if (stays) return cannot_write_.while_doing("taking a job");
+  if (disk_->waiting() < tuning_.checks) return {};
+  return resource_exhausted(
       cat("submit: ", tuning_.checks, " others wait to be checked; try again in a moment"));
 }
 
@@ -281,7 +283,7 @@ void MasterDaemon::check(Submission submission, Done<JobView> done) {
   if (!checked.ok()) return done(checked.status());
   // A repeated submit is answered whatever has become of the workers.
   if (state_->job_of_request(checked->submission.request_id).empty()) {
-    const Status data = check_data_root(checked->data_root, state_->nodes());
+    const Status data = check_data_root(real_files(), checked->data_root, state_->nodes());
     if (!data.ok()) return done(data);
   }
   state_->submit(std::move(checked->submission), std::move(done));
@@ -431,14 +433,14 @@ Result<LogPage> MasterDaemon::log(std::string_view id, uint64_t from, size_t mos
   return logs_->page(view.id, from, most);
 }
 
-Status MasterDaemon::ready() const {
-  const Status journal = journal_status();
 // Before anything was to be written, what opening it has shown.
 Status MasterDaemon::journal_status() const {
   const Status status = state_->journal_status();
   return status.ok() && !wrote_ ? cannot_write_ : status;
 }
 
+Status MasterDaemon::ready() const {
+  const Status journal = journal_status();
   return journal.ok() ? journal : Status(journal.code(), "the journal: " + journal.message());
 }
 
@@ -509,8 +511,6 @@ void MasterDaemon::remove_job(RemoveJob action) {
   });
 }
 
-void MasterDaemon::worker_lost(const WorkerRef& worker, const std::string& reason) {
-  workforce_->worker_lost(worker, reason);
 // On the disk's thread.
 void MasterDaemon::sweep() {
   leftovers_->sweep(clock_.steady());
@@ -522,6 +522,8 @@ void MasterDaemon::sweep() {
   });
 }
 
+void MasterDaemon::worker_lost(const WorkerRef& worker, const std::string& reason) {
+  workforce_->worker_lost(worker, reason);
 }
 
 void MasterDaemon::members_changed(const std::vector<WorkerView>& workers) {

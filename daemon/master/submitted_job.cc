@@ -129,6 +129,7 @@ Result<Job> read_submitted_job(const Submission& submission, const std::string& 
   if (std::string name = name_below(job->data.root, folder); !name.empty()) {
     job->data.root = std::move(name);
   }
+  while (job->data.root.size() > 1 && job->data.root.ends_with('/')) job->data.root.pop_back();
   return job;
 }
 
@@ -157,7 +158,7 @@ Result<CheckedJob> check_submitted_job(Files& files, const Catalogue& catalogue,
     submission.max_restarts =
         static_cast<uint32_t>(job.max_failures) + static_cast<uint32_t>(faults.size());
     data_root = job.data.root;
-    submission.dataset = fs::path(data_root).is_absolute() ? "" : data_root;
+    submission.dataset = data_root;
     return check_submission(submission);
   };
   const Status status = without_folder(check(), folder);
@@ -167,21 +168,33 @@ Result<CheckedJob> check_submitted_job(Files& files, const Catalogue& catalogue,
   return CheckedJob{std::move(submission), std::move(data_root)};
 }
 
-Status check_data_root(const std::string& data_root, std::span<const NodeView> nodes) {
-  if (fs::path(data_root).is_absolute()) return {};
+Status check_data_root(Files& files, const std::string& data_root,
+                       std::span<const NodeView> nodes) {
   std::set<std::string> names;
-  bool any_worker = false;
+  bool any_worker = false, on_any_path = false, found = false;
   for (const NodeView& node : nodes) {
     if (node.worker.state == WorkerState::lost) continue;
     any_worker = true;
-    names.insert(node.worker.info.datasets.begin(), node.worker.info.datasets.end());
+    for (const std::string& each : node.worker.info.datasets) {
+      if (each == data_root) found = true;
+      if (!each.starts_with('/')) names.insert(each);
+    }
+    if (has_dataset(node.worker.info.datasets, data_root)) on_any_path = true;
   }
-  if (!any_worker || names.contains(data_root)) return {};
+  if (!any_worker || found) return {};
+  if (on_any_path) {  // that worker is on this machine
+    LEAT_ASSIGN_OR_RETURN(const bool there, files.exists(data_root));
+    if (there) return {};
+    return invalid_argument(cat(kJobFile, ": data.root: expected a folder of this machine, there ",
+                                "is no '", data_root, "'"));
+  }
   const std::vector<std::string> offered(names.begin(), names.end());
-  return invalid_argument(cat(kJobFile, ": data.root: expected a data set of the workers (",
-                              offered.empty() ? "they have none" : join(offered, ", "),
-                              ") or a path on them, received '", data_root, "'",
-                              did_you_mean(data_root, offered)));
+  return invalid_argument(cat(
+      kJobFile, ": data.root: expected a data set of the workers (",
+      offered.empty() ? "they have none" : join(offered, ", "), "), received '", data_root, "'",
+      did_you_mean(data_root, offered),
+      offered.empty() ? "" : "; write one of these: --set data.root=NAME",
+      offered.empty() ? "; start" : ", or start", " workers with --set datasets.NAME=PATH"));
 }
 
 }  // namespace leat

@@ -39,8 +39,9 @@ struct CheckedJob {
 Result<CheckedJob> check_submitted_job(Files& files, const Catalogue& catalogue, const Blobs& blobs,
                                        Submission submission, const std::string& folder);
 
-// invalid_argument if data.root is a name, there are workers, and none of them has a data set of
-// that name. A path is for the workers to find, and workers may come later.
-Status check_data_root(const std::string& data_root, std::span<const NodeView> nodes);
+// invalid_argument, with what to do about it, if there are workers and none of them has the data: a
+// data set of that name or path, or any path of this machine, on which `files` are. Workers that
+// have it may come later: then the job waits.
+Status check_data_root(Files& files, const std::string& data_root, std::span<const NodeView> nodes);
 
 }  // namespace leat

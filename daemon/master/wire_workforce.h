@@ -87,7 +87,8 @@ class Workforce::Inside final : public std::enable_shared_from_this<Inside> {
   };
   using Slots = std::map<Place, Slot>;
 
-  void start(const Place& place, const WorkerRef& worker, const Token& key);
+  // `threads`: of the runner; 0: the worker's own.
+  void start(const Place& place, const WorkerRef& worker, const Token& key, uint32_t threads);
   // A runner that is there goes on in the place's epoch: first its worker is told, then itself.
   void advance(const Place& to, const WorkerRef& worker, const Token& key);
   void tell_worker(const Place& to, const Slot& slot, const Token& key);

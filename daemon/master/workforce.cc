@@ -40,14 +40,19 @@ std::string text_of(const Workforce::Inside::Place& place) {
 
 void Workforce::Inside::start(const StartRunners& action) {
   const Token key = random_token();
+  const auto sharers = static_cast<uint32_t>(std::max<size_t>(1, action.workers.size()));
+  const uint32_t threads =
+      options_.shared_threads > 0 ? std::max(1u, options_.shared_threads / sharers) : 0;
   for (uint32_t task = 0; task < action.workers.size(); ++task) {
     const Place place{action.job, action.epoch, task};
     const bool kept = task < action.kept.size() && action.kept[task];
-    kept ? advance(place, action.workers[task], key) : start(place, action.workers[task], key);
+    kept ? advance(place, action.workers[task], key)
+         : start(place, action.workers[task], key, threads);
   }
 }
 
-void Workforce::Inside::start(const Place& place, const WorkerRef& worker, const Token& key) {
+void Workforce::Inside::start(const Place& place, const WorkerRef& worker, const Token& key,
+                              uint32_t threads) {
   const auto found = workers_.find(worker);
   if (found == workers_.end()) return;  // the table hears that it was lost
   const Token token = random_token();
@@ -61,6 +66,7 @@ void Workforce::Inside::start(const Place& place, const WorkerRef& worker, const
   spec.setJob(place.job);
   spec.setEpoch(place.epoch);
   spec.setTask(place.task);
+  spec.setThreads(threads);
   spec.setToken(kj::arrayPtr(token.data(), token.size()));
   spec.setKey(kj::arrayPtr(key.data(), key.size()));
   auto call = request.send().then(

@@ -30,6 +30,7 @@ struct WorkforceOptions {
   std::chrono::milliseconds stop_deadline{5'000};  // beyond the runner's grace
   // For a worker to tell how a runner ended whose connection is gone.
   std::chrono::milliseconds exit_deadline{2'000};
+  uint32_t shared_threads = 0;  // as MasterConfig has it
   Logger log;
 };
 

@@ -9,8 +9,8 @@
 
 #include "daemon/leatd/command_line.h"
 #include "daemon/leatd/daemons.h"
-#include "daemon/status/status_routes.h"
 #include "daemon/state_folder.h"
+#include "daemon/status/status_routes.h"
 #include "daemon/version.h"
 #include "daemon/worker/advertised_address.h"
 #include "daemon/worker/machine.h"
@@ -28,6 +28,8 @@ constexpr std::chrono::milliseconds kLook{50};
 
 // What a runner puts below its folder: "/<20 digits>/<a few letters>".
 constexpr size_t kBelowDirectory = 20 + 12;
+
+constexpr size_t kMostDatasets = 1000;  // the master takes a few more
 
 std::string_view transport_name(WorkerTransport transport) {
   switch (transport) {
@@ -52,7 +54,22 @@ WorkerInfo describe(const WorkerConfig& config, const std::string& data_address,
   if (config.memory_limit > 0) cpu.memory_bytes = std::min(cpu.memory_bytes, config.memory_limit);
   info.devices.push_back(cpu);
   for (const auto& [name, path] : config.datasets) info.datasets.push_back(name);
+  for (const auto& [name, path] : config.datasets) {
+    if (info.datasets.size() < kMostDatasets) info.datasets.push_back(path);
+  }
+  if (config.local_paths) info.datasets.emplace_back(kAnyPath);
   return info;
+}
+
+// A job that is given to this worker for its data is to find them.
+Status check_datasets(const WorkerConfig& config) {
+  for (const auto& [name, path] : config.datasets) {
+    std::error_code error;
+    if (std::filesystem::exists(path, error)) continue;
+    return failed_precondition(cat("datasets.", name, ": expected a folder or a file, there is no '",
+                                   path, "'", error ? cat(" (", error.message(), ")") : ""));
+  }
+  return {};
 }
 
 }  // namespace
@@ -98,6 +115,8 @@ Result<std::unique_ptr<WorkerDaemon>> WorkerDaemon::start(const WorkerConfig& co
   options.identity.cluster = config.cluster;
   options.identity.secret = config.security.secret;
   options.log = log;
+  options.name_patience = config.name_patience;
+  options.on_given_up = std::move(on_given_up);
   RunnerSurroundings& around = options.surroundings;
   around.program = program;
   around.directory = daemon->runners_directory_;
@@ -108,6 +127,7 @@ Result<std::unique_ptr<WorkerDaemon>> WorkerDaemon::start(const WorkerConfig& co
   around.threads = threads;
   around.memory_limit = config.memory_limit;
   around.datasets = config.datasets;
+  if (config.local_paths) around.datasets[std::string(kAnyPath)] = kAnyPath;
   for (const WorkerTransport transport : config.transports)
     around.transports.emplace_back(transport_name(transport));
   around.log_level = log_level_name(config.log.level);
@@ -115,8 +135,6 @@ Result<std::unique_ptr<WorkerDaemon>> WorkerDaemon::start(const WorkerConfig& co
   around.rejoin_within = options.adopt_within = config.adopt_within;
 
   // The link tells what runners say, and the data port asks whose a connection is: so runners come
-  options.name_patience = config.name_patience;
-  options.on_given_up = std::move(on_given_up);
   // between the two, and what the link tells of this worker comes last.
   RunnerNews news{[&link = daemon->master_](const auto& job, uint64_t epoch, auto lines) {
                     if (link) link->said(job, epoch, std::move(lines));
@@ -205,6 +223,11 @@ Status run_worker(const WorkerConfig& config, Lifetime& lifetime, Logger log) {
   lifetime.ready(cat("data port ", daemon->data_address(), ", master ", config.master),
                  {.listen = "", .http = daemon->http_address(), .data = daemon->data_address()});
   lifetime.wait_for_stop();
+  if (const Status why = daemon->master().gave_up(); !why.ok()) {
+    daemon->stop(std::chrono::milliseconds(0));
+    lifetime.fail_with(kLeatdNameTaken);
+    return why;
+  }
   lifetime.stopping(cat("jobs to leave ", daemon->runners().size(), " runners"));
   if (!daemon->drain(kDrain))
     log.warning(daemon->runners().size(), " runners are left that jobs did not leave in ",
@@ -215,8 +238,3 @@ Status run_worker(const WorkerConfig& config, Lifetime& lifetime, Logger log) {
 }
 
 }  // namespace leat
-  if (const Status why = daemon->master().gave_up(); !why.ok()) {
-    daemon->stop(std::chrono::milliseconds(0));
-    lifetime.fail_with(kLeatdNameTaken);
-    return why;
-  }

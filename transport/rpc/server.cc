@@ -13,6 +13,7 @@
 #include "transport/rpc/call.h"
 #include "transport/rpc/guard.h"
 #include "transport/rpc/loop_context.h"
+#include "transport/rpc/peer_user.h"
 #include "transport/rpc/socket.h"
 
 namespace leat {
@@ -21,6 +22,11 @@ namespace {
 constexpr int kAcceptsPerTurn = 64;
 constexpr std::chrono::milliseconds kFirstBackOff{10};
 constexpr std::chrono::milliseconds kLastBackOff{1'000};
+
+bool is_same_user(const SocketAddress& peer, int fd) {
+  const auto user = user_of_peer(peer, local_address(fd));
+  return user && (*user == ::geteuid() || *user == 0);
+}
 
 // A handshake that came to nothing, as an exception that only this file sees.
 kj::Exception given_up(std::string why) { return to_exception(unavailable(std::move(why))); }
@@ -189,6 +195,13 @@ void RpcServer::Acceptor::admit(int fd, const SocketAddress& from) {
   const bool limited = options_.limit_loopback || !from.is_loopback();
   if (limited && !rate_.admit(from.owner(), std::chrono::steady_clock::now())) {
     ++counters_->over_rate;
+    ::close(fd);
+    return;
+  }
+  if (options_.same_user && !is_same_user(from, fd)) {
+    ++counters_->refused;
+    options_.log.warning("rpc server: refused ", from.to_string(),
+                         ": expected a process of this one's user");
     ::close(fd);
     return;
   }

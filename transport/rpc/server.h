@@ -33,6 +33,8 @@ struct RpcServerOptions {
   double connections_per_second = 10;
   double connection_burst = 50;
   bool limit_loopback = false;
+  // Only processes of this one's user, or of root, are let in: for an address of loopback.
+  bool same_user = false;
 
   size_t connections = 4'096;      // accepted ones
   size_t clients = 2'048;          // of them of role client: people keep out no worker

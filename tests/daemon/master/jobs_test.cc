@@ -12,10 +12,11 @@ TEST_CASE("a submitted job waits for workers, and starts when they join", "[clus
   Host host;
   const std::string id = host.submitted(tiny_job("r1", 2));
   CHECK(host.state(id) == "QUEUED");
-  CHECK(host.reason(id) == "waits for 2 workers, 0 there");
+  CHECK(host.reason(id) == "waits for 2 workers with data set 'digits', 0 there");
   CHECK(host.master->job(id)->name == "tiny-job");
   FakeWorker w1(host.master->address(), "w1");
-  CHECK(eventually([&] { return host.reason(id) == "waits for 2 workers, 1 there"; }));
+  const std::string one = "waits for 2 workers with data set 'digits', 1 there";
+  CHECK(eventually([&] { return host.reason(id) == one; }));
   FakeWorker w2(host.master->address(), "w2");
   REQUIRE(host.becomes(id, "STARTING"));
   const Order first = w1.order(), second = w2.order();
