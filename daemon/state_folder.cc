@@ -31,10 +31,9 @@ Result<std::string> take_state_folder(const std::string& path) {
   }
   LEAT_RETURN_IF_ERROR(real_files().make_directories(path));  // says what is in the way
   if (::stat(path.c_str(), &info) != 0 || (info.st_mode & kAll) == kOwn) return std::string();
-  const std::string was = cat("state_dir '", path, "' was open to others, mode ",
-                              octal(info.st_mode));
-  if (::chmod(path.c_str(), kOwn) == 0)
-    return there ? cat(was, "; it is 0700 now") : std::string();
+  const std::string was =
+      cat("state_dir '", path, "' was open to others, mode ", octal(info.st_mode));
+  if (::chmod(path.c_str(), kOwn) == 0) return there ? cat(was, "; it is 0700 now") : std::string();
   return cat(was, ", and still is: ", std::strerror(errno));
 }
 

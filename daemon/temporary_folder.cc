@@ -61,8 +61,7 @@ Result<std::unique_ptr<TemporaryFolder>> TemporaryFolder::make(const std::string
   remove_left_folders(parent, name);
   std::string path = (parent / (name + "-XXXXXX")).string();
   if (::mkdtemp(path.data()) == nullptr)
-    return failed_precondition(
-        cat("cannot make the folder '", path, "': ", std::strerror(errno)));
+    return failed_precondition(cat("cannot make the folder '", path, "': ", std::strerror(errno)));
   std::unique_ptr<TemporaryFolder> folder(new TemporaryFolder(std::move(path)));
   LEAT_RETURN_IF_ERROR(folder->hold());
   return folder;

@@ -124,9 +124,8 @@ Result<std::optional<Checkpoint>> Trainer::begin_anew(const Status& why, TrainOb
 // Those that were passed over would count as the newest, and be replaced in time.
 Status Trainer::set_aside_damaged(TrainObserver& observer) {
   if (checkpoints_.last_step() < 0) return {};
-  LEAT_ASSIGN_OR_RETURN(
-      const auto aside,
-      set_aside_checkpoints_after(files_, checkpoints_.folder(), checkpoints_.last_step()));
+  LEAT_ASSIGN_OR_RETURN(const auto aside, set_aside_checkpoints_after(files_, checkpoints_.folder(),
+                                                                      checkpoints_.last_step()));
   if (!aside.empty())
     observer.warned(cat("damaged checkpoints were set aside, as ", join(aside, ", ")));
   return {};
@@ -141,9 +140,9 @@ Status Trainer::make_way(TrainObserver& observer) {
   };
   const std::string& graph = job_.model.graph;
   LEAT_RETURN_IF_ERROR(told(make_way_for_folder(files_, checkpoints_.folder())));
-  for (const std::string& name : {std::string("job.yaml"), std::string("weights.safetensors"),
-                                  std::string("metrics.jsonl"),
-                                  graph.substr(graph.rfind('/') + 1)}) {
+  for (const std::string& name :
+       {std::string("job.yaml"), std::string("weights.safetensors"), std::string("metrics.jsonl"),
+        graph.substr(graph.rfind('/') + 1)}) {
     LEAT_RETURN_IF_ERROR(told(make_way_for_file(files_, cat(options_.folder, "/", name))));
   }
   return {};

@@ -204,15 +204,9 @@ std::vector<std::string> row_of(const NodeView& node) {
     memory += device.memory_bytes;
     devices.push_back(cat(device.name, " (", counted(device.threads, "thread"), ")"));
   }
-  return {worker.info.worker.name,
-          std::string(name_of(worker.state)),
-          or_dash(worker.reason),
-          or_dash(node.job),
-          or_dash(join(devices, ", ")),
-          human_bytes(memory),
-          datasets_of(worker.info),
-          format_age(worker.silent.count()),
-          worker.info.address};
+  return {worker.info.worker.name,  std::string(name_of(worker.state)), or_dash(worker.reason),
+          or_dash(node.job),        or_dash(join(devices, ", ")),       human_bytes(memory),
+          datasets_of(worker.info), format_age(worker.silent.count()),  worker.info.address};
 }
 
 }  // namespace

@@ -162,7 +162,8 @@ class Journal::Lock {
   // On a file system that is read-only there may be none, and is nothing to guard.
   static Result<std::unique_ptr<Lock>> take(const std::string& directory, bool read_only) {
     const std::string path = directory + "/journal.lock";
-    const int fd = ::open(path.c_str(), (read_only ? O_RDONLY : O_RDWR | O_CREAT) | O_CLOEXEC, 0600);
+    const int flags = (read_only ? O_RDONLY : O_RDWR | O_CREAT) | O_CLOEXEC;
+    const int fd = ::open(path.c_str(), flags, 0600);
     if (fd < 0 && read_only) return std::unique_ptr<Lock>();
     if (fd < 0) {
       return failed_precondition(cat("'", path, "': cannot open it: ", std::strerror(errno)));
@@ -235,12 +236,13 @@ Result<std::string> Journal::copy_to_read() {
     if (!there) continue;
     LEAT_ASSIGN_OR_RETURN(const auto file, files_.open(from));
     LEAT_ASSIGN_OR_RETURN(const auto copy, files_.create(to + suffix));
-    LEAT_RETURN_IF_ERROR(
-        read_in_pieces(*file, [&](std::span<const std::byte> piece) { return copy->append(piece); })
-            .while_doing(cat("copying '", from, "', which cannot be written")));
+    LEAT_RETURN_IF_ERROR(read_in_pieces(*file, [&](std::span<const std::byte> piece) {
+                           return copy->append(piece);
+                         }).while_doing(cat("copying '", from, "', which cannot be written")));
   }
   opened_ = broken_ = failed_precondition(
-      cat("'", directory_, "' is on a file system that is read-only: nothing can be written to the "
+      cat("'", directory_,
+          "' is on a file system that is read-only: nothing can be written to the "
           "journal until the master starts again with one that can be"));
   return to;
 }
@@ -253,10 +255,10 @@ Status Journal::expect_no_jobs() const {
   LEAT_ASSIGN_OR_RETURN(const auto jobs, files_.list(folder));
   if (jobs.empty()) return {};
   return failed_precondition(
-      cat("journal '", database_path_, "' is gone, but '", folder, "' beside it has the folders of ",
-          jobs.size(), jobs.size() == 1 ? " job" : " jobs", ", such as '", jobs.front(),
-          "': expected it to be restored from a copy; or start once with --new-journal: then nobody "
-          "goes on with these jobs, and their folders stay as they are"));
+      cat("journal '", database_path_, "' is gone, but '", folder, "' beside it has the folders ",
+          "of ", jobs.size(), jobs.size() == 1 ? " job" : " jobs", ", such as '", jobs.front(),
+          "': expected it to be restored from a copy; or start once with --new-journal: then "
+          "nobody goes on with these jobs, and their folders stay as they are"));
 }
 
 // Those of a journal that is gone: it may be restored yet.

@@ -15,8 +15,8 @@
 //
 // After a failed disk (unavailable) nothing is known of what is on it, so every later append()
 // fails with the first error, until the master starts again. A full one (resource_exhausted) is
-// tried anew each time; a journal on one is opened, and read. One on a file system that is read-only
-// is read from a copy, and refuses every append().
+// tried anew each time; a journal on one is opened, and read. One on a file system that is
+// read-only is read from a copy, and refuses every append().
 //
 // A journal that is not there is made, but not beside the folders of jobs, which are of one that is
 // gone: see JournalLimits::new_journal.

@@ -54,7 +54,8 @@ constexpr KeyFlag kWorkerFlags[] = {
     {"--log-level", "log.level", "LEVEL", "debug, info, warning, error or off"},
 };
 constexpr KeyFlag kDevFlags[] = {
-    {"--workers", "workers", "N", "Number of workers (0: as many as jobs ask for); changes no result"},
+    {"--workers", "workers", "N",
+     "Number of workers (0: as many as jobs ask for); changes no result"},
     {"--threads", "threads", "N", "Threads of each worker; changes no result"},
     {"--listen", "listen", "ADDRESS", "Where clients connect (127.0.0.1:17461)"},
     {"--http", "http", "ADDRESS", "Status page and API, or off (127.0.0.1:17460)"},
@@ -95,7 +96,10 @@ void add_config_options(CLI::App& app, const DaemonWords& words, Parsed& parsed)
   for (const KeyFlag& flag : words.flags) {
     if (flag.type == nullptr) {
       app.add_flag_callback(
-          flag.flag, [&parsed, flag] { parsed.run.flags.push_back({flag.key, "true", flag.flag}); },
+          flag.flag,
+          [&parsed, flag] {
+            parsed.run.flags.push_back({flag.key, "true", flag.flag});
+          },
           flag.about);
       continue;
     }

@@ -112,9 +112,10 @@ Status MasterDaemon::open() {
   LEAT_ASSIGN_OR_RETURN(auto journal, Journal::open(real_files(), config_.state_dir, limits));
   cannot_write_ = journal->opened();
   if (!cannot_write_.ok()) {
-    log_.error("the journal cannot be written, so that no job is taken, begun or ended, while all "
-               "that there is can be looked at and fetched: ",
-               cannot_write_.message());
+    log_.error(
+        "the journal cannot be written, so that no job is taken, begun or ended, while all "
+        "that there is can be looked at and fetched: ",
+        cannot_write_.message());
   }
   LEAT_ASSIGN_OR_RETURN(const std::vector<StoredJob> jobs, journal->replay());
   LEAT_ASSIGN_OR_RETURN(const auto drained, journal->drained_workers());

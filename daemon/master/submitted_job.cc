@@ -189,12 +189,12 @@ Status check_data_root(Files& files, const std::string& data_root,
                                 "is no '", data_root, "'"));
   }
   const std::vector<std::string> offered(names.begin(), names.end());
-  return invalid_argument(cat(
-      kJobFile, ": data.root: expected a data set of the workers (",
-      offered.empty() ? "they have none" : join(offered, ", "), "), received '", data_root, "'",
-      did_you_mean(data_root, offered),
-      offered.empty() ? "" : "; write one of these: --set data.root=NAME",
-      offered.empty() ? "; start" : ", or start", " workers with --set datasets.NAME=PATH"));
+  return invalid_argument(cat(kJobFile, ": data.root: expected a data set of the workers (",
+                              offered.empty() ? "they have none" : join(offered, ", "),
+                              "), received '", data_root, "'", did_you_mean(data_root, offered),
+                              offered.empty() ? "" : "; write one of these: --set data.root=NAME",
+                              offered.empty() ? "; start" : ", or start",
+                              " workers with --set datasets.NAME=PATH"));
 }
 
 }  // namespace leat

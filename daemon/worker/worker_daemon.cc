@@ -66,8 +66,9 @@ Status check_datasets(const WorkerConfig& config) {
   for (const auto& [name, path] : config.datasets) {
     std::error_code error;
     if (std::filesystem::exists(path, error)) continue;
-    return failed_precondition(cat("datasets.", name, ": expected a folder or a file, there is no '",
-                                   path, "'", error ? cat(" (", error.message(), ")") : ""));
+    return failed_precondition(cat("datasets.", name,
+                                   ": expected a folder or a file, there is no '", path, "'",
+                                   error ? cat(" (", error.message(), ")") : ""));
   }
   return {};
 }

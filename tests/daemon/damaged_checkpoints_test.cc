@@ -139,8 +139,8 @@ TEST_CASE("a job whose weights depend on timing does not begin once more by itse
   Silent watch;
   const Status refused = run.go_on(watch).status();
   CHECK(refused.code() == Code::failed_precondition);
-  CHECK_THAT(refused.message(), Catch::Contains("only damaged ones") &&
-                                    Catch::Contains("depend on timing"));
+  CHECK_THAT(refused.message(),
+             Catch::Contains("only damaged ones") && Catch::Contains("depend on timing"));
   CHECK(names_with(run.checkpoints(), "damaged-") == 0);
 }
 

@@ -73,8 +73,8 @@ TEST_CASE("dev refuses a job at submit whose data are nowhere, with what to do")
                                             "'/none/such'"));
   const Finished no_name = dev.submit(small.path(), {"--set", "data.root=digits"});
   CHECK(no_name.exit_code == kExitInvalid);
-  CHECK_THAT(no_name.err, Catch::Contains("received 'digits'") &&
-                              Catch::Contains("--set datasets.NAME=PATH"));
+  CHECK_THAT(no_name.err,
+             Catch::Contains("received 'digits'") && Catch::Contains("--set datasets.NAME=PATH"));
 }
 
 TEST_CASE("what a killed dev leaves goes when the next one starts, and nothing else") {

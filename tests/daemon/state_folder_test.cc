@@ -1,9 +1,10 @@
 // What daemons write is their user's alone, whatever the umask and whatever was there before.
+#include "daemon/state_folder.h"
+
 #include <sys/stat.h>
 
 #include <filesystem>
 
-#include "daemon/state_folder.h"
 #include "devices/base/text.h"
 #include "tests/catch.h"
 #include "tests/daemon/job_scene.h"
@@ -71,8 +72,8 @@ TEST_CASE("a master and a worker take their old folders from others as they star
     fs::create_directory(folder / name);
     fs::permissions(folder / name, fs::perms::all);
   }
-  LeatdProcess master({"master", "--listen", "127.0.0.1:0", "--http", "off", "--state-dir",
-                       folder / "master"});
+  LeatdProcess master(
+      {"master", "--listen", "127.0.0.1:0", "--http", "off", "--state-dir", folder / "master"});
   LeatdProcess worker({"worker", "--master", master.ready().listen, "--http", "off", "--data",
                        "127.0.0.1:0", "--state-dir", folder / "worker"});
   (void)worker.ready();

@@ -10,9 +10,9 @@ namespace {
 struct TwinScene {
   std::vector<std::string> worker(const std::string& state,
                                   const std::vector<std::string>& more = {}) {
-    std::vector<std::string> arguments = {"worker", "--name", "twin", "--master",
-                                          master.ready().listen, "--http", "off", "--data",
-                                          "127.0.0.1:0", "--state-dir", folder / state};
+    std::vector<std::string> arguments = {
+        "worker", "--name", "twin",        "--master",    master.ready().listen, "--http",
+        "off",    "--data", "127.0.0.1:0", "--state-dir", folder / state};
     arguments.insert(arguments.end(), more.begin(), more.end());
     return arguments;
   }
@@ -21,8 +21,8 @@ struct TwinScene {
   }
 
   const TemporaryDirectory folder;
-  LeatdProcess master{{"master", "--listen", "127.0.0.1:0", "--http", "off", "--state-dir",
-                       folder / "master"}};
+  LeatdProcess master{
+      {"master", "--listen", "127.0.0.1:0", "--http", "off", "--state-dir", folder / "master"}};
 };
 
 TEST_CASE("a second worker of a name says why it tries again, and ends with a code of its own") {
@@ -33,9 +33,10 @@ TEST_CASE("a second worker of a name says why it tries again, and ends with a co
   LeatdProcess second(scene.worker("second", {"--set", "name_patience=700ms"}));
   CHECK(second.wait() == kLeatdNameTaken);
   INFO(second.log());
-  CHECK_THAT(second.log(), Catch::Contains("not registered yet: worker 'twin': the name is in use") &&
-                               Catch::Contains("tries again for 0.7 s, then it ends") &&
-                               Catch::Contains("expected another name"));
+  CHECK_THAT(second.log(),
+             Catch::Contains("not registered yet: worker 'twin': the name is in use") &&
+                 Catch::Contains("tries again for 0.7 s, then it ends") &&
+                 Catch::Contains("expected another name"));
   CHECK(first.log().find("no longer a member") == std::string::npos);
   CHECK(first.stop() == 0);
 }
