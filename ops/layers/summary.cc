@@ -115,6 +115,13 @@ std::vector<Cost> costs(const Graph& graph, const Expansion& expansion) {
   return costs;
 }
 
+// Examples that the graph is of at a time: 1 where that is left open, as exporters may.
+int64_t rows_of(const Graph& graph) {
+  if (graph.inputs().empty()) return 1;
+  const SymbolicShape& shape = graph.value(graph.inputs()[0]).type.shape;
+  return shape.rank() > 0 && shape[0].is_constant() ? std::max<int64_t>(1, shape[0].factor) : 1;
+}
+
 }  // namespace
 
 Result<std::string> summarize(const Graph& graph) {
@@ -127,20 +134,21 @@ Result<std::string> summarize(const Graph& graph) {
     rows.push_back(
         {typed.describe(input) + " (input)", typed.type_text(type_of(typed, input)), "", ""});
   }
+  const double one = 1.0 / static_cast<double>(rows_of(typed));
   Cost total;
   for (NodeId id = 0; id < typed.nodes(); ++id) {
     const Node& node = typed.node(id);
     const bool made = !node.outputs.empty() && node.outputs[0] != kNone;
     rows.push_back({cat(layer_name(typed, id), " (", node.op->full_name(), ")"),
                     made ? typed.type_text(type_of(typed, node.outputs[0])) : "",
-                    grouped(costs[id].parameters()), mega(costs[id].flops)});
+                    grouped(costs[id].parameters()), mega(one * costs[id].flops)});
     total.trainable += costs[id].trainable;
     total.fixed += costs[id].fixed;
     total.flops += costs[id].flops;
   }
   return cat("graph ", typed.name, "\n", table(rows, 1),
              "\nparameters: ", grouped(total.parameters()), " (", grouped(total.trainable),
-             " trainable, ", grouped(total.fixed), " not)\nforward pass: ", mega(total.flops),
+             " trainable, ", grouped(total.fixed), " not)\nforward pass: ", mega(one * total.flops),
              " MFLOP for one example\n");
 }
 

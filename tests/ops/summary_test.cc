@@ -6,6 +6,21 @@
 
 using namespace leat;
 
+TEST_CASE("a summary counts the operations of one example, whatever the graph's batch") {
+  const auto text_of = [](const char* rows) {
+    const auto graph = parse_graph(std::string("net (float[") + rows +
+                                       ",64] x) => (y) {\n"
+                                       "  y = leat.Dense <units = 500> (x)\n}",
+                                   ops(), "net");
+    REQUIRE(graph.ok());
+    const auto text = summarize(*graph);
+    REQUIRE(text.ok());
+    return text->substr(text->find("forward pass"));
+  };
+  CHECK(text_of("N") == "forward pass: 0.06 MFLOP for one example\n");
+  CHECK(text_of("32") == text_of("N"));
+}
+
 TEST_CASE("a summary counts parameters and operations as Keras does") {
   const auto graph = parse_graph(R"(
     net (float[N,1,28,28] image) => (logits) {
