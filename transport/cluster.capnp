@@ -254,6 +254,7 @@ struct JobView {
   history @17 :List(LostEpoch);   # the last 100, ascending; of a job in a list none
   lostEpochs @18 :UInt64;         # all that there were
   minWorkers @19 :UInt32;         # it goes on with so many at least; 0: with numWorkers alone
+  dependsOnTiming @20 :Bool;      # the weights do, besides what stands beside them
 }
 
 struct LostEpoch {
@@ -280,7 +281,8 @@ struct Progress {
   epoch @2 :UInt32;
   epochs @3 :UInt32;
   samplesPerStep @4 :UInt64;
-  loss @5 :Float64;               # of the last step, as accuracy
+  loss @5 :Float64;               # mean over the steps of `epoch` that are done, as accuracy. A NaN
+                                  # that is not the usual one was computed: daemon/epoch_result.h
   accuracy @6 :Float64;
   valLoss @7 :Float64;            # of the last validation
   valAccuracy @8 :Float64;
@@ -289,6 +291,21 @@ struct Progress {
   etaSeconds @11 :Float64;
   rowsPerEpoch @12 :UInt64;       # of the data; 0: not known, as for a step. Steps run on across
   rowsPerStep @13 :UInt64;        # epochs: one ends with the step that takes its last row
+  ended @14 :List(EpochResult);   # the last 100 epochs that have ended, ascending; of a job in a list
+                                  # none
+  metricsMissing @15 :UInt64;     # rows that metrics.jsonl has lost for good
+  metricsChangedUntil @16 :UInt64;  # some of its rows up to that step are not as written; 0: none
+}
+
+struct EpochResult {
+  epoch @0 :UInt32;
+  step @1 :UInt64;                # steps done
+  loss @2 :Float64;               # mean over its steps, as accuracy
+  accuracy @3 :Float64;
+  valLoss @4 :Float64;            # of the validation after it
+  valAccuracy @5 :Float64;
+  seconds @6 :Float64;            # spent training
+  samplesPerSecond @7 :Float64;
 }
 
 struct LogPage {
@@ -425,9 +442,10 @@ struct Registered {
 
 interface Heart {
   beat @0 (name :Text, incarnation :UInt64, sequence :UInt64, progress :UInt64, stepping :Bool,
-           waits :Bool, quiet :Bool) -> (outcome :Outcome(Nothing));
+           waits :Bool, quiet :Bool, work :UInt64) -> (outcome :Outcome(Nothing));
   # Every heartbeatMs, whatever else the process does. `progress` rises with every step of its
   # runner, `stepping` while one is in flight, and `waits` says that all of those wait for peers.
+  # `work` changes while a runner computes, also within a step.
   # `quiet`: a runner has given no sign of life for a while. failed_precondition: that incarnation is not a member
   # (any more): the worker stops its runners and registers anew. Deadline 1 s; one is in flight.
 }

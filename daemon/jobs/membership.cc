@@ -90,7 +90,7 @@ Result<Membership::Events> Membership::join(const WorkerInfo& info, Moment now) 
   Member fresh;
   fresh.info = info;
   fresh.alive = true;
-  fresh.heard_at = fresh.moved_at = now.steady;
+  fresh.heard_at = fresh.moved_at = fresh.stepped_at = now.steady;
   fresh.since_ms = now.wall_ms;
   if (found != members_.end()) fresh.lost = std::move(found->second.lost);
   members_[name] = std::move(fresh);
@@ -132,12 +132,14 @@ void Membership::note_progress(Member& member, const Heartbeat& heartbeat, Momen
   const bool moved = heartbeat.progress != member.progress;
   // A counter that falls is that of a new runner, and says nothing of how long a step takes.
   if (moved && member.stepping && heartbeat.progress > member.progress) {
-    const std::chrono::duration<double> time = now.steady - member.moved_at;
+    const std::chrono::duration<double> time = now.steady - member.stepped_at;
     const auto step = time / static_cast<double>(heartbeat.progress - member.progress);
     member.usual_step =
         member.usual_step ? *member.usual_step * (1 - kNewStep) + step * kNewStep : step;
   }
-  if (moved || !member.stepping || !heartbeat.stepping) {
+  const bool idle = !member.stepping || !heartbeat.stepping;
+  if (moved || idle) member.stepped_at = now.steady;
+  if (moved || idle || heartbeat.work != member.work) {
     member.moved_at = now.steady;
     if (member.stuck) {
       member.stuck = false;
@@ -145,6 +147,7 @@ void Membership::note_progress(Member& member, const Heartbeat& heartbeat, Momen
     }
   }
   member.progress = heartbeat.progress;
+  member.work = heartbeat.work;
   member.stepping = heartbeat.stepping;
   member.waits = heartbeat.waits;
   member.quiet = heartbeat.quiet;
@@ -250,6 +253,7 @@ void Membership::forgive_own_stall(Moment now) {
     if (!member.alive) continue;
     member.heard_at = std::min(now.steady, member.heard_at + gap);
     member.moved_at = std::min(now.steady, member.moved_at + gap);
+    member.stepped_at = std::min(now.steady, member.stepped_at + gap);
   }
 }
 

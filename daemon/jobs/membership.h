@@ -6,9 +6,10 @@
 // a new one, and everything that the old one still says is refused by name. So a stopped process
 // that wakes after its work was given to others does no harm.
 //
-// A worker is stuck when a step is in flight and its counter has not moved for 10 of its usual
-// steps, 10 s at least. Where one stands still so do its peers, but those wait: who computes is
-// stuck, and who waits only after half that time again, when nobody was found who computes. It
+// A worker is stuck when a step is in flight and neither the counter of its steps nor that of its
+// work has moved for 10 of its usual steps, 10 s at least: a step may take as long as it likes,
+// while something is computed. Where one stands still so do its peers, but those wait: who computes
+// is stuck, and who waits only after half that time again, when nobody was found who computes. It
 // moves: it is well again.
 //
 // One that was not heard of for half a second may only be late. It is said all the same: whoever
@@ -61,6 +62,7 @@ struct Heartbeat {
   bool stepping = false;  // a step is in flight
   bool waits = false;     // all that are in flight wait for peers
   bool quiet = false;     // a runner has given no sign of life for a while
+  uint64_t work = 0;      // changes while the runner computes, also within a step
 };
 
 enum class WorkerState : uint8_t { ready, draining, stuck, lost };
@@ -135,9 +137,11 @@ class Membership {
 
     uint64_t progress = 0;
     bool stepping = false, waits = false;
-    bool quiet = false;                                       // a runner of it, as it says
-    bool silent = false;                                      // as was told
-    Clock::Steady moved_at;                                   // when `progress` last rose
+    bool quiet = false;   // a runner of it, as it says
+    bool silent = false;  // as was told
+    uint64_t work = 0;
+    Clock::Steady stepped_at;                                 // when `progress` last changed
+    Clock::Steady moved_at;                                   // when it did, or `work`
     std::optional<std::chrono::duration<double>> usual_step;  // a moving average
 
     std::deque<uint64_t> lost;  // incarnations, the newest last

@@ -25,6 +25,7 @@ class HeartService final : public Service<wire::Heart> {
     heartbeat.stepping = params.getStepping();
     heartbeat.waits = params.getWaits();
     heartbeat.quiet = params.getQuiet();
+    heartbeat.work = params.getWork();
     const Status status = hearts_.check(heartbeat.worker);
     if (status.ok()) hearts_.state().heard(std::move(heartbeat));
     answer(status, context.getResults().initOutcome());

@@ -361,6 +361,11 @@ uint64_t HostedRun::turns() const {
   return final_turns_;
 }
 
+uint64_t HostedRun::tiles_done() const {
+  const auto live = live_or_null();
+  return live && !live->run->run().options().endless ? live->run->run().tiles_done() : 0;
+}
+
 bool HostedRun::stepping() const {
   const auto live = live_or_null();
   return live && !live->run->run().options().endless && !live->log->idle();

@@ -112,6 +112,8 @@ class HostedRun final : public GatedRun, public std::enable_shared_from_this<Hos
   // Other state of the job than its variables: queues, counters.
   bool keeps_more_than_variables() const;
   uint64_t turns() const;
+  // See Run::tiles_done(); 0 of one that does not step, or is endless.
+  uint64_t tiles_done() const;
   // Is a step in flight that is to end by itself? Not in an endless run.
   bool stepping() const;
   // Blocks until no allowed step is unfinished, or the run has failed. Not for an endless run: it

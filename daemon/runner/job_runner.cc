@@ -288,6 +288,7 @@ JobRunner::Pulse JobRunner::pulse() const {
   pulse.turns = released_turns_;
   for (const auto& [id, run] : runs_) {
     pulse.turns += run->turns();
+    pulse.tiles += run->tiles_done();
     if (!run->stepping()) continue;
     pulse.stepping = true;
     pulse.waits = pulse.waits && run->waits_for_peer();

@@ -105,6 +105,7 @@ class JobRunner {
   // What the worker tells in its heartbeats.
   struct Pulse {
     uint64_t turns = 0;  // of all runs that there were
+    uint64_t tiles = 0;  // of all that there are: it changes while anything is computed
     bool stepping = false;
     bool waits = false;  // all that step wait for peers
   };

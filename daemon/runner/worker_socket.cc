@@ -59,6 +59,7 @@ void WorkerSocket::send_pulse() {
   const JobRunner::Pulse pulse = runner_.pulse();
   std::array<uint8_t, 16> bytes{};
   for (size_t i = 0; i < 8; ++i) bytes[i] = static_cast<uint8_t>(pulse.turns >> (8 * i));
+  for (size_t i = 0; i < 7; ++i) bytes[9 + i] = static_cast<uint8_t>(pulse.tiles >> (8 * i));
   bytes[8] = static_cast<uint8_t>((pulse.stepping ? 1 : 0) | (pulse.waits ? 2 : 0));
   (void)!::send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
 }

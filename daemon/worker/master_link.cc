@@ -506,6 +506,7 @@ Status MasterLink::beat_once(RpcClient& client, uint64_t sequence) {
     request.setStepping(pulse.stepping);
     request.setWaits(pulse.waits);
     request.setQuiet(pulse.quiet);
+    request.setWork(pulse.work);
     return request.send().then([](auto&& response) { return status_of(response.getOutcome()); });
   });
 }

@@ -236,7 +236,8 @@ std::optional<RunnersPulse> RunnerProcess::read_pulse() {
   if (whole == 0) return std::nullopt;
   const std::byte* last = pulse_.data() + whole - kPulseBytes;
   const uint64_t flags = little_endian(last + 8);
-  const RunnersPulse pulse{little_endian(last), (flags & 1) != 0, (flags & 2) != 0, false};
+  const RunnersPulse pulse{little_endian(last), (flags & 1) != 0, (flags & 2) != 0, false,
+                           flags >> 8};
   pulse_.erase(pulse_.begin(), pulse_.begin() + static_cast<ptrdiff_t>(whole));
   return pulse;
 }

@@ -303,9 +303,10 @@ class Runners::Core {
 
   void count() {
     const std::lock_guard lock(mutex_);
-    pulse_ = {ended_progress_, false, true, false};
+    pulse_ = {ended_progress_, false, true, false, 0};
     for (const auto& child : children_) {
       pulse_.progress += child->pulse.progress;
+      pulse_.work += child->pulse.work;
       pulse_.stepping = pulse_.stepping || child->pulse.stepping;
       pulse_.waits = pulse_.waits && (child->pulse.waits || !child->pulse.stepping);
       pulse_.quiet = pulse_.quiet || (child->beats && looked_at_ - child->heard_at >= kQuiet);

@@ -70,6 +70,7 @@ struct RunnersPulse {
   bool stepping = false;
   bool waits = false;  // all that step wait for peers
   bool quiet = false;  // one has given no pulse for half a second
+  uint64_t work = 0;   // changes while they compute
 };
 
 // Threads: any. `done` is called once, on the thread "runners", and must not block.

@@ -74,6 +74,7 @@ Run::Run(Program& program, cpu::Pool& pool, RunOptions options)
     has_cheap_entries_ = has_cheap_entries_ || entry.cheap;
   }
   const int threads = pool.threads();
+  worked_.reset(new Worked[static_cast<size_t>(threads)]);
   for (int t = 0; t < threads; ++t) {
     scratch_storage_.emplace_back(program.scratch_bytes() + 64);
     auto* raw = scratch_storage_.back().data();
@@ -265,6 +266,13 @@ bool Run::gives_up(const Awaited& awaited) {
 }
 
 bool Run::on_this_thread() { return at_work; }
+
+uint64_t Run::tiles_done() const {
+  uint64_t tiles = 0;
+  for (int t = 0; t < pool_.threads(); ++t)
+    tiles += worked_[static_cast<size_t>(t)].tiles.load(std::memory_order_relaxed);
+  return tiles;
+}
 
 Advanced Run::advance(Awaited& awaited, const Neighbours* neighbours, bool cheaply) {
   const AtWork here;
@@ -458,6 +466,7 @@ bool Run::run_kernel(const Entry& entry, uint64_t turn) {
                                     ? bound.kernel->run(context, phase, static_cast<int>(tile))
                                     : run_in_tile_memory(bound, context, phase, tile);
       if (progress > Progress::pending) return false;
+      worked_[0].add();
     }
   }
   return true;
@@ -488,6 +497,7 @@ void Run::work(void* context, int thread) {
     const Entry& entry = run.entries_[e];
     const auto tile = static_cast<uint32_t>(number - position_first);
     std::byte* const scratch = run.scratch_[static_cast<size_t>(thread)];
+    run.worked_[static_cast<size_t>(thread)].add();
     if (run.is_committing(e)) {
       run.write_tile(e, turn, tile, scratch);
       continue;

@@ -111,9 +111,19 @@ class Run {
   const RunOptions& options() const { return options_; }
   // Turns finished.
   uint64_t turns() const { return finished_.value(); }
+  // Rises with every tile of a kernel that is done, or begun: a step that takes long shows that it
+  // goes on.
+  uint64_t tiles_done() const;
 
  private:
   struct Segment;
+  // Of one thread, which alone writes it.
+  struct alignas(64) Worked {
+    std::atomic<uint64_t> tiles{0};
+    void add() {
+      tiles.store(tiles.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    }
+  };
   // What the kernels of one turn see.
   struct Turn final : LimitedStepContext {
     Run* run = nullptr;
@@ -160,6 +170,7 @@ class Run {
   const std::vector<Entry>& entries_;
   std::array<Turn, kFetchDepth> turns_;                  // set by the driver before a segment
   std::unique_ptr<std::atomic<uint64_t>[]> tiles_done_;  // by entry, over all turns
+  std::unique_ptr<Worked[]> worked_;                     // by thread
   std::vector<std::vector<std::byte>> scratch_storage_;
   std::vector<std::byte*> scratch_;    // by thread
   std::vector<uint64_t> tile_prefix_;  // tiles before each entry of a turn; the last is all of them

@@ -199,6 +199,29 @@ TEST_CASE("a step without progress for 10 s is stuck, and moves on") {
   CHECK(cluster.view("w1").reason == "");
 }
 
+TEST_CASE("a step may take as long as it likes while something is computed") {
+  Cluster cluster;
+  cluster.join("w1", 1);
+  uint64_t work = 0;
+  const auto beat = [&] {
+    return cluster.members.heard({{"w1", 1}, ++cluster.sequence, 0, true, false, false, work},
+                                 moment_of(cluster.clock));
+  };
+  for (int i = 0; i < 1200; ++i) {  // five minutes
+    cluster.clock.advance(milliseconds(250));
+    if (i % 20 == 0) ++work;
+    REQUIRE(beat().ok());
+    REQUIRE(cluster.tick() == "");
+  }
+  std::string text;
+  for (int i = 0; i < 41; ++i) {
+    cluster.clock.advance(milliseconds(250));
+    REQUIRE(beat().ok());
+    text += cluster.tick();
+  }
+  CHECK_THAT(text, Catch::StartsWith("stuck w1/1: no progress for "));
+}
+
 TEST_CASE("a worker between steps is not stuck") {
   Cluster cluster;
   cluster.join("w1", 1);
