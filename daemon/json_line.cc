@@ -7,6 +7,11 @@
 
 namespace leat {
 
+std::string_view name_of_number(double value) {
+  if (std::isnan(value)) return "NaN";
+  return value < 0 ? "-Infinity" : "Infinity";
+}
+
 void JsonLine::append_string(std::string_view value) {
   static constexpr char kHex[] = "0123456789abcdef";
   text_ += '"';
@@ -48,10 +53,10 @@ JsonLine& JsonLine::add(std::string_view key, std::string_view value) {
 }
 
 JsonLine& JsonLine::add(std::string_view key, double value) {
-  return std::isfinite(value) ? add_number(key, value) : add_null(key);
+  return std::isfinite(value) ? add_number(key, value) : add(key, name_of_number(value));
 }
 JsonLine& JsonLine::add(std::string_view key, float value) {
-  return std::isfinite(value) ? add_number(key, value) : add_null(key);
+  return std::isfinite(value) ? add_number(key, value) : add(key, name_of_number(value));
 }
 JsonLine& JsonLine::add(std::string_view key, int64_t value) { return add_number(key, value); }
 JsonLine& JsonLine::add(std::string_view key, uint64_t value) { return add_number(key, value); }
@@ -59,6 +64,13 @@ JsonLine& JsonLine::add(std::string_view key, uint64_t value) { return add_numbe
 JsonLine& JsonLine::add(std::string_view key, bool value) {
   begin(key);
   text_ += value ? "true" : "false";
+  return *this;
+}
+
+JsonLine& JsonLine::add(std::string_view key, const JsonLine& object) {
+  begin(key);
+  text_ += object.text_.empty() ? "{" : object.text_;
+  text_ += '}';
   return *this;
 }
 

@@ -10,13 +10,17 @@
 
 namespace leat {
 
+// "NaN", "Infinity" or "-Infinity", for a number that JSON has no digits for.
+std::string_view name_of_number(double value);
+
 class JsonLine {
  public:
   JsonLine& add(std::string_view key, std::string_view value);
   JsonLine& add(std::string_view key, const char* value) {
     return add(key, std::string_view(value));
   }
-  // JSON has no NaN and no infinity: null stands for them.
+  // JSON has no NaN and no infinity: the texts "NaN", "Infinity" and "-Infinity" stand for them, as
+  // in the JSON of Protocol Buffers.
   JsonLine& add(std::string_view key, double value);
   JsonLine& add(std::string_view key, float value);  // shorter than as a double
   JsonLine& add(std::string_view key, int64_t value);
@@ -29,6 +33,8 @@ class JsonLine {
     return value ? add(key, *value) : add_null(key);
   }
   JsonLine& add_null(std::string_view key);
+  // An object, as it was added up.
+  JsonLine& add(std::string_view key, const JsonLine& object);
 
   // The object closed, with its newline. Call once; then clear() before the next.
   const std::string& text();

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <utility>
 
+#include "daemon/json_line.h"
 #include "daemon/load_graph.h"
 #include "daemon/local_cluster.h"
 #include "daemon/run_folder.h"
@@ -19,14 +20,17 @@
 namespace leat {
 namespace {
 
-// No step may take longer than this without an explanation.
-constexpr auto kStepDeadline = std::chrono::seconds(120);
+// Whether a step that takes long goes on is for others to say: on a cluster the master sees what
+// each worker computes (daemon/jobs/membership.h). This is no more than an end of all patience.
+constexpr auto kPatience = std::chrono::hours(30 * 24);
 constexpr int64_t kEvaluationRows = 256;
+// Seconds between two rows of the metrics that have a rate.
+constexpr double kBetweenRates = 1;
 // How often a wait looks whether it is to stop.
 constexpr auto kStopPoll = std::chrono::milliseconds(100);
 
 std::chrono::steady_clock::time_point deadline() {
-  return std::chrono::steady_clock::now() + kStepDeadline;
+  return std::chrono::steady_clock::now() + kPatience;
 }
 
 // '*' stands for any characters, '?' for one.
@@ -179,6 +183,7 @@ Status Trainer::inspect() {
     epochs_ = 1;
     while (steps_until_epoch(epochs_) < total_steps_) ++epochs_;
   }
+  learning_rates_ = spec();
   has_accuracy_ = std::find(job_.metrics.begin(), job_.metrics.end(), Job::Metric::accuracy) !=
                   job_.metrics.end();
   return {};
@@ -395,7 +400,8 @@ Status Trainer::open_folder() {
   const auto there = read_file(files_, path, text.size());
   if (!there.ok() || !std::equal(there->begin(), there->end(), bytes.begin(), bytes.end()))
     LEAT_RETURN_IF_ERROR(write_file_atomically(files_, path, bytes));
-  LEAT_ASSIGN_OR_RETURN(metrics_, MetricsLog::open(files_, metrics_path(), done_));
+  LEAT_ASSIGN_OR_RETURN(metrics_,
+                        MetricsLog::open(files_, metrics_path(), done_, checkpoints_.metrics()));
   return {};
 }
 
@@ -541,7 +547,7 @@ Result<TrainOutcome> Trainer::run(TrainObserver& observer, const std::function<b
     return open_folder();
   };
   LEAT_RETURN_IF_ERROR(retry_for_room(open, observer, stop));
-  if (memory) LEAT_RETURN_IF_ERROR(log_rows(*memory));
+  LEAT_RETURN_IF_ERROR(open_metrics(memory, observer));
   observer.resumed(done_, memory ? TrainSource::memory
                           : from ? TrainSource::checkpoint
                                  : TrainSource::start);
@@ -564,16 +570,13 @@ Result<TrainOutcome> Trainer::run(TrainObserver& observer, const std::function<b
 
   TrainOutcome outcome;
   Progress progress;
-  // Those before may have come to an epoch's end, and no further: then it is evaluated once more.
-  const int64_t past = options_.survivors && job_.data.validation ? done_ - 1 : done_;
-  while (progress.epoch < epochs_ && steps_until_epoch(progress.epoch) <= past) ++progress.epoch;
+  while (has_ended(progress.epoch)) ++progress.epoch;
   LEAT_RETURN_IF_ERROR(recall(progress, observer));
-  while (done_ < total_steps_ && !outcome.interrupted) {
+  for (; progress.epoch <= epochs_ && !outcome.interrupted; ++progress.epoch) {
     progress.epoch_begin = steps_until_epoch(progress.epoch - 1);
-    const int64_t epoch_end = std::min(total_steps_, steps_until_epoch(progress.epoch));
+    const int64_t epoch_end = end_of(progress.epoch);
     observer.epoch_begun(progress.epoch, epochs_, epoch_end - progress.epoch_begin,
                          done_ - progress.epoch_begin);
-    const double seconds_before = progress.seconds;
     while (done_ < epoch_end && !outcome.interrupted) {
       LEAT_RETURN_IF_ERROR(train_to(epoch_end, progress, observer, stop));
       if (abandoned_) return abandoned(observer);
@@ -581,20 +584,14 @@ Result<TrainOutcome> Trainer::run(TrainObserver& observer, const std::function<b
       LEAT_RETURN_IF_ERROR(checkpoint_if_due(observer));
       if (is_to_yield() && done_ < epoch_end) return yield(observer, stop);
     }
-    if (done_ < epoch_end) break;
+    if (outcome.interrupted) break;  // who goes on ends the epoch
     std::optional<Evaluation> validation;
-    if (job_.data.validation && !outcome.interrupted) {
+    if (job_.data.validation) {
       LEAT_ASSIGN_OR_RETURN(validation, evaluated());
       if (!validation) return yield(observer, stop);
+      outcome.validation = validation;
     }
-    if (validation) outcome.validation = validation;
-    const double n = static_cast<double>(std::max<int64_t>(1, progress.consumed));
-    observer.epoch_ended(progress.epoch, done_, progress.loss_sum / n,
-                         has_accuracy_ ? std::optional(progress.accuracy_sum / n) : std::nullopt,
-                         validation, progress.seconds - seconds_before);
-    ++progress.epoch;
-    progress.loss_sum = progress.accuracy_sum = 0;
-    progress.consumed = 0;
+    LEAT_RETURN_IF_ERROR(end_epoch(progress, validation, observer));
   }
   if (!outcome.validation && job_.data.validation && !outcome.interrupted) {
     LEAT_ASSIGN_OR_RETURN(outcome.validation, evaluated());
@@ -636,6 +633,8 @@ std::string Trainer::quorum_note(int64_t dropped_rows) const {
 Status Trainer::train_to(int64_t fence, Progress& progress, TrainObserver& observer,
                          const std::function<bool()>& stop) {
   const auto begun = std::chrono::steady_clock::now();
+  progress.rated_at = begun;  // an evaluation may have come between
+  progress.rated = progress.trained;
   int64_t allowed = done_;
   if (!passing_) announced_ = done_;
   std::optional<std::chrono::steady_clock::time_point> stop_due;
@@ -655,7 +654,7 @@ Status Trainer::train_to(int64_t fence, Progress& progress, TrainObserver& obser
       stop_due = std::chrono::steady_clock::now() + options_.stop_grace;
     }
     if (done_ == allowed) break;
-    LEAT_RETURN_IF_ERROR(wait_for_step(stop_due, stop));
+    LEAT_RETURN_IF_ERROR(wait_for_step(stop_due, observer, stop));
     for (const std::string& loss : training_->take_losses()) {
       observer.warned(loss);
       lost_some_ = true;
@@ -670,21 +669,27 @@ Status Trainer::train_to(int64_t fence, Progress& progress, TrainObserver& obser
   return checkpoint_if_passed(observer);
 }
 
-// Waits for the step after those that are done, but not past `stop_due`, which begins when `stop`
-// says so: the run is then abandoned.
+// Waits for the step after those that are done, however long it takes, but not past `stop_due`,
+// which begins when `stop` says so: the run is then abandoned.
 Status Trainer::wait_for_step(std::optional<std::chrono::steady_clock::time_point> stop_due,
-                              const std::function<bool()>& stop) {
-  const auto due = deadline();
-  while (options_.stop_grace.count() > 0 || options_.yields) {
-    const auto now = std::chrono::steady_clock::now();
+                              TrainObserver& observer, const std::function<bool()>& stop) {
+  const auto begun = std::chrono::steady_clock::now();
+  auto told = begun;
+  for (auto now = begun;; now = std::chrono::steady_clock::now()) {
     if (!held_ && is_to_yield()) return {};
     if (!stop_due && options_.stop_grace.count() > 0 && stop())
       stop_due = now + options_.stop_grace;
     if (stop_due && now >= *stop_due) return abandon();
-    if (training_->settled(done_, std::min(stop_due.value_or(due), now + kStopPoll)) || now >= due)
-      break;
+    const auto until = std::min(now + kStopPoll, told + options_.slow_step);
+    if (training_->settled(done_, std::min(stop_due.value_or(until), until))) break;
+    if (now - told < options_.slow_step) continue;
+    told = now;
+    const Status why = training_->wait(done_, now);
+    if (training_->settled(done_, now)) break;
+    const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(now - begun).count();
+    observer.warned(cat("step ", done_ + 1, " takes ", seconds, " s so far: ", why.message()));
   }
-  return training_->wait(done_, due);
+  return training_->wait(done_, std::chrono::steady_clock::now());
 }
 
 Status Trainer::abandon() {
@@ -704,12 +709,10 @@ Result<TrainOutcome> Trainer::abandoned(TrainObserver& observer) {
 }
 
 Status Trainer::consume(int64_t step, Progress& progress, TrainObserver& observer) {
-  const double loss = training_->fetched_scalar(0, step);
+  const double loss = computed(training_->fetched_scalar(0, step));
   std::optional<double> accuracy;
-  if (has_accuracy_) accuracy = training_->fetched_scalar(1, step);
-  progress.loss_sum += loss;
-  progress.accuracy_sum += accuracy.value_or(0);
-  ++progress.consumed;
+  if (has_accuracy_) accuracy = computed(training_->fetched_scalar(1, step));
+  progress.add(loss, accuracy);
   ++progress.trained;
   std::vector<double> values{loss};
   if (accuracy) values.push_back(*accuracy);
@@ -717,13 +720,25 @@ Status Trainer::consume(int64_t step, Progress& progress, TrainObserver& observe
     values.push_back(training_->fetched_scalar(has_accuracy_ ? 2 : 1, step));
     progress.dropped += values.back();
   }
-  LEAT_RETURN_IF_ERROR(log_row(step, values));
-  observer.stepped(step + 1 - progress.epoch_begin, loss, accuracy);
-  return {};
+  LEAT_RETURN_IF_ERROR(log_row(step, values, rate_if_due(progress)));
+  observer.stepped(step + 1 - progress.epoch_begin, progress.last);
+  if (std::isfinite(loss) || job_.on_nan != Job::OnNan::fail) return {};
+  return not_finite(step, loss, observer);
+}
+
+// Samples a second since the last time that there was one.
+std::optional<double> Trainer::rate_if_due(Progress& progress) const {
+  const auto now = std::chrono::steady_clock::now();
+  const double seconds = std::chrono::duration<double>(now - progress.rated_at).count();
+  if (seconds < kBetweenRates) return std::nullopt;
+  progress.rated_at = now;
+  const int64_t steps = progress.trained - std::exchange(progress.rated, progress.trained);
+  return static_cast<double>(steps * job_.global_batch_size) / seconds;
 }
 
 // A step's fetches, in the plan's order.
-Status Trainer::log_row(int64_t step, const std::vector<double>& values) {
+Status Trainer::log_row(int64_t step, const std::vector<double>& values,
+                        std::optional<double> samples_per_second) {
   std::vector<std::string_view> names{"loss"};
   if (has_accuracy_) names.push_back("accuracy");
   if (job_.has_quorum()) names.push_back("dropped");
@@ -735,7 +750,51 @@ Status Trainer::log_row(int64_t step, const std::vector<double>& values) {
     else
       row.push_back({names[i], values[i]});
   }
-  return metrics_->append(step + 1, row);
+  if (!job_.asynchronous()) {
+    const double rate = learning_rate_at(learning_rates_, step);
+    if (job_.precision == DType::f32)
+      row.push_back({"learning_rate", static_cast<float>(rate)});
+    else
+      row.push_back({"learning_rate", rate});
+  }
+  return metrics_->append(step + 1, row, samples_per_second);
+}
+
+// Its last step is done, and it was evaluated if it is to be.
+bool Trainer::has_ended(int64_t epoch) const {
+  if (epoch > epochs_ || end_of(epoch) > done_) return false;
+  if (end_of(epoch) < done_) return true;
+  const auto& epochs = metrics_->epochs();
+  return std::any_of(epochs.begin(), epochs.end(), [&](const EpochResult& result) {
+    return result.epoch == epoch && static_cast<int64_t>(result.step) == done_;
+  });
+}
+
+// An epoch of fewer rows than a step takes may have no step of its own: its mean is the last step.
+// So it is where the rows of its steps are lost.
+Status Trainer::end_epoch(Progress& progress, const std::optional<Evaluation>& validation,
+                          TrainObserver& observer) {
+  EpochResult result;
+  result.epoch = static_cast<uint32_t>(progress.epoch);
+  result.step = static_cast<uint64_t>(done_);
+  const StepResult& last = progress.last;
+  result.loss = progress.consumed > 0 ? last.mean_loss : last.loss;
+  result.accuracy =
+      (progress.consumed > 0 ? last.mean_accuracy : last.accuracy).value_or(kNoNumber);
+  if (validation) {
+    result.val_loss = computed(validation->loss);
+    if (validation->accuracy) result.val_accuracy = computed(*validation->accuracy);
+  }
+  result.seconds = progress.seconds - std::exchange(progress.seconds_begin, progress.seconds);
+  const int64_t steps = progress.trained - std::exchange(progress.trained_begin, progress.trained);
+  if (result.seconds > 0)
+    result.samples_per_second =
+        static_cast<double>(steps * job_.global_batch_size) / result.seconds;
+  LEAT_RETURN_IF_ERROR(metrics_->append(result));
+  observer.epoch_ended(result);
+  progress.loss_sum = progress.accuracy_sum = 0;
+  progress.consumed = 0;
+  return {};
 }
 
 // Compiles the evaluation and opens its data, so that what is wrong with them ends the job before
@@ -785,6 +844,7 @@ Result<std::optional<Evaluation>> Trainer::evaluate() {
 
 Status Trainer::finish(TrainOutcome& outcome) {
   outcome.steps = done_;
+  outcome.lost_metrics = metrics_->loss();
   outcome.checkpoint = checkpoints_.last_path();
   if (options_.profile) outcome.profile = training_->profile();
   LEAT_ASSIGN_OR_RETURN(auto weights, variables());

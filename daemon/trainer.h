@@ -4,7 +4,7 @@
 // A run's folder:
 //   job.yaml              the job as it runs, every key written out
 //   model.onnxtxt         a copy of the model's graph; graph/model.onnx if it has data beside it
-//   metrics.jsonl         one object a step: step, loss, accuracy; dropped, see Job::has_quorum()
+//   metrics.jsonl         one object a step, and one an epoch: daemon/metrics_log.h
 //   checkpoints/step-N/   see daemon/checkpoint/checkpoint_store.h
 //   weights.safetensors   the trained weights, written at the end
 #pragma once
@@ -66,6 +66,16 @@ struct TrainOptions {
   // If it is to save what workers hold then, and the last checkpoint found no room, it trains on,
   // and so much later tries another one.
   std::chrono::milliseconds save_again{10000};
+  // A step that takes longer is warned of, with who waits for what, and waited for.
+  std::chrono::milliseconds slow_step{120000};
+};
+
+// What a step gave, and the mean over the steps of its epoch that are done.
+struct StepResult {
+  double loss = 0;
+  std::optional<double> accuracy;
+  double mean_loss = 0;
+  std::optional<double> mean_accuracy;
 };
 
 struct Evaluation {
@@ -93,6 +103,7 @@ struct TrainOutcome {
   std::string profile;     // with TrainOptions::profile: a table for people
   // Of a job with a quorum: rows that were computed for a step that was closed without them.
   int64_t dropped_rows = 0;
+  MetricsLoss lost_metrics;  // what metrics.jsonl does not have of this training
 };
 
 // What happens, in order, on the thread that calls run().
@@ -102,17 +113,18 @@ class TrainObserver {
   virtual void started(int64_t first_step, int64_t steps) = 0;
   // Before it has started: with so many steps done, from where.
   virtual void resumed(int64_t /*step*/, TrainSource /*from*/) {}
-  // After it has started, if steps were done before: what the last of them gave, in which epoch.
-  virtual void recalled(int64_t /*epoch*/, int64_t /*epochs*/, double /*loss*/,
-                        std::optional<double> /*accuracy*/) {}
+  // After it has started, if steps were done before: the last epochs that had ended...
+  virtual void epoch_recalled(const EpochResult& /*result*/) {}
+  // ... and what the last step gave, in which epoch.
+  virtual void recalled(int64_t /*epoch*/, int64_t /*epochs*/, const StepResult& /*last*/) {}
   virtual void epoch_begun(int64_t epoch, int64_t epochs, int64_t steps_of_epoch,
                            int64_t first_step) = 0;
-  virtual void stepped(int64_t step_of_epoch, double loss, std::optional<double> accuracy) = 0;
-  virtual void epoch_ended(int64_t epoch, int64_t steps_done, double loss,
-                           std::optional<double> accuracy,
-                           const std::optional<Evaluation>& validation, double seconds) = 0;
+  virtual void stepped(int64_t step_of_epoch, const StepResult& result) = 0;
+  virtual void epoch_ended(const EpochResult& result) = 0;
   virtual void checkpointed(int64_t step, const std::string& path) = 0;
   virtual void warned(const std::string& message) = 0;
+  // Before it has started: rows of metrics.jsonl are gone for good. Also warned of.
+  virtual void lost_metrics(const MetricsLoss& /*loss*/) {}
   // All of it stands still until something outside changes; "": it goes on.
   virtual void waits(const std::string& /*for_what*/) {}
   // What is worth a line in a log, and no worry.
@@ -201,8 +213,19 @@ class Trainer {
   Status train_to(int64_t fence, Progress& progress, TrainObserver& observer,
                   const std::function<bool()>& stop);
   std::string metrics_path() const { return options_.folder + "/metrics.jsonl"; }
-  Status log_row(int64_t step, const std::vector<double>& values);
+  Status open_metrics(const std::optional<Memory>& memory, TrainObserver& observer);
+  Status log_row(int64_t step, const std::vector<double>& values,
+                 std::optional<double> samples_per_second = std::nullopt);
   Status consume(int64_t step, Progress& progress, TrainObserver& observer);
+  Status not_finite(int64_t step, double loss, TrainObserver& observer);
+  std::string drop_bad_checkpoint(int64_t step);
+  Result<std::string> find_not_finite(int64_t step);
+  Status go_back(int64_t step);
+  std::optional<double> rate_if_due(Progress& progress) const;
+  bool has_ended(int64_t epoch) const;
+  int64_t end_of(int64_t epoch) const { return std::min(total_steps_, steps_until_epoch(epoch)); }
+  Status end_epoch(Progress& progress, const std::optional<Evaluation>& validation,
+                   TrainObserver& observer);
   bool asked_to_yield() const;
   bool saves_to_yield() const;
   bool may_yield() const;
@@ -213,7 +236,7 @@ class Trainer {
   Status retry_for_room(const std::function<Status()>& attempt, TrainObserver& observer,
                         const std::function<bool()>& stop);
   Status wait_for_step(std::optional<std::chrono::steady_clock::time_point> stop_due,
-                       const std::function<bool()>& stop);
+                       TrainObserver& observer, const std::function<bool()>& stop);
   Status abandon();
   Result<TrainOutcome> abandoned(TrainObserver& observer);
   Status prepare_evaluation();
@@ -257,10 +280,11 @@ class Trainer {
   std::unique_ptr<TrainingSteps> training_;
   std::shared_ptr<const Plan> evaluation_;  // null without validation data
   bool has_accuracy_ = false;
-  int64_t done_ = 0;        // steps of the job
-  bool abandoned_ = false;  // the workers are at no common step
-  bool held_ = false;       // they go no further
-  bool lost_some_ = false;  // of a quorum's replicas
+  TrainSpec learning_rates_;  // for learning_rate_at()
+  int64_t done_ = 0;          // steps of the job
+  bool abandoned_ = false;    // the workers are at no common step
+  bool held_ = false;         // they go no further
+  bool lost_some_ = false;    // of a quorum's replicas
   std::unique_ptr<MetricsLog> metrics_;
   RealClock clock_;
   JobCheckpoints checkpoints_;

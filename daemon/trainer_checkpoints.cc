@@ -41,6 +41,7 @@ Status Trainer::begin_checkpoint(int64_t step, bool taken) {
   order.shares = share_out(cluster_->master().workers(), holds_, variable_bytes_);
   order.taken = taken;
   LEAT_ASSIGN_OR_RETURN(order.manifest, checkpoints_.begin(manifest(step)));
+  order.manifest.metrics = metrics_->digest_at(step);
   // The steps that a checkpoint says are done have their metrics.
   order.first = [metrics = metrics_.get()] { return metrics->sync(); };
   LEAT_ASSIGN_OR_RETURN(writing_, CheckpointTask::begin(std::move(order)));
@@ -85,6 +86,7 @@ int64_t Trainer::announce_checkpoint(int64_t fence) {
     names[share.worker->device_name()] = std::move(share.names);
   if (!training_->snapshot_in_passing(*next, names)) return *next;
   passing_ = announced_ = *next;
+  metrics_->mark(*next);
   return std::min(fence, checkpoints_.next(announced_).value_or(fence));
 }
 

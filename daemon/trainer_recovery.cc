@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "daemon/checkpoint/set_aside.h"
+#include "daemon/metrics_extent.h"
 #include "daemon/trainer_state.h"
 #include "devices/base/text.h"
 
@@ -11,6 +12,17 @@ std::string_view name_of(TrainSource source) {
   static constexpr std::string_view kNames[] = {"start", "checkpoint", "memory"};
   return kNames[static_cast<int>(source)];
 }
+
+namespace {
+
+// The end of an epoch, behind which `step` is, was lost with the end of the log: its validation
+// comes again by going back to the checkpoint of step `least`, and not otherwise.
+bool lacks(const MetricsExtent& logged, int64_t epoch, int64_t end, int64_t least, int64_t step) {
+  return end >= logged.last_step && end > least && end < step &&
+         logged.epochs.count({epoch, end}) == 0;
+}
+
+}  // namespace
 
 // What each worker holds, and from which step all can go on: the last one that workers which are
 // whole hold all variables of, and whose metrics are known up to there.
@@ -40,11 +52,15 @@ Result<std::optional<Trainer::Memory>> Trainer::find_memory(int64_t least) {
         memory.rows.emplace(static_cast<int64_t>(row.step), row.values);
     }
     if (*step == 0 || *step < least || *step > total_steps_ || there != all) continue;
-    LEAT_ASSIGN_OR_RETURN(const LoggedMetrics logged,
-                          read_metrics(files_, metrics_path(), *step, false));
+    LEAT_ASSIGN_OR_RETURN(const MetricsExtent logged, read_metrics_extent(files_, metrics_path()));
+    bool whole = true;
+    for (int64_t epoch = 1; end_of(epoch) < *step; ++epoch)
+      whole = whole && !lacks(logged, epoch, end_of(epoch), least, *step);
+    if (!whole) continue;
     int64_t known = *step;
     while (known > logged.last_step && memory.rows.count(known - 1) > 0) --known;
-    if (known <= logged.last_step) return std::optional(std::move(memory));
+    // Those that a checkpoint says are done do not come again by going back to it.
+    if (known <= std::max(logged.last_step, least)) return std::optional(std::move(memory));
   }
   return none;
 }
@@ -83,8 +99,10 @@ Status Trainer::restore(const Memory& memory) {
 
 // Writes the metrics of steps that the log does not have, though they are done.
 Status Trainer::log_rows(const Memory& memory) {
-  for (int64_t step = metrics_->last_step(); step < memory.step; ++step)
-    LEAT_RETURN_IF_ERROR(log_row(step, memory.rows.at(step)));
+  for (int64_t step = metrics_->last_step(); step < memory.step; ++step) {
+    const auto row = memory.rows.find(step);
+    if (row != memory.rows.end()) LEAT_RETURN_IF_ERROR(log_row(step, row->second));
+  }
   return metrics_->flush();
 }
 
@@ -148,9 +166,22 @@ Status Trainer::make_way(TrainObserver& observer) {
   return {};
 }
 
-// What the last step gave, and the sums of an epoch that is begun, from the metrics of its steps.
+// Brings the log of metrics to where the training stands, and says what it has lost.
+Status Trainer::open_metrics(const std::optional<Memory>& memory, TrainObserver& observer) {
+  if (memory) LEAT_RETURN_IF_ERROR(log_rows(*memory));
+  metrics_->expect_rows_until(done_);
+  const std::string lost = metrics_->loss().text();
+  if (lost.empty()) return {};
+  observer.warned(cat("metrics.jsonl: ", lost));
+  observer.lost_metrics(metrics_->loss());
+  return {};
+}
+
+// The epochs that have ended, what the last step gave, and the sums of an epoch that is begun, from
+// the log of metrics.
 Status Trainer::recall(Progress& progress, TrainObserver& observer) {
   if (done_ == 0) return {};
+  for (const EpochResult& epoch : metrics_->epochs()) observer.epoch_recalled(epoch);
   const int64_t begin = steps_until_epoch(progress.epoch - 1);
   LEAT_ASSIGN_OR_RETURN(const LoggedMetrics logged,
                         read_last_metrics(files_, metrics_path(), std::min(begin, done_ - 1),
@@ -158,14 +189,22 @@ Status Trainer::recall(Progress& progress, TrainObserver& observer) {
   for (const LoggedMetrics::Row& row : logged.tail) {
     if (row.values.empty()) continue;
     const bool has_accuracy = has_accuracy_ && row.values.size() > 1;
-    if (row.step == done_) {
-      observer.recalled(std::min(progress.epoch, epochs_), epochs_, row.values[0],
-                        has_accuracy ? std::optional(row.values[1]) : std::nullopt);
+    const std::optional<double> accuracy =
+        has_accuracy ? std::optional(row.values[1]) : std::nullopt;
+    if (row.step > begin)
+      progress.add(row.values[0], accuracy);
+    else
+      progress.last = {row.values[0], accuracy, row.values[0], accuracy};
+    if (row.step != done_) continue;
+    StepResult last = progress.last;
+    // Of an epoch that has ended just now there is the mean, and none of the next one.
+    if (row.step <= begin && !metrics_->epochs().empty()) {
+      const EpochResult& ended = metrics_->epochs().back();
+      last.mean_loss = ended.loss;
+      if (accuracy) last.mean_accuracy = ended.accuracy;
     }
-    if (row.step <= begin) continue;
-    progress.loss_sum += row.values[0];
-    if (has_accuracy) progress.accuracy_sum += row.values[1];
-    ++progress.consumed;
+    const bool of_next = row.step <= begin && progress.epoch > 1;
+    observer.recalled(progress.epoch - (of_next ? 1 : 0), epochs_, last);
   }
   return {};
 }

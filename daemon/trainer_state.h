@@ -1,6 +1,7 @@
 // What a training has in hand while it runs. Internal to the trainer.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -10,15 +11,31 @@
 
 namespace leat {
 
-// Sums over the epoch so far.
+// Where a training stands in an epoch.
 struct Trainer::Progress {
   int64_t epoch = 1;
-  int64_t epoch_begin = 0;  // steps of the job before the epoch
+  int64_t epoch_begin = 0;                           // steps of the job before the epoch
+  StepResult last = {kNoNumber, {}, kNoNumber, {}};  // with the means over the epoch
   double loss_sum = 0, accuracy_sum = 0;
-  int64_t consumed = 0;  // steps of this epoch
-  double seconds = 0;    // spent training, over all epochs
-  double dropped = 0;    // chunks that came too late, over all epochs
-  int64_t trained = 0;   // steps of this process
+  int64_t consumed = 0;      // steps that these are the sums of
+  double seconds = 0;        // spent training, over all epochs
+  double seconds_begin = 0;  // before the epoch
+  int64_t trained_begin = 0;
+  double dropped = 0;   // chunks that came too late, over all epochs
+  int64_t trained = 0;  // steps of this process
+
+  // Adds what a step of the epoch gave.
+  void add(double loss, std::optional<double> accuracy) {
+    loss_sum += loss;
+    accuracy_sum += accuracy.value_or(0);
+    const double n = static_cast<double>(++consumed);
+    last = {loss, accuracy, computed(loss_sum / n), {}};
+    if (accuracy) last.mean_accuracy = computed(accuracy_sum / n);
+  }
+
+  // The rate of steps between two moments while it trains, about once a second.
+  std::chrono::steady_clock::time_point rated_at{};
+  int64_t rated = 0;  // steps of this process then
 };
 
 // What workers hold of the steps below one.

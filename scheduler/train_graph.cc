@@ -1,6 +1,8 @@
 #include "scheduler/train_graph.h"
 
 #include <algorithm>
+#include <cmath>
+#include <map>
 #include <numbers>
 #include <set>
 
@@ -199,6 +201,26 @@ ValueId learning_rate(GraphBuilder& g, const TrainSpec& spec, ValueId step_index
   return g.op("Cast", {rate}, {{"to", int64_t{dtype_onnx_code(spec.precision)}}});
 }
 
+// As schedule_factor() has it.
+double factor_at(const ScheduleSpec& spec, double t) {
+  const double decay = static_cast<double>(std::max<int64_t>(1, spec.decay_steps));
+  const double part = std::min(t / decay, 1.0);
+  switch (spec.kind) {
+    case ScheduleKind::constant:
+      return 1;
+    case ScheduleKind::linear:
+      return part * (spec.alpha - 1) + 1;
+    case ScheduleKind::cosine:
+      return (std::cos(part * std::numbers::pi) + 1) * (0.5 * (1 - spec.alpha)) + spec.alpha;
+    case ScheduleKind::step:
+      return std::pow(spec.gamma,
+                      std::floor(t / static_cast<double>(std::max<int64_t>(1, spec.step_size))));
+    case ScheduleKind::exponential:
+      return std::pow(spec.decay_rate, t / decay);
+  }
+  return 1;
+}
+
 struct Trained {
   std::string name;
   ValueId variable = kNone;
@@ -292,6 +314,36 @@ Result<Copied> attach_input(const Graph& model, const TrainSpec& spec, bool wrap
   });
 }
 
+// The nodes that `value` needs, producers first; its own is the last.
+Result<std::vector<NodeId>> before(const Graph& graph, ValueId value) {
+  LEAT_ASSIGN_OR_RETURN(const auto order, graph.topological_order());
+  std::vector<bool> needed(graph.nodes(), false);
+  const auto need = [&](ValueId v) {
+    if (v != kNone && graph.value(v).producer != kNone) needed[graph.value(v).producer] = true;
+  };
+  need(value);
+  std::vector<NodeId> nodes;
+  for (auto id = order.rbegin(); id != order.rend(); ++id) {
+    if (!needed[*id]) continue;
+    for (const ValueId input : graph.node(*id).inputs) need(input);
+    nodes.push_back(*id);
+  }
+  std::reverse(nodes.begin(), nodes.end());
+  return nodes;
+}
+
+bool is_number(const ValueType& type, DType precision) {
+  return type.kind == ValueKind::tensor && type.dtype == precision;
+}
+
+// "Div 'd1/quotient'", "variable 'd1/kernel'".
+std::string named(const Graph& graph, NodeId id) {
+  const Node& node = graph.node(id);
+  if (!is(node, "leat.Read")) return graph.describe_node(id);
+  const Node& variable = graph.node(graph.value(node.inputs[0]).producer);
+  return cat("variable '", attr_string(variable.attrs, "name"), "'");
+}
+
 }  // namespace
 
 Result<JobGraph> make_train_graph(const Graph& model, const TrainSpec& spec) {
@@ -323,6 +375,66 @@ Result<JobGraph> make_train_graph(const Graph& model, const TrainSpec& spec) {
   }
   LEAT_RETURN_IF_ERROR(g.status().while_doing("adding the optimizer"));
   return job;
+}
+
+Result<CheckGraph> make_check_graph(const Graph& model, const TrainSpec& spec) {
+  Batch batch;
+  LEAT_ASSIGN_OR_RETURN(Copied copied, attach_input(model, spec, true, batch));
+  CheckGraph check{{std::move(copied.graph), {}, {}, {}}, {}};
+  Graph& graph = check.job.graph;
+  GraphBuilder g(graph);
+  const ValueId loss = loss_sum(g, spec, copied.output, batch);
+  LEAT_RETURN_IF_ERROR(g.status().while_doing("adding the loss"));
+  LEAT_RETURN_IF_ERROR(validate(graph));
+  std::map<ValueId, size_t> places;
+  std::vector<ValueId> sums;
+  const ValueId zero = g.scalar(spec.precision, 0);
+  const ValueId one = g.constant(Tensor::of<int64_t>({1}, {1}));
+  LEAT_ASSIGN_OR_RETURN(const std::vector<NodeId> nodes, before(graph, loss));
+  for (const NodeId id : nodes) {
+    const Node node = graph.node(id);  // adding nodes moves them
+    CheckGraph::Value value{named(graph, id), {}};
+    for (const ValueId input : node.inputs) {
+      if (const auto found = places.find(input); found != places.end())
+        value.inputs.push_back(found->second);
+    }
+    for (const ValueId output : node.outputs) {
+      if (output == kNone || !is_number(graph.value(output).type, spec.precision)) continue;
+      places[output] = check.values.size();
+      check.values.push_back(value);
+      const ValueId sum =
+          g.op("ReduceSum", {g.op("Mul", {output, zero})}, {{"keepdims", int64_t{0}}});
+      sums.push_back(g.op("Reshape", {sum, one}));
+    }
+  }
+  const ValueId all = g.op("Concat", sums, {{"axis", int64_t{0}}});
+  check.job.fetches = {all_reduce(g, all, "sums")};
+  LEAT_RETURN_IF_ERROR(g.status().while_doing("adding the sums"));
+  return check;
+}
+
+std::string first_not_finite(const CheckGraph& check, const std::vector<bool>& finite) {
+  if (check.values.empty() || finite.size() != check.values.size() || finite.back())
+    return "no value of its forward pass, done once more";
+  size_t at = check.values.size() - 1;
+  for (bool found = true; found;) {
+    found = false;
+    for (const size_t input : check.values[at].inputs) {
+      if (finite[input]) continue;
+      at = input;
+      found = true;
+      break;
+    }
+  }
+  return check.values[at].name;
+}
+
+double learning_rate_at(const TrainSpec& spec, int64_t step) {
+  const auto at = static_cast<double>(step);
+  const auto warmup = static_cast<double>(spec.schedule.warmup_steps);
+  double factor = factor_at(spec.schedule, std::max(at - warmup, 0.0));
+  if (warmup > 0) factor *= std::min((at + 1) / warmup, 1.0);
+  return factor * spec.optimizer.learning_rate;
 }
 
 Result<JobGraph> make_init_graph(const Graph& model, DType precision) {

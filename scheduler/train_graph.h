@@ -69,6 +69,24 @@ struct JobGraph {
 // "loss" (mean over the global batch) and, if asked for, "accuracy".
 Result<JobGraph> make_train_graph(const Graph& model, const TrainSpec& spec);
 
+// What the values of a step's forward pass are: which of them are not finite.
+struct CheckGraph {
+  JobGraph job;  // fetch 0: for each of `values` NaN if it has a NaN or an infinity, else 0
+  struct Value {
+    std::string name;            // "Div 'd1/quotient'": the node that makes it
+    std::vector<size_t> inputs;  // of that node, as places in `values`
+  };
+  std::vector<Value> values;  // in the order in which the step makes them; the last is the loss
+};
+// `model` and `spec` as make_train_graph() takes them. It writes no variable.
+Result<CheckGraph> make_check_graph(const Graph& model, const TrainSpec& spec);
+// Who made the loss not finite: the first value of a chain of such values that ends in it. `finite`
+// by value. Infinities that the loss does not feel, as in a mask, are nobody's fault.
+std::string first_not_finite(const CheckGraph& check, const std::vector<bool>& finite);
+
+// The learning rate of the graph's step, from 0, before it is rounded to the precision.
+double learning_rate_at(const TrainSpec& spec, int64_t step);
+
 // Runs the model's Initialize nodes. No fetches.
 Result<JobGraph> make_init_graph(const Graph& model, DType precision);
 

@@ -11,6 +11,7 @@ JobCheckpoints::JobCheckpoints(Files& files, const Clock& clock, std::string fol
 Result<Checkpoint> JobCheckpoints::resume(std::vector<std::string>& refused) {
   LEAT_ASSIGN_OR_RETURN(Checkpoint from, read_latest_checkpoint(files_, folder_, refused));
   last_ = parent_of(from.manifest);
+  metrics_ = from.manifest.metrics;
   last_path_ = cat(folder_, "/", checkpoint_name(last_->step));
   return from;
 }
@@ -22,6 +23,7 @@ std::optional<int64_t> JobCheckpoints::follow_newest() {
     const auto manifest = read_manifest(files_, path);
     if (!manifest.ok()) continue;
     last_ = parent_of(*manifest);
+    metrics_ = manifest->metrics;
     last_path_ = path;
     return manifest->step;
   }

@@ -61,6 +61,8 @@ class JobCheckpoints {
   // Of the last one; "" and -1 if there is none.
   const std::string& last_path() const { return last_path_; }
   int64_t last_step() const { return last_ ? last_->step : -1; }
+  // What the one that those to come go on from says of the metrics.
+  const std::optional<MetricsDigest>& metrics() const { return metrics_; }
 
  private:
   Files& files_;
@@ -69,6 +71,7 @@ class JobCheckpoints {
   const CheckpointRule rule_;
   std::string last_path_;
   std::optional<CheckpointParent> last_;
+  std::optional<MetricsDigest> metrics_;
   Clock::Steady since_{};
 };
 

@@ -50,6 +50,12 @@ nlohmann::ordered_json to_json(const Manifest& manifest) {
   json["workers"] = manifest.workers;
   if (manifest.previous)
     json["previous"] = {{"step", manifest.previous->step}, {"sha256", manifest.previous->sha256}};
+  if (const auto& metrics = manifest.metrics) {
+    json["metrics"] = {{"bytes", metrics->bytes},
+                       {"crc32c", metrics->crc32c},
+                       {"missing", metrics->missing},
+                       {"changed_until", metrics->changed_until}};
+  }
   json["parts"] = nlohmann::ordered_json::array();
   for (size_t i = 0; i < manifest.parts.size(); ++i) {
     json["parts"].push_back({{"name", part_name(i, manifest.parts.size())},
@@ -79,6 +85,12 @@ Manifest from_json(const nlohmann::json& json) {
     const auto& previous = json.at("previous");
     manifest.previous = {previous.at("step").get<int64_t>(),
                          previous.at("sha256").get<std::string>()};
+  }
+  if (json.contains("metrics")) {
+    const auto& metrics = json.at("metrics");
+    manifest.metrics = {manifest.step, metrics.at("bytes").get<uint64_t>(),
+                        metrics.at("crc32c").get<uint32_t>(), metrics.at("missing").get<int64_t>(),
+                        metrics.at("changed_until").get<int64_t>()};
   }
   for (const auto& part : json.at("parts"))
     manifest.parts.push_back(

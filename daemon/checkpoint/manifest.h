@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "daemon/checkpoint/checkpoint_part.h"
+#include "daemon/metrics_log.h"
 #include "devices/base/status.h"
 
 namespace leat {
@@ -45,6 +46,7 @@ struct Manifest {
   int64_t workers = 1;
   std::optional<CheckpointParent> previous;
   std::vector<CheckpointPart> parts;
+  std::optional<MetricsDigest> metrics;  // of the job's log, with the row of `step` as its last
   bool operator==(const Manifest&) const = default;
 };
 

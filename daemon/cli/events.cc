@@ -41,7 +41,10 @@ std::string json_of(const FinishedEvent& event) {
   line.add("weights_sha256", event.weights_sha256);
   line.add("val_accuracy", event.val_accuracy).add("val_loss", event.val_loss);
   line.add("samples_per_second", event.samples_per_second).add("steps", event.steps);
-  return add_identity(line, event.identity).text();
+  add_identity(line, event.identity).add("depends_on_timing", event.depends_on_timing);
+  line.add("metrics_missing_rows", event.metrics_missing_rows);
+  const int64_t until = event.metrics_changed_until;
+  return line.add("metrics_changed_until", until > 0 ? std::optional(until) : std::nullopt).text();
 }
 
 std::string json_of(const InterruptedEvent& event) {

@@ -53,7 +53,8 @@ struct CheckpointEvent {
 std::string json_of(const CheckpointEvent& event);
 
 // {"event": "finished", "run", "weights_sha256", "val_accuracy", "val_loss", "samples_per_second",
-//  "steps", "shards", "seed", "cpu"}
+//  "steps", "shards", "seed", "cpu", "depends_on_timing", "metrics_missing_rows",
+//  "metrics_changed_until"}
 struct FinishedEvent {
   std::string run;
   std::string weights_sha256;
@@ -62,6 +63,9 @@ struct FinishedEvent {
   double samples_per_second = 0;  // of training, evaluation left out
   int64_t steps = 0;
   RunIdentity identity;
+  bool depends_on_timing = false;     // the weights do
+  int64_t metrics_missing_rows = 0;   // as MetricsLoss has them
+  int64_t metrics_changed_until = 0;  // 0: null
 };
 std::string json_of(const FinishedEvent& event);
 

@@ -7,7 +7,7 @@
 #include "daemon/cli/attend.h"
 #include "daemon/cli/cluster_commands.h"
 #include "daemon/cli/cluster_connection.h"
-#include "daemon/cli/progress.h"
+#include "daemon/cli/follower.h"
 #include "daemon/cli/table.h"
 #include "daemon/status/job_order.h"
 #include "daemon/status/status_json.h"
@@ -59,7 +59,7 @@ int64_t now_ms() { return moment_of(RealClock()).wall_ms; }
 std::string age_of(int64_t at_ms) { return format_age(now_ms() - at_ms); }
 
 // A number of the job's progress; "-" before there is one.
-std::string number(double value) { return std::isnan(value) ? "-" : format_value(value); }
+std::string number(double value) { return is_known(value) ? format_value(value) : "-"; }
 
 std::string rate(double steps_per_second) {
   if (std::isnan(steps_per_second)) return "-";
@@ -127,6 +127,19 @@ std::vector<std::string> row_of(const LostEpoch& lost) {
           lost.cause};
 }
 
+// What its passes over the data came to.
+void describe(const std::vector<EpochResult>& epochs) {
+  if (epochs.empty()) return;
+  std::vector<std::vector<std::string>> rows;
+  for (const EpochResult& each : epochs) {
+    rows.push_back({std::to_string(each.epoch), std::to_string(each.step), number(each.loss),
+                    number(each.accuracy), number(each.val_loss), number(each.val_accuracy)});
+  }
+  std::cout << "\n"
+            << format_table({"EPOCH", "STEP", "LOSS", "ACCURACY", "VAL_LOSS", "VAL_ACCURACY"}, rows,
+                            true);
+}
+
 // The epochs that it lost, below the rest.
 void describe(const JobHistory& history) {
   if (history.last.empty()) return;
@@ -158,12 +171,13 @@ void describe(const JobView& job) {
     line("Step", steps_of(last));
     if (last.epochs > 0) line("Epochs", std::to_string(last.epochs));
     line("Loss", number(last.loss));
-    if (!std::isnan(last.accuracy)) line("Accuracy", number(last.accuracy));
-    if (!std::isnan(last.val_loss)) line("Validation", cat("loss ", number(last.val_loss)));
-    if (!std::isnan(last.val_accuracy)) {
+    if (is_known(last.accuracy)) line("Accuracy", number(last.accuracy));
+    if (is_known(last.val_loss)) line("Validation", cat("loss ", number(last.val_loss)));
+    if (is_known(last.val_accuracy)) {
       line("", cat("accuracy ", number(last.val_accuracy)));
     }
   }
+  if (const std::string lost = lost_metrics(last); !lost.empty()) line("Metrics", lost);
   if (condition.state == JobState::running) {
     line("Steps/s", rate(job.progress.steps_per_second));
     line("ETA", eta_of(job));
@@ -173,6 +187,8 @@ void describe(const JobView& job) {
   if (result.shards > 0) {
     line("", cat("shards ", result.shards, ", seed ", result.seed, ", ", result.cpu));
   }
+  if (result.depends_on_timing) line("", "depends on timing: no other run gives these weights");
+  describe(job.progress.epochs);
   describe(job.history);
 }
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdio>
 
+#include "daemon/number_text.h"
 #include "devices/base/text.h"
 
 namespace leat {
@@ -90,10 +91,7 @@ std::string format_bar(int64_t step, int64_t steps, int64_t width) {
   return "[" + bar + "]";
 }
 
-std::string format_value(double value) {
-  const bool small = value != 0 && std::fabs(value) < 1e-3;
-  return format(small ? "%.4e" : "%.4f", value);
-}
+std::string format_value(double value) { return number_text(value); }
 
 std::string format_values(std::span<const NamedValue> values) {
   std::string text;

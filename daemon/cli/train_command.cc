@@ -5,8 +5,8 @@
 
 #include "daemon/cli/commands.h"
 #include "daemon/cli/events.h"
+#include "daemon/cli/follower.h"
 #include "daemon/cli/interrupt.h"
-#include "daemon/cli/progress.h"
 #include "daemon/run_folder.h"
 #include "daemon/trainer.h"
 #include "devices/base/counted.h"
@@ -29,6 +29,7 @@ class Reporter final : public TrainObserver {
   }
 
   const RunIdentity& identity() const { return identity_; }
+  bool depends_on_timing() const { return trainer_.job().depends_on_timing(); }
 
   void started(int64_t first_step, int64_t steps) override {
     const Job& job = trainer_.job();
@@ -52,40 +53,29 @@ class Reporter final : public TrainObserver {
   }
 
   void epoch_begun(int64_t epoch, int64_t epochs, int64_t steps, int64_t first_step) override {
-    loss_sum_ = accuracy_sum_ = 0;
-    steps_ = 0;
     progress_.begin_epoch(epoch, epochs, steps, first_step, trainer_.job().global_batch_size);
   }
 
-  void stepped(int64_t step, double loss, std::optional<double> accuracy) override {
-    loss_sum_ += loss;
-    accuracy_sum_ += accuracy.value_or(0);
-    ++steps_;
-    const double n = static_cast<double>(steps_);
-    const NamedValue values[] = {{"loss", loss_sum_ / n}, {"accuracy", accuracy_sum_ / n}};
-    progress_.update(step, std::span(values, accuracy ? 2 : 1));
+  void stepped(int64_t step, const StepResult& result) override {
+    const NamedValue values[] = {{"loss", result.mean_loss},
+                                 {"accuracy", result.mean_accuracy.value_or(0)}};
+    progress_.update(step, std::span(values, result.mean_accuracy ? 2 : 1));
   }
 
-  void epoch_ended(int64_t epoch, int64_t steps_done, double loss, std::optional<double> accuracy,
-                   const std::optional<Evaluation>& validation, double seconds) override {
-    std::vector<NamedValue> values{{"loss", loss}};
-    if (accuracy) values.push_back({"accuracy", *accuracy});
-    if (validation) values.push_back({"val_loss", validation->loss});
-    if (validation && validation->accuracy)
-      values.push_back({"val_accuracy", *validation->accuracy});
-    progress_.end_epoch(values);
+  void epoch_ended(const EpochResult& result) override {
+    progress_.end_epoch(values_of(result));
     EpochEvent event;
-    event.epoch = epoch;
-    event.step = steps_done;
-    event.seconds = seconds;
-    event.samples_per_second =
-        seconds > 0 ? static_cast<double>(steps_ * trainer_.job().global_batch_size) / seconds : 0;
-    event.loss = loss;
-    event.accuracy = accuracy;
-    if (validation) {
-      event.val_loss = validation->loss;
-      event.val_accuracy = validation->accuracy;
-    }
+    event.epoch = result.epoch;
+    event.step = static_cast<int64_t>(result.step);
+    event.seconds = result.seconds;
+    event.samples_per_second = is_known(result.samples_per_second) ? result.samples_per_second : 0;
+    event.loss = result.loss;
+    const auto known = [](double value) {
+      return is_known(value) ? std::optional(value) : std::nullopt;
+    };
+    event.accuracy = known(result.accuracy);
+    event.val_loss = known(result.val_loss);
+    event.val_accuracy = known(result.val_accuracy);
     emit(json_of(event));
   }
 
@@ -115,8 +105,6 @@ class Reporter final : public TrainObserver {
   RealClock clock_;
   ProgressLine progress_;
   RunIdentity identity_;
-  double loss_sum_ = 0, accuracy_sum_ = 0;
-  int64_t steps_ = 0;
 };
 
 // leat-runs/NAME, or NAME-2, NAME-3, ...: the first that is not there.
@@ -155,6 +143,9 @@ int finish(const TrainCommand& command, Reporter& reporter, const std::string& f
   }
   event.samples_per_second = outcome.samples_per_second;
   event.steps = outcome.steps;
+  event.metrics_missing_rows = outcome.lost_metrics.missing_rows();
+  event.metrics_changed_until = outcome.lost_metrics.changed_until;
+  event.depends_on_timing = reporter.depends_on_timing();
   event.identity = reporter.identity();
   reporter.emit(json_of(event));
   if (event.val_accuracy)
@@ -163,7 +154,11 @@ int finish(const TrainCommand& command, Reporter& reporter, const std::string& f
   std::cerr << "Weights " << printable(folder) << "/weights.safetensors\n"
             << "  sha256 " << outcome.weights_sha256 << "\n"
             << "  (shards " << event.identity.shards << ", seed " << event.identity.seed << ", "
-            << event.identity.cpu << ")\n";
+            << event.identity.cpu
+            << (event.depends_on_timing ? "; it depends on timing: no other run gives it)\n"
+                                        : ")\n");
+  if (const std::string lost = outcome.lost_metrics.text(); !lost.empty())
+    std::cerr << "Metrics " << folder << "/metrics.jsonl: " << lost << "\n";
   (void)command;
   return kExitOk;
 }

@@ -22,6 +22,22 @@ std::vector<std::string> read_texts(capnp::List<capnp::Text>::Reader list) {
   return out;
 }
 
+void write_epoch(const EpochResult& epoch, wire::EpochResult::Builder out) {
+  out.setEpoch(epoch.epoch);
+  out.setStep(epoch.step);
+  out.setLoss(epoch.loss);
+  out.setAccuracy(epoch.accuracy);
+  out.setValLoss(epoch.val_loss);
+  out.setValAccuracy(epoch.val_accuracy);
+  out.setSeconds(epoch.seconds);
+  out.setSamplesPerSecond(epoch.samples_per_second);
+}
+
+EpochResult read_epoch(wire::EpochResult::Reader in) {
+  return {in.getEpoch(),   in.getStep(),        in.getLoss(),    in.getAccuracy(),
+          in.getValLoss(), in.getValAccuracy(), in.getSeconds(), in.getSamplesPerSecond()};
+}
+
 void write_progress(const JobProgress& progress, wire::Progress::Builder out) {
   const ProgressReport& last = progress.last;
   out.setStep(last.step);
@@ -38,6 +54,10 @@ void write_progress(const JobProgress& progress, wire::Progress::Builder out) {
   out.setStepsPerSecond(progress.steps_per_second);
   out.setSamplesPerSecond(progress.samples_per_second);
   out.setEtaSeconds(progress.eta_seconds);
+  auto ended = out.initEnded(static_cast<uint32_t>(progress.epochs.size()));
+  for (uint32_t i = 0; i < ended.size(); ++i) write_epoch(progress.epochs[i], ended[i]);
+  out.setMetricsMissing(last.metrics_missing);
+  out.setMetricsChangedUntil(last.metrics_changed_until);
 }
 
 JobProgress read_progress(wire::Progress::Reader in) {
@@ -57,6 +77,10 @@ JobProgress read_progress(wire::Progress::Reader in) {
   progress.steps_per_second = in.getStepsPerSecond();
   progress.samples_per_second = in.getSamplesPerSecond();
   progress.eta_seconds = in.getEtaSeconds();
+  for (const auto ended : in.getEnded()) progress.epochs.push_back(read_epoch(ended));
+  if (!progress.epochs.empty()) last.ended = progress.epochs.back();
+  last.metrics_missing = in.getMetricsMissing();
+  last.metrics_changed_until = in.getMetricsChangedUntil();
   return progress;
 }
 
@@ -138,6 +162,7 @@ void write_view(const JobView& view, wire::JobView::Builder out) {
   out.setShards(result.shards);
   out.setSeed(result.seed);
   out.setCpu(text(result.cpu));
+  out.setDependsOnTiming(result.depends_on_timing);
   write_progress(view.progress, out.initProgress());
   out.setLostEpochs(view.history.count);
   auto history = out.initHistory(static_cast<uint32_t>(view.history.last.size()));
@@ -164,8 +189,8 @@ Result<JobView> read_view(wire::JobView::Reader in) {
   condition.workers = read_texts(in.getWorkers());
   for (const std::string& worker : condition.workers)
     LEAT_RETURN_IF_ERROR(check_worker_name(worker));
-  condition.result = print_result(
-      {to_string(in.getWeightsSha256()), in.getShards(), in.getSeed(), to_string(in.getCpu())});
+  condition.result = print_result({to_string(in.getWeightsSha256()), in.getShards(), in.getSeed(),
+                                   to_string(in.getCpu()), in.getDependsOnTiming()});
   view.progress = read_progress(in.getProgress());
   view.history.count = in.getLostEpochs();
   for (const auto lost : in.getHistory()) view.history.last.push_back(read_lost(lost));

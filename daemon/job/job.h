@@ -119,6 +119,10 @@ struct Job {
   Checkpoint checkpoint;
   DType precision = DType::f32;  // f32 or f64: of weights, activations and gradients
 
+  // What comes of a step whose loss is NaN or infinite: the job fails, or it trains on.
+  enum class OnNan { fail, ignore };
+  OnNan on_nan = OnNan::fail;
+
   // Does each worker do steps of its own? Then the weights depend on timing.
   bool asynchronous() const {
     return strategy == Strategy::parameter_server && parameter_server.mode == Mode::async;
@@ -129,6 +133,8 @@ struct Job {
     return strategy == Strategy::parameter_server && parameter_server.replicas_to_aggregate > 0 &&
            parameter_server.replicas_to_aggregate < num_workers;
   }
+  // No other run gives the same weights.
+  bool depends_on_timing() const { return asynchronous() || has_quorum(); }
   // Rows of the data that a step takes. Some of them are lost if what is late is dropped.
   int64_t rows_per_step() const {
     const bool loses = has_quorum() && parameter_server.dropped_samples == DroppedSamples::drop;
@@ -170,6 +176,7 @@ std::string_view name_of(Job::SchedulerName name);
 std::string_view name_of(Job::Strategy strategy);
 std::string_view name_of(Job::Mode mode);
 std::string_view name_of(Job::DroppedSamples dropped);
+std::string_view name_of(Job::OnNan on_nan);
 std::string_view name_of(Job::Format format);
 
 }  // namespace leat

@@ -144,7 +144,7 @@ std::string print_job(const Job& job) {
     text += cat("checkpoint: ", print_checkpoint(job.checkpoint), "\n");
   }
   const size_t precision = job.precision == kPrecisionTypes[0] ? 0 : 1;
-  return text + cat("precision: ", kPrecisions[precision], "\n");
+  return text + cat("precision: ", kPrecisions[precision], "\non_nan: ", name_of(job.on_nan), "\n");
 }
 
 std::string describe_strategy(const Job& job) {
@@ -165,6 +165,7 @@ std::string_view name_of(Job::OptimizerName name) { return word(kOptimizers, nam
 std::string_view name_of(Job::SchedulerName name) { return word(kSchedulers, name); }
 std::string_view name_of(Job::Strategy strategy) { return word(kStrategies, strategy); }
 std::string_view name_of(Job::Mode mode) { return word(kModes, mode); }
+std::string_view name_of(Job::OnNan on_nan) { return word(kOnNan, on_nan); }
 std::string_view name_of(Job::DroppedSamples dropped) { return word(kDroppedSamples, dropped); }
 std::string_view name_of(Job::Format format) { return word(kFormats, format); }
 

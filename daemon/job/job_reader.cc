@@ -282,6 +282,7 @@ Job read_job(YamlReader& reader, int64_t file_workers, const std::filesystem::pa
   top.get_int("max_failures", Need::optional, {.min = 0, .max = 1000}, job.max_failures);
   read_checkpoint(top.get_map("checkpoint", Need::optional), folder, job.checkpoint);
   read_precision(top, job);
+  top.get_enum("on_nan", Need::optional, kOnNan, job.on_nan);
   top.finish();
   if (reader.ok()) check_quorum(top, job, replicas);
   if (reader.ok()) check_together(top, job);

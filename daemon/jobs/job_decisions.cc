@@ -513,6 +513,7 @@ std::vector<JobView> JobTable::jobs() const {
     if (!entry->is_visible()) continue;
     jobs.push_back(view(*entry));
     jobs.back().history.last.clear();
+    jobs.back().progress.epochs.clear();
   }
   return jobs;
 }

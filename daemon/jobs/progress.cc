@@ -1,5 +1,6 @@
 #include "daemon/jobs/progress.h"
 
+#include <algorithm>
 #include <bit>
 #include <type_traits>
 
@@ -46,6 +47,16 @@ void visit_all(Report& report, Visit visit) {
   visit(report.rows_per_epoch);
   visit(report.rows_per_step);
   visit(report.in_parts);
+  visit(report.ended.epoch);
+  visit(report.ended.step);
+  visit(report.ended.loss);
+  visit(report.ended.accuracy);
+  visit(report.ended.val_loss);
+  visit(report.ended.val_accuracy);
+  visit(report.ended.seconds);
+  visit(report.ended.samples_per_second);
+  visit(report.metrics_missing);
+  visit(report.metrics_changed_until);
 }
 
 }  // namespace
@@ -70,8 +81,28 @@ bool ProgressReport::operator==(const ProgressReport& other) const {
   return numbers_of(*this) == numbers_of(other);
 }
 
+void ProgressMeter::restore(const ProgressReport& report) {
+  last_ = report;
+  note(report.ended);
+}
+
+// One that ended once more came to the same.
+void ProgressMeter::note(const EpochResult& ended) {
+  if (ended.epoch == 0) return;
+  const auto at =
+      std::lower_bound(epochs_.begin(), epochs_.end(), ended.epoch,
+                       [](const EpochResult& each, uint32_t epoch) { return each.epoch < epoch; });
+  if (at != epochs_.end() && at->epoch == ended.epoch) {
+    *at = ended;
+  } else {
+    epochs_.insert(at, ended);
+  }
+  if (epochs_.size() > kMostEpochs) epochs_.erase(epochs_.begin());
+}
+
 void ProgressMeter::report(const ProgressReport& report, Clock::Steady now) {
   last_ = report;
+  note(report.ended);
   if (!samples_.empty() && report.step < samples_.back().step) samples_.clear();
   // The newest sample moves until it is far enough from the one before.
   const size_t n = samples_.size();
@@ -88,6 +119,7 @@ std::optional<ProgressReport> ProgressMeter::last_if_any() const {
 JobProgress ProgressMeter::progress() const {
   JobProgress progress;
   progress.last = last_;
+  progress.epochs = epochs_;
   if (samples_.size() < 2) return progress;
   const std::chrono::duration<double> time = samples_.back().at - samples_.front().at;
   const auto steps = static_cast<double>(samples_.back().step - samples_.front().step);

@@ -7,24 +7,23 @@
 #include <array>
 #include <cstdint>
 #include <deque>
-#include <limits>
 #include <optional>
+#include <vector>
 
+#include "daemon/epoch_result.h"
 #include "daemon/jobs/lost_epoch.h"
 #include "devices/base/clock.h"
 
 namespace leat {
 
-inline constexpr double kNoNumber = std::numeric_limits<double>::quiet_NaN();
-
-// What the runners say. NaN: nothing yet.
+// What the runners say. kNoNumber: nothing yet.
 struct ProgressReport {
   uint64_t step = 0;   // steps done
   uint64_t steps = 0;  // of the job; 0: not known
   uint32_t epoch = 0;  // passes over the data
   uint32_t epochs = 0;
   uint64_t samples_per_step = 0;
-  double loss = kNoNumber;  // of the last step, as accuracy
+  double loss = kNoNumber;  // mean over the steps of `epoch` that are done, as accuracy
   double accuracy = kNoNumber;
   double val_loss = kNoNumber;  // of the last validation
   double val_accuracy = kNoNumber;
@@ -38,17 +37,21 @@ struct ProgressReport {
   // Of the data; 0: not known. Steps run on across epochs: one ends with the step that takes its
   // last row.
   uint64_t rows_per_epoch = 0, rows_per_step = 0;
+  EpochResult ended = {};  // the last epoch that has ended
+  // Of metrics.jsonl: rows that are missing for good, and up to which step some are changed.
+  uint64_t metrics_missing = 0, metrics_changed_until = 0;
 
   bool operator==(const ProgressReport& other) const;  // bit by bit: NaN is like itself
 };
 
 // All of a report as the journal keeps it: what is new comes last.
-using ReportNumbers = std::array<uint64_t, 15>;
+using ReportNumbers = std::array<uint64_t, 25>;
 ReportNumbers numbers_of(const ProgressReport& report);
 ProgressReport report_of(const ReportNumbers& numbers);
 
 struct JobProgress {
   ProgressReport last;
+  std::vector<EpochResult> epochs;  // the last that have ended, at most kMostEpochs; ascending
   double steps_per_second = kNoNumber;
   double samples_per_second = kNoNumber;
   double eta_seconds = kNoNumber;  // from the last report on
@@ -60,7 +63,7 @@ class ProgressMeter {
  public:
   void report(const ProgressReport& report, Clock::Steady now);
   // What was said before this master, of no rate.
-  void restore(const ProgressReport& report) { last_ = report; }
+  void restore(const ProgressReport& report);
   // The job has new runners: steps before and after are no rate.
   void restart() { samples_.clear(); }
 
@@ -74,8 +77,11 @@ class ProgressMeter {
     uint64_t step;
   };
 
+  void note(const EpochResult& ended);
+
   ProgressReport last_;
-  std::deque<Sample> samples_;  // at most one in half a second, and the newest
+  std::vector<EpochResult> epochs_;  // each once, ascending
+  std::deque<Sample> samples_;       // at most one in half a second, and the newest
 };
 
 }  // namespace leat

@@ -12,6 +12,7 @@ namespace {
 
 // What stands before the parts of a printed result.
 constexpr std::string_view kShards = " shards=", kSeed = " seed=", kCpu = " cpu=";
+constexpr std::string_view kTiming = " timing=1";
 
 constexpr size_t kMaxRequestId = 64;
 constexpr size_t kMaxName = 1024;
@@ -179,7 +180,8 @@ std::string make_job_id(std::string_view name, uint64_t random, int digits) {
 
 std::string print_result(const JobResult& result) {
   if (result.shards == 0) return result.weights_sha256;
-  return cat(result.weights_sha256, kShards, result.shards, kSeed, result.seed, kCpu, result.cpu);
+  return cat(result.weights_sha256, kShards, result.shards, kSeed, result.seed,
+             result.depends_on_timing ? kTiming : "", kCpu, result.cpu);
 }
 
 JobResult parse_result(std::string_view text) {
@@ -194,9 +196,10 @@ JobResult parse_result(std::string_view text) {
   result.weights_sha256 = text.substr(0, text.find(' '));
   text.remove_prefix(result.weights_sha256.size());
   JobResult whole = result;
-  if (!take(kShards, whole.shards) || !take(kSeed, whole.seed) || !text.starts_with(kCpu)) {
-    return result;
-  }
+  if (!take(kShards, whole.shards) || !take(kSeed, whole.seed)) return result;
+  whole.depends_on_timing = text.starts_with(kTiming);
+  if (whole.depends_on_timing) text.remove_prefix(kTiming.size());
+  if (!text.starts_with(kCpu)) return result;
   whole.cpu = text.substr(kCpu.size());
   return whole;
 }

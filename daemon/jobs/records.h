@@ -69,11 +69,13 @@ struct JobResult {
   std::string weights_sha256;
   uint64_t shards = 0;  // 0: neither it nor what follows is known
   uint64_t seed = 0;
-  std::string cpu;  // the model of the workers' processors; "A and B" if they differ
+  std::string cpu;                 // the model of the workers' processors; "A and B" if they differ
+  bool depends_on_timing = false;  // asynchronous, or with backup workers: no other run gives them
   bool operator==(const JobResult&) const = default;
 };
 
-// "3323... shards=4 seed=11 cpu=AMD EPYC 9454P"; without shards the hash alone.
+// "3323... shards=4 seed=11 cpu=AMD EPYC 9454P", with " timing=1" before "cpu" where the weights
+// depend on timing; without shards the hash alone.
 std::string print_result(const JobResult& result);
 // Of such a text; of any other the first word, as the hash.
 JobResult parse_result(std::string_view text);

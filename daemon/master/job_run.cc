@@ -197,9 +197,10 @@ Result<std::string> JobRun::train(const Submission& submission) {
     return std::string();
   }
   if (outcome.interrupted) return told_to_end();
-  const JobResult came{outcome.weights_sha256, static_cast<uint64_t>(job.shards), job.seed, cpu};
+  const JobResult came{outcome.weights_sha256, static_cast<uint64_t>(job.shards), job.seed, cpu,
+                       job.depends_on_timing()};
   line(cat("weights sha256 ", came.weights_sha256, ", shards ", came.shards, ", seed ", came.seed,
-           ", ", came.cpu));
+           ", ", came.cpu, came.depends_on_timing ? ", depends on timing" : ""));
   return print_result(came);
 }
 

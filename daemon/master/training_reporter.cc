@@ -1,8 +1,8 @@
 #include "daemon/master/training_reporter.h"
 
-#include <cstdio>
 #include <utility>
 
+#include "daemon/number_text.h"
 #include "devices/base/counted.h"
 #include "devices/base/text.h"
 
@@ -10,13 +10,6 @@ namespace leat {
 namespace {
 
 constexpr auto kBetweenReports = std::chrono::milliseconds(250);
-
-// "0.4312"
-std::string number(double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.4g", value);
-  return text;
-}
 
 }  // namespace
 
@@ -57,11 +50,27 @@ void TrainingReporter::started(int64_t first_step, int64_t steps) {
   if (on_step_ && first_step > 0) on_step_(progress_.step);
 }
 
-void TrainingReporter::recalled(int64_t epoch, int64_t epochs, double loss,
-                                std::optional<double> accuracy) {
+void TrainingReporter::take(const StepResult& result) {
+  progress_.loss = result.mean_loss;
+  if (result.mean_accuracy) progress_.accuracy = *result.mean_accuracy;
+}
+
+void TrainingReporter::take(const EpochResult& result) {
+  progress_.ended = result;
+  progress_.loss = result.loss;
+  progress_.accuracy = result.accuracy;
+  progress_.val_loss = result.val_loss;
+  progress_.val_accuracy = result.val_accuracy;
+}
+
+void TrainingReporter::epoch_recalled(const EpochResult& result) {
+  take(result);
+  report();
+}
+
+void TrainingReporter::recalled(int64_t epoch, int64_t epochs, const StepResult& last) {
   epoch_begun(epoch, epochs, 0, 0);
-  progress_.loss = loss;
-  if (accuracy) progress_.accuracy = *accuracy;
+  take(last);
   report();
 }
 
@@ -70,31 +79,32 @@ void TrainingReporter::epoch_begun(int64_t epoch, int64_t epochs, int64_t, int64
   progress_.epochs = static_cast<uint32_t>(epochs);
 }
 
-void TrainingReporter::stepped(int64_t, double loss, std::optional<double> accuracy) {
+void TrainingReporter::stepped(int64_t, const StepResult& result) {
   ++progress_.step;
-  progress_.loss = loss;
-  if (accuracy) progress_.accuracy = *accuracy;
+  take(result);
   if (on_step_) on_step_(progress_.step);
   const bool is_first = progress_.step == progress_.first_step + 1;
   if (is_first || clock_.steady() - reported_at_ >= kBetweenReports) report();
 }
 
-void TrainingReporter::epoch_ended(int64_t epoch, int64_t steps_done, double loss,
-                                   std::optional<double> accuracy,
-                                   const std::optional<Evaluation>& validation, double seconds) {
-  std::string text =
-      cat("epoch ", epoch, "/", progress_.epochs, ", step ", steps_done, ": loss ", number(loss));
-  if (accuracy) text += cat(", accuracy ", number(*accuracy));
-  if (validation) {
-    progress_.val_loss = validation->loss;
-    text += cat(", validation loss ", number(validation->loss));
-    if (validation->accuracy) {
-      progress_.val_accuracy = *validation->accuracy;
-      text += cat(", validation accuracy ", number(*validation->accuracy));
-    }
-  }
-  line_(cat(text, "; ", number(seconds), " s"));
+void TrainingReporter::epoch_ended(const EpochResult& result) {
+  take(result);
+  std::string text = cat("epoch ", result.epoch, "/", progress_.epochs, ", step ", result.step);
+  std::string_view between = ": ";
+  const auto add = [&](std::string_view name, double value) {
+    if (is_known(value)) text += cat(std::exchange(between, ", "), name, " ", number_text(value));
+  };
+  add("loss", result.loss);
+  add("accuracy", result.accuracy);
+  add("validation loss", result.val_loss);
+  add("validation accuracy", result.val_accuracy);
+  line_(cat(text, "; ", number_text(result.seconds), " s"));
   report();
+}
+
+void TrainingReporter::lost_metrics(const MetricsLoss& loss) {
+  progress_.metrics_missing = static_cast<uint64_t>(loss.missing_rows());
+  progress_.metrics_changed_until = static_cast<uint64_t>(loss.changed_until);
 }
 
 void TrainingReporter::checkpointed(int64_t step, const std::string&) {

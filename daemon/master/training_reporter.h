@@ -21,15 +21,15 @@ class TrainingReporter final : public TrainObserver {
 
   void resumed(int64_t step, TrainSource from) override;
   void started(int64_t first_step, int64_t steps) override;
-  void recalled(int64_t epoch, int64_t epochs, double loss,
-                std::optional<double> accuracy) override;
+  void epoch_recalled(const EpochResult& result) override;
+  void recalled(int64_t epoch, int64_t epochs, const StepResult& last) override;
   void epoch_begun(int64_t epoch, int64_t epochs, int64_t steps_of_epoch,
                    int64_t first_step) override;
-  void stepped(int64_t step_of_epoch, double loss, std::optional<double> accuracy) override;
-  void epoch_ended(int64_t epoch, int64_t steps_done, double loss, std::optional<double> accuracy,
-                   const std::optional<Evaluation>& validation, double seconds) override;
+  void stepped(int64_t step_of_epoch, const StepResult& result) override;
+  void epoch_ended(const EpochResult& result) override;
   void checkpointed(int64_t step, const std::string& path) override;
   void warned(const std::string& message) override;
+  void lost_metrics(const MetricsLoss& loss) override;
   void waits(const std::string& for_what) override;
   void noted(const std::string& message) override;
 
@@ -41,6 +41,9 @@ class TrainingReporter final : public TrainObserver {
   void report();
 
  private:
+  void take(const StepResult& result);
+  void take(const EpochResult& result);
+
   const Clock& clock_;
   const Report report_;
   const Line line_;

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "daemon/json_line.h"
+
 namespace leat {
 namespace {
 
@@ -33,20 +35,39 @@ std::string hexadecimal(uint64_t value) {
   return text;
 }
 
+// A number that the training computed, whatever it is.
+Json computed_or_null(double value) {
+  if (!is_known(value)) return nullptr;
+  return std::isfinite(value) ? Json(value) : Json(name_of_number(value));
+}
+
+Json epoch_result(const EpochResult& epoch) {
+  return {{"epoch", epoch.epoch},
+          {"step", epoch.step},
+          {"loss", computed_or_null(epoch.loss)},
+          {"accuracy", computed_or_null(epoch.accuracy)},
+          {"val_loss", computed_or_null(epoch.val_loss)},
+          {"val_accuracy", computed_or_null(epoch.val_accuracy)},
+          {"seconds", number_or_null(epoch.seconds)},
+          {"samples_per_second", number_or_null(epoch.samples_per_second)}};
+}
+
 Json progress(const JobProgress& progress) {
   const ProgressReport& last = progress.last;
   return {{"step", last.step},
           {"steps", known(last.steps)},
           {"epoch", last.epoch},
           {"epochs", known(last.epochs)},
-          {"loss", number_or_null(last.loss)},
-          {"accuracy", number_or_null(last.accuracy)},
-          {"val_loss", number_or_null(last.val_loss)},
-          {"val_accuracy", number_or_null(last.val_accuracy)},
+          {"loss", computed_or_null(last.loss)},
+          {"accuracy", computed_or_null(last.accuracy)},
+          {"val_loss", computed_or_null(last.val_loss)},
+          {"val_accuracy", computed_or_null(last.val_accuracy)},
           {"steps_per_second", number_or_null(progress.steps_per_second)},
           {"samples_per_second", number_or_null(progress.samples_per_second)},
           {"samples_per_step", known(last.samples_per_step)},
-          {"eta_seconds", number_or_null(progress.eta_seconds)}};
+          {"eta_seconds", number_or_null(progress.eta_seconds)},
+          {"metrics_missing_rows", last.metrics_missing},
+          {"metrics_changed_until", known(last.metrics_changed_until)}};
 }
 
 Json seconds(int64_t milliseconds) {
@@ -93,6 +114,7 @@ void add_job(const JobView& job, Json& json) {
     json["shards"] = result.shards;
     json["seed"] = result.seed;
     json["cpu"] = result.cpu;
+    json["depends_on_timing"] = result.depends_on_timing;
   }
   json["version"] = job.version;
 }
@@ -150,6 +172,8 @@ std::string jobs_json(std::span<const JobView> jobs) {
 std::string job_json(const JobView& job) {
   Json json = object("Job");
   add_job(job, json);
+  Json& epochs = json["progress"]["results"] = Json::array();
+  for (const EpochResult& each : job.progress.epochs) epochs.push_back(epoch_result(each));
   Json& history = json["history"] = Json::array();
   for (const LostEpoch& each : job.history.last) history.push_back(lost_epoch(each));
   return line(json);

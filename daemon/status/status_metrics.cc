@@ -34,9 +34,9 @@ const JobNumber kJobNumbers[] = {
      [](const JobView& job) { return static_cast<double>(job.progress.last.steps); }},
     {"leat_job_epoch", "Passes over the data that the job has done",
      [](const JobView& job) { return static_cast<double>(job.progress.last.epoch); }},
-    {"leat_job_loss", "Loss of the last step",
+    {"leat_job_loss", "Mean loss over the steps of the epoch so far",
      [](const JobView& job) { return job.progress.last.loss; }},
-    {"leat_job_accuracy", "Accuracy of the last step",
+    {"leat_job_accuracy", "Mean accuracy over the steps of the epoch so far",
      [](const JobView& job) { return job.progress.last.accuracy; }},
     {"leat_job_val_loss", "Loss of the last validation",
      [](const JobView& job) { return job.progress.last.val_loss; }},
@@ -78,7 +78,7 @@ void add_jobs(std::span<const JobView> jobs, std::vector<Metric>& out) {
     Metric& metric = out.emplace_back(Metric{number.name, number.help, number.kind, {}});
     for (const JobView& job : jobs) {
       const double value = number.of(job);
-      if (!has_ended(job.condition.state) && !std::isnan(value))
+      if (!has_ended(job.condition.state) && is_known(value))
         metric.samples.push_back({{{"job", job.id}}, value});
     }
   }

@@ -5,6 +5,7 @@
 #include <cstdarg>
 #include <cstdio>
 
+#include "daemon/json_line.h"
 #include "daemon/status/job_order.h"
 #include "daemon/status/status_json.h"
 #include "devices/base/counted.h"
@@ -100,11 +101,13 @@ std::string hash_source(std::string_view text) {
 }
 
 std::string decimal(double value) {
-  if (!std::isfinite(value)) return "";
+  if (!is_known(value)) return "";
+  if (!std::isfinite(value)) return std::string(name_of_number(value));
   return format(std::abs(value) >= 1000 && std::abs(value) < 1e9 ? "%.0f" : "%.4g", value);
 }
 std::string percent(double value) {
-  return std::isfinite(value) ? format("%.2f %%", 100 * value) : "";
+  if (!is_known(value)) return "";
+  return std::isfinite(value) ? format("%.2f %%", 100 * value) : std::string(name_of_number(value));
 }
 
 // As a segment of a path.
@@ -177,7 +180,8 @@ std::string weights(const JobResult& result) {
   if (sha256.empty()) return "";
   std::string title = sha256;
   if (result.shards > 0) {
-    title += cat("; shards ", result.shards, ", seed ", result.seed, ", ", result.cpu);
+    title += cat("; shards ", result.shards, ", seed ", result.seed, ", ", result.cpu,
+                 result.depends_on_timing ? "; depends on timing" : "");
   }
   return cat("<small title=\"", html_escaped(title), "\">weights <code>",
              html_escaped(sha256.substr(0, 16)), "</code></small>");

@@ -85,9 +85,8 @@ class Watch final : public TrainObserver {
  public:
   void started(int64_t, int64_t) override {}
   void epoch_begun(int64_t, int64_t, int64_t, int64_t) override {}
-  void stepped(int64_t, double, std::optional<double>) override { at.push_back(Clock::now()); }
-  void epoch_ended(int64_t, int64_t, double, std::optional<double>,
-                   const std::optional<Evaluation>&, double) override {}
+  void stepped(int64_t, const StepResult&) override { at.push_back(Clock::now()); }
+  void epoch_ended(const EpochResult&) override {}
   void checkpointed(int64_t, const std::string&) override { ++checkpoints; }
   void warned(const std::string& message) override { std::cerr << message << "\n"; }
   void noted(const std::string&) override { ++left_out; }

@@ -6,6 +6,7 @@
 #include "devices/base/text.h"
 #include "tests/catch.h"
 #include "tests/daemon/faults/process_facts.h"
+#include "tests/daemon/metrics_text.h"
 #include "tests/daemon/small_client.h"
 #include "tests/must.h"
 #include "tests/slowness.h"
@@ -39,11 +40,12 @@ Job JobScene::job(uint64_t steps, std::vector<std::string> set) const {
 }
 
 std::string JobScene::expected_metrics() const {
-  return contents(small_.path("in-process/metrics.jsonl"));
+  return without_timing(contents(small_.path("in-process/metrics.jsonl")));
 }
 
 std::string JobScene::metrics(const std::string& id) {
-  return contents(cat(cluster_.folder() / "master", "/jobs/", id, "/metrics.jsonl"));
+  return without_timing(
+      contents(cat(cluster_.folder() / "master", "/jobs/", id, "/metrics.jsonl")));
 }
 
 std::string JobScene::submit(Job job) {

@@ -391,6 +391,8 @@ TEST_CASE("every field wrong in turn gives one error with its place") {
        "keep, path"},
       {19, "precision: bf16",
        "19:12: precision: expected one of float32, float64, received the string 'bf16'"},
+      {19, "on_nan: skip",
+       "19:9: on_nan: expected one of fail, ignore, received the string 'skip'"},
       {19, "precision: 32",
        "19:12: precision: expected one of float32, float64, received the integer 32"},
   };
@@ -539,7 +541,8 @@ TEST_CASE("a printed job parses back equal") {
       {"lr_scheduler={name: step, step_size: 30, gamma: 0.5}"},
       {"lr_scheduler={name: exponential, decay_steps: 30, decay_rate: 0.96, warmup_steps: 4}"},
       {"lr_scheduler={name: linear, decay_steps: 30, alpha: 0.1}"},
-      {"checkpoint=null", "data.validation=null", "metrics=[]", "precision=float64"},
+      {"checkpoint=null", "data.validation=null", "metrics=[]", "precision=float64",
+       "on_nan=ignore"},
       {"name='123'", "model.graph='a b: \"c\" \\ # {d}'", "model.weights=' ü '"},
       {"model.freeze=['layer1.*', '*.bias', '- x', '~', 'no', 'null', '012']"},
       {"strategy={name: single}", "num_workers=1", "loss=mse", "metrics=[]"},
@@ -591,6 +594,7 @@ num_workers: 2
 max_failures: 10
 checkpoint: {every_steps: 500, keep: 3}
 precision: float32
+on_nan: fail
 )");
 }
 

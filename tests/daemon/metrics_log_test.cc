@@ -45,8 +45,12 @@ TEST_CASE("a JSON line has its keys in order and escapes its strings") {
   line.add("h", HUGE_VAL).add("i", none).add("j", two);
   CHECK(line.text() ==
         R"({"a": "x\"y\\z\u000a\u007f", "b": 0.1, "c": 0.1, "d": -5, "e": 18446744073709551615, )"
-        R"("f": true, "g": null, "h": null, "i": null, "j": 2})"
+        R"("f": true, "g": "NaN", "h": "Infinity", "i": null, "j": 2})"
         "\n");
+  JsonLine inner;
+  inner.add("b", -HUGE_VAL);
+  line.clear();
+  CHECK(line.add("a", inner).text() == "{\"a\": {\"b\": \"-Infinity\"}}\n");
   line.clear();
   CHECK(line.text() == "{}\n");
 }
@@ -69,11 +73,11 @@ TEST_CASE("a resumed run's metrics are those of the uninterrupted one") {
   CHECK(contents(folder / "resumed") == contents(folder / "whole"));
 }
 
-TEST_CASE("a torn row and all after it are dropped when a log is opened again") {
+TEST_CASE("a torn row is dropped when a log is opened again, and a line that is none") {
   const TemporaryDirectory folder;
   const std::string path = folder / "metrics.jsonl";
   for (const char* torn :
-       {"{\"step\": 3, \"lo", "garbage\n{\"step\": 3}\n", "{\"step\": \"3\"}\n", "[3]\n", "\n"}) {
+       {"{\"step\": 3, \"lo", "garbage\n{\"step\": 2}\n", "{\"step\": \"3\"}\n", "[3]\n", "\n"}) {
     write_steps(path, 0, 1, 2);
     std::ofstream(path, std::ios::app) << torn;
     write_steps(path, 5, 3, 3);
@@ -108,6 +112,84 @@ TEST_CASE("the metrics of a log are read back as they were appended") {
   CHECK(std::isnan(logged->tail[0].values[0]));
   CHECK(logged->tail[0].values[1] == 1.0f / 3);
   CHECK(logged->tail[1].values == std::vector<double>{0.1f * 4, 0.25});
+}
+
+TEST_CASE("an epoch's row is read back, and rows of older logs without one") {
+  const TemporaryDirectory folder;
+  const std::string path = folder / "metrics.jsonl";
+  std::ofstream(path) << "{\"step\": 1, \"loss\": null}\n{\"step\": 2, \"loss\": 0.5}\n";
+  EpochResult epoch{1, 2, 0.25, 0.75, std::numeric_limits<double>::infinity(), 0.5, 1.5, 64};
+  {
+    const auto log = MetricsLog::open(real_files(), path, 2);
+    REQUIRE(log.ok());
+    CHECK((*log)->epochs().empty());
+    CHECK((*log)->loss().text().empty());
+    REQUIRE((*log)->append(epoch).ok());
+    const StepMetric metrics[] = {{"loss", 0.125f}};
+    REQUIRE((*log)->append(3, metrics, 640).ok());
+    REQUIRE((*log)->flush().ok());
+  }
+  CHECK(contents(path) ==
+        "{\"step\": 1, \"loss\": null}\n{\"step\": 2, \"loss\": 0.5}\n"
+        "{\"epoch\": 1, \"step\": 2, \"loss\": 0.25, \"accuracy\": 0.75, \"val_loss\": "
+        "\"Infinity\", \"val_accuracy\": 0.5, \"timing\": {\"seconds\": 1.5, "
+        "\"samples_per_second\": 64}}\n"
+        "{\"step\": 3, \"loss\": 0.125, \"timing\": {\"samples_per_second\": 640}}\n");
+  for (const int64_t last : {2, 3}) {
+    const auto log = MetricsLog::open(real_files(), path, last);
+    REQUIRE(log.ok());
+    REQUIRE((*log)->epochs().size() == 1);
+    const EpochResult& read = (*log)->epochs()[0];
+    CHECK(read.epoch == 1);
+    CHECK(read.step == 2);
+    CHECK(std::vector{read.loss, read.accuracy, read.val_loss, read.val_accuracy, read.seconds,
+                      read.samples_per_second} ==
+          std::vector{epoch.loss, epoch.accuracy, epoch.val_loss, epoch.val_accuracy, epoch.seconds,
+                      epoch.samples_per_second});
+  }
+  const auto logged = read_metrics(real_files(), path, 0, true);
+  REQUIRE(logged.ok());
+  CHECK(logged->last_step == 2);
+  REQUIRE(logged->tail.size() == 2);
+  CHECK(logged->tail[1].values == std::vector<double>{0.5});
+}
+
+TEST_CASE("a digest of a log says later what became of its rows") {
+  const TemporaryDirectory folder;
+  const std::string path = folder / "metrics.jsonl";
+  MetricsDigest digest;
+  {
+    const auto log = MetricsLog::open(real_files(), path, 0);
+    REQUIRE(log.ok());
+    (*log)->mark(20);
+    for (int64_t step = 1; step <= 30; ++step) {
+      const StepMetric metrics[] = {{"loss", 1.0 / static_cast<double>(step)}};
+      REQUIRE((*log)->append(step, metrics).ok());
+    }
+    REQUIRE((*log)->flush().ok());
+    CHECK((*log)->digest_at(30)->bytes > (*log)->digest_at(20)->bytes);
+    CHECK_FALSE((*log)->digest_at(25));
+    digest = (*log)->digest_at(20).value();
+  }
+  const std::string rows = contents(path);
+  const auto loss_of = [&](const std::string& text, int64_t last_step) {
+    std::ofstream(path, std::ios::trunc) << text;
+    const auto log = MetricsLog::open(real_files(), path, last_step, digest);
+    REQUIRE(log.ok());
+    (*log)->expect_rows_until(last_step);
+    return (*log)->loss().text();
+  };
+  for (const int64_t last_step : {20, 25, 30}) CHECK(loss_of(rows, last_step) == "");
+  std::string text = rows;
+  text[40] ^= 1;
+  CHECK(loss_of(text, 25) == "some of the rows up to step 20 are not those that were written");
+  CHECK(loss_of("", 25) == "25 rows are missing: of steps 1 to 25");
+  CHECK(loss_of(rows.substr(0, rows.size() / 2), 20) == "4 rows are missing: of steps 17 to 20");
+  // Once it is known that a row is missing, another one that is changed is known, too.
+  digest = {20, 10, 0, 1, 0};
+  CHECK(loss_of(rows.substr(rows.find('\n') + 1), 30) ==
+        "1 row is missing: of step 1; some of the rows up to step 20 are not those that were "
+        "written");
 }
 
 // A master that dies takes what it has not written with it. Workers go on without it for as long as
@@ -209,7 +291,8 @@ TEST_CASE("the events of --json have their documented keys") {
   CHECK(json_of(FinishedEvent{"r", "ab", 0.9, 0.25, 1000, 10, identity}) ==
         R"({"event": "finished", "run": "r", "weights_sha256": "ab", "val_accuracy": 0.9, )"
         R"("val_loss": 0.25, "samples_per_second": 1000, "steps": 10, "shards": 4, "seed": 11, )"
-        R"("cpu": "A CPU"})"
+        R"("cpu": "A CPU", "depends_on_timing": false, "metrics_missing_rows": 0, )"
+        R"("metrics_changed_until": null})"
         "\n");
   CHECK(json_of(InterruptedEvent{"r", 5, "c"}) ==
         "{\"event\": \"interrupted\", \"run\": \"r\", \"step\": 5, \"checkpoint\": \"c\"}\n");

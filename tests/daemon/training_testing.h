@@ -15,17 +15,23 @@ class Silent : public TrainObserver {
  public:
   void started(int64_t first_step, int64_t) override { first = first_step; }
   void epoch_begun(int64_t, int64_t, int64_t, int64_t) override {}
-  void stepped(int64_t, double loss, std::optional<double>) override { losses.push_back(loss); }
-  void epoch_ended(int64_t, int64_t, double, std::optional<double>,
-                   const std::optional<Evaluation>&, double) override {
-    ++epochs;
+  void stepped(int64_t, const StepResult& result) override {
+    losses.push_back(result.loss);
+    last = result;
   }
+  void epoch_ended(const EpochResult& result) override {
+    ++epochs;
+    results.push_back(result);
+  }
+  void epoch_recalled(const EpochResult& result) override { recalled_results.push_back(result); }
   void checkpointed(int64_t step, const std::string&) override { checkpoints.push_back(step); }
   void warned(const std::string& message) override { warnings.push_back(message); }
   void noted(const std::string& message) override { notes.push_back(message); }
   int64_t first = -1;
   int epochs = 0;
   std::vector<double> losses;
+  StepResult last;
+  std::vector<EpochResult> results, recalled_results;
   std::vector<int64_t> checkpoints;
   std::vector<std::string> warnings, notes;
 };

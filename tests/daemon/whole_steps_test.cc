@@ -14,6 +14,7 @@
 #include "devices/base/files.h"
 #include "devices/base/text.h"
 #include "tests/catch.h"
+#include "tests/daemon/metrics_text.h"
 #include "tests/daemon/training_testing.h"
 #include "tests/must.h"
 
@@ -179,11 +180,9 @@ struct Watch final : TrainObserver {
     source = from;
   }
   void epoch_begun(int64_t, int64_t, int64_t, int64_t) override {}
-  void stepped(int64_t, double, std::optional<double>) override {}
-  void epoch_ended(int64_t epoch, int64_t, double loss, std::optional<double> accuracy,
-                   const std::optional<Evaluation>& validation, double) override {
-    const double of_epoch[] = {loss, accuracy.value_or(0), validation ? validation->loss : 0};
-    epochs[epoch] = {of_epoch, of_epoch + 3};
+  void stepped(int64_t, const StepResult&) override {}
+  void epoch_ended(const EpochResult& result) override {
+    epochs[result.epoch] = {result.loss, result.accuracy, result.val_loss, result.val_accuracy};
   }
   void checkpointed(int64_t, const std::string&) override {}
   void warned(const std::string& message) override { FAIL(message); }
@@ -219,7 +218,7 @@ class WholeSteps {
     twin_.epochs = watch.epochs;
     for (const auto& row :
          must(read_metrics(real_files(), small_.path("twin/metrics.jsonl"), 0, true)).tail)
-      twin_.rows.push_back(row.values);
+      twin_.rows.push_back({row.values[0], row.values[1]});  // what the plan fetches of it
     for (int64_t step = 1; step <= kSteps; ++step)
       twin_.after[step] = must(read_safetensors_of(step));
   }
@@ -235,7 +234,7 @@ class WholeSteps {
   std::string text(const std::string& folder) const {
     const Bytes bytes =
         must(read_file(real_files(), small_.path(folder + "/metrics.jsonl"), 1 << 20));
-    return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+    return without_timing({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
   }
   Result<TrainOutcome> train(const Job& job, const std::string& folder,
                              const std::vector<Worker*>& workers, const Fault& fault, Watch& watch);

@@ -36,11 +36,10 @@ class LocalEpoch final : public Cluster {
 
 // Also what each epoch's evaluation gave, and the last step of those before.
 struct Validations final : public Silent {
-  void recalled(int64_t, int64_t, double loss, std::optional<double>) override { last = loss; }
-  void epoch_ended(int64_t epoch, int64_t, double loss, std::optional<double>,
-                   const std::optional<Evaluation>& validation, double) override {
-    REQUIRE(validation);
-    validated.push_back({epoch, loss, validation->loss});
+  void recalled(int64_t, int64_t, const StepResult& result) override { last = result.loss; }
+  void epoch_ended(const EpochResult& result) override {
+    REQUIRE(is_known(result.val_loss));
+    validated.push_back({result.epoch, result.loss, result.val_loss});
   }
   struct Validated {
     int64_t epoch;

@@ -60,7 +60,8 @@ precision: {precision}
 
 def losses(folder):
     with open(os.path.join(folder, "run", "metrics.jsonl"), encoding="utf-8") as f:
-        return [json.loads(line)["loss"] for line in f]
+        rows = [json.loads(line) for line in f]
+    return [row["loss"] for row in rows if "epoch" not in row]
 
 
 def read_idx(path):

@@ -227,27 +227,37 @@ TEST_CASE("leat submit --follow shows states and epochs, as leat train does") {
   leat.await_err("RUNNING on w1, w2");
   const bool rows_known = GENERATE(false, true);
   // 9 steps in two epochs: the first has 5, or, if it is known how many rows there are, 6.
-  const auto step = [&](uint64_t step) {
+  const uint64_t first = rows_known ? 6 : 5;
+  const auto step = [&](uint64_t step, std::vector<EpochResult> ended) {
     jobs.change(id, [&](JobView& view) {
       ProgressReport& last = view.progress.last;
       last.step = step;
       last.steps = 9;
+      last.epoch = ended.empty() ? 1 : 2;
       last.epochs = 2;
       last.samples_per_step = 8;
       if (rows_known) last.rows_per_epoch = 45, last.rows_per_step = 8;
       last.loss = 1.0 / static_cast<double>(step);
       last.accuracy = 0.5;
+      view.progress.epochs = ended;
     });
   };
-  step(2);
-  step(7);
-  leat.await_err(rows_known ? "Epoch 1/2 - 6/6 - " : "Epoch 1/2 - 5/5 - ");
-  step(9);
-  leat.await_err(rows_known ? "Epoch 2/2 - 3/3 - " : "Epoch 2/2 - 4/4 - ");
+  const EpochResult one{1, first, 0.25, 0.75, 0.5, 0.625, 2, static_cast<double>(first) * 8 / 2};
+  const EpochResult two{2, 9, 0.125, 0.875, 0.375, 0.75, 1, static_cast<double>(9 - first) * 8};
+  step(2, {});
+  step(7, {one});
+  leat.await_err(rows_known ? "Epoch 1/2 - 6/6 - 2s 333ms/step - 24 "
+                            : "Epoch 1/2 - 5/5 - 2s 400ms/step - 20 ");
+  step(9, {one, two});
+  leat.await_err(rows_known ? "Epoch 2/2 - 3/3 - 1s 333ms/step - 24 "
+                            : "Epoch 2/2 - 4/4 - 1s 250ms/step - 32 ");
   jobs.change(id, succeed);
   const Finished done = leat.finish();
   CHECK(done.exit_code == 0);
-  CHECK_THAT(done.err, Catch::Contains("samples/s - loss: 0.1111 - accuracy: 0.5000"));
+  CHECK_THAT(done.err, Catch::Contains("/s - loss: 0.2500 - accuracy: 0.7500 - val_loss: 0.5000 - "
+                                       "val_accuracy: 0.6250"));
+  CHECK_THAT(done.err, Catch::Contains("/s - loss: 0.1250 - accuracy: 0.8750 - val_loss: 0.3750 - "
+                                       "val_accuracy: 0.7500"));
   CHECK_THAT(done.err, Catch::Contains("leat fetch cnn-a001"));
   CHECK_THAT(done.out, Catch::StartsWith("cnn-a001\ncnn-a001 SUCCEEDED: "));
 }
@@ -273,6 +283,7 @@ TEST_CASE("a terminal of 60 columns shows the loss of a job that is followed") {
       ProgressReport& last = view.progress.last;
       last.step = step;
       last.steps = 1000;
+      last.epoch = 1;
       last.epochs = 1;
       last.samples_per_step = 8;
       last.loss = loss;

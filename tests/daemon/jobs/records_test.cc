@@ -72,6 +72,11 @@ TEST_CASE("a job's result is printed and read back") {
   CHECK(print_result(result) ==
         std::string(64, 'a') + " shards=4 seed=11 cpu=AMD EPYC 9454P and Another cpu=1");
   CHECK(parse_result(print_result(result)) == result);
+  JobResult asynchronous = result;
+  asynchronous.depends_on_timing = true;
+  CHECK(print_result(asynchronous) ==
+        std::string(64, 'a') + " shards=4 seed=11 timing=1 cpu=" + asynchronous.cpu);
+  CHECK(parse_result(print_result(asynchronous)) == asynchronous);
   const JobResult alone{"abc", 0, 0, ""};
   for (const char* text : {"abc", "abc shards", "abc shards=4", "abc shards=x seed=1 cpu=y",
                            "abc shards=4 seed=99999999999999999999 cpu=y", "abc cpu=y"}) {

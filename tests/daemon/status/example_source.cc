@@ -24,7 +24,16 @@ JobView running_job() {
   job.condition.restarts = 1;
   job.condition.epoch = 2;
   job.condition.workers = {"worker-1", "worker-2"};
-  job.progress.last = {250, 1000, 1, 4, 128, 0.5, 0.875, 0.625, 0.75};
+  ProgressReport& last = job.progress.last;
+  last.step = 250;
+  last.steps = 1000;
+  last.epoch = 1;
+  last.epochs = 4;
+  last.samples_per_step = 128;
+  last.loss = 0.5;
+  last.accuracy = 0.875;
+  last.val_loss = 0.625;
+  last.val_accuracy = 0.75;
   job.progress.steps_per_second = 12.5;
   job.progress.samples_per_second = 1600;
   job.progress.eta_seconds = 60;

@@ -1,5 +1,8 @@
 #include "daemon/status/status_json.h"
 
+#include <cmath>
+#include <limits>
+
 #include "tests/catch.h"
 #include "tests/daemon/status/status_testing.h"
 
@@ -35,7 +38,8 @@ TEST_CASE("a job is one line of JSON") {
         R"("lost_epochs":1,)"
         R"("progress":{"step":250,"steps":1000,"epoch":1,"epochs":4,"loss":0.5,"accuracy":0.875,)"
         R"("val_loss":0.625,"val_accuracy":0.75,"steps_per_second":12.5,)"
-        R"("samples_per_second":1600.0,"samples_per_step":128,"eta_seconds":60.0},)"
+        R"("samples_per_second":1600.0,"samples_per_step":128,"eta_seconds":60.0,)"
+        R"("metrics_missing_rows":0,"metrics_changed_until":null,"results":[]},)"
         R"("weights_sha256":null,"version":17,"history":[{"number":1,"epoch":1,)"
         R"("cause":"worker 'worker-2' was lost","culprit":"worker-2","fault":null,)"
         R"("began":"2026-01-31T12:00:02.000Z","failed":"2026-01-31T12:00:05.000Z",)"
@@ -53,10 +57,35 @@ TEST_CASE("what is not known of a job is null") {
   CHECK_THAT(text, Catch::Contains(R"("weights_sha256":"aaaa)"));
 }
 
-TEST_CASE("a loss that is infinite is null") {
+TEST_CASE("a loss that is no number is told from one that there is none of") {
   ExampleSource source;
-  source.jobs_[1].progress.last.loss = std::numeric_limits<double>::infinity();
-  CHECK_THAT(job_json(source.jobs_[1]), Catch::Contains(R"("loss":null)"));
+  double& loss = source.jobs_[1].progress.last.loss;
+  const auto says = [&](const char* text) {
+    CHECK_THAT(job_json(source.jobs_[1]), Catch::Contains(text));
+  };
+  loss = std::numeric_limits<double>::infinity();
+  says(R"("loss":"Infinity")");
+  loss = -loss;
+  says(R"("loss":"-Infinity")");
+  loss = computed(std::nan(""));
+  says(R"("loss":"NaN")");
+  loss = kNoNumber;
+  says(R"("loss":null)");
+}
+
+TEST_CASE("a job has the numbers of its epochs, what its metrics lost, and what its weights are") {
+  ExampleSource source;
+  JobView& job = source.jobs_[1];
+  job.progress.epochs.push_back({1, 250, 0.5, 0.75, 0.25, kNoNumber, 2, 1600});
+  job.progress.last.metrics_missing = 3;
+  job.progress.last.metrics_changed_until = 40;
+  job.condition.result = print_result({"abc", 2, 7, "A processor", true});
+  const std::string text = job_json(job);
+  CHECK_THAT(text, Catch::Contains(R"("metrics_missing_rows":3,"metrics_changed_until":40,)"
+                                   R"("results":[{"epoch":1,"step":250,"loss":0.5,)"
+                                   R"("accuracy":0.75,"val_loss":0.25,"val_accuracy":null,)"
+                                   R"("seconds":2.0,"samples_per_second":1600.0}])"));
+  CHECK_THAT(text, Catch::Contains(R"("cpu":"A processor","depends_on_timing":true)"));
 }
 
 TEST_CASE("nodes are a list, with their devices") {

@@ -1,0 +1,22 @@
+// How far a log of metrics goes, without its values.
+#pragma once
+
+#include <cstdint>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "devices/base/files.h"
+#include "devices/base/status.h"
+
+namespace leat {
+
+struct MetricsExtent {
+  int64_t last_step = 0;                         // that has a row
+  std::set<std::pair<int64_t, int64_t>> epochs;  // that have one, each with its last step
+};
+
+// Of the log at `path`, as MetricsLog::open() would keep it; nothing if there is none.
+Result<MetricsExtent> read_metrics_extent(Files& files, const std::string& path);
+
+}  // namespace leat

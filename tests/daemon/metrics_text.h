@@ -1,0 +1,16 @@
+// What two logs of metrics have in common that come from the same training at another speed.
+#pragma once
+
+#include <string>
+
+namespace leat {
+
+// The rows of a metrics.jsonl without what depends on timing, which stands last in each.
+inline std::string without_timing(std::string rows) {
+  const std::string timing = ", \"timing\": {";
+  for (size_t at = rows.find(timing); at != std::string::npos; at = rows.find(timing, at))
+    rows.erase(at, rows.find('}', at) + 1 - at);
+  return rows;
+}
+
+}  // namespace leat
