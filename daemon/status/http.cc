@@ -68,8 +68,11 @@ HttpResponse http_error(int status, std::string_view message) {
   HttpResponse response;
   response.status = status;
   response.body = error_json(reason(status).code, message);
+  response.error = message;
   return response;
 }
+
+std::string_view http_phrase(int status) { return reason(status).phrase; }
 
 std::string http_message(const HttpResponse& response, bool head, bool keep_alive,
                          std::string_view date) {

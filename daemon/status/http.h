@@ -34,10 +34,13 @@ struct HttpResponse {
   std::string type = "application/json";
   std::string body;
   std::vector<HttpField> headers;  // more of them, or other values of those that all have
+  std::string error = {};          // of http_error(): the message
 };
 
 // {"apiVersion": "leat/v1", "error": {"code": "not_found", "message": ...}}
 HttpResponse http_error(int status, std::string_view message);
+// "Not Found"
+std::string_view http_phrase(int status);
 
 struct HttpRoute {
   // "/api/v1/jobs/{id}": a segment in braces stands for any that is not empty.

@@ -6,6 +6,7 @@
 #include <charconv>
 #include <optional>
 
+#include "daemon/status/page_parts.h"
 #include "devices/base/sha256.h"
 #include "devices/base/text.h"
 
@@ -86,16 +87,35 @@ bool bears_token(const HttpRequest& request, const std::string& token) {
   const std::string_view scheme = std::string_view(*sent).substr(0, space);
   const std::string_view secret = std::string_view(*sent).substr(std::min(sent->size(), space + 1));
   if (equal_ignoring_case(scheme, "bearer")) return same_secret(secret, token);
-  return equal_ignoring_case(scheme, "basic") &&
-         same_secret(secret, base64(cat(kUser, ":", token)));
+  if (!equal_ignoring_case(scheme, "basic")) return false;
+  const bool named = same_secret(secret, base64(cat(kUser, ":", token)));
+  return same_secret(secret, base64(cat(":", token))) || named;  // people leave the name out
 }
 
+// Browsers know no Bearer, and of a header with two challenges they see the first alone.
 HttpResponse unauthorized() {
-  HttpResponse response = http_error(401, "expected 'Authorization: Bearer <token>'");
-  response.headers.emplace_back("WWW-Authenticate",
-                                cat("Bearer realm=\"leat\", Basic realm=\"user ", kUser,
-                                    ", password: the token\", charset=\"UTF-8\""));
+  HttpResponse response =
+      http_error(401, cat("expected 'Authorization: Bearer <token>', or the user ", kUser,
+                          " with the token as password"));
+  response.headers.emplace_back("WWW-Authenticate", cat("Basic realm=\"user ", kUser,
+                                                        ", password: the token\", "
+                                                        "charset=\"UTF-8\""));
+  response.headers.emplace_back("WWW-Authenticate", "Bearer realm=\"leat\"");
   return response;
+}
+
+// What a browser shows to a person who has opened this address. Programs get JSON.
+bool is_for_a_person(const HttpRequest& request) {
+  const std::string* accept = request.header("accept");
+  const bool api = !request.segments.empty() && request.segments.front() == "api";
+  return !api && accept != nullptr && accept->find("text/html") != std::string::npos;
+}
+
+HttpResponse as_page(HttpResponse error) {
+  HttpResponse page = html_error_page(error.status, http_phrase(error.status), error.error);
+  page.error = std::move(error.error);
+  for (HttpField& field : error.headers) page.headers.push_back(std::move(field));
+  return page;
 }
 
 // The `{...}` of the pattern; nothing if the path is another.
@@ -129,8 +149,10 @@ bool is_known_host(std::string_view host, const HttpPolicy& policy) {
          });
 }
 
-HttpResponse answer_http(HttpRequest request, std::span<const HttpRoute> routes,
-                         const HttpPolicy& policy) {
+namespace {
+
+HttpResponse answer(HttpRequest& request, std::span<const HttpRoute> routes,
+                    const HttpPolicy& policy) {
   if (auto refusal = refuse_foreign(request, policy)) return std::move(*refusal);
   if (request.method != "GET" && request.method != "HEAD") {
     HttpResponse response = http_error(405, "expected GET or HEAD");
@@ -151,6 +173,15 @@ HttpResponse answer_http(HttpRequest request, std::span<const HttpRoute> routes,
   if (route == nullptr)
     return http_error(404, cat("there is no '/", join(request.segments, "/"), "'"));
   return route->handler(request);
+}
+
+}  // namespace
+
+HttpResponse answer_http(HttpRequest request, std::span<const HttpRoute> routes,
+                         const HttpPolicy& policy) {
+  HttpResponse response = answer(request, routes, policy);
+  const bool shows_error = !response.error.empty() && is_for_a_person(request);
+  return shows_error ? as_page(std::move(response)) : response;
 }
 
 }  // namespace leat

@@ -19,7 +19,8 @@ struct HttpPolicy {
   // Names of this host, beside addresses and localhost: what people type. No port.
   std::vector<std::string> names;
   // What a request must bear, but to routes that are open: "Authorization: Bearer <token>", or
-  // Basic with the user "leat" and the token as password, which browsers can ask for. Empty: none.
+  // Basic with the user "leat" or none and the token as password, which browsers can ask for.
+  // Empty: none.
   std::string token;
 };
 
@@ -27,7 +28,8 @@ struct HttpPolicy {
 bool is_known_host(std::string_view host, const HttpPolicy& policy);
 
 // The response of the route that matches, or why there is none: 400 without one Host, 421 for a
-// foreign one, 403 for another site's request, 405 for what is not GET or HEAD, 401, 404.
+// foreign one, 403 for another site's request, 405 for what is not GET or HEAD, 401, 404. Where a
+// browser asks for a page, an error is one, too.
 HttpResponse answer_http(HttpRequest request, std::span<const HttpRoute> routes,
                          const HttpPolicy& policy);
 

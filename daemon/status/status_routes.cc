@@ -1,8 +1,11 @@
 #include "daemon/status/status_routes.h"
 
+#include <algorithm>
 #include <charconv>
 #include <iterator>
+#include <limits>
 
+#include "daemon/status/job_page.h"
 #include "daemon/status/metrics_text.h"
 #include "daemon/status/status_json.h"
 #include "daemon/status/status_metrics.h"
@@ -13,6 +16,7 @@ namespace leat {
 namespace {
 
 constexpr uint64_t kMostLines = 1000;  // of a page of a log
+constexpr uint64_t kShownLines = 100;  // of a log, on the page of its job
 
 HttpResponse json(std::string body) {
   HttpResponse response;
@@ -58,6 +62,14 @@ HttpResponse log_page(const StatusSource& source, const HttpRequest& request) {
   if (!job.ok()) return failure(job.status());
   const auto page = source.log(job->id, *from, *limit);
   return page.ok() ? json(log_json(job->id, *page)) : failure(page.status());
+}
+
+// With the end of its log.
+HttpResponse page_of(const StatusSource& source, const JobView& job) {
+  const auto end = source.log(job.id, std::numeric_limits<uint64_t>::max(), 1);
+  const uint64_t lines = end.ok() ? end->end : 0;
+  const auto log = source.log(job.id, lines - std::min(lines, kShownLines), kShownLines);
+  return job_page(job, log.ok() ? *log : LogPage(), source.cluster());
 }
 
 std::vector<Metric> master_metrics(const StatusSource& source, const HttpCounters* counters) {
@@ -106,6 +118,10 @@ std::vector<HttpRoute> status_routes(const StatusSource& source,
   };
   add("/", [&source](const HttpRequest&) {
     return status_page(source.cluster(), source.jobs(), source.nodes(), source.ready());
+  });
+  add("/jobs/{id}", [&source](const HttpRequest& request) {
+    const auto job = source.job(request.captured[0]);
+    return job.ok() ? page_of(source, *job) : failure(job.status());
   });
   add("/api/v1/cluster",
       [&source](const HttpRequest&) { return json(cluster_json(source.cluster())); });

@@ -132,8 +132,37 @@ TEST_CASE("with a token, what is not open needs it") {
   CHECK(answer(request({kHost}, {"open"}), policy).status == 200);
   const HttpResponse refused = answer(request({kHost}, {"no such path"}), policy);
   CHECK(refused.status == 401);
-  REQUIRE(refused.headers.size() == 1);
-  CHECK(refused.headers[0].first == "WWW-Authenticate");
+  // Two challenges of one header are one that browsers do not know.
+  REQUIRE(refused.headers.size() == 2);
+  for (const HttpField& header : refused.headers) CHECK(header.first == "WWW-Authenticate");
+  CHECK_THAT(refused.headers[0].second, Catch::StartsWith("Basic realm=\""));
+  CHECK(refused.headers[1].second == "Bearer realm=\"leat\"");
+  CHECK(
+      answer(request({kHost, {"authorization", "Basic " + base64(":" + policy.token)}}, {}), policy)
+          .status != 401);
+}
+
+TEST_CASE("a browser gets a page where something is wrong, a program JSON") {
+  HttpPolicy policy;
+  policy.token = std::string(32, 't');
+  const HttpField browser{"accept", "text/html,application/xhtml+xml,*/*;q=0.8"};
+  const HttpResponse page = answer(request({kHost, browser}, {"no such path"}), policy);
+  CHECK(page.status == 401);
+  CHECK_THAT(page.type, Catch::StartsWith("text/html"));
+  CHECK_THAT(page.body,
+             Catch::Contains("<h1>Unauthorized</h1>") && Catch::Contains("the token as password"));
+  CHECK(std::count_if(page.headers.begin(), page.headers.end(), [](const HttpField& header) {
+          return header.first == "WWW-Authenticate";
+        }) == 2);
+  const HttpResponse none = answer(
+      request({kHost, browser, {"authorization", "Bearer " + policy.token}}, {"<b>"}), policy);
+  CHECK(none.status == 404);
+  CHECK_THAT(none.body, Catch::Contains("there is no &#39;/&lt;b&gt;&#39;"));
+  for (const HttpResponse& json : {answer(request({kHost}, {"no such path"}), policy),
+                                   answer(request({kHost, browser}, {"api", "v1"}), policy)}) {
+    CHECK(json.type == "application/json");
+    CHECK_THAT(json.body, Catch::StartsWith("{\"apiVersion\""));
+  }
 }
 
 TEST_CASE("base64 is padded") {

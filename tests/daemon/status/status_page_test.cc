@@ -1,5 +1,6 @@
 #include "daemon/status/status_page.h"
 
+#include "daemon/status/page_parts.h"
 #include "devices/base/sha256.h"
 #include "tests/catch.h"
 #include "tests/daemon/status/status_testing.h"
@@ -38,7 +39,7 @@ TEST_CASE("a running job shows how far it is") {
   const std::string row = row_of(ExampleSource(), "job-fashion-mnist-cnn-7f3a");
   for (const char* part : {">RUNNING<", "max=\"1000\" value=\"250\"", "25 %", "250 of 1000 steps",
                            "1 of 4", ">0.5<", "0.625", "87.50 %", "75.00 %", ">12.5<",
-                           "1600 samples", "1 min 00 s", "worker-1, worker-2"})
+                           "1600 samples/s", "1 min 00 s", "worker-1, worker-2"})
     CHECK_THAT(row, Catch::Contains(part));
 }
 
@@ -114,7 +115,8 @@ TEST_CASE("whatever a name or a reason says, it is text") {
   CHECK(count(body, "&lt;script&gt;alert(1)") >= 14);
   for (const char* part : {"<script", "</style>", "<img", "onerror=\"", "-->"})
     CHECK(count(body, part) == count(clean, part));
-  CHECK(count(body, "href=\"/api/v1/jobs/%3Cscript%3Ealert%281%29%3C%2Fscript%3E") == 3);
+  CHECK(count(body, "href=\"/jobs/%3Cscript%3Ealert%281%29%3C%2Fscript%3E") == 3);
+  CHECK(count(body, "href=\"/api/") == 0);  // people get pages, not JSON
 }
 
 TEST_CASE("the policy lets this style and this script run, and nothing be loaded") {

@@ -1,0 +1,82 @@
+#include "daemon/status/job_page.h"
+
+#include "daemon/status/page_parts.h"
+#include "daemon/status/status_json.h"
+#include "devices/base/text.h"
+
+namespace leat {
+namespace {
+
+// A row of the table of facts; "" without a value. `html`: as it is.
+std::string fact(std::string_view name, std::string_view html) {
+  return html.empty() ? "" : cat("<tr><th>", name, "</th><td>", html, "</td></tr>\n");
+}
+
+// "0.5, validation 0.625"
+std::string with_validation(const std::string& value, const std::string& validation) {
+  return cat(value, !value.empty() && !validation.empty() ? ", " : "",
+             validation.empty() ? "" : "validation ", validation);
+}
+
+std::string workers_of(const JobView& job) {
+  const std::string most =
+      cat(job.min_workers == 0 ? "" : cat(job.min_workers, " to "), job.num_workers);
+  return html_escaped(
+      cat(most, job.condition.workers.empty() ? "" : ": ", join(job.condition.workers, ", ")));
+}
+
+std::string weights_of(const JobResult& result) {
+  if (result.weights_sha256.empty()) return "";
+  return cat("<code>", html_escaped(result.weights_sha256), "</code>",
+             result.shards == 0 ? ""
+                                : small_text(cat("shards ", result.shards, ", seed ", result.seed,
+                                                 ", ", result.cpu,
+                                                 result.depends_on_timing ? "; depends on timing"
+                                                                          : "")));
+}
+
+std::string facts(const JobView& job, const ClusterView& cluster) {
+  const JobCondition& condition = job.condition;
+  const ProgressReport& last = job.progress.last;
+  const bool runs = condition.state == JobState::running;
+  const std::string steps = runs ? decimal(job.progress.steps_per_second) : "";
+  const std::string samples = runs ? decimal(job.progress.samples_per_second) : "";
+  return cat("<table class=\"facts\"><tbody>", fact("Name", html_escaped(job.name)),
+             fact("Submitted",
+                  cat(iso_time(job.submitted_ms), ", ", age_at(cluster, job.submitted_ms), " ago")),
+             fact("Workers", workers_of(job)), fact("Progress", progress_bar(last)),
+             fact("Loss", with_validation(decimal(last.loss), decimal(last.val_loss))),
+             fact("Accuracy", with_validation(percent(last.accuracy), percent(last.val_accuracy))),
+             fact("Speed", cat(steps, steps.empty() ? "" : " steps/s", samples.empty() ? "" : ", ",
+                               samples, samples.empty() ? "" : " samples/s")),
+             fact("Time left", runs ? short_duration(job.progress.eta_seconds) : ""),
+             fact("Restarts", std::to_string(condition.restarts)),
+             fact("Weights", weights_of(parse_result(condition.result))), "</tbody></table>\n");
+}
+
+std::string log_part(const LogPage& log) {
+  std::string html = "<h2 id=\"log\">Log</h2>\n<div data-part=\"log\" class=\"scroll\"><pre>";
+  if (log.lines.empty()) html += "(no lines)";
+  for (const LogLine& line : log.lines) {
+    html += cat(html_escaped(cat(line.worker, line.worker.empty() ? "" : " | ", line.text)), "\n");
+  }
+  return html + "</pre></div>\n";
+}
+
+}  // namespace
+
+HttpResponse job_page(const JobView& job, const LogPage& log, const ClusterView& cluster) {
+  const JobCondition& condition = job.condition;
+  const std::string json = "/api/v1/jobs/" + percent_encoded(job.id);
+  return html_page(
+      job.id + " \xc2\xb7 Leat",
+      cat("<p><a href=\"/\">All jobs and workers</a></p>\n<header data-part=\"job\"><h1>",
+          html_escaped(job.id), " ", badge(name_of(condition.state), colour_of(condition.state)),
+          " <span class=\"faint\">", age_at(cluster, condition.since_ms), "</span></h1>\n",
+          condition.reason.empty() ? "" : cat("<p>", html_escaped(condition.reason), "</p>\n"),
+          facts(job, cluster), "</header>\n", log_part(log),
+          "<p class=\"faint\">As JSON: <a href=\"", json, "\">the job</a>, <a href=\"", json,
+          "/logs\">its log</a></p>\n"));
+}
+
+}  // namespace leat

@@ -1,0 +1,45 @@
+#include "daemon/status/job_page.h"
+
+#include "tests/catch.h"
+#include "tests/daemon/status/status_testing.h"
+
+using namespace leat;
+
+TEST_CASE("the page of a job has its state, progress, workers, log and links to JSON") {
+  const ExampleSource source;
+  const JobView job = *source.job("fashion-mnist-cnn");
+  const std::string body = job_page(job, *source.log(job.id, 2, 2), source.cluster()).body;
+  for (const char* part :
+       {">RUNNING<", "59 s", "2: worker-1, worker-2", "max=\"1000\" value=\"250\"",
+        "250 of 1000 steps, epoch 1 of 4", "0.5, validation 0.625", "87.50 %, validation 75.00 %",
+        "12.5 steps/s, 1600 samples/s", "1 min 00 s", "worker-1 | line 2\nworker-1 | line 3\n",
+        "href=\"/api/v1/jobs/fashion-mnist-cnn-7f3a\"",
+        "href=\"/api/v1/jobs/fashion-mnist-cnn-7f3a/logs\"", "href=\"/\""})
+    CHECK_THAT(body, Catch::Contains(part));
+  const std::string waiting = job_page(*source.job("gpt"), LogPage(), source.cluster()).body;
+  CHECK_THAT(waiting, Catch::Contains("waits for 8 workers, 0 are free"));
+  CHECK_THAT(waiting, Catch::Contains("(no lines)"));
+  const std::string ended =
+      job_page(*source.job("fashion-mnist-mlp"), LogPage(), source.cluster()).body;
+  CHECK_THAT(ended, Catch::Contains(std::string(64, 'a')));
+}
+
+TEST_CASE("whatever a job or its log says, it is text on its page") {
+  const std::string hostile = "<script>alert(1)</script><img src=x onerror=\"a\">'\"&--></pre>";
+  ExampleSource source;
+  JobView& job = source.jobs_[1];
+  const auto count = [](std::string_view text, std::string_view part) {
+    size_t n = 0;
+    for (size_t at = 0; (at = text.find(part, at)) != std::string_view::npos; at += part.size())
+      ++n;
+    return n;
+  };
+  const std::string clean = job_page(job, LogPage(), source.cluster()).body;
+  job.id = job.name = job.condition.reason = job.condition.result = hostile;
+  job.condition.workers = {hostile};
+  const LogPage log{0, {{0, hostile, hostile}}, 1, false};
+  const std::string body = job_page(job, log, source.cluster()).body;
+  for (const char* part : {"<script", "</pre>", "<img", "onerror=\"", "-->"})
+    CHECK(count(body, part) == count(clean, part));
+  CHECK(count(body, "&lt;script&gt;alert(1)") >= 7);
+}
