@@ -94,6 +94,10 @@ interface Master {
   # From now on the worker gets no job, and the one that it has leaves it at a fence; with `undo`, it
   # gets jobs again. Ok when that is in the journal: it holds for every later process of the name.
   # failed_precondition if there is no such worker. To watch it go: nodes().
+
+  remove @13 (id :Text) -> (outcome :Outcome(JobView));
+  # Forgets a job that has ended, with its files and its log; with what it was. Ok when the journal has
+  # forgotten it and its folder is gone. failed_precondition if it has not ended.
 }
 
 struct SubmitRequest {

@@ -159,13 +159,17 @@ void add_cluster_commands(CLI::App& app, ClusterArguments& arguments, std::strin
   cancel->add_flag("--wait", arguments.wait, "Wait until it has ended");
   add_timeout(*cancel, arguments);
   auto* fetch = add_fetch(app, arguments);
+  auto* rm = add(app, "rm", "Forget jobs that have ended, with all that they left", arguments);
+  rm->add_option("JOB", arguments.ids, "Their ids, or prefixes of no other")
+      ->type_name("")
+      ->required();
   auto* nodes = add(app, "nodes", "List the workers of the cluster", arguments);
   add_table(*nodes, arguments, "Names alone");
   auto* drain = add(*nodes, "drain", "Take a worker out of use: its job leaves it", arguments);
   add_argument(*drain, "NAME", arguments.worker, "The worker's name")->required();
   drain->add_flag("--undo", arguments.undo, "Let it have jobs again");
   auto* cluster = add(app, "cluster", "Describe the cluster and its master", arguments);
-  for (CLI::App* each : {submit, ps, show, logs, cancel, fetch, nodes, drain, cluster}) {
+  for (CLI::App* each : {submit, ps, show, logs, cancel, fetch, rm, nodes, drain, cluster}) {
     add_color(*each, color);
   }
 }
@@ -191,6 +195,7 @@ std::optional<Command> cluster_command(const std::string& name, ClusterArguments
     return LogsCommand{options, arguments.id, arguments.follow, arguments.logs.tail};
   }
   if (name == "leat cancel") return CancelCommand{options, arguments.id, arguments.wait, timeout};
+  if (name == "leat rm") return RmCommand{options, arguments.ids};
   if (name == "leat nodes") return NodesCommand{options, arguments.quiet, headers};
   if (name == "leat nodes drain") return DrainCommand{options, arguments.worker, arguments.undo};
   if (name == "leat fetch") {

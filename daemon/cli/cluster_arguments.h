@@ -16,6 +16,7 @@ struct ClusterArguments {
   FetchCommand fetch;
   CheckpointExportCommand exported;
   std::string id;
+  std::vector<std::string> ids;
   std::string second;
   std::string worker;
   bool undo = false;

@@ -71,6 +71,12 @@ struct CancelCommand {
 };
 int run_cancel(const CancelCommand& command);
 
+struct RmCommand {
+  ClusterOptions cluster;
+  std::vector<std::string> ids;
+};
+int run_rm(const RmCommand& command);
+
 struct DrainCommand {
   ClusterOptions cluster;
   std::string worker;

@@ -55,6 +55,8 @@ class ClusterConnection {
   // is gone for a while, which a note says.
   int open(bool waits = false);
   ClusterClient& client() { return *client_; }
+  // As command_for().
+  std::string command(std::string_view words) const { return command_for(options_, words); }
 
   // From then on calls end with `cancelled`.
   void set_timeout(std::optional<std::chrono::milliseconds> timeout);

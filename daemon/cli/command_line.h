@@ -16,8 +16,8 @@ using Command =
     std::variant<PrintText, TrainCommand, PlanCommand, PredictCommand, GraphShowCommand,
                  GraphCheckCommand, GraphConvertCommand, CheckpointLsCommand,
                  CheckpointVerifyCommand, CheckpointDiffCommand, CheckpointExportCommand,
-                 SubmitCommand, PsCommand, ShowCommand, LogsCommand, CancelCommand, NodesCommand,
-                 DrainCommand, FetchCommand, ClusterCommand>;
+                 SubmitCommand, PsCommand, ShowCommand, LogsCommand, CancelCommand, RmCommand,
+                 NodesCommand, DrainCommand, FetchCommand, ClusterCommand>;
 
 // `arguments` without the program's name. What is wrong with them comes back as a PrintText.
 Command parse_command_line(const std::vector<std::string>& arguments);

@@ -1,4 +1,4 @@
-// logs, cancel: what is done with one job.
+// logs, cancel, rm: what is done with one job, or some.
 #include <algorithm>
 #include <iostream>
 #include <string>
@@ -61,6 +61,27 @@ int await_end(ClusterConnection& connection, JobView job, const ClusterOptions& 
   return job.condition.state == JobState::cancelled ? kExitOk : kExitState;
 }
 
+int remove_one(ClusterConnection& connection, const std::string& id, bool json) {
+  ClusterClient& client = connection.client();
+  const auto job = client.job(id);
+  if (!job.ok()) return connection.report(job.status(), About::name);
+  auto removed = client.remove(job->id);
+  // Asked again over another connection, it may be gone by then.
+  if (!removed.ok() && has_ended(job->condition.state) &&
+      client.job(job->id).status().code() == Code::failed_precondition) {
+    removed = *job;
+  }
+  if (!removed.ok()) {
+    const int code = connection.report(removed.status(), About::state);
+    if (code == kExitState && !has_ended(job->condition.state)) {
+      std::cerr << "It ends with: " << connection.command("cancel --wait " + job->id) << "\n";
+    }
+    return code;
+  }
+  std::cout << (json ? job_json(*removed) : removed->id + "\n") << std::flush;
+  return kExitOk;
+}
+
 }  // namespace
 
 int run_logs(const LogsCommand& command) {
@@ -107,6 +128,18 @@ int run_cancel(const CancelCommand& command) {
     std::cout << cancelled->id << "\n";
   }
   return kExitOk;
+}
+
+// All that can be; the exit code is that of the first that cannot.
+int run_rm(const RmCommand& command) {
+  ClusterConnection connection(command.cluster);
+  if (const int code = connection.open(); code != kExitOk) return code;
+  int first = kExitOk;
+  for (const std::string& id : command.ids) {
+    const int code = remove_one(connection, id, command.cluster.json);
+    if (first == kExitOk) first = code;
+  }
+  return first;
 }
 
 }  // namespace leat

@@ -27,6 +27,7 @@ constexpr auto kWriteDeadline = milliseconds(120'000);   // of a window of an up
 constexpr auto kFinishDeadline = milliseconds(130'000);  // of its end: the master syncs it
 constexpr auto kSubmitDeadline = milliseconds(20'000);   // beyond that of any call
 constexpr auto kResumeDeadline = milliseconds(100'000);  // and when a checkpoint is hashed
+constexpr auto kRemoveDeadline = milliseconds(35'000);   // its files are removed
 constexpr auto kFetchDeadline = milliseconds(120'000);
 constexpr uint64_t kWindow = 2u << 20;  // bytes of a file that go at a time
 constexpr int kMaxRetakes = 5;          // of a fetch or an upload that came no further
@@ -528,6 +529,14 @@ Result<JobView> ClusterClient::cancel(const std::string& id) {
         request.setId(id.c_str());
         return request.send().then([id](auto&& response) { return job_of(response, id); });
       });
+}
+
+Result<JobView> ClusterClient::remove(const std::string& id) {
+  return core_->call<JobView>("Master.remove", kRemoveDeadline, [id](wire::Master::Client master) {
+    auto request = master.removeRequest();
+    request.setId(id.c_str());
+    return request.send().then([](auto&& response) { return view_of<JobView>(response); });
+  });
 }
 
 Result<LogPage> ClusterClient::logs(const std::string& id, uint64_t from, milliseconds wait) {

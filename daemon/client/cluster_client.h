@@ -85,6 +85,9 @@ class ClusterClient {
   Result<JobView> watch(const std::string& id, uint64_t seen, std::chrono::milliseconds wait);
   // failed_precondition if it has ended.
   Result<JobView> cancel(const std::string& id);
+  // Forgets a job that has ended, with its files and its log; what it was. failed_precondition if
+  // it has not ended, or is gone.
+  Result<JobView> remove(const std::string& id);
   // A page from line `from` on. If there is none, and the job goes on, waits for one.
   Result<LogPage> logs(const std::string& id, uint64_t from, std::chrono::milliseconds wait = {});
 

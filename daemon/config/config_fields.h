@@ -53,6 +53,13 @@ void visit(Visitor& v, RunnerLimits& c) {
 }
 
 template <typename Visitor>
+void visit(Visitor& v, Retention& c) {
+  v.duration("max_age", c.max_age);
+  v.integer("max_jobs", {.min = 0, .max = 1'000'000}, c.max_jobs);
+  v.bytes("max_bytes", c.max_bytes);
+}
+
+template <typename Visitor>
 void visit(Visitor& v, MasterConfig& c) {
   v.name("cluster", kMaxClusterName, c.cluster);
   v.address("listen", AddressUse::bind, c.listen);
@@ -61,6 +68,7 @@ void visit(Visitor& v, MasterConfig& c) {
   visit(v, c.security);
   v.integer("max_workers", {.min = 1, .max = 4096}, c.max_workers);
   v.duration("grow_after", c.grow_after);
+  v.map("retention", [&](Visitor& retention) { visit(retention, c.retention); });
   v.boolean("chaos", c.chaos);
   v.boolean("new_journal", c.new_journal);
   v.map("log", [&](Visitor& log) { visit(log, c.log); });

@@ -15,6 +15,7 @@
 #include <string_view>
 #include <vector>
 
+#include "daemon/jobs/retention.h"
 #include "devices/base/log.h"
 
 namespace leat {
@@ -58,6 +59,9 @@ struct MasterConfig {
   int64_t max_workers = 256;  // one more is turned away
   // An elastic job steps on so long before it is held at a fence to take in workers.
   std::chrono::milliseconds grow_after{3'000};
+  // Jobs that have ended are forgotten, with what they left, beyond max_age, max_jobs and
+  // max_bytes.
+  Retention retention;
   bool chaos = false;  // jobs may bring faults upon themselves, their workers and this master
   // Begin a journal though there are folders of jobs without one, which nobody goes on with then.
   bool new_journal = false;

@@ -56,6 +56,17 @@ struct CancelAsked {
   std::string id;  // or a unique prefix
   std::string by;  // who, for people; may be empty
 };
+// The job and all that it left is to be forgotten. Answered, with the job as it was, when the
+// journal has forgotten it; failed_precondition of one that has not ended.
+struct RemoveAsked {
+  uint64_t ticket = 0;
+  std::string id;  // or a unique prefix
+};
+// What a job that has ended left on disk, for Retention.
+struct JobWeighed {
+  std::string job;
+  uint64_t bytes = 0;
+};
 // A runner that goes on though the master has started again.
 struct HeldRunner {
   std::string job;
@@ -170,10 +181,11 @@ struct JournalWritten {
 // Time has passed. A few times a second.
 struct Tick {};
 
-using JobEvent = std::variant<SubmitAsked, CancelAsked, WorkerJoined, WorkerLost, WorkerStuck,
-                              WorkerSilent, WorkerDraining, RunnerStarted, RunnerExited,
-                              JobFinished, JobBroke, RunYielded, RunWaits, ProgressMade, LinkFailed,
-                              InputStarved, FaultAsked, JournalWritten, Tick>;
+using JobEvent =
+    std::variant<SubmitAsked, CancelAsked, RemoveAsked, JobWeighed, WorkerJoined, WorkerLost,
+                 WorkerStuck, WorkerSilent, WorkerDraining, RunnerStarted, RunnerExited,
+                 JobFinished, JobBroke, RunYielded, RunWaits, ProgressMade, LinkFailed,
+                 InputStarved, FaultAsked, JournalWritten, Tick>;
 
 // Actions -----------------------------------------------------------------------------------------
 // To be done in this order. Each may be done again after a crash: nothing counts on once.

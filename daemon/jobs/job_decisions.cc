@@ -217,20 +217,30 @@ void JobTable::schedule() {
   }
 }
 
-void JobTable::drop_oldest() {
-  if (held_until_ || ended_.size() <= limits_.max_ended) return;
-  size_t excess = ended_.size() - limits_.max_ended;
+bool JobTable::may_forget(const Entry& entry) const {
+  return entry.write == Entry::Write::none && entry.assembly.all_gone();
+}
+
+void JobTable::propose_to_forget(Entry& entry) {
+  entry.write = Entry::Write::forget;
+  writes_[++last_write_] = entry.job.number;
+  actions_.push_back(WriteJournal{last_write_, JobForgotten{entry.job.id}});
+}
+
+void JobTable::drop_ended() {
+  if (held_until_) return;
+  for (const uint64_t number : unwanted_) {
+    if (Entry& entry = *entries_[number]; may_forget(entry)) propose_to_forget(entry);
+  }
+  EndedJobs left{static_cast<int64_t>(ended_.size()), ended_bytes_, {}};
   for (const auto& [end, number] : ended_) {
-    if (excess == 0) return;
     Entry& entry = *entries_[number];
-    if (entry.write == Entry::Write::forget) {
-      --excess;
-    } else if (entry.write == Entry::Write::none && entry.assembly.all_gone()) {
-      entry.write = Entry::Write::forget;
-      writes_[++last_write_] = number;
-      actions_.push_back(WriteJournal{last_write_, JobForgotten{entry.job.id}});
-      --excess;
-    }
+    left.oldest = std::chrono::milliseconds(now_.wall_ms - entry.job.condition.since_ms);
+    if (!forgets_oldest(limits_.retention, left)) return;
+    if (may_forget(entry)) propose_to_forget(entry);
+    if (entry.write != Entry::Write::forget) continue;  // another one goes in its place
+    --left.count;
+    left.bytes -= entry.bytes;
   }
 }
 

@@ -47,7 +47,8 @@ struct JobTable::Entry {
 
   StoredJob job;  // as in the journal
   uint64_t version = 0;
-  uint64_t end = 0;  // its key in ended_
+  uint64_t end = 0;    // its key in ended_
+  uint64_t bytes = 0;  // that it left, as far as that is known
 
   // In the air. Until a submit is written nobody sees the job.
   Write write = Write::none;
@@ -56,6 +57,7 @@ struct JobTable::Entry {
   std::vector<FiredFault> next_fired;
   std::vector<uint64_t> fire_tickets;  // of next_fired
   std::vector<uint64_t> submit_tickets;
+  std::vector<uint64_t> remove_tickets;
 
   // Facts, not written.
   bool had_runners = false;  // before the master restarted

@@ -74,7 +74,7 @@ JobActions JobTable::settle() {
   for (const auto& [ticket, number] : std::exchange(submitted_, {})) {
     actions_.push_back(Answer{ticket, view(*entries_[number])});
   }
-  drop_oldest();
+  drop_ended();
   return std::exchange(actions_, {});
 }
 
@@ -143,6 +143,31 @@ void JobTable::on(CancelAsked event) {
   entry.cancel_tickets.push_back(event.ticket);
   queue_changed_ = true;
   advance(entry);
+}
+
+void JobTable::on(const RemoveAsked& event) {
+  const auto found = look_up(event.id);
+  if (!found.ok()) {
+    actions_.push_back(Answer{event.ticket, found.status()});
+    return;
+  }
+  Entry& entry = **found;
+  if (!has_ended(entry.state())) {
+    actions_.push_back(
+        Answer{event.ticket,
+               failed_precondition(cat("job '", entry.job.id, "' is ", name_of(entry.state()),
+                                       ": expected one that has ended"))});
+    return;
+  }
+  entry.remove_tickets.push_back(event.ticket);
+  unwanted_.insert(entry.job.number);
+}
+
+void JobTable::on(const JobWeighed& event) {
+  Entry* entry = find_entry(event.job);
+  if (entry == nullptr || !has_ended(entry->state())) return;
+  ended_bytes_ += event.bytes - entry->bytes;
+  entry->bytes = event.bytes;
 }
 
 // Workers -----------------------------------------------------------------------------------------
@@ -354,8 +379,7 @@ void JobTable::on(const JournalWritten& event) {
       queue_changed_ = true;
       return advance(entry);
     case Entry::Write::forget:
-      if (event.status.ok()) forget(entry);
-      return;
+      return commit_forget(entry, event.status);
     case Entry::Write::none:
       return;
   }
@@ -416,8 +440,19 @@ void JobTable::answer_cancels(Entry& entry, const Status& status) {
   }
 }
 
-void JobTable::forget(Entry& entry) {
+void JobTable::commit_forget(Entry& entry, const Status& status) {
+  const auto tickets = std::exchange(entry.remove_tickets, {});
+  unwanted_.erase(entry.job.number);
+  if (!status.ok()) {
+    const Status refused = resource_exhausted(
+        cat("job '", entry.job.id,
+            "' is not removed, since the journal cannot be written: ", status.message()));
+    for (const uint64_t ticket : tickets) actions_.push_back(Answer{ticket, refused});
+    return;
+  }
   actions_.push_back(RemoveJob{entry.job.id});
+  for (const uint64_t ticket : tickets) actions_.push_back(Answer{ticket, view(entry)});
+  ended_bytes_ -= entry.bytes;
   ids_.erase(entry.job.id);
   requests_.erase(entry.job.request_id);
   ended_.erase(entry.end);

@@ -55,12 +55,13 @@
 
 #include "daemon/jobs/assembly.h"
 #include "daemon/jobs/events.h"
+#include "daemon/jobs/retention.h"
 
 namespace leat {
 
 struct JobTableLimits {
   size_t max_unfinished = 10000;                   // further submits are refused
-  size_t max_ended = 1000;                         // beyond it those that ended first are dropped
+  Retention retention = {};                        // of those that have ended
   std::chrono::milliseconds start_timeout{30000};  // for a runner to be there
   std::chrono::milliseconds stop_grace{1500};      // for a runner to end by itself
   std::chrono::milliseconds stop_timeout{5000};    // after that, for its end to be heard of
@@ -119,6 +120,8 @@ class JobTable {
 
   void on(SubmitAsked event);
   void on(CancelAsked event);
+  void on(const RemoveAsked& event);
+  void on(const JobWeighed& event);
   void on(const WorkerJoined& event);
   void take_up(const WorkerRef& worker, const HeldRunner& runner);
   void on(const WorkerLost& event);
@@ -156,7 +159,10 @@ class JobTable {
   bool may_be_asked(const Entry& entry) const;
   bool may_replace(const Entry& entry) const;
   bool may_grow(const Entry& entry) const;
-  void drop_oldest();
+  // Forgets jobs that have ended: those that were asked for, and the oldest beyond `retention`.
+  void drop_ended();
+  bool may_forget(const Entry& entry) const;
+  void propose_to_forget(Entry& entry);
   JobActions settle();
 
   JobCondition changed(const Entry& entry, JobState state, std::string reason) const;
@@ -166,7 +172,7 @@ class JobTable {
   void commit_change(Entry& entry, const Status& status);
   void refuse_change(Entry& entry, const Status& status);
   void entered(Entry& entry, const JobCondition& before);
-  void forget(Entry& entry);
+  void commit_forget(Entry& entry, const Status& status);
 
   void stop(Entry& entry, const std::string& reason);
   void part(Entry& entry, const std::string& reason);
@@ -219,6 +225,8 @@ class JobTable {
   std::set<uint64_t> backing_off_;                         // have failed, and wait a while
   std::set<uint64_t> assembled_;                           // have runners that are not gone
   std::map<uint64_t, uint64_t> ended_;                     // numbers, in the order of their ends
+  uint64_t ended_bytes_ = 0;                               // that they left
+  std::set<uint64_t> unwanted_;                            // numbers, of ended jobs to forget
   std::map<uint64_t, uint64_t> writes_;                    // in the air: job's number by write
   Leases leases_;
   std::set<std::string> silent_;  // workers that have not been heard of for a while

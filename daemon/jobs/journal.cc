@@ -68,6 +68,8 @@ constexpr char kLaterTables[] = R"sql(
     job INTEGER PRIMARY KEY, report BLOB NOT NULL, crc INTEGER NOT NULL);
   CREATE TABLE IF NOT EXISTS drained_workers (
     name TEXT PRIMARY KEY, crc INTEGER NOT NULL) WITHOUT ROWID;
+  CREATE TABLE IF NOT EXISTS forgotten_jobs (
+    name TEXT PRIMARY KEY, crc INTEGER NOT NULL) WITHOUT ROWID;
 )sql";
 
 constexpr char kHint[] =
@@ -317,6 +319,7 @@ Status Journal::check_database() {
   if (*verdict != "ok") return failed_precondition(*verdict);
   LEAT_RETURN_IF_ERROR(check_meta());
   LEAT_RETURN_IF_ERROR(drained_workers().status());
+  LEAT_RETURN_IF_ERROR(forgotten_jobs().status());
   return replay().status();
 }
 

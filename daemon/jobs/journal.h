@@ -86,6 +86,8 @@ class Journal {
   Result<std::vector<StoredJob>> replay();
   // The job as it was submitted, its content checked.
   Result<Submission> submission(std::string_view id);
+  // Jobs that are forgotten and whose folders may still be there.
+  Result<std::set<std::string>> forgotten_jobs();
   // The names of workers that get no jobs.
   Result<std::set<std::string>> drained_workers();
   // Its conditions, oldest first.
@@ -110,6 +112,7 @@ class Journal {
   Status write(const JobChanged& record);
   Status write(const JobNoted& record);
   Status write(const JobForgotten& record);
+  Status write(const JobCleared& record);
   Status write(const WorkerDrained& record);
   Status write_elastic(const StoredJob& job);
   Status write_dataset(const StoredJob& job);
@@ -118,6 +121,10 @@ class Journal {
   Status write_fired(int64_t number, const FiredFault& fired);
   Status write_chaos(const JobSubmitted& record);
   Result<bool> has_table(std::string_view name);
+  // The names in a table of names, each with its checksum; none of a journal without the table.
+  Result<std::set<std::string>> names_of(std::string_view table);
+  Status put_name(std::string_view table, const std::string& name);
+  Status erase_name(std::string_view table, const std::string& name);
   Result<std::map<int64_t, JobHistory>> histories();
   Result<std::map<int64_t, std::vector<FiredFault>>> fired_faults();
   Result<std::map<int64_t, ProgressReport>> last_reports();

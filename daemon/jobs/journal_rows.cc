@@ -205,13 +205,20 @@ Status Journal::write_dataset(const StoredJob& job) {
 }
 
 Status Journal::write(const WorkerDrained& record) {
-  LEAT_ASSIGN_OR_RETURN(
-      SqliteStatement change,
-      database_->prepare(record.draining ? "INSERT OR REPLACE INTO drained_workers VALUES (?1,?2)"
-                                         : "DELETE FROM drained_workers WHERE name = ?1"));
-  change.bind(1, record.name);
-  if (record.draining) change.bind(2, Encoder().add(record.name).crc());
-  return change.run();
+  return record.draining ? put_name("drained_workers", record.name)
+                         : erase_name("drained_workers", record.name);
+}
+
+Status Journal::put_name(std::string_view table, const std::string& name) {
+  LEAT_ASSIGN_OR_RETURN(SqliteStatement put, database_->prepare(cat("INSERT OR REPLACE INTO ",
+                                                                    table, " VALUES (?1,?2)")));
+  return put.bind(1, name).bind(2, Encoder().add(name).crc()).run();
+}
+
+Status Journal::erase_name(std::string_view table, const std::string& name) {
+  LEAT_ASSIGN_OR_RETURN(SqliteStatement erase,
+                        database_->prepare(cat("DELETE FROM ", table, " WHERE name = ?1")));
+  return erase.bind(1, name).run();
 }
 
 Status Journal::write_files(const JobSubmitted& record) {
@@ -325,8 +332,10 @@ Status Journal::write(const JobForgotten& record) {
     LEAT_ASSIGN_OR_RETURN(SqliteStatement erase, database_->prepare(sql));
     LEAT_RETURN_IF_ERROR(erase.bind(1, number).run());
   }
-  return {};
+  return put_name("forgotten_jobs", record.id);
 }
+
+Status Journal::write(const JobCleared& record) { return erase_name("forgotten_jobs", record.id); }
 
 Result<int64_t> Journal::number_of(std::string_view id) {
   LEAT_ASSIGN_OR_RETURN(SqliteStatement select,
@@ -468,18 +477,22 @@ Result<std::map<int64_t, ProgressReport>> Journal::last_reports() {
   }
 }
 
-Result<std::set<std::string>> Journal::drained_workers() {
+Result<std::set<std::string>> Journal::drained_workers() { return names_of("drained_workers"); }
+
+Result<std::set<std::string>> Journal::forgotten_jobs() { return names_of("forgotten_jobs"); }
+
+Result<std::set<std::string>> Journal::names_of(std::string_view table) {
   std::set<std::string> names;
-  LEAT_ASSIGN_OR_RETURN(const bool there, has_table("drained_workers"));
+  LEAT_ASSIGN_OR_RETURN(const bool there, has_table(table));
   if (!there) return names;
   LEAT_ASSIGN_OR_RETURN(SqliteStatement select,
-                        database_->prepare("SELECT name, crc FROM drained_workers"));
+                        database_->prepare(cat("SELECT name, crc FROM ", table)));
   for (;;) {
     LEAT_ASSIGN_OR_RETURN(const bool row, select.step());
     if (!row) return names;
     const auto [name, fresh] = names.emplace(select.bytes(0));
     if (select.integer(1) != Encoder().add(*name).crc())
-      return failed_precondition("the checksum of a drained worker is wrong");
+      return failed_precondition(cat("the checksum of a row of ", table, " is wrong"));
   }
 }
 

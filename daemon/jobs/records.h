@@ -124,8 +124,13 @@ struct JobNoted {
   std::vector<FiredFault> fired = {};
 };
 
-// The job and all about it may be dropped.
+// The job and all about it may be dropped; its folder is to go.
 struct JobForgotten {
+  std::string id;
+};
+
+// The folder of a forgotten job has gone.
+struct JobCleared {
   std::string id;
 };
 
@@ -135,7 +140,8 @@ struct WorkerDrained {
   bool draining = true;
 };
 
-using JournalRecord = std::variant<JobSubmitted, JobChanged, JobNoted, JobForgotten, WorkerDrained>;
+using JournalRecord =
+    std::variant<JobSubmitted, JobChanged, JobNoted, JobForgotten, JobCleared, WorkerDrained>;
 
 // A job as the journal gives it back, without the text and the files, which stay on disk.
 struct StoredJob {

@@ -75,6 +75,10 @@ void ClusterState::cancel(std::string id, std::string by, Done<JobView> done) {
   });
 }
 
+void ClusterState::remove(std::string id, Done<JobView> done) {
+  ask(std::move(done), [id = std::move(id)](uint64_t ticket) { return RemoveAsked{ticket, id}; });
+}
+
 void ClusterState::watch(std::string id, uint64_t seen,
                          std::chrono::steady_clock::time_point deadline, Done<JobView> done) {
   const bool posted = thread_.post([this, id = std::move(id), seen, deadline, done]() mutable {

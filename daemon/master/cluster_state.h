@@ -73,6 +73,8 @@ class ClusterState {
   void handle(JobEvent event);
   void submit(Submission submission, Done<JobView> done);
   void cancel(std::string id, std::string by, Done<JobView> done);
+  // Of a job that has ended: answered when remove_job() was called.
+  void remove(std::string id, Done<JobView> done);
   void watch(std::string id, uint64_t seen, std::chrono::steady_clock::time_point deadline,
              Done<JobView> done);
 

@@ -1,5 +1,7 @@
 #include "daemon/master/job_runs.h"
 
+#include <algorithm>
+
 #include "daemon/master/job_run.h"
 
 namespace leat {
@@ -53,6 +55,17 @@ bool JobRuns::stop(std::chrono::milliseconds within) {
   }
   reap();
   return true;
+}
+
+bool JobRuns::await_end(const std::string& job, std::chrono::milliseconds within) const {
+  std::unique_lock lock(mutex_);
+  std::vector<std::shared_ptr<JobRun>> runs;
+  for (const auto& run : runs_) {
+    if (run->action().job == job) runs.push_back(run);
+  }
+  lock.unlock();
+  const auto until = std::chrono::steady_clock::now() + within;
+  return std::all_of(runs.begin(), runs.end(), [&](const auto& run) { return run->wait(until); });
 }
 
 std::vector<std::string> JobRuns::running() const {

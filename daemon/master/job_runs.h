@@ -72,6 +72,8 @@ class JobRuns {
   void yield(const YieldRun& action);
   // Ends all of them. False: after `within` some thread goes on.
   bool stop(std::chrono::milliseconds within);
+  // True once no thread of the job goes on; false if one does after `within`.
+  bool await_end(const std::string& job, std::chrono::milliseconds within) const;
   // Ids of jobs whose threads go on.
   std::vector<std::string> running() const;
 

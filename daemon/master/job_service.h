@@ -47,6 +47,9 @@ class JobService {
                                                            uint64_t size) = 0;
   // Here and below `id` may be a prefix of no other.
   virtual void cancel(std::string id, std::string by, Done<JobView> done) = 0;
+  // Forgets a job that has ended, with its files and its log. Answers, with what it was, when they
+  // are gone.
+  virtual void remove(std::string id, std::string by, Done<JobView> done) = 0;
   // Answers when it is in the journal that workers of this name get no jobs, or get them again.
   virtual void drain(std::string worker, bool draining, std::string by, Done<NodeView> done) = 0;
   // Answers when the job's version is beyond `seen`, or at `deadline` with what is then.

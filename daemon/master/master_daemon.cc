@@ -27,6 +27,7 @@ namespace leat {
 namespace {
 
 constexpr std::chrono::milliseconds kJournal{30'000};
+constexpr std::chrono::milliseconds kEndOfRun{10'000};  // of a job that is removed
 
 uint64_t random_number() {
   const Nonce nonce = random_nonce();
@@ -121,6 +122,7 @@ Status MasterDaemon::open() {
   LEAT_ASSIGN_OR_RETURN(const auto drained, journal->drained_workers());
   std::error_code ignored;
   std::filesystem::remove_all(checks_folder(), ignored);
+  clear_forgotten(*journal);
   journal_ = std::make_unique<JournalThread>(std::move(journal));
   logs_ = std::make_unique<JobLogs>(jobs_folder(), tuning_.log_bytes, clock_, log_.named("logs"));
   LEAT_ASSIGN_OR_RETURN(loop_, RpcLoop::start(log_, RpcLoop::kSpin));
@@ -131,6 +133,7 @@ Status MasterDaemon::open() {
   options.members.max_workers = static_cast<size_t>(config_.max_workers);
   options.jobs.grow_after = config_.grow_after;
   options.jobs.taken_ids = names_in(jobs_folder());
+  options.jobs.retention = config_.retention;
   state_ = std::make_unique<ClusterState>(options, random_number, clock_,
                                           static_cast<ClusterHands&>(*this));
   LEAT_ASSIGN_OR_RETURN(
@@ -180,6 +183,9 @@ Status MasterDaemon::open() {
     }
   }
   state_->start(jobs, {drained.begin(), drained.end()}, journal_->generation());
+  for (const StoredJob& job : jobs) {
+    if (has_ended(job.condition.state)) weigh(job.id);
+  }
   log_.info("journal of cluster ", journal_->cluster_id(), ", start ", journal_->generation(), ": ",
             counted(jobs.size(), "job"));
   return {};
@@ -351,6 +357,17 @@ void MasterDaemon::cancel(std::string id, std::string by, Done<JobView> done) {
   });
 }
 
+// The folder goes on the disk's thread, before what is posted there now.
+void MasterDaemon::remove(std::string id, std::string by, Done<JobView> done) {
+  state_->remove(std::move(id), [this, by = std::move(by), done](Result<JobView> view) {
+    if (view.ok()) {
+      log_.info("job ", view->id, " is removed, asked by ", by.empty() ? "somebody" : by);
+    }
+    const bool posted = disk_->post([view, done] { done(view); });
+    if (!posted) done(cancelled("the master is stopping"));
+  });
+}
+
 // What is in the journal holds also for processes of that name that are not there yet.
 void MasterDaemon::drain(std::string worker, bool draining, std::string by, Done<NodeView> done) {
   const std::vector<NodeView> nodes = state_->nodes();
@@ -506,9 +523,41 @@ void MasterDaemon::end_run(EndRun action) {
 void MasterDaemon::remove_job(RemoveJob action) {
   logs_->remove(action.id);
   (void)disk_->post([this, id = action.id] {
-    std::error_code error;
-    std::filesystem::remove_all(cat(jobs_folder(), "/", id), error);
-    if (error) log_.warning("removing the folder of job ", id, ": ", error.message());
+    if (!runs_->await_end(id, kEndOfRun)) log_.warning("job ", id, " goes on after its end");
+    if (const Status status = clear(id); !status.ok()) {
+      return log_.warning(status.message(), "; it is tried again when the master starts");
+    }
+    (void)journal_->post([id](Journal& journal) { (void)journal.append(JobCleared{id}); });
+  });
+}
+
+Status MasterDaemon::clear(const std::string& job) const {
+  std::error_code error;
+  std::filesystem::remove_all(cat(jobs_folder(), "/", job), error);
+  if (!error) return {};
+  return unavailable(cat("removing the folder of job ", job, ": ", error.message()));
+}
+
+// Those that a master forgot and did not come to clear before its end.
+void MasterDaemon::clear_forgotten(Journal& journal) {
+  const auto jobs = journal.forgotten_jobs();
+  if (!jobs.ok()) return log_.warning(jobs.status().message());
+  for (const std::string& job : *jobs) {
+    Status status = clear(job);
+    if (status.ok()) status = journal.append(JobCleared{job});
+    if (!status.ok()) log_.warning(status.message());
+  }
+}
+
+// What it left, if that is counted.
+void MasterDaemon::weigh(const std::string& job) {
+  if (config_.retention.max_bytes == 0) return;
+  (void)disk_->post([this, job] {
+    std::vector<JobFile> files;
+    list_files(cat(jobs_folder(), "/", job), "", files);
+    uint64_t bytes = 0;
+    for (const JobFile& file : files) bytes += file.size;
+    state_->handle(JobWeighed{job, bytes});
   });
 }
 
@@ -549,6 +598,7 @@ void MasterDaemon::job_changed(const JobView& job) {
   sessions_->changed(job);
   // After what this change leads to, which may be that runners are stopped.
   if (has_ended(now.state)) state_->post([this, id = job.id] { workforce_->end_log(id); });
+  if (has_ended(now.state)) weigh(job.id);
 }
 
 std::string MasterDaemon::cpu_of(const RunJob& action) const {

@@ -89,6 +89,7 @@ class MasterDaemon final : public JobService, public StatusSource, private Clust
   Result<std::unique_ptr<ArrivingBlob>> begin_blob(const Sha256Digest& sha256,
                                                    uint64_t size) override;
   void cancel(std::string id, std::string by, Done<JobView> done) override;
+  void remove(std::string id, std::string by, Done<JobView> done) override;
   void drain(std::string worker, bool draining, std::string by, Done<NodeView> done) override;
   void watch(std::string id, uint64_t seen, std::chrono::steady_clock::time_point deadline,
              Done<JobView> done) override;
@@ -118,6 +119,9 @@ class MasterDaemon final : public JobService, public StatusSource, private Clust
   void resume_checked(const std::string& job, Submission submission, Done<JobView> done);
   Result<std::string> job_of_request(const std::string& request_id);
   void sweep();
+  void weigh(const std::string& job);
+  Status clear(const std::string& job) const;
+  void clear_forgotten(Journal& journal);
   std::string jobs_folder() const;
   std::string checks_folder() const;
 

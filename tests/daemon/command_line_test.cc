@@ -142,6 +142,9 @@ TEST_CASE("the commands about a cluster become their structs") {
   CHECK(std::get<DrainCommand>(drain).cluster.master == "m:1");
   CHECK_FALSE(std::get<DrainCommand>(drain).undo);
   CHECK(std::get<DrainCommand>(parse_command_line({"nodes", "drain", "w1", "--undo"})).undo);
+  const Command rm = parse_command_line({"rm", "a", "b", "--json"});
+  CHECK(std::get<RmCommand>(rm).ids == std::vector<std::string>{"a", "b"});
+  CHECK(std::get<RmCommand>(rm).cluster.json);
   CHECK(std::holds_alternative<ClusterCommand>(parse_command_line({"cluster"})));
 }
 
@@ -149,13 +152,13 @@ TEST_CASE("a wrong command line says what is wrong, what is near, and where the 
   const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
       {{},
        "expected a command: train, plan, predict, graph, checkpoint, submit, ps, show, logs, "
-       "cancel, fetch, "
+       "cancel, fetch, rm, "
        "nodes, cluster, help, version\nSee 'leat --help'."},
       {{"tarin", "j.yaml"}, "unknown command 'tarin' (did you mean 'train'?)\nSee 'leat --help'."},
       {{"launch"},
        "unknown command 'launch'; the commands are train, plan, predict, graph, checkpoint, "
        "submit, ps, show, "
-       "logs, cancel, fetch, nodes, cluster, help, version\nSee 'leat --help'."},
+       "logs, cancel, fetch, rm, nodes, cluster, help, version\nSee 'leat --help'."},
       {{"sbumit", "j.yaml"},
        "unknown command 'sbumit' (did you mean 'submit'?)\nSee 'leat --help'."},
       {{"submit"}, "JOB is required, or --resume DIR|JOB\nSee 'leat submit --help'."},
@@ -165,6 +168,7 @@ TEST_CASE("a wrong command line says what is wrong, what is near, and where the 
        "--timeout: expected a time as 90s, 10m or 2h, received '10'\nSee 'leat submit --help'."},
       {{"ps", "--master", "localhost"},
        "--master: expected host:port, received 'localhost'\nSee 'leat ps --help'."},
+      {{"rm"}, "JOB is required\nSee 'leat rm --help'."},
       {{"cancel"}, "JOB is required\nSee 'leat cancel --help'."},
       {{"graph"}, "expected a command: show, check, convert\nSee 'leat graph --help'."},
       {{"graph", "shwo", "f"},

@@ -373,6 +373,24 @@ TEST_CASE("a submit waits for a master that is not there yet") {
   CHECK(here.run({"logs", "cnn-a001"}).exit_code == 3);
 }
 
+TEST_CASE("leat rm forgets jobs that have ended, and leaves others alone") {
+  Here here;
+  FakeJobs& jobs = here.master.jobs();
+  const std::string failed = jobs.add("cnn", JobState::failed), lives = jobs.add("cnn");
+  const std::string cancelled = jobs.add("mlp", JobState::cancelled);
+  const Finished done = here.run({"rm", failed, lives, "none", "mlp"});
+  CHECK(done.out == cat(failed, "\n", cancelled, "\n"));
+  CHECK(done.exit_code == 6);  // of the first that stays
+  CHECK_THAT(done.err, Catch::Contains("is RUNNING: expected one that has ended") &&
+                           Catch::Contains("leat cancel --wait " + lives) &&
+                           Catch::Contains("there is no job 'none'"));
+  CHECK(here.run({"ps", "-a", "-q"}).out == lives + "\n");
+  jobs.change(lives, succeed);
+  CHECK_THAT(here.run({"rm", lives, "--json"}).out,
+             Catch::StartsWith("{\"apiVersion\":\"leat/v1\",\"kind\":\"Job\",\"id\":\"cnn-a002\""));
+  CHECK(here.run({"rm", lives}).exit_code == 5);
+}
+
 TEST_CASE("leat ps fits the terminal, and is whole in a pipe") {
   Here here;
   FakeJobs& jobs = here.master.jobs();

@@ -89,6 +89,20 @@ void FakeJobs::cancel(std::string id, std::string by, Done<JobView> done) {
   done(job(answer->id));
 }
 
+void FakeJobs::remove(std::string id, std::string, Done<JobView> done) {
+  const auto view = job(id);
+  if (!view.ok()) return done(view.status());
+  if (!has_ended(view->condition.state)) {
+    return done(failed_precondition(cat("job '", view->id, "' is ", name_of(view->condition.state),
+                                        ": expected one that has ended")));
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    std::erase_if(entries_, [&](const Entry& entry) { return entry.view.id == view->id; });
+  }
+  done(*view);
+}
+
 void FakeJobs::drain(std::string worker, bool draining, std::string, Done<NodeView> done) {
   if (worker != "w1") return done(failed_precondition(cat("there is no worker '", worker, "'")));
   NodeView node;

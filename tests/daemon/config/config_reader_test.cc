@@ -115,6 +115,16 @@ TEST_CASE("a flag wins over the environment, that over the file, and that over t
   CHECK(value_of(values, "log.level").value == "debug");
 }
 
+TEST_CASE("what a master keeps of ended jobs can be set") {
+  ConfigFile file("retention: {max_age: 720h, max_bytes: 20GiB}\n");
+  file.sources.environment = {{"LEAT_MASTER_RETENTION_MAX_JOBS", "50"}};
+  const auto master = load_master_config(file.sources, nullptr);
+  REQUIRE(message_of(file, master) == "");
+  CHECK(master->retention.max_age == std::chrono::hours(720));
+  CHECK(master->retention.max_bytes == uint64_t{20} << 30);
+  CHECK(master->retention.max_jobs == 50);
+}
+
 TEST_CASE("every value that is printed can be set again") {
   ConfigFile file("datasets: {a: /srv/a}\nmemory_limit: 1536\nrunner: {stop_deadline: 90s}\n");
   std::vector<ConfigValue> values, again;

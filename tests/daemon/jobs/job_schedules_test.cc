@@ -37,7 +37,9 @@ struct SimulatedWorker {
 class Simulation {
  public:
   explicit Simulation(uint64_t seed) : random_(seed), quick_(seed % 2 == 0) {
-    limits_.max_ended = pick(7);
+    if (pick(2) == 0) limits_.retention.max_bytes = pick(200);
+    if (pick(2) == 0) limits_.retention.max_age = milliseconds(pick(20000));
+    limits_.retention.max_jobs = static_cast<int64_t>(pick(7));
     limits_.max_unfinished = 12;
     limits_.keep_survivors = milliseconds(pick(20000));
     boot();
@@ -47,7 +49,7 @@ class Simulation {
   void step() {
     // In half of the schedules most jobs get to run before the next thing happens.
     for (int i = 0; quick_ && i < 2 * kWorkers; ++i) write_one(), runner_moves();
-    switch (pick(21)) {
+    switch (pick(22)) {
       case 0:
         return submit();
       case 1:
@@ -84,6 +86,8 @@ class Simulation {
         return stale_news();
       case 17:
         return job_yields();
+      case 18:
+        return pick(2) == 0 ? remove() : weigh();
       default:
         return write_one();
     }
@@ -106,7 +110,9 @@ class Simulation {
     job_yields();
     job_ends(0);
     tick(milliseconds(250));
-    bool ended = writes_.empty() && jobs() <= limits_.max_ended;
+    // A removal waits for a journal that has just refused a write.
+    bool ended = writes_.empty() && open_tickets_.empty() &&
+                 static_cast<int64_t>(jobs()) <= limits_.retention.max_jobs;
     for (const JobView& job : table_->jobs()) ended = ended && has_ended(job.condition.state);
     return ended && table_->leases().free() == kWorkers;
   }
@@ -121,6 +127,8 @@ class Simulation {
   // Runs that came to a fence, and epochs of fewer workers than a job may have.
   size_t yielded() const { return yielded_; }
   size_t smaller() const { return smaller_; }
+  // Jobs that were removed because somebody asked for it.
+  size_t removed() const { return removed_; }
 
   // What must hold after every event; what does not, in words.
   std::string broken() {
@@ -197,6 +205,18 @@ class Simulation {
     const auto jobs = table_->jobs();
     if (jobs.empty()) return;
     send(CancelAsked{open_ticket(), jobs[pick(jobs.size())].id, "somebody"});
+  }
+  // Of any state: one that goes on is refused.
+  void remove() {
+    const auto jobs = table_->jobs();
+    if (jobs.empty()) return;
+    const uint64_t ticket = open_ticket();
+    removals_.insert(ticket);
+    send(RemoveAsked{ticket, jobs[pick(jobs.size())].id});
+  }
+  void weigh() {
+    const auto jobs = table_->jobs();
+    if (!jobs.empty()) send(JobWeighed{jobs[pick(jobs.size())].id, pick(100)});
   }
   uint64_t open_ticket() {
     open_tickets_.insert(++last_ticket_);
@@ -454,9 +474,12 @@ class Simulation {
   }
   void take_answer(const Answer& answer) {
     if (open_tickets_.erase(answer.ticket) != 1) note("a request is answered twice");
-    if (answer.view.ok() && journal_.find(answer.view->id) == nullptr) {
-      note(answer.view->id + " is acknowledged but not written");
-    }
+    if (!answer.view.ok()) return;
+    const bool written = journal_.find(answer.view->id) != nullptr;
+    const bool removal = removals_.erase(answer.ticket) == 1;
+    if (removal) ++removed_;
+    if (removal && written) note(answer.view->id + " is removed but not forgotten");
+    if (!removal && !written) note(answer.view->id + " is acknowledged but not written");
   }
 
   std::mt19937_64 random_;
@@ -472,13 +495,14 @@ class Simulation {
   std::set<std::pair<std::string, uint64_t>> running_;   // of those, neither done nor broken
   std::map<std::string, uint64_t> epochs_;               // as written
   std::map<std::string, JobCondition> ended_;            // as first seen
-  std::set<uint64_t> open_tickets_;
+  std::set<uint64_t> open_tickets_, removals_;
   std::set<std::string> ran_;  // when a master died
   // What each worker's last runner is.
   std::map<std::pair<std::string, uint64_t>, std::pair<std::string, size_t>> tasks_;
   size_t outlived_ = 0;
   size_t kept_ = 0, yielded_ = 0, smaller_ = 0;
   uint64_t last_ticket_ = 0;
+  size_t removed_ = 0;
   uint64_t last_request_ = 0;
   uint64_t last_incarnation_ = 0;
   std::unique_ptr<JobTable> table_;
@@ -489,7 +513,7 @@ TEST_CASE("under random schedules no job is lost, no worker leased twice, and al
   constexpr uint64_t kSeeds = 1000;
   constexpr int kSteps = 250;
   constexpr int kCalmSteps = 2000;
-  size_t outlived = 0, kept = 0, yielded = 0, smaller = 0;
+  size_t outlived = 0, kept = 0, yielded = 0, smaller = 0, removed = 0;
   for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
     INFO("seed " << seed);
     Simulation simulation(seed);
@@ -513,11 +537,13 @@ TEST_CASE("under random schedules no job is lost, no worker leased twice, and al
     kept += simulation.kept();
     yielded += simulation.yielded();
     smaller += simulation.smaller();
+    removed += simulation.removed();
   }
   CHECK(outlived > 0);
   CHECK(kept > kSeeds);
   CHECK(yielded > kSeeds / 20);
   CHECK(smaller > kSeeds / 4);
+  CHECK(removed > kSeeds / 10);
 }
 
 }  // namespace

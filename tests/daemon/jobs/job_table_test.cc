@@ -460,7 +460,7 @@ TEST_CASE("jobs are found by a unique beginning of their ids") {
 
 TEST_CASE("the jobs that ended first are dropped beyond a limit") {
   JobTableLimits limits;
-  limits.max_ended = 2;
+  limits.retention.max_jobs = 2;
   TableDriver driver(limits);
   std::vector<std::string> ids;
   for (int i = 0; i < 4; ++i) ids.push_back(driver.submit("a", 1));

@@ -142,6 +142,24 @@ TEST_CASE("an append that fails leaves the journal as it was, and a failed disk 
   REQUIRE_OK(journal->append(JobForgotten{"a-0001"}));
 }
 
+TEST_CASE("a journal knows which folders of forgotten jobs may still be there") {
+  const JournalFolder folder;
+  auto journal = open_journal(folder.path());
+  for (const uint64_t number : {1, 2}) {
+    REQUIRE_OK(journal->append(
+        submitted(number, cat("a-", number), make_submission(cat("r", number), "a", 1))));
+  }
+  CHECK(journal->forgotten_jobs()->empty());
+  REQUIRE_OK(journal->append(JobForgotten{"a-1"}));
+  REQUIRE_OK(journal->append(JobForgotten{"a-2"}));
+  REQUIRE_OK(journal->append(JobCleared{"a-2"}));
+  journal.reset();
+  journal = open_journal(folder.path());
+  CHECK(*journal->forgotten_jobs() == std::set<std::string>{"a-1"});
+  REQUIRE_OK(journal->append(JobCleared{"a-1"}));
+  CHECK(journal->forgotten_jobs()->empty());
+}
+
 TEST_CASE("a journal that is full says so and takes up again what fits") {
   const JournalFolder folder;
   const auto journal = open_journal(folder.path(), {.max_bytes = 256 << 10});

@@ -1,7 +1,11 @@
 // Jobs on a master whose workers do what the test says.
+#include <filesystem>
+#include <fstream>
+
 #include "daemon/checkpoint/checkpoint_store.h"
 #include "tests/catch.h"
 #include "tests/daemon/master/master_fixture.h"
+#include "tests/must.h"
 #include "tests/promised_time.h"
 
 namespace leat {
@@ -128,6 +132,61 @@ TEST_CASE("a job goes on from another's checkpoint, and once it began it keeps t
   CHECK_THAT(refused(first, tiny_job("r2", 2)), Catch::Contains("with other content"));
   CHECK(host.submit(tiny_job("r2")).status().code() == Code::invalid_argument);
   CHECK(host.master->jobs().size() == 2);
+
+  // What it goes on from is its own: the first job may be forgotten, with its folder.
+  REQUIRE_OK(host.cancel(first).status());
+  REQUIRE_OK(host.remove(first).status());
+  host.master.reset();
+  const auto journal = must(Journal::open(real_files(), host.folder / "state"));
+  for (const AttachedFile& file : must(journal->submission(resumed->id)).files) {
+    if (!file.bytes) CHECK(must(journal->blobs().has(file.sha256, file.size)));
+  }
+}
+
+TEST_CASE("a removed job leaves nothing, and what a master did not come to, the next one does",
+          "[cluster]") {
+  Host host;
+  const auto folder = [&](const std::string& id) { return host.folder / cat("state/jobs/", id); };
+  const std::string id = host.submitted(tiny_job("r1")), other = host.submitted(tiny_job("r2"));
+  CHECK(host.remove(id).status().message() ==
+        cat("job '", id, "' is QUEUED: expected one that has ended"));
+  for (const std::string& each : {id, other}) {
+    std::filesystem::create_directories(folder(each) + "/checkpoints");
+    REQUIRE_OK(host.cancel(each).status());
+  }
+  CHECK(must(host.remove(id)).condition.state == JobState::cancelled);
+  CHECK_FALSE(std::filesystem::exists(folder(id)));
+  CHECK(host.remove(id).status().message() == cat("there is no job '", id, "'"));
+  CHECK_FALSE(host.logs(id, 0, 0ms).ok());
+
+  host.master.reset();
+  REQUIRE_OK(must(Journal::open(real_files(), host.folder / "state"))->append(JobForgotten{other}));
+  REQUIRE(std::filesystem::exists(folder(other)));
+  host.start();
+  CHECK(host.master->jobs().empty());
+  CHECK_FALSE(std::filesystem::exists(folder(other)));
+  host.master.reset();
+  CHECK(must(Journal::open(real_files(), host.folder / "state"))->forgotten_jobs()->empty());
+}
+
+TEST_CASE("jobs that ended first make room on the disk for others", "[cluster]") {
+  Host host;
+  const auto end_with = [&](const std::string& request, uint64_t bytes) {
+    const std::string id = host.submitted(tiny_job(request));
+    const std::string folder = host.folder / cat("state/jobs/", id);
+    std::filesystem::create_directories(folder);
+    std::ofstream(folder + "/weights.safetensors") << std::string(bytes, 'x');
+    REQUIRE_OK(host.cancel(id).status());
+    return id;
+  };
+  const std::string first = end_with("r1", 60'000);
+  host.retention.max_bytes = 100'000;
+  host.restart();  // it counts what lies there
+  const std::string second = end_with("r2", 60'000);
+  CHECK(eventually([&] { return !host.master->job(first).ok(); }));
+  CHECK(eventually(
+      [&] { return !std::filesystem::exists(host.folder / cat("state/jobs/", first)); }));
+  CHECK(host.master->job(second).ok());
 }
 
 TEST_CASE("a file that was uploaded is one of the job's", "[cluster]") {

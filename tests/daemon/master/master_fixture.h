@@ -46,6 +46,7 @@ class Host {
     config.cluster = "test";
     config.listen = "127.0.0.1:0";
     config.state_dir = folder / "state";
+    config.retention = retention;
     auto started = MasterDaemon::start(config, tuning, {});
     REQUIRE_OK(started.status());
     master = std::move(*started);
@@ -69,6 +70,11 @@ class Host {
   Result<JobView> cancel(const std::string& id) {
     std::promise<Result<JobView>> answer;
     master->cancel(id, "somebody", [&](Result<JobView> view) { answer.set_value(view); });
+    return await(answer);
+  }
+  Result<JobView> remove(const std::string& id) {
+    std::promise<Result<JobView>> answer;
+    master->remove(id, "somebody", [&](Result<JobView> view) { answer.set_value(view); });
     return await(answer);
   }
   Result<LogPage> logs(const std::string& id, uint64_t from, std::chrono::milliseconds wait) {
@@ -101,6 +107,7 @@ class Host {
 
   JournalFolder folder;
   MasterTuning tuning;
+  Retention retention;
   std::unique_ptr<MasterDaemon> master;
 
  private:
