@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "devices/base/counted.h"
 #include "devices/base/text.h"
 #include "scheduler/runtime/op_name.h"
 
@@ -167,8 +168,8 @@ std::string Plan::summary() const {
       }
     }
     out << part.device << "\n"
-        << "  instructions   " << kernels << " kernels, " << sends << " sends, " << receives
-        << " receives\n"
+        << "  instructions   " << counted(kernels, "kernel") << ", " << counted(sends, "send")
+        << ", " << counted(receives, "receive") << "\n"
         << "  sends a step   " << human_bytes(sent) << "\n"
         << "  peak memory    " << human_bytes(part.memory_bytes()) << " (activations "
         << human_bytes(part.arena_bytes) << ", variables " << human_bytes(part.resource_bytes())
