@@ -451,6 +451,7 @@ void JobTable::commit_forget(Entry& entry, const Status& status) {
     return;
   }
   actions_.push_back(RemoveJob{entry.job.id});
+  forgotten_.insert(entry.job.id);
   for (const uint64_t ticket : tickets) actions_.push_back(Answer{ticket, view(entry)});
   ended_bytes_ -= entry.bytes;
   ids_.erase(entry.job.id);
@@ -463,7 +464,9 @@ void JobTable::commit_forget(Entry& entry, const Status& status) {
 std::string JobTable::new_id(std::string_view name) {
   for (int attempt = 0;; ++attempt) {
     std::string id = make_job_id(name, random_(), attempt < 16 ? kIdDigits : kManyIdDigits);
-    if (!ids_.contains(id) && !limits_.taken_ids.contains(id)) return id;
+    const bool is_taken =
+        ids_.contains(id) || forgotten_.contains(id) || limits_.taken_ids.contains(id);
+    if (!is_taken) return id;
   }
 }
 

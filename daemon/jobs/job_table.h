@@ -227,7 +227,8 @@ class JobTable {
   std::map<uint64_t, uint64_t> ended_;                     // numbers, in the order of their ends
   uint64_t ended_bytes_ = 0;                               // that they left
   std::set<uint64_t> unwanted_;                            // numbers, of ended jobs to forget
-  std::map<uint64_t, uint64_t> writes_;                    // in the air: job's number by write
+  std::set<std::string> forgotten_;      // ids by now; their folders may still be there
+  std::map<uint64_t, uint64_t> writes_;  // in the air: job's number by write
   Leases leases_;
   std::set<std::string> silent_;  // workers that have not been heard of for a while
 

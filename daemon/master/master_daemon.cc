@@ -122,7 +122,7 @@ Status MasterDaemon::open() {
   LEAT_ASSIGN_OR_RETURN(const auto drained, journal->drained_workers());
   std::error_code ignored;
   std::filesystem::remove_all(checks_folder(), ignored);
-  clear_forgotten(*journal);
+  clear_forgotten(*journal, jobs);
   journal_ = std::make_unique<JournalThread>(std::move(journal));
   logs_ = std::make_unique<JobLogs>(jobs_folder(), tuning_.log_bytes, clock_, log_.named("logs"));
   LEAT_ASSIGN_OR_RETURN(loop_, RpcLoop::start(log_, RpcLoop::kSpin));
@@ -539,11 +539,13 @@ Status MasterDaemon::clear(const std::string& job) const {
 }
 
 // Those that a master forgot and did not come to clear before its end.
-void MasterDaemon::clear_forgotten(Journal& journal) {
-  const auto jobs = journal.forgotten_jobs();
-  if (!jobs.ok()) return log_.warning(jobs.status().message());
-  for (const std::string& job : *jobs) {
-    Status status = clear(job);
+void MasterDaemon::clear_forgotten(Journal& journal, const std::vector<StoredJob>& jobs) {
+  const auto forgotten = journal.forgotten_jobs();
+  if (!forgotten.ok()) return log_.warning(forgotten.status().message());
+  for (const std::string& job : *forgotten) {
+    const bool is_another = std::any_of(jobs.begin(), jobs.end(),
+                                        [&](const StoredJob& each) { return each.id == job; });
+    Status status = is_another ? Status() : clear(job);
     if (status.ok()) status = journal.append(JobCleared{job});
     if (!status.ok()) log_.warning(status.message());
   }

@@ -121,7 +121,7 @@ class MasterDaemon final : public JobService, public StatusSource, private Clust
   void sweep();
   void weigh(const std::string& job);
   Status clear(const std::string& job) const;
-  void clear_forgotten(Journal& journal);
+  void clear_forgotten(Journal& journal, const std::vector<StoredJob>& jobs);
   std::string jobs_folder() const;
   std::string checks_folder() const;
 

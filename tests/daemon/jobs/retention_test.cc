@@ -1,6 +1,8 @@
 // Jobs that have ended are forgotten when somebody asks for it, and by age, count and bytes.
 #include "daemon/jobs/retention.h"
 
+#include <functional>
+
 #include "daemon/jobs/job_table.h"
 #include "tests/catch.h"
 #include "tests/daemon/jobs/table_driver.h"
@@ -89,6 +91,26 @@ TEST_CASE("a job that has ended is removed when the journal has forgotten it, an
   CHECK(driver.journal.size() == 0);
   driver.restart();
   CHECK(driver.table->jobs().empty());
+}
+
+TEST_CASE("a new job has no forgotten one's id, whose folder may still be there") {
+  JobTable table({}, [] { return uint64_t{7}; });
+  std::vector<std::string> ids;
+  const std::function<void(JobEvent)> send = [&](JobEvent event) {
+    for (const JobAction& action : table.handle(std::move(event), {})) {
+      if (const auto* write = std::get_if<WriteJournal>(&action)) {
+        send(JournalWritten{write->write, Status()});
+      } else if (const auto* answer = std::get_if<Answer>(&action)) {
+        ids.push_back(answer->view->id);
+      }
+    }
+  };
+  send(SubmitAsked{1, make_submission("r1", "a", 1)});
+  send(CancelAsked{2, ids.at(0), ""});
+  send(RemoveAsked{3, ids.at(0)});
+  CHECK(table.jobs().empty());
+  send(SubmitAsked{4, make_submission("r2", "a", 1)});
+  CHECK(ids.back() != ids.front());
 }
 
 TEST_CASE("a job whose removal cannot be written is there still") {
