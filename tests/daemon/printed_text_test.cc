@@ -1,7 +1,7 @@
 // What `leat` prints about files is text for a terminal, whatever their bytes are.
 #include "daemon/cli/exit_code.h"
 #include "daemon/json_line.h"
-#include "daemon/status/status_page.h"
+#include "daemon/status/page_parts.h"
 #include "devices/base/text.h"
 #include "devices/base/utf8.h"
 #include "tests/catch.h"
