@@ -128,9 +128,39 @@ TEST_CASE("messages of the handshake read back as they were written") {
   const auto verdict = decode_verdict(encode(LinkRefusal::key));
   REQUIRE(verdict.ok());
   CHECK(*verdict == LinkRefusal::key);
-  HelloBytes bytes = encode(hello);
-  bytes[0] = std::byte{'G'};
-  CHECK_FALSE(decode_hello(bytes).ok());
+}
+
+TEST_CASE("bytes that are no message of the handshake are refused") {
+  const auto with = [](auto bytes, size_t at, int value) {
+    bytes[at] = static_cast<std::byte>(value);
+    return bytes;
+  };
+  const HelloBytes hello = encode(a_hello());
+  CHECK(decode_hello(with(hello, 0, 'G')).status().message() ==
+        "handshake: expected a hello of Leat, received other bytes");
+  size_t roles = 0;  // bytes of the role
+  for (size_t at = 4; at < hello.size(); ++at) {
+    const Status status = decode_hello(with(hello, at, 3)).status();
+    if (status.ok()) continue;
+    ++roles;
+    CHECK(status.message().starts_with("handshake: role: expected 0 to 2, received "));
+  }
+  CHECK(roles == 4);
+
+  const AnswerBytes answer = encode(LinkAnswer());
+  REQUIRE(decode_answer(with(answer, 4, static_cast<int>(LinkRefusal::busy))).ok());
+  for (const AnswerBytes& bytes :
+       {with(answer, 0, 'G'), with(answer, 4, static_cast<int>(LinkRefusal::busy) + 1)}) {
+    CHECK(decode_answer(bytes).status().message() ==
+          "handshake: expected the answer of Leat, received other bytes");
+  }
+  const VerdictBytes verdict = encode(LinkRefusal::none);
+  REQUIRE(decode_verdict(with(verdict, 4, static_cast<int>(LinkRefusal::busy))).ok());
+  for (const VerdictBytes& bytes :
+       {with(verdict, 0, 'G'), with(verdict, 4, static_cast<int>(LinkRefusal::busy) + 1)}) {
+    CHECK(decode_verdict(bytes).status().message() ==
+          "handshake: expected the verdict of Leat, received other bytes");
+  }
 }
 
 TEST_CASE("a dialer with the right identity and key is let in", "[cluster]") {
