@@ -37,7 +37,7 @@ class Record {
   std::string bytes_;
 };
 
-struct Entry {
+struct ZipEntry {
   std::string name;
   uint32_t crc = 0;
   uint64_t size = 0;    // of the NPY file
@@ -62,12 +62,12 @@ uint32_t crc32(std::span<const std::byte> bytes) {
 }
 
 // What a local header and an entry of the directory have in common.
-void add_entry(Record& record, const Entry& entry, uint16_t extra) {
+void add_entry(Record& record, const ZipEntry& entry, uint16_t extra) {
   record.u16(kNamesAreUtf8).u16(0).u16(0).u16(kFirstDay).u32(entry.crc);
   record.u32(kSee64Wide).u32(kSee64Wide).u16(entry.name.size()).u16(extra);
 }
 
-Record local_header(const Entry& entry) {
+Record local_header(const ZipEntry& entry) {
   Record record;
   record.text("PK\x03\x04").u16(kVersion);
   add_entry(record, entry, 20);
@@ -75,7 +75,7 @@ Record local_header(const Entry& entry) {
   return record;
 }
 
-void add_to_directory(Record& directory, const Entry& entry) {
+void add_to_directory(Record& directory, const ZipEntry& entry) {
   directory.text("PK\x01\x02").u16(kVersion).u16(kVersion);
   add_entry(directory, entry, 28);
   directory.u16(0).u16(0).u16(0).u32(0).u32(kSee64Wide);
@@ -114,7 +114,7 @@ Status format_npz(const std::map<std::string, Tensor>& arrays,
   uint64_t at = 0;
   for (const auto& [name, value] : arrays) {
     LEAT_ASSIGN_OR_RETURN(const Bytes bytes, format_npy(value));
-    const Entry entry{name + ".npy", crc32(bytes), bytes.size(), at};
+    const ZipEntry entry{name + ".npy", crc32(bytes), bytes.size(), at};
     const Record header = local_header(entry);
     LEAT_RETURN_IF_ERROR(take(header.bytes()));
     LEAT_RETURN_IF_ERROR(take(bytes));

@@ -26,12 +26,16 @@ void count(void* caller) {
 
 void* allocate(size_t bytes, size_t alignment, void* caller) {
   if (counting.load(std::memory_order_relaxed)) count(caller);
-  void* memory =
-      alignment <= alignof(std::max_align_t)
-          ? std::malloc(bytes == 0 ? 1 : bytes)
-          : std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
-  if (memory == nullptr) throw std::bad_alloc();
-  return memory;
+  for (;;) {
+    void* memory =
+        alignment <= alignof(std::max_align_t)
+            ? std::malloc(bytes == 0 ? 1 : bytes)
+            : std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
+    if (memory != nullptr) return memory;
+    const std::new_handler handler = std::get_new_handler();
+    if (handler == nullptr) throw std::bad_alloc();
+    handler();
+  }
 }
 
 }  // namespace

@@ -235,7 +235,7 @@ TEST_CASE("a quorum that lacks a worker where it evaluates is saved, and waits f
   const JobView before = scene.await_step(id, 60, 1);
   scene.cluster().worker(before.condition.workers[2]).signal(SIGKILL);
   (void)scene.await(id, [](const JobView& view) {
-    return view.condition.reason.find("; waits for 1 worker more") != std::string::npos;
+    return view.condition.reason.find("; waits for 3 workers") != std::string::npos;
   });
   scene.cluster().start_worker(2);
   const JobView after = scene.await(id, [](const JobView& view) {

@@ -150,13 +150,14 @@ TEST_CASE("a running job is cancelled, and its worker takes the next") {
   CHECK(cluster.end(next).condition.state == JobState::succeeded);
 }
 
-TEST_CASE("a job whose data set is none of the workers' fails and says so") {
+TEST_CASE("a job whose data are nowhere is refused and says so") {
   DevCluster cluster(1);
-  const std::string id = cluster.submit({"data.root=/unknown", "num_workers=1"});
-  const JobView view = cluster.end(id);
-  CHECK(view.condition.state == JobState::failed);
-  CHECK_THAT(view.condition.reason, Catch::Contains("unknown"));
-  CHECK(view.condition.restarts == 0);
+  JobRequest request = request_of(cluster.small(), cluster.small().job());
+  request.overrides = {"data.root=/unknown", "num_workers=1"};
+  const Status refused = cluster.client().submit(request).status();
+  CHECK(refused.code() == Code::invalid_argument);
+  CHECK_THAT(refused.message(), Catch::Contains("there is no '/unknown'"));
+  CHECK(must(cluster.client().jobs()).empty());
 }
 
 TEST_CASE("a cluster that is stopped while a job runs leaves nothing behind") {

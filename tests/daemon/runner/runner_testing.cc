@@ -662,16 +662,19 @@ std::array<uint64_t, 2> RunnerTestCluster::next_pulse(uint32_t task, Deadline de
   return pulse;
 }
 
+// Of a pulse's second word; above them it counts tiles.
+constexpr uint64_t kPulseFlags = 0xff;
+
 std::pair<uint64_t, bool> RunnerTestCluster::await_pulse(uint32_t task, uint64_t turns) {
   for (const Deadline deadline = soon();;) {
     const auto pulse = next_pulse(task, deadline);
-    if (pulse[0] >= turns) return {pulse[0], pulse[1] != 0};
+    if (pulse[0] >= turns) return {pulse[0], (pulse[1] & kPulseFlags) != 0};
   }
 }
 
 void RunnerTestCluster::await_waiting(uint32_t task) {
   const Deadline deadline = soon();
-  while (next_pulse(task, deadline)[1] != 3) {
+  while ((next_pulse(task, deadline)[1] & kPulseFlags) != 3) {
   }
 }
 

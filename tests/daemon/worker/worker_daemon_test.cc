@@ -74,11 +74,11 @@ constexpr char kWaits[] =
     "trap 'echo bye; exit 3' TERM; echo runner $$; while :; do sleep 0.02; done";
 
 TEST_CASE("a worker registers, beats, and says what its runners say") {
-  Scene scene("echo first; echo second; echo third >&2; exit 5");
+  Scene scene("echo first; echo second; echo third >&2; exit 6");
   CHECK(scene.master.await_beats(5));
   CHECK(scene.worker->status().ok());
   must(scene.master.start("job-1", 4));
-  CHECK(scene.master.await("exited job-1") == "exited job-1 4: exited with status 5");
+  CHECK(scene.master.await("exited job-1") == "exited job-1 4: exited with status 6");
   std::vector<std::string> said;
   for (const std::string& event : scene.master.events()) {
     if (event.starts_with("said")) said.push_back(event);
