@@ -64,7 +64,8 @@ class CheckpointTask {
   Result<Manifest> outcome();
   // What was wrong with removing older ones, once it is done.
   const Status& tidied() const { return tidied_; }
-  // Where that is which stood in the place of the folder, once it is done; "" if nothing did.
+  // The new path of a file that stood in the place of the folder, once the task is done; "" if none
+  // did.
   const std::string& what_was_set_aside() const { return set_aside_; }
 
  private:

@@ -1,5 +1,5 @@
-// What an epoch of a training came to, and how a number that a training computed is told from one
-// that there is none of.
+// The result of an epoch, and how a number that a training computed is told from one that is not
+// there.
 //
 // Threads: values.
 #pragma once
@@ -37,7 +37,7 @@ struct EpochResult {
   double samples_per_second = kNoNumber;
 };
 
-// That are remembered of a job, the last ones.
+// A job's last epochs are remembered, so many of them.
 inline constexpr size_t kMostEpochs = 100;
 
 }  // namespace leat

@@ -265,8 +265,8 @@ Result<std::unique_ptr<MetricsLog>> MetricsLog::open(Files& files, const std::st
   return log;
 }
 
-// What became of the rows that a checkpoint knows of. `text` is the file as it was found. Where
-// rows are missing that the checkpoint does not know to be, that is why the others differ.
+// Compares the rows with those that a checkpoint knows of. `text` is the file as it was found. If
+// rows are missing that the checkpoint has, that explains why the digest differs.
 void MetricsLog::compare(std::string_view text, const MetricsDigest& expected) {
   loss_.changed_until = expected.changed_until;
   if (text.size() >= expected.bytes &&

@@ -40,7 +40,7 @@ struct StepMetric {
   std::variant<double, float> value;
 };
 
-// What a log was when the row of a step was its last, in a checkpoint's manifest.
+// The digest of a log whose last row is that of a step, for a checkpoint's manifest.
 struct MetricsDigest {
   int64_t step = 0;
   uint64_t bytes = 0;
@@ -50,7 +50,7 @@ struct MetricsDigest {
   bool operator==(const MetricsDigest&) const = default;
 };
 
-// What a log has lost for good.
+// The rows that a log has lost for good.
 struct MetricsLoss {
   std::vector<std::pair<int64_t, int64_t>> missing;  // from step to step, both included; ascending
   int64_t changed_until = 0;  // of the rows up to there some are not what was written; 0: none

@@ -10,7 +10,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Where a master has the files of a submit, below the job's folder; jobs know them without it.
+// The folder of a submit's files on a master, below the job's folder; job files omit it.
 constexpr std::string_view kSubmitted = "submitted/";
 
 std::string file_name(const std::string& path) { return path.substr(path.rfind('/') + 1); }

@@ -1,6 +1,6 @@
-// What a run's folder has of its job: the job file and the graph, all that it takes to go on. Paths
-// in it that lead into the folder are relative, so that the folder may be moved, copied or fetched
-// elsewhere; trainer.h lists what else is there.
+// The part of a run's folder that describes its job: the job file and the graph, which are enough
+// to go on. Paths in it that lead into the folder are relative, so that the folder may be moved,
+// copied or fetched elsewhere; trainer.h lists what else is there.
 #pragma once
 
 #include <string>

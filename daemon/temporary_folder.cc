@@ -18,7 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kLock = "/.lock";
-// What older versions held in the folder of `leatd dev`.
+// The lock that older versions held in the folder of `leatd dev`.
 constexpr std::string_view kOlderLock = "/master/journal.lock";
 constexpr size_t kRandomLetters = 6;
 

@@ -212,7 +212,7 @@ DatasetFiles Trainer::dataset_files(const Job::Files& files) const {
   return {std::string(name_of(files.format)), files.features, files.labels, job_.data.root};
 }
 
-// That steps have as many rows as the model takes, where it takes no other number.
+// Checks that a step has as many rows as the model takes, if the model fixes their number.
 Status Trainer::check_batch() const {
   const int64_t rows = job_.global_batch_size / job_.shards;
   if (!batch_.fixed || *batch_.fixed == rows) return {};

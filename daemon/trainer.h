@@ -54,10 +54,10 @@ struct TrainOptions {
   // as far as the newest checkpoint, or farther; that is not read then. Without a checkpoint and
   // without such workers the training begins.
   bool survivors = false;
-  // Where no checkpoint of the folder is whole, and nobody holds a step, it begins once more, which
-  // comes to the same weights unless these depend on timing; what is damaged is set aside.
-  // `first_checkpoint` puts the one that the job began with into the folder, and says whether there
-  // was one.
+  // If no checkpoint of the folder is whole, and no worker holds a step, the job begins once more,
+  // which ends with the same weights unless they depend on timing; damaged checkpoints are set
+  // aside. `first_checkpoint` puts the one that the job began with into the folder, and says
+  // whether there was one.
   bool begin_anew = false;
   std::function<Result<bool>()> first_checkpoint = {};
   int workers = 0;  // that it trains on; 0: the job's num_workers
@@ -70,7 +70,7 @@ struct TrainOptions {
   std::chrono::milliseconds slow_step{120000};
 };
 
-// What a step gave, and the mean over the steps of its epoch that are done.
+// The result of a step, and the mean over the steps of its epoch that are done.
 struct StepResult {
   double loss = 0;
   std::optional<double> accuracy;

@@ -11,7 +11,7 @@
 
 namespace leat {
 
-// Where a training stands in an epoch.
+// The position of a training in an epoch.
 struct Trainer::Progress {
   int64_t epoch = 1;
   int64_t epoch_begin = 0;                           // steps of the job before the epoch

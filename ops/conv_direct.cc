@@ -92,7 +92,7 @@ class DirectConv final : public ConvEngine {
     }
   }
 
-  // Where position 0 of a channel is. Channels lie `step` by `step` beside each other.
+  // The offset of a channel's position 0. Channels lie `step` by `step` beside each other.
   static int64_t plane(int64_t channel, int64_t area, int step) {
     return channel / step * step * area + channel % step;
   }

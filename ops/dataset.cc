@@ -40,7 +40,7 @@ Result<ArrayFile> open_array(Files& files, const DatasetFiles& names, const std:
   return file;
 }
 
-// What its elements take while they are read.
+// The bytes that its elements take while they are read.
 uint64_t memory_of(const ArrayHeader& header) {
   const uint64_t bytes = static_cast<uint64_t>(header.shape.elements()) * dtype_size(header.dtype);
   return header.fortran_order ? 2 * bytes : bytes;
@@ -144,7 +144,7 @@ Result<Arrays> read_arrays(Files& files, const DatasetFiles& names, uint64_t fea
   return read;
 }
 
-// Who grants memory is asked here, and not by the thread that may be left behind.
+// Memory is asked for here, and not by the thread that may be left behind.
 Result<Arrays> read_granted(Files& files, const DatasetFiles& names, const Manners::Rules& rules) {
   LEAT_ASSIGN_OR_RETURN(
       const Headers headers,

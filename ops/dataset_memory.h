@@ -1,4 +1,4 @@
-// Who says how much memory a job's data sets may take.
+// The limit on the memory that a job's data sets may take.
 #pragma once
 
 #include <cstdint>

@@ -118,7 +118,7 @@ class Prover {
     return inference_.infer(producer);
   }
 
-  // That the batch comes first, and alone, in all that a node makes of rows.
+  // Checks that the batch comes first, and alone, in all that a node makes of rows.
   Status check(NodeId id) {
     const Node& node = graph_.node(id);
     if (tells_sizes(node)) return {};
@@ -178,7 +178,7 @@ class Prover {
     return false;
   }
 
-  // That the graph with as many rows as the file says is the file's.
+  // Checks that the graph with as many rows as the file says is the file's.
   Status check_same() {
     LEAT_RETURN_IF_ERROR(validate(graph_));
     for (ValueId value = 0; value < model_.values(); ++value) {

@@ -21,8 +21,8 @@ bool fits_row(const Shape& row, const SymbolicShape& value, int first = 1);
 // without one of the data.
 Shape row_shape(const Shape& row, const SymbolicShape& value, int first = 1);
 
-// What may be wrong with a row that does not fit, "; ..." for the end of a message, or "": how to
-// transpose it, if its sizes are those of the model in another order.
+// A hint for a row that does not fit, "; ..." for the end of a message, or "": how to transpose it,
+// if its sizes are those of the model in another order.
 std::string layout_hint(const Shape& row, const SymbolicShape& value, int first = 1);
 
 }  // namespace leat

@@ -69,7 +69,7 @@ struct JobGraph {
 // "loss" (mean over the global batch) and, if asked for, "accuracy".
 Result<JobGraph> make_train_graph(const Graph& model, const TrainSpec& spec);
 
-// What the values of a step's forward pass are: which of them are not finite.
+// A graph that tells which values of a step's forward pass are not finite.
 struct CheckGraph {
   JobGraph job;  // fetch 0: for each of `values` NaN if it has a NaN or an infinity, else 0
   struct Value {
@@ -80,8 +80,8 @@ struct CheckGraph {
 };
 // `model` and `spec` as make_train_graph() takes them. It writes no variable.
 Result<CheckGraph> make_check_graph(const Graph& model, const TrainSpec& spec);
-// Who made the loss not finite: the first value of a chain of such values that ends in it. `finite`
-// by value. Infinities that the loss does not feel, as in a mask, are nobody's fault.
+// The op that made the loss not finite: the first of a chain of such values that ends in the loss.
+// `finite` is indexed by value. Infinities that do not reach the loss, as in a mask, are no fault.
 std::string first_not_finite(const CheckGraph& check, const std::vector<bool>& finite);
 
 // The learning rate of the graph's step, from 0, before it is rounded to the precision.

@@ -11,10 +11,10 @@
 
 namespace leat {
 
-// That the job goes on with the run that wrote the checkpoint, so that each step reads what it
-// would have read, and has a step left or ends with that one. `job`: what the job would write of
-// itself; only its job, seed, shards and data count. Anything else a job says may change on the
-// way.
+// Checks that the job continues the run that wrote the checkpoint: each step reads the rows that
+// it would have read, and a step is left or the job ends with that one. `job` is the manifest that
+// the job would write; only its job, seed, shards and data count. Anything else in a job may
+// change.
 Status check_continues(const Manifest& from, const Manifest& job, int64_t total_steps);
 
 // The same before the job's data is looked at: it is taken for the data of the checkpoint.

@@ -61,7 +61,7 @@ class JobCheckpoints {
   // Of the last one; "" and -1 if there is none.
   const std::string& last_path() const { return last_path_; }
   int64_t last_step() const { return last_ ? last_->step : -1; }
-  // What the one that those to come go on from says of the metrics.
+  // The digest of the metrics in the checkpoint that the next ones follow.
   const std::optional<MetricsDigest>& metrics() const { return metrics_; }
 
  private:

@@ -9,8 +9,8 @@
 
 namespace leat {
 
-// What is at "a/b" is at "a/damaged-b" then, or at "a/damaged-b-2" and so on if there is one
-// already. Returns where, once the new name survives a loss of power.
+// Renames "a/b" to "a/damaged-b", or to "a/damaged-b-2" and so on if there is one already. Returns
+// the new path, once it survives a loss of power.
 Result<std::string> set_aside(Files& files, const std::string& path);
 
 // For a folder that is to be at `path`: what is there and is none is set aside. Returns where, or

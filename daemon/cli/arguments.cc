@@ -66,7 +66,7 @@ CLI::Validator color_word() {
   return CLI::Validator(check, "");
 }
 
-// What "help" and "version" are short for; nothing if another command was given.
+// The arguments that "help" and "version" stand for; nothing if another command was given.
 std::optional<std::vector<std::string>> spelled_out(const CLI::App& app) {
   const CLI::App& command = innermost(app);
   if (command.get_parent() != &app) return std::nullopt;
@@ -77,7 +77,7 @@ std::optional<std::vector<std::string>> spelled_out(const CLI::App& app) {
   return words;
 }
 
-// What is wrong with the words behind "help", if they name no command.
+// The error of words behind "help" that name no command.
 std::optional<PrintText> check_topic(const CLI::App& app, const std::vector<std::string>& words) {
   const CLI::App* at = &app;
   for (const std::string& word : words) {

@@ -17,7 +17,7 @@
 namespace leat {
 namespace {
 
-// What gives way in a terminal: the rest is said by `leat show`, or the name by the id.
+// The columns that a narrow terminal cuts or drops, in order: `leat show` prints the rest.
 TableFit fit_of_jobs() {
   return {stdout_columns(),
           {{"REASON", 24},
@@ -127,7 +127,7 @@ std::vector<std::string> row_of(const LostEpoch& lost) {
           lost.cause};
 }
 
-// What its passes over the data came to.
+// The results of its epochs.
 void describe(const std::vector<EpochResult>& epochs) {
   if (epochs.empty()) return;
   std::vector<std::vector<std::string>> rows;

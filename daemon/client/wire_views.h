@@ -1,7 +1,7 @@
 // What people see of a cluster, to and from the messages of transport/cluster.capnp: one place for
 // both ends. Includes Cap'n Proto: for .cc files.
 //
-// What is read comes from a peer. Ids of jobs and names of workers are held to their grammar
+// All of it comes from a peer. Ids of jobs and names of workers are held to their grammar
 // (daemon/jobs/grammar.h), and the lines of a page to the numbers beside them: internal says which
 // are not, or what this build does not know (a state of a later version). Other numbers and texts
 // are taken as they are, within the limits of the connection.

@@ -119,7 +119,7 @@ struct Job {
   Checkpoint checkpoint;
   DType precision = DType::f32;  // f32 or f64: of weights, activations and gradients
 
-  // What comes of a step whose loss is NaN or infinite: the job fails, or it trains on.
+  // After a step whose loss is NaN or infinite the job fails, or it trains on.
   enum class OnNan { fail, ignore };
   OnNan on_nan = OnNan::fail;
 

@@ -62,7 +62,7 @@ struct RemoveAsked {
   uint64_t ticket = 0;
   std::string id;  // or a unique prefix
 };
-// What a job that has ended left on disk, for Retention.
+// The size of the files that an ended job left on disk, for Retention.
 struct JobWeighed {
   std::string job;
   uint64_t bytes = 0;

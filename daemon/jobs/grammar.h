@@ -1,4 +1,4 @@
-// What names look like that daemons and clients take from each other. They become parts of paths,
+// The grammar of names that daemons and clients take from each other. They become parts of paths,
 // of command lines and of terminal output, so whoever receives one holds it to its grammar first.
 #pragma once
 

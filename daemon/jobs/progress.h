@@ -16,7 +16,7 @@
 
 namespace leat {
 
-// What the runners say. kNoNumber: nothing yet.
+// The runners' report. kNoNumber: nothing yet.
 struct ProgressReport {
   uint64_t step = 0;   // steps done
   uint64_t steps = 0;  // of the job; 0: not known

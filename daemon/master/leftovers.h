@@ -1,5 +1,5 @@
-// What a crash leaves in the folder of a job: checkpoints that were being written, and temporary
-// files. It goes once the job has ended and nobody writes there any more.
+// Leftovers of a crash in the folder of a job: checkpoints that were being written, and temporary
+// files. They are removed once the job has ended and nothing writes there any more.
 #pragma once
 
 #include <chrono>

@@ -551,7 +551,7 @@ void MasterDaemon::clear_forgotten(Journal& journal, const std::vector<StoredJob
   }
 }
 
-// What it left, if that is counted.
+// Measures the files that it left, if bytes are limited.
 void MasterDaemon::weigh(const std::string& job) {
   if (config_.retention.max_bytes == 0) return;
   (void)disk_->post([this, job] {

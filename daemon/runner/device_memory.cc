@@ -8,7 +8,7 @@
 namespace leat {
 namespace {
 
-// That they fit together, whatever numbers came.
+// Whether they fit together, whatever numbers came.
 bool fit(uint64_t limit, std::initializer_list<uint64_t> sizes) {
   for (const uint64_t size : sizes) {
     if (size > limit) return false;

@@ -1,4 +1,4 @@
-// What the runs of a runner have of its memory, counted before a byte of it is taken.
+// The memory that the runs of a runner take, counted before a byte of it is taken.
 #pragma once
 
 #include <cstdint>

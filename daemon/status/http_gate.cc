@@ -104,7 +104,7 @@ HttpResponse unauthorized() {
   return response;
 }
 
-// What a browser shows to a person who has opened this address. Programs get JSON.
+// Whether a browser shows the answer to a person who has opened this address. Programs get JSON.
 bool is_for_a_person(const HttpRequest& request) {
   const std::string* accept = request.header("accept");
   const bool api = !request.segments.empty() && request.segments.front() == "api";

@@ -1,5 +1,5 @@
-// What the pages of the status endpoint have in common: the document around them, and what stands
-// in their cells. Each page is one HTML document that needs nothing beside itself.
+// The common parts of the status endpoint's pages: the document around them, and the text of their
+// cells. Each page is one HTML document that needs nothing beside itself.
 //
 // Threads: pure functions.
 #pragma once

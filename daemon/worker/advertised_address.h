@@ -1,4 +1,4 @@
-// Where other workers dial a worker.
+// The address at which other workers dial a worker.
 #pragma once
 
 #include <string>

@@ -9,7 +9,7 @@ constexpr std::string_view kReplacement = "\xef\xbf\xbd";  // U+FFFD
 
 uint8_t byte_at(std::string_view text, size_t at) { return static_cast<uint8_t>(text[at]); }
 
-// What the second byte of a sequence may be depends on the first: Unicode's table 3-7.
+// The range of a sequence's second byte depends on the first: Unicode's table 3-7.
 bool is_second(uint8_t first, uint8_t second) {
   const uint8_t least = first == 0xe0 ? 0xa0 : first == 0xf0 ? 0x90 : 0x80;
   const uint8_t most = first == 0xed ? 0x9f : first == 0xf4 ? 0x8f : 0xbf;

@@ -16,7 +16,7 @@
 
 namespace leat {
 
-// What tells one format from the other.
+// The parts of a format that differ from the others'.
 struct ArrayFormat {
   // Of the first bytes of a file, longest_header of them if it has so many.
   Result<ArrayHeader> (*parse_header)(std::span<const std::byte> bytes, std::string_view subject);
@@ -36,7 +36,7 @@ class ArrayFile {
   // The next elements, in the file's order, as many as fit. REQUIRES: a multiple of the element's
   // size, and no more than there are left.
   Status read(std::span<std::byte> out);
-  // That nothing comes after the elements. REQUIRES: all of them were read.
+  // Checks that nothing comes after the elements. REQUIRES: all of them were read.
   Status expect_end();
   // The array, all of it, in C's order. REQUIRES: nothing was read.
   Result<Tensor> read_all();

@@ -25,7 +25,7 @@ inline constexpr uint64_t kIdxBytes = uint64_t{8} << 30;  // the default limit o
 // How such a file is read, whole or in pieces: see ArrayFile.
 const ArrayFormat& idx_format();
 
-// What a file says that it holds. Its size is checked, too; of a compressed one, that it can be.
+// The header of a file. Its size is checked, too; of a compressed one, that it can be.
 Result<ArrayHeader> read_idx_header(Files& files, const std::string& path);
 
 // `subject` begins the messages: the file's name. The elements must end where the bytes end.

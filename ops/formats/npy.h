@@ -28,7 +28,7 @@ inline constexpr uint64_t kNpyHeaderBytes = 65'535;        // of the literal
 // How such a file is read, whole or in pieces: see ArrayFile.
 const ArrayFormat& npy_format();
 
-// What a file says that it holds. Its size is checked, too; of a compressed one, that it can be.
+// The header of a file. Its size is checked, too; of a compressed one, that it can be.
 Result<ArrayHeader> read_npy_header(Files& files, const std::string& path);
 
 // `subject` begins the messages: the file's name. Arrays in Fortran's order are brought to C's. The

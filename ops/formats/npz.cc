@@ -61,7 +61,7 @@ uint32_t crc32(std::span<const std::byte> bytes) {
   return ~crc;
 }
 
-// What a local header and an entry of the directory have in common.
+// The common part of a local header and an entry of the directory.
 void add_entry(Record& record, const ZipEntry& entry, uint16_t extra) {
   record.u16(kNamesAreUtf8).u16(0).u16(0).u16(kFirstDay).u32(entry.crc);
   record.u32(kSee64Wide).u32(kSee64Wide).u16(entry.name.size()).u16(extra);

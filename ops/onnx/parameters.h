@@ -13,7 +13,7 @@
 
 namespace leat {
 
-// What a file says of the program that it comes from.
+// The program that a file comes from, as the file describes it.
 struct OnnxOrigin {
   std::string producer;
   // By name, of the module that was exported: is it a parameter? Else it is a buffer or a constant.

@@ -20,8 +20,8 @@ struct OnnxExternal {
   std::string directory;
 };
 
-// What the tensor will take, as it says; 0 if it says nothing that can be. Nothing is read for
-// that: any number of tensors may name the same bytes of another file.
+// The bytes that the tensor claims; 0 if its claim is impossible. Nothing is read to find them: any
+// number of tensors may name the same bytes of another file.
 uint64_t claimed_bytes(const onnx_wire::TensorProto& proto);
 
 // The tensor, whichever of the fields it is in. Messages begin with its name.

@@ -179,7 +179,7 @@ class MemoryPlanner {
                       [&](uint32_t v) { return v != kNone && root(v) == value; }));
   }
 
-  // What the members of the chain that begins here make and read, by root.
+  // Finds the values that the members of the chain that begins here make and read, by root.
   void look_at_chain(uint32_t chain) {
     if (chain == chain_) return;
     chain_ = chain;

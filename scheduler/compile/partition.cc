@@ -24,7 +24,7 @@ class Partitioner {
   }
   void count_hops(const std::vector<NodeId>& order);
   static uint64_t key(ValueId value, uint32_t part) { return uint64_t{part} << 32 | value; }
-  // Where the part has a value already, or kNone.
+  // The part's own copy of a value, or kNone.
   ValueId find_local(ValueId value, uint32_t part) const {
     const NodeId producer = graph_.value(value).producer;
     if (producer != kNone && part_of_[producer] == part) return made_[value];

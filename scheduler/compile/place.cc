@@ -131,7 +131,7 @@ class DeviceIndex {
   std::unordered_map<std::string, Numbers> found_;  // by constraint
 };
 
-// Where a group of nodes may be, and which of them said so last.
+// The devices of a group of nodes, and the node that narrowed them last.
 struct Place {
   const Numbers* shared = nullptr;  // until two constraints meet
   Numbers met;
@@ -171,7 +171,8 @@ Groups group_by_resource(const Graph& graph) {
   return groups;
 }
 
-// What each group may use, by the node that stands for it, and who narrowed it.
+// The devices that each group may use, by the node that stands for it, and the node that narrowed
+// them.
 Result<std::vector<Place>> find_places(const Graph& graph, DeviceIndex& index,
                                        const std::vector<std::string>& devices, Groups& groups) {
   std::vector<Place> places(graph.nodes());

@@ -30,7 +30,7 @@ bool scatters(const Node& node) {
   return is(node, "leat.ReduceScatter") || is(node, "leat.AllToAll");
 }
 
-// What a collective combines, of all shards: the value of each, and the sums that one worker alone
+// The inputs of a collective over all shards: the value of each, and the sums that one worker alone
 // makes, by the shards that are in them.
 struct Leaves {
   std::vector<ValueId> values;
@@ -40,7 +40,7 @@ struct Leaves {
   }
 };
 
-// Where a tree over so many shards splits.
+// The number of shards to the left of the split of a tree over n.
 int left_of(int n) { return static_cast<int>(std::bit_floor(static_cast<unsigned>(n - 1))); }
 
 class Replicator {
@@ -108,7 +108,7 @@ class Replicator {
   std::vector<std::vector<ValueId>> copies_;      // by value: by shard, or by worker
   std::vector<std::vector<NodeId>> node_copies_;  // by node
   std::vector<uint64_t> load_;                    // bytes that each worker reduces
-  // What is done between two borders of shards.
+  // The nodes between two borders of shards.
   struct Wave {
     std::vector<NodeId> common, sharded, collectives;
   };
@@ -293,7 +293,7 @@ void Replicator::sum_shards(const Node& node, Leaves& leaves, int first, int las
                                            division_.holders[static_cast<size_t>(first)]);
 }
 
-// What a collective reduces has come of one more shard.
+// Takes one more shard's input of a collective.
 void Replicator::collect(NodeId id, int shard) {
   const Node& node = from_.node(id);
   const bool reduces = is(node, "leat.AllReduce");

@@ -23,7 +23,7 @@ std::string graph_of(const std::string& rows, const std::string& between) {
              between, "  logits = leat.Dense <units = 4> (f)\n}\n");
 }
 
-// What `torch.flatten` becomes in the file.
+// The nodes that `torch.flatten` becomes in the file.
 std::string reshape(const std::string& rows) {
   return cat("  s = Constant <value = int64[2] {", rows, ", 256}> ()\n  f = Reshape (c, s)\n");
 }

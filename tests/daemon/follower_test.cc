@@ -1,4 +1,4 @@
-// What people see of a job that they follow.
+// The lines that people see of a job that they follow.
 #include "daemon/cli/follower.h"
 
 #include <sstream>

@@ -78,8 +78,8 @@ TEST_CASE("a new job is called like none that left a folder") {
   CHECK(written.id != "net-0001");
 }
 
-// What there is to read of a journal with one job, whose disk takes so many changes and no more,
-// and that it goes on when there is room. False: not even its log could be made.
+// Reads a journal with one job, whose disk takes so many changes and no more, and checks that it
+// goes on when there is room. False: not even its log could be made.
 bool reads_while_full(int changes) {
   CrashFiles disk;
   SqliteOnDisk sqlite(disk);

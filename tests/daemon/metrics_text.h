@@ -1,4 +1,4 @@
-// What two logs of metrics have in common that come from the same training at another speed.
+// The part of a log of metrics that is equal in two runs of one training at different speeds.
 #pragma once
 
 #include <string>

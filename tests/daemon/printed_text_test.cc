@@ -1,4 +1,4 @@
-// What `leat` prints about files is text for a terminal, whatever their bytes are.
+// Output of `leat` about files is text for a terminal, whatever their bytes are.
 #include "daemon/cli/exit_code.h"
 #include "daemon/json_line.h"
 #include "daemon/status/page_parts.h"

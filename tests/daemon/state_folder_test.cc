@@ -1,4 +1,5 @@
-// What daemons write is their user's alone, whatever the umask and whatever was there before.
+// Files that daemons write are their user's alone, whatever the umask and whatever was there
+// before.
 #include "daemon/state_folder.h"
 
 #include <sys/stat.h>

@@ -167,7 +167,7 @@ TEST_CASE("a training that goes on says which rows of its metrics are gone, or c
   const auto none = train_with(small, "none", [](std::string&) {});
   CHECK(none.warnings.empty());
   CHECK(without_timing(none.text) == twin);
-  // What comes behind the checkpoint's rows is none of them.
+  // Bytes behind the checkpoint's rows are none of them.
   const auto more = train_with(small, "more", [](std::string& text) { text += "{\"st"; });
   CHECK(more.warnings.empty());
   CHECK(without_timing(more.text) == twin);
@@ -240,7 +240,7 @@ TEST_CASE("a loss that is no number ends a training, which names the step and wh
   const auto rows = rows_of(metrics_text(small, "run"));
   CHECK(rows.back()["step"] == step);
   CHECK(rows.back()["loss"] == name);
-  // What is left verifies and holds no such number.
+  // The checkpoints that are left verify and hold no such number.
   const auto left = must(list_checkpoints(real_files(), small.path("run/checkpoints")));
   for (const std::string& path : left) {
     for (const auto& [name, value] : must(read_checkpoint(real_files(), path)).variables) {

@@ -117,7 +117,7 @@ Names trained(const OnnxModel& model) {
   return names;
 }
 
-// What the variables hold after one training step of `model`.
+// The variables after one training step of `model`.
 class Stepped {
  public:
   Stepped(const OnnxModel& model, const Tensor& x) {

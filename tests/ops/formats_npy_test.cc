@@ -268,7 +268,7 @@ TEST_CASE("a compressed NPY file is inflated to what its header says, and no fur
   CountedFiles shortfall;
   CHECK(error_of(text + more.substr(0, 15), shortfall) ==
         "expected 16 bytes for float[2,2]" + from + " to the end, received 15");
-  // What no file of this size can hold is not even tried.
+  // A size that no file of this length can hold is not even tried.
   const Bytes vast = npy(literal_of("<f4", "(1000, 1000, 1000)"), "");
   CountedFiles none;
   CHECK(error_of({reinterpret_cast<const char*>(vast.data()), vast.size()}, none)

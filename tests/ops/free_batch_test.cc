@@ -56,7 +56,7 @@ TEST_CASE("a batch of one size becomes one of any where rows are computed by the
             "  f = Flatten (p)\n  d = leat.Dropout <rate = 0.25> (f)\n"
             "  y = leat.Dense <units = 4> (d)",
             "float[N,4]"},
-           // What exporters write for a flatten and for a view.
+           // The nodes that exporters write for a flatten and for a view.
            {"float[3,2,4]", shape_of("s", "3, 8", 2) + "  y = Reshape (x, s)", "float[N,8]"},
            {"float[3,2,4]", shape_of("s", "3, 8", 2) + "  y = Reshape <allowzero = 1> (x, s)",
             "float[N,8]"},

@@ -1,5 +1,5 @@
-// What inference accepts can be trained: calls of drawn shapes, with their gradients, go through
-// compilation and registration; small ones run, and are compared with the plainest loops.
+// A call that inference accepts can be trained: calls of drawn shapes, with their gradients, go
+// through compilation and registration; small ones run, and are compared with the plainest loops.
 //
 //   LEAT_DRAWN_CALLS=100000 scheduler_tests 'calls of drawn shapes*'
 //   LEAT_DRAWN_FIRST: the seed of the first call (1)

@@ -1,4 +1,4 @@
-// What keeps plans of many shards and of many nodes small: structure, at any speed.
+// The structure that keeps plans of many shards and of many nodes small, at any speed.
 #include <algorithm>
 #include <map>
 

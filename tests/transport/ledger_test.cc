@@ -1,5 +1,5 @@
-// What a connection's ends hold of each other, counted from messages that are made by hand: each
-// limit of it, by name, and calls that no end of ours makes.
+// The calls and capabilities that a connection's ends hold of each other, counted from messages
+// that are made by hand: each limit of it, by name, and calls that no end of ours makes.
 #include "transport/rpc/ledger.h"
 
 #include <capnp/message.h>

@@ -312,7 +312,7 @@ class HandMade {
       add(message);
     }
   }
-  // What was added since the last take().
+  // The bytes that were added since the last take().
   std::string take() { return std::exchange(bytes_, {}); }
 
  private:

@@ -133,7 +133,7 @@ TEST_CASE("a job goes on from another's checkpoint, and once it began it keeps t
   CHECK(host.submit(tiny_job("r2")).status().code() == Code::invalid_argument);
   CHECK(host.master->jobs().size() == 2);
 
-  // What it goes on from is its own: the first job may be forgotten, with its folder.
+  // Its checkpoint is its own: the first job may be forgotten, with its folder.
   REQUIRE_OK(host.cancel(first).status());
   REQUIRE_OK(host.remove(first).status());
   host.master.reset();

@@ -1,4 +1,4 @@
-// What crashes and clients leave goes while the master runs, and as it starts.
+// Leftovers of crashes and clients are removed while the master runs, and as it starts.
 #include "daemon/master/leftovers.h"
 
 #include <filesystem>
