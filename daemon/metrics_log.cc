@@ -367,6 +367,12 @@ Status MetricsLog::flush() {
   return hand_over();
 }
 
+LoggedMetrics MetricsLog::unwritten(int64_t after_step, bool f32) {
+  const std::lock_guard writing(writing_);
+  const std::lock_guard buffering(buffering_);
+  return parse_rows(pending_ + buffer_, after_step, f32);
+}
+
 // REQUIRES: writing_ is held.
 Status MetricsLog::hand_over() {
   const Status written = write();

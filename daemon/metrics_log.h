@@ -103,6 +103,8 @@ class MetricsLog {
   // Hands what is buffered to the operating system, also during a sync(); unless the disk is full,
   // or somebody else is handing over.
   Status flush();
+  // The rows after `after_step` that the file may lack: they are buffered, or the disk is full.
+  LoggedMetrics unwritten(int64_t after_step, bool f32);
   // Of the last row, appended or kept; 0 if there is none.
   int64_t last_step() const { return last_step_; }
   // The last ones, ascending; at most kMostEpochs.

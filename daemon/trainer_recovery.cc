@@ -183,9 +183,15 @@ Status Trainer::recall(Progress& progress, TrainObserver& observer) {
   if (done_ == 0) return {};
   for (const EpochResult& epoch : metrics_->epochs()) observer.epoch_recalled(epoch);
   const int64_t begin = steps_until_epoch(progress.epoch - 1);
-  LEAT_ASSIGN_OR_RETURN(const LoggedMetrics logged,
-                        read_last_metrics(files_, metrics_path(), std::min(begin, done_ - 1),
-                                          job_.precision == DType::f32));
+  const bool f32 = job_.precision == DType::f32;
+  const int64_t after = std::min(begin, done_ - 1);
+  // Asked for before the file is read: a row is in one of them at least, also if it moves meanwhile.
+  const LoggedMetrics unwritten = metrics_->unwritten(after, f32);
+  LEAT_ASSIGN_OR_RETURN(LoggedMetrics logged,
+                        read_last_metrics(files_, metrics_path(), after, f32));
+  for (const LoggedMetrics::Row& row : unwritten.tail) {
+    if (logged.tail.empty() || row.step > logged.tail.back().step) logged.tail.push_back(row);
+  }
   for (const LoggedMetrics::Row& row : logged.tail) {
     if (row.values.empty()) continue;
     const bool has_accuracy = has_accuracy_ && row.values.size() > 1;

@@ -17,6 +17,7 @@
 #include "ops/commits.h"
 #include "tests/catch.h"
 #include "tests/daemon/checkpoint/crash_files.h"
+#include "tests/must.h"
 #include "tests/temporary_directory.h"
 
 namespace leat {
@@ -252,6 +253,26 @@ TEST_CASE("a log is not behind either while a slow disk syncs it") {
   disk.may_end.count_down();
   other.join();
   CHECK(synced.message() == "");
+}
+
+TEST_CASE("rows that a full disk has not taken are known all the same") {
+  const TemporaryDirectory folder;
+  const auto log = must(MetricsLog::open(real_files(), folder / "metrics.jsonl", 0));
+  const StepMetric first[] = {{"loss", 1.0}}, second[] = {{"loss", 2.0}};
+  must(log->append(1, first));
+  {
+    const ScopedFailpoint full("files/append", resource_exhausted("no space left"));
+    must(log->flush());
+    must(log->append(2, second));
+    const LoggedMetrics unwritten = log->unwritten(1, false);
+    REQUIRE(unwritten.tail.size() == 1);
+    CHECK(unwritten.tail[0].step == 2);
+    CHECK(unwritten.tail[0].values == std::vector<double>{2.0});
+    CHECK(log->unwritten(0, false).tail.size() == 2);
+  }
+  must(log->flush());
+  CHECK(log->unwritten(0, false).tail.empty());
+  CHECK(must(read_metrics(real_files(), folder / "metrics.jsonl", 0, false)).tail.size() == 2);
 }
 
 TEST_CASE("a log in a folder that is not there is an error that names it") {
