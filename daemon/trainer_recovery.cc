@@ -185,7 +185,7 @@ Status Trainer::recall(Progress& progress, TrainObserver& observer) {
   const int64_t begin = steps_until_epoch(progress.epoch - 1);
   const bool f32 = job_.precision == DType::f32;
   const int64_t after = std::min(begin, done_ - 1);
-  // Asked for before the file is read: a row is in one of them at least, also if it moves meanwhile.
+  // Asked for before the file is read: a row that moves to the file meanwhile is in one of them.
   const LoggedMetrics unwritten = metrics_->unwritten(after, f32);
   LEAT_ASSIGN_OR_RETURN(LoggedMetrics logged,
                         read_last_metrics(files_, metrics_path(), after, f32));
