@@ -31,6 +31,30 @@ bool is_same_user(const SocketAddress& peer, int fd) {
 // A handshake that came to nothing, as an exception that only this file sees.
 kj::Exception given_up(std::string why) { return to_exception(unavailable(std::move(why))); }
 
+// The connections that a server has let in.
+struct Seats {
+  size_t taken = 0;
+  size_t clients = 0;  // of them
+};
+
+// One of them, from the verdict that lets a peer in to the end of its connection.
+class Seat {
+ public:
+  Seat(Seats& seats, RpcRole role) : seats_(seats), client_(role == RpcRole::client ? 1 : 0) {
+    ++seats_.taken;
+    seats_.clients += client_;
+  }
+  ~Seat() {
+    --seats_.taken;
+    seats_.clients -= client_;
+  }
+  KJ_DISALLOW_COPY(Seat);
+
+ private:
+  Seats& seats_;
+  const size_t client_;
+};
+
 }  // namespace
 
 struct RpcServer::Counters {
@@ -78,18 +102,19 @@ class RpcServer::Acceptor final : public LoopOwned, private kj::TaskSet::ErrorHa
     Proof proof;
     Verdict verdict;
     kj::Maybe<capnp::Capability::Client> bootstrap;
+    kj::Own<Seat> seat;                // once it is let in
     kj::Promise<void> task = nullptr;  // last: it uses the rest
   };
   // And after it.
   struct Live {
     Live(LoopContext& context, HalfOpen& half, const RpcServerOptions& options, ByteBudget& budget)
         : address(std::move(half.address)),
-          role(half.handshake.peer().role),
+          seat(kj::mv(half.seat)),
           network(kj::mv(half.stream), capnp::rpc::twoparty::Side::SERVER, options.limits,
                   half.handshake.peer().authenticated, context, budget),
           system(network, kj::mv(half.bootstrap)) {}
     const std::string address;
-    const RpcRole role;
+    const kj::Own<Seat> seat;
     GuardedNetwork network;
     capnp::RpcSystem<capnp::rpc::twoparty::VatId> system;
   };
@@ -148,10 +173,10 @@ class RpcServer::Acceptor final : public LoopOwned, private kj::TaskSet::ErrorHa
   std::chrono::milliseconds back_off_ = kFirstBackOff;
   kj::UnixEventPort::FdObserver readable_;
   uint64_t next_id_ = 1;
+  Seats seats_;
   std::map<uint64_t, kj::Own<HalfOpen>> half_open_;  // the oldest first
   std::map<uint64_t, kj::Own<Live>> live_;
-  size_t clients_ = 0;  // of them
-  kj::TaskSet tasks_;   // last: they use the rest
+  kj::TaskSet tasks_;  // last: they use the rest
 };
 
 kj::Promise<void> RpcServer::Acceptor::accept_loop() {
@@ -268,13 +293,14 @@ Refusal RpcServer::Acceptor::judge(HalfOpen& half) {
   }
   RpcPeer peer = half.handshake.peer();
   const bool client = peer.role == RpcRole::client;
-  if (live_.size() >= options_.connections || (client && clients_ >= options_.clients)) {
-    return Refusal::busy;
-  }
+  const bool full = seats_.taken >= options_.connections;
+  if (full || (client && seats_.clients >= options_.clients)) return Refusal::busy;
   peer.address = half.address;
   peer.connection = half.id;
   half.bootstrap = bootstrap_(peer);
-  return half.bootstrap == nullptr ? Refusal::role : Refusal::none;
+  if (half.bootstrap == nullptr) return Refusal::role;
+  half.seat = kj::heap<Seat>(seats_, peer.role);
+  return Refusal::none;
 }
 
 void RpcServer::Acceptor::end_half_open(uint64_t id, Status why) {
@@ -294,7 +320,6 @@ void RpcServer::Acceptor::begin(uint64_t id) {
   ++counters_->accepted;
   ++counters_->live;
   auto& live = *live_.emplace(id, kj::heap<Live>(context_, *half, options_, budget_)).first->second;
-  clients_ += live.role == RpcRole::client ? 1 : 0;
   tasks_.add(live.network.on_disconnect().then(
       [this, id] {
         const auto ended = live_.find(id);
@@ -314,7 +339,6 @@ void RpcServer::Acceptor::end(uint64_t id) {
   if (found == live_.end()) return;
   auto gone = kj::mv(found->second);  // out of the table first: it may look there
   live_.erase(found);
-  clients_ -= gone->role == RpcRole::client ? 1 : 0;
   --counters_->live;
 }
 
