@@ -9,6 +9,7 @@
 #include "daemon/load_graph.h"
 #include "daemon/local_cluster.h"
 #include "daemon/run_folder.h"
+#include "daemon/train_specs.h"
 #include "daemon/trainer_state.h"
 #include "devices/base/counted.h"
 #include "devices/base/sha256.h"
@@ -20,18 +21,8 @@
 namespace leat {
 namespace {
 
-// Whether a step that takes long goes on is for others to say: on a cluster the master sees what
-// each worker computes (daemon/jobs/membership.h). This is no more than an end of all patience.
-constexpr auto kPatience = std::chrono::hours(30 * 24);
-constexpr int64_t kEvaluationRows = 256;
 // Seconds between two rows of the metrics that have a rate.
 constexpr double kBetweenRates = 1;
-// How often a wait looks whether it is to stop.
-constexpr auto kStopPoll = std::chrono::milliseconds(100);
-
-std::chrono::steady_clock::time_point deadline() {
-  return std::chrono::steady_clock::now() + kPatience;
-}
 
 // '*' stands for any characters, '?' for one.
 bool matches_glob(std::string_view pattern, std::string_view text) {
@@ -44,66 +35,6 @@ bool matches_glob(std::string_view pattern, std::string_view text) {
   }
   return !text.empty() && (pattern[0] == '?' || pattern[0] == text[0]) &&
          matches_glob(pattern.substr(1), text.substr(1));
-}
-
-Attrs reader_attrs(const Job::Files& files, const DatasetInfo& info, bool shuffle, uint64_t seed) {
-  const auto sizes = [](const Shape& shape) {
-    return std::vector<int64_t>(shape.begin(), shape.end());
-  };
-  return {{"format", std::string(name_of(files.format))},
-          {"features", files.features},
-          {"labels", files.labels},
-          {"record_shape", sizes(info.record_shape)},
-          {"record_dtype", std::string(dtype_name(info.record_dtype))},
-          {"label_shape", sizes(info.label_shape)},
-          {"label_dtype", std::string(dtype_name(info.label_dtype))},
-          {"shuffle", int64_t{shuffle}},
-          {"seed", static_cast<int64_t>(seed)}};
-}
-
-OptimizerSpec optimizer_spec(const Job::Optimizer& o) {
-  OptimizerSpec spec;
-  spec.kind = o.name == Job::OptimizerName::sgd    ? OptimizerKind::sgd
-              : o.name == Job::OptimizerName::adam ? OptimizerKind::adam
-                                                   : OptimizerKind::adamw;
-  spec.learning_rate = o.learning_rate;
-  spec.weight_decay = o.weight_decay;
-  spec.momentum = o.momentum;
-  spec.nesterov = o.nesterov;
-  spec.beta_1 = o.beta_1;
-  spec.beta_2 = o.beta_2;
-  spec.epsilon = o.epsilon;
-  spec.lazy = o.lazy;
-  return spec;
-}
-
-ScheduleSpec schedule_spec(const Job::Scheduler& s, int64_t total_steps) {
-  ScheduleSpec spec;
-  switch (s.name) {
-    case Job::SchedulerName::constant:
-      spec.kind = ScheduleKind::constant;
-      break;
-    case Job::SchedulerName::linear:
-      spec.kind = ScheduleKind::linear;
-      break;
-    case Job::SchedulerName::cosine:
-      spec.kind = ScheduleKind::cosine;
-      break;
-    case Job::SchedulerName::step:
-      spec.kind = ScheduleKind::step;
-      break;
-    case Job::SchedulerName::exponential:
-      spec.kind = ScheduleKind::exponential;
-      break;
-  }
-  spec.warmup_steps = s.warmup_steps;
-  spec.decay_steps =
-      s.decay_steps > 0 ? s.decay_steps : std::max<int64_t>(1, total_steps - s.warmup_steps);
-  spec.alpha = s.alpha;
-  spec.step_size = s.step_size;
-  spec.gamma = s.gamma;
-  spec.decay_rate = s.decay_rate;
-  return spec;
 }
 
 // A plan's program makes the variables that it touches: do these make all of init's?
@@ -433,7 +364,7 @@ Status Trainer::make_variables(bool fill) {
   LEAT_ASSIGN_OR_RETURN(auto run, cluster_->master().run(init_, job_.name, {"init", job_.seed, 0}));
   if (!fill) return {};
   run->extend(1);
-  return run->wait(0, deadline(), true).while_doing("initializing the variables");
+  return run->wait(0, last_moment(), true).while_doing("initializing the variables");
 }
 
 Status Trainer::restore(const Variables& values, Restore what, std::optional<uint64_t> step) {
@@ -663,7 +594,7 @@ Status Trainer::train_to(int64_t fence, Progress& progress, TrainObserver& obser
     const int64_t finished = training_->finished();
     while (done_ < finished) LEAT_RETURN_IF_ERROR(consume(done_++, progress, observer));
   }
-  LEAT_RETURN_IF_ERROR(training_->drain(deadline()));
+  LEAT_RETURN_IF_ERROR(training_->drain(last_moment()));
   progress.seconds +=
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
   return checkpoint_if_passed(observer);
@@ -758,88 +689,6 @@ Status Trainer::log_row(int64_t step, const std::vector<double>& values,
       row.push_back({"learning_rate", rate});
   }
   return metrics_->append(step + 1, row, samples_per_second);
-}
-
-// Its last step is done, and it was evaluated if it is to be.
-bool Trainer::has_ended(int64_t epoch) const {
-  if (epoch > epochs_ || end_of(epoch) > done_) return false;
-  if (end_of(epoch) < done_) return true;
-  const auto& epochs = metrics_->epochs();
-  return std::any_of(epochs.begin(), epochs.end(), [&](const EpochResult& result) {
-    return result.epoch == epoch && static_cast<int64_t>(result.step) == done_;
-  });
-}
-
-// An epoch of fewer rows than a step takes may have no step of its own: its mean is the last step.
-// So it is where the rows of its steps are lost.
-Status Trainer::end_epoch(Progress& progress, const std::optional<Evaluation>& validation,
-                          TrainObserver& observer) {
-  EpochResult result;
-  result.epoch = static_cast<uint32_t>(progress.epoch);
-  result.step = static_cast<uint64_t>(done_);
-  const StepResult& last = progress.last;
-  result.loss = progress.consumed > 0 ? last.mean_loss : last.loss;
-  result.accuracy =
-      (progress.consumed > 0 ? last.mean_accuracy : last.accuracy).value_or(kNoNumber);
-  if (validation) {
-    result.val_loss = computed(validation->loss);
-    if (validation->accuracy) result.val_accuracy = computed(*validation->accuracy);
-  }
-  result.seconds = progress.seconds - std::exchange(progress.seconds_begin, progress.seconds);
-  const int64_t steps = progress.trained - std::exchange(progress.trained_begin, progress.trained);
-  if (result.seconds > 0)
-    result.samples_per_second =
-        static_cast<double>(steps * job_.global_batch_size) / result.seconds;
-  LEAT_RETURN_IF_ERROR(metrics_->append(result));
-  observer.epoch_ended(result);
-  progress.loss_sum = progress.accuracy_sum = 0;
-  progress.consumed = 0;
-  return {};
-}
-
-// Compiles the evaluation and opens its data, so that what is wrong with them ends the job before
-// it trains.
-Status Trainer::prepare_evaluation() {
-  TrainSpec spec = this->spec();
-  spec.input.reader = reader_attrs(*job_.data.validation, validation_info_, false, 0);
-  spec.global_batch = evaluation_rows();
-  spec.shards = common_shards();
-  LEAT_ASSIGN_OR_RETURN(JobGraph graph, make_eval_graph(*inference_model_, spec));
-  LEAT_ASSIGN_OR_RETURN(evaluation_,
-                        compile(std::move(graph), plan_options("evaluate", common_shards())));
-  if (options_.survivors) return {};  // they have evaluated, or tried to
-  return cluster_->master().run(evaluation_, job_.name, {"evaluate", job_.seed, 0}).status();
-}
-
-int64_t Trainer::evaluation_rows() const {
-  const int64_t shards = common_shards();
-  return batch_.fixed.value_or(std::max<int64_t>(1, kEvaluationRows / shards)) * shards;
-}
-
-// Nothing if it is to yield: who goes on begins the evaluation anew.
-Result<std::optional<Evaluation>> Trainer::evaluate() {
-  LEAT_ASSIGN_OR_RETURN(auto run,
-                        cluster_->master().run(evaluation_, job_.name, {"evaluate", job_.seed, 0}));
-  const int64_t batches = (validation_info_.count + evaluation_rows() - 1) / evaluation_rows();
-  double loss = 0, rows = 0, correct = 0;
-  for (int64_t b = 0; b < batches; ++b) {
-    run->extend(static_cast<uint64_t>(std::min(batches, b + static_cast<int64_t>(run->window()))));
-    const auto step = static_cast<uint64_t>(b);
-    const auto due = deadline();
-    for (auto now = std::chrono::steady_clock::now(); now < due;) {
-      if (may_yield()) return std::optional<Evaluation>();
-      if (run->settled(step, std::min(due, now + kStopPoll))) break;
-      now = std::chrono::steady_clock::now();
-    }
-    LEAT_RETURN_IF_ERROR(run->wait(step, due).while_doing("evaluating"));
-    loss += run->fetched_scalar(0, step);
-    rows += run->fetched_scalar(1, step);
-    if (has_accuracy_) correct += run->fetched_scalar(2, step);
-  }
-  Evaluation out;
-  out.loss = loss / rows;
-  if (has_accuracy_) out.accuracy = correct / rows;
-  return std::optional(out);
 }
 
 Status Trainer::finish(TrainOutcome& outcome) {

@@ -11,6 +11,17 @@
 
 namespace leat {
 
+// Whether a step that takes long goes on is for others to say: on a cluster the master sees what
+// each worker computes (daemon/jobs/membership.h). This is no more than an end of all patience.
+constexpr auto kPatience = std::chrono::hours(30 * 24);
+// How often a wait looks whether it is to stop.
+constexpr auto kStopPoll = std::chrono::milliseconds(100);
+
+// The moment at which a wait that begins now gives up.
+inline std::chrono::steady_clock::time_point last_moment() {
+  return std::chrono::steady_clock::now() + kPatience;
+}
+
 // The position of a training in an epoch.
 struct Trainer::Progress {
   int64_t epoch = 1;

@@ -18,18 +18,6 @@ std::string subject_of(const PlanInstruction& instruction) {
   return cat(instruction.op->full_name(), " '", instruction.name, "'");
 }
 
-OpTypes types_of(const Partition& partition, const PlanInstruction& instruction,
-                 const Attrs& attrs) {
-  OpTypes types;
-  types.attrs = &attrs;
-  const auto type = [&](uint32_t value) {
-    return value == kNone ? OperandType() : partition.values[value].type;
-  };
-  for (uint32_t input : instruction.inputs) types.inputs.push_back(type(input));
-  for (uint32_t output : instruction.outputs) types.outputs.push_back(type(output));
-  return types;
-}
-
 std::string text_of(const Attr& attr, const PlanInstruction& of) {
   if (const auto* number = std::get_if<int64_t>(&attr)) return std::to_string(*number);
   if (const auto* number = std::get_if<double>(&attr)) return shortest(*number);
@@ -53,6 +41,18 @@ std::string likeness(const PlanInstruction& instruction, const OpTypes& types) {
 }
 
 }  // namespace
+
+OpTypes types_of(const Partition& partition, const PlanInstruction& instruction,
+                 const Attrs& attrs) {
+  OpTypes types;
+  types.attrs = &attrs;
+  const auto type = [&](uint32_t value) {
+    return value == kNone ? OperandType() : partition.values[value].type;
+  };
+  for (uint32_t input : instruction.inputs) types.inputs.push_back(type(input));
+  for (uint32_t output : instruction.outputs) types.outputs.push_back(type(output));
+  return types;
+}
 
 Result<std::unique_ptr<Kernel>> make_instruction_kernel(const Partition& partition,
                                                         const PlanInstruction& instruction,

@@ -19,6 +19,11 @@ Result<std::unique_ptr<Kernel>> make_instruction_kernel(const Partition& partiti
                                                         std::string_view kind, Device* device,
                                                         JobResources* resources);
 
+// The types of the instruction's operands, in its partition. `attrs` are those of the instruction
+// with their defaults, and outlive the answer.
+OpTypes types_of(const Partition& partition, const PlanInstruction& instruction,
+                 const Attrs& attrs);
+
 // Why kernels of the plan would run far below what this processor can do, one line for each reason
 // with the instructions' names: see ops/kernel_note.h. Makes the kernel of each distinct matrix
 // product and convolution on the way; the error of one that cannot be made.

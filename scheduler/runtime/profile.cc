@@ -8,6 +8,7 @@
 #include "devices/base/text.h"
 #include "ops/cost.h"
 #include "ops/validate.h"
+#include "scheduler/runtime/kernel_notes.h"
 #include "scheduler/runtime/program.h"
 
 namespace leat {
@@ -51,13 +52,7 @@ Row row_of(const Partition& partition, const PlanInstruction& instruction,
     row.tiles += cat(" (", join(shares, "+"), " %)");
   }
   const Attrs attrs = with_defaults(*instruction.op, instruction.attrs);
-  OpTypes types;
-  types.attrs = &attrs;
-  const auto type = [&](uint32_t value) {
-    return value == kNone ? OperandType() : partition.values[value].type;
-  };
-  for (uint32_t input : instruction.inputs) types.inputs.push_back(type(input));
-  for (uint32_t output : instruction.outputs) types.outputs.push_back(type(output));
+  const OpTypes types = types_of(partition, instruction, attrs);
   row.flops = product_flops(*instruction.op, types);
   row.bytes = operand_bytes(types);
   const bool writes = !types.outputs.empty() && types.outputs[0].kind == ValueKind::tensor &&
