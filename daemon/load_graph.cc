@@ -68,14 +68,12 @@ Result<LoadedGraph> load_leat(Files& files, const std::string& path, const Catal
 bool is_graph_file(std::string_view name) { return known_format(name).has_value(); }
 
 Result<LoadedGraph> load_graph(Files& files, const std::string& path, const Catalogue& catalogue,
-                               bool trainable) {
+                               const OnnxOptions& onnx) {
   LEAT_ASSIGN_OR_RETURN(const Format format, format_of(path));
   if (format == Format::text) return load_text(files, path, catalogue);
   if (format == Format::leat) return load_leat(files, path, catalogue);
-  OnnxOptions options;
-  options.trainable = trainable;
   WatchedFiles watched(files);
-  LEAT_ASSIGN_OR_RETURN(OnnxModel model, import_onnx_file(watched, path, catalogue, options));
+  LEAT_ASSIGN_OR_RETURN(OnnxModel model, import_onnx_file(watched, path, catalogue, onnx));
   return LoadedGraph{std::move(model.graph), std::move(model.notes), watched.opened_beside(path)};
 }
 

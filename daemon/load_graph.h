@@ -9,6 +9,7 @@
 #include "devices/base/files.h"
 #include "devices/base/status.h"
 #include "ops/graph.h"
+#include "ops/onnx/import.h"
 #include "ops/op.h"
 
 namespace leat {
@@ -26,9 +27,9 @@ bool is_graph_file(std::string_view name);
 
 // The graph of a file. invalid_argument for an unknown extension and for a file that is wrong, with
 // its place; failed_precondition if there is no such file. The catalogue must outlive the graph.
-// `trainable`: the weights inside an .onnx file become variables, and not constants.
+// `onnx`: for the weights inside an .onnx file.
 Result<LoadedGraph> load_graph(Files& files, const std::string& path, const Catalogue& catalogue,
-                               bool trainable);
+                               const OnnxOptions& onnx);
 
 // Nodes of a model, its layers expanded, over all shards of a job: plans are made and sent of as
 // many.

@@ -64,7 +64,11 @@ Tensor rows_of(const Tensor& tensor, int64_t from, int64_t n) {
 Result<Tensor> predict(const Catalogue& catalogue, Files& files, const std::string& run,
                        const Tensor& input) {
   LEAT_ASSIGN_OR_RETURN(const Job job, load_run_job(files, run));
-  LEAT_ASSIGN_OR_RETURN(const Model loaded, load_model(files, catalogue, job.model.graph));
+  const std::string weights_file = run + "/weights.safetensors";
+  LEAT_ASSIGN_OR_RETURN(const SafeTensors weights, read_safetensors(files, weights_file));
+  const bool every_float = !weights.metadata.contains(kTrainsKey);
+  LEAT_ASSIGN_OR_RETURN(const Model loaded,
+                        load_model(files, catalogue, job.model.graph, every_float));
   const Graph& model = loaded.inference;
   if (model.inputs().size() != 1)
     return invalid_argument(cat(job.model.graph, ": expected a model with one input"));
@@ -77,8 +81,6 @@ Result<Tensor> predict(const Catalogue& catalogue, Files& files, const std::stri
   LEAT_ASSIGN_OR_RETURN(auto plan, cluster.master().compile(graph, {"predict", "single", 1, 1}));
   LEAT_ASSIGN_OR_RETURN(auto stepping,
                         cluster.master().run(plan, job.name, {"predict", job.seed, 0}));
-  const std::string weights_file = run + "/weights.safetensors";
-  LEAT_ASSIGN_OR_RETURN(const SafeTensors weights, read_safetensors(files, weights_file));
   LEAT_RETURN_IF_ERROR(cluster.master()
                            .workers()[0]
                            ->write_variables(job.name, weights.tensors, Restore::superset, {})

@@ -93,7 +93,12 @@ Status Trainer::inspect() {
     LEAT_ASSIGN_OR_RETURN(const DatasetReport validation, inspect(*job_.data.validation));
     validation_info_ = validation.info;
   }
-  LEAT_ASSIGN_OR_RETURN(Model model, load_model(files_, catalogue_, job_.model.graph));
+  if (options_.resume && job_.model.graph.ends_with(".onnx")) {
+    const auto from = checkpoints_.newest();
+    every_float_ = from && from->every_float;
+  }
+  LEAT_ASSIGN_OR_RETURN(Model model,
+                        load_model(files_, catalogue_, job_.model.graph, every_float_));
   LEAT_ASSIGN_OR_RETURN(const auto graph, files_.open(job_.model.graph));
   LEAT_ASSIGN_OR_RETURN(graph_sha256_, sha256_of(*graph));
   LEAT_RETURN_IF_ERROR(check_size(job_.model.graph, model.training, job_.shards));
@@ -704,6 +709,7 @@ Status Trainer::finish(TrainOutcome& outcome) {
     SafeTensors content;
     content.tensors = weights;
     content.metadata = {{"format", "pt"}, {"leat.step", std::to_string(done_)}};
+    if (trains_parameters()) content.metadata.emplace(kTrainsKey, kTrainsParameters);
     LEAT_RETURN_IF_ERROR(
         write_safetensors(files_, options_.folder + "/weights.safetensors", content));
   }

@@ -139,7 +139,14 @@ struct Model {
   std::vector<std::string> notes;  // of whoever read the file, for people
   std::vector<std::string> data;   // as LoadedGraph has it
 };
-Result<Model> load_model(Files& files, const Catalogue& catalogue, const std::string& path);
+// In the metadata of a run's weights.safetensors, if the model is an .onnx file of which the
+// parameters alone are trained. Older runs have none: see OnnxOptions::every_float.
+inline constexpr const char* kTrainsKey = "leat.trains";
+inline constexpr const char* kTrainsParameters = "parameters";
+
+// `every_float`: see OnnxOptions.
+Result<Model> load_model(Files& files, const Catalogue& catalogue, const std::string& path,
+                         bool every_float = false);
 
 class Trainer {
  public:
@@ -254,6 +261,7 @@ class Trainer {
   Status last_checkpoint(TrainObserver& observer);
   Status finish(TrainOutcome& outcome);
   Result<Variables> variables();
+  bool trains_parameters() const { return job_.model.graph.ends_with(".onnx") && !every_float_; }
   int64_t steps_until_epoch(int64_t epoch) const;
   TrainSpec spec() const;
   int64_t common_shards() const;
@@ -290,6 +298,7 @@ class Trainer {
   JobCheckpoints checkpoints_;
   std::optional<Clock::Steady> no_room_;  // when the last checkpoint found none
   std::string graph_sha256_;
+  bool every_float_ = false;  // it goes on from a checkpoint that was written under that rule
   Clock::Steady spent_until_ = clock_.steady();
   std::vector<std::string> spent_;  // "plans 0.12"
   int64_t announced_ = 0;           // checkpoints up to this step: to the workers, or not at all

@@ -26,6 +26,7 @@ Manifest Trainer::manifest(int64_t step) const {
   manifest.seed = job_.seed;
   manifest.shards = job_.shards;
   manifest.data = data_order_;
+  manifest.every_float = !trains_parameters();
   manifest.strategy = name_of(job_.strategy);
   manifest.workers = workers();
   return manifest;

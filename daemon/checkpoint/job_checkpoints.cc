@@ -16,18 +16,23 @@ Result<Checkpoint> JobCheckpoints::resume(std::vector<std::string>& refused) {
   return from;
 }
 
-std::optional<int64_t> JobCheckpoints::follow_newest() {
+std::optional<Manifest> JobCheckpoints::newest() const {
   const auto paths = list_checkpoints(files_, folder_);
   if (!paths.ok()) return std::nullopt;
   for (const std::string& path : *paths) {
-    const auto manifest = read_manifest(files_, path);
-    if (!manifest.ok()) continue;
-    last_ = parent_of(*manifest);
-    metrics_ = manifest->metrics;
-    last_path_ = path;
-    return manifest->step;
+    auto manifest = read_manifest(files_, path);
+    if (manifest.ok()) return std::move(*manifest);
   }
   return std::nullopt;
+}
+
+std::optional<int64_t> JobCheckpoints::follow_newest() {
+  const auto manifest = newest();
+  if (!manifest) return std::nullopt;
+  last_ = parent_of(*manifest);
+  metrics_ = manifest->metrics;
+  last_path_ = cat(folder_, "/", checkpoint_name(manifest->step));
+  return manifest->step;
 }
 
 void JobCheckpoints::follow_none() {

@@ -9,6 +9,8 @@ namespace leat {
 namespace {
 
 constexpr int kFormat = 2;
+// Of an .onnx file.
+constexpr std::string_view kParameters = "parameters";
 constexpr size_t kHexDigits = 64;
 // Around the hash of everything above.
 constexpr std::string_view kBeforeHash = ",\n  \"sha256\": \"", kAfterHash = "\"\n}\n";
@@ -50,6 +52,7 @@ nlohmann::ordered_json to_json(const Manifest& manifest) {
   json["workers"] = manifest.workers;
   if (manifest.previous)
     json["previous"] = {{"step", manifest.previous->step}, {"sha256", manifest.previous->sha256}};
+  if (!manifest.every_float) json["trains"] = kParameters;
   if (const auto& metrics = manifest.metrics) {
     json["metrics"] = {{"bytes", metrics->bytes},
                        {"crc32c", metrics->crc32c},
@@ -86,6 +89,7 @@ Manifest from_json(const nlohmann::json& json) {
     manifest.previous = {previous.at("step").get<int64_t>(),
                          previous.at("sha256").get<std::string>()};
   }
+  manifest.every_float = !json.contains("trains");
   if (json.contains("metrics")) {
     const auto& metrics = json.at("metrics");
     manifest.metrics = {manifest.step, metrics.at("bytes").get<uint64_t>(),

@@ -46,6 +46,9 @@ struct Manifest {
   int64_t workers = 1;
   std::optional<CheckpointParent> previous;
   std::vector<CheckpointPart> parts;
+  // The model is an .onnx file of which every float is trained: see OnnxOptions. Checkpoints that
+  // were written before there was another rule do not say whether they are of such a file.
+  bool every_float = true;
   std::optional<MetricsDigest> metrics;  // of the job's log, with the row of `step` as its last
   bool operator==(const Manifest&) const = default;
 };

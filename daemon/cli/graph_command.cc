@@ -15,7 +15,7 @@ template <typename Act>
 int with_graph(const std::string& path, ColorMode color, Act act) {
   if (report_missing("graph file", path, color)) return kExitNoSuch;
   const Catalogue catalogue = standard_catalogue();
-  const auto loaded = load_graph(real_files(), path, catalogue, true);
+  const auto loaded = load_graph(real_files(), path, catalogue, {.trainable = true});
   if (!loaded.ok()) return report(loaded.status(), color);
   print_notes(loaded->notes);
   const Result<std::string> text = act(loaded->graph);

@@ -48,7 +48,7 @@ void add_overrides(const JobOptions& options, const Job& job, std::vector<std::s
 Status add_graph(Files& files, PackedJob& packed) {
   const std::string& path = packed.job.model.graph;
   const Catalogue catalogue = standard_catalogue();
-  LEAT_ASSIGN_OR_RETURN(LoadedGraph graph, load_graph(files, path, catalogue, true));
+  LEAT_ASSIGN_OR_RETURN(LoadedGraph graph, load_graph(files, path, catalogue, {.trainable = true}));
   packed.notes.insert(packed.notes.end(), graph.notes.begin(), graph.notes.end());
   const auto expanded = expand_layers(graph.graph);
   if (!expanded.ok()) return expanded.status().while_doing(cat("checking '", path, "'"));

@@ -49,8 +49,8 @@ class Importer {
     const Locate locate = [this](size_t offset) { return places_[offset]; };
     std::vector<std::string> notes;
     if (options_.trainable) {
-      OnnxParameters parameters(origin_of(model), draft);
-      parameters.separate();
+      OnnxParameters parameters(options_.every_float ? OnnxOrigin() : origin_of(model), draft);
+      options_.every_float ? parameters.take_all() : parameters.separate();
       for (const std::string& note : parameters.notes()) notes.push_back(cat(file_, ": ", note));
       make_variables(draft, parameters);
     }

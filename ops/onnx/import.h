@@ -22,6 +22,9 @@ struct OnnxOptions {
   // names, so that the model can be trained on; else they are constants. The running statistics of
   // BatchNormalization become variables that are not trained.
   bool trainable = false;
+  // All of the variables are trained but running statistics, and initializers that the exporter
+  // wrote as one stay one. Runs that began when there was no other rule go on by this one.
+  bool every_float = false;
 };
 
 struct OnnxModel {

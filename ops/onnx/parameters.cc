@@ -80,6 +80,13 @@ void OnnxParameters::separate() {
   find_missing();
 }
 
+void OnnxParameters::take_all() {
+  for (const DraftNode& node : graph_.nodes) {
+    if (node.op != "BatchNormalization") continue;
+    for (size_t i = 3; i < node.inputs.size(); ++i) statistics_.insert(node.inputs[i].name);
+  }
+}
+
 // The older exporter's own names are "onnx::Conv_12", "/block/Identity_output_0" and "12".
 bool OnnxParameters::is_parameter_name(const std::string& name) const {
   if (origin_.knows()) return origin_.members.contains(name);

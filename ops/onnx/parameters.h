@@ -34,10 +34,13 @@ class OnnxParameters {
   // at the time: what an Identity gives the name of a parameter, and running statistics that are
   // also weights. What one name says stays one.
   void separate();
-  // REQUIRES: the name of a constant, after separate().
+  // Instead of separate(), without an origin: all are trained, each as it stands in the file, but
+  // what a BatchNormalization has as its statistics.
+  void take_all();
+  // REQUIRES: the name of a constant, after separate() or take_all().
   bool trains(const std::string& constant) const;
   // For people: what is trained and what is not, what the exporter merged, computed or folded, and
-  // how it keeps them. After separate().
+  // how it keeps them. After separate() or take_all().
   std::vector<std::string> notes() const;
 
  private:

@@ -21,7 +21,7 @@ void write_graph(const std::string& path, std::string_view text) {
 
 std::string load_error(const std::string& path) {
   const Catalogue catalogue = standard_catalogue();
-  const auto loaded = load_graph(real_files(), path, catalogue, false);
+  const auto loaded = load_graph(real_files(), path, catalogue, {});
   return loaded.ok() ? "(no error)" : loaded.status().to_string();
 }
 
@@ -36,14 +36,14 @@ TEST_CASE("a graph is the same whichever file it went through") {
   const Catalogue catalogue = standard_catalogue();
   const std::string first = folder / "a.onnxtxt", bytes = folder / "b.leat";
   write_graph(first, kText);
-  const auto text = load_graph(real_files(), first, catalogue, false);
+  const auto text = load_graph(real_files(), first, catalogue, {});
   REQUIRE(text.status().message() == "");
   REQUIRE(save_graph(real_files(), bytes, text->graph).ok());
-  const auto again = load_graph(real_files(), bytes, catalogue, false);
+  const auto again = load_graph(real_files(), bytes, catalogue, {});
   REQUIRE(again.status().message() == "");
   CHECK(typed_text(again->graph) == kText);
   REQUIRE(save_graph(real_files(), first, again->graph).ok());
-  const auto last = load_graph(real_files(), first, catalogue, false);
+  const auto last = load_graph(real_files(), first, catalogue, {});
   REQUIRE(last.status().message() == "");
   CHECK(typed_text(last->graph) == kText);
 }
@@ -52,7 +52,7 @@ TEST_CASE("a graph of more nodes over all shards than can be planned is refused 
   const TemporaryDirectory folder;
   const Catalogue catalogue = standard_catalogue();
   write_graph(folder / "a.onnxtxt", kText);
-  const auto loaded = load_graph(real_files(), folder / "a.onnxtxt", catalogue, false);
+  const auto loaded = load_graph(real_files(), folder / "a.onnxtxt", catalogue, {});
   REQUIRE(loaded.status().message() == "");
   const auto most = static_cast<int64_t>(kMostShardNodes);  // of a graph of one node
   CHECK(check_size("a.onnxtxt", loaded->graph, most).message() == "");
