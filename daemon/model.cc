@@ -6,7 +6,8 @@ namespace leat {
 
 Result<Model> load_model(Files& files, const Catalogue& catalogue, const std::string& path,
                          bool every_float) {
-  LEAT_ASSIGN_OR_RETURN(LoadedGraph loaded, load_graph(files, path, catalogue, {true, every_float}));
+  LEAT_ASSIGN_OR_RETURN(LoadedGraph loaded,
+                        load_graph(files, path, catalogue, {true, every_float}));
   LEAT_ASSIGN_OR_RETURN(Graph expanded, expand_layers(loaded.graph));
   ModelBatch batch = free_batch(expanded);
   LEAT_ASSIGN_OR_RETURN(Graph training, set_training(expanded, true));
