@@ -79,6 +79,8 @@ Status refused(const std::string& path, std::string_view why) {
   return failed_precondition(cat("journal '", path, "': ", why, kHint));
 }
 
+constexpr std::string_view kReadOnly = "is on a file system that is read-only";
+
 bool is_read_only(const std::string& directory) {
   struct statvfs info {};
   return ::statvfs(directory.c_str(), &info) == 0 && (info.f_flag & ST_RDONLY) != 0;
@@ -220,16 +222,24 @@ Result<std::unique_ptr<Journal>> Journal::open(Files& files, const std::string& 
   }
   LEAT_ASSIGN_OR_RETURN(journal->lock_, Lock::take(state_directory, read_only));
   if (read_only) {
-    LEAT_ASSIGN_OR_RETURN(journal->database_path_, journal->copy_to_read());
+    LEAT_RETURN_IF_ERROR(journal->copy_to_read(kReadOnly));
   }
-  LEAT_RETURN_IF_ERROR(journal->open_database(limits));
+  Status opened = journal->open_database(limits);
+  if (opened.code() == Code::resource_exhausted && !read_only) {
+    // Not even the log's empty file.
+    LEAT_ASSIGN_OR_RETURN(const bool there, files.exists(journal->database_path_));
+    if (!there) return opened;
+    LEAT_RETURN_IF_ERROR(journal->copy_to_read(cat("has no room left (", opened.message(), ")")));
+    opened = journal->open_database(limits);
+  }
+  LEAT_RETURN_IF_ERROR(opened);
   LEAT_RETURN_IF_ERROR(journal->begin_generation());
   if (journal->opened_.ok()) LEAT_RETURN_IF_ERROR(journal->collect_blobs({}));
   return journal;
 }
 
 // The database, and what of its log is not in it yet.
-Result<std::string> Journal::copy_to_read() {
+Status Journal::copy_to_read(std::string_view why) {
   LEAT_ASSIGN_OR_RETURN(copy_, TemporaryFolder::make("leat-journal"));
   const std::string name = "/journal.sqlite", to = copy_->path() + name;
   for (const char* suffix : {"", "-wal"}) {
@@ -243,10 +253,10 @@ Result<std::string> Journal::copy_to_read() {
                          }).while_doing(cat("copying '", from, "', which cannot be written")));
   }
   opened_ = broken_ = failed_precondition(
-      cat("'", directory_,
-          "' is on a file system that is read-only: nothing can be written to the "
-          "journal until the master starts again with one that can be"));
-  return to;
+      cat("'", directory_, "' ", why, ": nothing can be written to the journal until the master ",
+          "starts again with one that can be"));
+  database_path_ = to;
+  return {};
 }
 
 // Of a journal that is not there any more.
@@ -292,12 +302,16 @@ Status Journal::open_database(const JournalLimits& limits) {
       return refused(path, status.message());
     }
   }
+  // SQLite would make it, too, but would not say that there is no room.
+  if (!has_log) {
+    LEAT_RETURN_IF_ERROR(files_.create(path + "-wal").status().while_doing("making its log"));
+  }
   LEAT_ASSIGN_OR_RETURN(database_, SqliteDatabase::open(path, false));
   database_->set_checkpoint_on_close(false);  // nothing is written before all of it was checked
   LEAT_RETURN_IF_ERROR(database_->run("PRAGMA locking_mode=EXCLUSIVE; PRAGMA cell_size_check=ON"));
   if (const Status status = check_database(); !status.ok()) {
     database_.reset();
-    if (!has_log) (void)files_.remove(path + "-wal");  // SQLite made it, empty
+    if (!has_log) (void)files_.remove(path + "-wal");  // it is empty
     const bool may_pass =
         status.code() == Code::unavailable || status.code() == Code::resource_exhausted;
     if (may_pass) return status;

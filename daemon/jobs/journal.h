@@ -98,7 +98,8 @@ class Journal {
   Journal(Files& files, std::string directory);
 
   Status lock();
-  Result<std::string> copy_to_read();
+  // `why`: "is on a disk that ...", for people.
+  Status copy_to_read(std::string_view why);
   Status expect_no_jobs() const;
   Status open_database(const JournalLimits& limits);
   Status check_database();
@@ -145,7 +146,7 @@ class Journal {
   std::string database_path_;
   Blobs blobs_;
   std::unique_ptr<Lock> lock_;
-  std::unique_ptr<TemporaryFolder> copy_;  // of one that is read-only
+  std::unique_ptr<TemporaryFolder> copy_;  // of one that cannot be written
   std::unique_ptr<SqliteDatabase> database_;
   std::string cluster_id_;
   uint64_t generation_ = 0;

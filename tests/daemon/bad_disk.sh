@@ -68,7 +68,7 @@ refuses() {
 }
 
 mkdir "$work/disk"
-mount -t tmpfs -o size=64m none "$work/disk"
+mount -t tmpfs -o size=64m,nr_inodes=2000 none "$work/disk"
 start_master first
 "$bin/leatd" worker --name w0 --master "$(address)" --http off --data 127.0.0.1:0 --threads 1 \
   --state-dir "$work/w0" --set "datasets.data=$2" >/dev/null 2>"$work/w0.log" &
@@ -94,6 +94,26 @@ done
 grep -q '^[a-z].*-' "$work/out" || fail "no job is taken though there is room: $(cat "$work/out")"
 stop_master
 echo "bad_disk: full: shown, fetched, refused, and taken when there was room"
+
+# Not even an empty file can be made: the log of the journal, which an orderly stop removed.
+[ ! -e "$work/disk/state/journal.sqlite-wal" ] || fail "an orderly stop left the journal's log"
+dd if=/dev/zero of="$work/disk/filler" bs=1M 2>/dev/null && fail "the disk is not full"
+mkdir "$work/disk/many"
+for i in $(seq 4000); do
+  (: >"$work/disk/many/$i") 2>/dev/null || break
+done
+[ "$i" -lt 4000 ] || fail "there is room for more files"
+start_master no_file
+grep -q 'cannot be written' "$work/no_file.log" || fail "a disk without room for a file is not logged"
+shows_all
+refuses 'disk is full\|No space left' "$2"
+leat cluster | grep -q 'Journal .*no room left' || fail "cluster does not say that there is no room"
+stop_master
+rm -r "$work/disk/filler" "$work/disk/many"
+start_master room
+leat submit "$2/job.yaml" --set data.root=data >"$work/out" 2>&1 || fail "no job: $(cat "$work/out")"
+stop_master
+echo "bad_disk: no room for a file: shown, fetched, refused, and taken when there was room"
 
 mount -o remount,ro "$work/disk"
 start_master read_only
