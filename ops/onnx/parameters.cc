@@ -208,9 +208,12 @@ std::vector<std::string> OnnxParameters::notes() const {
   }
   const bool advises = notes.size() > 1;
   if (separated_ > 0) {
-    notes.push_back(cat(separated_, separated_ == 1 ? " initializer" : " initializers",
-                        " that the exporter had written as one with others, because they were "
-                        "equal, are variables of their own again"));
+    const bool one = separated_ == 1;
+    notes.push_back(
+        cat(separated_, one ? " initializer" : " initializers",
+            " that the exporter had written as one with others, because they were "
+            "equal, ",
+            one ? "is a variable of its own again" : "are variables of their own again"));
   }
   if (advises) notes.push_back(std::string(kAdvice));
   return notes;
