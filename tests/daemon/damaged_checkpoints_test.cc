@@ -183,6 +183,45 @@ TEST_CASE("a job that lost all processes and all checkpoints to damage ends with
   CHECK_THAT(scene.cluster().leat("logs", {id}).out, Catch::Contains("BEGINS ONCE MORE at step 0"));
 }
 
+// Empties the file, or changes its first row.
+void damage_metrics(const std::string& path, bool change) {
+  std::ifstream in(path);
+  std::string text((std::istreambuf_iterator<char>(in)), {});
+  in.close();
+  if (change) {
+    const size_t digit = text.find("\"loss\":") + 8;
+    text[digit] = text[digit] == '1' ? '2' : '1';
+  }
+  std::ofstream(path) << (change ? text : "");
+}
+
+TEST_CASE("a job that lost all processes says what its metrics lost") {
+  const bool change = GENERATE(false, true);
+  CAPTURE(change);
+  JobScene scene(3);
+  const Job job = scene.job(kJobSteps);
+  const std::string id = scene.submit(job);
+  (void)scene.await_step(id, 110, 1);
+  for (int i = 0; i < 3; ++i) scene.cluster().worker(i).signal(SIGKILL);
+  (void)scene.await(id, [](const JobView& view) {
+    return view.condition.state == JobState::recovering && view.condition.epoch == 1;
+  });
+  const std::string folder = cat(scene.cluster().folder() / "master", "/jobs/", id);
+  damage_metrics(folder + "/metrics.jsonl", change);
+  scene.cluster().restart_master(SIGKILL);
+  for (int i = 0; i < 3; ++i) scene.cluster().start_worker(i);
+  CHECK(scene.cluster().await_state(id, {"SUCCEEDED", "FAILED"}) == "SUCCEEDED");
+  const std::string shown = scene.cluster().show(id);
+  const std::string log = scene.cluster().leat("logs", {id}).out;
+  INFO(shown << log);
+  CHECK_THAT(shown, Catch::Contains(scene.expected(job)));
+  CHECK_THAT(log, Catch::Contains(change ? "are not those that were written"
+                                         : "rows are missing: of steps 1 to "));
+  const std::string none =
+      change ? R"("metrics_changed_until":null)" : R"("metrics_missing_rows":0)";
+  CHECK_THAT(shown, Catch::Contains(none.substr(0, none.find(':'))) && !Catch::Contains(none));
+}
+
 TEST_CASE("a file in the place of the checkpoints costs nothing of a job that is in memory") {
   JobScene scene(3);
   const Job job = scene.job(kJobSteps);

@@ -5,6 +5,9 @@
 // per guard, in which a guard whose condition was true sets its byte. Both reach child processes.
 #pragma once
 
+// GCC does not see through a switch that what stands behind the guard was set.
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
