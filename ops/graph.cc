@@ -27,24 +27,10 @@ bool is_in_order(const Graph& graph) {
 
 }  // namespace
 
-std::string_view attr_kind(const Attr& attr) {
-  static constexpr std::string_view kKinds[] = {"int",  "float",  "string",  "tensor",
-                                                "ints", "floats", "strings", "graph"};
-  return kKinds[attr.index()];
-}
-
-bool attrs_equal(const Attr& a, const Attr& b) {
-  if (a.index() != b.index()) return false;
-  if (const auto* tensor = std::get_if<Tensor>(&a)) return tensor->identical(std::get<Tensor>(b));
-  return std::visit(
-      [&](const auto& value) {
-        using T = std::decay_t<decltype(value)>;
-        if constexpr (std::is_same_v<T, Tensor>)
-          return false;
-        else
-          return value == std::get<T>(b);
-      },
-      a);
+void Graph::reserve(size_t nodes, size_t values) {
+  nodes_.reserve(nodes);
+  values_.reserve(values);
+  value_names_.reserve(values);
 }
 
 NodeId Graph::add_node(const OpDef& op, std::vector<ValueId> inputs, Attrs attrs, int outputs) {
@@ -228,34 +214,5 @@ std::vector<std::vector<NodeId>> Graph::consumers() const {
   }
   return out;
 }
-
-int64_t attr_int(const Attrs& attrs, std::string_view name, int64_t fallback) {
-  const auto it = attrs.find(name);
-  const int64_t* value = it == attrs.end() ? nullptr : std::get_if<int64_t>(&it->second);
-  return value ? *value : fallback;
-}
-
-double attr_float(const Attrs& attrs, std::string_view name, double fallback) {
-  const auto it = attrs.find(name);
-  if (it == attrs.end()) return fallback;
-  if (const auto* value = std::get_if<double>(&it->second)) return *value;
-  if (const auto* value = std::get_if<int64_t>(&it->second)) return static_cast<double>(*value);
-  return fallback;
-}
-
-std::string attr_string(const Attrs& attrs, std::string_view name, std::string_view fallback) {
-  const auto it = attrs.find(name);
-  const auto* value = it == attrs.end() ? nullptr : std::get_if<std::string>(&it->second);
-  return value ? *value : std::string(fallback);
-}
-
-std::vector<int64_t> attr_ints(const Attrs& attrs, std::string_view name,
-                               std::vector<int64_t> fallback) {
-  const auto it = attrs.find(name);
-  const auto* value = it == attrs.end() ? nullptr : std::get_if<std::vector<int64_t>>(&it->second);
-  return value ? *value : fallback;
-}
-
-bool has_attr(const Attrs& attrs, std::string_view name) { return attrs.find(name) != attrs.end(); }
 
 }  // namespace leat

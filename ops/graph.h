@@ -4,34 +4,22 @@
 // Threads: a Graph is a value; one thread changes it, any number may read it when nobody does.
 #pragma once
 
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "devices/base/status.h"
 #include "devices/tensor.h"
+#include "ops/attrs.h"
 #include "ops/types.h"
 
 namespace leat {
 
 class Catalogue;
-class Graph;
 struct OpDef;
-
-// An attribute of a node. Floats are doubles in memory; a float that comes from an ONNX file
-// becomes the double with the same shortest decimal (0.9f is 0.9), and goes back to the same float.
-using Attr = std::variant<int64_t, double, std::string, Tensor, std::vector<int64_t>,
-                          std::vector<double>, std::vector<std::string>, std::shared_ptr<Graph>>;
-std::string_view attr_kind(const Attr& attr);  // "int", "float", "string", "tensor", "ints", ...
-bool attrs_equal(const Attr& a, const Attr& b);
-
-// Sorted by name. Small, so a vector.
-using Attrs = std::map<std::string, Attr, std::less<>>;
 
 struct Node {
   const OpDef* op = nullptr;     // owned by the catalogue
@@ -75,6 +63,8 @@ class Graph {
   const Value& value(ValueId id) const { return values_[id]; }
   Value& value(ValueId id) { return values_[id]; }
 
+  // Makes room at once for so many in all.
+  void reserve(size_t nodes, size_t values);
   // Adds a node with `outputs` fresh output values. Nothing is checked here: validate() is the
   // gate.
   NodeId add_node(const OpDef& op, std::vector<ValueId> inputs, Attrs attrs, int outputs);
@@ -127,13 +117,5 @@ class Graph {
   std::vector<ValueId> outputs_;
   std::vector<Symbol> symbols_;
 };
-
-// Attribute access with a default. A wrong kind gives the default: validate() has checked kinds.
-int64_t attr_int(const Attrs& attrs, std::string_view name, int64_t fallback = 0);
-double attr_float(const Attrs& attrs, std::string_view name, double fallback = 0);
-std::string attr_string(const Attrs& attrs, std::string_view name, std::string_view fallback = "");
-std::vector<int64_t> attr_ints(const Attrs& attrs, std::string_view name,
-                               std::vector<int64_t> fallback = {});
-bool has_attr(const Attrs& attrs, std::string_view name);
 
 }  // namespace leat

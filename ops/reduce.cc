@@ -54,7 +54,7 @@ auto gradient_of(Reduction reduction) {
     Attrs attrs = {{"reduction", std::string(reduction_name(reduction))}};
     for (const char* name : {"keepdims", "noop_with_empty_axes"}) {
       const auto it = ctx.node().attrs.find(name);
-      if (it != ctx.node().attrs.end()) attrs.insert(*it);
+      if (it != ctx.node().attrs.end()) attrs.emplace(it->first, it->second);
     }
     const bool reads_result = reduction == Reduction::max || reduction == Reduction::min ||
                               reduction == Reduction::prod || reduction == Reduction::l2;

@@ -219,7 +219,7 @@ void fold(const OpCall& call, OpOutcome& outcome) {
 Attrs with_defaults(const OpDef& op, const Attrs& attrs) {
   Attrs out = attrs;
   for (const AttrDef& def : op.attributes) {
-    if (def.fallback) out.try_emplace(def.name, *def.fallback);
+    if (def.fallback && !out.contains(def.name)) out.emplace(def.name, *def.fallback);
   }
   return out;
 }

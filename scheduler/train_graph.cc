@@ -488,14 +488,15 @@ Result<Graph> convert_precision(const Graph& graph, DType precision) {
   }
   for (NodeId id = 0; id < out.nodes(); ++id) {
     Node& node = out.node(id);
-    for (auto& [key, attr] : node.attrs) {
-      if (auto* tensor = std::get_if<Tensor>(&attr); tensor && tensor->dtype() == DType::f32)
-        *tensor = tensor->cast(precision);
-      if (auto* text = std::get_if<std::string>(&attr); text && key == "dtype" && *text == "float")
-        *text = name;
-      if (auto* number = std::get_if<int64_t>(&attr);
+    for (const auto& [key, attr] : Attrs(node.attrs)) {
+      if (const auto* tensor = std::get_if<Tensor>(&attr); tensor && tensor->dtype() == DType::f32)
+        node.attrs[key] = tensor->cast(precision);
+      if (const auto* text = std::get_if<std::string>(&attr);
+          text && key == "dtype" && *text == "float")
+        node.attrs[key] = name;
+      if (const auto* number = std::get_if<int64_t>(&attr);
           number && (key == "dtype" || key == "to") && *number == f32)
-        *number = code;
+        node.attrs[key] = code;
     }
     // Defaults are f32 too.
     const auto has_default = [&](std::string_view attr) {

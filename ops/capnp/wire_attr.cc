@@ -145,7 +145,7 @@ Result<Attrs> WireAttrReader::attrs(capnp::List<wire::Attr>::Reader list, const 
       return error(cat("expected an attribute's name, received '", name, "'"));
     }
     LEAT_ASSIGN_OR_RETURN(Attr value, attr(one, regions));
-    if (!attrs.emplace(std::move(name), std::move(value)).second) {
+    if (!attrs.emplace(std::move(name), std::move(value))) {
       return error("expected each attribute of a node once");
     }
   }

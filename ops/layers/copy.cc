@@ -10,11 +10,12 @@ void number_sources(Graph& graph, uint32_t& next) {
     Node& node = graph.node(id);
     const uint32_t index = next++;
     if (!node.op->random) node.source = index;
-    for (auto& [_, attr] : node.attrs) {
-      auto* region = std::get_if<std::shared_ptr<Graph>>(&attr);
+    for (const auto& [name, attr] : Attrs(node.attrs)) {
+      const auto* region = std::get_if<std::shared_ptr<Graph>>(&attr);
       if (region == nullptr) continue;
-      *region = std::make_shared<Graph>(**region);  // the old graph keeps its own
-      number_sources(**region, next);
+      auto own = std::make_shared<Graph>(**region);  // the old graph keeps its own
+      number_sources(*own, next);
+      node.attrs[name] = std::move(own);
     }
   }
 }

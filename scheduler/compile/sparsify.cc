@@ -268,7 +268,7 @@ class Sparsifier {
     copy.inputs[grad] = it->second.values;
     copy.inputs.resize(ids, kNone);
     copy.inputs.push_back(it->second.ids);
-    copy.attrs.insert(it->second.attrs.begin(), it->second.attrs.end());
+    for (const auto& [name, attr] : it->second.attrs) copy.attrs.emplace(name, attr);
   }
 
   // --- writing ---

@@ -157,7 +157,7 @@ TEST_CASE("updates by rows are those by the dense gradient, to the bit") {
         INFO(update.op << " " << dtype << ", shards " << shards);
         Update by_rows = update;
         const Attrs attrs = gradient.attrs();
-        by_rows.attrs.insert(attrs.begin(), attrs.end());
+        for (const auto& [name, attr] : attrs) by_rows.attrs.emplace(name, attr);
         const auto expected = update.apply(dtype, gradient.dense(), Tensor());
         const auto actual = by_rows.apply(dtype, gradient.values, gradient.ids);
         REQUIRE(actual.size() == expected.size());

@@ -155,11 +155,13 @@ class Mutation {
     if (i.attrs.empty()) return;
     auto it = i.attrs.begin();
     std::advance(it, below(i.attrs.size()));
+    const std::string name = it->first;
+    Attr& attr = i.attrs[name];
     if (below(4) == 0) {
-      i.attrs.erase(it);
-    } else if (auto* number = std::get_if<int64_t>(&it->second)) {
+      i.attrs.erase(name);
+    } else if (auto* number = std::get_if<int64_t>(&attr)) {
       *number = static_cast<int64_t>(below(40)) - 8;
-    } else if (auto* list = std::get_if<std::vector<int64_t>>(&it->second)) {
+    } else if (auto* list = std::get_if<std::vector<int64_t>>(&attr)) {
       if (!list->empty()) pick(*list) = static_cast<int64_t>(below(12)) - 3;
     }
   }

@@ -25,8 +25,9 @@ struct Update {
 
 std::vector<Update> updates() {
   const Attrs lazy = {{"lazy", int64_t{1}}, {"weight_decay", 0.01}};
-  Attrs momentum = {{"momentum", 0.9}}, lazy_momentum = lazy;
-  lazy_momentum.merge(Attrs(momentum));
+  const Attrs momentum = {{"momentum", 0.9}};
+  Attrs lazy_momentum = lazy;
+  for (const auto& [name, attr] : momentum) lazy_momentum.emplace(name, attr);
   return {{"leat.ApplySgd", {}, {}, true},
           {"leat.ApplySgd", {}, {{"weight_decay", 0.01}}},
           {"leat.ApplySgd", {}, lazy, true},
