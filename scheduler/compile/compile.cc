@@ -45,6 +45,22 @@ Result<Partition> plan_part(Part part) {
   return made;
 }
 
+Status plan_parts(Graph whole, const Borders& borders, const std::vector<std::string>& devices,
+                  Plan& plan) {
+  LEAT_ASSIGN_OR_RETURN(Partitioned parts, partition(std::move(whole), borders, devices));
+  plan.edges = std::move(parts.edges);
+  plan.partitions.reserve(parts.devices().size());
+  for (uint32_t i = 0; i < parts.devices().size(); ++i) {
+    Part part = parts.make(i);
+    for (uint32_t fetch : part.fetch_index) plan.fetches[fetch].partition = i;
+    auto made = plan_part(std::move(part));
+    if (!made.ok()) return made.status().while_doing(cat("planning for ", parts.devices()[i]));
+    plan.partitions.push_back(std::move(*made));
+    plan.partitions.back().feeds.resize(plan.feeds.size(), kNone);
+  }
+  return {};
+}
+
 Status check_memory(const Plan& plan, uint64_t available) {
   for (const Partition& partition : plan.partitions) {
     if (available > 0 && partition.memory_bytes() > available) {
@@ -87,17 +103,7 @@ Result<Plan> compile(Graph graph, const CompileRequest& request) {
   Plan plan;
   plan.name = request.name;
   LEAT_RETURN_IF_ERROR(name_borders(whole, borders, plan));
-  LEAT_ASSIGN_OR_RETURN(Partitioned parts, partition(whole, borders, request.devices));
-  whole = Graph(catalogue);  // its memory is wanted for the parts
-  plan.edges = std::move(parts.edges);
-  for (uint32_t i = 0; i < parts.parts.size(); ++i) {
-    const std::string device = parts.parts[i].device;
-    for (uint32_t fetch : parts.parts[i].fetch_index) plan.fetches[fetch].partition = i;
-    auto made = plan_part(std::move(parts.parts[i]));
-    if (!made.ok()) return made.status().while_doing(cat("planning for ", device));
-    plan.partitions.push_back(std::move(*made));
-    plan.partitions.back().feeds.resize(plan.feeds.size(), kNone);
-  }
+  LEAT_RETURN_IF_ERROR(plan_parts(std::move(whole), borders, request.devices, plan));
   LEAT_RETURN_IF_ERROR(check_memory(plan, request.device_memory_bytes));
   LEAT_RETURN_IF_ERROR(verify(plan));
   return plan;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -53,13 +54,26 @@ struct Part {
   std::vector<uint32_t> fetch_index;
   std::vector<uint32_t> depth;  // by node: hops between devices before it
 };
-struct Partitioned {
-  std::vector<Part> parts;
+// A graph that was split: its edges, and its parts, of which each is made when it is wanted.
+class Partitioned {
+ public:
+  struct Step;
+  struct Routes;
+  class Maker;
+  Partitioned(std::vector<PlanEdge> made, std::unique_ptr<Maker> maker);
+  Partitioned(Partitioned&&) noexcept;
+  ~Partitioned();
+
   std::vector<PlanEdge> edges;
+  const std::vector<std::string>& devices() const;  // by part
+  Part make(uint32_t index);                        // REQUIRES: index < devices().size()
+
+ private:
+  std::unique_ptr<Maker> maker_;
 };
 // Splits a placed graph. One Send and one Receive for each (value, destination device); a control
 // edge between devices becomes an edge of no bytes.
-Result<Partitioned> partition(const Graph& graph, const Borders& borders,
+Result<Partitioned> partition(Graph graph, const Borders& borders,
                               const std::vector<std::string>& devices);
 
 // Merges what one kernel does in one go: an activation into the op before it. Moves the mask of a

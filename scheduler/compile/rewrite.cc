@@ -37,6 +37,7 @@ Rewriter::Rewriter(const Graph& from, const std::vector<ValueId>& inputs)
       values_(from.values(), kNone),
       nodes_(from.nodes(), kNone) {
   to_.name = from.name;
+  to_.reserve(from.nodes(), from.values());
   // The same ids: symbol() would look through all of them each time.
   for (SymbolId s = 0; s < from.symbols(); ++s)
     to_.symbol_info(to_.fresh_symbol()) = from.symbol_info(s);

@@ -1,6 +1,11 @@
 // The structure that keeps plans of many shards and of many nodes small, at any speed.
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <fstream>
 #include <map>
+#include <string>
 
 #include "tests/scheduler/example_plans.h"
 
@@ -29,6 +34,22 @@ Plan plan_of_branches() {
   request.borders.feeds = {x};
   request.borders.fetches = values;
   request.devices = device_names(1);
+  return must(compile(graph, request));
+}
+
+// A shard on each worker: its rows, so many times through an activation, summed with the others'.
+Plan plan_of_workers(int workers, int activations) {
+  Graph graph(scheduler_catalogue());
+  GraphBuilder g(graph);
+  ValueId value = g.op("test.Rows", {}, {{"rows", int64_t{1}}});
+  for (int i = 0; i < activations; ++i) value = g.op("LeakyRelu", {value}, {{"alpha", 0.5}});
+  const ValueId sum = g.named(g.op("leat.AllReduce", {value}), "sum");
+  must(g.status());
+  CompileRequest request;
+  request.borders.fetches = {sum};
+  request.devices = device_names(workers);
+  request.strategy = "mirrored";
+  request.shards = workers;
   return must(compile(graph, request));
 }
 
@@ -72,20 +93,63 @@ TEST_CASE("a chain has few members, however many fit it") {
   CHECK(members.size() > 1);
 }
 
+TEST_CASE("workers that do the same share the attributes of what they do") {
+  const Plan plan = plan_of_workers(8, 3);
+  const auto& first = plan.partitions[4].instructions;
+  const auto& second = plan.partitions[6].instructions;
+  REQUIRE(first.size() == second.size());
+  size_t with_attributes = 0;
+  for (size_t i = 0; i < first.size(); ++i) {
+    if (first[i].attrs.empty()) continue;
+    ++with_attributes;
+    CHECK(second[i].attrs.shares(first[i].attrs));
+  }
+  CHECK(with_attributes > 0);
+}
+
+// A sanitizer's memory is another.
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+namespace {
+
+// The field of /proc/self/status, in KiB.
+uint64_t status_field(const std::string& name) {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with(name + ":")) return std::stoull(line.substr(name.size() + 1));
+  }
+  return 0;
+}
+
+// How many MiB a process grows by that does this.
+template <typename F>
+int growth_of(F does) {
+  const pid_t child = ::fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    const uint64_t before = status_field("VmRSS");
+    try {
+      does();
+      ::_exit(static_cast<int>(std::min<uint64_t>(255, (status_field("VmHWM") - before) >> 10)));
+    } catch (...) {
+      ::_exit(255);
+    }
+  }
+  int status = 0;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  REQUIRE(WIFEXITED(status));
+  return WEXITSTATUS(status);
+}
+
+}  // namespace
+
+TEST_CASE("the parts of a thousand workers are made one after the other") {
+  CHECK(growth_of([] { plan_of_workers(1024, 50); }) < 48);
+}
+#endif
+
 TEST_CASE("each of a thousand workers gets one shard's instructions") {
   const int workers = 1024;
-  Graph graph(scheduler_catalogue());
-  GraphBuilder g(graph);
-  const ValueId rows = g.op("test.Rows", {}, {{"rows", int64_t{1}}});
-  const ValueId sum =
-      g.named(g.op("leat.AllReduce", {g.op("Mul", {rows, g.scalar(DType::f32, 2)})}), "sum");
-  must(g.status());
-  CompileRequest request;
-  request.borders.fetches = {sum};
-  request.devices = device_names(workers);
-  request.strategy = "mirrored";
-  request.shards = workers;
-  const Plan plan = must(compile(graph, request));
+  const Plan plan = plan_of_workers(workers, 1);
   REQUIRE(plan.partitions.size() == static_cast<size_t>(workers));
   CHECK(plan.edges.size() == static_cast<size_t>(workers) - 1);  // to the one who adds
   for (const Partition& part : plan.partitions) {
