@@ -302,16 +302,15 @@ Status Journal::open_database(const JournalLimits& limits) {
       return refused(path, status.message());
     }
   }
-  // SQLite would make it, too, but would not say that there is no room.
-  if (!has_log) {
-    LEAT_RETURN_IF_ERROR(files_.create(path + "-wal").status().while_doing("making its log"));
-  }
   LEAT_ASSIGN_OR_RETURN(database_, SqliteDatabase::open(path, false));
   database_->set_checkpoint_on_close(false);  // nothing is written before all of it was checked
   LEAT_RETURN_IF_ERROR(database_->run("PRAGMA locking_mode=EXCLUSIVE; PRAGMA cell_size_check=ON"));
   if (const Status status = check_database(); !status.ok()) {
     database_.reset();
-    if (!has_log) (void)files_.remove(path + "-wal");  // it is empty
+    if (!has_log) (void)files_.remove(path + "-wal");  // SQLite made it, empty
+    // SQLite does not say why it could not make its log.
+    const Status room = has_log ? Status() : room_for_a_file();
+    if (room.code() == Code::resource_exhausted) return room;
     const bool may_pass =
         status.code() == Code::unavailable || status.code() == Code::resource_exhausted;
     if (may_pass) return status;
@@ -324,6 +323,12 @@ Status Journal::open_database(const JournalLimits& limits) {
       database_->run(cat("PRAGMA synchronous=FULL; PRAGMA max_page_count=", pages).c_str()));
   database_->set_checkpoint_on_close(true);
   return {};
+}
+
+Status Journal::room_for_a_file() {
+  const std::string path = database_path_ + ".new";  // what a crash leaves of it goes
+  LEAT_RETURN_IF_ERROR(files_.create(path).status());
+  return files_.remove(path);
 }
 
 // Pages and indexes as SQLite sees them, then every row.

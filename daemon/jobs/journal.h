@@ -103,6 +103,7 @@ class Journal {
   Status expect_no_jobs() const;
   Status open_database(const JournalLimits& limits);
   Status check_database();
+  Status room_for_a_file();
   Status check_meta();
   // Of the schema, and of what is in `meta`.
   Result<std::string> crc_of_meta();
