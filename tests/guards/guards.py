@@ -206,6 +206,8 @@ def run_case(case, environment, limit):
     """Runs a case in a folder of its own: (passed, seconds)."""
     binary, name = case
     escaped = re.sub(r'([\\,\[\]*])', r'\\\1', name)
+    if escaped.startswith('-'):
+        escaped = '*' + escaped[1:]  # it is no option
     begun = time.monotonic()
     with tempfile.TemporaryDirectory(prefix='leat-guard-') as folder:
         process = subprocess.Popen(
