@@ -24,6 +24,7 @@ Result<std::shared_ptr<const Plan>> Master::compile(JobGraph graph, const PlanOp
   request.asynchronous_worker = options.asynchronous_worker;
   request.quorum = options.quorum;
   request.recoverable = options.recoverable;
+  request.skips_not_finite = options.skips_not_finite;
   for (int w = 0; w < options.workers; ++w)
     request.devices.push_back(workers_[static_cast<size_t>(w)]->device_name());
   request.device_memory_bytes = workers_[0]->memory_bytes();

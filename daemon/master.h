@@ -29,7 +29,9 @@ struct PlanOptions {
   VariableServers variable_servers = {};
   int asynchronous_worker = -1;
   Quorum quorum = {};
-  bool recoverable = false;  // as CompileRequest says
+  // As CompileRequest says.
+  bool recoverable = false;
+  bool skips_not_finite = false;
 };
 
 // One plan being stepped on all its workers. Ends (aborted, if need be) when destroyed.

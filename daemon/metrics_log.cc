@@ -16,6 +16,7 @@ namespace {
 constexpr size_t kBufferBytes = 16 << 10;
 constexpr size_t kMostKept = 64 << 20;
 constexpr uint64_t kTailBytes = 256 << 10;  // that are read first: a few thousand rows
+constexpr std::string_view kSkippedOne = "\"skipped\": 1,";  // more comes behind it
 constexpr uint64_t kMaxFileBytes = uint64_t{4} << 30;
 
 std::span<const std::byte> bytes_of(std::string_view text) {
@@ -51,6 +52,10 @@ Line line_of(std::string_view text) {
   return line;
 }
 
+bool is_skipped(const Line& line) {
+  return line.epoch == 0 && line.rest.find(kSkippedOne) != std::string_view::npos;
+}
+
 // The lines that a log keeps of `text`, as pieces of it.
 class Kept {
  public:
@@ -72,6 +77,7 @@ class Kept {
   const std::vector<std::pair<int64_t, int64_t>>& missing() const { return missing_; }
   const std::vector<Line>& epochs() const { return epochs_; }
   int64_t last_step() const { return last_step_; }
+  int64_t skipped_steps() const { return skipped_steps_; }
 
  private:
   bool takes(const Line& line) const {
@@ -81,6 +87,7 @@ class Kept {
     if (line.step > last_step_ + 1) missing_.emplace_back(last_step_ + 1, line.step - 1);
     last_step_ = line.step;
     if (line.epoch > 0) epochs_.push_back(line);
+    if (is_skipped(line)) ++skipped_steps_;
     const bool goes_on =
         !pieces_.empty() && pieces_.back().data() + pieces_.back().size() == text.data();
     if (goes_on)
@@ -93,6 +100,7 @@ class Kept {
   std::vector<Line> epochs_;
   std::vector<std::pair<int64_t, int64_t>> missing_;
   int64_t last_step_ = 0;
+  int64_t skipped_steps_ = 0;
 };
 
 // As JsonLine writes them.
@@ -172,7 +180,8 @@ LoggedMetrics parse_rows(std::string_view text, int64_t after_step, bool f32) {
     text.remove_prefix(end + 1);
     if (line.epoch > 0 || line.step <= logged.last_step) continue;
     logged.last_step = line.step;
-    if (line.step > after_step) logged.tail.push_back({line.step, values_of(line.rest, f32)});
+    if (line.step > after_step)
+      logged.tail.push_back({line.step, values_of(line.rest, f32), is_skipped(line)});
   }
   return logged;
 }
@@ -253,6 +262,7 @@ Result<std::unique_ptr<MetricsLog>> MetricsLog::open(Files& files, const std::st
   std::unique_ptr<MetricsLog> log(new MetricsLog(files, directory_of(path)));
   log->file_ = std::move(*file);
   log->last_step_ = kept.last_step();
+  log->skipped_steps_ = kept.skipped_steps();
   log->loss_.missing = kept.missing();
   const size_t first = kept.epochs().size() - std::min(kept.epochs().size(), kMostEpochs);
   for (size_t i = first; i < kept.epochs().size(); ++i)
@@ -285,7 +295,11 @@ Status MetricsLog::append(int64_t step, std::span<const StepMetric> metrics,
   line_.add("step", step);
   last_step_ = step;
   for (const StepMetric& metric : metrics) {
-    std::visit([&](auto value) { line_.add(metric.name, value); }, metric.value);
+    const auto add = [&](auto value) {
+      line_.add(metric.name, value);
+      if (metric.name == kSkipped && value != 0) ++skipped_steps_;
+    };
+    std::visit(add, metric.value);
   }
   if (samples_per_second) {
     timing_.clear();

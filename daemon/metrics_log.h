@@ -8,6 +8,8 @@
 //
 // The same run gives the same bytes, but for "timing", which stands last.
 //
+// With on_nan: skip a row has "skipped" behind its accuracy: 1 if the step was skipped, else 0.
+//
 // A digest of the rows up to a step is kept in the checkpoint of that step: who opens the log again
 // knows what has become of them. docs/checkpoints.md has the rules.
 //
@@ -33,6 +35,8 @@
 #include "devices/base/status.h"
 
 namespace leat {
+
+inline constexpr std::string_view kSkipped = "skipped";
 
 // A float keeps its own shortest decimal, which its value as a double would not.
 struct StepMetric {
@@ -65,6 +69,7 @@ struct LoggedMetrics {
   struct Row {
     int64_t step = 0;
     std::vector<double> values;  // as they were appended, without the timing
+    bool skipped = false;
   };
   std::vector<Row> tail;
 };
@@ -109,6 +114,8 @@ class MetricsLog {
   int64_t last_step() const { return last_step_; }
   // The last ones, ascending; at most kMostEpochs.
   const std::deque<EpochResult>& epochs() const { return epochs_; }
+  // Of all rows, appended or kept.
+  int64_t skipped_steps() const { return skipped_steps_; }
   const MetricsLoss& loss() const { return loss_; }
   // Remembers the digest of `step`, a step to come.
   void mark(int64_t step) { marked_ = {step, 0, 0, 0, 0}; }
@@ -132,6 +139,7 @@ class MetricsLog {
   Files& files_;
   const std::string folder_;
   int64_t last_step_ = 0;
+  int64_t skipped_steps_ = 0;
   std::deque<EpochResult> epochs_;
   MetricsLoss loss_;
   uint64_t bytes_ = 0;  // of all lines, in the file or not

@@ -299,6 +299,7 @@ Result<std::vector<std::shared_ptr<const Plan>>> Trainer::plan_training() {
   PlanOptions options = plan_options("train", job_.shards);
   const bool common = !job_.asynchronous();
   options.recoverable = common && !job_.has_quorum();
+  options.skips_not_finite = skips();
   std::vector<std::shared_ptr<const Plan>> plans;
   if (job_.has_quorum()) {
     const Job::ParameterServer& servers = job_.parameter_server;
@@ -648,16 +649,23 @@ Status Trainer::consume(int64_t step, Progress& progress, TrainObserver& observe
   const double loss = computed(training_->fetched_scalar(0, step));
   std::optional<double> accuracy;
   if (has_accuracy_) accuracy = computed(training_->fetched_scalar(1, step));
-  progress.add(loss, accuracy);
-  ++progress.trained;
+  bool skipped = false;
   std::vector<double> values{loss};
   if (accuracy) values.push_back(*accuracy);
   if (job_.has_quorum()) {
     values.push_back(training_->fetched_scalar(has_accuracy_ ? 2 : 1, step));
     progress.dropped += values.back();
   }
+  if (skips()) {
+    values.push_back(training_->fetched_scalar(has_accuracy_ ? 2 : 1, step));
+    skipped = std::isnan(values.back());
+  }
+  progress.add(loss, accuracy, skipped);
+  ++progress.trained;
   LEAT_RETURN_IF_ERROR(log_row(step, values, rate_if_due(progress)));
+  progress.last.skipped_steps = metrics_->skipped_steps();
   observer.stepped(step + 1 - progress.epoch_begin, progress.last);
+  if (skipped) note_skipped(step, loss, observer);
   if (std::isfinite(loss) || job_.on_nan != Job::OnNan::fail) return {};
   return not_finite(step, loss, observer);
 }
@@ -678,10 +686,13 @@ Status Trainer::log_row(int64_t step, const std::vector<double>& values,
   std::vector<std::string_view> names{"loss"};
   if (has_accuracy_) names.push_back("accuracy");
   if (job_.has_quorum()) names.push_back("dropped");
+  if (skips()) names.push_back(kSkipped);
   std::vector<StepMetric> row;
   for (size_t i = 0; i < std::min(names.size(), values.size()); ++i) {
     const bool f32 = job_.precision == DType::f32 && names[i] != "dropped";
-    if (f32)
+    if (names[i] == kSkipped)  // from the guard, which is 0 or NaN
+      row.push_back({names[i], std::isnan(values[i]) ? 1.0 : 0.0});
+    else if (f32)
       row.push_back({names[i], static_cast<float>(values[i])});
     else
       row.push_back({names[i], values[i]});
@@ -698,6 +709,7 @@ Status Trainer::log_row(int64_t step, const std::vector<double>& values,
 
 Status Trainer::finish(TrainOutcome& outcome) {
   outcome.steps = done_;
+  outcome.skipped_steps = metrics_->skipped_steps();
   outcome.lost_metrics = metrics_->loss();
   outcome.checkpoint = checkpoints_.last_path();
   if (options_.profile) outcome.profile = training_->profile();

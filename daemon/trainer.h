@@ -70,12 +70,13 @@ struct TrainOptions {
   std::chrono::milliseconds slow_step{120000};
 };
 
-// The result of a step, and the mean over the steps of its epoch that are done.
+// The result of a step, and the mean over the steps of its epoch that are done and not skipped.
 struct StepResult {
   double loss = 0;
   std::optional<double> accuracy;
   double mean_loss = 0;
   std::optional<double> mean_accuracy;
+  int64_t skipped_steps = 0;  // of the job so far: see Job::OnNan::skip
 };
 
 struct Evaluation {
@@ -103,7 +104,8 @@ struct TrainOutcome {
   std::string profile;     // with TrainOptions::profile: a table for people
   // Of a job with a quorum: rows that were computed for a step that was closed without them.
   int64_t dropped_rows = 0;
-  MetricsLoss lost_metrics;  // what metrics.jsonl does not have of this training
+  int64_t skipped_steps = 0;  // of all that are done
+  MetricsLoss lost_metrics;   // what metrics.jsonl does not have of this training
 };
 
 // What happens, in order, on the thread that calls run().
@@ -224,6 +226,8 @@ class Trainer {
   Status log_row(int64_t step, const std::vector<double>& values,
                  std::optional<double> samples_per_second = std::nullopt);
   Status consume(int64_t step, Progress& progress, TrainObserver& observer);
+  bool skips() const { return job_.on_nan == Job::OnNan::skip; }
+  void note_skipped(int64_t step, double loss, TrainObserver& observer) const;
   Status not_finite(int64_t step, double loss, TrainObserver& observer);
   std::string drop_bad_checkpoint(int64_t step);
   Result<std::string> find_not_finite(int64_t step);

@@ -46,7 +46,7 @@ Status Trainer::end_epoch(Progress& progress, const std::optional<Evaluation>& v
   LEAT_RETURN_IF_ERROR(metrics_->append(result));
   observer.epoch_ended(result);
   progress.loss_sum = progress.accuracy_sum = 0;
-  progress.consumed = 0;
+  progress.averaged = progress.consumed = 0;
   return {};
 }
 

@@ -5,6 +5,7 @@
 
 #include "daemon/json_line.h"
 #include "daemon/trainer.h"
+#include "devices/base/counted.h"
 #include "devices/base/text.h"
 
 namespace leat {
@@ -23,6 +24,18 @@ bool is_finite(const Tensor& value) {
 
 }  // namespace
 
+// With the first skipped step, and then ever more rarely: when their number is a power of 10.
+void Trainer::note_skipped(int64_t step, double loss, TrainObserver& observer) const {
+  const int64_t skipped = metrics_->skipped_steps();
+  int64_t power = 1;
+  while (power < skipped) power *= 10;
+  if (power != skipped) return;
+  const std::string why = std::isfinite(loss) ? "an update of it is not finite"
+                                              : cat("its loss is ", name_of_number(loss));
+  observer.warned(cat("step ", step + 1, " was skipped: ", why, "; ", counted(skipped, "step"),
+                      " skipped so far"));
+}
+
 // The failure of `step`, counted from 0, with what is known of its cause.
 Status Trainer::not_finite(int64_t step, double loss, TrainObserver& observer) {
   LEAT_RETURN_IF_ERROR(metrics_->flush());
@@ -35,8 +48,11 @@ Status Trainer::not_finite(int64_t step, double loss, TrainObserver& observer) {
     cause = found.ok() ? cat("the first that is not finite is ", *found)
                        : cat("its cause was not found: ", found.status().message());
   }
-  return failed_precondition(
-      cat(what, ": ", cause, "; ", good, "; on_nan: ignore in the job file trains on"));
+  const char* const remedy =
+      job_.depends_on_timing()
+          ? "on_nan: ignore in the job file trains on"
+          : "on_nan: skip in the job file leaves such steps out, ignore trains on";
+  return failed_precondition(cat(what, ": ", cause, "; ", good, "; ", remedy));
 }
 
 // The step was done with the variables of a checkpoint of that step, if there is one: they may be

@@ -198,11 +198,12 @@ Status Trainer::recall(Progress& progress, TrainObserver& observer) {
     const std::optional<double> accuracy =
         has_accuracy ? std::optional(row.values[1]) : std::nullopt;
     if (row.step > begin)
-      progress.add(row.values[0], accuracy);
+      progress.add(row.values[0], accuracy, row.skipped);
     else
       progress.last = {row.values[0], accuracy, row.values[0], accuracy};
     if (row.step != done_) continue;
     StepResult last = progress.last;
+    last.skipped_steps = metrics_->skipped_steps();
     // Of an epoch that has ended just now there is the mean, and none of the next one.
     if (row.step <= begin && !metrics_->epochs().empty()) {
       const EpochResult& ended = metrics_->epochs().back();

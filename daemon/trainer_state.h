@@ -28,18 +28,23 @@ struct Trainer::Progress {
   int64_t epoch_begin = 0;                           // steps of the job before the epoch
   StepResult last = {kNoNumber, {}, kNoNumber, {}};  // with the means over the epoch
   double loss_sum = 0, accuracy_sum = 0;
-  int64_t consumed = 0;      // steps that these are the sums of
+  int64_t averaged = 0;      // steps that these are the sums of
+  int64_t consumed = 0;      // of the epoch, skipped ones too
   double seconds = 0;        // spent training, over all epochs
   double seconds_begin = 0;  // before the epoch
   int64_t trained_begin = 0;
   double dropped = 0;   // chunks that came too late, over all epochs
   int64_t trained = 0;  // steps of this process
 
-  // Adds what a step of the epoch gave.
-  void add(double loss, std::optional<double> accuracy) {
-    loss_sum += loss;
-    accuracy_sum += accuracy.value_or(0);
-    const double n = static_cast<double>(++consumed);
+  // Adds what a step of the epoch gave. The means leave out what was skipped.
+  void add(double loss, std::optional<double> accuracy, bool skipped) {
+    if (!skipped) {
+      loss_sum += loss;
+      accuracy_sum += accuracy.value_or(0);
+      ++averaged;
+    }
+    ++consumed;
+    const double n = static_cast<double>(averaged);
     last = {loss, accuracy, computed(loss_sum / n), {}};
     if (accuracy) last.mean_accuracy = computed(accuracy_sum / n);
   }

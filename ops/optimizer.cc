@@ -6,12 +6,15 @@
 // A lazy update leaves rows alone whose gradient is all zero, and their slots with them: their
 // velocity and moments do not decay, and weights do not either. With ids, grad is a gradient of
 // rows (ops/row_sum.h), and the result that of its dense form, to the bit.
+//
+// With a guard that is NaN nothing is written (ops/guarded_kernel.h).
 #include <cmath>
 #include <type_traits>
 
 #include "devices/base/text.h"
 #include "ops/catalogue.h"
 #include "ops/element_kernel.h"
+#include "ops/guarded_kernel.h"
 #include "ops/prefetch.h"
 #include "ops/row_sum.h"
 #include "ops/variable.h"
@@ -39,7 +42,8 @@ Status check_rows(const InferContext& ctx, int grad, int ids, bool rows_suffice)
                        ", received ", ctx.dtype(grad), ctx.text(values)));
 }
 
-// Inputs [0, variables) are the variable and its slots, then grad, then lr. `ids` is the last.
+// Inputs [0, variables) are the variable and its slots, then grad, then lr. `ids` is the last but
+// one, and the guard the last.
 Status infer_apply(InferContext& ctx, int variables, int ids) {
   LEAT_RETURN_IF_ERROR(expect_equal_variables(ctx, variables));
   if (ctx.has_input(ids)) {
@@ -52,6 +56,7 @@ Status infer_apply(InferContext& ctx, int variables, int ids) {
   if (ctx.shape(lr).rank() != 0) {
     return ctx.error(cat("lr: expected a scalar, received ", ctx.text(ctx.shape(lr))));
   }
+  LEAT_RETURN_IF_ERROR(infer_guard(ctx, ids + 1));
   return infer_done(ctx);
 }
 
@@ -413,21 +418,23 @@ template <template <typename> class Update>
 Result<std::unique_ptr<Kernel>> make_apply(const KernelSetup& setup, bool decoupled = false) {
   Hyperparameters h = hyperparameters(setup);
   h.decoupled = decoupled;
+  constexpr int kGuardInput = Update<float>::kIds + 1;
   switch (setup.input(0).dtype) {
     case DType::f64:
-      return make_apply_of<double, Update>(setup, h);
+      return guarded(setup, kGuardInput, make_apply_of<double, Update>(setup, h));
     case DType::f16:
-      return make_apply_of<Half, Update>(setup, h);
+      return guarded(setup, kGuardInput, make_apply_of<Half, Update>(setup, h));
     case DType::bf16:
-      return make_apply_of<BFloat16, Update>(setup, h);
+      return guarded(setup, kGuardInput, make_apply_of<BFloat16, Update>(setup, h));
     default:
-      return make_apply_of<float, Update>(setup, h);
+      return guarded(setup, kGuardInput, make_apply_of<float, Update>(setup, h));
   }
 }
 
 // Operands and attributes that all have after their own.
 Op apply_op(Op op) {
   return with_row_sum_attrs(op.optional_input("ids", "Tind")
+                                .optional_input(std::string(kGuard), "float")
                                 .optional_output("done", "token")
                                 .type("T", kFloats)
                                 .type("Tind", kIndexTypes)

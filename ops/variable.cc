@@ -8,11 +8,14 @@
 #include "devices/base/utf8.h"
 #include "ops/catalogue.h"
 #include "ops/element_kernel.h"
+#include "ops/guarded_kernel.h"
 #include "ops/limits.h"
 #include "ops/vectorize.h"
 
 namespace leat {
 namespace {
+
+constexpr int kWriteGuard = 2;  // the input of the ops that write
 
 constexpr std::string_view kKindNames[] = {"a tensor", "rows", "a resource", "a token"};
 
@@ -69,6 +72,7 @@ Status infer_read(InferContext& ctx) {
 Status infer_write(InferContext& ctx) {
   LEAT_RETURN_IF_ERROR(expect_equal_variables(ctx, 1));
   LEAT_RETURN_IF_ERROR(expect_fits(ctx, 1));
+  LEAT_RETURN_IF_ERROR(infer_guard(ctx, kWriteGuard));
   return infer_done(ctx);
 }
 
@@ -94,10 +98,12 @@ Result<std::unique_ptr<Kernel>> make_assign(const KernelSetup& setup) {
   LEAT_RETURN_IF_ERROR(check_fits(setup, 1));
   const int64_t n = setup.input(1).shape.elements();
   const size_t element = dtype_size(setup.input(1).dtype);
-  return make_element_kernel(n, [element](KernelContext& context, ElementRange range) {
-    copy_tile(context.inputs[0], context.inputs[1], element, range);
-    return Progress::done;
-  });
+  std::unique_ptr<Kernel> kernel =
+      make_element_kernel(n, [element](KernelContext& context, ElementRange range) {
+        copy_tile(context.inputs[0], context.inputs[1], element, range);
+        return Progress::done;
+      });
+  return guarded(setup, kWriteGuard, std::move(kernel));
 }
 
 LEAT_VECTOR_CLONES void add_floats(float* to, const float* from, int64_t n) {
@@ -131,20 +137,22 @@ void add_elements(T* to, const T* from, int64_t n) {
 Result<std::unique_ptr<Kernel>> make_assign_add(const KernelSetup& setup) {
   LEAT_RETURN_IF_ERROR(check_fits(setup, 1));
   const int64_t n = setup.input(1).shape.elements();
-  return dispatch_dtype(setup.input(1).dtype, [n](auto zero) -> Result<std::unique_ptr<Kernel>> {
+  const auto make = [n](auto zero) -> Result<std::unique_ptr<Kernel>> {
     using T = decltype(zero);
     return make_element_kernel(n, [](KernelContext& context, ElementRange range) {
       add_elements(static_cast<T*>(context.inputs[0]) + range.begin, context.in<T>(1) + range.begin,
                    range.end - range.begin);
       return Progress::done;
     });
-  });
+  };
+  return guarded(setup, kWriteGuard, dispatch_dtype(setup.input(1).dtype, make));
 }
 
 Op write_op(std::string_view name, DTypeSet types) {
   return Op(name)
       .input("r", "resource")
       .input("value", "T")
+      .optional_input(std::string(kGuard), "float")
       .optional_output("done", "token")
       .type("T", types)
       .writes(0)

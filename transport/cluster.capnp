@@ -299,6 +299,7 @@ struct Progress {
                                   # none
   metricsMissing @15 :UInt64;     # rows that metrics.jsonl has lost for good
   metricsChangedUntil @16 :UInt64;  # some of its rows up to that step are not as written; 0: none
+  stepsSkipped @17 :UInt64;       # of those that are done
 }
 
 struct EpochResult {

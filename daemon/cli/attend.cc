@@ -6,6 +6,7 @@
 
 #include "daemon/cli/follower.h"
 #include "daemon/status/status_json.h"
+#include "devices/base/counted.h"
 #include "devices/base/text.h"
 
 namespace leat {
@@ -59,6 +60,9 @@ std::string outcome_line(const JobView& job) {
         cat("shards ", result.shards, ", seed ", result.seed, ", cpu ", printable(result.cpu)));
   }
   if (result.depends_on_timing) parts.push_back("depends on timing");
+  if (last.steps_skipped > 0) {
+    parts.push_back(cat(counted(static_cast<int64_t>(last.steps_skipped), "step"), " skipped"));
+  }
   if (const std::string lost = lost_metrics(last); !lost.empty()) parts.push_back(lost);
   return parts.empty() ? line : cat(line, ": ", join(parts, ", "));
 }

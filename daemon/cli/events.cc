@@ -42,6 +42,7 @@ std::string json_of(const FinishedEvent& event) {
   line.add("val_accuracy", event.val_accuracy).add("val_loss", event.val_loss);
   line.add("samples_per_second", event.samples_per_second).add("steps", event.steps);
   add_identity(line, event.identity).add("depends_on_timing", event.depends_on_timing);
+  line.add("steps_skipped", event.steps_skipped);
   line.add("metrics_missing_rows", event.metrics_missing_rows);
   const int64_t until = event.metrics_changed_until;
   return line.add("metrics_changed_until", until > 0 ? std::optional(until) : std::nullopt).text();

@@ -53,8 +53,8 @@ struct CheckpointEvent {
 std::string json_of(const CheckpointEvent& event);
 
 // {"event": "finished", "run", "weights_sha256", "val_accuracy", "val_loss", "samples_per_second",
-//  "steps", "shards", "seed", "cpu", "depends_on_timing", "metrics_missing_rows",
-//  "metrics_changed_until"}
+//  "steps", "shards", "seed", "cpu", "depends_on_timing", "steps_skipped",
+//  "metrics_missing_rows", "metrics_changed_until"}
 struct FinishedEvent {
   std::string run;
   std::string weights_sha256;
@@ -64,6 +64,7 @@ struct FinishedEvent {
   int64_t steps = 0;
   RunIdentity identity;
   bool depends_on_timing = false;     // the weights do
+  int64_t steps_skipped = 0;
   int64_t metrics_missing_rows = 0;   // as MetricsLoss has them
   int64_t metrics_changed_until = 0;  // 0: null
 };

@@ -177,6 +177,10 @@ void describe(const JobView& job) {
       line("", cat("accuracy ", number(last.val_accuracy)));
     }
   }
+  if (last.steps_skipped > 0) {
+    line("Skipped", cat(counted(static_cast<int64_t>(last.steps_skipped), "step"),
+                        ", whose numbers were not finite"));
+  }
   if (const std::string lost = lost_metrics(last); !lost.empty()) line("Metrics", lost);
   if (condition.state == JobState::running) {
     line("Steps/s", rate(job.progress.steps_per_second));

@@ -143,6 +143,7 @@ int finish(const TrainCommand& command, Reporter& reporter, const std::string& f
   }
   event.samples_per_second = outcome.samples_per_second;
   event.steps = outcome.steps;
+  event.steps_skipped = outcome.skipped_steps;
   event.metrics_missing_rows = outcome.lost_metrics.missing_rows();
   event.metrics_changed_until = outcome.lost_metrics.changed_until;
   event.depends_on_timing = reporter.depends_on_timing();
@@ -157,6 +158,8 @@ int finish(const TrainCommand& command, Reporter& reporter, const std::string& f
             << event.identity.cpu
             << (event.depends_on_timing ? "; it depends on timing: no other run gives it)\n"
                                         : ")\n");
+  if (event.steps_skipped > 0)
+    std::cerr << counted(event.steps_skipped, "step") << " skipped, of " << outcome.steps << "\n";
   if (const std::string lost = outcome.lost_metrics.text(); !lost.empty())
     std::cerr << "Metrics " << folder << "/metrics.jsonl: " << lost << "\n";
   (void)command;

@@ -58,6 +58,7 @@ void write_progress(const JobProgress& progress, wire::Progress::Builder out) {
   for (uint32_t i = 0; i < ended.size(); ++i) write_epoch(progress.epochs[i], ended[i]);
   out.setMetricsMissing(last.metrics_missing);
   out.setMetricsChangedUntil(last.metrics_changed_until);
+  out.setStepsSkipped(last.steps_skipped);
 }
 
 JobProgress read_progress(wire::Progress::Reader in) {
@@ -81,6 +82,7 @@ JobProgress read_progress(wire::Progress::Reader in) {
   if (!progress.epochs.empty()) last.ended = progress.epochs.back();
   last.metrics_missing = in.getMetricsMissing();
   last.metrics_changed_until = in.getMetricsChangedUntil();
+  last.steps_skipped = in.getStepsSkipped();
   return progress;
 }
 

@@ -119,8 +119,8 @@ struct Job {
   Checkpoint checkpoint;
   DType precision = DType::f32;  // f32 or f64: of weights, activations and gradients
 
-  // After a step whose loss is NaN or infinite the job fails, or it trains on.
-  enum class OnNan { fail, ignore };
+  // At a step whose loss is NaN or infinite the job fails, or trains on, or leaves the step out.
+  enum class OnNan { fail, ignore, skip };
   OnNan on_nan = OnNan::fail;
 
   // Does each worker do steps of its own? Then the weights depend on timing.

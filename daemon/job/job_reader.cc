@@ -226,6 +226,11 @@ void check_together(YamlMap& top, const Job& job) {
                              ", the workers that servers are on, received ",
                              job.parameter_server.num_ps, "; change num_ps, or num_workers"));
   }
+  if (job.on_nan == Job::OnNan::skip && (job.asynchronous() || job.has_quorum())) {
+    top.fail("on_nan",
+             "expected fail or ignore with a strategy whose workers do not do each step "
+             "together, so that they could not all skip it, received skip");
+  }
   if (job.global_batch_size % job.shards != 0) {
     top.fail(
         "global_batch_size",

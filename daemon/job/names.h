@@ -18,7 +18,7 @@ inline constexpr auto kStrategies =
     std::to_array<std::string_view>({"single", "mirrored", "parameter_server"});
 inline constexpr auto kModes = std::to_array<std::string_view>({"sync", "async"});
 inline constexpr auto kDroppedSamples = std::to_array<std::string_view>({"requeue", "drop"});
-inline constexpr auto kOnNan = std::to_array<std::string_view>({"fail", "ignore"});
+inline constexpr auto kOnNan = std::to_array<std::string_view>({"fail", "ignore", "skip"});
 inline constexpr auto kPrecisions = std::to_array<std::string_view>({"float32", "float64"});
 inline constexpr auto kPrecisionTypes = std::to_array({DType::f32, DType::f64});
 

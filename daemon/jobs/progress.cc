@@ -57,6 +57,7 @@ void visit_all(Report& report, Visit visit) {
   visit(report.ended.samples_per_second);
   visit(report.metrics_missing);
   visit(report.metrics_changed_until);
+  visit(report.steps_skipped);
 }
 
 }  // namespace

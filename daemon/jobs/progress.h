@@ -40,12 +40,13 @@ struct ProgressReport {
   EpochResult ended = {};  // the last epoch that has ended
   // Of metrics.jsonl: rows that are missing for good, and up to which step some are changed.
   uint64_t metrics_missing = 0, metrics_changed_until = 0;
+  uint64_t steps_skipped = 0;  // of those that are done
 
   bool operator==(const ProgressReport& other) const;  // bit by bit: NaN is like itself
 };
 
 // All of a report as the journal keeps it: what is new comes last.
-using ReportNumbers = std::array<uint64_t, 25>;
+using ReportNumbers = std::array<uint64_t, 26>;
 ReportNumbers numbers_of(const ProgressReport& report);
 ProgressReport report_of(const ReportNumbers& numbers);
 

@@ -53,6 +53,7 @@ void TrainingReporter::started(int64_t first_step, int64_t steps) {
 void TrainingReporter::take(const StepResult& result) {
   progress_.loss = result.mean_loss;
   if (result.mean_accuracy) progress_.accuracy = *result.mean_accuracy;
+  progress_.steps_skipped = static_cast<uint64_t>(result.skipped_steps);
 }
 
 void TrainingReporter::take(const EpochResult& result) {

@@ -66,6 +66,7 @@ Json progress(const JobProgress& progress) {
           {"samples_per_second", number_or_null(progress.samples_per_second)},
           {"samples_per_step", known(last.samples_per_step)},
           {"eta_seconds", number_or_null(progress.eta_seconds)},
+          {"steps_skipped", last.steps_skipped},
           {"metrics_missing_rows", last.metrics_missing},
           {"metrics_changed_until", known(last.metrics_changed_until)}};
 }

@@ -90,6 +90,9 @@ Result<Plan> compile(Graph graph, const CompileRequest& request) {
   if (request.quorum.replicas_to_aggregate == 0) {
     LEAT_ASSIGN_OR_RETURN(whole, sparsify(std::move(whole), borders, request.shards));
   }
+  if (request.skips_not_finite) {
+    LEAT_ASSIGN_OR_RETURN(whole, guard_writes(std::move(whole), borders));
+  }
   LEAT_ASSIGN_OR_RETURN(const Strategy strategy, find_strategy(request.strategy));
   LEAT_ASSIGN_OR_RETURN(whole, strategy.apply(whole, borders,
                                               {request.shards, request.devices, request.servers,

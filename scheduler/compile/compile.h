@@ -25,6 +25,8 @@ struct CompileRequest {
   // Each device writes to variables when nothing of the step can wait or fail any more, so that a
   // run that fails leaves whole steps: see ops/commits.h. Plan::commits() says whether that can be.
   bool recoverable = false;
+  // Steps whose numbers are not finite write nothing: see guard_writes(). There is one fetch more.
+  bool skips_not_finite = false;
   uint64_t device_memory_bytes = 0;  // of each device; 0: unknown, not checked
 };
 

@@ -30,6 +30,11 @@ Result<Graph> simplify(Graph graph, Borders& borders);
 // bits of all results stay what they are. Infers types.
 Result<Graph> sparsify(Graph graph, Borders& borders, int shards);
 
+// A step of which a fetched number, or one that goes into a variable, is NaN or infinite writes
+// nothing at all: a last fetch, an f32, is then NaN, and 0 in all other steps. unimplemented: an op
+// writes that cannot leave it out. Infers types.
+Result<Graph> guard_writes(Graph graph, Borders& borders);
+
 // Gives every node a full device name out of `devices`: resources and all that touch them together
 // (union-find), then constraints, then the device that holds most of the node's input bytes. A
 // conflict is invalid_argument with the chain of reasons.

@@ -391,8 +391,11 @@ TEST_CASE("every field wrong in turn gives one error with its place") {
        "keep, path"},
       {19, "precision: bf16",
        "19:12: precision: expected one of float32, float64, received the string 'bf16'"},
-      {19, "on_nan: skip",
-       "19:9: on_nan: expected one of fail, ignore, received the string 'skip'"},
+      {19, "on_nan: stop",
+       "19:9: on_nan: expected one of fail, ignore, skip, received the string 'stop'"},
+      {17, "strategy: {name: parameter_server, mode: async}\non_nan: skip",
+       "18:9: on_nan: expected fail or ignore with a strategy whose workers do not do each step "
+       "together, so that they could not all skip it, received skip"},
       {19, "precision: 32",
        "19:12: precision: expected one of float32, float64, received the integer 32"},
   };
@@ -543,6 +546,7 @@ TEST_CASE("a printed job parses back equal") {
       {"lr_scheduler={name: linear, decay_steps: 30, alpha: 0.1}"},
       {"checkpoint=null", "data.validation=null", "metrics=[]", "precision=float64",
        "on_nan=ignore"},
+      {"on_nan=skip"},
       {"name='123'", "model.graph='a b: \"c\" \\ # {d}'", "model.weights=' ü '"},
       {"model.freeze=['layer1.*', '*.bias', '- x', '~', 'no', 'null', '012']"},
       {"strategy={name: single}", "num_workers=1", "loss=mse", "metrics=[]"},

@@ -312,8 +312,8 @@ TEST_CASE("the events of --json have their documented keys") {
   CHECK(json_of(FinishedEvent{"r", "ab", 0.9, 0.25, 1000, 10, identity}) ==
         R"({"event": "finished", "run": "r", "weights_sha256": "ab", "val_accuracy": 0.9, )"
         R"("val_loss": 0.25, "samples_per_second": 1000, "steps": 10, "shards": 4, "seed": 11, )"
-        R"("cpu": "A CPU", "depends_on_timing": false, "metrics_missing_rows": 0, )"
-        R"("metrics_changed_until": null})"
+        R"("cpu": "A CPU", "depends_on_timing": false, "steps_skipped": 0, )"
+        R"("metrics_missing_rows": 0, "metrics_changed_until": null})"
         "\n");
   CHECK(json_of(InterruptedEvent{"r", 5, "c"}) ==
         "{\"event\": \"interrupted\", \"run\": \"r\", \"step\": 5, \"checkpoint\": \"c\"}\n");

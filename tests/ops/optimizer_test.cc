@@ -60,23 +60,28 @@ struct Apply {
   TestJob job;
   DType dtype;
   Shape shape;
-  ValueId grad, lr, step = kNone;
+  ValueId grad, lr, step = kNone, guard = kNone;
   NodeId node;
 
   Apply(const std::string& op, std::vector<std::string> slots, DType dtype_, int64_t elements,
-        Attrs attrs)
+        Attrs attrs, bool guarded = false)
       : dtype(dtype_), shape{elements} {
     std::vector<ValueId> inputs = {job.variable("w", dtype, {elements})};
     for (const auto& slot : slots) inputs.push_back(job.variable(slot, dtype, {elements}));
     inputs.push_back(grad = job.input("grad", dtype, shape));
     inputs.push_back(lr = job.input("lr", dtype, Shape()));
     if (slots.size() == 2) inputs.push_back(step = job.input("step", DType::i64, Shape()));
+    if (guarded) {
+      inputs.push_back(kNone);  // no ids
+      inputs.push_back(guard = job.input("guard", DType::f32, Shape()));
+    }
     node = job.add_node(op, inputs, std::move(attrs), 1);
   }
   Tensor state(const std::string& name) { return job.state(name, dtype, shape); }
-  void update(const Tensor& gradient, double rate, int64_t steps_before = 0) {
+  void update(const Tensor& gradient, double rate, int64_t steps_before = 0, float guarding = 0) {
     std::map<ValueId, Tensor> feeds = {{grad, gradient}, {lr, Tensor::scalar_of(dtype, rate)}};
     if (step != kNone) feeds[step] = Tensor::scalar(steps_before);
+    if (guard != kNone) feeds[guard] = Tensor::scalar(guarding);
     job.run(feeds, {}, {node});
   }
 };
@@ -263,6 +268,28 @@ TEST_CASE("hyperparameters out of range are refused") {
         std::string::npos);
 }
 
+TEST_CASE("an update whose guard is NaN changes neither the variable nor its slots") {
+  for (Case c : cases()) {
+    for (const int64_t lazy : {0, 1}) {
+      c.attrs["lazy"] = lazy;
+      INFO(c.op << ", lazy = " << lazy);
+      Apply free(c.op, c.slots, DType::f32, 40, c.attrs);
+      Apply guarded(c.op, c.slots, DType::f32, 40, c.attrs, true);
+      const Tensor one = testing::random_tensor(DType::f32, {40}, 1);
+      Tensor bad = testing::random_tensor(DType::f32, {40}, 2);
+      bad.set(7, NAN);
+      free.update(one, 0.1);
+      guarded.update(one, 0.1);
+      guarded.update(bad, 0.1, 1, NAN);
+      free.update(one, 0.1, 2);
+      guarded.update(one, 0.1, 2);
+      testing::check_identical(guarded.state("w"), free.state("w"));
+      for (const std::string& slot : c.slots)
+        testing::check_identical(guarded.state(slot), free.state(slot));
+    }
+  }
+}
+
 TEST_CASE("slots, gradients and learning rates that do not fit are refused") {
   const auto message = [](const std::function<std::vector<ValueId>(TestJob&)>& inputs,
                           const std::string& op) {
@@ -289,6 +316,12 @@ TEST_CASE("slots, gradients and learning rates that do not fit are refused") {
             },
             "leat.ApplySgd")
             .find("lr: expected a scalar") != std::string::npos);
+  CHECK(message(
+            [&](TestJob& job) {
+              return std::vector{w(job), g(job), lr(job), kNone, job.input("no", DType::f32, {1})};
+            },
+            "leat.ApplySgd")
+            .find("guard: expected a scalar") != std::string::npos);
   CHECK(message(
             [&](TestJob& job) {
               return std::vector{w(job), g(job), job.input("lr", DType::f64, {})};

@@ -86,6 +86,21 @@ TEST_CASE("AssignAdd adds every element of every number type, over several tiles
   }
 }
 
+TEST_CASE("a write whose guard is NaN leaves the variable as it is") {
+  for (const auto* op : {"leat.Assign", "leat.AssignAdd", "leat.Initialize"}) {
+    INFO(op);
+    TestJob job;
+    const ValueId r = job.variable("w", DType::f32, {2});
+    const ValueId value = job.input("value", DType::f32, {2});
+    const ValueId guard = job.input("guard", DType::f32, {});
+    const NodeId write = job.add_node(op, {r, value, guard});
+    const Tensor one = Tensor::of<float>({2}, {1, 2}), other = Tensor::of<float>({2}, {5, 6});
+    job.run({{value, one}, {guard, Tensor::scalar(0.0f)}}, {}, {write});
+    job.run({{value, other}, {guard, Tensor::scalar(NAN)}}, {}, {write});
+    testing::check_identical(job.state("w", DType::f32, {2}), one);
+  }
+}
+
 TEST_CASE("AssignAdd of integers wraps around") {
   TestJob job;
   const ValueId r = job.variable("w", DType::i32, {1});

@@ -88,6 +88,72 @@ TEST_CASE("a read is the variable's own memory, and equal nodes are computed onc
   CHECK(count_op(plan, "leat.Read") == 0);
 }
 
+TEST_CASE("a step of numbers that are not finite writes nothing if it is to be skipped") {
+  Graph graph(scheduler_catalogue());
+  GraphBuilder g(graph);
+  const auto variable = [&](const char* name) {
+    return g.op("leat.Variable", {},
+                {{"name", std::string(name)}, {"shape", std::vector<int64_t>{2}}});
+  };
+  const ValueId a = variable("a"), b = variable("b"), read = g.op("leat.Read", {a});
+  const Tensor ones = Tensor::of<float>({2}, {1, 1});
+  // b = 1 / (3 - a), which is infinite when a is 3.
+  const ValueId rest = g.op("Sub", {g.constant(Tensor::of<float>({2}, {3, 3})), read});
+  const NodeId count = g.effect("leat.AssignAdd", {a, g.constant(ones)});
+  const NodeId divide = g.effect("leat.Assign", {b, g.op("Div", {g.constant(ones), rest})});
+  must(g.status());
+  CompileRequest request;
+  request.borders.targets = {count, divide};
+  request.devices = device_names(1);
+  request.skips_not_finite = true;
+  PlanRunner runner(must(compile(graph, request)), 2);
+  must(runner.step_to(8));
+  CHECK(*static_cast<float*>(runner.resources().find_variable("a")->data()) == 3);
+  CHECK(*static_cast<float*>(runner.resources().find_variable("b")->data()) == 1);
+}
+
+TEST_CASE("a step that fetches what it has written cannot be skipped") {
+  Graph graph(scheduler_catalogue());
+  graph.name = "g";
+  GraphBuilder g(graph);
+  const ValueId w =
+      g.op("leat.Variable", {}, {{"name", std::string("w")}, {"shape", std::vector<int64_t>{1}}});
+  const NodeId add = g.effect("leat.AssignAdd", {w, g.constant(Tensor::of<float>({1}, {5}))});
+  const ValueId after = g.op("leat.Read", {w});
+  graph.node(graph.value(after).producer).after = {add};
+  must(g.status());
+  CompileRequest request;
+  request.borders.fetches = {after};
+  request.devices = device_names(1);
+  must(compile(graph, request));
+  request.skips_not_finite = true;
+  const auto refused = compile(graph, request);
+  REQUIRE(!refused.ok());
+  CHECK(refused.status().message() ==
+        "'g': expected all that a step fetches and writes to be there before its first write, so "
+        "that it can be skipped; some of it comes after a write");
+}
+
+TEST_CASE("a step with a write that takes no guard cannot be skipped") {
+  Catalogue catalogue = standard_catalogue();
+  catalogue.add(Op("test.Scribble").input("r", "resource").writes(0).infer([](InferContext&) {
+    return Status();
+  }));
+  Graph graph(catalogue);
+  GraphBuilder g(graph);
+  const ValueId w =
+      g.op("leat.Variable", {}, {{"name", std::string("w")}, {"shape", std::vector<int64_t>{1}}});
+  CompileRequest request;
+  request.borders.targets = {g.effect("test.Scribble", {w})};
+  must(g.status());
+  request.devices = device_names(1);
+  request.skips_not_finite = true;
+  const auto refused = compile(graph, request);
+  REQUIRE(!refused.ok());
+  CHECK_THAT(refused.status().message(),
+             Catch::StartsWith("test.Scribble #1: a step cannot leave out what it does"));
+}
+
 TEST_CASE("two writes without an order are refused, with one they follow it") {
   Graph graph(scheduler_catalogue());
   GraphBuilder g(graph);

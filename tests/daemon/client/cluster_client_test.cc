@@ -219,6 +219,7 @@ TEST_CASE("all that is known of a job goes over the wire") {
     view.progress.last.val_loss = computed(std::nan(""));
     view.progress.last.metrics_missing = 5;
     view.progress.last.metrics_changed_until = 6;
+    view.progress.last.steps_skipped = 4;
     view.progress.epochs = {{1, 3, 0.5, 0.25, kNoNumber, computed(kNoNumber), 7, 8}};
     view.progress.steps_per_second = 12;
     view.progress.eta_seconds = 3;
@@ -244,6 +245,7 @@ TEST_CASE("all that is known of a job goes over the wire") {
   CHECK(is_known(got->progress.last.val_loss));
   CHECK(got->progress.last.metrics_missing == 5);
   CHECK(got->progress.last.metrics_changed_until == 6);
+  CHECK(got->progress.last.steps_skipped == 4);
   REQUIRE(got->progress.epochs.size() == 1);
   CHECK(got->progress.epochs[0].step == 3);
   CHECK(got->progress.epochs[0].samples_per_second == 8);

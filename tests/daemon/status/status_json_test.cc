@@ -39,7 +39,7 @@ TEST_CASE("a job is one line of JSON") {
         R"("progress":{"step":250,"steps":1000,"epoch":1,"epochs":4,"loss":0.5,"accuracy":0.875,)"
         R"("val_loss":0.625,"val_accuracy":0.75,"steps_per_second":12.5,)"
         R"("samples_per_second":1600.0,"samples_per_step":128,"eta_seconds":60.0,)"
-        R"("metrics_missing_rows":0,"metrics_changed_until":null,"results":[]},)"
+        R"("steps_skipped":0,"metrics_missing_rows":0,"metrics_changed_until":null,"results":[]},)"
         R"("weights_sha256":null,"version":17,"history":[{"number":1,"epoch":1,)"
         R"("cause":"worker 'worker-2' was lost","culprit":"worker-2","fault":null,)"
         R"("began":"2026-01-31T12:00:02.000Z","failed":"2026-01-31T12:00:05.000Z",)"
@@ -77,11 +77,12 @@ TEST_CASE("a job has the numbers of its epochs, what its metrics lost, and what 
   ExampleSource source;
   JobView& job = source.jobs_[1];
   job.progress.epochs.push_back({1, 250, 0.5, 0.75, 0.25, kNoNumber, 2, 1600});
+  job.progress.last.steps_skipped = 2;
   job.progress.last.metrics_missing = 3;
   job.progress.last.metrics_changed_until = 40;
   job.condition.result = print_result({"abc", 2, 7, "A processor", true});
   const std::string text = job_json(job);
-  CHECK_THAT(text, Catch::Contains(R"("metrics_missing_rows":3,"metrics_changed_until":40,)"
+  CHECK_THAT(text, Catch::Contains(R"("steps_skipped":2,"metrics_missing_rows":3,"metrics_changed_until":40,)"
                                    R"("results":[{"epoch":1,"step":250,"loss":0.5,)"
                                    R"("accuracy":0.75,"val_loss":0.25,"val_accuracy":null,)"
                                    R"("seconds":2.0,"samples_per_second":1600.0}])"));
