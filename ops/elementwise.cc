@@ -54,7 +54,7 @@ Walk collapsed(const Walk& walk) {
 // One call of the loop over a range of rows: which operands it reads, and how it walks them.
 struct Pass {
   std::vector<int> operands;  // kOutput: output 0 itself
-  Walk full, last;            // of a full tile, and of the last one
+  Walk full, last;            // of a full tile, if there are several, and of the last one
 };
 constexpr int kOutput = -1;
 
@@ -128,13 +128,13 @@ class ElementwiseKernel final : public Kernel {
     for (int i : operands) {
       mine.steps.push_back(i == kOutput ? walk.steps.back() : walk.steps[static_cast<size_t>(i)]);
     }
-    Pass pass{operands, mine, mine};
-    if (walk.rank > 0) {
-      pass.full.sizes[0] = tile_rows_;
-      pass.last.sizes[0] = rows_ - (tiles_ - 1) * tile_rows_;
-    }
-    pass.full = collapsed(pass.full);
-    pass.last = collapsed(pass.last);
+    const auto tile_of = [&](int64_t rows) {
+      if (walk.rank > 0) mine.sizes[0] = rows;
+      return collapsed(mine);
+    };
+    Pass pass{operands, {}, {}};
+    if (tiles_ > 1) pass.full = tile_of(tile_rows_);
+    pass.last = tile_of(rows_ - (tiles_ - 1) * tile_rows_);
     return pass;
   }
 

@@ -1,3 +1,6 @@
+#include <optional>
+#include <unordered_map>
+
 #include "devices/base/text.h"
 #include "ops/capnp/wire_attr.h"
 #include "ops/limits.h"
@@ -8,6 +11,35 @@ namespace leat {
 namespace {
 
 constexpr std::string_view kDoing = "decoding a plan";
+constexpr size_t kLongestKey = 1024;
+
+void add_bytes(std::string& key, const void* data, size_t bytes) {
+  key.append(reinterpret_cast<const char*>(&bytes), sizeof bytes);
+  key.append(static_cast<const char*>(data), bytes);
+}
+
+// Equal for attributes of the same bits alone. None where there is little to share, or where they
+// are long or hold tensors.
+std::optional<std::string> key_of(const Attrs& attrs) {
+  if (attrs.empty()) return std::nullopt;
+  std::string key;
+  for (const auto& [name, attr] : attrs) {
+    add_bytes(key, name.data(), name.size());
+    key.push_back(static_cast<char>(attr.index()));
+    if (const auto* number = std::get_if<int64_t>(&attr))
+      add_bytes(key, number, sizeof *number);
+    else if (const auto* real = std::get_if<double>(&attr))
+      add_bytes(key, real, sizeof *real);
+    else if (const auto* text = std::get_if<std::string>(&attr))
+      add_bytes(key, text->data(), text->size());
+    else if (const auto* list = std::get_if<std::vector<int64_t>>(&attr))
+      add_bytes(key, list->data(), list->size() * sizeof(int64_t));
+    else
+      return std::nullopt;
+    if (key.size() > kLongestKey) return std::nullopt;
+  }
+  return key;
+}
 
 // Builds the plan of one message; every count is looked at before anything is made of it. What
 // indices mean, verify() checks.
@@ -167,10 +199,14 @@ class Decoder {
     return value;
   }
 
+  // Those of the same bits are shared.
   Result<Attrs> attrs(capnp::List<wire::Attr>::Reader list) {
-    return wire_.attrs(list, [this](uint32_t) -> Result<Attr> {
+    const auto regions = [this](uint32_t) -> Result<Attr> {
       return wire_.error("an attribute is a graph, which plans cannot hold");
-    });
+    };
+    LEAT_ASSIGN_OR_RETURN(Attrs made, wire_.attrs(list, regions));
+    const auto key = key_of(made);
+    return key ? known_.try_emplace(*key, std::move(made)).first->second : made;
   }
 
   Result<const OpDef*> op(uint32_t index) const {
@@ -210,6 +246,7 @@ class Decoder {
   const Catalogue& catalogue_;
   WireAttrReader wire_;
   std::vector<const OpDef*> ops_;
+  std::unordered_map<std::string, Attrs> known_;
 };
 
 }  // namespace

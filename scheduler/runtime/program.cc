@@ -276,15 +276,19 @@ uint32_t Program::Builder::bind(uint32_t index) {
   auto bound = std::make_unique<BoundKernel>();
   bound->kernel = program_.owned_kernels_[index].get();
   bound->instruction = index;
+  bound->inputs = static_cast<uint32_t>(instruction.inputs.size());
+  bound->outputs = static_cast<uint32_t>(instruction.outputs.size());
+  const size_t operands = instruction.inputs.size() + instruction.outputs.size();
+  bound->operands.reserve(kSlotDepth * operands);  // contexts point into it
   for (uint64_t parity = 0; parity < kSlotDepth; ++parity) {
     const auto address = [&](uint32_t value) {
       return value == kNone ? nullptr : program_.addresses_[value][parity];
     };
-    for (uint32_t input : instruction.inputs) bound->inputs[parity].push_back(address(input));
-    for (uint32_t output : instruction.outputs) bound->outputs[parity].push_back(address(output));
+    for (uint32_t input : instruction.inputs) bound->operands.push_back(address(input));
+    for (uint32_t output : instruction.outputs) bound->operands.push_back(address(output));
     KernelContext& context = bound->context[parity];
-    context.inputs = bound->inputs[parity].data();
-    context.outputs = bound->outputs[parity].data();
+    context.inputs = bound->operands.data() + parity * operands;
+    context.outputs = context.inputs + instruction.inputs.size();
     context.workspace =
         static_cast<std::byte*>(program_.workspace_->data()) + workspace_offsets_[index];
     context.queue = &program_.device_->queue();

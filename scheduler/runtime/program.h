@@ -26,7 +26,8 @@ inline constexpr uint64_t kFetchDepth = 16;
 struct BoundKernel {
   Kernel* kernel = nullptr;
   uint32_t instruction = 0;
-  std::array<std::vector<void*>, kSlotDepth> inputs, outputs;
+  uint32_t inputs = 0, outputs = 0;  // how many
+  std::vector<void*> operands;       // of each parity: the inputs, then the outputs
   std::array<KernelContext, kSlotDepth> context;
   std::vector<TileOperand> tile_operands;  // whose addresses each tile sets
 };

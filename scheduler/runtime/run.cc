@@ -578,8 +578,8 @@ bool Run::run_tile(const Entry& entry, uint64_t turn, uint32_t tile, std::byte* 
 Progress Run::run_in_tile_memory(const BoundKernel& bound, KernelContext context, int phase,
                                  uint32_t tile) const {
   std::array<void*, kMostTileOperands> inputs, outputs;
-  std::copy_n(context.inputs, std::min(bound.inputs[0].size(), inputs.size()), inputs.begin());
-  std::copy_n(context.outputs, std::min(bound.outputs[0].size(), outputs.size()), outputs.begin());
+  std::copy_n(context.inputs, std::min<size_t>(bound.inputs, inputs.size()), inputs.begin());
+  std::copy_n(context.outputs, std::min<size_t>(bound.outputs, outputs.size()), outputs.begin());
   std::byte* memory = context.scratch + program_.tile_memory();
   for (const TileOperand& operand : bound.tile_operands)
     (operand.output ? outputs : inputs)[operand.index] = operand.address(memory, tile);

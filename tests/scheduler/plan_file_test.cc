@@ -1,6 +1,7 @@
 // Plans as bytes: what comes back is the same plan, runs the same, and no bytes do harm.
 #include "scheduler/capnp/plan_file.h"
 
+#include <cmath>
 #include <random>
 
 #include "devices/base/files.h"
@@ -47,6 +48,15 @@ Plan plan_with_constant(int64_t elements) {
   request.borders = {{x}, {y}, {}};
   request.devices = device_names(1);
   return must(compile(graph, request));
+}
+
+// Of the instructions of partition 0 that run `op`.
+std::vector<Attrs> attributes_of(const Plan& plan, std::string_view op) {
+  std::vector<Attrs> found;
+  for (const PlanInstruction& i : plan.partitions[0].instructions) {
+    if (i.op && i.op->full_name() == op) found.push_back(i.attrs);
+  }
+  return found;
 }
 
 // Can the kernels of all partitions be made? A file that is named otherwise is not there.
@@ -142,6 +152,38 @@ TEST_CASE("a runner gets its own partition, and of the others the devices") {
     CHECK_FALSE(encode_plan_for(part, (p + 1) % 4).ok());
   }
   CHECK_FALSE(encode_plan_for(plan, 4).ok());
+}
+
+TEST_CASE("instructions that are alike share their attributes when a plan is read") {
+  const Plan read = must(decode_plan(must(encode_plan(small_plan(4, 1))), ops()));
+  const auto readers = attributes_of(read, "leat.ReadBatch");
+  REQUIRE(readers.size() == 4);  // of each shard
+  for (const Attrs& attrs : readers) CHECK(attrs.shares(readers[0]));
+  CHECK_FALSE(attributes_of(read, "Conv").at(0).shares(readers[0]));
+}
+
+TEST_CASE("attributes are shared when a plan is read if their bits are the same") {
+  Graph graph(ops());
+  GraphBuilder g(graph);
+  const ValueId x = g.input("x", DType::f32, Shape{4});
+  CompileRequest request;
+  request.borders.feeds = {x};
+  for (const double alpha : {0.1, 0.2, 0.3})
+    request.borders.fetches.push_back(g.op("LeakyRelu", {x}, {{"alpha", alpha}}));
+  must(g.status());
+  request.devices = device_names(1);
+  Plan plan = must(compile(graph, request));
+  const double zeros[] = {0.0, -0.0, 0.0};
+  size_t next = 0;
+  for (PlanInstruction& i : plan.partitions[0].instructions) {
+    if (i.op) i.attrs["alpha"] = zeros[next++];
+  }
+  REQUIRE(next == 3);
+  const Plan read = must(decode_plan(must(encode_plan(plan)), ops()));
+  const auto attributes = attributes_of(read, "LeakyRelu");
+  CHECK(attributes.at(0).shares(attributes.at(2)));
+  CHECK_FALSE(attributes.at(0).shares(attributes.at(1)));
+  CHECK(std::signbit(attr_float(attributes.at(1), "alpha")));
 }
 
 TEST_CASE("a decoded plan computes the same, whole or in parts", "[cluster]") {
