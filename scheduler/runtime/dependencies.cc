@@ -81,7 +81,6 @@ class Ancestors {
 };
 
 void drop_implied(std::vector<std::vector<uint32_t>>& after) {
-  if (after.size() > 2 * kReduceLimit) return;
   Ancestors ancestors(after.size());
   for (uint32_t e = 0; e < after.size(); ++e) {
     auto& direct = after[e];
@@ -98,36 +97,49 @@ void drop_implied(std::vector<std::vector<uint32_t>>& after) {
   }
 }
 
+// What `who` must follow, ascending.
+void find_before(LastAccesses& last, const std::vector<Access>& accesses, uint32_t who,
+                 std::vector<uint32_t>& found) {
+  found.clear();
+  // Reads first: an entry that reads and writes the same bytes follows the last writer, not itself.
+  for (const Access& access : accesses) {
+    if (!access.write) last.access(access, who, found);
+  }
+  for (const Access& access : accesses) {
+    if (access.write) last.access(access, who, found);
+  }
+  std::sort(found.begin(), found.end());
+  found.erase(std::unique(found.begin(), found.end()), found.end());
+}
+
+// `before` are numbered over two steps of n entries, this entry's is the second.
+void tell(Entry& entry, const std::vector<uint32_t>& before, uint32_t n) {
+  const auto same_step = std::lower_bound(before.begin(), before.end(), n);
+  entry.after_previous.assign(before.begin(), same_step);
+  entry.after.clear();
+  entry.after.reserve(static_cast<size_t>(before.end() - same_step));
+  for (auto it = same_step; it != before.end(); ++it) entry.after.push_back(*it - n);
+}
+
 }  // namespace
 
 void find_dependencies(const std::vector<std::vector<Access>>& accesses,
                        std::vector<Entry>& entries) {
   const auto n = static_cast<uint32_t>(entries.size());
+  const bool reduces = n <= kReduceLimit;
   LastAccesses last;
-  std::vector<std::vector<uint32_t>> after(size_t{2} * n);
+  std::vector<std::vector<uint32_t>> after(reduces ? size_t{2} * n : 0);
+  std::vector<uint32_t> found;
   for (uint32_t e = 0; e < 2 * n; ++e) {
-    // Reads first: an entry that reads and writes the same bytes follows the last writer, not
-    // itself.
-    for (const Access& access : accesses[e % n]) {
-      if (!access.write) last.access(access, e, after[e]);
-    }
-    for (const Access& access : accesses[e % n]) {
-      if (access.write) last.access(access, e, after[e]);
-    }
-    std::sort(after[e].begin(), after[e].end());
-    after[e].erase(std::unique(after[e].begin(), after[e].end()), after[e].end());
+    find_before(last, accesses[e % n], e, found);
+    if (reduces)
+      after[e] = found;
+    else if (e >= n)
+      tell(entries[e - n], found, n);
   }
+  if (!reduces) return;
   drop_implied(after);
-  for (uint32_t e = 0; e < n; ++e) {
-    entries[e].after.clear();
-    entries[e].after_previous.clear();
-    for (uint32_t before : after[n + e]) {
-      if (before >= n)
-        entries[e].after.push_back(before - n);
-      else
-        entries[e].after_previous.push_back(before);
-    }
-  }
+  for (uint32_t e = 0; e < n; ++e) tell(entries[e], after[n + e], n);
 }
 
 }  // namespace leat

@@ -207,12 +207,13 @@ bool Program::Builder::fits_bundle(const Entry& entry) const {
 
 // Rows of cheap entries from one send (or retired value) to another become bundles.
 void Program::Builder::bundle() {
-  std::vector<Entry> listed = std::move(program_.entries_);
-  program_.entries_.clear();
-  program_.entries_.reserve(listed.size());
   const auto tells = [](const Entry& entry) {
     return entry.kind == Entry::Kind::send || entry.kind == Entry::Kind::retire;
   };
+  if (std::none_of(program_.entries_.begin(), program_.entries_.end(), tells)) return;
+  std::vector<Entry> listed = std::move(program_.entries_);
+  program_.entries_.clear();
+  program_.entries_.reserve(listed.size());
   for (size_t i = 0; i < listed.size();) {
     size_t end = i + 1;  // behind the last that tells
     if (tells(listed[i]) && fits_bundle(listed[i])) {
