@@ -20,7 +20,7 @@ using namespace std::chrono_literals;
 constexpr int kTasks = 3;
 constexpr auto kPatience = 240s * kSlowness;
 
-std::string contents(const std::string& path) {
+std::string file_text(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(in), {}};
 }
@@ -40,12 +40,12 @@ Job JobScene::job(uint64_t steps, std::vector<std::string> set) const {
 }
 
 std::string JobScene::expected_metrics() const {
-  return without_timing(contents(small_.path("in-process/metrics.jsonl")));
+  return without_timing(file_text(small_.path("in-process/metrics.jsonl")));
 }
 
 std::string JobScene::metrics(const std::string& id) {
   return without_timing(
-      contents(cat(cluster_.folder() / "master", "/jobs/", id, "/metrics.jsonl")));
+      file_text(cat(cluster_.folder() / "master", "/jobs/", id, "/metrics.jsonl")));
 }
 
 std::string JobScene::submit(Job job) {
