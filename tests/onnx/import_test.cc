@@ -5,6 +5,7 @@
 
 #include "devices/base/text.h"
 #include "onnx.pb.h"
+#include "ops/limits.h"
 #include "ops/text/print.h"
 #include "tests/catch.h"
 #include "tests/ops/text_catalogue.h"
@@ -329,6 +330,106 @@ TEST_CASE("an opset out of range is refused") {
   CHECK(failure(model(0)) ==
         "m.onnx: the graph: expected an opset of ONNX from 1 to 21, received 0");
   CHECK(failure(model(22)).find("received 22") != std::string::npos);
+}
+
+TEST_CASE("what a model's nodes say is held to limits") {
+  ModelProto m = model(20);
+  GraphProto& g = *m.mutable_graph();
+  add_input(g, "x", {2});
+  NodeProto& node = add_node(g, "LeakyRelu", {"x"}, {"y"});
+  const auto refuses = [&](const std::string& why) {
+    INFO(why);
+    CHECK(failure(m) == "m.onnx: LeakyRelu 'y': " + why);
+  };
+  SECTION("operands") {
+    for (size_t i = 0; i < limits::kOperands; ++i) node.add_input("x");
+    refuses("expected at most 65536 operands and 256 attributes");
+  }
+  SECTION("outputs") {
+    for (size_t i = 0; i < limits::kOperands; ++i) node.add_output("");
+    refuses("expected at most 65536 operands and 256 attributes");
+  }
+  SECTION("attributes") {
+    for (size_t i = 0; i <= limits::kAttributes; ++i) add_attr(node, cat("a", i), 2).set_i(1);
+    refuses("expected at most 65536 operands and 256 attributes");
+  }
+  SECTION("an attribute twice") {
+    add_attr(node, "alpha", 1).set_f(1);
+    add_attr(node, "alpha", 1).set_f(2);
+    refuses("the attribute 'alpha' is given twice");
+  }
+  SECTION("an attribute's name") {
+    add_attr(node, "two words", 2).set_i(1);
+    refuses("expected an attribute's name, received 'two words'");
+  }
+  SECTION("an attribute's name that the graph uses itself") {
+    add_attr(node, "device", 3).set_s("cpu");
+    refuses("expected an attribute's name, received 'device'");
+  }
+  SECTION("a long list") {
+    AttributeProto& ints = add_attr(node, "a", 7);
+    for (size_t i = 0; i <= limits::kListLength; ++i) ints.add_ints(1);
+    refuses("the attribute 'a' is too long");
+  }
+  SECTION("a long string") {
+    add_attr(node, "a", 3).set_s(std::string(limits::kStringLength + 1, 'a'));
+    refuses("the attribute 'a' is too long");
+  }
+  SECTION("a long string of a list") {
+    add_attr(node, "a", 8).add_strings(std::string(limits::kStringLength + 1, 'a'));
+    refuses("the attribute 'a' is too long");
+  }
+}
+
+TEST_CASE("graphs in a model's graphs are held to a limit") {
+  const auto nested = [](int depth) {
+    ModelProto m = model(20);
+    GraphProto* g = m.mutable_graph();
+    add_input(*g, "x", {1});
+    for (int i = 0; i < depth; ++i) {
+      GraphProto* body = add_attr(add_node(*g, "Loop", {}, {"y"}), "body", 5).mutable_g();
+      g->add_output()->set_name("y");
+      body->set_name("b");
+      g = body;
+    }
+    add_node(*g, "Relu", {"x"}, {"y"});
+    g->add_output()->set_name("y");
+    return m;
+  };
+  const Result<OnnxModel> deep = import(nested(limits::kNesting));
+  INFO(deep.status());
+  CHECK(deep.ok());
+  CHECK(failure(nested(limits::kNesting + 1)) ==
+        "m.onnx: the graph: expected at most 16 nested graphs");
+}
+
+TEST_CASE("versions and attributes that no upgrade knows are refused") {
+  SECTION("another version of the ops of leat") {
+    ModelProto m = model(20);
+    auto* import = m.add_opset_import();
+    import->set_domain("leat");
+    import->set_version(2);
+    CHECK(failure(m) == "m.onnx: the graph: expected version 1 of the opset leat, received 2");
+  }
+  SECTION("an old broadcast of operands whose shapes are not there") {
+    ModelProto m = model(6);
+    add_input(*m.mutable_graph(), "x", {2, 3, 4});
+    add_node(*m.mutable_graph(), "Relu", {"x"}, {"b"});
+    add_attr(add_node(*m.mutable_graph(), "Add", {"x", "b"}, {"y"}), "axis", 2).set_i(1);
+    CHECK(failure(m) ==
+          "m.onnx: Add 'y': 'axis' of opset 6: expected operands whose shapes the file declares");
+  }
+  SECTION("statistics of each position") {
+    ModelProto m = model(6);
+    for (const char* name : {"x", "scale", "bias", "mean", "var"})
+      add_input(*m.mutable_graph(), name, {2});
+    add_attr(add_node(*m.mutable_graph(), "BatchNormalization",
+                      {"x", "scale", "bias", "mean", "var"}, {"y"}),
+             "spatial", 2)
+        .set_i(0);
+    CHECK(failure(m) ==
+          "m.onnx: BatchNormalization 'y': BatchNormalization with spatial = 0 is not supported");
+  }
 }
 
 TEST_CASE("weights become variables for training, statistics ones that are not trained") {
