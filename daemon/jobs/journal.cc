@@ -224,15 +224,16 @@ Result<std::unique_ptr<Journal>> Journal::open(Files& files, const std::string& 
   if (read_only) {
     LEAT_RETURN_IF_ERROR(journal->copy_to_read(kReadOnly));
   }
-  Status opened = journal->open_database(limits);
+  const Status opened = journal->open_database(limits);
   if (opened.code() == Code::resource_exhausted && !read_only) {
     // Not even the log's empty file.
     LEAT_ASSIGN_OR_RETURN(const bool there, files.exists(journal->database_path_));
     if (!there) return opened;
-    LEAT_RETURN_IF_ERROR(journal->copy_to_read(cat("has no room left (", opened.message(), ")")));
-    opened = journal->open_database(limits);
+    const Status copied = journal->copy_to_read(cat("has no room left (", opened.message(), ")"));
+    if (!copied.ok() || !journal->open_database(limits).ok()) return opened;
+  } else {
+    LEAT_RETURN_IF_ERROR(opened);
   }
-  LEAT_RETURN_IF_ERROR(opened);
   LEAT_RETURN_IF_ERROR(journal->begin_generation());
   if (journal->opened_.ok()) LEAT_RETURN_IF_ERROR(journal->collect_blobs({}));
   return journal;
