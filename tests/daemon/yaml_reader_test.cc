@@ -87,6 +87,17 @@ TEST_CASE("the getters of an absent map do nothing") {
   CHECK(reader.ok());
 }
 
+TEST_CASE("control characters and endless keys are refused") {
+  const auto refused = [](const std::string& text) {
+    return YamlDocument::parse(text, "f.yaml").status().message();
+  };
+  CHECK(refused("a: \"x\\u0001\"") == "f.yaml:1:4: expected text, received a control character");
+  CHECK(YamlDocument::parse(std::string(200, 'k') + ": 1", "f.yaml").ok());
+  const std::string why = "expected a key of at most 200 bytes on one line";
+  CHECK_THAT(refused(std::string(201, 'k') + ": 1"), Catch::Contains(why));
+  CHECK_THAT(refused("\"two\\tparts\": 1"), Catch::Contains(why));
+}
+
 TEST_CASE("a string is quoted exactly when it would read back as something else") {
   for (const char* plain : {"abc", "/a/b.c", "a-b_c", "no", "x1"}) {
     CHECK(yaml_string(plain) == plain);
