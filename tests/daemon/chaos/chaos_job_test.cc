@@ -6,6 +6,7 @@
 #include "tests/catch.h"
 #include "tests/daemon/process_cluster.h"
 #include "tests/daemon/training_testing.h"
+#include "tests/slowness.h"
 
 namespace leat {
 namespace {
@@ -99,10 +100,12 @@ TEST_CASE("a job whose master has a slow disk waits for nothing but its checkpoi
 
 // No runner sees there how many steps the job has done, and none waits for a fault to come: there
 // are more steps than are done meanwhile.
+const std::string kManySteps = cat("steps=", kSlowness > 1 ? 600 : 3000);
+
 TEST_CASE("chaos comes at its steps where each worker does steps of its own", "[cluster]") {
   const std::string fall = "exit=runner:1@step=30";
   const ChaosJob job("[shm, tcp]", {"slow=runner:0@step=15,for=50ms", fall},
-                     {"num_workers=2", "steps=3000", "checkpoint.every_steps=1000", "shards=1",
+                     {"num_workers=2", kManySteps, "checkpoint.every_steps=1000", "shards=1",
                       "strategy={name: parameter_server, mode: async}"});
   REQUIRE(job.view["history"].size() == 1);
   CHECK(job.view["history"][0]["fault"] == fall);
@@ -110,7 +113,7 @@ TEST_CASE("chaos comes at its steps where each worker does steps of its own", "[
 
 TEST_CASE("chaos comes at its steps in a job with backup workers", "[cluster]") {
   const ChaosJob job("[shm, tcp]", {"slow=runner:0@step=15,for=50ms", "exit=runner:2@step=30"},
-                     {"num_workers=3", "steps=3000", "checkpoint.every_steps=1000", "shards=2",
+                     {"num_workers=3", kManySteps, "checkpoint.every_steps=1000", "shards=2",
                       "strategy={name: parameter_server, mode: sync, num_ps: 1, "
                       "total_num_replicas: 3, replicas_to_aggregate: 2}"});
 }
