@@ -34,7 +34,7 @@ class JobCheckpoints {
   // The step of the newest one that has a manifest, which is all that is read of it: whether it
   // verifies is not known. Those to come go on from it. Nothing if there is none.
   std::optional<int64_t> follow_newest();
-  // What that one says; nothing is gone on from.
+  // The manifest of that one; nothing is gone on from.
   std::optional<Manifest> newest() const;
   // Those to come go on from none.
   void follow_none();

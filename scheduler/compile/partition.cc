@@ -12,7 +12,7 @@
 
 namespace leat {
 
-// What a part gets next.
+// A step of making a part.
 struct Partitioned::Step {
   enum class Kind : uint8_t {
     copy,           // node `of`

@@ -97,7 +97,7 @@ void drop_implied(std::vector<std::vector<uint32_t>>& after) {
   }
 }
 
-// What `who` must follow, ascending.
+// The entries that `who` must follow, ascending.
 void find_before(LastAccesses& last, const std::vector<Access>& accesses, uint32_t who,
                  std::vector<uint32_t>& found) {
   found.clear();

@@ -1,4 +1,4 @@
-// What the ops of pieces refuse before anything runs.
+// The ops of pieces refuse what does not fit before anything runs.
 #include "tests/catch.h"
 #include "tests/ops/op_testing.h"
 
