@@ -141,10 +141,9 @@ struct Model {
   std::vector<std::string> notes;  // of whoever read the file, for people
   std::vector<std::string> data;   // as LoadedGraph has it
 };
-// In the metadata of a run's weights.safetensors, if the model is an .onnx file of which the
-// parameters alone are trained. Older runs have none: see OnnxOptions::every_float.
+// In the metadata of a run's weights.safetensors, with kTrainsParameters, if the model is an .onnx
+// file of which the parameters alone are trained. Older runs have none: see OnnxOptions.
 inline constexpr const char* kTrainsKey = "leat.trains";
-inline constexpr const char* kTrainsParameters = "parameters";
 
 // `every_float`: see OnnxOptions.
 Result<Model> load_model(Files& files, const Catalogue& catalogue, const std::string& path,

@@ -9,8 +9,6 @@ namespace leat {
 namespace {
 
 constexpr int kFormat = 2;
-// Of an .onnx file.
-constexpr std::string_view kParameters = "parameters";
 constexpr size_t kHexDigits = 64;
 // Around the hash of everything above.
 constexpr std::string_view kBeforeHash = ",\n  \"sha256\": \"", kAfterHash = "\"\n}\n";
@@ -52,7 +50,7 @@ nlohmann::ordered_json to_json(const Manifest& manifest) {
   json["workers"] = manifest.workers;
   if (manifest.previous)
     json["previous"] = {{"step", manifest.previous->step}, {"sha256", manifest.previous->sha256}};
-  if (!manifest.every_float) json["trains"] = kParameters;
+  if (!manifest.every_float) json["trains"] = kTrainsParameters;
   if (const auto& metrics = manifest.metrics) {
     json["metrics"] = {{"bytes", metrics->bytes},
                        {"crc32c", metrics->crc32c},
@@ -115,6 +113,8 @@ Status check(const nlohmann::json& json, const Manifest& manifest, std::string_v
     if (!is_hash(manifest.parts[i].sha256))
       return expected(cat("the SHA-256 of ", name), manifest.parts[i].sha256);
   }
+  if (json.contains("trains") && json.at("trains") != kTrainsParameters)
+    return expected(cat("trains to be \"", kTrainsParameters, "\""), json.at("trains").dump());
   if (manifest.step < 0) return expected("a step of at least 0", manifest.step);
   if (manifest.previous && manifest.previous->step >= manifest.step)
     return expected(cat("a checkpoint before step ", manifest.step), manifest.previous->step);

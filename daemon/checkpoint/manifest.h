@@ -53,6 +53,9 @@ struct Manifest {
   bool operator==(const Manifest&) const = default;
 };
 
+// The rule of an .onnx model whose parameters alone are trained, as files name it.
+inline constexpr const char* kTrainsParameters = "parameters";
+
 inline constexpr const char* kManifestName = "manifest.json";
 inline constexpr uint64_t kManifestBytes = 1 << 20;
 

@@ -70,6 +70,13 @@ TEST_CASE("a manifest whose numbers cannot be is refused") {
   }
 }
 
+TEST_CASE("a manifest of a rule that is not known is refused") {
+  Manifest manifest = of_two_parts();
+  manifest.every_float = false;
+  CHECK(refusal_of(with_word(print_manifest(manifest), "\"parameters\"", "\"nothing\"")) ==
+        "m: expected trains to be \"parameters\", received \"nothing\"");
+}
+
 TEST_CASE("a manifest with another format or other names is refused") {
   const std::string text = print_manifest(of_two_parts());
   CHECK(refusal_of(with_word(text, "\"format\": 2", "\"format\": 3")) ==
