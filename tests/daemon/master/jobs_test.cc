@@ -437,8 +437,11 @@ TEST_CASE("acknowledged jobs are there when the master starts again", "[cluster]
   CHECK(host.state(cancelled) == "CANCELLED");
   REQUIRE(host.becomes(runs, "RECOVERING"));
   CHECK(host.reason(runs) == "the master restarted; waits for the runners that it had");
-  CHECK(host.logs(runs, 0, 0ms)->lines.back().text ==
-        "RECOVERING: the master restarted; waits for the runners that it had");
+  // The log is written by a thread of its own, after the change is seen.
+  const auto last_line = [&] { return host.logs(runs, 0, 0ms)->lines.back().text; };
+  CHECK(eventually([&] {
+    return last_line() == "RECOVERING: the master restarted; waits for the runners that it had";
+  }));
   CHECK(host.submitted(tiny_job("r1", 4)) == waits);
   CHECK(host.logs(cancelled, 0, 0ms)->complete);
   FakeWorker worker(host.master->address(), "w1");
