@@ -1,11 +1,6 @@
 // The structure that keeps plans of many shards and of many nodes small, at any speed.
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <fstream>
 #include <map>
-#include <string>
 
 #include "tests/scheduler/example_plans.h"
 
@@ -106,46 +101,6 @@ TEST_CASE("workers that do the same share the attributes of what they do") {
   }
   CHECK(with_attributes > 0);
 }
-
-// A sanitizer's memory is another.
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-namespace {
-
-// The field of /proc/self/status, in KiB.
-uint64_t status_field(const std::string& name) {
-  std::ifstream status("/proc/self/status");
-  for (std::string line; std::getline(status, line);) {
-    if (line.starts_with(name + ":")) return std::stoull(line.substr(name.size() + 1));
-  }
-  return 0;
-}
-
-// How many MiB a process grows by that does this.
-template <typename F>
-int growth_of(F does) {
-  const pid_t child = ::fork();
-  REQUIRE(child >= 0);
-  if (child == 0) {
-    const uint64_t before = status_field("VmRSS");
-    try {
-      does();
-      ::_exit(static_cast<int>(std::min<uint64_t>(255, (status_field("VmHWM") - before) >> 10)));
-    } catch (...) {
-      ::_exit(255);
-    }
-  }
-  int status = 0;
-  REQUIRE(::waitpid(child, &status, 0) == child);
-  REQUIRE(WIFEXITED(status));
-  return WEXITSTATUS(status);
-}
-
-}  // namespace
-
-TEST_CASE("the parts of a thousand workers are made one after the other") {
-  CHECK(growth_of([] { plan_of_workers(1024, 50); }) < 48);
-}
-#endif
 
 TEST_CASE("each of a thousand workers gets one shard's instructions") {
   const int workers = 1024;
