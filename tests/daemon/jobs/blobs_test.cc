@@ -39,13 +39,25 @@ TEST_CASE("a blob that arrives in pieces is there under its hash when it is fini
   for (size_t at = 0; at < bytes.size(); at += 1'000)
     must(blob->append(std::span(bytes).subspan(at, 1'000)));
   CHECK_FALSE(must(blobs.has(hash, bytes.size())));
-  CHECK(blob->append(std::span(bytes).first(1)).code() == Code::invalid_argument);
+  CHECK(blob->append(std::span(bytes).first(1)).message() ==
+        "upload: expected 3000 bytes, received more");
   must(blob->finish());
   blob.reset();
   CHECK(must(blobs.names()) == std::vector<std::string>{to_hex(hash)});
   CHECK(must(read_file(real_files(), blobs.path(hash), 1 << 20)) == bytes);
   must(blobs.put(hash, bytes));  // once more
   CHECK(must(blobs.names()).size() == 1);
+}
+
+TEST_CASE("a blob of which bytes are missing is refused") {
+  const TemporaryDirectory dir;
+  Blobs blobs(real_files(), dir / "blobs");
+  const Bytes bytes = pattern(3'000);
+  const auto blob = must(blobs.begin(sha256(bytes), bytes.size()));
+  must(blob->append(std::span(bytes).first(2'000)));
+  CHECK(blob->finish().to_string() ==
+        "invalid_argument: upload: expected 3000 bytes, received 2000");
+  CHECK_FALSE(must(blobs.has(sha256(bytes), bytes.size())));
 }
 
 TEST_CASE("two that bring the same blob at once do not meet") {

@@ -235,5 +235,22 @@ TEST_CASE("what a job's chaos is, and what of it has come, is in the journal") {
   CHECK(journal->submission("a-0001")->chaos.empty());
 }
 
+TEST_CASE("a journal whose faults of a job's chaos were changed is refused") {
+  const JournalFolder folder;
+  {
+    const auto journal = open_journal(folder.path());
+    REQUIRE_OK(journal->append(submitted(1, "a-0001", make_submission("r", "a", 2))));
+    const FiredFault fired{3, "kill=worker:1@step=700", 2, 1234};
+    REQUIRE_OK(journal->append(JobNoted{"a-0001", {}, {fired}}));
+  }
+  {
+    const auto database = SqliteDatabase::open(folder / "journal.sqlite", false);
+    REQUIRE_OK(database.status());
+    REQUIRE_OK((*database)->run("UPDATE fired_faults SET epoch = 3"));
+  }
+  CHECK_THAT(Journal::open(real_files(), folder.path()).status().message(),
+             Catch::Contains("the checksum of a fired fault of job 1 is wrong"));
+}
+
 }  // namespace
 }  // namespace leat

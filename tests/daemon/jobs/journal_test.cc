@@ -250,6 +250,50 @@ TEST_CASE("a journal of another version is refused and left alone") {
   check_refused(folder.path(), "expected version 2 of its tables, found 3");
 }
 
+TEST_CASE("a journal that does not say who wrote it is refused") {
+  for (const char* change :
+       {"DELETE FROM meta", "INSERT INTO meta VALUES ('owner', 'x')",
+        "UPDATE meta SET value = 'short' WHERE key = 'cluster_id'",
+        "UPDATE meta SET value = 'x' WHERE key = 'generation'",
+        "UPDATE meta SET value = value || 'x' WHERE key = 'generation'"}) {
+    INFO(change);
+    const JournalFolder folder;
+    open_journal(folder.path());
+    {
+      const auto database = SqliteDatabase::open(folder / "journal.sqlite", false);
+      REQUIRE_OK((*database)->run(change));
+    }
+    check_refused(folder.path(), "who wrote it is missing");
+  }
+}
+
+TEST_CASE("a journal with states in an order that cannot be is refused") {
+  const JournalFolder folder;
+  {
+    const auto journal = open_journal(folder.path());
+    REQUIRE_OK(journal->append(submitted(1, "a-0001", make_submission("r", "a", 1))));
+    JobCondition succeeded;
+    succeeded.state = JobState::succeeded;
+    REQUIRE_OK(journal->append(JobChanged{"a-0001", succeeded}));
+  }
+  check_refused(folder.path(), "job 'a-0001' went from QUEUED to SUCCEEDED, which it cannot");
+}
+
+TEST_CASE("a journal whose lock cannot be taken says why") {
+  const JournalFolder folder;
+  fs::create_directory(folder / "journal.lock");
+  const Status status = Journal::open(real_files(), folder.path()).status();
+  CHECK(status.code() == Code::failed_precondition);
+  CHECK_THAT(status.message(), Catch::Contains("journal.lock': cannot open it: Is a directory"));
+}
+
+TEST_CASE("a database that cannot be opened says why") {
+  const JournalFolder folder;
+  const auto database = SqliteDatabase::open(folder / "missing.sqlite", false);
+  CHECK_THAT(database.status().message(),
+             Catch::Contains("missing.sqlite': unable to open database file"));
+}
+
 TEST_CASE("a changed row is refused, whichever it is") {
   for (const char* change :
        {"UPDATE jobs SET num_workers = 2", "UPDATE jobs SET name = 'b'",

@@ -326,6 +326,22 @@ TEST_CASE("who is drained by name is drained in every life, who retires in one")
   CHECK(cluster.join("w1", 4) == "joined w1/4\n");
 }
 
+TEST_CASE("so many workers are drained by name and no more") {
+  Cluster cluster;
+  std::set<std::string, std::less<>> names;
+  for (int i = 0; i < 4096; ++i) names.insert(cat("w", i));
+  cluster.members.drain_names(names);
+  cluster.join("other", 1);
+  const auto drain = [&](const std::string& name, bool on) {
+    const auto events = cluster.members.drain(name, on, moment_of(cluster.clock));
+    return events.ok() ? text_of(*events) : events.status().to_string();
+  };
+  CHECK(drain("other", true) ==
+        "resource_exhausted: worker 'other': expected at most 4096 drained workers");
+  CHECK(drain("w7", false) == "");
+  CHECK(drain("other", true) == "drains other/1\n");
+}
+
 TEST_CASE("what no cluster accepts is refused when a worker registers") {
   MembershipLimits limits;
   limits.max_workers = 1;
@@ -340,6 +356,17 @@ TEST_CASE("what no cluster accepts is refused when a worker registers") {
   WorkerInfo none = worker_info("w1", 1);
   none.devices.clear();
   CHECK(code(none) == Code::invalid_argument);
+  const auto refusal = [&](const WorkerInfo& info) {
+    return cluster.members.join(info, moment_of(cluster.clock)).status().to_string();
+  };
+  WorkerInfo many = worker_info("w1", 1);
+  many.datasets.resize(1025);
+  CHECK(refusal(many) ==
+        "invalid_argument: worker 'w1': expected at most 1024 data sets, received 1025");
+  many.datasets.clear();
+  many.runners.resize(1025);
+  CHECK(refusal(many) ==
+        "invalid_argument: worker 'w1': expected at most 1024 runners, received 1025");
   CHECK(code(worker_info("w1", 1)) == Code::ok);
   CHECK(code(worker_info("w2", 2)) == Code::resource_exhausted);
   (void)cluster.members.lose({"w1", 1}, "closed", moment_of(cluster.clock));

@@ -55,7 +55,13 @@ TEST_CASE("a submission that no master accepts is refused with what is wrong") {
   CHECK(message([](Submission& s) { s.overrides.resize(257); }) != "");
   CHECK(message([](Submission& s) { s.num_workers = 0; }) ==
         "job 'a': expected num_workers from 1 to 4096, received 0");
-  CHECK(message([](Submission& s) { s.files.assign(17, attach("g", "")); }) != "");
+  CHECK(message([](Submission& s) { s.min_workers = 2; }) ==
+        "job 'a': expected at least 2 workers, received 1 at most");
+  CHECK(message([](Submission& s) { s.chaos.assign(65, "kill=worker:0@step=1"); }) ==
+        "job 'a': expected at most 64 entries of --chaos, received 65");
+  CHECK(message([](Submission& s) { s.chaos.assign(64, "kill=worker:0@step=1"); }) == "");
+  CHECK(message([](Submission& s) { s.files.assign(17, attach("g", "")); }) ==
+        "job 'a': expected at most 16 attached files, and 4098 of a checkpoint, received 17 and 0");
   CHECK(message([](Submission& s) { s.files.assign(2, attach("g", "")); }) ==
         "job 'a': file 'g' is attached twice");
   CHECK(message([](Submission& s) { s.files = {attach("g", std::string((1 << 20) + 1, 'a'))}; }) !=
