@@ -131,6 +131,26 @@ TEST_CASE("a plan that claims to commit and does not is refused") {
         part.instructions.insert(part.instructions.begin() + part.commit(), commit);
       },
       "commits the step once more");
+  refused(
+      [](Partition& part) {
+        const auto number = [](size_t size) { return static_cast<uint32_t>(size); };
+        const Attrs attrs{{"name", std::string("q")},
+                          {"capacity", int64_t{1}},
+                          {"components", std::vector<std::string>{"float[2]"}}};
+        PlanValue queue;
+        queue.type.present = true;
+        queue.type.kind = ValueKind::resource;
+        queue.home = Home::resource;
+        queue.index = number(part.resources.size());
+        part.resources.push_back({scheduler_catalogue().find("leat.Queue"), attrs, "q", 0});
+        part.values.push_back(queue);
+        PlanInstruction close;
+        close.op = scheduler_catalogue().find("leat.Close");
+        close.inputs = {number(part.values.size() - 1)};
+        close.name = "close";
+        part.instructions.insert(part.instructions.begin() + part.last_write(), close);
+      },
+      "'close' may wait between the writes of a commit");
 }
 
 TEST_CASE("a step that fails leaves no variable of a recoverable plan written") {

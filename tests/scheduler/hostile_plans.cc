@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ops/limits.h"
 #include "tests/scheduler/plan_mutations.h"
 #include "tests/scheduler/scheduler_testing.h"
 
@@ -120,12 +121,26 @@ std::vector<HostilePlan> memory() {
        "names no resource"},
       {"a kernel that writes a view of a variable",
        [](Plan& p) { op(p, "Conv").outputs[0] = op(p, "Conv").inputs[1]; }, "when it is not there"},
-      {"a kernel that writes a slot",
+      {"a kernel that writes what an edge brings",
        [](Plan& p) {
          auto& add = op(p, "Add");
          add.outputs[0] = add.inputs[1];
        },
        "which is made already"},
+      {"a kernel that writes a slot",
+       [](Plan& p) {
+         PlanValue& sum = output(p, "Add");
+         sum = first(p).values[transfer(p, Kind::receive).outputs[0]];
+       },
+       "which is not of the arena"},
+      {"a constant without a type", [](Plan& p) { first(p).constants.emplace_back(); },
+       "has a constant without a type"},
+      {"a blocked value in pages",
+       [](Plan& p) {
+         output(p, "Conv").home = Home::pages;
+         output(p, "Conv").offset = 0;
+       },
+       "is no tensor to have pages"},
   };
 }
 
@@ -172,6 +187,9 @@ std::vector<HostilePlan> types() {
        "has at most 1 outputs"},
       {"an operand that there is not", [](Plan& p) { op(p, "Gemm").inputs[0] = 1'000'000; },
        "names value 1000000"},
+      {"more operands than any op has",
+       [](Plan& p) { op(p, "Gemm").inputs.resize(limits::kOperands + 1, kNone); },
+       "has too many operands"},
       {"operands that do not fit each other",
        [](Plan& p) { op(p, "Gemm").inputs[0] = op(p, "Gemm").inputs[1]; }, "Gemm"},
       {"a kernel without an op", [](Plan& p) { op(p, "Gemm").op = nullptr; }, "has no op"},
@@ -216,6 +234,29 @@ std::vector<HostilePlan> order() {
       {"a slot given back twice",
        [](Plan& p) { first(p).instructions.push_back(transfer(p, Kind::retire)); },
        "when it is not there"},
+      {"a slot given back twice, the second time for nothing",
+       [](Plan& p) {
+         first(p).instructions.push_back(transfer(p, Kind::retire));
+         first(p).instructions.back().inputs.clear();
+       },
+       "is retired twice"},
+      {"a slot given back before it is filled",
+       [](Plan& p) {
+         transfer(p, Kind::retire).inputs.clear();
+         move_instruction(first(p), find_kind(first(p), Kind::retire), 0);
+       },
+       "is retired before it is received"},
+      {"a slot given back for another value",
+       [](Plan& p) { transfer(p, Kind::retire).inputs[0] = op(p, "leat.Step").outputs[0]; },
+       "retires another value than the one received"},
+      {"a slot filled twice",
+       [](Plan& p) {
+         PlanInstruction again = transfer(p, Kind::receive);
+         first(p).values.push_back(first(p).values[again.outputs[0]]);
+         again.outputs[0] = static_cast<uint32_t>(first(p).values.size() - 1);
+         first(p).instructions.push_back(again);
+       },
+       "is received twice"},
       {"a member of a chain that is over",
        [](Plan& p) { op(p, "ReduceSum").chain = op(p, "Conv").chain; }, "which is over"},
       {"a chain that begins elsewhere", [](Plan& p) { op(p, "leat.ReadBatch").chain = 0; },
@@ -243,7 +284,7 @@ std::vector<HostilePlan> order() {
          weights.chain = sum.chain = op(p, "Gemm", 1).chain;
          weights.tile_rows = sum.tile_rows = op(p, "Gemm", 1).tile_rows;
        },
-       "'"},
+       "it cannot be cut so"},
       {"tiles without a chain", [](Plan& p) { op(p, "ReduceSum").tile_rows = 4; },
        "has tiles and no chain"},
   };
@@ -268,6 +309,12 @@ std::vector<HostilePlan> borders() {
       {"a send of nothing", [](Plan& p) { transfer(p, Kind::send).inputs.clear(); }, "is sent"},
       {"a transfer with an absent operand",
        [](Plan& p) { transfer(p, Kind::send).inputs[0] = kNone; }, "lacks an operand"},
+      {"a receive from an edge to another",
+       [](Plan& p) { transfer(p, Kind::receive).edge = transfer(p, Kind::send).edge; },
+       "is received by the wrong partition"},
+      {"a receive of what is given to it",
+       [](Plan& p) { transfer(p, Kind::receive).inputs = op(p, "leat.Step").outputs; },
+       "is received by the wrong partition"},
       {"a receive into nothing", [](Plan& p) { transfer(p, Kind::receive).outputs.clear(); },
        "received into nothing"},
       {"a receive into the arena",
@@ -292,6 +339,8 @@ std::vector<HostilePlan> borders() {
       {"a fetch of another partition", [](Plan& p) { p.fetches[0].partition = 1; },
        "fetched from the wrong partition"},
       {"a fetch of no partition", [](Plan& p) { p.fetches[0].partition = 9; }, "is of partition 9"},
+      {"a fetch of no type", [](Plan& p) { p.fetches[0].dtype = static_cast<DType>(77); },
+       "fetch 'loss' is a tensor of no type"},
       {"a fetch that is not made",
        [](Plan& p) {
          auto& all = first(p).instructions;

@@ -2,10 +2,13 @@
 #include "scheduler/capnp/plan_file.h"
 
 #include <cmath>
+#include <functional>
 #include <random>
 
 #include "devices/base/files.h"
 #include "devices/base/text.h"
+#include "ops/capnp/wire_attr.h"
+#include "plan.capnp.h"
 #include "tests/scheduler/example_plans.h"
 #include "tests/scheduler/hostile_plans.h"
 #include "tests/scheduler/plan_mutations.h"
@@ -232,6 +235,54 @@ TEST_CASE("what a plan cannot hold is refused when it is written") {
   plan.partitions[0].values[0].name = std::string(2000, 'x');
   CHECK(encode_plan(plan).status().message().find("at most 1024 bytes of a name") !=
         std::string::npos);
+  plan = plan_with_constant(4);
+  plan.partitions[0].instructions[0].op = nullptr;
+  CHECK(encode_plan(plan).status().message().find("expected an op of a kernel, and of no other") !=
+        std::string::npos);
+  plan = small_plan(1, 1);
+  plan.partitions[0].resources[0].op = nullptr;
+  CHECK(encode_plan(plan).status().message().find("resource 'c1/kernel' has no op") !=
+        std::string::npos);
+}
+
+TEST_CASE("a plan whose message is altered is refused with the reason") {
+  const EncodedPlan good = must(encode_plan(plan_with_constant(4)));
+  using Change = std::function<void(wire::Plan::Builder)>;
+  const auto refusal = [&](const Change& change) {
+    WireMessage words = must(WireMessage::open("good", good.message));
+    capnp::MallocMessageBuilder builder;
+    builder.setRoot(words.root<wire::Plan>());
+    change(builder.getRoot<wire::Plan>());
+    const Bytes bytes = must(canonical_bytes("altered", builder.getRoot<wire::Plan>().asReader()));
+    return decode_plan({bytes, {}}, ops()).status().message();
+  };
+  const auto values = [](wire::Plan::Builder plan) {
+    return plan.getPartitions()[0].getBody().getValues();
+  };
+  // The value whose home that is; 1: the arena, 3: a constant.
+  const auto of_home = [&](wire::Plan::Builder plan, uint8_t home) {
+    for (auto value : values(plan)) {
+      if (value.getHome() == home) return value;
+    }
+    FAIL("no such value");
+    return wire::PlanValue::Builder(nullptr);
+  };
+  CHECK(refusal([](auto) {}).empty());
+  CHECK(refusal([](auto plan) { plan.setVersion(2); }) ==
+        "decoding a plan: expected version 1, received 2");
+  const std::string sizes =
+      cat("expected sizes of at least 0 and at most ", limits::kElements, " elements");
+  CHECK(refusal([](auto plan) { plan.getFeeds()[0].setDims({-1}); }) ==
+        "decoding a plan: " + sizes);
+  CHECK(refusal([](auto plan) { plan.getFetches()[0].setDims({limits::kElements + 1}); }) ==
+        "decoding a plan: " + sizes);
+  const auto misplaced = [&](const Change& change) {
+    const std::string message = refusal(change);
+    return message.find("has a place that its home does not have") != std::string::npos;
+  };
+  CHECK(misplaced([&](auto plan) { of_home(plan, 1).setIndex(1); }));
+  CHECK(misplaced([&](auto plan) { of_home(plan, 3).setOffset(64); }));
+  CHECK(misplaced([&](auto plan) { of_home(plan, 1).initPieces(1); }));
 }
 
 TEST_CASE("an op that this build lacks is named when a plan is read") {

@@ -1,5 +1,6 @@
 // The gate in front of execution: what the compiler makes passes, and what somebody else might
 // make of it does not.
+#include "scheduler/runtime/verify_types.h"
 #include "tests/scheduler/example_plans.h"
 #include "tests/scheduler/hostile_plans.h"
 
@@ -88,6 +89,71 @@ TEST_CASE("a feed goes to bytes of its own in the arena, of its type") {
   refused([](Plan&, PlanValue& v) { v.home = Home::slot; }, "none of its own");
   refused([&](Plan& p, PlanValue&) { p.partitions[0].instructions[0].outputs[0] = fed; },
           "none of its own");
+}
+
+TEST_CASE("members of a chain read their own rows, and overwrite no rows of others") {
+  Graph graph(scheduler_catalogue());
+  GraphBuilder g(graph);
+  const ValueId x = g.input("x", DType::f32, Shape{4, 4});
+  const ValueId other = g.op("Exp", {x}), negative = g.op("Neg", {x});
+  const ValueId product = g.op("MatMul", {other, negative});
+  must(g.status());
+  CompileRequest request;
+  request.borders = {{x}, {product, other}, {}};
+  request.devices = device_names(1);
+  Plan plan = must(compile(graph, request));
+  auto& instructions = plan.partitions[0].instructions;
+  const auto find = [&](std::string_view op) {
+    return static_cast<uint32_t>(
+        std::find_if(instructions.begin(), instructions.end(),
+                     [&](const PlanInstruction& i) { return i.op && i.op->full_name() == op; }) -
+        instructions.begin());
+  };
+  for (PlanInstruction& i : instructions) {
+    i.chain = kNone;
+    i.tile_rows = 0;
+  }
+  must(verify(plan));
+  const auto chained = [&](std::string_view one, std::string_view next) {
+    Plan changed = plan;
+    auto& all = changed.partitions[0].instructions;
+    const uint32_t from = find(one), to = find(next);
+    REQUIRE(to == from + 1);
+    all[from].chain = all[to].chain = from;
+    all[from].tile_rows = all[to].tile_rows = 1;
+    return verify(changed).message();
+  };
+  // All rows of its second operand: those that other tiles make are not there yet.
+  CHECK(chained("Neg", "MatMul").find("before its chain has made it") != std::string::npos);
+
+  // In place of what the member before reads.
+  PlanValue& made = plan.partitions[0].values[instructions[find("Neg")].outputs[0]];
+  PlanInstruction& neg = instructions[find("Neg")];
+  neg.inputs[0] = instructions[find("Exp")].outputs[0];
+  made.alias = neg.inputs[0];
+  made.offset = plan.partitions[0].values[made.alias].offset;
+  PlanInstruction reader = instructions[find("Exp")];
+  reader.inputs[0] = neg.inputs[0];
+  plan.partitions[0].values.push_back(plan.partitions[0].values[made.alias]);
+  reader.outputs[0] = static_cast<uint32_t>(plan.partitions[0].values.size() - 1);
+  plan.partitions[0].values.back().offset = plan.partitions[0].arena_bytes;
+  plan.partitions[0].arena_bytes += 64;
+  const uint32_t at = find("Neg");
+  reader.op = scheduler_catalogue().find("Abs");
+  instructions.insert(instructions.begin() + at, reader);
+  CHECK(chained("Abs", "Neg").find("while its chain reads it") != std::string::npos);
+}
+
+TEST_CASE("an op whose output's size is known when it runs is refused") {
+  OpTypes types;
+  types.inputs = {{DType::f32, Shape{4}, Layout::plain, ValueKind::tensor, true},
+                  {DType::i64, Shape{2}, Layout::plain, ValueKind::tensor, true}};
+  types.outputs.resize(1);
+  types.outputs[0].present = true;
+  const OpDef& op = *scheduler_catalogue().find("Reshape");
+  const auto inferred = infer_concrete(op, {}, "Reshape 'r'", types, {nullptr, nullptr});
+  CHECK(inferred.status().message() ==
+        "Reshape 'r': output 0: expected a shape that follows from the inputs, inferred [?,?]");
 }
 
 TEST_CASE("a partition that is elsewhere is taken on trust") {
