@@ -210,10 +210,31 @@ void wrong_steps_are_refused() {
         "feed 'x': expected float[N,2], received float[2]");
   wrong(f.fails({{"x", Tensor(DType::f64, Shape{1, 2})}}, {"y"}), "received double[1,2]");
   wrong(f.fails({{"x", Tensor()}}, {"y"}), "received no tensor");
+  wrong(f.fails({{"d", floats({1, 2, 3})}}, {}, {"add"}),
+        "feed 'd': expected float[2], received float[3]");
   const auto callable = must(f.session->make_callable({{"x"}, {"y"}, {}}));
   wrong(f.session->run_callable(callable, {}).status(), "feeds: expected 1, received 0");
   // And the session goes on.
   CHECK(floats(must(f.session->run({{"x", x}}, {"y"}, {}))[0]) == std::vector<float>{1, 2});
+}
+
+template <typename Place>
+void other_kinds_are_refused() {
+  BasicSession<Place> f;
+  SessionGraph& s = f.graph;
+  s.value("added", "leat.AssignAdd", {*s.graph.find_value("v"), *s.graph.find_value("d")});
+  s.queue(1);
+  s.graph.add_input("rows", {ValueKind::rows, DType::f32, SymbolicShape(Shape{4, 2})});
+  must(f.session->extend(1, s.get()));
+  const auto wrong = [&](const std::string& name, const std::string& kind) {
+    const std::string text = "'" + name + "': expected a tensor, it is " + kind;
+    check_says(f.fails({}, {name}), Code::invalid_argument, "fetch " + text);
+    check_says(f.fails({{name, floats({1})}}, {"value"}), Code::invalid_argument, "feed " + text);
+  };
+  wrong("added", "a token: name it as a target");
+  wrong("rows", "rows of a table");
+  wrong("queue", "a resource");
+  CHECK(f.value() == std::vector<float>{0, 0});
 }
 
 template <typename Place>

@@ -18,6 +18,9 @@ TEST_CASE("a graph is extended by what it holds already and more", "[cluster]") 
 TEST_CASE("a step that is asked for wrongly is refused by name", "[cluster]") {
   wrong_steps_are_refused<InProcess>();
 }
+TEST_CASE("a value that is no tensor is neither fed nor fetched", "[cluster]") {
+  other_kinds_are_refused<InProcess>();
+}
 TEST_CASE("a symbolic size is one size in all feeds of a call", "[cluster]") {
   symbolic_sizes<InProcess>();
 }

@@ -21,7 +21,7 @@ using namespace std::chrono_literals;
 using Master = wire::Master::Client;
 
 struct Caller {
-  explicit Caller(const JobMaster& master) {
+  explicit Caller(const JobMaster& master, const std::string& secret = "") {
     auto started = RpcLoop::start();
     REQUIRE(started.ok());
     loop = std::move(*started);
@@ -29,6 +29,7 @@ struct Caller {
     options.address = master.address();
     options.identity.role = RpcRole::client;
     options.identity.cluster = "leat";
+    options.identity.secret = secret;
     auto connected = RpcClient::connect(*loop, std::move(options));
     INFO(connected.status());
     REQUIRE(connected.ok());
@@ -152,6 +153,17 @@ struct Held final : LoopOwned {
   std::vector<Client> clients;
 };
 
+template <typename Request>
+kj::Promise<Status> sent(Request request) {
+  return request.send().then([](auto&& response) { return status_of(response.getOutcome()); });
+}
+
+template <typename Request>
+kj::Promise<Status> sent(Request request, const std::string& id) {
+  request.setId(id.c_str());
+  return sent(kj::mv(request));
+}
+
 }  // namespace
 
 TEST_CASE("a submit with too many or too large files is refused", "[cluster]") {
@@ -172,6 +184,52 @@ TEST_CASE("a submit with too many or too large files is refused", "[cluster]") {
   CHECK(empty.code() == Code::invalid_argument);  // an empty job file
   CHECK(master.jobs().jobs().empty());
   CHECK(caller.alive());
+}
+
+TEST_CASE("a file in a submit that should have been uploaded is refused", "[cluster]") {
+  JobMaster master({.secret = "0123456789abcdef"});
+  Caller caller(master, "0123456789abcdef");  // with a secret, a message may be larger
+  const Status status = caller.submit([](auto request) {
+    auto file = request.initFiles(1)[0];
+    file.setName("graph");
+    file.initBytes((1 << 20) + 1);
+  });
+  CHECK(status.to_string() ==
+        "invalid_argument: attached file 'graph': expected at most 1.0 MiB in a file that is not "
+        "uploaded, received 1.0 MiB");
+  CHECK(caller.alive());
+}
+
+TEST_CASE("an id of no bytes or of too many is refused by every call", "[cluster]") {
+  JobMaster master;
+  Caller caller(master);
+  for (const size_t size : {0, 257}) {
+    const std::string id(size, 'a');
+    const std::string refusal =
+        cat("invalid_argument: job's id: expected 1 to 256 bytes, received ", size);
+    const auto refused = [&](const char* what, auto function) {
+      INFO(what);
+      CHECK(caller.call(function).to_string() == refusal);
+    };
+    refused("job", [id](Master master) { return sent(master.jobRequest(), id); });
+    refused("cancel", [id](Master master) { return sent(master.cancelRequest(), id); });
+    refused("remove", [id](Master master) { return sent(master.removeRequest(), id); });
+    refused("files", [id](Master master) { return sent(master.filesRequest(), id); });
+    refused("fetch", [id](Master master) { return sent(master.fetchRequest(), id); });
+    refused("drain", [id](Master master) {
+      auto request = master.drainRequest();
+      request.setWorker(id.c_str());
+      return sent(kj::mv(request));
+    });
+  }
+  CHECK(caller.alive());
+}
+
+TEST_CASE("a master without sessions opens none", "[cluster]") {
+  JobMaster master;
+  Caller caller(master);
+  CHECK(caller.call([](Master master) { return sent(master.openSessionRequest()); }).to_string() ==
+        "unimplemented: there are no sessions here");
 }
 
 TEST_CASE("an upload of any size that is claimed costs nothing", "[cluster]") {
@@ -301,8 +359,19 @@ TEST_CASE("a connection has so many files on their way and no more", "[cluster]"
   };
   for (int i = 0; i < 16; ++i) REQUIRE(hold().ok());
   CHECK(hold().code() == Code::resource_exhausted);
+  const std::string id = master.jobs().add("cnn", JobState::succeeded);
+  master.jobs().leave(id, "w", Bytes(3));
+  const auto fetch = [id](Master master) {
+    auto request = master.fetchRequest();
+    request.setName("w");
+    return sent(kj::mv(request), id);
+  };
+  CHECK(
+      caller.call(fetch).to_string() ==
+      "resource_exhausted: too many files on their way at a time; try again when some have ended");
   Caller other(master);
   CHECK(other.upload(10).ok());
+  CHECK(other.call(fetch).ok());
   CHECK(caller.alive());
 }
 

@@ -251,11 +251,10 @@ TEST_CASE("a journal of another version is refused and left alone") {
 }
 
 TEST_CASE("a journal that does not say who wrote it is refused") {
-  for (const char* change :
-       {"DELETE FROM meta", "INSERT INTO meta VALUES ('owner', 'x')",
-        "UPDATE meta SET value = 'short' WHERE key = 'cluster_id'",
-        "UPDATE meta SET value = 'x' WHERE key = 'generation'",
-        "UPDATE meta SET value = value || 'x' WHERE key = 'generation'"}) {
+  for (const char* change : {"DELETE FROM meta", "INSERT INTO meta VALUES ('owner', 'x')",
+                             "UPDATE meta SET value = 'short' WHERE key = 'cluster_id'",
+                             "UPDATE meta SET value = 'x' WHERE key = 'generation'",
+                             "UPDATE meta SET value = value || 'x' WHERE key = 'generation'"}) {
     INFO(change);
     const JournalFolder folder;
     open_journal(folder.path());
