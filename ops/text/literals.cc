@@ -39,9 +39,6 @@ Result<DraftName> Cursor::name(std::string_view what) {
   const Token& token = peek();
   if (token.kind != TokenKind::identifier && token.kind != TokenKind::string) return expected(what);
   DraftName name{std::string(), token.offset};
-  if (token.text.size() > 2 * limits::kNameLength + 2) {
-    return expected(cat(what, " of at most ", limits::kNameLength, " bytes"));
-  }
   name.name = token.kind == TokenKind::string ? unquote(token) : std::string(token.text);
   if (name.name.size() > limits::kNameLength) {
     return expected(cat(what, " of at most ", limits::kNameLength, " bytes"));

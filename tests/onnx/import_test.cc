@@ -403,6 +403,13 @@ TEST_CASE("graphs in a model's graphs are held to a limit") {
         "m.onnx: the graph: expected at most 16 nested graphs");
 }
 
+TEST_CASE("a value of more dimensions than a tensor has is refused") {
+  ModelProto m = model(20);
+  add_input(*m.mutable_graph(), "x", {1, 1, 1, 1, 1, 1, 1, 1, 2});
+  add_node(*m.mutable_graph(), "Relu", {"x"}, {"y"});
+  CHECK(failure(m).ends_with("the value 'x': expected at most 8 dimensions, got 9"));
+}
+
 TEST_CASE("versions and attributes that no upgrade knows are refused") {
   SECTION("another version of the ops of leat") {
     ModelProto m = model(20);
@@ -418,6 +425,13 @@ TEST_CASE("versions and attributes that no upgrade knows are refused") {
     add_attr(add_node(*m.mutable_graph(), "Add", {"x", "b"}, {"y"}), "axis", 2).set_i(1);
     CHECK(failure(m) ==
           "m.onnx: Add 'y': 'axis' of opset 6: expected operands whose shapes the file declares");
+  }
+  SECTION("axes that are no numbers") {
+    ModelProto m = model(11);
+    add_input(*m.mutable_graph(), "x", {1, 2});
+    add_attr(add_node(*m.mutable_graph(), "Squeeze", {"x"}, {"y"}), "axes", 8).add_strings("0");
+    CHECK(failure(m) ==
+          "m.onnx: Squeeze 'y': the attribute 'axes': expected numbers, received strings");
   }
   SECTION("statistics of each position") {
     ModelProto m = model(6);

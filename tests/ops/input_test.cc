@@ -424,6 +424,11 @@ TEST_CASE("a graph names no path outside the data root") {
                         {"npy", elsewhere.directory / "x.npy", elsewhere.directory / "y.npy", ""})
             .ok());
   CHECK(resolve_below(root + "/nowhere", "x.npy").status().code() == Code::failed_precondition);
+  std::filesystem::create_symlink("ring", root + "/ring");
+  const Status ring = resolve_below(root, "ring/x.npy").status();
+  CHECK(ring.code() == Code::failed_precondition);
+  CHECK(ring.message().find("/ring/x.npy': Too many levels of symbolic links") !=
+        std::string::npos);
   // A root that begins like another is another.
   std::filesystem::create_directory(root + "x");
   CHECK(resolve_below(root, "../" + std::filesystem::path(root + "x").filename().string())

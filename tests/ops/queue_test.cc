@@ -232,6 +232,10 @@ TEST_CASE("a queue that would exceed the memory is refused") {
   CHECK(create(INT64_MAX) == Code::resource_exhausted);
   const auto huge = parse_components({"double[1000000000000]", "double[1000000000000]"});
   CHECK(QueueResource::create("q", *huge, 1, 1 << 20).status().code() == Code::resource_exhausted);
+  // Each is told by itself, before sizes are added up.
+  const auto second = parse_components({"float[2]", "double[1000000000000]"});
+  CHECK(QueueResource::create("q", *second, 1, 1 << 20).status().message() ==
+        "queue 'q': expected at most 1.0 MiB, 1 elements of double[1000000000000] are more");
 }
 
 // ---------------------------------------------------------------------------------------------

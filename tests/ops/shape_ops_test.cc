@@ -148,6 +148,30 @@ TEST_CASE("views refuse shapes that do not fit") {
   CHECK(run_error("Unsqueeze", {x, ints({4, 0})}).code() == Code::invalid_argument);
 }
 
+TEST_CASE("a shape that is no shape is refused") {
+  const Tensor one(DType::f32, {1});
+  const auto margins = ints({0, 0});
+  CHECK(run_error("leat.PadGrad", {one, ints({-1}), margins}, {{"mode", std::string("constant")}})
+            .message() == "leat.PadGrad: expected a shape, received [-1]");
+  const auto nine =
+      infer("ConstantOfShape", {tensor_type(DType::i64, {Dim::of(9)})}, {}, 1, {Tensor()});
+  CHECK(nine.status().message() == "ConstantOfShape: expected rank at most 8, received 9");
+}
+
+TEST_CASE("a view's kernel refuses an output of other bytes") {
+  OpTypes types;
+  types.inputs = {{DType::f32, {6}, Layout::plain, ValueKind::tensor, true}};
+  types.outputs = {{DType::f32, {7}, Layout::plain, ValueKind::tensor, true}};
+  const Attrs none;
+  types.attrs = &none;
+  KernelSetup setup;
+  setup.types = types;
+  setup.subject = "Identity 'a'";
+  const auto kernel = test_catalogue().find("Identity")->kernels.at("cpu")(setup);
+  CHECK(kernel.status().message() ==
+        "Identity 'a': expected as many elements as the input has, input [6], output [7]");
+}
+
 TEST_CASE("views say how they are sharded") {
   const auto operand = [](const Shape& shape) {
     return OperandType{DType::f32, shape, Layout::plain, ValueKind::tensor, true};

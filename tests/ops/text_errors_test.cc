@@ -3,6 +3,7 @@
 #include <utility>
 #include <vector>
 
+#include "devices/base/text.h"
 #include "ops/limits.h"
 #include "ops/text/parse.h"
 #include "tests/catch.h"
@@ -99,6 +100,25 @@ TEST_CASE("names in text are there") {
                  {"g (float[1] x) => (y) { y = Loop () <captures = 1, body = b () => (v) "
                   "{ v = Relu (x) }> }",
                   "for its node counts its captures; got 'x'"}});
+}
+
+TEST_CASE("what stands in text where another thing is expected is named") {
+  const std::string many =
+      cat("expected a tensor of at most ", limits::kTextBytes / 2, " elements");
+  check_refused(
+      {{with_attribute("a = [0.5, x]"), "expected a number, got 'x'"},
+       {with_attribute("a: nonsense = 1"), "expected an attribute's kind (float, int, string"},
+       {with_attribute("5 = 1"), "expected an attribute's name, got '5'"},
+       {"g () => () { y = 5 () }", "expected an op's name, got '5'"},
+       {"g () => () { y = leat.5 () }", "expected an op's name, got '5'"},
+       {"g () => () { y = Relu:over () }", "expected '(' (overloads are not supported), got ':'"},
+       {with_constant("float[1] c = {x}"), "expected an element of type float, got 'x'"},
+       {with_constant("double[2] c = {1, 1e999}"),
+        "expected an element of type double, got '1e999'"},
+       {with_constant("float[999999999] c = {1}"), many},
+       {with_constant("float[9223372036854775807, 3] c = {1}"), many},
+       {with_input("float[1,1,1,1,1,1,1,1,2]"), "expected at most 8 dimensions"}});
+  CHECK(parse_graph(with_input("float[1,1,1,1,1,1,1,2]"), text_catalogue(), "g").ok());
 }
 
 TEST_CASE("a text that is too long is not read") {

@@ -353,6 +353,16 @@ TEST_CASE("an op that forgets an output is our bug and says so") {
   CHECK(status.message().find("inference did not set output 0") != std::string::npos);
 }
 
+TEST_CASE("an op without a rule for its outputs is our bug and says so") {
+  Catalogue ops;
+  ops.add(Op("leat.Ruleless").output("y", "T").type("T", kAllTypes));
+  Graph graph(ops);
+  graph.add_node(*ops.find("leat.Ruleless"), {}, {}, 1);
+  const Status status = validate(graph);
+  CHECK(status.code() == Code::internal);
+  CHECK(status.message().find("the op has no inference rule") != std::string::npos);
+}
+
 TEST_CASE("the first node that is wrong, in order, is the one that is named") {
   Draft d;
   const ValueId x = d.input(DType::i32);

@@ -148,6 +148,14 @@ TEST_CASE("a variable's attributes are checked") {
             .find("at most 8") != std::string::npos);
 }
 
+TEST_CASE("a variable whose bytes do not fit a number is refused") {
+  cpu::CpuDevice device(0, 1);
+  JobResources resources(device);
+  const Status status = resources.variable("w", DType::f64, Shape{int64_t{1} << 61}, true).status();
+  CHECK(status.code() == Code::resource_exhausted);
+  CHECK(status.message() == "variable 'w': [2305843009213693952] is too large");
+}
+
 TEST_CASE("a value must have its variable's dtype and shape") {
   for (const auto* op : {"leat.Assign", "leat.Initialize", "leat.AssignAdd"}) {
     INFO(op);
