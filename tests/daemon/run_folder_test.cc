@@ -138,6 +138,19 @@ TEST_CASE("a graph whose data were uploaded is one that a job can be submitted w
   CHECK(checked.ok());
 }
 
+TEST_CASE("files of a job that cannot lie in one folder are refused") {
+  const TemporaryDirectory folder;
+  const Blobs blobs(real_files(), folder / "blobs");
+  Submission submission;
+  submission.files = {attach("a", "a file"), attach("a/b", "and a file in it")};
+  const std::string path = folder / "job";
+  CHECK(unpack(submission, blobs, path).message() ==
+        "'" + path + "/a': making the folder failed: Not a directory");
+  const std::string below = path + "/a/job";
+  CHECK(unpack(submission, blobs, below).message() ==
+        "'" + below + "': making the folder failed: Not a directory");
+}
+
 TEST_CASE("a run is submitted for at least the steps that it has done") {
   const TinyJob tiny;
   check_ok(tiny.train("run"));

@@ -1,5 +1,7 @@
 #include "daemon/config/config_checks.h"
 
+#include <unistd.h>
+
 #include "tests/catch.h"
 #include "tests/daemon/config/config_testing.h"
 
@@ -92,6 +94,30 @@ TEST_CASE("a secret that others can read, or that is no secret, is refused where
   }
   write_text(file.folder / "secret", std::string(4096, 's') + "\n", 0600);
   CHECK(refusal() == "");
+}
+
+TEST_CASE("a secret is in a regular file of its user") {
+  const ConfigFile file("secret_file: secret\n");
+  const std::string path = file.folder / "secret";
+  const auto refusal = [&] { return message_of(file, load_master_config(file.sources)); };
+  SECTION("a folder") {
+    REQUIRE(::mkdir(path.c_str(), 0700) == 0);
+    CHECK_THAT(refusal(), Contains("secret_file: 'secret': expected a regular file"));
+  }
+  SECTION("a pipe") {
+    REQUIRE(::mkfifo(path.c_str(), 0600) == 0);
+    CHECK_THAT(refusal(), Contains("secret_file: 'secret': expected a regular file"));
+  }
+  SECTION("a file that cannot be read") {
+    REQUIRE(::symlink("/proc/self/mem", path.c_str()) == 0);  // nothing is at address 0
+    CHECK_THAT(refusal(), Contains("secret_file: 'secret': Input/output error"));
+  }
+  SECTION("another user's") {
+    write_text(path, std::string(32, 's'));
+    if (::chown(path.c_str(), 1, 1) != 0) return;  // root alone can give files away
+    CHECK_THAT(refusal(), Contains("'secret': expected a file of user 0 or of root, received one "
+                                   "of user 1"));
+  }
 }
 
 TEST_CASE("systemd's credentials are not judged by the mode that their ACL shows") {

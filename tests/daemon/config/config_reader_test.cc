@@ -152,6 +152,31 @@ TEST_CASE("a text is taken as it stands from a flag and the environment") {
   CHECK(worker->state_dir == "/srv/a: b # c");
 }
 
+TEST_CASE("a text from a flag or the environment has no control characters") {
+  ConfigSources sources;
+  sources.flags = {set("state_dir", "/srv/a\nb")};
+  CHECK_THAT(load_worker_config(sources).status().message(),
+             Contains("state_dir") && Contains(": expected text without control characters"));
+  sources.flags.clear();
+  sources.environment = {{"LEAT_WORKER_STATE_DIR", "/srv/\x7f"}};
+  CHECK(load_worker_config(sources).status().message() ==
+        "LEAT_WORKER_STATE_DIR: expected text without control characters");
+}
+
+TEST_CASE("a data set has a name that a job can say") {
+  const auto refusal = [](const std::string& name) {
+    const ConfigFile file("datasets: {\"" + name + "\": /data}\n");
+    return message_of(file, load_worker_config(file.sources));
+  };
+  CHECK(refusal("mnist-1_a") == "");
+  for (const std::string& name : {std::string("a b"), std::string("-a"), std::string("a.b"),
+                                  std::string("a/b"), std::string(65, 'a')}) {
+    INFO(name);
+    CHECK_THAT(refusal(name), Contains("expected a name of letters, digits, '-' and '_', at most "
+                                       "64 and a letter or digit first"));
+  }
+}
+
 TEST_CASE("a file of comments alone says nothing, and that is fine") {
   ConfigFile file("# listen: 127.0.0.1:1\n\n   # and no more\n");
   CHECK(message_of(file, load_master_config(file.sources)) == "");

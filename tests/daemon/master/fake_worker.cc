@@ -84,8 +84,14 @@ std::unique_ptr<FakeRunner> FakeRunner::connect(const std::string& master, const
                                                 const std::string& token) {
   auto inside = std::make_unique<Inside>();
   inside->client = testing::connect(*inside->loop, master, RpcRole::runner);
-  inside->registered = inside->client->call<wire::Registry>(
-      "registerRunner", 30s, [&, raw = inside.get()](wire::Registry::Client registry) {
+  std::unique_ptr<FakeRunner> runner(new FakeRunner(std::move(inside)));
+  runner->inside_->registered = runner->registers(order, token);
+  return runner;
+}
+
+Status FakeRunner::registers(const Order& order, const std::string& token) {
+  return inside_->client->call<wire::Registry>(
+      "registerRunner", 30s, [&, raw = inside_.get()](wire::Registry::Client registry) {
         auto request = registry.registerRunnerRequest();
         auto info = request.initInfo();
         info.setJob(order.job);
@@ -100,7 +106,6 @@ std::unique_ptr<FakeRunner> FakeRunner::connect(const std::string& master, const
         return request.send().then(
             [](auto&& response) -> Status { return status_of(response.getOutcome()); });
       });
-  return std::unique_ptr<FakeRunner>(new FakeRunner(std::move(inside)));
 }
 
 Status FakeRunner::registered() const { return inside_->registered; }

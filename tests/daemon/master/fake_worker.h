@@ -33,6 +33,8 @@ class FakeRunner {
   ~FakeRunner();
   // What the registration came to.
   Status registered() const;
+  // On the same connection, once more.
+  Status registers(const Order& order, const std::string& token = "");
   // Whether a call to it is waiting for an answer.
   bool called() const;
   // The epochs to which it was told to go on. What it answers: nothing, if it refuses.

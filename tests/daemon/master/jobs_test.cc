@@ -265,6 +265,11 @@ TEST_CASE("a runner with another token is refused", "[cluster]") {
   CHECK(host.state(id) == "STARTING");
   const auto right = FakeRunner::connect(host.master->address(), order);
   CHECK((right->registered()).to_string() == "ok");
+  CHECK(right->registers(order).to_string() == "ok");  // repeated
+  Order other = order;
+  ++other.task;
+  CHECK(right->registers(other).to_string() ==
+        "failed_precondition: Registry.registerRunner: expected it once");
   const auto twice = FakeRunner::connect(host.master->address(), order);
   CHECK(twice->registered().code() == Code::failed_precondition);
 }

@@ -23,6 +23,7 @@
 #include "scheduler/train_graph.h"
 #include "tests/catch.h"
 #include "tests/daemon/child_process.h"
+#include "tests/daemon/runner/wire_runner.h"
 #include "tests/daemon/session_testing.h"
 #include "transport/io/handover.h"
 #include "transport/io/listener.h"
@@ -354,6 +355,10 @@ struct RunnerTestCluster::Inside {
 RunnerTestCluster::RunnerTestCluster(const RunnerTestOptions& options)
     : inside_(std::make_unique<Inside>(options)) {}
 RunnerTestCluster::~RunnerTestCluster() = default;
+
+wire::Runner::Client WireRunner::of(RunnerTestCluster& cluster, uint32_t task) {
+  return cluster.inside_->table->runners.at(task);
+}
 
 RpcLoop& RunnerTestCluster::loop() { return *inside_->loop; }
 

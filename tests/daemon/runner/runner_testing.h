@@ -112,6 +112,7 @@ class RunnerTestCluster {
   void await_waiting(uint32_t task);
 
  private:
+  friend struct WireRunner;
   struct Inside;
   std::array<uint64_t, 2> next_pulse(uint32_t task, Deadline deadline);
   std::unique_ptr<Inside> inside_;

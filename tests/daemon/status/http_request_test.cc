@@ -97,6 +97,18 @@ TEST_CASE("a target is a path and a query, and nothing else") {
         std::vector<std::string>{"..", "a", "", ""});
 }
 
+TEST_CASE("a header has no control characters") {
+  for (int c = 0; c <= 0x7f; ++c) {
+    const bool control = (c < 0x20 && c != '\t') || c == 0x7f;
+    INFO(c);
+    std::string text = "GET / HTTP/1.1\r\nA: a_b\r\n\r\n";
+    text[text.find('_')] = static_cast<char>(c);
+    const HttpParse parse = parse_http_request(text, kLimit);
+    CHECK(parse.request.has_value() != control);
+    CHECK((parse.refusal && parse.refusal->status == 400) == control);
+  }
+}
+
 TEST_CASE("a header is at most so large") {
   const std::string head = "GET / HTTP/1.1\r\nA: ";
   const std::string fits = head + std::string(kLimit - head.size() - 4, 'x') + "\r\n\r\n";
