@@ -1,4 +1,5 @@
 #include "devices/base/forwarding_files.h"
+#include "devices/base/text.h"
 #include "ops/formats/npy.h"
 #include "tests/catch.h"
 #include "tests/gzip.h"
@@ -187,6 +188,35 @@ TEST_CASE("NPY headers that are not exactly the literal are refused") {
   }
   CHECK(literal_error("{'descr': '<f4', 'fortran_order': maybe}").message() ==
         "'f': expected True or False in the header at byte 44, received 'maybe}'");
+}
+
+TEST_CASE("what is wrong in an NPY header is told with what was expected") {
+  const auto refused = [](const std::string& literal, std::string_view what) {
+    INFO(literal);
+    const std::string message = parse_npy(npy(literal, ""), "f").status().message();
+    INFO(message);
+    CHECK(message.starts_with(cat("'f': expected ", what, " in the header at byte ")));
+  };
+  refused(literal_of("<f4", "(0,)") + "x", "the end of the header");
+  refused("{'desc': '<f4'}", "descr, fortran_order or shape");
+  refused("{'descr': '<f4', 'descr': '<f4'}", "'descr' only once");
+  refused("{'shape': (0,), 'shape': (0,)}", "'shape' only once");
+  refused(literal_of("<f4", "(1 2)"), "',' or ')'");
+  refused(literal_of("<f4", "(0,0,0,0,0,0,0,0,0)"), "at most 8 sizes");
+  refused(literal_of("<f4", "(0)"), "',' after a single size");
+  refused("{descr: '<f4'}", "a string");
+  refused("{'descr: 4}", "a string that ends");
+  refused("{'descr\n': 4}", "a string that ends");
+}
+
+TEST_CASE("an NPY file that ends in its header is refused with the bytes that it lacks") {
+  const Bytes whole = npy(literal_of("<f4", "(0,)"), "", 2);
+  REQUIRE(parse_npy(whole, "f").ok());
+  for (const size_t size : {size_t{10}, size_t{11}, size_t{12}, whole.size() - 1}) {
+    const size_t needed = size < 12 ? 12 : whole.size();
+    CHECK(parse_npy(std::span(whole).first(size), "f").status().message() ==
+          cat("'f': expected a header up to byte ", needed, ", the file has ", size, " bytes"));
+  }
 }
 
 TEST_CASE("NPY sizes beyond the file are refused and nothing is allocated for them") {

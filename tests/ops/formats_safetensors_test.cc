@@ -3,6 +3,7 @@
 #include "ops/formats/safetensors.h"
 #include "ops/formats/weights_hash.h"
 #include "tests/catch.h"
+#include "tests/slowness.h"
 #include "tests/temporary_directory.h"
 
 using namespace leat;
@@ -195,6 +196,39 @@ TEST_CASE("safetensors headers of any other form are refused") {
   CHECK(error_of("{\"w\":{\"shape\":[-1]}}", "").message() ==
         "'f': tensor 'w': expected a number that is not negative, received a negative number near "
         "byte 26");
+}
+
+TEST_CASE("what is wrong in a safetensors header is told with what was expected") {
+  const auto refused = [](const std::string& header, std::string_view what) {
+    INFO(header);
+    const std::string message = error_of(header, "").message();
+    INFO(message);
+    CHECK(message.starts_with(cat("'f': tensor 'w': expected ", what, " near byte ")));
+  };
+  refused(one("F32", "[0]", "[0]"), "two data_offsets");
+  refused(one("F32", "[0]", "[0,0,0]"), "two data_offsets");
+  refused(one("F32", "[9223372036854775808]", "[0,0]"),
+          "a size of at most 2^62, received 9223372036854775808");
+  refused("{\"w\":{\"type\":\"F32\"}}", "dtype, shape or data_offsets, received 'type'");
+  refused("{\"w\":{\"dtype\":\"F32\",\"dtype\":\"F32\"}}", "dtype once, received it twice");
+}
+
+TEST_CASE("a safetensors header of too many tensors or bytes is refused") {
+  if (kSlowness == 1) {  // a minute with a sanitizer
+    std::string header = "{";
+    for (size_t i = 0; i <= kSafeTensorsCount; ++i) {
+      header += cat(i > 0 ? "," : "", "\"", i,
+                    "\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]}");
+    }
+    CHECK(error_of(header + "}", "")
+              .message()
+              .starts_with(cat("'f': expected at most ", kSafeTensorsCount, " tensors near byte")));
+  }
+  SafeTensors large;
+  large.metadata["note"] = std::string(kSafeTensorsHeaderBytes, 'x');
+  CHECK(format_safetensors(large).status().message().starts_with(
+      cat("expected a header of at most ", kSafeTensorsHeaderBytes,
+          " bytes, names and metadata make it ")));
 }
 
 TEST_CASE("a name that stands twice in a safetensors header is refused") {
