@@ -214,6 +214,8 @@ TEST_CASE("an id of no bytes or of too many is refused by every call", "[cluster
     refused("job", [id](Master master) { return sent(master.jobRequest(), id); });
     refused("cancel", [id](Master master) { return sent(master.cancelRequest(), id); });
     refused("remove", [id](Master master) { return sent(master.removeRequest(), id); });
+    refused("watch", [id](Master master) { return sent(master.watchRequest(), id); });
+    refused("logs", [id](Master master) { return sent(master.logsRequest(), id); });
     refused("files", [id](Master master) { return sent(master.filesRequest(), id); });
     refused("fetch", [id](Master master) { return sent(master.fetchRequest(), id); });
     refused("drain", [id](Master master) {
