@@ -1,4 +1,9 @@
 // Servers and clients that behave.
+#include <arpa/inet.h>
+#include <capnp/message.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
@@ -227,6 +232,65 @@ TEST_CASE("a server that says nothing costs a caller its deadline and no more", 
   release = true;
 }
 
+TEST_CASE("a server that hangs up in the middle of the hello is unavailable", "[cluster]") {
+  const int listener = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in name{};
+  name.sin_family = AF_INET;
+  name.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof name;
+  REQUIRE(::bind(listener, reinterpret_cast<sockaddr*>(&name), size) == 0);
+  REQUIRE(::listen(listener, 1) == 0);
+  REQUIRE(::getsockname(listener, reinterpret_cast<sockaddr*>(&name), &size) == 0);
+  std::thread server([listener] {
+    const int peer = ::accept(listener, nullptr, nullptr);
+    (void)!::write(peer, "LEA", 3);
+    ::shutdown(peer, SHUT_WR);
+    char bytes[256];
+    while (::read(peer, bytes, sizeof bytes) > 0) {
+    }
+    ::close(peer);
+  });
+  const std::string address = cat("127.0.0.1:", ntohs(name.sin_port));
+  const auto loop = std::move(RpcLoop::start().value());
+  const auto client = RpcClient::connect(*loop, {.address = address,
+                                                 .identity = test_identity(),
+                                                 .deadline = 30s,
+                                                 .limits = {},
+                                                 .on_lost = {}});
+  server.join();
+  ::close(listener);
+  CHECK(client.status().code() == Code::unavailable);
+  CHECK_THAT(client.status().message(),
+             Catch::Contains(": " + address + " hung up in the middle of the hello"));
+}
+
+TEST_CASE("a server does not begin on a loop that has stopped", "[cluster]") {
+  const auto loop = std::move(RpcLoop::start().value());
+  loop->stop();
+  RpcServerOptions options;
+  options.identity = test_identity(RpcRole::master);
+  const auto none = [](const RpcPeer&) -> kj::Maybe<capnp::Capability::Client> { return nullptr; };
+  const auto server = RpcServer::listen(*loop, options, none);
+  CHECK(server.status().code() == Code::cancelled);
+  CHECK_THAT(server.status().message(), Catch::StartsWith("cannot listen on 127.0.0.1:") &&
+                                            Catch::EndsWith("the rpc thread has stopped"));
+}
+
+TEST_CASE("a peer that would hold more than the server's memory is dropped", "[cluster]") {
+  RpcServerOptions options;
+  options.held_bytes = 256 << 10;
+  const ProbeHost host(options);
+  RawSocket greedy(host.server->address());
+  greedy.greet();
+  REQUIRE(greedy.write(header_of(0, (1 << 20) / 8 - 8)));
+  (void)greedy.write(std::string(768 << 10, 'x'));  // may be dropped before all of it is sent
+  const auto rest = greedy.read_to_end();
+  REQUIRE(rest.has_value());
+  CHECK_THAT(*rest, Catch::Contains("no memory left for the"));
+  ProbeCaller caller(host.server->address());
+  CHECK(caller.echo("still there").ok());
+}
+
 TEST_CASE("an address of the network needs a secret, or a flag that says insecure", "[cluster]") {
   const auto loop = std::move(RpcLoop::start().value());
   RpcServerOptions options;
@@ -387,6 +451,54 @@ TEST_CASE("a blob that is not what was described is refused at its end", "[clust
                Catch::Contains("expected at most 1048576 bytes at offset 0, received 1001 at 0"));
   }
   CHECK(caller.echo("still there").ok());
+}
+
+namespace {
+
+// Answers every read with what it was made with.
+class Lying final : public wire::Download::Server {
+ public:
+  explicit Lying(size_t size) : bytes_(size) {}
+  kj::Promise<void> read(ReadContext context) override {
+    context.getResults().initOutcome().setOk(
+        kj::arrayPtr(reinterpret_cast<const kj::byte*>(bytes_.data()), bytes_.size()));
+    return kj::READY_NOW;
+  }
+
+ private:
+  const Blob bytes_;
+};
+
+Status download_from(size_t size, const BlobInfo& info) {
+  const auto loop = std::move(RpcLoop::start().value());
+  return call(
+             *loop, [&] { return download(kj::heap<Lying>(size), info, 1 << 20); }, 30s, "download")
+      .status();
+}
+
+}  // namespace
+
+TEST_CASE("a download that is not what was described is refused", "[cluster]") {
+  const BlobInfo info = describe(Blob(1000));
+  CHECK(download_from(1000, info).ok());
+  CHECK(download_from(999, info).message() == "read of 1000 bytes at offset 0: received 999");
+  CHECK(download_from(1001, info).message() == "read of 1000 bytes at offset 0: received 1001");
+  BlobInfo other = info;
+  other.sha256[0] ^= 1;
+  const Status status = download_from(1000, other);
+  CHECK(status.code() == Code::internal);
+  CHECK_THAT(status.message(), Catch::Contains("blob's sha256"));
+}
+
+TEST_CASE("an error of a code that is not known is internal") {
+  for (const uint16_t code : {0, 9, 65535}) {
+    capnp::MallocMessageBuilder message;
+    auto status = message.initRoot<wire::Status>();
+    status.setCode(static_cast<wire::Status::Code>(code));
+    status.setMessage("why");
+    CHECK(read_status(status.asReader()).to_string() ==
+          cat("internal: error of unknown code ", code, ": why"));
+  }
 }
 
 TEST_CASE("how long an echo takes", "[.measure]") {

@@ -126,6 +126,19 @@ TEST_CASE("what is not a hello has no answer") {
   CHECK_FALSE(to.on_hello(noise).has_value());
 }
 
+TEST_CASE("an answer of another protocol is no answer, and no verdict") {
+  const RpcIdentity me = identity();
+  OpenerHandshake from(me, "there:1", random_nonce());
+  CHECK(from.on_answer({}).status().message() ==
+        "there:1 is no end of this protocol: expected 'LEAT' at the start of its answer");
+  AcceptorHandshake to(me, random_nonce());
+  const auto answer = to.on_hello(from.hello());
+  REQUIRE(answer.has_value());
+  REQUIRE(from.on_answer(*answer).ok());
+  CHECK(from.on_verdict({}).status().message() ==
+        "there:1: expected 'LEAT' at the start of its verdict");
+}
+
 TEST_CASE("an identity that cannot be sent is refused") {
   RpcIdentity wrong = identity();
   SECTION("cluster too long") { wrong.cluster = std::string(33, 'x'); }

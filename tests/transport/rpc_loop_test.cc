@@ -1,5 +1,6 @@
 #include <kj/debug.h>
 #include <signal.h>
+#include <sys/resource.h>
 
 #include <atomic>
 #include <thread>
@@ -49,6 +50,16 @@ TEST_CASE("what one thread posts runs in its order on the loop's thread", "[clus
   REQUIRE(order.size() == 1000);
   for (int i = 0; i < 1000; ++i) CHECK(order[i] == i);
   CHECK_FALSE(loop->on_loop_thread());
+}
+
+TEST_CASE("a loop without a descriptor left does not start") {
+  rlimit limit{};
+  REQUIRE(::getrlimit(RLIMIT_NOFILE, &limit) == 0);
+  const rlimit none{0, limit.rlim_max};
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &none) == 0);
+  const Status status = RpcLoop::start().status();
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &limit) == 0);
+  CHECK(status.to_string() == "resource_exhausted: rpc thread: no descriptor for its eventfd");
 }
 
 TEST_CASE("every post that was taken runs, though the loop stops meanwhile", "[cluster]") {
