@@ -1,12 +1,17 @@
 #include "transport/io/handshake.h"
 
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <condition_variable>
 #include <functional>
 #include <mutex>
+#include <thread>
 
+#include "tests/no_descriptors.h"
 #include "tests/transport/link_testing.h"
 #include "transport/io/handover.h"
 #include "transport/io/listener.h"
@@ -310,7 +315,7 @@ TEST_CASE("a listener with enough handshakes at once says that it is busy") {
 }
 
 TEST_CASE("dialing says what is wrong with an address, or that nobody is there") {
-  for (const char* bad : {"", "127.0.0.1", "localhost:80", "unix:", ":1", "[::1:80"}) {
+  for (const char* bad : {"", "127.0.0.1", "80", "localhost:80", "unix:", ":1", "[::1:80"}) {
     INFO(bad);
     CHECK(dial(bad, a_hello(), a_key(), soon()).status().code() == Code::invalid_argument);
   }
@@ -319,7 +324,73 @@ TEST_CASE("dialing says what is wrong with an address, or that nobody is there")
     Door door;
     address = door.listener->address();
   }
-  CHECK(dial(address, a_hello(), a_key(), soon()).status().code() == Code::unavailable);
+  CHECK(dial(address, a_hello(), a_key(), soon()).status().to_string() ==
+        "unavailable: connecting to " + address + ": Connection refused");
+  CHECK_THAT(dial("unix:/nowhere/socket", a_hello(), a_key(), soon()).status().message(),
+             Catch::StartsWith("connecting to unix:/nowhere/socket: No such file or directory"));
+}
+
+TEST_CASE("an option that this system does not have is refused") {
+  Door door;
+  SocketOptions options;
+  options.congestion = "none-such";
+  const Status status =
+      dial(door.listener->address(), a_hello(), a_key(), soon(), options).status();
+  CHECK(status.to_string() ==
+        "invalid_argument: congestion control 'none-such': expected one "
+        "that this system has");
+  const Descriptor alone(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  CHECK_THAT(apply({}, alone.get()).message(), Catch::StartsWith("the peer of a socket: "));
+}
+
+TEST_CASE("sockets without a descriptor or an end say which call failed") {
+  auto pair = socket_pair();
+  REQUIRE(pair.ok());
+  std::byte one{};
+  Status connecting, pairing, waiting;
+  {
+    const NoDescriptors none;
+    connecting = connect_socket("127.0.0.1:1", soon()).status();
+    pairing = socket_pair().status();
+    waiting = receive_all(pair->first.get(), {&one, 1}, soon(), "waiting");  // poll() of too many
+  }
+  CHECK_THAT(connecting.message(), Catch::StartsWith("socket for 127.0.0.1:1: "));
+  CHECK_THAT(pairing.message(), Catch::StartsWith("socketpair: "));
+  CHECK_THAT(waiting.message(), Catch::StartsWith("waiting: "));
+  CHECK(waiting.code() != Code::deadline_exceeded);
+  const Descriptor null(::open("/dev/null", O_RDWR | O_CLOEXEC));
+  CHECK_THAT(receive_all(null.get(), {&one, 1}, soon(), "no socket").message(),
+             Catch::StartsWith("no socket: "));
+  CHECK_THAT(receive_descriptors(null.get(), {&one, 1}, 1, soon(), "no socket").status().message(),
+             Catch::StartsWith("no socket: "));
+}
+
+TEST_CASE("a dialer turns away from a listener that chooses or refuses too late") {
+  // Plays the listener to the verdict.
+  const auto greeted = [](uint16_t version, LinkRefusal verdict) {
+    auto pair = socket_pair();
+    REQUIRE(pair.ok());
+    std::thread listener([&] {
+      HelloBytes hello;
+      Sha256Digest proof;
+      if (!receive_all(pair->second.get(), hello, soon(), "t").ok()) return;
+      LinkAnswer answer;
+      answer.version = version;
+      answer.proof = prove(a_key(), Prover::listener, hello, encode(answer));
+      if (!send_all(pair->second.get(), encode(answer), soon(), "t").ok()) return;
+      const auto of_dialer = std::as_writable_bytes(std::span(proof));
+      if (!receive_all(pair->second.get(), of_dialer, soon(), "t").ok()) return;
+      (void)send_all(pair->second.get(), encode(verdict), soon(), "t").ok();
+    });
+    const auto done = greet(std::move(pair->first), a_hello(), a_key(), soon(), "p").status();
+    listener.join();
+    return done.to_string();
+  };
+  CHECK(greeted(1, LinkRefusal::none) == Status().to_string());
+  CHECK(greeted(9, LinkRefusal::none) ==
+        "failed_precondition: handshake with p: version: it chose 9");
+  CHECK(greeted(1, LinkRefusal::key) ==
+        "failed_precondition: handshake with p: it refused: key is not what it expects");
 }
 
 TEST_CASE("dialing somebody who never answers ends at its deadline") {

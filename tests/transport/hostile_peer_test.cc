@@ -125,6 +125,22 @@ std::vector<Case> cases() {
        {flipped(control(FrameKind::fence, 1, 7), 8)},
        "data loss",
        Code::unavailable},
+      {"a bundle that ends in a record",
+       false,
+       {frame(
+           [] {
+             FrameHeader header;
+             header.kind = FrameKind::bundle;
+             return header;
+           }(),
+           kSeven)},
+       "bundle: expected a record of at least"},
+      {"other bytes on the bulk socket",
+       true,
+       {std::vector<std::byte>(64, std::byte{'G'})},
+       "data loss: frame 0 from worker-0 cannot be read: frame: magic",
+       Code::unavailable},
+      {"a piece left out", true, {piece(1, 2, 0, 0, kFull)}, "sequence: expected 0, received 1"},
       {"a piece out of order",
        true,
        {piece(0, 2, 0, 1, kFull)},
@@ -211,6 +227,22 @@ TEST_CASE("a peer that breaks the protocol ends the link, which says how", "[clu
     CHECK(header->kind == FrameKind::abort);
     CHECK(header->edge == static_cast<uint32_t>(c.code));
   }
+}
+
+TEST_CASE("a link without its sockets is refused") {
+  const LinkEnds small({8}, {}), large({3 * kPieceBytes}, {});
+  Reactor reactor;
+  const auto refusal = [&](Descriptor express, const LinkEnds& ends) {
+    return tcp::make_link(reactor, std::move(express), Descriptor(), ends.setup_b)
+        .status()
+        .message();
+  };
+  CHECK(refusal(Descriptor(), small) ==
+        "link worker-1 to worker-0: expected an express socket for its edges, there is none");
+  auto pair = socket_pair();
+  REQUIRE(pair.ok());
+  CHECK(refusal(std::move(pair->first), large) ==
+        "link worker-1 to worker-0: expected a bulk socket for its edges, there is none");
 }
 
 TEST_CASE("a link that sends nothing pings its peer", "[cluster]") {
@@ -337,6 +369,7 @@ TEST_CASE("a peer that grants without end and reads nothing cannot make the outb
 TEST_CASE("a peer that answers no ping costs its deadline") {
   RawPeer peer(kIn, kOut);
   const auto answered = peer.link->ping(in(5ms));
-  CHECK(answered.status().code() == Code::deadline_exceeded);
+  CHECK(answered.status().to_string() ==
+        "deadline_exceeded: link worker-1 to worker-0: worker-0 did not answer a ping");
   CHECK(peer.link->status().ok());
 }

@@ -1,12 +1,12 @@
 #include <kj/debug.h>
 #include <signal.h>
-#include <sys/resource.h>
 
 #include <atomic>
 #include <thread>
 #include <vector>
 
 #include "tests/catch.h"
+#include "tests/no_descriptors.h"
 #include "transport/rpc/call.h"
 #include "transport/rpc/loop.h"
 
@@ -53,12 +53,10 @@ TEST_CASE("what one thread posts runs in its order on the loop's thread", "[clus
 }
 
 TEST_CASE("a loop without a descriptor left does not start") {
-  rlimit limit{};
-  REQUIRE(::getrlimit(RLIMIT_NOFILE, &limit) == 0);
-  const rlimit none{0, limit.rlim_max};
-  REQUIRE(::setrlimit(RLIMIT_NOFILE, &none) == 0);
-  const Status status = RpcLoop::start().status();
-  REQUIRE(::setrlimit(RLIMIT_NOFILE, &limit) == 0);
+  const Status status = [] {
+    const NoDescriptors none;
+    return RpcLoop::start().status();
+  }();
   CHECK(status.to_string() == "resource_exhausted: rpc thread: no descriptor for its eventfd");
 }
 

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "devices/pages.h"
+#include "tests/no_descriptors.h"
 #include "tests/transport/link_testing.h"
 #include "transport/io/express.h"
 #include "transport/shm/shm_link.h"
@@ -108,6 +109,17 @@ TEST_CASE("counters that break the window end the link, which says how", "[clust
   }
 }
 
+TEST_CASE("shared memory that there cannot be is refused") {
+  Status none;
+  {
+    const NoDescriptors no_more;
+    none = MemoryFile::create("t", 4096, Writers::all).status();
+  }
+  CHECK_THAT(none.message(), Catch::StartsWith("shared memory: "));
+  const Status large = MemoryFile::create("t", size_t{1} << 63, Writers::all).status();
+  CHECK_THAT(large.message(), Catch::StartsWith("shared memory of "));
+}
+
 TEST_CASE("credit that is taken back ends the link", "[cluster]") {
   RawShm peer({8}, {8});
   peer.theirs->retired(0).store(5);
@@ -150,6 +162,10 @@ TEST_CASE("an arena or a bell that could be cut, or is another's, is refused") {
   CHECK_FALSE(Arena::open(Descriptor(::dup(others.descriptor())), edges, "p").ok());
   CHECK(Arena::open(Descriptor(::open("/dev/null", O_RDWR)), edges, "p").status().code() ==
         Code::invalid_argument);
+  CHECK(Arena::open(memory_file(bytes, sealed | F_SEAL_WRITE), edges, "p")
+            .status()
+            .message()
+            .find("shared memory: expected room to map") != std::string::npos);
   CHECK_FALSE(Bell::open(memory_file(4096, F_SEAL_GROW), "p").ok());
   CHECK(Arena::open(Descriptor(::dup(must(Arena::create(edges)).descriptor())), edges, "p").ok());
 }
@@ -168,6 +184,14 @@ TEST_CASE("a peer that shares nothing, or nonsense, costs a deadline and no more
   pair = must(socket_pair());
   REQUIRE(send_all(pair.first.get(), std::as_bytes(std::span(kWord)), soon(), "t").ok());
   CHECK(attempt(std::move(pair.second), soon()).code() == Code::invalid_argument);
+  pair = must(socket_pair());
+  const Arena arena = must(Arena::create(ends.setup_b.outgoing));
+  const int files[] = {arena.descriptor(), waiter->bell().descriptor()};
+  constexpr std::string_view kOther = "LEATSHM0";
+  REQUIRE(send_descriptors(pair.first.get(), std::as_bytes(std::span(kOther)), files, soon(), "t")
+              .ok());
+  CHECK_THAT(attempt(std::move(pair.second), soon()).message(),
+             Catch::EndsWith("sharing memory: expected the peer's shared memory"));
   pair = must(socket_pair());
   pair.first = Descriptor();
   CHECK(attempt(std::move(pair.second), soon()).code() == Code::unavailable);
@@ -255,6 +279,7 @@ TEST_CASE("an outbox that is none, or is for other edges, is refused") {
     std::vector<uint64_t> head, place;
     Descriptor file;
     const char* message;
+    Code code = Code::invalid_argument;
   };
   const int sealed = F_SEAL_SHRINK | F_SEAL_GROW;
   const uint64_t two_slots = 2 * 303104;
@@ -270,6 +295,13 @@ TEST_CASE("an outbox that is none, or is for other edges, is refused") {
   cases.push_back(
       {{kMagic, 1}, {2, 0}, memory_file(two_slots, sealed), "does not come from there"});
   cases.push_back({{kMagic, 1}, {0, 0}, memory_file(two_slots, sealed), "expected slots of 0"});
+  const Descriptor whole = memory_file(two_slots, sealed);
+  const std::string path = "/proc/self/fd/" + std::to_string(whole.get());
+  cases.push_back({{kMagic, 1},
+                   {1, 0},
+                   Descriptor(::open(path.c_str(), O_WRONLY | O_CLOEXEC)),
+                   "expected room to map",
+                   Code::resource_exhausted});
   for (Case& c : cases) {
     LinkEnds ends({0, 300000}, {8});
     auto pair = must(socket_pair());
@@ -283,7 +315,7 @@ TEST_CASE("an outbox that is none, or is for other edges, is refused") {
     const Status status =
         exchange_outboxes(pair.second.get(), nullptr, ends.setup_b, soon()).status();
     INFO(c.message << ": " << status);
-    CHECK(status.code() == Code::invalid_argument);
+    CHECK(status.code() == c.code);
     CHECK(status.message().find(c.message) != std::string::npos);
   }
 }
