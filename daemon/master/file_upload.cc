@@ -82,10 +82,6 @@ class FileUpload final : public Service<wire::Upload> {
  private:
   kj::Promise<Status> finished() {
     if (!status_.ok()) return status_;
-    if (received_ != info_.size) {
-      return Status(
-          invalid_argument(cat("upload: expected ", info_.size, " bytes, received ", received_)));
-    }
     status_ = failed_precondition("upload was finished before");
     silent_ = nullptr;
     auto kept = on_disk("Upload.finish", [](Arrival& arrival) { return arrival.finish(); });

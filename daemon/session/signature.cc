@@ -119,8 +119,6 @@ Result<NodeId> GraphNames::target(const Graph& graph, const std::string& name) c
 }
 
 Result<Borders> GraphNames::resolve(const Graph& graph, const Signature& signature) const {
-  if (signature.fetches.empty() && signature.targets.empty())
-    return invalid_argument("expected at least one fetch or target, received none");
   Borders borders;
   std::set<ValueId> fed;
   for (const std::string& name : signature.feeds) {
@@ -131,9 +129,6 @@ Result<Borders> GraphNames::resolve(const Graph& graph, const Signature& signatu
   }
   for (const std::string& name : signature.fetches) {
     LEAT_ASSIGN_OR_RETURN(const ValueId value, tensor(graph, "fetch", name));
-    if (fed.count(value)) {
-      return invalid_argument(cat("'", name, "': expected to be fed or fetched, received both"));
-    }
     borders.fetches.push_back(value);
   }
   for (const std::string& name : signature.targets) {

@@ -208,7 +208,8 @@ void wrong_steps_are_refused() {
   wrong(f.fails({}, {"y"}), "needs the input 'x', which is not fed");
   wrong(f.fails({{"x", floats({1, 2})}}, {"y"}),
         "feed 'x': expected float[N,2], received float[2]");
-  wrong(f.fails({{"x", Tensor(DType::f64, Shape{1, 2})}}, {"y"}), "received double[1,2]");
+  wrong(f.fails({{"x", Tensor(DType::f64, Shape{1, 2})}}, {"y"}),
+        "feed 'x': expected float[N,2], received double[1,2]");
   wrong(f.fails({{"x", Tensor()}}, {"y"}), "received no tensor");
   wrong(f.fails({{"d", floats({1, 2, 3})}}, {}, {"add"}),
         "feed 'd': expected float[2], received float[3]");

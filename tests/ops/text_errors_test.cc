@@ -121,6 +121,13 @@ TEST_CASE("what stands in text where another thing is expected is named") {
   CHECK(parse_graph(with_input("float[1,1,1,1,1,1,1,2]"), text_catalogue(), "g").ok());
 }
 
+TEST_CASE("a constant in text needs the op of constants") {
+  const Status status =
+      parse_graph(with_constant("float[1] c = {1}"), Catalogue(), "g.onnxtxt").status();
+  CHECK_THAT(status.message(),
+             Catch::StartsWith("g.onnxtxt:1:22: ") && Catch::Contains("Constant"));
+}
+
 TEST_CASE("a text that is too long is not read") {
   check_refused({{std::string(limits::kTextBytes + 1, ' '), "expected at most 256.0 MiB of text"}});
 }

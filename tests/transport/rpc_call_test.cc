@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
+#include <cstring>
 #include <future>
 #include <thread>
 
@@ -14,6 +15,7 @@
 #include "tests/catch.h"
 #include "tests/transport/rpc_testing.h"
 #include "transport/rpc/chunks.h"
+#include "transport/rpc/hello.h"
 
 namespace leat {
 namespace {
@@ -262,6 +264,54 @@ TEST_CASE("a server that hangs up in the middle of the hello is unavailable", "[
   CHECK(client.status().code() == Code::unavailable);
   CHECK_THAT(client.status().message(),
              Catch::Contains(": " + address + " hung up in the middle of the hello"));
+}
+
+namespace {
+
+// What the server sends to a peer that goes on after it was refused, behind the answer and the
+// verdict: nothing, since it has closed.
+std::string after_refusal(const std::string& address, const RpcIdentity& identity, bool proves) {
+  RawSocket socket(address);
+  OpenerHandshake handshake(identity, address, random_nonce());
+  const auto text = [](const auto& bytes) {
+    return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  };
+  REQUIRE(socket.write(text(handshake.hello())));
+  RpcAnswer answer{};
+  const std::string read = socket.read(answer.size());
+  REQUIRE(read.size() == answer.size());
+  std::memcpy(answer.data(), read.data(), read.size());
+  const auto proof = handshake.on_answer(answer);
+  CHECK(proof.ok() == proves);
+  (void)socket.write(text(proof.ok() ? *proof : Proof{}));
+  if (proves) CHECK(socket.read(Verdict().size()).size() == Verdict().size());
+  (void)socket.write(header_of(0, 1) + std::string(8, '\0'));
+  const auto rest = socket.read_to_end();
+  return rest ? *rest : "still open";
+}
+
+}  // namespace
+
+TEST_CASE("a peer that was refused and goes on all the same is not served", "[cluster]") {
+  RpcServerOptions options;
+  options.identity = test_identity(RpcRole::master);
+  options.identity.secret = kSecret;
+  const ProbeHost host(options);
+  RpcIdentity identity = test_identity();
+  identity.secret = "another secret than the cluster's";
+  CHECK(after_refusal(host.server->address(), identity, true).empty());
+  identity.secret = kSecret;
+  ++identity.protocol_version;
+  CHECK(after_refusal(host.server->address(), identity, false).empty());
+}
+
+TEST_CASE("half a hello has no answer", "[cluster]") {
+  const ProbeHost host;
+  RawSocket socket(host.server->address());
+  const OpenerHandshake handshake(test_identity(), "there:1", random_nonce());
+  REQUIRE(socket.write(std::string(reinterpret_cast<const char*>(handshake.hello().data()), 20)));
+  REQUIRE(::shutdown(socket.descriptor(), SHUT_WR) == 0);
+  CHECK(socket.read_to_end() == "");
 }
 
 TEST_CASE("a server does not begin on a loop that has stopped", "[cluster]") {

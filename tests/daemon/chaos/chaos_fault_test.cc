@@ -39,6 +39,9 @@ TEST_CASE("what --chaos cannot mean is refused with what was expected") {
         "--chaos 'kil=worker:1@step=7': expected ACTION=TARGET@step=N or @time=TIME, as "
         "kill=worker:1@step=700, or seed=N,every=TIME; 'kil' is none of kill, stop, term, exit, "
         "hang, corrupt, slow, seed");
+  CHECK(message("kill=worker:1@steps=7s") ==
+        "--chaos 'kill=worker:1@steps=7s': expected step=N or time=TIME behind the '@', received "
+        "'steps=7s'");
   for (const char* spec : {"",
                            "kill",
                            "kill=",
