@@ -81,6 +81,14 @@ Status check_files(const Submission& submission) {
                                   human_bytes(file.bytes->size()), " as '", file.name, "'"));
     }
   }
+  for (const std::string_view name : names) {
+    for (size_t end = name.find('/'); end != name.npos; end = name.find('/', end + 1)) {
+      const std::string_view folder = name.substr(0, end);
+      if (!names.contains(folder)) continue;
+      return invalid_argument(cat(subject, "expected '", folder, "' to be a file or a folder, '",
+                                  folder, "' and '", name, "' are attached"));
+    }
+  }
   return {};
 }
 
