@@ -1,5 +1,4 @@
-// What a client may not make the master hold or do for a session: calls that RemoteSession would
-// never make.
+// Calls of a session that a master refuses, and that RemoteSession would never make.
 #include "daemon/client/session_client.h"
 #include "daemon/client/wire_values.h"
 #include "devices/base/text.h"

@@ -44,6 +44,15 @@ Status send(ProbeCaller& caller, std::shared_ptr<const Blob> blob, BlobInfo info
   });
 }
 
+Result<std::unique_ptr<RpcClient>> connect(RpcLoop& loop, const std::string& address,
+                                           std::chrono::milliseconds deadline) {
+  return RpcClient::connect(loop, {.address = address,
+                                   .identity = test_identity(),
+                                   .deadline = deadline,
+                                   .limits = {},
+                                   .on_lost = {}});
+}
+
 uint32_t calls_held(ProbeCaller& caller) {
   const auto calls = caller.client->call<Probe>("Probe.holding", 30s, [](Probe::Client probe) {
     return probe.holdingRequest().send().then([](auto&& response) { return response.getCalls(); });
@@ -207,11 +216,7 @@ TEST_CASE("a server that is not there is unavailable", "[cluster]") {
   std::string address;
   { address = ProbeHost().server->address(); }
   const auto loop = std::move(RpcLoop::start().value());
-  const auto client = RpcClient::connect(*loop, {.address = address,
-                                                 .identity = test_identity(),
-                                                 .deadline = 30s,
-                                                 .limits = {},
-                                                 .on_lost = {}});
+  const auto client = connect(*loop, address, 30s);
   CHECK(client.status().code() == Code::unavailable);
   CHECK_THAT(client.status().message(), Catch::Contains(address));
 }
@@ -225,11 +230,7 @@ TEST_CASE("a server that says nothing costs a caller its deadline and no more", 
     while (!release) std::this_thread::yield();
   }));
   const auto loop = std::move(RpcLoop::start().value());
-  const auto client = RpcClient::connect(*loop, {.address = host.server->address(),
-                                                 .identity = test_identity(),
-                                                 .deadline = 50ms,
-                                                 .limits = {},
-                                                 .on_lost = {}});
+  const auto client = connect(*loop, host.server->address(), 50ms);
   CHECK(client.status().code() == Code::deadline_exceeded);
   release = true;
 }
@@ -254,11 +255,7 @@ TEST_CASE("a server that hangs up in the middle of the hello is unavailable", "[
   });
   const std::string address = cat("127.0.0.1:", ntohs(name.sin_port));
   const auto loop = std::move(RpcLoop::start().value());
-  const auto client = RpcClient::connect(*loop, {.address = address,
-                                                 .identity = test_identity(),
-                                                 .deadline = 30s,
-                                                 .limits = {},
-                                                 .on_lost = {}});
+  const auto client = connect(*loop, address, 30s);
   server.join();
   ::close(listener);
   CHECK(client.status().code() == Code::unavailable);
@@ -268,8 +265,8 @@ TEST_CASE("a server that hangs up in the middle of the hello is unavailable", "[
 
 namespace {
 
-// What the server sends to a peer that goes on after it was refused, behind the answer and the
-// verdict: nothing, since it has closed.
+// The bytes that the server sends to a peer that goes on after it was refused, behind the answer
+// and the verdict: none, since it has closed.
 std::string after_refusal(const std::string& address, const RpcIdentity& identity, bool proves) {
   RawSocket socket(address);
   OpenerHandshake handshake(identity, address, random_nonce());
@@ -446,11 +443,7 @@ TEST_CASE("clients that come at once take no more than the connections there are
   std::vector<std::future<Result<std::unique_ptr<RpcClient>>>> arriving;
   for (const auto& loop : loops) {
     arriving.push_back(std::async(std::launch::async, [&host, &loop] {
-      return RpcClient::connect(*loop, {.address = host.server->address(),
-                                        .identity = test_identity(),
-                                        .deadline = 30s,
-                                        .limits = {},
-                                        .on_lost = {}});
+      return connect(*loop, host.server->address(), 30s);
     }));
   }
   std::vector<Result<std::unique_ptr<RpcClient>>> arrived;
