@@ -365,6 +365,17 @@ TEST_CASE("sockets without a descriptor or an end say which call failed") {
              Catch::StartsWith("no socket: "));
 }
 
+TEST_CASE("a descriptor that cannot be watched is refused") {
+  class Deaf final : public Reactor::Watched {
+    bool readable() override { return false; }
+    void writable() override {}
+  } deaf;
+  Reactor reactor;
+  const Descriptor file(::open("/proc/self/exe", O_RDONLY | O_CLOEXEC));
+  CHECK_THAT(reactor.watch(file.get(), deaf).status().message(),
+             Catch::StartsWith("watching a socket: "));
+}
+
 TEST_CASE("a dialer turns away from a listener that chooses or refuses too late") {
   // Plays the listener to the verdict.
   const auto greeted = [](uint16_t version, LinkRefusal verdict) {
