@@ -147,7 +147,7 @@ TEST_CASE("files of a job that cannot lie in one folder are refused") {
   CHECK(unpack(submission, blobs, path).message() ==
         "'" + path + "/a': making the folder failed: Not a directory");
   const std::string below = path + "/a/job";
-  CHECK(unpack(submission, blobs, below).message() ==
+  CHECK(unpack(Submission(), blobs, below).message() ==
         "'" + below + "': making the folder failed: Not a directory");
 }
 

@@ -46,6 +46,9 @@ inline const Switches& switches() {
   return once;
 }
 
+// Opened when the program starts: a test may leave no descriptor for it later.
+inline const Switches& opened = switches();
+
 // The condition of guard `id`, which has been evaluated with all that it does; false if it is off.
 inline bool holds(int id, bool condition) {
   if (!condition) return false;

@@ -117,7 +117,7 @@ TEST_CASE("what stands in text where another thing is expected is named") {
         "expected an element of type double, got '1e999'"},
        {with_constant("float[999999999] c = {1}"), many},
        {with_constant("float[9223372036854775807, 3] c = {1}"), many},
-       {with_input("float[1,1,1,1,1,1,1,1,2]"), "expected at most 8 dimensions"}});
+       {with_constant("float[1,1,1,1,1,1,1,1,2] c = {1, 2}"), "expected at most 8 dimensions"}});
   CHECK(parse_graph(with_input("float[1,1,1,1,1,1,1,2]"), text_catalogue(), "g").ok());
 }
 
