@@ -64,8 +64,9 @@ grep -q 'received SIGTERM: stopping' "$work/orphans.log" || fail "expected the d
 grep -q ' stopped$' "$work/orphans.log" || fail "expected the daemon to stop in order"
 
 start killed
-daemon=$(inside sh -c 'cat /proc/1/task/1/children')
-inside kill -KILL "${daemon// /}"
+# From outside: a process of the namespace would be killed with it, perhaps before it returns.
+daemon=$(cat "/proc/$first/task/$first/children")
+kill -KILL "${daemon// /}"
 code=0
 wait "$outer" || code=$?
 outer=
