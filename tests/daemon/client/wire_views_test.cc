@@ -1,4 +1,4 @@
-// What a client believes of a master's answers.
+// A client refuses answers of a master that cannot be.
 #include "daemon/client/wire_views.h"
 
 #include <capnp/message.h>

@@ -1,5 +1,4 @@
-// What nobody makes a runner hold or do: calls that no master would make, and boot messages that no
-// worker would send.
+// A runner refuses calls that no master would make, and boot messages that no worker would send.
 #include <capnp/message.h>
 #include <capnp/serialize.h>
 #include <sys/socket.h>
@@ -35,7 +34,7 @@ std::string refusal_of(RunnerTestCluster& cluster, F function) {
   return leat::call(cluster.loop(), std::move(ask), 30s, "a call").to_string();
 }
 
-// What a runner makes of this text at the other end of a socket.
+// The answer of a runner that reads this boot message from a socket.
 std::string booted(uint64_t size, const kj::ArrayPtr<const kj::byte> bytes) {
   int ends[2];
   REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) == 0);
