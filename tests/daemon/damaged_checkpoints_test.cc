@@ -161,11 +161,20 @@ TEST_CASE("a disk that cannot set a checkpoint aside is an error, and names stay
 
 constexpr uint64_t kJobSteps = kSlowness > 1 ? 400 : 1500;
 
+// The job once its folder on the master has a checkpoint: those are written behind the steps.
+JobView await_checkpoint(JobScene& scene, const std::string& id) {
+  const std::string checkpoints =
+      cat(scene.cluster().folder() / "master", "/jobs/", id, "/checkpoints");
+  return scene.await(id, [&](const JobView&) {
+    return fs::exists(checkpoints) && names_with(checkpoints, "step-") > 0;
+  });
+}
+
 TEST_CASE("a job that lost all processes and all checkpoints to damage ends with its weights") {
   JobScene scene(3);
   const Job job = scene.job(kJobSteps);
   const std::string id = scene.submit(job);
-  (void)scene.await_step(id, 110, 1);
+  (void)await_checkpoint(scene, id);
   for (int i = 0; i < 3; ++i) scene.cluster().worker(i).signal(SIGKILL);
   (void)scene.await(id, [](const JobView& view) {
     return view.condition.state == JobState::recovering && view.condition.epoch == 1;
@@ -203,9 +212,7 @@ TEST_CASE("a job that lost all processes says what its metrics lost") {
   const Job job = scene.job(kJobSteps);
   const std::string id = scene.submit(job);
   const std::string folder = cat(scene.cluster().folder() / "master", "/jobs/", id);
-  (void)scene.await(id, [&](const JobView&) {
-    return fs::exists(folder + "/checkpoints") && names_with(folder + "/checkpoints", "step-") > 0;
-  });
+  (void)await_checkpoint(scene, id);
   for (int i = 0; i < 3; ++i) scene.cluster().worker(i).signal(SIGKILL);
   (void)scene.await(id, [](const JobView& view) {
     return view.condition.state == JobState::recovering && view.condition.epoch == 1;
@@ -229,7 +236,7 @@ TEST_CASE("a file in the place of the checkpoints costs nothing of a job that is
   JobScene scene(3);
   const Job job = scene.job(kJobSteps);
   const std::string id = scene.submit(job);
-  const JobView before = scene.await_step(id, 60, 1);
+  const JobView before = await_checkpoint(scene, id);
   const auto runners = scene.runners(before);
   REQUIRE(runners.size() == 3);
   const std::string folder = cat(scene.cluster().folder() / "master", "/jobs/", id);
