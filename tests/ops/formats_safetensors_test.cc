@@ -207,6 +207,9 @@ TEST_CASE("what is wrong in a safetensors header is told with what was expected"
   };
   refused(one("F32", "[0]", "[0]"), "two data_offsets");
   refused(one("F32", "[0]", "[0,0,0]"), "two data_offsets");
+  // Refused at the third, not where the list ends.
+  CHECK(error_of("{\"w\":{\"data_offsets\":[0,0,0,0]}}", "").message() ==
+        "'f': tensor 'w': expected two data_offsets near byte 36");
   refused(one("F32", "[9223372036854775808]", "[0,0]"),
           "a size of at most 2^62, received 9223372036854775808");
   refused("{\"w\":{\"type\":\"F32\"}}", "dtype, shape or data_offsets, received 'type'");
