@@ -44,6 +44,8 @@ TEST_CASE("joined pieces make all of a value") {
   CHECK_THAT(join({floats(2), some_floats()}, {4}), Contains("expected pieces of known sizes"));
   CHECK_THAT(join({floats(2), floats(2)}, {5}),
              Contains("expected pieces of 5 elements for [5], received 4"));
+  const int64_t half = int64_t{1} << 62;
+  CHECK_THAT(join({floats(half), floats(half)}, {4}), Contains("the pieces are too large"));
 }
 
 }  // namespace
