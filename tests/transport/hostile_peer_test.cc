@@ -1,4 +1,6 @@
 // What a link does with a peer that breaks the protocol, sends damaged bytes, or goes at any point.
+#include <poll.h>
+
 #include <functional>
 
 #include "tests/transport/raw_peer.h"
@@ -342,6 +344,32 @@ TEST_CASE("a peer that closes one of its two sockets is gone, too") {
     (bulk ? peer.bulk : peer.express) = Descriptor();
     CHECK(peer.arrived(0, 0).code() == Code::unavailable);
   }
+}
+
+TEST_CASE("a peer that resets its bulk socket is told apart from one that closes it") {
+  constexpr size_t kOfBulk = 2 * kSmallBytes;
+  RawPeer peer(kIn, {kOfBulk});
+  REQUIRE(push_value(*peer.link, 3, 0, kOfBulk).ok());
+  peer.bulk = Descriptor();  // with bytes that it has not read
+  const Status gone = peer.arrived(0, 0);
+  CHECK(gone.code() == Code::unavailable);
+  CHECK(gone.message().find("receiving: Connection reset by peer") != std::string::npos);
+}
+
+TEST_CASE("of two sockets that go one after the other the last has the reason") {
+  const auto reason = [] {
+    RawPeer peer(kIn, kOut);
+    pollfd ping{peer.express.get(), POLLIN, 0};
+    REQUIRE(::poll(&ping, 1, 30000) == 1);
+    peer.bulk = Descriptor();     // read to its end, so closed
+    peer.express = Descriptor();  // with a ping that it has not read, so reset
+    return peer.arrived(0, 0).message();
+  };
+  // The second socket has 200 ms to follow the first: a busy machine may need another round.
+  bool told = false;
+  for (int round = 0; round < 10 && !told; ++round)
+    told = reason().find("receiving: Connection reset by peer") != std::string::npos;
+  CHECK(told);
 }
 
 TEST_CASE("a peer that takes no byte stalls a push for a limited time") {
