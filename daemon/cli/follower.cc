@@ -45,17 +45,6 @@ std::vector<NamedValue> values_of(const ProgressReport& report) {
   return known_values(report.loss, report.accuracy, kNoNumber, kNoNumber);
 }
 
-std::string lost_metrics(const ProgressReport& report) {
-  std::vector<std::string> texts;
-  if (report.metrics_missing > 0)
-    texts.push_back(cat(report.metrics_missing, report.metrics_missing == 1 ? " row" : " rows",
-                        " of metrics.jsonl missing"));
-  if (report.metrics_changed_until > 0)
-    texts.push_back(
-        cat("rows of metrics.jsonl changed, up to step ", report.metrics_changed_until));
-  return join(texts, ", ");
-}
-
 Follower::Follower(std::ostream& out, const Clock& clock, bool redraw, int width)
     : out_(out), clock_(clock), redraw_(redraw), line_(out, clock, redraw, width) {}
 

@@ -15,8 +15,6 @@ namespace leat {
 std::vector<NamedValue> values_of(const EpochResult& result);
 // The same of an epoch that is not over: its means so far.
 std::vector<NamedValue> values_of(const ProgressReport& report);
-// "3 rows of metrics.jsonl missing", for people; "" if nothing is lost.
-std::string lost_metrics(const ProgressReport& report);
 
 // Threads: one. `out` and `clock` must outlive it.
 class Follower {

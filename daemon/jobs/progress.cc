@@ -4,6 +4,9 @@
 #include <bit>
 #include <type_traits>
 
+#include "devices/base/counted.h"
+#include "devices/base/text.h"
+
 namespace leat {
 namespace {
 
@@ -61,6 +64,16 @@ void visit_all(Report& report, Visit visit) {
 }
 
 }  // namespace
+
+std::string lost_metrics(const ProgressReport& report) {
+  std::vector<std::string> texts;
+  if (report.metrics_missing > 0)
+    texts.push_back(cat(counted(report.metrics_missing, "row"), " of metrics.jsonl missing"));
+  if (report.metrics_changed_until > 0)
+    texts.push_back(
+        cat("rows of metrics.jsonl changed, up to step ", report.metrics_changed_until));
+  return join(texts, ", ");
+}
 
 ReportNumbers numbers_of(const ProgressReport& report) {
   ReportNumbers numbers = {};

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <deque>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "daemon/epoch_result.h"
@@ -44,6 +45,9 @@ struct ProgressReport {
 
   bool operator==(const ProgressReport& other) const;  // bit by bit: NaN is like itself
 };
+
+// "3 rows of metrics.jsonl missing", for people; "" if nothing is lost.
+std::string lost_metrics(const ProgressReport& report);
 
 // All of a report as the journal keeps it: what is new comes last.
 using ReportNumbers = std::array<uint64_t, 26>;

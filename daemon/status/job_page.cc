@@ -2,6 +2,7 @@
 
 #include "daemon/status/page_parts.h"
 #include "daemon/status/status_json.h"
+#include "devices/base/counted.h"
 #include "devices/base/text.h"
 
 namespace leat {
@@ -35,6 +36,11 @@ std::string weights_of(const JobResult& result) {
                                                                           : "")));
 }
 
+std::string skipped_steps(const ProgressReport& report) {
+  if (report.steps_skipped == 0) return "";
+  return cat(counted(report.steps_skipped, "step"), ", whose numbers were not finite");
+}
+
 std::string facts(const JobView& job, const ClusterView& cluster) {
   const JobCondition& condition = job.condition;
   const ProgressReport& last = job.progress.last;
@@ -50,6 +56,7 @@ std::string facts(const JobView& job, const ClusterView& cluster) {
              fact("Speed", cat(steps, steps.empty() ? "" : " steps/s", samples.empty() ? "" : ", ",
                                samples, samples.empty() ? "" : " samples/s")),
              fact("Time left", runs ? short_duration(job.progress.eta_seconds) : ""),
+             fact("Skipped", skipped_steps(last)), fact("Metrics", lost_metrics(last)),
              fact("Restarts", std::to_string(condition.restarts)),
              fact("Weights", weights_of(parse_result(condition.result))), "</tbody></table>\n");
 }

@@ -24,6 +24,18 @@ TEST_CASE("the page of a job has its state, progress, workers, log and links to 
   CHECK_THAT(ended, Catch::Contains(std::string(64, 'a')));
 }
 
+TEST_CASE("the page of a job tells of skipped steps and of metrics that are lost") {
+  ExampleSource source;
+  JobView& job = source.jobs_[1];
+  const std::string usual = job_page(job, LogPage(), source.cluster()).body;
+  CHECK_THAT(usual, !Catch::Contains("Skipped") && !Catch::Contains("Metrics"));
+  job.progress.last.steps_skipped = 1;
+  job.progress.last.metrics_missing = 3;
+  const std::string body = job_page(job, LogPage(), source.cluster()).body;
+  CHECK_THAT(body, Catch::Contains("<td>1 step, whose numbers were not finite</td>") &&
+                       Catch::Contains("<td>3 rows of metrics.jsonl missing</td>"));
+}
+
 TEST_CASE("whatever a job or its log says, it is text on its page") {
   const std::string hostile = "<script>alert(1)</script><img src=x onerror=\"a\">'\"&--></pre>";
   ExampleSource source;
