@@ -63,12 +63,20 @@ std::vector<Answer> expected_answers(std::string_view bytes, const Host& host) {
   return answers;
 }
 
+// The fuzzer's own timer interrupts a wait now and then.
+bool await(pollfd& ready) {
+  int n;
+  do n = ::poll(&ready, 1, 10'000);
+  while (n < 0 && errno == EINTR);
+  return n == 1;
+}
+
 // Sends the pieces and reads until the server closes.
 std::string converse(int socket, std::string_view bytes) {
   std::string received;
   for (size_t piece = 1;;) {
     pollfd ready{socket, static_cast<short>(bytes.empty() ? POLLIN : POLLIN | POLLOUT), 0};
-    require(::poll(&ready, 1, 10'000) == 1, "a connection goes on");
+    require(await(ready), "a connection goes on");
     if (ready.revents & POLLOUT) {
       const ssize_t n =
           ::send(socket, bytes.data(), std::min(piece, bytes.size()), MSG_DONTWAIT | MSG_NOSIGNAL);
