@@ -400,7 +400,15 @@ FaultBench::Rates FaultBench::rates_across_kills(int kills, std::chrono::millise
     }
     CHECK(cluster_.runners() == runners);
   }
-  for (const LostEpoch& lost : must(client_->job(id)).history.last) {
+  // On a slow machine an epoch may be lost, and the job may not have gone on from it yet.
+  const auto lost_epochs = [&] { return must(client_->job(id)).history.last; };
+  const auto went_on = [&] {
+    const auto lost = lost_epochs();
+    return lost.empty() || lost.back().source != GoesOnFrom::unknown;
+  };
+  CHECK(eventually(went_on, kLongest, kLook));
+  for (const LostEpoch& lost : lost_epochs()) {
+    INFO("epoch " << lost.epoch << " was lost: " << lost.cause);
     CHECK(lost.source == GoesOnFrom::memory);
   }
   FaultReport report;
