@@ -1,8 +1,8 @@
 // Every op of this build. An op family is one file; adding one is a line here.
 #include "ops/catalogue.h"
 
+#include "ops/definitions/definitions.h"
 #include "ops/layers/layers.h"
-#include "ops/quorum.h"
 
 namespace leat {
 

@@ -1,7 +1,7 @@
-// Times that the docs promise. A loaded machine keeps none of them, so an ordinary test asserts what
-// holds at any speed: that a thing happens at all, before a deadline that only a thing that never
-// happens misses. With LEAT_TIMES=1 the promises themselves are checked, too: `deploy/chaos` and
-// `deploy/test --long` set it and run those tests alone.
+// Times that the docs promise. A loaded machine keeps none of them, so an ordinary test asserts
+// what holds at any speed: that a thing happens at all, before a deadline that only a thing that
+// never happens misses. With LEAT_TIMES=1 the promises themselves are checked, too: `deploy/chaos`
+// and `deploy/test --long` set it and run those tests alone.
 #pragma once
 
 #include <chrono>

@@ -11,7 +11,7 @@ class SlotTable;
 struct Endpoint {
   SlotTable* slots = nullptr;  // of a partition in this process; it outlives the channels to it
 
-  // Of one in a runner's process: wire::Peer of transport/cluster.capnp.
+  // Of one in a runner's process: wire::Peer of daemon/wire/cluster.capnp.
   uint32_t task = 0;
   std::string node;          // for messages
   uint64_t incarnation = 0;  // of the runner

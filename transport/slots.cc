@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "devices/base/text.h"
-#include "devices/pages.h"
+#include "devices/core/pages.h"
 
 namespace leat {
 

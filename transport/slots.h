@@ -8,7 +8,7 @@
 #include <memory>
 #include <vector>
 
-#include "devices/device.h"
+#include "devices/core/device.h"
 
 namespace leat {
 
@@ -37,7 +37,7 @@ class SlotTable {
   // kMostInPages as pages. resource_exhausted if there is no memory.
   Status open(uint32_t edge, size_t bytes, Device& device);
   // The same in memory that is there already: kSlotDepth buffers of `bytes` bytes; none for a
-  // token. Large ones begin on a page of shared memory (devices/pages.h).
+  // token. Large ones begin on a page of shared memory (devices/core/pages.h).
   void open(uint32_t edge, size_t bytes, std::vector<std::unique_ptr<Buffer>> slots);
 
   Edge& edge(uint32_t edge) { return *edges_[edge]; }

@@ -5,7 +5,7 @@
 
 #include <span>
 
-#include "daemon/chaos/chaos_fault.h"
+#include "daemon/spec/chaos_fault.h"
 
 namespace leat {
 

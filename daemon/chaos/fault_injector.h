@@ -19,7 +19,7 @@
 #include <thread>
 #include <vector>
 
-#include "daemon/chaos/chaos_fault.h"
+#include "daemon/spec/chaos_fault.h"
 #include "devices/base/log.h"
 #include "devices/base/status.h"
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "daemon/checkpoint/manifest.h"
-#include "daemon/job/job.h"
+#include "daemon/spec/job.h"
 #include "devices/base/status.h"
 
 namespace leat {

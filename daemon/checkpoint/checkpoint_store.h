@@ -21,7 +21,7 @@
 #include "daemon/checkpoint/manifest.h"
 #include "devices/base/files.h"
 #include "devices/base/status.h"
-#include "devices/tensor.h"
+#include "devices/core/tensor.h"
 
 namespace leat {
 

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "daemon/checkpoint/checkpoint_part.h"
-#include "daemon/metrics_log.h"
+#include "daemon/metrics/metrics_log.h"
 #include "devices/base/status.h"
 
 namespace leat {

@@ -2,18 +2,18 @@
 // for other tools.
 #include <cstdio>
 
+#include "daemon/base/exit_code.h"
+#include "daemon/base/json_line.h"
 #include "daemon/checkpoint/checkpoint_part.h"
 #include "daemon/checkpoint/checkpoint_store.h"
 #include "daemon/checkpoint/compare_checkpoints.h"
 #include "daemon/cli/checkpoint_commands.h"
 #include "daemon/cli/checkpoint_source.h"
-#include "daemon/cli/exit_code.h"
 #include "daemon/cli/table.h"
-#include "daemon/json_line.h"
 #include "devices/base/text.h"
 #include "ops/formats/npz.h"
 #include "ops/formats/safetensors.h"
-#include "scheduler/train_graph.h"
+#include "scheduler/graph/train_graph.h"
 
 namespace leat {
 namespace {

@@ -1,8 +1,8 @@
 #include "daemon/cli/checkpoint_source.h"
 
+#include "daemon/base/exit_code.h"
+#include "daemon/base/terminal.h"
 #include "daemon/checkpoint/checkpoint_store.h"
-#include "daemon/cli/exit_code.h"
-#include "daemon/cli/terminal.h"
 #include "devices/base/files.h"
 #include "devices/base/text.h"
 

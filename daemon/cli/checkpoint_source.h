@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "daemon/base/temporary_folder.h"
 #include "daemon/cli/cluster_commands.h"
 #include "daemon/cli/cluster_connection.h"
-#include "daemon/temporary_folder.h"
 #include "devices/base/status.h"
 
 namespace leat {

@@ -3,8 +3,8 @@
 #include <CLI/CLI.hpp>
 #include <limits>
 
+#include "daemon/base/units.h"
 #include "daemon/cli/cluster_connection.h"
-#include "daemon/config/units.h"
 #include "devices/base/text.h"
 
 namespace leat {

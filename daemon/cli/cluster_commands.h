@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "daemon/base/terminal.h"
 #include "daemon/cli/commands.h"
-#include "daemon/cli/terminal.h"
 
 namespace leat {
 
@@ -35,7 +35,7 @@ struct SubmitCommand {
   std::string resume;  // a run's folder, or a job of the cluster, to go on from; empty: start anew
   Attend attend = Attend::no;
   std::optional<std::chrono::milliseconds> timeout;  // of the wait
-  std::vector<std::string> chaos = {};               // daemon/chaos/chaos_fault.h
+  std::vector<std::string> chaos = {};               // daemon/spec/chaos_fault.h
 };
 int run_submit(const SubmitCommand& command);
 

@@ -5,8 +5,8 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "daemon/config/secret_file.h"
-#include "daemon/job/yaml_reader.h"
+#include "daemon/base/yaml_reader.h"
+#include "daemon/process/secret_file.h"
 #include "devices/base/files.h"
 #include "devices/base/text.h"
 

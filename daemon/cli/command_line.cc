@@ -3,9 +3,9 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 
-#include "daemon/cli/arguments.h"
+#include "daemon/base/version.h"
 #include "daemon/cli/cluster_arguments.h"
-#include "daemon/version.h"
+#include "daemon/process/arguments.h"
 #include "devices/base/text.h"
 
 namespace leat {

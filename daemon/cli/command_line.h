@@ -5,10 +5,10 @@
 #include <variant>
 #include <vector>
 
-#include "daemon/cli/arguments.h"
 #include "daemon/cli/checkpoint_commands.h"
 #include "daemon/cli/cluster_commands.h"
 #include "daemon/cli/commands.h"
+#include "daemon/process/arguments.h"
 
 namespace leat {
 

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "daemon/cli/terminal.h"
-#include "daemon/job/job.h"
+#include "daemon/base/terminal.h"
+#include "daemon/spec/job.h"
 
 namespace leat {
 

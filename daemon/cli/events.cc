@@ -1,6 +1,6 @@
 #include "daemon/cli/events.h"
 
-#include "daemon/json_line.h"
+#include "daemon/base/json_line.h"
 
 namespace leat {
 namespace {

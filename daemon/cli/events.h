@@ -63,7 +63,7 @@ struct FinishedEvent {
   double samples_per_second = 0;  // of training, evaluation left out
   int64_t steps = 0;
   RunIdentity identity;
-  bool depends_on_timing = false;     // the weights do
+  bool depends_on_timing = false;  // the weights do
   int64_t steps_skipped = 0;
   int64_t metrics_missing_rows = 0;   // as MetricsLoss has them
   int64_t metrics_changed_until = 0;  // 0: null

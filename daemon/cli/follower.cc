@@ -4,7 +4,7 @@
 #include <chrono>
 #include <cmath>
 
-#include "daemon/cli/terminal.h"
+#include "daemon/base/terminal.h"
 #include "devices/base/text.h"
 
 namespace leat {

@@ -1,11 +1,12 @@
 #include <cstdio>
 
 #include "daemon/cli/commands.h"
-#include "daemon/load_graph.h"
+#include "daemon/spec/load_graph.h"
+#include "ops/catalogue.h"
+#include "ops/graph/validate.h"
 #include "ops/layers/layers.h"
 #include "ops/layers/summary.h"
 #include "ops/text/print.h"
-#include "ops/validate.h"
 
 namespace leat {
 namespace {

@@ -7,9 +7,9 @@
 
 #include "daemon/checkpoint/check_continues.h"
 #include "daemon/checkpoint/checkpoint_store.h"
-#include "daemon/load_graph.h"
-#include "daemon/run_folder.h"
-#include "daemon/trainer.h"
+#include "daemon/spec/load_graph.h"
+#include "daemon/training/run_folder.h"
+#include "daemon/training/trainer.h"
 #include "devices/base/text.h"
 #include "ops/catalogue.h"
 #include "ops/layers/layers.h"

@@ -6,7 +6,7 @@
 
 #include "daemon/cli/commands.h"
 #include "daemon/client/cluster_client.h"
-#include "daemon/job/job.h"
+#include "daemon/spec/job.h"
 #include "devices/base/files.h"
 #include "devices/base/status.h"
 

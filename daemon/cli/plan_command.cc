@@ -1,8 +1,9 @@
 #include <iostream>
 
+#include "daemon/base/json_line.h"
 #include "daemon/cli/commands.h"
-#include "daemon/json_line.h"
-#include "daemon/trainer.h"
+#include "daemon/cli/missing_files.h"
+#include "daemon/training/trainer.h"
 #include "devices/base/text.h"
 #include "ops/catalogue.h"
 #include "scheduler/runtime/kernel_notes.h"

@@ -1,8 +1,8 @@
 #include <iostream>
 
+#include "daemon/base/json_line.h"
 #include "daemon/cli/commands.h"
-#include "daemon/json_line.h"
-#include "daemon/predictor.h"
+#include "daemon/training/predictor.h"
 #include "devices/base/text.h"
 #include "ops/catalogue.h"
 #include "ops/formats/idx.h"

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstdio>
 
-#include "daemon/number_text.h"
+#include "daemon/base/number_text.h"
 #include "devices/base/text.h"
 
 namespace leat {

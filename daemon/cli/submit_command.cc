@@ -1,13 +1,13 @@
 #include <filesystem>
 #include <iostream>
 
-#include "daemon/chaos/chaos_fault.h"
+#include "daemon/base/temporary_folder.h"
 #include "daemon/cli/attend.h"
 #include "daemon/cli/cluster_commands.h"
 #include "daemon/cli/cluster_connection.h"
 #include "daemon/cli/pack_job.h"
+#include "daemon/spec/chaos_fault.h"
 #include "daemon/status/status_json.h"
-#include "daemon/temporary_folder.h"
 #include "devices/base/text.h"
 
 namespace leat {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "daemon/cli/terminal.h"
+#include "daemon/base/terminal.h"
 #include "devices/base/text.h"
 
 namespace leat {

@@ -6,9 +6,9 @@
 #include <thread>
 
 #include "daemon/client/attachments.h"
-#include "daemon/client/wire_views.h"
 #include "daemon/jobs/grammar.h"
 #include "daemon/jobs/records.h"
+#include "daemon/wire/views.h"
 #include "devices/base/text.h"
 #include "transport/rpc/call.h"
 #include "transport/rpc/chunks.h"

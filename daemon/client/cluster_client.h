@@ -9,8 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "daemon/jobs/events.h"
-#include "daemon/status/status_source.h"
+#include "daemon/jobs/views.h"
 #include "devices/base/files.h"
 #include "devices/base/status.h"
 
@@ -43,7 +42,7 @@ struct JobRequest {
   std::string text;        // the job file
   std::vector<std::string> overrides;
   std::vector<JobAttachment> files;
-  std::vector<std::string> chaos = {};  // daemon/chaos/chaos_fault.h
+  std::vector<std::string> chaos = {};  // daemon/spec/chaos_fault.h
   // A job of the cluster from whose newest whole checkpoint it goes on; `files` has none then.
   std::string resume = {};
 };
@@ -62,7 +61,7 @@ struct RemoteFile {
 // safely.
 //
 // Errors: unavailable: the master cannot be reached, or no more. refused(): it is another
-// cluster's, or does not accept the secret. Else those of transport/cluster.capnp.
+// cluster's, or does not accept the secret. Else those of daemon/wire/cluster.capnp.
 //
 // Threads: one at a time. It has a thread of its own, "rpc".
 class ClusterClient {

@@ -10,9 +10,9 @@
 #include <thread>
 #include <variant>
 
-#include "daemon/client/wire_values.h"
-#include "daemon/client/wire_views.h"
 #include "daemon/jobs/grammar.h"
+#include "daemon/wire/values.h"
+#include "daemon/wire/views.h"
 #include "devices/base/text.h"
 #include "ops/capnp/graph_file.h"
 #include "transport/rpc/call.h"

@@ -17,10 +17,10 @@
 #include <vector>
 
 #include "daemon/client/cluster_client.h"
-#include "daemon/client/step_signature.h"
+#include "daemon/spec/step_signature.h"
 #include "devices/base/status.h"
-#include "devices/tensor.h"
-#include "ops/graph.h"
+#include "devices/core/tensor.h"
+#include "ops/graph/graph.h"
 
 namespace leat {
 

@@ -13,7 +13,7 @@
 #include "daemon/jobs/leases.h"
 #include "daemon/jobs/progress.h"
 #include "daemon/jobs/records.h"
-#include "daemon/runner_end.h"
+#include "daemon/jobs/runner_end.h"
 #include "devices/base/clock.h"
 #include "transport/link_fault.h"
 

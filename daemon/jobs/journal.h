@@ -37,9 +37,9 @@
 #include <string_view>
 #include <vector>
 
+#include "daemon/base/temporary_folder.h"
 #include "daemon/jobs/blobs.h"
 #include "daemon/jobs/records.h"
-#include "daemon/temporary_folder.h"
 #include "devices/base/files.h"
 
 namespace leat {

@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "daemon/epoch_result.h"
 #include "daemon/jobs/lost_epoch.h"
+#include "daemon/metrics/epoch_result.h"
 #include "devices/base/clock.h"
 
 namespace leat {

@@ -4,7 +4,7 @@
 #include <charconv>
 #include <set>
 
-#include "daemon/chaos/chaos_fault.h"
+#include "daemon/spec/chaos_fault.h"
 #include "devices/base/text.h"
 
 namespace leat {

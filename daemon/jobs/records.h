@@ -46,7 +46,7 @@ struct Submission {
   uint32_t num_workers = 1;        // whole workers that it leases, at most
   uint32_t min_workers = 0;        // it goes on with so many at least; 0: with num_workers alone
   uint32_t max_restarts = 3;       // recoveries before it fails
-  std::vector<std::string> chaos;  // daemon/chaos/chaos_fault.h, in order
+  std::vector<std::string> chaos;  // daemon/spec/chaos_fault.h, in order
   std::string dataset;             // workers that have none of that name do not get it; "": any do
   bool operator==(const Submission&) const = default;
 };

@@ -1,10 +1,10 @@
 #include "daemon/leatd/command_line.h"
-#include "daemon/version.h"
 
 #include <CLI/CLI.hpp>
 #include <limits>
 #include <optional>
 
+#include "daemon/base/version.h"
 #include "devices/base/text.h"
 
 namespace leat {

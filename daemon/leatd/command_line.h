@@ -5,21 +5,13 @@
 #include <variant>
 #include <vector>
 
-#include "daemon/cli/arguments.h"
-#include "daemon/config/config_reader.h"
+#include "daemon/process/arguments.h"
+#include "daemon/process/config_reader.h"
+#include "daemon/process/leatd_exit.h"
 
 namespace leat {
 
 enum class Daemon : uint8_t { master, worker, dev };
-
-// What the exit codes of `leatd` say.
-enum LeatdExit : int {
-  kLeatdStopped = 0,     // a stop was asked for, and everything ended in order
-  kLeatdFailed = 1,      // something failed, or the stop took too long
-  kLeatdUsage = 2,       // a wrong flag
-  kLeatdBadConfig = 78,  // EX_CONFIG: to start again is no use; systemd is told not to
-  kLeatdNameTaken = 79   // another worker has the name: no use, either
-};
 
 // Run a daemon.
 struct RunDaemon {

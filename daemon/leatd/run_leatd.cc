@@ -7,11 +7,13 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "daemon/config/config_reader.h"
-#include "daemon/leatd/daemons.h"
-#include "daemon/leatd/lifetime.h"
-#include "daemon/leatd/log_output.h"
-#include "daemon/version.h"
+#include "daemon/base/version.h"
+#include "daemon/leatd/run_dev.h"
+#include "daemon/master/master_process.h"
+#include "daemon/process/config_reader.h"
+#include "daemon/process/lifetime.h"
+#include "daemon/process/log_output.h"
+#include "daemon/worker/worker.h"
 #include "devices/base/text.h"
 
 namespace leat {

@@ -1,16 +1,16 @@
 #include <algorithm>
 #include <system_error>
 
-#include "daemon/client/wire_views.h"
-#include "daemon/job/job.h"
+#include "daemon/base/task_thread.h"
 #include "daemon/master/lent_calls.h"
 #include "daemon/master/permits.h"
 #include "daemon/master/session_hosts.h"
-#include "daemon/master/task_thread.h"
 #include "daemon/master/wire_client_service.h"
 #include "daemon/master/wire_file_upload.h"
 #include "daemon/master/wire_replies.h"
 #include "daemon/master/wire_session_service.h"
+#include "daemon/spec/job.h"
+#include "daemon/wire/views.h"
 #include "devices/base/text.h"
 #include "transport/rpc/call.h"
 #include "transport/rpc/chunks.h"

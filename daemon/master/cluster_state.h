@@ -16,10 +16,10 @@
 #include <string_view>
 #include <vector>
 
+#include "daemon/base/task_thread.h"
 #include "daemon/jobs/events.h"
 #include "daemon/jobs/job_table.h"
 #include "daemon/jobs/membership.h"
-#include "daemon/master/task_thread.h"
 #include "daemon/status/status_source.h"
 
 namespace leat {

@@ -1,9 +1,9 @@
 #include "daemon/master/heart_server.h"
 
-#include "daemon/client/wire_views.h"
 #include "daemon/master/cluster_state.h"
+#include "daemon/wire/cluster.capnp.h"
+#include "daemon/wire/views.h"
 #include "devices/base/text.h"
-#include "transport/cluster.capnp.h"
 #include "transport/rpc/call.h"
 #include "transport/rpc/server.h"
 #include "transport/rpc/service.h"

@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "daemon/base/task_thread.h"
 #include "daemon/master/job_log.h"
-#include "daemon/master/task_thread.h"
 #include "devices/base/clock.h"
 #include "devices/base/log.h"
 

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "daemon/base/task_thread.h"
 #include "daemon/jobs/events.h"
 #include "daemon/jobs/journal.h"
-#include "daemon/master/task_thread.h"
 
 namespace leat {
 

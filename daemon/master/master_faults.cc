@@ -29,7 +29,7 @@ struct MasterFaults::Queue {
   bool busy = false;  // with one that was taken out
 };
 
-MasterFaults::MasterFaults(const JobRunsParts& parts, const RunJob& action,
+MasterFaults::MasterFaults(const RunningJobsParts& parts, const RunJob& action,
                            const std::vector<ArmedFault>& faults, bool apart)
     : parts_(parts),
       action_(action),

@@ -12,15 +12,15 @@
 #include <memory>
 #include <vector>
 
-#include "daemon/chaos/chaos_fault.h"
-#include "daemon/master/job_runs.h"
+#include "daemon/master/running_jobs.h"
+#include "daemon/spec/chaos_fault.h"
 
 namespace leat {
 
 class MasterFaults {
  public:
   // `apart`: each worker does steps of its own.
-  MasterFaults(const JobRunsParts& parts, const RunJob& action,
+  MasterFaults(const RunningJobsParts& parts, const RunJob& action,
                const std::vector<ArmedFault>& faults, bool apart);
   // What runners are to know before the first step.
   const std::vector<ArmedFault>& of_runners() const { return of_runners_; }
@@ -30,7 +30,7 @@ class MasterFaults {
  private:
   void tell_runners(uint64_t step);
 
-  const JobRunsParts& parts_;
+  const RunningJobsParts& parts_;
   const RunJob& action_;
   const std::chrono::steady_clock::time_point job_began_;
   struct Armed {

@@ -2,7 +2,6 @@
 
 #include <unistd.h>
 
-#include "daemon/leatd/daemons.h"
 #include "daemon/status/status_routes.h"
 #include "devices/base/text.h"
 
@@ -28,7 +27,7 @@ std::string dialled(const std::string& address) {
 Result<std::unique_ptr<MasterProcess>> MasterProcess::start(const MasterConfig& config,
                                                             Lifetime& lifetime, const Logger& log) {
   std::unique_ptr<MasterProcess> process(new MasterProcess(config, lifetime));
-  LEAT_ASSIGN_OR_RETURN(process->daemon_, MasterDaemon::start(config, {}, log));
+  LEAT_ASSIGN_OR_RETURN(process->daemon_, Master::start(config, {}, log));
   if (config.http != "off") LEAT_RETURN_IF_ERROR(process->open_http(log.named("http")));
   process->watch();
   return process;
@@ -49,15 +48,15 @@ Status MasterProcess::open_http(const Logger& log) {
 }
 
 void MasterProcess::watch() {
-  const auto watch = [&](std::string name, void (MasterDaemon::*loop)(std::function<void()>)) {
+  const auto watch = [&](std::string name, void (Master::*loop)(std::function<void()>)) {
     registrations_.push_back(lifetime_.watch(std::move(name), [this, loop](LifeSign sign) {
       (daemon_.get()->*loop)([sign] { sign.beat(); });
     }));
   };
-  watch("rpc", &MasterDaemon::beat_rpc);
-  watch("heart", &MasterDaemon::beat_hearts);
-  watch("jobs", &MasterDaemon::beat_jobs);
-  watch("journal", &MasterDaemon::beat_journal);
+  watch("rpc", &Master::beat_rpc);
+  watch("heart", &Master::beat_hearts);
+  watch("jobs", &Master::beat_jobs);
+  watch("journal", &Master::beat_journal);
   registrations_.push_back(lifetime_.on_dump([this] { return daemon_->dump(); }));
 }
 

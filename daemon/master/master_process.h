@@ -6,9 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "daemon/leatd/lifetime.h"
-#include "daemon/master/master_daemon.h"
+#include "daemon/master/master.h"
+#include "daemon/process/lifetime.h"
 #include "daemon/status/http_server.h"
+#include "devices/base/log.h"
 #include "transport/io/reactor.h"
 
 namespace leat {
@@ -19,10 +20,10 @@ class MasterProcess {
   // `lifetime` outlives it.
   static Result<std::unique_ptr<MasterProcess>> start(const MasterConfig& config,
                                                       Lifetime& lifetime, const Logger& log);
-  // Ends it as MasterDaemon::stop() does, if that was not done.
+  // Ends it as Master::stop() does, if that was not done.
   ~MasterProcess();
 
-  MasterDaemon& daemon() { return *daemon_; }
+  Master& daemon() { return *daemon_; }
   ReadyAddresses addresses() const;
   // What to type on another machine, and what to open in a browser, one line each.
   std::vector<std::string> hints() const;
@@ -36,10 +37,16 @@ class MasterProcess {
 
   const MasterConfig config_;
   Lifetime& lifetime_;
-  std::unique_ptr<MasterDaemon> daemon_;
+  std::unique_ptr<Master> daemon_;
   std::unique_ptr<Reactor> reactor_;  // null without a status endpoint
   std::unique_ptr<HttpServer> http_;
   std::vector<Registration> registrations_;
 };
+
+// `leatd master`. Makes the parts of one daemon, calls lifetime.ready() when they work, and returns
+// when lifetime.stop_requested() and everything has ended, or with the error that kept it from
+// going on. Leaves no thread, child or socket behind. Threads: the process's main one, with the
+// signals of lifetime.h blocked; so they are on all threads that it starts.
+Status run_master(const MasterConfig& config, Lifetime& lifetime, Logger log);
 
 }  // namespace leat

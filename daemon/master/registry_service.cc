@@ -1,8 +1,8 @@
 // What workers and runners call: one object for each connection, which ends with it.
-#include "daemon/chaos/chaos_fault.h"
-#include "daemon/client/wire_views.h"
 #include "daemon/master/wire_workforce.h"
-#include "daemon/remote/wire_remote_runner.h"
+#include "daemon/remote/wire_remote_host.h"
+#include "daemon/spec/chaos_fault.h"
+#include "daemon/wire/views.h"
 #include "devices/base/text.h"
 #include "transport/rpc/call.h"
 #include "transport/rpc/service.h"

@@ -209,8 +209,8 @@ void SessionHost::cancel(const std::shared_ptr<Step>& step) {
 
 // Life --------------------------------------------------------------------------------------------
 
-Status SessionHost::serve(Cluster& cluster) {
-  LEAT_ASSIGN_OR_RETURN(const auto session, Session::open(cluster.master(), options_));
+Status SessionHost::serve(HostGroup& hosts) {
+  LEAT_ASSIGN_OR_RETURN(const auto session, Session::open(hosts, options_));
   std::vector<std::thread> threads;
   for (int i = 0; i < kThreads; ++i) {
     threads.emplace_back([this, session = session.get()] {

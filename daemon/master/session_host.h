@@ -17,7 +17,7 @@
 #include <variant>
 #include <vector>
 
-#include "daemon/cluster.h"
+#include "daemon/hosts/host_group.h"
 #include "daemon/master/permits.h"
 #include "daemon/session/session.h"
 #include "devices/base/status.h"
@@ -73,9 +73,9 @@ class SessionHost : public std::enable_shared_from_this<SessionHost> {
   // Steps in flight end with `cancelled`; the session is over when it is done.
   void close(std::function<void(Status)> done);
 
-  // Serves on `cluster` until it is over; all that was asked is answered then. Ok if it was closed,
+  // Serves on `hosts` until it is over; all that was asked is answered then. Ok if it was closed,
   // else the cause of its end. Blocks for so long. Once.
-  Status serve(Cluster& cluster);
+  Status serve(HostGroup& hosts);
   // All calls fail with the cause, now and later. The first cause stays.
   void end(const Status& cause);
 

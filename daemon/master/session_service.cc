@@ -1,10 +1,10 @@
 #include <map>
 
-#include "daemon/client/wire_values.h"
-#include "daemon/client/wire_views.h"
 #include "daemon/master/wire_replies.h"
 #include "daemon/master/wire_session_service.h"
 #include "daemon/session/graph_version.h"
+#include "daemon/wire/values.h"
+#include "daemon/wire/views.h"
 #include "devices/base/text.h"
 #include "ops/capnp/graph_file.h"
 #include "transport/rpc/call.h"

@@ -6,13 +6,13 @@
 #include <fstream>
 #include <set>
 
-#include "daemon/chaos/chaos_fault.h"
 #include "daemon/checkpoint/check_continues.h"
 #include "daemon/checkpoint/checkpoint_store.h"
 #include "daemon/jobs/grammar.h"
-#include "daemon/load_graph.h"
-#include "daemon/run_folder.h"
-#include "daemon/trainer.h"
+#include "daemon/spec/chaos_fault.h"
+#include "daemon/spec/load_graph.h"
+#include "daemon/training/run_folder.h"
+#include "daemon/training/trainer.h"
 #include "devices/base/text.h"
 
 namespace leat {

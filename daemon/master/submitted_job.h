@@ -7,13 +7,13 @@
 #include <span>
 #include <string>
 
-#include "daemon/job/job.h"
 #include "daemon/jobs/blobs.h"
 #include "daemon/jobs/records.h"
+#include "daemon/spec/job.h"
 #include "daemon/status/status_source.h"
 #include "devices/base/files.h"
 #include "devices/base/status.h"
-#include "ops/op.h"
+#include "ops/graph/op.h"
 
 namespace leat {
 

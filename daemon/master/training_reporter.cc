@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "daemon/number_text.h"
+#include "daemon/base/number_text.h"
 #include "devices/base/counted.h"
 #include "devices/base/text.h"
 

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "daemon/jobs/progress.h"
-#include "daemon/trainer.h"
+#include "daemon/training/trainer.h"
 #include "devices/base/clock.h"
 
 namespace leat {

@@ -1,4 +1,4 @@
-// The service behind the interface Master of transport/cluster.capnp: what people ask of the
+// The service behind the interface Master of daemon/wire/cluster.capnp: what people ask of the
 // master, over Cap'n Proto. Includes Cap'n Proto: for .cc files.
 #pragma once
 
@@ -9,8 +9,8 @@
 
 #include "daemon/master/job_service.h"
 #include "daemon/status/status_source.h"
+#include "daemon/wire/cluster.capnp.h"
 #include "devices/base/files.h"
-#include "transport/cluster.capnp.h"
 #include "transport/rpc/hello.h"
 #include "transport/rpc/loop.h"
 

@@ -5,8 +5,8 @@
 #include <functional>
 #include <memory>
 
+#include "daemon/base/task_thread.h"
 #include "daemon/jobs/blobs.h"
-#include "daemon/master/task_thread.h"
 #include "devices/base/status.h"
 #include "transport/rpc/chunks.h"
 #include "transport/rpc/loop.h"

@@ -1,4 +1,4 @@
-// The service behind the interface Session of transport/cluster.capnp. Includes Cap'n Proto: for
+// The service behind the interface Session of daemon/wire/cluster.capnp. Includes Cap'n Proto: for
 // .cc files.
 #pragma once
 
@@ -6,8 +6,8 @@
 #include <string>
 
 #include "daemon/master/session_hosts.h"
+#include "daemon/wire/cluster.capnp.h"
 #include "devices/base/status.h"
-#include "transport/cluster.capnp.h"
 #include "transport/rpc/limits.h"
 #include "transport/rpc/loop.h"
 

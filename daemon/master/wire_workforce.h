@@ -10,7 +10,7 @@
 #include <tuple>
 
 #include "daemon/master/workforce.h"
-#include "transport/cluster.capnp.h"
+#include "daemon/wire/cluster.capnp.h"
 #include "transport/rpc/hello.h"
 
 namespace leat {
@@ -38,10 +38,10 @@ class Workforce::Inside final : public std::enable_shared_from_this<Inside> {
   void worker_lost(const WorkerRef& worker, const std::string& reason);
   void end_epoch(const std::string& job, uint64_t epoch, const std::string& reason);
   void end_log(const std::string& job);
-  Result<std::vector<std::shared_ptr<RemoteRunner>>> runners(const std::string& job, uint64_t epoch,
-                                                             size_t count) const;
-  Result<std::shared_ptr<RemoteRunner>> runner(const std::string& job, uint64_t epoch,
-                                               uint32_t task) const;
+  Result<std::vector<std::shared_ptr<RemoteHost>>> runners(const std::string& job, uint64_t epoch,
+                                                           size_t count) const;
+  Result<std::shared_ptr<RemoteHost>> runner(const std::string& job, uint64_t epoch,
+                                             uint32_t task) const;
 
   // Of the service. A worker is known by its connection before it is a member, and may be refused
   // afterwards.
@@ -55,7 +55,7 @@ class Workforce::Inside final : public std::enable_shared_from_this<Inside> {
   // By a runner's connection, wherever it has gone on to.
   void runner_hangs_up(uint64_t connection);
   // Ok, and null, while it is on its way to another epoch.
-  Result<RemoteRunner*> runner_of(uint64_t connection) const;
+  Result<RemoteHost*> runner_of(uint64_t connection) const;
   // Of its epoch, by the runner with that connection.
   Status link_failed(uint64_t connection, LinkFailed event);
   Status input_starved(uint64_t connection, InputStarved event);
@@ -79,7 +79,7 @@ class Workforce::Inside final : public std::enable_shared_from_this<Inside> {
     WorkerRef worker;
     Token token;
     uint64_t from = 0;                     // the first epoch whose news are its own
-    std::shared_ptr<RemoteRunner> runner;  // null: expected, or on its way
+    std::shared_ptr<RemoteHost> runner;    // null: expected, or on its way
     kj::Maybe<wire::Runner::Client> wire;  // null: expected
     RunnerFacts facts;
     bool hung_up = false;

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "daemon/master/wire_workforce.h"
-#include "daemon/remote/wire_remote_runner.h"
+#include "daemon/remote/wire_remote_host.h"
 #include "devices/base/text.h"
 #include "transport/rpc/call.h"
 #include "transport/rpc/server.h"
@@ -140,7 +140,7 @@ void Workforce::Inside::has_advanced(const Place& to, Slot& slot) {
   slot.from = slot.facts.epoch = to.epoch;
   slot.facts.task = to.task;
   slot.facts.device_name = cat("job:worker/task:", to.task, "/cpu:0");
-  slot.runner = make_remote_runner(loop_, slot.facts, KJ_ASSERT_NONNULL(slot.wire));
+  slot.runner = make_remote_host(loop_, slot.facts, KJ_ASSERT_NONNULL(slot.wire));
   state_.handle(RunnerStarted{to.job, to.epoch, slot.worker});
 }
 
@@ -215,7 +215,7 @@ Status Workforce::Inside::runner_connects(const Place& place, const Token& token
   facts.machine = worker->second.info.machine;
   slot.facts = facts;
   slot.wire = runner;
-  slot.runner = make_remote_runner(loop_, std::move(facts), kj::mv(runner));
+  slot.runner = make_remote_host(loop_, std::move(facts), kj::mv(runner));
   slot.connection = connection;
   seats_[connection] = place;
   state_.handle(RunnerStarted{place.job, place.epoch, slot.worker});
@@ -230,7 +230,7 @@ const Workforce::Inside::Slot* Workforce::Inside::slot_of(uint64_t connection) c
   return there ? &found->second : nullptr;
 }
 
-Result<RemoteRunner*> Workforce::Inside::runner_of(uint64_t connection) const {
+Result<RemoteHost*> Workforce::Inside::runner_of(uint64_t connection) const {
   if (const Slot* slot = slot_of(connection)) return slot->runner.get();
   return failed_precondition("expected a runner whose epoch goes on");
 }
@@ -307,9 +307,10 @@ void Workforce::Inside::end_epoch(const std::string& job, uint64_t epoch,
   }
 }
 
-Result<std::vector<std::shared_ptr<RemoteRunner>>> Workforce::Inside::runners(
-    const std::string& job, uint64_t epoch, size_t count) const {
-  std::vector<std::shared_ptr<RemoteRunner>> runners;
+Result<std::vector<std::shared_ptr<RemoteHost>>> Workforce::Inside::runners(const std::string& job,
+                                                                            uint64_t epoch,
+                                                                            size_t count) const {
+  std::vector<std::shared_ptr<RemoteHost>> runners;
   for (uint32_t task = 0; task < count; ++task) {
     LEAT_ASSIGN_OR_RETURN(auto runner, this->runner(job, epoch, task));
     runners.push_back(std::move(runner));
@@ -317,9 +318,8 @@ Result<std::vector<std::shared_ptr<RemoteRunner>>> Workforce::Inside::runners(
   return runners;
 }
 
-Result<std::shared_ptr<RemoteRunner>> Workforce::Inside::runner(const std::string& job,
-                                                                uint64_t epoch,
-                                                                uint32_t task) const {
+Result<std::shared_ptr<RemoteHost>> Workforce::Inside::runner(const std::string& job,
+                                                              uint64_t epoch, uint32_t task) const {
   const auto found = slots_.find({job, epoch, task});
   if (found != slots_.end() && found->second.runner != nullptr) return found->second.runner;
   return unavailable(cat("the runner of ", text_of({job, epoch, task}), " is gone"));
@@ -451,17 +451,16 @@ void Workforce::end_log(const std::string& job) {
   post([job](Inside& inside) { inside.end_log(job); });
 }
 
-Result<std::vector<std::shared_ptr<RemoteRunner>>> Workforce::runners(const std::string& job,
-                                                                      uint64_t epoch,
-                                                                      size_t count) {
-  Result<std::vector<std::shared_ptr<RemoteRunner>>> found = cancelled("the master is stopping");
+Result<std::vector<std::shared_ptr<RemoteHost>>> Workforce::runners(const std::string& job,
+                                                                    uint64_t epoch, size_t count) {
+  Result<std::vector<std::shared_ptr<RemoteHost>>> found = cancelled("the master is stopping");
   (void)loop_.run([&] { found = inside_->runners(job, epoch, count); });
   return found;
 }
 
-Result<std::shared_ptr<RemoteRunner>> Workforce::runner(const std::string& job, uint64_t epoch,
-                                                        uint32_t task) {
-  Result<std::shared_ptr<RemoteRunner>> found = cancelled("the master is stopping");
+Result<std::shared_ptr<RemoteHost>> Workforce::runner(const std::string& job, uint64_t epoch,
+                                                      uint32_t task) {
+  Result<std::shared_ptr<RemoteHost>> found = cancelled("the master is stopping");
   (void)loop_.run([&] { found = inside_->runner(job, epoch, task); });
   return found;
 }

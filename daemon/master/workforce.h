@@ -13,7 +13,7 @@
 #include "daemon/jobs/events.h"
 #include "daemon/master/cluster_state.h"
 #include "daemon/master/job_logs.h"
-#include "daemon/remote/remote_runner.h"
+#include "daemon/remote/remote_host.h"
 #include "devices/base/log.h"
 #include "transport/rpc/loop.h"
 
@@ -56,11 +56,10 @@ class Workforce {
   // Ends the job's log when its runners are stopped.
   void end_log(const std::string& job);
   // Those of an epoch, by task. unavailable if one of `count` is gone. Waits for the loop.
-  Result<std::vector<std::shared_ptr<RemoteRunner>>> runners(const std::string& job, uint64_t epoch,
-                                                             size_t count);
+  Result<std::vector<std::shared_ptr<RemoteHost>>> runners(const std::string& job, uint64_t epoch,
+                                                           size_t count);
   // That of one task.
-  Result<std::shared_ptr<RemoteRunner>> runner(const std::string& job, uint64_t epoch,
-                                               uint32_t task);
+  Result<std::shared_ptr<RemoteHost>> runner(const std::string& job, uint64_t epoch, uint32_t task);
 
   class Inside;
   const std::shared_ptr<Inside>& inside() const { return inside_; }

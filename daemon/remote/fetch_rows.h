@@ -8,7 +8,7 @@
 
 #include "devices/base/files.h"
 #include "devices/base/status.h"
-#include "scheduler/runtime/plan.h"
+#include "scheduler/plan/plan.h"
 
 namespace leat {
 

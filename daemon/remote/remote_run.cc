@@ -76,7 +76,7 @@ void fill(wire::Peer::Builder out, const Endpoint& peer) {
 
 struct Setup {
   RunOptions options;
-  std::shared_ptr<EpochRuns> epoch;
+  std::shared_ptr<AssemblyRuns> epoch;
   Sha256Digest plan;
   std::vector<Endpoint> peers;
   std::string data_root;
@@ -137,7 +137,7 @@ Result<Description> describe_run(RemoteRunState& state, std::chrono::nanoseconds
 
 }  // namespace
 
-RemoteRun::RemoteRun(StatePtr state, std::shared_ptr<EpochRuns> epoch,
+RemoteRun::RemoteRun(StatePtr state, std::shared_ptr<AssemblyRuns> epoch,
                      std::shared_ptr<const Bytes> plan, std::string data_root)
     : state_(std::move(state)), epoch_(std::move(epoch)), data_root_(std::move(data_root)) {
   (void)state_->channel->loop().post([state = state_] {

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "daemon/remote/run_state.h"
-#include "daemon/worker_link.h"
+#include "daemon/hosts/host_handle.h"
+#include "daemon/remote/remote_run_state.h"
 
 namespace leat {
 
@@ -15,7 +15,7 @@ namespace leat {
 class RemoteRun final : public PartitionRun {
  public:
   // Sends the partition. `data_root`: the data set's name.
-  RemoteRun(std::shared_ptr<RemoteRunState> state, std::shared_ptr<EpochRuns> epoch,
+  RemoteRun(std::shared_ptr<RemoteRunState> state, std::shared_ptr<AssemblyRuns> epoch,
             std::shared_ptr<const Bytes> plan, std::string data_root);
   ~RemoteRun() override;
 
@@ -46,7 +46,7 @@ class RemoteRun final : public PartitionRun {
   };
 
   const std::shared_ptr<RemoteRunState> state_;
-  const std::shared_ptr<EpochRuns> epoch_;
+  const std::shared_ptr<AssemblyRuns> epoch_;
   const std::string data_root_;
   std::vector<SmallFeed> feeds_;
   bool released_ = false;

@@ -1,4 +1,4 @@
-#include "daemon/remote/run_state.h"
+#include "daemon/remote/remote_run_state.h"
 #include "daemon/remote/wire_runner_channel.h"
 #include "devices/base/text.h"
 

@@ -1,6 +1,6 @@
 // What runners report of their runs.
-#include "daemon/remote/run_state.h"
-#include "daemon/remote/wire_remote_runner.h"
+#include "daemon/remote/remote_run_state.h"
+#include "daemon/remote/wire_remote_host.h"
 #include "daemon/remote/wire_runner_channel.h"
 #include "devices/base/text.h"
 
@@ -61,7 +61,7 @@ Status take_report(RemoteRunState& state, wire::RunReport::Reader report) {
 
 }  // namespace
 
-Status take_reports(RemoteRunner& runner, capnp::List<wire::RunReport>::Reader reports) {
+Status take_reports(RemoteHost& runner, capnp::List<wire::RunReport>::Reader reports) {
   Status first;
   for (const auto report : reports) {
     const auto state = runner.channel()->find(report.getRun());

@@ -11,8 +11,8 @@
 #include <string>
 #include <utility>
 
-#include "daemon/remote/remote_runner.h"
-#include "transport/cluster.capnp.h"
+#include "daemon/remote/remote_host.h"
+#include "daemon/wire/cluster.capnp.h"
 #include "transport/rpc/call.h"
 #include "transport/rpc/loop.h"
 
@@ -30,7 +30,7 @@ Status outcome_of(const Response& response) {
 }
 
 // What the master has of one runner: its capability, and the runs that reports are for. Held by its
-// RemoteRunner, by its runs, and by calls in flight.
+// RemoteHost, by its runs, and by calls in flight.
 // Threads: any, unless a member says otherwise.
 class RunnerChannel final : public std::enable_shared_from_this<RunnerChannel> {
  public:

@@ -8,7 +8,7 @@
 #include <optional>
 #include <string>
 
-#include "scheduler/runtime/plan.h"
+#include "scheduler/plan/plan.h"
 
 namespace leat {
 

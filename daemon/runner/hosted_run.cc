@@ -4,8 +4,8 @@
 
 #include "devices/base/failpoint.h"
 #include "devices/base/text.h"
-#include "ops/dataset.h"
-#include "ops/dataset_memory.h"
+#include "ops/data/dataset.h"
+#include "ops/data/dataset_memory.h"
 #include "scheduler/capnp/plan_file.h"
 #include "scheduler/runtime/profile.h"
 
@@ -330,7 +330,7 @@ void HostedRun::release() {
   cancel(cancelled(cat(subject(), " was released")));
   end();
   std::shared_ptr<const Live> live;
-  std::shared_ptr<WorkerRun> prepared;
+  std::shared_ptr<HostedPartition> prepared;
   {
     std::lock_guard lock(mutex_);
     released_ = true;

@@ -1,5 +1,5 @@
 // One run as its runner holds it: from prepare to release, see interface Runner of
-// transport/cluster.capnp.
+// daemon/wire/cluster.capnp.
 #pragma once
 
 #include <cstdint>
@@ -19,9 +19,9 @@
 #include "daemon/runner/run_report.h"
 #include "daemon/runner/runner_config.h"
 #include "daemon/runner/turn_log.h"
-#include "daemon/worker.h"
 #include "devices/base/bounded_reading.h"
 #include "devices/base/log.h"
+#include "scheduler/runtime/device_host.h"
 
 namespace leat {
 
@@ -38,7 +38,7 @@ struct StarvedInput {
 struct RunnerParts {
   const RunnerConfig& config;
   const Catalogue& catalogue;
-  Worker& worker;
+  DeviceHost& worker;
   RunLinks::Threads threads;
   DeviceMemory& memory;
   std::mutex& binding;  // runs are bound one after the other: each sets where its data is
@@ -58,7 +58,7 @@ struct RunnerParts {
   ReadingLimits reading(Deadline deadline, uint64_t epoch) const;
 };
 
-// RunSetup of transport/cluster.capnp.
+// RunSetup of daemon/wire/cluster.capnp.
 struct RunSetup {
   RunOptions options;
   std::array<uint8_t, 16> cluster{};
@@ -129,7 +129,7 @@ class HostedRun final : public GatedRun, public std::enable_shared_from_this<Hos
  private:
   // What there is once it is connected.
   struct Live {
-    std::shared_ptr<WorkerRun> run;
+    std::shared_ptr<HostedPartition> run;
     std::vector<Link*> links;  // the run's
     std::shared_ptr<TurnLog> log;
   };
@@ -156,7 +156,7 @@ class HostedRun final : public GatedRun, public std::enable_shared_from_this<Hos
   const Sha256Digest digest_;  // of the plan's bytes
 
   mutable std::mutex mutex_;
-  std::shared_ptr<WorkerRun> prepared_;
+  std::shared_ptr<HostedPartition> prepared_;
   std::unique_ptr<RunLinks> links_;   // while connecting, and after
   std::shared_ptr<const Live> live_;  // connected
   Status connected_;                  // why not, once links_ is there

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "daemon/background.h"
+#include "daemon/base/background.h"
 #include "devices/base/failpoint.h"
 #include "devices/base/text.h"
 #include "ops/formats/safetensors.h"
@@ -30,7 +30,7 @@ Arrivals::Options arrivals_of(const RunnerConfig& config, const Logger& log) {
   return options;
 }
 
-uint64_t limit_of(const RunnerConfig& config, Worker& worker) {
+uint64_t limit_of(const RunnerConfig& config, DeviceHost& worker) {
   const uint64_t there = worker.device().memory_bytes();
   return config.memory_limit > 0 ? std::min(config.memory_limit, there) : there;
 }

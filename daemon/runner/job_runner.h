@@ -12,16 +12,16 @@
 #include <string>
 #include <vector>
 
+#include "daemon/hosts/variable_snapshot.h"
+#include "daemon/hosts/variables.h"
 #include "daemon/runner/arrivals.h"
 #include "daemon/runner/control_threads.h"
 #include "daemon/runner/device_memory.h"
 #include "daemon/runner/hosted_run.h"
 #include "daemon/runner/runner_config.h"
-#include "daemon/variable_snapshot.h"
-#include "daemon/variables.h"
-#include "daemon/worker.h"
 #include "devices/base/log.h"
-#include "ops/dataset.h"
+#include "ops/data/dataset.h"
+#include "scheduler/runtime/device_host.h"
 #include "transport/io/listener.h"
 #include "transport/io/reactor.h"
 #include "transport/shm/bell.h"
@@ -128,7 +128,7 @@ class JobRunner {
   Arrivals arrivals_;
   std::unique_ptr<Listener> listener_;
   std::string unix_address_;
-  Worker worker_;
+  DeviceHost worker_;
   DeviceMemory memory_;
   std::mutex binding_;
   RunnerParts parts_;

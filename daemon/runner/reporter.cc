@@ -4,7 +4,7 @@
 #include <chrono>
 #include <vector>
 
-#include "transport/cluster.capnp.h"
+#include "daemon/wire/cluster.capnp.h"
 #include "transport/rpc/call.h"
 #include "transport/rpc/client.h"
 

@@ -1,4 +1,4 @@
-// Tells the master what became of a runner's runs: Registry.report of transport/cluster.capnp.
+// Tells the master what became of a runner's runs: Registry.report of daemon/wire/cluster.capnp.
 //
 // One report is in flight at a time, and what comes meanwhile goes with the next. Where somebody
 // may be waiting - all allowed steps are finished, the run has failed - it goes at once; while a

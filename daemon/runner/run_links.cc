@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "devices/base/text.h"
-#include "scheduler/compile/passes.h"
+#include "scheduler/graph/device_name.h"
 #include "scheduler/runtime/places.h"
 #include "transport/shm/shm_link.h"
 #include "transport/tcp/tcp_link.h"
@@ -81,7 +81,7 @@ void RunLinks::cancel(const Status& cause) {
   threads_.arrivals.wake();
 }
 
-Result<std::vector<RunLinks::Peer>> RunLinks::find_peers(WorkerRun& run) const {
+Result<std::vector<RunLinks::Peer>> RunLinks::find_peers(HostedPartition& run) const {
   const Plan& plan = run.plan();
   std::vector<Peer> peers(plan.partitions.size());
   for (uint32_t e = 0; e < plan.edges.size(); ++e) {
@@ -120,7 +120,8 @@ Result<std::shared_ptr<const shm::Outbox>> RunLinks::make_outbox(
   return shm::Outbox::create(values);
 }
 
-Result<RunLinks::Links> RunLinks::open(Worker& worker, WorkerRun& run, Deadline deadline) {
+Result<RunLinks::Links> RunLinks::open(DeviceHost& worker, HostedPartition& run,
+                                       Deadline deadline) {
   LEAT_ASSIGN_OR_RETURN(std::vector<Peer> peers, find_peers(run));
   std::vector<bool> over_tcp;
   for (const Peer& peer : peers) over_tcp.push_back(peer.carrier == Carrier::tcp);

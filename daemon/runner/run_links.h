@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "daemon/runner/arrivals.h"
-#include "daemon/worker.h"
+#include "scheduler/runtime/device_host.h"
 #include "transport/endpoint.h"
 #include "transport/io/reactor.h"
 #include "transport/link.h"
@@ -67,7 +67,7 @@ class RunLinks {
 
   // Opens the run's slots, then its links. On failure those that were open already tell their peers
   // the reason, and are closed.
-  Result<Links> open(Worker& worker, WorkerRun& run, Deadline deadline);
+  Result<Links> open(DeviceHost& worker, HostedPartition& run, Deadline deadline);
   // Has open() return `cause` soon, if it has not returned.
   void cancel(const Status& cause);
 
@@ -78,7 +78,7 @@ class RunLinks {
     bool linked() const { return !setup.incoming.empty() || !setup.outgoing.empty(); }
   };
 
-  Result<std::vector<Peer>> find_peers(WorkerRun& run) const;
+  Result<std::vector<Peer>> find_peers(HostedPartition& run) const;
   Result<std::shared_ptr<const shm::Outbox>> make_outbox(const Plan& plan,
                                                          const std::vector<Peer>& peers) const;
   void tell_unopened(const Peer& peer, const Status& why) const;

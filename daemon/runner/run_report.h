@@ -1,4 +1,4 @@
-// What a runner tells the master of one of its runs: RunReport of transport/cluster.capnp.
+// What a runner tells the master of one of its runs: RunReport of daemon/wire/cluster.capnp.
 #pragma once
 
 #include <cstdint>

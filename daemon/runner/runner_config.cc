@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "daemon/wire/cluster.capnp.h"
 #include "devices/base/text.h"
-#include "transport/cluster.capnp.h"
 
 namespace leat {
 namespace {

@@ -1,4 +1,4 @@
-// What a runner is told when it starts: RunnerBoot of transport/cluster.capnp.
+// What a runner is told when it starts: RunnerBoot of daemon/wire/cluster.capnp.
 #pragma once
 
 #include <chrono>
@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "devices/base/status.h"
-#include "transport/identity.h"
 #include "transport/io/descriptor.h"
+#include "transport/io/identity.h"
 
 namespace leat {
 

@@ -37,7 +37,7 @@ size_t turn_log_bytes(const Plan& plan, uint32_t partition) {
   return row * rows_in_log(row);
 }
 
-TurnLog::TurnLog(Worker& worker, WorkerRun& run, News news)
+TurnLog::TurnLog(DeviceHost& worker, HostedPartition& run, News news)
     : worker_(worker),
       run_(run),
       news_(std::move(news)),

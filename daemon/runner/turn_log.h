@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "daemon/runner/run_report.h"
-#include "daemon/worker.h"
+#include "scheduler/runtime/device_host.h"
 
 namespace leat {
 
@@ -35,7 +35,7 @@ class TurnLog {
   using News = std::function<void(bool urgent)>;
 
   // `worker` and `run` outlive it; the run is connected, and not started.
-  TurnLog(Worker& worker, WorkerRun& run, News news);
+  TurnLog(DeviceHost& worker, HostedPartition& run, News news);
   // From here on it follows. It is called back until the run has failed, and is not advanced.
   void start() { follow(); }
 
@@ -63,8 +63,8 @@ class TurnLog {
   void copy_row(uint64_t turn);
   uint64_t next_limit();
 
-  Worker& worker_;
-  WorkerRun& run_;
+  DeviceHost& worker_;
+  HostedPartition& run_;
   const News news_;
   const uint64_t first_step_;
   const size_t row_bytes_;

@@ -4,7 +4,7 @@
 #include <chrono>
 
 #include "daemon/runner/job_runner.h"
-#include "transport/cluster.capnp.h"
+#include "daemon/wire/cluster.capnp.h"
 #include "transport/rpc/loop.h"
 
 namespace leat {

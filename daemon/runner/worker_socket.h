@@ -1,5 +1,5 @@
 // The runner's end of the socket that it shares with its worker: descriptor 3, see RunnerBoot in
-// transport/cluster.capnp. Connections come in over it, pulses go out.
+// daemon/wire/cluster.capnp. Connections come in over it, pulses go out.
 #pragma once
 
 #include <atomic>

@@ -1,7 +1,7 @@
 #include "daemon/session/graph_version.h"
 
 #include "devices/base/text.h"
-#include "ops/op.h"
+#include "ops/graph/op.h"
 
 namespace leat {
 namespace {

@@ -4,7 +4,7 @@
 #include <span>
 
 #include "devices/base/status.h"
-#include "ops/graph.h"
+#include "ops/graph/graph.h"
 
 namespace leat {
 

@@ -36,14 +36,14 @@ void StepHandle::cancel() {
   step_->end(number, cancelled(cat(step_->who(number), " was cancelled")));
 }
 
-Result<std::unique_ptr<Session>> Session::open(Master& master, SessionOptions options) {
-  const auto workers = static_cast<int>(master.workers().size());
+Result<std::unique_ptr<Session>> Session::open(HostGroup& hosts, SessionOptions options) {
+  const auto workers = static_cast<int>(hosts.hosts().size());
   if (options.workers == 0) options.workers = workers;
   if (options.workers < 0 || options.workers > workers) {
     return invalid_argument(cat("session '", options.name, "': workers: expected 0 (all) to ",
                                 workers, ", received ", options.workers));
   }
-  auto core = std::make_unique<SessionCore>(master, std::move(options));
+  auto core = std::make_unique<SessionCore>(hosts, std::move(options));
   return std::unique_ptr<Session>(new Session(std::move(core)));
 }
 

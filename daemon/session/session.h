@@ -1,7 +1,7 @@
 // An interactive session: a graph that grows, and steps of parts of it, any number in flight.
 // docs/session.md is its contract; docs and tests show it in use.
 //
-//   auto session = Session::open(cluster.master(), {.job = "mnist"});
+//   auto session = Session::open(*hosts, {.job = "mnist"});
 //   session->extend(0, graph);                                          // version 1
 //   session->run({}, {}, {"init"});                                     // leat.Initialize nodes
 //   session->run({{"x", batch}}, {"loss"}, {"train"});                  // -> {loss}
@@ -19,11 +19,11 @@
 #include <string>
 #include <vector>
 
-#include "daemon/master.h"
+#include "daemon/hosts/host_group.h"
 #include "daemon/session/signature.h"
 #include "devices/base/status.h"
-#include "devices/tensor.h"
-#include "ops/graph.h"
+#include "devices/core/tensor.h"
+#include "ops/graph/graph.h"
 
 namespace leat {
 
@@ -73,7 +73,7 @@ class Session {
   using Finished = std::function<void()>;
 
   // The master outlives the session. invalid_argument for a number of workers that there are not.
-  static Result<std::unique_ptr<Session>> open(Master& master, SessionOptions options);
+  static Result<std::unique_ptr<Session>> open(HostGroup& hosts, SessionOptions options);
   // Closes. REQUIRES: no StepHandle is left.
   ~Session();
 

@@ -6,7 +6,7 @@
 
 #include "daemon/session/graph_version.h"
 #include "devices/base/text.h"
-#include "ops/validate.h"
+#include "ops/graph/validate.h"
 
 namespace leat {
 namespace {
@@ -30,10 +30,10 @@ bool fits(const Plan& plan, std::span<const Tensor> feeds) {
 
 }  // namespace
 
-SessionCore::SessionCore(Master& master, SessionOptions options)
-    : master_(master),
+SessionCore::SessionCore(HostGroup& hosts, SessionOptions options)
+    : hosts_(hosts),
       options_(std::move(options)),
-      job_(master.session_job(options_.job)),
+      job_(hosts.session_job(options_.job)),
       watcher_([this] {
         pthread_setname_np(pthread_self(), "session");
         watch();
@@ -180,7 +180,7 @@ Result<std::shared_ptr<PlanEntry>> SessionCore::entry_for(const ResolvedSignatur
   options.isolated = signature.isolated;
   options.plan = {options_.name, options_.strategy, options_.shards, options_.workers};
   auto made =
-      make_step_plan(master_, *job_, signature.version->graph, signature.borders, feeds, options);
+      make_step_plan(hosts_, *job_, signature.version->graph, signature.borders, feeds, options);
   if (!made.ok()) {
     return made.status().while_doing(cat("compiling a step of session '", options_.name, "'"));
   }
@@ -216,10 +216,10 @@ Result<std::shared_ptr<SessionStep>> SessionCore::step_of(const std::shared_ptr<
   RunOptions options;
   options.name = cat("session '", options_.name, "'");
   options.seed = options_.seed;
-  auto run = master_.run(entry->made.plan, options_.job, options);
+  auto run = hosts_.run(entry->made.plan, options_.job, options);
   if (run.status().code() == Code::resource_exhausted) {
     free_idle();
-    run = master_.run(entry->made.plan, options_.job, options);
+    run = hosts_.run(entry->made.plan, options_.job, options);
   }
   if (!run.ok()) return run.status();
   return std::make_shared<SessionStep>(*this, entry, std::move(*run));

@@ -46,7 +46,7 @@ class SessionCore {
  public:
   using Clock = std::chrono::steady_clock;
 
-  SessionCore(Master& master, SessionOptions options);
+  SessionCore(HostGroup& hosts, SessionOptions options);
   ~SessionCore();
 
   const SessionOptions& options() const { return options_; }
@@ -97,7 +97,7 @@ class SessionCore {
   std::vector<Numbered> in_flight();
   void watch();  // the session's thread
 
-  Master& master_;
+  HostGroup& hosts_;
   const SessionOptions options_;
   const std::shared_ptr<SessionJob> job_;
   std::mutex extending_;

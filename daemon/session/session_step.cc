@@ -7,7 +7,7 @@
 namespace leat {
 
 SessionStep::SessionStep(SessionCore& core, std::shared_ptr<PlanEntry> entry,
-                         std::unique_ptr<MasterRun> run)
+                         std::unique_ptr<PlanRun> run)
     : core_(core), entry_(std::move(entry)), run_(std::move(run)) {}
 
 std::string SessionStep::who(uint64_t number) const {
@@ -116,7 +116,7 @@ void SessionStep::end(uint64_t number, const Status& cause) {
     core_.retire(*this);
   } else if (core_.tickets().withdraw(*this)) {
     finish();  // nothing of it has run
-  }  // else it is being launched, which will see the end
+  }            // else it is being launched, which will see the end
 }
 
 void SessionStep::expire(uint64_t number) {

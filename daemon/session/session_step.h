@@ -12,9 +12,9 @@
 #include <string>
 #include <vector>
 
-#include "daemon/master.h"
+#include "daemon/hosts/host_group.h"
+#include "daemon/hosts/variable_tickets.h"
 #include "daemon/session/step_plan.h"
-#include "daemon/session/variable_tickets.h"
 
 namespace leat {
 
@@ -36,7 +36,7 @@ class SessionStep final : public VariableTickets::Holder {
  public:
   using Clock = std::chrono::steady_clock;
 
-  SessionStep(SessionCore& core, std::shared_ptr<PlanEntry> entry, std::unique_ptr<MasterRun> run);
+  SessionStep(SessionCore& core, std::shared_ptr<PlanEntry> entry, std::unique_ptr<PlanRun> run);
 
   ~SessionStep() override { run_.reset(); }  // while the rest is there
 
@@ -75,7 +75,7 @@ class SessionStep final : public VariableTickets::Holder {
   SessionCore& core_;
   const std::shared_ptr<PlanEntry> entry_;
   std::mutex run_mutex_;  // one call on the run at a time
-  std::unique_ptr<MasterRun> run_;
+  std::unique_ptr<PlanRun> run_;
   uint64_t turns_ = 0;
   uint64_t number_ = 0;
   Clock::time_point deadline_;

@@ -4,7 +4,7 @@
 #include <set>
 
 #include "devices/base/text.h"
-#include "ops/op.h"
+#include "ops/graph/op.h"
 
 namespace leat {
 namespace {

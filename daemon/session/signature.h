@@ -7,11 +7,11 @@
 #include <string>
 #include <vector>
 
-#include "daemon/client/step_signature.h"
+#include "daemon/spec/step_signature.h"
 #include "devices/base/status.h"
-#include "devices/tensor.h"
-#include "ops/graph.h"
-#include "scheduler/compile/rewrite.h"
+#include "devices/core/tensor.h"
+#include "ops/graph/graph.h"
+#include "scheduler/graph/rewrite.h"
 
 namespace leat {
 

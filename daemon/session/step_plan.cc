@@ -4,8 +4,9 @@
 #include <map>
 
 #include "devices/base/text.h"
-#include "ops/op.h"
-#include "scheduler/compile/passes.h"
+#include "ops/graph/op.h"
+#include "scheduler/graph/device_name.h"
+#include "scheduler/graph/prune.h"
 
 namespace leat {
 namespace {
@@ -85,7 +86,7 @@ class Uses {
 
 }  // namespace
 
-Result<StepPlan> make_step_plan(Master& master, SessionJob& job, const Graph& graph,
+Result<StepPlan> make_step_plan(HostGroup& hosts, SessionJob& job, const Graph& graph,
                                 Borders borders, std::span<const Tensor> feeds,
                                 const StepPlanOptions& options) {
   LEAT_ASSIGN_OR_RETURN(Graph pruned, prune(graph, borders));
@@ -95,7 +96,7 @@ Result<StepPlan> make_step_plan(Master& master, SessionJob& job, const Graph& gr
   if (one) LEAT_RETURN_IF_ERROR(keep_homes(pruned, job));
   const JobGraph request{std::move(pruned), borders.targets, borders.feeds, borders.fetches};
   StepPlan made;
-  LEAT_ASSIGN_OR_RETURN(made.plan, master.compile(request, options.plan));
+  LEAT_ASSIGN_OR_RETURN(made.plan, hosts.compile(request, options.plan));
   if (one) note_homes(*made.plan, job);
   if (options.isolated) {
     Uses uses(job);

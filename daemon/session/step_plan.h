@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "daemon/master.h"
-#include "daemon/session/session_job.h"
+#include "daemon/hosts/host_group.h"
+#include "daemon/hosts/session_job.h"
 #include "daemon/session/signature.h"
 #include "devices/base/status.h"
 
@@ -25,7 +25,7 @@ struct StepPlanOptions {
 
 // `graph` is validated; `feeds` passed check_feeds() against it. State goes where the job's earlier
 // plans have put it. REQUIRES: job.compiling is held.
-Result<StepPlan> make_step_plan(Master& master, SessionJob& job, const Graph& graph,
+Result<StepPlan> make_step_plan(HostGroup& hosts, SessionJob& job, const Graph& graph,
                                 Borders borders, std::span<const Tensor> feeds,
                                 const StepPlanOptions& options);
 

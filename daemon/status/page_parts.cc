@@ -5,7 +5,7 @@
 #include <cstdarg>
 #include <cstdio>
 
-#include "daemon/json_line.h"
+#include "daemon/base/json_line.h"
 #include "devices/base/sha256.h"
 #include "devices/base/text.h"
 #include "devices/base/utf8.h"

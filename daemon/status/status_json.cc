@@ -5,7 +5,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "daemon/json_line.h"
+#include "daemon/base/json_line.h"
 
 namespace leat {
 namespace {

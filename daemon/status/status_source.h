@@ -6,46 +6,11 @@
 #include <string_view>
 #include <vector>
 
-#include "daemon/jobs/events.h"
-#include "daemon/jobs/membership.h"
+#include "daemon/jobs/views.h"
 #include "daemon/status/metrics_text.h"
 #include "devices/base/status.h"
 
 namespace leat {
-
-// The master itself. Times are milliseconds of Unix time.
-struct ClusterView {
-  std::string name;          // of the cluster; may be empty
-  std::string id;            // of its journal, 32 hexadecimal digits
-  std::string version;       // of the master's program
-  uint64_t generation = 0;   // starts of a master on this journal
-  uint64_t epoch = 0;        // changes of the membership
-  int64_t started_ms = 0;    // this master
-  int64_t now_ms = 0;        // when this was asked
-  std::string rpc_address;   // "127.0.0.1:17461"
-  std::string http_address;  // of the status endpoint itself
-  Status journal;            // why the last write of the journal failed
-};
-
-struct NodeView {
-  WorkerView worker;
-  std::string job;  // the id of the job that leases it; "" if none does
-};
-
-// A line of what the runners of a job said.
-struct LogLine {
-  int64_t at_ms = 0;
-  std::string worker;
-  std::string text;  // without its newline; any bytes
-};
-
-// The lines of a job count up from 0; old ones may have been dropped.
-struct LogPage {
-  uint64_t first = 0;  // the number of lines.front(), or of the line to come
-  std::vector<LogLine> lines;
-  uint64_t end = 0;       // one past the newest line that there is
-  bool complete = false;  // the job has ended: no line comes after `end`
-};
 
 // Threads: any, several at once. Every call answers at once, from memory: it waits for no journal,
 // no disk and no peer.

@@ -7,7 +7,7 @@
 #include <memory>
 #include <string_view>
 
-#include "daemon/config/field_reader.h"
+#include "daemon/process/field_reader.h"
 #include "devices/base/text.h"
 
 namespace leat {

@@ -6,9 +6,9 @@
 #include <cstring>
 
 #include "daemon/jobs/grammar.h"
+#include "daemon/wire/cluster.capnp.h"
 #include "devices/base/seconds_text.h"
 #include "devices/base/text.h"
-#include "transport/cluster.capnp.h"
 #include "transport/rpc/client.h"
 #include "transport/rpc/service.h"
 

@@ -5,7 +5,7 @@
 
 #include <cstring>
 
-#include "transport/cluster.capnp.h"
+#include "daemon/wire/cluster.capnp.h"
 
 namespace leat {
 namespace {

@@ -1,4 +1,4 @@
-// The first bytes that a runner reads: RunnerBoot of transport/cluster.capnp.
+// The first bytes that a runner reads: RunnerBoot of daemon/wire/cluster.capnp.
 #pragma once
 
 #include <vector>

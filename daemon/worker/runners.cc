@@ -10,7 +10,7 @@
 #include <mutex>
 #include <thread>
 
-#include "daemon/worker/runner_process.h"
+#include "daemon/worker/runner_handle.h"
 #include "devices/base/seconds_text.h"
 #include "devices/base/text.h"
 #include "transport/io/handover.h"
@@ -132,7 +132,7 @@ class Runners::Core {
  private:
   struct Child {
     RunnerOrder order;
-    std::unique_ptr<RunnerProcess> process;
+    std::unique_ptr<RunnerHandle> process;
     RunnersPulse pulse;
     bool beats = false;           // its first pulse has come
     Steady::time_point heard_at;  // of the last pulse; of its start
@@ -155,7 +155,7 @@ class Runners::Core {
       return resource_exhausted(cat("worker ", surroundings.node, ": expected at most ",
                                     surroundings.limits.max_runners, " runners, has as many"));
     }
-    LEAT_ASSIGN_OR_RETURN(auto process, RunnerProcess::start(order, surroundings));
+    LEAT_ASSIGN_OR_RETURN(auto process, RunnerHandle::start(order, surroundings));
     log_.info("runner of job ", order.job, " epoch ", order.epoch, " started, process ",
               process->pid());
     {

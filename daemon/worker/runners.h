@@ -2,7 +2,7 @@
 // Started, listened to, and ended here; nothing of one is left when it is gone.
 //
 // A runner is `leatd runner` with three descriptors and no other: 1 and 2 are a pipe to here, whose
-// lines are the job's log, and 3 is a unix socket (see RunnerBoot in transport/cluster.capnp). It
+// lines are the job's log, and 3 is a unix socket (see RunnerBoot in daemon/wire/cluster.capnp). It
 // is killed with this process: it asks the kernel for it, and its socket closes. One that has given
 // no pulse for 2.5 s is killed: a stopped process is seen in no other way.
 //
@@ -20,16 +20,16 @@
 #include <string>
 #include <vector>
 
-#include "daemon/config/daemon_config.h"
-#include "daemon/runner_end.h"
+#include "daemon/jobs/runner_end.h"
+#include "daemon/process/daemon_config.h"
 #include "devices/base/log.h"
 #include "devices/base/status.h"
-#include "transport/identity.h"
 #include "transport/io/handshake.h"
+#include "transport/io/identity.h"
 
 namespace leat {
 
-// What RunnerSpec of transport/cluster.capnp says.
+// What RunnerSpec of daemon/wire/cluster.capnp says.
 struct RunnerOrder {
   std::string job;
   uint64_t epoch = 0;

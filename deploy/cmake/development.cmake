@@ -10,8 +10,8 @@ set(LEAT_LIBRARY_DESTINATION ${CMAKE_INSTALL_LIBDIR}/leat)
 set(public_headers
   daemon/client/cluster_client.h
   daemon/client/session_client.h
-  daemon/load_graph.h
-  ops/builder.h
+  daemon/spec/load_graph.h
+  ops/graph/builder.h
   ops/catalogue.h)
 install(CODE "set(SOURCE_DIR \"${CMAKE_SOURCE_DIR}\")
 set(DESTINATION \"${LEAT_INCLUDE_DESTINATION}\")

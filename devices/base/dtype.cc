@@ -15,13 +15,13 @@ struct Row {
 };
 
 constexpr Row kRows[kDTypeCount] = {
-    {DType::invalid, 0, "invalid", "", 0},   {DType::f32, 4, "float", "F32", 1},
-    {DType::f64, 8, "double", "F64", 11},    {DType::f16, 2, "float16", "F16", 10},
+    {DType::invalid, 0, "invalid", "", 0},    {DType::f32, 4, "float", "F32", 1},
+    {DType::f64, 8, "double", "F64", 11},     {DType::f16, 2, "float16", "F16", 10},
     {DType::bf16, 2, "bfloat16", "BF16", 16}, {DType::i8, 1, "int8", "I8", 3},
-    {DType::i16, 2, "int16", "I16", 5},      {DType::i32, 4, "int32", "I32", 6},
-    {DType::i64, 8, "int64", "I64", 7},      {DType::u8, 1, "uint8", "U8", 2},
-    {DType::u16, 2, "uint16", "U16", 4},     {DType::u32, 4, "uint32", "U32", 12},
-    {DType::u64, 8, "uint64", "U64", 13},    {DType::boolean, 1, "bool", "BOOL", 9},
+    {DType::i16, 2, "int16", "I16", 5},       {DType::i32, 4, "int32", "I32", 6},
+    {DType::i64, 8, "int64", "I64", 7},       {DType::u8, 1, "uint8", "U8", 2},
+    {DType::u16, 2, "uint16", "U16", 4},      {DType::u32, 4, "uint32", "U32", 12},
+    {DType::u64, 8, "uint64", "U64", 13},     {DType::boolean, 1, "bool", "BOOL", 9},
 };
 
 const Row& row(DType dtype) {

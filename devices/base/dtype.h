@@ -11,9 +11,18 @@ namespace leat {
 
 enum class DType : uint8_t {
   invalid = 0,
-  f32, f64, f16, bf16,
-  i8, i16, i32, i64,
-  u8, u16, u32, u64,
+  f32,
+  f64,
+  f16,
+  bf16,
+  i8,
+  i16,
+  i32,
+  i64,
+  u8,
+  u16,
+  u32,
+  u64,
   boolean,  // one byte, 0 or 1
 };
 inline constexpr int kDTypeCount = 14;
@@ -65,8 +74,7 @@ class DTypeSet {
 };
 
 inline constexpr DTypeSet kFloats = DTypeSet::of(DType::f32, DType::f64, DType::f16, DType::bf16);
-inline constexpr DTypeSet kSignedInts =
-    DTypeSet::of(DType::i8, DType::i16, DType::i32, DType::i64);
+inline constexpr DTypeSet kSignedInts = DTypeSet::of(DType::i8, DType::i16, DType::i32, DType::i64);
 inline constexpr DTypeSet kUnsignedInts =
     DTypeSet::of(DType::u8, DType::u16, DType::u32, DType::u64);
 inline constexpr DTypeSet kInts = kSignedInts | kUnsignedInts;

@@ -6,15 +6,24 @@ namespace leat {
 
 std::string_view code_name(Code code) {
   switch (code) {
-    case Code::ok: return "ok";
-    case Code::invalid_argument: return "invalid_argument";
-    case Code::failed_precondition: return "failed_precondition";
-    case Code::unimplemented: return "unimplemented";
-    case Code::resource_exhausted: return "resource_exhausted";
-    case Code::unavailable: return "unavailable";
-    case Code::deadline_exceeded: return "deadline_exceeded";
-    case Code::cancelled: return "cancelled";
-    case Code::internal: return "internal";
+    case Code::ok:
+      return "ok";
+    case Code::invalid_argument:
+      return "invalid_argument";
+    case Code::failed_precondition:
+      return "failed_precondition";
+    case Code::unimplemented:
+      return "unimplemented";
+    case Code::resource_exhausted:
+      return "resource_exhausted";
+    case Code::unavailable:
+      return "unavailable";
+    case Code::deadline_exceeded:
+      return "deadline_exceeded";
+    case Code::cancelled:
+      return "cancelled";
+    case Code::internal:
+      return "internal";
   }
   return "unknown";
 }

@@ -4,8 +4,8 @@
 #include <memory>
 #include <string>
 
+#include "devices/core/device.h"
 #include "devices/cpu/pool.h"
-#include "devices/device.h"
 
 namespace leat::cpu {
 

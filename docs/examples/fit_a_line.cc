@@ -4,8 +4,8 @@
 #include <iostream>
 
 #include "daemon/client/session_client.h"
-#include "ops/builder.h"
 #include "ops/catalogue.h"
+#include "ops/graph/builder.h"
 
 using namespace leat;
 

@@ -3,8 +3,8 @@
 #include "devices/base/text.h"
 #include "ops/capnp/graph_file.h"
 #include "ops/capnp/wire_attr.h"
-#include "ops/limits.h"
-#include "ops/op.h"
+#include "ops/graph/limits.h"
+#include "ops/graph/op.h"
 
 namespace leat {
 namespace {

@@ -6,7 +6,7 @@
 # as chunks of at most 1 MiB that are named by their own SHA-256.
 #
 # What the types of a graph are is not in here but for its inputs: they follow, and whoever reads a
-# graph validates it. Readers refuse what breaks a limit of ops/limits.h or a rule below.
+# graph validates it. Readers refuse what breaks a limit of ops/graph/limits.h or a rule below.
 #
 # A file (.leat) is, all integers little-endian:
 #

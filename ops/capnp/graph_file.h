@@ -14,7 +14,7 @@
 #include "devices/base/files.h"
 #include "devices/base/sha256.h"
 #include "devices/base/status.h"
-#include "ops/graph.h"
+#include "ops/graph/graph.h"
 
 namespace leat {
 

@@ -5,7 +5,7 @@
 #include "devices/base/crc32c.h"
 #include "devices/base/text.h"
 #include "ops/capnp/graph_file.h"
-#include "ops/limits.h"
+#include "ops/graph/limits.h"
 
 namespace leat {
 namespace {

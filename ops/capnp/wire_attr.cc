@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "devices/base/text.h"
-#include "ops/limits.h"
+#include "ops/graph/limits.h"
 #include "ops/text/draft.h"
 #include "ops/text/lexer.h"
 

@@ -19,8 +19,8 @@
 
 #include "graph.capnp.h"
 #include "ops/capnp/graph_file.h"
-#include "ops/limits.h"
-#include "ops/op.h"
+#include "ops/graph/limits.h"
+#include "ops/graph/op.h"
 
 namespace leat {
 

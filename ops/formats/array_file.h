@@ -11,7 +11,7 @@
 #include <string_view>
 
 #include "devices/base/file_stream.h"
-#include "devices/tensor.h"
+#include "devices/core/tensor.h"
 #include "ops/formats/array_header.h"
 
 namespace leat {

@@ -9,7 +9,7 @@
 #include <span>
 #include <string_view>
 
-#include "devices/tensor.h"
+#include "devices/core/tensor.h"
 #include "ops/formats/array_header.h"
 
 namespace leat {

@@ -14,7 +14,7 @@
 #include <string_view>
 
 #include "devices/base/files.h"
-#include "devices/tensor.h"
+#include "devices/core/tensor.h"
 #include "ops/formats/array_file.h"
 #include "ops/formats/array_header.h"
 

@@ -14,7 +14,7 @@
 #include <string>
 
 #include "devices/base/status.h"
-#include "devices/tensor.h"
+#include "devices/core/tensor.h"
 
 namespace leat {
 

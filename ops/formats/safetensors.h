@@ -21,7 +21,7 @@
 #include <string_view>
 
 #include "devices/base/files.h"
-#include "devices/tensor.h"
+#include "devices/core/tensor.h"
 
 namespace leat {
 

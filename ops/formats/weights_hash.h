@@ -4,7 +4,7 @@
 #include <map>
 #include <string>
 
-#include "devices/tensor.h"
+#include "devices/core/tensor.h"
 
 namespace leat {
 

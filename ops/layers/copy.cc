@@ -1,6 +1,6 @@
 #include "ops/layers/copy.h"
 
-#include "ops/op.h"
+#include "ops/graph/op.h"
 
 namespace leat {
 namespace {

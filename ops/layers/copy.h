@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "ops/graph.h"
+#include "ops/graph/graph.h"
 
 namespace leat {
 

@@ -2,9 +2,9 @@
 #include <set>
 
 #include "devices/base/text.h"
+#include "ops/graph/validate.h"
 #include "ops/layers/layer.h"
 #include "ops/layers/layers.h"
-#include "ops/validate.h"
 
 namespace leat {
 namespace {

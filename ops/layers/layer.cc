@@ -6,7 +6,7 @@
 #include <iterator>
 
 #include "devices/base/text.h"
-#include "ops/validate.h"
+#include "ops/graph/validate.h"
 
 namespace leat {
 namespace {

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "devices/base/status.h"
+#include "ops/graph/op.h"
 #include "ops/layers/copy.h"
-#include "ops/op.h"
 
 namespace leat {
 

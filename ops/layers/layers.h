@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "devices/base/status.h"
-#include "ops/graph.h"
-#include "ops/op.h"
+#include "ops/graph/graph.h"
+#include "ops/graph/op.h"
 
 namespace leat {
 

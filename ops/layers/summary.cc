@@ -5,9 +5,9 @@
 #include <cstdio>
 
 #include "devices/base/text.h"
+#include "ops/graph/op.h"
+#include "ops/graph/validate.h"
 #include "ops/layers/layers.h"
-#include "ops/op.h"
-#include "ops/validate.h"
 
 namespace leat {
 namespace {

@@ -3,9 +3,9 @@
 #include <set>
 
 #include "devices/base/text.h"
+#include "ops/graph/validate.h"
 #include "ops/layers/copy.h"
 #include "ops/layers/layers.h"
-#include "ops/validate.h"
 
 namespace leat {
 namespace {

@@ -8,11 +8,11 @@
 
 #include "devices/base/text.h"
 #include "onnx.pb.h"
-#include "ops/limits.h"
+#include "ops/graph/limits.h"
+#include "ops/graph/op.h"
 #include "ops/onnx/parameters.h"
 #include "ops/onnx/tensors.h"
 #include "ops/onnx/upgrade.h"
-#include "ops/op.h"
 #include "ops/text/draft.h"
 #include "ops/text/lexer.h"
 

@@ -13,7 +13,7 @@
 
 #include "devices/base/files.h"
 #include "devices/base/status.h"
-#include "ops/graph.h"
+#include "ops/graph/graph.h"
 
 namespace leat {
 

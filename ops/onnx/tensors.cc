@@ -12,7 +12,7 @@
 
 #include "devices/base/text.h"
 #include "onnx.pb.h"
-#include "ops/limits.h"
+#include "ops/graph/limits.h"
 
 namespace leat {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "devices/base/files.h"
 #include "devices/base/status.h"
-#include "devices/tensor.h"
+#include "devices/core/tensor.h"
 
 namespace leat::onnx_wire {
 class TensorProto;

@@ -174,8 +174,9 @@ Status OnnxUpgrade::batch_normalization(DraftNode& node) const {
   }
   if (opset_ >= 14) return {};
   const bool tests = opset_ < 7 && take_int(node, "is_test", 0) == 1;
-  const bool trains = !tests && std::count_if(node.outputs.begin(), node.outputs.end(),
-                                    [](const DraftName& o) { return !o.name.empty(); }) > 1;
+  const bool trains =
+      !tests && std::count_if(node.outputs.begin(), node.outputs.end(),
+                              [](const DraftName& o) { return !o.name.empty(); }) > 1;
   node.attrs["training_mode"] = Attr(int64_t{trains});
   if (node.outputs.size() > 3) node.outputs.resize(3);
   return {};

@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "devices/base/text.h"
-#include "ops/limits.h"
-#include "ops/op.h"
+#include "ops/graph/limits.h"
+#include "ops/graph/op.h"
 
 namespace leat {
 namespace {

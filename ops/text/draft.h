@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "devices/base/status.h"
-#include "devices/tensor.h"
-#include "ops/graph.h"
-#include "ops/types.h"
+#include "devices/core/tensor.h"
+#include "ops/graph/graph.h"
+#include "ops/graph/types.h"
 
 namespace leat {
 

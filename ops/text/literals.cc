@@ -7,7 +7,7 @@
 #include <optional>
 #include <type_traits>
 
-#include "ops/limits.h"
+#include "ops/graph/limits.h"
 #include "ops/text/cursor.h"
 
 namespace leat {

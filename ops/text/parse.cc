@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "devices/base/text.h"
-#include "ops/limits.h"
+#include "ops/graph/limits.h"
 #include "ops/text/cursor.h"
 
 namespace leat {

@@ -18,13 +18,13 @@
 #include <string_view>
 
 #include "devices/base/status.h"
-#include "ops/graph.h"
+#include "ops/graph/graph.h"
 #include "ops/text/draft.h"
 
 namespace leat {
 
 // The graph of `text`, not validated. invalid_argument says "file:line:column: expected ..., got
-// '...'"; the limits of ops/limits.h hold. The catalogue must outlive the graph.
+// '...'"; the limits of ops/graph/limits.h hold. The catalogue must outlive the graph.
 Result<Graph> parse_graph(std::string_view text, const Catalogue& catalogue,
                           std::string_view file_name);
 

@@ -7,7 +7,7 @@
 #include <unordered_set>
 
 #include "devices/base/text.h"
-#include "ops/op.h"
+#include "ops/graph/op.h"
 #include "ops/text/lexer.h"
 
 namespace leat {

@@ -3,7 +3,7 @@
 
 #include "devices/base/text.h"
 #include "ops/capnp/wire_attr.h"
-#include "ops/limits.h"
+#include "ops/graph/limits.h"
 #include "plan.capnp.h"
 #include "scheduler/capnp/plan_file.h"
 

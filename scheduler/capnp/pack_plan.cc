@@ -2,7 +2,7 @@
 
 #include "devices/base/sha256.h"
 #include "devices/base/text.h"
-#include "ops/limits.h"
+#include "ops/graph/limits.h"
 #include "scheduler/capnp/plan_file.h"
 
 namespace leat {

@@ -11,8 +11,8 @@
 # others the device. Partitions, edges, feeds and fetches keep their indices, which name them on every
 # connection of the run.
 #
-# A reader trusts nothing. It refuses what breaks a limit of ops/limits.h or a rule below, and before
-# anything is executed it runs verify() of scheduler/runtime/plan.h, which checks the rest: that every
+# A reader trusts nothing. It refuses what breaks a limit of ops/graph/limits.h or a rule below, and before
+# anything is executed it runs verify() of scheduler/plan/plan.h, which checks the rest: that every
 # operand lies inside memory that is there, that it has the type which the op's own inference gives,
 # that values that live at one time share no bytes, that every edge is sent, received and retired
 # once a step. What is executed afterwards is executed unchecked.

@@ -16,8 +16,8 @@
 
 #include "devices/base/status.h"
 #include "ops/capnp/graph_file.h"
-#include "ops/op.h"
-#include "scheduler/runtime/plan.h"
+#include "ops/graph/op.h"
+#include "scheduler/plan/plan.h"
 
 namespace leat {
 

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <map>
 
-#include "ops/validate.h"
+#include "ops/graph/validate.h"
 #include "scheduler/compile/passes.h"
 
 namespace leat {

@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <set>
 
-#include "ops/commits.h"
-#include "ops/op.h"
+#include "ops/graph/op.h"
+#include "ops/state/commits.h"
 #include "scheduler/compile/passes.h"
 
 namespace leat {

@@ -1,8 +1,8 @@
 #include "scheduler/compile/compile.h"
 
 #include "devices/base/text.h"
-#include "ops/gradients.h"
-#include "ops/validate.h"
+#include "ops/graph/gradients.h"
+#include "ops/graph/validate.h"
 #include "scheduler/compile/passes.h"
 
 namespace leat {
@@ -86,7 +86,8 @@ Result<Plan> compile(Graph graph, const CompileRequest& request) {
   }
   LEAT_ASSIGN_OR_RETURN(whole, prune(std::move(whole), borders));
   LEAT_ASSIGN_OR_RETURN(whole, simplify(std::move(whole), borders));
-  // Replicas of a quorum read copies, and leave whole gradients to be summed: see ops/quorum.h.
+  // Replicas of a quorum read copies, and leave whole gradients to be summed: see
+  // ops/definitions/quorum.h.
   if (request.quorum.replicas_to_aggregate == 0) {
     LEAT_ASSIGN_OR_RETURN(whole, sparsify(std::move(whole), borders, request.shards));
   }

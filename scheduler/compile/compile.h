@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "devices/base/status.h"
-#include "ops/graph.h"
-#include "scheduler/compile/rewrite.h"
-#include "scheduler/runtime/plan.h"
+#include "ops/graph/graph.h"
+#include "scheduler/graph/rewrite.h"
+#include "scheduler/plan/plan.h"
 #include "scheduler/strategies/strategy.h"
 
 namespace leat {
@@ -23,7 +23,8 @@ struct CompileRequest {
   int asynchronous_worker = -1;
   Quorum quorum = {};
   // Each device writes to variables when nothing of the step can wait or fail any more, so that a
-  // run that fails leaves whole steps: see ops/commits.h. Plan::commits() says whether that can be.
+  // run that fails leaves whole steps: see ops/definitions/commits.h. Plan::commits() says whether
+  // that can be.
   bool recoverable = false;
   // Steps whose numbers are not finite write nothing: see guard_writes(). There is one fetch more.
   bool skips_not_finite = false;

@@ -2,11 +2,12 @@
 #include <map>
 
 #include "devices/base/text.h"
-#include "devices/pages.h"
-#include "ops/op.h"
-#include "ops/validate.h"
+#include "devices/core/pages.h"
+#include "ops/graph/op.h"
+#include "ops/graph/validate.h"
 #include "scheduler/compile/passes.h"
-#include "scheduler/runtime/op_name.h"
+#include "scheduler/graph/device_name.h"
+#include "scheduler/graph/op_name.h"
 
 namespace leat {
 namespace {

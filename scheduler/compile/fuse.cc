@@ -1,9 +1,9 @@
 #include <algorithm>
 
-#include "ops/op.h"
-#include "ops/pool.h"
+#include "ops/definitions/pool.h"
+#include "ops/graph/op.h"
 #include "scheduler/compile/passes.h"
-#include "scheduler/runtime/op_name.h"
+#include "scheduler/graph/op_name.h"
 
 namespace leat {
 namespace {

@@ -11,9 +11,9 @@
 #include <set>
 
 #include "devices/base/text.h"
-#include "ops/builder.h"
-#include "ops/guarded_kernel.h"
-#include "ops/validate.h"
+#include "ops/cpu/guarded_kernel.h"
+#include "ops/graph/builder.h"
+#include "ops/graph/validate.h"
 #include "scheduler/compile/passes.h"
 
 namespace leat {

@@ -1,7 +1,7 @@
 #include <map>
 
-#include "ops/op.h"
-#include "ops/validate.h"
+#include "ops/graph/op.h"
+#include "ops/graph/validate.h"
 #include "scheduler/compile/passes.h"
 
 namespace leat {

@@ -11,7 +11,7 @@
 
 #include "devices/base/shape.h"
 #include "devices/base/text.h"
-#include "ops/op.h"
+#include "ops/graph/op.h"
 #include "scheduler/compile/passes.h"
 
 namespace leat {

@@ -4,9 +4,9 @@
 #include <tuple>
 
 #include "devices/base/text.h"
-#include "ops/op.h"
+#include "ops/graph/op.h"
 #include "scheduler/compile/passes.h"
-#include "scheduler/runtime/op_name.h"
+#include "scheduler/graph/op_name.h"
 
 namespace leat {
 namespace {

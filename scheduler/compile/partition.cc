@@ -6,9 +6,9 @@
 #include <unordered_set>
 
 #include "devices/base/text.h"
-#include "ops/op.h"
+#include "ops/graph/op.h"
 #include "scheduler/compile/passes.h"
-#include "scheduler/runtime/op_name.h"
+#include "scheduler/graph/op_name.h"
 
 namespace leat {
 

@@ -8,19 +8,14 @@
 #include <vector>
 
 #include "devices/base/status.h"
-#include "ops/graph.h"
-#include "scheduler/compile/rewrite.h"
-#include "scheduler/runtime/plan.h"
+#include "ops/graph/graph.h"
+#include "scheduler/graph/prune.h"
+#include "scheduler/graph/rewrite.h"
+#include "scheduler/plan/plan.h"
 
 namespace leat {
 
 // --- on the whole graph ---
-
-// Keeps what the fetches and targets need when the feeds are given. A fed value becomes an input.
-// invalid_argument: duplicate feed, a fed fetch, an input that is needed and not fed, nothing to
-// do.
-Result<Graph> prune(const Graph& graph, Borders& borders);
-Result<Graph> prune(Graph&& graph, Borders& borders);  // without a copy, where it changes nothing
 
 // Replaces nodes whose values are known by constants, and merges equal pure nodes (same op, inputs,
 // attributes, device and control edges). Infers types.
@@ -40,8 +35,6 @@ Result<Graph> guard_writes(Graph graph, Borders& borders);
 // conflict is invalid_argument with the chain of reasons.
 // Changes no ids.
 Result<Graph> place(Graph graph, const std::vector<std::string>& devices);
-// Does a full device name satisfy a constraint such as "task:1", "job:worker/gpu", "*/cpu:0", ""?
-bool matches_device(const std::string& constraint, const std::string& device);
 
 // Puts a leat.Commit of what is fetched on each device that writes variables, if their writes can
 // come after everything of a step that waits; else changes nothing. Changes no ids.

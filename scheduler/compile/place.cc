@@ -5,22 +5,12 @@
 #include <unordered_map>
 
 #include "devices/base/text.h"
-#include "ops/op.h"
+#include "ops/graph/op.h"
 #include "scheduler/compile/passes.h"
+#include "scheduler/graph/device_name.h"
 
 namespace leat {
 namespace {
-
-std::vector<std::string> split(const std::string& text, char separator) {
-  std::vector<std::string> parts;
-  size_t from = 0;
-  while (true) {
-    const size_t to = text.find(separator, from);
-    parts.push_back(text.substr(from, to == std::string::npos ? to : to - from));
-    if (to == std::string::npos) return parts;
-    from = to + 1;
-  }
-}
 
 // Groups of nodes that must share a device, with the reason of each union.
 class Groups {
@@ -86,8 +76,8 @@ class DeviceIndex {
   explicit DeviceIndex(const std::vector<std::string>& devices) {
     for (uint32_t d = 0; d < devices.size(); ++d) {
       all_.push_back(d);
-      for (const std::string& part : split(devices[d], '/')) {
-        const auto words = split(part, ':');
+      for (const std::string& part : split_name(devices[d], '/')) {
+        const auto words = split_name(part, ':');
         add(with_[words[0]], d);
         if (words.size() > 1) add(with_[cat(words[0], ":", words[1])], d);
       }
@@ -107,9 +97,9 @@ class DeviceIndex {
   }
   Numbers find(const std::string& constraint) const {
     std::vector<const Numbers*> wanted;
-    for (const std::string& part : split(constraint, '/')) {
+    for (const std::string& part : split_name(constraint, '/')) {
       if (part.empty() || part == "*") continue;
-      const auto words = split(part, ':');
+      const auto words = split_name(part, ':');
       const bool any = words.size() < 2 || words[1] == "*";
       const auto it = with_.find(any ? words[0] : cat(words[0], ":", words[1]));
       if (it == with_.end()) return {};
@@ -139,26 +129,6 @@ struct Place {
   uint32_t chosen = kNone;
   const Numbers& allowed() const { return shared ? *shared : met; }
 };
-
-}  // namespace
-
-bool matches_device(const std::string& constraint, const std::string& device) {
-  if (constraint.empty() || constraint == device) return true;
-  const auto have = split(device, '/');
-  for (const std::string& want : split(constraint, '/')) {
-    if (want.empty() || want == "*") continue;
-    const auto wanted = split(want, ':');
-    const bool found = std::any_of(have.begin(), have.end(), [&](const std::string& part) {
-      const auto parts = split(part, ':');
-      if (parts[0] != wanted[0]) return false;
-      return wanted.size() < 2 || wanted[1] == "*" || (parts.size() > 1 && parts[1] == wanted[1]);
-    });
-    if (!found) return false;
-  }
-  return true;
-}
-
-namespace {
 
 Groups group_by_resource(const Graph& graph) {
   Groups groups(graph.nodes());

@@ -2,8 +2,8 @@
 #include <functional>
 #include <unordered_map>
 
-#include "ops/op.h"
-#include "ops/validate.h"
+#include "ops/graph/op.h"
+#include "ops/graph/validate.h"
 #include "scheduler/compile/passes.h"
 
 namespace leat {

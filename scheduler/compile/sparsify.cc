@@ -15,11 +15,11 @@
 #include <map>
 #include <set>
 
-#include "ops/op.h"
-#include "ops/row_sum.h"
-#include "ops/validate.h"
+#include "ops/cpu/row_sum.h"
+#include "ops/graph/op.h"
+#include "ops/graph/validate.h"
 #include "scheduler/compile/passes.h"
-#include "scheduler/runtime/op_name.h"
+#include "scheduler/graph/op_name.h"
 #include "scheduler/strategies/replicate.h"
 
 namespace leat {

@@ -5,9 +5,9 @@
 #include <set>
 
 #include "devices/base/text.h"
-#include "ops/cost.h"
-#include "ops/kernel_note.h"
-#include "ops/validate.h"
+#include "ops/graph/cost.h"
+#include "ops/graph/kernel_note.h"
+#include "ops/graph/validate.h"
 
 namespace leat {
 namespace {

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "devices/base/status.h"
-#include "ops/kernel.h"
-#include "scheduler/runtime/plan.h"
+#include "ops/graph/kernel.h"
+#include "scheduler/plan/plan.h"
 
 namespace leat {
 
@@ -25,8 +25,8 @@ OpTypes types_of(const Partition& partition, const PlanInstruction& instruction,
                  const Attrs& attrs);
 
 // Why kernels of the plan would run far below what this processor can do, one line for each reason
-// with the instructions' names: see ops/kernel_note.h. Makes the kernel of each distinct matrix
-// product and convolution on the way; the error of one that cannot be made.
+// with the instructions' names: see ops/graph/kernel_note.h. Makes the kernel of each distinct
+// matrix product and convolution on the way; the error of one that cannot be made.
 Result<std::vector<std::string>> kernel_notes(const Plan& plan);
 
 }  // namespace leat

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <map>
 
-#include "transport/frame.h"
+#include "transport/links/frame.h"
 
 namespace leat {
 namespace {

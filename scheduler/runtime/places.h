@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "scheduler/runtime/plan.h"
+#include "scheduler/plan/plan.h"
 
 namespace leat {
 

@@ -6,8 +6,8 @@
 #include <cstdio>
 
 #include "devices/base/text.h"
-#include "ops/cost.h"
-#include "ops/validate.h"
+#include "ops/graph/cost.h"
+#include "ops/graph/validate.h"
 #include "scheduler/runtime/kernel_notes.h"
 #include "scheduler/runtime/program.h"
 

@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "ops/element_kernel.h"
-#include "ops/kernel.h"
-#include "ops/kernel_note.h"
+#include "ops/cpu/element_kernel.h"
+#include "ops/graph/kernel.h"
+#include "ops/graph/kernel_note.h"
 
 namespace leat {
 

@@ -5,12 +5,12 @@
 
 #include "devices/base/align.h"
 #include "devices/base/text.h"
-#include "devices/pages.h"
-#include "ops/validate.h"
+#include "devices/core/pages.h"
+#include "ops/graph/validate.h"
 #include "scheduler/runtime/kernel_notes.h"
 #include "scheduler/runtime/places.h"
 #include "scheduler/runtime/program_builder.h"
-#include "transport/frame.h"
+#include "transport/links/frame.h"
 
 namespace leat {
 

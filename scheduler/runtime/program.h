@@ -8,19 +8,16 @@
 #include <string>
 #include <vector>
 
-#include "devices/device.h"
-#include "ops/kernel.h"
-#include "ops/resources.h"
-#include "scheduler/runtime/plan.h"
+#include "devices/core/device.h"
+#include "ops/graph/kernel.h"
+#include "ops/state/resources.h"
+#include "scheduler/plan/plan.h"
 #include "scheduler/runtime/profile.h"
 #include "scheduler/runtime/tile_values.h"
 #include "transport/channel.h"
 #include "transport/slots.h"
 
 namespace leat {
-
-// How many steps' fetches are kept before the oldest is overwritten.
-inline constexpr uint64_t kFetchDepth = 16;
 
 // A kernel of a chain with its bound operands: one for each slot parity.
 struct BoundKernel {

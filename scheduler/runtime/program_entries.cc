@@ -4,9 +4,9 @@
 #include <utility>
 
 #include "devices/base/align.h"
-#include "ops/element_kernel.h"
+#include "ops/cpu/element_kernel.h"
 #include "scheduler/runtime/program_builder.h"
-#include "transport/frame.h"
+#include "transport/links/frame.h"
 
 namespace leat {
 namespace {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "devices/cpu/pool.h"
-#include "ops/quorum.h"
+#include "ops/graph/kernel.h"
 #include "scheduler/runtime/program.h"
 
 namespace leat {

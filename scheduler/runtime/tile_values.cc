@@ -4,7 +4,7 @@
 #include <map>
 
 #include "devices/base/align.h"
-#include "ops/validate.h"
+#include "ops/graph/validate.h"
 
 namespace leat {
 namespace {

@@ -12,9 +12,9 @@
 #include <set>
 
 #include "devices/base/text.h"
-#include "ops/op.h"
-#include "ops/validate.h"
-#include "scheduler/runtime/op_name.h"
+#include "ops/graph/op.h"
+#include "ops/graph/validate.h"
+#include "scheduler/graph/op_name.h"
 #include "scheduler/strategies/quorum.h"
 #include "scheduler/strategies/replicate.h"
 

@@ -3,10 +3,10 @@
 #include <map>
 
 #include "devices/base/text.h"
-#include "ops/op.h"
-#include "ops/validate.h"
-#include "scheduler/compile/passes.h"
-#include "scheduler/runtime/op_name.h"
+#include "ops/graph/op.h"
+#include "ops/graph/validate.h"
+#include "scheduler/graph/op_name.h"
+#include "scheduler/graph/prune.h"
 #include "scheduler/strategies/replicate.h"
 
 namespace leat {

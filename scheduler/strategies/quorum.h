@@ -1,5 +1,5 @@
 // Splits the graph of one replica where values cross replicas, for steps that are closed by the
-// first N of M: see ops/quorum.h for what the nodes in between do.
+// first N of M: see ops/definitions/quorum.h for what the nodes in between do.
 #pragma once
 
 #include <vector>

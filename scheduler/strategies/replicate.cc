@@ -15,12 +15,12 @@
 #include <map>
 
 #include "devices/base/text.h"
-#include "ops/op.h"
-#include "ops/sum_tree.h"
-#include "ops/validate.h"
-#include "scheduler/compile/passes.h"
-#include "scheduler/compile/pieces.h"
-#include "scheduler/runtime/op_name.h"
+#include "ops/definitions/sum_tree.h"
+#include "ops/graph/op.h"
+#include "ops/graph/validate.h"
+#include "scheduler/graph/device_name.h"
+#include "scheduler/graph/op_name.h"
+#include "scheduler/graph/pieces.h"
 
 namespace leat {
 namespace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "devices/base/status.h"
-#include "ops/graph.h"
+#include "ops/graph/graph.h"
 #include "scheduler/strategies/strategy.h"
 
 namespace leat {

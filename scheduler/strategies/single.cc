@@ -1,5 +1,5 @@
 #include "devices/base/text.h"
-#include "ops/op.h"
+#include "ops/graph/op.h"
 #include "scheduler/strategies/replicate.h"
 
 namespace leat {

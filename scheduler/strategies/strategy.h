@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "devices/base/status.h"
-#include "ops/graph.h"
-#include "scheduler/compile/rewrite.h"
+#include "ops/graph/graph.h"
+#include "scheduler/graph/rewrite.h"
 
 namespace leat {
 

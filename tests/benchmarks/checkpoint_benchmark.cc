@@ -15,9 +15,9 @@
 #include <string>
 #include <vector>
 
-#include "daemon/json_line.h"
-#include "daemon/remote/remote_cluster.h"
-#include "daemon/trainer.h"
+#include "daemon/base/json_line.h"
+#include "daemon/remote/remote_hosts.h"
+#include "daemon/training/trainer.h"
 #include "devices/base/text.h"
 #include "ops/catalogue.h"
 #include "ops/formats/npy.h"
@@ -139,14 +139,14 @@ class Bench {
     described.processes = true;
     described.datasets = {{"data", directory_.path()}};
     RunnerTestCluster nodes(described);
-    std::vector<std::shared_ptr<RemoteRunner>> remotes;
+    std::vector<std::shared_ptr<RemoteHost>> remotes;
     for (uint32_t task = 0; task < kWorkers; ++task) remotes.push_back(nodes.remote(task));
-    RemoteClusterOptions remote;
+    RemoteHostsOptions remote;
     remote.cluster = {1, 2, 3};
     remote.epoch = testing::kEpoch;
     const auto trainer = must(Trainer::create(
         catalogue_, real_files(), job(steps, every), {directory_ / cat("run-", ++runs_)},
-        std::make_unique<RemoteCluster>(nodes.loop(), std::move(remotes), remote)));
+        make_remote_hosts(nodes.loop(), std::move(remotes), remote)));
     must(trainer->run(watch, [] { return false; }));
     must(real_files().remove_all(directory_ / cat("run-", runs_)));
     std::vector<double> ms;

@@ -12,9 +12,10 @@
 #include <string>
 #include <vector>
 
-#include "daemon/json_line.h"
-#include "daemon/remote/remote_cluster.h"
+#include "daemon/base/json_line.h"
+#include "daemon/remote/remote_hosts.h"
 #include "devices/base/text.h"
+#include "ops/catalogue.h"
 #include "tests/benchmarks/raw_measures.h"
 #include "tests/benchmarks/step_graphs.h"
 #include "tests/catch.h"
@@ -76,22 +77,22 @@ void report(const Case& of, const std::vector<double>& us) {
 class Cluster {
  public:
   Cluster(const std::string& transport, int runners) : nodes_(described(runners)) {
-    std::vector<std::shared_ptr<RemoteRunner>> remotes;
+    std::vector<std::shared_ptr<RemoteHost>> remotes;
     for (int task = 0; task < runners; ++task)
       remotes.push_back(nodes_.remote(static_cast<uint32_t>(task)));
-    RemoteClusterOptions remote;
+    RemoteHostsOptions remote;
     remote.cluster = {1, 2, 3};
     remote.epoch = testing::kEpoch;
     remote.transport = transport;
-    cluster_ = std::make_unique<RemoteCluster>(nodes_.loop(), std::move(remotes), remote);
+    hosts_ = make_remote_hosts(nodes_.loop(), std::move(remotes), remote);
     workers_ = runners;
   }
 
-  std::unique_ptr<MasterRun> run(const JobGraph& graph) {
-    Master& master = cluster_->master();
+  std::unique_ptr<PlanRun> run(const JobGraph& graph) {
+    HostGroup& hosts = *hosts_;
     PlanOptions plan;
     plan.workers = workers_;
-    return must(master.run(must(master.compile(graph, plan)), "measured", RunOptions()));
+    return must(hosts.run(must(hosts.compile(graph, plan)), "measured", RunOptions()));
   }
   void run_once(const JobGraph& graph) {
     const auto once = run(graph);
@@ -109,7 +110,7 @@ class Cluster {
   }
 
   RunnerTestCluster nodes_;
-  std::unique_ptr<RemoteCluster> cluster_;
+  std::unique_ptr<HostGroup> hosts_;
   int workers_ = 0;
 };
 

@@ -5,10 +5,11 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "ops/conv_kernel.h"
-#include "ops/conv_winograd.h"
-#include "ops/op.h"
-#include "ops/validate.h"
+#include "ops/catalogue.h"
+#include "ops/cpu/conv_kernel.h"
+#include "ops/cpu/conv_winograd.h"
+#include "ops/graph/op.h"
+#include "ops/graph/validate.h"
 
 namespace leat {
 namespace {

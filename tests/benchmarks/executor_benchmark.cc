@@ -6,8 +6,8 @@
 #include <iostream>
 
 #include "devices/cpu/cpu_device.h"
-#include "ops/builder.h"
 #include "ops/catalogue.h"
+#include "ops/graph/builder.h"
 #include "scheduler/compile/compile.h"
 #include "scheduler/runtime/program.h"
 #include "scheduler/runtime/run.h"

@@ -4,10 +4,10 @@
 #include <cstdlib>
 #include <iostream>
 
-#include "daemon/local_cluster.h"
+#include "daemon/hosts/local_hosts.h"
 #include "daemon/session/session.h"
-#include "ops/builder.h"
 #include "ops/catalogue.h"
+#include "ops/graph/builder.h"
 
 namespace leat {
 namespace {
@@ -22,7 +22,7 @@ T must(Result<T> result) {
 // x + v, v a variable on the first worker; x goes through all the others on its way.
 struct NullStep {
   explicit NullStep(int workers)
-      : catalogue(standard_catalogue()), cluster(workers, 1), graph(catalogue) {
+      : catalogue(standard_catalogue()), hosts(make_local_hosts(workers, 1)), graph(catalogue) {
     GraphBuilder g(graph);
     const ValueId v =
         g.op("leat.Variable", {}, {{"name", std::string("v")}, {"shape", std::vector<int64_t>{}}});
@@ -32,11 +32,11 @@ struct NullStep {
       graph.node(graph.value(x).producer).device = "task:" + std::to_string(w);
     }
     g.named(x, "y");
-    session = must(Session::open(cluster.master(), {}));
+    session = must(Session::open(*hosts, {}));
     must(session->extend(0, graph));
   }
   Catalogue catalogue;
-  LocalCluster cluster;
+  std::unique_ptr<HostGroup> hosts;
   Graph graph;
   std::unique_ptr<Session> session;
 };

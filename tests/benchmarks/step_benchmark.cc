@@ -16,10 +16,10 @@
 #include <string>
 #include <vector>
 
-#include "daemon/worker.h"
 #include "devices/base/text.h"
 #include "ops/catalogue.h"
 #include "scheduler/compile/compile.h"
+#include "scheduler/runtime/device_host.h"
 #include "scheduler/runtime/places.h"
 #include "tests/benchmarks/raw_measures.h"
 #include "tests/benchmarks/raw_sockets.h"
@@ -148,7 +148,7 @@ void run_partition(const Arguments& arguments) {
   const bool tcp = arguments.transport == "tcp";
   Reactor reactor(tcp ? spin : std::chrono::microseconds(0));
   auto waiter = must(shm::Waiter::create(spin));
-  Worker worker(static_cast<int>(self), 1);
+  DeviceHost worker(static_cast<int>(self), 1);
   const auto run = worker.prepare(plan, self);
   must(worker.open_slots(*run, std::vector<bool>(plan->partitions.size(), tcp)));
   const auto outbox = tcp ? nullptr : outbox_of(*plan, self);

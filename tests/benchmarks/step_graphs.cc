@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "devices/base/text.h"
-#include "ops/builder.h"
-#include "ops/op.h"
-#include "ops/sum_tree.h"
-#include "scheduler/compile/pieces.h"
+#include "ops/definitions/sum_tree.h"
+#include "ops/graph/builder.h"
+#include "ops/graph/op.h"
+#include "scheduler/graph/pieces.h"
 #include "tests/must.h"
 
 namespace leat::step_graphs {

@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "ops/catalogue.h"
-#include "scheduler/train_graph.h"
+#include "scheduler/graph/train_graph.h"
 
 namespace leat::step_graphs {
 

@@ -2,13 +2,13 @@
 // operator new.
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 
-#include "daemon/local_cluster.h"
+#include "daemon/hosts/local_hosts.h"
 #include "devices/base/text.h"
-#include "ops/builder.h"
 #include "ops/catalogue.h"
 #include "ops/formats/npy.h"
+#include "ops/graph/builder.h"
 #include "ops/layers/layers.h"
-#include "scheduler/train_graph.h"
+#include "scheduler/graph/train_graph.h"
 #include "tests/catch.h"
 #include "tests/daemon/counting_new.h"
 #include "tests/temporary_directory.h"
@@ -53,12 +53,12 @@ TEST_CASE("a steady step allocates nothing of our own") {
   REQUIRE(graph.ok());
   for (int workers : {1, 2}) {
     for (int threads : {1, 2}) {
-      LocalCluster cluster(workers, threads);
-      for (int w = 0; w < workers; ++w) cluster.worker(w).resources("job", directory.path());
-      auto plan = cluster.master().compile(*graph, {"train", "mirrored", 4, workers});
+      const auto hosts = make_local_hosts(workers, threads);
+      for (HostHandle* host : hosts->hosts()) host->set_data_root("job", directory.path());
+      auto plan = hosts->compile(*graph, {"train", "mirrored", 4, workers});
       INFO((plan.ok() ? "" : plan.status().to_string()));
       REQUIRE(plan.ok());
-      auto run = cluster.master().run(*plan, "job", {"train", 1, 0});
+      auto run = hosts->run(*plan, "job", {"train", 1, 0});
       INFO((run.ok() ? "" : run.status().to_string()));
       REQUIRE(run.ok());
       const auto step_to = [&](uint64_t from, uint64_t to) {

@@ -2,11 +2,11 @@
 // ThreadSanitizer.
 #include <set>
 
-#include "daemon/local_cluster.h"
-#include "daemon/training_steps.h"
+#include "daemon/hosts/local_hosts.h"
+#include "daemon/training/training_steps.h"
 #include "devices/base/text.h"
-#include "ops/builder.h"
 #include "ops/catalogue.h"
+#include "ops/graph/builder.h"
 #include "tests/catch.h"
 #include "tests/must.h"
 
@@ -44,16 +44,16 @@ JobGraph counting_graph(const Catalogue& catalogue) {
 class AsynchronousJob {
  public:
   AsynchronousJob(int workers, int servers, uint64_t first_step)
-      : catalogue_(standard_catalogue()), cluster_(workers, 2) {
+      : catalogue_(standard_catalogue()), hosts_(make_local_hosts(workers, 2)) {
     for (int w = 0; w < workers; ++w) {
       PlanOptions options{"count", "parameter_server", 1, workers, servers, {}, w};
-      auto plan = must(cluster_.master().compile(counting_graph(catalogue_), options));
-      runs.push_back(must(cluster_.master().run(plan, "job", {"count", 0, first_step})));
+      auto plan = must(hosts_->compile(counting_graph(catalogue_), options));
+      runs.push_back(must(hosts_->run(plan, "job", {"count", 0, first_step})));
     }
   }
   // Of element 0 of a variable, wherever it is.
   float value(const std::string& name) {
-    for (WorkerLink* worker : cluster_.master().workers()) {
+    for (HostHandle* worker : hosts_->hosts()) {
       const auto values = must(worker->read_variables("job"));
       if (const auto it = values.find(name); it != values.end()) return *it->second.data<float>();
     }
@@ -62,10 +62,10 @@ class AsynchronousJob {
 
  private:
   Catalogue catalogue_;
-  LocalCluster cluster_;
+  std::unique_ptr<HostGroup> hosts_;
 
  public:
-  std::vector<std::unique_ptr<MasterRun>> runs;
+  std::vector<std::unique_ptr<PlanRun>> runs;
 };
 
 }  // namespace
@@ -111,7 +111,7 @@ TEST_CASE("a worker that does not step holds up no other", "[cluster]") {
 
 TEST_CASE("one worker that fails ends the training of all, with its cause", "[cluster]") {
   AsynchronousJob job(3, 2, 0);
-  MasterRun& failing = *job.runs[1];
+  PlanRun& failing = *job.runs[1];
   auto steps = steps_apart(std::move(job.runs), 0);
   steps->extend(3);
   must(steps->wait(2, soon()));

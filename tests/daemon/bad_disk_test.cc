@@ -1,7 +1,7 @@
 // A master on a disk that is full, or read-only: see bad_disk.sh.
 #include <fstream>
 
-#include "daemon/job/job.h"
+#include "daemon/spec/job.h"
 #include "tests/catch.h"
 #include "tests/daemon/leat_process.h"
 #include "tests/daemon/training_testing.h"

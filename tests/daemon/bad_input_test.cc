@@ -4,7 +4,7 @@
 
 #include <filesystem>
 
-#include "daemon/cli/exit_code.h"
+#include "daemon/base/exit_code.h"
 #include "devices/base/files.h"
 #include "ops/formats/safetensors.h"
 #include "tests/catch.h"

@@ -2,8 +2,8 @@
 // what is wrong.
 #include <filesystem>
 
+#include "daemon/base/exit_code.h"
 #include "daemon/checkpoint/manifest.h"
-#include "daemon/cli/exit_code.h"
 #include "devices/base/text.h"
 #include "tests/catch.h"
 #include "tests/daemon/bad_input.h"

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "daemon/checkpoint/checkpoint_store.h"
-#include "daemon/job/job.h"
+#include "daemon/spec/job.h"
 #include "devices/base/text.h"
 #include "tests/catch.h"
 #include "tests/daemon/faults/process_facts.h"

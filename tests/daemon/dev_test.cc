@@ -6,8 +6,8 @@
 #include <fstream>
 #include <set>
 
-#include "daemon/cli/exit_code.h"
-#include "daemon/temporary_folder.h"
+#include "daemon/base/exit_code.h"
+#include "daemon/base/temporary_folder.h"
 #include "tests/catch.h"
 #include "tests/daemon/leatd_process.h"
 #include "tests/daemon/training_testing.h"

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "daemon/trainer.h"
+#include "daemon/training/trainer.h"
 #include "devices/base/text.h"
 #include "tests/catch.h"
 #include "tests/daemon/job_scene.h"

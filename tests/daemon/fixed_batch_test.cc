@@ -3,7 +3,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "daemon/predictor.h"
+#include "daemon/training/predictor.h"
 #include "devices/base/text.h"
 #include "ops/catalogue.h"
 #include "ops/formats/npy.h"

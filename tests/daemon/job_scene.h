@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "daemon/client/cluster_client.h"
-#include "daemon/job/job.h"
+#include "daemon/spec/job.h"
 #include "tests/daemon/process_cluster.h"
 #include "tests/daemon/training_testing.h"
 

@@ -1,5 +1,5 @@
 // The job loader: each field wrong in turn, with the place where the message must point.
-#include "daemon/job/job.h"
+#include "daemon/spec/job.h"
 
 #include <fstream>
 

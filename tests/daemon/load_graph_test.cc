@@ -1,8 +1,9 @@
-#include "daemon/load_graph.h"
+#include "daemon/spec/load_graph.h"
 
+#include "ops/catalogue.h"
+#include "ops/graph/validate.h"
 #include "ops/text/parse.h"
 #include "ops/text/print.h"
-#include "ops/validate.h"
 #include "tests/catch.h"
 #include "tests/temporary_directory.h"
 

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "daemon/leatd/command_line.h"
-#include "daemon/master/master_daemon.h"
+#include "daemon/master/master.h"
 #include "tests/catch.h"
 #include "tests/daemon/jobs/journal_fixture.h"
 #include "tests/daemon/jobs/sqlite_on_disk.h"

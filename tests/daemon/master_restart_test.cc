@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "daemon/job/job.h"
+#include "daemon/spec/job.h"
 #include "devices/base/text.h"
 #include "tests/catch.h"
 #include "tests/daemon/json_lines.h"

@@ -1,4 +1,4 @@
-#include "daemon/metrics_log.h"
+#include "daemon/metrics/metrics_log.h"
 
 #include <algorithm>
 #include <atomic>
@@ -14,7 +14,7 @@
 #include "daemon/runner/turn_log.h"
 #include "devices/base/failpoint.h"
 #include "devices/base/forwarding_files.h"
-#include "ops/commits.h"
+#include "ops/state/commits.h"
 #include "tests/catch.h"
 #include "tests/daemon/checkpoint/crash_files.h"
 #include "tests/must.h"

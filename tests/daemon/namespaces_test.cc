@@ -5,7 +5,7 @@
 #include <fstream>
 #include <iostream>
 
-#include "daemon/job/job.h"
+#include "daemon/spec/job.h"
 #include "tests/catch.h"
 #include "tests/daemon/leat_process.h"
 #include "tests/daemon/training_testing.h"

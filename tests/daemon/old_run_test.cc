@@ -6,8 +6,8 @@
 #include <cmath>
 #include <filesystem>
 
-#include "daemon/predictor.h"
-#include "daemon/run_folder.h"
+#include "daemon/training/predictor.h"
+#include "daemon/training/run_folder.h"
 #include "ops/catalogue.h"
 #include "ops/formats/npy.h"
 #include "ops/formats/safetensors.h"

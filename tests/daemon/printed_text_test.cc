@@ -1,6 +1,6 @@
 // Output of `leat` about files is text for a terminal, whatever their bytes are.
-#include "daemon/cli/exit_code.h"
-#include "daemon/json_line.h"
+#include "daemon/base/exit_code.h"
+#include "daemon/base/json_line.h"
 #include "daemon/status/page_parts.h"
 #include "devices/base/text.h"
 #include "devices/base/utf8.h"

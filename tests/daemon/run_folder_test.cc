@@ -1,10 +1,10 @@
 // A run's folder that is moved elsewhere: it goes on there, and ends as it would have here.
-#include "daemon/run_folder.h"
+#include "daemon/training/run_folder.h"
 
 #include <filesystem>
 
+#include "daemon/base/exit_code.h"
 #include "daemon/checkpoint/checkpoint_store.h"
-#include "daemon/cli/exit_code.h"
 #include "daemon/jobs/blobs.h"
 #include "daemon/master/submitted_job.h"
 #include "ops/catalogue.h"

@@ -1,12 +1,13 @@
 // Calls of a session that a master refuses, and that RemoteSession would never make.
 #include "daemon/client/session_client.h"
-#include "daemon/client/wire_values.h"
+#include "daemon/wire/cluster.capnp.h"
+#include "daemon/wire/values.h"
 #include "devices/base/text.h"
 #include "ops/capnp/graph_file.h"
+#include "ops/catalogue.h"
 #include "tests/daemon/leatd_process.h"
 #include "tests/daemon/session_testing.h"
 #include "tests/temporary_directory.h"
-#include "transport/cluster.capnp.h"
 #include "transport/rpc/call.h"
 #include "transport/rpc/client.h"
 

@@ -14,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "ops/catalogue.h"
 #include "tests/daemon/session_testing.h"
 
 namespace leat::testing {
@@ -30,16 +31,16 @@ struct InProcess {
   using Step = StepHandle;
   static constexpr auto kShort = std::chrono::milliseconds(500);
 
-  explicit InProcess(int workers) : cluster(workers, 1) {}
+  explicit InProcess(int workers) : hosts(make_local_hosts(workers, 1)) {}
   std::unique_ptr<Session> open(const SessionChoices& choices) {
     SessionOptions options;
     options.name = choices.name;
     options.seed = choices.seed;
     options.plans = choices.plans;
-    return must(Session::open(cluster.master(), options));
+    return must(Session::open(*hosts, options));
   }
 
-  LocalCluster cluster;
+  std::unique_ptr<HostGroup> hosts;
 };
 
 // The basic graph, with its variable set to 0.

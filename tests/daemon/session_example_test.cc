@@ -1,8 +1,8 @@
 // The example of docs/session.md, as it stands there.
-#include "daemon/local_cluster.h"
+#include "daemon/hosts/local_hosts.h"
 #include "daemon/session/session.h"
-#include "ops/builder.h"
 #include "ops/catalogue.h"
+#include "ops/graph/builder.h"
 #include "tests/catch.h"
 
 namespace leat {
@@ -11,7 +11,7 @@ namespace {
 // A line is fitted to points: y = w * x + b. Returns w and b.
 Result<std::vector<Tensor>> fit_a_line() {
   const Catalogue catalogue = standard_catalogue();
-  LocalCluster cluster(1, 1);
+  const auto hosts = make_local_hosts(1, 1);
 
   // One graph holds the variables, how they begin, the model, and the step that trains it.
   Graph graph(catalogue);
@@ -36,7 +36,7 @@ Result<std::vector<Tensor>> fit_a_line() {
   graph.node(g.effect("leat.AssignAdd", {b, g.op("Mul", {gradients[1], rate})})).name = "train b";
   LEAT_RETURN_IF_ERROR(g.status());
 
-  LEAT_ASSIGN_OR_RETURN(auto session, Session::open(cluster.master(), {}));
+  LEAT_ASSIGN_OR_RETURN(auto session, Session::open(*hosts, {}));
   LEAT_RETURN_IF_ERROR(session->extend(0, graph).status());
   LEAT_RETURN_IF_ERROR(session->run({}, {}, {"init w", "init b"}).status());
   LEAT_ASSIGN_OR_RETURN(const CallableId train,

@@ -62,7 +62,7 @@ TEST_CASE("closing a session ends its steps with its name", "[cluster]") {
              "is closed");
   f.session->close();
   // What it left is whole: another session of the job goes on with the queue.
-  auto next = must(Session::open(f.place.cluster.master(), {}));
+  auto next = must(Session::open(*f.place.hosts, {}));
   must(next->extend(0, f.graph.get()));
   must(next->run({{"element", number(9)}}, {}, {"put"}));
   CHECK(must(next->run({}, {"taken"}, {}))[0].int_at(0) == 9);
@@ -73,7 +73,7 @@ namespace {
 // "v" on worker 0; "increase" reads it there, goes through a gate on worker 1, and writes v + 1.
 // "pair" writes "n" to v and to "w" on worker 1.
 struct TwoWorkers {
-  TwoWorkers() : catalogue(gated_catalogue(gate)), cluster(2, 1), graph(catalogue) {
+  TwoWorkers() : catalogue(gated_catalogue(gate)), hosts(make_local_hosts(2, 1)), graph(catalogue) {
     GraphBuilder& g = graph.g;
     const std::string first = "job:worker/task:0", second = "job:worker/task:1";
     const ValueId v = graph.variable("v", 1, first), w = graph.variable("w", 1, second);
@@ -88,7 +88,7 @@ struct TwoWorkers {
     graph.effect("add to u", "leat.AssignAdd", {u, g.constant(floats({1}))});
     graph.effect("set v", "leat.Assign", {v, n});
     graph.effect("set w", "leat.Assign", {w, n});
-    session = must(Session::open(cluster.master(), {}));
+    session = must(Session::open(*hosts, {}));
     must(session->extend(0, graph.get()));
     must(session->run({{"n", floats({0})}}, {}, {"set v", "set w"}));
   }
@@ -96,7 +96,7 @@ struct TwoWorkers {
 
   Gate gate;
   Catalogue catalogue;
-  LocalCluster cluster;
+  std::unique_ptr<HostGroup> hosts;
   SessionGraph graph;
   std::unique_ptr<Session> session;
 };
@@ -162,7 +162,7 @@ TEST_CASE("no increment across workers is lost", "[cluster]") {
 
 TEST_CASE("readers on several workers see a whole step or nothing of it", "[cluster]") {
   TwoWorkers f;
-  auto other = must(Session::open(f.cluster.master(), {}));  // tickets are the job's
+  auto other = must(Session::open(*f.hosts, {}));  // tickets are the job's
   must(other->extend(0, f.graph.get()));
   const auto set = must(f.session->make_callable({{"n"}, {}, {"set v", "set w"}}));
   const auto get = must(other->make_callable({{}, {"value of v", "value of w"}, {}}));

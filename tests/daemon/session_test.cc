@@ -1,3 +1,4 @@
+#include "ops/catalogue.h"
 #include "tests/daemon/session_cases.h"
 
 namespace leat {
@@ -41,12 +42,12 @@ TEST_CASE("random ops draw anew in each step of a session", "[cluster]") {
 TEST_CASE("sessions of one job share its variables, other jobs have their own", "[cluster]") {
   Fixture f;
   must(f.session->run({{"to", floats({5, 6})}}, {}, {"assign"}));
-  auto same = must(Session::open(f.place.cluster.master(), {}));
+  auto same = must(Session::open(*f.place.hosts, {}));
   must(same->extend(0, f.graph.get()));
   CHECK(floats(must(same->run({}, {"value"}, {}))[0]) == std::vector<float>{5, 6});
   SessionOptions options;
   options.job = "another";
-  auto other = must(Session::open(f.place.cluster.master(), options));
+  auto other = must(Session::open(*f.place.hosts, options));
   must(other->extend(0, f.graph.get()));
   CHECK(floats(must(other->run({}, {"value"}, {}))[0]) == std::vector<float>{0, 0});
   f.session->close();
@@ -55,7 +56,7 @@ TEST_CASE("sessions of one job share its variables, other jobs have their own", 
 
 TEST_CASE("a part of the graph may run on another worker", "[cluster]") {
   const Catalogue catalogue = standard_catalogue();
-  LocalCluster cluster(2, 1);
+  const auto hosts = make_local_hosts(2, 1);
   SessionGraph s(catalogue);
   GraphBuilder& g = s.g;
   const std::string first = "job:worker/task:0", second = "job:worker/task:1";
@@ -66,20 +67,20 @@ TEST_CASE("a part of the graph may run on another worker", "[cluster]") {
   const ValueId h = s.value("h", "Mul", {x, s.value("read v", "leat.Read", {v})}, {}, first);
   const ValueId y = s.value("y", "Mul", {h, s.value("read w", "leat.Read", {w})}, {}, second);
   s.effect("feed back", "leat.AssignAdd", {v, y});
-  auto session = must(Session::open(cluster.master(), {}));
+  auto session = must(Session::open(*hosts, {}));
   must(session->extend(0, s.get()));
   must(session->run({}, {}, {"init", "init2"}));
   CHECK(floats(must(session->run({{"x", floats({3, 4})}}, {"y"}, {"feed back"}))[0]) ==
         std::vector<float>{30, 160});
   CHECK(floats(must(session->run({}, {"read v"}, {}))[0]) == std::vector<float>{31, 162});
-  CHECK(cluster.worker(0).resources("job").find_variable("v") != nullptr);
-  CHECK(cluster.worker(0).resources("job").find_variable("w") == nullptr);
-  CHECK(cluster.worker(1).resources("job").find_variable("w") != nullptr);
+  CHECK(must(hosts->hosts()[0]->read_variables("job")).contains("v"));
+  CHECK(!must(hosts->hosts()[0]->read_variables("job")).contains("w"));
+  CHECK(must(hosts->hosts()[1]->read_variables("job")).contains("w"));
 }
 
 TEST_CASE("a variable stays where the job's first step of it put it", "[cluster]") {
   const Catalogue catalogue = standard_catalogue();
-  LocalCluster cluster(2, 1);
+  const auto hosts = make_local_hosts(2, 1);
   // The constraint stands at a reader only: a step without the reader could go elsewhere.
   SessionGraph s(catalogue);
   const ValueId v = s.variable("v", 2);
@@ -87,13 +88,13 @@ TEST_CASE("a variable stays where the job's first step of it put it", "[cluster]
   s.effect("set", "leat.Assign", {v, s.g.input("x", DType::f32, Shape{2})});
   s.value("plain", "leat.Read", {v});
   (void)r;
-  auto session = must(Session::open(cluster.master(), {}));
+  auto session = must(Session::open(*hosts, {}));
   must(session->extend(0, s.get()));
   SECTION("the constrained step first: the others follow") {
     must(session->run({}, {"value"}, {}));
     must(session->run({{"x", floats({7, 8})}}, {}, {"set"}));
     CHECK(floats(must(session->run({}, {"value"}, {}))[0]) == std::vector<float>{7, 8});
-    CHECK(cluster.worker(0).resources("job").find_variable("v") == nullptr);
+    CHECK(!must(hosts->hosts()[0]->read_variables("job")).contains("v"));
   }
   SECTION("the free step first: the constraint cannot be met any more") {
     must(session->run({{"x", floats({7, 8})}}, {}, {"set"}));
@@ -103,12 +104,12 @@ TEST_CASE("a variable stays where the job's first step of it put it", "[cluster]
 }
 
 TEST_CASE("a session asks for workers that there are", "[cluster]") {
-  LocalCluster cluster(2, 1);
+  const auto hosts = make_local_hosts(2, 1);
   SessionOptions options;
   options.workers = 3;
-  check_says(Session::open(cluster.master(), options).status(), Code::invalid_argument,
+  check_says(Session::open(*hosts, options).status(), Code::invalid_argument,
              "expected 0 (all) to 2, received 3");
-  auto session = must(Session::open(cluster.master(), {}));
+  auto session = must(Session::open(*hosts, {}));
   check_says(session->run({}, {"x"}, {}).status(), Code::failed_precondition, "not been extended");
 }
 

@@ -4,6 +4,8 @@
 
 #include <cstring>
 
+#include "ops/catalogue.h"
+
 namespace leat::testing {
 
 Catalogue gated_catalogue(Gate& gate) {

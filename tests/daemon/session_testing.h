@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "daemon/local_cluster.h"
+#include "daemon/hosts/local_hosts.h"
 #include "daemon/session/session.h"
-#include "ops/builder.h"
 #include "ops/catalogue.h"
+#include "ops/graph/builder.h"
 #include "tests/catch.h"
 #include "tests/must.h"
 

@@ -8,6 +8,7 @@
 
 #include "daemon/client/session_client.h"
 #include "devices/base/text.h"
+#include "ops/catalogue.h"
 #include "tests/daemon/leatd_process.h"
 #include "tests/daemon/master/fake_worker.h"
 #include "tests/daemon/session_cases.h"

@@ -3,7 +3,7 @@
 #include <fstream>
 #include <iterator>
 
-#include "daemon/job/job.h"
+#include "daemon/spec/job.h"
 #include "tests/catch.h"
 
 namespace leat {

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "daemon/job/job.h"
+#include "daemon/spec/job.h"
 #include "tests/must.h"
 
 namespace leat {

@@ -1,6 +1,6 @@
 // Files that daemons write are their user's alone, whatever the umask and whatever was there
 // before.
-#include "daemon/state_folder.h"
+#include "daemon/process/state_folder.h"
 
 #include <sys/stat.h>
 

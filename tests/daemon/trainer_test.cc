@@ -1,13 +1,13 @@
 // Whole trainings on a local cluster, on a small data set made here. [cluster] runs under
 // ThreadSanitizer.
-#include "daemon/trainer.h"
+#include "daemon/training/trainer.h"
 
 #include <filesystem>
 #include <fstream>
 #include <map>
 
-#include "daemon/predictor.h"
-#include "daemon/run_folder.h"
+#include "daemon/training/predictor.h"
+#include "daemon/training/run_folder.h"
 #include "devices/base/text.h"
 #include "ops/catalogue.h"
 #include "ops/formats/npy.h"

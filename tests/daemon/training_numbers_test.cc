@@ -7,8 +7,8 @@
 #include <sstream>
 #include <thread>
 
-#include "daemon/json_line.h"
-#include "daemon/local_cluster.h"
+#include "daemon/base/json_line.h"
+#include "daemon/hosts/local_hosts.h"
 #include "devices/base/failpoint.h"
 #include "devices/base/text.h"
 #include "ops/catalogue.h"
@@ -118,12 +118,11 @@ TEST_CASE("the learning rate of a row is that of the graph's step, under every s
     REQUIRE(rate != kNone);
     job.targets.clear();
     job.fetches = {rate};
-    LocalCluster cluster(1, 1);
-    cluster.master().workers()[0]->set_data_root("rates", small.path());
+    const auto hosts = make_local_hosts(1, 1);
+    hosts->hosts()[0]->set_data_root("rates", small.path());
     PlanOptions options;
     options.name = "rates";
-    auto run =
-        must(cluster.master().run(must(cluster.master().compile(job, options)), "rates", {}));
+    auto run = must(hosts->run(must(hosts->compile(job, options)), "rates", {}));
     for (uint64_t step = 0; step < 40; ++step) {
       run->extend(step + 1);
       must(run->wait(step, std::chrono::steady_clock::now() + std::chrono::minutes(5)));

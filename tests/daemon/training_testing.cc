@@ -67,7 +67,7 @@ Result<std::unique_ptr<Trainer>> SmallJob::trainer(Job job, const TrainOptions& 
 }
 
 Result<std::unique_ptr<Trainer>> SmallJob::trainer(Job job, const TrainOptions& options,
-                                                   std::unique_ptr<Cluster> cluster) const {
+                                                   std::unique_ptr<HostGroup> cluster) const {
   return Trainer::create(catalogue(), real_files(), std::move(job), options, std::move(cluster));
 }
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "daemon/trainer.h"
+#include "daemon/training/trainer.h"
 #include "tests/temporary_directory.h"
 
 namespace leat {
@@ -56,7 +56,7 @@ class SmallJob {
   // In this process, or on this cluster.
   Result<std::unique_ptr<Trainer>> trainer(Job job, const TrainOptions& options) const;
   Result<std::unique_ptr<Trainer>> trainer(Job job, const TrainOptions& options,
-                                           std::unique_ptr<Cluster> cluster) const;
+                                           std::unique_ptr<HostGroup> cluster) const;
 
  private:
   void write(const std::string& name, int64_t count);

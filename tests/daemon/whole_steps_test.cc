@@ -10,8 +10,8 @@
 #include <mutex>
 #include <thread>
 
-#include "daemon/local_worker.h"
-#include "daemon/master.h"
+#include "daemon/hosts/host_group.h"
+#include "daemon/hosts/local_host.h"
 #include "devices/base/files.h"
 #include "devices/base/text.h"
 #include "tests/catch.h"
@@ -126,9 +126,9 @@ class KnownRun final : public PartitionRun {
   Stepping& stepping_;
 };
 
-class KnownWorker final : public WorkerLink {
+class KnownWorker final : public HostHandle {
  public:
-  KnownWorker(Worker& worker, Stepping& stepping) : link_(worker), stepping_(stepping) {}
+  KnownWorker(DeviceHost& worker, Stepping& stepping) : link_(worker), stepping_(stepping) {}
   std::string device_name() const override { return link_.device_name(); }
   uint64_t memory_bytes() const override { return link_.memory_bytes(); }
   void set_data_root(const std::string& job, const std::string& root) override {
@@ -164,19 +164,16 @@ class KnownWorker final : public WorkerLink {
   }
 
  private:
-  LocalWorker link_;
+  LocalHost link_;
   Stepping& stepping_;
 };
 
-// A master for workers that outlive it.
-class BorrowedEpoch final : public Cluster {
- public:
-  explicit BorrowedEpoch(const std::vector<WorkerLink*>& workers) : master_(workers) {}
-  Master& master() override { return master_; }
-
- private:
-  Master master_;
-};
+// The hosts, which outlive the group that is returned.
+std::unique_ptr<HostGroup> borrow(const std::vector<HostHandle*>& hosts) {
+  std::vector<std::shared_ptr<HostHandle>> borrowed;
+  for (HostHandle* host : hosts) borrowed.emplace_back(std::shared_ptr<void>(), host);
+  return std::make_unique<HostGroup>(std::move(borrowed));
+}
 
 struct Watch final : TrainObserver {
   void started(int64_t, int64_t) override {}
@@ -219,7 +216,7 @@ class WholeSteps {
     if (black) blacken(small_, *black);
     std::vector<std::string> each = set_;
     each.push_back("checkpoint={every_steps: 1, keep: 100}");
-    Worker worker(0, 1);
+    DeviceHost worker(0, 1);
     Watch watch;
     const auto outcome = must(train(small_.job(each), "twin", {&worker}, nullptr, watch));
     REQUIRE((outcome.skipped_steps > 0) == black.has_value());
@@ -247,8 +244,9 @@ class WholeSteps {
     return without_timing({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
   }
   Result<TrainOutcome> train(const Job& job, const std::string& folder,
-                             const std::vector<Worker*>& workers, const Fault& fault, Watch& watch);
-  int64_t check_held(const std::vector<Worker*>& workers);
+                             const std::vector<DeviceHost*>& workers, const Fault& fault,
+                             Watch& watch);
+  int64_t check_held(const std::vector<DeviceHost*>& workers);
 
   SmallJob small_;
   const std::vector<std::string> set_;
@@ -265,12 +263,12 @@ Result<Variables> WholeSteps::read_safetensors_of(int64_t step) {
 }
 
 Result<TrainOutcome> WholeSteps::train(const Job& job, const std::string& folder,
-                                       const std::vector<Worker*>& workers, const Fault& fault,
+                                       const std::vector<DeviceHost*>& workers, const Fault& fault,
                                        Watch& watch) {
   Stepping stepping;
   std::vector<std::unique_ptr<KnownWorker>> links;
-  std::vector<WorkerLink*> borrowed;
-  for (Worker* worker : workers) {
+  std::vector<HostHandle*> borrowed;
+  for (DeviceHost* worker : workers) {
     links.push_back(std::make_unique<KnownWorker>(*worker, stepping));
     borrowed.push_back(links.back().get());
   }
@@ -279,8 +277,7 @@ Result<TrainOutcome> WholeSteps::train(const Job& job, const std::string& folder
   options.resume = has_checkpoint(options.folder + "/checkpoints");
   options.survivors = true;
   options.skip_checkpoints = folder != "twin";
-  const auto trainer =
-      must(small_.trainer(job, options, std::make_unique<BorrowedEpoch>(borrowed)));
+  const auto trainer = must(small_.trainer(job, options, borrow(borrowed)));
   std::atomic<bool> over{false};
   std::thread other;
   if (fault) other = std::thread([&] { fault(stepping, over); });
@@ -291,9 +288,9 @@ Result<TrainOutcome> WholeSteps::train(const Job& job, const std::string& folder
 }
 
 // What workers hold is what the twin had; the last step that one of them holds, -1 if none does.
-int64_t WholeSteps::check_held(const std::vector<Worker*>& workers) {
+int64_t WholeSteps::check_held(const std::vector<DeviceHost*>& workers) {
   int64_t newest = -1, oldest = kSteps;
-  for (Worker* worker : workers) {
+  for (DeviceHost* worker : workers) {
     JobResources& resources = worker->resources("small");
     const Held held = resources.commits().held();
     if (resources.variables().empty()) continue;  // a server's client
@@ -326,14 +323,14 @@ void WholeSteps::disturb(uint64_t seed) {
   const int every = kEvery[dice.below(5)];
   const bool with_checkpoints = every < 1000;
   set.push_back(cat("checkpoint={every_steps: ", every, ", keep: 2}"));
-  std::vector<std::unique_ptr<Worker>> workers(count);
-  std::vector<Worker*> borrowed(count);
+  std::vector<std::unique_ptr<DeviceHost>> workers(count);
+  std::vector<DeviceHost*> borrowed(count);
   const std::string folder = cat("run-", seed);
   int64_t least = -1;
   for (int attempt = 0;; ++attempt) {
     REQUIRE(attempt < 50);
     for (size_t w = 0; w < count; ++w) {
-      if (!workers[w]) workers[w] = std::make_unique<Worker>(static_cast<int>(w), threads);
+      if (!workers[w]) workers[w] = std::make_unique<DeviceHost>(static_cast<int>(w), threads);
       borrowed[w] = workers[w].get();
     }
     const size_t victim = dice.below(count);
@@ -379,8 +376,8 @@ void WholeSteps::damage_checkpoints() {
   std::vector<std::string> set = set_;
   set.push_back("num_workers=2");
   set.push_back("checkpoint={every_steps: 3, keep: 2}");
-  std::unique_ptr<Worker> workers[] = {std::make_unique<Worker>(0, 1),
-                                       std::make_unique<Worker>(1, 1)};
+  std::unique_ptr<DeviceHost> workers[] = {std::make_unique<DeviceHost>(0, 1),
+                                           std::make_unique<DeviceHost>(1, 1)};
   Watch watch;
   const auto failed = train(
       small_.job(set), "damaged", {workers[0].get(), workers[1].get()},
@@ -402,7 +399,7 @@ void WholeSteps::damage_checkpoints() {
       if (file.path().extension() == ".safetensors") std::filesystem::resize_file(file, 100);
     }
   }
-  workers[1] = std::make_unique<Worker>(1, 1);
+  workers[1] = std::make_unique<DeviceHost>(1, 1);
   const auto done =
       train(small_.job(set), "damaged", {workers[0].get(), workers[1].get()}, nullptr, watch);
   REQUIRE(done.status().message() == "");

@@ -1,4 +1,4 @@
-#include "daemon/job/yaml_reader.h"
+#include "daemon/base/yaml_reader.h"
 
 #include "tests/catch.h"
 

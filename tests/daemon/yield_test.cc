@@ -3,8 +3,8 @@
 #include <atomic>
 #include <chrono>
 
-#include "daemon/local_worker.h"
-#include "daemon/trainer.h"
+#include "daemon/hosts/local_host.h"
+#include "daemon/training/trainer.h"
 #include "devices/base/failpoint.h"
 #include "devices/base/text.h"
 #include "tests/catch.h"
@@ -15,24 +15,15 @@
 namespace leat {
 namespace {
 
-// What a training runs on; the workers outlive it.
-class LocalEpoch final : public Cluster {
- public:
-  explicit LocalEpoch(const std::vector<Worker*>& workers) {
-    for (size_t task = 0; task < workers.size(); ++task) {
-      workers[task]->become(static_cast<int>(task));
-      links_.push_back(std::make_unique<LocalWorker>(*workers[task]));
-    }
-    std::vector<WorkerLink*> links;
-    for (const auto& link : links_) links.push_back(link.get());
-    master_ = std::make_unique<Master>(links);
+// One assembly of a job on device hosts that outlive it.
+std::unique_ptr<HostGroup> assemble(const std::vector<DeviceHost*>& workers) {
+  std::vector<std::shared_ptr<HostHandle>> hosts;
+  for (size_t task = 0; task < workers.size(); ++task) {
+    workers[task]->become(static_cast<int>(task));
+    hosts.push_back(std::make_shared<LocalHost>(*workers[task]));
   }
-  Master& master() override { return *master_; }
-
- private:
-  std::vector<std::unique_ptr<LocalWorker>> links_;
-  std::unique_ptr<Master> master_;
-};
+  return std::make_unique<HostGroup>(std::move(hosts));
+}
 
 // Also what each epoch's evaluation gave, and the last step of those before.
 struct Validations final : public Silent {
@@ -59,14 +50,14 @@ class Job4 {
     twin_ = small_.train(job_, "twin", watch);
     losses_ = watch.losses;
     validated_ = watch.validated;
-    for (int i = 0; i < 4; ++i) workers_.push_back(std::make_unique<Worker>(i, 1));
+    for (int i = 0; i < 4; ++i) workers_.push_back(std::make_unique<DeviceHost>(i, 1));
   }
 
   // Trains on these workers until `after` steps were consumed, then asks to yield; 0: to the end.
   // `after_warning`: not before it has warned of something.
   TrainOutcome train(const std::vector<size_t>& on, size_t after, TrainYield yields,
                      bool after_warning = false) {
-    std::vector<Worker*> workers;
+    std::vector<DeviceHost*> workers;
     for (const size_t i : on) workers.push_back(workers_[i].get());
     TrainOptions options;
     options.folder = small_.path("run");
@@ -84,8 +75,7 @@ class Job4 {
       asked_ = after > 0 && steps_ >= after && (!after_warning || !watch.warnings.empty());
       return asked_ ? how.load() : TrainYield::no;
     };
-    const auto trainer =
-        must(small_.trainer(job_, options, std::make_unique<LocalEpoch>(std::move(workers))));
+    const auto trainer = must(small_.trainer(job_, options, assemble(std::move(workers))));
     const TrainOutcome outcome = must(trainer->run(watch, [] { return false; }));
     CHECK(watch.first == static_cast<int64_t>(seen_.size()));  // nothing is done twice
     CHECK(watch.last == (seen_.empty() ? std::nullopt : std::optional(seen_.back())));
@@ -97,7 +87,7 @@ class Job4 {
     return outcome;
   }
   std::atomic<TrainYield> how = TrainYield::no;  // it is to yield
-  void lose(size_t worker) { workers_[worker] = std::make_unique<Worker>(0, 1); }
+  void lose(size_t worker) { workers_[worker] = std::make_unique<DeviceHost>(0, 1); }
   void check_end(const TrainOutcome& end) const {
     CHECK(seen_ == losses_);
     CHECK(end.weights_sha256 == twin_.weights_sha256);
@@ -118,7 +108,7 @@ class Job4 {
   TrainOutcome twin_;
   std::vector<double> losses_, seen_;
   std::vector<Validations::Validated> validated_, evaluated_;
-  std::vector<std::unique_ptr<Worker>> workers_;
+  std::vector<std::unique_ptr<DeviceHost>> workers_;
   int epochs_ = 0;
   bool saved_ = false;
   std::atomic<size_t> steps_ = 0;

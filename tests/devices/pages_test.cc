@@ -1,4 +1,4 @@
-#include "devices/pages.h"
+#include "devices/core/pages.h"
 
 #include <cstring>
 

@@ -4,8 +4,8 @@
 #include <cstring>
 
 #include "tests/fuzz/fuzz.h"
-#include "transport/frame.h"
-#include "transport/identity.h"
+#include "transport/io/identity.h"
+#include "transport/links/frame.h"
 
 namespace leat {
 namespace {

@@ -1,7 +1,8 @@
 // Any bytes as a graph's file: an error says something, and what is accepted is written back to
 // bytes that are read and written as the same.
 #include "ops/capnp/graph_file.h"
-#include "ops/op.h"
+#include "ops/catalogue.h"
+#include "ops/graph/op.h"
 #include "ops/text/print.h"
 #include "tests/fuzz/fuzz.h"
 

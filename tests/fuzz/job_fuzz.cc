@@ -2,7 +2,7 @@
 // prints back equal.
 #include <string_view>
 
-#include "daemon/job/job.h"
+#include "daemon/spec/job.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace leat {

@@ -8,7 +8,7 @@
 #include "devices/base/crc32c.h"
 #include "devices/cpu/cpu_device.h"
 #include "tests/fuzz/fuzz.h"
-#include "transport/frame.h"
+#include "transport/links/frame.h"
 #include "transport/tcp/tcp_link.h"
 
 namespace leat {

@@ -1,7 +1,8 @@
 // Any bytes as an ONNX model, with its weights as constants and as variables: an error says
 // something, and what is accepted prints as a text that parses.
+#include "ops/catalogue.h"
+#include "ops/graph/op.h"
 #include "ops/onnx/import.h"
-#include "ops/op.h"
 #include "ops/text/parse.h"
 #include "ops/text/print.h"
 #include "tests/fuzz/fuzz.h"

@@ -1,6 +1,7 @@
 // Any bytes as a plan's message: an error says something, and what is accepted has passed the
 // verifier, prints, and is written back to bytes that are read and written as the same.
-#include "ops/op.h"
+#include "ops/catalogue.h"
+#include "ops/graph/op.h"
 #include "scheduler/capnp/plan_file.h"
 #include "tests/fuzz/fuzz.h"
 

@@ -2,8 +2,9 @@
 // parses back to the same text. Then the gate and the layers look at it.
 #include <string_view>
 
+#include "ops/catalogue.h"
+#include "ops/graph/op.h"
 #include "ops/layers/layers.h"
-#include "ops/op.h"
 #include "ops/text/parse.h"
 #include "ops/text/print.h"
 #include "tests/fuzz/fuzz.h"

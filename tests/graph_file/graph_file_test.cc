@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "ops/limits.h"
+#include "ops/graph/limits.h"
 #include "ops/text/parse.h"
 #include "ops/text/print.h"
 #include "tests/catch.h"

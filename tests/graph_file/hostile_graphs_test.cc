@@ -4,7 +4,7 @@
 #include "devices/base/text.h"
 #include "ops/capnp/graph_file.h"
 #include "ops/capnp/wire_attr.h"
-#include "ops/limits.h"
+#include "ops/graph/limits.h"
 #include "ops/text/parse.h"
 #include "tests/catch.h"
 #include "tests/ops/text_catalogue.h"

@@ -1,8 +1,9 @@
 // Included by the files of a build whose guards can be switched off one at a time: guards.py writes
 // `if (::leat_guards::holds(ID, CONDITION))` in place of `if (CONDITION)`.
 //
-// Environment: LEAT_GUARD_OFF=ID switches that guard off; LEAT_GUARD_LOG=FILE is a file with one byte
-// per guard, in which a guard whose condition was true sets its byte. Both reach child processes.
+// Environment: LEAT_GUARD_OFF=ID switches that guard off; LEAT_GUARD_LOG=FILE is a file with one
+// byte per guard, in which a guard whose condition was true sets its byte. Both reach child
+// processes.
 #pragma once
 
 // GCC does not see through a switch that what stands behind the guard was set.

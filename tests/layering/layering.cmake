@@ -5,20 +5,30 @@ cmake_minimum_required(VERSION 3.25)
 
 # A folder includes itself and the folders to its left.
 set(LAYERS devices transport ops scheduler daemon)
-# Parts of a folder that see less than the folder does: "<part> <rightmost layer> <also>". What
-# clients show are the values of daemon/jobs and daemon/status.
-set(NARROWER "daemon/client ops daemon/(client|jobs|status)")
+# The floors of each folder, bottom to top: a floor includes itself and those before it. A floor is a
+# subfolder, or, as "name:file,file", those files of the folder itself, without their extensions: its
+# public contracts at the bottom, its catalogue at the top. Every file is on a floor.
+set(FLOORS_devices base core cpu)
+set(FLOORS_transport contracts:channel,endpoint,link,link_fault,slots rpc io links local shm tcp
+  catalogue:catalogue)
+set(FLOORS_ops formats graph state data definitions cpu layers text capnp onnx catalogue:catalogue)
+set(FLOORS_scheduler graph plan capnp strategies compile runtime)
+set(FLOORS_daemon base spec chaos metrics jobs checkpoint hosts session training wire process status
+  client remote master worker runner cli leatd)
+# Parts of a folder that see less than their floor does: "<part> <rightmost layer> <also>". A program
+# that embeds a client needs neither plans nor daemons.
+set(NARROWER "daemon/client ops daemon/(client|wire|jobs|spec|base)")
 
 # Third-party headers: "<pattern of the header> <pattern of the files that may include it>". What is
 # heavy, or whose version may have to change, stays in a few .cc files and out of all headers.
 set(CONFINED
-  "^(dnnl|oneapi/|omp\\.h) ^ops/onednn[a-z_]*\\.cc$"
+  "^(dnnl|oneapi/|omp\\.h) ^ops/cpu/onednn[a-z_]*\\.cc$"
   "^(yaml-cpp|nlohmann|CLI|spdlog|openssl|boost|google|zlib)[/.] \\.cc$"
   # wire_*.h are private to files that know Cap'n Proto. Those of the control plane that have it in
   # them are for .cc files.
-  "^(capnp|kj)/ (\\.cc|/wire_[a-z_]+\\.h|^transport/rpc/[a-z_]+\\.h|/rpc_testing\\.h)$"
-  "^transport/rpc/(call|chunks|client|guard|ledger|loop_context|server|service)\\.h$ (\\.cc|/wire_[a-z_]+\\.h|^transport/rpc/[a-z_]+\\.h|/rpc_testing\\.h)$"
-  "\\.(capnp|pb)\\.h$ (\\.cc|/wire_[a-z_]+\\.h|^transport/rpc/[a-z_]+\\.h|/rpc_testing\\.h)$"
+  "^(capnp|kj)/ (\\.cc|/wire_[a-z_]+\\.h|^daemon/wire/[a-z_]+\\.h|^transport/rpc/[a-z_]+\\.h|/rpc_testing\\.h)$"
+  "^transport/rpc/(call|chunks|client|guard|ledger|loop_context|server|service)\\.h$ (\\.cc|/wire_[a-z_]+\\.h|^daemon/wire/[a-z_]+\\.h|^transport/rpc/[a-z_]+\\.h|/rpc_testing\\.h)$"
+  "\\.(capnp|pb)\\.h$ (\\.cc|/wire_[a-z_]+\\.h|^daemon/wire/[a-z_]+\\.h|^transport/rpc/[a-z_]+\\.h|/rpc_testing\\.h)$"
   "^sqlite3 ^(daemon/jobs/sqlite|tests/daemon/(lost_journal_test|jobs/(sqlite_on_disk|journal_disk_test))|tests/daemon/sim/sim_journal)\\.cc$"
   "^catch2/ ^tests/catch(\\.h|_main\\.cc)$")
 # Those that cost every build seconds: "<pattern of the header> <files of the layers at most>".
@@ -48,6 +58,29 @@ function(find_limit file limit own)
   set(${own} ${folder} PARENT_SCOPE)
 endfunction()
 
+# The number of the floor that `path` is on, from 0, and the list of its folder; -1 if it is on none.
+function(floor_rank path result floors)
+  string(REGEX MATCH "^([^/]+)/([^/]+)(/?)" found "${path}")
+  set(room "${CMAKE_MATCH_2}")
+  set(list ${FLOORS_${CMAKE_MATCH_1}})
+  if(NOT CMAKE_MATCH_3)
+    string(REGEX REPLACE "\\..*" "" room "${room}")
+    list(TRANSFORM list REPLACE "^[^:]+$" "/")
+  endif()
+  set(rank -1)
+  set(number 0)
+  foreach(floor IN LISTS list)
+    string(REGEX REPLACE "^[^:]*:" "" files "${floor}")
+    string(REPLACE "," ";" files "${files}")
+    if(room IN_LIST files)
+      set(rank ${number})
+    endif()
+    math(EXPR number "${number} + 1")
+  endforeach()
+  set(${result} ${rank} PARENT_SCOPE)
+  set(${floors} "${list}" PARENT_SCOPE)
+endfunction()
+
 # What is wrong with `file`, a path from the root, including `header`; "" if nothing is.
 function(judge_include file header result)
   set(${result} "" PARENT_SCOPE)
@@ -71,6 +104,17 @@ function(judge_include file header result)
   if(rank GREATER limit AND NOT header MATCHES "^${own}/")
     list(GET LAYERS ${limit} rightmost)
     set(${result} "expected ${rightmost} or what is to its left" PARENT_SCOPE)
+    return()
+  endif()
+  layer_rank("${file}" own_rank)
+  if(rank EQUAL own_rank)
+    floor_rank("${file}" floor floors)
+    floor_rank("${header}" included floors)
+    if(included EQUAL -1)
+      set(${result} "expected a header that is on a floor" PARENT_SCOPE)
+    elseif(included GREATER floor AND NOT floor EQUAL -1)
+      set(${result} "expected its own floor or one below it" PARENT_SCOPE)
+    endif()
   endif()
 endfunction()
 
@@ -79,6 +123,10 @@ function(find_layering_violations root result)
   list(TRANSFORM LAYERS REPLACE "(.+)" "${root}/\\1/*.h;${root}/\\1/*.cc;${root}/\\1/*.cu" OUTPUT_VARIABLE globs)
   file(GLOB_RECURSE files RELATIVE ${root} ${globs} ${root}/tests/*.h ${root}/tests/*.cc)
   foreach(file IN LISTS files)
+    floor_rank("${file}" floor floors)
+    if(floor EQUAL -1 AND NOT file MATCHES "^tests/")
+      list(APPEND found "${file}: expected on a floor of its folder, which FLOORS_... lists")
+    endif()
     file(STRINGS ${root}/${file} lines REGEX "^[ \t]*#[ \t]*include[ \t]*[<\"]")
     foreach(line IN LISTS lines)
       string(REGEX REPLACE "^[^<\"]*[<\"]([^>\"]*).*" "\\1" header "${line}")

@@ -5,7 +5,7 @@
 
 #include "devices/base/text.h"
 #include "onnx.pb.h"
-#include "ops/limits.h"
+#include "ops/graph/limits.h"
 #include "ops/text/print.h"
 #include "tests/catch.h"
 #include "tests/ops/text_catalogue.h"

@@ -7,9 +7,9 @@
 
 #include "devices/base/text.h"
 #include "ops/catalogue.h"
-#include "ops/interpret.h"
+#include "ops/graph/interpret.h"
+#include "ops/graph/validate.h"
 #include "ops/onnx/import.h"
-#include "ops/validate.h"
 #include "tests/catch.h"
 #include "tests/onnx/backend_case.h"
 #include "tests/onnx/run_plan.h"

@@ -1,8 +1,8 @@
 #include "tests/onnx/run_plan.h"
 
 #include "devices/cpu/cpu_device.h"
-#include "ops/resources.h"
-#include "ops/validate.h"
+#include "ops/graph/validate.h"
+#include "ops/state/resources.h"
 #include "scheduler/compile/compile.h"
 #include "scheduler/runtime/program.h"
 #include "scheduler/runtime/run.h"

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "devices/base/status.h"
-#include "devices/tensor.h"
-#include "ops/graph.h"
+#include "devices/core/tensor.h"
+#include "ops/graph/graph.h"
 
 namespace leat::testing {
 

@@ -5,11 +5,11 @@
 #include "devices/cpu/cpu_device.h"
 #include "onnx.pb.h"
 #include "ops/catalogue.h"
-#include "ops/interpret.h"
+#include "ops/graph/interpret.h"
+#include "ops/graph/validate.h"
 #include "ops/layers/layers.h"
 #include "ops/onnx/import.h"
-#include "ops/resources.h"
-#include "ops/validate.h"
+#include "ops/state/resources.h"
 #include "tests/catch.h"
 #include "tests/must.h"
 
@@ -125,6 +125,7 @@ class Stepped {
     must(validate(graph));
     InterpretOptions options;
     options.resources = &resources_;
+    options.device = &resources_.device();
     must(interpret(graph, {}, {}, nodes_of(graph, "leat.Initialize"), options));
     must(interpret(graph, {{graph.inputs()[0], x}}, {}, nodes_of(graph, "leat.Assign"), options));
   }

@@ -1,4 +1,4 @@
-#include "ops/attrs.h"
+#include "ops/graph/attrs.h"
 
 #include "tests/catch.h"
 

@@ -1,4 +1,4 @@
-#include "ops/builder.h"
+#include "ops/graph/builder.h"
 
 #include "ops/catalogue.h"
 #include "ops/layers/layers.h"

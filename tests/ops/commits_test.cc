@@ -1,4 +1,4 @@
-#include "ops/commits.h"
+#include "ops/state/commits.h"
 
 #include <array>
 

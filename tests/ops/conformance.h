@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "devices/tensor.h"
-#include "ops/op.h"
+#include "devices/core/tensor.h"
+#include "ops/graph/op.h"
 
 namespace leat::testing {
 

@@ -1,4 +1,4 @@
-#include "ops/limits.h"
+#include "ops/graph/limits.h"
 #include "tests/catch.h"
 #include "tests/ops/op_testing.h"
 

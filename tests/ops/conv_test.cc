@@ -2,8 +2,8 @@
 #include <functional>
 
 #include "devices/base/text.h"
-#include "ops/conv_engine.h"
-#include "ops/gradients.h"
+#include "ops/cpu/conv_engine.h"
+#include "ops/graph/gradients.h"
 #include "tests/catch.h"
 #include "tests/ops/op_testing.h"
 

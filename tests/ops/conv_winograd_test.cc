@@ -1,4 +1,4 @@
-#include "ops/conv_winograd.h"
+#include "ops/cpu/conv_winograd.h"
 
 #include <cmath>
 

@@ -1,4 +1,4 @@
-#include "ops/cost.h"
+#include "ops/graph/cost.h"
 
 #include "ops/catalogue.h"
 #include "tests/catch.h"

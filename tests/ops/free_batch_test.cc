@@ -1,11 +1,11 @@
-#include "ops/free_batch.h"
+#include "ops/graph/free_batch.h"
 
 #include "devices/base/text.h"
 #include "ops/catalogue.h"
+#include "ops/graph/validate.h"
 #include "ops/layers/layers.h"
 #include "ops/text/parse.h"
 #include "ops/text/print.h"
-#include "ops/validate.h"
 #include "tests/catch.h"
 #include "tests/must.h"
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "devices/base/text.h"
-#include "ops/op.h"
+#include "ops/graph/op.h"
 
 namespace leat::testing {
 

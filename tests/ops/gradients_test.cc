@@ -1,11 +1,11 @@
-#include "ops/gradients.h"
+#include "ops/graph/gradients.h"
 
 #include <cstring>
 #include <map>
 #include <set>
 
 #include "devices/base/text.h"
-#include "ops/interpret.h"
+#include "ops/graph/interpret.h"
 #include "tests/catch.h"
 
 namespace leat {

@@ -1,4 +1,4 @@
-#include "ops/graph.h"
+#include "ops/graph/graph.h"
 
 #include <algorithm>
 #include <cmath>

@@ -4,8 +4,8 @@
 #include <set>
 
 #include "devices/base/text.h"
-#include "ops/dataset.h"
-#include "ops/dataset_memory.h"
+#include "ops/data/dataset.h"
+#include "ops/data/dataset_memory.h"
 #include "ops/formats/npy.h"
 #include "tests/catch.h"
 #include "tests/gzip.h"
@@ -186,6 +186,7 @@ TEST_CASE("tiles of any size in any order read the same batch") {
     for (const bool reverse : {false, true}) {
       InterpretOptions options;
       options.resources = &reading.job.resources;
+      options.device = &reading.job.resources.device();
       options.tile_rows = rows;
       options.reverse_tiles = reverse;
       const auto& outputs = reading.job.graph.node(reading.nodes[0]).outputs;

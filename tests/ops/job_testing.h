@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "devices/cpu/cpu_device.h"
-#include "ops/graph.h"
-#include "ops/interpret.h"
-#include "ops/resources.h"
-#include "ops/validate.h"
+#include "ops/graph/graph.h"
+#include "ops/graph/interpret.h"
+#include "ops/graph/validate.h"
+#include "ops/state/resources.h"
 #include "tests/catch.h"
 #include "tests/ops/op_testing.h"
 
@@ -50,6 +50,7 @@ class TestJob {
     if (Status status = validate(graph); !status.ok()) return status;
     InterpretOptions options;
     options.resources = &resources;
+    options.device = &resources.device();
     options.reverse_tiles = reverse_tiles;
     return interpret(graph, feeds, fetches, targets, options);
   }

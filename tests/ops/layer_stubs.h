@@ -1,7 +1,8 @@
 // The ops that layers expand to, as far as the catalogue lacks them: signatures and shapes alone.
 #pragma once
 
-#include "ops/op.h"
+#include "ops/catalogue.h"
+#include "ops/graph/op.h"
 
 namespace leat {
 

@@ -3,9 +3,9 @@
 #include <fstream>
 #include <sstream>
 
+#include "ops/graph/validate.h"
 #include "ops/text/parse.h"
 #include "ops/text/print.h"
-#include "ops/validate.h"
 #include "tests/catch.h"
 #include "tests/ops/layer_stubs.h"
 

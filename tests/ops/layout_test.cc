@@ -1,6 +1,6 @@
 #include <cstring>
 
-#include "ops/kernel.h"
+#include "ops/graph/kernel.h"
 #include "tests/catch.h"
 #include "tests/ops/op_testing.h"
 

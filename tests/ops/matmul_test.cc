@@ -1,6 +1,6 @@
 #include <cmath>
 
-#include "ops/gradients.h"
+#include "ops/graph/gradients.h"
 #include "tests/catch.h"
 #include "tests/ops/op_testing.h"
 

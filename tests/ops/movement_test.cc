@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "devices/base/text.h"
-#include "ops/gradients.h"
+#include "ops/graph/gradients.h"
 #include "tests/catch.h"
 #include "tests/ops/op_testing.h"
 

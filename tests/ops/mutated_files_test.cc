@@ -3,7 +3,7 @@
 
 #include "devices/base/utf8.h"
 #include "ops/formats/safetensors.h"
-#include "ops/op.h"
+#include "ops/graph/op.h"
 #include "ops/text/parse.h"
 #include "tests/catch.h"
 #include "tests/must.h"

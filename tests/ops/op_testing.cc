@@ -6,7 +6,7 @@
 
 #include "devices/base/text.h"
 #include "ops/catalogue.h"
-#include "ops/gradients.h"
+#include "ops/graph/gradients.h"
 #include "tests/catch.h"
 
 namespace leat::testing {

@@ -9,10 +9,11 @@
 #include <string_view>
 #include <vector>
 
-#include "devices/tensor.h"
-#include "ops/interpret.h"
-#include "ops/op.h"
-#include "ops/validate.h"
+#include "devices/core/tensor.h"
+#include "ops/catalogue.h"
+#include "ops/graph/interpret.h"
+#include "ops/graph/op.h"
+#include "ops/graph/validate.h"
 
 namespace leat::testing {
 

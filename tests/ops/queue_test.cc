@@ -1,7 +1,7 @@
 #include <atomic>
 #include <thread>
 
-#include "ops/queue_resource.h"
+#include "ops/state/queue_resource.h"
 #include "tests/catch.h"
 #include "tests/ops/job_testing.h"
 

@@ -2,7 +2,7 @@
 #include <set>
 
 #include "devices/base/text.h"
-#include "ops/replica_pool.h"
+#include "ops/state/replica_pool.h"
 #include "tests/ops/job_testing.h"
 
 namespace leat::testing {

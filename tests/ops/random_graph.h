@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "ops/graph.h"
+#include "ops/graph/graph.h"
 #include "tests/catch.h"
 #include "tests/ops/text_catalogue.h"
 

@@ -3,7 +3,7 @@
 #include <limits>
 
 #include "devices/base/text.h"
-#include "ops/reduce_shape.h"
+#include "ops/definitions/reduce_shape.h"
 #include "tests/catch.h"
 #include "tests/ops/op_testing.h"
 

@@ -1,4 +1,4 @@
-#include "ops/row_shape.h"
+#include "ops/definitions/row_shape.h"
 
 #include "tests/catch.h"
 

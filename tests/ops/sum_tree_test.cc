@@ -1,4 +1,4 @@
-#include "ops/sum_tree.h"
+#include "ops/definitions/sum_tree.h"
 
 #include "devices/base/stream_copy.h"
 #include "devices/base/text.h"

@@ -1,10 +1,10 @@
 // Gradients in graphs whose sizes are symbols: what is added must type as its values do, now and
 // when the graph is validated again.
 #include "devices/base/text.h"
-#include "ops/builder.h"
 #include "ops/catalogue.h"
-#include "ops/gradients.h"
-#include "ops/interpret.h"
+#include "ops/graph/builder.h"
+#include "ops/graph/gradients.h"
+#include "ops/graph/interpret.h"
 #include "tests/catch.h"
 
 namespace leat {

@@ -1,7 +1,7 @@
 // A handful of ops for the tests of the text form: enough of every kind of operand and attribute.
 #pragma once
 
-#include "ops/op.h"
+#include "ops/graph/op.h"
 
 namespace leat {
 

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "devices/base/text.h"
-#include "ops/limits.h"
+#include "ops/graph/limits.h"
 #include "ops/text/parse.h"
 #include "tests/catch.h"
 #include "tests/ops/text_catalogue.h"

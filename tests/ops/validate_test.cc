@@ -1,6 +1,6 @@
-#include "ops/validate.h"
+#include "ops/graph/validate.h"
 
-#include "ops/limits.h"
+#include "ops/graph/limits.h"
 #include "tests/catch.h"
 #include "tests/ops/gate_catalogue.h"
 

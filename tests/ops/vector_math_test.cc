@@ -1,4 +1,4 @@
-#include "ops/vector_math.h"
+#include "ops/cpu/vector_math.h"
 
 #include <algorithm>
 #include <cmath>

@@ -78,7 +78,7 @@ def fashion_mnist():
             read_idx(os.path.join(DATA, "train-labels-idx1-ubyte.gz")))
 
 
-# The keyed shuffle of devices/base/philox.h and ops/input.cc, written a second time.
+# The keyed shuffle of devices/base/philox.h and ops/definitions/input.cc, written a second time.
 
 MASK32, MASK64 = 0xFFFFFFFF, 0xFFFFFFFFFFFFFFFF
 

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <thread>
 
+#include "ops/catalogue.h"
 #include "tests/scheduler/scheduler_testing.h"
 
 namespace leat {

@@ -1,5 +1,7 @@
-#include "ops/interpret.h"
+#include "ops/catalogue.h"
+#include "ops/graph/interpret.h"
 #include "scheduler/compile/passes.h"
+#include "scheduler/graph/device_name.h"
 #include "tests/scheduler/scheduler_testing.h"
 
 namespace leat {

@@ -8,7 +8,7 @@
 #include <random>
 
 #include "devices/base/text.h"
-#include "ops/op.h"
+#include "ops/graph/op.h"
 
 namespace leat {
 namespace {

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "devices/tensor.h"
-#include "ops/graph.h"
+#include "devices/core/tensor.h"
+#include "ops/graph/graph.h"
 
 namespace leat {
 

@@ -10,7 +10,7 @@
 #include <cstdlib>
 
 #include "devices/base/text.h"
-#include "ops/gradients.h"
+#include "ops/graph/gradients.h"
 #include "scheduler/runtime/kernel_notes.h"
 #include "tests/scheduler/scheduler_testing.h"
 

@@ -7,7 +7,7 @@
 #include "ops/formats/npy.h"
 #include "ops/layers/layers.h"
 #include "ops/text/parse.h"
-#include "scheduler/train_graph.h"
+#include "scheduler/graph/train_graph.h"
 #include "tests/small_models.h"
 
 namespace leat {

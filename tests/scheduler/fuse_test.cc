@@ -2,8 +2,8 @@
 #include <limits>
 
 #include "devices/base/text.h"
-#include "ops/gradients.h"
-#include "ops/validate.h"
+#include "ops/graph/gradients.h"
+#include "ops/graph/validate.h"
 #include "tests/scheduler/scheduler_testing.h"
 
 namespace leat {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "ops/limits.h"
+#include "ops/graph/limits.h"
 #include "tests/scheduler/plan_mutations.h"
 #include "tests/scheduler/scheduler_testing.h"
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "scheduler/runtime/plan.h"
+#include "scheduler/plan/plan.h"
 
 namespace leat {
 

@@ -1,6 +1,6 @@
 // Large values move, and are used, in pieces, and no bit of any result tells. Under ThreadSanitizer
 // too.
-#include "scheduler/compile/pieces.h"
+#include "scheduler/graph/pieces.h"
 
 #include <algorithm>
 #include <set>

@@ -4,7 +4,7 @@
 
 #include <random>
 
-#include "scheduler/runtime/plan.h"
+#include "scheduler/plan/plan.h"
 
 namespace leat {
 

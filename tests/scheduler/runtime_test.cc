@@ -1,5 +1,6 @@
 #include <cstdlib>
 
+#include "ops/catalogue.h"
 #include "tests/scheduler/scheduler_testing.h"
 
 namespace leat {

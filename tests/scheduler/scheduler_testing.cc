@@ -3,7 +3,8 @@
 #include <cstring>
 #include <set>
 
-#include "devices/pages.h"
+#include "devices/core/pages.h"
+#include "ops/catalogue.h"
 #include "scheduler/runtime/places.h"
 
 namespace leat {

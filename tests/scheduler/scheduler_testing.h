@@ -7,9 +7,10 @@
 #include <vector>
 
 #include "devices/cpu/cpu_device.h"
-#include "ops/builder.h"
 #include "ops/catalogue.h"
-#include "ops/op.h"
+#include "ops/graph/builder.h"
+#include "ops/graph/op.h"
+#include "ops/state/resources.h"
 #include "scheduler/compile/compile.h"
 #include "scheduler/runtime/executor.h"
 #include "scheduler/runtime/program.h"

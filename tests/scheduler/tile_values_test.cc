@@ -1,6 +1,6 @@
 #include "scheduler/runtime/tile_values.h"
 
-#include "ops/interpret.h"
+#include "ops/graph/interpret.h"
 #include "tests/scheduler/scheduler_testing.h"
 
 namespace leat {

@@ -1,6 +1,6 @@
 // The gate in front of execution: what the compiler makes passes, and what somebody else might
 // make of it does not.
-#include "scheduler/runtime/verify_types.h"
+#include "scheduler/plan/verify_types.h"
 #include "tests/scheduler/example_plans.h"
 #include "tests/scheduler/hostile_plans.h"
 

@@ -1,4 +1,4 @@
-#include "transport/frame.h"
+#include "transport/links/frame.h"
 
 #include <cstring>
 #include <string>

@@ -9,8 +9,8 @@
 #include "devices/base/crc32c.h"
 #include "devices/cpu/cpu_device.h"
 #include "tests/transport/link_testing.h"
-#include "transport/frame.h"
 #include "transport/io/reactor.h"
+#include "transport/links/frame.h"
 #include "transport/tcp/tcp_link.h"
 
 namespace leat {

@@ -6,10 +6,10 @@
 #include <future>
 #include <optional>
 
-#include "devices/pages.h"
+#include "devices/core/pages.h"
 #include "tests/no_descriptors.h"
 #include "tests/transport/link_testing.h"
-#include "transport/io/express.h"
+#include "transport/links/express.h"
 #include "transport/shm/shm_link.h"
 
 using namespace leat;

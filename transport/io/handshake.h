@@ -5,8 +5,8 @@
 #include <chrono>
 #include <string>
 
-#include "transport/identity.h"
 #include "transport/io/descriptor.h"
+#include "transport/io/identity.h"
 
 namespace leat {
 

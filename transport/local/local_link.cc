@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "devices/base/text.h"
-#include "transport/io/credits.h"
+#include "transport/links/credits.h"
 
 namespace leat::local {
 namespace {

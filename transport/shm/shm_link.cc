@@ -5,8 +5,8 @@
 
 #include "devices/base/failpoint.h"
 #include "devices/base/text.h"
-#include "transport/io/credits.h"
-#include "transport/io/express_link.h"
+#include "transport/links/credits.h"
+#include "transport/links/express_link.h"
 
 namespace leat::shm {
 namespace {

@@ -14,10 +14,10 @@
 #include <string>
 #include <vector>
 
-#include "transport/frame.h"
 #include "transport/io/descriptor.h"
 #include "transport/io/reactor.h"
-#include "transport/link_state.h"
+#include "transport/links/frame.h"
+#include "transport/links/link_state.h"
 
 namespace leat::tcp {
 

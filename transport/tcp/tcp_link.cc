@@ -4,8 +4,8 @@
 #include <optional>
 
 #include "devices/base/text.h"
-#include "transport/io/credits.h"
-#include "transport/io/express_link.h"
+#include "transport/links/credits.h"
+#include "transport/links/express_link.h"
 #include "transport/tcp/bulk_socket.h"
 
 namespace leat::tcp {

@@ -1,4 +1,4 @@
-#include "daemon/chaos/chaos_fault.h"
+#include "daemon/spec/chaos_fault.h"
 
 #include "tests/catch.h"
 

@@ -1,9 +1,9 @@
 // leat checkpoint, on what a training left.
 #include <filesystem>
 
+#include "daemon/base/exit_code.h"
 #include "daemon/checkpoint/checkpoint_store.h"
 #include "daemon/checkpoint/compare_checkpoints.h"
-#include "daemon/cli/exit_code.h"
 #include "ops/formats/safetensors.h"
 #include "tests/catch.h"
 #include "tests/daemon/bad_input.h"

@@ -1,12 +1,12 @@
 // Snapshots of variables, and who has which share of a checkpoint.
-#include "daemon/checkpoint_task.h"
+#include "daemon/training/checkpoint_task.h"
 
 #include <algorithm>
 #include <chrono>
 #include <future>
 
-#include "daemon/local_worker.h"
-#include "daemon/variable_snapshot.h"
+#include "daemon/hosts/local_host.h"
+#include "daemon/hosts/variable_snapshot.h"
 #include "devices/base/text.h"
 #include "tests/catch.h"
 #include "tests/must.h"
@@ -28,12 +28,12 @@ struct Table {
       std::fill(data, data + variable->shape().elements(), value);
     }
   }
-  Worker worker{0, 1};
+  DeviceHost worker{0, 1};
   JobResources& resources = worker.resources("job");
 };
 
 // A worker that takes snapshots and then does not answer, until it is not asked any more.
-class MuteWorker final : public WorkerLink {
+class MuteWorker final : public HostHandle {
  public:
   std::string device_name() const override { return "silent"; }
   uint64_t memory_bytes() const override { return 0; }
@@ -68,7 +68,7 @@ class MuteWorker final : public WorkerLink {
   std::promise<std::string> folder;
 };
 
-CheckpointOrder order_of(WorkerLink& worker, const std::string& folder) {
+CheckpointOrder order_of(HostHandle& worker, const std::string& folder) {
   CheckpointOrder order;
   order.files = &real_files();
   order.folder = folder;
@@ -117,9 +117,9 @@ TEST_CASE("a snapshot stays as it is while its variables change") {
 }
 
 TEST_CASE("the shares of a checkpoint are of about equal bytes, each with who holds it") {
-  Worker first(0, 1), second(1, 1), third(2, 1);
-  LocalWorker a(first), b(second), c(third);
-  const std::vector<WorkerLink*> workers{&a, &b, &c};
+  DeviceHost first(0, 1), second(1, 1), third(2, 1);
+  LocalHost a(first), b(second), c(third);
+  const std::vector<HostHandle*> workers{&a, &b, &c};
   const std::map<std::string, uint64_t> bytes{{"big", 100}, {"one", 60}, {"two", 50}, {"own", 5}};
   std::map<std::string, std::set<std::string>> holds;
   holds[a.device_name()] = {"big", "one", "two"};

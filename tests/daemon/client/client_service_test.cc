@@ -1,7 +1,7 @@
 // What a client may not make the master hold or do: calls that ClusterClient would never make.
-#include "daemon/client/wire_views.h"
 #include "daemon/master/lent_calls.h"
 #include "daemon/master/permits.h"
+#include "daemon/wire/views.h"
 #include "devices/base/files.h"
 #include "devices/base/forwarding_files.h"
 #include "devices/base/text.h"

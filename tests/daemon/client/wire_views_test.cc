@@ -1,8 +1,7 @@
 // A client refuses answers of a master that cannot be.
-#include "daemon/client/wire_views.h"
-
 #include <capnp/message.h>
 
+#include "daemon/wire/views.h"
 #include "tests/catch.h"
 
 namespace leat {

@@ -1,4 +1,4 @@
-#include "daemon/config/config_checks.h"
+#include "daemon/process/config_checks.h"
 
 #include <unistd.h>
 

@@ -1,4 +1,4 @@
-#include "daemon/config/config_reader.h"
+#include "daemon/process/config_reader.h"
 
 #include <algorithm>
 

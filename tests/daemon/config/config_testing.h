@@ -6,7 +6,7 @@
 #include <fstream>
 #include <string>
 
-#include "daemon/config/config_reader.h"
+#include "daemon/process/config_reader.h"
 #include "tests/temporary_directory.h"
 
 namespace leat {

@@ -1,4 +1,4 @@
-#include "daemon/config/units.h"
+#include "daemon/base/units.h"
 
 #include "tests/catch.h"
 

@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <thread>
 
-#include "daemon/job/job.h"
+#include "daemon/spec/job.h"
 #include "devices/base/files.h"
 #include "devices/base/text.h"
 #include "ops/formats/npy.h"

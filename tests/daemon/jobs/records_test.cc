@@ -64,8 +64,9 @@ TEST_CASE("a submission that no master accepts is refused with what is wrong") {
         "job 'a': expected at most 16 attached files, and 4098 of a checkpoint, received 17 and 0");
   CHECK(message([](Submission& s) { s.files.assign(2, attach("g", "")); }) ==
         "job 'a': file 'g' is attached twice");
-  CHECK(message([](Submission& s) { s.files = {attach("f/g/h", ""), attach("f/g", "")}; }) ==
-        "job 'a': expected 'f/g' to be a file or a folder, 'f/g' and 'f/g/h' are attached");
+  CHECK(message([](Submission& s) {
+          s.files = {attach("f/g/h", ""), attach("f/g", "")};
+        }) == "job 'a': expected 'f/g' to be a file or a folder, 'f/g' and 'f/g/h' are attached");
   CHECK(message([](Submission& s) { s.files = {attach("f/g", ""), attach("f/gh", "")}; }) == "");
   CHECK(message([](Submission& s) { s.files = {attach("g", std::string((1 << 20) + 1, 'a'))}; }) !=
         "");

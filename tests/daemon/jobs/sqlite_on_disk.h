@@ -34,7 +34,7 @@ class SqliteOnDisk {
     bool log_syncs = false;        // of the write-ahead log
     bool database_syncs = false;   // of the database and its rollback journal
     bool directory_syncs = false;  // of the directory, once a log was made
-    std::string synchronous = {};       // what PRAGMA synchronous is set to, whatever is asked for
+    std::string synchronous = {};  // what PRAGMA synchronous is set to, whatever is asked for
   } omits;
 
  private:

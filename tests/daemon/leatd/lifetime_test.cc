@@ -1,4 +1,4 @@
-#include "daemon/leatd/lifetime.h"
+#include "daemon/process/lifetime.h"
 
 #include <signal.h>
 #include <sys/wait.h>

@@ -1,4 +1,4 @@
-#include "daemon/leatd/log_output.h"
+#include "daemon/process/log_output.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>

@@ -5,10 +5,10 @@
 #include <mutex>
 #include <thread>
 
-#include "daemon/client/wire_views.h"
+#include "daemon/wire/cluster.capnp.h"
+#include "daemon/wire/views.h"
 #include "devices/base/text.h"
 #include "tests/catch.h"
-#include "transport/cluster.capnp.h"
 #include "transport/rpc/call.h"
 #include "transport/rpc/client.h"
 #include "transport/rpc/service.h"

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "daemon/master/master_daemon.h"
+#include "daemon/master/master.h"
 #include "tests/eventually.h"
 #include "transport/rpc/loop.h"
 

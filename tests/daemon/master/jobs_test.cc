@@ -460,7 +460,7 @@ TEST_CASE("two masters do not share a state directory", "[cluster]") {
   config.cluster = "test";
   config.listen = "127.0.0.1:0";
   config.state_dir = host.folder / "state";
-  CHECK(MasterDaemon::start(config, {}, {}).status().code() == Code::failed_precondition);
+  CHECK(Master::start(config, {}, {}).status().code() == Code::failed_precondition);
 }
 
 TEST_CASE("a full journal refuses jobs and goes on to answer", "[cluster]") {

@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "daemon/master/master_daemon.h"
+#include "daemon/master/master.h"
 #include "devices/base/text.h"
 #include "tests/catch.h"
 #include "tests/daemon/jobs/journal_fixture.h"
@@ -47,7 +47,7 @@ class Host {
     config.listen = "127.0.0.1:0";
     config.state_dir = folder / "state";
     config.retention = retention;
-    auto started = MasterDaemon::start(config, tuning, {});
+    auto started = Master::start(config, tuning, {});
     REQUIRE_OK(started.status());
     master = std::move(*started);
   }
@@ -108,7 +108,7 @@ class Host {
   JournalFolder folder;
   MasterTuning tuning;
   Retention retention;
-  std::unique_ptr<MasterDaemon> master;
+  std::unique_ptr<Master> master;
 
  private:
   template <typename T>

@@ -3,7 +3,7 @@
 #include <mutex>
 #include <thread>
 
-#include "daemon/remote/remote_cluster.h"
+#include "daemon/remote/remote_hosts.h"
 #include "devices/base/text.h"
 #include "tests/catch.h"
 #include "tests/daemon/remote/scripted_runner.h"
@@ -25,25 +25,25 @@ using namespace std::chrono_literals;
 // Fakes, and the cluster that is made of them.
 struct Fakes {
   explicit Fakes(uint32_t count = 2) : loop(must(RpcLoop::start())) {
-    std::vector<std::shared_ptr<RemoteRunner>> remotes;
+    std::vector<std::shared_ptr<RemoteHost>> remotes;
     for (uint32_t task = 0; task < count; ++task) {
       nodes.push_back(std::make_unique<ScriptedRunner>(*loop, task));
       remotes.push_back(nodes.back()->remote());
     }
-    RemoteClusterOptions options;
+    RemoteHostsOptions options;
     options.epoch = 0;  // in which a run has the number that its master gave it
     options.transport = "tcp";
-    cluster = std::make_unique<RemoteCluster>(*loop, std::move(remotes), std::move(options));
+    hosts_ = make_remote_hosts(*loop, std::move(remotes), std::move(options));
   }
   ScriptedRunner& node(size_t task) { return *nodes[task]; }
-  Master& master() { return cluster->master(); }
-  Result<std::unique_ptr<MasterRun>> run(std::shared_ptr<const Plan> plan) {
-    return master().run(std::move(plan), "small", {"test", 1, 10});
+  HostGroup& hosts() { return *hosts_; }
+  Result<std::unique_ptr<PlanRun>> run(std::shared_ptr<const Plan> plan) {
+    return hosts().run(std::move(plan), "small", {"test", 1, 10});
   }
 
   std::unique_ptr<RpcLoop> loop;
   std::vector<std::unique_ptr<ScriptedRunner>> nodes;
-  std::unique_ptr<RemoteCluster> cluster;
+  std::unique_ptr<HostGroup> hosts_;
 };
 
 // Nothing but what the master looks at: feed "x" (float[n]) of task 0, its fetches "loss" and "v",

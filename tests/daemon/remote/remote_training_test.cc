@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "daemon/checkpoint/checkpoint_store.h"
-#include "daemon/remote/remote_cluster.h"
+#include "daemon/remote/remote_hosts.h"
 #include "devices/base/failpoint.h"
 #include "devices/base/text.h"
 #include "tests/catch.h"
@@ -24,15 +24,15 @@ namespace {
 using testing::RunnerTestCluster;
 using testing::RunnerTestOptions;
 
-std::unique_ptr<Cluster> cluster_of(RunnerTestCluster& nodes, uint32_t runners,
-                                    const std::string& transport) {
-  std::vector<std::shared_ptr<RemoteRunner>> remotes;
+std::unique_ptr<HostGroup> cluster_of(RunnerTestCluster& nodes, uint32_t runners,
+                                      const std::string& transport) {
+  std::vector<std::shared_ptr<RemoteHost>> remotes;
   for (uint32_t task = 0; task < runners; ++task) remotes.push_back(nodes.remote(task));
-  RemoteClusterOptions options;
+  RemoteHostsOptions options;
   options.cluster = {1, 2, 3};
   options.epoch = testing::kEpoch;
   options.transport = transport;
-  return std::make_unique<RemoteCluster>(nodes.loop(), std::move(remotes), std::move(options));
+  return make_remote_hosts(nodes.loop(), std::move(remotes), std::move(options));
 }
 
 // Trains the job on as many runners as it has workers.

@@ -7,7 +7,7 @@
 #include <map>
 #include <mutex>
 
-#include "daemon/remote/wire_remote_runner.h"
+#include "daemon/remote/wire_remote_host.h"
 #include "devices/base/text.h"
 #include "ops/formats/safetensors.h"
 #include "tests/must.h"
@@ -187,7 +187,7 @@ ScriptedRunner::ScriptedRunner(RpcLoop& loop, uint32_t task)
   facts.memory_bytes = uint64_t{1} << 30;
   REQUIRE(loop_.run([&] {
     remote_ =
-        make_remote_runner(loop_, facts, wire::Runner::Client(kj::heap<Server>(loop_, script_)));
+        make_remote_host(loop_, facts, wire::Runner::Client(kj::heap<Server>(loop_, script_)));
   }));
 }
 

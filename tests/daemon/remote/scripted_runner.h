@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "daemon/remote/remote_runner.h"
+#include "daemon/remote/remote_host.h"
 #include "devices/base/files.h"
 #include "devices/base/status.h"
 #include "transport/rpc/loop.h"
@@ -39,7 +39,7 @@ class ScriptedRunner {
   // REQUIRES: the loop has not stopped.
   ~ScriptedRunner();
 
-  const std::shared_ptr<RemoteRunner>& remote() const { return remote_; }
+  const std::shared_ptr<RemoteHost>& remote() const { return remote_; }
 
   // From now on. Methods: prepare, upload (of a plan, a feed or variables), connect, extend, feed,
   // renumber, abort, release, describe, readVariables, writeVariables, inspectDataset.
@@ -62,7 +62,7 @@ class ScriptedRunner {
 
   RpcLoop& loop_;
   const std::shared_ptr<Script> script_;
-  std::shared_ptr<RemoteRunner> remote_;
+  std::shared_ptr<RemoteHost> remote_;
 };
 
 }  // namespace leat::testing

@@ -1,5 +1,5 @@
 // The kernel's bound on a runner's memory, in a process of its own.
-#include "daemon/runner/memory_bound.h"
+#include "daemon/process/memory_bound.h"
 
 #include <sys/mman.h>
 #include <sys/wait.h>

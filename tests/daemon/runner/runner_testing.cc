@@ -7,8 +7,8 @@
 #include <mutex>
 #include <optional>
 
-#include "daemon/local_cluster.h"
-#include "daemon/remote/wire_remote_runner.h"
+#include "daemon/hosts/local_hosts.h"
+#include "daemon/remote/wire_remote_host.h"
 #include "daemon/runner/job_runner.h"
 #include "daemon/runner/reporter.h"
 #include "daemon/runner/wire_runner_service.h"
@@ -20,7 +20,7 @@
 #include "ops/text/parse.h"
 #include "scheduler/capnp/plan_file.h"
 #include "scheduler/compile/compile.h"
-#include "scheduler/train_graph.h"
+#include "scheduler/graph/train_graph.h"
 #include "tests/catch.h"
 #include "tests/daemon/child_process.h"
 #include "tests/daemon/runner/wire_runner.h"
@@ -70,7 +70,7 @@ struct Table {
 
   // The loop's.
   std::map<uint32_t, wire::Runner::Client> runners;
-  std::map<uint32_t, std::shared_ptr<RemoteRunner>> remotes;
+  std::map<uint32_t, std::shared_ptr<RemoteHost>> remotes;
   bool held = false;
   std::vector<kj::Own<kj::PromiseFulfiller<void>>> waiting;
 
@@ -362,7 +362,7 @@ wire::Runner::Client WireRunner::of(RunnerTestCluster& cluster, uint32_t task) {
 
 RpcLoop& RunnerTestCluster::loop() { return *inside_->loop; }
 
-std::shared_ptr<RemoteRunner> RunnerTestCluster::remote(uint32_t task) {
+std::shared_ptr<RemoteHost> RunnerTestCluster::remote(uint32_t task) {
   const Endpoint at = endpoint(task);
   RunnerFacts facts;
   facts.node = at.node;
@@ -376,9 +376,9 @@ std::shared_ptr<RemoteRunner> RunnerTestCluster::remote(uint32_t task) {
   facts.data_address = at.data_address;
   facts.machine = at.machine;
   facts.unix_address = at.unix_address;
-  std::shared_ptr<RemoteRunner> remote;
+  std::shared_ptr<RemoteHost> remote;
   REQUIRE(loop().run([&] {
-    remote = make_remote_runner(loop(), facts, inside_->table->runners.at(task));
+    remote = make_remote_host(loop(), facts, inside_->table->runners.at(task));
     inside_->table->remotes[task] = remote;
   }));
   return remote;
@@ -755,11 +755,10 @@ Plan MirroredJob::train_plan(int workers) const {
 }
 
 Trained MirroredJob::train_locally(int workers, uint64_t steps) const {
-  LocalCluster cluster(workers, 1);
+  const auto hosts = make_local_hosts(workers, 1);
   for (int w = 0; w < workers; ++w) cluster.worker(w).resources("tiny").set_data_root(directory());
   const auto run = [&](const Plan& plan) {
-    return must(cluster.master().run(std::make_shared<const Plan>(plan), "tiny",
-                                     {plan.name, 11, 0, false}));
+    return must(hosts->run(std::make_shared<const Plan>(plan), "tiny", {plan.name, 11, 0, false}));
   };
   {
     const auto init = run(init_plan(workers));

@@ -10,14 +10,14 @@
 #include <utility>
 #include <vector>
 
-#include "daemon/remote/remote_runner.h"
+#include "daemon/hosts/variables.h"
+#include "daemon/remote/remote_host.h"
 #include "daemon/runner/hosted_run.h"
 #include "daemon/runner/runner_config.h"
-#include "daemon/variables.h"
 #include "devices/base/files.h"
 #include "devices/base/status.h"
-#include "ops/dataset.h"
-#include "scheduler/runtime/plan.h"
+#include "ops/data/dataset.h"
+#include "scheduler/plan/plan.h"
 #include "tests/temporary_directory.h"
 #include "transport/rpc/loop.h"
 
@@ -88,7 +88,7 @@ class RunnerTestCluster {
 
   // The runner as the daemon's master holds it. What it reports of its runs goes there from now on.
   // REQUIRES: the loop, which is the cluster's, outlives it.
-  std::shared_ptr<RemoteRunner> remote(uint32_t task);
+  std::shared_ptr<RemoteHost> remote(uint32_t task);
   RpcLoop& loop();
 
   // --- The runners themselves.

@@ -2,8 +2,8 @@
 // files.
 #pragma once
 
+#include "daemon/wire/cluster.capnp.h"
 #include "tests/daemon/runner/runner_testing.h"
-#include "transport/cluster.capnp.h"
 
 namespace leat::testing {
 

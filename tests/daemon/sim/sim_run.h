@@ -13,7 +13,7 @@
 
 namespace leat::sim {
 
-// What daemon/master/job_run.h does on a thread.
+// What daemon/master/job_thread.h does on a thread.
 struct SimMaster::Run {
   Run(SimMaster& master, RunJob of)
       : action(std::move(of)),

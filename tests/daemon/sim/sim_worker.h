@@ -1,6 +1,6 @@
 // A worker's machine as the master and its peers see it: the worker's process, and those of its
 // runners. What daemon/worker and daemon/runner do with threads, sockets and child processes is
-// modelled here by events; transport/cluster.capnp says what they do.
+// modelled here by events; daemon/wire/cluster.capnp says what they do.
 //
 // Threads: one.
 #pragma once
@@ -40,7 +40,7 @@ class SimRunner {
   // What the master asks; replies are called here, on the runner's side.
   void connect(Setup setup, Reply reply);
   void extend(uint64_t limit);
-  // As Runner.hold of transport/cluster.capnp.
+  // As Runner.hold of daemon/wire/cluster.capnp.
   uint64_t hold();
   void fence(uint64_t limit);
   void write(const Weights& weights, uint64_t step);

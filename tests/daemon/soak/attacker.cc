@@ -13,8 +13,8 @@
 #include <sstream>
 #include <utility>
 
+#include "daemon/wire/cluster.capnp.h"
 #include "devices/base/text.h"
-#include "transport/cluster.capnp.h"
 #include "transport/rpc/hello.h"
 #include "transport/rpc/socket.h"
 

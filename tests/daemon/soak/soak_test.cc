@@ -9,7 +9,7 @@
 #include <iostream>
 
 #include "daemon/cli/pack_job.h"
-#include "daemon/job/job.h"
+#include "daemon/spec/job.h"
 #include "devices/base/text.h"
 #include "tests/catch.h"
 #include "tests/daemon/faults/process_facts.h"

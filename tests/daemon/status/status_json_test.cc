@@ -82,10 +82,11 @@ TEST_CASE("a job has the numbers of its epochs, what its metrics lost, and what 
   job.progress.last.metrics_changed_until = 40;
   job.condition.result = print_result({"abc", 2, 7, "A processor", true});
   const std::string text = job_json(job);
-  CHECK_THAT(text, Catch::Contains(R"("steps_skipped":2,"metrics_missing_rows":3,"metrics_changed_until":40,)"
-                                   R"("results":[{"epoch":1,"step":250,"loss":0.5,)"
-                                   R"("accuracy":0.75,"val_loss":0.25,"val_accuracy":null,)"
-                                   R"("seconds":2.0,"samples_per_second":1600.0}])"));
+  CHECK_THAT(text, Catch::Contains(
+                       R"("steps_skipped":2,"metrics_missing_rows":3,"metrics_changed_until":40,)"
+                       R"("results":[{"epoch":1,"step":250,"loss":0.5,)"
+                       R"("accuracy":0.75,"val_loss":0.25,"val_accuracy":null,)"
+                       R"("seconds":2.0,"samples_per_second":1600.0}])"));
   CHECK_THAT(text, Catch::Contains(R"("cpu":"A processor","depends_on_timing":true)"));
 }
 

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "transport/cluster.capnp.h"
+#include "daemon/wire/cluster.capnp.h"
 #include "transport/rpc/call.h"
 #include "transport/rpc/server.h"
 

@@ -1,7 +1,5 @@
 // A real worker daemon in this process, a master that does what the test says, and runners that are
 // shell scripts.
-#include "daemon/worker/worker_daemon.h"
-
 #include <signal.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -10,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "daemon/worker/worker.h"
 #include "devices/base/text.h"
 #include "tests/catch.h"
 #include "tests/daemon/worker/wire_fake_master.h"
@@ -41,7 +40,7 @@ struct Scene {
     config.http = "off";
     config.state_dir = folder.path() + "/state";
     config.adopt_within = adopt_within;
-    auto started = WorkerDaemon::start(config, script(folder, body), {});
+    auto started = Worker::start(config, script(folder, body), {});
     REQUIRE(started.status().message() == "");
     worker = std::move(*started);
     REQUIRE(master.await("registered w0") != "");
@@ -64,7 +63,7 @@ struct Scene {
 
   TemporaryDirectory folder;
   FakeMaster master;
-  std::unique_ptr<WorkerDaemon> worker;
+  std::unique_ptr<Worker> worker;
 };
 
 bool is_alive(pid_t pid) { return kill(pid, 0) == 0; }
@@ -250,7 +249,7 @@ TEST_CASE("two workers do not share a state directory") {
   config.data = "127.0.0.1:0";
   config.http = "off";
   config.state_dir = scene.folder.path() + "/state";
-  const auto second = WorkerDaemon::start(config, "/bin/true", {});
+  const auto second = Worker::start(config, "/bin/true", {});
   CHECK(second.status().code() == Code::failed_precondition);
   CHECK(second.status().message().find("another worker runs on it") != std::string::npos);
 }

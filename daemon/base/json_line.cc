@@ -1,0 +1,88 @@
+#include "daemon/base/json_line.h"
+
+#include <charconv>
+#include <cmath>
+
+#include "devices/base/utf8.h"
+
+namespace leat {
+
+std::string_view name_of_number(double value) {
+  if (std::isnan(value)) return "NaN";
+  return value < 0 ? "-Infinity" : "Infinity";
+}
+
+void JsonLine::append_string(std::string_view value) {
+  static constexpr char kHex[] = "0123456789abcdef";
+  text_ += '"';
+  for (const char c : replaced_utf8(value)) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '"' || c == '\\') {
+      text_ += '\\';
+      text_ += c;
+    } else if (byte < 0x20 || byte == 0x7f) {
+      text_ += "\\u00";
+      text_ += kHex[byte >> 4];
+      text_ += kHex[byte & 15];
+    } else {
+      text_ += c;
+    }
+  }
+  text_ += '"';
+}
+
+void JsonLine::begin(std::string_view key) {
+  text_ += text_.empty() ? "{" : ", ";
+  append_string(key);
+  text_ += ": ";
+}
+
+template <typename T>
+JsonLine& JsonLine::add_number(std::string_view key, T value) {
+  begin(key);
+  char digits[32];
+  const auto end = std::to_chars(digits, digits + sizeof digits, value).ptr;
+  text_.append(digits, end);
+  return *this;
+}
+
+JsonLine& JsonLine::add(std::string_view key, std::string_view value) {
+  begin(key);
+  append_string(value);
+  return *this;
+}
+
+JsonLine& JsonLine::add(std::string_view key, double value) {
+  return std::isfinite(value) ? add_number(key, value) : add(key, name_of_number(value));
+}
+JsonLine& JsonLine::add(std::string_view key, float value) {
+  return std::isfinite(value) ? add_number(key, value) : add(key, name_of_number(value));
+}
+JsonLine& JsonLine::add(std::string_view key, int64_t value) { return add_number(key, value); }
+JsonLine& JsonLine::add(std::string_view key, uint64_t value) { return add_number(key, value); }
+
+JsonLine& JsonLine::add(std::string_view key, bool value) {
+  begin(key);
+  text_ += value ? "true" : "false";
+  return *this;
+}
+
+JsonLine& JsonLine::add(std::string_view key, const JsonLine& object) {
+  begin(key);
+  text_ += object.text_.empty() ? "{" : object.text_;
+  text_ += '}';
+  return *this;
+}
+
+JsonLine& JsonLine::add_null(std::string_view key) {
+  begin(key);
+  text_ += "null";
+  return *this;
+}
+
+const std::string& JsonLine::text() {
+  text_ += text_.empty() ? "{}\n" : "}\n";
+  return text_;
+}
+
+}  // namespace leat

@@ -1,0 +1,19 @@
+#include "daemon/base/number_text.h"
+
+#include <cmath>
+#include <cstdio>
+
+#include "daemon/base/json_line.h"
+
+namespace leat {
+
+std::string number_text(double value) {
+  if (!std::isfinite(value)) return std::string(name_of_number(value));
+  const double size = std::fabs(value);
+  const bool exponent = (size != 0 && size < 1e-3) || size >= 1e9;
+  char text[64];
+  std::snprintf(text, sizeof text, exponent ? "%.4e" : "%.4f", value);
+  return text;
+}
+
+}  // namespace leat

@@ -1,0 +1,85 @@
+#include "daemon/base/temporary_folder.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+
+#include "devices/base/text.h"
+
+namespace leat {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kLock = "/.lock";
+// The lock that older versions held in the folder of `leatd dev`.
+constexpr std::string_view kOlderLock = "/master/journal.lock";
+constexpr size_t kRandomLetters = 6;
+
+fs::path parent_folder() {
+  std::error_code error;
+  const fs::path parent = fs::temp_directory_path(error);
+  return error ? "/tmp" : parent;
+}
+
+// The lock is there, and nobody holds it.
+bool is_let_go(const std::string& lock) {
+  const Descriptor file(::open(lock.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  return file && ::flock(file.get(), LOCK_EX | LOCK_NB) == 0;
+}
+
+bool is_own_folder(const std::string& path) {
+  struct stat info {};
+  return ::lstat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode) && info.st_uid == ::geteuid();
+}
+
+// Of killed processes of this user. One that has no lock may be about to take it: it stays.
+void remove_left_folders(const fs::path& parent, const std::string& name) {
+  const std::string start = name + "-";
+  std::error_code gone;
+  for (auto at = fs::directory_iterator(parent, gone); !gone && at != fs::directory_iterator();
+       at.increment(gone)) {
+    const std::string each = at->path().filename().string(), path = at->path().string();
+    if (!each.starts_with(start) || each.size() != start.size() + kRandomLetters) continue;
+    if (!is_own_folder(path)) continue;
+    std::error_code ignored;
+    if (is_let_go(cat(path, kLock)) || is_let_go(cat(path, kOlderLock)))
+      fs::remove_all(path, ignored);
+  }
+}
+
+}  // namespace
+
+Result<std::unique_ptr<TemporaryFolder>> TemporaryFolder::make(const std::string& name) {
+  const fs::path parent = parent_folder();
+  remove_left_folders(parent, name);
+  std::string path = (parent / (name + "-XXXXXX")).string();
+  if (::mkdtemp(path.data()) == nullptr)
+    return failed_precondition(cat("cannot make the folder '", path, "': ", std::strerror(errno)));
+  std::unique_ptr<TemporaryFolder> folder(new TemporaryFolder(std::move(path)));
+  LEAT_RETURN_IF_ERROR(folder->hold());
+  return folder;
+}
+
+// Under its name the lock is held from the first moment on.
+Status TemporaryFolder::hold() {
+  const std::string lock = cat(path_, kLock), fresh = lock + ".new";
+  lock_ = Descriptor(::open(fresh.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  const bool held = lock_ && ::flock(lock_.get(), LOCK_EX | LOCK_NB) == 0 &&
+                    ::rename(fresh.c_str(), lock.c_str()) == 0;
+  if (held) return {};
+  return failed_precondition(cat("cannot lock '", lock, "': ", std::strerror(errno)));
+}
+
+TemporaryFolder::~TemporaryFolder() {
+  std::error_code ignored;
+  fs::remove_all(path_, ignored);
+}
+
+}  // namespace leat

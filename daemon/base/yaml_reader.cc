@@ -1,0 +1,343 @@
+#include "daemon/base/yaml_reader.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <optional>
+#include <tuple>
+
+#include "devices/base/text.h"
+
+namespace leat {
+namespace {
+
+constexpr int64_t kMinInt = std::numeric_limits<int64_t>::min();
+constexpr int64_t kMaxInt = std::numeric_limits<int64_t>::max();
+
+std::string expected_int(IntRange range) {
+  if (range.min == kMinInt && range.max == kMaxInt) return "an integer";
+  if (range.min == range.max) return cat("the integer ", range.min);
+  if (range.max == kMaxInt) return cat("an integer of at least ", range.min);
+  if (range.min == kMinInt) return cat("an integer of at most ", range.max);
+  return cat("an integer from ", range.min, " to ", range.max);
+}
+
+std::string expected_float(FloatRange range) {
+  std::string text = "a number";
+  if (std::isfinite(range.min)) {
+    text += (range.min_open ? " greater than " : " of at least ") + shortest(range.min);
+  }
+  if (std::isfinite(range.max)) {
+    if (std::isfinite(range.min)) text += " and";
+    text += (range.max_open ? " less than " : " of at most ") + shortest(range.max);
+  }
+  return text;
+}
+
+std::string expected_choice(std::span<const std::string_view> choices) {
+  return choices.size() == 1 ? std::string(choices[0]) : "one of " + join(choices, ", ");
+}
+
+// Nothing when it does not fit in 64 bits. REQUIRES: yaml_type() is integer.
+std::optional<int64_t> to_int(std::string_view text) {
+  if (text.starts_with('+')) text.remove_prefix(1);
+  int base = 10;
+  if (text.starts_with("0x")) base = 16;
+  if (text.starts_with("0o")) base = 8;
+  if (base != 10) text.remove_prefix(2);
+  int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, base);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+// Nothing when a double cannot hold it. REQUIRES: yaml_type() is integer or real.
+std::optional<double> to_double(std::string_view text) {
+  if (text.starts_with("0x") || text.starts_with("0o")) {
+    const auto integer = to_int(text);
+    return integer ? std::optional(static_cast<double>(*integer)) : std::nullopt;
+  }
+  if (text.starts_with('+')) text.remove_prefix(1);
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+bool in_range(double value, FloatRange range) {
+  return (range.min_open ? value > range.min : value >= range.min) &&
+         (range.max_open ? value < range.max : value <= range.max);
+}
+
+}  // namespace
+
+YamlMap::YamlMap(YamlReader* reader, const YamlNode* node, std::string path)
+    : reader_(reader), node_(node), path_(std::move(path)) {}
+
+std::string YamlMap::path_of(std::string_view key) const {
+  return path_.empty() ? std::string(key) : path_ + "." + std::string(key);
+}
+
+YamlPosition YamlMap::position_of(std::string_view key) const {
+  for (size_t i = 0; i < node_->keys.size(); ++i) {
+    if (node_->keys[i].text != key) continue;
+    // The library places an empty value at whatever comes next.
+    return node_->items[i].kind == YamlNode::Kind::null ? node_->keys[i].at : node_->items[i].at;
+  }
+  return node_->at;
+}
+
+bool YamlMap::has(std::string_view key) const { return present() && node_->find(key) != nullptr; }
+
+bool YamlMap::is_map(std::string_view key) const {
+  const YamlNode* value = present() ? node_->find(key) : nullptr;
+  return value != nullptr && value->kind == YamlNode::Kind::map;
+}
+
+std::vector<std::string> YamlMap::keys() const {
+  std::vector<std::string> out;
+  if (!present()) return out;
+  for (const YamlNode& key : node_->keys) out.push_back(key.text);
+  return out;
+}
+
+const YamlNode* YamlMap::ask(std::string_view key, Need need, std::string_view expected) {
+  if (!present()) return nullptr;
+  asked_.emplace_back(key);
+  const YamlNode* value = node_->find(key);
+  if (value == nullptr && need == Need::required) {
+    reader_->add(node_->at, true, cat(path_of(key), ": missing; expected ", expected));
+  }
+  if (value != nullptr && value->kind == YamlNode::Kind::null) {
+    reader_->add(position_of(key), false,
+                 cat(path_of(key), ": expected ", expected, ", received nothing"));
+    return nullptr;
+  }
+  return value;
+}
+
+void YamlMap::wrong(std::string_view path, const YamlNode& value, std::string_view expected,
+                    std::string_view hint) {
+  reader_->add(value.at, false,
+               cat(path, ": expected ", expected, ", received ", describe(value), hint));
+}
+
+bool YamlMap::get_int(std::string_view key, Need need, IntRange range, int64_t& out) {
+  const std::string expected = expected_int(range);
+  const YamlNode* value = ask(key, need, expected);
+  if (value == nullptr) return false;
+  if (value->kind != YamlNode::Kind::scalar || yaml_type(*value) != YamlType::integer) {
+    wrong(path_of(key), *value, expected);
+    return false;
+  }
+  const auto number = to_int(value->text);
+  if (!number || *number < range.min || *number > range.max) {
+    wrong(path_of(key), *value, expected, number ? "" : ", which does not fit in 64 bits");
+    return false;
+  }
+  out = *number;
+  return true;
+}
+
+bool YamlMap::get_span(std::string_view key, Need need, IntRange range, int64_t& least,
+                       int64_t& most) {
+  const YamlNode* value = present() ? node_->find(key) : nullptr;
+  if (value == nullptr || value->kind != YamlNode::Kind::list) {
+    if (!get_int(key, need, range, most)) return false;
+    least = 0;
+    return true;
+  }
+  asked_.emplace_back(key);
+  std::vector<int64_t> ends;
+  for (const YamlNode& each : value->items) {
+    const bool is_int = each.kind == YamlNode::Kind::scalar && yaml_type(each) == YamlType::integer;
+    const auto number = is_int ? to_int(each.text) : std::nullopt;
+    if (!number || *number < range.min || *number > range.max) break;
+    ends.push_back(*number);
+  }
+  if (ends.size() != 2 || value->items.size() != 2 || ends[0] > ends[1]) {
+    std::vector<std::string> texts;
+    for (const YamlNode& each : value->items) texts.push_back(each.text);
+    fail(key, cat("expected ", expected_int(range), ", or [LEAST, MOST] of such, received [",
+                  join(texts, ", ").substr(0, 120), "]"));
+    return false;
+  }
+  least = ends[0];
+  most = ends[1];
+  return true;
+}
+
+bool YamlMap::get_float(std::string_view key, Need need, FloatRange range, double& out) {
+  const std::string expected = expected_float(range);
+  const YamlNode* value = ask(key, need, expected);
+  if (value == nullptr) return false;
+  const YamlType type =
+      value->kind == YamlNode::Kind::scalar ? yaml_type(*value) : YamlType::string;
+  if (type != YamlType::integer && type != YamlType::real) {
+    wrong(path_of(key), *value, expected);
+    return false;
+  }
+  const auto number = to_double(value->text);
+  if (!number || !in_range(*number, range)) {
+    wrong(path_of(key), *value, expected, number ? "" : ", which no 64-bit float can hold");
+    return false;
+  }
+  out = *number;
+  return true;
+}
+
+bool YamlMap::get_bool(std::string_view key, Need need, bool& out) {
+  const YamlNode* value = ask(key, need, "true or false");
+  if (value == nullptr) return false;
+  if (value->kind != YamlNode::Kind::scalar || yaml_type(*value) != YamlType::boolean) {
+    wrong(path_of(key), *value, "true or false");
+    return false;
+  }
+  out = value->text[0] == 't' || value->text[0] == 'T';
+  return true;
+}
+
+bool YamlMap::read_string(const std::string& path, const YamlNode& value, std::string_view expected,
+                          std::string& out) {
+  if (value.kind != YamlNode::Kind::scalar) {
+    wrong(path, value, expected);
+    return false;
+  }
+  if (yaml_type(value) != YamlType::string) {
+    wrong(path, value, expected, "; put it in quotes if it is meant as text");
+    return false;
+  }
+  const bool printable = std::all_of(value.text.begin(), value.text.end(), [](char c) {
+    return static_cast<unsigned char>(c) >= 0x20 && c != 0x7f;
+  });
+  if (value.text.empty() || !printable) {
+    wrong(path, value, expected, value.text.empty() ? "" : ", which has control characters");
+    return false;
+  }
+  out = value.text;
+  return true;
+}
+
+bool YamlMap::get_string(std::string_view key, Need need, std::string& out, std::string_view what) {
+  const YamlNode* value = ask(key, need, what);
+  return value != nullptr && read_string(path_of(key), *value, what, out);
+}
+
+bool YamlMap::get_scalar(std::string_view key, Need need, std::string_view what, std::string& out) {
+  const YamlNode* value = ask(key, need, what);
+  if (value == nullptr) return false;
+  if (value->kind != YamlNode::Kind::scalar) {
+    wrong(path_of(key), *value, what);
+    return false;
+  }
+  out = value->text;
+  return true;
+}
+
+bool YamlMap::read_choice(const std::string& path, const YamlNode& value,
+                          std::span<const std::string_view> choices, size_t& out) {
+  const std::string expected = expected_choice(choices);
+  if (value.kind == YamlNode::Kind::scalar) {
+    const auto found = std::find(choices.begin(), choices.end(), value.text);
+    if (found != choices.end()) {
+      out = static_cast<size_t>(found - choices.begin());
+      return true;
+    }
+    const std::vector<std::string> names(choices.begin(), choices.end());
+    wrong(path, value, expected, did_you_mean(value.text, names));
+    return false;
+  }
+  wrong(path, value, expected);
+  return false;
+}
+
+bool YamlMap::get_choice(std::string_view key, Need need, std::span<const std::string_view> choices,
+                         size_t& out) {
+  const YamlNode* value = ask(key, need, expected_choice(choices));
+  return value != nullptr && read_choice(path_of(key), *value, choices, out);
+}
+
+bool YamlMap::get_strings(std::string_view key, Need need, std::vector<std::string>& out) {
+  const YamlNode* value = ask(key, need, "a list of strings");
+  if (value == nullptr) return false;
+  if (value->kind != YamlNode::Kind::list) {
+    wrong(path_of(key), *value, "a list of strings");
+    return false;
+  }
+  std::vector<std::string> read(value->items.size());
+  for (size_t i = 0; i < read.size(); ++i) {
+    const std::string path = cat(path_of(key), "[", i, "]");
+    if (!read_string(path, value->items[i], "a string", read[i])) return false;
+  }
+  out = std::move(read);
+  return true;
+}
+
+bool YamlMap::get_choices(std::string_view key, Need need,
+                          std::span<const std::string_view> choices, std::vector<size_t>& out) {
+  const std::string expected = "a list of " + join(choices, ", ");
+  const YamlNode* value = ask(key, need, expected);
+  if (value == nullptr) return false;
+  if (value->kind != YamlNode::Kind::list) {
+    wrong(path_of(key), *value, expected);
+    return false;
+  }
+  std::vector<size_t> read;
+  for (size_t i = 0; i < value->items.size(); ++i) {
+    const std::string path = cat(path_of(key), "[", i, "]");
+    size_t index = 0;
+    if (!read_choice(path, value->items[i], choices, index)) return false;
+    if (std::find(read.begin(), read.end(), index) != read.end()) {
+      wrong(path, value->items[i], "each entry once", " again");
+      return false;
+    }
+    read.push_back(index);
+  }
+  out = std::move(read);
+  return true;
+}
+
+YamlMap YamlMap::get_map(std::string_view key, Need need) {
+  const YamlNode* value = ask(key, need, "a map");
+  if (value != nullptr && value->kind != YamlNode::Kind::map) {
+    wrong(path_of(key), *value, "a map");
+    value = nullptr;
+  }
+  return YamlMap(reader_, value, path_of(key));
+}
+
+void YamlMap::fail(std::string_view key, std::string_view message) {
+  reader_->add(position_of(key), false, cat(path_of(key), ": ", message));
+}
+
+std::string YamlMap::where(std::string_view key) const {
+  return reader_->document_.where(position_of(key));
+}
+
+void YamlMap::finish() {
+  if (!present()) return;
+  for (const YamlNode& key : node_->keys) {
+    if (std::find(asked_.begin(), asked_.end(), key.text) != asked_.end()) continue;
+    const std::string hint = did_you_mean(key.text, asked_);
+    reader_->add(key.at, false,
+                 cat(path_of(key.text), ": unknown key",
+                     hint.empty() ? "; the keys here are " + join(asked_, ", ") : hint));
+  }
+}
+
+void YamlReader::add(YamlPosition at, bool missing, std::string message) {
+  errors_.push_back({at, missing, std::move(message)});
+}
+
+Status YamlReader::status() const {
+  if (ok()) return {};
+  const auto rank = [](const Error& error) {
+    return std::tuple(error.missing, error.at.source, error.at.line, error.at.column);
+  };
+  const auto first =
+      std::min_element(errors_.begin(), errors_.end(),
+                       [&](const Error& a, const Error& b) { return rank(a) < rank(b); });
+  return invalid_argument(document_.where(first->at) + ": " + first->message);
+}
+
+}  // namespace leat

@@ -1,0 +1,120 @@
+#include "daemon/hosts/local_host.h"
+
+#include "transport/local/local_channel.h"
+
+namespace leat {
+namespace {
+
+class LocalRun final : public PartitionRun {
+ public:
+  LocalRun(DeviceHost& worker, VariableSnapshot& snapshot, std::shared_ptr<HostedPartition> run,
+           std::string job)
+      : worker_(worker), snapshot_(snapshot), run_(std::move(run)), job_(std::move(job)) {}
+  ~LocalRun() override { stop(); }
+
+  Endpoint endpoint() const override {
+    Endpoint endpoint;
+    endpoint.slots = &run_->slots();
+    return endpoint;
+  }
+
+  void connect(std::span<const Endpoint> peers, const RunOptions& options) override {
+    connected_ = bind(peers, options);
+  }
+  Status connected() override { return connected_; }
+
+  Status feed(uint32_t i, const Tensor& value) override { return run_->run().set_feed(i, value); }
+  void extend(uint64_t limit) override { worker_.extend(*run_, limit); }
+  Result<uint64_t> hold() override { return worker_.hold(*run_); }
+  void fence(uint64_t limit) override { worker_.fence(*run_, limit); }
+  bool snapshot_in_passing(uint64_t step, const std::vector<std::string>& names) override {
+    const auto take = [this, step, names] {
+      (void)snapshot_.take(worker_.resources(job_), static_cast<int64_t>(step), names);
+    };
+    return worker_.between_steps(*run_, step, take).ok();
+  }
+  void renumber(uint64_t step) override { run_->run().renumber(step); }
+  Timeline& finished() override { return run_->run().finished(); }
+  const void* fetched(uint32_t i, uint64_t step) override {
+    return run_->run().fetched_data(i, step);
+  }
+  void abort(const Status& cause) override {
+    if (run_->connected()) run_->run().abort(cause);
+  }
+  void stop() override { worker_.release(*run_); }
+  std::string waits_for() override { return worker_.waits_for(*run_); }
+  std::string profile() override { return profile_text(run_->run().program()); }
+
+ private:
+  Status bind(std::span<const Endpoint> peers, const RunOptions& options) {
+    std::vector<std::unique_ptr<Channel>> channels(peers.size());
+    for (const PlanEdge& edge : run_->plan().edges) {
+      if (edge.from == run_->partition() && !channels[edge.to])
+        channels[edge.to] = std::make_unique<local::LocalChannel>(*peers[edge.to].slots);
+    }
+    LEAT_RETURN_IF_ERROR(worker_.connect(*run_, std::move(channels), job_, options));
+    worker_.start(*run_);
+    return {};
+  }
+
+  DeviceHost& worker_;
+  VariableSnapshot& snapshot_;
+  std::shared_ptr<HostedPartition> run_;
+  std::string job_;
+  Status connected_;
+};
+
+}  // namespace
+
+bool are_local(const HostHandle& a, const HostHandle& b) {
+  return dynamic_cast<const LocalHost*>(&a) && dynamic_cast<const LocalHost*>(&b);
+}
+
+void LocalHost::set_data_root(const std::string& job, const std::string& root) {
+  worker_.resources(job).set_data_root(root);
+}
+
+Result<DatasetReport> LocalHost::inspect(const DatasetFiles& files, int64_t classes) {
+  return report_dataset(files_, files, classes);
+}
+
+Result<std::unique_ptr<PartitionRun>> LocalHost::prepare(std::shared_ptr<const Plan> plan,
+                                                         uint32_t partition, const std::string& job,
+                                                         uint64_t) {
+  auto run = worker_.prepare(std::move(plan), partition);
+  LEAT_RETURN_IF_ERROR(worker_.open_slots(*run));
+  return std::unique_ptr<PartitionRun>(new LocalRun(worker_, snapshot_, std::move(run), job));
+}
+
+Result<std::map<std::string, Tensor>> LocalHost::read_variables(const std::string& job) {
+  return leat::read_variables(worker_.resources(job));
+}
+
+Status LocalHost::write_variables(const std::string& job,
+                                  const std::map<std::string, Tensor>& values, Restore what,
+                                  std::optional<uint64_t> step) {
+  return leat::write_variables(worker_.resources(job), values, what, step);
+}
+
+Result<Held> LocalHost::held(const std::string& job) {
+  return worker_.resources(job).commits().held();
+}
+
+Status LocalHost::take_snapshot(const std::string& job, int64_t step,
+                                const std::vector<std::string>& names) {
+  return snapshot_.take(worker_.resources(job), step, names);
+}
+
+Status LocalHost::read_snapshot(int64_t step, const TakeBytes& take, const std::stop_token& stop) {
+  LEAT_ASSIGN_OR_RETURN(const auto values, snapshot_.read(step));
+  return format_part(*values, step, [&](std::span<const std::byte> piece) {
+    return stop.stop_requested() ? cancelled("a snapshot is not wanted any more") : take(piece);
+  });
+}
+
+Result<CheckpointPart> LocalHost::write_snapshot(int64_t, const PartPlace&,
+                                                 const std::stop_token&) {
+  return unimplemented("a worker of the master's process leaves writing to it");
+}
+
+}  // namespace leat

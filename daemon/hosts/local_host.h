@@ -1,0 +1,43 @@
+// A worker of this process as the master's link.
+#pragma once
+
+#include "daemon/hosts/host_handle.h"
+#include "daemon/hosts/variable_snapshot.h"
+#include "scheduler/runtime/device_host.h"
+
+namespace leat {
+
+// Are both workers of this process, which see the same data sets?
+bool are_local(const HostHandle& a, const HostHandle& b);
+
+class LocalHost final : public HostHandle {
+ public:
+  // `worker` outlives the link, which outlives the runs that it makes; `files` outlives the link.
+  explicit LocalHost(DeviceHost& worker, Files& files = real_files())
+      : worker_(worker), files_(files) {}
+
+  std::string device_name() const override { return worker_.device_name(); }
+  uint64_t memory_bytes() const override { return worker_.device().memory_bytes(); }
+  void set_data_root(const std::string& job, const std::string& root) override;
+  Result<DatasetReport> inspect(const DatasetFiles& files, int64_t classes) override;
+  Result<std::unique_ptr<PartitionRun>> prepare(std::shared_ptr<const Plan> plan,
+                                                uint32_t partition, const std::string& job,
+                                                uint64_t run) override;
+  Result<std::map<std::string, Tensor>> read_variables(const std::string& job) override;
+  Status write_variables(const std::string& job, const std::map<std::string, Tensor>& values,
+                         Restore what, std::optional<uint64_t> step) override;
+  Result<Held> held(const std::string& job) override;
+  Status take_snapshot(const std::string& job, int64_t step,
+                       const std::vector<std::string>& names) override;
+  Status read_snapshot(int64_t step, const TakeBytes& take, const std::stop_token& stop) override;
+  // Its bytes are in the master's process already.
+  Result<CheckpointPart> write_snapshot(int64_t step, const PartPlace& place,
+                                        const std::stop_token& stop) override;
+
+ private:
+  DeviceHost& worker_;
+  Files& files_;
+  VariableSnapshot snapshot_;
+};
+
+}  // namespace leat

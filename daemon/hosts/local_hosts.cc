@@ -1,0 +1,25 @@
+#include "daemon/hosts/local_hosts.h"
+
+#include "scheduler/runtime/device_host.h"
+
+namespace leat {
+namespace {
+
+struct OwnedHost {
+  OwnedHost(int task, int threads, Files& files) : devices(task, threads), handle(devices, files) {}
+  DeviceHost devices;
+  LocalHost handle;
+};
+
+}  // namespace
+
+std::unique_ptr<HostGroup> make_local_hosts(int hosts, int threads, Files& files) {
+  std::vector<std::shared_ptr<HostHandle>> handles;
+  for (int task = 0; task < hosts; ++task) {
+    const auto owned = std::make_shared<OwnedHost>(task, threads, files);
+    handles.emplace_back(owned, &owned->handle);
+  }
+  return std::make_unique<HostGroup>(std::move(handles));
+}
+
+}  // namespace leat

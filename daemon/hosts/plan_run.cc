@@ -1,0 +1,137 @@
+#include "daemon/hosts/plan_run.h"
+
+#include <algorithm>
+#include <cstring>
+#include <future>
+
+#include "devices/base/text.h"
+
+namespace leat {
+
+// A partition may still be pushing into the slots of another: all stop before one is freed.
+PlanRun::~PlanRun() {
+  abort(cancelled("the run was released"));
+  stop();
+}
+
+Status PlanRun::feed(uint32_t i, const Tensor& value) {
+  for (auto& run : runs_) LEAT_RETURN_IF_ERROR(run->feed(i, value));
+  return {};
+}
+
+void PlanRun::extend(uint64_t limit) {
+  for (auto& run : runs_) run->extend(limit);
+}
+
+// Who fetches takes part in every step, so that nobody ends one that it does not.
+Result<uint64_t> PlanRun::hold() {
+  uint64_t limit = first_step_;
+  for (const uint32_t p : fetching_) {
+    LEAT_ASSIGN_OR_RETURN(const uint64_t left, runs_[p]->hold());
+    limit = std::max(limit, left);
+  }
+  for (auto& run : runs_) run->fence(limit);
+  return limit;
+}
+
+bool PlanRun::snapshot_in_passing(uint64_t step,
+                                  const std::map<std::string, std::vector<std::string>>& names) {
+  size_t asked = 0;
+  for (size_t p = 0; p < runs_.size(); ++p) {
+    const auto own = names.find(plan_->partitions[p].device);
+    if (own == names.end()) continue;
+    if (!runs_[p]->snapshot_in_passing(step, own->second)) return false;
+    ++asked;
+  }
+  return asked == names.size();
+}
+
+bool PlanRun::finished_everywhere(uint64_t step) const {
+  return std::all_of(runs_.begin(), runs_.end(), [&](const auto& run) {
+    return run->finished().value() >= step - first_step_;
+  });
+}
+
+uint64_t PlanRun::window() const {
+  uint64_t window = ~uint64_t{0};
+  for (const auto& run : runs_) window = std::min(window, run->window());
+  return window;
+}
+
+void PlanRun::renumber(uint64_t step) {
+  for (auto& run : runs_) run->renumber(step);
+}
+
+void PlanRun::stop() {
+  for (auto& run : runs_) run->release();
+  for (auto& run : runs_) run->stop();
+}
+
+Status PlanRun::wait(uint64_t step, std::chrono::steady_clock::time_point deadline, bool all) {
+  const uint64_t turns = step + 1 - first_step_;
+  const auto wait_for = [&](size_t p) {
+    const Status status = runs_[p]->finished().wait(turns, deadline);
+    if (status.code() != Code::deadline_exceeded || runs_[p]->finished().failed()) return status;
+    return deadline_exceeded(cat("step ", step, " did not finish in time: ", waits_for()));
+  };
+  if (all) {
+    for (size_t p = 0; p < runs_.size(); ++p) LEAT_RETURN_IF_ERROR(wait_for(p));
+  } else {
+    for (uint32_t p : fetching_) LEAT_RETURN_IF_ERROR(wait_for(p));
+  }
+  return {};
+}
+
+bool PlanRun::settled(uint64_t step, std::chrono::steady_clock::time_point until) const {
+  for (uint32_t p : fetching_) {
+    const Timeline& finished = runs_[p]->finished();
+    if (!finished.wait(step + 1 - first_step_, until).ok()) return finished.failed();
+  }
+  return true;
+}
+
+uint64_t PlanRun::finished() const {
+  uint64_t turns = ~uint64_t{0};
+  for (uint32_t p : fetching_) turns = std::min(turns, runs_[p]->finished().value());
+  return first_step_ + turns;
+}
+
+Tensor PlanRun::fetched(uint32_t i, uint64_t step) {
+  const PlanBorder& fetch = plan_->fetches[i];
+  Tensor copy(fetch.dtype, fetch.shape);
+  if (copy.bytes() > 0)
+    std::memcpy(copy.raw(), runs_[fetch.partition]->fetched(i, step), copy.bytes());
+  return copy;
+}
+
+double PlanRun::fetched_scalar(uint32_t i, uint64_t step) {
+  const PlanBorder& fetch = plan_->fetches[i];
+  const void* data = runs_[fetch.partition]->fetched(i, step);
+  return fetch.dtype == DType::f64 ? *static_cast<const double*>(data)
+                                   : *static_cast<const float*>(data);
+}
+
+void PlanRun::abort(const Status& cause) {
+  for (auto& run : runs_) run->abort(cause);
+}
+
+std::string PlanRun::profile() {
+  std::string text;
+  for (auto& run : runs_) text += run->profile();
+  return text;
+}
+
+// All are asked at once: each may take as long as a worker that does not answer.
+std::string PlanRun::waits_for() {
+  std::vector<std::future<std::string>> asked;
+  for (auto& run : runs_)
+    asked.push_back(std::async(std::launch::async, [&run] { return run->waits_for(); }));
+  std::vector<std::string> lines;
+  for (auto& answer : asked) {
+    std::string line = answer.get();
+    if (!line.empty()) lines.push_back(std::move(line));
+  }
+  return lines.empty() ? "every worker is computing" : join(lines, "; ");
+}
+
+}  // namespace leat

@@ -1,0 +1,107 @@
+#include "daemon/hosts/variable_snapshot.h"
+
+#include <algorithm>
+#include <future>
+#include <span>
+
+#include "devices/base/stream_copy.h"
+#include "devices/base/text.h"
+#include "devices/cpu/cpu_device.h"
+
+namespace leat {
+namespace {
+
+// Fewer bytes are copied sooner than another thread begins.
+constexpr size_t kBytesOfThread = 8 << 20;
+constexpr size_t kMostThreads = 4;  // more find no more bandwidth
+
+struct Piece {
+  std::byte* to;
+  const std::byte* from;
+  size_t bytes;
+};
+
+// Memory is as fast as several cores together are, and at a fence they have nothing else to do.
+// What the next step needs stays in the caches.
+void copy_all(std::vector<Piece> pieces) {
+  size_t total = 0;
+  for (const Piece& piece : pieces) total += piece.bytes;
+  const size_t threads =
+      std::clamp<size_t>(total / kBytesOfThread, 1,
+                         std::min<size_t>(kMostThreads, static_cast<size_t>(cpu::usable_cores())));
+  const size_t share = total / threads + 1;
+  std::vector<std::future<void>> others;
+  size_t next = 0;
+  for (size_t t = 0; t < threads; ++t) {
+    std::vector<Piece> own;
+    for (size_t room = share; room > 0 && next < pieces.size();) {
+      Piece& piece = pieces[next];
+      const size_t bytes = std::min(room, piece.bytes);
+      own.push_back({piece.to, piece.from, bytes});
+      piece = {piece.to + bytes, piece.from + bytes, piece.bytes - bytes};
+      room -= bytes;
+      if (piece.bytes == 0) ++next;
+    }
+    const auto copy = [](const std::vector<Piece>& all) {
+      for (const Piece& piece : all) stream_copy(piece.to, piece.from, piece.bytes);
+    };
+    if (t + 1 == threads)
+      copy(own);
+    else
+      others.push_back(std::async(std::launch::async, copy, std::move(own)));
+  }
+}
+
+}  // namespace
+
+// The copy there is, unless somebody reads it.
+std::shared_ptr<VariableSnapshot::Copy> VariableSnapshot::writable() {
+  const std::lock_guard lock(mutex_);
+  if (copy_) {
+    const std::lock_guard readers(copy_->mutex);
+    if (copy_->readers > 0) copy_.reset();
+  }
+  auto copy = std::exchange(copy_, nullptr);  // nobody begins to read it meanwhile
+  return copy ? copy : std::make_shared<Copy>();
+}
+
+Status VariableSnapshot::take(JobResources& resources, int64_t step,
+                              const std::vector<std::string>& names) {
+  const std::lock_guard taking(taking_);
+  const std::shared_ptr<Copy> copy = writable();
+  Variables before = std::exchange(copy->values, {});
+  std::vector<Piece> pieces;
+  for (const std::string& name : names) {
+    const Variable* variable = resources.find_variable(name);
+    if (!variable)
+      return failed_precondition(cat("a snapshot: expected a variable '", name, "', found none"));
+    Tensor& value = copy->values[name];
+    if (const auto old = before.find(name); old != before.end()) value = old->second;
+    if (value.dtype() != variable->dtype() || value.shape() != variable->shape()) {
+      LEAT_ASSIGN_OR_RETURN(value, Tensor::create(variable->dtype(), variable->shape()));
+    }
+    if (value.bytes() > 0)
+      pieces.push_back({static_cast<std::byte*>(value.raw()),
+                        static_cast<const std::byte*>(variable->data()), value.bytes()});
+  }
+  copy_all(std::move(pieces));
+  copy->step = step;
+  const std::lock_guard lock(mutex_);
+  copy_ = copy;
+  return {};
+}
+
+Result<std::shared_ptr<const Variables>> VariableSnapshot::read(int64_t step) const {
+  const std::lock_guard lock(mutex_);
+  if (!copy_ || copy_->step != step)
+    return failed_precondition(cat("a snapshot: expected one of step ", step, ", found ",
+                                   copy_ ? cat("that of step ", copy_->step) : "none"));
+  const std::lock_guard readers(copy_->mutex);
+  ++copy_->readers;
+  return std::shared_ptr<const Variables>(&copy_->values, [copy = copy_](const Variables*) {
+    const std::lock_guard readers(copy->mutex);
+    --copy->readers;
+  });
+}
+
+}  // namespace leat

@@ -1,0 +1,89 @@
+#include "daemon/hosts/variable_tickets.h"
+
+#include <algorithm>
+
+#include "devices/base/text.h"
+
+namespace leat {
+
+uint32_t VariableTickets::number(const std::string& name) {
+  std::lock_guard lock(mutex_);
+  const auto [it, fresh] = numbers_.try_emplace(name, static_cast<uint32_t>(variables_.size()));
+  if (fresh) variables_.push_back({name, {}});
+  return it->second;
+}
+
+bool VariableTickets::take(Holder& holder, const std::vector<VariableUse>& uses) {
+  std::lock_guard lock(mutex_);
+  holder.uses_ = &uses;
+  holder.missing_ = 0;
+  for (const VariableUse& use : uses) {
+    auto& queue = variables_[use.variable].queue;
+    const bool granted =
+        queue.empty() || (!use.write && queue.back().granted && !queue.back().write);
+    queue.push_back({&holder, use.write, granted});
+    if (!granted) ++holder.missing_;
+  }
+  return holder.missing_ == 0;
+}
+
+void VariableTickets::grant(Variable& variable, std::vector<Holder*>& admitted) {
+  bool first = true;
+  for (Place& place : variable.queue) {
+    if (!first && place.write) return;
+    if (!place.granted) {
+      place.granted = true;
+      if (--place.holder->missing_ == 0) admitted.push_back(place.holder);
+    }
+    if (place.write) return;
+    first = false;
+  }
+}
+
+void VariableTickets::leave(Holder& holder, std::vector<Holder*>& admitted) {
+  for (const VariableUse& use : *holder.uses_) {
+    Variable& variable = variables_[use.variable];
+    const auto it = std::find_if(variable.queue.begin(), variable.queue.end(),
+                                 [&](const Place& place) { return place.holder == &holder; });
+    variable.queue.erase(it);
+    grant(variable, admitted);
+  }
+  holder.uses_ = nullptr;
+}
+
+void VariableTickets::give_back(Holder& holder) {
+  std::vector<Holder*> admitted;
+  {
+    std::lock_guard lock(mutex_);
+    leave(holder, admitted);
+  }
+  for (Holder* next : admitted) next->admitted();
+}
+
+bool VariableTickets::withdraw(Holder& holder) {
+  std::vector<Holder*> admitted;
+  {
+    std::lock_guard lock(mutex_);
+    if (!holder.uses_ || holder.missing_ == 0) return false;
+    leave(holder, admitted);
+  }
+  for (Holder* next : admitted) next->admitted();
+  return true;
+}
+
+std::string VariableTickets::waits_for(const Holder& holder) const {
+  std::lock_guard lock(mutex_);
+  if (!holder.uses_ || holder.missing_ == 0) return "";
+  for (const VariableUse& use : *holder.uses_) {
+    const Variable& variable = variables_[use.variable];
+    for (const Place& place : variable.queue) {
+      if (place.holder == &holder) break;
+      if (!place.write && !use.write) continue;
+      return cat(variable.name, ", which ", place.holder->who(),
+                 place.write ? " writes" : " reads");
+    }
+  }
+  return "a turn";
+}
+
+}  // namespace leat

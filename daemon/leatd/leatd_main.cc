@@ -1,0 +1,34 @@
+// The `leatd` command: the daemons, and the runner that a worker starts.
+#include <signal.h>
+#include <sys/stat.h>
+
+#include <string>
+#include <vector>
+
+#include "daemon/leatd/command_line.h"
+#include "daemon/leatd/first_process.h"
+#include "daemon/leatd/run_leatd.h"
+#include "daemon/runner/run_runner.h"
+#include "devices/base/failpoint.h"
+
+namespace {
+constexpr mode_t kOwnFilesAlone = 0077;
+}
+
+int main(int argc, char** argv) {
+  // Journals, jobs, weights and logs: what a daemon or a runner writes is its user's alone.
+  (void)::umask(kOwnFilesAlone);
+  // Whatever whoever started us had blocked.
+  sigset_t none;
+  sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+
+  const leat::Status failpoints = leat::set_failpoints_of_environment();
+  if (!failpoints.ok()) {
+    leat::complain(failpoints.message());
+    return leat::kLeatdUsage;
+  }
+  const std::vector<std::string> arguments(argv + 1, argv + argc);
+  if (!arguments.empty() && arguments.front() == "runner") return leat::run_runner(argc, argv);
+  return leat::run_as_first_process([&] { return leat::run_leatd(leat::parse_leatd(arguments)); });
+}

@@ -1,0 +1,119 @@
+// `leatd dev`: a master and its workers in one process, and runners as a cluster has them. What
+// they keep goes with them.
+//
+// Unless it is told how many workers there are, there is one, and there are more as soon as a job
+// asks for them: a runner takes its share of the threads, so that none stand in the way.
+#include "daemon/leatd/run_dev.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "daemon/base/temporary_folder.h"
+#include "daemon/master/master_process.h"
+#include "daemon/process/config_fields.h"
+#include "daemon/worker/worker.h"
+#include "devices/base/text.h"
+#include "devices/cpu/cpu_device.h"
+
+namespace leat {
+namespace {
+
+constexpr auto kJoin = std::chrono::seconds(10);
+constexpr auto kGrace = std::chrono::milliseconds(1'500);
+constexpr auto kLook = std::chrono::milliseconds(100);  // at what jobs ask for
+
+MasterConfig master_config(const DevConfig& config, const std::string& folder) {
+  MasterConfig master;
+  master.listen = config.listen;
+  master.http = config.http;
+  master.state_dir = folder + "/master";
+  master.chaos = true;
+  master.same_user = true;  // jobs read what this user may
+  if (config.threads == 0) master.shared_threads = cpu::usable_cores();
+  return master;
+}
+
+WorkerConfig worker_config(const DevConfig& config, const std::string& folder,
+                           const std::string& master, int64_t number) {
+  WorkerConfig worker;
+  worker.name = cat("worker-", number);
+  worker.master = master;
+  worker.http = "off";
+  worker.data = "127.0.0.1:0";
+  worker.threads =
+      config.threads > 0
+          ? config.threads
+          : std::max<int64_t>(1, cpu::usable_cores() / std::max<int64_t>(1, config.workers));
+  worker.datasets = config.datasets;
+  worker.local_paths = true;
+  worker.state_dir = cat(folder, "/", worker.name);
+  return worker;
+}
+
+using Workers = std::vector<std::unique_ptr<Worker>>;
+
+std::string count_text(const Workers& workers) {
+  return cat(workers.size(), workers.size() == 1 ? " worker" : " workers");
+}
+
+// The most that one of them asks for.
+int64_t wanted_by(const std::vector<JobView>& jobs) {
+  int64_t wanted = 1;
+  for (const JobView& job : jobs) {
+    if (!has_ended(job.condition.state)) wanted = std::max<int64_t>(wanted, job.num_workers);
+  }
+  return std::min(wanted, kMaxDevWorkers);
+}
+
+Status wait_for_members(const Workers& workers, const Lifetime& lifetime) {
+  const auto deadline = std::chrono::steady_clock::now() + kJoin;
+  for (const auto& worker : workers) {
+    while (!worker->status().ok()) {
+      if (std::chrono::steady_clock::now() > deadline) {
+        return worker->status().while_doing("waiting for the workers to join");
+      }
+      if (lifetime.wait_for_stop(std::chrono::milliseconds(5))) return {};
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+Status run_dev(const DevConfig& config, Lifetime& lifetime, Logger log) {
+  LEAT_ASSIGN_OR_RETURN(const auto folder, TemporaryFolder::make("leat-dev"));
+  LEAT_ASSIGN_OR_RETURN(
+      const auto master,
+      MasterProcess::start(master_config(config, folder->path()), lifetime, log.named("master")));
+  Workers workers;
+  const std::string address = master->addresses().listen;
+  const auto have = [&](int64_t count) -> Status {
+    for (auto number = static_cast<int64_t>(workers.size()); number < count; ++number) {
+      const WorkerConfig worker = worker_config(config, folder->path(), address, number);
+      LEAT_ASSIGN_OR_RETURN(auto started,
+                            Worker::start(worker, "/proc/self/exe", log.named(worker.name)));
+      workers.push_back(std::move(started));
+    }
+    return {};
+  };
+  LEAT_RETURN_IF_ERROR(have(std::max<int64_t>(1, config.workers)));
+  LEAT_RETURN_IF_ERROR(wait_for_members(workers, lifetime));
+  for (const std::string& hint : master->hints()) log.info(hint);
+  lifetime.ready(count_text(workers), master->addresses());
+  while (config.workers == 0 && !lifetime.wait_for_stop(kLook)) {
+    const int64_t wanted = wanted_by(master->daemon().jobs());
+    if (wanted <= static_cast<int64_t>(workers.size())) continue;
+    const Status more = have(wanted);
+    if (!more.ok()) log.warning("no more workers: ", more.message());
+    lifetime.status(count_text(workers));
+    if (!more.ok()) break;
+  }
+  lifetime.wait_for_stop();
+  lifetime.stopping("the runners");
+  for (const auto& worker : workers) worker->stop(kGrace);
+  workers.clear();
+  lifetime.stopping("the runs of jobs");
+  return master->stop();
+}
+
+}  // namespace leat

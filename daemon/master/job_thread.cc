@@ -1,0 +1,208 @@
+#include "daemon/master/job_thread.h"
+
+#include <pthread.h>
+
+#include <algorithm>
+
+#include "daemon/base/retry_while_full.h"
+#include "daemon/checkpoint/set_aside.h"
+#include "daemon/master/job_logs.h"
+#include "daemon/master/journal_thread.h"
+#include "daemon/master/master_faults.h"
+#include "daemon/master/resumed_job.h"
+#include "daemon/master/session_hosts.h"
+#include "daemon/master/submitted_job.h"
+#include "daemon/master/training_reporter.h"
+#include "devices/base/text.h"
+
+namespace leat {
+namespace {
+
+constexpr std::chrono::milliseconds kJournal{30'000};
+// For the last epoch's thread to let go of the job's folder.
+constexpr std::chrono::milliseconds kBefore{30'000};
+
+}  // namespace
+
+JobThread::JobThread(const RunningJobsParts& parts, RunJob action,
+                     std::shared_ptr<JobThread> before)
+    : parts_(parts), action_(std::move(action)) {
+  thread_ = std::thread([this, before = std::move(before)]() mutable { live(std::move(before)); });
+}
+
+JobThread::~JobThread() {
+  end();
+  thread_.join();
+}
+
+void JobThread::end() {
+  std::shared_ptr<SessionHost> session;
+  {
+    const std::lock_guard lock(mutex_);
+    ended_ = true;
+    session = session_;
+    changed_.notify_all();
+  }
+  parts_.sessions.wake();
+  if (session != nullptr) session->end(told_to_end());
+}
+
+// Who is to save what it has does so, whoever asks once more.
+void JobThread::yield(bool save) {
+  TrainYield before = TrainYield::no;
+  if (save) {
+    yields_ = TrainYield::saved;
+  } else {
+    yields_.compare_exchange_strong(before, TrainYield::kept);
+  }
+}
+
+bool JobThread::done() const {
+  const std::lock_guard lock(mutex_);
+  return done_;
+}
+
+bool JobThread::wait(std::chrono::steady_clock::time_point until) {
+  std::unique_lock lock(mutex_);
+  return changed_.wait_until(lock, until, [&] { return done_; });
+}
+
+void JobThread::live(std::shared_ptr<JobThread> before) {
+  ::pthread_setname_np(::pthread_self(), cat("job ", action_.job).substr(0, 15).c_str());
+  Result<std::string> result = deadline_exceeded("the job's last run did not end");
+  if (before == nullptr || before->wait(std::chrono::steady_clock::now() + kBefore)) {
+    before.reset();
+    result = work();
+  }
+  if (result.ok() && !told_) {
+    parts_.tell(JobFinished{action_.job, action_.epoch, *result});
+  } else if (!result.ok()) {
+    broke(result.status());
+  }
+  const std::lock_guard lock(mutex_);
+  done_ = true;
+  changed_.notify_all();
+}
+
+// Tells it once. What was told to end has failed for that reason: the table passes it over.
+void JobThread::broke(const Status& cause) {
+  if (!std::exchange(told_, true)) parts_.tell(JobBroke{action_.job, action_.epoch, cause});
+}
+
+Status JobThread::told_to_end() const {
+  return cancelled(cat("job '", action_.job, "' was told to end"));
+}
+
+Result<std::string> JobThread::work() {
+  LEAT_ASSIGN_OR_RETURN(const Submission submission,
+                        parts_.journal.submission(action_.job, kJournal));
+  return is_session(submission) ? serve_session() : train(submission);
+}
+
+Result<std::string> JobThread::serve_session() {
+  if (action_.epoch > 1) {
+    return failed_precondition(
+        cat("session '", action_.job, "': what it held is gone with the master's restart"));
+  }
+  LEAT_ASSIGN_OR_RETURN(const auto host,
+                        parts_.sessions.await(action_.job, [&] { return ended_.load(); }));
+  if (host == nullptr) return told_to_end();
+  LEAT_ASSIGN_OR_RETURN(const auto hosts, parts_.make_hosts(action_));
+  {
+    const std::lock_guard lock(mutex_);
+    if (ended_) return told_to_end();
+    session_ = host;
+  }
+  LEAT_RETURN_IF_ERROR(host->serve(*hosts));
+  return std::string();
+}
+
+// The whole schedule is in the log before anything of it comes.
+Result<std::vector<ArmedFault>> JobThread::faults_to_come(const Submission& submission) {
+  std::vector<ArmedFault> armed;
+  if (submission.chaos.empty()) return armed;
+  LEAT_ASSIGN_OR_RETURN(const auto faults,
+                        chaos_schedule(submission.chaos, submission.num_workers));
+  std::vector<std::string> lines;
+  for (uint32_t i = 0; i < faults.size(); ++i) {
+    if (action_.epoch == 1) lines.push_back(cat("chaos ", i, ": ", to_string(faults[i])));
+    const bool fired =
+        std::find(action_.fired.begin(), action_.fired.end(), i) != action_.fired.end();
+    if (!fired) armed.push_back({i, faults[i]});
+  }
+  if (!lines.empty()) parts_.logs.add(action_.job, "master", std::move(lines));
+  return armed;
+}
+
+Result<std::string> JobThread::train(const Submission& submission) {
+  const std::string& id = action_.job;
+  const std::string folder = cat(parts_.folder, "/", id);
+  const auto line = [&](std::string text) { parts_.logs.add(id, "master", {std::move(text)}); };
+  const auto unpack_here = [&] {
+    return unpack(submission, parts_.journal.blobs(), folder + "/submitted");
+  };
+  const auto waits = [&](std::string for_what) {
+    parts_.tell(RunWaits{id, action_.epoch, std::move(for_what)});
+  };
+  LEAT_RETURN_IF_ERROR(retry_while_full(
+      unpack_here, [&] { return ended_.load(); },
+      [&](const Status& full) {
+        const std::string text = cat("waits for room: ", full.message());
+        line("warning: " + text);
+        waits(text);
+      }));
+  waits("");
+  LEAT_ASSIGN_OR_RETURN(const Job job, read_submitted_job(submission, folder + "/submitted"));
+  LEAT_ASSIGN_OR_RETURN(auto hosts, parts_.make_hosts(action_));
+  const std::string cpu = parts_.cpu_of(action_);
+  LEAT_ASSIGN_OR_RETURN(const auto faults, faults_to_come(submission));
+  MasterFaults master_faults(parts_, action_, faults, job.asynchronous() || job.has_quorum());
+  if (!faults.empty()) LEAT_RETURN_IF_ERROR(parts_.arm(action_, master_faults.of_runners()));
+  TrainOptions options;
+  options.folder = folder;
+  options.workers = static_cast<int>(action_.workers.size());
+  options.yields = [this] { return yields_.load(); };
+  options.survivors = action_.epoch > 1;
+  options.begin_anew = true;
+  options.first_checkpoint = [&] {
+    return take_checkpoint(parts_.files, folder + "/submitted", folder);
+  };
+  LEAT_ASSIGN_OR_RETURN(const std::string aside,
+                        make_way_for_folder(parts_.files, folder + "/checkpoints"));
+  if (!aside.empty())
+    line(cat("warning: what stood in the place of the checkpoints was set aside, as ", aside));
+  LEAT_ASSIGN_OR_RETURN(options.resume, options.first_checkpoint());
+  LEAT_ASSIGN_OR_RETURN(auto trainer, Trainer::create(parts_.catalogue, parts_.files, job, options,
+                                                      std::move(hosts)));
+  for (const std::string& note : trainer->notes()) line("note: " + note);
+  TrainingReporter reporter(
+      job, trainer->rows(), parts_.clock,
+      [&](const ProgressReport& report) {
+        parts_.tell(ProgressMade{id, action_.epoch, report});
+      },
+      line);
+  reporter.on_wait(waits);
+  reporter.on_step([&](uint64_t step) { master_faults.on_step(step); });
+  const auto ran = trainer->run(reporter, [&] { return ended_.load(); });
+  if (!ran.ok()) {
+    reporter.report();
+    broke(ran.status());  // before it lets go of its runners, which takes a while
+    return ran.status();
+  }
+  const TrainOutcome& outcome = *ran;
+  if (outcome.yielded) {
+    reporter.report();
+    told_ = true;  // before it lets go of its runners
+    parts_.tell(RunYielded{id, action_.epoch, static_cast<uint64_t>(outcome.steps), outcome.saved});
+    line(cat("came to a fence at step ", outcome.steps));
+    return std::string();
+  }
+  if (outcome.interrupted) return told_to_end();
+  const JobResult came{outcome.weights_sha256, static_cast<uint64_t>(job.shards), job.seed, cpu,
+                       job.depends_on_timing()};
+  line(cat("weights sha256 ", came.weights_sha256, ", shards ", came.shards, ", seed ", came.seed,
+           ", ", came.cpu, came.depends_on_timing ? ", depends on timing" : ""));
+  return print_result(came);
+}
+
+}  // namespace leat

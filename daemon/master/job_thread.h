@@ -1,0 +1,55 @@
+// One epoch of a job, on a thread.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "daemon/master/running_jobs.h"
+#include "daemon/training/trainer.h"
+
+namespace leat {
+
+class SessionHost;
+
+// Threads: any.
+class JobThread {
+ public:
+  // `before`: the run of the job's last epoch, which must end first; may be null.
+  JobThread(const RunningJobsParts& parts, RunJob action, std::shared_ptr<JobThread> before);
+  // Waits for the thread. REQUIRES: it is done, or was told to end.
+  ~JobThread();
+
+  const RunJob& action() const { return action_; }
+  // See RunningJobs.
+  void end();
+  void yield(bool save);
+  bool done() const;
+  // True once the thread has nothing left to do.
+  bool wait(std::chrono::steady_clock::time_point until);
+
+ private:
+  void live(std::shared_ptr<JobThread> before);
+  void broke(const Status& cause);
+  Result<std::string> work();
+  Result<std::string> train(const Submission& submission);
+  Result<std::vector<ArmedFault>> faults_to_come(const Submission& submission);
+  Result<std::string> serve_session();
+  Status told_to_end() const;
+
+  const RunningJobsParts& parts_;
+  const RunJob action_;
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::atomic<bool> ended_{false};
+  std::atomic<TrainYield> yields_{TrainYield::no};
+  bool done_ = false;
+  bool told_ = false;                     // how it ended; the thread's
+  std::shared_ptr<SessionHost> session_;  // that is being served
+  std::thread thread_;
+};
+
+}  // namespace leat

@@ -1,0 +1,80 @@
+#include "daemon/master/running_jobs.h"
+
+#include <algorithm>
+
+#include "daemon/master/job_thread.h"
+
+namespace leat {
+
+RunningJobs::~RunningJobs() = default;
+
+void RunningJobs::run(RunJob action) {
+  const std::lock_guard lock(mutex_);
+  reap();
+  auto& newest = newest_[action.job];
+  newest = std::make_shared<JobThread>(parts_, std::move(action), newest);
+  runs_.push_back(newest);
+}
+
+void RunningJobs::end(const EndRun& action) {
+  const std::lock_guard lock(mutex_);
+  for (const auto& run : runs_) {
+    if (run->action().job == action.job && run->action().epoch == action.epoch) run->end();
+  }
+  reap();
+}
+
+void RunningJobs::yield(const YieldRun& action) {
+  const std::lock_guard lock(mutex_);
+  for (const auto& run : runs_) {
+    if (run->action().job == action.job && run->action().epoch == action.epoch)
+      run->yield(action.save);
+  }
+}
+
+// REQUIRES: the mutex is held. Joins threads that have nothing left to do.
+void RunningJobs::reap() {
+  for (auto at = runs_.begin(); at != runs_.end();) {
+    const std::shared_ptr<JobThread> run = *at;
+    if (!run->done()) {
+      ++at;
+      continue;
+    }
+    at = runs_.erase(at);
+    const auto newest = newest_.find(run->action().job);
+    if (newest != newest_.end() && newest->second == run) newest_.erase(newest);
+  }
+}
+
+bool RunningJobs::stop(std::chrono::milliseconds within) {
+  const std::lock_guard lock(mutex_);
+  for (const auto& run : runs_) run->end();
+  const auto until = std::chrono::steady_clock::now() + within;
+  for (const auto& run : runs_) {
+    if (!run->wait(until)) return false;
+  }
+  reap();
+  return true;
+}
+
+bool RunningJobs::await_end(const std::string& job, std::chrono::milliseconds within) const {
+  std::unique_lock lock(mutex_);
+  std::vector<std::shared_ptr<JobThread>> runs;
+  for (const auto& run : runs_) {
+    if (run->action().job == job) runs.push_back(run);
+  }
+  lock.unlock();
+  const auto until = std::chrono::steady_clock::now() + within;
+  return std::all_of(runs.begin(), runs.end(), [&](const auto& run) { return run->wait(until); });
+}
+
+std::vector<std::string> RunningJobs::running() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<std::string> ids;
+  for (const auto& run : runs_) {
+    if (!run->done()) ids.push_back(run->action().job);
+  }
+  return ids;
+}
+
+}  // namespace leat

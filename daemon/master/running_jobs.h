@@ -1,0 +1,89 @@
+// The jobs that run, each on a thread of its own, "job ID", which trains on the job's runners, or
+// serves a session there (session_host.h). What
+// a job has lies in its folder, so that the next epoch, on other runners or after the master has
+// started again, goes on from the newest checkpoint there:
+//
+//   <folder>/<id>/submitted/...                the files that were submitted with it
+//                 log.txt                      see job_log.h
+//                 checkpoints, weights, ...    see daemon/training/trainer.h
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <list>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "daemon/hosts/host_group.h"
+#include "daemon/jobs/events.h"
+#include "daemon/jobs/records.h"
+#include "daemon/spec/chaos_fault.h"
+#include "devices/base/clock.h"
+#include "devices/base/files.h"
+#include "devices/base/log.h"
+#include "devices/base/status.h"
+#include "ops/graph/op.h"
+
+namespace leat {
+
+class JobLogs;
+class JobThread;
+class JournalThread;
+class SessionHosts;
+
+// What jobs are run with. All of it outlives the RunningJobs; the functions are called on the
+// threads of jobs, and may wait.
+struct RunningJobsParts {
+  Files& files;
+  const Catalogue& catalogue;
+  JournalThread& journal;
+  JobLogs& logs;
+  SessionHosts& sessions;
+  const Clock& clock;
+  std::string folder;  // of all jobs
+  // What the epoch of a job runs on.
+  std::function<Result<std::unique_ptr<HostGroup>>(const RunJob&)> make_hosts;
+  // The model of its workers' processors, which the weights depend on; "A and B" if they differ.
+  std::function<std::string(const RunJob&)> cpu_of;
+  // What becomes of it.
+  std::function<void(JobEvent)> tell;
+  // The faults of its chaos: each runner gets its own; and whether one of the master may come now.
+  std::function<Status(const RunJob&, const std::vector<ArmedFault>&)> arm;
+  std::function<void(FaultAsked, std::function<void(Status)>)> fault_due;
+  Logger log;
+};
+
+// Threads: any, one at a time.
+class RunningJobs {
+ public:
+  explicit RunningJobs(RunningJobsParts parts) : parts_(std::move(parts)) {}
+  // REQUIRES: stop() has said true, or nothing ran.
+  ~RunningJobs();
+
+  // Trains the job; its last epoch has ended by then, or it waits until it has.
+  void run(RunJob action);
+  // The run is not the job's any more: it ends between two steps at the latest, and tells nothing.
+  // Its calls to runners are somebody else's to end.
+  void end(const EndRun& action);
+  // Its training comes to a fence, and tells RunYielded. A session goes on.
+  void yield(const YieldRun& action);
+  // Ends all of them. False: after `within` some thread goes on.
+  bool stop(std::chrono::milliseconds within);
+  // True once no thread of the job goes on; false if one does after `within`.
+  bool await_end(const std::string& job, std::chrono::milliseconds within) const;
+  // Ids of jobs whose threads go on.
+  std::vector<std::string> running() const;
+
+ private:
+  void reap();
+
+  const RunningJobsParts parts_;
+  mutable std::mutex mutex_;
+  std::map<std::string, std::shared_ptr<JobThread>> newest_;  // by job
+  std::list<std::shared_ptr<JobThread>> runs_;                // all whose threads are not joined
+};
+
+}  // namespace leat

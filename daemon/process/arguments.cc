@@ -1,0 +1,195 @@
+#include "daemon/process/arguments.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <charconv>
+#include <string_view>
+
+#include "devices/base/text.h"
+
+namespace leat {
+namespace {
+
+constexpr const char* kHelp = "help";
+constexpr const char* kVersion = "version";
+constexpr const char* kTopic = "COMMAND";
+
+std::vector<std::string> flag_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  }
+  return names;
+}
+
+std::vector<std::string> subcommand_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* sub : app.get_subcommands([](const CLI::App*) { return true; })) {
+    names.push_back(sub->get_name());
+  }
+  return names;
+}
+
+// What is wrong with an argument that nobody took.
+std::string explain_extra(const CLI::App& command, const std::string& argument) {
+  if (argument.starts_with("-")) {
+    const std::string flag = argument.substr(0, argument.find('='));
+    const auto names = flag_names(command);
+    if (std::find(names.begin(), names.end(), flag) != names.end())
+      return cat("flag '", flag, "' is one of '", full_name(command), "': put it behind that");
+    return cat("unknown flag '", flag, "'", did_you_mean(flag, names));
+  }
+  const auto names = subcommand_names(command);
+  if (names.empty()) return "unexpected argument '" + argument + "'";
+  const std::string hint = did_you_mean(argument, names);
+  return cat("unknown command '", argument, "'",
+             hint.empty() ? "; the commands are " + join(names, ", ") : hint);
+}
+
+std::string explain(const CLI::App& app, const CLI::ParseError& error) {
+  const CLI::App& command = innermost(app);
+  const auto extra = app.remaining(true);
+  std::string what = error.what();
+  if (!extra.empty()) {
+    what = explain_extra(command, extra.front());
+  } else if (!subcommand_names(command).empty()) {
+    what = "expected a command: " + join(subcommand_names(command), ", ");
+  }
+  return cat(what, "\nSee '", full_name(command), " --help'.");
+}
+
+CLI::Validator color_word() {
+  const auto check = [](const std::string& text) -> std::string {
+    if (text == "auto" || text == "always" || text == "never") return {};
+    return "expected auto, always or never, received '" + text + "'";
+  };
+  return CLI::Validator(check, "");
+}
+
+// The arguments that "help" and "version" stand for; nothing if another command was given.
+std::optional<std::vector<std::string>> spelled_out(const CLI::App& app) {
+  const CLI::App& command = innermost(app);
+  if (command.get_parent() != &app) return std::nullopt;
+  if (command.get_name() == kVersion) return std::vector<std::string>{"--version"};
+  if (command.get_name() != kHelp) return std::nullopt;
+  std::vector<std::string> words = command.get_option(kTopic)->results();
+  words.push_back("--help");
+  return words;
+}
+
+// The error of words behind "help" that name no command.
+std::optional<PrintText> check_topic(const CLI::App& app, const std::vector<std::string>& words) {
+  const CLI::App* at = &app;
+  for (const std::string& word : words) {
+    if (word.starts_with("-")) break;
+    const auto subs = at->get_subcommands([&](const CLI::App* s) { return s->get_name() == word; });
+    if (subs.empty()) {
+      return PrintText{cat(explain_extra(*at, word), "\nSee '", full_name(app), " help'."),
+                       kExitUsage};
+    }
+    at = subs.front();
+  }
+  return std::nullopt;
+}
+
+// Without a sign, and no zero before other digits.
+std::optional<int64_t> parse_whole(std::string_view text) {
+  int64_t value = 0;
+  const char* end = text.data() + text.size();
+  const auto parsed = std::from_chars(text.data(), end, value);
+  const bool plain = parsed.ec == std::errc() && parsed.ptr == end &&
+                     (text == "0" || (text[0] != '0' && text[0] != '-'));
+  return plain ? std::optional(value) : std::nullopt;
+}
+
+}  // namespace
+
+CLI::Option* add_argument(CLI::App& app, const char* name, std::string& out, const char* about) {
+  return app.add_option(name, out, about)->type_name("");
+}
+
+CLI::App* add_command(CLI::App& app, const char* name, const char* about) {
+  CLI::App* sub = app.add_subcommand(name, about);
+  sub->footer("");
+  return sub;
+}
+
+void add_help_commands(CLI::App& app) {
+  auto* help = add_command(app, kHelp, "Describe a command, or all of them");
+  help->add_option(kTopic)
+      ->description("The command, e.g. submit")
+      ->type_name("")
+      ->expected(0, -1)
+      ->allow_extra_args();
+  add_command(app, kVersion, "Print the version");
+}
+
+CLI::Validator whole_number(int64_t min, int64_t max) {
+  const auto check = [min, max](const std::string& text) -> std::string {
+    if (const auto value = parse_whole(text); value && *value >= min && *value <= max) return {};
+    return cat("expected an integer of at least ", min, ", received '", text, "'");
+  };
+  return CLI::Validator(check, "");
+}
+
+void add_workers(CLI::App& app, std::optional<int64_t>& least, std::optional<int64_t>& most) {
+  constexpr int64_t kMost = 4096;
+  const auto number = [](std::string_view text) -> int64_t {
+    const int64_t value = parse_whole(text).value_or(0);
+    return value <= kMost ? value : 0;
+  };
+  const auto read = [&least, &most, number](const std::string& text) {
+    const size_t colon = text.find(':');
+    const bool both = colon != std::string::npos;
+    const int64_t low = both ? number(std::string_view(text).substr(0, colon)) : 0;
+    const int64_t high = number(std::string_view(text).substr(both ? colon + 1 : 0));
+    if (high <= 0 || (both && (low <= 0 || low > high))) {
+      throw CLI::ValidationError(
+          "--workers", cat("expected an integer of at least 1, or two, the least and the most, as "
+                           "2:4, received '",
+                           text, "'"));
+    }
+    most = high;
+    if (both) least = low;
+  };
+  app.add_option_function<std::string>("--workers", read,
+                                       "Number of workers, at most the job's shards, or as 2:4 the "
+                                       "least and the most; changes no result")
+      ->type_name("N");
+}
+
+void add_color(CLI::App& app, std::string& color) {
+  app.add_option("--color", color, "Colours on stderr: auto, always or never")
+      ->type_name("WHEN")
+      ->check(color_word());
+}
+
+const CLI::App& innermost(const CLI::App& app) {
+  const CLI::App* found = &app;
+  while (!found->get_subcommands().empty()) found = found->get_subcommands().front();
+  return *found;
+}
+
+std::string full_name(const CLI::App& app) {
+  const CLI::App* parent = app.get_parent();
+  return parent == nullptr ? app.get_name() : full_name(*parent) + " " + app.get_name();
+}
+
+std::optional<PrintText> parse_arguments(CLI::App& app, const std::vector<std::string>& arguments) {
+  try {
+    app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
+    if (const auto words = spelled_out(app)) {
+      if (auto wrong = check_topic(app, *words)) return wrong;
+      return parse_arguments(app, *words);
+    }
+  } catch (const CLI::CallForHelp&) {
+    return PrintText{app.help()};
+  } catch (const CLI::CallForVersion& version) {
+    return PrintText{std::string(version.what()) + "\n"};
+  } catch (const CLI::ParseError& error) {
+    return PrintText{explain(app, error), kExitUsage};
+  }
+  return std::nullopt;
+}
+
+}  // namespace leat

@@ -1,0 +1,124 @@
+#include "daemon/process/config_checks.h"
+
+#include <span>
+
+#include "daemon/process/field_reader.h"
+#include "daemon/process/secret_file.h"
+#include "devices/base/text.h"
+#include "transport/rpc/socket.h"
+
+namespace leat {
+namespace {
+
+// An address that the daemon listens at, under its key.
+struct Port {
+  std::string_view key;
+  const std::string& address;
+};
+
+bool is_loopback(const std::string& address) {
+  const auto parts = split_host_port(address);
+  if (parts && parts->host == "localhost") return true;
+  const auto parsed = parse_socket_address(address);
+  return parsed.ok() && parsed->is_loopback();
+}
+
+void read_secret(YamlMap& top, std::string_view key, const std::string& credentials,
+                 const std::string& path, std::string& out) {
+  if (path.empty()) return;
+  Result<std::string> secret = read_secret_file(path, credentials);
+  if (secret.ok()) {
+    out = std::move(*secret);
+  } else {
+    top.fail(key, secret.status().message());
+  }
+}
+
+void read_secrets(YamlMap& top, const ConfigSources& sources, SecurityConfig& security) {
+  const auto found = sources.environment.find("CREDENTIALS_DIRECTORY");
+  const std::string credentials = found == sources.environment.end() ? "" : found->second;
+  read_secret(top, "secret_file", credentials, security.secret_file, security.secret);
+  read_secret(top, "http_token_file", credentials, security.http_token_file, security.http_token);
+}
+
+// `authenticates`: the key that would allow an address beyond loopback, and is not set.
+void want_loopback(YamlMap& top, const Port& port, std::string_view authenticates) {
+  if (port.address == "off" || is_loopback(port.address)) return;
+  top.fail(port.key, cat("expected a loopback address, or ", authenticates,
+                         " (or insecure_allow_network_without_authentication), received '",
+                         port.address, "'"));
+}
+
+void check_security(YamlMap& top, const SecurityConfig& security, std::span<const Port> control,
+                    const Port& http) {
+  if (security.insecure_allow_network_without_authentication) return;
+  for (const Port& port : control) {
+    if (security.secret_file.empty()) want_loopback(top, port, "a secret_file");
+  }
+  if (security.http_token_file.empty()) want_loopback(top, http, "an http_token_file");
+}
+
+void check_ports_differ(YamlMap& top, std::span<const Port> ports) {
+  for (size_t i = 0; i < ports.size(); ++i) {
+    for (size_t k = 0; k < i; ++k) {
+      const auto one = split_host_port(ports[i].address), other = split_host_port(ports[k].address);
+      if (!one || !other || one->port == 0 || one->port != other->port) continue;
+      const bool later = top.has(ports[i].key);  // one of them is written; the rest are defaults
+      top.fail(later ? ports[i].key : ports[k].key,
+               cat("expected a port of its own, received ", one->port, ", which is that of ",
+                   later ? ports[k].key : ports[i].key, ", too"));
+    }
+  }
+}
+
+// A wildcard is no address that anybody could dial.
+void check_data_address(YamlMap& top, const WorkerConfig& config) {
+  const auto parsed = parse_socket_address(config.data);
+  const std::string bound = parsed.ok() ? parsed->to_string() : "";
+  const bool wildcard = bound.starts_with("0.0.0.0:") || bound.starts_with("[::]:");
+  if (!wildcard || !config.data_address.empty()) return;
+  top.fail("data", cat("expected data_address beside it, the host that peers dial, since '",
+                       config.data, "' is every address of this machine"));
+}
+
+// Whoever submits a job would read what this process may.
+void check_local_paths(YamlMap& top, const WorkerConfig& config) {
+  if (!config.local_paths) return;
+  for (const Port& port : {Port{"data", config.data}, Port{"master", config.master}}) {
+    if (is_loopback(port.address)) continue;
+    top.fail("local_paths", cat("expected ", port.key, " on loopback beside it, received '",
+                                port.address, "'; name the data sets of a network"));
+  }
+}
+
+}  // namespace
+
+void check_config(YamlMap& top, const ConfigSources& sources, MasterConfig& config) {
+  const Port ports[] = {{"listen", config.listen}, {"http", config.http}};
+  check_security(top, config.security, std::span(ports).first(1), ports[1]);
+  check_ports_differ(top, ports);
+  read_secrets(top, sources, config.security);
+}
+
+void check_config(YamlMap& top, const ConfigSources& sources, WorkerConfig& config) {
+  const Port control[] = {{"data", config.data}, {"master", config.master}};
+  const Port ports[] = {{"data", config.data}, {"http", config.http}};
+  check_security(top, config.security, control, ports[1]);
+  check_ports_differ(top, ports);
+  check_data_address(top, config);
+  check_local_paths(top, config);
+  read_secrets(top, sources, config.security);
+}
+
+void check_config(YamlMap& top, const ConfigSources&, DevConfig& config) {
+  const Port ports[] = {{"listen", config.listen}, {"http", config.http}};
+  for (const Port& port : ports) {
+    if (port.address == "off" || is_loopback(port.address)) continue;
+    top.fail(port.key,
+             cat("expected a loopback address, since dev authenticates nobody, received '",
+                 port.address, "'; run a master and workers for a network"));
+  }
+  check_ports_differ(top, ports);
+}
+
+}  // namespace leat

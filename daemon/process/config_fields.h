@@ -1,0 +1,108 @@
+// Every key of every daemon, once: what reads, lists or prints them are visitors. A visitor has one
+// member for each kind of field; map() calls its argument with the visitor moved below a key.
+#pragma once
+
+#include <array>
+#include <string_view>
+
+#include "daemon/base/yaml_reader.h"
+#include "daemon/process/daemon_config.h"
+
+namespace leat {
+
+// What an address is for, and so what it may be.
+enum class AddressUse : uint8_t {
+  bind,         // a literal address or localhost, with a port
+  bind_or_off,  // the same, or "off"
+  dial,         // a host name is fine; the port is not 0
+  advertise,    // as dial, or a host alone
+};
+
+inline constexpr auto kLogLevels =
+    std::to_array<std::string_view>({"debug", "info", "warning", "error", "off"});
+inline constexpr auto kLogFormats = std::to_array<std::string_view>({"text", "json"});
+inline constexpr auto kTransports = std::to_array<std::string_view>({"local", "shm", "tcp"});
+
+inline constexpr size_t kMaxClusterName = 32;  // what a hello has room for
+inline constexpr size_t kMaxWorkerName = 64;   // Linux's longest host name
+inline constexpr int64_t kMaxDevWorkers = 64;
+inline constexpr IntRange kThreads = {.min = 0, .max = 1024};
+
+template <typename Visitor>
+void visit(Visitor& v, LogConfig& c) {
+  v.choice("level", kLogLevels, c.level);
+  v.choice("format", kLogFormats, c.format);
+  v.path("file", c.file);
+}
+
+template <typename Visitor>
+void visit(Visitor& v, SecurityConfig& c) {
+  v.path("secret_file", c.secret_file);
+  v.path("http_token_file", c.http_token_file);
+  v.boolean("insecure_allow_network_without_authentication",
+            c.insecure_allow_network_without_authentication);
+}
+
+template <typename Visitor>
+void visit(Visitor& v, RunnerLimits& c) {
+  v.integer("max_runners", {.min = 1, .max = 1024}, c.max_runners);
+  v.duration("start_deadline", c.start_deadline);
+  v.duration("stop_deadline", c.stop_deadline);
+  v.integer("open_files", {.min = 256, .max = 1 << 20}, c.open_files);
+  v.boolean("core_dumps", c.core_dumps);
+}
+
+template <typename Visitor>
+void visit(Visitor& v, Retention& c) {
+  v.duration("max_age", c.max_age);
+  v.integer("max_jobs", {.min = 0, .max = 1'000'000}, c.max_jobs);
+  v.bytes("max_bytes", c.max_bytes);
+}
+
+template <typename Visitor>
+void visit(Visitor& v, MasterConfig& c) {
+  v.name("cluster", kMaxClusterName, c.cluster);
+  v.address("listen", AddressUse::bind, c.listen);
+  v.address("http", AddressUse::bind_or_off, c.http);
+  v.path("state_dir", c.state_dir);
+  visit(v, c.security);
+  v.integer("max_workers", {.min = 1, .max = 4096}, c.max_workers);
+  v.duration("grow_after", c.grow_after);
+  v.map("retention", [&](Visitor& retention) { visit(retention, c.retention); });
+  v.boolean("chaos", c.chaos);
+  v.boolean("new_journal", c.new_journal);
+  v.map("log", [&](Visitor& log) { visit(log, c.log); });
+}
+
+template <typename Visitor>
+void visit(Visitor& v, WorkerConfig& c) {
+  v.name("cluster", kMaxClusterName, c.cluster);
+  v.name("name", kMaxWorkerName, c.name);
+  v.address("master", AddressUse::dial, c.master);
+  v.address("http", AddressUse::bind_or_off, c.http);
+  v.address("data", AddressUse::bind, c.data);
+  v.address("data_address", AddressUse::advertise, c.data_address);
+  v.integer("threads", kThreads, c.threads);
+  v.bytes("memory_limit", c.memory_limit);
+  v.named_paths("datasets", c.datasets);
+  v.boolean("local_paths", c.local_paths);
+  v.path("state_dir", c.state_dir);
+  visit(v, c.security);
+  v.choices("transports", kTransports, c.transports);
+  v.map("runner", [&](Visitor& runner) { visit(runner, c.runner); });
+  v.duration("adopt_within", c.adopt_within);
+  v.duration("name_patience", c.name_patience);
+  v.map("log", [&](Visitor& log) { visit(log, c.log); });
+}
+
+template <typename Visitor>
+void visit(Visitor& v, DevConfig& c) {
+  v.integer("workers", {.min = 0, .max = kMaxDevWorkers}, c.workers);
+  v.integer("threads", kThreads, c.threads);
+  v.address("listen", AddressUse::bind, c.listen);
+  v.address("http", AddressUse::bind_or_off, c.http);
+  v.named_paths("datasets", c.datasets);
+  v.map("log", [&](Visitor& log) { visit(log, c.log); });
+}
+
+}  // namespace leat

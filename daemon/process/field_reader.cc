@@ -1,0 +1,156 @@
+#include "daemon/process/field_reader.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include "daemon/base/units.h"
+#include "devices/base/text.h"
+#include "transport/rpc/socket.h"
+
+namespace leat {
+namespace {
+
+bool is_letter_or_digit(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+}
+
+bool is_name(std::string_view text, size_t longest, std::string_view extra) {
+  return !text.empty() && text.size() <= longest && is_letter_or_digit(text.front()) &&
+         std::all_of(text.begin(), text.end(), [&](char c) {
+           return is_letter_or_digit(c) || extra.find(c) != std::string_view::npos;
+         });
+}
+
+bool is_host(std::string_view host) {
+  return !host.empty() && host.size() <= 253 && std::all_of(host.begin(), host.end(), [](char c) {
+    return is_letter_or_digit(c) || c == '.' || c == '-' || c == ':' || c == '_';
+  });
+}
+
+bool may_be(const std::string& text, AddressUse use) {
+  const auto parts = split_host_port(text);
+  switch (use) {
+    case AddressUse::bind_or_off:
+      return text == "off" || parse_socket_address(text).ok();
+    case AddressUse::bind:
+      return parse_socket_address(text).ok();
+    case AddressUse::advertise:
+      if (!parts && text.find_first_of(":[]") == std::string::npos) return is_host(text);
+      [[fallthrough]];
+    case AddressUse::dial:
+      return parts && parts->port > 0;
+  }
+  return false;
+}
+
+std::string_view expectation(AddressUse use) {
+  switch (use) {
+    case AddressUse::bind:
+      return "an address such as 127.0.0.1:17461 or '[::1]:17461'";
+    case AddressUse::bind_or_off:
+      return "an address such as 127.0.0.1:17460, or off";
+    case AddressUse::dial:
+      return "host:port such as master.example:17461";
+    case AddressUse::advertise:
+      return "a host, or host:port, such as worker-1.example:17463";
+  }
+  return "";
+}
+
+}  // namespace
+
+const YamlNode* find_path(const YamlDocument& document, std::string_view dotted) {
+  const YamlNode* node = &document.top();
+  while (node != nullptr && !dotted.empty()) {
+    const size_t dot = std::min(dotted.find('.'), dotted.size());
+    node = node->find(dotted.substr(0, dot));
+    dotted.remove_prefix(std::min(dot + 1, dotted.size()));
+  }
+  return node;
+}
+
+std::optional<HostPort> split_host_port(std::string_view text) {
+  const size_t colon = text.rfind(':');
+  if (colon == std::string_view::npos) return std::nullopt;
+  std::string_view host = text.substr(0, colon), port = text.substr(colon + 1);
+  const bool brackets = host.size() > 2 && host.front() == '[' && host.back() == ']';
+  if (brackets) host = host.substr(1, host.size() - 2);
+  if (!is_host(host) || (host.find(':') != std::string_view::npos) != brackets) return std::nullopt;
+  int number = 0;
+  const auto [end, error] = std::from_chars(port.data(), port.data() + port.size(), number);
+  const bool plain = error == std::errc() && end == port.data() + port.size() &&
+                     (port == "0" || port.front() != '0');
+  if (!plain || number < 0 || number > 65535) return std::nullopt;
+  return HostPort{std::string(host), number};
+}
+
+std::string FieldReader::absolute(std::string_view key, const std::string& path) const {
+  const YamlNode* node = find_path(document_, prefix_ + std::string(key));
+  const bool in_file = node != nullptr && node->at.source == 0;
+  std::error_code ignored;
+  const auto folder = in_file ? folder_ : std::filesystem::current_path(ignored);
+  return (folder / path).lexically_normal().string();
+}
+
+void FieldReader::name(std::string_view key, size_t longest, std::string& out) {
+  if (!map_->get_string(key, Need::optional, out) || is_name(out, longest, "-_.")) return;
+  map_->fail(key, cat("expected letters, digits, '-', '_' and '.', at most ", longest,
+                      " and a letter or digit first, received '", out.substr(0, 120), "'"));
+}
+
+void FieldReader::address(std::string_view key, AddressUse use, std::string& out) {
+  if (!map_->get_string(key, Need::optional, out, expectation(use)) || may_be(out, use)) return;
+  map_->fail(key, cat("expected ", expectation(use), ", received '", out.substr(0, 120), "'"));
+}
+
+void FieldReader::path(std::string_view key, std::string& out) {
+  if (map_->get_string(key, Need::optional, out, "a path")) out = absolute(key, out);
+}
+
+void FieldReader::named_paths(std::string_view key, std::map<std::string, std::string>& out) {
+  map(key, [&](FieldReader& entries) {
+    for (const std::string& name : entries.map_->keys()) {
+      std::string path;
+      entries.path(name, path);
+      if (!is_name(name, kMaxWorkerName, "-_")) {
+        entries.map_->fail(name, cat("expected a name of letters, digits, '-' and '_', at most ",
+                                     kMaxWorkerName, " and a letter or digit first"));
+      }
+      out[name] = path;
+    }
+  });
+}
+
+void FieldReader::bytes(std::string_view key, uint64_t& out) {
+  constexpr std::string_view kExpected = "a size such as 8GiB, 512MiB or 1073741824";
+  std::string text;
+  if (!map_->get_scalar(key, Need::optional, kExpected, text)) return;
+  const auto bytes = parse_bytes(text);
+  if (bytes) {
+    out = *bytes;
+  } else {
+    map_->fail(key, cat("expected ", kExpected, ", received '", text.substr(0, 60), "'"));
+  }
+}
+
+void FieldReader::duration(std::string_view key, std::chrono::milliseconds& out) {
+  constexpr std::string_view kExpected = "a time greater than 0 such as 30s or 500ms";
+  std::string text;
+  if (!map_->get_scalar(key, Need::optional, kExpected, text)) return;
+  const auto time = parse_duration(text);
+  if (time && time->count() > 0) {
+    out = *time;
+  } else {
+    map_->fail(key, cat("expected ", kExpected, ", received '", text.substr(0, 60), "'"));
+  }
+}
+
+void FieldReader::map(std::string_view key, const std::function<void(FieldReader&)>& visit_fields) {
+  YamlMap inner = map_->get_map(key, Need::optional);
+  FieldReader below(document_, inner, folder_);
+  below.prefix_ = cat(prefix_, key, ".");
+  visit_fields(below);
+  inner.finish();
+}
+
+}  // namespace leat

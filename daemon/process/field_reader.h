@@ -1,0 +1,72 @@
+// The visitor that fills a config struct from a YAML document, and so decides what each kind of
+// field may be.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "daemon/base/yaml_document.h"
+#include "daemon/base/yaml_reader.h"
+#include "daemon/process/config_fields.h"
+
+namespace leat {
+
+// The value of "log.level"; null if there is none.
+const YamlNode* find_path(const YamlDocument& document, std::string_view dotted);
+
+// "host:port" in its parts; an IPv6 host is without its brackets. Nothing if it is not.
+struct HostPort {
+  std::string host;
+  int port = 0;
+};
+std::optional<HostPort> split_host_port(std::string_view text);
+
+// Errors go to the map's reader. A field whose key is absent stays as it is. Threads: one.
+class FieldReader {
+ public:
+  // Paths of the document's file are relative to `folder`, those of its overrides to the current
+  // one. All outlive this.
+  FieldReader(const YamlDocument& document, YamlMap& map, std::filesystem::path folder)
+      : document_(document), map_(&map), folder_(std::move(folder)) {}
+
+  void name(std::string_view key, size_t longest, std::string& out);
+  void address(std::string_view key, AddressUse use, std::string& out);
+  void path(std::string_view key, std::string& out);
+  void named_paths(std::string_view key, std::map<std::string, std::string>& out);
+  void boolean(std::string_view key, bool& out) { map_->get_bool(key, Need::optional, out); }
+  void integer(std::string_view key, IntRange range, int64_t& out) {
+    map_->get_int(key, Need::optional, range, out);
+  }
+  void bytes(std::string_view key, uint64_t& out);
+  void duration(std::string_view key, std::chrono::milliseconds& out);
+  template <typename Enum>
+  void choice(std::string_view key, std::span<const std::string_view> names, Enum& out) {
+    map_->get_enum(key, Need::optional, names, out);
+  }
+  template <typename Enum>
+  void choices(std::string_view key, std::span<const std::string_view> names,
+               std::vector<Enum>& out) {
+    std::vector<size_t> indexes;
+    if (!map_->get_choices(key, Need::optional, names, indexes)) return;
+    out.clear();
+    for (const size_t index : indexes) out.push_back(static_cast<Enum>(index));
+    if (out.empty()) map_->fail(key, "expected at least one, received an empty list");
+  }
+  void map(std::string_view key, const std::function<void(FieldReader&)>& visit_fields);
+
+ private:
+  std::string absolute(std::string_view key, const std::string& path) const;
+
+  const YamlDocument& document_;
+  YamlMap* map_;
+  std::filesystem::path folder_;
+  std::string prefix_;  // "log."
+};
+
+}  // namespace leat

@@ -1,0 +1,72 @@
+#include "daemon/process/secret_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+#include "devices/base/text.h"
+#include "transport/io/descriptor.h"
+
+namespace leat {
+namespace {
+
+std::string octal(mode_t mode) {
+  char text[8];
+  std::snprintf(text, sizeof text, "%04o", mode & 07777u);
+  return text;
+}
+
+Status check_owner_and_mode(const std::string& path, const struct stat& info) {
+  if ((info.st_mode & 077) != 0) {
+    return invalid_argument(cat("'", path, "': expected a file that its owner alone may read ",
+                                "(chmod 0400), received mode ", octal(info.st_mode)));
+  }
+  if (info.st_uid != ::geteuid() && info.st_uid != 0) {
+    return invalid_argument(cat("'", path, "': expected a file of user ", ::geteuid(),
+                                " or of root, received one of user ", info.st_uid));
+  }
+  return {};
+}
+
+// At most `limit` bytes; fewer if the file ends before.
+Result<std::string> read_up_to(int fd, const std::string& path, size_t limit) {
+  std::string text(limit, '\0');
+  size_t size = 0;
+  while (size < limit) {
+    const ssize_t got = ::read(fd, text.data() + size, limit - size);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return invalid_argument(cat("'", path, "': ", std::strerror(errno)));
+    if (got == 0) break;
+    size += static_cast<size_t>(got);
+  }
+  text.resize(size);
+  return text;
+}
+
+}  // namespace
+
+Result<std::string> read_secret_file(const std::string& path, const std::string& credentials) {
+  // Non-blocking: to open a pipe would wait for who writes it.
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!file) return invalid_argument(cat("'", path, "': ", std::strerror(errno)));
+  struct stat info {};
+  if (::fstat(file.get(), &info) != 0 || !S_ISREG(info.st_mode)) {
+    return invalid_argument(cat("'", path, "': expected a regular file"));
+  }
+  const bool credential = !credentials.empty() && path.starts_with(credentials + "/");
+  if (!credential) LEAT_RETURN_IF_ERROR(check_owner_and_mode(path, info));
+  LEAT_ASSIGN_OR_RETURN(std::string text, read_up_to(file.get(), path, kMostSecretBytes + 2));
+  if (text.ends_with('\n')) text.pop_back();
+  if (text.size() < kLeastSecretBytes || text.size() > kMostSecretBytes) {
+    return invalid_argument(cat("'", path, "': expected from ", kLeastSecretBytes, " to ",
+                                kMostSecretBytes, " bytes, received ",
+                                text.size() > kMostSecretBytes ? "more" : cat(text.size())));
+  }
+  return text;
+}
+
+}  // namespace leat

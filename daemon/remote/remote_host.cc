@@ -1,0 +1,255 @@
+#include "daemon/remote/remote_host.h"
+
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <optional>
+
+#include "daemon/remote/remote_run.h"
+#include "daemon/remote/wire_remote_host.h"
+#include "daemon/remote/wire_runner_channel.h"
+#include "ops/formats/safetensors.h"
+#include "scheduler/capnp/plan_file.h"
+#include "transport/rpc/chunks.h"
+
+namespace leat {
+namespace {
+
+using Client = wire::Runner::Client;
+
+constexpr auto kVariablesDeadline = std::chrono::seconds(60);
+// Beside steps, perhaps to a slow disk.
+constexpr auto kSnapshotDeadline = std::chrono::seconds(300);
+constexpr auto kInspectDeadline = std::chrono::seconds(60);
+constexpr int kRunBits = 32;                   // of a run's number within its epoch
+constexpr uint64_t kHeadersBytes = 64u << 20;  // of a file of variables, beside their bytes
+
+Result<Shape> read_shape(capnp::List<int64_t>::Reader dims) {
+  std::vector<int64_t> sizes;
+  for (const int64_t dim : dims) sizes.push_back(dim);
+  if (const auto shape = Shape::checked(sizes)) return *shape;
+  return invalid_argument(cat("a shape: received [", join(sizes, ","), "]"));
+}
+
+Result<DatasetReport> read_report(wire::DatasetView::Reader in) {
+  DatasetReport report;
+  report.info.count = static_cast<int64_t>(in.getCount());
+  LEAT_ASSIGN_OR_RETURN(report.info.record_shape, read_shape(in.getRecordShape()));
+  LEAT_ASSIGN_OR_RETURN(report.info.label_shape, read_shape(in.getLabelShape()));
+  const auto record = dtype_from_name(in.getRecordDtype().cStr());
+  const auto label = dtype_from_name(in.getLabelDtype().cStr());
+  if (report.info.count <= 0 || !record || !label) {
+    return invalid_argument(cat("a data set: received ", report.info.count, " records of ",
+                                in.getRecordDtype().cStr(), " with labels of ",
+                                in.getLabelDtype().cStr()));
+  }
+  report.info.record_dtype = *record;
+  report.info.label_dtype = *label;
+  report.features_print = in.getFeaturesPrint().cStr();
+  report.labels_print = in.getLabelsPrint().cStr();
+  return report;
+}
+
+Result<Held> read_held(wire::Held::Reader in) {
+  Held held;
+  held.whole = in.getWhole();
+  held.step = in.getStep();
+  for (const auto row : in.getRows()) {
+    const auto values = row.getValues();
+    const bool ascends = held.rows.empty() || held.rows.back().step < row.getStep();
+    if (!ascends || row.getStep() >= held.step || held.rows.size() == Commits::kMostRows ||
+        values.size() > static_cast<unsigned>(Commits::kMostValues))
+      return invalid_argument(cat("what it holds: received a row of step ", row.getStep(), ", of ",
+                                  values.size(), " values, below step ", held.step));
+    held.rows.push_back({row.getStep(), {}});
+    for (const double value : values) held.rows.back().values.push_back(value);
+  }
+  return held;
+}
+
+kj::Promise<Result<Blob>> download_blob(wire::Blob::Reader from, uint64_t max_bytes) {
+  const auto digest = read_digest(from.getSha256());
+  if (!digest.ok()) return Result<Blob>(digest.status());
+  return download(from.getContent(), BlobInfo{from.getSize(), *digest}, max_bytes);
+}
+
+// A call that is waited for until `stop` is asked for: it then ends by itself, unheard.
+template <typename F>
+auto stoppable(RunnerChannel& channel, std::string_view doing, const std::stop_token& stop,
+               F function) {
+  using O = Outcome<typename rpc_internal::PromisedBy<std::invoke_result_t<F&, Client&>>::type>;
+  struct Wait {
+    std::mutex mutex;
+    std::condition_variable_any changed;
+    std::optional<O> outcome;
+  };
+  const auto wait = std::make_shared<Wait>();
+  const auto due = std::chrono::steady_clock::now() + kSnapshotDeadline;
+  channel.start(doing, kSnapshotDeadline, std::move(function), [wait](O outcome) {
+    {
+      const std::lock_guard lock(wait->mutex);
+      wait->outcome.emplace(std::move(outcome));
+    }
+    wait->changed.notify_one();
+  });
+  std::unique_lock lock(wait->mutex);
+  if (wait->changed.wait_until(lock, stop, due, [&] { return wait->outcome.has_value(); }))
+    return std::move(*wait->outcome);
+  const std::string what = cat(doing, " on ", channel.facts().node);
+  return stop.stop_requested() ? O(cancelled(cat(what, ": it is not wanted any more")))
+                               : O(no_answer(what, kSnapshotDeadline));
+}
+
+}  // namespace
+
+RemoteHost::RemoteHost(std::shared_ptr<RunnerChannel> channel) : channel_(std::move(channel)) {}
+RemoteHost::~RemoteHost() = default;
+
+const RunnerFacts& RemoteHost::facts() const { return channel_->facts(); }
+void RemoteHost::lost(const Status& cause) { channel_->lost(cause); }
+Status RemoteHost::status() const { return channel_->status(); }
+std::string RemoteHost::device_name() const { return facts().device_name; }
+uint64_t RemoteHost::memory_bytes() const { return facts().memory_bytes; }
+void RemoteHost::join(std::shared_ptr<AssemblyRuns> epoch) { epoch_ = std::move(epoch); }
+
+void RemoteHost::set_data_root(const std::string&, const std::string& root) { data_root_ = root; }
+
+Result<DatasetReport> RemoteHost::inspect(const DatasetFiles& files, int64_t classes) {
+  return channel_->call("inspecting the data", kInspectDeadline, [files, classes](Client& runner) {
+    auto request = runner.inspectDatasetRequest();
+    auto out = request.initFiles();
+    out.setRoot(files.root);
+    out.setFormat(files.format);
+    out.setFeatures(files.features);
+    out.setLabels(files.labels);
+    request.setClasses(classes);
+    return request.send().then([](auto&& response) -> Result<DatasetReport> {
+      auto outcome = response.getOutcome();
+      if (outcome.isError()) return read_status(outcome.getError());
+      return read_report(outcome.getOk());
+    });
+  });
+}
+
+Result<std::unique_ptr<PartitionRun>> RemoteHost::prepare(std::shared_ptr<const Plan> plan,
+                                                          uint32_t partition, const std::string&,
+                                                          uint64_t run) {
+  LEAT_RETURN_IF_ERROR(status());
+  run |= epoch_->epoch << kRunBits;  // what is late of an earlier epoch means none of its runs
+  LEAT_ASSIGN_OR_RETURN(const EncodedPlan encoded, encode_plan_for(*plan, partition));
+  auto blob = std::make_shared<const Bytes>(pack_plan(encoded));
+  auto state = std::make_shared<RemoteRunState>(run, partition, std::move(plan), channel_,
+                                                epoch_->group(run));
+  return std::unique_ptr<PartitionRun>(
+      new RemoteRun(std::move(state), epoch_, std::move(blob), data_root_));
+}
+
+Result<std::map<std::string, Tensor>> RemoteHost::read_variables(const std::string&) {
+  const uint64_t most = memory_bytes() + kHeadersBytes;
+  auto read = [most](Client& runner) {
+    return runner.readVariablesRequest().send().then(
+        [most](auto&& response) -> kj::Promise<Result<Blob>> {
+          auto outcome = response.getOutcome();
+          if (outcome.isError()) return Result<Blob>(read_status(outcome.getError()));
+          return download_blob(outcome.getOk(), most);
+        });
+  };
+  const std::string doing = "reading the variables";
+  LEAT_ASSIGN_OR_RETURN(const Blob blob,
+                        channel_->call(doing, kVariablesDeadline, std::move(read)));
+  LEAT_ASSIGN_OR_RETURN(SafeTensors file,
+                        parse_safetensors(blob, cat("the variables of ", facts().node)));
+  return std::move(file.tensors);
+}
+
+Status RemoteHost::write_variables(const std::string&, const std::map<std::string, Tensor>& values,
+                                   Restore what, std::optional<uint64_t> step) {
+  SafeTensors file;
+  file.tensors = values;
+  LEAT_ASSIGN_OR_RETURN(Bytes bytes, format_safetensors(file));
+  auto blob = std::make_shared<const Blob>(std::move(bytes));
+  return channel_->call("writing the variables", kVariablesDeadline,
+                        [blob, info = describe(*blob), what, step](Client& runner) {
+                          auto request = runner.writeVariablesRequest();
+                          request.setSize(info.size);
+                          request.setSha256({info.sha256.data(), info.sha256.size()});
+                          request.setRestore(static_cast<uint8_t>(what));
+                          request.setStep(step ? *step + 1 : 0);
+                          return send_blob(std::move(request), blob);
+                        });
+}
+
+Status RemoteHost::take_snapshot(const std::string&, int64_t step,
+                                 const std::vector<std::string>& names) {
+  return channel_->call("taking a snapshot", kVariablesDeadline, [step, names](Client& runner) {
+    auto request = runner.takeSnapshotRequest();
+    request.setStep(static_cast<uint64_t>(step));
+    auto list = request.initNames(static_cast<unsigned>(names.size()));
+    for (unsigned i = 0; i < list.size(); ++i) list.set(i, names[i]);
+    return request.send().then([](auto&& response) { return outcome_of(response); });
+  });
+}
+
+Status RemoteHost::read_snapshot(int64_t step, const TakeBytes& take, const std::stop_token& stop) {
+  const uint64_t most = memory_bytes() + kHeadersBytes;
+  LEAT_ASSIGN_OR_RETURN(
+      const Blob blob,
+      stoppable(*channel_, "reading a snapshot", stop, [step, most](Client& runner) {
+        auto request = runner.readSnapshotRequest();
+        request.setStep(static_cast<uint64_t>(step));
+        return request.send().then([most](auto&& response) -> kj::Promise<Result<Blob>> {
+          auto outcome = response.getOutcome();
+          if (outcome.isError()) return Result<Blob>(read_status(outcome.getError()));
+          return download_blob(outcome.getOk(), most);
+        });
+      }));
+  return take(blob);
+}
+
+Result<CheckpointPart> RemoteHost::write_snapshot(int64_t step, const PartPlace& place,
+                                                  const std::stop_token& stop) {
+  return stoppable(*channel_, "writing a snapshot", stop, [step, place](Client& runner) {
+    auto request = runner.writeSnapshotRequest();
+    request.setStep(static_cast<uint64_t>(step));
+    request.setFolder(place.folder);
+    request.setPart(static_cast<uint32_t>(place.index));
+    request.setParts(static_cast<uint32_t>(place.parts));
+    return request.send().then([](auto&& response) -> Result<CheckpointPart> {
+      auto outcome = response.getOutcome();
+      if (outcome.isError()) return read_status(outcome.getError());
+      return CheckpointPart{outcome.getOk().getBytes(), outcome.getOk().getSha256().cStr()};
+    });
+  });
+}
+
+Status RemoteHost::arm(const std::vector<ArmedFault>& faults, std::chrono::milliseconds ran) {
+  return channel_->call("arming faults", kCallDeadline, [faults, ran](Client& runner) {
+    auto request = runner.armRequest();
+    request.setRanMs(static_cast<uint64_t>(ran.count()));
+    auto list = request.initFaults(static_cast<unsigned>(faults.size()));
+    for (unsigned i = 0; i < list.size(); ++i) {
+      list[i].setIndex(faults[i].index);
+      list[i].setFault(to_string(faults[i].fault));
+      list[i].setDue(faults[i].due);
+    }
+    return request.send().then([](auto&& response) { return outcome_of(response); });
+  });
+}
+
+Result<Held> RemoteHost::held(const std::string&) {
+  return channel_->call("asking what it holds", kCallDeadline, [](Client& runner) {
+    return runner.heldRequest().send().then([](auto&& response) -> Result<Held> {
+      auto outcome = response.getOutcome();
+      if (outcome.isError()) return read_status(outcome.getError());
+      return read_held(outcome.getOk());
+    });
+  });
+}
+
+std::shared_ptr<RemoteHost> make_remote_host(RpcLoop& loop, RunnerFacts facts,
+                                             wire::Runner::Client runner) {
+  return std::make_shared<RemoteHost>(
+      std::make_shared<RunnerChannel>(loop, std::move(facts), kj::mv(runner)));
+}
+
+}  // namespace leat

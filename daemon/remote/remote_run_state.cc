@@ -1,0 +1,98 @@
+#include "daemon/remote/remote_run_state.h"
+
+#include <algorithm>
+
+#include "daemon/remote/wire_runner_channel.h"
+#include "devices/base/text.h"
+#include "scheduler/capnp/plan_file.h"
+#include "transport/rpc/loop_context.h"
+
+namespace leat {
+
+void RemoteRunState::fail(const Status& cause) {
+  prepared.fail(cause);
+  connected.fail(cause);
+  finished.fail(cause);
+}
+
+void RemoteRunState::send_abort(const Status& cause) {
+  if (abort_sent_.exchange(true)) return;
+  const auto abort = [run = run, cause](wire::Runner::Client& runner) {
+    auto request = runner.abortRequest();
+    request.setRun(run);
+    write_status(cause, request.initCause());
+    return request.send().then([](auto&& response) { return status_of(response.getOutcome()); });
+  };
+  channel->start("aborting", kCallDeadline, abort, [](const Status&) {});
+}
+
+void RunGroup::add(const std::shared_ptr<RemoteRunState>& member) {
+  members_.push_back(member);
+  if (over()) end(*member);
+}
+
+void RunGroup::failed(const Status& status, Failure what, const RemoteRunState* from) {
+  if (over()) return;
+  if (what == Failure::cause) return end(status);
+  const bool first = waiting_.ok();
+  // The loss of a runner, with what a peer waited for when it saw it.
+  const Failure least = std::min(what, waiting_as_), most = std::max(what, waiting_as_);
+  if (!first && least < Failure::loss && most == Failure::loss && from != waiting_from_) {
+    const Status& loss = what == Failure::loss ? status : waiting_;
+    const Status& seen = what == Failure::loss ? waiting_ : status;
+    return end(Status(loss.code(), cat(loss.message(), "; ", seen.message())));
+  }
+  if (!first && what <= waiting_as_) return;
+  waiting_ = status;
+  waiting_as_ = what;
+  waiting_from_ = from;
+  if (what == Failure::loss && !others_at_work(from)) return end(status);
+  if (first || what == Failure::loss) end_in(what == Failure::loss ? kGraceOfLoss : kGrace);
+}
+
+bool RunGroup::others_at_work(const RemoteRunState* than) const {
+  return std::any_of(members_.begin(), members_.end(), [than](const auto& each) {
+    const auto member = each.lock();
+    return member && member.get() != than && member->connected.value() > 0;
+  });
+}
+
+void RunGroup::end_in(std::chrono::milliseconds grace) {
+  LoopContext& context = loop_.context();
+  context.tasks.add(context.timer.afterDelay(to_kj(grace)).then([self = shared_from_this()] {
+    if (!self->over()) self->end(self->waiting_);
+  }));
+}
+
+void RunGroup::end(const Status& cause) {
+  cause_ = cause;
+  for (const auto& each : members_) {
+    if (const auto member = each.lock()) end(*member);
+  }
+}
+
+// Everybody is told, the runner that failed, too: it may know a consequence alone.
+void RunGroup::end(RemoteRunState& member) const {
+  member.send_abort(cause_);
+  member.fail(cause_);
+  member.channel->cancel_setup(member.run);
+}
+
+std::shared_ptr<RunGroup> AssemblyRuns::group(uint64_t run) {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(groups_, [](const auto& entry) { return entry.second.expired(); });
+  std::shared_ptr<RunGroup> group = groups_[run].lock();
+  if (!group) groups_[run] = group = std::make_shared<RunGroup>(loop);
+  return group;
+}
+
+Result<Sha256Digest> AssemblyRuns::digest(const std::shared_ptr<const Plan>& plan) {
+  const std::lock_guard lock(mutex_);
+  if (hashed_.lock() == plan) return digest_;
+  LEAT_ASSIGN_OR_RETURN(const EncodedPlan encoded, encode_plan(*plan));
+  digest_ = sha256(encoded.message);
+  hashed_ = plan;
+  return digest_;
+}
+
+}  // namespace leat

@@ -1,0 +1,386 @@
+// `leatd runner`: the process of one job on one machine.
+#include "daemon/runner/run_runner.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "daemon/chaos/commit_chaos.h"
+#include "daemon/chaos/fault_injector.h"
+#include "daemon/process/memory_bound.h"
+#include "daemon/runner/job_runner.h"
+#include "daemon/runner/reporter.h"
+#include "daemon/runner/runner_config.h"
+#include "daemon/runner/wire_runner_service.h"
+#include "daemon/runner/worker_socket.h"
+#include "daemon/wire/cluster.capnp.h"
+#include "devices/base/counted.h"
+#include "devices/base/text.h"
+#include "ops/catalogue.h"
+#include "transport/rpc/call.h"
+#include "transport/rpc/client.h"
+
+namespace leat {
+namespace {
+
+using SteadyClock = std::chrono::steady_clock;
+using namespace std::chrono_literals;
+
+constexpr int kWorkerDescriptor = 3;
+// Why the process ended, for whoever reads its status; and kRunnerOutOfMemory.
+enum : int { kAsked = 0, kFailed = 1, kWorkerGone = 3, kMasterGone = 4 };
+constexpr auto kStart = 10s;  // from the start to being registered
+constexpr auto kEnd = 3s;     // from the reason to the end, by force
+// For a master that has started again to hear of it from its worker.
+constexpr auto kRefused = 5s;
+constexpr auto kLinkNews = 1s;  // for the master to take them
+constexpr std::chrono::milliseconds kAgain{200}, kLeastDial{100}, kForEver{-1};
+
+// What ends the process: the first one counts, be it a signal. Threads: any, but for wait().
+class Ending {
+ public:
+  // `signals`: a signalfd.
+  explicit Ending(int signals)
+      : signals_(signals), happened_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
+
+  void because(int code, const Status& why) {
+    {
+      std::lock_guard lock(mutex_);
+      if (why_) return;
+      why_ = why;
+      code_ = code;
+    }
+    const uint64_t one = 1;
+    (void)!::write(happened_.get(), &one, sizeof one);
+  }
+
+  // No reason yet: the master is gone.
+  void lost_master(const Status& why) {
+    {
+      std::lock_guard lock(mutex_);
+      lost_ = why;
+    }
+    const uint64_t one = 1;
+    (void)!::write(happened_.get(), &one, sizeof one);
+  }
+  // Once for each loss.
+  std::optional<Status> take_lost_master() {
+    std::lock_guard lock(mutex_);
+    return std::exchange(lost_, std::nullopt);
+  }
+
+  // True as soon as there is a reason; false after `timeout` (negative: never), or when the master
+  // is gone. Threads: one.
+  bool wait(std::chrono::milliseconds timeout) {
+    {
+      std::lock_guard lock(mutex_);
+      if (why_) return true;
+    }
+    pollfd ready[] = {{happened_.get(), POLLIN, 0}, {signals_, POLLIN, 0}};
+    if (::poll(ready, 2, static_cast<int>(timeout.count())) > 0) read_signal();
+    uint64_t drained;
+    (void)!::read(happened_.get(), &drained, sizeof drained);
+    std::lock_guard lock(mutex_);
+    return why_.has_value();
+  }
+  int code() const {
+    std::lock_guard lock(mutex_);
+    return code_;
+  }
+  Status why() const {
+    std::lock_guard lock(mutex_);
+    return why_.value_or(Status());
+  }
+
+ private:
+  void read_signal() {
+    signalfd_siginfo signal{};
+    if (::read(signals_, &signal, sizeof signal) == sizeof signal)
+      because(kAsked, cancelled(cat("signal ", signal.ssi_signo, " asked for it")));
+  }
+
+  const int signals_;
+  const Descriptor happened_;
+  mutable std::mutex mutex_;
+  std::optional<Status> why_, lost_;
+  int code_ = kAsked;
+};
+
+// Ends the process if its orderly end takes too long.
+class Guillotine {
+ public:
+  Guillotine(int code, Logger log)
+      : thread_([this, code, log] {
+          ::pthread_setname_np(::pthread_self(), "end");
+          std::unique_lock lock(mutex_);
+          if (done_changed_.wait_for(lock, kEnd, [this] { return done_; })) return;
+          log.warning("ends by force: its threads did not end within ", kEnd.count(), " s");
+          ::_exit(code);
+        }) {}
+  ~Guillotine() {
+    {
+      std::lock_guard lock(mutex_);
+      done_ = true;
+      done_changed_.notify_all();
+    }
+    thread_.join();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable done_changed_;
+  bool done_ = false;
+  std::thread thread_;
+};
+
+// The runner's place with its master. A master that is gone is looked for, if the worker says so,
+// and has it again when it has heard of it from the worker. Threads: one, but for client().
+class Place {
+ public:
+  Place(RpcLoop& loop, JobRunner& runner, Reporter& reporter, Ending& ending, Logger log)
+      : loop_(loop), runner_(runner), reporter_(reporter), ending_(ending), log_(std::move(log)) {}
+
+  // Null before there is one.
+  std::shared_ptr<RpcClient> client() const {
+    std::lock_guard lock(mutex_);
+    return client_;
+  }
+
+  // Tries again while the master cannot be reached: it may be busy with all runners of the job.
+  Status take(Deadline deadline) {
+    while (true) {
+      const Status taken = try_to_take(deadline);
+      const bool again = !client() && taken.code() == Code::unavailable;
+      if (!again || SteadyClock::now() + kAgain >= deadline || ending_.wait(kAgain)) return taken;
+    }
+  }
+
+  // The master is gone. False: there is a reason to end.
+  bool take_again(const Status& lost) {
+    const RunnerConfig& config = runner_.config();
+    log_.warning("the master is gone: ", lost.message(), "; looks for it for ",
+                 config.rejoin_within.count(), " ms");
+    const Deadline until = SteadyClock::now() + config.rejoin_within;
+    std::optional<Deadline> refused_until;
+    while (SteadyClock::now() < until) {
+      leave();
+      const Status taken = try_to_take(until);
+      if (taken.ok()) return true;
+      if (taken.code() == Code::failed_precondition && !refused_until)
+        refused_until = SteadyClock::now() + kRefused;
+      if (refused_until && SteadyClock::now() >= *refused_until) break;
+      if (ending_.wait(kAgain)) return false;
+    }
+    ending_.because(kMasterGone, lost);
+    return false;
+  }
+
+ private:
+  Status try_to_take(Deadline deadline) {
+    const RunnerConfig& config = runner_.config();
+    const bool rejoins = config.rejoin_within.count() > 0;
+    const uint64_t life = ++life_;
+    const auto lost = [this, rejoins, life](const Status& cause) {
+      if (life_ != life) return;
+      rejoins ? ending_.lost_master(cause) : ending_.because(kMasterGone, cause);
+    };
+    RpcClientOptions options;
+    options.address = config.master_address;
+    options.identity.role = RpcRole::runner;
+    options.identity.cluster = config.cluster;
+    options.identity.secret = config.secret;
+    options.on_lost = lost;
+    const auto until = std::chrono::ceil<std::chrono::milliseconds>(deadline - SteadyClock::now());
+    options.deadline = std::clamp(until, kLeastDial, options.deadline);
+    LEAT_ASSIGN_OR_RETURN(std::shared_ptr<RpcClient> client,
+                          RpcClient::connect(loop_, std::move(options)));
+    {
+      std::lock_guard lock(mutex_);
+      client_ = client;
+    }
+    const auto left = std::min<SteadyClock::duration>(kStart, deadline - SteadyClock::now());
+    LEAT_RETURN_IF_ERROR(register_runner(*client, loop_, runner_, left));
+    reporter_.start(runner_, *client, lost);
+    return {};
+  }
+
+  void leave() {
+    reporter_.stop();
+    ++life_;
+    std::shared_ptr<RpcClient> old;
+    std::lock_guard lock(mutex_);
+    old.swap(client_);
+  }
+
+  RpcLoop& loop_;
+  JobRunner& runner_;
+  Reporter& reporter_;
+  Ending& ending_;
+  const Logger log_;
+  std::atomic<uint64_t> life_{0};  // counts connections
+  mutable std::mutex mutex_;
+  std::shared_ptr<RpcClient> client_;
+};
+
+// Registers, and serves until there is a reason to end.
+Status serve(JobRunner& runner, Place& place, Ending& ending, const Logger& log) {
+  LEAT_RETURN_IF_ERROR(place.take(SteadyClock::now() + kStart));
+  const RunnerConfig& config = runner.config();
+  log.info("serves ", config.job, " epoch ", config.epoch.number, " as task ", config.epoch.task,
+           " with ", counted(runner.threads(), "thread"));
+  while (!ending.wait(kForEver)) {
+    const auto lost = ending.take_lost_master();
+    if (!lost) continue;
+    if (!place.take_again(*lost)) break;
+    log.info("serves ", config.job, " epoch ", runner.epoch().number, " again");
+  }
+  log.log(ending.code() == kAsked ? LogLevel::info : LogLevel::error,
+          cat("ends: ", ending.why().message()));
+  return {};
+}
+
+// Runs in the journal of the master first, so that it comes once.
+Status announce(RpcClient& master, const JobRunner& runner, const ArmedFault& fault) {
+  return master.call<wire::Registry>(
+      "Registry.chaos", kStart, [&runner, fault](wire::Registry::Client registry) {
+        auto request = registry.chaosRequest();
+        request.setEpoch(runner.epoch().number);
+        request.setIndex(fault.index);
+        request.setFault(to_string(fault.fault));
+        return request.send().then(
+            [](auto&& response) { return status_of(response.getOutcome()); });
+      });
+}
+
+wire::LinkFault wire_fault(LinkFault fault) {
+  switch (fault) {
+    case LinkFault::none:
+      return wire::LinkFault::NONE;
+    case LinkFault::closed:
+      return wire::LinkFault::CLOSED;
+    case LinkFault::damaged:
+      return wire::LinkFault::DAMAGED;
+    case LinkFault::lost:
+      break;
+  }
+  return wire::LinkFault::LOST;
+}
+
+// What it answers changes nothing.
+void tell(RpcClient& master, const FailedLink& failed) {
+  (void)master.call<wire::Registry>(
+      "Registry.linkFailed", kLinkNews, [&failed](wire::Registry::Client registry) {
+        auto request = registry.linkFailedRequest();
+        request.setEpoch(failed.epoch);
+        request.setPeer(failed.peer);
+        request.setFault(wire_fault(failed.fault));
+        request.setHow(failed.how);
+        return request.send().then(
+            [](auto&& response) { return status_of(response.getOutcome()); });
+      });
+}
+
+// A worker's faults are its runner's to do, which goes with it.
+void commit_here(const ChaosFault& fault) {
+  const pid_t both[] = {::getppid(), ::getpid()};
+  const bool alone = fault.target == ChaosTarget::runner || fault.action == ChaosAction::exit ||
+                     fault.action == ChaosAction::hang;
+  if (!alone && fault.action == ChaosAction::term) return commit_chaos(fault, {both, 1});
+  commit_chaos(fault, alone ? std::span(both).last(1) : std::span(both));
+}
+
+// `guillotine` is set up when the end begins.
+Status run_job(const RunnerConfig& config, const Logger& log, Ending& ending,
+               std::optional<Guillotine>& guillotine) {
+  std::optional<MemoryBound> bound;
+  if (config.memory_limit > 0) {
+    const int threads = config.threads > 0 ? config.threads : cpu::usable_cores();
+    LEAT_ASSIGN_OR_RETURN(bound, MemoryBound::set(config.memory_limit, threads));
+  }
+  const Catalogue catalogue = standard_catalogue();
+  LEAT_ASSIGN_OR_RETURN(const auto loop, RpcLoop::start(log.named("rpc"), RpcLoop::kSpin));
+  Reporter reporter(*loop);
+  LEAT_ASSIGN_OR_RETURN(auto runner, JobRunner::create(config, catalogue, reporter.news(), log));
+  const WorkerSocket worker(kWorkerDescriptor, *runner, [&ending](const Status& why) {
+    ending.because(kWorkerGone, why.while_doing("listening to the worker"));
+  });
+  Place place(*loop, *runner, reporter, ending, log);
+  const auto faults = std::make_shared<FaultInjector>(
+      [&](const ArmedFault& fault) -> Status {
+        const auto master = place.client();
+        return master ? announce(*master, *runner, fault) : unavailable("the master is gone");
+      },
+      commit_here, log, config.rejoin_within);
+  runner->arm = [faults](std::vector<ArmedFault> armed, std::chrono::milliseconds ran) {
+    faults->arm(std::move(armed), ran);
+  };
+  runner->on_variables([&bound, &log](uint64_t bytes) {
+    if (!bound) return;
+    if (const Status allowed = bound->allow_copies(bytes); !allowed.ok())
+      log.warning(allowed.message());
+  });
+  runner->on_training([faults](std::shared_ptr<HostedRun> run) { faults->watch(run); });
+  runner->on_failed_link([&place](const FailedLink& failed) {
+    if (const auto master = place.client()) tell(*master, failed);
+  });
+  runner->on_starved([&place](const StarvedInput& starved) {
+    if (const auto master = place.client()) tell_of_starved(*master, starved);
+  });
+  const Status served = serve(*runner, place, ending, log);
+  guillotine.emplace(served.ok() ? ending.code() : kFailed, log);
+  runner->stop(cancelled(cat("the runner ends: ", ending.why().message())));
+  loop->stop();  // before what is used on it goes
+  faults->stop();
+  return served;
+}
+
+int run(int signals) {
+  const Logger boot_log("runner", LogLevel::info, make_stderr_sink());
+  const auto config = read_runner_config(kWorkerDescriptor, SteadyClock::now() + kStart);
+  if (!config.ok()) {
+    boot_log.error("cannot start: ", config.status().message());
+    return kFailed;
+  }
+  const auto level = log_level_from_name(config->log_level);
+  const Logger log(cat("task-", config->epoch.task), level.ok() ? *level : LogLevel::info,
+                   make_stderr_sink());
+  end_when_out_of_memory();
+  Ending ending(signals);
+  std::optional<Guillotine> guillotine;
+  const Status served = run_job(*config, log, ending, guillotine);
+  if (served.ok()) return ending.code();
+  log.error("cannot start: ", served.message());
+  return kFailed;
+}
+
+}  // namespace
+
+int run_runner(int, char**) {
+  // Whatever becomes of the worker: nothing of it stays behind.
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  ::fcntl(kWorkerDescriptor, F_SETFD, FD_CLOEXEC);
+  ::fcntl(kWorkerDescriptor, F_SETFL, ::fcntl(kWorkerDescriptor, F_GETFL) | O_NONBLOCK);
+  sigset_t asked;
+  sigemptyset(&asked);
+  sigaddset(&asked, SIGTERM);
+  sigaddset(&asked, SIGINT);
+  ::pthread_sigmask(SIG_BLOCK, &asked, nullptr);  // on all threads to come
+  const Descriptor signals(::signalfd(-1, &asked, SFD_CLOEXEC | SFD_NONBLOCK));
+  return run(signals.get());
+}
+
+}  // namespace leat

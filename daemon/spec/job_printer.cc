@@ -1,0 +1,172 @@
+#include "daemon/base/yaml_document.h"
+#include "daemon/spec/job.h"
+#include "daemon/spec/names.h"
+#include "devices/base/text.h"
+
+namespace leat {
+namespace {
+
+using namespace job_names;
+
+template <typename Names, typename Enum>
+std::string_view word(const Names& names, Enum value) {
+  return names[static_cast<size_t>(value)];
+}
+
+// "{a: 1, b: 2}" from finished "a: 1" entries.
+class FlowMap {
+ public:
+  template <typename T>
+  FlowMap& add(std::string_view key, const T& value) {
+    entries_.push_back(cat(key, ": ", value));
+    return *this;
+  }
+  FlowMap& add(std::string_view key, double value) {
+    entries_.push_back(cat(key, ": ", shortest(value)));
+    return *this;
+  }
+  std::string text() const { return "{" + join(entries_, ", ") + "}"; }
+
+ private:
+  std::vector<std::string> entries_;
+};
+
+std::string print_files(const Job::Files& files) {
+  return FlowMap()
+      .add("format", name_of(files.format))
+      .add("features", yaml_string(files.features))
+      .add("labels", yaml_string(files.labels))
+      .text();
+}
+
+std::string print_model(const Job::Model& model) {
+  FlowMap map;
+  map.add("graph", yaml_string(model.graph));
+  if (!model.weights.empty()) map.add("weights", yaml_string(model.weights));
+  std::vector<std::string> freeze;
+  for (const std::string& glob : model.freeze) freeze.push_back(yaml_string(glob));
+  if (!freeze.empty()) map.add("freeze", "[" + join(freeze, ", ") + "]");
+  return map.text();
+}
+
+std::string print_data(const Job::Data& data) {
+  std::string text = cat("data:\n  root: ", yaml_string(data.root), "\n");
+  text += cat("  train: ", print_files(data.train), "\n");
+  if (data.validation) text += cat("  validation: ", print_files(*data.validation), "\n");
+  text += cat("  rescale: ", shortest(data.rescale), "\n");
+  return text + cat("  shuffle: ", data.shuffle ? "true" : "false", "\n");
+}
+
+std::string print_optimizer(const Job::Optimizer& optimizer) {
+  FlowMap map;
+  map.add("name", name_of(optimizer.name)).add("learning_rate", optimizer.learning_rate);
+  if (optimizer.name == Job::OptimizerName::sgd) {
+    map.add("momentum", optimizer.momentum);
+    map.add("nesterov", optimizer.nesterov ? "true" : "false");
+  } else {
+    map.add("beta_1", optimizer.beta_1).add("beta_2", optimizer.beta_2);
+    map.add("epsilon", optimizer.epsilon);
+  }
+  map.add("weight_decay", optimizer.weight_decay);
+  return map.add("lazy", optimizer.lazy ? "true" : "false").text();
+}
+
+std::string print_scheduler(const Job::Scheduler& scheduler) {
+  FlowMap map;
+  map.add("name", name_of(scheduler.name)).add("warmup_steps", scheduler.warmup_steps);
+  if (scheduler.decay_steps != 0) map.add("decay_steps", scheduler.decay_steps);
+  switch (scheduler.name) {
+    case Job::SchedulerName::constant:
+      break;
+    case Job::SchedulerName::linear:
+    case Job::SchedulerName::cosine:
+      map.add("alpha", scheduler.alpha);
+      break;
+    case Job::SchedulerName::step:
+      map.add("step_size", scheduler.step_size).add("gamma", scheduler.gamma);
+      break;
+    case Job::SchedulerName::exponential:
+      map.add("decay_rate", scheduler.decay_rate);
+      break;
+  }
+  return map.text();
+}
+
+std::string print_strategy(const Job& job) {
+  if (job.strategy != Job::Strategy::parameter_server) return std::string(name_of(job.strategy));
+  const Job::ParameterServer& servers = job.parameter_server;
+  FlowMap map;
+  map.add("name", name_of(job.strategy))
+      .add("mode", name_of(servers.mode))
+      .add("num_ps", servers.num_ps);
+  if (servers.replicas_to_aggregate > 0) {
+    map.add("total_num_replicas", job.num_workers)
+        .add("replicas_to_aggregate", servers.replicas_to_aggregate)
+        .add("dropped_samples", name_of(servers.dropped_samples));
+  }
+  return map.text();
+}
+
+std::string print_metrics(const std::vector<Job::Metric>& metrics) {
+  std::vector<std::string_view> names;
+  for (const Job::Metric metric : metrics) names.push_back(name_of(metric));
+  return "[" + join(names, ", ") + "]";
+}
+
+std::string print_checkpoint(const Job::Checkpoint& checkpoint) {
+  FlowMap map;
+  if (checkpoint.every_steps != 0) map.add("every_steps", checkpoint.every_steps);
+  if (checkpoint.every_minutes != 0) map.add("every_minutes", checkpoint.every_minutes);
+  map.add("keep", checkpoint.keep);
+  if (!checkpoint.path.empty()) map.add("path", yaml_string(checkpoint.path));
+  return map.text();
+}
+
+}  // namespace
+
+std::string print_job(const Job& job) {
+  std::string text = cat("version: 1\nname: ", yaml_string(job.name), "\n");
+  text += cat("model: ", print_model(job.model), "\n");
+  text += print_data(job.data);
+  text += cat("loss: ", name_of(job.loss), "\n");
+  text += cat("metrics: ", print_metrics(job.metrics), "\n");
+  text += cat("optimizer: ", print_optimizer(job.optimizer), "\n");
+  text += cat("lr_scheduler: ", print_scheduler(job.lr_scheduler), "\n");
+  text += cat("global_batch_size: ", job.global_batch_size, "\n");
+  text += job.steps != 0 ? cat("steps: ", job.steps, "\n") : cat("epochs: ", job.epochs, "\n");
+  text += cat("seed: ", job.seed, "\n");
+  text += cat("shards: ", job.shards, "\n");
+  text += cat("strategy: ", print_strategy(job), "\n");
+  text += job.min_workers > 0 ? cat("num_workers: [", job.min_workers, ", ", job.num_workers, "]\n")
+                              : cat("num_workers: ", job.num_workers, "\n");
+  text += cat("max_failures: ", job.max_failures, "\n");
+  if (job.checkpoint != Job::Checkpoint()) {
+    text += cat("checkpoint: ", print_checkpoint(job.checkpoint), "\n");
+  }
+  const size_t precision = job.precision == kPrecisionTypes[0] ? 0 : 1;
+  return text + cat("precision: ", kPrecisions[precision], "\non_nan: ", name_of(job.on_nan), "\n");
+}
+
+std::string describe_strategy(const Job& job) {
+  if (job.strategy != Job::Strategy::parameter_server) return std::string(name_of(job.strategy));
+  const Job::ParameterServer& servers = job.parameter_server;
+  std::string timing = job.asynchronous() ? "; weights depend on timing" : "";
+  if (job.has_quorum()) {
+    timing = cat("; quorum ", servers.replicas_to_aggregate, " of ", job.num_workers,
+                 ": weights depend on timing");
+  }
+  return cat(name_of(job.strategy), " (", name_of(servers.mode), ", ", servers.num_ps,
+             servers.num_ps == 1 ? " server" : " servers", timing, ")");
+}
+
+std::string_view name_of(Job::Loss loss) { return word(kLosses, loss); }
+std::string_view name_of(Job::Metric metric) { return word(kMetrics, metric); }
+std::string_view name_of(Job::OptimizerName name) { return word(kOptimizers, name); }
+std::string_view name_of(Job::SchedulerName name) { return word(kSchedulers, name); }
+std::string_view name_of(Job::Strategy strategy) { return word(kStrategies, strategy); }
+std::string_view name_of(Job::Mode mode) { return word(kModes, mode); }
+std::string_view name_of(Job::OnNan on_nan) { return word(kOnNan, on_nan); }
+std::string_view name_of(Job::DroppedSamples dropped) { return word(kDroppedSamples, dropped); }
+std::string_view name_of(Job::Format format) { return word(kFormats, format); }
+
+}  // namespace leat

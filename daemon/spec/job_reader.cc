@@ -1,0 +1,353 @@
+#include <filesystem>
+#include <optional>
+
+#include "daemon/base/yaml_reader.h"
+#include "daemon/spec/job.h"
+#include "daemon/spec/names.h"
+#include "devices/base/files.h"
+#include "devices/base/text.h"
+
+namespace leat {
+namespace {
+
+using namespace job_names;
+
+constexpr IntRange kCount = {.min = 1, .max = int64_t{1} << 40};  // of steps
+constexpr IntRange kPlaces = {.min = 1, .max = 4096};             // of shards and workers
+constexpr FloatRange kPositive = {.min = 0, .min_open = true};
+constexpr FloatRange kNotNegative = {.min = 0};
+constexpr FloatRange kBelowOne = {.min = 0, .max = 1, .max_open = true};
+constexpr FloatRange kFraction = {.min = 0, .max = 1};
+constexpr FloatRange kDecay = {.min = 0, .max = 1, .min_open = true};
+
+// Relative paths are relative to `folder`. The result is written the same way on every run.
+std::string resolved(const std::string& path, const std::filesystem::path& folder) {
+  return (folder / path).lexically_normal().string();
+}
+
+void read_name(YamlMap& top, Job& job) {
+  if (!top.get_string("name", Need::required, job.name)) return;
+  const auto letter = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+  };
+  bool good = job.name.size() <= 100 && letter(job.name.front());
+  for (const char c : job.name) good = good && (letter(c) || c == '-' || c == '_' || c == '.');
+  if (good) return;
+  top.fail("name",
+           "expected letters, digits, '-', '_' and '.', at most 100 and a letter or digit "
+           "first, received '" +
+               job.name.substr(0, 120) + "'");
+}
+
+void read_model(YamlMap map, const std::filesystem::path& folder, Job::Model& model) {
+  if (map.get_string("graph", Need::required, model.graph, "the path of a graph file")) {
+    model.graph = resolved(model.graph, folder);
+  }
+  if (map.get_string("weights", Need::optional, model.weights, "the path of a safetensors file")) {
+    model.weights = resolved(model.weights, folder);
+  }
+  map.get_strings("freeze", Need::optional, model.freeze);
+  map.finish();
+}
+
+void read_file_below_root(YamlMap& map, std::string_view key, std::string& out) {
+  if (!map.get_string(key, Need::required, out, "the path of a file below data.root")) return;
+  const auto path = std::filesystem::path(out).lexically_normal();
+  if (path.is_relative() && *path.begin() != "..") {
+    out = path.string();
+  } else {
+    map.fail(key, "expected the path of a file below data.root, received '" + out + "'");
+  }
+}
+
+void read_files(YamlMap map, Job::Files& files) {
+  map.get_enum("format", Need::required, kFormats, files.format);
+  read_file_below_root(map, "features", files.features);
+  read_file_below_root(map, "labels", files.labels);
+  map.finish();
+}
+
+void read_data(YamlMap map, const std::filesystem::path& folder, Job::Data& data) {
+  if (map.get_string("root", Need::required, data.root, "the path of a folder")) {
+    data.root = resolved(data.root, folder);
+  }
+  read_files(map.get_map("train", Need::required), data.train);
+  if (YamlMap validation = map.get_map("validation", Need::optional); validation.present()) {
+    Job::Files files;
+    read_files(std::move(validation), files);
+    data.validation = std::move(files);
+  }
+  map.get_float("rescale", Need::optional, kPositive, data.rescale);
+  map.get_bool("shuffle", Need::optional, data.shuffle);
+  map.finish();
+}
+
+void read_metrics(YamlMap& top, Job& job) {
+  std::vector<size_t> metrics;
+  top.get_choices("metrics", Need::optional, kMetrics, metrics);
+  for (const size_t metric : metrics) job.metrics.push_back(static_cast<Job::Metric>(metric));
+  if (!job.metrics.empty() && job.loss != Job::Loss::cross_entropy) {
+    top.fail("metrics", "accuracy needs class labels: expected loss: cross_entropy, received mse");
+  }
+}
+
+// A key that only some of the names know: anything else would be silently without effect.
+void refuse_keys(YamlMap& map, bool refuse, std::string_view name,
+                 std::initializer_list<std::string_view> keys) {
+  for (const std::string_view key : keys) {
+    if (refuse && map.has(key)) map.fail(key, cat("is not a key of ", name));
+  }
+}
+
+void read_optimizer(YamlMap map, Job::Optimizer& optimizer) {
+  const bool named = map.get_enum("name", Need::required, kOptimizers, optimizer.name);
+  const bool sgd = optimizer.name == Job::OptimizerName::sgd;
+  if (optimizer.name == Job::OptimizerName::adamw) optimizer.weight_decay = 0.01;
+  map.get_float("learning_rate", Need::required, kPositive, optimizer.learning_rate);
+  map.get_float("weight_decay", Need::optional, kNotNegative, optimizer.weight_decay);
+  const std::string_view name = name_of(optimizer.name);
+  refuse_keys(map, named && !sgd, name, {"momentum", "nesterov"});
+  refuse_keys(map, named && sgd, name, {"beta_1", "beta_2", "epsilon"});
+  map.get_float("momentum", Need::optional, kBelowOne, optimizer.momentum);
+  map.get_bool("nesterov", Need::optional, optimizer.nesterov);
+  map.get_float("beta_1", Need::optional, kBelowOne, optimizer.beta_1);
+  map.get_float("beta_2", Need::optional, kBelowOne, optimizer.beta_2);
+  map.get_float("epsilon", Need::optional, kPositive, optimizer.epsilon);
+  map.get_bool("lazy", Need::optional, optimizer.lazy);
+  if (optimizer.nesterov && optimizer.momentum == 0) {
+    map.fail("nesterov", "expected a momentum greater than 0 beside it, received none");
+  }
+  map.finish();
+}
+
+void read_scheduler(YamlMap map, Job::Scheduler& scheduler) {
+  using Name = Job::SchedulerName;
+  const bool named = map.get_enum("name", Need::required, kSchedulers, scheduler.name);
+  const Name name = scheduler.name;
+  const bool fades = name == Name::linear || name == Name::cosine;
+  map.get_int("warmup_steps", Need::optional, {.min = 0, .max = kCount.max},
+              scheduler.warmup_steps);
+  const std::string_view word = name_of(name);
+  refuse_keys(map, named && !fades && name != Name::exponential, word, {"decay_steps"});
+  refuse_keys(map, named && !fades, word, {"alpha"});
+  refuse_keys(map, named && name != Name::step, word, {"step_size", "gamma"});
+  refuse_keys(map, named && name != Name::exponential, word, {"decay_rate"});
+  const auto need = [&](Name of) { return name == of ? Need::required : Need::optional; };
+  map.get_int("decay_steps", need(Name::exponential), kCount, scheduler.decay_steps);
+  map.get_float("alpha", Need::optional, kFraction, scheduler.alpha);
+  map.get_int("step_size", need(Name::step), kCount, scheduler.step_size);
+  map.get_float("gamma", Need::optional, kDecay, scheduler.gamma);
+  map.get_float("decay_rate", need(Name::exponential), kDecay, scheduler.decay_rate);
+  map.finish();
+}
+
+void read_length(YamlMap& top, Job& job) {
+  const Need epochs = top.has("steps") ? Need::optional : Need::required;
+  top.get_int("epochs", epochs, {.min = 1, .max = 1'000'000}, job.epochs);
+  top.get_int("steps", Need::optional, kCount, job.steps);
+  if (top.has("epochs") && top.has("steps")) {
+    top.fail("steps",
+             "expected epochs or steps, received both (epochs at " + top.where("epochs") + ")");
+  }
+}
+
+void read_quorum(YamlMap& map, Job::ParameterServer& servers, int64_t& replicas) {
+  map.get_int("total_num_replicas", Need::optional, kPlaces, replicas);
+  const Need together =
+      map.has("total_num_replicas") || map.has("dropped_samples") ? Need::required : Need::optional;
+  map.get_int("replicas_to_aggregate", together, kPlaces, servers.replicas_to_aggregate);
+  map.get_enum("dropped_samples", Need::optional, kDroppedSamples, servers.dropped_samples);
+}
+
+// `replicas`: total_num_replicas, 0 if the file does not say.
+void read_strategy(YamlMap& top, Job& job, int64_t& replicas) {
+  if (!top.is_map("strategy")) {
+    top.get_enum("strategy", Need::optional, kStrategies, job.strategy);
+    return;
+  }
+  YamlMap map = top.get_map("strategy", Need::optional);
+  const bool named = map.get_enum("name", Need::required, kStrategies, job.strategy);
+  refuse_keys(map, named && job.strategy != Job::Strategy::parameter_server, name_of(job.strategy),
+              {"mode", "num_ps", "total_num_replicas", "replicas_to_aggregate", "dropped_samples"});
+  Job::ParameterServer& servers = job.parameter_server;
+  map.get_enum("mode", Need::optional, kModes, servers.mode);
+  map.get_int("num_ps", Need::optional, kPlaces, servers.num_ps);
+  refuse_keys(map, servers.mode == Job::Mode::async, "mode async",
+              {"total_num_replicas", "replicas_to_aggregate", "dropped_samples"});
+  read_quorum(map, servers, replicas);
+  map.finish();
+}
+
+void read_checkpoint(YamlMap map, const std::filesystem::path& folder,
+                     Job::Checkpoint& checkpoint) {
+  const Need steps = map.has("every_minutes") ? Need::optional : Need::required;
+  map.get_int("every_steps", steps, kCount, checkpoint.every_steps);
+  map.get_float("every_minutes", Need::optional, kPositive, checkpoint.every_minutes);
+  map.get_int("keep", Need::optional, {.min = 1, .max = 10'000}, checkpoint.keep);
+  if (map.get_string("path", Need::optional, checkpoint.path, "the path of a folder")) {
+    checkpoint.path = resolved(checkpoint.path, folder);
+  }
+  map.finish();
+}
+
+void read_precision(YamlMap& top, Job& job) {
+  size_t index = 0;
+  top.get_choice("precision", Need::optional, kPrecisions, index);
+  job.precision = kPrecisionTypes[index];
+}
+
+// The nearest multiples of `shards` around a batch size that is none.
+std::string batch_sizes_that_fit(int64_t batch, int64_t shards) {
+  const int64_t below = batch / shards * shards;
+  if (below == 0) return cat(shards, " fits");
+  return cat(below, " and ", below + shards, " fit");
+}
+
+// REQUIRES: every key is right by itself.
+void check_together(YamlMap& top, const Job& job) {
+  const std::string shards_at =
+      top.has("shards") ? " at " + top.where("shards") : ", which is num_workers of the file";
+  if (job.num_workers > job.shards && !job.asynchronous() && !job.has_quorum() &&
+      job.strategy != Job::Strategy::single) {
+    top.fail(
+        "num_workers",
+        cat("expected at most ", job.shards, ", the shards of the job, received ", job.num_workers,
+            "; change num_workers, or shards", shards_at, " (which changes the weights)"));
+  }
+  if (job.min_workers > 0 && job.strategy != Job::Strategy::mirrored) {
+    top.fail("num_workers",
+             cat("expected one number with strategy ", name_of(job.strategy),
+                 ", of which each worker may hold what no other does, received [", job.min_workers,
+                 ", ", job.num_workers, "]; change num_workers, or write strategy: mirrored"));
+  }
+  if (job.strategy == Job::Strategy::parameter_server &&
+      job.parameter_server.num_ps > job.num_workers) {
+    top.fail("strategy", cat("num_ps: expected at most ", job.num_workers,
+                             ", the workers that servers are on, received ",
+                             job.parameter_server.num_ps, "; change num_ps, or num_workers"));
+  }
+  if (job.on_nan == Job::OnNan::skip && (job.asynchronous() || job.has_quorum())) {
+    top.fail("on_nan",
+             "expected fail or ignore with a strategy whose workers do not do each step "
+             "together, so that they could not all skip it, received skip");
+  }
+  if (job.global_batch_size % job.shards != 0) {
+    top.fail(
+        "global_batch_size",
+        cat("expected a multiple of ", job.shards, ", the shards of the job, received ",
+            job.global_batch_size, "; ", batch_sizes_that_fit(job.global_batch_size, job.shards)));
+  }
+}
+
+void check_quorum(YamlMap& top, const Job& job, int64_t replicas) {
+  const int64_t aggregated = job.parameter_server.replicas_to_aggregate;
+  if (aggregated == 0) return;
+  if (replicas > 0 && replicas != job.num_workers) {
+    top.fail("strategy",
+             cat("total_num_replicas: expected ", job.num_workers,
+                 ", the workers of the job, received ", replicas, "; a replica is a worker"));
+  }
+  if (aggregated > job.num_workers) {
+    top.fail("strategy", cat("replicas_to_aggregate: expected at most ", job.num_workers,
+                             ", the workers of the job, received ", aggregated));
+  }
+  if (job.has_quorum() && job.shards != aggregated) {
+    top.fail("shards", cat("expected ", aggregated, ", as replicas_to_aggregate says, received ",
+                           job.shards));
+  }
+}
+
+// `file_workers`: num_workers as it stands in the file, before --workers: the default of shards.
+Job read_job(YamlReader& reader, int64_t file_workers, const std::filesystem::path& folder) {
+  Job job;
+  YamlMap top = reader.top();
+  int64_t version = 0;
+  top.get_int("version", Need::required, {.min = 1, .max = 1}, version);
+  read_name(top, job);
+  read_model(top.get_map("model", Need::required), folder, job.model);
+  read_data(top.get_map("data", Need::required), folder, job.data);
+  top.get_enum("loss", Need::required, kLosses, job.loss);
+  read_metrics(top, job);
+  read_optimizer(top.get_map("optimizer", Need::required), job.optimizer);
+  read_scheduler(top.get_map("lr_scheduler", Need::optional), job.lr_scheduler);
+  top.get_int("global_batch_size", Need::required, {.min = 1, .max = int64_t{1} << 24},
+              job.global_batch_size);
+  read_length(top, job);
+  int64_t seed = 0;
+  top.get_int("seed", Need::optional, {.min = 0}, seed);
+  job.seed = static_cast<uint64_t>(seed);
+  int64_t replicas = 0;
+  read_strategy(top, job, replicas);
+  const bool one_replica = job.asynchronous() || job.strategy == Job::Strategy::single;
+  const int64_t aggregated = job.parameter_server.replicas_to_aggregate;
+  job.shards = one_replica ? 1 : aggregated > 0 ? aggregated : file_workers;
+  top.get_int("shards", Need::optional, kPlaces, job.shards);
+  if (replicas > 0) job.num_workers = replicas;
+  top.get_span("num_workers", Need::optional, kPlaces, job.min_workers, job.num_workers);
+  top.get_int("max_failures", Need::optional, {.min = 0, .max = 1000}, job.max_failures);
+  read_checkpoint(top.get_map("checkpoint", Need::optional), folder, job.checkpoint);
+  read_precision(top, job);
+  top.get_enum("on_nan", Need::optional, kOnNan, job.on_nan);
+  top.finish();
+  if (reader.ok()) check_quorum(top, job, replicas);
+  if (reader.ok()) check_together(top, job);
+  return job;
+}
+
+// epochs and steps are one choice: an override of one takes the other away.
+void drop_other_length(YamlDocument& document, std::string_view assignment) {
+  if (assignment.starts_with("steps=")) document.remove("epochs");
+  if (assignment.starts_with("epochs=")) document.remove("steps");
+}
+
+int64_t workers_of(const YamlDocument& document) {
+  int64_t workers = 1, least = 0;
+  YamlReader reader(document);
+  reader.top().get_span("num_workers", Need::optional, kPlaces, least, workers);
+  return workers;  // a wrong value is reported when the job is read
+}
+
+Status apply(const JobOverrides& overrides, YamlDocument& document, int64_t& file_workers) {
+  for (const std::string& assignment : overrides.set) {
+    drop_other_length(document, assignment);
+    LEAT_RETURN_IF_ERROR(document.set(assignment));
+  }
+  file_workers = workers_of(document);
+  if (overrides.num_workers) {
+    const std::string most = std::to_string(*overrides.num_workers);
+    const std::string least = overrides.min_workers ? std::to_string(*overrides.min_workers) : "";
+    LEAT_RETURN_IF_ERROR(least.empty()
+                             ? document.set("num_workers", most, "--workers " + most)
+                             : document.set("num_workers", cat("[", least, ", ", most, "]"),
+                                            cat("--workers ", least, ":", most)));
+  }
+  if (overrides.seed) {
+    const std::string value = std::to_string(*overrides.seed);
+    LEAT_RETURN_IF_ERROR(document.set("seed", value, "--seed " + value));
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<Job> parse_job(std::string_view text, const std::string& file_name,
+                      const JobOverrides& overrides) {
+  LEAT_ASSIGN_OR_RETURN(YamlDocument document, YamlDocument::parse(text, file_name));
+  int64_t file_workers = 1;
+  LEAT_RETURN_IF_ERROR(apply(overrides, document, file_workers));
+  std::error_code error;
+  const auto file = std::filesystem::absolute(file_name, error);
+  YamlReader reader(document);
+  Job job = read_job(reader, file_workers, file.parent_path());
+  LEAT_RETURN_IF_ERROR(reader.status());
+  return job;
+}
+
+Result<Job> load_job(const std::string& path, const JobOverrides& overrides) {
+  auto bytes = read_file(real_files(), path, uint64_t{1} << 20);
+  if (!bytes.ok()) return bytes.status().while_doing("reading the job file");
+  const std::string_view text(reinterpret_cast<const char*>(bytes->data()), bytes->size());
+  return parse_job(text, path, overrides);
+}
+
+}  // namespace leat

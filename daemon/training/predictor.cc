@@ -1,0 +1,106 @@
+#include "daemon/training/predictor.h"
+
+#include <chrono>
+#include <cstring>
+
+#include "daemon/hosts/local_hosts.h"
+#include "daemon/spec/job.h"
+#include "daemon/training/run_folder.h"
+#include "daemon/training/trainer.h"
+#include "devices/base/text.h"
+#include "ops/definitions/row_shape.h"
+#include "ops/formats/safetensors.h"
+
+namespace leat {
+namespace {
+
+constexpr int64_t kRowsPerStep = 256;
+constexpr auto kDeadline = std::chrono::seconds(120);
+
+// Rows in the model's input shape and type, rescaled.
+Result<Tensor> prepare(const Tensor& input, const Graph& model, const Job& job) {
+  const ValueType& expected = model.value(model.inputs()[0]).type;
+  const int64_t rows = input.shape().rank() > 0 ? input.shape()[0] : 0;
+  const Shape row = rows > 0 ? Shape(input.shape().dims().subspan(1)) : Shape();
+  if (rows == 0 || expected.shape.rank() == 0 || !fits_row(row, expected.shape)) {
+    return invalid_argument(cat("input: expected rows of the shape of those of ",
+                                model.type_text(expected), ", the input of '", job.model.graph,
+                                "', received ", input.dtype(), input.shape(),
+                                rows > 0 ? layout_hint(row, expected.shape) : ""));
+  }
+  for (int i = 1; i < expected.shape.rank(); ++i) {
+    if (!expected.shape[i].is_constant())
+      return unimplemented("predicting with a symbolic size beyond the batch");
+  }
+  Shape shape{rows};
+  for (const int64_t size : row_shape(row, expected.shape)) shape.push_back(size);
+  Tensor out = input.cast(job.precision).reshaped(shape);
+  if (job.data.rescale != 1) {
+    for (int64_t i = 0; i < out.elements(); ++i) {
+      if (job.precision == DType::f32)
+        out.data<float>()[i] *= static_cast<float>(job.data.rescale);
+      else
+        out.data<double>()[i] *= job.data.rescale;
+    }
+  }
+  return out;
+}
+
+// The part [from, from + n) of a tensor's rows, zeros past its end.
+Tensor rows_of(const Tensor& tensor, int64_t from, int64_t n) {
+  Shape shape = tensor.shape();
+  const int64_t available = std::min(n, shape[0] - from);
+  const size_t row = tensor.bytes() / static_cast<size_t>(shape[0]);
+  shape.set(0, n);
+  Tensor out(tensor.dtype(), shape);
+  std::memcpy(out.raw(),
+              static_cast<const std::byte*>(tensor.raw()) + static_cast<size_t>(from) * row,
+              static_cast<size_t>(available) * row);
+  return out;
+}
+
+}  // namespace
+
+Result<Tensor> predict(const Catalogue& catalogue, Files& files, const std::string& run,
+                       const Tensor& input) {
+  LEAT_ASSIGN_OR_RETURN(const Job job, load_run_job(files, run));
+  const std::string weights_file = run + "/weights.safetensors";
+  LEAT_ASSIGN_OR_RETURN(const SafeTensors weights, read_safetensors(files, weights_file));
+  const bool every_float = !weights.metadata.contains(kTrainsKey);
+  LEAT_ASSIGN_OR_RETURN(const Model loaded,
+                        load_model(files, catalogue, job.model.graph, every_float));
+  const Graph& model = loaded.inference;
+  if (model.inputs().size() != 1)
+    return invalid_argument(cat(job.model.graph, ": expected a model with one input"));
+  LEAT_ASSIGN_OR_RETURN(const Tensor rows, prepare(input, model, job));
+  const auto hosts = make_local_hosts(1, cpu::usable_cores());
+  const int64_t rows_per_step = loaded.batch.fixed.value_or(kRowsPerStep);
+  LEAT_ASSIGN_OR_RETURN(JobGraph graph, make_predict_graph(model, rows_per_step, job.precision));
+  // All of it here, wherever it was trained.
+  for (NodeId id = 0; id < graph.graph.nodes(); ++id) graph.graph.node(id).device.clear();
+  LEAT_ASSIGN_OR_RETURN(auto plan, hosts->compile(graph, {"predict", "single", 1, 1}));
+  LEAT_ASSIGN_OR_RETURN(auto stepping, hosts->run(plan, job.name, {"predict", job.seed, 0}));
+  LEAT_RETURN_IF_ERROR(hosts->hosts()[0]
+                           ->write_variables(job.name, weights.tensors, Restore::superset, {})
+                           .while_doing(cat("loading ", weights_file)));
+  const int64_t total = rows.shape()[0];
+  Shape shape = plan->fetches[0].shape;
+  if (shape.rank() == 0 || shape[0] != rows_per_step)
+    return invalid_argument(
+        cat(job.model.graph, ": expected an output with a row for each input row"));
+  shape.set(0, total);
+  Tensor output(plan->fetches[0].dtype, shape);
+  const size_t row = output.bytes() / static_cast<size_t>(total);
+  for (int64_t from = 0; from < total; from += rows_per_step) {
+    const auto step = static_cast<uint64_t>(from / rows_per_step);
+    LEAT_RETURN_IF_ERROR(stepping->feed(0, rows_of(rows, from, rows_per_step)));
+    stepping->extend(step + 1);
+    LEAT_RETURN_IF_ERROR(stepping->wait(step, std::chrono::steady_clock::now() + kDeadline, true));
+    const auto n = static_cast<size_t>(std::min(rows_per_step, total - from));
+    std::memcpy(static_cast<std::byte*>(output.raw()) + static_cast<size_t>(from) * row,
+                stepping->fetched(0, step).raw(), n * row);
+  }
+  return output;
+}
+
+}  // namespace leat

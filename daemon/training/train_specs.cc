@@ -1,0 +1,69 @@
+#include "daemon/training/train_specs.h"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+namespace leat {
+
+Attrs reader_attrs(const Job::Files& files, const DatasetInfo& info, bool shuffle, uint64_t seed) {
+  const auto sizes = [](const Shape& shape) {
+    return std::vector<int64_t>(shape.begin(), shape.end());
+  };
+  return {{"format", std::string(name_of(files.format))},
+          {"features", files.features},
+          {"labels", files.labels},
+          {"record_shape", sizes(info.record_shape)},
+          {"record_dtype", std::string(dtype_name(info.record_dtype))},
+          {"label_shape", sizes(info.label_shape)},
+          {"label_dtype", std::string(dtype_name(info.label_dtype))},
+          {"shuffle", int64_t{shuffle}},
+          {"seed", static_cast<int64_t>(seed)}};
+}
+
+OptimizerSpec optimizer_spec(const Job::Optimizer& o) {
+  OptimizerSpec spec;
+  spec.kind = o.name == Job::OptimizerName::sgd    ? OptimizerKind::sgd
+              : o.name == Job::OptimizerName::adam ? OptimizerKind::adam
+                                                   : OptimizerKind::adamw;
+  spec.learning_rate = o.learning_rate;
+  spec.weight_decay = o.weight_decay;
+  spec.momentum = o.momentum;
+  spec.nesterov = o.nesterov;
+  spec.beta_1 = o.beta_1;
+  spec.beta_2 = o.beta_2;
+  spec.epsilon = o.epsilon;
+  spec.lazy = o.lazy;
+  return spec;
+}
+
+ScheduleSpec schedule_spec(const Job::Scheduler& s, int64_t total_steps) {
+  ScheduleSpec spec;
+  switch (s.name) {
+    case Job::SchedulerName::constant:
+      spec.kind = ScheduleKind::constant;
+      break;
+    case Job::SchedulerName::linear:
+      spec.kind = ScheduleKind::linear;
+      break;
+    case Job::SchedulerName::cosine:
+      spec.kind = ScheduleKind::cosine;
+      break;
+    case Job::SchedulerName::step:
+      spec.kind = ScheduleKind::step;
+      break;
+    case Job::SchedulerName::exponential:
+      spec.kind = ScheduleKind::exponential;
+      break;
+  }
+  spec.warmup_steps = s.warmup_steps;
+  spec.decay_steps =
+      s.decay_steps > 0 ? s.decay_steps : std::max<int64_t>(1, total_steps - s.warmup_steps);
+  spec.alpha = s.alpha;
+  spec.step_size = s.step_size;
+  spec.gamma = s.gamma;
+  spec.decay_rate = s.decay_rate;
+  return spec;
+}
+
+}  // namespace leat

@@ -1,7 +1,0 @@
-#include "daemon/version.h"
-
-namespace leat {
-
-std::string_view leat_version() { return LEAT_VERSION; }
-
-}  // namespace leat

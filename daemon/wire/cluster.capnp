@@ -1,0 +1,694 @@
+# How the daemons speak: the control plane of a cluster. This file is its protocol document. Tensors
+# go another way (transport/links/frame.h); plans are bytes of scheduler/capnp/plan.capnp.
+#
+# Who speaks to whom. Everybody opens connections to the master, never the other way, so that only
+# the master's address has to be known. A connection begins with the hello of transport/rpc/hello.h,
+# which settles version, features, cluster and role; the role decides what the opener gets:
+#
+#   role client   Master    people: submit, watch, fetch
+#   role worker   Registry  one connection for each life of a worker; its end is the worker's end
+#   role runner   Registry  one connection for each life of a runner; its end is the runner's end
+#   role worker   Heart     on the master's port for heartbeats, a thread and a socket of its own
+#
+# Every call has a deadline at its caller (10 s unless its comment says other) and is answered in
+# bounded time. Errors are values: Outcome(T) of rpc/common.capnp. An exception means that the
+# connection or the program broke. A call may be repeated: what was done already is answered as if
+# it were done now.
+#
+# Ids and when they die:
+#
+#   worker's name    its owner's choice, unique among workers that live
+#   incarnation      random, of one life of a process; messages of an old one are refused
+#   job              made by the master, in its journal for as long as it remembers the job
+#   epoch            counts the assemblies of a job; all runners of one are gone before the next
+#   task             a runner's place in its job, from 0: "job:worker/task:2/cpu:0"
+#   run              made by the master, counts up within an epoch, dies with the runners
+#   callable         of a session, made by the master, dies with the session
+#
+# A lost connection. Client: it connects again and repeats; a submit by its request id is one job.
+# Its session waits for it for 30 s; the session's steps in flight are cancelled at once.
+# Worker: the master takes it for lost and what ran there for gone, so the worker stops its runners
+# before it registers again, with a new incarnation. Runner: its process ends, and with it all that
+# the job had on the machine. A master that starts again takes up its jobs: those that had runners get
+# new ones, in a new epoch, from their workers as these register anew. One that stops answers what
+# still waits with `cancelled`: as good as a lost connection. A stopped process is not seen by TCP:
+# heartbeats tell, after 2.5 s.
+
+@0xb6d1a0d7f2c93e58;
+
+using Cxx = import "/capnp/c++.capnp";
+$Cxx.namespace("leat::wire");
+
+using Rpc = import "/transport/rpc/common.capnp";
+using Outcome = Rpc.Outcome;
+using Nothing = Rpc.Nothing;
+
+# --------------------------------------------------------------------------------------------------
+# People.
+
+interface Master {
+  submit @0 (request :SubmitRequest) -> (outcome :Outcome(JobView));
+  # When this is ok, the job is in the journal and survives whatever happens to the master. The same
+  # request id with the same content is the same job; with other content it is refused.
+
+  upload @1 (sha256 :Data, size :UInt64) -> (outcome :Outcome(Rpc.Upload));
+  # A file for a submit that names it by its SHA-256, 16 GiB at most. It goes to disk as it comes.
+  # The master gives it up when no byte has come for 60 s; 120 s for finish(), which tells when the
+  # disk is full. A file that no job names goes when the master starts again.
+
+  jobs @2 () -> (outcome :Outcome(List(JobView)));
+  # All jobs that the master remembers, oldest first; the newest 1,000 if there are more.
+
+  job @3 (id :Text) -> (outcome :Outcome(JobView));
+  # Here and below a prefix of no other id will do. failed_precondition if there is no such job.
+
+  watch @4 (id :Text, seen :UInt64, waitMs :UInt32) -> (outcome :Outcome(JobView));
+  # Answers when the job's version is beyond `seen`, or after waitMs (at most 30,000), with what is
+  # then. The caller's deadline is 10 s beyond waitMs.
+
+  cancel @5 (id :Text) -> (outcome :Outcome(JobView));
+  # Ok when it is in the journal that the job is to end: it is CANCELLED within 2 s. A job that has
+  # ended otherwise stays as it is (failed_precondition).
+
+  logs @6 (id :Text, from :UInt64, waitMs :UInt32) -> (outcome :Outcome(LogPage));
+  # Lines of the job's log from line `from` on, as many as fit 256 KiB. With waitMs (at most 30,000)
+  # it waits for one, unless the job has ended.
+
+  files @7 (id :Text) -> (outcome :Outcome(List(FileInfo)));
+  # What the job has left, names relative to its folder, in order.
+
+  fetch @8 (id :Text, name :Text) -> (outcome :Outcome(File));
+  # 120 s: its bytes are hashed first.
+
+  nodes @9 () -> (outcome :Outcome(List(NodeView)));
+
+  cluster @10 () -> (outcome :Outcome(ClusterView));
+
+  openSession @11 (request :SessionRequest) -> (outcome :Outcome(OpenedSession));
+  # A session is a job of its own: it waits in the queue for its workers, leases them whole, is shown
+  # and cancelled as every job. Ok when it is in the journal. The same request id with the same
+  # content is the same session, on this connection or on another. failed_precondition if it has
+  # ended.
+
+  drain @12 (worker :Text, undo :Bool) -> (outcome :Outcome(NodeView));
+  # From now on the worker gets no job, and the one that it has leaves it at a fence; with `undo`, it
+  # gets jobs again. Ok when that is in the journal: it holds for every later process of the name.
+  # failed_precondition if there is no such worker. To watch it go: nodes().
+
+  remove @13 (id :Text) -> (outcome :Outcome(JobView));
+  # Forgets a job that has ended, with its files and its log; with what it was. Ok when the journal has
+  # forgotten it and its folder is gone. failed_precondition if it has not ended.
+}
+
+struct SubmitRequest {
+  requestId @0 :Text;             # made by the client, 1 to 64 bytes
+  job @1 :Text;                   # the job file; relative names in it are those of `files`
+  files @2 :List(AttachedFile);   # what it names: graph, weights. At most 16, and those of a
+                                  # checkpoint (resume/checkpoints/...) of at most 4,096 parts
+  overrides @3 :List(Text);       # "steps=100", as --set has them
+  chaos @4 :List(Text);           # "kill=worker:1@step=700": daemon/spec/chaos_fault.h. Refused
+                                  # unless the master's configuration allows it
+  resume @5 :Text;                # a job of this cluster, or a prefix of no other. The job goes on
+                                  # from its newest whole checkpoint, with its metrics, which the
+                                  # master makes files of the new job: `files` has none of resume/.
+                                  # The caller waits for 130 s: the checkpoint's bytes are hashed.
+                                  # failed_precondition if there is none that is whole. Repeated,
+                                  # the request means the checkpoint that it meant first
+}
+
+struct AttachedFile {
+  name @0 :Text;                  # as the job file has it; relative, no ".."
+  union {
+    bytes @1 :Data;               # at most 1 MiB
+    blob :group {                 # uploaded before
+      sha256 @2 :Data;
+      size @3 :UInt64;
+    }
+  }
+}
+
+# --------------------------------------------------------------------------------------------------
+# Sessions: docs/session.md says what steps are and what they see of each other.
+
+interface Session {
+  # It ends with close(), with its job, or when for 30 s nobody has held this capability: then its
+  # job is CANCELLED. Calls before its job is RUNNING wait for that. After the end all calls fail and
+  # name the cause. Callers wait for 30 s, unless a comment says other; a call that its caller gives
+  # up, or whose connection is lost, is dropped: a step is cancelled, whatever else is done already
+  # or is not.
+
+  stage @0 (number :UInt64, size :UInt64, sha256 :Data) -> (outcome :Outcome(Rpc.Upload));
+  # Bytes for a later call on this connection, which names them by the caller's number, once: what
+  # does not fit that call. 256 MiB each; resource_exhausted when a session would hold more than
+  # 1 GiB for its clients. 90 s for an upload.
+
+  extend @1 (version :UInt64, graph :Content, inputIds :List(UInt32))
+      -> (outcome :Outcome(GraphVersion));
+  # A file of ops/capnp/graph.capnp. The file has the graph's inputs before all other values;
+  # inputIds are the ids that they had among the values, so that what is appended later may be an
+  # input, too. To be repeated only when the session's version is not the larger one.
+
+  makeCallable @2 (signature :Signature) -> (outcome :Outcome(Callable));
+  releaseCallable @3 (callable :UInt64) -> (outcome :Outcome(Nothing));
+
+  run @4 (step :StepRequest) -> (outcome :Outcome(StepResult));
+  # Answered when the step is over: the caller waits for 30 s beyond its timeout. Any number are in
+  # flight, and overtake each other. Not to be repeated: a step that was lost may have run.
+
+  cancel @5 (number :UInt64) -> (outcome :Outcome(Nothing));
+  # The step that this connection started under that number ends with `cancelled`. Ok if there is
+  # none (any more).
+
+  close @6 () -> (outcome :Outcome(Nothing));
+  # Ok when no step is being computed: those in flight end with `cancelled`. The job has SUCCEEDED.
+}
+
+struct SessionRequest {
+  requestId @0 :Text;             # made by the client, 1 to 64 bytes
+  name @1 :Text;                  # its job's, and in messages
+  numWorkers @2 :UInt32;          # whole workers that it leases
+  strategy @3 :Text;
+  shards @4 :UInt32;
+  seed @5 :UInt64;
+  plans @6 :UInt32;               # that are kept
+  timeoutMs @7 :UInt32;           # of a step that names none
+}
+
+struct OpenedSession {
+  job @0 :Text;
+  session @1 :Session;
+}
+
+struct Content {
+  union {
+    bytes @0 :Data;               # 256 KiB in a call at most, all together
+    staged @1 :UInt64;
+  }
+}
+
+struct GraphVersion {
+  version @0 :UInt64;
+}
+
+struct Signature {
+  feeds @0 :List(Text);
+  fetches @1 :List(Text);
+  targets @2 :List(Text);
+  isolated @3 :Bool;
+}
+
+struct Callable {
+  id @0 :UInt64;
+}
+
+struct StepRequest {
+  number @0 :UInt64;              # for cancel(): the caller's choice
+  union {
+    signature @1 :Signature;
+    callable @2 :UInt64;
+  }
+  feeds @3 :List(FedValue);       # in the signature's order
+  timeoutMs @4 :UInt32;           # 0: the session's
+}
+
+struct TensorType {
+  dtype @0 :Text;                 # "float"
+  dims @1 :List(Int64);
+}
+
+struct FedValue {
+  type @0 :TensorType;
+  content @1 :Content;            # row-major, little-endian; a bool is a byte 0 or 1
+}
+
+struct StepResult {
+  fetches @0 :List(FetchedValue);
+}
+
+struct FetchedValue {
+  type @0 :TensorType;
+  union {
+    bytes @1 :Data;               # 256 KiB in an answer at most, all together
+    blob @2 :Blob;
+  }
+}
+
+# --------------------------------------------------------------------------------------------------
+# Views.
+
+struct JobView {
+  id @0 :Text;
+  name @1 :Text;
+  state @2 :Text;                 # QUEUED STARTING RUNNING RECOVERING CANCELLING SUCCEEDED FAILED
+                                  # CANCELLED
+  reason @3 :Text;                # of the state, for people
+  sinceMs @4 :Int64;              # when the state began: milliseconds of Unix time, as all dates
+  submittedMs @5 :Int64;
+  restarts @6 :UInt32;
+  epoch @7 :UInt64;
+  version @8 :UInt64;             # rises with every change of this view
+  numWorkers @9 :UInt32;
+  workers @10 :List(Text);        # nodes of the last epoch
+  weightsSha256 @11 :Text;        # of a job that succeeded
+  progress @12 :Progress;
+  number @13 :UInt64;             # counts the jobs of the cluster up from 1
+  shards @14 :UInt64;             # what the weights depend on, beside them; 0: not known
+  seed @15 :UInt64;
+  cpu @16 :Text;                  # the model of the workers' processors
+  history @17 :List(LostEpoch);   # the last 100, ascending; of a job in a list none
+  lostEpochs @18 :UInt64;         # all that there were
+  minWorkers @19 :UInt32;         # it goes on with so many at least; 0: with numWorkers alone
+  dependsOnTiming @20 :Bool;      # the weights do, besides what stands beside them
+}
+
+struct LostEpoch {
+  # An epoch of a job that ended by a failure. Milliseconds, of Unix time where a name ends so; what
+  # is not known, or not yet, is -1.
+  number @0 :UInt64;              # counts the job's up from 1
+  epoch @1 :UInt64;
+  cause @2 :Text;
+  culprit @3 :Text;               # a worker's name; may be empty
+  fault @4 :Text;                 # the entry of --chaos that did it; may be empty
+  beganUnixMs @5 :Int64;
+  failedUnixMs @6 :Int64;         # when it was detected
+  detectedAfter @7 :Int64;        # since the culprit's last sign of life, or since the fault fired
+  recoveredAfter @8 :Int64;       # from the detection to the first step of a later epoch
+  stoppedAt @9 :Int64;            # steps of the job done
+  wentOnFrom @10 :Int64;          # steps that the next epoch began with
+  source @11 :Text;               # "start", "checkpoint", "memory"
+}
+
+struct Progress {
+  # Of the last report. Numbers are NaN before there is one.
+  step @0 :UInt64;                # steps done
+  steps @1 :UInt64;               # of the job; 0: not known
+  epoch @2 :UInt32;
+  epochs @3 :UInt32;
+  samplesPerStep @4 :UInt64;
+  loss @5 :Float64;               # mean over the steps of `epoch` that are done, as accuracy. A NaN
+                                  # that is not the usual one was computed: daemon/metrics/epoch_result.h
+  accuracy @6 :Float64;
+  valLoss @7 :Float64;            # of the last validation
+  valAccuracy @8 :Float64;
+  stepsPerSecond @9 :Float64;
+  samplesPerSecond @10 :Float64;
+  etaSeconds @11 :Float64;
+  rowsPerEpoch @12 :UInt64;       # of the data; 0: not known, as for a step. Steps run on across
+  rowsPerStep @13 :UInt64;        # epochs: one ends with the step that takes its last row
+  ended @14 :List(EpochResult);   # the last 100 epochs that have ended, ascending; of a job in a list
+                                  # none
+  metricsMissing @15 :UInt64;     # rows that metrics.jsonl has lost for good
+  metricsChangedUntil @16 :UInt64;  # some of its rows up to that step are not as written; 0: none
+  stepsSkipped @17 :UInt64;       # of those that are done
+}
+
+struct EpochResult {
+  epoch @0 :UInt32;
+  step @1 :UInt64;                # steps done
+  loss @2 :Float64;               # mean over its steps, as accuracy
+  accuracy @3 :Float64;
+  valLoss @4 :Float64;            # of the validation after it
+  valAccuracy @5 :Float64;
+  seconds @6 :Float64;            # spent training
+  samplesPerSecond @7 :Float64;
+}
+
+struct LogPage {
+  # The lines of a job count up from 0; old ones may have been dropped.
+  first @0 :UInt64;               # the number of lines[0], or of the line to come
+  lines @1 :List(LogLine);
+  end @2 :UInt64;                 # one past the newest line that there is
+  complete @3 :Bool;              # the job has ended: no line comes after `end`
+}
+
+struct LogLine {
+  atMs @0 :Int64;
+  worker @1 :Text;
+  text @2 :Text;                  # without its newline; any bytes
+}
+
+struct FileInfo {
+  name @0 :Text;
+  size @1 :UInt64;
+}
+
+struct File {
+  size @0 :UInt64;
+  sha256 @1 :Data;
+  content @2 :Rpc.Download;
+}
+
+struct NodeView {
+  name @0 :Text;
+  incarnation @1 :UInt64;
+  address @2 :Text;               # of its data port
+  state @3 :Text;                 # READY DRAINING STUCK LOST
+  reason @4 :Text;
+  sinceMs @5 :Int64;
+  silentMs @6 :UInt64;            # since it was last heard of
+  devices @7 :List(DeviceInfo);
+  datasets @8 :List(Text);
+  job @9 :Text;                   # that leases it; may be empty
+  version @10 :Text;
+}
+
+struct DeviceInfo {
+  kind @0 :Text;                  # "cpu"
+  name @1 :Text;                  # "cpu:0"
+  memoryBytes @2 :UInt64;
+  threads @3 :UInt32;
+  description @4 :Text;           # the processor's model
+}
+
+struct ClusterView {
+  name @0 :Text;
+  version @1 :Text;
+  startedMs @2 :Int64;
+  generation @3 :UInt64;          # counts the master's lives
+  epoch @4 :UInt64;               # counts the changes of who the workers are
+  address @5 :Text;
+  httpAddress @6 :Text;
+  clusterId @7 :Text;
+  nowMs @8 :Int64;                # the master's clock
+  journal @9 :Rpc.Status;         # why its last write failed; code ok if it did not
+}
+
+# --------------------------------------------------------------------------------------------------
+# Workers.
+
+interface Registry {
+  registerWorker @0 (info :WorkerInfo, worker :Worker) -> (outcome :Outcome(Registered));
+  # Role worker, once on a connection, at first. failed_precondition if a worker of that name lives:
+  # it is to try again, which succeeds once the other's connection or heartbeats are gone.
+
+  registerRunner @1 (info :RunnerInfo, runner :Runner) -> (outcome :Outcome(Nothing));
+  # Role runner, once on a connection, at first, within 10 s of Worker.start. failed_precondition if
+  # nobody expects it: it ends.
+
+  report @2 (reports :List(RunReport)) -> (outcome :Outcome(Nothing));
+  # Role runner: what became of its runs since the last report. One is in flight at a time; what
+  # comes meanwhile goes with the next.
+
+  runnerExited @3 (job :Text, epoch :UInt64, how :Text, crashed :Bool) -> (outcome :Outcome(Nothing));
+  # Role worker: the process has ended ("was killed by signal 9", "exited with status 1"). crashed: by
+  # a signal that programs bring upon themselves, such as SIGSEGV: the same twice is no bad luck.
+
+  log @4 (job :Text, epoch :UInt64, lines :List(Text)) -> (outcome :Outcome(Nothing));
+  # Role worker: what the runner wrote on stderr, at most 64 KiB a call.
+
+  chaos @5 (epoch :UInt64, index :UInt32, fault :Text) -> (outcome :Outcome(Nothing));
+  # Role runner: the fault that it was armed with is due. Ok when it is in the journal that it came;
+  # failed_precondition if it has come before.
+
+  linkFailed @6 (epoch :UInt64, peer :Text, fault :LinkFault, how :Text) -> (outcome :Outcome(Nothing));
+  # Role runner: its link to the runner on that node failed by itself, or could not be opened. It
+  # comes before the failure of the run, and only says what to make of that: who goes, if any does.
+
+  drain @7 () -> (outcome :Outcome(Nothing));
+  # Role worker: it is about to end, and its job is to leave it: as Master.drain, for this life of the
+  # worker alone. Its runner is stopped when that is done.
+
+  inputStarved @8 (epoch :UInt64, how :Text, waitedMs :UInt64) -> (outcome :Outcome(Nothing));
+  # Role runner: files of its machine that its run was to read do not answer. It comes before the
+  # failure of the run: the runner's worker goes.
+}
+
+enum LinkFault {
+  none @0;
+  closed @1;    # by the peer's end, which did not say why
+  lost @2;      # nothing came through in time
+  damaged @3;   # bytes arrived that are not those that were sent
+}
+
+struct WorkerInfo {
+  name @0 :Text;
+  incarnation @1 :UInt64;
+  dataAddress @2 :Text;           # where others reach its data port: "10.0.0.2:17463"
+  machine @3 :Text;               # equal ones can share memory: the kernel's boot id and namespaces
+  devices @4 :List(DeviceInfo);
+  datasets @5 :List(Text);        # names that jobs may give as data.root
+  version @6 :Text;
+  runners @7 :List(HeldRunner);   # that go on here though the master is another: it may take them up
+}
+
+struct HeldRunner {
+  job @0 :Text;
+  epoch @1 :UInt64;
+  task @2 :UInt32;
+  token @3 :Data;                 # with which it has registered, and will again
+}
+
+struct Registered {
+  clusterId @0 :Text;             # 32 hexadecimal digits
+  generation @1 :UInt64;
+  heartAddress @2 :Text;          # where Heart is served; a port alone, ":4711", is at the master's
+  heartbeatMs @3 :UInt32;
+}
+
+interface Heart {
+  beat @0 (name :Text, incarnation :UInt64, sequence :UInt64, progress :UInt64, stepping :Bool,
+           waits :Bool, quiet :Bool, work :UInt64) -> (outcome :Outcome(Nothing));
+  # Every heartbeatMs, whatever else the process does. `progress` rises with every step of its
+  # runner, `stepping` while one is in flight, and `waits` says that all of those wait for peers.
+  # `work` changes while a runner computes, also within a step.
+  # `quiet`: a runner has given no sign of life for a while. failed_precondition: that incarnation is not a member
+  # (any more): the worker stops its runners and registers anew. Deadline 1 s; one is in flight.
+}
+
+interface Worker {
+  start @0 (spec :RunnerSpec) -> (outcome :Outcome(Nothing));
+  # Starts the process of a job's runner. Ok when it runs; it registers itself.
+
+  stop @1 (job :Text, epoch :UInt64, graceMs :UInt32) -> (outcome :Outcome(Nothing));
+  # Asks the runner to end, kills it after graceMs. Ok when it is gone, and with it all that it held;
+  # also if there is none.
+
+  advance @2 (spec :RunnerSpec) -> (outcome :Outcome(Nothing));
+  # The job's runner that is here, of an earlier epoch, goes on as that of spec.epoch: from now on
+  # peers reach it, and it is stopped, by that epoch and key, and it has that task. Its threads stay
+  # what they were. failed_precondition if there is none. Before Runner.advance.
+}
+
+struct RunnerSpec {
+  job @0 :Text;
+  epoch @1 :UInt64;
+  task @2 :UInt32;
+  threads @3 :UInt32;             # compute threads; 0: the worker's own
+  token @4 :Data;                 # 32 random bytes: what the runner shows when it registers
+  key @5 :Data;                   # 32 random bytes of the epoch: what its runners prove to each other
+}
+
+# --------------------------------------------------------------------------------------------------
+# Runners. A run's life: prepare and its upload, connect (on all partitions at once), extend and
+# reports, release. abort may come at any time.
+
+struct RunnerInfo {
+  job @0 :Text;
+  epoch @1 :UInt64;
+  task @2 :UInt32;
+  token @3 :Data;
+  incarnation @4 :UInt64;         # RunnerBoot.incarnation
+  deviceName @5 :Text;            # "job:worker/task:2/cpu:0"
+  memoryBytes @6 :UInt64;
+  threads @7 :UInt32;
+  unixAddress @8 :Text;           # where peers of its machine reach it: "unix:/run/..."
+}
+
+interface Runner {
+  prepare @0 (run :UInt64, partition :UInt32, planSize :UInt64, planSha256 :Data)
+      -> (outcome :Outcome(Rpc.Upload));
+  # The plan follows as a blob: encode_plan_for() of scheduler/capnp/plan_file.h, its message and its
+  # chunks each preceded by a length (8 bytes, little-endian). When the upload's finish() is ok, the
+  # partition is checked, fits the device and can be dialled.
+
+  connect @1 (run :UInt64, setup :RunSetup) -> (outcome :Outcome(Nothing));
+  # Opens the links to its peers, makes the kernels, binds everything. Ok when it can step. 30 s.
+
+  extend @2 (run :UInt64, limit :UInt64, feeds :List(Feed)) -> (outcome :Outcome(Nothing));
+  # Gives the feeds their values, then allows the steps below `limit`. With feeds, all allowed steps
+  # must be finished. 256 KiB of feeds; what is larger goes by feed() before.
+
+  feed @3 (run :UInt64, index :UInt32, size :UInt64, sha256 :Data) -> (outcome :Outcome(Rpc.Upload));
+  # A feed's value, of any size, in row-major order, dtype and shape as in the plan.
+
+  renumber @4 (run :UInt64, step :UInt64) -> (outcome :Outcome(Nothing));
+  # The next step calls itself `step`. All allowed steps must be finished.
+
+  abort @5 (run :UInt64, cause :Rpc.Status) -> (outcome :Outcome(Nothing));
+  # Ends the run: every wait on it ends with the cause. The first cause stays.
+
+  release @6 (run :UInt64) -> (outcome :Outcome(Nothing));
+  # Ok when nothing of the run is computed any more and all that it had, but for the job's variables,
+  # is free.
+
+  describe @7 (run :UInt64) -> (outcome :Outcome(RunState));
+
+  readVariables @8 () -> (outcome :Outcome(Blob));
+  # A safetensors file of the job's variables as they are between two steps. 60 s.
+
+  writeVariables @9 (size :UInt64, sha256 :Data, restore :UInt8, step :UInt64)
+      -> (outcome :Outcome(Rpc.Upload));
+  # A safetensors file; 0 everything, 1 weights, 2 superset: Restore of daemon/hosts/variables.h. They are
+  # the values after step - 1 steps; 0: of no step in particular. 60 s.
+
+  inspectDataset @10 (files :DatasetFiles, classes :Int64) -> (outcome :Outcome(DatasetView));
+  # The data set's headers, a fingerprint of each file and, with classes > 0, whether all labels are
+  # in [0, classes). 60 s.
+
+  advance @11 (epoch :UInt64, key :Data, task :UInt32) -> (outcome :Outcome(Nothing));
+  # It goes on as the runner of this epoch and task, with the job's variables as they are. Its runs
+  # must have been released: those that are left are aborted and released first. 10 s.
+
+  held @12 () -> (outcome :Outcome(Held));
+  # How far the job's variables here are, when no run steps: see Held.
+
+  arm @13 (faults :List(ArmedFault), ranMs :UInt64) -> (outcome :Outcome(Nothing));
+  # The faults that the runner is to bring upon itself or its worker, in place of others; the job has
+  # run for so long. Before the run that trains is connected, and whenever one is due. Those that have
+  # come already do not come again.
+
+  takeSnapshot @14 (step :UInt64, names :List(Text), run :UInt64) -> (outcome :Outcome(Nothing));
+  # Copies these of the job's variables as they are between two steps, after `step` of them. Ok when
+  # the next step may begin. The copy stays until the next one. 60 s.
+  # With a run: this one copies them itself, in passing, when it has done the steps below `step`. Ok
+  # at once; failed_precondition if it has gone on already. A turn that is reported has been copied.
+
+  readSnapshot @15 (step :UInt64) -> (outcome :Outcome(Blob));
+  # What takeSnapshot of this step copied, as the file that is a part of a checkpoint. 300 s.
+
+  writeSnapshot @16 (step :UInt64, folder :Text, part :UInt32, parts :UInt32)
+      -> (outcome :Outcome(WrittenPart));
+  # Writes that file, synced, to a folder of the master's that has a name which nobody else would
+  # think of. failed_precondition: the runner does not see it, or may not write there. 300 s.
+
+  hold @17 (run :UInt64, limit :UInt64) -> (outcome :Outcome(Limit));
+  # To bring all partitions of a run to one step. With limit 0 the run gives up what it is allowed
+  # beyond the step that it is in, and says which steps are left to it: those below. Otherwise it is
+  # allowed just the steps below limit - 1, also where it was allowed more: whoever asks knows that
+  # it cannot end another one, since a peer that it needs is held.
+}
+
+struct Limit {
+  limit @0 :UInt64;
+}
+
+struct WrittenPart {
+  bytes @0 :UInt64;
+  sha256 @1 :Text;                # as manifests write it
+}
+
+struct ArmedFault {
+  index @0 :UInt32;               # in the job's schedule
+  fault @1 :Text;                 # "kill=worker:1@step=700": daemon/spec/chaos_fault.h
+  due @2 :Bool;                   # at once: where each worker does steps of its own, the master counts
+}
+
+struct Held {
+  # What a runner's variables hold after a run that failed. Steps that were committed here are whole:
+  # all of their updates, or none, are in the variables.
+  whole @0 :Bool;                 # false: they are of no step in particular; nothing else counts
+  step @1 :UInt64;                # the steps below are in them
+  rows @2 :List(StepRow);         # of the last steps below it, ascending: at most 8192
+
+  struct StepRow {
+    step @0 :UInt64;
+    values @1 :List(Float64);     # of the fetches: loss, accuracy
+  }
+}
+
+struct RunSetup {
+  name @0 :Text;                  # for messages
+  seed @1 :UInt64;
+  firstStep @2 :UInt64;
+  profile @3 :Bool;
+  cluster @4 :Data;               # 16 bytes
+  epoch @5 :UInt64;
+  planSha256 @6 :Data;            # of the whole plan
+  transport @7 :Text;             # "auto", "tcp" or "shm"
+  peers @8 :List(Peer);           # by partition of the plan, this one too
+  dataRoot @9 :Text;              # the data set's name; "" if the plan reads no data
+  endless @10 :Bool;              # other runs decide when it steps: nobody waits for its last one
+  trains @11 :Bool;               # its steps are the job's
+}
+
+struct Peer {
+  task @0 :UInt32;
+  node @1 :Text;                  # for messages
+  incarnation @2 :UInt64;         # of the runner
+  dataAddress @3 :Text;           # of its worker, who hands the connection on
+  machine @4 :Text;
+  unixAddress @5 :Text;
+}
+
+struct Feed {
+  index @0 :UInt32;
+  value @1 :Data;
+}
+
+struct RunReport {
+  run @0 :UInt64;
+  turns @1 :UInt64;               # finished since the run began
+  firstRow @2 :UInt64;            # the turn of rows[0]
+  rows @3 :List(Data);            # for each turn, the fetches of this partition in the plan's order,
+                                  # each padded to 8 bytes. The last may be a part of its row: what
+                                  # is missing begins the next report
+  failure @4 :Rpc.Status;         # code ok while the run goes on
+  derived @5 :Bool;               # the failure came from a peer's: another runner knows the cause
+  rowOffset @6 :UInt64;           # where in its row rows[0] begins: more than 0 after a part of it
+}
+
+struct RunState {
+  turns @0 :UInt64;
+  waitsFor @1 :Text;              # for people; "" while it computes
+  profile @2 :Text;               # a table, with RunSetup.profile
+}
+
+struct Blob {
+  size @0 :UInt64;
+  sha256 @1 :Data;
+  content @2 :Rpc.Download;
+}
+
+struct DatasetFiles {
+  root @0 :Text;                  # a name of WorkerConfig.datasets, or a path if it allows paths
+  format @1 :Text;
+  features @2 :Text;
+  labels @3 :Text;
+}
+
+struct DatasetView {
+  count @0 :UInt64;
+  recordShape @1 :List(Int64);
+  recordDtype @2 :Text;
+  labelShape @3 :List(Int64);
+  labelDtype @4 :Text;
+  featuresPrint @5 :Text;         # fingerprint() of ops/data/dataset.h
+  labelsPrint @6 :Text;
+}
+
+# --------------------------------------------------------------------------------------------------
+# Between a worker and its runner, over the unix socket that the runner inherits as descriptor 3:
+# first one RunnerBoot (8 bytes of length, little-endian, then a flat message), then connections of
+# the data port, as hand_over() of transport/io/handover.h sends them. The other way, each 250 ms, 16
+# bytes: steps done by all of its runs, and 1 if one is in flight, else 0 (little-endian). The socket
+# closes with either process; a runner whose worker is gone ends.
+
+struct RunnerBoot {
+  spec @0 :RunnerSpec;
+  worker @1 :Text;                # the node's name
+  masterAddress @2 :Text;
+  cluster @3 :Text;
+  secret @4 :Data;                # of the cluster; may be empty
+  directory @5 :Text;             # the runner's own, empty; the worker removes it afterwards
+  datasets @6 :List(Dataset);
+  transports @7 :List(Text);      # that may be used: "shm", "tcp"
+  memoryLimit @8 :UInt64;         # bytes of the device; 0: what the machine has
+  logLevel @9 :Text;
+  incarnation @10 :UInt64;        # of the runner: by this the worker knows whose a connection is
+  rejoinMs @11 :UInt32;           # how long it tries to reach a master that is gone
+
+  struct Dataset {
+    name @0 :Text;
+    path @1 :Text;
+  }
+}

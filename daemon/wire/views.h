@@ -1,0 +1,46 @@
+// What people see of a cluster, to and from the messages of daemon/wire/cluster.capnp: one place
+// for both ends. Includes Cap'n Proto: for .cc files.
+//
+// All of it comes from a peer. Ids of jobs and names of workers are held to their grammar
+// (daemon/jobs/grammar.h), and the lines of a page to the numbers beside them: internal says which
+// are not, or what this build does not know (a state of a later version). Other numbers and texts
+// are taken as they are, within the limits of the connection.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "daemon/jobs/views.h"
+#include "daemon/wire/cluster.capnp.h"
+#include "devices/base/status.h"
+
+namespace leat {
+
+void write_view(const JobView& view, wire::JobView::Builder out);
+Result<JobView> read_view(wire::JobView::Reader in);
+
+void write_view(const NodeView& view, wire::NodeView::Builder out);
+Result<NodeView> read_view(wire::NodeView::Reader in);
+
+void write_view(const ClusterView& view, wire::ClusterView::Builder out);
+Result<ClusterView> read_view(wire::ClusterView::Reader in);
+
+void write_view(const LogPage& page, wire::LogPage::Builder out);
+Result<LogPage> read_view(wire::LogPage::Reader in);
+
+std::string to_string(capnp::Text::Reader text);
+
+// All of a list, or the first error.
+template <typename View, typename ListReader>
+Result<std::vector<View>> read_views(ListReader list) {
+  std::vector<View> views;
+  views.reserve(list.size());
+  for (const auto each : list) {
+    Result<View> view = read_view(each);
+    if (!view.ok()) return view.status();
+    views.push_back(std::move(view).value());
+  }
+  return views;
+}
+
+}  // namespace leat

@@ -1,0 +1,262 @@
+#include "daemon/worker/runner_handle.h"
+
+#include <fcntl.h>
+#include <linux/close_range.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include "daemon/process/memory_bound.h"
+#include "daemon/worker/runner_boot.h"
+#include "devices/base/text.h"
+
+extern char** environ;
+
+namespace leat {
+namespace {
+
+constexpr size_t kLongestLine = 4096;  // bytes; what is longer is cut into several
+constexpr size_t kPulseBytes = 16;
+constexpr auto kBootDeadline = std::chrono::seconds(1);
+constexpr int kSocketInChild = 3;
+
+uint64_t random_number() {
+  const LinkNonce bytes = link_nonce();
+  uint64_t number;
+  std::memcpy(&number, bytes.data(), sizeof number);
+  return number;
+}
+
+// Who wants a process gone sends it others: SIGKILL is from somebody, or from the kernel that has
+// no memory left.
+bool is_of_a_crash(int signal) {
+  for (const int crash : {SIGSEGV, SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSYS, SIGTRAP}) {
+    if (signal == crash) return true;
+  }
+  return false;
+}
+
+// What systemd told this process is not for its children.
+std::vector<char*> environment() {
+  std::vector<char*> kept;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string_view text = *entry;
+    if (text.starts_with("NOTIFY_SOCKET=") || text.starts_with("WATCHDOG_")) continue;
+    kept.push_back(*entry);
+  }
+  kept.push_back(nullptr);
+  return kept;
+}
+
+// All that the child needs, made before the fork: after it, only system calls are allowed.
+struct Launch {
+  const char* program;
+  char* const* arguments;
+  char* const* environment;
+  pid_t parent;
+  int output, socket;
+  rlimit files, core;
+};
+
+[[noreturn]] void become_runner(const Launch& launch) {
+  sigset_t none;
+  sigemptyset(&none);
+  struct sigaction standard {};
+  standard.sa_handler = SIG_DFL;
+  for (const int number : {SIGPIPE, SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGCHLD})
+    sigaction(number, &standard, nullptr);
+  sigprocmask(SIG_SETMASK, &none, nullptr);
+  const int null = open("/dev/null", O_RDONLY);
+  const bool ready =
+      prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && getppid() == launch.parent && setpgid(0, 0) == 0 &&
+      null >= 0 && dup2(null, 0) == 0 && dup2(launch.output, 1) == 1 &&
+      dup2(launch.output, 2) == 2 && dup2(launch.socket, kSocketInChild) == kSocketInChild &&
+      close_range(kSocketInChild + 1, ~0U, 0) == 0 &&
+      setrlimit(RLIMIT_NOFILE, &launch.files) == 0 && setrlimit(RLIMIT_CORE, &launch.core) == 0;
+  if (ready) execve(launch.program, launch.arguments, launch.environment);
+  constexpr char kFailed[] = "leatd runner: could not be started\n";
+  [[maybe_unused]] const ssize_t written = write(2, kFailed, sizeof kFailed - 1);
+  _exit(127);
+}
+
+rlimit lowered(int which, rlim_t wanted) {
+  rlimit now{};
+  getrlimit(which, &now);
+  now.rlim_max = std::min(now.rlim_max, wanted);
+  now.rlim_cur = now.rlim_max;
+  return now;
+}
+
+uint64_t little_endian(const std::byte* bytes) {
+  uint64_t value = 0;
+  for (int b = 7; b >= 0; --b) value = value << 8 | std::to_integer<uint64_t>(bytes[b]);
+  return value;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<RunnerHandle>> RunnerHandle::start(const RunnerOrder& order,
+                                                          const RunnerSurroundings& surroundings) {
+  std::unique_ptr<RunnerHandle> made(new RunnerHandle());
+  made->incarnation_ = random_number();
+  made->memory_limit_ = surroundings.memory_limit;
+  made->directory_ = cat(surroundings.directory, "/", made->incarnation_);
+  std::error_code error;
+  if (!std::filesystem::create_directory(made->directory_, error))
+    return unavailable(cat("'", made->directory_, "': ", error.message()));
+  LEAT_ASSIGN_OR_RETURN(auto sockets, socket_pair());
+  int pipe[2];
+  if (pipe2(pipe, O_CLOEXEC) < 0) return system_error("a pipe for a runner's output", errno);
+  made->output_ = Descriptor(pipe[0]);
+  const Descriptor output(pipe[1]);
+  fcntl(made->output_.get(), F_SETFL, O_NONBLOCK);
+  made->socket_ = std::move(sockets.first);
+  LEAT_RETURN_IF_ERROR(made->spawn(surroundings, output.get(), sockets.second.get()));
+  const auto boot = runner_boot(order, surroundings, made->directory_, made->incarnation_);
+  LEAT_RETURN_IF_ERROR(send_all(made->socket_.get(), boot,
+                                std::chrono::steady_clock::now() + kBootDeadline,
+                                cat("runner of job ", order.job)));
+  return made;
+}
+
+Status RunnerHandle::spawn(const RunnerSurroundings& surroundings, int output, int socket) {
+  std::string program = surroundings.program, verb = "runner";
+  char* const arguments[] = {program.data(), verb.data(), nullptr};
+  const std::vector<char*> variables = environment();
+  // Above 3, so that making one the child's 3 does not close another.
+  const Descriptor high_output(fcntl(output, F_DUPFD_CLOEXEC, 10));
+  const Descriptor high_socket(fcntl(socket, F_DUPFD_CLOEXEC, 10));
+  if (!high_output || !high_socket) return system_error("descriptors for a runner", errno);
+  const RunnerLimits& limits = surroundings.limits;
+  const Launch launch{program.c_str(),
+                      arguments,
+                      variables.data(),
+                      getpid(),
+                      high_output.get(),
+                      high_socket.get(),
+                      lowered(RLIMIT_NOFILE, static_cast<rlim_t>(limits.open_files)),
+                      lowered(RLIMIT_CORE, limits.core_dumps ? RLIM_INFINITY : 0)};
+  // A handler that ran in the child before it is the runner would be this process's.
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  pid_ = fork();
+  if (pid_ == 0) become_runner(launch);
+  const int error = errno;
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  if (pid_ < 0) return system_error("starting a runner", error);
+  exit_ = Descriptor(static_cast<int>(syscall(SYS_pidfd_open, pid_, 0)));
+  return exit_ ? Status() : system_error("watching a runner", errno);
+}
+
+RunnerHandle::~RunnerHandle() {
+  if (pid_ > 0 && !reaped_) {
+    signal(SIGKILL);
+    while (waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
+    }
+  }
+  std::error_code ignored;  // what is left is removed when the worker starts again
+  if (!directory_.empty()) std::filesystem::remove_all(directory_, ignored);
+}
+
+void RunnerHandle::signal(int number) const {
+  if (!reaped_) ::kill(pid_, number);
+}
+
+bool RunnerHandle::is_stopped() const {
+  std::ifstream in(cat("/proc/", pid_, "/stat"));
+  std::string line;
+  std::getline(in, line);
+  const size_t name_end = line.rfind(") ");  // the name may have anything in it
+  if (name_end == std::string::npos || name_end + 2 >= line.size()) return false;
+  const char state = line[name_end + 2];
+  return state == 'T' || state == 't';
+}
+
+void RunnerHandle::take_lines(std::vector<std::string>& lines, bool at_end) {
+  size_t begin = 0;
+  while (begin < unfinished_.size()) {
+    size_t end = unfinished_.find('\n', begin);
+    const bool whole = end != std::string::npos;
+    if (!whole) end = unfinished_.size();
+    if (end - begin > kLongestLine) {
+      lines.push_back(unfinished_.substr(begin, kLongestLine));
+      begin += kLongestLine;
+      continue;
+    }
+    if (!whole && !at_end) break;
+    lines.push_back(unfinished_.substr(begin, end - begin));
+    begin = end + (whole ? 1 : 0);
+  }
+  unfinished_.erase(0, begin);
+}
+
+std::vector<std::string> RunnerHandle::read_output() {
+  std::vector<std::string> lines;
+  char buffer[16384];
+  // A runner that writes without end has its turn like everybody else.
+  for (int reads = 0; reads < 8 && output_; ++reads) {
+    const ssize_t n = ::read(output_.get(), buffer, sizeof buffer);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0 && errno == EAGAIN) break;
+    if (n <= 0) {
+      take_lines(lines, true);
+      output_ = Descriptor();
+      return lines;
+    }
+    unfinished_.append(buffer, static_cast<size_t>(n));
+  }
+  take_lines(lines, false);
+  return lines;
+}
+
+std::optional<RunnersPulse> RunnerHandle::read_pulse() {
+  std::byte buffer[1024];
+  while (!hung_up_) {
+    const ssize_t n = ::recv(socket_.get(), buffer, sizeof buffer, MSG_DONTWAIT);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0 && errno == EAGAIN) break;
+    if (n <= 0) {
+      hung_up_ = true;
+      break;
+    }
+    pulse_.insert(pulse_.end(), buffer, buffer + n);
+  }
+  const size_t whole = pulse_.size() / kPulseBytes * kPulseBytes;
+  if (whole == 0) return std::nullopt;
+  const std::byte* last = pulse_.data() + whole - kPulseBytes;
+  const uint64_t flags = little_endian(last + 8);
+  const RunnersPulse pulse{little_endian(last), (flags & 1) != 0, (flags & 2) != 0, false,
+                           flags >> 8};
+  pulse_.erase(pulse_.begin(), pulse_.begin() + static_cast<ptrdiff_t>(whole));
+  return pulse;
+}
+
+std::optional<RunnerEnd> RunnerHandle::reap() {
+  int status = 0;
+  const pid_t pid = waitpid(pid_, &status, WNOHANG);
+  if (pid == 0 || (pid < 0 && errno == EINTR)) return std::nullopt;
+  reaped_ = true;
+  if (pid < 0) return RunnerEnd{"is gone"};
+  if (WIFEXITED(status) && WEXITSTATUS(status) == kRunnerOutOfMemory) {
+    return RunnerEnd{memory_limit_ > 0 ? cat("ran out of memory, the worker's memory_limit is ",
+                                             human_bytes(memory_limit_))
+                                       : "ran out of memory",
+                     true};
+  }
+  if (!WIFSIGNALED(status)) return RunnerEnd{cat("exited with status ", WEXITSTATUS(status))};
+  const int signal = WTERMSIG(status);
+  return RunnerEnd{cat("was killed by signal ", signal), is_of_a_crash(signal)};
+}
+
+}  // namespace leat

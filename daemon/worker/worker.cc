@@ -1,0 +1,240 @@
+#include "daemon/worker/worker.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/un.h>
+
+#include <cerrno>
+#include <filesystem>
+
+#include "daemon/base/version.h"
+#include "daemon/process/leatd_exit.h"
+#include "daemon/process/state_folder.h"
+#include "daemon/status/status_routes.h"
+#include "daemon/worker/advertised_address.h"
+#include "daemon/worker/machine.h"
+#include "devices/base/files.h"
+#include "devices/base/text.h"
+#include "devices/cpu/cpu_device.h"
+
+namespace leat {
+namespace {
+
+// For jobs to leave a worker that is to end.
+constexpr std::chrono::milliseconds kDrain{5'000};
+constexpr std::chrono::milliseconds kTellMaster{1'000};
+constexpr std::chrono::milliseconds kLook{50};
+
+// What a runner puts below its folder: "/<20 digits>/<a few letters>".
+constexpr size_t kBelowDirectory = 20 + 12;
+
+constexpr size_t kMostDatasets = 1000;  // the master takes a few more
+
+std::string_view transport_name(WorkerTransport transport) {
+  switch (transport) {
+    case WorkerTransport::local:
+      return "local";
+    case WorkerTransport::shm:
+      return "shm";
+    case WorkerTransport::tcp:
+      return "tcp";
+  }
+  return "";
+}
+
+WorkerInfo describe(const WorkerConfig& config, const std::string& data_address, uint32_t threads) {
+  WorkerInfo info;
+  info.worker.name = config.name;
+  info.address = data_address;
+  info.machine = machine_id();
+  info.version = leat_version();
+  const cpu::CpuDevice device(0, 1);
+  WorkerDevice cpu{"cpu", device.name(), device.memory_bytes(), threads, cpu::cpu_model()};
+  if (config.memory_limit > 0) cpu.memory_bytes = std::min(cpu.memory_bytes, config.memory_limit);
+  info.devices.push_back(cpu);
+  for (const auto& [name, path] : config.datasets) info.datasets.push_back(name);
+  for (const auto& [name, path] : config.datasets) {
+    if (info.datasets.size() < kMostDatasets) info.datasets.push_back(path);
+  }
+  if (config.local_paths) info.datasets.emplace_back(kAnyPath);
+  return info;
+}
+
+// A job that is given to this worker for its data is to find them.
+Status check_datasets(const WorkerConfig& config) {
+  for (const auto& [name, path] : config.datasets) {
+    std::error_code error;
+    if (std::filesystem::exists(path, error)) continue;
+    return failed_precondition(cat("datasets.", name,
+                                   ": expected a folder or a file, there is no '", path, "'",
+                                   error ? cat(" (", error.message(), ")") : ""));
+  }
+  return {};
+}
+
+}  // namespace
+
+// The state directory is this process's, and what a killed one left there is gone.
+Status Worker::take_state(const std::string& directory, const Logger& log) {
+  LEAT_ASSIGN_OR_RETURN(const std::string warning, take_state_folder(directory));
+  if (!warning.empty()) log.warning(warning);
+  const std::string path = directory + "/lock";
+  lock_ = Descriptor(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  if (!lock_) return system_error(cat("'", path, "'"), errno);
+  if (flock(lock_.get(), LOCK_EX | LOCK_NB) < 0) {
+    return failed_precondition(
+        cat("state directory '", directory, "': another worker runs on it; give each its own"));
+  }
+  runners_directory_ = directory + "/runners";
+  constexpr size_t kLongest = sizeof(sockaddr_un::sun_path) - 1 - kBelowDirectory;
+  if (runners_directory_.size() > kLongest) {
+    return invalid_argument(cat("state_dir '", directory, "': expected at most ",
+                                kLongest - std::string_view("/runners").size(),
+                                " characters, for the paths of sockets below it, received ",
+                                directory.size()));
+  }
+  std::error_code error;
+  std::filesystem::remove_all(runners_directory_, error);
+  std::filesystem::create_directory(runners_directory_, error);
+  std::filesystem::permissions(runners_directory_, std::filesystem::perms::owner_all, error);
+  if (error) return unavailable(cat("'", runners_directory_, "': ", error.message()));
+  return {};
+}
+
+Result<std::unique_ptr<Worker>> Worker::start(const WorkerConfig& config,
+                                              const std::string& program, Logger log,
+                                              std::function<void()> on_given_up) {
+  std::unique_ptr<Worker> daemon(new Worker());
+  LEAT_RETURN_IF_ERROR(check_datasets(config));
+  LEAT_RETURN_IF_ERROR(daemon->take_state(config.state_dir, log));
+  const auto threads =
+      static_cast<uint32_t>(config.threads > 0 ? config.threads : cpu::usable_cores());
+  MasterLinkOptions options;
+  options.master = config.master;
+  options.identity.role = RpcRole::worker;
+  options.identity.cluster = config.cluster;
+  options.identity.secret = config.security.secret;
+  options.log = log;
+  options.name_patience = config.name_patience;
+  options.on_given_up = std::move(on_given_up);
+  RunnerSurroundings& around = options.surroundings;
+  around.program = program;
+  around.directory = daemon->runners_directory_;
+  around.node = config.name;
+  around.master = config.master;
+  around.cluster = config.cluster;
+  around.secret = config.security.secret;
+  around.threads = threads;
+  around.memory_limit = config.memory_limit;
+  around.datasets = config.datasets;
+  if (config.local_paths) around.datasets[std::string(kAnyPath)] = kAnyPath;
+  for (const WorkerTransport transport : config.transports)
+    around.transports.emplace_back(transport_name(transport));
+  around.log_level = log_level_name(config.log.level);
+  around.limits = config.runner;
+  around.rejoin_within = options.adopt_within = config.adopt_within;
+
+  // The link tells what runners say, and the data port asks whose a connection is: so runners come
+  // between the two, and what the link tells of this worker comes last.
+  RunnerNews news{[&link = daemon->master_](const auto& job, uint64_t epoch, auto lines) {
+                    if (link) link->said(job, epoch, std::move(lines));
+                  },
+                  [&link = daemon->master_](const auto& job, uint64_t epoch, const auto& end) {
+                    if (link) link->exited(job, epoch, end);
+                  }};
+  LEAT_ASSIGN_OR_RETURN(daemon->runners_, Runners::create(std::move(news), log.named("runners")));
+  LEAT_ASSIGN_OR_RETURN(daemon->data_port_, DataPort::open(daemon->reactor_, config.data,
+                                                           *daemon->runners_, log.named("data")));
+  LEAT_ASSIGN_OR_RETURN(const std::string address,
+                        advertised_address(config.data_address, daemon->data_address()));
+  options.info = describe(config, address, threads);
+  LEAT_ASSIGN_OR_RETURN(daemon->master_, MasterLink::create(std::move(options)));
+  LEAT_RETURN_IF_ERROR(daemon->open_http(config, log.named("http")));
+  daemon->master_->start(*daemon->runners_);
+  return daemon;
+}
+
+// Its own health: ready while it is a member of the cluster.
+Status Worker::open_http(const WorkerConfig& config, Logger log) {
+  if (config.http == "off") return {};
+  HttpOptions options;
+  options.policy.names = {config.name};
+  options.policy.token = config.security.http_token;
+  options.log = std::move(log);
+  options.counters = std::make_shared<HttpCounters>();
+  const auto metrics = [this, counters = options.counters] {
+    const RunnersPulse pulse = runners_->pulse();
+    std::vector<Metric> all = http_metrics(*counters);
+    const auto add = [&all](std::string name, std::string help, MetricKind kind, double value) {
+      all.push_back({std::move(name), std::move(help), kind, {{{}, value}}});
+    };
+    add("leat_worker_registered", "Whether the worker is a member of its cluster",
+        MetricKind::gauge, status().ok() ? 1 : 0);
+    add("leat_worker_runners", "Jobs that have a runner here", MetricKind::gauge,
+        static_cast<double>(runners_->size()));
+    add("leat_worker_steps_total", "Steps that its runners have done", MetricKind::counter,
+        static_cast<double>(pulse.progress));
+    return all;
+  };
+  LEAT_ASSIGN_OR_RETURN(
+      http_, HttpServer::open(reactor_, config.http,
+                              health_routes([this] { return status(); }, metrics), options));
+  return {};
+}
+
+bool Worker::drain(std::chrono::milliseconds patience) {
+  const auto deadline = std::chrono::steady_clock::now() + patience;
+  if (!status().ok()) return runners_->size() == 0;
+  master_->drain(std::min(patience, kTellMaster));  // also without a runner: one may be on its way
+  if (runners_->size() == 0) return true;
+  while (status().ok() && std::chrono::steady_clock::now() < deadline) {
+    if (runners_->wait_until_none(std::min(deadline, std::chrono::steady_clock::now() + kLook)))
+      return true;
+  }
+  return runners_->size() == 0;
+}
+
+void Worker::stop(std::chrono::milliseconds grace) {
+  if (std::exchange(stopped_, true)) return;
+  if (runners_) runners_->stop_all(grace);
+  if (master_) master_->stop();
+}
+
+Worker::~Worker() {
+  stop(std::chrono::milliseconds(0));
+  http_.reset();
+  data_port_.reset();  // asks the runners
+  runners_.reset();    // tell the link
+}
+
+Status run_worker(const WorkerConfig& config, Lifetime& lifetime, Logger log) {
+  std::error_code error;
+  const std::string program = std::filesystem::read_symlink("/proc/self/exe", error);
+  if (error) return unavailable(cat("/proc/self/exe: ", error.message()));
+  const auto give_up = [&lifetime] { lifetime.request_stop("its name is another worker's"); };
+  LEAT_ASSIGN_OR_RETURN(const auto daemon, Worker::start(config, program, log, give_up));
+  RpcLoop& loop = daemon->master().loop();
+  const Registration watched = lifetime.watch(
+      "rpc", [&loop](LifeSign heart) { (void)loop.post([heart] { heart.beat(); }); });
+  const Registration dumped = lifetime.on_dump([&daemon] {
+    return cat("member: ", daemon->status().ok() ? "yes" : daemon->status().message(),
+               "; runners: ", daemon->runners().size());
+  });
+  lifetime.ready(cat("data port ", daemon->data_address(), ", master ", config.master),
+                 {.listen = "", .http = daemon->http_address(), .data = daemon->data_address()});
+  lifetime.wait_for_stop();
+  if (const Status why = daemon->master().gave_up(); !why.ok()) {
+    daemon->stop(std::chrono::milliseconds(0));
+    lifetime.fail_with(kLeatdNameTaken);
+    return why;
+  }
+  lifetime.stopping(cat("jobs to leave ", daemon->runners().size(), " runners"));
+  if (!daemon->drain(kDrain))
+    log.warning(daemon->runners().size(), " runners are left that jobs did not leave in ",
+                kDrain.count(), " ms");
+  lifetime.stopping(cat(daemon->runners().size(), " runners"));
+  daemon->stop(config.runner.stop_deadline);
+  return {};
+}
+
+}  // namespace leat

@@ -1,0 +1,174 @@
+// A tensor in host memory: what crosses the borders of the runtime (constants, feeds, fetches,
+// checkpoints). Inside a step there are only plan values, which are addresses.
+#pragma once
+
+#include <cstring>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "devices/base/dtype.h"
+#include "devices/base/shape.h"
+#include "devices/base/status.h"
+
+namespace leat {
+
+// The C++ type of each DType's elements, and back.
+template <typename T>
+struct DTypeOf;
+template <>
+struct DTypeOf<float> {
+  static constexpr DType value = DType::f32;
+};
+template <>
+struct DTypeOf<double> {
+  static constexpr DType value = DType::f64;
+};
+template <>
+struct DTypeOf<Half> {
+  static constexpr DType value = DType::f16;
+};
+template <>
+struct DTypeOf<BFloat16> {
+  static constexpr DType value = DType::bf16;
+};
+template <>
+struct DTypeOf<int8_t> {
+  static constexpr DType value = DType::i8;
+};
+template <>
+struct DTypeOf<int16_t> {
+  static constexpr DType value = DType::i16;
+};
+template <>
+struct DTypeOf<int32_t> {
+  static constexpr DType value = DType::i32;
+};
+template <>
+struct DTypeOf<int64_t> {
+  static constexpr DType value = DType::i64;
+};
+template <>
+struct DTypeOf<uint8_t> {
+  static constexpr DType value = DType::u8;
+};
+template <>
+struct DTypeOf<uint16_t> {
+  static constexpr DType value = DType::u16;
+};
+template <>
+struct DTypeOf<uint32_t> {
+  static constexpr DType value = DType::u32;
+};
+template <>
+struct DTypeOf<uint64_t> {
+  static constexpr DType value = DType::u64;
+};
+template <>
+struct DTypeOf<bool> {
+  static constexpr DType value = DType::boolean;
+};
+
+// Calls f(T{}) with the C++ type of `dtype` (bool for boolean). REQUIRES: dtype != invalid.
+template <typename F>
+decltype(auto) dispatch_dtype(DType dtype, F&& f) {
+  switch (dtype) {
+    case DType::f32:
+      return f(float{});
+    case DType::f64:
+      return f(double{});
+    case DType::f16:
+      return f(Half{});
+    case DType::bf16:
+      return f(BFloat16{});
+    case DType::i8:
+      return f(int8_t{});
+    case DType::i16:
+      return f(int16_t{});
+    case DType::i32:
+      return f(int32_t{});
+    case DType::i64:
+      return f(int64_t{});
+    case DType::u8:
+      return f(uint8_t{});
+    case DType::u16:
+      return f(uint16_t{});
+    case DType::u32:
+      return f(uint32_t{});
+    case DType::u64:
+      return f(uint64_t{});
+    default:
+      return f(bool{});
+  }
+}
+
+// Row-major, contiguous, 64-byte aligned. Copies share the bytes, so a Tensor that is shared must
+// not be written; clone() for a private copy.
+// Threads: a value; the bytes are the owner's business.
+class Tensor {
+ public:
+  Tensor() = default;  // invalid: dtype() == DType::invalid
+  // Zeroed. REQUIRES: shape made by Shape::checked or of trusted sizes.
+  Tensor(DType dtype, const Shape& shape);
+  // resource_exhausted instead of std::bad_alloc.
+  static Result<Tensor> create(DType dtype, const Shape& shape);
+  // Shares memory that `owner` keeps alive.
+  static Tensor wrap(DType dtype, const Shape& shape, void* data, std::shared_ptr<void> owner);
+
+  // Tensor::of<float>({2,2}, {1,2,3,4}). REQUIRES: as many values as elements.
+  template <typename T>
+  static Tensor of(const Shape& shape, const std::vector<T>& values) {
+    Tensor t(DTypeOf<T>::value, shape);
+    for (size_t i = 0; i < values.size(); ++i) t.data<T>()[i] = values[i];
+    return t;
+  }
+  template <typename T>
+  static Tensor scalar(T value) {
+    Tensor t(DTypeOf<T>::value, Shape());
+    t.data<T>()[0] = value;
+    return t;
+  }
+  // A scalar of `dtype` with `value` converted to it.
+  static Tensor scalar_of(DType dtype, double value);
+
+  bool valid() const { return dtype_ != DType::invalid; }
+  DType dtype() const { return dtype_; }
+  const Shape& shape() const { return shape_; }
+  int64_t elements() const { return shape_.elements(); }
+  size_t bytes() const { return static_cast<size_t>(elements()) * dtype_size(dtype_); }
+
+  void* raw() const { return data_.get(); }
+  // REQUIRES: T is dtype()'s type.
+  template <typename T>
+  T* data() const {
+    return static_cast<T*>(data_.get());
+  }
+  template <typename T>
+  std::span<T> span() const {
+    return {data<T>(), static_cast<size_t>(elements())};
+  }
+
+  // The same bytes under another shape. REQUIRES: as many elements.
+  Tensor reshaped(const Shape& shape) const;
+  Tensor clone() const;
+  // Element i converted to double (to int64).
+  double at(int64_t i) const;
+  int64_t int_at(int64_t i) const;
+  // Element i set from a double. REQUIRES: the tensor is not shared.
+  void set(int64_t i, double value);
+  // Every element converted (as C++ converts; floats to bool: != 0).
+  Tensor cast(DType dtype) const;
+  // Same dtype, shape and bytes.
+  bool identical(const Tensor& other) const;
+  std::string to_string(int64_t max_elements = 16) const;  // "float[2,2] {1, 2, 3, 4}"
+
+ private:
+  DType dtype_ = DType::invalid;
+  Shape shape_;
+  std::shared_ptr<void> data_;
+};
+
+std::ostream& operator<<(std::ostream& out, const Tensor& tensor);
+
+}  // namespace leat

@@ -1,0 +1,90 @@
+#include <algorithm>
+
+#include "devices/core/tensor.h"
+#include "ops/cpu/reduce_kernels.h"
+#include "ops/cpu/tree_sum.h"
+
+namespace leat {
+namespace {
+
+constexpr int64_t kColumns = 256;
+
+// x is [outer, axis, inner]; one unit is up to kColumns neighbours of inner. NaN counts as the
+// largest for max and as the smallest for min, as in numpy.
+template <typename T>
+class ArgKernel final : public Kernel {
+  using A = Compute<T>;
+
+ public:
+  ArgKernel(const KernelSetup& setup, int axis, bool largest, bool last)
+      : outer_(setup.input(0).shape.elements(0, axis)),
+        size_(setup.input(0).shape[axis]),
+        inner_(setup.input(0).shape.elements(axis + 1, setup.input(0).shape.rank())),
+        largest_(largest),
+        last_(last) {
+    columns_ = (inner_ + kColumns - 1) / kColumns;
+    const int64_t rows = setup.tile_rows > 0 ? setup.input(0).shape[0] : 0;
+    if (rows > 0)
+      tile_units_ = setup.tile_rows * (outer_ / rows) * columns_;
+    else
+      tile_units_ = default_tile_rows(outer_ * columns_, std::min(inner_, kColumns) * size_);
+    tile_units_ = std::max<int64_t>(1, tile_units_);
+    if (outer_ * columns_ == 0 && rows > 0)
+      tiles_ = tile_count(rows, setup.tile_rows);
+    else
+      tiles_ = tile_count(outer_ * columns_, tile_units_);
+  }
+  int tiles(int) const override { return tiles_; }
+  Progress run(KernelContext& context, int, int tile) override {
+    const int64_t end = std::min(outer_ * columns_, (tile + 1) * tile_units_);
+    for (int64_t unit = tile * tile_units_; unit < end; ++unit)
+      find(context, unit / columns_, unit % columns_ * kColumns);
+    return Progress::done;
+  }
+
+ private:
+  void find(KernelContext& context, int64_t outer, int64_t column) const {
+    const int64_t width = std::min(kColumns, inner_ - column);
+    const T* x = context.in<T>(0) + outer * size_ * inner_ + column;
+    int64_t* best = context.out<int64_t>(0) + outer * inner_ + column;
+    A values[kColumns];
+    for (int64_t j = 0; j < width; ++j) {
+      values[j] = load_as_compute(x[j]);
+      best[j] = 0;
+    }
+    for (int64_t i = 1; i < size_; ++i) {
+      const T* line = x + i * inner_;
+      for (int64_t j = 0; j < width; ++j) {
+        const A value = load_as_compute(line[j]);
+        if (!better(value, values[j])) continue;
+        values[j] = value;
+        best[j] = i;
+      }
+    }
+  }
+  bool better(A value, A than) const {
+    const bool nan = value != value, than_nan = than != than;
+    if (nan || than_nan) return nan && (!than_nan || last_);
+    if (value == than) return last_;
+    return largest_ ? value > than : value < than;
+  }
+
+  int64_t outer_, size_, inner_;
+  bool largest_, last_;
+  int64_t columns_ = 1;
+  int64_t tile_units_ = 1;
+  int tiles_ = 1;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Kernel>> make_arg_kernel(const KernelSetup& setup, bool largest) {
+  const int64_t axis = attr_int(setup.attrs(), "axis");
+  const int at = static_cast<int>(axis < 0 ? axis + setup.input(0).shape.rank() : axis);
+  const bool last = attr_int(setup.attrs(), "select_last_index") != 0;
+  return dispatch_dtype(setup.input(0).dtype, [&](auto zero) -> std::unique_ptr<Kernel> {
+    return std::make_unique<ArgKernel<decltype(zero)>>(setup, at, largest, last);
+  });
+}
+
+}  // namespace leat

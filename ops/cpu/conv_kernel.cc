@@ -1,0 +1,300 @@
+#include "ops/cpu/conv_kernel.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "devices/base/align.h"
+#include "devices/base/text.h"
+#include "ops/cpu/conv_few_channels.h"
+#include "ops/cpu/conv_winograd.h"
+#include "ops/cpu/onednn.h"
+#include "ops/graph/kernel_note.h"
+
+namespace leat {
+namespace {
+
+constexpr int64_t kTiles = 16;              // of a batch that is large enough
+constexpr int64_t kWorthwhile = 1 << 20;    // multiply-adds of a tile
+constexpr int64_t kPartialBytes = 8 << 20;  // of all partial sums of one gradient of weights
+constexpr int64_t kSliceOutputs = 32;       // output channels in one tile of a gradient of weights
+constexpr int64_t kManyWeights =
+    256 * 1024;  // from here on partial sums cost too much memory traffic
+
+Progress library_failed(KernelContext& context) {
+  context.step->fail(context.instruction,
+                     internal_error("oneDNN failed to run a convolution; may this process make "
+                                    "memory executable (MemoryDenyWriteExecute)?"));
+  return Progress::failed;
+}
+
+// Engines for tiles of `tile` images out of `total`: one for whole tiles and one for a smaller
+// last.
+struct Engines {
+  std::unique_ptr<ConvEngine> whole, last;
+  int64_t tile = 0, total = 0;
+
+  int tiles() const { return tile_count(total, tile); }
+  const ConvEngine& of(int i) const { return last && i + 1 == tiles() ? *last : *whole; }
+  size_t scratch_bytes() const {
+    return std::max(whole->scratch_bytes(), last ? last->scratch_bytes() : 0);
+  }
+};
+
+Engines make_engines(ConvSpec spec, int64_t tile) {
+  Engines engines;
+  engines.total = spec.images;
+  engines.tile = std::clamp<int64_t>(tile, 1, std::max<int64_t>(1, spec.images));
+  const int64_t rest = engines.total % engines.tile;
+  spec.images = engines.tile;
+  engines.whole = make_conv_engine(spec);
+  if (rest == 0) return engines;
+  spec.images = rest;
+  engines.last = make_conv_engine(spec, engines.whole.get());
+  if (engines.last->packs() == engines.whole->packs()) return engines;
+  // Both are to have the same weights.
+  engines.last = make_direct_conv(spec, engines.last->note());
+  spec.images = engines.tile;
+  engines.whole = make_direct_conv(spec, engines.last->note());
+  return engines;
+}
+
+class RowsKernel final : public Kernel, public NotedKernel {
+ public:
+  RowsKernel(const ConvSpec& spec, Engines engines, ConvOperands operands, bool added_bias)
+      : spec_(spec), engines_(std::move(engines)), operands_(operands), added_bias_(added_bias) {}
+
+  int phases() const override { return engines_.whole->packs() ? 2 : 1; }
+  int row_phase() const override { return phases() - 1; }
+  int tiles(int phase) const override {
+    return phase < row_phase() ? engines_.whole->slices() : engines_.tiles();
+  }
+  size_t workspace_bytes() const override {
+    return engines_.whole->packs() ? engines_.whole->packed_bytes() : 0;
+  }
+  size_t scratch_bytes() const override { return engines_.scratch_bytes(); }
+  std::string note() const override { return engines_.whole->note(); }
+
+  Progress run(KernelContext& context, int phase, int tile) override {
+    void* weights = context.inputs[operands_.w];
+    if (phase < row_phase()) {
+      return engines_.whole->pack(weights, context.workspace, tile) ? Progress::done
+                                                                    : library_failed(context);
+    }
+    if (engines_.total == 0) return Progress::done;
+    const bool forward = spec_.kind == ConvKind::forward;
+    const size_t size = dtype_size(spec_.dtype);
+    const auto at = [&](void* base, int64_t image) {
+      return static_cast<std::byte*>(base) +
+             static_cast<size_t>(tile * engines_.tile * image) * size;
+    };
+    void* x =
+        at(forward ? context.inputs[operands_.x] : context.outputs[operands_.x], spec_.x_image());
+    void* y =
+        at(forward ? context.outputs[operands_.y] : context.inputs[operands_.y], spec_.y_image());
+    void* bias = spec_.bias ? context.inputs[operands_.bias] : nullptr;
+    void* w = engines_.whole->packs() ? static_cast<void*>(context.workspace) : weights;
+    if (!engines_.of(tile).run(x, w, bias, y, context.scratch)) return library_failed(context);
+    if (added_bias_) {
+      const int64_t images = std::min(engines_.tile, engines_.total - tile * engines_.tile);
+      if (spec_.dtype == DType::f64)
+        add_bias<double>(x, context.inputs[operands_.bias], images);
+      else
+        add_bias<float>(x, context.inputs[operands_.bias], images);
+    }
+    return Progress::done;
+  }
+
+ private:
+  template <typename T>
+  void add_bias(void* x, const void* bias, int64_t images) const {
+    const int64_t area = spec_.window.input_area();
+    for (int64_t plane = 0; plane < images * spec_.inputs; ++plane) {
+      const T value = static_cast<const T*>(bias)[plane % spec_.inputs];
+      T* to = static_cast<T*>(x) + plane * area;
+      for (int64_t i = 0; i < area; ++i) to[i] += value;
+    }
+  }
+
+  ConvSpec spec_;
+  Engines engines_;
+  ConvOperands operands_;
+  bool added_bias_;
+};
+
+// Tiles of images each write a part; then the parts are summed in a tree, slice by slice.
+template <typename T>
+class PartialSumKernel final : public Kernel, public NotedKernel {
+ public:
+  PartialSumKernel(const ConvSpec& spec, Engines engines, ConvOperands operands)
+      : spec_(spec),
+        engines_(std::move(engines)),
+        operands_(operands),
+        weights_bytes_(align_up(engines_.whole->packed_bytes(), 64)),
+        part_bytes_(weights_bytes_ +
+                    (spec.bias ? align_up(static_cast<size_t>(spec.outputs) * sizeof(T), 64) : 0)) {
+  }
+
+  int phases() const override { return 2; }
+  int tiles(int phase) const override {
+    return phase == 0 ? engines_.tiles() : engines_.whole->slices() + (spec_.bias ? 1 : 0);
+  }
+  size_t workspace_bytes() const override {
+    return part_bytes_ * static_cast<size_t>(engines_.tiles());
+  }
+  size_t scratch_bytes() const override { return engines_.scratch_bytes(); }
+  std::string note() const override { return engines_.whole->note(); }
+
+  Progress run(KernelContext& context, int phase, int tile) override {
+    if (phase == 1) return combine(context, tile);
+    if (engines_.total == 0) {
+      std::memset(context.workspace, 0, part_bytes_);
+      return Progress::done;
+    }
+    std::byte* part = context.workspace + static_cast<size_t>(tile) * part_bytes_;
+    T* x = static_cast<T*>(context.inputs[operands_.x]) + tile * engines_.tile * spec_.x_image();
+    T* y = static_cast<T*>(context.inputs[operands_.y]) + tile * engines_.tile * spec_.y_image();
+    void* bias = spec_.bias ? part + weights_bytes_ : nullptr;
+    return engines_.of(tile).run(x, part, bias, y, context.scratch) ? Progress::done
+                                                                    : library_failed(context);
+  }
+
+ private:
+  Progress combine(KernelContext& context, int tile) const {
+    T* parts = reinterpret_cast<T*>(context.workspace);
+    const auto stride = static_cast<int64_t>(part_bytes_ / sizeof(T));
+    if (tile == engines_.whole->slices()) {
+      const auto begin = static_cast<int64_t>(weights_bytes_ / sizeof(T));
+      sum(parts, stride, {begin, begin + spec_.outputs});
+      std::memcpy(context.outputs[operands_.bias], parts + begin,
+                  static_cast<size_t>(spec_.outputs) * sizeof(T));
+      return Progress::done;
+    }
+    sum(parts, stride, engines_.whole->slice(tile));
+    const bool ok = engines_.whole->unpack(parts, context.outputs[operands_.w], tile);
+    return ok ? Progress::done : library_failed(context);
+  }
+  void sum(T* parts, int64_t stride, ConvEngine::Range range) const {
+    constexpr int64_t kChunk = 2048;  // of each part, so that the running sums stay in the cache
+    for (int64_t e = range.begin; e < range.end; e += kChunk) {
+      tree_sum(parts, engines_.tiles(), stride, e, std::min(e + kChunk, range.end));
+    }
+  }
+
+  ConvSpec spec_;
+  Engines engines_;
+  ConvOperands operands_;
+  size_t weights_bytes_, part_bytes_;
+};
+
+// Each tile makes the weights of some output channels from the whole batch, of which it copies its
+// channels of y first (a slice in place would be the library's slow path).
+class ChannelsKernel final : public Kernel, public NotedKernel {
+ public:
+  ChannelsKernel(const ConvSpec& spec, std::unique_ptr<ConvEngine> engine, ConvOperands operands)
+      : spec_(spec),
+        engine_(std::move(engine)),
+        operands_(operands),
+        slice_bytes_(
+            align_up(static_cast<size_t>(spec.images * kSliceOutputs * spec.window.output_area()) *
+                         sizeof(float),
+                     64)) {}
+
+  int tiles(int) const override { return static_cast<int>(spec_.outputs / kSliceOutputs); }
+  size_t scratch_bytes() const override {
+    return slice_bytes_ + align_up(engine_->packed_bytes(), 64) + engine_->scratch_bytes();
+  }
+  std::string note() const override { return engine_->note(); }
+
+  Progress run(KernelContext& context, int, int tile) override {
+    const int64_t first = tile * kSliceOutputs, slice = kSliceOutputs * spec_.window.output_area();
+    float* y = reinterpret_cast<float*>(context.scratch);
+    const float* whole =
+        static_cast<const float*>(context.inputs[operands_.y]) + first * spec_.window.output_area();
+    for (int64_t image = 0; image < spec_.images; ++image) {
+      std::memcpy(y + image * slice, whole + image * spec_.y_image(),
+                  static_cast<size_t>(slice) * sizeof(float));
+    }
+    std::byte* packed = context.scratch + slice_bytes_;
+    std::byte* scratch = packed + align_up(engine_->packed_bytes(), 64);
+    float* bias =
+        spec_.bias ? static_cast<float*>(context.outputs[operands_.bias]) + first : nullptr;
+    if (!engine_->run(context.inputs[operands_.x], packed, bias, y, scratch))
+      return library_failed(context);
+    float* w = static_cast<float*>(context.outputs[operands_.w]) +
+               first * (spec_.weights() / spec_.outputs);
+    for (int i = 0; i < engine_->slices(); ++i) {
+      if (!engine_->unpack(packed, w, i)) return library_failed(context);
+    }
+    return Progress::done;
+  }
+
+ private:
+  ConvSpec spec_;
+  std::unique_ptr<ConvEngine> engine_;
+  ConvOperands operands_;
+  size_t slice_bytes_;
+};
+
+}  // namespace
+
+std::unique_ptr<ConvEngine> make_conv_engine(const ConvSpec& spec, const ConvEngine* like) {
+  if (spec.winograd) return make_winograd_conv(spec);
+  if (auto engine = make_few_channels_conv(spec)) return engine;
+  if (spec.images == 0 || (like && !like->packs())) return make_direct_conv(spec);
+  if (spec.dtype != DType::f32) {
+    return make_direct_conv(spec, cat("oneDNN has none for ", spec.dtype));
+  }
+  auto engine = onednn::make_conv(spec, like);
+  if (engine.ok()) return std::move(*engine);
+  return make_direct_conv(spec, engine.status().message());
+}
+
+int64_t conv_tile_images(int64_t images, int64_t multiply_adds) {
+  const int64_t share = (images + kTiles - 1) / kTiles;
+  const int64_t worthwhile = kWorthwhile / std::max<int64_t>(1, multiply_adds) + 1;
+  return std::clamp<int64_t>(std::max(std::min<int64_t>(share, 32), worthwhile), 1,
+                             std::max<int64_t>(1, images));
+}
+
+Result<std::unique_ptr<Kernel>> make_conv_rows_kernel(const KernelSetup& setup, ConvSpec spec,
+                                                      ConvOperands operands, bool added_bias) {
+  spec.winograd = winograd_is_faster(spec);
+  const int64_t tile =
+      setup.tile_rows > 0 ? setup.tile_rows : conv_tile_images(spec.images, spec.multiply_adds());
+  Engines engines = make_engines(spec, tile);
+  return std::unique_ptr<Kernel>(
+      std::make_unique<RowsKernel>(spec, std::move(engines), operands, added_bias));
+}
+
+bool weights_by_channels(const ConvSpec& spec) {
+  return spec.dtype == DType::f32 && spec.groups == 1 && spec.outputs % kSliceOutputs == 0 &&
+         spec.outputs >= 8 * kSliceOutputs && spec.weights() >= kManyWeights && spec.images > 0;
+}
+
+int64_t conv_weights_tile_images(const ConvSpec& spec) {
+  const int64_t bytes = spec.weights() * static_cast<int64_t>(dtype_size(spec.dtype));
+  const int64_t parts = std::clamp<int64_t>(kPartialBytes / std::max<int64_t>(1, bytes), 4, kTiles);
+  return std::max(conv_tile_images(spec.images, spec.multiply_adds()),
+                  (spec.images + parts - 1) / parts);
+}
+
+Result<std::unique_ptr<Kernel>> make_conv_weights_kernel(const KernelSetup& setup, ConvSpec spec,
+                                                         ConvOperands operands) {
+  spec.winograd = winograd_is_faster(spec);
+  if (weights_by_channels(spec)) {
+    ConvSpec slice = spec;
+    slice.outputs = kSliceOutputs;
+    return std::unique_ptr<Kernel>(
+        std::make_unique<ChannelsKernel>(spec, make_conv_engine(slice), operands));
+  }
+  const int64_t tile = setup.tile_rows > 0 ? setup.tile_rows : conv_weights_tile_images(spec);
+  Engines engines = make_engines(spec, tile);
+  if (spec.dtype == DType::f64) {
+    return std::unique_ptr<Kernel>(
+        std::make_unique<PartialSumKernel<double>>(spec, std::move(engines), operands));
+  }
+  return std::unique_ptr<Kernel>(
+      std::make_unique<PartialSumKernel<float>>(spec, std::move(engines), operands));
+}
+
+}  // namespace leat

@@ -1,0 +1,49 @@
+// The CPU kernels of convolutions, made of engines: tiles of images forward and backward-data;
+// partial sums in a fixed tree, or tiles of output channels, for the weights.
+#pragma once
+
+#include "ops/cpu/conv_engine.h"
+#include "ops/graph/kernel.h"
+
+namespace leat {
+
+// Which operand of the op is which of the convolution; -1: absent.
+struct ConvOperands {
+  int x = 0, w = 1, bias = 2, y = 0;
+};
+
+// Images in one tile, from shapes alone: about a sixteenth of the batch, at least a million
+// multiply-adds.
+int64_t conv_tile_images(int64_t images, int64_t multiply_adds);
+
+// y from x and w (forward), or x from y and w (backward_data). spec.images is the whole batch.
+// `added_bias` (backward_data: ConvTranspose's) is added to each channel of x.
+Result<std::unique_ptr<Kernel>> make_conv_rows_kernel(const KernelSetup& setup, ConvSpec spec,
+                                                      ConvOperands operands,
+                                                      bool added_bias = false);
+
+// Whether gradients of such weights are cut by output channels and not by images: then the op has
+// no row tiles. A function of the shapes alone.
+bool weights_by_channels(const ConvSpec& spec);
+// Images in a tile of the other weight gradients: each tile leaves one partial sum, so that the
+// bits depend on it. Of the shapes alone.
+int64_t conv_weights_tile_images(const ConvSpec& spec);
+
+// w (output 0) and bias (output 1, if spec.bias) from x and y.
+Result<std::unique_ptr<Kernel>> make_conv_weights_kernel(const KernelSetup& setup, ConvSpec spec,
+                                                         ConvOperands operands);
+
+// Sums `count` parts of `size` elements each, `stride` elements apart, into the first: elements
+// [begin, end) of each, in the binary tree that splits at the largest power of two below the count.
+template <typename T>
+void tree_sum(T* parts, int64_t count, int64_t stride, int64_t begin, int64_t end) {
+  for (int64_t step = 1; step < count; step *= 2) {
+    for (int64_t i = 0; i + step < count; i += 2 * step) {
+      T* to = parts + i * stride;
+      const T* from = parts + (i + step) * stride;
+      for (int64_t e = begin; e < end; ++e) to[e] += from[e];
+    }
+  }
+}
+
+}  // namespace leat

@@ -1,0 +1,235 @@
+#include "ops/cpu/copy.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "ops/cpu/vectorize.h"
+
+namespace leat {
+namespace {
+
+// Drops sizes of 1 and merges neighbours that go on evenly on both sides; the first axis stays by
+// itself if `keep_first`. At least one axis is left.
+StridedCopy collapsed(const StridedCopy& copy, bool keep_first) {
+  StridedCopy out = copy;
+  out.rank = 0;
+  for (size_t d = 0; d < static_cast<size_t>(copy.rank); ++d) {
+    const bool keep = keep_first && d == 0;
+    if (copy.sizes[d] == 1 && !keep) continue;
+    const int last = out.rank - 1;
+    const auto l = static_cast<size_t>(std::max(last, 0));
+    const bool may_merge = last >= (keep_first ? 1 : 0);
+    if (may_merge && out.in_steps[l] == copy.in_steps[d] * copy.sizes[d] &&
+        out.out_steps[l] == copy.out_steps[d] * copy.sizes[d]) {
+      out.sizes[l] *= copy.sizes[d];
+      out.in_steps[l] = copy.in_steps[d];
+      out.out_steps[l] = copy.out_steps[d];
+    } else {
+      out.add_axis(copy.sizes[d], copy.in_steps[d], copy.out_steps[d]);
+    }
+  }
+  if (out.rank == 0) out.add_axis(1, 0, 0);
+  return out;
+}
+
+template <typename T>
+void copy_line(T* out, const T* in, int64_t n, int64_t in_step, int64_t out_step) {
+  if (in_step == 1 && out_step == 1) {
+    std::memcpy(out, in, static_cast<size_t>(n) * sizeof(T));
+  } else if (out_step == 1 && in_step == 0) {
+    std::fill_n(out, n, *in);
+  } else {
+    for (int64_t i = 0; i < n; ++i) out[i * out_step] = in[i * in_step];
+  }
+}
+
+// Two axes of which the input runs along the first: in blocks, so that both sides stay in the
+// cache.
+template <typename T>
+void copy_transposed(T* out, const T* in, int64_t rows, int64_t columns, int64_t in_column,
+                     int64_t out_row, int64_t out_column) {
+  constexpr int64_t kBlock = 16;
+  for (int64_t r = 0; r < rows; r += kBlock) {
+    const int64_t r_end = std::min(rows, r + kBlock);
+    for (int64_t c = 0; c < columns; c += kBlock) {
+      const int64_t c_end = std::min(columns, c + kBlock);
+      for (int64_t i = r; i < r_end; ++i) {
+        for (int64_t j = c; j < c_end; ++j)
+          out[i * out_row + j * out_column] = in[i + j * in_column];
+      }
+    }
+  }
+}
+
+// The axis along which the input is contiguous while the last one is not; -1 if there is none.
+int transposed_axis(const StridedCopy& c) {
+  const auto last = static_cast<size_t>(c.rank - 1);
+  if (c.in_steps[last] == 1 || c.in_steps[last] == 0) return -1;
+  for (int d = 0; d + 1 < c.rank; ++d) {
+    if (c.in_steps[static_cast<size_t>(d)] == 1) return d;
+  }
+  return -1;
+}
+
+// The part [begin, begin + count) of the first axis.
+template <typename T>
+void run_copy(const StridedCopy& c, const T* in, T* out, int64_t begin, int64_t count) {
+  std::array<int64_t, kMaxCopyRank> sizes = c.sizes, index{};
+  sizes[0] = count;
+  for (int d = 0; d < c.rank; ++d) {
+    if (sizes[static_cast<size_t>(d)] == 0) return;
+  }
+  in += c.in_offset + begin * c.in_steps[0];
+  out += c.out_offset + begin * c.out_steps[0];
+  const auto last = static_cast<size_t>(c.rank - 1);
+  const int across = transposed_axis(c);
+  while (true) {
+    if (across >= 0) {
+      const auto a = static_cast<size_t>(across);
+      copy_transposed(out, in, sizes[a], sizes[last], c.in_steps[last], c.out_steps[a],
+                      c.out_steps[last]);
+    } else {
+      copy_line(out, in, sizes[last], c.in_steps[last], c.out_steps[last]);
+    }
+    int d = c.rank - 2;
+    for (; d >= 0; --d) {
+      const auto k = static_cast<size_t>(d);
+      if (d == across) continue;
+      const int64_t move = ++index[k] < sizes[k] ? 1 : 1 - sizes[k];
+      in += move * c.in_steps[k];
+      out += move * c.out_steps[k];
+      if (move == 1) break;
+      index[k] = 0;
+    }
+    if (d < 0) return;
+  }
+}
+
+class CopyKernel final : public Kernel {
+ public:
+  CopyKernel(const KernelSetup& setup, CopyPlan plan)
+      : element_(dtype_size(setup.output(0).dtype)),
+        rows_(plan.rows),
+        fill_input_(plan.fill_input) {
+    const Shape& shape = setup.output(0).shape;
+    fill_elements_ = shape.elements();
+    fill_zero_ = fill_input_ >= 0 && !setup.types.has_input(fill_input_);
+    for (const StridedCopy& copy : plan.copies) copies_.push_back(collapsed(copy, rows_ > 0));
+    if (rows_ > 0) {
+      int64_t row_elements = 0;
+      for (const StridedCopy& c : copies_) row_elements += elements_below(c);
+      tile_rows_ = setup.tile_rows > 0 ? setup.tile_rows : default_tile_rows(rows_, row_elements);
+      return;
+    }
+    for (size_t i = 0; i < copies_.size(); ++i) {
+      const int64_t size = copies_[i].sizes[0];
+      const int64_t step = default_tile_rows(size, elements_below(copies_[i]));
+      for (int64_t begin = 0; begin < size; begin += step) {
+        pieces_.push_back({i, begin, std::min(step, size - begin)});
+      }
+    }
+  }
+
+  // Rows are filled and copied together; else everything is filled first.
+  bool fills_first() const { return fill_input_ >= 0 && rows_ == 0; }
+  int phases() const override { return fills_first() ? 2 : 1; }
+  int tiles(int phase) const override {
+    if (rows_ > 0) return tile_count(rows_, tile_rows_);
+    if (fills_first() && phase == 0) return tile_count(fill_elements_, kFillTile);
+    return static_cast<int>(pieces_.size());
+  }
+
+  Progress run(KernelContext& context, int phase, int tile) override {
+    switch (element_) {
+      case 1:
+        run_as<uint8_t>(context, phase, tile);
+        break;
+      case 2:
+        run_as<uint16_t>(context, phase, tile);
+        break;
+      case 4:
+        run_as<uint32_t>(context, phase, tile);
+        break;
+      default:
+        run_as<uint64_t>(context, phase, tile);
+        break;
+    }
+    return Progress::done;
+  }
+
+ private:
+  static constexpr int64_t kFillTile = 64 * 1024;  // elements
+  struct Piece {
+    size_t copy;
+    int64_t begin, count;
+  };
+
+  static int64_t elements_below(const StridedCopy& copy) {
+    int64_t n = 1;
+    for (int d = 1; d < copy.rank; ++d) n *= copy.sizes[static_cast<size_t>(d)];
+    return n;
+  }
+
+  template <typename T>
+  void fill(const KernelContext& context, int64_t begin, int64_t end) const {
+    const T value = fill_zero_ ? T{0} : *context.in<T>(fill_input_);
+    std::fill(context.out<T>(0) + begin, context.out<T>(0) + end, value);
+  }
+
+  template <typename T>
+  void run_as(const KernelContext& context, int phase, int tile) const {
+    if (rows_ > 0) {
+      const int64_t begin = tile * tile_rows_, end = std::min(rows_, begin + tile_rows_);
+      const int64_t row = fill_elements_ / rows_;
+      if (fill_input_ >= 0) fill<T>(context, begin * row, end * row);
+      for (const StridedCopy& c : copies_) copy_part<T>(context, c, begin, end - begin);
+    } else if (fills_first() && phase == 0) {
+      const int64_t begin = tile * kFillTile;
+      fill<T>(context, begin, std::min(fill_elements_, begin + kFillTile));
+    } else {
+      const Piece& piece = pieces_[static_cast<size_t>(tile)];
+      copy_part<T>(context, copies_[piece.copy], piece.begin, piece.count);
+    }
+  }
+
+  template <typename T>
+  void copy_part(const KernelContext& context, const StridedCopy& c, int64_t begin,
+                 int64_t count) const {
+    if (context.outputs[c.output] == nullptr) return;  // an output that nobody wants
+    run_copy(c, context.in<T>(c.input), context.out<T>(c.output), begin, count);
+  }
+
+  size_t element_;
+  int64_t rows_;
+  int64_t tile_rows_ = 1;
+  int fill_input_;
+  bool fill_zero_ = false;
+  int64_t fill_elements_ = 0;
+  std::vector<StridedCopy> copies_;
+  std::vector<Piece> pieces_;
+};
+
+}  // namespace
+
+void StridedCopy::add_axis(int64_t size, int64_t in_step, int64_t out_step) {
+  const auto d = static_cast<size_t>(rank++);
+  sizes[d] = size;
+  in_steps[d] = in_step;
+  out_steps[d] = out_step;
+}
+
+std::unique_ptr<Kernel> make_copy_kernel(const KernelSetup& setup, CopyPlan plan) {
+  return std::make_unique<CopyKernel>(setup, std::move(plan));
+}
+
+std::array<int64_t, kMaxRank> row_major_steps(const Shape& shape) {
+  std::array<int64_t, kMaxRank> steps{};
+  int64_t step = 1;
+  for (int d = shape.rank() - 1; d >= 0; --d) {
+    steps[static_cast<size_t>(d)] = step;
+    step *= shape[d];
+  }
+  return steps;
+}
+
+}  // namespace leat

@@ -1,0 +1,45 @@
+// Kernels that only move elements: strided copies between operands, cut into tiles. Every movement
+// op is a list of such copies, found once when its kernel is made.
+#pragma once
+
+#include <array>
+#include <vector>
+
+#include "ops/graph/kernel.h"
+
+namespace leat {
+
+inline constexpr int kMaxCopyRank = 2 * kMaxRank;
+
+// out[out_offset + sum i_d * out_steps[d]] = in[in_offset + sum i_d * in_steps[d]] for all i <
+// sizes. Offsets and steps count elements; input steps may be negative or 0.
+struct StridedCopy {
+  int input = 0;
+  int output = 0;
+  int rank = 0;
+  std::array<int64_t, kMaxCopyRank> sizes{}, in_steps{}, out_steps{};
+  int64_t in_offset = 0;
+  int64_t out_offset = 0;
+
+  // REQUIRES: rank < kMaxCopyRank.
+  void add_axis(int64_t size, int64_t in_step, int64_t out_step);
+};
+
+struct CopyPlan {
+  std::vector<StridedCopy> copies;  // none overlaps another in the output
+  // If > 0, the first axis of each copy is dimension 0 of that many rows, whole, in input and
+  // output; then the kernel is cut into rows.
+  int64_t rows = 0;
+  // If >= 0, output 0 is filled before anything is copied: with the element of this input, or with
+  // zero if the input is absent (kZeroFill always is).
+  int fill_input = -1;
+};
+inline constexpr int kZeroFill = 1 << 20;
+
+// All operands that are copied have output 0's dtype.
+std::unique_ptr<Kernel> make_copy_kernel(const KernelSetup& setup, CopyPlan plan);
+
+// Row-major steps of a shape, in elements.
+std::array<int64_t, kMaxRank> row_major_steps(const Shape& shape);
+
+}  // namespace leat

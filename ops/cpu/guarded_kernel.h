@@ -1,0 +1,54 @@
+// Writes that a step may leave out. An op that writes variables has an optional last input, its
+// guard: one f32 which is 0, and NaN in a step that is to write nothing. scheduler/compile/guard.cc
+// puts them in.
+#pragma once
+
+#include <cmath>
+#include <memory>
+#include <utility>
+
+#include "devices/base/text.h"
+#include "ops/cpu/element_kernel.h"
+#include "ops/graph/kernel.h"
+#include "ops/graph/op.h"
+
+namespace leat {
+
+inline constexpr std::string_view kGuard = "guard";
+
+// REQUIRES: the signature says that input `guard` is of f32.
+inline Status infer_guard(const InferContext& ctx, int guard) {
+  if (!ctx.has_input(guard) || ctx.shape(guard).rank() == 0) return {};
+  return ctx.error(cat("guard: expected a scalar, received ", ctx.text(ctx.shape(guard))));
+}
+
+// Runs another kernel, unless the guard is NaN.
+class GuardedKernel final : public Kernel, public ElementTiles {
+ public:
+  GuardedKernel(std::unique_ptr<Kernel> kernel, int guard)
+      : kernel_(std::move(kernel)), guard_(guard) {}
+  int phases() const override { return kernel_->phases(); }
+  int tiles(int phase) const override { return kernel_->tiles(phase); }
+  int row_phase() const override { return kernel_->row_phase(); }
+  size_t workspace_bytes() const override { return kernel_->workspace_bytes(); }
+  size_t scratch_bytes() const override { return kernel_->scratch_bytes(); }
+  int64_t tile_elements() const override { return leat::tile_elements(*kernel_); }
+
+  Progress run(KernelContext& context, int phase, int tile) override {
+    if (std::isnan(*context.in<float>(guard_))) return Progress::done;
+    return kernel_->run(context, phase, tile);
+  }
+
+ private:
+  const std::unique_ptr<Kernel> kernel_;
+  const int guard_;
+};
+
+// `kernel`, guarded if the node has the input `guard`.
+inline Result<std::unique_ptr<Kernel>> guarded(const KernelSetup& setup, int guard,
+                                               Result<std::unique_ptr<Kernel>> kernel) {
+  if (!kernel.ok() || !setup.types.has_input(guard)) return kernel;
+  return std::unique_ptr<Kernel>(std::make_unique<GuardedKernel>(std::move(*kernel), guard));
+}
+
+}  // namespace leat

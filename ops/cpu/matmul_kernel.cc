@@ -1,0 +1,329 @@
+#include "ops/cpu/matmul_kernel.h"
+
+#include <algorithm>
+
+#include "devices/base/text.h"
+#include "ops/cpu/gemm.h"
+
+namespace leat {
+namespace {
+
+// Tiles of a product: 64 rows by 512 columns. Narrower and lower ones while there are few of them
+// and each is still worth a thread's while. K is never split.
+constexpr int64_t kTileRows = 64, kTileColumns = 512;
+constexpr int64_t kEnoughTiles = 8;
+constexpr int64_t kWorthwhile = 1 << 20;  // multiply-adds
+
+// A box of Y: items x rows x columns.
+struct Tile {
+  int64_t item = 0, items = 1, row = 0, rows = 0, column = 0, columns = 0;
+};
+
+Shape batch_of(const Shape& shape) {
+  return Shape(shape.dims().first(static_cast<size_t>(std::max(0, shape.rank() - 2))));
+}
+
+// Offsets of an operand's matrices, item by item of the broadcast batch.
+std::vector<int64_t> item_offsets(const Shape& own, const Shape& batch, int64_t matrix) {
+  std::vector<int64_t> offsets(static_cast<size_t>(batch.elements()));
+  for (size_t item = 0; item < offsets.size(); ++item) {
+    int64_t rest = static_cast<int64_t>(item), index = 0, stride = 1;
+    for (int axis = batch.rank() - 1; axis >= 0; --axis) {
+      const int64_t position = rest % batch[axis];
+      rest /= batch[axis];
+      const int own_axis = axis - (batch.rank() - own.rank());
+      if (own_axis < 0) continue;
+      if (own[own_axis] != 1) index += position * stride;
+      stride *= own[own_axis];
+    }
+    offsets[item] = index * matrix;
+  }
+  return offsets;
+}
+
+// Which operands are of rows when dimension 0 of Y is a batch of items.
+void tile_items(Product& p, const Shape& a, const Shape& b, const Shape& batch) {
+  p.tiling.rows = batch[0];
+  p.per_row = batch.elements(1, batch.rank());
+  p.tiling.row_outputs = 1;
+  if (a.rank() == batch.rank() && a[0] == batch[0]) p.tiling.row_inputs |= 1;
+  if (b.rank() == batch.rank() && b[0] == batch[0]) p.tiling.row_inputs |= 2;
+}
+
+// oneDNN takes other paths, with other bits, for a tile of one column, of one row, or, when B is
+// transposed, of fewer than 16 rows. Above that an element's bits follow from its row, its column
+// and k alone, so smaller tiles of what can be cut are computed as larger ones: A and B with zeros
+// behind.
+class Padding {
+ public:
+  Padding() = default;
+  Padding(const Product& p, const Tile& tile)
+      : rows_(p.tiling.rows > 0 && p.items() == 1 ? (p.trans_b ? 16 : 2) : 1),
+        columns_(p.n > 1 ? 2 : 1),
+        pads_a_(tile.rows > 0 && tile.rows < rows_),
+        pads_b_(tile.columns > 0 && tile.columns < columns_) {
+    rows_ = std::max(rows_, tile.rows);
+    columns_ = std::max(columns_, tile.columns);
+  }
+  bool needed() const { return pads_a_ || pads_b_; }
+  size_t scratch_bytes(int64_t k) const {
+    const int64_t operands = (pads_a_ ? rows_ * k : 0) + (pads_b_ ? columns_ * k : 0);
+    return needed() ? static_cast<size_t>(operands + rows_ * columns_) * sizeof(float) : 0;
+  }
+  // REQUIRES: needed().
+  bool gemm(onednn::Gemm g, const float* a, const float* b, float* c, std::byte* scratch) const {
+    auto* wide = reinterpret_cast<float*>(scratch);
+    const onednn::Gemm asked = g;
+    float* operands = wide + rows_ * columns_;
+    if (pads_a_) {
+      a = pad(a, g.trans_a, g.lda, {g.m, rows_, g.k}, operands);
+      g.lda = g.trans_a ? rows_ : g.k;
+      operands += rows_ * g.k;
+    }
+    if (pads_b_) {
+      b = pad(b, !g.trans_b, g.ldb, {g.n, columns_, g.k}, operands);
+      g.ldb = g.trans_b ? g.k : columns_;
+    }
+    g.m = rows_, g.n = columns_, g.ldc = columns_;
+    if (!onednn::sgemm(g, a, b, wide)) return false;
+    for (int64_t i = 0; i < asked.m; ++i) {
+      std::copy_n(wide + i * columns_, asked.n, c + i * asked.ldc);
+    }
+    return true;
+  }
+
+ private:
+  struct Lines {
+    int64_t given, padded, k;
+  };
+  // Lines of k elements each, or with `across` k lines of elements side by side.
+  static const float* pad(const float* from, bool across, int64_t stride, Lines lines, float* to) {
+    const int64_t outer = across ? lines.k : lines.given, inner = across ? lines.given : lines.k;
+    const int64_t step = across ? lines.padded : lines.k;
+    std::fill_n(to, lines.padded * lines.k, 0.0f);
+    for (int64_t i = 0; i < outer; ++i) std::copy_n(from + i * stride, inner, to + i * step);
+    return to;
+  }
+
+  int64_t rows_ = 1, columns_ = 1;
+  bool pads_a_ = false, pads_b_ = false;
+};
+
+template <typename T>
+class ProductKernel final : public Kernel {
+ public:
+  ProductKernel(Product product, std::vector<Tile> tiles)
+      : p_(std::move(product)), tiles_(std::move(tiles)) {
+    for (const Tile& tile : tiles_) {
+      scratch_bytes_ = std::max(scratch_bytes_, padding(tile).scratch_bytes(p_.k));
+    }
+  }
+
+  int tiles(int) const override { return static_cast<int>(tiles_.size()); }
+  size_t scratch_bytes() const override { return scratch_bytes_; }
+  Progress run(KernelContext& context, int, int index) override {
+    const Tile& tile = tiles_[static_cast<size_t>(index)];
+    for (int64_t item = tile.item; item < tile.item + tile.items; ++item) {
+      const auto i = static_cast<size_t>(item);
+      const T* a = context.in<T>(0) + p_.a_offsets[i] + (p_.trans_a ? tile.row : tile.row * p_.lda);
+      const T* b =
+          context.in<T>(1) + p_.b_offsets[i] + (p_.trans_b ? tile.column * p_.ldb : tile.column);
+      T* y = context.out<T>(0) + (item * p_.m + tile.row) * p_.n + tile.column;
+      const onednn::Gemm g{p_.trans_a, p_.trans_b, tile.rows, tile.columns, p_.k,
+                           p_.lda,     p_.ldb,     p_.n,      fused_alpha()};
+      if (!multiply(padding(tile), g, a, b, y, context.scratch)) {
+        context.step->fail(context.instruction,
+                           internal_error("oneDNN's sgemm failed; may this process make memory "
+                                          "executable (MemoryDenyWriteExecute)?"));
+        return Progress::failed;
+      }
+      const T* c =
+          p_.has_c ? context.in<T>(2) + tile.row * p_.c_row + tile.column * p_.c_column : nullptr;
+      finish(tile, c, y);
+    }
+    return Progress::done;
+  }
+
+ private:
+  static constexpr bool kFloat = std::is_same_v<T, float>;
+  Padding padding(const Tile& tile) const {
+    return kFloat && p_.k > 0 ? Padding(p_, tile) : Padding();
+  }
+  static bool multiply(const Padding& padding, const onednn::Gemm& g, const T* a, const T* b, T* y,
+                       std::byte* scratch) {
+    if constexpr (kFloat) {
+      if (padding.needed()) return padding.gemm(g, a, b, y, scratch);
+    }
+    return gemm<T>(g, a, b, y, scratch);
+  }
+  float fused_alpha() const { return kFloat ? static_cast<float>(p_.alpha) : 1.0f; }
+
+  // What follows the product while the tile is in the cache: alpha, C, activation.
+  void finish(const Tile& tile, const T* c, T* y) const {
+    const bool scale = !kFloat && p_.alpha != 1;
+    if (!scale && !c && !p_.relu) return;
+    for (int64_t i = 0; i < tile.rows; ++i) {
+      T* row = y + i * p_.n;
+      if (scale) {
+        for (int64_t j = 0; j < tile.columns; ++j)
+          row[j] = static_cast<T>(p_.alpha * static_cast<double>(row[j]));
+      }
+      if (c) add(row, c + i * p_.c_row, tile.columns);
+      if (p_.relu) {
+        for (int64_t j = 0; j < tile.columns; ++j) row[j] = !(row[j] <= T{}) ? row[j] : T{};
+      }
+    }
+  }
+  void add(T* row, const T* c, int64_t columns) const {
+    using U = typename Accumulator<T>::type;
+    const bool whole = p_.beta == 1;
+    const auto term = [&](T value) {
+      return whole ? static_cast<U>(value)
+                   : static_cast<U>(static_cast<T>(p_.beta * static_cast<double>(value)));
+    };
+    if (p_.c_column == 0) {
+      const U value = term(c[0]);
+      for (int64_t j = 0; j < columns; ++j) row[j] = static_cast<T>(static_cast<U>(row[j]) + value);
+    } else {
+      for (int64_t j = 0; j < columns; ++j)
+        row[j] = static_cast<T>(static_cast<U>(row[j]) + term(c[j]));
+    }
+  }
+
+  Product p_;
+  std::vector<Tile> tiles_;
+  size_t scratch_bytes_ = gemm_scratch_bytes<T>();
+};
+
+// Tiles of `given` rows of Y's dimension 0, as a chain wants them.
+std::vector<Tile> chain_tiles(const Product& p, int64_t given) {
+  std::vector<Tile> tiles;
+  for (int64_t row = 0; row < std::max<int64_t>(1, p.tiling.rows); row += given) {
+    const int64_t rows = std::min(given, p.tiling.rows - row);
+    if (p.items() == 1)
+      tiles.push_back({0, 1, row * p.per_row, rows * p.per_row, 0, p.n});
+    else
+      tiles.push_back({row * p.per_row, rows * p.per_row, 0, p.m, 0, p.n});
+  }
+  return tiles;
+}
+
+std::vector<Tile> own_tiles(const Product& p) {
+  int64_t rows = std::min(kTileRows, p.m), columns = std::min(kTileColumns, p.n);
+  const auto count = [&](int64_t size, int64_t tile) {
+    return (size + tile - 1) / std::max<int64_t>(1, tile);
+  };
+  const auto few = [&] {
+    return p.items() * count(p.m, rows) * count(p.n, columns) < kEnoughTiles &&
+           rows * columns * p.k >= 2 * kWorthwhile;
+  };
+  while (columns > 128 && few()) columns = (columns / 2 + 15) / 16 * 16;
+  while (rows > 16 && few()) rows = (rows + 1) / 2;
+  int64_t items = 1;
+  if (rows == p.m && columns == p.n) {
+    items = std::clamp<int64_t>(kWorthwhile / std::max<int64_t>(1, p.m * p.n * p.k), 1,
+                                std::max<int64_t>(1, p.items()));
+  }
+  std::vector<Tile> tiles;
+  for (int64_t item = 0; item < p.items(); item += items) {
+    for (int64_t row = 0; row < p.m; row += rows) {
+      for (int64_t column = 0; column < p.n; column += columns) {
+        tiles.push_back({item, std::min(items, p.items() - item), row, std::min(rows, p.m - row),
+                         column, std::min(columns, p.n - column)});
+      }
+    }
+  }
+  if (tiles.empty()) tiles.push_back({0, 0});
+  return tiles;
+}
+
+}  // namespace
+
+Result<Product> describe_matmul(const OpTypes& types) {
+  const Shape &a = types.inputs[0].shape, &b = types.inputs[1].shape;
+  const bool vector_a = a.rank() == 1, vector_b = b.rank() == 1;
+  Product p;
+  p.trans_a = !vector_a && attr_int(*types.attrs, "transA") != 0;
+  p.trans_b = !vector_b && attr_int(*types.attrs, "transB") != 0;
+  p.alpha = attr_float(*types.attrs, "alpha", 1);
+  p.relu = attr_string(*types.attrs, "leat_activation") == "relu";
+  const int64_t a_rows = vector_a ? 1 : a[a.rank() - 2], a_columns = a[a.rank() - 1];
+  const int64_t b_rows = vector_b ? b[0] : b[b.rank() - 2],
+                b_columns = vector_b ? 1 : b[b.rank() - 1];
+  p.m = p.trans_a ? a_columns : a_rows;
+  p.k = p.trans_a ? a_rows : a_columns;
+  p.n = p.trans_b ? b_rows : b_columns;
+  p.lda = a_columns;
+  p.ldb = b_columns;
+  const auto batch = broadcast(batch_of(a), batch_of(b));
+  if (!batch || (p.trans_b ? b_columns : b_rows) != p.k) {
+    return invalid_argument(cat("inner sizes or batches differ, a is ", a, ", b is ", b));
+  }
+  p.has_c = types.has_input(2);
+  p.c_column = 1;
+  const Shape a_batch = batch_of(a), b_batch = batch_of(b);
+  if (!p.trans_a && b_batch.elements() == 1 && a_batch == *batch) {  // one tall product
+    p.a_offsets = p.b_offsets = {0};
+    if (!vector_a) {
+      p.tiling = {a[0], 1, 1};
+      p.per_row = a.elements(1, a.rank() - 1);
+      p.m *= a_batch.elements();
+    }
+    return p;
+  }
+  p.a_offsets = item_offsets(a_batch, *batch, a_rows * a_columns);
+  p.b_offsets = item_offsets(b_batch, *batch, b_rows * b_columns);
+  if (batch->rank() > 0) tile_items(p, a_batch, b_batch, *batch);
+  // One item is one product, whose rows are cut; a batch of one item is not worth a rule.
+  if (p.items() == 1) p.tiling = {};
+  return p;
+}
+
+Result<Product> describe_gemm(const OpTypes& types) {
+  const Shape &a = types.inputs[0].shape, &b = types.inputs[1].shape;
+  Product p;
+  p.trans_a = attr_int(*types.attrs, "transA") != 0;
+  p.trans_b = attr_int(*types.attrs, "transB") != 0;
+  p.alpha = attr_float(*types.attrs, "alpha", 1);
+  p.beta = attr_float(*types.attrs, "beta", 1);
+  p.relu = attr_string(*types.attrs, "leat_activation") == "relu";
+  p.m = a[p.trans_a ? 1 : 0];
+  p.k = a[p.trans_a ? 0 : 1];
+  p.n = b[p.trans_b ? 0 : 1];
+  p.lda = a[1];
+  p.ldb = b[1];
+  p.a_offsets = p.b_offsets = {0};
+  if (b[p.trans_b ? 1 : 0] != p.k) {
+    return invalid_argument(cat("inner sizes differ, a is ", a, ", b is ", b));
+  }
+  if (!p.trans_a) p.tiling = {p.m, 1, 1};
+  p.has_c = types.has_input(2);
+  if (!p.has_c) return p;
+  const Shape& c = types.inputs[2].shape;
+  const int64_t rows = c.rank() < 2 ? 1 : c[0], columns = c.rank() < 1 ? 1 : c[c.rank() - 1];
+  if ((rows != 1 && rows != p.m) || (columns != 1 && columns != p.n) || c.rank() > 2) {
+    return invalid_argument(cat("C does not broadcast to [", p.m, ",", p.n, "], it is ", c));
+  }
+  p.c_row = rows == 1 ? 0 : columns;
+  p.c_column = columns == 1 ? 0 : 1;
+  if (p.tiling.rows > 0 && c.rank() == 2 && rows == p.m) p.tiling.row_inputs |= 4;
+  return p;
+}
+
+Result<std::unique_ptr<Kernel>> make_product_kernel(const KernelSetup& setup, Product product) {
+  std::vector<Tile> tiles = setup.tile_rows > 0 && product.tiling.rows > 0
+                                ? chain_tiles(product, setup.tile_rows)
+                                : own_tiles(product);
+  return dispatch_dtype(setup.output(0).dtype, [&](auto zero) -> Result<std::unique_ptr<Kernel>> {
+    using T = decltype(zero);
+    if constexpr (std::is_same_v<T, float> || std::is_same_v<T, double> ||
+                  (std::is_integral_v<T> && sizeof(T) >= 4)) {
+      return std::unique_ptr<Kernel>(
+          std::make_unique<ProductKernel<T>>(std::move(product), std::move(tiles)));
+    } else {
+      return unimplemented(cat(setup.subject, ": no product of ", setup.output(0).dtype));
+    }
+  });
+}
+
+}  // namespace leat

@@ -1,0 +1,388 @@
+#include "ops/cpu/onednn.h"
+
+#include <omp.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <dnnl.hpp>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "devices/base/align.h"
+#include "devices/base/text.h"
+#include "ops/cpu/conv_engine.h"
+
+namespace leat::onednn {
+namespace {
+
+using dnnl::memory;
+
+// OpenMP keeps its thread count per thread, and the library reads it at creation and at execution.
+void single_thread() {
+  thread_local bool done = false;
+  if (done) return;
+  omp_set_num_threads(1);
+  done = true;
+}
+
+// A primitive that many threads may execute at once. The library's memory objects carry the
+// addresses, so each execution in flight has a set of its own: one for every core, made at the
+// start, and passing ones for what more threads there may be.
+class Primitive {
+ public:
+  struct Slot {
+    int argument;
+    memory::desc desc;
+  };
+  Primitive(const dnnl::engine& engine, dnnl::primitive primitive, std::vector<Slot> slots)
+      : engine_(engine),
+        primitive_(std::move(primitive)),
+        slots_(std::move(slots)),
+        sets_(std::max(1u, std::thread::hardware_concurrency())) {
+    for (Set& set : sets_) fill(set);
+  }
+
+  // As many addresses as slots, in their order.
+  bool run(const void* const* addresses) const {
+    single_thread();
+    for (Set& set : sets_) {
+      if (set.busy.exchange(true, std::memory_order_acquire)) continue;
+      const bool ok = execute(set, addresses);
+      set.busy.store(false, std::memory_order_release);
+      return ok;
+    }
+    try {
+      Set set;
+      fill(set);
+      return execute(set, addresses);
+    } catch (const std::exception&) {
+      return false;
+    }
+  }
+
+ private:
+  struct Set {
+    std::atomic<bool> busy = false;
+    dnnl::stream stream;
+    std::vector<memory> memories;
+    std::vector<dnnl_exec_arg_t> args;
+  };
+  void fill(Set& set) const {
+    set.stream = dnnl::stream(engine_);
+    for (const Slot& slot : slots_) {
+      set.memories.push_back(memory(slot.desc, engine_, DNNL_MEMORY_NONE));
+      set.args.push_back({slot.argument, set.memories.back().get()});
+    }
+  }
+  bool execute(Set& set, const void* const* addresses) const {
+    for (size_t i = 0; i < slots_.size(); ++i) {
+      void* address = const_cast<void*>(addresses[i]);
+      if (dnnl_memory_set_data_handle(set.args[i].memory, address) != dnnl_success) return false;
+    }
+    return dnnl_primitive_execute(primitive_.get(), set.stream.get(),
+                                  static_cast<int>(set.args.size()),
+                                  set.args.data()) == dnnl_success;
+  }
+
+  dnnl::engine engine_;
+  dnnl::primitive primitive_;
+  std::vector<Slot> slots_;
+  mutable std::vector<Set> sets_;  // never resized
+};
+
+dnnl::primitive_attr user_scratchpad() {
+  dnnl::primitive_attr attr;
+  attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  return attr;
+}
+
+// A reorder, and the scratchpad that it needs.
+struct Reorder {
+  std::unique_ptr<Primitive> primitive;
+  size_t scratchpad = 0;
+
+  bool run(const void* from, void* to, void* scratch) const {
+    const void* addresses[] = {from, to, scratch};
+    return primitive->run(addresses);
+  }
+};
+
+Reorder make_reorder(const dnnl::engine& engine, const memory::desc& from, const memory::desc& to) {
+  const dnnl::reorder::primitive_desc pd(engine, from, engine, to, user_scratchpad());
+  std::vector<Primitive::Slot> slots{
+      {DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}, {DNNL_ARG_SCRATCHPAD, pd.scratchpad_desc()}};
+  return {std::make_unique<Primitive>(engine, dnnl::reorder(pd), std::move(slots)),
+          pd.scratchpad_desc().get_size()};
+}
+
+memory::dims strides_of(const memory::dims& dims) {
+  memory::dims strides(dims.size(), 1);
+  for (size_t i = dims.size() - 1; i > 0; --i)
+    strides[i - 1] = strides[i] * std::max<int64_t>(1, dims[i]);
+  return strides;
+}
+
+memory::desc plain_desc(const memory::dims& dims) {
+  return {dims, memory::data_type::f32, strides_of(dims)};
+}
+memory::desc any_desc(const memory::dims& dims) {
+  return {dims, memory::data_type::f32, memory::format_tag::any};
+}
+memory::desc data_desc(const memory::dims& dims, Layout layout) {
+  if (layout == Layout::plain) return plain_desc(dims);
+  return {dims, memory::data_type::f32, memory::format_tag::nChw16c};
+}
+
+// How packed weights are cut: along their first dimension (groups or output channels), if it is the
+// outermost in memory too.
+struct Slicing {
+  int64_t block = 1;                           // of the first dimension, in memory
+  int64_t count = 1, per_slice = 0, last = 0;  // slices; sizes of the first dimension
+  int64_t elements = 0;                        // of a packed slice that is not the last
+};
+
+Slicing slicing_of(const memory::desc& packed) {
+  constexpr int64_t kSliceElements = 16 * 1024;
+  const auto& blocking = packed.data.format_desc.blocking;
+  int64_t block = 1;
+  for (int i = 0; i < blocking.inner_nblks; ++i) {
+    if (blocking.inner_idxs[i] == 0) block *= blocking.inner_blks[i];
+  }
+  const int64_t size = packed.data.dims[0], blocks = packed.data.padded_dims[0] / block;
+  const auto total = static_cast<int64_t>(packed.get_size() / sizeof(float));
+  const int64_t stride = blocking.strides[0];
+  if (blocks <= 1 || stride * blocks != total) return {block, 1, size, size, total};
+  const int64_t per_slice = std::clamp<int64_t>(kSliceElements / stride, 1, blocks);
+  Slicing s;
+  s.block = block;
+  s.count = (blocks + per_slice - 1) / per_slice;
+  s.per_slice = per_slice * block;
+  s.last = size - (s.count - 1) * s.per_slice;
+  s.elements = per_slice * stride;
+  return s;
+}
+
+// As Relu has it: NaN stays and -0 becomes 0. The library's own loses NaN.
+void rectify(float* y, size_t count) {
+  for (size_t i = 0; i < count; ++i) y[i] = !(y[i] <= 0.0f) ? y[i] : 0.0f;
+}
+
+class OneDnnConv final : public ConvEngine {
+ public:
+  OneDnnConv(const ConvSpec& spec, const OneDnnConv* like)
+      : spec_(spec), engine_(dnnl::engine::kind::cpu, 0) {
+    describe();
+    switch (spec.kind) {
+      case ConvKind::forward:
+        make_forward(like);
+        break;
+      case ConvKind::backward_data:
+        make_backward_data(like);
+        break;
+      case ConvKind::backward_weights:
+        make_backward_weights(like);
+        break;
+    }
+    make_reorders();
+  }
+
+  bool is_reference() const { return info_.find("ref") != std::string::npos; }
+  const std::string& info() const { return info_; }
+
+  bool packs() const override { return true; }
+  size_t packed_bytes() const override { return packed_.get_size(); }
+  int slices() const override { return static_cast<int>(slicing_.count); }
+  Range slice(int i) const override {
+    const auto total = static_cast<int64_t>(packed_.get_size() / sizeof(float));
+    return {i * slicing_.elements, i + 1 == slicing_.count ? total : (i + 1) * slicing_.elements};
+  }
+  bool pack(const void* weights, void* packed, int i) const override {
+    return piece(i).run(static_cast<const float*>(weights) + i * plain_slice_,
+                        static_cast<float*>(packed) + i * slicing_.elements, nullptr);
+  }
+  bool unpack(const void* packed, void* weights, int i) const override {
+    return piece(i).run(static_cast<const float*>(packed) + i * slicing_.elements,
+                        static_cast<float*>(weights) + i * plain_slice_, nullptr);
+  }
+
+  size_t scratch_bytes() const override { return own_scratch_ + x_copy_ + y_copy_; }
+
+  bool run(void* x, void* w, void* bias, void* y, std::byte* scratch) const override {
+    void* library = scratch;
+    void* own_x = x_reorder_.primitive ? scratch + own_scratch_ : x;
+    void* own_y = y_reorder_.primitive ? scratch + own_scratch_ + x_copy_ : y;
+    const bool reads_x = spec_.kind != ConvKind::backward_data,
+               reads_y = spec_.kind != ConvKind::forward;
+    if (reads_x && own_x != x && !x_reorder_.run(x, own_x, library)) return false;
+    if (reads_y && own_y != y && !y_reorder_.run(y, own_y, library)) return false;
+    std::array<const void*, 5> addresses{own_x, w, own_y, library, bias};
+    if (!primitive_->run(addresses.data())) return false;
+    if (spec_.relu) rectify(static_cast<float*>(own_y), own_y_.get_size() / sizeof(float));
+    if (!reads_x && own_x != x && !x_reorder_.run(own_x, x, library)) return false;
+    return reads_y || own_y == y || y_reorder_.run(own_y, y, library);
+  }
+
+ private:
+  void describe() {
+    const Window& window = spec_.window;
+    x_dims_ = {spec_.images, spec_.inputs};
+    y_dims_ = {spec_.images, spec_.outputs};
+    if (spec_.groups > 1) w_dims_ = {spec_.groups};
+    w_dims_.push_back(spec_.outputs / spec_.groups);
+    w_dims_.push_back(spec_.inputs / spec_.groups);
+    for (auto i = static_cast<size_t>(3 - window.rank); i < 3; ++i) {
+      x_dims_.push_back(window.input[i]);
+      y_dims_.push_back(window.output[i]);
+      w_dims_.push_back(window.kernel[i]);
+      strides_.push_back(window.stride[i]);
+      dilations_.push_back(window.dilation[i] - 1);
+      begin_.push_back(window.begin[i]);
+      // What the library needs to agree about the output size; the rest of the input is unread.
+      end_.push_back((window.output[i] - 1) * window.stride[i] +
+                     (window.kernel[i] - 1) * window.dilation[i] + 1 - window.input[i] -
+                     window.begin[i]);
+    }
+  }
+  memory::desc packed_or_any(const OneDnnConv* like) const {
+    return like ? like->packed_ : any_desc(w_dims_);
+  }
+
+  dnnl::convolution_forward::primitive_desc forward_desc(const memory::desc& weights) const {
+    const dnnl::primitive_attr attr = user_scratchpad();
+    const auto kind = dnnl::prop_kind::forward_training;
+    const auto algorithm = dnnl::algorithm::convolution_direct;
+    const memory::desc x = any_desc(x_dims_), y = any_desc(y_dims_);
+    if (!spec_.bias)
+      return {{kind, algorithm, x, weights, y, strides_, dilations_, begin_, end_}, attr, engine_};
+    return {{kind, algorithm, x, weights, plain_desc({spec_.outputs}), y, strides_, dilations_,
+             begin_, end_},
+            attr,
+            engine_};
+  }
+
+  template <typename PrimitiveDesc, typename PrimitiveType>
+  void finish(const PrimitiveDesc& pd, const memory::desc& x, const memory::desc& w,
+              const memory::desc& y, std::array<int, 4> arguments) {
+    info_ = pd.impl_info_str();
+    own_x_ = x;
+    packed_ = w;
+    own_y_ = y;
+    own_scratch_ = align_up(pd.scratchpad_desc().get_size(), 64);
+    std::vector<Primitive::Slot> slots{{arguments[0], x},
+                                       {arguments[1], w},
+                                       {arguments[2], y},
+                                       {DNNL_ARG_SCRATCHPAD, pd.scratchpad_desc()}};
+    if (spec_.bias && arguments[3]) slots.push_back({arguments[3], plain_desc({spec_.outputs})});
+    if (!is_reference())
+      primitive_ = std::make_unique<Primitive>(engine_, PrimitiveType(pd), std::move(slots));
+  }
+  void make_forward(const OneDnnConv* like) {
+    const auto pd = forward_desc(packed_or_any(like));
+    finish<decltype(pd), dnnl::convolution_forward>(
+        pd, pd.src_desc(), pd.weights_desc(), pd.dst_desc(),
+        {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST, DNNL_ARG_BIAS});
+  }
+  void make_backward_data(const OneDnnConv* like) {
+    const dnnl::convolution_backward_data::desc desc(
+        dnnl::algorithm::convolution_direct, any_desc(x_dims_), packed_or_any(like),
+        any_desc(y_dims_), strides_, dilations_, begin_, end_);
+    const dnnl::convolution_backward_data::primitive_desc pd(desc, user_scratchpad(), engine_,
+                                                             forward_desc(any_desc(w_dims_)));
+    finish<decltype(pd), dnnl::convolution_backward_data>(
+        pd, pd.diff_src_desc(), pd.weights_desc(), pd.diff_dst_desc(),
+        {DNNL_ARG_DIFF_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DIFF_DST, 0});
+  }
+  void make_backward_weights(const OneDnnConv* like) {
+    using Backward = dnnl::convolution_backward_weights;
+    const auto algorithm = dnnl::algorithm::convolution_direct;
+    const memory::desc x = any_desc(x_dims_), w = packed_or_any(like), y = any_desc(y_dims_);
+    const Backward::desc desc =
+        spec_.bias ? Backward::desc(algorithm, x, w, plain_desc({spec_.outputs}), y, strides_,
+                                    dilations_, begin_, end_)
+                   : Backward::desc(algorithm, x, w, y, strides_, dilations_, begin_, end_);
+    const Backward::primitive_desc pd(desc, user_scratchpad(), engine_,
+                                      forward_desc(any_desc(w_dims_)));
+    finish<decltype(pd), Backward>(
+        pd, pd.src_desc(), pd.diff_weights_desc(), pd.diff_dst_desc(),
+        {DNNL_ARG_SRC, DNNL_ARG_DIFF_WEIGHTS, DNNL_ARG_DIFF_DST, DNNL_ARG_DIFF_BIAS});
+  }
+
+  void make_reorders() {
+    if (is_reference()) return;
+    size_t reorder_scratch = 0;
+    const auto between = [&](const memory::desc& user, const memory::desc& own, bool read,
+                             size_t& copy) -> Reorder {
+      if (user == own) return {};
+      Reorder reorder = read ? make_reorder(engine_, user, own) : make_reorder(engine_, own, user);
+      reorder_scratch = std::max(reorder_scratch, reorder.scratchpad);
+      copy = align_up(own.get_size(), 64);
+      return reorder;
+    };
+    x_reorder_ = between(data_desc(x_dims_, spec_.x_layout), own_x_,
+                         spec_.kind != ConvKind::backward_data, x_copy_);
+    y_reorder_ = between(data_desc(y_dims_, spec_.y_layout), own_y_,
+                         spec_.kind != ConvKind::forward, y_copy_);
+    own_scratch_ = std::max(own_scratch_, align_up(reorder_scratch, 64));
+    slicing_ = slicing_of(packed_);
+    const memory::dims strides = strides_of(w_dims_);
+    plain_slice_ = slicing_.per_slice * strides[0];
+    pieces_[0] = piece_reorder(slicing_.count > 1 ? slicing_.per_slice : slicing_.last);
+    if (slicing_.count > 1) pieces_[1] = piece_reorder(slicing_.last);
+    if (pieces_[0].scratchpad > 0)
+      throw std::runtime_error("a reorder of weights wants a scratchpad");
+  }
+  // The reorder of a slice of `size` groups or output channels; its addresses are the slice's own.
+  // The library's submemory_desc() would refuse channels that fill their last block in part, and
+  // take fewer than a block for none: its padding with zeros then hits the slice before.
+  Reorder piece_reorder(int64_t size) const {
+    memory::dims dims = w_dims_;
+    dims[0] = size;
+    const memory::desc plain = plain_desc(dims);
+    memory::desc packed = packed_;
+    packed.data.dims[0] = size;
+    packed.data.padded_dims[0] = (size + slicing_.block - 1) / slicing_.block * slicing_.block;
+    return spec_.kind == ConvKind::backward_weights ? make_reorder(engine_, packed, plain)
+                                                    : make_reorder(engine_, plain, packed);
+  }
+  const Reorder& piece(int i) const {
+    return pieces_[slicing_.count > 1 && i + 1 == slicing_.count ? 1 : 0];
+  }
+
+  ConvSpec spec_;
+  dnnl::engine engine_;
+  memory::dims x_dims_, w_dims_, y_dims_, strides_, dilations_, begin_, end_;
+  std::string info_;
+  memory::desc own_x_, packed_, own_y_;
+  std::unique_ptr<Primitive> primitive_;
+  Reorder x_reorder_, y_reorder_;
+  std::array<Reorder, 2> pieces_;
+  Slicing slicing_;
+  int64_t plain_slice_ = 0;
+  size_t own_scratch_ = 0, x_copy_ = 0, y_copy_ = 0;
+};
+
+}  // namespace
+
+bool sgemm(const Gemm& g, const float* a, const float* b, float* c) {
+  single_thread();
+  return dnnl_sgemm(g.trans_a ? 'T' : 'N', g.trans_b ? 'T' : 'N', g.m, g.n, g.k, g.alpha, a, g.lda,
+                    b, g.ldb, 0.0f, c, g.ldc) == dnnl_success;
+}
+
+Result<std::unique_ptr<ConvEngine>> make_conv(const ConvSpec& spec, const ConvEngine* like) {
+  single_thread();
+  try {
+    auto conv = std::make_unique<OneDnnConv>(spec, dynamic_cast<const OneDnnConv*>(like));
+    if (conv->is_reference()) return unimplemented(cat("oneDNN has only ", conv->info()));
+    return std::unique_ptr<ConvEngine>(std::move(conv));
+  } catch (const dnnl::error& e) {
+    return unimplemented(cat("oneDNN refuses: ", e.what()));
+  } catch (const std::exception& e) {
+    return internal_error(cat("oneDNN: ", e.what()));
+  }
+}
+
+}  // namespace leat::onednn

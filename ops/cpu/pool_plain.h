@@ -1,0 +1,18 @@
+// Max-pools of 2x2 windows over a plain plane of floats: channels that do not come in sixteens. The
+// same bits as the plain loops of pool_kernel.cc.
+#pragma once
+
+#include <cstdint>
+
+#include "ops/definitions/window.h"
+
+namespace leat {
+
+// Windows of 2x2 side by side, without padding.
+bool is_2x2(const Window& v);
+
+// REQUIRES: is_2x2(v). argmax may be null.
+void max_pool_2x2(const Window& v, const float* x, float* y, uint8_t* argmax);
+void max_pool_grad_2x2(const Window& v, const float* dy, const uint8_t* argmax, float* dx);
+
+}  // namespace leat

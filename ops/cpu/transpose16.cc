@@ -1,0 +1,109 @@
+#include "ops/cpu/transpose16.h"
+
+#if defined(__x86_64__) && defined(__GNUC__)
+
+#if !defined(__clang__)
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // a false alarm: GCC bug 105593
+#endif
+#include <immintrin.h>
+
+#include <algorithm>
+
+#include "ops/cpu/prefetch.h"
+
+#define LEAT_AVX512 __attribute__((target("avx512f"), always_inline)) inline
+
+namespace leat {
+namespace {
+
+constexpr int64_t kSize = 16;
+
+// Each step exchanges what is twice as far apart: elements, pairs, lanes of four, pairs of lanes.
+LEAT_AVX512 void transpose(__m512i* r) {
+  __m512i t[kSize];
+  for (int i = 0; i < kSize; i += 2) {
+    t[i] = _mm512_unpacklo_epi32(r[i], r[i + 1]);
+    t[i + 1] = _mm512_unpackhi_epi32(r[i], r[i + 1]);
+  }
+  for (int i = 0; i < kSize; i += 4) {  // r[i + c]: column c of each lane's 4x4 block
+    r[i] = _mm512_unpacklo_epi64(t[i], t[i + 2]);
+    r[i + 1] = _mm512_unpackhi_epi64(t[i], t[i + 2]);
+    r[i + 2] = _mm512_unpacklo_epi64(t[i + 1], t[i + 3]);
+    r[i + 3] = _mm512_unpackhi_epi64(t[i + 1], t[i + 3]);
+  }
+  for (int c = 0; c < 4; ++c) {
+    const __m512i even_top = _mm512_shuffle_i32x4(r[c], r[c + 4], 0x88),
+                  odd_top = _mm512_shuffle_i32x4(r[c], r[c + 4], 0xdd),
+                  even_bottom = _mm512_shuffle_i32x4(r[c + 8], r[c + 12], 0x88),
+                  odd_bottom = _mm512_shuffle_i32x4(r[c + 8], r[c + 12], 0xdd);
+    t[c] = _mm512_shuffle_i32x4(even_top, even_bottom, 0x88);
+    t[c + 4] = _mm512_shuffle_i32x4(odd_top, odd_bottom, 0x88);
+    t[c + 8] = _mm512_shuffle_i32x4(even_top, even_bottom, 0xdd);
+    t[c + 12] = _mm512_shuffle_i32x4(odd_top, odd_bottom, 0xdd);
+  }
+  for (int i = 0; i < kSize; ++i) r[i] = t[i];
+}
+
+__attribute__((target("avx512f"))) void wide_to_tall(const uint32_t* from, uint32_t* to,
+                                                     int64_t n) {
+  for (int64_t begin = 0; begin < n; begin += kSize) {
+    const int64_t count = std::min(kSize, n - begin);
+    const auto inside = static_cast<__mmask16>((uint32_t{1} << count) - 1);
+    __m512i r[kSize];
+    for (int i = 0; i < kSize; ++i) {
+      prefetch_ahead(from + (begin + i) * kSize);  // lines of the blocks that follow
+      prefetch_ahead(to + (begin + i) * kSize);
+      r[i] = _mm512_maskz_loadu_epi32(inside, from + i * n + begin);
+    }
+    transpose(r);
+    if (count == kSize) {
+      for (int i = 0; i < kSize; ++i) _mm512_storeu_si512(to + (begin + i) * kSize, r[i]);
+    } else {
+      for (int i = 0; i < kSize; ++i) {
+        if (i < count) _mm512_storeu_si512(to + (begin + i) * kSize, r[i]);
+      }
+    }
+  }
+}
+
+__attribute__((target("avx512f"))) void tall_to_wide(const uint32_t* from, uint32_t* to,
+                                                     int64_t n) {
+  for (int64_t begin = 0; begin < n; begin += kSize) {
+    const int64_t count = std::min(kSize, n - begin);
+    const auto inside = static_cast<__mmask16>((uint32_t{1} << count) - 1);
+    __m512i r[kSize];
+    for (int i = 0; i < kSize; ++i) {
+      prefetch_ahead(to + (begin + i) * kSize);
+      r[i] = i < count ? _mm512_loadu_si512(from + (begin + i) * kSize) : _mm512_setzero_si512();
+    }
+    transpose(r);
+    for (int i = 0; i < kSize; ++i) _mm512_mask_storeu_epi32(to + i * n + begin, inside, r[i]);
+  }
+}
+
+}  // namespace
+
+bool transpose_16xn_avx512(const uint32_t* from, uint32_t* to, int64_t n) {
+  if (!__builtin_cpu_supports("avx512f")) return false;
+  wide_to_tall(from, to, n);
+  return true;
+}
+
+bool transpose_nx16_avx512(const uint32_t* from, uint32_t* to, int64_t n) {
+  if (!__builtin_cpu_supports("avx512f")) return false;
+  tall_to_wide(from, to, n);
+  return true;
+}
+
+}  // namespace leat
+
+#else
+
+namespace leat {
+bool transpose_16xn_avx512(const uint32_t*, uint32_t*, int64_t) { return false; }
+bool transpose_nx16_avx512(const uint32_t*, uint32_t*, int64_t) { return false; }
+}  // namespace leat
+
+#endif
+
+#undef LEAT_AVX512  // others of the folder have their own

@@ -1,0 +1,89 @@
+// Transcendental functions of f32 as straight-line code, which compilers vectorize: every width
+// gives equal bits, which libm's vector variants do not promise. Errors are in units in the last
+// place.
+#pragma once
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+
+#include "ops/cpu/vectorize.h"
+
+namespace leat::vmath {
+
+// e^x, at most 2 ulp. Cephes' expf: x = n ln2 + r, a polynomial in r, and 2^n by its exponent bits
+// in two halves, so that subnormal results and infinity come out right.
+LEAT_INLINE float exp(float x) {
+  float t = x > 89.0f ? 89.0f : x;
+  t = t < -105.0f ? -105.0f : t;
+  constexpr float kRound = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer
+  const float shifted = t * 1.44269504088896341f + kRound;
+  const float n = shifted - kRound;
+  float r = t - n * 0.693359375f;
+  r = r - n * -2.12194440e-4f;
+  float p = 1.9875691500e-4f;
+  p = p * r + 1.3981999507e-3f;
+  p = p * r + 8.3334519073e-3f;
+  p = p * r + 4.1665795894e-2f;
+  p = p * r + 1.6666665459e-1f;
+  p = p * r + 5.0000001201e-1f;
+  p = p * r * r + r + 1.0f;
+  const int32_t e =
+      static_cast<int32_t>(std::bit_cast<uint32_t>(shifted) - std::bit_cast<uint32_t>(kRound));
+  const int32_t half = e >> 1;
+  const float a = std::bit_cast<float>(static_cast<uint32_t>(half + 127) << 23);
+  const float b = std::bit_cast<float>(static_cast<uint32_t>(e - half + 127) << 23);
+  return p * a * b;
+}
+
+// At most 6 ulp. A rational function on [-7.9, 7.9], as in Eigen; beyond it the nearest float is 1.
+LEAT_INLINE float tanh(float x) {
+  constexpr float kEnd = 7.90531110763549805f;
+  float t = x > kEnd ? kEnd : x;
+  t = t < -kEnd ? -kEnd : t;
+  const float s = t * t;
+  float p = -2.76076847742355e-16f;
+  p = p * s + 2.00018790482477e-13f;
+  p = p * s + -8.60467152213735e-11f;
+  p = p * s + 5.12229709037114e-08f;
+  p = p * s + 1.48572235717979e-05f;
+  p = p * s + 6.37261928875436e-04f;
+  p = p * s + 4.89352455891786e-03f;
+  float q = 1.19825839466702e-06f;
+  q = q * s + 1.18534705686654e-04f;
+  q = q * s + 2.26843463243900e-03f;
+  q = q * s + 4.89352518554385e-03f;
+  const float y = t * (p / q);
+  const float tiny = x < 0 ? -x : x;
+  return tiny < 4e-4f ? x : y;  // and subnormals keep their bits
+}
+
+// At most 8 ulp. A rational function on [-4, 4], as in Eigen.
+LEAT_INLINE float erf(float x) {
+  float t = x > 4.0f ? 4.0f : x;
+  t = t < -4.0f ? -4.0f : t;
+  const float s = t * t;
+  float p = -2.72614225801306e-10f;
+  p = p * s + 2.77068142495902e-08f;
+  p = p * s + -2.10102402082508e-06f;
+  p = p * s + -5.69250639462346e-05f;
+  p = p * s + -7.34990630326855e-04f;
+  p = p * s + -2.95459980854025e-03f;
+  p = p * s + -1.60960333262415e-02f;
+  float q = -1.45660718464996e-05f;
+  q = q * s + -2.13374055278905e-04f;
+  q = q * s + -1.68282697438203e-03f;
+  q = q * s + -7.37332916720468e-03f;
+  q = q * s + -1.42647390514189e-02f;
+  return t * (p / q);
+}
+
+LEAT_INLINE float sigmoid(float x) { return 1.0f / (1.0f + exp(-x)); }
+
+// The same names for double, from the C library.
+inline double exp(double x) { return std::exp(x); }
+inline double tanh(double x) { return std::tanh(x); }
+inline double erf(double x) { return std::erf(x); }
+inline double sigmoid(double x) { return 1.0 / (1.0 + std::exp(-x)); }
+
+}  // namespace leat::vmath

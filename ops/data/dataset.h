@@ -1,0 +1,93 @@
+// A data set in memory: records and their labels, read once for a job and shared by its readers.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "devices/base/bounded_reading.h"
+#include "devices/base/files.h"
+#include "devices/core/tensor.h"
+#include "ops/state/resources.h"
+
+namespace leat {
+
+// What a data set holds: `count` records of one shape and type, each with a label.
+struct DatasetInfo {
+  int64_t count = 0;
+  Shape record_shape;
+  DType record_dtype = DType::invalid;
+  Shape label_shape;
+  DType label_dtype = DType::invalid;
+};
+
+// Which files. Paths are relative to `root` and stay below it, links followed; "" as root allows
+// any path, relative ones from the working directory.
+struct DatasetFiles {
+  std::string format;  // "idx" (plain or gzip) or "npy"
+  std::string features;
+  std::string labels;
+  std::string root;
+};
+
+// Owned by JobResources. Immutable.
+// Threads: any.
+class Dataset final : public Resource {
+ public:
+  // Reads both files whole. Dimension 0 of each counts the records. invalid_argument for an unknown
+  // format, a path that leaves the root or a file that is not of the format; failed_precondition
+  // for a file that is missing, or files that do not belong together.
+  static Result<std::unique_ptr<Dataset>> open(Files& files, const DatasetFiles& names);
+  // The same, but for `unavailable` past a limit.
+  static Result<std::unique_ptr<Dataset>> open(Files& files, const DatasetFiles& names,
+                                               const ReadingLimits& limits);
+  // From now on find_or_open() keeps to these limits for that job.
+  static void limit_reading(JobResources& resources, ReadingLimits limits);
+  // The job's data set of those files, opened if it is new.
+  static Result<const Dataset*> find_or_open(JobResources& resources, const DatasetFiles& names);
+
+  std::string_view kind() const override { return "dataset"; }
+  const DatasetInfo& info() const { return info_; }
+  // REQUIRES: 0 <= i < info().count.
+  const std::byte* record(int64_t i) const {
+    return features_.data<std::byte>() + i * record_bytes_;
+  }
+  const std::byte* label(int64_t i) const { return labels_.data<std::byte>() + i * label_bytes_; }
+  int64_t record_bytes() const { return record_bytes_; }
+  int64_t label_bytes() const { return label_bytes_; }
+
+ private:
+  Dataset(Tensor features, Tensor labels);
+  Tensor features_, labels_;
+  DatasetInfo info_;
+  int64_t record_bytes_, label_bytes_;
+};
+
+// What the files' headers say, for whoever makes a graph that reads them: the errors of
+// Dataset::open, but for damage past the header of a compressed file.
+Result<DatasetInfo> inspect_dataset(Files& files, const DatasetFiles& names);
+
+// That every label is a class, 0 to classes - 1: reads the labels, and not the features.
+// invalid_argument names the first row whose label is none. REQUIRES: labels of integers.
+Status check_classes(Files& files, const DatasetFiles& names, int64_t classes);
+
+// What tells a file from another of the same size: its bytes, counted, and the checksum of the
+// first and the last MiB.
+Result<std::string> fingerprint(Files& files, const std::string& path);
+
+// All of that, for whoever makes a graph from afar. With classes > 0, labels are checked, too.
+struct DatasetReport {
+  DatasetInfo info;
+  std::string features_print, labels_print;
+};
+Result<DatasetReport> report_dataset(Files& files, const DatasetFiles& names, int64_t classes);
+// The same, but for `unavailable` past a limit.
+Result<DatasetReport> report_dataset(Files& files, const DatasetFiles& names, int64_t classes,
+                                     const ReadingLimits& limits);
+
+// `path` below `root` as a path to open; the error of Dataset::open if it leaves the root.
+Result<std::string> resolve_below(const std::string& root, const std::string& path);
+
+}  // namespace leat

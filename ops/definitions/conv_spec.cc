@@ -1,0 +1,122 @@
+#include "ops/definitions/conv_spec.h"
+
+#include <algorithm>
+
+#include "devices/base/text.h"
+
+namespace leat {
+namespace {
+
+Result<std::vector<int64_t>> kernel_of(const SymbolicShape& w) {
+  std::vector<int64_t> kernel;
+  for (int axis = 2; axis < w.rank(); ++axis) {
+    if (!w[axis].is_constant())
+      return invalid_argument("expected weights whose kernel sizes are known");
+    kernel.push_back(w[axis].factor);
+  }
+  return kernel;
+}
+
+ConvSpec make_spec(ConvKind kind, const Attrs& attrs, const WindowAttrs& window,
+                   const OperandType& x, const OperandType& y) {
+  ConvSpec spec;
+  spec.kind = kind;
+  spec.dtype = x.dtype;
+  spec.window = concrete_window(window, x.shape, y.shape);
+  spec.images = x.shape[0];
+  spec.groups = attr_int(attrs, "group", 1);
+  spec.inputs = x.shape[1];
+  spec.outputs = y.shape[1];
+  spec.x_layout = x.layout;
+  spec.y_layout = y.layout;
+  return spec;
+}
+
+}  // namespace
+
+Result<WindowAttrs> conv_window(const Attrs& attrs, const SymbolicShape& w) {
+  LEAT_ASSIGN_OR_RETURN(auto kernel, kernel_of(w));
+  const auto given = attr_ints(attrs, "kernel_shape");
+  if (!given.empty() && given != kernel) {
+    return invalid_argument(cat("kernel_shape: expected that of the weights, [", join(kernel, ","),
+                                "], received [", join(given, ","), "]"));
+  }
+  return read_window(attrs, std::move(kernel));
+}
+
+Result<TransposedWindow> transposed_window(const Attrs& attrs, const SymbolicShape& w,
+                                           const SymbolicShape& input) {
+  TransposedWindow t;
+  LEAT_ASSIGN_OR_RETURN(t.window, conv_window(attrs, w));
+  WindowAttrs& window = t.window;
+  const auto rank = static_cast<size_t>(window.rank());
+  const auto padding = attr_ints(attrs, "output_padding", std::vector<int64_t>(rank, 0));
+  const auto wanted = attr_ints(attrs, "output_shape");
+  if (padding.size() != rank)
+    return invalid_argument(
+        cat("output_padding: expected ", rank, " values, received ", padding.size()));
+  if (!wanted.empty() && wanted.size() != rank)
+    return invalid_argument(
+        cat("output_shape: expected ", rank, " values, received ", wanted.size()));
+  for (size_t i = 0; i < rank; ++i) {
+    const int axis = static_cast<int>(i);
+    const auto size = constant_of(input[axis + 2]);
+    if (!size || *size < 1 || *size > kMostWindow)
+      return invalid_argument("expected an input whose spatial sizes are known and at least 1");
+    if (padding[i] < 0 || padding[i] >= std::max(window.strides[i], window.dilations[i])) {
+      return invalid_argument(
+          cat("output_padding: expected values below stride or dilation, received ", padding[i]));
+    }
+    const int64_t full = (*size - 1) * window.strides[i] + padding[i] + window.extent(axis);
+    const bool same = window.auto_pad.starts_with("SAME");
+    const int64_t output = !wanted.empty() ? wanted[i]
+                           : same          ? *size * window.strides[i]
+                                           : full - window.begin[i] - window.end[i];
+    if (output < 1)
+      return invalid_argument(
+          cat("axis ", axis, ": expected pads that leave an output, its size would be ", output));
+    if (!wanted.empty() || same) {
+      const int64_t total = std::max<int64_t>(0, full - output), half = total / 2;
+      const bool upper = window.auto_pad == "SAME_UPPER";
+      window.begin[i] = upper ? half : total - half;
+      window.end[i] = upper ? total - half : half;
+    }
+    t.output.push_back(output);
+  }
+  window.auto_pad = "NOTSET";
+  return t;
+}
+
+Result<ConvSpec> conv_spec(const OpTypes& types) {
+  LEAT_ASSIGN_OR_RETURN(const auto window, conv_window(*types.attrs, types.inputs[1].shape));
+  ConvSpec spec =
+      make_spec(ConvKind::forward, *types.attrs, window, types.inputs[0], types.outputs[0]);
+  spec.bias = types.has_input(2);
+  spec.relu = attr_string(*types.attrs, "leat_activation") == "relu";
+  return spec;
+}
+
+Result<ConvSpec> conv_grad_input_spec(const OpTypes& types) {
+  LEAT_ASSIGN_OR_RETURN(const auto window, conv_window(*types.attrs, types.inputs[1].shape));
+  return make_spec(ConvKind::backward_data, *types.attrs, window, types.outputs[0],
+                   types.inputs[0]);
+}
+
+Result<ConvSpec> conv_grad_weights_spec(const OpTypes& types) {
+  LEAT_ASSIGN_OR_RETURN(const auto window,
+                        read_window(*types.attrs, attr_ints(*types.attrs, "kernel_shape")));
+  ConvSpec spec =
+      make_spec(ConvKind::backward_weights, *types.attrs, window, types.inputs[0], types.inputs[1]);
+  spec.bias = types.has_output(1);
+  return spec;
+}
+
+Result<ConvSpec> conv_transpose_spec(const OpTypes& types) {
+  LEAT_ASSIGN_OR_RETURN(
+      const auto transposed,
+      transposed_window(*types.attrs, types.inputs[1].shape, types.inputs[0].shape));
+  return make_spec(ConvKind::backward_data, *types.attrs, transposed.window, types.outputs[0],
+                   types.inputs[0]);
+}
+
+}  // namespace leat

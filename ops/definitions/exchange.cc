@@ -1,0 +1,183 @@
+// Gradients as a node, collectives of replicas, and transfers between devices. None of them has
+// work of its own to do on a device: compilation replaces them (Gradients, collectives) or the
+// runtime moves the bytes (Send, Receive).
+#include "devices/base/text.h"
+#include "ops/definitions/definitions.h"
+
+namespace leat {
+namespace {
+
+Status infer_gradients(InferContext& ctx) {
+  if (ctx.inputs() < 2) return ctx.error("expected y and at least one x");
+  if (ctx.outputs() != ctx.inputs() - 1) {
+    return ctx.error(
+        cat("expected one output for each x (", ctx.inputs() - 1, "), received ", ctx.outputs()));
+  }
+  for (int i = 0; i < ctx.outputs(); ++i) ctx.set_output(i, ctx.input(i + 1));
+  return {};
+}
+
+Status infer_all_reduce(InferContext& ctx) {
+  const std::string op = attr_string(ctx.attrs(), "op", "sum");
+  if (op != "sum" && op != "mean" && op != "max" && op != "min") {
+    return ctx.error(cat("op: expected sum, mean, max or min, received '", op, "'"));
+  }
+  ctx.set_output(0, ctx.input(0));
+  return {};
+}
+
+// The sum over replicas of what each replica does with its sum: an all-reduce again.
+Status grad_all_reduce(GradientContext& ctx) {
+  const std::string op = attr_string(ctx.node().attrs, "op", "sum");
+  if (op != "sum" && op != "mean")
+    return ctx.error(cat("AllReduce with op '", op, "' has no gradient"));
+  ctx.set_grad(0, ctx.emit("leat.AllReduce", {ctx.grad(0)}, {{"op", op}}));
+  return {};
+}
+
+// --- the other collectives: one replica's view, `replicas` of which there are -------------------
+
+Result<int64_t> replicas_of(const InferContext& ctx) {
+  const int64_t replicas = attr_int(ctx.attrs(), "replicas", 1);
+  if (replicas < 1) return ctx.error(cat("replicas: expected at least 1, received ", replicas));
+  return replicas;
+}
+
+// The size of `axis` times or over the number of replicas.
+Status scale_axis(InferContext& ctx, SymbolicShape& shape, std::string_view attr, bool up) {
+  LEAT_ASSIGN_OR_RETURN(const int64_t replicas, replicas_of(ctx));
+  LEAT_ASSIGN_OR_RETURN(const int axis,
+                        normalize_axis(ctx, attr_int(ctx.attrs(), attr), shape.rank()));
+  Dim dim = shape[axis];
+  if (up) {
+    const auto scaled = multiply(dim, Dim::of(replicas));
+    if (!scaled) return ctx.error("the gathered size is too large");
+    dim = *scaled;
+  } else {
+    if (dim.factor % replicas != 0) {
+      return ctx.error(cat(attr, ": expected a size that ", replicas, " replicas divide, received ",
+                           ctx.text(shape)));
+    }
+    dim.factor /= replicas;
+  }
+  shape.set(axis, dim);
+  return {};
+}
+
+// AllGather (up) and ReduceScatter.
+template <bool up>
+Status infer_along_axis(InferContext& ctx) {
+  SymbolicShape shape = ctx.shape(0);
+  LEAT_RETURN_IF_ERROR(scale_axis(ctx, shape, "axis", up));
+  ctx.set_tensor(0, ctx.dtype(0), shape);
+  return {};
+}
+
+Status infer_all_to_all(InferContext& ctx) {
+  SymbolicShape shape = ctx.shape(0);
+  LEAT_RETURN_IF_ERROR(scale_axis(ctx, shape, "split_axis", false));
+  LEAT_RETURN_IF_ERROR(scale_axis(ctx, shape, "concat_axis", true));
+  ctx.set_tensor(0, ctx.dtype(0), shape);
+  return {};
+}
+
+Status infer_broadcast_from(InferContext& ctx) {
+  const int64_t root = attr_int(ctx.attrs(), "root");
+  if (root < 0) return ctx.error(cat("root: expected a replica's index, received ", root));
+  ctx.set_output(0, ctx.input(0));
+  return {};
+}
+
+// The gradient of gathering is each replica's part of the sum, and the other way round.
+Status grad_by(GradientContext& ctx, std::string_view reverse) {
+  const Attrs& attrs = ctx.node().attrs;
+  ctx.set_grad(0, ctx.emit(reverse, {ctx.grad(0)},
+                           {{"axis", attr_int(attrs, "axis")},
+                            {"replicas", attr_int(attrs, "replicas", 1)}}));
+  return {};
+}
+Status grad_all_gather(GradientContext& ctx) { return grad_by(ctx, "leat.ReduceScatter"); }
+Status grad_reduce_scatter(GradientContext& ctx) { return grad_by(ctx, "leat.AllGather"); }
+
+Status grad_all_to_all(GradientContext& ctx) {
+  const Attrs& attrs = ctx.node().attrs;
+  ctx.set_grad(0, ctx.emit("leat.AllToAll", {ctx.grad(0)},
+                           {{"split_axis", attr_int(attrs, "concat_axis")},
+                            {"concat_axis", attr_int(attrs, "split_axis")},
+                            {"replicas", attr_int(attrs, "replicas", 1)}}));
+  return {};
+}
+
+Status infer_receive(InferContext& ctx) {
+  const auto dtype = dtype_from_name(attr_string(ctx.attrs(), "dtype"));
+  if (!dtype)
+    return ctx.error(
+        cat("dtype: expected an element type, received '", attr_string(ctx.attrs(), "dtype"), "'"));
+  const auto shape = Shape::checked(attr_ints(ctx.attrs(), "shape"));
+  if (!shape) return ctx.error("shape: expected sizes >= 0");
+  ctx.set_tensor(0, *dtype, *shape);
+  return {};
+}
+
+// y is made of all replicas' x.
+Op collective(const char* name, DTypeSet types) {
+  return Op(name).input("x", "T").output("y", "T").type("T", types);
+}
+Op along_axis(const char* name, DTypeSet types) {
+  return collective(name, types).attr("axis", int64_t{0}).attr("replicas", int64_t{1});
+}
+
+}  // namespace
+
+void register_exchange_ops(Catalogue& catalogue) {
+  catalogue.add(Op("leat.Gradients")
+                    .input("y", "any")
+                    .variadic_input("xs", "any", true)
+                    .variadic_output("gradients", "any", true)
+                    .infer(infer_gradients));
+  // One replica's view: y is x combined over all replicas. A strategy with one replica passes x on.
+  catalogue.add(collective("leat.AllReduce", kNumbers)
+                    .attr("op", std::string("sum"))
+                    .infer(infer_all_reduce)
+                    .gradient(grad_all_reduce));
+  // y is the concatenation of all replicas' x.
+  catalogue.add(along_axis("leat.AllGather", kAllTypes)
+                    .infer(infer_along_axis<true>)
+                    .gradient(grad_all_gather));
+  // y is this replica's part of the sum of all replicas' x.
+  catalogue.add(along_axis("leat.ReduceScatter", kNumbers)
+                    .infer(infer_along_axis<false>)
+                    .gradient(grad_reduce_scatter));
+  // y is the x of the replica `root`.
+  catalogue.add(
+      collective("leat.Broadcast", kAllTypes).attr("root", int64_t{0}).infer(infer_broadcast_from));
+  // y is the concatenation of the parts of all replicas' x that are for this replica.
+  catalogue.add(collective("leat.AllToAll", kAllTypes)
+                    .attr("split_axis", int64_t{0})
+                    .attr("concat_axis", int64_t{0})
+                    .attr("replicas", int64_t{1})
+                    .infer(infer_all_to_all)
+                    .gradient(grad_all_to_all));
+  catalogue.add(Op("leat.Send")
+                    .input("x", "any")
+                    .attr("edge", int64_t{0})
+                    .stateful()
+                    .infer([](InferContext&) { return Status(); }));
+  catalogue.add(Op("leat.Receive")
+                    .output("y", "any")
+                    .attr("edge", int64_t{0})
+                    .attr("dtype", std::string("float"))
+                    .attr("shape", std::vector<int64_t>())
+                    .stateful()
+                    .infer(infer_receive));
+  // Order only, between devices.
+  catalogue.add(Op("leat.SendToken").attr("edge", int64_t{0}).stateful().infer([](InferContext&) {
+    return Status();
+  }));
+  catalogue.add(
+      Op("leat.ReceiveToken").attr("edge", int64_t{0}).stateful().infer([](InferContext&) {
+        return Status();
+      }));
+}
+
+}  // namespace leat

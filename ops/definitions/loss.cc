@@ -1,0 +1,157 @@
+#include "devices/base/text.h"
+#include "ops/cpu/loss_kernels.h"
+#include "ops/definitions/definitions.h"
+
+namespace leat {
+namespace {
+
+std::string reduction_of(const Attrs& attrs) { return attr_string(attrs, "reduction", "mean"); }
+
+bool may_differ(Dim a, Dim b) { return a.is_constant() && b.is_constant() && !(a == b); }
+
+// Scores [N, C, d1, ...], labels [N, d1, ...], weights [C].
+Status check_operands(const InferContext& ctx, int scores, int labels, int weights) {
+  const std::string reduction = reduction_of(ctx.attrs());
+  if (reduction != "none" && reduction != "sum" && reduction != "mean") {
+    return ctx.error(cat("reduction: expected none, sum or mean, received '", reduction, "'"));
+  }
+  const SymbolicShape &x = ctx.shape(scores), &y = ctx.shape(labels);
+  if (x.rank() < 2) return ctx.error(cat("scores: expected [N,C,...], received ", ctx.text(x)));
+  bool fits = y.rank() == x.rank() - 1 && !may_differ(x[0], y[0]);
+  for (int i = 1; fits && i < y.rank(); ++i) fits = !may_differ(x[i + 1], y[i]);
+  if (!fits) {
+    return ctx.error(cat("labels: expected the shape of scores ", ctx.text(x),
+                         " without its axis 1, received ", ctx.text(y)));
+  }
+  if (x[1] == Dim::of(0))
+    return ctx.error(cat("scores: expected at least one class, received ", ctx.text(x)));
+  if (!ctx.has_input(weights)) return {};
+  const SymbolicShape& w = ctx.shape(weights);
+  if (w.rank() != 1 || may_differ(w[0], x[1])) {
+    return ctx.error(cat("weights: expected one for each class of scores ", ctx.text(x),
+                         ", received shape ", ctx.text(w)));
+  }
+  return {};
+}
+
+Status infer_loss(InferContext& ctx) {
+  LEAT_RETURN_IF_ERROR(check_operands(ctx, 0, 1, 2));
+  const bool none = reduction_of(ctx.attrs()) == "none";
+  ctx.set_tensor(0, ctx.dtype(0), none ? ctx.shape(1) : SymbolicShape());
+  ctx.set_output(1, ctx.input(0));  // where there is such an output
+  return {};
+}
+
+Status infer_loss_grad(InferContext& ctx) {
+  LEAT_RETURN_IF_ERROR(check_operands(ctx, 1, 2, 3));
+  const bool none = reduction_of(ctx.attrs()) == "none";
+  const SymbolicShape expected = none ? ctx.shape(2) : SymbolicShape(), &dloss = ctx.shape(0);
+  bool fits = dloss.rank() == expected.rank();
+  for (int i = 0; fits && i < dloss.rank(); ++i) fits = !may_differ(dloss[i], expected[i]);
+  if (!fits)
+    return ctx.error(
+        cat("dloss: expected shape ", ctx.text(expected), ", received ", ctx.text(dloss)));
+  ctx.set_output(0, ctx.input(1));
+  return {};
+}
+
+// The loss's own attributes, for its gradient's node.
+Attrs attrs_of(const GradientContext& ctx) { return ctx.node().attrs; }
+
+Status softmax_loss_gradient(GradientContext& ctx) {
+  if (!ctx.needs(0)) return {};
+  const ValueId log_prob = ctx.optional_output(1);
+  ValueId grad = kNone;
+  if (ctx.grad(0) != kNone) {
+    grad = ctx.emit("leat.SoftmaxCrossEntropyLossGrad",
+                    {ctx.grad(0), log_prob, ctx.input(1), ctx.input(2)}, attrs_of(ctx));
+  }
+  if (ctx.grad(1) != kNone) {
+    const ValueId through =
+        ctx.emit("leat.LogSoftmaxGrad", {ctx.grad(1), log_prob}, {{"axis", int64_t{1}}});
+    grad = grad == kNone ? through : ctx.emit("Add", {grad, through});
+  }
+  ctx.set_grad(0, grad);
+  return {};
+}
+
+Status likelihood_loss_gradient(GradientContext& ctx) {
+  ctx.set_grad(0, ctx.emit("leat.NegativeLogLikelihoodLossGrad",
+                           {ctx.grad(0), ctx.input(0), ctx.input(1), ctx.input(2)}, attrs_of(ctx)));
+  return {};
+}
+
+Tiling tile_loss(const OpTypes& types) {
+  const bool none = reduction_of(*types.attrs) == "none";
+  return {types.inputs[0].shape[0], 3, (none ? 1u : 0u) | (types.has_output(1) ? 2u : 0u)};
+}
+
+// Labels are whole where their weights are summed first.
+Tiling tile_loss_grad(const OpTypes& types) {
+  const std::string reduction = reduction_of(*types.attrs);
+  const bool sums_weights =
+      reduction == "mean" && (types.has_input(3) || has_attr(*types.attrs, "ignore_index"));
+  return {types.inputs[1].shape[0], 2u | (sums_weights ? 0u : 4u) | (reduction == "none" ? 1u : 0u),
+          1};
+}
+
+// Samples are apart; their losses add. A mean is not a sum of means.
+std::vector<ShardingRule> shard_loss(const std::vector<OperandType>& inputs,
+                                     const std::vector<OperandType>& outputs, const Attrs& attrs) {
+  const std::string reduction = reduction_of(attrs);
+  if (reduction == "mean") return {};
+  std::vector<Spread> spreads(inputs.size());
+  spreads[0] = spreads[1] = Spread::on(0);
+  std::vector<Spread> results(outputs.size(), Spread::on(0));
+  if (reduction == "sum") results[0] = Spread::sum();
+  return {{spreads, results}};
+}
+
+Op loss_op(const char* name, int since, bool given) {
+  Op op(name, since);
+  op.input(given ? "input" : "scores", "T")
+      .input(given ? "target" : "labels", "Tind")
+      .optional_input(given ? "weight" : "weights", "T")
+      .output(given ? "loss" : "output", "T");
+  if (!given) op.optional_output("log_prob", "T");
+  return op.attr("reduction", std::string("mean"))
+      .attr_optional("ignore_index", "int")
+      .type("T", kFloats)
+      .type("Tind", kIndexTypes)
+      .infer(infer_loss)
+      .gradient(given ? likelihood_loss_gradient : softmax_loss_gradient)
+      .sharding(shard_loss)
+      .tiling(tile_loss)
+      .kernel("cpu", [given](const KernelSetup& setup) {
+        return make_cross_entropy_kernel(setup, given);
+      });
+}
+
+Op loss_grad_op(const char* name, bool given) {
+  return Op(name)
+      .input("dloss", "T")
+      .input("log_prob", "T")
+      .input("labels", "Tind")
+      .optional_input("weights", "T")
+      .output("dscores", "T")
+      .attr("reduction", std::string("mean"))
+      .attr_optional("ignore_index", "int")
+      .type("T", kFloats)
+      .type("Tind", kIndexTypes)
+      .infer(infer_loss_grad)
+      .tiling(tile_loss_grad)
+      .kernel("cpu", [given](const KernelSetup& setup) {
+        return make_cross_entropy_grad_kernel(setup, given);
+      });
+}
+
+}  // namespace
+
+void register_loss_ops(Catalogue& catalogue) {
+  catalogue.add(loss_op("SoftmaxCrossEntropyLoss", 13, false));
+  catalogue.add(loss_op("NegativeLogLikelihoodLoss", 13, true));
+  catalogue.add(loss_grad_op("leat.SoftmaxCrossEntropyLossGrad", false));
+  catalogue.add(loss_grad_op("leat.NegativeLogLikelihoodLossGrad", true));
+}
+
+}  // namespace leat

@@ -1,0 +1,90 @@
+// Large values in pieces: ranges of a value's elements in row-major order, and the value that they
+// make again. A plan gives neither work to do where it can: a Range is the bytes of its value from
+// an offset on, a Join's pieces are computed, or land, where they show as one.
+#include <algorithm>
+#include <cstring>
+
+#include "devices/base/text.h"
+#include "ops/definitions/definitions.h"
+#include "ops/definitions/variable.h"
+
+namespace leat {
+namespace {
+
+Status infer_range(InferContext& ctx) {
+  const int64_t first = attr_int(ctx.attrs(), "first"), count = attr_int(ctx.attrs(), "count");
+  const auto shape = ctx.shape(0).concrete();
+  if (shape &&
+      (first < 0 || count < 0 || first > shape->elements() || count > shape->elements() - first)) {
+    return ctx.error(cat("expected a range of ", shape->elements(), " elements, received ", count,
+                         " from ", first));
+  }
+  if (count < 0) return ctx.error(cat("count: expected at least 0, received ", count));
+  ctx.set_tensor(0, ctx.dtype(0), SymbolicShape(Shape{count}));
+  return {};
+}
+
+Status infer_join(InferContext& ctx) {
+  const auto shape = Shape::checked(attr_ints(ctx.attrs(), "shape"));
+  if (!shape) return ctx.error("shape: expected sizes >= 0");
+  int64_t elements = 0;
+  for (int i = 0; i < ctx.inputs(); ++i) {
+    const auto piece = ctx.shape(i).concrete();
+    if (!piece) return ctx.error("expected pieces of known sizes");
+    const auto sum = checked_add(elements, piece->elements());
+    if (!sum) return ctx.error("the pieces are too large");
+    elements = *sum;
+  }
+  if (elements != shape->elements())
+    return ctx.error(cat("expected pieces of ", shape->elements(), " elements for ", *shape,
+                         ", received ", elements));
+  ctx.set_tensor(0, ctx.dtype(0), *shape);
+  return {};
+}
+
+Result<std::unique_ptr<Kernel>> make_range(const KernelSetup& setup) {
+  const size_t element = dtype_size(setup.output(0).dtype);
+  const size_t offset = static_cast<size_t>(attr_int(setup.attrs(), "first")) * element;
+  return make_kernel([offset, bytes = setup.output(0).bytes()](KernelContext& context) {
+    if (bytes > 0) std::memcpy(context.outputs[0], context.in<std::byte>(0) + offset, bytes);
+    return Progress::done;
+  });
+}
+
+Result<std::unique_ptr<Kernel>> make_join(const KernelSetup& setup) {
+  std::vector<size_t> begins{0};
+  for (const OperandType& piece : setup.types.inputs)
+    begins.push_back(begins.back() + piece.bytes());
+  const auto pieces = static_cast<int>(setup.types.inputs.size());
+  return make_tiled_kernel(pieces, [begins](KernelContext& context, int piece) {
+    const auto i = static_cast<size_t>(piece);
+    const size_t bytes = begins[i + 1] - begins[i];
+    if (bytes > 0) std::memcpy(context.out<std::byte>(0) + begins[i], context.inputs[i], bytes);
+    return Progress::done;
+  });
+}
+
+}  // namespace
+
+void register_piece_ops(Catalogue& catalogue) {
+  // y is `count` elements of x from `first` on.
+  catalogue.add(Op("leat.Range")
+                    .input("x", "T")
+                    .output("y", "T")
+                    .type("T", kAllTypes)
+                    .attr("first", int64_t{0})
+                    .attr("count", int64_t{0})
+                    .view()
+                    .infer(infer_range)
+                    .kernel("cpu", make_range));
+  // y is the elements of all pieces, in their order.
+  catalogue.add(Op("leat.Join")
+                    .variadic_input("pieces", "T")
+                    .output("y", "T")
+                    .type("T", kAllTypes)
+                    .attr("shape", std::vector<int64_t>())
+                    .infer(infer_join)
+                    .kernel("cpu", make_join));
+}
+
+}  // namespace leat

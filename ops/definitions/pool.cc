@@ -1,0 +1,381 @@
+// The pools as ONNX says. For their gradients MaxPool and GlobalMaxPool have one more output than
+// ONNX's, "argmax": which element of its window each maximum was, u8 where that is enough.
+#include "ops/definitions/pool.h"
+
+#include "devices/base/text.h"
+#include "ops/cpu/compute_in_f32.h"
+#include "ops/cpu/pool_kernel.h"
+#include "ops/definitions/definitions.h"
+#include "ops/definitions/window.h"
+
+namespace leat {
+namespace {
+
+bool differ(Dim a, Dim b) { return a.is_constant() && b.is_constant() && !(a == b); }
+
+// Attributes of a pool over data of this rank. Errors are without a subject.
+Result<WindowAttrs> pool_window(const Attrs& attrs, int rank) {
+  auto kernel = attr_ints(attrs, "kernel_shape");
+  if (rank < 3 || rank > 5 || static_cast<int>(kernel.size()) != rank - 2) {
+    return invalid_argument(
+        cat("expected data of rank 3, 4 or 5 and its kernel_shape, received rank ", rank, " and ",
+            kernel.size(), " sizes"));
+  }
+  LEAT_ASSIGN_OR_RETURN(WindowAttrs window, read_window(attrs, std::move(kernel)));
+  int64_t area = 1;
+  for (int64_t size : window.kernel) {
+    const auto product = checked_mul(area, size);
+    if (!product || *product > kMostWindow)
+      return invalid_argument(cat("kernel_shape: expected at most ", kMostWindow, " elements"));
+    area = *product;
+  }
+  return window;
+}
+
+// The window of a global pool: all of the input.
+WindowAttrs global_window(const std::vector<int64_t>& spatial) {
+  WindowAttrs window;
+  window.kernel = spatial;
+  window.strides = window.dilations = std::vector<int64_t>(spatial.size(), 1);
+  window.begin = window.end = std::vector<int64_t>(spatial.size(), 0);
+  return window;
+}
+
+int64_t area_of(const std::vector<int64_t>& sizes) {
+  int64_t area = 1;
+  for (int64_t size : sizes) area *= size;
+  return area;
+}
+
+Result<SymbolicShape> pooled_shape(InferContext& ctx) {
+  const SymbolicShape x = ctx.shape(0);
+  const auto window = pool_window(ctx.attrs(), x.rank());
+  if (!window.ok()) return ctx.error(window.status().message());
+  SymbolicShape y{x[0], x[1]};
+  for (int axis = 0; axis < window->rank(); ++axis) {
+    const auto size = output_dim(ctx, *window, axis, x[axis + 2]);
+    if (!size.ok()) return ctx.error(size.status().message());
+    y.push_back(*size);
+  }
+  return y;
+}
+
+Status infer_max_pool(InferContext& ctx) {
+  LEAT_ASSIGN_OR_RETURN(const SymbolicShape y, pooled_shape(ctx));
+  const int64_t order = attr_int(ctx.attrs(), "storage_order");
+  if (order != 0 && order != 1)
+    return ctx.error(cat("storage_order: expected 0 or 1, received ", order));
+  ctx.set_tensor(0, ctx.dtype(0), y);
+  ctx.set_tensor(1, DType::i64, y);
+  ctx.set_tensor(2, argmax_type(area_of(attr_ints(ctx.attrs(), "kernel_shape"))), y);
+  return {};
+}
+
+Status infer_average_pool(InferContext& ctx) {
+  LEAT_ASSIGN_OR_RETURN(const SymbolicShape y, pooled_shape(ctx));
+  ctx.set_tensor(0, ctx.dtype(0), y);
+  return {};
+}
+
+Status infer_global_pool(InferContext& ctx) {
+  const SymbolicShape& x = ctx.shape(0);
+  if (x.rank() < 3 || x.rank() > 5)
+    return ctx.error(cat("expected data of rank 3, 4 or 5, received ", ctx.text(x)));
+  SymbolicShape y{x[0], x[1]};
+  for (int axis = 2; axis < x.rank(); ++axis) {
+    if (x[axis] == Dim::of(0))
+      return ctx.error(cat("expected something to pool, received ", ctx.text(x)));
+    y.push_back(Dim::of(1));
+  }
+  ctx.set_tensor(0, ctx.dtype(0), y);
+  if (!ctx.wants_output(1)) return {};
+  const auto spatial = spatial_sizes(x);
+  if (!spatial)
+    return ctx.error(cat("argmax: expected known spatial sizes, received ", ctx.text(x)));
+  ctx.set_tensor(1, argmax_type(area_of(*spatial)), y);
+  return {};
+}
+
+// leat.MaxPoolGrad and leat.AveragePoolGrad: dx has dy's batch and channels and `spatial` sizes.
+Status infer_pool_grad(InferContext& ctx) {
+  const SymbolicShape dy = ctx.shape(0);
+  const auto window = pool_window(ctx.attrs(), dy.rank());
+  if (!window.ok()) return ctx.error(window.status().message());
+  const auto spatial = attr_ints(ctx.attrs(), "spatial");
+  if (static_cast<int>(spatial.size()) != window->rank()) {
+    return ctx.error(
+        cat("spatial: expected ", window->rank(), " sizes, received ", spatial.size()));
+  }
+  SymbolicShape dx{dy[0], dy[1]};
+  for (int axis = 0; axis < window->rank(); ++axis) {
+    const int64_t input = spatial[static_cast<size_t>(axis)];
+    if (input < 0 || input > kMostWindow)
+      return ctx.error(cat("spatial: expected sizes in [0, ", kMostWindow, "], received ", input));
+    const auto size = output_size(*window, axis, input);
+    if (!size.ok()) return ctx.error(size.status().message());
+    if (differ(Dim::of(*size), dy[axis + 2])) {
+      return ctx.error(
+          cat("axis ", axis, ": expected dy of size ", *size, ", it is ", ctx.text(dy)));
+    }
+    dx.push_back(Dim::of(input));
+  }
+  if (ctx.inputs() > 1 && !(ctx.shape(1) == dy) && ctx.shape(1).is_constant() && dy.is_constant()) {
+    return ctx.error(cat("argmax: expected the shape of dy, ", ctx.text(dy), ", received ",
+                         ctx.text(ctx.shape(1))));
+  }
+  const DType expected = argmax_type(area_of(window->kernel));
+  if (ctx.inputs() > 1 && ctx.dtype(1) != expected) {
+    return ctx.error(
+        cat("argmax: expected ", expected, " for this window, received ", ctx.dtype(1)));
+  }
+  ctx.set_tensor(0, ctx.dtype(0), dx);
+  return {};
+}
+
+// --- gradients -----------------------------------------------------------------------------------
+
+// A gradient op's attributes: the window with explicit pads and the sizes of the input x. Empty
+// where those are not known.
+std::optional<Attrs> grad_attrs_for(const WindowAttrs& window, const SymbolicShape& x) {
+  const auto spatial = spatial_sizes(x);
+  if (!spatial) return std::nullopt;
+  Attrs attrs = explicit_window(window, x).value_or(Attrs());
+  attrs["kernel_shape"] = window.kernel;
+  attrs["ceil_mode"] = int64_t{window.ceil_mode};
+  attrs["spatial"] = *spatial;
+  return attrs;
+}
+
+Status unknown_sizes(GradientContext& ctx) {
+  return ctx.error("expected known spatial sizes: the gradient of its input needs them");
+}
+
+Result<Attrs> grad_attrs(GradientContext& ctx, const WindowAttrs& window) {
+  auto attrs = grad_attrs_for(window, ctx.type(ctx.input(0)).shape);
+  if (!attrs) return unknown_sizes(ctx);
+  return std::move(*attrs);
+}
+
+// MaxPool's and GlobalMaxPool's.
+Status max_pool_gradient(GradientContext& ctx) {
+  const auto attrs = max_pool_grad_attrs(ctx.node(), ctx.type(ctx.input(0)).shape);
+  if (!attrs) return unknown_sizes(ctx);
+  const ValueId argmax = ctx.optional_output(argmax_output(ctx.node()));
+  ctx.set_grad(0, ctx.emit("leat.MaxPoolGrad", {ctx.grad(0), argmax}, *attrs));
+  return {};
+}
+
+Status average_pool_gradient(GradientContext& ctx) {
+  LEAT_ASSIGN_OR_RETURN(const auto window,
+                        pool_window(ctx.node().attrs, ctx.type(ctx.input(0)).shape.rank()));
+  LEAT_ASSIGN_OR_RETURN(Attrs attrs, grad_attrs(ctx, window));
+  attrs["count_include_pad"] = attr_int(ctx.node().attrs, "count_include_pad");
+  ctx.set_grad(0, ctx.emit("leat.AveragePoolGrad", {ctx.grad(0)}, attrs));
+  return {};
+}
+
+Status global_average_pool_gradient(GradientContext& ctx) {
+  const auto spatial = spatial_sizes(ctx.type(ctx.input(0)).shape);
+  if (!spatial) return unknown_sizes(ctx);
+  LEAT_ASSIGN_OR_RETURN(const Attrs attrs, grad_attrs(ctx, global_window(*spatial)));
+  ctx.set_grad(0, ctx.emit("leat.AveragePoolGrad", {ctx.grad(0)}, attrs));
+  return {};
+}
+
+// The gradient of leat.AveragePoolGrad, which is linear: an AveragePool.
+Status average_pool_grad_gradient(GradientContext& ctx) {
+  Attrs attrs = ctx.node().attrs;
+  attrs.erase("spatial");
+  ctx.set_grad(0, ctx.emit("AveragePool", {ctx.grad(0)}, attrs));
+  return {};
+}
+
+// --- sharding, tiles, layouts --------------------------------------------------------------------
+
+using Operands = std::vector<OperandType>;
+
+// Images and channels are independent, but ONNX's indices count over the whole tensor.
+std::vector<ShardingRule> pool_sharding(const Operands& in, const Operands& out, const Attrs&) {
+  if (out.size() > 1 && out[1].present && out[1].dtype == DType::i64) return {};
+  std::vector<ShardingRule> rules;
+  for (int axis : {0, 1}) {
+    rules.push_back({std::vector<Spread>(in.size(), Spread::on(axis)),
+                     std::vector<Spread>(out.size(), Spread::on(axis))});
+  }
+  return rules;
+}
+
+uint32_t all_present(const Operands& operands) {
+  uint32_t bits = 0;
+  for (size_t i = 0; i < operands.size(); ++i) bits |= uint32_t{operands[i].present} << i;
+  return bits;
+}
+
+Tiling pool_tiling(const OpTypes& types) {
+  if (is_16bit_float(types.inputs[0].dtype)) return {};
+  return {types.inputs[0].shape[0], all_present(types.inputs), all_present(types.outputs)};
+}
+
+LayoutSupport pool_layouts(const OpTypes& types) {
+  const OperandType& data = types.inputs[0];
+  const bool indices = types.has_output(1) && types.outputs[1].dtype == DType::i64;
+  if (data.dtype != DType::f32 || data.shape.rank() != 4 || data.shape[1] % 16 != 0 || indices)
+    return {};
+  return {all_present(types.inputs), all_present(types.outputs), false};
+}
+
+// --- kernels -------------------------------------------------------------------------------------
+
+Result<Window> window_for(const KernelSetup& setup, const Shape& input, const Shape& output) {
+  auto window = pool_window(setup.attrs(), input.rank());
+  if (!window.ok())
+    return Status(window.status().code(), cat(setup.subject, ": ", window.status().message()));
+  return concrete_window(*window, input, output);
+}
+
+Window global_window_for(const KernelSetup& setup) {
+  const Shape& input = setup.input(0).shape;
+  const auto spatial = input.dims().subspan(2);
+  return concrete_window(global_window({spatial.begin(), spatial.end()}), input,
+                         setup.output(0).shape);
+}
+
+Result<std::unique_ptr<Kernel>> max_pool_cpu(const KernelSetup& setup) {
+  if (is_16bit_float(setup.input(0).dtype)) return compute_in_f32(setup, max_pool_cpu);
+  LEAT_ASSIGN_OR_RETURN(const Window window,
+                        window_for(setup, setup.input(0).shape, setup.output(0).shape));
+  MaxPoolOutputs outputs;
+  outputs.indices = setup.types.has_output(1) ? 1 : -1;
+  outputs.argmax = setup.types.has_output(2) ? 2 : -1;
+  outputs.column_major = attr_int(setup.attrs(), "storage_order") == 1;
+  return make_max_pool_kernel(setup, window, outputs);
+}
+
+Result<std::unique_ptr<Kernel>> global_max_pool_cpu(const KernelSetup& setup) {
+  if (is_16bit_float(setup.input(0).dtype)) return compute_in_f32(setup, global_max_pool_cpu);
+  MaxPoolOutputs outputs;
+  outputs.argmax = setup.types.has_output(1) ? 1 : -1;
+  return make_max_pool_kernel(setup, global_window_for(setup), outputs);
+}
+
+Result<std::unique_ptr<Kernel>> max_pool_grad_cpu(const KernelSetup& setup) {
+  if (is_16bit_float(setup.input(0).dtype)) return compute_in_f32(setup, max_pool_grad_cpu);
+  LEAT_ASSIGN_OR_RETURN(const Window window,
+                        window_for(setup, setup.output(0).shape, setup.input(0).shape));
+  return make_max_pool_grad_kernel(setup, window);
+}
+
+bool count_pads(const KernelSetup& setup) {
+  return attr_int(setup.attrs(), "count_include_pad") != 0;
+}
+
+Result<std::unique_ptr<Kernel>> average_pool_cpu(const KernelSetup& setup) {
+  if (is_16bit_float(setup.input(0).dtype)) return compute_in_f32(setup, average_pool_cpu);
+  LEAT_ASSIGN_OR_RETURN(const Window window,
+                        window_for(setup, setup.input(0).shape, setup.output(0).shape));
+  return make_average_pool_kernel(setup, window, count_pads(setup), false);
+}
+
+Result<std::unique_ptr<Kernel>> global_average_pool_cpu(const KernelSetup& setup) {
+  if (is_16bit_float(setup.input(0).dtype)) return compute_in_f32(setup, global_average_pool_cpu);
+  return make_average_pool_kernel(setup, global_window_for(setup), false, false);
+}
+
+Result<std::unique_ptr<Kernel>> average_pool_grad_cpu(const KernelSetup& setup) {
+  if (is_16bit_float(setup.input(0).dtype)) return compute_in_f32(setup, average_pool_grad_cpu);
+  LEAT_ASSIGN_OR_RETURN(const Window window,
+                        window_for(setup, setup.output(0).shape, setup.input(0).shape));
+  return make_average_pool_kernel(setup, window, count_pads(setup), true);
+}
+
+Op pool_op(std::string_view name, int since = 1) {
+  return Op(name, since).sharding(pool_sharding).tiling(pool_tiling).layouts(pool_layouts);
+}
+Op& with_window(Op& op) {
+  return op.attr_required("kernel_shape", "ints")
+      .attr_optional("strides", "ints")
+      .attr_optional("dilations", "ints")
+      .attr_optional("pads", "ints")
+      .attr("ceil_mode", int64_t{0});
+}
+
+}  // namespace
+
+std::optional<Attrs> max_pool_grad_attrs(const Node& pool, const SymbolicShape& x) {
+  if (pool.op->full_name() == "GlobalMaxPool") {
+    const auto spatial = spatial_sizes(x);
+    return spatial ? grad_attrs_for(global_window(*spatial), x) : std::nullopt;
+  }
+  if (pool.op->full_name() != "MaxPool") return std::nullopt;
+  const auto window = pool_window(pool.attrs, x.rank());
+  return window.ok() ? grad_attrs_for(*window, x) : std::nullopt;
+}
+
+int argmax_output(const Node& pool) { return pool.op->full_name() == "GlobalMaxPool" ? 1 : 2; }
+
+void register_pool_ops(Catalogue& catalogue) {
+  const DTypeSet pooled = kFloats | DTypeSet::of(DType::i8, DType::u8);
+  const DTypeSet positions = DTypeSet::of(DType::u8, DType::i32);
+  Op max = pool_op("MaxPool", 12)
+               .input("X", "T")
+               .output("Y", "T")
+               .optional_output("Indices", "int64")
+               .optional_output("argmax", "I")
+               .type("T", pooled)
+               .type("I", positions)
+               .attr("auto_pad", std::string("NOTSET"))
+               .attr("storage_order", int64_t{0})
+               .infer(infer_max_pool)
+               .gradient(max_pool_gradient)
+               .kernel("cpu", max_pool_cpu);
+  catalogue.add(with_window(max));
+  catalogue.add(pool_op("GlobalMaxPool")
+                    .input("X", "T")
+                    .output("Y", "T")
+                    .optional_output("argmax", "I")
+                    .type("T", kFloats)
+                    .type("I", positions)
+                    .infer(infer_global_pool)
+                    .gradient(max_pool_gradient)
+                    .kernel("cpu", global_max_pool_cpu));
+  Op average = pool_op("AveragePool", 19)
+                   .input("X", "T")
+                   .output("Y", "T")
+                   .type("T", kFloats)
+                   .attr("auto_pad", std::string("NOTSET"))
+                   .attr("count_include_pad", int64_t{0})
+                   .infer(infer_average_pool)
+                   .gradient(average_pool_gradient)
+                   .kernel("cpu", average_pool_cpu);
+  catalogue.add(with_window(average));
+  catalogue.add(pool_op("GlobalAveragePool")
+                    .input("X", "T")
+                    .output("Y", "T")
+                    .type("T", kFloats)
+                    .infer(infer_global_pool)
+                    .gradient(global_average_pool_gradient)
+                    .kernel("cpu", global_average_pool_cpu));
+  // Gradients. `spatial`: the sizes of the pool's input without batch and channels.
+  Op max_grad = pool_op("leat.MaxPoolGrad")
+                    .input("dy", "T")
+                    .input("argmax", "I")
+                    .output("dx", "T")
+                    .type("T", kFloats)
+                    .type("I", positions)
+                    .attr_required("spatial", "ints")
+                    .infer(infer_pool_grad)
+                    .kernel("cpu", max_pool_grad_cpu);
+  catalogue.add(with_window(max_grad));
+  Op average_grad = pool_op("leat.AveragePoolGrad")
+                        .input("dy", "T")
+                        .output("dx", "T")
+                        .type("T", kFloats)
+                        .attr_required("spatial", "ints")
+                        .attr("count_include_pad", int64_t{0})
+                        .infer(infer_pool_grad)
+                        .gradient(average_pool_grad_gradient)
+                        .kernel("cpu", average_pool_grad_cpu);
+  catalogue.add(with_window(average_grad));
+}
+
+}  // namespace leat

@@ -1,0 +1,288 @@
+// Ops on shapes: Shape and Size, and the views Reshape, Flatten, Squeeze, Unsqueeze and Identity,
+// whose output is their input's bytes.
+#include <algorithm>
+
+#include "devices/base/text.h"
+#include "ops/definitions/definitions.h"
+#include "ops/definitions/shapes.h"
+
+namespace leat {
+namespace {
+
+// --- Shape, Size -----------------------------------------------------------------------------
+
+// Axes [start, end) of an input of `rank`, as Shape's attributes say: counted from the end if
+// negative, clamped to what there is.
+std::pair<int, int> shape_range(const Attrs& attrs, int rank) {
+  const auto clamp = [rank](int64_t axis) {
+    return static_cast<int>(std::clamp<int64_t>(axis < 0 ? axis + rank : axis, 0, rank));
+  };
+  const int start = clamp(attr_int(attrs, "start"));
+  return {start, std::max(start, clamp(attr_int(attrs, "end", rank)))};
+}
+
+Status infer_shape(InferContext& ctx) {
+  const SymbolicShape& shape = ctx.shape(0);
+  const auto [start, end] = shape_range(ctx.attrs(), shape.rank());
+  ctx.set_tensor(0, DType::i64, Shape{end - start});
+  std::vector<int64_t> sizes;
+  for (int d = start; d < end; ++d) {
+    if (!shape[d].is_constant()) return {};
+    sizes.push_back(shape[d].factor);
+  }
+  ctx.set_constant(0, Tensor::of<int64_t>({end - start}, sizes));
+  return {};
+}
+
+Result<std::unique_ptr<Kernel>> make_shape(const KernelSetup& setup) {
+  const Shape shape = setup.input(0).shape;
+  const auto [start, end] = shape_range(setup.attrs(), shape.rank());
+  return make_kernel([shape, start = start, end = end](KernelContext& context) {
+    std::copy(shape.begin() + start, shape.begin() + end, context.out<int64_t>(0));
+    return Progress::done;
+  });
+}
+
+Status infer_size(InferContext& ctx) {
+  ctx.set_tensor(0, DType::i64, Shape());
+  if (const auto shape = ctx.shape(0).concrete())
+    ctx.set_constant(0, Tensor::scalar<int64_t>(shape->elements()));
+  return {};
+}
+
+Result<std::unique_ptr<Kernel>> make_size(const KernelSetup& setup) {
+  const int64_t elements = setup.input(0).shape.elements();
+  return make_kernel([elements](KernelContext& context) {
+    *context.out<int64_t>(0) = elements;
+    return Progress::done;
+  });
+}
+
+// --- Reshape ---------------------------------------------------------------------------------
+
+// A number of elements: a constant times symbols.
+struct Count {
+  int64_t factor = 1;
+  std::vector<SymbolId> symbols;
+
+  // False on overflow.
+  bool times(Dim dim) {
+    const auto next = checked_mul(factor, dim.factor);
+    if (!next) return false;
+    factor = *next;
+    if (!dim.is_constant()) symbols.push_back(dim.symbol);
+    return true;
+  }
+  // Takes away the symbols of `other`; false if it has one that is not here.
+  bool cancel(const Count& other) {
+    for (SymbolId symbol : other.symbols) {
+      const auto it = std::find(symbols.begin(), symbols.end(), symbol);
+      if (it == symbols.end()) return false;
+      symbols.erase(it);
+    }
+    return true;
+  }
+};
+
+// The size that -1 stands for: `all` elements over `rest`.
+Result<Dim> inferred_size(InferContext& ctx, Count all, const Count& rest) {
+  const bool cancelled = all.cancel(rest);
+  if (rest.factor == 0) return ctx.error("shape: -1 beside a size of 0 has no answer");
+  if (cancelled && all.factor % rest.factor == 0 && all.symbols.size() <= 1) {
+    const int64_t factor = all.factor / rest.factor;
+    return all.symbols.empty() || factor == 0 ? Dim::of(factor)
+                                              : Dim::of_symbol(all.symbols[0], factor);
+  }
+  if (cancelled && all.symbols.empty()) {
+    return ctx.error(cat("shape: ", all.factor, " elements do not divide by ", rest.factor));
+  }
+  return Dim::of_symbol(ctx.fresh_symbol());  // some size: the shapes that come will tell
+}
+
+Status infer_reshape_to(InferContext& ctx, const std::vector<int64_t>& sizes) {
+  const SymbolicShape& in = ctx.shape(0);
+  const bool allow_zero = attr_int(ctx.attrs(), "allowzero") != 0;
+  const auto text = [&] { return cat("input ", ctx.text(in), " to [", join(sizes, ","), "]"); };
+  if (sizes.size() > kMaxRank)
+    return ctx.error(cat("shape: expected rank at most ", kMaxRank, ", received ", text()));
+  Count all, rest;
+  for (Dim dim : in.dims()) all.times(dim);  // the gate has checked that it fits
+  SymbolicShape out;
+  int inferred = -1;
+  for (size_t d = 0; d < sizes.size(); ++d) {
+    const int64_t size = sizes[d];
+    Dim dim = Dim::of(size);
+    if (size == 0 && !allow_zero) {
+      if (static_cast<int>(d) >= in.rank())
+        return ctx.error("shape: 0 copies a size that is not there: " + text());
+      dim = in[static_cast<int>(d)];
+    }
+    if (size < -1) return ctx.error("shape: expected sizes >= -1: " + text());
+    if (size == -1 && inferred >= 0) return ctx.error("shape: expected at most one -1: " + text());
+    if (size == -1) inferred = static_cast<int>(d);
+    if (size != -1 && !rest.times(dim)) return ctx.error("shape: too many elements: " + text());
+    out.push_back(dim);
+  }
+  if (inferred >= 0) {
+    LEAT_ASSIGN_OR_RETURN(const Dim dim, inferred_size(ctx, all, rest));
+    out.set(inferred, dim);
+  } else if (all.symbols.empty() && rest.symbols.empty() && all.factor != rest.factor) {
+    return ctx.error(
+        cat("shape: expected ", all.factor, " elements, received ", rest.factor, ": ", text()));
+  }
+  ctx.set_tensor(0, ctx.dtype(0), out);
+  return {};
+}
+
+Status infer_reshape(InferContext& ctx) {
+  LEAT_ASSIGN_OR_RETURN(const int rank, vector_length(ctx, 1));
+  if (const auto sizes = known_ints(ctx, 1)) return infer_reshape_to(ctx, *sizes);
+  LEAT_ASSIGN_OR_RETURN(const SymbolicShape shape, fresh_shape(ctx, rank));
+  ctx.set_tensor(0, ctx.dtype(0), shape);
+  return {};
+}
+
+// --- Flatten, Squeeze, Unsqueeze -------------------------------------------------------------
+
+Status infer_flatten(InferContext& ctx) {
+  const SymbolicShape& in = ctx.shape(0);
+  int64_t axis = attr_int(ctx.attrs(), "axis", 1);
+  if (axis < -in.rank() || axis > in.rank()) {
+    return ctx.error(cat("axis: expected in [", -in.rank(), ", ", in.rank(), "], received ", axis));
+  }
+  if (axis < 0) axis += in.rank();
+  const int split = static_cast<int>(axis);
+  const Dim outer = product(ctx, in, 0, split), inner = product(ctx, in, split, in.rank());
+  ctx.set_tensor(0, ctx.dtype(0), {outer, inner});
+  return {};
+}
+
+Status infer_squeeze(InferContext& ctx) {
+  const SymbolicShape& in = ctx.shape(0);
+  std::vector<int> axes;
+  if (ctx.has_input(1)) {
+    const auto values = known_ints(ctx, 1);
+    if (!values) {
+      LEAT_ASSIGN_OR_RETURN(const int count, vector_length(ctx, 1));
+      LEAT_ASSIGN_OR_RETURN(const SymbolicShape shape,
+                            fresh_shape(ctx, std::max(0, in.rank() - count)));
+      ctx.set_tensor(0, ctx.dtype(0), shape);
+      return {};
+    }
+    LEAT_ASSIGN_OR_RETURN(axes, normalize_axes(ctx, *values, in.rank()));
+  } else {
+    for (int d = 0; d < in.rank(); ++d) {
+      if (in[d] == Dim::of(1)) axes.push_back(d);
+    }
+  }
+  SymbolicShape out;
+  for (int d = 0; d < in.rank(); ++d) {
+    if (std::count(axes.begin(), axes.end(), d) == 0) {
+      out.push_back(in[d]);
+    } else if (in[d].is_constant() && in[d].factor != 1) {
+      return ctx.error(cat("axes: expected a size of 1 at axis ", d, ", input is ", ctx.text(in)));
+    }
+  }
+  ctx.set_tensor(0, ctx.dtype(0), out);
+  return {};
+}
+
+Status infer_unsqueeze(InferContext& ctx) {
+  const SymbolicShape& in = ctx.shape(0);
+  LEAT_ASSIGN_OR_RETURN(const int count, vector_length(ctx, 1));
+  const int rank = in.rank() + count;
+  if (rank > kMaxRank)
+    return ctx.error(cat("axes: expected rank at most ", kMaxRank, ", received ", rank));
+  const auto values = known_ints(ctx, 1);
+  if (!values) {
+    LEAT_ASSIGN_OR_RETURN(const SymbolicShape shape, fresh_shape(ctx, rank));
+    ctx.set_tensor(0, ctx.dtype(0), shape);
+    return {};
+  }
+  LEAT_ASSIGN_OR_RETURN(const std::vector<int> axes, normalize_axes(ctx, *values, rank));
+  SymbolicShape out;
+  for (int d = 0, from = 0; d < rank; ++d) {
+    const bool added = std::count(axes.begin(), axes.end(), d) > 0;
+    out.push_back(added ? Dim::of(1) : in[from++]);
+  }
+  ctx.set_tensor(0, ctx.dtype(0), out);
+  return {};
+}
+
+// --- what the views share --------------------------------------------------------------------
+
+Status reshape_gradient(GradientContext& ctx) {
+  ctx.set_grad(0, reshape_to(ctx, ctx.grad(0), ctx.input(0)));
+  return {};
+}
+
+// An axis of the input and one of the output whose outer sizes agree are split together, if the one
+// size divides the other: equal shards of one are equal shards of the other.
+std::vector<ShardingRule> shard_view(const std::vector<OperandType>& inputs,
+                                     const std::vector<OperandType>& outputs, const Attrs&) {
+  const Shape &in = inputs[0].shape, &out = outputs[0].shape;
+  std::vector<ShardingRule> rules;
+  for (int i = 0; i < in.rank(); ++i) {
+    for (int o = 0; o < out.rank(); ++o) {
+      if (in[i] <= 1 || out[o] <= 1 || in.elements(0, i) != out.elements(0, o)) continue;
+      if (in[i] % out[o] == 0 || out[o] % in[i] == 0)
+        rules.push_back({{Spread::on(i)}, {Spread::on(o)}});
+    }
+  }
+  rules.push_back({{Spread::sum()}, {Spread::sum()}});
+  return with_whole_operands(std::move(rules), inputs.size());
+}
+
+Op view_op(std::string_view name, int since) {
+  return Op(name, since)
+      .view()
+      .type("T", kAllTypes)
+      .in_place(0, 0)
+      .gradient(reshape_gradient)
+      .sharding(shard_view)
+      .kernel("cpu", make_copy);
+}
+
+}  // namespace
+
+void register_shape_ops(Catalogue& catalogue) {
+  catalogue.add(Op("Shape", 19)
+                    .input("data", "T")
+                    .output("shape", "int64")
+                    .type("T", kAllTypes)
+                    .attr("start", int64_t{0})
+                    .attr_optional("end", "int")
+                    .infer(infer_shape)
+                    .kernel("cpu", make_shape));
+  catalogue.add(Op("Size", 19)
+                    .input("data", "T")
+                    .output("size", "int64")
+                    .type("T", kAllTypes)
+                    .infer(infer_size)
+                    .kernel("cpu", make_size));
+  catalogue.add(view_op("Reshape", 19)
+                    .input("data", "T")
+                    .input("shape", "int64")
+                    .output("reshaped", "T")
+                    .attr("allowzero", int64_t{0})
+                    .infer(infer_reshape));
+  catalogue.add(view_op("Flatten", 13)
+                    .input("input", "T")
+                    .output("output", "T")
+                    .attr("axis", int64_t{1})
+                    .infer(infer_flatten));
+  catalogue.add(view_op("Squeeze", 13)
+                    .input("data", "T")
+                    .optional_input("axes", "int64")
+                    .output("squeezed", "T")
+                    .infer(infer_squeeze));
+  catalogue.add(view_op("Unsqueeze", 13)
+                    .input("data", "T")
+                    .input("axes", "int64")
+                    .output("expanded", "T")
+                    .infer(infer_unsqueeze));
+  catalogue.add(
+      view_op("Identity", 19).input("input", "T").output("output", "T").infer(infer_same_as_first));
+}
+
+}  // namespace leat

@@ -1,0 +1,126 @@
+#include "ops/definitions/shapes.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "devices/base/text.h"
+
+namespace leat {
+namespace {
+
+std::optional<std::vector<int64_t>> ints_of(const Tensor* tensor) {
+  if (tensor == nullptr) return std::nullopt;
+  std::vector<int64_t> values;
+  for (int64_t i = 0; i < tensor->elements(); ++i) values.push_back(tensor->int_at(i));
+  return values;
+}
+
+}  // namespace
+
+std::optional<std::vector<int64_t>> known_ints(const InferContext& ctx, int i) {
+  return ints_of(ctx.constant(i));
+}
+std::optional<std::vector<int64_t>> known_ints(const KernelSetup& setup, int i) {
+  return ints_of(setup.constant(i));
+}
+
+int64_t int_at(const void* data, DType dtype, int64_t i) {
+  return dtype == DType::i32 ? static_cast<const int32_t*>(data)[i]
+                             : static_cast<const int64_t*>(data)[i];
+}
+
+Result<std::vector<int>> normalize_axes(const InferContext& ctx, const std::vector<int64_t>& axes,
+                                        int rank) {
+  std::vector<int> out;
+  for (int64_t axis : axes) {
+    LEAT_ASSIGN_OR_RETURN(const int normal, normalize_axis(ctx, axis, rank));
+    if (std::count(out.begin(), out.end(), normal) > 0) {
+      return ctx.error(cat("axes: expected each axis once, received ", axis, " again"));
+    }
+    out.push_back(normal);
+  }
+  return out;
+}
+
+Result<int> vector_length(const InferContext& ctx, int i) {
+  const SymbolicShape& shape = ctx.shape(i);
+  if (shape.rank() != 1 || !shape[0].is_constant()) {
+    return ctx.error(
+        cat("input ", i, ": expected a vector of known length, received ", ctx.text(shape)));
+  }
+  return static_cast<int>(std::min<int64_t>(shape[0].factor, kMaxRank + 1));
+}
+
+Result<SymbolicShape> fresh_shape(InferContext& ctx, int rank) {
+  if (rank > kMaxRank)
+    return ctx.error(cat("expected rank at most ", kMaxRank, ", received ", rank));
+  SymbolicShape shape;
+  for (int d = 0; d < rank; ++d) shape.push_back(Dim::of_symbol(ctx.fresh_symbol()));
+  return shape;
+}
+
+Dim product(InferContext& ctx, const SymbolicShape& shape, int from, int to) {
+  Dim total = Dim::of(1);
+  for (int d = from; d < to; ++d) {
+    const auto next = multiply(total, shape[d]);
+    if (!next) return Dim::of_symbol(ctx.fresh_symbol());
+    total = *next;
+  }
+  return total;
+}
+
+ValueId reshape_to(GradientContext& ctx, ValueId grad, ValueId like) {
+  const SymbolicShape shape = ctx.type(like).shape;
+  if (ctx.type(grad).shape == shape) return grad;
+  std::vector<int64_t> sizes;
+  int unknown = 0;
+  for (Dim dim : shape.dims()) {
+    unknown += dim.is_constant() ? 0 : 1;
+    sizes.push_back(dim.is_constant() ? dim.factor : -1);
+  }
+  const auto rank = static_cast<int64_t>(sizes.size());
+  // Sizes of 0 stand for themselves, and beside one the -1 would have no answer.
+  const bool empty = std::count(sizes.begin(), sizes.end(), 0) > 0;
+  const ValueId target = unknown > 1 || (unknown == 1 && empty)
+                             ? ctx.emit("Shape", {like})
+                             : ctx.constant(Tensor::of<int64_t>({rank}, sizes));
+  return ctx.emit("Reshape", {grad, target}, {{"allowzero", int64_t{1}}});
+}
+
+ValueId shape_or_like(GradientContext& ctx, ValueId like) {
+  const auto shape = ctx.type(like).shape.concrete();
+  if (!shape) return like;
+  return ctx.constant(Tensor::of<int64_t>({shape->rank()}, {shape->begin(), shape->end()}));
+}
+
+Result<SymbolicShape> infer_shape_or_like(InferContext& ctx, int i) {
+  if (ctx.dtype(i) != DType::i64) return ctx.shape(i);
+  LEAT_ASSIGN_OR_RETURN(const int rank, vector_length(ctx, i));
+  const auto sizes = known_ints(ctx, i);
+  if (!sizes) return fresh_shape(ctx, rank);
+  const auto shape = Shape::checked(*sizes);
+  if (!shape) return ctx.error(cat("expected a shape, received [", join(*sizes, ","), "]"));
+  return SymbolicShape(*shape);
+}
+
+Result<std::unique_ptr<Kernel>> make_copy(const KernelSetup& setup) {
+  const size_t bytes = setup.output(0).bytes();
+  if (setup.input(0).bytes() != bytes) {
+    return invalid_argument(cat(setup.subject,
+                                ": expected as many elements as the input has, input ",
+                                setup.input(0).shape, ", output ", setup.output(0).shape));
+  }
+  return make_kernel([bytes](KernelContext& context) {
+    if (bytes > 0 && context.outputs[0] != context.inputs[0]) {
+      std::memcpy(context.outputs[0], context.inputs[0], bytes);
+    }
+    return Progress::done;
+  });
+}
+
+std::vector<ShardingRule> with_whole_operands(std::vector<ShardingRule> rules, size_t inputs) {
+  for (ShardingRule& rule : rules) rule.inputs.resize(inputs);
+  return rules;
+}
+
+}  // namespace leat

@@ -1,0 +1,233 @@
+// Variables: tensors that outlive the step, and the ops that read and write them whole.
+#include "ops/definitions/variable.h"
+
+#include <cstring>
+#include <type_traits>
+
+#include "devices/base/text.h"
+#include "devices/base/utf8.h"
+#include "ops/cpu/element_kernel.h"
+#include "ops/cpu/guarded_kernel.h"
+#include "ops/cpu/vectorize.h"
+#include "ops/definitions/definitions.h"
+#include "ops/graph/limits.h"
+#include "ops/state/resources.h"
+
+namespace leat {
+namespace {
+
+constexpr int kWriteGuard = 2;  // the input of the ops that write
+
+constexpr std::string_view kKindNames[] = {"a tensor", "rows", "a resource", "a token"};
+
+struct DeclaredType {
+  DType dtype;
+  Shape shape;
+};
+
+Result<DeclaredType> declared_type(const Attrs& attrs) {
+  const std::string name = attr_string(attrs, "dtype");
+  const auto dtype = dtype_from_name(name);
+  if (!dtype) return invalid_argument(cat("dtype: expected a type's name, received '", name, "'"));
+  const auto sizes = attr_ints(attrs, "shape");
+  const auto shape = Shape::checked(sizes);
+  if (!shape) {
+    return invalid_argument(cat("shape: expected at most ", kMaxRank, " sizes >= 0, received [",
+                                join(sizes, ","), "]"));
+  }
+  return DeclaredType{*dtype, *shape};
+}
+
+Status infer_variable(InferContext& ctx) {
+  const std::string name = attr_string(ctx.attrs(), "name");
+  if (name.empty() || name.size() > limits::kNameLength) {
+    return ctx.error(
+        cat("name: expected 1 to ", limits::kNameLength, " bytes, received ", name.size()));
+  }
+  // As files of weights have it.
+  if (!is_utf8(name)) return ctx.error(cat("name: expected UTF-8, received '", name, "'"));
+  const auto type = declared_type(ctx.attrs());
+  if (!type.ok()) return ctx.error(type.status().message());
+  ctx.set_output(0, ValueType{ValueKind::resource, type->dtype, type->shape});
+  return {};
+}
+
+Result<Resource*> make_variable(const KernelSetup& setup) {
+  if (!setup.resources) {
+    return failed_precondition(cat(setup.subject, ": expected a job's resources, there are none"));
+  }
+  // From the attributes alone: a plan's resources have no operands.
+  LEAT_ASSIGN_OR_RETURN(const DeclaredType type, declared_type(setup.attrs()));
+  auto made = setup.resources->variable(attr_string(setup.attrs(), "name"), type.dtype, type.shape,
+                                        attr_int(setup.attrs(), "trainable") != 0);
+  if (!made.ok()) return made.status().while_doing(cat("making ", setup.subject));
+  return static_cast<Resource*>(*made);
+}
+
+Status infer_read(InferContext& ctx) {
+  LEAT_RETURN_IF_ERROR(expect_equal_variables(ctx, 1));
+  ctx.set_tensor(0, ctx.dtype(0), ctx.shape(0));
+  return {};
+}
+
+Status infer_write(InferContext& ctx) {
+  LEAT_RETURN_IF_ERROR(expect_equal_variables(ctx, 1));
+  LEAT_RETURN_IF_ERROR(expect_fits(ctx, 1));
+  LEAT_RETURN_IF_ERROR(infer_guard(ctx, kWriteGuard));
+  return infer_done(ctx);
+}
+
+// Copies bytes tile by tile; a value may be the variable itself, read without a copy.
+void copy_tile(void* to, const void* from, size_t element, ElementRange range) {
+  const size_t offset = static_cast<size_t>(range.begin) * element;
+  const size_t bytes = static_cast<size_t>(range.end - range.begin) * element;
+  if (bytes == 0) return;
+  std::memmove(static_cast<std::byte*>(to) + offset, static_cast<const std::byte*>(from) + offset,
+               bytes);
+}
+
+Result<std::unique_ptr<Kernel>> make_read(const KernelSetup& setup) {
+  const int64_t n = setup.output(0).shape.elements();
+  const size_t element = dtype_size(setup.output(0).dtype);
+  return make_element_kernel(n, [element](KernelContext& context, ElementRange range) {
+    copy_tile(context.outputs[0], context.inputs[0], element, range);
+    return Progress::done;
+  });
+}
+
+Result<std::unique_ptr<Kernel>> make_assign(const KernelSetup& setup) {
+  LEAT_RETURN_IF_ERROR(check_fits(setup, 1));
+  const int64_t n = setup.input(1).shape.elements();
+  const size_t element = dtype_size(setup.input(1).dtype);
+  std::unique_ptr<Kernel> kernel =
+      make_element_kernel(n, [element](KernelContext& context, ElementRange range) {
+        copy_tile(context.inputs[0], context.inputs[1], element, range);
+        return Progress::done;
+      });
+  return guarded(setup, kWriteGuard, std::move(kernel));
+}
+
+LEAT_VECTOR_CLONES void add_floats(float* to, const float* from, int64_t n) {
+  LEAT_NO_OVERLAP
+  for (int64_t i = 0; i < n; ++i) to[i] += from[i];
+}
+
+LEAT_VECTOR_CLONES void add_doubles(double* to, const double* from, int64_t n) {
+  LEAT_NO_OVERLAP
+  for (int64_t i = 0; i < n; ++i) to[i] += from[i];
+}
+
+template <typename T>
+void add_elements(T* to, const T* from, int64_t n) {
+  if constexpr (std::is_same_v<T, float>) {
+    add_floats(to, from, n);
+  } else if constexpr (std::is_same_v<T, double>) {
+    add_doubles(to, from, n);
+  } else if constexpr (std::is_same_v<T, Half>) {
+    for (int64_t i = 0; i < n; ++i) to[i] = to_half(to_float(to[i]) + to_float(from[i]));
+  } else if constexpr (std::is_same_v<T, BFloat16>) {
+    for (int64_t i = 0; i < n; ++i) to[i] = to_bfloat16(to_float(to[i]) + to_float(from[i]));
+  } else if constexpr (!std::is_same_v<T, bool>) {
+    using U = std::make_unsigned_t<T>;  // integers wrap
+    for (int64_t i = 0; i < n; ++i) {
+      to[i] = static_cast<T>(static_cast<U>(static_cast<U>(to[i]) + static_cast<U>(from[i])));
+    }
+  }
+}
+
+Result<std::unique_ptr<Kernel>> make_assign_add(const KernelSetup& setup) {
+  LEAT_RETURN_IF_ERROR(check_fits(setup, 1));
+  const int64_t n = setup.input(1).shape.elements();
+  const auto make = [n](auto zero) -> Result<std::unique_ptr<Kernel>> {
+    using T = decltype(zero);
+    return make_element_kernel(n, [](KernelContext& context, ElementRange range) {
+      add_elements(static_cast<T*>(context.inputs[0]) + range.begin, context.in<T>(1) + range.begin,
+                   range.end - range.begin);
+      return Progress::done;
+    });
+  };
+  return guarded(setup, kWriteGuard, dispatch_dtype(setup.input(1).dtype, make));
+}
+
+Op write_op(std::string_view name, DTypeSet types) {
+  return Op(name)
+      .input("r", "resource")
+      .input("value", "T")
+      .optional_input(std::string(kGuard), "float")
+      .optional_output("done", "token")
+      .type("T", types)
+      .writes(0)
+      .infer(infer_write);
+}
+
+}  // namespace
+
+Status expect_equal_variables(InferContext& ctx, int variables) {
+  for (int i = 0; i < variables; ++i) {
+    if (ctx.input(i).kind != ValueKind::resource || ctx.dtype(i) == DType::invalid) {
+      return ctx.error(cat("input ", i, ": expected a variable, received ",
+                           ctx.input(i).kind == ValueKind::resource
+                               ? "another resource"
+                               : kKindNames[static_cast<int>(ctx.input(i).kind)]));
+    }
+    if (ctx.dtype(i) != ctx.dtype(0) || !(ctx.shape(i) == ctx.shape(0))) {
+      return ctx.error(cat("input ", i, ": expected ", ctx.dtype(0), ctx.text(ctx.shape(0)),
+                           " as variable 0 is, received ", ctx.dtype(i), ctx.text(ctx.shape(i))));
+    }
+  }
+  return {};
+}
+
+Status expect_fits(InferContext& ctx, int operand) {
+  const SymbolicShape &expected = ctx.shape(0), &received = ctx.shape(operand);
+  bool fits = ctx.dtype(operand) == ctx.dtype(0) && expected.rank() == received.rank();
+  for (int i = 0; fits && i < expected.rank(); ++i) {
+    fits = expected[i] == received[i] || !received[i].is_constant();
+  }
+  if (fits) return {};
+  return ctx.error(cat("input ", operand, ": expected ", ctx.dtype(0), ctx.text(expected),
+                       " as the variable is, received ", ctx.dtype(operand), ctx.text(received)));
+}
+
+Status check_fits(const KernelSetup& setup, int operand) {
+  const OperandType &variable = setup.input(0), &value = setup.input(operand);
+  if (value.dtype == variable.dtype && value.shape == variable.shape) return {};
+  return invalid_argument(cat(setup.subject, ": input ", operand, ": expected ", variable.dtype,
+                              variable.shape, " as the variable is, received ", value.dtype,
+                              value.shape));
+}
+
+Status infer_done(InferContext& ctx) {
+  if (ctx.wants_output(0)) ctx.set_output(0, ValueType{ValueKind::token, DType::invalid, {}});
+  return {};
+}
+
+void register_variable_ops(Catalogue& catalogue) {
+  catalogue.add(Op("leat.Variable")
+                    .output("r", "resource")
+                    .attr_required("name", "string")
+                    .attr_required("shape", "ints")
+                    .attr("dtype", std::string("float"))
+                    .attr("trainable", int64_t{1})
+                    .infer(infer_variable)
+                    .resource(make_variable));
+  catalogue.add(Op("leat.Read")
+                    .input("r", "resource")
+                    .output("value", "any")
+                    .reads(0)
+                    .view()
+                    .infer(infer_read)
+                    .kernel("cpu", make_read));
+  // A Read that is always a copy: what others write to the variable later does not change it.
+  catalogue.add(Op("leat.Snapshot")
+                    .input("r", "resource")
+                    .output("value", "any")
+                    .reads(0)
+                    .infer(infer_read)
+                    .kernel("cpu", make_read));
+  catalogue.add(write_op("leat.Initialize", kAllTypes).kernel("cpu", make_assign));
+  catalogue.add(write_op("leat.Assign", kAllTypes).kernel("cpu", make_assign));
+  catalogue.add(write_op("leat.AssignAdd", kNumbers).kernel("cpu", make_assign_add));
+}
+
+}  // namespace leat

@@ -1,0 +1,96 @@
+#include "ops/graph/attrs.h"
+
+#include <type_traits>
+
+namespace leat {
+
+std::string_view attr_kind(const Attr& attr) {
+  static constexpr std::string_view kKinds[] = {"int",  "float",  "string",  "tensor",
+                                                "ints", "floats", "strings", "graph"};
+  return kKinds[attr.index()];
+}
+
+bool attrs_equal(const Attr& a, const Attr& b) {
+  if (a.index() != b.index()) return false;
+  if (const auto* tensor = std::get_if<Tensor>(&a)) return tensor->identical(std::get<Tensor>(b));
+  return std::visit(
+      [&](const auto& value) {
+        using T = std::decay_t<decltype(value)>;
+        if constexpr (std::is_same_v<T, Tensor>)
+          return false;
+        else
+          return value == std::get<T>(b);
+      },
+      a);
+}
+
+Attrs::Attrs(std::initializer_list<value_type> list)
+    : shared_(list.size() == 0 ? nullptr : new Shared{Map(list)}) {}
+
+Attrs::Attrs(const Attrs& other) noexcept : shared_(other.shared_) {
+  if (shared_) shared_->owners.fetch_add(1, std::memory_order_relaxed);
+}
+
+Attrs::~Attrs() {
+  if (shared_ && shared_->owners.fetch_sub(1, std::memory_order_acq_rel) == 1) delete shared_;
+}
+
+const Attrs::Map& Attrs::map() const {
+  static const Map none;
+  return shared_ ? shared_->map : none;
+}
+
+Attrs::Map& Attrs::own() {
+  if (!shared_)
+    shared_ = new Shared;
+  else if (shared_->owners.load(std::memory_order_acquire) != 1)
+    *this = Attrs(new Shared{shared_->map});
+  return shared_->map;
+}
+
+bool Attrs::emplace(std::string name, Attr attr) {
+  if (contains(name)) return false;
+  return own().emplace(std::move(name), std::move(attr)).second;
+}
+
+void Attrs::insert_or_assign(std::string name, Attr attr) {
+  own().insert_or_assign(std::move(name), std::move(attr));
+}
+
+size_t Attrs::erase(std::string_view name) {
+  if (!contains(name)) return 0;
+  Map& map = own();
+  map.erase(map.find(name));
+  return 1;
+}
+
+int64_t attr_int(const Attrs& attrs, std::string_view name, int64_t fallback) {
+  const auto it = attrs.find(name);
+  const int64_t* value = it == attrs.end() ? nullptr : std::get_if<int64_t>(&it->second);
+  return value ? *value : fallback;
+}
+
+double attr_float(const Attrs& attrs, std::string_view name, double fallback) {
+  const auto it = attrs.find(name);
+  if (it == attrs.end()) return fallback;
+  if (const auto* value = std::get_if<double>(&it->second)) return *value;
+  if (const auto* value = std::get_if<int64_t>(&it->second)) return static_cast<double>(*value);
+  return fallback;
+}
+
+std::string attr_string(const Attrs& attrs, std::string_view name, std::string_view fallback) {
+  const auto it = attrs.find(name);
+  const auto* value = it == attrs.end() ? nullptr : std::get_if<std::string>(&it->second);
+  return value ? *value : std::string(fallback);
+}
+
+std::vector<int64_t> attr_ints(const Attrs& attrs, std::string_view name,
+                               std::vector<int64_t> fallback) {
+  const auto it = attrs.find(name);
+  const auto* value = it == attrs.end() ? nullptr : std::get_if<std::vector<int64_t>>(&it->second);
+  return value ? *value : fallback;
+}
+
+bool has_attr(const Attrs& attrs, std::string_view name) { return attrs.find(name) != attrs.end(); }
+
+}  // namespace leat

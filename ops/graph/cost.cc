@@ -1,0 +1,44 @@
+#include "ops/graph/cost.h"
+
+namespace leat {
+namespace {
+
+double elements(const OperandType& type) { return static_cast<double>(type.shape.elements()); }
+
+// Each element of the kernel but for its first axis, for each element of the side that the first
+// axis belongs to: outputs of a convolution, inputs of a transposed one.
+double conv_flops(const OperandType& side, const OperandType& kernel) {
+  return 2 * elements(side) * elements(kernel) / static_cast<double>(kernel.shape[0]);
+}
+
+double matmul_flops(const OpTypes& types) {
+  const Shape& a = types.inputs[0].shape;
+  if (a.rank() == 0) return 0;
+  const bool transposed = a.rank() > 1 && attr_int(*types.attrs, "transA") != 0;
+  return 2 * elements(types.outputs[0]) * static_cast<double>(a[a.rank() - (transposed ? 2 : 1)]);
+}
+
+}  // namespace
+
+double product_flops(const OpDef& op, const OpTypes& types) {
+  const std::string name = op.full_name();
+  if (name == "MatMul" || name == "leat.MatMul" || name == "Gemm") return matmul_flops(types);
+  if (name == "Conv") return conv_flops(types.outputs[0], types.inputs[1]);
+  if (name == "ConvTranspose" || name == "leat.ConvGradInput") {
+    return conv_flops(types.inputs[0], types.inputs[1]);
+  }
+  if (name == "leat.ConvGradWeights") return conv_flops(types.inputs[1], types.outputs[0]);
+  return 0;
+}
+
+double operand_bytes(const OpTypes& types) {
+  double bytes = 0;
+  for (const auto* operands : {&types.inputs, &types.outputs}) {
+    for (const OperandType& operand : *operands) {
+      if (operand.present) bytes += static_cast<double>(operand.bytes());
+    }
+  }
+  return bytes;
+}
+
+}  // namespace leat

@@ -1,0 +1,218 @@
+#include "ops/graph/graph.h"
+
+#include <algorithm>
+#include <numeric>
+#include <queue>
+
+#include "devices/base/text.h"
+#include "ops/graph/op.h"
+
+namespace leat {
+namespace {
+
+// Does each node come after all that it needs, as most passes leave it?
+bool is_in_order(const Graph& graph) {
+  for (NodeId id = 0; id < graph.nodes(); ++id) {
+    const Node& node = graph.node(id);
+    for (ValueId input : node.inputs) {
+      if (input == kNone) continue;
+      const NodeId producer = graph.value(input).producer;
+      if (producer != kNone && producer >= id) return false;
+    }
+    if (std::any_of(node.after.begin(), node.after.end(), [&](NodeId b) { return b >= id; }))
+      return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+void Graph::reserve(size_t nodes, size_t values) {
+  nodes_.reserve(nodes);
+  values_.reserve(values);
+  value_names_.reserve(values);
+}
+
+NodeId Graph::add_node(const OpDef& op, std::vector<ValueId> inputs, Attrs attrs, int outputs) {
+  const auto id = static_cast<NodeId>(nodes_.size());
+  Node node;
+  node.op = &op;
+  node.inputs = std::move(inputs);
+  node.attrs = std::move(attrs);
+  node.source = id;
+  for (int i = 0; i < outputs; ++i) {
+    node.outputs.push_back(static_cast<ValueId>(values_.size()));
+    values_.push_back(Value{{}, id, static_cast<uint32_t>(i)});
+    value_names_.emplace_back();
+  }
+  nodes_.push_back(std::move(node));
+  return id;
+}
+
+Result<NodeId> Graph::add_node(std::string_view domain, std::string_view op,
+                               std::vector<ValueId> inputs, Attrs attrs, int outputs) {
+  const OpDef* def = catalogue_->find(domain, op);
+  const std::string full = domain.empty() ? std::string(op) : cat(domain, ".", op);
+  if (!def) {
+    return invalid_argument(cat("op '", full,
+                                "': expected one of this build's ops, there is none of that name",
+                                catalogue_->suggestion(full)));
+  }
+  return add_node(*def, std::move(inputs), std::move(attrs), outputs);
+}
+
+ValueId Graph::ensure_output(NodeId node, int index) {
+  auto& outputs = nodes_[node].outputs;
+  while (static_cast<int>(outputs.size()) <= index) outputs.push_back(kNone);
+  ValueId& slot = outputs[static_cast<size_t>(index)];
+  if (slot == kNone) {
+    slot = static_cast<ValueId>(values_.size());
+    values_.push_back(Value{{}, node, static_cast<uint32_t>(index)});
+    value_names_.emplace_back();
+  }
+  return slot;
+}
+
+ValueId Graph::add_input(std::string name, ValueType type) {
+  const auto id = static_cast<ValueId>(values_.size());
+  values_.push_back(Value{std::move(type), kNone, static_cast<uint32_t>(inputs_.size())});
+  value_names_.push_back(std::move(name));
+  inputs_.push_back(id);
+  return id;
+}
+
+const std::string& Graph::value_name(ValueId id) const { return value_names_[id]; }
+void Graph::set_value_name(ValueId id, std::string name) { value_names_[id] = std::move(name); }
+
+std::string Graph::describe(ValueId id) const {
+  if (id == kNone) return "(absent)";
+  return value_names_[id].empty() ? "%" + std::to_string(id) : value_names_[id];
+}
+
+std::string Graph::describe_node(NodeId id) const {
+  const Node& n = nodes_[id];
+  if (!n.name.empty()) return n.op->full_name() + " '" + n.name + "'";
+  for (ValueId out : n.outputs) {
+    if (out != kNone && !value_names_[out].empty()) {
+      return n.op->full_name() + " '" + value_names_[out] + "'";
+    }
+  }
+  return n.op->full_name() + " #" + std::to_string(id);
+}
+
+std::optional<ValueId> Graph::find_value(std::string_view name) const {
+  for (size_t i = 0; i < value_names_.size(); ++i) {
+    if (value_names_[i] == name) return static_cast<ValueId>(i);
+  }
+  return std::nullopt;
+}
+
+SymbolId Graph::symbol(std::string_view name) {
+  for (size_t i = 0; i < symbols_.size(); ++i) {
+    if (symbols_[i].name == name) return static_cast<SymbolId>(i);
+  }
+  symbols_.push_back({std::string(name), std::nullopt});
+  return static_cast<SymbolId>(symbols_.size() - 1);
+}
+
+SymbolId Graph::fresh_symbol() {
+  symbols_.push_back({cat("_", symbols_.size()), std::nullopt});
+  return static_cast<SymbolId>(symbols_.size() - 1);
+}
+
+std::string Graph::dim_text(Dim dim) const {
+  if (dim.is_constant()) return std::to_string(dim.factor);
+  const std::string& symbol = symbols_[dim.symbol].name;
+  return dim.factor == 1 ? symbol : cat(dim.factor, "*", symbol);
+}
+
+std::string Graph::shape_text(const SymbolicShape& shape) const {
+  std::vector<std::string> sizes;
+  for (Dim dim : shape.dims()) sizes.push_back(dim_text(dim));
+  return "[" + join(sizes, ",") + "]";
+}
+
+std::string Graph::type_text(const ValueType& type) const {
+  switch (type.kind) {
+    case ValueKind::tensor:
+      return cat(type.dtype, shape_text(type.shape));
+    case ValueKind::rows:
+      return cat("rows ", type.dtype, shape_text(type.shape));
+    case ValueKind::resource:
+      return cat("resource ", type.dtype, shape_text(type.shape));
+    case ValueKind::token:
+      return "token";
+  }
+  return "?";
+}
+
+Result<std::vector<NodeId>> Graph::topological_order() const {
+  if (is_in_order(*this)) {
+    std::vector<NodeId> as_they_are(nodes_.size());
+    std::iota(as_they_are.begin(), as_they_are.end(), NodeId{0});
+    return as_they_are;
+  }
+  std::vector<uint32_t> waiting(nodes_.size(), 0);
+  std::vector<std::vector<NodeId>> successors(nodes_.size());
+  for (NodeId id = 0; id < nodes_.size(); ++id) {
+    const auto depend = [&](NodeId before) {
+      successors[before].push_back(id);
+      ++waiting[id];
+    };
+    for (ValueId input : nodes_[id].inputs) {
+      if (input != kNone && values_[input].producer != kNone) depend(values_[input].producer);
+    }
+    for (NodeId before : nodes_[id].after) depend(before);
+  }
+  std::priority_queue<NodeId, std::vector<NodeId>, std::greater<>> ready;
+  for (NodeId id = 0; id < nodes_.size(); ++id) {
+    if (waiting[id] == 0) ready.push(id);
+  }
+  std::vector<NodeId> order;
+  order.reserve(nodes_.size());
+  while (!ready.empty()) {
+    const NodeId id = ready.top();
+    ready.pop();
+    order.push_back(id);
+    for (NodeId next : successors[id]) {
+      if (--waiting[next] == 0) ready.push(next);
+    }
+  }
+  if (order.size() == nodes_.size()) return order;
+  // Everything left is on a cycle or behind one: walk backwards along what still waits until a node
+  // repeats.
+  NodeId at = 0;
+  while (waiting[at] == 0) ++at;
+  std::vector<bool> seen(nodes_.size(), false);
+  std::vector<std::string> path;
+  while (!seen[at]) {
+    seen[at] = true;
+    path.push_back(describe_node(at));
+    NodeId previous = kNone;
+    for (ValueId input : nodes_[at].inputs) {
+      if (input == kNone) continue;
+      const NodeId producer = values_[input].producer;
+      if (producer != kNone && waiting[producer] != 0) previous = producer;
+    }
+    for (NodeId before : nodes_[at].after) {
+      if (waiting[before] != 0) previous = before;
+    }
+    at = previous;
+  }
+  if (path.size() > 8) path.resize(8);
+  return invalid_argument(
+      cat("graph '", name, "': expected no cycles, found one through ", join(path, " <- ")));
+}
+
+std::vector<std::vector<NodeId>> Graph::consumers() const {
+  std::vector<std::vector<NodeId>> out(values_.size());
+  for (NodeId id = 0; id < nodes_.size(); ++id) {
+    for (ValueId input : nodes_[id].inputs) {
+      if (input != kNone && (out[input].empty() || out[input].back() != id))
+        out[input].push_back(id);
+    }
+  }
+  return out;
+}
+
+}  // namespace leat

@@ -1,0 +1,238 @@
+// What an op is: its signature, its inference, its gradient, its sharding rule, its kernels. One
+// OpDef per (domain, name), made in the op family's file and listed in ops/catalogue.cc.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "devices/base/status.h"
+#include "devices/core/tensor.h"
+#include "ops/graph/graph.h"
+#include "ops/graph/kernel.h"
+#include "ops/graph/resource.h"
+#include "ops/graph/types.h"
+
+namespace leat {
+
+// ---------------------------------------------------------------------------------------------
+// Inference: from the types of the inputs (and the values that are known) to those of the outputs.
+
+// What infer() sees of one node. Inputs have passed the signature: arity, kinds, dtypes.
+class InferContext {
+ public:
+  virtual ~InferContext() = default;
+
+  virtual int inputs() const = 0;  // as written, absent optional ones at the end not counted
+  virtual int outputs() const = 0;
+  virtual bool has_input(int i) const = 0;
+  virtual bool wants_output(int i) const = 0;
+  virtual const ValueType& input(int i) const = 0;  // REQUIRES: has_input(i)
+  // The value of input i if it is known before anything runs (small tensors only), else null.
+  virtual const Tensor* constant(int i) const = 0;
+  virtual const Attrs& attrs() const = 0;  // defaults filled in
+
+  // Every wanted output must be set. Out-of-range sizes are refused by the gate.
+  virtual void set_output(int i, ValueType type) = 0;
+  // The value of output i, known now (Shape's output, arithmetic on small integers).
+  virtual void set_constant(int i, Tensor value) = 0;
+  virtual SymbolId fresh_symbol() = 0;
+  virtual std::string text(const SymbolicShape& shape) const = 0;
+
+  // invalid_argument: "MatMul 'l2/mm': " + message.
+  virtual Status error(std::string_view message) const = 0;
+
+  // Shorthands.
+  DType dtype(int i) const { return input(i).dtype; }
+  const SymbolicShape& shape(int i) const { return input(i).shape; }
+  void set_tensor(int i, DType dtype, SymbolicShape shape) {
+    set_output(i, ValueType{ValueKind::tensor, dtype, std::move(shape)});
+  }
+};
+
+// Checked arithmetic on sizes. Each returns empty on overflow.
+std::optional<Dim> multiply(Dim a, Dim b);  // a fresh symbol is needed for symbol x symbol: empty
+std::optional<int64_t> constant_of(Dim d);
+// Numpy broadcast; a symbolic size fits itself and 1. Empty when they cannot fit.
+std::optional<SymbolicShape> broadcast(const SymbolicShape& a, const SymbolicShape& b);
+// axis in [-rank, rank) made >= 0, else an error that says which.
+Result<int> normalize_axis(const InferContext& ctx, int64_t axis, int rank);
+
+// Inference rules that many ops share.
+Status infer_same_as_first(InferContext& ctx);   // output 0 has input 0's type
+Status infer_broadcast(InferContext& ctx);       // elementwise over all inputs, input 0's dtype
+Status infer_broadcast_bool(InferContext& ctx);  // the same, to bool
+
+// ---------------------------------------------------------------------------------------------
+// Gradients: built from ops.
+
+// What gradient() sees of one node. It emits nodes and sets the gradient of each input that is
+// differentiable; an input that is not set has none.
+class GradientContext {
+ public:
+  virtual ~GradientContext() = default;
+
+  virtual const Node& node() const = 0;
+  virtual ValueId input(int i) const = 0;  // kNone if absent
+  virtual ValueId output(int i) const = 0;
+  // The gradient that arrives at output i; kNone if nothing depends on it.
+  virtual ValueId grad(int i) const = 0;
+  // The forward node's optional output i, made if it was not there (a mask, saved statistics).
+  virtual ValueId optional_output(int i) = 0;
+  virtual bool needs(int input) const = 0;  // does anybody want this input's gradient?
+  virtual const ValueType& type(ValueId value) const = 0;
+
+  // Adds a node (domain "" or "leat") and infers its types; returns output 0. Attributes as in
+  // ONNX.
+  virtual ValueId emit(std::string_view op, std::vector<ValueId> inputs, Attrs attrs = {}) = 0;
+  virtual std::vector<ValueId> emit_n(std::string_view op, std::vector<ValueId> inputs, Attrs attrs,
+                                      int outputs) = 0;
+  // A constant, of any shape; a scalar of dtype `like`'s type.
+  virtual ValueId constant(Tensor value) = 0;
+  virtual ValueId scalar(double value, DType dtype) = 0;
+  // Sums `grad` down to `like`'s shape: the reverse of a broadcast. Returns grad if shapes agree.
+  virtual ValueId unbroadcast(ValueId grad, ValueId like) = 0;
+
+  virtual void set_grad(int input, ValueId grad) = 0;
+  virtual Status error(std::string_view message) const = 0;
+};
+
+// ---------------------------------------------------------------------------------------------
+// Sharding: which split of the inputs gives which split of the outputs. Strategies know nothing
+// else.
+
+// How one operand is spread over shards: whole on each, split along an axis, or a sum of parts.
+struct Spread {
+  enum Kind : uint8_t { whole, split, partial_sum } kind = whole;
+  int axis = 0;
+  static Spread on(int axis) { return {split, axis}; }
+  static Spread sum() { return {partial_sum, 0}; }
+  bool operator==(const Spread&) const = default;
+};
+
+// One legal combination: with the inputs spread so, the op applied to each shard gives the outputs
+// spread so. "All whole" is always legal and not listed.
+struct ShardingRule {
+  std::vector<Spread> inputs;
+  std::vector<Spread> outputs;
+  bool operator==(const ShardingRule&) const = default;
+};
+
+// ---------------------------------------------------------------------------------------------
+// The op.
+
+struct Operand {
+  std::string name;
+  std::string
+      type;  // a type variable ("T"), a dtype's name ("int64"), "resource", "token" or "any"
+  bool optional = false;
+  bool variadic = false;  // the last one only; one or more
+  bool mixed = false;     // variadic operands may differ in dtype
+};
+
+struct AttrDef {
+  std::string name;
+  std::string kind;              // as attr_kind() says
+  std::optional<Attr> fallback;  // the default
+  bool required = false;
+};
+
+struct OpDef {
+  std::string domain;  // "" is ONNX's
+  std::string name;
+  int since = 1;  // the opset version whose definition this is
+  std::vector<Operand> inputs, outputs;
+  std::vector<AttrDef> attributes;
+  std::map<std::string, DTypeSet, std::less<>> types;  // type variables
+
+  // Effects and traits.
+  bool stateful =
+      false;  // reads or writes state or the outside: never folded, merged or pruned as pure
+  bool random = false;  // draws random numbers: keyed by Node::source, never merged
+  bool per_shard =
+      false;  // its rows depend on the shard: Node::first_row; never merged across shards
+  std::vector<int> writes;  // inputs (resources) that it writes
+  std::vector<int> reads;   // inputs (resources) that it reads
+  std::vector<int> picks;   // inputs of which it reads no more than it writes, however large
+  bool view = false;        // output 0 is input 0's bytes under another shape (plain layout)
+  bool commutative = false;
+  std::vector<std::pair<int, int>>
+      in_place;  // (output, input): may share memory if that is the input's last use
+
+  std::function<Status(InferContext&)> infer;
+  std::function<Status(GradientContext&)> gradient;  // empty: not differentiable
+  std::function<std::vector<ShardingRule>(const std::vector<OperandType>& inputs,
+                                          const std::vector<OperandType>& outputs, const Attrs&)>
+      sharding;
+  std::function<Tiling(const OpTypes&)> tiling;               // empty: no row tiles
+  std::function<LayoutSupport(const OpTypes&)> layouts;       // empty: plain only
+  std::map<std::string, KernelFactory, std::less<>> kernels;  // by device kind
+  // Only for ops whose output 0 is a resource: finds or makes it in setup.resources. Such a node is
+  // no instruction; its output is the resource's address.
+  std::function<Result<Resource*>(const KernelSetup&)> make_resource;
+
+  bool pure() const { return !stateful && !random && !make_resource; }
+  std::string full_name() const { return domain.empty() ? name : domain + "." + name; }
+};
+
+// Writes an OpDef as its documentation reads:
+//   catalogue.add(Op("MatMul", 13).input("A", "T").input("B", "T").output("Y", "T")
+//                     .type("T", kNumbers).infer(...).gradient(...).kernel("cpu", ...));
+class Op {
+ public:
+  explicit Op(std::string_view name, int since = 1);  // "Relu", or "leat.Read"
+  Op& input(std::string name, std::string type);
+  Op& optional_input(std::string name, std::string type);
+  Op& variadic_input(std::string name, std::string type, bool mixed = false);
+  Op& output(std::string name, std::string type);
+  Op& optional_output(std::string name, std::string type);
+  Op& variadic_output(std::string name, std::string type, bool mixed = false);
+  Op& type(std::string variable, DTypeSet allowed);
+  Op& attr(std::string name, Attr fallback);  // optional, with a default
+  Op& attr_required(std::string name, std::string kind);
+  Op& attr_optional(std::string name, std::string kind);  // optional, no default
+  Op& stateful();
+  Op& random();
+  Op& per_shard();
+  Op& writes(int input);
+  Op& reads(int input);
+  Op& picks(int input);
+  Op& view();
+  Op& commutative();
+  Op& in_place(int output, int input);
+  Op& infer(std::function<Status(InferContext&)> f);
+  Op& gradient(std::function<Status(GradientContext&)> f);
+  Op& sharding(decltype(OpDef::sharding) f);
+  Op& tiling(std::function<Tiling(const OpTypes&)> f);
+  Op& layouts(std::function<LayoutSupport(const OpTypes&)> f);
+  Op& kernel(std::string device_kind, KernelFactory f);
+  Op& resource(std::function<Result<Resource*>(const KernelSetup&)> f);
+  operator OpDef() const { return def_; }  // NOLINT: implicit, this is its purpose
+
+ private:
+  OpDef def_;
+};
+
+// All ops known to a process. Built once by main; immutable afterwards.
+class Catalogue {
+ public:
+  // REQUIRES: (domain, name) is new.
+  void add(OpDef op);
+  // A device's plugin adds its kernels. REQUIRES: the op is there.
+  void add_kernel(std::string_view full_name, std::string device_kind, KernelFactory factory);
+  // Null if there is none. `full_name` is "Relu" or "leat.Read".
+  const OpDef* find(std::string_view full_name) const;
+  const OpDef* find(std::string_view domain, std::string_view name) const;
+  // Ascending by full name.
+  std::vector<const OpDef*> all() const;
+  // " (did you mean 'Relu'?)" or "".
+  std::string suggestion(std::string_view full_name) const;
+
+ private:
+  std::map<std::string, std::unique_ptr<OpDef>, std::less<>> ops_;
+};
+
+}  // namespace leat

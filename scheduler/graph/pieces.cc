@@ -1,0 +1,29 @@
+#include "scheduler/graph/pieces.h"
+
+#include <algorithm>
+
+namespace leat {
+namespace {
+
+constexpr int64_t kPieceBytes = 4 << 20, kUnitBytes = 256 << 10;
+constexpr int64_t kLeastBytes = 2 * kPieceBytes;
+constexpr int64_t kMostPieces = 64;
+
+}  // namespace
+
+std::vector<ElementPiece> cut_in_pieces(const Shape& shape, DType dtype) {
+  const auto element = static_cast<int64_t>(dtype_size(dtype));
+  const int64_t elements = shape.elements();
+  if (element == 0 || elements < kLeastBytes / element) return {};
+  const int64_t units = (elements - 1) / (kUnitBytes / element) + 1;
+  const int64_t wanted = std::min(kMostPieces, units / (kPieceBytes / kUnitBytes));
+  std::vector<ElementPiece> pieces;
+  for (int64_t i = 0; i < wanted; ++i) {
+    const int64_t first = units * i / wanted * (kUnitBytes / element);
+    const int64_t end = std::min(elements, units * (i + 1) / wanted * (kUnitBytes / element));
+    pieces.push_back({first, end - first});
+  }
+  return pieces;
+}
+
+}  // namespace leat

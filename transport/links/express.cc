@@ -1,0 +1,386 @@
+#include "transport/links/express.h"
+
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "devices/base/failpoint.h"
+#include "devices/base/text.h"
+
+namespace leat {
+namespace {
+
+constexpr size_t kControlRoom = 64 << 10;  // for frames of control beside the values
+constexpr size_t kInboxBytes = 4 * (kFrameHeaderBytes + kBundleBytes);
+
+// A sign of life, that nobody counts.
+bool is_beat(FrameKind kind) { return kind == FrameKind::ping || kind == FrameKind::pong; }
+
+bool is_small(const LinkEdge& edge) { return edge.bytes <= kSmallBytes; }
+
+// What may be under way at most: every window full, a credit for every edge that comes in.
+size_t outbox_bytes(const LinkSetup& setup) {
+  size_t bytes = kControlRoom + setup.incoming.size() * kRecordBytes;
+  for (const LinkEdge& edge : setup.outgoing)
+    if (is_small(edge)) bytes += kSlotDepth * record_bytes(edge.bytes);
+  return bytes + (bytes / (kBundleBytes / 2) + 1) * kFrameHeaderBytes;
+}
+
+}  // namespace
+
+Express::Express(Reactor& reactor, Descriptor socket, LinkState& state, bool values,
+                 OnFailure on_failure)
+    : reactor_(reactor),
+      socket_(std::move(socket)),
+      state_(state),
+      on_failure_(std::move(on_failure)),
+      lazy_credit_(
+          std::any_of(state.setup().outgoing.begin(), state.setup().outgoing.end(), is_small)),
+      subject_(cat("link ", state.setup().self, " to ", state.setup().peer)),
+      room_(values ? outbox_bytes(state.setup()) : kControlRoom),
+      owed_(values ? state.setup().incoming.size() : 0),
+      inbox_(kInboxBytes),
+      raised_(values ? kBundleBytes / kRecordBytes : 0) {
+  filling_.reserve(room_);
+  sending_.reserve(room_);
+  owing_.reserve(owed_.size());
+}
+
+Status Express::open() {
+  LEAT_ASSIGN_OR_RETURN(watch_, reactor_.watch(socket_.get(), *this));
+  return {};
+}
+
+void Express::shut(const Status& cause) {
+  ::shutdown(socket_.get(), SHUT_RDWR);
+  pongs_.fail(cause);
+}
+
+// --- Out.
+
+// Room for a record in an open bundle.
+std::byte* Express::append_record(size_t payload) {
+  const size_t bytes = record_bytes(payload);
+  if (bundle_open_ && filling_.size() + bytes > bundle_ + kFrameHeaderBytes + kBundleBytes) seal();
+  if (!bundle_open_) {
+    bundle_ = filling_.size();
+    bundle_open_ = true;
+    filling_.resize(bundle_ + kFrameHeaderBytes);
+  }
+  filling_.resize(filling_.size() + bytes);
+  return filling_.data() + filling_.size() - bytes;
+}
+
+void Express::seal() {
+  if (!bundle_open_) return;
+  FrameHeader header;
+  header.kind = FrameKind::bundle;
+  const auto payload = std::span<const std::byte>(filling_).subspan(bundle_ + kFrameHeaderBytes);
+  header.bytes = static_cast<uint32_t>(payload.size());
+  header.sequence = frames_out_++;
+  encode_frame(header, payload, filling_.data() + bundle_);
+  bundle_open_ = false;
+  state_.count_sent(1, kFrameHeaderBytes + payload.size());
+  for (uint32_t i : owing_) {
+    owed_[i].flushed = owed_[i].count;
+    owed_[i].record = 0;
+  }
+  owing_.clear();
+}
+
+void Express::append_frame(FrameHeader header, std::span<const std::byte> payload) {
+  seal();
+  header.bytes = static_cast<uint32_t>(payload.size());
+  header.sequence = frames_out_++;
+  const size_t at = filling_.size();
+  filling_.resize(at + kFrameHeaderBytes + payload.size());
+  if (!payload.empty())
+    std::memcpy(filling_.data() + at + kFrameHeaderBytes, payload.data(), payload.size());
+  encode_frame(header, payload, filling_.data() + at);
+  if (!is_beat(header.kind)) state_.count_sent(1, kFrameHeaderBytes + payload.size());
+}
+
+Status Express::write() {
+  while (!blocked_) {
+    if (sent_ == sending_.size()) {
+      if (filling_.empty()) return {};
+      if (due_) LEAT_RETURN_IF_ERROR(LEAT_FAILPOINT("transport/send_bundle"));
+      seal();
+      sending_.clear();
+      sending_.swap(filling_);
+      // On its way a bit of it changes.
+      if (!LEAT_FAILPOINT("transport/corrupt").ok()) sending_.back() ^= std::byte{1};
+      sent_ = 0;
+      due_ = false;
+    }
+    const ssize_t n = ::send(socket_.get(), sending_.data() + sent_, sending_.size() - sent_,
+                             MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (n >= 0) {
+      sent_ += static_cast<size_t>(n);
+    } else if (errno == EAGAIN) {
+      blocked_ = true;
+      if (watch_) watch_->want_write();
+    } else if (errno != EINTR) {
+      return state_.gone(errno, "sending");
+    }
+  }
+  return {};
+}
+
+// Waits for room in the outbox, which only a peer that breaks its window makes necessary.
+Status Express::await_room(std::unique_lock<std::mutex>& lock, size_t bytes) {
+  const Deadline deadline = std::chrono::steady_clock::now() + state_.setup().stall;
+  while (!has_room(bytes)) {
+    blocked_ = false;
+    LEAT_RETURN_IF_ERROR(write());
+    if (has_room(bytes)) break;
+    lock.unlock();
+    const Status ready = wait_ready(socket_.get(), POLLOUT, deadline, subject_);
+    lock.lock();
+    if (!ready.ok())
+      return state_.gone(LinkFault::lost,
+                         cat(state_.setup().peer, " does not read: ", ready.message()));
+  }
+  return {};
+}
+
+Status Express::push(uint32_t edge, uint64_t turn, std::span<const std::byte> value) {
+  Status status;
+  {
+    std::unique_lock lock(mutex_);
+    status = await_room(lock, record_bytes(value.size()) + 2 * kFrameHeaderBytes);
+    if (status.ok()) {
+      encode_record({Record::What::value, edge, turn, value}, append_record(value.size()));
+      due_ = true;
+      if (holds_ == 0) status = write();
+    }
+  }
+  return status.ok() ? status : reason(status);
+}
+
+void Express::hold() {
+  std::lock_guard lock(mutex_);
+  ++holds_;
+}
+
+Status Express::flush() {
+  Status status;
+  {
+    std::lock_guard lock(mutex_);
+    if (--holds_ == 0 && due_) status = write();
+  }
+  return status.ok() ? status : reason(status);
+}
+
+Status Express::send(FrameHeader header, std::span<const std::byte> payload) {
+  Status status;
+  {
+    std::unique_lock lock(mutex_);
+    status = await_room(lock, payload.size() + 2 * kFrameHeaderBytes);
+    if (status.ok()) {
+      append_frame(header, payload);
+      status = write();
+    }
+  }
+  return status.ok() ? status : reason(status);
+}
+
+void Express::credit(size_t i, uint64_t count) {
+  Status status;
+  {
+    std::lock_guard lock(mutex_);
+    Owed& owed = owed_[i];
+    if (owed.record == 0) {
+      std::byte* record = append_record(0);
+      owed.record = static_cast<size_t>(record - filling_.data());
+      owing_.push_back(static_cast<uint32_t>(i));
+    }
+    encode_record({Record::What::credit, state_.setup().incoming[i].edge, count, {}},
+                  filling_.data() + owed.record);
+    owed.count = count;
+    const bool window_closed = count - owed.flushed >= kSlotDepth;
+    due_ = due_ || window_closed || !lazy_credit_;
+    if (holds_ == 0 && due_) status = write();
+  }
+  if (!status.ok()) static_cast<void>(reason(status).ok());
+}
+
+void Express::send_abort(const Status& cause) {
+  FrameHeader header;
+  header.kind = FrameKind::abort;
+  header.edge = static_cast<uint32_t>(cause.code());
+  const auto text = std::as_bytes(std::span(cause.message()));
+  std::lock_guard lock(mutex_);
+  if (!has_room(kAbortBytes + 2 * kFrameHeaderBytes)) return;  // the peer will see the close
+  append_frame(header, text.first(std::min(text.size(), kAbortBytes)));
+  static_cast<void>(write().ok());
+}
+
+Result<std::chrono::nanoseconds> Express::ping(Deadline deadline) {
+  const auto begin = std::chrono::steady_clock::now();
+  FrameHeader header;
+  header.kind = FrameKind::ping;
+  header.turn = ++pings_;
+  LEAT_RETURN_IF_ERROR(send(header));
+  const Status answered = pongs_.wait(header.turn, deadline);
+  if (answered.code() == Code::deadline_exceeded)
+    return deadline_exceeded(cat(subject_, ": ", state_.setup().peer, " did not answer a ping"));
+  LEAT_RETURN_IF_ERROR(answered);
+  return std::chrono::steady_clock::now() - begin;
+}
+
+void Express::beat() {
+  std::lock_guard lock(mutex_);
+  const bool quiet = std::exchange(frames_at_beat_, frames_out_) == frames_out_;
+  // What is blocked has something under way; what is held goes soon.
+  if (!quiet || blocked_ || holds_ > 0 || !has_room(2 * kFrameHeaderBytes)) return;
+  FrameHeader header;
+  header.kind = FrameKind::ping;
+  header.turn = ++pings_;
+  append_frame(header, {});
+  frames_at_beat_ = frames_out_;
+  static_cast<void>(write().ok());  // who reads finds out, and why
+}
+
+Status Express::reason(const Status& error) {
+  if (reactor_.is_this_thread()) return error;  // which reads on, and finds out
+  reactor_.sync([this] { readable(); });
+  if (!state_.failed()) on_failure_(error, true);
+  return state_.failed() ? state_.status() : error;
+}
+
+void Express::writable() {
+  Status status;
+  {
+    std::lock_guard lock(mutex_);
+    blocked_ = false;
+    if ((holds_ == 0 && due_) || sent_ < sending_.size()) status = write();
+  }
+  if (!status.ok()) on_failure_(status, true);
+}
+
+// --- In.
+
+bool Express::readable() {
+  while (true) {
+    const size_t space = inbox_.size() - received_;
+    const ssize_t n = ::recv(socket_.get(), inbox_.data() + received_, space, MSG_DONTWAIT);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0 && errno == EAGAIN) return true;
+    if (n <= 0) {
+      const bool closed = n == 0 || errno != ETIMEDOUT;  // of who is cut off nothing more comes
+      on_failure_(n == 0 ? state_.gone(LinkFault::closed,
+                                       cat(state_.setup().peer, " closed the connection"))
+                         : state_.gone(errno, "receiving"),
+                  closed);
+      return false;
+    }
+    if (state_.failed()) continue;  // reads on, so that the close of the socket is an orderly one
+    received_ += static_cast<size_t>(n);
+    size_t taken = 0;
+    const Status status = take({inbox_.data(), received_}, taken);
+    if (!status.ok()) {
+      if (!peer_failed_) send_abort(status);
+      on_failure_(status, false);
+      return false;
+    }
+    received_ -= taken;
+    std::memmove(inbox_.data(), inbox_.data() + taken, received_);
+    if (static_cast<size_t>(n) < space) return true;
+  }
+}
+
+// The whole frames among `bytes`.
+Status Express::take(std::span<const std::byte> bytes, size_t& taken) {
+  while (bytes.size() >= taken + kFrameHeaderBytes) {
+    const auto head = bytes.subspan(taken).first<kFrameHeaderBytes>();
+    auto header = decode_frame(head);
+    if (!header.ok()) return state_.unreadable(head, frames_in_, header.status().message());
+    if (header->kind == FrameKind::value) {
+      return state_.unreadable(head, frames_in_,
+                               "frame: kind: expected no large value on the express socket");
+    }
+    if (bytes.size() < taken + kFrameHeaderBytes + header->bytes) return {};
+    const auto payload = bytes.subspan(taken + kFrameHeaderBytes, header->bytes);
+    if (!checksum_holds(head, payload)) {
+      return state_.damaged(cat("frame ", frames_in_, " from ", state_.setup().peer, " (kind ",
+                                static_cast<int>(header->kind), ", edge ", header->edge, ", turn ",
+                                header->turn, ") arrived damaged"));
+    }
+    if (header->sequence != frames_in_) {
+      return state_.broken(
+          cat("frame: sequence: expected ", frames_in_, ", received ", header->sequence));
+    }
+    LEAT_RETURN_IF_ERROR(LEAT_FAILPOINT("transport/take_frame"));
+    ++frames_in_;
+    if (!is_beat(header->kind)) state_.count_received(1, kFrameHeaderBytes + header->bytes);
+    LEAT_RETURN_IF_ERROR(dispatch(*header, payload));
+    taken += kFrameHeaderBytes + header->bytes;
+  }
+  return {};
+}
+
+Status Express::dispatch(const FrameHeader& header, std::span<const std::byte> payload) {
+  switch (header.kind) {
+    case FrameKind::bundle:
+      return take_bundle(payload);
+    case FrameKind::abort:
+      return take_abort(header, payload);
+    case FrameKind::ping: {
+      FrameHeader pong;
+      pong.kind = FrameKind::pong;
+      pong.turn = header.turn;
+      return send(pong);
+    }
+    case FrameKind::pong:
+      if (header.turn > pings_.load()) return state_.broken("pong: no ping has this number");
+      pongs_.signal(header.turn);
+      return {};
+    case FrameKind::fence: {
+      const auto verb = static_cast<Fence::Verb>(header.edge);
+      if (verb < Fence::Verb::propose || verb > Fence::Verb::commit)
+        return state_.broken(cat("fence: verb: expected 1 to 4, received ", header.edge));
+      if (state_.setup().on_fence) state_.setup().on_fence({verb, header.turn});
+      return {};
+    }
+    case FrameKind::value:
+      break;
+  }
+  return state_.broken("frame: kind: it is not for this socket");
+}
+
+Status Express::take_bundle(std::span<const std::byte> bundle) {
+  for (RecordReader reader(bundle); !reader.at_end();) {
+    auto record = reader.next();
+    if (!record.ok()) return state_.broken(record.status().message());
+    if (record->what == Record::What::credit) {
+      LEAT_RETURN_IF_ERROR(state_.credited(record->edge, record->turn, raised_));
+      continue;
+    }
+    const auto& value = record->payload;
+    LEAT_ASSIGN_OR_RETURN(std::byte* const slot,
+                          state_.admit(record->edge, record->turn, value.size()));
+    if (slot) std::memcpy(slot, value.data(), value.size());
+    state_.landed(record->edge, raised_);
+  }
+  raised_.signal();
+  return {};
+}
+
+// The peer's own cause, with its name; what it sends is shown to people, so only plain text.
+Status Express::take_abort(const FrameHeader& header, std::span<const std::byte> message) {
+  if (header.edge == 0 || header.edge > static_cast<uint32_t>(Code::internal))
+    return state_.broken(cat("abort: code: expected 1 to 8, received ", header.edge));
+  std::string text;
+  for (std::byte b : message) {
+    const auto c = static_cast<unsigned char>(b);
+    text += c < 32 || c == 127 ? '?' : static_cast<char>(c);
+  }
+  peer_failed_ = true;
+  return Status(static_cast<Code>(header.edge), cat(state_.setup().peer, " failed: ", text));
+}
+
+}  // namespace leat
