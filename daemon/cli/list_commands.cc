@@ -113,9 +113,9 @@ std::string seconds_of(int64_t milliseconds) {
 }
 std::string step_of(int64_t step) { return step < 0 ? "-" : std::to_string(step); }
 
-std::vector<std::string> row_of(const LostEpoch& lost) {
+std::vector<std::string> row_of(const LostAssembly& lost) {
   const auto recomputed = lost.recomputed();
-  return {std::to_string(lost.epoch),
+  return {std::to_string(lost.assembly),
           iso_time(lost.failed_ms),
           or_dash(lost.culprit),
           seconds_of(lost.detected_after),
@@ -140,17 +140,17 @@ void describe(const std::vector<EpochResult>& epochs) {
                             true);
 }
 
-// The epochs that it lost, below the rest.
+// The assemblies that it lost, below the rest.
 void describe(const JobHistory& history) {
   if (history.last.empty()) return;
-  std::cout << "\nLost epochs"
+  std::cout << "\nLost assemblies"
             << (history.count > history.last.size()
                     ? cat(", the last ", history.last.size(), " of ", history.count)
                     : "")
             << "\n";
   std::vector<std::vector<std::string>> rows;
-  for (const LostEpoch& each : history.last) rows.push_back(row_of(each));
-  std::cout << format_table({"EPOCH", "FAILED", "CULPRIT", "DETECTED", "RECOVERED", "STOPPED AT",
+  for (const LostAssembly& each : history.last) rows.push_back(row_of(each));
+  std::cout << format_table({"ASSEMBLY", "FAILED", "CULPRIT", "DETECTED", "RECOVERED", "STOPPED AT",
                              "WENT ON FROM", "RECOMPUTED", "FAULT", "CAUSE"},
                             rows, true, fit_of_losses());
 }
@@ -327,7 +327,7 @@ int run_cluster(const ClusterCommand& command) {
   line("Started", cat(iso_time(cluster->started_ms), ", ",
                       format_age(cluster->now_ms - cluster->started_ms), " ago"));
   line("Generation", std::to_string(cluster->generation));
-  line("Epoch", std::to_string(cluster->epoch));
+  line("Membership", std::to_string(cluster->membership));
   line("Master", cluster->rpc_address);
   line("Status page", cluster->http_address.empty() ? "-" : "http://" + cluster->http_address);
   line("Journal", cluster->journal.ok() ? "ok" : cluster->journal.to_string());

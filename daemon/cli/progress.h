@@ -27,7 +27,7 @@ struct NamedValue {
 };
 
 // Where an epoch stands.
-struct EpochStanding {
+struct AssemblyStanding {
   int64_t epoch = 1;        // from 1
   int64_t epochs = 1;       // of so many
   int64_t step = 0;         // steps of this epoch that are done
@@ -52,13 +52,13 @@ std::string format_values(std::span<const NamedValue> values);
 // if it can be. The bar shrinks first; then the samples a second, the bar, the time of a step, and
 // the time that is left go, in this order; then the last values. The first value, the loss, stays.
 // There is no speed before it has been measured for a while.
-std::string format_running(const EpochStanding& standing, std::span<const NamedValue> values,
+std::string format_running(const AssemblyStanding& standing, std::span<const NamedValue> values,
                            size_t columns);
 // ... when it is done, with the time it took: all of it, with a bar as wide as there is room for...
-std::string format_done(const EpochStanding& standing, std::span<const NamedValue> values,
+std::string format_done(const AssemblyStanding& standing, std::span<const NamedValue> values,
                         size_t columns);
 // ... and the one line of an epoch where nothing is redrawn.
-std::string format_plain(const EpochStanding& standing, std::span<const NamedValue> values);
+std::string format_plain(const AssemblyStanding& standing, std::span<const NamedValue> values);
 
 // Writes the lines of a run. Threads: one. `out` and `clock` must outlive it.
 class ProgressLine {
@@ -88,7 +88,7 @@ class ProgressLine {
   const Clock& clock_;
   const bool redraw_;
   const int width_;
-  EpochStanding standing_;
+  AssemblyStanding standing_;
   int64_t first_step_ = 0;
   int64_t samples_per_step_ = 0;
   Clock::Steady begun_{};

@@ -11,7 +11,7 @@ std::vector<WorkerRef> Assembly::workers() const {
   return workers;
 }
 
-// Epochs ------------------------------------------------------------------------------------------
+// Assemblies ------------------------------------------------------------------------------------------
 
 std::vector<std::string> Assembly::vacant() const {
   std::vector<std::string> names;
@@ -21,7 +21,7 @@ std::vector<std::string> Assembly::vacant() const {
   return names;
 }
 
-void Assembly::renew(uint64_t epoch, std::span<const WorkerRef> joining, size_t size) {
+void Assembly::renew(uint64_t assembly, std::span<const WorkerRef> joining, size_t size) {
   if (count(Phase::gone) == members_.size()) members_.clear();
   while (members_.size() > size) {  // who has one of the last places gets another
     const Member last = std::move(members_.back());
@@ -37,7 +37,7 @@ void Assembly::renew(uint64_t epoch, std::span<const WorkerRef> joining, size_t 
       return m.phase == Phase::gone && m.worker.name == worker.name;
     });
     if (before != members_.end()) {
-      *before = Member{worker, Phase::leased, epoch};
+      *before = Member{worker, Phase::leased, assembly};
     } else {
       others.push_back(worker);
     }
@@ -46,30 +46,30 @@ void Assembly::renew(uint64_t epoch, std::span<const WorkerRef> joining, size_t 
   for (Member& member : members_) {
     if (member.phase == Phase::there) member.phase = Phase::leased;
     if (member.phase == Phase::gone && next != others.end()) {
-      member = Member{*next++, Phase::leased, epoch};
+      member = Member{*next++, Phase::leased, assembly};
     }
   }
   mode_ = Mode::going;
-  epoch_ = epoch;
+  assembly_ = assembly;
 }
 
-void Assembly::take_up(uint64_t epoch, std::span<const std::string> names) {
+void Assembly::take_up(uint64_t assembly, std::span<const std::string> names) {
   members_.clear();
   for (const std::string& name : names) members_.push_back(Member{{name, 0}, Phase::gone});
   mode_ = Mode::parted;
-  epoch_ = epoch;
+  assembly_ = assembly;
 }
 
 bool Assembly::await(const WorkerRef& worker, size_t task, Clock::Steady deadline) {
   if (task >= members_.size() || members_[task].phase != Phase::gone) return false;
   if (members_[task].worker.name != worker.name) return false;
-  members_[task] = Member{worker, Phase::asked, epoch_};
+  members_[task] = Member{worker, Phase::asked, assembly_};
   members_[task].by = deadline;
   return true;
 }
 
-void Assembly::expel(const WorkerRef& worker, uint64_t epoch, Clock::Steady deadline) {
-  Member member{worker, Phase::there, epoch};
+void Assembly::expel(const WorkerRef& worker, uint64_t assembly, Clock::Steady deadline) {
+  Member member{worker, Phase::there, assembly};
   member.lives = member.told = true;
   member.by = deadline;
   leaving_.push_back(member);
@@ -83,7 +83,7 @@ std::vector<WorkerRef> Assembly::undo(uint64_t before) {
     if (member.phase == Phase::gone) released.push_back(member.worker);
   }
   mode_ = Mode::parted;
-  epoch_ = before;
+  assembly_ = before;
   return released;
 }
 
@@ -100,19 +100,19 @@ std::vector<Assembly::Asked> Assembly::ask(Clock::Steady deadline) {
   return asked;
 }
 
-bool Assembly::arrived(const WorkerRef& worker, uint64_t epoch) {
+bool Assembly::arrived(const WorkerRef& worker, uint64_t assembly) {
   Member* member = find(worker);
-  if (member == nullptr || member->told || epoch != epoch_) return false;
+  if (member == nullptr || member->told || assembly != assembly_) return false;
   if (member->phase != Phase::asked && member->phase != Phase::there) return false;
   member->phase = Phase::there;
-  member->from = epoch;
+  member->from = assembly;
   member->lives = true;
   return true;
 }
 
-bool Assembly::has(const WorkerRef& worker, uint64_t epoch) const {
+bool Assembly::has(const WorkerRef& worker, uint64_t assembly) const {
   const Member* member = find(worker);
-  return member != nullptr && epoch >= member->from && epoch <= std::max(epoch_, member->from);
+  return member != nullptr && assembly >= member->from && assembly <= std::max(assembly_, member->from);
 }
 
 bool Assembly::has_place(const WorkerRef& worker) const {

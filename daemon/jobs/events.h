@@ -70,7 +70,7 @@ struct JobWeighed {
 // A runner that goes on though the master has started again.
 struct HeldRunner {
   std::string job;
-  uint64_t epoch = 0;
+  uint64_t assembly = 0;
   uint32_t task = 0;
   auto operator<=>(const HeldRunner&) const = default;
 };
@@ -99,57 +99,57 @@ struct WorkerDraining {
   WorkerRef worker;
   bool draining = true;
 };
-// A runner is named by its job, the job's epoch and its worker. It has registered itself.
+// A runner is named by its job, the job's assembly and its worker. It has registered itself.
 struct RunnerStarted {
   std::string job;
-  uint64_t epoch = 0;
+  uint64_t assembly = 0;
   WorkerRef worker;
 };
-// Its process is gone, or could not be started. Of one that is kept this may be said with the epoch
+// Its process is gone, or could not be started. Of one that is kept this may be said with the assembly
 // before.
 struct RunnerExited {
   std::string job;
-  uint64_t epoch = 0;
+  uint64_t assembly = 0;
   WorkerRef worker;
   RunnerEnd end;
 };
 // The last step is done and what the job leaves is on disk.
 struct JobFinished {
   std::string job;
-  uint64_t epoch = 0;
+  uint64_t assembly = 0;
   std::string result;  // print_result()
 };
 // The run of the job has failed. unavailable and deadline_exceeded are worth another try; other
 // errors would come again.
 struct JobBroke {
   std::string job;
-  uint64_t epoch = 0;
+  uint64_t assembly = 0;
   Status cause;
 };
 // What YieldRun has asked for is done: all of its runners stand after the same step.
 struct RunYielded {
   std::string job;
-  uint64_t epoch = 0;
+  uint64_t assembly = 0;
   uint64_t step = 0;   // steps done
-  bool saved = false;  // from which the next epoch may go on without any of its runners
+  bool saved = false;  // from which the next assembly may go on without any of its runners
 };
 // All of the job's run stands still until something outside changes: "waits for room: ..."; "" when
 // it goes on.
 struct RunWaits {
   std::string job;
-  uint64_t epoch = 0;
+  uint64_t assembly = 0;
   std::string for_what;
 };
 struct ProgressMade {
   std::string job;
-  uint64_t epoch = 0;
+  uint64_t assembly = 0;
   ProgressReport report;
 };
 // A runner says that its link to that on another worker failed by itself, or could not be opened.
 // It comes before what the run says, and only tells what to make of that.
 struct LinkFailed {
   std::string job;
-  uint64_t epoch = 0;
+  uint64_t assembly = 0;
   WorkerRef worker;
   std::string peer;  // that worker's name
   LinkFault fault = LinkFault::lost;
@@ -159,7 +159,7 @@ struct LinkFailed {
 // the run says.
 struct InputStarved {
   std::string job;
-  uint64_t epoch = 0;
+  uint64_t assembly = 0;
   WorkerRef worker;
   std::string how;
   std::chrono::milliseconds waited{-1};
@@ -169,7 +169,7 @@ struct InputStarved {
 struct FaultAsked {
   uint64_t ticket = 0;
   std::string job;
-  uint64_t epoch = 0;
+  uint64_t assembly = 0;
   uint32_t index = 0;
   std::string fault;
 };
@@ -196,11 +196,11 @@ struct WriteJournal {
   JournalRecord record;
 };
 // Have a runner on each worker; its place here is its task. One that is kept is there, from an
-// earlier epoch: it goes on in this one, with what it has in memory. Answered by RunnerStarted or
-// RunnerExited of each, of this epoch.
+// earlier assembly: it goes on in this one, with what it has in memory. Answered by RunnerStarted or
+// RunnerExited of each, of this assembly.
 struct StartRunners {
   std::string job;
-  uint64_t epoch = 0;
+  uint64_t assembly = 0;
   std::vector<WorkerRef> workers;
   std::vector<bool> kept;  // of each; may be empty: none is
 };
@@ -208,33 +208,33 @@ struct StartRunners {
 // there is one. Answered by JobFinished or JobBroke.
 struct RunJob {
   std::string job;
-  uint64_t epoch = 0;
+  uint64_t assembly = 0;
   std::vector<WorkerRef> workers;
   std::vector<uint32_t> fired = {};  // of its chaos, what has come
   std::chrono::milliseconds ran{0};  // since it first ran
 };
-// Have what RunJob let go come to its end between two steps, soon: the next epoch goes on from what
+// Have what RunJob let go come to its end between two steps, soon: the next assembly goes on from what
 // its runners then have in memory, or, if it is to be saved, from a checkpoint of that step.
 // Answered by RunYielded, or by JobFinished or JobBroke if that is what it comes to.
 struct YieldRun {
   std::string job;
-  uint64_t epoch = 0;
+  uint64_t assembly = 0;
   bool save = false;
   std::string reason;
 };
 // Stop driving what RunJob let go: for each RunJob there comes one, before the runners are stopped,
-// or go on in the next epoch.
+// or go on in the next assembly.
 struct EndRun {
   std::string job;
-  uint64_t epoch = 0;
+  uint64_t assembly = 0;
   std::string reason;
 };
-// Stop the job's runners of that epoch on these workers; one that was to go on in it, and has not
+// Stop the job's runners of that assembly on these workers; one that was to go on in it, and has not
 // yet heard of it, is meant, too. Answered by RunnerExited of each. It may be about a stray runner
 // of a job that goes on.
 struct StopRunners {
   std::string job;
-  uint64_t epoch = 0;
+  uint64_t assembly = 0;
   std::vector<WorkerRef> workers;
   std::chrono::milliseconds grace{0};  // then they are killed
   std::string reason;

@@ -23,7 +23,7 @@ void JobTable::advance(Entry& entry) {
   if (entry.had_runners) {
     const JobState next = *state_after_restart(entry.state());
     const bool again = next == JobState::recovering;
-    if (again && entry.job.condition.epoch > 0) lost_epoch(entry, "the master restarted");
+    if (again && entry.job.condition.assembly > 0) lost_assembly(entry, "the master restarted");
     return propose(
         entry, changed(entry, next, again ? "the master restarted" : entry.job.condition.reason));
   }
@@ -63,7 +63,7 @@ void JobTable::advance_with_runners(Entry& entry) {
   if (!entry.lost.empty()) return note(entry);
   if (!entry.assembly.is_going()) return;
   if (entry.assembly.is_leased()) {
-    StartRunners start{entry.job.id, entry.assembly.epoch(), {}, {}};
+    StartRunners start{entry.job.id, entry.assembly.assembly(), {}, {}};
     for (const auto& [worker, kept] : entry.assembly.ask(now_.steady + limits_.start_timeout)) {
       start.workers.push_back(worker);
       start.kept.push_back(kept);
@@ -84,7 +84,7 @@ void JobTable::advance_failed(Entry& entry) {
   const JobCondition& now = entry.job.condition;
   const size_t recent = entry.failures.recent(failure.step);
   std::string reason = failure.reason();
-  lost_epoch(entry, reason);
+  lost_assembly(entry, reason);
   if (failure.may_pass) {
     if (entry.last_failure && failure.same_as(*entry.last_failure))
       failure.alike = entry.last_failure->alike + 1;
@@ -125,7 +125,7 @@ void JobTable::propose(Entry& entry, JobCondition next) {
 void JobTable::note(Entry& entry) {
   entry.next_lost = std::exchange(entry.lost, {});
   for (const FaultAsked& each : std::exchange(entry.asked, {})) {
-    entry.next_fired.push_back({each.index, each.fault, each.epoch, now_.wall_ms});
+    entry.next_fired.push_back({each.index, each.fault, each.assembly, now_.wall_ms});
     entry.fire_tickets.push_back(each.ticket);
   }
   entry.write = Entry::Write::note;
@@ -146,18 +146,18 @@ void JobTable::back_off(Entry& entry) {
 void JobTable::entered(Entry& entry, const JobCondition& before) {
   const JobCondition& now = entry.job.condition;
   entry.had_runners = false;
-  if (now.state == JobState::recovering && now.epoch == before.epoch && entry.failure) {
+  if (now.state == JobState::recovering && now.assembly == before.assembly && entry.failure) {
     entry.last_failure = std::exchange(entry.failure, std::nullopt);
     if (entry.last_failure->counts) back_off(entry);
-    entry.finished.reset();  // too late: the epoch is given up
+    entry.finished.reset();  // too late: the assembly is given up
     entry.last_failure->keeps ? part(entry, now.reason) : stop(entry, now.reason);
   }
-  if (now.epoch != before.epoch) entry.epoch_began_ms = now_.wall_ms;
+  if (now.assembly != before.assembly) entry.assembly_began_ms = now_.wall_ms;
   if (now.state == JobState::running) {
     entry.runs = true;
     entry.ran_at = now_.steady;
     if (entry.job.first_ran_ms == 0) entry.job.first_ran_ms = now.since_ms;
-    RunJob go{entry.job.id, now.epoch, entry.assembly.workers()};
+    RunJob go{entry.job.id, now.assembly, entry.assembly.workers()};
     for (const FiredFault& each : entry.job.fired) go.fired.push_back(each.index);
     go.ran = std::chrono::milliseconds(std::max<int64_t>(0, now_.wall_ms - entry.job.first_ran_ms));
     actions_.push_back(std::move(go));
@@ -198,7 +198,7 @@ void JobTable::schedule() {
                                  : entry.job.condition.workers;
     const auto joining = leases_.take(gets, number, before, left_out);
     for (const WorkerRef& worker : joining) entry.holders.erase(worker.name);  // it begins empty
-    entry.assembly.renew(entry.job.condition.epoch + 1, joining, kept + gets);
+    entry.assembly.renew(entry.job.condition.assembly + 1, joining, kept + gets);
     entry.take_up_until.reset();
     entry.progress.restart();
     entry.stepped = false;
@@ -210,7 +210,7 @@ void JobTable::schedule() {
     const bool first = entry.state() == JobState::queued;
     JobCondition next = changed(entry, first ? JobState::starting : JobState::recovering,
                                 first ? "" : entry.job.condition.reason);
-    next.epoch = entry.assembly.epoch();
+    next.assembly = entry.assembly.assembly();
     next.workers.clear();
     for (const WorkerRef& worker : entry.assembly.workers()) next.workers.push_back(worker.name);
     propose(entry, std::move(next));
@@ -250,7 +250,7 @@ void JobTable::end_run(Entry& entry, const std::string& reason) {
   entry.yield.reset();
   entry.waits_for.clear();
   if (!std::exchange(entry.runs, false)) return;
-  actions_.push_back(EndRun{entry.job.id, entry.assembly.epoch(), reason});
+  actions_.push_back(EndRun{entry.job.id, entry.assembly.assembly(), reason});
 }
 
 // Nobody is kept.
@@ -282,7 +282,7 @@ void JobTable::leave(Entry& entry, Assembly::Leaving leaving, std::chrono::milli
   queue_changed_ = true;
   if (leaving.tell.empty()) return;
   actions_.push_back(
-      StopRunners{entry.job.id, entry.assembly.epoch(), std::move(leaving.tell), grace, reason});
+      StopRunners{entry.job.id, entry.assembly.assembly(), std::move(leaving.tell), grace, reason});
 }
 
 void JobTable::member_left(Entry& entry, const WorkerRef& worker) {
@@ -294,7 +294,7 @@ void JobTable::member_left(Entry& entry, const WorkerRef& worker) {
 
 // Of a worker or a process. The first cause stays, but for what the run takes for one: that its
 // peers are gone says less than why. And what comes of our own stop is none, nor what befalls those
-// that are kept between two epochs.
+// that are kept between two assemblies.
 void JobTable::set_failure(Entry& entry, const WorkerRef& worker, std::string subject,
                            std::string how, bool crash, std::chrono::milliseconds detected_after) {
   if (!entry.assembly.is_going() || has_ended(entry.state())) return;
@@ -381,7 +381,7 @@ bool JobTable::awaits_workers(const Entry& entry) const {
   });
 }
 
-// Workers that it has to get for its next epoch.
+// Workers that it has to get for its next assembly.
 size_t JobTable::wanted(const Entry& entry) const {
   return entry.least() - std::min(entry.least(), entry.assembly.kept());
 }
@@ -489,9 +489,9 @@ JobTable::Entry* JobTable::find_entry(std::string_view id) const {
   return found == ids_.end() ? nullptr : entries_.at(found->second).get();
 }
 
-JobTable::Entry* JobTable::find_epoch(std::string_view id, uint64_t epoch) const {
+JobTable::Entry* JobTable::find_assembly(std::string_view id, uint64_t assembly) const {
   Entry* entry = find_entry(id);
-  return entry != nullptr && epoch != 0 && entry->assembly.epoch() == epoch ? entry : nullptr;
+  return entry != nullptr && assembly != 0 && entry->assembly.assembly() == assembly ? entry : nullptr;
 }
 
 Result<JobTable::Entry*> JobTable::look_up(std::string_view prefix) const {

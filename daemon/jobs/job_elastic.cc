@@ -1,4 +1,4 @@
-// How a job leaves workers that drain, and takes in more: its run comes to a fence, its epoch ends
+// How a job leaves workers that drain, and takes in more: its run comes to a fence, its assembly ends
 // there, and the next one goes on from what the runners have in memory.
 #include <algorithm>
 
@@ -8,7 +8,7 @@
 
 namespace leat {
 
-// True if its epoch, which does not run yet, is to be given up for it.
+// True if its assembly, which does not run yet, is to be given up for it.
 bool JobTable::leaves_workers(Entry& entry) {
   if (!entry.assembly.is_going() || !entry.may_move()) return false;
   std::vector<std::string> leaving;
@@ -17,7 +17,7 @@ bool JobTable::leaves_workers(Entry& entry) {
     if (leases_.has(worker) && leases_.is_draining(worker.name)) leaving.push_back(worker.name);
   }
   if (leaving.empty()) return false;
-  // Who alone holds the job in memory takes part in the epoch, and leaves at a fence of that one.
+  // Who alone holds the job in memory takes part in the assembly, and leaves at a fence of that one.
   const bool waits = !entry.runs && std::none_of(workers.begin(), workers.end(),
                                                  [&](const auto& w) { return lets_go(entry, w); });
   if (waits) return false;
@@ -35,7 +35,7 @@ bool JobTable::leaves_workers(Entry& entry) {
   return false;
 }
 
-// Whether a worker that drains may be rid of the job between two epochs: what the job has come to
+// Whether a worker that drains may be rid of the job between two assemblies: what the job has come to
 // is not lost with it.
 bool JobTable::lets_go(const Entry& entry, const WorkerRef& worker) const {
   if (!leases_.has(worker) || !leases_.is_draining(worker.name)) return false;
@@ -48,7 +48,7 @@ bool JobTable::lets_go(const Entry& entry, const WorkerRef& worker) const {
   });
 }
 
-// All that take part in the epoch have the same.
+// All that take part in the assembly have the same.
 void JobTable::hold(Entry& entry, bool saved) {
   entry.holders.clear();
   for (const WorkerRef& worker : entry.assembly.workers()) entry.holders.insert(worker.name);
@@ -66,11 +66,11 @@ void JobTable::ask_to_yield(Entry& entry, std::string cause, std::string culprit
   }
   if (!is_news) return;
   entry.yield->saves = saves;
-  actions_.push_back(YieldRun{entry.job.id, entry.assembly.epoch(), saves, entry.yield->cause});
+  actions_.push_back(YieldRun{entry.job.id, entry.assembly.assembly(), saves, entry.yield->cause});
 }
 
 void JobTable::on(const RunYielded& event) {
-  Entry* entry = find_epoch(event.job, event.epoch);
+  Entry* entry = find_assembly(event.job, event.assembly);
   if (entry == nullptr || !entry->runs || entry->failure) return;
   Entry::Yield why = entry->yield.value_or(Entry::Yield{"it came to a fence", "", false});
   if (!entry->missing.empty() && why.culprit.empty()) {
@@ -82,7 +82,7 @@ void JobTable::on(const RunYielded& event) {
   advance(*entry);
 }
 
-// The epoch is over, and nothing has gone wrong.
+// The assembly is over, and nothing has gone wrong.
 void JobTable::gives_up(Entry& entry, std::string cause, std::string culprit, uint64_t step) {
   Entry::Failure failure;
   failure.text = std::move(cause);

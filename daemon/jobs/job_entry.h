@@ -21,9 +21,9 @@ struct JobTable::Entry {
     std::string of_run;           // what the run saw of it
     std::string culprit;          // the worker, if it is one
     int64_t at_ms = 0;            // of Unix time
-    int64_t detected_after = -1;  // as in LostEpoch
+    int64_t detected_after = -1;  // as in LostAssembly
     bool may_pass = false;        // another try may go better
-    bool keeps = false;           // those whom it did not befall go on in the next epoch
+    bool keeps = false;           // those whom it did not befall go on in the next assembly
     bool counts = true;           // as one of the job's restarts
     bool crash = false;           // by the job's own doing, it seems
     int alike = 1;                // how many in a row were the same, with this one
@@ -53,7 +53,7 @@ struct JobTable::Entry {
   // In the air. Until a submit is written nobody sees the job.
   Write write = Write::none;
   JobCondition next;
-  std::vector<LostEpoch> next_lost;
+  std::vector<LostAssembly> next_lost;
   std::vector<FiredFault> next_fired;
   std::vector<uint64_t> fire_tickets;  // of next_fired
   std::vector<uint64_t> submit_tickets;
@@ -66,25 +66,25 @@ struct JobTable::Entry {
   std::vector<uint64_t> cancel_tickets;
   std::optional<std::string> finished;  // with this result
   std::optional<Failure> failure;
-  std::optional<Failure> last_failure;  // of an earlier epoch
+  std::optional<Failure> last_failure;  // of an earlier assembly
   FailureBudget failures;
-  std::optional<Clock::Steady> not_before;  // the next epoch begins
-  int64_t epoch_began_ms = 0;               // of Unix time
-  int64_t fault_came_ms = 0;      // of Unix time: when the last fault of this epoch was let go
-  std::vector<LostEpoch> lost;    // more than the journal knows of them
+  std::optional<Clock::Steady> not_before;  // the next assembly begins
+  int64_t assembly_began_ms = 0;               // of Unix time
+  int64_t fault_came_ms = 0;      // of Unix time: when the last fault of this assembly was let go
+  std::vector<LostAssembly> lost;    // more than the journal knows of them
   std::vector<FaultAsked> asked;  // faults that are due
 
   Assembly assembly;
-  Clock::Steady parted_at{};                   // when its runners began to wait for the next epoch
+  Clock::Steady parted_at{};                   // when its runners began to wait for the next assembly
   std::optional<Clock::Steady> take_up_until;  // the master has restarted: its runners may come
   bool runs = false;                           // between RunJob and EndRun
-  bool stepped = false;                        // in this epoch
+  bool stepped = false;                        // in this assembly
   std::set<std::string> holders;  // workers that have what the job last came to in memory
   bool in_parts = true;           // each has a part of it; so it is taken until the run says
   bool saved = false;             // a checkpoint has it, too
   std::optional<Yield> yield;
-  std::string waits_for;     // as the run of this epoch says
-  uint32_t spared_from = 0;  // as the run of this epoch says
+  std::string waits_for;     // as the run of this assembly says
+  uint32_t spared_from = 0;  // as the run of this assembly says
   struct Missing {
     std::string worker;
     std::string text;  // what became of it
@@ -102,7 +102,7 @@ struct JobTable::Entry {
 
   // Fewer workers are none of use.
   size_t least() const { return job.min_workers > 0 ? job.min_workers : job.num_workers; }
-  // It holds nothing that another epoch could not go on with.
+  // It holds nothing that another assembly could not go on with.
   bool may_move() const { return job.max_restarts > 0; }
   JobState state() const { return job.condition.state; }
   bool is_visible() const { return write != Write::submit; }

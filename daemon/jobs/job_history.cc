@@ -1,4 +1,4 @@
-// What the table of jobs keeps of the epochs that a job has lost.
+// What the table of jobs keeps of the assemblies that a job has lost.
 #include <algorithm>
 
 #include "daemon/jobs/job_entry.h"
@@ -7,20 +7,20 @@
 
 namespace leat {
 
-// The epoch is over; asked again when what was decided could not be written.
-void JobTable::lost_epoch(Entry& entry, std::string cause) {
-  const uint64_t epoch = entry.job.condition.epoch;
+// The assembly is over; asked again when what was decided could not be written.
+void JobTable::lost_assembly(Entry& entry, std::string cause) {
+  const uint64_t assembly = entry.job.condition.assembly;
   for (const auto* known : {&entry.lost, &entry.job.history.last}) {
-    for (const LostEpoch& each : *known) {
-      if (each.epoch == epoch) return;
+    for (const LostAssembly& each : *known) {
+      if (each.assembly == assembly) return;
     }
   }
-  LostEpoch lost;
+  LostAssembly lost;
   lost.number = entry.job.history.count + 1;
-  lost.epoch = epoch;
+  lost.assembly = assembly;
   if (cause.size() > JobHistory::kMaxCause) cause.resize(JobHistory::kMaxCause);
   lost.cause = std::move(cause);
-  lost.began_ms = entry.epoch_began_ms;
+  lost.began_ms = entry.assembly_began_ms;
   lost.failed_ms = now_.wall_ms;
   if (entry.failure) {
     lost.culprit = entry.failure->culprit;
@@ -29,7 +29,7 @@ void JobTable::lost_epoch(Entry& entry, std::string cause) {
     lost.stopped_at =
         static_cast<int64_t>(std::max(entry.progress.last().step, entry.failure->step));
   }
-  if (!entry.job.fired.empty() && entry.job.fired.back().epoch == epoch) {
+  if (!entry.job.fired.empty() && entry.job.fired.back().assembly == assembly) {
     lost.fault = entry.job.fired.back().fault;
     if (entry.failure) entry.failure->crash = false;  // what was asked for is no crash of the job
     const int64_t came_ms = std::max(entry.job.fired.back().at_ms, entry.fault_came_ms);
@@ -42,28 +42,28 @@ void JobTable::lost_epoch(Entry& entry, std::string cause) {
 void JobTable::goes_on(Entry& entry, const ProgressReport& report) {
   if (report.step <= report.first_step || entry.failure) return;
   if (!entry.lost.empty() || !entry.next_lost.empty()) return;  // it is being written
-  const auto take = [&](const LostEpoch& each) {
-    if (each.recovered_after >= 0 || each.epoch >= entry.assembly.epoch()) return;
-    LostEpoch lost = each;
+  const auto take = [&](const LostAssembly& each) {
+    if (each.recovered_after >= 0 || each.assembly >= entry.assembly.assembly()) return;
+    LostAssembly lost = each;
     lost.recovered_after = std::max<int64_t>(0, now_.wall_ms - lost.failed_ms);
     lost.went_on_from = static_cast<int64_t>(report.first_step);
     lost.source = report.from;
     entry.lost.push_back(std::move(lost));
   };
-  for (const LostEpoch& each : entry.job.history.last) take(each);
+  for (const LostAssembly& each : entry.job.history.last) take(each);
   if (!entry.lost.empty()) advance(entry);
 }
 
-// Written before it comes, so that no epoch meets it again.
+// Written before it comes, so that no assembly meets it again.
 void JobTable::on(FaultAsked event) {
   const auto refuse = [&](std::string why) {
     actions_.push_back(
         Answer{event.ticket, failed_precondition(cat("fault '", event.fault, "': ", why))});
   };
-  Entry* entry = find_epoch(event.job, event.epoch);
+  Entry* entry = find_assembly(event.job, event.assembly);
   if (entry == nullptr || !entry->assembly.is_going() || has_ended(entry->state()) ||
       entry->finished || entry->failure) {
-    return refuse("the job's epoch is over");
+    return refuse("the job's assembly is over");
   }
   const auto same = [&](const auto& each) { return each.index == event.index; };
   if (std::any_of(entry->job.fired.begin(), entry->job.fired.end(), same) ||
@@ -77,9 +77,9 @@ void JobTable::on(FaultAsked event) {
 
 // What was in the air with the write is in the journal now, or is still to be written.
 void JobTable::noted(Entry& entry, const Status& status) {
-  std::vector<LostEpoch> lost = std::exchange(entry.next_lost, {});
+  std::vector<LostAssembly> lost = std::exchange(entry.next_lost, {});
   if (status.ok()) {
-    for (const LostEpoch& each : lost) entry.job.history.put(each);
+    for (const LostAssembly& each : lost) entry.job.history.put(each);
   } else {
     entry.lost.insert(entry.lost.begin(), lost.begin(), lost.end());
   }

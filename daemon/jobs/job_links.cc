@@ -27,14 +27,14 @@ void JobTable::on(const WorkerSilent& event) {
 }
 
 void JobTable::on(const LinkFailed& event) {
-  Entry* entry = find_epoch(event.job, event.epoch);
+  Entry* entry = find_assembly(event.job, event.assembly);
   if (entry == nullptr || !entry->assembly.has_place(event.worker)) return;
   entry->links.add(event.worker.name, event.peer, event.fault, event.how, now_.steady);
 }
 
 // Its worker goes as one that is stuck does, and does not get the job back if another can have it.
 void JobTable::on(const InputStarved& event) {
-  Entry* entry = find_epoch(event.job, event.epoch);
+  Entry* entry = find_assembly(event.job, event.assembly);
   if (entry == nullptr || !entry->assembly.has_place(event.worker)) return;
   entry->assembly.suspect(event.worker);
   leave_out(*entry, event.worker.name, true);

@@ -30,14 +30,14 @@ JobActions JobTable::restore(const std::vector<StoredJob>& jobs, Moment now, uin
     auto entry = std::make_unique<Entry>();
     entry->job = job;
     entry->had_runners = state_after_restart(entry->state()).has_value();
-    if (entry->had_runners && entry->state() != JobState::cancelling && job.condition.epoch > 0) {
-      entry->assembly.take_up(job.condition.epoch, job.condition.workers);
+    if (entry->had_runners && entry->state() != JobState::cancelling && job.condition.assembly > 0) {
+      entry->assembly.take_up(job.condition.assembly, job.condition.workers);
       hold(*entry, false);
       entry->parted_at = now.steady;
       entry->take_up_until = now.steady + limits_.take_up;
       assembled_.insert(job.number);
     }
-    entry->epoch_began_ms = job.condition.since_ms;
+    entry->assembly_began_ms = job.condition.since_ms;
     entry->failures = FailureBudget(
         job.condition.restarts,
         job.history.last.empty() ? 0 : std::max<int64_t>(0, job.history.last.back().stopped_at));
@@ -184,7 +184,7 @@ void JobTable::on(const WorkerJoined& event) {
 
 // One that a worker has held while the master was away: its job awaits it, or it is to end.
 void JobTable::take_up(const WorkerRef& worker, const HeldRunner& runner) {
-  Entry* entry = find_epoch(runner.job, runner.epoch);
+  Entry* entry = find_assembly(runner.job, runner.assembly);
   if (entry != nullptr && entry->take_up_until && entry->assembly.is_parted() &&
       leases_.job_of(worker.name) == 0 &&
       entry->assembly.await(worker, runner.task, *entry->take_up_until)) {
@@ -193,11 +193,11 @@ void JobTable::take_up(const WorkerRef& worker, const HeldRunner& runner) {
     return;
   }
   actions_.push_back(StopRunners{
-      runner.job, runner.epoch, {worker}, limits_.stop_grace, "nobody goes on with it"});
+      runner.job, runner.assembly, {worker}, limits_.stop_grace, "nobody goes on with it"});
   // Until it is gone nobody else gets its worker.
   Entry* of = find_entry(runner.job);
   if (of == nullptr || !leases_.claim(worker, of->job.number)) return;
-  of->assembly.expel(worker, runner.epoch, now_.steady + limits_.stop_grace + limits_.stop_timeout);
+  of->assembly.expel(worker, runner.assembly, now_.steady + limits_.stop_grace + limits_.stop_timeout);
   assembled_.insert(of->job.number);
 }
 
@@ -242,15 +242,15 @@ void JobTable::on(const WorkerDraining& event) {
 // Runners -----------------------------------------------------------------------------------------
 
 void JobTable::on(const RunnerStarted& event) {
-  Entry* entry = find_epoch(event.job, event.epoch);
+  Entry* entry = find_assembly(event.job, event.assembly);
   const bool expected = entry != nullptr && !entry->assembly.is_stopping() &&
-                        entry->assembly.arrived(event.worker, event.epoch);
+                        entry->assembly.arrived(event.worker, event.assembly);
   if (!expected) {
     actions_.push_back(StopRunners{event.job,
-                                   event.epoch,
+                                   event.assembly,
                                    {event.worker},
                                    limits_.stop_grace,
-                                   "it is not, or no longer, of a job's epoch that goes on"});
+                                   "it is not, or no longer, of a job's assembly that goes on"});
     return;
   }
   if (entry->assembly.is_parted()) queue_changed_ = true;  // nobody may be on his way any more
@@ -259,7 +259,7 @@ void JobTable::on(const RunnerStarted& event) {
 
 void JobTable::on(const RunnerExited& event) {
   Entry* entry = find_entry(event.job);
-  if (entry == nullptr || !entry->assembly.has(event.worker, event.epoch)) return;
+  if (entry == nullptr || !entry->assembly.has(event.worker, event.assembly)) return;
   const std::string subject = cat("the runner on '", event.worker.name, "' ");
   if (!goes_on_without(*entry, event.worker, subject + event.end.how))
     set_failure(*entry, event.worker, subject, event.end.how, event.end.crashed, kNotKnown);
@@ -267,7 +267,7 @@ void JobTable::on(const RunnerExited& event) {
 }
 
 void JobTable::on(const JobFinished& event) {
-  Entry* entry = find_epoch(event.job, event.epoch);
+  Entry* entry = find_assembly(event.job, event.assembly);
   if (entry == nullptr || !entry->assembly.is_going()) return;
   if (entry->state() != JobState::running) return;
   entry->finished = event.result;
@@ -275,21 +275,21 @@ void JobTable::on(const JobFinished& event) {
 }
 
 void JobTable::on(const JobBroke& event) {
-  Entry* entry = find_epoch(event.job, event.epoch);
+  Entry* entry = find_assembly(event.job, event.assembly);
   if (entry == nullptr || entry->assembly.all_gone()) return;
   set_failure(*entry, event.cause);
   advance(*entry);
 }
 
 void JobTable::on(const RunWaits& event) {
-  Entry* entry = find_epoch(event.job, event.epoch);
+  Entry* entry = find_assembly(event.job, event.assembly);
   if (entry == nullptr || !entry->assembly.is_going()) return;
   entry->waits_for = event.for_what;
   touch(*entry);
 }
 
 void JobTable::on(const ProgressMade& event) {
-  Entry* entry = find_epoch(event.job, event.epoch);
+  Entry* entry = find_assembly(event.job, event.assembly);
   if (entry == nullptr || !entry->assembly.is_going()) return;
   entry->progress.report(event.report, now_.steady);
   entry->spared_from = event.report.spared_from;
@@ -416,8 +416,8 @@ void JobTable::commit_change(Entry& entry, const Status& status) {
 
 void JobTable::refuse_change(Entry& entry, const Status& status) {
   const JobCondition& next = entry.next;
-  if (next.epoch != entry.job.condition.epoch) {  // its workers were leased in advance
-    const auto released = entry.assembly.undo(entry.job.condition.epoch);
+  if (next.assembly != entry.job.condition.assembly) {  // its workers were leased in advance
+    const auto released = entry.assembly.undo(entry.job.condition.assembly);
     for (const WorkerRef& worker : released) leases_.release(worker, entry.job.number);
     if (entry.assembly.all_gone()) assembled_.erase(entry.job.number);
     entry.failure.reset();  // it was about those workers

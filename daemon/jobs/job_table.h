@@ -14,7 +14,7 @@
 //
 // * Whatever anyone sees of a job's condition is in the journal: a change is first written, then
 //   visible, then acted on. So an acknowledged submit survives, a terminal state never changes, and
-//   no runner starts in an epoch that a restarted master would not know of. One change of a job is
+//   no runner starts in an assembly that a restarted master would not know of. One change of a job is
 //   in the air at a time; what happens meanwhile is kept as facts, and decided on afterwards.
 // * A write that fails refuses the submit with resource_exhausted. Every other change is decided
 //   anew after `retry_after`; reads are served all the time, with what was written.
@@ -29,16 +29,16 @@
 //   lost is no failure, unless the run says so. It is asked to come to a fence when there is
 //   another in that one's place.
 // * A worker's lease ends when its runner is gone or the worker is lost. A runner that neither
-//   comes nor goes in time costs its job the epoch, or its worker the membership: every wait here
+//   comes nor goes in time costs its job the assembly, or its worker the membership: every wait here
 //   ends by Ticks.
 //
 // A job that fails for a cause that may pass (a lost or stuck worker, a runner's death) tries
 // again, up to its max_restarts, at once if it has got on since and else after a while
 // (failure_budget.h). The same crash at the same step for the third time fails it: no bad luck aims
 // so well. A signal from outside, such as SIGKILL, is no crash, however often it comes.
-// Whom the failure did not befall keeps his runner and his lease, and goes on in the next epoch
+// Whom the failure did not befall keeps his runner and his lease, and goes on in the next assembly
 // with others in the places of those that are gone (assembly.h); what befalls them meanwhile is no
-// failure of that epoch's. A step that did not end in time may be anybody's fault: nobody is kept.
+// failure of that assembly's. A step that did not end in time may be anybody's fault: nobody is kept.
 // Where a link between two was lost, one of them goes (lost_links.h).
 //
 // Threads: one.
@@ -76,7 +76,7 @@ struct JobTableLimits {
   // Runners that a failure has left wait so long, with the job in memory, for workers in the place
   // of those that are gone.
   std::chrono::milliseconds keep_survivors{60000};
-  // An epoch of an elastic job goes on so long before it ends for more workers. It does not end for
+  // An assembly of an elastic job goes on so long before it ends for more workers. It does not end for
   // them if the job would have ended in that time without them.
   std::chrono::milliseconds grow_after{3000};
   // So long a master that has started again waits for the runners that its jobs had: their workers
@@ -196,7 +196,7 @@ class JobTable {
   std::vector<std::string> left_out(const Entry& entry, bool all = false) const;
   bool knows_enough(const Entry& entry) const;
   // The job's history: job_history.cc.
-  void lost_epoch(Entry& entry, std::string cause);
+  void lost_assembly(Entry& entry, std::string cause);
   void goes_on(Entry& entry, const ProgressReport& report);
   void noted(Entry& entry, const Status& status);
   void answer_cancels(Entry& entry, const Status& status);
@@ -205,8 +205,8 @@ class JobTable {
   std::string new_id(std::string_view name);
   Entry* find_entry(std::string_view id) const;  // exact
   Result<Entry*> look_up(std::string_view prefix) const;
-  // The job whose runners of that epoch are what the event is about.
-  Entry* find_epoch(std::string_view id, uint64_t epoch) const;
+  // The job whose runners of that assembly are what the event is about.
+  Entry* find_assembly(std::string_view id, uint64_t assembly) const;
   bool waits(const Entry& entry) const;
   bool wants_to_change(const Entry& entry) const;
   bool awaits_workers(const Entry& entry) const;

@@ -119,7 +119,7 @@ class Journal {
   Status write_elastic(const StoredJob& job);
   Status write_dataset(const StoredJob& job);
   Status write_report(int64_t number, const ProgressReport& report);
-  Status write_lost(int64_t number, const LostEpoch& lost);
+  Status write_lost(int64_t number, const LostAssembly& lost);
   Status write_fired(int64_t number, const FiredFault& fired);
   Status write_chaos(const JobSubmitted& record);
   Result<bool> has_table(std::string_view name);

@@ -67,13 +67,13 @@ int64_t crc_of(int64_t number, const JobCondition& condition) {
   Encoder encoder;
   encoder.add(static_cast<uint64_t>(number)).add(static_cast<uint64_t>(condition.state));
   encoder.add(condition.reason).add(static_cast<uint64_t>(condition.since_ms));
-  encoder.add(uint64_t{condition.restarts}).add(condition.epoch).add(condition.workers);
+  encoder.add(uint64_t{condition.restarts}).add(condition.assembly).add(condition.workers);
   return encoder.add(condition.result).crc();
 }
 
-int64_t crc_of(int64_t job, const LostEpoch& lost) {
+int64_t crc_of(int64_t job, const LostAssembly& lost) {
   Encoder encoder;
-  encoder.add(static_cast<uint64_t>(job)).add(lost.epoch).add(lost.number);
+  encoder.add(static_cast<uint64_t>(job)).add(lost.assembly).add(lost.number);
   encoder.add(lost.cause).add(lost.culprit).add(lost.fault);
   for (const int64_t number : {lost.began_ms, lost.failed_ms, lost.detected_after,
                                lost.recovered_after, lost.stopped_at, lost.went_on_from}) {
@@ -85,7 +85,7 @@ int64_t crc_of(int64_t job, const LostEpoch& lost) {
 int64_t crc_of(int64_t job, const FiredFault& fired) {
   Encoder encoder;
   encoder.add(static_cast<uint64_t>(job)).add(uint64_t{fired.index}).add(fired.fault);
-  return encoder.add(fired.epoch).add(static_cast<uint64_t>(fired.at_ms)).crc();
+  return encoder.add(fired.assembly).add(static_cast<uint64_t>(fired.at_ms)).crc();
 }
 
 // Of a report as bytes, however many numbers they are.
@@ -115,7 +115,7 @@ Result<JobCondition> read_condition(const SqliteStatement& row) {
   condition.reason = row.bytes(2);
   condition.since_ms = row.integer(3);
   condition.restarts = static_cast<uint32_t>(row.integer(4));
-  condition.epoch = static_cast<uint64_t>(row.integer(5));
+  condition.assembly = static_cast<uint64_t>(row.integer(5));
   condition.workers = std::move(*workers);
   condition.result = row.bytes(7);
   if (row.integer(8) != crc_of(number, condition)) {
@@ -124,9 +124,9 @@ Result<JobCondition> read_condition(const SqliteStatement& row) {
   return condition;
 }
 
-Result<LostEpoch> read_lost(const SqliteStatement& row) {
-  LostEpoch lost;
-  lost.epoch = static_cast<uint64_t>(row.integer(1));
+Result<LostAssembly> read_lost(const SqliteStatement& row) {
+  LostAssembly lost;
+  lost.assembly = static_cast<uint64_t>(row.integer(1));
   lost.number = static_cast<uint64_t>(row.integer(2));
   lost.cause = row.bytes(3);
   lost.culprit = row.bytes(4);
@@ -140,7 +140,7 @@ Result<LostEpoch> read_lost(const SqliteStatement& row) {
   lost.source = static_cast<GoesOnFrom>(row.integer(12) & 3);
   if (row.integer(13) != crc_of(row.integer(0), lost) || row.integer(12) > 3) {
     return failed_precondition(
-        cat("the checksum of a lost epoch of job ", row.integer(0), " is wrong"));
+        cat("the checksum of a lost assembly of job ", row.integer(0), " is wrong"));
   }
   return lost;
 }
@@ -248,14 +248,14 @@ Status Journal::write_files(const JobSubmitted& record) {
 
 Status Journal::write(const JobChanged& record) {
   LEAT_ASSIGN_OR_RETURN(const int64_t number, number_of(record.id));
-  for (const LostEpoch& lost : record.lost) LEAT_RETURN_IF_ERROR(write_lost(number, lost));
+  for (const LostAssembly& lost : record.lost) LEAT_RETURN_IF_ERROR(write_lost(number, lost));
   if (record.ended_with) LEAT_RETURN_IF_ERROR(write_report(number, *record.ended_with));
   return write_condition(number, record.condition);
 }
 
 Status Journal::write(const JobNoted& record) {
   LEAT_ASSIGN_OR_RETURN(const int64_t number, number_of(record.id));
-  for (const LostEpoch& lost : record.lost) LEAT_RETURN_IF_ERROR(write_lost(number, lost));
+  for (const LostAssembly& lost : record.lost) LEAT_RETURN_IF_ERROR(write_lost(number, lost));
   for (const FiredFault& fired : record.fired) LEAT_RETURN_IF_ERROR(write_fired(number, fired));
   return {};
 }
@@ -265,7 +265,7 @@ Status Journal::write_fired(int64_t number, const FiredFault& fired) {
       SqliteStatement put,
       database_->prepare("INSERT OR REPLACE INTO fired_faults VALUES (?1,?2,?3,?4,?5,?6)"));
   put.bind(1, number).bind(2, int64_t{fired.index}).bind(3, fired.fault);
-  put.bind(4, static_cast<int64_t>(fired.epoch)).bind(5, fired.at_ms);
+  put.bind(4, static_cast<int64_t>(fired.assembly)).bind(5, fired.at_ms);
   return put.bind(6, crc_of(number, fired)).run();
 }
 
@@ -292,11 +292,11 @@ Status Journal::write_report(int64_t number, const ProgressReport& report) {
 }
 
 // The last ones stay.
-Status Journal::write_lost(int64_t number, const LostEpoch& lost) {
+Status Journal::write_lost(int64_t number, const LostAssembly& lost) {
   LEAT_ASSIGN_OR_RETURN(SqliteStatement put,
                         database_->prepare("INSERT OR REPLACE INTO lost_epochs VALUES "
                                            "(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14)"));
-  put.bind(1, number).bind(2, static_cast<int64_t>(lost.epoch));
+  put.bind(1, number).bind(2, static_cast<int64_t>(lost.assembly));
   put.bind(3, static_cast<int64_t>(lost.number)).bind(4, lost.cause).bind(5, lost.culprit);
   put.bind(6, lost.fault).bind(7, lost.began_ms).bind(8, lost.failed_ms);
   put.bind(9, lost.detected_after).bind(10, lost.recovered_after).bind(11, lost.stopped_at);
@@ -316,7 +316,7 @@ Status Journal::write_condition(int64_t number, const JobCondition& condition) {
       database_->prepare("INSERT INTO conditions VALUES (NULL,?1,?2,?3,?4,?5,?6,?7,?8,?9)"));
   insert.bind(1, number).bind(2, static_cast<int64_t>(condition.state)).bind(3, condition.reason);
   insert.bind(4, condition.since_ms).bind(5, int64_t{condition.restarts});
-  insert.bind(6, static_cast<int64_t>(condition.epoch)).bind_blob(7, workers);
+  insert.bind(6, static_cast<int64_t>(condition.assembly)).bind_blob(7, workers);
   insert.bind(8, condition.result).bind(9, crc_of(number, condition));
   return insert.run();
 }
@@ -414,7 +414,7 @@ Result<std::map<int64_t, std::vector<FiredFault>>> Journal::fired_faults() {
     FiredFault fired;
     fired.index = static_cast<uint32_t>(select.integer(1));
     fired.fault = select.bytes(2);
-    fired.epoch = static_cast<uint64_t>(select.integer(3));
+    fired.assembly = static_cast<uint64_t>(select.integer(3));
     fired.at_ms = select.integer(4);
     if (select.integer(5) != crc_of(select.integer(0), fired)) {
       return failed_precondition(
@@ -506,7 +506,7 @@ Result<std::map<int64_t, JobHistory>> Journal::histories() {
   for (;;) {
     LEAT_ASSIGN_OR_RETURN(const bool row, select.step());
     if (!row) return histories;
-    LEAT_ASSIGN_OR_RETURN(const LostEpoch lost, read_lost(select));
+    LEAT_ASSIGN_OR_RETURN(const LostAssembly lost, read_lost(select));
     histories[select.integer(0)].put(lost);
   }
 }

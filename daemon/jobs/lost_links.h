@@ -45,7 +45,7 @@ class LostLinks {
   // One of those that were said lately was lost or damaged: more than what the end of a process at
   // its other end would do to it.
   bool are_at_fault(Clock::Steady now) const;
-  // Another epoch, with other links. How often each was broken stays known.
+  // Another assembly, with other links. How often each was broken stays known.
   void renew() { said_.clear(); }
 
  private:

@@ -94,7 +94,7 @@ Result<Membership::Events> Membership::join(const WorkerInfo& info, Moment now) 
   fresh.since_ms = now.wall_ms;
   if (found != members_.end()) fresh.lost = std::move(found->second.lost);
   members_[name] = std::move(fresh);
-  ++epoch_;
+  ++version_;
   events.push_back(WorkerJoined{info.worker, info.runners, info.datasets});
   Member& member = members_[name];
   if ((member.draining = drained_.contains(name))) drains(member, kGetsNoJobs, now, events);
@@ -180,7 +180,7 @@ void Membership::lost(Member& member, const std::string& reason, Moment now, Eve
   member.lost.push_back(member.info.worker.incarnation);
   if (member.lost.size() > kLostKept) member.lost.pop_front();
   changed(member, reason, now);
-  ++epoch_;
+  ++version_;
   events.push_back(WorkerLost{member.info.worker, reason, silent});
 }
 

@@ -117,7 +117,7 @@ class Membership {
   Events tick(Moment now);
 
   // Counts changes: who joined, who was lost.
-  uint64_t epoch() const { return epoch_; }
+  uint64_t version() const { return version_; }
   // By name; those that were lost too.
   std::vector<WorkerView> workers(Moment now) const;
   // Null if no worker of that name lives.
@@ -160,7 +160,7 @@ class Membership {
   const MembershipLimits limits_;
   std::map<std::string, Member, std::less<>> members_;
   std::set<std::string, std::less<>> drained_;
-  uint64_t epoch_ = 0;
+  uint64_t version_ = 0;
   std::optional<Clock::Steady> last_tick_;
 };
 

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "daemon/jobs/lost_epoch.h"
+#include "daemon/jobs/lost_assembly.h"
 #include "daemon/metrics/epoch_result.h"
 #include "devices/base/clock.h"
 

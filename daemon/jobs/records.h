@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "daemon/jobs/job_state.h"
-#include "daemon/jobs/lost_epoch.h"
+#include "daemon/jobs/lost_assembly.h"
 #include "daemon/jobs/progress.h"
 #include "devices/base/sha256.h"
 
@@ -84,7 +84,7 @@ JobResult parse_result(std::string_view text);
 struct FiredFault {
   uint32_t index = 0;  // in chaos_schedule()
   std::string fault;   // to_string()
-  uint64_t epoch = 0;
+  uint64_t assembly = 0;
   int64_t at_ms = 0;  // of Unix time
   bool operator==(const FiredFault&) const = default;
 };
@@ -95,8 +95,8 @@ struct JobCondition {
   std::string reason;                // of the state, for people; may be empty
   int64_t since_ms = 0;              // when the state began, milliseconds of Unix time
   uint32_t restarts = 0;             // recoveries so far
-  uint64_t epoch = 0;                // assemblies of runners so far; 0: none yet
-  std::vector<std::string> workers;  // of the last epoch
+  uint64_t assembly = 0;                // assemblies of runners so far; 0: none yet
+  std::vector<std::string> workers;  // of the last assembly
   std::string result;                // of a job that succeeded: print_result()
   bool operator==(const JobCondition&) const = default;
 };
@@ -112,7 +112,7 @@ struct JobSubmitted {
 struct JobChanged {
   std::string id;
   JobCondition condition;
-  std::vector<LostEpoch> lost = {};  // each in place of what the journal has of that epoch
+  std::vector<LostAssembly> lost = {};  // each in place of what the journal has of that assembly
   // Of a job that ends: what its runners said last, if they said anything.
   std::optional<ProgressReport> ended_with = {};
 };
@@ -120,7 +120,7 @@ struct JobChanged {
 // The condition stays; more is known of the job's past.
 struct JobNoted {
   std::string id;
-  std::vector<LostEpoch> lost = {};
+  std::vector<LostAssembly> lost = {};
   std::vector<FiredFault> fired = {};
 };
 

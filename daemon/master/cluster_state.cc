@@ -223,8 +223,8 @@ void ClusterState::expel(const ExpelWorker& action) {
 
 void ClusterState::publish_members() {
   std::unique_lock lock(mutex_);
-  if (members_.epoch() == published_epoch_) return;
-  published_epoch_ = members_.epoch();
+  if (members_.version() == published_version_) return;
+  published_version_ = members_.version();
   const auto workers = members_.workers(moment_of(clock_));
   lock.unlock();
   hands_.members_changed(workers);
@@ -295,9 +295,9 @@ std::optional<WorkerInfo> ClusterState::member(const WorkerRef& worker) const {
   return *info;
 }
 
-uint64_t ClusterState::membership_epoch() const {
+uint64_t ClusterState::membership_version() const {
   const std::lock_guard lock(mutex_);
-  return members_.epoch();
+  return members_.version();
 }
 
 Status ClusterState::journal_status() const {

@@ -97,7 +97,7 @@ class ClusterState {
   std::vector<NodeView> nodes() const;
   // Nothing if that incarnation is not a member.
   std::optional<WorkerInfo> member(const WorkerRef& worker) const;
-  uint64_t membership_epoch() const;
+  uint64_t membership_version() const;
   Status journal_status() const;
 
  private:
@@ -135,7 +135,7 @@ class ClusterState {
   std::map<uint64_t, std::string> changes_;      // jobs, by the write of their change
   std::list<Watcher> watchers_;
   uint64_t watched_version_ = 0;
-  uint64_t published_epoch_ = 0;
+  uint64_t published_version_ = 0;
   TaskThread thread_;  // last: it uses the rest
 };
 

@@ -19,7 +19,7 @@ namespace leat {
 namespace {
 
 constexpr std::chrono::milliseconds kJournal{30'000};
-// For the last epoch's thread to let go of the job's folder.
+// For the last assembly's thread to let go of the job's folder.
 constexpr std::chrono::milliseconds kBefore{30'000};
 
 }  // namespace
@@ -75,7 +75,7 @@ void JobThread::live(std::shared_ptr<JobThread> before) {
     result = work();
   }
   if (result.ok() && !told_) {
-    parts_.tell(JobFinished{action_.job, action_.epoch, *result});
+    parts_.tell(JobFinished{action_.job, action_.assembly, *result});
   } else if (!result.ok()) {
     broke(result.status());
   }
@@ -86,7 +86,7 @@ void JobThread::live(std::shared_ptr<JobThread> before) {
 
 // Tells it once. What was told to end has failed for that reason: the table passes it over.
 void JobThread::broke(const Status& cause) {
-  if (!std::exchange(told_, true)) parts_.tell(JobBroke{action_.job, action_.epoch, cause});
+  if (!std::exchange(told_, true)) parts_.tell(JobBroke{action_.job, action_.assembly, cause});
 }
 
 Status JobThread::told_to_end() const {
@@ -100,7 +100,7 @@ Result<std::string> JobThread::work() {
 }
 
 Result<std::string> JobThread::serve_session() {
-  if (action_.epoch > 1) {
+  if (action_.assembly > 1) {
     return failed_precondition(
         cat("session '", action_.job, "': what it held is gone with the master's restart"));
   }
@@ -125,7 +125,7 @@ Result<std::vector<ArmedFault>> JobThread::faults_to_come(const Submission& subm
                         chaos_schedule(submission.chaos, submission.num_workers));
   std::vector<std::string> lines;
   for (uint32_t i = 0; i < faults.size(); ++i) {
-    if (action_.epoch == 1) lines.push_back(cat("chaos ", i, ": ", to_string(faults[i])));
+    if (action_.assembly == 1) lines.push_back(cat("chaos ", i, ": ", to_string(faults[i])));
     const bool fired =
         std::find(action_.fired.begin(), action_.fired.end(), i) != action_.fired.end();
     if (!fired) armed.push_back({i, faults[i]});
@@ -142,7 +142,7 @@ Result<std::string> JobThread::train(const Submission& submission) {
     return unpack(submission, parts_.journal.blobs(), folder + "/submitted");
   };
   const auto waits = [&](std::string for_what) {
-    parts_.tell(RunWaits{id, action_.epoch, std::move(for_what)});
+    parts_.tell(RunWaits{id, action_.assembly, std::move(for_what)});
   };
   LEAT_RETURN_IF_ERROR(retry_while_full(
       unpack_here, [&] { return ended_.load(); },
@@ -162,7 +162,7 @@ Result<std::string> JobThread::train(const Submission& submission) {
   options.folder = folder;
   options.workers = static_cast<int>(action_.workers.size());
   options.yields = [this] { return yields_.load(); };
-  options.survivors = action_.epoch > 1;
+  options.survivors = action_.assembly > 1;
   options.begin_anew = true;
   options.first_checkpoint = [&] {
     return take_checkpoint(parts_.files, folder + "/submitted", folder);
@@ -178,7 +178,7 @@ Result<std::string> JobThread::train(const Submission& submission) {
   TrainingReporter reporter(
       job, trainer->rows(), parts_.clock,
       [&](const ProgressReport& report) {
-        parts_.tell(ProgressMade{id, action_.epoch, report});
+        parts_.tell(ProgressMade{id, action_.assembly, report});
       },
       line);
   reporter.on_wait(waits);
@@ -193,7 +193,7 @@ Result<std::string> JobThread::train(const Submission& submission) {
   if (outcome.yielded) {
     reporter.report();
     told_ = true;  // before it lets go of its runners
-    parts_.tell(RunYielded{id, action_.epoch, static_cast<uint64_t>(outcome.steps), outcome.saved});
+    parts_.tell(RunYielded{id, action_.assembly, static_cast<uint64_t>(outcome.steps), outcome.saved});
     line(cat("came to a fence at step ", outcome.steps));
     return std::string();
   }

@@ -1,4 +1,4 @@
-// One epoch of a job, on a thread.
+// One assembly of a job, on a thread.
 #pragma once
 
 #include <atomic>
@@ -18,7 +18,7 @@ class SessionHost;
 // Threads: any.
 class JobThread {
  public:
-  // `before`: the run of the job's last epoch, which must end first; may be null.
+  // `before`: the run of the job's last assembly, which must end first; may be null.
   JobThread(const RunningJobsParts& parts, RunJob action, std::shared_ptr<JobThread> before);
   // Waits for the thread. REQUIRES: it is done, or was told to end.
   ~JobThread();

@@ -179,7 +179,7 @@ Status Master::open() {
       logs_->end(job.id);
       leftovers_->ended(job.id, clock_.steady() - tuning_.sweep_after);
     } else {
-      epochs_[job.id] = job.condition.epoch;
+      assemblies_[job.id] = job.condition.assembly;
     }
   }
   state_->start(jobs, {drained.begin(), drained.end()}, journal_->generation());
@@ -431,7 +431,7 @@ ClusterView Master::cluster() const {
   view.id = journal_->cluster_id();
   view.version = leat_version();
   view.generation = journal_->generation();
-  view.epoch = state_->membership_epoch();
+  view.membership = state_->membership_version();
   view.started_ms = started_ms_;
   view.now_ms = moment_of(clock_).wall_ms;
   view.rpc_address = address_;
@@ -514,7 +514,7 @@ void Master::yield_run(YieldRun action) { runs_->yield(action); }
 
 void Master::end_run(EndRun action) {
   runs_->end(action);
-  workforce_->end_epoch(action.job, action.epoch, action.reason);
+  workforce_->end_assembly(action.job, action.assembly, action.reason);
 }
 
 void Master::remove_job(RemoveJob action) {
@@ -582,14 +582,14 @@ void Master::members_changed(const std::vector<WorkerView>& workers) {
 void Master::job_changed(const JobView& job) {
   const JobCondition& now = job.condition;
   std::string text(name_of(now.state));
-  uint64_t& epoch = epochs_[job.id];
-  const bool assembled = std::exchange(epoch, now.epoch) != now.epoch &&
+  uint64_t& assembly = assemblies_[job.id];
+  const bool assembled = std::exchange(assembly, now.assembly) != now.assembly &&
                          (now.state == JobState::starting || now.state == JobState::recovering);
-  if (assembled) text += cat(", epoch ", now.epoch, " on ", join(now.workers, ", "));
+  if (assembled) text += cat(", assembly ", now.assembly, " on ", join(now.workers, ", "));
   // Why it recovers was said when it began to.
   if (!now.reason.empty() && !assembled) text += ": " + now.reason;
   if (has_ended(now.state)) {
-    epochs_.erase(job.id);
+    assemblies_.erase(job.id);
     leftovers_->ended(job.id, clock_.steady());
   }
   log_.info("job ", job.id, ": ", text);
@@ -614,26 +614,26 @@ std::string Master::cpu_of(const RunJob& action) const {
 
 Result<std::unique_ptr<HostGroup>> Master::make_hosts(const RunJob& action) {
   LEAT_ASSIGN_OR_RETURN(auto runners,
-                        workforce_->runners(action.job, action.epoch, action.workers.size()));
+                        workforce_->runners(action.job, action.assembly, action.workers.size()));
   RemoteHostsOptions options;
   if (!from_hex(journal_->cluster_id(), options.cluster))
     return internal_error(cat("cluster id: expected 32 hexadecimal digits, the journal has '",
                               journal_->cluster_id(), "'"));
-  options.epoch = action.epoch;
+  options.assembly = action.assembly;
   return make_remote_hosts(*loop_, std::move(runners), std::move(options));
 }
 
 Status Master::arm(const RunJob& action, const std::vector<ArmedFault>& faults) {
   std::map<uint32_t, std::vector<ArmedFault>> by_task;
   for (const ArmedFault& each : faults) {
-    // A task of an elastic job may be one that this epoch does not have.
+    // A task of an elastic job may be one that this assembly does not have.
     const bool is_here =
         each.fault.target != ChaosTarget::master && each.fault.task < action.workers.size();
     if (is_here) by_task[each.fault.task].push_back(each);
   }
   Status first;  // a runner that is gone keeps no other from being told
   for (const auto& [task, own] : by_task) {
-    const auto runner = workforce_->runner(action.job, action.epoch, task);
+    const auto runner = workforce_->runner(action.job, action.assembly, task);
     const Status told = runner.ok() ? (*runner)->arm(own, action.ran) : runner.status();
     if (first.ok()) first = told;
   }

@@ -150,7 +150,7 @@ class Master final : public JobService, public StatusSource, private ClusterHand
   Status cannot_write_;              // the journal, when it was opened
   std::atomic<bool> wrote_ = false;  // since then
   std::atomic<uint64_t> checks_begun_{0};
-  std::map<std::string, uint64_t> epochs_;  // of jobs that go on, as their logs say; of "jobs"
+  std::map<std::string, uint64_t> assemblies_;  // of jobs that go on, as their logs say; of "jobs"
 
   // Made in this order, ended in the other.
   std::unique_ptr<JournalThread> journal_;

@@ -23,7 +23,7 @@ struct MasterFaults::Queue {
   JobLogs& logs;
   const std::function<void(FaultAsked, std::function<void(Status)>)> fault_due;
   const std::string job;
-  const uint64_t epoch;
+  const uint64_t assembly;
   std::mutex mutex = {};
   std::deque<Armed> due = {};
   bool busy = false;  // with one that was taken out
@@ -34,7 +34,7 @@ MasterFaults::MasterFaults(const RunningJobsParts& parts, const RunJob& action,
     : parts_(parts),
       action_(action),
       job_began_(SteadyClock::now() - action.ran),
-      queue_(new Queue{parts.logs, parts.fault_due, action.job, action.epoch}) {
+      queue_(new Queue{parts.logs, parts.fault_due, action.job, action.assembly}) {
   for (const ArmedFault& each : faults) {
     if (each.fault.target == ChaosTarget::master) {
       faults_.push_back({each, std::make_shared<std::atomic<bool>>(false)});
@@ -47,7 +47,7 @@ MasterFaults::MasterFaults(const RunningJobsParts& parts, const RunJob& action,
   });
 }
 
-// A runner that cannot be told is lost: its faults are told again in the next epoch.
+// A runner that cannot be told is lost: its faults are told again in the next assembly.
 void MasterFaults::tell_runners(uint64_t step) {
   if (by_step_.empty() || step < by_step_.front().fault.step) return;
   while (!by_step_.empty() && step >= by_step_.front().fault.step) {
@@ -85,7 +85,7 @@ void MasterFaults::ask_next(const std::shared_ptr<Queue>& queue) {
   queue->due.pop_front();
   lock.unlock();
   const std::string text = to_string(next.fault.fault);
-  queue->fault_due({0, queue->job, queue->epoch, next.fault.index, text},
+  queue->fault_due({0, queue->job, queue->assembly, next.fault.index, text},
                    [queue, next, text](const Status& status) {
                      if (status.code() == Code::resource_exhausted) next.asked->store(false);
                      if (!status.ok()) return ask_next(queue);

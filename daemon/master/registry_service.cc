@@ -33,7 +33,7 @@ WorkerInfo info_of(wire::WorkerInfo::Reader in) {
   }
   info.version = to_string(in.getVersion());
   for (const auto runner : in.getRunners()) {
-    info.runners.push_back({to_string(runner.getJob()), runner.getEpoch(), runner.getTask()});
+    info.runners.push_back({to_string(runner.getJob()), runner.getAssembly(), runner.getTask()});
     if (info.runners.size() > kMaxListed) break;
   }
   return info;
@@ -159,13 +159,13 @@ kj::Promise<void> RegistryService::registerWorker(RegisterWorkerContext context)
 
 Status RegistryService::take_runner(wire::RunnerInfo::Reader info, wire::Runner::Client runner) {
   LEAT_RETURN_IF_ERROR(check_role(RpcRole::runner, "registerRunner"));
-  Workforce::Inside::Place place{to_string(info.getJob()), info.getEpoch(), info.getTask()};
+  Workforce::Inside::Place place{to_string(info.getJob()), info.getAssembly(), info.getTask()};
   if (place_ == place) return {};  // repeated
   if (place_) return failed_precondition("Registry.registerRunner: expected it once");
   LEAT_ASSIGN_OR_RETURN(const auto token, read_token(info.getToken(), "registerRunner"));
   RunnerFacts facts;
   facts.job = place.job;
-  facts.epoch = place.epoch;
+  facts.assembly = place.assembly;
   facts.task = place.task;
   facts.incarnation = info.getIncarnation();
   facts.device_name = to_string(info.getDeviceName());
@@ -189,7 +189,7 @@ kj::Promise<void> RegistryService::report(ReportContext context) {
   if (status.ok()) {
     const auto runner = inside_->runner_of(connection_);
     status = runner.status();
-    // What it says on its way to another epoch is about runs that are over.
+    // What it says on its way to another assembly is about runs that are over.
     if (runner.ok() && *runner != nullptr)
       status = take_reports(**runner, context.getParams().getReports());
   }
@@ -202,7 +202,7 @@ kj::Promise<void> RegistryService::runnerExited(RunnerExitedContext context) {
   const Status status = check_worker("runnerExited");
   if (status.ok()) {
     inside_->runner_exited(
-        *worker_, to_string(params.getJob()), params.getEpoch(),
+        *worker_, to_string(params.getJob()), params.getAssembly(),
         {to_string(params.getHow()).substr(0, kMaxRunnerText), params.getCrashed()});
   }
   answer(status, context.getResults().initOutcome());
@@ -242,7 +242,7 @@ kj::Promise<void> RegistryService::linkFailed(LinkFailedContext context) {
   const auto params = context.getParams();
   Status status = check_role(RpcRole::runner, "linkFailed");
   LinkFailed event;
-  event.epoch = params.getEpoch();
+  event.assembly = params.getAssembly();
   event.peer = to_string(params.getPeer()).substr(0, kMaxRunnerText);
   event.fault = fault_of(params.getFault());
   event.how = to_string(params.getHow()).substr(0, kMaxRunnerText);
@@ -255,7 +255,7 @@ kj::Promise<void> RegistryService::inputStarved(InputStarvedContext context) {
   const auto params = context.getParams();
   Status status = check_role(RpcRole::runner, "inputStarved");
   InputStarved event;
-  event.epoch = params.getEpoch();
+  event.assembly = params.getAssembly();
   event.how = to_string(params.getHow()).substr(0, kMaxRunnerText);
   event.waited = std::chrono::milliseconds(std::min<uint64_t>(params.getWaitedMs(), 3600'000));
   if (status.ok()) status = inside_->input_starved(connection_, std::move(event));
@@ -278,7 +278,7 @@ kj::Promise<void> RegistryService::chaos(ChaosContext context) {
   auto answered = answered_elsewhere<Status>(inside_->loop(), "Registry.chaos");
   // Its log says so before it comes: whoever looks for what never came finds it.
   inside_->state().fault_due(
-      {0, place_->job, params.getEpoch(), params.getIndex(), to_string(params.getFault())},
+      {0, place_->job, params.getAssembly(), params.getIndex(), to_string(params.getFault())},
       [inside = inside_, job = place_->job, fault = to_string(params.getFault()),
        done = answered.done](const Status& status) {
         if (!status.ok()) return done(status);

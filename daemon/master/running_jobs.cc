@@ -19,7 +19,7 @@ void RunningJobs::run(RunJob action) {
 void RunningJobs::end(const EndRun& action) {
   const std::lock_guard lock(mutex_);
   for (const auto& run : runs_) {
-    if (run->action().job == action.job && run->action().epoch == action.epoch) run->end();
+    if (run->action().job == action.job && run->action().assembly == action.assembly) run->end();
   }
   reap();
 }
@@ -27,7 +27,7 @@ void RunningJobs::end(const EndRun& action) {
 void RunningJobs::yield(const YieldRun& action) {
   const std::lock_guard lock(mutex_);
   for (const auto& run : runs_) {
-    if (run->action().job == action.job && run->action().epoch == action.epoch)
+    if (run->action().job == action.job && run->action().assembly == action.assembly)
       run->yield(action.save);
   }
 }

@@ -1,6 +1,6 @@
 // The jobs that run, each on a thread of its own, "job ID", which trains on the job's runners, or
 // serves a session there (session_host.h). What
-// a job has lies in its folder, so that the next epoch, on other runners or after the master has
+// a job has lies in its folder, so that the next assembly, on other runners or after the master has
 // started again, goes on from the newest checkpoint there:
 //
 //   <folder>/<id>/submitted/...                the files that were submitted with it
@@ -44,7 +44,7 @@ struct RunningJobsParts {
   SessionHosts& sessions;
   const Clock& clock;
   std::string folder;  // of all jobs
-  // What the epoch of a job runs on.
+  // What the assembly of a job runs on.
   std::function<Result<std::unique_ptr<HostGroup>>(const RunJob&)> make_hosts;
   // The model of its workers' processors, which the weights depend on; "A and B" if they differ.
   std::function<std::string(const RunJob&)> cpu_of;
@@ -63,7 +63,7 @@ class RunningJobs {
   // REQUIRES: stop() has said true, or nothing ran.
   ~RunningJobs();
 
-  // Trains the job; its last epoch has ended by then, or it waits until it has.
+  // Trains the job; its last assembly has ended by then, or it waits until it has.
   void run(RunJob action);
   // The run is not the job's any more: it ends between two steps at the latest, and tells nothing.
   // Its calls to runners are somebody else's to end.

@@ -21,7 +21,7 @@ class Workforce::Inside final : public std::enable_shared_from_this<Inside> {
   using Token = std::array<uint8_t, 32>;
   struct Place {
     std::string job;
-    uint64_t epoch = 0;
+    uint64_t assembly = 0;
     uint32_t task = 0;
     auto operator<=>(const Place&) const = default;
   };
@@ -36,11 +36,11 @@ class Workforce::Inside final : public std::enable_shared_from_this<Inside> {
   void start(const StartRunners& action);
   void stop(const StopRunners& action);
   void worker_lost(const WorkerRef& worker, const std::string& reason);
-  void end_epoch(const std::string& job, uint64_t epoch, const std::string& reason);
+  void end_assembly(const std::string& job, uint64_t assembly, const std::string& reason);
   void end_log(const std::string& job);
-  Result<std::vector<std::shared_ptr<RemoteHost>>> runners(const std::string& job, uint64_t epoch,
+  Result<std::vector<std::shared_ptr<RemoteHost>>> runners(const std::string& job, uint64_t assembly,
                                                            size_t count) const;
-  Result<std::shared_ptr<RemoteHost>> runner(const std::string& job, uint64_t epoch,
+  Result<std::shared_ptr<RemoteHost>> runner(const std::string& job, uint64_t assembly,
                                              uint32_t task) const;
 
   // Of the service. A worker is known by its connection before it is a member, and may be refused
@@ -54,12 +54,12 @@ class Workforce::Inside final : public std::enable_shared_from_this<Inside> {
                          wire::Runner::Client runner, uint64_t connection);
   // By a runner's connection, wherever it has gone on to.
   void runner_hangs_up(uint64_t connection);
-  // Ok, and null, while it is on its way to another epoch.
+  // Ok, and null, while it is on its way to another assembly.
   Result<RemoteHost*> runner_of(uint64_t connection) const;
-  // Of its epoch, by the runner with that connection.
+  // Of its assembly, by the runner with that connection.
   Status link_failed(uint64_t connection, LinkFailed event);
   Status input_starved(uint64_t connection, InputStarved event);
-  void runner_exited(const WorkerRef& worker, const std::string& job, uint64_t epoch,
+  void runner_exited(const WorkerRef& worker, const std::string& job, uint64_t assembly,
                      const RunnerEnd& end);
 
   RpcLoop& loop() { return loop_; }
@@ -73,12 +73,12 @@ class Workforce::Inside final : public std::enable_shared_from_this<Inside> {
     wire::Worker::Client worker;
     uint64_t connection = 0;
   };
-  // A runner that is expected, there, on its way to the place's epoch, or gone with nobody to say
+  // A runner that is expected, there, on its way to the place's assembly, or gone with nobody to say
   // how.
   struct Slot {
     WorkerRef worker;
     Token token;
-    uint64_t from = 0;                     // the first epoch whose news are its own
+    uint64_t from = 0;                     // the first assembly whose news are its own
     std::shared_ptr<RemoteHost> runner;    // null: expected, or on its way
     kj::Maybe<wire::Runner::Client> wire;  // null: expected
     RunnerFacts facts;
@@ -89,7 +89,7 @@ class Workforce::Inside final : public std::enable_shared_from_this<Inside> {
 
   // `threads`: of the runner; 0: the worker's own.
   void start(const Place& place, const WorkerRef& worker, const Token& key, uint32_t threads);
-  // A runner that is there goes on in the place's epoch: first its worker is told, then itself.
+  // A runner that is there goes on in the place's assembly: first its worker is told, then itself.
   void advance(const Place& to, const WorkerRef& worker, const Token& key);
   void tell_worker(const Place& to, const Slot& slot, const Token& key);
   void tell_runner(const Place& to, Slot& slot, const Token& key);
@@ -97,15 +97,15 @@ class Workforce::Inside final : public std::enable_shared_from_this<Inside> {
   // Does `then` with the slot, if the call was well, and it is still that of the connection.
   void after_advance(const Place& to, uint64_t connection, const Status& status,
                      const std::function<void(Slot&)>& then);
-  // Whom news of that epoch are about.
-  Slots::iterator find(const WorkerRef& worker, const std::string& job, uint64_t epoch);
+  // Whom news of that assembly are about.
+  Slots::iterator find(const WorkerRef& worker, const std::string& job, uint64_t assembly);
   const Slot* slot_of(uint64_t connection) const;
-  void stop(const WorkerRef& worker, const std::string& job, uint64_t epoch,
+  void stop(const WorkerRef& worker, const std::string& job, uint64_t assembly,
             std::chrono::milliseconds grace, const std::string& how);
-  void stopped(const WorkerRef& worker, const std::string& job, uint64_t epoch,
+  void stopped(const WorkerRef& worker, const std::string& job, uint64_t assembly,
                const std::string& how, const Status& status);
   // Takes them out of the table; their calls end with the cause.
-  void remove(const WorkerRef& worker, const std::string& job, uint64_t epoch, const Status& cause);
+  void remove(const WorkerRef& worker, const std::string& job, uint64_t assembly, const Status& cause);
   void end_log_if_stopped(const std::string& job);
   // Runs `task` later on the loop, unless all is cleared by then.
   void after(std::chrono::milliseconds delay, std::function<void()> task);

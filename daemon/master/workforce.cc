@@ -31,7 +31,7 @@ bool equal(const Workforce::Inside::Token& a, const Workforce::Inside::Token& b)
 }
 
 std::string text_of(const Workforce::Inside::Place& place) {
-  return cat("task ", place.task, " of job '", place.job, "', epoch ", place.epoch);
+  return cat("task ", place.task, " of job '", place.job, "', assembly ", place.assembly);
 }
 
 }  // namespace
@@ -44,7 +44,7 @@ void Workforce::Inside::start(const StartRunners& action) {
   const uint32_t threads =
       options_.shared_threads > 0 ? std::max(1u, options_.shared_threads / sharers) : 0;
   for (uint32_t task = 0; task < action.workers.size(); ++task) {
-    const Place place{action.job, action.epoch, task};
+    const Place place{action.job, action.assembly, task};
     const bool kept = task < action.kept.size() && action.kept[task];
     kept ? advance(place, action.workers[task], key)
          : start(place, action.workers[task], key, threads);
@@ -60,11 +60,11 @@ void Workforce::Inside::start(const Place& place, const WorkerRef& worker, const
   slot = {};
   slot.worker = worker;
   slot.token = token;
-  slot.from = place.epoch;
+  slot.from = place.assembly;
   auto request = found->second.worker.startRequest();
   auto spec = request.initSpec();
   spec.setJob(place.job);
-  spec.setEpoch(place.epoch);
+  spec.setAssembly(place.assembly);
   spec.setTask(place.task);
   spec.setThreads(threads);
   spec.setToken(kj::arrayPtr(token.data(), token.size()));
@@ -77,21 +77,21 @@ void Workforce::Inside::start(const Place& place, const WorkerRef& worker, const
           options_.log.warning("starting the runner of ", text_of(place), ": ", status.message());
           // Without an answer it may come all the same; or its worker is lost, and that is heard.
           if (status.code() == Code::deadline_exceeded || !workers_.contains(worker)) return;
-          runner_exited(worker, place.job, place.epoch,
+          runner_exited(worker, place.job, place.assembly,
                         {cat("could not be started: ", status.message())});
         });
 }
 
 void Workforce::Inside::advance(const Place& to, const WorkerRef& worker, const Token& key) {
   if (!workers_.contains(worker)) return;  // the table hears that it was lost
-  const auto found = find(worker, to.job, to.epoch);
+  const auto found = find(worker, to.job, to.assembly);
   if (found == slots_.end() || found->second.runner == nullptr || found->second.hung_up)
-    return stop(worker, to.job, to.epoch, {}, "could not go on: its connection is gone");
+    return stop(worker, to.job, to.assembly, {}, "could not go on: its connection is gone");
   auto moved = slots_.extract(found);
   moved.key() = to;
   Slot& slot = slots_.insert(std::move(moved)).position->second;
   seats_[slot.connection] = to;
-  slot.runner->lost(cancelled(cat("the job goes on in epoch ", to.epoch)));
+  slot.runner->lost(cancelled(cat("the job goes on in assembly ", to.assembly)));
   slot.runner = nullptr;
   tell_worker(to, slot, key);
 }
@@ -100,7 +100,7 @@ void Workforce::Inside::tell_worker(const Place& to, const Slot& slot, const Tok
   auto request = workers_.at(slot.worker).worker.advanceRequest();
   auto spec = request.initSpec();
   spec.setJob(to.job);
-  spec.setEpoch(to.epoch);
+  spec.setAssembly(to.assembly);
   spec.setTask(to.task);
   spec.setToken(kj::arrayPtr(slot.token.data(), slot.token.size()));
   spec.setKey(kj::arrayPtr(key.data(), key.size()));
@@ -114,7 +114,7 @@ void Workforce::Inside::tell_worker(const Place& to, const Slot& slot, const Tok
 
 void Workforce::Inside::tell_runner(const Place& to, Slot& slot, const Token& key) {
   auto request = KJ_ASSERT_NONNULL(slot.wire).advanceRequest();
-  request.setEpoch(to.epoch);
+  request.setAssembly(to.assembly);
   request.setKey(kj::arrayPtr(key.data(), key.size()));
   request.setTask(to.task);
   auto call = request.send().then(
@@ -132,55 +132,55 @@ void Workforce::Inside::after_advance(const Place& to, uint64_t connection, cons
   if (found == slots_.end() || found->second.connection != connection) return;
   if (status.ok()) return then(found->second);
   options_.log.warning("advancing the runner of ", text_of(to), ": ", status.message());
-  stop(found->second.worker, to.job, to.epoch, {}, cat("could not go on: ", status.message()));
+  stop(found->second.worker, to.job, to.assembly, {}, cat("could not go on: ", status.message()));
 }
 
 void Workforce::Inside::has_advanced(const Place& to, Slot& slot) {
   if (slot.hung_up) return;  // its end is being seen to
-  slot.from = slot.facts.epoch = to.epoch;
+  slot.from = slot.facts.assembly = to.assembly;
   slot.facts.task = to.task;
   slot.facts.device_name = cat("job:worker/task:", to.task, "/cpu:0");
   slot.runner = make_remote_host(loop_, slot.facts, KJ_ASSERT_NONNULL(slot.wire));
-  state_.handle(RunnerStarted{to.job, to.epoch, slot.worker});
+  state_.handle(RunnerStarted{to.job, to.assembly, slot.worker});
 }
 
 Workforce::Inside::Slots::iterator Workforce::Inside::find(const WorkerRef& worker,
-                                                           const std::string& job, uint64_t epoch) {
+                                                           const std::string& job, uint64_t assembly) {
   for (auto at = slots_.lower_bound({job, 0, 0}); at != slots_.end(); ++at) {
     if (at->first.job != job) break;
-    if (at->second.worker == worker && at->second.from <= epoch) return at;
+    if (at->second.worker == worker && at->second.from <= assembly) return at;
   }
   return slots_.end();
 }
 
 void Workforce::Inside::stop(const StopRunners& action) {
   for (const WorkerRef& worker : action.workers) {
-    stop(worker, action.job, action.epoch, action.grace, cat("was stopped: ", action.reason));
+    stop(worker, action.job, action.assembly, action.grace, cat("was stopped: ", action.reason));
   }
 }
 
-void Workforce::Inside::stop(const WorkerRef& worker, const std::string& job, uint64_t epoch,
+void Workforce::Inside::stop(const WorkerRef& worker, const std::string& job, uint64_t assembly,
                              std::chrono::milliseconds grace, const std::string& how) {
   const auto found = workers_.find(worker);
   if (found == workers_.end()) return;
   ++stopping_[job];
   auto request = found->second.worker.stopRequest();
   request.setJob(job);
-  request.setEpoch(epoch);
+  request.setAssembly(assembly);
   request.setGraceMs(static_cast<uint32_t>(grace.count()));
   auto call = request.send().then(
       [](auto&& response) -> Status { return status_of(response.getOutcome()); });
   await(kj::mv(call), grace + options_.stop_deadline, cat("Worker.stop to '", worker.name, "'"),
-        [this, worker, job, epoch, how](const Status& status) {
-          stopped(worker, job, epoch, how, status);
+        [this, worker, job, assembly, how](const Status& status) {
+          stopped(worker, job, assembly, how, status);
         });
 }
 
-void Workforce::Inside::stopped(const WorkerRef& worker, const std::string& job, uint64_t epoch,
+void Workforce::Inside::stopped(const WorkerRef& worker, const std::string& job, uint64_t assembly,
                                 const std::string& how, const Status& status) {
   if (--stopping_[job] == 0) stopping_.erase(job);
   if (status.ok()) {
-    runner_exited(worker, job, epoch, {how});
+    runner_exited(worker, job, assembly, {how});
   } else {
     // What does not answer is expelled by the table, in time.
     options_.log.warning("stopping the runner of job '", job, "': ", status.message());
@@ -218,7 +218,7 @@ Status Workforce::Inside::runner_connects(const Place& place, const Token& token
   slot.runner = make_remote_host(loop_, std::move(facts), kj::mv(runner));
   slot.connection = connection;
   seats_[connection] = place;
-  state_.handle(RunnerStarted{place.job, place.epoch, slot.worker});
+  state_.handle(RunnerStarted{place.job, place.assembly, slot.worker});
   return {};
 }
 
@@ -232,12 +232,12 @@ const Workforce::Inside::Slot* Workforce::Inside::slot_of(uint64_t connection) c
 
 Result<RemoteHost*> Workforce::Inside::runner_of(uint64_t connection) const {
   if (const Slot* slot = slot_of(connection)) return slot->runner.get();
-  return failed_precondition("expected a runner whose epoch goes on");
+  return failed_precondition("expected a runner whose assembly goes on");
 }
 
 Status Workforce::Inside::link_failed(uint64_t connection, LinkFailed event) {
   const Slot* slot = slot_of(connection);
-  if (slot == nullptr) return failed_precondition("expected a runner whose epoch goes on");
+  if (slot == nullptr) return failed_precondition("expected a runner whose assembly goes on");
   event.job = slot->facts.job;
   event.worker = slot->worker;
   options_.log.info("the link from '", event.worker.name, "' to '", event.peer, "' of job '",
@@ -248,7 +248,7 @@ Status Workforce::Inside::link_failed(uint64_t connection, LinkFailed event) {
 
 Status Workforce::Inside::input_starved(uint64_t connection, InputStarved event) {
   const Slot* slot = slot_of(connection);
-  if (slot == nullptr) return failed_precondition("expected a runner whose epoch goes on");
+  if (slot == nullptr) return failed_precondition("expected a runner whose assembly goes on");
   event.job = slot->facts.job;
   event.worker = slot->worker;
   options_.log.warning("job '", event.job, "' gets no input on '", event.worker.name,
@@ -281,48 +281,48 @@ void Workforce::Inside::runner_hangs_up(uint64_t connection) {
   after(options_.exit_deadline, [this, place, still_there] {
     const Slot* slot = still_there();
     if (slot == nullptr) return;
-    stop(slot->worker, place.job, place.epoch, {}, "lost its connection to the master");
+    stop(slot->worker, place.job, place.assembly, {}, "lost its connection to the master");
   });
 }
 
 void Workforce::Inside::runner_exited(const WorkerRef& worker, const std::string& job,
-                                      uint64_t epoch, const RunnerEnd& end) {
-  remove(worker, job, epoch, unavailable(cat("its process ", end.how)));
-  state_.handle(RunnerExited{job, epoch, worker, end});
+                                      uint64_t assembly, const RunnerEnd& end) {
+  remove(worker, job, assembly, unavailable(cat("its process ", end.how)));
+  state_.handle(RunnerExited{job, assembly, worker, end});
 }
 
-void Workforce::Inside::remove(const WorkerRef& worker, const std::string& job, uint64_t epoch,
+void Workforce::Inside::remove(const WorkerRef& worker, const std::string& job, uint64_t assembly,
                                const Status& cause) {
-  const auto found = find(worker, job, epoch);
+  const auto found = find(worker, job, assembly);
   if (found == slots_.end()) return;
   if (found->second.runner != nullptr) found->second.runner->lost(cause);
   slots_.erase(found);
 }
 
-void Workforce::Inside::end_epoch(const std::string& job, uint64_t epoch,
+void Workforce::Inside::end_assembly(const std::string& job, uint64_t assembly,
                                   const std::string& reason) {
-  for (auto at = slots_.lower_bound({job, epoch, 0}); at != slots_.end(); ++at) {
-    if (at->first.job != job || at->first.epoch != epoch) return;
+  for (auto at = slots_.lower_bound({job, assembly, 0}); at != slots_.end(); ++at) {
+    if (at->first.job != job || at->first.assembly != assembly) return;
     if (at->second.runner != nullptr) at->second.runner->lost(cancelled(reason));
   }
 }
 
 Result<std::vector<std::shared_ptr<RemoteHost>>> Workforce::Inside::runners(const std::string& job,
-                                                                            uint64_t epoch,
+                                                                            uint64_t assembly,
                                                                             size_t count) const {
   std::vector<std::shared_ptr<RemoteHost>> runners;
   for (uint32_t task = 0; task < count; ++task) {
-    LEAT_ASSIGN_OR_RETURN(auto runner, this->runner(job, epoch, task));
+    LEAT_ASSIGN_OR_RETURN(auto runner, this->runner(job, assembly, task));
     runners.push_back(std::move(runner));
   }
   return runners;
 }
 
 Result<std::shared_ptr<RemoteHost>> Workforce::Inside::runner(const std::string& job,
-                                                              uint64_t epoch, uint32_t task) const {
-  const auto found = slots_.find({job, epoch, task});
+                                                              uint64_t assembly, uint32_t task) const {
+  const auto found = slots_.find({job, assembly, task});
   if (found != slots_.end() && found->second.runner != nullptr) return found->second.runner;
-  return unavailable(cat("the runner of ", text_of({job, epoch, task}), " is gone"));
+  return unavailable(cat("the runner of ", text_of({job, assembly, task}), " is gone"));
 }
 
 // Workers -----------------------------------------------------------------------------------------
@@ -338,11 +338,11 @@ Status Workforce::Inside::worker_connects(const WorkerInfo& info, const std::vec
   workers_.insert_or_assign(info.worker, Connected{info, kj::mv(worker), connection});
   for (size_t i = 0; i < info.runners.size(); ++i) {
     const HeldRunner& held = info.runners[i];
-    const auto [at, fresh] = slots_.try_emplace({held.job, held.epoch, held.task});
+    const auto [at, fresh] = slots_.try_emplace({held.job, held.assembly, held.task});
     if (!fresh) continue;
     at->second.worker = info.worker;
     at->second.token = tokens[i];
-    at->second.from = held.epoch;
+    at->second.from = held.assembly;
   }
   return {};
 }
@@ -439,8 +439,8 @@ void Workforce::worker_lost(const WorkerRef& worker, const std::string& reason) 
   post([worker, reason](Inside& inside) { inside.worker_lost(worker, reason); });
 }
 
-void Workforce::end_epoch(const std::string& job, uint64_t epoch, const std::string& reason) {
-  post([job, epoch, reason](Inside& inside) { inside.end_epoch(job, epoch, reason); });
+void Workforce::end_assembly(const std::string& job, uint64_t assembly, const std::string& reason) {
+  post([job, assembly, reason](Inside& inside) { inside.end_assembly(job, assembly, reason); });
 }
 
 void Workforce::end_all(const std::string& reason) {
@@ -452,16 +452,16 @@ void Workforce::end_log(const std::string& job) {
 }
 
 Result<std::vector<std::shared_ptr<RemoteHost>>> Workforce::runners(const std::string& job,
-                                                                    uint64_t epoch, size_t count) {
+                                                                    uint64_t assembly, size_t count) {
   Result<std::vector<std::shared_ptr<RemoteHost>>> found = cancelled("the master is stopping");
-  (void)loop_.run([&] { found = inside_->runners(job, epoch, count); });
+  (void)loop_.run([&] { found = inside_->runners(job, assembly, count); });
   return found;
 }
 
-Result<std::shared_ptr<RemoteHost>> Workforce::runner(const std::string& job, uint64_t epoch,
+Result<std::shared_ptr<RemoteHost>> Workforce::runner(const std::string& job, uint64_t assembly,
                                                       uint32_t task) {
   Result<std::shared_ptr<RemoteHost>> found = cancelled("the master is stopping");
-  (void)loop_.run([&] { found = inside_->runner(job, epoch, task); });
+  (void)loop_.run([&] { found = inside_->runner(job, assembly, task); });
   return found;
 }
 

@@ -49,17 +49,17 @@ class Workforce {
   void stop_runners(StopRunners action);
   // It is not a member any more: its connection is closed, and what ran there is gone.
   void worker_lost(const WorkerRef& worker, const std::string& reason);
-  // The epoch's runs end, as do all calls to its runners.
-  void end_epoch(const std::string& job, uint64_t epoch, const std::string& reason);
+  // The assembly's runs end, as do all calls to its runners.
+  void end_assembly(const std::string& job, uint64_t assembly, const std::string& reason);
   // All runs end, as do all calls to runners, before it returns.
   void end_all(const std::string& reason);
   // Ends the job's log when its runners are stopped.
   void end_log(const std::string& job);
-  // Those of an epoch, by task. unavailable if one of `count` is gone. Waits for the loop.
-  Result<std::vector<std::shared_ptr<RemoteHost>>> runners(const std::string& job, uint64_t epoch,
+  // Those of an assembly, by task. unavailable if one of `count` is gone. Waits for the loop.
+  Result<std::vector<std::shared_ptr<RemoteHost>>> runners(const std::string& job, uint64_t assembly,
                                                            size_t count);
   // That of one task.
-  Result<std::shared_ptr<RemoteHost>> runner(const std::string& job, uint64_t epoch, uint32_t task);
+  Result<std::shared_ptr<RemoteHost>> runner(const std::string& job, uint64_t assembly, uint32_t task);
 
   class Inside;
   const std::shared_ptr<Inside>& inside() const { return inside_; }

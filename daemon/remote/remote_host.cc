@@ -21,7 +21,7 @@ constexpr auto kVariablesDeadline = std::chrono::seconds(60);
 // Beside steps, perhaps to a slow disk.
 constexpr auto kSnapshotDeadline = std::chrono::seconds(300);
 constexpr auto kInspectDeadline = std::chrono::seconds(60);
-constexpr int kRunBits = 32;                   // of a run's number within its epoch
+constexpr int kRunBits = 32;                   // of a run's number within its assembly
 constexpr uint64_t kHeadersBytes = 64u << 20;  // of a file of variables, beside their bytes
 
 Result<Shape> read_shape(capnp::List<int64_t>::Reader dims) {
@@ -110,7 +110,7 @@ void RemoteHost::lost(const Status& cause) { channel_->lost(cause); }
 Status RemoteHost::status() const { return channel_->status(); }
 std::string RemoteHost::device_name() const { return facts().device_name; }
 uint64_t RemoteHost::memory_bytes() const { return facts().memory_bytes; }
-void RemoteHost::join(std::shared_ptr<AssemblyRuns> epoch) { epoch_ = std::move(epoch); }
+void RemoteHost::join(std::shared_ptr<AssemblyRuns> assembly) { assembly_ = std::move(assembly); }
 
 void RemoteHost::set_data_root(const std::string&, const std::string& root) { data_root_ = root; }
 
@@ -135,13 +135,13 @@ Result<std::unique_ptr<PartitionRun>> RemoteHost::prepare(std::shared_ptr<const 
                                                           uint32_t partition, const std::string&,
                                                           uint64_t run) {
   LEAT_RETURN_IF_ERROR(status());
-  run |= epoch_->epoch << kRunBits;  // what is late of an earlier epoch means none of its runs
+  run |= assembly_->assembly << kRunBits;  // what is late of an earlier assembly means none of its runs
   LEAT_ASSIGN_OR_RETURN(const EncodedPlan encoded, encode_plan_for(*plan, partition));
   auto blob = std::make_shared<const Bytes>(pack_plan(encoded));
   auto state = std::make_shared<RemoteRunState>(run, partition, std::move(plan), channel_,
-                                                epoch_->group(run));
+                                                assembly_->group(run));
   return std::unique_ptr<PartitionRun>(
-      new RemoteRun(std::move(state), epoch_, std::move(blob), data_root_));
+      new RemoteRun(std::move(state), assembly_, std::move(blob), data_root_));
 }
 
 Result<std::map<std::string, Tensor>> RemoteHost::read_variables(const std::string&) {

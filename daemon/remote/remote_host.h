@@ -18,7 +18,7 @@ namespace leat {
 struct RunnerFacts {
   std::string node;  // its worker's name: what messages say
   std::string job;   // the master's id
-  uint64_t epoch = 0;
+  uint64_t assembly = 0;
   uint32_t task = 0;
   uint64_t incarnation = 0;
   std::string device_name;  // "job:worker/task:2/cpu:0"
@@ -38,7 +38,7 @@ struct AssemblyRuns;
 // Failure: the first error of any partition of a run that is not the consequence of another one's
 // ends the run on all of them, at once; one that is waits 200 ms for its cause. Calls fail with
 // `unavailable`, naming the node, when the runner is lost; with deadline_exceeded when it does not
-// answer. What was sent is given back by the runner's end, or by its next epoch.
+// answer. What was sent is given back by the runner's end, or by its next assembly.
 //
 // Threads: as HostHandle says; never the rpc loop's. The loop outlives it.
 class RemoteHost final : public HostHandle {
@@ -76,12 +76,12 @@ class RemoteHost final : public HostHandle {
   Status arm(const std::vector<ArmedFault>& faults, std::chrono::milliseconds ran);
 
   // What its runs share with those of the other runners. Called once, by the cluster.
-  void join(std::shared_ptr<AssemblyRuns> epoch);
+  void join(std::shared_ptr<AssemblyRuns> assembly);
   const std::shared_ptr<RunnerChannel>& channel() const { return channel_; }
 
  private:
   const std::shared_ptr<RunnerChannel> channel_;
-  std::shared_ptr<AssemblyRuns> epoch_;
+  std::shared_ptr<AssemblyRuns> assembly_;
   std::string data_root_;
 };
 

@@ -7,7 +7,7 @@ namespace leat {
 std::unique_ptr<HostGroup> make_remote_hosts(RpcLoop& loop,
                                              std::vector<std::shared_ptr<RemoteHost>> runners,
                                              RemoteHostsOptions options) {
-  const auto shared = std::make_shared<AssemblyRuns>(loop, options.cluster, options.epoch,
+  const auto shared = std::make_shared<AssemblyRuns>(loop, options.cluster, options.assembly,
                                                      std::move(options.transport));
   for (const auto& runner : runners) runner->join(shared);
   return std::make_unique<HostGroup>(

@@ -15,7 +15,7 @@ namespace leat {
 
 struct RemoteHostsOptions {
   std::array<uint8_t, 16> cluster{};  // the cluster's id
-  uint64_t epoch = 0;
+  uint64_t assembly = 0;
   std::string transport = "auto";  // or "tcp", "shm": RunSetup.transport
 };
 

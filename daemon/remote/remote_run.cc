@@ -76,7 +76,7 @@ void fill(wire::Peer::Builder out, const Endpoint& peer) {
 
 struct Setup {
   RunOptions options;
-  std::shared_ptr<AssemblyRuns> epoch;
+  std::shared_ptr<AssemblyRuns> assembly;
   Sha256Digest plan;
   std::vector<Endpoint> peers;
   std::string data_root;
@@ -89,10 +89,10 @@ void fill(wire::RunSetup::Builder out, const Setup& setup) {
   out.setProfile(setup.options.profile);
   out.setEndless(setup.options.endless);
   out.setTrains(setup.options.trains);
-  out.setCluster(bytes_of(setup.epoch->cluster));
-  out.setEpoch(setup.epoch->epoch);
+  out.setCluster(bytes_of(setup.assembly->cluster));
+  out.setAssembly(setup.assembly->assembly);
   out.setPlanSha256(bytes_of(setup.plan));
-  out.setTransport(setup.epoch->transport);
+  out.setTransport(setup.assembly->transport);
   auto peers = out.initPeers(static_cast<unsigned>(setup.peers.size()));
   for (unsigned p = 0; p < peers.size(); ++p) fill(peers[p], setup.peers[p]);
   out.setDataRoot(setup.data_root);
@@ -137,9 +137,9 @@ Result<Description> describe_run(RemoteRunState& state, std::chrono::nanoseconds
 
 }  // namespace
 
-RemoteRun::RemoteRun(StatePtr state, std::shared_ptr<AssemblyRuns> epoch,
+RemoteRun::RemoteRun(StatePtr state, std::shared_ptr<AssemblyRuns> assembly,
                      std::shared_ptr<const Bytes> plan, std::string data_root)
-    : state_(std::move(state)), epoch_(std::move(epoch)), data_root_(std::move(data_root)) {
+    : state_(std::move(state)), assembly_(std::move(assembly)), data_root_(std::move(data_root)) {
   (void)state_->channel->loop().post([state = state_] {
     state->channel->add(state);
     state->group->add(state);
@@ -177,10 +177,10 @@ Endpoint RemoteRun::endpoint() const {
 }
 
 void RemoteRun::connect(std::span<const Endpoint> peers, const RunOptions& options) {
-  const auto digest = epoch_->digest(state_->plan);
+  const auto digest = assembly_->digest(state_->plan);
   if (!digest.ok()) return abort(digest.status());
   state_->first_step = options.first_step;
-  Setup setup{options, epoch_, *digest, {peers.begin(), peers.end()}, data_root_};
+  Setup setup{options, assembly_, *digest, {peers.begin(), peers.end()}, data_root_};
   auto connect = [run = state_->run, setup = std::move(setup)](Client& runner) {
     auto request = runner.connectRequest();
     request.setRun(run);

@@ -15,7 +15,7 @@ namespace leat {
 class RemoteRun final : public PartitionRun {
  public:
   // Sends the partition. `data_root`: the data set's name.
-  RemoteRun(std::shared_ptr<RemoteRunState> state, std::shared_ptr<AssemblyRuns> epoch,
+  RemoteRun(std::shared_ptr<RemoteRunState> state, std::shared_ptr<AssemblyRuns> assembly,
             std::shared_ptr<const Bytes> plan, std::string data_root);
   ~RemoteRun() override;
 
@@ -46,7 +46,7 @@ class RemoteRun final : public PartitionRun {
   };
 
   const std::shared_ptr<RemoteRunState> state_;
-  const std::shared_ptr<AssemblyRuns> epoch_;
+  const std::shared_ptr<AssemblyRuns> assembly_;
   const std::string data_root_;
   std::vector<SmallFeed> feeds_;
   bool released_ = false;

@@ -107,16 +107,16 @@ struct RemoteRunState {
   std::atomic<bool> abort_sent_{false};
 };
 
-// What the runners of one epoch share. Threads: any.
+// What the runners of one assembly share. Threads: any.
 struct AssemblyRuns {
   RpcLoop& loop;
   const std::array<uint8_t, 16> cluster;
-  const uint64_t epoch;
+  const uint64_t assembly;
   const std::string transport;
 
-  AssemblyRuns(RpcLoop& loop, std::array<uint8_t, 16> cluster, uint64_t epoch,
+  AssemblyRuns(RpcLoop& loop, std::array<uint8_t, 16> cluster, uint64_t assembly,
                std::string transport)
-      : loop(loop), cluster(cluster), epoch(epoch), transport(std::move(transport)) {}
+      : loop(loop), cluster(cluster), assembly(assembly), transport(std::move(transport)) {}
 
   // Of all partitions of this run.
   std::shared_ptr<RunGroup> group(uint64_t run);

@@ -4,27 +4,27 @@
 
 namespace leat {
 
-RunnerEpoch Arrivals::epoch() const {
+RunnerAssembly Arrivals::assembly() const {
   std::lock_guard lock(mutex_);
-  return epoch_;
+  return assembly_;
 }
 
-void Arrivals::advance(const RunnerEpoch& to) {
+void Arrivals::advance(const RunnerAssembly& to) {
   std::lock_guard lock(mutex_);
-  epoch_ = to;
+  assembly_ = to;
   waiting_.clear();
 }
 
 // All that is known before the run is: of the rest, the dialer is believed for now.
 Identity Arrivals::addressed_here(const Identity& said) const {
   Identity identity = said;
-  identity.epoch = epoch().number;
+  identity.assembly = assembly().number;
   identity.destination_incarnation = options_.incarnation;
   return identity;
 }
 
 std::optional<Listener::Expected> Arrivals::expect(const LinkHello& hello) {
-  return Listener::Expected{addressed_here(hello.identity), epoch().key};
+  return Listener::Expected{addressed_here(hello.identity), assembly().key};
 }
 
 void Arrivals::accepted(Connection connection) {

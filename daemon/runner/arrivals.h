@@ -16,7 +16,7 @@
 
 namespace leat {
 
-// Whoever comes knows the key of the epoch; what else it says is judged here: at once, whether it
+// Whoever comes knows the key of the assembly; what else it says is judged here: at once, whether it
 // means this process, and the whole of it when its run takes it. What does not fit is dropped, with
 // a line in the log.
 //
@@ -24,13 +24,13 @@ namespace leat {
 class Arrivals final : public Listener::Gate {
  public:
   struct Options {
-    RunnerEpoch epoch;
+    RunnerAssembly assembly;
     uint64_t incarnation = 0;                    // of this process
     size_t most = 1024;                          // that wait at one time
     std::chrono::milliseconds patience{30'000};  // how long one may wait
     Logger log;
   };
-  explicit Arrivals(Options options) : options_(std::move(options)), epoch_(options_.epoch) {}
+  explicit Arrivals(Options options) : options_(std::move(options)), assembly_(options_.assembly) {}
 
   // A connection that the worker accepted and handed over.
   void add(Connection connection);
@@ -38,8 +38,8 @@ class Arrivals final : public Listener::Gate {
   // what `given_up` says once that is not ok: see wake().
   Result<Descriptor> take(const Identity& expected, SocketRole role, Deadline deadline,
                           const std::function<Status()>& given_up);
-  // From now on those of this epoch are let in. The others that have come are dropped.
-  void advance(const RunnerEpoch& to);
+  // From now on those of this assembly are let in. The others that have come are dropped.
+  void advance(const RunnerAssembly& to);
   // Has every take() ask whether it is given up.
   void wake();
   size_t waiting() const;
@@ -54,14 +54,14 @@ class Arrivals final : public Listener::Gate {
   void accepted(Connection connection) override;
   void refused(const Status& why) override;
 
-  RunnerEpoch epoch() const;
+  RunnerAssembly assembly() const;
   Identity addressed_here(const Identity& said) const;
   void keep(Connection connection);
   std::optional<Connection> find(const Identity& expected, SocketRole role);
 
   const Options options_;
   mutable std::mutex mutex_;
-  RunnerEpoch epoch_;
+  RunnerAssembly assembly_;
   std::condition_variable changed_;
   std::list<Waiting> waiting_;
 };

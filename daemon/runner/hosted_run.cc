@@ -35,20 +35,20 @@ Result<std::string> find_dataset(const RunnerConfig& config, const std::string& 
                               did_you_mean(name, names)));
 }
 
-ReadingLimits RunnerParts::reading(Deadline deadline, uint64_t epoch) const {
+ReadingLimits RunnerParts::reading(Deadline deadline, uint64_t assembly) const {
   ReadingLimits limits{input_patience, deadline, {}};
-  limits.on_given_up = [epoch, told = on_starved](const std::string& how,
+  limits.on_given_up = [assembly, told = on_starved](const std::string& how,
                                                   std::chrono::milliseconds waited) {
-    if (told) told({epoch, how, waited});
+    if (told) told({assembly, how, waited});
   };
   return limits;
 }
 
-HostedRun::HostedRun(RunnerParts& parts, ControlThreads::Strand strand, const RunnerEpoch& epoch,
+HostedRun::HostedRun(RunnerParts& parts, ControlThreads::Strand strand, const RunnerAssembly& assembly,
                      uint64_t id, uint32_t partition, const Sha256Digest& digest)
     : parts_(parts),
       strand_(std::move(strand)),
-      epoch_(epoch),
+      assembly_(assembly),
       id_(id),
       partition_(partition),
       digest_(digest) {}
@@ -108,15 +108,15 @@ Status HostedRun::check(const RunSetup& setup, const Plan& plan) const {
   const auto wrong = [&](const auto&... text) {
     return invalid_argument(cat(subject(), ": setup: ", text...));
   };
-  if (setup.epoch != epoch_.number)
-    return wrong("epoch: expected ", epoch_.number, ", received ", setup.epoch);
+  if (setup.assembly != assembly_.number)
+    return wrong("assembly: expected ", assembly_.number, ", received ", setup.assembly);
   if (setup.peers.size() != plan.partitions.size()) {
     return wrong("peers: expected one for each of ", plan.partitions.size(),
                  " partitions, received ", setup.peers.size());
   }
   const Endpoint& here = setup.peers[partition_];
-  if (here.incarnation != parts_.config.incarnation || here.task != epoch_.task) {
-    return wrong("peers: expected partition ", partition_, " to be task ", epoch_.task,
+  if (here.incarnation != parts_.config.incarnation || here.task != assembly_.task) {
+    return wrong("peers: expected partition ", partition_, " to be task ", assembly_.task,
                  " of incarnation ", parts_.config.incarnation, ", received task ", here.task,
                  " of ", here.incarnation);
   }
@@ -141,13 +141,13 @@ Status HostedRun::connect(const RunSetup& setup) {
     LEAT_RETURN_IF_ERROR(check(setup, prepared_->plan()));
     RunLinks::Setup links;
     links.cluster = setup.cluster;
-    links.epoch = setup.epoch;
+    links.assembly = setup.assembly;
     links.run = id_;
     links.plan = setup.plan;
     links.partition = partition_;
     links.peers = setup.peers;
     links.transport = setup.transport;
-    links.key = epoch_.key;
+    links.key = assembly_.key;
     links.may_use_tcp = parts_.config.may_use_tcp;
     links.on_failure = [strand = strand_, self = weak_from_this()]() mutable {
       strand.post([self] {
@@ -198,7 +198,7 @@ Status HostedRun::bind_worker(const RunSetup& setup, const std::string& root, Ru
   std::lock_guard lock(parts_.binding);
   JobResources& resources = parts_.worker.resources(job);
   resources.set_data_root(root);
-  Dataset::limit_reading(resources, parts_.reading(deadline, epoch_.number));
+  Dataset::limit_reading(resources, parts_.reading(deadline, assembly_.number));
   limit_dataset_memory(resources,
                        [&memory = parts_.memory](const std::string& name, uint64_t bytes) {
                          return memory.reserve_data(name, bytes);
@@ -450,7 +450,7 @@ void HostedRun::tell_of(const Live& live, const Link& link) {
     std::lock_guard lock(mutex_);
     if ((!cause_.ok() && !ended_it) || !told_of_.insert(link.peer()).second) return;
   }
-  parts_.on_failed_link({epoch_.number, link.peer(), link.fault(), how});
+  parts_.on_failed_link({assembly_.number, link.peer(), link.fault(), how});
 }
 
 }  // namespace leat

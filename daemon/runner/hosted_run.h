@@ -29,7 +29,7 @@ class HostedRun;
 
 // Files of this machine that a run was to read do not answer.
 struct StarvedInput {
-  uint64_t epoch = 0;
+  uint64_t assembly = 0;
   std::string how;  // "'/data/x': expected its file system to answer within 10 s, ..."
   std::chrono::milliseconds waited{0};
 };
@@ -54,15 +54,15 @@ struct RunnerParts {
   // How long files may take over an answer.
   std::chrono::milliseconds input_patience = ReadingLimits().answer;
 
-  // For what is read of data: until `deadline`, in that epoch.
-  ReadingLimits reading(Deadline deadline, uint64_t epoch) const;
+  // For what is read of data: until `deadline`, in that assembly.
+  ReadingLimits reading(Deadline deadline, uint64_t assembly) const;
 };
 
 // RunSetup of daemon/wire/cluster.capnp.
 struct RunSetup {
   RunOptions options;
   std::array<uint8_t, 16> cluster{};
-  uint64_t epoch = 0;
+  uint64_t assembly = 0;
   Sha256Digest plan{};
   std::string transport = "auto";
   std::vector<Endpoint> peers;
@@ -73,8 +73,8 @@ struct RunSetup {
 // Every member may be called again: what was done already is answered as if it were done now.
 class HostedRun final : public GatedRun, public std::enable_shared_from_this<HostedRun> {
  public:
-  // `partition` and `digest`: of the plan that is to come. `epoch`: that it is a run of.
-  HostedRun(RunnerParts& parts, ControlThreads::Strand strand, const RunnerEpoch& epoch,
+  // `partition` and `digest`: of the plan that is to come. `assembly`: that it is a run of.
+  HostedRun(RunnerParts& parts, ControlThreads::Strand strand, const RunnerAssembly& assembly,
             uint64_t id, uint32_t partition, const Sha256Digest& digest);
   // REQUIRES: released.
   ~HostedRun() override = default;
@@ -150,7 +150,7 @@ class HostedRun final : public GatedRun, public std::enable_shared_from_this<Hos
 
   RunnerParts& parts_;
   ControlThreads::Strand strand_;
-  const RunnerEpoch epoch_;
+  const RunnerAssembly assembly_;
   const uint64_t id_;
   const uint32_t partition_;
   const Sha256Digest digest_;  // of the plan's bytes

@@ -24,7 +24,7 @@ int threads_of(const RunnerConfig& config) {
 
 Arrivals::Options arrivals_of(const RunnerConfig& config, const Logger& log) {
   Arrivals::Options options;
-  options.epoch = config.epoch;
+  options.assembly = config.assembly;
   options.incarnation = config.incarnation;
   options.log = log;
   return options;
@@ -44,11 +44,11 @@ JobRunner::JobRunner(RunnerConfig config, const Catalogue& catalogue,
       reactor_(kSpin),
       waiter_(std::move(waiter)),
       arrivals_(arrivals_of(config_, log_)),
-      worker_(static_cast<int>(config_.epoch.task), threads_of(config_)),
+      worker_(static_cast<int>(config_.assembly.task), threads_of(config_)),
       memory_(limit_of(config_, worker_)),
       parts_{config_, catalogue, worker_,         {reactor_, *waiter_, arrivals_},
              memory_, binding_,  std::move(news), log_},
-      epoch_(config_.epoch),
+      assembly_(config_.assembly),
       job_strand_(control_.strand()) {}
 
 Result<std::unique_ptr<JobRunner>> JobRunner::create(RunnerConfig config,
@@ -85,7 +85,7 @@ Result<std::shared_ptr<HostedRun>> JobRunner::expect(uint64_t run, uint32_t part
   std::lock_guard lock(mutex_);
   if (!stopped_.ok()) return stopped_;
   if (advancing_ > 0)
-    return failed_precondition(cat("run ", run, ": expected none on the way to another epoch"));
+    return failed_precondition(cat("run ", run, ": expected none on the way to another assembly"));
   const auto found = runs_.find(run);
   if (found != runs_.end()) {
     if (found->second->expects(partition, digest)) return found->second;
@@ -95,7 +95,7 @@ Result<std::shared_ptr<HostedRun>> JobRunner::expect(uint64_t run, uint32_t part
   if (runs_.size() >= kMostRuns)
     return resource_exhausted(cat("run ", run, ": expected at most ", kMostRuns, " runs"));
   auto made =
-      std::make_shared<HostedRun>(parts_, control_.strand(), epoch_, run, partition, digest);
+      std::make_shared<HostedRun>(parts_, control_.strand(), assembly_, run, partition, digest);
   runs_.emplace(run, made);
   return made;
 }
@@ -139,11 +139,11 @@ void JobRunner::release(uint64_t id, Done done) {
   });
 }
 
-// --- Epochs.
+// --- Assemblies.
 
-RunnerEpoch JobRunner::epoch() const {
+RunnerAssembly JobRunner::assembly() const {
   std::lock_guard lock(mutex_);
-  return epoch_;
+  return assembly_;
 }
 
 std::string JobRunner::device_name() const {
@@ -151,14 +151,14 @@ std::string JobRunner::device_name() const {
   return worker_.device_name();
 }
 
-void JobRunner::advance(const RunnerEpoch& to, Done done) {
+void JobRunner::advance(const RunnerAssembly& to, Done done) {
   Status refused;
   {
     std::lock_guard lock(mutex_);
     refused = stopped_;
-    if (to.number < std::max(epoch_.number, advancing_)) {
-      refused = failed_precondition(cat("advance to epoch ", to.number, ": expected one after ",
-                                        std::max(epoch_.number, advancing_)));
+    if (to.number < std::max(assembly_.number, advancing_)) {
+      refused = failed_precondition(cat("advance to assembly ", to.number, ": expected one after ",
+                                        std::max(assembly_.number, advancing_)));
     }
     if (refused.ok()) advancing_ = to.number;
   }
@@ -174,20 +174,20 @@ void JobRunner::advance(const RunnerEpoch& to, Done done) {
     });
   };
   for (const auto& run : left) {
-    run->cancel(cancelled(cat("the job goes on in epoch ", to.number)));
+    run->cancel(cancelled(cat("the job goes on in assembly ", to.number)));
     release(run->id(), one_less);
   }
   one_less({});
 }
 
-void JobRunner::become(const RunnerEpoch& epoch) {
+void JobRunner::become(const RunnerAssembly& assembly) {
   std::lock_guard lock(mutex_);
   if (std::exchange(more_than_variables_, false)) worker_.drop(config_.job);
-  if (epoch.number < epoch_.number) return;  // overtaken
-  epoch_ = epoch;
-  worker_.become(static_cast<int>(epoch.task));
-  if (advancing_ == epoch.number) advancing_ = 0;
-  arrivals_.advance(epoch);
+  if (assembly.number < assembly_.number) return;  // overtaken
+  assembly_ = assembly;
+  worker_.become(static_cast<int>(assembly.task));
+  if (advancing_ == assembly.number) advancing_ = 0;
+  arrivals_.advance(assembly);
 }
 
 // --- The job's state.
@@ -277,7 +277,7 @@ void JobRunner::inspect_dataset(DatasetFiles files, int64_t classes,
     DatasetFiles there = files;
     there.root = *root;
     const Deadline deadline = std::chrono::steady_clock::now() + kInspectDeadline;
-    done(report_dataset(real_files(), there, classes, parts_.reading(deadline, epoch().number)));
+    done(report_dataset(real_files(), there, classes, parts_.reading(deadline, assembly().number)));
   });
 }
 

@@ -57,7 +57,7 @@ class JobRunner {
   // Runner.arm; unimplemented where nobody takes them.
   std::function<void(std::vector<ArmedFault>, std::chrono::milliseconds)> arm;
   // In which it is.
-  RunnerEpoch epoch() const;
+  RunnerAssembly assembly() const;
   std::string device_name() const;
   int threads() { return worker_.threads(); }
   uint64_t memory_bytes() const { return memory_.limit(); }
@@ -78,11 +78,11 @@ class JobRunner {
   void abort(uint64_t run, const Status& cause, Done done);
   void release(uint64_t run, Done done);
 
-  // It goes on in this epoch: peers of it are let in, and runs are of it. Runs that are left are
+  // It goes on in this assembly: peers of it are let in, and runs are of it. Runs that are left are
   // ended and released first; the job's variables stay as they are. But a job with queues or the
   // like, which tell what to do next and are of no use after a failure, begins with nothing.
-  // failed_precondition if it was in a later epoch already.
-  void advance(const RunnerEpoch& to, Done done);
+  // failed_precondition if it was in a later assembly already.
+  void advance(const RunnerAssembly& to, Done done);
 
   // --- The job's state.
   // A safetensors file, when no step is in flight.
@@ -118,7 +118,7 @@ class JobRunner {
   JobRunner(RunnerConfig config, const Catalogue& catalogue, std::unique_ptr<shm::Waiter> waiter,
             TurnLog::News news, Logger log);
   void listen();
-  void become(const RunnerEpoch& epoch);
+  void become(const RunnerAssembly& assembly);
   Status settle() const;
 
   const RunnerConfig config_;
@@ -134,8 +134,8 @@ class JobRunner {
   RunnerParts parts_;
 
   mutable std::mutex mutex_;
-  RunnerEpoch epoch_;
-  uint64_t advancing_ = 0;  // to this epoch: no run is made
+  RunnerAssembly assembly_;
+  uint64_t advancing_ = 0;  // to this assembly: no run is made
   std::map<uint64_t, std::shared_ptr<HostedRun>> runs_;
   uint64_t released_turns_ = 0;
   bool more_than_variables_ = false;  // some run had

@@ -56,7 +56,7 @@ Result<Carrier> choose_carrier(std::string_view transport, const Endpoint& here,
 Identity RunLinks::identity_with(uint32_t partition) const {
   Identity identity;
   identity.cluster = setup_.cluster;
-  identity.epoch = setup_.epoch;
+  identity.assembly = setup_.assembly;
   identity.run = setup_.run;
   identity.plan = setup_.plan;
   identity.source = std::min(setup_.partition, partition);
@@ -151,7 +151,7 @@ Result<RunLinks::Links> RunLinks::open(DeviceHost& worker, HostedPartition& run,
 void RunLinks::tell_unopened(const Peer& peer, const Status& why) const {
   const bool is_lost = why.code() == Code::deadline_exceeded || why.code() == Code::unavailable;
   if (is_lost && setup_.on_unopened)
-    setup_.on_unopened({setup_.epoch, peer.setup.peer, LinkFault::lost, why.message()});
+    setup_.on_unopened({setup_.assembly, peer.setup.peer, LinkFault::lost, why.message()});
 }
 
 Result<std::unique_ptr<Link>> RunLinks::link(uint32_t partition, Peer& peer, Deadline deadline) {

@@ -26,7 +26,7 @@ enum class Carrier : uint8_t { tcp, shm };
 
 // A link that failed by itself, or could not be opened.
 struct FailedLink {
-  uint64_t epoch = 0;
+  uint64_t assembly = 0;
   std::string peer;  // its node
   LinkFault fault = LinkFault::lost;
   std::string how;
@@ -43,7 +43,7 @@ class RunLinks {
  public:
   struct Setup {
     std::array<uint8_t, 16> cluster{};
-    uint64_t epoch = 0;
+    uint64_t assembly = 0;
     uint64_t run = 0;
     Sha256Digest plan{};          // of the whole plan
     uint32_t partition = 0;       // this one

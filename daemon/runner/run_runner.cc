@@ -240,13 +240,13 @@ class Place {
 Status serve(JobRunner& runner, Place& place, Ending& ending, const Logger& log) {
   LEAT_RETURN_IF_ERROR(place.take(SteadyClock::now() + kStart));
   const RunnerConfig& config = runner.config();
-  log.info("serves ", config.job, " epoch ", config.epoch.number, " as task ", config.epoch.task,
+  log.info("serves ", config.job, " assembly ", config.assembly.number, " as task ", config.assembly.task,
            " with ", counted(runner.threads(), "thread"));
   while (!ending.wait(kForEver)) {
     const auto lost = ending.take_lost_master();
     if (!lost) continue;
     if (!place.take_again(*lost)) break;
-    log.info("serves ", config.job, " epoch ", runner.epoch().number, " again");
+    log.info("serves ", config.job, " assembly ", runner.assembly().number, " again");
   }
   log.log(ending.code() == kAsked ? LogLevel::info : LogLevel::error,
           cat("ends: ", ending.why().message()));
@@ -258,7 +258,7 @@ Status announce(RpcClient& master, const JobRunner& runner, const ArmedFault& fa
   return master.call<wire::Registry>(
       "Registry.chaos", kStart, [&runner, fault](wire::Registry::Client registry) {
         auto request = registry.chaosRequest();
-        request.setEpoch(runner.epoch().number);
+        request.setAssembly(runner.assembly().number);
         request.setIndex(fault.index);
         request.setFault(to_string(fault.fault));
         return request.send().then(
@@ -285,7 +285,7 @@ void tell(RpcClient& master, const FailedLink& failed) {
   (void)master.call<wire::Registry>(
       "Registry.linkFailed", kLinkNews, [&failed](wire::Registry::Client registry) {
         auto request = registry.linkFailedRequest();
-        request.setEpoch(failed.epoch);
+        request.setAssembly(failed.assembly);
         request.setPeer(failed.peer);
         request.setFault(wire_fault(failed.fault));
         request.setHow(failed.how);
@@ -356,7 +356,7 @@ int run(int signals) {
     return kFailed;
   }
   const auto level = log_level_from_name(config->log_level);
-  const Logger log(cat("task-", config->epoch.task), level.ok() ? *level : LogLevel::info,
+  const Logger log(cat("task-", config->assembly.task), level.ok() ? *level : LogLevel::info,
                    make_stderr_sink());
   end_when_out_of_memory();
   Ending ending(signals);

@@ -21,11 +21,11 @@ Result<RunnerConfig> decode(kj::ArrayPtr<const capnp::word> words) {
   const auto spec = boot.getSpec();
   RunnerConfig config;
   config.job = spec.getJob();
-  config.epoch.number = spec.getEpoch();
-  config.epoch.task = spec.getTask();
+  config.assembly.number = spec.getAssembly();
+  config.assembly.task = spec.getTask();
   config.threads = static_cast<int>(std::min(spec.getThreads(), 4096u));
   config.token.assign(spec.getToken().begin(), spec.getToken().end());
-  RunKey& key = config.epoch.key;
+  RunKey& key = config.assembly.key;
   if (spec.getKey().size() != key.size())
     return bad(cat("key: expected 32 bytes, received ", spec.getKey().size()));
   std::copy(spec.getKey().begin(), spec.getKey().end(), key.begin());

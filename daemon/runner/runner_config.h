@@ -14,7 +14,7 @@
 namespace leat {
 
 // Of a job. A runner begins in one, and may go on in later ones.
-struct RunnerEpoch {
+struct RunnerAssembly {
   uint64_t number = 0;
   RunKey key{};       // what its runners prove to each other
   uint32_t task = 0;  // of this runner
@@ -22,7 +22,7 @@ struct RunnerEpoch {
 
 struct RunnerConfig {
   std::string job;
-  RunnerEpoch epoch;  // in which it begins
+  RunnerAssembly assembly;  // in which it begins
   int threads = 1;
   std::vector<uint8_t> token;  // what it shows when it registers
   uint64_t incarnation = 0;

@@ -52,7 +52,7 @@ Result<RunSetup> read_setup(wire::RunSetup::Reader in) {
                                 " bytes, received ", in.getCluster().size()));
   }
   std::copy(in.getCluster().begin(), in.getCluster().end(), setup.cluster.begin());
-  setup.epoch = in.getEpoch();
+  setup.assembly = in.getAssembly();
   LEAT_ASSIGN_OR_RETURN(setup.plan, read_digest(in.getPlanSha256()));
   setup.transport = in.getTransport();
   for (const auto peer : in.getPeers()) setup.peers.push_back(read_peer(peer));
@@ -208,7 +208,7 @@ class RunnerServer final : public Service<wire::Runner> {
 
   kj::Promise<void> advance(AdvanceContext context) override {
     const auto params = context.getParams();
-    RunnerEpoch to{params.getEpoch(), {}, params.getTask()};
+    RunnerAssembly to{params.getAssembly(), {}, params.getTask()};
     if (params.getKey().size() != to.key.size()) {
       return reply(context, invalid_argument(cat("advance: key: expected ", to.key.size(),
                                                  " bytes, received ", params.getKey().size())));
@@ -385,12 +385,12 @@ Status register_runner(RpcClient& master, RpcLoop& loop, JobRunner& runner,
   return master.call<wire::Registry>(
       "Registry.registerRunner", deadline, [&loop, &runner](wire::Registry::Client registry) {
         const RunnerConfig& config = runner.config();
-        const RunnerEpoch epoch = runner.epoch();
+        const RunnerAssembly assembly = runner.assembly();
         auto request = registry.registerRunnerRequest();
         auto info = request.initInfo();
         info.setJob(config.job);
-        info.setEpoch(epoch.number);
-        info.setTask(epoch.task);
+        info.setAssembly(assembly.number);
+        info.setTask(assembly.task);
         info.setToken(kj::arrayPtr(config.token.data(), config.token.size()));
         info.setIncarnation(config.incarnation);
         info.setDeviceName(runner.device_name());
@@ -408,7 +408,7 @@ void tell_of_starved(RpcClient& master, const StarvedInput& starved) {
   (void)master.call<wire::Registry>(
       "Registry.inputStarved", kNews, [&starved](wire::Registry::Client registry) {
         auto request = registry.inputStarvedRequest();
-        request.setEpoch(starved.epoch);
+        request.setAssembly(starved.assembly);
         request.setHow(starved.how);
         request.setWaitedMs(static_cast<uint64_t>(starved.waited.count()));
         return request.send().then(

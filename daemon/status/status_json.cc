@@ -76,10 +76,11 @@ Json seconds(int64_t milliseconds) {
 }
 Json from_zero(int64_t value) { return value < 0 ? Json(nullptr) : Json(value); }
 
-Json lost_epoch(const LostEpoch& lost) {
+Json lost_assembly(const LostAssembly& lost) {
   const auto recomputed = lost.recomputed();
   return {{"number", lost.number},
-          {"epoch", lost.epoch},
+          {"assembly", lost.assembly},
+          {"epoch", lost.assembly},  // an old name, as lost_epochs
           {"cause", lost.cause},
           {"culprit", known(lost.culprit)},
           {"fault", known(lost.fault)},
@@ -106,8 +107,9 @@ void add_job(const JobView& job, Json& json) {
   if (job.min_workers > 0) json["min_workers"] = job.min_workers;
   json["workers"] = condition.workers;
   json["restarts"] = condition.restarts;
-  json["assemblies"] = condition.epoch;
-  json["lost_epochs"] = job.history.count;
+  json["assemblies"] = condition.assembly;
+  json["lost_assemblies"] = job.history.count;
+  json["lost_epochs"] = job.history.count;  // the old name; the next version leaves it out
   json["progress"] = progress(job.progress);
   const JobResult result = parse_result(condition.result);
   json["weights_sha256"] = known(result.weights_sha256);
@@ -157,7 +159,8 @@ std::string cluster_json(const ClusterView& cluster) {
   json["time"] = iso_time(cluster.now_ms);
   json["started"] = iso_time(cluster.started_ms);
   json["generation"] = cluster.generation;
-  json["epoch"] = cluster.epoch;
+  json["membership"] = cluster.membership;
+  json["epoch"] = cluster.membership;  // the old name; the next version leaves it out
   json["addresses"] = {{"rpc", known(cluster.rpc_address)}, {"http", known(cluster.http_address)}};
   json["journal"] = {{"ok", cluster.journal.ok()}, {"error", error_of(cluster.journal)}};
   return line(json);
@@ -176,7 +179,7 @@ std::string job_json(const JobView& job) {
   Json& epochs = json["progress"]["results"] = Json::array();
   for (const EpochResult& each : job.progress.epochs) epochs.push_back(epoch_result(each));
   Json& history = json["history"] = Json::array();
-  for (const LostEpoch& each : job.history.last) history.push_back(lost_epoch(each));
+  for (const LostAssembly& each : job.history.last) history.push_back(lost_assembly(each));
   return line(json);
 }
 

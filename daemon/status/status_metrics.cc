@@ -154,7 +154,7 @@ std::vector<Metric> cluster_metrics(const ClusterView& cluster, std::span<const 
   out.push_back({"leat_membership_changes_total",
                  "Workers that joined or were lost",
                  MetricKind::counter,
-                 {{{}, static_cast<double>(cluster.epoch)}}});
+                 {{{}, static_cast<double>(cluster.membership)}}});
   add_jobs(jobs, out);
   add_nodes(nodes, out);
   return out;

@@ -20,9 +20,9 @@
 #   worker's name    its owner's choice, unique among workers that live
 #   incarnation      random, of one life of a process; messages of an old one are refused
 #   job              made by the master, in its journal for as long as it remembers the job
-#   epoch            counts the assemblies of a job; all runners of one are gone before the next
+#   assembly            counts the assemblies of a job; all runners of one are gone before the next
 #   task             a runner's place in its job, from 0: "job:worker/task:2/cpu:0"
-#   run              made by the master, counts up within an epoch, dies with the runners
+#   run              made by the master, counts up within an assembly, dies with the runners
 #   callable         of a session, made by the master, dies with the session
 #
 # A lost connection. Client: it connects again and repeats; a submit by its request id is one job.
@@ -30,7 +30,7 @@
 # Worker: the master takes it for lost and what ran there for gone, so the worker stops its runners
 # before it registers again, with a new incarnation. Runner: its process ends, and with it all that
 # the job had on the machine. A master that starts again takes up its jobs: those that had runners get
-# new ones, in a new epoch, from their workers as these register anew. One that stops answers what
+# new ones, in a new assembly, from their workers as these register anew. One that stops answers what
 # still waits with `cancelled`: as good as a lost connection. A stopped process is not seen by TCP:
 # heartbeats tell, after 2.5 s.
 
@@ -245,36 +245,36 @@ struct JobView {
   sinceMs @4 :Int64;              # when the state began: milliseconds of Unix time, as all dates
   submittedMs @5 :Int64;
   restarts @6 :UInt32;
-  epoch @7 :UInt64;
+  assembly @7 :UInt64;
   version @8 :UInt64;             # rises with every change of this view
   numWorkers @9 :UInt32;
-  workers @10 :List(Text);        # nodes of the last epoch
+  workers @10 :List(Text);        # nodes of the last assembly
   weightsSha256 @11 :Text;        # of a job that succeeded
   progress @12 :Progress;
   number @13 :UInt64;             # counts the jobs of the cluster up from 1
   shards @14 :UInt64;             # what the weights depend on, beside them; 0: not known
   seed @15 :UInt64;
   cpu @16 :Text;                  # the model of the workers' processors
-  history @17 :List(LostEpoch);   # the last 100, ascending; of a job in a list none
-  lostEpochs @18 :UInt64;         # all that there were
+  history @17 :List(LostAssembly);   # the last 100, ascending; of a job in a list none
+  lostAssemblies @18 :UInt64;         # all that there were
   minWorkers @19 :UInt32;         # it goes on with so many at least; 0: with numWorkers alone
   dependsOnTiming @20 :Bool;      # the weights do, besides what stands beside them
 }
 
-struct LostEpoch {
-  # An epoch of a job that ended by a failure. Milliseconds, of Unix time where a name ends so; what
+struct LostAssembly {
+  # An assembly of a job that ended by a failure. Milliseconds, of Unix time where a name ends so; what
   # is not known, or not yet, is -1.
   number @0 :UInt64;              # counts the job's up from 1
-  epoch @1 :UInt64;
+  assembly @1 :UInt64;
   cause @2 :Text;
   culprit @3 :Text;               # a worker's name; may be empty
   fault @4 :Text;                 # the entry of --chaos that did it; may be empty
   beganUnixMs @5 :Int64;
   failedUnixMs @6 :Int64;         # when it was detected
   detectedAfter @7 :Int64;        # since the culprit's last sign of life, or since the fault fired
-  recoveredAfter @8 :Int64;       # from the detection to the first step of a later epoch
+  recoveredAfter @8 :Int64;       # from the detection to the first step of a later assembly
   stoppedAt @9 :Int64;            # steps of the job done
-  wentOnFrom @10 :Int64;          # steps that the next epoch began with
+  wentOnFrom @10 :Int64;          # steps that the next assembly began with
   source @11 :Text;               # "start", "checkpoint", "memory"
 }
 
@@ -365,7 +365,7 @@ struct ClusterView {
   version @1 :Text;
   startedMs @2 :Int64;
   generation @3 :UInt64;          # counts the master's lives
-  epoch @4 :UInt64;               # counts the changes of who the workers are
+  membership @4 :UInt64;          # counts the changes of who the workers are
   address @5 :Text;
   httpAddress @6 :Text;
   clusterId @7 :Text;
@@ -389,18 +389,18 @@ interface Registry {
   # Role runner: what became of its runs since the last report. One is in flight at a time; what
   # comes meanwhile goes with the next.
 
-  runnerExited @3 (job :Text, epoch :UInt64, how :Text, crashed :Bool) -> (outcome :Outcome(Nothing));
+  runnerExited @3 (job :Text, assembly :UInt64, how :Text, crashed :Bool) -> (outcome :Outcome(Nothing));
   # Role worker: the process has ended ("was killed by signal 9", "exited with status 1"). crashed: by
   # a signal that programs bring upon themselves, such as SIGSEGV: the same twice is no bad luck.
 
-  log @4 (job :Text, epoch :UInt64, lines :List(Text)) -> (outcome :Outcome(Nothing));
+  log @4 (job :Text, assembly :UInt64, lines :List(Text)) -> (outcome :Outcome(Nothing));
   # Role worker: what the runner wrote on stderr, at most 64 KiB a call.
 
-  chaos @5 (epoch :UInt64, index :UInt32, fault :Text) -> (outcome :Outcome(Nothing));
+  chaos @5 (assembly :UInt64, index :UInt32, fault :Text) -> (outcome :Outcome(Nothing));
   # Role runner: the fault that it was armed with is due. Ok when it is in the journal that it came;
   # failed_precondition if it has come before.
 
-  linkFailed @6 (epoch :UInt64, peer :Text, fault :LinkFault, how :Text) -> (outcome :Outcome(Nothing));
+  linkFailed @6 (assembly :UInt64, peer :Text, fault :LinkFault, how :Text) -> (outcome :Outcome(Nothing));
   # Role runner: its link to the runner on that node failed by itself, or could not be opened. It
   # comes before the failure of the run, and only says what to make of that: who goes, if any does.
 
@@ -408,7 +408,7 @@ interface Registry {
   # Role worker: it is about to end, and its job is to leave it: as Master.drain, for this life of the
   # worker alone. Its runner is stopped when that is done.
 
-  inputStarved @8 (epoch :UInt64, how :Text, waitedMs :UInt64) -> (outcome :Outcome(Nothing));
+  inputStarved @8 (assembly :UInt64, how :Text, waitedMs :UInt64) -> (outcome :Outcome(Nothing));
   # Role runner: files of its machine that its run was to read do not answer. It comes before the
   # failure of the run: the runner's worker goes.
 }
@@ -433,7 +433,7 @@ struct WorkerInfo {
 
 struct HeldRunner {
   job @0 :Text;
-  epoch @1 :UInt64;
+  assembly @1 :UInt64;
   task @2 :UInt32;
   token @3 :Data;                 # with which it has registered, and will again
 }
@@ -459,23 +459,23 @@ interface Worker {
   start @0 (spec :RunnerSpec) -> (outcome :Outcome(Nothing));
   # Starts the process of a job's runner. Ok when it runs; it registers itself.
 
-  stop @1 (job :Text, epoch :UInt64, graceMs :UInt32) -> (outcome :Outcome(Nothing));
+  stop @1 (job :Text, assembly :UInt64, graceMs :UInt32) -> (outcome :Outcome(Nothing));
   # Asks the runner to end, kills it after graceMs. Ok when it is gone, and with it all that it held;
   # also if there is none.
 
   advance @2 (spec :RunnerSpec) -> (outcome :Outcome(Nothing));
-  # The job's runner that is here, of an earlier epoch, goes on as that of spec.epoch: from now on
-  # peers reach it, and it is stopped, by that epoch and key, and it has that task. Its threads stay
+  # The job's runner that is here, of an earlier assembly, goes on as that of spec.assembly: from now on
+  # peers reach it, and it is stopped, by that assembly and key, and it has that task. Its threads stay
   # what they were. failed_precondition if there is none. Before Runner.advance.
 }
 
 struct RunnerSpec {
   job @0 :Text;
-  epoch @1 :UInt64;
+  assembly @1 :UInt64;
   task @2 :UInt32;
   threads @3 :UInt32;             # compute threads; 0: the worker's own
   token @4 :Data;                 # 32 random bytes: what the runner shows when it registers
-  key @5 :Data;                   # 32 random bytes of the epoch: what its runners prove to each other
+  key @5 :Data;                   # 32 random bytes of the assembly: what its runners prove to each other
 }
 
 # --------------------------------------------------------------------------------------------------
@@ -484,7 +484,7 @@ struct RunnerSpec {
 
 struct RunnerInfo {
   job @0 :Text;
-  epoch @1 :UInt64;
+  assembly @1 :UInt64;
   task @2 :UInt32;
   token @3 :Data;
   incarnation @4 :UInt64;         # RunnerBoot.incarnation
@@ -535,8 +535,8 @@ interface Runner {
   # The data set's headers, a fingerprint of each file and, with classes > 0, whether all labels are
   # in [0, classes). 60 s.
 
-  advance @11 (epoch :UInt64, key :Data, task :UInt32) -> (outcome :Outcome(Nothing));
-  # It goes on as the runner of this epoch and task, with the job's variables as they are. Its runs
+  advance @11 (assembly :UInt64, key :Data, task :UInt32) -> (outcome :Outcome(Nothing));
+  # It goes on as the runner of this assembly and task, with the job's variables as they are. Its runs
   # must have been released: those that are left are aborted and released first. 10 s.
 
   held @12 () -> (outcome :Outcome(Held));
@@ -602,7 +602,7 @@ struct RunSetup {
   firstStep @2 :UInt64;
   profile @3 :Bool;
   cluster @4 :Data;               # 16 bytes
-  epoch @5 :UInt64;
+  assembly @5 :UInt64;
   planSha256 @6 :Data;            # of the whole plan
   transport @7 :Text;             # "auto", "tcp" or "shm"
   peers @8 :List(Peer);           # by partition of the plan, this one too

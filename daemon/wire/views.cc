@@ -87,9 +87,9 @@ JobProgress read_progress(wire::Progress::Reader in) {
   return progress;
 }
 
-void write_lost(const LostEpoch& lost, wire::LostEpoch::Builder out) {
+void write_lost(const LostAssembly& lost, wire::LostAssembly::Builder out) {
   out.setNumber(lost.number);
-  out.setEpoch(lost.epoch);
+  out.setAssembly(lost.assembly);
   out.setCause(text(lost.cause));
   out.setCulprit(text(lost.culprit));
   out.setFault(text(lost.fault));
@@ -102,10 +102,10 @@ void write_lost(const LostEpoch& lost, wire::LostEpoch::Builder out) {
   out.setSource(text(std::string(name_of(lost.source))));
 }
 
-LostEpoch read_lost(wire::LostEpoch::Reader in) {
-  LostEpoch lost;
+LostAssembly read_lost(wire::LostAssembly::Reader in) {
+  LostAssembly lost;
   lost.number = in.getNumber();
-  lost.epoch = in.getEpoch();
+  lost.assembly = in.getAssembly();
   lost.cause = to_string(in.getCause());
   lost.culprit = to_string(in.getCulprit());
   lost.fault = to_string(in.getFault());
@@ -155,7 +155,7 @@ void write_view(const JobView& view, wire::JobView::Builder out) {
   out.setSinceMs(condition.since_ms);
   out.setSubmittedMs(view.submitted_ms);
   out.setRestarts(condition.restarts);
-  out.setEpoch(condition.epoch);
+  out.setAssembly(condition.assembly);
   out.setVersion(view.version);
   out.setNumWorkers(view.num_workers);
   out.setMinWorkers(view.min_workers);
@@ -167,7 +167,7 @@ void write_view(const JobView& view, wire::JobView::Builder out) {
   out.setCpu(text(result.cpu));
   out.setDependsOnTiming(result.depends_on_timing);
   write_progress(view.progress, out.initProgress());
-  out.setLostEpochs(view.history.count);
+  out.setLostAssemblies(view.history.count);
   auto history = out.initHistory(static_cast<uint32_t>(view.history.last.size()));
   for (uint32_t i = 0; i < history.size(); ++i) write_lost(view.history.last[i], history[i]);
 }
@@ -185,7 +185,7 @@ Result<JobView> read_view(wire::JobView::Reader in) {
   condition.since_ms = in.getSinceMs();
   view.submitted_ms = in.getSubmittedMs();
   condition.restarts = in.getRestarts();
-  condition.epoch = in.getEpoch();
+  condition.assembly = in.getAssembly();
   view.version = in.getVersion();
   view.num_workers = in.getNumWorkers();
   view.min_workers = in.getMinWorkers();
@@ -195,7 +195,7 @@ Result<JobView> read_view(wire::JobView::Reader in) {
   condition.result = print_result({to_string(in.getWeightsSha256()), in.getShards(), in.getSeed(),
                                    to_string(in.getCpu()), in.getDependsOnTiming()});
   view.progress = read_progress(in.getProgress());
-  view.history.count = in.getLostEpochs();
+  view.history.count = in.getLostAssemblies();
   for (const auto lost : in.getHistory()) view.history.last.push_back(read_lost(lost));
   return view;
 }
@@ -254,7 +254,7 @@ void write_view(const ClusterView& view, wire::ClusterView::Builder out) {
   out.setClusterId(text(view.id));
   out.setVersion(text(view.version));
   out.setGeneration(view.generation);
-  out.setEpoch(view.epoch);
+  out.setMembership(view.membership);
   out.setStartedMs(view.started_ms);
   out.setNowMs(view.now_ms);
   out.setAddress(text(view.rpc_address));
@@ -268,7 +268,7 @@ Result<ClusterView> read_view(wire::ClusterView::Reader in) {
   view.id = to_string(in.getClusterId());
   view.version = to_string(in.getVersion());
   view.generation = in.getGeneration();
-  view.epoch = in.getEpoch();
+  view.membership = in.getMembership();
   view.started_ms = in.getStartedMs();
   view.now_ms = in.getNowMs();
   view.rpc_address = to_string(in.getAddress());

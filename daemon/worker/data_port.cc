@@ -17,7 +17,7 @@ std::optional<Listener::Expected> DataPort::expect(const LinkHello& hello) {
   // Run, plan and partitions are the runner's to judge: it knows them.
   Identity expected = hello.identity;
   expected.cluster = door->cluster_id;
-  expected.epoch = door->epoch;
+  expected.assembly = door->assembly;
   return Listener::Expected{expected, door->key};
 }
 

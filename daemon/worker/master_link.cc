@@ -42,7 +42,7 @@ Result<RunnerOrder> read_order(wire::RunnerSpec::Reader spec) {
     return invalid_argument(
         cat("a runner's order: expected a job's id, received ", quoted_start(order.job)));
   }
-  order.epoch = spec.getEpoch();
+  order.assembly = spec.getAssembly();
   order.task = spec.getTask();
   order.threads = spec.getThreads();
   LEAT_RETURN_IF_ERROR(copy_secret(spec.getToken(), order.token, "a runner's token"));
@@ -76,7 +76,7 @@ void write_info(const WorkerInfo& info, uint64_t incarnation,
   auto held = out.initRunners(static_cast<unsigned>(runners.size()));
   for (unsigned i = 0; i < held.size(); ++i) {
     held[i].setJob(runners[i].job);
-    held[i].setEpoch(runners[i].epoch);
+    held[i].setAssembly(runners[i].assembly);
     held[i].setTask(runners[i].task);
     held[i].setToken(kj::arrayPtr(runners[i].token.data(), runners[i].token.size()));
   }
@@ -138,7 +138,7 @@ class MasterLink::Service final : public leat::Service<wire::Worker> {
   kj::Promise<void> stop(StopContext context) override {
     const auto params = context.getParams();
     auto elsewhere = answered_elsewhere<void>(loop_, cat("stopping job ", params.getJob().cStr()));
-    runners_.stop(params.getJob().cStr(), params.getEpoch(),
+    runners_.stop(params.getJob().cStr(), params.getAssembly(),
                   std::min(kLongestGrace, std::chrono::milliseconds(params.getGraceMs())),
                   elsewhere.done);
     return answer_with(kj::mv(elsewhere.promise), context);
@@ -167,12 +167,12 @@ Result<std::unique_ptr<MasterLink>> MasterLink::create(MasterLinkOptions options
 
 MasterLink::~MasterLink() = default;
 
-void MasterLink::said(const std::string& job, uint64_t epoch, std::vector<std::string> lines) {
-  add({job, epoch, std::move(lines)});
+void MasterLink::said(const std::string& job, uint64_t assembly, std::vector<std::string> lines) {
+  add({job, assembly, std::move(lines)});
 }
 
-void MasterLink::exited(const std::string& job, uint64_t epoch, const RunnerEnd& end) {
-  add({job, epoch, {}, end});
+void MasterLink::exited(const std::string& job, uint64_t assembly, const RunnerEnd& end) {
+  add({job, assembly, {}, end});
 }
 
 void MasterLink::drain(std::chrono::milliseconds patience) {
@@ -404,7 +404,7 @@ Status MasterLink::pass_on(RpcClient& client) {
     bytes = weigh(next);
     news_bytes_ -= bytes;
     while (next.end.how.empty() && !news_.empty() && news_.front().end.how.empty() &&
-           news_.front().job == next.job && news_.front().epoch == next.epoch) {
+           news_.front().job == next.job && news_.front().assembly == next.assembly) {
       const size_t more = weigh(news_.front());
       if (bytes + more > kLinesAtOnce) break;
       for (std::string& line : news_.front().lines) next.lines.push_back(std::move(line));
@@ -414,7 +414,7 @@ Status MasterLink::pass_on(RpcClient& client) {
     }
     // How it ended goes with its last lines, and waits for no answer to them.
     const bool last = next.end.how.empty() && !news_.empty() && news_.front().lines.empty() &&
-                      news_.front().job == next.job && news_.front().epoch == next.epoch;
+                      news_.front().job == next.job && news_.front().assembly == next.assembly;
     if (last) {
       next.end = std::move(news_.front().end);
       news_.pop_front();
@@ -443,7 +443,7 @@ Status MasterLink::tell(RpcClient& client, const News& news) {
     if (news.lines.empty()) return Status();
     auto request = registry.logRequest();
     request.setJob(news.job);
-    request.setEpoch(news.epoch);
+    request.setAssembly(news.assembly);
     auto lines = request.initLines(static_cast<unsigned>(news.lines.size()));
     for (unsigned i = 0; i < lines.size(); ++i) lines.set(i, news.lines[i]);
     return request.send().then(outcome);
@@ -452,7 +452,7 @@ Status MasterLink::tell(RpcClient& client, const News& news) {
     if (news.end.how.empty()) return Status();
     auto request = registry.runnerExitedRequest();
     request.setJob(news.job);
-    request.setEpoch(news.epoch);
+    request.setAssembly(news.assembly);
     request.setHow(news.end.how);
     request.setCrashed(news.end.crashed);
     return request.send().then(outcome);

@@ -58,8 +58,8 @@ class MasterLink {
 
   // What the runners tell, for the master. Dropped while there is none to hear it, and beyond 4
   // MiB.
-  void said(const std::string& job, uint64_t epoch, std::vector<std::string> lines);
-  void exited(const std::string& job, uint64_t epoch, const RunnerEnd& end);
+  void said(const std::string& job, uint64_t assembly, std::vector<std::string> lines);
+  void exited(const std::string& job, uint64_t assembly, const RunnerEnd& end);
   // Tells the master that this worker is about to end: jobs are to leave it. Returns when it knows,
   // or cannot be told, at the latest after `patience`.
   void drain(std::chrono::milliseconds patience);
@@ -78,7 +78,7 @@ class MasterLink {
   class Service;
   struct News {
     std::string job;
-    uint64_t epoch = 0;
+    uint64_t assembly = 0;
     std::vector<std::string> lines;
     RunnerEnd end = {};  // nothing is said of how: lines
   };

@@ -23,7 +23,7 @@ std::vector<std::byte> runner_boot(const RunnerOrder& order, const RunnerSurroun
   auto boot = message.initRoot<wire::RunnerBoot>();
   auto spec = boot.initSpec();
   spec.setJob(order.job);
-  spec.setEpoch(order.epoch);
+  spec.setAssembly(order.assembly);
   spec.setTask(order.task);
   spec.setThreads(order.threads > 0 ? order.threads : surroundings.threads);
   spec.setToken(data_of(order.token));

@@ -56,28 +56,28 @@ class Runners::Core {
   void advance(const RunnerOrder& order, const Done& done) {
     for (auto& child : children_) {
       RunnerOrder& is = child->order;
-      if (is.job != order.job || is.epoch > order.epoch || child->killed || child->kill_at)
+      if (is.job != order.job || is.assembly > order.assembly || child->killed || child->kill_at)
         continue;
-      is.epoch = order.epoch;
+      is.assembly = order.assembly;
       is.task = order.task;
       is.key = order.key;
       {
         const std::lock_guard lock(mutex_);
         Reachable& reachable = doors_.at(child->process->incarnation());
         reachable.order = is;
-        reachable.door.epoch = order.epoch;
+        reachable.door.assembly = order.assembly;
         reachable.door.key = order.key;
       }
-      log_.info("runner of job ", order.job, " goes on in epoch ", order.epoch);
+      log_.info("runner of job ", order.job, " goes on in assembly ", order.assembly);
       return done({});
     }
-    done(failed_precondition(cat("job ", order.job, " epoch ", order.epoch,
-                                 ": expected a runner of an earlier epoch, there is none")));
+    done(failed_precondition(cat("job ", order.job, " assembly ", order.assembly,
+                                 ": expected a runner of an earlier assembly, there is none")));
   }
 
-  void stop(const std::string& job, uint64_t epoch, std::chrono::milliseconds grace, Done done) {
+  void stop(const std::string& job, uint64_t assembly, std::chrono::milliseconds grace, Done done) {
     for (auto& child : children_) {
-      if (child->order.job != job || child->order.epoch > epoch) continue;
+      if (child->order.job != job || child->order.assembly > assembly) continue;
       child->waiting.push_back(std::move(done));
       end(*child, grace);
       return;
@@ -149,19 +149,19 @@ class Runners::Core {
 
   Status try_start(const RunnerOrder& order, const RunnerSurroundings& surroundings) {
     for (const auto& child : children_) {
-      if (child->order.job == order.job && child->order.epoch == order.epoch) return {};
+      if (child->order.job == order.job && child->order.assembly == order.assembly) return {};
     }
     if (children_.size() >= static_cast<size_t>(surroundings.limits.max_runners)) {
       return resource_exhausted(cat("worker ", surroundings.node, ": expected at most ",
                                     surroundings.limits.max_runners, " runners, has as many"));
     }
     LEAT_ASSIGN_OR_RETURN(auto process, RunnerHandle::start(order, surroundings));
-    log_.info("runner of job ", order.job, " epoch ", order.epoch, " started, process ",
+    log_.info("runner of job ", order.job, " assembly ", order.assembly, " started, process ",
               process->pid());
     {
       const std::lock_guard lock(mutex_);
       doors_[process->incarnation()] = {
-          {surroundings.cluster_id, order.epoch, order.key}, process->socket(), order};
+          {surroundings.cluster_id, order.assembly, order.key}, process->socket(), order};
     }
     auto child = std::make_unique<Child>();
     child->order = order;
@@ -268,7 +268,7 @@ class Runners::Core {
     for (int i = 0; i < 16 && child.process->output_descriptor() >= 0; ++i) {
       if (!tell(child)) break;
     }
-    log_.info("runner of job ", child.order.job, " epoch ", child.order.epoch, " ", end->how);
+    log_.info("runner of job ", child.order.job, " assembly ", child.order.assembly, " ", end->how);
     end_ = std::move(*end);
     return false;
   }
@@ -276,7 +276,7 @@ class Runners::Core {
   bool tell(Child& child) {
     auto lines = child.process->read_output();
     if (lines.empty()) return false;
-    news_.said(child.order.job, child.order.epoch, std::move(lines));
+    news_.said(child.order.job, child.order.assembly, std::move(lines));
     return true;
   }
 
@@ -296,7 +296,7 @@ class Runners::Core {
     }
     const RunnerEnd end = end_;
     child->process.reset();  // its directory is gone before anybody hears of the end
-    news_.exited(child->order.job, child->order.epoch, end);
+    news_.exited(child->order.job, child->order.assembly, end);
     for (const Done& done : child->waiting) done({});
     emptied_.notify_all();
   }
@@ -354,10 +354,10 @@ void Runners::advance(RunnerOrder order, Done done) {
   });
 }
 
-void Runners::stop(const std::string& job, uint64_t epoch, std::chrono::milliseconds grace,
+void Runners::stop(const std::string& job, uint64_t assembly, std::chrono::milliseconds grace,
                    Done done) {
-  core_->post([core = core_.get(), job, epoch, grace, done = std::move(done)]() mutable {
-    core->stop(job, epoch, grace, std::move(done));
+  core_->post([core = core_.get(), job, assembly, grace, done = std::move(done)]() mutable {
+    core->stop(job, assembly, grace, std::move(done));
   });
 }
 

@@ -136,11 +136,11 @@ Result<std::unique_ptr<Worker>> Worker::start(const WorkerConfig& config,
 
   // The link tells what runners say, and the data port asks whose a connection is: so runners come
   // between the two, and what the link tells of this worker comes last.
-  RunnerNews news{[&link = daemon->master_](const auto& job, uint64_t epoch, auto lines) {
-                    if (link) link->said(job, epoch, std::move(lines));
+  RunnerNews news{[&link = daemon->master_](const auto& job, uint64_t assembly, auto lines) {
+                    if (link) link->said(job, assembly, std::move(lines));
                   },
-                  [&link = daemon->master_](const auto& job, uint64_t epoch, const auto& end) {
-                    if (link) link->exited(job, epoch, end);
+                  [&link = daemon->master_](const auto& job, uint64_t assembly, const auto& end) {
+                    if (link) link->exited(job, assembly, end);
                   }};
   LEAT_ASSIGN_OR_RETURN(daemon->runners_, Runners::create(std::move(news), log.named("runners")));
   LEAT_ASSIGN_OR_RETURN(daemon->data_port_, DataPort::open(daemon->reactor_, config.data,

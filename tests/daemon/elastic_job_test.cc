@@ -74,7 +74,7 @@ TEST_CASE("an elastic job goes from four workers to two, three and four, and non
   const JobView four = await_workers(scene, id, 4);
   CHECK(four.condition.restarts == two.condition.restarts);
   CHECK(four.condition.restarts <= 2);
-  for (const LostEpoch& each : four.history.last) {
+  for (const LostAssembly& each : four.history.last) {
     INFO(each.cause);
     CHECK(each.source == GoesOnFrom::memory);
     if (each.culprit.empty()) CHECK(each.recomputed() == 0);
@@ -122,7 +122,7 @@ TEST_CASE("a job moves from a worker that drains, or ends, to another, and loses
     return !view.history.last.empty() && view.history.last[0].recovered_after >= 0;
   });
   INFO(scene.cluster().logs());
-  const LostEpoch& left = after.history.last[0];
+  const LostAssembly& left = after.history.last[0];
   CHECK(left.cause == cat("worker '", worker, "' is draining"));
   CHECK(left.culprit == worker);
   CHECK(left.recomputed() == 0);
@@ -242,7 +242,7 @@ TEST_CASE("a quorum that lacks a worker where it evaluates is saved, and waits f
     return !view.history.last.empty() && view.history.last.back().recovered_after >= 0;
   });
   INFO(scene.cluster().logs());
-  for (const LostEpoch& each : after.history.last) CHECK(each.recomputed() == 0);
+  for (const LostAssembly& each : after.history.last) CHECK(each.recomputed() == 0);
   CHECK(after.condition.restarts == 0);
   scene.cancel(id);
 }

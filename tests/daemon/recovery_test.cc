@@ -53,7 +53,7 @@ std::vector<int64_t> recoveries(Kill what, int count) {
       const auto& lost = view.history.last;
       return !lost.empty() && lost.back().epoch >= epoch && lost.back().recovered_after >= 0;
     });
-    const LostEpoch& lost = after.history.last.back();
+    const LostAssembly& lost = after.history.last.back();
     times.push_back(lost.failed_ms + lost.recovered_after - killed);
     epoch = after.condition.epoch;
     INFO(scene.cluster().logs());

@@ -24,7 +24,7 @@ Identity an_identity() {
   Identity id;
   id.cluster.fill(1);
   id.plan.fill(2);
-  id.epoch = 3;
+  id.assembly = 3;
   id.run = 4;
   id.source = 5;
   id.destination = 6;
@@ -208,7 +208,7 @@ TEST_CASE("a refused handshake names the field that differs, on both sides") {
        "expected 1 to 1, received 9 to 9"},
       {"cluster", [](LinkHello& h) { h.identity.cluster.fill(0xab); },
        "expected 0101010101010101, received abababababababab"},
-      {"epoch", [](LinkHello& h) { h.identity.epoch = 2; }, "expected 3, received 2"},
+      {"assembly", [](LinkHello& h) { h.identity.assembly = 2; }, "expected 3, received 2"},
       {"run", [](LinkHello& h) { h.identity.run = 40; }, "there is no 40"},
       {"plan", [](LinkHello& h) { h.identity.plan.fill(0xcd); },
        "expected 0202020202020202, received cdcdcdcdcdcdcdcd"},

@@ -19,7 +19,7 @@ constexpr size_t kProofAt = kAnswerBytes - sizeof(Sha256Digest);
 constexpr std::string_view kRefusalNames[] = {"none",
                                               "version",
                                               "cluster",
-                                              "epoch",
+                                              "assembly",
                                               "run",
                                               "plan",
                                               "source",
@@ -75,7 +75,7 @@ HelloBytes encode(const LinkHello& hello) {
   HelloBytes bytes{};
   const Identity& id = hello.identity;
   Writer(bytes) << kHelloMagic << hello.oldest << hello.newest << hello.features << id.cluster
-                << id.epoch << id.run << id.plan << id.source << id.destination
+                << id.assembly << id.run << id.plan << id.source << id.destination
                 << id.source_incarnation << id.destination_incarnation << hello.nonce
                 << uint32_t{static_cast<uint8_t>(hello.role)};
   return bytes;
@@ -86,7 +86,7 @@ Result<LinkHello> decode_hello(std::span<const std::byte, kHelloBytes> bytes) {
   Identity& id = hello.identity;
   uint32_t magic = 0, role = 0;
   Reader(bytes) >> magic >> hello.oldest >> hello.newest >> hello.features >> id.cluster >>
-      id.epoch >> id.run >> id.plan >> id.source >> id.destination >> id.source_incarnation >>
+      id.assembly >> id.run >> id.plan >> id.source >> id.destination >> id.source_incarnation >>
       id.destination_incarnation >> hello.nonce >> role;
   if (magic != kHelloMagic)
     return invalid_argument("handshake: expected a hello of Leat, received other bytes");
@@ -135,7 +135,7 @@ LinkRefusal judge(const Identity& expected, const LinkHello& received) {
   if (received.newest < kOldestProtocol || received.oldest > kNewestProtocol)
     return LinkRefusal::version;
   if (id.cluster != expected.cluster) return LinkRefusal::cluster;
-  if (id.epoch != expected.epoch) return LinkRefusal::epoch;
+  if (id.assembly != expected.assembly) return LinkRefusal::assembly;
   if (id.run != expected.run) return LinkRefusal::run;
   if (id.plan != expected.plan) return LinkRefusal::plan;
   if (id.source != expected.source) return LinkRefusal::source;
@@ -164,8 +164,8 @@ Status explain(LinkRefusal refusal, const Identity& expected, const LinkHello& r
     case LinkRefusal::cluster:
       differ(expected.cluster, id.cluster);
       break;
-    case LinkRefusal::epoch:
-      differ(expected.epoch, id.epoch);
+    case LinkRefusal::assembly:
+      differ(expected.assembly, id.assembly);
       break;
     case LinkRefusal::run:
       differ(expected.run, id.run);

@@ -1,6 +1,6 @@
 // Who is at the other end of a connection, settled once, before the first frame.
 //
-// A connection belongs to one pair of partitions of one run in one epoch. A new epoch, a restarted
+// A connection belongs to one pair of partitions of one run in one assembly. A new assembly, a restarted
 // process or another plan means a new connection, so that frames need no identity of their own and
 // a frame of an old run cannot arrive.
 //
@@ -38,7 +38,7 @@ using LinkNonce = std::array<uint8_t, 32>;
 
 struct Identity {
   std::array<uint8_t, 16> cluster{};
-  uint64_t epoch = 0;
+  uint64_t assembly = 0;
   uint64_t run = 0;
   Sha256Digest plan{};
   uint32_t source = 0, destination = 0;  // partitions of the plan; the source dials
@@ -56,7 +56,7 @@ enum class LinkRefusal : uint8_t {
   none = 0,
   version,
   cluster,
-  epoch,
+  assembly,
   run,
   plan,
   source,
@@ -103,7 +103,7 @@ Result<LinkRefusal> decode_verdict(std::span<const std::byte, kVerdictBytes> byt
 // The first field in which `received` is not what is expected, and the newest version that both
 // ends speak is not there.
 LinkRefusal judge(const Identity& expected, const LinkHello& received);
-// "handshake with X: epoch: expected 7, received 6" for what judge() found.
+// "handshake with X: assembly: expected 7, received 6" for what judge() found.
 Status explain(LinkRefusal refusal, const Identity& expected, const LinkHello& received,
                std::string_view peer);
 

@@ -203,7 +203,7 @@ TEST_CASE("all that is known of a job goes over the wire") {
     view.num_workers = 3;
     view.condition.reason = "two of them";
     view.condition.restarts = 2;
-    view.condition.epoch = 4;
+    view.condition.assembly = 4;
     view.condition.workers = {"a", "b"};
     view.condition.result = "abcd shards=4 seed=11 timing=1 cpu=Model 7";
     view.progress.last.step = 7;

@@ -180,7 +180,7 @@ ClusterView FakeJobs::cluster() const {
   view.id = "00112233445566778899aabbccddeeff";
   view.version = "0.1.0";
   view.generation = 3;
-  view.epoch = 5;
+  view.membership = 5;
   view.started_ms = kSubmitted;
   view.now_ms = kSubmitted + 90'000;
   view.rpc_address = "127.0.0.1:17461";

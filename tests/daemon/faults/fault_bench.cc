@@ -407,7 +407,7 @@ FaultBench::Rates FaultBench::rates_across_kills(int kills, std::chrono::millise
     return lost.empty() || lost.back().source != GoesOnFrom::unknown;
   };
   CHECK(eventually(went_on, kLongest, kLook));
-  for (const LostEpoch& lost : lost_epochs()) {
+  for (const LostAssembly& lost : lost_epochs()) {
     INFO("epoch " << lost.epoch << " was lost: " << lost.cause);
     CHECK(lost.source == GoesOnFrom::memory);
   }

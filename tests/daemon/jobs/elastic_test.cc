@@ -21,14 +21,14 @@ struct Scene {
     driver.start_all(id);
     driver.done();
   }
-  void yields(uint64_t epoch, uint64_t step, bool saved = false) {
-    driver.send(RunYielded{id, epoch, step, saved});
+  void yields(uint64_t assembly, uint64_t step, bool saved = false) {
+    driver.send(RunYielded{id, assembly, step, saved});
   }
   void drain(const std::string& worker, bool on = true) {
     driver.send(WorkerDraining{{worker, 1}, on});
   }
-  void steps(uint64_t epoch, uint64_t step, uint64_t first, uint64_t of = 0) {
-    driver.send(ProgressMade{id, epoch, {.step = step, .steps = of, .first_step = first}});
+  void steps(uint64_t assembly, uint64_t step, uint64_t first, uint64_t of = 0) {
+    driver.send(ProgressMade{id, assembly, {.step = step, .steps = of, .first_step = first}});
   }
   JobView view() const { return *driver.table->find(id); }
 
@@ -253,7 +253,7 @@ TEST_CASE("all workers of a job drain one after the other, and nothing is lost")
     scene.yields(2, 42, true);
     CHECK(driver.done() == "end a-0000 2\nstop a-0000 2 w1 w2\nstart a-0000 3 w3 w4\n");
   }
-  SECTION("the second holds all that is left while its epoch is put together") {
+  SECTION("the second holds all that is left while its assembly is put together") {
     scene.yields(1, 42);
     CHECK(driver.done() == "end a-0000 1\nstop a-0000 1 w1\nstart a-0000 2 w3 w2*\n");
     scene.drain("w2");
@@ -382,11 +382,11 @@ struct Spared : Scene {
     start();
     spares(1);
   }
-  void spares(uint64_t epoch) {
-    driver.send(ProgressMade{id, epoch, {.step = 9, .first_step = 5, .spared_from = 1}});
+  void spares(uint64_t assembly) {
+    driver.send(ProgressMade{id, assembly, {.step = 9, .first_step = 5, .spared_from = 1}});
   }
-  void exits(const std::string& worker, uint64_t epoch = 1) {
-    driver.send(RunnerExited{id, epoch, {worker, 1}, "was killed by signal 9"});
+  void exits(const std::string& worker, uint64_t assembly = 1) {
+    driver.send(RunnerExited{id, assembly, {worker, 1}, "was killed by signal 9"});
   }
 };
 

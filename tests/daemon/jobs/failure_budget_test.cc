@@ -54,13 +54,13 @@ TEST_CASE("a job that fails where it failed before lets others go first") {
   TableDriver driver({.other_side = {}});
   driver.join("w1");
   const std::string id = driver.submit("a", 1, 10);
-  const auto epoch = [&] { return driver.table->find(id)->condition.epoch; };
+  const auto assembly = [&] { return driver.table->find(id)->condition.assembly; };
   for (uint64_t failures = 1; failures <= 4; ++failures) {
-    REQUIRE(epoch() == failures);
+    REQUIRE(assembly() == failures);
     driver.start_all(id);
     driver.send(RunnerExited{id, failures, {"w1", 1}, cat("exited with status ", failures)});
   }
-  CHECK(epoch() == 4);
+  CHECK(assembly() == 4);
   CHECK_THAT(driver.reason(id), Catch::Contains("; waits a while"));
   const std::string other = driver.submit("b", 1);
   CHECK(driver.table->job_on("w1") == other);
@@ -68,9 +68,9 @@ TEST_CASE("a job that fails where it failed before lets others go first") {
   driver.send(JobFinished{other, 1, "x"});
   driver.exit_all(other);
   driver.tick(milliseconds(249));
-  CHECK(epoch() == 4);
+  CHECK(assembly() == 4);
   driver.tick(milliseconds(1));
-  CHECK(epoch() == 5);
+  CHECK(assembly() == 5);
 }
 
 }  // namespace

@@ -17,7 +17,7 @@ ProgressReport report(uint64_t step, uint64_t first_step, GoesOnFrom from) {
   return report;
 }
 
-TEST_CASE("the history says what an epoch was lost by, and how the job went on") {
+TEST_CASE("the history says what an assembly was lost by, and how the job went on") {
   TableDriver driver;
   driver.join("w1");
   driver.join("w2");
@@ -31,8 +31,8 @@ TEST_CASE("the history says what an epoch was lost by, and how the job went on")
   CHECK(driver.state(id) == "RECOVERING");
   const auto view = [&] { return *driver.table->find(id); };
   REQUIRE(view().history.last.size() == 1);
-  LostEpoch expected;
-  expected.number = expected.epoch = 1;
+  LostAssembly expected;
+  expected.number = expected.assembly = 1;
   expected.cause = "worker 'w1' was lost: no heartbeat for 2.5 s, after step 57";
   expected.culprit = "w1";
   expected.began_ms = began;
@@ -65,7 +65,7 @@ TEST_CASE("the history says what an epoch was lost by, and how the job went on")
   CHECK(driver.journal.find(id)->history == view().history);
 }
 
-TEST_CASE("an epoch that a master's restart ended is in the history, once") {
+TEST_CASE("an assembly that a master's restart ended is in the history, once") {
   TableDriver driver;
   driver.join("w1");
   const std::string id = driver.submit("a", 1);
@@ -74,7 +74,7 @@ TEST_CASE("an epoch that a master's restart ended is in the history, once") {
   driver.restart();
   auto history = driver.table->find(id)->history;
   REQUIRE(history.last.size() == 1);
-  CHECK(history.last[0].epoch == 1);
+  CHECK(history.last[0].assembly == 1);
   CHECK(history.last[0].cause == "the master restarted");
   CHECK(history.last[0].stopped_at == -1);
   driver.join("w1", 2);
@@ -86,7 +86,7 @@ TEST_CASE("an epoch that a master's restart ended is in the history, once") {
   CHECK_FALSE(history.last[0].recomputed());
 }
 
-TEST_CASE("what was learned of lost epochs waits for a journal that can be written") {
+TEST_CASE("what was learned of lost assemblies waits for a journal that can be written") {
   TableDriver driver({.retry_after = milliseconds(100), .other_side = {}});
   driver.join("w1");
   driver.join("w2");
@@ -102,10 +102,10 @@ TEST_CASE("what was learned of lost epochs waits for a journal that can be writt
   CHECK(driver.table->find(id)->history.last.at(0).recovered_after == 0);
 }
 
-LostEpoch lost_epoch(uint64_t number) {
-  LostEpoch lost;
+LostAssembly lost_assembly(uint64_t number) {
+  LostAssembly lost;
   lost.number = number;
-  lost.epoch = number + 1;
+  lost.assembly = number + 1;
   lost.cause = "worker 'w1' was lost";
   lost.culprit = "w1";
   lost.fault = "kill=worker:1@step=7";
@@ -115,7 +115,7 @@ LostEpoch lost_epoch(uint64_t number) {
   return lost;
 }
 
-TEST_CASE("the journal keeps the last lost epochs of a job, and their number") {
+TEST_CASE("the journal keeps the last lost assemblies of a job, and their number") {
   const JournalFolder folder;
   {
     const auto journal = open_journal(folder.path());
@@ -123,9 +123,9 @@ TEST_CASE("the journal keeps the last lost epochs of a job, and their number") {
     REQUIRE_OK(journal->append(submitted(2, "b-0002", make_submission("q", "b", 1))));
     JobCondition starting;
     starting.state = JobState::starting;
-    REQUIRE_OK(journal->append(JobChanged{"a-0001", starting, {lost_epoch(1), lost_epoch(2)}}));
+    REQUIRE_OK(journal->append(JobChanged{"a-0001", starting, {lost_assembly(1), lost_assembly(2)}}));
     for (uint64_t i = 2; i <= 130; ++i) {
-      LostEpoch lost = lost_epoch(i);
+      LostAssembly lost = lost_assembly(i);
       REQUIRE_OK(journal->append(JobNoted{"a-0001", {lost}}));
       lost.recovered_after = 5;
       REQUIRE_OK(journal->append(JobNoted{"a-0001", {lost}}));
@@ -138,7 +138,7 @@ TEST_CASE("the journal keeps the last lost epochs of a job, and their number") {
   const JobHistory& history = jobs->at(0).history;
   CHECK(history.count == 130);
   REQUIRE(history.last.size() == JobHistory::kKept);
-  LostEpoch expected = lost_epoch(130);
+  LostAssembly expected = lost_assembly(130);
   expected.recovered_after = 5;
   CHECK(history.last.back() == expected);
   CHECK(history.last.front().number == 31);
@@ -147,7 +147,7 @@ TEST_CASE("the journal keeps the last lost epochs of a job, and their number") {
   CHECK(journal->replay()->size() == 1);
 }
 
-TEST_CASE("a journal of before there were lost epochs is replayed, and takes them") {
+TEST_CASE("a journal of before there were lost assemblies is replayed, and takes them") {
   const JournalFolder folder;
   {
     const auto journal = open_journal(folder.path());
@@ -163,8 +163,8 @@ TEST_CASE("a journal of before there were lost epochs is replayed, and takes the
   }
   const auto journal = open_journal(folder.path());
   CHECK(journal->replay()->at(0).history == JobHistory());
-  REQUIRE_OK(journal->append(JobNoted{"a-0001", {lost_epoch(1)}}));
-  CHECK(journal->replay()->at(0).history.last.at(0) == lost_epoch(1));
+  REQUIRE_OK(journal->append(JobNoted{"a-0001", {lost_assembly(1)}}));
+  CHECK(journal->replay()->at(0).history.last.at(0) == lost_assembly(1));
 }
 
 TEST_CASE("a fault of a job's chaos is in the journal before it comes, and comes once") {
@@ -184,16 +184,16 @@ TEST_CASE("a fault of a job's chaos is in the journal before it comes, and comes
   CHECK_THAT(driver.answer(3), Catch::Contains("it has come before"));
   driver.advance(milliseconds(90));
   driver.lose("w1");
-  const LostEpoch lost = driver.table->find(id)->history.last.at(0);
+  const LostAssembly lost = driver.table->find(id)->history.last.at(0);
   CHECK(lost.fault == "kill=worker:0@step=7");
   CHECK(lost.detected_after == 90);
 
   driver.send(FaultAsked{4, id, 1, 5, "kill=worker:0@step=9"});
-  CHECK_THAT(driver.answer(4), Catch::Contains("the job's epoch is over"));
+  CHECK_THAT(driver.answer(4), Catch::Contains("the job's assembly is over"));
   driver.restart();
   driver.join("w2", 2);
   driver.start_all(id);
-  driver.send(FaultAsked{5, id, driver.table->find(id)->condition.epoch, 4, "kill"});
+  driver.send(FaultAsked{5, id, driver.table->find(id)->condition.assembly, 4, "kill"});
   CHECK_THAT(driver.answer(5), Catch::Contains("it has come before"));
 }
 
@@ -202,12 +202,12 @@ TEST_CASE("what a job's chaos does to it three times at a step is no crash that 
     TableDriver driver;
     driver.join("w1");
     const std::string id = driver.submit("a", 1);
-    for (uint64_t epoch = 1; epoch <= 3; ++epoch) {
+    for (uint64_t assembly = 1; assembly <= 3; ++assembly) {
       driver.start_all(id);
-      driver.send(ProgressMade{id, epoch, report(7, 0, GoesOnFrom::start)});
-      const auto index = static_cast<uint32_t>(epoch);
-      if (asked) driver.send(FaultAsked{epoch, id, epoch, index, "kill=runner:0@step=8"});
-      driver.send(RunnerExited{id, epoch, {"w1", 1}, {"was killed by signal 11", true}});
+      driver.send(ProgressMade{id, assembly, report(7, 0, GoesOnFrom::start)});
+      const auto index = static_cast<uint32_t>(assembly);
+      if (asked) driver.send(FaultAsked{assembly, id, assembly, index, "kill=runner:0@step=8"});
+      driver.send(RunnerExited{id, assembly, {"w1", 1}, {"was killed by signal 11", true}});
       driver.tick(std::chrono::seconds(1));
     }
     CHECK(driver.state(id) == (asked ? "RECOVERING" : "FAILED"));

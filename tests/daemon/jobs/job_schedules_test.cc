@@ -22,8 +22,8 @@ constexpr uint32_t kLargestJob = 4;
 
 struct SimulatedRunner {
   std::string job;
-  uint64_t epoch = 0;
-  uint64_t from = 0;  // the first epoch whose news are its own
+  uint64_t assembly = 0;
+  uint64_t from = 0;  // the first assembly whose news are its own
   enum { starting, advancing, there, stopping } phase = starting;
 };
 
@@ -122,9 +122,9 @@ class Simulation {
 
   // Jobs that a dead master let run and a later one brought to a good end.
   size_t outlived() const { return outlived_; }
-  // Runners that have gone on in another epoch.
+  // Runners that have gone on in another assembly.
   size_t kept() const { return kept_; }
-  // Runs that came to a fence, and epochs of fewer workers than a job may have.
+  // Runs that came to a fence, and assemblies of fewer workers than a job may have.
   size_t yielded() const { return yielded_; }
   size_t smaller() const { return smaller_; }
   // Jobs that were removed because somebody asked for it.
@@ -163,7 +163,7 @@ class Simulation {
   }
 
   void check_worker(const std::string& name, const SimulatedWorker& worker) {
-    if (worker.runners.size() > 1) note(name + " has runners of two epochs");
+    if (worker.runners.size() > 1) note(name + " has runners of two assemblies");
     const uint64_t* incarnation = table_->leases().incarnation_of(name);
     const bool member = incarnation != nullptr;
     if (member != worker.alive || (member && *incarnation != worker.incarnation)) {
@@ -251,12 +251,12 @@ class Simulation {
     const WorkerRef ref{name, worker.incarnation};
     if (runner.phase == SimulatedRunner::starting || runner.phase == SimulatedRunner::advancing) {
       runner.phase = SimulatedRunner::there;
-      runner.from = runner.epoch;
-      send(RunnerStarted{runner.job, runner.epoch, ref});
+      runner.from = runner.assembly;
+      send(RunnerStarted{runner.job, runner.assembly, ref});
     } else if (runner.phase == SimulatedRunner::stopping) {
       const SimulatedRunner gone = runner;
       worker.runners.clear();
-      send(RunnerExited{gone.job, gone.epoch, ref, "has ended"});
+      send(RunnerExited{gone.job, gone.assembly, ref, "has ended"});
     }
   }
   void runner_dies() {
@@ -265,18 +265,18 @@ class Simulation {
     if (worker.runners.empty()) return;
     const SimulatedRunner gone = worker.runners.front();
     worker.runners.clear();
-    // On its way to another epoch it is known by either.
-    const uint64_t epoch = pick(2) == 0 ? gone.from : gone.epoch;
-    send(RunnerExited{gone.job, epoch, {name, worker.incarnation}, "was killed by signal 9"});
+    // On its way to another assembly it is known by either.
+    const uint64_t assembly = pick(2) == 0 ? gone.from : gone.assembly;
+    send(RunnerExited{gone.job, assembly, {name, worker.incarnation}, "was killed by signal 9"});
   }
 
   void job_ends(uint64_t how) {
     std::vector<std::pair<std::string, uint64_t>> running(running_.begin(), running_.end());
     if (running.empty()) return;
-    const auto [job, epoch] = running[pick(running.size())];
-    running_.erase({job, epoch});
-    if (how == 0) return send(JobFinished{job, epoch, "weights"});
-    send(JobBroke{job, epoch, how == 1 ? unavailable("a peer is gone") : internal_error("a bug")});
+    const auto [job, assembly] = running[pick(running.size())];
+    running_.erase({job, assembly});
+    if (how == 0) return send(JobFinished{job, assembly, "weights"});
+    send(JobBroke{job, assembly, how == 1 ? unavailable("a peer is gone") : internal_error("a bug")});
   }
   // One that was asked to.
   void job_yields() {
@@ -288,11 +288,11 @@ class Simulation {
     send(RunYielded{asked.first, asked.second, pick(100)});
   }
   void progress() {
-    for (const auto& [job, epoch] : running_) {
-      return send(ProgressMade{job, epoch, {.step = pick(100), .steps = 100}});
+    for (const auto& [job, assembly] : running_) {
+      return send(ProgressMade{job, assembly, {.step = pick(100), .steps = 100}});
     }
   }
-  // Of epochs and processes of the past.
+  // Of assemblies and processes of the past.
   void stale_news() {
     const auto jobs = table_->jobs();
     if (jobs.empty()) return;
@@ -306,16 +306,16 @@ class Simulation {
     }
     const WorkerRef past{pick_worker(), 1 + pick(last_incarnation_ + 1)};
     if (past.incarnation == workers_[past.name].incarnation) return;
-    const uint64_t epoch = job.condition.epoch;
+    const uint64_t assembly = job.condition.assembly;
     switch (pick(4)) {
       case 0:
         return send(WorkerLost{past, "late news"});
       case 1:
-        return send(RunnerStarted{job.id, epoch, past});
+        return send(RunnerStarted{job.id, assembly, past});
       case 2:
-        return send(RunnerExited{job.id, epoch, past, "late news"});
+        return send(RunnerExited{job.id, assembly, past, "late news"});
       default:
-        return send(JobFinished{job.id, epoch + 1 + pick(2), "late news"});
+        return send(JobFinished{job.id, assembly + 1 + pick(2), "late news"});
     }
   }
 
@@ -334,7 +334,7 @@ class Simulation {
   void append(const JournalRecord& record) {
     if (const auto* changed = std::get_if<JobChanged>(&record)) {
       if (changed->condition.state == JobState::succeeded) outlived_ += ran_.erase(changed->id);
-      epochs_[changed->id] = changed->condition.epoch;
+      assemblies_[changed->id] = changed->condition.assembly;
     }
     if (const auto* forgotten = std::get_if<JobForgotten>(&record)) {
       const StoredJob* job = journal_.find(forgotten->id);
@@ -381,8 +381,8 @@ class Simulation {
       } else if (const auto* go = std::get_if<RunJob>(&action)) {
         go_job(*go);
       } else if (const auto* yield = std::get_if<YieldRun>(&action)) {
-        if (!driven_.contains({yield->job, yield->epoch})) note(yield->job + " yields no run");
-        yielding_.insert({yield->job, yield->epoch});
+        if (!driven_.contains({yield->job, yield->assembly})) note(yield->job + " yields no run");
+        yielding_.insert({yield->job, yield->assembly});
       } else if (const auto* end = std::get_if<EndRun>(&action)) {
         end_run(*end);
       } else if (const auto* stop = std::get_if<StopRunners>(&action)) {
@@ -401,7 +401,7 @@ class Simulation {
   }
 
   void start_runners(const StartRunners& start) {
-    if (epochs_[start.job] != start.epoch) note(start.job + " starts in an epoch not written");
+    if (assemblies_[start.job] != start.assembly) note(start.job + " starts in an assembly not written");
     if (start.kept.size() != start.workers.size()) note(start.job + " does not say who is kept");
     const auto view = table_->find(start.job);
     const size_t most = view->num_workers;
@@ -417,7 +417,7 @@ class Simulation {
       } else if (start.kept[task]) {
         advance(start, worker, {start.job, task});
       } else {
-        worker.runners.push_back({start.job, start.epoch, start.epoch, SimulatedRunner::starting});
+        worker.runners.push_back({start.job, start.assembly, start.assembly, SimulatedRunner::starting});
         tasks_[{ref.name, ref.incarnation}] = {start.job, task};
       }
     }
@@ -426,7 +426,7 @@ class Simulation {
                const std::pair<std::string, size_t>& task) {
     const auto kept = std::find_if(worker.runners.begin(), worker.runners.end(),
                                    [&](const SimulatedRunner& runner) {
-                                     return runner.job == start.job && runner.epoch < start.epoch &&
+                                     return runner.job == start.job && runner.assembly < start.assembly &&
                                             runner.phase == SimulatedRunner::there;
                                    });
     if (kept == worker.runners.end()) return note(start.job + " keeps a runner that is not there");
@@ -437,7 +437,7 @@ class Simulation {
         note(start.job + " gives a kept runner another task");
       had = task;
     }
-    kept->epoch = start.epoch;
+    kept->assembly = start.assembly;
     kept->phase = SimulatedRunner::advancing;
     ++kept_;
   }
@@ -445,21 +445,21 @@ class Simulation {
     for (const WorkerRef& ref : go.workers) {
       const SimulatedWorker& worker = workers_[ref.name];
       const bool there = worker.incarnation == ref.incarnation && worker.runners.size() == 1 &&
-                         worker.runners[0].job == go.job && worker.runners[0].epoch == go.epoch;
+                         worker.runners[0].job == go.job && worker.runners[0].assembly == go.assembly;
       // It may have died while RUNNING was being written: then the job breaks by itself.
       if (there && worker.runners[0].phase != SimulatedRunner::there) {
         note(go.job + " runs on runners that are not there, or are to stop");
       }
     }
-    if (!driven_.insert({go.job, go.epoch}).second) note(go.job + " runs twice in an epoch");
-    running_.insert({go.job, go.epoch});
+    if (!driven_.insert({go.job, go.assembly}).second) note(go.job + " runs twice in an assembly");
+    running_.insert({go.job, go.assembly});
   }
   void end_run(const EndRun& end) {
-    if (driven_.erase({end.job, end.epoch}) != 1) note(end.job + " ends a run that is none");
-    running_.erase({end.job, end.epoch});
+    if (driven_.erase({end.job, end.assembly}) != 1) note(end.job + " ends a run that is none");
+    running_.erase({end.job, end.assembly});
   }
   void stop_runners(const StopRunners& stop) {
-    if (driven_.contains({stop.job, stop.epoch}) && table_->find(stop.job).ok() &&
+    if (driven_.contains({stop.job, stop.assembly}) && table_->find(stop.job).ok() &&
         stop.workers.size() > 1) {
       note(stop.job + " loses runners while it is driven");
     }
@@ -467,7 +467,7 @@ class Simulation {
       SimulatedWorker& worker = workers_[ref.name];
       if (worker.incarnation != ref.incarnation) continue;
       for (SimulatedRunner& runner : worker.runners) {
-        const bool meant = runner.job == stop.job && runner.epoch <= stop.epoch;
+        const bool meant = runner.job == stop.job && runner.assembly <= stop.assembly;
         if (meant) runner.phase = SimulatedRunner::stopping;
       }
     }
@@ -493,7 +493,7 @@ class Simulation {
   std::set<std::pair<std::string, uint64_t>> driven_;    // between RunJob and EndRun
   std::set<std::pair<std::string, uint64_t>> yielding_;  // were asked to
   std::set<std::pair<std::string, uint64_t>> running_;   // of those, neither done nor broken
-  std::map<std::string, uint64_t> epochs_;               // as written
+  std::map<std::string, uint64_t> assemblies_;               // as written
   std::map<std::string, JobCondition> ended_;            // as first seen
   std::set<uint64_t> open_tickets_, removals_;
   std::set<std::string> ran_;  // when a master died

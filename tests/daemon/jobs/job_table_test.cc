@@ -257,11 +257,11 @@ TEST_CASE("a crash that repeats itself at the same step fails the job") {
   TableDriver driver;
   driver.join("w1");
   const std::string id = driver.submit("a", 1, 10);
-  for (const uint64_t epoch : {1, 2, 3}) {
+  for (const uint64_t assembly : {1, 2, 3}) {
     CHECK_FALSE(driver.state(id) == "FAILED");
     driver.start_all(id);
-    driver.send(ProgressMade{id, epoch, {.step = 57}});
-    driver.send(RunnerExited{id, epoch, {"w1", 1}, {"was killed by signal 11", true}});
+    driver.send(ProgressMade{id, assembly, {.step = 57}});
+    driver.send(RunnerExited{id, assembly, {"w1", 1}, {"was killed by signal 11", true}});
   }
   CHECK(driver.state(id) == "FAILED");
   CHECK(driver.reason(id) == "three times at step 57: the runner on 'w1' was killed by signal 11");
@@ -271,10 +271,10 @@ TEST_CASE("crashes at one step with others between them fail no job") {
   TableDriver driver;
   driver.join("w1");
   const std::string id = driver.submit("a", 1, 10);
-  for (uint64_t epoch = 1; epoch < 7; ++epoch) {
+  for (uint64_t assembly = 1; assembly < 7; ++assembly) {
     driver.start_all(id);
-    driver.send(ProgressMade{id, epoch, {.step = epoch % 3 == 0 ? 56u : 57u}});
-    driver.send(RunnerExited{id, epoch, {"w1", 1}, {"was killed by signal 11", true}});
+    driver.send(ProgressMade{id, assembly, {.step = assembly % 3 == 0 ? 56u : 57u}});
+    driver.send(RunnerExited{id, assembly, {"w1", 1}, {"was killed by signal 11", true}});
     driver.tick(std::chrono::seconds(40));
   }
   CHECK(driver.state(id) == "RECOVERING");
@@ -284,9 +284,9 @@ TEST_CASE("who kills the runners of a job at one step again and again does not f
   TableDriver driver;
   driver.join("w1");
   const std::string id = driver.submit("a", 1, 10);
-  for (const uint64_t epoch : {1, 2, 3, 4, 5, 6, 7, 8, 9, 10}) {
+  for (const uint64_t assembly : {1, 2, 3, 4, 5, 6, 7, 8, 9, 10}) {
     driver.start_all(id);
-    driver.send(RunnerExited{id, epoch, {"w1", 1}, {"was killed by signal 9"}});
+    driver.send(RunnerExited{id, assembly, {"w1", 1}, {"was killed by signal 9"}});
     CHECK(driver.state(id) == "RECOVERING");
     driver.tick(std::chrono::seconds(40));
   }
@@ -385,7 +385,7 @@ TEST_CASE("an error that would come again fails the job at once") {
   CHECK(driver.table->leases().free() == 1);
 }
 
-TEST_CASE("a runner that does not come in time costs the job its epoch") {
+TEST_CASE("a runner that does not come in time costs the job its assembly") {
   TableDriver driver;
   driver.join("w1");
   const std::string id = driver.submit("a", 1);
@@ -522,7 +522,7 @@ TEST_CASE("jobs wait for a journal that refuses, say so, and keep what they hold
     driver.tick(std::chrono::minutes(2));
     CHECK(driver.done() == "end a-0000 1\nstart a-0000 2 w1* w4\n");
   }
-  SECTION("an epoch that is to be written") {
+  SECTION("an assembly that is to be written") {
     driver.lose("w2");
     driver.done();
     driver.write_status = resource_exhausted("disk full");
@@ -566,7 +566,7 @@ TEST_CASE("a restarted master gives jobs that had runners new ones, before the q
   CHECK(driver.state(running) == "RUNNING");
   CHECK(driver.journal.find(running)->condition.restarts == 0);
   CHECK(driver.reason(queued) == "waits for 1 worker, 0 free");
-  driver.send(JobFinished{running, 1, "of the last master's epoch"});
+  driver.send(JobFinished{running, 1, "of the last master's assembly"});
   CHECK(driver.state(running) == "RUNNING");
   driver.send(JobFinished{running, 2, "weights"});
   CHECK(driver.state(running) == "SUCCEEDED");
@@ -626,9 +626,9 @@ TEST_CASE("a job's rate and remaining time follow its reports") {
   driver.join("w1");
   const std::string id = driver.submit("a", 1);
   driver.start_all(id);
-  const auto report = [&](uint64_t epoch, uint64_t step) {
+  const auto report = [&](uint64_t assembly, uint64_t step) {
     driver.send(ProgressMade{
-        id, epoch, {.step = step, .steps = 1000, .samples_per_step = 32, .loss = 0.5}});
+        id, assembly, {.step = step, .steps = 1000, .samples_per_step = 32, .loss = 0.5}});
   };
   report(1, 0);
   CHECK(std::isnan(driver.table->find(id)->progress.eta_seconds));
@@ -643,7 +643,7 @@ TEST_CASE("a job's rate and remaining time follow its reports") {
   CHECK(progress.samples_per_second == Approx(320));
   CHECK(progress.eta_seconds == Approx(60));
   const uint64_t version = driver.table->find(id)->version;
-  report(7, 500);  // of another epoch
+  report(7, 500);  // of another assembly
   CHECK(driver.table->find(id)->progress.last.step == 400);
   report(1, 401);
   CHECK(driver.table->find(id)->version > version);

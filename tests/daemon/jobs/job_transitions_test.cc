@@ -130,7 +130,7 @@ TEST_CASE("every event in every state leads where it should") {
       const JobCondition& written = a.driver.journal.find(a.id)->condition;
       CHECK(written.state == after.state);
       CHECK(written.restarts == after.restarts);
-      CHECK(written.epoch == after.epoch);
+      CHECK(written.assembly == after.assembly);
     }
   }
 }

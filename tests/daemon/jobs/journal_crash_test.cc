@@ -27,7 +27,7 @@ JournalRecord record_at(uint64_t i) {
   }
   JobCondition condition;
   condition.state = i % 3 == 1 ? JobState::starting : JobState::failed;
-  condition.epoch = 1;
+  condition.assembly = 1;
   condition.workers = {"w1", "w2"};
   condition.reason = i % 3 == 1 ? "" : "the master restarted";
   return JobChanged{id, condition};

@@ -20,19 +20,19 @@ uint64_t setting(const char* name, uint64_t usual) {
   return text ? std::strtoull(text, nullptr, 10) : usual;
 }
 
-JobChanged changed(uint64_t job, JobState state, uint64_t epoch) {
+JobChanged changed(uint64_t job, JobState state, uint64_t assembly) {
   JobCondition condition;
   condition.state = state;
-  condition.epoch = epoch;
-  condition.since_ms = static_cast<int64_t>(1000 * job + epoch);
+  condition.assembly = assembly;
+  condition.since_ms = static_cast<int64_t>(1000 * job + assembly);
   condition.reason = state == JobState::failed ? "the master restarted" : "";
   condition.workers = {"w1", "w2"};
   return {cat("job-", job), condition};
 }
 
-LostEpoch lost_at(uint64_t job) {
-  LostEpoch lost;
-  lost.epoch = lost.number = 1;
+LostAssembly lost_at(uint64_t job) {
+  LostAssembly lost;
+  lost.assembly = lost.number = 1;
   lost.cause = cat("the runner of job ", job, " was killed");
   lost.began_ms = static_cast<int64_t>(job);
   return lost;

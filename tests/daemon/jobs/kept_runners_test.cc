@@ -1,4 +1,4 @@
-// Runners of a job that outlive their epoch, and their master: who is kept, who is let go.
+// Runners of a job that outlive their assembly, and their master: who is kept, who is let go.
 #include "daemon/jobs/job_table.h"
 #include "devices/base/text.h"
 #include "tests/catch.h"
@@ -17,11 +17,11 @@ struct ThreeOfThem {
     driver.start_all(id);
     driver.done();
   }
-  void exits(const std::string& worker, uint64_t epoch = 1) {
-    driver.send(RunnerExited{id, epoch, {worker, 1}, "was killed by signal 9"});
+  void exits(const std::string& worker, uint64_t assembly = 1) {
+    driver.send(RunnerExited{id, assembly, {worker, 1}, "was killed by signal 9"});
   }
-  void started(const std::string& worker, uint64_t epoch, uint64_t incarnation = 1) {
-    driver.send(RunnerStarted{id, epoch, {worker, incarnation}});
+  void started(const std::string& worker, uint64_t assembly, uint64_t incarnation = 1) {
+    driver.send(RunnerStarted{id, assembly, {worker, incarnation}});
   }
   uint32_t restarts() const { return driver.table->find(id)->condition.restarts; }
 
@@ -38,7 +38,7 @@ TEST_CASE("a job whose worker is lost goes on with another and those that are le
   CHECK(driver.done() == "end a-0000 1\nstart a-0000 2 w1* w0 w3*\n");
   const auto view = driver.table->find(scene.id);
   CHECK(view->condition.restarts == 1);
-  CHECK(view->condition.epoch == 2);
+  CHECK(view->condition.assembly == 2);
   driver.start_all(scene.id);
   CHECK(driver.state(scene.id) == "RUNNING");
   CHECK(driver.done() == "run a-0000 2 w1 w0 w3\n");
@@ -153,7 +153,7 @@ TEST_CASE("one whose files do not answer either goes with the first, also when i
   CHECK(driver.done() == "end a-0000 1\nstop a-0000 1 w1\n");
   driver.send(InputStarved{scene.id, 1, {"w3", 1}, how});
   CHECK(driver.done() == "stop a-0000 1 w3\n");
-  driver.send(InputStarved{scene.id, 7, {"w2", 1}, how});  // of no epoch that there is
+  driver.send(InputStarved{scene.id, 7, {"w2", 1}, how});  // of no assembly that there is
   CHECK(driver.done() == "");
 }
 
@@ -161,12 +161,12 @@ TEST_CASE("a job of one worker whose files do not answer goes to another, if the
   TableDriver driver;
   driver.join("w1");
   const std::string id = driver.submit("a", 1);
-  const auto starve = [&](uint64_t epoch, const std::string& worker) {
+  const auto starve = [&](uint64_t assembly, const std::string& worker) {
     driver.start_all(id);
     driver.done();
-    driver.send(InputStarved{id, epoch, {worker, 1}, "'/data/x': no answer"});
-    driver.send(JobBroke{id, epoch, unavailable("'/data/x': no answer")});
-    driver.send(RunnerExited{id, epoch, {worker, 1}, "was killed by signal 9"});
+    driver.send(InputStarved{id, assembly, {worker, 1}, "'/data/x': no answer"});
+    driver.send(JobBroke{id, assembly, unavailable("'/data/x': no answer")});
+    driver.send(RunnerExited{id, assembly, {worker, 1}, "was killed by signal 9"});
     return driver.done();
   };
   CHECK(starve(1, "w1") == "end a-0000 1\nstop a-0000 1 w1\nstart a-0000 2 w1\n");
@@ -195,7 +195,7 @@ TEST_CASE("what befalls a kept runner on its way is none of the job's restarts")
   scene.exits("w2");
   CHECK(driver.done() == "end a-0000 1\nstart a-0000 2 w1* w2 w3*\n");
   scene.started("w1", 2);
-  SECTION("news of it with the epoch before") { scene.exits("w3", 1); }
+  SECTION("news of it with the assembly before") { scene.exits("w3", 1); }
   SECTION("news of it with the new one") { scene.exits("w3", 2); }
   CHECK(driver.done() == "");  // w2 is on its way
   scene.started("w2", 2);
@@ -225,7 +225,7 @@ TEST_CASE("a kept runner that does not come along in time is stopped, the others
   CHECK(scene.restarts() == 1);
 }
 
-TEST_CASE("an epoch that cannot be written leaves those that are kept as they were") {
+TEST_CASE("an assembly that cannot be written leaves those that are kept as they were") {
   ThreeOfThem scene;
   TableDriver& driver = scene.driver;
   driver.lose("w2");
@@ -244,7 +244,7 @@ TEST_CASE("a job that is cancelled stops those that were kept") {
   scene.driver.lose("w2");
   scene.driver.done();
   SECTION("while they wait") {}
-  SECTION("while the next epoch is written") {
+  SECTION("while the next assembly is written") {
     scene.driver.hold_writes = true;
     scene.driver.join("w2", 2);
   }
@@ -268,8 +268,8 @@ TEST_CASE("a restarted master takes up the runners that have gone on meanwhile")
   ThreeOfThem scene;
   TableDriver& driver = scene.driver;
   driver.restart();
-  const auto joins = [&](const std::string& worker, uint32_t task, uint64_t epoch = 1) {
-    driver.send(WorkerJoined{{worker, 1}, {{scene.id, epoch, task}}});
+  const auto joins = [&](const std::string& worker, uint32_t task, uint64_t assembly = 1) {
+    driver.send(WorkerJoined{{worker, 1}, {{scene.id, assembly, task}}});
   };
   joins("w1", 0);
   joins("w2", 1);
@@ -294,7 +294,7 @@ TEST_CASE("a restarted master takes up the runners that have gone on meanwhile")
     driver.tick(milliseconds(1));
     CHECK(driver.done() == "start a-0000 2 w1* w2* w4\n");
   }
-  SECTION("one of another epoch, or another's task, ends") {
+  SECTION("one of another assembly, or another's task, ends") {
     joins("w3", 2, 7);
     CHECK(driver.done() == "stop a-0000 7 w3\n");
     CHECK(driver.table->job_on("w3") == scene.id);  // whom nobody gets before it is gone

@@ -78,15 +78,15 @@ struct Scene {
     step(1, 5);
     driver.done();
   }
-  void step(uint64_t epoch, uint64_t to) {
-    driver.send(ProgressMade{id, epoch, {.step = to, .steps = 100, .first_step = to - 1}});
+  void step(uint64_t assembly, uint64_t to) {
+    driver.send(ProgressMade{id, assembly, {.step = to, .steps = 100, .first_step = to - 1}});
   }
-  void lost(const std::string& worker, const std::string& peer, uint64_t epoch = 1,
+  void lost(const std::string& worker, const std::string& peer, uint64_t assembly = 1,
             LinkFault fault = LinkFault::lost) {
     driver.send(
-        LinkFailed{id, epoch, {worker, 1}, peer, fault, cat("link ", worker, " to ", peer)});
+        LinkFailed{id, assembly, {worker, 1}, peer, fault, cat("link ", worker, " to ", peer)});
   }
-  void broke(const Status& why, uint64_t epoch = 1) { driver.send(JobBroke{id, epoch, why}); }
+  void broke(const Status& why, uint64_t assembly = 1) { driver.send(JobBroke{id, assembly, why}); }
   uint32_t restarts() const { return driver.table->find(id)->condition.restarts; }
 
   TableDriver driver;
@@ -111,11 +111,11 @@ TEST_CASE("of two workers that lost their link one goes, the others keep the job
 
 TEST_CASE("a link with damaged bytes costs nobody, and the job is no repeater for it") {
   Scene scene;
-  for (uint64_t epoch = 1; epoch <= 2; ++epoch) {
-    scene.lost("w1", "w2", epoch, LinkFault::damaged);
-    scene.broke(unavailable("data loss"), epoch);
+  for (uint64_t assembly = 1; assembly <= 2; ++assembly) {
+    scene.lost("w1", "w2", assembly, LinkFault::damaged);
+    scene.broke(unavailable("data loss"), assembly);
     CHECK(scene.driver.done() ==
-          cat("end a-0000 ", epoch, "\nstart a-0000 ", epoch + 1, " w1* w2* w3*\n"));
+          cat("end a-0000 ", assembly, "\nstart a-0000 ", assembly + 1, " w1* w2* w3*\n"));
     scene.driver.start_all(scene.id);
     scene.driver.done();
   }
@@ -127,10 +127,10 @@ TEST_CASE("a link with damaged bytes costs nobody, and the job is no repeater fo
 TEST_CASE("a worker that lost its link may come back once, and then is left out for a while") {
   Scene scene;
   TableDriver& driver = scene.driver;
-  const auto lose = [&](uint64_t epoch) {
-    scene.lost("w3", "w2", epoch);
-    scene.broke(unavailable("timed out"), epoch);
-    driver.send(RunnerExited{scene.id, epoch, {"w3", 1}, "was stopped"});
+  const auto lose = [&](uint64_t assembly) {
+    scene.lost("w3", "w2", assembly);
+    scene.broke(unavailable("timed out"), assembly);
+    driver.send(RunnerExited{scene.id, assembly, {"w3", 1}, "was stopped"});
     return driver.done();
   };
   CHECK(lose(1) == "end a-0000 1\nstop a-0000 1 w3\nstart a-0000 2 w1* w2* w3\n");
@@ -184,10 +184,10 @@ TEST_CASE("a job whose workers never reached each other does not try for ever") 
   driver.join("w4");
   driver.join("w5");
   driver.start_all(never);
-  for (const uint64_t epoch : {1, 2}) {
-    driver.send(LinkFailed{never, epoch, {"w4", 1}, "w5", LinkFault::lost, "no answer"});
-    driver.send(JobBroke{never, epoch, deadline_exceeded("dialling w5")});
-    driver.send(RunnerExited{never, epoch, {"w5", 1}, "was stopped"});
+  for (const uint64_t assembly : {1, 2}) {
+    driver.send(LinkFailed{never, assembly, {"w4", 1}, "w5", LinkFault::lost, "no answer"});
+    driver.send(JobBroke{never, assembly, deadline_exceeded("dialling w5")});
+    driver.send(RunnerExited{never, assembly, {"w5", 1}, "was stopped"});
     driver.tick(milliseconds(2000));
     driver.start_all(never);
   }

@@ -19,11 +19,11 @@ void MemoryJournal::append(const JournalRecord& record) {
     job.condition = changed->condition;
     if (job.condition.state == JobState::running && job.first_ran_ms == 0)
       job.first_ran_ms = job.condition.since_ms;
-    for (const LostEpoch& each : changed->lost) job.history.put(each);
+    for (const LostAssembly& each : changed->lost) job.history.put(each);
     if (changed->ended_with) job.ended_with = changed->ended_with;
   } else if (const auto* noted = std::get_if<JobNoted>(&record)) {
     REQUIRE(jobs_.contains(noted->id));
-    for (const LostEpoch& each : noted->lost) jobs_.at(noted->id).history.put(each);
+    for (const LostAssembly& each : noted->lost) jobs_.at(noted->id).history.put(each);
     for (const FiredFault& each : noted->fired) jobs_.at(noted->id).fired.push_back(each);
   } else {
     REQUIRE(jobs_.erase(std::get<JobForgotten>(record).id) == 1);
@@ -81,15 +81,15 @@ void TableDriver::perform(const JobAction& action) {
     if (write_status.ok()) journal.append(write->record);
     events_.push_back(JournalWritten{write->write, write_status});
   } else if (const auto* start = std::get_if<StartRunners>(&action)) {
-    note("start", start->job, start->epoch, start->workers, start->kept);
+    note("start", start->job, start->assembly, start->workers, start->kept);
   } else if (const auto* go = std::get_if<RunJob>(&action)) {
-    note("run", go->job, go->epoch, go->workers);
+    note("run", go->job, go->assembly, go->workers);
   } else if (const auto* yield = std::get_if<YieldRun>(&action)) {
-    note(yield->save ? "save and yield" : "yield", yield->job, yield->epoch, {});
+    note(yield->save ? "save and yield" : "yield", yield->job, yield->assembly, {});
   } else if (const auto* end = std::get_if<EndRun>(&action)) {
-    note("end", end->job, end->epoch, {});
+    note("end", end->job, end->assembly, {});
   } else if (const auto* stop = std::get_if<StopRunners>(&action)) {
-    note("stop", stop->job, stop->epoch, stop->workers);
+    note("stop", stop->job, stop->assembly, stop->workers);
   } else if (const auto* expel = std::get_if<ExpelWorker>(&action)) {
     log_ += "expel " + expel->worker.name + "\n";
   } else if (const auto* answer = std::get_if<Answer>(&action)) {
@@ -108,9 +108,9 @@ void TableDriver::release_writes() {
   }
 }
 
-void TableDriver::note(const std::string& verb, const std::string& job, uint64_t epoch,
+void TableDriver::note(const std::string& verb, const std::string& job, uint64_t assembly,
                        const std::vector<WorkerRef>& workers, const std::vector<bool>& kept) {
-  log_ += cat(verb, " ", job, " ", epoch);
+  log_ += cat(verb, " ", job, " ", assembly);
   for (size_t i = 0; i < workers.size(); ++i)
     log_ += cat(" ", workers[i].name, i < kept.size() && kept[i] ? "*" : "");
   log_ += "\n";
@@ -147,7 +147,7 @@ void TableDriver::start_all(const std::string& id) {
   for (const std::string& worker : view->condition.workers) {
     const uint64_t* incarnation = table->leases().incarnation_of(worker);
     const uint64_t of = incarnation == nullptr ? 1 : *incarnation;
-    send(RunnerStarted{view->id, view->condition.epoch, {worker, of}});
+    send(RunnerStarted{view->id, view->condition.assembly, {worker, of}});
   }
 }
 
@@ -157,7 +157,7 @@ void TableDriver::exit_all(const std::string& id) {
   for (const std::string& worker : view->condition.workers) {
     const uint64_t* incarnation = table->leases().incarnation_of(worker);
     if (incarnation == nullptr) continue;
-    send(RunnerExited{view->id, view->condition.epoch, {worker, *incarnation}, "has ended"});
+    send(RunnerExited{view->id, view->condition.assembly, {worker, *incarnation}, "has ended"});
   }
 }
 

@@ -47,7 +47,7 @@ class TableDriver {
   // Submits and gives the id.
   std::string submit(const std::string& name, uint32_t num_workers, uint32_t max_restarts = 3,
                      uint32_t min_workers = 0);
-  // All runners of the job's epoch are there, or gone.
+  // All runners of the job's assembly are there, or gone.
   void start_all(const std::string& id);
   void exit_all(const std::string& id);
   std::string state(const std::string& id) const;
@@ -69,7 +69,7 @@ class TableDriver {
 
  private:
   void perform(const JobAction& action);
-  void note(const std::string& verb, const std::string& job, uint64_t epoch,
+  void note(const std::string& verb, const std::string& job, uint64_t assembly,
             const std::vector<WorkerRef>& workers, const std::vector<bool>& kept = {});
 
   const JobTableLimits limits_;

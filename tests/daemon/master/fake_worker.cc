@@ -52,7 +52,7 @@ struct FakeRunner::Inside {
    protected:
     kj::Promise<void> advance(AdvanceContext context) override {
       const std::lock_guard lock(inside_.mutex);
-      inside_.advanced.push_back(context.getParams().getEpoch());
+      inside_.advanced.push_back(context.getParams().getAssembly());
       if (inside_.refuses) return kj::NEVER_DONE;
       answer(Status(), context.getResults().initOutcome());
       return kj::READY_NOW;
@@ -95,10 +95,10 @@ Status FakeRunner::registers(const Order& order, const std::string& token) {
         auto request = registry.registerRunnerRequest();
         auto info = request.initInfo();
         info.setJob(order.job);
-        info.setEpoch(order.epoch);
+        info.setAssembly(order.assembly);
         info.setTask(order.task);
         info.setToken(data_of(token.empty() ? order.token : token));
-        info.setIncarnation(order.epoch);
+        info.setIncarnation(order.assembly);
         info.setDeviceName(cat("job:worker/task:", order.task, "/cpu:0"));
         info.setMemoryBytes(uint64_t{1} << 30);
         info.setThreads(1);
@@ -132,7 +132,7 @@ struct FakeWorker::Inside {
     kj::Promise<void> start(StartContext context) override {
       const auto spec = context.getParams().getSpec();
       const std::lock_guard lock(inside_.mutex);
-      inside_.started.push_back({to_string(spec.getJob()), spec.getEpoch(), spec.getTask(),
+      inside_.started.push_back({to_string(spec.getJob()), spec.getAssembly(), spec.getTask(),
                                  bytes_of(spec.getToken()), bytes_of(spec.getKey())});
       answer(inside_.start_answer, context.getResults().initOutcome());
       return kj::READY_NOW;
@@ -140,14 +140,14 @@ struct FakeWorker::Inside {
     kj::Promise<void> advance(AdvanceContext context) override {
       const auto spec = context.getParams().getSpec();
       const std::lock_guard lock(inside_.mutex);
-      inside_.advanced.push_back(cat(to_string(spec.getJob()), "/", spec.getEpoch()));
+      inside_.advanced.push_back(cat(to_string(spec.getJob()), "/", spec.getAssembly()));
       answer(Status(), context.getResults().initOutcome());
       return kj::READY_NOW;
     }
     kj::Promise<void> stop(StopContext context) override {
       const auto params = context.getParams();
       const std::lock_guard lock(inside_.mutex);
-      inside_.stopped.push_back(cat(to_string(params.getJob()), "/", params.getEpoch()));
+      inside_.stopped.push_back(cat(to_string(params.getJob()), "/", params.getAssembly()));
       if (inside_.ignores_stops) return kj::NEVER_DONE;
       answer(Status(), context.getResults().initOutcome());
       return kj::READY_NOW;
@@ -294,7 +294,7 @@ Status FakeWorker::exited(const Order& order, const std::string& how) {
   return inside_->client->call<wire::Registry>("exited", 30s, [&](wire::Registry::Client to) {
     auto request = to.runnerExitedRequest();
     request.setJob(order.job);
-    request.setEpoch(order.epoch);
+    request.setAssembly(order.assembly);
     request.setHow(how);
     return request.send().then(
         [](auto&& response) -> Status { return status_of(response.getOutcome()); });
@@ -305,7 +305,7 @@ Status FakeWorker::log(const std::string& job, const std::vector<std::string>& l
   return inside_->client->call<wire::Registry>("log", 30s, [&](wire::Registry::Client to) {
     auto request = to.logRequest();
     request.setJob(job);
-    request.setEpoch(1);
+    request.setAssembly(1);
     auto out = request.initLines(static_cast<unsigned>(lines.size()));
     for (unsigned i = 0; i < lines.size(); ++i) out.set(i, lines[i]);
     return request.send().then(

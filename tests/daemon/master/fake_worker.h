@@ -18,13 +18,13 @@ using namespace std::chrono_literals;
 // What a worker was told to start.
 struct Order {
   std::string job;
-  uint64_t epoch = 0;
+  uint64_t assembly = 0;
   uint32_t task = 0;
   std::string token;
   std::string key;
 };
 
-// A runner that registers, goes on in other epochs, and whose other methods never answer.
+// A runner that registers, goes on in other assemblies, and whose other methods never answer.
 class FakeRunner {
  public:
   // `token`: instead of the order's.
@@ -37,7 +37,7 @@ class FakeRunner {
   Status registers(const Order& order, const std::string& token = "");
   // Whether a call to it is waiting for an answer.
   bool called() const;
-  // The epochs to which it was told to go on. What it answers: nothing, if it refuses.
+  // The assemblies to which it was told to go on. What it answers: nothing, if it refuses.
   std::vector<uint64_t> advanced() const;
   void refuse_to_advance();
 
@@ -56,7 +56,7 @@ class FakeWorker {
 
   Status registered() const;
   std::string cluster_id() const;
-  // The runners that it was told to start and to stop, in order; stopped ones as "job/epoch".
+  // The runners that it was told to start and to stop, in order; stopped ones as "job/assembly".
   std::vector<Order> started() const;
   std::vector<std::string> stopped() const;
   // As stopped(): those that were to go on.

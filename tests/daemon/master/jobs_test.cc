@@ -25,7 +25,7 @@ TEST_CASE("a submitted job waits for workers, and starts when they join", "[clus
   REQUIRE(host.becomes(id, "STARTING"));
   const Order first = w1.order(), second = w2.order();
   CHECK(first.job == id);
-  CHECK(first.epoch == 1);
+  CHECK(first.assembly == 1);
   CHECK(first.task == 0);
   CHECK(second.task == 1);
   CHECK(first.token != second.token);
@@ -45,7 +45,7 @@ TEST_CASE("a submitted job waits for workers, and starts when they join", "[clus
 TEST_CASE("a job that cannot be right is refused before it is one", "[cluster]") {
   Host host;
   Submission broken = tiny_job("r1");
-  broken.text += "epochs: [1\n";
+  broken.text += "assemblies: [1\n";
   CHECK_THAT(host.submit(broken).status().to_string(),
              Catch::StartsWith("invalid_argument: job.yaml:"));
   CHECK_THAT(host.submit(tiny_job("r2", 8)).status().message(), Catch::Contains("num_workers"));
@@ -232,7 +232,7 @@ TEST_CASE("a job is cancelled in every state", "[cluster]") {
   CHECK(host.becomes(next, "STARTING"));
 }
 
-TEST_CASE("a runner that never registers costs its job the epoch", "[cluster]") {
+TEST_CASE("a runner that never registers costs its job the assembly", "[cluster]") {
   Host host;
   host.tuning.cluster.jobs.start_timeout = 100ms;
   host.restart();
@@ -240,7 +240,7 @@ TEST_CASE("a runner that never registers costs its job the epoch", "[cluster]") 
   const std::string id = host.submitted(tiny_job("r1", 1, "max_failures: 3\n"));
   const Order late = worker.order(0);
   const Order next = worker.order(1);
-  CHECK(next.epoch == 2);
+  CHECK(next.assembly == 2);
   CHECK(next.token != late.token);
   CHECK(worker.stopped().front() == id + "/1");
   CHECK(host.master->job(id)->condition.restarts >= 1);
@@ -248,7 +248,7 @@ TEST_CASE("a runner that never registers costs its job the epoch", "[cluster]") 
   // Nobody waits for it any more.
   const auto runner = FakeRunner::connect(host.master->address(), late);
   CHECK(runner->registered().code() == Code::failed_precondition);
-  REQUIRE(host.becomes(id, "FAILED"));  // none of its epochs started
+  REQUIRE(host.becomes(id, "FAILED"));  // none of its assemblies started
   CHECK_THAT(host.reason(id), Catch::Contains("after 3 restarts"));
 }
 
@@ -293,7 +293,7 @@ TEST_CASE("the death of a runner is told in its worker's words", "[cluster]") {
   runner.reset();
   REQUIRE_OK(worker.exited(order, "was killed by signal 9"));
   const Order next = worker.order(1);
-  CHECK(next.epoch == 2);
+  CHECK(next.assembly == 2);
   CHECK_THAT(host.reason(id), Catch::Contains("the runner on 'w1' was killed by signal 9"));
 }
 
@@ -310,14 +310,14 @@ TEST_CASE("a runner whose connection is gone is stopped, if nobody says how it e
   REQUIRE(eventually([&] { return !w1.stopped().empty(); }));
   CHECK(w1.stopped().front() == id + "/1");
   const auto other = FakeRunner::connect(host.master->address(), w2.order());
-  CHECK(w1.order(1).epoch == 2);
+  CHECK(w1.order(1).assembly == 2);
   CHECK_THAT(host.reason(id), Catch::Contains("the runner on 'w1' lost its connection"));
   REQUIRE(eventually([&] { return !other->advanced().empty(); }));
   CHECK(w2.advanced() == std::vector<std::string>{id + "/2"});
   CHECK(w2.stopped().empty());
 }
 
-TEST_CASE("a runner that is left goes on in the next epoch with another", "[cluster]") {
+TEST_CASE("a runner that is left goes on in the next assembly with another", "[cluster]") {
   Host host;
   FakeWorker w1(host.master->address(), "w1"), w2(host.master->address(), "w2");
   const std::string id = host.submitted(tiny_job("r1", 2));
@@ -327,7 +327,7 @@ TEST_CASE("a runner that is left goes on in the next epoch with another", "[clus
   first.reset();
   REQUIRE_OK(w1.exited(w1.order(), "was killed by signal 9"));
   const Order again = w1.order(1);
-  CHECK(again.epoch == 2);
+  CHECK(again.assembly == 2);
   CHECK(again.task == 0);
   CHECK(again.key != w1.order(0).key);
   first = FakeRunner::connect(host.master->address(), again);
@@ -336,13 +336,13 @@ TEST_CASE("a runner that is left goes on in the next epoch with another", "[clus
   CHECK(w2.advanced() == std::vector<std::string>{id + "/2"});
   CHECK(w2.started().size() == 1);
   CHECK(host.master->job(id)->condition.restarts == 1);
-  // Its end is noticed in the new epoch, with whatever its worker knows of it.
-  REQUIRE_OK(w2.exited(w2.order(), "was killed by signal 9"));  // of the first epoch
+  // Its end is noticed in the new assembly, with whatever its worker knows of it.
+  REQUIRE_OK(w2.exited(w2.order(), "was killed by signal 9"));  // of the first assembly
   CHECK(host.state(id) == "RUNNING");
   Order later = w2.order();
-  later.epoch = 2;
+  later.assembly = 2;
   REQUIRE_OK(w2.exited(later, "was killed by signal 11"));
-  CHECK(w2.order(1).epoch == 3);
+  CHECK(w2.order(1).assembly == 3);
   CHECK(eventually([&] { return first->advanced() == std::vector<uint64_t>{3}; }));
 }
 
@@ -359,7 +359,7 @@ TEST_CASE("a runner that does not go on is stopped, and another comes in its pla
   first.reset();
   REQUIRE_OK(w1.exited(w1.order(), "was killed by signal 9"));
   first = FakeRunner::connect(host.master->address(), w1.order(1));
-  CHECK(w2.order(1).epoch == 3);
+  CHECK(w2.order(1).assembly == 3);
   CHECK(w2.stopped() == std::vector<std::string>{id + "/2"});
   REQUIRE(eventually([&] { return first->advanced() == std::vector<uint64_t>{3}; }));
   CHECK(host.master->job(id)->condition.restarts == 1);
@@ -372,7 +372,7 @@ TEST_CASE("a job whose runner hangs up is broken, also before its worker says wh
   auto runner = FakeRunner::connect(host.master->address(), worker.order());
   REQUIRE(host.becomes(id, "RUNNING"));
   runner.reset();
-  CHECK(worker.order(1).epoch == 3);  // in the second it could not go on
+  CHECK(worker.order(1).assembly == 3);  // in the second it could not go on
   CHECK(worker.stopped().front() == id + "/2");
   CHECK(host.master->job(id)->condition.restarts == 1);
 }
@@ -387,7 +387,7 @@ TEST_CASE("a job whose worker is lost goes on with another", "[cluster]") {
   REQUIRE(host.becomes(id, "RECOVERING"));
   CHECK_THAT(host.reason(id), Catch::Contains("worker 'w1' was lost"));
   FakeWorker w2(host.master->address(), "w2");
-  CHECK(w2.order().epoch == 2);
+  CHECK(w2.order().assembly == 2);
 }
 
 TEST_CASE("a worker that does not stop a runner is expelled", "[cluster]") {
@@ -451,7 +451,7 @@ TEST_CASE("acknowledged jobs are there when the master starts again", "[cluster]
   CHECK(host.logs(cancelled, 0, 0ms)->complete);
   FakeWorker worker(host.master->address(), "w1");
   CHECK(worker.order().job == runs);
-  CHECK(host.master->job(runs)->condition.epoch == 2);
+  CHECK(host.master->job(runs)->condition.assembly == 2);
 }
 
 TEST_CASE("two masters do not share a state directory", "[cluster]") {

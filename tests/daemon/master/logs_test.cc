@@ -127,7 +127,7 @@ TEST_CASE("a job's log has its states and what its runners say, to its end", "[c
   REQUIRE(said->lines.size() == 4);
   CHECK(said->lines[0].worker == "master");
   CHECK(said->lines[0].text == "QUEUED");
-  CHECK(said->lines[1].text == "STARTING, epoch 1 on w1");
+  CHECK(said->lines[1].text == "STARTING, assembly 1 on w1");
   CHECK(said->lines[2].worker == "w1");
   CHECK(said->lines[2].text == "the runner says");
   CHECK_FALSE(said->complete);

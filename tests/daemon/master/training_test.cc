@@ -133,7 +133,7 @@ TEST_CASE("a job whose runner is killed goes on from its checkpoint, to the same
   CHECK(view.condition.restarts == 1);
   CHECK_THAT(cluster.log(id),
              Catch::Contains("was killed by signal 9") &&
-                 Catch::Contains("master RECOVERING, epoch 2 on worker-0, worker-1") &&
+                 Catch::Contains("master RECOVERING, assembly 2 on worker-0, worker-1") &&
                  Catch::Contains("master goes on after step"));
 }
 

@@ -31,7 +31,7 @@ struct Fakes {
       remotes.push_back(nodes.back()->remote());
     }
     RemoteHostsOptions options;
-    options.epoch = 0;  // in which a run has the number that its master gave it
+    options.assembly = 0;  // in which a run has the number that its master gave it
     options.transport = "tcp";
     hosts_ = make_remote_hosts(*loop, std::move(remotes), std::move(options));
   }

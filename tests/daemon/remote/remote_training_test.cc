@@ -30,7 +30,7 @@ std::unique_ptr<HostGroup> cluster_of(RunnerTestCluster& nodes, uint32_t runners
   for (uint32_t task = 0; task < runners; ++task) remotes.push_back(nodes.remote(task));
   RemoteHostsOptions options;
   options.cluster = {1, 2, 3};
-  options.epoch = testing::kEpoch;
+  options.assembly = testing::kAssembly;
   options.transport = transport;
   return make_remote_hosts(nodes.loop(), std::move(remotes), std::move(options));
 }
@@ -190,8 +190,8 @@ TEST_CASE("a training goes on from what runners over the wire hold", "[cluster]"
     return trainer->run(watch, stop);
   };
   CHECK_FALSE(must(nodes.remote(0)->held("small")).whole);
-  // The run after the one that fills the variables, as runners of the epoch know it.
-  constexpr uint64_t kTrain = testing::kEpoch << 32 | 2;
+  // The run after the one that fills the variables, as runners of the assembly know it.
+  constexpr uint64_t kTrain = testing::kAssembly << 32 | 2;
   const auto fail = [&] {
     if (first.losses.size() >= 13) must(nodes.abort(1, kTrain, unavailable("it is gone")));
     return false;

@@ -180,7 +180,7 @@ ScriptedRunner::ScriptedRunner(RpcLoop& loop, uint32_t task)
   RunnerFacts facts;
   facts.node = cat("node-", task);
   facts.job = "small";
-  facts.epoch = 1;
+  facts.assembly = 1;
   facts.task = task;
   facts.incarnation = 100 + task;
   facts.device_name = cat("job:worker/task:", task, "/cpu:0");

@@ -55,7 +55,7 @@ struct Dialed {
 Identity identity_of(const RunSetup& setup) {
   Identity identity;
   identity.cluster = setup.cluster;
-  identity.epoch = setup.epoch;
+  identity.assembly = setup.assembly;
   identity.run = kRun;
   identity.plan = setup.plan;
   identity.source = 0;
@@ -90,7 +90,7 @@ TEST_CASE("memory is shared where both may, on one machine, and else there is TC
              "transport shm from a to shy: expected both to allow shared memory");
 }
 
-TEST_CASE("connections of another epoch, process, plan or role are dropped", "[cluster]") {
+TEST_CASE("connections of another assembly, process, plan or role are dropped", "[cluster]") {
   const MirroredJob job;
   RunnerTestCluster cluster(link_options(job));
   const Plan plan = job.train_plan(2);
@@ -99,10 +99,10 @@ TEST_CASE("connections of another epoch, process, plan or role are dropped", "[c
   const Identity right = identity_of(setup);
 
   // Before the run is known here: what cannot be for this process.
-  Identity old_epoch = right, old_process = right;
-  --old_epoch.epoch;
+  Identity old_assembly = right, old_process = right;
+  --old_assembly.assembly;
   ++old_process.destination_incarnation;
-  Dialed at_once[] = {Dialed(old_epoch), Dialed(old_process), Dialed(right, SocketRole::shm)};
+  Dialed at_once[] = {Dialed(old_assembly), Dialed(old_process), Dialed(right, SocketRole::shm)};
   for (Dialed& dialed : at_once) {
     cluster.hand_over(1, std::move(dialed.connection));
     CHECK(dialed.dropped());
@@ -124,7 +124,7 @@ TEST_CASE("connections of another epoch, process, plan or role are dropped", "[c
   must(cluster.await(1, kRun, 3).failure);
 }
 
-TEST_CASE("connections of the epoch before are dropped when a runner has gone on", "[cluster]") {
+TEST_CASE("connections of the assembly before are dropped when a runner has gone on", "[cluster]") {
   const MirroredJob job;
   RunnerTestCluster cluster(link_options(job));
   const RunSetup setup = cluster.setup(job.train_plan(2), "tcp");
@@ -132,9 +132,9 @@ TEST_CASE("connections of the epoch before are dropped when a runner has gone on
   Dialed waits(before), late(before);
   cluster.hand_over(1, std::move(waits.connection));
   CHECK(waits.open());
-  RunnerEpoch next{setup.epoch + 1, {}};
+  RunnerAssembly next{setup.assembly + 1, {}};
   next.key.fill(7);
-  const RunKey old_key = cluster.config(1).epoch.key;
+  const RunKey old_key = cluster.config(1).assembly.key;
   must(cluster.advance(1, next));
   CHECK(waits.dropped());
   cluster.hand_over(1, std::move(late.connection));
@@ -146,7 +146,7 @@ TEST_CASE("connections of the epoch before are dropped when a runner has gone on
   const std::string address = cluster.endpoint(1).unix_address;
   const auto deadline = std::chrono::steady_clock::now() + 30s;
   CHECK_FALSE(dial(address, hello, old_key, deadline).ok());
-  hello.identity.epoch = next.number;
+  hello.identity.assembly = next.number;
   CHECK_FALSE(dial(address, hello, old_key, deadline).ok());
   CHECK(dial(address, hello, next.key, deadline).ok());
 }
@@ -160,12 +160,12 @@ TEST_CASE("a dialer of shared memory needs the key and the right process", "[clu
   hello.role = SocketRole::shm;
   const std::string address = cluster.endpoint(1).unix_address;
   const auto deadline = std::chrono::steady_clock::now() + 30s;
-  CHECK(dial(address, hello, cluster.config(1).epoch.key, deadline).ok());
-  RunKey wrong = cluster.config(1).epoch.key;
+  CHECK(dial(address, hello, cluster.config(1).assembly.key, deadline).ok());
+  RunKey wrong = cluster.config(1).assembly.key;
   ++wrong[0];
   check_says(dial(address, hello, wrong, deadline).status(), Code::failed_precondition, "key");
   ++hello.identity.destination_incarnation;
-  check_says(dial(address, hello, cluster.config(1).epoch.key, deadline).status(),
+  check_says(dial(address, hello, cluster.config(1).assembly.key, deadline).status(),
              Code::failed_precondition, "destination incarnation is not");
 }
 
@@ -186,15 +186,15 @@ TEST_CASE("runners that may not share memory have no place for it, and use TCP",
              "expected both to allow shared memory");
 }
 
-TEST_CASE("a setup that is another runner's or epoch's is refused", "[cluster]") {
+TEST_CASE("a setup that is another runner's or assembly's is refused", "[cluster]") {
   const MirroredJob job;
   RunnerTestCluster cluster(link_options(job));
   const Plan plan = job.train_plan(2);
   must(cluster.prepare_all(kRun, plan));
   const RunSetup right = cluster.setup(plan, "auto");
   RunSetup wrong = right;
-  ++wrong.epoch;
-  check_says(cluster.connect(0, kRun, wrong), Code::invalid_argument, "epoch: expected 7");
+  ++wrong.assembly;
+  check_says(cluster.connect(0, kRun, wrong), Code::invalid_argument, "assembly: expected 7");
   wrong = right;
   wrong.peers.pop_back();
   check_says(cluster.connect(0, kRun, wrong), Code::invalid_argument,

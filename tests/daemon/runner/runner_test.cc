@@ -137,7 +137,7 @@ TEST_CASE("variables are read while an endless run waits in the middle of a step
   cluster.release_all(kTrain);
 }
 
-TEST_CASE("runners go on in another epoch with their variables, and their runs are over",
+TEST_CASE("runners go on in another assembly with their variables, and their runs are over",
           "[cluster]") {
   const MirroredJob job;
   constexpr uint64_t kSteps = 30;
@@ -151,7 +151,7 @@ TEST_CASE("runners go on in another epoch with their variables, and their runs a
     cluster.extend_all(kTrain, uint64_t{1} << 50);
     cluster.await(0, kTrain, 5);
 
-    RunnerEpoch next{kEpoch + 1, {}};
+    RunnerAssembly next{kAssembly + 1, {}};
     next.key.fill(7);
     must(cluster.advance(0, next));
     const Bytes kept = must(cluster.read_variables(0));  // no step is in flight
@@ -161,18 +161,18 @@ TEST_CASE("runners go on in another epoch with their variables, and their runs a
     CHECK(kept != begun);
     for (const uint32_t task : {0u, 1u}) {
       CHECK(cluster.turns(task, kTrain).status().code() == Code::failed_precondition);
-      check_says(cluster.advance(task, {kEpoch, {}}), Code::failed_precondition,
-                 cat("expected one after ", kEpoch + 1));
+      check_says(cluster.advance(task, {kAssembly, {}}), Code::failed_precondition,
+                 cat("expected one after ", kAssembly + 1));
     }
 
     const Plan plan = job.train_plan(2);
     RunSetup setup = setup_of(cluster, plan, transport);
     must(cluster.prepare_all(kTrain + 1, plan));
     check_says(cluster.connect_all(kTrain + 1, setup), Code::invalid_argument,
-               cat("epoch: expected ", kEpoch + 1));
+               cat("assembly: expected ", kAssembly + 1));
     cluster.release_all(kTrain + 1);
     must(cluster.prepare_all(kTrain + 2, plan));
-    setup.epoch = next.number;
+    setup.assembly = next.number;
     must(cluster.connect_all(kTrain + 2, setup));
     for (const uint32_t task : {0u, 1u})
       must(cluster.write_variables(task, begun, Restore::everything));

@@ -112,7 +112,7 @@ class Registry final : public Service<wire::Registry> {
     task_ = info.getTask();
     table_->runners.insert_or_assign(task_, context.getParams().getRunner());
     std::lock_guard lock(table_->mutex);
-    if (info.getToken().size() != 32 || info.getEpoch() != kEpoch || info.getJob() != "tiny" ||
+    if (info.getToken().size() != 32 || info.getAssembly() != kAssembly || info.getJob() != "tiny" ||
         info.getDeviceName() != cat("job:worker/task:", task_, "/cpu:0").c_str())
       table_->wrong = "a registration";
     table_->unix_addresses[task_] = info.getUnixAddress();
@@ -136,7 +136,7 @@ class Registry final : public Service<wire::Registry> {
   kj::Promise<void> inputStarved(InputStarvedContext context) override {
     const auto params = context.getParams();
     std::lock_guard lock(table_->mutex);
-    if (params.getEpoch() != kEpoch || params.getWaitedMs() == 0) table_->wrong = "a starved input";
+    if (params.getAssembly() != kAssembly || params.getWaitedMs() == 0) table_->wrong = "a starved input";
     table_->starved.push_back(cat("node-", task_, ": ", params.getHow().cStr()));
     context.getResults().initOutcome().initOk();
     return kj::READY_NOW;
@@ -153,7 +153,7 @@ void write_setup(const RunSetup& setup, wire::RunSetup::Builder out) {
   out.setFirstStep(setup.options.first_step);
   out.setEndless(setup.options.endless);
   out.setCluster(data_of(setup.cluster));
-  out.setEpoch(setup.epoch);
+  out.setAssembly(setup.assembly);
   out.setPlanSha256(data_of(setup.plan));
   out.setTransport(setup.transport);
   out.setDataRoot(setup.data_root);
@@ -173,11 +173,11 @@ void write_setup(const RunSetup& setup, wire::RunSetup::Builder out) {
 Bytes boot_message(const RunnerConfig& config) {
   RunnerOrder order;
   order.job = config.job;
-  order.epoch = config.epoch.number;
-  order.task = config.epoch.task;
+  order.assembly = config.assembly.number;
+  order.task = config.assembly.task;
   order.threads = static_cast<uint32_t>(config.threads);
   std::copy(config.token.begin(), config.token.end(), order.token.begin());
-  order.key = config.epoch.key;
+  order.key = config.assembly.key;
   RunnerSurroundings around;
   around.node = config.worker;
   around.master = config.master_address;
@@ -240,7 +240,7 @@ struct Node final : Listener::Gate {
   std::optional<Listener::Expected> expect(const LinkHello& hello) override {
     Identity identity = hello.identity;
     identity.destination_incarnation = config.incarnation;
-    return Listener::Expected{identity, config.epoch.key};
+    return Listener::Expected{identity, config.assembly.key};
   }
   void accepted(Connection connection) override { give(std::move(connection)); }
 
@@ -298,11 +298,11 @@ struct RunnerTestCluster::Inside {
     auto node = std::make_unique<Node>();
     RunnerConfig& config = node->config;
     config.job = "tiny";
-    config.epoch.number = kEpoch;
-    config.epoch.task = task;
+    config.assembly.number = kAssembly;
+    config.assembly.task = task;
     config.threads = options.threads;
     config.token.assign(32, 5);
-    config.epoch.key.fill(9);
+    config.assembly.key.fill(9);
     config.incarnation = 1000 + task;
     config.worker = cat("node-", task);
     config.master_address = server->address();
@@ -367,7 +367,7 @@ std::shared_ptr<RemoteHost> RunnerTestCluster::remote(uint32_t task) {
   RunnerFacts facts;
   facts.node = at.node;
   facts.job = config(task).job;
-  facts.epoch = kEpoch;
+  facts.assembly = kAssembly;
   facts.task = task;
   facts.incarnation = at.incarnation;
   facts.device_name = cat("job:worker/task:", task, "/cpu:0");
@@ -459,16 +459,16 @@ Status RunnerTestCluster::release(uint32_t task, uint64_t run) {
   });
 }
 
-Status RunnerTestCluster::advance(uint32_t task, RunnerEpoch to) {
+Status RunnerTestCluster::advance(uint32_t task, RunnerAssembly to) {
   to.task = task;
   const Status status = inside_->ask(task, "advance", [to](wire::Runner::Client runner) {
     auto request = runner.advanceRequest();
-    request.setEpoch(to.number);
+    request.setAssembly(to.number);
     request.setKey(data_of(to.key));
     request.setTask(to.task);
     return Inside::sent(kj::mv(request));
   });
-  if (status.ok()) inside_->nodes[task]->config.epoch = to;
+  if (status.ok()) inside_->nodes[task]->config.assembly = to;
   return status;
 }
 
@@ -568,7 +568,7 @@ RunSetup RunnerTestCluster::setup(const Plan& plan, const std::string& transport
   setup.options.name = plan.name;
   setup.options.seed = 11;
   setup.cluster = kCluster;
-  setup.epoch = kEpoch;
+  setup.assembly = kAssembly;
   setup.plan = sha256(must(encode_plan(plan)).message);
   setup.transport = transport;
   for (uint32_t p = 0; p < plan.partitions.size(); ++p) setup.peers.push_back(endpoint(p));

@@ -23,7 +23,7 @@
 
 namespace leat::testing {
 
-inline constexpr uint64_t kEpoch = 7;
+inline constexpr uint64_t kAssembly = 7;
 
 // What a runner has told of one run so far.
 struct Heard {
@@ -61,8 +61,8 @@ class RunnerTestCluster {
   Status renumber(uint32_t task, uint64_t run, uint64_t step);
   Status abort(uint32_t task, uint64_t run, const Status& cause);
   Status release(uint32_t task, uint64_t run);
-  // Its data port lets peers of that epoch in from then on.
-  Status advance(uint32_t task, RunnerEpoch to);
+  // Its data port lets peers of that assembly in from then on.
+  Status advance(uint32_t task, RunnerAssembly to);
   Result<uint64_t> turns(uint32_t task, uint64_t run);
   Result<Bytes> read_variables(uint32_t task);
   Status write_variables(uint32_t task, const Bytes& file, Restore what);
@@ -73,7 +73,7 @@ class RunnerTestCluster {
   Status connect_all(uint64_t run, const RunSetup& setup);
   void extend_all(uint64_t run, uint64_t limit);
   void release_all(uint64_t run);
-  // What a run of this plan is connected with, in the epoch in which all begin.
+  // What a run of this plan is connected with, in the assembly in which all begin.
   RunSetup setup(const Plan& plan, const std::string& transport) const;
 
   // What is heard once so many turns are finished, or the run has failed.

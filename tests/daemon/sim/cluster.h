@@ -20,7 +20,7 @@ class SimMaster;
 // A fault in the software, as if a check or a sync were missing. Each is to be found.
 enum class Mutation {
   none,
-  epoch_unchecked,         // news of a job's old runners count as those of its newest
+  assembly_unchecked,         // news of a job's old runners count as those of its newest
   acknowledged_unwritten,  // a record counts as written before it is on disk
   request_unknown,         // a repeated request is not recognized
   lease_kept,              // the end of a stopped runner is not heard

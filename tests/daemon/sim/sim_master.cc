@@ -97,12 +97,12 @@ Status SimMaster::append_to_real(const std::vector<JournalRecord>& records) {
 // Events and actions ------------------------------------------------------------------------------
 
 void SimMaster::handle(JobEvent event) {
-  if (cluster_.mutation == Mutation::epoch_unchecked) {
+  if (cluster_.mutation == Mutation::assembly_unchecked) {
     std::visit(
         [&](auto& each) {
-          if constexpr (requires { each.epoch, each.job; }) {
+          if constexpr (requires { each.assembly, each.job; }) {
             const auto view = life_->table->find(each.job);
-            if (view.ok()) each.epoch = view->condition.epoch;
+            if (view.ok()) each.assembly = view->condition.assembly;
           }
         },
         event);
@@ -138,7 +138,7 @@ void SimMaster::check_views() {
       continue;
     }
     const JobCondition& seen = job.condition;
-    if (seen.state != stored->condition.state || seen.epoch != stored->condition.epoch)
+    if (seen.state != stored->condition.state || seen.assembly != stored->condition.assembly)
       world_.broken(job.id, " is seen otherwise than written");
     if (!has_ended(seen.state)) continue;
     const auto [first, fresh] = ended_.emplace(job.id, seen);
@@ -202,7 +202,7 @@ void SimMaster::written(std::vector<WriteJournal> batch) {
 void SimMaster::append(const JournalRecord& record) {
   if (const auto* changed = std::get_if<JobChanged>(&record)) {
     const JobCondition& to = changed->condition;
-    world_.trace("journal: ", changed->id, " ", name_of(to.state), " epoch ", to.epoch, " on ",
+    world_.trace("journal: ", changed->id, " ", name_of(to.state), " assembly ", to.assembly, " on ",
                  join(to.workers, ","), " ", to.reason);
     if (cluster_.mutation == Mutation::acknowledged_unwritten &&
         journal_.find(changed->id) == nullptr)
@@ -273,8 +273,8 @@ void SimMaster::worker_connects(SimWorker* worker, const WorkerRef& ref,
   };
   life_->workers[ref] = {worker, std::move(end)};
   for (const HeldRunner& each : held)
-    life_->slots[{each.job, each.epoch}].try_emplace(
-        each.task, Slot{worker, ref, nullptr, nullptr, each.epoch});
+    life_->slots[{each.job, each.assembly}].try_emplace(
+        each.task, Slot{worker, ref, nullptr, nullptr, each.assembly});
   apply(*joined);
 }
 
@@ -285,12 +285,12 @@ Status SimMaster::heard(const Heartbeat& heartbeat) {
 // It is not a member any more: its connections are closed, and what ran there is gone.
 void SimMaster::worker_lost(const WorkerRef& worker, const std::string& reason) {
   world_.trace("master: ", worker.name, " of ", worker.incarnation, " is lost: ", reason);
-  for (auto& [epoch, slots] : life_->slots) {
+  for (auto& [assembly, slots] : life_->slots) {
     std::erase_if(slots, [&](auto& each) {
       if (each.second.ref != worker) return false;
       if (each.second.end != nullptr) each.second.end->close();
-      const auto run = life_->runs.find(epoch.first);
-      if (run != life_->runs.end() && run->second->action.epoch == epoch.second)
+      const auto run = life_->runs.find(assembly.first);
+      if (run != life_->runs.end() && run->second->action.assembly == assembly.second)
         broke(*run->second, unavailable(cat("its worker was lost: ", reason)));
       return true;
     });
@@ -311,18 +311,18 @@ void SimMaster::perform(const StartRunners& action) {
     const auto found = life_->workers.find(ref);
     if (found == life_->workers.end()) continue;  // the table hears that it was lost
     SimWorker* worker = found->second.worker;
-    life_->slots[{action.job, action.epoch}][task] = {worker, ref, nullptr, nullptr, action.epoch};
-    found->second.end->send([worker, ref, job = action.job, epoch = action.epoch, task] {
-      if (worker->incarnation == ref.incarnation) worker->start(job, epoch, task);
+    life_->slots[{action.job, action.assembly}][task] = {worker, ref, nullptr, nullptr, action.assembly};
+    found->second.end->send([worker, ref, job = action.job, assembly = action.assembly, task] {
+      if (worker->incarnation == ref.incarnation) worker->start(job, assembly, task);
     });
   }
 }
 
-// A runner of an earlier epoch goes on in this one: its worker hears of it, then it does.
+// A runner of an earlier assembly goes on in this one: its worker hears of it, then it does.
 void SimMaster::keep_runner(const StartRunners& action, uint64_t task) {
   const WorkerRef ref = action.workers[task];
   const std::string job = action.job;
-  const uint64_t epoch = action.epoch;
+  const uint64_t assembly = action.assembly;
   const auto found = life_->workers.find(ref);
   if (found == life_->workers.end()) return;
   for (auto& [of, slots] : life_->slots) {
@@ -334,51 +334,51 @@ void SimMaster::keep_runner(const StartRunners& action, uint64_t task) {
     if (slot->second.runner == nullptr || !slot->second.end->is_open()) break;
     Slot moved = std::move(slot->second);
     slots.erase(slot);
-    life_->slots[{job, epoch}][task] = moved;
+    life_->slots[{job, assembly}][task] = moved;
     ++kept;
     // First its worker is told, then the runner itself.
     SimWorker* worker = found->second.worker;
-    return found->second.end->send([this, worker, slot = moved, job, epoch, task] {
-      const Status status = worker->advance(job, epoch);
-      worker->control()->send([this, slot, job, epoch, task, status] {
-        if (!status.ok()) return stop(slot.ref, job, epoch, 0, "could not go on");
-        slot.end->send([this, slot, job, epoch, task] {
-          slot.runner->advance(epoch, task);
-          slot.runner->master->send([this, slot, job, epoch, task] {
-            const auto now = life_->slots.find({job, epoch});
+    return found->second.end->send([this, worker, slot = moved, job, assembly, task] {
+      const Status status = worker->advance(job, assembly);
+      worker->control()->send([this, slot, job, assembly, task, status] {
+        if (!status.ok()) return stop(slot.ref, job, assembly, 0, "could not go on");
+        slot.end->send([this, slot, job, assembly, task] {
+          slot.runner->advance(assembly, task);
+          slot.runner->master->send([this, slot, job, assembly, task] {
+            const auto now = life_->slots.find({job, assembly});
             if (now == life_->slots.end() || !now->second.contains(task) ||
                 now->second[task].runner != slot.runner)
               return;
-            now->second[task].from = epoch;
-            handle(RunnerStarted{job, epoch, slot.ref});
+            now->second[task].from = assembly;
+            handle(RunnerStarted{job, assembly, slot.ref});
           });
         });
       });
     });
   }
-  stop(ref, job, epoch, 0, "could not go on: its connection is gone");
+  stop(ref, job, assembly, 0, "could not go on: its connection is gone");
 }
 
 void SimMaster::perform(const StopRunners& action) {
   for (const WorkerRef& worker : action.workers)
-    stop(worker, action.job, action.epoch, action.grace.count(), "was stopped: " + action.reason);
+    stop(worker, action.job, action.assembly, action.grace.count(), "was stopped: " + action.reason);
 }
 
-void SimMaster::stop(const WorkerRef& ref, const std::string& job, uint64_t epoch, Ms grace,
+void SimMaster::stop(const WorkerRef& ref, const std::string& job, uint64_t assembly, Ms grace,
                      const std::string& how) {
   const auto found = life_->workers.find(ref);
   if (found == life_->workers.end()) return;
   SimWorker* worker = found->second.worker;
-  found->second.end->send([this, worker, ref, job, epoch, grace, how] {
+  found->second.end->send([this, worker, ref, job, assembly, grace, how] {
     if (worker->incarnation != ref.incarnation) return;
-    worker->stop(job, epoch, grace, [this, worker, ref, job, epoch, how] {
-      worker->tell_master([this, ref, job, epoch, how] { runner_exited(ref, job, epoch, how); });
+    worker->stop(job, assembly, grace, [this, worker, ref, job, assembly, how] {
+      worker->tell_master([this, ref, job, assembly, how] { runner_exited(ref, job, assembly, how); });
     });
   });
 }
 
 void SimMaster::runner_connects(SimRunner& runner, EndPtr end) {
-  auto& slots = life_->slots[{runner.job, runner.epoch}];
+  auto& slots = life_->slots[{runner.job, runner.assembly}];
   const auto found = slots.find(runner.task);
   const WorkerRef ref{runner.worker.name, runner.worker.incarnation};
   if (found == slots.end() || found->second.ref != ref || found->second.runner != nullptr) {
@@ -394,7 +394,7 @@ void SimMaster::runner_connects(SimRunner& runner, EndPtr end) {
   found->second.end = end;
   end->on_closed = [this, &runner, ref] {
     const std::string job = runner.job;
-    const auto slot_of = [this, &runner]() -> std::pair<const Epoch, std::map<uint64_t, Slot>>* {
+    const auto slot_of = [this, &runner]() -> std::pair<const Assembly, std::map<uint64_t, Slot>>* {
       for (auto& each : life_->slots) {
         for (const auto& [task, slot] : each.second)
           if (slot.runner == &runner) return &each;
@@ -405,7 +405,7 @@ void SimMaster::runner_connects(SimRunner& runner, EndPtr end) {
       auto* slots = slot_of();
       if (slots == nullptr) return;
       const auto run = life_->runs.find(slots->first.first);
-      if (run != life_->runs.end() && run->second->action.epoch == slots->first.second)
+      if (run != life_->runs.end() && run->second->action.assembly == slots->first.second)
         broke(*run->second, unavailable("its connection to the master has ended"));
     });
     world_.after(process, kExitDeadline, [this, slot_of, ref] {
@@ -414,24 +414,24 @@ void SimMaster::runner_connects(SimRunner& runner, EndPtr end) {
       stop(ref, slots->first.first, slots->first.second, 0, "lost its connection to the master");
     });
   };
-  handle(RunnerStarted{runner.job, runner.epoch, ref});
+  handle(RunnerStarted{runner.job, runner.assembly, ref});
 }
 
-void SimMaster::runner_exited(const WorkerRef& worker, const std::string& job, uint64_t epoch,
+void SimMaster::runner_exited(const WorkerRef& worker, const std::string& job, uint64_t assembly,
                               const std::string& how) {
   if (cluster_.mutation == Mutation::lease_kept && !how.starts_with("was killed")) return;
   for (auto& [of, slots] : life_->slots) {
     if (of.first != job) continue;
     std::erase_if(slots, [&](auto& each) {
-      if (each.second.ref != worker || each.second.from > epoch) return false;
+      if (each.second.ref != worker || each.second.from > assembly) return false;
       const auto run = life_->runs.find(job);
-      if (run != life_->runs.end() && run->second->action.epoch == of.second)
+      if (run != life_->runs.end() && run->second->action.assembly == of.second)
         broke(*run->second, unavailable(cat("its process ", how)));
       return true;
     });
   }
   std::erase_if(life_->slots, [](const auto& each) { return each.second.empty(); });
-  handle(RunnerExited{job, epoch, worker, how});
+  handle(RunnerExited{job, assembly, worker, how});
 }
 
 // The end -----------------------------------------------------------------------------------------
@@ -443,8 +443,8 @@ std::string SimMaster::leftovers() const {
       return cat(job.id, " is ", name_of(job.condition.state), " ", job.condition.reason);
   if (!life_->tickets.empty()) return "a request is not answered";
   if (!life_->writes.empty() || life_->writing) return "a record is not written";
-  for (const auto& [epoch, slots] : life_->slots)
-    if (!slots.empty()) return cat("a runner of ", epoch.first, " is not forgotten");
+  for (const auto& [assembly, slots] : life_->slots)
+    if (!slots.empty()) return cat("a runner of ", assembly.first, " is not forgotten");
   if (life_->table->leases().free() != cluster_.workers.size())
     return cat(life_->table->leases().free(), " of ", cluster_.workers.size(), " workers are free");
   for (const auto& worker : cluster_.workers)

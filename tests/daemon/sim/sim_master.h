@@ -44,11 +44,11 @@ class SimMaster {
                        EndPtr end);
   Status heard(const Heartbeat& heartbeat);
   void runner_connects(SimRunner& runner, EndPtr end);
-  void runner_exited(const WorkerRef& worker, const std::string& job, uint64_t epoch,
+  void runner_exited(const WorkerRef& worker, const std::string& job, uint64_t assembly,
                      const std::string& how);
-  void reported(const std::string& job, uint64_t epoch, uint64_t task, uint64_t step);
+  void reported(const std::string& job, uint64_t assembly, uint64_t task, uint64_t step);
   void link_failed(const LinkFailed& event);
-  void run_failed(const std::string& job, uint64_t epoch, const std::string& how);
+  void run_failed(const std::string& job, uint64_t assembly, const std::string& how);
 
   // Damages a checkpoint of a job that has another one. False if there is none such.
   bool flip_bit(const std::string& job);
@@ -71,20 +71,20 @@ class SimMaster {
     WorkerRef ref;
     SimRunner* runner = nullptr;
     EndPtr end;
-    uint64_t from = 0;  // the first epoch whose news are its own
+    uint64_t from = 0;  // the first assembly whose news are its own
   };
   struct Connected {
     SimWorker* worker = nullptr;
     EndPtr end;
   };
-  using Epoch = std::pair<std::string, uint64_t>;
+  using Assembly = std::pair<std::string, uint64_t>;
 
   // Of one life.
   struct Life {
     std::unique_ptr<JobTable> table;
     std::unique_ptr<Membership> members;
     std::map<WorkerRef, Connected> workers;
-    std::map<Epoch, std::map<uint64_t, Slot>> slots;   // by task
+    std::map<Assembly, std::map<uint64_t, Slot>> slots;   // by task
     std::map<std::string, std::shared_ptr<Run>> runs;  // the newest of each job
     std::map<uint64_t, Done> tickets;
     uint64_t last_ticket = 0;
@@ -111,12 +111,12 @@ class SimMaster {
   void append(const JournalRecord& record);
   void tick();
   void worker_lost(const WorkerRef& worker, const std::string& reason);
-  void stop(const WorkerRef& worker, const std::string& job, uint64_t epoch, Ms grace,
+  void stop(const WorkerRef& worker, const std::string& job, uint64_t assembly, Ms grace,
             const std::string& how);
   void keep_runner(const StartRunners& action, uint64_t task);
   void check_views();
 
-  // A run of one epoch.
+  // A run of one assembly.
   std::string folder(const std::string& job) const { return "jobs/" + job + "/checkpoints"; }
   void begin(const std::shared_ptr<Run>& run);
   void ask_held(const std::shared_ptr<Run>& run);

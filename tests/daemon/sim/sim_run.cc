@@ -1,4 +1,4 @@
-// What the master does with the runners of an epoch: it has them go on from what is newest, step
+// What the master does with the runners of an assembly: it has them go on from what is newest, step
 // from fence to fence, and writes checkpoints.
 #include "tests/daemon/sim/sim_run.h"
 
@@ -34,7 +34,7 @@ void SimMaster::perform(const RunJob& action) {
   const auto last = before == life_->runs.end() ? nullptr : before->second;
   const auto run = std::make_shared<Run>(*this, action);
   life_->runs[action.job] = run;
-  // Its thread begins when that of the last epoch has let go of the folder.
+  // Its thread begins when that of the last assembly has let go of the folder.
   const auto wait = std::make_shared<Task>();
   *wait = [this, run, last, again = std::weak_ptr(wait)] {
     if (last == nullptr || !last->writing) return begin(run);
@@ -45,11 +45,11 @@ void SimMaster::perform(const RunJob& action) {
 
 void SimMaster::perform(const YieldRun& action) {
   const auto found = life_->runs.find(action.job);
-  if (found == life_->runs.end() || found->second->action.epoch != action.epoch ||
+  if (found == life_->runs.end() || found->second->action.assembly != action.assembly ||
       found->second->ended)
     return world_.broken(action.job, " yields a run that is none");
   const auto run = found->second;
-  world_.trace("run of ", action.job, " epoch ", action.epoch, " is to yield: ", action.reason);
+  world_.trace("run of ", action.job, " assembly ", action.assembly, " is to yield: ", action.reason);
   run->saves = run->saves || action.save;
   if (!std::exchange(run->yields, true) && run->steps && !run->at_fence) hold(run);
 }
@@ -77,33 +77,33 @@ void SimMaster::yielded(Run& run, bool saved) {
   if (run.ended || std::exchange(run.told, true)) return;
   ++(saved ? saved_yields : yields);
   world_.trace("run of ", run.action.job, " yields at step ", run.limit);
-  handle(RunYielded{run.action.job, run.action.epoch, run.limit, saved});
+  handle(RunYielded{run.action.job, run.action.assembly, run.limit, saved});
 }
 
 void SimMaster::perform(const EndRun& action) {
   const auto found = life_->runs.find(action.job);
-  if (found == life_->runs.end() || found->second->action.epoch != action.epoch)
+  if (found == life_->runs.end() || found->second->action.assembly != action.assembly)
     return world_.broken(action.job, " ends a run that is none");
   const auto run = found->second;
   run->ended = true;
   // Its thread notices between two steps, and says so.
   world_.after(process, world_.between(0, 300), [this, run] {
     if (!std::exchange(run->told, true))
-      handle(JobBroke{run->action.job, run->action.epoch, cancelled("it was told to end")});
+      handle(JobBroke{run->action.job, run->action.assembly, cancelled("it was told to end")});
   });
 }
 
 void SimMaster::broke(Run& run, const Status& cause) {
   if (std::exchange(run.told, true)) return;
-  world_.trace("run of ", run.action.job, " epoch ", run.action.epoch, " broke: ", cause.message());
-  world_.after(process, 0, [this, job = run.action.job, epoch = run.action.epoch, cause] {
-    handle(JobBroke{job, epoch, cause});
+  world_.trace("run of ", run.action.job, " assembly ", run.action.assembly, " broke: ", cause.message());
+  world_.after(process, 0, [this, job = run.action.job, assembly = run.action.assembly, cause] {
+    handle(JobBroke{job, assembly, cause});
   });
 }
 
 void SimMaster::begin(const std::shared_ptr<Run>& run) {
   if (run->ended) return;
-  const auto slots = life_->slots.find({run->action.job, run->action.epoch});
+  const auto slots = life_->slots.find({run->action.job, run->action.assembly});
   for (uint64_t task = 0; task < run->action.workers.size(); ++task) {
     const Slot* slot = nullptr;
     if (slots != life_->slots.end() && slots->second.contains(task)) slot = &slots->second[task];
@@ -203,7 +203,7 @@ Result<std::pair<uint64_t, Weights>> SimMaster::resume(Run& run) {
 }
 
 void SimMaster::load(const std::shared_ptr<Run>& run, uint64_t step, const Weights& weights) {
-  world_.trace(run->action.job, " epoch ", run->action.epoch, " goes on from step ", step);
+  world_.trace(run->action.job, " assembly ", run->action.assembly, " goes on from step ", step);
   cluster_.check_weights(run->request, step, weights, "what the job goes on from");
   run->limit = step;
   ask_all(
@@ -216,7 +216,7 @@ void SimMaster::load(const std::shared_ptr<Run>& run, uint64_t step, const Weigh
 }
 
 void SimMaster::connect(const std::shared_ptr<Run>& run) {
-  SimRunner::Setup setup{run->number, run->action.epoch, run->limit, run->runners, {}};
+  SimRunner::Setup setup{run->number, run->action.assembly, run->limit, run->runners, {}};
   for (const SimRunner* runner : run->runners) setup.incarnations.push_back(runner->incarnation);
   ask_all(
       run, "connect",
@@ -238,14 +238,14 @@ void SimMaster::extend(const std::shared_ptr<Run>& run) {
   }
 }
 
-void SimMaster::reported(const std::string& job, uint64_t epoch, uint64_t task, uint64_t step) {
+void SimMaster::reported(const std::string& job, uint64_t assembly, uint64_t task, uint64_t step) {
   const auto found = life_->runs.find(job);
   if (found == life_->runs.end()) return;
   const auto run = found->second;
-  const bool checks = cluster_.mutation != Mutation::epoch_unchecked;
-  if ((checks && run->action.epoch != epoch) || run->ended || run->told) return;
+  const bool checks = cluster_.mutation != Mutation::assembly_unchecked;
+  if ((checks && run->action.assembly != assembly) || run->ended || run->told) return;
   run->reached[task] = std::max(run->reached[task], step);
-  if (task == 0) handle(ProgressMade{job, epoch, {.step = step, .steps = run->request.tiny.steps}});
+  if (task == 0) handle(ProgressMade{job, assembly, {.step = step, .steps = run->request.tiny.steps}});
   const bool all = run->reached.size() == run->runners.size() &&
                    std::all_of(run->reached.begin(), run->reached.end(),
                                [&](const auto& each) { return each.second >= run->limit; });
@@ -255,9 +255,9 @@ void SimMaster::reported(const std::string& job, uint64_t epoch, uint64_t task, 
 
 void SimMaster::link_failed(const LinkFailed& event) { handle(event); }
 
-void SimMaster::run_failed(const std::string& job, uint64_t epoch, const std::string& how) {
+void SimMaster::run_failed(const std::string& job, uint64_t assembly, const std::string& how) {
   const auto found = life_->runs.find(job);
-  if (found == life_->runs.end() || found->second->action.epoch != epoch) return;
+  if (found == life_->runs.end() || found->second->action.assembly != assembly) return;
   if (!found->second->ended) broke(*found->second, unavailable(how));
 }
 
@@ -304,7 +304,7 @@ void SimMaster::checkpoint(const std::shared_ptr<Run>& run, const Weights& weigh
       });
     }
     if (step < run->request.tiny.steps || run->ended || std::exchange(run->told, true)) return;
-    handle(JobFinished{run->action.job, run->action.epoch, result_of(weights)});
+    handle(JobFinished{run->action.job, run->action.assembly, result_of(weights)});
   });
   if (step < run->request.tiny.steps && !run->yields) extend(run);
 }

@@ -1,4 +1,4 @@
-// A run of one epoch of a job, as the master has it.
+// A run of one assembly of a job, as the master has it.
 //
 // Threads: one.
 #pragma once

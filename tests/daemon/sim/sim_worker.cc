@@ -19,12 +19,12 @@ constexpr Ms kShortestPause = 100, kLongestPause = 2000;
 
 // Runners -----------------------------------------------------------------------------------------
 
-SimRunner::SimRunner(Cluster& cluster, SimWorker& of, std::string of_job, uint64_t of_epoch,
+SimRunner::SimRunner(Cluster& cluster, SimWorker& of, std::string of_job, uint64_t of_assembly,
                      uint64_t of_task)
     : worker(of),
       job(std::move(of_job)),
       tiny(cluster.request_of(job).tiny),
-      epoch(of_epoch),
+      assembly(of_assembly),
       task(of_task),
       incarnation(cluster.fresh()),
       cluster_(cluster) {
@@ -52,9 +52,9 @@ void SimRunner::release() {
 
 void SimRunner::advance(uint64_t to, uint64_t as) {
   release();
-  epoch = to;
+  assembly = to;
   task = as;
-  std::erase_if(arrivals_, [&](const Arrival& each) { return each.epoch < to; });
+  std::erase_if(arrivals_, [&](const Arrival& each) { return each.assembly < to; });
 }
 
 // The higher task dials.
@@ -90,22 +90,22 @@ void SimRunner::dial(uint64_t peer, uint64_t run) {
   if (mine == nullptr) {
     return cluster_.world.after(process, kRedial, [this, peer, run] { dial(peer, run); });
   }
-  mine->send([other, arrival = Arrival{theirs, epoch, task, setup_.incarnations[peer]}] {
+  mine->send([other, arrival = Arrival{theirs, assembly, task, setup_.incarnations[peer]}] {
     other->arrived(arrival);
   });
   linked(peer, mine);
 }
 
 void SimRunner::arrived(Arrival arrival) {
-  if (arrival.incarnation != incarnation || arrival.epoch < epoch) return arrival.end->close();
+  if (arrival.incarnation != incarnation || arrival.assembly < assembly) return arrival.end->close();
   if (connecting_) return take(arrival);
   arrivals_.push_back(std::move(arrival));
 }
 
 void SimRunner::take(const Arrival& arrival) {
-  if (arrival.epoch > epoch) return arrivals_.push_back(arrival);
+  if (arrival.assembly > assembly) return arrivals_.push_back(arrival);
   const bool fits = arrival.from > task && arrival.from < setup_.peers.size();
-  if (!fits || arrival.epoch != epoch) return arrival.end->close();
+  if (!fits || arrival.assembly != assembly) return arrival.end->close();
   linked(arrival.from, arrival.end);
 }
 
@@ -138,8 +138,8 @@ void SimRunner::fence(uint64_t limit) {
   if (stood && step < limit_) begin_step();
   // Who stands there already has said so before it was asked for.
   if (step == limit_ && master != nullptr) {
-    master->send([&cluster = cluster_, job = job, epoch = epoch, task = task, step = step] {
-      cluster.master->reported(job, epoch, task, step);
+    master->send([&cluster = cluster_, job = job, assembly = assembly, task = task, step = step] {
+      cluster.master->reported(job, assembly, task, step);
     });
   }
 }
@@ -157,14 +157,14 @@ void SimRunner::begin_step() {
       Part sent{task, at, part, std::exchange(corrupts_, false)};
       if (sent.damaged) sent.weights.chain ^= 1;
       end->send(
-          [other = setup_.peers[peer], epoch = epoch, sent] { other->received(epoch, sent); });
+          [other = setup_.peers[peer], assembly = assembly, sent] { other->received(assembly, sent); });
     }
     try_apply();
   });
 }
 
-void SimRunner::received(uint64_t of_epoch, const Part& part) {
-  if (of_epoch != epoch) return;
+void SimRunner::received(uint64_t of_assembly, const Part& part) {
+  if (of_assembly != assembly) return;
   if (part.damaged && cluster_.mutation != Mutation::checksum_unchecked)
     return link_failed(part.from, LinkFault::damaged, "what came is damaged");
   parts_[part.step][part.from] = part.weights;
@@ -208,8 +208,8 @@ void SimRunner::try_apply() {
     ++turns;
     cluster_.check_weights(cluster_.request_of(job), step, weights, process.name);
     if (master != nullptr && (task == 0 || step >= limit_)) {
-      master->send([&cluster = cluster_, job = job, epoch = epoch, task = task, step = step,
-                    weights = weights] { cluster.master->reported(job, epoch, task, step); });
+      master->send([&cluster = cluster_, job = job, assembly = assembly, task = task, step = step,
+                    weights = weights] { cluster.master->reported(job, assembly, task, step); });
     }
     begin_step();
     try_apply();
@@ -219,15 +219,15 @@ void SimRunner::try_apply() {
 void SimRunner::failed(const std::string& how) {
   release();
   if (master == nullptr) return;
-  master->send([&cluster = cluster_, job = job, epoch = epoch, how = cat(process.name, ": ", how)] {
-    cluster.master->run_failed(job, epoch, how);
+  master->send([&cluster = cluster_, job = job, assembly = assembly, how = cat(process.name, ": ", how)] {
+    cluster.master->run_failed(job, assembly, how);
   });
 }
 
 // Said before what the run says.
 void SimRunner::link_failed(uint64_t peer, LinkFault fault, const std::string& how) {
   const LinkFailed event{
-      job, epoch, {worker.name, worker.incarnation}, setup_.peers[peer]->worker.name, fault, how};
+      job, assembly, {worker.name, worker.incarnation}, setup_.peers[peer]->worker.name, fault, how};
   if (master != nullptr)
     master->send([&cluster = cluster_, event] { cluster.master->link_failed(event); });
   failed(cat("link to task ", peer, ": ", how));
@@ -280,7 +280,7 @@ void SimWorker::join() {
   std::vector<HeldRunner> held;
   for (const auto& runner : runners) {
     if (incarnation == 0) continue;
-    held.push_back({runner->job, runner->epoch, static_cast<uint32_t>(runner->task)});
+    held.push_back({runner->job, runner->assembly, static_cast<uint32_t>(runner->task)});
   }
   if (incarnation == 0) incarnation = cluster_.fresh();
   control_ = mine;
@@ -403,9 +403,9 @@ void SimWorker::end_runner(SimRunner& runner, const std::string& how, bool tell)
   const auto found = std::find_if(runners.begin(), runners.end(),
                                   [&](const auto& each) { return each.get() == &runner; });
   if (tell) {
-    tell_master([&cluster = cluster_, job = runner.job, epoch = runner.epoch,
+    tell_master([&cluster = cluster_, job = runner.job, assembly = runner.assembly,
                  ref = WorkerRef{name, incarnation},
-                 how] { cluster.master->runner_exited(ref, job, epoch, how); });
+                 how] { cluster.master->runner_exited(ref, job, assembly, how); });
   }
   graves_.push_back(std::move(*found));  // what is on its way to it finds it dead
   runners.erase(found);
@@ -415,13 +415,13 @@ void SimWorker::kill_runner(const std::string& how) {
   if (process.alive && !runners.empty()) end_runner(*runners.back(), how, true);
 }
 
-void SimWorker::start(const std::string& job, uint64_t epoch, uint64_t task) {
+void SimWorker::start(const std::string& job, uint64_t assembly, uint64_t task) {
   for (const auto& each : runners)
-    if (each->job == job && each->epoch == epoch) return;
+    if (each->job == job && each->assembly == assembly) return;
   if (!runners.empty())
-    cluster_.world.broken(name, " is to have runners of two epochs: ", runners.back()->job, " ",
-                          runners.back()->epoch, ", ", job, " ", epoch);
-  runners.push_back(std::make_unique<SimRunner>(cluster_, *this, job, epoch, task));
+    cluster_.world.broken(name, " is to have runners of two assemblies: ", runners.back()->job, " ",
+                          runners.back()->assembly, ", ", job, " ", assembly);
+  runners.push_back(std::make_unique<SimRunner>(cluster_, *this, job, assembly, task));
   SimRunner& runner = *runners.back();
   World& world = cluster_.world;
   world.after(runner.process, world.between(5, 60), [this, &runner] { seat(runner); });
@@ -449,9 +449,9 @@ void SimWorker::unseated(SimRunner& runner) {
   cluster_.world.after(runner.process, kRedial, [this, &runner] { seat(runner); });
 }
 
-void SimWorker::stop(const std::string& job, uint64_t epoch, Ms grace, Task gone) {
+void SimWorker::stop(const std::string& job, uint64_t assembly, Ms grace, Task gone) {
   const auto found = std::find_if(runners.begin(), runners.end(), [&](const auto& each) {
-    return each->job == job && each->epoch <= epoch;
+    return each->job == job && each->assembly <= assembly;
   });
   if (found == runners.end()) return gone();
   World& world = cluster_.world;
@@ -465,9 +465,9 @@ void SimWorker::stop(const std::string& job, uint64_t epoch, Ms grace, Task gone
   });
 }
 
-Status SimWorker::advance(const std::string& job, uint64_t epoch) {
+Status SimWorker::advance(const std::string& job, uint64_t assembly) {
   for (const auto& each : runners) {
-    if (each->job == job && each->epoch <= epoch && each->process.alive) return {};
+    if (each->job == job && each->assembly <= assembly && each->process.alive) return {};
   }
   return failed_precondition(cat("there is no runner of ", job));
 }

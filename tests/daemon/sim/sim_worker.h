@@ -28,14 +28,14 @@ class SimRunner {
  public:
   struct Setup {  // of a run
     uint64_t run = 0;
-    uint64_t epoch = 0;
+    uint64_t assembly = 0;
     uint64_t step = 0;
     std::vector<SimRunner*> peers;       // by task
     std::vector<uint64_t> incarnations;  // of those
   };
   using Reply = std::function<void(const Status&)>;
 
-  SimRunner(Cluster& cluster, SimWorker& worker, std::string job, uint64_t epoch, uint64_t task);
+  SimRunner(Cluster& cluster, SimWorker& worker, std::string job, uint64_t assembly, uint64_t task);
 
   // What the master asks; replies are called here, on the runner's side.
   void connect(Setup setup, Reply reply);
@@ -45,7 +45,7 @@ class SimRunner {
   void fence(uint64_t limit);
   void write(const Weights& weights, uint64_t step);
   void release();
-  void advance(uint64_t epoch, uint64_t task);
+  void advance(uint64_t assembly, uint64_t task);
   // Faults: what it sends next to a peer arrives damaged; a connection to a peer is lost.
   void corrupt() { corrupts_ = true; }
   void lose_link();
@@ -54,7 +54,7 @@ class SimRunner {
   SimWorker& worker;
   const std::string job;
   const TinyJob& tiny;
-  uint64_t epoch;
+  uint64_t assembly;
   uint64_t task;
   const uint64_t incarnation;
   EndPtr master;  // its connection to it
@@ -73,7 +73,7 @@ class SimRunner {
  private:
   struct Arrival {
     EndPtr end;
-    uint64_t epoch, from, incarnation;
+    uint64_t assembly, from, incarnation;
   };
   bool connected() const { return setup_.run != 0 && links_.size() + 1 == setup_.peers.size(); }
   void dial(uint64_t peer, uint64_t run);
@@ -85,7 +85,7 @@ class SimRunner {
     Weights weights;
     bool damaged = false;  // its checksum is not that of its bytes
   };
-  void received(uint64_t epoch, const Part& part);
+  void received(uint64_t assembly, const Part& part);
   void begin_step();
   void try_apply();
   void failed(const std::string& how);
@@ -116,9 +116,9 @@ class SimWorker {
   void kill_runner(const std::string& how);
 
   // What the master asks, with the incarnation that it means.
-  void start(const std::string& job, uint64_t epoch, uint64_t task);
-  void stop(const std::string& job, uint64_t epoch, Ms grace, Task gone);
-  Status advance(const std::string& job, uint64_t epoch);
+  void start(const std::string& job, uint64_t assembly, uint64_t task);
+  void stop(const std::string& job, uint64_t assembly, Ms grace, Task gone);
+  Status advance(const std::string& job, uint64_t assembly);
 
   Process process;
   const int machine;

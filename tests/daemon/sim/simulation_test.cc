@@ -75,7 +75,7 @@ TEST_CASE("a check or a sync that is missing is found") {
     Mutation mutation;
     const char* what;
   } mutations[] = {
-      {Mutation::epoch_unchecked, "news of an old epoch count"},
+      {Mutation::assembly_unchecked, "news of an old assembly count"},
       {Mutation::acknowledged_unwritten, "acknowledged before it is written"},
       {Mutation::request_unknown, "a repeated request is another job"},
       {Mutation::lease_kept, "a lease is not released"},

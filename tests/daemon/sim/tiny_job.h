@@ -22,7 +22,7 @@ struct TinyJob {
   uint64_t steps = 1;
   uint64_t shards = 4;
   uint64_t batch = 8;  // samples of a step; a multiple of the shards
-  uint64_t rows = 20;  // samples of an epoch; a batch may run on into the next one
+  uint64_t rows = 20;  // samples of an assembly; a batch may run on into the next one
   uint64_t every = 5;  // steps between checkpoints
 
   // What the shards [first, end) add to the step, from the weights before it.
@@ -33,8 +33,8 @@ struct TinyJob {
 
   // By the number of steps that are done: what one process makes of it that nothing befalls.
   std::vector<Weights> twin() const;
-  // What all samples of the first `epochs` epochs add up to.
-  uint64_t all_samples(uint64_t epochs) const;
+  // What all samples of the first `assemblies` assemblies add up to.
+  uint64_t all_samples(uint64_t assemblies) const;
 };
 
 }  // namespace leat::sim

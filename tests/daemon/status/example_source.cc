@@ -22,7 +22,7 @@ JobView running_job() {
   job.condition.state = JobState::running;
   job.condition.since_ms = kStart + 5'250;
   job.condition.restarts = 1;
-  job.condition.epoch = 2;
+  job.condition.assembly = 2;
   job.condition.workers = {"worker-1", "worker-2"};
   ProgressReport& last = job.progress.last;
   last.step = 250;

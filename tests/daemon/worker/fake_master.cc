@@ -50,7 +50,7 @@ class FakeRegistry final : public Service<wire::Registry> {
   }
   kj::Promise<void> runnerExited(RunnerExitedContext context) override {
     const auto params = context.getParams();
-    master_.note(cat("exited ", params.getJob().cStr(), " ", params.getEpoch(), ": ",
+    master_.note(cat("exited ", params.getJob().cStr(), " ", params.getAssembly(), ": ",
                      params.getHow().cStr()));
     context.getResults().initOutcome().initOk();
     return kj::READY_NOW;
@@ -182,31 +182,31 @@ void FakeMaster::set_registration_answer(Status status) {
   registration_answer_ = std::move(status);
 }
 
-kj::Promise<Status> FakeMaster::send_start(const std::string& job, uint64_t epoch) {
+kj::Promise<Status> FakeMaster::send_start(const std::string& job, uint64_t assembly) {
   auto request = KJ_ASSERT_NONNULL(worker_).startRequest();
   auto spec = request.initSpec();
   spec.setJob(job);
-  spec.setEpoch(epoch);
+  spec.setAssembly(assembly);
   const std::vector<kj::byte> secret(32, 7);
   spec.setToken(kj::arrayPtr(secret.data(), 32));
   spec.setKey(kj::arrayPtr(secret.data(), 32));
   return request.send().then([](auto&& r) { return status_of(r.getOutcome()); });
 }
 
-Status FakeMaster::start(const std::string& job, uint64_t epoch) {
+Status FakeMaster::start(const std::string& job, uint64_t assembly) {
   return call(
-      *loop_, [&] { return send_start(job, epoch); }, 60s, "Worker.start");
+      *loop_, [&] { return send_start(job, assembly); }, 60s, "Worker.start");
 }
 
-Status FakeMaster::advance(const std::string& job, uint64_t epoch) {
+Status FakeMaster::advance(const std::string& job, uint64_t assembly) {
   return call(
       *loop_,
       [&]() -> kj::Promise<Status> {
         auto request = KJ_ASSERT_NONNULL(worker_).advanceRequest();
         auto spec = request.initSpec();
         spec.setJob(job);
-        spec.setEpoch(epoch);
-        const std::vector<kj::byte> secret(32, static_cast<kj::byte>(epoch));
+        spec.setAssembly(assembly);
+        const std::vector<kj::byte> secret(32, static_cast<kj::byte>(assembly));
         spec.setToken(kj::arrayPtr(secret.data(), 32));
         spec.setKey(kj::arrayPtr(secret.data(), 32));
         return request.send().then([](auto&& r) { return status_of(r.getOutcome()); });
@@ -214,13 +214,13 @@ Status FakeMaster::advance(const std::string& job, uint64_t epoch) {
       60s, "Worker.advance");
 }
 
-Status FakeMaster::stop(const std::string& job, uint64_t epoch, std::chrono::milliseconds grace) {
+Status FakeMaster::stop(const std::string& job, uint64_t assembly, std::chrono::milliseconds grace) {
   return call(
       *loop_,
       [&]() -> kj::Promise<Status> {
         auto request = KJ_ASSERT_NONNULL(worker_).stopRequest();
         request.setJob(job);
-        request.setEpoch(epoch);
+        request.setAssembly(assembly);
         request.setGraceMs(static_cast<uint32_t>(grace.count()));
         return request.send().then([](auto&& r) { return status_of(r.getOutcome()); });
       },

@@ -38,10 +38,10 @@ class FakeMaster {
   // Who registers has a runner of `job` to start before it hears that it is registered.
   void start_at_once(std::string job);
 
-  Status start(const std::string& job, uint64_t epoch);
-  // With a key that is the epoch's.
-  Status advance(const std::string& job, uint64_t epoch);
-  Status stop(const std::string& job, uint64_t epoch, std::chrono::milliseconds grace);
+  Status start(const std::string& job, uint64_t assembly);
+  // With a key that is the assembly's.
+  Status advance(const std::string& job, uint64_t assembly);
+  Status stop(const std::string& job, uint64_t assembly, std::chrono::milliseconds grace);
   // Hangs up on every worker.
   void hang_up();
 
@@ -50,7 +50,7 @@ class FakeMaster {
   friend class FakeHeart;
   void note(std::string event);
   void listen();
-  kj::Promise<Status> send_start(const std::string& job, uint64_t epoch);
+  kj::Promise<Status> send_start(const std::string& job, uint64_t assembly);
 
   std::unique_ptr<RpcLoop> loop_;
   std::unique_ptr<RpcServer> server_, heart_;

@@ -117,22 +117,22 @@ TEST_CASE("a runner that is asked to stop may end by itself") {
   CHECK(scene.master.stop("job-1", 1, 30s).ok());  // repeated
 }
 
-TEST_CASE("a runner goes on in another epoch, and no stop of the one before ends it") {
+TEST_CASE("a runner goes on in another assembly, and no stop of the one before ends it") {
   Scene scene(kWaits);
   CHECK(scene.master.advance("job-1", 1).code() == Code::failed_precondition);
   must(scene.master.start("job-1", 1));
   const pid_t pid = scene.runner();
   must(scene.master.advance("job-1", 3));
   must(scene.master.advance("job-1", 3));  // repeated
-  CHECK(scene.door().epoch == 3);
+  CHECK(scene.door().assembly == 3);
   CHECK(scene.door().key[0] == 3);
   CHECK(scene.master.advance("job-1", 2).code() == Code::failed_precondition);
   CHECK(scene.master.advance("job-2", 4).code() == Code::failed_precondition);
   CHECK(scene.master.stop("job-1", 2, 0s).ok());
   CHECK(is_alive(pid));
-  CHECK(scene.door().epoch == 3);
-  SECTION("one of this epoch does") { CHECK(scene.master.stop("job-1", 3, 30s).ok()); }
-  SECTION("so does one of an epoch that it has not heard of yet") {
+  CHECK(scene.door().assembly == 3);
+  SECTION("one of this assembly does") { CHECK(scene.master.stop("job-1", 3, 30s).ok()); }
+  SECTION("so does one of an assembly that it has not heard of yet") {
     CHECK(scene.master.stop("job-1", 4, 30s).ok());
   }
   CHECK_FALSE(is_alive(pid));

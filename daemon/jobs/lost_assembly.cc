@@ -1,4 +1,4 @@
-#include "daemon/jobs/lost_epoch.h"
+#include "daemon/jobs/lost_assembly.h"
 
 #include <algorithm>
 #include <array>
@@ -18,14 +18,14 @@ GoesOnFrom goes_on_from_named(std::string_view name) {
                                      : static_cast<GoesOnFrom>(found - kSourceNames.begin());
 }
 
-std::optional<uint64_t> LostEpoch::recomputed() const {
+std::optional<uint64_t> LostAssembly::recomputed() const {
   if (stopped_at < 0 || went_on_from < 0) return std::nullopt;
   return static_cast<uint64_t>(std::max<int64_t>(0, stopped_at - went_on_from));
 }
 
-void JobHistory::put(const LostEpoch& lost) {
+void JobHistory::put(const LostAssembly& lost) {
   const auto found = std::find_if(last.begin(), last.end(),
-                                  [&](const LostEpoch& each) { return each.epoch == lost.epoch; });
+                                  [&](const LostAssembly& each) { return each.assembly == lost.assembly; });
   if (found != last.end()) {
     *found = lost;
     return;
