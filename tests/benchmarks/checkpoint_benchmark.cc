@@ -143,7 +143,7 @@ class Bench {
     for (uint32_t task = 0; task < kWorkers; ++task) remotes.push_back(nodes.remote(task));
     RemoteHostsOptions remote;
     remote.cluster = {1, 2, 3};
-    remote.epoch = testing::kEpoch;
+    remote.assembly = testing::kAssembly;
     const auto trainer = must(Trainer::create(
         catalogue_, real_files(), job(steps, every), {directory_ / cat("run-", ++runs_)},
         make_remote_hosts(nodes.loop(), std::move(remotes), remote)));

@@ -82,7 +82,7 @@ class Cluster {
       remotes.push_back(nodes_.remote(static_cast<uint32_t>(task)));
     RemoteHostsOptions remote;
     remote.cluster = {1, 2, 3};
-    remote.epoch = testing::kEpoch;
+    remote.assembly = testing::kAssembly;
     remote.transport = transport;
     hosts_ = make_remote_hosts(nodes_.loop(), std::move(remotes), remote);
     workers_ = runners;

@@ -177,7 +177,7 @@ TEST_CASE("a job that lost all processes and all checkpoints to damage ends with
   (void)await_checkpoint(scene, id);
   for (int i = 0; i < 3; ++i) scene.cluster().worker(i).signal(SIGKILL);
   (void)scene.await(id, [](const JobView& view) {
-    return view.condition.state == JobState::recovering && view.condition.epoch == 1;
+    return view.condition.state == JobState::recovering && view.condition.assembly == 1;
   });
   const std::string folder = cat(scene.cluster().folder() / "master", "/jobs/", id);
   CHECK(damage_checkpoints(folder + "/checkpoints") > 0);
@@ -215,7 +215,7 @@ TEST_CASE("a job that lost all processes says what its metrics lost") {
   (void)await_checkpoint(scene, id);
   for (int i = 0; i < 3; ++i) scene.cluster().worker(i).signal(SIGKILL);
   (void)scene.await(id, [](const JobView& view) {
-    return view.condition.state == JobState::recovering && view.condition.epoch == 1;
+    return view.condition.state == JobState::recovering && view.condition.assembly == 1;
   });
   damage_metrics(folder + "/metrics.jsonl", change);
   scene.cluster().restart_master(SIGKILL);

@@ -195,7 +195,7 @@ void check_taken_back(JobScene& scene, const std::string& id, const std::string&
   CHECK(after.history.last[0].culprit == worker);
   CHECK(after.history.last[0].recomputed() == 0);
   CHECK(after.condition.restarts == 0);
-  CHECK(after.condition.epoch == 2);
+  CHECK(after.condition.assembly == 2);
 }
 
 TEST_CASE("a quorum goes on without a backup worker, and takes it back at a fence") {
@@ -213,7 +213,7 @@ TEST_CASE("a quorum goes on without a backup worker, and takes it back at a fenc
   const JobView farther =
       scene.await(id, [&](const JobView& view) { return view.progress.last.step > then + 20; });
   CHECK(goes_on(farther));
-  CHECK(farther.condition.epoch == 1);
+  CHECK(farther.condition.assembly == 1);
   scene.cluster().worker(worker).signal(SIGCONT);
   check_taken_back(scene, id, worker);
   scene.cancel(id);

@@ -68,9 +68,9 @@ JobView JobScene::await(const std::string& id, const std::function<bool(const Jo
   return view;
 }
 
-JobView JobScene::await_step(const std::string& id, uint64_t step, uint64_t epoch) {
+JobView JobScene::await_step(const std::string& id, uint64_t step, uint64_t assembly) {
   return await(id, [&](const JobView& view) {
-    return view.condition.state == JobState::running && view.condition.epoch == epoch &&
+    return view.condition.state == JobState::running && view.condition.assembly == assembly &&
            view.progress.last.step >= step;
   });
 }

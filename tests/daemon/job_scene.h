@@ -34,7 +34,7 @@ class JobScene {
   std::string submit(Job job);
   // Watches the job until that is so, for four minutes at most.
   JobView await(const std::string& id, const std::function<bool(const JobView&)>& is);
-  JobView await_step(const std::string& id, uint64_t step, uint64_t epoch);
+  JobView await_step(const std::string& id, uint64_t step, uint64_t assembly);
   JobView await_end(const std::string& id);
   void cancel(const std::string& id);
 

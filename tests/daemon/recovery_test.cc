@@ -29,15 +29,15 @@ std::vector<int64_t> recoveries(Kill what, int count) {
   const Job job = scene.endless();
   std::vector<int64_t> times;
   std::string id;
-  uint64_t epoch = 0;
+  uint64_t assembly = 0;
   for (int i = 0; i < count; ++i) {
     if (i % 3 == 0) {  // as often as a job may recover
       if (!id.empty()) scene.cancel(id);
       id = scene.submit(job);
-      epoch = 1;
+      assembly = 1;
     }
-    const uint64_t begun = scene.await_step(id, 0, epoch).progress.last.step;
-    const JobView before = scene.await_step(id, begun + 60, epoch);
+    const uint64_t begun = scene.await_step(id, 0, assembly).progress.last.step;
+    const JobView before = scene.await_step(id, begun + 60, assembly);
     const auto runners = scene.runners(before);
     REQUIRE(runners.size() == kTasks);
     const std::string victim = before.condition.workers[static_cast<size_t>(i) % kTasks];
@@ -51,11 +51,11 @@ std::vector<int64_t> recoveries(Kill what, int count) {
     }
     const JobView after = scene.await(id, [&](const JobView& view) {
       const auto& lost = view.history.last;
-      return !lost.empty() && lost.back().epoch >= epoch && lost.back().recovered_after >= 0;
+      return !lost.empty() && lost.back().assembly >= assembly && lost.back().recovered_after >= 0;
     });
     const LostAssembly& lost = after.history.last.back();
     times.push_back(lost.failed_ms + lost.recovered_after - killed);
-    epoch = after.condition.epoch;
+    assembly = after.condition.assembly;
     INFO(scene.cluster().logs());
     CHECK(after.condition.restarts == before.condition.restarts + 1);
     const std::string& comes = after.condition.workers[static_cast<size_t>(i) % kTasks];
@@ -100,7 +100,7 @@ TEST_CASE("a worker and a runner that were stopped and wake later disturb nobody
   worker.signal(SIGSTOP);
   ::kill(stopped, SIGSTOP);
   const JobView after = scene.await(id, [](const JobView& view) {
-    return view.condition.epoch > 1 && view.condition.state == JobState::running;
+    return view.condition.assembly > 1 && view.condition.state == JobState::running;
   });
   ::kill(stopped, SIGCONT);
   worker.signal(SIGCONT);
@@ -108,7 +108,7 @@ TEST_CASE("a worker and a runner that were stopped and wake later disturb nobody
       scene.await(id, [](const JobView& view) { return has_ended(view.condition.state); });
   INFO(end.condition.reason << scene.cluster().logs());
   CHECK(end.condition.state == JobState::succeeded);
-  CHECK(end.condition.epoch == after.condition.epoch);
+  CHECK(end.condition.assembly == after.condition.assembly);
   CHECK(parse_result(end.condition.result).weights_sha256 == scene.expected(job));
   CHECK(scene.cluster().await_ready(4));
   CHECK(scene.cluster().await_no_runners());

@@ -19,7 +19,7 @@ enum class Phase : uint8_t {
   queued,      // just submitted
   starting,    // runners are being started
   preparing,   // all runners are there
-  first_step,  // of the epoch
+  first_step,  // of the assembly
   middle,
   checkpoint,  // one has just appeared, or is being written
   evaluation,

@@ -400,15 +400,15 @@ FaultBench::Rates FaultBench::rates_across_kills(int kills, std::chrono::millise
     }
     CHECK(cluster_.runners() == runners);
   }
-  // On a slow machine an epoch may be lost, and the job may not have gone on from it yet.
-  const auto lost_epochs = [&] { return must(client_->job(id)).history.last; };
+  // On a slow machine an assembly may be lost, and the job may not have gone on from it yet.
+  const auto lost_assemblies = [&] { return must(client_->job(id)).history.last; };
   const auto went_on = [&] {
-    const auto lost = lost_epochs();
+    const auto lost = lost_assemblies();
     return lost.empty() || lost.back().source != GoesOnFrom::unknown;
   };
   CHECK(eventually(went_on, kLongest, kLook));
-  for (const LostAssembly& lost : lost_epochs()) {
-    INFO("epoch " << lost.epoch << " was lost: " << lost.cause);
+  for (const LostAssembly& lost : lost_assemblies()) {
+    INFO("assembly " << lost.assembly << " was lost: " << lost.cause);
     CHECK(lost.source == GoesOnFrom::memory);
   }
   FaultReport report;

@@ -136,7 +136,7 @@ TEST_CASE("a worker that sends no heartbeat for 2.5 s is lost") {
   CHECK(name_of(cluster.view("w1").state) == "LOST");
   CHECK(cluster.view("w1").reason == "no heartbeat for 2.5 s");
   CHECK(cluster.members.find("w1") == nullptr);
-  CHECK(cluster.members.assembly() == 2);
+  CHECK(cluster.members.version() == 2);
 }
 
 TEST_CASE("a worker whose connection closes is lost at once") {

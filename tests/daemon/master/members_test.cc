@@ -17,7 +17,7 @@ TEST_CASE("a worker that registers is a node of the cluster", "[cluster]") {
   CHECK(nodes[0].worker.info.datasets == std::vector<std::string>{"digits"});
   CHECK(nodes[0].worker.state == WorkerState::ready);
   CHECK(eventually([&] { return host.master->nodes()[0].worker.silent < 20ms; }));
-  CHECK(host.master->cluster().assembly == 1);
+  CHECK(host.master->cluster().membership == 1);
 }
 
 TEST_CASE("the name of a worker that lives is refused, and free when it hangs up", "[cluster]") {

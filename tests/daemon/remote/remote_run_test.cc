@@ -328,7 +328,7 @@ TEST_CASE("workers that see different data are named before anything is trained"
   auto fakes = std::make_unique<Fakes>();
   fakes->node(1).features_print("2 bytes");
   const auto created =
-      small.trainer(small.job({"num_workers=2"}), {small.path("run")}, std::move(fakes->cluster));
+      small.trainer(small.job({"num_workers=2"}), {small.path("run")}, std::move(fakes->hosts_));
   check_says(created.status(), Code::failed_precondition,
              "'train-x.npy': expected the same data on all workers, node-0 has 1 byte, node-1 has "
              "2 bytes");

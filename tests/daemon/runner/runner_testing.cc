@@ -112,7 +112,8 @@ class Registry final : public Service<wire::Registry> {
     task_ = info.getTask();
     table_->runners.insert_or_assign(task_, context.getParams().getRunner());
     std::lock_guard lock(table_->mutex);
-    if (info.getToken().size() != 32 || info.getAssembly() != kAssembly || info.getJob() != "tiny" ||
+    if (info.getToken().size() != 32 || info.getAssembly() != kAssembly ||
+        info.getJob() != "tiny" ||
         info.getDeviceName() != cat("job:worker/task:", task_, "/cpu:0").c_str())
       table_->wrong = "a registration";
     table_->unix_addresses[task_] = info.getUnixAddress();
@@ -136,7 +137,8 @@ class Registry final : public Service<wire::Registry> {
   kj::Promise<void> inputStarved(InputStarvedContext context) override {
     const auto params = context.getParams();
     std::lock_guard lock(table_->mutex);
-    if (params.getAssembly() != kAssembly || params.getWaitedMs() == 0) table_->wrong = "a starved input";
+    if (params.getAssembly() != kAssembly || params.getWaitedMs() == 0)
+      table_->wrong = "a starved input";
     table_->starved.push_back(cat("node-", task_, ": ", params.getHow().cStr()));
     context.getResults().initOutcome().initOk();
     return kj::READY_NOW;
@@ -756,7 +758,7 @@ Plan MirroredJob::train_plan(int workers) const {
 
 Trained MirroredJob::train_locally(int workers, uint64_t steps) const {
   const auto hosts = make_local_hosts(workers, 1);
-  for (int w = 0; w < workers; ++w) cluster.worker(w).resources("tiny").set_data_root(directory());
+  for (HostHandle* host : hosts->hosts()) host->set_data_root("tiny", directory());
   const auto run = [&](const Plan& plan) {
     return must(hosts->run(std::make_shared<const Plan>(plan), "tiny", {plan.name, 11, 0, false}));
   };
@@ -778,7 +780,7 @@ Trained MirroredJob::train_locally(int workers, uint64_t steps) const {
       row.insert(row.end(), value.begin(), value.end());
     }
   }
-  for (const auto& [name, value] : read_variables(cluster.worker(0).resources("tiny")))
+  for (const auto& [name, value] : must(hosts->hosts()[0]->read_variables("tiny")))
     trained.weights[name] = bytes_of(value);
   return trained;
 }

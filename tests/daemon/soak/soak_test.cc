@@ -310,7 +310,7 @@ TEST_CASE("peers that do harm neither end a daemon nor stop a job", "[soak]") {
   const auto view = scene.client().job(id);
   REQUIRE(view.ok());
   CHECK(view->condition.state == JobState::running);
-  CHECK(view->condition.epoch == 1);
+  CHECK(view->condition.assembly == 1);
 
   row(size, cat("attacks in ", size.attack.count(), " s on ", target.ports.size(), " ports"),
       std::to_string(attacks), "");
