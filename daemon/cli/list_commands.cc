@@ -9,6 +9,7 @@
 #include "daemon/cli/cluster_connection.h"
 #include "daemon/cli/follower.h"
 #include "daemon/cli/table.h"
+#include "daemon/jobs/job_facts.h"
 #include "daemon/status/job_order.h"
 #include "daemon/status/status_json.h"
 #include "devices/base/counted.h"
@@ -155,6 +156,55 @@ void describe(const JobHistory& history) {
                             rows, true, fit_of_losses());
 }
 
+// A line for each fact of a job that has a label: see daemon/jobs/job_facts.h.
+class FactLines {
+ public:
+  template <typename Integer>
+  void count(const Fact& fact, Integer value) {
+    put(fact, std::to_string(value));
+  }
+  void known(const Fact& fact, uint64_t value) {
+    if (value > 0) count(fact, value);
+  }
+  void known(const Fact& fact, const std::string& value) { text(fact, value); }
+  void option(const Fact& fact, uint64_t value) { known(fact, value); }
+  void text(const Fact& fact, const std::string& value) {
+    if (!value.empty()) put(fact, value);
+  }
+  void names(const Fact& fact, const std::vector<std::string>& names) {
+    put(fact, join(names, ", "));
+  }
+  void flag(const Fact& fact, bool value) { put(fact, value ? "yes" : "no"); }
+  template <typename Enum>
+  void choice(const Fact& fact, Enum value) {
+    put(fact, std::string(name_of(value)));
+  }
+  void date(const Fact& fact, int64_t ms) { put(fact, iso_time(ms)); }
+  void span(const Fact& fact, int64_t ms) {
+    if (ms >= 0) put(fact, format_age(ms));
+  }
+  void steps(const Fact& fact, int64_t steps) { put(fact, step_of(steps)); }
+  void number(const Fact& fact, double value) { put(fact, leat::number(value)); }
+  void rate(const Fact& fact, double value) { put(fact, leat::rate(value)); }
+  template <typename T>
+  void derived(const Fact&, const T&) {}
+  template <typename Visit>
+  void group(bool there, Visit visit) {
+    if (there) visit();
+  }
+  template <typename Visit>
+  void record(std::string_view, Visit visit) {
+    visit(*this);
+  }
+  template <typename T, typename Visit>
+  void list(std::string_view, const std::vector<T>&, Visit) {}
+
+ private:
+  void put(const Fact& fact, const std::string& value) {
+    if (!fact.label.empty()) line(fact.label, value);
+  }
+};
+
 void describe(const JobView& job) {
   const JobCondition& condition = job.condition;
   const ProgressReport& last = job.progress.last;
@@ -166,7 +216,8 @@ void describe(const JobView& job) {
   line("Workers", condition.workers.empty()
                       ? cat(workers_of(job), ", none leased")
                       : cat(workers_of(job), ": ", join(condition.workers, ", ")));
-  line("Recoveries", std::to_string(condition.restarts));
+  FactLines lines;
+  visit_job(lines, job);
   if (last.step > 0) {
     line("Step", steps_of(last));
     if (last.epochs > 0) line("Epochs", std::to_string(last.epochs));

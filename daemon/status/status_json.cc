@@ -6,6 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include "daemon/base/json_line.h"
+#include "daemon/jobs/job_facts.h"
+#include "devices/base/text.h"
 
 namespace leat {
 namespace {
@@ -41,85 +43,74 @@ Json computed_or_null(double value) {
   return std::isfinite(value) ? Json(value) : Json(name_of_number(value));
 }
 
-Json epoch_result(const EpochResult& epoch) {
-  return {{"epoch", epoch.epoch},
-          {"step", epoch.step},
-          {"loss", computed_or_null(epoch.loss)},
-          {"accuracy", computed_or_null(epoch.accuracy)},
-          {"val_loss", computed_or_null(epoch.val_loss)},
-          {"val_accuracy", computed_or_null(epoch.val_accuracy)},
-          {"seconds", number_or_null(epoch.seconds)},
-          {"samples_per_second", number_or_null(epoch.samples_per_second)}};
-}
+// Adds the facts of a job to its object: see daemon/jobs/job_facts.h. What is not known is null.
+class FactJson {
+ public:
+  // `whole`: with the lists, too.
+  FactJson(Json& json, bool whole) : json_(json), whole_(whole) {}
 
-Json progress(const JobProgress& progress) {
-  const ProgressReport& last = progress.last;
-  return {{"step", last.step},
-          {"steps", known(last.steps)},
-          {"epoch", last.epoch},
-          {"epochs", known(last.epochs)},
-          {"loss", computed_or_null(last.loss)},
-          {"accuracy", computed_or_null(last.accuracy)},
-          {"val_loss", computed_or_null(last.val_loss)},
-          {"val_accuracy", computed_or_null(last.val_accuracy)},
-          {"steps_per_second", number_or_null(progress.steps_per_second)},
-          {"samples_per_second", number_or_null(progress.samples_per_second)},
-          {"samples_per_step", known(last.samples_per_step)},
-          {"eta_seconds", number_or_null(progress.eta_seconds)},
-          {"steps_skipped", last.steps_skipped},
-          {"metrics_missing_rows", last.metrics_missing},
-          {"metrics_changed_until", known(last.metrics_changed_until)}};
-}
-
-Json seconds(int64_t milliseconds) {
-  return milliseconds < 0 ? Json(nullptr) : Json(static_cast<double>(milliseconds) / 1000);
-}
-Json from_zero(int64_t value) { return value < 0 ? Json(nullptr) : Json(value); }
-
-Json lost_assembly(const LostAssembly& lost) {
-  const auto recomputed = lost.recomputed();
-  return {{"number", lost.number},
-          {"assembly", lost.assembly},
-          {"epoch", lost.assembly},  // an old name, as lost_epochs
-          {"cause", lost.cause},
-          {"culprit", known(lost.culprit)},
-          {"fault", known(lost.fault)},
-          {"began", iso_time(lost.began_ms)},
-          {"failed", iso_time(lost.failed_ms)},
-          {"detection_seconds", seconds(lost.detected_after)},
-          {"recovery_seconds", seconds(lost.recovered_after)},
-          {"stopped_at", from_zero(lost.stopped_at)},
-          {"went_on_from", from_zero(lost.went_on_from)},
-          {"source", known(std::string(name_of(lost.source)))},
-          {"steps_recomputed", recomputed ? Json(*recomputed) : Json(nullptr)}};
-}
-
-void add_job(const JobView& job, Json& json) {
-  const JobCondition& condition = job.condition;
-  json["id"] = job.id;
-  json["number"] = job.number;
-  json["name"] = job.name;
-  json["state"] = name_of(condition.state);
-  json["reason"] = condition.reason;
-  json["since"] = iso_time(condition.since_ms);
-  json["submitted"] = iso_time(job.submitted_ms);
-  json["num_workers"] = job.num_workers;
-  if (job.min_workers > 0) json["min_workers"] = job.min_workers;
-  json["workers"] = condition.workers;
-  json["restarts"] = condition.restarts;
-  json["assemblies"] = condition.assembly;
-  json["lost_assemblies"] = job.history.count;
-  json["lost_epochs"] = job.history.count;  // the old name; the next version leaves it out
-  json["progress"] = progress(job.progress);
-  const JobResult result = parse_result(condition.result);
-  json["weights_sha256"] = known(result.weights_sha256);
-  if (result.shards > 0) {
-    json["shards"] = result.shards;
-    json["seed"] = result.seed;
-    json["cpu"] = result.cpu;
-    json["depends_on_timing"] = result.depends_on_timing;
+  void count(const Fact& fact, uint64_t value) { put(fact, value); }
+  void known(const Fact& fact, uint64_t value) { put(fact, leat::known(value)); }
+  void known(const Fact& fact, const std::string& value) { put(fact, leat::known(value)); }
+  void option(const Fact& fact, uint64_t value) {
+    if (value > 0) put(fact, value);
   }
-  json["version"] = job.version;
+  void text(const Fact& fact, const std::string& value) { put(fact, value); }
+  void names(const Fact& fact, const std::vector<std::string>& names) { put(fact, names); }
+  void flag(const Fact& fact, bool value) { put(fact, value); }
+  void choice(const Fact& fact, JobState state) { put(fact, name_of(state)); }
+  void choice(const Fact& fact, GoesOnFrom from) {
+    put(fact, leat::known(std::string(name_of(from))));
+  }
+  void date(const Fact& fact, int64_t ms) { put(fact, iso_time(ms)); }
+  void span(const Fact& fact, int64_t ms) {
+    json_[cat(fact.key, "_seconds")] =
+        ms < 0 ? Json(nullptr) : Json(static_cast<double>(ms) / 1000);
+  }
+  void steps(const Fact& fact, int64_t steps) {
+    put(fact, steps < 0 ? Json(nullptr) : Json(steps));
+  }
+  void number(const Fact& fact, double value) { put(fact, computed_or_null(value)); }
+  void rate(const Fact& fact, double value) { put(fact, number_or_null(value)); }
+  template <typename T>
+  void derived(const Fact& fact, const std::optional<T>& value) {
+    put(fact, value ? Json(*value) : Json(nullptr));
+  }
+  template <typename Visit>
+  void group(bool there, Visit visit) {
+    if (there) visit();
+  }
+  template <typename Visit>
+  void record(std::string_view key, Visit visit) {
+    Json& object = json_[std::string(key)] = Json::object();
+    FactJson below(object, whole_);
+    visit(below);
+  }
+  template <typename T, typename Visit>
+  void list(std::string_view key, const std::vector<T>& all, Visit visit) {
+    if (!whole_) return;
+    Json& array = json_[std::string(key)] = Json::array();
+    for (const T& item : all) {
+      FactJson each(array.emplace_back(Json::object()), whole_);
+      visit(each, item);
+    }
+  }
+
+ private:
+  void put(const Fact& fact, Json value) {
+    if (!fact.shown) return;
+    json_[std::string(fact.key)] = value;
+    if (!fact.old.empty()) json_[std::string(fact.old)] = std::move(value);
+  }
+
+  Json& json_;
+  const bool whole_;
+};
+
+Json job_object(const JobView& job, bool whole, Json json) {
+  FactJson facts(json, whole);
+  visit_job(facts, job);
+  return json;
 }
 
 Json device(const WorkerDevice& device) {
@@ -169,19 +160,11 @@ std::string cluster_json(const ClusterView& cluster) {
 std::string jobs_json(std::span<const JobView> jobs) {
   Json json = object("JobList");
   Json& items = json["items"] = Json::array();
-  for (const JobView& job : jobs) add_job(job, items.emplace_back(Json::object()));
+  for (const JobView& job : jobs) items.push_back(job_object(job, false, Json::object()));
   return line(json);
 }
 
-std::string job_json(const JobView& job) {
-  Json json = object("Job");
-  add_job(job, json);
-  Json& epochs = json["progress"]["results"] = Json::array();
-  for (const EpochResult& each : job.progress.epochs) epochs.push_back(epoch_result(each));
-  Json& history = json["history"] = Json::array();
-  for (const LostAssembly& each : job.history.last) history.push_back(lost_assembly(each));
-  return line(json);
-}
+std::string job_json(const JobView& job) { return line(job_object(job, true, object("Job"))); }
 
 std::string nodes_json(std::span<const NodeView> nodes) {
   Json json = object("NodeList");

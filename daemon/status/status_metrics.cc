@@ -9,6 +9,8 @@
 #include <iterator>
 #include <string_view>
 
+#include "daemon/jobs/job_facts.h"
+
 namespace leat {
 namespace {
 
@@ -21,38 +23,67 @@ Metric number(const char* name, const char* help, double value) {
   return gauge(name, help, {{{}, value}});
 }
 
-struct JobNumber {
-  const char* name;
-  const char* help;
-  double (*of)(const JobView&);
-  MetricKind kind = MetricKind::gauge;
-};
-const JobNumber kJobNumbers[] = {
-    {"leat_job_step", "Steps that the job has done",
-     [](const JobView& job) { return static_cast<double>(job.progress.last.step); }},
-    {"leat_job_steps", "Steps that the job is to do, 0 if that is not known",
-     [](const JobView& job) { return static_cast<double>(job.progress.last.steps); }},
-    {"leat_job_epoch", "Passes over the data that the job has done",
-     [](const JobView& job) { return static_cast<double>(job.progress.last.epoch); }},
-    {"leat_job_loss", "Mean loss over the steps of the epoch so far",
-     [](const JobView& job) { return job.progress.last.loss; }},
-    {"leat_job_accuracy", "Mean accuracy over the steps of the epoch so far",
-     [](const JobView& job) { return job.progress.last.accuracy; }},
-    {"leat_job_val_loss", "Loss of the last validation",
-     [](const JobView& job) { return job.progress.last.val_loss; }},
-    {"leat_job_val_accuracy", "Accuracy of the last validation",
-     [](const JobView& job) { return job.progress.last.val_accuracy; }},
-    {"leat_job_steps_per_second", "Steps a second, over the last 20 seconds",
-     [](const JobView& job) { return job.progress.steps_per_second; }},
-    {"leat_job_samples_per_second", "Samples a second, over the last 20 seconds",
-     [](const JobView& job) { return job.progress.samples_per_second; }},
-    {"leat_job_eta_seconds", "Time that the steps to come will take at that rate",
-     [](const JobView& job) { return job.progress.eta_seconds; }},
-    {"leat_job_workers", "Workers that the job asks for",
-     [](const JobView& job) { return static_cast<double>(job.num_workers); }},
-    {"leat_job_restarts_total", "Recoveries of the job so far",
-     [](const JobView& job) { return static_cast<double>(job.condition.restarts); },
-     MetricKind::counter},
+// Adds one sample of a job to each of its metrics, which come in the order of the facts: see
+// daemon/jobs/job_facts.h.
+class FactMetrics {
+ public:
+  explicit FactMetrics(std::vector<Metric>& metrics) : metrics_(metrics) {}
+  // The facts to come are of this job.
+  void begin(const JobView& job) {
+    job_ = &job;
+    next_ = 0;
+  }
+
+  template <typename Integer>
+  void count(const Fact& fact, Integer value) {
+    add(fact, static_cast<double>(value));
+  }
+  void known(const Fact& fact, uint64_t value) { count(fact, value); }
+  void known(const Fact&, const std::string&) {}
+  void option(const Fact& fact, uint64_t value) { count(fact, value); }
+  void text(const Fact&, const std::string&) {}
+  void names(const Fact&, const std::vector<std::string>&) {}
+  void flag(const Fact& fact, bool value) { add(fact, value ? 1 : 0); }
+  template <typename Enum>
+  void choice(const Fact&, Enum) {}
+  void date(const Fact& fact, int64_t ms) { add(fact, kMillisecond * static_cast<double>(ms)); }
+  void span(const Fact& fact, int64_t ms) {
+    add(fact, ms < 0 ? kNoNumber : kMillisecond * static_cast<double>(ms));
+  }
+  void steps(const Fact& fact, int64_t steps) {
+    add(fact, steps < 0 ? kNoNumber : static_cast<double>(steps));
+  }
+  void number(const Fact& fact, double value) { add(fact, value); }
+  void rate(const Fact& fact, double value) { add(fact, value); }
+  template <typename T>
+  void derived(const Fact&, const T&) {}
+  template <typename Visit>
+  void group(bool, Visit visit) {
+    visit();
+  }
+  template <typename Visit>
+  void record(std::string_view, Visit visit) {
+    visit(*this);
+  }
+  template <typename T, typename Visit>
+  void list(std::string_view, const std::vector<T>&, Visit) {}
+
+ private:
+  void add(const Fact& fact, double value) {
+    if (fact.metric.empty()) return;
+    if (next_ == metrics_.size()) {
+      metrics_.push_back({std::string(fact.metric),
+                          std::string(fact.help),
+                          fact.metric.ends_with("_total") ? MetricKind::counter : MetricKind::gauge,
+                          {}});
+    }
+    Metric& metric = metrics_[next_++];
+    if (is_known(value)) metric.samples.push_back({{{"job", job_->id}}, value});
+  }
+
+  std::vector<Metric>& metrics_;
+  const JobView* job_ = nullptr;
+  size_t next_ = 0;
 };
 
 void add_jobs(std::span<const JobView> jobs, std::vector<Metric>& out) {
@@ -74,14 +105,14 @@ void add_jobs(std::span<const JobView> jobs, std::vector<Metric>& out) {
   }
   out.push_back(std::move(info));
   out.push_back(std::move(since));
-  for (const JobNumber& number : kJobNumbers) {
-    Metric& metric = out.emplace_back(Metric{number.name, number.help, number.kind, {}});
-    for (const JobView& job : jobs) {
-      const double value = number.of(job);
-      if (!has_ended(job.condition.state) && is_known(value))
-        metric.samples.push_back({{{"job", job.id}}, value});
-    }
+  std::vector<Metric> numbers;
+  FactMetrics facts(numbers);
+  for (const JobView& job : jobs) {
+    if (has_ended(job.condition.state)) continue;
+    facts.begin(job);
+    visit_job(facts, job);
   }
+  out.insert(out.end(), numbers.begin(), numbers.end());
 }
 
 void add_nodes(std::span<const NodeView> nodes, std::vector<Metric>& out) {

@@ -237,6 +237,7 @@ struct FetchedValue {
 # Views.
 
 struct JobView {
+  # Its fields, and those of the structs below it, are named as daemon/jobs/job_facts.h lists them.
   id @0 :Text;
   name @1 :Text;
   state @2 :Text;                 # QUEUED STARTING RUNNING RECOVERING CANCELLING SUCCEEDED FAILED
@@ -245,7 +246,7 @@ struct JobView {
   sinceMs @4 :Int64;              # when the state began: milliseconds of Unix time, as all dates
   submittedMs @5 :Int64;
   restarts @6 :UInt32;
-  assembly @7 :UInt64;
+  assemblies @7 :UInt64;          # of runners, so far
   version @8 :UInt64;             # rises with every change of this view
   numWorkers @9 :UInt32;
   workers @10 :List(Text);        # nodes of the last assembly
@@ -262,17 +263,17 @@ struct JobView {
 }
 
 struct LostAssembly {
-  # An assembly of a job that ended by a failure. Milliseconds, of Unix time where a name ends so; what
-  # is not known, or not yet, is -1.
+  # An assembly of a job that ended by a failure. Milliseconds; what is not
+  # known, or not yet, is -1.
   number @0 :UInt64;              # counts the job's up from 1
   assembly @1 :UInt64;
   cause @2 :Text;
   culprit @3 :Text;               # a worker's name; may be empty
   fault @4 :Text;                 # the entry of --chaos that did it; may be empty
-  beganUnixMs @5 :Int64;
-  failedUnixMs @6 :Int64;         # when it was detected
-  detectedAfter @7 :Int64;        # since the culprit's last sign of life, or since the fault fired
-  recoveredAfter @8 :Int64;       # from the detection to the first step of a later assembly
+  beganMs @5 :Int64;              # of Unix time, as the next
+  failedMs @6 :Int64;             # when it was detected
+  detectionMs @7 :Int64;          # since the culprit's last sign of life, or since the fault fired
+  recoveryMs @8 :Int64;           # from the detection to the first step of a later assembly
   stoppedAt @9 :Int64;            # steps of the job done
   wentOnFrom @10 :Int64;          # steps that the next assembly began with
   source @11 :Text;               # "start", "checkpoint", "memory"
@@ -295,9 +296,9 @@ struct Progress {
   etaSeconds @11 :Float64;
   rowsPerEpoch @12 :UInt64;       # of the data; 0: not known, as for a step. Steps run on across
   rowsPerStep @13 :UInt64;        # epochs: one ends with the step that takes its last row
-  ended @14 :List(EpochResult);   # the last 100 epochs that have ended, ascending; of a job in a list
+  results @14 :List(EpochResult); # the last 100 epochs that have ended, ascending; of a job in a list
                                   # none
-  metricsMissing @15 :UInt64;     # rows that metrics.jsonl has lost for good
+  metricsMissingRows @15 :UInt64; # rows that metrics.jsonl has lost for good
   metricsChangedUntil @16 :UInt64;  # some of its rows up to that step are not as written; 0: none
   stepsSkipped @17 :UInt64;       # of those that are done
 }

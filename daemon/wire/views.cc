@@ -1,8 +1,11 @@
 #include "daemon/wire/views.h"
 
+#include <capnp/dynamic.h>
+
 #include <algorithm>
 
 #include "daemon/jobs/grammar.h"
+#include "daemon/jobs/job_facts.h"
 #include "devices/base/text.h"
 #include "transport/rpc/call.h"
 
@@ -21,102 +24,6 @@ std::vector<std::string> read_texts(capnp::List<capnp::Text>::Reader list) {
   out.reserve(list.size());
   for (const auto each : list) out.push_back(to_string(each));
   return out;
-}
-
-void write_epoch(const EpochResult& epoch, wire::EpochResult::Builder out) {
-  out.setEpoch(epoch.epoch);
-  out.setStep(epoch.step);
-  out.setLoss(epoch.loss);
-  out.setAccuracy(epoch.accuracy);
-  out.setValLoss(epoch.val_loss);
-  out.setValAccuracy(epoch.val_accuracy);
-  out.setSeconds(epoch.seconds);
-  out.setSamplesPerSecond(epoch.samples_per_second);
-}
-
-EpochResult read_epoch(wire::EpochResult::Reader in) {
-  return {in.getEpoch(),   in.getStep(),        in.getLoss(),    in.getAccuracy(),
-          in.getValLoss(), in.getValAccuracy(), in.getSeconds(), in.getSamplesPerSecond()};
-}
-
-void write_progress(const JobProgress& progress, wire::Progress::Builder out) {
-  const ProgressReport& last = progress.last;
-  out.setStep(last.step);
-  out.setSteps(last.steps);
-  out.setEpoch(last.epoch);
-  out.setEpochs(last.epochs);
-  out.setSamplesPerStep(last.samples_per_step);
-  out.setRowsPerEpoch(last.rows_per_epoch);
-  out.setRowsPerStep(last.rows_per_step);
-  out.setLoss(last.loss);
-  out.setAccuracy(last.accuracy);
-  out.setValLoss(last.val_loss);
-  out.setValAccuracy(last.val_accuracy);
-  out.setStepsPerSecond(progress.steps_per_second);
-  out.setSamplesPerSecond(progress.samples_per_second);
-  out.setEtaSeconds(progress.eta_seconds);
-  auto ended = out.initEnded(static_cast<uint32_t>(progress.epochs.size()));
-  for (uint32_t i = 0; i < ended.size(); ++i) write_epoch(progress.epochs[i], ended[i]);
-  out.setMetricsMissing(last.metrics_missing);
-  out.setMetricsChangedUntil(last.metrics_changed_until);
-  out.setStepsSkipped(last.steps_skipped);
-}
-
-JobProgress read_progress(wire::Progress::Reader in) {
-  JobProgress progress;
-  ProgressReport& last = progress.last;
-  last.step = in.getStep();
-  last.steps = in.getSteps();
-  last.epoch = in.getEpoch();
-  last.epochs = in.getEpochs();
-  last.samples_per_step = in.getSamplesPerStep();
-  last.rows_per_epoch = in.getRowsPerEpoch();
-  last.rows_per_step = in.getRowsPerStep();
-  last.loss = in.getLoss();
-  last.accuracy = in.getAccuracy();
-  last.val_loss = in.getValLoss();
-  last.val_accuracy = in.getValAccuracy();
-  progress.steps_per_second = in.getStepsPerSecond();
-  progress.samples_per_second = in.getSamplesPerSecond();
-  progress.eta_seconds = in.getEtaSeconds();
-  for (const auto ended : in.getEnded()) progress.epochs.push_back(read_epoch(ended));
-  if (!progress.epochs.empty()) last.ended = progress.epochs.back();
-  last.metrics_missing = in.getMetricsMissing();
-  last.metrics_changed_until = in.getMetricsChangedUntil();
-  last.steps_skipped = in.getStepsSkipped();
-  return progress;
-}
-
-void write_lost(const LostAssembly& lost, wire::LostAssembly::Builder out) {
-  out.setNumber(lost.number);
-  out.setAssembly(lost.assembly);
-  out.setCause(text(lost.cause));
-  out.setCulprit(text(lost.culprit));
-  out.setFault(text(lost.fault));
-  out.setBeganUnixMs(lost.began_ms);
-  out.setFailedUnixMs(lost.failed_ms);
-  out.setDetectedAfter(lost.detected_after);
-  out.setRecoveredAfter(lost.recovered_after);
-  out.setStoppedAt(lost.stopped_at);
-  out.setWentOnFrom(lost.went_on_from);
-  out.setSource(text(std::string(name_of(lost.source))));
-}
-
-LostAssembly read_lost(wire::LostAssembly::Reader in) {
-  LostAssembly lost;
-  lost.number = in.getNumber();
-  lost.assembly = in.getAssembly();
-  lost.cause = to_string(in.getCause());
-  lost.culprit = to_string(in.getCulprit());
-  lost.fault = to_string(in.getFault());
-  lost.began_ms = in.getBeganUnixMs();
-  lost.failed_ms = in.getFailedUnixMs();
-  lost.detected_after = in.getDetectedAfter();
-  lost.recovered_after = in.getRecoveredAfter();
-  lost.stopped_at = in.getStoppedAt();
-  lost.went_on_from = in.getWentOnFrom();
-  lost.source = goes_on_from_named(to_string(in.getSource()));
-  return lost;
 }
 
 // The enumerant of `all` with that name.
@@ -140,63 +47,162 @@ Status check_worker_name(const std::string& name) {
                             "received ", quoted_start(name)));
 }
 
+// The name of a fact's field: "weights_sha256" and "Ms" give "weightsSha256Ms".
+class FieldName {
+ public:
+  explicit FieldName(const Fact& fact, std::string_view unit = "") : FieldName(fact.key, unit) {}
+  FieldName(std::string_view key, std::string_view unit) {
+    bool upper = false;
+    for (const char c : key) {
+      if (c != '_') text_ += upper && c >= 'a' ? static_cast<char>(c - 'a' + 'A') : c;
+      upper = c == '_';
+    }
+    text_ += unit;
+  }
+  operator kj::StringPtr() const { return {text_.data(), text_.size()}; }  // NOLINT: its purpose
+
+ private:
+  std::string text_;
+};
+
+// Writes the facts of a job into its message: see daemon/jobs/job_facts.h.
+class FactWriter {
+ public:
+  explicit FactWriter(capnp::DynamicStruct::Builder out) : out_(out) {}
+
+  void count(const Fact& fact, uint64_t value) { out_.set(FieldName(fact), value); }
+  void known(const Fact& fact, uint64_t value) { out_.set(FieldName(fact), value); }
+  void known(const Fact& fact, const std::string& value) { text(fact, value); }
+  void option(const Fact& fact, uint64_t value) { out_.set(FieldName(fact), value); }
+  void text(const Fact& fact, const std::string& value) {
+    out_.set(FieldName(fact), leat::text(value));
+  }
+  void names(const Fact& fact, const std::vector<std::string>& names) {
+    auto list = out_.init(FieldName(fact), static_cast<unsigned>(names.size()))
+                    .as<capnp::List<capnp::Text>>();
+    write_texts(names, list);
+  }
+  void flag(const Fact& fact, bool value) { out_.set(FieldName(fact), value); }
+  template <typename Enum>
+  void choice(const Fact& fact, Enum value) {
+    text(fact, std::string(name_of(value)));
+  }
+  void date(const Fact& fact, int64_t ms) { out_.set(FieldName(fact, "Ms"), ms); }
+  void span(const Fact& fact, int64_t ms) { out_.set(FieldName(fact, "Ms"), ms); }
+  void steps(const Fact& fact, int64_t steps) { out_.set(FieldName(fact), steps); }
+  void number(const Fact& fact, double value) { out_.set(FieldName(fact), value); }
+  void rate(const Fact& fact, double value) { out_.set(FieldName(fact), value); }
+  template <typename T>
+  void derived(const Fact&, const T&) {}
+  template <typename Visit>
+  void group(bool, Visit visit) {
+    visit();
+  }
+  template <typename Visit>
+  void record(std::string_view key, Visit visit) {
+    FactWriter below(out_.init(FieldName(key, "")).as<capnp::DynamicStruct>());
+    visit(below);
+  }
+  template <typename T, typename Visit>
+  void list(std::string_view key, const std::vector<T>& all, Visit visit) {
+    auto list =
+        out_.init(FieldName(key, ""), static_cast<unsigned>(all.size())).as<capnp::DynamicList>();
+    for (unsigned i = 0; i < all.size(); ++i) {
+      FactWriter each(list[i].as<capnp::DynamicStruct>());
+      visit(each, all[i]);
+    }
+  }
+
+ private:
+  capnp::DynamicStruct::Builder out_;
+};
+
+// Reads them back. A state that this version does not know is an error; the rest is taken as it is.
+class FactReader {
+ public:
+  explicit FactReader(capnp::DynamicStruct::Reader in) : in_(in) {}
+
+  const Status& status() const { return status_; }
+
+  template <typename Integer>
+  void count(const Fact& fact, Integer& value) {
+    value = in_.get(FieldName(fact)).as<Integer>();
+  }
+  template <typename Integer>
+  void known(const Fact& fact, Integer& value) {
+    count(fact, value);
+  }
+  void known(const Fact& fact, std::string& value) { text(fact, value); }
+  void option(const Fact& fact, uint32_t& value) { count(fact, value); }
+  void text(const Fact& fact, std::string& value) {
+    value = to_string(in_.get(FieldName(fact)).as<capnp::Text>());
+  }
+  void names(const Fact& fact, std::vector<std::string>& names) {
+    names = read_texts(in_.get(FieldName(fact)).as<capnp::List<capnp::Text>>());
+  }
+  void flag(const Fact& fact, bool& value) { value = in_.get(FieldName(fact)).as<bool>(); }
+  void choice(const Fact& fact, JobState& state) {
+    std::string name;
+    text(fact, name);
+    auto found = state_named<JobState>(kJobStates, name);
+    if (found.ok()) {
+      state = *found;
+    } else {
+      status_ = found.status();
+    }
+  }
+  void choice(const Fact& fact, GoesOnFrom& from) {
+    std::string name;
+    text(fact, name);
+    from = goes_on_from_named(name);
+  }
+  void date(const Fact& fact, int64_t& ms) { ms = in_.get(FieldName(fact, "Ms")).as<int64_t>(); }
+  void span(const Fact& fact, int64_t& ms) { date(fact, ms); }
+  void steps(const Fact& fact, int64_t& value) { count(fact, value); }
+  void number(const Fact& fact, double& value) { value = in_.get(FieldName(fact)).as<double>(); }
+  void rate(const Fact& fact, double& value) { number(fact, value); }
+  template <typename T>
+  void derived(const Fact&, const T&) {}
+  template <typename Visit>
+  void group(bool, Visit visit) {
+    visit();
+  }
+  template <typename Visit>
+  void record(std::string_view key, Visit visit) {
+    FactReader below(in_.get(FieldName(key, "")).as<capnp::DynamicStruct>());
+    visit(below);
+  }
+  template <typename T, typename Visit>
+  void list(std::string_view key, std::vector<T>& all, Visit visit) {
+    for (const auto item : in_.get(FieldName(key, "")).as<capnp::DynamicList>()) {
+      FactReader each(item.as<capnp::DynamicStruct>());
+      visit(each, all.emplace_back());
+    }
+  }
+
+ private:
+  capnp::DynamicStruct::Reader in_;
+  Status status_;
+};
+
 }  // namespace
 
 std::string to_string(capnp::Text::Reader text) { return {text.begin(), text.size()}; }
 
 void write_view(const JobView& view, wire::JobView::Builder out) {
-  const JobCondition& condition = view.condition;
-  const std::string state(name_of(condition.state));
-  out.setNumber(view.number);
-  out.setId(text(view.id));
-  out.setName(text(view.name));
-  out.setState(text(state));
-  out.setReason(text(condition.reason));
-  out.setSinceMs(condition.since_ms);
-  out.setSubmittedMs(view.submitted_ms);
-  out.setRestarts(condition.restarts);
-  out.setAssembly(condition.assembly);
-  out.setVersion(view.version);
-  out.setNumWorkers(view.num_workers);
-  out.setMinWorkers(view.min_workers);
-  write_texts(condition.workers, out.initWorkers(static_cast<uint32_t>(condition.workers.size())));
-  const JobResult result = parse_result(condition.result);
-  out.setWeightsSha256(text(result.weights_sha256));
-  out.setShards(result.shards);
-  out.setSeed(result.seed);
-  out.setCpu(text(result.cpu));
-  out.setDependsOnTiming(result.depends_on_timing);
-  write_progress(view.progress, out.initProgress());
-  out.setLostAssemblies(view.history.count);
-  auto history = out.initHistory(static_cast<uint32_t>(view.history.last.size()));
-  for (uint32_t i = 0; i < history.size(); ++i) write_lost(view.history.last[i], history[i]);
+  FactWriter writer(capnp::toDynamic(out));
+  visit_job(writer, view);
 }
 
 Result<JobView> read_view(wire::JobView::Reader in) {
   JobView view;
-  JobCondition& condition = view.condition;
-  LEAT_ASSIGN_OR_RETURN(condition.state,
-                        state_named<JobState>(kJobStates, to_string(in.getState())));
-  view.number = in.getNumber();
-  view.id = to_string(in.getId());
+  FactReader reader(capnp::toDynamic(in));
+  visit_job(reader, view);
+  LEAT_RETURN_IF_ERROR(reader.status());
   LEAT_RETURN_IF_ERROR(check_job_id(view.id));
-  view.name = to_string(in.getName());
-  condition.reason = to_string(in.getReason());
-  condition.since_ms = in.getSinceMs();
-  view.submitted_ms = in.getSubmittedMs();
-  condition.restarts = in.getRestarts();
-  condition.assembly = in.getAssembly();
-  view.version = in.getVersion();
-  view.num_workers = in.getNumWorkers();
-  view.min_workers = in.getMinWorkers();
-  condition.workers = read_texts(in.getWorkers());
-  for (const std::string& worker : condition.workers)
+  for (const std::string& worker : view.condition.workers)
     LEAT_RETURN_IF_ERROR(check_worker_name(worker));
-  condition.result = print_result({to_string(in.getWeightsSha256()), in.getShards(), in.getSeed(),
-                                   to_string(in.getCpu()), in.getDependsOnTiming()});
-  view.progress = read_progress(in.getProgress());
-  view.history.count = in.getLostAssemblies();
-  for (const auto lost : in.getHistory()) view.history.last.push_back(read_lost(lost));
+  if (!view.progress.epochs.empty()) view.progress.last.ended = view.progress.epochs.back();
   return view;
 }
 
