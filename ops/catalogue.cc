@@ -1,6 +1,7 @@
 // Every op of this build. An op family is one file; adding one is a line here.
 #include "ops/catalogue.h"
 
+#include "ops/cpu/cpu_kernels.h"
 #include "ops/definitions/definitions.h"
 #include "ops/layers/layers.h"
 
@@ -44,6 +45,8 @@ Catalogue standard_catalogue() {
   register_layout_ops(catalogue);
   // Those that expand to others when a file is loaded.
   register_layer_ops(catalogue);
+  // What runs them.
+  add_cpu_kernels(catalogue);
   return catalogue;
 }
 

@@ -96,4 +96,7 @@ float to_float(BFloat16 b);
 Half to_half(float f);          // round to nearest even
 BFloat16 to_bfloat16(float f);  // round to nearest even
 
+// The floating-point types of 16 bits.
+inline bool is_16bit_float(DType dtype) { return dtype == DType::f16 || dtype == DType::bf16; }
+
 }  // namespace leat

@@ -5,9 +5,6 @@
 
 namespace leat {
 
-// True for the types that compute_in_f32() is for.
-inline bool is_16bit_float(DType dtype) { return dtype == DType::f16 || dtype == DType::bf16; }
-
 // Converts every 16-bit float input to float in the workspace, runs the kernel that `factory` makes
 // for float operands, and rounds the outputs. The conversions are phases of their own over whole
 // operands, so an op that uses this has no row tiles for these types (its tiling() says rows == 0).

@@ -7,35 +7,10 @@
 #include <string>
 
 #include "devices/base/status.h"
-#include "ops/definitions/window.h"
+#include "ops/definitions/conv_spec.h"
 #include "ops/graph/types.h"
 
 namespace leat {
-
-enum class ConvKind : uint8_t {
-  forward,           // y = activation(x * w + bias)
-  backward_data,     // x from y and w
-  backward_weights,  // w (and bias, if present) from x and y
-};
-
-struct ConvSpec {
-  ConvKind kind = ConvKind::forward;
-  DType dtype = DType::f32;  // f32 or f64
-  Window window;
-  int64_t images = 0, groups = 1;
-  int64_t inputs = 0, outputs = 0;  // channels of x and of y, over all groups
-  Layout x_layout = Layout::plain, y_layout = Layout::plain;
-  bool bias = false;
-  bool relu = false;      // forward only
-  bool winograd = false;  // by Winograd's algorithm: see conv_winograd.h
-
-  int64_t weights() const { return outputs * (inputs / groups) * window.kernel_area(); }
-  int64_t x_image() const { return inputs * window.input_area(); }  // elements of one image
-  int64_t y_image() const { return outputs * window.output_area(); }
-  int64_t multiply_adds() const {  // of one image
-    return outputs * window.output_area() * (inputs / groups) * window.kernel_area();
-  }
-};
 
 // Threads: any; run() and pack() of one engine on many threads at once.
 // Failure: false when the library fails, which no input can cause.

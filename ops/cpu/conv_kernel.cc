@@ -13,13 +13,6 @@
 namespace leat {
 namespace {
 
-constexpr int64_t kTiles = 16;              // of a batch that is large enough
-constexpr int64_t kWorthwhile = 1 << 20;    // multiply-adds of a tile
-constexpr int64_t kPartialBytes = 8 << 20;  // of all partial sums of one gradient of weights
-constexpr int64_t kSliceOutputs = 32;       // output channels in one tile of a gradient of weights
-constexpr int64_t kManyWeights =
-    256 * 1024;  // from here on partial sums cost too much memory traffic
-
 Progress library_failed(KernelContext& context) {
   context.step->fail(context.instruction,
                      internal_error("oneDNN failed to run a convolution; may this process make "
@@ -249,13 +242,6 @@ std::unique_ptr<ConvEngine> make_conv_engine(const ConvSpec& spec, const ConvEng
   return make_direct_conv(spec, engine.status().message());
 }
 
-int64_t conv_tile_images(int64_t images, int64_t multiply_adds) {
-  const int64_t share = (images + kTiles - 1) / kTiles;
-  const int64_t worthwhile = kWorthwhile / std::max<int64_t>(1, multiply_adds) + 1;
-  return std::clamp<int64_t>(std::max(std::min<int64_t>(share, 32), worthwhile), 1,
-                             std::max<int64_t>(1, images));
-}
-
 Result<std::unique_ptr<Kernel>> make_conv_rows_kernel(const KernelSetup& setup, ConvSpec spec,
                                                       ConvOperands operands, bool added_bias) {
   spec.winograd = winograd_is_faster(spec);
@@ -264,18 +250,6 @@ Result<std::unique_ptr<Kernel>> make_conv_rows_kernel(const KernelSetup& setup, 
   Engines engines = make_engines(spec, tile);
   return std::unique_ptr<Kernel>(
       std::make_unique<RowsKernel>(spec, std::move(engines), operands, added_bias));
-}
-
-bool weights_by_channels(const ConvSpec& spec) {
-  return spec.dtype == DType::f32 && spec.groups == 1 && spec.outputs % kSliceOutputs == 0 &&
-         spec.outputs >= 8 * kSliceOutputs && spec.weights() >= kManyWeights && spec.images > 0;
-}
-
-int64_t conv_weights_tile_images(const ConvSpec& spec) {
-  const int64_t bytes = spec.weights() * static_cast<int64_t>(dtype_size(spec.dtype));
-  const int64_t parts = std::clamp<int64_t>(kPartialBytes / std::max<int64_t>(1, bytes), 4, kTiles);
-  return std::max(conv_tile_images(spec.images, spec.multiply_adds()),
-                  (spec.images + parts - 1) / parts);
 }
 
 Result<std::unique_ptr<Kernel>> make_conv_weights_kernel(const KernelSetup& setup, ConvSpec spec,

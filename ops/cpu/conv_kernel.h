@@ -12,22 +12,11 @@ struct ConvOperands {
   int x = 0, w = 1, bias = 2, y = 0;
 };
 
-// Images in one tile, from shapes alone: about a sixteenth of the batch, at least a million
-// multiply-adds.
-int64_t conv_tile_images(int64_t images, int64_t multiply_adds);
-
 // y from x and w (forward), or x from y and w (backward_data). spec.images is the whole batch.
 // `added_bias` (backward_data: ConvTranspose's) is added to each channel of x.
 Result<std::unique_ptr<Kernel>> make_conv_rows_kernel(const KernelSetup& setup, ConvSpec spec,
                                                       ConvOperands operands,
                                                       bool added_bias = false);
-
-// Whether gradients of such weights are cut by output channels and not by images: then the op has
-// no row tiles. A function of the shapes alone.
-bool weights_by_channels(const ConvSpec& spec);
-// Images in a tile of the other weight gradients: each tile leaves one partial sum, so that the
-// bits depend on it. Of the shapes alone.
-int64_t conv_weights_tile_images(const ConvSpec& spec);
 
 // w (output 0) and bias (output 1, if spec.bias) from x and y.
 Result<std::unique_ptr<Kernel>> make_conv_weights_kernel(const KernelSetup& setup, ConvSpec spec,

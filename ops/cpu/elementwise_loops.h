@@ -9,8 +9,8 @@
 #include <type_traits>
 
 #include "devices/core/tensor.h"
+#include "ops/cpu/elementwise.h"
 #include "ops/cpu/vectorize.h"
-#include "ops/definitions/elementwise.h"
 
 namespace leat::elementwise {
 

@@ -7,20 +7,11 @@
 #include <memory>
 #include <utility>
 
-#include "devices/base/text.h"
 #include "ops/cpu/element_kernel.h"
+#include "ops/definitions/guard.h"
 #include "ops/graph/kernel.h"
-#include "ops/graph/op.h"
 
 namespace leat {
-
-inline constexpr std::string_view kGuard = "guard";
-
-// REQUIRES: the signature says that input `guard` is of f32.
-inline Status infer_guard(const InferContext& ctx, int guard) {
-  if (!ctx.has_input(guard) || ctx.shape(guard).rank() == 0) return {};
-  return ctx.error(cat("guard: expected a scalar, received ", ctx.text(ctx.shape(guard))));
-}
 
 // Runs another kernel, unless the guard is NaN.
 class GuardedKernel final : public Kernel, public ElementTiles {

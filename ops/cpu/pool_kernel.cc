@@ -7,6 +7,7 @@
 #include "ops/cpu/pool_blocked.h"
 #include "ops/cpu/pool_plain.h"
 #include "ops/cpu/pool_taps.h"
+#include "ops/definitions/pool.h"
 
 namespace leat {
 namespace {

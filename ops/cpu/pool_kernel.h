@@ -25,7 +25,4 @@ Result<std::unique_ptr<Kernel>> make_average_pool_kernel(const KernelSetup& setu
                                                          const Window& window, bool count_pads,
                                                          bool gradient);
 
-// The type of argmax for windows of `area` elements.
-inline DType argmax_type(int64_t area) { return area <= 256 ? DType::u8 : DType::i32; }
-
 }  // namespace leat

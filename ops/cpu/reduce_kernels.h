@@ -3,12 +3,10 @@
 
 #include <memory>
 
+#include "ops/definitions/reduce_shape.h"
 #include "ops/graph/kernel.h"
 
 namespace leat {
-
-enum class Reduction : uint8_t { sum, mean, max, min, prod, sum_square, l1, l2 };
-std::string_view reduction_name(Reduction reduction);  // "sum"
 
 Result<std::unique_ptr<Kernel>> make_reduce_kernel(const KernelSetup& setup, Reduction reduction);
 // (dy, x, y or absent, axes or absent) -> dx.

@@ -6,6 +6,7 @@
 
 #include "devices/base/text.h"
 #include "ops/cpu/elementwise_loops.h"
+#include "ops/definitions/row_sum.h"
 #include "ops/definitions/shapes.h"
 #include "ops/graph/limits.h"
 
@@ -24,37 +25,7 @@ void add(T* to, const T* from, int64_t n) {
 // A tree over n shards has so many levels below its root.
 int levels(int64_t shards) { return std::bit_width(static_cast<uint64_t>(shards - 1)); }
 
-int64_t shards_of(const Attrs& attrs) { return attr_int(attrs, "shards", 1); }
-
 }  // namespace
-
-Op with_row_sum_attrs(Op op) {
-  return op.attr("shards", int64_t{1}).attr("parts", std::vector<int64_t>());
-}
-
-Status infer_row_sum(const InferContext& ctx, int values, int ids) {
-  const SymbolicShape &of_values = ctx.shape(values), &of_ids = ctx.shape(ids);
-  const bool fits =
-      of_ids.rank() == 1 && of_values.rank() >= 1 &&
-      (of_values[0] == of_ids[0] || !of_values.is_constant() || !of_ids.is_constant());
-  if (!fits) {
-    return ctx.error(cat("expected ids [n] and values [n,...], received ids ", ctx.text(of_ids),
-                         " and values ", ctx.text(of_values)));
-  }
-  const int64_t shards = shards_of(ctx.attrs());
-  if (shards < 1) return ctx.error(cat("shards: expected at least 1, received ", shards));
-  const auto parts = attr_ints(ctx.attrs(), "parts");
-  int64_t of_shard = 0;
-  for (const int64_t part : parts) {
-    if (part < 0 || part > limits::kElements)
-      return ctx.error(cat("parts: expected counts of ids, received ", part));
-    of_shard += part;
-  }
-  const auto n = constant_of(of_ids[0]);
-  if (!n || (*n % shards == 0 && (parts.empty() || *n / shards == of_shard))) return {};
-  return ctx.error(cat("expected ids of ", shards, " shards",
-                       parts.empty() ? "" : cat(" with ", of_shard, " each"), ", received ", *n));
-}
 
 Result<RowSum> RowSum::make(const KernelSetup& setup, int values, int ids, int64_t rows,
                             int64_t width) {
@@ -65,7 +36,7 @@ Result<RowSum> RowSum::make(const KernelSetup& setup, int values, int ids, int64
   sum.ids_ = of_ids.shape.elements();
   sum.rows_ = rows;
   sum.width_ = width;
-  sum.shards_ = shards_of(setup.attrs());
+  sum.shards_ = row_shards(setup.attrs());
   const auto parts = attr_ints(setup.attrs(), "parts");
   sum.part_ends_.resize(parts.size());
   std::partial_sum(parts.begin(), parts.end(), sum.part_ends_.begin());

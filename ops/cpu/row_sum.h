@@ -9,20 +9,8 @@
 
 #include "devices/base/status.h"
 #include "ops/graph/kernel.h"
-#include "ops/graph/op.h"
 
 namespace leat {
-
-// The attributes "shards" (the ids come from so many shards, one after the other and equally many
-// from each) and "parts" (within a shard: how many are of each use of the table; empty: one use).
-Op with_row_sum_attrs(Op op);
-
-// Operand `values` must be [n, ...] and `ids` [n], and n what the attributes say.
-Status infer_row_sum(const InferContext& ctx, int values, int ids);
-
-// Does an Apply op with these attributes leave all rows as they are whose gradient is zero? If it
-// is lazy, by definition; else it must be SGD (`plain_sgd`) without weight decay.
-bool changes_touched_rows_only(bool plain_sgd, const Attrs& attrs);
 
 // One instruction's sums. A kernel sorts in a phase of one tile, then sums rows in tiles of the
 // next one. The workspace begins with what sort() leaves there.

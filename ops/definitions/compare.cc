@@ -2,101 +2,11 @@
 #include <cmath>
 
 #include "devices/base/text.h"
-#include "ops/cpu/elementwise_loops.h"
 #include "ops/definitions/definitions.h"
+#include "ops/definitions/elementwise.h"
 
 namespace leat {
 namespace {
-
-using elementwise::binary_loop;
-using elementwise::unary_loop;
-
-struct EqualOf {
-  template <typename T>
-  LEAT_INLINE static bool apply(T a, T b, const double*) {
-    return a == b;
-  }
-};
-struct GreaterOf {
-  template <typename T>
-  LEAT_INLINE static bool apply(T a, T b, const double*) {
-    return a > b;
-  }
-};
-struct LessOf {
-  template <typename T>
-  LEAT_INLINE static bool apply(T a, T b, const double*) {
-    return a < b;
-  }
-};
-struct GreaterOrEqualOf {
-  template <typename T>
-  LEAT_INLINE static bool apply(T a, T b, const double*) {
-    return a >= b;
-  }
-};
-struct LessOrEqualOf {
-  template <typename T>
-  LEAT_INLINE static bool apply(T a, T b, const double*) {
-    return a <= b;
-  }
-};
-struct AndOf {
-  LEAT_INLINE static bool apply(bool a, bool b, const double*) { return a && b; }
-};
-struct OrOf {
-  LEAT_INLINE static bool apply(bool a, bool b, const double*) { return a || b; }
-};
-struct XorOf {
-  LEAT_INLINE static bool apply(bool a, bool b, const double*) { return a != b; }
-};
-struct NotOf {
-  LEAT_INLINE static bool apply(bool a, const double*) { return !a; }
-};
-struct IsNaNOf {
-  template <typename T>
-  LEAT_INLINE static bool apply(T a, const double*) {
-    return std::isnan(a);
-  }
-};
-struct IsInfOf {  // p: detect_negative, detect_positive
-  template <typename T>
-  LEAT_INLINE static bool apply(T a, const double* p) {
-    return std::isinf(a) && (a < 0 ? p[0] != 0 : p[1] != 0);
-  }
-};
-
-// Selection copies bits, so the size of an element is all that matters.
-template <typename T>
-void where_loop(void* out, const void* const* x, const int64_t* steps, int64_t n, const double*) {
-  const bool* condition = static_cast<const bool*>(x[0]);
-  const T* a = static_cast<const T*>(x[1]);
-  const T* b = static_cast<const T*>(x[2]);
-  T* y = static_cast<T*>(out);
-  const int64_t sc = steps[0], sa = steps[1], sb = steps[2];
-  if (sc == 1 && sa == 1 && sb == 1) {
-    LEAT_NO_OVERLAP
-    for (int64_t i = 0; i < n; ++i) {
-      const T yes = a[i], no = b[i];
-      y[i] = condition[i] ? yes : no;
-    }
-  } else {
-    for (int64_t i = 0; i < n; ++i) y[i] = condition[i * sc] ? a[i * sa] : b[i * sb];
-  }
-}
-
-Loop pick_where(DType dtype) {
-  switch (dtype_size(dtype)) {
-    case 1:
-      return where_loop<uint8_t>;
-    case 2:
-      return where_loop<uint16_t>;
-    case 4:
-      return where_loop<uint32_t>;
-    default:
-      return where_loop<uint64_t>;
-  }
-}
 
 // Broadcast of all three, with the dtype of the choices.
 Status infer_where(InferContext& ctx) {
@@ -136,21 +46,14 @@ Op predicate(std::string_view name, int since) {
       .sharding(shard_elementwise);
 }
 
-template <typename F>
 Op comparison(std::string_view name, int since, DTypeSet types) {
   return predicate(name, since)
       .input("A", "T")
       .input("B", "T")
       .output("C", "bool")
-      .type("T", types)
-      .kernel("cpu", [](const KernelSetup& setup) {
-        return make_elementwise(setup, dispatch_dtype(setup.input(0).dtype, [](auto tag) -> Loop {
-                                  return binary_loop<F, decltype(tag), bool>;
-                                }));
-      });
+      .type("T", types);
 }
 
-template <typename F>
 Op logic(std::string_view name) {
   return predicate(name, 7)
       .input("A", "bool")
@@ -158,65 +61,28 @@ Op logic(std::string_view name) {
       .output("C", "bool")
       .commutative()
       .in_place(0, 0)
-      .in_place(0, 1)
-      .kernel("cpu", [](const KernelSetup& setup) {
-        return make_elementwise(setup, binary_loop<F, bool, bool>);
-      });
-}
-
-template <typename F>
-Loop float_predicate(DType dtype) {
-  switch (dtype) {
-    case DType::f32:
-      return unary_loop<F, float, bool>;
-    case DType::f64:
-      return unary_loop<F, double, bool>;
-    case DType::f16:
-      return unary_loop<F, Half, bool>;
-    default:
-      return unary_loop<F, BFloat16, bool>;
-  }
+      .in_place(0, 1);
 }
 
 }  // namespace
 
 void register_compare_ops(Catalogue& catalogue) {
-  catalogue.add(comparison<EqualOf>("Equal", 19, kAllTypes).commutative());
-  catalogue.add(comparison<GreaterOf>("Greater", 13, kNumbers));
-  catalogue.add(comparison<LessOf>("Less", 13, kNumbers));
-  catalogue.add(comparison<GreaterOrEqualOf>("GreaterOrEqual", 16, kNumbers));
-  catalogue.add(comparison<LessOrEqualOf>("LessOrEqual", 16, kNumbers));
-  catalogue.add(logic<AndOf>("And"));
-  catalogue.add(logic<OrOf>("Or"));
-  catalogue.add(logic<XorOf>("Xor"));
-  catalogue.add(predicate("Not", 1)
-                    .input("X", "bool")
-                    .output("Y", "bool")
-                    .in_place(0, 0)
-                    .kernel("cpu", [](const KernelSetup& setup) {
-                      return make_elementwise(setup, unary_loop<NotOf, bool, bool>);
-                    }));
-  catalogue.add(predicate("IsNaN", 13)
-                    .input("X", "T")
-                    .output("Y", "bool")
-                    .type("T", kFloats)
-                    .kernel("cpu", [](const KernelSetup& setup) {
-                      return make_elementwise(setup,
-                                              float_predicate<IsNaNOf>(setup.input(0).dtype));
-                    }));
+  catalogue.add(comparison("Equal", 19, kAllTypes).commutative());
+  catalogue.add(comparison("Greater", 13, kNumbers));
+  catalogue.add(comparison("Less", 13, kNumbers));
+  catalogue.add(comparison("GreaterOrEqual", 16, kNumbers));
+  catalogue.add(comparison("LessOrEqual", 16, kNumbers));
+  catalogue.add(logic("And"));
+  catalogue.add(logic("Or"));
+  catalogue.add(logic("Xor"));
+  catalogue.add(predicate("Not", 1).input("X", "bool").output("Y", "bool").in_place(0, 0));
+  catalogue.add(predicate("IsNaN", 13).input("X", "T").output("Y", "bool").type("T", kFloats));
   catalogue.add(predicate("IsInf", 10)
                     .input("X", "T")
                     .output("Y", "bool")
                     .type("T", kFloats)
                     .attr("detect_negative", int64_t{1})
-                    .attr("detect_positive", int64_t{1})
-                    .kernel("cpu", [](const KernelSetup& setup) {
-                      const Attrs& attrs = setup.attrs();
-                      return make_elementwise(
-                          setup, float_predicate<IsInfOf>(setup.input(0).dtype),
-                          {static_cast<double>(attr_int(attrs, "detect_negative")),
-                           static_cast<double>(attr_int(attrs, "detect_positive"))});
-                    }));
+                    .attr("detect_positive", int64_t{1}));
   catalogue.add(Op("Where", 16)
                     .input("condition", "bool")
                     .input("X", "T")
@@ -229,10 +95,7 @@ void register_compare_ops(Catalogue& catalogue) {
                     .gradient(where_gradient)
                     .tiling(elementwise_tiling)
                     .layouts(elementwise_layouts)
-                    .sharding(shard_elementwise)
-                    .kernel("cpu", [](const KernelSetup& setup) {
-                      return make_elementwise(setup, pick_where(setup.output(0).dtype));
-                    }));
+                    .sharding(shard_elementwise));
 }
 
 }  // namespace leat

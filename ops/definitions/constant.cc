@@ -1,4 +1,6 @@
 // Constant and ConstantOfShape.
+#include "ops/definitions/constant.h"
+
 #include <algorithm>
 #include <cstring>
 
@@ -9,28 +11,6 @@
 
 namespace leat {
 namespace {
-
-template <typename T, typename From>
-Tensor vector_of(const std::vector<From>& values) {
-  return Tensor::of<T>({static_cast<int64_t>(values.size())},
-                       std::vector<T>(values.begin(), values.end()));
-}
-
-// The value that exactly one of the attributes gives; empty if none or several do.
-std::optional<Tensor> constant_value(const Attrs& attrs) {
-  if (attrs.size() != 1) return std::nullopt;
-  const auto& [name, attr] = *attrs.begin();
-  if (const auto* tensor = std::get_if<Tensor>(&attr)) return *tensor;
-  if (name == "value_float")
-    return Tensor::scalar<float>(static_cast<float>(attr_float(attrs, name)));
-  if (const auto* number = std::get_if<int64_t>(&attr)) return Tensor::scalar<int64_t>(*number);
-  if (const auto* floats = std::get_if<std::vector<double>>(&attr))
-    return vector_of<float>(*floats);
-  if (const auto* ints = std::get_if<std::vector<int64_t>>(&attr)) {
-    return name == "value_floats" ? vector_of<float>(*ints) : vector_of<int64_t>(*ints);
-  }
-  return std::nullopt;
-}
 
 Status infer_constant(InferContext& ctx) {
   const auto value = constant_value(ctx.attrs());
@@ -43,19 +23,6 @@ Status infer_constant(InferContext& ctx) {
   ctx.set_tensor(0, value->dtype(), value->shape());
   if (value->elements() <= limits::kValueInference) ctx.set_constant(0, *value);
   return {};
-}
-
-Result<std::unique_ptr<Kernel>> make_constant(const KernelSetup& setup) {
-  const Tensor value = constant_value(setup.attrs()).value();
-  return make_kernel([value](KernelContext& context) {
-    if (value.bytes() > 0) std::memcpy(context.outputs[0], value.raw(), value.bytes());
-    return Progress::done;
-  });
-}
-
-Tensor fill_value(const Attrs& attrs) {
-  const auto it = attrs.find("value");
-  return it == attrs.end() ? Tensor::scalar<float>(0) : std::get<Tensor>(it->second);
 }
 
 Status infer_constant_of_shape(InferContext& ctx) {
@@ -77,18 +44,6 @@ Status infer_constant_of_shape(InferContext& ctx) {
   return {};
 }
 
-Result<std::unique_ptr<Kernel>> make_constant_of_shape(const KernelSetup& setup) {
-  const Tensor value = fill_value(setup.attrs());
-  const int64_t elements = setup.output(0).shape.elements();
-  return make_kernel([value, elements](KernelContext& context) {
-    dispatch_dtype(value.dtype(), [&](auto tag) {
-      using T = decltype(tag);
-      std::fill_n(static_cast<T*>(context.outputs[0]), elements, *value.data<T>());
-    });
-    return Progress::done;
-  });
-}
-
 }  // namespace
 
 void register_constant_ops(Catalogue& catalogue) {
@@ -100,15 +55,13 @@ void register_constant_ops(Catalogue& catalogue) {
                     .attr_optional("value_floats", "floats")
                     .attr_optional("value_int", "int")
                     .attr_optional("value_ints", "ints")
-                    .infer(infer_constant)
-                    .kernel("cpu", make_constant));
+                    .infer(infer_constant));
   catalogue.add(Op("ConstantOfShape", 20)
                     .input("input", "int64")
                     .output("output", "T")
                     .type("T", kAllTypes)
                     .attr_optional("value", "tensor")
-                    .infer(infer_constant_of_shape)
-                    .kernel("cpu", make_constant_of_shape));
+                    .infer(infer_constant_of_shape));
 }
 
 }  // namespace leat

@@ -1,8 +1,8 @@
 // Conv and ConvTranspose as ONNX says, and their gradients: leat.ConvGradInput(dy, w) and
 // leat.ConvGradWeights(x, dy), which are linear in both operands and are each other's gradients.
+#include "ops/definitions/conv.h"
+
 #include "devices/base/text.h"
-#include "ops/cpu/compute_in_f32.h"
-#include "ops/cpu/conv_kernel.h"
 #include "ops/definitions/conv_spec.h"
 #include "ops/definitions/definitions.h"
 
@@ -293,7 +293,6 @@ Status conv_transpose_gradient(GradientContext& ctx) {
 // --- sharding ------------------------------------------------------------------------------------
 
 using Operands = std::vector<OperandType>;
-
 // A rule with as many operands as there are: spreads beyond the given ones are whole.
 ShardingRule rule(const Operands& in, const Operands& out, std::vector<Spread> inputs,
                   std::vector<Spread> outputs) {
@@ -339,15 +338,12 @@ std::vector<ShardingRule> conv_grad_weights_sharding(const Operands& in, const O
   return rules;
 }
 
-// --- tiles, layouts, kernels ---------------------------------------------------------------------
-
-using MakeSpec = Result<ConvSpec> (*)(const OpTypes&);
-
 // Rows are images of the data operand and of the output.
 Tiling image_tiling(const OpTypes& types) {
   if (is_16bit_float(types.inputs[0].dtype)) return {};
   return {types.inputs[0].shape[0], 1, 1};
 }
+
 Tiling weights_tiling(const OpTypes& types) {
   if (is_16bit_float(types.inputs[0].dtype)) return {};
   const auto spec = conv_grad_weights_spec(types);
@@ -356,7 +352,7 @@ Tiling weights_tiling(const OpTypes& types) {
 }
 
 // Which data operands may be blocked: those whose channels are multiples of 16.
-template <MakeSpec make>
+template <MakeConvSpec make>
 LayoutSupport conv_layouts(const OpTypes& types) {
   const auto spec = make(types);
   if (!spec.ok() || spec->dtype != DType::f32 || spec->window.rank != 2) return {};
@@ -373,36 +369,9 @@ LayoutSupport conv_layouts(const OpTypes& types) {
       return {uint32_t{x} | uint32_t{y} << 1, 0, x || y};
   }
 }
+
 LayoutSupport transpose_layouts(const OpTypes& types) {
   return types.has_input(2) ? LayoutSupport{} : conv_layouts<conv_transpose_spec>(types);
-}
-
-Result<ConvSpec> spec_for(const KernelSetup& setup, MakeSpec make) {
-  auto spec = make(setup.types);
-  if (spec.ok()) return spec;
-  return Status(spec.status().code(), cat(setup.subject, ": ", spec.status().message()));
-}
-
-Result<std::unique_ptr<Kernel>> conv_kernel(const KernelSetup& setup) {
-  if (is_16bit_float(setup.input(0).dtype)) return compute_in_f32(setup, conv_kernel);
-  LEAT_ASSIGN_OR_RETURN(const ConvSpec spec, spec_for(setup, conv_spec));
-  return make_conv_rows_kernel(setup, spec, {.x = 0, .w = 1, .bias = 2, .y = 0});
-}
-Result<std::unique_ptr<Kernel>> conv_grad_input_kernel(const KernelSetup& setup) {
-  if (is_16bit_float(setup.input(0).dtype)) return compute_in_f32(setup, conv_grad_input_kernel);
-  LEAT_ASSIGN_OR_RETURN(const ConvSpec spec, spec_for(setup, conv_grad_input_spec));
-  return make_conv_rows_kernel(setup, spec, {.x = 0, .w = 1, .bias = -1, .y = 0});
-}
-Result<std::unique_ptr<Kernel>> conv_transpose_kernel(const KernelSetup& setup) {
-  if (is_16bit_float(setup.input(0).dtype)) return compute_in_f32(setup, conv_transpose_kernel);
-  LEAT_ASSIGN_OR_RETURN(const ConvSpec spec, spec_for(setup, conv_transpose_spec));
-  return make_conv_rows_kernel(setup, spec, {.x = 0, .w = 1, .bias = 2, .y = 0},
-                               setup.types.has_input(2));
-}
-Result<std::unique_ptr<Kernel>> conv_grad_weights_kernel(const KernelSetup& setup) {
-  if (is_16bit_float(setup.input(0).dtype)) return compute_in_f32(setup, conv_grad_weights_kernel);
-  LEAT_ASSIGN_OR_RETURN(const ConvSpec spec, spec_for(setup, conv_grad_weights_spec));
-  return make_conv_weights_kernel(setup, spec, {.x = 0, .w = 0, .bias = 1, .y = 1});
 }
 
 // The attributes that all convolutions share.
@@ -430,8 +399,7 @@ void register_conv_ops(Catalogue& catalogue) {
                     .gradient(conv_gradient)
                     .sharding(conv_sharding)
                     .tiling(image_tiling)
-                    .layouts(conv_layouts<conv_spec>)
-                    .kernel("cpu", conv_kernel));
+                    .layouts(conv_layouts<conv_spec>));
   catalogue.add(window_op("ConvTranspose", 11)
                     .input("X", "T")
                     .input("W", "T")
@@ -445,8 +413,7 @@ void register_conv_ops(Catalogue& catalogue) {
                     .gradient(conv_transpose_gradient)
                     .sharding(transposed_sharding)
                     .tiling(image_tiling)
-                    .layouts(transpose_layouts)
-                    .kernel("cpu", conv_transpose_kernel));
+                    .layouts(transpose_layouts));
   // The gradient of a convolution's input. `spatial`: the sizes of that input without batch and
   // channels.
   catalogue.add(window_op("leat.ConvGradInput")
@@ -458,8 +425,7 @@ void register_conv_ops(Catalogue& catalogue) {
                     .gradient(conv_grad_input_gradient)
                     .sharding(transposed_sharding)
                     .tiling(image_tiling)
-                    .layouts(conv_layouts<conv_grad_input_spec>)
-                    .kernel("cpu", conv_grad_input_kernel));
+                    .layouts(conv_layouts<conv_grad_input_spec>));
   // The gradients of a convolution's weights and, as second output, of its bias.
   catalogue.add(window_op("leat.ConvGradWeights")
                     .input("x", "T")
@@ -471,8 +437,7 @@ void register_conv_ops(Catalogue& catalogue) {
                     .gradient(conv_grad_weights_gradient)
                     .sharding(conv_grad_weights_sharding)
                     .tiling(weights_tiling)
-                    .layouts(conv_layouts<conv_grad_weights_spec>)
-                    .kernel("cpu", conv_grad_weights_kernel));
+                    .layouts(conv_layouts<conv_grad_weights_spec>));
 }
 
 }  // namespace leat

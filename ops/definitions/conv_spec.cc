@@ -7,6 +7,12 @@
 namespace leat {
 namespace {
 
+constexpr int64_t kTiles = 16;              // of a batch that is large enough
+constexpr int64_t kWorthwhile = 1 << 20;    // multiply-adds of a tile
+constexpr int64_t kPartialBytes = 8 << 20;  // of all partial sums of one gradient of weights
+constexpr int64_t kManyWeights =
+    256 * 1024;  // from here on partial sums cost too much memory traffic
+
 Result<std::vector<int64_t>> kernel_of(const SymbolicShape& w) {
   std::vector<int64_t> kernel;
   for (int axis = 2; axis < w.rank(); ++axis) {
@@ -117,6 +123,25 @@ Result<ConvSpec> conv_transpose_spec(const OpTypes& types) {
       transposed_window(*types.attrs, types.inputs[1].shape, types.inputs[0].shape));
   return make_spec(ConvKind::backward_data, *types.attrs, transposed.window, types.outputs[0],
                    types.inputs[0]);
+}
+
+int64_t conv_tile_images(int64_t images, int64_t multiply_adds) {
+  const int64_t share = (images + kTiles - 1) / kTiles;
+  const int64_t worthwhile = kWorthwhile / std::max<int64_t>(1, multiply_adds) + 1;
+  return std::clamp<int64_t>(std::max(std::min<int64_t>(share, 32), worthwhile), 1,
+                             std::max<int64_t>(1, images));
+}
+
+bool weights_by_channels(const ConvSpec& spec) {
+  return spec.dtype == DType::f32 && spec.groups == 1 && spec.outputs % kSliceOutputs == 0 &&
+         spec.outputs >= 8 * kSliceOutputs && spec.weights() >= kManyWeights && spec.images > 0;
+}
+
+int64_t conv_weights_tile_images(const ConvSpec& spec) {
+  const int64_t bytes = spec.weights() * static_cast<int64_t>(dtype_size(spec.dtype));
+  const int64_t parts = std::clamp<int64_t>(kPartialBytes / std::max<int64_t>(1, bytes), 4, kTiles);
+  return std::max(conv_tile_images(spec.images, spec.multiply_adds()),
+                  (spec.images + parts - 1) / parts);
 }
 
 }  // namespace leat

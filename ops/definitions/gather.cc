@@ -1,54 +1,17 @@
 // Ops that read by index: Gather, GatherElements, their gradients, ReadRows, OneHot.
+#include "ops/definitions/gather.h"
+
 #include <algorithm>
 #include <array>
 #include <cstring>
 
 #include "devices/base/text.h"
-#include "ops/cpu/copy.h"
-#include "ops/cpu/elementwise_loops.h"
 #include "ops/definitions/definitions.h"
 #include "ops/definitions/shapes.h"
 #include "ops/definitions/variable.h"
 
 namespace leat {
 namespace {
-
-using elementwise::load;
-using elementwise::store;
-
-int axis_of(const Attrs& attrs, int rank) {
-  const int64_t axis = attr_int(attrs, "axis");
-  return static_cast<int>(axis < 0 ? axis + rank : axis);
-}
-
-// Data as [outer, size, inner] around the axis that is indexed, and the indices into it.
-struct Indexing {
-  int64_t outer = 1, size = 1, inner = 1;
-  int64_t indices = 1;
-  DType index_dtype = DType::i64;
-  std::string subject;
-
-  Indexing(const KernelSetup& setup, const Shape& data, int indices_input) {
-    const int axis = axis_of(setup.attrs(), data.rank());
-    outer = data.elements(0, axis);
-    size = data[axis];
-    inner = data.elements(axis + 1, data.rank());
-    indices = setup.input(indices_input).shape.elements();
-    index_dtype = setup.input(indices_input).dtype;
-    subject = setup.subject;
-  }
-
-  // Index j, made >= 0. Fails the step and returns -1 if it is out of range.
-  int64_t at(const KernelContext& context, const void* data, int64_t j) const {
-    const int64_t given = int_at(data, index_dtype, j);
-    const int64_t index = given < 0 ? given + size : given;
-    if (index >= 0 && index < size) return index;
-    context.step->fail(context.instruction,
-                       invalid_argument(cat(subject, ": expected an index in [", -size, ", ",
-                                            size - 1, "], received ", given, " as element ", j)));
-    return -1;
-  }
-};
 
 // --- Gather ----------------------------------------------------------------------------------
 
@@ -72,46 +35,10 @@ Status infer_gather(InferContext& ctx) {
 Tiling gather_tiling(const OpTypes& types) {
   const Shape &data = types.inputs[0].shape, &indices = types.inputs[1].shape,
               &out = types.outputs[0].shape;
-  const bool first = axis_of(*types.attrs, data.rank()) == 0;
+  const bool first = gather_axis(*types.attrs, data.rank()) == 0;
   if (out.rank() == 0 || out[0] <= 1 || (first && indices.rank() == 0)) return {};
   return {out[0], first ? 2u : 1u, 1};
 }
-
-// A line is what one index reads for one outer position; a row of the output is some lines.
-class GatherKernel final : public Kernel {
- public:
-  explicit GatherKernel(const KernelSetup& setup)
-      : at_(setup, setup.input(0).shape, 1),
-        lines_(at_.outer * at_.indices),
-        line_bytes_(static_cast<size_t>(at_.inner) * dtype_size(setup.output(0).dtype)) {
-    const Shape& out = setup.output(0).shape;
-    const bool by_rows = setup.tile_rows > 0 && out[0] > 0;
-    tile_lines_ =
-        by_rows ? setup.tile_rows * (lines_ / out[0]) : default_tile_rows(lines_, at_.inner);
-    tiles_ = by_rows ? tile_count(out[0], setup.tile_rows) : tile_count(lines_, tile_lines_);
-  }
-  int tiles(int) const override { return tiles_; }
-
-  Progress run(KernelContext& context, int, int tile) override {
-    const int64_t begin = tile * tile_lines_, end = std::min(lines_, begin + tile_lines_);
-    const auto* data = context.in<std::byte>(0);
-    for (int64_t line = begin; line < end; ++line) {
-      const int64_t index = at_.at(context, context.inputs[1], line % at_.indices);
-      if (index < 0) return Progress::failed;
-      const auto from = static_cast<size_t>(line / at_.indices * at_.size + index);
-      std::memcpy(context.out<std::byte>(0) + static_cast<size_t>(line) * line_bytes_,
-                  data + from * line_bytes_, line_bytes_);
-    }
-    return Progress::done;
-  }
-
- private:
-  Indexing at_;
-  int64_t lines_;
-  size_t line_bytes_;
-  int64_t tile_lines_ = 1;
-  int tiles_ = 1;
-};
 
 // --- ReadRows: Gather of a variable, axis 0, without reading all of it -------------------------
 
@@ -127,66 +54,6 @@ std::vector<ShardingRule> shard_read_rows(const std::vector<OperandType>& inputs
     rules.push_back({{Spread{}, Spread::on(d)}, {Spread::on(d)}});
   return rules;
 }
-
-// dx[outer, index[j], inner] += dy[outer, j, inner], in the order of j. Several tiles share the
-// work by parts of dx, so that no two write the same element and the order of sums is the same.
-class GatherGradKernel final : public Kernel {
- public:
-  explicit GatherGradKernel(const KernelSetup& setup)
-      : at_(setup, setup.output(0).shape, 1),
-        dtype_(setup.output(0).dtype),
-        split_axis_(at_.outer == 1) {
-    constexpr int64_t kMostTiles = 64;  // each reads all indices
-    const int64_t parts = split_axis_ ? at_.size : at_.outer;
-    const int64_t part_elements = split_axis_ ? at_.inner : at_.size * at_.inner;
-    step_ =
-        std::max(default_tile_rows(parts, part_elements), (parts + kMostTiles - 1) / kMostTiles);
-    tiles_ = tile_count(parts, std::max<int64_t>(1, step_));
-  }
-  int tiles(int) const override { return tiles_; }
-
-  Progress run(KernelContext& context, int, int tile) override {
-    switch (dtype_) {
-      case DType::f32:
-        return run_as<float>(context, tile);
-      case DType::f64:
-        return run_as<double>(context, tile);
-      case DType::f16:
-        return run_as<Half>(context, tile);
-      default:
-        return run_as<BFloat16>(context, tile);
-    }
-  }
-
- private:
-  template <typename T>
-  Progress run_as(const KernelContext& context, int tile) const {
-    const int64_t begin = tile * step_;
-    const int64_t outer_begin = split_axis_ ? 0 : begin,
-                  outer_end = split_axis_ ? 1 : std::min(at_.outer, begin + step_);
-    const int64_t low = split_axis_ ? begin : 0,
-                  high = split_axis_ ? std::min(at_.size, begin + step_) : at_.size;
-    for (int64_t o = outer_begin; o < outer_end; ++o) {
-      T* dx = context.out<T>(0) + o * at_.size * at_.inner;
-      std::fill(dx + low * at_.inner, dx + high * at_.inner, T{});
-      for (int64_t j = 0; j < at_.indices; ++j) {
-        const int64_t index = at_.at(context, context.inputs[1], j);
-        if (index < 0) return Progress::failed;
-        if (index < low || index >= high) continue;
-        const T* dy = context.in<T>(0) + (o * at_.indices + j) * at_.inner;
-        T* to = dx + index * at_.inner;
-        for (int64_t i = 0; i < at_.inner; ++i) to[i] = store<T>(load(to[i]) + load(dy[i]));
-      }
-    }
-    return Progress::done;
-  }
-
-  Indexing at_;
-  DType dtype_;
-  bool split_axis_;
-  int64_t step_ = 1;
-  int tiles_ = 1;
-};
 
 Status infer_gather_grad(InferContext& ctx) {
   LEAT_ASSIGN_OR_RETURN(const SymbolicShape data, infer_shape_or_like(ctx, 2));
@@ -220,7 +87,7 @@ std::function<Status(GradientContext&)> gather_gradient(std::string name) {
 std::vector<ShardingRule> shard_gather(const std::vector<OperandType>& inputs,
                                        const std::vector<OperandType>&, const Attrs& attrs) {
   const int rank = inputs[0].shape.rank(), indices = inputs[1].shape.rank(),
-            axis = axis_of(attrs, rank);
+            axis = gather_axis(attrs, rank);
   std::vector<ShardingRule> rules;
   for (int d = 0; d < indices; ++d)
     rules.push_back({{Spread{}, Spread::on(d)}, {Spread::on(axis + d)}});
@@ -236,7 +103,7 @@ std::vector<ShardingRule> shard_gather(const std::vector<OperandType>& inputs,
 std::vector<ShardingRule> shard_gather_grad(const std::vector<OperandType>& inputs,
                                             const std::vector<OperandType>& outputs,
                                             const Attrs& attrs) {
-  const int indices = inputs[1].shape.rank(), axis = axis_of(attrs, outputs[0].shape.rank());
+  const int indices = inputs[1].shape.rank(), axis = gather_axis(attrs, outputs[0].shape.rank());
   std::vector<ShardingRule> rules;
   for (int d = 0; d < indices; ++d)
     rules.push_back({{Spread::on(axis + d), Spread::on(d), Spread{}}, {Spread::sum()}});
@@ -278,74 +145,6 @@ Status infer_gather_elements_grad(InferContext& ctx) {
   return {};
 }
 
-// f(j, offset): element j of the indices reads data at the offset. False if an index is out of
-// range.
-template <typename F>
-bool each_element(const KernelContext& context, const Indexing& at, const Shape& data,
-                  const Shape& indices, int axis, F f) {
-  const auto steps = row_major_steps(data);
-  std::array<int64_t, kMaxRank> position{};
-  for (int64_t j = 0; j < at.indices; ++j) {
-    const int64_t index = at.at(context, context.inputs[1], j);
-    if (index < 0) return false;
-    int64_t offset = 0;
-    for (int d = 0; d < data.rank(); ++d) {
-      offset +=
-          (d == axis ? index : position[static_cast<size_t>(d)]) * steps[static_cast<size_t>(d)];
-    }
-    f(j, offset);
-    for (int d = indices.rank() - 1; d >= 0; --d) {
-      if (++position[static_cast<size_t>(d)] < indices[d]) break;
-      position[static_cast<size_t>(d)] = 0;
-    }
-  }
-  return true;
-}
-
-Result<std::unique_ptr<Kernel>> make_gather_elements(const KernelSetup& setup) {
-  const Shape data = setup.input(0).shape, indices = setup.input(1).shape;
-  const DType dtype = setup.output(0).dtype;
-  const int axis = axis_of(setup.attrs(), data.rank());
-  return make_kernel([=, at = Indexing(setup, data, 1)](KernelContext& context) {
-    const bool ok = dispatch_dtype(dtype, [&](auto tag) {
-      using T = decltype(tag);
-      return each_element(context, at, data, indices, axis, [&](int64_t j, int64_t offset) {
-        context.out<T>(0)[j] = context.in<T>(0)[offset];
-      });
-    });
-    return ok ? Progress::done : Progress::failed;
-  });
-}
-
-Result<std::unique_ptr<Kernel>> make_gather_elements_grad(const KernelSetup& setup) {
-  const Shape data = setup.output(0).shape, indices = setup.input(1).shape;
-  const DType dtype = setup.output(0).dtype;
-  const int axis = axis_of(setup.attrs(), data.rank());
-  return make_kernel([=, at = Indexing(setup, data, 1)](KernelContext& context) {
-    const bool ok = dispatch_dtype(dtype, [&](auto tag) {
-      using T = decltype(tag);
-      if constexpr (std::is_same_v<T, bool>) {
-        return true;
-      } else {
-        T* dx = context.out<T>(0);
-        std::fill_n(dx, data.elements(), T{});
-        return each_element(context, at, data, indices, axis, [&](int64_t j, int64_t offset) {
-          dx[offset] = store<T>(load(dx[offset]) + load(context.in<T>(0)[j]));
-        });
-      }
-    });
-    return ok ? Progress::done : Progress::failed;
-  });
-}
-
-// --- OneHot ----------------------------------------------------------------------------------
-
-// The axis that OneHot adds, counted in the output.
-int one_hot_axis(const Attrs& attrs, int rank) {
-  const int64_t axis = attr_int(attrs, "axis", -1);
-  return static_cast<int>(axis < 0 ? axis + rank + 1 : axis);
-}
-
 Status infer_one_hot(InferContext& ctx) {
   const SymbolicShape& indices = ctx.shape(0);
   if (indices.rank() + 1 > kMaxRank)
@@ -373,51 +172,6 @@ Status infer_one_hot(InferContext& ctx) {
   return {};
 }
 
-// Comparable with NaN and beyond int64: only then is it safe to convert.
-template <typename C>
-bool in_range(C index, int64_t depth) {
-  if constexpr (std::is_floating_point_v<C>) {
-    return index >= static_cast<C>(-depth) && index < static_cast<C>(depth);
-  } else if constexpr (std::is_unsigned_v<C>) {
-    return static_cast<uint64_t>(index) < static_cast<uint64_t>(depth);
-  } else {
-    return index >= -depth && index < depth;
-  }
-}
-
-// Indices beyond the depth give a line of off values, as the standard says.
-Result<std::unique_ptr<Kernel>> make_one_hot(const KernelSetup& setup) {
-  const Shape &indices = setup.input(0).shape, &out = setup.output(0).shape;
-  const int axis = one_hot_axis(setup.attrs(), indices.rank());
-  const int64_t outer = indices.elements(0, axis), inner = indices.elements(axis, indices.rank()),
-                depth = out[axis];
-  const DType index_dtype = setup.input(0).dtype, dtype = setup.output(0).dtype;
-  return make_kernel([=](KernelContext& context) {
-    dispatch_dtype(dtype, [&](auto tag) {
-      using T = decltype(tag);
-      const T off = context.in<T>(2)[0], on = context.in<T>(2)[1];
-      T* y = context.out<T>(0);
-      std::fill_n(y, outer * depth * inner, off);
-      dispatch_dtype(index_dtype, [&](auto index_tag) {
-        const auto* index = context.in<decltype(index_tag)>(0);
-        for (int64_t j = 0; j < outer * inner; ++j) {
-          const auto given = load(index[j]);
-          if (!in_range(given, depth)) continue;
-          int64_t at = static_cast<int64_t>(given);
-          if (at < 0) at += depth;
-          y[(j / inner * depth + at) * inner + j % inner] = on;
-        }
-      });
-    });
-    return Progress::done;
-  });
-}
-
-template <typename K>
-Result<std::unique_ptr<Kernel>> make_of(const KernelSetup& setup) {
-  return std::unique_ptr<Kernel>(std::make_unique<K>(setup));
-}
-
 }  // namespace
 
 void register_gather_ops(Catalogue& catalogue) {
@@ -432,8 +186,7 @@ void register_gather_ops(Catalogue& catalogue) {
                     .infer(infer_gather)
                     .gradient(gather_gradient("leat.GatherGrad"))
                     .sharding(shard_gather)
-                    .tiling(gather_tiling)
-                    .kernel("cpu", make_of<GatherKernel>));
+                    .tiling(gather_tiling));
   // Its result keeps what the rows were, whatever is written to the variable later.
   catalogue.add(Op("leat.ReadRows")
                     .input("r", "resource")
@@ -443,8 +196,7 @@ void register_gather_ops(Catalogue& catalogue) {
                     .reads(0)
                     .picks(0)
                     .infer(infer_read_rows)
-                    .sharding(shard_read_rows)
-                    .kernel("cpu", make_of<GatherKernel>));
+                    .sharding(shard_read_rows));
   catalogue.add(Op("leat.GatherGrad")
                     .input("dY", "T")
                     .input("indices", "Tind")
@@ -455,8 +207,7 @@ void register_gather_ops(Catalogue& catalogue) {
                     .type("S", kShapeOrLike)
                     .attr("axis", int64_t{0})
                     .infer(infer_gather_grad)
-                    .sharding(shard_gather_grad)
-                    .kernel("cpu", make_of<GatherGradKernel>));
+                    .sharding(shard_gather_grad));
   catalogue.add(Op("GatherElements", 13)
                     .input("data", "T")
                     .input("indices", "Tind")
@@ -465,8 +216,7 @@ void register_gather_ops(Catalogue& catalogue) {
                     .type("Tind", kIndexTypes)
                     .attr("axis", int64_t{0})
                     .infer(infer_gather_elements)
-                    .gradient(gather_gradient("leat.GatherElementsGrad"))
-                    .kernel("cpu", make_gather_elements));
+                    .gradient(gather_gradient("leat.GatherElementsGrad")));
   catalogue.add(Op("leat.GatherElementsGrad")
                     .input("dY", "T")
                     .input("indices", "Tind")
@@ -476,8 +226,7 @@ void register_gather_ops(Catalogue& catalogue) {
                     .type("Tind", kIndexTypes)
                     .type("S", kShapeOrLike)
                     .attr("axis", int64_t{0})
-                    .infer(infer_gather_elements_grad)
-                    .kernel("cpu", make_gather_elements_grad));
+                    .infer(infer_gather_elements_grad));
   catalogue.add(Op("OneHot", 11)
                     .input("indices", "T1")
                     .input("depth", "T2")
@@ -487,8 +236,7 @@ void register_gather_ops(Catalogue& catalogue) {
                     .type("T2", kNumbers)
                     .type("T3", kAllTypes)
                     .attr("axis", int64_t{-1})
-                    .infer(infer_one_hot)
-                    .kernel("cpu", make_one_hot));
+                    .infer(infer_one_hot));
 }
 
 }  // namespace leat

@@ -1,5 +1,4 @@
 #include "devices/base/text.h"
-#include "ops/cpu/loss_kernels.h"
 #include "ops/definitions/definitions.h"
 
 namespace leat {
@@ -121,13 +120,10 @@ Op loss_op(const char* name, int since, bool given) {
       .infer(infer_loss)
       .gradient(given ? likelihood_loss_gradient : softmax_loss_gradient)
       .sharding(shard_loss)
-      .tiling(tile_loss)
-      .kernel("cpu", [given](const KernelSetup& setup) {
-        return make_cross_entropy_kernel(setup, given);
-      });
+      .tiling(tile_loss);
 }
 
-Op loss_grad_op(const char* name, bool given) {
+Op loss_grad_op(const char* name) {
   return Op(name)
       .input("dloss", "T")
       .input("log_prob", "T")
@@ -139,10 +135,7 @@ Op loss_grad_op(const char* name, bool given) {
       .type("T", kFloats)
       .type("Tind", kIndexTypes)
       .infer(infer_loss_grad)
-      .tiling(tile_loss_grad)
-      .kernel("cpu", [given](const KernelSetup& setup) {
-        return make_cross_entropy_grad_kernel(setup, given);
-      });
+      .tiling(tile_loss_grad);
 }
 
 }  // namespace
@@ -150,8 +143,8 @@ Op loss_grad_op(const char* name, bool given) {
 void register_loss_ops(Catalogue& catalogue) {
   catalogue.add(loss_op("SoftmaxCrossEntropyLoss", 13, false));
   catalogue.add(loss_op("NegativeLogLikelihoodLoss", 13, true));
-  catalogue.add(loss_grad_op("leat.SoftmaxCrossEntropyLossGrad", false));
-  catalogue.add(loss_grad_op("leat.NegativeLogLikelihoodLossGrad", true));
+  catalogue.add(loss_grad_op("leat.SoftmaxCrossEntropyLossGrad"));
+  catalogue.add(loss_grad_op("leat.NegativeLogLikelihoodLossGrad"));
 }
 
 }  // namespace leat

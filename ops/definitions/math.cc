@@ -2,251 +2,11 @@
 #include <cmath>
 #include <limits>
 
-#include "ops/cpu/elementwise_loops.h"
 #include "ops/definitions/definitions.h"
+#include "ops/definitions/elementwise.h"
 
 namespace leat {
 namespace {
-
-using elementwise::AddOf;
-using elementwise::binary_loop;
-using elementwise::binary_numbers;
-using elementwise::Compute;
-using elementwise::load;
-using elementwise::store;
-using elementwise::unary_loop;
-
-struct SubOf {
-  template <typename T>
-  LEAT_INLINE static T apply(T a, T b, const double*) {
-    return elementwise::wrap_sub(a, b);
-  }
-};
-struct MulOf {
-  template <typename T>
-  LEAT_INLINE static T apply(T a, T b, const double*) {
-    return elementwise::wrap_mul(a, b);
-  }
-};
-// Integers: toward zero; the kernel has refused zeros, and the least / -1 wraps.
-struct DivOf {
-  template <typename T>
-  LEAT_INLINE static T apply(T a, T b, const double*) {
-    if constexpr (std::is_integral_v<T> && std::is_signed_v<T>) {
-      if (b == T{-1}) return elementwise::wrap_sub(T{0}, a);
-    }
-    return static_cast<T>(a / b);
-  }
-};
-// A NaN on either side wins.
-struct MaxOf {
-  template <typename T>
-  LEAT_INLINE static T apply(T a, T b, const double*) {
-    return a > b || a != a ? a : b;
-  }
-};
-struct MinOf {
-  template <typename T>
-  LEAT_INLINE static T apply(T a, T b, const double*) {
-    return a < b || a != a ? a : b;
-  }
-};
-struct CopyOf {
-  template <typename T>
-  LEAT_INLINE static T apply(T a, const double*) {
-    return a;
-  }
-};
-// The sign of the divisor (Python's %); the kernel has refused zeros.
-struct ModOf {
-  template <typename T>
-  LEAT_INLINE static T apply(T a, T b, const double*) {
-    if constexpr (std::is_floating_point_v<T>) {
-      const T r = std::fmod(a, b);
-      return r != 0 && (r < 0) != (b < 0) ? r + b : r;
-    } else {
-      if constexpr (std::is_signed_v<T>) {
-        if (b == T{-1}) return T{0};
-      }
-      const T r = static_cast<T>(a % b);
-      return r != 0 && (r < 0) != (b < 0) ? static_cast<T>(r + b) : r;
-    }
-  }
-};
-// The sign of the dividend (C's).
-struct FmodOf {
-  template <typename T>
-  LEAT_INLINE static T apply(T a, T b, const double*) {
-    if constexpr (std::is_floating_point_v<T>) {
-      return std::fmod(a, b);
-    } else {
-      if constexpr (std::is_signed_v<T>) {
-        if (b == T{-1}) return T{0};
-      }
-      return static_cast<T>(a % b);
-    }
-  }
-};
-
-LEAT_FAST_BINARY(add_f32, AddOf)
-LEAT_FAST_BINARY(sub_f32, SubOf)
-LEAT_FAST_BINARY(mul_f32, MulOf)
-LEAT_FAST_BINARY(div_f32, DivOf)
-LEAT_FAST_BINARY(max_f32, MaxOf)
-LEAT_FAST_BINARY(min_f32, MinOf)
-
-// --- Pow -------------------------------------------------------------------------------------
-
-template <typename T>
-T power(T base, T exponent) {
-  if constexpr (std::is_floating_point_v<T>) {
-    return std::pow(base, exponent);
-  } else {
-    if constexpr (std::is_signed_v<T>) {
-      if (exponent < 0) {  // a fraction, cut to 0, but for 1 and -1
-        if (base != T{1} && base != T{-1}) return T{0};
-        return exponent % 2 == 0 ? T{1} : base;
-      }
-    }
-    T result = 1;
-    for (T left = exponent; left != 0; left = static_cast<T>(left / 2)) {
-      if (left % 2 != 0) result = elementwise::wrap_mul(result, base);
-      base = elementwise::wrap_mul(base, base);
-    }
-    return result;
-  }
-}
-
-struct PowOf {
-  template <typename T>
-  static T apply(T a, T b, const double*) {
-    return power(a, b);
-  }
-};
-
-// The nearest T that a double has room in; NaN to 0.
-template <typename T>
-T saturate(double v) {
-  if constexpr (std::is_floating_point_v<T>) {
-    return static_cast<T>(v);
-  } else {
-    if (!(v > static_cast<double>(std::numeric_limits<T>::min()))) {
-      return std::isnan(v) ? T{0} : std::numeric_limits<T>::min();
-    }
-    if (v >= static_cast<double>(std::numeric_limits<T>::max()))
-      return std::numeric_limits<T>::max();
-    return static_cast<T>(v);
-  }
-}
-
-// An exponent of another dtype: computed in double.
-template <typename T, typename E>
-void mixed_pow_loop(void* out, const void* const* x, const int64_t* steps, int64_t n,
-                    const double*) {
-  const T* a = static_cast<const T*>(x[0]);
-  const E* b = static_cast<const E*>(x[1]);
-  for (int64_t i = 0; i < n; ++i) {
-    const auto base = static_cast<double>(load(a[i * steps[0]]));
-    const auto exponent = static_cast<double>(load(b[i * steps[1]]));
-    static_cast<T*>(out)[i] = store<T>(saturate<Compute<T>>(std::pow(base, exponent)));
-  }
-}
-
-// One exponent for all: the usual ones without pow(). Chosen by the shape of the whole operand,
-// never by that of a tile, so that tiles do not change bits.
-template <typename T>
-void uniform_pow_loop(void* out, const void* const* x, const int64_t* steps, int64_t n,
-                      const double*) {
-  const T* a = static_cast<const T*>(x[0]);
-  T* y = static_cast<T*>(out);
-  const Compute<T> e = load(*static_cast<const T*>(x[1]));
-  const auto each = [&](auto f) {
-    for (int64_t i = 0; i < n; ++i) y[i] = store<T>(f(load(a[i * steps[0]])));
-  };
-  using C = Compute<T>;
-  if (e == C{2}) return each([](C v) { return elementwise::wrap_mul(v, v); });
-  if (e == C{3})
-    return each([](C v) { return elementwise::wrap_mul(elementwise::wrap_mul(v, v), v); });
-  if constexpr (std::is_floating_point_v<C>) {
-    if (e == C{0.5}) return each([](C v) { return std::sqrt(v); });
-    if (e == C{-1}) return each([](C v) { return C{1} / v; });
-  }
-  each([e](C v) { return power(v, e); });
-}
-
-Loop pow_loop(DType base, DType exponent, bool uniform) {
-  Loop loop = nullptr;
-  const auto of_base = [&](auto tag) {
-    using T = decltype(tag);
-    if (base == exponent) {
-      loop = uniform ? uniform_pow_loop<T> : binary_loop<PowOf, T>;
-      return;
-    }
-    loop = dispatch_dtype(exponent, [](auto e) -> Loop {
-      if constexpr (std::is_same_v<decltype(e), bool>)
-        return nullptr;
-      else
-        return mixed_pow_loop<T, decltype(e)>;
-    });
-  };
-  switch (base) {
-    case DType::f32:
-      of_base(float{});
-      break;
-    case DType::f64:
-      of_base(double{});
-      break;
-    case DType::f16:
-      of_base(Half{});
-      break;
-    case DType::bf16:
-      of_base(BFloat16{});
-      break;
-    case DType::i32:
-      of_base(int32_t{});
-      break;
-    case DType::i64:
-      of_base(int64_t{});
-      break;
-    default:
-      break;
-  }
-  return loop;
-}
-
-// dx = dy * e * x^(e-1), and 0 where e is 0.
-struct PowGradOf {
-  template <typename T>
-  static T apply(T dy, T x, T e) {
-    if (e == T{0}) return T{0};
-    if (e == T{2}) return dy * (T{2} * x);
-    return dy * (e * std::pow(x, e - T{1}));
-  }
-};
-template <typename T>
-void pow_grad_loop(void* out, const void* const* x, const int64_t* s, int64_t n, const double*) {
-  const T* dy = static_cast<const T*>(x[0]);
-  const T* base = static_cast<const T*>(x[1]);
-  const T* exponent = static_cast<const T*>(x[2]);
-  for (int64_t i = 0; i < n; ++i) {
-    static_cast<T*>(out)[i] = store<T>(
-        PowGradOf::apply(load(dy[i * s[0]]), load(base[i * s[1]]), load(exponent[i * s[2]])));
-  }
-}
-Loop pick_pow_grad(DType dtype) {
-  switch (dtype) {
-    case DType::f32:
-      return pow_grad_loop<float>;
-    case DType::f64:
-      return pow_grad_loop<double>;
-    case DType::f16:
-      return pow_grad_loop<Half>;
-    case DType::bf16:
-      return pow_grad_loop<BFloat16>;
-    default:
-      return nullptr;
-  }
-}
 
 // --- gradients -------------------------------------------------------------------------------
 
@@ -337,71 +97,33 @@ Op elementwise_op(std::string_view name, int since) {
       .layouts(elementwise_layouts);
 }
 
-template <typename F>
-Op binary_op(std::string_view name, int since, Loop fast) {
+Op binary_op(std::string_view name, int since) {
   return elementwise_op(name, since)
       .input("A", "T")
       .input("B", "T")
       .output("C", "T")
       .type("T", kNumbers)
       .in_place(0, 0)
-      .in_place(0, 1)
-      .kernel("cpu", [fast](const KernelSetup& setup) {
-        return make_elementwise(setup, binary_numbers<F>(setup.output(0).dtype, fast));
-      });
+      .in_place(0, 1);
 }
 
 // Not in place: an operand that stands there twice would be overwritten by the first pair.
-template <typename F>
-Op variadic_op(std::string_view name, int since, std::string input, DTypeSet types, Loop fast) {
+Op variadic_op(std::string_view name, int since, std::string input, DTypeSet types) {
   return elementwise_op(name, since)
       .variadic_input(std::move(input), "T")
       .output("result", "T")
-      .type("T", types)
-      .kernel("cpu", [fast](const KernelSetup& setup) {
-        const Loop copy = dispatch_dtype(setup.output(0).dtype, [](auto tag) -> Loop {
-          return unary_loop<CopyOf, decltype(tag)>;
-        });
-        return make_elementwise_fold(setup, binary_numbers<F>(setup.output(0).dtype, fast), copy);
-      });
-}
-
-Result<std::unique_ptr<Kernel>> make_div(const KernelSetup& setup) {
-  return make_elementwise_division(setup, binary_numbers<DivOf>(setup.output(0).dtype, div_f32), 1);
-}
-
-Result<std::unique_ptr<Kernel>> make_mod(const KernelSetup& setup) {
-  const DType dtype = setup.output(0).dtype;
-  const bool fmod = attr_int(setup.attrs(), "fmod") != 0;
-  return make_elementwise_division(
-      setup, fmod ? binary_numbers<FmodOf>(dtype) : binary_numbers<ModOf>(dtype), 1);
-}
-
-Result<std::unique_ptr<Kernel>> make_pow(const KernelSetup& setup) {
-  const bool uniform = setup.input(1).shape.elements() == 1;
-  return make_elementwise(setup, pow_loop(setup.input(0).dtype, setup.input(1).dtype, uniform));
+      .type("T", types);
 }
 
 }  // namespace
 
 void register_math_ops(Catalogue& catalogue) {
-  catalogue.add(binary_op<AddOf>("Add", 14, add_f32)
-                    .commutative()
-                    .gradient(add_gradient)
-                    .sharding(shard_linear));
-  catalogue.add(binary_op<SubOf>("Sub", 14, sub_f32).gradient(sub_gradient).sharding(shard_linear));
-  catalogue.add(binary_op<MulOf>("Mul", 14, mul_f32)
-                    .commutative()
-                    .gradient(mul_gradient)
-                    .sharding(shard_multilinear));
-  catalogue.add(binary_op<DivOf>("Div", 14, nullptr)
-                    .kernel("cpu", make_div)
-                    .gradient(div_gradient)
-                    .sharding(shard_linear_in_first));
-  catalogue.add(binary_op<ModOf>("Mod", 13, nullptr)
-                    .kernel("cpu", make_mod)
-                    .attr("fmod", int64_t{0})
-                    .sharding(shard_elementwise));
+  catalogue.add(binary_op("Add", 14).commutative().gradient(add_gradient).sharding(shard_linear));
+  catalogue.add(binary_op("Sub", 14).gradient(sub_gradient).sharding(shard_linear));
+  catalogue.add(
+      binary_op("Mul", 14).commutative().gradient(mul_gradient).sharding(shard_multilinear));
+  catalogue.add(binary_op("Div", 14).gradient(div_gradient).sharding(shard_linear_in_first));
+  catalogue.add(binary_op("Mod", 13).attr("fmod", int64_t{0}).sharding(shard_elementwise));
   catalogue.add(elementwise_op("Pow", 15)
                     .input("X", "T")
                     .input("Y", "T1")
@@ -410,8 +132,7 @@ void register_math_ops(Catalogue& catalogue) {
                     .type("T1", kNumbers)
                     .in_place(0, 0)
                     .gradient(pow_gradient)
-                    .sharding(shard_elementwise)
-                    .kernel("cpu", make_pow));
+                    .sharding(shard_elementwise));
   catalogue.add(elementwise_op("leat.PowGrad", 1)
                     .input("dY", "T")
                     .input("X", "T")
@@ -419,19 +140,15 @@ void register_math_ops(Catalogue& catalogue) {
                     .output("dX", "T")
                     .type("T", kFloats)
                     .in_place(0, 0)
-                    .sharding(shard_linear_in_first)
-                    .kernel("cpu", [](const KernelSetup& setup) {
-                      return make_elementwise(setup, pick_pow_grad(setup.output(0).dtype));
-                    }));
-  catalogue.add(variadic_op<MaxOf>("Max", 13, "data_0", kNumbers, max_f32)
+                    .sharding(shard_linear_in_first));
+  catalogue.add(variadic_op("Max", 13, "data_0", kNumbers)
                     .gradient(extreme_gradient)
                     .sharding(shard_elementwise));
-  catalogue.add(variadic_op<MinOf>("Min", 13, "data_0", kNumbers, min_f32)
+  catalogue.add(variadic_op("Min", 13, "data_0", kNumbers)
                     .gradient(extreme_gradient)
                     .sharding(shard_elementwise));
-  catalogue.add(variadic_op<AddOf>("Sum", 13, "data_0", kFloats, add_f32)
-                    .gradient(add_gradient)
-                    .sharding(shard_linear));
+  catalogue.add(
+      variadic_op("Sum", 13, "data_0", kFloats).gradient(add_gradient).sharding(shard_linear));
 }
 
 }  // namespace leat

@@ -3,9 +3,8 @@
 #include <algorithm>
 
 #include "devices/base/text.h"
-#include "ops/cpu/compute_in_f32.h"
-#include "ops/cpu/matmul_kernel.h"
 #include "ops/definitions/definitions.h"
+#include "ops/definitions/product.h"
 
 namespace leat {
 namespace {
@@ -235,11 +234,7 @@ std::vector<ShardingRule> gemm_sharding(const std::vector<OperandType>& in,
                       attr_int(attrs, "transB") != 0);
 }
 
-// --- kernels -------------------------------------------------------------------------------------
-
-using Describe = Result<Product> (*)(const OpTypes&);
-
-template <Describe describe>
+template <DescribeProduct describe>
 Tiling product_tiling(const OpTypes& types) {
   if (is_16bit_float(types.outputs[0].dtype)) return {};
   const auto product = describe(types);
@@ -250,14 +245,6 @@ Tiling product_tiling(const OpTypes& types) {
   if (product->n * product->k >= kLargeB)
     tiling.min_rows = std::max<int64_t>(1, kRows / product->per_row);
   return tiling;
-}
-
-template <Describe describe>
-Result<std::unique_ptr<Kernel>> product_kernel(const KernelSetup& setup) {
-  if (is_16bit_float(setup.output(0).dtype)) return compute_in_f32(setup, product_kernel<describe>);
-  auto product = describe(setup.types);
-  if (!product.ok()) return invalid_argument(cat(setup.subject, ": ", product.status().message()));
-  return make_product_kernel(setup, std::move(*product));
 }
 
 }  // namespace
@@ -272,8 +259,7 @@ void register_matmul_ops(Catalogue& catalogue) {
                     .infer(infer_matmul)
                     .gradient(matmul_gradient)
                     .sharding(matmul_sharding)
-                    .tiling(product_tiling<describe_matmul>)
-                    .kernel("cpu", product_kernel<describe_matmul>));
+                    .tiling(product_tiling<describe_matmul>));
   catalogue.add(Op("leat.MatMul")
                     .input("A", "T")
                     .input("B", "T")
@@ -287,8 +273,7 @@ void register_matmul_ops(Catalogue& catalogue) {
                     .infer(infer_matmul)
                     .gradient(matmul_gradient)
                     .sharding(matmul_sharding)
-                    .tiling(product_tiling<describe_matmul>)
-                    .kernel("cpu", product_kernel<describe_matmul>));
+                    .tiling(product_tiling<describe_matmul>));
   catalogue.add(Op("Gemm", 13)
                     .input("A", "T")
                     .input("B", "T")
@@ -303,8 +288,7 @@ void register_matmul_ops(Catalogue& catalogue) {
                     .infer(infer_gemm)
                     .gradient(gemm_gradient)
                     .sharding(gemm_sharding)
-                    .tiling(product_tiling<describe_gemm>)
-                    .kernel("cpu", product_kernel<describe_gemm>));
+                    .tiling(product_tiling<describe_gemm>));
 }
 
 }  // namespace leat

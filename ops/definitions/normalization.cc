@@ -1,5 +1,4 @@
 #include "devices/base/text.h"
-#include "ops/cpu/normalization_kernels.h"
 #include "ops/definitions/definitions.h"
 
 namespace leat {
@@ -71,6 +70,7 @@ Tiling tile_batch_norm(const OpTypes& types) {
   const bool training = attr_int(*types.attrs, "training_mode") != 0;
   return {types.inputs[0].shape[0], training ? 0u : 1u, 1};
 }
+
 Tiling tile_batch_norm_grad(const OpTypes& types) { return {types.inputs[1].shape[0], 0, 1}; }
 
 LayoutSupport blocked_where(const OperandType& x, LayoutSupport support) {
@@ -115,8 +115,7 @@ void add_batch_norm(Catalogue& catalogue) {
           .tiling(tile_batch_norm)
           .layouts([](const OpTypes& types) {
             return blocked_where(types.inputs[0], {1, 1, false});
-          })
-          .kernel("cpu", make_batch_norm_kernel));
+          }));
   catalogue.add(Op("leat.BatchNormalizationGrad")
                     .input("dy", "T")
                     .input("x", "T")
@@ -134,8 +133,7 @@ void add_batch_norm(Catalogue& catalogue) {
                     .tiling(tile_batch_norm_grad)
                     .layouts([](const OpTypes& types) {
                       return blocked_where(types.inputs[1], {3, 1, false});
-                    })
-                    .kernel("cpu", make_batch_norm_grad_kernel));
+                    }));
 }
 
 // --- LayerNormalization ---
@@ -205,11 +203,13 @@ bool rows_are_apart(const OpTypes& types, int x) {
   const int64_t axis = attr_int(*types.attrs, "axis", -1);
   return axis != 0 && axis != -types.inputs[static_cast<size_t>(x)].shape.rank();
 }
+
 Tiling tile_layer_norm(const OpTypes& types) {
   if (!rows_are_apart(types, 0)) return {};
   return {types.inputs[0].shape[0], 1,
           1u | (types.has_output(1) ? 2u : 0u) | (types.has_output(2) ? 4u : 0u)};
 }
+
 Tiling tile_layer_norm_grad(const OpTypes& types) {
   if (!rows_are_apart(types, 1)) return {};
   Tiling tiling{types.inputs[1].shape[0], 1u | 2u | 8u | 16u, 1};
@@ -250,8 +250,7 @@ void add_layer_norm(Catalogue& catalogue) {
                     .infer(infer_layer_norm)
                     .gradient(layer_norm_gradient)
                     .sharding(shard_layer_norm)
-                    .tiling(tile_layer_norm)
-                    .kernel("cpu", make_layer_norm_kernel));
+                    .tiling(tile_layer_norm));
   catalogue.add(Op("leat.LayerNormalizationGrad")
                     .input("dy", "T")
                     .input("x", "T")
@@ -266,8 +265,7 @@ void add_layer_norm(Catalogue& catalogue) {
                     .type("U", kFloats)
                     .infer(infer_layer_norm_grad)
                     .sharding(shard_layer_norm_grad)
-                    .tiling(tile_layer_norm_grad)
-                    .kernel("cpu", make_layer_norm_grad_kernel));
+                    .tiling(tile_layer_norm_grad));
 }
 
 }  // namespace

@@ -42,28 +42,6 @@ Status infer_join(InferContext& ctx) {
   return {};
 }
 
-Result<std::unique_ptr<Kernel>> make_range(const KernelSetup& setup) {
-  const size_t element = dtype_size(setup.output(0).dtype);
-  const size_t offset = static_cast<size_t>(attr_int(setup.attrs(), "first")) * element;
-  return make_kernel([offset, bytes = setup.output(0).bytes()](KernelContext& context) {
-    if (bytes > 0) std::memcpy(context.outputs[0], context.in<std::byte>(0) + offset, bytes);
-    return Progress::done;
-  });
-}
-
-Result<std::unique_ptr<Kernel>> make_join(const KernelSetup& setup) {
-  std::vector<size_t> begins{0};
-  for (const OperandType& piece : setup.types.inputs)
-    begins.push_back(begins.back() + piece.bytes());
-  const auto pieces = static_cast<int>(setup.types.inputs.size());
-  return make_tiled_kernel(pieces, [begins](KernelContext& context, int piece) {
-    const auto i = static_cast<size_t>(piece);
-    const size_t bytes = begins[i + 1] - begins[i];
-    if (bytes > 0) std::memcpy(context.out<std::byte>(0) + begins[i], context.inputs[i], bytes);
-    return Progress::done;
-  });
-}
-
 }  // namespace
 
 void register_piece_ops(Catalogue& catalogue) {
@@ -75,16 +53,14 @@ void register_piece_ops(Catalogue& catalogue) {
                     .attr("first", int64_t{0})
                     .attr("count", int64_t{0})
                     .view()
-                    .infer(infer_range)
-                    .kernel("cpu", make_range));
+                    .infer(infer_range));
   // y is the elements of all pieces, in their order.
   catalogue.add(Op("leat.Join")
                     .variadic_input("pieces", "T")
                     .output("y", "T")
                     .type("T", kAllTypes)
                     .attr("shape", std::vector<int64_t>())
-                    .infer(infer_join)
-                    .kernel("cpu", make_join));
+                    .infer(infer_join));
 }
 
 }  // namespace leat

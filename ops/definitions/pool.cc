@@ -3,8 +3,6 @@
 #include "ops/definitions/pool.h"
 
 #include "devices/base/text.h"
-#include "ops/cpu/compute_in_f32.h"
-#include "ops/cpu/pool_kernel.h"
 #include "ops/definitions/definitions.h"
 #include "ops/definitions/window.h"
 
@@ -12,34 +10,6 @@ namespace leat {
 namespace {
 
 bool differ(Dim a, Dim b) { return a.is_constant() && b.is_constant() && !(a == b); }
-
-// Attributes of a pool over data of this rank. Errors are without a subject.
-Result<WindowAttrs> pool_window(const Attrs& attrs, int rank) {
-  auto kernel = attr_ints(attrs, "kernel_shape");
-  if (rank < 3 || rank > 5 || static_cast<int>(kernel.size()) != rank - 2) {
-    return invalid_argument(
-        cat("expected data of rank 3, 4 or 5 and its kernel_shape, received rank ", rank, " and ",
-            kernel.size(), " sizes"));
-  }
-  LEAT_ASSIGN_OR_RETURN(WindowAttrs window, read_window(attrs, std::move(kernel)));
-  int64_t area = 1;
-  for (int64_t size : window.kernel) {
-    const auto product = checked_mul(area, size);
-    if (!product || *product > kMostWindow)
-      return invalid_argument(cat("kernel_shape: expected at most ", kMostWindow, " elements"));
-    area = *product;
-  }
-  return window;
-}
-
-// The window of a global pool: all of the input.
-WindowAttrs global_window(const std::vector<int64_t>& spatial) {
-  WindowAttrs window;
-  window.kernel = spatial;
-  window.strides = window.dilations = std::vector<int64_t>(spatial.size(), 1);
-  window.begin = window.end = std::vector<int64_t>(spatial.size(), 0);
-  return window;
-}
 
 int64_t area_of(const std::vector<int64_t>& sizes) {
   int64_t area = 1;
@@ -193,7 +163,6 @@ Status average_pool_grad_gradient(GradientContext& ctx) {
 // --- sharding, tiles, layouts --------------------------------------------------------------------
 
 using Operands = std::vector<OperandType>;
-
 // Images and channels are independent, but ONNX's indices count over the whole tensor.
 std::vector<ShardingRule> pool_sharding(const Operands& in, const Operands& out, const Attrs&) {
   if (out.size() > 1 && out[1].present && out[1].dtype == DType::i64) return {};
@@ -224,73 +193,10 @@ LayoutSupport pool_layouts(const OpTypes& types) {
   return {all_present(types.inputs), all_present(types.outputs), false};
 }
 
-// --- kernels -------------------------------------------------------------------------------------
-
-Result<Window> window_for(const KernelSetup& setup, const Shape& input, const Shape& output) {
-  auto window = pool_window(setup.attrs(), input.rank());
-  if (!window.ok())
-    return Status(window.status().code(), cat(setup.subject, ": ", window.status().message()));
-  return concrete_window(*window, input, output);
-}
-
-Window global_window_for(const KernelSetup& setup) {
-  const Shape& input = setup.input(0).shape;
-  const auto spatial = input.dims().subspan(2);
-  return concrete_window(global_window({spatial.begin(), spatial.end()}), input,
-                         setup.output(0).shape);
-}
-
-Result<std::unique_ptr<Kernel>> max_pool_cpu(const KernelSetup& setup) {
-  if (is_16bit_float(setup.input(0).dtype)) return compute_in_f32(setup, max_pool_cpu);
-  LEAT_ASSIGN_OR_RETURN(const Window window,
-                        window_for(setup, setup.input(0).shape, setup.output(0).shape));
-  MaxPoolOutputs outputs;
-  outputs.indices = setup.types.has_output(1) ? 1 : -1;
-  outputs.argmax = setup.types.has_output(2) ? 2 : -1;
-  outputs.column_major = attr_int(setup.attrs(), "storage_order") == 1;
-  return make_max_pool_kernel(setup, window, outputs);
-}
-
-Result<std::unique_ptr<Kernel>> global_max_pool_cpu(const KernelSetup& setup) {
-  if (is_16bit_float(setup.input(0).dtype)) return compute_in_f32(setup, global_max_pool_cpu);
-  MaxPoolOutputs outputs;
-  outputs.argmax = setup.types.has_output(1) ? 1 : -1;
-  return make_max_pool_kernel(setup, global_window_for(setup), outputs);
-}
-
-Result<std::unique_ptr<Kernel>> max_pool_grad_cpu(const KernelSetup& setup) {
-  if (is_16bit_float(setup.input(0).dtype)) return compute_in_f32(setup, max_pool_grad_cpu);
-  LEAT_ASSIGN_OR_RETURN(const Window window,
-                        window_for(setup, setup.output(0).shape, setup.input(0).shape));
-  return make_max_pool_grad_kernel(setup, window);
-}
-
-bool count_pads(const KernelSetup& setup) {
-  return attr_int(setup.attrs(), "count_include_pad") != 0;
-}
-
-Result<std::unique_ptr<Kernel>> average_pool_cpu(const KernelSetup& setup) {
-  if (is_16bit_float(setup.input(0).dtype)) return compute_in_f32(setup, average_pool_cpu);
-  LEAT_ASSIGN_OR_RETURN(const Window window,
-                        window_for(setup, setup.input(0).shape, setup.output(0).shape));
-  return make_average_pool_kernel(setup, window, count_pads(setup), false);
-}
-
-Result<std::unique_ptr<Kernel>> global_average_pool_cpu(const KernelSetup& setup) {
-  if (is_16bit_float(setup.input(0).dtype)) return compute_in_f32(setup, global_average_pool_cpu);
-  return make_average_pool_kernel(setup, global_window_for(setup), false, false);
-}
-
-Result<std::unique_ptr<Kernel>> average_pool_grad_cpu(const KernelSetup& setup) {
-  if (is_16bit_float(setup.input(0).dtype)) return compute_in_f32(setup, average_pool_grad_cpu);
-  LEAT_ASSIGN_OR_RETURN(const Window window,
-                        window_for(setup, setup.output(0).shape, setup.input(0).shape));
-  return make_average_pool_kernel(setup, window, count_pads(setup), true);
-}
-
 Op pool_op(std::string_view name, int since = 1) {
   return Op(name, since).sharding(pool_sharding).tiling(pool_tiling).layouts(pool_layouts);
 }
+
 Op& with_window(Op& op) {
   return op.attr_required("kernel_shape", "ints")
       .attr_optional("strides", "ints")
@@ -326,8 +232,7 @@ void register_pool_ops(Catalogue& catalogue) {
                .attr("auto_pad", std::string("NOTSET"))
                .attr("storage_order", int64_t{0})
                .infer(infer_max_pool)
-               .gradient(max_pool_gradient)
-               .kernel("cpu", max_pool_cpu);
+               .gradient(max_pool_gradient);
   catalogue.add(with_window(max));
   catalogue.add(pool_op("GlobalMaxPool")
                     .input("X", "T")
@@ -336,8 +241,7 @@ void register_pool_ops(Catalogue& catalogue) {
                     .type("T", kFloats)
                     .type("I", positions)
                     .infer(infer_global_pool)
-                    .gradient(max_pool_gradient)
-                    .kernel("cpu", global_max_pool_cpu));
+                    .gradient(max_pool_gradient));
   Op average = pool_op("AveragePool", 19)
                    .input("X", "T")
                    .output("Y", "T")
@@ -345,16 +249,14 @@ void register_pool_ops(Catalogue& catalogue) {
                    .attr("auto_pad", std::string("NOTSET"))
                    .attr("count_include_pad", int64_t{0})
                    .infer(infer_average_pool)
-                   .gradient(average_pool_gradient)
-                   .kernel("cpu", average_pool_cpu);
+                   .gradient(average_pool_gradient);
   catalogue.add(with_window(average));
   catalogue.add(pool_op("GlobalAveragePool")
                     .input("X", "T")
                     .output("Y", "T")
                     .type("T", kFloats)
                     .infer(infer_global_pool)
-                    .gradient(global_average_pool_gradient)
-                    .kernel("cpu", global_average_pool_cpu));
+                    .gradient(global_average_pool_gradient));
   // Gradients. `spatial`: the sizes of the pool's input without batch and channels.
   Op max_grad = pool_op("leat.MaxPoolGrad")
                     .input("dy", "T")
@@ -363,8 +265,7 @@ void register_pool_ops(Catalogue& catalogue) {
                     .type("T", kFloats)
                     .type("I", positions)
                     .attr_required("spatial", "ints")
-                    .infer(infer_pool_grad)
-                    .kernel("cpu", max_pool_grad_cpu);
+                    .infer(infer_pool_grad);
   catalogue.add(with_window(max_grad));
   Op average_grad = pool_op("leat.AveragePoolGrad")
                         .input("dy", "T")
@@ -373,8 +274,7 @@ void register_pool_ops(Catalogue& catalogue) {
                         .attr_required("spatial", "ints")
                         .attr("count_include_pad", int64_t{0})
                         .infer(infer_pool_grad)
-                        .gradient(average_pool_grad_gradient)
-                        .kernel("cpu", average_pool_grad_cpu);
+                        .gradient(average_pool_grad_gradient);
   catalogue.add(with_window(average_grad));
 }
 

@@ -3,7 +3,10 @@
 
 #include <optional>
 
+#include "devices/base/text.h"
+#include "ops/definitions/window.h"
 #include "ops/graph/graph.h"
+#include "ops/graph/types.h"
 
 namespace leat {
 
@@ -13,5 +16,36 @@ std::optional<Attrs> max_pool_grad_attrs(const Node& pool, const SymbolicShape& 
 
 // Which output of such a node is argmax, the gradient's second input.
 int argmax_output(const Node& pool);
+
+// Attributes of a pool over data of this rank. Errors are without a subject.
+inline Result<WindowAttrs> pool_window(const Attrs& attrs, int rank) {
+  auto kernel = attr_ints(attrs, "kernel_shape");
+  if (rank < 3 || rank > 5 || static_cast<int>(kernel.size()) != rank - 2) {
+    return invalid_argument(
+        cat("expected data of rank 3, 4 or 5 and its kernel_shape, received rank ", rank, " and ",
+            kernel.size(), " sizes"));
+  }
+  LEAT_ASSIGN_OR_RETURN(WindowAttrs window, read_window(attrs, std::move(kernel)));
+  int64_t area = 1;
+  for (int64_t size : window.kernel) {
+    const auto product = checked_mul(area, size);
+    if (!product || *product > kMostWindow)
+      return invalid_argument(cat("kernel_shape: expected at most ", kMostWindow, " elements"));
+    area = *product;
+  }
+  return window;
+}
+
+// The window of a global pool: all of the input.
+inline WindowAttrs global_window(const std::vector<int64_t>& spatial) {
+  WindowAttrs window;
+  window.kernel = spatial;
+  window.strides = window.dilations = std::vector<int64_t>(spatial.size(), 1);
+  window.begin = window.end = std::vector<int64_t>(spatial.size(), 0);
+  return window;
+}
+
+// The type of argmax for windows of `area` elements.
+inline DType argmax_type(int64_t area) { return area <= 256 ? DType::u8 : DType::i32; }
 
 }  // namespace leat

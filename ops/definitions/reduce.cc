@@ -1,7 +1,6 @@
 #include <algorithm>
 
 #include "devices/base/text.h"
-#include "ops/cpu/reduce_kernels.h"
 #include "ops/definitions/definitions.h"
 #include "ops/definitions/reduce_shape.h"
 
@@ -127,10 +126,7 @@ Op reduce_op(const char* name, int since, Reduction reduction, DTypeSet types) {
       .infer(infer_reduce)
       .gradient(gradient_of(reduction))
       .sharding(sharding_of(reduction))
-      .tiling(tile_kept_rows)
-      .kernel("cpu", [reduction](const KernelSetup& setup) {
-        return make_reduce_kernel(setup, reduction);
-      });
+      .tiling(tile_kept_rows);
 }
 
 Op reduce_grad_op() {
@@ -145,8 +141,7 @@ Op reduce_grad_op() {
       .attr("noop_with_empty_axes", int64_t{0})
       .type("T", kFloats)
       .infer(infer_reduce_grad)
-      .tiling(tile_grad_rows)
-      .kernel("cpu", make_reduce_grad_kernel);
+      .tiling(tile_grad_rows);
 }
 
 Status infer_arg(InferContext& ctx) {
@@ -166,7 +161,7 @@ int arg_axis(const OpTypes& types) {
   return static_cast<int>(axis < 0 ? axis + types.inputs[0].shape.rank() : axis);
 }
 
-Op arg_op(const char* name, bool largest) {
+Op arg_op(const char* name) {
   return Op(name, 13)
       .input("data", "T")
       .output("reduced", "int64")
@@ -190,9 +185,7 @@ Op arg_op(const char* name, bool largest) {
       .tiling([](const OpTypes& types) -> Tiling {
         if (arg_axis(types) == 0) return {};
         return {types.inputs[0].shape[0], 1, 1};
-      })
-      .kernel("cpu",
-              [largest](const KernelSetup& setup) { return make_arg_kernel(setup, largest); });
+      });
 }
 
 }  // namespace
@@ -207,8 +200,8 @@ void register_reduce_ops(Catalogue& catalogue) {
   catalogue.add(reduce_op("ReduceL1", 18, Reduction::l1, kNumbers));
   catalogue.add(reduce_op("ReduceL2", 18, Reduction::l2, kNumbers));
   catalogue.add(reduce_grad_op());
-  catalogue.add(arg_op("ArgMax", true));
-  catalogue.add(arg_op("ArgMin", false));
+  catalogue.add(arg_op("ArgMax"));
+  catalogue.add(arg_op("ArgMin"));
 }
 
 }  // namespace leat

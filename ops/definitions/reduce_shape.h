@@ -10,6 +10,9 @@
 
 namespace leat {
 
+enum class Reduction : uint8_t { sum, mean, max, min, prod, sum_square, l1, l2 };
+std::string_view reduction_name(Reduction reduction);  // "sum"
+
 // A set of axes, bit i for axis i.
 using AxisSet = uint32_t;
 

@@ -1,5 +1,7 @@
 // Ops on shapes: Shape and Size, and the views Reshape, Flatten, Squeeze, Unsqueeze and Identity,
 // whose output is their input's bytes.
+#include "ops/definitions/shape_ops.h"
+
 #include <algorithm>
 
 #include "devices/base/text.h"
@@ -8,18 +10,6 @@
 
 namespace leat {
 namespace {
-
-// --- Shape, Size -----------------------------------------------------------------------------
-
-// Axes [start, end) of an input of `rank`, as Shape's attributes say: counted from the end if
-// negative, clamped to what there is.
-std::pair<int, int> shape_range(const Attrs& attrs, int rank) {
-  const auto clamp = [rank](int64_t axis) {
-    return static_cast<int>(std::clamp<int64_t>(axis < 0 ? axis + rank : axis, 0, rank));
-  };
-  const int start = clamp(attr_int(attrs, "start"));
-  return {start, std::max(start, clamp(attr_int(attrs, "end", rank)))};
-}
 
 Status infer_shape(InferContext& ctx) {
   const SymbolicShape& shape = ctx.shape(0);
@@ -34,28 +24,11 @@ Status infer_shape(InferContext& ctx) {
   return {};
 }
 
-Result<std::unique_ptr<Kernel>> make_shape(const KernelSetup& setup) {
-  const Shape shape = setup.input(0).shape;
-  const auto [start, end] = shape_range(setup.attrs(), shape.rank());
-  return make_kernel([shape, start = start, end = end](KernelContext& context) {
-    std::copy(shape.begin() + start, shape.begin() + end, context.out<int64_t>(0));
-    return Progress::done;
-  });
-}
-
 Status infer_size(InferContext& ctx) {
   ctx.set_tensor(0, DType::i64, Shape());
   if (const auto shape = ctx.shape(0).concrete())
     ctx.set_constant(0, Tensor::scalar<int64_t>(shape->elements()));
   return {};
-}
-
-Result<std::unique_ptr<Kernel>> make_size(const KernelSetup& setup) {
-  const int64_t elements = setup.input(0).shape.elements();
-  return make_kernel([elements](KernelContext& context) {
-    *context.out<int64_t>(0) = elements;
-    return Progress::done;
-  });
 }
 
 // --- Reshape ---------------------------------------------------------------------------------
@@ -239,8 +212,7 @@ Op view_op(std::string_view name, int since) {
       .type("T", kAllTypes)
       .in_place(0, 0)
       .gradient(reshape_gradient)
-      .sharding(shard_view)
-      .kernel("cpu", make_copy);
+      .sharding(shard_view);
 }
 
 }  // namespace
@@ -252,14 +224,12 @@ void register_shape_ops(Catalogue& catalogue) {
                     .type("T", kAllTypes)
                     .attr("start", int64_t{0})
                     .attr_optional("end", "int")
-                    .infer(infer_shape)
-                    .kernel("cpu", make_shape));
+                    .infer(infer_shape));
   catalogue.add(Op("Size", 19)
                     .input("data", "T")
                     .output("size", "int64")
                     .type("T", kAllTypes)
-                    .infer(infer_size)
-                    .kernel("cpu", make_size));
+                    .infer(infer_size));
   catalogue.add(view_op("Reshape", 19)
                     .input("data", "T")
                     .input("shape", "int64")

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "devices/base/text.h"
 #include "ops/graph/graph.h"
 
 namespace leat {
@@ -26,5 +27,25 @@ struct TreeOfSums {
     return left;
   }
 };
+
+inline constexpr size_t kMostOpenSums = 64;  // sums and leaves that wait for what they are added to
+
+// How many values wait at most while `order` is followed; what is wrong with it, if something is.
+inline Result<size_t> check_sum_order(const std::vector<int64_t>& order, int leaves) {
+  int64_t next = 0;
+  size_t open = 0, most = 0;
+  for (const int64_t item : order) {
+    const bool adds = item == kSumOfTwo;
+    if (adds ? open < 2 : item != next)
+      return invalid_argument(cat("order: ", join(order, ","), " is that of no tree"));
+    if (!adds) ++next;
+    open = adds ? open - 1 : open + 1;
+    most = std::max(most, open);
+  }
+  if (next != leaves || open != 1 || most > kMostOpenSums)
+    return invalid_argument(cat("order: expected that of a tree of ", leaves, " leaves, of which ",
+                                kMostOpenSums, " wait at most, received ", join(order, ",")));
+  return most;
+}
 
 }  // namespace leat

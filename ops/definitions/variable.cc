@@ -6,20 +6,15 @@
 
 #include "devices/base/text.h"
 #include "devices/base/utf8.h"
-#include "ops/cpu/element_kernel.h"
-#include "ops/cpu/guarded_kernel.h"
-#include "ops/cpu/vectorize.h"
 #include "ops/definitions/definitions.h"
+#include "ops/definitions/guard.h"
 #include "ops/graph/limits.h"
 #include "ops/state/resources.h"
 
 namespace leat {
 namespace {
 
-constexpr int kWriteGuard = 2;  // the input of the ops that write
-
 constexpr std::string_view kKindNames[] = {"a tensor", "rows", "a resource", "a token"};
-
 struct DeclaredType {
   DType dtype;
   Shape shape;
@@ -77,78 +72,6 @@ Status infer_write(InferContext& ctx) {
   return infer_done(ctx);
 }
 
-// Copies bytes tile by tile; a value may be the variable itself, read without a copy.
-void copy_tile(void* to, const void* from, size_t element, ElementRange range) {
-  const size_t offset = static_cast<size_t>(range.begin) * element;
-  const size_t bytes = static_cast<size_t>(range.end - range.begin) * element;
-  if (bytes == 0) return;
-  std::memmove(static_cast<std::byte*>(to) + offset, static_cast<const std::byte*>(from) + offset,
-               bytes);
-}
-
-Result<std::unique_ptr<Kernel>> make_read(const KernelSetup& setup) {
-  const int64_t n = setup.output(0).shape.elements();
-  const size_t element = dtype_size(setup.output(0).dtype);
-  return make_element_kernel(n, [element](KernelContext& context, ElementRange range) {
-    copy_tile(context.outputs[0], context.inputs[0], element, range);
-    return Progress::done;
-  });
-}
-
-Result<std::unique_ptr<Kernel>> make_assign(const KernelSetup& setup) {
-  LEAT_RETURN_IF_ERROR(check_fits(setup, 1));
-  const int64_t n = setup.input(1).shape.elements();
-  const size_t element = dtype_size(setup.input(1).dtype);
-  std::unique_ptr<Kernel> kernel =
-      make_element_kernel(n, [element](KernelContext& context, ElementRange range) {
-        copy_tile(context.inputs[0], context.inputs[1], element, range);
-        return Progress::done;
-      });
-  return guarded(setup, kWriteGuard, std::move(kernel));
-}
-
-LEAT_VECTOR_CLONES void add_floats(float* to, const float* from, int64_t n) {
-  LEAT_NO_OVERLAP
-  for (int64_t i = 0; i < n; ++i) to[i] += from[i];
-}
-
-LEAT_VECTOR_CLONES void add_doubles(double* to, const double* from, int64_t n) {
-  LEAT_NO_OVERLAP
-  for (int64_t i = 0; i < n; ++i) to[i] += from[i];
-}
-
-template <typename T>
-void add_elements(T* to, const T* from, int64_t n) {
-  if constexpr (std::is_same_v<T, float>) {
-    add_floats(to, from, n);
-  } else if constexpr (std::is_same_v<T, double>) {
-    add_doubles(to, from, n);
-  } else if constexpr (std::is_same_v<T, Half>) {
-    for (int64_t i = 0; i < n; ++i) to[i] = to_half(to_float(to[i]) + to_float(from[i]));
-  } else if constexpr (std::is_same_v<T, BFloat16>) {
-    for (int64_t i = 0; i < n; ++i) to[i] = to_bfloat16(to_float(to[i]) + to_float(from[i]));
-  } else if constexpr (!std::is_same_v<T, bool>) {
-    using U = std::make_unsigned_t<T>;  // integers wrap
-    for (int64_t i = 0; i < n; ++i) {
-      to[i] = static_cast<T>(static_cast<U>(static_cast<U>(to[i]) + static_cast<U>(from[i])));
-    }
-  }
-}
-
-Result<std::unique_ptr<Kernel>> make_assign_add(const KernelSetup& setup) {
-  LEAT_RETURN_IF_ERROR(check_fits(setup, 1));
-  const int64_t n = setup.input(1).shape.elements();
-  const auto make = [n](auto zero) -> Result<std::unique_ptr<Kernel>> {
-    using T = decltype(zero);
-    return make_element_kernel(n, [](KernelContext& context, ElementRange range) {
-      add_elements(static_cast<T*>(context.inputs[0]) + range.begin, context.in<T>(1) + range.begin,
-                   range.end - range.begin);
-      return Progress::done;
-    });
-  };
-  return guarded(setup, kWriteGuard, dispatch_dtype(setup.input(1).dtype, make));
-}
-
 Op write_op(std::string_view name, DTypeSet types) {
   return Op(name)
       .input("r", "resource")
@@ -189,14 +112,6 @@ Status expect_fits(InferContext& ctx, int operand) {
                        " as the variable is, received ", ctx.dtype(operand), ctx.text(received)));
 }
 
-Status check_fits(const KernelSetup& setup, int operand) {
-  const OperandType &variable = setup.input(0), &value = setup.input(operand);
-  if (value.dtype == variable.dtype && value.shape == variable.shape) return {};
-  return invalid_argument(cat(setup.subject, ": input ", operand, ": expected ", variable.dtype,
-                              variable.shape, " as the variable is, received ", value.dtype,
-                              value.shape));
-}
-
 Status infer_done(InferContext& ctx) {
   if (ctx.wants_output(0)) ctx.set_output(0, ValueType{ValueKind::token, DType::invalid, {}});
   return {};
@@ -216,18 +131,13 @@ void register_variable_ops(Catalogue& catalogue) {
                     .output("value", "any")
                     .reads(0)
                     .view()
-                    .infer(infer_read)
-                    .kernel("cpu", make_read));
+                    .infer(infer_read));
   // A Read that is always a copy: what others write to the variable later does not change it.
-  catalogue.add(Op("leat.Snapshot")
-                    .input("r", "resource")
-                    .output("value", "any")
-                    .reads(0)
-                    .infer(infer_read)
-                    .kernel("cpu", make_read));
-  catalogue.add(write_op("leat.Initialize", kAllTypes).kernel("cpu", make_assign));
-  catalogue.add(write_op("leat.Assign", kAllTypes).kernel("cpu", make_assign));
-  catalogue.add(write_op("leat.AssignAdd", kNumbers).kernel("cpu", make_assign_add));
+  catalogue.add(
+      Op("leat.Snapshot").input("r", "resource").output("value", "any").reads(0).infer(infer_read));
+  catalogue.add(write_op("leat.Initialize", kAllTypes));
+  catalogue.add(write_op("leat.Assign", kAllTypes));
+  catalogue.add(write_op("leat.AssignAdd", kNumbers));
 }
 
 }  // namespace leat

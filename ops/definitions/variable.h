@@ -35,4 +35,6 @@ inline ElementRange element_range(int64_t elements, int tile) {
   return {begin, std::min(elements, begin + kElementsPerTile)};
 }
 
+inline constexpr int kWriteGuard = 2;  // the input of the ops that write
+
 }  // namespace leat

@@ -15,7 +15,7 @@
 #include <map>
 #include <set>
 
-#include "ops/cpu/row_sum.h"
+#include "ops/definitions/row_sum.h"
 #include "ops/graph/op.h"
 #include "ops/graph/validate.h"
 #include "scheduler/compile/passes.h"

@@ -1,0 +1,219 @@
+// CPU kernels of ops/definitions/activation.cc.
+#include <cmath>
+
+#include "devices/base/text.h"
+#include "ops/cpu/cpu_kernels.h"
+#include "ops/cpu/elementwise_loops.h"
+#include "ops/cpu/vector_math.h"
+
+namespace leat {
+namespace {
+
+using elementwise::binary_floats;
+using elementwise::unary_floats;
+using elementwise::unary_signed;
+template <typename T>
+LEAT_INLINE T param(const double* p, int i) {
+  return static_cast<T>(p[i]);
+}
+
+// NaN stays NaN, and -0 becomes 0.
+struct ReluOf {
+  template <typename T>
+  LEAT_INLINE static T apply(T x, const double*) {
+    return !(x <= T{0}) ? x : T{0};
+  }
+};
+
+struct ReluGradOf {  // (dy, y)
+  template <typename T>
+  LEAT_INLINE static T apply(T dy, T y, const double*) {
+    return y > T{0} ? dy : T{0};
+  }
+};
+
+struct LeakyReluOf {  // p[0]: alpha
+  template <typename T>
+  LEAT_INLINE static T apply(T x, const double* p) {
+    const T scaled = x * param<T>(p, 0);
+    return x < T{0} ? scaled : x;
+  }
+};
+
+struct LeakyReluGradOf {  // (dy, x)
+  template <typename T>
+  LEAT_INLINE static T apply(T dy, T x, const double* p) {
+    const T scaled = dy * param<T>(p, 0);
+    return x > T{0} ? dy : scaled;
+  }
+};
+
+struct SigmoidOf {
+  template <typename T>
+  LEAT_INLINE static T apply(T x, const double*) {
+    return vmath::sigmoid(x);
+  }
+};
+
+struct SigmoidGradOf {  // (dy, y)
+  template <typename T>
+  LEAT_INLINE static T apply(T dy, T y, const double*) {
+    return dy * (y * (T{1} - y));
+  }
+};
+
+struct TanhOf {
+  template <typename T>
+  LEAT_INLINE static T apply(T x, const double*) {
+    return vmath::tanh(x);
+  }
+};
+
+struct TanhGradOf {  // (dy, y)
+  template <typename T>
+  LEAT_INLINE static T apply(T dy, T y, const double*) {
+    return dy * (T{1} - y * y);
+  }
+};
+
+// x Phi(x), with Phi the normal distribution's cumulative function.
+struct GeluOf {
+  template <typename T>
+  LEAT_INLINE static T apply(T x, const double*) {
+    return T{0.5} * x * (T{1} + vmath::erf(x * T{0.70710678118654752}));
+  }
+};
+
+struct GeluGradOf {  // (dy, x): Phi(x) + x phi(x)
+  template <typename T>
+  LEAT_INLINE static T apply(T dy, T x, const double*) {
+    const T cumulative = T{0.5} * (T{1} + vmath::erf(x * T{0.70710678118654752}));
+    const T density = T{0.39894228040143268} * vmath::exp(T{-0.5} * x * x);
+    return dy * (cumulative + x * density);
+  }
+};
+
+// 0.5 x (1 + tanh(u)), u = sqrt(2/pi) (x + 0.044715 x^3)
+struct TanhGeluOf {
+  template <typename T>
+  LEAT_INLINE static T apply(T x, const double*) {
+    const T u = T{0.79788456080286536} * (x + T{0.044715} * x * x * x);
+    return T{0.5} * x * (T{1} + vmath::tanh(u));
+  }
+};
+
+struct TanhGeluGradOf {  // (dy, x)
+  template <typename T>
+  LEAT_INLINE static T apply(T dy, T x, const double*) {
+    const T u = T{0.79788456080286536} * (x + T{0.044715} * x * x * x);
+    const T t = vmath::tanh(u);
+    const T du = T{0.79788456080286536} * (T{1} + T{0.134145} * x * x);
+    return dy * (T{0.5} * (T{1} + t) + T{0.5} * x * (T{1} - t * t) * du);
+  }
+};
+
+struct EluOf {  // p[0]: alpha
+  template <typename T>
+  LEAT_INLINE static T apply(T x, const double* p) {
+    const T low = param<T>(p, 0) * std::expm1(x);
+    return x < T{0} ? low : x;
+  }
+};
+
+struct EluGradOf {  // (dy, x)
+  template <typename T>
+  LEAT_INLINE static T apply(T dy, T x, const double* p) {
+    const T low = dy * (param<T>(p, 0) * vmath::exp(x));
+    return x > T{0} ? dy : low;
+  }
+};
+
+// log(1 + e^x) without overflow.
+struct SoftplusOf {
+  template <typename T>
+  static T apply(T x, const double*) {
+    return std::log1p(std::exp(-std::abs(x))) + (x > T{0} ? x : (x <= T{0} ? T{0} : x));
+  }
+};
+
+struct HardSigmoidOf {  // p: alpha, beta
+  template <typename T>
+  LEAT_INLINE static T apply(T x, const double* p) {
+    const T line = param<T>(p, 0) * x + param<T>(p, 1);
+    const T below = line > T{1} ? T{1} : line;
+    return below < T{0} ? T{0} : below;
+  }
+};
+
+struct HardSigmoidGradOf {  // (dy, x)
+  template <typename T>
+  LEAT_INLINE static T apply(T dy, T x, const double* p) {
+    const T line = param<T>(p, 0) * x + param<T>(p, 1);
+    const T scaled = dy * param<T>(p, 0);
+    return line > T{0} && line < T{1} ? scaled : T{0};
+  }
+};
+
+LEAT_FAST_UNARY(relu_f32, ReluOf)
+LEAT_FAST_BINARY(relu_grad_f32, ReluGradOf)
+LEAT_FAST_UNARY(leaky_relu_f32, LeakyReluOf)
+LEAT_FAST_BINARY(leaky_relu_grad_f32, LeakyReluGradOf)
+LEAT_FAST_UNARY(sigmoid_f32, SigmoidOf)
+LEAT_FAST_BINARY(sigmoid_grad_f32, SigmoidGradOf)
+LEAT_FAST_UNARY(tanh_f32, TanhOf)
+LEAT_FAST_BINARY(tanh_grad_f32, TanhGradOf)
+LEAT_FAST_UNARY(gelu_f32, GeluOf)
+LEAT_FAST_BINARY(gelu_grad_f32, GeluGradOf)
+LEAT_FAST_UNARY(tanh_gelu_f32, TanhGeluOf)
+LEAT_FAST_BINARY(tanh_gelu_grad_f32, TanhGeluGradOf)
+LEAT_FAST_BINARY(elu_grad_f32, EluGradOf)
+LEAT_FAST_UNARY(hard_sigmoid_f32, HardSigmoidOf)
+LEAT_FAST_BINARY(hard_sigmoid_grad_f32, HardSigmoidGradOf)
+bool by_tanh(const KernelSetup& setup) {
+  return attr_string(setup.attrs(), "approximate") == "tanh";
+}
+
+Result<std::unique_ptr<Kernel>> make_gelu(const KernelSetup& setup) {
+  const DType dtype = setup.output(0).dtype;
+  return make_elementwise(setup, by_tanh(setup) ? unary_floats<TanhGeluOf>(dtype, tanh_gelu_f32)
+                                                : unary_floats<GeluOf>(dtype, gelu_f32));
+}
+
+Result<std::unique_ptr<Kernel>> make_gelu_grad(const KernelSetup& setup) {
+  const DType dtype = setup.output(0).dtype;
+  return make_elementwise(setup, by_tanh(setup)
+                                     ? binary_floats<TanhGeluGradOf>(dtype, tanh_gelu_grad_f32)
+                                     : binary_floats<GeluGradOf>(dtype, gelu_grad_f32));
+}
+
+}  // namespace
+
+void add_activation_kernels(Catalogue& catalogue) {
+  catalogue.add_kernel("Gelu", "cpu", make_gelu);
+  catalogue.add_kernel("leat.GeluGrad", "cpu", make_gelu_grad);
+  catalogue.add_kernel("Relu", "cpu", loop_kernel(unary_signed<ReluOf>, relu_f32));
+  catalogue.add_kernel("leat.ReluGrad", "cpu",
+                       loop_kernel(binary_floats<ReluGradOf>, relu_grad_f32));
+  catalogue.add_kernel("LeakyRelu", "cpu",
+                       loop_kernel(unary_floats<LeakyReluOf>, leaky_relu_f32, {"alpha"}));
+  catalogue.add_kernel("leat.LeakyReluGrad", "cpu",
+                       loop_kernel(binary_floats<LeakyReluGradOf>, leaky_relu_grad_f32, {"alpha"}));
+  catalogue.add_kernel("Sigmoid", "cpu", loop_kernel(unary_floats<SigmoidOf>, sigmoid_f32));
+  catalogue.add_kernel("leat.SigmoidGrad", "cpu",
+                       loop_kernel(binary_floats<SigmoidGradOf>, sigmoid_grad_f32));
+  catalogue.add_kernel("Tanh", "cpu", loop_kernel(unary_floats<TanhOf>, tanh_f32));
+  catalogue.add_kernel("leat.TanhGrad", "cpu",
+                       loop_kernel(binary_floats<TanhGradOf>, tanh_grad_f32));
+  catalogue.add_kernel("Elu", "cpu", loop_kernel(unary_floats<EluOf>, nullptr, {"alpha"}));
+  catalogue.add_kernel("leat.EluGrad", "cpu",
+                       loop_kernel(binary_floats<EluGradOf>, elu_grad_f32, {"alpha"}));
+  catalogue.add_kernel("Softplus", "cpu", loop_kernel(unary_floats<SoftplusOf>, nullptr));
+  catalogue.add_kernel(
+      "HardSigmoid", "cpu",
+      loop_kernel(unary_floats<HardSigmoidOf>, hard_sigmoid_f32, {"alpha", "beta"}));
+  catalogue.add_kernel(
+      "leat.HardSigmoidGrad", "cpu",
+      loop_kernel(binary_floats<HardSigmoidGradOf>, hard_sigmoid_grad_f32, {"alpha", "beta"}));
+}
+
+}  // namespace leat

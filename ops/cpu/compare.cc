@@ -1,0 +1,164 @@
+// CPU kernels of ops/definitions/compare.cc.
+#include <cmath>
+
+#include "devices/base/text.h"
+#include "ops/cpu/cpu_kernels.h"
+#include "ops/cpu/elementwise_loops.h"
+
+namespace leat {
+namespace {
+
+using elementwise::binary_loop;
+using elementwise::unary_loop;
+struct EqualOf {
+  template <typename T>
+  LEAT_INLINE static bool apply(T a, T b, const double*) {
+    return a == b;
+  }
+};
+
+struct GreaterOf {
+  template <typename T>
+  LEAT_INLINE static bool apply(T a, T b, const double*) {
+    return a > b;
+  }
+};
+
+struct LessOf {
+  template <typename T>
+  LEAT_INLINE static bool apply(T a, T b, const double*) {
+    return a < b;
+  }
+};
+
+struct GreaterOrEqualOf {
+  template <typename T>
+  LEAT_INLINE static bool apply(T a, T b, const double*) {
+    return a >= b;
+  }
+};
+
+struct LessOrEqualOf {
+  template <typename T>
+  LEAT_INLINE static bool apply(T a, T b, const double*) {
+    return a <= b;
+  }
+};
+
+struct AndOf {
+  LEAT_INLINE static bool apply(bool a, bool b, const double*) { return a && b; }
+};
+
+struct OrOf {
+  LEAT_INLINE static bool apply(bool a, bool b, const double*) { return a || b; }
+};
+
+struct XorOf {
+  LEAT_INLINE static bool apply(bool a, bool b, const double*) { return a != b; }
+};
+
+struct NotOf {
+  LEAT_INLINE static bool apply(bool a, const double*) { return !a; }
+};
+
+struct IsNaNOf {
+  template <typename T>
+  LEAT_INLINE static bool apply(T a, const double*) {
+    return std::isnan(a);
+  }
+};
+
+struct IsInfOf {  // p: detect_negative, detect_positive
+  template <typename T>
+  LEAT_INLINE static bool apply(T a, const double* p) {
+    return std::isinf(a) && (a < 0 ? p[0] != 0 : p[1] != 0);
+  }
+};
+
+// Selection copies bits, so the size of an element is all that matters.
+template <typename T>
+void where_loop(void* out, const void* const* x, const int64_t* steps, int64_t n, const double*) {
+  const bool* condition = static_cast<const bool*>(x[0]);
+  const T* a = static_cast<const T*>(x[1]);
+  const T* b = static_cast<const T*>(x[2]);
+  T* y = static_cast<T*>(out);
+  const int64_t sc = steps[0], sa = steps[1], sb = steps[2];
+  if (sc == 1 && sa == 1 && sb == 1) {
+    LEAT_NO_OVERLAP
+    for (int64_t i = 0; i < n; ++i) {
+      const T yes = a[i], no = b[i];
+      y[i] = condition[i] ? yes : no;
+    }
+  } else {
+    for (int64_t i = 0; i < n; ++i) y[i] = condition[i * sc] ? a[i * sa] : b[i * sb];
+  }
+}
+
+Loop pick_where(DType dtype) {
+  switch (dtype_size(dtype)) {
+    case 1:
+      return where_loop<uint8_t>;
+    case 2:
+      return where_loop<uint16_t>;
+    case 4:
+      return where_loop<uint32_t>;
+    default:
+      return where_loop<uint64_t>;
+  }
+}
+
+template <typename F>
+Result<std::unique_ptr<Kernel>> compare_kernel(const KernelSetup& setup) {
+  return make_elementwise(setup, dispatch_dtype(setup.input(0).dtype, [](auto tag) -> Loop {
+                            return binary_loop<F, decltype(tag), bool>;
+                          }));
+}
+
+template <typename F>
+Result<std::unique_ptr<Kernel>> logic_kernel(const KernelSetup& setup) {
+  return make_elementwise(setup, binary_loop<F, bool, bool>);
+}
+
+template <typename F>
+Loop float_predicate(DType dtype) {
+  switch (dtype) {
+    case DType::f32:
+      return unary_loop<F, float, bool>;
+    case DType::f64:
+      return unary_loop<F, double, bool>;
+    case DType::f16:
+      return unary_loop<F, Half, bool>;
+    default:
+      return unary_loop<F, BFloat16, bool>;
+  }
+}
+
+}  // namespace
+
+void add_compare_kernels(Catalogue& catalogue) {
+  catalogue.add_kernel("Equal", "cpu", compare_kernel<EqualOf>);
+  catalogue.add_kernel("Greater", "cpu", compare_kernel<GreaterOf>);
+  catalogue.add_kernel("Less", "cpu", compare_kernel<LessOf>);
+  catalogue.add_kernel("GreaterOrEqual", "cpu", compare_kernel<GreaterOrEqualOf>);
+  catalogue.add_kernel("LessOrEqual", "cpu", compare_kernel<LessOrEqualOf>);
+  catalogue.add_kernel("And", "cpu", logic_kernel<AndOf>);
+  catalogue.add_kernel("Or", "cpu", logic_kernel<OrOf>);
+  catalogue.add_kernel("Xor", "cpu", logic_kernel<XorOf>);
+  catalogue.add_kernel("Not", "cpu", [](const KernelSetup& setup) {
+    return make_elementwise(setup, unary_loop<NotOf, bool, bool>);
+  });
+  catalogue.add_kernel("IsNaN", "cpu", [](const KernelSetup& setup) {
+    return make_elementwise(setup, float_predicate<IsNaNOf>(setup.input(0).dtype));
+  });
+  catalogue.add_kernel("IsInf", "cpu", [](const KernelSetup& setup) {
+    const Attrs& attrs = setup.attrs();
+    return make_elementwise(setup, float_predicate<IsInfOf>(setup.input(0).dtype),
+                            {static_cast<double>(attr_int(attrs, "detect_negative")),
+                             static_cast<double>(attr_int(attrs, "detect_positive"))});
+  });
+  catalogue.add_kernel("Where", "cpu", [](const KernelSetup& setup) {
+    return make_elementwise(setup, pick_where(setup.output(0).dtype));
+  });
+}
+
+}  // namespace leat

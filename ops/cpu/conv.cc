@@ -1,0 +1,53 @@
+// CPU kernels of ops/definitions/conv.cc.
+#include "ops/definitions/conv.h"
+
+#include "devices/base/text.h"
+#include "ops/cpu/compute_in_f32.h"
+#include "ops/cpu/conv_kernel.h"
+#include "ops/cpu/cpu_kernels.h"
+#include "ops/definitions/conv_spec.h"
+
+namespace leat {
+namespace {
+
+Result<ConvSpec> spec_for(const KernelSetup& setup, MakeConvSpec make) {
+  auto spec = make(setup.types);
+  if (spec.ok()) return spec;
+  return Status(spec.status().code(), cat(setup.subject, ": ", spec.status().message()));
+}
+
+Result<std::unique_ptr<Kernel>> conv_kernel(const KernelSetup& setup) {
+  if (is_16bit_float(setup.input(0).dtype)) return compute_in_f32(setup, conv_kernel);
+  LEAT_ASSIGN_OR_RETURN(const ConvSpec spec, spec_for(setup, conv_spec));
+  return make_conv_rows_kernel(setup, spec, {.x = 0, .w = 1, .bias = 2, .y = 0});
+}
+
+Result<std::unique_ptr<Kernel>> conv_grad_input_kernel(const KernelSetup& setup) {
+  if (is_16bit_float(setup.input(0).dtype)) return compute_in_f32(setup, conv_grad_input_kernel);
+  LEAT_ASSIGN_OR_RETURN(const ConvSpec spec, spec_for(setup, conv_grad_input_spec));
+  return make_conv_rows_kernel(setup, spec, {.x = 0, .w = 1, .bias = -1, .y = 0});
+}
+
+Result<std::unique_ptr<Kernel>> conv_transpose_kernel(const KernelSetup& setup) {
+  if (is_16bit_float(setup.input(0).dtype)) return compute_in_f32(setup, conv_transpose_kernel);
+  LEAT_ASSIGN_OR_RETURN(const ConvSpec spec, spec_for(setup, conv_transpose_spec));
+  return make_conv_rows_kernel(setup, spec, {.x = 0, .w = 1, .bias = 2, .y = 0},
+                               setup.types.has_input(2));
+}
+
+Result<std::unique_ptr<Kernel>> conv_grad_weights_kernel(const KernelSetup& setup) {
+  if (is_16bit_float(setup.input(0).dtype)) return compute_in_f32(setup, conv_grad_weights_kernel);
+  LEAT_ASSIGN_OR_RETURN(const ConvSpec spec, spec_for(setup, conv_grad_weights_spec));
+  return make_conv_weights_kernel(setup, spec, {.x = 0, .w = 0, .bias = 1, .y = 1});
+}
+
+}  // namespace
+
+void add_conv_kernels(Catalogue& catalogue) {
+  catalogue.add_kernel("Conv", "cpu", conv_kernel);
+  catalogue.add_kernel("ConvTranspose", "cpu", conv_transpose_kernel);
+  catalogue.add_kernel("leat.ConvGradInput", "cpu", conv_grad_input_kernel);
+  catalogue.add_kernel("leat.ConvGradWeights", "cpu", conv_grad_weights_kernel);
+}
+
+}  // namespace leat

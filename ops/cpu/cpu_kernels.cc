@@ -1,0 +1,39 @@
+#include "ops/cpu/cpu_kernels.h"
+
+namespace leat {
+
+void add_cpu_kernels(Catalogue& catalogue) {
+  add_activation_kernels(catalogue);
+  add_cast_kernels(catalogue);
+  add_commit_kernels(catalogue);
+  add_compare_kernels(catalogue);
+  add_constant_kernels(catalogue);
+  add_conv_kernels(catalogue);
+  add_dropout_kernels(catalogue);
+  add_gather_kernels(catalogue);
+  add_input_kernels(catalogue);
+  add_layout_kernels(catalogue);
+  add_loss_kernels(catalogue);
+  add_math_kernels(catalogue);
+  add_math_unary_kernels(catalogue);
+  add_matmul_kernels(catalogue);
+  add_movement_kernels(catalogue);
+  add_normalization_kernels(catalogue);
+  add_optimizer_kernels(catalogue);
+  add_pad_kernels(catalogue);
+  add_pieces_kernels(catalogue);
+  add_pool_kernels(catalogue);
+  add_queue_kernels(catalogue);
+  add_quorum_kernels(catalogue);
+  add_random_kernels(catalogue);
+  add_reduce_kernels(catalogue);
+  add_rows_kernels(catalogue);
+  add_shape_kernels(catalogue);
+  add_slice_kernels(catalogue);
+  add_softmax_kernels(catalogue);
+  add_step_kernels(catalogue);
+  add_sum_tree_kernels(catalogue);
+  add_variable_kernels(catalogue);
+}
+
+}  // namespace leat

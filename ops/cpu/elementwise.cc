@@ -1,0 +1,257 @@
+#include "ops/cpu/elementwise.h"
+
+#include <algorithm>
+#include <array>
+
+#include "devices/base/text.h"
+
+namespace leat {
+namespace {
+
+// Sizes of the output with, for each operand, the step in elements along each of them (0:
+// broadcast).
+struct Walk {
+  int rank = 0;
+  std::array<int64_t, kMaxRank> sizes{};
+  std::vector<std::array<int64_t, kMaxRank>> steps;  // by operand
+
+  int64_t elements() const {
+    int64_t n = 1;
+    for (int d = 0; d < rank; ++d) n *= sizes[static_cast<size_t>(d)];
+    return n;
+  }
+};
+
+std::array<int64_t, kMaxRank> broadcast_steps(const Shape& shape, const Shape& output) {
+  std::array<int64_t, kMaxRank> steps{};
+  int64_t step = 1;
+  const int offset = output.rank() - shape.rank();
+  for (int d = shape.rank() - 1; d >= 0; --d) {
+    steps[static_cast<size_t>(d + offset)] = shape[d] == 1 ? 0 : step;
+    step *= shape[d];
+  }
+  return steps;
+}
+
+// Drops sizes of 1 and merges neighbours along which every operand goes on evenly.
+Walk collapsed(const Walk& walk) {
+  Walk out;
+  out.steps.resize(walk.steps.size());
+  for (size_t d = 0; d < static_cast<size_t>(walk.rank); ++d) {
+    if (walk.sizes[d] == 1) continue;
+    const auto last = static_cast<size_t>(out.rank) - 1;
+    bool merges = out.rank > 0;
+    for (size_t i = 0; merges && i < walk.steps.size(); ++i) {
+      merges = out.steps[i][last] == walk.steps[i][d] * walk.sizes[d];
+    }
+    const size_t to = merges ? last : static_cast<size_t>(out.rank++);
+    out.sizes[to] = merges ? out.sizes[to] * walk.sizes[d] : walk.sizes[d];
+    for (size_t i = 0; i < walk.steps.size(); ++i) out.steps[i][to] = walk.steps[i][d];
+  }
+  return out;
+}
+
+// One call of the loop over a range of rows: which operands it reads, and how it walks them.
+struct Pass {
+  std::vector<int> operands;  // kOutput: output 0 itself
+  Walk full, last;            // of a full tile, if there are several, and of the last one
+};
+constexpr int kOutput = -1;
+
+class ElementwiseKernel final : public Kernel {
+ public:
+  // Each of `passes` lists the operands of one call of the loop.
+  ElementwiseKernel(const KernelSetup& setup, Loop loop, std::vector<double> params,
+                    const std::vector<std::vector<int>>& passes)
+      : loop_(loop), params_(std::move(params)), subject_(setup.subject) {
+    Walk walk = whole_walk(setup);
+    elements_ = walk.elements();
+    // A chain's tiles are rows of dimension 0; on its own the kernel cuts what is left after
+    // merging.
+    if (setup.tile_rows == 0) walk = collapsed(walk);
+    rows_ = walk.rank > 0 ? walk.sizes[0] : 1;
+    const int64_t row_elements = rows_ > 0 ? elements_ / rows_ : 0;
+    tile_rows_ = setup.tile_rows > 0 ? setup.tile_rows : default_tile_rows(rows_, row_elements);
+    tiles_ = tile_count(rows_, tile_rows_);
+    for (size_t i = 0; i < setup.types.inputs.size(); ++i) {
+      const int64_t step = walk.rank > 0 ? walk.steps[i][0] : 0;
+      const auto bytes = static_cast<int64_t>(dtype_size(setup.types.inputs[i].dtype));
+      present_.push_back(setup.types.inputs[i].present);
+      tile_bytes_.push_back(step * tile_rows_ * bytes);
+      element_bytes_.push_back(bytes);
+    }
+    output_bytes_ = static_cast<int64_t>(dtype_size(setup.output(0).dtype));
+    output_tile_bytes_ = tile_rows_ * row_elements * output_bytes_;
+    for (const auto& operands : passes) passes_.push_back(make_pass(walk, operands));
+  }
+
+  // Fails the step where input `divisor` is zero.
+  void refuse_zero(int divisor, DType dtype) {
+    divisor_ = divisor;
+    divisor_dtype_ = dtype;
+  }
+
+  int tiles(int) const override { return tiles_; }
+
+  Progress run(KernelContext& context, int, int tile) override {
+    if (elements_ == 0) return Progress::done;
+    for (const Pass& pass : passes_) {
+      const Walk& walk = tile + 1 == tiles_ ? pass.last : pass.full;
+      if (divisor_ >= 0 && has_zero(context, walk, tile)) {
+        context.step->fail(context.instruction,
+                           invalid_argument(cat(subject_, ": expected a divisor other than 0")));
+        return Progress::failed;
+      }
+      run_pass(context, pass, walk, tile);
+    }
+    return Progress::done;
+  }
+
+ private:
+  static Walk whole_walk(const KernelSetup& setup) {
+    const Shape& shape = setup.output(0).shape;
+    Walk walk;
+    walk.rank = shape.rank();
+    std::copy(shape.begin(), shape.end(), walk.sizes.begin());
+    for (const OperandType& input : setup.types.inputs) {
+      walk.steps.push_back(input.present ? broadcast_steps(input.shape, shape)
+                                         : std::array<int64_t, kMaxRank>{});
+    }
+    walk.steps.push_back(
+        broadcast_steps(shape, shape));  // the output, as an operand of later passes
+    return walk;
+  }
+
+  Pass make_pass(const Walk& walk, const std::vector<int>& operands) const {
+    Walk mine = walk;
+    mine.steps.clear();
+    for (int i : operands) {
+      mine.steps.push_back(i == kOutput ? walk.steps.back() : walk.steps[static_cast<size_t>(i)]);
+    }
+    const auto tile_of = [&](int64_t rows) {
+      if (walk.rank > 0) mine.sizes[0] = rows;
+      return collapsed(mine);
+    };
+    Pass pass{operands, {}, {}};
+    if (tiles_ > 1) pass.full = tile_of(tile_rows_);
+    pass.last = tile_of(rows_ - (tiles_ - 1) * tile_rows_);
+    return pass;
+  }
+
+  const char* operand(const KernelContext& context, int i, int tile) const {
+    if (i == kOutput)
+      return static_cast<const char*>(context.outputs[0]) + tile * output_tile_bytes_;
+    if (!present_[static_cast<size_t>(i)]) return nullptr;  // the context may not even name it
+    return static_cast<const char*>(context.inputs[i]) + tile * tile_bytes_[static_cast<size_t>(i)];
+  }
+
+  void run_pass(const KernelContext& context, const Pass& pass, const Walk& walk, int tile) const {
+    const size_t operands = pass.operands.size();
+    const int inner = walk.rank - 1;
+    const int64_t n = inner < 0 ? 1 : walk.sizes[static_cast<size_t>(inner)];
+    std::array<const void*, kMaxLoopInputs> x{};
+    std::array<int64_t, kMaxLoopInputs> steps{};
+    std::array<const char*, kMaxLoopInputs> at{};
+    for (size_t i = 0; i < operands; ++i) {
+      at[i] = operand(context, pass.operands[i], tile);
+      steps[i] = inner < 0 ? 0 : walk.steps[i][static_cast<size_t>(inner)];
+    }
+    char* y = static_cast<char*>(context.outputs[0]) + tile * output_tile_bytes_;
+    std::array<int64_t, kMaxRank> index{};
+    while (true) {
+      for (size_t i = 0; i < operands; ++i) x[i] = at[i];
+      loop_(y, x.data(), steps.data(), n, params_.data());
+      y += n * output_bytes_;
+      int d = inner - 1;
+      for (; d >= 0; --d) {
+        const auto k = static_cast<size_t>(d);
+        const int64_t move = ++index[k] < walk.sizes[k] ? 1 : 1 - walk.sizes[k];
+        for (size_t i = 0; i < operands; ++i) {
+          if (at[i] != nullptr) at[i] += move * walk.steps[i][k] * bytes_of(pass.operands[i]);
+        }
+        if (move == 1) break;
+        index[k] = 0;
+      }
+      if (d < 0) return;
+    }
+  }
+  int64_t bytes_of(int operand) const {
+    return operand == kOutput ? output_bytes_ : element_bytes_[static_cast<size_t>(operand)];
+  }
+
+  bool has_zero(const KernelContext& context, const Walk& walk, int tile) const {
+    int64_t n = 1;
+    const auto& steps = walk.steps[static_cast<size_t>(divisor_)];
+    for (int d = 0; d < walk.rank; ++d) {
+      if (steps[static_cast<size_t>(d)] != 0) n *= walk.sizes[static_cast<size_t>(d)];
+    }
+    return dispatch_dtype(divisor_dtype_, [&](auto tag) {
+      using T = decltype(tag);
+      const T* data = reinterpret_cast<const T*>(operand(context, divisor_, tile));
+      if constexpr (std::is_integral_v<T>) return std::find(data, data + n, T{}) != data + n;
+      return false;
+    });
+  }
+
+  Loop loop_;
+  std::vector<double> params_;
+  std::string subject_;
+  int64_t elements_ = 0, rows_ = 0, tile_rows_ = 1;
+  int tiles_ = 1;
+  std::vector<bool> present_;
+  std::vector<int64_t> tile_bytes_, element_bytes_;  // by input; a whole operand does not move
+  int64_t output_bytes_ = 0, output_tile_bytes_ = 0;
+  std::vector<Pass> passes_;
+  int divisor_ = -1;
+  DType divisor_dtype_ = DType::invalid;
+};
+
+Status no_kernel(const KernelSetup& setup) {
+  return unimplemented(cat(setup.subject, ": has no cpu kernel for ", setup.input(0).dtype));
+}
+
+std::vector<int> all_inputs(const KernelSetup& setup) {
+  std::vector<int> operands;
+  for (size_t i = 0; i < setup.types.inputs.size(); ++i) operands.push_back(static_cast<int>(i));
+  return operands;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Kernel>> make_elementwise(const KernelSetup& setup, Loop loop,
+                                                 std::vector<double> params) {
+  if (loop == nullptr) return no_kernel(setup);
+  return std::unique_ptr<Kernel>(std::make_unique<ElementwiseKernel>(
+      setup, loop, std::move(params), std::vector<std::vector<int>>{all_inputs(setup)}));
+}
+
+Result<std::unique_ptr<Kernel>> make_elementwise_fold(const KernelSetup& setup, Loop binary,
+                                                      Loop copy) {
+  if (binary == nullptr || copy == nullptr) return no_kernel(setup);
+  const auto inputs = static_cast<int>(setup.types.inputs.size());
+  std::vector<std::vector<int>> passes;
+  if (inputs == 1) passes.push_back({0});
+  if (inputs > 1) passes.push_back({0, 1});
+  for (int i = 2; i < inputs; ++i) passes.push_back({kOutput, i});
+  return std::unique_ptr<Kernel>(std::make_unique<ElementwiseKernel>(
+      setup, inputs == 1 ? copy : binary, std::vector<double>(), passes));
+}
+
+Result<std::unique_ptr<Kernel>> make_elementwise_division(const KernelSetup& setup, Loop loop,
+                                                          int divisor) {
+  if (loop == nullptr) return no_kernel(setup);
+  auto kernel = std::make_unique<ElementwiseKernel>(
+      setup, loop, std::vector<double>(), std::vector<std::vector<int>>{all_inputs(setup)});
+  if (is_int(setup.input(divisor).dtype)) kernel->refuse_zero(divisor, setup.input(divisor).dtype);
+  return std::unique_ptr<Kernel>(std::move(kernel));
+}
+
+KernelFactory loop_kernel(Loop (*pick)(DType, Loop), Loop fast, std::vector<std::string> params) {
+  return [pick, fast, params = std::move(params)](const KernelSetup& setup) {
+    std::vector<double> values;
+    for (const std::string& name : params) values.push_back(attr_float(setup.attrs(), name));
+    return make_elementwise(setup, pick(setup.output(0).dtype, fast), std::move(values));
+  };
+}
+
+}  // namespace leat

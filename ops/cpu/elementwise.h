@@ -1,0 +1,39 @@
+// The kernel of elementwise ops: it walks broadcast operands and calls an inner loop over
+// contiguous output elements. elementwise_loops.h makes the loops.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ops/graph/kernel.h"
+
+namespace leat {
+
+// y[i] = f(x[0][i * steps[0]], x[1][i * steps[1]], ...) for i in [0, n). y is contiguous and may be
+// the same memory as an x that has step 1. An absent operand is null. `params` are the op's
+// attributes.
+using Loop = void (*)(void* y, const void* const* x, const int64_t* steps, int64_t n,
+                      const double* params);
+
+inline constexpr int kMaxLoopInputs = 4;
+
+// Output 0 from all of the inputs at once, each broadcast to it; at most kMaxLoopInputs of them. A
+// null loop means that the op has no kernel for these types.
+Result<std::unique_ptr<Kernel>> make_elementwise(const KernelSetup& setup, Loop loop,
+                                                 std::vector<double> params = {});
+
+// Output 0 = f(...f(f(x0, x1), x2)..., xn), any number of inputs. `copy` serves a single input.
+Result<std::unique_ptr<Kernel>> make_elementwise_fold(const KernelSetup& setup, Loop binary,
+                                                      Loop copy);
+
+// The same as `make_elementwise`, after a look at the elements of input `divisor` (integers) that a
+// tile reads: a zero fails the step.
+Result<std::unique_ptr<Kernel>> make_elementwise_division(const KernelSetup& setup, Loop loop,
+                                                          int divisor);
+
+// The factory of make_elementwise() with the loop that `pick` gives for output 0's dtype and
+// `fast`, its loop for f32. `params` are names of attributes, floats, in the loop's order.
+KernelFactory loop_kernel(Loop (*pick)(DType dtype, Loop fast), Loop fast,
+                          std::vector<std::string> params = {});
+
+}  // namespace leat

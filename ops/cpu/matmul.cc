@@ -1,0 +1,29 @@
+// CPU kernels of ops/definitions/matmul.cc.
+#include <algorithm>
+
+#include "devices/base/text.h"
+#include "ops/cpu/compute_in_f32.h"
+#include "ops/cpu/cpu_kernels.h"
+#include "ops/cpu/matmul_kernel.h"
+#include "ops/definitions/product.h"
+
+namespace leat {
+namespace {
+
+template <DescribeProduct describe>
+Result<std::unique_ptr<Kernel>> product_kernel(const KernelSetup& setup) {
+  if (is_16bit_float(setup.output(0).dtype)) return compute_in_f32(setup, product_kernel<describe>);
+  auto product = describe(setup.types);
+  if (!product.ok()) return invalid_argument(cat(setup.subject, ": ", product.status().message()));
+  return make_product_kernel(setup, std::move(*product));
+}
+
+}  // namespace
+
+void add_matmul_kernels(Catalogue& catalogue) {
+  catalogue.add_kernel("MatMul", "cpu", product_kernel<describe_matmul>);
+  catalogue.add_kernel("leat.MatMul", "cpu", product_kernel<describe_matmul>);
+  catalogue.add_kernel("Gemm", "cpu", product_kernel<describe_gemm>);
+}
+
+}  // namespace leat

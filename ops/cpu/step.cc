@@ -1,0 +1,59 @@
+// CPU kernels of ops/definitions/step.cc.
+#include "ops/definitions/step.h"
+
+#include <mutex>
+#include <optional>
+
+#include "devices/base/text.h"
+#include "ops/cpu/cpu_kernels.h"
+#include "ops/state/resources.h"
+
+namespace leat {
+namespace {
+
+Result<std::unique_ptr<Kernel>> make_step_kernel(const KernelSetup&) {
+  return make_kernel([](KernelContext& context) {
+    *context.out<int64_t>(0) = static_cast<int64_t>(context.step->step);
+    return Progress::done;
+  });
+}
+
+class NextStepKernel final : public Kernel {
+ public:
+  explicit NextStepKernel(const KernelSetup& setup) : subject_(setup.subject) {}
+  ~NextStepKernel() override {
+    if (counter_) counter_->leave();
+  }
+  Progress run(KernelContext& context, int, int) override {
+    if (!counter_) {
+      auto* found = dynamic_cast<StepCounter*>(static_cast<Resource*>(context.inputs[0]));
+      if (!found) {
+        context.step->fail(context.instruction,
+                           invalid_argument(cat(
+                               subject_, ": expected a step counter, received another resource")));
+        return Progress::failed;
+      }
+      counter_ = found;
+      counter_->join(static_cast<int64_t>(context.step->step));
+    }
+    *context.out<int64_t>(0) = counter_->draw();
+    return Progress::done;
+  }
+
+ private:
+  const std::string subject_;
+  StepCounter* counter_ = nullptr;
+};
+
+Result<std::unique_ptr<Kernel>> make_next_step(const KernelSetup& setup) {
+  return std::unique_ptr<Kernel>(std::make_unique<NextStepKernel>(setup));
+}
+
+}  // namespace
+
+void add_step_kernels(Catalogue& catalogue) {
+  catalogue.add_kernel("leat.Step", "cpu", make_step_kernel);
+  catalogue.add_kernel("leat.NextStep", "cpu", make_next_step);
+}
+
+}  // namespace leat

@@ -1,0 +1,100 @@
+// CPU kernels of ops/definitions/sum_tree.cc.
+#include "ops/definitions/sum_tree.h"
+
+#include <array>
+#include <cstring>
+
+#include "devices/base/stream_copy.h"
+#include "devices/base/text.h"
+#include "ops/cpu/cpu_kernels.h"
+#include "ops/cpu/element_kernel.h"
+#include "ops/cpu/elementwise_loops.h"
+#include "ops/definitions/variable.h"
+
+namespace leat {
+namespace {
+
+using elementwise::AddOf;
+constexpr size_t kLine = 64, kBlockBytes = 2 << 10;
+LEAT_FAST_BINARY(add_to_tree_f32, AddOf)
+class SumTree final : public Kernel, public ElementTiles {
+ public:
+  SumTree(const KernelSetup& setup, std::vector<int64_t> order, size_t most_open)
+      : elements_(setup.output(0).shape.elements()),
+        element_bytes_(dtype_size(setup.output(0).dtype)),
+        order_(std::move(order)),
+        most_open_(most_open),
+        add_(elementwise::binary_numbers<AddOf>(setup.output(0).dtype, add_to_tree_f32)),
+        streams_(setup.output(0).bytes() >= kLeastStreamed) {}
+
+  int tiles(int) const override { return element_tiles(elements_); }
+  int64_t tile_elements() const override { return kElementsPerTile; }
+  size_t scratch_bytes() const override { return most_open_ * kBlockBytes; }
+
+  Progress run(KernelContext& context, int, int tile) override {
+    const auto [begin, end] = element_range(elements_, tile);
+    const auto block = static_cast<int64_t>(kBlockBytes / element_bytes_);
+    for (int64_t at = begin; at < end; at += block) {
+      if (streams_ && end - at > block)
+        fetch(context, at + block, std::min(block, end - at - block));
+      add_block(context, at, std::min(block, end - at));
+    }
+    if (streams_) stream_fence();
+    return Progress::done;
+  }
+
+ private:
+  // Into the cache, while the block before it is added up: processors see what is next in a few
+  // rows of addresses, and not beyond a page.
+  void fetch(const KernelContext& context, int64_t at, int64_t count) const {
+    const size_t begin = static_cast<size_t>(at) * element_bytes_,
+                 end = begin + static_cast<size_t>(count) * element_bytes_;
+    const auto leaves = static_cast<int>(order_.size() + 1) / 2;
+    for (size_t line = begin; line < end; line += kLine) {
+      for (int k = 0; k < leaves; ++k) __builtin_prefetch(context.in<std::byte>(k) + line);
+    }
+  }
+
+  // The result goes through the cache if it is streamed: a store around it must be of whole lines.
+  void add_block(const KernelContext& context, int64_t at, int64_t count) const {
+    const size_t offset = static_cast<size_t>(at) * element_bytes_;
+    std::array<const void*, kMostOpenSums> open{};
+    size_t top = 0;
+    const int64_t steps[] = {1, 1};
+    std::byte* const out = context.out<std::byte>(0) + offset;
+    for (size_t i = 0; i < order_.size(); ++i) {
+      if (order_[i] != kSumOfTwo) {
+        open[top++] = context.in<std::byte>(static_cast<int>(order_[i])) + offset;
+        continue;
+      }
+      --top;
+      const bool last = i + 1 == order_.size() && !streams_;
+      void* const sum = last ? out : context.scratch + (top - 1) * kBlockBytes;
+      add_(sum, &open[top - 1], steps, count, nullptr);
+      open[top - 1] = sum;
+    }
+    if (streams_) stream_block(out, open[0], static_cast<size_t>(count) * element_bytes_);
+  }
+
+  const int64_t elements_;
+  const size_t element_bytes_;
+  const std::vector<int64_t> order_;
+  const size_t most_open_;
+  const Loop add_;
+  const bool streams_;
+};
+
+Result<std::unique_ptr<Kernel>> make_sum_tree(const KernelSetup& setup) {
+  auto order = attr_ints(setup.attrs(), "order");
+  LEAT_ASSIGN_OR_RETURN(const size_t most,
+                        check_sum_order(order, static_cast<int>(setup.types.inputs.size())));
+  return std::unique_ptr<Kernel>(std::make_unique<SumTree>(setup, std::move(order), most));
+}
+
+}  // namespace
+
+void add_sum_tree_kernels(Catalogue& catalogue) {
+  catalogue.add_kernel("leat.SumTree", "cpu", make_sum_tree);
+}
+
+}  // namespace leat

@@ -1,0 +1,42 @@
+// What the definition of these ops and their kernels share.
+#pragma once
+
+#include <algorithm>
+#include <cstring>
+
+#include "devices/base/text.h"
+#include "ops/definitions/shapes.h"
+#include "ops/graph/kernel.h"
+#include "ops/graph/limits.h"
+#include "ops/graph/op.h"
+
+namespace leat {
+
+template <typename T, typename From>
+Tensor constant_vector(const std::vector<From>& values) {
+  return Tensor::of<T>({static_cast<int64_t>(values.size())},
+                       std::vector<T>(values.begin(), values.end()));
+}
+
+// The value that exactly one of the attributes gives; empty if none or several do.
+inline std::optional<Tensor> constant_value(const Attrs& attrs) {
+  if (attrs.size() != 1) return std::nullopt;
+  const auto& [name, attr] = *attrs.begin();
+  if (const auto* tensor = std::get_if<Tensor>(&attr)) return *tensor;
+  if (name == "value_float")
+    return Tensor::scalar<float>(static_cast<float>(attr_float(attrs, name)));
+  if (const auto* number = std::get_if<int64_t>(&attr)) return Tensor::scalar<int64_t>(*number);
+  if (const auto* floats = std::get_if<std::vector<double>>(&attr))
+    return constant_vector<float>(*floats);
+  if (const auto* ints = std::get_if<std::vector<int64_t>>(&attr)) {
+    return name == "value_floats" ? constant_vector<float>(*ints) : constant_vector<int64_t>(*ints);
+  }
+  return std::nullopt;
+}
+
+inline Tensor fill_value(const Attrs& attrs) {
+  const auto it = attrs.find("value");
+  return it == attrs.end() ? Tensor::scalar<float>(0) : std::get<Tensor>(it->second);
+}
+
+}  // namespace leat

@@ -1,0 +1,21 @@
+// What the definition of these ops and their kernels share.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "devices/base/text.h"
+#include "ops/definitions/shapes.h"
+#include "ops/definitions/variable.h"
+#include "ops/graph/kernel.h"
+#include "ops/graph/op.h"
+
+namespace leat {
+
+inline int gather_axis(const Attrs& attrs, int rank) {
+  const int64_t axis = attr_int(attrs, "axis");
+  return static_cast<int>(axis < 0 ? axis + rank : axis);
+}
+
+}  // namespace leat

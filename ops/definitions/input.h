@@ -1,0 +1,37 @@
+// What the definition of these ops and their kernels share.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+
+#include "devices/base/philox.h"
+#include "devices/base/text.h"
+#include "ops/data/dataset.h"
+#include "ops/graph/kernel.h"
+#include "ops/graph/op.h"
+#include "ops/state/resources.h"
+
+namespace leat {
+
+struct BatchElement {
+  DType dtype;
+  Shape shape;
+};
+
+// The type of one record or one label, from attributes `<what>_dtype` and `<what>_shape`.
+inline Result<BatchElement> batch_element(const Attrs& attrs, const std::string& what) {
+  const std::string name = attr_string(attrs, what + "_dtype");
+  const auto dtype = dtype_from_name(name);
+  if (!dtype)
+    return invalid_argument(cat(what, "_dtype: expected a type's name, received '", name, "'"));
+  const auto sizes = attr_ints(attrs, what + "_shape");
+  const auto shape = Shape::checked(sizes);
+  if (!shape || shape->rank() >= kMaxRank) {
+    return invalid_argument(cat(what, "_shape: expected at most ", kMaxRank - 1,
+                                " sizes >= 0, received [", join(sizes, ","), "]"));
+  }
+  return BatchElement{*dtype, *shape};
+}
+
+}  // namespace leat

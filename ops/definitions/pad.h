@@ -1,0 +1,38 @@
+// What the definition of these ops and their kernels share.
+#pragma once
+
+#include <algorithm>
+#include <array>
+
+#include "devices/base/text.h"
+#include "ops/definitions/shapes.h"
+#include "ops/graph/kernel.h"
+#include "ops/graph/limits.h"
+#include "ops/graph/op.h"
+
+namespace leat {
+
+// Elements before and after each axis; negative ones cut.
+struct PadMargins {
+  std::vector<int64_t> before, after;
+};
+
+// From the values of `pads` and `axes` (normalized). REQUIRES: pads.size() == 2 * axes.size().
+inline PadMargins pad_margins(const std::vector<int64_t>& pads, const std::vector<int>& axes,
+                              int rank) {
+  PadMargins m{std::vector<int64_t>(static_cast<size_t>(rank)),
+               std::vector<int64_t>(static_cast<size_t>(rank))};
+  for (size_t i = 0; i < axes.size(); ++i) {
+    m.before[static_cast<size_t>(axes[i])] = pads[i];
+    m.after[static_cast<size_t>(axes[i])] = pads[i + axes.size()];
+  }
+  return m;
+}
+
+inline std::vector<int64_t> axes_to_pad(int rank) {
+  std::vector<int64_t> axes;
+  for (int d = 0; d < rank; ++d) axes.push_back(d);
+  return axes;
+}
+
+}  // namespace leat

@@ -1,0 +1,17 @@
+// What the definition of these ops and their kernels share.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "devices/base/philox.h"
+#include "devices/base/text.h"
+#include "ops/graph/kernel.h"
+#include "ops/graph/op.h"
+
+namespace leat {
+
+enum class RandomDraw : uint8_t { normal, uniform, bernoulli };
+
+}  // namespace leat

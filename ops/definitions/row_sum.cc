@@ -1,0 +1,41 @@
+#include "ops/definitions/row_sum.h"
+
+#include "devices/base/text.h"
+#include "ops/definitions/shapes.h"
+#include "ops/graph/limits.h"
+
+namespace leat {
+
+Op with_row_sum_attrs(Op op) {
+  return op.attr("shards", int64_t{1}).attr("parts", std::vector<int64_t>());
+}
+
+Status infer_row_sum(const InferContext& ctx, int values, int ids) {
+  const SymbolicShape &of_values = ctx.shape(values), &of_ids = ctx.shape(ids);
+  const bool fits =
+      of_ids.rank() == 1 && of_values.rank() >= 1 &&
+      (of_values[0] == of_ids[0] || !of_values.is_constant() || !of_ids.is_constant());
+  if (!fits) {
+    return ctx.error(cat("expected ids [n] and values [n,...], received ids ", ctx.text(of_ids),
+                         " and values ", ctx.text(of_values)));
+  }
+  const int64_t shards = row_shards(ctx.attrs());
+  if (shards < 1) return ctx.error(cat("shards: expected at least 1, received ", shards));
+  const auto parts = attr_ints(ctx.attrs(), "parts");
+  int64_t of_shard = 0;
+  for (const int64_t part : parts) {
+    if (part < 0 || part > limits::kElements)
+      return ctx.error(cat("parts: expected counts of ids, received ", part));
+    of_shard += part;
+  }
+  const auto n = constant_of(of_ids[0]);
+  if (!n || (*n % shards == 0 && (parts.empty() || *n / shards == of_shard))) return {};
+  return ctx.error(cat("expected ids of ", shards, " shards",
+                       parts.empty() ? "" : cat(" with ", of_shard, " each"), ", received ", *n));
+}
+
+bool changes_touched_rows_only(bool plain_sgd, const Attrs& attrs) {
+  return attr_int(attrs, "lazy") != 0 || (plain_sgd && attr_float(attrs, "weight_decay") == 0);
+}
+
+}  // namespace leat
