@@ -9,11 +9,11 @@
 namespace leat {
 namespace {
 
-constexpr std::string_view kCheckpoints = "checkpoints/step-";
+constexpr std::string_view kStepFolder = "checkpoints/step-";
 
 // "checkpoints/step-00000040" of a file in it; "" of another.
 std::string checkpoint_of(const std::string& file) {
-  return file.starts_with(kCheckpoints) ? directory_of(file) : "";
+  return file.starts_with(kStepFolder) ? directory_of(file) : "";
 }
 
 // No id of a job has one of these.

@@ -5,25 +5,19 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 
+#include "daemon/process/state_folder.h"
 #include "devices/base/text.h"
 #include "transport/io/descriptor.h"
 
 namespace leat {
 namespace {
 
-std::string octal(mode_t mode) {
-  char text[8];
-  std::snprintf(text, sizeof text, "%04o", mode & 07777u);
-  return text;
-}
-
 Status check_owner_and_mode(const std::string& path, const struct stat& info) {
   if ((info.st_mode & 077) != 0) {
     return invalid_argument(cat("'", path, "': expected a file that its owner alone may read ",
-                                "(chmod 0400), received mode ", octal(info.st_mode)));
+                                "(chmod 0400), received mode ", permission_text(info.st_mode)));
   }
   if (info.st_uid != ::geteuid() && info.st_uid != 0) {
     return invalid_argument(cat("'", path, "': expected a file of user ", ::geteuid(),

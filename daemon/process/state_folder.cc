@@ -14,12 +14,6 @@ namespace {
 
 constexpr mode_t kOwn = 0700, kAll = 07777;
 
-std::string octal(mode_t mode) {
-  char text[16];
-  std::snprintf(text, sizeof text, "%04o", static_cast<unsigned>(mode & kAll));
-  return text;
-}
-
 }  // namespace
 
 Result<std::string> take_state_folder(const std::string& path) {
@@ -32,9 +26,15 @@ Result<std::string> take_state_folder(const std::string& path) {
   LEAT_RETURN_IF_ERROR(real_files().make_directories(path));  // says what is in the way
   if (::stat(path.c_str(), &info) != 0 || (info.st_mode & kAll) == kOwn) return std::string();
   const std::string was =
-      cat("state_dir '", path, "' was open to others, mode ", octal(info.st_mode));
+      cat("state_dir '", path, "' was open to others, mode ", permission_text(info.st_mode));
   if (::chmod(path.c_str(), kOwn) == 0) return there ? cat(was, "; it is 0700 now") : std::string();
   return cat(was, ", and still is: ", std::strerror(errno));
+}
+
+std::string permission_text(mode_t mode) {
+  char text[16];
+  std::snprintf(text, sizeof text, "%04o", static_cast<unsigned>(mode & kAll));
+  return text;
 }
 
 }  // namespace leat

@@ -7,9 +7,9 @@
 namespace leat {
 namespace {
 
-constexpr int64_t kColumns = 256;
+constexpr int64_t kUnitColumns = 256;
 
-// x is [outer, axis, inner]; one unit is up to kColumns neighbours of inner. NaN counts as the
+// x is [outer, axis, inner]; one unit is up to kUnitColumns neighbours of inner. NaN counts as the
 // largest for max and as the smallest for min, as in numpy.
 template <typename T>
 class ArgKernel final : public Kernel {
@@ -22,12 +22,12 @@ class ArgKernel final : public Kernel {
         inner_(setup.input(0).shape.elements(axis + 1, setup.input(0).shape.rank())),
         largest_(largest),
         last_(last) {
-    columns_ = (inner_ + kColumns - 1) / kColumns;
+    columns_ = (inner_ + kUnitColumns - 1) / kUnitColumns;
     const int64_t rows = setup.tile_rows > 0 ? setup.input(0).shape[0] : 0;
     if (rows > 0)
       tile_units_ = setup.tile_rows * (outer_ / rows) * columns_;
     else
-      tile_units_ = default_tile_rows(outer_ * columns_, std::min(inner_, kColumns) * size_);
+      tile_units_ = default_tile_rows(outer_ * columns_, std::min(inner_, kUnitColumns) * size_);
     tile_units_ = std::max<int64_t>(1, tile_units_);
     if (outer_ * columns_ == 0 && rows > 0)
       tiles_ = tile_count(rows, setup.tile_rows);
@@ -38,16 +38,16 @@ class ArgKernel final : public Kernel {
   Progress run(KernelContext& context, int, int tile) override {
     const int64_t end = std::min(outer_ * columns_, (tile + 1) * tile_units_);
     for (int64_t unit = tile * tile_units_; unit < end; ++unit)
-      find(context, unit / columns_, unit % columns_ * kColumns);
+      find(context, unit / columns_, unit % columns_ * kUnitColumns);
     return Progress::done;
   }
 
  private:
   void find(KernelContext& context, int64_t outer, int64_t column) const {
-    const int64_t width = std::min(kColumns, inner_ - column);
+    const int64_t width = std::min(kUnitColumns, inner_ - column);
     const T* x = context.in<T>(0) + outer * size_ * inner_ + column;
     int64_t* best = context.out<int64_t>(0) + outer * inner_ + column;
-    A values[kColumns];
+    A values[kUnitColumns];
     for (int64_t j = 0; j < width; ++j) {
       values[j] = load_as_compute(x[j]);
       best[j] = 0;

@@ -63,6 +63,21 @@ struct Workspace {
   }
 };
 
+// The operands of one element a channel: scale, bias and statistics, of any float dtype.
+struct Parameters {
+  std::vector<OperandType> inputs, outputs;
+
+  double read(const KernelContext& context, int input, int64_t c) const {
+    return float_at(context.inputs[input], inputs[static_cast<size_t>(input)].dtype, c);
+  }
+  // Does nothing if the op has no such output.
+  void write(const KernelContext& context, int output, int64_t c, double value) const {
+    const auto i = static_cast<size_t>(output);
+    if (i >= outputs.size() || !outputs[i].present) return;
+    set_float_at(context.outputs[output], outputs[i].dtype, c, value);
+  }
+};
+
 // Contiguous elements as numbers to compute with.
 template <typename T>
 const Compute<T>* loaded(const T* from, int64_t n, Compute<T>* buffer) {
@@ -141,8 +156,7 @@ class BatchNormKernel final : public Kernel {
         unbiased_(attr_int(setup.attrs(), "leat_unbiased") != 0),
         epsilon_(attr_float(setup.attrs(), "epsilon", 1e-5)),
         momentum_(attr_float(setup.attrs(), "momentum", 0.9)),
-        inputs_(setup.types.inputs),
-        outputs_(setup.types.outputs) {}
+        parameters_{setup.types.inputs, setup.types.outputs} {}
   int phases() const override { return training_ ? 3 : 2; }
   int row_phase() const override { return phases() - 1; }
   int tiles(int phase) const override {
@@ -203,26 +217,26 @@ class BatchNormKernel final : public Kernel {
     const Workspace<A> space{at_, context.workspace};
     const int64_t end = std::min(at_.channels, (tile + 1) * kChannelTile);
     for (int64_t c = tile * kChannelTile; c < end; ++c) {
-      double mean = parameter(context, 3, c), variance = parameter(context, 4, c);
+      double mean = parameters_.read(context, 3, c), variance = parameters_.read(context, 4, c);
       if (training_) {
         const Moments batch = batch_moments(space, c);
         const double population = batch.count > 0 ? batch.squares / batch.count : 0;
         const double running =
             unbiased_ && batch.count > 1 ? batch.squares / (batch.count - 1) : population;
-        put(context, 1, c, mean * momentum_ + batch.mean * (1 - momentum_));
-        put(context, 2, c, variance * momentum_ + running * (1 - momentum_));
+        parameters_.write(context, 1, c, mean * momentum_ + batch.mean * (1 - momentum_));
+        parameters_.write(context, 2, c, variance * momentum_ + running * (1 - momentum_));
         mean = batch.mean;
         variance = population;
       } else {
-        put(context, 1, c, mean);
-        put(context, 2, c, variance);
+        parameters_.write(context, 1, c, mean);
+        parameters_.write(context, 2, c, variance);
       }
       const double inverse = 1 / std::sqrt(variance + epsilon_);
-      put(context, 3, c, mean);
-      put(context, 4, c, inverse);
+      parameters_.write(context, 3, c, mean);
+      parameters_.write(context, 4, c, inverse);
       space.parameter(kMean)[c] = static_cast<A>(mean);
-      space.parameter(kFactor)[c] = static_cast<A>(parameter(context, 1, c) * inverse);
-      space.parameter(kBias)[c] = static_cast<A>(parameter(context, 2, c));
+      space.parameter(kFactor)[c] = static_cast<A>(parameters_.read(context, 1, c) * inverse);
+      space.parameter(kBias)[c] = static_cast<A>(parameters_.read(context, 2, c));
     }
   }
 
@@ -251,20 +265,10 @@ class BatchNormKernel final : public Kernel {
     }
   }
 
-  double parameter(const KernelContext& context, int input, int64_t c) const {
-    return float_at(context.inputs[input], inputs_[static_cast<size_t>(input)].dtype, c);
-  }
-  void put(const KernelContext& context, int output, int64_t c, double value) const {
-    if (static_cast<size_t>(output) >= outputs_.size() ||
-        !outputs_[static_cast<size_t>(output)].present)
-      return;
-    set_float_at(context.outputs[output], outputs_[static_cast<size_t>(output)].dtype, c, value);
-  }
-
   BatchShape at_;
   bool training_, unbiased_;
   double epsilon_, momentum_;
-  std::vector<OperandType> inputs_, outputs_;
+  Parameters parameters_;
 };
 
 // Phase 0: leaves of the sums of dy and dy * (x - mean). Phase 1: their trees. Phase 2: rows of dx.
@@ -277,8 +281,7 @@ class BatchNormGradKernel final : public Kernel {
   explicit BatchNormGradKernel(const KernelSetup& setup)
       : at_(setup, 1),
         training_(attr_int(setup.attrs(), "training_mode") != 0),
-        inputs_(setup.types.inputs),
-        outputs_(setup.types.outputs) {}
+        parameters_{setup.types.inputs, setup.types.outputs} {}
   int phases() const override { return 3; }
   int row_phase() const override { return 2; }
   int tiles(int phase) const override {
@@ -305,7 +308,8 @@ class BatchNormGradKernel final : public Kernel {
   void sum(KernelContext& context, int tile) const {
     const Workspace<A> space{at_, context.workspace};
     A* mean = reinterpret_cast<A*>(context.scratch);
-    for (int64_t c = 0; c < at_.channels; ++c) mean[c] = static_cast<A>(parameter(context, 3, c));
+    for (int64_t c = 0; c < at_.channels; ++c)
+      mean[c] = static_cast<A>(parameters_.read(context, 3, c));
     A* buffer = mean + at_.channels;
     const T *dy = context.in<T>(0), *x = context.in<T>(1);
     const int64_t end = std::min(at_.units, (tile + 1) * at_.tile_units);
@@ -342,12 +346,12 @@ class BatchNormGradKernel final : public Kernel {
           [](double a, double b) { return a + b; });
     };
     for (int64_t c = tile * kChannelTile; c < end; ++c) {
-      const double sum = total(c, 0), dot = total(c, 1), inverse = parameter(context, 4, c);
+      const double sum = total(c, 0), dot = total(c, 1), inverse = parameters_.read(context, 4, c);
       const double count = static_cast<double>(std::max<int64_t>(1, at_.total()));
-      put(context, 1, c, dot * inverse);
-      put(context, 2, c, sum);
-      space.parameter(kMean)[c] = static_cast<A>(parameter(context, 3, c));
-      space.parameter(kFactor)[c] = static_cast<A>(parameter(context, 2, c) * inverse);
+      parameters_.write(context, 1, c, dot * inverse);
+      parameters_.write(context, 2, c, sum);
+      space.parameter(kMean)[c] = static_cast<A>(parameters_.read(context, 3, c));
+      space.parameter(kFactor)[c] = static_cast<A>(parameters_.read(context, 2, c) * inverse);
       space.parameter(kShift)[c] = static_cast<A>(training_ ? sum / count : 0);
       space.parameter(kSlope)[c] = static_cast<A>(training_ ? inverse * inverse * dot / count : 0);
     }
@@ -382,19 +386,9 @@ class BatchNormGradKernel final : public Kernel {
     }
   }
 
-  double parameter(const KernelContext& context, int input, int64_t c) const {
-    return float_at(context.inputs[input], inputs_[static_cast<size_t>(input)].dtype, c);
-  }
-  void put(const KernelContext& context, int output, int64_t c, double value) const {
-    if (static_cast<size_t>(output) >= outputs_.size() ||
-        !outputs_[static_cast<size_t>(output)].present)
-      return;
-    set_float_at(context.outputs[output], outputs_[static_cast<size_t>(output)].dtype, c, value);
-  }
-
   BatchShape at_;
   bool training_;
-  std::vector<OperandType> inputs_, outputs_;
+  Parameters parameters_;
 };
 
 }  // namespace

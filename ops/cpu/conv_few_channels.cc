@@ -1,17 +1,12 @@
 #include "ops/cpu/conv_few_channels.h"
 
-#if defined(__x86_64__) && defined(__GNUC__)
+#include "ops/cpu/avx512.h"
 
-#if !defined(__clang__)
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // a false alarm: GCC bug 105593
-#endif
-#include <immintrin.h>
+#ifdef LEAT_AVX512
 
 #include <algorithm>
 #include <cstring>
 #include <vector>
-
-#define LEAT_AVX512 __attribute__((target("avx512f")))
 
 namespace leat {
 namespace {
@@ -263,7 +258,7 @@ std::unique_ptr<ConvEngine> make_few_channels_conv(const ConvSpec& spec) {
                     spec.groups == 1 && v.rank == 2 && spec.outputs % kOutputs == 0 && taps >= 1 &&
                     taps <= kMostTaps && v.output_area() > 0 && spec.x_layout == Layout::plain &&
                     spec.y_layout == Layout::channels16;
-  if (!fits || !__builtin_cpu_supports("avx512f")) return nullptr;
+  if (!fits || !has_avx512()) return nullptr;
   return std::make_unique<FewChannelsConv>(spec);
 }
 
@@ -276,5 +271,3 @@ std::unique_ptr<ConvEngine> make_few_channels_conv(const ConvSpec&) { return nul
 }  // namespace leat
 
 #endif
-
-#undef LEAT_AVX512  // others of the folder have their own

@@ -9,7 +9,7 @@
 namespace leat {
 namespace {
 
-constexpr int64_t kColumns = 256;
+constexpr int64_t kGradColumns = 256;
 
 // y may be x; scratch-free: the deviations stand in y before they are scaled.
 template <typename A>
@@ -160,13 +160,14 @@ class LayerNormGradKernel final : public Kernel {
   int phases() const override { return 3; }
   int tiles(int phase) const override {
     if (phase == 0) return at_.tiles;
-    return phase == 1 ? std::max(1, static_cast<int>(leaves_)) : tile_count(at_.size, kColumns);
+    return phase == 1 ? std::max(1, static_cast<int>(leaves_)) : tile_count(at_.size, kGradColumns);
   }
   size_t workspace_bytes() const override {
     return static_cast<size_t>(2 * leaves_ * at_.size) * sizeof(A);
   }
   size_t scratch_bytes() const override {
-    const int64_t stack = TreeStack<SumFold, A>::buffers(std::max<int64_t>(1, leaves_)) * kColumns;
+    const int64_t stack =
+        TreeStack<SumFold, A>::buffers(std::max<int64_t>(1, leaves_)) * kGradColumns;
     return static_cast<size_t>(std::max(5 * at_.size, stack)) * sizeof(A);
   }
   Progress run(KernelContext& context, int phase, int tile) override {
@@ -214,7 +215,7 @@ class LayerNormGradKernel final : public Kernel {
     }
   }
   void finish_columns(KernelContext& context, int tile) const {
-    const int64_t first = tile * kColumns, width = std::min(kColumns, at_.size - first);
+    const int64_t first = tile * kGradColumns, width = std::min(kGradColumns, at_.size - first);
     for (int which : {0, 1}) {
       if (!context.outputs[1 + which]) continue;
       T* out = context.out<T>(1 + which) + first;

@@ -10,18 +10,18 @@
 namespace leat {
 namespace {
 
-constexpr int64_t kBlock = 16;
+constexpr int64_t kBlockChannels = 16;
 // [16, area] to [area, 16], or back with `to_plain`.
 template <typename T>
 LEAT_INLINE void transpose_block(const T* from, T* to, int64_t area, bool to_plain) {
   constexpr int64_t kStrip = 16;  // positions at a time: 16 cache lines of the plain side
   for (int64_t begin = 0; begin < area; begin += kStrip) {
     const int64_t end = std::min(begin + kStrip, area);
-    for (int64_t c = 0; c < kBlock; ++c) {
+    for (int64_t c = 0; c < kBlockChannels; ++c) {
       if (to_plain) {
-        for (int64_t i = begin; i < end; ++i) to[c * area + i] = from[i * kBlock + c];
+        for (int64_t i = begin; i < end; ++i) to[c * area + i] = from[i * kBlockChannels + c];
       } else {
-        for (int64_t i = begin; i < end; ++i) to[i * kBlock + c] = from[c * area + i];
+        for (int64_t i = begin; i < end; ++i) to[i * kBlockChannels + c] = from[c * area + i];
       }
     }
   }
@@ -68,14 +68,15 @@ Result<std::unique_ptr<Kernel>> reorder_kernel(const KernelSetup& setup) {
   const OperandType &from = setup.input(0), &to = setup.output(0);
   const Shape shape = from.shape;
   const bool copy = from.layout == to.layout;
-  if (!copy && (shape.rank() != 4 || shape[1] % kBlock != 0)) {
+  if (!copy && (shape.rank() != 4 || shape[1] % kBlockChannels != 0)) {
     return unimplemented(
         cat(setup.subject,
             ": expected [N,C,H,W] with C a multiple of 16 for a blocked layout, received ", shape));
   }
   const int64_t rows = shape.rank() == 0 ? 1 : shape[0], row = row_elements(shape);
   const int64_t tile_rows = setup.tile_rows > 0 ? setup.tile_rows : default_tile_rows(rows, row);
-  const int64_t area = copy ? row : shape[2] * shape[3], blocks = copy ? 1 : shape[1] / kBlock;
+  const int64_t area = copy ? row : shape[2] * shape[3],
+                blocks = copy ? 1 : shape[1] / kBlockChannels;
   const bool to_plain = to.layout == Layout::plain;
   const size_t size = dtype_size(from.dtype);
   return make_tiled_kernel(tile_count(rows, tile_rows), [=](KernelContext& context, int tile) {
@@ -89,7 +90,7 @@ Result<std::unique_ptr<Kernel>> reorder_kernel(const KernelSetup& setup) {
       return Progress::done;
     }
     for (int64_t block = begin * blocks; block < end * blocks; ++block) {
-      const size_t offset = static_cast<size_t>(block * kBlock * area) * size;
+      const size_t offset = static_cast<size_t>(block * kBlockChannels * area) * size;
       transpose(in + offset, out + offset, area, size, to_plain);
     }
     return Progress::done;

@@ -1,19 +1,14 @@
 #include "ops/cpu/pool_blocked.h"
 
-#if defined(__x86_64__) && defined(__GNUC__)
+#include "ops/cpu/avx512.h"
 
-#if !defined(__clang__)
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // a false alarm: GCC bug 105593
-#endif
-#include <immintrin.h>
+#ifdef LEAT_AVX512
 
 #include <limits>
 
 #include "ops/cpu/pool_plain.h"
 #include "ops/cpu/pool_taps.h"
 #include "ops/cpu/prefetch.h"
-
-#define LEAT_AVX512 __attribute__((target("avx512f")))
 
 namespace leat {
 namespace {
@@ -139,13 +134,13 @@ LEAT_AVX512 void max_grad_any(const Window& v, const float* dy, const uint8_t* a
 }  // namespace
 
 bool max_pool_avx512(const Window& v, const float* x, float* y, uint8_t* argmax) {
-  if (!__builtin_cpu_supports("avx512f")) return false;
+  if (!has_avx512()) return false;
   is_2x2(v) ? max_2x2(v, x, y, argmax) : max_any(v, x, y, argmax);
   return true;
 }
 
 bool max_pool_grad_avx512(const Window& v, const float* dy, const uint8_t* argmax, float* dx) {
-  if (!__builtin_cpu_supports("avx512f")) return false;
+  if (!has_avx512()) return false;
   is_2x2(v) ? max_grad_2x2(v, dy, argmax, dx) : max_grad_any(v, dy, argmax, dx);
   return true;
 }
@@ -160,5 +155,3 @@ bool max_pool_grad_avx512(const Window&, const float*, const uint8_t*, float*) {
 }  // namespace leat
 
 #endif
-
-#undef LEAT_AVX512  // others of the folder have their own

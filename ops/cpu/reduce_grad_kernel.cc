@@ -2,6 +2,7 @@
 
 #include "devices/base/text.h"
 #include "devices/core/tensor.h"
+#include "ops/cpu/float_dispatch.h"
 #include "ops/cpu/reduce_kernels.h"
 #include "ops/cpu/tree_sum.h"
 #include "ops/definitions/reduce_shape.h"
@@ -175,19 +176,9 @@ Result<std::unique_ptr<Kernel>> make_reduce_grad_kernel(const KernelSetup& setup
                                   " results of the reduction, received ", received));
     }
   }
-  const auto make = [&]<typename T>(T) -> std::unique_ptr<Kernel> {
+  return dispatch_float(setup.input(1).dtype, [&]<typename T>(T) -> std::unique_ptr<Kernel> {
     return std::make_unique<ReduceGradKernel<T>>(setup, shape, reduction);
-  };
-  switch (setup.input(1).dtype) {
-    case DType::f32:
-      return make(float{});
-    case DType::f64:
-      return make(double{});
-    case DType::f16:
-      return make(Half{});
-    default:
-      return make(BFloat16{});
-  }
+  });
 }
 
 }  // namespace leat

@@ -15,7 +15,7 @@ namespace leat {
 namespace {
 
 using elementwise::AddOf;
-constexpr size_t kLine = 64, kBlockBytes = 2 << 10;
+constexpr size_t kLineBytes = 64, kPartBytes = 2 << 10;
 LEAT_FAST_BINARY(add_to_tree_f32, AddOf)
 class SumTree final : public Kernel, public ElementTiles {
  public:
@@ -29,11 +29,11 @@ class SumTree final : public Kernel, public ElementTiles {
 
   int tiles(int) const override { return element_tiles(elements_); }
   int64_t tile_elements() const override { return kElementsPerTile; }
-  size_t scratch_bytes() const override { return most_open_ * kBlockBytes; }
+  size_t scratch_bytes() const override { return most_open_ * kPartBytes; }
 
   Progress run(KernelContext& context, int, int tile) override {
     const auto [begin, end] = element_range(elements_, tile);
-    const auto block = static_cast<int64_t>(kBlockBytes / element_bytes_);
+    const auto block = static_cast<int64_t>(kPartBytes / element_bytes_);
     for (int64_t at = begin; at < end; at += block) {
       if (streams_ && end - at > block)
         fetch(context, at + block, std::min(block, end - at - block));
@@ -50,7 +50,7 @@ class SumTree final : public Kernel, public ElementTiles {
     const size_t begin = static_cast<size_t>(at) * element_bytes_,
                  end = begin + static_cast<size_t>(count) * element_bytes_;
     const auto leaves = static_cast<int>(order_.size() + 1) / 2;
-    for (size_t line = begin; line < end; line += kLine) {
+    for (size_t line = begin; line < end; line += kLineBytes) {
       for (int k = 0; k < leaves; ++k) __builtin_prefetch(context.in<std::byte>(k) + line);
     }
   }
@@ -69,7 +69,7 @@ class SumTree final : public Kernel, public ElementTiles {
       }
       --top;
       const bool last = i + 1 == order_.size() && !streams_;
-      void* const sum = last ? out : context.scratch + (top - 1) * kBlockBytes;
+      void* const sum = last ? out : context.scratch + (top - 1) * kPartBytes;
       add_(sum, &open[top - 1], steps, count, nullptr);
       open[top - 1] = sum;
     }

@@ -1,17 +1,12 @@
 #include "ops/cpu/transpose16.h"
 
-#if defined(__x86_64__) && defined(__GNUC__)
+#include "ops/cpu/avx512.h"
 
-#if !defined(__clang__)
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // a false alarm: GCC bug 105593
-#endif
-#include <immintrin.h>
+#ifdef LEAT_AVX512
 
 #include <algorithm>
 
 #include "ops/cpu/prefetch.h"
-
-#define LEAT_AVX512 __attribute__((target("avx512f"), always_inline)) inline
 
 namespace leat {
 namespace {
@@ -19,7 +14,7 @@ namespace {
 constexpr int64_t kSize = 16;
 
 // Each step exchanges what is twice as far apart: elements, pairs, lanes of four, pairs of lanes.
-LEAT_AVX512 void transpose(__m512i* r) {
+LEAT_AVX512_INLINE void transpose(__m512i* r) {
   __m512i t[kSize];
   for (int i = 0; i < kSize; i += 2) {
     t[i] = _mm512_unpacklo_epi32(r[i], r[i + 1]);
@@ -84,13 +79,13 @@ __attribute__((target("avx512f"))) void tall_to_wide(const uint32_t* from, uint3
 }  // namespace
 
 bool transpose_16xn_avx512(const uint32_t* from, uint32_t* to, int64_t n) {
-  if (!__builtin_cpu_supports("avx512f")) return false;
+  if (!has_avx512()) return false;
   wide_to_tall(from, to, n);
   return true;
 }
 
 bool transpose_nx16_avx512(const uint32_t* from, uint32_t* to, int64_t n) {
-  if (!__builtin_cpu_supports("avx512f")) return false;
+  if (!has_avx512()) return false;
   tall_to_wide(from, to, n);
   return true;
 }
@@ -105,5 +100,3 @@ bool transpose_nx16_avx512(const uint32_t*, uint32_t*, int64_t) { return false; 
 }  // namespace leat
 
 #endif
-
-#undef LEAT_AVX512  // others of the folder have their own

@@ -1,21 +1,13 @@
 #include "ops/cpu/winograd.h"
 
-#if defined(__x86_64__) && defined(__GNUC__)
+#include "ops/cpu/avx512.h"
 
-#if !defined(__clang__)
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // a false alarm: GCC bug 105593
-#endif
-#include <immintrin.h>
+#ifdef LEAT_AVX512
 
 #include <algorithm>
 #include <array>
 #include <limits>
 #include <utility>
-
-// Functions that are not inlined take no vectors: GCC would leave out the vzeroupper at their ends,
-// and all SSE code thereafter would wait (200 ns a call).
-#define LEAT_AVX512 __attribute__((target("avx512f")))
-#define LEAT_AVX512_INLINE LEAT_AVX512 __attribute__((always_inline)) inline
 
 namespace leat::winograd {
 namespace {
@@ -248,7 +240,7 @@ void multiply_columns(const Product& p, const float* a, const float* b, const fl
 
 }  // namespace
 
-bool available() { return __builtin_cpu_supports("avx512f"); }
+bool available() { return has_avx512(); }
 
 void transform_patch(const float* x, const Plane& plane, int64_t blocks, int64_t row,
                      int64_t column, float* to, int64_t points) {
@@ -334,5 +326,3 @@ void multiply(const Product&, const float*, const float*, const float*, float*) 
 }  // namespace leat::winograd
 
 #endif
-
-#undef LEAT_AVX512  // others of the folder have their own

@@ -1,4 +1,6 @@
 // Activations and their gradients, each gradient one op: it is as hot as the activation itself.
+#include "ops/definitions/activation.h"
+
 #include <cmath>
 
 #include "devices/base/text.h"
@@ -88,6 +90,12 @@ void register_gelu(Catalogue& catalogue) {
 }
 
 }  // namespace
+
+Status check_fused_activation(const InferContext& ctx) {
+  const std::string activation = attr_string(ctx.attrs(), "leat_activation");
+  if (activation.empty() || activation == "relu") return {};
+  return ctx.error(cat("leat_activation: expected 'relu', received '", activation, "'"));
+}
 
 void register_activation_ops(Catalogue& catalogue) {
   catalogue.add(

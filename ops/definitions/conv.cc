@@ -3,19 +3,12 @@
 #include "ops/definitions/conv.h"
 
 #include "devices/base/text.h"
+#include "ops/definitions/activation.h"
 #include "ops/definitions/conv_spec.h"
 #include "ops/definitions/definitions.h"
 
 namespace leat {
 namespace {
-
-bool differ(Dim a, Dim b) { return a.is_constant() && b.is_constant() && !(a == b); }
-
-Status check_activation(const InferContext& ctx) {
-  const std::string activation = attr_string(ctx.attrs(), "leat_activation");
-  if (activation.empty() || activation == "relu") return {};
-  return ctx.error(cat("leat_activation: expected 'relu', received '", activation, "'"));
-}
 
 // Ranks, channels and groups of data [N, channels, ...] and weights [outputs, inputs/groups, ...].
 // `axis`: of the weights, that which `data`'s channels must be (1: inputs/groups, 0: outputs).
@@ -36,7 +29,7 @@ Status check_channels(const InferContext& ctx, int data, int weights, int axis) 
   }
   const auto expected =
       multiply(Dim::of(axis == 1 ? *inputs : *outputs), Dim::of(axis == 1 ? groups : 1));
-  if (!expected || differ(*expected, x[1])) {
+  if (!expected || known_to_differ(*expected, x[1])) {
     return ctx.error(cat("channels differ, data is ", ctx.text(x), ", weights are ", ctx.text(w),
                          ", group is ", groups));
   }
@@ -46,7 +39,7 @@ Status check_channels(const InferContext& ctx, int data, int weights, int axis) 
 Status check_bias(const InferContext& ctx, int input, Dim channels) {
   if (!ctx.has_input(input)) return {};
   const SymbolicShape& bias = ctx.shape(input);
-  if (bias.rank() == 1 && !differ(bias[0], channels)) return {};
+  if (bias.rank() == 1 && !known_to_differ(bias[0], channels)) return {};
   return ctx.error(cat("bias: expected one value for each of ", channels.factor,
                        " channels, received ", ctx.text(bias)));
 }
@@ -57,7 +50,7 @@ Status with_subject(const InferContext& ctx, const Status& status) {
 }
 
 Status infer_conv(InferContext& ctx) {
-  LEAT_RETURN_IF_ERROR(check_activation(ctx));
+  LEAT_RETURN_IF_ERROR(check_fused_activation(ctx));
   LEAT_RETURN_IF_ERROR(check_channels(ctx, 0, 1, 1));
   const SymbolicShape x = ctx.shape(0), w = ctx.shape(1);
   LEAT_RETURN_IF_ERROR(check_bias(ctx, 2, w[0]));
@@ -79,7 +72,7 @@ Status check_sizes(const InferContext& ctx, const WindowAttrs& window,
   for (int axis = 0; axis < window.rank(); ++axis) {
     const auto size = output_size(window, axis, x[static_cast<size_t>(axis)]);
     if (!size.ok()) return with_subject(ctx, size.status());
-    if (!differ(Dim::of(*size), y[axis + 2])) continue;
+    if (!known_to_differ(Dim::of(*size), y[axis + 2])) continue;
     return ctx.error(cat("axis ", axis, ": expected dy of size ", *size, ", it is ", ctx.text(y)));
   }
   return {};
@@ -118,7 +111,7 @@ Status infer_conv_grad_weights(InferContext& ctx) {
   }
   const auto inputs = constant_of(x[1]), outputs = constant_of(dy[1]);
   const int64_t groups = attr_int(ctx.attrs(), "group", 1);
-  if (!inputs || !outputs || *inputs < 1 || *outputs < 1 || differ(x[0], dy[0])) {
+  if (!inputs || !outputs || *inputs < 1 || *outputs < 1 || known_to_differ(x[0], dy[0])) {
     return ctx.error(cat("expected equal batches and known channels, received ", ctx.text(x),
                          " and ", ctx.text(dy)));
   }

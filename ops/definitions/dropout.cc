@@ -31,7 +31,7 @@ Status infer_dropout(InferContext& ctx) {
 Status infer_dropout_grad(InferContext& ctx) {
   LEAT_RETURN_IF_ERROR(check_switches(ctx, 2));
   const SymbolicShape &dy = ctx.shape(0), &mask = ctx.shape(1);
-  if (dy.is_constant() && mask.is_constant() && !(dy == mask)) {
+  if (known_to_differ(dy, mask)) {
     return ctx.error(cat("expected one shape, dy is ", ctx.text(dy), ", mask is ", ctx.text(mask)));
   }
   ctx.set_tensor(0, ctx.dtype(0), mask);

@@ -137,7 +137,7 @@ Status infer_gather_elements(InferContext& ctx) {
 Status infer_gather_elements_grad(InferContext& ctx) {
   LEAT_ASSIGN_OR_RETURN(const SymbolicShape data, infer_shape_or_like(ctx, 2));
   LEAT_RETURN_IF_ERROR(check_elements(ctx, data, ctx.shape(1)));
-  if (ctx.shape(0).is_constant() && ctx.shape(1).is_constant() && !(ctx.shape(0) == ctx.shape(1))) {
+  if (known_to_differ(ctx.shape(0), ctx.shape(1))) {
     return ctx.error(cat("expected a gradient of the indices' shape ", ctx.text(ctx.shape(1)),
                          ", received ", ctx.text(ctx.shape(0))));
   }

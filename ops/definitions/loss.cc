@@ -6,8 +6,6 @@ namespace {
 
 std::string reduction_of(const Attrs& attrs) { return attr_string(attrs, "reduction", "mean"); }
 
-bool may_differ(Dim a, Dim b) { return a.is_constant() && b.is_constant() && !(a == b); }
-
 // Scores [N, C, d1, ...], labels [N, d1, ...], weights [C].
 Status check_operands(const InferContext& ctx, int scores, int labels, int weights) {
   const std::string reduction = reduction_of(ctx.attrs());
@@ -16,8 +14,8 @@ Status check_operands(const InferContext& ctx, int scores, int labels, int weigh
   }
   const SymbolicShape &x = ctx.shape(scores), &y = ctx.shape(labels);
   if (x.rank() < 2) return ctx.error(cat("scores: expected [N,C,...], received ", ctx.text(x)));
-  bool fits = y.rank() == x.rank() - 1 && !may_differ(x[0], y[0]);
-  for (int i = 1; fits && i < y.rank(); ++i) fits = !may_differ(x[i + 1], y[i]);
+  bool fits = y.rank() == x.rank() - 1 && !known_to_differ(x[0], y[0]);
+  for (int i = 1; fits && i < y.rank(); ++i) fits = !known_to_differ(x[i + 1], y[i]);
   if (!fits) {
     return ctx.error(cat("labels: expected the shape of scores ", ctx.text(x),
                          " without its axis 1, received ", ctx.text(y)));
@@ -26,7 +24,7 @@ Status check_operands(const InferContext& ctx, int scores, int labels, int weigh
     return ctx.error(cat("scores: expected at least one class, received ", ctx.text(x)));
   if (!ctx.has_input(weights)) return {};
   const SymbolicShape& w = ctx.shape(weights);
-  if (w.rank() != 1 || may_differ(w[0], x[1])) {
+  if (w.rank() != 1 || known_to_differ(w[0], x[1])) {
     return ctx.error(cat("weights: expected one for each class of scores ", ctx.text(x),
                          ", received shape ", ctx.text(w)));
   }
@@ -46,7 +44,7 @@ Status infer_loss_grad(InferContext& ctx) {
   const bool none = reduction_of(ctx.attrs()) == "none";
   const SymbolicShape expected = none ? ctx.shape(2) : SymbolicShape(), &dloss = ctx.shape(0);
   bool fits = dloss.rank() == expected.rank();
-  for (int i = 0; fits && i < dloss.rank(); ++i) fits = !may_differ(dloss[i], expected[i]);
+  for (int i = 0; fits && i < dloss.rank(); ++i) fits = !known_to_differ(dloss[i], expected[i]);
   if (!fits)
     return ctx.error(
         cat("dloss: expected shape ", ctx.text(expected), ", received ", ctx.text(dloss)));

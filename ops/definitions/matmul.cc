@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "devices/base/text.h"
+#include "ops/definitions/activation.h"
 #include "ops/definitions/definitions.h"
 #include "ops/definitions/product.h"
 
@@ -13,14 +14,6 @@ constexpr DTypeSet kProducts =
     kFloats | DTypeSet::of(DType::i32, DType::i64, DType::u32, DType::u64);
 
 // Two sizes that cannot be equal. Sizes of which one is symbolic may be.
-bool differ(Dim a, Dim b) { return a.is_constant() && b.is_constant() && !(a == b); }
-
-Status check_activation(const InferContext& ctx) {
-  const std::string activation = attr_string(ctx.attrs(), "leat_activation");
-  if (activation.empty() || activation == "relu") return {};
-  return ctx.error(cat("leat_activation: expected 'relu', received '", activation, "'"));
-}
-
 SymbolicShape batch_of(const SymbolicShape& shape) {
   SymbolicShape batch;
   for (int i = 0; i + 2 < shape.rank(); ++i) batch.push_back(shape[i]);
@@ -28,7 +21,7 @@ SymbolicShape batch_of(const SymbolicShape& shape) {
 }
 
 Status infer_matmul(InferContext& ctx) {
-  LEAT_RETURN_IF_ERROR(check_activation(ctx));
+  LEAT_RETURN_IF_ERROR(check_fused_activation(ctx));
   const SymbolicShape &a = ctx.shape(0), &b = ctx.shape(1);
   if (a.rank() == 0 || b.rank() == 0) {
     return ctx.error(
@@ -38,7 +31,7 @@ Status infer_matmul(InferContext& ctx) {
   const bool trans_b = b.rank() > 1 && attr_int(ctx.attrs(), "transB") != 0;
   const Dim a_inner = a[a.rank() - (trans_a ? 2 : 1)];
   const Dim b_inner = b.rank() == 1 ? b[0] : b[b.rank() - (trans_b ? 1 : 2)];
-  if (differ(a_inner, b_inner)) {
+  if (known_to_differ(a_inner, b_inner)) {
     return ctx.error(cat("inner sizes differ, a is ", ctx.text(a), ", b is ", ctx.text(b)));
   }
   const auto batch = broadcast(batch_of(a), batch_of(b));
@@ -48,7 +41,7 @@ Status infer_matmul(InferContext& ctx) {
   if (a.rank() > 1) out.push_back(a[a.rank() - (trans_a ? 1 : 2)]);
   if (b.rank() > 1) out.push_back(b[b.rank() - (trans_b ? 2 : 1)]);
   if (ctx.has_input(2) && (ctx.shape(2).rank() != 1 || out.rank() == 0 ||
-                           differ(ctx.shape(2)[0], out[out.rank() - 1]))) {
+                           known_to_differ(ctx.shape(2)[0], out[out.rank() - 1]))) {
     return ctx.error(cat("bias: expected one value for each column of ", ctx.text(out),
                          ", received ", ctx.text(ctx.shape(2))));
   }
@@ -57,14 +50,14 @@ Status infer_matmul(InferContext& ctx) {
 }
 
 Status infer_gemm(InferContext& ctx) {
-  LEAT_RETURN_IF_ERROR(check_activation(ctx));
+  LEAT_RETURN_IF_ERROR(check_fused_activation(ctx));
   const SymbolicShape &a = ctx.shape(0), &b = ctx.shape(1);
   if (a.rank() != 2 || b.rank() != 2) {
     return ctx.error(cat("expected matrices, received ", ctx.text(a), " and ", ctx.text(b)));
   }
   const int trans_a = attr_int(ctx.attrs(), "transA") != 0,
             trans_b = attr_int(ctx.attrs(), "transB") != 0;
-  if (differ(a[1 - trans_a], b[trans_b])) {
+  if (known_to_differ(a[1 - trans_a], b[trans_b])) {
     return ctx.error(cat("inner sizes differ, a is ", ctx.text(a), ", b is ", ctx.text(b),
                          ", transA ", trans_a, ", transB ", trans_b));
   }
@@ -74,7 +67,7 @@ Status infer_gemm(InferContext& ctx) {
     bool fits = c.rank() <= 2;
     for (int i = 0; fits && i < c.rank(); ++i) {
       const Dim size = c[c.rank() - 1 - i];
-      fits = size == Dim::of(1) || !differ(size, out[1 - i]);
+      fits = size == Dim::of(1) || !known_to_differ(size, out[1 - i]);
     }
     if (!fits)
       return ctx.error(cat("C does not broadcast to ", ctx.text(out), ", it is ", ctx.text(c)));

@@ -6,12 +6,10 @@ namespace {
 
 DType statistics_dtype(DType dtype) { return dtype == DType::f64 ? DType::f64 : DType::f32; }
 
-bool sizes_differ(Dim a, Dim b) { return a.is_constant() && b.is_constant() && !(a == b); }
-
 Status check_same_shape(const InferContext& ctx, int a, int b) {
   const SymbolicShape &x = ctx.shape(a), &y = ctx.shape(b);
   bool fits = x.rank() == y.rank();
-  for (int i = 0; fits && i < x.rank(); ++i) fits = !sizes_differ(x[i], y[i]);
+  for (int i = 0; fits && i < x.rank(); ++i) fits = !known_to_differ(x[i], y[i]);
   if (fits) return {};
   return ctx.error(
       cat("dy and x: expected one shape, received ", ctx.text(x), " and ", ctx.text(y)));
@@ -24,7 +22,7 @@ Status check_channels(const InferContext& ctx, int x, int first, int end) {
   const SymbolicShape& shape = ctx.shape(x);
   if (shape.rank() < 2) return ctx.error(cat("x: expected [N,C,...], received ", ctx.text(shape)));
   for (int i = first; i < end; ++i) {
-    if (ctx.shape(i).rank() == 1 && !sizes_differ(ctx.shape(i)[0], shape[1])) continue;
+    if (ctx.shape(i).rank() == 1 && !known_to_differ(ctx.shape(i)[0], shape[1])) continue;
     return ctx.error(cat("input ", i, ": expected one value for each channel of ", ctx.text(shape),
                          ", received shape ", ctx.text(ctx.shape(i))));
   }
@@ -147,7 +145,7 @@ Result<int> layer_axis(const InferContext& ctx, int x, std::initializer_list<int
     if (!ctx.has_input(i)) continue;
     bool fits = ctx.shape(i).rank() == shape.rank() - axis;
     for (int k = 0; fits && k < ctx.shape(i).rank(); ++k)
-      fits = !sizes_differ(ctx.shape(i)[k], shape[axis + k]);
+      fits = !known_to_differ(ctx.shape(i)[k], shape[axis + k]);
     if (fits) continue;
     return ctx.error(cat("input ", i, ": expected the shape of x ", ctx.text(shape), " from axis ",
                          axis, " on, received ", ctx.text(ctx.shape(i))));
@@ -188,7 +186,7 @@ Status infer_layer_norm_grad(InferContext& ctx) {
     const SymbolicShape &statistics = ctx.shape(i), &x = ctx.shape(1);
     bool fits = ctx.dtype(i) == statistics_dtype(ctx.dtype(1)) && statistics.rank() == x.rank();
     for (int k = 0; fits && k < x.rank(); ++k)
-      fits = !sizes_differ(statistics[k], k < axis ? x[k] : Dim::of(1));
+      fits = !known_to_differ(statistics[k], k < axis ? x[k] : Dim::of(1));
     if (fits) continue;
     return ctx.error(cat("input ", i, ": expected the statistics of x ", ctx.text(x), ", received ",
                          ctx.dtype(i), ctx.text(statistics)));

@@ -9,8 +9,6 @@
 namespace leat {
 namespace {
 
-bool differ(Dim a, Dim b) { return a.is_constant() && b.is_constant() && !(a == b); }
-
 int64_t area_of(const std::vector<int64_t>& sizes) {
   int64_t area = 1;
   for (int64_t size : sizes) area *= size;
@@ -83,13 +81,13 @@ Status infer_pool_grad(InferContext& ctx) {
       return ctx.error(cat("spatial: expected sizes in [0, ", kMostWindow, "], received ", input));
     const auto size = output_size(*window, axis, input);
     if (!size.ok()) return ctx.error(size.status().message());
-    if (differ(Dim::of(*size), dy[axis + 2])) {
+    if (known_to_differ(Dim::of(*size), dy[axis + 2])) {
       return ctx.error(
           cat("axis ", axis, ": expected dy of size ", *size, ", it is ", ctx.text(dy)));
     }
     dx.push_back(Dim::of(input));
   }
-  if (ctx.inputs() > 1 && !(ctx.shape(1) == dy) && ctx.shape(1).is_constant() && dy.is_constant()) {
+  if (ctx.inputs() > 1 && known_to_differ(ctx.shape(1), dy)) {
     return ctx.error(cat("argmax: expected the shape of dy, ", ctx.text(dy), ", received ",
                          ctx.text(ctx.shape(1))));
   }
@@ -162,9 +160,10 @@ Status average_pool_grad_gradient(GradientContext& ctx) {
 
 // --- sharding, tiles, layouts --------------------------------------------------------------------
 
-using Operands = std::vector<OperandType>;
+using PoolOperands = std::vector<OperandType>;
 // Images and channels are independent, but ONNX's indices count over the whole tensor.
-std::vector<ShardingRule> pool_sharding(const Operands& in, const Operands& out, const Attrs&) {
+std::vector<ShardingRule> pool_sharding(const PoolOperands& in, const PoolOperands& out,
+                                        const Attrs&) {
   if (out.size() > 1 && out[1].present && out[1].dtype == DType::i64) return {};
   std::vector<ShardingRule> rules;
   for (int axis : {0, 1}) {
@@ -174,7 +173,7 @@ std::vector<ShardingRule> pool_sharding(const Operands& in, const Operands& out,
   return rules;
 }
 
-uint32_t all_present(const Operands& operands) {
+uint32_t all_present(const PoolOperands& operands) {
   uint32_t bits = 0;
   for (size_t i = 0; i < operands.size(); ++i) bits |= uint32_t{operands[i].present} << i;
   return bits;

@@ -16,7 +16,7 @@ Status infer_lines(InferContext& ctx) {
 
 Status infer_lines_grad(InferContext& ctx) {
   LEAT_RETURN_IF_ERROR(infer_lines(ctx));
-  if (ctx.shape(0).is_constant() && ctx.shape(1).is_constant() && !(ctx.shape(0) == ctx.shape(1))) {
+  if (known_to_differ(ctx.shape(0), ctx.shape(1))) {
     return ctx.error("expected one shape, dy is " + ctx.text(ctx.shape(0)) + ", y is " +
                      ctx.text(ctx.shape(1)));
   }

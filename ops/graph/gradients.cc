@@ -92,7 +92,7 @@ class Reverse::Context final : public GradientContext {
     const ValueId value = input(i);
     if (!status_.ok() || !needs(i) || grad == kNone) return;
     const SymbolicShape &expected = type(value).shape, &received = type(grad).shape;
-    if (!(expected == received) && expected.is_constant() && received.is_constant()) {
+    if (known_to_differ(expected, received)) {
       note(internal_error(cat(graph_.describe_node(id_), ": the gradient of input ", i,
                               " has shape ", graph_.shape_text(received), ", expected ",
                               graph_.shape_text(expected))));

@@ -54,6 +54,13 @@ class SymbolicShape {
   int rank_ = 0;
 };
 
+// True if two sizes, or two shapes, are constant and not equal. A symbolic one may still turn out
+// equal, so that an op's inference accepts it and its kernel checks it.
+template <typename SizeOrShape>
+bool known_to_differ(const SizeOrShape& a, const SizeOrShape& b) {
+  return a.is_constant() && b.is_constant() && !(a == b);
+}
+
 enum class ValueKind : uint8_t {
   tensor,    // dtype and shape
   rows,      // ids and values: the gradient of a table of which few rows are touched

@@ -1,0 +1,26 @@
+// AVX-512F code in a build for any x86-64. The functions that use these instructions carry
+// LEAT_AVX512, and their caller asks has_avx512() first. Where the compiler has no such
+// instructions LEAT_AVX512 is not defined; such a file then answers that it cannot do the work.
+#pragma once
+
+#if defined(__x86_64__) && defined(__GNUC__)
+
+#if !defined(__clang__)
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // a false alarm: GCC bug 105593
+#endif
+#include <immintrin.h>
+
+// A function that stands alone takes no vectors as arguments: GCC would leave out the vzeroupper at
+// its end, and all SSE code thereafter would wait (200 ns a call). Functions on vectors are
+// inlined.
+#define LEAT_AVX512 __attribute__((target("avx512f")))
+#define LEAT_AVX512_INLINE LEAT_AVX512 __attribute__((always_inline)) inline
+
+namespace leat {
+
+// True if this machine executes AVX-512F.
+inline bool has_avx512() { return __builtin_cpu_supports("avx512f"); }
+
+}  // namespace leat
+
+#endif
