@@ -29,19 +29,10 @@ struct LinkEdge {
   uint64_t bytes = 0;  // of each value; 0 for a token
 };
 
-// A word about a step between two peers; the protocol that it belongs to is not the transport's.
-struct Fence {
-  enum class Verb : uint32_t { propose = 1, promise, refuse, commit };
-  Verb verb = Verb::propose;
-  uint64_t step = 0;
-  friend bool operator==(const Fence&, const Fence&) = default;
-};
-
 struct LinkSetup {
   std::string self, peer;                    // for messages: "worker-0"
   std::vector<LinkEdge> incoming, outgoing;  // ascending; the incoming ones are open in `slots`
   SlotTable* slots = nullptr;                // outlives the link
-  std::function<void(const Fence&)> on_fence = nullptr;  // called on the transport's thread
   // Called once, when all that waited on the link has ended; by its destructor, too. On any thread.
   std::function<void()> on_failure = nullptr;
   // How long a push may wait while the peer takes not one byte: then the link fails.
@@ -68,9 +59,6 @@ class Link : public Channel {
   // Of status(), if nobody has asked for it.
   virtual LinkFault fault() const { return LinkFault::none; }
   virtual LinkCounters counters() const = 0;
-  virtual Status send_fence(const Fence& fence) = 0;
-  // Time to the peer's transport thread and back.
-  virtual Result<std::chrono::nanoseconds> ping(std::chrono::steady_clock::time_point deadline) = 0;
   // "worker-1 awaits edge 7 turn 3 from worker-0": the values that are next, for people; "" if
   // nothing comes in over this link.
   virtual std::string awaits() const = 0;

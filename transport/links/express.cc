@@ -54,10 +54,7 @@ Status Express::open() {
   return {};
 }
 
-void Express::shut(const Status& cause) {
-  ::shutdown(socket_.get(), SHUT_RDWR);
-  pongs_.fail(cause);
-}
+void Express::shut() { ::shutdown(socket_.get(), SHUT_RDWR); }
 
 // --- Out.
 
@@ -175,13 +172,13 @@ Status Express::flush() {
   return status.ok() ? status : reason(status);
 }
 
-Status Express::send(FrameHeader header, std::span<const std::byte> payload) {
+Status Express::send(FrameHeader header) {
   Status status;
   {
     std::unique_lock lock(mutex_);
-    status = await_room(lock, payload.size() + 2 * kFrameHeaderBytes);
+    status = await_room(lock, 2 * kFrameHeaderBytes);
     if (status.ok()) {
-      append_frame(header, payload);
+      append_frame(header, {});
       status = write();
     }
   }
@@ -217,19 +214,6 @@ void Express::send_abort(const Status& cause) {
   if (!has_room(kAbortBytes + 2 * kFrameHeaderBytes)) return;  // the peer will see the close
   append_frame(header, text.first(std::min(text.size(), kAbortBytes)));
   static_cast<void>(write().ok());
-}
-
-Result<std::chrono::nanoseconds> Express::ping(Deadline deadline) {
-  const auto begin = std::chrono::steady_clock::now();
-  FrameHeader header;
-  header.kind = FrameKind::ping;
-  header.turn = ++pings_;
-  LEAT_RETURN_IF_ERROR(send(header));
-  const Status answered = pongs_.wait(header.turn, deadline);
-  if (answered.code() == Code::deadline_exceeded)
-    return deadline_exceeded(cat(subject_, ": ", state_.setup().peer, " did not answer a ping"));
-  LEAT_RETURN_IF_ERROR(answered);
-  return std::chrono::steady_clock::now() - begin;
 }
 
 void Express::beat() {
@@ -337,15 +321,7 @@ Status Express::dispatch(const FrameHeader& header, std::span<const std::byte> p
     }
     case FrameKind::pong:
       if (header.turn > pings_.load()) return state_.broken("pong: no ping has this number");
-      pongs_.signal(header.turn);
       return {};
-    case FrameKind::fence: {
-      const auto verb = static_cast<Fence::Verb>(header.edge);
-      if (verb < Fence::Verb::propose || verb > Fence::Verb::commit)
-        return state_.broken(cat("fence: verb: expected 1 to 4, received ", header.edge));
-      if (state_.setup().on_fence) state_.setup().on_fence({verb, header.turn});
-      return {};
-    }
     case FrameKind::value:
       break;
   }

@@ -38,22 +38,19 @@ class Express final : private Reactor::Watched {
   void close() { watch_.reset(); }
   // Takes what has come. Threads: the reactor's, but not from within a call of this object.
   void poll() { static_cast<void>(readable()); }
-  // Ends both directions of the socket, and every ping.
-  void shut(const Status& cause);
+  // Ends both directions of the socket.
+  void shut();
 
   // A small value, copied. REQUIRES: LinkState::check_push() was ok.
   Status push(uint32_t edge, uint64_t turn, std::span<const std::byte> value);
   void hold();
   Status flush();
-  // A frame of control, at once. Its number and size are filled in.
-  Status send(FrameHeader header, std::span<const std::byte> payload = {});
   // The i-th incoming edge has retired `count` values.
   void credit(size_t i, uint64_t count);
   void send_abort(const Status& cause);
   // Why a send failed, on this socket or another one to the same peer: the peer may have told
   // before it went, so that is read first. Fails the link.
   Status reason(const Status& error);
-  Result<std::chrono::nanoseconds> ping(Deadline deadline);
   // To be called every now and then: what was not sent anything since the last time gets a ping, so
   // that the peer's system has something to acknowledge and shows that it is there.
   void beat();
@@ -74,6 +71,8 @@ class Express final : private Reactor::Watched {
   Status write();
   bool has_room(size_t bytes) const { return filling_.size() + bytes <= room_; }
 
+  // A frame of control, at once. Its number and size are filled in.
+  Status send(FrameHeader header);
   Status await_room(std::unique_lock<std::mutex>& lock, size_t bytes);
   Status take(std::span<const std::byte> frames, size_t& taken);
   Status dispatch(const FrameHeader& header, std::span<const std::byte> payload);
@@ -106,7 +105,6 @@ class Express final : private Reactor::Watched {
   uint32_t frames_in_ = 0;
   Raised raised_;
   bool peer_failed_ = false;  // it said so, and is not told again
-  Timeline pongs_;
   std::atomic<uint64_t> pings_{0};
   std::unique_ptr<Reactor::Watch> watch_;
 };

@@ -20,17 +20,6 @@ class ExpressLink : public Link {
   LinkFault fault() const override { return link_state_.fault(); }
   LinkCounters counters() const override { return link_state_.counters(); }
   std::string awaits() const override { return link_state_.awaits(); }
-  Result<std::chrono::nanoseconds> ping(Deadline deadline) override {
-    return link_express_.ping(deadline);
-  }
-  Status send_fence(const Fence& fence) override {
-    if (link_state_.failed()) return link_state_.status();
-    FrameHeader header;
-    header.kind = FrameKind::fence;
-    header.edge = static_cast<uint32_t>(fence.verb);
-    header.turn = fence.step;
-    return link_express_.send(header);
-  }
 
  protected:
   // Both are the link's own; they are not touched before it is made.

@@ -38,7 +38,6 @@ size_t payload_limit(FrameKind kind) {
       return kAbortBytes;
     case FrameKind::ping:
     case FrameKind::pong:
-    case FrameKind::fence:
       return 0;
   }
   return 0;
@@ -70,8 +69,8 @@ Result<FrameHeader> decode_frame(std::span<const std::byte, kFrameHeaderBytes> b
   }
   const auto kind = get<uint8_t>(in, 3);
   if (kind < static_cast<uint8_t>(FrameKind::value) ||
-      kind > static_cast<uint8_t>(FrameKind::fence)) {
-    return invalid_argument(cat("frame: kind: expected 1 to 6, received ", int{kind}));
+      kind > static_cast<uint8_t>(FrameKind::pong)) {
+    return invalid_argument(cat("frame: kind: expected 1 to 5, received ", int{kind}));
   }
   FrameHeader header;
   header.kind = static_cast<FrameKind>(kind);

@@ -6,8 +6,8 @@
 //   | "LF"   | v| kind| edge   | turn          | piece  | bytes  | sequence| crc32c |
 //
 // v        the layout's version, 2
-// edge     of a value: its index in the plan; of a fence: its verb; of an abort: its code
-// turn     of a value: the run's turn; of a fence: the step; of a ping or pong: any number
+// edge     of a value: its index in the plan; of an abort: its code
+// turn     of a value: the run's turn; of a ping or pong: any number
 // piece    of a value: which 256 KiB of it. All pieces are full but the last
 // bytes    of payload
 // sequence counts the frames of one socket in one direction from 0: what is lost, repeated or
@@ -47,7 +47,7 @@ enum class FrameKind : uint8_t {
   abort,      // the run has failed at the sender: `edge` is the code, the payload the message
   ping,       // to be answered with a pong of the same turn
   pong,
-  fence,  // a verb about a step: see Fence
+  // 6 was a fence, which nothing sent; the number stays unused, so that no other one changes.
 };
 
 struct FrameHeader {

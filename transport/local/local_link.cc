@@ -77,20 +77,6 @@ class LocalLink final : public Link, private CreditSink {
   LinkCounters counters() const override { return self_->state.counters(); }
   std::string awaits() const override { return self_->state.awaits(); }
 
-  Status send_fence(const Fence& fence) override {
-    if (self_->state.failed()) return self_->state.status();
-    tell([&](LinkState& to) {
-      if (to.setup().on_fence) to.setup().on_fence(fence);
-    });
-    self_->state.count_sent(1, 0);
-    return {};
-  }
-
-  Result<std::chrono::nanoseconds> ping(std::chrono::steady_clock::time_point) override {
-    if (self_->state.failed()) return self_->state.status();
-    return std::chrono::nanoseconds(0);
-  }
-
  private:
   static Status deliver(LinkState& to, uint32_t edge, uint64_t turn, const void* data,
                         size_t bytes) {

@@ -185,7 +185,7 @@ class ShmLink final : public ExpressLink, private CreditSink, private Waiter::Po
 
   void fail(const Status& cause) {
     state_.fail(cause);
-    express_.shut(state_.status());
+    express_.shut();
   }
 
   Reactor& reactor_;

@@ -2,7 +2,7 @@
 //
 // A push writes the value into the receiver's slot, publishes its number and rings the receiver's
 // bell; a producer that writes in place() only publishes. Credits go back the same way. A unix
-// socket beside it carries fences, pings and aborts, and closes when the peer dies.
+// socket beside it carries pings and aborts, and closes when the peer dies.
 #pragma once
 
 #include <memory>
