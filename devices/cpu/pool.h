@@ -45,15 +45,4 @@ class Pool {
   std::vector<std::thread> helpers_;
 };
 
-// A spinning wait that gives the core away: yields, and says when the machine is too busy to spin.
-// A yield that takes longer than 40 us means that somebody else needs the core.
-class Spinner {
- public:
-  // True while spinning is worth going on; false: park.
-  bool spin();
-
- private:
-  int spins_ = 0;
-};
-
 }  // namespace leat::cpu
