@@ -32,6 +32,7 @@ struct SpinLimits {
   int most_in_vain = 1;
 };
 
+// The waits of one thread: its owner calls look_again() after each look that found nothing.
 // Threads: one.
 class Patience {
  public:

@@ -1,4 +1,5 @@
-// What links with an express socket have in common, whatever carries their values.
+// The functions that every link with an express socket has in common, whatever carries its large
+// values.
 #pragma once
 
 #include <string>
@@ -8,10 +9,12 @@
 
 namespace leat {
 
+// A link whose state and express socket are members of the class that derives from it.
+// Threads: as Link says.
 class ExpressLink : public Link {
  public:
   Timeline& credit(uint32_t edge) override { return link_state_.credit(edge); }
-  // The sockets stay, for the peer to read the cause.
+  // Leaves the sockets open, so that the peer can read the cause.
   void abort(const Status& cause) override {
     link_state_.fail(cause, [&] { link_express_.send_abort(cause); });
   }
@@ -22,7 +25,8 @@ class ExpressLink : public Link {
   std::string awaits() const override { return link_state_.awaits(); }
 
  protected:
-  // Both are the link's own; they are not touched before it is made.
+  // Both belong to the derived link. They are made after this object, which does not touch them in
+  // its constructor.
   ExpressLink(LinkState& state, Express& express) : link_state_(state), link_express_(express) {}
 
  private:
