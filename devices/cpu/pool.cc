@@ -32,15 +32,18 @@ void Pool::run(void (*work)(void*, int), void* context) {
   context_ = context;
   running_.store(threads_ - 1, std::memory_order_relaxed);
   generation_.fetch_add(1, std::memory_order_seq_cst);
+  // A thread counts itself as parked before it looks at the generation, and the generation rises
+  // before this look, in one total order: a parked thread is never missed.
   if (parked_.load(std::memory_order_seq_cst) > 0) {
     std::lock_guard lock(mutex_);
     wake_.notify_all();
   }
   work(context, 0);
-  // The rest of a region is short: its tiles are all claimed.
+  // The rest of a region is short, because all its tiles are claimed.
   while (running_.load(std::memory_order_acquire) > 0) sched_yield();
 }
 
+// A thread's spin is short while the machine is busy, and then it parks at once: see Patience.
 uint64_t Pool::wait_for_work(uint64_t seen) {
   Patience& patience = step_patience();
   while (patience.look_again()) {
@@ -57,6 +60,7 @@ uint64_t Pool::wait_for_work(uint64_t seen) {
   return generation_.load(std::memory_order_acquire);
 }
 
+// The life of a pool thread: one region after the other, until the destructor stops it.
 void Pool::loop(int thread) {
   pthread_setname_np(pthread_self(), ("compute/" + std::to_string(thread)).c_str());
   uint64_t seen = 0;

@@ -80,16 +80,16 @@ class LinkState {
   bool failed() const { return failed_.load(std::memory_order_acquire); }
   // Ok, or the first failure.
   Status status() const;
-  // The kind of the first failure, if one of the functions named gone() or damaged() made it.
+  // The kind of the first failure, if one of the functions named peer_gone() or damaged() made it.
   LinkFault fault() const;
   // The peer broke the protocol: invalid_argument, "link worker-0 to worker-1: worker-1 broke the
   // protocol: <what>".
-  Status broken(std::string_view what) const;
+  Status protocol_error(std::string_view what) const;
   // The peer is gone, as far as can be seen: unavailable, with the value that was awaited from it.
-  Status gone(LinkFault fault, std::string_view how) const;
+  Status peer_gone(LinkFault fault, std::string_view how) const;
   // The same for `error`, which a call on the socket returned: the path is cut, or the peer has
   // closed.
-  Status gone(int error, std::string_view doing) const;
+  Status peer_gone(int error, std::string_view doing) const;
   // Bytes arrived other than they were sent: the same with LinkFault::damaged.
   Status damaged(std::string_view what) const;
   // A header cannot be what may stand here. The peer broke the protocol if the header's checksum
@@ -159,8 +159,9 @@ class LinkState {
   Status status_;
   // The kind of status_.
   LinkFault fault_ = LinkFault::none;
-  // The kinds of the first few messages that gone() made. fail() finds the kind of its cause here.
-  mutable std::map<std::string, LinkFault> gone_;
+  // The kinds of the first few messages that peer_gone() made. fail() finds the kind of its cause
+  // here.
+  mutable std::map<std::string, LinkFault> faults_;
   std::atomic<bool> failed_{false};
   std::atomic<uint64_t> frames_sent_{0}, bytes_sent_{0}, values_sent_{0};
   std::atomic<uint64_t> frames_received_{0}, bytes_received_{0}, values_received_{0};
