@@ -14,8 +14,10 @@
 namespace leat {
 namespace {
 
+// Both ends are in this process, so that only a fault takes so long.
 constexpr std::chrono::seconds kPairTimeout{10};
 
+// Slots in host memory, as those of a partition on a CPU.
 Status open_slots(const LinkSetup& setup) {
   cpu::CpuDevice device(0, 1);
   for (const LinkEdge& edge : setup.incoming)
@@ -31,7 +33,9 @@ Result<LinkPair> local_pair(LinkSetup a, LinkSetup b, std::chrono::microseconds)
   return pair;
 }
 
-// Lets in whoever dials with one identity.
+// A gate that lets in every dialer with one identity, and gives each socket to the thread that
+// waits for its role.
+// Threads: accepted() on the reactor's, take() on one other.
 class PairGate final : public Listener::Gate {
  public:
   explicit PairGate(Listener::Expected expected) : expected_(std::move(expected)) {}
@@ -53,10 +57,12 @@ class PairGate final : public Listener::Gate {
   std::promise<Descriptor> accepted_[2];
 };
 
+// The two ends of one connection.
 struct SocketPair {
   Descriptor dialed, accepted;
 };
 
+// Dials the listener of this process and waits until it has accepted.
 Result<SocketPair> dial_pair(const Listener& listener, PairGate& gate, SocketRole role,
                              const Listener::Expected& expected, Deadline deadline) {
   LinkHello hello;
@@ -68,6 +74,7 @@ Result<SocketPair> dial_pair(const Listener& listener, PairGate& gate, SocketRol
   return SocketPair{std::move(connection.socket), std::move(accepted)};
 }
 
+// Each link has an io thread of its own, as in two processes.
 Result<LinkPair> tcp_pair(LinkSetup a, LinkSetup b, std::chrono::microseconds spin) {
   struct Threads {
     explicit Threads(std::chrono::microseconds spin) : a(spin), b(spin) {}
@@ -96,6 +103,7 @@ Result<LinkPair> tcp_pair(LinkSetup a, LinkSetup b, std::chrono::microseconds sp
   return pair;
 }
 
+// The handshake is left out: a pair of unix sockets belongs to this process anyway.
 Result<LinkPair> shm_pair(LinkSetup a, LinkSetup b, std::chrono::microseconds spin) {
   struct Threads {
     Reactor io_a, io_b;
@@ -110,7 +118,7 @@ Result<LinkPair> shm_pair(LinkSetup a, LinkSetup b, std::chrono::microseconds sp
   LEAT_ASSIGN_OR_RETURN(auto arena_b, shm::Arena::create(b.incoming));
   arena_a.open_slots(*a.slots);
   arena_b.open_slots(*b.slots);
-  // Each end waits for what the other gives.
+  // Each end waits for what the other one sends, so they are made on two threads.
   auto other = std::async(std::launch::async, [&] {
     return shm::make_link(threads->io_b, *threads->b, std::move(sockets.second), std::move(arena_b),
                           std::move(b), deadline);

@@ -1,4 +1,4 @@
-// The transports of this build.
+// The transports of this build: local, shm and tcp. The conformance suite runs over all of them.
 #pragma once
 
 #include <chrono>
@@ -12,24 +12,31 @@
 
 namespace leat {
 
-// Two links of one process that are each other's peer, and what they run on.
+// Two links of one process that are each other's peer, and the threads that serve them.
 struct LinkPair {
-  std::shared_ptr<void> threads;  // goes last
+  // Destroyed after the links, which use them.
+  std::shared_ptr<void> threads;
   std::unique_ptr<Link> a, b;
 };
 
+// One way of carrying values between partitions.
 struct Transport {
-  std::string_view name;   // "tcp"
-  std::string_view reach;  // who may be a peer: "process", "host", "network"
-  bool bundles = false;    // values that are held together travel as one frame
-  bool remote = false;     // the peer may be another process, and die
-  // Makes a pair as two workers would, with all of the handshake, over loopback: for calibration,
-  // benchmarks and the conformance suite. Opens the incoming edges in the tables of the two setups.
-  // `spin`: how long the transport's threads look for news before they sleep.
+  // "tcp"
+  std::string_view name;
+  // The peers that it reaches: those in the same "process", on the same "host", or over the
+  // "network".
+  std::string_view reach;
+  // True if values that are held together travel as one frame.
+  bool bundles = false;
+  // True if the peer may be another process, which can die.
+  bool remote = false;
+  // Makes a pair as two processes would, with the whole handshake, over loopback: for calibration,
+  // benchmarks and the conformance suite. Opens the incoming edges in the slot tables of the two
+  // setups. The transport's threads look for news for `spin` before they sleep.
   std::function<Result<LinkPair>(LinkSetup a, LinkSetup b, std::chrono::microseconds spin)> pair;
 };
 
-// In the order of their reach.
+// All transports, by reach: the narrowest first.
 std::vector<Transport> transports();
 
 }  // namespace leat

@@ -1,4 +1,4 @@
-// Where a partition of a run receives: what its peers need to open a channel to it.
+// The place where a partition of a run receives. Its peers open a channel to it.
 #pragma once
 
 #include <cstdint>
@@ -8,16 +8,24 @@ namespace leat {
 
 class SlotTable;
 
+// Either `slots` is set, for a partition of this process, or the rest is, for a partition of a
+// runner: the fields of wire::Peer in daemon/wire/cluster.capnp.
 struct Endpoint {
-  SlotTable* slots = nullptr;  // of a partition in this process; it outlives the channels to it
+  // The table of a partition in this process. It outlives the channels to it.
+  SlotTable* slots = nullptr;
 
-  // Of one in a runner's process: wire::Peer of daemon/wire/cluster.capnp.
+  // The number of the partition's host in its job.
   uint32_t task = 0;
-  std::string node;          // for messages
-  uint64_t incarnation = 0;  // of the runner
-  std::string data_address;  // of its worker, who hands the connection on: "10.0.0.2:17463"
-  std::string machine;       // equal ones can share memory
-  std::string unix_address;  // where peers of its machine reach it
+  // The machine's name, for messages.
+  std::string node;
+  // A random number of the runner's life, so that a restarted runner is another one.
+  uint64_t incarnation = 0;
+  // "10.0.0.2:17463": the address of the worker, which hands the connection on to its runner.
+  std::string data_address;
+  // Two runners with equal values can share memory.
+  std::string machine;
+  // The socket at which peers of the same machine reach the runner.
+  std::string unix_address;
 };
 
 }  // namespace leat

@@ -1,13 +1,15 @@
-// A link: one peer pair of a run, all its edges in both directions. What a worker holds for each
-// other partition that it sends to or receives from.
+// A link: the connection of one pair of partitions of a run, with all their edges in both
+// directions. A partition holds one link for each other partition that it sends to or receives
+// from.
 //
 // Values that come in land in the slots of the table that the link was made with, and raise their
-// `arrived`; when the executor raises an edge's `retired`, the link tells the peer. The executor
-// sees only the Channel: it pushes, waits on credit() and on the table.
+// `arrived`. When the executor raises the `retired` of an edge, the link tells the peer. The
+// executor itself sees only the Channel: it pushes, and waits on credit() and on the table.
 //
-// Failure is sticky, the first one stays: the peer is gone, it broke the protocol, bytes arrived
-// damaged, it took nothing for too long, or the run was aborted on either side. All that waits on
-// the link's edges then ends with that status, which names the peer and what was awaited from it.
+// Failure is sticky, and the first one stays: the peer is gone, it broke the protocol, bytes
+// arrived damaged, it took nothing for too long, or the run was aborted on either side. Every wait
+// on the link's edges then ends with that status, which names the peer and the value that was
+// awaited from it.
 #pragma once
 
 #include <chrono>
@@ -24,55 +26,58 @@
 
 namespace leat {
 
+// An edge of the plan that crosses the link.
 struct LinkEdge {
+  // Its index in the plan.
   uint32_t edge = 0;
-  uint64_t bytes = 0;  // of each value; 0 for a token
+  // The size of each value; 0 for a token, which only says that something has happened.
+  uint64_t bytes = 0;
 };
 
-// A word about a step between two peers; the protocol that it belongs to is not the transport's.
-struct Fence {
-  enum class Verb : uint32_t { propose = 1, promise, refuse, commit };
-  Verb verb = Verb::propose;
-  uint64_t step = 0;
-  friend bool operator==(const Fence&, const Fence&) = default;
-};
-
+// Everything that a link is made from.
 struct LinkSetup {
-  std::string self, peer;                    // for messages: "worker-0"
-  std::vector<LinkEdge> incoming, outgoing;  // ascending; the incoming ones are open in `slots`
-  SlotTable* slots = nullptr;                // outlives the link
-  std::function<void(const Fence&)> on_fence = nullptr;  // called on the transport's thread
-  // Called once, when all that waited on the link has ended; by its destructor, too. On any thread.
+  // The names of the two partitions in messages: "worker-0".
+  std::string self, peer;
+  // By ascending index. The incoming ones are open in `slots`.
+  std::vector<LinkEdge> incoming, outgoing;
+  // Outlives the link.
+  SlotTable* slots = nullptr;
+  // Called once, after every wait on the link has ended, at the latest by the link's destructor.
+  // Threads: any.
   std::function<void()> on_failure = nullptr;
-  // How long a push may wait while the peer takes not one byte: then the link fails.
+  // A push that waits this long while the peer takes not one byte fails the link.
   std::chrono::milliseconds stall = std::chrono::seconds(10);
 };
 
-// What has gone over a link so far, pings aside.
+// The traffic of a link so far, without pings.
 struct LinkCounters {
-  uint64_t frames_sent = 0, frames_received = 0;  // over shared memory, rings of the bell count
-  uint64_t bytes_sent = 0, bytes_received = 0;    // headers included
+  // Over shared memory there are no frames, and each ring of the bell counts as one.
+  uint64_t frames_sent = 0, frames_received = 0;
+  // Headers included.
+  uint64_t bytes_sent = 0, bytes_received = 0;
   uint64_t values_sent = 0, values_received = 0;
-  uint64_t late_values = 0;  // received for a turn that was already closed, and dropped
+  // Received for a turn that was already closed, and dropped.
+  uint64_t late_values = 0;
 };
 
-// Threads: as Channel says; ping() from any thread but the transport's own. A call that fails may
-// wait for the transport's thread to say why: no caller holds a lock that a timeline's callback
-// takes. Destroyed by a thread that is not the transport's, when nobody pushes or retires any more.
-// What still waits on the link's edges then ends with cancelled; the peer sees the link close.
+// One end of the connection. Its owner destroys it on a thread that is not the transport's, when no
+// thread pushes or retires any more. Every wait on its edges that is left then ends with cancelled,
+// and the peer sees the link close.
+//
+// Threads: as Channel says. A call that fails may wait until the transport's thread knows why, so
+// no caller holds a lock that the callback of a timeline takes.
 class Link : public Channel {
  public:
+  // LinkSetup::peer.
   virtual const std::string& peer() const = 0;
-  // ok while the link works.
+  // Ok while the link works, then its failure.
   virtual Status status() const = 0;
-  // Of status(), if nobody has asked for it.
+  // The kind of the failure in status(), if the link failed by itself; none otherwise.
   virtual LinkFault fault() const { return LinkFault::none; }
+  // The traffic so far.
   virtual LinkCounters counters() const = 0;
-  virtual Status send_fence(const Fence& fence) = 0;
-  // Time to the peer's transport thread and back.
-  virtual Result<std::chrono::nanoseconds> ping(std::chrono::steady_clock::time_point deadline) = 0;
-  // "worker-1 awaits edge 7 turn 3 from worker-0": the values that are next, for people; "" if
-  // nothing comes in over this link.
+  // The next value that has to come, for people: "worker-1 awaits edge 7 turn 3 from worker-0". ""
+  // if nothing comes in over this link.
   virtual std::string awaits() const = 0;
 };
 

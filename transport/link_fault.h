@@ -1,4 +1,5 @@
-// How a link between two runners can fail by itself, for who has nothing else to do with links.
+// How a link between two runners can fail by itself. Separate from link.h, for code that has
+// nothing else to do with links.
 #pragma once
 
 #include <cstdint>
@@ -6,13 +7,14 @@
 
 namespace leat {
 
-// The run was aborted on neither side.
+// The first failure of a link, if neither side aborted the run.
 enum class LinkFault : uint8_t {
   none,
-  closed,   // by the peer's end, which did not say why
+  closed,   // the peer's end closed and did not say why
   lost,     // nothing came through in time
-  damaged,  // bytes arrived that are not those that were sent
+  damaged,  // bytes arrived other than they were sent
 };
-std::string_view name_of(LinkFault fault);  // "lost"
+// "none", "closed", "lost", "damaged".
+std::string_view name_of(LinkFault fault);
 
 }  // namespace leat

@@ -11,6 +11,7 @@ Status SlotTable::open(uint32_t edge, size_t bytes, Device& device) {
   auto opened = std::make_unique<Edge>();
   opened->bytes = bytes;
   for (uint64_t i = 0; bytes > 0 && i < kSlotDepth; ++i) {
+    // Pages can be joined with others to one value without a copy (devices/core/pages.h).
     const bool in_pages = device.host_visible() && bytes >= kLeastInPages && bytes <= kMostInPages;
     auto slot = in_pages ? allocate_pages(bytes) : device.allocate(bytes);
     if (!slot.ok()) return slot.status().while_doing(cat("opening the slots of edge ", edge));
@@ -27,11 +28,12 @@ void SlotTable::open(uint32_t edge, size_t bytes, std::vector<std::unique_ptr<Bu
 }
 
 void SlotTable::close(uint32_t edge, uint64_t turn) {
-  // In this order: whoever sees the turn retired must not find that it never came.
+  // In this order: a thread that sees the turn retired must not find that it never came.
   edges_[edge]->arrived.signal(turn + 1);
   edges_[edge]->retired.signal(turn + 1);
 }
 
+// Turns arrive in order here: the senders of one process never pass over one.
 Status SlotTable::deliver(uint32_t edge, uint64_t turn, const void* data, size_t bytes) {
   if (!is_open(edge))
     return invalid_argument(cat("edge ", edge, ": this partition has no such incoming edge"));
@@ -45,6 +47,7 @@ Status SlotTable::deliver(uint32_t edge, uint64_t turn, const void* data, size_t
                                 kSlotDepth, " in flight (", retired, " retired), received turn ",
                                 turn));
   }
+  // The bytes are there before the turn counts as arrived.
   if (bytes > 0) std::memcpy(slot(edge, turn), data, bytes);
   e.arrived.signal(turn + 1);
   return {};

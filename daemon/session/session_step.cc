@@ -1,8 +1,8 @@
 #include "daemon/session/session_step.h"
 
 #include "daemon/session/session_core.h"
+#include "devices/base/patience.h"
 #include "devices/base/text.h"
-#include "devices/cpu/pool.h"
 
 namespace leat {
 
@@ -149,8 +149,10 @@ void SessionStep::retire() {
 }
 
 void SessionStep::wait() {
-  for (cpu::Spinner spinner; !over() && spinner.spin();) {
+  Patience& patience = step_patience();
+  while (!over() && patience.look_again()) {
   }
+  patience.progress();
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] { return state_ == State::over; });
 }

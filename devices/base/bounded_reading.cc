@@ -17,24 +17,29 @@ namespace {
 using SteadyClock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
+// The most that one read asks for, so that ReadingLimits::answer is a time for 1 MiB.
 constexpr size_t kPieceBytes = size_t{1} << 20;
-// Who waits looks so often; what it oversleeps beyond twice as long it was stopped itself.
+// The waiting caller looks at the reading this often. If a look comes after more than twice this
+// time, this process itself was stopped, and the rest of that time does not count.
 constexpr milliseconds kLook{100};
 
-// What the two threads share.
+// The state that the caller and the reading thread share.
 struct Reading {
-  // Where the reader is. It waits for the system between enter() and leave().
+  // The place where the reader is. It waits for the system between enter() and leave().
   struct Place {
     std::string path;
     uint64_t offset = 0;
-    std::optional<uint64_t> size;  // once it is open
+    // Known once the file is open.
+    std::optional<uint64_t> size;
   };
 
   std::mutex mutex;
   std::condition_variable changed;
   Place place;
+  // The reader is in a call of the system. `answers` counts the calls that have returned.
   bool waits = false;
   uint64_t answers = 0;
+  // The caller has returned. The reader must not use the file system any more.
   bool given_up = false;
   std::optional<Status> outcome;
 
@@ -52,6 +57,7 @@ struct Reading {
   }
 };
 
+// A file whose reads note where they wait.
 class BoundedFile final : public ReadableFile {
  public:
   BoundedFile(std::unique_ptr<ReadableFile> file, std::shared_ptr<Reading> reading)
@@ -60,7 +66,7 @@ class BoundedFile final : public ReadableFile {
   const std::string& path() const override { return file_->path(); }
   uint64_t size() const override { return file_->size(); }
 
-  // In pieces, so that a slow file is told from one that does not answer.
+  // Reads in pieces, so that a slow file differs from one that does not answer.
   Status read(uint64_t offset, std::span<std::byte> out) const override {
     do {
       const auto piece = out.first(std::min(out.size(), kPieceBytes));
@@ -79,6 +85,7 @@ class BoundedFile final : public ReadableFile {
   const std::shared_ptr<Reading> reading_;
 };
 
+// A file system that notes where opening waits, and whose files note where reading waits.
 class BoundedFiles final : public ForwardingFiles {
  public:
   BoundedFiles(Files& files, std::shared_ptr<Reading> reading)
@@ -102,6 +109,8 @@ class BoundedFiles final : public ForwardingFiles {
   const std::shared_ptr<Reading> reading_;
 };
 
+// The error for the caller. `whole`: the deadline of the whole reading has passed; otherwise one
+// answer took too long.
 std::string message(const Reading& reading, const ReadingLimits& limits, bool whole,
                     milliseconds took) {
   const Reading::Place& place = reading.place;
@@ -120,6 +129,8 @@ std::string message(const Reading& reading, const ReadingLimits& limits, bool wh
 
 Status read_within(Files& files, const ReadingLimits& limits, std::function<Status(Files&)> read) {
   const auto reading = std::make_shared<Reading>();
+  // The thread may be held in a call for ever, so nothing could join it: it is detached. It owns
+  // all that it uses, except for `files`, which it does not touch after `given_up`.
   std::thread([&files, reading, read = std::move(read)] {
     ::pthread_setname_np(::pthread_self(), "reading");
     BoundedFiles bounded(files, reading);
@@ -127,11 +138,12 @@ Status read_within(Files& files, const ReadingLimits& limits, std::function<Stat
     const std::lock_guard lock(reading->mutex);
     reading->outcome = std::move(outcome);
     reading->changed.notify_all();
-  }).detach();  // it may be held in a call for ever: nobody could join it
+  }).detach();
 
   const auto began = SteadyClock::now();
   milliseconds silent{0};
   uint64_t answers = 0;
+  // Each round waits for the outcome, then adds the time without an answer to `silent`.
   std::unique_lock lock(reading->mutex);
   for (auto looked = began;;) {
     const auto until = std::min(looked + std::min(kLook, limits.answer), limits.deadline);

@@ -1,5 +1,5 @@
-// Time as a parameter: who waits or stamps takes a Clock, so that tests pass hours in microseconds
-// and a simulation repeats itself.
+// Time as a parameter. Code that waits or stamps takes a Clock, so that tests pass hours in
+// microseconds and a simulation repeats itself exactly.
 #pragma once
 
 #include <atomic>
@@ -8,6 +8,8 @@
 
 namespace leat {
 
+// A source of the date and of durations. An implementation owns nothing that its users could lose:
+// they hold a reference, and the clock outlives them.
 // Threads: any.
 class Clock {
  public:
@@ -15,20 +17,21 @@ class Clock {
   using Steady = std::chrono::steady_clock::time_point;
 
   virtual ~Clock() = default;
-  // The date, for people and for logs. May jump either way: never subtract two of them.
+  // The date, for people and for logs. It may jump either way, so no code subtracts two of them.
   virtual Wall now() const = 0;
-  // Never goes back: for deadlines and durations.
+  // A time that never goes back, for deadlines and durations.
   virtual Steady steady() const = 0;
 };
 
+// The clocks of the system. It has no state.
 class RealClock final : public Clock {
  public:
   Wall now() const override { return std::chrono::system_clock::now(); }
   Steady steady() const override { return std::chrono::steady_clock::now(); }
 };
 
-// Stands still until somebody advances it. Starts one hour after either clock's zero, so that a
-// deadline in the near past can be written.
+// A clock that stands still until a test advances it. It starts one hour after either clock's zero,
+// so that a test can write a deadline in the near past.
 class ManualClock final : public Clock {
  public:
   Wall now() const override {
@@ -36,6 +39,7 @@ class ManualClock final : public Clock {
   }
   Steady steady() const override { return Steady(elapsed()); }
 
+  // Moves both times forward.
   void advance(std::chrono::nanoseconds by) { elapsed_.fetch_add(by.count()); }
   // Moves now() alone, either way, as an administrator or NTP does.
   void jump_wall(std::chrono::nanoseconds by) { wall_offset_.fetch_add(by.count()); }
@@ -46,6 +50,7 @@ class ManualClock final : public Clock {
     return std::chrono::nanoseconds(wall_offset_.load());
   }
 
+  // Nanoseconds.
   std::atomic<int64_t> elapsed_{std::chrono::nanoseconds(std::chrono::hours(1)).count()};
   std::atomic<int64_t> wall_offset_{0};
 };

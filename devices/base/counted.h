@@ -1,4 +1,4 @@
-// Counts for people: "1 thread", "4 threads".
+// Counts in messages for people: "1 thread", "4 threads".
 #pragma once
 
 #include <string>
@@ -8,7 +8,8 @@
 
 namespace leat {
 
-// `count` of something whose plural ends in "s".
+// `count` and the noun `one`, with an "s" for every count but 1. REQUIRES: the plural of the noun
+// ends in "s".
 template <typename Integer>
 std::string counted(Integer count, std::string_view one) {
   return cat(count, " ", one, count == 1 ? "" : "s");

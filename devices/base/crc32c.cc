@@ -8,8 +8,9 @@
 namespace leat {
 namespace {
 
-// table[k][b]: the checksum of byte b followed by k zero bytes, for eight bytes at a time
-// (M. Kounavis, F. Berry, "Novel Table Lookup-Based Algorithms for High-Performance CRC", 2008).
+// table[k][b] is the checksum of byte b followed by k zero bytes. With it, eight bytes are looked
+// up at a time (M. Kounavis, F. Berry, "Novel Table Lookup-Based Algorithms for High-Performance
+// CRC", 2008).
 using Tables = std::array<std::array<uint32_t, 256>, 8>;
 
 constexpr Tables make_tables() {
@@ -36,9 +37,10 @@ uint64_t load64(const std::byte* at) {
   return word;
 }
 
-// The CRC instruction takes three cycles and one may start in each: long buffers go as three
-// streams of kBlock bytes, joined by moving a checksum over the bytes that follow it (M. Adler,
-// crc32c.c). Moving is linear, so it is four look-ups in a table made for that distance.
+// The CRC instruction takes three cycles, and one can start in each. Long buffers therefore go as
+// three streams of kBlock bytes. The three checksums are joined by moving each over the bytes that
+// follow it (M. Adler, crc32c.c). Moving is linear, so it is four look-ups in a table made for that
+// distance.
 constexpr size_t kBlock = 2048;
 using Shift = std::array<std::array<uint32_t, 256>, 4>;
 
@@ -54,12 +56,14 @@ constexpr Shift make_shift(size_t zero_bytes) {
   return shift;
 }
 
+// The checksum of the same bytes followed by kBlock zero bytes.
 uint32_t move_over_block(uint64_t crc) {
   static const Shift shift = make_shift(kBlock);
   return shift[0][crc & 255] ^ shift[1][crc >> 8 & 255] ^ shift[2][crc >> 16 & 255] ^
          shift[3][crc >> 24 & 255];
 }
 
+// Three streams while there are three blocks, then eight bytes at a time, then one.
 [[gnu::target("sse4.2")]] uint32_t crc32c_sse42(std::span<const std::byte> bytes, uint32_t before) {
   uint64_t crc = static_cast<uint32_t>(~before);
   const std::byte* at = bytes.data();
@@ -79,6 +83,7 @@ uint32_t move_over_block(uint64_t crc) {
   return ~tail;
 }
 
+// Functions with this attribute run only on CPUs with these instructions; crc32c() asks the CPU.
 #define LEAT_FOLDING __attribute__((target("avx512f,vpclmulqdq,pclmul,sse4.2")))
 
 // x to the n-th modulo the polynomial, bits reflected: the highest bit is the coefficient of 1.
@@ -88,8 +93,8 @@ constexpr uint64_t power_of_x(size_t n) {
   return power;
 }
 
-// What moves a remainder of 16 bytes over the `bytes` bytes that follow: factors for its first and
-// its second half.
+// The factors that move a remainder of 16 bytes over the bytes that follow: one for its first half
+// and one for its second.
 struct Fold {
   uint64_t first, second;
 };
@@ -104,7 +109,7 @@ LEAT_FOLDING inline __m512i four_factors(const Fold& fold) {
   return _mm512_set4_epi64(second, first, second, first);
 }
 
-// Four remainders moved and added to the bytes there.
+// Moves four remainders and adds them to the bytes there.
 LEAT_FOLDING inline __m512i fold(__m512i remainders, __m512i by, __m512i onto) {
   const __m512i first = _mm512_clmulepi64_epi128(remainders, by, 0x00);
   const __m512i second = _mm512_clmulepi64_epi128(remainders, by, 0x11);
@@ -117,10 +122,10 @@ LEAT_FOLDING inline __m128i fold(__m128i remainder, const Fold& over, __m128i on
 }
 LEAT_FOLDING inline __m512i load(const std::byte* at) { return _mm512_loadu_si512(at); }
 
-// Long buffers where the CPU multiplies polynomials: 256 bytes are carried along as sixteen
-// remainders (V. Gopal et al., "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ
-// Instruction", 2009), three times as fast as the CRC instruction. Bytes that come from memory are
-// asked for early: what reads them next, a socket, then has them in the cache.
+// Long buffers on CPUs that multiply polynomials. 256 bytes are carried along as sixteen remainders
+// (V. Gopal et al., "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ Instruction",
+// 2009), three times as fast as the CRC instruction. Bytes that come from memory are prefetched, so
+// that a socket that reads them next finds them in the cache.
 LEAT_FOLDING uint32_t crc32c_avx512(std::span<const std::byte> bytes, uint32_t before) {
   constexpr size_t kStride = 256, kAhead = 2048;
   if (bytes.size() < 2 * kStride) return crc32c_sse42(bytes, before);

@@ -8,11 +8,12 @@
 
 namespace leat {
 
-// The checksum of `bytes`; with `before`, of what `before` is the checksum of followed by `bytes`:
-// crc32c(b, crc32c(a)) == crc32c(ab). Uses AVX-512 or SSE4.2 where the CPU has them.
+// The checksum of `bytes`. With `before`, the checksum of earlier bytes, it goes on from there:
+// crc32c(b, crc32c(a)) == crc32c(ab). Uses AVX-512 or SSE4.2 if the CPU has them.
 uint32_t crc32c(std::span<const std::byte> bytes, uint32_t before = 0);
 
-// The same, by tables: what CPUs without either run. Here so that a test can compare the two.
+// The same result from tables, as CPUs without either compute it. Declared here so that a test can
+// compare the two.
 uint32_t crc32c_portable(std::span<const std::byte> bytes, uint32_t before = 0);
 
 }  // namespace leat

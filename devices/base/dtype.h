@@ -1,4 +1,6 @@
-// Element types.
+// The types of a tensor's elements: their sizes, their names in the file formats, and sets of them.
+//
+// Threads: everything here is a value or a pure function.
 #pragma once
 
 #include <cstddef>
@@ -9,6 +11,7 @@
 
 namespace leat {
 
+// The element types. Plans and checkpoints store the numbers, so a number never changes.
 enum class DType : uint8_t {
   invalid = 0,
   f32,
@@ -27,14 +30,17 @@ enum class DType : uint8_t {
 };
 inline constexpr int kDTypeCount = 14;
 
-// Bytes of one element; 0 for invalid.
+// The bytes of one element; 0 for invalid.
 size_t dtype_size(DType dtype);
-// ONNX's name: float, double, float16, bfloat16, int8 ... uint64, bool. "invalid" for invalid.
+// The name that ONNX uses: float, double, float16, bfloat16, int8 ... uint64, bool. "invalid" for
+// invalid.
 std::string_view dtype_name(DType dtype);
+// The type of this name, or nothing if no type has it. "invalid" is not the name of a type.
 std::optional<DType> dtype_from_name(std::string_view name);
-// safetensors' name: F32, F64, F16, BF16, I8 ... U64, BOOL.
+// The name that safetensors uses: F32, F64, F16, BF16, I8 ... U64, BOOL. Empty for invalid.
 std::string_view dtype_safetensors_name(DType dtype);
-// TensorProto.DataType of ONNX, both ways. 0 / invalid when there is none.
+// The number in TensorProto.DataType of ONNX, both ways. An unknown number is `invalid`, and
+// `invalid` is 0.
 int dtype_onnx_code(DType dtype);
 DType dtype_from_onnx_code(int64_t code);
 
@@ -51,10 +57,11 @@ inline bool is_int(DType t) { return is_signed_int(t) || is_unsigned_int(t); }
 
 std::ostream& operator<<(std::ostream& out, DType dtype);
 
-// A set of dtypes, for type constraints.
+// A set of types, as the constraint of an op's input. A value of 32 bits.
 class DTypeSet {
  public:
   constexpr DTypeSet() = default;
+  // The set of the given types: DTypeSet::of(DType::f32, DType::f64).
   template <typename... T>
   static constexpr DTypeSet of(T... types) {
     DTypeSet set;
@@ -73,6 +80,7 @@ class DTypeSet {
   uint32_t bits_ = 0;
 };
 
+// The sets that op definitions use.
 inline constexpr DTypeSet kFloats = DTypeSet::of(DType::f32, DType::f64, DType::f16, DType::bf16);
 inline constexpr DTypeSet kSignedInts = DTypeSet::of(DType::i8, DType::i16, DType::i32, DType::i64);
 inline constexpr DTypeSet kUnsignedInts =
@@ -84,7 +92,7 @@ inline constexpr DTypeSet kBool = DTypeSet::of(DType::boolean);
 inline constexpr DTypeSet kAllTypes = kNumbers | kBool;
 inline constexpr DTypeSet kIndexTypes = DTypeSet::of(DType::i32, DType::i64);
 
-// IEEE half and bfloat16 as storage; arithmetic is done in float.
+// IEEE half and bfloat16 are formats to store. Arithmetic converts them to float first.
 struct Half {
   uint16_t bits;
 };
@@ -93,8 +101,10 @@ struct BFloat16 {
 };
 float to_float(Half h);
 float to_float(BFloat16 b);
-Half to_half(float f);          // round to nearest even
-BFloat16 to_bfloat16(float f);  // round to nearest even
+// Both round to nearest, ties to even. A NaN stays a NaN, and a value out of range becomes
+// infinity.
+Half to_half(float f);
+BFloat16 to_bfloat16(float f);
 
 // The floating-point types of 16 bits.
 inline bool is_16bit_float(DType dtype) { return dtype == DType::f16 || dtype == DType::bf16; }

@@ -21,6 +21,7 @@ std::atomic<int> failpoints_set{0};
 
 namespace {
 
+// The failpoints that are set, by name.
 struct Table {
   std::mutex mutex;
   std::map<std::string, std::shared_ptr<Failpoint>, std::less<>> failpoints;
@@ -31,6 +32,8 @@ Table& table() {
   return table;
 }
 
+// Sets a failpoint, in place of another one with this name. The count in failpoints_set makes
+// LEAT_FAILPOINT look here.
 std::shared_ptr<Failpoint> set(const std::string& name, FailpointAction action) {
   auto failpoint = std::make_shared<Failpoint>();
   failpoint->action = std::move(action);
@@ -40,7 +43,7 @@ std::shared_ptr<Failpoint> set(const std::string& name, FailpointAction action) 
   return failpoint;
 }
 
-// Only if it is still ours.
+// Removes a failpoint, unless another one has taken its name.
 void unset(const std::string& name, const std::shared_ptr<Failpoint>& failpoint) {
   std::lock_guard lock(table().mutex);
   const auto found = table().failpoints.find(name);
@@ -54,6 +57,7 @@ FailpointAction fail_with(Status status, uint64_t only) {
   return [status, only](uint64_t pass) { return only == 0 || pass == only ? status : Status(); };
 }
 
+// Kills this process as a crash does: no destructor runs and no buffer is flushed.
 FailpointAction kill_at(uint64_t only) {
   return [only](uint64_t pass) {
     if (only == 0 || pass == only) std::raise(SIGKILL);
@@ -68,6 +72,7 @@ std::optional<Code> code_from_name(std::string_view name) {
   return std::nullopt;
 }
 
+// One "name=action" of the environment variable.
 struct Setting {
   std::string name;
   FailpointAction action;
@@ -113,6 +118,7 @@ uint64_t ScopedFailpoint::passes() const { return failpoint_->passes.load(); }
 
 void set_failpoint(std::string name, FailpointAction action) { set(name, std::move(action)); }
 
+// Reads all settings before it sets one, so that an error sets none.
 Status set_failpoints(std::string_view text) {
   std::vector<Setting> settings;
   while (!text.empty()) {
@@ -132,6 +138,7 @@ Status set_failpoints_of_environment() {
 }
 
 Status pass_failpoint(std::string_view name) {
+  // The action runs without the lock: it may block, or pass failpoints itself.
   std::shared_ptr<Failpoint> failpoint;
   {
     std::lock_guard lock(table().mutex);

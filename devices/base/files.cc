@@ -17,7 +17,7 @@
 namespace leat {
 namespace {
 
-// strerror_r has two signatures; this works with both.
+// The system's text for an error. strerror_r has two signatures, and this works with both.
 std::string words_of(int error) {
   char text[128] = "unknown error";
   struct Words {
@@ -27,6 +27,8 @@ std::string words_of(int error) {
   return Words::of(strerror_r(error, text, sizeof text), text);
 }
 
+// The code of a system's error: no room, a path that can never work, the state of the disk, or, for
+// everything else, a fault of the disk.
 Code code_of(int error) {
   switch (error) {
     case ENOSPC:
@@ -62,6 +64,7 @@ Status system_error(const std::string& path, std::string_view what, int error) {
   return Status(code_of(error), cat("'", path, "': cannot ", what, ": ", words_of(error)));
 }
 
+// Makes a call of the system again while a signal interrupts it.
 template <typename Call>
 auto retry_interrupted(Call&& call) {
   decltype(call()) result;
@@ -70,9 +73,11 @@ auto retry_interrupted(Call&& call) {
   return result;
 }
 
-// Linux moves at most 2 GiB a call.
+// Linux moves at most 2 GiB in a call.
 constexpr size_t kCallBytes = size_t{1} << 30;
 
+// Closes its descriptor, unless it is released. (transport/io has a class of the same name, which
+// this folder cannot see.)
 class Descriptor {
  public:
   explicit Descriptor(int fd) : fd_(fd) {}
@@ -88,6 +93,7 @@ class Descriptor {
   int fd_;
 };
 
+// A file of the operating system, read with pread().
 class RealReadableFile final : public ReadableFile {
  public:
   RealReadableFile(std::string path, int fd, uint64_t size)
@@ -121,10 +127,12 @@ class RealReadableFile final : public ReadableFile {
   uint64_t size_;
 };
 
+// A file of the operating system, written at its end.
 class RealWritableFile final : public WritableFile {
  public:
   RealWritableFile(std::string path, int fd) : path_(std::move(path)), fd_(fd) {}
 
+  // After an error the file is cut to the length that it had before.
   Status append(std::span<const std::byte> bytes) override {
     LEAT_RETURN_IF_ERROR(LEAT_FAILPOINT("files/append"));
     off_t written = 0;
@@ -144,13 +152,15 @@ class RealWritableFile final : public WritableFile {
     return {};
   }
 
-  // Not retried: Linux closes the descriptor also when it is interrupted.
+  // A close that was interrupted is not tried again: Linux has closed the descriptor by then.
   Status close() override {
     if (::close(fd_.release()) != 0 && errno != EINTR) return system_error(path_, "close", errno);
     return {};
   }
 
  private:
+  // Cuts off the bytes of an append that failed half-way, and returns its error. If that fails too,
+  // the file keeps a part of them.
   Status take_back(off_t written, int error) {
     const off_t end = ::lseek(fd_.get(), -written, SEEK_CUR);
     if (written > 0 && end >= 0) (void)!::ftruncate(fd_.get(), end);
@@ -163,8 +173,8 @@ class RealWritableFile final : public WritableFile {
 
 class RealFiles final : public Files {
  public:
+  // O_NONBLOCK, because to open a pipe that no process writes would wait for ever.
   Result<std::unique_ptr<ReadableFile>> open(const std::string& path) override {
-    // O_NONBLOCK: to open a pipe that nobody writes would wait for ever.
     Descriptor fd(retry_interrupted(
         [&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK); }));
     if (fd.get() < 0) return system_error(path, "open it", errno);
@@ -186,6 +196,7 @@ class RealFiles final : public Files {
     return std::unique_ptr<WritableFile>(std::make_unique<RealWritableFile>(path, fd));
   }
 
+  // The size is compared, because bytes behind the expected end would become part of the file.
   Result<std::unique_ptr<WritableFile>> append_to(const std::string& path, uint64_t size) override {
     Descriptor fd(retry_interrupted(
         [&] { return ::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK); }));
@@ -204,6 +215,7 @@ class RealFiles final : public Files {
     return system_error(from, cat("rename it to '", to, "'"), errno);
   }
 
+  // AT_SYMLINK_FOLLOW: a link to the file itself, not to a symbolic link.
   Status link(const std::string& from, const std::string& to) override {
     LEAT_RETURN_IF_ERROR(LEAT_FAILPOINT("files/link"));
     if (::linkat(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), AT_SYMLINK_FOLLOW) == 0) return {};
@@ -228,6 +240,7 @@ class RealFiles final : public Files {
     return system_error(path, "remove it and all that is in it", error.value());
   }
 
+  // A folder is synced as a file is: through a descriptor.
   Status sync_directory(const std::string& path) override {
     LEAT_RETURN_IF_ERROR(LEAT_FAILPOINT("files/sync_directory"));
     Descriptor fd(retry_interrupted(
@@ -237,8 +250,9 @@ class RealFiles final : public Files {
     return {};
   }
 
+  // Makes every prefix that ends before a slash, then the whole path, and syncs the parent of each
+  // new folder.
   Status make_directories(const std::string& path) override {
-    // Every prefix that ends before a slash, then the whole.
     for (size_t at = 0; at != std::string::npos;) {
       at = path.find('/', at + 1);
       const std::string prefix = path.substr(0, at);
@@ -278,13 +292,14 @@ class RealFiles final : public Files {
   }
 };
 
+// The file that write_file_atomically() writes before it renames it.
 struct Temporary {
   std::string path;
   std::unique_ptr<WritableFile> file;
 };
 
-// The name has the process and a count; a name that is taken (another host, a shared disk) is
-// passed over.
+// The name has the process's number and a count. A name that is taken, for instance by another
+// machine on a shared disk, is passed over.
 Result<Temporary> create_temporary(Files& files, const std::string& path) {
   static std::atomic<uint64_t> count{0};
   for (int attempt = 0;; ++attempt) {
@@ -296,6 +311,7 @@ Result<Temporary> create_temporary(Files& files, const std::string& path) {
   }
 }
 
+// Writes all pieces, and returns when they are on the disk.
 Status write_and_sync(WritableFile& file, std::span<const std::span<const std::byte>> pieces) {
   for (std::span<const std::byte> piece : pieces) LEAT_RETURN_IF_ERROR(file.append(piece));
   LEAT_RETURN_IF_ERROR(file.sync());
@@ -304,6 +320,7 @@ Status write_and_sync(WritableFile& file, std::span<const std::span<const std::b
 
 }  // namespace
 
+// File systems that can do neither of these two keep the base class's answer.
 Result<std::unique_ptr<WritableFile>> Files::append_to(const std::string& path, uint64_t) {
   return unimplemented(cat("'", path, "': cannot write at its end"));
 }
@@ -353,7 +370,7 @@ Status write_file_atomically(Files& files, const std::string& path,
   if (status.ok()) status = files.rename(temporary.path, path);
   if (!status.ok()) {
     temporary.file.reset();
-    // If this fails too there is nobody better to tell: the first failure is the one that counts.
+    // The first failure is the one to report, whether or not the removal fails, too.
     (void)files.remove(temporary.path);
     return status.while_doing(cat("writing '", path, "'"));
   }

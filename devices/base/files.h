@@ -1,9 +1,11 @@
-// The file system, as much of it as the runtime needs, behind an interface, so that a test can put
-// a full disk, a lost fsync or a crash between any two steps.
+// The file system, as much of it as the runtime needs, as an interface: a test can put a full disk,
+// a lost fsync or a crash between any two steps.
 //
-// Errors name the path and give the system's words. Codes: resource_exhausted for a full disk, a
-// quota or no more descriptors; invalid_argument for a path that can never work;
-// failed_precondition for what is missing, forbidden, or in the way; unavailable for I/O errors.
+// Errors name the path and quote the system. Their codes:
+//   resource_exhausted   a full disk, a quota, or no more descriptors
+//   invalid_argument     a path that can never work
+//   failed_precondition  a path that is missing, forbidden or in the way
+//   unavailable          an I/O error
 #pragma once
 
 #include <cstddef>
@@ -20,81 +22,91 @@
 
 namespace leat {
 
+// The contents of a file in memory.
 using Bytes = std::vector<std::byte>;
 
-// A regular file open for reading. Closed when destroyed.
-// Threads: any; reads do not move a position.
+// A regular file that is open for reading. Its destructor closes it. Reads move no position.
+// Threads: any.
 class ReadableFile {
  public:
   virtual ~ReadableFile() = default;
   virtual const std::string& path() const = 0;
-  // Bytes, as it was when opened.
+  // In bytes, as it was when the file was opened.
   virtual uint64_t size() const = 0;
-  // Fills `out` from `offset`. Fails if the file ends before.
+  // Fills all of `out` with the bytes from `offset` on. Fails if the file ends before.
   virtual Status read(uint64_t offset, std::span<std::byte> out) const = 0;
 };
 
-// A file open for writing at its end. Closed when destroyed, with nothing promised unless
-// sync() and close() said ok. Threads: one at a time, but that one may append() while another one
-// is in sync().
+// A file that is open for writing at its end. Its destructor closes it, and then nothing is
+// promised about bytes for which sync() and close() did not return ok.
+// Threads: one at a time, but append() may run while another thread is in sync().
 class WritableFile {
  public:
   virtual ~WritableFile() = default;
-  // All of `bytes`, or an error and none of them, as far as the file can be cut again: on a disk
-  // that was full the same may be tried later.
+  // Writes all of `bytes`. After an error the file has none of them, if the system let it be cut
+  // again; on a disk that was full the caller may then try the same bytes later.
   virtual Status append(std::span<const std::byte> bytes) = 0;
-  // Returns when the bytes that were there when it was called are on the disk. After a failure
-  // nothing is known: write a new file.
+  // Returns when the bytes that were appended before the call are on the disk. After a failure the
+  // state of the file is unknown, and the caller writes a new one.
   virtual Status sync() = 0;
+  // Closes the file before the destructor does, to learn of an error. Not called twice.
   virtual Status close() = 0;
 };
 
+// The operations on paths. The real one has no state, and every other one says what it owns.
 // Threads: any.
 class Files {
  public:
   virtual ~Files() = default;
-  // Refuses what is not a regular file: a pipe would block, a device has no size.
+  // Opens a regular file and refuses everything else: a pipe would block, a device has no size.
   virtual Result<std::unique_ptr<ReadableFile>> open(const std::string& path) = 0;
-  // Fails if the path exists.
+  // Makes a new, empty file. Fails if the path exists.
   virtual Result<std::unique_ptr<WritableFile>> create(const std::string& path) = 0;
-  // The file at `path`, which has `size` bytes. Any error may mean that the disk cannot do that,
-  // and a new file would do.
+  // Opens the file at `path`, which has `size` bytes, to write behind them. Any error may mean that
+  // the disk cannot do this, and the caller writes a new file then. The base class answers
+  // unimplemented.
   virtual Result<std::unique_ptr<WritableFile>> append_to(const std::string& path, uint64_t size);
-  // Replaces `to` at once, if it exists.
+  // Gives the file a new name, at once. A file at `to` is replaced.
   virtual Status rename(const std::string& from, const std::string& to) = 0;
-  // `to`, which must not be there, is a second name of the file then, the last of a chain if `from`
-  // is a symbolic link. Any error may mean that the two cannot share a file, and a copy would do:
-  // another disk, or one that knows no such thing.
+  // Makes `to`, which must not exist, a second name of the file. If `from` is a symbolic link, the
+  // file is the last of its chain. Any error may mean that the two paths cannot share a file, for
+  // instance on two disks, and the caller makes a copy then. The base class answers unimplemented.
   virtual Status link(const std::string& from, const std::string& to);
+  // Removes a file or an empty folder. Fails if there is none.
   virtual Status remove(const std::string& path) = 0;
-  // What is at either path is at the other one then, at once. Both exist.
+  // Exchanges two existing paths at once, so that no moment has only one of them.
   virtual Status exchange(const std::string& a, const std::string& b) = 0;
-  // A folder with all that is in it, or a file. Ok if there is none.
+  // Removes a file, or a folder with everything in it. Ok if there is none.
   virtual Status remove_all(const std::string& path) = 0;
-  // Makes names in the directory (creations, renames, removals) survive a loss of power.
+  // Makes the names in the folder survive a loss of power: files created, renamed and removed
+  // before.
   virtual Status sync_directory(const std::string& path) = 0;
-  // With its parents; ok if it is there already. What it makes survives a loss of power.
+  // Makes a folder and its parents. Ok if it exists. New folders survive a loss of power.
   virtual Status make_directories(const std::string& path) = 0;
-  // The names in the directory, sorted, without "." and "..".
+  // The names in the folder, sorted, without "." and "..".
   virtual Result<std::vector<std::string>> list(const std::string& path) = 0;
+  // Whether anything has this path. A path that cannot be looked up is an error, not "no".
   virtual Result<bool> exists(const std::string& path) = 0;
 };
 
-// The operating system's. It has no state: one object serves everybody.
+// The file system of the operating system. It has no state, so that one object serves all.
 Files& real_files();
 
-// The whole file. resource_exhausted if it is larger than `limit` bytes; nothing is allocated then.
+// Reads the whole file. A file larger than `limit` bytes is resource_exhausted, before any memory
+// is allocated for it.
 Result<Bytes> read_file(Files& files, const std::string& path, uint64_t limit);
 
-// All of the file from its beginning, a piece of at most 1 MiB at a time, until `take` fails.
+// Reads the whole file from its beginning and gives it to `take` in pieces of at most 1 MiB. Ends
+// with the first error of either.
 Status read_in_pieces(const ReadableFile& file,
                       const std::function<Status(std::span<const std::byte>)>& take);
 
-// Whoever opens `path` sees the old bytes or all of the new ones, also after a crash: the pieces
-// go, one after the other, into a temporary file beside it, which is synced, renamed over it, and
-// the directory synced. On failure the temporary file is removed and `path` is as it was (but for a
-// failure of the last sync, after which it has the new bytes). A killed process may leave
-// `path`.*.tmp.
+// Replaces the contents of `path` so that every reader sees either the old bytes or all new ones,
+// also after a crash. The pieces are written one after the other to a temporary file beside it; the
+// file is synced and renamed over `path`, and the folder is synced.
+//
+// After a failure the temporary file is removed and `path` is as it was, except after a failure of
+// the last sync, when `path` has the new bytes. A killed process may leave `path`.*.tmp behind.
 Status write_file_atomically(Files& files, const std::string& path,
                              std::span<const std::span<const std::byte>> pieces);
 Status write_file_atomically(Files& files, const std::string& path,
@@ -103,22 +115,24 @@ Status write_file_atomically(Files& files, const std::string& path,
 // "a/b" of "a/b/c"; "." of "c"; "/" of "/c".
 std::string directory_of(const std::string& path);
 
-// True for the two first bytes of a gzip file.
+// True if `bytes` begin with the two bytes that begin every gzip file.
 bool is_gzip(std::span<const std::byte> bytes);
 
-// The decompressed bytes of a gzip file of one or more members, CRC and length checked.
-// resource_exhausted past `limit` bytes of output. `subject` begins the messages: the file's name.
+// Decompresses a gzip file of one or more members, and checks CRC and length of each. More than
+// `limit` bytes of output are resource_exhausted. `subject` names the file in messages.
 Result<Bytes> gunzip(std::span<const std::byte> bytes, uint64_t limit, std::string_view subject);
 
-// The whole file, decompressed if it is a gzip file; `limit` is on what comes out.
+// Reads the whole file, and decompresses it if it is a gzip file. `limit` holds for the result.
 Result<Bytes> read_maybe_gzip(Files& files, const std::string& path, uint64_t limit);
 
-// How a file begins: its header, without reading all of it.
+// The beginning of a file, for a reader that wants its header and not all of it.
 struct FileStart {
-  Bytes bytes;                   // decompressed if it is a gzip file
-  std::optional<uint64_t> size;  // of the whole file, if that is known: it is not compressed
+  // Decompressed, if it is a gzip file.
+  Bytes bytes;
+  // The size of the whole file, unless it is compressed; nothing then.
+  std::optional<uint64_t> size;
 };
-// The first `size` bytes, or all if there are fewer.
+// Reads the first `size` bytes, or all bytes of a smaller file.
 Result<FileStart> read_start(Files& files, const std::string& path, uint64_t size);
 
 }  // namespace leat

@@ -1,5 +1,5 @@
-// A file system that passes everything on to another: the base of those that watch, delay or spoil
-// a few of its calls.
+// A file system that passes every call on to another one. Classes that watch, delay or spoil some
+// of the calls derive from it and override those.
 #pragma once
 
 #include <memory>
@@ -11,7 +11,7 @@
 
 namespace leat {
 
-// `files` outlives it.
+// Owns nothing: `files` outlives it. Threads: as those of `files`.
 class ForwardingFiles : public Files {
  public:
   explicit ForwardingFiles(Files& files) : files_(files) {}
@@ -49,7 +49,7 @@ class ForwardingFiles : public Files {
   Files& files_;
 };
 
-// The same for a file that is being written.
+// The same for a file that is being written. It owns the file that it passes calls on to.
 class ForwardingFile : public WritableFile {
  public:
   explicit ForwardingFile(std::unique_ptr<WritableFile> file) : file_(std::move(file)) {}

@@ -1,5 +1,4 @@
-// FileStream, and what of files.h decompresses, in a file of its own: the one place that knows
-// zlib.
+// FileStream, and the functions of files.h that decompress: the one file that knows zlib.
 #include <zlib.h>
 
 #include <algorithm>
@@ -12,20 +11,25 @@
 namespace leat {
 namespace {
 
+// The first buffer of an output of unknown size, and the size of one read of compressed data.
 constexpr size_t kFirstOutput = size_t{64} << 10;
 constexpr size_t kInputPiece = size_t{256} << 10;
-constexpr size_t kZlibCallBytes = size_t{1} << 30;  // zlib counts with 32 bits
-// A match of 258 bytes takes two bits at least: zlib's own documentation says 1032 to 1.
+// zlib counts with 32 bits.
+constexpr size_t kZlibCallBytes = size_t{1} << 30;
+// A match of 258 bytes takes at least two bits; zlib's documentation says 1032 to 1.
 constexpr uint64_t kMostInflation = 1032;
 
+// zlib's state. `ready` is false if there was no memory for it.
 struct Inflater {
   z_stream stream{};
-  bool ready = inflateInit2(&stream, 15 + 16) == Z_OK;  // 15: the largest window; 16: gzip's frame
+  // The window has 2^15 bytes, the largest there is; 16 more asks for gzip's frame.
+  bool ready = inflateInit2(&stream, 15 + 16) == Z_OK;
   ~Inflater() {
     if (ready) inflateEnd(&stream);
   }
 };
 
+// A file that is not compressed: its bytes as they are.
 class PlainStream final : public FileStream {
  public:
   explicit PlainStream(std::unique_ptr<ReadableFile> file) : file_(std::move(file)) {}
@@ -44,10 +48,12 @@ class PlainStream final : public FileStream {
   uint64_t at_ = 0;
 };
 
+// A gzip file: zlib inflates into the reader's buffer.
 class GzipStream final : public FileStream {
  public:
   explicit GzipStream(std::unique_ptr<ReadableFile> file) : file_(std::move(file)) {}
 
+  // Bytes before the damage are returned first. Every call after them returns the damage.
   Result<size_t> read(std::span<std::byte> out) override {
     size_t filled = 0;
     while (filled < out.size() && !ended_ && damage_.ok()) damage_ = step(out, filled);
@@ -61,7 +67,7 @@ class GzipStream final : public FileStream {
   }
 
  private:
-  // One call of zlib's: from the input that is there to the rest of `out`.
+  // One call of zlib, from the input that is here to the rest of `out`.
   Status step(std::span<std::byte> out, size_t& filled) {
     if (!inflater_.ready)
       return resource_exhausted(cat("'", file_->path(), "': no memory to decompress"));
@@ -79,15 +85,18 @@ class GzipStream final : public FileStream {
     return judge(result, made);
   }
 
+  // The meaning of zlib's result. `made` counts the bytes that the call wrote.
   Status judge(int result, size_t made) {
     const bool all_read = input_.empty() && next_ == file_->size();
     switch (result) {
       case Z_STREAM_END:
         ended_ = all_read;
-        if (!ended_) inflateReset(&inflater_.stream);  // the next member
+        // Another member follows.
+        if (!ended_) inflateReset(&inflater_.stream);
         return {};
       case Z_OK:
         return {};
+      // zlib could do nothing: the output is full, or the input is empty.
       case Z_BUF_ERROR:
         if (!all_read || made > 0) return {};
         return invalid_argument(cat("'", file_->path(), "': expected more compressed data at byte ",
@@ -102,6 +111,7 @@ class GzipStream final : public FileStream {
     }
   }
 
+  // Reads the next piece of the file.
   Status refill() {
     buffer_.resize(std::min<uint64_t>(kInputPiece, file_->size() - next_));
     if (!buffer_.empty()) LEAT_RETURN_IF_ERROR(file_->read(next_, buffer_));
@@ -113,13 +123,15 @@ class GzipStream final : public FileStream {
   const std::unique_ptr<ReadableFile> file_;
   Inflater inflater_;
   Bytes buffer_;
-  std::span<const std::byte> input_;  // what is left of it
-  uint64_t next_ = 0;                 // of the file: where the buffer's bytes end
+  // The part of buffer_ that zlib has not read.
+  std::span<const std::byte> input_;
+  // The offset in the file behind the bytes of buffer_.
+  uint64_t next_ = 0;
   bool ended_ = false;
   Status damage_;
 };
 
-// Bytes that are there already, as a file.
+// Bytes in memory as a file, for gunzip().
 class MemoryFile final : public ReadableFile {
  public:
   MemoryFile(std::span<const std::byte> bytes, std::string_view subject)
@@ -136,8 +148,9 @@ class MemoryFile final : public ReadableFile {
   const std::string subject_;
 };
 
-// All of it. Room for twice as much as really came, never for what a length field says; one byte
-// past the limit tells a file of exactly `limit` bytes from one that goes on.
+// Reads the whole stream. The buffer has room for twice the bytes that have come, never for the
+// size that a field claims. One byte of room past the limit tells a file of exactly `limit` bytes
+// from a longer one.
 Result<Bytes> read_all(FileStream& stream, uint64_t limit, std::string_view subject) {
   Bytes out;
   for (size_t at = 0;;) {
@@ -150,7 +163,8 @@ Result<Bytes> read_all(FileStream& stream, uint64_t limit, std::string_view subj
                                     " bytes after decompression, there are more"));
     }
     if (at == out.size()) continue;
-    LEAT_RETURN_IF_ERROR(stream.read(std::span(out).subspan(at)).status());  // the damage
+    // The stream has ended. If it was damage that ended it, this read returns it.
+    LEAT_RETURN_IF_ERROR(stream.read(std::span(out).subspan(at)).status());
     out.resize(at);
     return out;
   }

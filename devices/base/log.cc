@@ -11,6 +11,7 @@
 namespace leat {
 namespace {
 
+// In the order of LogLevel.
 constexpr std::array<std::string_view, 5> kNames = {"debug", "info", "warning", "error", "off"};
 
 spdlog::level::level_enum spdlog_level(LogLevel level) {
@@ -29,13 +30,15 @@ spdlog::level::level_enum spdlog_level(LogLevel level) {
   return spdlog::level::off;
 }
 
+// spdlog's sink, which has a lock of its own, so that lines of several threads do not mix.
 class StderrSink final : public LogSink {
  public:
   StderrSink() : logger_("leat", std::make_shared<spdlog::sinks::stderr_sink_mt>()) {
     logger_.set_pattern("%Y-%m-%d %H:%M:%S.%e %l %v");
-    logger_.set_level(spdlog::level::debug);  // Logger has sieved already
+    // Logger has dropped the lines below its level already.
+    logger_.set_level(spdlog::level::debug);
     logger_.flush_on(spdlog::level::debug);
-    // spdlog catches its own exceptions; a log that cannot be written must not stop the work.
+    // spdlog catches its own exceptions. A line that cannot be written must not stop the work.
     logger_.set_error_handler([](const std::string&) {});
   }
 
@@ -47,8 +50,10 @@ class StderrSink final : public LogSink {
   spdlog::logger logger_;
 };
 
+// Tabs stay as they are.
 bool is_control(char c) { return (static_cast<unsigned char>(c) < 0x20 && c != '\t') || c == 0x7f; }
 
+// Escapes control characters, a newline as \n and the others as \xNN, so that the text is one line.
 std::string escaped(std::string_view text) {
   static constexpr char kDigits[] = "0123456789abcdef";
   std::string out;
@@ -81,6 +86,7 @@ Result<LogLevel> log_level_from_name(std::string_view name) {
 
 std::shared_ptr<LogSink> make_stderr_sink() { return std::make_shared<StderrSink>(); }
 
+// The copy shares level and sink.
 Logger Logger::named(std::string_view part) const {
   Logger logger = *this;
   logger.name_ = name_.empty() ? std::string(part) : cat(name_, "/", part);

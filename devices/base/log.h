@@ -1,4 +1,4 @@
-// What the process tells people, one line an event: time, level, who, what.
+// Log lines for people, one per event: time, level, origin, text.
 #pragma once
 
 #include <functional>
@@ -11,37 +11,46 @@
 
 namespace leat {
 
+// From the least to the most important. A logger passes lines of its own level and above; `off`
+// passes none.
 enum class LogLevel : uint8_t { debug, info, warning, error, off };
 
+// "debug", "info", "warning", "error", "off".
 std::string_view log_level_name(LogLevel level);
-// invalid_argument, with the names that there are.
+// The level of this name. Any other name is invalid_argument, and the message lists the names.
 Result<LogLevel> log_level_from_name(std::string_view name);
 
-// Where lines go. Threads: any.
+// The place that lines go to. Loggers share it.
+// Threads: any; write() may be called from several at once.
 class LogSink {
  public:
   virtual ~LogSink() = default;
+  // Takes one line. `who` is the name of the logger. A line that cannot be written is lost: write()
+  // does not fail.
   virtual void write(LogLevel level, std::string_view who, std::string_view text) = 0;
 };
 
-// Lines on stderr: "2025-01-31 12:00:00.123 warning worker-2/rpc: text".
+// Writes lines to stderr: "2025-01-31 12:00:00.123 warning worker-2/rpc: text".
 std::shared_ptr<LogSink> make_stderr_sink();
 
-// A name, a level and a sink that copies share. A default one drops everything, so that a class
-// that logs needs nothing in a test. Control characters in a text are escaped: whatever a remote
-// party names itself, it is one line. Threads: any; it is a value.
+// A name, a level and a shared sink. A default logger drops every line, so that a class that logs
+// needs none in a test. Control characters in the text are escaped, so that a name chosen by a
+// remote party cannot end the line or forge another.
+// Threads: any; it is a value.
 class Logger {
  public:
   Logger() = default;
   Logger(std::string name, LogLevel level, std::shared_ptr<LogSink> sink)
       : name_(std::move(name)), level_(level), sink_(std::move(sink)) {}
 
-  // "worker-2" becomes "worker-2/rpc".
+  // The logger of a part: "worker-2" and "rpc" make "worker-2/rpc".
   Logger named(std::string_view part) const;
+  // True if a line of this level would reach the sink.
   bool enabled(LogLevel level) const { return sink_ != nullptr && level >= level_; }
+  // Writes one line, if the level is enabled.
   void log(LogLevel level, std::string_view text) const;
 
-  // The arguments streamed one after another, only if the level is on.
+  // Each of these four streams its arguments one after the other, and only if the level is enabled.
   template <typename... Args>
   void debug(const Args&... args) const {
     streamed(LogLevel::debug, args...);

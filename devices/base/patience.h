@@ -1,44 +1,75 @@
-// How a thread waits for the next thing: spin a little, then park.
+// How a thread waits for the next thing: it spins a little, then it parks.
 //
-// Waking a parked thread costs tens of microseconds, of which the waker pays a third, so while a
-// step is in flight it pays to look again and again, yielding the core each time (never with pause:
-// a core that is wanted must be given up). Two things say that it does not pay: a yield that takes
-// long, for then somebody computes on this core and spinning only takes from both; and a spin that
-// ends in vain. After the first, the next waits park at once, the more the longer the yield took;
-// after the second likewise, and twice as many each time, until a spin finds something.
+// A parked thread takes tens of microseconds to wake, and a third of that is the time of the thread
+// that wakes it. While a step is in flight it therefore pays to look again and again. Between two
+// looks the thread yields the core, and never pauses it, because another thread may want the core.
+//
+// Two observations say that spinning does not pay:
+// - A yield takes long. Another thread computes on this core then, and spinning takes time from
+//   both. The next waits park at once; the longer the yield took, the more of them.
+// - A spin ends in vain. The next waits park at once, and twice as many after each further spin in
+//   vain, until a spin finds something.
 #pragma once
 
 #include <chrono>
 
 namespace leat {
 
+// The numbers that one kind of waiting is tuned by.
+struct SpinLimits {
+  using Duration = std::chrono::nanoseconds;
+
+  // A spin ends after this time, and after this many yields. No time at all: every wait parks.
+  Duration spin{0};
+  int yields = 0;
+  // A yield that takes longer is a long one. One wait parks for each `per_park` that a long yield
+  // took, and `most_parks` waits at most.
+  Duration long_yield{0};
+  Duration per_park{1};
+  int most_parks = 0;
+  // After spins in vain at most this many waits park, the one that spun in vain included. 1: that
+  // one alone parks, and the next one spins again.
+  int most_in_vain = 1;
+};
+
+// The waits of one thread: its owner calls look_again() after each look that found nothing.
 // Threads: one.
 class Patience {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // Spins for `spin` at most; 0 parks at once.
-  explicit Patience(std::chrono::microseconds spin) : spin_(spin) {}
+  constexpr explicit Patience(const SpinLimits& limits) : limits_(limits) {}
+  // For threads that serve links and calls: spins for `spin` at most; 0 parks at once.
+  explicit Patience(std::chrono::microseconds spin);
 
-  // A look found something.
+  // Ends a spin. The owner calls it when a look found something.
   void progress() {
     if (spinning_) in_vain_ = 0;
     spinning_ = false;
   }
-  // After a look that found nothing: true, having yielded, if it is to look again; false to park.
+  // The owner calls it after a look that found nothing. Returns true, after a yield, if the thread
+  // is to look again, and false if it is to park.
   bool look_again();
 
-  // What look_again() decides by. May it yield now?
+  // The two halves of look_again(), which a test calls with times of its own. May the thread yield
+  // now?
   bool may_spin(Clock::time_point now);
-  // So long a yield took.
+  // The yield took this long.
   void yielded(Clock::duration took);
 
  private:
-  const std::chrono::microseconds spin_;
+  const SpinLimits limits_;
   Clock::time_point since_;
   bool spinning_ = false;
+  int yields_ = 0;   // in this spin
   int parks_ = 0;    // waits to come that park at once
-  int in_vain_ = 0;  // what the last spin in vain made of it
+  int in_vain_ = 0;  // waits that parked, or will, because of the last spin in vain
 };
+
+// The patience of this thread while it waits for work of a step, or for the step's end. Each thread
+// has one, which outlives the single waits, so that a long yield is remembered from one wait to the
+// next. A wait ends with progress(), also one that parked.
+// Threads: the result belongs to the calling thread.
+Patience& step_patience();
 
 }  // namespace leat

@@ -8,7 +8,7 @@
 namespace leat {
 namespace {
 
-// The constants of the paper: two multipliers, and the Weyl sequence of the key.
+// The constants of the paper: two multipliers, and the steps of the key's Weyl sequence.
 constexpr uint32_t kMultiplier0 = 0xD2511F53, kMultiplier1 = 0xCD9E8D57;
 constexpr uint32_t kWeyl0 = 0x9E3779B9, kWeyl1 = 0xBB67AE85;
 
@@ -16,7 +16,8 @@ constexpr uint32_t low(uint64_t x) { return static_cast<uint32_t>(x); }
 constexpr uint32_t high(uint64_t x) { return static_cast<uint32_t>(x >> 32); }
 constexpr uint64_t join(uint32_t low, uint32_t high) { return uint64_t{high} << 32 | low; }
 
-// always_inline, so that it is compiled for the instruction set of its caller.
+// The ten rounds on one block. always_inline, so that it is compiled for the instruction set of its
+// caller.
 [[gnu::always_inline]] inline void rounds(uint32_t& c0, uint32_t& c1, uint32_t& c2, uint32_t& c3,
                                           uint32_t k0, uint32_t k1) {
   for (int round = 0; round < 10; ++round) {
@@ -31,12 +32,14 @@ constexpr uint64_t join(uint32_t low, uint32_t high) { return uint64_t{high} << 
   }
 }
 
+// Words of random bits as numbers in [0,1).
 constexpr float unit_f32(uint32_t word) { return static_cast<float>(word >> 8) * 0x1p-24f; }
 constexpr double unit_f64(uint32_t low, uint32_t high) {
   return static_cast<double>(join(low, high) >> 11) * 0x1p-53;
 }
 
-// Blocks [first, first + count), four floats each; a loop that the compiler turns into vectors.
+// Blocks [first, first + count), four floats each. The compiler turns the loop over the lanes into
+// vector instructions.
 [[gnu::always_inline]] inline void uniform_blocks(const std::array<uint32_t, 4>& key,
                                                   uint64_t first, uint64_t count, float* out) {
   constexpr int kLanes = 16;
@@ -57,6 +60,7 @@ constexpr double unit_f64(uint32_t low, uint32_t high) {
   }
 }
 
+// One copy of the same code for each instruction set; pick_blocks() asks the CPU once.
 using Blocks = void (*)(const std::array<uint32_t, 4>&, uint64_t, uint64_t, float*);
 
 [[gnu::target("avx512f")]] void uniform_blocks_avx512(const std::array<uint32_t, 4>& key,
@@ -79,7 +83,8 @@ Blocks pick_blocks() {
   return uniform_blocks_any;
 }
 
-// The finalizer of SplitMix64: every bit of the input moves every bit of the output.
+// The finalizer of SplitMix64: every bit of the input changes every bit of the output with equal
+// chance.
 constexpr uint64_t mix(uint64_t x) {
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
   x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
@@ -124,6 +129,7 @@ float RandomStream::normal_f32(uint64_t element) const {
 void RandomStream::fill_uniform(uint64_t first, std::span<float> out) const {
   static const Blocks blocks = pick_blocks();
   size_t i = 0;
+  // Elements before the first whole block, whole blocks, and the rest.
   while (i < out.size() && (first + i) % 4 != 0) out[i] = uniform_f32(first + i), ++i;
   const size_t count = (out.size() - i) / 4;
   blocks(key_, (first + i) / 4, count, out.data() + i);
@@ -131,8 +137,8 @@ void RandomStream::fill_uniform(uint64_t first, std::span<float> out) const {
   for (; i < out.size(); ++i) out[i] = uniform_f32(first + i);
 }
 
-// Both halves have at least one bit; for an odd number of bits the halves differ by one, and every
-// round changes the other half, so that the domain is less than 2n.
+// Both halves have at least one bit. For an odd number of bits they differ by one bit, and each
+// round changes the other half, so that the domain has fewer than 2n elements.
 Permutation::Permutation(uint64_t n, uint64_t key) : n_(n) {
   const int bits = std::max(2, n > 1 ? static_cast<int>(std::bit_width(n - 1)) : 0);
   left_bits_ = bits / 2;
@@ -143,6 +149,8 @@ Permutation::Permutation(uint64_t n, uint64_t key) : n_(n) {
   }
 }
 
+// A Feistel network: each round adds a function of one half to the other, which can be undone, so
+// that the whole is a bijection.
 uint64_t Permutation::encrypt(uint64_t i) const {
   const uint64_t left_mask = (uint64_t{1} << left_bits_) - 1;
   const uint64_t right_mask = (uint64_t{1} << right_bits_) - 1;
@@ -154,6 +162,7 @@ uint64_t Permutation::encrypt(uint64_t i) const {
   return left << right_bits_ | right;
 }
 
+// Encrypting again and again returns to i at the latest, so that the walk ends within [0, n).
 uint64_t Permutation::operator()(uint64_t i) const {
   if (i >= n_) return i;
   do i = encrypt(i);

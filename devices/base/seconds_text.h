@@ -1,4 +1,4 @@
-// Times as people read them.
+// Durations in messages for people.
 #pragma once
 
 #include <chrono>
@@ -9,7 +9,7 @@
 
 namespace leat {
 
-// "3.2 s": rounded to tenths.
+// The time in seconds, rounded to tenths: "3.2 s". Whole seconds have no decimals: "12 s".
 inline std::string seconds_text(std::chrono::duration<double> time) {
   return cat(std::round(time.count() * 10) / 10, " s");
 }

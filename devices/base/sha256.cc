@@ -10,6 +10,7 @@
 namespace leat {
 namespace {
 
+// Ends the process if a call of libcrypto failed: without SHA-256 no promise of the runtime holds.
 void require(int ok) {
   if (ok == 1) return;
   std::fputs("leat: libcrypto cannot compute SHA-256: check its installation\n", stderr);
@@ -31,6 +32,7 @@ void Sha256::update(std::span<const std::byte> bytes) {
 
 void Sha256::update(std::string_view text) { update(std::as_bytes(std::span(text))); }
 
+// The second call prepares the context for the next input.
 Sha256Digest Sha256::finish() {
   Sha256Digest digest;
   require(EVP_DigestFinal_ex(context_.get(), digest.data(), nullptr));
@@ -44,6 +46,7 @@ Sha256Digest sha256(std::span<const std::byte> bytes) {
   return hash.finish();
 }
 
+// The file is never whole in memory.
 Result<std::string> sha256_of(const ReadableFile& file) {
   Sha256 hash;
   LEAT_RETURN_IF_ERROR(read_in_pieces(file, [&](std::span<const std::byte> piece) {
@@ -64,6 +67,7 @@ std::string to_hex(std::span<const uint8_t> bytes) {
   return out;
 }
 
+// Upper-case digits are refused, so that equal digests have equal texts.
 bool from_hex(std::string_view text, std::span<uint8_t> bytes) {
   if (text.size() != 2 * bytes.size()) return false;
   for (size_t i = 0; i < bytes.size(); ++i) {

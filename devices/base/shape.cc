@@ -15,6 +15,8 @@ Shape::Shape(std::span<const int64_t> dims) : rank_(static_cast<int>(dims.size()
   std::copy(dims.begin(), dims.end(), dims_.begin());
 }
 
+// Sizes of 0 are left out of the product: the shape has no elements, and yet the other sizes must
+// be such that no product of them overflows.
 std::optional<Shape> Shape::checked(std::span<const int64_t> dims) {
   if (dims.size() > kMaxRank) return std::nullopt;
   int64_t product = 1;
@@ -25,6 +27,7 @@ std::optional<Shape> Shape::checked(std::span<const int64_t> dims) {
       zero = true;
       continue;
     }
+    // 2^62 leaves room for the bytes of an element.
     const auto next = checked_mul(product, size);
     if (!next || *next > (int64_t{1} << 62)) return std::nullopt;
     product = *next;
@@ -49,6 +52,7 @@ std::string Shape::to_string() const { return "[" + join(dims(), ",") + "]"; }
 
 std::ostream& operator<<(std::ostream& out, const Shape& shape) { return out << shape.to_string(); }
 
+// The sizes are compared from the last one on. A size of 1 fits any other one.
 std::optional<Shape> broadcast(const Shape& a, const Shape& b) {
   const Shape& longer = a.rank() >= b.rank() ? a : b;
   const Shape& shorter = a.rank() >= b.rank() ? b : a;
@@ -62,6 +66,7 @@ std::optional<Shape> broadcast(const Shape& a, const Shape& b) {
   return out;
 }
 
+// The compiler's built-ins are exact for every pair.
 std::optional<int64_t> checked_mul(int64_t a, int64_t b) {
   int64_t out;
   if (__builtin_mul_overflow(a, b, &out)) return std::nullopt;

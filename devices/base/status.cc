@@ -4,6 +4,7 @@
 
 namespace leat {
 
+// The names are in messages and in LEAT_FAILPOINTS, so they never change.
 std::string_view code_name(Code code) {
   switch (code) {
     case Code::ok:
@@ -28,11 +29,13 @@ std::string_view code_name(Code code) {
   return "unknown";
 }
 
+// Messages quote files and peers, so that their bytes are made UTF-8 here, once for all.
 Status::Status(Code code, std::string message) {
   if (code == Code::ok) return;
   rep_ = std::make_shared<const Rep>(Rep{code, valid_utf8(std::move(message))});
 }
 
+// Ok has no message of its own to refer to.
 const std::string& Status::message() const {
   static const std::string empty;
   return rep_ ? rep_->message : empty;
@@ -43,6 +46,7 @@ std::string Status::to_string() const {
   return std::string(code_name(code())) + ": " + message();
 }
 
+// A new message, since copies of this error share the old one.
 Status Status::while_doing(std::string_view what) const {
   if (ok()) return *this;
   return Status(code(), message() + "; while " + std::string(what));

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <cstring>
 
+// Sanitizers do not see streamed stores, so their builds copy with memcpy.
 #if defined(__SSE2__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #include <immintrin.h>
 #define LEAT_STREAMS 1
@@ -11,11 +12,12 @@
 
 namespace leat {
 
-#ifdef LEAT_STREAMS  // sanitizers do not see such stores
+#ifdef LEAT_STREAMS
 namespace {
 
 constexpr size_t kLine = 64, kPage = 4096, kPages = 4;
 
+// Copies one cache line with four stores of 16 bytes, which the CPU joins.
 inline void stream_line(std::byte* to, const std::byte* from) {
   const auto* in = reinterpret_cast<const __m128i*>(from);
   auto* out = reinterpret_cast<__m128i*>(to);
@@ -27,8 +29,9 @@ inline void stream_line(std::byte* to, const std::byte* from) {
   _mm_stream_si128(out + 3, d);
 }
 
-// Some pages at a time, for a prefetcher ends at the end of a page: one alone takes half as long
-// again.
+// Copies kPages pages at a time, two lines of each in turn. A hardware prefetcher ends at the end
+// of a page, so several pages at once keep several prefetchers busy; a page alone takes half as
+// long again.
 void stream_pages(std::byte* to, const std::byte* from, size_t groups) {
   for (; groups > 0; --groups, to += kPages * kPage, from += kPages * kPage) {
     for (size_t line = 0; line < kPage; line += 2 * kLine) {
@@ -40,7 +43,7 @@ void stream_pages(std::byte* to, const std::byte* from, size_t groups) {
   }
 }
 
-// The same, a line at once: a core that copies alone is a fifth faster.
+// The same with one store for a line: a core that copies alone is a fifth faster.
 __attribute__((target("avx512f"))) void stream_pages_wide(std::byte* to, const std::byte* from,
                                                           size_t groups) {
   constexpr size_t kLines = 4;
@@ -56,6 +59,7 @@ __attribute__((target("avx512f"))) void stream_pages_wide(std::byte* to, const s
 
 }  // namespace
 
+// Bytes before the first whole line of the target and behind the last one are copied as usual.
 void stream_block(void* target, const void* source, size_t bytes) {
   auto* to = static_cast<std::byte*>(target);
   const auto* from = static_cast<const std::byte*>(source);
@@ -66,7 +70,8 @@ void stream_block(void* target, const void* source, size_t bytes) {
   std::memcpy(to, from, bytes);
 }
 
-void stream_fence() { _mm_sfence(); }  // a release store alone does not order streamed ones
+// A release store alone does not order streamed stores before it.
+void stream_fence() { _mm_sfence(); }
 
 void stream_copy(void* to, const void* from, size_t bytes) {
   if (bytes >= kLeastStreamed)
@@ -75,6 +80,7 @@ void stream_copy(void* to, const void* from, size_t bytes) {
     std::memcpy(to, from, bytes);
 }
 
+// The pages of the target are streamed in groups; the bytes before and behind them line by line.
 void stream_part(void* target, const void* source, size_t bytes) {
   auto* to = static_cast<std::byte*>(target);
   const auto* from = static_cast<const std::byte*>(source);

@@ -7,8 +7,8 @@
 
 namespace leat {
 
+// Optimal string alignment distance, with three rows of the table.
 int edit_distance(std::string_view a, std::string_view b) {
-  // Optimal string alignment distance, three rows.
   std::vector<int> two_back(b.size() + 1), previous(b.size() + 1), current(b.size() + 1);
   for (size_t j = 0; j <= b.size(); ++j) previous[j] = static_cast<int>(j);
   for (size_t i = 1; i <= a.size(); ++i) {
@@ -17,6 +17,7 @@ int edit_distance(std::string_view a, std::string_view b) {
       const int replace = previous[j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1);
       current[j] = std::min({previous[j] + 1, current[j - 1] + 1, replace});
       if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) {
+        // Two neighbours are swapped.
         current[j] = std::min(current[j], two_back[j - 2] + 1);
       }
     }
@@ -26,6 +27,8 @@ int edit_distance(std::string_view a, std::string_view b) {
   return previous[b.size()];
 }
 
+// A slip is at most a third of the word, and one edit in a short word. Words of more than 256 bytes
+// come from no person, and are not compared.
 std::string nearest(std::string_view word, std::span<const std::string> candidates) {
   if (word.size() > 256) return {};
   int best = static_cast<int>(std::max<size_t>(1, word.size() / 3)) + 1;
@@ -58,6 +61,7 @@ std::string human_bytes(uint64_t bytes) {
   return text;
 }
 
+// std::to_chars without a precision writes the shortest text that reads back as the same value.
 template <typename T>
 static std::string shortest_of(T value) {
   if (std::isnan(value)) return "nan";

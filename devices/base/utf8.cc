@@ -9,7 +9,7 @@ constexpr std::string_view kReplacement = "\xef\xbf\xbd";  // U+FFFD
 
 uint8_t byte_at(std::string_view text, size_t at) { return static_cast<uint8_t>(text[at]); }
 
-// The range of a sequence's second byte depends on the first: Unicode's table 3-7.
+// The range of a sequence's second byte depends on the first: table 3-7 of the Unicode standard.
 bool is_second(uint8_t first, uint8_t second) {
   const uint8_t least = first == 0xe0 ? 0xa0 : first == 0xf0 ? 0x90 : 0x80;
   const uint8_t most = first == 0xed ? 0x9f : first == 0xf4 ? 0x8f : 0xbf;
@@ -22,14 +22,14 @@ void append_escaped(std::string_view bytes, std::string& out) {
     out += {'\\', 'x', kDigits[byte_at(bytes, i) >> 4], kDigits[byte_at(bytes, i) & 15]};
 }
 
-// Below 0x20, DEL, and the second set of them, U+0080 to U+009F.
+// Bytes below 0x20, DEL, and the second set of control characters, U+0080 to U+009F.
 bool is_control_sequence(std::string_view sequence) {
   const uint8_t first = byte_at(sequence, 0);
   if (sequence.size() == 1) return first < 0x20 || first == 0x7f;
   return sequence.size() == 2 && first == 0xc2 && byte_at(sequence, 1) < 0xa0;
 }
 
-// Gives each sequence to `whole`, and each byte that begins none to `other`.
+// Calls `whole` for each sequence, and `other` for each byte that begins none.
 template <typename Whole, typename Other>
 void each_sequence(std::string_view text, Whole whole, Other other) {
   while (!text.empty()) {
@@ -39,7 +39,7 @@ void each_sequence(std::string_view text, Whole whole, Other other) {
   }
 }
 
-// Controls are escaped but for those that `stay`.
+// Escapes control characters, except those in `stay`, and bytes that belong to no sequence.
 std::string escaped_but(std::string_view text, std::string_view stay) {
   std::string out;
   each_sequence(
@@ -54,6 +54,7 @@ std::string escaped_but(std::string_view text, std::string_view stay) {
 
 }  // namespace
 
+// 0xc0 and 0xc1 would begin overlong sequences, 0xf5 and above characters past U+10FFFF.
 size_t utf8_sequence(std::string_view text) {
   if (text.empty()) return 0;
   const uint8_t first = byte_at(text, 0);
@@ -74,6 +75,7 @@ bool is_utf8(std::string_view text) {
   return true;
 }
 
+// Nearly all text is valid, and is returned without a copy.
 std::string valid_utf8(std::string text) {
   if (is_utf8(text)) return text;
   std::string out;

@@ -1,5 +1,6 @@
-// Text that people and programs may read, whatever bytes it was made of. Messages quote files and
-// peers, and cut what they quote: what leaves a process, and every Status, passes through here.
+// Text that people and programs can read, whatever bytes it was made of. Messages quote files and
+// peers, and cut what they quote, so every Status and every text that leaves a process passes
+// through here. All functions are pure.
 #pragma once
 
 #include <cstddef>
@@ -8,23 +9,24 @@
 
 namespace leat {
 
-// Bytes of the UTF-8 sequence (RFC 3629: no surrogates, nothing overlong, nothing past U+10FFFF)
-// that begins `text`; 0 if none does.
+// The number of bytes of the UTF-8 sequence at the beginning of `text`, and 0 if there is none.
+// Sequences are those of RFC 3629: no surrogates, nothing overlong, nothing past U+10FFFF.
 size_t utf8_sequence(std::string_view text);
 
+// True if `text` consists of such sequences only.
 bool is_utf8(std::string_view text);
 
-// `text` with each byte that is no part of UTF-8 as \xNN.
+// `text`, in which \xNN replaces each byte that belongs to no sequence.
 std::string valid_utf8(std::string text);
 
-// The same as one line of a terminal: control characters are \xNN, too, so that they neither end
-// the line nor steer the terminal.
+// The same as one line of a terminal: \xNN replaces control characters, too, so that they neither
+// end the line nor steer the terminal.
 std::string printable(std::string_view text);
 
-// The same as lines: newlines stay.
+// The same as several lines: newlines stay.
 std::string printable_lines(std::string_view text);
 
-// `text` with each byte that is no part of UTF-8 as U+FFFD, for JSON and HTML.
+// `text`, in which U+FFFD replaces each byte that belongs to no sequence, for JSON and HTML.
 std::string replaced_utf8(std::string_view text);
 
 }  // namespace leat

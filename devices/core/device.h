@@ -1,7 +1,7 @@
-// What a device is: memory, an in-order queue of work, and timelines that say how far it came.
+// A device: memory, an in-order queue of work, and timelines that say how far the work has come.
 //
-// These contracts are those of a CUDA stream and its events; the CPU is the easy case. Nothing
-// above this folder knows which kind of device it drives.
+// The contracts are those of a CUDA stream and its events; the CPU is the easy case of them. Code
+// above this folder does not know which kind of device it drives.
 #pragma once
 
 #include <atomic>
@@ -22,40 +22,46 @@ namespace leat {
 
 class Device;
 
-// A range of a device's memory. Freed when destroyed.
-// Threads: any; the bytes themselves are ordered by queues and timelines.
+// A range of a device's memory. Its destructor frees it.
+// Threads: any; queues and timelines order the accesses to the bytes.
 class Buffer {
  public:
   virtual ~Buffer() = default;
-  // Device address. Host code may touch it only if device().host_visible().
+  // The address on the device. Host code may read and write there only if Device::host_visible().
   virtual void* data() const = 0;
-  virtual size_t size() const = 0;  // bytes
+  // In bytes.
+  virtual size_t size() const = 0;
 };
 
-// A counter that only rises. Work "completes at (timeline, value)". Failure is a value: it is
-// sticky, the first one wins, and it releases everybody who waits, with its Status.
-// Threads: all members, from any thread. Callbacks run on the thread that signals, under no lock.
+// A counter that only rises. Work completes at a (timeline, value). Failure is sticky: the first
+// one stays, and every waiter is released with its Status.
+// Threads: any, for all members. Callbacks run on the thread that signals or fails, under no lock.
+// The owner destroys a timeline when no other thread calls it any more.
 class Timeline {
  public:
   using Callback = std::function<void(const Status&)>;
 
-  Timeline() { waiters_.reserve(4); }  // so that waiting allocates nothing
+  // Reserves room for a few waiters, so that when() allocates nothing for them.
+  Timeline() { waiters_.reserve(4); }
   Timeline(const Timeline&) = delete;
   Timeline& operator=(const Timeline&) = delete;
 
   uint64_t value() const { return value_.load(std::memory_order_acquire); }
   bool reached(uint64_t value) const { return this->value() >= value; }
   bool failed() const { return failed_.load(std::memory_order_acquire); }
+  // Ok, or the failure.
   Status status() const;
 
   // Raises the value to `value` if it is lower.
   void signal(uint64_t value);
+  // Fails the timeline, unless it has failed before. REQUIRES: `status` is not ok.
   void fail(Status status);
 
-  // Calls `callback` exactly once: ok when value() >= value, else the failure. At once if either
-  // already holds.
+  // Calls `callback` exactly once: with ok when value() >= value, else with the failure. The call
+  // is at once, on this thread, if either already holds.
   void when(uint64_t value, Callback callback);
-  // Blocks until reached (ok), failed (its status) or past `deadline` (deadline_exceeded).
+  // Blocks until the value is reached (ok), the timeline fails (its status) or `deadline` passes
+  // (deadline_exceeded).
   Status wait(uint64_t value, std::chrono::steady_clock::time_point deadline) const;
 
  private:
@@ -65,47 +71,60 @@ class Timeline {
   };
   std::atomic<uint64_t> value_{0};
   std::atomic<bool> failed_{false};
-  std::atomic<int> sleepers_{
-      0};  // waiters and blocked threads; signal() takes the lock only if any
+  // The number of waiters and of blocked threads. signal() takes the lock only if there are any.
+  std::atomic<int> sleepers_{0};
   mutable std::mutex mutex_;
   mutable std::condition_variable changed_;
   Status status_;
   std::vector<Waiter> waiters_;
 };
 
-// An in-order stream of work on one device. Work enqueued first completes first.
+// An in-order stream of work on one device: work that was enqueued first completes first. The
+// device owns it.
 // Threads: one thread enqueues at a time.
 class Queue {
  public:
   virtual ~Queue() = default;
-  // Enqueues `work`. On the CPU it runs before enqueue returns; on asynchronous devices it runs
-  // later, on the device's own thread or stream. A failure of the work fails timeline().
+  // Enqueues `work`. A CPU runs it before enqueue() returns. An asynchronous device runs it later,
+  // on its own thread or stream. A failure of the work fails timeline(), and work behind it does
+  // not run.
   virtual void enqueue(std::function<Status()> work) = 0;
-  // Enqueues a mark and returns the value of timeline() at which everything before it is done.
+  // Enqueues a mark. Returns the value of timeline() at which all work before the mark is done.
   virtual uint64_t mark() = 0;
+  // Rises to each mark as the work before it is done. Lives as long as the queue.
   virtual Timeline& timeline() = 0;
-  // Work enqueued later starts only after (timeline, value).
+  // Work that is enqueued later starts only after (timeline, value). If that timeline fails, this
+  // queue's fails with it.
   virtual void wait_for(Timeline& timeline, uint64_t value) = 0;
 };
 
-// One device of one process. Owned by the worker.
-// Threads: any, but for what Queue says.
+// One device of one process. The process makes it before the runs that use it, and destroys it
+// after them.
+// Threads: any, except for the enqueuing calls: see Queue.
 class Device {
  public:
   virtual ~Device() = default;
 
-  virtual std::string_view kind() const = 0;    // "cpu", "cuda": picks the kernels
-  virtual std::string name() const = 0;         // "cpu:0"
-  virtual std::string description() const = 0;  // the model, for people: "AMD EPYC 9454P"
-  virtual uint64_t memory_bytes() const = 0;    // what a plan may use
-  virtual bool host_visible() const = 0;        // may host code dereference Buffer::data()?
-  virtual size_t alignment() const = 0;         // bytes, of every plan offset
+  // "cpu" or "cuda". Kernels are registered for a kind.
+  virtual std::string_view kind() const = 0;
+  // The kind and the index on this machine: "cpu:0".
+  virtual std::string name() const = 0;
+  // The model, for people: "AMD EPYC 9454P".
+  virtual std::string description() const = 0;
+  // The memory that a plan may use.
+  virtual uint64_t memory_bytes() const = 0;
+  // Whether host code may dereference Buffer::data().
+  virtual bool host_visible() const = 0;
+  // Every offset of a plan is a multiple of this many bytes.
+  virtual size_t alignment() const = 0;
 
-  // Zeroed memory, pages touched. resource_exhausted when there is no room.
+  // Zeroed memory, its pages touched, so that no step pays for page faults. resource_exhausted if
+  // there is no room. Freed by the buffer's destructor, which must come before the device's.
   virtual Result<std::unique_ptr<Buffer>> allocate(size_t bytes) = 0;
+  // The one queue of the device.
   virtual Queue& queue() = 0;
-  // Enqueue copies between host and device memory; complete in queue order. The host range must
-  // stay until the queue's timeline passes them.
+  // Enqueue copies between host and device memory. They complete in the order of the queue. The
+  // host range must stay valid until the queue's timeline has passed the copy.
   virtual void copy_to_device(void* device, const void* host, size_t bytes) = 0;
   virtual void copy_to_host(void* host, const void* device, size_t bytes) = 0;
 };

@@ -1,5 +1,8 @@
-// Memory in whole pages, which several ranges of addresses can show: values that come from
-// different places, each in memory of its own, are seen as one without a copy.
+// Memory in whole pages that several ranges of addresses can show. Values that arrive from
+// different places, each in memory of its own, then appear side by side as one value without a
+// copy.
+//
+// Threads: any, for all functions.
 #pragma once
 
 #include <cstddef>
@@ -10,24 +13,28 @@
 
 namespace leat {
 
+// The size of a page on every system that Leat runs on.
 inline constexpr size_t kPageBytes = 4096;
-// What is at least so large and lies in the host's memory may be worth having in pages.
+// Smaller values cost less to copy than to map.
 inline constexpr size_t kLeastInPages = 2 << 20;
-// Larger ones are better in huge pages, which cannot be shown twice.
+// Larger values are better in huge pages, and those cannot be shown twice.
 inline constexpr size_t kMostInPages = 16 << 20;
 
-// Zeroed memory of the host that begins on a page, its pages touched, which join_pages() can show
-// again. resource_exhausted if there is no room.
+// Zeroed memory of the host that begins on a page and that join_pages() can show again. Its pages
+// are touched. resource_exhausted if there is no room.
 Result<std::unique_ptr<Buffer>> allocate_pages(size_t bytes);
 
-// A piece of a joined range: memory of allocate_pages(), or of a mapped memory file.
+// One piece of a joined range: memory of allocate_pages() or of a mapped memory file.
 struct Pages {
-  void* data = nullptr;  // begins a page
-  size_t bytes = 0;      // whole pages, but for the last piece
+  // The beginning of a page.
+  void* data = nullptr;
+  // Whole pages, except for the last piece.
+  size_t bytes = 0;
 };
-// Addresses that show `pieces` one after the other: what is written at either place is there at
-// both. The pieces may go before it. resource_exhausted if there are no addresses, or the memory is
-// not of the kind that can be shown twice.
+// A range of addresses that shows `pieces` one after the other. A store through either address is
+// seen through the other. The result keeps the memory: the pieces may be freed before it.
+// resource_exhausted if there are no addresses left or the memory is of a kind that cannot be shown
+// twice; internal if a piece is not made of whole pages.
 Result<std::unique_ptr<Buffer>> join_pages(std::span<const Pages> pieces);
 
 }  // namespace leat

@@ -8,8 +8,10 @@
 namespace leat {
 namespace {
 
+// A cache line, so that vector loads of the first elements do not cross one.
 constexpr size_t kAlignment = 64;
 
+// Null if there is no memory. At least one alignment's worth, so that an empty tensor has memory.
 std::shared_ptr<void> allocate_zeroed(size_t bytes) {
   const size_t rounded = (bytes + kAlignment) / kAlignment * kAlignment;
   void* memory = std::aligned_alloc(kAlignment, rounded);
@@ -18,6 +20,8 @@ std::shared_ptr<void> allocate_zeroed(size_t bytes) {
   return std::shared_ptr<void>(memory, std::free);
 }
 
+// Conversions of one element. Half and BFloat16 go through float, and a bool is true for every
+// value but 0.
 template <typename T>
 double as_double(T v) {
   return static_cast<double>(v);
@@ -55,6 +59,7 @@ Tensor::Tensor(DType dtype, const Shape& shape) : dtype_(dtype), shape_(shape) {
   if (!data_) throw std::bad_alloc();
 }
 
+// A size whose bytes overflow counts as no memory.
 Result<Tensor> Tensor::create(DType dtype, const Shape& shape) {
   const auto bytes = checked_mul(shape.elements(), static_cast<int64_t>(dtype_size(dtype)));
   Tensor tensor;
@@ -68,6 +73,7 @@ Result<Tensor> Tensor::create(DType dtype, const Shape& shape) {
   return tensor;
 }
 
+// The shared pointer points to `data` and counts the references of `owner`.
 Tensor Tensor::wrap(DType dtype, const Shape& shape, void* data, std::shared_ptr<void> owner) {
   Tensor tensor;
   tensor.dtype_ = dtype;
@@ -98,6 +104,7 @@ double Tensor::at(int64_t i) const {
   return dispatch_dtype(dtype_, [&](auto tag) { return as_double(data<decltype(tag)>()[i]); });
 }
 
+// Integers do not go through double, which would lose bits of large ones.
 int64_t Tensor::int_at(int64_t i) const {
   return dispatch_dtype(dtype_, [&](auto tag) -> int64_t {
     using T = decltype(tag);
@@ -125,6 +132,7 @@ Tensor Tensor::cast(DType dtype) const {
       const From* in = data<From>();
       To* to = out.data<To>();
       for (int64_t i = 0; i < n; ++i) {
+        // Likewise here.
         if constexpr (std::is_integral_v<From> && std::is_integral_v<To>) {
           to[i] = static_cast<To>(in[i]);
         } else {
@@ -141,6 +149,7 @@ bool Tensor::identical(const Tensor& other) const {
          (bytes() == 0 || std::memcmp(raw(), other.raw(), bytes()) == 0);
 }
 
+// For messages and tests: large tensors are cut.
 std::string Tensor::to_string(int64_t max_elements) const {
   if (!valid()) return "invalid tensor";
   std::ostringstream out;

@@ -1,5 +1,5 @@
-// A tensor in host memory: what crosses the borders of the runtime (constants, feeds, fetches,
-// checkpoints). Inside a step there are only plan values, which are addresses.
+// A tensor in host memory. Tensors cross the borders of the runtime: constants, feeds, fetches,
+// checkpoints. Inside a step there are only the plan's values, which are addresses.
 #pragma once
 
 #include <cstring>
@@ -14,7 +14,8 @@
 
 namespace leat {
 
-// The C++ type of each DType's elements, and back.
+// DTypeOf<T>::value is the element type whose elements have the C++ type T. Half and BFloat16 stand
+// for the 16-bit floats, bool for boolean.
 template <typename T>
 struct DTypeOf;
 template <>
@@ -70,7 +71,9 @@ struct DTypeOf<bool> {
   static constexpr DType value = DType::boolean;
 };
 
-// Calls f(T{}) with the C++ type of `dtype` (bool for boolean). REQUIRES: dtype != invalid.
+// Calls f(T{}) with the C++ type T of `dtype`, and returns its result. Code that treats all types
+// alike is written once, as a generic lambda.
+// REQUIRES: dtype != invalid.
 template <typename F>
 decltype(auto) dispatch_dtype(DType dtype, F&& f) {
   switch (dtype) {
@@ -103,17 +106,19 @@ decltype(auto) dispatch_dtype(DType dtype, F&& f) {
   }
 }
 
-// Row-major, contiguous, 64-byte aligned. Copies share the bytes, so a Tensor that is shared must
-// not be written; clone() for a private copy.
-// Threads: a value; the bytes are the owner's business.
+// A row-major, contiguous array, 64-byte aligned if the tensor made it itself. Copies share the
+// bytes, so that a shared tensor must not be written; clone() makes a private copy.
+// Threads: a value; the owner orders the accesses to the bytes.
 class Tensor {
  public:
-  Tensor() = default;  // invalid: dtype() == DType::invalid
-  // Zeroed. REQUIRES: shape made by Shape::checked or of trusted sizes.
+  // Invalid: dtype() == DType::invalid, and no other member but valid() may be used.
+  Tensor() = default;
+  // Zeroed. Throws std::bad_alloc if there is no memory. REQUIRES: the shape comes from
+  // Shape::checked() or from sizes that are trusted.
   Tensor(DType dtype, const Shape& shape);
-  // resource_exhausted instead of std::bad_alloc.
+  // The same for sizes that may be too large: resource_exhausted if there is no memory.
   static Result<Tensor> create(DType dtype, const Shape& shape);
-  // Shares memory that `owner` keeps alive.
+  // A tensor over memory at `data`, which `owner` keeps alive.
   static Tensor wrap(DType dtype, const Shape& shape, void* data, std::shared_ptr<void> owner);
 
   // Tensor::of<float>({2,2}, {1,2,3,4}). REQUIRES: as many values as elements.
@@ -129,17 +134,19 @@ class Tensor {
     t.data<T>()[0] = value;
     return t;
   }
-  // A scalar of `dtype` with `value` converted to it.
+  // A scalar of type `dtype` with `value` converted to it.
   static Tensor scalar_of(DType dtype, double value);
 
   bool valid() const { return dtype_ != DType::invalid; }
   DType dtype() const { return dtype_; }
   const Shape& shape() const { return shape_; }
   int64_t elements() const { return shape_.elements(); }
+  // elements() times the size of one element.
   size_t bytes() const { return static_cast<size_t>(elements()) * dtype_size(dtype_); }
 
+  // The first byte; elements follow each other without gaps.
   void* raw() const { return data_.get(); }
-  // REQUIRES: T is dtype()'s type.
+  // REQUIRES: T is the C++ type of dtype().
   template <typename T>
   T* data() const {
     return static_cast<T*>(data_.get());
@@ -151,17 +158,19 @@ class Tensor {
 
   // The same bytes under another shape. REQUIRES: as many elements.
   Tensor reshaped(const Shape& shape) const;
+  // A copy with bytes of its own.
   Tensor clone() const;
-  // Element i converted to double (to int64).
+  // Element i in row-major order, converted to double or to int64. REQUIRES: 0 <= i < elements().
   double at(int64_t i) const;
   int64_t int_at(int64_t i) const;
-  // Element i set from a double. REQUIRES: the tensor is not shared.
+  // Sets element i from a double. REQUIRES: no other tensor shares the bytes.
   void set(int64_t i, double value);
-  // Every element converted (as C++ converts; floats to bool: != 0).
+  // A new tensor with every element converted as C++ converts it; to bool, any value but 0 is true.
   Tensor cast(DType dtype) const;
-  // Same dtype, shape and bytes.
+  // True if type, shape and all bytes are the same.
   bool identical(const Tensor& other) const;
-  std::string to_string(int64_t max_elements = 16) const;  // "float[2,2] {1, 2, 3, 4}"
+  // "float[2,2] {1, 2, 3, 4}". Elements past the first `max_elements` are "...".
+  std::string to_string(int64_t max_elements = 16) const;
 
  private:
   DType dtype_ = DType::invalid;

@@ -10,15 +10,19 @@ Status Timeline::status() const {
   return status_;
 }
 
+// The value rises before this call looks for waiters, and a waiter is counted, with a full barrier,
+// before it looks at the value. So either the waiter sees the new value or this call sees the
+// waiter.
 void Timeline::signal(uint64_t value) {
   uint64_t current = value_.load(std::memory_order_relaxed);
   while (current < value &&
          !value_.compare_exchange_weak(current, value, std::memory_order_seq_cst)) {
   }
   if (sleepers_.load(std::memory_order_seq_cst) == 0) return;
-  { std::lock_guard lock(mutex_); }  // who has looked already sleeps by now
+  // A thread that has looked at the old value sleeps by now, so that the notification reaches it.
+  { std::lock_guard lock(mutex_); }
   changed_.notify_all();
-  // One at a time, each called without the lock: nothing is allocated for them.
+  // The due waiters are called one at a time, each without the lock. No list of them is allocated.
   while (true) {
     Callback due;
     {
@@ -28,6 +32,7 @@ void Timeline::signal(uint64_t value) {
                                    [now](const Waiter& w) { return w.value <= now; });
       if (it == waiters_.end()) return;
       due = std::move(it->callback);
+      // The order of the waiters does not matter, so the last one fills the gap.
       if (&*it != &waiters_.back()) *it = std::move(waiters_.back());
       waiters_.pop_back();
       sleepers_.fetch_sub(1, std::memory_order_seq_cst);
@@ -45,13 +50,16 @@ void Timeline::fail(Status status) {
     failed_.store(true, std::memory_order_release);
     released.swap(waiters_);
     sleepers_.fetch_sub(static_cast<int>(released.size()), std::memory_order_seq_cst);
-    changed_.notify_all();  // locked: who sees the failure may take the timeline apart
+    // Under the lock: a thread that sees the failure may destroy the timeline.
+    changed_.notify_all();
   }
+  // A value that was reached counts more than the failure.
   for (Waiter& waiter : released) {
     waiter.callback(reached(waiter.value) ? Status() : status);
   }
 }
 
+// Counted before the look at the value: see signal().
 void Timeline::when(uint64_t value, Callback callback) {
   Status failure;
   {

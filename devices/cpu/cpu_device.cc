@@ -14,8 +14,9 @@
 namespace leat::cpu {
 namespace {
 
-// Large buffers begin on a huge page and have as many as fit: what a kernel or a socket reads in a
-// row then costs no walk of the page tables for every 4 KiB. Else, a cache line.
+// Large buffers begin on a huge page and consist of as many as fit. A kernel or a socket that reads
+// them in a row then does not walk the page tables for every 4 KiB. Small ones begin on a cache
+// line.
 constexpr size_t kHugePage = 2 << 20, kLeastInHugePages = 2 * kHugePage;
 constexpr size_t kLine = 64;
 
@@ -23,11 +24,12 @@ void* allocate_aligned(size_t bytes) {
   const bool large = bytes >= kLeastInHugePages;
   void* data = nullptr;
   if (::posix_memalign(&data, large ? kHugePage : kLine, bytes) != 0) return nullptr;
-  // Advice: where there are none, small ones do.
+  // Only advice: if the system has no huge pages, small ones do.
   if (large) static_cast<void>(::madvise(data, bytes / kHugePage * kHugePage, MADV_HUGEPAGE));
   return data;
 }
 
+// Memory of the host. free() also frees memory of posix_memalign().
 class HostBuffer final : public Buffer {
  public:
   HostBuffer(void* data, size_t size) : data_(data), size_(size) {}
@@ -40,7 +42,7 @@ class HostBuffer final : public Buffer {
   size_t size_;
 };
 
-// Work runs inside enqueue, so the queue is always empty and every mark is already reached.
+// A queue whose work runs inside enqueue(). It is always empty, and every mark is already reached.
 class InlineQueue final : public Queue {
  public:
   void enqueue(std::function<Status()> work) override {
@@ -53,6 +55,7 @@ class InlineQueue final : public Queue {
     return marks_;
   }
   Timeline& timeline() override { return timeline_; }
+  // The hour is a bound for a peer that never signals; the owners of runs have shorter ones.
   void wait_for(Timeline& timeline, uint64_t value) override {
     Status status = timeline.wait(value, std::chrono::steady_clock::now() + std::chrono::hours(1));
     if (!status.ok()) timeline_.fail(std::move(status));
@@ -76,12 +79,14 @@ uint64_t CpuDevice::memory_bytes() const {
 }
 
 Result<std::unique_ptr<Buffer>> CpuDevice::allocate(size_t bytes) {
+  // Never of no bytes, so that every buffer has an address of its own.
   const size_t rounded = std::max(kLine, (bytes + kLine - 1) / kLine * kLine);
   void* data = rounded < bytes ? nullptr : allocate_aligned(rounded);
   if (!data)
     return resource_exhausted(
         cat(name(), ": expected room for ", human_bytes(bytes), ", there is none"));
-  std::memset(data, 0, rounded);  // touches the pages, so that no step pays for it
+  // Touches the pages, so that no step pays for their faults.
+  std::memset(data, 0, rounded);
   return std::unique_ptr<Buffer>(new HostBuffer(data, bytes));
 }
 
@@ -103,6 +108,7 @@ std::string cpu_model() {
   return "unknown";
 }
 
+// A cgroup's quota is a time per period: "200000 100000" allows two cores' worth.
 int usable_cores() {
   cpu_set_t set;
   int cores = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;

@@ -1,4 +1,5 @@
-// The host's processors as a device: work runs where it is enqueued, tiles run on the pool.
+// The processors of the host as one device. Work runs inside the call that enqueues it; kernels cut
+// their work into tiles, which run on the device's pool of threads.
 #pragma once
 
 #include <memory>
@@ -9,9 +10,12 @@
 
 namespace leat::cpu {
 
+// Owns its pool and its queue. Buffers may be read and written by any host code.
+// Threads: as Device says; one thread at a time uses the pool.
 class CpuDevice final : public Device {
  public:
-  // `threads` compute threads, the driver's included; the index makes the name, "cpu:<index>".
+  // The device has `threads` compute threads, the thread that drives a step included. Its name is
+  // "cpu:<index>".
   CpuDevice(int index, int threads);
 
   std::string_view kind() const override { return "cpu"; }
@@ -19,12 +23,15 @@ class CpuDevice final : public Device {
   std::string description() const override;
   uint64_t memory_bytes() const override;
   bool host_visible() const override { return true; }
+  // A cache line, so that no two values share one.
   size_t alignment() const override { return 64; }
+  // Buffers of 4 MiB and more begin on a huge page.
   Result<std::unique_ptr<Buffer>> allocate(size_t bytes) override;
   Queue& queue() override { return *queue_; }
   void copy_to_device(void* device, const void* host, size_t bytes) override;
   void copy_to_host(void* host, const void* device, size_t bytes) override;
 
+  // The compute threads. Kernels reach them through the executor.
   Pool& pool() { return pool_; }
 
  private:
@@ -33,9 +40,9 @@ class CpuDevice final : public Device {
   std::unique_ptr<Queue> queue_;
 };
 
-// The processor's model name, from /proc/cpuinfo; "unknown" if there is none.
+// The model name of the processor, from /proc/cpuinfo; "unknown" if it has none.
 std::string cpu_model();
-// Cores that this process may use (affinity and cgroup quota).
+// The number of cores that this process may use by its affinity and its cgroup's quota; at least 1.
 int usable_cores();
 
 }  // namespace leat::cpu

@@ -3,34 +3,11 @@
 #include <pthread.h>
 #include <sched.h>
 
-#include <chrono>
 #include <string>
 
+#include "devices/base/patience.h"
+
 namespace leat::cpu {
-namespace {
-
-constexpr int kSpins = 2000;  // yields before parking; about a millisecond when idle
-constexpr auto kSlowYield = std::chrono::microseconds(40);
-constexpr int kParkAfterSlowYield = 200;  // waits that park at once after a slow yield
-
-thread_local int park_next = 0;
-
-}  // namespace
-
-bool Spinner::spin() {
-  if (park_next > 0) {
-    --park_next;
-    return false;
-  }
-  if (++spins_ > kSpins) return false;
-  const auto before = std::chrono::steady_clock::now();
-  sched_yield();
-  if (std::chrono::steady_clock::now() - before > kSlowYield) {
-    park_next = kParkAfterSlowYield;
-    return false;
-  }
-  return true;
-}
 
 Pool::Pool(int threads) : threads_(threads < 1 ? 1 : threads) {
   for (int t = 1; t < threads_; ++t) helpers_.emplace_back([this, t] { loop(t); });
@@ -55,20 +32,26 @@ void Pool::run(void (*work)(void*, int), void* context) {
   context_ = context;
   running_.store(threads_ - 1, std::memory_order_relaxed);
   generation_.fetch_add(1, std::memory_order_seq_cst);
+  // A thread counts itself as parked before it looks at the generation, and the generation rises
+  // before this look, in one total order: a parked thread is never missed.
   if (parked_.load(std::memory_order_seq_cst) > 0) {
     std::lock_guard lock(mutex_);
     wake_.notify_all();
   }
   work(context, 0);
-  // The rest of a region is short: its tiles are all claimed.
+  // The rest of a region is short, because all its tiles are claimed.
   while (running_.load(std::memory_order_acquire) > 0) sched_yield();
 }
 
+// A thread's spin is short while the machine is busy, and then it parks at once: see Patience.
 uint64_t Pool::wait_for_work(uint64_t seen) {
-  Spinner spinner;
-  while (spinner.spin()) {
+  Patience& patience = step_patience();
+  while (patience.look_again()) {
     const uint64_t now = generation_.load(std::memory_order_acquire);
-    if (now != seen) return now;
+    if (now != seen) {
+      patience.progress();
+      return now;
+    }
   }
   std::unique_lock lock(mutex_);
   parked_.fetch_add(1, std::memory_order_seq_cst);
@@ -77,6 +60,7 @@ uint64_t Pool::wait_for_work(uint64_t seen) {
   return generation_.load(std::memory_order_acquire);
 }
 
+// The life of a pool thread: one region after the other, until the destructor stops it.
 void Pool::loop(int thread) {
   pthread_setname_np(pthread_self(), ("compute/" + std::to_string(thread)).c_str());
   uint64_t seen = 0;

@@ -4,6 +4,8 @@
 
 #include <vector>
 
+#include "devices/base/patience.h"
+
 namespace leat {
 
 // Runs and the right to advance them, which one thread has at a time.
@@ -184,8 +186,10 @@ void Executor::loop() {
     // What is waited for is usually about to come: give it a moment before parking.
     if (!core.driver_is_wanted()) {
       lock.unlock();
-      for (cpu::Spinner spinner; !core.wanted.load(std::memory_order_relaxed) && spinner.spin();) {
+      Patience& patience = step_patience();
+      while (!core.wanted.load(std::memory_order_relaxed) && patience.look_again()) {
       }
+      patience.progress();
       lock.lock();
       core.work.wait(lock, [&] { return core.driver_is_wanted(); });
     }

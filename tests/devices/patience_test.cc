@@ -1,5 +1,7 @@
 #include "devices/base/patience.h"
 
+#include <thread>
+
 #include "tests/catch.h"
 
 namespace leat {
@@ -65,6 +67,33 @@ TEST_CASE("spins in vain grow rare, and one that finds something brings them bac
   patience.progress();
   spin_in_vain();
   CHECK(parks(patience, now) == 0);
+}
+
+TEST_CASE("a waiter that counts its yields parks after them, each wait anew") {
+  Patience patience(SpinLimits{
+      .spin = 1h, .yields = 3, .long_yield = 40us, .per_park = 200ns, .most_parks = 200});
+  const Patience::Clock::time_point now{};
+  for (int wait = 0; wait < 3; ++wait) {
+    for (int i = 0; i < 3; ++i) CHECK(patience.may_spin(now));
+    CHECK_FALSE(patience.may_spin(now));
+    patience.progress();
+  }
+  CHECK(patience.may_spin(now));
+  patience.yielded(41us);
+  CHECK(parks(patience, now) == 200);
+}
+
+TEST_CASE("a long yield makes the next waits of its thread park, in a step, too") {
+  std::thread([] {
+    const Patience::Clock::time_point now{};
+    CHECK(parks(step_patience(), now) == 0);
+    step_patience().yielded(40us);
+    CHECK(parks(step_patience(), now) == 0);
+    step_patience().yielded(41us);
+    CHECK(parks(step_patience(), now) == 200);
+    step_patience().yielded(1s);
+    CHECK(parks(step_patience(), now) == 200);
+  }).join();
 }
 
 }  // namespace

@@ -229,30 +229,6 @@ TEST_CASE("a wait for what nobody sends ends in time and can be explained", "[cl
   }
 }
 
-TEST_CASE("fences and pings go beside the values", "[cluster]") {
-  for (const Transport& transport : transports()) {
-    INFO(transport.name);
-    LinkEnds ends({8}, {});
-    Timeline seen;
-    Fence last;
-    ends.setup_b.on_fence = [&](const Fence& fence) {
-      last = fence;
-      seen.signal(seen.value() + 1);
-    };
-    ends.connect(transport);
-    REQUIRE(ends.a().send_fence({Fence::Verb::propose, 17}).ok());
-    REQUIRE(seen.wait(1, soon()).ok());
-    CHECK(last == Fence{Fence::Verb::propose, 17});
-    REQUIRE(ends.a().send_fence({Fence::Verb::commit, ~uint64_t{0}}).ok());
-    REQUIRE(seen.wait(2, soon()).ok());
-    CHECK(last == Fence{Fence::Verb::commit, ~uint64_t{0}});
-    for (int i = 0; i < 3; ++i) {
-      CHECK(ends.a().ping(soon()).ok());
-      CHECK(ends.b().ping(soon()).ok());
-    }
-  }
-}
-
 TEST_CASE("a push in place returns at once, and its bytes are free when they have left",
           "[cluster]") {
   constexpr size_t kBytes = 8 << 20;

@@ -64,13 +64,14 @@ TEST_CASE("a header with a field out of its range is refused by name") {
       {2, {3}, FrameKind::value, "version"},
       {2, {1}, FrameKind::value, "version"},
       {3, {0}, FrameKind::value, "kind"},
+      {3, {6}, FrameKind::value, "kind"},
       {3, {7}, FrameKind::value, "kind"},
       {3, {255}, FrameKind::value, "kind"},
       {20, {1, 0, 4, 0}, FrameKind::value, "bytes"},   // 256 KiB + 1
       {20, {1, 0, 1, 0}, FrameKind::bundle, "bytes"},  // 64 KiB + 1
       {20, {1, 4, 0, 0}, FrameKind::abort, "bytes"},   // 1 KiB + 1
       {20, {1, 0, 0, 0}, FrameKind::ping, "bytes"},
-      {20, {1, 0, 0, 0}, FrameKind::fence, "bytes"},
+      {20, {1, 0, 0, 0}, FrameKind::pong, "bytes"},
       {20, {255, 255, 255, 255}, FrameKind::value, "bytes"},
       {16, {1, 0, 0, 0}, FrameKind::bundle, "piece"},
       {16, {0, 0, 0, 128}, FrameKind::pong, "piece"},

@@ -17,6 +17,8 @@ Descriptor::~Descriptor() {
   if (fd_ >= 0) ::close(fd_);
 }
 
+// A lack of descriptors, memory or buffers can pass. Everything else means that the other end or
+// the path to it is gone.
 Status system_error(std::string_view subject, int error) {
   std::string message = cat(subject, ": ", std::generic_category().message(error));
   switch (error) {
@@ -33,6 +35,7 @@ Status system_error(std::string_view subject, int error) {
 
 Status wait_ready(int fd, short events, Deadline deadline, std::string_view subject) {
   while (true) {
+    // Rounded up, so that a poll of 0 ms never makes the loop spin.
     const auto left =
         std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
     if (left.count() <= 0)
@@ -79,13 +82,15 @@ Status receive_all(int fd, std::span<std::byte> bytes, Deadline deadline,
 
 namespace {
 
+// The room for descriptors beside a message, aligned as the system wants it.
 constexpr size_t kMostDescriptors = 8;
 union Control {
   cmsghdr align;
   char bytes[CMSG_SPACE(sizeof(int) * kMostDescriptors)];
 };
 
-// The descriptors that came with a message; they are ours whatever becomes of it.
+// The descriptors that came with a message. This process owns them whatever becomes of the message,
+// so all are collected before any judgement.
 std::vector<Descriptor> descriptors_of(msghdr& message) {
   std::vector<Descriptor> received;
   for (cmsghdr* c = CMSG_FIRSTHDR(&message); c; c = CMSG_NXTHDR(&message, c)) {
@@ -118,7 +123,8 @@ Status send_descriptors(int fd, std::span<const std::byte> bytes, std::span<cons
   std::memcpy(CMSG_DATA(header), descriptors.data(), sizeof(int) * descriptors.size());
   while (true) {
     const ssize_t n = ::sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
-    // The descriptors go with the first byte; the rest of a cut message follows without them.
+    // The descriptors go with the first byte. The rest of a message that was cut follows without
+    // them.
     if (n >= 0) return send_all(fd, bytes.subspan(static_cast<size_t>(n)), deadline, subject);
     if (errno == EAGAIN) {
       LEAT_RETURN_IF_ERROR(wait_ready(fd, POLLOUT, deadline, subject));
@@ -128,6 +134,7 @@ Status send_descriptors(int fd, std::span<const std::byte> bytes, std::span<cons
   }
 }
 
+// MSG_CMSG_CLOEXEC, so that a process that is forked meanwhile does not inherit them.
 Result<std::vector<Descriptor>> receive_descriptors(int fd, std::span<std::byte> bytes,
                                                     size_t count, Deadline deadline,
                                                     std::string_view subject) {
@@ -148,6 +155,7 @@ Result<std::vector<Descriptor>> receive_descriptors(int fd, std::span<std::byte>
   }
   if (n == 0) return unavailable(cat(subject, ": the other end closed the connection"));
   std::vector<Descriptor> received = descriptors_of(message);
+  // MSG_CTRUNC: more descriptors came than there was room for.
   if (received.size() != count || (message.msg_flags & MSG_CTRUNC)) {
     return invalid_argument(
         cat(subject, ": expected ", count, " descriptors, received ", received.size()));

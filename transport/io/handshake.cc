@@ -17,9 +17,12 @@
 namespace leat {
 namespace {
 
-constexpr int kBacklog = 1024;  // all peers may dial at once
+// All peers of a run may dial at once.
+constexpr int kBacklog = 1024;
 constexpr std::string_view kUnix = "unix:";
 
+// An address of any family, as the system takes it. (transport/rpc/socket.h has another one, for
+// the control plane.)
 struct SocketAddress {
   sockaddr_storage storage{};
   socklen_t size = 0;
@@ -32,6 +35,7 @@ Status bad_address(const std::string& address) {
                               "unix:/path"));
 }
 
+// "unix:/path". The path must leave room for its final zero.
 Result<SocketAddress> parse_unix(const std::string& address) {
   const std::string path = address.substr(kUnix.size());
   sockaddr_un un{};
@@ -44,6 +48,7 @@ Result<SocketAddress> parse_unix(const std::string& address) {
   return parsed;
 }
 
+// Only literal addresses, so that no look-up of a name blocks here.
 Result<SocketAddress> parse(const std::string& address) {
   if (address.starts_with(kUnix)) return parse_unix(address);
   const size_t colon = address.rfind(':');
@@ -69,17 +74,20 @@ Result<Descriptor> open_socket(int family, const std::string& address) {
   return socket;
 }
 
+// The address with the port that the system chose.
 std::string address_of(int socket, const std::string& asked) {
   sockaddr_storage bound{};
   socklen_t size = sizeof bound;
   if (asked.starts_with(kUnix) ||
       ::getsockname(socket, reinterpret_cast<sockaddr*>(&bound), &size) != 0)
     return asked;
-  uint16_t port = 0;  // at the same place for both families
+  // The port is at the same place in the addresses of both families.
+  uint16_t port = 0;
   std::memcpy(&port, reinterpret_cast<char*>(&bound) + 2, sizeof port);
   return asked.substr(0, asked.rfind(':') + 1) + std::to_string(ntohs(port));
 }
 
+// True if the other end is this machine. REQUIRES: an address of the internet.
 bool is_loopback(const sockaddr_storage& address) {
   if (address.ss_family == AF_INET) {
     const auto& in = reinterpret_cast<const sockaddr_in&>(address);
@@ -90,6 +98,8 @@ bool is_loopback(const sockaddr_storage& address) {
 
 }  // namespace
 
+// A congestion control of our own choice is only tried; one that the configuration asks for must be
+// there.
 Status apply(const SocketOptions& options, int socket) {
   sockaddr_storage peer{};
   socklen_t size = sizeof peer;
@@ -117,6 +127,8 @@ Result<Descriptor> connect_socket(const std::string& address, Deadline deadline,
   LEAT_ASSIGN_OR_RETURN(Descriptor socket, open_socket(to.storage.ss_family, address));
   const std::string subject = "connecting to " + address;
   if (::connect(socket.get(), to.get(), to.size) != 0) {
+    // The connection is made in the background. Its result is in SO_ERROR when the socket is
+    // writable.
     if (errno != EINPROGRESS && errno != EINTR) return system_error(subject, errno);
     LEAT_RETURN_IF_ERROR(wait_ready(socket.get(), POLLOUT, deadline, subject));
     int error = 0;
@@ -146,7 +158,8 @@ Result<Connection> greet(Descriptor socket, LinkHello hello, const RunKey& key, 
   hello.nonce = link_nonce();
   const HelloBytes hello_bytes = encode(hello);
   AnswerBytes answer_bytes;
-  // A listener that is busy answers and closes without reading.
+  // A listener that is busy answers and closes without reading the hello. Its answer says more than
+  // the failed send does.
   const Status sent = send_all(socket.get(), hello_bytes, deadline, subject);
   const Status answered = receive_all(socket.get(), answer_bytes, deadline, subject);
   if (!answered.ok()) return sent.ok() ? answered : sent;
@@ -156,6 +169,7 @@ Result<Connection> greet(Descriptor socket, LinkHello hello, const RunKey& key, 
                                    why == LinkRefusal::busy ? "" : " is not what it expects"));
   };
   if (answer.refusal != LinkRefusal::none) return refused(answer.refusal);
+  // The listener proves itself first, so that this end shows nothing to a stranger.
   if (!same(answer.proof, prove(key, Prover::listener, hello_bytes, answer_bytes)))
     return failed_precondition(cat(subject, ": key: it does not know the run's"));
   if (answer.version < hello.oldest || answer.version > hello.newest)

@@ -11,26 +11,20 @@
 namespace leat {
 namespace {
 
+// The first bytes of each message, which tell it from the others and from another protocol.
 constexpr uint32_t kHelloMagic = 0x5441454C;    // "LEAT"
 constexpr uint32_t kAnswerMagic = 0x4154454C;   // "LETA"
 constexpr uint32_t kVerdictMagic = 0x5645454C;  // "LEEV"
 constexpr size_t kProofAt = kAnswerBytes - sizeof(Sha256Digest);
 
-constexpr std::string_view kRefusalNames[] = {"none",
-                                              "version",
-                                              "cluster",
-                                              "assembly",
-                                              "run",
-                                              "plan",
-                                              "source",
-                                              "destination",
-                                              "source incarnation",
-                                              "destination incarnation",
-                                              "role",
-                                              "key",
-                                              "busy"};
+// In the order of LinkRefusal.
+constexpr std::string_view kRefusalNames[] = {
+    "none", "version", "cluster",     "assembly",           "run",
+    "plan", "source",  "destination", "source incarnation", "destination incarnation",
+    "role", "key",     "busy"};
 
-// Fields one after the other, in both directions.
+// Puts fields one after the other, and gets them back in the same order. The layout is drawn in
+// identity.h. REQUIRES: room for all of them, which the fixed sizes of the messages guarantee.
 class Writer {
  public:
   explicit Writer(std::span<std::byte> out) : rest_(out) {}
@@ -59,6 +53,7 @@ class Reader {
   std::span<const std::byte> rest_;
 };
 
+// Values in messages: numbers, and the beginning of hashes.
 std::string shown(uint64_t value) { return std::to_string(value); }
 template <size_t n>
 std::string shown(const std::array<uint8_t, n>& value) {
@@ -71,6 +66,7 @@ std::string_view refusal_name(LinkRefusal refusal) {
   return kRefusalNames[static_cast<size_t>(refusal)];
 }
 
+// The array begins as zeros, which the bytes behind the last field keep.
 HelloBytes encode(const LinkHello& hello) {
   HelloBytes bytes{};
   const Identity& id = hello.identity;
@@ -90,12 +86,14 @@ Result<LinkHello> decode_hello(std::span<const std::byte, kHelloBytes> bytes) {
       id.destination_incarnation >> hello.nonce >> role;
   if (magic != kHelloMagic)
     return invalid_argument("handshake: expected a hello of Leat, received other bytes");
+  // An enum from outside is judged before it is one.
   if (role > static_cast<uint32_t>(SocketRole::shm))
     return invalid_argument(cat("handshake: role: expected 0 to 2, received ", role));
   hello.role = static_cast<SocketRole>(role);
   return hello;
 }
 
+// The proof stands at the end, behind zeros, so that the bytes before it can be hashed as they are.
 AnswerBytes encode(const LinkAnswer& answer) {
   AnswerBytes bytes{};
   Writer(bytes) << kAnswerMagic << uint16_t{static_cast<uint8_t>(answer.refusal)} << answer.version
@@ -130,6 +128,7 @@ Result<LinkRefusal> decode_verdict(std::span<const std::byte, kVerdictBytes> byt
   return static_cast<LinkRefusal>(verdict);
 }
 
+// The order goes from the widest to the narrowest, so that the first difference explains most.
 LinkRefusal judge(const Identity& expected, const LinkHello& received) {
   const Identity& id = received.identity;
   if (received.newest < kOldestProtocol || received.oldest > kNewestProtocol)
@@ -146,6 +145,7 @@ LinkRefusal judge(const Identity& expected, const LinkHello& received) {
   return LinkRefusal::none;
 }
 
+// A refusal with the two values that differ.
 Status explain(LinkRefusal refusal, const Identity& expected, const LinkHello& received,
                std::string_view peer) {
   const Identity& id = received.identity;
@@ -195,15 +195,17 @@ Status explain(LinkRefusal refusal, const Identity& expected, const LinkHello& r
                                  ": expected ", wanted, ", received ", got));
 }
 
+// HMAC of RFC 2104 with SHA-256, whose blocks have 64 bytes.
 Sha256Digest prove(const RunKey& key, Prover prover, const HelloBytes& hello,
                    const AnswerBytes& answer) {
-  std::array<uint8_t, 64> inner{}, outer{};  // RFC 2104, blocks of 64 bytes
+  std::array<uint8_t, 64> inner{}, outer{};
   std::copy(key.begin(), key.end(), inner.begin());
   outer = inner;
   for (uint8_t& byte : inner) byte ^= 0x36;
   for (uint8_t& byte : outer) byte ^= 0x5c;
   Sha256 hash;
   hash.update(std::as_bytes(std::span(inner)));
+  // Over the side, the whole hello, and the answer up to its proof.
   hash.update(std::as_bytes(std::span(&prover, 1)));
   hash.update(hello);
   hash.update(std::span(answer).first(kProofAt));
@@ -213,6 +215,7 @@ Sha256Digest prove(const RunKey& key, Prover prover, const HelloBytes& hello,
   return hash.finish();
 }
 
+// Looks at every byte, so that the time says nothing about the first difference.
 bool same(const Sha256Digest& a, const Sha256Digest& b) {
   uint8_t difference = 0;
   for (size_t i = 0; i < a.size(); ++i) difference |= a[i] ^ b[i];
@@ -222,7 +225,8 @@ bool same(const Sha256Digest& a, const Sha256Digest& b) {
 LinkNonce link_nonce() {
   LinkNonce nonce;
   if (::getrandom(nonce.data(), nonce.size(), 0) != static_cast<ssize_t>(nonce.size()))
-    std::abort();  // up to 256 bytes never fail once the kernel has booted
+    // Up to 256 bytes never fail once the kernel has booted.
+    std::abort();
   return nonce;
 }
 

@@ -11,7 +11,8 @@
 
 namespace leat {
 
-// Threads: all of it on the reactor's, but for the constructor.
+// The listener's state, shared with its timers, which may fire after the listener is gone.
+// Threads: all of it on the reactor's, except for the constructor.
 class Listener::Core final : public Reactor::Watched, public std::enable_shared_from_this<Core> {
  public:
   Core(Reactor& reactor, ListeningSocket listening, Gate& gate, Options options)
@@ -28,9 +29,11 @@ class Listener::Core final : public Reactor::Watched, public std::enable_shared_
   }
 
  private:
+  // The pause when no descriptors are left.
   static constexpr std::chrono::milliseconds kBackOff{100};
 
-  // One dialer that has not proved itself.
+  // One dialer that has not proved itself yet. It erases itself from pending_ at its end: a
+  // function that calls end() touches no member afterwards.
   class Pending final : public Reactor::Watched {
    public:
     Pending(Core& core, uint64_t id, Descriptor socket)
@@ -40,6 +43,7 @@ class Listener::Core final : public Reactor::Watched, public std::enable_shared_
       return {};
     }
 
+    // Reads the hello, answers it, reads the proof, and judges it, as far as the bytes have come.
     bool readable() override {
       while (true) {
         const std::span<std::byte> wanted =
@@ -60,7 +64,7 @@ class Listener::Core final : public Reactor::Watched, public std::enable_shared_
     void writable() override {}
 
    private:
-    // False, having ended this, if the hello is refused.
+    // Answers the hello. Returns false, having ended this object, if it is refused.
     bool answer() {
       auto hello = decode_hello(hello_bytes_);
       if (!hello.ok()) return end(hello.status());
@@ -84,6 +88,7 @@ class Listener::Core final : public Reactor::Watched, public std::enable_shared_
       return send(answer_bytes_) || end(unavailable("handshake: the dialer went"));
     }
 
+    // Gives the connection to the gate if the proof is right. Always ends this object.
     bool judge_proof() {
       Sha256Digest proof;
       std::copy(proof_.begin(), proof_.end(), reinterpret_cast<std::byte*>(proof.data()));
@@ -95,7 +100,8 @@ class Listener::Core final : public Reactor::Watched, public std::enable_shared_
       watch_.reset();
       Connection connection{std::move(socket_), hello_};
       Core& core = core_;
-      core.pending_.erase(id_);  // this is gone
+      // This object is gone from here on.
+      core.pending_.erase(id_);
       const Status status = apply(core.options_.socket, connection.socket.get());
       if (status.ok()) {
         core.gate_.accepted(std::move(connection));
@@ -105,15 +111,17 @@ class Listener::Core final : public Reactor::Watched, public std::enable_shared_
       return false;
     }
 
-    // A few bytes into an empty socket: they fit, or nobody is there.
+    // These few bytes always fit into an empty socket. If they do not, the dialer is gone.
     bool send(std::span<const std::byte> bytes) {
       return ::send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT) ==
              static_cast<ssize_t>(bytes.size());
     }
 
+    // Ends the handshake with a refusal. Returns false, for readable().
     bool end(const Status& why) {
       Core& core = core_;
-      core.pending_.erase(id_);  // this is gone
+      // This object is gone from here on.
+      core.pending_.erase(id_);
       core.gate_.refused(why);
       return false;
     }
@@ -131,6 +139,7 @@ class Listener::Core final : public Reactor::Watched, public std::enable_shared_
     std::unique_ptr<Reactor::Watch> watch_;
   };
 
+  // Accepts all dialers that wait.
   bool readable() override {
     while (true) {
       Descriptor socket(
@@ -140,13 +149,15 @@ class Listener::Core final : public Reactor::Watched, public std::enable_shared_
       } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
         back_off();
         return false;
+        // Any other error is about that one dialer, and the next one may be fine.
       } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
         return true;
-      }  // else: that dialer went, and the next one may be fine
+      }
     }
   }
   void writable() override {}
 
+  // Begins a handshake, if there is room for one more, and sets its deadline.
   void admit(Descriptor socket) {
     if (pending_.size() >= options_.most_pending) {
       LinkAnswer busy;
@@ -167,7 +178,7 @@ class Listener::Core final : public Reactor::Watched, public std::enable_shared_
     });
   }
 
-  // No descriptors are left: those who dial wait in the backlog until some are.
+  // No descriptors are left. New dialers wait in the backlog until some are.
   void back_off() {
     watch_.reset();
     reactor_.post_after(kBackOff, [weak = weak_from_this()] {
@@ -192,6 +203,7 @@ Result<std::unique_ptr<Listener>> Listener::open(Reactor& reactor, const std::st
   LEAT_ASSIGN_OR_RETURN(ListeningSocket listening, listen_socket(address));
   auto core = std::make_shared<Core>(reactor, std::move(listening), gate, std::move(options));
   Status started;
+  // Every use of the core is on the reactor's thread, also the first and the last one.
   reactor.sync([&] { started = core->start(); });
   LEAT_RETURN_IF_ERROR(started);
   return std::unique_ptr<Listener>(new Listener(std::move(core)));

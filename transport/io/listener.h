@@ -1,5 +1,6 @@
-// Accepts connections and shakes hands: the one data port of a worker. Before the dialer has proved
-// that it knows the run's key, it costs one descriptor and a few hundred bytes, for a few seconds.
+// Accepts connections and shakes hands: the one data port of a worker. A dialer that has not yet
+// proved that it knows the run's key costs one descriptor and a few hundred bytes, for a few
+// seconds.
 #pragma once
 
 #include <chrono>
@@ -12,36 +13,42 @@
 
 namespace leat {
 
+// Owns the listening socket and the handshakes under way. Its work runs on a reactor's thread.
 class Listener {
  public:
-  // What a hello must say to be let in.
+  // The contents of a hello that is let in.
   struct Expected {
     Identity identity;
     RunKey key;
   };
-  // Who decides and takes. Threads: the reactor's; must not block.
+  // Decides about hellos and takes the connections.
+  // Threads: called on the reactor's; must not block.
   class Gate {
    public:
-    // For a hello, by its run and source; nullopt if there is no such run here.
+    // Finds the expectation by the run and source of a hello. Nothing if there is no such run here.
     virtual std::optional<Expected> expect(const LinkHello& hello) = 0;
-    // An authenticated connection: to be made a link, or handed over to another process.
+    // Takes an authenticated connection, to make it a link or to hand it over to another process.
     virtual void accepted(Connection connection) = 0;
-    // For the log: who was refused, and why, with the values.
+    // Told of a dialer that was refused, with the values that differ, for the log.
     virtual void refused(const Status& /*why*/) {}
 
    protected:
     ~Gate() = default;
   };
+  // Limits of what dialers may cost.
   struct Options {
     SocketOptions socket;
-    std::chrono::milliseconds handshake = std::chrono::seconds(5);  // from accept to proof
-    size_t most_pending = 256;  // handshakes at once; others are told that it is busy
+    // From the accept to the proof.
+    std::chrono::milliseconds handshake = std::chrono::seconds(5);
+    // The most handshakes at once. One more dialer is told that the listener is busy.
+    size_t most_pending = 256;
   };
 
-  // Starts to listen. `reactor` and `gate` outlive it.
+  // Starts to listen. `reactor` and `gate` outlive the listener.
   static Result<std::unique_ptr<Listener>> open(Reactor& reactor, const std::string& address,
                                                 Gate& gate, Options options);
-  // When it returns, the gate is not called any more. Threads: not from within a call of the gate.
+  // Ends the handshakes under way. The gate is not called any more after the return. REQUIRES: not
+  // called from within a call of the gate.
   ~Listener();
 
   // With the port that was bound.

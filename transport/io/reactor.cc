@@ -24,15 +24,16 @@ using boost::system::error_code;
 
 namespace {
 
-// The context is looked at with every so many looks at the sockets, if nobody has posted.
+// The thread looks at Asio's context in every so many looks at the sockets, and at once if work was
+// posted.
 constexpr unsigned kLooksPerPoll = 16;
 constexpr int kMostEvents = 64;
 
 }  // namespace
 
-// The watched descriptors are in an epoll set of their own, which costs one call for a look at all
-// of them and none to go on watching; Asio's would be told anew after each event. Asio watches the
-// set, for the thread to sleep in one place.
+// The thread's state. The watched descriptors are in an epoll set of their own: one call looks at
+// all of them, and none is needed to go on watching, while Asio would have to be told anew after
+// each event. Asio watches the set, so that the thread can sleep in one place.
 struct Reactor::Loop {
   explicit Loop(std::chrono::microseconds spin)
       : patience(spin), set(::epoll_create1(EPOLL_CLOEXEC)), ready(context) {
@@ -41,6 +42,7 @@ struct Reactor::Loop {
     failure = error.value();
   }
   ~Loop() {
+    // The set's owner is `set`, which closes it.
     if (failure == 0) ready.release();
   }
 
@@ -55,16 +57,19 @@ struct Reactor::Loop {
     }
   }
 
+  // Looks for work without waiting, and does it. True if there was some.
   bool look() {
     bool news = look_at_sockets();
     if (posted.load(std::memory_order_relaxed) || ++looks % kLooksPerPoll == 0) {
-      posted.store(false, std::memory_order_seq_cst);  // before running what was posted
+      // Before the posted work runs, so that a post meanwhile is seen next time.
+      posted.store(false, std::memory_order_seq_cst);
       news = context.poll() > 0 || news;
     }
     return news;
   }
   bool look_at_sockets();
 
+  // Sleeps until the set has an event, a timer is due or work is posted.
   void park() {
     if (!awaited && failure == 0) {
       awaited = true;
@@ -84,20 +89,25 @@ struct Reactor::Loop {
   std::atomic<bool> posted{false};
   Patience patience;
   const Descriptor set;
-  int failure = 0;                       // to make the set
-  asio::posix::stream_descriptor ready;  // set's, which stays its owner
-  bool awaited = false;                  // ready is
+  // The error of making the set.
+  int failure = 0;
+  // The set, as Asio sees it.
+  asio::posix::stream_descriptor ready;
+  // A wait for `ready` is under way.
+  bool awaited = false;
   unsigned looks = 0;
-  std::array<epoll_event, kMostEvents> events;  // being told
-  int told = 0, count = 0;                      // of events
+  // The events of the last look: those before `told` were given to their watches, out of `count`.
+  std::array<epoll_event, kMostEvents> events;
+  int told = 0, count = 0;
   std::thread thread;
 };
 
-// Threads: the reactor's, but for its making.
+// One watched descriptor. A post may hold it longer than the watch does.
+// Threads: the reactor's, except for the constructor.
 struct Reactor::Watch::State : std::enable_shared_from_this<State> {
   State(Reactor& owner, int fd, Watched& told) : reactor(owner), fd(fd), watched(&told) {}
 
-  // Has the set know what is wanted. An error when there is no room for it.
+  // Tells the set which events are wanted. Returns the system's error if the set has no room.
   int update() {
     epoll_event event{};
     event.events = (reading ? EPOLLIN : 0u) | (writing ? EPOLLOUT : 0u);
@@ -117,8 +127,10 @@ struct Reactor::Watch::State : std::enable_shared_from_this<State> {
     static_cast<void>(update());
   }
 
-  // What is wrong with the descriptor is found out by reading or writing.
+  // Gives an event to the watcher. An error of the descriptor counts as readable and writable: the
+  // watcher finds it by reading or writing.
   void ready(uint32_t events) {
+    // The watcher may end the watch in either call, which must not destroy this object meanwhile.
     const auto self = shared_from_this();
     const bool broken = (events & (EPOLLERR | EPOLLHUP)) != 0;
     if (reading && (broken || (events & EPOLLIN) != 0)) {
@@ -132,7 +144,7 @@ struct Reactor::Watch::State : std::enable_shared_from_this<State> {
     }
   }
 
-  // Nothing more is told, though it may be among the events already.
+  // Ends the watch. Its events among those of the last look are dropped.
   void end() {
     watched = nullptr;
     want(false, false);
@@ -145,9 +157,11 @@ struct Reactor::Watch::State : std::enable_shared_from_this<State> {
 
   Reactor& reactor;
   const int fd;
-  Watched* watched;  // null when the watch is over
+  // Null when the watch has ended.
+  Watched* watched;
   bool reading = true, writing = false;
-  bool known = false;  // to the set
+  // The set has the descriptor.
+  bool known = false;
 };
 
 bool Reactor::Loop::look_at_sockets() {
@@ -163,6 +177,7 @@ Reactor::Watch::~Watch() {
   state_->reactor.sync([this] { state_->end(); });
 }
 
+// The state is the reactor's, so the request goes there.
 void Reactor::Watch::want_write() {
   state_->reactor.loop_->post([state = state_] {
     if (state->watched) state->want(state->reading, true);
@@ -188,6 +203,7 @@ Result<std::unique_ptr<Reactor::Watch>> Reactor::watch(int fd, Watched& watched)
 
 void Reactor::post(std::function<void()> work) { loop_->post(std::move(work)); }
 
+// The timer lives until it fires. A stopped context drops it with its work.
 void Reactor::post_after(std::chrono::milliseconds delay, std::function<void()> work) {
   auto timer = std::make_shared<asio::steady_timer>(loop_->context, delay);
   timer->async_wait([timer, work = std::move(work)](const error_code& error) {
@@ -197,7 +213,7 @@ void Reactor::post_after(std::chrono::milliseconds delay, std::function<void()> 
 
 void Reactor::sync(const std::function<void()>& work) {
   if (is_this_thread()) return work();
-  // Shared: the waiter may be gone before set_value() returns.
+  // Shared, because the waiting thread may be gone before set_value() returns.
   const auto done = std::make_shared<std::promise<void>>();
   std::future<void> waited = done->get_future();
   loop_->post([&work, done] {

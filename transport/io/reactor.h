@@ -1,6 +1,7 @@
-// The io thread: one Asio event loop and the thread that runs it. Sockets of the data plane are
-// read and, when full, written there; HTTP, timers and signals of the process may share it through
-// context(). Asio says when a descriptor is ready; the system calls are the watchers' own.
+// The io thread: one thread with an event loop of Asio. The data plane's sockets are read there,
+// and written when they were full. HTTP, timers and signals of the process may share the loop
+// through context(). The reactor says when a descriptor is ready; the system calls on it are made
+// by the code that watches it.
 #pragma once
 
 #include <chrono>
@@ -16,12 +17,15 @@ class io_context;
 
 namespace leat {
 
+// Owns the thread and the loop. Everything that uses a reactor ends before it.
+// Threads: any, unless a member says otherwise.
 class Reactor {
  public:
-  // Who is told that a descriptor is ready. Threads: called on the reactor's.
+  // The code that is told about a descriptor.
+  // Threads: called on the reactor's.
   class Watched {
    public:
-    // There is something to read. False: never again.
+    // There is something to read, or an error to find by reading. False: it is never called again.
     virtual bool readable() = 0;
     // There is room to write, after want_write().
     virtual void writable() = 0;
@@ -30,13 +34,15 @@ class Reactor {
     ~Watched() = default;
   };
 
-  // A descriptor that is watched as long as this lives, for reading all the time. When the
-  // destructor returns, no call runs and none will. The descriptor itself stays open.
-  // Threads: destroyed by any thread that the reactor's does not wait for.
+  // A descriptor that is watched while this object lives: always for reading, and for writing on
+  // demand. When the destructor returns, no call runs and none will. The descriptor itself stays
+  // open.
+  // Threads: destroyed by any thread for which the reactor's does not wait.
   class Watch {
    public:
     ~Watch();
-    // Calls writable() once, when there is room. Threads: any.
+    // Asks for one call of writable(), when there is room.
+    // Threads: any.
     void want_write();
 
    private:
@@ -46,22 +52,25 @@ class Reactor {
     std::shared_ptr<State> state_;
   };
 
-  // Starts the thread. It looks for work without sleeping for `spin` after the last.
+  // Starts the thread. It looks for work for `spin` after the last work before it sleeps.
   explicit Reactor(std::chrono::microseconds spin = {});
-  // REQUIRES: no watch is left.
+  // Stops and joins the thread; posted work that has not run is dropped. REQUIRES: no watch is
+  // left.
   ~Reactor();
   Reactor(const Reactor&) = delete;
   Reactor& operator=(const Reactor&) = delete;
 
-  // resource_exhausted or unavailable if the system has no room to watch it.
+  // Begins to watch. resource_exhausted or unavailable if the system cannot. `watched` outlives the
+  // watch.
   Result<std::unique_ptr<Watch>> watch(int fd, Watched& watched);
   // Runs `work` on the reactor's thread, later.
   void post(std::function<void()> work);
-  // Runs `work` on the reactor's thread, after `delay`.
+  // The same after `delay`.
   void post_after(std::chrono::milliseconds delay, std::function<void()> work);
-  // Runs `work` on the reactor's thread, and returns when it is done. At once if called there.
+  // Runs `work` on the reactor's thread and returns when it is done; at once if called there.
   void sync(const std::function<void()>& work);
   bool is_this_thread() const;
+  // The loop itself, for sockets and timers of Asio. One thread runs it.
   boost::asio::io_context& context();
 
  private:

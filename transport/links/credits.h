@@ -1,4 +1,5 @@
-// Hears of every value that the executor retires on a link's incoming edges.
+// Tells a link of every value that the executor retires on its incoming edges, so that the link can
+// give the peer credit.
 #pragma once
 
 #include <cstddef>
@@ -8,26 +9,31 @@
 
 namespace leat {
 
-// Whom it tells: the i-th incoming edge has retired `count` values.
-// Threads: called on the thread that retires.
+// The receiver of that news: the link.
+// Threads: called on the thread that retires, for one edge by one thread at a time.
 class CreditSink {
  public:
+  // The executor has retired `count` values of the i-th incoming edge, counted from the start.
   virtual void retired(size_t i, uint64_t count) = 0;
 
  protected:
   ~CreditSink() = default;
 };
 
-// Follows the `retired` of the incoming edges from start() until the link fails, with one callback
-// at a time that allocates nothing. `state` and `sink` outlive that failure.
+// Follows the `retired` timelines of the incoming edges from start() until the link fails. Each
+// edge has one callback at a time, and a callback allocates nothing. `state` and `sink` outlive
+// that failure.
 class CreditFollower {
  public:
   CreditFollower(LinkState& state, CreditSink& sink) : state_(state), sink_(sink) {}
+  // Begins to follow. The sink may be called before start() returns.
   void start() {
     for (size_t i = 0; i < state_.setup().incoming.size(); ++i) await(i, 1);
   }
 
  private:
+  // The callback awaits the next count again before it returns: no news is lost, and several values
+  // that are retired at once are one call.
   void await(size_t i, uint64_t count) {
     retired(i).when(count, [this, i](const Status& status) {
       if (!status.ok()) return;

@@ -54,10 +54,7 @@ Status Express::open() {
   return {};
 }
 
-void Express::shut(const Status& cause) {
-  ::shutdown(socket_.get(), SHUT_RDWR);
-  pongs_.fail(cause);
-}
+void Express::shut() { ::shutdown(socket_.get(), SHUT_RDWR); }
 
 // --- Out.
 
@@ -124,7 +121,7 @@ Status Express::write() {
       blocked_ = true;
       if (watch_) watch_->want_write();
     } else if (errno != EINTR) {
-      return state_.gone(errno, "sending");
+      return state_.peer_gone(errno, "sending");
     }
   }
   return {};
@@ -141,8 +138,8 @@ Status Express::await_room(std::unique_lock<std::mutex>& lock, size_t bytes) {
     const Status ready = wait_ready(socket_.get(), POLLOUT, deadline, subject_);
     lock.lock();
     if (!ready.ok())
-      return state_.gone(LinkFault::lost,
-                         cat(state_.setup().peer, " does not read: ", ready.message()));
+      return state_.peer_gone(LinkFault::lost,
+                              cat(state_.setup().peer, " does not read: ", ready.message()));
   }
   return {};
 }
@@ -175,13 +172,13 @@ Status Express::flush() {
   return status.ok() ? status : reason(status);
 }
 
-Status Express::send(FrameHeader header, std::span<const std::byte> payload) {
+Status Express::send(FrameHeader header) {
   Status status;
   {
     std::unique_lock lock(mutex_);
-    status = await_room(lock, payload.size() + 2 * kFrameHeaderBytes);
+    status = await_room(lock, 2 * kFrameHeaderBytes);
     if (status.ok()) {
-      append_frame(header, payload);
+      append_frame(header, {});
       status = write();
     }
   }
@@ -217,19 +214,6 @@ void Express::send_abort(const Status& cause) {
   if (!has_room(kAbortBytes + 2 * kFrameHeaderBytes)) return;  // the peer will see the close
   append_frame(header, text.first(std::min(text.size(), kAbortBytes)));
   static_cast<void>(write().ok());
-}
-
-Result<std::chrono::nanoseconds> Express::ping(Deadline deadline) {
-  const auto begin = std::chrono::steady_clock::now();
-  FrameHeader header;
-  header.kind = FrameKind::ping;
-  header.turn = ++pings_;
-  LEAT_RETURN_IF_ERROR(send(header));
-  const Status answered = pongs_.wait(header.turn, deadline);
-  if (answered.code() == Code::deadline_exceeded)
-    return deadline_exceeded(cat(subject_, ": ", state_.setup().peer, " did not answer a ping"));
-  LEAT_RETURN_IF_ERROR(answered);
-  return std::chrono::steady_clock::now() - begin;
 }
 
 void Express::beat() {
@@ -272,9 +256,9 @@ bool Express::readable() {
     if (n < 0 && errno == EAGAIN) return true;
     if (n <= 0) {
       const bool closed = n == 0 || errno != ETIMEDOUT;  // of who is cut off nothing more comes
-      on_failure_(n == 0 ? state_.gone(LinkFault::closed,
-                                       cat(state_.setup().peer, " closed the connection"))
-                         : state_.gone(errno, "receiving"),
+      on_failure_(n == 0 ? state_.peer_gone(LinkFault::closed,
+                                            cat(state_.setup().peer, " closed the connection"))
+                         : state_.peer_gone(errno, "receiving"),
                   closed);
       return false;
     }
@@ -311,7 +295,7 @@ Status Express::take(std::span<const std::byte> bytes, size_t& taken) {
                                 header->turn, ") arrived damaged"));
     }
     if (header->sequence != frames_in_) {
-      return state_.broken(
+      return state_.protocol_error(
           cat("frame: sequence: expected ", frames_in_, ", received ", header->sequence));
     }
     LEAT_RETURN_IF_ERROR(LEAT_FAILPOINT("transport/take_frame"));
@@ -336,26 +320,19 @@ Status Express::dispatch(const FrameHeader& header, std::span<const std::byte> p
       return send(pong);
     }
     case FrameKind::pong:
-      if (header.turn > pings_.load()) return state_.broken("pong: no ping has this number");
-      pongs_.signal(header.turn);
+      if (header.turn > pings_.load())
+        return state_.protocol_error("pong: no ping has this number");
       return {};
-    case FrameKind::fence: {
-      const auto verb = static_cast<Fence::Verb>(header.edge);
-      if (verb < Fence::Verb::propose || verb > Fence::Verb::commit)
-        return state_.broken(cat("fence: verb: expected 1 to 4, received ", header.edge));
-      if (state_.setup().on_fence) state_.setup().on_fence({verb, header.turn});
-      return {};
-    }
     case FrameKind::value:
       break;
   }
-  return state_.broken("frame: kind: it is not for this socket");
+  return state_.protocol_error("frame: kind: it is not for this socket");
 }
 
 Status Express::take_bundle(std::span<const std::byte> bundle) {
   for (RecordReader reader(bundle); !reader.at_end();) {
     auto record = reader.next();
-    if (!record.ok()) return state_.broken(record.status().message());
+    if (!record.ok()) return state_.protocol_error(record.status().message());
     if (record->what == Record::What::credit) {
       LEAT_RETURN_IF_ERROR(state_.credited(record->edge, record->turn, raised_));
       continue;
@@ -373,7 +350,7 @@ Status Express::take_bundle(std::span<const std::byte> bundle) {
 // The peer's own cause, with its name; what it sends is shown to people, so only plain text.
 Status Express::take_abort(const FrameHeader& header, std::span<const std::byte> message) {
   if (header.edge == 0 || header.edge > static_cast<uint32_t>(Code::internal))
-    return state_.broken(cat("abort: code: expected 1 to 8, received ", header.edge));
+    return state_.protocol_error(cat("abort: code: expected 1 to 8, received ", header.edge));
   std::string text;
   for (std::byte b : message) {
     const auto c = static_cast<unsigned char>(b);

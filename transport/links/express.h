@@ -1,11 +1,13 @@
-// The express socket of a link: a stream over which bundles and control go both ways, whatever
-// carries the large values.
+// The express socket of a link: a stream that carries bundles of small values, credits and control
+// in both directions, whatever carries the large values.
 //
-// What is pushed collects in an outbox and goes with one send() at the next chance: at once, unless
-// somebody holds it or the socket is full. A credit for the peer waits for the next bundle, if the
-// link has values to send, and only goes by itself when the peer's window of that edge has closed.
-// The outbox is as large as what the windows allow: a peer that grants more and does not read
-// stalls its sender, and then the link.
+// Pushed values collect in a buffer that goes out with one send() at the next chance: at once,
+// unless a thread holds it (Channel::hold) or the socket is full. A credit for the peer waits for
+// the next bundle if the link has values to send. It goes by itself only when the peer's window of
+// that edge has closed, or when the link sends no values.
+//
+// The buffer has room for what the windows allow. A peer that grants more and does not read stalls
+// its sender, and then the link fails.
 #pragma once
 
 #include <functional>
@@ -22,59 +24,68 @@
 
 namespace leat {
 
+// Owns the socket. The link owns it, and declares it behind the state that it uses.
 // Threads: readable() and writable() on the reactor's; the rest from any.
 class Express final : private Reactor::Watched {
  public:
-  // `closed`: the socket has come to its end; else what came is wrong, or nothing goes.
+  // Told of a failure. `closed`: the socket has come to its end. Otherwise the peer sent something
+  // wrong, or nothing goes through.
   using OnFailure = std::function<void(const Status&, bool closed)>;
 
-  // `state` and `reactor` outlive it. `on_failure` is called, perhaps more than once, with what
-  // goes wrong here; the link then calls shut(). `values`: small values and credits go over this
-  // socket; false if only control does.
+  // `state` and `reactor` outlive it. `on_failure` may be called more than once; the link then
+  // calls shut(). `values`: the socket carries small values and credits, too; otherwise control
+  // alone.
   Express(Reactor& reactor, Descriptor socket, LinkState& state, bool values, OnFailure on_failure);
 
-  // Starts and stops reading. REQUIRES: both on the reactor's thread; closed before destroyed.
+  // Start and stop reading. REQUIRES: both on the reactor's thread; closed before it is destroyed.
   Status open();
   void close() { watch_.reset(); }
-  // Takes what has come. Threads: the reactor's, but not from within a call of this object.
-  void poll() { static_cast<void>(readable()); }
-  // Ends both directions of the socket, and every ping.
-  void shut(const Status& cause);
+  // Ends both directions of the socket. The peer still reads what was sent before.
+  void shut();
 
-  // A small value, copied. REQUIRES: LinkState::check_push() was ok.
+  // Copies a small value into the buffer, and sends unless a thread holds. REQUIRES:
+  // LinkState::check_push() was ok.
   Status push(uint32_t edge, uint64_t turn, std::span<const std::byte> value);
+  // As Channel::hold() and flush().
   void hold();
   Status flush();
-  // A frame of control, at once. Its number and size are filled in.
-  Status send(FrameHeader header, std::span<const std::byte> payload = {});
-  // The i-th incoming edge has retired `count` values.
+  // Tells the peer, now or with the next bundle, that the i-th incoming edge has retired `count`
+  // values.
   void credit(size_t i, uint64_t count);
+  // Tells the peer that the run has failed here, if there is room for it.
   void send_abort(const Status& cause);
-  // Why a send failed, on this socket or another one to the same peer: the peer may have told
-  // before it went, so that is read first. Fails the link.
+  // Returns why a send failed, on this socket or another one to the same peer, and fails the link.
+  // The peer may have told its reason before it went, so that is read first.
   Status reason(const Status& error);
-  Result<std::chrono::nanoseconds> ping(Deadline deadline);
-  // To be called every now and then: what was not sent anything since the last time gets a ping, so
-  // that the peer's system has something to acknowledge and shows that it is there.
+  // Sends a ping if nothing was sent since the last call. The link calls it regularly, so that the
+  // peer's system always has something to acknowledge: a peer that is cut off then shows.
   void beat();
 
  private:
-  struct Owed {  // credit of an incoming edge
+  // The credit of one incoming edge. `record` is the place of its record in filling_, which a later
+  // credit overwrites; 0 if it has none.
+  struct Owed {
     uint64_t count = 0, flushed = 0;
-    size_t record = 0;  // where it stands in filling_; 0: nowhere
+    size_t record = 0;
   };
 
   bool readable() override;
   void writable() override;
 
-  // Under mutex_.
+  // The functions down to write() run under mutex_. append_record() makes room for a record in an
+  // open bundle, append_frame() adds a frame of control, seal() ends the open bundle, and write()
+  // sends until the socket is full or everything is gone.
   std::byte* append_record(size_t payload);
   void append_frame(FrameHeader header, std::span<const std::byte> payload);
   void seal();
   Status write();
   bool has_room(size_t bytes) const { return filling_.size() + bytes <= room_; }
 
+  // Sends a frame of control without a payload, at once. Its number and size are filled in.
+  Status send(FrameHeader header);
+  // Waits until `bytes` fit into the buffer, at most for the stall of the link.
   Status await_room(std::unique_lock<std::mutex>& lock, size_t bytes);
+  // Takes the whole frames at the beginning of `frames`, and counts their bytes in `taken`.
   Status take(std::span<const std::byte> frames, size_t& taken);
   Status dispatch(const FrameHeader& header, std::span<const std::byte> payload);
   Status take_bundle(std::span<const std::byte> bundle);
@@ -84,29 +95,41 @@ class Express final : private Reactor::Watched {
   const Descriptor socket_;
   LinkState& state_;
   const OnFailure on_failure_;
+  // Whether a credit may wait for the next bundle.
   const bool lazy_credit_;
   const std::string subject_;
 
+  // Of everything that goes out, down to owing_.
   std::mutex mutex_;
-  std::vector<std::byte> filling_, sending_;  // frames; filling_ may end in an open bundle
-  size_t room_ = 0;                           // of filling_
-  size_t bundle_ = 0;                         // where the open bundle begins
+  // Frames: those being collected, which may end in an open bundle, and those being sent.
+  std::vector<std::byte> filling_, sending_;
+  // The most bytes that filling_ may have.
+  size_t room_ = 0;
+  // The beginning of the open bundle in filling_.
+  size_t bundle_ = 0;
   bool bundle_open_ = false;
-  size_t sent_ = 0;  // of sending_
+  // Bytes of sending_ that the socket has taken.
+  size_t sent_ = 0;
   bool blocked_ = false;
-  bool due_ = false;  // there is more in filling_ than credits that can wait
+  // filling_ has more than credits that can wait.
+  bool due_ = false;
   int holds_ = 0;
   uint32_t frames_out_ = 0;
+  // frames_out_ at the last beat().
   uint32_t frames_at_beat_ = 0;
   std::vector<Owed> owed_;
-  std::vector<uint32_t> owing_;  // indices with a record in filling_
+  // The edges whose credit has a record in filling_.
+  std::vector<uint32_t> owing_;
 
-  std::vector<std::byte> inbox_;  // the reactor's
+  // Used by the reactor's thread alone, down to peer_failed_: the bytes that have come and are not
+  // taken yet.
+  std::vector<std::byte> inbox_;
   size_t received_ = 0;
   uint32_t frames_in_ = 0;
   Raised raised_;
-  bool peer_failed_ = false;  // it said so, and is not told again
-  Timeline pongs_;
+  // The peer told us of its failure, and is not told ours.
+  bool peer_failed_ = false;
+  // Pings sent so far, which is also the number of the last one.
   std::atomic<uint64_t> pings_{0};
   std::unique_ptr<Reactor::Watch> watch_;
 };

@@ -1,4 +1,5 @@
-// What links with an express socket have in common, whatever carries their values.
+// The functions that every link with an express socket has in common, whatever carries its large
+// values.
 #pragma once
 
 #include <string>
@@ -8,10 +9,12 @@
 
 namespace leat {
 
+// A link whose state and express socket are members of the class that derives from it.
+// Threads: as Link says.
 class ExpressLink : public Link {
  public:
   Timeline& credit(uint32_t edge) override { return link_state_.credit(edge); }
-  // The sockets stay, for the peer to read the cause.
+  // Leaves the sockets open, so that the peer can read the cause.
   void abort(const Status& cause) override {
     link_state_.fail(cause, [&] { link_express_.send_abort(cause); });
   }
@@ -20,20 +23,10 @@ class ExpressLink : public Link {
   LinkFault fault() const override { return link_state_.fault(); }
   LinkCounters counters() const override { return link_state_.counters(); }
   std::string awaits() const override { return link_state_.awaits(); }
-  Result<std::chrono::nanoseconds> ping(Deadline deadline) override {
-    return link_express_.ping(deadline);
-  }
-  Status send_fence(const Fence& fence) override {
-    if (link_state_.failed()) return link_state_.status();
-    FrameHeader header;
-    header.kind = FrameKind::fence;
-    header.edge = static_cast<uint32_t>(fence.verb);
-    header.turn = fence.step;
-    return link_express_.send(header);
-  }
 
  protected:
-  // Both are the link's own; they are not touched before it is made.
+  // Both belong to the derived link. They are made after this object, which does not touch them in
+  // its constructor.
   ExpressLink(LinkState& state, Express& express) : link_state_(state), link_express_(express) {}
 
  private:

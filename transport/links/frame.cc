@@ -10,11 +10,14 @@ namespace {
 
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "frames are little-endian");
 
+// The fields of the layout that frame.h draws.
 constexpr uint16_t kMagic = 0x464C;  // "LF"
 constexpr uint8_t kVersion = 2;
 constexpr size_t kChecksumAt = 28;
-constexpr uint32_t kCreditBit = uint32_t{1} << 31;  // in a record's bytes
+// Set in a record's size if the record is a credit.
+constexpr uint32_t kCreditBit = uint32_t{1} << 31;
 
+// Read and write a field at its offset. memcpy, because nothing aligns the fields.
 template <typename T>
 void put(std::byte* out, size_t at, T value) {
   std::memcpy(out + at, &value, sizeof value);
@@ -27,7 +30,7 @@ T get(const std::byte* in, size_t at) {
   return value;
 }
 
-// The most bytes of payload that a frame of a kind has; 0 for an unknown kind, too.
+// The most bytes of payload in a frame of this kind; 0 for an unknown kind, too.
 size_t payload_limit(FrameKind kind) {
   switch (kind) {
     case FrameKind::value:
@@ -38,7 +41,6 @@ size_t payload_limit(FrameKind kind) {
       return kAbortBytes;
     case FrameKind::ping:
     case FrameKind::pong:
-    case FrameKind::fence:
       return 0;
   }
   return 0;
@@ -55,9 +57,11 @@ void encode_frame(const FrameHeader& header, std::span<const std::byte> payload,
   put(out, 16, header.piece);
   put(out, 20, header.bytes);
   put(out, 24, header.sequence);
+  // The checksum covers the header before it, then the payload.
   put(out, kChecksumAt, crc32c(payload, crc32c({out, kChecksumAt})));
 }
 
+// Every field is judged before it is used: a peer may send anything.
 Result<FrameHeader> decode_frame(std::span<const std::byte, kFrameHeaderBytes> bytes) {
   const std::byte* in = bytes.data();
   if (get<uint16_t>(in, 0) != kMagic) {
@@ -70,8 +74,8 @@ Result<FrameHeader> decode_frame(std::span<const std::byte, kFrameHeaderBytes> b
   }
   const auto kind = get<uint8_t>(in, 3);
   if (kind < static_cast<uint8_t>(FrameKind::value) ||
-      kind > static_cast<uint8_t>(FrameKind::fence)) {
-    return invalid_argument(cat("frame: kind: expected 1 to 6, received ", int{kind}));
+      kind > static_cast<uint8_t>(FrameKind::pong)) {
+    return invalid_argument(cat("frame: kind: expected 1 to 5, received ", int{kind}));
   }
   FrameHeader header;
   header.kind = static_cast<FrameKind>(kind);
@@ -84,6 +88,7 @@ Result<FrameHeader> decode_frame(std::span<const std::byte, kFrameHeaderBytes> b
     return invalid_argument(cat("frame: bytes: expected at most ", payload_limit(header.kind),
                                 " for kind ", int{kind}, ", received ", header.bytes));
   }
+  // Only values have pieces. Zeros keep the field free for a later version.
   if (header.kind != FrameKind::value && header.piece != 0) {
     return invalid_argument(
         cat("frame: piece: expected 0 for kind ", int{kind}, ", received ", header.piece));
@@ -100,6 +105,7 @@ uint32_t checksum_of(std::span<const std::byte, kFrameHeaderBytes> header) {
   return get<uint32_t>(header.data(), kChecksumAt);
 }
 
+// The padding is zeroed, so that no old bytes of this process leave it.
 void encode_record(const Record& record, std::byte* out) {
   const bool credit = record.what == Record::What::credit;
   const size_t bytes = record.payload.size();
@@ -120,6 +126,7 @@ Result<Record> RecordReader::next() {
   record.edge = get<uint32_t>(rest_.data(), 0);
   const auto bytes = get<uint32_t>(rest_.data(), 4);
   record.turn = get<uint64_t>(rest_.data(), 8);
+  // A credit has the bit and nothing else: any other number with the bit is too large for a value.
   if (bytes == kCreditBit) {
     record.what = Record::What::credit;
   } else if (bytes > kSmallBytes || record_bytes(bytes) > rest_.size()) {

@@ -9,7 +9,8 @@
 namespace leat {
 namespace {
 
-constexpr size_t kMostGone = 16;  // both sockets, each way, and those who push
+// Enough for both sockets, each way, and for the threads that push.
+constexpr size_t kMostFaults = 16;
 
 }  // namespace
 
@@ -18,6 +19,7 @@ std::string_view name_of(LinkFault fault) {
   return kNames[static_cast<size_t>(fault)];
 }
 
+// A table from the first to the last edge of the link: the indices of a plan's edges are dense.
 LinkState::Places::Places(const std::vector<LinkEdge>& edges) {
   if (edges.empty()) return;
   first_ = edges.front().edge;
@@ -36,6 +38,7 @@ LinkState::LinkState(LinkSetup setup)
   }
 }
 
+// Nothing may wait on the timelines that this destroys.
 LinkState::~LinkState() {
   fail(cancelled(cat("link ", setup_.self, " to ", setup_.peer, ": it was closed here")));
 }
@@ -45,6 +48,7 @@ LinkState::Incoming* LinkState::find_incoming(uint32_t edge) {
   return i == Places::kNowhere ? nullptr : &incoming_[i];
 }
 
+// A push that breaks these rules is a bug on this side, and the link goes on.
 Result<size_t> LinkState::check_push(uint32_t edge, uint64_t turn, size_t bytes) {
   if (failed()) return status();
   const size_t place = outgoing_places_.find(edge);
@@ -66,13 +70,13 @@ Result<size_t> LinkState::check_push(uint32_t edge, uint64_t turn, size_t bytes)
   return place;
 }
 
-// A sender passes over turns that the receiver has closed meanwhile (a backup worker that lags
-// behind), never others.
+// A sender passes over turns that the receiver has closed meanwhile, as a backup worker that lags
+// behind does, and never over others.
 Status LinkState::check_turn(const Incoming& in, uint64_t turn) const {
   const uint64_t retired = setup_.slots->edge(in.edge.edge).retired.value();
   const auto says = [&](std::string_view what) {
-    return broken(cat("edge ", in.edge.edge, " turn ", turn, ": ", what, ": expected turn ",
-                      in.next_turn, ", ", retired, " retired"));
+    return protocol_error(cat("edge ", in.edge.edge, " turn ", turn, ": ", what, ": expected turn ",
+                              in.next_turn, ", ", retired, " retired"));
   };
   if (turn < in.next_turn) return says("it came before");
   if (turn >= retired + kSlotDepth) return says("it is early");
@@ -80,41 +84,46 @@ Status LinkState::check_turn(const Incoming& in, uint64_t turn) const {
   return {};
 }
 
-// The incoming edge if `turn` may come, and is noted as the one that comes.
+// The later pieces of a value are part of a turn that was judged with the first one.
 Result<LinkState::Incoming*> LinkState::begin(uint32_t edge, uint64_t turn) {
   Incoming* in = find_incoming(edge);
-  if (!in) return broken(cat("edge ", edge, " turn ", turn, ": there is no such incoming edge"));
+  if (!in)
+    return protocol_error(cat("edge ", edge, " turn ", turn, ": there is no such incoming edge"));
   if (in->next_piece > 0) return in;
   LEAT_RETURN_IF_ERROR(check_turn(*in, turn));
   in->turn = turn;
+  // The receiver may close the turn while the value is on its way.
   in->late = turn < setup_.slots->edge(edge).retired.value();
   return in;
 }
 
+// The size must be the plan's, since it decides how many bytes are written into the slot.
 Result<std::byte*> LinkState::admit(uint32_t edge, uint64_t turn, uint64_t bytes) {
   LEAT_ASSIGN_OR_RETURN(Incoming * in, begin(edge, turn));
   if (bytes != in->edge.bytes) {
-    return broken(cat("edge ", edge, " turn ", turn, ": expected ", in->edge.bytes,
-                      " bytes, received ", bytes));
+    return protocol_error(cat("edge ", edge, " turn ", turn, ": expected ", in->edge.bytes,
+                              " bytes, received ", bytes));
   }
   if (in->late || bytes == 0) return nullptr;
   return static_cast<std::byte*>(setup_.slots->slot(edge, turn));
 }
 
+// Pieces come in order and all full, so that the place of each follows from its number.
 Result<std::byte*> LinkState::admit_piece(uint32_t edge, uint64_t turn, uint64_t piece,
                                           uint64_t bytes) {
   LEAT_ASSIGN_OR_RETURN(Incoming * in, begin(edge, turn));
   const auto subject = [&] { return cat("edge ", edge, " turn ", turn, " piece ", piece, ": "); };
-  if (in->edge.bytes <= kSmallBytes) return broken(subject() + "expected it in a bundle");
+  if (in->edge.bytes <= kSmallBytes) return protocol_error(subject() + "expected it in a bundle");
   if (turn != in->turn || piece != in->next_piece)
-    return broken(cat(subject(), "expected turn ", in->turn, " piece ", in->next_piece));
+    return protocol_error(cat(subject(), "expected turn ", in->turn, " piece ", in->next_piece));
   const uint64_t expected = piece_bytes(in->edge.bytes, piece);
   if (bytes != expected)
-    return broken(cat(subject(), "expected ", expected, " bytes, received ", bytes));
+    return protocol_error(cat(subject(), "expected ", expected, " bytes, received ", bytes));
   if (in->late) return nullptr;
   return static_cast<std::byte*>(setup_.slots->slot(edge, turn)) + piece * kPieceBytes;
 }
 
+// Only the last piece makes the value arrive.
 void LinkState::landed_piece(uint32_t edge, Raised& raised) {
   Incoming& in = *find_incoming(edge);
   if (++in.next_piece < pieces_of(in.edge.bytes)) return;
@@ -122,6 +131,7 @@ void LinkState::landed_piece(uint32_t edge, Raised& raised) {
   landed(edge, raised);
 }
 
+// `next_turn` rises for a late value, too, but its turn is closed already.
 void LinkState::landed(uint32_t edge, Raised& raised) {
   Incoming& in = *find_incoming(edge);
   in.next_turn = in.turn + 1;
@@ -133,13 +143,14 @@ void LinkState::landed(uint32_t edge, Raised& raised) {
   }
 }
 
+// A count that goes back would open the window for turns that the peer still uses.
 Status LinkState::credited(uint32_t edge, uint64_t count, Raised& raised) {
   const size_t place = outgoing_places_.find(edge);
   if (place == Places::kNowhere)
-    return broken(cat("credit for edge ", edge, ": there is no such outgoing edge"));
+    return protocol_error(cat("credit for edge ", edge, ": there is no such outgoing edge"));
   Outgoing* const out = outgoing_[place].get();
   if (count < out->credited) {
-    return broken(
+    return protocol_error(
         cat("credit for edge ", edge, ": expected at least ", out->credited, ", received ", count));
   }
   out->credited = count;
@@ -147,16 +158,19 @@ Status LinkState::credited(uint32_t edge, uint64_t count, Raised& raised) {
   return {};
 }
 
+// `tell` runs before any wait ends, so that the peer learns the cause before this side acts on it.
 bool LinkState::fail(const Status& cause, const std::function<void()>& tell) {
   {
     std::lock_guard lock(mutex_);
     if (failed_.load(std::memory_order_relaxed)) return false;
     status_ = cause;
-    if (const auto made = gone_.find(cause.message()); made != gone_.end()) fault_ = made->second;
+    if (const auto made = faults_.find(cause.message()); made != faults_.end())
+      fault_ = made->second;
     failed_.store(true, std::memory_order_release);
   }
   if (tell) tell();
   for (const Incoming& in : incoming_) {
+    // A link that could not be made may have edges without slots.
     if (!setup_.slots->is_open(in.edge.edge)) continue;
     setup_.slots->edge(in.edge.edge).arrived.fail(cause);
     setup_.slots->edge(in.edge.edge).retired.fail(cause);
@@ -175,32 +189,38 @@ Status LinkState::status() const {
   return status_;
 }
 
-Status LinkState::broken(std::string_view what) const {
+Status LinkState::protocol_error(std::string_view what) const {
   return invalid_argument(cat("link ", setup_.self, " to ", setup_.peer, ": ", setup_.peer,
                               " broke the protocol: ", what));
 }
 
-Status LinkState::gone(LinkFault fault, std::string_view how) const {
+// Several threads may find the peer gone, each in its own words. Only the first failure counts, and
+// fail() finds its kind by the message.
+Status LinkState::peer_gone(LinkFault fault, std::string_view how) const {
   std::string message = cat("link ", setup_.self, " to ", setup_.peer, ": ", how);
   const std::string awaited = awaits();
   if (!awaited.empty()) message += "; " + awaited;
   std::lock_guard lock(mutex_);
-  if (gone_.size() < kMostGone) gone_.emplace(message, fault);
+  if (faults_.size() < kMostFaults) faults_.emplace(message, fault);
   return unavailable(std::move(message));
 }
 
-Status LinkState::gone(int error, std::string_view doing) const {
+// A time-out and an unreachable network are a cut path. Everything else means that the peer's end
+// closed.
+Status LinkState::peer_gone(int error, std::string_view doing) const {
   const bool is_cut = error == ETIMEDOUT || error == EHOSTUNREACH || error == ENETUNREACH;
-  return gone(is_cut ? LinkFault::lost : LinkFault::closed, system_error(doing, error).message());
+  return peer_gone(is_cut ? LinkFault::lost : LinkFault::closed,
+                   system_error(doing, error).message());
 }
 
 Status LinkState::damaged(std::string_view what) const {
-  return gone(LinkFault::damaged, cat("data loss: ", what));
+  return peer_gone(LinkFault::damaged, cat("data loss: ", what));
 }
 
+// A header with a right checksum was sent in this form, so that the peer is at fault.
 Status LinkState::unreadable(std::span<const std::byte, kFrameHeaderBytes> header, uint32_t number,
                              std::string_view why) const {
-  if (checksum_holds(header, {})) return broken(why);
+  if (checksum_holds(header, {})) return protocol_error(why);
   return damaged(cat("frame ", number, " from ", setup_.peer, " cannot be read: ", why));
 }
 
@@ -214,7 +234,8 @@ std::string LinkState::awaits() const {
     if (!setup_.slots->is_open(edge.edge)) continue;
     const SlotTable::Edge& slot = setup_.slots->edge(edge.edge);
     const uint64_t arrived = slot.arrived.value();
-    if (arrived > slot.retired.value()) continue;  // it has one to work on
+    // The executor has a value to work on.
+    if (arrived > slot.retired.value()) continue;
     return cat(setup_.self, " awaits edge ", edge.edge, " turn ", arrived, " from ", setup_.peer);
   }
   return "";

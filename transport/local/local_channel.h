@@ -1,13 +1,15 @@
-// local://: both partitions live in this process. A push is one copy into the consumer's slot.
+// local://: both partitions live in this process, and a push is one copy into the consumer's slot.
+// The other direction has a channel of its own.
 #pragma once
 
 #include "transport/channel.h"
 
 namespace leat::local {
 
+// Owns nothing. Threads: as Channel says.
 class LocalChannel final : public Channel {
  public:
-  // `destination` is the receiver's table and outlives the channel.
+  // `destination` is the receiver's table. It outlives the channel.
   explicit LocalChannel(SlotTable& destination) : destination_(&destination) {}
 
   Status push(uint32_t edge, uint64_t turn, const void* data, size_t bytes) override {

@@ -10,11 +10,13 @@
 namespace leat::local {
 namespace {
 
-// One end, as the other sees it. It outlives its link by as long as the other link lives, but its
-// slots do not: a call from the other end enters before it touches them.
+// One end as the other one sees it. The other end's link keeps it alive, but not its slots: every
+// call from the other end enters first, and close() waits until all calls have left.
 struct End {
   explicit End(LinkSetup setup) : state(std::move(setup)) {}
 
+  // False if this end is closed. Counted before the look at `closed`, so that close() misses no
+  // call.
   bool enter() {
     inside.fetch_add(1);
     if (!closed.load()) return true;
@@ -32,6 +34,7 @@ struct End {
   std::atomic<bool> closed{false};
 };
 
+// One end of the pair. It shares both ends with the link at the other one.
 class LocalLink final : public Link, private CreditSink {
  public:
   LocalLink(std::shared_ptr<End> self, std::shared_ptr<End> other)
@@ -39,12 +42,13 @@ class LocalLink final : public Link, private CreditSink {
     credits_.start();
   }
 
+  // Fails its own side, then the peer's, and then keeps the peer out.
   ~LocalLink() override {
     LinkState& state = self_->state;
     state.fail(cancelled(cat("link ", state.setup().self, " to ", peer(), ": it was closed here")));
     tell([&](LinkState& peer_state) {
-      peer_state.fail(
-          peer_state.gone(LinkFault::closed, cat(state.setup().self, " closed the connection")));
+      peer_state.fail(peer_state.peer_gone(LinkFault::closed,
+                                           cat(state.setup().self, " closed the connection")));
     });
     self_->close();
   }
@@ -53,8 +57,9 @@ class LocalLink final : public Link, private CreditSink {
     LinkState& state = self_->state;
     LEAT_RETURN_IF_ERROR(state.check_push(edge, turn, bytes).status());
     Status status;
+    // The value lands on this thread: the peer's timelines are signalled here.
     const bool told = tell([&](LinkState& to) { status = deliver(to, edge, turn, data, bytes); });
-    if (!told) status = state.gone(LinkFault::closed, cat(peer(), " closed the connection"));
+    if (!told) status = state.peer_gone(LinkFault::closed, cat(peer(), " closed the connection"));
     if (!status.ok()) {
       state.fail(status);
       return state.status();
@@ -66,6 +71,7 @@ class LocalLink final : public Link, private CreditSink {
   Timeline& credit(uint32_t edge) override { return self_->state.credit(edge); }
 
   void abort(const Status& cause) override {
+    // The peer gets the cause with the name of this side.
     if (!self_->state.fail(cause)) return;
     tell([&](LinkState& to) {
       to.fail(Status(cause.code(), cat(to.setup().peer, " failed: ", cause.message())));
@@ -77,21 +83,8 @@ class LocalLink final : public Link, private CreditSink {
   LinkCounters counters() const override { return self_->state.counters(); }
   std::string awaits() const override { return self_->state.awaits(); }
 
-  Status send_fence(const Fence& fence) override {
-    if (self_->state.failed()) return self_->state.status();
-    tell([&](LinkState& to) {
-      if (to.setup().on_fence) to.setup().on_fence(fence);
-    });
-    self_->state.count_sent(1, 0);
-    return {};
-  }
-
-  Result<std::chrono::nanoseconds> ping(std::chrono::steady_clock::time_point) override {
-    if (self_->state.failed()) return self_->state.status();
-    return std::chrono::nanoseconds(0);
-  }
-
  private:
+  // The peer's half of a push: admits the value, copies it into the slot, and raises `arrived`.
   static Status deliver(LinkState& to, uint32_t edge, uint64_t turn, const void* data,
                         size_t bytes) {
     LEAT_ASSIGN_OR_RETURN(std::byte* const slot, to.admit(edge, turn, bytes));
@@ -103,16 +96,18 @@ class LocalLink final : public Link, private CreditSink {
     return {};
   }
 
+  // Gives the peer its credit at once.
   void retired(size_t i, uint64_t count) override {
     const uint32_t edge = self_->state.setup().incoming[i].edge;
     tell([&](LinkState& to) {
       Raised raised;
+      // The count comes from this process, so that it cannot be wrong.
       static_cast<void>(to.credited(edge, count, raised).ok());
       raised.signal();
     });
   }
 
-  // Calls `work` with the other end; false if it is closed.
+  // Calls `work` with the state of the other end. False if that end is closed.
   template <typename Work>
   bool tell(const Work& work) {
     if (!other_->enter()) return false;

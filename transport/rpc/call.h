@@ -1,5 +1,5 @@
-// Calls: a deadline on each, and an error of ours for whatever KJ throws. Includes KJ: for .cc
-// files.
+// Calls with a deadline, and the two ways between errors of ours and KJ's exceptions. Includes KJ:
+// for .cc files.
 #pragma once
 
 #include <kj/async-io.h>
@@ -23,7 +23,8 @@
 
 namespace leat {
 
-// What comes of a promise for T: Status for void, the Result itself for a Result, else Result<T>.
+// The outcome of a kj::Promise<T>: Status for void and Status, the Result itself for a Result, and
+// Result<T> for everything else.
 template <typename T>
 struct OutcomeOf {
   using type = Result<T>;
@@ -43,17 +44,20 @@ struct OutcomeOf<Result<T>> {
 template <typename T>
 using Outcome = typename OutcomeOf<T>::type;
 
-// DISCONNECTED is unavailable, UNIMPLEMENTED unimplemented, OVERLOADED resource_exhausted, and the
-// rest internal. `what` names method and peer, and stands in front of the message.
+// Our error for an exception: DISCONNECTED becomes unavailable, UNIMPLEMENTED unimplemented,
+// OVERLOADED resource_exhausted, and the rest internal. `what` names the method and the peer, and
+// begins the message.
 Status to_status(const kj::Exception& exception, std::string_view what);
-// The other way, where only an exception can tell.
+// The other way, for places where only an exception can report an error. REQUIRES: not ok.
 kj::Exception to_exception(const Status& status);
 
-// Errors inside results: `Outcome(T)` of transport/rpc/common.capnp, or any union with an `error`.
+// Writes an error into results: an `Outcome(T)` of transport/rpc/common.capnp, or any union with an
+// `error`. The message is cut at 4 KiB.
 void write_status(const Status& status, wire::Status::Builder out);
-// Never ok: an error that calls itself ok, or by a code that this end does not know, is internal.
+// Reads an error. The result is never ok: an error with code ok, or with a code that this end does
+// not know, is internal.
 Status read_status(wire::Status::Reader in);
-// Ok, or the error that a method answered with.
+// Ok, or the error with which a method answered.
 template <typename UnionReader>
 Status status_of(UnionReader outcome) {
   return outcome.isError() ? read_status(outcome.getError()) : Status();
@@ -68,16 +72,19 @@ void answer(const Status& status, UnionBuilder outcome) {
   }
 }
 
+// KJ's form of a duration.
 inline kj::Duration to_kj(std::chrono::nanoseconds duration) {
   return duration.count() * kj::NANOSECONDS;
 }
 
-// What a call ends with that was not answered in time.
+// The error of a call that was not answered in time.
 Status no_answer(std::string_view what, std::chrono::nanoseconds deadline);
 
-// `promise`, or deadline_exceeded after `deadline`; either way what it stood for is cancelled.
-// KJ's own timeoutAfter() cannot be told from a peer that is overloaded. `what` names method and
-// peer: "Master.submit to 127.0.0.1:4711". Of the deadline, `passed` is gone already.
+// The outcome of `promise`, or deadline_exceeded after `deadline`. In both cases the work behind
+// the promise is cancelled then. KJ's own timeoutAfter() throws what an overloaded peer throws,
+// too. `what` names the method and the peer: "Master.submit to 127.0.0.1:4711". `passed` is the
+// part of the deadline that is over already.
+// Threads: the loop's.
 template <typename T>
 kj::Promise<Outcome<T>> within(kj::Promise<T> promise, kj::Timer& timer,
                                std::chrono::nanoseconds deadline, std::string what,
@@ -98,7 +105,8 @@ kj::Promise<Outcome<T>> within(kj::Promise<T> promise, kj::Timer& timer,
 
 namespace rpc_internal {
 
-// A completion that is called exactly once: with `cancelled` and `why`, if nobody else does.
+// A completion that is called exactly once. Its destructor calls it with `cancelled` and `why` if
+// nothing else has.
 template <typename O>
 class Once {
  public:
@@ -117,7 +125,7 @@ class Once {
   std::string why_;
 };
 
-// A promise that waits on the loop for somebody elsewhere.
+// Keeps, on the loop, the promise of an answer that another thread will give.
 template <typename O>
 struct Awaiting final : LoopOwned {
   kj::Own<kj::PromiseFulfiller<O>> fulfiller;
@@ -137,8 +145,9 @@ template <typename F>
 using PromisedBy = typename rpc_internal::PromisedBy<std::invoke_result_t<F&>>::type;
 
 // Runs `function`, which returns a kj::Promise<T>, on the loop. `done` gets the outcome exactly
-// once, on the loop's thread (on this one, if the loop has stopped), and must not block: post what
-// follows to the thread that it belongs to. T is a plain value: no Reader leaves the loop.
+// once, on the loop's thread, or on this one if the loop has stopped. It must not block: it posts
+// further work to the thread that the work belongs to. T is a plain value, since no Reader leaves
+// the loop.
 // Threads: any.
 template <typename F>
 void start_call(RpcLoop& loop, F function, std::chrono::nanoseconds deadline, std::string what,
@@ -160,9 +169,10 @@ void start_call(RpcLoop& loop, F function, std::chrono::nanoseconds deadline, st
   (void)posted;  // if not, `once` went with the function and has said so
 }
 
-// The same for a thread that waits: at most to the deadline. What `function` uses of the caller
-// needs to live no longer than that: a function that has not begun by then never does, and one that
-// has is over, which the loop sees to at the deadline. internal if that thread is the loop's.
+// The same for a thread that waits for the outcome, at most until the deadline. Everything that
+// `function` uses of its caller has to live no longer than this call: a function that has not begun
+// by the deadline never begins, and the loop ends one that has begun. internal if the calling
+// thread is the loop's.
 // Threads: any but the loop's.
 template <typename F>
 Outcome<PromisedBy<F>> call(RpcLoop& loop, F function, std::chrono::nanoseconds deadline,
@@ -205,16 +215,17 @@ Outcome<PromisedBy<F>> call(RpcLoop& loop, F function, std::chrono::nanoseconds 
   return std::move(*wait->outcome);
 }
 
-// A method that is answered by another thread: the method returns (or chains on) `promise`, and
-// gives `done` away. `done` may be called on any thread, once; if nobody does before its last copy
-// is gone, the promise gets `cancelled`. The loop outlives both.
+// A method that another thread answers. The method returns `promise`, or chains on it, and gives
+// `done` away. Any thread may call `done`, once; if none has when its last copy is gone, the
+// promise gets `cancelled`. The loop outlives both.
 template <typename T>
 struct Elsewhere {
   kj::Promise<Outcome<T>> promise;
   std::function<void(Outcome<T>)> done;
 };
 
-// Threads: the loop's. `what` names the work, for the error when it is dropped.
+// Makes such a pair. `what` names the work, for the error when `done` is dropped.
+// Threads: the loop's.
 template <typename T>
 Elsewhere<T> answered_elsewhere(RpcLoop& loop, std::string_view what) {
   using O = Outcome<T>;

@@ -1,4 +1,5 @@
-// Blobs larger than a message: graphs, plans, logs. Includes Cap'n Proto: for .cc files.
+// Blobs that are larger than one message: graphs, plans, logs. They travel in pieces, over the
+// interfaces Upload and Download of common.capnp. Includes Cap'n Proto: for .cc files.
 #pragma once
 
 #include <kj/async.h>
@@ -18,52 +19,58 @@
 
 namespace leat {
 
-// Fastest on loopback (experience with `-> stream`: 5.0 GB/s; 64 KiB 2.8); and the most that an end
-// takes.
+// The size of a piece that an end sends: the fastest on loopback (5.0 GB/s with `-> stream`; 64 KiB
+// reach 2.8). And the largest piece that an end takes.
 inline constexpr size_t kTransferBytes = 256u << 10;
 inline constexpr size_t kMaxTransferBytes = 1u << 20;
 
+// A whole blob in memory.
 using Blob = std::vector<std::byte>;
 
-// What is told about a blob before its first byte.
+// The facts about a blob that the peer learns before its first byte.
 struct BlobInfo {
   uint64_t size = 0;
   Sha256Digest sha256{};
 };
+// The size and the SHA-256 of a blob.
 BlobInfo describe(const Blob& blob);
-// Of a Data field of a message. invalid_argument if it is not 32 bytes.
+// Reads a SHA-256 from a Data field of a message. invalid_argument if it is not 32 bytes.
 Result<Sha256Digest> read_digest(capnp::Data::Reader bytes);
 
 // All of this: Threads: the loop's.
 
+// The most that an upload may cost its receiver. For all from here on: Threads: the loop's.
 struct UploadLimits {
-  uint64_t bytes = 64u << 20;                  // of one blob
-  std::chrono::milliseconds deadline{60'000};  // from its first byte to its last
+  // Of one blob.
+  uint64_t bytes = 64u << 20;
+  // From the first byte to the last.
+  std::chrono::milliseconds deadline{60'000};
 };
 
-// The receiving end of an upload: resource_exhausted at once if the blob is too large. `take` gets
-// the blob, once, when it is whole and its SHA-256 is the promised one; its Status is what the peer
-// hears. Memory grows with the bytes that come, out of `budget`, and is given back when the peer
-// drops the capability or the deadline passes.
+// The receiving end of an upload. A blob that is too large is resource_exhausted at once. `take`
+// gets the blob once, when it is whole and its SHA-256 is the promised one; its Status is the
+// answer to the peer. The memory grows with the bytes that come, out of `budget`. It is given back
+// when the peer drops the capability or the deadline passes.
 Result<wire::Upload::Client> receive_upload(const BlobInfo& info, const UploadLimits& limits,
                                             std::shared_ptr<ByteBudget> budget, kj::Timer& timer,
                                             std::function<Status(Blob)> take);
-// The same for a taker that works elsewhere, on disk for instance: the blob counts against the
-// budget until its promise is kept.
+// The same for a taker that works elsewhere, for instance on disk. The blob counts against the
+// budget until the taker's promise is fulfilled.
 Result<wire::Upload::Client> receive_upload_elsewhere(
     const BlobInfo& info, const UploadLimits& limits, std::shared_ptr<ByteBudget> budget,
     kj::Timer& timer, std::function<kj::Promise<Status>(Blob)> take);
 
-// The sending end. Ok: the peer has taken the blob.
+// The sending end. Ok if the peer has taken the blob.
 kj::Promise<Status> upload(wire::Upload::Client to, std::shared_ptr<const Blob> blob);
 
-// The same in steps, for a blob that is never whole in memory: its next bytes, of which some may be
-// on their way when the promise is kept; and its end.
+// The sending end in steps, for a blob that is never whole in memory. write_bytes() sends the next
+// bytes, some of which may still be on their way when its promise is fulfilled; finish_upload()
+// ends the blob and returns the peer's answer.
 kj::Promise<void> write_bytes(wire::Upload::Client to, uint64_t offset,
                               std::shared_ptr<const Blob> bytes);
 kj::Promise<Status> finish_upload(wire::Upload::Client to);
 
-// Makes a call whose answer is an Outcome(Upload), and sends the blob there.
+// Makes a call whose answer is an Outcome(Upload), and sends the blob to that capability.
 template <typename Request>
 kj::Promise<Status> send_blob(Request request, std::shared_ptr<const Blob> blob) {
   return request.send().then([blob = std::move(blob)](auto&& response) -> kj::Promise<Status> {
@@ -73,11 +80,11 @@ kj::Promise<Status> send_blob(Request request, std::shared_ptr<const Blob> blob)
   });
 }
 
-// A blob for others to read. It is held as long as they hold the capability.
+// Offers a blob for others to read. It stays in memory as long as they hold the capability.
 wire::Download::Client offer_download(std::shared_ptr<const Blob> blob);
 
-// Reads what was described so. resource_exhausted if it is more than `max_bytes`, internal if the
-// bytes are not those of the digest.
+// Reads the blob that `info` describes. resource_exhausted if it is larger than `max_bytes`,
+// internal if the bytes have another digest.
 kj::Promise<Result<Blob>> download(wire::Download::Client from, const BlobInfo& info,
                                    uint64_t max_bytes);
 

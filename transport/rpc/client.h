@@ -16,60 +16,69 @@
 
 namespace leat {
 
+// The server to call, and the caller.
 struct RpcClientOptions {
-  std::string address;  // "127.0.0.1:4711", "master.example:4711"
+  // "127.0.0.1:4711", "master.example:4711".
+  std::string address;
   RpcIdentity identity;
-  std::chrono::milliseconds deadline{5'000};  // of connection and hello together
+  // For the connection and the hello together.
+  std::chrono::milliseconds deadline{5'000};
   RpcLimits limits;
-  // Called once, on the loop's thread, when the connection ends by anything but the destruction of
-  // the client; with the cause, which names the peer. To connect again is the caller's affair.
+  // Called once when the connection ends, unless the client's destructor ends it. The cause names
+  // the peer. The client does not connect again by itself.
+  // Threads: called on the loop's.
   std::function<void(const Status& cause)> on_lost;
 };
 
-// One connection to a server. It survives the server: when that dies, calls in flight and all later
-// ones fail with `unavailable` (hazard C9). At most 1,000 calls are unfinished at a time; one more
-// fails with `resource_exhausted` by itself, and was not sent.
+// One connection to a server. The client outlives the server: when the server is gone, calls in
+// flight and all later ones fail with `unavailable`. At most 1,000 calls are unfinished at a time;
+// one more fails with `resource_exhausted` and is not sent.
 //
 //   auto master = RpcClient::connect(loop, {.address = "127.0.0.1:4711", .identity = me});
-//   Result<uint64_t> job = (*master)->call<Master>("Master.submit", 2s, [&](Master::Client master)
-//   {
-//     auto request = master.submitRequest();
-//     request.setName(name);
-//     return request.send().then([](auto&& response) { return response.getJob(); });
-//   });
+//   Result<uint64_t> job =
+//       (*master)->call<Master>("Master.submit", 2s, [&](Master::Client master) {
+//         auto request = master.submitRequest();
+//         request.setName(name);
+//         return request.send().then([](auto&& response) { return response.getJob(); });
+//       });
 //
 // Threads: any, unless a member says otherwise.
 class RpcClient {
  public:
   using Connected = Result<std::unique_ptr<RpcClient>>;
 
-  // Waits until the peer has accepted the hello, or to the deadline. Errors name the peer: it
-  // cannot be reached (unavailable), it differs (failed_precondition, which names the field), or
-  // the deadline. Not from the loop's thread.
+  // Waits until the peer has accepted the hello, at most to the deadline. Errors name the peer:
+  // unavailable if it cannot be reached, failed_precondition if a field of the hello differs (the
+  // message names it), or deadline_exceeded.
+  // Threads: any but the loop's.
   static Connected connect(RpcLoop& loop, RpcClientOptions options);
   // The same without waiting. `done` is called once, on the loop's thread, and must not block.
   static void connect(RpcLoop& loop, RpcClientOptions options, std::function<void(Connected)> done);
-  // Closes the connection. REQUIRES: the loop still exists (it may have stopped).
+  // Closes the connection. REQUIRES: the loop still exists; it may have stopped.
   ~RpcClient();
   RpcClient(const RpcClient&) = delete;
   RpcClient& operator=(const RpcClient&) = delete;
 
+  // The server, as the handshake found it.
   const RpcPeer& peer() const { return peer_; }
 
-  // The capability that the server gives this end's role. Threads: the loop's.
+  // The capability that the server gives to the role of this end.
+  // Threads: the loop's.
   template <typename Interface>
   typename Interface::Client bootstrap() {
     return bootstrap_capability().template castAs<Interface>();
   }
 
-  // `function` takes the bootstrap capability and returns a kj::Promise<T>; this is T, or the
-  // error, at the latest at the deadline. `method` is for messages. Not from the loop's thread.
+  // Calls `function` with the bootstrap capability on the loop, and waits. `function` returns a
+  // kj::Promise<T>; the result is that T or an error, at the latest at the deadline. `method` is
+  // for messages.
+  // Threads: any but the loop's.
   template <typename Interface, typename F>
   auto call(std::string_view method, std::chrono::nanoseconds deadline, F function) {
     return leat::call(loop_, bound<Interface>(std::move(function)), deadline, named(method));
   }
-  // The same without waiting: start_call() of transport/rpc/call.h tells about `done`. The client
-  // must live until it is called.
+  // The same without waiting. start_call() of transport/rpc/call.h says how `done` is called. The
+  // client must live until then.
   template <typename Interface, typename F, typename Done>
   void start(std::string_view method, std::chrono::nanoseconds deadline, F function, Done done) {
     start_call(loop_, bound<Interface>(std::move(function)), deadline, named(method),
@@ -95,7 +104,8 @@ class RpcClient {
 
   RpcLoop& loop_;
   const uint64_t id_;
-  Connection& connection_;  // lives on the loop
+  // The loop owns it, under the number id_.
+  Connection& connection_;
   const RpcPeer peer_;
 };
 

@@ -1,4 +1,4 @@
-// How the control plane connects. Includes kj: for .cc files.
+// Connects the control plane over networks that lose packets. Includes KJ: for .cc files.
 #pragma once
 
 #include <kj/async-io.h>
@@ -6,13 +6,13 @@
 
 namespace leat {
 
-// What is lost of a connection's first packets is sent again after 1, 3, 7 s by the kernel. A
-// network that was gone for a while is back sooner than that.
+// When a connection's first packet is lost, the kernel sends it again after 1, 3 and 7 s. A network
+// that was gone for a moment is back sooner than that, so dial() tries again itself.
 inline constexpr auto kDialAgain = 300 * kj::MILLISECONDS;
 
-// The first connection that comes about of those that are tried, one more each kDialAgain for as
-// long as there is no answer. An answer that is none ("Connection refused") ends it. The others are
-// given up then, and all with the promise. `address` and `timer` outlive it.
+// Starts one more connection after each kDialAgain without an answer, and returns the first that is
+// made. An answer that refuses ("Connection refused") ends the attempt. Then the others are given
+// up, as all are when the promise is dropped. `address` and `timer` outlive the promise.
 kj::Promise<kj::Own<kj::AsyncIoStream>> dial(kj::NetworkAddress& address, kj::Timer& timer);
 
 }  // namespace leat

@@ -1,4 +1,4 @@
-// One guarded connection of Cap'n Proto. Includes KJ: for .cc files.
+// One connection of Cap'n Proto, held to limits. Includes KJ: for .cc files.
 #pragma once
 
 #include <capnp/rpc-twoparty.h>
@@ -11,25 +11,25 @@ namespace leat {
 
 struct LoopContext;
 
-// Stands where capnp::TwoPartyVatNetwork does: the same two-party protocol over one stream, held to
-// RpcLimits in both directions. It takes the bytes before the library does (MessageFraming), counts
-// what passes (Ledger), and gives every message a deadline:
+// Stands in the place of capnp::TwoPartyVatNetwork. It speaks the same two-party protocol over one
+// stream, and holds both directions to RpcLimits. It reads the bytes before the library does
+// (MessageFraming), counts what passes (Ledger), and gives every message a deadline:
 //
-//   C1, C2, C3  a header is judged before memory is taken for it; a message is whole in time
-//   C4, C5      unfinished calls are counted, with their bytes
-//   C6          so are the capabilities held
-//   C7          after 32 messages from one read the other connections have their turn; and a chain
-//               of calls on calls is as deep as the calls that may be unfinished
-//   C9          our own end sends at most 1,000 calls that are not finished; one more fails alone,
-//               with OVERLOADED, before it is sent
+// - A header is judged before memory is taken for it, and a message must be whole in time.
+// - Unfinished calls are counted, with their bytes, and so are the capabilities that are held.
+// - After 32 messages the other connections have their turn.
+// - A chain of calls on calls is at most as deep as the number of calls that may be unfinished.
+// - Our own end has at most 1,000 unfinished calls. One more fails alone, with OVERLOADED, before
+//   it is sent.
 //
-// A limit passed ends the connection: the peer is sent the reason, and calls in flight fail with
-// DISCONNECTED. It also saves system calls: reads are buffered, and all that is ready is written at
-// once when the loop has nothing else to do.
+// A connection that passes a limit ends: the peer is sent the reason, and calls in flight fail with
+// DISCONNECTED. The class also saves system calls: reads are buffered, and everything that is ready
+// is written at once when the loop has nothing else to do.
 // Threads: the loop's.
 class GuardedNetwork final : public capnp::TwoPartyVatNetworkBase {
  public:
-  // REQUIRES: `context` and `budget` outlive the object, and whoever uses it.
+  // `authenticated` chooses the limit of a message. REQUIRES: `context` and `budget` outlive the
+  // object and the RPC system that uses it.
   GuardedNetwork(kj::Own<kj::AsyncIoStream> stream, capnp::rpc::twoparty::Side side,
                  const RpcLimits& limits, bool authenticated, LoopContext& context,
                  ByteBudget& budget);
@@ -40,6 +40,7 @@ class GuardedNetwork final : public capnp::TwoPartyVatNetworkBase {
   // Why it ended; ok while it has not.
   Status cause() const;
 
+  // The two functions that the library gets the one connection by, as client or as server.
   kj::Maybe<kj::Own<Connection>> connect(capnp::rpc::twoparty::VatId::Reader id) override;
   kj::Promise<kj::Own<Connection>> accept() override;
 
@@ -49,7 +50,8 @@ class GuardedNetwork final : public capnp::TwoPartyVatNetworkBase {
   class Incoming;
   struct Shared;
 
-  kj::Own<GuardedConnection> connection_;  // null when it is given away
+  // Null after the library has taken it.
+  kj::Own<GuardedConnection> connection_;
   kj::Own<Shared> shared_;
   capnp::rpc::twoparty::Side side_;
   kj::ForkedPromise<void> disconnected_;

@@ -1,5 +1,5 @@
-// What two ends of a control connection say to each other before Cap'n Proto sees a byte: who they
-// are, what they speak, and that they know the secret.
+// The handshake of a control connection, before Cap'n Proto sees a byte: each end tells its role,
+// its protocol version and its features, and proves that it knows the cluster's secret.
 #pragma once
 
 #include <array>
@@ -13,35 +13,42 @@
 
 namespace leat {
 
-// What the opener of a connection is. With one shared secret a role is what its owner says of
-// itself: it chooses an interface, it does not prove a right.
+// The role of the end that opens a connection. All members share one secret, so the role is only
+// what its owner says: it chooses an interface, and proves no right.
 enum class RpcRole : uint16_t { none = 0, client, worker, master, runner };
+// "client", "worker".
 std::string_view rpc_role_name(RpcRole role);
 
-// What one end says of itself.
+// The facts that one end tells about itself.
 struct RpcIdentity {
   uint16_t protocol_version = 1;
-  uint64_t features = 0;           // bits that this end has
-  uint64_t required_features = 0;  // bits that the other end must have
+  // Bits that this end has, and bits that the other end must have.
+  uint64_t features = 0;
+  uint64_t required_features = 0;
   RpcRole role = RpcRole::none;
-  std::string cluster;  // at most 32 bytes, no zero among them
-  // Known to every member of the cluster, at least 16 bytes. Empty: neither end proves anything.
+  // The cluster's name: at most 32 bytes, none of them zero.
+  std::string cluster;
+  // Known to every member of the cluster; at least 16 bytes. Empty: neither end proves anything.
   std::string secret;
 };
 
-// invalid_argument that names the field which cannot be sent.
+// invalid_argument, with the name of the field, if the hello has no room for it or the secret is
+// too short.
 Status check_identity(const RpcIdentity& identity);
 
 // The other end, after the handshake.
 struct RpcPeer {
   RpcRole role = RpcRole::none;
   uint64_t features = 0;
-  bool authenticated = false;  // it proved that it knows the secret
-  std::string address;         // "127.0.0.1:4711"
-  uint64_t connection = 0;     // at a server, its number: see RpcServer::drop()
+  // It has proved that it knows the secret.
+  bool authenticated = false;
+  // "127.0.0.1:4711".
+  std::string address;
+  // At a server, the number of the connection, for RpcServer::drop().
+  uint64_t connection = 0;
 };
 
-// Why an end does not go on, in terms of the first field that differs.
+// The reason why an end does not go on: the first field that differs.
 enum class Refusal : uint16_t {
   none = 0,
   version,
@@ -51,12 +58,13 @@ enum class Refusal : uint16_t {
   authentication,
   busy,
 };
+// "protocol version", "authentication".
 std::string_view refusal_name(Refusal refusal);
-// As an error for `identity`'s owner about the other end at `address`: unavailable when it is busy,
-// else failed_precondition. REQUIRES: refusal is not none.
+// The refusal as an error for the owner of `identity` about the end at `address`: unavailable if
+// that end is busy, else failed_precondition. REQUIRES: refusal is not none.
 Status refusal_status(Refusal refusal, const RpcIdentity& identity, std::string_view address);
 
-// Four messages of fixed size, numbers little-endian, one round trip and a half:
+// Four messages of fixed size, numbers little-endian, one and a half round trips:
 //
 //   Hello    opener -> acceptor        Answer   acceptor -> opener
 //    0  4  "LEAT"                       0  4  "LEAT"
@@ -74,10 +82,10 @@ Status refusal_status(Refusal refusal, const RpcIdentity& identity, std::string_
 //                                       8 32  HMAC-SHA256 of the secret over "leat acceptor",
 //                                             Hello, Answer; zeros with a refusal
 //
-// Each proof covers both nonces and all that was said, so it can be neither replayed nor kept over
-// from a hello that was changed on its way. The opener proves first: who does not know the secret
-// gets nothing to guess it from by knocking. Proofs are zeros without a secret. What comes after is
-// neither encrypted nor sealed, since there is no TLS underneath yet.
+// Each proof covers both nonces and everything that was said, so that it can be neither replayed
+// nor kept over from a hello that was changed on its way. The opener proves first: an end that does
+// not know the secret gets nothing to guess it from. Without a secret, proofs are zeros. The bytes
+// that follow are neither encrypted nor sealed, since there is no TLS underneath yet.
 inline constexpr size_t kRpcHelloBytes = 96;
 inline constexpr size_t kRpcAnswerBytes = 64;
 inline constexpr size_t kRpcProofBytes = 32;
@@ -88,23 +96,27 @@ using Proof = std::array<uint8_t, kRpcProofBytes>;
 using Verdict = std::array<uint8_t, kRpcVerdictBytes>;
 using Nonce = std::array<uint8_t, 16>;
 
-// From the kernel's random numbers.
+// 16 random bytes from the kernel.
 Nonce random_nonce();
 
-// The acceptor's side of one handshake. Pure: bytes in, bytes out. Threads: one at a time.
+// The acceptor's side of one handshake. Pure: bytes in, bytes out. `identity` outlives it.
+// Threads: one at a time.
 class AcceptorHandshake {
  public:
   AcceptorHandshake(const RpcIdentity& identity, Nonce nonce)
       : identity_(identity), nonce_(nonce) {}
 
-  // The answer, with a refusal or none; no answer at all to what is not a hello.
+  // The answer, with or without a refusal. Nothing if the bytes are not a hello.
   std::optional<RpcAnswer> on_hello(const Hello& hello);
-  // What refuses the peer, if something does. REQUIRES: on_hello() answered without a refusal.
+  // Judges the opener's proof. REQUIRES: on_hello() answered without a refusal.
   Refusal on_proof(const Proof& proof) const;
+  // The last message, with the acceptor's own proof if it refuses nothing.
   Verdict verdict(Refusal refusal) const;
 
+  // The refusal in the answer.
   Refusal refusal() const { return refusal_; }
-  // Address is empty. Authenticated if there is a secret: REQUIRES: on_proof() said none.
+  // The opener, without its address. It counts as authenticated if there is a secret. REQUIRES:
+  // on_proof() returned none.
   RpcPeer peer() const;
 
  private:
@@ -117,14 +129,16 @@ class AcceptorHandshake {
   Refusal refusal_ = Refusal::none;
 };
 
-// The opener's side. Errors name the field that differs.
+// The opener's side of one handshake. Errors name the field that differs. `identity` outlives it.
+// Threads: one at a time.
 class OpenerHandshake {
  public:
   OpenerHandshake(const RpcIdentity& identity, std::string address, Nonce nonce);
 
   const Hello& hello() const { return hello_; }
+  // Judges the answer and proves this end.
   Result<Proof> on_answer(const RpcAnswer& answer);
-  // The acceptor. REQUIRES: on_answer() gave a proof.
+  // Judges the verdict and returns the acceptor. REQUIRES: on_answer() returned a proof.
   Result<RpcPeer> on_verdict(const Verdict& verdict) const;
 
  private:

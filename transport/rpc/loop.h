@@ -1,4 +1,4 @@
-// The thread of the control plane.
+// The thread of the control plane and its event loop.
 #pragma once
 
 #include <chrono>
@@ -11,54 +11,59 @@
 
 namespace leat {
 
-struct LoopContext;  // transport/rpc/loop_context.h: what is there on the thread, in KJ's types
+// The inside of the thread, in KJ's types: transport/rpc/loop_context.h.
+struct LoopContext;
 
-// One thread, named "rpc", with one KJ event loop: every Cap'n Proto object of the process is made,
-// used and destroyed on it. Work comes in through post() (any number outstanding; a mutex and an
-// eventfd, 16 million a second), and goes out as plain values: readers and builders never leave the
-// thread. Nothing that runs on it may block, or take longer than about a millisecond: every
-// connection waits meanwhile. Calls with a deadline are in transport/rpc/call.h.
+// One thread, named "rpc", with one event loop of KJ. Every object of Cap'n Proto in the process is
+// made, used and destroyed on it. Work comes in through post(), a mutex and an eventfd that take 16
+// million posts a second. Plain values go out: readers and builders never leave the thread. Nothing
+// that runs there may block or take longer than about a millisecond, since every connection waits
+// meanwhile. Calls with a deadline are in transport/rpc/call.h.
 //
-// Start it after any fork: a loop does not survive one. Every signal is blocked on the thread, so
-// handlers run elsewhere, SIGUSR1's (which KJ reserves) among them. SIGPIPE is ignored from then
-// on, in the whole process.
+// The process starts the loop after any fork, since a loop does not survive one. Every signal is
+// blocked on the thread, so that handlers run elsewhere, also that of SIGUSR1, which KJ reserves.
+// SIGPIPE is ignored from then on in the whole process.
 //
-// Failure: an exception that leaves a posted function is logged and ends that function alone.
+// Failure: an exception that leaves a posted function is logged, and ends that function alone.
 // Threads: any, unless a member says otherwise.
 class RpcLoop {
  public:
-  // For so long after a message or a post the thread looks for the next one before it parks, where
-  // that pays (devices/base/patience.h): for loops that somebody who waits for a step goes through.
+  // A spin for loops that a step goes through. After a message or a post the thread looks for the
+  // next one for this long before it parks, if that pays (devices/base/patience.h).
   static constexpr std::chrono::microseconds kSpin{100};
 
-  // resource_exhausted when there is no descriptor or thread to be had.
+  // Starts the thread. resource_exhausted if there is no descriptor or no thread left.
   static Result<std::unique_ptr<RpcLoop>> start(Logger log = {},
                                                 std::chrono::microseconds spin = {});
-  ~RpcLoop();  // stops
+  // Stops the loop.
+  ~RpcLoop();
   RpcLoop(const RpcLoop&) = delete;
   RpcLoop& operator=(const RpcLoop&) = delete;
 
-  // Runs all that was posted, then destroys everything that lives on the loop, there: calls in
-  // flight end with `cancelled`. Returns when the thread is gone. Not from the loop's thread.
+  // Runs everything that was posted, then destroys on the thread everything that lives on the loop:
+  // calls in flight end with `cancelled`. Returns when the thread is gone.
+  // Threads: any but the loop's.
   void stop();
 
-  // Has `function` (movable is enough) run on the loop, in the order of the posts of this thread.
-  // False: the loop has stopped, and `function` is gone unrun.
+  // Runs `function`, which only has to be movable, on the loop, later and in the order of this
+  // thread's posts. False if the loop has stopped; then `function` is destroyed unrun.
   template <typename F>
   [[nodiscard]] bool post(F function) {
     return post_task(std::make_unique<TaskOf<F>>(std::move(function)));
   }
 
-  // Runs `function` on the loop and returns when it has run; at once, if this is its thread.
-  // False: the loop has stopped, everything on it is destroyed, and `function` did not run.
+  // Runs `function` on the loop and returns when it has run; at once if called there. False if the
+  // loop has stopped: everything on it is destroyed, and `function` did not run.
   bool run(const std::function<void()>& function);
 
   bool on_loop_thread() const;
+  // The inside of the thread.
   // Threads: the loop's.
   LoopContext& context();
   const Logger& log() const;
 
  private:
+  // A posted function, whatever its type.
   struct Task {
     virtual ~Task() = default;
     virtual void run() = 0;

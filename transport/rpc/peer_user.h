@@ -1,4 +1,4 @@
-// Which user of this machine is at the other end of a connection over loopback.
+// Finds the user of this machine at the other end of a connection over loopback.
 #pragma once
 
 #include <sys/types.h>
@@ -10,7 +10,8 @@
 namespace leat {
 
 // The user whose socket is bound to `peer` and connected to `own`, as the kernel lists it in
-// /proc/net. Nothing if it lists none: the connection is gone, or comes from another namespace.
+// /proc/net. Nothing if the kernel lists none: the connection is gone, or comes from another
+// network namespace.
 std::optional<uid_t> user_of_peer(const SocketAddress& peer, const SocketAddress& own);
 
 }  // namespace leat

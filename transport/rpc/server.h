@@ -17,47 +17,61 @@
 
 namespace leat {
 
+// The address to listen on, the server's identity, and the most that callers may cost.
 struct RpcServerOptions {
-  // A literal address, or "localhost". Port 0 takes a free one: address() says which.
+  // A literal address, or "localhost". Port 0 takes a free one, which RpcServer::address() tells.
   std::string address = "127.0.0.1:0";
   RpcIdentity identity;
   RpcLimits limits;
-  // An address that is not loopback is refused where the identity has no secret, unless this says
-  // otherwise; then it is logged every minute.
+  // An address other than loopback is refused if the identity has no secret. With this option it is
+  // allowed, and logged every minute.
   bool insecure_allow_network_without_authentication = false;
 
-  // Before the hello is accepted.
+  // For the time before the hello is accepted.
   std::chrono::milliseconds handshake_deadline{5'000};
-  size_t half_open = 256;  // one more takes the place of the oldest
-  // New connections of one address. Loopback is spared: all users of a machine share it.
+  // The most handshakes at once. One more takes the place of the oldest.
+  size_t half_open = 256;
+  // New connections of one address. Loopback is spared unless `limit_loopback`, since all users of
+  // a machine share it.
   double connections_per_second = 10;
   double connection_burst = 50;
   bool limit_loopback = false;
-  // Only processes of this one's user, or of root, are let in: for an address of loopback.
+  // Lets in only processes of this process's user and of root. For an address of loopback.
   bool same_user = false;
 
-  size_t connections = 4'096;      // accepted ones
-  size_t clients = 2'048;          // of them of role client: people keep out no worker
-  size_t held_bytes = 160u << 20;  // ByteBudget of all of them
+  // Accepted connections at once. Clients have a smaller limit, so that people cannot keep workers
+  // out.
+  size_t connections = 4'096;
+  size_t clients = 2'048;
+  // The ByteBudget of all connections.
+  size_t held_bytes = 160u << 20;
 
   Logger log;
 };
 
-// Since the server began. Counts of connections.
+// Counts of connections since the server began.
 struct RpcServerCounts {
-  uint64_t accepted = 0;         // hello accepted
-  uint64_t refused = 0;          // hello refused, or not one
-  uint64_t half_open_ended = 0;  // no whole hello in time, or evicted
+  // Hello accepted.
+  uint64_t accepted = 0;
+  // Hello refused, or not a hello.
+  uint64_t refused = 0;
+  // No whole hello in time, or evicted.
+  uint64_t half_open_ended = 0;
+  // Too many new connections of one address.
   uint64_t over_rate = 0;
-  uint64_t no_descriptor = 0;  // turned away since the process had none left
-  uint64_t dropped = 0;        // accepted, and ended by this end for what the peer did
-  uint64_t live = 0;           // accepted and not ended
+  // Turned away because the process had no descriptor left.
+  uint64_t no_descriptor = 0;
+  // Accepted, and ended by this end because of what the peer did.
+  uint64_t dropped = 0;
+  // Accepted and not ended.
+  uint64_t live = 0;
 };
 
-// Accepts connections by itself (KJ's own loop ends the process when descriptors run out: hazard
-// C8; this one keeps a descriptor in reserve, turns callers away with it, and waits longer each
-// time), lets nobody near Cap'n Proto before the hello is accepted, and then serves each peer the
-// interface that is its role's over a GuardedNetwork.
+// Accepts connections, lets no peer near Cap'n Proto before its hello is accepted, and then serves
+// each peer, over a GuardedNetwork, the interface for its role.
+//
+// The server accepts by itself, because KJ's own loop ends the process when descriptors run out.
+// This one keeps a descriptor in reserve, turns callers away with it, and waits longer each time.
 //
 //   auto server = RpcServer::listen(loop, options, [&](const RpcPeer& peer) {
 //     return peer.role == RpcRole::worker ? kj::Maybe<capnp::Capability::Client>(worker_facing)
@@ -67,25 +81,29 @@ struct RpcServerCounts {
 // Threads: any but the loop's.
 class RpcServer {
  public:
-  // The capability that a peer starts from, or none: then its role is refused. On the loop's
-  // thread, once for each connection.
+  // Returns the capability that a peer starts from, or nothing, and then its role is refused.
+  // Called once for each connection.
+  // Threads: called on the loop's.
   using Bootstrap = std::function<kj::Maybe<capnp::Capability::Client>(const RpcPeer&)>;
 
-  // invalid_argument for an address or identity that makes no sense, failed_precondition for one
-  // that would be insecure, unavailable for one that cannot be had.
+  // Starts to listen. invalid_argument for an address or identity that makes no sense,
+  // failed_precondition for one that would be insecure, unavailable for an address that cannot be
+  // had.
   static Result<std::unique_ptr<RpcServer>> listen(RpcLoop& loop, RpcServerOptions options,
                                                    Bootstrap bootstrap);
-  // Closes every connection; `bootstrap` is gone, and so are the capabilities that came of it but
-  // for those held elsewhere. REQUIRES: the loop still exists (it may have stopped).
+  // Closes every connection and destroys `bootstrap`. Capabilities that it returned are gone, too,
+  // unless they are held elsewhere. REQUIRES: the loop still exists; it may have stopped.
   ~RpcServer();
   RpcServer(const RpcServer&) = delete;
   RpcServer& operator=(const RpcServer&) = delete;
 
-  // "127.0.0.1:4711"
+  // "127.0.0.1:4711", with the port that was bound.
   const std::string& address() const { return address_; }
+  // The counts so far.
   RpcServerCounts counts() const;
 
-  // Ends the connection of RpcPeer::connection; nothing if it has ended. Does not wait.
+  // Ends the connection with the number RpcPeer::connection; nothing if it has ended. Does not
+  // wait.
   void drop(uint64_t connection);
 
  private:

@@ -1,4 +1,4 @@
-// The few things that the control plane asks of sockets itself.
+// The few calls on sockets that the control plane makes itself.
 #pragma once
 
 #include <sys/socket.h>
@@ -10,27 +10,31 @@
 
 namespace leat {
 
-// A socket's address. A value.
+// The address of a socket. A value.
 struct SocketAddress {
   sockaddr_storage storage{};
   socklen_t size = sizeof(sockaddr_storage);
 
+  // True for 127.0.0.0/8 in both families and for ::1.
   bool is_loopback() const;
-  std::string to_string() const;  // "127.0.0.1:4711", "[::1]:4711"
-  // What one user of the network cannot have many of: an IPv4 address, an IPv6 /64.
+  // "127.0.0.1:4711", "[::1]:4711".
+  std::string to_string() const;
+  // The part of an address that one user of the network cannot have many of: an IPv4 address, or
+  // the /64 of an IPv6 address.
   std::string owner() const;
 };
 
-// "127.0.0.1:80", "[::]:80", "localhost:80". invalid_argument if it is none of these.
+// Reads "127.0.0.1:80", "[::]:80" or "localhost:80". Everything else is invalid_argument.
 Result<SocketAddress> parse_socket_address(std::string_view text);
 
-// A descriptor of a socket that listens, non-blocking and closed on exec.
+// A listening socket's descriptor, non-blocking and closed on exec, which the caller owns.
+// unavailable if the address cannot be had.
 Result<int> listen_on(const SocketAddress& address);
-// Of a socket's own end.
+// The address of a socket's own end.
 SocketAddress local_address(int socket);
 
-// No delay of small messages; and a peer that is gone without a word is noticed within about 30 s,
-// idle or not.
+// Sends small messages without delay, and notices within about 3 s that a peer is gone without a
+// word, whether the connection is idle or not.
 void set_control_options(int socket);
 
 }  // namespace leat

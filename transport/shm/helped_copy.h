@@ -1,5 +1,5 @@
-// Copies of large values that two threads do together, for one alone does not use half of what the
-// memory can do.
+// Copies of large values that two threads do together. One thread alone does not reach half of the
+// speed of the memory.
 #pragma once
 
 #include <cstddef>
@@ -9,33 +9,39 @@
 
 namespace leat::shm {
 
-// One copy at a time is helped with; another one that comes meanwhile is done alone.
+// A copy that other threads can take part in. Helpers work on one copy at a time; a second one that
+// comes meanwhile is done by its caller alone.
 // Threads: any.
 class HelpedCopy {
  public:
-  // What takes less long than it takes to wake somebody is done alone.
+  // A smaller copy takes less time than waking a thread, so its caller does it alone.
   static constexpr size_t kLeastHelped = 4 << 20;
 
-  // As stream_copy(). `wake` is called once there is something to help with, if there is.
+  // Copies as stream_copy() does, and calls `wake` when there is something to help with. Returns
+  // when all parts are copied, also those that a helper took.
   void copy(void* to, const void* from, size_t bytes, const std::function<void()>& wake);
 
-  // Copies a part of what is being copied, if there is one.
-  // RETURNS: whether there was.
+  // Copies one part of the copy that is under way. Returns false if there is none.
   bool help();
 
  private:
+  // A range that one thread copies.
   struct Part {
     std::byte* to = nullptr;
     const std::byte* from = nullptr;
-    size_t bytes = 0;  // 0: nothing is left
+    // 0 if nothing is left.
+    size_t bytes = 0;
   };
+  // Takes the next part of rest_. REQUIRES: mutex_ is locked.
   Part take();
+  // Makes this copy the one that is helped with. False if there is another.
   bool begin(void* to, const void* from, size_t bytes);
 
   std::mutex mutex_;
   bool under_way_ = false;
   Part rest_;
-  int helpers_ = 0;  // with a part in hand
+  // The number of helpers that have a part in hand.
+  int helpers_ = 0;
 };
 
 }  // namespace leat::shm

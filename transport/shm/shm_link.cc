@@ -161,7 +161,7 @@ class ShmLink final : public ExpressLink, private CreditSink, private Waiter::Po
   Status take(size_t i, uint64_t published) {
     const LinkEdge& edge = state_.setup().incoming[i];
     if (published < state_.taken(i))
-      return state_.broken(cat("edge ", edge.edge, ": it took values back"));
+      return state_.protocol_error(cat("edge ", edge.edge, ": it took values back"));
     while (state_.taken(i) < published) {
       const auto admitted = state_.admit(edge.edge, state_.taken(i), edge.bytes);
       LEAT_RETURN_IF_ERROR(admitted.status());
@@ -185,7 +185,7 @@ class ShmLink final : public ExpressLink, private CreditSink, private Waiter::Po
 
   void fail(const Status& cause) {
     state_.fail(cause);
-    express_.shut(state_.status());
+    express_.shut();
   }
 
   Reactor& reactor_;

@@ -1,8 +1,8 @@
-// A link over shared memory, between two processes of one host.
+// A link over shared memory, between two processes of one machine.
 //
 // A push writes the value into the receiver's slot, publishes its number and rings the receiver's
-// bell; a producer that writes in place() only publishes. Credits go back the same way. A unix
-// socket beside it carries fences, pings and aborts, and closes when the peer dies.
+// bell. A producer that writes in place() only publishes and rings. Credits go back in the same
+// way. A unix socket beside the memory carries aborts, and closes when the peer dies.
 #pragma once
 
 #include <memory>
@@ -16,12 +16,14 @@
 
 namespace leat::shm {
 
-// A link over a connected unix socket whose handshake is done: exchanges arenas and bells with the
-// peer, who calls the same. `arena` is for setup.incoming, its slots open in the table. With
-// `outbox`, those edges that are in it have their slots there: outboxes were exchanged before, and
-// edges that are in the peer's are without slots in the arena. `reactor` and `waiter` outlive the
-// link. invalid_argument if what the peer gives is not for these edges, deadline_exceeded if it
-// gives nothing.
+// Makes a link over a connected unix socket whose handshake is done: exchanges arenas and bells
+// with the peer, which calls the same. Each end sends the word "LEATSHM1" with two descriptors, its
+// arena and its bell.
+//
+// `arena` is made for setup.incoming, and its slots are open in the table. With `outbox`, the edges
+// in it have their slots there: the outboxes were exchanged before, and edges in the peer's outbox
+// are without slots in `arena`. `reactor` and `waiter` outlive the link. invalid_argument if the
+// peer's memory is not for these edges, deadline_exceeded if it sends none.
 Result<std::unique_ptr<Link>> make_link(Reactor& reactor, Waiter& waiter, Descriptor socket,
                                         Arena arena, LinkSetup setup, Deadline deadline,
                                         std::shared_ptr<const Outbox> outbox = nullptr);

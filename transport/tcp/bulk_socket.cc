@@ -69,7 +69,7 @@ Status BulkSocket::wait_for(Timeline& sent, uint64_t turn, uint32_t edge) {
     }
     const Status ready = wait_ready(socket_.get(), POLLOUT, deadline, subject_);
     if (ready.ok()) continue;
-    const Status stalled = state_.gone(
+    const Status stalled = state_.peer_gone(
         LinkFault::lost, cat(state_.setup().peer, " took no byte of edge ", edge, " turn ", turn,
                              " for ", state_.setup().stall.count(), " ms"));
     on_failure_(stalled, false);
@@ -129,7 +129,7 @@ Result<bool> BulkSocket::send_piece(Outgoing& out) {
     } else if (errno == EAGAIN) {
       return false;
     } else if (errno != EINTR) {
-      return state_.gone(errno, "sending");
+      return state_.peer_gone(errno, "sending");
     }
   }
   std::memcpy(between_out_.data(), &checksum_out_, kChecksumBytes);
@@ -200,8 +200,8 @@ Status BulkSocket::receive_once(bool& more) {
   }
   if (n <= 0) {
     closed_ = n == 0 || errno != ETIMEDOUT;  // of who is cut off nothing more comes
-    if (n < 0) return state_.gone(errno, "receiving");
-    return state_.gone(LinkFault::closed, cat(state_.setup().peer, " closed the connection"));
+    if (n < 0) return state_.peer_gone(errno, "receiving");
+    return state_.peer_gone(LinkFault::closed, cat(state_.setup().peer, " closed the connection"));
   }
   const auto got = static_cast<size_t>(n);
   more = got == of_piece + parts[1].iov_len;  // less: there is no more
@@ -226,7 +226,7 @@ Status BulkSocket::begin_piece() {
   }
   incoming_ = *header;
   if (incoming_.sequence != frames_in_) {
-    return state_.broken(
+    return state_.protocol_error(
         cat("frame: sequence: expected ", frames_in_, ", received ", incoming_.sequence));
   }
   LEAT_ASSIGN_OR_RETURN(target_, state_.admit_piece(incoming_.edge, incoming_.turn, incoming_.piece,

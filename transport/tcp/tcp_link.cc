@@ -110,7 +110,7 @@ class TcpLink final : public ExpressLink, private CreditSink {
 
   void fail(const Status& cause) {
     state_.fail(cause);
-    express_.shut(state_.status());
+    express_.shut();
     if (bulk_) bulk_->shut();
   }
 
