@@ -1,38 +1,58 @@
-# How the daemons speak: the control plane of a cluster. This file is its protocol document. Tensors
-# go another way (transport/links/frame.h); plans are bytes of scheduler/capnp/plan.capnp.
+# The protocol of the control plane: how clients, workers and runners talk to the master, and a
+# worker to its runners. This file is its document. Tensors go another way
+# (transport/links/frame.h); plans are bytes of scheduler/capnp/plan.capnp.
 #
-# Who speaks to whom. Everybody opens connections to the master, never the other way, so that only
-# the master's address has to be known. A connection begins with the hello of transport/rpc/hello.h,
-# which settles version, features, cluster and role; the role decides what the opener gets:
+# Connections. Clients, workers and runners open connections to the master, and the master opens
+# none, so only its address has to be known. A connection begins with the hello of
+# transport/rpc/hello.h, which settles version, features, cluster and role. The role decides which
+# interface the opener gets:
 #
 #   role client   Master    people: submit, watch, fetch
-#   role worker   Registry  one connection for each life of a worker; its end is the worker's end
-#   role runner   Registry  one connection for each life of a runner; its end is the runner's end
-#   role worker   Heart     on the master's port for heartbeats, a thread and a socket of its own
+#   role worker   Registry  one connection for each life of a worker, and one after each restart of
+#                           the master
+#   role runner   Registry  the same for a runner
+#   role worker   Heart     a port of its own for heartbeats, with a thread and a socket of its own
 #
-# Every call has a deadline at its caller (10 s unless its comment says other) and is answered in
-# bounded time. Errors are values: Outcome(T) of rpc/common.capnp. An exception means that the
-# connection or the program broke. A call may be repeated: what was done already is answered as if
-# it were done now.
+# Calls. The caller of a call sets a deadline: 10 s unless the call's comment names another one.
+# Every call is answered in bounded time. Errors are values: Outcome(T) of
+# transport/rpc/common.capnp. An exception means that the connection or the program broke. A call
+# may be repeated: if its work was done already, the answer is as if it were done now.
 #
-# Ids and when they die:
+# Ids and their lifetimes:
 #
-#   worker's name    its owner's choice, unique among workers that live
-#   incarnation      random, of one life of a process; messages of an old one are refused
-#   job              made by the master, in its journal for as long as it remembers the job
-#   assembly            counts the assemblies of a job; all runners of one are gone before the next
-#   task             a runner's place in its job, from 0: "job:worker/task:2/cpu:0"
-#   run              made by the master, counts up within an assembly, dies with the runners
-#   callable         of a session, made by the master, dies with the session
+#   worker's name    its owner chooses it; unique among the workers that live
+#   incarnation      random, of one life of a worker or of a runner; messages of an old one are
+#                    refused. A worker keeps its incarnation when it registers with a restarted
+#                    master
+#   job              made by the master, which keeps it in its journal as long as it remembers the
+#                    job
+#   assembly         counts the sets of runners of a job, from 1. A failure or a change of workers
+#                    ends an assembly. Its runners may outlive it: those that are kept go on in the
+#                    next one (Worker.advance, Runner.advance); the others are gone before it begins
+#   task             the place of a runner in its job, from 0: "job:worker/task:2/cpu:0". It may
+#                    change with the assembly
+#   run              made by the master, counts up within an assembly and ends with it
+#   callable         of a session, made by the master, ends with the session
 #
-# A lost connection. Client: it connects again and repeats; a submit by its request id is one job.
-# Its session waits for it for 30 s; the session's steps in flight are cancelled at once.
-# Worker: the master takes it for lost and what ran there for gone, so the worker stops its runners
-# before it registers again, with a new incarnation. Runner: its process ends, and with it all that
-# the job had on the machine. A master that starts again takes up its jobs: those that had runners get
-# new ones, in a new assembly, from their workers as these register anew. One that stops answers what
-# still waits with `cancelled`: as good as a lost connection. A stopped process is not seen by TCP:
-# heartbeats tell, after 2.5 s.
+# Lost connections:
+#
+#   Client   It connects again and repeats its call; a submit that is repeated with its request id
+#            is one job. The master keeps a session without a client for 30 s; it cancels the
+#            session's steps in flight at once.
+#   Worker   It keeps its runners for the time `adopt_within` of its configuration (1 min by
+#            default) and registers again, with the same incarnation and a list of these runners
+#            (WorkerInfo.runners). It kills them when that time is over, or when the master refuses
+#            the incarnation because it counts that worker as lost. Then it registers with a new
+#            one.
+#   Runner   It steps on as far as it is allowed and looks for the master for RunnerBoot.rejoinMs;
+#            with 0 it ends at once. It registers again with its token, once its worker has
+#            registered. It ends if its worker is gone, or if the master has refused it for 5 s.
+#   Master   A master that has started again waits a few seconds for the workers and runners of its
+#            jobs. The jobs go on in new assemblies with the runners that came back; new runners
+#            take the places of the others. A master that stops answers the calls that still wait
+#            with `cancelled`, which callers treat as a lost connection.
+#
+# TCP does not notice a process that is stopped. Heartbeats do, after 2.5 s.
 
 @0xb6d1a0d7f2c93e58;
 
@@ -44,76 +64,78 @@ using Outcome = Rpc.Outcome;
 using Nothing = Rpc.Nothing;
 
 # --------------------------------------------------------------------------------------------------
-# People.
+# Clients.
 
 interface Master {
   submit @0 (request :SubmitRequest) -> (outcome :Outcome(JobView));
-  # When this is ok, the job is in the journal and survives whatever happens to the master. The same
-  # request id with the same content is the same job; with other content it is refused.
+  # When the outcome is ok, the job is in the journal and outlives the master. The same request id
+  # with the same content is the same job; with other content it is refused.
 
   upload @1 (sha256 :Data, size :UInt64) -> (outcome :Outcome(Rpc.Upload));
-  # A file for a submit that names it by its SHA-256, 16 GiB at most. It goes to disk as it comes.
-  # The master gives it up when no byte has come for 60 s; 120 s for finish(), which tells when the
-  # disk is full. A file that no job names goes when the master starts again.
+  # A file for a submit that names it by its SHA-256, 16 GiB at most. The master writes it to disk
+  # as it comes, and drops it when no byte has come for 60 s. The deadline of finish() is 120 s; it
+  # fails when the disk is full. The master removes a file that no job has named for an hour.
 
   jobs @2 () -> (outcome :Outcome(List(JobView)));
   # All jobs that the master remembers, oldest first; the newest 1,000 if there are more.
 
   job @3 (id :Text) -> (outcome :Outcome(JobView));
-  # Here and below a prefix of no other id will do. failed_precondition if there is no such job.
+  # Here and below, a prefix that only one id has stands for that id. failed_precondition if there
+  # is no such job.
 
   watch @4 (id :Text, seen :UInt64, waitMs :UInt32) -> (outcome :Outcome(JobView));
-  # Answers when the job's version is beyond `seen`, or after waitMs (at most 30,000), with what is
-  # then. The caller's deadline is 10 s beyond waitMs.
+  # Answers when the job's version is beyond `seen`, or after waitMs (at most 30,000), with the view
+  # of that moment. The caller's deadline is 10 s beyond waitMs.
 
   cancel @5 (id :Text) -> (outcome :Outcome(JobView));
-  # Ok when it is in the journal that the job is to end: it is CANCELLED within 2 s. A job that has
-  # ended otherwise stays as it is (failed_precondition).
+  # Ok when the journal has the request: the job is CANCELLED within 2 s. A job that has ended
+  # otherwise stays as it is (failed_precondition).
 
   logs @6 (id :Text, from :UInt64, waitMs :UInt32) -> (outcome :Outcome(LogPage));
   # Lines of the job's log from line `from` on, as many as fit 256 KiB. With waitMs (at most 30,000)
-  # it waits for one, unless the job has ended.
+  # the call waits for a line, unless the job has ended.
 
   files @7 (id :Text) -> (outcome :Outcome(List(FileInfo)));
-  # What the job has left, names relative to its folder, in order.
+  # The files in the job's folder, in the order of their names, which are relative to it.
 
   fetch @8 (id :Text, name :Text) -> (outcome :Outcome(File));
-  # 120 s: its bytes are hashed first.
+  # Deadline 120 s: the master hashes the file first.
 
   nodes @9 () -> (outcome :Outcome(List(NodeView)));
 
   cluster @10 () -> (outcome :Outcome(ClusterView));
 
   openSession @11 (request :SessionRequest) -> (outcome :Outcome(OpenedSession));
-  # A session is a job of its own: it waits in the queue for its workers, leases them whole, is shown
-  # and cancelled as every job. Ok when it is in the journal. The same request id with the same
-  # content is the same session, on this connection or on another. failed_precondition if it has
-  # ended.
+  # A session is a job of its own: it waits in the queue for its workers, leases them whole, and is
+  # shown and cancelled like every job. Ok when the journal has it. The same request id with the
+  # same content is the same session, on this connection or on another. failed_precondition if the
+  # session has ended.
 
   drain @12 (worker :Text, undo :Bool) -> (outcome :Outcome(NodeView));
-  # From now on the worker gets no job, and the one that it has leaves it at a fence; with `undo`, it
-  # gets jobs again. Ok when that is in the journal: it holds for every later process of the name.
-  # failed_precondition if there is no such worker. To watch it go: nodes().
+  # From now on the worker gets no job, and its current job leaves it at a fence; with `undo`, it
+  # gets jobs again. Ok when the journal has it: it holds for every later process of that name.
+  # failed_precondition if there is no such worker. nodes() shows how far it is.
 
   remove @13 (id :Text) -> (outcome :Outcome(JobView));
-  # Forgets a job that has ended, with its files and its log; with what it was. Ok when the journal has
-  # forgotten it and its folder is gone. failed_precondition if it has not ended.
+  # Forgets a job that has ended, with its files and its log; the answer is its last view. Ok when
+  # the journal has forgotten the job and its folder is gone. failed_precondition if it has not
+  # ended.
 }
 
 struct SubmitRequest {
   requestId @0 :Text;             # made by the client, 1 to 64 bytes
   job @1 :Text;                   # the job file; relative names in it are those of `files`
-  files @2 :List(AttachedFile);   # what it names: graph, weights. At most 16, and those of a
+  files @2 :List(AttachedFile);   # those that it names: graph, weights. At most 16, and those of a
                                   # checkpoint (resume/checkpoints/...) of at most 4,096 parts
   overrides @3 :List(Text);       # "steps=100", as --set has them
   chaos @4 :List(Text);           # "kill=worker:1@step=700": daemon/spec/chaos_fault.h. Refused
                                   # unless the master's configuration allows it
-  resume @5 :Text;                # a job of this cluster, or a prefix of no other. The job goes on
-                                  # from its newest whole checkpoint, with its metrics, which the
-                                  # master makes files of the new job: `files` has none of resume/.
-                                  # The caller waits for 130 s: the checkpoint's bytes are hashed.
-                                  # failed_precondition if there is none that is whole. Repeated,
-                                  # the request means the checkpoint that it meant first
+  resume @5 :Text;                # a job of this cluster, or a prefix that only its id has. The new
+                                  # job goes on from that job's newest whole checkpoint, with its
+                                  # metrics; the master makes them files of the new job, and `files`
+                                  # has none of resume/. The deadline is 130 s: the master hashes
+                                  # the checkpoint. failed_precondition if none is whole. A repeated
+                                  # request keeps the checkpoint that the first one chose
 }
 
 struct AttachedFile {
@@ -128,50 +150,52 @@ struct AttachedFile {
 }
 
 # --------------------------------------------------------------------------------------------------
-# Sessions: docs/session.md says what steps are and what they see of each other.
+# Sessions. docs/session.md explains their steps, and how steps see each other's writes.
 
 interface Session {
-  # It ends with close(), with its job, or when for 30 s nobody has held this capability: then its
-  # job is CANCELLED. Calls before its job is RUNNING wait for that. After the end all calls fail and
-  # name the cause. Callers wait for 30 s, unless a comment says other; a call that its caller gives
-  # up, or whose connection is lost, is dropped: a step is cancelled, whatever else is done already
-  # or is not.
+  # A session ends with close(), with its job, or when no client has held this capability for 30 s:
+  # then its job is CANCELLED. Calls before the job is RUNNING wait for that. After the end all
+  # calls fail and name the cause. The deadline is 30 s unless a comment names another one. The
+  # master drops a call whose caller has left or has lost its connection: it cancels a step; any
+  # other call may have been done or not.
 
   stage @0 (number :UInt64, size :UInt64, sha256 :Data) -> (outcome :Outcome(Rpc.Upload));
-  # Bytes for a later call on this connection, which names them by the caller's number, once: what
-  # does not fit that call. 256 MiB each; resource_exhausted when a session would hold more than
-  # 1 GiB for its clients. 90 s for an upload.
+  # Bytes that are too many for the message of a later call on this connection. The later call names
+  # them by the caller's number, once. 256 MiB each; resource_exhausted when a session would hold
+  # more than 1 GiB for its clients. The deadline of an upload is 90 s.
 
   extend @1 (version :UInt64, graph :Content, inputIds :List(UInt32))
       -> (outcome :Outcome(GraphVersion));
-  # A file of ops/capnp/graph.capnp. The file has the graph's inputs before all other values;
-  # inputIds are the ids that they had among the values, so that what is appended later may be an
-  # input, too. To be repeated only when the session's version is not the larger one.
+  # `graph` is a file of ops/capnp/graph.capnp. The file has the graph's inputs before all other
+  # values; inputIds are the ids that they had among the values, so that an input may be appended
+  # later, too. The caller may repeat the call only while the session's version is not the larger
+  # one.
 
   makeCallable @2 (signature :Signature) -> (outcome :Outcome(Callable));
   releaseCallable @3 (callable :UInt64) -> (outcome :Outcome(Nothing));
 
   run @4 (step :StepRequest) -> (outcome :Outcome(StepResult));
-  # Answered when the step is over: the caller waits for 30 s beyond its timeout. Any number are in
-  # flight, and overtake each other. Not to be repeated: a step that was lost may have run.
+  # Answers when the step is over; the deadline is 30 s beyond the step's timeout. Any number of
+  # steps may be in flight, and they overtake each other. The caller never repeats the call: a step
+  # whose answer was lost may have run.
 
   cancel @5 (number :UInt64) -> (outcome :Outcome(Nothing));
-  # The step that this connection started under that number ends with `cancelled`. Ok if there is
-  # none (any more).
+  # Ends the step that this connection started under that number with `cancelled`. Ok also if there
+  # is no such step, or if it has ended.
 
   close @6 () -> (outcome :Outcome(Nothing));
-  # Ok when no step is being computed: those in flight end with `cancelled`. The job has SUCCEEDED.
+  # Cancels the steps in flight. Ok when no step is being computed any more: the job has SUCCEEDED.
 }
 
 struct SessionRequest {
   requestId @0 :Text;             # made by the client, 1 to 64 bytes
-  name @1 :Text;                  # its job's, and in messages
+  name @1 :Text;                  # of its job; messages show it
   numWorkers @2 :UInt32;          # whole workers that it leases
   strategy @3 :Text;
   shards @4 :UInt32;
   seed @5 :UInt64;
-  plans @6 :UInt32;               # that are kept
-  timeoutMs @7 :UInt32;           # of a step that names none
+  plans @6 :UInt32;               # how many plans the session keeps
+  timeoutMs @7 :UInt32;           # of a step that names no timeout
 }
 
 struct OpenedSession {
@@ -263,8 +287,8 @@ struct JobView {
 }
 
 struct LostAssembly {
-  # An assembly of a job that ended by a failure. Milliseconds; what is not
-  # known, or not yet, is -1.
+  # An assembly of a job that ended by a failure. Times are in milliseconds; one that is not known,
+  # or not yet, is -1.
   number @0 :UInt64;              # counts the job's up from 1
   assembly @1 :UInt64;
   cause @2 :Text;
@@ -280,14 +304,15 @@ struct LostAssembly {
 }
 
 struct Progress {
-  # Of the last report. Numbers are NaN before there is one.
+  # How far a job is, as its last report has it. Numbers are NaN before the first report.
   step @0 :UInt64;                # steps done
   steps @1 :UInt64;               # of the job; 0: not known
   epoch @2 :UInt32;
   epochs @3 :UInt32;
   samplesPerStep @4 :UInt64;
   loss @5 :Float64;               # mean over the steps of `epoch` that are done, as accuracy. A NaN
-                                  # that is not the usual one was computed: daemon/metrics/epoch_result.h
+                                  # that is not the usual one was computed:
+                                  # daemon/metrics/epoch_result.h
   accuracy @6 :Float64;
   valLoss @7 :Float64;            # of the last validation
   valAccuracy @8 :Float64;
@@ -296,8 +321,8 @@ struct Progress {
   etaSeconds @11 :Float64;
   rowsPerEpoch @12 :UInt64;       # of the data; 0: not known, as for a step. Steps run on across
   rowsPerStep @13 :UInt64;        # epochs: one ends with the step that takes its last row
-  results @14 :List(EpochResult); # the last 100 epochs that have ended, ascending; of a job in a list
-                                  # none
+  results @14 :List(EpochResult); # the last 100 epochs that have ended, ascending; of a job in a
+                                  # list none
   metricsMissingRows @15 :UInt64; # rows that metrics.jsonl has lost for good
   metricsChangedUntil @16 :UInt64;  # some of its rows up to that step are not as written; 0: none
   stepsSkipped @17 :UInt64;       # of those that are done
@@ -379,46 +404,52 @@ struct ClusterView {
 
 interface Registry {
   registerWorker @0 (info :WorkerInfo, worker :Worker) -> (outcome :Outcome(Registered));
-  # Role worker, once on a connection, at first. failed_precondition if a worker of that name lives:
-  # it is to try again, which succeeds once the other's connection or heartbeats are gone.
+  # Role worker: the first call on a connection, and made once. failed_precondition if another
+  # worker of that name lives: the caller tries again, and succeeds once the other's connection or
+  # heartbeats are gone; and if the master counts this incarnation as lost: the caller draws a new
+  # one.
 
   registerRunner @1 (info :RunnerInfo, runner :Runner) -> (outcome :Outcome(Nothing));
-  # Role runner, once on a connection, at first, within 10 s of Worker.start. failed_precondition if
-  # nobody expects it: it ends.
+  # Role runner: the first call on a connection, and made once: within 10 s of Worker.start, and
+  # again after the master has restarted. failed_precondition if the master does not expect the
+  # runner, which then ends; after a restart it first tries again for 5 s, since its worker may not
+  # have registered.
 
   report @2 (reports :List(RunReport)) -> (outcome :Outcome(Nothing));
-  # Role runner: what became of its runs since the last report. One is in flight at a time; what
-  # comes meanwhile goes with the next.
+  # Role runner: the news of its runs since the last report. One report is in flight at a time; news
+  # that come meanwhile go with the next.
 
   runnerExited @3 (job :Text, assembly :UInt64, how :Text, crashed :Bool) -> (outcome :Outcome(Nothing));
-  # Role worker: the process has ended ("was killed by signal 9", "exited with status 1"). crashed: by
-  # a signal that programs bring upon themselves, such as SIGSEGV: the same twice is no bad luck.
+  # Role worker: the process has ended ("was killed by signal 9", "exited with status 1"). crashed:
+  # it ended by a signal that a program's own error causes, such as SIGSEGV. The same crash again
+  # and again fails the job.
 
   log @4 (job :Text, assembly :UInt64, lines :List(Text)) -> (outcome :Outcome(Nothing));
-  # Role worker: what the runner wrote on stderr, at most 64 KiB a call.
+  # Role worker: lines that the runner wrote on stderr, at most 64 KiB a call.
 
   chaos @5 (assembly :UInt64, index :UInt32, fault :Text) -> (outcome :Outcome(Nothing));
-  # Role runner: the fault that it was armed with is due. Ok when it is in the journal that it came;
-  # failed_precondition if it has come before.
+  # Role runner: the fault that it was armed with is due. Ok when the journal has it: the runner
+  # then injects it. failed_precondition if this fault was injected before.
 
   linkFailed @6 (assembly :UInt64, peer :Text, fault :LinkFault, how :Text) -> (outcome :Outcome(Nothing));
-  # Role runner: its link to the runner on that node failed by itself, or could not be opened. It
-  # comes before the failure of the run, and only says what to make of that: who goes, if any does.
+  # Role runner: its link to the runner on that node failed by itself, or could not be opened. The
+  # call comes before the failure of the run. The master uses it to decide which worker leaves the
+  # job, if one has to.
 
   drain @7 () -> (outcome :Outcome(Nothing));
-  # Role worker: it is about to end, and its job is to leave it: as Master.drain, for this life of the
-  # worker alone. Its runner is stopped when that is done.
+  # Role worker: it is about to end, and its job is to leave it: as Master.drain, but only for this
+  # life of the worker. The master stops its runner when the job has left.
 
   inputStarved @8 (assembly :UInt64, how :Text, waitedMs :UInt64) -> (outcome :Outcome(Nothing));
-  # Role runner: files of its machine that its run was to read do not answer. It comes before the
-  # failure of the run: the runner's worker goes.
+  # Role runner: files of its machine that its run reads do not answer. The call comes before the
+  # failure of the run. The runner's worker leaves the job.
 }
 
 enum LinkFault {
   none @0;
-  closed @1;    # by the peer's end, which did not say why
+  closed @1;    # the peer closed it without a reason
   lost @2;      # nothing came through in time
-  damaged @3;   # bytes arrived that are not those that were sent
+  damaged @3;   # the bytes that arrived are not those that were sent
 }
 
 struct WorkerInfo {
@@ -429,7 +460,7 @@ struct WorkerInfo {
   devices @4 :List(DeviceInfo);
   datasets @5 :List(Text);        # names that jobs may give as data.root
   version @6 :Text;
-  runners @7 :List(HeldRunner);   # that go on here though the master is another: it may take them up
+  runners @7 :List(HeldRunner);   # those that outlived the connection to the last master
 }
 
 struct HeldRunner {
@@ -449,25 +480,26 @@ struct Registered {
 interface Heart {
   beat @0 (name :Text, incarnation :UInt64, sequence :UInt64, progress :UInt64, stepping :Bool,
            waits :Bool, quiet :Bool, work :UInt64) -> (outcome :Outcome(Nothing));
-  # Every heartbeatMs, whatever else the process does. `progress` rises with every step of its
-  # runner, `stepping` while one is in flight, and `waits` says that all of those wait for peers.
-  # `work` changes while a runner computes, also within a step.
-  # `quiet`: a runner has given no sign of life for a while. failed_precondition: that incarnation is not a member
-  # (any more): the worker stops its runners and registers anew. Deadline 1 s; one is in flight.
+  # A worker's heartbeat, every heartbeatMs. `progress` rises with every step of its runners.
+  # `stepping`: a runner has a step in flight. `waits`: all runners that have one wait for peers.
+  # `work` changes while a runner computes, also within a step. `quiet`: a runner has sent no pulse
+  # for half a second. failed_precondition: that incarnation is no member of the cluster (any more);
+  # the worker kills its runners and registers with a new one. Deadline 1 s; one call is in flight.
 }
 
 interface Worker {
   start @0 (spec :RunnerSpec) -> (outcome :Outcome(Nothing));
-  # Starts the process of a job's runner. Ok when it runs; it registers itself.
+  # Starts the process of a job's runner. Ok when the process runs; the runner registers itself.
 
   stop @1 (job :Text, assembly :UInt64, graceMs :UInt32) -> (outcome :Outcome(Nothing));
-  # Asks the runner to end, kills it after graceMs. Ok when it is gone, and with it all that it held;
-  # also if there is none.
+  # Asks the runner to end, and kills it after graceMs. Ok when it is gone, with everything that it
+  # held; also if there is no such runner.
 
   advance @2 (spec :RunnerSpec) -> (outcome :Outcome(Nothing));
-  # The job's runner that is here, of an earlier assembly, goes on as that of spec.assembly: from now on
-  # peers reach it, and it is stopped, by that assembly and key, and it has that task. Its threads stay
-  # what they were. failed_precondition if there is none. Before Runner.advance.
+  # Moves the job's runner on this worker from an earlier assembly to spec.assembly. From now on
+  # peers reach it, and stop() stops it, by the new assembly and key; it has the task of the spec,
+  # and keeps its threads. failed_precondition if there is no such runner. The master calls it
+  # before Runner.advance.
 }
 
 struct RunnerSpec {
@@ -475,13 +507,15 @@ struct RunnerSpec {
   assembly @1 :UInt64;
   task @2 :UInt32;
   threads @3 :UInt32;             # compute threads; 0: the worker's own
-  token @4 :Data;                 # 32 random bytes: what the runner shows when it registers
-  key @5 :Data;                   # 32 random bytes of the assembly: what its runners prove to each other
+  token @4 :Data;                 # 32 random bytes, which the runner shows when it registers
+  key @5 :Data;                   # 32 random bytes of the assembly: its runners prove to each other
+                                  # that they know them
 }
 
 # --------------------------------------------------------------------------------------------------
-# Runners. A run's life: prepare and its upload, connect (on all partitions at once), extend and
-# reports, release. abort may come at any time.
+# Runners. The master calls, for each run: prepare and its upload, connect (on all partitions at
+# once), extend as often as it allows more steps, release. The runner reports meanwhile. abort may
+# come at any time.
 
 struct RunnerInfo {
   job @0 :Text;
@@ -498,75 +532,81 @@ struct RunnerInfo {
 interface Runner {
   prepare @0 (run :UInt64, partition :UInt32, planSize :UInt64, planSha256 :Data)
       -> (outcome :Outcome(Rpc.Upload));
-  # The plan follows as a blob: encode_plan_for() of scheduler/capnp/plan_file.h, its message and its
-  # chunks each preceded by a length (8 bytes, little-endian). When the upload's finish() is ok, the
-  # partition is checked, fits the device and can be dialled.
+  # The plan follows as a blob: encode_plan_for() of scheduler/capnp/plan_file.h, its message and
+  # its chunks each preceded by a length (8 bytes, little-endian). When the upload's finish() is ok,
+  # the runner has checked the partition, it fits the device, and peers can dial it.
 
   connect @1 (run :UInt64, setup :RunSetup) -> (outcome :Outcome(Nothing));
-  # Opens the links to its peers, makes the kernels, binds everything. Ok when it can step. 30 s.
+  # Opens the links to its peers, makes the kernels, binds operands. Ok when the partition can step.
+  # Deadline 30 s.
 
   extend @2 (run :UInt64, limit :UInt64, feeds :List(Feed)) -> (outcome :Outcome(Nothing));
   # Gives the feeds their values, then allows the steps below `limit`. With feeds, all allowed steps
-  # must be finished. 256 KiB of feeds; what is larger goes by feed() before.
+  # must be finished. 256 KiB of feeds; feed() takes larger ones before.
 
   feed @3 (run :UInt64, index :UInt32, size :UInt64, sha256 :Data) -> (outcome :Outcome(Rpc.Upload));
   # A feed's value, of any size, in row-major order, dtype and shape as in the plan.
 
   renumber @4 (run :UInt64, step :UInt64) -> (outcome :Outcome(Nothing));
-  # The next step calls itself `step`. All allowed steps must be finished.
+  # Gives the next step the number `step`. All allowed steps must be finished.
 
   abort @5 (run :UInt64, cause :Rpc.Status) -> (outcome :Outcome(Nothing));
-  # Ends the run: every wait on it ends with the cause. The first cause stays.
+  # Ends the run: every wait of the run ends with the cause. The first cause stays.
 
   release @6 (run :UInt64) -> (outcome :Outcome(Nothing));
-  # Ok when nothing of the run is computed any more and all that it had, but for the job's variables,
-  # is free.
+  # Ok when nothing of the run is computed any more and its memory is free, but for the job's
+  # variables.
 
   describe @7 (run :UInt64) -> (outcome :Outcome(RunState));
 
   readVariables @8 () -> (outcome :Outcome(Blob));
-  # A safetensors file of the job's variables as they are between two steps. 60 s.
+  # A safetensors file of the job's variables as they are between two steps. Deadline 60 s.
 
   writeVariables @9 (size :UInt64, sha256 :Data, restore :UInt8, step :UInt64)
       -> (outcome :Outcome(Rpc.Upload));
-  # A safetensors file; 0 everything, 1 weights, 2 superset: Restore of daemon/hosts/variables.h. They are
-  # the values after step - 1 steps; 0: of no step in particular. 60 s.
+  # A safetensors file. restore: 0 everything, 1 weights, 2 superset, as Restore of
+  # daemon/hosts/variables.h has them. They are the values after step - 1 steps; 0: of no step in
+  # particular. Deadline 60 s.
 
   inspectDataset @10 (files :DatasetFiles, classes :Int64) -> (outcome :Outcome(DatasetView));
-  # The data set's headers, a fingerprint of each file and, with classes > 0, whether all labels are
-  # in [0, classes). 60 s.
+  # Reads the data set's headers, makes a fingerprint of each file and, with classes > 0, checks
+  # that all labels are in [0, classes). Deadline 60 s.
 
   advance @11 (assembly :UInt64, key :Data, task :UInt32) -> (outcome :Outcome(Nothing));
-  # It goes on as the runner of this assembly and task, with the job's variables as they are. Its runs
-  # must have been released: those that are left are aborted and released first. 10 s.
+  # The runner goes on as that of this assembly and task, with the job's variables as they are. The
+  # master releases its runs before; the runner aborts and releases those that are left. Deadline 10
+  # s.
 
   held @12 () -> (outcome :Outcome(Held));
-  # How far the job's variables here are, when no run steps: see Held.
+  # The steps that the job's variables on this runner have seen. No run may step.
 
   arm @13 (faults :List(ArmedFault), ranMs :UInt64) -> (outcome :Outcome(Nothing));
-  # The faults that the runner is to bring upon itself or its worker, in place of others; the job has
-  # run for so long. Before the run that trains is connected, and whenever one is due. Those that have
-  # come already do not come again.
+  # The faults that the runner injects into itself or its worker, in place of those of an earlier
+  # call; the job has run for ranMs. The master calls it before it connects the run that trains, and
+  # whenever a fault is due. A fault that has come already does not come again.
 
   takeSnapshot @14 (step :UInt64, names :List(Text), run :UInt64) -> (outcome :Outcome(Nothing));
-  # Copies these of the job's variables as they are between two steps, after `step` of them. Ok when
-  # the next step may begin. The copy stays until the next one. 60 s.
-  # With a run: this one copies them itself, in passing, when it has done the steps below `step`. Ok
-  # at once; failed_precondition if it has gone on already. A turn that is reported has been copied.
+  # Copies these of the job's variables as they are after `step` steps. Ok when the next step may
+  # begin. The runner keeps the copy until the next one. Deadline 60 s.
+  # With a run, the run copies them in passing, when it has done the steps below `step`: the call is
+  # ok at once, and failed_precondition if the run has gone on already. When the runner reports that
+  # turn, the copy is made.
 
   readSnapshot @15 (step :UInt64) -> (outcome :Outcome(Blob));
-  # What takeSnapshot of this step copied, as the file that is a part of a checkpoint. 300 s.
+  # The copy of takeSnapshot of this step, as the file that is a part of a checkpoint. Deadline 300
+  # s.
 
   writeSnapshot @16 (step :UInt64, folder :Text, part :UInt32, parts :UInt32)
       -> (outcome :Outcome(WrittenPart));
-  # Writes that file, synced, to a folder of the master's that has a name which nobody else would
-  # think of. failed_precondition: the runner does not see it, or may not write there. 300 s.
+  # Writes that file, synced, to a folder of the master, whose random name proves that both see one
+  # disk. failed_precondition: the runner does not see the folder, or may not write there. Deadline
+  # 300 s.
 
   hold @17 (run :UInt64, limit :UInt64) -> (outcome :Outcome(Limit));
-  # To bring all partitions of a run to one step. With limit 0 the run gives up what it is allowed
-  # beyond the step that it is in, and says which steps are left to it: those below. Otherwise it is
-  # allowed just the steps below limit - 1, also where it was allowed more: whoever asks knows that
-  # it cannot end another one, since a peer that it needs is held.
+  # Brings all partitions of a run to the same step. With limit 0 the run drops the steps that it
+  # was allowed beyond the one that it is in, and answers its new limit. Otherwise its limit becomes
+  # limit - 1, also where that is less than before: the master has held a peer that the run needs
+  # for the step limit - 1, so the run cannot end that step.
 }
 
 struct Limit {
@@ -581,13 +621,15 @@ struct WrittenPart {
 struct ArmedFault {
   index @0 :UInt32;               # in the job's schedule
   fault @1 :Text;                 # "kill=worker:1@step=700": daemon/spec/chaos_fault.h
-  due @2 :Bool;                   # at once: where each worker does steps of its own, the master counts
+  due @2 :Bool;                   # at once: where each worker does steps of its own, the master
+                                  # counts
 }
 
 struct Held {
-  # What a runner's variables hold after a run that failed. Steps that were committed here are whole:
-  # all of their updates, or none, are in the variables.
-  whole @0 :Bool;                 # false: they are of no step in particular; nothing else counts
+  # The state of a runner's variables after a run that failed. A step that was committed here is
+  # whole: all of its updates, or none, are in the variables.
+  whole @0 :Bool;                 # false: the variables are of no step in particular, and the
+                                  # fields below have no meaning
   step @1 :UInt64;                # the steps below are in them
   rows @2 :List(StepRow);         # of the last steps below it, ascending: at most 8192
 
@@ -608,7 +650,7 @@ struct RunSetup {
   transport @7 :Text;             # "auto", "tcp" or "shm"
   peers @8 :List(Peer);           # by partition of the plan, this one too
   dataRoot @9 :Text;              # the data set's name; "" if the plan reads no data
-  endless @10 :Bool;              # other runs decide when it steps: nobody waits for its last one
+  endless @10 :Bool;              # other runs decide when it steps; it has no last step
   trains @11 :Bool;               # its steps are the job's
 }
 
@@ -616,7 +658,7 @@ struct Peer {
   task @0 :UInt32;
   node @1 :Text;                  # for messages
   incarnation @2 :UInt64;         # of the runner
-  dataAddress @3 :Text;           # of its worker, who hands the connection on
+  dataAddress @3 :Text;           # of its worker, which hands the connection on
   machine @4 :Text;
   unixAddress @5 :Text;
 }
@@ -630,17 +672,18 @@ struct RunReport {
   run @0 :UInt64;
   turns @1 :UInt64;               # finished since the run began
   firstRow @2 :UInt64;            # the turn of rows[0]
-  rows @3 :List(Data);            # for each turn, the fetches of this partition in the plan's order,
-                                  # each padded to 8 bytes. The last may be a part of its row: what
-                                  # is missing begins the next report
+  rows @3 :List(Data);            # for each turn, the fetches of this partition in the plan's
+                                  # order, each padded to 8 bytes. The last may be a part of its
+                                  # row: the next report begins with the rest
   failure @4 :Rpc.Status;         # code ok while the run goes on
-  derived @5 :Bool;               # the failure came from a peer's: another runner knows the cause
+  derived @5 :Bool;               # the failure follows from a peer's: another runner knows the
+                                  # cause
   rowOffset @6 :UInt64;           # where in its row rows[0] begins: more than 0 after a part of it
 }
 
 struct RunState {
   turns @0 :UInt64;
-  waitsFor @1 :Text;              # for people; "" while it computes
+  waitsFor @1 :Text;              # for people; "" while the run computes
   profile @2 :Text;               # a table, with RunSetup.profile
 }
 
@@ -668,11 +711,18 @@ struct DatasetView {
 }
 
 # --------------------------------------------------------------------------------------------------
-# Between a worker and its runner, over the unix socket that the runner inherits as descriptor 3:
-# first one RunnerBoot (8 bytes of length, little-endian, then a flat message), then connections of
-# the data port, as hand_over() of transport/io/handover.h sends them. The other way, each 250 ms, 16
-# bytes: steps done by all of its runs, and 1 if one is in flight, else 0 (little-endian). The socket
-# closes with either process; a runner whose worker is gone ends.
+# Between a worker and its runner there is a unix socket, which the runner inherits as descriptor 3.
+#
+# Worker to runner: first one RunnerBoot (8 bytes of length, little-endian, then a flat message),
+# then connections of the data port, as hand_over() of transport/io/handover.h sends them.
+#
+# Runner to worker, every 250 ms, a pulse of 16 bytes, numbers little-endian:
+#
+#   0  8 bytes   steps that all runs of the runner have done
+#   8  1 byte    bit 0: a step is in flight; bit 1: all steps in flight wait for peers
+#   9  7 bytes   tiles that were computed: changes also within a step
+#
+# The socket closes with either process; a runner whose worker is gone ends.
 
 struct RunnerBoot {
   spec @0 :RunnerSpec;
@@ -685,8 +735,8 @@ struct RunnerBoot {
   transports @7 :List(Text);      # that may be used: "shm", "tcp"
   memoryLimit @8 :UInt64;         # bytes of the device; 0: what the machine has
   logLevel @9 :Text;
-  incarnation @10 :UInt64;        # of the runner: by this the worker knows whose a connection is
-  rejoinMs @11 :UInt32;           # how long it tries to reach a master that is gone
+  incarnation @10 :UInt64;        # of the runner; connections of the data port name it
+  rejoinMs @11 :UInt32;           # how long it looks for a master that is gone; 0: not at all
 
   struct Dataset {
     name @0 :Text;

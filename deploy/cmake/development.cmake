@@ -6,7 +6,7 @@ set(LEAT_INCLUDE_DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/leat)
 set(LEAT_CMAKE_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/Leat)
 set(LEAT_LIBRARY_DESTINATION ${CMAKE_INSTALL_LIBDIR}/leat)
 
-# The headers that such a program includes. What they include themselves comes along.
+# The headers that such a program includes. The headers that they include are installed with them.
 set(public_headers
   daemon/client/cluster_client.h
   daemon/client/session_client.h

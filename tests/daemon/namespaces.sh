@@ -2,10 +2,10 @@
 # namespaces.sh BIN_DIR JOB_DIR [CUTS [SEED]]: three network namespaces with an address each, a
 # worker in each of them and the master in the first, joined by a bridge. A job of three workers must
 # end with the weights of one process. Then CUTS times (1) a worker is cut off in the middle of such
-# a job, as the seed has it: both ways, one way, or from another worker alone. The job must say so,
-# and whom it lost, within the time of detection; nothing of it is left on a node that hears nobody;
-# and when the network is whole again, it ends with the same weights. Needs root; exits with 77 where
-# namespaces cannot be had.
+# a job, as the seed has it: both ways, one way, or from another worker alone. The job must say so
+# within the time of detection, and name the worker that it lost; a node that hears no other keeps
+# nothing of the job; and when the network is whole again, the job ends with the same weights. Needs
+# root; exits with 77 on a system that does not allow namespaces.
 set -euo pipefail
 bin=$1
 id=leat$$

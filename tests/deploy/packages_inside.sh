@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What packages.sh asks of the packages, inside of a bare root that has them in /packages.
+# The part of packages.sh that runs inside of a bare root, which has the packages in /packages.
 set -euo pipefail
 export DEBIAN_FRONTEND=noninteractive
 log=/packages/log

@@ -45,7 +45,7 @@ foreach(daemon master worker)
   if(complaints)
     string(APPEND problems "leat-${daemon}.service: ${complaints}\n")
   endif()
-  # What would go unseen if the judge were blind.
+  # The judge must see faults: these are planted.
   foreach(bad "Nonsense=1\n" "WatchdogSec=often\n")
     judge(${daemon} "${bad}" complaints)
     if(NOT complaints)

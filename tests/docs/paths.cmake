@@ -1,7 +1,9 @@
-# Every path that the README and the pages name is there: cmake -P tests/docs/paths.cmake
+# Checks that every path that the README and the pages name is there:
 #
-# Paths are the targets of links, and what stands in backticks and begins with a folder of the project.
-# `ops/<family>.cc` and the like are patterns and not checked.
+#   cmake -P tests/docs/paths.cmake
+#
+# Paths are the targets of links, and texts in backticks that begin with a folder of the project. It
+# does not check patterns such as `ops/definitions/<family>.cc`.
 cmake_minimum_required(VERSION 3.25)
 cmake_path(SET root NORMALIZE ${CMAKE_CURRENT_LIST_DIR}/../..)
 

@@ -19,8 +19,8 @@ set(FLOORS_daemon base spec chaos metrics jobs checkpoint hosts session training
 # that embeds a client needs neither plans nor daemons.
 set(NARROWER "daemon/client ops daemon/(client|wire|jobs|spec|base)")
 
-# Third-party headers: "<pattern of the header> <pattern of the files that may include it>". What is
-# heavy, or whose version may have to change, stays in a few .cc files and out of all headers.
+# Third-party headers: "<pattern of the header> <pattern of the files that may include it>". Libraries
+# that are heavy, or whose version may have to change, stay in a few .cc files and out of all headers.
 set(CONFINED
   "^(dnnl|oneapi/|omp\\.h) ^ops/cpu/onednn[a-z_]*\\.cc$"
   "^(yaml-cpp|nlohmann|CLI|spdlog|openssl|boost|google|zlib)[/.] \\.cc$"
@@ -81,7 +81,7 @@ function(floor_rank path result floors)
   set(${floors} "${list}" PARENT_SCOPE)
 endfunction()
 
-# What is wrong with `file`, a path from the root, including `header`; "" if nothing is.
+# Sets `result` to the reason why `file`, a path from the root, may not include `header`; "" if it may.
 function(judge_include file header result)
   set(${result} "" PARENT_SCOPE)
   foreach(rule IN LISTS CONFINED)
