@@ -101,7 +101,7 @@ Status run_dev(const DevConfig& config, Lifetime& lifetime, Logger log) {
   for (const std::string& hint : master->hints()) log.info(hint);
   lifetime.ready(count_text(workers), master->addresses());
   while (config.workers == 0 && !lifetime.wait_for_stop(kLook)) {
-    const int64_t wanted = wanted_by(master->daemon().jobs());
+    const int64_t wanted = wanted_by(master->daemon().status().jobs());
     if (wanted <= static_cast<int64_t>(workers.size())) continue;
     const Status more = have(wanted);
     if (!more.ok()) log.warning("no more workers: ", more.message());

@@ -59,6 +59,7 @@ Result<std::unique_ptr<HeartServer>> HeartServer::open(ClusterState& state, Hear
   return hearts;
 }
 
+HeartServer::HeartServer(ClusterState& state) : state_(state) {}
 HeartServer::~HeartServer() = default;
 
 std::string HeartServer::address() const {

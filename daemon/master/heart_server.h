@@ -1,5 +1,5 @@
-// Where workers say that they live: a port, an rpc thread and a table of its own, so that whatever
-// the master does, a heartbeat is answered at once.
+// The port to which workers send their heartbeats. It has an rpc thread and a table of members of
+// its own, so that the master answers a heartbeat at once, whatever else it does.
 #pragma once
 
 #include <map>
@@ -37,15 +37,15 @@ class HeartServer {
   // ":4711", at the master's host.
   std::string address() const;
   RpcLoop& loop() { return *loop_; }
-  // Who is a member from now on, and who was lost for what reason.
+  // The members from now on, and the workers that were lost, each with its reason.
   void set_members(const std::vector<WorkerView>& workers);
 
-  // What a heartbeat of that worker is answered with.
+  // The answer to a heartbeat of that worker: ok, or why it is not a member.
   Status check(const WorkerRef& worker) const;
   ClusterState& state() { return state_; }
 
  private:
-  explicit HeartServer(ClusterState& state) : state_(state) {}
+  explicit HeartServer(ClusterState& state);
   struct Member {
     uint64_t incarnation = 0;
     bool lives = false;

@@ -41,9 +41,9 @@ Status MasterProcess::open_http(const Logger& log) {
   if (const std::string host = this_host(); !host.empty()) options.policy.names = {host};
   options.log = log;
   reactor_ = std::make_unique<Reactor>();
-  LEAT_ASSIGN_OR_RETURN(http_,
-                        open_status_server(*reactor_, config_.http, *daemon_, std::move(options)));
-  daemon_->set_http_address(http_->address());
+  LEAT_ASSIGN_OR_RETURN(
+      http_, open_status_server(*reactor_, config_.http, daemon_->status(), std::move(options)));
+  daemon_->status().set_http_address(http_->address());
   return {};
 }
 
@@ -57,7 +57,7 @@ void MasterProcess::watch() {
   watch("heart", &Master::beat_hearts);
   watch("jobs", &Master::beat_jobs);
   watch("journal", &Master::beat_journal);
-  registrations_.push_back(lifetime_.on_dump([this] { return daemon_->dump(); }));
+  registrations_.push_back(lifetime_.on_dump([this] { return daemon_->status().dump(); }));
 }
 
 ReadyAddresses MasterProcess::addresses() const {

@@ -17,7 +17,7 @@ TEST_CASE("a submitted job waits for workers, and starts when they join", "[clus
   const std::string id = host.submitted(tiny_job("r1", 2));
   CHECK(host.state(id) == "QUEUED");
   CHECK(host.reason(id) == "waits for 2 workers with data set 'digits', 0 there");
-  CHECK(host.master->job(id)->name == "tiny-job");
+  CHECK(host.master->status().job(id)->name == "tiny-job");
   FakeWorker w1(host.master->address(), "w1");
   const std::string one = "waits for 2 workers with data set 'digits', 1 there";
   CHECK(eventually([&] { return host.reason(id) == one; }));
@@ -38,7 +38,7 @@ TEST_CASE("a submitted job waits for workers, and starts when they join", "[clus
   const auto r2 = FakeRunner::connect(host.master->address(), second);
   CHECK((r2->registered()).to_string() == "ok");
   REQUIRE(host.becomes(id, "RUNNING"));
-  CHECK(host.master->nodes()[0].job == id);
+  CHECK(host.master->status().nodes()[0].job == id);
   CHECK(eventually([&] { return r1->called() || r2->called(); }));
 }
 
@@ -76,7 +76,7 @@ TEST_CASE("a job that cannot be right is refused before it is one", "[cluster]")
   Submission missing = tiny_job("r7");
   missing.files[0].bytes.reset();
   CHECK_THAT(host.submit(missing).status().message(), Catch::Contains("uploaded before"));
-  CHECK(host.master->jobs().empty());
+  CHECK(host.master->status().jobs().empty());
 }
 
 TEST_CASE("a repeated submit is the same job", "[cluster]") {
@@ -85,7 +85,7 @@ TEST_CASE("a repeated submit is the same job", "[cluster]") {
   CHECK(host.submitted(tiny_job("r1")) == id);
   CHECK(host.submit(tiny_job("r1", 2)).status().code() == Code::invalid_argument);
   CHECK(host.submitted(tiny_job("r2")) != id);
-  CHECK(host.master->jobs().size() == 2);
+  CHECK(host.master->status().jobs().size() == 2);
 }
 
 TEST_CASE("a job goes on from another's checkpoint, and once it began it keeps to that one",
@@ -131,7 +131,7 @@ TEST_CASE("a job goes on from another's checkpoint, and once it began it keeps t
   CHECK(host.resume(first, tiny_job("r2"))->id == resumed->id);
   CHECK_THAT(refused(first, tiny_job("r2", 2)), Catch::Contains("with other content"));
   CHECK(host.submit(tiny_job("r2")).status().code() == Code::invalid_argument);
-  CHECK(host.master->jobs().size() == 2);
+  CHECK(host.master->status().jobs().size() == 2);
 
   // Its checkpoint is its own: the first job may be forgotten, with its folder.
   REQUIRE_OK(host.cancel(first).status());
@@ -163,7 +163,7 @@ TEST_CASE("a removed job leaves nothing, and what a master did not come to, the 
   REQUIRE_OK(must(Journal::open(real_files(), host.folder / "state"))->append(JobForgotten{other}));
   REQUIRE(std::filesystem::exists(folder(other)));
   host.start();
-  CHECK(host.master->jobs().empty());
+  CHECK(host.master->status().jobs().empty());
   CHECK_FALSE(std::filesystem::exists(folder(other)));
   host.master.reset();
   CHECK(must(Journal::open(real_files(), host.folder / "state"))->forgotten_jobs()->empty());
@@ -183,10 +183,10 @@ TEST_CASE("jobs that ended first make room on the disk for others", "[cluster]")
   host.retention.max_bytes = 100'000;
   host.restart();  // it counts what lies there
   const std::string second = end_with("r2", 60'000);
-  CHECK(eventually([&] { return !host.master->job(first).ok(); }));
+  CHECK(eventually([&] { return !host.master->status().job(first).ok(); }));
   CHECK(eventually(
       [&] { return !std::filesystem::exists(host.folder / cat("state/jobs/", first)); }));
-  CHECK(host.master->job(second).ok());
+  CHECK(host.master->status().job(second).ok());
 }
 
 TEST_CASE("a file that was uploaded is one of the job's", "[cluster]") {
@@ -226,7 +226,7 @@ TEST_CASE("a job is cancelled in every state", "[cluster]") {
   check_promised(begun, 2s);
   CHECK(host.reason(id) == "cancelled by somebody");
   CHECK(worker.stopped() == std::vector<std::string>{id + "/1"});
-  CHECK(host.master->nodes()[0].job.empty());
+  CHECK(host.master->status().nodes()[0].job.empty());
   // The worker is free for the next.
   const std::string next = host.submitted(tiny_job("r2"));
   CHECK(host.becomes(next, "STARTING"));
@@ -243,7 +243,7 @@ TEST_CASE("a runner that never registers costs its job the assembly", "[cluster]
   CHECK(next.assembly == 2);
   CHECK(next.token != late.token);
   CHECK(worker.stopped().front() == id + "/1");
-  CHECK(host.master->job(id)->condition.restarts >= 1);
+  CHECK(host.master->status().job(id)->condition.restarts >= 1);
   CHECK_THAT(host.reason(id), Catch::Contains("did not start in time"));
   // Nobody waits for it any more.
   const auto runner = FakeRunner::connect(host.master->address(), late);
@@ -335,7 +335,7 @@ TEST_CASE("a runner that is left goes on in the next assembly with another", "[c
   CHECK(second->advanced() == std::vector<uint64_t>{2});
   CHECK(w2.advanced() == std::vector<std::string>{id + "/2"});
   CHECK(w2.started().size() == 1);
-  CHECK(host.master->job(id)->condition.restarts == 1);
+  CHECK(host.master->status().job(id)->condition.restarts == 1);
   // Its end is noticed in the new assembly, with whatever its worker knows of it.
   REQUIRE_OK(w2.exited(w2.order(), "was killed by signal 9"));  // of the first assembly
   CHECK(host.state(id) == "RUNNING");
@@ -362,7 +362,7 @@ TEST_CASE("a runner that does not go on is stopped, and another comes in its pla
   CHECK(w2.order(1).assembly == 3);
   CHECK(w2.stopped() == std::vector<std::string>{id + "/2"});
   REQUIRE(eventually([&] { return first->advanced() == std::vector<uint64_t>{3}; }));
-  CHECK(host.master->job(id)->condition.restarts == 1);
+  CHECK(host.master->status().job(id)->condition.restarts == 1);
 }
 
 TEST_CASE("a job whose runner hangs up is broken, also before its worker says why", "[cluster]") {
@@ -374,7 +374,7 @@ TEST_CASE("a job whose runner hangs up is broken, also before its worker says wh
   runner.reset();
   CHECK(worker.order(1).assembly == 3);  // in the second it could not go on
   CHECK(worker.stopped().front() == id + "/2");
-  CHECK(host.master->job(id)->condition.restarts == 1);
+  CHECK(host.master->status().job(id)->condition.restarts == 1);
 }
 
 TEST_CASE("a job whose worker is lost goes on with another", "[cluster]") {
@@ -402,7 +402,7 @@ TEST_CASE("a worker that does not stop a runner is expelled", "[cluster]") {
   REQUIRE_OK(host.cancel(id).status());
   REQUIRE(host.becomes(id, "CANCELLED"));
   CHECK(eventually([&] { return worker.lost(); }));
-  CHECK_THAT(host.master->nodes()[0].worker.reason, Catch::Contains("did not stop in time"));
+  CHECK_THAT(host.master->status().nodes()[0].worker.reason, Catch::Contains("did not stop in time"));
 }
 
 TEST_CASE("a watcher hears of a change at once, and of none at its deadline", "[cluster]") {
@@ -416,7 +416,7 @@ TEST_CASE("a watcher hears of a change at once, and of none at its deadline", "[
   REQUIRE(changed.wait_for(60s) == std::future_status::ready);
   CHECK(changed.get()->version > submitted->version);
   REQUIRE(host.becomes(submitted->id, "STARTING"));
-  const uint64_t seen = host.master->job(submitted->id)->version;
+  const uint64_t seen = host.master->status().job(submitted->id)->version;
   host.master->watch(submitted->id, seen, std::chrono::steady_clock::now() + 30ms,
                      [&](Result<JobView> view) { second.set_value(view); });
   auto same = second.get_future();
@@ -436,8 +436,8 @@ TEST_CASE("acknowledged jobs are there when the master starts again", "[cluster]
     REQUIRE(host.becomes(runs, "STARTING"));
     host.restart();
   }
-  CHECK(host.master->cluster().generation == 2);
-  REQUIRE(host.master->jobs().size() == 3);
+  CHECK(host.master->status().cluster().generation == 2);
+  REQUIRE(host.master->status().jobs().size() == 3);
   CHECK(host.state(waits) == "QUEUED");
   CHECK(host.state(cancelled) == "CANCELLED");
   REQUIRE(host.becomes(runs, "RECOVERING"));
@@ -451,7 +451,7 @@ TEST_CASE("acknowledged jobs are there when the master starts again", "[cluster]
   CHECK(host.logs(cancelled, 0, 0ms)->complete);
   FakeWorker worker(host.master->address(), "w1");
   CHECK(worker.order().job == runs);
-  CHECK(host.master->job(runs)->condition.assembly == 2);
+  CHECK(host.master->status().job(runs)->condition.assembly == 2);
 }
 
 TEST_CASE("two masters do not share a state directory", "[cluster]") {
@@ -479,8 +479,8 @@ TEST_CASE("a full journal refuses jobs and goes on to answer", "[cluster]") {
   --accepted;
   CHECK(status.code() == Code::resource_exhausted);
   CHECK(host.state(first) == "QUEUED");
-  CHECK(host.master->ready().code() == Code::resource_exhausted);
-  CHECK(host.master->jobs().size() == accepted);
+  CHECK(host.master->status().ready().code() == Code::resource_exhausted);
+  CHECK(host.master->status().jobs().size() == accepted);
 }
 
 }  // namespace leat

@@ -131,7 +131,7 @@ TEST_CASE("a job's log has its states and what its runners say, to its end", "[c
   CHECK(said->lines[2].worker == "w1");
   CHECK(said->lines[2].text == "the runner says");
   CHECK_FALSE(said->complete);
-  CHECK(host.master->log(id, 3, 10)->lines[0].text == "something");
+  CHECK(host.master->status().log(id, 3, 10)->lines[0].text == "something");
 
   // Nothing comes until the deadline.
   CHECK(host.logs(id, 4, 30ms)->lines.empty());
@@ -144,10 +144,10 @@ TEST_CASE("a job's log has its states and what its runners say, to its end", "[c
   REQUIRE(page.wait_for(60s) == std::future_status::ready);
   CHECK(page.get()->lines[0].text == "CANCELLING: cancelled by somebody");
   REQUIRE(host.becomes(id, "CANCELLED"));
-  REQUIRE(eventually([&] { return host.master->log(id, 0, 10)->complete; }));
+  REQUIRE(eventually([&] { return host.master->status().log(id, 0, 10)->complete; }));
   CHECK(host.logs(id, 6, 60s)->complete);
   REQUIRE_OK(worker.log(id, {"too late"}));
-  CHECK(host.master->log(id, 0, 100)->end == 6);
+  CHECK(host.master->status().log(id, 0, 100)->end == 6);
   CHECK(host.logs("nothing", 0, 0ms).status().code() == Code::failed_precondition);
 }
 

@@ -89,17 +89,17 @@ class Host {
     return view->id;
   }
   std::string state(const std::string& id) const {
-    const auto view = master->job(id);
+    const auto view = master->status().job(id);
     return view.ok() ? std::string(name_of(view->condition.state)) : view.status().to_string();
   }
-  std::string reason(const std::string& id) const { return master->job(id)->condition.reason; }
+  std::string reason(const std::string& id) const { return master->status().job(id)->condition.reason; }
   bool becomes(const std::string& id, const std::string& expected) const {
     const bool became = eventually([&] { return state(id) == expected; });
     if (!became) UNSCOPED_INFO(state(id) << ": " << reason(id));
     return became;
   }
   std::string worker_state(const std::string& name) const {
-    for (const NodeView& node : master->nodes()) {
+    for (const NodeView& node : master->status().nodes()) {
       if (node.worker.info.worker.name == name) return std::string(name_of(node.worker.state));
     }
     return "none";

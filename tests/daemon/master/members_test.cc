@@ -10,14 +10,14 @@ TEST_CASE("a worker that registers is a node of the cluster", "[cluster]") {
   Host host;
   const FakeWorker worker(host.master->address(), "w1", 7);
   REQUIRE_OK(worker.registered());
-  CHECK(worker.cluster_id() == host.master->cluster().id);
-  const auto nodes = host.master->nodes();
+  CHECK(worker.cluster_id() == host.master->status().cluster().id);
+  const auto nodes = host.master->status().nodes();
   REQUIRE(nodes.size() == 1);
   CHECK(nodes[0].worker.info.worker == WorkerRef{"w1", 7});
   CHECK(nodes[0].worker.info.datasets == std::vector<std::string>{"digits"});
   CHECK(nodes[0].worker.state == WorkerState::ready);
-  CHECK(eventually([&] { return host.master->nodes()[0].worker.silent < 20ms; }));
-  CHECK(host.master->cluster().membership == 1);
+  CHECK(eventually([&] { return host.master->status().nodes()[0].worker.silent < 20ms; }));
+  CHECK(host.master->status().cluster().membership == 1);
 }
 
 TEST_CASE("the name of a worker that lives is refused, and free when it hangs up", "[cluster]") {
@@ -28,7 +28,7 @@ TEST_CASE("the name of a worker that lives is refused, and free when it hangs up
   CHECK_THAT(second.registered().message(), Catch::Contains("the name is in use"));
   first.reset();
   REQUIRE(eventually([&] { return host.worker_state("w1") == "LOST"; }));
-  CHECK(host.master->nodes()[0].worker.reason == "its connection has ended");
+  CHECK(host.master->status().nodes()[0].worker.reason == "its connection has ended");
   const FakeWorker third(host.master->address(), "w1", 3);
   CHECK((third.registered()).to_string() == "ok");
   const FakeWorker old(host.master->address(), "w1", 1);
@@ -44,7 +44,7 @@ TEST_CASE("a worker whose heartbeats stop is lost, and is told so", "[cluster]")
   FakeWorker beating(host.master->address(), "w2", 1);
   REQUIRE(eventually([&] { return silent.lost(); }));
   CHECK(host.worker_state("w1") == "LOST");
-  CHECK_THAT(host.master->nodes()[0].worker.reason, Catch::Contains("no heartbeat for "));
+  CHECK_THAT(host.master->status().nodes()[0].worker.reason, Catch::Contains("no heartbeat for "));
   CHECK(host.worker_state("w2") == "READY");
   CHECK((beating.heart()).to_string() == "ok");
 }
@@ -54,7 +54,7 @@ TEST_CASE("heartbeats of who is no member are refused", "[cluster]") {
   host.tuning.cluster.members.suspect = 100ms;
   host.restart();
   FakeWorker worker(host.master->address(), "w1", 1);
-  REQUIRE(eventually([&] { return host.master->nodes().size() == 1; }));
+  REQUIRE(eventually([&] { return host.master->status().nodes().size() == 1; }));
   // Another life of it takes its place, once it was silent for a while.
   worker.stop_beating();
   std::unique_ptr<FakeWorker> next;
@@ -63,7 +63,7 @@ TEST_CASE("heartbeats of who is no member are refused", "[cluster]") {
     return next->registered().ok();
   }));
   CHECK(eventually([&] { return worker.lost(); }));
-  CHECK(host.master->nodes()[0].worker.info.worker.incarnation == 2);
+  CHECK(host.master->status().nodes()[0].worker.info.worker.incarnation == 2);
 }
 
 TEST_CASE("a connection of another role is not what workers and runners call", "[cluster]") {

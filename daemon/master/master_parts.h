@@ -1,0 +1,83 @@
+// The parts of a master, in the order in which Master makes them; they end in the reverse order.
+//
+//   people ── ClientService ─┐                        ┌── JournalThread   "journal"
+//                            ├── ClusterState "jobs" ─┼── RunningJobs     "job ID", one each
+//   workers ─┬─ Workforce ───┘                        └── Workforce       "rpc"
+//            └─ HeartServer    "rpc", of its own
+//
+// The quoted words are names of threads. No part waits for another one: a part that has work for
+// another puts it into the other's queue.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+
+#include "daemon/jobs/journal.h"
+#include "daemon/master/cluster_state.h"
+#include "daemon/master/job_folders.h"
+#include "daemon/process/daemon_config.h"
+#include "devices/base/clock.h"
+#include "devices/base/log.h"
+#include "ops/graph/op.h"
+#include "transport/rpc/loop.h"
+
+namespace leat {
+
+class ClientService;
+class HeartServer;
+class JobLogs;
+class JournalThread;
+class Leftovers;
+class RpcServer;
+class RunningJobs;
+class SessionHosts;
+class Workforce;
+
+// Limits and deadlines of a master that no configuration sets.
+struct MasterTuning {
+  ClusterStateOptions cluster;
+  JournalLimits journal;
+  uint64_t log_bytes = 64u << 20;  // of a job's log
+  size_t checks = 64;              // submits that may wait for their check
+  // How long a worker has to report how a runner ended whose connection is lost.
+  std::chrono::milliseconds runner_exit{2'000};
+  // On stop: for the answers to what was asked, then for jobs to write a checkpoint, then for their
+  // threads to end.
+  std::chrono::milliseconds settle{1'000}, farewell{3'000}, end{10'000};
+  std::chrono::milliseconds session_lease{30'000};
+  // How often leftovers of crashes and of clients are removed, and how long after a job's end its
+  // runners may still write.
+  std::chrono::milliseconds sweep{10'000}, sweep_after{10'000};
+  // How long a blob may be named by no job, since the submit that names it may be on its way.
+  std::chrono::seconds blob_age{3'600};
+};
+
+struct MasterParts {
+  MasterParts(const MasterConfig& config, const MasterTuning& tuning, Logger log);
+  ~MasterParts();
+
+  const MasterConfig config;
+  const MasterTuning tuning;
+  const Logger log;
+  const RealClock clock;
+  const Catalogue catalogue;
+  const JobFolders folders;
+
+  std::unique_ptr<JournalThread> journal;
+  Status cannot_write;             // the journal's failure when it was opened, if any
+  std::atomic<bool> wrote{false};  // the journal was written since
+  std::unique_ptr<JobLogs> logs;
+  std::unique_ptr<SessionHosts> sessions;  // before the loop, on which calls use it
+  std::unique_ptr<RpcLoop> loop;
+  std::unique_ptr<Leftovers> leftovers;
+  std::unique_ptr<TaskThread> disk;  // checks submits, removes folders and leftovers
+  std::unique_ptr<ClusterState> state;
+  std::unique_ptr<HeartServer> hearts;
+  std::unique_ptr<Workforce> workforce;
+  std::unique_ptr<RunningJobs> runs;
+  std::unique_ptr<ClientService> clients;
+  std::unique_ptr<RpcServer> server;
+};
+
+}  // namespace leat

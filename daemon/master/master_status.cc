@@ -1,0 +1,91 @@
+#include "daemon/master/master_status.h"
+
+#include "daemon/base/version.h"
+#include "daemon/master/job_logs.h"
+#include "daemon/master/journal_thread.h"
+#include "devices/base/text.h"
+#include "transport/rpc/server.h"
+
+namespace leat {
+
+MasterStatus::MasterStatus(const MasterParts& parts)
+    : parts_(parts), started_ms_(moment_of(parts.clock).wall_ms) {}
+
+void MasterStatus::set_rpc_address(const std::string& address) {
+  const std::lock_guard lock(mutex_);
+  rpc_address_ = address;
+}
+
+void MasterStatus::set_http_address(const std::string& address) {
+  const std::lock_guard lock(mutex_);
+  http_address_ = address;
+}
+
+ClusterView MasterStatus::cluster() const {
+  ClusterView view;
+  view.name = parts_.config.cluster;
+  view.id = parts_.journal->cluster_id();
+  view.version = leat_version();
+  view.generation = parts_.journal->generation();
+  view.membership = parts_.state->membership_version();
+  view.started_ms = started_ms_;
+  view.now_ms = moment_of(parts_.clock).wall_ms;
+  view.journal = journal_status();
+  const std::lock_guard lock(mutex_);
+  view.rpc_address = rpc_address_;
+  view.http_address = http_address_;
+  return view;
+}
+
+std::vector<JobView> MasterStatus::jobs() const { return parts_.state->jobs(); }
+Result<JobView> MasterStatus::job(std::string_view id) const { return parts_.state->job(id); }
+std::vector<NodeView> MasterStatus::nodes() const { return parts_.state->nodes(); }
+
+Result<LogPage> MasterStatus::log(std::string_view id, uint64_t from, size_t most) const {
+  LEAT_ASSIGN_OR_RETURN(const JobView view, job(id));
+  return parts_.logs->page(view.id, from, most);
+}
+
+// The failure of opening the journal counts until the first write has succeeded.
+Status MasterStatus::journal_status() const {
+  const Status status = parts_.state->journal_status();
+  return status.ok() && !parts_.wrote ? parts_.cannot_write : status;
+}
+
+Status MasterStatus::ready() const {
+  const Status journal = journal_status();
+  return journal.ok() ? journal : Status(journal.code(), "the journal: " + journal.message());
+}
+
+std::vector<Metric> MasterStatus::metrics() const {
+  const RpcServerCounts counts = parts_.server->counts();
+  const auto one = [](uint64_t value) {
+    return std::vector<MetricSample>{{{}, static_cast<double>(value)}};
+  };
+  return {{"leat_rpc_connections", "Control connections that are open", MetricKind::gauge,
+           one(counts.live)},
+          {"leat_rpc_accepted_total", "Control connections that were let in", MetricKind::counter,
+           one(counts.accepted)},
+          {"leat_rpc_refused_total", "Control connections that were refused", MetricKind::counter,
+           one(counts.refused + counts.over_rate + counts.no_descriptor)},
+          {"leat_rpc_dropped_total", "Control connections ended for what the peer did",
+           MetricKind::counter, one(counts.dropped)}};
+}
+
+std::string MasterStatus::dump() const {
+  std::string text;
+  for (const JobView& job : jobs()) {
+    const JobCondition& now = job.condition;
+    if (has_ended(now.state)) continue;
+    text += cat("job ", job.id, ": ", name_of(now.state), ", step ", job.progress.last.step,
+                now.reason.empty() ? "" : ", ", now.reason, "\n");
+  }
+  for (const NodeView& node : nodes()) {
+    text += cat("worker ", node.worker.info.worker.name, ": ", name_of(node.worker.state),
+                ", heard of ", node.worker.silent.count(), " ms ago",
+                node.job.empty() ? "" : ", job ", node.job, "\n");
+  }
+  return text;
+}
+
+}  // namespace leat

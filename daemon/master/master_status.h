@@ -1,0 +1,44 @@
+// What a master shows of itself and of its jobs and workers, all from memory.
+#pragma once
+
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "daemon/master/master_parts.h"
+#include "daemon/status/status_source.h"
+
+namespace leat {
+
+// Threads: any, several at once.
+class MasterStatus final : public StatusSource {
+ public:
+  // `parts` outlives it.
+  explicit MasterStatus(const MasterParts& parts);
+
+  // The addresses of a master that listens, as cluster() shows them.
+  void set_rpc_address(const std::string& address);
+  void set_http_address(const std::string& address);
+
+  // For people: a line for each job that has not ended and for each worker.
+  std::string dump() const;
+
+  ClusterView cluster() const override;
+  std::vector<JobView> jobs() const override;
+  Result<JobView> job(std::string_view id) const override;
+  std::vector<NodeView> nodes() const override;
+  Result<LogPage> log(std::string_view id, uint64_t from, size_t most) const override;
+  Status ready() const override;
+  std::vector<Metric> metrics() const override;
+
+ private:
+  Status journal_status() const;
+
+  const MasterParts& parts_;
+  const int64_t started_ms_;
+  mutable std::mutex mutex_;
+  std::string rpc_address_;
+  std::string http_address_;
+};
+
+}  // namespace leat

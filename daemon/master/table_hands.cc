@@ -1,0 +1,105 @@
+#include "daemon/master/table_hands.h"
+
+#include "daemon/master/heart_server.h"
+#include "daemon/master/job_logs.h"
+#include "daemon/master/journal_thread.h"
+#include "daemon/master/leftovers.h"
+#include "daemon/master/running_jobs.h"
+#include "daemon/master/session_hosts.h"
+#include "daemon/master/workforce.h"
+#include "devices/base/text.h"
+
+namespace leat {
+
+namespace {
+
+constexpr std::chrono::milliseconds kEndOfRemovedRun{10'000};
+
+}  // namespace
+
+void TableHands::restore(const std::vector<StoredJob>& jobs) {
+  for (const StoredJob& job : jobs) {
+    if (has_ended(job.condition.state)) {
+      parts_.logs->end(job.id);
+      parts_.leftovers->ended(job.id, parts_.clock.steady() - parts_.tuning.sweep_after);
+    } else {
+      assemblies_[job.id] = job.condition.assembly;
+    }
+  }
+}
+
+void TableHands::write(WriteJournal action) {
+  parts_.journal->write(std::move(action), [this](JournalWritten written) {
+    if (written.status.ok()) parts_.wrote = true;
+    parts_.state->handle(std::move(written));
+  });
+}
+
+void TableHands::start_runners(StartRunners action) {
+  parts_.workforce->start_runners(std::move(action));
+}
+
+void TableHands::stop_runners(StopRunners action) {
+  parts_.workforce->stop_runners(std::move(action));
+}
+
+void TableHands::run_job(RunJob action) { parts_.runs->run(std::move(action)); }
+
+void TableHands::yield_run(YieldRun action) { parts_.runs->yield(action); }
+
+void TableHands::end_run(EndRun action) {
+  parts_.runs->end(action);
+  parts_.workforce->end_assembly(action.job, action.assembly, action.reason);
+}
+
+void TableHands::remove_job(RemoveJob action) {
+  parts_.logs->remove(action.id);
+  (void)parts_.disk->post([this, id = action.id] {
+    if (!parts_.runs->await_end(id, kEndOfRemovedRun))
+      parts_.log.warning("job ", id, " goes on after its end");
+    if (const Status status = parts_.folders.clear(id); !status.ok()) {
+      return parts_.log.warning(status.message(), "; it is tried again when the master starts");
+    }
+    (void)parts_.journal->post([id](Journal& journal) { (void)journal.append(JobCleared{id}); });
+  });
+}
+
+void TableHands::worker_lost(const WorkerRef& worker, const std::string& reason) {
+  parts_.workforce->worker_lost(worker, reason);
+}
+
+void TableHands::members_changed(const std::vector<WorkerView>& workers) {
+  parts_.hearts->set_members(workers);
+}
+
+void TableHands::job_changed(const JobView& job) {
+  const JobCondition& now = job.condition;
+  std::string text(name_of(now.state));
+  uint64_t& assembly = assemblies_[job.id];
+  const bool assembled = std::exchange(assembly, now.assembly) != now.assembly &&
+                         (now.state == JobState::starting || now.state == JobState::recovering);
+  if (assembled) text += cat(", assembly ", now.assembly, " on ", join(now.workers, ", "));
+  // The log has the reason of a recovery already: the change to RECOVERING wrote it.
+  if (!now.reason.empty() && !assembled) text += ": " + now.reason;
+  const bool ended = has_ended(now.state);
+  if (ended) {
+    assemblies_.erase(job.id);
+    parts_.leftovers->ended(job.id, parts_.clock.steady());
+  }
+  parts_.log.info("job ", job.id, ": ", text);
+  parts_.logs->add(job.id, "master", {text});
+  parts_.sessions->changed(job);
+  if (!ended) return;
+  // Posted, since this change may lead to further ones, which still write to the job's log.
+  parts_.state->post([this, id = job.id] { parts_.workforce->end_log(id); });
+  weigh(job.id);
+}
+
+void TableHands::weigh(const std::string& job) {
+  if (parts_.config.retention.max_bytes == 0) return;
+  (void)parts_.disk->post([this, job] {
+    parts_.state->handle(JobWeighed{job, parts_.folders.bytes(job)});
+  });
+}
+
+}  // namespace leat
