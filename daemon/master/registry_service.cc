@@ -39,8 +39,8 @@ WorkerInfo info_of(wire::WorkerInfo::Reader in) {
   return info;
 }
 
-Result<Workforce::Inside::Token> read_token(capnp::Data::Reader in, std::string_view method) {
-  Workforce::Inside::Token token;
+Result<RunnerToken> read_token(capnp::Data::Reader in, std::string_view method) {
+  RunnerToken token;
   if (in.size() != token.size()) {
     return invalid_argument(cat("Registry.", method, ": expected a token of ", token.size(),
                                 " bytes, received ", in.size()));
@@ -49,8 +49,8 @@ Result<Workforce::Inside::Token> read_token(capnp::Data::Reader in, std::string_
   return token;
 }
 
-Result<std::vector<Workforce::Inside::Token>> tokens_of(wire::WorkerInfo::Reader in) {
-  std::vector<Workforce::Inside::Token> tokens;
+Result<std::vector<RunnerToken>> tokens_of(wire::WorkerInfo::Reader in) {
+  std::vector<RunnerToken> tokens;
   for (const auto runner : in.getRunners()) {
     LEAT_ASSIGN_OR_RETURN(const auto token, read_token(runner.getToken(), "registerWorker"));
     tokens.push_back(token);
@@ -103,8 +103,8 @@ class RegistryService final : public Service<Registry> {
   const std::shared_ptr<Workforce::Inside> inside_;
   const RpcRole role_;
   const uint64_t connection_;
-  std::optional<WorkerRef> worker_;  // whose connection this is, once it has registered
-  std::optional<Workforce::Inside::Place> place_;  // with which a runner has registered
+  std::optional<WorkerRef> worker_;   // whose connection this is, once it has registered
+  std::optional<RunnerPlace> place_;  // with which a runner has registered
 };
 
 Status RegistryService::check_role(RpcRole role, std::string_view method) const {
@@ -159,7 +159,7 @@ kj::Promise<void> RegistryService::registerWorker(RegisterWorkerContext context)
 
 Status RegistryService::take_runner(wire::RunnerInfo::Reader info, wire::Runner::Client runner) {
   LEAT_RETURN_IF_ERROR(check_role(RpcRole::runner, "registerRunner"));
-  Workforce::Inside::Place place{to_string(info.getJob()), info.getAssembly(), info.getTask()};
+  RunnerPlace place{to_string(info.getJob()), info.getAssembly(), info.getTask()};
   if (place_ == place) return {};  // repeated
   if (place_) return failed_precondition("Registry.registerRunner: expected it once");
   LEAT_ASSIGN_OR_RETURN(const auto token, read_token(info.getToken(), "registerRunner"));

@@ -15,48 +15,29 @@ namespace {
 
 constexpr std::chrono::milliseconds kExitNews{100};
 
-Workforce::Inside::Token random_token() {
-  Workforce::Inside::Token token;
-  for (auto at = token.begin(); at != token.end();) {
-    const Nonce part = random_nonce();
-    at = std::copy(part.begin(), part.end(), at);
-  }
-  return token;
-}
-
-bool equal(const Workforce::Inside::Token& a, const Workforce::Inside::Token& b) {
-  uint8_t differences = 0;  // all of them, so that the time it takes tells nothing
-  for (size_t i = 0; i < a.size(); ++i) differences |= static_cast<uint8_t>(a[i] ^ b[i]);
-  return differences == 0;
-}
-
-std::string text_of(const Workforce::Inside::Place& place) {
-  return cat("task ", place.task, " of job '", place.job, "', assembly ", place.assembly);
-}
-
 }  // namespace
 
 // Runners -----------------------------------------------------------------------------------------
 
 void Workforce::Inside::start(const StartRunners& action) {
-  const Token key = random_token();
+  const RunnerToken key = random_token();
   const auto sharers = static_cast<uint32_t>(std::max<size_t>(1, action.workers.size()));
   const uint32_t threads =
       options_.shared_threads > 0 ? std::max(1u, options_.shared_threads / sharers) : 0;
   for (uint32_t task = 0; task < action.workers.size(); ++task) {
-    const Place place{action.job, action.assembly, task};
+    const RunnerPlace place{action.job, action.assembly, task};
     const bool kept = task < action.kept.size() && action.kept[task];
     kept ? advance(place, action.workers[task], key)
          : start(place, action.workers[task], key, threads);
   }
 }
 
-void Workforce::Inside::start(const Place& place, const WorkerRef& worker, const Token& key,
-                              uint32_t threads) {
+void Workforce::Inside::start(const RunnerPlace& place, const WorkerRef& worker,
+                              const RunnerToken& key, uint32_t threads) {
   const auto found = workers_.find(worker);
   if (found == workers_.end()) return;  // the table hears that it was lost
-  const Token token = random_token();
-  Slot& slot = slots_[place];
+  const RunnerToken token = random_token();
+  Slot& slot = runners_.at(place);
   slot = {};
   slot.worker = worker;
   slot.token = token;
@@ -82,21 +63,20 @@ void Workforce::Inside::start(const Place& place, const WorkerRef& worker, const
         });
 }
 
-void Workforce::Inside::advance(const Place& to, const WorkerRef& worker, const Token& key) {
+void Workforce::Inside::advance(const RunnerPlace& to, const WorkerRef& worker,
+                                const RunnerToken& key) {
   if (!workers_.contains(worker)) return;  // the table hears that it was lost
-  const auto found = find(worker, to.job, to.assembly);
-  if (found == slots_.end() || found->second.runner == nullptr || found->second.hung_up)
+  const Slot* const found = runners_.find(worker, to.job, to.assembly);
+  if (found == nullptr || found->runner == nullptr || found->hung_up)
     return stop(worker, to.job, to.assembly, {}, "could not go on: its connection is gone");
-  auto moved = slots_.extract(found);
-  moved.key() = to;
-  Slot& slot = slots_.insert(std::move(moved)).position->second;
-  seats_[slot.connection] = to;
+  Slot& slot = runners_.move(worker, to);
   slot.runner->lost(cancelled(cat("the job goes on in assembly ", to.assembly)));
   slot.runner = nullptr;
   tell_worker(to, slot, key);
 }
 
-void Workforce::Inside::tell_worker(const Place& to, const Slot& slot, const Token& key) {
+void Workforce::Inside::tell_worker(const RunnerPlace& to, const Slot& slot,
+                                    const RunnerToken& key) {
   auto request = workers_.at(slot.worker).worker.advanceRequest();
   auto spec = request.initSpec();
   spec.setJob(to.job);
@@ -112,7 +92,7 @@ void Workforce::Inside::tell_worker(const Place& to, const Slot& slot, const Tok
         });
 }
 
-void Workforce::Inside::tell_runner(const Place& to, Slot& slot, const Token& key) {
+void Workforce::Inside::tell_runner(const RunnerPlace& to, Slot& slot, const RunnerToken& key) {
   auto request = KJ_ASSERT_NONNULL(slot.wire).advanceRequest();
   request.setAssembly(to.assembly);
   request.setKey(kj::arrayPtr(key.data(), key.size()));
@@ -126,31 +106,23 @@ void Workforce::Inside::tell_runner(const Place& to, Slot& slot, const Token& ke
         });
 }
 
-void Workforce::Inside::after_advance(const Place& to, uint64_t connection, const Status& status,
+void Workforce::Inside::after_advance(const RunnerPlace& to, uint64_t connection,
+                                      const Status& status,
                                       const std::function<void(Slot&)>& then) {
-  const auto found = slots_.find(to);
-  if (found == slots_.end() || found->second.connection != connection) return;
-  if (status.ok()) return then(found->second);
+  Slot* const found = runners_.find(to);
+  if (found == nullptr || found->connection != connection) return;
+  if (status.ok()) return then(*found);
   options_.log.warning("advancing the runner of ", text_of(to), ": ", status.message());
-  stop(found->second.worker, to.job, to.assembly, {}, cat("could not go on: ", status.message()));
+  stop(found->worker, to.job, to.assembly, {}, cat("could not go on: ", status.message()));
 }
 
-void Workforce::Inside::has_advanced(const Place& to, Slot& slot) {
+void Workforce::Inside::has_advanced(const RunnerPlace& to, Slot& slot) {
   if (slot.hung_up) return;  // its end is being seen to
   slot.from = slot.facts.assembly = to.assembly;
   slot.facts.task = to.task;
   slot.facts.device_name = cat("job:worker/task:", to.task, "/cpu:0");
   slot.runner = make_remote_host(loop_, slot.facts, KJ_ASSERT_NONNULL(slot.wire));
   state_.handle(RunnerStarted{to.job, to.assembly, slot.worker});
-}
-
-Workforce::Inside::Slots::iterator Workforce::Inside::find(const WorkerRef& worker,
-                                                           const std::string& job, uint64_t assembly) {
-  for (auto at = slots_.lower_bound({job, 0, 0}); at != slots_.end(); ++at) {
-    if (at->first.job != job) break;
-    if (at->second.worker == worker && at->second.from <= assembly) return at;
-  }
-  return slots_.end();
 }
 
 void Workforce::Inside::stop(const StopRunners& action) {
@@ -198,16 +170,17 @@ void Workforce::Inside::end_log_if_stopped(const std::string& job) {
   logs_.end(job);
 }
 
-Status Workforce::Inside::runner_connects(const Place& place, const Token& token, RunnerFacts facts,
-                                          wire::Runner::Client runner, uint64_t connection) {
-  const auto found = slots_.find(place);
-  const bool expected = found != slots_.end() && found->second.wire == nullptr;
-  if (!expected || !equal(found->second.token, token)) {
+Status Workforce::Inside::runner_connects(const RunnerPlace& place, const RunnerToken& token,
+                                          RunnerFacts facts, wire::Runner::Client runner,
+                                          uint64_t connection) {
+  Slot* const found = runners_.find(place);
+  const bool expected = found != nullptr && found->wire == nullptr;
+  if (!expected || !equal(found->token, token)) {
     return failed_precondition(cat(
         "register: ", text_of(place), ": expected the runner that its worker was told to start, ",
         expected ? "received another token" : "and there is none that is awaited"));
   }
-  Slot& slot = found->second;
+  Slot& slot = *found;
   const auto worker = workers_.find(slot.worker);
   if (worker == workers_.end()) return failed_precondition("register: its worker was lost");
   facts.node = slot.worker.name;
@@ -216,27 +189,18 @@ Status Workforce::Inside::runner_connects(const Place& place, const Token& token
   slot.facts = facts;
   slot.wire = runner;
   slot.runner = make_remote_host(loop_, std::move(facts), kj::mv(runner));
-  slot.connection = connection;
-  seats_[connection] = place;
+  runners_.seat(place, connection);
   state_.handle(RunnerStarted{place.job, place.assembly, slot.worker});
   return {};
 }
 
-const Workforce::Inside::Slot* Workforce::Inside::slot_of(uint64_t connection) const {
-  const auto seat = seats_.find(connection);
-  if (seat == seats_.end()) return nullptr;
-  const auto found = slots_.find(seat->second);
-  const bool there = found != slots_.end() && found->second.connection == connection;
-  return there ? &found->second : nullptr;
-}
-
-Result<RemoteHost*> Workforce::Inside::runner_of(uint64_t connection) const {
-  if (const Slot* slot = slot_of(connection)) return slot->runner.get();
+Result<RemoteHost*> Workforce::Inside::runner_of(uint64_t connection) {
+  if (const Slot* slot = runners_.of_connection(connection)) return slot->runner.get();
   return failed_precondition("expected a runner whose assembly goes on");
 }
 
 Status Workforce::Inside::link_failed(uint64_t connection, LinkFailed event) {
-  const Slot* slot = slot_of(connection);
+  const Slot* slot = runners_.of_connection(connection);
   if (slot == nullptr) return failed_precondition("expected a runner whose assembly goes on");
   event.job = slot->facts.job;
   event.worker = slot->worker;
@@ -247,7 +211,7 @@ Status Workforce::Inside::link_failed(uint64_t connection, LinkFailed event) {
 }
 
 Status Workforce::Inside::input_starved(uint64_t connection, InputStarved event) {
-  const Slot* slot = slot_of(connection);
+  const Slot* slot = runners_.of_connection(connection);
   if (slot == nullptr) return failed_precondition("expected a runner whose assembly goes on");
   event.job = slot->facts.job;
   event.worker = slot->worker;
@@ -258,21 +222,18 @@ Status Workforce::Inside::input_starved(uint64_t connection, InputStarved event)
 }
 
 void Workforce::Inside::runner_hangs_up(uint64_t connection) {
-  const auto seat = seats_.find(connection);
-  if (seat == seats_.end()) return;
-  const Place place = seat->second;  // it goes no further
-  seats_.erase(seat);
+  const RunnerPlace* const seat = runners_.place_of(connection);
+  if (seat == nullptr) return;
+  const RunnerPlace place = *seat;  // the last one: without its connection it goes no further
+  runners_.unseat(connection);
   const auto still_there = [this, place, connection]() -> Slot* {
-    const auto left = slots_.find(place);
-    const bool there = left != slots_.end() && left->second.connection == connection;
-    return there ? &left->second : nullptr;
+    Slot* const slot = runners_.find(place);
+    return slot != nullptr && slot->connection == connection ? slot : nullptr;
   };
-  if (Slot* slot = still_there()) {
-    slot->hung_up = true;
-  } else {
-    return;
-  }
-  // How the process ended says more; its worker is about to tell.
+  Slot* const slot = still_there();
+  if (slot == nullptr) return;
+  slot->hung_up = true;
+  // The worker's report of how the process ended says more, and is about to come.
   after(kExitNews, [still_there] {
     const Slot* slot = still_there();
     if (slot == nullptr || slot->runner == nullptr) return;
@@ -287,47 +248,14 @@ void Workforce::Inside::runner_hangs_up(uint64_t connection) {
 
 void Workforce::Inside::runner_exited(const WorkerRef& worker, const std::string& job,
                                       uint64_t assembly, const RunnerEnd& end) {
-  remove(worker, job, assembly, unavailable(cat("its process ", end.how)));
+  runners_.remove(worker, job, assembly, unavailable(cat("its process ", end.how)));
   state_.handle(RunnerExited{job, assembly, worker, end});
-}
-
-void Workforce::Inside::remove(const WorkerRef& worker, const std::string& job, uint64_t assembly,
-                               const Status& cause) {
-  const auto found = find(worker, job, assembly);
-  if (found == slots_.end()) return;
-  if (found->second.runner != nullptr) found->second.runner->lost(cause);
-  slots_.erase(found);
-}
-
-void Workforce::Inside::end_assembly(const std::string& job, uint64_t assembly,
-                                  const std::string& reason) {
-  for (auto at = slots_.lower_bound({job, assembly, 0}); at != slots_.end(); ++at) {
-    if (at->first.job != job || at->first.assembly != assembly) return;
-    if (at->second.runner != nullptr) at->second.runner->lost(cancelled(reason));
-  }
-}
-
-Result<std::vector<std::shared_ptr<RemoteHost>>> Workforce::Inside::runners(const std::string& job,
-                                                                            uint64_t assembly,
-                                                                            size_t count) const {
-  std::vector<std::shared_ptr<RemoteHost>> runners;
-  for (uint32_t task = 0; task < count; ++task) {
-    LEAT_ASSIGN_OR_RETURN(auto runner, this->runner(job, assembly, task));
-    runners.push_back(std::move(runner));
-  }
-  return runners;
-}
-
-Result<std::shared_ptr<RemoteHost>> Workforce::Inside::runner(const std::string& job,
-                                                              uint64_t assembly, uint32_t task) const {
-  const auto found = slots_.find({job, assembly, task});
-  if (found != slots_.end() && found->second.runner != nullptr) return found->second.runner;
-  return unavailable(cat("the runner of ", text_of({job, assembly, task}), " is gone"));
 }
 
 // Workers -----------------------------------------------------------------------------------------
 
-Status Workforce::Inside::worker_connects(const WorkerInfo& info, const std::vector<Token>& tokens,
+Status Workforce::Inside::worker_connects(const WorkerInfo& info,
+                                          const std::vector<RunnerToken>& tokens,
                                           wire::Worker::Client worker, uint64_t connection) {
   const auto found = workers_.find(info.worker);
   if (found != workers_.end() && found->second.connection != connection) {
@@ -338,11 +266,12 @@ Status Workforce::Inside::worker_connects(const WorkerInfo& info, const std::vec
   workers_.insert_or_assign(info.worker, Connected{info, kj::mv(worker), connection});
   for (size_t i = 0; i < info.runners.size(); ++i) {
     const HeldRunner& held = info.runners[i];
-    const auto [at, fresh] = slots_.try_emplace({held.job, held.assembly, held.task});
-    if (!fresh) continue;
-    at->second.worker = info.worker;
-    at->second.token = tokens[i];
-    at->second.from = held.assembly;
+    const RunnerPlace place{held.job, held.assembly, held.task};
+    if (runners_.find(place) != nullptr) continue;
+    Slot& slot = runners_.at(place);
+    slot.worker = info.worker;
+    slot.token = tokens[i];
+    slot.from = held.assembly;
   }
   return {};
 }
@@ -351,7 +280,7 @@ void Workforce::Inside::worker_refused(const WorkerRef& worker, uint64_t connect
   const auto found = workers_.find(worker);
   if (found == workers_.end() || found->second.connection != connection) return;
   workers_.erase(found);
-  std::erase_if(slots_, [&](const auto& slot) { return slot.second.worker == worker; });
+  (void)runners_.remove(worker, cancelled("its worker was refused"));
 }
 
 void Workforce::Inside::worker_hangs_up(const WorkerRef& worker, uint64_t connection) {
@@ -364,16 +293,7 @@ void Workforce::Inside::worker_hangs_up(const WorkerRef& worker, uint64_t connec
 void Workforce::Inside::worker_lost(const WorkerRef& worker, const std::string& reason) {
   options_.log.warning("worker '", worker.name, "' was lost: ", reason);
   const Status cause = unavailable(cat("its worker was lost: ", reason));
-  std::vector<uint64_t> connections;
-  for (auto at = slots_.begin(); at != slots_.end();) {
-    if (at->second.worker != worker) {
-      ++at;
-      continue;
-    }
-    if (at->second.runner != nullptr) at->second.runner->lost(cause);
-    if (at->second.wire != nullptr) connections.push_back(at->second.connection);
-    at = slots_.erase(at);
-  }
+  std::vector<uint64_t> connections = runners_.remove(worker, cause);
   const auto found = workers_.find(worker);
   if (found != workers_.end()) {
     connections.push_back(found->second.connection);
@@ -405,11 +325,7 @@ void Workforce::Inside::await(kj::Promise<Status> call, std::chrono::millisecond
 
 void Workforce::Inside::clear(const std::string& reason) {
   server_ = nullptr;
-  for (auto& [place, slot] : slots_) {
-    if (slot.runner != nullptr) slot.runner->lost(cancelled(reason));
-  }
-  slots_.clear();
-  seats_.clear();
+  runners_.clear(cancelled(reason));
   workers_.clear();
 }
 
@@ -440,7 +356,9 @@ void Workforce::worker_lost(const WorkerRef& worker, const std::string& reason) 
 }
 
 void Workforce::end_assembly(const std::string& job, uint64_t assembly, const std::string& reason) {
-  post([job, assembly, reason](Inside& inside) { inside.end_assembly(job, assembly, reason); });
+  post([job, assembly, reason](Inside& inside) {
+    inside.runners().fail(job, assembly, cancelled(reason));
+  });
 }
 
 void Workforce::end_all(const std::string& reason) {
@@ -452,16 +370,20 @@ void Workforce::end_log(const std::string& job) {
 }
 
 Result<std::vector<std::shared_ptr<RemoteHost>>> Workforce::runners(const std::string& job,
-                                                                    uint64_t assembly, size_t count) {
-  Result<std::vector<std::shared_ptr<RemoteHost>>> found = cancelled("the master is stopping");
-  (void)loop_.run([&] { found = inside_->runners(job, assembly, count); });
-  return found;
+                                                                    uint64_t assembly,
+                                                                    size_t count) {
+  std::vector<std::shared_ptr<RemoteHost>> runners;
+  for (uint32_t task = 0; task < count; ++task) {
+    LEAT_ASSIGN_OR_RETURN(auto runner, this->runner(job, assembly, task));
+    runners.push_back(std::move(runner));
+  }
+  return runners;
 }
 
 Result<std::shared_ptr<RemoteHost>> Workforce::runner(const std::string& job, uint64_t assembly,
                                                       uint32_t task) {
   Result<std::shared_ptr<RemoteHost>> found = cancelled("the master is stopping");
-  (void)loop_.run([&] { found = inside_->runner(job, assembly, task); });
+  (void)loop_.run([&] { found = inside_->runners().runner({job, assembly, task}); });
   return found;
 }
 

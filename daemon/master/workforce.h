@@ -56,10 +56,11 @@ class Workforce {
   // Ends the job's log when its runners are stopped.
   void end_log(const std::string& job);
   // Those of an assembly, by task. unavailable if one of `count` is gone. Waits for the loop.
-  Result<std::vector<std::shared_ptr<RemoteHost>>> runners(const std::string& job, uint64_t assembly,
-                                                           size_t count);
+  Result<std::vector<std::shared_ptr<RemoteHost>>> runners(const std::string& job,
+                                                           uint64_t assembly, size_t count);
   // That of one task.
-  Result<std::shared_ptr<RemoteHost>> runner(const std::string& job, uint64_t assembly, uint32_t task);
+  Result<std::shared_ptr<RemoteHost>> runner(const std::string& job, uint64_t assembly,
+                                             uint32_t task);
 
   class Inside;
   const std::shared_ptr<Inside>& inside() const { return inside_; }

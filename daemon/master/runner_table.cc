@@ -1,0 +1,114 @@
+#include <algorithm>
+
+#include "daemon/master/wire_runner_table.h"
+#include "daemon/remote/wire_remote_host.h"
+#include "devices/base/text.h"
+#include "transport/rpc/hello.h"
+
+namespace leat {
+
+RunnerToken random_token() {
+  RunnerToken token;
+  for (auto at = token.begin(); at != token.end();) {
+    const Nonce part = random_nonce();
+    at = std::copy(part.begin(), part.end(), at);
+  }
+  return token;
+}
+
+bool equal(const RunnerToken& a, const RunnerToken& b) {
+  uint8_t differences = 0;
+  for (size_t i = 0; i < a.size(); ++i) differences |= static_cast<uint8_t>(a[i] ^ b[i]);
+  return differences == 0;
+}
+
+std::string text_of(const RunnerPlace& place) {
+  return cat("task ", place.task, " of job '", place.job, "', assembly ", place.assembly);
+}
+
+RunnerTable::Slot* RunnerTable::find(const RunnerPlace& place) {
+  const auto found = slots_.find(place);
+  return found != slots_.end() ? &found->second : nullptr;
+}
+
+RunnerTable::Slots::iterator RunnerTable::locate(const WorkerRef& worker, const std::string& job,
+                                                 uint64_t assembly) {
+  for (auto at = slots_.lower_bound({job, 0, 0}); at != slots_.end(); ++at) {
+    if (at->first.job != job) break;
+    if (at->second.worker == worker && at->second.from <= assembly) return at;
+  }
+  return slots_.end();
+}
+
+RunnerTable::Slot* RunnerTable::find(const WorkerRef& worker, const std::string& job,
+                                     uint64_t assembly) {
+  const auto found = locate(worker, job, assembly);
+  return found != slots_.end() ? &found->second : nullptr;
+}
+
+const RunnerPlace* RunnerTable::place_of(uint64_t connection) const {
+  const auto seat = seats_.find(connection);
+  return seat != seats_.end() ? &seat->second : nullptr;
+}
+
+RunnerTable::Slot* RunnerTable::of_connection(uint64_t connection) {
+  const RunnerPlace* const place = place_of(connection);
+  Slot* const slot = place != nullptr ? find(*place) : nullptr;
+  return slot != nullptr && slot->connection == connection ? slot : nullptr;
+}
+
+Result<std::shared_ptr<RemoteHost>> RunnerTable::runner(const RunnerPlace& place) {
+  const Slot* const slot = find(place);
+  if (slot != nullptr && slot->runner != nullptr) return slot->runner;
+  return unavailable(cat("the runner of ", text_of(place), " is gone"));
+}
+
+void RunnerTable::seat(const RunnerPlace& place, uint64_t connection) {
+  slots_.at(place).connection = connection;
+  seats_[connection] = place;
+}
+
+RunnerTable::Slot& RunnerTable::move(const WorkerRef& worker, const RunnerPlace& to) {
+  auto moved = slots_.extract(locate(worker, to.job, to.assembly));
+  moved.key() = to;
+  Slot& slot = slots_.insert(std::move(moved)).position->second;
+  seats_[slot.connection] = to;
+  return slot;
+}
+
+void RunnerTable::fail(const std::string& job, uint64_t assembly, const Status& cause) {
+  for (auto at = slots_.lower_bound({job, assembly, 0}); at != slots_.end(); ++at) {
+    if (at->first.job != job || at->first.assembly != assembly) return;
+    if (at->second.runner != nullptr) at->second.runner->lost(cause);
+  }
+}
+
+void RunnerTable::remove(const WorkerRef& worker, const std::string& job, uint64_t assembly,
+                         const Status& cause) {
+  const auto found = locate(worker, job, assembly);
+  if (found == slots_.end()) return;
+  if (found->second.runner != nullptr) found->second.runner->lost(cause);
+  slots_.erase(found);
+}
+
+std::vector<uint64_t> RunnerTable::remove(const WorkerRef& worker, const Status& cause) {
+  std::vector<uint64_t> connections;
+  std::erase_if(slots_, [&](const auto& each) {
+    const Slot& slot = each.second;
+    if (slot.worker != worker) return false;
+    if (slot.runner != nullptr) slot.runner->lost(cause);
+    if (slot.wire != nullptr) connections.push_back(slot.connection);
+    return true;
+  });
+  return connections;
+}
+
+void RunnerTable::clear(const Status& cause) {
+  for (auto& [place, slot] : slots_) {
+    if (slot.runner != nullptr) slot.runner->lost(cause);
+  }
+  slots_.clear();
+  seats_.clear();
+}
+
+}  // namespace leat
