@@ -279,21 +279,9 @@ void SessionHost::end(const Status& cause) {
   for (const auto& done : closers) done(cause);
 }
 
-// Holders -----------------------------------------------------------------------------------------
-
-void SessionHost::attach() {
-  const std::lock_guard lock(mutex_);
-  ++holders_;
-}
-
-void SessionHost::detach() {
-  const std::lock_guard lock(mutex_);
-  if (--holders_ == 0) left_at_ = std::chrono::steady_clock::now();
-}
-
 bool SessionHost::deserted(std::chrono::milliseconds lease) const {
   const std::lock_guard lock(mutex_);
-  return !over_ && holders_ == 0 && std::chrono::steady_clock::now() - left_at_ >= lease;
+  return !over_ && lease_.has_run_out(lease);
 }
 
 }  // namespace leat

@@ -19,6 +19,7 @@
 
 #include "daemon/hosts/host_group.h"
 #include "daemon/master/permits.h"
+#include "daemon/master/session_lease.h"
 #include "daemon/session/session.h"
 #include "devices/base/status.h"
 
@@ -79,10 +80,9 @@ class SessionHost : public std::enable_shared_from_this<SessionHost> {
   // All calls fail with the cause, now and later. The first cause stays.
   void end(const Status& cause);
 
-  // Who holds it.
-  void attach();
-  void detach();
-  // Nobody has held it for so long.
+  // The clients that hold it.
+  SessionLease& lease() { return lease_; }
+  // True if it goes on although no client has held it for so long.
   bool deserted(std::chrono::milliseconds lease) const;
 
  private:
@@ -105,6 +105,7 @@ class SessionHost : public std::enable_shared_from_this<SessionHost> {
   const std::string job_;
   const SessionOptions options_;
   Permits bytes_;
+  SessionLease lease_;
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
@@ -117,8 +118,6 @@ class SessionHost : public std::enable_shared_from_this<SessionHost> {
   bool served_ = false;
   std::vector<std::function<void(Status)>> closers_;  // told when it is over
   Status cause_;                                      // ok: closed
-  size_t holders_ = 0;
-  std::chrono::steady_clock::time_point left_at_ = std::chrono::steady_clock::now();
 };
 
 }  // namespace leat

@@ -81,10 +81,10 @@ class SessionServer final : public Service<wire::Session> {
   SessionServer(RpcLoop& loop, SessionHosts& hosts, std::shared_ptr<SessionHost> host,
                 std::shared_ptr<ByteBudget> uploads)
       : loop_(loop), hosts_(hosts), host_(std::move(host)), uploads_(std::move(uploads)) {
-    host_->attach();
+    host_->lease().hold();
   }
   ~SessionServer() noexcept(false) {
-    host_->detach();
+    host_->lease().release();
     hosts_.left(host_);
   }
 

@@ -34,6 +34,8 @@ SessionCore::SessionCore(HostGroup& hosts, SessionOptions options)
     : hosts_(hosts),
       options_(std::move(options)),
       job_(hosts.session_job(options_.job)),
+      callables_(cat("session '", options_.name, "'")),
+      plans_(options_.plans),
       watcher_([this] {
         pthread_setname_np(pthread_self(), "session");
         watch();
@@ -115,52 +117,19 @@ Result<ResolvedSignature> SessionCore::resolve(const Signature& signature) const
 Result<CallableId> SessionCore::add_callable(ResolvedSignature signature) {
   std::lock_guard lock(mutex_);
   if (closed_) return closed_status();
-  const CallableId id = next_callable_++;
-  callables_[id] = std::make_shared<Callable>(Callable{std::move(signature), nullptr});
-  return id;
+  return callables_.add(std::move(signature));
 }
 
 Status SessionCore::release_callable(CallableId id) {
   std::lock_guard lock(mutex_);
-  return callables_.erase(id) > 0 ? Status() : no_callable(id);
-}
-
-Status SessionCore::no_callable(CallableId id) const {
-  if (closed_) return closed_status();
-  if (id > 0 && id < next_callable_)
-    return failed_precondition(cat("callable ", id, ": was released"));
-  return invalid_argument(
-      cat("callable ", id, ": session '", options_.name, "' never made one of that number"));
+  return closed_ ? closed_status() : callables_.release(id);
 }
 
 // --- plans ---------------------------------------------------------------------------------------
 
-void SessionCore::touch(PlanEntry& entry) {
-  if (entry.cached) recent_.splice(recent_.begin(), recent_, entry.place);
-}
-
 std::shared_ptr<PlanEntry> SessionCore::find_entry(const std::string& key) {
   std::lock_guard lock(mutex_);
-  const auto it = plans_.find(key);
-  if (it == plans_.end()) return nullptr;
-  touch(*it->second);
-  return it->second;
-}
-
-void SessionCore::insert(std::shared_ptr<PlanEntry> entry) {
-  std::vector<std::shared_ptr<SessionStep>> dropped;  // freed outside the lock
-  std::lock_guard lock(mutex_);
-  recent_.push_front(entry);
-  entry->place = recent_.begin();
-  plans_[entry->key] = entry;
-  while (plans_.size() > std::max<size_t>(options_.plans, 1)) {
-    const std::shared_ptr<PlanEntry> oldest = recent_.back();
-    oldest->cached = false;
-    std::move(oldest->idle.begin(), oldest->idle.end(), std::back_inserter(dropped));
-    oldest->idle.clear();
-    plans_.erase(oldest->key);
-    recent_.pop_back();
-  }
+  return plans_.find(key);
 }
 
 Result<std::shared_ptr<PlanEntry>> SessionCore::entry_for(const ResolvedSignature& signature,
@@ -187,22 +156,21 @@ Result<std::shared_ptr<PlanEntry>> SessionCore::entry_for(const ResolvedSignatur
   auto entry = std::make_shared<PlanEntry>();
   entry->key = std::move(key);
   entry->made = std::move(*made);
-  insert(entry);
+  PlanCache::Steps dropped;  // freed without the lock
+  std::lock_guard lock(mutex_);
+  dropped = plans_.insert(entry);
   return entry;
 }
 
 // --- steps ---------------------------------------------------------------------------------------
 
 void SessionCore::free_idle() {
-  std::vector<std::shared_ptr<SessionStep>> dropped;
+  PlanCache::Steps dropped;  // freed without the lock
   std::lock_guard lock(mutex_);
-  for (auto& [_, entry] : plans_) {
-    std::move(entry->idle.begin(), entry->idle.end(), std::back_inserter(dropped));
-    entry->idle.clear();
-  }
+  dropped = plans_.take_idle();
 }
 
-// A run of the plan that nobody uses, else a new one.
+// An idle run of the plan, else a new one.
 Result<std::shared_ptr<SessionStep>> SessionCore::step_of(const std::shared_ptr<PlanEntry>& entry) {
   {
     std::lock_guard lock(mutex_);
@@ -234,8 +202,8 @@ Result<StepHandle> SessionCore::launch(const std::shared_ptr<PlanEntry>& entry,
   {
     std::lock_guard lock(mutex_);
     if (closed_) return closed_status();
-    launched->begin({next_number_++, deadline, std::move(finished)});
-    in_flight_.emplace(launched, std::move(step));
+    launched->begin({steps_.next_number(), deadline, std::move(finished)});
+    steps_.add(std::move(step));
     if (deadline < wakes_at_) changed_.notify_all();
   }
   launched->launch();
@@ -258,12 +226,11 @@ Result<StepHandle> SessionCore::start_callable(CallableId id, std::span<const Te
   std::shared_ptr<PlanEntry> entry;
   {
     std::lock_guard lock(mutex_);
-    const auto it = callables_.find(id);
-    if (it == callables_.end()) return no_callable(id);
-    callable = it->second;
+    if (closed_) return closed_status();
+    LEAT_ASSIGN_OR_RETURN(callable, callables_.find(id));
     entry = callable->last;
     if (entry && entry->cached && fits(*entry->made.plan, feeds))
-      touch(*entry);
+      plans_.touch(*entry);
     else
       entry = nullptr;
   }
@@ -278,9 +245,7 @@ Result<StepHandle> SessionCore::start_callable(CallableId id, std::span<const Te
 void SessionCore::give_back(SessionStep& step) {
   std::shared_ptr<SessionStep> freed;  // outside the lock
   std::lock_guard lock(mutex_);
-  const auto it = in_flight_.find(&step);
-  freed = std::move(it->second);
-  in_flight_.erase(it);
+  freed = steps_.remove(step);
   PlanEntry& entry = *freed->entry();
   if (freed->reusable() && entry.cached && !closed_ && entry.idle.size() < kIdleRuns)
     entry.idle.push_back(std::move(freed));
@@ -292,11 +257,9 @@ void SessionCore::retire(SessionStep& step) {
   changed_.notify_all();
 }
 
-std::vector<SessionCore::Numbered> SessionCore::in_flight() {
-  std::vector<Numbered> out;
+std::vector<StepsInFlight::Numbered> SessionCore::in_flight() const {
   std::lock_guard lock(mutex_);
-  for (auto& [_, step] : in_flight_) out.push_back({step, step->number()});
-  return out;
+  return steps_.all();
 }
 
 void SessionCore::close() {
@@ -304,14 +267,14 @@ void SessionCore::close() {
   {
     std::lock_guard lock(mutex_);
     closed_ = true;
-    callables.swap(callables_);
+    callables = callables_.clear();
   }
-  const std::vector<Numbered> steps = in_flight();
-  for (const Numbered& each : steps) {
+  const auto steps = in_flight();
+  for (const auto& each : steps) {
     each.step->end(each.number, cancelled(cat("session '", options_.name, "' was closed during ",
                                               each.step->who(each.number))));
   }
-  for (const Numbered& each : steps) each.step->wait();
+  for (const auto& each : steps) each.step->wait();
   free_idle();
 }
 
@@ -321,24 +284,17 @@ void SessionCore::watch() {
   while (true) {
     if (stop_) return;
     if (failed_.empty()) {
-      wakes_at_ = Clock::time_point::max();
-      for (auto& [_, step] : in_flight_) {
-        if (!step->over()) wakes_at_ = std::min(wakes_at_, step->deadline());
-      }
+      wakes_at_ = steps_.first_deadline();
       if (wakes_at_ == Clock::time_point::max())
         changed_.wait(lock);
       else if (wakes_at_ > Clock::now())
         changed_.wait_until(lock, wakes_at_);
     }
-    std::vector<Numbered> late;
-    const Clock::time_point now = Clock::now();
-    for (auto& [_, step] : in_flight_) {
-      if (!step->over() && step->deadline() <= now) late.push_back({step, step->number()});
-    }
+    auto late = steps_.late(Clock::now());
     std::vector<SessionStep*> failed;
     failed.swap(failed_);
     lock.unlock();
-    for (const Numbered& each : late) each.step->expire(each.number);
+    for (const auto& each : late) each.step->expire(each.number);
     for (SessionStep* step : failed) step->retire();
     late.clear();
     lock.lock();

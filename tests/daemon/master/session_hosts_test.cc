@@ -56,12 +56,12 @@ TEST_CASE("a session that nobody holds is given up after its lease") {
     CHECK(eventually([&] { return f.cancels == 1; }));
   }
   SECTION("let go by all who held it") {
-    host->attach();
-    host->attach();
+    host->lease().hold();
+    host->lease().hold();
     CHECK_FALSE(host->deserted(0ms));
-    host->detach();
+    host->lease().release();
     CHECK_FALSE(host->deserted(0ms));
-    host->detach();
+    host->lease().release();
     CHECK(host->deserted(0ms));
     f.hosts.left(host);
     CHECK(eventually([&] { return f.cancels >= 1; }));
@@ -71,11 +71,11 @@ TEST_CASE("a session that nobody holds is given up after its lease") {
 TEST_CASE("a session that is taken up again within its lease goes on") {
   Fixture f(10s);
   const auto host = must(f.open());
-  host->attach();
-  host->detach();
+  host->lease().hold();
+  host->lease().release();
   f.hosts.left(host);
   CHECK(must(f.open()) == host);
-  host->attach();
+  host->lease().hold();
   CHECK_FALSE(host->deserted(0ms));
   CHECK(f.cancels == 0);
 }

@@ -1,0 +1,36 @@
+// How many clients hold a session, and since when none does.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <mutex>
+
+namespace leat {
+
+// Threads: any.
+class SessionLease {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  // A client holds the session from here on, until its release().
+  void hold() {
+    const std::lock_guard lock(mutex_);
+    ++holders_;
+  }
+  void release() {
+    const std::lock_guard lock(mutex_);
+    if (--holders_ == 0) left_at_ = Clock::now();
+  }
+  // True if no client has held the session for so long.
+  bool has_run_out(std::chrono::milliseconds lease) const {
+    const std::lock_guard lock(mutex_);
+    return holders_ == 0 && Clock::now() - left_at_ >= lease;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  size_t holders_ = 0;
+  Clock::time_point left_at_ = Clock::now();
+};
+
+}  // namespace leat

@@ -1,0 +1,26 @@
+#include "daemon/session/callables.h"
+
+#include "devices/base/text.h"
+
+namespace leat {
+
+CallableId Callables::add(ResolvedSignature signature) {
+  const CallableId id = next_++;
+  callables_[id] = std::make_shared<Callable>(Callable{std::move(signature), nullptr});
+  return id;
+}
+
+Result<std::shared_ptr<Callable>> Callables::find(CallableId id) const {
+  const auto found = callables_.find(id);
+  if (found != callables_.end()) return found->second;
+  if (id > 0 && id < next_) return failed_precondition(cat("callable ", id, ": was released"));
+  return invalid_argument(cat("callable ", id, ": ", session_, " never made one of that number"));
+}
+
+Status Callables::release(CallableId id) {
+  LEAT_RETURN_IF_ERROR(find(id).status());
+  callables_.erase(id);
+  return {};
+}
+
+}  // namespace leat
