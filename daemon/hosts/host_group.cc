@@ -43,34 +43,26 @@ HostHandle* HostGroup::host_of(const std::string& device) const {
 Result<std::unique_ptr<PlanRun>> HostGroup::run(std::shared_ptr<const Plan> plan,
                                                 const std::string& job, const RunOptions& options) {
   std::lock_guard registering(registering_);
-  std::unique_ptr<PlanRun> run(new PlanRun());
-  run->plan_ = plan;
-  run->first_step_ = options.first_step;
-  LEAT_RETURN_IF_ERROR(prepare(*run, job));
-  std::vector<Endpoint> endpoints;
-  for (auto& part : run->runs_) endpoints.push_back(part->endpoint());
-  for (auto& part : run->runs_) part->connect(endpoints, options);
-  for (auto& part : run->runs_) LEAT_RETURN_IF_ERROR(part->connected());
-  for (const PlanBorder& fetch : plan->fetches) run->fetching_.push_back(fetch.partition);
-  std::sort(run->fetching_.begin(), run->fetching_.end());
-  run->fetching_.erase(std::unique(run->fetching_.begin(), run->fetching_.end()),
-                       run->fetching_.end());
-  for (uint32_t p = 0; p < run->runs_.size() && plan->fetches.empty(); ++p)
-    run->fetching_.push_back(p);
+  std::vector<std::unique_ptr<PartitionRun>> partitions;
+  const Status prepared = prepare(plan, job, partitions);
+  // Also after a failure: the run ends the partitions that were prepared.
+  auto run = std::make_unique<PlanRun>(std::move(plan), options.first_step, std::move(partitions));
+  LEAT_RETURN_IF_ERROR(prepared);
+  LEAT_RETURN_IF_ERROR(run->connect(options));
   return run;
 }
 
-// Gives each host its partition: all of them at once.
-Status HostGroup::prepare(PlanRun& run, const std::string& job) {
+// Gives each host its partition, without waiting for any of them.
+Status HostGroup::prepare(const std::shared_ptr<const Plan>& plan, const std::string& job,
+                          std::vector<std::unique_ptr<PartitionRun>>& partitions) {
   const uint64_t number = ++runs_;
-  for (uint32_t p = 0; p < run.plan_->partitions.size(); ++p) {
-    const std::string& device = run.plan_->partitions[p].device;
+  for (uint32_t p = 0; p < plan->partitions.size(); ++p) {
+    const std::string& device = plan->partitions[p].device;
     HostHandle* host = host_of(device);
     if (!host) return unavailable(cat("device ", device, ": no worker has it"));
-    LEAT_ASSIGN_OR_RETURN(auto prepared, host->prepare(run.plan_, p, job, number));
-    run.runs_.push_back(std::move(prepared));
+    LEAT_ASSIGN_OR_RETURN(auto prepared, host->prepare(plan, p, job, number));
+    partitions.push_back(std::move(prepared));
   }
-  for (auto& part : run.runs_) LEAT_RETURN_IF_ERROR(part->prepared());
   return {};
 }
 

@@ -48,7 +48,8 @@ class HostGroup {
 
  private:
   HostHandle* host_of(const std::string& device) const;
-  Status prepare(PlanRun& run, const std::string& job);
+  Status prepare(const std::shared_ptr<const Plan>& plan, const std::string& job,
+                 std::vector<std::unique_ptr<PartitionRun>>& partitions);
 
   const std::vector<std::shared_ptr<HostHandle>> owned_;
   std::vector<HostHandle*> hosts_;  // those of owned_

@@ -8,10 +8,28 @@
 
 namespace leat {
 
+PlanRun::PlanRun(std::shared_ptr<const Plan> plan, uint64_t first_step,
+                 std::vector<std::unique_ptr<PartitionRun>> partitions)
+    : plan_(std::move(plan)), first_step_(first_step), runs_(std::move(partitions)) {
+  for (const PlanBorder& fetch : plan_->fetches) fetching_.push_back(fetch.partition);
+  std::sort(fetching_.begin(), fetching_.end());
+  fetching_.erase(std::unique(fetching_.begin(), fetching_.end()), fetching_.end());
+  for (uint32_t p = 0; p < runs_.size() && plan_->fetches.empty(); ++p) fetching_.push_back(p);
+}
+
 // A partition may still be pushing into the slots of another: all stop before one is freed.
 PlanRun::~PlanRun() {
   abort(cancelled("the run was released"));
   stop();
+}
+
+Status PlanRun::connect(const RunOptions& options) {
+  for (const auto& run : runs_) LEAT_RETURN_IF_ERROR(run->prepared());
+  std::vector<Endpoint> endpoints;
+  for (const auto& run : runs_) endpoints.push_back(run->endpoint());
+  for (const auto& run : runs_) run->connect(endpoints, options);
+  for (const auto& run : runs_) LEAT_RETURN_IF_ERROR(run->connected());
+  return {};
 }
 
 Status PlanRun::feed(uint32_t i, const Tensor& value) {

@@ -13,11 +13,18 @@
 
 namespace leat {
 
-// One plan being stepped on all its workers. Ends (aborted, if need be) when destroyed.
+// One plan being stepped on all its hosts. It ends, aborted if need be, when it is destroyed.
 // Threads: one.
 class PlanRun {
  public:
+  // `partitions` are the plan's, in its order; steps are numbered from `first_step`.
+  PlanRun(std::shared_ptr<const Plan> plan, uint64_t first_step,
+          std::vector<std::unique_ptr<PartitionRun>> partitions);
   ~PlanRun();
+
+  // Connects the partitions with each other. Returns when each of them is ready to step, or the
+  // first failure.
+  Status connect(const RunOptions& options);
 
   // Copies a value to every partition that reads feed i. REQUIRES: all allowed steps are finished.
   Status feed(uint32_t i, const Tensor& value);
@@ -62,11 +69,9 @@ class PlanRun {
   std::string waits_for();
 
  private:
-  friend class HostGroup;
-  PlanRun() = default;
-  std::shared_ptr<const Plan> plan_;
-  uint64_t first_step_ = 0;
-  std::vector<std::unique_ptr<PartitionRun>> runs_;  // by partition
+  const std::shared_ptr<const Plan> plan_;
+  const uint64_t first_step_;
+  const std::vector<std::unique_ptr<PartitionRun>> runs_;  // by partition
   std::vector<uint32_t> fetching_;  // partitions with fetches; all if there are none
 };
 

@@ -135,7 +135,8 @@ Result<std::unique_ptr<PartitionRun>> RemoteHost::prepare(std::shared_ptr<const 
                                                           uint32_t partition, const std::string&,
                                                           uint64_t run) {
   LEAT_RETURN_IF_ERROR(status());
-  run |= assembly_->assembly << kRunBits;  // what is late of an earlier assembly means none of its runs
+  run |= assembly_->assembly
+         << kRunBits;  // what is late of an earlier assembly means none of its runs
   LEAT_ASSIGN_OR_RETURN(const EncodedPlan encoded, encode_plan_for(*plan, partition));
   auto blob = std::make_shared<const Bytes>(pack_plan(encoded));
   auto state = std::make_shared<RemoteRunState>(run, partition, std::move(plan), channel_,

@@ -100,11 +100,12 @@ void fill(wire::RunSetup::Builder out, const Setup& setup) {
 
 // Asks for the largest limit that is wanted, one call at a time. Threads: the loop's.
 void send_limit(const StatePtr& state) {
-  if (state->extending || state->held || state->wanted <= state->asked || state->group->over())
+  if (state->limit.in_flight || state->limit.held || state->limit.wanted <= state->limit.asked ||
+      state->group->over())
     return;
-  state->extending = true;
-  state->asked = state->wanted;
-  const auto extend = [run = state->run, limit = state->asked](Client& runner) {
+  state->limit.in_flight = true;
+  state->limit.asked = state->limit.wanted;
+  const auto extend = [run = state->run, limit = state->limit.asked](Client& runner) {
     auto request = runner.extendRequest();
     request.setRun(run);
     request.setLimit(limit);
@@ -112,7 +113,7 @@ void send_limit(const StatePtr& state) {
   };
   state->channel->start("extending", kCallDeadline, extend, [state](const Status& status) {
     if (!status.ok()) return fail(*state, status);
-    state->extending = false;
+    state->limit.in_flight = false;
     send_limit(state);
   });
 }
@@ -229,13 +230,13 @@ void RemoteRun::extend(uint64_t limit) {
   if (limit > first) state_->allowed = std::max<uint64_t>(state_->allowed, limit - first);
   if (feeds_.empty()) {
     (void)state_->channel->loop().post([state = state_, limit] {
-      state->wanted = std::max(state->wanted, limit);
+      state->limit.wanted = std::max(state->limit.wanted, limit);
       send_limit(state);
     });
     return;
   }
   auto extend = [state = state_, limit, feeds = std::exchange(feeds_, {})](Client& runner) {
-    state->asked = std::max(state->asked, limit);
+    state->limit.asked = std::max(state->limit.asked, limit);
     auto request = runner.extendRequest();
     request.setRun(state->run);
     request.setLimit(limit);
@@ -251,7 +252,7 @@ void RemoteRun::extend(uint64_t limit) {
 }
 
 Result<uint64_t> RemoteRun::hold() {
-  (void)state_->channel->loop().post([state = state_] { state->held = true; });
+  (void)state_->channel->loop().post([state = state_] { state->limit.held = true; });
   return state_->channel->call(
       "holding the run", kCallDeadline, [run = state_->run](Client& runner) {
         auto request = runner.holdRequest();
@@ -265,7 +266,7 @@ Result<uint64_t> RemoteRun::hold() {
 }
 
 void RemoteRun::fence(uint64_t limit) {
-  (void)state_->channel->loop().post([state = state_] { state->held = true; });
+  (void)state_->channel->loop().post([state = state_] { state->limit.held = true; });
   const auto fence = [run = state_->run, limit](Client& runner) {
     auto request = runner.holdRequest();
     request.setRun(run);

@@ -92,11 +92,13 @@ struct RemoteRunState {
   std::atomic<uint64_t> allowed{0};  // turns, by the job's thread
   std::atomic<uint64_t> first_step{0};
 
-  // The rest: Threads: the loop's.
-  bool extending = false;  // a call is in flight
-  bool held = false;       // none follows
-  uint64_t asked = 0;      // the largest limit that it or an earlier one had
-  uint64_t wanted = 0;
+  // The calls that raise the run's limit, one at a time. Threads: the loop's.
+  struct LimitCalls {
+    bool in_flight = false;
+    bool held = false;    // no further call is made
+    uint64_t asked = 0;   // the largest limit that a call has asked for
+    uint64_t wanted = 0;  // the largest limit that is allowed
+  } limit;
 
   // Threads: any, both.
   void fail(const Status& cause);
