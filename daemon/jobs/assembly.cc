@@ -11,7 +11,8 @@ std::vector<WorkerRef> Assembly::workers() const {
   return workers;
 }
 
-// Assemblies ------------------------------------------------------------------------------------------
+// Assemblies
+// ------------------------------------------------------------------------------------------
 
 std::vector<std::string> Assembly::vacant() const {
   std::vector<std::string> names;
@@ -23,7 +24,7 @@ std::vector<std::string> Assembly::vacant() const {
 
 void Assembly::renew(uint64_t assembly, std::span<const WorkerRef> joining, size_t size) {
   if (count(Phase::gone) == members_.size()) members_.clear();
-  while (members_.size() > size) {  // who has one of the last places gets another
+  while (members_.size() > size) {  // a runner in one of the last places gets another
     const Member last = std::move(members_.back());
     members_.pop_back();
     if (last.phase == Phase::gone) continue;
@@ -112,7 +113,8 @@ bool Assembly::arrived(const WorkerRef& worker, uint64_t assembly) {
 
 bool Assembly::has(const WorkerRef& worker, uint64_t assembly) const {
   const Member* member = find(worker);
-  return member != nullptr && assembly >= member->from && assembly <= std::max(assembly_, member->from);
+  return member != nullptr && assembly >= member->from &&
+         assembly <= std::max(assembly_, member->from);
 }
 
 bool Assembly::has_place(const WorkerRef& worker) const {

@@ -1,14 +1,15 @@
-// The runners of a job, one on each of its workers: who was asked to start, who is there, who is
-// gone. A runner outlives its assembly: when that ends for a cause that may pass, those that are there
-// are kept, each with its task, and the next assembly begins with them and with new ones in the places
-// of those that are gone. It may have fewer places than the one before, or more.
+// The runners of a job, one on each of its workers: which were asked to start, which are there,
+// which are gone. A runner may outlive its assembly: when an assembly ends for a cause that may
+// pass, the runners that are there are kept, each with its task. The next assembly begins with
+// them, and with new runners in the places of those that are gone. It may have fewer places than
+// the one before, or more.
 //
 //   leased ──► asked ──► there          leased, asked, there ──► gone
 //     ▲                    │
 //     └── the next assembly ──┘
 //
-// Who has to go while the others are kept leaves: his place is free at once, his worker's lease
-// ends when he is gone.
+// A runner that has to go while others are kept leaves: its place is free at once, and its worker's
+// lease ends when it is gone.
 //
 // Threads: one.
 #pragma once
@@ -24,83 +25,85 @@ namespace leat {
 
 class Assembly {
  public:
-  // What somebody has to do about those that are to go.
+  // What the caller has to do about runners that are to go.
   struct Leaving {
-    std::vector<WorkerRef> tell;      // to stop: they are gone when their process is
-    std::vector<WorkerRef> released;  // nothing runs there: they are gone
+    std::vector<WorkerRef> tell;      // to stop: they are gone when their processes are
+    std::vector<WorkerRef> released;  // no process runs there: they are gone
   };
-  // One that is asked to be there; by task.
+  // A runner that is asked to be there.
   struct Asked {
     WorkerRef worker;
     bool kept = false;  // its runner is there already, of an earlier assembly
   };
 
-  Assembly() = default;  // nobody: all are gone
+  Assembly() = default;  // it has no members, and all are gone
 
   // 0: none yet.
   uint64_t assembly() const { return assembly_; }
-  // Also those that leave.
+  // Those that leave count, too.
   bool all_gone() const { return leaving_.empty() && count(Phase::gone) == members_.size(); }
-  // Never of nobody.
+  // False without members.
   bool all_there() const { return !members_.empty() && count(Phase::there) == members_.size(); }
   bool is_leased() const { return count(Phase::leased) > 0; }
-  // By task; also of those that are gone.
+  // By task, with those that are gone.
   std::vector<WorkerRef> workers() const;
 
   // An assembly is being assembled, or goes on.
   bool is_going() const { return mode_ == Mode::going; }
-  // An assembly is over, and those that are there are kept for the next.
+  // An assembly is over, and the runners that are there are kept for the next.
   bool is_parted() const { return mode_ == Mode::parted; }
-  // Nobody is kept.
+  // No runner is kept.
   bool is_stopping() const { return mode_ == Mode::stopping; }
-  // The next assembly may begin: nobody is on his way.
+  // The next assembly may begin: no runner is on its way.
   bool may_renew() const { return is_parted() ? count(Phase::asked) == 0 : all_gone(); }
-  // Those that are kept, once nobody is on his way.
+  // The number of kept runners, once none is on its way.
   size_t kept() const { return is_parted() ? count(Phase::there) : 0; }
 
-  // Begins an assembly with those that are kept and with `joining` in the free places: each where one
-  // of his name was before, the others in their order. Who is kept has another task only if his is
-  // none of the `size` tasks that there are now. REQUIRES: may_renew(), and they are `size`.
+  // Begins an assembly with the kept runners and with `joining` in the free places: each where a
+  // worker of its name was before, the others in their order. A kept runner gets another task only
+  // if its own is none of the `size` tasks that there are now. REQUIRES: may_renew(), and kept()
+  // and `joining` are `size` together.
   void renew(uint64_t assembly, std::span<const WorkerRef> joining, size_t size);
-  // Of an assembly that went on while the master was away: all places are free, until somebody is
-  // awaited there. REQUIRES: nobody is there.
+  // Takes up an assembly that went on while the master was away: all places are free until a runner
+  // is awaited there. REQUIRES: no runner is there.
   void take_up(uint64_t assembly, std::span<const std::string> names);
-  // One of that assembly is on his way to his place. False if the place is not his, or not free.
+  // A runner of that assembly is on its way to its place. False if the place is not its own, or not
+  // free.
   bool await(const WorkerRef& worker, size_t task, Clock::Steady deadline);
-  // A runner of an earlier assembly is still there, whoever forgot it: it was told to stop.
+  // A runner of an earlier assembly is still there, and was told to stop.
   void expel(const WorkerRef& worker, uint64_t assembly, Clock::Steady deadline);
-  // So many tasks has the assembly, or had the last one.
+  // The number of tasks of the assembly, or of the last one.
   size_t size() const { return members_.size(); }
-  // The names of those whose places are free.
+  // The names of the workers whose places are free.
   std::vector<std::string> vacant() const;
-  // The assembly does not begin after all, it is that before still. Who has joined is released.
-  // REQUIRES: nobody was asked.
+  // The assembly does not begin after all, and `before` is still the last one. Returns the workers
+  // that had joined: they are released. REQUIRES: no runner was asked.
   std::vector<WorkerRef> undo(uint64_t before);
 
-  // All leased ones are asked now, and have until `deadline` to be there. By task.
+  // Asks all leased ones: they have until `deadline` to be there. By task.
   std::vector<Asked> ask(Clock::Steady deadline);
   // False if no runner is expected there.
   bool arrived(const WorkerRef& worker, uint64_t assembly);
-  // Whether news of a runner of that assembly are about one that is not gone. One that is kept is
-  // meant by the assembly before, too, until it has arrived in the new one.
+  // True if a message about a runner of that assembly is about one that is not gone. Until a kept
+  // runner has arrived in the new assembly, messages with the assembly before are about it, too.
   bool has(const WorkerRef& worker, uint64_t assembly) const;
-  // It has a place, and does not leave.
+  // The worker has a place, and does not leave.
   bool has_place(const WorkerRef& worker) const;
-  // It has a place and was kept, and has not yet arrived in this assembly.
+  // The worker has a place, and its runner was kept and has not yet arrived in this assembly.
   bool is_held_over(const WorkerRef& worker) const;
-  // Its runner is, or was asked to be, there; and it is not under suspicion.
+  // The runner is, or was asked to be, there, and it is not under suspicion.
   bool will_be_kept(const WorkerRef& worker) const;
-  // It will not be kept.
+  // Its runner will not be kept.
   void suspect(const WorkerRef& worker);
-  // False if there is none that is not gone.
+  // The runner is gone. False if it already was.
   bool left(const WorkerRef& worker);
 
-  // The assembly is over. Those under suspicion leave, and have until `deadline` to be gone.
+  // The assembly is over. Runners under suspicion leave, and have until `deadline` to be gone.
   Leaving part(Clock::Steady deadline);
-  // Everybody leaves; each is told once.
+  // All runners leave; each is told once.
   Leaving stop(Clock::Steady deadline);
 
-  // Who was to be there by a deadline before `now`, and who was to be gone.
+  // The workers whose runners were to be there, or gone, by a deadline before `now`.
   std::vector<WorkerRef> late_to_come(Clock::Steady now) const;
   std::vector<WorkerRef> late_to_go(Clock::Steady now) const;
 
@@ -110,7 +113,7 @@ class Assembly {
   struct Member {
     WorkerRef worker;
     Phase phase = Phase::leased;
-    uint64_t from = 0;                        // the first assembly whose news are its own
+    uint64_t from = 0;                        // the first assembly that its messages may name
     bool lives = false;                       // it has arrived, in this assembly or in one before
     bool suspect = false;                     // will not be kept
     bool told = false;                        // to stop
@@ -118,7 +121,7 @@ class Assembly {
     bool runs() const { return phase == Phase::asked || lives; }
   };
   size_t count(Phase phase) const;
-  // One that is not gone; null if there is none.
+  // A member that is not gone; null if there is none.
   Member* find(const WorkerRef& worker);
   const Member* find(const WorkerRef& worker) const;
   void tell(Member& member, Clock::Steady deadline, Leaving& leaving);

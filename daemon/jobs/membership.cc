@@ -244,7 +244,7 @@ Membership::Events Membership::tick(Moment now) {
   return events;
 }
 
-// All times of silence begin later by as long as we were not there to listen.
+// Moves the beginning of every silence by the time in which this master could not listen.
 void Membership::forgive_own_stall(Moment now) {
   const auto gap = last_tick_ ? now.steady - *last_tick_ : Clock::Steady::duration(0);
   last_tick_ = now.steady;

@@ -1,24 +1,24 @@
 // Which workers the cluster has, and whether they live: pure logic over the time given in calls.
 //
-// A worker registers with its name and the incarnation of its process, says every 250 ms that it
-// lives and how far it came, and is lost when its connection closes, when it was silent for 2.5 s,
-// or when it is expelled. A lost incarnation never comes back: the process has to start anew, with
-// a new one, and everything that the old one still says is refused by name. So a stopped process
-// that wakes after its work was given to others does no harm.
+// A worker registers with its name and the incarnation of its process. Every 250 ms it reports that
+// it lives and how far it has come. It is lost when its connection closes, when it was silent for
+// 2.5 s, or when it is expelled. A lost incarnation never comes back: the process has to start
+// anew, with a new one, and all further messages of the old one are refused by name. So a stopped
+// process that wakes after its work was given to others does no harm.
 //
 // A worker is stuck when a step is in flight and neither the counter of its steps nor that of its
-// work has moved for 10 of its usual steps, 10 s at least: a step may take as long as it likes,
-// while something is computed. Where one stands still so do its peers, but those wait: who computes
-// is stuck, and who waits only after half that time again, when nobody was found who computes. It
-// moves: it is well again.
+// work has moved for 10 of its usual steps, 10 s at least: a step may take as long as it needs,
+// while something is computed. When a worker stands still, its peers soon wait for it. So a worker
+// that waits counts as stuck only after half that time again, if no computing worker was found by
+// then. A worker that moves is no longer stuck.
 //
-// One that was not heard of for half a second may only be late. It is said all the same: whoever
-// judges a failure then waits until more is known.
+// A worker that was silent for half a second may only be late. The table of jobs hears of it all
+// the same, so that it waits with its judgement of a failure until more is known.
 //
-// A master that was itself stopped, or starved, has heard nobody: a gap between two ticks is not
+// A master that was itself stopped, or starved, has heard no worker: a gap between two ticks is not
 // counted against the workers.
 //
-// What happens to a worker comes back as events for the table of jobs, to be handed to it in order.
+// Changes come back as events for the table of jobs, to be handed to it in order.
 //
 // Threads: one.
 #pragma once
@@ -79,9 +79,9 @@ struct WorkerView {
 
 struct MembershipLimits {
   std::chrono::milliseconds heartbeat{250};  // what workers are told
-  // Nobody takes a name from a worker that was heard of in this time.
+  // A worker that was heard of in this time keeps its name.
   std::chrono::milliseconds suspect{1000};
-  std::chrono::milliseconds silent{500};  // is told
+  std::chrono::milliseconds silent{500};  // then the table of jobs hears of it
   std::chrono::milliseconds dead{2500};
   int stuck_steps = 10;
   std::chrono::milliseconds stuck{10000};
@@ -95,30 +95,30 @@ class Membership {
 
   explicit Membership(const MembershipLimits& limits) : limits_(limits) {}
 
-  // A worker registers, or repeats that it does. Another incarnation of its name that lives no more
-  // than `suspect` is lost by this. failed_precondition if the name is in use or the incarnation
-  // was lost; invalid_argument, resource_exhausted for what no cluster accepts.
+  // A worker registers, or repeats its registration. Another incarnation of its name is lost by
+  // this if it was silent for `suspect`. failed_precondition if the name is in use or the
+  // incarnation was lost; invalid_argument, resource_exhausted for what no cluster accepts.
   Result<Events> join(const WorkerInfo& info, Moment now);
   // failed_precondition, with the reason, if that incarnation is not (or no longer) a member: it
   // has to stop its runners and start anew.
   Status heard(const Heartbeat& heartbeat, Moment now);
-  // What heard() would say to any other message of that worker.
+  // The same check for any other message of that worker.
   Status check(const WorkerRef& worker) const;
-  // The worker's connection has closed, or it is expelled. Nothing if it is not a member.
+  // The worker's connection has closed, or it is expelled. No events if it is not a member.
   Events lose(const WorkerRef& worker, const std::string& reason, Moment now);
-  // Processes of that name get no leases from now on, also those to come, or get them again.
-  // failed_precondition if none is known; to undo it there need not be one.
+  // Present and future processes of that name get no leases from now on, or get them again.
+  // failed_precondition if no such worker is known, unless this undoes an earlier drain.
   Result<Events> drain(std::string_view name, bool draining, Moment now);
-  // Of an earlier master: before anybody joins.
+  // The names that an earlier master had drained. REQUIRES: no worker has joined.
   void drain_names(std::set<std::string, std::less<>> names) { drained_ = std::move(names); }
-  // That process alone gets no lease any more: it is about to end.
+  // That process gets no lease any more, since it is about to end; its name may.
   Result<Events> retire(const WorkerRef& worker, Moment now);
   // Several times a second.
   Events tick(Moment now);
 
-  // Counts changes: who joined, who was lost.
+  // Counts changes: workers that joined or were lost.
   uint64_t version() const { return version_; }
-  // By name; those that were lost too.
+  // By name, with those that were lost.
   std::vector<WorkerView> workers(Moment now) const;
   // Null if no worker of that name lives.
   const WorkerInfo* find(std::string_view name) const;
@@ -137,8 +137,8 @@ class Membership {
 
     uint64_t progress = 0;
     bool stepping = false, waits = false;
-    bool quiet = false;   // a runner of it, as it says
-    bool silent = false;  // as was told
+    bool quiet = false;   // a runner on it, as its heartbeat says
+    bool silent = false;  // as the table of jobs was told
     uint64_t work = 0;
     Clock::Steady stepped_at;                                 // when `progress` last changed
     Clock::Steady moved_at;                                   // when it did, or `work`

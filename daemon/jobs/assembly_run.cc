@@ -1,0 +1,139 @@
+#include "daemon/jobs/assembly_run.h"
+
+#include <algorithm>
+
+#include "devices/base/counted.h"
+#include "devices/base/text.h"
+
+namespace leat {
+
+void AssemblyRun::renew(const std::vector<WorkerRef>& joining) {
+  for (const WorkerRef& worker : joining) holders_.erase(worker.name);
+  progress_.restart();
+  stepped_ = false;
+  spared_from_ = 0;
+  missing_.clear();
+}
+
+void AssemblyRun::begin() {
+  runs_ = true;
+  ran_at_ = context_.now.steady;
+}
+
+void AssemblyRun::end(const std::string& reason) {
+  yield_.reset();
+  waits_for_.clear();
+  if (!std::exchange(runs_, false)) return;
+  context_.actions.push_back(EndRun{job_.id, assembly_.assembly(), reason});
+}
+
+void AssemblyRun::made_progress(const ProgressReport& report) {
+  progress_.report(report, context_.now.steady);
+  spared_from_ = report.spared_from;
+  in_parts_ = report.in_parts;
+  const bool steps = report.step > report.first_step;
+  if (steps && !stepped_) hold(false);
+  stepped_ = stepped_ || steps;
+}
+
+void AssemblyRun::hold(bool saved) {
+  holders_.clear();
+  for (const WorkerRef& worker : assembly_.workers()) holders_.insert(worker.name);
+  saved_ = saved;
+}
+
+RunYield AssemblyRun::yielded(bool saved) {
+  RunYield why = yield_.value_or(RunYield{"it came to a fence", "", false});
+  if (!missing_.empty() && why.culprit.empty()) {
+    why.culprit = missing_.front().worker;
+    why.cause = cat(missing_.front().text, "; ", why.cause);
+  }
+  hold(saved);
+  return why;
+}
+
+bool AssemblyRun::lets_go(const WorkerRef& worker) const {
+  const Leases& leases = context_.leases;
+  if (!leases.has(worker) || !leases.is_draining(worker.name)) return false;
+  if (saved_ || !holders_.contains(worker.name)) return true;
+  if (in_parts_) return false;
+  const std::vector<WorkerRef> workers = assembly_.workers();
+  return std::any_of(workers.begin(), workers.end(), [&](const WorkerRef& other) {
+    return assembly_.will_be_kept(other) && holders_.contains(other.name) &&
+           !leases.is_draining(other.name);
+  });
+}
+
+std::optional<RunYield> AssemblyRun::leave_drained() {
+  if (!assembly_.is_going() || !may_move()) return std::nullopt;
+  const Leases& leases = context_.leases;
+  std::vector<std::string> leaving;
+  const std::vector<WorkerRef> workers = assembly_.workers();
+  for (const WorkerRef& worker : workers) {
+    if (leases.has(worker) && leases.is_draining(worker.name)) leaving.push_back(worker.name);
+  }
+  if (leaving.empty()) return std::nullopt;
+  // A worker that alone holds the job in memory takes part in the assembly, and leaves at its
+  // fence.
+  const bool waits = !runs_ && std::none_of(workers.begin(), workers.end(),
+                                            [this](const auto& each) { return lets_go(each); });
+  if (waits) return std::nullopt;
+  RunYield why;
+  why.cause = leaving.size() == 1 ? cat("worker '", leaving.front(), "' is draining")
+                                  : cat("workers '", join(leaving, "', '"), "' are draining");
+  why.culprit = leaving.front();
+  if (!runs_) return why;
+  // The workers that stay keep the job in memory, unless they have to wait for others.
+  const size_t stay = workers.size() - leaving.size();
+  const size_t others = leases.free_but(demand_.left_out(true));
+  why.saves = stay == 0 || stay + others < demand_.least();
+  ask_to_yield(std::move(why));
+  return std::nullopt;
+}
+
+void AssemblyRun::ask_to_yield(RunYield why) {
+  const bool saves = why.saves;
+  const bool is_news = !yield_ || (saves && !yield_->saves);
+  const bool for_a_drain = yield_ && !yield_->culprit.empty();
+  if (!for_a_drain) {
+    why.saves = yield_ && yield_->saves;
+    yield_ = std::move(why);
+  }
+  if (!is_news) return;
+  yield_->saves = saves;
+  context_.actions.push_back(YieldRun{job_.id, assembly_.assembly(), saves, yield_->cause});
+}
+
+bool AssemblyRun::goes_on_without(const WorkerRef& worker, std::string text) {
+  if (!runs_ || !assembly_.is_going()) return false;
+  if (spared_from_ == 0 || !may_move() || !assembly_.has_place(worker)) return false;
+  const std::vector<WorkerRef> workers = assembly_.workers();
+  const auto at = std::find(workers.begin(), workers.end(), worker);
+  if (at - workers.begin() < static_cast<ptrdiff_t>(spared_from_)) return false;
+  missing_.push_back({worker.name, std::move(text)});
+  return true;
+}
+
+size_t AssemblyRun::grow(size_t free) {
+  if (!may_move() || !stepped_ || !runs_ || yield_) return 0;
+  if (context_.now.steady < ran_at_ + context_.limits.grow_after) return 0;
+  const size_t had = assembly_.size() - missing_.size();
+  // All that the run lacks come at once, unless the job is elastic.
+  const bool replaces = !missing_.empty() && had + demand_.free() >= demand_.least();
+  if (!replaces && !may_grow()) return 0;
+  const size_t gets = std::min({free, demand_.free(), job_.num_workers - had});
+  if (std::min(free, demand_.free()) == 0) return 0;
+  ask_to_yield(
+      {cat("takes in ", counted(gets, "worker"), ": it had ", had, " of ", job_.num_workers), "",
+       replaces});
+  return gets;
+}
+
+bool AssemblyRun::may_grow() const {
+  if (job_.min_workers == 0 || assembly_.size() >= job_.num_workers) return false;
+  if (demand_.leaves_out_now()) return false;           // a free worker may be one of those
+  const double eta = progress_.progress().eta_seconds;  // no number where steps are slow
+  return !(eta < std::chrono::duration<double>(context_.limits.grow_after).count());
+}
+
+}  // namespace leat

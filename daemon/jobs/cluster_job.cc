@@ -1,0 +1,265 @@
+#include "daemon/jobs/cluster_job.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "devices/base/text.h"
+
+namespace leat {
+
+ClusterJob::ClusterJob(TableContext& context, StoredJob job)
+    : context_(context),
+      job_(std::move(job)),
+      runners_(context, job_),
+      failures_(context, job_, runners_),
+      past_(context, job_) {}
+
+void ClusterJob::restore() {
+  had_runners_ = state_after_restart(state()).has_value();
+  if (had_runners_ && state() != JobState::cancelling && job_.condition.assembly > 0)
+    runners_.restore();
+  failures_.restore();
+  if (job_.ended_with) runners_.run().progress().restore(*job_.ended_with);
+  touch();
+}
+
+void ClusterJob::cancel(const CancelAsked& event) {
+  if (!cancel_) cancel_ = Cancel{event.by, {}};
+  cancel_->tickets.push_back(event.ticket);
+  context_.queue_changed = true;
+  advance();
+}
+
+void ClusterJob::tick() {
+  const auto late = runners_.tick();
+  for (const WorkerRef& worker : late) {
+    runners_.assembly().suspect(worker);
+    failures_.of_worker(worker, cat("the runner on '", worker.name, "' "), "did not start in time",
+                        false, std::nullopt);
+  }
+  const bool gives_up = runners_.waited_too_long();
+  if (runners_.assembly().is_parted() && !late.empty())
+    runners_.part("it did not start in time", failures_.last_was_stuck());
+  if (gives_up) {
+    runners_.stop(cat("nobody has come in the place of others for ",
+                      context_.limits.keep_survivors.count(), " ms"));
+  }
+  advance();
+}
+
+// Decisions ---------------------------------------------------------------------------------------
+
+void ClusterJob::advance() {
+  if (write_ != Write::none || context_.journal.is_held() || has_ended(state())) return;
+  if (had_runners_) {
+    const JobState next = *state_after_restart(state());
+    if (next != JobState::recovering) return propose(changed(next, job_.condition.reason));
+    const std::string cause = "the master restarted";
+    if (job_.condition.assembly > 0)
+      past_.lost(cause, failures_.now(), runners_.run().progress().last().step);
+    return propose(changed(next, cause));
+  }
+  switch (state()) {
+    case JobState::queued:
+      if (cancel_) propose(changed(JobState::cancelled, "cancelled before it started"));
+      return;
+    case JobState::starting:
+    case JobState::running:
+    case JobState::recovering:
+      return advance_with_runners();
+    case JobState::cancelling:
+      if (runners_.assembly().all_gone())
+        propose(changed(JobState::cancelled, job_.condition.reason));
+      return;
+    default:
+      return;
+  }
+}
+
+void ClusterJob::advance_with_runners() {
+  if (past_.has_faults()) return note();
+  if (finished_) {
+    JobCondition next = changed(JobState::succeeded, "");
+    next.result = *finished_;
+    return propose(std::move(next));
+  }
+  if (cancel_) {
+    const std::string by = cancel_->by.empty() ? "" : " by " + cancel_->by;
+    return propose(changed(JobState::cancelling, "cancelled" + by));
+  }
+  if (failures_.now() != nullptr) return advance_failed();
+  if (auto why = runners_.run().leave_drained()) {
+    failures_.give_up(std::move(*why), runners_.run().progress().last().step);
+    return advance_failed();
+  }
+  if (past_.has_lost()) return note();
+  const Assembly& assembly = runners_.assembly();
+  if (!assembly.is_going()) return;
+  if (assembly.is_leased()) {
+    runners_.ask();
+  } else if (state() != JobState::running && assembly.all_there()) {
+    propose(changed(JobState::running, ""));
+  }
+}
+
+void ClusterJob::advance_failed() {
+  if (failures_.waits_for_more()) return;
+  failures_.judge_links();
+  JobFailure* failure = failures_.now();
+  past_.lost(failure->reason(), failure, runners_.run().progress().last().step);
+  JobFailures::Verdict verdict = failures_.verdict();
+  const JobState state = verdict.tries_again ? JobState::recovering : JobState::failed;
+  JobCondition next = changed(state, std::move(verdict.reason));
+  if (verdict.tries_again && failure->counts) ++next.restarts;
+  propose(std::move(next));
+}
+
+bool ClusterJob::waits() const {
+  if (write_ != Write::none || had_runners_ || cancel_) return false;
+  if (state() == JobState::queued) return true;
+  if (state() != JobState::recovering || failures_.now() != nullptr) return false;
+  return !runners_.awaits_workers() && runners_.assembly().may_renew();
+}
+
+void ClusterJob::start_assembly() {
+  if (!runners_.renew()) return;
+  failures_.renew();
+  past_.renew();
+  const bool first = state() == JobState::queued;
+  JobCondition next = changed(first ? JobState::starting : JobState::recovering,
+                              first ? "" : job_.condition.reason);
+  const Assembly& assembly = runners_.assembly();
+  next.assembly = assembly.assembly();
+  next.workers.clear();
+  for (const WorkerRef& worker : assembly.workers()) next.workers.push_back(worker.name);
+  propose(std::move(next));
+}
+
+size_t ClusterJob::grow(size_t free) {
+  if (write_ != Write::none || failures_.now() != nullptr || finished_ || cancel_) return 0;
+  return runners_.run().grow(free);
+}
+
+// The journal -------------------------------------------------------------------------------------
+
+JobCondition ClusterJob::changed(JobState state, std::string reason) const {
+  JobCondition next = job_.condition;
+  if (next.state != state) next.since_ms = context_.now.wall_ms;
+  next.state = state;
+  next.reason = std::move(reason);
+  return next;
+}
+
+void ClusterJob::write(Write what, JournalRecord record) {
+  write_ = what;
+  context_.write(job_.number, std::move(record));
+}
+
+void ClusterJob::propose(JobCondition next) {
+  next_ = std::move(next);
+  JobChanged record{job_.id, next_, past_.write_lost()};
+  if (has_ended(next_.state)) record.ended_with = runners_.run().progress().last_if_any();
+  write(Write::change, std::move(record));
+}
+
+// Only the past of the job is new.
+void ClusterJob::note() {
+  write(Write::note, JobNoted{job_.id, past_.write_lost(), past_.write_faults()});
+}
+
+void ClusterJob::written(const Status& status) {
+  answer(past_.written(status.ok()), status);
+  const Write what = std::exchange(write_, Write::none);
+  if (what != Write::change && what != Write::note) return;
+  if (what == Write::change && !status.ok()) return refused(status);
+  const JobCondition before = job_.condition;
+  if (what == Write::change) job_.condition = std::move(next_);
+  touch();
+  context_.queue_changed = true;
+  if (what == Write::change) entered(before);
+  advance();
+}
+
+void ClusterJob::refused(const Status& status) {
+  if (next_.assembly != job_.condition.assembly) {  // its workers were leased in advance
+    runners_.undo();
+    failures_.forget();
+  }
+  if (next_.state != JobState::cancelling && next_.state != JobState::cancelled) return;
+  if (!cancel_) return;
+  answer(std::exchange(cancel_->tickets, {}),
+         resource_exhausted(cat("job '", job_.id, "' is not cancelled yet, since the journal ",
+                                "cannot be written: ", status.message(), "; it is tried again")));
+}
+
+void ClusterJob::entered(const JobCondition& before) {
+  const JobCondition& now = job_.condition;
+  had_runners_ = false;
+  if (now.state == JobState::recovering && now.assembly == before.assembly &&
+      failures_.now() != nullptr) {
+    finished_.reset();  // too late: the assembly is given up
+    failures_.settle(now.reason);
+  }
+  if (now.assembly != before.assembly) past_.began();
+  if (now.state == JobState::running) {
+    runners_.run().begin();
+    if (job_.first_ran_ms == 0) job_.first_ran_ms = now.since_ms;
+    RunJob go{job_.id, now.assembly, runners_.assembly().workers()};
+    for (const FiredFault& each : job_.fired) go.fired.push_back(each.index);
+    const int64_t ran = context_.now.wall_ms - job_.first_ran_ms;
+    go.ran = std::chrono::milliseconds(std::max<int64_t>(0, ran));
+    context_.actions.push_back(std::move(go));
+  } else if (now.state == JobState::cancelling || has_ended(now.state)) {
+    runners_.stop(now.state == JobState::succeeded ? "the job is done" : now.reason);
+    if (cancel_) answer(std::exchange(cancel_->tickets, {}), Status());
+  }
+}
+
+void ClusterJob::answer(std::vector<uint64_t> tickets, const Status& status) {
+  for (const uint64_t ticket : tickets) {
+    context_.answer(ticket, status.ok() ? Result<JobView>(view()) : Result<JobView>(status));
+  }
+}
+
+// Views -------------------------------------------------------------------------------------------
+
+std::string ClusterJob::waiting_reason() const {
+  const bool changes = state() != JobState::running || write_ != Write::none ||
+                       failures_.now() != nullptr || finished_ || cancel_;
+  if (context_.journal.refuses() && changes && !has_ended(state()))
+    return cat("waits for the journal: ", context_.journal.status().message());
+  if (state() == JobState::recovering && runners_.awaits_workers())
+    return "waits for the runners that it had";
+  if (!waits()) return "";
+  if (backs_off()) return "waits a while, since it failed before it had come farther";
+  return runners_.demand().text(runners_.some_kept());
+}
+
+JobView ClusterJob::view() const {
+  JobView view;
+  view.number = job_.number;
+  view.id = job_.id;
+  view.name = job_.name;
+  view.num_workers = job_.num_workers;
+  view.min_workers = job_.min_workers;
+  view.submitted_ms = job_.submitted_ms;
+  view.condition = job_.condition;
+  view.progress = runners_.run().progress().progress();
+  view.history = job_.history;
+  view.version = version_;
+  std::string& reason = view.condition.reason;
+  const AssemblyRun& run = runners_.run();
+  if (state() == JobState::running && !run.waits_for().empty()) reason = run.waits_for();
+  if (state() == JobState::running && !run.missing().empty()) {
+    std::vector<std::string> texts;
+    for (const auto& each : run.missing()) texts.push_back(each.text);
+    reason = cat("goes on though ", join(texts, ", and "));
+  }
+  if (state() == JobState::queued || state() == JobState::recovering)
+    view.version = std::max(view.version, context_.queue_version);
+  if (const std::string waiting = waiting_reason(); !waiting.empty())
+    reason += (reason.empty() ? "" : "; ") + waiting;
+  return view;
+}
+
+}  // namespace leat

@@ -1,0 +1,113 @@
+// One job of a cluster: its state (job_state.h), and the decisions that lead from one state to the
+// next. The table (job_table.h) hands it events and gives it workers.
+//
+// Events become facts at once: a runner is gone, the run has an error, a user wants the job
+// cancelled. Decisions follow from the facts and the state in advance(). A decision is one write of
+// the journal: the new condition is proposed, and when the journal has it, it is visible and acted
+// on. One write of a job is in the air at a time; facts that come meanwhile wait for the next
+// decision.
+//
+//   handle(event) ──► facts ──► advance() ──► WriteJournal
+//                       ▲                          │
+//                       └── actions ◄── written() ◄┘
+//
+// Its parts: the runners and the run on them (job_runners.h, assembly_run.h), the workers that it
+// needs (job_demand.h), its failures (job_failures.h) and its past (job_past.h).
+//
+// Threads: one.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "daemon/jobs/job_failures.h"
+#include "daemon/jobs/job_past.h"
+#include "daemon/jobs/job_runners.h"
+#include "daemon/jobs/table_context.h"
+
+namespace leat {
+
+class ClusterJob {
+ public:
+  // What the write in the air is about. Until a submit is written nobody sees the job.
+  enum class Write : uint8_t { none, submit, change, note, forget };
+
+  // The context outlives this.
+  ClusterJob(TableContext& context, StoredJob job);
+  ClusterJob(const ClusterJob&) = delete;
+  // The master has restarted, and the journal had this job.
+  void restore();
+
+  const StoredJob& stored() const { return job_; }
+  JobState state() const { return job_.condition.state; }
+  Write writes() const { return write_; }
+  JobRunners& runners() { return runners_; }
+  JobView view() const;
+
+  // An event about this job, its runners or a worker that it leases. False for a RunnerStarted of a
+  // runner that it does not expect, and for a FaultAsked of an assembly that is over.
+  bool handle(const JobEvent& event);
+  // REQUIRES: it has not ended and is not being cancelled.
+  void cancel(const CancelAsked& event);
+  // Deadlines of its runners have to be looked at.
+  void tick();
+  // True if its time to wait after a failure is over.
+  bool resume() { return failures_.resume(); }
+  // Decides what follows from the facts, unless a write is in the air or held back.
+  void advance();
+
+  // It can begin an assembly as soon as it gets workers.
+  bool waits() const;
+  // It waits a while, since it has failed.
+  bool backs_off() const { return failures_.backs_off(); }
+  // Runners from before a restart may come; until that is known nobody overtakes the job.
+  bool awaits_its_own() const {
+    return state() == JobState::recovering && !cancel_ && runners_.awaits_workers();
+  }
+  // Leases free workers and proposes the next assembly. REQUIRES: waits(), and as
+  // JobRunners::renew.
+  void start_assembly();
+  // Asks its run to make room for more workers, `free` at most; returns how many.
+  size_t grow(size_t free);
+
+  // The one way to the journal; REQUIRES: writes() is none.
+  void write(Write what, JournalRecord record);
+  // The write is in the journal, or failed with that status.
+  void written(const Status& status);
+  // The view has changed.
+  void touch() { version_ = ++context_.version; }
+
+ private:
+  struct Listener;  // turns events into facts
+  struct Cancel {
+    std::string by;  // for people; may be empty
+    std::vector<uint64_t> tickets;
+  };
+
+  void advance_with_runners();
+  void advance_failed();
+  JobCondition changed(JobState state, std::string reason) const;
+  void propose(JobCondition next);
+  void note();
+  // The change from `before` is in the journal: does what was decided.
+  void entered(const JobCondition& before);
+  void refused(const Status& status);
+  void answer(std::vector<uint64_t> tickets, const Status& status);
+  std::string waiting_reason() const;
+
+  TableContext& context_;
+  StoredJob job_;  // as in the journal
+  uint64_t version_ = 0;
+  Write write_ = Write::none;
+  JobCondition next_;  // in the air, of a change
+  // Facts that are not in the journal.
+  bool had_runners_ = false;  // before the master restarted
+  std::optional<Cancel> cancel_;
+  std::optional<std::string> finished_;  // with this result
+  JobRunners runners_;
+  JobFailures failures_;
+  JobPast past_;
+};
+
+}  // namespace leat

@@ -1,0 +1,122 @@
+// Events become facts of a job. What follows from the facts is decided in cluster_job.cc.
+#include "daemon/jobs/cluster_job.h"
+#include "devices/base/text.h"
+
+namespace leat {
+
+struct ClusterJob::Listener {
+  ClusterJob& job;
+  JobRunners& runners = job.runners_;
+  JobFailures& failures = job.failures_;
+  Assembly& assembly = runners.assembly();
+
+  // Workers.
+  bool operator()(const WorkerLost& event) {
+    const std::string subject = cat("worker '", event.worker.name, "' was lost: ");
+    return gone(event.worker, subject, {event.reason, false}, event.silent);
+  }
+  bool operator()(const WorkerStuck& event) {
+    failures.of_stuck(event.worker, cat("worker '", event.worker.name, "' is stuck: "),
+                      event.reason, event.still);
+    return decide();
+  }
+  bool operator()(const WorkerDraining& event) {
+    if (event.draining) part(cat("worker '", event.worker.name, "' is draining"));
+    return decide();
+  }
+
+  // Runners.
+  bool operator()(const RunnerStarted& event) {
+    if (!is_meant(event) || assembly.is_stopping()) return false;
+    if (!assembly.arrived(event.worker, event.assembly)) return false;
+    if (assembly.is_parted()) job.context_.queue_changed = true;  // it may be the last to arrive
+    return decide();
+  }
+  bool operator()(const RunnerExited& event) {
+    if (!assembly.has(event.worker, event.assembly)) return true;
+    return gone(event.worker, cat("the runner on '", event.worker.name, "' "), event.end,
+                std::nullopt);
+  }
+  bool operator()(const LinkFailed& event) {
+    if (is_meant(event)) failures.link_failed(event);
+    return true;
+  }
+  // The worker goes as a stuck one does, and does not get the job back if another can have it.
+  bool operator()(const InputStarved& event) {
+    if (!is_meant(event) || !assembly.has_place(event.worker)) return true;
+    runners.demand().leave_out(event.worker.name, true);
+    failures.of_stuck(event.worker, cat("worker '", event.worker.name, "' gets no input: "),
+                      event.how, event.waited);
+    part(event.how);
+    return decide();
+  }
+
+  // The run.
+  bool operator()(const JobFinished& event) {
+    if (!goes(event) || job.state() != JobState::running) return true;
+    job.finished_ = event.result;
+    return decide();
+  }
+  bool operator()(const JobBroke& event) {
+    if (!is_meant(event) || assembly.all_gone()) return true;
+    failures.of_run(event.cause);
+    return decide();
+  }
+  bool operator()(const RunYielded& event) {
+    if (!is_meant(event) || !runners.run().runs() || failures.now() != nullptr) return true;
+    failures.give_up(runners.run().yielded(event.saved), event.step);
+    return decide();
+  }
+  bool operator()(const RunWaits& event) {
+    if (!goes(event)) return true;
+    runners.run().waits(event.for_what);
+    job.touch();
+    return true;
+  }
+  bool operator()(const ProgressMade& event) {
+    if (!goes(event)) return true;
+    runners.run().made_progress(event.report);
+    job.touch();
+    if (failures.now() != nullptr) return true;
+    if (job.past_.goes_on(event.report, assembly.assembly())) job.advance();
+    return true;
+  }
+  bool operator()(const FaultAsked& event) {
+    const bool over = !goes(event) || has_ended(job.state()) || job.finished_;
+    if (over || failures.now() != nullptr) return false;
+    if (job.past_.ask(event)) return decide();
+    job.context_.refuse(event, "it has come before");
+    return true;
+  }
+  template <typename Other>
+  bool operator()(const Other&) {
+    return true;
+  }
+
+  // The event is about the assembly that is the last one, and about one that is not over.
+  bool is_meant(const auto& event) const {
+    return event.assembly != 0 && event.assembly == assembly.assembly();
+  }
+  bool goes(const auto& event) const { return is_meant(event) && assembly.is_going(); }
+  bool decide() {
+    job.advance();
+    return true;
+  }
+  void part(const std::string& reason) {
+    if (assembly.is_parted()) runners.part(reason, failures.last_was_stuck());
+  }
+  bool gone(const WorkerRef& worker, const std::string& subject, const RunnerEnd& end,
+            std::optional<std::chrono::milliseconds> detected_after) {
+    if (failures.now() == nullptr && runners.run().goes_on_without(worker, subject + end.how)) {
+      job.touch();
+    } else {
+      failures.of_worker(worker, subject, end.how, end.crashed, detected_after);
+    }
+    runners.left(worker);
+    return decide();
+  }
+};
+
+bool ClusterJob::handle(const JobEvent& event) { return std::visit(Listener{*this}, event); }
+
+}  // namespace leat

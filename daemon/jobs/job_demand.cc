@@ -1,0 +1,108 @@
+#include "daemon/jobs/job_demand.h"
+
+#include <algorithm>
+
+#include "devices/base/counted.h"
+#include "devices/base/text.h"
+
+namespace leat {
+namespace {
+
+constexpr std::chrono::milliseconds kLeftOut{500}, kLongestLeftOut{60'000};
+// A worker that was left out counts as new after this time.
+constexpr std::chrono::minutes kForgotten{10};
+
+bool has_name(const std::vector<std::string>& workers, const std::string& worker) {
+  return std::find(workers.begin(), workers.end(), worker) != workers.end();
+}
+
+}  // namespace
+
+size_t JobDemand::wanted() const { return least() - std::min(least(), assembly_.kept()); }
+
+size_t JobDemand::usable() const {
+  const std::vector<std::string> unfit = this->unfit();
+  size_t own = 0;
+  for (const WorkerRef& worker : assembly_.workers()) {
+    const bool kept = assembly_.kept() > 0 && assembly_.has_place(worker);
+    const bool fit = !has_name(unfit, worker.name);
+    if (kept && fit && !context_.leases.is_draining(worker.name)) ++own;
+  }
+  return context_.leases.usable_but(unfit) - own;
+}
+
+std::vector<std::string> JobDemand::unfit() const {
+  return job_.dataset.empty() ? std::vector<std::string>() : context_.leases.without(job_.dataset);
+}
+
+void JobDemand::leave_out(const std::string& worker, bool for_its_own) {
+  const auto [at, first] = left_out_.try_emplace(worker);
+  LeftOut& left = at->second;
+  const bool again = !first && context_.now.steady < left.until + kForgotten;
+  left.time = !again ? Clock::Steady::duration(0)
+              : left.time == left.time.zero()
+                  ? kLeftOut
+                  : std::min<Clock::Steady::duration>(2 * left.time, kLongestLeftOut);
+  left.until = context_.now.steady + left.time;
+  left.for_its_own = for_its_own;
+}
+
+bool JobDemand::leaves_out_now() const {
+  return std::any_of(left_out_.begin(), left_out_.end(),
+                     [this](const auto& each) { return each.second.until > context_.now.steady; });
+}
+
+// If other workers keep the job in memory, they have what a new one lacks. Otherwise a worker is
+// passed over only if its own input failed.
+std::vector<std::string> JobDemand::left_out(bool some_kept, bool all) const {
+  std::vector<std::string> names = unfit();
+  for (const auto& [name, left] : left_out_) {
+    if (!some_kept && !(all && left.for_its_own)) continue;
+    const auto until = all ? left.until + kForgotten : left.until;
+    if (until > context_.now.steady) names.push_back(name);
+  }
+  return names;
+}
+
+std::string JobDemand::unusable_text() const {
+  constexpr size_t kNamed = 4;
+  std::string text;
+  const auto add = [&](std::vector<std::string> names, const char* of_one, const char* of_many) {
+    if (names.empty()) return;
+    const size_t more = names.size() - std::min(names.size(), kNamed);
+    const char* does = names.size() == 1 ? of_one : of_many;
+    names.resize(names.size() - more);
+    text += cat("; '", join(names, "', '"), "'", more > 0 ? cat(" and ", more, " more") : "", does);
+  };
+  const std::vector<std::string> unfit = this->unfit();
+  add(unfit, " lacks it", " lack it");
+  std::vector<std::string> drained = context_.leases.draining();
+  std::erase_if(drained, [&](const std::string& name) { return has_name(unfit, name); });
+  add(std::move(drained), " is drained", " are drained");
+  return text;
+}
+
+std::string JobDemand::text(bool some_kept) const {
+  const size_t kept = assembly_.kept(), wanted = this->wanted(), usable = this->usable();
+  const auto unfit = this->unfit();
+  std::string wants = "waits for " + counted(wanted, "worker");
+  if (!job_.dataset.empty() && (!unfit.empty() || wanted > usable))
+    wants += cat(" with data set '", job_.dataset, "'");
+  if (kept > 0) wants += cat(" more, ", kept, kept == 1 ? " keeps" : " keep", " the job in memory");
+  if (wanted > usable) {
+    return cat(wants, kept > 0 ? "" : cat(", ", usable, " there"), unusable_text());
+  }
+  const auto left_out = this->left_out(some_kept);
+  const size_t free = this->free();
+  if (wanted > context_.leases.free_but(left_out) && wanted <= free) {
+    const std::vector<std::string> names(left_out.begin() + static_cast<ptrdiff_t>(unfit.size()),
+                                         left_out.end());
+    return cat(wants, ", and leaves '", join(names, "', '"), "' out for now");
+  }
+  const auto& head = context_.head;
+  const bool overtakes = head && head->number < job_.number;
+  return cat(wants, ", ", free, " free", unusable_text(),
+             overtakes ? cat("; '", head->id, "' is before it") : "");
+}
+
+}  // namespace leat

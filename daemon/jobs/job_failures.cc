@@ -1,0 +1,191 @@
+#include "daemon/jobs/job_failures.h"
+
+#include <algorithm>
+
+#include "devices/base/counted.h"
+#include "devices/base/text.h"
+
+namespace leat {
+namespace {
+
+constexpr int kMostAlike = 3;  // crashes at one step
+
+bool may_pass(Code code) { return code == Code::unavailable || code == Code::deadline_exceeded; }
+
+}  // namespace
+
+std::string JobFailure::reason() const {
+  if (how.empty()) return text;
+  std::string reason = text;
+  if (of_run.find(how) != std::string::npos) {  // it says more of the same
+    const bool names = of_run.find(culprit) != std::string::npos;
+    reason = cat(names ? "" : text.substr(0, text.size() - how.size()), of_run);
+  } else if (!of_run.empty()) {
+    reason = cat(text, "; ", of_run);
+  }
+  const bool tells_step = step == 0 || reason.find("step ") != std::string::npos;
+  return tells_step ? reason : cat(reason, ", after step ", step);
+}
+
+bool JobFailure::same_as(const JobFailure& other) const {
+  const bool alike = how.empty() ? text == other.text : how == other.how;
+  return crash && other.crash && step == other.step && alike;
+}
+
+void JobFailures::restore() {
+  const auto& lost = job_.history.last;
+  const int64_t step = lost.empty() ? 0 : std::max<int64_t>(0, lost.back().stopped_at);
+  budget_ = FailureBudget(job_.condition.restarts, static_cast<uint64_t>(step));
+}
+
+void JobFailures::of_worker(const WorkerRef& worker, std::string subject, std::string how,
+                            bool crash, std::optional<std::chrono::milliseconds> detected_after) {
+  const Assembly& assembly = runners_.assembly();
+  if (!assembly.is_going() || has_ended(job_.condition.state)) return;
+  if (!assembly.has_place(worker)) return;
+  if (now_ && (!now_->how.empty() || !now_->until)) return;
+  JobFailure failure;
+  failure.text = std::move(subject) + how;
+  failure.how = std::move(how);
+  failure.culprit = worker.name;
+  failure.at_ms = now_ ? now_->at_ms : context_.now.wall_ms;
+  if (detected_after) failure.detected_after = detected_after->count();
+  failure.may_pass = failure.keeps = true;
+  failure.counts = !assembly.is_held_over(worker);
+  failure.crash = crash;
+  failure.step = runners_.run().progress().last().step;
+  failure.seen = context_.now.steady;
+  if (now_) {
+    failure.of_run = std::move(now_->of_run);
+  } else if (runners_.run().runs()) {
+    const auto& limits = context_.limits;
+    failure.until = context_.now.steady + std::min(limits.other_side, limits.run_tells);
+  }
+  now_ = std::move(failure);
+}
+
+void JobFailures::of_stuck(const WorkerRef& worker, std::string subject, std::string how,
+                           std::chrono::milliseconds detected_after) {
+  runners_.assembly().suspect(worker);
+  of_worker(worker, std::move(subject), std::move(how), false, detected_after);
+  if (now_ && now_->culprit == worker.name) now_->stuck = true;
+}
+
+void JobFailures::of_run(const Status& error) {
+  if (!runners_.assembly().is_going() || has_ended(job_.condition.state)) return;
+  if (now_) {
+    if (!now_->until) return;
+    now_->of_run = error.message();
+    now_->until.reset();
+    return;
+  }
+  const auto& missing = runners_.run().missing();
+  JobFailure failure;
+  failure.text = error.to_string();
+  failure.of_run = error.message();
+  failure.at_ms = context_.now.wall_ms;
+  failure.may_pass = may_pass(error.code());
+  failure.keeps = error.code() == Code::unavailable;
+  failure.crash = missing.empty();
+  if (!missing.empty()) failure.culprit = missing.back().worker;
+  failure.step = runners_.run().progress().last().step;
+  failure.seen = context_.now.steady;
+  if (failure.may_pass) failure.until = context_.now.steady + context_.limits.other_side;
+  now_ = std::move(failure);
+}
+
+void JobFailures::give_up(RunYield why, uint64_t step) {
+  JobFailure failure;
+  failure.text = std::move(why.cause);
+  failure.culprit = std::move(why.culprit);
+  failure.at_ms = context_.now.wall_ms;
+  failure.may_pass = failure.keeps = true;
+  failure.counts = false;
+  failure.step = step;
+  now_ = std::move(failure);
+}
+
+void JobFailures::link_failed(const LinkFailed& event) {
+  if (!runners_.assembly().has_place(event.worker)) return;
+  links_.add(event.worker.name, event.peer, event.fault, event.how, context_.now.steady);
+}
+
+bool JobFailures::waits_for_more() {
+  JobFailure& failure = *now_;
+  const Clock::Steady now = context_.now.steady;
+  failure.step = std::max(failure.step, runners_.run().progress().last().step);
+  if (failure.until && now < *failure.until && !runners_.assembly().all_gone()) {
+    // A link that was lost or damaged needs no other side: it was not the end of a process.
+    const bool knows_enough = failure.how.empty() && failure.may_pass && links_.are_at_fault(now);
+    if (!knows_enough) return true;
+  }
+  return may_be_silence();
+}
+
+// A silent worker may be at fault. It is lost soon, or heard of again.
+bool JobFailures::may_be_silence() const {
+  if (!now_->how.empty() || !now_->may_pass) return false;
+  if (context_.now.steady >= now_->seen + context_.limits.silence) return false;
+  const auto workers = runners_.assembly().workers();
+  return std::any_of(workers.begin(), workers.end(), [this](const WorkerRef& worker) {
+    return context_.silent.contains(worker.name) && runners_.assembly().has_place(worker);
+  });
+}
+
+void JobFailures::judge_links() {
+  JobFailure& failure = *now_;
+  if (!failure.how.empty() || !failure.may_pass) return;
+  Assembly& assembly = runners_.assembly();
+  const std::vector<WorkerRef> workers = assembly.workers();
+  std::vector<std::string> names;
+  for (const WorkerRef& worker : workers) {
+    if (assembly.has_place(worker)) names.push_back(worker.name);
+  }
+  const auto verdict = links_.judge(names, failure.of_run, context_.now.steady);
+  if (!verdict) return;
+  failure.keeps = true;
+  failure.crash = false;
+  // A job that has made steps waits for the network; one that never has may never be able to.
+  failure.counts = runners_.run().stepped() || failure.step == 0;
+  failure.culprit = join(verdict->go, ", ");
+  failure.text = cat(verdict->text, "; ", failure.of_run);
+  for (const WorkerRef& worker : workers) {
+    if (std::find(verdict->go.begin(), verdict->go.end(), worker.name) == verdict->go.end())
+      continue;
+    assembly.suspect(worker);
+    runners_.demand().leave_out(worker.name, false);
+  }
+}
+
+JobFailures::Verdict JobFailures::verdict() {
+  JobFailure& failure = *now_;
+  std::string reason = failure.reason();
+  if (!failure.may_pass) return {false, std::move(reason)};
+  if (last_ && failure.same_as(*last_)) failure.alike = last_->alike + 1;
+  if (failure.alike == kMostAlike)
+    return {false, cat("three times at step ", failure.step, ": ", failure.text)};
+  const size_t recent = budget_.recent(failure.step);
+  if (!failure.counts || recent < job_.max_restarts) return {true, std::move(reason)};
+  if (recent == 0) return {false, std::move(reason)};
+  const bool were_more = recent < job_.condition.restarts;
+  return {false, cat(reason, "; after ", counted(recent, "restart"),
+                     were_more ? cat(" within ", FailureBudget::kForgivenAfter, " steps") : "")};
+}
+
+void JobFailures::settle(const std::string& reason) {
+  last_ = std::exchange(now_, std::nullopt);
+  const auto wait = last_->counts ? budget_.add(last_->step) : std::chrono::milliseconds(0);
+  if (wait.count() > 0) {
+    not_before_ = context_.now.steady + wait;
+    context_.backing_off.insert(job_.number);
+  }
+  last_->keeps ? runners_.part(reason, last_->stuck) : runners_.stop(reason);
+}
+
+bool JobFailures::resume() {
+  if (not_before_ && context_.now.steady < *not_before_) return false;
+  not_before_.reset();
+  return true;
+}
+
+}  // namespace leat

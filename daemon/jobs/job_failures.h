@@ -1,0 +1,109 @@
+// Why an assembly of a job failed, and what follows: the job tries again, at once or after a while,
+// or it fails for good.
+//
+// A failure is seen from two sides: the end of a process or node, and the error of the run. The job
+// waits a short time for the second of them. The first cause that a process or node shows stays,
+// for it says more than the error of the run, which is often only that a peer is gone. The ends of
+// runners after that are no failures, nor are those that the master itself has asked for.
+//
+// A job that fails for a cause that may pass (a lost or stuck worker, a runner's death) tries
+// again, up to its max_restarts: at once if it has made progress since the last failure, and
+// otherwise after a while (failure_budget.h). The third equal crash in a row at the same step fails
+// the job. A signal from outside, such as SIGKILL, is no crash.
+//
+// Threads: one.
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "daemon/jobs/failure_budget.h"
+#include "daemon/jobs/job_runners.h"
+#include "daemon/jobs/lost_links.h"
+#include "daemon/jobs/table_context.h"
+
+namespace leat {
+
+struct JobFailure {
+  std::string text;
+  std::string how;  // the part of it that says what happened to a process or worker; may be empty
+  std::string of_run;                  // the error of the run; may be empty
+  std::string culprit;                 // the worker, if it is one
+  int64_t at_ms = 0;                   // of Unix time
+  int64_t detected_after = -1;         // as in LostAssembly
+  bool may_pass = false;               // another try may go better
+  bool keeps = false;                  // other runners go on in the next assembly
+  bool counts = true;                  // as one of the job's restarts
+  bool crash = false;                  // by the job's own doing, it seems
+  int alike = 1;                       // how many in a row were the same, with this one
+  bool stuck = false;                  // the culprit does not end by itself
+  uint64_t step = 0;                   // where the job was
+  Clock::Steady seen{};                // first
+  std::optional<Clock::Steady> until;  // the other side is waited for
+
+  std::string reason() const;
+  // Two crashes at one step, on whatever workers.
+  bool same_as(const JobFailure& other) const;
+};
+
+class JobFailures {
+ public:
+  struct Verdict {
+    bool tries_again = false;
+    std::string reason;
+  };
+
+  // All of them outlive this.
+  JobFailures(TableContext& context, const StoredJob& job, JobRunners& runners)
+      : context_(context), job_(job), runners_(runners) {}
+
+  // Takes the number of failures from the journal.
+  void restore();
+
+  // What happened to a worker or a runner on it. `subject` and `how` make one text.
+  void of_worker(const WorkerRef& worker, std::string subject, std::string how, bool crash,
+                 std::optional<std::chrono::milliseconds> detected_after);
+  // The worker does not do its part and does not end by itself: it is not kept.
+  void of_stuck(const WorkerRef& worker, std::string subject, std::string how,
+                std::chrono::milliseconds detected_after);
+  void of_run(const Status& error);
+  // The assembly is over, and nothing has gone wrong.
+  void give_up(RunYield why, uint64_t step);
+  void link_failed(const LinkFailed& event);
+
+  // Of this assembly; null if there is none.
+  JobFailure* now() { return now_ ? &*now_ : nullptr; }
+  const JobFailure* now() const { return now_ ? &*now_ : nullptr; }
+  // Soon more may be known. REQUIRES: now(), as below.
+  bool waits_for_more();
+  // If a link has failed, decides which worker goes, so that all others keep what they have.
+  void judge_links();
+  Verdict verdict();
+  // The verdict is in the journal: the assembly ends, and the next one may have to wait.
+  void settle(const std::string& reason);
+  // Another assembly begins, or that one did not: what was known of its workers does not count.
+  void renew() { links_.renew(); }
+  void forget() { now_.reset(); }
+  // The last assembly failed because of a worker that does not end by itself.
+  bool last_was_stuck() const { return last_ && last_->stuck; }
+
+  bool backs_off() const { return not_before_.has_value(); }
+  // True if the time to wait is over.
+  bool resume();
+
+ private:
+  bool may_be_silence() const;
+
+  TableContext& context_;
+  const StoredJob& job_;
+  JobRunners& runners_;
+  std::optional<JobFailure> now_;
+  std::optional<JobFailure> last_;  // of an earlier assembly
+  FailureBudget budget_;
+  std::optional<Clock::Steady> not_before_;  // the next assembly begins
+  LostLinks links_;
+};
+
+}  // namespace leat

@@ -1,0 +1,86 @@
+#include "daemon/jobs/job_past.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace leat {
+
+void JobPast::lost(std::string cause, JobFailure* failure, uint64_t step) {
+  const uint64_t assembly = job_.condition.assembly;
+  for (const auto* known : {&lost_, &job_.history.last}) {
+    for (const LostAssembly& each : *known) {
+      if (each.assembly == assembly) return;
+    }
+  }
+  LostAssembly lost;
+  lost.number = job_.history.count + 1;
+  lost.assembly = assembly;
+  if (cause.size() > JobHistory::kMaxCause) cause.resize(JobHistory::kMaxCause);
+  lost.cause = std::move(cause);
+  lost.began_ms = began_ms_;
+  lost.failed_ms = context_.now.wall_ms;
+  if (failure != nullptr) {
+    lost.culprit = failure->culprit;
+    lost.failed_ms = failure->at_ms;
+    lost.detected_after = failure->detected_after;
+    lost.stopped_at = static_cast<int64_t>(std::max(step, failure->step));
+  }
+  if (!job_.fired.empty() && job_.fired.back().assembly == assembly) {
+    lost.fault = job_.fired.back().fault;
+    if (failure != nullptr) failure->crash = false;  // the fault was asked for
+    const int64_t came_ms = std::max(job_.fired.back().at_ms, fault_came_ms_);
+    lost.detected_after = std::max<int64_t>(0, lost.failed_ms - came_ms);
+  }
+  lost_.push_back(std::move(lost));
+}
+
+bool JobPast::goes_on(const ProgressReport& report, uint64_t assembly) {
+  if (report.step <= report.first_step) return false;
+  if (!lost_.empty() || !next_lost_.empty()) return false;  // it is being written
+  for (const LostAssembly& each : job_.history.last) {
+    if (each.recovered_after >= 0 || each.assembly >= assembly) continue;
+    LostAssembly lost = each;
+    lost.recovered_after = std::max<int64_t>(0, context_.now.wall_ms - lost.failed_ms);
+    lost.went_on_from = static_cast<int64_t>(report.first_step);
+    lost.source = report.from;
+    lost_.push_back(std::move(lost));
+  }
+  return !lost_.empty();
+}
+
+bool JobPast::ask(FaultAsked fault) {
+  const auto is_known = [&](const auto& faults) {
+    return std::any_of(faults.begin(), faults.end(),
+                       [&](const auto& each) { return each.index == fault.index; });
+  };
+  if (is_known(job_.fired) || is_known(next_fired_) || is_known(asked_)) return false;
+  asked_.push_back(std::move(fault));
+  return true;
+}
+
+const std::vector<LostAssembly>& JobPast::write_lost() {
+  return next_lost_ = std::exchange(lost_, {});
+}
+
+const std::vector<FiredFault>& JobPast::write_faults() {
+  for (const FaultAsked& each : std::exchange(asked_, {})) {
+    next_fired_.push_back({each.index, each.fault, each.assembly, context_.now.wall_ms});
+    tickets_.push_back(each.ticket);
+  }
+  return next_fired_;
+}
+
+std::vector<uint64_t> JobPast::written(bool ok) {
+  std::vector<LostAssembly> lost = std::exchange(next_lost_, {});
+  std::vector<FiredFault> fired = std::exchange(next_fired_, {});
+  if (ok) {
+    for (const LostAssembly& each : lost) job_.history.put(each);
+    for (FiredFault& each : fired) job_.fired.push_back(std::move(each));
+    if (!fired.empty()) fault_came_ms_ = context_.now.wall_ms;  // its runner hears now that it may
+  } else {
+    lost_.insert(lost_.begin(), lost.begin(), lost.end());
+  }
+  return std::exchange(tickets_, {});
+}
+
+}  // namespace leat

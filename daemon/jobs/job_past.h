@@ -1,0 +1,55 @@
+// What a job has been through: its assemblies that ended by a failure and the faults of its chaos
+// that have come. It keeps what the journal does not have yet, and moves it into the stored job
+// when the journal has it.
+//
+// Threads: one.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "daemon/jobs/job_failures.h"
+#include "daemon/jobs/table_context.h"
+
+namespace leat {
+
+class JobPast {
+ public:
+  // Both outlive this.
+  JobPast(TableContext& context, StoredJob& job)
+      : context_(context), job_(job), began_ms_(job.condition.since_ms) {}
+
+  // An assembly has been assembled, or has begun by being in the journal.
+  void renew() { fault_came_ms_ = 0; }
+  void began() { began_ms_ = context_.now.wall_ms; }
+  // The assembly is over, at that step. Called again when the decision could not be written.
+  void lost(std::string cause, JobFailure* failure, uint64_t step);
+  // The assembly goes on from there: completes the losses that wait for a first step. True if that
+  // is to be written.
+  bool goes_on(const ProgressReport& report, uint64_t assembly);
+  // A fault is due: it is written before it comes, so that no assembly meets it again. False if it
+  // has come before.
+  bool ask(FaultAsked fault);
+
+  bool has_lost() const { return !lost_.empty(); }
+  bool has_faults() const { return !asked_.empty(); }
+  // What the next record has; it is in the air until written().
+  const std::vector<LostAssembly>& write_lost();
+  const std::vector<FiredFault>& write_faults();
+  // Returns the tickets of the faults.
+  std::vector<uint64_t> written(bool ok);
+
+ private:
+  TableContext& context_;
+  StoredJob& job_;
+  std::vector<LostAssembly> lost_;       // more than the journal knows of them
+  std::vector<LostAssembly> next_lost_;  // in the air, as the next two
+  std::vector<FiredFault> next_fired_;
+  std::vector<uint64_t> tickets_;
+  std::vector<FaultAsked> asked_;  // faults that are due
+  int64_t began_ms_ = 0;           // of Unix time: when the assembly began
+  int64_t fault_came_ms_ = 0;      // of Unix time: when the last fault of this assembly was let go
+};
+
+}  // namespace leat

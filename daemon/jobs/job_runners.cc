@@ -1,0 +1,142 @@
+#include "daemon/jobs/job_runners.h"
+
+#include <algorithm>
+
+#include "devices/base/text.h"
+
+namespace leat {
+
+void JobRunners::file() {
+  if (assembly_.all_gone() && !take_up_until_) {
+    context_.assembled.erase(job_.number);
+  } else {
+    context_.assembled.insert(job_.number);
+  }
+}
+
+// After a restart of the master
+// ---------------------------------------------------------------------
+
+void JobRunners::restore() {
+  assembly_.take_up(job_.condition.assembly, job_.condition.workers);
+  run_.hold(false);
+  parted_at_ = context_.now.steady;
+  take_up_until_ = context_.now.steady + context_.limits.take_up;
+  file();
+}
+
+bool JobRunners::awaits_workers() const {
+  if (!take_up_until_) return false;
+  const auto names = assembly_.vacant();
+  return std::any_of(names.begin(), names.end(), [this](const std::string& name) {
+    return context_.leases.incarnation_of(name) == nullptr;
+  });
+}
+
+bool JobRunners::take_up(const WorkerRef& worker, const HeldRunner& runner) {
+  if (assembly_.assembly() != runner.assembly || runner.assembly == 0) return false;
+  if (!take_up_until_ || !assembly_.is_parted()) return false;
+  if (context_.leases.job_of(worker.name) != 0) return false;
+  if (!assembly_.await(worker, runner.task, *take_up_until_)) return false;
+  (void)context_.leases.claim(worker, job_.number);
+  file();
+  return true;
+}
+
+void JobRunners::expel(const WorkerRef& worker, uint64_t assembly) {
+  if (!context_.leases.claim(worker, job_.number)) return;
+  const auto& limits = context_.limits;
+  assembly_.expel(worker, assembly, context_.now.steady + limits.stop_grace + limits.stop_timeout);
+  file();
+}
+
+// Assemblies
+// ----------------------------------------------------------------------------------------
+
+bool JobRunners::renew() {
+  Leases& leases = context_.leases;
+  const size_t wants = demand_.wanted(), kept = assembly_.kept();
+  auto left_out = demand_.left_out(some_kept(), true);
+  if (wants > leases.free_but(left_out)) left_out = demand_.left_out(some_kept());
+  if (wants > leases.free_but(left_out)) return false;
+  const size_t gets = std::min(job_.num_workers - kept, leases.free_but(left_out));
+  // Each worker gets the task that it had.
+  const auto before = kept > 0 ? assembly_.vacant() : job_.condition.workers;
+  const auto joining = leases.take(gets, job_.number, before, left_out);
+  assembly_.renew(job_.condition.assembly + 1, joining, kept + gets);
+  take_up_until_.reset();
+  run_.renew(joining);
+  file();
+  return true;
+}
+
+void JobRunners::undo() { leave({{}, assembly_.undo(job_.condition.assembly)}, {}, ""); }
+
+void JobRunners::ask() {
+  StartRunners start{job_.id, assembly_.assembly(), {}, {}};
+  const auto deadline = context_.now.steady + context_.limits.start_timeout;
+  for (const auto& [worker, kept] : assembly_.ask(deadline)) {
+    start.workers.push_back(worker);
+    start.kept.push_back(kept);
+  }
+  context_.actions.push_back(std::move(start));
+}
+
+void JobRunners::left(const WorkerRef& worker) {
+  if (assembly_.left(worker)) context_.leases.release(worker, job_.number);
+  file();
+  context_.queue_changed = true;
+}
+
+// A worker that drains has a chance now to be rid of the job.
+void JobRunners::part(const std::string& reason, bool at_once) {
+  run_.end(reason);
+  for (const WorkerRef& worker : assembly_.workers()) {
+    if (run_.lets_go(worker)) assembly_.suspect(worker);
+  }
+  if (!assembly_.is_parted()) parted_at_ = context_.now.steady;
+  const auto grace = at_once ? std::chrono::milliseconds(0) : context_.limits.stop_grace;
+  leave(assembly_.part(context_.now.steady + grace + context_.limits.stop_timeout), grace, reason);
+}
+
+void JobRunners::stop(const std::string& reason) {
+  take_up_until_.reset();
+  run_.drop_memory();
+  run_.end(reason);
+  const auto grace = context_.limits.stop_grace;
+  leave(assembly_.stop(context_.now.steady + grace + context_.limits.stop_timeout), grace, reason);
+}
+
+void JobRunners::leave(Assembly::Leaving leaving, std::chrono::milliseconds grace,
+                       const std::string& reason) {
+  for (const WorkerRef& worker : leaving.released) context_.leases.release(worker, job_.number);
+  file();
+  context_.queue_changed = true;
+  if (leaving.tell.empty()) return;
+  context_.actions.push_back(
+      StopRunners{job_.id, assembly_.assembly(), std::move(leaving.tell), grace, reason});
+}
+
+std::vector<WorkerRef> JobRunners::tick() {
+  const Clock::Steady now = context_.now.steady;
+  for (const WorkerRef& worker : assembly_.late_to_go(now)) {
+    context_.actions.push_back(
+        ExpelWorker{worker, cat("its runner of job '", job_.id, "' did not stop in time")});
+  }
+  return assembly_.late_to_come(now);
+}
+
+bool JobRunners::waited_too_long() {
+  const Clock::Steady now = context_.now.steady;
+  if (take_up_until_ && now >= *take_up_until_) {
+    take_up_until_.reset();
+    context_.queue_changed = true;
+    file();
+  }
+  if (!assembly_.is_parted()) return false;
+  if (context_.journal.refuses()) parted_at_ = now;             // no worker can come
+  if (demand_.leaves_out_any()) context_.queue_changed = true;  // the time of one may be over
+  return now >= parted_at_ + context_.limits.keep_survivors;
+}
+
+}  // namespace leat
