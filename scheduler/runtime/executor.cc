@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "devices/base/patience.h"
+#include "scheduler/runtime/at_work.h"
 
 namespace leat {
 
@@ -78,7 +79,7 @@ void Executor::Core::wake(Run* run, bool fired) {
   place.ready = true;
   set_busy(place, true);
   if (place.advancing) return;
-  if (fired && !driving && queue.empty() && run->has_cheap_entries() && !Run::on_this_thread()) {
+  if (fired && !driving && queue.empty() && run->has_cheap_entries() && !AtWork::here()) {
     drive(lock, run, place, true);
   } else {
     queue.push_back(run);
