@@ -86,19 +86,14 @@ Result<Plan> compile(Graph graph, const CompileRequest& request) {
   }
   LEAT_ASSIGN_OR_RETURN(whole, prune(std::move(whole), borders));
   LEAT_ASSIGN_OR_RETURN(whole, simplify(std::move(whole), borders));
-  // Replicas of a quorum read copies, and leave whole gradients to be summed: see
-  // ops/definitions/quorum.h.
-  if (request.quorum.replicas_to_aggregate == 0) {
+  LEAT_ASSIGN_OR_RETURN(const Strategy strategy, find_strategy(request.strategy));
+  if (strategy.moves_rows(request)) {
     LEAT_ASSIGN_OR_RETURN(whole, sparsify(std::move(whole), borders, request.shards));
   }
   if (request.skips_not_finite) {
     LEAT_ASSIGN_OR_RETURN(whole, guard_writes(std::move(whole), borders));
   }
-  LEAT_ASSIGN_OR_RETURN(const Strategy strategy, find_strategy(request.strategy));
-  LEAT_ASSIGN_OR_RETURN(whole, strategy.apply(whole, borders,
-                                              {request.shards, request.devices, request.servers,
-                                               request.variable_servers,
-                                               request.asynchronous_worker, request.quorum}));
+  LEAT_ASSIGN_OR_RETURN(whole, strategy.apply(whole, borders, {request, request.devices}));
   LEAT_ASSIGN_OR_RETURN(whole, simplify(std::move(whole), borders));
   LEAT_ASSIGN_OR_RETURN(whole, place(std::move(whole), request.devices));
   if (request.recoverable) {
