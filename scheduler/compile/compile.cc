@@ -8,6 +8,7 @@
 namespace leat {
 namespace {
 
+// Describes feeds and fetches in the plan. Their shapes must be known by now.
 Status name_borders(const Graph& graph, const Borders& borders, Plan& plan) {
   const auto border = [&](ValueId value) -> Result<PlanBorder> {
     const ValueType& type = graph.value(value).type;
@@ -45,6 +46,7 @@ Result<Partition> plan_part(Part part) {
   return made;
 }
 
+// Makes one part at a time, and frees its graph before the next part is made.
 Status plan_parts(Graph whole, const Borders& borders, const std::vector<std::string>& devices,
                   Plan& plan) {
   LEAT_ASSIGN_OR_RETURN(Partitioned parts, partition(std::move(whole), borders, devices));
@@ -61,6 +63,7 @@ Status plan_parts(Graph whole, const Borders& borders, const std::vector<std::st
   return {};
 }
 
+// Kernels' workspaces are not known yet: a plan that passes may still not fit.
 Status check_memory(const Plan& plan, uint64_t available) {
   for (const Partition& partition : plan.partitions) {
     if (available > 0 && partition.memory_bytes() > available) {

@@ -18,6 +18,7 @@ void CommitVerdict::announce(uint64_t first_step) {
     program_.commits().taint();
 }
 
+// The failed bit and the count are one word, so that a failure and a decision have an order.
 bool CommitVerdict::decide(uint64_t turn) {
   uint64_t verdict = verdict_.load(std::memory_order_acquire);
   while ((verdict & 1) == 0) {
@@ -36,12 +37,14 @@ bool CommitVerdict::await(uint64_t turn) const {
   }
 }
 
+// Every decided turn is written when its segment ends, so the last one stands for all.
 uint64_t CommitVerdict::take_decided() {
   const uint64_t turns = verdict_.load(std::memory_order_acquire) >> 1;
   if (turns == taken_ || !remembers_) return 0;
   return taken_ = turns;
 }
 
+// If a write failed, taint() takes the commit back.
 void CommitVerdict::remember(uint64_t step) {
   program_.commits().commit(step);
   if (spoiled_.load(std::memory_order_acquire)) program_.commits().taint();

@@ -11,7 +11,7 @@ namespace leat {
 // A program that commits writes a step's variables in a range of entries behind one deciding
 // entry; nothing in that range waits or fails any more. At the deciding entry the step and the
 // run's failure race: a step that decides first is written to its end, and of a step that comes
-// second nothing is written. What was written is remembered in the job's Commits.
+// second nothing is written. The job's Commits remember the step.
 //
 // Threads: the queries and decide(), refuse() and spoil() from any; the rest only on the thread
 // that advances the run, announce() excepted, which any thread calls.

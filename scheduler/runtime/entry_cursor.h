@@ -1,4 +1,4 @@
-// Where a run stands in its program, and how far it can go from there.
+// The position of a run in its program, and how far the run can go from there.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +33,7 @@ class EntryCursor {
   void move_to(uint64_t position) { position_ = position; }
   // The first position of the turn.
   uint64_t begin_of(uint64_t turn) const { return turn * entries_.size(); }
-  // How many turns are at least begun by whoever stands at `position`.
+  // The number of turns that are begun when the cursor stands at `position`.
   uint64_t turns_begun(uint64_t position) const {
     return empty() ? 0 : (position + entries_.size() - 1) / entries_.size();
   }

@@ -13,6 +13,8 @@ constexpr uint64_t kScratchAlignment = 64;  // a cache line
 
 }  // namespace
 
+// Each kernel has a workspace of its own, since kernels of one step may run at the same time.
+// Scratch memory belongs to a thread, which runs one kernel at a time: the largest need decides.
 Status KernelTable::make() {
   const size_t n = partition_.instructions.size();
   own_.resize(n);
@@ -65,6 +67,8 @@ uint32_t KernelTable::bind(uint32_t index) {
   return index_[index] = static_cast<uint32_t>(bound_.size() - 1);
 }
 
+// The kernels of a chain stand side by side, so that an entry can name them as one range. A member
+// that is bound for its earlier phases gets a second BoundKernel here.
 uint32_t KernelTable::bind_chain(uint32_t first, uint32_t last, const TileValues& values) {
   const auto begin = static_cast<uint32_t>(bound_.size());
   tile_memory_bytes_ = std::max(tile_memory_bytes_, align_up(values.bytes, kScratchAlignment));

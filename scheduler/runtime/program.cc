@@ -29,6 +29,7 @@ Result<std::unique_ptr<Program>> Program::create(const Plan& plan, uint32_t part
   return program;
 }
 
+// Each part needs those before it: kernels bind addresses, and entries ask kernels for their tiles.
 Status Program::make(const Plan& plan) {
   LEAT_RETURN_IF_ERROR(memory_.bind());
   LEAT_RETURN_IF_ERROR(kernels_.make());
@@ -39,6 +40,8 @@ Status Program::make(const Plan& plan) {
   return {};
 }
 
+// A fetch keeps its last kFetchDepth values in a ring: the run may be some steps ahead of its
+// caller.
 Status Program::allocate_fetches(size_t fetches) {
   fetch_values_.assign(fetches, kNone);
   fetch_rings_.resize(fetches);

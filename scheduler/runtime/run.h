@@ -26,7 +26,7 @@ enum class Advanced : uint8_t {
   stops,  // the run could go on: the caller did not want the work ahead, or other runs are ready
 };
 
-// What a run knows of the other runs of its device.
+// The other runs of a run's device, as it sees them.
 struct Neighbours {
   std::atomic<size_t> busy{0};   // runs that have steps to do, this one too
   std::atomic<size_t> ready{0};  // of the others, those that could go on now

@@ -1,4 +1,4 @@
-// What a run is made with, and what a run that cannot go on waits for.
+// The options of a run, and the description of a run's wait.
 #pragma once
 
 #include <cstdint>

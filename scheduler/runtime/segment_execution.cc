@@ -63,7 +63,7 @@ void SegmentExecution::run_in_order(const Segment& segment) {
     const Entry& entry = entries_[position - turn * n];
     const bool writes = verdict_.covers(position - turn * n) && verdict_.decided(turn);
     if (!ok && !writes) continue;
-    // What is sent before work that takes a while travels together.
+    // Values that are sent before work that takes a while travel together.
     if (!held_.empty() && !entry.cheap) ok = flush_held(entry.instruction, turn) && ok;
     if (writes) {
       if (run_whole(entry, turn)) continue;
@@ -138,7 +138,7 @@ void SegmentExecution::join(void* shared, int thread) {
   segment.execution->share(segment, static_cast<size_t>(thread));
 }
 
-// What one thread does for a shared segment: it claims tiles until none is left.
+// The share of one thread: it claims tiles of the segment until none is left.
 void SegmentExecution::share(Shared& shared, size_t thread) {
   const uint64_t n = entries_.size(), offset = tiles_before(shared.begin);
   uint64_t position = shared.begin;

@@ -35,6 +35,8 @@ void StepLimit::fence(uint64_t limit) {
   limit_.store(limit, std::memory_order_seq_cst);
 }
 
+// Writes the pause first and reads the claim then, as lowering the limit does: a run that has
+// claimed the step meanwhile is seen here, and a run that claims it later sees the pause.
 Status StepLimit::between_steps(uint64_t step, std::function<void()> between) {
   const std::lock_guard lock(changing_);
   const uint64_t turns = step - options_.first_step;
@@ -55,6 +57,7 @@ bool StepLimit::claim(uint64_t turns) {
                            pause_.load(std::memory_order_seq_cst));
 }
 
+// Takes the callback out under the lock and calls it without: it may set the next one.
 void StepLimit::call_between() {
   std::function<void()> between;
   {

@@ -47,8 +47,8 @@ Progress TileExecution::run_in_tile_memory(const BoundKernel& bound, KernelConte
   return bound.kernel->run(context, phase, static_cast<int>(tile));
 }
 
-// What a bundle sends to one peer travels together. Where several threads run tiles, others may be
-// pushing to the same channels: holding and flushing count.
+// The values that a bundle sends to one peer travel together. If several threads run tiles, others
+// may be pushing to the same channels: holding and flushing count.
 bool TileExecution::run_bundle(const Entry& bundle, uint64_t turn, size_t thread) {
   for (Channel* channel : bundle.channels) channel->hold();
   bool ok = true;

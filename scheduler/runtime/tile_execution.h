@@ -1,4 +1,4 @@
-// What one tile of an entry does: it runs kernels, or moves a value.
+// Runs one tile of an entry: it runs kernels, or moves a value.
 #pragma once
 
 #include <algorithm>

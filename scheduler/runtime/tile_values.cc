@@ -9,7 +9,7 @@
 namespace leat {
 namespace {
 
-constexpr uint64_t kLine = 64;            // of the cache
+constexpr uint64_t kLine = 64;            // bytes of a cache line
 constexpr uint64_t kMostBytes = 4 << 20;  // beyond, it is no cache that they would stay in
 
 // A value with the members that touch it, as positions in the chain.
@@ -34,6 +34,8 @@ class Search {
   }
 
  private:
+  // Notes how a member of the chain touches its operands. An operand is a candidate only if the op
+  // says that its row phase uses it row by row, and not after that.
   void look_at_member(uint32_t i) {
     const PlanInstruction& instruction = partition_.instructions[i];
     const Attrs attrs = with_defaults(*instruction.op, instruction.attrs);

@@ -1,4 +1,4 @@
-// What kernels see of the turn that they run in.
+// The turn that kernels run in, as they see it.
 #pragma once
 
 #include <array>

@@ -41,6 +41,7 @@ Status ValueMemory::allocate() {
   return {};
 }
 
+// Resources are found by name among the job's: the first plan that names one makes it.
 Status ValueMemory::open_resources() {
   for (const PlanResource& resource : partition_.resources) {
     const Attrs attrs = with_defaults(*resource.op, resource.attrs);
@@ -72,6 +73,7 @@ Result<void*> ValueMemory::home_address(const PlanValue& value, uint64_t parity)
       return internal_error(
           cat("value '", value.name, "': lands from another partition, but no slots were given"));
     case Home::pages:
+      // Both parities have the same pages.
       if (parity > 0) return pages_.back()->data();
       LEAT_ASSIGN_OR_RETURN(auto pages, allocate_pages(value.type.bytes()));
       pages_.push_back(std::move(pages));
@@ -80,6 +82,8 @@ Result<void*> ValueMemory::home_address(const PlanValue& value, uint64_t parity)
   return nullptr;
 }
 
+// A value comes after the value whose bytes it shares, so that one pass binds both. A range begins
+// behind its value by the difference of their offsets.
 Status ValueMemory::bind_addresses() {
   for (const PlanValue& value : partition_.values) {
     std::array<void*, kSlotDepth> address{};
@@ -145,6 +149,7 @@ Status ValueMemory::bind_joined() {
   return {};
 }
 
+// Maps the pages of a joined value's pieces side by side.
 Result<void*> ValueMemory::join(uint32_t value, uint64_t parity) {
   std::vector<Pages> pieces;
   for (uint32_t piece : partition_.values[value].pieces)
@@ -156,6 +161,8 @@ Result<void*> ValueMemory::join(uint32_t value, uint64_t parity) {
   return joined_.back()->data();
 }
 
+// Only pieces that land in slots of their own are received one by one. A piece that is computed
+// here is ordered like any other value.
 void ValueMemory::find_pieces() {
   std::vector<bool> is_piece(partition_.values.size(), false);
   for (const PlanValue& value : partition_.values) {
