@@ -16,20 +16,9 @@ Result<std::shared_ptr<const Plan>> HostGroup::compile(JobGraph graph, const Pla
     return invalid_argument(
         cat("workers: expected 1 to ", hosts_.size(), ", received ", options.workers));
   }
-  CompileRequest request;
-  request.name = options.name;
-  request.borders = graph.borders();
-  request.strategy = options.strategy;
-  request.shards = options.shards;
-  request.servers = options.servers;
-  request.variable_servers = options.variable_servers;
-  request.asynchronous_worker = options.asynchronous_worker;
-  request.quorum = options.quorum;
-  request.recoverable = options.recoverable;
-  request.skips_not_finite = options.skips_not_finite;
+  CompileRequest request{options, graph.borders(), {}, hosts_[0]->memory_bytes()};
   for (int w = 0; w < options.workers; ++w)
     request.devices.push_back(hosts_[static_cast<size_t>(w)]->device_name());
-  request.device_memory_bytes = hosts_[0]->memory_bytes();
   LEAT_ASSIGN_OR_RETURN(Plan plan, leat::compile(std::move(graph.graph), request));
   return std::make_shared<const Plan>(std::move(plan));
 }

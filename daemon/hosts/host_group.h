@@ -18,18 +18,8 @@ namespace leat {
 
 struct SessionJob;
 
-struct PlanOptions {
-  std::string name = "plan";
-  std::string strategy = "single";
-  int shards = 1;
-  int workers = 1;  // the first so many
-  int servers = 1;  // parameter servers; as StrategyOptions says
-  VariableServers variable_servers = {};
-  int asynchronous_worker = -1;
-  Quorum quorum = {};
-  // As CompileRequest says.
-  bool recoverable = false;
-  bool skips_not_finite = false;
+struct PlanOptions : CompileOptions {
+  int workers = 1;  // the plan is for the first so many hosts
 };
 
 // Threads: any.

@@ -147,7 +147,10 @@ Result<std::shared_ptr<PlanEntry>> SessionCore::entry_for(const ResolvedSignatur
   if (auto found = find_entry(key)) return found;
   StepPlanOptions options;
   options.isolated = signature.isolated;
-  options.plan = {options_.name, options_.strategy, options_.shards, options_.workers};
+  options.plan.name = options_.name;
+  options.plan.strategy = options_.strategy;
+  options.plan.shards = options_.shards;
+  options.plan.workers = options_.workers;
   auto made =
       make_step_plan(hosts_, *job_, signature.version->graph, signature.borders, feeds, options);
   if (!made.ok()) {

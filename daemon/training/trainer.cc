@@ -225,12 +225,14 @@ TrainSpec Trainer::spec() const {
 }
 
 PlanOptions Trainer::plan_options(const std::string& what, int64_t shards) const {
-  return {job_.name + "/" + what,
-          std::string(name_of(job_.strategy)),
-          static_cast<int>(shards),
-          static_cast<int>(workers()),
-          static_cast<int>(job_.parameter_server.num_ps),
-          servers_};
+  PlanOptions options;
+  options.name = job_.name + "/" + what;
+  options.strategy = name_of(job_.strategy);
+  options.shards = static_cast<int>(shards);
+  options.workers = static_cast<int>(workers());
+  options.servers = static_cast<int>(job_.parameter_server.num_ps);
+  options.variable_servers = servers_;
+  return options;
 }
 
 // Of what all workers do together: those that train by themselves need not be as many as shards.

@@ -1,7 +1,7 @@
 // How far a job's variables on one device are, in whole steps: what a runner remembers of a run
 // that failed, so that others can go on from it.
 //
-// A plan that is recoverable (CompileRequest::recoverable) has a leat.Commit on each device that
+// A plan that is recoverable (CompileOptions::recoverable) has a leat.Commit on each device that
 // writes variables. All that a step waits for or may fail in comes before it, all that it writes
 // after it; so the step is in the variables as a whole, or not at all.
 #pragma once

@@ -41,8 +41,8 @@ std::optional<std::string> key_of(const Attrs& attrs) {
   return key;
 }
 
-// Builds the plan of one message; every count is looked at before anything is made of it. What
-// indices mean, verify() checks.
+// Builds the plan of one message; it checks every count before it allocates. verify()
+// checks what the indices mean.
 class Decoder {
  public:
   Decoder(wire::Plan::Reader root, const ChunkSource& chunks, const Catalogue& catalogue)

@@ -15,7 +15,7 @@
 # anything is executed it runs verify() of scheduler/plan/plan.h, which checks the rest: that every
 # operand lies inside memory that is there, that it has the type which the op's own inference gives,
 # that values that live at one time share no bytes, that every edge is sent, received and retired
-# once a step. What is executed afterwards is executed unchecked.
+# once a step. Afterwards the plan is executed unchecked.
 #
 # Numbers: sizes are elements, bytes are bytes, "id + 1, 0: none" leaves 0 for what is absent.
 
@@ -54,7 +54,7 @@ struct Body {
   feeds @5 :List(UInt32);           # by feed of the plan: value + 1, 0: not used here
 }
 
-# What is computed, moved, or known: an address in one device's memory.
+# A value that is computed, moved or known: an address in one device's memory.
 struct PlanValue {
   kind @0 :UInt8;                   # 0 tensor, 2 resource, 3 token (order only: no bytes)
   dtype @1 :UInt8;                  # TensorProto.DataType of ONNX; 0: none

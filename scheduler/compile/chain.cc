@@ -40,20 +40,12 @@ class Chains {
     Member member;
     if (instruction.kind != PlanInstruction::Kind::kernel || !instruction.op->tiling) return member;
     const Attrs attrs = with_defaults(*instruction.op, instruction.attrs);
-    member.types.attrs = &attrs;
-    for (uint32_t v : instruction.inputs)
-      member.types.inputs.push_back(v == kNone ? OperandType() : partition_.values[v].type);
-    for (uint32_t v : instruction.outputs)
-      member.types.outputs.push_back(v == kNone ? OperandType() : partition_.values[v].type);
+    member.types = partition_.types_of(instruction, attrs);
     member.tiling = instruction.op->tiling(member.types);
     member.types.attrs = nullptr;
     return member;
   }
 
-  uint32_t root(uint32_t value) const {
-    const uint32_t alias = partition_.values[value].alias;
-    return alias == kNone ? value : alias;
-  }
   bool has_rows(uint32_t value) const {
     const Shape& shape = partition_.values[value].type.shape;
     return shape.rank() > 0 && shape[0] == rows_;
@@ -72,15 +64,15 @@ class Chains {
     for (size_t k = 0; k < instruction.inputs.size(); ++k) {
       const uint32_t value = instruction.inputs[k];
       if (value == kNone) continue;
-      const auto made = made_.find(root(value));
+      const auto made = made_.find(partition_.root(value));
       if (made == made_.end()) {
-        const auto read = read_by_rows_.find(root(value));
+        const auto read = read_by_rows_.find(partition_.root(value));
         connected =
             connected || (read != read_by_rows_.end() && (member.tiling.row_inputs >> k & 1));
         continue;
       }
-      const bool whole =
-          partition_.values[value].type.bytes() == partition_.values[root(value)].type.bytes();
+      const bool whole = partition_.values[value].type.bytes() ==
+                         partition_.values[partition_.root(value)].type.bytes();
       const bool by_rows =
           (member.tiling.row_inputs >> k & 1) && made->second && has_rows(value) && whole;
       if (!by_rows) return false;
@@ -102,17 +94,17 @@ class Chains {
     const PlanInstruction& instruction = partition_.instructions[i];
     for (size_t k = 0; k < instruction.inputs.size(); ++k) {
       if (instruction.inputs[k] != kNone && (member.tiling.row_inputs >> k & 1)) {
-        read_by_rows_[root(instruction.inputs[k])] = true;
-        row_bytes_[root(instruction.inputs[k])] =
+        read_by_rows_[partition_.root(instruction.inputs[k])] = true;
+        row_bytes_[partition_.root(instruction.inputs[k])] =
             partition_.values[instruction.inputs[k]].type.bytes() / static_cast<uint64_t>(rows_);
       }
     }
     for (size_t k = 0; k < instruction.outputs.size(); ++k) {
       if (instruction.outputs[k] == kNone) continue;
       const bool by_rows = member.tiling.row_outputs >> k & 1;
-      made_[root(instruction.outputs[k])] = by_rows;
+      made_[partition_.root(instruction.outputs[k])] = by_rows;
       if (by_rows)
-        row_bytes_[root(instruction.outputs[k])] =
+        row_bytes_[partition_.root(instruction.outputs[k])] =
             partition_.values[instruction.outputs[k]].type.bytes() / static_cast<uint64_t>(rows_);
     }
   }

@@ -33,8 +33,9 @@ class Committer {
            std::all_of(borders_.fetches.begin(), borders_.fetches.end(), is_scalar);
   }
 
-  // What follows a write must stay on its device: else there is a wait behind it, and perhaps a
-  // write behind that. And a write to what is no variable is out of our hands.
+  // Nodes that follow a write must stay on its device: otherwise there is a wait behind the write,
+  // and perhaps a write behind that. A Commit cannot take back a write to a resource that is no
+  // variable.
   bool can_commit(const std::vector<NodeId>& order) {
     std::vector<bool> written(graph_.nodes(), false);  // by node: it or one before it writes
     bool can = true;

@@ -8,6 +8,7 @@
 namespace leat {
 namespace {
 
+// Describes feeds and fetches in the plan. Their shapes must be known by now.
 Status name_borders(const Graph& graph, const Borders& borders, Plan& plan) {
   const auto border = [&](ValueId value) -> Result<PlanBorder> {
     const ValueType& type = graph.value(value).type;
@@ -45,6 +46,7 @@ Result<Partition> plan_part(Part part) {
   return made;
 }
 
+// Makes one part at a time, and frees its graph before the next part is made.
 Status plan_parts(Graph whole, const Borders& borders, const std::vector<std::string>& devices,
                   Plan& plan) {
   LEAT_ASSIGN_OR_RETURN(Partitioned parts, partition(std::move(whole), borders, devices));
@@ -61,6 +63,7 @@ Status plan_parts(Graph whole, const Borders& borders, const std::vector<std::st
   return {};
 }
 
+// Kernels' workspaces are not known yet: a plan that passes may still not fit.
 Status check_memory(const Plan& plan, uint64_t available) {
   for (const Partition& partition : plan.partitions) {
     if (available > 0 && partition.memory_bytes() > available) {
@@ -86,19 +89,14 @@ Result<Plan> compile(Graph graph, const CompileRequest& request) {
   }
   LEAT_ASSIGN_OR_RETURN(whole, prune(std::move(whole), borders));
   LEAT_ASSIGN_OR_RETURN(whole, simplify(std::move(whole), borders));
-  // Replicas of a quorum read copies, and leave whole gradients to be summed: see
-  // ops/definitions/quorum.h.
-  if (request.quorum.replicas_to_aggregate == 0) {
+  LEAT_ASSIGN_OR_RETURN(const Strategy strategy, find_strategy(request.strategy));
+  if (strategy.moves_rows(request)) {
     LEAT_ASSIGN_OR_RETURN(whole, sparsify(std::move(whole), borders, request.shards));
   }
   if (request.skips_not_finite) {
     LEAT_ASSIGN_OR_RETURN(whole, guard_writes(std::move(whole), borders));
   }
-  LEAT_ASSIGN_OR_RETURN(const Strategy strategy, find_strategy(request.strategy));
-  LEAT_ASSIGN_OR_RETURN(whole, strategy.apply(whole, borders,
-                                              {request.shards, request.devices, request.servers,
-                                               request.variable_servers,
-                                               request.asynchronous_worker, request.quorum}));
+  LEAT_ASSIGN_OR_RETURN(whole, strategy.apply(whole, borders, {request, request.devices}));
   LEAT_ASSIGN_OR_RETURN(whole, simplify(std::move(whole), borders));
   LEAT_ASSIGN_OR_RETURN(whole, place(std::move(whole), request.devices));
   if (request.recoverable) {

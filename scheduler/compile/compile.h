@@ -1,4 +1,4 @@
-// From a graph to a plan.
+// Compiles a graph to a plan.
 #pragma once
 
 #include <string>
@@ -12,27 +12,28 @@
 
 namespace leat {
 
-struct CompileRequest {
+// The properties of a plan, apart from the graph and the devices.
+struct CompileOptions : DivisionOptions {
   std::string name = "plan";
+  std::string strategy = "single";
+  // Each device writes to variables when nothing of the step can wait or fail any more, so that a
+  // run that fails leaves whole steps: see ops/state/commits.h. Not every graph allows it;
+  // Plan::commits() says whether this one did.
+  bool recoverable = false;
+  // A step whose numbers are not finite writes nothing: see guard_writes(). The plan has one fetch
+  // more.
+  bool skips_not_finite = false;
+};
+
+struct CompileRequest : CompileOptions {
   Borders borders;                   // in the graph's ids
   std::vector<std::string> devices;  // full names, "job:worker/task:0/cpu:0"; at least one
-  std::string strategy = "single";
-  int shards = 1;   // logical replicas
-  int servers = 1;  // parameter servers; as StrategyOptions says
-  VariableServers variable_servers = {};
-  int asynchronous_worker = -1;
-  Quorum quorum = {};
-  // Each device writes to variables when nothing of the step can wait or fail any more, so that a
-  // run that fails leaves whole steps: see ops/definitions/commits.h. Plan::commits() says whether
-  // that can be.
-  bool recoverable = false;
-  // Steps whose numbers are not finite write nothing: see guard_writes(). There is one fetch more.
-  bool skips_not_finite = false;
   uint64_t device_memory_bytes = 0;  // of each device; 0: unknown, not checked
 };
 
-// `graph` is one replica's, single-device, possibly with Gradients nodes. Equal arguments give
-// equal plans. Errors name the node; a plan that does not fit the devices is resource_exhausted.
+// Makes a verified plan of the graph of one replica, which may have Gradients nodes. A pure
+// function that any thread may call: equal arguments give equal plans. Errors name the node;
+// resource_exhausted if the plan does not fit the devices.
 Result<Plan> compile(Graph graph, const CompileRequest& request);
 
 }  // namespace leat

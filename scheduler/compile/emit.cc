@@ -83,7 +83,7 @@ class Emitter {
   // A Join whose pieces can lie where they show as one.
   bool joins_pages(NodeId id) const {
     const Node& node = graph_.node(id);
-    if (!is_op(*node.op, "leat.Join") || !matches_device("cpu", part_.device)) return false;
+    if (!is_op(node, "leat.Join") || !matches_device("cpu", part_.device)) return false;
     uint64_t at = 0;
     for (ValueId piece : node.inputs) {
       const NodeId producer = graph_.value(piece).producer;
@@ -169,9 +169,9 @@ class Emitter {
     LEAT_ASSIGN_OR_RETURN(const uint32_t output, define(node.outputs[0], out_.values[input].home,
                                                         out_.values[input].index));
     PlanValue& view = out_.values[output];
-    view.alias = out_.values[input].alias == kNone ? input : out_.values[input].alias;
+    view.alias = out_.root(input);
     view.offset = out_.values[input].offset;  // still from the value on, also in the arena
-    if (is_op(*node.op, "leat.Range"))
+    if (is_op(node, "leat.Range"))
       view.offset +=
           static_cast<uint64_t>(attr_int(node.attrs, "first")) * dtype_size(view.type.dtype);
     fetch(node.outputs[0]);
@@ -245,8 +245,7 @@ class Emitter {
 
   // A value, or what it is joined from.
   std::vector<uint32_t> read_with(uint32_t value) const {
-    const uint32_t alias = out_.values[value].alias;
-    const PlanValue& of = out_.values[alias == kNone ? value : alias];
+    const PlanValue& of = out_.values[out_.root(value)];
     return of.home == Home::joined ? of.pieces : std::vector<uint32_t>{value};
   }
 

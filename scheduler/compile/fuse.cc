@@ -73,7 +73,7 @@ class Fusion {
   NodeId activation_after(NodeId id) const {
     if (!takes_activation(graph_.node(id))) return kNone;
     const NodeId reader = only_reader(graph_.node(id));
-    return reader != kNone && is_op(*graph_.node(reader).op, "Relu") ? reader : kNone;
+    return reader != kNone && is_op(graph_.node(reader), "Relu") ? reader : kNone;
   }
 
   void fuse_activation(NodeId id, NodeId activation) {
@@ -96,7 +96,7 @@ class Fusion {
   // `id`: a max-pool's gradient. The ReluGrad after it that masks by the pool's input, or kNone.
   NodeId mask_after(NodeId id) const {
     const Node& grad = graph_.node(id);
-    if (!is_op(*grad.op, "leat.MaxPoolGrad") || !grad.after.empty()) return kNone;
+    if (!is_op(grad, "leat.MaxPoolGrad") || !grad.after.empty()) return kNone;
     const NodeId mask = only_reader(grad), pool = graph_.value(grad.inputs[1]).producer;
     if (mask == kNone || graph_.node(mask).op != relu_grad_ || pool == kNone) return kNone;
     return belong_together(graph_.node(pool), grad, graph_.node(mask)) ? mask : kNone;
@@ -121,7 +121,7 @@ class Fusion {
 
   // ReluGrad(MaxPoolGrad(dy, argmax), x) is MaxPoolGrad(ReluGrad(dy, pooled), argmax), to the bit,
   // and masks fewer elements: the gradients that meet at an element of x are those of windows whose
-  // maximum it is, so that the pool's outputs there are equal to it. Where it is not above 0 both
+  // maximum it is, so that the pool's outputs there are equal to it. If it is not above 0 both
   // give a sum of zeros, which is +0; where it is they add the same values in the same order.
   void mask_before_pool(NodeId id, NodeId mask) {
     const Node& grad = graph_.node(id);

@@ -4,9 +4,9 @@
 //   guard = sum of (x * 0) over all of their elements x: 0, and NaN if some x is NaN or infinite
 //   ApplySgd(var, grad, lr)  ->  ApplySgd(var, grad, lr, , guard)
 //
-// This happens before a strategy makes the shards. What is fetched, and what a write takes, is the
-// same on all of them by then, so that whoever writes comes to the same guard from the same bits,
-// however many workers there are, and when a step is done once more.
+// This happens before a strategy makes the shards. By then the fetched values and the
+// inputs of writes are the same on all shards. So every device that writes computes the same guard
+// from the same bits, however many workers there are, and also when a step is repeated.
 #include <algorithm>
 #include <set>
 

@@ -7,7 +7,7 @@
 namespace leat {
 namespace {
 
-// Does any node want blocked values? Where none does, none follows.
+// True if any node wants blocked values; if none does, no value becomes blocked.
 Result<bool> prefers_any(const Graph& graph) {
   if (!graph.catalogue().find("leat.Reorder")) return false;
   for (NodeId id = 0; id < graph.nodes(); ++id) {

@@ -109,6 +109,8 @@ class MemoryPlanner {
     return value != kNone && partition_.values[value].home == Home::arena;
   }
 
+  // All members of a chain run at the position of its first member: tile by tile, they live at one
+  // time.
   void find_positions() {
     std::map<uint32_t, uint32_t> of_chain;
     for (uint32_t i = 0; i < partition_.instructions.size(); ++i) {
@@ -117,6 +119,8 @@ class MemoryPlanner {
     }
   }
 
+  // A root lives from the first to the last position that touches it or one of its aliases. A feed
+  // is written before the step begins.
   void find_lives() {
     lives_.assign(partition_.values.size(), Life());
     for (uint32_t feed : partition_.feeds) {
@@ -173,6 +177,7 @@ class MemoryPlanner {
       }
     }
   }
+  // How often the instruction reads a root, directly or through aliases.
   size_t times_read(const PlanInstruction& instruction, uint32_t value) const {
     return static_cast<size_t>(
         std::count_if(instruction.inputs.begin(), instruction.inputs.end(),
@@ -207,6 +212,7 @@ class MemoryPlanner {
     return found != of_chain_.end() && !found->second.made && found->second.others;
   }
 
+  // Places the roots, and then their aliases within them.
   Status assign() {
     std::vector<uint32_t> roots;
     for (uint32_t v = 0; v < partition_.values.size(); ++v) {
@@ -234,6 +240,8 @@ class MemoryPlanner {
     partition_.arena_bytes = std::max(partition_.arena_bytes, at + bytes_[v]);
   }
 
+  // The largest value first, each at the lowest offset at which it meets no value that lives with
+  // it.
   void fit_by_size(std::vector<uint32_t>& roots) {
     std::stable_sort(roots.begin(), roots.end(),
                      [&](uint32_t a, uint32_t b) { return bytes_[a] > bytes_[b]; });
@@ -255,6 +263,7 @@ class MemoryPlanner {
     }
   }
 
+  // In order of birth, as a heap would: the bytes of values that have died are free again.
   void fit_by_birth(std::vector<uint32_t>& roots) {
     std::vector<uint32_t> by_death = roots;
     std::stable_sort(roots.begin(), roots.end(),
@@ -270,7 +279,7 @@ class MemoryPlanner {
     }
   }
 
-  // Of a root, in the chain that is being looked at.
+  // How the members of the current chain use a root.
   struct InChain {
     bool made = false;        // by a member
     bool others = false;      // several members read it

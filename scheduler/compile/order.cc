@@ -12,12 +12,9 @@ namespace leat {
 namespace {
 
 bool is_receive(const Node& node) {
-  return node.op->domain == "leat" &&
-         (node.op->name == "Receive" || node.op->name == "ReceiveToken");
+  return is_op(node, "leat.Receive") || is_op(node, "leat.ReceiveToken");
 }
-bool is_send(const Node& node) {
-  return node.op->domain == "leat" && (node.op->name == "Send" || node.op->name == "SendToken");
-}
+bool is_send(const Node& node) { return is_op(node, "leat.Send") || is_op(node, "leat.SendToken"); }
 bool contains(const std::vector<int>& list, size_t i) {
   return std::find(list.begin(), list.end(), static_cast<int>(i)) != list.end();
 }
@@ -59,7 +56,7 @@ class Orderer {
     return seen;
   }
 
-  // Who reads the bytes of a Read's output: its consumers, through views.
+  // The readers of the bytes of a Read's output: its consumers, through views.
   void readers(ValueId value, std::set<NodeId>& out) const {
     for (NodeId consumer : consumers_[value]) {
       out.insert(consumer);

@@ -44,7 +44,7 @@ using Step = Partitioned::Step;
 using Routes = Partitioned::Routes;
 
 bool is_constant(const Graph& graph, NodeId producer) {
-  return producer != kNone && is_op(*graph.node(producer).op, "Constant");
+  return producer != kNone && is_op(graph.node(producer), "Constant");
 }
 
 class Router {

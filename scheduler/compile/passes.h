@@ -1,5 +1,7 @@
-// The passes from a graph to a plan, each a verb. All are pure functions: equal inputs give equal
-// outputs. Those that take a graph by value change it, or give its memory back as soon as they can.
+// The passes from a graph to a plan. All are pure functions that any thread may call: equal inputs
+// give equal outputs. A pass that takes a graph by value changes it in place, or frees its memory
+// as soon as it can. A pass that takes `borders` changes them to the ids of the graph that it
+// returns. Errors name the node.
 #pragma once
 
 #include <cstdint>
@@ -17,28 +19,28 @@ namespace leat {
 
 // --- on the whole graph ---
 
-// Replaces nodes whose values are known by constants, and merges equal pure nodes (same op, inputs,
-// attributes, device and control edges). Infers types.
+// Replaces nodes whose values are known by constants, and merges equal pure nodes: those with the
+// same op, inputs, attributes, device and control edges. Infers types.
 Result<Graph> simplify(Graph graph, Borders& borders);
 
-// Moves the rows of a table that a step touches instead of the table, and its gradient by rows. The
-// bits of all results stay what they are. Infers types.
+// Moves only the rows of a table that a step touches, and the gradient of those rows, instead of
+// whole tables. The bits of all results stay the same. Infers types.
 Result<Graph> sparsify(Graph graph, Borders& borders, int shards);
 
-// A step of which a fetched number, or one that goes into a variable, is NaN or infinite writes
-// nothing at all: a last fetch, an f32, is then NaN, and 0 in all other steps. unimplemented: an op
-// writes that cannot leave it out. Infers types.
+// Makes a step write nothing if a number that it fetches, or writes to a variable, is NaN or
+// infinite. Adds a last fetch, an f32, which is NaN in such a step and 0 in all other steps.
+// unimplemented if an op writes that cannot leave its write out. Infers types.
 Result<Graph> guard_writes(Graph graph, Borders& borders);
 
-// Gives every node a full device name out of `devices`: resources and all that touch them together
-// (union-find), then constraints, then the device that holds most of the node's input bytes. A
-// conflict is invalid_argument with the chain of reasons.
-// Changes no ids.
+// Sets the device of every node to one of `devices`. A resource and all nodes that touch it are one
+// group, and a group is on one device that satisfies the constraints of all its nodes. If there are
+// several, the group goes where most input bytes of its first node are. invalid_argument for a
+// conflict, with the chain of reasons. Changes no ids.
 Result<Graph> place(Graph graph, const std::vector<std::string>& devices);
 
-// Puts a leat.Commit of what is fetched on each device that writes variables, if their writes can
-// come after everything of a step that waits; else changes nothing. Changes no ids.
-// REQUIRES: the graph is placed.
+// Adds a leat.Commit of the fetched values on each device that writes variables, if all writes
+// there can come after everything of a step that waits; otherwise it changes nothing. Changes no
+// ids. REQUIRES: the graph is placed.
 Result<Graph> add_commits(Graph graph, const Borders& borders);
 
 // --- on parts ---
@@ -47,12 +49,13 @@ Result<Graph> add_commits(Graph graph, const Borders& borders);
 struct Part {
   Graph graph;
   std::string device;
-  Borders borders;                   // what of the caller's is here
+  Borders borders;                   // those of the caller's that are on this device
   std::vector<uint32_t> feed_index;  // borders.feeds[i] is the plan's feed feed_index[i]
   std::vector<uint32_t> fetch_index;
   std::vector<uint32_t> depth;  // by node: hops between devices before it
 };
-// A graph that was split: its edges, and its parts, of which each is made when it is wanted.
+// A graph that is split: its edges, and its parts. To save memory, a part is made when it is asked
+// for.
 class Partitioned {
  public:
   struct Step;
@@ -69,41 +72,44 @@ class Partitioned {
  private:
   std::unique_ptr<Maker> maker_;
 };
-// Splits a placed graph. One Send and one Receive for each (value, destination device); a control
-// edge between devices becomes an edge of no bytes.
+// Splits a placed graph. Each value has one Send and one Receive for each device that reads it from
+// another; a control edge between devices becomes an edge of no bytes.
 Result<Partitioned> partition(Graph graph, const Borders& borders,
                               const std::vector<std::string>& devices);
 
-// Merges what one kernel does in one go: an activation into the op before it. Moves the mask of a
-// Relu before the max-pool gradient that it follows, where there are fewer elements to mask.
+// Merges an activation into the op before it, so that one kernel does both. Moves the mask of a
+// Relu before the max-pool gradient that it follows, where it has fewer elements to mask.
 Result<Graph> fuse(Graph graph, Borders& borders, std::vector<uint32_t>& depth);
 
-// Which values are kept in blocked layout, with Reorder nodes where layouts meet.
+// By value of a graph: its layout in memory.
 struct LayoutChoice {
-  std::vector<Layout> of_value;  // by ValueId
+  std::vector<Layout> of_value;
 };
+// Chooses which values are blocked, and adds Reorder nodes where layouts meet.
 Result<Graph> choose_layouts(Graph graph, Borders& borders, std::vector<uint32_t>& depth,
                              LayoutChoice& layouts);
 
-// The order in which a part's nodes are issued: by hops first, so that no device waits for another
-// that waits for it; a Send right after its producer, a Receive right before its first reader;
-// reads of a variable before its writes. With a Commit, what follows a write comes after it and all
-// else before. Reads that a cycle forces to be copies are in `copied_reads`.
+// The order in which a part's nodes are issued. Nodes go by hops first, so that no two devices wait
+// for each other; a Send comes right after its producer, a Receive right before its first reader,
+// and reads of a variable before its writes. With a Commit, the nodes that follow a write come
+// after it, and all other nodes before. `copied_reads` has the reads that a cycle forces to be
+// copies.
 struct Order {
   std::vector<NodeId> nodes;
   std::vector<NodeId> copied_reads;
 };
 Result<Order> order(const Graph& graph, const std::vector<uint32_t>& depth);
 
-// Turns an ordered part into a partition of the plan: values, aliases, instructions. Chains and
+// Makes a partition of the plan from an ordered part: values, aliases and instructions. Chains and
 // memory come next.
 Result<Partition> emit(const Part& part, const Order& order, const LayoutChoice& layouts);
 
-// Groups neighbouring instructions that are independent by rows into chains, and gives them tiles.
+// Groups neighbouring instructions whose rows are independent of each other into chains, and
+// chooses their tiles.
 void form_chains(Partition& partition);
 
-// Gives every arena value its offset by lifetime, reusing memory, in place where kernels allow it.
-// The same bytes never serve two values whose lifetimes meet.
+// Gives every value of the arena an offset. Values whose lifetimes do not meet share memory, and a
+// kernel computes in place where it can. Two values that live at the same time never share bytes.
 Status lay_out_memory(Partition& partition);
 
 }  // namespace leat

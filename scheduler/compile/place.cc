@@ -12,7 +12,8 @@
 namespace leat {
 namespace {
 
-// Groups of nodes that must share a device, with the reason of each union.
+// Groups of nodes that must share a device, as a union-find. It keeps the reason of each union for
+// the message of a conflict.
 class Groups {
  public:
   explicit Groups(size_t n) : parent_(n) { std::iota(parent_.begin(), parent_.end(), 0u); }
@@ -20,14 +21,14 @@ class Groups {
     while (parent_[id] != id) id = parent_[id] = parent_[parent_[id]];
     return id;
   }
-  // `a` uses the resource of `b`.
+  // Joins the groups of two nodes, because `a` uses the resource of `b`.
   void join(NodeId a, NodeId b) {
     reasons_.push_back({a, b});
     a = find(a);
     b = find(b);
     if (a != b) parent_[std::max(a, b)] = std::min(a, b);
   }
-  // The unions that lead from a to b.
+  // The reasons that lead from a to b, as text: the shortest such chain, found breadth first.
   std::string path(const Graph& graph, NodeId a, NodeId b) const {
     std::map<NodeId, std::pair<NodeId, size_t>> from;
     std::vector<NodeId> queue{a};
@@ -66,11 +67,11 @@ uint64_t value_bytes(const Graph& graph, ValueId value) {
   return shape ? static_cast<uint64_t>(shape->elements()) * dtype_size(type.dtype) : 0;
 }
 
-// Numbers of devices, ascending.
+// Devices by their index in the caller's list, ascending.
 using Numbers = std::vector<uint32_t>;
 
-// The devices that satisfy a constraint. Found by their parts, each constraint once: of thousands
-// of devices nearly every node names one.
+// Finds the devices that satisfy a constraint. On a cluster of thousands of devices nearly every
+// node names one: the index looks devices up by the parts of their names, and each constraint once.
 class DeviceIndex {
  public:
   explicit DeviceIndex(const std::vector<std::string>& devices) {
@@ -117,15 +118,15 @@ class DeviceIndex {
   }
 
   Numbers all_;
-  std::unordered_map<std::string, Numbers> with_;   // by part: "task:1", or any "task"
+  std::unordered_map<std::string, Numbers> with_;   // by part ("task:1") and by its word ("task")
   std::unordered_map<std::string, Numbers> found_;  // by constraint
 };
 
-// The devices of a group of nodes, and the node that narrowed them last.
+// The devices that a group of nodes may be on.
 struct Place {
-  const Numbers* shared = nullptr;  // until two constraints meet
-  Numbers met;
-  NodeId narrowed_by = kNone;
+  const Numbers* shared = nullptr;  // the index's list, while one constraint decides
+  Numbers met;                      // the intersection, once several do
+  NodeId narrowed_by = kNone;       // the last node of the group that has a constraint
   uint32_t chosen = kNone;
   const Numbers& allowed() const { return shared ? *shared : met; }
 };
@@ -141,8 +142,7 @@ Groups group_by_resource(const Graph& graph) {
   return groups;
 }
 
-// The devices that each group may use, by the node that stands for it, and the node that narrowed
-// them.
+// By the node that represents a group: the devices that satisfy the constraints of all its nodes.
 Result<std::vector<Place>> find_places(const Graph& graph, DeviceIndex& index,
                                        const std::vector<std::string>& devices, Groups& groups) {
   std::vector<Place> places(graph.nodes());
@@ -176,7 +176,8 @@ Result<std::vector<Place>> find_places(const Graph& graph, DeviceIndex& index,
   return places;
 }
 
-// The device that holds most bytes of a node's inputs, the first of those.
+// The device that holds most bytes of a node's inputs; the first of them if there are several. Each
+// input counts one byte more than it has, so that inputs without bytes count, too.
 uint32_t choose_device(const Graph& graph, NodeId id, const Numbers& allowed,
                        const std::vector<uint32_t>& device_of) {
   if (allowed.size() == 1) return allowed[0];
@@ -201,7 +202,7 @@ Result<Graph> place(Graph graph, const std::vector<std::string>& devices) {
   Groups groups = group_by_resource(graph);
   DeviceIndex index(devices);
   LEAT_ASSIGN_OR_RETURN(auto places, find_places(graph, index, devices, groups));
-  // In topological order: a group goes where its first node's inputs are.
+  // Nodes come in topological order, so a group goes where the inputs of its first node are.
   LEAT_ASSIGN_OR_RETURN(const auto order, graph.topological_order());
   std::vector<uint32_t> device_of(graph.nodes(), 0);
   for (NodeId id : order) {

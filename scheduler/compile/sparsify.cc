@@ -25,8 +25,6 @@
 namespace leat {
 namespace {
 
-bool is(const Node& node, std::string_view op) { return is_op(*node.op, op); }
-
 std::vector<int64_t> sizes_of(const Shape& shape) { return {shape.begin(), shape.end()}; }
 
 // A gradient of rows as it was found: its uses of the table, in the order in which they are added.
@@ -64,9 +62,9 @@ class Sparsifier {
     sharded_ = sharded.ok() ? std::move(*sharded) : std::vector<bool>(graph_.nodes(), false);
     for (NodeId id : order) {
       const Node& node = graph_.node(id);
-      if (is(node, "Gather") && reads_rows(node))
+      if (is_op(node, "Gather") && reads_rows(node))
         read_rows(id);
-      else if (is(node, "leat.AllReduce"))
+      else if (is_op(node, "leat.AllReduce"))
         all_reduce(id);
       else
         update(id);
@@ -102,14 +100,14 @@ class Sparsifier {
   // Does this Gather read a variable that nothing reads but Gathers of few of its rows?
   bool reads_rows(const Node& gather) const {
     const Node* read = producer(gather.inputs[0]);
-    if (!read || !is(*read, "leat.Read") || held_.count(read->outputs[0])) return false;
+    if (!read || !is_op(*read, "leat.Read") || held_.count(read->outputs[0])) return false;
     const ValueId table = read->outputs[0];
     const auto rows = shape(table).concrete();
     if (!rows || rows->rank() == 0 || awaited_.count(graph_.value(table).producer)) return false;
     int64_t ids = 0;
     for (NodeId reader : readers_[table]) {
       const Node& other = graph_.node(reader);
-      if (!is(other, "Gather") || !along_rows(other, rows->rank()) || other.inputs[1] == table)
+      if (!is_op(other, "Gather") || !along_rows(other, rows->rank()) || other.inputs[1] == table)
         return false;
       if (!other.device.empty() && other.device != read->device) return false;
       const auto n = count(other.inputs[1]);
@@ -143,13 +141,13 @@ class Sparsifier {
         awaited_.count(id)) {
       return false;
     }
-    if (is(*node, "leat.GatherGrad")) {
+    if (is_op(*node, "leat.GatherGrad")) {
       uses.push_back(id);
       return true;
     }
     // A sum within the right operand would be another tree.
-    const Node* right = is(*node, "Add") ? producer(node->inputs[1]) : nullptr;
-    return right && is(*right, "leat.GatherGrad") && uses_of(node->inputs[0], uses) &&
+    const Node* right = is_op(*node, "Add") ? producer(node->inputs[1]) : nullptr;
+    return right && is_op(*right, "leat.GatherGrad") && uses_of(node->inputs[0], uses) &&
            uses_of(node->inputs[1], uses);
   }
 
@@ -233,7 +231,8 @@ class Sparsifier {
     rows_.emplace(node.outputs[0], rows);
   }
 
-  // Where an op reads a gradient, and the ids of one of rows; kNone if it is no such op.
+  // The inputs of an op that are a gradient and, for one by rows, its ids; kNone if it is no such
+  // op.
   std::pair<size_t, size_t> gradient_operands(const OpDef& op) const {
     const auto at = [&](std::string_view name) {
       const auto named = [&](const Operand& operand) { return operand.name == name; };
@@ -262,7 +261,7 @@ class Sparsifier {
     }
     const NodeId made = rewriter_.copy(id);
     const auto it = updates ? rows_.find(node.inputs[grad]) : rows_.end();
-    const bool plain_sgd = is(node, "leat.ApplySgd");
+    const bool plain_sgd = is_op(node, "leat.ApplySgd");
     if (it == rows_.end() || !changes_touched_rows_only(plain_sgd, node.attrs)) return;
     Node& copy = rewriter_.to().node(made);
     copy.inputs[grad] = it->second.values;

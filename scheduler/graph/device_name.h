@@ -1,4 +1,5 @@
-// The names of devices, such as "job:worker/task:0/cpu:0".
+// The names of devices, such as "job:worker/task:0/cpu:0": parts between slashes, each a word and a
+// number. A constraint on a node has some of these parts, in any order.
 #pragma once
 
 #include <string>
@@ -6,10 +7,11 @@
 
 namespace leat {
 
-// The parts of a name or constraint between the separators; empty ones too.
+// Splits a name or constraint at each separator. Empty parts are kept.
 std::vector<std::string> split_name(const std::string& text, char separator);
 
-// Does a full device name satisfy a constraint such as "task:1", "job:worker/gpu", "*/cpu:0", ""?
+// True if a full device name satisfies a constraint, such as "task:1", "job:worker/gpu" or
+// "*/cpu:0". Every device satisfies "".
 bool matches_device(const std::string& constraint, const std::string& device);
 
 }  // namespace leat

@@ -1,5 +1,5 @@
-// How large values are cut so that they move, and are used, in pieces. By their size alone: neither
-// what is computed nor how depends on it.
+// How large values are cut into pieces, which move between devices and are used one by one. The cut
+// follows from the size of the value alone, and no computed bit depends on it.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@ struct ElementPiece {
   int64_t first = 0, count = 0;  // elements in row-major order
 };
 
-// Pieces of about 4 MiB, multiples of 256 KiB but for the last; none if the value is best left
-// whole.
+// Cuts a value into pieces of about 4 MiB. All but the last are multiples of 256 KiB. Returns no
+// pieces if the value is better left whole.
 std::vector<ElementPiece> cut_in_pieces(const Shape& shape, DType dtype);
 
 }  // namespace leat

@@ -9,6 +9,7 @@
 namespace leat {
 namespace {
 
+// Borders may come from outside: their ids are checked before anything uses them.
 Status check_borders(const Graph& graph, const Borders& borders) {
   if (borders.fetches.empty() && borders.targets.empty()) {
     return invalid_argument(
@@ -34,6 +35,7 @@ Status check_borders(const Graph& graph, const Borders& borders) {
   return {};
 }
 
+// By node: true if a fetch or target needs it. The search stops at fed values.
 std::vector<bool> reachable(const Graph& graph, const Borders& borders) {
   std::vector<bool> fed(graph.values(), false);
   for (ValueId feed : borders.feeds) fed[feed] = true;

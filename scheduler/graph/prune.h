@@ -1,4 +1,4 @@
-// The pass that keeps what a step needs.
+// The pass that removes what a step does not need.
 #pragma once
 
 #include "devices/base/status.h"
@@ -7,10 +7,11 @@
 
 namespace leat {
 
-// Keeps what the fetches and targets need when the feeds are given. A fed value becomes an input.
-// invalid_argument: duplicate feed, a fed fetch, an input that is needed and not fed, nothing to
-// do.
+// Keeps the nodes that the fetches and targets need when the feeds are given. A fed value becomes
+// an input of the graph. `borders` gets the ids of the new graph. invalid_argument if a value is
+// fed twice, a feed is fetched, an input is needed and not fed, or nothing is fetched or targeted.
 Result<Graph> prune(const Graph& graph, Borders& borders);
-Result<Graph> prune(Graph&& graph, Borders& borders);  // without a copy, where it changes nothing
+// The same; makes no copy if there is nothing to remove.
+Result<Graph> prune(Graph&& graph, Borders& borders);
 
 }  // namespace leat

@@ -16,8 +16,6 @@
 namespace leat {
 namespace {
 
-bool is(const Node& node, std::string_view full_name) { return is_op(*node.op, full_name); }
-
 // Copies the model with its input replaced by `make_input(builder)` and its Initialize nodes left
 // out.
 struct Copied {
@@ -46,9 +44,9 @@ Result<Copied> copy_model(const Graph& model, const MakeInput& make_input) {
   const OpDef* all_reduce = model.catalogue().find("leat.AllReduce");
   for (NodeId id : order) {
     const Node& node = model.node(id);
-    if (is(node, "leat.Initialize")) continue;
-    // What a shard writes is the mean over the shards (running statistics).
-    if (is(node, "leat.Assign") || is(node, "leat.AssignAdd")) {
+    if (is_op(node, "leat.Initialize")) continue;
+    // A shard's write (of running statistics) becomes the mean over the shards.
+    if (is_op(node, "leat.Assign") || is_op(node, "leat.AssignAdd")) {
       const ValueId value = rewriter.value(node.inputs[1]);
       const NodeId mean = rewriter.add(*all_reduce, {value}, {{"op", std::string("mean")}}, 1);
       const ValueId restored = node.inputs[1];
@@ -234,8 +232,8 @@ bool is_table(const Graph& graph, ValueId read, const std::vector<NodeId>& reade
   return std::all_of(readers.begin(), readers.end(), [&](NodeId id) {
     const Node& node = graph.node(id);
     const bool looks_up =
-        is(node, "Gather") && node.inputs[0] == read && attr_int(node.attrs, "axis") == 0;
-    return looks_up || is(node, "leat.Gradients");
+        is_op(node, "Gather") && node.inputs[0] == read && attr_int(node.attrs, "axis") == 0;
+    return looks_up || is_op(node, "leat.Gradients");
   });
 }
 
@@ -246,7 +244,7 @@ Result<std::vector<Trained>> trained_variables(const Graph& graph, const TrainSp
   const auto readers = graph.consumers();
   for (NodeId id = 0; id < graph.nodes(); ++id) {
     const Node& node = graph.node(id);
-    if (!is(node, "leat.Read")) continue;
+    if (!is_op(node, "leat.Read")) continue;
     const Node& variable = graph.node(graph.value(node.inputs[0]).producer);
     const std::string name = attr_string(variable.attrs, "name");
     if (attr_int(variable.attrs, "trainable", 1) == 0 || (spec.frozen && spec.frozen(name)))
@@ -339,7 +337,7 @@ bool is_number(const ValueType& type, DType precision) {
 // "Div 'd1/quotient'", "variable 'd1/kernel'".
 std::string named(const Graph& graph, NodeId id) {
   const Node& node = graph.node(id);
-  if (!is(node, "leat.Read")) return graph.describe_node(id);
+  if (!is_op(node, "leat.Read")) return graph.describe_node(id);
   const Node& variable = graph.node(graph.value(node.inputs[0]).producer);
   return cat("variable '", attr_string(variable.attrs, "name"), "'");
 }
@@ -441,7 +439,7 @@ Result<JobGraph> make_init_graph(const Graph& model, DType precision) {
   LEAT_ASSIGN_OR_RETURN(Graph typed, convert_precision(model, precision));
   JobGraph job{std::move(typed), {}, {}, {}};
   for (NodeId id = 0; id < job.graph.nodes(); ++id) {
-    if (is(job.graph.node(id), "leat.Initialize")) job.targets.push_back(id);
+    if (is_op(job.graph.node(id), "leat.Initialize")) job.targets.push_back(id);
   }
   LEAT_RETURN_IF_ERROR(validate(job.graph));
   return job;
@@ -504,9 +502,9 @@ Result<Graph> convert_precision(const Graph& graph, DType precision) {
              std::any_of(node.op->attributes.begin(), node.op->attributes.end(),
                          [&](const AttrDef& d) { return d.name == attr; });
     };
-    if (is(node, "leat.Variable") && has_default("dtype")) node.attrs["dtype"] = name;
+    if (is_op(node, "leat.Variable") && has_default("dtype")) node.attrs["dtype"] = name;
     if (node.op->random && node.inputs.empty() && has_default("dtype")) node.attrs["dtype"] = code;
-    if (is(node, "ConstantOfShape") && has_default("value"))
+    if (is_op(node, "ConstantOfShape") && has_default("value"))
       node.attrs["value"] = Tensor(precision, Shape({1}));
   }
   return out;

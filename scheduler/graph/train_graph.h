@@ -1,6 +1,8 @@
-// From a model to the graphs of a job: training (input, loss, gradients, optimizer), evaluation,
-// prediction. What comes out is one shard's view, ordinary nodes throughout; a strategy makes all
-// shards of it.
+// Makes the graphs of a job from its model: training (input, loss, gradients, optimizer),
+// evaluation and prediction. Each graph is of one shard and has ordinary nodes only; a strategy
+// makes all shards of it.
+//
+// All functions are pure. They return invalid_argument for a model that they cannot use.
 #pragma once
 
 #include <functional>
@@ -24,10 +26,10 @@ struct OptimizerSpec {
   double momentum = 0;  // sgd
   bool nesterov = false;
   double beta_1 = 0.9, beta_2 = 0.999, epsilon = 1e-8;
-  bool lazy = false;  // of variables that are looked up by rows and nothing else
+  bool lazy = false;  // a variable that is only looked up by rows is updated in those rows alone
 };
 
-// Factors of the learning rate over t, the steps since the warm-up.
+// How the learning rate changes: a factor of t, the steps since the warm-up.
 struct ScheduleSpec {
   ScheduleKind kind = ScheduleKind::constant;
   int64_t warmup_steps = 0;  // the factor climbs from 1/warmup_steps to 1
@@ -38,9 +40,9 @@ struct ScheduleSpec {
   double decay_rate = 0;
 };
 
-// Where batches come from: attributes of leat.ReadBatch but for rows, global_batch, wrap.
+// The source of batches.
 struct InputSpec {
-  Attrs reader;
+  Attrs reader;        // attributes of leat.ReadBatch, except rows, global_batch and wrap
   double rescale = 1;  // features are multiplied by it
 };
 
@@ -53,54 +55,59 @@ struct TrainSpec {
   int64_t global_batch = 1;
   int64_t shards = 1;  // divides global_batch
   DType precision = DType::f32;
-  std::function<bool(const std::string&)> frozen;  // variables that are not trained; empty: none
+  // True for the name of a variable that is not trained. Empty: all are trained.
+  std::function<bool(const std::string&)> frozen;
 };
 
-// A graph and what to run of it.
+// A graph with the values and nodes of it that a run feeds, fetches and runs.
 struct JobGraph {
   Graph graph;
   std::vector<NodeId> targets;
   std::vector<ValueId> feeds;
-  std::vector<ValueId> fetches;  // see each function
+  std::vector<ValueId> fetches;  // as the function says that makes the graph
   Borders borders() const { return {feeds, fetches, targets}; }
 };
 
-// `model` is expanded (no layer nodes), in training form, with one input and one output. Fetches:
-// "loss" (mean over the global batch) and, if asked for, "accuracy".
+// The graph of a training step. `model` is expanded (it has no layer nodes), in training form, and
+// has one input and one output. Fetches: "loss" (the mean over the global batch) and, if the spec
+// asks for it, "accuracy".
 Result<JobGraph> make_train_graph(const Graph& model, const TrainSpec& spec);
 
-// A graph that tells which values of a step's forward pass are not finite.
+// A graph that finds which values of a step's forward pass are not finite.
 struct CheckGraph {
-  JobGraph job;  // fetch 0: for each of `values` NaN if it has a NaN or an infinity, else 0
+  JobGraph job;  // fetch 0: for each of `values`, NaN if it has a NaN or an infinity, else 0
   struct Value {
     std::string name;            // "Div 'd1/quotient'": the node that makes it
-    std::vector<size_t> inputs;  // of that node, as places in `values`
+    std::vector<size_t> inputs;  // the inputs of that node, as indices of `values`
   };
   std::vector<Value> values;  // in the order in which the step makes them; the last is the loss
 };
-// `model` and `spec` as make_train_graph() takes them. It writes no variable.
+// The graph writes no variable. `model` and `spec` are as for make_train_graph().
 Result<CheckGraph> make_check_graph(const Graph& model, const TrainSpec& spec);
-// The op that made the loss not finite: the first of a chain of such values that ends in the loss.
-// `finite` is indexed by value. Infinities that do not reach the loss, as in a mask, are no fault.
+// The name of the op that made the loss not finite: the first of a chain of such values that ends
+// in the loss. `finite` has one entry for each of check.values. An infinity that does not reach the
+// loss, as in a mask, is no fault.
 std::string first_not_finite(const CheckGraph& check, const std::vector<bool>& finite);
 
-// The learning rate of the graph's step, from 0, before it is rounded to the precision.
+// The learning rate of the graph's step, counted from 0, before it is rounded to the precision.
 double learning_rate_at(const TrainSpec& spec, int64_t step);
 
-// Runs the model's Initialize nodes. No fetches.
+// A graph that runs the model's Initialize nodes. No fetches.
 Result<JobGraph> make_init_graph(const Graph& model, DType precision);
 
-// `model` in inference form. Step b reads batch b; rows past the end count nothing. Fetches: sums
-// over the rows of the loss and of correct predictions, and the number of rows.
+// The graph of an evaluation step; `model` is in inference form. Step b reads batch b; rows past
+// the end of the data count nothing. Fetches: the sum of the loss over the rows, the number of
+// correct predictions, and the number of rows.
 Result<JobGraph> make_eval_graph(const Graph& model, const TrainSpec& spec);
 
-// `model` in inference form, for `rows` rows. Feed 0: the input. Fetch 0: the output.
+// A graph that predicts `rows` rows; `model` is in inference form. Feed 0: the input. Fetch 0: the
+// output.
 Result<JobGraph> make_predict_graph(const Graph& model, int64_t rows, DType precision);
 
-// Every float (f32) of the graph made `precision`: variables, constants, inputs, random values.
+// Changes every f32 of the graph to `precision`: variables, constants, inputs and random values.
 Result<Graph> convert_precision(const Graph& graph, DType precision);
 
-// Names of state that is not part of the model's weights start so.
+// The prefix of the names of state that is not part of the model's weights.
 inline constexpr std::string_view kOptimizerPrefix = "optimizer/";
 
 }  // namespace leat

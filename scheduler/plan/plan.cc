@@ -20,6 +20,15 @@ uint64_t Partition::constant_bytes() const {
   return bytes;
 }
 
+OpTypes Partition::types_of(const PlanInstruction& instruction, const Attrs& attrs) const {
+  OpTypes types;
+  types.attrs = &attrs;
+  const auto type = [&](uint32_t v) { return v == kNone ? OperandType() : values[v].type; };
+  for (uint32_t input : instruction.inputs) types.inputs.push_back(type(input));
+  for (uint32_t output : instruction.outputs) types.outputs.push_back(type(output));
+  return types;
+}
+
 uint64_t Partition::slot_bytes() const {
   uint64_t bytes = 0;
   for (const PlanInstruction& instruction : instructions) {

@@ -1,5 +1,8 @@
-// A plan: what a graph became. Immutable, wired by integers, routed and laid out in memory; made
-// once by compile(), verified once, then executed unchecked for any number of steps.
+// A plan is what compile() makes of a graph: instructions wired by integers, with their order, the
+// devices that run them and the memory of their values. compile() makes a plan once, verify()
+// checks it once, and then hosts execute it unchecked for any number of steps.
+//
+// A plan is a plain record. Nothing changes it once it is verified, so any thread may read it.
 #pragma once
 
 #include <cstdint>
@@ -12,41 +15,46 @@
 
 namespace leat {
 
-// How many steps' fetches are kept before the oldest is overwritten.
+// A run keeps the fetches of so many steps before it overwrites the oldest.
 inline constexpr uint64_t kFetchDepth = 16;
 
-// Where the bytes of a plan value are.
+// The place of a plan value's bytes.
 enum class Home : uint8_t {
   none,      // a token: order only
   arena,     // at an offset of the partition's arena
-  resource,  // the storage of a variable, or the address of another resource
-  constant,  // known when the plan was made
-  slot,      // lands from another partition: the slot of an incoming edge
-  pages,     // in memory of its own, which a joined value shows again
-  joined,    // the bytes of its pieces, which show as one
+  resource,  // in a variable; of another resource, such as a queue, the value is its address
+  constant,  // in a constant of the partition
+  slot,      // in the slot of an incoming edge, where another partition's value lands
+  pages,     // in memory pages of its own, which a joined value maps a second time
+  joined,    // in its pieces, which one range of addresses shows as a whole
 };
 
 struct PlanValue {
   OperandType type;
   Home home = Home::none;
-  // Bytes, of the arena. A view may begin behind its value and be shorter: a range of it. Where
-  // the value is not in the arena, a range's offset counts from the value.
+  // In bytes, from the beginning of the arena. A view may be a range of its value, which begins
+  // behind it and is shorter; outside the arena, the range's offset counts from its value.
   uint64_t offset = 0;
-  uint32_t index = 0;      // of the resource, the constant, or the edge
-  uint32_t alias = kNone;  // shares the bytes of this earlier value (a view, or computed in place)
-  // joined: earlier values in slots or pages, of whole pages but for the last. To read it is to
-  // read all of them.
+  uint32_t index = 0;  // of the resource, the constant, or the edge
+  // The earlier value whose bytes this one shares, as a view or computed in place. The latter is no
+  // alias itself: it is the root of all its aliases.
+  uint32_t alias = kNone;
+  // joined: earlier values in slots or pages. All but the last are whole memory pages. An
+  // instruction that reads the joined value reads all of them.
   std::vector<uint32_t> pieces;
   std::string name;  // for people
+
+  // True for a resource that is no variable: its bytes are not the plan's to see.
+  bool is_opaque() const { return home == Home::resource && type.dtype == DType::invalid; }
 };
 
-// One kernel's worth of work, or a transfer.
+// The work of one kernel, or one transfer.
 struct PlanInstruction {
   enum class Kind : uint8_t {
     kernel,
     send,     // pushes input 0 along `edge`
     receive,  // waits until `edge` has the step's value
-    retire,   // gives the slot of `edge` back: its last reader is done
+    retire,   // returns the slot of `edge` to its sender: the last reader is done
     fetch,    // copies input 0 to fetch `edge`
   };
   Kind kind = Kind::kernel;
@@ -58,11 +66,11 @@ struct PlanInstruction {
   uint32_t source = kNone;  // Node::source
   int64_t first_row = 0;    // Node::first_row
   uint32_t edge = kNone;    // send, receive, retire: the edge; fetch: the fetch's index
-  uint32_t chain = kNone;   // instructions of one chain run tile by tile, together
-  int64_t tile_rows = 0;    // of phase 0, for members of a chain; 0: the kernel's own
+  uint32_t chain = kNone;   // instructions with the same chain run together, tile by tile
+  int64_t tile_rows = 0;    // rows of a tile, for members of a chain; 0: the kernel decides
 };
 
-// A variable, a queue: a node whose output is a resource.
+// A resource that instructions use, such as a variable or a queue. The job keeps it between runs.
 struct PlanResource {
   const OpDef* op = nullptr;
   Attrs attrs;
@@ -72,23 +80,34 @@ struct PlanResource {
 
 // One device's part of a plan.
 struct Partition {
-  std::string device;      // "job:worker/task:0/cpu:0"
-  bool elsewhere = false;  // nothing but the device is known here: another runner has the rest
+  std::string device;  // "job:worker/task:0/cpu:0"
+  // True in a copy of the plan for another runner: then only the device is known of this partition.
+  bool elsewhere = false;
   std::vector<PlanValue> values;
   std::vector<PlanInstruction> instructions;  // in the order in which they are issued
   std::vector<PlanResource> resources;
   std::vector<Tensor> constants;
   std::vector<uint32_t> feeds;  // values, by feed of the plan; kNone if it is not used here
   uint64_t arena_bytes = 0;
+
+  // The value itself, or the value whose bytes it shares.
+  uint32_t root(uint32_t value) const {
+    const uint32_t alias = values[value].alias;
+    return alias == kNone ? value : alias;
+  }
+  // The types of the instruction's operands. `attrs` are its attributes with their defaults, and
+  // outlive the result.
+  OpTypes types_of(const PlanInstruction& instruction, const Attrs& attrs) const;
   uint64_t resource_bytes() const;
   uint64_t constant_bytes() const;
   uint64_t slot_bytes() const;
   uint64_t page_bytes() const;  // of values in pages of their own
-  // Instructions that write to variables: the last of them, kNone if there are none. And the
-  // leat.Commit, kNone if there is none: see ops/definitions/commits.h.
+  // The last instruction that writes to a variable; kNone if there is none.
   uint32_t last_write() const;
+  // The leat.Commit, which decides whether a step's writes are made; kNone if there is none. See
+  // ops/state/commits.h.
   uint32_t commit() const;
-  // What the device needs for it, workspaces of kernels not counted.
+  // The memory that the device needs for the partition, workspaces of kernels not counted.
   uint64_t memory_bytes() const {
     return arena_bytes + resource_bytes() + constant_bytes() + slot_bytes() + page_bytes();
   }
@@ -97,11 +116,11 @@ struct Partition {
 // A value that crosses partitions.
 struct PlanEdge {
   uint32_t from = 0, to = 0;  // partitions
-  uint64_t bytes = 0;         // a step; 0: order only
+  uint64_t bytes = 0;         // in a step; 0: the edge is there for order only
   std::string name;
 };
 
-// What the caller feeds and fetches, in its order.
+// One tensor that the caller feeds or fetches.
 struct PlanBorder {
   std::string name;
   DType dtype = DType::invalid;
@@ -113,23 +132,23 @@ struct Plan {
   std::string name;
   std::vector<Partition> partitions;
   std::vector<PlanEdge> edges;
-  std::vector<PlanBorder> feeds;
+  std::vector<PlanBorder> feeds;  // in the caller's order, as are the fetches
   std::vector<PlanBorder> fetches;
 
-  // Does each partition that writes variables have a leat.Commit? REQUIRES: none is elsewhere.
+  // True if each partition that writes variables has a leat.Commit. REQUIRES: none is elsewhere.
   bool commits() const;
-  // Equal plans give equal text. What golden tests compare and `leat plan --text` prints.
+  // The whole plan as text, for tests to compare: equal plans have equal texts.
   std::string text() const;
-  // What `leat plan` prints: partitions, memory, transfers a step.
+  // Partitions, memory and transfers of a step in a few lines, which `leat plan` prints.
   std::string summary() const;
 };
 
-// The gate that a plan passes once, before it is executed unchecked: every index, range, edge,
-// alias and chain, each op's own inference on the types of its operands, that no two values that
-// live at one time share bytes, and that the partitions come to the end of a step. It believes
-// nothing, so that a plan from outside can make no kernel touch memory that is not its own. (What
-// the values in the memory are, kernels check themselves.) Where partitions are elsewhere, the ends
-// of edges there are taken on trust. internal error that names the first thing that is wrong.
+// Checks a plan before it is executed unchecked: every index, range, edge, alias and chain; each
+// op's own inference on the types of its operands; that no two values that live at one time share
+// bytes; and that the partitions come to the end of a step. It trusts nothing that it can check, so
+// that a plan from outside can make no kernel touch memory that is not the plan's. Two things are
+// left: kernels check the values that they read, and the ends of edges in partitions that are
+// elsewhere are taken on trust. Returns an internal error that names the first fault.
 Status verify(const Plan& plan);
 
 }  // namespace leat

@@ -1,5 +1,5 @@
-// What holds between the partitions of a plan: edges, borders, and that no device waits for one
-// that waits for it. What holds within one is in verify_partition.cc.
+// Checks what concerns several partitions of a plan: edges, borders, and that no two devices wait
+// for each other. verify_partition.cc checks each partition by itself.
 #include "devices/base/text.h"
 #include "ops/graph/limits.h"
 #include "scheduler/plan/plan.h"

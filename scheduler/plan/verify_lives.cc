@@ -14,8 +14,7 @@ std::vector<Life> find_lives(const Partition& partition) {
   std::vector<Life> lives(partition.values.size());
   const auto use = [&](uint32_t v, uint32_t at) {
     if (v == kNone || partition.values[v].home != Home::arena) return;
-    const uint32_t alias = partition.values[v].alias;
-    Life& life = lives[alias == kNone ? v : alias];
+    Life& life = lives[partition.root(v)];
     life.first = std::min(life.first, at);
     life.last = std::max(life.last, at);
   };

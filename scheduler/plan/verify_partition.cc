@@ -105,7 +105,7 @@ Status PartitionVerifier::check_resources() {
   return {};
 }
 
-// Who makes each value, and that every operand is a value.
+// Finds which values instructions produce, and checks that every operand is a value.
 Status PartitionVerifier::find_producers() {
   for (const PlanInstruction& i : part_.instructions) {
     if (std::max(i.inputs.size(), i.outputs.size()) > limits::kOperands)
@@ -286,12 +286,12 @@ Status PartitionVerifier::check_reads(const PlanInstruction& instruction) const 
 }
 
 bool PartitionVerifier::is_there(uint32_t id) const {
-  const PlanValue& of = part_.values[root(id)];
+  const PlanValue& of = part_.values[part_.root(id)];
   if (of.home == Home::joined) {
     return std::all_of(of.pieces.begin(), of.pieces.end(),
                        [&](uint32_t piece) { return contents_[piece] == piece; });
   }
-  const uint32_t held = contents_[root(id)];
+  const uint32_t held = contents_[part_.root(id)];
   const bool is_view = part_.values[id].alias != kNone && !produced_[id];
   return held != kNone && (held == id || is_view);
 }
@@ -350,7 +350,7 @@ Status PartitionVerifier::check_fetch(const PlanInstruction& instruction) {
   return take_memory(kFetchDepth * type.bytes());
 }
 
-// What a Commit claims: that all of the step's writes follow it, and that nothing among them waits.
+// Checks that all of the step's writes follow the Commit, and that nothing among them waits.
 Status PartitionVerifier::check_commit() const {
   const uint32_t commit = part_.commit(), last = part_.last_write();
   if (commit == kNone) return {};
@@ -399,13 +399,13 @@ Status PartitionVerifier::check_kernel(uint32_t index) {
   return check_outputs(i);
 }
 
-// What the op's own rule makes of the inputs is what the outputs must be.
+// The outputs must be what the op's own rule infers from the inputs.
 Status PartitionVerifier::check_types(const PlanInstruction& instruction,
                                       const OpTypes& types) const {
   std::vector<const Tensor*> constants;
   for (const uint32_t v : instruction.inputs) {
     const bool known = v != kNone && part_.values[v].home == Home::constant &&
-                       part_.values[v].type.bytes() == part_.values[root(v)].type.bytes();
+                       part_.values[v].type.bytes() == part_.values[part_.root(v)].type.bytes();
     // Of a view: the same elements, whatever the shape; rules look at lists.
     constants.push_back(known ? &part_.constants[part_.values[v].index] : nullptr);
   }
@@ -436,20 +436,20 @@ Status PartitionVerifier::check_outputs(const PlanInstruction& instruction) {
       return wrong(instruction, cat("writes value ", v, ", which is not of the arena"));
     if (part_.values[v].alias == kNone) continue;
     if (!may_overwrite(instruction, k) ||
-        std::find(overwritten.begin(), overwritten.end(), root(v)) != overwritten.end())
+        std::find(overwritten.begin(), overwritten.end(), part_.root(v)) != overwritten.end())
       return wrong(instruction, cat("computes value ", v, " in place of another than its input"));
-    overwritten.push_back(root(v));
+    overwritten.push_back(part_.root(v));
   }
   for (const uint32_t v : instruction.outputs) {
-    if (v != kNone && part_.values[v].type.kind != ValueKind::token) contents_[root(v)] = v;
+    if (v != kNone && part_.values[v].type.kind != ValueKind::token) contents_[part_.root(v)] = v;
   }
   return {};
 }
 
 // May output k take the bytes of an input? If the op says so, and nothing else of it reads them.
 bool PartitionVerifier::may_overwrite(const PlanInstruction& instruction, size_t k) const {
-  const uint32_t from = root(instruction.outputs[k]);
-  const auto shares = [&](uint32_t v) { return v != kNone && root(v) == from; };
+  const uint32_t from = part_.root(instruction.outputs[k]);
+  const auto shares = [&](uint32_t v) { return v != kNone && part_.root(v) == from; };
   const auto& pairs = instruction.op->in_place;
   const bool allowed = std::any_of(pairs.begin(), pairs.end(), [&](const auto& pair) {
     const auto [out, in] = pair;
@@ -489,10 +489,10 @@ Status PartitionVerifier::check_chain(uint32_t index, const OpTypes& types) {
 Status PartitionVerifier::check_member(const PlanInstruction& instruction, const Tiling& tiling) {
   for (size_t k = 0; k < instruction.inputs.size(); ++k) {
     const uint32_t v = instruction.inputs[k];
-    const auto made = v == kNone ? chain_.made.end() : chain_.made.find(root(v));
+    const auto made = v == kNone ? chain_.made.end() : chain_.made.find(part_.root(v));
     if (made == chain_.made.end()) continue;
     const Shape& shape = part_.values[v].type.shape;
-    const bool whole = part_.values[v].type.bytes() == part_.values[root(v)].type.bytes();
+    const bool whole = part_.values[v].type.bytes() == part_.values[part_.root(v)].type.bytes();
     const bool by_rows = made->second && k < 32 && (tiling.row_inputs >> k & 1) && whole &&
                          shape.rank() > 0 && shape[0] == chain_.rows;
     if (!by_rows)
@@ -501,13 +501,14 @@ Status PartitionVerifier::check_member(const PlanInstruction& instruction, const
   for (size_t k = 0; k < instruction.outputs.size(); ++k) {
     const uint32_t v = instruction.outputs[k];
     if (v == kNone) continue;
-    const bool fresh = !chain_.made.contains(root(v));
-    if (fresh && chain_.read.contains(root(v)))
-      return wrong(instruction, cat("overwrites value ", root(v), " while its chain reads it"));
-    chain_.made[root(v)] = k < 32 && (tiling.row_outputs >> k & 1);
+    const bool fresh = !chain_.made.contains(part_.root(v));
+    if (fresh && chain_.read.contains(part_.root(v)))
+      return wrong(instruction,
+                   cat("overwrites value ", part_.root(v), " while its chain reads it"));
+    chain_.made[part_.root(v)] = k < 32 && (tiling.row_outputs >> k & 1);
   }
   for (const uint32_t v : instruction.inputs) {
-    if (v != kNone) chain_.read.insert(root(v));
+    if (v != kNone) chain_.read.insert(part_.root(v));
   }
   return {};
 }

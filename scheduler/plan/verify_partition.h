@@ -1,4 +1,4 @@
-// What verify() checks of one partition. Internal to the runtime.
+// The checks that verify() makes of one partition. Internal to verify().
 #pragma once
 
 #include <map>
@@ -13,7 +13,7 @@
 
 namespace leat {
 
-// How often each edge and fetch of a plan is used, over all of its partitions.
+// How often the partitions of a plan use each edge and each fetch.
 struct PlanUses {
   explicit PlanUses(const Plan& plan)
       : sent(plan.edges.size(), 0),
@@ -23,26 +23,30 @@ struct PlanUses {
   std::vector<uint32_t> sent, received, retired, fetched;
 };
 
-// Two values of the arena, neither an alias, that share bytes while both live: from the instruction
-// that writes a value to the last that reads it, a chain counting as one instruction.
+// Finds two values of the arena, neither an alias, that share bytes while both live. A value lives
+// from the instruction that writes it to the last that reads it; a chain counts as one instruction.
 // REQUIRES: indices, offsets and aliases are checked.
 std::optional<std::pair<uint32_t, uint32_t>> find_overlap(const Partition& partition);
 
-// Goes through a partition as a step does, and believes nothing of it. What it leaves true:
-//  - every operand of a kernel is where it says, inside memory that is there, aligned, and of the
+// Goes through a partition in the order of a step and trusts nothing in it. If run() finds no
+// fault, then
+//  - every operand of a kernel lies inside memory that the partition has, aligned, and is of the
 //    type that the op's inference gives;
 //  - a kernel writes to the arena, to pages, and to the variables that its op writes, and nowhere
 //    else;
 //  - a value is read after it was written and before its bytes serve another; values that live at
 //    the same time share no bytes, but for views and for what a kernel computes in place;
-//  - what runs tile by tile depends on rows of its own tile alone;
+//  - a tile of a chain depends on rows of its own tile alone;
 //  - with a Commit, variables are written by kernels behind it, among which nothing can wait.
-// REQUIRES: the edges and borders of the plan are checked.
+//
+// One object checks one partition, on one thread. It adds what it has seen to `uses`, which the
+// verifiers of all partitions share. REQUIRES: the edges and borders of the plan are checked.
 class PartitionVerifier {
  public:
   PartitionVerifier(const Plan& plan, uint32_t partition, PlanUses& uses)
       : plan_(plan), part_(plan.partitions[partition]), index_(partition), uses_(uses) {}
 
+  // internal error for the first fault.
   Status run();
 
  private:
@@ -50,16 +54,12 @@ class PartitionVerifier {
   struct Chain {
     uint32_t first = kNone;
     int64_t rows = 0, tile_rows = 0;
-    std::map<uint32_t, bool> made;  // by root: by rows?
-    std::set<uint32_t> read;        // roots
+    std::map<uint32_t, bool> made;  // by root that a member writes: true if row by row
+    std::set<uint32_t> read;        // the roots that members read
   };
 
   Status wrong(const std::string& what) const;
   Status wrong(const PlanInstruction& instruction, const std::string& what) const;
-  uint32_t root(uint32_t value) const {
-    const uint32_t alias = part_.values[value].alias;
-    return alias == kNone ? value : alias;
-  }
 
   Status check_sizes();
   Status take_memory(uint64_t bytes);

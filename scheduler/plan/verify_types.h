@@ -1,4 +1,4 @@
-// Types of operands, as verify() sees them. Internal to the runtime.
+// The checks that verify() makes of operands' types. Internal to verify().
 #pragma once
 
 #include <string>
@@ -11,18 +11,21 @@
 
 namespace leat {
 
-// What makes a type one that no value can have, as the end of a sentence; "" if nothing does.
+// Why no value can have this type, as the end of a sentence ("is a token with a type"); "" if a
+// value can.
 std::string fault_of(const OperandType& type);
 
-// The types of the outputs by the op's own inference; absent for outputs that are not present in
-// `types`. `constants`: by input, null where unknown; attributes as written. invalid_argument, with
-// the subject, if the op refuses its inputs or cannot tell a concrete type.
+// Infers the types of the outputs as the op itself does; an output that is absent in `types` is
+// absent in the result. `constants` has one entry for each input, null where the value is unknown;
+// `attrs` are as the plan has them, without defaults. invalid_argument, with the subject, if the op
+// refuses its inputs or cannot infer a concrete type.
 Result<std::vector<OperandType>> infer_concrete(const OpDef& op, const Attrs& attrs,
                                                 const std::string& subject, const OpTypes& types,
                                                 const std::vector<const Tensor*>& constants);
 
-// All operands plain, or blocked all of those, and only those, that the op can take blocked.
-// REQUIRES: the types have passed infer_concrete(); types.attrs has defaults filled in.
+// True if the operands' layouts fit the op: all are plain, or exactly those are blocked that the op
+// can take blocked. REQUIRES: the types have passed infer_concrete(); types.attrs has its defaults
+// filled in.
 bool layouts_fit(const OpDef& op, const OpTypes& types);
 
 }  // namespace leat

@@ -1,18 +1,18 @@
 #include <algorithm>
 #include <map>
 
-#include "scheduler/runtime/program_builder.h"
+#include "scheduler/runtime/list_entries.h"
 
 namespace leat {
 namespace {
 
-constexpr size_t kReduceLimit =
-    4000;  // entries; above it, implied dependencies are kept (they cost time, not sense)
+// With more entries, implied dependencies are kept: they cost time, but change nothing.
+constexpr size_t kReduceLimit = 4000;
 
-// What happened last to each range of bytes. Ranges are split where accesses begin and end.
+// The last accesses to each range of bytes. Ranges are split where accesses begin and end.
 class LastAccesses {
  public:
-  // Adds the entries that `access` must follow to `out`, and records it as done by `who`.
+  // Adds the entries that `access` must follow to `out`, and records the access as one of `who`.
   void access(const Access& access, uint32_t who, std::vector<uint32_t>& out) {
     if (access.begin >= access.end) return;
     split(access.begin);
@@ -63,7 +63,7 @@ class LastAccesses {
   std::map<uintptr_t, Range> ranges_;
 };
 
-// Rows of bits: ancestors of each entry.
+// By entry: a bit for each of the entries that it follows, directly or by way of others.
 class Ancestors {
  public:
   explicit Ancestors(size_t n) : words_((n + 63) / 64), bits_(n * words_, 0) {}
@@ -86,7 +86,7 @@ void drop_implied(std::vector<std::vector<uint32_t>>& after) {
     auto& direct = after[e];
     std::vector<uint32_t> kept;
     for (auto it = direct.rbegin(); it != direct.rend();
-         ++it) {  // latest first: it may imply the earlier
+         ++it) {  // the latest may imply earlier ones
       if (!ancestors.has(e, *it)) {
         kept.push_back(*it);
         ancestors.add(e, *it);
@@ -112,7 +112,8 @@ void find_before(LastAccesses& last, const std::vector<Access>& accesses, uint32
   found.erase(std::unique(found.begin(), found.end()), found.end());
 }
 
-// `before` are numbered over two steps of n entries, this entry's is the second.
+// Stores in an entry of the second of two steps what it follows; `before` numbers the entries of
+// both steps through.
 void tell(Entry& entry, const std::vector<uint32_t>& before, uint32_t n) {
   const auto same_step = std::lower_bound(before.begin(), before.end(), n);
   entry.after_previous.assign(before.begin(), same_step);

@@ -1,5 +1,4 @@
-// A worker: the devices of one machine, the state of the jobs on them, and the runs that step
-// there.
+// A host in this process: a device, the state of the jobs on it, and the runs that step there.
 #pragma once
 
 #include <chrono>
@@ -21,10 +20,13 @@
 
 namespace leat {
 
-// What a worker holds of one run: its partition, ready to step.
+// One partition of a plan that a host runs, with everything that the run needs: slots, channels,
+// program and run.
 //
-// Life: prepare() makes it, its slots are opened, connect() gives it its channels, start() hands it
-// to the executor. It is ended by release(). Threads: any, as Run says.
+// Life: DeviceHost::prepare() makes it and open_slots() opens its slots; connect() gives it its
+// channels, start() hands it to the executor, and release() ends it. The caller owns it.
+//
+// Threads: any, as Run says.
 class HostedPartition {
  public:
   HostedPartition(std::shared_ptr<const Plan> plan, uint32_t partition)
@@ -45,46 +47,53 @@ class HostedPartition {
   std::unique_ptr<Run> run_;
 };
 
+// Owns the device, its executor and the state of the jobs, and steps the runs of all jobs there.
+//
+// Threads: any, unless a function says otherwise. The calls from prepare() to start() for one
+// HostedPartition come one after the other.
 class DeviceHost {
  public:
-  // Task `task` of the cluster, with one CPU device of `threads` compute threads.
+  // The host is task `task` of its job, with one CPU device of `threads` compute threads.
   DeviceHost(int task, int threads);
   ~DeviceHost();
 
-  // Full names: "job:worker/task:0/cpu:0". Threads: not while it changes.
+  // The full name, "job:worker/task:0/cpu:0". Threads: any, but not during become().
   std::string device_name() const { return device_name_; }
-  // From now on it is that task. REQUIRES: it has no runs.
+  // Makes the host another task. REQUIRES: it has no runs.
   void become(int task);
   cpu::CpuDevice& device() { return device_; }
   int threads() { return device_.pool().threads(); }
 
-  // The state of a job here; made when it is first asked for. `data_root`: where its data sets are.
+  // The state of a job on this host, made at the first call. `data_root`, the folder of the job's
+  // data sets, counts at that call alone.
   JobResources& resources(const std::string& job, const std::string& data_root = {});
   // Frees the state of a job. REQUIRES: its runs are released.
   void drop(const std::string& job);
 
-  // Takes a partition of a plan. Its receive slots are closed: open_slots() opens them, or whoever
-  // makes the links to its peers, in memory that suits them. Channels come next.
+  // Takes a partition of a plan, with its receive slots closed. open_slots() opens them, or the
+  // code that makes the links to its peers does, in memory that suits the links. Channels come
+  // next.
   std::shared_ptr<HostedPartition> prepare(std::shared_ptr<const Plan> plan, uint32_t partition);
-  // Opens those that come from a partition of `from` (by partition of the plan; empty: from all),
-  // in the device's memory. resource_exhausted if there is none.
+  // Opens the slots of values from the partitions in `from` (indexed by partition of the plan;
+  // empty: all), in the device's memory. resource_exhausted if it has too little.
   Status open_slots(HostedPartition& run, const std::vector<bool>& from = {});
-  // Gives the run its channels (by partition of the plan; null where nothing is sent), makes its
-  // kernels and binds everything. `job`'s resources are found or made.
+  // Makes the program and the run. `channels` are by partition of the plan, null where nothing is
+  // sent. The run uses the state of `job`, which is made if need be.
   Status connect(HostedPartition& run, std::vector<std::unique_ptr<Channel>> channels,
                  const std::string& job, RunOptions options);
-  // Hands the run to the executor; it steps when its limit rises.
+  // Hands the run to the executor. It steps when its limit rises.
   void start(HostedPartition& run);
   void extend(HostedPartition& run, uint64_t limit);
-  // As Run has them.
+  // As the functions of Run.
   uint64_t hold(HostedPartition& run) { return run.run().hold(); }
   void fence(HostedPartition& run, uint64_t limit);
   Status between_steps(HostedPartition& run, uint64_t step, std::function<void()> between);
-  // Takes the run out; nothing of it runs afterwards.
+  // Takes the run out of the executor. When this returns, nothing of it runs any more; its memory
+  // is freed with the HostedPartition.
   void release(HostedPartition& run);
-  // What the run waits for, for people; "" if nothing.
+  // Describes for people what the run waits for; "" if it waits for nothing.
   std::string waits_for(HostedPartition& run) { return executor_.waits_for(run.run()); }
-  // A peer, to send a value or to take one.
+  // True if it waits for a peer, which has yet to send a value or to make room for one.
   bool waits_for_peer(HostedPartition& run) { return executor_.waits_for_peer(run.run()); }
 
  private:

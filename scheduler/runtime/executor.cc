@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "devices/base/patience.h"
+#include "scheduler/runtime/at_work.h"
 
 namespace leat {
 
@@ -12,7 +13,7 @@ namespace leat {
 struct Executor::Core {
   // `ready` and `advancing` say what is yet to be done with a run.
   struct Place {
-    // Where a callback of ours is waiting; one is enough.
+    // The timeline that the executor has a callback on; one is enough.
     Timeline* registered = nullptr;
     uint64_t registered_value = 0;
     bool ready = false;
@@ -35,7 +36,7 @@ struct Executor::Core {
     if (place.busy != busy) neighbours.busy.fetch_add(busy ? 1 : size_t{0} - 1);
     place.busy = busy;
   }
-  // What the run waits for; null if it runs, is to run or is idle.
+  // The run's wait; null if it runs, is to run or is idle.
   const Awaited* awaited(Run& run) const {
     const auto it = places.find(&run);
     return it == places.end() || it->second.ready ? nullptr : &it->second.awaited;
@@ -78,7 +79,7 @@ void Executor::Core::wake(Run* run, bool fired) {
   place.ready = true;
   set_busy(place, true);
   if (place.advancing) return;
-  if (fired && !driving && queue.empty() && run->has_cheap_entries() && !Run::on_this_thread()) {
+  if (fired && !driving && queue.empty() && run->has_cheap_entries() && !AtWork::here()) {
     drive(lock, run, place, true);
   } else {
     queue.push_back(run);
@@ -183,7 +184,7 @@ void Executor::loop() {
   Core& core = *core_;
   std::unique_lock lock(core.mutex);
   while (true) {
-    // What is waited for is usually about to come: give it a moment before parking.
+    // The next work is usually about to come: spin for a moment before parking.
     if (!core.driver_is_wanted()) {
       lock.unlock();
       Patience& patience = step_patience();

@@ -1,9 +1,10 @@
-// What drives a device: it advances the cursors of the runs that can go on, one after the other,
-// and lets those that wait be woken by what they wait for.
+// The executor of a device: it advances the runs that can go on, one after the other, and registers
+// for what the other runs wait for.
 //
-// Whoever completes a wait, the io thread with a value that came, goes on with the cursor itself as
-// far as the work is cheap: waking another thread takes longer than that. The executor's own
-// thread, the driver, does the rest. Never do two threads advance cursors of one executor at once.
+// The thread that completes a wait, such as the io thread on which a value arrives, advances the
+// run itself as far as the work is cheap, because waking another thread would take longer. The
+// executor's own thread, the driver, does the rest. Two threads never advance runs of one executor
+// at the same time.
 #pragma once
 
 #include <atomic>
@@ -19,22 +20,24 @@
 
 namespace leat {
 
+// Owns the driver; borrows its runs, each from add() to remove().
+//
 // Threads: any, for all members.
 class Executor {
  public:
-  // `pool` outlives the executor. The thread is named `name` (15 characters are shown).
+  // `pool` outlives the executor. `name` is the driver's name, of which systems show 15 characters.
   Executor(cpu::Pool& pool, std::string name);
-  // REQUIRES: every run was removed, and the timelines that they waited for are not being signalled
-  // and never will be again.
+  // REQUIRES: every run is removed, and no thread signals a timeline that one of them waited for,
+  // now or later.
   ~Executor();
 
   // Adds a run; nothing happens before its first wake().
   void add(Run& run);
-  // The run may have something to do: its limit rose, or it failed.
+  // Tells the executor that the run may have something to do: its limit rose, or it failed.
   void wake(Run& run);
-  // Returns when the run is not being advanced and never will be again.
+  // Takes the run out. When this returns, no thread advances the run, now or later.
   void remove(Run& run);
-  // What the run waits for now, for people: "" if it is running or idle.
+  // Describes for people what the run waits for now; "" if it is running or idle.
   std::string waits_for(Run& run);
   // As Run::waits_for_peer(); false if it is running or idle.
   bool waits_for_peer(Run& run);

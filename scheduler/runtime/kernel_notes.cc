@@ -42,18 +42,6 @@ std::string likeness(const PlanInstruction& instruction, const OpTypes& types) {
 
 }  // namespace
 
-OpTypes types_of(const Partition& partition, const PlanInstruction& instruction,
-                 const Attrs& attrs) {
-  OpTypes types;
-  types.attrs = &attrs;
-  const auto type = [&](uint32_t value) {
-    return value == kNone ? OperandType() : partition.values[value].type;
-  };
-  for (uint32_t input : instruction.inputs) types.inputs.push_back(type(input));
-  for (uint32_t output : instruction.outputs) types.outputs.push_back(type(output));
-  return types;
-}
-
 Result<std::unique_ptr<Kernel>> make_instruction_kernel(const Partition& partition,
                                                         const PlanInstruction& instruction,
                                                         std::string_view kind, Device* device,
@@ -66,7 +54,7 @@ Result<std::unique_ptr<Kernel>> make_instruction_kernel(const Partition& partiti
   node.first_row = instruction.first_row;
   node.name = instruction.name;
   KernelSetup setup;
-  setup.types = types_of(partition, instruction, attrs);
+  setup.types = partition.types_of(instruction, attrs);
   setup.node = &node;
   setup.tile_rows = instruction.tile_rows;
   setup.device = device;
@@ -91,7 +79,7 @@ Result<std::vector<std::string>> kernel_notes(const Plan& plan) {
     for (const PlanInstruction& instruction : partition.instructions) {
       if (instruction.kind != PlanInstruction::Kind::kernel) continue;
       const Attrs attrs = with_defaults(*instruction.op, instruction.attrs);
-      const OpTypes types = types_of(partition, instruction, attrs);
+      const OpTypes types = partition.types_of(instruction, attrs);
       if (product_flops(*instruction.op, types) == 0) continue;
       const auto [like, fresh] = made.try_emplace(likeness(instruction, types));
       if (fresh) {

@@ -1,4 +1,5 @@
-// The kernel of one instruction, and what kernels say of themselves before anything runs.
+// Makes the kernel of one instruction, and collects the notes of a plan's kernels before it runs.
+// The functions are pure, and any thread may call them.
 #pragma once
 
 #include <memory>
@@ -12,21 +13,17 @@
 
 namespace leat {
 
-// `kind`: of the device. `device` and `resources` may be null for kernels that use neither, which
-// those of matrix products and convolutions do not. REQUIRES: an instruction that is a kernel.
+// Makes a kernel for a device of kind `kind`. `device` and `resources` may be null for a kernel
+// that uses neither, such as those of matrix products and convolutions; otherwise they outlive it.
+// REQUIRES: the instruction is a kernel.
 Result<std::unique_ptr<Kernel>> make_instruction_kernel(const Partition& partition,
                                                         const PlanInstruction& instruction,
                                                         std::string_view kind, Device* device,
                                                         JobResources* resources);
 
-// The types of the instruction's operands, in its partition. `attrs` are those of the instruction
-// with their defaults, and outlive the answer.
-OpTypes types_of(const Partition& partition, const PlanInstruction& instruction,
-                 const Attrs& attrs);
-
-// Why kernels of the plan would run far below what this processor can do, one line for each reason
-// with the instructions' names: see ops/graph/kernel_note.h. Makes the kernel of each distinct
-// matrix product and convolution on the way; the error of one that cannot be made.
+// Lists why kernels of the plan would run far below what this processor can do: one line for each
+// reason, with the names of the instructions. See ops/graph/kernel_note.h. It makes the kernel of
+// each distinct matrix product and convolution, and returns the error if one cannot be made.
 Result<std::vector<std::string>> kernel_notes(const Plan& plan);
 
 }  // namespace leat

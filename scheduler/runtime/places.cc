@@ -8,21 +8,16 @@
 namespace leat {
 namespace {
 
-// What each peer is told of before the first step.
+// So many values at most are announced to each peer before the first step.
 constexpr size_t kMostForMany = 1024;
-
-uint32_t root(const Partition& partition, uint32_t value) {
-  while (partition.values[value].alias != kNone) value = partition.values[value].alias;
-  return value;
-}
 
 }  // namespace
 
 bool may_be_placed(const Partition& partition, uint32_t send) {
   const uint32_t value = partition.instructions[send].inputs[0];
-  const uint32_t first = root(partition, value);
+  const uint32_t first = partition.root(value);
   for (uint32_t v = 0; v < partition.values.size(); ++v) {
-    if (root(partition, v) != first) continue;
+    if (partition.root(v) != first) continue;
     const PlanValue& alias = partition.values[v];
     const bool fed =
         std::find(partition.feeds.begin(), partition.feeds.end(), v) != partition.feeds.end();
@@ -33,7 +28,7 @@ bool may_be_placed(const Partition& partition, uint32_t send) {
   }
   for (uint32_t i = send + 1; i < partition.instructions.size(); ++i) {
     for (uint32_t output : partition.instructions[i].outputs)
-      if (output != kNone && root(partition, output) == first) return false;
+      if (output != kNone && partition.root(output) == first) return false;
   }
   return true;
 }
@@ -49,7 +44,7 @@ std::vector<ValueForMany> values_for_many(const Plan& plan, uint32_t from,
     const PlanEdge& edge = plan.edges[instruction.edge];
     if (edge.bytes <= kSmallBytes || !to[edge.to] || !may_be_placed(partition, i)) continue;
     const auto [it, fresh] =
-        known.try_emplace(root(partition, instruction.inputs[0]), values.size());
+        known.try_emplace(partition.root(instruction.inputs[0]), values.size());
     if (fresh) values.push_back({edge.bytes, {}});
     values[it->second].edges.push_back(instruction.edge);
   }

@@ -52,7 +52,7 @@ Row row_of(const Partition& partition, const PlanInstruction& instruction,
     row.tiles += cat(" (", join(shares, "+"), " %)");
   }
   const Attrs attrs = with_defaults(*instruction.op, instruction.attrs);
-  const OpTypes types = types_of(partition, instruction, attrs);
+  const OpTypes types = partition.types_of(instruction, attrs);
   row.flops = product_flops(*instruction.op, types);
   row.bytes = operand_bytes(types);
   const bool writes = !types.outputs.empty() && types.outputs[0].kind == ValueKind::tensor &&

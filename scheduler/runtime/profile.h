@@ -1,5 +1,5 @@
-// Where the time of a run's steps goes, instruction by instruction. Only a program that was made
-// with `profile` measures; the others run the kernels themselves, not wrapped in anything.
+// Measures the time of a run's steps by instruction. Only a program that was made with `profile`
+// measures; other programs run their kernels without a wrapper.
 #pragma once
 
 #include <atomic>
@@ -16,11 +16,12 @@ namespace leat {
 
 class Program;
 
-// A kernel that adds up the CPU time of its calls. CPU time, because that is what the kernel costs
-// even while others use the machine; waits between tiles are no kernel's. The first step is not
-// counted: it touches memory for the first time.
+// A kernel that wraps another one and adds up the CPU time of its calls. CPU time is what the
+// kernel costs even while other programs use the machine, and leaves out waits between tiles. The
+// first step is not counted, because it touches memory for the first time.
 //
-// Threads: as Kernel says; the sums may be read at any time, but are whole only between steps.
+// Threads: as Kernel says. Any thread may read the sums at any time, but they are complete only
+// between steps.
 class TimedKernel final : public Kernel, public ElementTiles, public NotedKernel {
  public:
   explicit TimedKernel(std::unique_ptr<Kernel> kernel);
@@ -36,7 +37,7 @@ class TimedKernel final : public Kernel, public ElementTiles, public NotedKernel
 
   // CPU seconds of a phase, over all steps but the first.
   double seconds(int phase) const;
-  // Calls of a phase that were counted.
+  // The number of calls of a phase that were counted.
   uint64_t calls(int phase) const;
 
  private:
@@ -47,11 +48,11 @@ class TimedKernel final : public Kernel, public ElementTiles, public NotedKernel
   std::unique_ptr<Sum[]> sums_;  // by phase
 };
 
-// A table of the program's instructions, the dearest first: CPU time a step and its share; GFLOP/s
-// of matrix products and convolutions; GB/s of all, each operand's bytes counted once; how many
-// tiles, by phase, and the phases' shares; what the kernel notes of itself; what is below 0.1 % in
-// one line. "" if the program does
-// not measure, or before its second step.
+// A table of the program's instructions, the most expensive first: CPU time of a step and its
+// share; GFLOP/s of matrix products and convolutions; GB/s, with each operand's bytes counted once;
+// tiles and share of each phase; and the kernel's note. One line stands for all instructions below
+// 0.1 %.
+// "" if the program does not measure, or before its second step.
 std::string profile_text(const Program& program);
 
 }  // namespace leat

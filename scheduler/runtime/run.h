@@ -1,206 +1,133 @@
-// A run: one program being stepped. A resumable cursor over its entries that never blocks: it goes
-// on until its steps are done or it needs something that is not there yet, and then says what.
+// A run: one program being stepped.
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <functional>
-#include <memory>
-#include <mutex>
+#include <optional>
 #include <string>
-#include <vector>
 
 #include "devices/cpu/pool.h"
-#include "ops/graph/kernel.h"
+#include "scheduler/runtime/commit_verdict.h"
+#include "scheduler/runtime/entry_cursor.h"
 #include "scheduler/runtime/program.h"
+#include "scheduler/runtime/run_options.h"
+#include "scheduler/runtime/run_outcome.h"
+#include "scheduler/runtime/segment_execution.h"
+#include "scheduler/runtime/step_limit.h"
+#include "scheduler/runtime/turn_contexts.h"
 
 namespace leat {
 
-// What a cursor waits for.
-struct Awaited {
-  Timeline* timeline = nullptr;
-  uint64_t value = 0;
-  uint32_t instruction = 0;  // who waits
-};
-
-// How far a cursor came.
+// How far a call of Run::advance() came.
 enum class Advanced : uint8_t {
   all,    // everything allowed is done, or the run failed
-  waits,  // for what it says in an Awaited
-  stops,  // it could go on: before work that its caller did not want, or for others of the device
+  waits,  // the run cannot go on before what `awaited` says
+  stops,  // the run could go on: the caller did not want the work ahead, or other runs are ready
 };
 
-// The other runs of a device.
+// The other runs of a run's device, as it sees them.
 struct Neighbours {
   std::atomic<size_t> busy{0};   // runs that have steps to do, this one too
   std::atomic<size_t> ready{0};  // of the others, those that could go on now
 };
 
-struct RunOptions {
-  std::string name = "run";
-  uint64_t seed = 0;
-  uint64_t first_step = 0;  // the job's step of the run's first turn
-  bool profile = false;     // the run's program times its kernels: see profile_text()
-  // Other runs decide when it steps: it is allowed all steps, and nobody waits for their end.
-  bool endless = false;
-  bool trains = false;  // its steps are those that the job counts
-};
-
-// Steps are counted twice: the job's step (for random numbers, for people) and the run's turn (0 at
-// its start, for slots). turn = step - first_step.
+// A run never blocks: it goes on until its steps are done or it needs something that is not there
+// yet, and says what. Its parts are one class each. The StepLimit says how far it may step, the
+// EntryCursor where it stands and which segment of entries can start, the SegmentExecution runs
+// that segment, the CommitVerdict decides whether a step's writes are made, and the RunOutcome
+// counts finished turns and keeps the first failure.
 //
-// A program that commits writes a step's variables after one entry, at which nothing of the step
-// can fail any more. There abort() and the step decide which of them came first: a step that did is
-// written to its end before advance() returns, whatever became of the run; of one that did not
-// nothing is written. The job's Commits remember it. Who starts such a run says with
-// RunOptions::first_step how many steps the variables have seen. Other programs that write
-// variables leave them of no step in particular.
+// Steps are counted twice: as the job's step (for random numbers and for people) and as the run's
+// turn (0 at its start, for slots). turn = step - first_step.
 //
-// Threads: one at a time calls advance(), the executor's driver or who completed what the run
-// waited for; extend(), fail() and the timelines from anywhere.
+// A step of a program that commits is written as a whole or not at all, see CommitVerdict. A step
+// that is decided is written before advance() returns, whatever became of the run. The caller that
+// starts such a run says with RunOptions::first_step how many steps the variables have seen.
+//
+// Threads: one at a time calls advance(): the executor's driver, or a thread that completed what
+// the run waited for. extend(), hold(), fence(), between_steps(), abort(), finished(), tiles_done()
+// from any.
 class Run {
  public:
-  // `pool` runs the tiles; it may be shared by runs that one driver advances.
+  // `program` and `pool` outlive the run. `pool` runs the tiles; runs that one driver advances may
+  // share it.
   Run(Program& program, cpu::Pool& pool, RunOptions options);
+  // Fails the run if values of it have yet to leave; waits for an asynchronous device.
   ~Run();
 
   // Allows the steps below `limit` (a job's step). It only rises, until hold() or fence().
   void extend(uint64_t limit);
-  // Takes back what is allowed beyond the steps that are begun; the limit that is left, and stays.
-  uint64_t hold();
-  // The limit is this from now on, also where it was higher. REQUIRES: no step from there on can
-  // end; one that is begun stays as it is.
-  void fence(uint64_t limit);
-  uint64_t limit() const { return limit_.load(std::memory_order_acquire); }
-  // Calls `between` once, on the thread that advances: when the steps below `step` are done here,
-  // and before one of them counts as finished or the next is begun. In place of what was to be
-  // called before. failed_precondition if that step is begun.
+  // Takes back the allowed steps that are not begun. Returns the limit that is left, which stays.
+  uint64_t hold() { return limit_.hold(); }
+  // Sets the limit for good, also where it was higher. REQUIRES: no step from there on can end; a
+  // step that is begun stays as it is.
+  void fence(uint64_t limit) { limit_.fence(limit); }
+  uint64_t limit() const { return limit_.limit(); }
+  // Calls `between` once, on the thread that advances, when the steps below `step` are done here
+  // and before one of them counts as finished or the next one is begun. It replaces the callback
+  // that was to be called before. failed_precondition if that step is begun.
   Status between_steps(uint64_t step, std::function<void()> between);
-  // From the next turn on, kernels see the step number `step` and what follows it: runs of one job
+  // From the next turn on, kernels see the step number `step` and those after it: runs of one job
   // that step now and then share its numbers. REQUIRES: no allowed step is unfinished.
-  void renumber(uint64_t step);
-  // Copies `value` to feed i; REQUIRES: no allowed step is unfinished, the type is the plan's.
+  void renumber(uint64_t step) { contexts_.renumber(turns(), step); }
+
+  // Copies `value` to feed i. invalid_argument if its type is not the plan's.
+  // REQUIRES: no allowed step is unfinished.
   Status set_feed(uint32_t i, const Tensor& value);
-  // A copy of fetch i of `step`; REQUIRES: step is one of the last kFetchDepth finished ones.
+  // A copy of fetch i of `step`. REQUIRES: step is one of the last kFetchDepth finished ones.
   Tensor fetched(uint32_t i, uint64_t step);
-  // Scalar fetches without a copy.
+  // The same fetch without a copy; it stays until kFetchDepth further steps are allowed.
   const void* fetched_data(uint32_t i, uint64_t step);
 
-  // Goes on. True if everything allowed is done (or the run failed); false if it waits: then
+  // Goes on. True if everything allowed is done, or the run failed; false if it waits for
   // `awaited`.
   bool advance(Awaited& awaited) { return advance(awaited, nullptr, false) == Advanced::all; }
-  // The same, as one of several: it stops when others of `neighbours` are ready, though no entry is
-  // cut short for them. With `cheaply` no further than cheap entries go, on this thread alone.
+  // Goes on as one of several runs: it stops after a segment when others of `neighbours` are ready.
+  // With `cheaply`, it runs cheap entries alone, on this thread alone.
   Advanced advance(Awaited& awaited, const Neighbours* neighbours, bool cheaply);
-  // Are there entries for which that makes sense?
-  bool has_cheap_entries() const { return has_cheap_entries_; }
-  // Is this thread at work for a run, whichever? Then it has no time for another one.
-  static bool on_this_thread();
+  // True if advancing cheaply can get anywhere.
+  bool has_cheap_entries() const { return cursor_.has_cheap_entries(); }
 
   // At n when n turns are finished, and all that they sent has left; fails when the run fails.
-  Timeline& finished() { return finished_; }
-  Status status() const { return finished_.status(); }
+  Timeline& finished() { return outcome_.finished(); }
+  Status status() const { return outcome_.finished().status(); }
   // "conv2 waits for edge 'x' from job:worker/task:1/cpu:0", or "".
   std::string waits_for(const Awaited& awaited) const;
-  // Is that a value from another partition, or room at one?
+  // True if that is a value from another partition, or room for one there.
   bool waits_for_peer(const Awaited& awaited) const;
 
   // Ends the run: every wait on it ends with `cause`. The first cause stays.
-  void abort(const Status& cause);
+  void abort(const Status& cause) { outcome_.abort(cause); }
 
   Program& program() { return program_; }
   const RunOptions& options() const { return options_; }
   // Turns finished.
-  uint64_t turns() const { return finished_.value(); }
-  // Rises with every tile of a kernel that is done, or begun: a step that takes long shows that it
-  // goes on.
-  uint64_t tiles_done() const;
+  uint64_t turns() const { return outcome_.finished().value(); }
+  // Rises with every tile that a kernel has done: a step that takes long shows that it goes on.
+  uint64_t tiles_done() const { return execution_.tiles_done(); }
 
  private:
-  struct Segment;
-  // Of one thread, which alone writes it.
-  struct alignas(64) Worked {
-    std::atomic<uint64_t> tiles{0};
-    void add() {
-      tiles.store(tiles.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-    }
-  };
-  // What the kernels of one turn see.
-  struct Turn final : LimitedStepContext {
-    Run* run = nullptr;
-    void fail(uint32_t instruction, Status status) override;
+  // A call of advance(), as its caller wants it.
+  struct Visit {
+    const Neighbours* neighbours;
+    bool cheaply;
+    uint64_t cheap_positions_end;
   };
 
-  bool ready(uint64_t position, Awaited& awaited);
-  uint64_t turns_sent(uint64_t turn, Awaited& awaited) const;
-  bool gives_up(const Awaited& awaited);
-  uint64_t cheap_end(uint64_t end) const;
-  bool drained(Awaited& awaited, uint64_t position);
-  uint64_t segment_end(uint64_t cap, Awaited& awaited);
-  void run_segment(uint64_t begin, uint64_t end, bool alone);
-  uint64_t keep_commit_whole(uint64_t end, bool& alone) const;
-  void run_serial(uint64_t begin, uint64_t end);
-  static void work(void* segment, int thread);
-  void number(uint64_t turn);
-  bool wait_for_others(const Entry& entry, uint64_t turn);
-  void write_tile(uint64_t e, uint64_t turn, uint32_t tile, std::byte* scratch);
-  bool is_committing(uint64_t e) const { return e > commit_ && e < commit_end_; }
-  bool claim(uint64_t turns);
-  void call_between();
-  bool decide(uint64_t turn);
-  bool decided(uint64_t turn) const { return verdict_.load(std::memory_order_acquire) >> 1 > turn; }
-  bool await_verdict(uint64_t turn) const;
-  void commit();
-  bool enter_turn(uint64_t turn);
-  Turn& turn_state(uint64_t turn) { return turns_[turn % kFetchDepth]; }
-  bool wait_for_entry(uint32_t e, uint64_t turns);
-  bool run_kernel(const Entry& entry, uint64_t turn);
-  bool run_tile(const Entry& entry, uint64_t turn, uint32_t tile, std::byte* scratch);
-  Progress run_in_tile_memory(const BoundKernel& bound, KernelContext context, int phase,
-                              uint32_t tile) const;
-  bool run_transfer(const Entry& entry, uint64_t turn);
-  void hold(const Entry& entry);
-  bool flush_held(uint32_t instruction, uint64_t turn);
-  bool run_bundle(const Entry& bundle, uint64_t turn, std::byte* scratch);
-  bool run_blocking(const Entry& entry, uint64_t turn, Awaited& awaited);
-  void finish_turns(uint64_t from, uint64_t to);
+  bool settle_turns(uint64_t turn, Awaited& awaited);
+  Advanced wait(const Awaited& awaited);
+  std::optional<Advanced> run_entries(uint64_t allowed, const Visit& visit, Awaited& awaited);
+  std::optional<Advanced> run_blocking(const Visit& visit, Awaited& awaited);
 
   Program& program_;
-  cpu::Pool& pool_;
-  RunOptions options_;
-  const std::vector<Entry>& entries_;
-  std::array<Turn, kFetchDepth> turns_;                  // set by the driver before a segment
-  std::unique_ptr<std::atomic<uint64_t>[]> tiles_done_;  // by entry, over all turns
-  std::unique_ptr<Worked[]> worked_;                     // by thread
-  std::vector<std::vector<std::byte>> scratch_storage_;
-  std::vector<std::byte*> scratch_;    // by thread
-  std::vector<uint64_t> tile_prefix_;  // tiles before each entry of a turn; the last is all of them
-  std::vector<uint32_t>
-      next_special_;                  // from each entry on, the first that the outside may hold up
-  std::vector<uint32_t> next_heavy_;  // from each entry on, the first that is not cheap
-  bool has_cheap_entries_ = false;
-  uint64_t position_ = 0;  // turn * entries + entry
-  uint64_t turns_finished_ = 0;
-  const uint64_t commit_, commit_end_;  // as Program says; no position if there is none
-  // What is written is known: an asynchronous device may fail after it was told.
-  const bool remembers_;
-  // Twice the turns that are decided, and 1 when the run has failed: none is decided from then on.
-  std::atomic<uint64_t> verdict_{0};
-  std::atomic<bool> spoiled_{false};    // a write failed
-  std::atomic<bool> announced_{false};  // to the Commits
-  uint64_t committed_ = 0;              // turns
-  std::vector<Channel*> held_;          // by the thread that advances
-  uint32_t blocking_tile_ = 0;
-  uint64_t marked_position_ = ~uint64_t{0},
-           mark_ = 0;    // asynchronous devices: the queue's mark at a position
-  std::mutex limiting_;  // whoever changes the limit
-  std::atomic<uint64_t> limit_;
-  uint64_t ceiling_ = ~uint64_t{0};            // of the limit
-  std::atomic<uint64_t> claimed_{0};           // turns that are begun, or about to be
-  std::atomic<uint64_t> pause_{~uint64_t{0}};  // turns before between_
-  std::function<void()> between_;
-  std::atomic<uint64_t> first_number_;  // what kernels see is this + turn
-  std::atomic<bool> failed_{false};
-  Timeline finished_;
+  const RunOptions options_;
+  StepLimit limit_;
+  CommitVerdict verdict_;
+  RunOutcome outcome_;
+  TurnContexts contexts_;
+  EntryCursor cursor_;
+  SegmentExecution execution_;
 };
 
 }  // namespace leat

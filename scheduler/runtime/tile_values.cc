@@ -9,7 +9,7 @@
 namespace leat {
 namespace {
 
-constexpr uint64_t kLine = 64;            // of the cache
+constexpr uint64_t kLine = 64;            // bytes of a cache line
 constexpr uint64_t kMostBytes = 4 << 20;  // beyond, it is no cache that they would stay in
 
 // A value with the members that touch it, as positions in the chain.
@@ -34,21 +34,12 @@ class Search {
   }
 
  private:
-  uint32_t root(uint32_t value) const {
-    const uint32_t alias = partition_.values[value].alias;
-    return alias == kNone ? value : alias;
-  }
-
+  // Notes how a member of the chain touches its operands. An operand is a candidate only if the op
+  // says that its row phase uses it row by row, and not after that.
   void look_at_member(uint32_t i) {
     const PlanInstruction& instruction = partition_.instructions[i];
     const Attrs attrs = with_defaults(*instruction.op, instruction.attrs);
-    OpTypes types;
-    types.attrs = &attrs;
-    const auto type = [&](uint32_t v) {
-      return v == kNone ? OperandType() : partition_.values[v].type;
-    };
-    for (uint32_t v : instruction.inputs) types.inputs.push_back(type(v));
-    for (uint32_t v : instruction.outputs) types.outputs.push_back(type(v));
+    const OpTypes types = partition_.types_of(instruction, attrs);
     const Tiling tiling = instruction.op->tiling(types);
     const bool many = std::max(types.inputs.size(), types.outputs.size()) > kMostTileOperands;
     look_at_operands(i, instruction.inputs, tiling,
@@ -61,7 +52,7 @@ class Search {
     for (size_t k = 0; k < operands.size(); ++k) {
       if (operands[k] == kNone) continue;
       const PlanValue& value = partition_.values[operands[k]];
-      Candidate& candidate = candidates_[root(operands[k])];
+      Candidate& candidate = candidates_[partition_.root(operands[k])];
       candidate.first = std::min(candidate.first, i);
       candidate.last = std::max(candidate.last, i);
       const Shape& shape = value.type.shape;
@@ -72,7 +63,8 @@ class Search {
                                       : 0;
       if (candidate.tile_bytes == 0) candidate.tile_bytes = tile_bytes;
       const bool rows_alone = k < 32 && (by_rows >> k & 1) && has_rows;
-      const bool whole = value.type.bytes() == partition_.values[root(operands[k])].type.bytes();
+      const bool whole =
+          value.type.bytes() == partition_.values[partition_.root(operands[k])].type.bytes();
       candidate.fits = candidate.fits && rows_alone && whole && value.home == Home::arena &&
                        tile_bytes == candidate.tile_bytes && tile_bytes > 0;
     }
@@ -124,7 +116,7 @@ ValueUses::ValueUses(const Partition& partition)
     : first_(partition.values.size(), kNone), last_(partition.values.size(), 0) {
   const auto use = [&](uint32_t value, uint32_t first, uint32_t last) {
     if (value == kNone) return;
-    const uint32_t alias = partition.values[value].alias, root = alias == kNone ? value : alias;
+    const uint32_t root = partition.root(value);
     first_[root] = std::min(first_[root], first);
     last_[root] = std::max(last_[root], last);
   };
@@ -147,8 +139,7 @@ std::vector<TileOperand> tile_operands(const Partition& partition,
   const auto add = [&](const std::vector<uint32_t>& operands, bool output) {
     for (uint32_t k = 0; k < operands.size(); ++k) {
       if (operands[k] == kNone) continue;
-      const uint32_t alias = partition.values[operands[k]].alias;
-      const uint32_t root = alias == kNone ? operands[k] : alias;
+      const uint32_t root = partition.root(operands[k]);
       const auto at = std::lower_bound(
           values.values.begin(), values.values.end(), root,
           [](const TileValue& value, uint32_t wanted) { return value.value < wanted; });

@@ -5,16 +5,20 @@
 namespace leat {
 
 std::vector<Strategy> all_strategies() {
+  const auto always = [](const DivisionOptions&) { return true; };
   return {
       {"single", "one device runs all shards, or those that the graph's constraints name",
-       apply_single},
+       apply_single, always},
       {"mirrored",
        "every worker holds the variables and a block of the shards; gradients are all-reduced",
-       apply_mirrored},
+       apply_mirrored, always},
       {"parameter_server",
        "each variable is on one server, which sums and applies its gradients; every worker has a "
        "block of the shards",
-       apply_parameter_server},
+       apply_parameter_server,
+       // Replicas of a quorum read copies, and leave whole gradients to be summed: see
+       // ops/definitions/quorum.cc.
+       [](const DivisionOptions& options) { return options.quorum.replicas_to_aggregate == 0; }},
   };
 }
 

@@ -1,12 +1,12 @@
 // Data parallelism with each variable in one place. Server i is on worker i's device, beside the
 // shards that the worker holds.
 //
-// What touches a variable is *pinned* to its server: reading it, summing its gradient, applying it.
-// A node that reads some rows of it for each shard is too: it gets the ids, and sends the rows.
-// Common work that only reduces or changes what one server has stays there. All other common work
-// (the learning rate, say) is done again wherever it is needed, since that costs less than sending
-// it. So a step sends each variable to each worker once and, for each block of shards that the tree
-// of sums has as one part, a gradient back. Sums, and so bits, are those of mirrored.
+// Nodes that touch a variable are *pinned* to its server: reading it, summing its gradient,
+// applying it. A node that reads some rows of it for each shard is too: it gets the ids, and sends
+// the rows. Common work that only reduces or changes what one server has stays there. All other
+// common work (the learning rate, say) is done again wherever it is needed, since that costs less
+// than sending it. So a step sends each variable to each worker once and, for each block of shards
+// that the tree of sums has as one part, a gradient back. Sums, and so bits, are those of mirrored.
 #include <algorithm>
 #include <numeric>
 #include <set>
@@ -161,7 +161,7 @@ void Placement::anchor() {
   }
 }
 
-// Where all that a node reads is, constants aside; kAnywhere if that is not one place.
+// The one place of all that a node reads, constants aside; kAnywhere if there are several.
 int Placement::common_place_of_inputs(const Node& node) const {
   int place = kAnywhere;
   for (ValueId input : node.inputs) {
@@ -170,7 +170,7 @@ int Placement::common_place_of_inputs(const Node& node) const {
       if (input != kNone) return kAnywhere;
       continue;
     }
-    if (is_op(*graph_.node(producer).op, "Constant")) continue;
+    if (is_op(graph_.node(producer), "Constant")) continue;
     if (place_[producer] == kAnywhere || (place != kAnywhere && place != place_[producer]))
       return kAnywhere;
     place = place_[producer];
@@ -178,7 +178,7 @@ int Placement::common_place_of_inputs(const Node& node) const {
   return place;
 }
 
-// What one server has stays there while it does not grow.
+// A value that one server has stays there while it does not grow.
 void Placement::settle() {
   for (NodeId id : order_) {
     if (!common(id) || place_[id] != kAnywhere) continue;

@@ -12,9 +12,7 @@
 namespace leat {
 namespace {
 
-bool is_op(const Node& node, std::string_view full_name) { return is_op(*node.op, full_name); }
-
-// What the split is made of; each half is one pass over the graph.
+// Splits a graph; each half is one pass over it.
 class Splitter {
  public:
   Splitter(const Graph& graph, const StrategyOptions& options, const std::vector<int>& owners,
@@ -79,7 +77,7 @@ ValueId Splitter::clock(int server) {
   return clocks_[server] = output(add("leat.StepClock", {}, {{"name", name}}, 1));
 }
 
-// Where replicas leave what the collective is of. Both halves call it the same.
+// The resource in which replicas leave their values of a collective. Both halves use the same name.
 ValueId Splitter::staging(NodeId collective) {
   const ValueType& type = graph_.value(graph_.node(collective).inputs[0]).type;
   const std::string name = cat("staged ", collective);

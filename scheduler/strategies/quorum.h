@@ -1,5 +1,5 @@
-// Splits the graph of one replica where values cross replicas, for steps that are closed by the
-// first N of M: see ops/definitions/quorum.h for what the nodes in between do.
+// Splits the graph of one replica where values cross replicas, for steps that the first N of M
+// replicas close. The nodes that connect the halves are defined in ops/definitions/quorum.cc.
 #pragma once
 
 #include <vector>
@@ -8,10 +8,11 @@
 
 namespace leat {
 
-// The graph of options.quorum.replica's steps, or that which closes the steps of all; see Quorum.
-// The graph that closes has one more fetch: how many replicas' chunks the step dropped.
-// `owners`, by node: the server that adds up what the collective is of. `servers` gets the
-// resources in between. invalid_argument or unimplemented names what cannot be split.
+// Makes one half of the graph: the steps of replica options.quorum.replica, or, if that is -1, the
+// graph that closes the steps of all replicas. The closing graph has one fetch more: the number of
+// replicas' chunks that the step dropped. `owners` has the server that adds up each collective, by
+// node; `servers` gets the resources that connect the halves, too. invalid_argument or
+// unimplemented names a node at which the graph cannot be split.
 Result<Graph> split_for_quorum(const Graph& graph, Borders& borders, const StrategyOptions& options,
                                const std::vector<int>& owners, VariableServers& servers);
 

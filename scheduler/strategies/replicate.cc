@@ -5,7 +5,7 @@
 // The borders between both are the collectives. leat.AllReduce sums its S inputs in one binary tree
 // over the shard indices (a tree of n splits at the largest power of two below n). The tree is the
 // same for every number of workers; only who adds changes. Hence the weights are the same to the
-// bit. What one worker adds up, it adds as soon as it has it, between one shard and the next, so
+// bit. A worker adds values as soon as it has them, between one shard and the next, so
 // that it holds as many sums as the tree has levels, and not a value of each shard. AllGather and
 // Broadcast give every worker one value; ReduceScatter and AllToAll give each shard its own.
 #include "scheduler/strategies/replicate.h"
@@ -25,9 +25,8 @@
 namespace leat {
 namespace {
 
-bool is(const Node& node, std::string_view op) { return is_op(*node.op, op); }
 bool scatters(const Node& node) {
-  return is(node, "leat.ReduceScatter") || is(node, "leat.AllToAll");
+  return is_op(node, "leat.ReduceScatter") || is_op(node, "leat.AllToAll");
 }
 
 // The inputs of a collective over all shards: the value of each, and the sums that one worker alone
@@ -165,7 +164,7 @@ Status Replicator::copy_for_shard(NodeId id, int shard) {
   const NodeId made = copy_node(id, shard, worker);
   Node& node = to_.node(made);
   if (!node.op->random && !node.op->per_shard) return {};
-  // Where this shard's rows begin in the global tensor.
+  // The first row of this shard in the global tensor.
   const SymbolicShape& shape = from_.value(from_.node(id).outputs[0]).type.shape;
   const auto rows = shape.rank() > 0 ? constant_of(shape[0]) : std::optional<int64_t>(0);
   if (!rows)
@@ -215,8 +214,8 @@ void Replicator::fill_from_first_home(NodeId id, std::vector<ValueId>& by_worker
   std::replace(by_worker.begin(), by_worker.end(), kNone, first);
 }
 
-// Who adds up so many elements: who the strategy says, or the worker that has the least to add so
-// far.
+// Chooses the worker that adds up so many elements: the one that the strategy names, or the one
+// with the least to add so far.
 int Replicator::choose_owner(NodeId collective, int64_t elements) {
   const DType dtype = from_.value(from_.node(collective).inputs[0]).type.dtype;
   const int owner = division_.owners[collective];
@@ -296,8 +295,8 @@ void Replicator::sum_shards(const Node& node, Leaves& leaves, int first, int las
 // Takes one more shard's input of a collective.
 void Replicator::collect(NodeId id, int shard) {
   const Node& node = from_.node(id);
-  const bool reduces = is(node, "leat.AllReduce");
-  if (!sharded(node.inputs[0]) || !(reduces || is(node, "leat.ReduceScatter"))) return;
+  const bool reduces = is_op(node, "leat.AllReduce");
+  if (!sharded(node.inputs[0]) || !(reduces || is_op(node, "leat.ReduceScatter"))) return;
   Collected& collected = collected_[id];
   if (shard == 0) {
     if (reduces) collected.pieces = pieces_to_reduce(id);
@@ -334,7 +333,7 @@ ValueId Replicator::all_reduce(const Node& node, const Leaves& leaves, int owner
   return combine(node, "Mul", sum, to_.node(scale).outputs[0], holder);
 }
 
-// What is combined element by element may be cut anywhere, and no bit changes.
+// A value that is combined element by element may be cut anywhere, and no bit changes.
 std::vector<ElementPiece> Replicator::pieces_to_reduce(NodeId id) const {
   const ValueType& type = from_.value(from_.node(id).inputs[0]).type;
   const auto shape = type.shape.concrete();
@@ -418,7 +417,7 @@ std::vector<ValueId> Replicator::all_to_all(const Node& node) {
 Status Replicator::cross(NodeId id) {
   const Node& node = from_.node(id);
   const ValueId input = node.inputs[0], output = node.outputs[0];
-  if (!sharded(input) && !is(node, "leat.AllReduce")) {
+  if (!sharded(input) && !is_op(node, "leat.AllReduce")) {
     return invalid_argument(cat(from_.describe_node(id),
                                 ": expected an input that differs between shards, '",
                                 from_.describe(input), "' is the same on all"));
@@ -431,19 +430,19 @@ Status Replicator::cross(NodeId id) {
     return invalid_argument(cat(from_.describe_node(id), ": root: expected one of ", shards_,
                                 " shards, received ", root));
   }
-  const bool reduces = is(node, "leat.AllReduce");
+  const bool reduces = is_op(node, "leat.AllReduce");
   if (!sharded(input)) {
     copies_[output] = reduce_equal(id);
   } else if (reduces && !collected_[id].pieces.empty()) {
     copies_[output] = all_reduce_pieces(id);
     for (ValueId made : copies_[output]) to_.set_value_name(made, from_.value_name(output));
-  } else if (is(node, "leat.ReduceScatter")) {
+  } else if (is_op(node, "leat.ReduceScatter")) {
     copies_[output] = reduce_scatter(id);
-  } else if (is(node, "leat.AllToAll")) {
+  } else if (is_op(node, "leat.AllToAll")) {
     copies_[output] = all_to_all(node);
   } else {
     const ValueId made = reduces ? all_reduce(node, collected_[id].leaves[0], choose_owner(id))
-                         : is(node, "leat.AllGather")
+                         : is_op(node, "leat.AllGather")
                              ? all_gather(id)
                              : copies_[input][static_cast<size_t>(attr_int(node.attrs, "root"))];
     to_.set_value_name(made, from_.value_name(output));
@@ -511,8 +510,8 @@ Result<Graph> Replicator::run(Borders& borders) {
 }  // namespace
 
 bool is_collective(const Node& node) {
-  return is(node, "leat.AllReduce") || is(node, "leat.AllGather") || is(node, "leat.Broadcast") ||
-         scatters(node);
+  return is_op(node, "leat.AllReduce") || is_op(node, "leat.AllGather") ||
+         is_op(node, "leat.Broadcast") || scatters(node);
 }
 
 Result<std::vector<bool>> find_sharded(const Graph& graph, const std::vector<NodeId>& order) {

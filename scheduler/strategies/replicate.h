@@ -1,6 +1,6 @@
-// Data parallelism over logical shards, as strategies share it: the graph of one replica becomes
-// that of all of them. What differs between strategies is where the work is done that all shards
-// have in common.
+// Data parallelism over logical shards, which strategies share: it makes the graph of all replicas
+// from the graph of one. Strategies differ in where they do the work that all shards have in
+// common; a Division says that.
 #pragma once
 
 #include <string>
@@ -12,43 +12,47 @@
 
 namespace leat {
 
-// By node: does what it computes differ between shards? invalid_argument if such a node writes a
-// variable. `order` is a topological one.
+// By node: true if its outputs differ between shards. invalid_argument if such a node writes a
+// variable. `order` is a topological order.
 Result<std::vector<bool>> find_sharded(const Graph& graph, const std::vector<NodeId>& order);
 
-// leat.AllReduce, AllGather, Broadcast, ReduceScatter or AllToAll: a border between shards.
+// True for leat.AllReduce, AllGather, Broadcast, ReduceScatter and AllToAll, which combine values
+// of several shards.
 bool is_collective(const Node& node);
 
-// The name of the resource that a value is; "" if it is none.
+// The name of the resource that a value stands for; "" if it stands for none.
 std::string resource_name(const Graph& graph, ValueId value);
 
-// Who does which work. Vectors but holders are by node of the source graph.
+// Which worker does which work. The vectors other than `holders` are indexed by node of the source
+// graph.
 struct Division {
-  // By shard: the worker that computes it, ascending.
+  // By shard: the worker that computes it. Ascending.
   std::vector<int> holders;
-  // Of a node that is not sharded, nor a collective of what is: the workers that have a copy,
-  // ascending and at least one. A worker without one reads that of the first.
+  // For a node that is neither sharded nor a collective of sharded values: the workers that have a
+  // copy of it, ascending, at least one. Other workers read the copy of the first.
   std::vector<std::vector<int>> homes;
-  // Of a collective: the worker that combines what no worker has alone; -1: the one that has the
+  // For a collective: the worker that combines values of several workers; -1: the one with the
   // least to combine so far.
   std::vector<int> owners;
-  // Of a sharded node: the worker that computes it for all shards, as it has a variable of which
-  // each reads a part; -1, or empty: each shard's holder.
+  // For a sharded node: the worker that computes it for all shards, because it has the variable of
+  // which each shard reads a part. -1, or an empty vector: each shard's holder computes it.
   std::vector<int> pinned = {};
-  // Leaves it to the placement where nodes are, by the constraints of the graph. Else each is on
-  // its worker's device, and a constraint that this does not meet is an error.
+  // True: nodes keep the constraints of the graph, and place() chooses their devices. False: each
+  // is on its worker's device, and a constraint that excludes that device is an error.
   bool placed_by_hand = false;
 };
 
-// invalid_argument: no shards, or more devices than shards.
+// invalid_argument if there are no shards, or more devices than shards.
 Status check_shards(const StrategyOptions& options);
 
-// The workers of shards that are dealt out in blocks.
+// By shard: its worker, where each worker has one block of the shards. See first_shard().
 std::vector<int> blocks_of_shards(const StrategyOptions& options);
 
-// One copy of each sharded node for each shard, on the worker that holds it; one copy of each other
-// node on each of its homes; each collective as what it does. Names no compute op but those that
-// combine: whoever adds, what is added to what is the same.
+// Makes one copy of each sharded node for each shard, on the worker that holds the shard, and one
+// copy of each other node on each of its homes. Replaces each collective by nodes that combine the
+// shards' values. Which values are added to which depends on the number of shards alone, not on the
+// division, so that the bits of all sums are the same for every division. `borders` gets the ids of
+// the new graph.
 Result<Graph> replicate(const Graph& graph, Borders& borders, const StrategyOptions& options,
                         const Division& division);
 

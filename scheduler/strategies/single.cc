@@ -12,9 +12,7 @@ Result<Graph> keep_one(const Graph& graph, Borders& borders) {
   LEAT_ASSIGN_OR_RETURN(const auto order, graph.topological_order());
   for (NodeId id : order) {
     const Node& node = graph.node(id);
-    const std::string op = node.op->full_name();
-    if (op != "leat.AllReduce" && op != "leat.AllGather" && op != "leat.Broadcast" &&
-        op != "leat.ReduceScatter" && op != "leat.AllToAll") {
+    if (!is_collective(node)) {
       rewriter.copy(id);
       continue;
     }

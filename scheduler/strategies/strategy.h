@@ -1,5 +1,6 @@
-// A distribution strategy: a pure function from the graph of one replica to the graph of all of
-// them, with every node on a device. It knows sharding and placement, and names no compute op.
+// Distribution strategies. A strategy is a pure function from the graph of one replica to the graph
+// of all replicas, with every node on a device. It decides sharding and placement, and names no op
+// that computes.
 #pragma once
 
 #include <functional>
@@ -14,58 +15,70 @@
 
 namespace leat {
 
-// By a variable's name: the number of the parameter server that holds it.
+// By the name of a variable: the number of the parameter server that holds it.
 using VariableServers = std::map<std::string, int>;
 
-// parameter_server: a step is closed by the first so many replicas, one of which is on each worker.
-// Each replica computes a shard, of as many as are aggregated, in a run of its own; another run
-// closes the steps.
+// parameter_server: the first so many replicas close a step. There is one replica on each worker.
+// It computes one shard, of as many as are aggregated, in a run of its own; one more run closes the
+// steps.
 struct Quorum {
-  int replicas_to_aggregate = 0;  // 0: all workers do each step together
-  bool requeue = true;            // dropped rows are drawn again
-  int replica = -1;  // whose steps the graph is of; -1: the graph that closes the steps
+  int replicas_to_aggregate = 0;  // 0: no quorum, all workers do each step together
+  bool requeue = true;            // the rows of a dropped chunk are drawn again
+  int replica = -1;               // makes the graph of its steps; -1: the graph that closes steps
 };
 
-struct StrategyOptions {
-  int shards = 1;                    // logical replicas, whoever computes them
-  std::vector<std::string> devices;  // one for each worker
-  // parameter_server: server i is on device i; at most as many as devices.
-  int servers = 1;
-  // All graphs of a job need the same one, from spread_variables(); empty: spread here.
+// How a job's graph is divided, apart from the devices that the parts go to.
+struct DivisionOptions {
+  int shards = 1;   // logical replicas, independent of the number of workers
+  int servers = 1;  // parameter_server: server i is on device i; at most as many as devices
+  // parameter_server: all graphs of a job need the same map, from spread_variables(). Empty: the
+  // strategy spreads the variables of this graph.
   VariableServers variable_servers = {};
-  // parameter_server: makes the graph of one worker's steps, which computes all shards and shares
-  // the variables with the others' runs. -1: of the steps that all workers do together.
+  // parameter_server: makes the graph of this worker's own steps, which computes all shards and
+  // shares the variables with the other workers' runs. -1: the graph of steps that all workers do
+  // together.
   int asynchronous_worker = -1;
   Quorum quorum = {};
+};
+
+struct StrategyOptions : DivisionOptions {
+  std::vector<std::string> devices;  // one for each worker
 };
 
 struct Strategy {
   std::string name;
   std::string description;  // one line, for people
+  // Changes the borders to the ids of the new graph. invalid_argument if the options do not fit the
+  // graph.
   std::function<Result<Graph>(const Graph&, Borders&, const StrategyOptions&)> apply;
+  // True if compile() may replace a table's gradient by the rows that the step touched, before the
+  // strategy is applied. See sparsify().
+  std::function<bool(const DivisionOptions&)> moves_rows;
 };
 
-// invalid_argument with the names that exist.
+// invalid_argument, with the names that exist, for an unknown one.
 Result<Strategy> find_strategy(std::string_view name);
+// Every strategy of this build; catalogue.cc lists them.
 std::vector<Strategy> all_strategies();
 
-// One replica computes all shards, one after the other: on one device, or on those that the
-// graph's constraints spread it over.
+// One replica computes all shards one after the other, on one device or on those that the graph's
+// constraints name.
 Result<Graph> apply_single(const Graph& graph, Borders& borders, const StrategyOptions& options);
 // Every device holds all variables and a block of the shards; gradients are summed over all shards.
 Result<Graph> apply_mirrored(const Graph& graph, Borders& borders, const StrategyOptions& options);
-// Each variable is on one device, its server, where its gradients are summed and applied; workers
-// get its value at the start of a step. The bits are those of mirrored. In the graph of one worker
-// that steps by itself, step numbers are drawn from a counter, and variables are copied when read.
+// Each variable is on one device, its server, which sums and applies its gradients; workers get its
+// value at the start of a step. The bits are those of mirrored. In the graph of one worker that
+// steps by itself, step numbers come from a counter, and a read of a variable copies it.
 Result<Graph> apply_parameter_server(const Graph& graph, Borders& borders,
                                      const StrategyOptions& options);
 
-// Spreads the variables of a job's graphs by bytes, the largest first onto the server that has the
-// least (then by name, and onto the first). Those that one node touches stay together: a weight and
-// its optimizer's state.
+// Spreads the variables of a job's graphs over the servers: the largest first (then by name), each
+// onto the server that has the fewest bytes (then the first). Variables that one node touches, such
+// as a weight and its optimizer's state, stay together.
 VariableServers spread_variables(const std::vector<const Graph*>& graphs, int servers);
 
-// The shards that worker w of `workers` holds: [first, last). Blocks differ by one at most.
+// The first shard of a worker's block, which ends at first_shard(worker + 1, ...). The sizes of the
+// blocks differ by one at most.
 inline int first_shard(int worker, int workers, int shards) {
   return static_cast<int>(int64_t{worker} * shards / workers);
 }

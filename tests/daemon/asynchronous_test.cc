@@ -46,7 +46,12 @@ class AsynchronousJob {
   AsynchronousJob(int workers, int servers, uint64_t first_step)
       : catalogue_(standard_catalogue()), hosts_(make_local_hosts(workers, 2)) {
     for (int w = 0; w < workers; ++w) {
-      PlanOptions options{"count", "parameter_server", 1, workers, servers, {}, w};
+      PlanOptions options;
+      options.name = "count";
+      options.strategy = "parameter_server";
+      options.workers = workers;
+      options.servers = servers;
+      options.asynchronous_worker = w;
       auto plan = must(hosts_->compile(counting_graph(catalogue_), options));
       runs.push_back(must(hosts_->run(plan, "job", {"count", 0, first_step})));
     }

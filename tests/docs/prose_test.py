@@ -62,12 +62,6 @@ TO_DO = """
     ops/onnx
     ops/state
     ops/text
-    scheduler/capnp
-    scheduler/compile
-    scheduler/graph
-    scheduler/plan
-    scheduler/runtime
-    scheduler/strategies
     tests
     tests/benchmarks
     tests/daemon

@@ -1,0 +1,108 @@
+#include "scheduler/runtime/entry_cursor.h"
+
+#include <algorithm>
+
+namespace leat {
+namespace {
+
+constexpr uint64_t kMostAlone = 64;  // more cheap entries are worth sharing with the pool
+
+}  // namespace
+
+EntryCursor::EntryCursor(Program& program, const CommitVerdict& verdict)
+    : program_(program), verdict_(verdict), entries_(program.entries()) {
+  next_special_.assign(entries_.size() + 1, static_cast<uint32_t>(entries_.size()));
+  next_heavy_ = next_special_;
+  const bool host = program.device().host_visible();
+  for (size_t e = entries_.size(); e-- > 0;) {
+    const Entry& entry = entries_[e];
+    const bool special =
+        entry.may_block || !entry.awaits.empty() || (!host && entry.kind != Entry::Kind::kernel);
+    next_special_[e] = special ? static_cast<uint32_t>(e) : next_special_[e + 1];
+    next_heavy_[e] = entry.cheap ? next_heavy_[e + 1] : static_cast<uint32_t>(e);
+    has_cheap_entries_ = has_cheap_entries_ || entry.cheap;
+  }
+}
+
+uint64_t EntryCursor::startable(uint64_t cap, Awaited& awaited) {
+  const uint64_t n = entries_.size();
+  uint64_t end = position_;
+  while (end < cap) {
+    const uint64_t turn_begin = end / n * n;
+    end = turn_begin + next_special_[end - turn_begin];  // n if the turn has nothing special left
+    if (end >= cap) return cap;
+    if (end == turn_begin + n) continue;
+    // A mark of an asynchronous device's queue stands behind all that comes before `end` only once
+    // all of that is issued.
+    const bool issued = end == position_ || program_.device().host_visible();
+    if (!issued || entries_[end - turn_begin].may_block || !ready(end, awaited)) return end;
+    ++end;
+  }
+  return cap;
+}
+
+// True if the entry may start, as far as other runs and the device go.
+bool EntryCursor::ready(uint64_t position, Awaited& awaited) {
+  const uint64_t turn = position / entries_.size();
+  const Entry& entry = entries_[position % entries_.size()];
+  for (const Await& await : entry.awaits) {
+    if (turn + 1 <= await.lag || await.timeline->reached(turn + 1 - await.lag)) continue;
+    awaited = {await.timeline, turn + 1 - await.lag, await.instruction};
+    return false;
+  }
+  // The host may be about to read what the device's queue has yet to write.
+  awaited.instruction = entry.instruction;
+  return drained(position, awaited);
+}
+
+bool EntryCursor::drained(uint64_t position, Awaited& awaited) {
+  if (program_.device().host_visible()) return true;
+  Queue& queue = program_.device().queue();
+  if (marked_position_ != position) {
+    mark_ = queue.mark();
+    marked_position_ = position;
+  }
+  awaited.timeline = &queue.timeline();
+  awaited.value = mark_;
+  return queue.timeline().reached(mark_);
+}
+
+uint64_t EntryCursor::turns_sent(uint64_t turn, Awaited& awaited) const {
+  for (Timeline* sent : program_.sent()) {
+    if (sent->reached(turn)) continue;
+    awaited = {sent, turn, 0};
+    turn = sent->value();
+  }
+  return turn;
+}
+
+// The first entry from here on, at most `end`, that is not cheap.
+uint64_t EntryCursor::cheap_end(uint64_t end) const {
+  const uint64_t n = entries_.size();
+  for (uint64_t turn_begin = position_ / n * n; turn_begin < end; turn_begin += n) {
+    const uint64_t from = std::max(position_, turn_begin);
+    const uint64_t heavy = turn_begin + next_heavy_[from - turn_begin];
+    if (heavy < turn_begin + n) return std::min(heavy, end);
+  }
+  return end;
+}
+
+Segment EntryCursor::cut(uint64_t end, bool cheaply) const {
+  const uint64_t cheap = cheap_end(end);
+  bool alone = cheaply || (cheap > position_ && cheap - position_ <= kMostAlone);
+  if (alone) end = cheap;
+  // A segment ends before a step is decided, or when all of its writes are made.
+  const uint64_t turn_begin = (end - 1) / entries_.size() * entries_.size();
+  if (verdict_.covers(end - turn_begin)) {
+    const uint64_t deciding = verdict_.deciding_entry();
+    if (turn_begin + deciding > position_) {
+      end = turn_begin + deciding;
+    } else {
+      alone = alone && entries_[deciding].cheap;
+      end = turn_begin + verdict_.end();
+    }
+  }
+  return {position_, end, alone};
+}
+
+}  // namespace leat

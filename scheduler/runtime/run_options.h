@@ -1,0 +1,28 @@
+// The options of a run, and the description of a run's wait.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "devices/core/device.h"
+
+namespace leat {
+
+// The value of a timeline without which a run cannot go on. No timeline: it waits for nothing.
+struct Awaited {
+  Timeline* timeline = nullptr;
+  uint64_t value = 0;
+  uint32_t instruction = 0;  // the instruction that waits, for people
+};
+
+struct RunOptions {
+  std::string name = "run";
+  uint64_t seed = 0;
+  uint64_t first_step = 0;  // the job's step of the run's first turn
+  bool profile = false;     // the run's program times its kernels: see profile_text()
+  // Other runs decide when this one steps: it is allowed all steps, and nobody waits for its end.
+  bool endless = false;
+  bool trains = false;  // the job counts this run's steps
+};
+
+}  // namespace leat

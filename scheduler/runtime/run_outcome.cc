@@ -1,0 +1,44 @@
+#include "scheduler/runtime/run_outcome.h"
+
+#include <string>
+
+#include "devices/base/text.h"
+#include "ops/graph/op.h"
+
+namespace leat {
+
+void RunOutcome::abort(const Status& cause) {
+  verdict_.refuse();
+  if (failed_.exchange(true, std::memory_order_acq_rel)) return;
+  Exchange& exchange = program_.exchange();
+  for (Channel* channel : exchange.channels) {
+    if (channel) channel->abort(cause);
+  }
+  if (exchange.slots) exchange.slots->abort(cause);
+  // A caller that waits on finished() may destroy the run as soon as it fails: this comes last.
+  finished_.fail(cause);
+}
+
+void RunOutcome::fail(uint64_t step, uint32_t instruction, const Status& status) {
+  const Partition& partition = program_.partition();
+  const PlanInstruction& made_by = partition.instructions[instruction];
+  const std::string subject =
+      made_by.op ? cat(made_by.op->full_name(), " '", made_by.name, "'") : made_by.name;
+  std::string message = status.message();
+  if (message.find(made_by.name) == std::string::npos) message = cat(subject, ": ", message);
+  abort(Status(status.code(), message)
+            .while_doing(
+                cat("running step ", step, " of ", options_.name, " on ", partition.device)));
+}
+
+bool RunOutcome::fails_with(const Awaited& awaited) {
+  if (!awaited.timeline->failed() || awaited.timeline->reached(awaited.value)) return false;
+  abort(awaited.timeline->status());
+  return true;
+}
+
+void RunOutcome::finish(uint64_t turns) {
+  while (turns_ < turns) finished_.signal(++turns_);
+}
+
+}  // namespace leat

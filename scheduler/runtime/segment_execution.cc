@@ -1,0 +1,221 @@
+#include "scheduler/runtime/segment_execution.h"
+
+#include <sched.h>
+
+#include <algorithm>
+
+#include "scheduler/runtime/at_work.h"
+
+namespace leat {
+
+// A segment that the threads of the pool run together.
+struct SegmentExecution::Shared {
+  SegmentExecution* execution;
+  uint64_t begin;                 // its first position
+  uint64_t tiles;                 // in all
+  std::atomic<uint64_t> next{0};  // the first tile that no thread has claimed
+};
+
+SegmentExecution::SegmentExecution(Program& program, cpu::Pool& pool, TurnContexts& contexts,
+                                   CommitVerdict& verdict, RunOutcome& outcome)
+    : host_visible_(program.device().host_visible()),
+      pool_(pool),
+      entries_(program.entries()),
+      program_(program),
+      contexts_(contexts),
+      verdict_(verdict),
+      outcome_(outcome),
+      tiles_(program, contexts, pool.threads()),
+      done_(new std::atomic<uint64_t>[program.entries().size()]) {
+  uint64_t tiles = 0;
+  for (size_t e = 0; e < entries_.size(); ++e) {
+    done_[e].store(0, std::memory_order_relaxed);
+    tile_prefix_.push_back(tiles);
+    tiles += entries_[e].tiles;
+  }
+  tile_prefix_.push_back(tiles);
+  held_.reserve(program.exchange().channels.size());
+}
+
+void SegmentExecution::run(const Segment& segment) {
+  const uint64_t n = entries_.size();
+  for (uint64_t turn = segment.begin / n; turn * n < segment.end; ++turn) contexts_.number(turn);
+  if (segment.alone || pool_.threads() == 1 || !host_visible_) {
+    run_in_order(segment);
+    return;
+  }
+  Shared shared{this, segment.begin, tiles_before(segment.end) - tiles_before(segment.begin), {}};
+  pool_.run(&SegmentExecution::join, &shared);
+}
+
+// The tiles of all turns before a position.
+uint64_t SegmentExecution::tiles_before(uint64_t position) const {
+  const uint64_t n = entries_.size();
+  return position / n * tile_prefix_.back() + tile_prefix_[position % n];
+}
+
+void SegmentExecution::run_in_order(const Segment& segment) {
+  const uint64_t n = entries_.size();
+  uint64_t turn = segment.begin / n;
+  bool ok = true;
+  for (uint64_t position = segment.begin; position < segment.end; ++position) {
+    if (position == (turn + 1) * n) ++turn;
+    const Entry& entry = entries_[position - turn * n];
+    const bool writes = verdict_.covers(position - turn * n) && verdict_.decided(turn);
+    if (!ok && !writes) continue;
+    // Values that are sent before work that takes a while travel together.
+    if (!held_.empty() && !entry.cheap) ok = flush_held(entry.instruction, turn) && ok;
+    if (writes) {
+      if (run_whole(entry, turn)) continue;
+      verdict_.spoil();
+      ok = false;
+    } else if (entry.kind == Entry::Kind::kernel) {
+      ok = ok && run_whole(entry, turn) && (!entry.commits || verdict_.decide(turn));
+    } else {
+      hold(entry);
+      ok = ok && tiles_.run(entry, turn, 0, 0);
+    }
+  }
+  if (!held_.empty()) ok = flush_held(entries_[segment.begin % n].instruction, turn) && ok;
+  if (!ok) return;
+  // Segments that several threads run wait for these counts.
+  for (uint64_t position = segment.begin; position < segment.end; ++position) {
+    const Entry& entry = entries_[position % n];
+    done_[position % n].fetch_add(entry.tiles, std::memory_order_release);
+  }
+}
+
+// All tiles of a kernel's entry.
+bool SegmentExecution::run_whole(const Entry& entry, uint64_t turn) {
+  for (uint32_t tile = entry.first_tile; tile < entry.first_tile + entry.tiles; ++tile) {
+    if (tiles_.run_exclusively(entry, turn, tile) != Progress::done) return false;
+  }
+  return true;
+}
+
+void SegmentExecution::hold(const Entry& entry) {
+  const auto hold_one = [&](Channel* channel) {
+    if (!channel || std::find(held_.begin(), held_.end(), channel) != held_.end()) return;
+    channel->hold();
+    held_.push_back(channel);
+  };
+  hold_one(entry.channel);
+  for (Channel* channel : entry.channels) hold_one(channel);
+}
+
+bool SegmentExecution::flush_held(uint32_t instruction, uint64_t turn) {
+  Status first;
+  for (Channel* channel : held_) {
+    const Status flushed = channel->flush();
+    if (first.ok()) first = flushed;
+  }
+  held_.clear();
+  if (first.ok()) return true;
+  contexts_.of(turn).fail(instruction, first);
+  return false;
+}
+
+bool SegmentExecution::run_blocking(uint64_t position, Awaited& awaited) {
+  const uint64_t n = entries_.size(), turn = position / n;
+  const Entry& entry = entries_[position % n];
+  contexts_.number(turn);
+  for (; blocking_tile_ < entry.tiles; ++blocking_tile_) {
+    const Progress progress = tiles_.run_exclusively(entry, turn, blocking_tile_);
+    if (progress == Progress::blocked) {
+      const KernelContext& context = program_.kernel(entry.first).context[turn % kSlotDepth];
+      awaited = {context.await, context.await_value, entry.instruction};
+    }
+    if (progress != Progress::done) return false;
+  }
+  blocking_tile_ = 0;
+  done_[position % n].fetch_add(entry.tiles, std::memory_order_release);
+  return true;
+}
+
+void SegmentExecution::join(void* shared, int thread) {
+  const AtWork here;
+  auto& segment = *static_cast<Shared*>(shared);
+  segment.execution->share(segment, static_cast<size_t>(thread));
+}
+
+// The share of one thread: it claims tiles of the segment until none is left.
+void SegmentExecution::share(Shared& shared, size_t thread) {
+  const uint64_t n = entries_.size(), offset = tiles_before(shared.begin);
+  uint64_t position = shared.begin;
+  uint64_t turn = position / n;
+  uint64_t position_first = offset;  // the number of the first tile of `position`
+  bool new_turn = true;
+  while (true) {
+    const uint64_t claimed = shared.next.fetch_add(1, std::memory_order_relaxed);
+    if (claimed >= shared.tiles) return;
+    const uint64_t number = offset + claimed;
+    while (number >= position_first + entries_[position - turn * n].tiles) {
+      position_first += entries_[position - turn * n].tiles;
+      if (++position == (turn + 1) * n) {
+        ++turn;
+        new_turn = true;
+      }
+    }
+    const uint64_t e = position - turn * n;
+    const Entry& entry = entries_[e];
+    const auto tile = static_cast<uint32_t>(number - position_first);
+    if (verdict_.covers(e)) {
+      write_tile(e, turn, tile, thread);
+      continue;
+    }
+    // Once the run has failed, only writes of steps that were decided are left to be made.
+    if (new_turn && !enter_turn(turn)) continue;
+    new_turn = false;
+    if (!wait_for_others(entry, turn) || !tiles_.run(entry, turn, tile, thread)) continue;
+    if (entry.commits && !verdict_.decide(turn)) continue;
+    done_[e].fetch_add(1, std::memory_order_release);
+  }
+}
+
+// Turns of one parity share contexts and slots: a turn starts when the one kSlotDepth before it is
+// over. False if the run fails meanwhile.
+bool SegmentExecution::enter_turn(uint64_t turn) {
+  if (turn + 1 <= kSlotDepth) return true;
+  for (uint32_t e = 0; e < entries_.size(); ++e) {
+    if (!wait_for_entry(e, turn + 1 - kSlotDepth)) return false;
+  }
+  return true;
+}
+
+// Spins until the entries that this one follows are done; false if the run fails meanwhile.
+bool SegmentExecution::wait_for_others(const Entry& entry, uint64_t turn) const {
+  if (outcome_.failed()) return false;
+  for (uint32_t before : entry.after) {
+    if (!wait_for_entry(before, turn + 1)) return false;
+  }
+  for (uint32_t before : entry.after_previous) {
+    if (!wait_for_entry(before, turn)) return false;
+  }
+  return true;
+}
+
+// Spins until all tiles of entry e of `turns` turns are done; false if the run fails meanwhile.
+bool SegmentExecution::wait_for_entry(uint32_t e, uint64_t turns) const {
+  const uint64_t wanted = turns * entries_[e].tiles;
+  while (done_[e].load(std::memory_order_acquire) < wanted) {
+    if (outcome_.failed()) return false;
+    sched_yield();
+  }
+  return true;
+}
+
+// A tile of a step's writes. Once the step is decided, every entry before the deciding one is done,
+// in this step and in those before, and every write behind it will be made: the waits here end even
+// if the run fails.
+void SegmentExecution::write_tile(uint64_t e, uint64_t turn, uint32_t tile, size_t thread) {
+  if (!verdict_.await(turn)) return;
+  const Entry& entry = entries_[e];
+  for (uint32_t before : entry.after) {
+    const uint64_t wanted = (turn + 1) * entries_[before].tiles;
+    while (done_[before].load(std::memory_order_acquire) < wanted) sched_yield();
+  }
+  if (!tiles_.run(entry, turn, tile, thread)) verdict_.spoil();
+  done_[e].fetch_add(1, std::memory_order_release);
+}
+
+}  // namespace leat

@@ -1,0 +1,88 @@
+// Runs one tile of an entry: it runs kernels, or moves a value.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "ops/graph/kernel.h"
+#include "scheduler/runtime/program.h"
+#include "scheduler/runtime/turn_contexts.h"
+
+namespace leat {
+
+// Runs tiles of a program's entries. Each compute thread has scratch memory of its own here; thread
+// 0 is the one that advances the run. A tile that fails reports it to its turn's context, which
+// fails the run.
+//
+// Threads: run() from each compute thread; the rest as it says.
+class TileExecution {
+ public:
+  // `program` and `contexts` outlive it. Tiles run on `threads` threads.
+  TileExecution(Program& program, TurnContexts& contexts, int threads);
+
+  // Runs a tile of any entry on `thread`, while other threads may run other tiles of the same
+  // entry. False if it failed.
+  bool run(const Entry& entry, uint64_t turn, uint32_t tile, size_t thread);
+  // Runs a tile of a kernel's entry on thread 0, while no other thread runs a tile of that entry.
+  // Returns what stopped it: failed, or blocked, where the kernel's context says on what; else
+  // done. Cheaper than run(), which copies the kernel's context.
+  Progress run_exclusively(const Entry& entry, uint64_t turn, uint32_t tile) {
+    return run_kernels<KernelContext&>(entry, turn, tile, 0);
+  }
+
+  // Rises with every tile that a kernel has done, so that a step that takes long is seen to go on.
+  // Threads: any.
+  uint64_t tiles_done() const;
+
+ private:
+  // How many tiles one thread has run. Only that thread writes it, and no other thread's count
+  // shares its cache line.
+  struct alignas(64) Worked {
+    std::atomic<uint64_t> tiles{0};
+    void add() {
+      tiles.store(tiles.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    }
+  };
+
+  template <typename Context>
+  Progress run_kernels(const Entry& entry, uint64_t turn, uint32_t tile, size_t thread);
+  Progress run_in_tile_memory(const BoundKernel& bound, KernelContext context, int phase,
+                              uint32_t tile) const;
+  bool run_bundle(const Entry& bundle, uint64_t turn, size_t thread);
+  bool run_transfer(const Entry& entry, uint64_t turn);
+
+  Program& program_;
+  TurnContexts& contexts_;
+  const size_t threads_;
+  std::vector<std::vector<std::byte>> scratch_storage_;
+  std::vector<std::byte*> scratch_;   // by thread
+  std::unique_ptr<Worked[]> worked_;  // by thread
+};
+
+// The one loop that runs kernels: the entry's kernels in order, on one tile. `Context` is
+// KernelContext where threads share the bound kernel, and each needs a context of its own, or
+// KernelContext& where they do not.
+template <typename Context>
+inline Progress TileExecution::run_kernels(const Entry& entry, uint64_t turn, uint32_t tile,
+                                           size_t thread) {
+  for (uint32_t k = entry.first; k < entry.last; ++k) {
+    BoundKernel& bound = program_.kernel(k);
+    Context context = bound.context[turn % kSlotDepth];
+    context.scratch = scratch_[thread];
+    context.step = &contexts_.of(turn);
+    const int phase = entry.phase < 0 ? bound.kernel->row_phase() : entry.phase;
+    const Progress progress = entry.phase >= 0 || bound.tile_operands.empty()
+                                  ? bound.kernel->run(context, phase, static_cast<int>(tile))
+                                  : run_in_tile_memory(bound, context, phase, tile);
+    if (progress > Progress::pending) return progress;
+    worked_[thread].add();
+  }
+  return Progress::done;
+}
+
+}  // namespace leat
