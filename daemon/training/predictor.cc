@@ -78,7 +78,9 @@ Result<Tensor> predict(const Catalogue& catalogue, Files& files, const std::stri
   LEAT_ASSIGN_OR_RETURN(JobGraph graph, make_predict_graph(model, rows_per_step, job.precision));
   // All of it here, wherever it was trained.
   for (NodeId id = 0; id < graph.graph.nodes(); ++id) graph.graph.node(id).device.clear();
-  LEAT_ASSIGN_OR_RETURN(auto plan, hosts->compile(graph, {"predict", "single", 1, 1}));
+  PlanOptions options;
+  options.name = "predict";
+  LEAT_ASSIGN_OR_RETURN(auto plan, hosts->compile(graph, options));
   LEAT_ASSIGN_OR_RETURN(auto stepping, hosts->run(plan, job.name, {"predict", job.seed, 0}));
   LEAT_RETURN_IF_ERROR(hosts->hosts()[0]
                            ->write_variables(job.name, weights.tensors, Restore::superset, {})

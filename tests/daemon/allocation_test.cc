@@ -55,7 +55,11 @@ TEST_CASE("a steady step allocates nothing of our own") {
     for (int threads : {1, 2}) {
       const auto hosts = make_local_hosts(workers, threads);
       for (HostHandle* host : hosts->hosts()) host->set_data_root("job", directory.path());
-      auto plan = hosts->compile(*graph, {"train", "mirrored", 4, workers});
+      PlanOptions options;
+      options.strategy = "mirrored";
+      options.shards = 4;
+      options.workers = workers;
+      auto plan = hosts->compile(*graph, options);
       INFO((plan.ok() ? "" : plan.status().to_string()));
       REQUIRE(plan.ok());
       auto run = hosts->run(*plan, "job", {"train", 1, 0});
