@@ -670,9 +670,9 @@ struct DatasetView {
 # --------------------------------------------------------------------------------------------------
 # Between a worker and its runner, over the unix socket that the runner inherits as descriptor 3:
 # first one RunnerBoot (8 bytes of length, little-endian, then a flat message), then connections of
-# the data port, as hand_over() of transport/io/handover.h sends them. The other way, each 250 ms, 16
-# bytes: steps done by all of its runs, and 1 if one is in flight, else 0 (little-endian). The socket
-# closes with either process; a runner whose worker is gone ends.
+# the data port, as hand_over() of transport/io/handover.h sends them. The other way, each 250 ms, a
+# pulse, as daemon/wire/runner_pulse.h writes it. The socket closes with either process; a runner
+# whose worker is gone ends.
 
 struct RunnerBoot {
   spec @0 :RunnerSpec;
