@@ -1,4 +1,5 @@
-// A named thread that does what it is given, in order.
+// A named thread with a queue of tasks, which it does in order. The other classes of the daemons
+// that queue work for a thread are made of it: ControlThreads (runner), JournalThread (master).
 #pragma once
 
 #include <chrono>
@@ -11,28 +12,29 @@
 
 namespace leat {
 
-// Threads: any. Tasks must not throw.
+// Threads: any. Tasks must not throw. A task may post another.
 class TaskThread {
  public:
   using Task = std::function<void()>;
 
-  // With a `period`, `tick` runs on the thread too, as often as that, between two tasks.
+  // With a `tick`, the thread also calls that once in each `period`, between two tasks.
   explicit TaskThread(const std::string& name, std::chrono::milliseconds period = {},
                       Task tick = {});
   ~TaskThread() { stop(); }
   TaskThread(const TaskThread&) = delete;
   TaskThread& operator=(const TaskThread&) = delete;
 
-  // Does not wait. False: it has stopped, and the task is gone undone.
+  // Does not wait. False: the thread has stopped, and the task is dropped.
   bool post(Task task);
-  // Does what was posted before, then ends the thread. Not from the thread.
+  // Returns when the tasks that were posted before are done, and the thread has ended. Not from the
+  // thread.
   void stop();
-  // Tasks that wait.
+  // The number of tasks that wait.
   size_t waiting() const;
 
  private:
   void run(const std::string& name);
-  // What was posted, or nothing when a tick is due or the end has come.
+  // Waits for tasks, a tick that is due, or the end, and takes the tasks.
   std::deque<Task> next(std::chrono::steady_clock::time_point due, bool& stopping);
 
   const std::chrono::milliseconds period_;

@@ -80,24 +80,31 @@ bool FaultInjector::take_due(ArmedFault& due) const {
   return false;
 }
 
+bool FaultInjector::await_next(std::unique_lock<std::mutex>& lock, ArmedFault& due) {
+  const ArmedFault* const next = next_by_step();
+  const std::weak_ptr<GatedRun> watched = run_;
+  std::shared_ptr<GatedRun> run = next == nullptr ? nullptr : watched.lock();
+  if (run == nullptr) {
+    changed_.wait_for(lock, kLook);
+    return false;
+  }
+  due = *next;
+  lock.unlock();
+  const Status reached = run->await_step(due.fault.step, Steady::now() + kLook);
+  run.reset();  // this may destroy the run
+  lock.lock();
+  const bool ended = !reached.ok() && reached.code() != Code::deadline_exceeded;
+  const bool watches_it = !watched.owner_before(run_) && !run_.owner_before(watched);
+  if (ended && watches_it) run_.reset();
+  return reached.ok();
+}
+
 void FaultInjector::live() {
   ::pthread_setname_np(::pthread_self(), "chaos");
   std::unique_lock lock(mutex_);
   while (!stopped_) {
-    const auto run = run_.lock();
-    const ArmedFault* next = next_by_step();
     ArmedFault due;
-    bool is_due = run != nullptr && take_due(due);
-    if (!is_due && run != nullptr && next != nullptr) {
-      due = *next;
-      lock.unlock();
-      const Status reached = run->await_step(due.fault.step, Steady::now() + kLook);
-      is_due = reached.ok();
-      lock.lock();
-      if (!is_due && reached.code() != Code::deadline_exceeded) run_.reset();  // it has ended
-    } else if (!is_due) {
-      changed_.wait_for(lock, kLook);
-    }
+    const bool is_due = (!run_.expired() && take_due(due)) || await_next(lock, due);
     const auto still = std::find_if(faults_.begin(), faults_.end(),
                                     [&](const auto& each) { return each.index == due.index; });
     if (!is_due || stopped_ || still == faults_.end()) continue;

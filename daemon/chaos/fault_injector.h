@@ -68,6 +68,9 @@ class FaultInjector {
   };
 
   void live();
+  // Waits for the step of the next fault, for 20 ms at most and without the lock. True: the run
+  // has done it.
+  bool await_next(std::unique_lock<std::mutex>& lock, ArmedFault& due);
   void strike(std::unique_lock<std::mutex>& lock, const ArmedFault& due);
   bool asks_again(const Status& announced) const;
   // REQUIRES: the mutex is held. The next one by a step that is to be awaited; null if there is

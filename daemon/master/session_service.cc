@@ -14,7 +14,7 @@
 namespace leat {
 namespace {
 
-constexpr auto kAnswer = std::chrono::seconds(30);
+constexpr auto kSessionAnswer = std::chrono::seconds(30);
 constexpr uint64_t kMaxStaged = 256u << 20;
 constexpr auto kUpload = std::chrono::seconds(90);
 constexpr uint32_t kMaxPlans = 1'024;
@@ -171,7 +171,7 @@ class SessionServer final : public Service<wire::Session> {
     });
     const auto deadline = (in.getTimeoutMs() > 0 ? std::chrono::milliseconds(in.getTimeoutMs())
                                                  : host_->options().timeout) +
-                          kAnswer;
+                          kSessionAnswer;
     auto answer =
         within(kj::mv(over.promise), timer(), deadline, "Session.run").attach(kj::mv(gone));
     return reply(kj::mv(answer), context, [](const All& all, auto outcome) {
@@ -190,7 +190,7 @@ class SessionServer final : public Service<wire::Session> {
   kj::Promise<void> close(CloseContext context) override {
     auto closed = answered_elsewhere<void>(loop_, "Session.close");
     hosts_.close(host_, std::move(closed.done));
-    return within(kj::mv(closed.promise), timer(), kAnswer, "Session.close")
+    return within(kj::mv(closed.promise), timer(), kSessionAnswer, "Session.close")
         .then([context](Status&& status) mutable {
           answer(status, context.getResults().initOutcome());
         });
@@ -203,7 +203,7 @@ class SessionServer final : public Service<wire::Session> {
   template <typename T>
   kj::Promise<T> bounded(kj::Promise<T> promise, const char* what,
                          std::shared_ptr<SessionHost::Call> call) {
-    return within(kj::mv(promise), timer(), kAnswer, what)
+    return within(kj::mv(promise), timer(), kSessionAnswer, what)
         .attach(kj::defer([call = std::move(call)] { call->drop(); }));
   }
 

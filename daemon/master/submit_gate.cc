@@ -25,7 +25,7 @@ Status check_chaos_allowed(const Submission& submission, const MasterConfig& con
           "': expected a cluster that allows it: 'chaos: true' in the master's configuration"));
 }
 
-Status stopping() { return cancelled("the master is stopping"); }
+Status master_is_stopping() { return cancelled("the master is stopping"); }
 
 }  // namespace
 
@@ -50,7 +50,7 @@ void SubmitGate::submit(Submission submission, Done done) {
   const bool posted = parts_.disk->post([this, submission = std::move(submission), done]() mutable {
     check(std::move(submission), std::move(done));
   });
-  if (!posted) done(stopping());
+  if (!posted) done(master_is_stopping());
 }
 
 void SubmitGate::resume(std::string job, Submission submission, Done done) {
@@ -59,7 +59,7 @@ void SubmitGate::resume(std::string job, Submission submission, Done done) {
       [this, job = std::move(job), submission = std::move(submission), done]() mutable {
         resume_checked(job, std::move(submission), std::move(done));
       });
-  if (!posted) done(stopping());
+  if (!posted) done(master_is_stopping());
 }
 
 // On the disk's thread.

@@ -10,6 +10,8 @@
 #include <string>
 #include <string_view>
 
+#include "daemon/process/life_sign.h"
+#include "daemon/process/notices.h"
 #include "devices/base/clock.h"
 #include "devices/base/log.h"
 #include "devices/base/status.h"
@@ -17,17 +19,6 @@
 namespace leat {
 
 class Lifetime;
-
-// A sign of life of one named loop. Copies share it. Threads: any; one atomic store.
-class LifeSign {
- public:
-  void beat() const { *last_ = clock_->steady().time_since_epoch().count(); }
-
- private:
-  friend class Lifetime;
-  std::shared_ptr<std::atomic<Clock::Steady::rep>> last_;
-  const Clock* clock_ = nullptr;
-};
 
 // Registers with a Lifetime as long as it exists; it may be moved, not copied. Destroying it waits
 // for a call in progress: never destroy it from within that call. REQUIRES: the Lifetime still
@@ -45,13 +36,6 @@ class [[nodiscard]] Registration {
   Registration(Lifetime* lifetime, uint64_t id) : lifetime_(lifetime), id_(id) {}
   Lifetime* lifetime_ = nullptr;
   uint64_t id_ = 0;
-};
-
-// Where a daemon that is ready can be reached; empty: it has no such port.
-struct ReadyAddresses {
-  std::string listen;
-  std::string http;
-  std::string data;
 };
 
 // SIGTERM, SIGINT   ask for a graceful stop; the second of them ends the process at once, with

@@ -16,9 +16,9 @@
 
 namespace leat {
 
-// Whoever comes knows the key of the assembly; what else it says is judged here: at once, whether it
-// means this process, and the whole of it when its run takes it. What does not fit is dropped, with
-// a line in the log.
+// Whoever comes knows the key of the assembly; what else it says is judged here: at once, whether
+// it means this process, and the whole of it when its run takes it. What does not fit is dropped,
+// with a line in the log.
 //
 // Threads: any. As a gate it serves the process's own listener, for peers of the machine.
 class Arrivals final : public Listener::Gate {

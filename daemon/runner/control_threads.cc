@@ -1,58 +1,49 @@
 #include "daemon/runner/control_threads.h"
 
-#include <pthread.h>
+#include <utility>
 
 namespace leat {
 
 void ControlThreads::post(const std::shared_ptr<Queue>& queue, std::function<void()> work) {
-  std::lock_guard lock(mutex_);
+  const std::lock_guard lock(mutex_);
   if (stopped_) return;
   queue->work.push_back(std::move(work));
-  if (queue->active) return;
-  queue->active = true;
-  runnable_.push_back(queue);
-  if (runnable_.size() <= idle_) {
-    changed_.notify_one();
-  } else {
-    threads_.emplace_back([this] {
-      ::pthread_setname_np(::pthread_self(), "control");
-      run();
-    });
+  if (std::exchange(queue->served, true)) return;
+  if (idle_.empty()) {
+    threads_.push_back(std::make_unique<TaskThread>("control"));
+    idle_.push_back(threads_.back().get());
   }
+  TaskThread* const thread = idle_.back();
+  idle_.pop_back();
+  (void)thread->post([this, queue, thread] { serve(*queue, *thread); });
 }
 
-void ControlThreads::run() {
+// Returns when the strand has no more work, or the threads stop.
+void ControlThreads::serve(Queue& queue, TaskThread& thread) {
+  std::deque<std::function<void()>> dropped;  // destroyed without the lock
   std::unique_lock lock(mutex_);
-  while (true) {
-    ++idle_;
-    changed_.wait(lock, [&] { return stopped_ || !runnable_.empty(); });
-    --idle_;
-    if (stopped_) return;
-    const std::shared_ptr<Queue> queue = std::move(runnable_.front());
-    runnable_.pop_front();
-    std::function<void()> work = std::move(queue->work.front());
-    queue->work.pop_front();
+  while (!stopped_ && !queue.work.empty()) {
+    std::function<void()> work = std::move(queue.work.front());
+    queue.work.pop_front();
     lock.unlock();
     work();
-    work = nullptr;  // what it holds may be the last of something that takes time to go
+    work = nullptr;  // it may hold the last reference to something that takes long to destroy
     lock.lock();
-    queue->active = !queue->work.empty();
-    if (queue->active) runnable_.push_back(queue);
   }
+  queue.served = false;
+  dropped.swap(queue.work);
+  idle_.push_back(&thread);
+  lock.unlock();
 }
 
 void ControlThreads::stop() {
-  std::vector<std::thread> threads;
-  std::deque<std::shared_ptr<Queue>> dropped;
+  std::vector<std::unique_ptr<TaskThread>> threads;
   {
-    std::lock_guard lock(mutex_);
+    const std::lock_guard lock(mutex_);
     stopped_ = true;
     threads.swap(threads_);
-    dropped.swap(runnable_);
-    changed_.notify_all();
   }
-  for (std::thread& thread : threads) thread.join();
-  for (const auto& queue : dropped) queue->work.clear();
+  for (const auto& thread : threads) thread->stop();
 }
 
 }  // namespace leat

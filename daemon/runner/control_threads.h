@@ -1,22 +1,24 @@
-// Threads for work that blocks: making links, kernels, files of variables. As many as are needed at
-// one time, so that a run which waits for its peers never holds up another one.
+// Threads for work that blocks: making links, kernels, files of variables. There are as many as are
+// needed at one time, so that a run which waits for its peers never holds up another one.
 #pragma once
 
-#include <condition_variable>
 #include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
-#include <thread>
 #include <vector>
+
+#include "daemon/base/task_thread.h"
 
 namespace leat {
 
+// A strand with work has one TaskThread to itself until that work is done; the thread then serves
+// the next strand. Threads: any.
 class ControlThreads {
  private:
   struct Queue {
     std::deque<std::function<void()>> work;
-    bool active = false;  // in `runnable_`, or being run
+    bool served = false;  // by a thread
   };
 
  public:
@@ -24,7 +26,7 @@ class ControlThreads {
   // Threads: any.
   class Strand {
    public:
-    // Later, on one of the threads. Dropped if those have stopped.
+    // Does it later, on one of the threads. Drops it if the threads have stopped.
     void post(std::function<void()> work) { threads_->post(queue_, std::move(work)); }
 
    private:
@@ -42,19 +44,17 @@ class ControlThreads {
 
   // The threads outlive it.
   Strand strand() { return Strand(*this); }
-  // Returns when what runs now is done; what has not begun is dropped. Not from a strand.
+  // Returns when the work that runs now is done; drops what has not begun. Not from a strand.
   void stop();
 
  private:
   void post(const std::shared_ptr<Queue>& queue, std::function<void()> work);
-  void run();
+  void serve(Queue& queue, TaskThread& thread);
 
   std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<std::shared_ptr<Queue>> runnable_;
-  size_t idle_ = 0;
   bool stopped_ = false;
-  std::vector<std::thread> threads_;
+  std::vector<TaskThread*> idle_;  // of threads_
+  std::vector<std::unique_ptr<TaskThread>> threads_;
 };
 
 }  // namespace leat

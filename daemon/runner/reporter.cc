@@ -99,9 +99,10 @@ struct Reporter::Core : std::enable_shared_from_this<Core> {
   std::vector<RunReport> collect() {
     std::vector<RunReport> reports;
     size_t bytes = 0;
-    for (const auto& run : runner->runs()) {
+    for (const auto& run : runner->runs().runs()) {
       RunReport report;
-      if (bytes < kMostBytes && run->take_report(report, kMostBytes - bytes)) {
+      const auto live = run->live_or_null();
+      if (live && bytes < kMostBytes && live->take_report(report, kMostBytes - bytes)) {
         bytes += report.bytes;
         reports.push_back(std::move(report));
       }

@@ -240,13 +240,13 @@ class Place {
 Status serve(JobRunner& runner, Place& place, Ending& ending, const Logger& log) {
   LEAT_RETURN_IF_ERROR(place.take(SteadyClock::now() + kStart));
   const RunnerConfig& config = runner.config();
-  log.info("serves ", config.job, " assembly ", config.assembly.number, " as task ", config.assembly.task,
-           " with ", counted(runner.threads(), "thread"));
+  log.info("serves ", config.job, " assembly ", config.assembly.number, " as task ",
+           config.assembly.task, " with ", counted(runner.threads(), "thread"));
   while (!ending.wait(kForEver)) {
     const auto lost = ending.take_lost_master();
     if (!lost) continue;
     if (!place.take_again(*lost)) break;
-    log.info("serves ", config.job, " assembly ", runner.assembly().number, " again");
+    log.info("serves ", config.job, " assembly ", runner.runs().assembly().number, " again");
   }
   log.log(ending.code() == kAsked ? LogLevel::info : LogLevel::error,
           cat("ends: ", ending.why().message()));
@@ -258,7 +258,7 @@ Status announce(RpcClient& master, const JobRunner& runner, const ArmedFault& fa
   return master.call<wire::Registry>(
       "Registry.chaos", kStart, [&runner, fault](wire::Registry::Client registry) {
         auto request = registry.chaosRequest();
-        request.setAssembly(runner.assembly().number);
+        request.setAssembly(runner.runs().assembly().number);
         request.setIndex(fault.index);
         request.setFault(to_string(fault.fault));
         return request.send().then(
@@ -333,7 +333,7 @@ Status run_job(const RunnerConfig& config, const Logger& log, Ending& ending,
     if (const Status allowed = bound->allow_copies(bytes); !allowed.ok())
       log.warning(allowed.message());
   });
-  runner->on_training([faults](std::shared_ptr<HostedRun> run) { faults->watch(run); });
+  runner->on_training([faults](const std::shared_ptr<GatedRun>& run) { faults->watch(run); });
   runner->on_failed_link([&place](const FailedLink& failed) {
     if (const auto master = place.client()) tell(*master, failed);
   });

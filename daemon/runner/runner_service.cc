@@ -70,7 +70,7 @@ class RunnerServer final : public Service<wire::Runner> {
     return uploaded(
         context, params.getPlanSize(), params.getPlanSha256(),
         [&](const BlobInfo& info) {
-          return runner_.expect(params.getRun(), params.getPartition(), info.sha256);
+          return runner_.runs().expect(params.getRun(), params.getPartition(), info.sha256);
         },
         [](HostedRun& run, const Bytes& bytes) { return run.prepare(bytes); });
   }
@@ -84,7 +84,7 @@ class RunnerServer final : public Service<wire::Runner> {
 
   kj::Promise<void> extend(ExtendContext context) override {
     const auto params = context.getParams();
-    const auto run = runner_.find(params.getRun());
+    const auto run = runner_.runs().find_live(params.getRun());
     if (!run.ok()) return reply(context, run.status());
     std::vector<std::pair<uint32_t, Bytes>> feeds;
     for (const auto feed : params.getFeeds())
@@ -93,17 +93,13 @@ class RunnerServer final : public Service<wire::Runner> {
   }
 
   kj::Promise<void> hold(HoldContext context) override {
-    const auto run = runner_.find(context.getParams().getRun());
+    const auto run = runner_.runs().find_live(context.getParams().getRun());
     const uint64_t limit = context.getParams().getLimit();
-    Result<uint64_t> left = run.status();
-    if (run.ok()) {
-      left = limit == 0 ? (*run)->hold() : (*run)->fence(limit - 1);
-    }
     auto outcome = context.getResults().initOutcome();
-    if (left.ok()) {
-      outcome.initOk().setLimit(*left);
+    if (!run.ok()) {
+      write_status(run.status(), outcome.initError());
     } else {
-      write_status(left.status(), outcome.initError());
+      outcome.initOk().setLimit(limit == 0 ? (*run)->hold() : (*run)->fence(limit - 1));
     }
     return kj::READY_NOW;
   }
@@ -113,46 +109,51 @@ class RunnerServer final : public Service<wire::Runner> {
     const uint32_t index = params.getIndex();
     return uploaded(
         context, params.getSize(), params.getSha256(),
-        [&](const BlobInfo&) { return runner_.find(params.getRun()); },
-        [index](HostedRun& run, const Bytes& bytes) { return run.feed(index, bytes); });
+        [&](const BlobInfo&) { return runner_.runs().find(params.getRun()); },
+        [index](HostedRun& run, const Bytes& bytes) -> Status {
+          LEAT_ASSIGN_OR_RETURN(const auto live, run.live());
+          return live->feed(index, bytes);
+        });
   }
 
   kj::Promise<void> renumber(RenumberContext context) override {
-    const auto run = runner_.find(context.getParams().getRun());
+    const auto run = runner_.runs().find_live(context.getParams().getRun());
     return reply(context,
                  run.ok() ? (*run)->renumber(context.getParams().getStep()) : run.status());
   }
 
   kj::Promise<void> abort(AbortContext context) override {
     auto there = answered_elsewhere<void>(loop_, "aborting a run");
-    runner_.abort(context.getParams().getRun(), read_status(context.getParams().getCause()),
-                  there.done);
+    runner_.runs().abort(context.getParams().getRun(), read_status(context.getParams().getCause()),
+                         there.done);
     return answered(context, kj::mv(there.promise));
   }
 
   kj::Promise<void> release(ReleaseContext context) override {
     auto there = answered_elsewhere<void>(loop_, "releasing a run");
-    runner_.release(context.getParams().getRun(), there.done);
+    runner_.runs().release(context.getParams().getRun(), there.done);
     return answered(context, kj::mv(there.promise));
   }
 
   kj::Promise<void> describe(DescribeContext context) override {
-    const auto run = runner_.find(context.getParams().getRun());
+    const auto run = runner_.runs().find(context.getParams().getRun());
     auto outcome = context.getResults().initOutcome();
     if (!run.ok()) {
       write_status(run.status(), outcome.initError());
     } else {
       auto state = outcome.initOk();
       state.setTurns((*run)->turns());
-      state.setWaitsFor((*run)->waits_for());
-      state.setProfile((*run)->profile());
+      if (const auto live = (*run)->live_or_null()) {
+        state.setWaitsFor(live->waits_for());
+        state.setProfile(live->profile());
+      }
     }
     return kj::READY_NOW;
   }
 
   kj::Promise<void> readVariables(ReadVariablesContext context) override {
     return offered(context, "reading variables",
-                   [&](auto done) { runner_.read_variables(std::move(done)); });
+                   [&](auto done) { runner_.data().read_variables(std::move(done)); });
   }
 
   kj::Promise<void> takeSnapshot(TakeSnapshotContext context) override {
@@ -160,26 +161,27 @@ class RunnerServer final : public Service<wire::Runner> {
     for (const auto name : context.getParams().getNames()) names.emplace_back(name.cStr());
     if (const uint64_t run = context.getParams().getRun(); run > 0) {
       const auto step = static_cast<int64_t>(context.getParams().getStep());
-      return reply(context, runner_.take_snapshot_in_passing(run, step, std::move(names)));
+      return reply(context, runner_.data().take_snapshot_in_passing(run, step, std::move(names)));
     }
     auto there = answered_elsewhere<void>(loop_, "taking a snapshot");
-    runner_.take_snapshot(static_cast<int64_t>(context.getParams().getStep()), std::move(names),
-                          there.done);
+    runner_.data().take_snapshot(static_cast<int64_t>(context.getParams().getStep()),
+                                 std::move(names), there.done);
     return answered(context, kj::mv(there.promise));
   }
 
   kj::Promise<void> readSnapshot(ReadSnapshotContext context) override {
     return offered(context, "reading a snapshot", [&](auto done) {
-      runner_.read_snapshot(static_cast<int64_t>(context.getParams().getStep()), std::move(done));
+      runner_.data().read_snapshot(static_cast<int64_t>(context.getParams().getStep()),
+                                   std::move(done));
     });
   }
 
   kj::Promise<void> writeSnapshot(WriteSnapshotContext context) override {
     const auto params = context.getParams();
     auto there = answered_elsewhere<CheckpointPart>(loop_, "writing a snapshot");
-    runner_.write_snapshot(static_cast<int64_t>(params.getStep()),
-                           {params.getFolder().cStr(), params.getPart(), params.getParts()},
-                           there.done);
+    runner_.data().write_snapshot(static_cast<int64_t>(params.getStep()),
+                                  {params.getFolder().cStr(), params.getPart(), params.getParts()},
+                                  there.done);
     return there.promise.then([context](Result<CheckpointPart> part) mutable {
       auto outcome = context.getResults().initOutcome();
       if (!part.ok()) return write_status(part.status(), outcome.initError());
@@ -201,7 +203,7 @@ class RunnerServer final : public Service<wire::Runner> {
     return receive(context, blob_info(params.getSize(), params.getSha256()),
                    [&loop = loop_, &runner = runner_, what, step](Blob file) {
                      auto there = answered_elsewhere<void>(loop, "writing variables");
-                     runner.write_variables(std::move(file), what, step, there.done);
+                     runner.data().write_variables(std::move(file), what, step, there.done);
                      return kj::mv(there.promise);
                    });
   }
@@ -215,7 +217,7 @@ class RunnerServer final : public Service<wire::Runner> {
     }
     std::copy(params.getKey().begin(), params.getKey().end(), to.key.begin());
     auto there = answered_elsewhere<void>(loop_, "advancing");
-    runner_.advance(to, there.done);
+    runner_.runs().advance(to, there.done);
     return answered(context, kj::mv(there.promise));
   }
 
@@ -227,7 +229,7 @@ class RunnerServer final : public Service<wire::Runner> {
     files.features = names.getFeatures();
     files.labels = names.getLabels();
     auto there = answered_elsewhere<DatasetReport>(loop_, "inspecting a data set");
-    runner_.inspect_dataset(std::move(files), context.getParams().getClasses(), there.done);
+    runner_.data().inspect_dataset(std::move(files), context.getParams().getClasses(), there.done);
     return there.promise.then([context](Result<DatasetReport> report) mutable {
       auto outcome = context.getResults().initOutcome();
       if (!report.ok()) return write_status(report.status(), outcome.initError());
@@ -250,7 +252,7 @@ class RunnerServer final : public Service<wire::Runner> {
 
   kj::Promise<void> held(HeldContext context) override {
     auto there = answered_elsewhere<Held>(loop_, "telling what is held");
-    runner_.held(there.done);
+    runner_.data().held(there.done);
     return there.promise.then([context](Result<Held> held) mutable {
       auto outcome = context.getResults().initOutcome();
       if (!held.ok()) return write_status(held.status(), outcome.initError());
@@ -332,7 +334,7 @@ class RunnerServer final : public Service<wire::Runner> {
   template <typename Context>
   kj::Promise<void> on_strand(Context context, std::string_view what,
                               std::function<Status(HostedRun&)> work) {
-    const auto run = runner_.find(context.getParams().getRun());
+    const auto run = runner_.runs().find(context.getParams().getRun());
     if (!run.ok()) return reply(context, run.status());
     return answered(context, work_on(loop_, *run, what, std::move(work)));
   }
@@ -385,7 +387,7 @@ Status register_runner(RpcClient& master, RpcLoop& loop, JobRunner& runner,
   return master.call<wire::Registry>(
       "Registry.registerRunner", deadline, [&loop, &runner](wire::Registry::Client registry) {
         const RunnerConfig& config = runner.config();
-        const RunnerAssembly assembly = runner.assembly();
+        const RunnerAssembly assembly = runner.runs().assembly();
         auto request = registry.registerRunnerRequest();
         auto info = request.initInfo();
         info.setJob(config.job);
@@ -393,7 +395,7 @@ Status register_runner(RpcClient& master, RpcLoop& loop, JobRunner& runner,
         info.setTask(assembly.task);
         info.setToken(kj::arrayPtr(config.token.data(), config.token.size()));
         info.setIncarnation(config.incarnation);
-        info.setDeviceName(runner.device_name());
+        info.setDeviceName(runner.runs().device_name());
         info.setMemoryBytes(runner.memory_bytes());
         info.setThreads(static_cast<uint32_t>(runner.threads()));
         info.setUnixAddress(runner.unix_address());

@@ -5,9 +5,9 @@
 #include <sys/socket.h>
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 
+#include "daemon/wire/runner_pulse.h"
 #include "transport/io/handover.h"
 
 namespace leat {
@@ -54,13 +54,9 @@ Status WorkerSocket::take_connection() {
   return {};
 }
 
-// One that finds no room is left out: the next one says more.
+// A pulse that finds no room in the socket is left out: the next one says more.
 void WorkerSocket::send_pulse() {
-  const JobRunner::Pulse pulse = runner_.pulse();
-  std::array<uint8_t, 16> bytes{};
-  for (size_t i = 0; i < 8; ++i) bytes[i] = static_cast<uint8_t>(pulse.turns >> (8 * i));
-  for (size_t i = 0; i < 7; ++i) bytes[9 + i] = static_cast<uint8_t>(pulse.tiles >> (8 * i));
-  bytes[8] = static_cast<uint8_t>((pulse.stepping ? 1 : 0) | (pulse.waits ? 2 : 0));
+  const auto bytes = write_pulse(runner_.runs().pulse());
   (void)!::send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 

@@ -716,11 +716,7 @@ struct DatasetView {
 # Worker to runner: first one RunnerBoot (8 bytes of length, little-endian, then a flat message),
 # then connections of the data port, as hand_over() of transport/io/handover.h sends them.
 #
-# Runner to worker, every 250 ms, a pulse of 16 bytes, numbers little-endian:
-#
-#   0  8 bytes   steps that all runs of the runner have done
-#   8  1 byte    bit 0: a step is in flight; bit 1: all steps in flight wait for peers
-#   9  7 bytes   tiles that were computed: changes also within a step
+# Runner to worker: a pulse every 250 ms, as daemon/wire/runner_pulse.h writes it.
 #
 # The socket closes with either process; a runner whose worker is gone ends.
 

@@ -1,6 +1,6 @@
 // The one data port of a worker: peers of all its runners dial it. A dialer proves that it knows
-// the key of the assembly, and is then handed to the runner that it asked for, which looks at the rest
-// of what it said.
+// the key of the assembly, and is then handed to the runner that it asked for, which looks at the
+// rest of what it said.
 #pragma once
 
 #include <memory>

@@ -19,12 +19,8 @@ using namespace std::chrono_literals;
 using Steady = std::chrono::steady_clock;
 
 constexpr auto kCall = 10s;
-constexpr auto kBeat = 1s;
-constexpr auto kFarewell = 1s;
 constexpr std::chrono::milliseconds kHoldingPause = 250ms;  // at most, while runners go on
 constexpr std::chrono::milliseconds kLeastDial = 100ms;     // for the last try of theirs
-constexpr size_t kMostNews = 4u << 20;     // bytes of lines that wait for the master
-constexpr size_t kLinesAtOnce = 64 << 10;  // bytes
 constexpr auto kLongestGrace = 60'000ms;
 
 template <size_t N>
@@ -160,7 +156,7 @@ class MasterLink::Service final : public leat::Service<wire::Worker> {
 Result<std::unique_ptr<MasterLink>> MasterLink::create(MasterLinkOptions options) {
   std::unique_ptr<MasterLink> link(new MasterLink(std::move(options)));
   LEAT_ASSIGN_OR_RETURN(link->loop_, RpcLoop::start(link->options_.log.named("rpc")));
-  LEAT_ASSIGN_OR_RETURN(link->heart_loop_, RpcLoop::start(link->options_.log.named("heart")));
+  LEAT_ASSIGN_OR_RETURN(link->heart_, Heart::create(link->options_.identity, link->options_.log));
   link->status_ = unavailable("not yet registered with the master");
   return link;
 }
@@ -168,19 +164,11 @@ Result<std::unique_ptr<MasterLink>> MasterLink::create(MasterLinkOptions options
 MasterLink::~MasterLink() = default;
 
 void MasterLink::said(const std::string& job, uint64_t assembly, std::vector<std::string> lines) {
-  add({job, assembly, std::move(lines)});
+  outbox_.add({job, assembly, std::move(lines)});
 }
 
 void MasterLink::exited(const std::string& job, uint64_t assembly, const RunnerEnd& end) {
-  add({job, assembly, {}, end});
-}
-
-void MasterLink::drain(std::chrono::milliseconds patience) {
-  std::unique_lock lock(mutex_);
-  drains_ = true;
-  drain_told_ = false;
-  changed_.notify_all();
-  changed_.wait_for(lock, patience, [this] { return drain_told_ || lost_ || stopping_; });
+  outbox_.add({job, assembly, {}, end});
 }
 
 void MasterLink::start(Runners& runners) {
@@ -189,14 +177,10 @@ void MasterLink::start(Runners& runners) {
 }
 
 void MasterLink::stop() {
-  {
-    const std::lock_guard lock(mutex_);
-    stopping_ = true;
-  }
-  changed_.notify_all();
+  outbox_.stop();
   if (thread_.joinable()) thread_.join();
   loop_->stop();
-  heart_loop_->stop();
+  heart_->close();
 }
 
 Status MasterLink::status() const {
@@ -210,32 +194,8 @@ void MasterLink::set_status(Status status) {
 }
 
 void MasterLink::lost(const Status& cause) {
-  {
-    const std::lock_guard lock(mutex_);
-    if (!lost_) lost_ = cause;
-  }
-  changed_.notify_all();
-}
-
-void MasterLink::add(News news) {
-  {
-    const std::lock_guard lock(mutex_);
-    size_t bytes = 0;
-    for (const std::string& line : news.lines) bytes += line.size() + 1;
-    if (news_bytes_ + bytes > kMostNews) {
-      dropped_lines_ += news.lines.size();
-      return;
-    }
-    news_bytes_ += bytes;
-    news_.push_back(std::move(news));
-  }
-  changed_.notify_all();
-}
-
-// False: it is time to go.
-bool MasterLink::pause(std::chrono::milliseconds time) {
-  std::unique_lock lock(mutex_);
-  return !changed_.wait_for(lock, time, [this] { return stopping_; });
+  outbox_.end(cause);
+  heart_->end();
 }
 
 void MasterLink::live() {
@@ -256,31 +216,32 @@ void MasterLink::live() {
     if (was_member) {
       wait = options_.least_pause;
       options_.log.warning("no longer a member of the cluster: ", why.message());
-    } else if (!name_is_taken_ && why.message() != said) {
+    } else if (!name_.taken && why.message() != said) {
       options_.log.warning("not registered yet: ", why.message());
       said = why.message();
     }
-    if (gives_up(why)) break;
-    if (!pause(wait)) break;
+    if (gives_up_name(why)) break;
+    if (!outbox_.pause(wait)) break;
     wait = std::min(holds ? kHoldingPause : options_.most_pause, wait * 2);
   } while (true);
 }
 
-// Another worker of that name may be the last life of this one, and is lost in a moment. One that
-// stays is another one: to try for ever would be no use.
-bool MasterLink::gives_up(const Status& why) {
-  if (!name_is_taken_) {
-    name_taken_since_.reset();
+// The worker that has the name may be an earlier life of this one, which the master will count as
+// lost in a moment. If the name stays taken, another worker has it, and trying for ever is of no
+// use.
+bool MasterLink::gives_up_name(const Status& why) {
+  if (!name_.taken) {
+    name_.since.reset();
     return false;
   }
   const auto now = Steady::now();
   const std::string patience = seconds_text(options_.name_patience);
-  if (!name_taken_since_) {
-    name_taken_since_ = now;
+  if (!name_.since) {
+    name_.since = now;
     options_.log.warning("not registered yet: ", why.message(), "; tries again for ", patience,
                          ", then it ends");
   }
-  if (now - *name_taken_since_ < options_.name_patience) return false;
+  if (now - *name_.since < options_.name_patience) return false;
   {
     const std::lock_guard lock(mutex_);
     gave_up_ = why.while_doing(cat("trying for ", patience, " to be let in"));
@@ -294,17 +255,15 @@ Status MasterLink::gave_up() const {
   return gave_up_;
 }
 
-// A master that refuses this incarnation knows it, and has counted it out.
+// Whether the runners go on between two memberships. A master that refuses this incarnation knows
+// it, and has counted it as lost.
 bool MasterLink::holds_runners(const Status& why) {
   if (why.code() == Code::failed_precondition || runners_->size() == 0) return false;
-  {
-    const std::lock_guard lock(mutex_);
-    if (stopping_) return false;
-  }
+  if (outbox_.stopping()) return false;
   return Steady::now() - alone_since_ < options_.adopt_within;
 }
 
-Result<std::string> MasterLink::register_with(RpcClient& client) {
+Result<Heart::Membership> MasterLink::register_with(RpcClient& client) {
   // A new one may be started before this thread goes on.
   const bool holds = runners_->size() > 0;
   struct Answered {
@@ -334,18 +293,18 @@ Result<std::string> MasterLink::register_with(RpcClient& client) {
   if (std::exchange(cluster_id_, answered->cluster_id) != answered->cluster_id && holds) {
     return failed_precondition("the master is of another cluster than the runners here");
   }
-  beat_every_ = std::chrono::milliseconds(std::clamp(answered->beat_ms, 10u, 10'000u));
-  return heart_address(answered->heart, options_.master);
+  return Heart::Membership{
+      .address = heart_address(answered->heart, options_.master),
+      .worker = options_.info.worker.name,
+      .incarnation = incarnation_,
+      .beat_every = std::chrono::milliseconds(std::clamp(answered->beat_ms, 10u, 10'000u))};
 }
 
-// Registers, and returns why that is over: nothing of this life is left then.
+// Registers, and returns why the membership has ended, or did not begin. Nothing of it is left
+// then.
 Status MasterLink::be_member() {
-  name_is_taken_ = false;
-  {
-    const std::lock_guard lock(mutex_);
-    lost_.reset();
-    if (incarnation_ == 0) news_.clear(), news_bytes_ = 0;
-  }
+  name_.taken = false;
+  outbox_.begin(incarnation_ == 0);
   RpcClientOptions options;
   options.address = options_.master;
   options.identity = options_.identity;
@@ -357,76 +316,33 @@ Status MasterLink::be_member() {
   LEAT_ASSIGN_OR_RETURN(const auto client, RpcClient::connect(*loop_, std::move(options)));
   const bool fresh = incarnation_ == 0;
   if (fresh) incarnation_ = fresh_incarnation();
-  auto registered = register_with(*client);
-  // A fresh one is turned away in this way for its name alone.
-  name_is_taken_ = fresh && registered.status().code() == Code::failed_precondition;
+  const auto registered = register_with(*client);
+  // The master refuses a fresh incarnation in this way for its name alone.
+  name_.taken = fresh && registered.status().code() == Code::failed_precondition;
   LEAT_RETURN_IF_ERROR(registered.status());
-  const std::string heart = *std::move(registered);
   set_status({});
   options_.log.info("registered with the master at ", options_.master, " as ",
                     options_.info.worker.name);
-  std::thread beating([this, &heart] { beat(heart); });
+  heart_->start(*registered, *runners_, [this](const Status& why) { lost(why); });
   const Status why = pass_on(*client);
   lost(why);
-  beating.join();
+  heart_->stop();
   return why;
 }
 
-// Until the membership ends, or there is nothing left to say to the master that we leave.
+// Returns when the membership has ended, or the worker stops and has told the master everything.
 Status MasterLink::pass_on(RpcClient& client) {
-  std::unique_lock lock(mutex_);
-  std::optional<Steady::time_point> leave_by;
   while (true) {
-    const auto ended = [this] { return lost_ || stopping_ || !news_.empty() || drains_; };
-    changed_.wait(lock, ended);
-    if (lost_) return *lost_;
-    if (std::exchange(drains_, false)) {
-      lock.unlock();
-      const Status told = tell_drain(client);
-      if (!told.ok()) options_.log.warning("the master does not let it drain: ", told.message());
-      lock.lock();
-      drain_told_ = true;
-      changed_.notify_all();
+    const NewsOutbox::Next next = outbox_.next();
+    if (const auto* ended = std::get_if<Status>(&next)) return *ended;
+    if (const auto* output = std::get_if<WorkerOutput>(&next)) {
+      const Status told = tell(client, *output);
+      if (!told.ok()) return told.while_doing("passing on what a runner said");
       continue;
     }
-    if (stopping_ && !leave_by) leave_by = Steady::now() + kFarewell;
-    if (stopping_ && (news_.empty() || Steady::now() > *leave_by))
-      return cancelled("the worker stops");
-    News next = std::move(news_.front());
-    news_.pop_front();
-    // Lines of one runner travel together.
-    size_t bytes = 0;
-    const auto weigh = [](const News& news) {
-      size_t sum = 0;
-      for (const std::string& line : news.lines) sum += line.size() + 1;
-      return sum;
-    };
-    bytes = weigh(next);
-    news_bytes_ -= bytes;
-    while (next.end.how.empty() && !news_.empty() && news_.front().end.how.empty() &&
-           news_.front().job == next.job && news_.front().assembly == next.assembly) {
-      const size_t more = weigh(news_.front());
-      if (bytes + more > kLinesAtOnce) break;
-      for (std::string& line : news_.front().lines) next.lines.push_back(std::move(line));
-      news_.pop_front();
-      news_bytes_ -= more;
-      bytes += more;
-    }
-    // How it ended goes with its last lines, and waits for no answer to them.
-    const bool last = next.end.how.empty() && !news_.empty() && news_.front().lines.empty() &&
-                      news_.front().job == next.job && news_.front().assembly == next.assembly;
-    if (last) {
-      next.end = std::move(news_.front().end);
-      news_.pop_front();
-    }
-    if (dropped_lines_ > 0) {
-      next.lines.insert(next.lines.begin(), cat("(", dropped_lines_, " lines were dropped)"));
-      dropped_lines_ = 0;
-    }
-    lock.unlock();
-    const Status told = tell(client, next);
-    if (!told.ok()) return told.while_doing("passing on what a runner said");
-    lock.lock();
+    const Status told = tell_drain(client);
+    if (!told.ok()) options_.log.warning("the master does not let it drain: ", told.message());
+    outbox_.told_drain();
   }
 }
 
@@ -437,78 +353,34 @@ Status MasterLink::tell_drain(RpcClient& client) {
   });
 }
 
-Status MasterLink::tell(RpcClient& client, const News& news) {
-  const auto outcome = [](auto&& response) { return status_of(response.getOutcome()); };
+Status MasterLink::tell(RpcClient& client, const WorkerOutput& output) {
+  const auto outcome_of = [](auto&& response) { return status_of(response.getOutcome()); };
   const auto send_lines = [&](wire::Registry::Client& registry) -> kj::Promise<Status> {
-    if (news.lines.empty()) return Status();
+    if (output.lines.empty()) return Status();
     auto request = registry.logRequest();
-    request.setJob(news.job);
-    request.setAssembly(news.assembly);
-    auto lines = request.initLines(static_cast<unsigned>(news.lines.size()));
-    for (unsigned i = 0; i < lines.size(); ++i) lines.set(i, news.lines[i]);
-    return request.send().then(outcome);
+    request.setJob(output.job);
+    request.setAssembly(output.assembly);
+    auto lines = request.initLines(static_cast<unsigned>(output.lines.size()));
+    for (unsigned i = 0; i < lines.size(); ++i) lines.set(i, output.lines[i]);
+    return request.send().then(outcome_of);
   };
   const auto send_exit = [&](wire::Registry::Client& registry) -> kj::Promise<Status> {
-    if (news.end.how.empty()) return Status();
+    if (output.end.how.empty()) return Status();
     auto request = registry.runnerExitedRequest();
-    request.setJob(news.job);
-    request.setAssembly(news.assembly);
-    request.setHow(news.end.how);
-    request.setCrashed(news.end.crashed);
-    return request.send().then(outcome);
+    request.setJob(output.job);
+    request.setAssembly(output.assembly);
+    request.setHow(output.end.how);
+    request.setCrashed(output.end.crashed);
+    return request.send().then(outcome_of);
   };
   return client.call<wire::Registry>(
-      news.end.how.empty() ? "Registry.log" : "Registry.runnerExited", kCall,
+      output.end.how.empty() ? "Registry.log" : "Registry.runnerExited", kCall,
       [&](wire::Registry::Client registry) {
         auto logged = send_lines(registry);
         return logged.then([exited = send_exit(registry)](Status status) mutable {
           return status.ok() ? kj::mv(exited) : kj::Promise<Status>(std::move(status));
         });
       });
-}
-
-// The heart's thread. A beat that is not answered is only late: whether this worker lives, the
-// master decides.
-void MasterLink::beat(const std::string& address) {
-  pthread_setname_np(pthread_self(), "heart");
-  std::unique_ptr<RpcClient> client;
-  auto due = Steady::now();
-  for (uint64_t sequence = 1;; ++sequence) {
-    {
-      std::unique_lock lock(mutex_);
-      changed_.wait_until(lock, due, [this] { return lost_.has_value(); });
-      if (lost_) return;
-    }
-    due = std::max(due + beat_every_, Steady::now());
-    if (!client) {
-      RpcClientOptions options;
-      options.address = address;
-      options.identity = options_.identity;
-      options.deadline = kBeat;
-      auto connected = RpcClient::connect(*heart_loop_, std::move(options));
-      if (!connected.ok()) continue;
-      client = std::move(*connected);
-    }
-    const Status beaten = beat_once(*client, sequence);
-    if (beaten.code() == Code::failed_precondition) return lost(beaten);
-    if (beaten.code() == Code::unavailable) client.reset();
-  }
-}
-
-Status MasterLink::beat_once(RpcClient& client, uint64_t sequence) {
-  const RunnersPulse pulse = runners_->pulse();
-  return client.call<wire::Heart>("Heart.beat", kBeat, [&](wire::Heart::Client heart) {
-    auto request = heart.beatRequest();
-    request.setName(options_.info.worker.name);
-    request.setIncarnation(incarnation_);
-    request.setSequence(sequence);
-    request.setProgress(pulse.progress);
-    request.setStepping(pulse.stepping);
-    request.setWaits(pulse.waits);
-    request.setQuiet(pulse.quiet);
-    request.setWork(pulse.work);
-    return request.send().then([](auto&& response) { return status_of(response.getOutcome()); });
-  });
 }
 
 }  // namespace leat

@@ -1,18 +1,17 @@
 // A worker's place in its cluster: it registers with the master, does what the master says, passes
-// on what its runners say, and shows every 250 ms that it lives.
+// on the news of its runners, and shows at intervals that it lives (see heart.h).
 //
-// When the connection is lost, runners go on for a while: a master that has started again takes
-// them up from the worker, which registers as the one that it was and says whom it has. When the
-// while has passed, or the master that is there counts the worker out, all runners are killed, for
-// it takes them for gone; then the worker registers anew, with a new incarnation, until it is let
-// in.
+// When the connection is lost, the runners go on for a while. A master that has started again takes
+// them over: the worker registers with the incarnation that it had, and names its runners. When the
+// while has passed, or when the master that is there has counted this worker as lost, the worker
+// kills all runners, since the master believes that they are gone. Then it registers with a new
+// incarnation, and tries again until it is let in.
 //
-// Threads: "master" registers and passes news on, "heart" beats over a connection and an rpc thread
-// of its own, so that neither waits for the other.
+// Threads: "master" registers and passes news on.
 #pragma once
 
-#include <condition_variable>
-#include <deque>
+#include <chrono>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -22,6 +21,8 @@
 #include <vector>
 
 #include "daemon/jobs/membership.h"
+#include "daemon/worker/heart.h"
+#include "daemon/worker/news_outbox.h"
 #include "daemon/worker/runners.h"
 #include "devices/base/log.h"
 #include "devices/base/status.h"
@@ -39,8 +40,8 @@ struct MasterLinkOptions {
   RunnerSurroundings surroundings;
   std::chrono::milliseconds least_pause{100}, most_pause{2000};  // between two tries
   std::chrono::milliseconds adopt_within{0};  // runners go on so long without a master
-  // Another worker has the name: so long it tries again, then it gives up and says so, once, on the
-  // thread "master".
+  // How long it tries again while another worker has its name. Then it gives up, and calls
+  // `on_given_up` once, on the thread "master".
   std::chrono::milliseconds name_patience{30'000};
   std::function<void()> on_given_up = {};
   Logger log;
@@ -56,19 +57,19 @@ class MasterLink {
   MasterLink(const MasterLink&) = delete;
   MasterLink& operator=(const MasterLink&) = delete;
 
-  // What the runners tell, for the master. Dropped while there is none to hear it, and beyond 4
-  // MiB.
+  // Lines that a runner wrote, and how it ended: for the master. They are dropped while there is no
+  // master to hear them, and beyond 4 MiB.
   void said(const std::string& job, uint64_t assembly, std::vector<std::string> lines);
   void exited(const std::string& job, uint64_t assembly, const RunnerEnd& end);
-  // Tells the master that this worker is about to end: jobs are to leave it. Returns when it knows,
-  // or cannot be told, at the latest after `patience`.
-  void drain(std::chrono::milliseconds patience);
+  // Tells the master that this worker is about to end, so that jobs leave it. Returns when the
+  // master knows or cannot be told, at the latest after `patience`.
+  void drain(std::chrono::milliseconds patience) { outbox_.drain(patience); }
   // Goes to work. `runners` outlives stop().
   void start(Runners& runners);
-  // Leaves the cluster: passes on what is left to say, for a second at most, and hangs up.
+  // Leaves the cluster: passes on the news that are left, for a second at most, and hangs up.
   void stop();
 
-  // Why it does not try any more to be let in; ok while it does.
+  // Why it no longer tries to be let in; ok while it does.
   Status gave_up() const;
   // Ok while it is registered; else why it is not.
   Status status() const;
@@ -76,51 +77,38 @@ class MasterLink {
 
  private:
   class Service;
-  struct News {
-    std::string job;
-    uint64_t assembly = 0;
-    std::vector<std::string> lines;
-    RunnerEnd end = {};  // nothing is said of how: lines
+  // Another worker has this worker's name, as the last try has shown.
+  struct TakenName {
+    bool taken = false;
+    std::optional<std::chrono::steady_clock::time_point> since;
   };
 
   explicit MasterLink(MasterLinkOptions options) : options_(std::move(options)) {}
   void live();
   Status be_member();
-  Result<std::string> register_with(RpcClient& client);
-  // Between two lives as a member: whether the runners go on.
+  Result<Heart::Membership> register_with(RpcClient& client);
   bool holds_runners(const Status& why);
   Status pass_on(RpcClient& client);
-  Status tell(RpcClient& client, const News& news);
+  Status tell(RpcClient& client, const WorkerOutput& output);
   Status tell_drain(RpcClient& client);
-  void add(News news);
-  void beat(const std::string& address);
-  Status beat_once(RpcClient& client, uint64_t sequence);
   void lost(const Status& cause);
-  bool pause(std::chrono::milliseconds time);
   void set_status(Status status);
-  bool gives_up(const Status& why);
+  bool gives_up_name(const Status& why);
 
   const MasterLinkOptions options_;
-  std::unique_ptr<RpcLoop> loop_, heart_loop_;
+  std::unique_ptr<RpcLoop> loop_;
+  std::unique_ptr<Heart> heart_;
   Runners* runners_ = nullptr;
+  NewsOutbox outbox_;
+
   // The thread's.
-  uint64_t incarnation_ = 0;
+  uint64_t incarnation_ = 0;  // 0: the next registration draws one
   std::string cluster_id_;
   std::chrono::steady_clock::time_point alone_since_;
-  bool name_is_taken_ = false;  // as the last try has shown
-  std::optional<std::chrono::steady_clock::time_point> name_taken_since_;
+  TakenName name_;
 
   mutable std::mutex mutex_;
-  std::condition_variable changed_;
-  bool stopping_ = false;
-  bool drains_ = false;  // and the master is to be told
-  bool drain_told_ = false;
-  std::optional<Status> lost_;  // why the membership has ended
   Status status_, gave_up_;
-  std::deque<News> news_;
-  size_t news_bytes_ = 0;
-  uint64_t dropped_lines_ = 0;
-  std::chrono::milliseconds beat_every_{250};
   std::thread thread_;
 };
 

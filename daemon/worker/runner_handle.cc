@@ -15,6 +15,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <span>
 
 #include "daemon/process/memory_bound.h"
 #include "daemon/worker/runner_boot.h"
@@ -26,7 +27,6 @@ namespace leat {
 namespace {
 
 constexpr size_t kLongestLine = 4096;  // bytes; what is longer is cut into several
-constexpr size_t kPulseBytes = 16;
 constexpr auto kBootDeadline = std::chrono::seconds(1);
 constexpr int kSocketInChild = 3;
 
@@ -95,12 +95,6 @@ rlimit lowered(int which, rlim_t wanted) {
   now.rlim_max = std::min(now.rlim_max, wanted);
   now.rlim_cur = now.rlim_max;
   return now;
-}
-
-uint64_t little_endian(const std::byte* bytes) {
-  uint64_t value = 0;
-  for (int b = 7; b >= 0; --b) value = value << 8 | std::to_integer<uint64_t>(bytes[b]);
-  return value;
 }
 
 }  // namespace
@@ -220,7 +214,7 @@ std::vector<std::string> RunnerHandle::read_output() {
   return lines;
 }
 
-std::optional<RunnersPulse> RunnerHandle::read_pulse() {
+std::optional<RunnerPulse> RunnerHandle::next_pulse() {
   std::byte buffer[1024];
   while (!hung_up_) {
     const ssize_t n = ::recv(socket_.get(), buffer, sizeof buffer, MSG_DONTWAIT);
@@ -230,15 +224,13 @@ std::optional<RunnersPulse> RunnerHandle::read_pulse() {
       hung_up_ = true;
       break;
     }
-    pulse_.insert(pulse_.end(), buffer, buffer + n);
+    unread_.insert(unread_.end(), buffer, buffer + n);
   }
-  const size_t whole = pulse_.size() / kPulseBytes * kPulseBytes;
+  const size_t whole = unread_.size() / kPulseBytes * kPulseBytes;
   if (whole == 0) return std::nullopt;
-  const std::byte* last = pulse_.data() + whole - kPulseBytes;
-  const uint64_t flags = little_endian(last + 8);
-  const RunnersPulse pulse{little_endian(last), (flags & 1) != 0, (flags & 2) != 0, false,
-                           flags >> 8};
-  pulse_.erase(pulse_.begin(), pulse_.begin() + static_cast<ptrdiff_t>(whole));
+  const auto last = std::span(unread_).first(whole).last<kPulseBytes>();
+  const std::optional<RunnerPulse> pulse = read_pulse(last);
+  unread_.erase(unread_.begin(), unread_.begin() + static_cast<ptrdiff_t>(whole));
   return pulse;
 }
 

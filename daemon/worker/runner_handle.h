@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "daemon/jobs/runner_end.h"
+#include "daemon/wire/runner_pulse.h"
 #include "daemon/worker/runners.h"
 #include "transport/io/descriptor.h"
 
@@ -39,8 +40,8 @@ class RunnerHandle {
   bool is_stopped() const;
   // The lines that it has written so far. At the end of its output, also one without a newline.
   std::vector<std::string> read_output();
-  // The last pulse that came, if one did.
-  std::optional<RunnersPulse> read_pulse();
+  // The last of the pulses that have come since the call before, if any did.
+  std::optional<RunnerPulse> next_pulse();
   // Takes its exit status: "was killed by signal 9". Nothing if it still runs.
   std::optional<RunnerEnd> reap();
 
@@ -56,8 +57,8 @@ class RunnerHandle {
   uint64_t memory_limit_ = 0;  // of what it is told; 0: none
   std::string directory_;
   Descriptor exit_, output_, socket_;
-  std::string unfinished_;  // line
-  std::vector<std::byte> pulse_;
+  std::string unfinished_;         // line
+  std::vector<std::byte> unread_;  // bytes of pulses
 };
 
 }  // namespace leat

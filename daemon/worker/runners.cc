@@ -133,7 +133,7 @@ class Runners::Core {
   struct Child {
     RunnerOrder order;
     std::unique_ptr<RunnerHandle> process;
-    RunnersPulse pulse;
+    RunnerPulse pulse;
     bool beats = false;           // its first pulse has come
     Steady::time_point heard_at;  // of the last pulse; of its start
     std::string killed_for;       // why this worker has killed it, if not on request
@@ -255,7 +255,7 @@ class Runners::Core {
   // False: it has ended.
   bool attend(Child& child) {
     tell(child);
-    if (const auto pulse = child.process->read_pulse()) {
+    if (const auto pulse = child.process->next_pulse()) {
       child.pulse = *pulse;
       child.beats = true;
       child.heard_at = Steady::now();
@@ -292,7 +292,7 @@ class Runners::Core {
     {
       const std::lock_guard lock(mutex_);
       doors_.erase(child->process->incarnation());
-      ended_progress_ += child->pulse.progress;
+      ended_progress_ += child->pulse.turns;
     }
     const RunnerEnd end = end_;
     child->process.reset();  // its directory is gone before anybody hears of the end
@@ -305,10 +305,11 @@ class Runners::Core {
     const std::lock_guard lock(mutex_);
     pulse_ = {ended_progress_, false, true, false, 0};
     for (const auto& child : children_) {
-      pulse_.progress += child->pulse.progress;
-      pulse_.work += child->pulse.work;
-      pulse_.stepping = pulse_.stepping || child->pulse.stepping;
-      pulse_.waits = pulse_.waits && (child->pulse.waits || !child->pulse.stepping);
+      const RunnerActivity activity = child->pulse.activity;
+      pulse_.progress += child->pulse.turns;
+      pulse_.work += child->pulse.tiles;
+      pulse_.stepping = pulse_.stepping || activity != RunnerActivity::idle;
+      pulse_.waits = pulse_.waits && activity != RunnerActivity::computing;
       pulse_.quiet = pulse_.quiet || (child->beats && looked_at_ - child->heard_at >= kQuiet);
     }
     pulse_.waits = pulse_.waits && pulse_.stepping;

@@ -59,7 +59,8 @@ struct RunnerSurroundings {
 
 // What a runner tells. Called on the thread "runners"; must not block.
 struct RunnerNews {
-  std::function<void(const std::string& job, uint64_t assembly, std::vector<std::string> lines)> said;
+  std::function<void(const std::string& job, uint64_t assembly, std::vector<std::string> lines)>
+      said;
   // After all that it said.
   std::function<void(const std::string& job, uint64_t assembly, const RunnerEnd& end)> exited;
 };
@@ -87,20 +88,20 @@ class Runners {
   // Ok when the process runs; also if that runner is there already. resource_exhausted beyond
   // RunnerLimits::max_runners.
   void start(RunnerOrder order, RunnerSurroundings surroundings, Done done);
-  // The job's runner that is here, of an earlier assembly, goes on as that of the order's: peers are
-  // let in, and it is stopped, by that assembly and key, and it has that task; the rest of the order
-  // stays what it was.
-  // failed_precondition if there is none, or it is being ended.
+  // The job's runner that is here, of an earlier assembly, goes on as that of the order's: peers
+  // are let in, and it is stopped, by that assembly and key, and it has that task; the rest of the
+  // order stays what it was. failed_precondition if there is none, or it is being ended.
   void advance(RunnerOrder order, Done done);
-  // Asks the runner to end and kills it after `grace`; also one of an earlier assembly, never one that
-  // has advanced beyond this. Ok when it is gone, or was never there.
+  // Asks the runner to end and kills it after `grace`; also one of an earlier assembly, never one
+  // that has advanced beyond this. Ok when it is gone, or was never there.
   void stop(const std::string& job, uint64_t assembly, std::chrono::milliseconds grace, Done done);
   // Returns when there is none, or at the deadline. True if there is none.
   bool wait_until_none(std::chrono::steady_clock::time_point deadline);
   // Every one; returns when all are gone.
   void stop_all(std::chrono::milliseconds grace);
   size_t size() const;
-  // As they were ordered, with the assemblies that they have gone on to; also those that are to end.
+  // As they were ordered, with the assemblies that they have gone on to; also those that are to
+  // end.
   std::vector<RunnerOrder> orders() const;
 
   // What a peer must prove to be given to the runner of that incarnation; nullopt if it is not

@@ -211,7 +211,7 @@ TEST_CASE("workers remember what a master that dies has not written, and what th
   for (size_t values = 1; values <= Commits::kMostValues; ++values) {
     const size_t unwritten = 1024 / values;
     CHECK(Commits::rows_of(values) >=
-          rows_in_log(values * sizeof(double)) + kFetchDepth + unwritten);
+          rows_in_ring(values * sizeof(double)) + kFetchDepth + unwritten);
   }
 }
 

@@ -105,7 +105,7 @@ TEST_CASE("a run goes no further than its reports, and on when they are taken") 
   cluster.hold_reports(true);
   must(cluster.extend(0, kTrain, kSteps));
   cluster.await(0, kTrain, 1);
-  const uint64_t ahead = rows_in_log(sizeof(double));
+  const uint64_t ahead = rows_in_ring(sizeof(double));
   const uint64_t stuck = ahead + 8 + cluster.heard(0, kTrain).turns;
   for (uint64_t last = 0;;) {
     const uint64_t now = must(cluster.turns(0, kTrain));
@@ -241,7 +241,7 @@ TEST_CASE("data counts against the limit of memory, beside runs and variables") 
   for (const uint64_t lacks : {1, 0}) {
     RunnerTestOptions options = options_for(job, 1);
     options.memory_limit =
-        plan.partitions[0].memory_bytes() + turn_log_bytes(plan, 0) + kData - lacks;
+        plan.partitions[0].memory_bytes() + ring_bytes(plan, 0) + kData - lacks;
     RunnerTestCluster cluster(options);
     must(cluster.prepare(0, kTrain, 0, packed(plan, 0)));
     const Status connected = cluster.connect(0, kTrain, setup_of(cluster, plan));

@@ -662,26 +662,25 @@ int exit_code_of_runner(const Bytes& boot) {
   return *code;
 }
 
-std::array<uint64_t, 2> RunnerTestCluster::next_pulse(uint32_t task, Deadline deadline) {
+RunnerPulse RunnerTestCluster::next_pulse(uint32_t task, Deadline deadline) {
   const int socket = inside_->nodes[task]->process->socket.get();
-  std::array<uint64_t, 2> pulse{};
-  must(receive_all(socket, std::as_writable_bytes(std::span(pulse)), deadline, "a pulse"));
-  return pulse;
+  std::array<std::byte, kPulseBytes> bytes{};
+  must(receive_all(socket, bytes, deadline, "a pulse"));
+  const auto pulse = read_pulse(bytes);
+  REQUIRE(pulse.has_value());
+  return *pulse;
 }
-
-// Of a pulse's second word; above them it counts tiles.
-constexpr uint64_t kPulseFlags = 0xff;
 
 std::pair<uint64_t, bool> RunnerTestCluster::await_pulse(uint32_t task, uint64_t turns) {
   for (const Deadline deadline = soon();;) {
-    const auto pulse = next_pulse(task, deadline);
-    if (pulse[0] >= turns) return {pulse[0], (pulse[1] & kPulseFlags) != 0};
+    const RunnerPulse pulse = next_pulse(task, deadline);
+    if (pulse.turns >= turns) return {pulse.turns, pulse.activity != RunnerActivity::idle};
   }
 }
 
 void RunnerTestCluster::await_waiting(uint32_t task) {
   const Deadline deadline = soon();
-  while ((next_pulse(task, deadline)[1] & kPulseFlags) != 3) {
+  while (next_pulse(task, deadline).activity != RunnerActivity::waits_for_peers) {
   }
 }
 

@@ -14,6 +14,7 @@
 #include "daemon/remote/remote_host.h"
 #include "daemon/runner/hosted_run.h"
 #include "daemon/runner/runner_config.h"
+#include "daemon/wire/runner_pulse.h"
 #include "devices/base/files.h"
 #include "devices/base/status.h"
 #include "ops/data/dataset.h"
@@ -114,7 +115,7 @@ class RunnerTestCluster {
  private:
   friend struct WireRunner;
   struct Inside;
-  std::array<uint64_t, 2> next_pulse(uint32_t task, Deadline deadline);
+  RunnerPulse next_pulse(uint32_t task, Deadline deadline);
   std::unique_ptr<Inside> inside_;
 };
 

@@ -170,7 +170,7 @@ TEST_CASE("the death of a runner is told with its signal") {
 TEST_CASE("a runner that gives no sign of life for 2.5 s is killed") {
   // The first one pulses once and then no more; the others have never done.
   const TemporaryDirectory folder;
-  Scene scene(cat("if mkdir ", folder / "first", "; then printf '%016d' 0 >&3; fi; ", kWaits));
+  Scene scene(cat("if mkdir ", folder / "first", "; then printf '%016d\\000' 0 >&3; fi; ", kWaits));
   must(scene.master.start("job-1", 1));
   const pid_t silent = scene.runner();
   must(scene.master.start("job-2", 1));

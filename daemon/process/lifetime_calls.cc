@@ -1,0 +1,34 @@
+#include "daemon/process/lifetime_calls.h"
+
+namespace leat {
+
+uint64_t LifetimeCalls::add(LifetimeCall call) {
+  const std::lock_guard lock(mutex_);
+  calls_.emplace(++last_id_, std::move(call));
+  return last_id_;
+}
+
+void LifetimeCalls::remove(uint64_t id) {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return calling_ != id; });
+  calls_.erase(id);
+}
+
+LifeSign LifetimeCalls::heart(uint64_t id) const {
+  const std::lock_guard lock(mutex_);
+  return calls_.at(id).heart;
+}
+
+void LifetimeCalls::for_each(const std::function<void(LifetimeCall&)>& use) {
+  std::unique_lock lock(mutex_);
+  for (auto call = calls_.begin(); call != calls_.end(); call = calls_.upper_bound(calling_)) {
+    calling_ = call->first;
+    lock.unlock();
+    use(call->second);  // remove() waits
+    lock.lock();
+    changed_.notify_all();
+  }
+  calling_ = 0;
+}
+
+}  // namespace leat

@@ -1,0 +1,49 @@
+// The functions that the parts of a daemon have registered with its Lifetime, and the loops that it
+// watches. Private to lifetime.cc.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <string>
+
+#include "daemon/process/life_sign.h"
+
+namespace leat {
+
+// One registration. Exactly one of its functions is set, except for a watched loop that beats by
+// itself: it has none.
+struct LifetimeCall {
+  std::function<void()> stop = {}, reload = {};
+  std::function<std::string()> dump = {};
+  std::string watched = {};  // the name of a watched loop; "" for the others
+  std::function<void(LifeSign)> ask = {};
+  LifeSign heart = {};
+  bool silent = false;  // the watchdog has logged that the loop shows no life
+};
+
+// Threads: any; for_each() belongs to one thread.
+class LifetimeCalls {
+ public:
+  // Its number, above 0.
+  uint64_t add(LifetimeCall call);
+  // Waits for a call in progress: never call it from within that call.
+  void remove(uint64_t id);
+  // REQUIRES: it is registered.
+  LifeSign heart(uint64_t id) const;
+
+  // Calls `use` with each registration, in the order in which they came, without a lock. Others may
+  // come and go meanwhile.
+  void for_each(const std::function<void(LifetimeCall&)>& use);
+
+ private:
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;  // a call has ended
+  std::map<uint64_t, LifetimeCall> calls_;
+  uint64_t last_id_ = 0;
+  uint64_t calling_ = 0;  // the one that is being called; 0: none
+};
+
+}  // namespace leat

@@ -1,0 +1,37 @@
+// Judges whether the watched loops of a daemon are alive, for systemd's watchdog and for the log.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <string>
+
+#include "daemon/process/lifetime_calls.h"
+#include "devices/base/log.h"
+
+namespace leat {
+
+// A duration for people: "1.5 s".
+std::string tenths_of_seconds(Clock::Steady::duration time);
+
+// Threads: one.
+class Watchdog {
+ public:
+  // A loop that shows no life for longer than `silence` is silent. `calls` outlives it.
+  Watchdog(LifetimeCalls& calls, std::chrono::milliseconds silence, Logger log);
+
+  // When look() is due next: several times in each `silence`, by the system's clock.
+  std::chrono::steady_clock::time_point due() const { return due_; }
+  // Asks every watched loop to beat, and judges the beats that have come. True if every loop is
+  // alive. Logs the name of a loop that has fallen silent, and its return.
+  bool look(std::chrono::steady_clock::time_point now);
+
+ private:
+  bool judge(LifetimeCall& call) const;
+
+  LifetimeCalls& calls_;
+  const std::chrono::milliseconds silence_;
+  const Logger log_;
+  std::chrono::steady_clock::time_point due_ = std::chrono::steady_clock::now();
+};
+
+}  // namespace leat

@@ -1,0 +1,61 @@
+// The fetches of a run's finished turns, copied out until a report takes them. The fetches of one
+// turn are a row. The rows stand in a ring of bounded size: a run that gets ahead of its reports
+// waits for room, and no row is overwritten before it is taken.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "daemon/runner/run_report.h"
+#include "scheduler/runtime/device_host.h"
+
+namespace leat {
+
+// The most bytes that a step may fetch from one partition.
+inline constexpr size_t kMostRowBytes = 256 << 20;
+
+// The bytes of a row of this partition; each fetch is padded to 8 bytes.
+size_t row_bytes(const Plan& plan, uint32_t partition);
+// How many rows of that size the ring has room for. Small rows have room for many turns, so that a
+// master that is away for a while holds no run up.
+uint64_t rows_in_ring(size_t row_bytes);
+// The bytes of memory that the ring of such a run takes.
+size_t ring_bytes(const Plan& plan, uint32_t partition);
+
+// A plan that fetches nothing from this partition has rows without bytes: there is always room for
+// them. Threads: one at a time; its owner has a lock. It allocates nothing while it copies.
+class FetchedRows {
+ public:
+  // REQUIRES: `run` is connected, and outlives it.
+  explicit FetchedRows(HostedPartition& run);
+
+  // Copies the rows of turns that are finished, as far as there is room. True if none is left.
+  bool copy_finished();
+  // Moves rows that were copied and not yet taken to `report`, `most` bytes at most: as many whole
+  // rows as fit, or a part of a row that is larger than a report. Sets first_row and row_offset.
+  void take(RunReport& report, size_t most);
+
+  bool fetches_nothing() const { return fetches_.empty(); }
+  bool has_room() const { return fetches_.empty() || copied_ - taken_ < room_; }
+  // A report should come soon, or the run will wait for it.
+  bool half_full() const { return !fetches_.empty() && copied_ - taken_ >= room_ / 2; }
+  // Counts of turns since the run began: taken() <= copied() <= turns of the run.
+  uint64_t copied() const { return copied_; }
+  uint64_t taken() const { return taken_; }
+
+ private:
+  void copy(uint64_t turn);
+
+  HostedPartition& run_;
+  const uint64_t first_step_;
+  const size_t row_bytes_;
+  std::vector<std::pair<uint32_t, size_t>> fetches_;  // of this partition: index, bytes
+  const uint64_t room_;                               // rows
+  std::vector<std::byte> ring_;                       // row t is at t % room_
+  uint64_t copied_ = 0, taken_ = 0;
+  size_t part_taken_ = 0;  // bytes of the next row that a report has taken already
+};
+
+}  // namespace leat

@@ -1,0 +1,172 @@
+#include "daemon/runner/run_table.h"
+
+#include <algorithm>
+#include <atomic>
+
+#include "devices/base/text.h"
+
+namespace leat {
+namespace {
+
+constexpr std::chrono::seconds kSettleDeadline{30};
+constexpr size_t kMostRuns = 4096;
+
+}  // namespace
+
+RunTable::RunTable(RunnerParts& parts, ControlThreads& control, ControlThreads::Strand job_strand)
+    : parts_(parts),
+      control_(control),
+      job_strand_(std::move(job_strand)),
+      assembly_(parts.config.assembly) {}
+
+Result<std::shared_ptr<HostedRun>> RunTable::expect(uint64_t run, uint32_t partition,
+                                                    const Sha256Digest& digest) {
+  std::lock_guard lock(mutex_);
+  if (!stopped_.ok()) return stopped_;
+  if (advancing_ > 0)
+    return failed_precondition(cat("run ", run, ": expected none on the way to another assembly"));
+  const auto found = runs_.find(run);
+  if (found != runs_.end()) {
+    if (found->second->expects(partition, digest)) return found->second;
+    return failed_precondition(
+        cat("run ", run, ": expected the plan that it has, received another"));
+  }
+  if (runs_.size() >= kMostRuns)
+    return resource_exhausted(cat("run ", run, ": expected at most ", kMostRuns, " runs"));
+  auto made =
+      std::make_shared<HostedRun>(parts_, control_.strand(), assembly_, run, partition, digest);
+  runs_.emplace(run, made);
+  return made;
+}
+
+Result<std::shared_ptr<HostedRun>> RunTable::find(uint64_t run) const {
+  std::lock_guard lock(mutex_);
+  const auto found = runs_.find(run);
+  if (found != runs_.end()) return found->second;
+  return failed_precondition(cat("run ", run, ": expected one that was prepared"));
+}
+
+Result<std::shared_ptr<LiveRun>> RunTable::find_live(uint64_t run) const {
+  LEAT_ASSIGN_OR_RETURN(const auto found, find(run));
+  return found->live();
+}
+
+std::vector<std::shared_ptr<HostedRun>> RunTable::runs() const {
+  std::lock_guard lock(mutex_);
+  std::vector<std::shared_ptr<HostedRun>> out;
+  for (const auto& [id, run] : runs_) out.push_back(run);
+  return out;
+}
+
+void RunTable::abort(uint64_t run, const Status& cause, Done done) {
+  const auto found = find(run);
+  if (!found.ok()) return done({});
+  (*found)->cancel(cause);
+  (*found)->strand().post([run = *found, done = std::move(done)] {
+    run->end();
+    done({});
+  });
+}
+
+void RunTable::release(uint64_t id, Done done) {
+  const auto found = find(id);
+  if (!found.ok()) return done({});
+  (*found)->cancel(cancelled(cat("run ", id, " was released")));
+  (*found)->strand().post([this, id, run = *found, done = std::move(done)] {
+    run->release();
+    {
+      std::lock_guard lock(mutex_);
+      if (runs_.erase(id) > 0) released_turns_ += run->turns();
+      more_than_variables_ = more_than_variables_ || run->keeps_more_than_variables();
+    }
+    done({});
+  });
+}
+
+// --- Assemblies.
+
+RunnerAssembly RunTable::assembly() const {
+  std::lock_guard lock(mutex_);
+  return assembly_;
+}
+
+std::string RunTable::device_name() const {
+  std::lock_guard lock(mutex_);
+  return parts_.host.device_name();
+}
+
+void RunTable::advance(const RunnerAssembly& to, Done done) {
+  Status refused;
+  {
+    std::lock_guard lock(mutex_);
+    refused = stopped_;
+    if (to.number < std::max(assembly_.number, advancing_)) {
+      refused = failed_precondition(cat("advance to assembly ", to.number, ": expected one after ",
+                                        std::max(assembly_.number, advancing_)));
+    }
+    if (refused.ok()) advancing_ = to.number;
+  }
+  if (!refused.ok()) return done(refused);
+  const auto left = runs();
+  // Counts those that are not released yet, and this call.
+  const auto waits = std::make_shared<std::atomic<size_t>>(left.size() + 1);
+  const Done one_less = [this, waits, to, done = std::move(done)](const Status&) {
+    if (waits->fetch_sub(1) > 1) return;
+    job_strand_.post([this, to, done] {  // after the calls for the variables that came before
+      become(to);
+      done({});
+    });
+  };
+  for (const auto& run : left) {
+    run->cancel(cancelled(cat("the job goes on in assembly ", to.number)));
+    release(run->id(), one_less);
+  }
+  one_less({});
+}
+
+void RunTable::become(const RunnerAssembly& assembly) {
+  std::lock_guard lock(mutex_);
+  if (std::exchange(more_than_variables_, false)) parts_.host.drop(parts_.config.job);
+  if (assembly.number < assembly_.number) return;  // overtaken
+  assembly_ = assembly;
+  parts_.host.become(static_cast<int>(assembly.task));
+  if (advancing_ == assembly.number) advancing_ = 0;
+  parts_.threads.arrivals.advance(assembly);
+}
+
+Status RunTable::settle() const {
+  const Deadline deadline = std::chrono::steady_clock::now() + kSettleDeadline;
+  for (const auto& run : runs()) {
+    if (const auto live = run->live_or_null()) LEAT_RETURN_IF_ERROR(live->settle(deadline));
+  }
+  return {};
+}
+
+RunnerPulse RunTable::pulse() const {
+  RunnerPulse pulse;
+  std::lock_guard lock(mutex_);
+  pulse.turns = released_turns_;
+  for (const auto& [id, run] : runs_) {
+    pulse.turns += run->turns();
+    const auto live = run->live_or_null();
+    if (!live) continue;
+    pulse.tiles += live->tiles_done();
+    if (!live->stepping()) continue;
+    if (!live->waits_for_peer()) {
+      pulse.activity = RunnerActivity::computing;
+    } else if (pulse.activity == RunnerActivity::idle) {
+      pulse.activity = RunnerActivity::waits_for_peers;
+    }
+  }
+  return pulse;
+}
+
+void RunTable::stop(const Status& cause) {
+  {
+    std::lock_guard lock(mutex_);
+    if (stopped_.ok()) stopped_ = cause;
+  }
+  for (const auto& run : runs()) abort(run->id(), cause, [](const Status&) {});
+}
+
+}  // namespace leat

@@ -1,0 +1,77 @@
+// The runs of a runner, and the assembly that the runner is in.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "daemon/runner/control_threads.h"
+#include "daemon/runner/hosted_run.h"
+#include "daemon/runner/runner_config.h"
+#include "daemon/runner/runner_parts.h"
+#include "daemon/wire/runner_pulse.h"
+
+namespace leat {
+
+// Threads: any. A `done` is called once, on one of the control threads or by the caller, and must
+// not block; it is dropped uncalled if the control threads have stopped.
+class RunTable {
+ public:
+  using Done = std::function<void(const Status&)>;
+
+  // Each run gets a strand of `control`. `job_strand` is where the job's variables are read and
+  // written. All outlive the table.
+  RunTable(RunnerParts& parts, ControlThreads& control, ControlThreads::Strand job_strand);
+  RunTable(const RunTable&) = delete;
+  RunTable& operator=(const RunTable&) = delete;
+
+  // The assembly that the runner is in, and the name that its device has there.
+  RunnerAssembly assembly() const;
+  std::string device_name() const;
+
+  // The run that a plan is to come for; made if it is new. failed_precondition if the run has
+  // another plan.
+  Result<std::shared_ptr<HostedRun>> expect(uint64_t run, uint32_t partition,
+                                            const Sha256Digest& digest);
+  // failed_precondition if there is no such run.
+  Result<std::shared_ptr<HostedRun>> find(uint64_t run) const;
+  // The same, of a run that is connected; failed_precondition if it is not.
+  Result<std::shared_ptr<LiveRun>> find_live(uint64_t run) const;
+  std::vector<std::shared_ptr<HostedRun>> runs() const;
+
+  // Both are ok also for a run that is not there.
+  void abort(uint64_t run, const Status& cause, Done done);
+  void release(uint64_t run, Done done);
+
+  // Goes on in assembly `to`: peers of it are let in, and later runs are of it. Ends and releases
+  // the runs that are left first. The job's variables stay as they are; but a job with other state
+  // (queues, counters), which is of no use after a failure, begins with nothing.
+  // failed_precondition if the runner is in a later assembly already.
+  void advance(const RunnerAssembly& to, Done done);
+  // Blocks until no run has an unfinished allowed step. deadline_exceeded after 30 s.
+  Status settle() const;
+  RunnerPulse pulse() const;
+  // Ends all runs with this cause. New runs are refused with it.
+  void stop(const Status& cause);
+
+ private:
+  void become(const RunnerAssembly& assembly);
+
+  RunnerParts& parts_;
+  ControlThreads& control_;
+  ControlThreads::Strand job_strand_;
+
+  mutable std::mutex mutex_;
+  RunnerAssembly assembly_;
+  uint64_t advancing_ = 0;  // the assembly it is on the way to: no run is made meanwhile; 0: none
+  std::map<uint64_t, std::shared_ptr<HostedRun>> runs_;
+  uint64_t released_turns_ = 0;
+  bool more_than_variables_ = false;  // a released run of this assembly had other state
+  Status stopped_;
+};
+
+}  // namespace leat

@@ -1,0 +1,39 @@
+// A runner's sign of life: the message that it sends to its worker every 250 ms over the socket
+// that the two share (see RunnerBoot in cluster.capnp). Both ends write and read it here.
+//
+//   bytes 0..7    turns   little-endian
+//   bytes 8..15   tiles   little-endian
+//   byte  16      activity
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+namespace leat {
+
+enum class RunnerActivity : uint8_t {
+  idle = 0,       // no run has an unfinished step; endless runs do not count
+  computing = 1,  // at least one unfinished step does not wait for a peer
+  waits_for_peers =
+      2,  // every unfinished step waits for a value of a peer, or for a peer to take one
+};
+
+struct RunnerPulse {
+  uint64_t turns = 0;  // finished by all runs that the runner ever had; it never falls
+  uint64_t tiles =
+      0;  // finished by the runs that the runner has now; it changes while they compute
+  RunnerActivity activity = RunnerActivity::idle;
+
+  bool operator==(const RunnerPulse&) const = default;
+};
+
+inline constexpr size_t kPulseBytes = 17;
+
+std::array<std::byte, kPulseBytes> write_pulse(const RunnerPulse& pulse);
+// Nothing if the last byte is no activity.
+std::optional<RunnerPulse> read_pulse(std::span<const std::byte, kPulseBytes> bytes);
+
+}  // namespace leat

@@ -1,0 +1,89 @@
+#include "daemon/worker/heart.h"
+
+#include <pthread.h>
+
+#include <algorithm>
+
+#include "daemon/wire/cluster.capnp.h"
+#include "transport/rpc/call.h"
+#include "transport/rpc/client.h"
+
+namespace leat {
+namespace {
+
+constexpr std::chrono::seconds kBeatDeadline{1};
+
+Status beat_once(RpcClient& client, const Heart::Membership& membership, const RunnersPulse& pulse,
+                 uint64_t sequence) {
+  return client.call<wire::Heart>("Heart.beat", kBeatDeadline, [&](wire::Heart::Client heart) {
+    auto request = heart.beatRequest();
+    request.setName(membership.worker);
+    request.setIncarnation(membership.incarnation);
+    request.setSequence(sequence);
+    request.setProgress(pulse.progress);
+    request.setStepping(pulse.stepping);
+    request.setWaits(pulse.waits);
+    request.setQuiet(pulse.quiet);
+    request.setWork(pulse.work);
+    return request.send().then([](auto&& response) { return status_of(response.getOutcome()); });
+  });
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Heart>> Heart::create(RpcIdentity identity, const Logger& log) {
+  LEAT_ASSIGN_OR_RETURN(auto loop, RpcLoop::start(log.named("heart")));
+  return std::unique_ptr<Heart>(new Heart(std::move(identity), std::move(loop)));
+}
+
+void Heart::start(Membership membership, const Runners& runners,
+                  std::function<void(const Status&)> refused) {
+  {
+    const std::lock_guard lock(mutex_);
+    ending_ = false;
+  }
+  thread_ = std::thread([this, membership = std::move(membership), &runners,
+                         refused = std::move(refused)] { beat(membership, runners, refused); });
+}
+
+void Heart::end() {
+  {
+    const std::lock_guard lock(mutex_);
+    ending_ = true;
+  }
+  changed_.notify_all();
+}
+
+void Heart::stop() {
+  end();
+  if (thread_.joinable()) thread_.join();
+}
+
+void Heart::beat(const Membership& membership, const Runners& runners,
+                 const std::function<void(const Status&)>& refused) {
+  pthread_setname_np(pthread_self(), "heart");
+  std::unique_ptr<RpcClient> client;
+  auto due = std::chrono::steady_clock::now();
+  for (uint64_t sequence = 1;; ++sequence) {
+    {
+      std::unique_lock lock(mutex_);
+      changed_.wait_until(lock, due, [this] { return ending_; });
+      if (ending_) return;
+    }
+    due = std::max(due + membership.beat_every, std::chrono::steady_clock::now());
+    if (!client) {
+      RpcClientOptions options;
+      options.address = membership.address;
+      options.identity = identity_;
+      options.deadline = kBeatDeadline;
+      auto connected = RpcClient::connect(*loop_, std::move(options));
+      if (!connected.ok()) continue;
+      client = std::move(*connected);
+    }
+    const Status beaten = beat_once(*client, membership, runners.pulse(), sequence);
+    if (beaten.code() == Code::failed_precondition) return refused(beaten);
+    if (beaten.code() == Code::unavailable) client.reset();
+  }
+}
+
+}  // namespace leat

@@ -1,0 +1,132 @@
+#include "daemon/worker/news_outbox.h"
+
+#include <utility>
+
+#include "devices/base/text.h"
+
+namespace leat {
+namespace {
+
+using OutboxClock = std::chrono::steady_clock;
+
+constexpr std::chrono::seconds kFarewell{1};
+constexpr size_t kMostNews = 4u << 20;     // bytes of lines that wait for the master
+constexpr size_t kLinesAtOnce = 64 << 10;  // bytes of lines in one message
+
+bool of_one_runner(const WorkerOutput& a, const WorkerOutput& b) {
+  return a.job == b.job && a.assembly == b.assembly;
+}
+
+}  // namespace
+
+size_t WorkerOutput::bytes() const {
+  size_t sum = 0;
+  for (const std::string& line : lines) sum += line.size() + 1;
+  return sum;
+}
+
+void NewsOutbox::add(WorkerOutput output) {
+  {
+    const std::lock_guard lock(mutex_);
+    const size_t bytes = output.bytes();
+    if (bytes_ + bytes > kMostNews) {
+      dropped_lines_ += output.lines.size();
+      return;
+    }
+    bytes_ += bytes;
+    news_.push_back(std::move(output));
+  }
+  changed_.notify_all();
+}
+
+void NewsOutbox::drain(std::chrono::milliseconds patience) {
+  std::unique_lock lock(mutex_);
+  drains_ = true;
+  drain_told_ = false;
+  changed_.notify_all();
+  changed_.wait_for(lock, patience, [this] { return drain_told_ || ended_ || stopping_; });
+}
+
+void NewsOutbox::told_drain() {
+  {
+    const std::lock_guard lock(mutex_);
+    drain_told_ = true;
+  }
+  changed_.notify_all();
+}
+
+void NewsOutbox::stop() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  changed_.notify_all();
+}
+
+bool NewsOutbox::stopping() const {
+  const std::lock_guard lock(mutex_);
+  return stopping_;
+}
+
+bool NewsOutbox::pause(std::chrono::milliseconds time) {
+  std::unique_lock lock(mutex_);
+  return !changed_.wait_for(lock, time, [this] { return stopping_; });
+}
+
+void NewsOutbox::begin(bool fresh) {
+  const std::lock_guard lock(mutex_);
+  ended_.reset();
+  leave_by_.reset();
+  if (!fresh) return;
+  news_.clear();
+  bytes_ = 0;
+}
+
+void NewsOutbox::end(const Status& cause) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!ended_) ended_ = cause;
+  }
+  changed_.notify_all();
+}
+
+NewsOutbox::Next NewsOutbox::next() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return ended_ || stopping_ || !news_.empty() || drains_; });
+  if (ended_) return *ended_;
+  if (std::exchange(drains_, false)) return Drain{};
+  if (stopping_ && !leave_by_) leave_by_ = OutboxClock::now() + kFarewell;
+  if (stopping_ && (news_.empty() || OutboxClock::now() > *leave_by_))
+    return cancelled("the worker stops");
+  return take();
+}
+
+WorkerOutput NewsOutbox::take() {
+  WorkerOutput next = std::move(news_.front());
+  news_.pop_front();
+  size_t bytes = next.bytes();
+  bytes_ -= bytes;
+  while (next.end.how.empty() && !news_.empty() && news_.front().end.how.empty() &&
+         of_one_runner(news_.front(), next)) {
+    const size_t more = news_.front().bytes();
+    if (bytes + more > kLinesAtOnce) break;
+    for (std::string& line : news_.front().lines) next.lines.push_back(std::move(line));
+    news_.pop_front();
+    bytes_ -= more;
+    bytes += more;
+  }
+  // The end goes in the message of the last lines, so that it waits for no answer to them.
+  const bool last = next.end.how.empty() && !news_.empty() && news_.front().lines.empty() &&
+                    of_one_runner(news_.front(), next);
+  if (last) {
+    next.end = std::move(news_.front().end);
+    news_.pop_front();
+  }
+  if (dropped_lines_ > 0) {
+    next.lines.insert(next.lines.begin(), cat("(", dropped_lines_, " lines were dropped)"));
+    dropped_lines_ = 0;
+  }
+  return next;
+}
+
+}  // namespace leat
