@@ -57,7 +57,6 @@ TO_DO = """
     ops/data
     ops/definitions
     ops/formats
-    ops/graph
     ops/layers
     ops/onnx
     ops/state
