@@ -55,7 +55,6 @@ TO_DO = """
     ops/capnp
     ops/cpu
     ops/data
-    ops/definitions
     ops/formats
     ops/layers
     ops/onnx
