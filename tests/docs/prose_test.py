@@ -57,7 +57,6 @@ TO_DO = """
     ops/formats
     ops/layers
     ops/onnx
-    ops/state
     ops/text
     scheduler/capnp
     scheduler/compile
