@@ -53,7 +53,6 @@ TO_DO = """
     daemon/worker
     ops
     ops/capnp
-    ops/layers
     ops/onnx
     ops/text
     scheduler/capnp
