@@ -54,7 +54,6 @@ TO_DO = """
     ops
     ops/capnp
     ops/onnx
-    ops/text
     scheduler/capnp
     scheduler/compile
     scheduler/graph
