@@ -52,7 +52,6 @@ TO_DO = """
     daemon/wire
     daemon/worker
     ops
-    ops/capnp
     ops/onnx
     scheduler/capnp
     scheduler/compile
