@@ -52,7 +52,6 @@ TO_DO = """
     daemon/wire
     daemon/worker
     ops
-    ops/onnx
     scheduler/capnp
     scheduler/compile
     scheduler/graph
