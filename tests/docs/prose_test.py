@@ -51,7 +51,6 @@ TO_DO = """
     daemon/training
     daemon/wire
     daemon/worker
-    ops
     scheduler/capnp
     scheduler/compile
     scheduler/graph
