@@ -1,4 +1,4 @@
-// Every op of this build. An op family is one file; adding one is a line here.
+// The list of every op of this build. An op family is one file, and has one line here.
 #include "ops/catalogue.h"
 
 #include "ops/cpu/cpu_kernels.h"
@@ -9,7 +9,7 @@ namespace leat {
 
 Catalogue standard_catalogue() {
   Catalogue catalogue;
-  // ONNX's.
+  // The ops of ONNX.
   register_math_ops(catalogue);
   register_unary_math_ops(catalogue);
   register_activation_ops(catalogue);
@@ -30,7 +30,7 @@ Catalogue standard_catalogue() {
   register_gather_ops(catalogue);
   register_constant_ops(catalogue);
   register_random_ops(catalogue);
-  // leat's own.
+  // Leat's own ops.
   register_variable_ops(catalogue);
   register_rows_ops(catalogue);
   register_optimizer_ops(catalogue);
@@ -43,9 +43,9 @@ Catalogue standard_catalogue() {
   register_commit_ops(catalogue);
   register_quorum_ops(catalogue);
   register_layout_ops(catalogue);
-  // Those that expand to others when a file is loaded.
+  // Layers, which expand to other ops when a file is loaded.
   register_layer_ops(catalogue);
-  // What runs them.
+  // The kernels of the ops.
   add_cpu_kernels(catalogue);
   return catalogue;
 }

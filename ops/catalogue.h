@@ -1,4 +1,4 @@
-// Every op of this build, in one list: ops/catalogue.cc.
+// The catalogue of all ops of this build; ops/catalogue.cc lists them.
 #pragma once
 
 #include "ops/graph/op.h"

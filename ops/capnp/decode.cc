@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::string_view kDoing = "decoding a graph";
 
-// Builds the graph of one message; every count is looked at before anything is made of it.
+// Builds the graph of one message. It checks every count before it uses it.
 class Decoder {
  public:
   Decoder(wire::Graph::Reader root, const ChunkSource& chunks, const Catalogue& catalogue)
@@ -78,7 +78,7 @@ class Decoder {
       if (!good || !names.emplace(name, true).second) {
         return wire_.error("expected symbols with names of their own, without '*'");
       }
-      // All are new, so their ids count up: symbol() would look through all of them each time.
+      // All symbols are new, so their ids count up. symbol() would search all of them each time.
       symbols.push_back(graph.fresh_symbol());
       graph.symbol_info(symbols.back()).name = name;
       if (!symbol.getBounded()) continue;
@@ -168,7 +168,7 @@ class Decoder {
     return Attr(std::make_shared<Graph>(std::move(graph)));
   }
 
-  // A list costs its size of the reader's budget each time it is asked for: so once.
+  // Each access to a list uses up the reader's budget by its size, so a list is read once.
   const uint32_t version_;
   const capnp::List<capnp::Text>::Reader op_names_;
   const capnp::List<wire::Region>::Reader regions_;

@@ -32,7 +32,8 @@ class Encoder {
   }
 
  private:
-  // Regions in the order in which they are met, ops by name, and the totals that limits are on.
+  // Collects regions in the order in which they occur, ops by name, and the totals to check against
+  // limits.
   Status collect(const Graph& graph, int nesting) {
     LEAT_RETURN_IF_ERROR(
         wire_.at_most("nested graphs", limits::kNesting, static_cast<uint64_t>(nesting)));
@@ -102,7 +103,8 @@ class Encoder {
     for (const ValueId input : graph.inputs()) {
       for (const Dim dim : graph.value(input).type.shape.dims()) use(dim.symbol);
     }
-    std::map<std::string, SymbolId> bounded;  // by name: ids depend on who made the graph
+    std::map<std::string, SymbolId>
+        bounded;  // by name, because ids depend on the order of construction
     for (SymbolId id = 0; id < graph.symbols(); ++id) {
       if (graph.symbol_info(id).bound) bounded.emplace(graph.symbol_info(id).name, id);
     }

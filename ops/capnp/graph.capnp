@@ -5,8 +5,9 @@
 # index; regions lie flat in one list; a message is 64 MiB at most, and larger constants stand outside
 # as chunks of at most 1 MiB that are named by their own SHA-256.
 #
-# What the types of a graph are is not in here but for its inputs: they follow, and whoever reads a
-# graph validates it. Readers refuse what breaks a limit of ops/graph/limits.h or a rule below.
+# The message has the types of the graph's inputs only. All other types follow from them: a reader
+# validates the graph, which infers them. Readers refuse a message that breaks a limit of
+# ops/graph/limits.h or a rule below.
 #
 # A file (.leat) is, all integers little-endian:
 #

@@ -1,8 +1,8 @@
-// A graph as bytes: ops/capnp/graph.capnp is the format. The text form is for people; this one is
-// for files, for the wire, and for the hash that is a graph's identity.
+// A graph as bytes, in the format of ops/capnp/graph.capnp. The text form is for people; this form
+// is for files, for the network, and for the hash that identifies a graph.
 //
-// Nothing here throws: what Cap'n Proto throws becomes a Status. A function of bytes trusts none of
-// them: limits are checked before memory is taken.
+// No function throws: exceptions of Cap'n Proto become a Status. Functions that read bytes check
+// all of them: they check limits before they allocate memory.
 #pragma once
 
 #include <cstddef>
@@ -20,14 +20,14 @@ namespace leat {
 
 inline constexpr size_t kChunkBytes = size_t{1} << 20;
 
-// A piece of a large constant, 1 MiB at most, named by its digest.
+// A piece of a large constant, at most 1 MiB, named by its digest.
 struct EncodedChunk {
   Sha256Digest digest;
   Bytes bytes;
 };
 
-// A graph taken apart: the message, and the chunks of its large constants in order of first use,
-// each once.
+// An encoded graph: the message, and the chunks of its large constants in order of first use, each
+// once.
 struct EncodedGraph {
   using Chunk = EncodedChunk;
   Bytes message;
@@ -35,30 +35,33 @@ struct EncodedGraph {
 };
 
 // invalid_argument for a graph with a cycle or beyond the limits; resource_exhausted if the message
-// would be larger than limits::kMessageBytes. Nodes are written in topological order and values
-// in the order in which they are made: only so are equal graphs equal bytes.
+// would be larger than limits::kMessageBytes. Nodes are written in topological order, and values in
+// the order in which nodes make them, so that equal graphs give equal bytes.
 Result<EncodedGraph> encode_graph(const Graph& graph);
 
-// The bytes of the chunk with this digest; they are checked against it. Kept until decode is done.
+// Returns the bytes of the chunk with this digest, which the decoder checks against the digest. The
+// bytes must be valid until the decoding is done.
 using ChunkSource = std::function<Result<std::span<const std::byte>>(const Sha256Digest&)>;
 
-// The graph of a message, not validated. The catalogue must outlive it. invalid_argument for a
-// message that is cut, broken, or against a limit; an unknown op is named.
+// Decodes a message to a graph that is not validated. The catalogue must outlive it.
+// invalid_argument for a message that is truncated, broken, or beyond a limit, and for an unknown
+// op, with its name.
 Result<Graph> decode_graph(std::span<const std::byte> message, const ChunkSource& chunks,
                            const Catalogue& catalogue);
 Result<Graph> decode_graph(const EncodedGraph& encoded, const Catalogue& catalogue);
 
-// The identity: 64 hexadecimal digits of SHA-256 over the message, which holds the digests of the
-// chunks.
+// The identity of a graph: 64 hexadecimal digits of SHA-256 over the message, which contains the
+// digests of the chunks.
 Result<std::string> graph_hash(const Graph& graph);
 
-// One file with both, and a checksum: it is damage that unpack finds, decode finds what is wrong.
+// Packs message and chunks into one file with a checksum. unpack finds damage; decode finds invalid
+// content.
 Bytes pack_graph_file(const EncodedGraph& encoded);
 Result<EncodedGraph> unpack_graph_file(std::span<const std::byte> file);
-// Writes the right checksum into bytes that are changed: for tests of what stands behind it.
+// Writes the correct checksum into changed bytes, for tests of the checks behind it.
 void seal_graph_file(std::span<std::byte> file);
 
-// encode and pack; unpack and decode.
+// write_graph() encodes and packs; read_graph() unpacks and decodes.
 Result<Bytes> write_graph(const Graph& graph);
 Result<Graph> read_graph(std::span<const std::byte> file, const Catalogue& catalogue);
 

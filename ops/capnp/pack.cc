@@ -13,11 +13,11 @@ namespace {
 constexpr std::string_view kMagic = "LEATGRPH";
 constexpr size_t kHeader = 32;
 constexpr size_t kChecksumAt = 12;
-constexpr size_t kChecked = 16;  // from here to the end
+constexpr size_t kChecked = 16;  // the checksum covers the file from here to the end
 
 size_t padded(size_t bytes) { return (bytes + 7) / 8 * 8; }
 
-// Fills a file front to back.
+// Fills a file from front to back.
 class Filler {
  public:
   explicit Filler(size_t size) : bytes_(size) {}
@@ -26,7 +26,7 @@ class Filler {
     at_ += bytes.size();
   }
   template <typename T>
-  void number(T value) {  // little-endian, as the machines that we run on are
+  void number(T value) {  // little-endian, as on all supported machines
     add(std::as_bytes(std::span(&value, 1)));
   }
   void pad() { at_ = padded(at_); }
@@ -56,7 +56,7 @@ Bytes pack_graph_file(const EncodedGraph& encoded) {
   Filler out(size);
   out.add(std::as_bytes(std::span(kMagic)));
   out.number(uint32_t{1});
-  out.number(uint32_t{0});  // the checksum, see seal
+  out.number(uint32_t{0});  // the checksum, which seal_graph_file() sets
   out.number(uint64_t{encoded.message.size()});
   out.number(uint64_t{encoded.chunks.size()});
   out.add(encoded.message);

@@ -225,7 +225,7 @@ Result<Tensor> WireAttrReader::tensor(wire::Tensor::Reader in) {
                              : error("expected bools of 0 or 1");
 }
 
-// The pieces of a constant, `bytes` in all, which lie in memory already.
+// The pieces of a constant in memory, with `bytes` bytes in total.
 Result<std::vector<std::span<const std::byte>>> WireAttrReader::pieces(wire::Tensor::Reader in,
                                                                        uint64_t bytes) {
   std::vector<std::span<const std::byte>> pieces;
@@ -303,7 +303,8 @@ Result<WireMessage> WireMessage::open(std::string_view doing, std::span<const st
   }
   message.segments_ = std::make_unique<kj::ArrayPtr<const capnp::word>>(segment);
   capnp::ReaderOptions options;
-  // Lists are looked at more than once, and no cleverly shared pointer may make it more than so.
+  // Lists are read more than once, and shared pointers in a malicious message must not multiply
+  // that.
   options.traversalLimitInWords = 8 * words + 1024;
   message.reader_ = std::make_unique<capnp::SegmentArrayMessageReader>(
       kj::arrayPtr(message.segments_.get(), 1), options);

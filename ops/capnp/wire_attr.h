@@ -1,6 +1,6 @@
-// What the readers and writers of graphs and of plans share: attributes, tensors and the frame of a
-// message, as graph.capnp has them. Private to the files that know Cap'n Proto; Cap'n Proto's
-// exceptions pass through and end in those.
+// Readers and writers of attributes, of tensors and of a message's frame, as in graph.capnp: graphs
+// and plans share them. Private to the files that use Cap'n Proto. Exceptions of Cap'n Proto pass
+// through here, and those files catch them.
 #pragma once
 
 #include <capnp/any.h>
@@ -35,7 +35,7 @@ inline capnp::Text::Reader wire_text(const std::string& text) {
 // Errors are invalid_argument and begin with `doing`: "encoding a graph: expected at most ...".
 class WireAttrWriter {
  public:
-  // The index of a region, or why there is none.
+  // Returns the index of a region, or an error.
   using Regions = std::function<Result<uint32_t>(const Graph&)>;
   WireAttrWriter(std::string doing, Regions regions)
       : doing_(std::move(doing)), regions_(std::move(regions)) {}
@@ -44,7 +44,7 @@ class WireAttrWriter {
   // REQUIRES: `out` has as many elements as there are attributes.
   Status put(const Attrs& attrs, capnp::List<wire::Attr>::Builder out);
   Status put(const Tensor& tensor, wire::Tensor::Builder out);
-  // Those of all tensors so far, in order of first use, each once.
+  // The chunks of all tensors so far, in order of first use, each once.
   std::vector<EncodedChunk> take_chunks() { return std::move(chunks_); }
 
  private:
@@ -57,11 +57,11 @@ class WireAttrWriter {
   uint64_t constant_bytes_ = 0;
 };
 
-// Trusts nothing. Errors as above.
+// Checks everything that it reads. Errors are like those of the writer.
 class WireAttrReader {
  public:
   using Regions = std::function<Result<Attr>(uint32_t index)>;
-  // `chunks` outlives the reader.
+  // `chunks` must outlive the reader.
   WireAttrReader(std::string doing, const ChunkSource& chunks)
       : doing_(std::move(doing)), chunks_(chunks) {}
 
@@ -69,7 +69,7 @@ class WireAttrReader {
   Status at_most(std::string_view what, uint64_t most, uint64_t received) const;
   Result<std::string> name(capnp::Text::Reader text) const;
   Result<DType> dtype(uint8_t code) const;  // 0: invalid
-  // Ops by name; one that the catalogue lacks is named.
+  // The ops by their names; an error names an op that the catalogue lacks.
   Result<std::vector<const OpDef*>> ops(capnp::List<capnp::Text>::Reader names,
                                         const Catalogue& catalogue) const;
   Result<Attrs> attrs(capnp::List<wire::Attr>::Reader list, const Regions& regions);
@@ -90,12 +90,12 @@ class WireAttrReader {
   uint64_t constant_bytes_ = 0;
 };
 
-// The bytes of a message in canonical form. resource_exhausted beyond `most` bytes.
+// Checks the size of a message in canonical form. resource_exhausted beyond `most` bytes.
 Status check_wire_size(std::string_view doing, uint64_t words, uint64_t most);
 template <typename Reader>
 Result<Bytes> canonical_bytes(std::string_view doing, Reader root,
                               uint64_t most = limits::kMessageBytes) {
-  // canonicalize() counts words in 29 bits: what is too large must not come to it.
+  // canonicalize() counts words in 29 bits, so larger messages must be refused before.
   LEAT_RETURN_IF_ERROR(check_wire_size(doing, root.totalSize().wordCount, most));
   const kj::Array<capnp::word> words = capnp::canonicalize(root);
   Bytes bytes(words.size() * sizeof(capnp::word));
@@ -103,13 +103,13 @@ Result<Bytes> canonical_bytes(std::string_view doing, Reader root,
   return bytes;
 }
 
-// Bytes as a message of one segment. They outlive it, and are copied only if their words are not
-// aligned.
+// Bytes as a message of one segment. The bytes must outlive it. It copies them only if their words
+// are not aligned.
 class WireMessage {
  public:
   static Result<WireMessage> open(std::string_view doing, std::span<const std::byte> bytes,
                                   uint64_t most = limits::kMessageBytes);
-  // Once. Valid as long as the message.
+  // May be called once. The root is valid as long as the message.
   template <typename T>
   typename T::Reader root() {
     return reader_->getRoot<T>();
@@ -118,11 +118,11 @@ class WireMessage {
  private:
   WireMessage() = default;
   kj::Array<capnp::word> words_;
-  std::unique_ptr<kj::ArrayPtr<const capnp::word>> segments_;  // at an address that stays
+  std::unique_ptr<kj::ArrayPtr<const capnp::word>> segments_;  // at a constant address
   std::unique_ptr<capnp::SegmentArrayMessageReader> reader_;
 };
 
-// A source of chunks that lie in memory, which outlive it.
+// A source of chunks in memory, which must outlive it.
 ChunkSource chunk_source(std::string doing, const std::vector<EncodedChunk>& chunks);
 
 }  // namespace leat

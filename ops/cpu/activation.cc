@@ -76,7 +76,7 @@ struct TanhGradOf {  // (dy, y)
   }
 };
 
-// x Phi(x), with Phi the normal distribution's cumulative function.
+// x Phi(x), where Phi is the normal distribution's cumulative function.
 struct GeluOf {
   template <typename T>
   LEAT_INLINE static T apply(T x, const double*) {

@@ -9,8 +9,8 @@ namespace {
 
 constexpr int64_t kUnitColumns = 256;
 
-// x is [outer, axis, inner]; one unit is up to kUnitColumns neighbours of inner. NaN counts as the
-// largest for max and as the smallest for min, as in numpy.
+// x is [outer, axis, inner]; one unit is up to kUnitColumns neighbouring elements of inner. NaN
+// counts as the largest for max and as the smallest for min, as in numpy.
 template <typename T>
 class ArgKernel final : public Kernel {
   using A = Compute<T>;

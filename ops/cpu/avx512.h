@@ -1,6 +1,7 @@
 // AVX-512F code in a build for any x86-64. The functions that use these instructions carry
-// LEAT_AVX512, and their caller asks has_avx512() first. Where the compiler has no such
-// instructions LEAT_AVX512 is not defined; such a file then answers that it cannot do the work.
+// LEAT_AVX512, and their caller checks has_avx512() first. If the compiler has no such
+// instructions, LEAT_AVX512 is not defined; a file of such functions then returns that it cannot do
+// the work.
 #pragma once
 
 #if defined(__x86_64__) && defined(__GNUC__)
@@ -10,9 +11,9 @@
 #endif
 #include <immintrin.h>
 
-// A function that stands alone takes no vectors as arguments: GCC would leave out the vzeroupper at
-// its end, and all SSE code thereafter would wait (200 ns a call). Functions on vectors are
-// inlined.
+// A function that is not inlined takes no vectors as arguments: GCC would omit the vzeroupper at
+// its end, and all later SSE code would be delayed (200 ns per call). Functions on vectors are
+// therefore inlined.
 #define LEAT_AVX512 __attribute__((target("avx512f")))
 #define LEAT_AVX512_INLINE LEAT_AVX512 __attribute__((always_inline)) inline
 

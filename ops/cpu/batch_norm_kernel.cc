@@ -15,7 +15,7 @@ enum class Form : uint8_t {
   blocked,  // channels16: a leaf is up to kBlockedPositions positions of 16 channels
 };
 
-// How the samples of a channel are cut into leaves. A unit is what one step of a tile handles.
+// The leaves of the samples of a channel. A unit is the work of one step of a tile.
 struct BatchShape {
   BatchShape(const KernelSetup& setup, int input) {
     const Shape& shape = setup.input(input).shape;
@@ -34,7 +34,7 @@ struct BatchShape {
     tile_rows = setup.tile_rows > 0 ? setup.tile_rows : default_tile_rows(samples, channels * area);
   }
   int64_t total() const { return samples * area; }
-  // Elements of one channel in a leaf.
+  // The number of elements of one channel in a leaf.
   int64_t leaf_size(int64_t leaf) const {
     const int64_t whole = form == Form::rows ? samples : area;
     return std::min(span, whole - leaf % (form == Form::rows ? leaves : parts) * span);
@@ -47,7 +47,7 @@ struct BatchShape {
 
 constexpr int64_t kChannelTile = 64;
 
-// Two arrays of one value per (leaf, channel), then some of one per channel.
+// The workspace: two arrays with one value per (leaf, channel), then some with one per channel.
 template <typename A>
 struct Workspace {
   const BatchShape& at;
@@ -63,14 +63,14 @@ struct Workspace {
   }
 };
 
-// The operands of one element a channel: scale, bias and statistics, of any float dtype.
+// The operands with one element per channel: scale, bias and statistics, of any float dtype.
 struct Parameters {
   std::vector<OperandType> inputs, outputs;
 
   double read(const KernelContext& context, int input, int64_t c) const {
     return float_at(context.inputs[input], inputs[static_cast<size_t>(input)].dtype, c);
   }
-  // Does nothing if the op has no such output.
+  // Writes one value of an output; does nothing if the op has no such output.
   void write(const KernelContext& context, int output, int64_t c, double value) const {
     const auto i = static_cast<size_t>(output);
     if (i >= outputs.size() || !outputs[i].present) return;
@@ -78,7 +78,7 @@ struct Parameters {
   }
 };
 
-// Contiguous elements as numbers to compute with.
+// Loads contiguous elements as the type for computations.
 template <typename T>
 const Compute<T>* loaded(const T* from, int64_t n, Compute<T>* buffer) {
   if constexpr (std::is_same_v<T, Compute<T>>) {
@@ -89,7 +89,7 @@ const Compute<T>* loaded(const T* from, int64_t n, Compute<T>* buffer) {
   }
 }
 
-// write(lines of the result's type): through a buffer where that is not the compute type.
+// Calls write(lines of the result's type), through a buffer if that is not the compute type.
 template <typename T, typename F>
 void written(T* to, int64_t n, Compute<T>* buffer, F&& write) {
   if constexpr (std::is_same_v<T, Compute<T>>) {
@@ -107,8 +107,8 @@ size_t buffer_bytes(const BatchShape& at) {
   return static_cast<size_t>(2 * leaf) * sizeof(Compute<T>);
 }
 
-// Count, mean and sum of squared deviations, put together as in T. F. Chan, G. H. Golub, R. J.
-// LeVeque, "Updating Formulae and a Pairwise Algorithm for Computing Sample Variances", 1979.
+// Count, mean and sum of squared deviations, merged as in T. F. Chan, G. H. Golub, R. J. LeVeque,
+// "Updating Formulae and a Pairwise Algorithm for Computing Sample Variances", 1979.
 struct Moments {
   double count = 0, mean = 0, squares = 0;
 };
@@ -121,7 +121,7 @@ Moments merge(const Moments& a, const Moments& b) {
   return out;
 }
 
-// leaf(i) of [begin, end) put together in the tree that splits at the largest power of two.
+// Merges leaf(i) of [begin, end) in the tree that splits at the largest power of two.
 template <typename F, typename M>
 auto fold_leaves(int64_t begin, int64_t end, F&& leaf, M&& put_together) -> decltype(leaf(begin)) {
   if (end - begin == 1) return leaf(begin);
@@ -130,8 +130,8 @@ auto fold_leaves(int64_t begin, int64_t end, F&& leaf, M&& put_together) -> decl
   return put_together(left, fold_leaves(begin + half, end, leaf, put_together));
 }
 
-// Calls f(first element, first channel, size) for each contiguous stretch of a row's output: a
-// line's part of one channel, all channels of a sample, or a part of 16 channels.
+// Calls f(first element, first channel, size) for each contiguous stretch of a row's output: a part
+// of a line of one channel, all channels of a sample, or a part of 16 channels.
 template <typename F>
 void each_stretch(const BatchShape& at, int64_t row, F&& f) {
   const int64_t base = row * at.channels * at.area;
@@ -290,7 +290,7 @@ class BatchNormGradKernel final : public Kernel {
                       : tile_count(at_.units, at_.tile_units);
   }
   size_t workspace_bytes() const override { return Workspace<A>::bytes(at_, kParameters); }
-  // Two loaded leaves and the means of the channels.
+  // Room for two loaded leaves and the means of the channels.
   size_t scratch_bytes() const override {
     return buffer_bytes<T>(at_) + static_cast<size_t>(at_.channels) * sizeof(A);
   }

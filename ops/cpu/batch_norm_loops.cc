@@ -6,19 +6,19 @@
 namespace leat {
 namespace {
 
-// One value for each of 16 channels. Plain arrays: types of vectors would be cut to the baseline's
-// width before a function is cloned.
+// One value for each of 16 channels. These are plain arrays: vector types would be cut to the
+// baseline's width before a function is cloned.
 struct Channels {
   float v[16] = {};
   LEAT_INLINE void load(const float* from) { std::memcpy(v, from, sizeof v); }
   LEAT_INLINE void store(float* to) const { std::memcpy(to, v, sizeof v); }
 };
-// (a0 + a1) + (a2 + a3), channel by channel.
+// Stores (a0 + a1) + (a2 + a3), channel by channel.
 LEAT_INLINE void store_sum(const Channels (&a)[4], float* to) {
   for (int j = 0; j < 16; ++j) to[j] = (a[0].v[j] + a[1].v[j]) + (a[2].v[j] + a[3].v[j]);
 }
 
-// f(position, accumulator): position p goes to accumulator p % 4.
+// Calls f(position, accumulator): position p goes to accumulator p % 4.
 template <typename F>
 LEAT_INLINE void each_position(int64_t positions, F&& f) {
   int64_t p = 0;

@@ -1,6 +1,7 @@
 // The loops of BatchNormalization over one leaf of a channel's tree: a line of one channel (plain
 // planes), rows of all channels (planes of one element), or positions of 16 channels (channels16).
-// Mean and sum of squared deviations are found in two passes while the leaf is in the first cache.
+// They compute the mean and the sum of squared deviations in two passes while the leaf is in the
+// level 1 cache.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +27,7 @@ void row_dots(const double* dy, const double* x, int64_t rows, int64_t width, co
 void blocked_dots(const float* dy, const float* x, int64_t positions, const float* mean, float* sum,
                   float* dot);
 
-// --- y = (x - mean) * factor + bias; the parameters are of one channel (lines), or one each ---
+// --- y = (x - mean) * factor + bias; parameters of one channel (lines), or one per channel ---
 void line_scale(const float* x, int64_t n, float mean, float factor, float bias, float* y);
 void line_scale(const double* x, int64_t n, double mean, double factor, double bias, double* y);
 void row_scale(const float* x, int64_t width, const float* mean, const float* factor,

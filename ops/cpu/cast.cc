@@ -14,14 +14,14 @@ namespace {
 using elementwise::Compute;
 using elementwise::load;
 using elementwise::store;
-// Integers wrap, floats to integers are cut toward zero and saturate (NaN is 0), anything but 0 is
-// true.
+// Integers wrap around, floats become integers by truncation and saturate (NaN becomes 0), and any
+// number but 0 becomes true.
 template <typename To, typename From>
 LEAT_INLINE To convert(From v) {
   if constexpr (std::is_same_v<To, bool>) {
     return v != From{0};
   } else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) {
-    // The bounds as floats: the upper one is the first value that does not fit.
+    // The bounds as floats: the upper one is the first value that is out of range.
     constexpr From low = static_cast<From>(std::numeric_limits<To>::min());
     constexpr From high =
         static_cast<From>(2) * static_cast<From>(To{1} + (std::numeric_limits<To>::max() >> 1));
@@ -53,7 +53,7 @@ Loop pick_cast(DType from, DType to) {
   return dispatch_dtype(from, [to](auto tag) { return pick_to<decltype(tag)>(to); });
 }
 
-// CastLike's second input gives a dtype and is not read.
+// CastLike's second input determines a dtype; its elements are not read.
 Result<std::unique_ptr<Kernel>> make_cast(const KernelSetup& setup) {
   KernelSetup one = setup;
   one.types = cast_input(setup.types);

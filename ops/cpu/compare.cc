@@ -75,7 +75,7 @@ struct IsInfOf {  // p: detect_negative, detect_positive
   }
 };
 
-// Selection copies bits, so the size of an element is all that matters.
+// A selection copies bits, so it depends only on the size of an element.
 template <typename T>
 void where_loop(void* out, const void* const* x, const int64_t* steps, int64_t n, const double*) {
   const bool* condition = static_cast<const bool*>(x[0]);

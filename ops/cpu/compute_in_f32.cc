@@ -13,7 +13,7 @@ namespace {
 constexpr int64_t kChunk = 32 * 1024;  // elements converted by one tile
 constexpr size_t kMostOperands = 8;
 
-// An operand that is converted: where its float copy lies in the workspace.
+// An operand that is converted, and the place of its float copy in the workspace.
 struct Copy {
   size_t operand = 0;
   DType dtype = DType::invalid;
@@ -108,7 +108,7 @@ class ConvertingKernel final : public Kernel, public NotedKernel {
   size_t copies_bytes_;
 };
 
-// Lists the operands to convert and turns their types to float.
+// Lists the operands to convert and changes their types to float.
 std::vector<Copy> widen_types(std::vector<OperandType>& operands, size_t& bytes) {
   std::vector<Copy> copies;
   int tile = 0;

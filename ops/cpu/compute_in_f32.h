@@ -1,13 +1,14 @@
-// Half and bfloat16 by way of float: a kernel for operands of 16 bits made from the one for float.
+// f16 and bf16 kernels by way of float: a kernel for 16-bit operands, made from the one for float.
 #pragma once
 
 #include "ops/graph/kernel.h"
 
 namespace leat {
 
-// Converts every 16-bit float input to float in the workspace, runs the kernel that `factory` makes
-// for float operands, and rounds the outputs. The conversions are phases of their own over whole
-// operands, so an op that uses this has no row tiles for these types (its tiling() says rows == 0).
+// The kernel converts every 16-bit float input to float in the workspace, runs the kernel that
+// `factory` makes for float operands, and rounds the outputs. The conversions are phases of their
+// own over whole operands, so an op that uses this has no row tiles for these types (its tiling()
+// returns rows == 0).
 Result<std::unique_ptr<Kernel>> compute_in_f32(const KernelSetup& setup,
                                                const KernelFactory& factory);
 

@@ -1,5 +1,6 @@
 // Convolutions by plain loops: every geometry and layout, f32 and f64, in the order of the
-// definition. What gradients are checked with, and what runs where the library has nothing.
+// definition. Tests check gradients with these, and they run whenever the library has no fast
+// implementation.
 #include <algorithm>
 #include <cstring>
 
@@ -9,7 +10,7 @@
 namespace leat {
 namespace {
 
-// Outputs [begin, end) along an axis whose input o * stride + offset is inside [0, input).
+// The outputs [begin, end) along an axis whose input o * stride + offset is inside [0, input).
 struct Span {
   int64_t begin = 0, end = 0;
 };
@@ -19,8 +20,8 @@ Span inside(int64_t offset, int64_t stride, int64_t input, int64_t output) {
   return {std::min(begin, output), std::clamp(end, std::min(begin, output), output)};
 }
 
-// kXStep, kYStep: elements from one position of a plane to the next, as many as there are channels
-// in a block.
+// kXStep, kYStep: the distance in elements from one position of a plane to the next, which is the
+// number of channels in a block.
 template <typename T, int kXStep = 1, int kYStep = 1>
 class DirectConv final : public ConvEngine {
  public:
@@ -67,7 +68,7 @@ class DirectConv final : public ConvEngine {
 
  private:
   // Calls f(element of the kernel, first position in x, in y, number of positions) for each row of
-  // outputs and each element of the kernel that reaches it.
+  // outputs and each element of the kernel that contributes to it.
   template <typename F>
   void for_rows(F&& f) const {
     const Window& v = spec_.window;
@@ -92,7 +93,7 @@ class DirectConv final : public ConvEngine {
     }
   }
 
-  // The offset of a channel's position 0. Channels lie `step` by `step` beside each other.
+  // The offset of position 0 of a channel. `step` channels are interleaved.
   static int64_t plane(int64_t channel, int64_t area, int step) {
     return channel / step * step * area + channel % step;
   }

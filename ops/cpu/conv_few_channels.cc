@@ -12,16 +12,16 @@ namespace leat {
 namespace {
 
 constexpr int64_t kOutputs = 16;   // channels of a block
-constexpr int64_t kMostTaps = 16;  // beyond, the library is as fast
+constexpr int64_t kMostTaps = 16;  // for more taps the library is as fast
 constexpr int kStrip = 14;         // outputs: 28 sums of two blocks, 2 weights and 1 of x
-constexpr int kTapsOfPass = 9;     // whose gradients are summed in one pass over y
+constexpr int kTapsOfPass = 9;     // the taps whose gradients one pass over y sums
 
 // A tap is an element of the kernel over all input channels. x is one image with its padding.
 struct Geometry {
   int64_t rows = 0, columns = 0;  // of y
   int64_t row_stride = 0, column_stride = 0;
   int64_t width = 0;            // of a row of x
-  std::vector<int64_t> offset;  // by tap: of the element of x that output 0 reads
+  std::vector<int64_t> offset;  // by tap: the element of x that output 0 reads
 
   int64_t taps() const { return static_cast<int64_t>(offset.size()); }
   int64_t block() const { return rows * columns * kOutputs; }  // of y, elements
@@ -32,7 +32,7 @@ struct ForwardOperands {
   bool relu;
 };
 
-// P outputs beside each other, of B blocks.
+// Computes P adjacent outputs of B blocks.
 template <int P, int B, bool kUnit>
 LEAT_AVX512 void forward_strip(const Geometry& g, const ForwardOperands& f, const float* x,
                                float* y) {
@@ -62,7 +62,7 @@ LEAT_AVX512 void forward_strip(const Geometry& g, const ForwardOperands& f, cons
 #pragma GCC unroll 16
     for (int p = 0; p < P; ++p) {
       __m512 sum = sums[b][p];
-      // As Relu has it: NaN stays, -0 becomes 0.
+      // As in Relu, NaN stays NaN and -0 becomes 0.
       if (relu) {
         const __mmask16 kept = _mm512_cmp_ps_mask(sum, _mm512_setzero_ps(), _CMP_NLE_UQ);
         sum = _mm512_maskz_mov_ps(kept, sum);
@@ -90,7 +90,7 @@ void forward_rows(const Geometry& g, const ForwardOperands& f, const float* x, f
   }
 }
 
-// Adds T taps' gradients, of B blocks; with kBias those of the bias too.
+// Adds the gradients of T taps of B blocks; with kBias, those of the bias too.
 template <int T, int B, bool kUnit, bool kBias>
 LEAT_AVX512 void gradients_of_taps(const Geometry& g, int64_t tap, const float* x, const float* y,
                                    float* weights, float* bias) {
@@ -169,7 +169,7 @@ class FewChannelsConv final : public ConvEngine {
   }
   int slices() const override { return 1; }
   Range slice(int) const override { return {0, spec_.weights()}; }
-  // [outputs][taps] to [blocks][taps][16].
+  // Packs [outputs][taps] as [blocks][taps][16].
   bool pack(const void* weights, void* packed, int) const override {
     for (int64_t o = 0; o < spec_.outputs; ++o) {
       for (int64_t t = 0; t < g_.taps(); ++t)
@@ -210,7 +210,7 @@ class FewChannelsConv final : public ConvEngine {
   }
   size_t padded_elements() const { return static_cast<size_t>(spec_.inputs * height_ * g_.width); }
 
-  // What of an image is read, behind its padding, which is there already.
+  // Copies the elements of an image that are read into their padding, which is already there.
   void pad(const float* x, float* padded) const {
     const Window& v = spec_.window;
     const int64_t rows = std::min(v.input[1], height_ - v.begin[1]);

@@ -1,6 +1,6 @@
-// Convolutions over images of few channels, a network's first layer, and the gradients of their
+// Convolutions over images of few channels (a network's first layer), and the gradients of their
 // weights: f32, one group, plain x, y in blocks of 16 channels, for CPUs with AVX-512. Registers
-// hold a strip of outputs (or of gradients) of two blocks, each element of x is broadcast.
+// hold a strip of outputs (or of gradients) of two blocks; each element of x is broadcast.
 #pragma once
 
 #include <memory>
@@ -9,8 +9,8 @@
 
 namespace leat {
 
-// Null where the spec is not such a convolution, or this CPU (or this build) lacks AVX-512. The
-// choice depends on nothing else; an image's bits do not depend on the number of images.
+// Returns null if the spec is no such convolution, or if this CPU (or this build) lacks AVX-512.
+// The choice depends on nothing else; the bits of an image do not depend on the number of images.
 std::unique_ptr<ConvEngine> make_few_channels_conv(const ConvSpec& spec);
 
 }  // namespace leat

@@ -20,8 +20,8 @@ Progress library_failed(KernelContext& context) {
   return Progress::failed;
 }
 
-// Engines for tiles of `tile` images out of `total`: one for whole tiles and one for a smaller
-// last.
+// Engines for tiles of `tile` images out of `total`: one for whole tiles, and one for a smaller
+// last tile.
 struct Engines {
   std::unique_ptr<ConvEngine> whole, last;
   int64_t tile = 0, total = 0;
@@ -44,7 +44,7 @@ Engines make_engines(ConvSpec spec, int64_t tile) {
   spec.images = rest;
   engines.last = make_conv_engine(spec, engines.whole.get());
   if (engines.last->packs() == engines.whole->packs()) return engines;
-  // Both are to have the same weights.
+  // Both engines must read the same packed weights.
   engines.last = make_direct_conv(spec, engines.last->note());
   spec.images = engines.tile;
   engines.whole = make_direct_conv(spec, engines.last->note());
@@ -114,7 +114,7 @@ class RowsKernel final : public Kernel, public NotedKernel {
   bool added_bias_;
 };
 
-// Tiles of images each write a part; then the parts are summed in a tree, slice by slice.
+// Each tile of images writes a partial sum; then the parts are summed in a tree, slice by slice.
 template <typename T>
 class PartialSumKernel final : public Kernel, public NotedKernel {
  public:
@@ -179,8 +179,8 @@ class PartialSumKernel final : public Kernel, public NotedKernel {
   size_t weights_bytes_, part_bytes_;
 };
 
-// Each tile makes the weights of some output channels from the whole batch, of which it copies its
-// channels of y first (a slice in place would be the library's slow path).
+// Each tile computes the weights of some output channels from the whole batch. It first copies its
+// channels of y, because the library is slow on a slice in place.
 class ChannelsKernel final : public Kernel, public NotedKernel {
  public:
   ChannelsKernel(const ConvSpec& spec, std::unique_ptr<ConvEngine> engine, ConvOperands operands)

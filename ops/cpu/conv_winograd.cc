@@ -17,9 +17,9 @@ constexpr int64_t kWidth = 4 * kLanes;  // output channels of a panel of weights
 constexpr int64_t kKernelArea = kKernel * kKernel;
 constexpr int64_t kLine = 16;             // floats of a cache line
 constexpr int64_t kBlockBytes = 1 << 20;  // of both operands at the points: half of a level 2 cache
-constexpr int64_t kLeastRows = 56;        // tiles that go through the weights together
+constexpr int64_t kLeastRows = 56;        // the least number of tiles per pass over the weights
 
-// A tensor of images, 16 channels at a time.
+// A tensor of images, accessed by 16 channels at a time.
 struct Images {
   winograd::Plane plane;
   int64_t channels = 0;
@@ -33,8 +33,8 @@ Images images_of(int64_t channels, const std::array<int64_t, 3>& size, Layout la
   return {{size[1], size[2], blocked ? kLanes : 1, blocked ? 1 : size[1] * size[2]}, channels};
 }
 
-// The tiles of 4x4 outputs of all images, in order, and the inputs below them. A block is as many
-// of them as are transformed, multiplied and transformed back together.
+// The tiles of 4x4 outputs of all images, in order, and the inputs below them. A block is a number
+// of tiles that are transformed, multiplied and transformed back together.
 struct Tiles {
   Images in, out;
   int64_t top = 0, left = 0;  // the first input of the first output: negative when padded
@@ -42,7 +42,7 @@ struct Tiles {
 
   int64_t columns() const { return (out.plane.width + kTile - 1) / kTile; }
   int64_t rows() const { return (out.plane.height + kTile - 1) / kTile; }
-  // Floats between the points.
+  // The distance between points, in floats.
   int64_t in_points() const { return block * in.channels + kLine; }
   int64_t out_points() const { return block * out.channels + kLine; }
 
@@ -91,7 +91,7 @@ Tiles tiles_of(const ConvSpec& spec) {
 size_t bytes_of(int64_t floats) { return static_cast<size_t>(floats) * sizeof(float); }
 
 // Forward and backward-data: y (or x) = sum over channels of the weights times x (or y). The packed
-// weights are panels of 64 output channels, [points, input channels, 64] each.
+// weights are panels of 64 output channels, each [points, input channels, 64].
 class WinogradRows final : public ConvEngine {
  public:
   explicit WinogradRows(const ConvSpec& spec) : spec_(spec), tiles_(tiles_of(spec)) {}
@@ -116,7 +116,7 @@ class WinogradRows final : public ConvEngine {
     }
     return true;
   }
-  bool unpack(const void*, void*, int) const override { return false; }  // not to the bit
+  bool unpack(const void*, void*, int) const override { return false; }  // no exact inverse
 
   size_t scratch_bytes() const override {
     return bytes_of(kPoints * (tiles_.in_points() + tiles_.out_points()));
@@ -140,7 +140,7 @@ class WinogradRows final : public ConvEngine {
 
  private:
   int64_t width(int64_t i) const { return std::min(kWidth, tiles_.out.channels - i * kWidth); }
-  // Floats between the points of a panel, and where it begins.
+  // The distance between the points of a panel in floats, and the offset of a panel.
   int64_t panel_points(int64_t i) const { return tiles_.in.channels * width(i) + kLine; }
   int64_t panel(int64_t i) const { return i * kPoints * panel_points(0); }
 
@@ -178,7 +178,7 @@ class WinogradRows final : public ConvEngine {
 };
 
 // Gradients of weights: at each point, sums over all tiles of the inputs times the gradients of the
-// outputs. Packed are blocks of 16 output channels, [input channels, 9, 16] each.
+// outputs. The packed form has blocks of 16 output channels, each [input channels, 9, 16].
 class WinogradWeights final : public ConvEngine {
  public:
   explicit WinogradWeights(const ConvSpec& spec) : spec_(spec), tiles_(tiles_of(spec)) {}
@@ -259,7 +259,7 @@ class WinogradWeights final : public ConvEngine {
 }  // namespace
 
 bool winograd_fits(const ConvSpec& spec) {
-  constexpr int64_t kMostArea = int64_t{1} << 27;  // 16 channels of it are addressed by 32 bits
+  constexpr int64_t kMostArea = int64_t{1} << 27;  // the addresses of 16 channels must fit 32 bits
   const Window& w = spec.window;
   const bool by_3x3 = w.rank == 2 && w.kernel[1] == kKernel && w.kernel[2] == kKernel &&
                       w.stride[1] == 1 && w.stride[2] == 1 && w.dilation[1] == 1 &&
@@ -274,10 +274,11 @@ bool winograd_is_faster(const ConvSpec& spec) {
   if (!winograd_fits(spec)) return false;
   const Tiles tiles = tiles_of(spec);
   const int64_t outputs = spec.images * tiles.out.plane.height * tiles.out.plane.width;
-  // Enough tiles to pay for the transform of the weights (512 to 512 channels at 4x4: 0.6x with 32
-  // tiles, 1.5x with 128; 256 to 256 at 14x14 1.2x with 16), half of their outputs inside (64 to 64
-  // at 6x6 1.4x, at 5x5 1.1x), and more than 16 to 16 channels (1.0x). Beyond that 1.8x for 32 to
-  // 64 at 14x14, 2.7x for 64 to 64 at 28x28, 2.0x for 128 to 128 and 1.9x for 256 to 256 at 14x14.
+  // The algorithm needs enough tiles to pay for the transform of the weights (512 to 512 channels
+  // at 4x4: 0.6x with 32 tiles, 1.5x with 128; 256 to 256 at 14x14 1.2x with 16), tiles with at
+  // least half of their outputs inside (64 to 64 at 6x6 1.4x, at 5x5 1.1x), and more than 16 to 16
+  // channels (1.0x). Other speedups: 1.8x for 32 to 64 at 14x14, 2.7x for 64 to 64 at 28x28, 2.0x
+  // for 128 to 128 and 1.9x for 256 to 256 at 14x14.
   const int64_t least_tiles = std::max<int64_t>(8, spec.inputs * spec.outputs / 4096);
   return tiles.count >= least_tiles && 2 * outputs >= tiles.count * kTile * kTile &&
          spec.inputs + spec.outputs >= 48;

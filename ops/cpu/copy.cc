@@ -8,8 +8,8 @@
 namespace leat {
 namespace {
 
-// Drops sizes of 1 and merges neighbours that go on evenly on both sides; the first axis stays by
-// itself if `keep_first`. At least one axis is left.
+// Drops axes of size 1 and merges neighbouring axes that are contiguous on both sides; the first
+// axis is not merged if `keep_first`. At least one axis remains.
 StridedCopy collapsed(const StridedCopy& copy, bool keep_first) {
   StridedCopy out = copy;
   out.rank = 0;
@@ -43,8 +43,8 @@ void copy_line(T* out, const T* in, int64_t n, int64_t in_step, int64_t out_step
   }
 }
 
-// Two axes of which the input runs along the first: in blocks, so that both sides stay in the
-// cache.
+// Copies two axes of which the input is contiguous along the first. It works in blocks, so that
+// both sides stay in the cache.
 template <typename T>
 void copy_transposed(T* out, const T* in, int64_t rows, int64_t columns, int64_t in_column,
                      int64_t out_row, int64_t out_column) {
@@ -61,7 +61,7 @@ void copy_transposed(T* out, const T* in, int64_t rows, int64_t columns, int64_t
   }
 }
 
-// The axis along which the input is contiguous while the last one is not; -1 if there is none.
+// The axis along which the input is contiguous if that is not the last one; -1 if there is none.
 int transposed_axis(const StridedCopy& c) {
   const auto last = static_cast<size_t>(c.rank - 1);
   if (c.in_steps[last] == 1 || c.in_steps[last] == 0) return -1;
@@ -71,7 +71,7 @@ int transposed_axis(const StridedCopy& c) {
   return -1;
 }
 
-// The part [begin, begin + count) of the first axis.
+// Copies the part [begin, begin + count) of the first axis.
 template <typename T>
 void run_copy(const StridedCopy& c, const T* in, T* out, int64_t begin, int64_t count) {
   std::array<int64_t, kMaxCopyRank> sizes = c.sizes, index{};
@@ -130,7 +130,7 @@ class CopyKernel final : public Kernel {
     }
   }
 
-  // Rows are filled and copied together; else everything is filled first.
+  // A kernel with rows fills and copies row by row; any other fills the whole output first.
   bool fills_first() const { return fill_input_ >= 0 && rows_ == 0; }
   int phases() const override { return fills_first() ? 2 : 1; }
   int tiles(int phase) const override {
@@ -195,7 +195,7 @@ class CopyKernel final : public Kernel {
   template <typename T>
   void copy_part(const KernelContext& context, const StridedCopy& c, int64_t begin,
                  int64_t count) const {
-    if (context.outputs[c.output] == nullptr) return;  // an output that nobody wants
+    if (context.outputs[c.output] == nullptr) return;  // an output that is not wanted
     run_copy(c, context.in<T>(c.input), context.out<T>(c.output), begin, count);
   }
 

@@ -1,5 +1,5 @@
 // Kernels that only move elements: strided copies between operands, cut into tiles. Every movement
-// op is a list of such copies, found once when its kernel is made.
+// op is a list of such copies, computed once when its kernel is made.
 #pragma once
 
 #include <array>
@@ -11,8 +11,8 @@ namespace leat {
 
 inline constexpr int kMaxCopyRank = 2 * kMaxRank;
 
-// out[out_offset + sum i_d * out_steps[d]] = in[in_offset + sum i_d * in_steps[d]] for all i <
-// sizes. Offsets and steps count elements; input steps may be negative or 0.
+// Copies out[out_offset + sum i_d * out_steps[d]] = in[in_offset + sum i_d * in_steps[d]] for all i
+// < sizes. Offsets and steps count elements; input steps may be negative or 0.
 struct StridedCopy {
   int input = 0;
   int output = 0;
@@ -26,17 +26,17 @@ struct StridedCopy {
 };
 
 struct CopyPlan {
-  std::vector<StridedCopy> copies;  // none overlaps another in the output
-  // If > 0, the first axis of each copy is dimension 0 of that many rows, whole, in input and
+  std::vector<StridedCopy> copies;  // no two overlap in the output
+  // If > 0, the first axis of each copy is all of dimension 0, with this many rows, in input and
   // output; then the kernel is cut into rows.
   int64_t rows = 0;
-  // If >= 0, output 0 is filled before anything is copied: with the element of this input, or with
-  // zero if the input is absent (kZeroFill always is).
+  // If >= 0, output 0 is filled before the copies: with the element of this input, or with zero if
+  // the input is absent (kZeroFill is always absent).
   int fill_input = -1;
 };
 inline constexpr int kZeroFill = 1 << 20;
 
-// All operands that are copied have output 0's dtype.
+// REQUIRES: all operands that are copied have the dtype of output 0.
 std::unique_ptr<Kernel> make_copy_kernel(const KernelSetup& setup, CopyPlan plan);
 
 // Row-major steps of a shape, in elements.

@@ -1,12 +1,12 @@
-// One function for each op family: it adds the family's CPU kernels to the definitions, which name
-// no device. Each is in the file of its family.
+// One function for each op family, in the family's file: it adds the family's CPU kernels to the
+// definitions, which name no device.
 #pragma once
 
 #include "ops/graph/op.h"
 
 namespace leat {
 
-// All of them, in one list: cpu_kernels.cc. REQUIRES: the ops are in the catalogue.
+// Adds the kernels of all families. REQUIRES: the ops are in the catalogue.
 void add_cpu_kernels(Catalogue& catalogue);
 
 void add_activation_kernels(Catalogue& catalogue);

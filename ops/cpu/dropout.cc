@@ -22,7 +22,7 @@ struct Switches {
       : ratio_input(ratio), has_training(types.has_input(ratio + 1)) {
     if (types.has_input(ratio)) ratio_dtype = types.inputs[static_cast<size_t>(ratio)].dtype;
   }
-  // 0 unless training: nothing is dropped.
+  // The ratio; 0 outside of training, so that no element is dropped.
   double ratio(const KernelContext& context) const {
     if (!has_training || !*context.in<bool>(ratio_input + 1)) return 0;
     return ratio_dtype == DType::invalid ? kDefaultRatio
@@ -63,7 +63,7 @@ void undrop(const T* dy, const bool* mask, double scale, T* dx, int64_t n) {
     dx[i] = mask[i] ? store_from_compute<T>(load_as_compute(dy[i]) * static_cast<A>(scale)) : T{};
 }
 
-// Rows, or elements where there are none.
+// Tiles of rows, or of elements if there are no rows.
 struct ElementTiles {
   explicit ElementTiles(const KernelSetup& setup) {
     const Shape& shape = setup.input(0).shape;
@@ -79,7 +79,8 @@ struct ElementTiles {
   int tiles = 1;
 };
 
-// Element i of the global tensor is kept if its number, uniform in [0,1), is at least the ratio.
+// Element i of the global tensor is kept if its random number, uniform in [0,1), is at least the
+// ratio.
 template <typename T>
 class DropoutKernel final : public Kernel {
  public:

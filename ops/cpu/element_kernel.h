@@ -1,5 +1,5 @@
-// Kernels that treat every element alone, tile by tile: what comes or goes in pieces they can work
-// on piece by piece.
+// Kernels that compute each element independently, tile by tile: they can work on operands that are
+// sent or received in pieces, piece by piece.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@
 
 namespace leat {
 
-// Says of a kernel of one phase: of operands that have more than one element, its tile t touches
-// elements [t, t + 1) * tile_elements(), and no others.
+// A promise of a kernel of one phase: of the operands that have more than one element, its tile t
+// touches the elements [t, t + 1) * tile_elements(), and no others.
 class ElementTiles {
  public:
   virtual int64_t tile_elements() const = 0;
@@ -21,7 +21,7 @@ class ElementTiles {
   ~ElementTiles() = default;
 };
 
-// 0 of a kernel that does not say so.
+// The kernel's tile_elements(); 0 if the kernel makes no such promise.
 inline int64_t tile_elements(const Kernel& kernel) {
   const auto* tiles = dynamic_cast<const ElementTiles*>(&kernel);
   return tiles ? tiles->tile_elements() : 0;
@@ -42,7 +42,7 @@ class ElementKernel final : public Kernel, public ElementTiles {
   Run run_;
 };
 
-// A kernel of run(context, range of elements).
+// A kernel that calls run(context, range of elements) for each tile.
 template <typename Run>
 std::unique_ptr<Kernel> make_element_kernel(int64_t elements, Run run) {
   return std::make_unique<ElementKernel<Run>>(elements, std::move(run));

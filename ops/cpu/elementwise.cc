@@ -8,7 +8,7 @@
 namespace leat {
 namespace {
 
-// Sizes of the output with, for each operand, the step in elements along each of them (0:
+// The sizes of the output and, for each operand, its step in elements along each axis (0:
 // broadcast).
 struct Walk {
   int rank = 0;
@@ -33,7 +33,7 @@ std::array<int64_t, kMaxRank> broadcast_steps(const Shape& shape, const Shape& o
   return steps;
 }
 
-// Drops sizes of 1 and merges neighbours along which every operand goes on evenly.
+// Drops axes of size 1 and merges neighbouring axes along which every operand is contiguous.
 Walk collapsed(const Walk& walk) {
   Walk out;
   out.steps.resize(walk.steps.size());
@@ -51,7 +51,7 @@ Walk collapsed(const Walk& walk) {
   return out;
 }
 
-// One call of the loop over a range of rows: which operands it reads, and how it walks them.
+// One call of the loop over a range of rows: the operands that it reads and their steps.
 struct Pass {
   std::vector<int> operands;  // kOutput: output 0 itself
   Walk full, last;            // of a full tile, if there are several, and of the last one
@@ -66,8 +66,8 @@ class ElementwiseKernel final : public Kernel {
       : loop_(loop), params_(std::move(params)), subject_(setup.subject) {
     Walk walk = whole_walk(setup);
     elements_ = walk.elements();
-    // A chain's tiles are rows of dimension 0; on its own the kernel cuts what is left after
-    // merging.
+    // The tiles of a chain are rows of dimension 0. Without a chain, the kernel cuts the merged
+    // axes.
     if (setup.tile_rows == 0) walk = collapsed(walk);
     rows_ = walk.rank > 0 ? walk.sizes[0] : 1;
     const int64_t row_elements = rows_ > 0 ? elements_ / rows_ : 0;
@@ -85,7 +85,7 @@ class ElementwiseKernel final : public Kernel {
     for (const auto& operands : passes) passes_.push_back(make_pass(walk, operands));
   }
 
-  // Fails the step where input `divisor` is zero.
+  // Makes the kernel fail the step if input `divisor` has a zero.
   void refuse_zero(int divisor, DType dtype) {
     divisor_ = divisor;
     divisor_dtype_ = dtype;
@@ -141,7 +141,7 @@ class ElementwiseKernel final : public Kernel {
   const char* operand(const KernelContext& context, int i, int tile) const {
     if (i == kOutput)
       return static_cast<const char*>(context.outputs[0]) + tile * output_tile_bytes_;
-    if (!present_[static_cast<size_t>(i)]) return nullptr;  // the context may not even name it
+    if (!present_[static_cast<size_t>(i)]) return nullptr;  // the context may lack it
     return static_cast<const char*>(context.inputs[i]) + tile * tile_bytes_[static_cast<size_t>(i)];
   }
 

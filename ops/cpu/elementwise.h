@@ -17,22 +17,23 @@ using Loop = void (*)(void* y, const void* const* x, const int64_t* steps, int64
 
 inline constexpr int kMaxLoopInputs = 4;
 
-// Output 0 from all of the inputs at once, each broadcast to it; at most kMaxLoopInputs of them. A
-// null loop means that the op has no kernel for these types.
+// Computes output 0 from all inputs at once, each broadcast to its shape; at most kMaxLoopInputs of
+// them. A null loop means that the op has no kernel for these types.
 Result<std::unique_ptr<Kernel>> make_elementwise(const KernelSetup& setup, Loop loop,
                                                  std::vector<double> params = {});
 
-// Output 0 = f(...f(f(x0, x1), x2)..., xn), any number of inputs. `copy` serves a single input.
+// Computes output 0 = f(...f(f(x0, x1), x2)..., xn) for any number of inputs. `copy` is the loop
+// for a single input.
 Result<std::unique_ptr<Kernel>> make_elementwise_fold(const KernelSetup& setup, Loop binary,
                                                       Loop copy);
 
-// The same as `make_elementwise`, after a look at the elements of input `divisor` (integers) that a
-// tile reads: a zero fails the step.
+// The same as `make_elementwise`, but each tile first checks the elements of input `divisor`
+// (integers) that it reads: a zero fails the step.
 Result<std::unique_ptr<Kernel>> make_elementwise_division(const KernelSetup& setup, Loop loop,
                                                           int divisor);
 
-// The factory of make_elementwise() with the loop that `pick` gives for output 0's dtype and
-// `fast`, its loop for f32. `params` are names of attributes, floats, in the loop's order.
+// The factory of make_elementwise() with the loop that `pick` returns for output 0's dtype and
+// `fast`, its loop for f32. `params` are names of float attributes, in the loop's order.
 KernelFactory loop_kernel(Loop (*pick)(DType dtype, Loop fast), Loop fast,
                           std::vector<std::string> params = {});
 

@@ -1,7 +1,7 @@
 // Inner loops of elementwise kernels, made from functors: struct Add { static T apply(T a, T b, p);
-// }. f16 and bf16 are computed in float. Loops that pay are compiled for each vector width and
-// chosen once at load (LEAT_VECTOR_CLONES); they are plain functions, because clones and templates
-// do not mix.
+// }. f16 and bf16 are computed in float. Loops that gain from it are compiled for each vector
+// width, and the loader chooses one (LEAT_VECTOR_CLONES). These are plain functions, because a
+// template cannot have clones.
 #pragma once
 
 #include <bit>
@@ -14,7 +14,7 @@
 
 namespace leat::elementwise {
 
-// The type that T is computed in, and the way there and back.
+// The type for computations with T, and the conversions from T and to T.
 template <typename T>
 struct ComputeOf {
   using type = T;
@@ -95,8 +95,8 @@ LEAT_INLINE void binary_loop(void* out, const void* const* x, const int64_t* ste
   }
 }
 
-// The loop of functor F for `dtype`, null outside the family. `fast` is the cloned f32 loop, if
-// any.
+// The loop of functor F for `dtype`; null if F does not support it. `fast` is the cloned f32 loop,
+// if there is one.
 template <typename F>
 Loop unary_floats(DType dtype, Loop fast = nullptr) {
   switch (dtype) {
@@ -193,7 +193,7 @@ Loop binary_numbers(DType dtype, Loop fast = nullptr) {
     ::leat::elementwise::binary_loop<F, float>(y, x, s, n, p);                             \
   }
 
-// Integer arithmetic that wraps, without the undefined cases of signed types.
+// Integer arithmetic that wraps around, without the undefined behaviour of signed types.
 template <typename T>
 using Wrap = std::conditional_t<(sizeof(T) < 4), uint32_t, std::make_unsigned_t<T>>;
 template <typename T>

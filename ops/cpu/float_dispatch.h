@@ -1,4 +1,4 @@
-// Choosing a kernel's template by a float dtype.
+// Selection of a kernel's template instance by a float dtype.
 #pragma once
 
 #include <memory>
@@ -8,7 +8,7 @@
 
 namespace leat {
 
-// make(T{}) with the C++ type of `dtype`. REQUIRES: is_float(dtype), which the gate has checked.
+// Calls make(T{}) with the C++ type of `dtype`. REQUIRES: is_float(dtype), which validate() checks.
 template <typename F>
 std::unique_ptr<Kernel> dispatch_float(DType dtype, F&& make) {
   switch (dtype) {

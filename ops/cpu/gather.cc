@@ -17,7 +17,7 @@ namespace {
 
 using elementwise::load;
 using elementwise::store;
-// Data as [outer, size, inner] around the axis that is indexed, and the indices into it.
+// The data as [outer, size, inner] around the indexed axis, and the indices into it.
 struct Indexing {
   int64_t outer = 1, size = 1, inner = 1;
   int64_t indices = 1;
@@ -34,7 +34,7 @@ struct Indexing {
     subject = setup.subject;
   }
 
-  // Index j, made >= 0. Fails the step and returns -1 if it is out of range.
+  // Index j as a number >= 0. If it is out of range, this fails the step and returns -1.
   int64_t at(const KernelContext& context, const void* data, int64_t j) const {
     const int64_t given = int_at(data, index_dtype, j);
     const int64_t index = given < 0 ? given + size : given;
@@ -46,7 +46,7 @@ struct Indexing {
   }
 };
 
-// A line is what one index reads for one outer position; a row of the output is some lines.
+// A line is the data that one index reads at one outer position; a row of the output is some lines.
 class GatherKernel final : public Kernel {
  public:
   explicit GatherKernel(const KernelSetup& setup)
@@ -82,8 +82,8 @@ class GatherKernel final : public Kernel {
   int tiles_ = 1;
 };
 
-// dx[outer, index[j], inner] += dy[outer, j, inner], in the order of j. Several tiles share the
-// work by parts of dx, so that no two write the same element and the order of sums is the same.
+// dx[outer, index[j], inner] += dy[outer, j, inner], in the order of j. The tiles share the work by
+// parts of dx: no two write the same element, and the order of the sums does not change.
 class GatherGradKernel final : public Kernel {
  public:
   explicit GatherGradKernel(const KernelSetup& setup)
@@ -142,8 +142,8 @@ class GatherGradKernel final : public Kernel {
   int tiles_ = 1;
 };
 
-// f(j, offset): element j of the indices reads data at the offset. False if an index is out of
-// range.
+// Calls f(j, offset): element j of the indices reads data at the offset. It returns false if an
+// index is out of range.
 template <typename F>
 bool each_element(const KernelContext& context, const Indexing& at, const Shape& data,
                   const Shape& indices, int axis, F f) {
@@ -204,13 +204,13 @@ Result<std::unique_ptr<Kernel>> make_gather_elements_grad(const KernelSetup& set
 
 // --- OneHot ----------------------------------------------------------------------------------
 
-// The axis that OneHot adds, counted in the output.
+// The axis that OneHot adds, as an axis of the output.
 int one_hot_axis(const Attrs& attrs, int rank) {
   const int64_t axis = attr_int(attrs, "axis", -1);
   return static_cast<int>(axis < 0 ? axis + rank + 1 : axis);
 }
 
-// Comparable with NaN and beyond int64: only then is it safe to convert.
+// An index may be NaN or beyond int64: it is compared first, and converted only if that is safe.
 template <typename C>
 bool in_range(C index, int64_t depth) {
   if constexpr (std::is_floating_point_v<C>) {
@@ -222,7 +222,7 @@ bool in_range(C index, int64_t depth) {
   }
 }
 
-// Indices beyond the depth give a line of off values, as the standard says.
+// An index out of range gives a line of off values, as ONNX requires.
 Result<std::unique_ptr<Kernel>> make_one_hot(const KernelSetup& setup) {
   const Shape &indices = setup.input(0).shape, &out = setup.output(0).shape;
   const int axis = one_hot_axis(setup.attrs(), indices.rank());

@@ -1,5 +1,5 @@
-// One matrix product on one thread: the tile of MatMul and Gemm. Floats go to oneDNN; doubles and
-// integers to the plain loops below, whose order of additions is that of k, whatever the tile.
+// One matrix product on one thread: the tile of MatMul and Gemm. Floats go to oneDNN. Doubles and
+// integers go to the plain loops below, which add in the order of k, whatever the tile.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace leat {
 inline constexpr int64_t kGemmDepth = 64;   // of a packed panel of B: k
 inline constexpr int64_t kGemmWidth = 256;  // of a packed panel of B: columns
 
-// For each thread that calls gemm<T>.
+// The scratch memory of each thread that calls gemm<T>.
 template <typename T>
 constexpr size_t gemm_scratch_bytes() {
   return std::is_same_v<T, float> ? 0 : sizeof(T) * kGemmDepth * kGemmWidth;
@@ -44,7 +44,7 @@ void multiply_panel(const onednn::Gemm& g, const T* a, const U* panel, int64_t k
   }
 }
 
-// C = op(A) * op(B) for the types that oneDNN lacks; alpha is the caller's affair.
+// C = op(A) * op(B) for the types that oneDNN lacks. The caller applies alpha.
 template <typename T>
 void plain_gemm(const onednn::Gemm& g, const T* a, const T* b, T* c, std::byte* scratch) {
   using U = typename Accumulator<T>::type;
@@ -65,7 +65,7 @@ void plain_gemm(const onednn::Gemm& g, const T* a, const T* b, T* c, std::byte* 
   }
 }
 
-// C = op(A) * op(B), C overwritten; for k == 0 it is zero. False if oneDNN refuses.
+// C = op(A) * op(B), which overwrites C; for k == 0, C is zero. It returns false if oneDNN refuses.
 // `scratch`: gemm_scratch_bytes<T>() bytes.
 template <typename T>
 bool gemm(const onednn::Gemm& g, const T* a, const T* b, T* c, std::byte* scratch) {

@@ -1,6 +1,6 @@
-// Writes that a step may leave out. An op that writes variables has an optional last input, its
-// guard: one f32 which is 0, and NaN in a step that is to write nothing. scheduler/compile/guard.cc
-// puts them in.
+// Writes that a step may skip. An op that writes variables has an optional last input, its guard:
+// one f32, which is NaN in a step that must write nothing, and otherwise 0.
+// scheduler/compile/guard.cc adds guards.
 #pragma once
 
 #include <cmath>
@@ -35,7 +35,7 @@ class GuardedKernel final : public Kernel, public ElementTiles {
   const int guard_;
 };
 
-// `kernel`, guarded if the node has the input `guard`.
+// `kernel`, wrapped if the node has the input `guard`.
 inline Result<std::unique_ptr<Kernel>> guarded(const KernelSetup& setup, int guard,
                                                Result<std::unique_ptr<Kernel>> kernel) {
   if (!kernel.ok() || !setup.types.has_input(guard)) return kernel;

@@ -15,8 +15,8 @@
 namespace leat {
 namespace {
 
-// Which record stands at a position of the endless sequence of epochs, each in an order of its own.
-// A walk: positions that ascend cost one permutation an epoch.
+// The record at a position of the endless sequence of epochs, each in an order of its own. Calls
+// with ascending positions compute one permutation per epoch.
 class EpochOrder {
  public:
   EpochOrder(int64_t count, bool shuffle, uint64_t seed)
@@ -34,7 +34,8 @@ class EpochOrder {
 
  private:
   uint64_t key(uint64_t epoch) const {
-    constexpr uint32_t kTag = 0x45504f43;  // "EPOC": apart from other numbers drawn with this seed
+    constexpr uint32_t kTag =
+        0x45504f43;  // "EPOC": separates these numbers from others drawn with this seed
     const auto words =
         philox({static_cast<uint32_t>(epoch), static_cast<uint32_t>(epoch >> 32), kTag, 0},
                {static_cast<uint32_t>(seed_), static_cast<uint32_t>(seed_ >> 32)});
@@ -87,8 +88,8 @@ class ReadBatchKernel final : public Kernel {
   }
 
  private:
-  // A record of -1 is no record: weight 0. The first one stands there, for a model may make NaN of
-  // zeros, which no weight takes away.
+  // A record of -1 means none: weight 0. The row gets the first record, because a model may compute
+  // NaN from zeros, and NaN times weight 0 is still NaN.
   void write_row(KernelContext& context, int64_t row, int64_t record) const {
     const float weight = record >= 0 ? 1.0f : 0.0f;
     const int64_t shown = std::max<int64_t>(0, record);
@@ -96,7 +97,7 @@ class ReadBatchKernel final : public Kernel {
     write(context, 1, row, dataset_.label(shown), dataset_.label_bytes());
     write(context, 2, row, &weight, sizeof(weight));
   }
-  // One row of an output, if it is wanted.
+  // Writes one row of an output, if it is wanted.
   void write(KernelContext& context, size_t output, int64_t row, const void* from,
              int64_t bytes) const {
     if (output >= outputs_ || !context.outputs[output] || bytes == 0) return;

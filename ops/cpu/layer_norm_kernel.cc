@@ -11,7 +11,7 @@ namespace {
 
 constexpr int64_t kGradColumns = 256;
 
-// y may be x; scratch-free: the deviations stand in y before they are scaled.
+// y may be x. No scratch memory is needed: y holds the deviations before they are scaled.
 template <typename A>
 LEAT_INLINE void normalize(const A* x, const A* scale, const A* bias, A epsilon, A* y, int64_t n,
                            A* mean, A* inverse) {
@@ -29,7 +29,7 @@ LEAT_INLINE void normalize(const A* x, const A* scale, const A* bias, A epsilon,
 }
 
 // With g = dy * scale and h = (x - mean) * inverse:  dx = inverse * (g - mean(g) - h * mean(g h)).
-// `products` holds n elements.
+// `products` has room for n elements.
 template <typename A>
 LEAT_INLINE void normalize_back(const A* dy, const A* x, const A* scale, A mean, A inverse, A* dx,
                                 A* products, int64_t n) {
@@ -74,7 +74,7 @@ void add_line(const double* dy, const double* x, double mean, double inverse, do
   for (int64_t i = 0; i < n; ++i) dbias[i] += dy[i];
 }
 
-// x is [lines, size].
+// The shape [lines, size] of x.
 struct LineShape {
   LineShape(const KernelSetup& setup, int input) {
     const Shape& shape = setup.input(input).shape;

@@ -11,7 +11,7 @@ namespace leat {
 namespace {
 
 constexpr int64_t kBlockChannels = 16;
-// [16, area] to [area, 16], or back with `to_plain`.
+// Transposes [16, area] to [area, 16], or back with `to_plain`.
 template <typename T>
 LEAT_INLINE void transpose_block(const T* from, T* to, int64_t area, bool to_plain) {
   constexpr int64_t kStrip = 16;  // positions at a time: 16 cache lines of the plain side
@@ -42,7 +42,8 @@ LEAT_VECTOR_CLONES void transpose1(const uint8_t* from, uint8_t* to, int64_t are
   transpose_block(from, to, area, to_plain);
 }
 
-// One block of 16 channels of one image. Only the size of an element matters.
+// Transposes one block of 16 channels of one image. Of the dtype only the size of an element
+// matters.
 void transpose(const std::byte* from, std::byte* to, int64_t area, size_t size, bool to_plain) {
   switch (size) {
     case 1:

@@ -27,7 +27,7 @@ struct Positions {
     return wide ? context.in<int64_t>(labels_input)[position]
                 : context.in<int32_t>(labels_input)[position];
   }
-  // Where the score of `position`'s class 0 stands; classes are `inner` apart.
+  // The index of the score of class 0 at `position`; the scores of classes are `inner` apart.
   int64_t offset(int64_t position) const {
     return position / inner * classes * inner + position % inner;
   }
@@ -54,7 +54,8 @@ Means means_of(const Attrs& attrs) {
   return name == "none" ? Means::none : name == "sum" ? Means::sum : Means::mean;
 }
 
-// Phase 0, by rows: the log probabilities, each position's loss and weight. Phase 1: their sums.
+// Phase 0, by rows: the log probabilities, and the loss and weight of each position. Phase 1: their
+// sums.
 template <typename T>
 class CrossEntropyKernel final : public Kernel {
   using A = Compute<T>;
@@ -89,7 +90,7 @@ class CrossEntropyKernel final : public Kernel {
   }
 
  private:
-  // False if the label is out of range.
+  // Computes one position; false if its label is out of range.
   bool run_position(KernelContext& context, int64_t position) const {
     const int64_t label = at_.label(context, position);
     const bool ignored = at_.ignored && label == *at_.ignored;
@@ -115,7 +116,7 @@ class CrossEntropyKernel final : public Kernel {
     return true;
   }
 
-  // The line of a position, written to output 1 too where that is wanted.
+  // The log-softmax of a position's line, which is also written to output 1 if that is wanted.
   const A* log_softmax_of(KernelContext& context, int64_t offset) const {
     const T* x = context.in<T>(0) + offset;
     T* out = keeps_log_prob_ ? context.out<T>(1) + offset : nullptr;
@@ -150,7 +151,7 @@ class CrossEntropyKernel final : public Kernel {
   int64_t tile_rows_ = 1;
 };
 
-// Rows of the gradient, after a phase that sums the weights where a mean needs them.
+// Rows of the gradient, after a phase that sums the weights if a mean needs their sum.
 template <typename T>
 class CrossEntropyGradKernel final : public Kernel {
   using A = Compute<T>;
@@ -202,7 +203,7 @@ class CrossEntropyGradKernel final : public Kernel {
     weights[-1] = tree_sum(weights, positions);
     return Progress::done;
   }
-  // What d(loss)/d(-log p of the label) is at a position.
+  // The derivative of the loss with respect to -log p(label) at a position.
   A factor(const KernelContext& context, int64_t position, int64_t label) const {
     const A dloss = load_as_compute(context.in<T>(0)[means_ == Means::none ? position : 0]);
     const A scaled = dloss * weight(context, label);

@@ -29,7 +29,8 @@ struct MulOf {
   }
 };
 
-// Integers: toward zero; the kernel has refused zeros, and the least / -1 wraps.
+// Integers round toward zero. The kernel has checked for zeros, and the least integer / -1 wraps
+// around.
 struct DivOf {
   template <typename T>
   LEAT_INLINE static T apply(T a, T b, const double*) {
@@ -40,7 +41,7 @@ struct DivOf {
   }
 };
 
-// A NaN on either side wins.
+// If either side is NaN, the result is NaN.
 struct MaxOf {
   template <typename T>
   LEAT_INLINE static T apply(T a, T b, const double*) {
@@ -62,7 +63,7 @@ struct CopyOf {
   }
 };
 
-// The sign of the divisor (Python's %); the kernel has refused zeros.
+// The result has the sign of the divisor (Python's %); the kernel has checked for zeros.
 struct ModOf {
   template <typename T>
   LEAT_INLINE static T apply(T a, T b, const double*) {
@@ -79,7 +80,7 @@ struct ModOf {
   }
 };
 
-// The sign of the dividend (C's).
+// The result has the sign of the dividend (C's fmod).
 struct FmodOf {
   template <typename T>
   LEAT_INLINE static T apply(T a, T b, const double*) {
@@ -108,7 +109,7 @@ T power(T base, T exponent) {
     return std::pow(base, exponent);
   } else {
     if constexpr (std::is_signed_v<T>) {
-      if (exponent < 0) {  // a fraction, cut to 0, but for 1 and -1
+      if (exponent < 0) {  // the result is a fraction, truncated to 0, except for 1 and -1
         if (base != T{1} && base != T{-1}) return T{0};
         return exponent % 2 == 0 ? T{1} : base;
       }
@@ -129,7 +130,7 @@ struct PowOf {
   }
 };
 
-// The nearest T that a double has room in; NaN to 0.
+// Converts a double to T and saturates; NaN becomes 0.
 template <typename T>
 T saturate(double v) {
   if constexpr (std::is_floating_point_v<T>) {
@@ -144,7 +145,7 @@ T saturate(double v) {
   }
 }
 
-// An exponent of another dtype: computed in double.
+// An exponent of another dtype is computed in double.
 template <typename T, typename E>
 void mixed_pow_loop(void* out, const void* const* x, const int64_t* steps, int64_t n,
                     const double*) {
@@ -157,8 +158,8 @@ void mixed_pow_loop(void* out, const void* const* x, const int64_t* steps, int64
   }
 }
 
-// One exponent for all: the usual ones without pow(). Chosen by the shape of the whole operand,
-// never by that of a tile, so that tiles do not change bits.
+// A single exponent for all elements: common ones avoid pow(). The shape of the whole operand
+// decides, never that of a tile, so that tiles do not change bits.
 template <typename T>
 void uniform_pow_loop(void* out, const void* const* x, const int64_t* steps, int64_t n,
                       const double*) {
@@ -219,7 +220,7 @@ Loop pow_loop(DType base, DType exponent, bool uniform) {
   return loop;
 }
 
-// dx = dy * e * x^(e-1), and 0 where e is 0.
+// dx = dy * e * x^(e-1), and 0 if e is 0.
 struct PowGradOf {
   template <typename T>
   static T apply(T dy, T x, T e) {

@@ -111,7 +111,7 @@ struct CeilOf {
   }
 };
 
-// Halves to even, as the default rounding mode has it.
+// Ties round to even, as in the default rounding mode.
 struct RoundOf {
   template <typename T>
   LEAT_INLINE static T apply(T x, const double*) {
@@ -130,7 +130,7 @@ LEAT_FAST_UNARY(floor_f32, FloorOf)
 LEAT_FAST_UNARY(ceil_f32, CeilOf)
 // --- Clip ------------------------------------------------------------------------------------
 
-// The bounds are scalars that may be absent. With min > max everything becomes max, as in numpy.
+// The bounds are scalars that may be absent. If min > max, every element becomes max, as in numpy.
 template <typename T>
 LEAT_INLINE void clip_loop(void* out, const void* const* x, const int64_t* steps, int64_t n,
                            const double*) {
@@ -156,7 +156,7 @@ LEAT_VECTOR_CLONES void clip_f32(void* y, const void* const* x, const int64_t*, 
   clip_loop<float>(y, x, one, n, p);
 }
 
-// dy where low <= x <= high, else 0.
+// dy if low <= x <= high, else 0.
 template <typename T>
 LEAT_INLINE void clip_grad_loop(void* out, const void* const* x, const int64_t* s, int64_t n,
                                 const double*) {

@@ -8,8 +8,8 @@
 namespace leat {
 namespace {
 
-// Tiles of a product: 64 rows by 512 columns. Narrower and lower ones while there are few of them
-// and each is still worth a thread's while. K is never split.
+// The tiles of a product: 64 rows by 512 columns. Tiles are narrower and lower if there would be
+// few of them and each one still has enough work for a thread. K is never split.
 constexpr int64_t kTileRows = 64, kTileColumns = 512;
 constexpr int64_t kEnoughTiles = 8;
 constexpr int64_t kWorthwhile = 1 << 20;  // multiply-adds
@@ -19,10 +19,10 @@ struct Tile {
   int64_t item = 0, items = 1, row = 0, rows = 0, column = 0, columns = 0;
 };
 
-// oneDNN takes other paths, with other bits, for a tile of one column, of one row, or, when B is
-// transposed, of fewer than 16 rows. Above that an element's bits follow from its row, its column
-// and k alone, so smaller tiles of what can be cut are computed as larger ones: A and B with zeros
-// behind.
+// oneDNN takes other paths, with other bits, for a tile of one column, of one row, or, if B is
+// transposed, of fewer than 16 rows. For larger tiles the bits of an element follow from its row,
+// its column and k alone. A smaller tile of a product that can be cut is therefore computed as a
+// larger one, with zeros behind A and B.
 class Padding {
  public:
   Padding() = default;
@@ -65,7 +65,7 @@ class Padding {
   struct Lines {
     int64_t given, padded, k;
   };
-  // Lines of k elements each, or with `across` k lines of elements side by side.
+  // Copies lines of k elements each, or with `across` k lines of adjacent elements, and pads them.
   static const float* pad(const float* from, bool across, int64_t stride, Lines lines, float* to) {
     const int64_t outer = across ? lines.k : lines.given, inner = across ? lines.given : lines.k;
     const int64_t step = across ? lines.padded : lines.k;
@@ -127,7 +127,7 @@ class ProductKernel final : public Kernel {
   }
   float fused_alpha() const { return kFloat ? static_cast<float>(p_.alpha) : 1.0f; }
 
-  // What follows the product while the tile is in the cache: alpha, C, activation.
+  // Applies alpha, C and the activation to the product while the tile is in the cache.
   void finish(const Tile& tile, const T* c, T* y) const {
     const bool scale = !kFloat && p_.alpha != 1;
     if (!scale && !c && !p_.relu) return;
@@ -164,7 +164,7 @@ class ProductKernel final : public Kernel {
   size_t scratch_bytes_ = gemm_scratch_bytes<T>();
 };
 
-// Tiles of `given` rows of Y's dimension 0, as a chain wants them.
+// Tiles of `given` rows of Y's dimension 0, as a chain requires.
 std::vector<Tile> chain_tiles(const Product& p, int64_t given) {
   std::vector<Tile> tiles;
   for (int64_t row = 0; row < std::max<int64_t>(1, p.tiling.rows); row += given) {

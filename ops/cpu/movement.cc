@@ -27,7 +27,8 @@ Result<std::unique_ptr<Kernel>> make_transpose(const KernelSetup& setup) {
   return make_copy_kernel(setup, {{copy}, rows ? out[0] : 0});
 }
 
-// The part of a larger shape that begins at `begin` on `axis` and has the sizes of `part`.
+// The copy of the part of a larger shape that begins at `begin` on `axis` and has the sizes of
+// `part`.
 StridedCopy part_copy(const Shape& part, const Shape& whole, int axis, int64_t begin,
                       bool part_is_input) {
   const auto part_steps = row_major_steps(part), whole_steps = row_major_steps(whole);
@@ -57,8 +58,8 @@ Result<std::unique_ptr<Kernel>> make_concat(const KernelSetup& setup) {
   return make_copy_kernel(setup, std::move(plan));
 }
 
-// Where output i begins on the axis: the sizes come from the types, or, where an output is not
-// wanted and its type not there, from the rule by which they were inferred.
+// Computes the start of each output on the axis. The sizes come from the types; for an output that
+// is absent and has no type, they come from the rule of the inference.
 Result<std::unique_ptr<Kernel>> make_split(const KernelSetup& setup) {
   const Shape& in = setup.input(0).shape;
   const int axis = concat_axis(setup.attrs(), in.rank());
@@ -78,7 +79,7 @@ Result<std::unique_ptr<Kernel>> make_split(const KernelSetup& setup) {
     }
   }
   if (axis != 0 && in[0] > 1) plan.rows = in[0];
-  KernelSetup any = setup;  // output 0 may be the one that is not there
+  KernelSetup any = setup;  // output 0 may be absent
   any.types.outputs[0].dtype = setup.input(0).dtype;
   return make_copy_kernel(any, std::move(plan));
 }
@@ -100,7 +101,7 @@ Result<std::unique_ptr<Kernel>> make_expand(const KernelSetup& setup) {
                           }));
 }
 
-// Each axis of the output is one of repeats over one of the input.
+// Each axis of the output is an axis of repeats over an axis of the input.
 Result<std::unique_ptr<Kernel>> make_tile(const KernelSetup& setup) {
   const Shape &in = setup.input(0).shape, &out = setup.output(0).shape;
   const auto in_steps = row_major_steps(in), out_steps = row_major_steps(out);

@@ -20,7 +20,8 @@ namespace {
 
 using dnnl::memory;
 
-// OpenMP keeps its thread count per thread, and the library reads it at creation and at execution.
+// OpenMP keeps a thread count for each thread, which the library reads at creation and at
+// execution.
 void single_thread() {
   thread_local bool done = false;
   if (done) return;
@@ -28,9 +29,9 @@ void single_thread() {
   done = true;
 }
 
-// A primitive that many threads may execute at once. The library's memory objects carry the
-// addresses, so each execution in flight has a set of its own: one for every core, made at the
-// start, and passing ones for what more threads there may be.
+// A primitive that many threads may execute at once. The library's memory objects hold the
+// addresses, so each execution needs a set of its own: there is one for every core, made at the
+// start, and any further threads make temporary ones.
 class Primitive {
  public:
   struct Slot {
@@ -45,7 +46,7 @@ class Primitive {
     for (Set& set : sets_) fill(set);
   }
 
-  // As many addresses as slots, in their order.
+  // Runs the primitive with one address for each slot, in their order.
   bool run(const void* const* addresses) const {
     single_thread();
     for (Set& set : sets_) {
@@ -99,7 +100,7 @@ dnnl::primitive_attr user_scratchpad() {
   return attr;
 }
 
-// A reorder, and the scratchpad that it needs.
+// A reorder and the scratchpad that it needs.
 struct Reorder {
   std::unique_ptr<Primitive> primitive;
   size_t scratchpad = 0;
@@ -136,8 +137,8 @@ memory::desc data_desc(const memory::dims& dims, Layout layout) {
   return {dims, memory::data_type::f32, memory::format_tag::nChw16c};
 }
 
-// How packed weights are cut: along their first dimension (groups or output channels), if it is the
-// outermost in memory too.
+// The slices of packed weights: they are cut along their first dimension (groups or output
+// channels), if that is the outermost in memory too.
 struct Slicing {
   int64_t block = 1;                           // of the first dimension, in memory
   int64_t count = 1, per_slice = 0, last = 0;  // slices; sizes of the first dimension
@@ -165,7 +166,7 @@ Slicing slicing_of(const memory::desc& packed) {
   return s;
 }
 
-// As Relu has it: NaN stays and -0 becomes 0. The library's own loses NaN.
+// As in Relu, NaN stays NaN and -0 becomes 0. The library's own Relu loses NaN.
 void rectify(float* y, size_t count) {
   for (size_t i = 0; i < count; ++i) y[i] = !(y[i] <= 0.0f) ? y[i] : 0.0f;
 }
@@ -240,7 +241,8 @@ class OneDnnConv final : public ConvEngine {
       strides_.push_back(window.stride[i]);
       dilations_.push_back(window.dilation[i] - 1);
       begin_.push_back(window.begin[i]);
-      // What the library needs to agree about the output size; the rest of the input is unread.
+      // The end padding with which the library computes the same output size; the rest of the input
+      // is not read.
       end_.push_back((window.output[i] - 1) * window.stride[i] +
                      (window.kernel[i] - 1) * window.dilation[i] + 1 - window.input[i] -
                      window.begin[i]);
@@ -334,9 +336,10 @@ class OneDnnConv final : public ConvEngine {
     if (pieces_[0].scratchpad > 0)
       throw std::runtime_error("a reorder of weights wants a scratchpad");
   }
-  // The reorder of a slice of `size` groups or output channels; its addresses are the slice's own.
-  // The library's submemory_desc() would refuse channels that fill their last block in part, and
-  // take fewer than a block for none: its padding with zeros then hits the slice before.
+  // The reorder of a slice of `size` groups or output channels; its addresses are those of the
+  // slice. The library's submemory_desc() is no alternative: it refuses a last block that channels
+  // fill in part, and it treats less than a block as none, so that its zero padding overwrites the
+  // slice before.
   Reorder piece_reorder(int64_t size) const {
     memory::dims dims = w_dims_;
     dims[0] = size;

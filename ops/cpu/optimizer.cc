@@ -15,7 +15,7 @@ namespace leat {
 namespace {
 
 // ---------------------------------------------------------------------------------------------
-// Loops over elements of type T, with arithmetic in C: T itself, or float for the halves.
+// Loops over elements of type T, with arithmetic in C: T itself, or float for f16 and bf16.
 
 template <typename T>
 using Arithmetic = std::conditional_t<std::is_same_v<T, double>, double, float>;
@@ -92,7 +92,8 @@ LEAT_INLINE void adam_loop(T* var, T* m, T* v, const T* grad, int64_t n, AdamRul
   }
 }
 
-// The float and double loops stand in functions of their own, which are cloned; the halves are not.
+// The float and double loops are functions of their own, so that they can be cloned; those for f16
+// and bf16 are not cloned.
 LEAT_VECTOR_CLONES void run_sgd(float* p, const float* g, int64_t n, const SgdRule<float>& rule) {
   sgd_loop(p, g, n, rule);
 }
@@ -147,7 +148,7 @@ void run_adam(T* p, T* m, T* v, const T* g, int64_t n, const AdamRule<float>& ru
 // ---------------------------------------------------------------------------------------------
 // Kernels
 
-// What all of them know when they are made.
+// The parameters that all kernels of the family know when they are made.
 struct Hyperparameters {
   int64_t elements = 0;
   double weight_decay = 0, momentum = 0, beta_1 = 0, beta_2 = 0, epsilon = 0;
@@ -170,12 +171,12 @@ Hyperparameters hyperparameters(const KernelSetup& setup) {
   return h;
 }
 
-// What the kernels below are made over, an update of elements of type T:
+// The kernels below are templates over an update of elements of type T:
 //   bool prepare(h, context)           once for each tile, from the learning rate; false: failed
 //   void run(begin, grad, n)           of elements [begin, begin + n) of the variable
 //   static constexpr int kGrad, kIds   which inputs the gradient is, and its ids if it has some
 
-// The variable that input i is.
+// The elements of the variable that is input i.
 template <typename T>
 T* slot(const KernelContext& context, int i) {
   return static_cast<T*>(context.inputs[i]);
@@ -258,7 +259,7 @@ struct AdamUpdate {
   }
 };
 
-// In tiles over the elements of the variable.
+// Updates tiles over the elements of the variable.
 template <typename T, template <typename> class Update>
 std::unique_ptr<Kernel> apply_to_all(const Hyperparameters& h) {
   return make_element_kernel(h.elements, [h](KernelContext& context, ElementRange range) {
@@ -277,7 +278,7 @@ bool all_zero(const T* x, int64_t n) {
   return true;
 }
 
-// Lazy, from a dense gradient: in tiles over the rows of the variable.
+// A lazy update from a dense gradient, in tiles over the rows of the variable.
 template <typename T, template <typename> class Update>
 std::unique_ptr<Kernel> apply_to_some(const Hyperparameters& h, int64_t rows) {
   const int64_t width = rows > 0 ? h.elements / rows : 0;
@@ -294,7 +295,7 @@ std::unique_ptr<Kernel> apply_to_some(const Hyperparameters& h, int64_t rows) {
   });
 }
 
-// From a gradient of rows: phase 0 sorts its ids, phase 1 updates the rows that they touch.
+// An update from a gradient of rows: phase 0 sorts its ids, phase 1 updates the touched rows.
 template <typename T, template <typename> class Update>
 class ApplyRowsKernel final : public Kernel {
  public:

@@ -14,7 +14,7 @@
 namespace leat {
 namespace {
 
-// Checked against the shapes, which inference may not have known.
+// The margins, checked against concrete shapes: inference may not have known them.
 Result<PadMargins> kernel_margins(const KernelSetup& setup, const Shape& inner, const Shape& outer,
                                   int pads_input, int axes_input) {
   const bool has_axes = setup.types.has_input(axes_input);
@@ -54,7 +54,7 @@ Result<std::unique_ptr<Kernel>> make_constant_pad(const KernelSetup& setup, cons
 
 // --- tables ----------------------------------------------------------------------------------
 
-// The input index that output index `i` shows.
+// The input index that output index `i` copies.
 int64_t shown_index(const std::string& mode, int64_t i, int64_t size) {
   if (mode == "edge") return std::clamp<int64_t>(i, 0, size - 1);
   if (mode == "wrap") return ((i % size) + size) % size;
@@ -64,7 +64,7 @@ int64_t shown_index(const std::string& mode, int64_t i, int64_t size) {
   return at < size ? at : period - at;
 }
 
-// Of each axis: where, in elements of the input, an output index points.
+// For each axis: the offset in the input, in elements, that each output index copies.
 struct Tables {
   Shape outer;
   std::array<std::vector<int64_t>, kMaxRank> offsets;
@@ -80,7 +80,7 @@ struct Tables {
     }
   }
 
-  // f(input offset, output offset) for every element, in the order of the output.
+  // Calls f(input offset, output offset) for every element, in the order of the output.
   template <typename F>
   void each(F f) const {
     std::array<int64_t, kMaxRank> index{};
@@ -114,7 +114,7 @@ Result<std::unique_ptr<Kernel>> make_pad(const KernelSetup& setup) {
   });
 }
 
-// Every output element adds to the input element that it shows, in the order of the output.
+// Every output element is added to the input element that it copies, in the order of the output.
 Result<std::unique_ptr<Kernel>> make_pad_grad(const KernelSetup& setup) {
   const Shape &outer = setup.input(0).shape, &inner = setup.output(0).shape;
   LEAT_ASSIGN_OR_RETURN(const PadMargins m, kernel_margins(setup, inner, outer, 2, 3));

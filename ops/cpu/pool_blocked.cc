@@ -15,7 +15,8 @@ namespace {
 
 constexpr int kLanes = 16;
 
-// The largest so far and where it was. The first element wins against nothing, a NaN against all.
+// The largest element so far and its index. The first element replaces an empty state, and NaN
+// replaces any number.
 struct Best {
   __m512 value;
   __m512i where;
@@ -90,7 +91,7 @@ LEAT_AVX512 __m512 share_of(__m512i where, int32_t element, __m512 grad) {
   return _mm512_maskz_mov_ps(_mm512_cmpeq_epi32_mask(where, _mm512_set1_epi32(element)), grad);
 }
 
-// Each input is in one window: it is stored once and not added to.
+// Each input is in one window: its gradient is stored once and not added to.
 LEAT_AVX512 void max_grad_2x2(const Window& v, const float* dy, const uint8_t* argmax, float* dx) {
   const int64_t row = v.input[2] * kLanes, outputs = v.output[2] * kLanes;
   const bool covers = v.output[1] * 2 == v.input[1] && v.output[2] * 2 == v.input[2];
@@ -98,7 +99,7 @@ LEAT_AVX512 void max_grad_2x2(const Window& v, const float* dy, const uint8_t* a
   for (int64_t i = 0; i < v.output[1]; ++i) {
     float *above = dx + 2 * i * row, *below = above + row;
     for (int64_t j = 0; j < outputs; j += kLanes) {
-      // + 0, as a sum begins: -0 becomes 0.
+      // A sum begins with + 0: -0 becomes 0.
       const __m512 grad = _mm512_add_ps(_mm512_loadu_ps(dy + i * outputs + j), _mm512_setzero_ps());
       const __m512i where = positions(argmax + i * outputs + j);
       _mm512_storeu_ps(above + 2 * j, share_of(where, 0, grad));

@@ -20,7 +20,7 @@ constexpr T lowest() {
     return std::numeric_limits<T>::lowest();
 }
 
-// A plane holds L channels, which lie next to each other. argmax may be null.
+// A plane holds L channels, which are adjacent in memory. argmax may be null.
 template <int L, typename T, typename A>
 LEAT_INLINE void max_plane(const Window& v, const T* x, T* y, A* argmax) {
   for_windows(v, [&](int64_t at, const WindowTaps& t) {
@@ -113,7 +113,7 @@ void write_indices(const Window& v, bool column_major, int64_t plane, const A* a
   });
 }
 
-// How a pool is cut: tiles of images, each of some planes.
+// The tiles of a pool: tiles of images, each with some planes.
 struct Planes {
   int64_t images = 0, per_image = 0, tile = 0;
   int lanes = 1;
@@ -137,7 +137,7 @@ template <typename T, typename A>
 std::unique_ptr<Kernel> max_pool_kernel(const KernelSetup& setup, const Window& v,
                                         MaxPoolOutputs outs) {
   const Planes p(v, setup.input(0), setup.tile_rows);
-  // Indices come from argmax, which is kept in scratch memory if nobody wants it.
+  // Indices are computed from argmax, which is in scratch memory if it is not an output.
   class MaxPool final : public Kernel {
    public:
     MaxPool(const Planes& planes, const Window& window, MaxPoolOutputs outputs)

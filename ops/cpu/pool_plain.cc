@@ -7,7 +7,7 @@
 namespace leat {
 namespace {
 
-// Element k of the window against the largest so far: a NaN wins against all.
+// Compares element k of the window with the largest so far; a NaN replaces any number.
 LEAT_INLINE void add(float x, int32_t k, float& best, int32_t& where) {
   const bool better = (x > best) | (x != x);
   best = better ? x : best;
@@ -27,7 +27,7 @@ LEAT_VECTOR_CLONES void max_row(const float* above, const float* below, int64_t 
   }
 }
 
-// + 0, as a sum begins: -0 becomes 0.
+// A sum begins with + 0: -0 becomes 0.
 LEAT_VECTOR_CLONES void grad_row(const float* dy, const uint8_t* argmax, int64_t n, float* above,
                                  float* below) {
   for (int64_t i = 0; i < n; ++i) {

@@ -1,5 +1,5 @@
-// Max-pools of 2x2 windows over a plain plane of floats: channels that do not come in sixteens. The
-// same bits as the plain loops of pool_kernel.cc.
+// Max-pools of 2x2 windows over a plain plane of floats, for numbers of channels that are no
+// multiple of 16. The bits are those of the plain loops in pool_kernel.cc.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace leat {
 
-// Windows of 2x2 side by side, without padding.
+// True if the windows are 2x2, adjacent, and without padding.
 bool is_2x2(const Window& v);
 
 // REQUIRES: is_2x2(v). argmax may be null.

@@ -1,4 +1,4 @@
-// Which elements of a plane each window of a pool sees.
+// The elements of a plane that each window of a pool covers.
 #pragma once
 
 #include <algorithm>
@@ -29,7 +29,7 @@ struct WindowTaps {
   Taps axis[3];
 };
 
-// Goes through the elements of one window that are inside the input, in order.
+// Iterates over the elements of one window that are inside the input, in order.
 class TapIterator {
  public:
   LEAT_INLINE TapIterator(const Window& v, const WindowTaps& t)
@@ -63,7 +63,8 @@ class TapIterator {
   int64_t base_ = 0, kernel_row_ = 0;
 };
 
-// Calls f(element of the kernel, position in the plane) for each of them.
+// Calls f(element of the kernel, position in the plane) for each element of the window inside the
+// input.
 template <typename F>
 LEAT_INLINE void for_taps(const Window& v, const WindowTaps& t, F&& f) {
   for (TapIterator tap(v, t); tap.valid(); tap.next()) f(tap.element(), tap.position());
@@ -86,7 +87,7 @@ LEAT_INLINE void for_windows(const Window& v, F&& f) {
   }
 }
 
-// By how much a window's sum is divided.
+// The divisor of a window's sum.
 LEAT_INLINE int64_t window_count(const Window& v, const WindowTaps& t, bool count_pads) {
   int64_t count = 1;
   for (size_t axis = 0; axis < 3; ++axis) {

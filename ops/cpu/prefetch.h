@@ -1,6 +1,6 @@
-// Hints for streams through memory that is in no cache near by. A core has few stores that miss in
-// flight, and the hardware's prefetchers do not run far ahead of stores: loops that write such a
-// stream beside their work ask for its lines early, and take half the time.
+// Hints for streams through memory that is in no cache of the core. A core has few stores that miss
+// in flight at once, and the hardware's prefetchers do not run far ahead of stores. Loops that
+// write such a stream besides their work request its lines early, and take half the time.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace leat {
 
-// How far ahead, in bytes. An address past the end of a buffer does no harm.
+// The distance ahead, in bytes. An address past the end of a buffer is harmless.
 inline constexpr int64_t kPrefetchDistance = 4096;
 
 LEAT_INLINE void prefetch_ahead(const void* stream) {

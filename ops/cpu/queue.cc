@@ -11,7 +11,7 @@ namespace leat {
 namespace {
 
 // ---------------------------------------------------------------------------------------------
-// Kernels. They meet their queue when they first run, and look again only if it is another one.
+// Kernels. Each looks up its queue when it first runs, and again only if its address changes.
 
 class QueueKernel : public Kernel {
  public:
@@ -36,7 +36,7 @@ class QueueKernel : public Kernel {
 
  protected:
   virtual QueueResource::Attempt operate(QueueResource& queue, KernelContext& context) = 0;
-  // The components that the operands have; compared with the queue's first ones, or with all.
+  // The components of the operands; compared with the queue's first ones, or with all of them.
   std::vector<QueueComponent> expected_;
   bool all_ = false;
 
@@ -79,7 +79,7 @@ class EnqueueKernel final : public QueueKernel {
 
  private:
   QueueResource::Attempt operate(QueueResource& queue, KernelContext& context) override {
-    // A step that was given up while it was blocked here has left its claim behind.
+    // A step that was cancelled while it was blocked here left its claim behind.
     if (step_ != context.step || step_number_ != context.step->step) pending_.reset();
     step_ = context.step;
     step_number_ = context.step->step;

@@ -19,7 +19,7 @@ namespace {
 // ---------------------------------------------------------------------------------------------
 // Kernels
 
-// A kernel of a resource that it meets when it first runs.
+// A kernel of a resource, which it looks up when it first runs.
 template <typename R>
 class ResourceKernel : public Kernel {
  public:
@@ -61,7 +61,7 @@ class ResourceKernel : public Kernel {
   R* resource_ = nullptr;
 };
 
-// One that counts as a user of it.
+// A kernel that registers as a user of the resource.
 template <typename R>
 class JoiningKernel : public ResourceKernel<R> {
  public:
@@ -95,7 +95,7 @@ class PoolKernel : public JoiningKernel<ReplicaPool> {
 };
 
 // Failpoints, for tests of one replica: replica/draw/R and replica/arrive/R end its run; while
-// replica/late/R fails, it arrives when its step is closed, and not before.
+// replica/late/R fails, the replica arrives only after its step is closed.
 class NextTicketKernel final : public PoolKernel {
  public:
   explicit NextTicketKernel(const KernelSetup& setup)
@@ -141,7 +141,7 @@ class AwaitQuorumKernel final : public PoolKernel {
  private:
   Progress operate(ReplicaPool& pool, KernelContext& context) override {
     const auto step = static_cast<int64_t>(context.step->step);
-    // Where nobody says, the step alone.
+    // Without a limit from the context, only this step is allowed.
     const auto* limited = dynamic_cast<const LimitedStepContext*>(context.step);
     const int64_t limit = limited ? static_cast<int64_t>(limited->limit) : step + 1;
     ReplicaPool::Closed closed;
@@ -214,12 +214,13 @@ class StageKernel final : public ResourceKernel<Staging> {
   const OperandType type_;
 };
 
-// to[i] = the sum over `members` of what each staged, in the tree over their order, times `scale`.
+// to[i] = the sum over `members` of their staged values, in the tree over their order, times
+// `scale`.
 template <typename T>
 void sum_staged(T* to, const T* values, int64_t width, const int64_t* members, int64_t count,
                 T scale) {
   constexpr int64_t kBlock = 256;
-  // A tree of kMostReplicas leaves.
+  // Enough for a tree of kMostReplicas leaves.
   std::array<T, 14 * kBlock> memory;
   for (int64_t begin = 0; begin < width; begin += kBlock) {
     const int64_t n = std::min(kBlock, width - begin);

@@ -14,7 +14,7 @@
 namespace leat {
 namespace {
 
-// ONNX's seed is a float; any float names a stream of its own.
+// ONNX's seed is a float; each float selects a stream of its own.
 uint64_t seed_of(double written) {
   const bool whole = written >= -9e15 && written <= 9e15 && written == std::floor(written);
   return whole ? static_cast<uint64_t>(static_cast<int64_t>(written))
@@ -74,7 +74,7 @@ class RandomKernel final : public Kernel {
     else
       return static_cast<A>(first_ + second_ * static_cast<double>(stream.normal_f32(i)));
   }
-  // In [low, high): rounding must not reach high.
+  // A number in [low, high): rounding must not reach high.
   A uniform(const RandomStream& stream, uint64_t i) const {
     if constexpr (std::is_floating_point_v<A>) {
       double unit = 0;
@@ -87,7 +87,7 @@ class RandomKernel final : public Kernel {
       return value >= high && first_ < second_ ? std::nextafter(high, static_cast<A>(first_))
                                                : value;
     } else {
-      return 0;  // refused by the gate
+      return 0;  // validate() refuses these dtypes
     }
   }
 

@@ -10,8 +10,9 @@
 namespace leat {
 namespace {
 
-// dx of a block of rows, line by line; each line of x belongs to one result, or element by element
-// to as many. Max, min and prod first count what they need to know of each result.
+// Computes dx of a block of rows, line by line. Each line of x belongs to one result, or, element
+// by element, to as many results. Max, min and prod first count the elements of each result that
+// they depend on.
 template <typename T>
 class ReduceGradKernel final : public Kernel {
   using A = Compute<T>;
@@ -22,7 +23,7 @@ class ReduceGradKernel final : public Kernel {
     const bool counts =
         reduction == Reduction::max || reduction == Reduction::min || reduction == Reduction::prod;
     counts_ = counts;
-    // dx can be cut along dimension 0 of x even where that is reduced, unless a count spans it.
+    // dx can be cut along dimension 0 of x even if that is reduced, unless a count spans it.
     if (!shape.has_rows && !counts && setup.input(1).shape.rank() > 0)
       split_reduced_rows(setup.input(1).shape);
     tile_rows_ =
@@ -44,14 +45,14 @@ class ReduceGradKernel final : public Kernel {
   }
 
  private:
-  // Rows become slices of the reduced axis 0: all of them share the results.
+  // The rows become slices of the reduced axis 0: all of them share the results.
   void split_reduced_rows(const Shape& x) {
     Shape rest(x.dims().subspan(1));
     shape_.rows = x[0];
     shape_.row_elements = rest.elements();
     shared_results_ = true;
-    if (x[0] <= 1) return;  // it was merged with nothing
-    // The outermost merged axis, a reduced one, starts with axis 0: take that size out of it.
+    if (x[0] <= 1) return;  // axis 0 was not merged
+    // The outermost merged axis is reduced and starts with axis 0: this divides it by that size.
     if (shape_.reduced.count > 0) {
       shape_.reduced.sizes[0] /= x[0];
       shape_.reduced.total /= x[0];
@@ -60,7 +61,7 @@ class ReduceGradKernel final : public Kernel {
     }
   }
 
-  // f(offset of the line in x, offset of its first result).
+  // Calls f(offset of the line in x, offset of its first result).
   template <typename F>
   void each_line(int64_t row, F&& f) const {
     const int64_t line_results = shape_.line_reduced ? 1 : shape_.line;
@@ -73,8 +74,8 @@ class ReduceGradKernel final : public Kernel {
     }
   }
 
-  // Of each result: how many elements are equal to it; for prod, how many are zero and the product
-  // of the rest.
+  // For each result, counts the elements that are equal to it; for prod, counts the zeros and
+  // computes the product of the other elements.
   void count(KernelContext& context, int64_t first, int64_t end) const {
     A* rest = products(context);
     int64_t* hits = counters(context);
@@ -97,7 +98,7 @@ class ReduceGradKernel final : public Kernel {
       });
     }
   }
-  // A NaN's gradient goes to the NaNs.
+  // The gradient of a NaN result goes to the NaN elements.
   static bool is_hit(A x, A y) { return x == y || (x != x && y != y); }
   int64_t* counters(KernelContext& context) const {
     return reinterpret_cast<int64_t*>(context.workspace);

@@ -12,7 +12,7 @@ namespace {
 constexpr int64_t kColumns = 256;  // of one group, where lines are folded element by element
 constexpr int64_t kTileElements = 32 * 1024;
 
-// A full block of columns stays in registers while the rows go by.
+// A full block of columns stays in registers while the loop passes over the rows.
 template <typename Fold, typename Map, typename T>
 LEAT_INLINE void fold_rows(T* acc, const T* x, int64_t rows, int64_t stride, int64_t width) {
   constexpr int64_t kBlock = 64;
@@ -36,15 +36,16 @@ LEAT_VECTOR_CLONES void sum_rows_f32(float* acc, const float* x, int64_t rows, i
   fold_rows<SumFold, AsIs>(acc, x, rows, stride, width);
 }
 
-// How elements of the input become numbers to compute with, and results elements of the output.
+// The conversions from elements of the input to the compute type, and from results to elements of
+// the output.
 template <typename A>
 struct Access {
-  bool direct = false;  // the input holds A's
+  bool direct = false;  // the input already has type A
   size_t size = 0;
   void (*load)(const std::byte* from, int64_t n, A* to) = nullptr;
   void (*store)(const A* from, int64_t n, std::byte* to) = nullptr;
   void (*store_empty)(int64_t n, std::byte* to,
-                      Reduction) = nullptr;  // results of no elements at all
+                      Reduction) = nullptr;  // for results of no elements
 };
 
 template <typename T>
@@ -88,9 +89,10 @@ Access<Compute<T>> access_of() {
   return access;
 }
 
-// Results are made in groups: one result where the line is reduced, up to kColumns neighbours where
-// lines are folded element by element. A group's leaves are lines, or blocks of rows; a group with
-// many is cut into chunks, aligned subtrees that phase 0 folds apart and phase 1 puts together.
+// Results are computed in groups: one result if the line is reduced, or up to kColumns neighbours
+// if lines are folded element by element. The leaves of a group are lines, or blocks of rows. A
+// group with many leaves is cut into chunks: aligned subtrees that phase 0 folds separately and
+// phase 1 merges.
 template <typename A, typename Fold, typename Map>
 class ReduceKernel final : public Kernel {
  public:
@@ -186,7 +188,7 @@ class ReduceKernel final : public Kernel {
     return Progress::done;
   }
 
-  // The subtree of one chunk of a group.
+  // Folds the subtree of one chunk of a group.
   A* fold_unit(KernelContext& context, int64_t group, int64_t chunk) {
     const int64_t row = group / row_groups_, in_row = group % row_groups_;
     const int64_t width = group_width(group);
@@ -261,7 +263,7 @@ class ReduceKernel final : public Kernel {
   ReduceShape shape_;
   Reduction reduction_;
   Access<A> access_;
-  bool empty_ = false;        // nothing to read: every result is that of no elements
+  bool empty_ = false;        // the input is empty: every result is that of no elements
   int64_t empty_tile_ = 1;    // rows
   int64_t line_results_ = 1;  // of a line
   int64_t width_ = 1;         // results of a group

@@ -1,4 +1,4 @@
-// The kernels behind the reductions and their gradient. Private to the family's files.
+// The kernels of the reductions and their gradient. Only the family's files include this.
 #pragma once
 
 #include <memory>
@@ -11,7 +11,7 @@ namespace leat {
 Result<std::unique_ptr<Kernel>> make_reduce_kernel(const KernelSetup& setup, Reduction reduction);
 // (dy, x, y or absent, axes or absent) -> dx.
 Result<std::unique_ptr<Kernel>> make_reduce_grad_kernel(const KernelSetup& setup);
-// The index of the largest (smallest) element along an axis.
+// Computes the index of the largest (smallest) element along an axis.
 Result<std::unique_ptr<Kernel>> make_arg_kernel(const KernelSetup& setup, bool largest);
 
 }  // namespace leat

@@ -22,7 +22,7 @@ void add(T* to, const T* from, int64_t n) {
   for (int64_t i = 0; i < n; ++i) to[i] = store<T>(load(to[i]) + load(from[i]));
 }
 
-// A tree over n shards has so many levels below its root.
+// The number of levels below the root of a tree over n shards.
 int levels(int64_t shards) { return std::bit_width(static_cast<uint64_t>(shards - 1)); }
 
 }  // namespace
@@ -59,7 +59,7 @@ size_t RowSum::workspace_bytes() const {
   return (n + 2) * sizeof(int64_t) + n * sizeof(Line);
 }
 
-// A sum for each level of the tree and its root, and one of a part.
+// Room for one sum for each level of the tree and its root, and one of a part.
 size_t RowSum::scratch_bytes() const {
   return static_cast<size_t>(levels(shards_) + 2) * static_cast<size_t>(width_) * element_bytes_;
 }
@@ -93,7 +93,7 @@ int64_t RowSum::row(const KernelContext& context, int64_t i) const {
   return lines(context)[begins(context)[i]].row;
 }
 
-// Every part begins with zero, as a dense gradient does: so no sum is -0.
+// Every part begins with zero, as a dense gradient does: no sum is -0 therefore.
 template <typename T>
 void RowSum::sum_shard(const T* values, const Line* begin, const Line* end, T* to, T* spare) const {
   const int64_t each = ids_ / shards_;
@@ -109,7 +109,7 @@ void RowSum::sum_shard(const T* values, const Line* begin, const Line* end, T* t
   }
 }
 
-// The tree over shards [first, last), in which a shard without a line is as one of zeros.
+// The tree over shards [first, last). A shard without a line counts as a line of zeros.
 template <typename T>
 void RowSum::sum_shards(const T* values, const Line* begin, const Line* end, int64_t first,
                         int64_t last, T* to) const {

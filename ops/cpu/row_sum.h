@@ -1,6 +1,7 @@
-// The gradient of a table of which few rows are touched, as (values, ids): row ids[j] gets the line
-// values[j]. What kernels share that sum it by rows, and the rule by which they do: to the bit that
-// of leat.GatherGrad for each use of the table, Add over the uses, and AllReduce over the shards.
+// The gradient of a table of which a step touches few rows, as (values, ids): the gradient of row
+// ids[j] includes the line values[j]. Several kernels sum it by rows with this class. The bits of a
+// sum are those of leat.GatherGrad for each use of the table, Add over the uses, and AllReduce over
+// the shards.
 #pragma once
 
 #include <cstdint>
@@ -12,14 +13,14 @@
 
 namespace leat {
 
-// One instruction's sums. A kernel sorts in a phase of one tile, then sums rows in tiles of the
-// next one. The workspace begins with what sort() leaves there.
+// The sums of one instruction. A kernel sorts in a phase of one tile, and sums rows in the tiles of
+// the next phase. The workspace begins with the result of sort().
 //
-// Threads: sort() first, then any.
+// Threads: sort() runs first; then any threads may call the rest.
 class RowSum {
  public:
-  // Types must be concrete. invalid_argument: those that do not fit a table of `rows` rows of
-  // `width` elements.
+  // REQUIRES: concrete types. invalid_argument if they do not fit a table of `rows` rows of `width`
+  // elements.
   static Result<RowSum> make(const KernelSetup& setup, int values, int ids, int64_t rows,
                              int64_t width);
 
@@ -28,23 +29,24 @@ class RowSum {
   int64_t ids() const { return ids_; }
   int64_t width() const { return width_; }
 
-  // Finds the rows that are touched, ascending. Fails the step at an id out of range.
+  // Finds the touched rows, ascending. An id out of range fails the step.
   Progress sort(KernelContext& context) const;
   int64_t touched(const KernelContext& context) const;
   int64_t row(const KernelContext& context, int64_t i) const;  // of touched row number i
-  // The sum of touched row number i, in the scratch.
+  // The sum of touched row number i, in the scratch memory.
   template <typename T>
   const T* sum(const KernelContext& context, int64_t i) const;
 
  private:
-  // Line `position` of the values goes to `row`.
+  // One line: line `position` of the values belongs to `row`.
   struct Line {
     int64_t row, position;
     bool operator<(const Line& other) const {
       return row != other.row ? row < other.row : position < other.position;
     }
   };
-  // The workspace: the number of touched rows; where each one's lines begin, and an end; the lines.
+  // The workspace: the number of touched rows; the index of each row's first line, and an end; the
+  // lines.
   int64_t* begins(const KernelContext& context) const {
     return reinterpret_cast<int64_t*>(context.workspace) + 1;
   }

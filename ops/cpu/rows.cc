@@ -7,7 +7,7 @@
 namespace leat {
 namespace {
 
-// Phase 0 sorts; phase 1 writes blocks of rows, those of them that are touched with their sums.
+// Phase 0 sorts; phase 1 writes blocks of rows: sums for touched rows, zeros for the others.
 template <typename T>
 class SumRowsKernel final : public Kernel {
  public:
@@ -32,7 +32,7 @@ class SumRowsKernel final : public Kernel {
   }
 
  private:
-  // The first touched row that is at or after `row`.
+  // The index of the first touched row that is at or after `row`.
   int64_t first_from(const KernelContext& context, int64_t row) const {
     int64_t low = 0, high = sum_.touched(context);
     while (low < high) {

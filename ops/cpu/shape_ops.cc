@@ -32,7 +32,7 @@ Result<std::unique_ptr<Kernel>> make_size(const KernelSetup& setup) {
 void add_shape_kernels(Catalogue& catalogue) {
   catalogue.add_kernel("Shape", "cpu", make_shape);
   catalogue.add_kernel("Size", "cpu", make_size);
-  // The bytes stay; where the output cannot share them they are copied.
+  // The bytes do not change; they are copied only if the output cannot share memory with the input.
   for (const char* op : {"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity"}) {
     catalogue.add_kernel(op, "cpu", make_copy);
   }

@@ -12,7 +12,7 @@
 namespace leat {
 namespace {
 
-// The cuts of each axis of `whole`, checked against the shape of what they leave.
+// The cuts of each axis of `whole`, checked against the shape that remains.
 Result<std::vector<SliceCut>> kernel_cuts(const KernelSetup& setup, const Shape& whole,
                                           const Shape& part, int offset) {
   const auto present = [&](int i) { return setup.types.has_input(i + offset); };

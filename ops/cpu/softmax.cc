@@ -11,8 +11,8 @@
 namespace leat {
 namespace {
 
-// One or two inputs of one shape, seen as lines along an axis; lines that do not lie together, or
-// are not in the type that is computed in, pass through the scratch.
+// One or two inputs of one shape, seen as lines along an axis. Lines that are not contiguous, or
+// not in the compute type, are copied to the scratch memory first.
 template <typename T>
 class LinesKernel final : public Kernel {
   using A = Compute<T>;

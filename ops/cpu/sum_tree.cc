@@ -44,8 +44,8 @@ class SumTree final : public Kernel, public ElementTiles {
   }
 
  private:
-  // Into the cache, while the block before it is added up: processors see what is next in a few
-  // rows of addresses, and not beyond a page.
+  // Prefetches a block while the block before it is summed: the processor's own prefetchers follow
+  // only a few streams of addresses, and none across a page.
   void fetch(const KernelContext& context, int64_t at, int64_t count) const {
     const size_t begin = static_cast<size_t>(at) * element_bytes_,
                  end = begin + static_cast<size_t>(count) * element_bytes_;
@@ -55,7 +55,8 @@ class SumTree final : public Kernel, public ElementTiles {
     }
   }
 
-  // The result goes through the cache if it is streamed: a store around it must be of whole lines.
+  // Sums one block. A streamed result is first built in the cache, because a store around the cache
+  // must write whole lines.
   void add_block(const KernelContext& context, int64_t at, int64_t count) const {
     const size_t offset = static_cast<size_t>(at) * element_bytes_;
     std::array<const void*, kMostOpenSums> open{};

@@ -13,7 +13,8 @@ namespace {
 
 constexpr int64_t kSize = 16;
 
-// Each step exchanges what is twice as far apart: elements, pairs, lanes of four, pairs of lanes.
+// Each step exchanges elements at twice the distance of the step before: elements, pairs, lanes of
+// four, pairs of lanes.
 LEAT_AVX512_INLINE void transpose(__m512i* r) {
   __m512i t[kSize];
   for (int i = 0; i < kSize; i += 2) {

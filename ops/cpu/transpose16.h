@@ -1,4 +1,4 @@
-// Matrices of 16 rows or 16 columns of 4-byte elements, transposed in registers: what changes a
+// Transposes matrices of 16 rows or 16 columns of 4-byte elements in registers, to change a
 // tensor's layout between plain and channels16.
 #pragma once
 
@@ -6,8 +6,8 @@
 
 namespace leat {
 
-// [16, n] to [n, 16], and back. False where this CPU (or this build) lacks AVX-512: nothing was
-// done then. The matrices do not overlap.
+// Transposes [16, n] to [n, 16], and back. Returns false, without any effect, if this CPU (or this
+// build) lacks AVX-512. REQUIRES: the matrices do not overlap.
 bool transpose_16xn_avx512(const uint32_t* from, uint32_t* to, int64_t n);
 bool transpose_nx16_avx512(const uint32_t* from, uint32_t* to, int64_t n);
 

@@ -1,10 +1,10 @@
-// Reductions whose order of operations follows from sizes alone, so that neither tiles nor threads
-// nor vector width can change a bit.
+// Reductions in an order of operations that follows from sizes alone. Tiles, threads and the vector
+// width cannot change a bit.
 //
 // A line of n elements is folded into kFoldLanes lanes (element i into lane i % kFoldLanes, in
-// order), the lanes pairwise. Many partial results are folded in the tree of n leaves that splits
-// at the largest power of two below n; TreeStack builds it from left to right with log2(n) buffers,
-// and a subtree of 2^k aligned leaves may be built apart.
+// order), then the lanes pairwise. Many partial results are folded in the tree of n leaves that
+// splits at the largest power of two below n. TreeStack builds this tree from left to right with
+// log2(n) buffers; a subtree of 2^k aligned leaves may be built separately.
 #pragma once
 
 #include <algorithm>
@@ -23,8 +23,8 @@ inline constexpr int kFoldLanes = 32;
 inline constexpr int64_t kLineBlock = 2048;  // a longer line is cut into blocks, folded in a tree
 inline constexpr int64_t kRowBlock = 32;     // rows that are folded one after the other
 
-// What elements are computed in: float for f32, f16 and bf16; 64-bit for integers (the results wrap
-// as they would in their own width).
+// The type for computations with elements: float for f32, f16 and bf16; 64-bit types for integers
+// (the results wrap around as in their own width).
 template <typename T>
 struct ComputeType {
   using type = std::conditional_t<std::is_signed_v<T>, int64_t, uint64_t>;
@@ -66,7 +66,7 @@ LEAT_INLINE T store_from_compute(Compute<T> value) {
 }
 
 // The ways to fold. into(a, b) works on numbers and on vectors of them. Signed sums and products
-// wrap: the compiler is told so (-fwrapv is not: they go through unsigned).
+// wrap around: they go through unsigned types, because the build has no -fwrapv.
 struct SumFold {
   template <typename T>
   static constexpr T identity() {
@@ -93,7 +93,7 @@ struct ProdFold {
       a = a * b;
   }
 };
-// A NaN wins.
+// If an operand is NaN, the result is NaN.
 struct MaxFold {
   template <typename T>
   static constexpr T identity() {
@@ -121,7 +121,7 @@ struct MinFold {
   }
 };
 
-// What is done to an element before it is folded.
+// A function of an element that is applied before the fold.
 struct AsIs {
   template <typename T>
   static LEAT_INLINE T of(const T& x) {
@@ -149,8 +149,9 @@ struct Absolute {
   }
 };
 
-// A line of up to kLineBlock elements, or more where a sequential lane is accepted. Plain loops:
-// types of vectors would be cut to the baseline's width before this is compiled into a clone.
+// Folds a line of up to kLineBlock elements, or more if long sequential lanes are acceptable. The
+// loops are plain: vector types would be cut to the baseline's width before the code is compiled
+// into a clone.
 template <typename Fold, typename Map, typename T>
 LEAT_INLINE T fold_line(const T* x, int64_t n) {
   T lanes[kFoldLanes];
@@ -160,7 +161,7 @@ LEAT_INLINE T fold_line(const T* x, int64_t n) {
     for (int j = 0; j < kFoldLanes; ++j) Fold::into(lanes[j], Map::of(x[i + j]));
   }
   for (int j = 0; i + j < n; ++j) Fold::into(lanes[j], Map::of(x[i + j]));
-  // Lanes that a short line left empty hold the identity: the tree above them changes nothing.
+  // Lanes that a short line left empty hold the identity, so the tree above them changes nothing.
   for (int width = n < kFoldLanes ? static_cast<int>(std::bit_ceil(static_cast<uint64_t>(n)) / 2)
                                   : kFoldLanes / 2;
        width > 0; width /= 2) {
@@ -169,18 +170,18 @@ LEAT_INLINE T fold_line(const T* x, int64_t n) {
   return lanes[0];
 }
 
-// acc[j] folded with x[j].
+// Folds x[j] into acc[j].
 template <typename Fold, typename Map, typename T>
 LEAT_INLINE void fold_row(T* acc, const T* x, int64_t width) {
   for (int64_t j = 0; j < width; ++j) Fold::into(acc[j], Map::of(x[j]));
 }
 
 // The tree over partial results of `width` elements each, pushed from left to right. `memory` holds
-// (levels + 1) x width elements: top() is where the next partial result is to be written.
+// (levels + 1) x width elements; the next partial result goes to top().
 template <typename Fold, typename T>
 class TreeStack {
  public:
-  // How many buffers a tree of `leaves` leaves needs.
+  // The number of buffers that a tree of `leaves` leaves needs.
   static int64_t buffers(int64_t leaves) {
     return std::bit_width(static_cast<uint64_t>(leaves)) + 1;
   }
@@ -192,7 +193,7 @@ class TreeStack {
     ++depth_;
     for (uint64_t n = count_++; n & 1; n >>= 1) merge();
   }
-  // The root. REQUIRES: at least one push.
+  // Returns the root. REQUIRES: at least one push.
   T* finish() {
     while (depth_ > 1) merge();
     return memory_;
@@ -211,7 +212,7 @@ class TreeStack {
   uint64_t count_ = 0;
 };
 
-// The sum of n (mapped) elements in that shape of tree: leaves are lines of kLineBlock.
+// The sum of n (mapped) elements in a tree whose leaves are lines of kLineBlock.
 template <typename Map = AsIs, typename T>
 LEAT_INLINE T tree_sum(const T* x, int64_t n) {
   T memory[64];

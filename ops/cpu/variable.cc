@@ -16,7 +16,7 @@
 namespace leat {
 namespace {
 
-// Copies bytes tile by tile; a value may be the variable itself, read without a copy.
+// Copies the bytes of one tile. The value may be the variable itself, read without a copy.
 void copy_tile(void* to, const void* from, size_t element, ElementRange range) {
   const size_t offset = static_cast<size_t>(range.begin) * element;
   const size_t bytes = static_cast<size_t>(range.end - range.begin) * element;

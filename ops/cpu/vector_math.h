@@ -1,6 +1,6 @@
-// Transcendental functions of f32 as straight-line code, which compilers vectorize: every width
-// gives equal bits, which libm's vector variants do not promise. Errors are in units in the last
-// place.
+// Transcendental functions of f32 as straight-line code, which compilers vectorize. Every vector
+// width gives equal bits, which libm's vector variants do not guarantee. Errors are in units in the
+// last place (ulp).
 #pragma once
 
 #include <bit>
@@ -11,8 +11,8 @@
 
 namespace leat::vmath {
 
-// e^x, at most 2 ulp. Cephes' expf: x = n ln2 + r, a polynomial in r, and 2^n by its exponent bits
-// in two halves, so that subnormal results and infinity come out right.
+// e^x, at most 2 ulp. Cephes' expf: x = n ln2 + r, a polynomial in r, and 2^n from its exponent
+// bits in two halves, so that subnormal results and infinity are correct.
 LEAT_INLINE float exp(float x) {
   float t = x > 89.0f ? 89.0f : x;
   t = t < -105.0f ? -105.0f : t;
@@ -36,7 +36,8 @@ LEAT_INLINE float exp(float x) {
   return p * a * b;
 }
 
-// At most 6 ulp. A rational function on [-7.9, 7.9], as in Eigen; beyond it the nearest float is 1.
+// At most 6 ulp. A rational function on [-7.9, 7.9], as in Eigen; outside the nearest float is 1 or
+// -1.
 LEAT_INLINE float tanh(float x) {
   constexpr float kEnd = 7.90531110763549805f;
   float t = x > kEnd ? kEnd : x;
@@ -55,7 +56,7 @@ LEAT_INLINE float tanh(float x) {
   q = q * s + 4.89352518554385e-03f;
   const float y = t * (p / q);
   const float tiny = x < 0 ? -x : x;
-  return tiny < 4e-4f ? x : y;  // and subnormals keep their bits
+  return tiny < 4e-4f ? x : y;  // which keeps the bits of subnormals, too
 }
 
 // At most 8 ulp. A rational function on [-4, 4], as in Eigen.
@@ -80,7 +81,7 @@ LEAT_INLINE float erf(float x) {
 
 LEAT_INLINE float sigmoid(float x) { return 1.0f / (1.0f + exp(-x)); }
 
-// The same names for double, from the C library.
+// The same names for double, with the functions of the C library.
 inline double exp(double x) { return std::exp(x); }
 inline double tanh(double x) { return std::tanh(x); }
 inline double erf(double x) { return std::erf(x); }

@@ -1,11 +1,10 @@
-// Hot loops that the compiler vectorizes, once for each instruction set that machines have.
+// Hot loops that the compiler vectorizes, once for each instruction set of today's machines.
 #pragma once
 
-// LEAT_VECTOR_CLONES stands in front of a plain function (no template): it is compiled for AVX-512,
-// AVX2 and the baseline, and the loader picks one. Elementwise loops give equal bits in all of
-// them, as contraction is off. LEAT_NO_OVERLAP stands in front of a loop whose arrays are equal or
-// disjoint. Sanitizers get the baseline alone: the loader's resolvers run before their runtimes are
-// ready.
+// A plain function (no template) with LEAT_VECTOR_CLONES in front is compiled for AVX-512, AVX2 and
+// the baseline, and the loader picks one of them. Elementwise loops give equal bits in all of them,
+// because contraction is off. LEAT_NO_OVERLAP marks a loop whose arrays are equal or disjoint.
+// Sanitizers get the baseline alone: the loader's resolvers run before their runtimes are ready.
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && \
     !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #define LEAT_VECTOR_CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
@@ -18,5 +17,5 @@
 #define LEAT_NO_OVERLAP
 #endif
 
-// In front of an element or loop function that such functions call.
+// Marks an element or loop function that such functions call.
 #define LEAT_INLINE inline __attribute__((always_inline))

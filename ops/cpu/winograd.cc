@@ -22,7 +22,7 @@ LEAT_AVX512_INLINE __m512 add_scaled(float factor, __m512 x, __m512 to) {
   return _mm512_fmadd_ps(_mm512_set1_ps(factor), x, to);
 }
 
-// Both ends of a pair of points: even +- odd.
+// Both points of a pair +-p: even +- odd.
 LEAT_AVX512_INLINE void pair(__m512 even, __m512 odd, __m512& plus, __m512& minus) {
   plus = _mm512_add_ps(even, odd);
   minus = _mm512_sub_ps(even, odd);
@@ -51,7 +51,7 @@ LEAT_AVX512_INLINE void from_points(const __m512* m, __m512* y) {
   y[3] = _mm512_add_ps(add_scaled(kB3, difference_b, scaled(kA3, difference_a)), m[5]);
 }
 
-// What the rows of G are divided by: for each point the product of its differences to the others.
+// The divisors of the rows of G: for each point, the product of its differences to the others.
 constexpr double square(double x) { return x * x; }
 constexpr float kAt0 = static_cast<float>(1 / square(double{kA} * kB)),
                 kAtA = static_cast<float>(1 / (2 * square(kA) * (square(kA) - square(kB)))),
@@ -91,7 +91,8 @@ LEAT_AVX512_INLINE __m512i lanes_apart(int64_t stride) {
 template <bool blocked>
 LEAT_AVX512_INLINE __m512 load(const float* from, __m512i lanes) {
   if (blocked) return _mm512_loadu_ps(from);
-  // The form without a mask warns of what GCC's own header leaves unset.
+  // This has a mask, because the form without one causes a warning about an unset variable in GCC's
+  // own header.
   return _mm512_mask_i32gather_ps(_mm512_setzero_ps(), __mmask16(0xffff), lanes, from,
                                   sizeof(float));
 }
@@ -111,7 +112,7 @@ LEAT_AVX512_INLINE void line_at_points(const __m512* d, __m512* t) {
     gradients_at_points(d, t);
 }
 
-// A square of inputs (6x6) or of gradients of outputs (4x4) at the points.
+// Transforms a square of inputs (6x6) or of gradients of outputs (4x4) to the points.
 template <bool blocked, int size>
 LEAT_AVX512 void square_at_points(const float* x, const Plane& plane, int64_t blocks, int64_t row,
                                   int64_t column, float* to, int64_t points, float* total) {
@@ -183,8 +184,8 @@ LEAT_AVX512 void outputs(const float* from, int64_t points, float* y, const Plan
   }
 }
 
-// A block of c: R rows and 16 * N columns, which stay in registers. Fetches depth * 16 floats of
-// what comes next.
+// Computes a block of c: R rows and 16 * N columns, which stay in registers. It also prefetches
+// depth * 16 floats of the next operands.
 template <int R, int N>
 LEAT_AVX512 void block(const Product& p, const float* a, const float* b, const float* next,
                        float* c) {
@@ -217,8 +218,8 @@ LEAT_AVX512 void block(const Product& p, const float* a, const float* b, const f
 
 using Block = void (*)(const Product&, const float*, const float*, const float*, float*);
 
-// Blocks of N vectors of columns and 1, 2, ... rows, as many as leave registers for a row of b and
-// an element of a.
+// Blocks of N vectors of columns and 1, 2, ... rows: as many rows as leave registers for a row of b
+// and an element of a.
 template <int N>
 constexpr int kMostRows = N == 1 ? 14 : (32 - 1 - N) / N;
 template <int N, int... R>

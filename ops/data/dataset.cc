@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// True if `path` is `root` or lies below it. Both are absolute and normal.
+// True if `path` is `root` or is below it. Both are absolute and normal.
 bool is_below(const fs::path& path, const fs::path& root) {
   return std::mismatch(root.begin(), root.end(), path.begin(), path.end()).first == root.end();
 }
@@ -29,7 +29,7 @@ Status expected_records(const std::string& path) {
   return invalid_argument(cat(path, ": expected an array of records, received a scalar"));
 }
 
-// A file of the data set below its root, with its header read.
+// Opens a file of the data set below its root and reads its header.
 Result<ArrayFile> open_array(Files& files, const DatasetFiles& names, const std::string& name,
                              uint64_t limit) {
   LEAT_ASSIGN_OR_RETURN(const std::string path, resolve_below(names.root, name));
@@ -40,13 +40,13 @@ Result<ArrayFile> open_array(Files& files, const DatasetFiles& names, const std:
   return file;
 }
 
-// The bytes that its elements take while they are read.
+// The bytes of memory that the elements take while they are read.
 uint64_t memory_of(const ArrayHeader& header) {
   const uint64_t bytes = static_cast<uint64_t>(header.shape.elements()) * dtype_size(header.dtype);
   return header.fortran_order ? 2 * bytes : bytes;
 }
 
-// Of header and elements: a file that is replaced meanwhile may be no larger.
+// The size of header and elements: a file that is replaced in the meantime must not be larger.
 uint64_t file_bytes(const ArrayHeader& header) {
   return header.offset + static_cast<uint64_t>(header.shape.elements()) * dtype_size(header.dtype);
 }
@@ -56,7 +56,7 @@ Status check_format(const std::string& format) {
   return invalid_argument(cat("format: expected 'idx' or 'npy', received '", format, "'"));
 }
 
-// That the two belong together.
+// Checks that features and labels belong together.
 Status check_pair(const DatasetFiles& names, const Shape& features, const Shape& labels) {
   if (features[0] != labels[0]) {
     return invalid_argument(cat("'", names.labels, "': expected ", features[0], " labels, as '",
@@ -84,8 +84,8 @@ bool leaves_root(const fs::path& path) {
   return path.is_absolute() || std::find(path.begin(), path.end(), fs::path("..")) != path.end();
 }
 
-// Paths are resolved by the system alone, out of sight of who bounds the reading: whether the file
-// system answers shows before.
+// Looks up both files through `files`, which may bound the time. The later resolution of the paths
+// calls the operating system without a bound: this shows first whether the file system responds.
 void look_up(Files& files, const DatasetFiles& names) {
   for (const std::string& name : {names.features, names.labels}) {
     const bool inside = names.root.empty() || !leaves_root(name);
@@ -93,7 +93,7 @@ void look_up(Files& files, const DatasetFiles& names) {
   }
 }
 
-// How a job's readers read: how long they wait for their files, and what memory they get.
+// The reading rules of a job: how long its readers wait for files, and how much memory they get.
 class Manners final : public Resource {
  public:
   struct Rules {
@@ -131,7 +131,7 @@ struct Arrays {
   Tensor features, labels;
 };
 
-// Of files of at most so many bytes, inflated.
+// Reads files of at most these sizes, inflated.
 Result<Arrays> read_arrays(Files& files, const DatasetFiles& names, uint64_t features_limit,
                            uint64_t labels_limit) {
   LEAT_ASSIGN_OR_RETURN(ArrayFile features,
@@ -144,7 +144,7 @@ Result<Arrays> read_arrays(Files& files, const DatasetFiles& names, uint64_t fea
   return read;
 }
 
-// Memory is asked for here, and not by the thread that may be left behind.
+// The calling thread asks for the memory, and not the reading thread, which may be abandoned.
 Result<Arrays> read_granted(Files& files, const DatasetFiles& names, const Manners::Rules& rules) {
   LEAT_ASSIGN_OR_RETURN(
       const Headers headers,
@@ -239,7 +239,7 @@ Result<DatasetInfo> inspect_dataset(Files& files, const DatasetFiles& names) {
                      without_first(labels.shape), labels.dtype};
 }
 
-// A piece at a time: whoever only looks at labels has no memory for all of them.
+// Reads labels in pieces: a caller that only checks labels has no memory for all of them.
 Status check_classes(Files& files, const DatasetFiles& names, int64_t classes) {
   constexpr int64_t kPiece = int64_t{1} << 16;
   LEAT_ASSIGN_OR_RETURN(ArrayFile labels, open_array(files, names, names.labels, UINT64_MAX));

@@ -14,7 +14,7 @@
 
 namespace leat {
 
-// What a data set holds: `count` records of one shape and type, each with a label.
+// The description of a data set: `count` records of one shape and type, each with a label.
 struct DatasetInfo {
   int64_t count = 0;
   Shape record_shape;
@@ -23,8 +23,9 @@ struct DatasetInfo {
   DType label_dtype = DType::invalid;
 };
 
-// Which files. Paths are relative to `root` and stay below it, links followed; "" as root allows
-// any path, relative ones from the working directory.
+// The files of a data set. Paths are relative to `root` and must stay below it, even after links
+// are followed. With "" as root, any path is allowed, and relative ones start at the working
+// directory.
 struct DatasetFiles {
   std::string format;  // "idx" (plain or gzip) or "npy"
   std::string features;
@@ -32,20 +33,19 @@ struct DatasetFiles {
   std::string root;
 };
 
-// Owned by JobResources. Immutable.
-// Threads: any.
+// Records and labels in memory. JobResources owns them. Immutable. Threads: any.
 class Dataset final : public Resource {
  public:
   // Reads both files whole. Dimension 0 of each counts the records. invalid_argument for an unknown
-  // format, a path that leaves the root or a file that is not of the format; failed_precondition
-  // for a file that is missing, or files that do not belong together.
+  // format, a path that leaves the root, or a file of another format; failed_precondition for a
+  // missing file, or for files that do not belong together.
   static Result<std::unique_ptr<Dataset>> open(Files& files, const DatasetFiles& names);
-  // The same, but for `unavailable` past a limit.
+  // The same, but with `unavailable` if a limit is exceeded.
   static Result<std::unique_ptr<Dataset>> open(Files& files, const DatasetFiles& names,
                                                const ReadingLimits& limits);
-  // From now on find_or_open() keeps to these limits for that job.
+  // Sets the limits that find_or_open() applies for that job from now on.
   static void limit_reading(JobResources& resources, ReadingLimits limits);
-  // The job's data set of those files, opened if it is new.
+  // Returns the job's data set of those files, and opens it if it is new.
   static Result<const Dataset*> find_or_open(JobResources& resources, const DatasetFiles& names);
 
   std::string_view kind() const override { return "dataset"; }
@@ -65,29 +65,31 @@ class Dataset final : public Resource {
   int64_t record_bytes_, label_bytes_;
 };
 
-// What the files' headers say, for whoever makes a graph that reads them: the errors of
-// Dataset::open, but for damage past the header of a compressed file.
+// Reads the headers of the files, for callers that build a graph with them. The errors are those of
+// Dataset::open, but damage behind the header of a compressed file is not found.
 Result<DatasetInfo> inspect_dataset(Files& files, const DatasetFiles& names);
 
-// That every label is a class, 0 to classes - 1: reads the labels, and not the features.
-// invalid_argument names the first row whose label is none. REQUIRES: labels of integers.
+// Checks that every label is a class, 0 to classes - 1. It reads the labels and not the features.
+// invalid_argument names the first row whose label is no class. REQUIRES: integer labels.
 Status check_classes(Files& files, const DatasetFiles& names, int64_t classes);
 
-// What tells a file from another of the same size: its bytes, counted, and the checksum of the
+// An identity of a file among files of the same size: its number of bytes, and the checksum of the
 // first and the last MiB.
 Result<std::string> fingerprint(Files& files, const std::string& path);
 
-// All of that, for whoever makes a graph from afar. With classes > 0, labels are checked, too.
+// The results of these functions, for a process that builds a graph on another machine. With
+// classes > 0, labels are checked, too.
 struct DatasetReport {
   DatasetInfo info;
   std::string features_print, labels_print;
 };
 Result<DatasetReport> report_dataset(Files& files, const DatasetFiles& names, int64_t classes);
-// The same, but for `unavailable` past a limit.
+// The same, but with `unavailable` if a limit is exceeded.
 Result<DatasetReport> report_dataset(Files& files, const DatasetFiles& names, int64_t classes,
                                      const ReadingLimits& limits);
 
-// `path` below `root` as a path to open; the error of Dataset::open if it leaves the root.
+// Returns `path` below `root` as a path to open; the error is that of Dataset::open if it leaves
+// the root.
 Result<std::string> resolve_below(const std::string& root, const std::string& path);
 
 }  // namespace leat

@@ -1,4 +1,4 @@
-// The limit on the memory that a job's data sets may take.
+// The limit on the memory of a job's data sets.
 #pragma once
 
 #include <cstdint>
@@ -10,13 +10,13 @@
 
 namespace leat {
 
-// Asked before a data set takes so many bytes, by the name of its features; an error refuses them.
-// The bytes are those that the files' headers tell, which is all that is read of them, whatever
-// they inflate to; an array in Fortran's order takes twice as many. What was granted counts for as
-// long as the job's resources are there, once for each name.
+// The function that grants a data set this number of bytes, by the name of its features; an error
+// refuses them. The number comes from the files' headers, which are all that is read by then,
+// whatever the files inflate to; an array in Fortran's order needs twice as many. A grant lasts
+// while the job's resources exist, and is counted once for each name.
 using GrantMemory = std::function<Status(const std::string& name, uint64_t bytes)>;
 
-// From now on Dataset::find_or_open() asks for that job.
+// From now on Dataset::find_or_open() calls `grant` for that job.
 void limit_dataset_memory(JobResources& resources, GrantMemory grant);
 
 }  // namespace leat

@@ -1,4 +1,5 @@
-// Activations and their gradients, each gradient one op: it is as hot as the activation itself.
+// Activations and their gradients. Each gradient is one op, because it runs as often as the
+// activation.
 #include "ops/definitions/activation.h"
 
 #include <cmath>
@@ -30,7 +31,7 @@ Status infer_gradient(InferContext& ctx) {
   return infer_same_as_first(ctx);
 }
 
-// (dy, x or y) -> dx.
+// An op that computes dx from (dy, x or y).
 Op activation_grad(std::string_view name, std::string second) {
   return Op(name)
       .input("dY", "T")
@@ -45,7 +46,7 @@ Op activation_grad(std::string_view name, std::string second) {
       .sharding(shard_linear_in_first);
 }
 
-// The gradient is the op `name` of (dy, x), with the node's own attributes.
+// Sets the gradient to op `name` of (dy, x), with the node's own attributes.
 std::function<Status(GradientContext&)> grad_of_input(std::string name) {
   return [name = std::move(name)](GradientContext& ctx) -> Status {
     ctx.set_grad(0, ctx.emit(name, {ctx.grad(0), ctx.input(0)}, ctx.node().attrs));
@@ -53,7 +54,7 @@ std::function<Status(GradientContext&)> grad_of_input(std::string name) {
   };
 }
 
-// The same of (dy, y): x may be gone by then.
+// Sets the gradient to op `name` of (dy, y). The backward pass does not need x then.
 std::function<Status(GradientContext&)> grad_of_output(std::string name) {
   return [name = std::move(name)](GradientContext& ctx) -> Status {
     ctx.set_grad(0, ctx.emit(name, {ctx.grad(0), ctx.output(0)}));
@@ -66,7 +67,7 @@ Status softplus_gradient(GradientContext& ctx) {
   return {};
 }
 
-// Gelu and its gradient have two formulas.
+// Gelu and its gradient have two formulas: the exact one and tanh's approximation.
 template <typename Rule>
 std::function<Status(InferContext&)> with_approximation(Rule rule) {
   return [rule](InferContext& ctx) -> Status {

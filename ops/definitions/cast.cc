@@ -26,7 +26,7 @@ Status infer_cast_like(InferContext& ctx) {
   return {};
 }
 
-// Between floats alone: an integer passes nothing back.
+// A gradient flows between float types only: an integer has none.
 Status cast_gradient(GradientContext& ctx) {
   const DType from = ctx.type(ctx.input(0)).dtype;
   ctx.set_grad(0, ctx.emit("Cast", {ctx.grad(0)}, {{"to", int64_t{dtype_onnx_code(from)}}}));

@@ -1,4 +1,4 @@
-// What the definition of these ops and their kernels share.
+// Functions that the definitions of Cast and CastLike share with their kernels.
 #pragma once
 
 #include <cmath>

@@ -1,4 +1,4 @@
-// leat.Commit: see Commits.
+// leat.Commit (see ops/state/commits.h).
 #include "devices/base/text.h"
 #include "ops/definitions/definitions.h"
 #include "ops/state/resources.h"
@@ -23,7 +23,7 @@ Status infer_commit(InferContext& ctx) {
 }  // namespace
 
 void register_commit_ops(Catalogue& catalogue) {
-  // Remembers what a step fetched, and that all it writes to variables follows.
+  // Records the values that a step fetched. All of the step's writes to variables run after it.
   catalogue.add(Op("leat.Commit")
                     .variadic_input("fetched", "T", true)
                     .type("T", DTypeSet::of(DType::f32, DType::f64))

@@ -8,7 +8,7 @@
 namespace leat {
 namespace {
 
-// Broadcast of all three, with the dtype of the choices.
+// The shape is the broadcast of all three inputs, the dtype that of the two choices.
 Status infer_where(InferContext& ctx) {
   SymbolicShape shape = ctx.shape(0);
   for (int i : {1, 2}) {

@@ -1,4 +1,4 @@
-// What the definition of these ops and their kernels share.
+// The values of Constant and ConstantOfShape, for their definitions and their kernels.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,7 @@ Tensor constant_vector(const std::vector<From>& values) {
                        std::vector<T>(values.begin(), values.end()));
 }
 
-// The value that exactly one of the attributes gives; empty if none or several do.
+// The value, if exactly one of the attributes defines it; else nothing.
 inline std::optional<Tensor> constant_value(const Attrs& attrs) {
   if (attrs.size() != 1) return std::nullopt;
   const auto& [name, attr] = *attrs.begin();

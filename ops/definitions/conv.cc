@@ -1,5 +1,6 @@
-// Conv and ConvTranspose as ONNX says, and their gradients: leat.ConvGradInput(dy, w) and
-// leat.ConvGradWeights(x, dy), which are linear in both operands and are each other's gradients.
+// Conv and ConvTranspose as in ONNX, and their gradients leat.ConvGradInput(dy, w) and
+// leat.ConvGradWeights(x, dy). Both are linear in each operand, and each is a gradient of the
+// other.
 #include "ops/definitions/conv.h"
 
 #include "devices/base/text.h"
@@ -10,8 +11,9 @@
 namespace leat {
 namespace {
 
-// Ranks, channels and groups of data [N, channels, ...] and weights [outputs, inputs/groups, ...].
-// `axis`: of the weights, that which `data`'s channels must be (1: inputs/groups, 0: outputs).
+// Checks ranks, channels and groups of data [N, channels, ...] and weights [outputs, inputs/groups,
+// ...]. The channels of `data` must agree with `axis` of the weights (1: inputs/groups, 0:
+// outputs).
 Status check_channels(const InferContext& ctx, int data, int weights, int axis) {
   const SymbolicShape &x = ctx.shape(data), &w = ctx.shape(weights);
   if (x.rank() < 3 || x.rank() > 5 || w.rank() != x.rank()) {
@@ -44,7 +46,7 @@ Status check_bias(const InferContext& ctx, int input, Dim channels) {
                        " channels, received ", ctx.text(bias)));
 }
 
-// An error of the geometry, with the node as subject.
+// Adds the node as the subject to an error of the geometry.
 Status with_subject(const InferContext& ctx, const Status& status) {
   return ctx.error(status.message());
 }
@@ -66,7 +68,7 @@ Status infer_conv(InferContext& ctx) {
   return {};
 }
 
-// That a convolution of inputs `x` makes outputs of y's spatial sizes.
+// Checks that a convolution of inputs `x` makes outputs with y's spatial sizes.
 Status check_sizes(const InferContext& ctx, const WindowAttrs& window,
                    const std::vector<int64_t>& x, const SymbolicShape& y) {
   for (int axis = 0; axis < window.rank(); ++axis) {
@@ -155,7 +157,7 @@ std::vector<int64_t> kernel_sizes(const SymbolicShape& w) {
   return spatial_sizes(w).value_or(std::vector<int64_t>());
 }
 
-// The window of a convolution of `x` by `w` with explicit pads, and its group.
+// The attributes of a convolution of `x` by `w`: the window with explicit pads, and the group.
 Result<Attrs> plain_attrs(GradientContext& ctx, const WindowAttrs& window, ValueId x) {
   auto attrs = explicit_window(window, ctx.type(x).shape);
   if (!attrs)
@@ -163,7 +165,7 @@ Result<Attrs> plain_attrs(GradientContext& ctx, const WindowAttrs& window, Value
   return with(*attrs, "group", attr_int(ctx.node().attrs, "group", 1));
 }
 
-// The gradient of x, given that of y.
+// The gradient of x from the gradient of y.
 Result<ValueId> input_gradient(GradientContext& ctx, ValueId dy, ValueId w, const Attrs& attrs,
                                ValueId x) {
   const auto spatial = spatial_sizes(ctx.type(x).shape);
@@ -194,7 +196,8 @@ Status conv_gradient(GradientContext& ctx) {
   return {};
 }
 
-// dx = ConvGradInput(dy, w): of its gradient g, dy's is Conv(g, w) and w's ConvGradWeights(g, dy).
+// dx = ConvGradInput(dy, w). With the gradient g of dx, the gradient of dy is Conv(g, w) and that
+// of w is ConvGradWeights(g, dy).
 Status conv_grad_input_gradient(GradientContext& ctx) {
   const ValueId dy = ctx.input(0), w = ctx.input(1), g = ctx.grad(0);
   Attrs attrs = ctx.node().attrs;
@@ -207,7 +210,8 @@ Status conv_grad_input_gradient(GradientContext& ctx) {
   return {};
 }
 
-// dw = ConvGradWeights(x, dy): of its gradient g, x's is ConvGradInput(dy, g) and dy's Conv(x, g).
+// dw = ConvGradWeights(x, dy). With the gradient g of dw, the gradient of x is ConvGradInput(dy, g)
+// and that of dy is Conv(x, g).
 Status conv_grad_weights_gradient(GradientContext& ctx) {
   const ValueId x = ctx.input(0), dy = ctx.input(1), g = ctx.grad(0);
   if (ctx.output(1) != kNone && ctx.grad(1) != kNone) {
@@ -223,15 +227,15 @@ Status conv_grad_weights_gradient(GradientContext& ctx) {
   return {};
 }
 
-// The convolution that a ConvTranspose transposes: its attributes, and how much of y's end along
-// each axis it must not see, since nothing of x reaches that.
+// The convolution that a ConvTranspose transposes: its attributes, and the number of elements at
+// y's end of each axis to cut before it, because no element of x contributes to them.
 struct TransposedConv {
   Attrs attrs;
   std::vector<int64_t> unreached;
 };
 
-// The pads at the end shrink by the output padding, so that the sizes agree. Where that is more
-// than the pads, the end of y is cut: all of it that would make for another element of x.
+// The pads at the end shrink by the output padding, so that the sizes agree. If the output padding
+// is larger than the pads, y loses the elements at its end that would make another element of x.
 Result<TransposedConv> transposed_conv(GradientContext& ctx) {
   const SymbolicShape x = ctx.type(ctx.input(0)).shape, w = ctx.type(ctx.input(1)).shape;
   LEAT_ASSIGN_OR_RETURN(TransposedWindow t, transposed_window(ctx.node().attrs, w, x));
@@ -247,7 +251,7 @@ Result<TransposedConv> transposed_conv(GradientContext& ctx) {
   return conv;
 }
 
-// `value` without so many elements at the end of each spatial axis.
+// `value` without the given number of elements at the end of each spatial axis.
 ValueId without_end(GradientContext& ctx, ValueId value, const std::vector<int64_t>& cut) {
   std::vector<int64_t> starts, ends, axes;
   for (size_t i = 0; i < cut.size(); ++i) {
@@ -286,7 +290,7 @@ Status conv_transpose_gradient(GradientContext& ctx) {
 // --- sharding ------------------------------------------------------------------------------------
 
 using Operands = std::vector<OperandType>;
-// A rule with as many operands as there are: spreads beyond the given ones are whole.
+// A rule for all operands: those without a given spread are whole.
 ShardingRule rule(const Operands& in, const Operands& out, std::vector<Spread> inputs,
                   std::vector<Spread> outputs) {
   inputs.resize(in.size());
@@ -307,7 +311,7 @@ std::vector<ShardingRule> conv_sharding(const Operands& in, const Operands& out,
   return rules;
 }
 
-// leat.ConvGradInput and ConvTranspose.
+// The rules of leat.ConvGradInput and ConvTranspose.
 std::vector<ShardingRule> transposed_sharding(const Operands& in, const Operands& out,
                                               const Attrs& attrs) {
   const bool bias = in.size() > 2 && in[2].present;
@@ -344,7 +348,7 @@ Tiling weights_tiling(const OpTypes& types) {
   return {types.inputs[0].shape[0], 3, 0, 1, conv_weights_tile_images(*spec)};
 }
 
-// Which data operands may be blocked: those whose channels are multiples of 16.
+// The data operands that may be blocked: those whose number of channels is a multiple of 16.
 template <MakeConvSpec make>
 LayoutSupport conv_layouts(const OpTypes& types) {
   const auto spec = make(types);

@@ -1,4 +1,4 @@
-// What the definition of these ops and their kernels share.
+// The type of the functions that make a ConvSpec of an op: the definitions and kernels take one.
 #pragma once
 
 #include "devices/base/text.h"

@@ -7,11 +7,11 @@
 namespace leat {
 namespace {
 
-constexpr int64_t kTiles = 16;              // of a batch that is large enough
-constexpr int64_t kWorthwhile = 1 << 20;    // multiply-adds of a tile
+constexpr int64_t kTiles = 16;              // of a large batch
+constexpr int64_t kWorthwhile = 1 << 20;    // the least number of multiply-adds of a tile
 constexpr int64_t kPartialBytes = 8 << 20;  // of all partial sums of one gradient of weights
 constexpr int64_t kManyWeights =
-    256 * 1024;  // from here on partial sums cost too much memory traffic
+    256 * 1024;  // from this size on, partial sums cost too much memory traffic
 
 Result<std::vector<int64_t>> kernel_of(const SymbolicShape& w) {
   std::vector<int64_t> kernel;

@@ -1,4 +1,4 @@
-// What the convolution ops mean: their shapes checked and turned into a ConvSpec.
+// The convolution ops in one description: ConvSpec, made from checked shapes.
 #pragma once
 
 #include "ops/definitions/window.h"
@@ -21,7 +21,7 @@ struct ConvSpec {
   Layout x_layout = Layout::plain, y_layout = Layout::plain;
   bool bias = false;
   bool relu = false;      // forward only
-  bool winograd = false;  // by Winograd's algorithm: see conv_winograd.h
+  bool winograd = false;  // true: Winograd's algorithm, see conv_winograd.h
 
   int64_t weights() const { return outputs * (inputs / groups) * window.kernel_area(); }
   int64_t x_image() const { return inputs * window.input_area(); }  // elements of one image
@@ -31,12 +31,12 @@ struct ConvSpec {
   }
 };
 
-// Sizes of a kernel [outputs, inputs/groups, sizes...]; kernel_shape, if there, must agree. Kernel
-// sizes must be constant. Errors are without a subject.
+// The window of a kernel [outputs, inputs/groups, sizes...]. If the attribute kernel_shape is
+// there, it must agree. Kernel sizes must be constant. Errors have no subject.
 Result<WindowAttrs> conv_window(const Attrs& attrs, const SymbolicShape& w);
 
-// ConvTranspose's geometry for inputs of known spatial sizes: the window with explicit pads, as the
-// convolution that it transposes has them, and the sizes of the output.
+// The geometry of a ConvTranspose for inputs of known spatial sizes: the window with the explicit
+// pads of the convolution that it transposes, and the sizes of the output.
 struct TransposedWindow {
   WindowAttrs window;
   std::vector<int64_t> output;
@@ -44,24 +44,24 @@ struct TransposedWindow {
 Result<TransposedWindow> transposed_window(const Attrs& attrs, const SymbolicShape& w,
                                            const SymbolicShape& input);
 
-// What one op computes. For ConvTranspose x is the op's output and y its input.
-// REQUIRES: types that inference accepted.
+// The computation of one op as a ConvSpec. For ConvTranspose, x is the op's output and y its input.
+// REQUIRES: inference accepted the types.
 Result<ConvSpec> conv_spec(const OpTypes& types);               // Conv
 Result<ConvSpec> conv_grad_input_spec(const OpTypes& types);    // leat.ConvGradInput
 Result<ConvSpec> conv_grad_weights_spec(const OpTypes& types);  // leat.ConvGradWeights
 Result<ConvSpec> conv_transpose_spec(const OpTypes& types);     // ConvTranspose
 
-// Images in one tile, from shapes alone: about a sixteenth of the batch, at least a million
-// multiply-adds.
+// The number of images in one tile, from shapes alone: about a sixteenth of the batch, and at least
+// a million multiply-adds.
 int64_t conv_tile_images(int64_t images, int64_t multiply_adds);
 
-// Output channels in one tile of a gradient of weights that is cut by channels.
+// The number of output channels in one tile, if a gradient of weights is cut by channels.
 inline constexpr int64_t kSliceOutputs = 32;
-// Whether gradients of such weights are cut by output channels and not by images: then the op has
-// no row tiles. A function of the shapes alone.
+// True if the gradient of such weights is cut by output channels and not by images: the op has no
+// row tiles then. The result follows from the shapes alone.
 bool weights_by_channels(const ConvSpec& spec);
-// Images in a tile of the other weight gradients: each tile leaves one partial sum, so that the
-// bits depend on it. Of the shapes alone.
+// The number of images in a tile of the other weight gradients. Each tile computes one partial sum,
+// so this number determines the bits of the result; it follows from the shapes alone.
 int64_t conv_weights_tile_images(const ConvSpec& spec);
 
 }  // namespace leat

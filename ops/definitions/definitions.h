@@ -1,4 +1,4 @@
-// One function per op family, each in the file of its name.
+// One function for each op family, defined in the file of the family's name.
 #pragma once
 
 #include "ops/graph/op.h"

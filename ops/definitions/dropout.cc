@@ -45,7 +45,7 @@ Status dropout_gradient(GradientContext& ctx) {
   return {};
 }
 
-// Any split of axis 0: Node::first_row says which rows of the one mask are this shard's.
+// Axis 0 may be split anywhere: Node::first_row is the first row of this shard in the global mask.
 auto shard_rows(int row_inputs) {
   return [row_inputs](const std::vector<OperandType>& inputs,
                       const std::vector<OperandType>& outputs, const Attrs&) {

@@ -1,4 +1,4 @@
-// The rules that all elementwise ops share: how they are cut into rows, laid out and sharded.
+// The rules that all elementwise ops share: row tiles, layouts and sharding.
 #pragma once
 
 #include <vector>
@@ -8,22 +8,25 @@
 
 namespace leat {
 
-// Rows of dimension 0. Operands that broadcast over it are whole.
+// Tiles of rows of dimension 0. Operands that broadcast over it are whole.
 Tiling elementwise_tiling(const OpTypes& types);
-// Operands of the output's shape may be blocked when the others are single elements.
+// Operands of the output's shape may be blocked if all others are single elements.
 LayoutSupport elementwise_layouts(const OpTypes& types);
 
-// One rule for each axis of output 0: operands that have the axis are split along theirs.
+// One rule for each axis of output 0: operands that have the axis are split along it.
 std::vector<ShardingRule> shard_elementwise(const std::vector<OperandType>& inputs,
                                             const std::vector<OperandType>& outputs, const Attrs&);
-// The same, and linear in all inputs at once: partial sums give a partial sum.
+// These rules, and one for ops that are linear in all inputs at once: partial sums of the inputs
+// give a partial sum.
 std::vector<ShardingRule> shard_linear(const std::vector<OperandType>& inputs,
                                        const std::vector<OperandType>& outputs, const Attrs&);
-// The same, and linear in input 0 while the others are whole (x / c, the gradients of activations).
+// These rules, and one for ops that are linear in input 0 while the others are whole (x / c, the
+// gradients of activations).
 std::vector<ShardingRule> shard_linear_in_first(const std::vector<OperandType>& inputs,
                                                 const std::vector<OperandType>& outputs,
                                                 const Attrs&);
-// The same, and linear in each input while the others are whole (a product).
+// These rules, and one per input for ops that are linear in each input while the others are whole
+// (a product).
 std::vector<ShardingRule> shard_multilinear(const std::vector<OperandType>& inputs,
                                             const std::vector<OperandType>& outputs, const Attrs&);
 

@@ -1,6 +1,6 @@
-// Gradients as a node, collectives of replicas, and transfers between devices. None of them has
-// work of its own to do on a device: compilation replaces them (Gradients, collectives) or the
-// runtime moves the bytes (Send, Receive).
+// Gradients as a node, collectives of replicas, and transfers between devices. These ops have no
+// kernels: compilation replaces Gradients and the collectives, and the runtime moves the bytes of
+// Send and Receive.
 #include "devices/base/text.h"
 #include "ops/definitions/definitions.h"
 
@@ -26,7 +26,7 @@ Status infer_all_reduce(InferContext& ctx) {
   return {};
 }
 
-// The sum over replicas of what each replica does with its sum: an all-reduce again.
+// The gradient of an all-reduce sums the gradients of all replicas: it is an all-reduce again.
 Status grad_all_reduce(GradientContext& ctx) {
   const std::string op = attr_string(ctx.node().attrs, "op", "sum");
   if (op != "sum" && op != "mean")
@@ -35,7 +35,7 @@ Status grad_all_reduce(GradientContext& ctx) {
   return {};
 }
 
-// --- the other collectives: one replica's view, `replicas` of which there are -------------------
+// --- the other collectives: each node is the view of one of `replicas` replicas ------------------
 
 Result<int64_t> replicas_of(const InferContext& ctx) {
   const int64_t replicas = attr_int(ctx.attrs(), "replicas", 1);
@@ -43,7 +43,7 @@ Result<int64_t> replicas_of(const InferContext& ctx) {
   return replicas;
 }
 
-// The size of `axis` times or over the number of replicas.
+// Multiplies or divides the size of `axis` by the number of replicas.
 Status scale_axis(InferContext& ctx, SymbolicShape& shape, std::string_view attr, bool up) {
   LEAT_ASSIGN_OR_RETURN(const int64_t replicas, replicas_of(ctx));
   LEAT_ASSIGN_OR_RETURN(const int axis,
@@ -64,7 +64,7 @@ Status scale_axis(InferContext& ctx, SymbolicShape& shape, std::string_view attr
   return {};
 }
 
-// AllGather (up) and ReduceScatter.
+// Infers AllGather (up) and ReduceScatter.
 template <bool up>
 Status infer_along_axis(InferContext& ctx) {
   SymbolicShape shape = ctx.shape(0);
@@ -88,7 +88,7 @@ Status infer_broadcast_from(InferContext& ctx) {
   return {};
 }
 
-// The gradient of gathering is each replica's part of the sum, and the other way round.
+// The gradient of AllGather is ReduceScatter, and the gradient of ReduceScatter is AllGather.
 Status grad_by(GradientContext& ctx, std::string_view reverse) {
   const Attrs& attrs = ctx.node().attrs;
   ctx.set_grad(0, ctx.emit(reverse, {ctx.grad(0)},
@@ -119,7 +119,7 @@ Status infer_receive(InferContext& ctx) {
   return {};
 }
 
-// y is made of all replicas' x.
+// y is made from the x of all replicas.
 Op collective(const char* name, DTypeSet types) {
   return Op(name).input("x", "T").output("y", "T").type("T", types);
 }
@@ -135,23 +135,24 @@ void register_exchange_ops(Catalogue& catalogue) {
                     .variadic_input("xs", "any", true)
                     .variadic_output("gradients", "any", true)
                     .infer(infer_gradients));
-  // One replica's view: y is x combined over all replicas. A strategy with one replica passes x on.
+  // The view of one replica: y is x reduced over all replicas. A strategy with one replica replaces
+  // y with x.
   catalogue.add(collective("leat.AllReduce", kNumbers)
                     .attr("op", std::string("sum"))
                     .infer(infer_all_reduce)
                     .gradient(grad_all_reduce));
-  // y is the concatenation of all replicas' x.
+  // y is the concatenation of the x of all replicas.
   catalogue.add(along_axis("leat.AllGather", kAllTypes)
                     .infer(infer_along_axis<true>)
                     .gradient(grad_all_gather));
-  // y is this replica's part of the sum of all replicas' x.
+  // y is this replica's part of the sum of x over all replicas.
   catalogue.add(along_axis("leat.ReduceScatter", kNumbers)
                     .infer(infer_along_axis<false>)
                     .gradient(grad_reduce_scatter));
   // y is the x of the replica `root`.
   catalogue.add(
       collective("leat.Broadcast", kAllTypes).attr("root", int64_t{0}).infer(infer_broadcast_from));
-  // y is the concatenation of the parts of all replicas' x that are for this replica.
+  // y is the concatenation of the parts of every replica's x that belong to this replica.
   catalogue.add(collective("leat.AllToAll", kAllTypes)
                     .attr("split_axis", int64_t{0})
                     .attr("concat_axis", int64_t{0})
@@ -170,7 +171,7 @@ void register_exchange_ops(Catalogue& catalogue) {
                     .attr("shape", std::vector<int64_t>())
                     .stateful()
                     .infer(infer_receive));
-  // Order only, between devices.
+  // Tokens between devices carry order only, no data.
   catalogue.add(Op("leat.SendToken").attr("edge", int64_t{0}).stateful().infer([](InferContext&) {
     return Status();
   }));

@@ -1,4 +1,4 @@
-// Ops that read by index: Gather, GatherElements, their gradients, ReadRows, OneHot.
+// Ops that read by index: Gather, GatherElements, ReadRows, OneHot, and their gradients.
 #include "ops/definitions/gather.h"
 
 #include <algorithm>
@@ -31,7 +31,7 @@ Status infer_gather(InferContext& ctx) {
   return {};
 }
 
-// Rows of indices when they index axis 0, else rows of data.
+// Tiles of rows of the indices if they index axis 0, else of rows of the data.
 Tiling gather_tiling(const OpTypes& types) {
   const Shape &data = types.inputs[0].shape, &indices = types.inputs[1].shape,
               &out = types.outputs[0].shape;
@@ -40,7 +40,7 @@ Tiling gather_tiling(const OpTypes& types) {
   return {out[0], first ? 2u : 1u, 1};
 }
 
-// --- ReadRows: Gather of a variable, axis 0, without reading all of it -------------------------
+// --- ReadRows: a Gather of a variable along axis 0 that reads only these rows -------------------
 
 Status infer_read_rows(InferContext& ctx) {
   LEAT_RETURN_IF_ERROR(expect_equal_variables(ctx, 1));
@@ -99,7 +99,7 @@ std::vector<ShardingRule> shard_gather(const std::vector<OperandType>& inputs,
   return rules;
 }
 
-// Each shard of the batch gives a part of the sum.
+// Each shard of the batch computes a partial sum.
 std::vector<ShardingRule> shard_gather_grad(const std::vector<OperandType>& inputs,
                                             const std::vector<OperandType>& outputs,
                                             const Attrs& attrs) {
@@ -187,7 +187,7 @@ void register_gather_ops(Catalogue& catalogue) {
                     .gradient(gather_gradient("leat.GatherGrad"))
                     .sharding(shard_gather)
                     .tiling(gather_tiling));
-  // Its result keeps what the rows were, whatever is written to the variable later.
+  // The output is a copy of the rows: later writes to the variable do not change it.
   catalogue.add(Op("leat.ReadRows")
                     .input("r", "resource")
                     .input("indices", "Tind")

@@ -1,4 +1,4 @@
-// What the definition of these ops and their kernels share.
+// The axis of Gather and the ops like it, for their definitions and their kernels.
 #pragma once
 
 #include <algorithm>

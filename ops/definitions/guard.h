@@ -1,5 +1,5 @@
-// The optional last input of an op that writes variables: one f32 which is 0, and NaN in a step
-// that is to write nothing. scheduler/compile/guard.cc adds it.
+// The optional last input of an op that writes variables: one f32, which is NaN in a step that must
+// write nothing, and otherwise 0. scheduler/compile/guard.cc adds it.
 #pragma once
 
 #include <string_view>
@@ -11,7 +11,7 @@ namespace leat {
 
 inline constexpr std::string_view kGuard = "guard";
 
-// REQUIRES: the signature says that input `guard` is of f32.
+// Checks the shape of input `guard`. REQUIRES: its dtype in the signature is f32.
 inline Status infer_guard(const InferContext& ctx, int guard) {
   if (!ctx.has_input(guard) || ctx.shape(guard).rank() == 0) return {};
   return ctx.error(cat("guard: expected a scalar, received ", ctx.text(ctx.shape(guard))));

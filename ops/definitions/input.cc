@@ -1,5 +1,5 @@
-// Input readers. A batch is a pure function of its index: which records it holds follows from the
-// attributes alone, so a restart, another number of shards or a copy of the step reads the same.
+// Input readers. A batch is a pure function of its index: the attributes alone determine its
+// records, so that a restart, another number of shards or a copy of the step reads the same ones.
 #include "ops/definitions/input.h"
 
 #include <algorithm>
@@ -53,9 +53,9 @@ Status infer_read_batch(InferContext& ctx) {
 
 }  // namespace
 
-// Row i of the instance stands at position p = index x global_batch + Node::first_row + i. With
-// wrap, it holds place p % count of epoch p / count, in the order of that epoch; without, records
-// end at position count, and what follows is the first record with weight 0.
+// Row i of the instance is at position p = index x global_batch + Node::first_row + i. With wrap,
+// it is record p % count of epoch p / count, in the order of that epoch. Without wrap, records end
+// at position count, and each row after that is the first record with weight 0.
 void register_input_ops(Catalogue& catalogue) {
   catalogue.add(Op("leat.ReadBatch")
                     .input("index", "int64")

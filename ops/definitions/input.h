@@ -1,4 +1,4 @@
-// What the definition of these ops and their kernels share.
+// The operands of the input readers, for their definitions and their kernels.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// leat.Reorder: the same value in another layout. The layout pass puts it where a blocked operand
-// meets a plain one; the layouts are those of its operands.
+// leat.Reorder: the same value in another layout. The layout pass inserts it between a blocked
+// operand and a plain one; its operands' types hold the two layouts.
 #include <algorithm>
 #include <cstring>
 

@@ -6,7 +6,7 @@ namespace {
 
 std::string reduction_of(const Attrs& attrs) { return attr_string(attrs, "reduction", "mean"); }
 
-// Scores [N, C, d1, ...], labels [N, d1, ...], weights [C].
+// Checks scores [N, C, d1, ...], labels [N, d1, ...] and weights [C].
 Status check_operands(const InferContext& ctx, int scores, int labels, int weights) {
   const std::string reduction = reduction_of(ctx.attrs());
   if (reduction != "none" && reduction != "sum" && reduction != "mean") {
@@ -35,7 +35,7 @@ Status infer_loss(InferContext& ctx) {
   LEAT_RETURN_IF_ERROR(check_operands(ctx, 0, 1, 2));
   const bool none = reduction_of(ctx.attrs()) == "none";
   ctx.set_tensor(0, ctx.dtype(0), none ? ctx.shape(1) : SymbolicShape());
-  ctx.set_output(1, ctx.input(0));  // where there is such an output
+  ctx.set_output(1, ctx.input(0));  // output 1, if it is there
   return {};
 }
 
@@ -52,7 +52,7 @@ Status infer_loss_grad(InferContext& ctx) {
   return {};
 }
 
-// The loss's own attributes, for its gradient's node.
+// The attributes of the loss, for the node of its gradient.
 Attrs attrs_of(const GradientContext& ctx) { return ctx.node().attrs; }
 
 Status softmax_loss_gradient(GradientContext& ctx) {
@@ -83,7 +83,7 @@ Tiling tile_loss(const OpTypes& types) {
   return {types.inputs[0].shape[0], 3, (none ? 1u : 0u) | (types.has_output(1) ? 2u : 0u)};
 }
 
-// Labels are whole where their weights are summed first.
+// Labels are whole if their weights are summed first.
 Tiling tile_loss_grad(const OpTypes& types) {
   const std::string reduction = reduction_of(*types.attrs);
   const bool sums_weights =
@@ -92,7 +92,7 @@ Tiling tile_loss_grad(const OpTypes& types) {
           1};
 }
 
-// Samples are apart; their losses add. A mean is not a sum of means.
+// Samples are independent and their losses add up, but a mean of means is not the mean.
 std::vector<ShardingRule> shard_loss(const std::vector<OperandType>& inputs,
                                      const std::vector<OperandType>& outputs, const Attrs& attrs) {
   const std::string reduction = reduction_of(attrs);

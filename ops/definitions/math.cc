@@ -10,7 +10,7 @@ namespace {
 
 // --- gradients -------------------------------------------------------------------------------
 
-// Sets the gradient of an operand that was broadcast.
+// Sets the gradient of an operand that may have been broadcast.
 void give(GradientContext& ctx, int input, ValueId grad) {
   ctx.set_grad(input, ctx.unbroadcast(grad, ctx.input(input)));
 }
@@ -44,7 +44,7 @@ Status div_gradient(GradientContext& ctx) {
   return {};
 }
 
-// dx = dy * e * x^(e-1); de = dy * y * log(x), 0 where x is 0.
+// dx = dy * e * x^(e-1); de = dy * y * log(x), and 0 for x = 0.
 Status pow_gradient(GradientContext& ctx) {
   const DType dtype = ctx.type(ctx.input(0)).dtype;
   const ValueId x = ctx.input(0), y = ctx.output(0);
@@ -68,7 +68,7 @@ Status pow_gradient(GradientContext& ctx) {
   return {};
 }
 
-// Inputs that tie for the extreme share the gradient equally, as PyTorch's maximum does.
+// Inputs that tie for the maximum or minimum share the gradient equally, as in PyTorch's maximum.
 Status extreme_gradient(GradientContext& ctx) {
   const auto inputs = static_cast<int>(ctx.node().inputs.size());
   if (inputs == 1) {
@@ -107,7 +107,8 @@ Op binary_op(std::string_view name, int since) {
       .in_place(0, 1);
 }
 
-// Not in place: an operand that stands there twice would be overwritten by the first pair.
+// The op does not run in place: if a node has the same operand twice, the first pair would
+// overwrite it.
 Op variadic_op(std::string_view name, int since, std::string input, DTypeSet types) {
   return elementwise_op(name, since)
       .variadic_input(std::move(input), "T")

@@ -8,7 +8,7 @@
 namespace leat {
 namespace {
 
-// Inputs from `first` on are scalars (or hold one element), if they are there.
+// Checks that inputs from `first` on are scalars (or have one element), if they are there.
 Status infer_clip(InferContext& ctx, int first) {
   for (int i = first; i < ctx.inputs(); ++i) {
     if (!ctx.has_input(i)) continue;
@@ -51,7 +51,7 @@ Status log_gradient(GradientContext& ctx) {
   return {};
 }
 
-// dy / (2 y)
+// dx = dy / (2 y)
 Status sqrt_gradient(GradientContext& ctx) {
   const ValueId half = ctx.scalar(0.5, ctx.type(ctx.input(0)).dtype);
   ctx.set_grad(0, ctx.emit("Div", {ctx.emit("Mul", {ctx.grad(0), half}), ctx.output(0)}));
@@ -69,14 +69,14 @@ Status cos_gradient(GradientContext& ctx) {
   return {};
 }
 
-// -dy y^2
+// dx = -dy y^2
 Status reciprocal_gradient(GradientContext& ctx) {
   const ValueId square = ctx.emit("Mul", {ctx.output(0), ctx.output(0)});
   ctx.set_grad(0, ctx.emit("Neg", {ctx.emit("Mul", {ctx.grad(0), square})}));
   return {};
 }
 
-// dy 2/sqrt(pi) e^(-x^2)
+// dx = dy 2/sqrt(pi) e^(-x^2)
 Status erf_gradient(GradientContext& ctx) {
   const ValueId x = ctx.input(0);
   const ValueId scale = ctx.scalar(1.1283791670955126, ctx.type(x).dtype);
@@ -85,7 +85,7 @@ Status erf_gradient(GradientContext& ctx) {
   return {};
 }
 
-// Flat wherever it is differentiable: nothing flows back.
+// The function is constant wherever it is differentiable: no gradient flows.
 Status no_gradient(GradientContext&) { return {}; }
 
 // --- registration ----------------------------------------------------------------------------

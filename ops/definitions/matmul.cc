@@ -1,5 +1,5 @@
-// MatMul and Gemm as ONNX says, and leat.MatMul: MatMul with transposed operands and a bias, which
-// gradients and fusion need.
+// MatMul and Gemm as in ONNX, and leat.MatMul: a MatMul with transposed operands and a bias, which
+// gradients and fusion use.
 #include <algorithm>
 
 #include "devices/base/text.h"
@@ -78,7 +78,7 @@ Status infer_gemm(InferContext& ctx) {
 
 // --- gradients ---------------------------------------------------------------------------------
 
-// What both gradients need of a product: operands of rank 2 or more.
+// The operands that both gradients of a product need, with rank 2 or more.
 struct Factors {
   ValueId a, b, dy;
   bool trans_a, trans_b;
@@ -98,7 +98,7 @@ ValueId grad_a(GradientContext& ctx, const Factors& f) {
   return ctx.unbroadcast(da, f.a);
 }
 
-// [..., columns] as [rows, columns]: a view.
+// A view of [..., columns] as [rows, columns].
 ValueId flatten_rows(GradientContext& ctx, ValueId value, int64_t columns) {
   return ctx.emit("Reshape", {value, ctx.constant(Tensor::of<int64_t>({2}, {-1, columns}))});
 }
@@ -107,7 +107,8 @@ ValueId grad_b(GradientContext& ctx, Factors f) {
   const SymbolicShape a = ctx.type(f.a).shape, b = ctx.type(f.b).shape, dy = ctx.type(f.dy).shape;
   const auto k = constant_of(a[a.rank() - 1]), n = constant_of(dy[dy.rank() - 1]);
   if (b.rank() == 2 && a.rank() > 2 && !f.trans_a && k && n && *k > 0 && *n > 0) {
-    f.a = flatten_rows(ctx, f.a, *k);  // the batch is part of the contraction: one product, no sum
+    f.a =
+        flatten_rows(ctx, f.a, *k);  // the batch is part of the contraction: one product and no sum
     f.dy = flatten_rows(ctx, f.dy, *n);
   }
   const ValueId db = f.trans_b ? multiply(ctx, f.dy, f.a, true, f.trans_a, f.alpha)
@@ -134,7 +135,7 @@ Status matmul_gradient(GradientContext& ctx) {
             attr_int(attrs, "transB") != 0,
             attr_float(attrs, "alpha", 1)};
   const bool vector_a = ctx.type(f.a).shape.rank() == 1, vector_b = ctx.type(f.b).shape.rank() == 1;
-  // A vector is a matrix of one row (A) or one column (B).
+  // A vector is a matrix of one row (A) or of one column (B).
   if (vector_b) f.dy = with_axis(ctx, "Unsqueeze", f.dy, -1);
   if (vector_a) f.dy = with_axis(ctx, "Unsqueeze", f.dy, -2);
   if (vector_a) f.a = with_axis(ctx, "Unsqueeze", f.a, 0);
@@ -175,8 +176,9 @@ Status gemm_gradient(GradientContext& ctx) {
 
 // --- sharding ------------------------------------------------------------------------------------
 
-// Rows of A give rows of Y, columns of B give columns of Y, a split of the inner size gives partial
-// sums (not with C or an activation, which are no part of the sum).
+// A split of A's rows splits the rows of Y, a split of B's columns splits the columns of Y, and a
+// split of the inner size gives partial sums. The last rule needs a product without C and
+// activation, since those must apply to the whole sum.
 std::vector<ShardingRule> matrix_rules(const std::vector<OperandType>& in, const OperandType& y,
                                        const Attrs& attrs, bool trans_a, bool trans_b) {
   const int a = in[0].shape.rank(), b = in[1].shape.rank(), last = y.shape.rank() - 1;
@@ -185,7 +187,7 @@ std::vector<ShardingRule> matrix_rules(const std::vector<OperandType>& in, const
     ShardingRule made{{of_a, of_b}, {of_y}};
     if (in.size() > 2) made.inputs.push_back({});
     if (!has_c || of_y.kind != Spread::split) return made;
-    const int axis = in[2].shape.rank() - along;  // C's axis that goes with the split one
+    const int axis = in[2].shape.rank() - along;  // the axis of C that belongs to the split axis
     if (axis >= 0 && in[2].shape[axis] != 1) made.inputs[2] = Spread::on(axis);
     return made;
   };
@@ -208,7 +210,7 @@ std::vector<ShardingRule> matmul_sharding(const std::vector<OperandType>& in,
   const Shape &a = in[0].shape, &b = in[1].shape, &y = out[0].shape;
   auto rules = matrix_rules(in, out[0], attrs, a.rank() > 1 && attr_int(attrs, "transA") != 0,
                             b.rank() > 1 && attr_int(attrs, "transB") != 0);
-  // Axes of the batch split every operand that has them.
+  // A split of a batch axis splits every operand that has the axis.
   const int batch = std::max({0, a.rank() - 2, b.rank() - 2});
   for (int axis = 0; axis < batch; ++axis) {
     ShardingRule rule{std::vector<Spread>(in.size()), {Spread::on(axis)}};
@@ -232,7 +234,7 @@ Tiling product_tiling(const OpTypes& types) {
   if (is_16bit_float(types.outputs[0].dtype)) return {};
   const auto product = describe(types);
   if (!product.ok()) return {};
-  // Few rows at a time read a large B again and again.
+  // Products of few rows at a time would read a large B repeatedly.
   constexpr int64_t kLargeB = 16 * 1024, kRows = 64;
   Tiling tiling = product->tiling;
   if (product->n * product->k >= kLargeB)

@@ -57,8 +57,8 @@ std::vector<ShardingRule> shard_transpose(const std::vector<OperandType>& inputs
 
 // --- Concat and Split ------------------------------------------------------------------------
 
-// TransposeAxes but `axis` go through whole: one rule for each, the same for all operands; and sums
-// of parts.
+// Rules for all axes but `axis`: one rule splits all operands along the same axis. The last rule is
+// that partial sums give partial sums.
 std::vector<ShardingRule> shard_beside(size_t inputs, size_t outputs, int rank, int axis) {
   std::vector<ShardingRule> rules;
   for (int d = 0; d < rank; ++d) {
@@ -81,7 +81,7 @@ Status infer_concat(InferContext& ctx) {
     bool fits = shape.rank() == out.rank();
     for (int d = 0; fits && d < out.rank(); ++d) {
       if (d == axis || shape[d] == out[d]) continue;
-      fits = !shape[d].is_constant() || !out[d].is_constant();  // a symbol may turn out equal
+      fits = !shape[d].is_constant() || !out[d].is_constant();  // a symbol may turn out to be equal
       if (shape[d].is_constant()) out.set(d, shape[d]);
     }
     if (!fits) {
@@ -104,7 +104,7 @@ Status infer_concat(InferContext& ctx) {
   return {};
 }
 
-// Rows, unless dimension 0 is the axis or there are more operands than bits.
+// Row tiles, unless dimension 0 is the op's axis or there are more operands than bits.
 Tiling tiling_beside(const OpTypes& types, const Shape& whole) {
   const size_t inputs = types.inputs.size(), outputs = types.outputs.size();
   if (concat_axis(*types.attrs, whole.rank()) == 0 || whole[0] <= 1 || inputs > 31 || outputs > 31)
@@ -155,7 +155,7 @@ Status infer_split(InferContext& ctx) {
       }
     }
   } else if (size) {
-    const int64_t chunk = (*size + outputs - 1) / outputs;  // the last one may be smaller
+    const int64_t chunk = (*size + outputs - 1) / outputs;  // the last chunk may be smaller
     for (int i = 0; i < outputs; ++i)
       sizes.push_back(std::clamp<int64_t>(*size - i * chunk, 0, chunk));
   }
@@ -185,7 +185,7 @@ Status split_gradient(GradientContext& ctx) {
   std::vector<ValueId> parts;
   for (int i = 0; i < static_cast<int>(ctx.node().outputs.size()); ++i) {
     ValueId part = ctx.grad(i);
-    if (part == kNone) {  // nobody reads that output
+    if (part == kNone) {  // no node reads that output
       const ValueId y = ctx.optional_output(i);
       part = ctx.emit("ConstantOfShape", {ctx.emit("Shape", {y})}, {{"value", zero}});
     }
@@ -258,7 +258,7 @@ Status infer_tile(InferContext& ctx) {
   return {};
 }
 
-// TransposeAxes that repeat become two, of which the outer is summed away.
+// Each repeated axis becomes two axes, and the gradient sums over the outer one.
 Status tile_gradient(GradientContext& ctx) {
   const ValueId x = ctx.input(0);
   const SymbolicShape &in = ctx.type(x).shape, &out = ctx.type(ctx.output(0)).shape;

@@ -1,4 +1,4 @@
-// What the definition of these ops and their kernels share.
+// The axes of Transpose, Concat and Split, for their definitions and their kernels.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace leat {
 
 using TransposeAxes = std::vector<int64_t>;
 
-// Output axis d is input axis perm[d]; the default turns them round.
+// The axes of a Transpose: output axis d is input axis perm[d]. The default reverses them.
 inline TransposeAxes permutation(const Attrs& attrs, int rank) {
   TransposeAxes perm = attr_ints(attrs, "perm");
   if (perm.empty()) {

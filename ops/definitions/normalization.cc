@@ -17,7 +17,7 @@ Status check_same_shape(const InferContext& ctx, int a, int b) {
 
 // --- BatchNormalization ---
 
-// x [N, C, ...] and inputs [first, end) of one value per channel.
+// Checks x [N, C, ...] and that inputs [first, end) have one value per channel.
 Status check_channels(const InferContext& ctx, int x, int first, int end) {
   const SymbolicShape& shape = ctx.shape(x);
   if (shape.rank() < 2) return ctx.error(cat("x: expected [N,C,...], received ", ctx.text(shape)));
@@ -63,7 +63,8 @@ Status infer_batch_norm_grad(InferContext& ctx) {
   return {};
 }
 
-// In training the statistics need the whole batch: rows come out one by one, but do not go in so.
+// In training the statistics need the whole batch: the output is computed by rows, but the input
+// must be whole.
 Tiling tile_batch_norm(const OpTypes& types) {
   const bool training = attr_int(*types.attrs, "training_mode") != 0;
   return {types.inputs[0].shape[0], training ? 0u : 1u, 1};
@@ -76,7 +77,7 @@ LayoutSupport blocked_where(const OperandType& x, LayoutSupport support) {
   return fits ? support : LayoutSupport();
 }
 
-// Samples are apart once the statistics are given.
+// Samples are independent if the statistics are inputs.
 std::vector<ShardingRule> shard_batch_norm(const std::vector<OperandType>& inputs,
                                            const std::vector<OperandType>& outputs,
                                            const Attrs& attrs) {
@@ -87,33 +88,32 @@ std::vector<ShardingRule> shard_batch_norm(const std::vector<OperandType>& input
 }
 
 void add_batch_norm(Catalogue& catalogue) {
-  catalogue.add(
-      Op("BatchNormalization", 15)
-          .input("X", "T")
-          .input("scale", "T1")
-          .input("B", "T1")
-          .input("input_mean", "T2")
-          .input("input_var", "T2")
-          .output("Y", "T")
-          .optional_output("running_mean", "T2")
-          .optional_output("running_var", "T2")
-          .optional_output("saved_mean", "S")
-          .optional_output("saved_inv_std", "S")
-          .attr("epsilon", 1e-5)
-          .attr("momentum", 0.9)
-          .attr("training_mode", int64_t{0})
-          .attr("leat_unbiased",
-                int64_t{0})  // the running variance of the batch by n - 1, as PyTorch has it
-          .type("T", kFloats)
-          .type("T1", kFloats)
-          .type("T2", kFloats)
-          .infer(infer_batch_norm)
-          .gradient(batch_norm_gradient)
-          .sharding(shard_batch_norm)
-          .tiling(tile_batch_norm)
-          .layouts([](const OpTypes& types) {
-            return blocked_where(types.inputs[0], {1, 1, false});
-          }));
+  catalogue.add(Op("BatchNormalization", 15)
+                    .input("X", "T")
+                    .input("scale", "T1")
+                    .input("B", "T1")
+                    .input("input_mean", "T2")
+                    .input("input_var", "T2")
+                    .output("Y", "T")
+                    .optional_output("running_mean", "T2")
+                    .optional_output("running_var", "T2")
+                    .optional_output("saved_mean", "S")
+                    .optional_output("saved_inv_std", "S")
+                    .attr("epsilon", 1e-5)
+                    .attr("momentum", 0.9)
+                    .attr("training_mode", int64_t{0})
+                    .attr("leat_unbiased",
+                          int64_t{0})  // 1: the running variance divides by n - 1, as in PyTorch
+                    .type("T", kFloats)
+                    .type("T1", kFloats)
+                    .type("T2", kFloats)
+                    .infer(infer_batch_norm)
+                    .gradient(batch_norm_gradient)
+                    .sharding(shard_batch_norm)
+                    .tiling(tile_batch_norm)
+                    .layouts([](const OpTypes& types) {
+                      return blocked_where(types.inputs[0], {1, 1, false});
+                    }));
   catalogue.add(Op("leat.BatchNormalizationGrad")
                     .input("dy", "T")
                     .input("x", "T")
@@ -136,7 +136,8 @@ void add_batch_norm(Catalogue& catalogue) {
 
 // --- LayerNormalization ---
 
-// The axis, once `parameters` (inputs) have the shape of x from there on.
+// Returns the axis after a check that the inputs `parameters` have the shape of x from that axis
+// on.
 Result<int> layer_axis(const InferContext& ctx, int x, std::initializer_list<int> parameters) {
   const SymbolicShape& shape = ctx.shape(x);
   LEAT_ASSIGN_OR_RETURN(const int axis,

@@ -1,13 +1,13 @@
-// The update rules of torch.optim, each as one op over one variable and its slots. The formulas and
+// The update rules of torch.optim: each is one op over one variable and its slots. The formulas and
 // the order of their operations are those of PyTorch's single-tensor implementations (SGD without
 // dampening, Adam, AdamW; none with amsgrad or maximize): hyperparameters are doubles, rounded to
-// the type of the arithmetic where an element meets them.
+// the type of the arithmetic at the operation that combines them with an element.
 //
-// A lazy update leaves rows alone whose gradient is all zero, and their slots with them: their
-// velocity and moments do not decay, and weights do not either. With ids, grad is a gradient of
-// rows (ops/cpu/row_sum.h), and the result that of its dense form, to the bit.
+// A lazy update skips rows whose gradient is all zero: their weights and slots stay, without decay
+// of the velocity, the moments or the weights. With ids, grad is a gradient of rows
+// (ops/cpu/row_sum.h), and the result is equal to that of its dense form in every bit.
 //
-// With a guard that is NaN nothing is written (ops/cpu/guarded_kernel.h).
+// If the guard is NaN, the op writes nothing (ops/cpu/guarded_kernel.h).
 #include <cmath>
 #include <type_traits>
 
@@ -23,7 +23,7 @@ namespace {
 // ---------------------------------------------------------------------------------------------
 // Signatures
 
-// With ids, grad has the lines of a gradient of rows (ops/cpu/row_sum.h).
+// With ids, grad holds the lines of a gradient of rows (ops/cpu/row_sum.h).
 Status check_rows(const InferContext& ctx, int grad, int ids, bool rows_suffice) {
   const SymbolicShape &var = ctx.shape(0), &values = ctx.shape(grad);
   if (!rows_suffice) {
@@ -39,8 +39,8 @@ Status check_rows(const InferContext& ctx, int grad, int ids, bool rows_suffice)
                        ", received ", ctx.dtype(grad), ctx.text(values)));
 }
 
-// Inputs [0, variables) are the variable and its slots, then grad, then lr. `ids` is the last but
-// one, and the guard the last.
+// Inputs [0, variables) are the variable and its slots; grad and lr follow. `ids` is the last input
+// but one, and the guard the last.
 Status infer_apply(InferContext& ctx, int variables, int ids) {
   LEAT_RETURN_IF_ERROR(expect_equal_variables(ctx, variables));
   if (ctx.has_input(ids)) {
@@ -57,7 +57,7 @@ Status infer_apply(InferContext& ctx, int variables, int ids) {
   return infer_done(ctx);
 }
 
-// A hyperparameter must lie in [low, high); high == infinity for none.
+// Checks that a hyperparameter is in [low, high); high == infinity means no upper limit.
 Status expect_within(const InferContext& ctx, std::string_view name, double low, double high) {
   const double value = attr_float(ctx.attrs(), name);
   if (value >= low && value < high) return {};
@@ -89,7 +89,7 @@ Status infer_adam(InferContext& ctx) {
   return infer_apply(ctx, 3, 6);
 }
 
-// Operands and attributes that all have after their own.
+// Adds the operands and attributes that every Apply op has after its own.
 Op apply_op(Op op) {
   return with_row_sum_attrs(op.optional_input("ids", "Tind")
                                 .optional_input(std::string(kGuard), "float")

@@ -1,5 +1,5 @@
-// Pad: with a constant as strided copies, by reflection, edge or wrapping through a table for each
-// axis that says which input index an output index shows.
+// Pad. The mode "constant" copies with strides; "reflect", "edge" and "wrap" use a table for each
+// axis that maps an output index to an input index.
 #include "ops/definitions/pad.h"
 
 #include <algorithm>
@@ -13,7 +13,8 @@
 namespace leat {
 namespace {
 
-// Operands `pads` and `axes` of Pad or PadGrad; empty if their values are not known.
+// The margins from operands `pads` and `axes` of Pad or PadGrad; nothing if their values are not
+// known.
 Result<std::optional<PadMargins>> infer_margins(const InferContext& ctx, int rank, int pads_input,
                                                 int axes_input) {
   const bool has_axes = ctx.has_input(axes_input);
@@ -33,7 +34,7 @@ Result<std::optional<PadMargins>> infer_margins(const InferContext& ctx, int ran
   return std::optional(pad_margins(*pads, axes, rank));
 }
 
-// What a mode needs of an axis: something to show where it pads.
+// Checks that an axis has enough elements for the margins of its mode.
 Status check_mode(const InferContext& ctx, const std::string& mode, int64_t size, int64_t before,
                   int64_t after) {
   const int64_t most = std::max(before, after);
@@ -82,7 +83,7 @@ Status infer_pad_grad(InferContext& ctx) {
   return {};
 }
 
-// A constant margin is cut off again: padding by the negative.
+// The gradient of a constant margin is cut off: it is a Pad by the negative margins.
 Status pad_gradient(GradientContext& ctx) {
   if (ctx.needs(2)) return ctx.error("constant_value has no gradient");
   const std::string mode = attr_string(ctx.node().attrs, "mode", "constant");

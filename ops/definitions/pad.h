@@ -1,4 +1,4 @@
-// What the definition of these ops and their kernels share.
+// The margins of Pad, for its definition and its kernels.
 #pragma once
 
 #include <algorithm>
@@ -12,12 +12,13 @@
 
 namespace leat {
 
-// Elements before and after each axis; negative ones cut.
+// The elements to add before and after each axis; a negative number removes elements.
 struct PadMargins {
   std::vector<int64_t> before, after;
 };
 
-// From the values of `pads` and `axes` (normalized). REQUIRES: pads.size() == 2 * axes.size().
+// The margins from the values of `pads` and `axes` (normalized). REQUIRES: pads.size() == 2 *
+// axes.size().
 inline PadMargins pad_margins(const std::vector<int64_t>& pads, const std::vector<int>& axes,
                               int rank) {
   PadMargins m{std::vector<int64_t>(static_cast<size_t>(rank)),

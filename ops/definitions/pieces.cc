@@ -1,6 +1,6 @@
-// Large values in pieces: ranges of a value's elements in row-major order, and the value that they
-// make again. A plan gives neither work to do where it can: a Range is the bytes of its value from
-// an offset on, a Join's pieces are computed, or land, where they show as one.
+// Large values in pieces: ranges of a value's elements in row-major order, and the value that joins
+// them. A plan avoids the copies if it can: a Range then is an offset into the bytes of its value,
+// and the pieces of a Join are computed or received at their place in the joined value.
 #include <algorithm>
 #include <cstring>
 
@@ -45,7 +45,7 @@ Status infer_join(InferContext& ctx) {
 }  // namespace
 
 void register_piece_ops(Catalogue& catalogue) {
-  // y is `count` elements of x from `first` on.
+  // y is the `count` elements of x from `first` on.
   catalogue.add(Op("leat.Range")
                     .input("x", "T")
                     .output("y", "T")
@@ -54,7 +54,7 @@ void register_piece_ops(Catalogue& catalogue) {
                     .attr("count", int64_t{0})
                     .view()
                     .infer(infer_range));
-  // y is the elements of all pieces, in their order.
+  // y is the concatenation of the elements of all pieces, in their order.
   catalogue.add(Op("leat.Join")
                     .variadic_input("pieces", "T")
                     .output("y", "T")

@@ -1,5 +1,5 @@
-// The pools as ONNX says. For their gradients MaxPool and GlobalMaxPool have one more output than
-// ONNX's, "argmax": which element of its window each maximum was, u8 where that is enough.
+// The pools as in ONNX. For their gradients, MaxPool and GlobalMaxPool have one output more than in
+// ONNX, "argmax": the index in its window of each maximum, u8 if that is large enough.
 #include "ops/definitions/pool.h"
 
 #include "devices/base/text.h"
@@ -64,7 +64,8 @@ Status infer_global_pool(InferContext& ctx) {
   return {};
 }
 
-// leat.MaxPoolGrad and leat.AveragePoolGrad: dx has dy's batch and channels and `spatial` sizes.
+// Infers leat.MaxPoolGrad and leat.AveragePoolGrad: dx has the batch and channels of dy and the
+// sizes `spatial`.
 Status infer_pool_grad(InferContext& ctx) {
   const SymbolicShape dy = ctx.shape(0);
   const auto window = pool_window(ctx.attrs(), dy.rank());
@@ -102,8 +103,8 @@ Status infer_pool_grad(InferContext& ctx) {
 
 // --- gradients -----------------------------------------------------------------------------------
 
-// A gradient op's attributes: the window with explicit pads and the sizes of the input x. Empty
-// where those are not known.
+// The attributes of a gradient op: the window with explicit pads, and the spatial sizes of the
+// input x. The result is empty if those are not known.
 std::optional<Attrs> grad_attrs_for(const WindowAttrs& window, const SymbolicShape& x) {
   const auto spatial = spatial_sizes(x);
   if (!spatial) return std::nullopt;
@@ -124,7 +125,7 @@ Result<Attrs> grad_attrs(GradientContext& ctx, const WindowAttrs& window) {
   return std::move(*attrs);
 }
 
-// MaxPool's and GlobalMaxPool's.
+// The gradient of MaxPool and GlobalMaxPool.
 Status max_pool_gradient(GradientContext& ctx) {
   const auto attrs = max_pool_grad_attrs(ctx.node(), ctx.type(ctx.input(0)).shape);
   if (!attrs) return unknown_sizes(ctx);
@@ -150,7 +151,7 @@ Status global_average_pool_gradient(GradientContext& ctx) {
   return {};
 }
 
-// The gradient of leat.AveragePoolGrad, which is linear: an AveragePool.
+// The gradient of leat.AveragePoolGrad, which is linear, is an AveragePool.
 Status average_pool_grad_gradient(GradientContext& ctx) {
   Attrs attrs = ctx.node().attrs;
   attrs.erase("spatial");
@@ -161,7 +162,7 @@ Status average_pool_grad_gradient(GradientContext& ctx) {
 // --- sharding, tiles, layouts --------------------------------------------------------------------
 
 using PoolOperands = std::vector<OperandType>;
-// Images and channels are independent, but ONNX's indices count over the whole tensor.
+// Images and channels are independent. ONNX's indices are not: they count over the whole tensor.
 std::vector<ShardingRule> pool_sharding(const PoolOperands& in, const PoolOperands& out,
                                         const Attrs&) {
   if (out.size() > 1 && out[1].present && out[1].dtype == DType::i64) return {};

@@ -1,4 +1,4 @@
-// What passes may know of the pools.
+// Functions of the pool ops that compiler passes and kernels use.
 #pragma once
 
 #include <optional>
@@ -10,14 +10,14 @@
 
 namespace leat {
 
-// The attributes of the leat.MaxPoolGrad that belongs to a MaxPool or GlobalMaxPool over data of
-// shape `x`; empty where x's spatial sizes are not known, or the node is neither.
+// The attributes of the leat.MaxPoolGrad for a MaxPool or GlobalMaxPool over data of shape `x`. The
+// result is empty if x's spatial sizes are not known, or if the node is neither op.
 std::optional<Attrs> max_pool_grad_attrs(const Node& pool, const SymbolicShape& x);
 
-// Which output of such a node is argmax, the gradient's second input.
+// The index of such a node's output argmax, which is the second input of the gradient.
 int argmax_output(const Node& pool);
 
-// Attributes of a pool over data of this rank. Errors are without a subject.
+// The attributes of a pool over data of this rank. Errors have no subject.
 inline Result<WindowAttrs> pool_window(const Attrs& attrs, int rank) {
   auto kernel = attr_ints(attrs, "kernel_shape");
   if (rank < 3 || rank > 5 || static_cast<int>(kernel.size()) != rank - 2) {
@@ -36,7 +36,7 @@ inline Result<WindowAttrs> pool_window(const Attrs& attrs, int rank) {
   return window;
 }
 
-// The window of a global pool: all of the input.
+// The window of a global pool: it spans the whole input.
 inline WindowAttrs global_window(const std::vector<int64_t>& spatial) {
   WindowAttrs window;
   window.kernel = spatial;
@@ -45,7 +45,7 @@ inline WindowAttrs global_window(const std::vector<int64_t>& spatial) {
   return window;
 }
 
-// The type of argmax for windows of `area` elements.
+// The dtype of argmax for windows of `area` elements.
 inline DType argmax_type(int64_t area) { return area <= 256 ? DType::u8 : DType::i32; }
 
 }  // namespace leat

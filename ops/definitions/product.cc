@@ -12,7 +12,7 @@ Shape batch_of(const Shape& shape) {
   return Shape(shape.dims().first(static_cast<size_t>(std::max(0, shape.rank() - 2))));
 }
 
-// Offsets of an operand's matrices, item by item of the broadcast batch.
+// The offset of an operand's matrix for each item of the broadcast batch.
 std::vector<int64_t> item_offsets(const Shape& own, const Shape& batch, int64_t matrix) {
   std::vector<int64_t> offsets(static_cast<size_t>(batch.elements()));
   for (size_t item = 0; item < offsets.size(); ++item) {
@@ -30,7 +30,7 @@ std::vector<int64_t> item_offsets(const Shape& own, const Shape& batch, int64_t 
   return offsets;
 }
 
-// Which operands are of rows when dimension 0 of Y is a batch of items.
+// Marks the operands that are of rows if dimension 0 of Y is a batch of items.
 void tile_items(Product& p, const Shape& a, const Shape& b, const Shape& batch) {
   p.tiling.rows = batch[0];
   p.per_row = batch.elements(1, batch.rank());
@@ -76,7 +76,7 @@ Result<Product> describe_matmul(const OpTypes& types) {
   p.a_offsets = item_offsets(a_batch, *batch, a_rows * a_columns);
   p.b_offsets = item_offsets(b_batch, *batch, b_rows * b_columns);
   if (batch->rank() > 0) tile_items(p, a_batch, b_batch, *batch);
-  // One item is one product, whose rows are cut; a batch of one item is not worth a rule.
+  // The product of one item is cut by its rows; a batch of one item needs no rule.
   if (p.items() == 1) p.tiling = {};
   return p;
 }

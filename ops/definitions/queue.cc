@@ -1,5 +1,5 @@
-// Queues of tuples of tensors, between steps. None of these ops is ordered by the queue alone: two
-// enqueues of one step need a control edge if their order matters.
+// Queues of tuples of tensors, which exist between steps. The queue alone does not order these ops:
+// two enqueues of one step need a control edge if their order matters.
 #include "ops/definitions/queue.h"
 
 #include "devices/base/text.h"

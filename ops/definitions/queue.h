@@ -1,4 +1,4 @@
-// What the definition of these ops and their kernels share.
+// The components of a queue, for the definitions of the queue ops and their kernels.
 #pragma once
 
 #include "devices/base/text.h"

@@ -1,13 +1,13 @@
 // Ops of steps that are closed by the first N of M replicas: see ReplicaPool.
 //
-// A replica's step, in a run of its own: NextTicket gives it a step and a chunk of the rows; on
-// each server AwaitStep holds its reads back until the variables are those of that step; Stage
-// leaves its gradients there; Arrive, after all of them, says so.
+// The step of a replica, in a run of its own: NextTicket assigns it a step and a chunk of the rows.
+// On each server, AwaitStep delays its reads until the variables are those of that step, and Stage
+// stores its gradients. Arrive runs after all Stage nodes and reports the replica.
 //
-// The steps of the job, a run on the servers: AwaitQuorum says which N replicas count; SumStaged
-// adds up what these left; AdvanceStep, after all that the step writes, lets the reads of the next
-// one begin. So a replica that read some variables before and some after an update is one whose
-// step was closed without it.
+// The steps of the job, a run on the servers: AwaitQuorum returns the N replicas that count, and
+// SumStaged adds their staged gradients. AdvanceStep runs after all writes of the step and starts
+// the reads of the next one. If a replica reads some variables before an update and some after it,
+// its step was therefore closed without it.
 
 #include "ops/definitions/quorum.h"
 
@@ -60,7 +60,7 @@ Result<Resource*> make_clock(const KernelSetup& setup) {
   });
 }
 
-// The type of one replica's value.
+// The type of the value of one replica.
 struct StagedType {
   DType dtype = DType::invalid;
   Shape shape;

@@ -1,4 +1,4 @@
-// What the definition of these ops and their kernels share.
+// The resources of the quorum ops, for their definitions and their kernels.
 #pragma once
 
 #include <array>
@@ -14,12 +14,12 @@
 
 namespace leat {
 
-// Which step the variables of a server are of. Threads: any.
+// The number of the step whose results the variables of a server hold. Threads: any.
 class StepClock final : public Resource {
  public:
   std::string_view kind() const override { return "step clock"; }
 
-  // As of ReplicaPool.
+  // See ReplicaPool::join().
   void join(int64_t first) {
     std::lock_guard lock(mutex_);
     if (users_++ == 0) step_ = first;
@@ -52,8 +52,8 @@ class StepClock final : public Resource {
   int64_t step_ = 0;
 };
 
-// One value of each replica. Threads: those who write and read a replica's value are ordered by the
-// pool and the clock.
+// One value of each replica. Threads: the pool and the clock order the threads that write and read
+// the value of a replica.
 class Staging final : public Resource {
  public:
   explicit Staging(Tensor values) : values_(std::move(values)) {}

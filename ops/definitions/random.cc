@@ -17,7 +17,7 @@ Tiling random_tiling(const OpTypes& types) {
   return {shape[0], types.inputs.empty() ? 0u : 1u, 1};
 }
 
-// The dtype that attribute `dtype` (ONNX's number) names, or `fallback`.
+// The dtype of attribute `dtype` (a number of ONNX), or `fallback` if it is absent.
 Result<DType> wanted_dtype(const InferContext& ctx, DType fallback, DTypeSet allowed) {
   if (!has_attr(ctx.attrs(), "dtype")) {
     if (allowed.has(fallback)) return fallback;
@@ -79,7 +79,8 @@ void add_distribution(Op& op, RandomDraw draw) {
       .attr_optional("seed", "float");
 }
 
-// Of a shape in the attributes. A shard would have another shape, so there is no rule for splits.
+// An op whose output has a shape from the attributes. There are no split rules, because a shard
+// would need another shape.
 Op shaped_op(const char* name, RandomDraw draw) {
   Op op(name, 1);
   op.output("output", "T")
@@ -91,7 +92,7 @@ Op shaped_op(const char* name, RandomDraw draw) {
   return op.infer(infer_of_shape(draw)).tiling(random_tiling);
 }
 
-// Of the shape of an input, whose values matter for Bernoulli alone.
+// An op whose output has the shape of an input. Only Bernoulli reads the values of the input.
 Op like_op(const char* name, int since, RandomDraw draw) {
   Op op(name, since);
   op.input("input", "T1")

@@ -1,4 +1,4 @@
-// What the definition of these ops and their kernels share.
+// The distributions of the random ops, for their definitions and their kernels.
 #pragma once
 
 #include <algorithm>

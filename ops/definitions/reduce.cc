@@ -39,7 +39,7 @@ Status infer_reduce_grad(InferContext& ctx) {
   for (int i : {0, 2}) {
     if (!ctx.has_input(i) || ctx.shape(i) == expected) continue;
     if (!ctx.shape(i).is_constant() || !expected.is_constant())
-      continue;  // the kernel's maker looks again
+      continue;  // checked again when the kernel is made
     return ctx.error(cat(i == 0 ? "dy" : "y", ": expected shape ", ctx.text(expected),
                          ", received ", ctx.text(ctx.shape(i))));
   }
@@ -79,12 +79,12 @@ Tiling tile_grad_rows(const OpTypes& types) {
   const auto sets = possible_axes(x, dy, keepdims);
   const bool reduces_rows =
       std::all_of(sets.begin(), sets.end(), [](AxisSet set) { return set & 1; });
-  // Results that all rows share are whole; counting over all rows cannot be cut.
+  // Results that all rows share are whole. A count over all rows cannot be cut.
   if (!reduces_rows || types.has_input(2)) return {};
   return {x[0], 2, 1};
 }
 
-// A split along an axis that stays gives a split result; a sum over a split axis is a sum of parts.
+// A split along a kept axis gives a split result; a sum over a split axis is a partial sum.
 auto sharding_of(Reduction reduction) {
   return [reduction](const std::vector<OperandType>& inputs,
                      const std::vector<OperandType>& outputs, const Attrs& attrs) {

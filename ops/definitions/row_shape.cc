@@ -21,7 +21,7 @@ std::optional<Shape> size_by_size(const Shape& row, std::span<const Dim> dims) {
   return row;
 }
 
-// Without the sizes of 1.
+// The sizes of a row without those that are 1.
 std::optional<Shape> squeezed(const Shape& row, std::span<const Dim> dims) {
   Shape out;
   int next = 0;
@@ -53,7 +53,8 @@ std::optional<Shape> fitted(const Shape& row, std::span<const Dim> dims) {
   return flattened(row, dims);
 }
 
-// Axes of an array of such rows, in the model's order: 0 is the rows'. Empty if there is none.
+// The permutation of an array of such rows that gives the model's order; axis 0 is that of the
+// rows. Empty if no permutation does.
 std::vector<int> transposition(const Shape& row, std::span<const Dim> dims) {
   std::vector<int> axes{0};
   std::vector<bool> used(static_cast<size_t>(row.rank()), false);

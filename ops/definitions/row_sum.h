@@ -1,5 +1,6 @@
-// The gradient of a table of which few rows are touched, as (values, ids): row ids[j] gets the line
-// values[j]. These are the rules that the ops share that read one; ops/cpu/row_sum.h sums it.
+// The gradient of a table of which a step touches few rows, as (values, ids): the gradient of row
+// ids[j] includes the line values[j]. The ops that read such gradients share these rules;
+// ops/cpu/row_sum.h computes the sums.
 #pragma once
 
 #include "devices/base/status.h"
@@ -7,15 +8,17 @@
 
 namespace leat {
 
-// The attributes "shards" (the ids come from so many shards, one after the other and equally many
-// from each) and "parts" (within a shard: how many are of each use of the table; empty: one use).
+// Adds the attributes "shards" (the ids are a concatenation over this many shards, with the same
+// number from each) and "parts" (within a shard: the number of ids of each use of the table; empty:
+// one use).
 Op with_row_sum_attrs(Op op);
 
-// Operand `values` must be [n, ...] and `ids` [n], and n what the attributes say.
+// Checks that operand `values` is [n, ...], that `ids` is [n], and that n agrees with the
+// attributes.
 Status infer_row_sum(const InferContext& ctx, int values, int ids);
 
-// Does an Apply op with these attributes leave all rows as they are whose gradient is zero? If it
-// is lazy, by definition; else it must be SGD (`plain_sgd`) without weight decay.
+// True if an Apply op with these attributes changes no row whose gradient is zero. A lazy op
+// changes none by definition; any other op must be SGD (`plain_sgd`) without weight decay.
 bool changes_touched_rows_only(bool plain_sgd, const Attrs& attrs);
 
 inline int64_t row_shards(const Attrs& attrs) { return attr_int(attrs, "shards", 1); }

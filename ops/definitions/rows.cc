@@ -1,5 +1,5 @@
-// Gradients of tables by rows, made dense where something needs them so. (What reads rows of a
-// variable is beside Gather.)
+// leat.SumRows makes the gradient of a table by rows dense, for ops that need it dense. (The op
+// that reads rows of a variable is in gather.cc.)
 #include <algorithm>
 
 #include "ops/definitions/definitions.h"

@@ -1,5 +1,5 @@
 // Ops on shapes: Shape and Size, and the views Reshape, Flatten, Squeeze, Unsqueeze and Identity,
-// whose output is their input's bytes.
+// whose output has the bytes of their input.
 #include "ops/definitions/shape_ops.h"
 
 #include <algorithm>
@@ -38,7 +38,7 @@ struct Count {
   int64_t factor = 1;
   std::vector<SymbolId> symbols;
 
-  // False on overflow.
+  // Multiplies by a size; false on overflow.
   bool times(Dim dim) {
     const auto next = checked_mul(factor, dim.factor);
     if (!next) return false;
@@ -46,7 +46,7 @@ struct Count {
     if (!dim.is_constant()) symbols.push_back(dim.symbol);
     return true;
   }
-  // Takes away the symbols of `other`; false if it has one that is not here.
+  // Divides by the symbols of `other`; false if one of them is not a factor here.
   bool cancel(const Count& other) {
     for (SymbolId symbol : other.symbols) {
       const auto it = std::find(symbols.begin(), symbols.end(), symbol);
@@ -57,7 +57,7 @@ struct Count {
   }
 };
 
-// The size that -1 stands for: `all` elements over `rest`.
+// The size that -1 stands for: `all` elements divided by `rest`.
 Result<Dim> inferred_size(InferContext& ctx, Count all, const Count& rest) {
   const bool cancelled = all.cancel(rest);
   if (rest.factor == 0) return ctx.error("shape: -1 beside a size of 0 has no answer");
@@ -69,7 +69,7 @@ Result<Dim> inferred_size(InferContext& ctx, Count all, const Count& rest) {
   if (cancelled && all.symbols.empty()) {
     return ctx.error(cat("shape: ", all.factor, " elements do not divide by ", rest.factor));
   }
-  return Dim::of_symbol(ctx.fresh_symbol());  // some size: the shapes that come will tell
+  return Dim::of_symbol(ctx.fresh_symbol());  // an unknown size: the kernel checks it
 }
 
 Status infer_reshape_to(InferContext& ctx, const std::vector<int64_t>& sizes) {
@@ -79,7 +79,7 @@ Status infer_reshape_to(InferContext& ctx, const std::vector<int64_t>& sizes) {
   if (sizes.size() > kMaxRank)
     return ctx.error(cat("shape: expected rank at most ", kMaxRank, ", received ", text()));
   Count all, rest;
-  for (Dim dim : in.dims()) all.times(dim);  // the gate has checked that it fits
+  for (Dim dim : in.dims()) all.times(dim);  // validate() has checked the overflow
   SymbolicShape out;
   int inferred = -1;
   for (size_t d = 0; d < sizes.size(); ++d) {
@@ -189,8 +189,8 @@ Status reshape_gradient(GradientContext& ctx) {
   return {};
 }
 
-// An axis of the input and one of the output whose outer sizes agree are split together, if the one
-// size divides the other: equal shards of one are equal shards of the other.
+// An axis of the input and an axis of the output are split together if their outer sizes agree and
+// one size divides the other: equal shards of one are equal shards of the other then.
 std::vector<ShardingRule> shard_view(const std::vector<OperandType>& inputs,
                                      const std::vector<OperandType>& outputs, const Attrs&) {
   const Shape &in = inputs[0].shape, &out = outputs[0].shape;

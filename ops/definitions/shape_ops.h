@@ -1,4 +1,4 @@
-// What the definition of these ops and their kernels share.
+// The attributes of the shape ops, for their definitions and their kernels.
 #pragma once
 
 #include <algorithm>
@@ -10,8 +10,8 @@
 
 namespace leat {
 
-// Axes [start, end) of an input of `rank`, as Shape's attributes say: counted from the end if
-// negative, clamped to what there is.
+// The axes [start, end) of an input of `rank`, from the attributes of Shape: negative numbers count
+// from the end, and both are clamped to [0, rank].
 inline std::pair<int, int> shape_range(const Attrs& attrs, int rank) {
   const auto clamp = [rank](int64_t axis) {
     return static_cast<int>(std::clamp<int64_t>(axis < 0 ? axis + rank : axis, 0, rank));

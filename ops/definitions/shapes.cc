@@ -79,7 +79,7 @@ ValueId reshape_to(GradientContext& ctx, ValueId grad, ValueId like) {
     sizes.push_back(dim.is_constant() ? dim.factor : -1);
   }
   const auto rank = static_cast<int64_t>(sizes.size());
-  // Sizes of 0 stand for themselves, and beside one the -1 would have no answer.
+  // Sizes of 0 are literal; with one of them, -1 has no unique solution.
   const bool empty = std::count(sizes.begin(), sizes.end(), 0) > 0;
   const ValueId target = unknown > 1 || (unknown == 1 && empty)
                              ? ctx.emit("Shape", {like})

@@ -1,5 +1,5 @@
-// What ops that take shapes and axes as operands share. Such operands are int tensors whose values
-// usually are known at compile time; when they are not, sizes become fresh symbols.
+// Shared rules of ops that take shapes and axes as operands. Such operands are int tensors whose
+// values are usually known at compile time; if they are not, sizes become new symbols.
 #pragma once
 
 #include <optional>
@@ -12,34 +12,37 @@ namespace leat {
 // The values of input i (integers, in row-major order) if they are known.
 std::optional<std::vector<int64_t>> known_ints(const InferContext& ctx, int i);
 std::optional<std::vector<int64_t>> known_ints(const KernelSetup& setup, int i);
-// Element i of an int32 or int64 operand, read at run time.
+// Element i of an int32 or int64 operand at run time.
 int64_t int_at(const void* data, DType dtype, int64_t i);
 
-// Axes made >= 0, in their order. An axis out of range or named twice is an error.
+// The axes mapped to [0, rank), in their order. An axis out of range, or a repeated one, is an
+// error.
 Result<std::vector<int>> normalize_axes(const InferContext& ctx, const std::vector<int64_t>& axes,
                                         int rank);
 
 // The number of elements of input i, which must be a vector of known length (a shape, axes).
 Result<int> vector_length(const InferContext& ctx, int i);
-// `rank` sizes of which nothing is known. An error if there are too many.
+// A shape of `rank` unknown sizes, each a new symbol. It is an error if there are too many.
 Result<SymbolicShape> fresh_shape(InferContext& ctx, int rank);
-// The product of sizes [from, to); a fresh symbol if it cannot be written as one size.
+// The product of sizes [from, to); a new symbol if it cannot be written as one size.
 Dim product(InferContext& ctx, const SymbolicShape& shape, int from, int to);
 
-// `grad` in the shape of `like`, which has as many elements: the gradient of every reshaping op.
+// Reshapes `grad` to the shape of `like`, which has as many elements: the gradient of every op that
+// reshapes.
 ValueId reshape_to(GradientContext& ctx, ValueId grad, ValueId like);
 
-// Gradients of ops that pick elements have an operand that says how large their output is: the
-// shape as an int64 vector where it is known, else a float tensor of that shape, of which the type
-// alone counts. `kShapeOrLike` is the type of such an operand.
+// The gradient of an op that picks elements has an operand that determines the shape of its output:
+// an int64 vector with the shape if it is known, else a float tensor of that shape, of which only
+// the type is read. `kShapeOrLike` is the type of such an operand.
 inline constexpr DTypeSet kShapeOrLike = kFloats | DTypeSet::of(DType::i64);
 ValueId shape_or_like(GradientContext& ctx, ValueId like);
 Result<SymbolicShape> infer_shape_or_like(InferContext& ctx, int i);
 
-// Copies input 0 to output 0 unless they are the same memory already.
+// A kernel that copies input 0 to output 0, unless they share memory.
 Result<std::unique_ptr<Kernel>> make_copy(const KernelSetup& setup);
 
-// Rules of an op whose operands but the first say only how (axes, shapes): they are whole.
+// The rules of an op in which all operands but the first are parameters (axes, shapes): those are
+// whole.
 std::vector<ShardingRule> with_whole_operands(std::vector<ShardingRule> rules, size_t inputs);
 
 }  // namespace leat

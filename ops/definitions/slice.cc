@@ -1,5 +1,5 @@
-// Slice and its gradient. Neither is cut into rows for a chain: whether an axis is only reversed
-// does not show in the types.
+// Slice and its gradient. Neither has row tiles for a chain, because types do not show whether an
+// axis is only reversed.
 #include "ops/definitions/slice.h"
 
 #include <algorithm>
@@ -16,10 +16,10 @@ namespace {
 struct Bounds {
   std::vector<int64_t> starts, ends, steps;
   std::vector<int> axes;
-  bool known = false;  // else only the axes are
+  bool known = false;  // false: only the axes are known
 };
 
-// Empty if not even the axes are known.
+// Returns nothing if the axes are not known either.
 Result<std::optional<Bounds>> infer_bounds(const InferContext& ctx, int rank, int offset) {
   LEAT_ASSIGN_OR_RETURN(const int length, vector_length(ctx, 1 + offset));
   const auto count = static_cast<size_t>(length);
@@ -48,11 +48,11 @@ Result<std::optional<Bounds>> infer_bounds(const InferContext& ctx, int rank, in
   return std::optional(bounds);
 }
 
-// What is left of a size that may be a symbol.
+// The size of a slice of a size that may be a symbol.
 Dim sliced_size(InferContext& ctx, Dim size, int64_t start, int64_t end, int64_t step) {
   if (size.is_constant()) return Dim::of(slice_axis_cut(size.factor, start, end, step).count);
   constexpr int64_t kFar =
-      std::numeric_limits<int32_t>::max();  // what exporters write for "the end"
+      std::numeric_limits<int32_t>::max();  // exporters write this for "the end"
   const bool whole =
       (step == 1 && start == 0 && end >= kFar) || (step == -1 && start == -1 && end <= -kFar);
   return whole ? size : Dim::of_symbol(ctx.fresh_symbol());
@@ -95,7 +95,7 @@ Status slice_gradient(GradientContext& ctx) {
   return {};
 }
 
-// Which axes are left whole does not show in the types.
+// Types do not show which axes are whole.
 std::vector<ShardingRule> shard_slice(const std::vector<OperandType>& inputs,
                                       const std::vector<OperandType>&, const Attrs&) {
   return with_whole_operands({{{Spread::sum()}, {Spread::sum()}}}, inputs.size());

@@ -1,4 +1,4 @@
-// What the definition of these ops and their kernels share.
+// The geometry of Slice, for its definition and its kernels.
 #pragma once
 
 #include <algorithm>
@@ -11,14 +11,15 @@
 
 namespace leat {
 
-// What is left of one axis: count elements, from start, every step-th.
+// The elements of one axis that a slice keeps: `count` elements, from `start`, every `step`-th.
 struct SliceCut {
   int64_t start = 0;
   int64_t step = 1;
   int64_t count = 0;
 };
 
-// As numpy slices: negative bounds count from the end, and bounds beyond the ends are clamped.
+// Follows numpy's slices: negative bounds count from the end, and bounds beyond the ends are
+// clamped.
 inline SliceCut slice_axis_cut(int64_t size, int64_t start, int64_t end, int64_t step) {
   step = std::max(step, -std::numeric_limits<int64_t>::max());
   if (start < 0) start += size;

@@ -30,7 +30,7 @@ Tiling tile_lines(const OpTypes& types) {
   return {shape[0], types.inputs.size() == 2 ? 3u : 1u, 1};
 }
 
-// Any axis but that of the lines.
+// A split along any axis but that of the lines.
 std::vector<ShardingRule> shard_lines(const std::vector<OperandType>& inputs,
                                       const std::vector<OperandType>&, const Attrs& attrs) {
   std::vector<ShardingRule> rules;

@@ -1,4 +1,4 @@
-// What the definition of these ops and their kernels share.
+// The variants and the axis of Softmax, for the definitions and the kernels.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The number of a step as a value: what schedules, readers and optimizers count with.
+// The number of a step as a value, for schedules, readers and optimizers.
 #include "ops/definitions/step.h"
 
 #include <mutex>
@@ -43,7 +43,8 @@ Status infer_next_step(InferContext& ctx) {
 
 void register_step_ops(Catalogue& catalogue) {
   catalogue.add(Op("leat.Step").output("step", "int64").stateful().infer(infer_step));
-  // Steps that runs which share a job's variables take turns in: each draws the next number.
+  // A counter for runs that share the variables of a job and take turns: each draws the next
+  // number.
   catalogue.add(Op("leat.StepCounter")
                     .output("counter", "resource")
                     .attr_required("name", "string")

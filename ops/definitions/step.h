@@ -1,4 +1,4 @@
-// What the definition of these ops and their kernels share.
+// The resource of leat.NextStep, for its definition and its kernel.
 #pragma once
 
 #include <mutex>
@@ -11,9 +11,10 @@
 
 namespace leat {
 
-// Numbers that several runs of a job draw their steps from. It begins with the number of the step
-// that draws first, and anew when no kernel that drew is left: runs that are made again, from a
-// checkpoint, say, go on from there. Threads: any.
+// A counter from which several runs of a job draw the numbers of their steps. The first draw sets
+// it to the number of the step that draws. It restarts after the last kernel that drew is gone:
+// runs that are rebuilt, from a checkpoint for example, continue at the checkpoint's step. Threads:
+// any.
 class StepCounter final : public Resource {
  public:
   std::string_view kind() const override { return "step counter"; }

@@ -1,6 +1,6 @@
 // A tree of additions in one pass: each block of elements is read once from every leaf and written
-// once, and what is between stays in the nearest cache. To the bit what the Adds of the tree give,
-// one after the other, each rounded as an Add rounds.
+// once, and the partial sums stay in the nearest cache. The result has the bits of the tree's Adds
+// run one after the other, each with the rounding of an Add.
 #include "ops/definitions/sum_tree.h"
 
 #include <array>
@@ -36,8 +36,8 @@ Status sum_tree_gradient(GradientContext& ctx) {
 }  // namespace
 
 void register_sum_tree_op(Catalogue& catalogue) {
-  // The sum of values of one shape, added two at a time as `order` says, in postfix: a number is
-  // the next leaf, kSumOfTwo adds the last two.
+  // The sum of values of one shape, added two at a time in the postfix order `order`: a number
+  // stands for the next leaf, and kSumOfTwo adds the last two sums.
   catalogue.add(Op("leat.SumTree")
                     .variadic_input("leaves", "T")
                     .output("sum", "T")

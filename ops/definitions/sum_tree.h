@@ -1,4 +1,4 @@
-// What leat.SumTree is made from.
+// The order of additions of leat.SumTree.
 #pragma once
 
 #include <cstdint>
@@ -9,16 +9,17 @@
 
 namespace leat {
 
-// In the order of a tree, in postfix: adds the last two. Any other number is the next leaf.
+// An entry of a tree's postfix order that adds the last two sums. Any other entry stands for the
+// next leaf.
 inline constexpr int64_t kSumOfTwo = -1;
 
-// The leaves of a tree of additions, from left to right, and its order.
+// The leaves of a tree of additions, from left to right, and its postfix order.
 struct TreeOfSums {
   std::vector<ValueId> leaves;
   std::vector<int64_t> order;
 
   static TreeOfSums leaf(ValueId value) { return {{value}, {0}}; }
-  // left + right.
+  // The tree of left + right.
   static TreeOfSums sum(TreeOfSums left, const TreeOfSums& right) {
     const auto before = static_cast<int64_t>(left.leaves.size());
     left.leaves.insert(left.leaves.end(), right.leaves.begin(), right.leaves.end());
@@ -28,9 +29,9 @@ struct TreeOfSums {
   }
 };
 
-inline constexpr size_t kMostOpenSums = 64;  // sums and leaves that wait for what they are added to
+inline constexpr size_t kMostOpenSums = 64;  // sums and leaves that wait for their other summand
 
-// How many values wait at most while `order` is followed; what is wrong with it, if something is.
+// The maximum number of values that wait at once while `order` is evaluated, or the error in it.
 inline Result<size_t> check_sum_order(const std::vector<int64_t>& order, int leaves) {
   int64_t next = 0;
   size_t open = 0, most = 0;

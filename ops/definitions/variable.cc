@@ -1,4 +1,4 @@
-// Variables: tensors that outlive the step, and the ops that read and write them whole.
+// Variables are tensors that outlive the step. These ops read and write whole ones.
 #include "ops/definitions/variable.h"
 
 #include <cstring>
@@ -39,7 +39,7 @@ Status infer_variable(InferContext& ctx) {
     return ctx.error(
         cat("name: expected 1 to ", limits::kNameLength, " bytes, received ", name.size()));
   }
-  // As files of weights have it.
+  // The names in weights files must be UTF-8.
   if (!is_utf8(name)) return ctx.error(cat("name: expected UTF-8, received '", name, "'"));
   const auto type = declared_type(ctx.attrs());
   if (!type.ok()) return ctx.error(type.status().message());
@@ -51,7 +51,7 @@ Result<Resource*> make_variable(const KernelSetup& setup) {
   if (!setup.resources) {
     return failed_precondition(cat(setup.subject, ": expected a job's resources, there are none"));
   }
-  // From the attributes alone: a plan's resources have no operands.
+  // Only attributes are read, because resources of a plan have no operands.
   LEAT_ASSIGN_OR_RETURN(const DeclaredType type, declared_type(setup.attrs()));
   auto made = setup.resources->variable(attr_string(setup.attrs(), "name"), type.dtype, type.shape,
                                         attr_int(setup.attrs(), "trainable") != 0);
@@ -132,7 +132,7 @@ void register_variable_ops(Catalogue& catalogue) {
                     .reads(0)
                     .view()
                     .infer(infer_read));
-  // A Read that is always a copy: what others write to the variable later does not change it.
+  // A Read that always copies: later writes to the variable do not change its output.
   catalogue.add(
       Op("leat.Snapshot").input("r", "resource").output("value", "any").reads(0).infer(infer_read));
   catalogue.add(write_op("leat.Initialize", kAllTypes));

@@ -1,5 +1,5 @@
-// What the ops that write variables share: the check that a value fits its variable, and tiles over
-// elements.
+// Shared rules of the ops that write variables: the check that a value fits its variable, and tiles
+// over elements.
 #pragma once
 
 #include <algorithm>
@@ -11,20 +11,20 @@
 
 namespace leat {
 
-// Inputs [0, variables) must be resources of one dtype and shape (variables, not queues).
+// Checks that inputs [0, variables) are resources of one dtype and shape (variables, not queues).
 Status expect_equal_variables(InferContext& ctx, int variables);
 
-// Input `operand` must have the dtype of variable 0, and its shape; a symbolic size passes here and
-// is checked again by check_fits() when it is known.
+// Checks that input `operand` has the dtype and the shape of variable 0. A symbolic size passes;
+// check_fits() checks it when it is known.
 Status expect_fits(InferContext& ctx, int operand);
 
-// The same on concrete types, when a kernel is made.
+// The same check on concrete types, when a kernel is made.
 Status check_fits(const KernelSetup& setup, int operand);
 
-// The optional output "done": a token, for control edges.
+// Infers the optional output "done": a token, for control edges.
 Status infer_done(InferContext& ctx);
 
-// Elements [begin, end) of one tile of an op that treats every element alone.
+// The elements [begin, end) of one tile of an op that computes each element independently.
 struct ElementRange {
   int64_t begin, end;
 };
@@ -35,6 +35,6 @@ inline ElementRange element_range(int64_t elements, int tile) {
   return {begin, std::min(elements, begin + kElementsPerTile)};
 }
 
-inline constexpr int kWriteGuard = 2;  // the input of the ops that write
+inline constexpr int kWriteGuard = 2;  // the guard's index among the inputs of ops that write
 
 }  // namespace leat

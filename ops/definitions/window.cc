@@ -84,7 +84,7 @@ Result<int64_t> output_size(const WindowAttrs& window, int axis, int64_t input) 
   }
   if (!window.ceil_mode) return room / stride + 1;
   const int64_t size = (room + stride - 1) / stride + 1;
-  // A window that would begin in the padding after the input is left out.
+  // A window that would begin in the padding after the input does not count.
   return (size - 1) * stride >= input + pads.begin ? size - 1 : size;
 }
 

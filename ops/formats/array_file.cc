@@ -22,7 +22,7 @@ Status ArrayFile::read_header(const ArrayFormat& format) {
   const bool ends = read < start_.size();
   start_.resize(read);
   auto header = format.parse_header(start_, path_);
-  if (!header.ok() && ends) {  // perhaps for want of what is damaged
+  if (!header.ok() && ends) {  // the reason may be damaged compression
     std::byte more;
     LEAT_RETURN_IF_ERROR(stream_->read({&more, 1}).status());
   }

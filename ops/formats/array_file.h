@@ -1,5 +1,5 @@
-// A file of one array on disk, plain or gzip, read from its beginning: the header first, and then
-// no more than it says. Private to ops/formats, but for dataset.cc.
+// A file of one array on disk, plain or gzip. It is read from its beginning: the header first, and
+// then no more bytes than the header declares. Private to ops/formats and dataset.cc.
 #pragma once
 
 #include <cstddef>
@@ -16,9 +16,9 @@
 
 namespace leat {
 
-// The parts of a format that differ from the others'.
+// The properties of a format of such files.
 struct ArrayFormat {
-  // Of the first bytes of a file, longest_header of them if it has so many.
+  // Parses the first bytes of a file: longest_header bytes, or the whole file if it is shorter.
   Result<ArrayHeader> (*parse_header)(std::span<const std::byte> bytes, std::string_view subject);
   uint64_t longest_header;
   bool big_endian;
@@ -27,18 +27,18 @@ struct ArrayFormat {
 // Threads: one.
 class ArrayFile {
  public:
-  // Reads the header. invalid_argument if it is none, or the file cannot hold what it says: a plain
-  // one has another size, a compressed one is too small to become so large. resource_exhausted if
-  // header and elements are more than `limit` bytes.
+  // Reads the header. invalid_argument if it is no header, or if the file cannot contain what the
+  // header declares: a plain file has another size, or a compressed one is too small to inflate to
+  // that size. resource_exhausted if header and elements are more than `limit` bytes.
   static Result<ArrayFile> open(Files& files, const std::string& path, const ArrayFormat& format,
                                 uint64_t limit);
   const ArrayHeader& header() const { return header_; }
-  // The next elements, in the file's order, as many as fit. REQUIRES: a multiple of the element's
-  // size, and no more than there are left.
+  // Reads the next elements, in the file's order, to fill `out`. REQUIRES: out.size() is a multiple
+  // of the element's size, and that many bytes are left.
   Status read(std::span<std::byte> out);
-  // Checks that nothing comes after the elements. REQUIRES: all of them were read.
+  // Checks that the file ends after the elements. REQUIRES: all elements were read.
   Status expect_end();
-  // The array, all of it, in C's order. REQUIRES: nothing was read.
+  // Reads the whole array, in C's order. REQUIRES: no elements were read.
   Result<Tensor> read_all();
 
  private:
@@ -51,9 +51,9 @@ class ArrayFile {
   std::unique_ptr<FileStream> stream_;
   bool big_endian_ = false;
   ArrayHeader header_;
-  Bytes start_;            // what was read with the header
-  size_t start_at_ = 0;    // what of it was given out
-  uint64_t elements_ = 0;  // bytes of them that were given out
+  Bytes start_;            // the bytes that were read with the header
+  size_t start_at_ = 0;    // how many of them were returned
+  uint64_t elements_ = 0;  // bytes of elements that were returned
 };
 
 }  // namespace leat

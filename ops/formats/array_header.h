@@ -1,4 +1,4 @@
-// What the header of a file of one array says.
+// The contents of the header of a file with one array.
 #pragma once
 
 #include <cstdint>

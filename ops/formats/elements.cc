@@ -7,7 +7,8 @@
 namespace leat {
 namespace {
 
-// Elements that vary fastest along dimension 0 become elements that vary fastest along the last.
+// Reorders elements that vary fastest along dimension 0, so that they vary fastest along the last
+// one.
 Result<Tensor> to_c_order(const Tensor& fortran) {
   LEAT_ASSIGN_OR_RETURN(Tensor out, Tensor::create(fortran.dtype(), fortran.shape()));
   const Shape& shape = fortran.shape();

@@ -1,5 +1,5 @@
-// What the readers of tensor files share: raw elements into tensors, and numbers out of bytes.
-// Private to ops/formats.
+// Shared functions of the readers of tensor files: they make tensors of raw elements, and numbers
+// of bytes. Private to ops/formats.
 #pragma once
 
 #include <bit>
@@ -14,10 +14,10 @@
 
 namespace leat {
 
-// Everything we run on is little-endian, and so are the formats, but for IDX.
+// All supported machines are little-endian, and so are all formats but IDX.
 static_assert(std::endian::native == std::endian::little);
 
-// A number of 1, 2, 4 or 8 bytes. REQUIRES: that many bytes at `at`.
+// Reads a number of 1, 2, 4 or 8 bytes. REQUIRES: that many bytes at `at`.
 template <typename T>
 T load_little(const std::byte* at) {
   T value;
@@ -25,25 +25,26 @@ T load_little(const std::byte* at) {
   return value;
 }
 
-// Bytes of `shape` elements of `dtype`, empty on overflow.
+// The size in bytes of a tensor of `dtype` and `shape`; nothing on overflow.
 std::optional<int64_t> bytes_of(DType dtype, const Shape& shape);
 
-// That the elements end where the file of `file_bytes` ends.
+// Checks that the elements end at the end of the file, which has `file_bytes`.
 Status check_size(const ArrayHeader& header, uint64_t file_bytes, std::string_view subject);
 
-// invalid_argument if a boolean tensor holds a byte other than 0 and 1, which C++ must not read.
-// `subject` begins the message, `offset` is where its first byte stands in the file.
+// invalid_argument if a boolean tensor holds a byte other than 0 and 1, which is undefined
+// behaviour in C++. `subject` begins the message; `offset` is the offset of the tensor's first byte
+// in the file.
 Status check_booleans(const Tensor& tensor, std::string_view subject, uint64_t offset);
 Status check_booleans(DType dtype, std::span<const std::byte> bytes, std::string_view subject,
                       uint64_t offset);
 
-// A tensor with a copy of `bytes`. REQUIRES: bytes.size() == bytes_of(dtype, shape).
+// Makes a tensor with a copy of `bytes`. REQUIRES: bytes.size() == bytes_of(dtype, shape).
 Result<Tensor> tensor_from_bytes(DType dtype, const Shape& shape, std::span<const std::byte> bytes,
                                  std::string_view subject, uint64_t offset);
 
-// Every element's bytes in the other order.
+// Reverses the bytes of every element.
 void swap_bytes(std::span<std::byte> elements, DType dtype);
-// Elements in the file's order, in C's.
+// Converts elements from the file's order to C's.
 Result<Tensor> in_c_order(const ArrayHeader& header, Tensor elements);
 
 inline std::span<std::byte> writable_bytes(const Tensor& tensor) {

@@ -22,16 +22,18 @@ namespace leat {
 
 inline constexpr uint64_t kIdxBytes = uint64_t{8} << 30;  // the default limit of a file, inflated
 
-// How such a file is read, whole or in pieces: see ArrayFile.
+// The format for ArrayFile, which reads a file whole or in pieces.
 const ArrayFormat& idx_format();
 
-// The header of a file. Its size is checked, too; of a compressed one, that it can be.
+// Reads the header of a file. It checks that the file has the declared size, or, if it is
+// compressed, that it can inflate to it.
 Result<ArrayHeader> read_idx_header(Files& files, const std::string& path);
 
-// `subject` begins the messages: the file's name. The elements must end where the bytes end.
+// Parses a file's bytes. `subject` begins the messages: the file's name. The elements must end at
+// the end of the bytes.
 Result<Tensor> parse_idx(std::span<const std::byte> bytes, std::string_view subject);
 
-// The file, plain or gzip.
+// Reads a file, plain or gzip.
 Result<Tensor> read_idx(Files& files, const std::string& path, uint64_t limit = kIdxBytes);
 
 }  // namespace leat

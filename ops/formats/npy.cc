@@ -23,14 +23,14 @@ constexpr Descr kDescrs[] = {
     {"u2", DType::u16}, {"u4", DType::u32}, {"u8", DType::u64}, {"b1", DType::boolean},
 };
 
-// At most 40 bytes of what came, with nothing that could spoil a terminal.
+// At most 40 bytes of the text that was received, without characters that control a terminal.
 std::string quoted(std::string_view text) {
   std::string out = "'";
   for (char c : text.substr(0, 40)) out += c >= 0x20 && c < 0x7f ? c : '?';
   return out + (text.size() > 40 ? "...'" : "'");
 }
 
-// Reads the one form of Python literal that numpy writes, keys in any order, each exactly once.
+// Reads the one form of Python literal that numpy writes: keys in any order, each exactly once.
 class LiteralParser {
  public:
   LiteralParser(std::string_view text, size_t offset, std::string_view subject)
@@ -146,7 +146,7 @@ class LiteralParser {
     return {};
   }
 
-  // No escapes: no string that numpy writes here has one.
+  // Escapes are refused: no string that numpy writes here has one.
   Status parse_string(std::string_view& value) {
     skip_space();
     const char quote = peek();
@@ -236,7 +236,7 @@ std::string_view descr_of(DType dtype) {
   return {};
 }
 
-// Magic, version, size and literal, padded so that the elements begin at a multiple of 64.
+// Formats magic, version, size and literal, padded so that the elements begin at a multiple of 64.
 std::string format_header(const Tensor& tensor) {
   std::string literal =
       cat("{'descr': '", dtype_size(tensor.dtype()) == 1 ? '|' : '<', descr_of(tensor.dtype()),

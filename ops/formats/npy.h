@@ -5,8 +5,9 @@
 //            {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), } and spaces
 //   then     the elements
 //
-// The literal is read by a parser of exactly that form. Object arrays are pickles, which can run
-// code: they are refused. So are big-endian and structured arrays; bfloat16 has no name in numpy.
+// The parser of the literal accepts exactly that form. Object arrays are pickles, which can run
+// code: the reader refuses them. It also refuses big-endian and structured arrays. numpy has no
+// name for bfloat16.
 #pragma once
 
 #include <cstddef>
@@ -25,21 +26,22 @@ namespace leat {
 inline constexpr uint64_t kNpyBytes = uint64_t{16} << 30;  // the default limit of a file, inflated
 inline constexpr uint64_t kNpyHeaderBytes = 65'535;        // of the literal
 
-// How such a file is read, whole or in pieces: see ArrayFile.
+// The format for ArrayFile, which reads a file whole or in pieces.
 const ArrayFormat& npy_format();
 
-// The header of a file. Its size is checked, too; of a compressed one, that it can be.
+// Reads the header of a file. It checks that the file has the declared size, or, if it is
+// compressed, that it can inflate to it.
 Result<ArrayHeader> read_npy_header(Files& files, const std::string& path);
 
-// `subject` begins the messages: the file's name. Arrays in Fortran's order are brought to C's. The
-// elements must end where the bytes end.
+// Parses a file's bytes. `subject` begins the messages: the file's name. Arrays in Fortran's order
+// are converted to C's. The elements must end at the end of the bytes.
 Result<Tensor> parse_npy(std::span<const std::byte> bytes, std::string_view subject);
-// The file, plain or gzip.
+// Reads a file, plain or gzip.
 Result<Tensor> read_npy(Files& files, const std::string& path, uint64_t limit = kNpyBytes);
 
-// Version 1, as numpy itself writes it. unimplemented for bfloat16.
+// Writes version 1, as numpy itself does. unimplemented for bfloat16.
 Result<Bytes> format_npy(const Tensor& tensor);
-// Atomically: see write_file_atomically.
+// Writes the file atomically: see write_file_atomically.
 Status write_npy(Files& files, const std::string& path, const Tensor& tensor);
 
 }  // namespace leat

@@ -13,7 +13,7 @@ constexpr uint16_t kVersion = 45;  // the first with fields of 64 bits
 constexpr uint16_t kNamesAreUtf8 = 0x800;
 constexpr uint16_t kFirstDay = 0x21;  // 1980-01-01
 constexpr uint16_t kSizes64 = 1;      // of an extra field
-constexpr uint16_t kSee64 = 0xffff;   // the field of 64 bits has the number
+constexpr uint16_t kSee64 = 0xffff;   // the number is in the field of 64 bits
 constexpr uint32_t kSee64Wide = 0xffffffff;
 constexpr size_t kLongestName = 65'000;
 
@@ -61,7 +61,7 @@ uint32_t crc32(std::span<const std::byte> bytes) {
   return ~crc;
 }
 
-// The common part of a local header and an entry of the directory.
+// Adds the common part of a local header and an entry of the directory.
 void add_entry(Record& record, const ZipEntry& entry, uint16_t extra) {
   record.u16(kNamesAreUtf8).u16(0).u16(0).u16(kFirstDay).u32(entry.crc);
   record.u32(kSee64Wide).u32(kSee64Wide).u16(entry.name.size()).u16(extra);
@@ -83,7 +83,7 @@ void add_to_directory(Record& directory, const ZipEntry& entry) {
   directory.u64(entry.size).u64(entry.size).u64(entry.offset);
 }
 
-// The directory begins at byte `begin`.
+// The records that end the archive. The directory begins at byte `begin`.
 Record end_of_directory(size_t entries, uint64_t begin, uint64_t size) {
   Record record;
   record.text("PK\x06\x06").u64(44).u16(kVersion).u16(kVersion).u32(0).u32(0);

@@ -10,7 +10,7 @@
 namespace leat {
 namespace {
 
-// The size of the header, from the first bytes of a file of `file_bytes`.
+// Returns the size of the header, from the first bytes of a file of `file_bytes`.
 Result<uint64_t> check_prefix(uint64_t header_bytes, uint64_t file_bytes,
                               std::string_view subject) {
   if (header_bytes > kSafeTensorsHeaderBytes) {

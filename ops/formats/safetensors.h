@@ -1,4 +1,4 @@
-// safetensors: named tensors in one file that any tool reads, and that holds nothing that can run.
+// safetensors: named tensors in one file. Many tools read it, and it cannot contain code.
 //
 //   byte 0   u64 little-endian: size of the header
 //   byte 8   the header, JSON, spaces after it:
@@ -6,10 +6,10 @@
 //            "data_offsets": [0,24]}}
 //   then     the elements, row-major, little-endian; offsets count from here
 //
-// Read strictly: every byte of the data belongs to exactly one tensor, every key is known and
-// stands once. Written so that equal tensors give equal bytes: data in order of element size
-// (largest first, so that all elements are aligned, as readers that map the file need) and then of
-// name.
+// The reader is strict: every byte of the data belongs to exactly one tensor, and every key is
+// known and occurs once. The writer gives equal bytes for equal tensors: the data are in order of
+// element size (largest first, so that all elements are aligned, as readers that map the file
+// need), then of name.
 #pragma once
 
 #include <cstddef>
@@ -45,23 +45,24 @@ struct SafeTensorsIndex {
   std::map<std::string, std::string> metadata;
 };
 
-// `subject` begins the messages: the file's name. unimplemented for an element type that we lack.
+// Parses a file's bytes. `subject` begins the messages: the file's name. unimplemented for an
+// element type that DType lacks.
 Result<SafeTensors> parse_safetensors(std::span<const std::byte> bytes, std::string_view subject);
 
-// Reads tensor by tensor: the file is never in memory a second time.
+// Reads tensor by tensor, so that the file is never in memory a second time.
 Result<SafeTensors> read_safetensors(Files& files, const std::string& path);
 
-// In two steps, to read some of the tensors.
+// Read a file in two steps: the index first, then some of its tensors.
 Result<SafeTensorsIndex> read_safetensors_index(const ReadableFile& file);
 Result<Tensor> read_safetensors_entry(const ReadableFile& file, const std::string& name,
                                       const SafeTensorsIndex::Entry& entry);
 
-// invalid_argument for a name that is not UTF-8, or is "__metadata__", or an invalid tensor.
+// invalid_argument for an invalid tensor, or for a name that is not UTF-8 or is "__metadata__".
 Result<Bytes> format_safetensors(const SafeTensors& content);
-// The same bytes, given to `take` piece by piece, until it fails.
+// Passes the same bytes to `take` piece by piece, until it fails.
 Status format_safetensors(const SafeTensors& content,
                           const std::function<Status(std::span<const std::byte>)>& take);
-// Atomically: see write_file_atomically.
+// Writes the file atomically: see write_file_atomically.
 Status write_safetensors(Files& files, const std::string& path, const SafeTensors& content);
 
 }  // namespace leat

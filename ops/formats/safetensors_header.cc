@@ -24,7 +24,7 @@ DType dtype_from_safetensors_name(std::string_view name) {
   return DType::invalid;
 }
 
-// Characters of the header that tell how far the parser came.
+// Characters of the header, with a count of those that the parser has read.
 class CountedChars {
  public:
   using iterator_category = std::input_iterator_tag;
@@ -48,8 +48,8 @@ class CountedChars {
   uint64_t* count_;
 };
 
-// Takes the parser's events one by one, so that nothing is built that the format does not have: a
-// deeper nesting, another key or another type ends the parse at once.
+// Takes the parser's events one by one and builds only what the format has: a deeper nesting,
+// another key or another type ends the parse at once.
 class HeaderHandler final : public nlohmann::json_sax<Json> {
  public:
   HeaderHandler(std::string_view subject, const uint64_t& position)
@@ -119,7 +119,8 @@ class HeaderHandler final : public nlohmann::json_sax<Json> {
   bool binary(binary_t&) override { return wrong("binary data"); }
 
   bool parse_error(size_t, const std::string&, const nlohmann::detail::exception& error) override {
-    // "[json.exception.parse_error.101] parse error at line 1, column 5: what": only the end helps.
+    // "[json.exception.parse_error.101] parse error at line 1, column 5: what": only the end is
+    // useful.
     const std::string_view what = error.what();
     const size_t colon = what.find(": ");
     status_ = invalid_argument(
@@ -259,7 +260,8 @@ class HeaderHandler final : public nlohmann::json_sax<Json> {
   int offsets_ = 0;
 };
 
-// The tensors, in order of offset, follow one another from the first byte of the data to the last.
+// Checks that the tensors, in order of offset, are contiguous from the first to the last byte of
+// the data.
 Status check_offsets(const SafeTensorsIndex& index, uint64_t data_bytes, std::string_view subject) {
   std::vector<const std::pair<const std::string, Entry>*> order;
   order.reserve(index.entries.size());
@@ -292,7 +294,8 @@ Status check_offsets(const SafeTensorsIndex& index, uint64_t data_bytes, std::st
                               data_bytes));
 }
 
-// In the order of their data. The map gives the order of names, which a stable sort keeps.
+// The tensors in the order of their data. The map has the order of names, which a stable sort
+// keeps.
 std::vector<const NamedTensor*> data_order(const std::map<std::string, Tensor>& tensors) {
   std::vector<const NamedTensor*> order;
   order.reserve(tensors.size());

@@ -1,4 +1,4 @@
-// The header of a safetensors file, read and written: the one place that knows JSON. Private to
+// The reader and the writer of the header of a safetensors file, which is JSON. Private to
 // ops/formats.
 #pragma once
 
@@ -11,10 +11,10 @@
 
 namespace leat {
 
-inline constexpr uint64_t kSafeTensorsPrefix = 8;  // bytes that say the size of the header
+inline constexpr uint64_t kSafeTensorsPrefix = 8;  // bytes that hold the size of the header
 
-// `header` as it stands from byte 8, `data_bytes` as many as come after it. Every entry of the
-// result lies within the file and has as many bytes as its shape needs.
+// Parses `header`, the text from byte 8 on, of a file with `data_bytes` bytes after it. Every entry
+// of the result lies within the file and has as many bytes as its shape needs.
 Result<SafeTensorsIndex> parse_safetensors_header(std::string_view header, uint64_t data_bytes,
                                                   std::string_view subject);
 

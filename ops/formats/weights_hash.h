@@ -1,4 +1,4 @@
-// The identity of a model's weights: what two trainings are compared by.
+// The identity of a model's weights, to compare two trainings.
 #pragma once
 
 #include <map>
@@ -14,8 +14,8 @@ namespace leat {
 //   size of name, name | size of dtype name, dtype name ("float", as in ONNX)
 //   rank, each size    | bytes of elements, elements (row-major, little-endian)
 //
-// Every part says its size first, so different weights never give the same text to hash. What
-// counts as a variable is the caller's: running statistics do, optimizer slots do not.
+// Every part is preceded by its size, so different weights never give the same text to hash. The
+// caller selects the variables: running statistics belong to the weights, optimizer slots do not.
 // REQUIRES: every tensor is valid.
 std::string weights_sha256(const std::map<std::string, Tensor>& variables);
 

@@ -1,7 +1,7 @@
-// The attributes of a node, by name. Copies share them until one is written to: of the thousands of
-// copies that a strategy makes of a node all have the same.
+// The attributes of a node, by name. Copies share one map until one of them is written to: a
+// strategy makes thousands of copies of a node, and all of them have the same attributes.
 //
-// Threads: a value; those that share may be read and written on different threads.
+// Threads: Attrs is a value. Different threads may read and write copies that share a map.
 #pragma once
 
 #include <atomic>
@@ -53,12 +53,12 @@ class Attrs {
   const Attr& at(const std::string& name) const { return map().at(name); }
   size_t size() const { return map().size(); }
   bool empty() const { return map().empty(); }
-  // Are both the same bytes? Equal ones need not be.
+  // True if both have the same map in memory. Two equal objects need not share one.
   bool shares(const Attrs& other) const { return shared_ == other.shared_; }
 
-  // --- writing: what was found before is no longer valid ---
+  // --- writing: iterators and references from before are no longer valid ---
   Attr& operator[](const std::string& name) { return own()[name]; }
-  // Is `name` new? Otherwise nothing is changed.
+  // Adds the attribute if `name` is new and returns true; else it changes nothing.
   bool emplace(std::string name, Attr attr);
   void insert_or_assign(std::string name, Attr attr);
   size_t erase(std::string_view name);
@@ -72,12 +72,13 @@ class Attrs {
   };
   explicit Attrs(Shared* shared) : shared_(shared) {}
   const Map& map() const;
-  Map& own();  // shared with nobody
+  Map& own();  // makes the map this object's own first
 
-  Shared* shared_ = nullptr;  // none: empty
+  Shared* shared_ = nullptr;  // null if there are no attributes
 };
 
-// A value with a default. A wrong kind gives the default: validate() has checked kinds.
+// These return the value of an attribute, or the default if it is absent or of another kind:
+// validate() has checked kinds.
 int64_t attr_int(const Attrs& attrs, std::string_view name, int64_t fallback = 0);
 double attr_float(const Attrs& attrs, std::string_view name, double fallback = 0);
 std::string attr_string(const Attrs& attrs, std::string_view name, std::string_view fallback = "");

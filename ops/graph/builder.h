@@ -1,5 +1,5 @@
-// Writes a graph the way one writes a model: every call adds a node, infers its types, and returns
-// its output. The first error sticks; check status() at the end.
+// GraphBuilder writes a graph in the order in which people write a model: every call adds a node,
+// infers its types, and returns its output. The first error sticks; check status() at the end.
 //
 //   GraphBuilder g(graph);
 //   ValueId x = g.input("image", DType::f32, {g.batch("N"), Dim::of(1), Dim::of(28), Dim::of(28)});
@@ -41,28 +41,28 @@ class GraphBuilder {
  public:
   explicit GraphBuilder(Graph& graph);
 
-  // The first error of any call; the calls after it return a value that means nothing.
+  // The first error of any call; the calls after it return values without meaning.
   const Status& status() const { return status_; }
   Graph& graph() { return graph_; }
   Inference& inference() { return inference_; }
 
-  // A size that is the same wherever the name is.
+  // A symbolic size: every call with the same name returns the same one.
   Dim batch(std::string_view name) { return Dim::of_symbol(graph_.symbol(name)); }
   ValueId input(std::string name, DType dtype, SymbolicShape shape);
   void output(ValueId value, std::string name = {});
 
-  // Any op, by its full name ("Relu", "leat.Read").
+  // Adds a node of any op, by its full name ("Relu", "leat.Read").
   ValueId op(std::string_view name, std::vector<ValueId> inputs = {}, Attrs attrs = {});
   std::vector<ValueId> ops(std::string_view name, std::vector<ValueId> inputs, Attrs attrs,
                            int outputs);
-  // A node without outputs.
+  // Adds a node without outputs.
   NodeId effect(std::string_view name, std::vector<ValueId> inputs, Attrs attrs = {});
   ValueId constant(Tensor value);
   ValueId scalar(DType dtype, double value) { return constant(Tensor::scalar_of(dtype, value)); }
   ValueId named(ValueId value, std::string name);
 
-  // Layers, as the text form has them (docs/layers.md): they stand for nodes and variables that
-  // expand_layers() makes.
+  // Layers, as the text form has them (docs/layers.md): each stands for the nodes and variables
+  // that expand_layers() makes of it.
   ValueId conv2d(ValueId x, const Conv2DOptions& options);
   ValueId dense(ValueId x, const DenseOptions& options);
   ValueId dropout(ValueId x, double rate);

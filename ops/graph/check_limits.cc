@@ -1,4 +1,4 @@
-// The limits of ops/graph/limits.h, over a whole graph and the regions in it.
+// Checks the limits of ops/graph/limits.h, over a whole graph and the regions in it.
 #include <algorithm>
 
 #include "devices/base/text.h"
@@ -30,7 +30,7 @@ class LimitCheck {
         cat(subject, ": expected at most ", most, " ", what, ", received ", received));
   }
 
-  // Over the graph and all of its regions.
+  // Totals of the graph and all of its regions.
   uint64_t nodes_ = 0, edges_ = 0, constant_bytes_ = 0;
 };
 

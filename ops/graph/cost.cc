@@ -5,8 +5,9 @@ namespace {
 
 double elements(const OperandType& type) { return static_cast<double>(type.shape.elements()); }
 
-// Each element of the kernel but for its first axis, for each element of the side that the first
-// axis belongs to: outputs of a convolution, inputs of a transposed one.
+// Two operations per multiply-add. Each element of `side` takes the elements of the kernel that
+// share one index of its first axis; `side` is the operand that this axis belongs to: the outputs
+// of a convolution, the inputs of a transposed one.
 double conv_flops(const OperandType& side, const OperandType& kernel) {
   return 2 * elements(side) * elements(kernel) / static_cast<double>(kernel.shape[0]);
 }

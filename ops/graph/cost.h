@@ -1,4 +1,4 @@
-// What ops cost, as a roofline counts it.
+// The cost of ops in the roofline model: floating-point operations and bytes.
 #pragma once
 
 #include "ops/graph/kernel.h"
@@ -6,12 +6,12 @@
 
 namespace leat {
 
-// Floating-point operations of a matrix product or a convolution, or of the gradient of one: two
-// for each multiply-add. 0 for all other ops, which are bound by memory. REQUIRES: types that
-// inference accepted.
+// The floating-point operations of a matrix product or a convolution, or of the gradient of one:
+// two for each multiply-add. The result is 0 for all other ops, whose time depends on memory.
+// REQUIRES: inference accepted the types.
 double product_flops(const OpDef& op, const OpTypes& types);
 
-// Bytes of all operands, each counted once.
+// The bytes of all operands, each counted once.
 double operand_bytes(const OpTypes& types);
 
 }  // namespace leat

@@ -17,21 +17,21 @@ bool is_any_of(const Node& node, std::span<const std::string_view> names) {
   return std::find(names.begin(), names.end(), node.op->full_name()) != names.end();
 }
 
-// Ops whose output has their input's bytes in their order: the first dimension may be another
-// multiple of the batch.
+// True for ops whose output has the bytes of their input in the same order: its first dimension may
+// be another multiple of the batch.
 bool is_view(const Node& node) {
   static constexpr std::array<std::string_view, 4> kViews = {"Reshape", "Flatten", "Squeeze",
                                                              "Unsqueeze"};
   return is_any_of(node, kViews);
 }
 
-// Ops that tell a value's sizes, and nothing of its rows.
+// True for ops that return the sizes of a value and read none of its elements.
 bool tells_sizes(const Node& node) {
   static constexpr std::array<std::string_view, 2> kSizes = {"Shape", "Size"};
   return is_any_of(node, kSizes);
 }
 
-// Tries the model with a batch of any size.
+// Tries to prove that the model computes the same for a batch of any size.
 class Prover {
  public:
   Prover(const Graph& model, int64_t rows)
@@ -42,7 +42,7 @@ class Prover {
         batch_(unused_symbol(graph_)),
         depends_(model.values(), false) {}
 
-  // Not ok: what is in the way.
+  // Returns an error that names the obstacle if there is no proof.
   Status run() {
     const ValueId input = graph_.inputs()[0];
     graph_.value(input).type.shape.set(0, Dim::of_symbol(batch_));
@@ -84,7 +84,7 @@ class Prover {
                                 " with ", graph_.dim_text(Dim::of_symbol(batch_)), " rows"));
   }
 
-  // The constant that is a Reshape's target, if it is one.
+  // The constant that is the target of a Reshape; null if the target is no constant.
   const Tensor* target_of(const Node& reshape) const {
     const NodeId producer = graph_.value(reshape.inputs[1]).producer;
     if (producer == kNone || graph_.node(producer).op->full_name() != "Constant") return nullptr;
@@ -94,8 +94,8 @@ class Prover {
     return sizes && sizes->dtype() == DType::i64 && sizes->elements() > 0 ? sizes : nullptr;
   }
 
-  // A size of the batch that stands in the target of a Reshape becomes what it follows from: the
-  // number of elements, or the same size of the input.
+  // Replaces a batch size in the target of a Reshape with the form that derives it: from the number
+  // of elements (-1), or from the same dimension of the input (0).
   Status loosen(NodeId id) {
     Node& node = graph_.node(id);
     const Tensor* sizes = node.op->full_name() == "Reshape" ? target_of(node) : nullptr;
@@ -118,7 +118,7 @@ class Prover {
     return inference_.infer(producer);
   }
 
-  // Checks that the batch comes first, and alone, in all that a node makes of rows.
+  // Checks that the batch is the first dimension, and no other, of every row-wise output of a node.
   Status check(NodeId id) {
     const Node& node = graph_.node(id);
     if (tells_sizes(node)) return {};
@@ -147,13 +147,14 @@ class Prover {
            });
   }
 
-  // A Slice may turn rows around, and leaves as many: only one that is told not to touch them.
+  // True if a Slice may touch the batch. It could reverse the rows and keep their number, so its
+  // axes must be known not to include the batch.
   bool slices_batch(const Node& node) const {
     if (node.op->full_name() != "Slice" || !depends_[node.inputs[0]]) return false;
     const Tensor* axes = node.inputs.size() > 3 && node.inputs[3] != kNone
                              ? inference_.constant(node.inputs[3])
                              : nullptr;
-    if (!axes) return true;  // all of them, or nobody knows which
+    if (!axes) return true;  // all axes, or axes that are not known
     const int64_t rank = graph_.value(node.inputs[0]).type.shape.rank();
     for (int64_t i = 0; i < axes->elements(); ++i) {
       if (axes->int_at(i) == 0 || axes->int_at(i) == -rank) return true;
@@ -161,7 +162,7 @@ class Prover {
     return false;
   }
 
-  // Does an attribute name the first dimension of rows?
+  // True if an attribute names the first dimension of rows.
   bool works_along_batch(const Node& node) const {
     const bool of_rows = !node.inputs.empty() && node.inputs[0] != kNone &&
                          depends_[node.inputs[0]] && !is_view(node);
@@ -178,7 +179,7 @@ class Prover {
     return false;
   }
 
-  // Checks that the graph with as many rows as the file says is the file's.
+  // Checks that the graph with the file's number of rows has the types of the file's graph.
   Status check_same() {
     LEAT_RETURN_IF_ERROR(validate(graph_));
     for (ValueId value = 0; value < model_.values(); ++value) {

@@ -1,4 +1,5 @@
-// The batch of a model whose file gives it one size, as exporters do unless they are told not to.
+// The batch size of an imported model. Exporters write a constant size into the file unless the
+// user asks for a symbol.
 #pragma once
 
 #include <cstdint>
@@ -11,20 +12,22 @@
 namespace leat {
 
 struct ModelBatch {
-  // How many rows an input must have; nothing if any number will do.
+  // The number of rows that an input must have; nothing if any number is allowed.
   std::optional<int64_t> fixed;
-  // The first thing that keeps a fixed one so, for people: "Concat 'cls': ...".
+  // If `fixed` is set: the first reason why it could not be freed, for people: "Concat 'cls': ...".
   std::string why;
 };
 
-// Gives dimension 0 of the model's one input any size, where inference proves that each row is
-// computed by itself: then every value that depends on the input has the batch as its first
-// dimension (or a multiple of it, in a view of the same bytes) and nowhere else, and no op works
-// along that dimension. Sizes of the batch that an exporter wrote into a Reshape give way to what
-// they follow from. With the file's own size nothing is different, and nodes keep their numbers.
+// Makes dimension 0 of the model's one input symbolic if inference proves that each row is computed
+// independently: every value that depends on the input has the batch as its first dimension (or a
+// multiple of it, in a view of the same bytes) and nowhere else, and no op works along that
+// dimension. The function replaces sizes of the batch that an exporter wrote into a Reshape with
+// the sizes they derive from. With the batch size of the file the graph computes the same as
+// before, and nodes keep their numbers.
 //
-// Else the graph stays as it is. The statistics of BatchNormalization are of all rows, and no rows.
-// REQUIRES: the graph is validated, and has no layers.
+// If there is no proof, the graph stays as it is. The statistics that a BatchNormalization returns
+// are computed from all rows; the proof does not count them as rows. REQUIRES: the graph is
+// validated and has no layers.
 ModelBatch free_batch(Graph& graph);
 
 }  // namespace leat

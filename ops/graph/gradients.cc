@@ -8,8 +8,8 @@
 namespace leat {
 namespace {
 
-// Builds the gradients of one y. Partial gradients of a value wait in `parts_` until all consumers
-// of the value have been visited, then are summed left to right.
+// Builds the gradients of one y. The partial gradients of a value wait in `parts_` until the pass
+// has visited all consumers of the value; then they are summed from left to right.
 class Reverse {
  public:
   Reverse(Inference& inference, std::span<const ValueId> xs)
@@ -166,7 +166,7 @@ void Reverse::mark_active(const std::vector<NodeId>& order) {
   }
 }
 
-// Does y depend on x through float tensors?
+// True if y depends on x through float tensors.
 bool Reverse::reaches(ValueId x, ValueId y, const std::vector<NodeId>& order) const {
   std::vector<bool> reached(active_.size(), false);
   reached[x] = true;
@@ -193,7 +193,7 @@ Result<ValueId> Reverse::filled_like(ValueId like, double value) {
     LEAT_ASSIGN_OR_RETURN(auto expanded, emit("Expand", {filled[0], shape[0]}, {}, 1));
     return expanded[0];
   }
-  // Expand would make new symbols of sizes that it does not know; this keeps those of `like`.
+  // Expand would make new symbols for sizes that it does not know; this form keeps those of `like`.
   LEAT_ASSIGN_OR_RETURN(auto any, emit("Equal", {like, like}, {}, 1));
   LEAT_ASSIGN_OR_RETURN(auto chosen, emit("Where", {any[0], filled[0], filled[0]}, {}, 1));
   return chosen[0];
@@ -254,7 +254,7 @@ Result<std::vector<ValueId>> Reverse::run(ValueId y) {
   forward_ = kNone;
   for (ValueId x : xs_) {
     LEAT_ASSIGN_OR_RETURN(ValueId grad, total(x));
-    // An op such as Floor passes nothing on: the gradient is there, and zero.
+    // An op such as Floor passes no gradient on: the gradient exists, and is zero.
     if (grad == kNone && reaches(x, y, order)) {
       LEAT_ASSIGN_OR_RETURN(grad, filled_like(x, 0));
     }
@@ -272,14 +272,15 @@ Result<std::vector<ValueId>> add_gradients(Inference& inference, ValueId y,
 
 namespace {
 
-// Who fetches a gradient by its name finds what it became.
+// Moves the name to the new value, so that a fetch by that name gets the gradient.
 void take_name(Graph& graph, ValueId from, ValueId to) {
   if (graph.value_name(from).empty() || !graph.value_name(to).empty()) return;
   graph.set_value_name(to, graph.value_name(from));
   graph.set_value_name(from, "");
 }
 
-// Whoever ran after a Gradients node runs after what makes the gradients.
+// Moves control edges: a node that ran after a Gradients node now runs after the nodes that make
+// the gradients.
 void follow_producers(Graph& graph, NodeId gradients, const std::vector<ValueId>& made) {
   for (NodeId n = 0; n < graph.nodes(); ++n) {
     std::vector<NodeId>& after = graph.node(n).after;
@@ -299,7 +300,8 @@ Status expand_gradients(Inference& inference) {
   Graph& graph = inference.graph();
   const OpDef* gradients = graph.catalogue().find("leat.Gradients");
   if (!gradients) return {};
-  // In order, so that a y that is itself a gradient stands for one when its turn comes.
+  // The nodes are expanded in order: a y that is itself a gradient is already a gradient's value
+  // when its consumer's turn comes.
   LEAT_ASSIGN_OR_RETURN(const auto order, graph.topological_order());
   for (NodeId id : order) {
     if (graph.node(id).op != gradients) continue;
@@ -307,7 +309,7 @@ Status expand_gradients(Inference& inference) {
     const std::vector<ValueId> outputs = graph.node(id).outputs;
     auto made = add_gradients(inference, inputs[0], std::span(inputs).subspan(1));
     if (!made.ok()) return made.status().while_doing(cat("expanding ", graph.describe_node(id)));
-    // Whoever read the node's outputs reads the gradients now.
+    // The readers of the node's outputs read the gradients from now on.
     std::map<ValueId, ValueId> replaced;
     for (size_t i = 0; i < outputs.size(); ++i) {
       if (outputs[i] == kNone) continue;

@@ -10,7 +10,7 @@
 namespace leat {
 namespace {
 
-// Does each node come after all that it needs, as most passes leave it?
+// True if each node comes after all nodes that it depends on. Most passes leave graphs so.
 bool is_in_order(const Graph& graph) {
   for (NodeId id = 0; id < graph.nodes(); ++id) {
     const Node& node = graph.node(id);
@@ -179,8 +179,8 @@ Result<std::vector<NodeId>> Graph::topological_order() const {
     }
   }
   if (order.size() == nodes_.size()) return order;
-  // Everything left is on a cycle or behind one: walk backwards along what still waits until a node
-  // repeats.
+  // Every remaining node is on a cycle or depends on one: walk backwards over the remaining nodes
+  // until a node repeats.
   NodeId at = 0;
   while (waiting[at] == 0) ++at;
   std::vector<bool> seen(nodes_.size(), false);

@@ -1,7 +1,8 @@
-// The dataflow graph in memory: an arena of nodes and values wired by integers. Names stand in side
-// tables, for people and as the keys of state; no pass finds anything by name.
+// The dataflow graph in memory: an arena of nodes and values that refer to each other by integers.
+// Names are in side tables, for people and as the keys of state; no pass finds anything by name.
 //
-// Threads: a Graph is a value; one thread changes it, any number may read it when nobody does.
+// Threads: a Graph is a value. One thread may change it while no other uses it; any number of
+// threads may read it while none changes it.
 #pragma once
 
 #include <memory>
@@ -29,10 +30,10 @@ struct Node {
   std::vector<NodeId> after;  // control edges: these nodes run first
   std::string device;         // placement constraint, "job:worker/task:1/cpu:0"; empty: anywhere
   std::string name;           // for people; may be empty
-  // The node's index in the source graph: with the seed, the step and the element's index in the
-  // global tensor it keys random ops. Copies of a node keep it.
+  // The node's index in the source graph. Random ops key their numbers with it, the seed, the step
+  // and the element's index in the global tensor. Copies of a node keep it.
   uint32_t source = kNone;
-  // Where this copy's rows begin in the global tensor (dimension 0), when a strategy split it.
+  // The first row of this copy in the global tensor (dimension 0), when a strategy split the node.
   int64_t first_row = 0;
 };
 
@@ -63,12 +64,11 @@ class Graph {
   const Value& value(ValueId id) const { return values_[id]; }
   Value& value(ValueId id) { return values_[id]; }
 
-  // Makes room at once for so many in all.
+  // Reserves room for this many nodes and values in all.
   void reserve(size_t nodes, size_t values);
-  // Adds a node with `outputs` fresh output values. Nothing is checked here: validate() is the
-  // gate.
+  // Adds a node with `outputs` new output values. The function checks nothing: validate() does.
   NodeId add_node(const OpDef& op, std::vector<ValueId> inputs, Attrs attrs, int outputs);
-  // By name; invalid_argument with the nearest known op if there is none.
+  // Adds a node by the name of its op; invalid_argument with the nearest known op if there is none.
   Result<NodeId> add_node(std::string_view domain, std::string_view op, std::vector<ValueId> inputs,
                           Attrs attrs, int outputs);
   // Gives a node an optional output that it did not have; returns the (old or new) value.
@@ -82,14 +82,15 @@ class Graph {
   const std::vector<ValueId>& outputs() const { return outputs_; }
 
   // --- names ---
-  // "" if the value has none.
+  // The value's name; "" if it has none.
   const std::string& value_name(ValueId id) const;
   void set_value_name(ValueId id, std::string name);
-  // The name, or "%12".
+  // The value's name, or its number as "%12".
   std::string describe(ValueId id) const;
-  // "MatMul 'l2/mm'", "MatMul #12".
+  // The node for messages: "MatMul 'l2/mm'", or "MatMul #12" if it has no name.
   std::string describe_node(NodeId id) const;
-  std::optional<ValueId> find_value(std::string_view name) const;  // linear: for borders only
+  std::optional<ValueId> find_value(
+      std::string_view name) const;  // linear time: use it for borders only
 
   // --- symbols ---
   SymbolId symbol(std::string_view name);  // the same name gives the same symbol
@@ -102,8 +103,9 @@ class Graph {
   std::string type_text(const ValueType& type) const;        // "float[N,10]"
 
   // --- orders ---
-  // Every node after its producers and its control edges; ties in id order. invalid_argument names
-  // a cycle. The order is a function of the graph alone.
+  // The nodes in an order in which each follows its producers and the sources of its control edges;
+  // ties are in the order of ids. The order depends on the graph alone. If there is a cycle, the
+  // error is invalid_argument and names it.
   Result<std::vector<NodeId>> topological_order() const;
   // consumers()[v] = nodes that read v, ascending, each once.
   std::vector<std::vector<NodeId>> consumers() const;

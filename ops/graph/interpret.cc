@@ -8,7 +8,7 @@
 namespace leat {
 namespace {
 
-// A value during interpretation: a tensor, or the address of a resource.
+// A value while the interpreter runs: a tensor, or the address of a resource.
 struct Cell {
   ValueType type;
   Tensor tensor;            // tensors only

@@ -1,9 +1,9 @@
-// What runs. A kernel is made once per plan instruction, when the plan is registered: it sees
-// concrete types, makes its primitives, says how it is cut into tiles and what memory it needs.
-// After that it is only run, on addresses that do not change.
+// Kernels are the code that a step runs. A kernel is made once per plan instruction, when the plan
+// is registered. It sees concrete types then, creates its primitives, and declares its tiles and
+// the memory that it needs. Afterwards it only runs, on addresses that do not change.
 //
-// Determinism: tiles and algorithms follow from shapes alone. The number of threads may decide who
-// runs a tile, never what a tile is.
+// Determinism: tiles and algorithms follow from shapes alone. The number of threads may change
+// which thread runs a tile, but never the tiles.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@
 
 namespace leat {
 
-// What an op's rules see of one node once shapes are concrete.
+// The types and attributes of one node once all shapes are concrete.
 struct OpTypes {
   std::vector<OperandType> inputs;
   std::vector<OperandType> outputs;
@@ -33,47 +33,51 @@ struct OpTypes {
   }
 };
 
-// Independence along dimension 0, which lets neighbouring ops run tile by tile while their data is
-// in the cache. rows == 0: the op cannot be cut so.
-// Promise: in the kernel's row_phase(), rows [a,b) of the row outputs depend on rows [a,b) of the
-// row inputs and on all of the other inputs, and nothing else. Operands not listed as rows are
-// whole. An output that is not of rows (a gradient of weights) is complete only after the last
-// phase. Outside the row phase operands of rows are not touched, but for late_inputs: within it
-// a thread may be given memory that holds the rows of its tile alone, at their place.
+// How an op can be cut along dimension 0, so that neighbouring ops run tile by tile while their
+// data is in the cache. rows == 0: the op cannot be cut.
+//
+// The kernel promises: in its row_phase(), rows [a,b) of the row outputs depend on rows [a,b) of
+// the row inputs and on all of the other inputs, and on nothing else. Operands that are not listed
+// as rows are whole. An output that is not of rows (a gradient of weights) is complete only after
+// the last phase. Outside the row phase the kernel does not touch operands of rows, except
+// late_inputs: within the row phase a thread may get memory that holds only the rows of its tile,
+// at their place.
 struct Tiling {
   int64_t rows = 0;
   uint32_t row_inputs = 0;   // bit i: input i is of rows
   uint32_t row_outputs = 0;  // bit i: output i is of rows
   int64_t min_rows = 1;      // a tile of fewer rows wastes the processor (matrix products)
-  // The bits of the outputs that are not of rows depend on the rows of a tile (sums over rows, in
-  // parts): a chain must cut this op into exactly so many, which follow from the op's own shapes.
-  // 0: they do not.
+  // Set if the bits of the outputs that are not of rows depend on the rows of a tile (sums over
+  // rows, in parts): a chain must cut this op into exactly this many tiles. The number follows from
+  // the op's own shapes. 0: the bits do not depend on tiles.
   int64_t fixed_rows = 0;
   uint32_t late_inputs = 0;  // bit i: phases after the row phase read row input i again
 };
 
-// Operands (bit sets) that may all be Layout::channels16 together; the rest stays plain. The layout
-// pass gives all of them that layout, or none.
+// Operands (bit sets) that may all be Layout::channels16 together; the others stay plain. The
+// layout pass gives that layout to all of them or to none.
 struct LayoutSupport {
   uint32_t inputs = 0;
   uint32_t outputs = 0;
-  bool prefers_blocked = false;  // worth reordering for (convolutions); others merely follow
+  bool prefers_blocked =
+      false;  // worth reordering for (convolutions); others accept it but do not ask for it
 };
 
-// The step that a kernel runs in. Owned by the run.
+// The step that a kernel runs in. The run owns it.
 struct StepContext {
   uint64_t step = 0;  // the job's step, counted from 0, for random ops and slots
   uint64_t seed = 0;  // the job's seed
-  // The first failure of the step and who failed. Kernels call fail(); the executor reads it.
+  // Reports that an instruction failed. Kernels call it; the executor keeps the step's first
+  // failure and the instruction that reported it.
   virtual void fail(uint32_t instruction, Status status) = 0;
 
  protected:
   ~StepContext() = default;
 };
 
-// The context of a run that is allowed its steps bit by bit: AwaitQuorum asks how many.
+// The context of a run that gets permission for its steps in portions: AwaitQuorum reads the limit.
 struct LimitedStepContext : StepContext {
-  uint64_t limit = 0;  // steps below are allowed; more may be by now
+  uint64_t limit = 0;  // steps below it are allowed; it may have grown since
 
  protected:
   ~LimitedStepContext() = default;
@@ -81,13 +85,14 @@ struct LimitedStepContext : StepContext {
 
 enum class Progress : uint8_t {
   done,     // outputs are written
-  pending,  // enqueued on the device's queue: outputs are there when the queue comes to them
+  pending,  // enqueued on the device's queue: outputs are complete when the queue reaches them
   blocked,  // cannot go on before (await, await_value): run the same tile again then. Nothing was
             // done
   failed,   // context.step->fail() was called
 };
 
-// Addresses and the step, bound by the executor. One per instruction, reused every step.
+// The addresses and the step, bound by the executor. Each instruction has one context and reuses it
+// every step.
 struct KernelContext {
   void* const* inputs =
       nullptr;  // null where absent; for a resource other than a variable, its Resource*
@@ -98,7 +103,7 @@ struct KernelContext {
   StepContext* step = nullptr;
   Queue* queue = nullptr;    // of the device
   uint32_t instruction = 0;  // the index to give to step->fail()
-  // Set by a kernel that returns blocked.
+  // A kernel that returns blocked sets these: the executor runs it again at that value.
   Timeline* await = nullptr;
   uint64_t await_value = 0;
 
@@ -119,27 +124,27 @@ class Kernel {
   Kernel(const Kernel&) = delete;
   Kernel& operator=(const Kernel&) = delete;
 
-  // Phases run one after the other, the tiles of a phase in any order and in parallel.
+  // Phases run one after the other; the tiles of a phase run in any order and in parallel.
   virtual int phases() const { return 1; }
   virtual int tiles(int /*phase*/) const { return 1; }
-  // The phase that is cut into tiles of rows (see Tiling). Earlier phases prepare for it from whole
-  // operands alone (they pack weights), and run before it.
+  // The phase that is cut into tiles of rows (see Tiling). Earlier phases read only whole operands,
+  // for example to pack weights, and run before it.
   virtual int row_phase() const { return 0; }
   virtual size_t workspace_bytes() const { return 0; }
   virtual size_t scratch_bytes() const { return 0; }  // for each thread
-  // Threads: any compute thread; different tiles at the same time. Never blocks, never throws,
-  // allocates nothing.
+  // Runs one tile. It never blocks, never throws and allocates nothing. Threads: any compute
+  // thread; different tiles may run at the same time.
   virtual Progress run(KernelContext& context, int phase, int tile) = 0;
 };
 
-// What a kernel is made from.
+// The arguments of a KernelFactory.
 struct KernelSetup {
   OpTypes types;
   const Node* node = nullptr;  // attrs without defaults, source, first_row; name
   std::vector<const Tensor*>
       constants;  // of each input: its value if known at compile time, else null
-  // Rows of dimension 0 in one tile of the row phase, given by a chain that this kernel is part of:
-  // then tiles(row_phase()) must be ceil(rows / tile_rows). 0: the kernel chooses.
+  // The rows of dimension 0 in one tile of the row phase, set by the chain that this kernel is part
+  // of: tiles(row_phase()) must then be ceil(rows / tile_rows). 0: the kernel chooses.
   int64_t tile_rows = 0;
   Device* device = nullptr;
   class JobResources* resources =
@@ -154,7 +159,7 @@ struct KernelSetup {
   }
 };
 
-// Makes the kernel, or says why this one cannot be run (unimplemented, with the subject).
+// Makes the kernel, or returns why it cannot run (unimplemented, with the subject).
 using KernelFactory = std::function<Result<std::unique_ptr<Kernel>>(const KernelSetup&)>;
 
 // A kernel that is a function of its context, cut into tiles or not.

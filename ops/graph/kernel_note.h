@@ -1,5 +1,5 @@
-// Kernels that say of themselves why they run far below what the processor can do: `leat plan` and
-// `--profile` show it, so that nobody loses time in silence.
+// Notes of kernels that run far below the speed of the processor. `leat plan` and `--profile` show
+// them, so that a user learns of the loss and its reason.
 #pragma once
 
 #include <string>
@@ -10,13 +10,13 @@ namespace leat {
 
 class NotedKernel {
  public:
-  virtual std::string note() const = 0;  // "" where there is nothing to say
+  virtual std::string note() const = 0;  // "" if there is no loss to report
 
  protected:
   ~NotedKernel() = default;
 };
 
-// "" of a kernel that does not say so.
+// The kernel's note; "" if the kernel is no NotedKernel.
 inline std::string kernel_note(const Kernel& kernel) {
   const auto* noted = dynamic_cast<const NotedKernel*>(&kernel);
   return noted ? noted->note() : std::string();

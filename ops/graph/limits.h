@@ -1,4 +1,5 @@
-// The limits of a graph: everything that reads one checks these, and tests stand at their edges.
+// The limits of a graph: every reader of graphs checks them, and tests cover the values at the
+// limits.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +15,7 @@ inline constexpr size_t kOperands = 65'536;                     // inputs, or ou
 inline constexpr int kRank = kMaxRank;                          // 8
 inline constexpr int64_t kElements = int64_t{1} << 40;          // of one tensor
 inline constexpr uint64_t kConstantBytes = uint64_t{16} << 30;  // all constants of one graph
-inline constexpr size_t kInlineConstantBytes = 4096;  // larger ones stand outside graph.capnp
+inline constexpr size_t kInlineConstantBytes = 4096;  // larger ones are in files beside graph.capnp
 inline constexpr size_t kNameLength = 1024;           // bytes
 inline constexpr size_t kAttributes = 256;            // of one node
 inline constexpr size_t kListLength = 1'000'000;      // of one attribute
@@ -23,9 +24,9 @@ inline constexpr int kNesting = 16;                   // regions in regions
 inline constexpr int64_t kValueInference = 4096;      // elements of a value known at compile time
 inline constexpr size_t kTextBytes = size_t{256} << 20;  // of a graph as text
 inline constexpr size_t kMessageBytes = size_t{64}
-                                        << 20;  // of graph.capnp: Cap'n Proto's own limit
+                                        << 20;  // of graph.capnp: the limit of Cap'n Proto itself
 
-// Of a plan. Its names, attributes, constants and message have the limits of a graph's.
+// Limits of a plan. Its names, attributes, constants and message have the limits of a graph's.
 inline constexpr size_t kPartitions = 65'536;
 inline constexpr size_t kPlanEdges = 1'000'000;
 inline constexpr size_t kPlanValues = 4'000'000;                // of one partition

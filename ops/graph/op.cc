@@ -34,7 +34,7 @@ std::optional<SymbolicShape> broadcast(const SymbolicShape& a, const SymbolicSha
     } else if (x.is_constant() && y.is_constant()) {
       return std::nullopt;
     } else if (!x.is_constant() && !y.is_constant()) {
-      return std::nullopt;  // different symbols: nothing says that they are equal
+      return std::nullopt;  // different symbols: they may not be equal
     } else {
       out.set(offset + i, x.is_constant() ? x : y);  // the symbol must be that constant or 1
     }

@@ -1,5 +1,6 @@
-// What an op is: its signature, its inference, its gradient, its sharding rule, its kernels. One
-// OpDef per (domain, name), made in the op family's file and listed in ops/catalogue.cc.
+// The definition of an op: its signature, its inference, its gradient, its sharding rule, its
+// kernels. Each (domain, name) has one OpDef, which the file of its op family makes and
+// ops/catalogue.cc lists.
 #pragma once
 
 #include <functional>
@@ -19,33 +20,36 @@
 namespace leat {
 
 // ---------------------------------------------------------------------------------------------
-// Inference: from the types of the inputs (and the values that are known) to those of the outputs.
+// Inference: from the types of the inputs (and the values that are known at compile time) to the
+// types of the outputs.
 
-// What infer() sees of one node. Inputs have passed the signature: arity, kinds, dtypes.
+// The view of one node that infer() gets. Its inputs have passed the checks of the signature:
+// arity, kinds, dtypes.
 class InferContext {
  public:
   virtual ~InferContext() = default;
 
-  virtual int inputs() const = 0;  // as written, absent optional ones at the end not counted
+  virtual int inputs() const = 0;  // as written; absent optional inputs at the end do not count
   virtual int outputs() const = 0;
   virtual bool has_input(int i) const = 0;
   virtual bool wants_output(int i) const = 0;
   virtual const ValueType& input(int i) const = 0;  // REQUIRES: has_input(i)
-  // The value of input i if it is known before anything runs (small tensors only), else null.
+  // The value of input i if it is known at compile time (small tensors only), else null.
   virtual const Tensor* constant(int i) const = 0;
   virtual const Attrs& attrs() const = 0;  // defaults filled in
 
-  // Every wanted output must be set. Out-of-range sizes are refused by the gate.
+  // The rule must set every wanted output. validate() refuses sizes out of range.
   virtual void set_output(int i, ValueType type) = 0;
-  // The value of output i, known now (Shape's output, arithmetic on small integers).
+  // Sets the value of output i, if it is known at compile time (Shape's output, arithmetic on small
+  // integers).
   virtual void set_constant(int i, Tensor value) = 0;
   virtual SymbolId fresh_symbol() = 0;
   virtual std::string text(const SymbolicShape& shape) const = 0;
 
-  // invalid_argument: "MatMul 'l2/mm': " + message.
+  // An invalid_argument error: "MatMul 'l2/mm': " + message.
   virtual Status error(std::string_view message) const = 0;
 
-  // Shorthands.
+  // Short forms of the calls above.
   DType dtype(int i) const { return input(i).dtype; }
   const SymbolicShape& shape(int i) const { return input(i).shape; }
   void set_tensor(int i, DType dtype, SymbolicShape shape) {
@@ -53,12 +57,13 @@ class InferContext {
   }
 };
 
-// Checked arithmetic on sizes. Each returns empty on overflow.
-std::optional<Dim> multiply(Dim a, Dim b);  // a fresh symbol is needed for symbol x symbol: empty
+// Checked arithmetic on sizes. Each function returns nothing on overflow.
+std::optional<Dim> multiply(Dim a, Dim b);  // symbol x symbol needs a new symbol: nothing
 std::optional<int64_t> constant_of(Dim d);
-// Numpy broadcast; a symbolic size fits itself and 1. Empty when they cannot fit.
+// The shape of a numpy broadcast; a symbolic size is compatible with itself and with 1. Nothing if
+// the shapes are not compatible.
 std::optional<SymbolicShape> broadcast(const SymbolicShape& a, const SymbolicShape& b);
-// axis in [-rank, rank) made >= 0, else an error that says which.
+// Maps an axis in [-rank, rank) to [0, rank); else the error names the axis.
 Result<int> normalize_axis(const InferContext& ctx, int64_t axis, int rank);
 
 // Inference rules that many ops share.
@@ -69,8 +74,8 @@ Status infer_broadcast_bool(InferContext& ctx);  // the same, to bool
 // ---------------------------------------------------------------------------------------------
 // Gradients: built from ops.
 
-// What gradient() sees of one node. It emits nodes and sets the gradient of each input that is
-// differentiable; an input that is not set has none.
+// The view of one node that gradient() gets. The rule emits nodes and sets the gradient of each
+// differentiable input; an input that the rule does not set has no gradient.
 class GradientContext {
  public:
   virtual ~GradientContext() = default;
@@ -78,22 +83,24 @@ class GradientContext {
   virtual const Node& node() const = 0;
   virtual ValueId input(int i) const = 0;  // kNone if absent
   virtual ValueId output(int i) const = 0;
-  // The gradient that arrives at output i; kNone if nothing depends on it.
+  // The gradient of output i; kNone if y does not depend on that output.
   virtual ValueId grad(int i) const = 0;
-  // The forward node's optional output i, made if it was not there (a mask, saved statistics).
+  // The forward node's optional output i (a mask, saved statistics). It is added to the node if it
+  // is absent.
   virtual ValueId optional_output(int i) = 0;
-  virtual bool needs(int input) const = 0;  // does anybody want this input's gradient?
+  virtual bool needs(int input) const = 0;  // true if another node needs this input's gradient
   virtual const ValueType& type(ValueId value) const = 0;
 
-  // Adds a node (domain "" or "leat") and infers its types; returns output 0. Attributes as in
+  // Adds a node (domain "" or "leat"), infers its types, and returns output 0. Attributes are as in
   // ONNX.
   virtual ValueId emit(std::string_view op, std::vector<ValueId> inputs, Attrs attrs = {}) = 0;
   virtual std::vector<ValueId> emit_n(std::string_view op, std::vector<ValueId> inputs, Attrs attrs,
                                       int outputs) = 0;
-  // A constant, of any shape; a scalar of dtype `like`'s type.
+  // Adds a constant: the first form of any shape, the second a scalar of the dtype of `like`.
   virtual ValueId constant(Tensor value) = 0;
   virtual ValueId scalar(double value, DType dtype) = 0;
-  // Sums `grad` down to `like`'s shape: the reverse of a broadcast. Returns grad if shapes agree.
+  // Sums `grad` down to the shape of `like`: the reverse of a broadcast. Returns grad if the shapes
+  // are equal.
   virtual ValueId unbroadcast(ValueId grad, ValueId like) = 0;
 
   virtual void set_grad(int input, ValueId grad) = 0;
@@ -102,9 +109,9 @@ class GradientContext {
 
 // ---------------------------------------------------------------------------------------------
 // Sharding: which split of the inputs gives which split of the outputs. Strategies know nothing
-// else.
+// else about ops.
 
-// How one operand is spread over shards: whole on each, split along an axis, or a sum of parts.
+// The state of one operand over the shards: whole on each, split along an axis, or partial sums.
 struct Spread {
   enum Kind : uint8_t { whole, split, partial_sum } kind = whole;
   int axis = 0;
@@ -113,8 +120,8 @@ struct Spread {
   bool operator==(const Spread&) const = default;
 };
 
-// One legal combination: with the inputs spread so, the op applied to each shard gives the outputs
-// spread so. "All whole" is always legal and not listed.
+// One legal combination: if the inputs are spread as `inputs` says, the op applied on each shard
+// gives outputs spread as `outputs` says. "All whole" is always legal and not listed.
 struct ShardingRule {
   std::vector<Spread> inputs;
   std::vector<Spread> outputs;
@@ -135,15 +142,15 @@ struct Operand {
 
 struct AttrDef {
   std::string name;
-  std::string kind;              // as attr_kind() says
+  std::string kind;              // a result of attr_kind()
   std::optional<Attr> fallback;  // the default
   bool required = false;
 };
 
 struct OpDef {
-  std::string domain;  // "" is ONNX's
+  std::string domain;  // "" is the domain of ONNX
   std::string name;
-  int since = 1;  // the opset version whose definition this is
+  int since = 1;  // the opset version that this definition follows
   std::vector<Operand> inputs, outputs;
   std::vector<AttrDef> attributes;
   std::map<std::string, DTypeSet, std::less<>> types;  // type variables
@@ -156,8 +163,8 @@ struct OpDef {
       false;  // its rows depend on the shard: Node::first_row; never merged across shards
   std::vector<int> writes;  // inputs (resources) that it writes
   std::vector<int> reads;   // inputs (resources) that it reads
-  std::vector<int> picks;   // inputs of which it reads no more than it writes, however large
-  bool view = false;        // output 0 is input 0's bytes under another shape (plain layout)
+  std::vector<int> picks;   // inputs of which it reads at most as many elements as it writes
+  bool view = false;        // output 0 has the bytes of input 0 under another shape (plain layout)
   bool commutative = false;
   std::vector<std::pair<int, int>>
       in_place;  // (output, input): may share memory if that is the input's last use
@@ -170,15 +177,15 @@ struct OpDef {
   std::function<Tiling(const OpTypes&)> tiling;               // empty: no row tiles
   std::function<LayoutSupport(const OpTypes&)> layouts;       // empty: plain only
   std::map<std::string, KernelFactory, std::less<>> kernels;  // by device kind
-  // Only for ops whose output 0 is a resource: finds or makes it in setup.resources. Such a node is
-  // no instruction; its output is the resource's address.
+  // Only for ops whose output 0 is a resource: finds the resource in setup.resources, or makes it.
+  // Such a node is no instruction; its output is the resource's address.
   std::function<Result<Resource*>(const KernelSetup&)> make_resource;
 
   bool pure() const { return !stateful && !random && !make_resource; }
   std::string full_name() const { return domain.empty() ? name : domain + "." + name; }
 };
 
-// Writes an OpDef as its documentation reads:
+// Builds an OpDef in the order of its documentation:
 //   catalogue.add(Op("MatMul", 13).input("A", "T").input("B", "T").output("Y", "T")
 //                     .type("T", kNumbers).infer(...).gradient(...).kernel("cpu", ...));
 class Op {
@@ -191,9 +198,9 @@ class Op {
   Op& optional_output(std::string name, std::string type);
   Op& variadic_output(std::string name, std::string type, bool mixed = false);
   Op& type(std::string variable, DTypeSet allowed);
-  Op& attr(std::string name, Attr fallback);  // optional, with a default
+  Op& attr(std::string name, Attr fallback);  // optional attribute with a default
   Op& attr_required(std::string name, std::string kind);
-  Op& attr_optional(std::string name, std::string kind);  // optional, no default
+  Op& attr_optional(std::string name, std::string kind);  // optional attribute without a default
   Op& stateful();
   Op& random();
   Op& per_shard();
@@ -216,19 +223,19 @@ class Op {
   OpDef def_;
 };
 
-// All ops known to a process. Built once by main; immutable afterwards.
+// All ops known to a process. main builds it once; it does not change afterwards.
 class Catalogue {
  public:
   // REQUIRES: (domain, name) is new.
   void add(OpDef op);
-  // A device's plugin adds its kernels. REQUIRES: the op is there.
+  // Adds a kernel of an op; the plugins of devices call it. REQUIRES: the op is in the catalogue.
   void add_kernel(std::string_view full_name, std::string device_kind, KernelFactory factory);
-  // Null if there is none. `full_name` is "Relu" or "leat.Read".
+  // The op, or null if there is none. `full_name` is "Relu" or "leat.Read".
   const OpDef* find(std::string_view full_name) const;
   const OpDef* find(std::string_view domain, std::string_view name) const;
-  // Ascending by full name.
+  // All ops, ascending by full name.
   std::vector<const OpDef*> all() const;
-  // " (did you mean 'Relu'?)" or "".
+  // The nearest known op for messages: " (did you mean 'Relu'?)", or "".
   std::string suggestion(std::string_view full_name) const;
 
  private:

@@ -1,5 +1,5 @@
-// What a value of the graph is: its kind, its element type, and its shape, in which a size may be a
-// symbol such as the batch.
+// The type of a value of the graph: its kind, its element type, and its shape. A size in a shape
+// may be a symbol, such as the batch.
 #pragma once
 
 #include <array>
@@ -19,8 +19,8 @@ using NodeId = uint32_t;
 using ValueId = uint32_t;
 using SymbolId = uint32_t;
 
-// One size: a constant, or factor x symbol. Two sizes with equal factor and symbol are equal;
-// other symbolic sizes may or may not be.
+// One size: a constant, or factor x symbol. Two sizes with the same factor and symbol are equal;
+// other symbolic sizes may or may not be equal.
 struct Dim {
   int64_t factor = 0;
   SymbolId symbol = kNone;
@@ -45,7 +45,7 @@ class SymbolicShape {
   void push_back(Dim dim) { dims_[static_cast<size_t>(rank_++)] = dim; }
   std::span<const Dim> dims() const { return {dims_.data(), static_cast<size_t>(rank_)}; }
   bool is_constant() const;
-  // Empty if a size is symbolic.
+  // The shape if all of its sizes are constant; else nothing.
   std::optional<Shape> concrete() const;
   bool operator==(const SymbolicShape& other) const;
 
@@ -54,8 +54,8 @@ class SymbolicShape {
   int rank_ = 0;
 };
 
-// True if two sizes, or two shapes, are constant and not equal. A symbolic one may still turn out
-// equal, so that an op's inference accepts it and its kernel checks it.
+// True if two sizes, or two shapes, are constant and not equal. A symbolic size may turn out to be
+// equal at run time: inference accepts it, and the op's kernel checks it.
 template <typename SizeOrShape>
 bool known_to_differ(const SizeOrShape& a, const SizeOrShape& b) {
   return a.is_constant() && b.is_constant() && !(a == b);
@@ -63,9 +63,9 @@ bool known_to_differ(const SizeOrShape& a, const SizeOrShape& b) {
 
 enum class ValueKind : uint8_t {
   tensor,    // dtype and shape
-  rows,      // ids and values: the gradient of a table of which few rows are touched
+  rows,      // ids and values: the gradient of a table of which a step touches few rows
   resource,  // a variable or a queue: state that outlives the step
-  token,     // order only
+  token,     // carries order only, no data
 };
 
 struct ValueType {
@@ -75,13 +75,14 @@ struct ValueType {
   bool operator==(const ValueType&) const = default;
 };
 
-// How the bytes of a plan value lie. Edges, variables, feeds and fetches are always plain.
+// The order of a plan value's elements in memory. Edges, variables, feeds and fetches are always
+// plain.
 enum class Layout : uint8_t {
   plain,       // row-major
   channels16,  // nChw16c: [N, C/16, H, W, 16], for 4-D values whose C is a multiple of 16
 };
 
-// A value as a kernel sees it: nothing symbolic is left.
+// The type of a value as a kernel sees it: all sizes are constant.
 struct OperandType {
   DType dtype = DType::invalid;
   Shape shape;

@@ -44,7 +44,7 @@ class NodeInference final : public InferContext {
     return invalid_argument(cat(call_.subject, ": ", message));
   }
 
-  // Checks what the op's rule left: every wanted output set, sizes in range.
+  // Checks the outcome of the op's rule: every wanted output is set and sizes are in range.
   Result<OpOutcome> finish() {
     for (int i = 0; i < outputs(); ++i) {
       if (!wants_output(i)) continue;
@@ -176,7 +176,7 @@ Status check_attributes(const OpCall& call) {
     }
     const std::string_view kind = attr_kind(attr);
     const bool int_for_float = def->kind == "float" && kind == "int";
-    // An empty list in text does not say of what.
+    // The text form of an empty list does not show its kind.
     const auto* ints = std::get_if<std::vector<int64_t>>(&attr);
     const bool empty_list = ints && ints->empty() && def->kind.ends_with('s');
     if (kind != def->kind && !int_for_float && !empty_list) {
@@ -193,7 +193,7 @@ Status check_attributes(const OpCall& call) {
   return {};
 }
 
-// A pure op over known small values is computed now, by its own kernel.
+// Computes a pure op over small known values now, with its own kernel.
 void fold(const OpCall& call, OpOutcome& outcome) {
   if (!call.op->pure() || call.inputs.empty()) return;
   for (size_t i = 0; i < call.inputs.size(); ++i) {
@@ -245,7 +245,7 @@ Result<OpOutcome> Inference::outcome_of(NodeId id) {
     call.inputs.push_back(input == kNone ? nullptr : &graph_->value(input).type);
     call.constants.push_back(input == kNone ? nullptr : constant(input));
   }
-  while (!call.inputs.empty() && !call.inputs.back()) {  // absent ones at the end do not count
+  while (!call.inputs.empty() && !call.inputs.back()) {  // absent inputs at the end do not count
     call.inputs.pop_back();
     call.constants.pop_back();
   }
@@ -275,7 +275,7 @@ Status Inference::infer_more(NodeId id) {
   const size_t known_symbols = graph_->symbols();
   LEAT_ASSIGN_OR_RETURN(OpOutcome outcome, outcome_of(id));
   const Node& node = graph_->node(id);
-  std::map<SymbolId, SymbolId> renamed;  // made again: what it was called before
+  std::map<SymbolId, SymbolId> renamed;  // new symbol -> the one from before
   const auto each_dim = [&](auto&& visit) {
     for (size_t i = 0; i < node.outputs.size(); ++i) {
       if (node.outputs[i] == kNone) continue;

@@ -1,6 +1,6 @@
-// The one gate. Nothing runs, is compiled or is differentiated before it: it checks every node's
-// signature, infers every type with checked arithmetic, and finds the values that are known
-// already.
+// Validation. Every graph passes it before anything runs, compiles or differentiates the graph: it
+// checks every node's signature, infers every type with checked arithmetic, and computes the values
+// that are known at compile time.
 #pragma once
 
 #include <functional>
@@ -13,8 +13,8 @@
 
 namespace leat {
 
-// One op on its own: types of outputs (and known values) from types of inputs. What Inference and
-// the interpreter share.
+// One op on its own: inference maps the types of its inputs to the types (and known values) of its
+// outputs. Inference and the interpreter share this.
 struct OpCall {
   const OpDef* op = nullptr;
   const Attrs* attrs = nullptr;          // as written
@@ -31,21 +31,22 @@ struct OpOutcome {
 };
 Result<OpOutcome> infer_op(const OpCall& call);
 
-// Infers a graph, whole or as it grows. Values known before anything runs are kept here.
-// Threads: one. The graph must outlive it and change only by growing.
+// Infers a graph, whole or while it grows. It also keeps the values that are known at compile time.
+// Threads: one. The graph must outlive this object and may change only by growing.
 class Inference {
  public:
   explicit Inference(Graph& graph) : graph_(&graph) {}
 
-  // Limits, names, cycles, then infer() on each node in order. Fills Value::type of every value.
-  // invalid_argument, with the node as subject, for the first thing that is wrong.
+  // Checks limits, names and cycles, then infers each node in order. It sets Value::type of every
+  // value. The first error is invalid_argument, with the node as its subject.
   Status run();
-  // One node, whose inputs are inferred.
+  // Infers one node, whose inputs are inferred.
   Status infer(NodeId id);
-  // One node that was inferred and has more outputs now: those that it had keep their types, and
-  // with them the symbols that others know already.
+  // Infers a node again after it gained outputs. The outputs that it had before keep their types,
+  // and with them the symbols that other values refer to.
   Status infer_more(NodeId id);
-  // The value, if it is known at compile time; else null. Valid until the next infer().
+  // The value if it is known at compile time; else null. The pointer is valid until the next
+  // infer().
   const Tensor* constant(ValueId value) const;
   Graph& graph() { return *graph_; }
 
@@ -56,18 +57,18 @@ class Inference {
   std::vector<Tensor> constants_;
 };
 
-// Inference::run() on its own.
+// Runs Inference::run() on the graph.
 Status validate(Graph& graph);
 
-// The limits of ops/graph/limits.h, of the graph and its regions, and that inputs, outputs and
-// control edges refer to what exists. Inference::run() begins with it.
+// Checks the limits of ops/graph/limits.h for the graph and its regions, and that inputs, outputs
+// and control edges refer to existing nodes and values. Inference::run() begins with it.
 Status check_limits(const Graph& graph);
 
 // The attributes with the op's defaults filled in.
 Attrs with_defaults(const OpDef& op, const Attrs& attrs);
 
-// Concrete operand types of a node. REQUIRES: the graph was validated. Symbolic sizes are an error
-// (failed_precondition) naming the value.
+// The concrete operand types of a node. REQUIRES: the graph was validated. A symbolic size is an
+// error (failed_precondition) that names the value.
 Result<OpTypes> concrete_types(const Graph& graph, const Node& node, const Attrs& attrs);
 
 }  // namespace leat

@@ -1,4 +1,4 @@
-// leat.Conv2D and leat.Conv2DTranspose: NCHW images, kernels as ONNX lays them.
+// leat.Conv2D and leat.Conv2DTranspose: NCHW images, kernels in ONNX's layout.
 #include <algorithm>
 #include <array>
 #include <optional>
@@ -11,7 +11,7 @@ namespace {
 
 using Pair = std::array<int64_t, 2>;
 
-// One int for both directions, or one for each.
+// An attribute with one int for both directions, or one for each.
 std::optional<Pair> pair_of(const Attrs& attrs, std::string_view name) {
   const std::vector<int64_t> sizes = attr_ints(attrs, name);
   if (sizes.size() != 1 && sizes.size() != 2) return std::nullopt;
@@ -24,7 +24,7 @@ std::optional<Pair> pair_of(const Attrs& attrs, std::string_view name) {
 struct Window {
   Pair kernel, strides, dilations;
   bool same;
-  // What the kernel spans.
+  // The size of the dilated kernel.
   int64_t span(size_t i) const { return (kernel[i] - 1) * dilations[i] + 1; }
 };
 
@@ -50,7 +50,7 @@ Status check_window(const InferContext& ctx) {
   return check_names(ctx);
 }
 
-// The size of the output along one direction; empty if the kernel does not fit.
+// The size of the output along one direction; nothing if the kernel does not fit.
 std::optional<Dim> convolved(InferContext& ctx, const Window& w, size_t i) {
   const Dim in = ctx.shape(0)[static_cast<int>(i) + 2];
   if (!in.is_constant()) {
@@ -79,8 +79,8 @@ Status infer_convolution(InferContext& ctx) {
   return {};
 }
 
-// ONNX's pads of padding "same", the odd pixel at the end as Keras has it; empty if they depend on
-// a size that is not known.
+// ONNX's pads for padding "same", with the odd pixel at the end, as in Keras. The result is empty
+// if they depend on a size that is not known.
 std::optional<std::vector<int64_t>> same_pads(const Window& w, const SymbolicShape& image) {
   std::vector<int64_t> pads(4);
   for (size_t i = 0; i < 2; ++i) {
@@ -145,7 +145,8 @@ ValueId expand_convolution(LayerContext& ctx) {
       ctx.emit("Conv", std::move(inputs), std::move(attrs), inner_name(ctx, "conv")), 1);
 }
 
-// The transposed one grows: same gives in x stride, valid what the kernel overhangs as well.
+// A transposed convolution enlarges the image: "same" gives in x stride, and "valid" adds the part
+// of the kernel that goes beyond it.
 Dim transposed(InferContext& ctx, const Window& w, size_t i) {
   const Dim in = ctx.shape(0)[static_cast<int>(i) + 2];
   const auto grown = multiply(in, Dim::of(w.strides[i]));

@@ -28,7 +28,7 @@ GraphCopy::GraphCopy(const Graph& from)
       values_(from.values(), kNone),
       nodes_(from.nodes(), kNone) {
   to_.name = from.name;
-  // The same ids, or the types would not fit: symbol() would look through all of them each time.
+  // The ids must be equal, or types would not agree. symbol() would search all symbols each time.
   for (SymbolId id = 0; id < from.symbols(); ++id)
     to_.symbol_info(to_.fresh_symbol()) = from.symbol_info(id);
   for (const ValueId input : from.inputs()) {

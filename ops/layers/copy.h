@@ -1,4 +1,4 @@
-// Copies a graph node by node, so that a pass can put something else in the place of some.
+// Copies a graph node by node, so that a pass can replace some of the nodes.
 #pragma once
 
 #include <vector>
@@ -7,7 +7,7 @@
 
 namespace leat {
 
-// Begins with the name, the symbols and the inputs of `from`, which must outlive it.
+// Begins with the name, the symbols and the inputs of `from`, which must outlive the copy.
 class GraphCopy {
  public:
   explicit GraphCopy(const Graph& from);
@@ -15,19 +15,19 @@ class GraphCopy {
   const Graph& from() const { return from_; }
   Graph& to() { return to_; }
 
-  // The new value of an old one; kNone for kNone. REQUIRES: it was made.
+  // The new value for an old one; kNone for kNone. REQUIRES: the new value exists.
   ValueId at(ValueId old) const { return old == kNone ? kNone : values_[old]; }
   std::vector<ValueId> at(const std::vector<ValueId>& old) const;
   std::vector<NodeId> nodes_at(const std::vector<NodeId>& old) const;
 
-  // The old node as it is: attributes, names of the outputs, control edges, device, source.
+  // Copies an old node unchanged: attributes, names of the outputs, control edges, device, source.
   NodeId copy(NodeId old);
-  // What stands for an old value or node.
+  // Sets the new value or node for an old one.
   void put(ValueId old, ValueId now) { values_[old] = now; }
   void put_node(NodeId old, NodeId now) { nodes_[old] = now; }
 
-  // Sets the outputs, and the source of every node that is not random to its index in the text
-  // form: only random nodes are keyed by it. The copy is finished.
+  // Sets the outputs and returns the finished graph. It sets the source of every node that is not
+  // random to its index in the text form, because only random nodes use their source as a key.
   Graph finish() &&;
 
  private:

@@ -20,7 +20,7 @@ Status infer_dense(InferContext& ctx) {
   return {};
 }
 
-// Gemm for rows with a bias, MatMul (and Add) for the rest.
+// A dense layer of rows with a bias is a Gemm; any other is a MatMul (and an Add).
 ValueId expand_dense(LayerContext& ctx) {
   const SymbolicShape& shape = ctx.input_type().shape;
   const int64_t in = shape[shape.rank() - 1].factor, units = attr_int(ctx.attrs(), "units");

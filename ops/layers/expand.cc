@@ -52,7 +52,7 @@ Status check_variable_names(const Graph& graph) {
   return {};
 }
 
-// A file may declare the types of its outputs: a wrong one is worth a word.
+// A file may declare the types of its outputs: a wrong declaration is an error.
 Status check_declared(const Graph& declared, const Graph& typed) {
   for (const ValueId id : declared.outputs()) {
     const ValueType &said = declared.value(id).type, &is = typed.value(id).type;
@@ -71,7 +71,7 @@ Status check_declared(const Graph& declared, const Graph& typed) {
   return {};
 }
 
-// Puts the nodes of one layer in its place.
+// Adds the nodes of one layer in its place.
 Status expand_layer(GraphCopy& copy, NodeId layer, Expand expand, ValueId& training) {
   const Node& node = copy.from().node(layer);
   LayerContext ctx(copy, layer, layer_name(copy.from(), layer), training);

@@ -26,7 +26,7 @@ Status check_name(const InferContext& ctx, std::string_view attr,
                        ", received '", name, "'", did_you_mean(name, known)));
 }
 
-// Keras' scale of a uniform (its half width) or a normal (its deviation) initializer.
+// Keras' scale of an initializer: half the width of a uniform one, the deviation of a normal one.
 double initializer_scale(const LayerContext::Weights& w) {
   const double in = static_cast<double>(w.fan_in), out = static_cast<double>(w.fan_out);
   if (w.initializer == "glorot_uniform") return std::sqrt(6.0 / (in + out));
@@ -91,7 +91,7 @@ NodeId LayerContext::add(std::string_view op, std::vector<ValueId> inputs, Attrs
   const Node& layer = copy_.from().node(layer_);
   Node& node = copy_.to().node(*id);
   node.device = layer.device;
-  // Sources beyond any index of the text, should a layer have more than one random node.
+  // A layer with several random nodes gives them sources beyond every index of the text form.
   if (node.op->random) node.source = layer.source + (randoms_++ << 20);
   if (!initial_) node.after = copy_.nodes_at(layer.after);
   return *id;
@@ -152,7 +152,7 @@ void LayerContext::initialize(ValueId resource, const Weights& w) {
 
 ValueId LayerContext::training() {
   if (training_ != kNone) return training_;
-  initial_ = true;  // shared by layers: it waits for none of them
+  initial_ = true;  // layers share it, so it must not wait for one of them
   training_ = emit_constant(Tensor::scalar<bool>(true));
   initial_ = false;
   if (training_ == kNone) return kNone;

@@ -5,7 +5,7 @@
 namespace leat {
 namespace {
 
-// An attribute that must lie in [0, 1).
+// Checks an attribute that must be in [0, 1).
 Status check_fraction(const InferContext& ctx, std::string_view name) {
   const double value = attr_float(ctx.attrs(), name);
   if (value >= 0 && value < 1) return {};

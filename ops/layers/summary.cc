@@ -20,8 +20,8 @@ double elements(const ValueType& type) {
 
 const ValueType& type_of(const Graph& graph, ValueId value) { return graph.value(value).type; }
 
-// Operations of one node, as a roofline counts them: two for a multiply-add, one for an element of
-// anything else that computes, none for what only moves.
+// The operations of one node in the roofline model: two per multiply-add, one per element of any
+// other op that computes, none for ops that only move data.
 double flops(const Graph& graph, const Node& node) {
   const std::string& op = node.op->name;
   if (node.outputs.empty() || node.outputs[0] == kNone || node.inputs.empty()) return 0;
@@ -30,8 +30,8 @@ double flops(const Graph& graph, const Node& node) {
   const SymbolicShape& in = type_of(graph, node.inputs[0]).shape;
   if (op == "Conv" || op == "ConvTranspose") {
     const ValueType& kernel = type_of(graph, node.inputs[1]);
-    // Each element of the kernel but for its output channels, for each element of what it walks
-    // over.
+    // Each element of `walked` takes part in one multiply-add for each element of the kernel that
+    // has one index of its first axis.
     const double walked = op == "Conv" ? out : elements(type_of(graph, node.inputs[0]));
     return 2 * walked * elements(kernel) / static_cast<double>(kernel.shape[0].factor);
   }
@@ -70,7 +70,7 @@ std::string mega(double flops) {
 
 using Row = std::array<std::string, 4>;
 
-// Left-aligned names, right-aligned numbers.
+// A table with left-aligned names and right-aligned numbers.
 std::string table(const std::vector<Row>& rows, size_t head) {
   std::array<size_t, 4> widths{};
   for (const Row& row : rows) {
@@ -98,8 +98,8 @@ struct Cost {
   int64_t parameters() const { return trainable + fixed; }
 };
 
-// What each node of the source graph costs, by what it became. Initial values cost once, not a
-// step.
+// The cost of each node of the source graph, from the nodes that it was expanded to. Initial values
+// cost once and not in every step.
 std::vector<Cost> costs(const Graph& graph, const Expansion& expansion) {
   std::vector<Cost> costs(graph.nodes());
   for (NodeId id = 0; id < expansion.graph.nodes(); ++id) {
@@ -115,7 +115,8 @@ std::vector<Cost> costs(const Graph& graph, const Expansion& expansion) {
   return costs;
 }
 
-// Examples that the graph is of at a time: 1 where that is left open, as exporters may.
+// The number of examples in one batch of the graph: 1 if that is symbolic, as in many exported
+// models.
 int64_t rows_of(const Graph& graph) {
   if (graph.inputs().empty()) return 1;
   const SymbolicShape& shape = graph.value(graph.inputs()[0]).type.shape;

@@ -8,10 +8,10 @@
 
 namespace leat {
 
-// One row for each node of the graph as it is written, layers unexpanded: its name and op, its
-// output's shape, the parameters that it makes, and the million floating-point operations of its
-// forward pass for one example (symbolic sizes count as 1; a multiply-add is two). Then the totals.
-// Errors are those of expand_layers().
+// The table has one row for each node of the graph as it is written, with layers unexpanded: its
+// name and op, its output's shape, the parameters that it makes, and the million floating-point
+// operations of its forward pass for one example (symbolic sizes count as 1; a multiply-add is
+// two). Then come the totals. Errors are those of expand_layers().
 Result<std::string> summarize(const Graph& graph);
 
 }  // namespace leat

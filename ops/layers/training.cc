@@ -44,7 +44,7 @@ class Former {
     return &graph_.node(graph_.value(value).producer);
   }
 
-  // A constant that only says to Dropouts whether they train.
+  // True for a constant that is only the training flag of Dropouts.
   bool is_flag(NodeId id) const {
     const Node& node = graph_.node(id);
     if (!is_op(node, "Constant") || node.outputs.size() != 1 || node.outputs[0] == kNone) {
@@ -61,7 +61,7 @@ class Former {
            });
   }
 
-  // The statistics of a batch, on their way to a variable: inference moves none.
+  // True if the node assigns the statistics of a batch to a variable; inference has no such node.
   bool assigns_statistics(const Node& node) const {
     if (training_ || !is_op(node, "leat.Assign") || node.inputs.size() != 2) return false;
     const Node* from = producer(node.inputs[1]);
@@ -92,15 +92,15 @@ class Former {
     if (!trains) return {};
     copy_.to().node(now).attrs["training_mode"] = int64_t{0};
     copy_.to().node(now).outputs.resize(1, kNone);
-    // Who asks for the new statistics gets the running ones.
+    // A reader of the new statistics gets the running ones.
     for (size_t i = 1; i < node.outputs.size() && i < 3; ++i) {
       if (node.outputs[i] != kNone) copy_.put(node.outputs[i], copy_.at(node.inputs[i + 2]));
     }
     return {};
   }
 
-  // The variable that a statistic is read from, if need be by way of nodes that pass it on: of an
-  // earlier use of the same statistics it is what comes after that use. kNone if there is none.
+  // The variable that a statistic is read from, if need be through nodes that pass it on. For a
+  // statistic that an earlier use updated, it is the variable of that use. kNone if there is none.
   ValueId variable_of(ValueId statistic) const {
     for (const Node* from = producer(statistic); from != nullptr; from = producer(statistic)) {
       if (is_op(*from, "leat.Read")) return from->inputs[0];
@@ -113,8 +113,8 @@ class Former {
     return kNone;
   }
 
-  // Which variables BatchNormalizations read statistics from, and how often; and those that the
-  // graph writes to itself.
+  // Finds the variables from which BatchNormalizations read statistics, and how often; and the
+  // variables that the graph itself writes.
   void find_statistics() {
     for (NodeId id = 0; id < graph_.nodes(); ++id) {
       const Node& node = graph_.node(id);
@@ -124,9 +124,9 @@ class Former {
     }
   }
 
-  // Statistics that no variable holds cannot move: such a node stays as it is. Where several nodes
-  // share a variable each goes on from what the one before it made, in the order of the program,
-  // and the last one's result is kept.
+  // Statistics that are in no variable cannot be updated: such a node stays as it is. If several
+  // nodes share a variable, each continues from the result of the one before it, in the order of
+  // the program, and the result of the last one is kept.
   Status start_training(const Node& node, NodeId now) {
     const ValueId variables[] = {variable_of(node.inputs[3]), variable_of(node.inputs[4])};
     if (variables[0] == kNone || variables[1] == kNone) return {};
@@ -153,8 +153,8 @@ class Former {
   const std::vector<std::vector<NodeId>> consumers_;
   ValueId flag_ = kNone;
   std::set<ValueId> assigned_;         // variables, in the old graph
-  std::map<ValueId, int> uses_;        // of variables of statistics that are still to come
-  std::map<ValueId, ValueId> latest_;  // in the new graph: what the last use made of them
+  std::map<ValueId, int> uses_;        // uses of statistics variables that are still to come
+  std::map<ValueId, ValueId> latest_;  // in the new graph: the result of the last use
 };
 
 }  // namespace

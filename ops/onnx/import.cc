@@ -24,15 +24,15 @@ using namespace onnx_wire;
 // The double with the same shortest decimal: 0.9f is 0.9.
 double widen(float value) {
   const std::string text = shortest(value);
-  double wide = value;  // what is left of it for inf and nan
+  double wide = value;  // the result for inf and nan
   std::from_chars(text.data(), text.data() + text.size(), wide);
   return wide;
 }
 
-// One model on its way to a draft.
-// Of a node's metadata: the constraint on where it runs.
+// The key in a node's metadata of the constraint on its device.
 constexpr std::string_view kDeviceProperty = "leat.device";
 
+// Converts one model to a draft.
 class Importer {
  public:
   Importer(std::string_view file, const Catalogue& catalogue, const OnnxOptions& options,
@@ -96,7 +96,7 @@ class Importer {
     DraftGraph out;
     LEAT_ASSIGN_OR_RETURN(out.name, name(in.name(), 0));
     if (out.name.empty()) out.name = "graph";
-    std::set<std::string> given;  // an input with an initializer is none
+    std::set<std::string> given;  // an initialized input is not an input
     for (const TensorProto& tensor : in.initializer()) LEAT_RETURN_IF_ERROR(count(tensor, 0));
     for (const TensorProto& tensor : in.initializer()) {
       LEAT_ASSIGN_OR_RETURN(const std::string n, name(tensor.name(), 0));
@@ -123,7 +123,8 @@ class Importer {
     return out;
   }
 
-  // Before it is read: together they may take no more than a graph's constants.
+  // Counts a tensor's bytes before they are read: all tensors together may be at most as large as a
+  // graph's constants.
   Status count(const TensorProto& tensor, size_t place) {
     constant_bytes_ += claimed_bytes(tensor);
     if (constant_bytes_ <= limits::kConstantBytes) return {};
@@ -163,7 +164,7 @@ class Importer {
     return out;
   }
 
-  // What the model says of an output, for whoever checks it against what is inferred; none if the
+  // The type that the model declares for an output, to check against the inferred one; none if the
   // shape is left open. Some exporters write -1 for an unknown size.
   Result<std::optional<DraftType>> declared_type(const ValueInfoProto& output) const {
     const auto& tensor = output.type().tensor_type();
@@ -202,7 +203,7 @@ class Importer {
       }
       if (catalogue_.find(domain, proto.op_type()) == nullptr) {
         lacking_[full].push_back(described(proto));
-        continue;  // go on, to find all of them
+        continue;  // continue to find all of them
       }
       LEAT_ASSIGN_OR_RETURN(DraftNode node, this->node(proto, place, nesting));
       node.domain = domain;
@@ -213,7 +214,7 @@ class Importer {
     return {};
   }
 
-  // A node's name, else that of what it makes.
+  // A node's name, or else the name of its output.
   static std::string described(const NodeProto& proto) {
     if (!proto.name().empty()) return proto.name().substr(0, limits::kNameLength);
     return proto.output_size() > 0 ? proto.output(0).substr(0, limits::kNameLength) : "";
@@ -237,7 +238,7 @@ class Importer {
       LEAT_ASSIGN_OR_RETURN(std::string n, name(output, place));
       out.outputs.push_back({std::move(n), place});
     }
-    // Absent ones at the end say nothing.
+    // Absent inputs at the end have no meaning.
     while (!out.inputs.empty() && out.inputs.back().name.empty()) out.inputs.pop_back();
     while (!out.outputs.empty() && out.outputs.back().name.empty()) out.outputs.pop_back();
     for (const AttributeProto& attribute : in.attribute()) {
@@ -258,7 +259,7 @@ class Importer {
     return out;
   }
 
-  // Files before IR version 2 may not say of what type an attribute is.
+  // Files before IR version 2 may omit the type of an attribute.
   static int type_of(const AttributeProto& in) {
     if (in.type() != 0) return in.type();
     if (in.has_f()) return 1;
@@ -312,7 +313,8 @@ class Importer {
     }
   }
 
-  // All at once: who has one op to replace wants to know of the others.
+  // Reports all of them at once, because a user who must replace one op needs to know of the
+  // others.
   Status report_lacking() const {
     if (lacking_.empty()) return {};
     constexpr size_t kShown = 20;
@@ -336,7 +338,8 @@ class Importer {
     return node;
   }
 
-  // What is constrained to a device brings its weights along: by name, the first reader's.
+  // The device constraint of a node also applies to its weights: by name, the constraint of the
+  // first reader.
   static std::map<std::string, DraftAttr> devices_of_inputs(const DraftGraph& graph) {
     std::map<std::string, DraftAttr> devices;
     for (const DraftNode& node : graph.nodes) {
@@ -347,7 +350,7 @@ class Importer {
     return devices;
   }
 
-  // w becomes r = Variable; Initialize(r, constant); w = Read(r).
+  // Replaces w with r = Variable; Initialize(r, constant); w = Read(r).
   void make_variables(DraftGraph& graph, const OnnxParameters& parameters) const {
     const auto devices = devices_of_inputs(graph);
     std::vector<DraftNode> nodes;
@@ -382,7 +385,7 @@ class Importer {
   const OnnxOptions& options_;
   const OnnxExternal external_;
   int64_t opset_ = 1;
-  uint64_t constant_bytes_ = 0;      // that tensors claim so far
+  uint64_t constant_bytes_ = 0;      // the sum that tensors declare so far
   std::vector<std::string> places_;  // by draft offset
   std::map<std::string, std::vector<std::string>> lacking_;
 };

@@ -1,8 +1,8 @@
-// Reads ONNX models. A library of its own: runners need no protobuf.
+// Reads ONNX models. This is a library of its own, because runners need no protobuf.
 //
-// A model of any opset from 1 to 21 becomes a graph over the ops of this build, each node upgraded
-// to the version that is implemented. Floats of attributes become the doubles with the same
-// shortest decimal. Regions keep their captures as ops/text/draft.h says.
+// A model of any opset from 1 to 21 becomes a graph over the ops of this build; each node is
+// upgraded to the implemented version. Floats of attributes become the doubles with the same
+// shortest decimal. Regions keep their captures as described in ops/text/draft.h.
 #pragma once
 
 #include <cstddef>
@@ -18,28 +18,29 @@
 namespace leat {
 
 struct OnnxOptions {
-  // Initializers of floats with a rank become variables (leat.Variable, Initialize, Read) of their
-  // names, so that the model can be trained on; else they are constants. The running statistics of
-  // BatchNormalization become variables that are not trained.
+  // Float initializers with a rank become variables (leat.Variable, Initialize, Read) of the same
+  // names, so that the model can be trained; without this they are constants. The running
+  // statistics of BatchNormalization become variables that are not trained.
   bool trainable = false;
-  // All of the variables are trained but running statistics, and initializers that the exporter
-  // wrote as one stay one. Runs that began when there was no other rule go on by this one.
+  // All variables but running statistics are trained, and initializers that the exporter merged
+  // stay merged. Runs that began when this was the only rule continue with it.
   bool every_float = false;
 };
 
 struct OnnxModel {
   Graph graph;  // not validated; its outputs have the types that the model declares, if any
-  std::vector<std::string> notes;  // for people: what the exporter seems to have left out
+  std::vector<std::string>
+      notes;  // for people: parts of the model that the exporter seems to have omitted
 };
 
-// `name` begins the messages. invalid_argument for what is broken or against a limit; unimplemented
-// names every op that this build lacks at once, with the nodes. External data is refused: it needs
-// a directory.
+// Imports a model from memory. `name` begins the messages. invalid_argument for a broken model or
+// one beyond a limit; unimplemented names all ops that this build lacks, with their nodes. External
+// data is refused, because it needs a directory.
 Result<OnnxModel> import_onnx(std::span<const std::byte> bytes, const Catalogue& catalogue,
                               std::string_view name, const OnnxOptions& options = {});
 
-// A file, with the external data that lies in its directory or below: nothing outside is opened,
-// whatever the model says.
+// Imports a file, with external data in its directory or below. No file outside is opened, whatever
+// the model contains.
 Result<OnnxModel> import_onnx_file(Files& files, const std::string& path,
                                    const Catalogue& catalogue, const OnnxOptions& options = {});
 

@@ -24,7 +24,7 @@ void add_constant(DraftGraph& graph, const std::string& name, const Tensor& valu
   constant.value = value;
 }
 
-// The weights among an op's operands: [first, end).
+// The range [first, end) of the weights among an op's operands.
 struct Operands {
   std::string_view op;
   size_t first, end;
@@ -87,7 +87,8 @@ void OnnxParameters::take_all() {
   }
 }
 
-// The older exporter's own names are "onnx::Conv_12", "/block/Identity_output_0" and "12".
+// The names that the older exporter makes up are "onnx::Conv_12", "/block/Identity_output_0" and
+// "12".
 bool OnnxParameters::is_parameter_name(const std::string& name) const {
   if (origin_.knows()) return origin_.members.contains(name);
   const bool number =
@@ -132,7 +133,8 @@ void OnnxParameters::separate_roles() {
   };
   for (const DraftNode& node : graph_.nodes) {
     for (const DraftName& output : node.outputs) names.insert(output.name);
-    if (node.op == "Identity" && node.domain.empty()) continue;  // passes on what has a role later
+    if (node.op == "Identity" && node.domain.empty())
+      continue;  // the reader of its output has the role
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       if (values.contains(node.inputs[i].name)) roles[node.inputs[i].name].insert(role_of(node, i));
     }
@@ -188,12 +190,12 @@ void OnnxParameters::find_missing() {
   }
 }
 
-// Nothing of the module, and nothing that only a parameter can be.
+// True if the module has no such member and the constant has no role that only a parameter has.
 bool OnnxParameters::is_computed(const std::string& constant) const {
   return origin_.knows() && !origin_.members.contains(constant) && !weights_.contains(constant);
 }
 
-// A constant that was computed may have been made from a parameter that is missing.
+// A computed constant may have been computed from a parameter that is missing.
 bool OnnxParameters::trains(const std::string& constant) const {
   if (statistics_.contains(constant)) return false;
   if (is_computed(constant)) return !missing_.empty();
@@ -254,8 +256,8 @@ std::string OnnxParameters::trained_note() const {
              fixed.empty() ? "" : cat("; does not train ", join(fixed, ", ")));
 }
 
-// Of the normalizations that the signature has, those that the graph lacks; of the older exporter's
-// files the operands that it computed for them.
+// The number of normalizations in the signature that the graph lacks. For files of the older
+// exporter, it counts the nodes whose weights the exporter computed from a normalization.
 size_t OnnxParameters::folded_norms() const {
   size_t had = 0, folded = 0;
   for (const auto& [name, parameter] : origin_.members) had += name.ends_with("running_mean");

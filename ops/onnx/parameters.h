@@ -1,6 +1,6 @@
-// Which initializers of a model are trained. Exporters mix a module's parameters with its buffers,
-// with constants that they computed from others, and write equal ones once; files of PyTorch's
-// current exporter say what was what, others let some of it be seen in names.
+// The choice of the initializers of a model that are trained. Exporters mix a module's parameters
+// with its buffers and with constants computed from others, and write equal ones once. Files of
+// PyTorch's current exporter record the kind of each; other files show some of it in names.
 #pragma once
 
 #include <map>
@@ -13,38 +13,39 @@
 
 namespace leat {
 
-// The program that a file comes from, as the file describes it.
+// The program that made a file, as the file describes it.
 struct OnnxOrigin {
   std::string producer;
-  // By name, of the module that was exported: is it a parameter? Else it is a buffer or a constant.
-  // From the signature that PyTorch's exporter leaves; empty if the file has none.
+  // For each member of the exported module, by name: true for a parameter, false for a buffer or a
+  // constant. It comes from the signature that PyTorch's exporter writes; empty if the file has
+  // none.
   std::map<std::string, bool, std::less<>> members;
 
   bool knows() const { return !members.empty(); }
 };
-// The signature's text: a line "p_w: PARAMETER target='w'" for each.
+// Reads the signature's text, which has a line "p_w: PARAMETER target='w'" for each member.
 std::map<std::string, bool, std::less<>> read_signature(std::string_view text);
 
-// Threads: one. The draft outlives it.
+// Threads: one. The draft must outlive this object.
 class OnnxParameters {
  public:
   OnnxParameters(OnnxOrigin origin, DraftGraph& graph);
 
-  // Gives a constant of their own to those that the exporter wrote as one because they were equal
-  // at the time: what an Identity gives the name of a parameter, and running statistics that are
-  // also weights. What one name says stays one.
+  // Splits constants that the exporter merged because they were equal at the time: an Identity's
+  // output with the name of a parameter gets a constant of its own, and so do running statistics
+  // that are also weights. A constant with only one name is not split.
   void separate();
-  // Instead of separate(), without an origin: all are trained, each as it stands in the file, but
-  // what a BatchNormalization has as its statistics.
+  // Call this instead of separate() for a model without an origin: all constants are trained, each
+  // as it is in the file, except the statistics of a BatchNormalization.
   void take_all();
   // REQUIRES: the name of a constant, after separate() or take_all().
   bool trains(const std::string& constant) const;
-  // For people: what is trained and what is not, what the exporter merged, computed or folded, and
-  // how it keeps them. After separate() or take_all().
+  // Notes for people: the trained and the other constants, those that the exporter merged, computed
+  // or folded, and how to keep them. REQUIRES: separate() or take_all() ran.
   std::vector<std::string> notes() const;
 
  private:
-  // Running means and variances are what no gradient moves.
+  // No gradient changes running means and variances.
   enum class Role : uint8_t { weights, mean, variance };
   void separate_aliases();
   void separate_roles();
@@ -60,8 +61,8 @@ class OnnxParameters {
   const OnnxOrigin origin_;
   DraftGraph& graph_;
   std::set<std::string> statistics_, weights_;  // names: of running statistics, of ops' weights
-  // Parameters of the module that no initializer is called after, without those of normalizations
-  // that were folded.
+  // Parameters of the module that no initializer is named after, without those of folded
+  // normalizations.
   std::vector<std::string> missing_;
   size_t separated_ = 0, norms_ = 0;
 };

@@ -24,14 +24,14 @@ Status error(const TensorProto& proto, std::string_view message) {
       cat("tensor '", proto.name().substr(0, limits::kNameLength), "': ", message));
 }
 
-// Memory from outside holds any byte where a bool should be.
+// Memory from a file may hold any byte in place of a bool.
 void make_bools(Tensor& tensor) {
   if (tensor.dtype() != DType::boolean) return;
   auto* bytes = static_cast<uint8_t*>(tensor.raw());
   for (size_t i = 0; i < tensor.bytes(); ++i) bytes[i] = bytes[i] != 0;
 }
 
-// The elements of a typed field, converted; T is what the tensor holds.
+// Converts the elements of a typed field; T is the type of the tensor's elements.
 template <typename T, typename Field>
 Result<Tensor> from_field(const TensorProto& proto, DType dtype, const Shape& shape,
                           const Field& field) {
@@ -58,7 +58,7 @@ Result<Tensor> from_fields(const TensorProto& p, DType dtype, const Shape& shape
     case DType::f64:
       return from_field<double>(p, dtype, shape, p.double_data());
     case DType::f16:
-    case DType::bf16:  // their bits
+    case DType::bf16:  // the field has their bits
       return from_field<uint16_t>(p, dtype, shape, p.int32_data());
     case DType::i8:
       return from_field<int8_t>(p, dtype, shape, p.int32_data());
@@ -119,8 +119,8 @@ Result<External> parse_external(const TensorProto& proto) {
   return external;
 }
 
-// The path of external data, if it is inside of the model's directory: by its text, and, with every
-// symbolic link followed, in truth.
+// The path of external data, if it is inside the model's directory, both as text and after every
+// symbolic link is followed.
 Result<std::string> path_inside(const TensorProto& proto, const std::string& location,
                                 const std::string& directory) {
   namespace fs = std::filesystem;

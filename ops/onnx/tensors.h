@@ -14,17 +14,17 @@ class TensorProto;
 
 namespace leat {
 
-// Where external data may lie; no files: nowhere.
+// The directory of external data; without `files`, there may be none.
 struct OnnxExternal {
   Files* files = nullptr;
   std::string directory;
 };
 
-// The bytes that the tensor claims; 0 if its claim is impossible. Nothing is read to find them: any
-// number of tensors may name the same bytes of another file.
+// The number of bytes that the tensor declares; 0 if that is impossible. No file is read for it,
+// since any number of tensors may name the same bytes of another file.
 uint64_t claimed_bytes(const onnx_wire::TensorProto& proto);
 
-// The tensor, whichever of the fields it is in. Messages begin with its name.
+// Reads the tensor from whichever field holds it. Messages begin with its name.
 Result<Tensor> tensor_of(const onnx_wire::TensorProto& proto, const OnnxExternal& external);
 
 }  // namespace leat

@@ -9,7 +9,7 @@
 namespace leat {
 namespace {
 
-// Takes a plain attribute out of a node.
+// Removes a plain attribute from a node and returns it.
 std::optional<Attr> take(DraftNode& node, std::string_view name) {
   const auto it = node.attrs.find(name);
   if (it == node.attrs.end() || it->second.index() != 0) return std::nullopt;
@@ -24,7 +24,7 @@ int64_t take_int(DraftNode& node, std::string_view name, int64_t fallback) {
   return value ? *value : fallback;
 }
 
-// An attribute as the tensor that newer versions take in its place.
+// An attribute as the tensor that newer versions have as an input.
 Tensor tensor_of(const Attr& attr) {
   if (const auto* t = std::get_if<Tensor>(&attr)) return *t;
   if (const auto* i = std::get_if<int64_t>(&attr)) return Tensor::scalar<int64_t>(*i);
@@ -99,7 +99,8 @@ Status OnnxUpgrade::attr_to_input(DraftNode& node, std::string_view attr, size_t
   return {};
 }
 
-// Before 13 the sizes from axis on were one: the same unless axis is the last.
+// Before opset 13, all axes from `axis` on were one: the result is the same only if `axis` is the
+// last axis.
 void OnnxUpgrade::softmax(DraftNode node, Nodes& out) {
   const int64_t axis = take_int(node, "axis", 1);
   const auto rank = node.inputs.empty() ? ranks_.end() : ranks_.find(node.inputs[0].name);
@@ -122,8 +123,8 @@ void OnnxUpgrade::softmax(DraftNode node, Nodes& out) {
   out.push_back(std::move(reshape));
 }
 
-// Before 7 the second operand was laid along the first's axes from `axis` on; without `axis`, along
-// its last ones, as now.
+// Before opset 7, the second operand was aligned with the first's axes from `axis` on; without
+// `axis`, with its last axes, as now.
 Status OnnxUpgrade::old_broadcast(DraftNode& node, Nodes& out) {
   take(node, "broadcast");
   const std::optional<Attr> attr = take(node, "axis");
@@ -149,12 +150,12 @@ Status OnnxUpgrade::old_broadcast(DraftNode& node, Nodes& out) {
   return {};
 }
 
-// What opsets 1 to 6 said otherwise. Ops that were others then are refused.
+// The differences of opsets 1 to 6. Ops with another meaning in them are refused.
 Status OnnxUpgrade::before_7(DraftNode& node, Nodes& out) {
   static const std::set<std::string, std::less<>> kBinary = {
       "Add", "Sub", "Mul", "Div", "Pow", "And", "Or", "Xor", "Equal", "Greater", "Less"};
   take(node, "consumed_inputs");
-  if (node.op == "Dropout") take(node, "is_test");  // a model is read to be run: see opset 7's
+  if (node.op == "Dropout") take(node, "is_test");  // as opset 7, which has no is_test
   if (node.op == "Gemm") take(node, "broadcast");
   if (node.op == "Concat" && opset_ < 4) node.attrs.try_emplace("axis", Attr(int64_t{1}));
   if (kBinary.contains(node.op)) LEAT_RETURN_IF_ERROR(old_broadcast(node, out));
@@ -167,7 +168,7 @@ Status OnnxUpgrade::before_7(DraftNode& node, Nodes& out) {
   return unimplemented(cat("expected a model of opset 7 or later, received ", opset_));
 }
 
-// Before 14 the number of outputs said whether it trains, before 7 is_test.
+// Training mode depended on the number of outputs before opset 14, and on is_test before opset 7.
 Status OnnxUpgrade::batch_normalization(DraftNode& node) const {
   if (take_int(node, "spatial", 1) != 1) {
     return unimplemented("BatchNormalization with spatial = 0 is not supported");
@@ -182,7 +183,7 @@ Status OnnxUpgrade::batch_normalization(DraftNode& node) const {
   return {};
 }
 
-// value_int and its kind are another way to say value.
+// value_int and similar attributes are other forms of value.
 Status OnnxUpgrade::constant_node(DraftNode& node) const {
   for (const char* name : {"value_float", "value_floats", "value_int", "value_ints"}) {
     const std::optional<Attr> attr = take(node, name);

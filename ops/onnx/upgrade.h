@@ -1,4 +1,4 @@
-// Nodes of older opsets, written as the version that this build implements has them.
+// Upgrades nodes of older opsets to the version that this build implements.
 #pragma once
 
 #include <map>
@@ -13,12 +13,13 @@ namespace leat {
 // Upgrades the nodes of one graph.
 class OnnxUpgrade {
  public:
-  // `opset` of the domain "", 1 to 21; `ranks` are those that the file declares, by value.
+  // `opset` is the version of the domain "", 1 to 21; `ranks` are those that the file declares, by
+  // value.
   OnnxUpgrade(int64_t opset, std::map<std::string, int> ranks)
       : opset_(opset), ranks_(std::move(ranks)) {}
 
-  // Appends the node to `out`, after the constants that its new inputs need. unimplemented for what
-  // the newer version cannot say.
+  // Appends the node to `out`, after the constants that its new inputs need. unimplemented if the
+  // newer version cannot express the node.
   Status add(DraftNode node, std::vector<DraftNode>& out);
 
  private:

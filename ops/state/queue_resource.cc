@@ -115,8 +115,8 @@ bool QueueResource::closed() const {
   return closed_;
 }
 
-// Whatever changes after the caller's look has a version above the one it saw, so it cannot be
-// missed.
+// Every change after the caller's check has a version above the one that the caller saw, so the
+// caller cannot miss it.
 QueueResource::Attempt QueueResource::blocked() const {
   return {Progress::blocked, shared_->version + 1, {}};
 }
@@ -146,7 +146,7 @@ QueueResource::Attempt QueueResource::enqueue(std::span<const void* const> from,
       return blocked();
     }
     slot = tail_;
-    slots_[slot] = Slot::writing;  // stands for the pending enqueue from here on
+    slots_[slot] = Slot::writing;  // it takes the place of the pending enqueue from now on
     tail_ = (tail_ + 1) % slots_.size();
   }
   pending.reset();
@@ -164,7 +164,7 @@ QueueResource::Attempt QueueResource::dequeue(std::span<void* const> to) {
   {
     std::lock_guard lock(shared_->mutex);
     if (slots_[head_] != Slot::full) {
-      // An element on its way is either being written or belongs to a pending enqueue.
+      // An element may come if a slot is being written or an enqueue is pending.
       const bool coming =
           slots_[head_] == Slot::writing || (!cancel_pending_ && shared_->pending > 0);
       if (closed_ && !coming) return {Progress::failed, 0, empty_status_};

@@ -1,5 +1,6 @@
-// A first-in first-out queue of tuples of tensors: how steps of one graph hand work to steps of
-// another. It never makes a thread wait: an operation that cannot go on says when to try again.
+// A first-in first-out queue of tuples of tensors, through which steps of one graph pass work to
+// steps of another. It never blocks a thread: an operation that must wait returns when to try
+// again.
 #pragma once
 
 #include <cstdint>
@@ -26,11 +27,11 @@ struct QueueComponent {
   std::string to_string() const;  // "float[2,3]"
 };
 
-// "float[2,3]", "int64[]". invalid_argument says what is wrong with `text`.
+// Parses "float[2,3]" or "int64[]". invalid_argument describes the error in `text`.
 Result<QueueComponent> parse_component(std::string_view text);
 Result<std::vector<QueueComponent>> parse_components(const std::vector<std::string>& texts);
 
-// Owned by JobResources. All memory is there from the start; operations allocate nothing.
+// JobResources owns it. All memory is allocated at the start; operations allocate nothing.
 //
 // An element is copied outside the lock: its slot is reserved first, and counts as neither free nor
 // full until the copy is done. Elements leave in the order in which their slots were reserved.
@@ -38,11 +39,11 @@ Result<std::vector<QueueComponent>> parse_components(const std::vector<std::stri
 // Threads: any, at the same time.
 class QueueResource final : public Resource {
   enum class Slot : uint8_t { empty, writing, full, reading };
-  // What those who wait may hold longer than the queue.
+  // The part that waiting operations may hold after the queue is gone.
   struct Shared {
     std::mutex mutex;
-    uint64_t version = 0;  // of the last change; `events` follows it outside the lock
-    int64_t pending = 0;   // enqueues
+    uint64_t version = 0;  // of the last change; `events` is set to it outside the lock
+    int64_t pending = 0;   // enqueues that wait
     Timeline events;
   };
 
@@ -56,20 +57,21 @@ class QueueResource final : public Resource {
   const std::string& name() const { return name_; }
   const std::vector<QueueComponent>& components() const { return components_; }
   int64_t capacity() const { return static_cast<int64_t>(slots_.size()); }
-  int64_t size() const;  // elements that a Dequeue could take now
+  int64_t size() const;  // the number of elements that a Dequeue could take now
   bool closed() const;
-  // Rises with every change that may let a blocked operation go on.
+  // A timeline that rises with every change after which a blocked operation may succeed.
   Timeline& events() { return shared_->events; }
 
-  // done; blocked: try again when events() reaches `await`, nothing was done; failed: `status`.
+  // The result of an operation. done; blocked: nothing was done, try again when events() reaches
+  // `await`; failed: `status`.
   struct Attempt {
     Progress progress = Progress::done;
     uint64_t await = 0;
     Status status;
   };
 
-  // An enqueue that was blocked and has not gone on yet. As long as it is held, a Dequeue of the
-  // closed and empty queue waits for it. May outlive the queue.
+  // An enqueue that was blocked and not yet retried. While it exists, a Dequeue of the closed and
+  // empty queue waits for it. It may outlive the queue.
   class Pending {
    public:
     Pending() = default;
@@ -84,22 +86,23 @@ class QueueResource final : public Resource {
     std::shared_ptr<Shared> shared_;
   };
 
-  // Copies component i from from[i]. A blocked attempt takes `pending`; the next one of the same
-  // caller must bring it, so that it may go on although the queue was closed in between. Fails with
-  // cancelled when the queue is closed, unless pending and close() spared it.
+  // Copies component i from from[i]. A blocked attempt sets `pending`; the next attempt of the same
+  // caller must pass it, so that it may succeed although the queue was closed in between. If the
+  // queue is closed, the error is cancelled, unless `pending` is set and close() did not cancel it.
   // REQUIRES: an address for each component; `pending` belongs to this queue alone.
   Attempt enqueue(std::span<const void* const> from, Pending& pending);
-  // Copies component i to to[i], or nowhere if that is null or past the end. Fails with cancelled
-  // when the queue is closed, empty, and no enqueue is pending.
+  // Copies component i to to[i], or nowhere if that is null or past the end. The error is cancelled
+  // if the queue is closed, empty, and no enqueue is pending.
   Attempt dequeue(std::span<void* const> to);
-  // No enqueue begins after this. With `cancel_pending`, blocked ones fail too. May be repeated.
+  // No enqueue begins after this call. With `cancel_pending`, blocked enqueues fail too. It may be
+  // called again.
   void close(bool cancel_pending);
 
  private:
   QueueResource(std::string name, std::vector<QueueComponent> components, int64_t capacity,
                 Tensor bytes, std::vector<size_t> offsets, size_t slot_bytes);
   std::byte* slot_data(size_t slot) const { return bytes_.data<std::byte>() + slot * slot_bytes_; }
-  // Ends a copy: the slot becomes `state`, and the world may know.
+  // Ends a copy: sets the slot to `state` and notifies events().
   void settle(size_t slot, Slot state);
   Attempt blocked() const;  // REQUIRES: the lock is held
 
@@ -108,12 +111,12 @@ class QueueResource final : public Resource {
   const Tensor bytes_;                 // of all slots
   const std::vector<size_t> offsets_;  // of each component in its slot
   const size_t slot_bytes_;
-  const Status closed_status_, empty_status_;  // made early: failing allocates nothing either
+  const Status closed_status_, empty_status_;  // made early: failing allocates nothing
   const std::shared_ptr<Shared> shared_;
 
-  // Under shared_->mutex.
+  // Guarded by shared_->mutex.
   std::vector<Slot> slots_;
-  size_t head_ = 0, tail_ = 0;  // the next slot to read, to write
+  size_t head_ = 0, tail_ = 0;  // the next slot to read, and to write
   int64_t full_ = 0;
   bool closed_ = false, cancel_pending_ = false;
 };

@@ -10,7 +10,7 @@ ReplicaPool::ReplicaPool(const Options& options) : options_(options) {
   const auto replicas = static_cast<size_t>(options.replicas);
   tickets_.resize(replicas);
   arrived_.reserve(replicas);
-  // What is drawn anew while something is returned: nothing. So no more than one for each replica.
+  // While returned chunks exist, no new ones are drawn. So there is at most one for each replica.
   returned_.reserve(replicas);
   counted_.reserve(replicas);
 }
@@ -30,15 +30,15 @@ void ReplicaPool::leave() {
   --users_;
 }
 
-// Has somebody arrived with it for the open step?
+// True if a replica has arrived with the chunk for the open step.
 bool ReplicaPool::brought(int64_t chunk) const {
   return std::any_of(tickets_.begin(), tickets_.end(), [&](const Ticket& t) {
     return t.step == step_ && t.chunk == chunk && t.arrived;
   });
 }
 
-// The first chunk that nobody has brought yet, and that one replica alone has, if those without a
-// chunk are enough for all such: before that, it need not be late.
+// Finds the first chunk of a single replica that no replica has delivered, if the replicas without
+// a chunk are enough for all such chunks. If there are fewer, the chunk need not be late yet.
 bool ReplicaPool::choose_straggling(int64_t& chunk) const {
   int64_t idle = 0, late = 0;
   for (const Ticket& ticket : tickets_) {
@@ -103,7 +103,7 @@ bool ReplicaPool::missed(int64_t replica, uint64_t& await) {
   return tickets_[static_cast<size_t>(replica)].step != step_;
 }
 
-// The first N that arrived.
+// Selects the first N replicas that arrived.
 void ReplicaPool::count_members(int64_t* members) {
   const auto chunk = [&](int64_t r) { return tickets_[static_cast<size_t>(r)].chunk; };
   int64_t* const end = std::copy_n(arrived_.begin(), options_.quorum, members);
@@ -112,7 +112,7 @@ void ReplicaPool::count_members(int64_t* members) {
   for (const int64_t* r = members; r != end; ++r) counted_.push_back(chunk(*r));
 }
 
-// What was drawn for the step and does not count. Returns how many chunks.
+// Returns the chunks of the step that do not count to the pool, and their number to the caller.
 int64_t ReplicaPool::give_back() {
   int64_t dropped = 0;
   for (size_t r = 0; r < tickets_.size(); ++r) {

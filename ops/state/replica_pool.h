@@ -1,17 +1,19 @@
-// Who computes what, and what counts, when a step is closed by the first N of M replicas.
+// The assignment of work to replicas, and the choice of the gradients that count, if a step is
+// closed by the first N of M replicas.
 //
-// The rows of a job are cut into chunks: a step takes N of them, a replica computes one at a time.
-// A replica draws a chunk for the newest open step, and arrives when its gradients are where they
-// are to be summed. The N-th arrival closes the step: those N count, whatever else was drawn for it
-// is dropped, and the next step is open. So a straggler leaves a step that was closed without it.
+// The rows of a job are cut into chunks: a step takes N of them, and a replica computes one at a
+// time. A replica draws a chunk for the newest open step, and arrives when its gradients are stored
+// at the place of the sum. The N-th arrival closes the step: these N chunks count, all other chunks
+// drawn for the step are dropped, and the next step opens. A slow replica therefore leaves a step
+// that was closed without it.
 //
-// Requeue: what is dropped is drawn again, before anything new. No chunk beyond the steps that are
-// allowed is ever drawn, so that when these are closed, exactly their chunks have counted, each
-// once. Where that leaves no new chunk for the last steps, replicas that have none compute again
-// what the last ones have not brought yet; what comes first counts.
+// Policy requeue: a dropped chunk is drawn again, before any new one. No chunk beyond those of the
+// allowed steps is drawn, so that after these steps exactly their chunks have counted, each once.
+// If no new chunk is left for the last steps, replicas without one compute a chunk that another
+// replica has not delivered yet; the first to arrive with it counts.
 //
-// Drop: a step takes M new chunks of the data, step x M + 0, 1, ... as they are drawn, and N of
-// them count.
+// Policy drop: a step takes M new chunks of the data, step x M + 0, 1, ... in the order in which
+// replicas draw them, and N of them count.
 #pragma once
 
 #include <cstdint>
@@ -24,8 +26,8 @@
 
 namespace leat {
 
-// Owned by JobResources. It never makes a thread wait: what cannot go on says when to try again.
-// It allocates nothing after it was made. Threads: any, at the same time.
+// JobResources owns it. It never blocks a thread: a call that must wait returns when to try again.
+// It allocates nothing after its construction. Threads: any, at the same time.
 class ReplicaPool final : public Resource {
  public:
   struct Options {
@@ -41,7 +43,7 @@ class ReplicaPool final : public Resource {
   };
   struct Closed {
     Status status;
-    int64_t dropped = 0;  // chunks that were drawn for the step and did not count
+    int64_t dropped = 0;  // chunks that were drawn for the step but do not count
   };
 
   // REQUIRES: 1 <= quorum <= replicas.
@@ -49,27 +51,28 @@ class ReplicaPool final : public Resource {
 
   std::string_view kind() const override { return "replica pool"; }
   const Options& options() const { return options_; }
-  // Whoever uses it joins first. With the first one the pool begins anew, at step `first`.
+  // Every user joins first. The first user restarts the pool at step `first`.
   void join(int64_t first);
   void leave();
 
-  // Gives `replica` a chunk. False: not before events() reaches `await`.
-  // REQUIRES of all below: the caller has joined, 0 <= replica < replicas.
+  // Assigns a chunk to `replica`. False: try again when events() reaches `await`. REQUIRES, for
+  // this and all functions below: the caller has joined, and 0 <= replica < replicas.
   bool draw(int64_t replica, Ticket& ticket, uint64_t& await);
-  // The chunk that `replica` drew last is computed. Too late is not an error.
+  // Reports that the chunk that `replica` drew last is computed. A late arrival is no error.
   void arrive(int64_t replica);
-  // Closes `step`, and writes who counts to members[0, N), ascending by chunk. Steps below `limit`
-  // are allowed. False: not before events() reaches `await`. A step that is not the open one is
-  // internal.
+  // Closes `step` and writes the replicas that count to members[0, N), ascending by chunk. Steps
+  // below `limit` are allowed. False: try again when events() reaches `await`. The error is
+  // internal if the step is not the open one.
   bool close(int64_t step, int64_t limit, int64_t* members, Closed& closed, uint64_t& await);
-  // Is the step closed that `replica` drew for last? False: not before events() reaches `await`.
+  // Returns true if the step of the last chunk of `replica` is closed. False: try again when
+  // events() reaches `await`.
   bool missed(int64_t replica, uint64_t& await);
 
-  // Rises with every change that may let somebody go on.
+  // A timeline that rises with every change after which a blocked call may succeed.
   Timeline& events() { return events_; }
 
  private:
-  // All REQUIRE that the lock is held.
+  // These REQUIRE that the caller holds the lock.
   bool choose_chunk(int64_t& chunk);
   bool choose_straggling(int64_t& chunk) const;
   bool brought(int64_t chunk) const;
@@ -79,12 +82,13 @@ class ReplicaPool final : public Resource {
   const Options options_;
   Timeline events_;
   std::mutex mutex_;
-  uint64_t version_ = 0;  // of the last change; events_ follows it outside the lock
+  uint64_t version_ = 0;  // of the last change; events_ is set to it outside the lock
   int users_ = 0;
-  int64_t step_ = 0;   // the open one
+  int64_t step_ = 0;   // the open step
   int64_t limit_ = 0;  // steps below are allowed
-  int64_t next_ = 0;   // requeue: the first chunk that was never drawn; drop: drawn in this step
-  std::vector<Ticket> tickets_;    // by replica: the last one drawn
+  int64_t next_ =
+      0;  // requeue: the first chunk that was never drawn; drop: the number drawn in this step
+  std::vector<Ticket> tickets_;    // by replica: its last ticket
   std::vector<int64_t> arrived_;   // replicas that count for the open step, in order of arrival
   std::vector<int64_t> returned_;  // chunks to draw again, ascending
   std::vector<int64_t> counted_;   // chunks of the step being closed, ascending

@@ -1,5 +1,5 @@
-// What outlives a step: variables, queues, opened data sets. A job owns one table of them on each
-// worker; its runs share it, and that is the only way in which runs share anything.
+// Resources outlive a step: variables, queues, opened data sets. A job owns one table of them on
+// each worker. Its runs share this table and nothing else.
 #pragma once
 
 #include <functional>
@@ -18,7 +18,7 @@
 
 namespace leat {
 
-// A tensor that persists. Kernels read and write data() in place, ordered by the plan.
+// A tensor that persists. Kernels read and write data() in place, in the order of the plan.
 class Variable final : public Resource {
  public:
   Variable(std::string name, DType dtype, Shape shape, std::unique_ptr<Buffer> buffer,
@@ -45,10 +45,10 @@ class Variable final : public Resource {
   bool trainable_;
 };
 
-// Threads: any. Nothing here is on the step path: kernels keep the addresses.
+// Threads: any. No step calls these functions: kernels keep the addresses.
 class JobResources {
  public:
-  // Memory comes from `device`, which outlives the table.
+  // Allocates memory from `device`, which must outlive the table.
   explicit JobResources(Device& device) : device_(&device) {}
 
   Device& device() { return *device_; }
@@ -56,16 +56,16 @@ class JobResources {
   void set_data_root(std::string root) { data_root_ = std::move(root); }
   const std::string& data_root() const { return data_root_; }
 
-  // The variable of that name, made (zeroed) if it is new. failed_precondition if it exists with
-  // another dtype or shape; resource_exhausted if there is no memory.
+  // Returns the variable of that name, or makes it, filled with zeros. failed_precondition if it
+  // exists with another dtype or shape; resource_exhausted if there is no memory.
   Result<Variable*> variable(std::string_view name, DType dtype, const Shape& shape,
                              bool trainable);
   Variable* find_variable(std::string_view name);
   std::vector<Variable*> variables();  // ascending by name
-  // Which steps are in the variables.
+  // The steps that the variables contain.
   Commits& commits() { return commits_; }
 
-  // Any other resource, made by `make` if (kind, name) is new.
+  // Returns any other resource; `make` makes it if (kind, name) is new.
   Result<Resource*> find_or_make(std::string_view kind, std::string_view name,
                                  const std::function<Result<std::unique_ptr<Resource>>()>& make);
 

@@ -1,4 +1,4 @@
-// What the parts of the parser share: the lexer, the file's name, and the errors.
+// The state that all parts of the parser share: the lexer, the file's name, and the errors.
 #pragma once
 
 #include <string>
@@ -23,7 +23,7 @@ class Cursor {
   bool at_identifier(std::string_view word) const {
     return peek().kind == TokenKind::identifier && peek().text == word;
   }
-  // Takes the punctuation if it is next.
+  // Consumes the punctuation and returns true if it is next.
   bool accept(std::string_view punctuation) {
     if (!at(punctuation)) return false;
     take();
@@ -38,7 +38,7 @@ class Cursor {
   Status error(size_t offset, std::string_view message) const {
     return invalid_argument(cat(place(offset), ": ", message));
   }
-  // "file:1:2: expected WHAT, got 'next'".
+  // The error "file:1:2: expected WHAT, got 'next'".
   Status expected(std::string_view what) const { return expected(what, peek()); }
   Status expected(std::string_view what, const Token& got) const {
     return error(got.offset, cat("expected ", what, ", got ", describe(got)));
@@ -46,7 +46,7 @@ class Cursor {
 
   Result<int64_t> integer(std::string_view what);
   Result<std::string> string(std::string_view what);  // checked against kStringLength
-  // An identifier or a quoted name, of at most kNameLength bytes.
+  // Reads an identifier or a quoted name, of at most kNameLength bytes.
   Result<DraftName> name(std::string_view what);
 
  private:
@@ -54,13 +54,14 @@ class Cursor {
   Lexer lexer_;
 };
 
-// Does a type begin here?
+// True if a type begins here.
 bool at_type(const Cursor& in);
 Result<DraftType> parse_type(Cursor& in);
-// The elements of a tensor of `type`, which must be all constants: {1, 2, 3}.
+// Reads the elements of a tensor of `type`, whose sizes must be constant: {1, 2, 3}.
 Result<Tensor> parse_elements(Cursor& in, const DraftType& type);
 
-// A number's token as a double: also inf, infinity and nan in any case, with or without '-'.
+// True if the next token is a number for a double: this includes inf, infinity and nan in any case,
+// with or without '-'.
 bool at_number(const Cursor& in);
 Result<double> parse_real(Cursor& in);
 

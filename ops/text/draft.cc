@@ -15,7 +15,7 @@ namespace {
 
 using Names = std::vector<DraftName>;
 
-// What regions use and do not define, in order of first use, each once.
+// Collects the names that regions use and do not define, in order of first use, each once.
 void collect_free(const DraftGraph& graph, std::set<std::string>& seen, Names& free) {
   std::set<std::string> defined;
   for (const DraftValue& input : graph.inputs) defined.insert(input.name.name);
@@ -49,8 +49,8 @@ Names free_names(const DraftNode& node) {
   return free;
 }
 
-// An int where the op declares a float becomes one: people write rate = 1. One int where a layer
-// declares a list becomes a list: kernel = 3.
+// Converts an int to a float if the op declares a float, because people write rate = 1. Converts an
+// int to a list if a layer declares a list: kernel = 3.
 Attr fit(Attr attr, const OpDef& op, std::string_view name) {
   const auto def = std::find_if(op.attributes.begin(), op.attributes.end(),
                                 [&](const AttrDef& d) { return d.name == name; });
@@ -68,7 +68,7 @@ Attr fit(Attr attr, const OpDef& op, std::string_view name) {
   return attr;
 }
 
-// Wires one graph; regions get an assembler of their own that shares the totals.
+// Builds one graph. Each region has an assembler of its own that shares the totals.
 class Assembler {
  public:
   struct Totals {
@@ -235,7 +235,7 @@ class Assembler {
     return {};
   }
 
-  // The op's attributes; regions are assembled, and what they capture becomes inputs of the node.
+  // The op's attributes. Regions are assembled, and their captures become inputs of the node.
   Result<Attrs> build_attrs(const DraftNode& draft, const OpDef& op, std::vector<ValueId>& inputs) {
     const Names captures = free_names(draft);
     if (!captures.empty()) {
@@ -262,7 +262,7 @@ class Assembler {
                                            "its captures; got '",
                                            captures[0].name, "'"));
     }
-    // Absent operands before the variadic ones must not be taken for captures.
+    // Absent operands before the variadic ones must not count as captures.
     const auto fixed = std::count_if(op.inputs.begin(), op.inputs.end(),
                                      [](const Operand& o) { return !o.variadic; });
     if (inputs.size() < static_cast<size_t>(fixed)) {
@@ -273,7 +273,7 @@ class Assembler {
     return {};
   }
 
-  // Takes `name` out of the node's attributes if it is there with kind T.
+  // Removes `name` from the node's attributes and returns it, if it is there with kind T.
   template <typename T>
   Result<std::optional<T>> take(NodeId id, std::string_view name, size_t offset) {
     Attrs& attrs = graph_.node(id).attrs;
@@ -311,7 +311,7 @@ class Assembler {
     return {};
   }
 
-  // The node that makes the value `name`, or that is called so: "[name]".
+  // The node that makes the value `name`, or the node with that name if it is "[name]".
   Result<NodeId> find_node(const std::string& name, size_t offset) const {
     if (const auto it = values_.find(name); it != values_.end()) {
       const NodeId producer = graph_.value(it->second.first).producer;

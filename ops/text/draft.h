@@ -1,5 +1,5 @@
-// A graph as its file says it, wired by names and not looked at yet: what the parser of the text
-// form and the importer of ONNX files both make, and what assemble() turns into a Graph.
+// A graph as its file describes it, connected by names and not validated yet. The parser of the
+// text form and the importer of ONNX files both make a draft, and assemble() turns it into a Graph.
 #pragma once
 
 #include <functional>
@@ -20,8 +20,8 @@ namespace leat {
 
 struct DraftGraph;
 
-// A name and where it stands: an offset that the source of the draft can explain (a byte of a text,
-// a node of a file).
+// A name and its place: an offset whose meaning the source of the draft knows (a byte of a text, a
+// node of a file).
 struct DraftName {
   std::string name;  // "": an optional operand that is absent
   size_t offset = 0;
@@ -29,7 +29,7 @@ struct DraftName {
 
 struct DraftDim {
   std::optional<int64_t> size;
-  std::string symbol;  // "N" or "2*N"; with no size and no symbol the size is unknown
+  std::string symbol;  // "N" or "2*N"; without size and symbol the size is unknown
 };
 
 struct DraftType {
@@ -60,30 +60,31 @@ struct DraftNode {
 struct DraftGraph {
   std::string name;
   std::vector<DraftValue> inputs, outputs;
-  std::vector<DraftValue> types;  // of values between: declarations that infer nothing
+  std::vector<DraftValue> types;  // of intermediate values: declarations, not used for inference
   std::vector<DraftConstant> constants;
   std::vector<DraftNode> nodes;
   std::map<std::string, int64_t, std::less<>> bounds;  // of symbols
 };
 
-// Is it one of the attributes that are the graph's and not the op's?
+// True for the attributes that belong to the graph and not to the op.
 bool is_reserved_attribute(std::string_view name);
 
-// "cnn.onnxtxt:3:14" for an offset of the draft.
+// A function that returns "cnn.onnxtxt:3:14" for an offset of the draft.
 using Locate = std::function<std::string(size_t offset)>;
 
-// Wires a draft. Every name must be defined before it is used, and once. A region (an attribute
-// that is a graph) may use names of the graph around it, as in ONNX: each becomes an input more of
-// the region and of its node, after those that were written, and the attribute `captures` counts
-// them. Names that begin with '%' only wire: their values have no name in the graph.
+// Connects a draft by its names. Every name must be defined once, and before its use. A region (an
+// attribute that is a graph) may use names of the graph around it, as in ONNX: each becomes an
+// additional input of the region and of its node, after the written ones, and the attribute
+// `captures` counts them. A name that begins with '%' only connects: its value has no name in the
+// graph.
 //
-// These attributes of any node are the graph's and not the op's: `after` (control edges: names of
-// values whose nodes run first, or "[name]" for a node by its name), `device`, `source`,
-// `first_row`. A node without `source` gets its index in the file, regions counted where they
-// stand.
+// These attributes of any node belong to the graph and not to the op: `after` (control edges: names
+// of values whose nodes run first, or "[name]" for a node by its name), `device`, `source`,
+// `first_row`. A node without `source` gets its index in the file, in which the nodes of regions
+// count at their place.
 //
-// invalid_argument with the place for what is wrong; ops are looked up, but nothing is inferred:
-// validate() is the gate for the rest.
+// invalid_argument names the place of an error. Ops are looked up but types are not inferred:
+// validate() checks the rest.
 Result<Graph> assemble(const DraftGraph& draft, const Catalogue& catalogue, const Locate& locate);
 
 }  // namespace leat

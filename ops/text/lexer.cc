@@ -7,7 +7,7 @@
 namespace leat {
 namespace {
 
-// ASCII only: the format must not vary with the locale.
+// Only ASCII counts: the format must not depend on the locale.
 bool is_alpha(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_blank(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
@@ -104,7 +104,7 @@ Token Lexer::scan() {
 
 Token Lexer::scan_number(size_t begin) {
   if (at(position_) == '-') ++position_;
-  if (is_alpha(at(position_))) {  // -inf, -nan: the parser says what is wrong with any other
+  if (is_alpha(at(position_))) {  // -inf, -nan; for any other word the parser reports the error
     while (is_alpha(at(position_))) ++position_;
     return token(TokenKind::real, begin);
   }

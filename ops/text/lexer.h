@@ -1,6 +1,6 @@
 // Cuts the text form into tokens. The rules are those of ONNX's textual syntax: '#' begins a
-// comment that ends with the line, strings stand in double quotes and '\' takes the next character
-// as it is.
+// comment that ends with the line, strings are in double quotes, and '\' makes the next character
+// literal.
 #pragma once
 
 #include <cstdint>
@@ -16,32 +16,32 @@ enum class TokenKind : uint8_t {
   real,         // a number with '.' or an exponent; "-inf", "-nan" (without a sign an identifier)
   string,       // with its quotes and escapes: see unquote()
   punctuation,  // one character, or "=>"
-  bad,          // what no token begins with, or a string without an end
+  bad,          // a character that begins no token, or a string without an end
 };
 
 struct Token {
   TokenKind kind = TokenKind::end;
-  std::string_view text;  // as it stands in the file
+  std::string_view text;  // as it is in the file
   size_t offset = 0;      // of its first byte
 };
 
-// "end of file", or the token's text, shortened, as a message says it: 'Conv'.
+// "end of file", or the token's text, shortened and quoted for a message: 'Conv'.
 std::string describe(const Token& token);
 
-// A string token's content. REQUIRES: kind is string.
+// The content of a string token. REQUIRES: kind is string.
 std::string unquote(const Token& token);
 
-// The reverse: quotes around, '\' before '"' and '\'.
+// The reverse of unquote(): adds quotes, and '\' before '"' and '\'.
 std::string quote(std::string_view content);
 
-// Is it a plain identifier, which needs no quotes?
+// True for a plain identifier, which needs no quotes.
 bool is_identifier(std::string_view name);
 
 // "3:14" for a byte of the text: lines and columns count from 1, a column is a UTF-8 character.
 std::string line_and_column(std::string_view text, size_t offset);
 
-// One token of lookahead over a text that must outlive it. Never fails: what it cannot read is a
-// token of kind bad, and after the end there is only the end.
+// A lexer with one token of lookahead, over a text that must outlive it. It never fails: text that
+// it cannot read becomes a token of kind bad, and after the end it returns the end again.
 class Lexer {
  public:
   explicit Lexer(std::string_view text);

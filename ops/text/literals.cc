@@ -25,7 +25,7 @@ Result<int64_t> Cursor::integer(std::string_view what) {
 
 Result<std::string> Cursor::string(std::string_view what) {
   if (peek().kind != TokenKind::string) return expected(what);
-  // The limit is the content's: its quotes and escapes are the file's alone.
+  // The limit applies to the content, without the quotes and escapes of the file.
   std::string content = unquote(peek());
   if (content.size() > limits::kStringLength) {
     return error(peek().offset, cat("expected ", what, " of at most ", limits::kStringLength,
@@ -72,7 +72,7 @@ std::optional<double> special(std::string_view text) {
   return std::copysign(value, negative ? -1.0 : 1.0);
 }
 
-// T of a token, rounded once; empty if it is no number or too large.
+// A token as T, rounded once; nothing if it is no number or too large.
 template <typename T>
 std::optional<T> real_of(std::string_view text) {
   if (const auto value = special(text)) return static_cast<T>(*value);
@@ -81,7 +81,7 @@ std::optional<T> real_of(std::string_view text) {
   const auto [parsed, failure] = std::from_chars(text.data(), end, value);
   if (parsed != end) return std::nullopt;
   if (failure == std::errc()) return value;
-  // Out of range: below the smallest number it is zero, above the largest an error.
+  // Out of range: below the smallest number the result is zero, above the largest an error.
   long double wide = 0;
   std::from_chars(text.data(), end, wide);
   if (std::abs(wide) < 1) return static_cast<T>(wide);
@@ -171,7 +171,7 @@ Result<DraftType> parse_type(Cursor& in) {
 
 namespace {
 
-// One element of C++ type T. Half and BFloat16 stand as their bits, as in ONNX.
+// Reads one element of C++ type T. Half and BFloat16 are written as their bits, as in ONNX.
 template <typename T>
 Status parse_element(Cursor& in, T& element) {
   const Token token = in.peek();
@@ -213,7 +213,8 @@ Result<Tensor> parse_elements(Cursor& in, const DraftType& type) {
   if (in.at("[")) return in.expected("'{' (external data is for ONNX files)");
   LEAT_RETURN_IF_ERROR(in.expect("{"));
   const auto shape = Shape::checked(dims);
-  // Every element takes two characters at least: no text makes us allocate more than its own size.
+  // Every element takes at least two characters, so a text cannot cause an allocation larger than
+  // its own size.
   const size_t most = limits::kTextBytes / 2;
   if (!shape || static_cast<uint64_t>(shape->elements()) > most) {
     return in.error(begin, cat("expected a tensor of at most ", most, " elements"));
@@ -221,7 +222,7 @@ Result<Tensor> parse_elements(Cursor& in, const DraftType& type) {
   const int64_t count = shape->elements();
   return dispatch_dtype(type.dtype, [&](auto tag) -> Result<Tensor> {
     using T = decltype(tag);
-    std::vector<char> bytes;  // grows with what is read, not with what is promised
+    std::vector<char> bytes;  // grows with the elements read, not with the declared size
     int64_t read = 0;
     while (!in.at("}")) {
       if (read > 0) LEAT_RETURN_IF_ERROR(in.expect(","));

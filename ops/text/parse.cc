@@ -11,7 +11,7 @@
 namespace leat {
 namespace {
 
-// Recursive descent over one text; one function per rule of the grammar.
+// A recursive-descent parser over one text, with one function per rule of the grammar.
 class Parser {
  public:
   explicit Parser(Cursor& in) : in_(in) {}
@@ -31,7 +31,7 @@ class Parser {
  private:
   using Bounds = std::map<std::string, int64_t, std::less<>>;
 
-  // ir_version: 10, opset_import: ["" : 20], ... >
+  // Parses: ir_version: 10, opset_import: ["" : 20], ... >
   Status header(Bounds& bounds) {
     do {
       const Token key = in_.take();
@@ -87,7 +87,7 @@ class Parser {
     return in_.expect("]");
   }
 
-  // N<=128, T<=64
+  // Parses: N<=128, T<=64
   Status parse_bounds(std::string_view text, const Token& token, Bounds& bounds) const {
     while (!text.empty()) {
       const size_t comma = std::min(text.find(','), text.size());
@@ -108,7 +108,7 @@ class Parser {
     return {};
   }
 
-  // name (inputs) => (outputs) <initializers and types> { nodes }
+  // Parses: name (inputs) => (outputs) <initializers and types> { nodes }
   Result<DraftGraph> graph(int nesting) {
     DraftGraph graph;
     LEAT_ASSIGN_OR_RETURN(const DraftName name, in_.name("the graph's name"));
@@ -134,8 +134,8 @@ class Parser {
     return graph;
   }
 
-  // A list of `type name`, or `type name = {elements}` where constants are welcome. An input with a
-  // value is an input no more: nobody could feed it another.
+  // Parses a list of `type name`, or `type name = {elements}` if constants are allowed. An input
+  // with a value becomes a constant, because it cannot be fed.
   Status values(std::string_view open, std::string_view close, std::vector<DraftValue>& values,
                 std::vector<DraftConstant>* constants, bool borders) {
     LEAT_RETURN_IF_ERROR(in_.expect(open));
@@ -157,7 +157,7 @@ class Parser {
     return in_.expect(close);
   }
 
-  // [name] y, z = domain.Op <attributes> (x, , w) <or attributes here>
+  // Parses: [name] y, z = domain.Op <attributes> (x, , w) <or attributes here>
   Result<DraftNode> node(int nesting) {
     DraftNode node;
     node.offset = in_.peek().offset;
@@ -185,7 +185,7 @@ class Parser {
     return in_.expected("a node ('y = Op (x)') or '}'");
   }
 
-  // domain.Op; the draft's offset moves to the op, which is what errors of the node are about.
+  // Parses: domain.Op. The draft's offset moves to the op, which errors of the node refer to.
   Status op(DraftNode& node) {
     node.offset = in_.peek().offset;
     do {
@@ -201,7 +201,7 @@ class Parser {
     return {};
   }
 
-  // x, , "a name": an empty place is an absent operand; a comma at the end adds nothing.
+  // Parses: x, , "a name". An empty place is an absent operand; a comma at the end adds nothing.
   Status operands(std::vector<DraftName>& names) {
     for (;;) {
       const TokenKind kind = in_.peek().kind;
@@ -241,7 +241,7 @@ class Parser {
     return in_.expect(">");
   }
 
-  // : kind = value
+  // Parses: : kind = value
   Result<DraftAttr> attribute(int nesting) {
     std::string kind;
     if (in_.accept(":")) {
@@ -291,7 +291,7 @@ class Parser {
     return DraftAttr(Attr(value));
   }
 
-  // float[2,2] name = {1, 2, 3, 4}; name and '=' may be left out
+  // Parses: float[2,2] name = {1, 2, 3, 4}, with or without the name and '='
   Result<DraftAttr> tensor() {
     LEAT_ASSIGN_OR_RETURN(const DraftType type, parse_type(in_));
     if (in_.peek().kind == TokenKind::identifier || in_.peek().kind == TokenKind::string) {
@@ -302,7 +302,7 @@ class Parser {
     return DraftAttr(Attr(std::move(value)));
   }
 
-  // [1, 2], [0.5, 1], ["a", "b"]
+  // Parses: [1, 2], [0.5, 1], ["a", "b"]
   Result<DraftAttr> list(std::string_view kind) {
     const size_t begin = in_.take().offset;
     if (in_.accept("]")) return empty_list(kind, begin);

@@ -13,7 +13,7 @@
 namespace leat {
 namespace {
 
-// Words that would be read as the begin of a type or a number where a name is meant.
+// True for words that the parser would read as the beginning of a type or a number.
 bool is_reserved(std::string_view word) {
   static const std::set<std::string, std::less<>> kWords = {
       "seq", "map", "optional", "sparse_tensor", "opaque", "string", "complex64", "complex128"};
@@ -33,7 +33,7 @@ std::string real_text(T value) {
   return shortest(value);
 }
 
-// With '.' or an exponent, so that it is read as a float again.
+// Formats with '.' or an exponent, so that the parser reads a float again.
 std::string float_text(double value) {
   std::string text = real_text(value);
   if (text.find_first_of(".en") == std::string::npos) text += ".0";
@@ -51,7 +51,7 @@ std::string list_text(const Range& range, F&& text) {
 }
 
 std::string tensor_text(const Tensor& tensor) {
-  if (!tensor.valid()) return "bool[0] {}";  // no gate lets it pass: shown, not read back
+  if (!tensor.valid()) return "bool[0] {}";  // invalid in every graph: printed, but not readable
   std::string out(dtype_name(tensor.dtype()));
   if (tensor.shape().rank() > 0) out += tensor.shape().to_string();
   out += " {";
@@ -72,7 +72,7 @@ std::string tensor_text(const Tensor& tensor) {
   return out + "}";
 }
 
-// One graph; a region has a printer of its own.
+// Prints one graph. Each region has a printer of its own.
 class Printer {
  public:
   Printer(const Graph& graph, int indent, uint32_t& sources)
@@ -80,7 +80,7 @@ class Printer {
     Result<std::vector<NodeId>> order = graph.topological_order();
     if (order.ok()) {
       order_ = std::move(*order);
-    } else {  // a cycle: shown as it is
+    } else {  // a cycle: printed in the order of ids
       for (NodeId id = 0; id < graph.nodes(); ++id) order_.push_back(id);
     }
     name_values();
@@ -126,7 +126,8 @@ class Printer {
     }
   }
 
-  // A node that is waited for and makes no value is referred to by its own name, so it needs one.
+  // Names the nodes that control edges refer to and that make no value: the text refers to them by
+  // their own name.
   void name_nodes() {
     std::unordered_map<std::string_view, int> uses;
     std::unordered_set<NodeId> awaited;
@@ -134,7 +135,7 @@ class Printer {
       ++uses[graph_.node(id).name];
       awaited.insert(graph_.node(id).after.begin(), graph_.node(id).after.end());
     }
-    std::unordered_set<std::string> brackets;  // values that look like a reference to a node
+    std::unordered_set<std::string> brackets;  // values whose names look like a reference to a node
     for (const std::string& value : values_) {
       if (value.starts_with('[')) brackets.insert(value);
     }
@@ -168,7 +169,8 @@ class Printer {
     return kNone;
   }
 
-  // A region's name must be an identifier, or it would be read as a string.
+  // The name of a region must be an identifier, because the parser would read a quoted one as a
+  // string.
   std::string region_name() const {
     std::string name = graph_.name;
     for (char& c : name) {
@@ -242,7 +244,7 @@ class Printer {
     return quote(output == kNone ? "[" + nodes_[id] + "]" : values_[output]);
   }
 
-  // " = 1", ": ints = []"
+  // Formats " = 1" or ": ints = []".
   std::string attr_text(const Attr& attr) {
     const auto list = [](const auto& items, std::string_view kind, auto&& text) {
       return items.empty() ? cat(": ", kind, " = []") : " = [" + list_text(items, text) + "]";
@@ -266,7 +268,7 @@ class Printer {
 
   const Graph& graph_;
   const int indent_;
-  uint32_t& sources_;  // what the next node's source would be if it were not written
+  uint32_t& sources_;  // the source that the next node has unless it is written
   std::vector<NodeId> order_;
   std::vector<std::string> values_, nodes_, symbols_;
 };

@@ -51,17 +51,6 @@ TO_DO = """
     daemon/training
     daemon/wire
     daemon/worker
-    ops
-    ops/capnp
-    ops/cpu
-    ops/data
-    ops/definitions
-    ops/formats
-    ops/graph
-    ops/layers
-    ops/onnx
-    ops/state
-    ops/text
     tests
     tests/benchmarks
     tests/daemon
