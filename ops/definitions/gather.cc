@@ -172,6 +172,38 @@ Status infer_one_hot(InferContext& ctx) {
   return {};
 }
 
+void add_gather_elements_ops(Catalogue& catalogue) {
+  catalogue.add(Op("GatherElements", 13)
+                    .input("data", "T")
+                    .input("indices", "Tind")
+                    .output("output", "T")
+                    .type("T", kAllTypes)
+                    .type("Tind", kIndexTypes)
+                    .attr("axis", int64_t{0})
+                    .infer(infer_gather_elements)
+                    .gradient(gather_gradient("leat.GatherElementsGrad")));
+  catalogue.add(Op("leat.GatherElementsGrad")
+                    .input("dY", "T")
+                    .input("indices", "Tind")
+                    .input("shape", "S")
+                    .output("dX", "T")
+                    .type("T", kFloats)
+                    .type("Tind", kIndexTypes)
+                    .type("S", kShapeOrLike)
+                    .attr("axis", int64_t{0})
+                    .infer(infer_gather_elements_grad));
+  catalogue.add(Op("OneHot", 11)
+                    .input("indices", "T1")
+                    .input("depth", "T2")
+                    .input("values", "T3")
+                    .output("output", "T3")
+                    .type("T1", kNumbers)
+                    .type("T2", kNumbers)
+                    .type("T3", kAllTypes)
+                    .attr("axis", int64_t{-1})
+                    .infer(infer_one_hot));
+}
+
 }  // namespace
 
 void register_gather_ops(Catalogue& catalogue) {
@@ -208,35 +240,7 @@ void register_gather_ops(Catalogue& catalogue) {
                     .attr("axis", int64_t{0})
                     .infer(infer_gather_grad)
                     .sharding(shard_gather_grad));
-  catalogue.add(Op("GatherElements", 13)
-                    .input("data", "T")
-                    .input("indices", "Tind")
-                    .output("output", "T")
-                    .type("T", kAllTypes)
-                    .type("Tind", kIndexTypes)
-                    .attr("axis", int64_t{0})
-                    .infer(infer_gather_elements)
-                    .gradient(gather_gradient("leat.GatherElementsGrad")));
-  catalogue.add(Op("leat.GatherElementsGrad")
-                    .input("dY", "T")
-                    .input("indices", "Tind")
-                    .input("shape", "S")
-                    .output("dX", "T")
-                    .type("T", kFloats)
-                    .type("Tind", kIndexTypes)
-                    .type("S", kShapeOrLike)
-                    .attr("axis", int64_t{0})
-                    .infer(infer_gather_elements_grad));
-  catalogue.add(Op("OneHot", 11)
-                    .input("indices", "T1")
-                    .input("depth", "T2")
-                    .input("values", "T3")
-                    .output("output", "T3")
-                    .type("T1", kNumbers)
-                    .type("T2", kNumbers)
-                    .type("T3", kAllTypes)
-                    .attr("axis", int64_t{-1})
-                    .infer(infer_one_hot));
+  add_gather_elements_ops(catalogue);
 }
 
 }  // namespace leat
