@@ -1,5 +1,4 @@
-// The result of an epoch, and how a number that a training computed is told from one that is not
-// there.
+// The result of an epoch, and the encoding of numbers that are not there.
 //
 // Threads: values.
 #pragma once
@@ -12,14 +11,15 @@
 
 namespace leat {
 
-// There is no number. A training may compute another NaN, which is one to be shown: computed().
+// Stands for a number that is not there. A NaN that a training computed is another one, and is
+// shown: see computed().
 inline constexpr double kNoNumber = std::numeric_limits<double>::quiet_NaN();
 
 inline bool is_known(double value) {
   return !std::isnan(value) || std::bit_cast<uint64_t>(value) != std::bit_cast<uint64_t>(kNoNumber);
 }
 
-// `value`, so that it is known: whatever NaN it is.
+// Returns `value`, changed if it is a NaN so that is_known() is true.
 inline double computed(double value) {
   constexpr uint64_t kComputedNaN = std::bit_cast<uint64_t>(kNoNumber) | 1;
   return std::isnan(value) ? std::bit_cast<double>(kComputedNaN) : value;
@@ -32,12 +32,12 @@ struct EpochResult {
   double accuracy = kNoNumber;
   double val_loss = kNoNumber;  // of the validation after it
   double val_accuracy = kNoNumber;
-  // These two depend on timing: of the part of the epoch that the last attempt trained.
+  // These two depend on timing. They are of the part of the epoch that the last attempt trained.
   double seconds = kNoNumber;  // spent training
   double samples_per_second = kNoNumber;
 };
 
-// A job's last epochs are remembered, so many of them.
+// The number of epochs that a job remembers.
 inline constexpr size_t kMostEpochs = 100;
 
 }  // namespace leat

@@ -12,11 +12,11 @@
 namespace leat {
 
 struct MetricsExtent {
-  int64_t last_step = 0;                         // that has a row
-  std::set<std::pair<int64_t, int64_t>> epochs;  // that have one, each with its last step
+  int64_t last_step = 0;                         // the last one that has a row
+  std::set<std::pair<int64_t, int64_t>> epochs;  // those with a row, each with its last step
 };
 
-// Of the log at `path`, as MetricsLog::open() would keep it; nothing if there is none.
+// The extent of the log at `path`, as MetricsLog::open() would keep it; empty if there is none.
 Result<MetricsExtent> read_metrics_extent(Files& files, const std::string& path);
 
 }  // namespace leat

@@ -1,161 +1,25 @@
 #include "daemon/metrics/metrics_log.h"
 
 #include <algorithm>
-#include <charconv>
-#include <limits>
+#include <span>
 
-#include "daemon/metrics/metrics_extent.h"
+#include "daemon/metrics/metrics_lines.h"
 #include "devices/base/crc32c.h"
 #include "devices/base/text.h"
 
 namespace leat {
 namespace {
 
-// A few hundred rows. When the master dies, those that were not written are taken from workers,
-// which remember so many more than they go on without it: see Commits::rows_of().
+// A few hundred rows. When the master dies, the next one takes the rows that were not written from
+// the hosts, which remember far more rows than that: see Commits::rows_of().
 constexpr size_t kBufferBytes = 16 << 10;
-constexpr size_t kMostKept = 64 << 20;
-constexpr uint64_t kTailBytes = 256 << 10;  // that are read first: a few thousand rows
-constexpr std::string_view kSkippedOne = "\"skipped\": 1,";  // more comes behind it
-constexpr uint64_t kMaxFileBytes = uint64_t{4} << 30;
 
 std::span<const std::byte> bytes_of(std::string_view text) {
   return std::as_bytes(std::span(text.data(), text.size()));
 }
 
-// A line of a log.
-struct Line {
-  int64_t step = 0;       // 0: it is neither a step's row nor an epoch's
-  int64_t epoch = 0;      // 0: it is not an epoch's
-  std::string_view rest;  // behind the step: ", ...}" or "}"
-};
-
-// The number behind `key` at the front of `text`, which it is taken from; 0 if it is not there.
-int64_t take_number(std::string_view& text, std::string_view key) {
-  if (!text.starts_with(key)) return 0;
-  int64_t number = 0;
-  const char* const begin = text.data() + key.size();
-  const auto [end, error] = std::from_chars(begin, text.data() + text.size(), number);
-  if (error != std::errc()) return 0;
-  text.remove_prefix(static_cast<size_t>(end - text.data()));
-  return number;
-}
-
-Line line_of(std::string_view text) {
-  Line line;
-  if (!text.ends_with('}')) return line;
-  line.epoch = take_number(text, "{\"epoch\": ");
-  const int64_t step = take_number(text, line.epoch > 0 ? ", \"step\": " : "{\"step\": ");
-  if (step < 1 || (text[0] != ',' && text[0] != '}')) return line;
-  line.step = step;
-  line.rest = text;
-  return line;
-}
-
-bool is_skipped(const Line& line) {
-  return line.epoch == 0 && line.rest.find(kSkippedOne) != std::string_view::npos;
-}
-
-// The lines that a log keeps of `text`, as pieces of it.
-class Kept {
- public:
-  // Takes the lines up to `last_step`.
-  Kept(std::string_view text, int64_t last_step) {
-    for (size_t end = text.find('\n'); end != std::string_view::npos; end = text.find('\n')) {
-      const Line line = line_of(text.substr(0, end));
-      if (line.step > last_step) break;
-      if (takes(line)) take(text.substr(0, end + 1), line);
-      text.remove_prefix(end + 1);
-    }
-  }
-
-  // Of one piece nothing was left out.
-  bool is(std::string_view text) const {
-    return pieces_.empty() ? text.empty() : pieces_.size() == 1 && pieces_[0].size() == text.size();
-  }
-  const std::vector<std::string_view>& pieces() const { return pieces_; }
-  const std::vector<std::pair<int64_t, int64_t>>& missing() const { return missing_; }
-  const std::vector<Line>& epochs() const { return epochs_; }
-  int64_t last_step() const { return last_step_; }
-  int64_t skipped_steps() const { return skipped_steps_; }
-
- private:
-  bool takes(const Line& line) const {
-    return line.epoch > 0 ? line.step == last_step_ : line.step > last_step_;
-  }
-  void take(std::string_view text, const Line& line) {
-    if (line.step > last_step_ + 1) missing_.emplace_back(last_step_ + 1, line.step - 1);
-    last_step_ = line.step;
-    if (line.epoch > 0) epochs_.push_back(line);
-    if (is_skipped(line)) ++skipped_steps_;
-    const bool goes_on =
-        !pieces_.empty() && pieces_.back().data() + pieces_.back().size() == text.data();
-    if (goes_on)
-      pieces_.back() = {pieces_.back().data(), pieces_.back().size() + text.size()};
-    else
-      pieces_.push_back(text);
-  }
-
-  std::vector<std::string_view> pieces_;
-  std::vector<Line> epochs_;
-  std::vector<std::pair<int64_t, int64_t>> missing_;
-  int64_t last_step_ = 0;
-  int64_t skipped_steps_ = 0;
-};
-
-// As JsonLine writes them.
-double number_at(std::string_view text, bool f32) {
-  constexpr double kInfinite = std::numeric_limits<double>::infinity();
-  const char* const end = text.data() + text.size();
-  if (text.starts_with("\"Infinity\"")) return kInfinite;
-  if (text.starts_with("\"-Infinity\"")) return -kInfinite;
-  double value = kNoNumber;
-  if (float narrow = 0; f32 && std::from_chars(text.data(), end, narrow).ec == std::errc())
-    value = narrow;
-  else if (!f32)
-    (void)std::from_chars(text.data(), end, value);  // "NaN", and null of older logs, leave it
-  return computed(value);
-}
-
-// The values of a row behind its step, but for the timing.
-std::vector<double> values_of(std::string_view rest, bool f32) {
-  std::vector<double> values;
-  rest = rest.substr(0, rest.find(", \"timing\""));
-  for (size_t at = rest.find(": "); at != std::string_view::npos; at = rest.find(": ", at + 1))
-    values.push_back(number_at(rest.substr(at + 2), f32));
-  return values;
-}
-
-EpochResult epoch_of(const Line& line) {
-  EpochResult epoch;
-  const auto value = [&](std::string_view name) {
-    const std::string key = cat("\"", name, "\": ");
-    const size_t at = line.rest.find(key);
-    if (at == std::string_view::npos) return kNoNumber;
-    return number_at(line.rest.substr(at + key.size()), false);
-  };
-  epoch.epoch = static_cast<uint32_t>(line.epoch);
-  epoch.step = static_cast<uint64_t>(line.step);
-  epoch.loss = value("loss");
-  epoch.accuracy = value("accuracy");
-  epoch.val_loss = value("val_loss");
-  epoch.val_accuracy = value("val_accuracy");
-  epoch.seconds = value("seconds");
-  epoch.samples_per_second = value("samples_per_second");
-  return epoch;
-}
-
-Result<Bytes> read_log(Files& files, const std::string& path) {
-  LEAT_ASSIGN_OR_RETURN(const bool exists, files.exists(path));
-  return exists ? read_file(files, path, kMaxFileBytes) : Bytes();
-}
-
-std::string_view text_of(const Bytes& bytes) {
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
-
-// A new file with these rows, written beside the old one and renamed over it while open: no moment
-// has neither.
+// Writes a new file with these rows beside the old one, and renames it over the old one while it is
+// open: at every moment one of the two has the name.
 Result<std::unique_ptr<WritableFile>> write_anew(Files& files, const std::string& path,
                                                  const std::vector<std::string_view>& rows) {
   const std::string fresh = path + ".tmp";
@@ -171,19 +35,6 @@ Result<std::unique_ptr<WritableFile>> write_anew(Files& files, const std::string
   if (status.ok()) return file;
   (void)files.remove(fresh);  // the first failure is the one that counts
   return status.while_doing(cat("writing '", path, "'"));
-}
-
-LoggedMetrics parse_rows(std::string_view text, int64_t after_step, bool f32) {
-  LoggedMetrics logged;
-  for (size_t end = text.find('\n'); end != std::string_view::npos; end = text.find('\n')) {
-    const Line line = line_of(text.substr(0, end));
-    text.remove_prefix(end + 1);
-    if (line.epoch > 0 || line.step <= logged.last_step) continue;
-    logged.last_step = line.step;
-    if (line.step > after_step)
-      logged.tail.push_back({line.step, values_of(line.rest, f32), is_skipped(line)});
-  }
-  return logged;
 }
 
 std::string text_of(const std::pair<int64_t, int64_t>& steps) {
@@ -217,56 +68,26 @@ std::string MetricsLoss::text() const {
   return join(texts, "; ");
 }
 
-Result<MetricsExtent> read_metrics_extent(Files& files, const std::string& path) {
-  LEAT_ASSIGN_OR_RETURN(const Bytes bytes, read_log(files, path));
-  const Kept kept(text_of(bytes), std::numeric_limits<int64_t>::max());
-  MetricsExtent extent;
-  extent.last_step = kept.last_step();
-  for (const Line& line : kept.epochs()) extent.epochs.emplace(line.epoch, line.step);
-  return extent;
-}
-
-Result<LoggedMetrics> read_metrics(Files& files, const std::string& path, int64_t after_step,
-                                   bool f32) {
-  LEAT_ASSIGN_OR_RETURN(const Bytes bytes, read_log(files, path));
-  return parse_rows(text_of(bytes), after_step, f32);
-}
-
-Result<LoggedMetrics> read_last_metrics(Files& files, const std::string& path, int64_t after_step,
-                                        bool f32) {
-  LEAT_ASSIGN_OR_RETURN(const auto file, files.open(path));
-  for (uint64_t length = kTailBytes;; length *= 4) {
-    Bytes bytes(static_cast<size_t>(std::min(length, file->size())));
-    LEAT_RETURN_IF_ERROR(file->read(file->size() - bytes.size(), bytes));
-    std::string_view text = text_of(bytes);
-    const bool whole = bytes.size() == file->size();
-    if (!whole) text.remove_prefix(std::min(text.find('\n'), text.size() - 1) + 1);
-    const int64_t first = line_of(text.substr(0, text.find('\n'))).step;
-    if (whole || (first > 0 && first <= after_step + 1)) return parse_rows(text, after_step, f32);
-  }
-}
-
 Result<std::unique_ptr<MetricsLog>> MetricsLog::open(Files& files, const std::string& path,
                                                      int64_t last_step,
                                                      const std::optional<MetricsDigest>& expected) {
   Bytes old;
   if (last_step > 0) {
-    LEAT_ASSIGN_OR_RETURN(old, read_log(files, path));
+    LEAT_ASSIGN_OR_RETURN(old, read_metrics_file(files, path));
   }
-  const std::string_view text = text_of(old);
-  const Kept kept(text, last_step);
+  const std::string_view text(reinterpret_cast<const char*>(old.data()), old.size());
+  const KeptLines kept(text, last_step);
   Result<std::unique_ptr<WritableFile>> file = unimplemented("rows go");
-  if (!text.empty() && kept.is(text)) file = files.append_to(path, text.size());
+  if (!text.empty() && kept.keeps_all_of(text)) file = files.append_to(path, text.size());
   if (!file.ok()) file = write_anew(files, path, kept.pieces());
   LEAT_RETURN_IF_ERROR(file.status());
-  std::unique_ptr<MetricsLog> log(new MetricsLog(files, directory_of(path)));
-  log->file_ = std::move(*file);
+  std::unique_ptr<MetricsLog> log(new MetricsLog(files, directory_of(path), std::move(*file)));
   log->last_step_ = kept.last_step();
   log->skipped_steps_ = kept.skipped_steps();
   log->loss_.missing = kept.missing();
   const size_t first = kept.epochs().size() - std::min(kept.epochs().size(), kMostEpochs);
   for (size_t i = first; i < kept.epochs().size(); ++i)
-    log->epochs_.push_back(epoch_of(kept.epochs()[i]));
+    log->epochs_.push_back(kept.epochs()[i].epoch_result());
   for (const std::string_view piece : kept.pieces()) {
     log->crc_ = crc32c(bytes_of(piece), log->crc_);
     log->bytes_ += piece.size();
@@ -327,8 +148,7 @@ Status MetricsLog::append(const EpochResult& epoch) {
   add_line();
   epochs_.push_back(epoch);
   if (epochs_.size() > kMostEpochs) epochs_.pop_front();
-  const std::lock_guard lock(writing_);
-  return hand_over();
+  return writer_.write_through();
 }
 
 void MetricsLog::expect_rows_until(int64_t step) {
@@ -350,70 +170,16 @@ std::optional<MetricsDigest> MetricsLog::digest_at(int64_t step) const {
   return step == last_step_ ? std::optional(digest()) : std::nullopt;
 }
 
-// Returns how much waits to be written.
+// Returns the bytes that wait to be written.
 size_t MetricsLog::add_line() {
   const std::string& text = line_.text();
   bytes_ += text.size();
   crc_ = crc32c(bytes_of(text), crc_);
-  const std::lock_guard lock(buffering_);
-  buffer_ += text;
-  return buffer_.size();
-}
-
-// REQUIRES: writing_ is held.
-Status MetricsLog::write() {
-  LEAT_RETURN_IF_ERROR(broken_);
-  {
-    const std::lock_guard lock(buffering_);
-    pending_ += buffer_;
-    buffer_.clear();
-  }
-  if (pending_.empty()) return {};
-  const Status appended = file_->append(bytes_of(pending_));
-  behind_ = appended.code() == Code::resource_exhausted;
-  if (appended.ok()) pending_.clear();
-  return appended;
-}
-
-Status MetricsLog::flush() {
-  const std::unique_lock lock(writing_, std::try_to_lock);
-  if (!lock.owns_lock()) return {};  // who writes may have taken these rows, or the next flush does
-  return hand_over();
+  return writer_.add(text);
 }
 
 LoggedMetrics MetricsLog::unwritten(int64_t after_step, bool f32) {
-  const std::lock_guard writing(writing_);
-  const std::lock_guard buffering(buffering_);
-  return parse_rows(pending_ + buffer_, after_step, f32);
-}
-
-// REQUIRES: writing_ is held.
-Status MetricsLog::hand_over() {
-  const Status written = write();
-  const bool later = written.code() == Code::resource_exhausted && pending_.size() < kMostKept;
-  return later ? Status() : written;
-}
-
-Status MetricsLog::sync() {
-  const std::lock_guard syncing(syncing_);
-  {
-    const std::lock_guard writing(writing_);
-    LEAT_RETURN_IF_ERROR(write());
-  }
-  const Status synced = file_->sync();
-  {
-    const std::lock_guard writing(writing_);
-    // Also for want of room: only a new file helps, which another attempt has. That it makes one, a
-    // torn row sees to.
-    if (!synced.ok() && broken_.ok()) {
-      broken_ = unavailable(std::string(synced.message()));
-      (void)file_->append(bytes_of("{"));
-    }
-    LEAT_RETURN_IF_ERROR(broken_);
-  }
-  if (!named_) LEAT_RETURN_IF_ERROR(files_.sync_directory(folder_));
-  named_ = true;
-  return {};
+  return parse_rows(writer_.unwritten(), after_step, f32);
 }
 
 }  // namespace leat

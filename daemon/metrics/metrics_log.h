@@ -1,26 +1,24 @@
-// The metrics of a run: a file of JSON lines. Each step has a row, steps rising by one, and each
-// epoch has one behind that of its last step:
+// The metrics of a run: a file of JSON lines. Each step has a row, in order, and each epoch has one
+// after the row of its last step:
 //
 //   {"step": 469, "loss": 0.31, "accuracy": 0.88, "learning_rate": 0.002,
 //    "timing": {"samples_per_second": 17894}}                      on one line; once a second
 //   {"epoch": 1, "step": 469, "loss": 0.41, "accuracy": 0.83, "val_loss": 0.33,
 //    "val_accuracy": 0.88, "timing": {"seconds": 3.2, "samples_per_second": 17894}}
 //
-// The same run gives the same bytes, but for "timing", which stands last.
+// The same run writes the same bytes, except for "timing", which stands last.
 //
-// With on_nan: skip a row has "skipped" behind its accuracy: 1 if the step was skipped, else 0.
+// With on_nan: skip a row has "skipped" after its accuracy: 1 if the step was skipped, else 0.
 //
-// A digest of the rows up to a step is kept in the checkpoint of that step: who opens the log again
-// knows what has become of them. docs/checkpoints.md has the rules.
+// The checkpoint of a step keeps a digest of the rows up to that step. MetricsLog::open() compares
+// it with the rows, so it notices lost and changed ones. docs/checkpoints.md has the rules.
 //
-// Threads: one; and another one may sync() meanwhile.
+// Threads: one, and another one may call sync() meanwhile.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -31,6 +29,7 @@
 
 #include "daemon/base/json_line.h"
 #include "daemon/metrics/epoch_result.h"
+#include "daemon/metrics/log_writer.h"
 #include "devices/base/files.h"
 #include "devices/base/status.h"
 
@@ -38,7 +37,7 @@ namespace leat {
 
 inline constexpr std::string_view kSkipped = "skipped";
 
-// A float keeps its own shortest decimal, which its value as a double would not.
+// A float is written with the shortest decimal of its own type, which is not that of a double.
 struct StepMetric {
   std::string_view name;
   std::variant<double, float> value;
@@ -57,15 +56,15 @@ struct MetricsDigest {
 // The rows that a log has lost for good.
 struct MetricsLoss {
   std::vector<std::pair<int64_t, int64_t>> missing;  // from step to step, both included; ascending
-  int64_t changed_until = 0;  // of the rows up to there some are not what was written; 0: none
+  int64_t changed_until = 0;  // some rows up to this step differ from those written; 0: none
   int64_t missing_rows() const;
   // "rows are missing: of steps 3 to 7, 9"; "" if nothing is lost.
   std::string text() const;
 };
 
-// What a log says from some step on.
+// The end of a log.
 struct LoggedMetrics {
-  int64_t last_step = 0;  // that has a row
+  int64_t last_step = 0;  // the last one that has a row
   struct Row {
     int64_t step = 0;
     std::vector<double> values;  // as they were appended, without the timing
@@ -74,70 +73,69 @@ struct LoggedMetrics {
   std::vector<Row> tail;
 };
 
-// The rows of the log at `path`, as open() would keep them, with the values of those after
-// `after_step`. `f32`: what was appended were floats. None if there is no log. All of it is read.
+// The rows of the log at `path`, as MetricsLog::open() would keep them, with the values of the rows
+// after `after_step`. `f32`: the values were appended as floats. Empty if there is no log. Reads
+// the whole file.
 Result<LoggedMetrics> read_metrics(Files& files, const std::string& path, int64_t after_step,
                                    bool f32);
 
-// The same of a log that open() has opened, and flush() has flushed: its end is read.
+// The same for a log that is open and flushed. Reads only its end.
 Result<LoggedMetrics> read_last_metrics(Files& files, const std::string& path, int64_t after_step,
                                         bool f32);
 
+// The bytes of the log at `path`; none if there is no log.
+Result<Bytes> read_metrics_file(Files& files, const std::string& path);
+
 class MetricsLog {
  public:
-  // Opens the log at `path` with the rows up to step `last_step` of what is there already, which is
-  // how a run goes on from a checkpoint; 0 keeps none. A torn last row, which a crash leaves, is
-  // dropped, and so is a line that is no row: loss() then has its step. What is kept survives a
-  // loss of power at any moment, if it did before. Nothing is written where all is kept. `expected`
-  // is what a checkpoint of at most `last_step` says of it. `files` must live longer. REQUIRES: no
-  // other log writes to `path`.
+  // Opens the log at `path`, and keeps its rows up to step `last_step`: a run continues so from a
+  // checkpoint; 0 keeps none. A torn last row, which a crash leaves, is dropped, and so is a line
+  // that is no row: loss() then has its step. Rows that are kept survive a loss of power at any
+  // moment, if they did before. The file is not written if all rows are kept. `expected`: the
+  // digest in a checkpoint of at most `last_step`. `files` outlives the log. REQUIRES: no other log
+  // writes to `path`.
   static Result<std::unique_ptr<MetricsLog>> open(
       Files& files, const std::string& path, int64_t last_step,
       const std::optional<MetricsDigest>& expected = std::nullopt);
 
-  // Adds the row of a step. Buffered: the file has it after flush(), or earlier. While the disk is
-  // full up to 64 MiB are kept for later. Steps that are left out before it are missing.
-  // `samples_per_second`: nothing, or the rate just now.
+  // Adds the row of a step. The row is buffered: the file has it after flush(), or earlier. While
+  // the disk is full, up to 64 MiB of rows are kept for later. Steps between the last row and this
+  // one count as missing. `samples_per_second`: if there is a new rate.
   Status append(int64_t step, std::span<const StepMetric> metrics,
                 std::optional<double> samples_per_second = std::nullopt);
-  // Adds the row of an epoch, and hands all to the operating system before it returns, unless the
-  // disk is full: nobody but the log knows of it.
+  // Adds the row of an epoch. All rows are handed to the operating system before the call returns,
+  // unless the disk is full: hosts, which remember the rows of steps, do not know those of epochs.
   Status append(const EpochResult& epoch);
-  // The steps up to `step` are done: those after the last row have none.
+  // The steps up to `step` are done: those after the last row count as missing.
   void expect_rows_until(int64_t step);
-  // Hands what is buffered to the operating system, also during a sync(); unless the disk is full,
-  // or somebody else is handing over.
-  Status flush();
-  // The rows after `after_step` that the file may lack: they are buffered, or the disk is full.
+  // Hands the buffered rows to the operating system; see LogWriter::flush().
+  Status flush() { return writer_.flush(); }
+  // The rows after `after_step` that the file may lack, because they are buffered or the disk is
+  // full.
   LoggedMetrics unwritten(int64_t after_step, bool f32);
-  // Of the last row, appended or kept; 0 if there is none.
+  // The step of the last row, appended or kept; 0 if there is none.
   int64_t last_step() const { return last_step_; }
-  // The last ones, ascending; at most kMostEpochs.
+  // The last epochs, ascending; at most kMostEpochs.
   const std::deque<EpochResult>& epochs() const { return epochs_; }
-  // Of all rows, appended or kept.
+  // Counts all rows, appended or kept.
   int64_t skipped_steps() const { return skipped_steps_; }
   const MetricsLoss& loss() const { return loss_; }
-  // Remembers the digest of `step`, a step to come.
+  // Makes the log remember the digest of `step`, which has no row yet.
   void mark(int64_t step) { marked_ = {step, 0, 0, 0, 0}; }
-  // Of the step that was marked, or of the last one; nothing of others.
+  // The digest at the marked step, or at the last one; nothing for others.
   std::optional<MetricsDigest> digest_at(int64_t step) const;
   // Rows wait for room on the disk.
-  bool is_behind() const { return behind_; }
-  // Returns when the rows that were appended are on the disk; resource_exhausted while it has no
-  // room for them. A sync of the file that fails is not tried again: from then on all is
-  // unavailable.
-  Status sync();
+  bool is_behind() const { return writer_.is_behind(); }
+  // Returns when the rows that were appended are on the disk. Errors: see LogWriter::sync().
+  Status sync() { return writer_.sync(); }
 
  private:
-  MetricsLog(Files& files, std::string folder) : files_(files), folder_(std::move(folder)) {}
+  MetricsLog(Files& files, std::string folder, std::unique_ptr<WritableFile> file)
+      : writer_(files, std::move(folder), std::move(file)) {}
   void compare(std::string_view text, const MetricsDigest& expected);
   MetricsDigest digest() const;
   size_t add_line();
-  Status hand_over();
-  Status write();
 
-  Files& files_;
-  const std::string folder_;
   int64_t last_step_ = 0;
   int64_t skipped_steps_ = 0;
   std::deque<EpochResult> epochs_;
@@ -146,15 +144,7 @@ class MetricsLog {
   uint32_t crc_ = 0;    // of them
   MetricsDigest marked_;
   JsonLine line_, timing_;
-  std::mutex buffering_;
-  std::string buffer_;   // rows that are new
-  std::mutex writing_;   // held before that one
-  std::string pending_;  // rows before them
-  std::atomic<bool> behind_ = false;
-  Status broken_;
-  std::mutex syncing_;  // held before both
-  bool named_ = false;  // the file's name survives a loss of power
-  std::unique_ptr<WritableFile> file_;
+  LogWriter writer_;
 };
 
 }  // namespace leat
