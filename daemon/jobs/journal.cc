@@ -1,4 +1,4 @@
-// Opening the journal, and transactions. journal_rows.cc has the rows.
+// Opens the journal, and runs its transactions. RowWriter and RowReader have the rows.
 #include "daemon/jobs/journal.h"
 
 #include <fcntl.h>
@@ -16,6 +16,8 @@
 #include <sstream>
 
 #include "daemon/jobs/journal_log.h"
+#include "daemon/jobs/row_reader.h"
+#include "daemon/jobs/row_writer.h"
 #include "daemon/jobs/sqlite.h"
 #include "devices/base/crc32c.h"
 #include "devices/base/failpoint.h"
@@ -425,7 +427,7 @@ Status Journal::append_in_transaction(std::span<const JournalRecord> records) {
   LEAT_RETURN_IF_ERROR(database_->run("BEGIN IMMEDIATE"));
   for (const JournalRecord& record : records) {
     LEAT_RETURN_IF_ERROR(LEAT_FAILPOINT("journal/append"));
-    LEAT_RETURN_IF_ERROR(std::visit([this](const auto& each) { return write(each); }, record));
+    LEAT_RETURN_IF_ERROR(RowWriter(*database_, blobs_).write(record));
   }
   LEAT_RETURN_IF_ERROR(LEAT_FAILPOINT("journal/commit"));
   LEAT_RETURN_IF_ERROR(database_->run("COMMIT"));
@@ -461,6 +463,28 @@ Result<std::set<std::string>> Journal::kept_blobs() const {
   std::istringstream lines({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
   for (std::string line; std::getline(lines, line);) names.insert(line);
   return names;
+}
+
+// --- Reading.
+
+Result<std::vector<StoredJob>> Journal::replay() {
+  return RowReader(*database_, directory_).replay();
+}
+
+Result<Submission> Journal::submission(std::string_view id) {
+  return RowReader(*database_, directory_).submission(id);
+}
+
+Result<std::vector<JobCondition>> Journal::history(std::string_view id) {
+  return RowReader(*database_, directory_).history(id);
+}
+
+Result<std::set<std::string>> Journal::forgotten_jobs() {
+  return RowReader(*database_, directory_).names_of("forgotten_jobs");
+}
+
+Result<std::set<std::string>> Journal::drained_workers() {
+  return RowReader(*database_, directory_).names_of("drained_workers");
 }
 
 }  // namespace leat

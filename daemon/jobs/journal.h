@@ -45,7 +45,6 @@
 namespace leat {
 
 class SqliteDatabase;
-class SqliteStatement;
 
 struct JournalLimits {
   uint64_t max_bytes = uint64_t{4} << 30;  // of the database, without its log
@@ -97,7 +96,6 @@ class Journal {
   class Lock;
   Journal(Files& files, std::string directory);
 
-  Status lock();
   // `why`: "is on a disk that ...", for people.
   Status copy_to_read(std::string_view why);
   Status expect_no_jobs() const;
@@ -110,34 +108,6 @@ class Journal {
   Status begin_generation();
   Status write_generation();
   Status append_or_roll_back(std::span<const JournalRecord> records);
-  Status write(const JobSubmitted& record);
-  Status write(const JobChanged& record);
-  Status write(const JobNoted& record);
-  Status write(const JobForgotten& record);
-  Status write(const JobCleared& record);
-  Status write(const WorkerDrained& record);
-  Status write_elastic(const StoredJob& job);
-  Status write_dataset(const StoredJob& job);
-  Status write_report(int64_t number, const ProgressReport& report);
-  Status write_lost(int64_t number, const LostAssembly& lost);
-  Status write_fired(int64_t number, const FiredFault& fired);
-  Status write_chaos(const JobSubmitted& record);
-  Result<bool> has_table(std::string_view name);
-  // The names in a table of names, each with its checksum; none of a journal without the table.
-  Result<std::set<std::string>> names_of(std::string_view table);
-  Status put_name(std::string_view table, const std::string& name);
-  Status erase_name(std::string_view table, const std::string& name);
-  Result<std::map<int64_t, JobHistory>> histories();
-  Result<std::map<int64_t, std::vector<FiredFault>>> fired_faults();
-  Result<std::map<int64_t, ProgressReport>> last_reports();
-  template <typename T, typename Read>
-  Result<std::map<int64_t, T>> by_job(std::string_view table, std::string_view column,
-                                      std::optional<int64_t> job, Read read);
-  Result<std::map<int64_t, uint32_t>> elastic_jobs(std::optional<int64_t> job = {});
-  Result<std::map<int64_t, std::string>> datasets(std::optional<int64_t> job = {});
-  Status write_condition(int64_t number, const JobCondition& condition);
-  Status write_files(const JobSubmitted& record);
-  Result<int64_t> number_of(std::string_view id);
   Status append_in_transaction(std::span<const JournalRecord> records);
   Status keep_blobs();
   Result<std::set<std::string>> kept_blobs() const;

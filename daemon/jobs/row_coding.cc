@@ -1,0 +1,74 @@
+#include "daemon/jobs/row_coding.h"
+
+#include <algorithm>
+
+namespace leat {
+
+std::string_view view_of(const Sha256Digest& digest) {
+  return {reinterpret_cast<const char*>(digest.data()), digest.size()};
+}
+
+uint64_t decode_number(std::string_view bytes) {
+  uint64_t number = 0;
+  for (size_t i = 8; i-- > 0;) number = number << 8 | static_cast<uint8_t>(bytes[i]);
+  return number;
+}
+
+Result<std::vector<std::string>> decode_list(std::string_view bytes) {
+  std::vector<std::string> list;
+  while (!bytes.empty()) {
+    if (bytes.size() < 8) return failed_precondition("a list is cut short");
+    const uint64_t size = decode_number(bytes);
+    bytes.remove_prefix(8);
+    if (bytes.size() < size) return failed_precondition("a list is cut short");
+    list.emplace_back(bytes.substr(0, size));
+    bytes.remove_prefix(size);
+  }
+  return list;
+}
+
+bool read_digest(std::string_view bytes, Sha256Digest& digest) {
+  if (bytes.size() != digest.size()) return false;
+  std::copy(bytes.begin(), bytes.end(), reinterpret_cast<char*>(digest.data()));
+  return true;
+}
+
+int64_t crc_of(const StoredJob& job) {
+  RowEncoder encoder;
+  encoder.add(job.number).add(job.id).add(job.request_id).add(view_of(job.content)).add(job.name);
+  encoder.add(uint64_t{job.num_workers}).add(uint64_t{job.max_restarts});
+  if (job.min_workers > 0) encoder.add(uint64_t{job.min_workers});
+  if (!job.dataset.empty()) encoder.add(job.dataset);
+  return encoder.add(static_cast<uint64_t>(job.submitted_ms)).crc();
+}
+
+int64_t crc_of(int64_t number, const JobCondition& condition) {
+  RowEncoder encoder;
+  encoder.add(static_cast<uint64_t>(number)).add(static_cast<uint64_t>(condition.state));
+  encoder.add(condition.reason).add(static_cast<uint64_t>(condition.since_ms));
+  encoder.add(uint64_t{condition.restarts}).add(condition.assembly).add(condition.workers);
+  return encoder.add(condition.result).crc();
+}
+
+int64_t crc_of(int64_t job, const LostAssembly& lost) {
+  RowEncoder encoder;
+  encoder.add(static_cast<uint64_t>(job)).add(lost.assembly).add(lost.number);
+  encoder.add(lost.cause).add(lost.culprit).add(lost.fault);
+  for (const int64_t number : {lost.began_ms, lost.failed_ms, lost.detected_after,
+                               lost.recovered_after, lost.stopped_at, lost.went_on_from}) {
+    encoder.add(static_cast<uint64_t>(number));
+  }
+  return encoder.add(static_cast<uint64_t>(lost.source)).crc();
+}
+
+int64_t crc_of(int64_t job, const FiredFault& fired) {
+  RowEncoder encoder;
+  encoder.add(static_cast<uint64_t>(job)).add(uint64_t{fired.index}).add(fired.fault);
+  return encoder.add(fired.assembly).add(static_cast<uint64_t>(fired.at_ms)).crc();
+}
+
+int64_t crc_of_report(int64_t job, std::string_view bytes) {
+  return RowEncoder().add(static_cast<uint64_t>(job)).add(bytes).crc();
+}
+
+}  // namespace leat

@@ -1,0 +1,314 @@
+#include "daemon/jobs/row_reader.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "daemon/jobs/row_coding.h"
+#include "daemon/jobs/row_writer.h"
+#include "devices/base/text.h"
+
+namespace leat {
+namespace {
+
+constexpr char kSelectConditions[] =
+    "SELECT job, state, reason, since_ms, restarts, epoch, workers, result, crc FROM conditions ";
+
+// Reads the current row of a kSelectConditions.
+Result<JobCondition> read_condition(const SqliteStatement& row) {
+  const int64_t number = row.integer(0);
+  JobCondition condition;
+  const auto state = job_state_from_number(row.integer(1));
+  auto workers = decode_list(row.bytes(6));
+  if (!state || !workers.ok()) {
+    return failed_precondition(cat("a condition of job ", number, " cannot be read"));
+  }
+  condition.state = *state;
+  condition.reason = row.bytes(2);
+  condition.since_ms = row.integer(3);
+  condition.restarts = static_cast<uint32_t>(row.integer(4));
+  condition.assembly = static_cast<uint64_t>(row.integer(5));
+  condition.workers = std::move(*workers);
+  condition.result = row.bytes(7);
+  if (row.integer(8) != crc_of(number, condition)) {
+    return failed_precondition(cat("the checksum of a condition of job ", number, " is wrong"));
+  }
+  return condition;
+}
+
+Result<LostAssembly> read_lost(const SqliteStatement& row) {
+  LostAssembly lost;
+  lost.assembly = static_cast<uint64_t>(row.integer(1));
+  lost.number = static_cast<uint64_t>(row.integer(2));
+  lost.cause = row.bytes(3);
+  lost.culprit = row.bytes(4);
+  lost.fault = row.bytes(5);
+  lost.began_ms = row.integer(6);
+  lost.failed_ms = row.integer(7);
+  lost.detected_after = row.integer(8);
+  lost.recovered_after = row.integer(9);
+  lost.stopped_at = row.integer(10);
+  lost.went_on_from = row.integer(11);
+  lost.source = static_cast<GoesOnFrom>(row.integer(12) & 3);
+  if (row.integer(13) != crc_of(row.integer(0), lost) || row.integer(12) > 3) {
+    return failed_precondition(
+        cat("the checksum of a lost assembly of job ", row.integer(0), " is wrong"));
+  }
+  return lost;
+}
+
+Result<StoredJob> read_job(const SqliteStatement& row, const std::map<int64_t, uint32_t>& elastic,
+                           const std::map<int64_t, std::string>& datasets) {
+  StoredJob job;
+  job.number = static_cast<uint64_t>(row.integer(0));
+  job.id = row.bytes(1);
+  job.request_id = row.bytes(2);
+  const bool has_content = read_digest(row.bytes(3), job.content);
+  job.name = row.bytes(4);
+  job.num_workers = static_cast<uint32_t>(row.integer(5));
+  job.max_restarts = static_cast<uint32_t>(row.integer(6));
+  job.submitted_ms = row.integer(7);
+  const auto least = elastic.find(row.integer(0));
+  if (least != elastic.end()) job.min_workers = least->second;
+  const auto dataset = datasets.find(row.integer(0));
+  if (dataset != datasets.end()) job.dataset = dataset->second;
+  if (!has_content || row.integer(8) != crc_of(job)) {
+    return failed_precondition(cat("the checksum of job ", job.number, " is wrong"));
+  }
+  return job;
+}
+
+}  // namespace
+
+Result<std::vector<StoredJob>> RowReader::replay() {
+  LEAT_ASSIGN_OR_RETURN(SqliteStatement select,
+                        database_.prepare("SELECT number, id, request_id, content, name, "
+                                          "num_workers, max_restarts, submitted_ms, crc "
+                                          "FROM jobs ORDER BY number"));
+  LEAT_ASSIGN_OR_RETURN(SqliteStatement conditions,
+                        database_.prepare(cat(kSelectConditions, "ORDER BY job, sequence")));
+  LEAT_ASSIGN_OR_RETURN(bool more, conditions.step());
+  LEAT_ASSIGN_OR_RETURN(auto histories, this->histories());
+  LEAT_ASSIGN_OR_RETURN(auto fired, fired_faults());
+  LEAT_ASSIGN_OR_RETURN(const auto elastic, elastic_jobs());
+  LEAT_ASSIGN_OR_RETURN(const auto datasets, this->datasets());
+  LEAT_ASSIGN_OR_RETURN(const auto reports, last_reports());
+  std::vector<StoredJob> jobs;
+  for (;;) {
+    LEAT_ASSIGN_OR_RETURN(const bool row, select.step());
+    if (!row) break;
+    LEAT_ASSIGN_OR_RETURN(StoredJob job, read_job(select, elastic, datasets));
+    bool first = true;
+    while (more && conditions.integer(0) == static_cast<int64_t>(job.number)) {
+      LEAT_ASSIGN_OR_RETURN(JobCondition next, read_condition(conditions));
+      const JobState from = job.condition.state;
+      if (first ? next.state != JobState::queued : !may_become(from, next.state)) {
+        return failed_precondition(cat("job '", job.id, "' went from ", name_of(from), " to ",
+                                       name_of(next.state), ", which it cannot"));
+      }
+      if (next.state == JobState::running && job.first_ran_ms == 0)
+        job.first_ran_ms = next.since_ms;
+      job.condition = std::move(next);
+      first = false;
+      LEAT_ASSIGN_OR_RETURN(more, conditions.step());
+    }
+    if (first) return failed_precondition(cat("job '", job.id, "' has no condition"));
+    job.history = std::move(histories[static_cast<int64_t>(job.number)]);
+    job.fired = std::move(fired[static_cast<int64_t>(job.number)]);
+    const auto report = reports.find(static_cast<int64_t>(job.number));
+    if (report != reports.end()) job.ended_with = report->second;
+    jobs.push_back(std::move(job));
+  }
+  if (more) {
+    return failed_precondition(
+        cat("a condition is of job ", conditions.integer(0), ", which is missing"));
+  }
+  return jobs;
+}
+
+Result<bool> RowReader::has_table(std::string_view name) {
+  LEAT_ASSIGN_OR_RETURN(
+      const std::string count,
+      database_.ask(cat("SELECT count(*) FROM sqlite_master WHERE name = '", name, "'")));
+  return count != "0";
+}
+
+Result<std::map<int64_t, std::vector<FiredFault>>> RowReader::fired_faults() {
+  std::map<int64_t, std::vector<FiredFault>> all;
+  LEAT_ASSIGN_OR_RETURN(const bool there, has_table("fired_faults"));
+  if (!there) return all;
+  LEAT_ASSIGN_OR_RETURN(
+      SqliteStatement select,
+      database_.prepare("SELECT job, position, fault, epoch, at_ms, crc FROM fired_faults "
+                        "ORDER BY job, at_ms, position"));
+  for (;;) {
+    LEAT_ASSIGN_OR_RETURN(const bool row, select.step());
+    if (!row) return all;
+    FiredFault fired;
+    fired.index = static_cast<uint32_t>(select.integer(1));
+    fired.fault = select.bytes(2);
+    fired.assembly = static_cast<uint64_t>(select.integer(3));
+    fired.at_ms = select.integer(4);
+    if (select.integer(5) != crc_of(select.integer(0), fired)) {
+      return failed_precondition(
+          cat("the checksum of a fired fault of job ", select.integer(0), " is wrong"));
+    }
+    all[select.integer(0)].push_back(std::move(fired));
+  }
+}
+
+// Reads `column` of a table with one row for each job that has such a fact: of `job`, or of all.
+// Older journals lack the table.
+template <typename T, typename Read>
+Result<std::map<int64_t, T>> RowReader::by_job(std::string_view table, std::string_view column,
+                                               std::optional<int64_t> job, Read read) {
+  std::map<int64_t, T> all;
+  LEAT_ASSIGN_OR_RETURN(const bool there, has_table(table));
+  if (!there) return all;
+  LEAT_ASSIGN_OR_RETURN(SqliteStatement select,
+                        database_.prepare(cat("SELECT job, ", column, " FROM ", table,
+                                              job ? " WHERE job = ?1" : "")));
+  if (job) select.bind(1, *job);
+  for (;;) {
+    LEAT_ASSIGN_OR_RETURN(const bool row, select.step());
+    if (!row) return all;
+    all[select.integer(0)] = read(select);
+  }
+}
+
+// Returns the least number of workers of elastic jobs.
+Result<std::map<int64_t, uint32_t>> RowReader::elastic_jobs(std::optional<int64_t> job) {
+  return by_job<uint32_t>("elastic_jobs", "min_workers", job, [](const SqliteStatement& row) {
+    return static_cast<uint32_t>(row.integer(1));
+  });
+}
+
+Result<std::map<int64_t, std::string>> RowReader::datasets(std::optional<int64_t> job) {
+  return by_job<std::string>("datasets", "name", job,
+                             [](const SqliteStatement& row) { return std::string(row.bytes(1)); });
+}
+
+Result<std::map<int64_t, ProgressReport>> RowReader::last_reports() {
+  std::map<int64_t, ProgressReport> reports;
+  LEAT_ASSIGN_OR_RETURN(const bool there, has_table("last_reports"));
+  if (!there) return reports;
+  LEAT_ASSIGN_OR_RETURN(SqliteStatement select,
+                        database_.prepare("SELECT job, report, crc FROM last_reports"));
+  for (;;) {
+    LEAT_ASSIGN_OR_RETURN(const bool row, select.step());
+    if (!row) return reports;
+    const std::string_view bytes = select.bytes(1);
+    if (select.integer(2) != crc_of_report(select.integer(0), bytes)) {
+      return failed_precondition(
+          cat("the checksum of the last report of job ", select.integer(0), " is wrong"));
+    }
+    // Another version of leatd may have written fewer numbers, or more.
+    ReportNumbers numbers = numbers_of(ProgressReport());
+    for (size_t i = 0; i < std::min(numbers.size(), bytes.size() / 8); ++i)
+      numbers[i] = decode_number(bytes.substr(8 * i));
+    reports[select.integer(0)] = report_of(numbers);
+  }
+}
+
+Result<std::set<std::string>> RowReader::names_of(std::string_view table) {
+  std::set<std::string> names;
+  LEAT_ASSIGN_OR_RETURN(const bool there, has_table(table));
+  if (!there) return names;
+  LEAT_ASSIGN_OR_RETURN(SqliteStatement select,
+                        database_.prepare(cat("SELECT name, crc FROM ", table)));
+  for (;;) {
+    LEAT_ASSIGN_OR_RETURN(const bool row, select.step());
+    if (!row) return names;
+    const auto [name, fresh] = names.emplace(select.bytes(0));
+    if (select.integer(1) != RowEncoder().add(*name).crc())
+      return failed_precondition(cat("the checksum of a row of ", table, " is wrong"));
+  }
+}
+
+// Returns the histories by job. Older journals lack the table.
+Result<std::map<int64_t, JobHistory>> RowReader::histories() {
+  std::map<int64_t, JobHistory> histories;
+  LEAT_ASSIGN_OR_RETURN(const bool there, has_table("lost_epochs"));
+  if (!there) return histories;
+  LEAT_ASSIGN_OR_RETURN(SqliteStatement select,
+                        database_.prepare("SELECT * FROM lost_epochs ORDER BY job, number"));
+  for (;;) {
+    LEAT_ASSIGN_OR_RETURN(const bool row, select.step());
+    if (!row) return histories;
+    LEAT_ASSIGN_OR_RETURN(const LostAssembly lost, read_lost(select));
+    histories[select.integer(0)].put(lost);
+  }
+}
+
+Result<Submission> RowReader::submission(std::string_view id) {
+  LEAT_ASSIGN_OR_RETURN(SqliteStatement select,
+                        database_.prepare("SELECT number, request_id, name, text, overrides, "
+                                          "num_workers, max_restarts, content "
+                                          "FROM jobs WHERE id = ?1"));
+  LEAT_ASSIGN_OR_RETURN(const bool found, select.bind(1, id).step());
+  if (!found) return failed_precondition(cat("the journal has no job '", id, "'"));
+  Submission submission;
+  submission.request_id = select.bytes(1);
+  submission.name = select.bytes(2);
+  submission.text = select.bytes(3);
+  LEAT_ASSIGN_OR_RETURN(submission.overrides, decode_list(select.bytes(4)));
+  submission.num_workers = static_cast<uint32_t>(select.integer(5));
+  submission.max_restarts = static_cast<uint32_t>(select.integer(6));
+  LEAT_ASSIGN_OR_RETURN(const auto elastic, elastic_jobs(select.integer(0)));
+  if (!elastic.empty()) submission.min_workers = elastic.begin()->second;
+  LEAT_ASSIGN_OR_RETURN(const auto datasets, this->datasets(select.integer(0)));
+  if (!datasets.empty()) submission.dataset = datasets.begin()->second;
+  Sha256Digest content = {};
+  bool intact = read_digest(select.bytes(7), content);
+
+  LEAT_ASSIGN_OR_RETURN(SqliteStatement files,
+                        database_.prepare("SELECT name, size, sha256, bytes FROM files "
+                                          "WHERE job = ?1 ORDER BY position"));
+  files.bind(1, select.integer(0));
+  for (;;) {
+    LEAT_ASSIGN_OR_RETURN(const bool row, files.step());
+    if (!row) break;
+    AttachedFile file;
+    Sha256Digest digest = {};
+    intact = read_digest(files.bytes(2), digest) && intact;
+    if (files.is_null(3)) {
+      file.name = files.bytes(0);
+      file.sha256 = digest;
+      file.size = static_cast<uint64_t>(files.integer(1));
+    } else {
+      file = attach(std::string(files.bytes(0)), std::string(files.bytes(3)));
+      intact = intact && file.sha256 == digest;
+    }
+    submission.files.push_back(std::move(file));
+  }
+  LEAT_ASSIGN_OR_RETURN(
+      SqliteStatement chaos,
+      database_.prepare("SELECT spec FROM chaos WHERE job = ?1 ORDER BY position"));
+  chaos.bind(1, select.integer(0));
+  for (;;) {
+    LEAT_ASSIGN_OR_RETURN(const bool row, chaos.step());
+    if (!row) break;
+    submission.chaos.emplace_back(chaos.bytes(0));
+  }
+  if (!intact || content_of(submission) != content) {
+    return failed_precondition(
+        cat("journal '", directory_, "' is damaged: job '", id, "' is not as it was submitted"));
+  }
+  return submission;
+}
+
+Result<std::vector<JobCondition>> RowReader::history(std::string_view id) {
+  LEAT_ASSIGN_OR_RETURN(const int64_t number, job_number(database_, id));
+  LEAT_ASSIGN_OR_RETURN(
+      SqliteStatement select,
+      database_.prepare(cat(kSelectConditions, "WHERE job = ?1 ORDER BY sequence")));
+  select.bind(1, number);
+  std::vector<JobCondition> conditions;
+  for (;;) {
+    LEAT_ASSIGN_OR_RETURN(const bool row, select.step());
+    if (!row) return conditions;
+    LEAT_ASSIGN_OR_RETURN(JobCondition condition, read_condition(select));
+    conditions.push_back(std::move(condition));
+  }
+}
+
+}  // namespace leat

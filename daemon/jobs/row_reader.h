@@ -1,0 +1,47 @@
+// Reads the rows of the journal: jobs, their conditions and what workers and folders need.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "daemon/jobs/records.h"
+#include "daemon/jobs/sqlite.h"
+
+namespace leat {
+
+// Every call checks the checksums of the rows that it reads: failed_precondition if one is wrong.
+// Threads: as Journal.
+class RowReader {
+ public:
+  // `database` outlives it. `directory`: the journal's, for messages.
+  RowReader(SqliteDatabase& database, std::string_view directory)
+      : database_(database), directory_(directory) {}
+
+  // See the functions of Journal that have these names.
+  Result<std::vector<StoredJob>> replay();
+  Result<Submission> submission(std::string_view id);
+  Result<std::vector<JobCondition>> history(std::string_view id);
+  // The names in a table of names; none if the journal lacks the table.
+  Result<std::set<std::string>> names_of(std::string_view table);
+
+ private:
+  Result<bool> has_table(std::string_view name);
+  Result<std::map<int64_t, JobHistory>> histories();
+  Result<std::map<int64_t, std::vector<FiredFault>>> fired_faults();
+  Result<std::map<int64_t, ProgressReport>> last_reports();
+  template <typename T, typename Read>
+  Result<std::map<int64_t, T>> by_job(std::string_view table, std::string_view column,
+                                      std::optional<int64_t> job, Read read);
+  Result<std::map<int64_t, uint32_t>> elastic_jobs(std::optional<int64_t> job = {});
+  Result<std::map<int64_t, std::string>> datasets(std::optional<int64_t> job = {});
+
+  SqliteDatabase& database_;
+  const std::string directory_;
+};
+
+}  // namespace leat
