@@ -134,75 +134,87 @@ Result<std::vector<ArmedFault>> JobThread::faults_to_come(const Submission& subm
   return armed;
 }
 
-Result<std::string> JobThread::train(const Submission& submission) {
-  const std::string& id = action_.job;
-  const std::string folder = cat(parts_.folder, "/", id);
-  const auto line = [&](std::string text) { parts_.logs.add(id, "master", {std::move(text)}); };
+void JobThread::log(std::string line) { parts_.logs.add(action_.job, "master", {std::move(line)}); }
+
+void JobThread::tell_wait(std::string for_what) {
+  parts_.tell(RunWaits{action_.job, action_.assembly, std::move(for_what)});
+}
+
+// Unpacks the job's files into `folder`, and waits while the disk is full.
+Result<Job> JobThread::unpack_job(const Submission& submission, const std::string& folder) {
   const auto unpack_here = [&] {
     return unpack(submission, parts_.journal.blobs(), folder + "/submitted");
-  };
-  const auto waits = [&](std::string for_what) {
-    parts_.tell(RunWaits{id, action_.assembly, std::move(for_what)});
   };
   LEAT_RETURN_IF_ERROR(retry_while_full(
       unpack_here, [&] { return ended_.load(); },
       [&](const Status& full) {
         const std::string text = cat("waits for room: ", full.message());
-        line("warning: " + text);
-        waits(text);
+        log("warning: " + text);
+        tell_wait(text);
       }));
-  waits("");
-  LEAT_ASSIGN_OR_RETURN(const Job job, read_submitted_job(submission, folder + "/submitted"));
-  LEAT_ASSIGN_OR_RETURN(auto hosts, parts_.make_hosts(action_));
-  const std::string cpu = parts_.cpu_of(action_);
-  LEAT_ASSIGN_OR_RETURN(const auto faults, faults_to_come(submission));
-  MasterFaults master_faults(parts_, action_, faults, job.asynchronous() || job.has_quorum());
-  if (!faults.empty()) LEAT_RETURN_IF_ERROR(parts_.arm(action_, master_faults.of_runners()));
+  tell_wait("");
+  return read_submitted_job(submission, folder + "/submitted");
+}
+
+Result<TrainOptions> JobThread::train_options(const std::string& folder) {
   TrainOptions options;
   options.folder = folder;
   options.workers = static_cast<int>(action_.workers.size());
   options.yields = [this] { return yields_.load(); };
   options.survivors = action_.assembly > 1;
   options.begin_anew = true;
-  options.first_checkpoint = [&] {
+  options.first_checkpoint = [this, folder] {
     return take_checkpoint(parts_.files, folder + "/submitted", folder);
   };
   LEAT_ASSIGN_OR_RETURN(const std::string aside,
                         make_way_for_folder(parts_.files, folder + "/checkpoints"));
   if (!aside.empty())
-    line(cat("warning: what stood in the place of the checkpoints was set aside, as ", aside));
+    log(cat("warning: what stood in the place of the checkpoints was set aside, as ", aside));
   LEAT_ASSIGN_OR_RETURN(options.resume, options.first_checkpoint());
-  LEAT_ASSIGN_OR_RETURN(auto trainer, Trainer::create(parts_.catalogue, parts_.files, job, options,
-                                                      std::move(hosts)));
-  for (const std::string& note : trainer->notes()) line("note: " + note);
+  return options;
+}
+
+Result<std::string> JobThread::train(const Submission& submission) {
+  const std::string& id = action_.job;
+  const std::string folder = cat(parts_.folder, "/", id);
+  LEAT_ASSIGN_OR_RETURN(const Job job, unpack_job(submission, folder));
+  LEAT_ASSIGN_OR_RETURN(auto hosts, parts_.make_hosts(action_));
+  const std::string cpu = parts_.cpu_of(action_);
+  LEAT_ASSIGN_OR_RETURN(const auto faults, faults_to_come(submission));
+  MasterFaults master_faults(parts_, action_, faults, job.asynchronous() || job.has_quorum());
+  if (!faults.empty()) LEAT_RETURN_IF_ERROR(parts_.arm(action_, master_faults.of_runners()));
+  LEAT_ASSIGN_OR_RETURN(TrainOptions options, train_options(folder));
+  LEAT_ASSIGN_OR_RETURN(auto trainer, Trainer::create(parts_.catalogue, parts_.files, job,
+                                                      std::move(options), std::move(hosts)));
+  for (const std::string& note : trainer->notes()) log("note: " + note);
   TrainingReporter reporter(
       job, trainer->rows(), parts_.clock,
       [&](const ProgressReport& report) {
         parts_.tell(ProgressMade{id, action_.assembly, report});
       },
-      line);
-  reporter.on_wait(waits);
+      [this](std::string line) { log(std::move(line)); });
+  reporter.on_wait([this](std::string for_what) { tell_wait(std::move(for_what)); });
   reporter.on_step([&](uint64_t step) { master_faults.on_step(step); });
   const auto ran = trainer->run(reporter, [&] { return ended_.load(); });
+  // The master learns the end here, since the release of the runners below takes a while.
   if (!ran.ok()) {
     reporter.report();
-    broke(ran.status());  // before it lets go of its runners, which takes a while
+    broke(ran.status());
     return ran.status();
   }
-  const TrainOutcome& outcome = *ran;
-  if (outcome.yielded) {
+  if (ran->yielded) {
     reporter.report();
-    told_ = true;  // before it lets go of its runners
-    parts_.tell(RunYielded{id, action_.assembly, static_cast<uint64_t>(outcome.steps), outcome.saved});
-    line(cat("came to a fence at step ", outcome.steps));
+    told_ = true;
+    parts_.tell(RunYielded{id, action_.assembly, static_cast<uint64_t>(ran->steps), ran->saved});
+    log(cat("came to a fence at step ", ran->steps));
     return std::string();
   }
-  if (outcome.interrupted) return told_to_end();
-  const JobResult came{outcome.weights_sha256, static_cast<uint64_t>(job.shards), job.seed, cpu,
-                       job.depends_on_timing()};
-  line(cat("weights sha256 ", came.weights_sha256, ", shards ", came.shards, ", seed ", came.seed,
-           ", ", came.cpu, came.depends_on_timing ? ", depends on timing" : ""));
-  return print_result(came);
+  if (ran->interrupted) return told_to_end();
+  const JobResult result{ran->weights_sha256, static_cast<uint64_t>(job.shards), job.seed, cpu,
+                         job.depends_on_timing()};
+  log(cat("weights sha256 ", result.weights_sha256, ", shards ", result.shards, ", seed ",
+          result.seed, ", ", result.cpu, result.depends_on_timing ? ", depends on timing" : ""));
+  return print_result(result);
 }
 
 }  // namespace leat

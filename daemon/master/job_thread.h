@@ -35,6 +35,10 @@ class JobThread {
   void live(std::shared_ptr<JobThread> before);
   void broke(const Status& cause);
   Result<std::string> work();
+  void log(std::string line);
+  void tell_wait(std::string for_what);
+  Result<Job> unpack_job(const Submission& submission, const std::string& folder);
+  Result<TrainOptions> train_options(const std::string& folder);
   Result<std::string> train(const Submission& submission);
   Result<std::vector<ArmedFault>> faults_to_come(const Submission& submission);
   Result<std::string> serve_session();

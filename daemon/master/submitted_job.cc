@@ -12,7 +12,7 @@
 #include "daemon/spec/chaos_fault.h"
 #include "daemon/spec/load_graph.h"
 #include "daemon/training/run_folder.h"
-#include "daemon/training/trainer.h"
+#include "daemon/training/model.h"
 #include "devices/base/text.h"
 
 namespace leat {

@@ -5,7 +5,8 @@
 #include <string>
 
 #include "daemon/jobs/progress.h"
-#include "daemon/training/trainer.h"
+#include "daemon/spec/job.h"
+#include "daemon/training/train_observer.h"
 #include "devices/base/clock.h"
 
 namespace leat {
