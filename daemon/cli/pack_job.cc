@@ -9,7 +9,7 @@
 #include "daemon/checkpoint/checkpoint_store.h"
 #include "daemon/spec/load_graph.h"
 #include "daemon/training/run_folder.h"
-#include "daemon/training/trainer.h"
+#include "daemon/training/model.h"
 #include "devices/base/text.h"
 #include "ops/catalogue.h"
 #include "ops/layers/layers.h"

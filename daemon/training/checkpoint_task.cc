@@ -23,7 +23,7 @@ Result<std::string> random_token() {
   return internal_error("random numbers: expected 16 bytes of the system");
 }
 
-// Of all that is done at once, the first that failed, in order.
+// Calls one(0) to one(count - 1) at once. Returns the first failure by index.
 template <typename F>
 Status all_at_once(size_t count, const F& one) {
   std::vector<std::future<Status>> others;
@@ -113,7 +113,7 @@ bool CheckpointTask::done() const {
   return outcome_.has_value();
 }
 
-// The thread ends in time: it waits for workers, each call with its deadline, and for the disk.
+// The thread ends in bounded time: each call to a host has a deadline. Only the disk can delay it.
 Result<Manifest> CheckpointTask::outcome() {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] { return outcome_.has_value(); });

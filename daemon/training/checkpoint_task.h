@@ -1,8 +1,8 @@
-// One checkpoint of a training while it is written, beside the steps: its snapshots are taken at a
-// fence, or have been taken by workers in passing; all else is done on threads of its own.
+// One checkpoint of a training while it is written. The hosts copy their variables between two
+// steps, or have copied them in passing; threads of the task do all the rest beside the steps.
 //
-// Each worker has a share of the variables, which is a part of the checkpoint. One that sees the
-// master's disk writes it there itself; from others the master reads it.
+// Each host has a share of the variables, which becomes a part of the checkpoint. A host that sees
+// the master's disk writes its part there itself; the master reads the parts of the others.
 #pragma once
 
 #include <condition_variable>
@@ -28,41 +28,44 @@ struct CheckpointShare {
   std::vector<std::string> names;
 };
 
-// Gives each variable to one of the workers that hold it, so that all have about as many bytes. At
-// least one share; none of nothing beside others.
+// Gives each variable to one of the hosts that hold it, so that all hosts have about as many bytes.
+// `holds`: the names of the variables, by device. `bytes`: by variable. Hosts without a variable
+// get no share, but there is at least one share.
 std::vector<CheckpointShare> share_out(const std::vector<HostHandle*>& workers,
                                        const std::map<std::string, std::set<std::string>>& holds,
                                        const std::map<std::string, uint64_t>& bytes);
 
-// What a checkpoint is of, and where it goes.
+// The content of a checkpoint, and its place.
 struct CheckpointOrder {
   Files* files = nullptr;
   std::string folder;
-  int64_t keep = 1;  // of the checkpoints there
-  std::string job;   // as workers know it
+  int64_t keep = 1;  // the newest so many checkpoints stay in the folder
+  std::string job;   // as hosts know it
   std::vector<CheckpointShare> shares;
-  bool taken = false;  // the snapshots of the manifest's step
-  Manifest manifest;   // but for its parts
-  // What has to be on disk before the manifest. Called on another thread.
+  bool taken = false;  // the hosts have the snapshots of the manifest's step
+  Manifest manifest;   // without its parts
+  // Writes everything that must be on the disk before the manifest. Called on another thread.
   std::function<Status()> first;
 };
 
-// Threads: one, but for its own.
+// Threads: one; it has threads of its own.
 class CheckpointTask {
  public:
-  // Takes the snapshots, on all workers at once: the next step may begin when it returns.
-  // REQUIRES: no step is in flight, if they are not taken. What the order names outlives the task.
+  // Takes the snapshots, on all hosts at once: the next step may begin when the call returns. The
+  // objects that the order points to outlive the task. REQUIRES: if the snapshots are not taken
+  // yet, no step is in flight.
   static Result<std::unique_ptr<CheckpointTask>> begin(CheckpointOrder order);
-  // Gives up what is not yet on disk, without waiting for workers.
+  // Stops writing, without waiting for hosts. A checkpoint that is not whole yet is removed.
   ~CheckpointTask();
   CheckpointTask(const CheckpointTask&) = delete;
   CheckpointTask& operator=(const CheckpointTask&) = delete;
 
   int64_t step() const { return order_.manifest.step; }
   bool done() const;
-  // Waits for the end. Of what failed nothing is left, and checkpoints before it are as they were.
+  // Waits for the end. A checkpoint that failed leaves nothing behind, and the checkpoints before
+  // it stay as they were.
   Result<Manifest> outcome();
-  // What was wrong with removing older ones, once it is done.
+  // The error of removing older checkpoints, once the task is done.
   const Status& tidied() const { return tidied_; }
   // The new path of a file that stood in the place of the folder, once the task is done; "" if none
   // did.

@@ -1,5 +1,8 @@
+#include "daemon/training/model.h"
+
+#include <utility>
+
 #include "daemon/spec/load_graph.h"
-#include "daemon/training/trainer.h"
 #include "ops/layers/layers.h"
 
 namespace leat {

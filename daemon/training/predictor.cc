@@ -5,8 +5,8 @@
 
 #include "daemon/hosts/local_hosts.h"
 #include "daemon/spec/job.h"
+#include "daemon/training/model.h"
 #include "daemon/training/run_folder.h"
-#include "daemon/training/trainer.h"
 #include "devices/base/text.h"
 #include "ops/definitions/row_shape.h"
 #include "ops/formats/safetensors.h"

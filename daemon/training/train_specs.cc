@@ -5,20 +5,19 @@
 #include <vector>
 
 namespace leat {
+namespace {
 
-Attrs reader_attrs(const Job::Files& files, const DatasetInfo& info, bool shuffle, uint64_t seed) {
-  const auto sizes = [](const Shape& shape) {
-    return std::vector<int64_t>(shape.begin(), shape.end());
-  };
-  return {{"format", std::string(name_of(files.format))},
-          {"features", files.features},
-          {"labels", files.labels},
-          {"record_shape", sizes(info.record_shape)},
-          {"record_dtype", std::string(dtype_name(info.record_dtype))},
-          {"label_shape", sizes(info.label_shape)},
-          {"label_dtype", std::string(dtype_name(info.label_dtype))},
-          {"shuffle", int64_t{shuffle}},
-          {"seed", static_cast<int64_t>(seed)}};
+// '*' stands for any characters, '?' for one.
+bool matches_glob(std::string_view pattern, std::string_view text) {
+  if (pattern.empty()) return text.empty();
+  if (pattern[0] == '*') {
+    for (size_t i = 0; i <= text.size(); ++i) {
+      if (matches_glob(pattern.substr(1), text.substr(i))) return true;
+    }
+    return false;
+  }
+  return !text.empty() && (pattern[0] == '?' || pattern[0] == text[0]) &&
+         matches_glob(pattern.substr(1), text.substr(1));
 }
 
 OptimizerSpec optimizer_spec(const Job::Optimizer& o) {
@@ -63,6 +62,46 @@ ScheduleSpec schedule_spec(const Job::Scheduler& s, int64_t total_steps) {
   spec.step_size = s.step_size;
   spec.gamma = s.gamma;
   spec.decay_rate = s.decay_rate;
+  return spec;
+}
+
+}  // namespace
+
+Attrs reader_attrs(const Job::Files& files, const DatasetInfo& info, bool shuffle, uint64_t seed) {
+  const auto sizes = [](const Shape& shape) {
+    return std::vector<int64_t>(shape.begin(), shape.end());
+  };
+  return {{"format", std::string(name_of(files.format))},
+          {"features", files.features},
+          {"labels", files.labels},
+          {"record_shape", sizes(info.record_shape)},
+          {"record_dtype", std::string(dtype_name(info.record_dtype))},
+          {"label_shape", sizes(info.label_shape)},
+          {"label_dtype", std::string(dtype_name(info.label_dtype))},
+          {"shuffle", int64_t{shuffle}},
+          {"seed", static_cast<int64_t>(seed)}};
+}
+
+bool has_accuracy(const Job& job) {
+  return std::find(job.metrics.begin(), job.metrics.end(), Job::Metric::accuracy) !=
+         job.metrics.end();
+}
+
+TrainSpec train_spec(const Job& job, const DatasetInfo& info, int64_t total_steps) {
+  TrainSpec spec;
+  spec.input.reader = reader_attrs(job.data.train, info, job.data.shuffle, job.seed);
+  spec.input.rescale = job.data.rescale;
+  spec.loss = job.loss == Job::Loss::cross_entropy ? LossKind::cross_entropy : LossKind::mse;
+  spec.accuracy = has_accuracy(job);
+  spec.optimizer = optimizer_spec(job.optimizer);
+  spec.schedule = schedule_spec(job.lr_scheduler, total_steps);
+  spec.global_batch = job.global_batch_size;
+  spec.shards = job.shards;
+  spec.precision = job.precision;
+  spec.frozen = [freeze = job.model.freeze](const std::string& name) {
+    return std::any_of(freeze.begin(), freeze.end(),
+                       [&](const std::string& pattern) { return matches_glob(pattern, name); });
+  };
   return spec;
 }
 

@@ -1,4 +1,4 @@
-// A job's settings in the words of the graphs that are made of them.
+// Translates a job's settings into the specs of the graphs that the job computes.
 #pragma once
 
 #include <cstdint>
@@ -10,10 +10,12 @@
 
 namespace leat {
 
-// Of the op that reads rows of a data set.
+// The attributes of the op that reads rows of a data set.
 Attrs reader_attrs(const Job::Files& files, const DatasetInfo& info, bool shuffle, uint64_t seed);
-OptimizerSpec optimizer_spec(const Job::Optimizer& o);
-// A schedule that names no end of its decay ends with the job, after `total_steps`.
-ScheduleSpec schedule_spec(const Job::Scheduler& s, int64_t total_steps);
+// True if the job asks for the accuracy of each step.
+bool has_accuracy(const Job& job);
+// The spec of the job's training graph. `info`: of the training data. `total_steps`: of the job; a
+// learning rate schedule that names no end of its decay ends with the job.
+TrainSpec train_spec(const Job& job, const DatasetInfo& info, int64_t total_steps);
 
 }  // namespace leat

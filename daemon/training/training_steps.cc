@@ -57,7 +57,7 @@ class StepsTogether final : public TrainingSteps {
 
 // How often a wait looks at the replicas.
 constexpr auto kReplicasPoll = std::chrono::milliseconds(50);
-// No replica comes so far.
+// More steps than a replica can ever do.
 constexpr int64_t kEndless = int64_t{1} << 50;
 
 class StepsOfQuorum final : public TrainingSteps {
@@ -104,7 +104,7 @@ Status status_of(PlanRun& run) {
   return status;
 }
 
-// Of the replicas, if there is no going on without those that failed.
+// Returns the failure of the replicas if the steps cannot continue without those that failed.
 Status StepsOfQuorum::failure() {
   size_t left = replicas_.size();
   Status first;
@@ -143,7 +143,7 @@ Status StepsOfQuorum::wait(int64_t step, Deadline deadline) {
   return deadline_exceeded(join(texts, "; "));
 }
 
-// Rung by whichever run gets on, or fails.
+// Any run rings it when it finishes a step, or fails.
 struct Bell {
   std::mutex mutex;
   std::condition_variable rung;
@@ -193,7 +193,7 @@ class StepsApart final : public TrainingSteps {
     std::unique_ptr<PlanRun> run;
     int64_t granted = 0;  // steps that it may do, in all
     int64_t seen = 0;     // steps known to be finished
-    int64_t awaited = 0;  // the bell rings when so many are
+    int64_t awaited = 0;  // the bell rings when so many are finished
   };
   struct Done {
     size_t lane;
@@ -205,11 +205,11 @@ class StepsApart final : public TrainingSteps {
   std::string waits_for();
 
   const int64_t first_;
-  // Steps of one run in flight: more than a master far away needs to keep it going, and not so many
-  // that all wait long at the limit for a slow one.
+  // The most steps of one run in flight: enough to keep the host of a distant master busy, and few
+  // enough that the others do not wait long at the limit for a slow one.
   int64_t share_ = 16;
   std::vector<Lane> lanes_;
-  std::deque<Done> order_;  // finished and not yet passed, as they were seen
+  std::deque<Done> order_;  // finished and not yet consumed, in the order that they were seen
   int64_t next_;            // the step that order_ begins with
   int64_t granted_ = 0;     // over all lanes
   const std::shared_ptr<Bell> bell_ = std::make_shared<Bell>();
@@ -243,7 +243,7 @@ void StepsApart::collect() {
   }
 }
 
-// Every run that may step rings when it has done one more than was seen.
+// Makes every run that may step ring the bell when it has done one step more than was seen.
 void StepsApart::arm() {
   for (Lane& lane : lanes_) {
     if (lane.awaited > lane.seen || lane.granted == lane.seen) continue;
@@ -258,7 +258,7 @@ void StepsApart::arm() {
 bool StepsApart::settled(int64_t step, Deadline until) {
   while (true) {
     std::unique_lock lock(bell_->mutex);
-    const uint64_t rings = bell_->rings;  // before looking, so that what comes meanwhile counts
+    const uint64_t rings = bell_->rings;  // read first: a ring during the look then counts
     if (!bell_->failure.ok()) return true;
     lock.unlock();
     if (finished() > step) return true;
@@ -268,7 +268,7 @@ bool StepsApart::settled(int64_t step, Deadline until) {
   }
 }
 
-// What one worker cannot do ends the training of all.
+// The failure of one run ends the training of all.
 Status StepsApart::wait(int64_t step, Deadline deadline) {
   if (!settled(step, deadline)) {
     return deadline_exceeded(cat("no worker finished a step in time: ", waits_for()));
@@ -322,6 +322,28 @@ std::unique_ptr<TrainingSteps> steps_of_quorum(std::unique_ptr<PlanRun> closing,
                                                size_t needed, int64_t first_step) {
   return std::make_unique<StepsOfQuorum>(std::move(closing), std::move(replicas), needed,
                                          first_step);
+}
+
+Result<std::unique_ptr<TrainingSteps>> start_steps(
+    const TrainingParts& parts, const std::vector<std::shared_ptr<const Plan>>& plans,
+    int64_t done) {
+  const Job& job = parts.job;
+  const StepMode mode = parts.rules.mode;
+  std::vector<std::unique_ptr<PlanRun>> runs;
+  for (const auto& plan : plans) {
+    // Hosts that step by themselves draw random numbers of their own.
+    RunOptions options{"train", job.seed + runs.size() * 0x9e3779b97f4a7c15,
+                       static_cast<uint64_t>(done), parts.options.profile};
+    options.endless = mode == StepMode::quorum && !runs.empty();  // a replica's
+    options.trains = true;
+    LEAT_ASSIGN_OR_RETURN(auto run, parts.hosts.run(plan, job.name, options));
+    runs.push_back(std::move(run));
+  }
+  if (mode == StepMode::apart) return steps_apart(std::move(runs), done);
+  auto first = std::move(runs[0]);
+  runs.erase(runs.begin());
+  if (mode == StepMode::together) return steps_together(std::move(first), done);
+  return steps_of_quorum(std::move(first), std::move(runs), static_cast<size_t>(job.shards), done);
 }
 
 }  // namespace leat

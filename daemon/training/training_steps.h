@@ -1,5 +1,5 @@
-// The steps of a training as its trainer counts them, whether all workers do each of them together
-// or each worker does its own.
+// The steps of a training as the training loop counts them: the loop does not see whether all hosts
+// do each step together, or each host does steps of its own.
 #pragma once
 
 #include <chrono>
@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "daemon/hosts/host_group.h"
+#include "daemon/training/training_parts.h"
 
 namespace leat {
 
@@ -19,52 +20,58 @@ class TrainingSteps {
   using Deadline = std::chrono::steady_clock::time_point;
   virtual ~TrainingSteps() = default;
 
-  // Steps that may be allowed beyond those that were consumed: their fetches are kept.
+  // The number of steps that may be allowed beyond the last one consumed: their fetches are kept.
   virtual int64_t window() const = 0;
   // Allows the steps below `limit`. REQUIRES: at most window() beyond the last one consumed.
   virtual void extend(int64_t limit) = 0;
-  // Takes back what is allowed beyond the steps that are begun; the limit that is left, which every
-  // worker comes to, and stays at.
+  // Takes back the steps that have not begun. Returns the limit that is left: every host does the
+  // steps below it, and stops there.
   virtual Result<int64_t> hold() = 0;
-  // As PlanRun has them, where the state after a step is one that all workers come to.
+  // As in PlanRun. Only where all hosts come to the state after each step.
   virtual bool snapshot_in_passing(
       int64_t /*step*/, const std::map<std::string, std::vector<std::string>>& /*names*/) {
     return false;
   }
   virtual bool finished_everywhere(int64_t /*step*/) const { return false; }
-  // Returns when `step` is finished, as far as its fetches go, or with the failure, or
-  // deadline_exceeded with who waits for whom.
+  // Returns when the fetches of `step` are there. Errors: the failure of the run, or
+  // deadline_exceeded with the hosts that wait and their peers.
   virtual Status wait(int64_t step, Deadline deadline) = 0;
-  // True when wait(step) would return at once, at the latest at `until`.
+  // Returns true when wait(step) would return at once; false at `until`.
   virtual bool settled(int64_t step, Deadline until) = 0;
-  // Returns when every worker has finished all steps that are allowed.
+  // Returns when every host has finished all steps that are allowed.
   virtual Status drain(Deadline deadline) = 0;
-  // The steps below are finished.
+  // All steps below the result are finished.
   virtual int64_t finished() = 0;
   // REQUIRES: step < finished(), and no step after it was consumed.
   virtual double fetched_scalar(uint32_t i, int64_t step) = 0;
-  // What the steps have gone on without since the last call, for people.
+  // The replicas that were lost since the last call while the steps continued, for people.
   virtual std::vector<std::string> take_losses() { return {}; }
   virtual void abort(const Status& cause) = 0;
   // See PlanRun::profile().
   virtual std::string profile() = 0;
 };
 
-// All workers do step n together. `first_step` is where the run begins.
+// All hosts do step n together. The run begins at `first_step`.
 std::unique_ptr<TrainingSteps> steps_together(std::unique_ptr<PlanRun> run, int64_t first_step);
 
-// Each run does steps of its own, as fast as it can; the n-th step is the n-th that any of them
-// finished. Those who are slow are allowed fewer steps, and hold nobody up before the limit.
+// Each run does steps of its own, as fast as it can; step n is the n-th step that any of them
+// finished. A slow run is allowed fewer steps, so it delays the others only at the limit.
 // REQUIRES: the runs' steps begin at `first_step`.
 std::unique_ptr<TrainingSteps> steps_apart(std::vector<std::unique_ptr<PlanRun>> runs,
                                            int64_t first_step);
 
-// The steps that `closing` does, each by the first replicas that come: see Quorum. The replicas'
-// runs draw their steps themselves, and may be behind when all steps are finished. One whose worker
-// is lost is missed only when fewer than `needed` are left.
-// REQUIRES: the runs' steps begin at `first_step`.
+// The run `closing` closes each step with the first replicas that are ready: see Quorum. The runs
+// of the replicas draw their step numbers themselves, and may be behind when all steps are
+// finished. The steps continue without lost replicas while at least `needed` are left. REQUIRES:
+// the runs' steps begin at `first_step`.
 std::unique_ptr<TrainingSteps> steps_of_quorum(std::unique_ptr<PlanRun> closing,
                                                std::vector<std::unique_ptr<PlanRun>> replicas,
                                                size_t needed, int64_t first_step);
+
+// Starts the runs of the job's training plans (see JobPlans::compile_training()) after `done` steps
+// of the job. REQUIRES: the variables are on the hosts.
+Result<std::unique_ptr<TrainingSteps>> start_steps(
+    const TrainingParts& parts, const std::vector<std::shared_ptr<const Plan>>& plans,
+    int64_t done);
 
 }  // namespace leat

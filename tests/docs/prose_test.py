@@ -41,14 +41,12 @@ TO_DO = """
     daemon/jobs
     daemon/leatd
     daemon/master
-    daemon/metrics
     daemon/process
     daemon/remote
     daemon/runner
     daemon/session
     daemon/spec
     daemon/status
-    daemon/training
     daemon/wire
     daemon/worker
     tests

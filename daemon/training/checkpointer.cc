@@ -1,0 +1,133 @@
+#include "daemon/training/checkpointer.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "devices/base/text.h"
+
+namespace leat {
+
+Manifest manifest_of(const TrainingParts& parts, int64_t step) {
+  const Job& job = parts.job;
+  Manifest manifest;
+  manifest.step = step;
+  manifest.job = job.name;
+  manifest.graph = parts.input.graph_sha256;
+  manifest.seed = job.seed;
+  manifest.shards = job.shards;
+  manifest.data = parts.input.order;
+  manifest.every_float = !parts.input.trains_parameters(job);
+  manifest.strategy = name_of(job.strategy);
+  manifest.workers = parts.workers;
+  return manifest;
+}
+
+Checkpointer::Checkpointer(const TrainingParts& parts, const JobPlans& plans, JobCheckpoints& store,
+                           MetricsLog& metrics, TrainObserver& observer)
+    : parts_(parts), plans_(plans), store_(store), metrics_(metrics), observer_(observer) {}
+
+void Checkpointer::begin_steps(int64_t done) {
+  if (!passing_) announced_ = done;
+}
+
+// A training that is to save before it yields, and found no room, also tries again from time to
+// time.
+bool Checkpointer::is_overdue() const {
+  if (store_.is_overdue()) return true;
+  return no_room_ && parts_.asked_to_yield() && parts_.saves_to_yield() &&
+         parts_.clock.steady() >= *no_room_ + parts_.options.save_again;
+}
+
+// `taken`: the hosts have copied the step in passing. REQUIRES: no checkpoint is being written.
+Status Checkpointer::begin(int64_t step, bool taken) {
+  CheckpointOrder order;
+  order.files = &parts_.files;
+  order.folder = store_.folder();
+  order.keep = store_.keep();
+  order.job = parts_.job.name;
+  order.shares = plans_.shares();
+  order.taken = taken;
+  LEAT_ASSIGN_OR_RETURN(order.manifest, store_.begin(manifest_of(parts_, step)));
+  order.manifest.metrics = metrics_.digest_at(step);
+  // A checkpoint says that steps are done: their metrics must be on the disk before it.
+  order.first = [&metrics = metrics_] { return metrics.sync(); };
+  LEAT_ASSIGN_OR_RETURN(writing_, CheckpointTask::begin(std::move(order)));
+  return {};
+}
+
+Status Checkpointer::take(int64_t step, bool taken) {
+  LEAT_RETURN_IF_ERROR(collect(!parts_.options.skip_checkpoints));
+  if (writing_) {
+    if (writing_->step() != step)
+      observer_.noted(cat("no checkpoint of step ", step, ": that of step ", writing_->step(),
+                          " is still being written"));
+    return metrics_.flush();
+  }
+  const Status begun = begin(step, taken);
+  if (!begun.ok()) note_missing(step, begun);
+  return {};
+}
+
+void Checkpointer::note_missing(int64_t step, const Status& why) {
+  observer_.warned(cat("no checkpoint of step ", step, ": ", why.message()));
+  if (no_room_ || why.code() == Code::resource_exhausted) no_room_ = parts_.clock.steady();
+}
+
+int64_t Checkpointer::announce(int64_t fence, TrainingSteps& steps) {
+  const auto next = store_.next(announced_);
+  if (!next || *next >= fence || passing_) return std::min(fence, next.value_or(fence));
+  if (writing_ || !parts_.rules.has_common_steps()) return *next;
+  std::map<std::string, std::vector<std::string>> names;
+  for (CheckpointShare& share : plans_.shares())
+    names[share.worker->device_name()] = std::move(share.names);
+  if (!steps.snapshot_in_passing(*next, names)) return *next;
+  passing_ = announced_ = *next;
+  metrics_.mark(*next);
+  return std::min(fence, store_.next(announced_).value_or(fence));
+}
+
+Status Checkpointer::take_if_passed(int64_t done, TrainingSteps& steps) {
+  if (!passing_ || done < *passing_ || !steps.finished_everywhere(*passing_)) return {};
+  return take(*std::exchange(passing_, std::nullopt), true);
+}
+
+Status Checkpointer::take_if_due(int64_t done) {
+  const bool due = done == store_.next(done - 1) || is_overdue();
+  if (!due || store_.last_step() == done) return metrics_.flush();
+  return take(done, false);
+}
+
+Status Checkpointer::collect(bool wait) {
+  if (!writing_ || (!wait && !writing_->done())) return {};
+  const auto written = writing_->outcome();
+  const Status tidied = writing_->tidied();
+  if (const std::string& aside = writing_->what_was_set_aside(); !aside.empty())
+    observer_.warned(cat("what stood in the place of the checkpoints was set aside, as ", aside));
+  const int64_t step = writing_->step();
+  writing_.reset();
+  if (!written.ok()) {
+    note_missing(step, written.status());
+    return metrics_.flush();  // a training that cannot write its metrics does not continue
+  }
+  no_room_.reset();
+  store_.written(*written);
+  observer_.checkpointed(step, store_.last_path());
+  if (!tidied.ok()) observer_.warned(cat("older checkpoints stay: ", tidied.message()));
+  return {};
+}
+
+Status Checkpointer::take_last(int64_t done) {
+  LEAT_RETURN_IF_ERROR(collect(true));
+  if (store_.last_step() == done) return {};
+  LEAT_RETURN_IF_ERROR(begin(done, false));
+  const Status written = writing_->outcome().status();
+  if (!written.ok()) {
+    writing_.reset();
+    return written;
+  }
+  return collect(true);
+}
+
+}  // namespace leat

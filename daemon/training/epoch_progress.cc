@@ -1,0 +1,77 @@
+#include "daemon/training/epoch_progress.h"
+
+#include <utility>
+
+namespace leat {
+namespace {
+
+using Seconds = std::chrono::duration<double>;
+
+// The least time between two rates.
+constexpr Seconds kBetweenRates{1};
+
+}  // namespace
+
+void EpochProgress::add(double loss, std::optional<double> accuracy, bool skipped) {
+  if (!skipped) {
+    loss_sum_ += loss;
+    accuracy_sum_ += accuracy.value_or(0);
+    ++averaged_;
+  }
+  ++consumed_;
+  const double n = static_cast<double>(averaged_);
+  last = {loss, accuracy, computed(loss_sum_ / n), {}};
+  if (accuracy) last.mean_accuracy = computed(accuracy_sum_ / n);
+}
+
+void EpochProgress::count_trained(double dropped_chunks) {
+  dropped_ += dropped_chunks;
+  ++total_.trained;
+}
+
+void EpochProgress::begin_training() {
+  begun_ = rated_at_ = std::chrono::steady_clock::now();
+  rated_ = total_.trained;
+}
+
+void EpochProgress::end_training() {
+  total_.seconds += Seconds(std::chrono::steady_clock::now() - begun_).count();
+}
+
+std::optional<double> EpochProgress::rate_if_due() {
+  const auto now = std::chrono::steady_clock::now();
+  const Seconds passed = now - rated_at_;
+  if (passed < kBetweenRates) return std::nullopt;
+  rated_at_ = now;
+  const int64_t steps = total_.trained - std::exchange(rated_, total_.trained);
+  return static_cast<double>(steps * batch_) / passed.count();
+}
+
+// An epoch of fewer rows than a step takes may have no step of its own: its mean is then that of
+// the last step. The same holds where the rows of its steps are lost.
+EpochResult EpochProgress::end_epoch(int64_t step, const std::optional<Evaluation>& validation) {
+  EpochResult result;
+  result.epoch = static_cast<uint32_t>(epoch);
+  result.step = static_cast<uint64_t>(step);
+  result.loss = consumed_ > 0 ? last.mean_loss : last.loss;
+  result.accuracy = (consumed_ > 0 ? last.mean_accuracy : last.accuracy).value_or(kNoNumber);
+  if (validation) {
+    result.val_loss = computed(validation->loss);
+    if (validation->accuracy) result.val_accuracy = computed(*validation->accuracy);
+  }
+  const Total before = std::exchange(before_, total_);
+  result.seconds = total_.seconds - before.seconds;
+  if (result.seconds > 0)
+    result.samples_per_second =
+        static_cast<double>((total_.trained - before.trained) * batch_) / result.seconds;
+  loss_sum_ = accuracy_sum_ = 0;
+  averaged_ = consumed_ = 0;
+  return result;
+}
+
+double EpochProgress::samples_per_second() const {
+  if (total_.seconds <= 0) return 0;
+  return static_cast<double>(total_.trained * batch_) / total_.seconds;
+}
+
+}  // namespace leat

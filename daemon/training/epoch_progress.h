@@ -1,0 +1,61 @@
+// The progress of a training within its epochs: sums, means and rates.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+
+#include "daemon/metrics/epoch_result.h"
+#include "daemon/training/train_observer.h"
+
+namespace leat {
+
+// Threads: one.
+class EpochProgress {
+ public:
+  // `batch`: the rows of a step, over all shards.
+  explicit EpochProgress(int64_t batch) : batch_(batch) {}
+
+  // The current epoch, counted from 1, and the steps of the job before it.
+  int64_t epoch = 1;
+  int64_t epoch_begin = 0;
+  // The result of the last step, with the means over its epoch.
+  StepResult last = {kNoNumber, {}, kNoNumber, {}};
+
+  // Adds the result of a step of the epoch. The means leave out skipped steps.
+  void add(double loss, std::optional<double> accuracy, bool skipped);
+  // Counts a step that this process trained, and the chunks that came too late for it.
+  void count_trained(double dropped_chunks);
+
+  // Time counts as training from begin_training() to end_training().
+  void begin_training();
+  void end_training();
+  // Samples a second since the last call that returned a rate, about once a second.
+  std::optional<double> rate_if_due();
+
+  // The result of the epoch, which ends after `step` steps of the job; the sums begin again.
+  EpochResult end_epoch(int64_t step, const std::optional<Evaluation>& validation);
+  // Over all epochs; 0 if no time was spent.
+  double samples_per_second() const;
+  // Chunks that came too late, over all epochs.
+  int64_t dropped_chunks() const { return static_cast<int64_t>(dropped_); }
+
+ private:
+  // Both over all epochs.
+  struct Total {
+    double seconds = 0;   // spent training
+    int64_t trained = 0;  // steps of this process
+  };
+
+  const int64_t batch_;
+  double loss_sum_ = 0, accuracy_sum_ = 0;
+  int64_t averaged_ = 0;  // steps in the sums
+  int64_t consumed_ = 0;  // steps of the epoch, skipped ones too
+  double dropped_ = 0;
+  Total total_;
+  Total before_;  // the epoch
+  std::chrono::steady_clock::time_point begun_{}, rated_at_{};
+  int64_t rated_ = 0;  // steps that this process had trained at rated_at_
+};
+
+}  // namespace leat

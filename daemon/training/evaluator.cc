@@ -1,0 +1,62 @@
+#include "daemon/training/evaluator.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "daemon/training/train_specs.h"
+
+namespace leat {
+namespace {
+
+// Rows of an evaluation step over all shards, if the model takes any number.
+constexpr int64_t kEvaluationRows = 256;
+
+}  // namespace
+
+int64_t Evaluator::rows_per_step() const {
+  const int64_t shards = parts_.rules.common_shards;
+  const int64_t rows = std::max<int64_t>(1, kEvaluationRows / shards);
+  return parts_.input.model.batch.fixed.value_or(rows) * shards;
+}
+
+Status Evaluator::prepare() {
+  const Job& job = parts_.job;
+  const int64_t shards = parts_.rules.common_shards;
+  TrainSpec spec = parts_.spec;
+  spec.input.reader = reader_attrs(*job.data.validation, parts_.input.validation, false, 0);
+  spec.global_batch = rows_per_step();
+  spec.shards = shards;
+  LEAT_ASSIGN_OR_RETURN(JobGraph graph, make_eval_graph(parts_.input.model.inference, spec));
+  LEAT_ASSIGN_OR_RETURN(plan_, plans_.compile(std::move(graph), "evaluate", shards));
+  if (parts_.options.survivors) return {};
+  return parts_.hosts.run(plan_, job.name, {"evaluate", job.seed, 0}).status();
+}
+
+Result<std::optional<Evaluation>> Evaluator::evaluate(const std::function<bool()>& yields) {
+  const Job& job = parts_.job;
+  const bool with_accuracy = has_accuracy(job);
+  LEAT_ASSIGN_OR_RETURN(auto run, parts_.hosts.run(plan_, job.name, {"evaluate", job.seed, 0}));
+  const int64_t steps = (parts_.input.validation.count + rows_per_step() - 1) / rows_per_step();
+  double loss = 0, rows = 0, correct = 0;
+  for (int64_t s = 0; s < steps; ++s) {
+    run->extend(static_cast<uint64_t>(std::min(steps, s + static_cast<int64_t>(run->window()))));
+    const auto step = static_cast<uint64_t>(s);
+    const auto due = last_moment();
+    for (auto now = std::chrono::steady_clock::now(); now < due;) {
+      if (yields()) return std::optional<Evaluation>();
+      if (run->settled(step, std::min(due, now + kStopPoll))) break;
+      now = std::chrono::steady_clock::now();
+    }
+    LEAT_RETURN_IF_ERROR(run->wait(step, due).while_doing("evaluating"));
+    loss += run->fetched_scalar(0, step);
+    rows += run->fetched_scalar(1, step);
+    if (with_accuracy) correct += run->fetched_scalar(2, step);
+  }
+  Evaluation out;
+  out.loss = loss / rows;
+  if (with_accuracy) out.accuracy = correct / rows;
+  return std::optional(out);
+}
+
+}  // namespace leat

@@ -1,0 +1,61 @@
+// The plans of a job, and where its variables are.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "daemon/training/checkpoint_task.h"
+#include "daemon/training/training_parts.h"
+#include "scheduler/plan/plan.h"
+
+namespace leat {
+
+// Threads: one.
+class JobPlans {
+ public:
+  using SharedPlan = std::shared_ptr<const Plan>;
+
+  // `parts` outlives it.
+  explicit JobPlans(const TrainingParts& parts) : parts_(parts) {}
+
+  // Compiles the plans that initialize the variables and that train. invalid_argument if the graph,
+  // the strategy and the hosts do not fit together.
+  Status compile();
+  // Compiles the plans of the training step: one if all hosts do each step together; one for each
+  // host if they step by themselves; with a quorum the plan that closes the steps, and then one for
+  // each replica.
+  Result<std::vector<SharedPlan>> compile_training();
+  // Compiles another graph of the job, of `shards` shards, as the plan "<job>/<what>".
+  Result<SharedPlan> compile(JobGraph graph, const std::string& what, int64_t shards);
+
+  // The results of compile(). Null if the model has no variables.
+  const SharedPlan& init() const { return init_; }
+  const std::vector<SharedPlan>& training() const { return training_; }
+  // The training plans make all variables that the plan init() fills.
+  bool training_makes_variables() const;
+
+  // The names of the variables that the plans so far have on a host, and on any.
+  const std::set<std::string>& held_by(const HostHandle& host) const;
+  std::set<std::string> held_by_any() const;
+  // One share of a checkpoint for each host that has one.
+  std::vector<CheckpointShare> shares() const;
+
+ private:
+  Status spread();
+  Status check_one_holder() const;
+  PlanOptions options(const std::string& what, int64_t shards) const;
+  Result<SharedPlan> compile(JobGraph graph, const PlanOptions& options);
+
+  const TrainingParts& parts_;
+  VariableServers servers_;                             // strategy parameter_server
+  std::map<std::string, std::set<std::string>> holds_;  // by device: names of its variables
+  std::map<std::string, uint64_t> bytes_;               // by variable
+  SharedPlan init_;
+  std::vector<SharedPlan> training_;
+};
+
+}  // namespace leat

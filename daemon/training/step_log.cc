@@ -1,0 +1,123 @@
+#include "daemon/training/step_log.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "daemon/training/train_specs.h"
+
+namespace leat {
+namespace {
+
+constexpr std::string_view kDropped = "dropped";
+constexpr std::string_view kAccuracy = "accuracy";
+
+}  // namespace
+
+Result<std::unique_ptr<StepLog>> StepLog::open(const TrainingParts& parts, int64_t done,
+                                               const std::optional<MetricsDigest>& expected) {
+  LEAT_ASSIGN_OR_RETURN(auto metrics,
+                        MetricsLog::open(parts.files, parts.metrics_path(), done, expected));
+  return std::unique_ptr<StepLog>(new StepLog(parts, std::move(metrics)));
+}
+
+StepLog::StepLog(const TrainingParts& parts, std::unique_ptr<MetricsLog> metrics)
+    : parts_(parts), metrics_(std::move(metrics)), names_{"loss"} {
+  if (has_accuracy(parts.job)) names_.push_back(kAccuracy);
+  if (parts.rules.drops_rows()) names_.push_back(kDropped);
+  if (parts.skips()) names_.push_back(kSkipped);
+}
+
+StepValues StepLog::values(TrainingSteps& steps, int64_t step) const {
+  StepValues values;
+  for (uint32_t i = 0; i < names_.size(); ++i) {
+    double value = steps.fetched_scalar(i, step);
+    if (i == 0) values.loss = value = computed(value);
+    if (names_[i] == kAccuracy) values.accuracy = value = computed(value);
+    if (names_[i] == kDropped) values.dropped_chunks = value;
+    if (names_[i] == kSkipped) values.skipped = std::isnan(value);
+    values.fetched.push_back(value);
+  }
+  return values;
+}
+
+Status StepLog::add(int64_t step, const std::vector<double>& fetched, std::optional<double> rate) {
+  const bool f32 = parts_.job.precision == DType::f32;
+  std::vector<StepMetric> row;
+  const auto add = [&](std::string_view name, double value, bool narrow) {
+    if (narrow)
+      row.push_back({name, static_cast<float>(value)});
+    else
+      row.push_back({name, value});
+  };
+  for (size_t i = 0; i < std::min(names_.size(), fetched.size()); ++i) {
+    if (names_[i] == kSkipped)  // the guard's value is 0 or NaN
+      add(kSkipped, std::isnan(fetched[i]) ? 1 : 0, false);
+    else
+      add(names_[i], fetched[i], f32 && names_[i] != kDropped);
+  }
+  if (parts_.rules.has_learning_rate_of_step())
+    add("learning_rate", learning_rate_at(parts_.spec, step), f32);
+  return metrics_->append(step + 1, row, rate);
+}
+
+Status StepLog::add_held(const HeldStep& held) {
+  for (int64_t step = metrics_->last_step(); step < held.step; ++step) {
+    const auto row = held.rows.find(step);
+    if (row != held.rows.end()) LEAT_RETURN_IF_ERROR(add(step, row->second));
+  }
+  return metrics_->flush();
+}
+
+bool StepLog::has_ended(int64_t epoch, int64_t done) const {
+  const TrainingLength& length = parts_.length;
+  if (epoch > length.epochs || length.end_of(epoch) > done) return false;
+  if (length.end_of(epoch) < done) return true;
+  const auto& epochs = metrics_->epochs();
+  return std::any_of(epochs.begin(), epochs.end(), [&](const EpochResult& result) {
+    return result.epoch == epoch && static_cast<int64_t>(result.step) == done;
+  });
+}
+
+// The rows after `step`: those of the file, and those that it does not have yet.
+Result<LoggedMetrics> StepLog::rows_after(int64_t step) const {
+  const bool f32 = parts_.job.precision == DType::f32;
+  // The order matters: a row that moves to the file between the two reads is in at least one.
+  const LoggedMetrics unwritten = metrics_->unwritten(step, f32);
+  LEAT_ASSIGN_OR_RETURN(LoggedMetrics logged,
+                        read_last_metrics(parts_.files, parts_.metrics_path(), step, f32));
+  for (const LoggedMetrics::Row& row : unwritten.tail) {
+    if (logged.tail.empty() || row.step > logged.tail.back().step) logged.tail.push_back(row);
+  }
+  return logged;
+}
+
+Status StepLog::recall(int64_t done, EpochProgress& progress, TrainObserver& observer) const {
+  for (const EpochResult& epoch : metrics_->epochs()) observer.epoch_recalled(epoch);
+  const int64_t begin = parts_.length.until_epoch(progress.epoch - 1);
+  LEAT_ASSIGN_OR_RETURN(const LoggedMetrics logged, rows_after(std::min(begin, done - 1)));
+  const bool with_accuracy = has_accuracy(parts_.job);
+  for (const LoggedMetrics::Row& row : logged.tail) {
+    if (row.values.empty()) continue;
+    std::optional<double> accuracy;
+    if (with_accuracy && row.values.size() > 1) accuracy = row.values[1];
+    if (row.step > begin)
+      progress.add(row.values[0], accuracy, row.skipped);
+    else
+      progress.last = {row.values[0], accuracy, row.values[0], accuracy};
+    if (row.step != done) continue;
+    StepResult last = progress.last;
+    last.skipped_steps = metrics_->skipped_steps();
+    // If the step ended an epoch, its means are those of that epoch.
+    if (row.step <= begin && !metrics_->epochs().empty()) {
+      const EpochResult& ended = metrics_->epochs().back();
+      last.mean_loss = ended.loss;
+      if (accuracy) last.mean_accuracy = ended.accuracy;
+    }
+    const bool ended_one = row.step <= begin && progress.epoch > 1;
+    observer.recalled(progress.epoch - (ended_one ? 1 : 0), parts_.length.epochs, last);
+  }
+  return {};
+}
+
+}  // namespace leat

@@ -1,0 +1,62 @@
+// The rows of metrics.jsonl: written from the fetches of steps, and read again when a training
+// continues.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "daemon/metrics/metrics_log.h"
+#include "daemon/training/epoch_progress.h"
+#include "daemon/training/job_variables.h"
+#include "daemon/training/training_parts.h"
+#include "daemon/training/training_steps.h"
+
+namespace leat {
+
+// The fetches of a training step.
+struct StepValues {
+  std::vector<double> fetched;  // in the order of the plan
+  double loss = 0;              // known: see computed()
+  std::optional<double> accuracy;
+  double dropped_chunks = 0;  // of a job with a quorum
+  bool skipped = false;       // of a job with on_nan: skip
+};
+
+// Threads: as MetricsLog.
+class StepLog {
+ public:
+  // Opens the log as MetricsLog::open() does, with the rows of the first `done` steps. `parts`
+  // outlives it.
+  static Result<std::unique_ptr<StepLog>> open(const TrainingParts& parts, int64_t done,
+                                               const std::optional<MetricsDigest>& expected);
+
+  MetricsLog& metrics() { return *metrics_; }
+  const MetricsLog& metrics() const { return *metrics_; }
+
+  // The fetches of a step (counted from 0) that is finished. REQUIRES: as fetched_scalar().
+  StepValues values(TrainingSteps& steps, int64_t step) const;
+  // Adds the row of a step. `rate`: samples per second, if there is a new rate.
+  Status add(int64_t step, const std::vector<double>& fetched, std::optional<double> rate = {});
+  // Adds the rows of done steps that the log lacks and the memory of hosts has.
+  Status add_held(const HeldStep& held);
+
+  // Tells the observer of the epochs that have ended and of the last step, and brings `progress` to
+  // the sums of the current epoch. REQUIRES: `done` > 0 steps are done.
+  Status recall(int64_t done, EpochProgress& progress, TrainObserver& observer) const;
+  // The last step of the epoch is among the first `done`, and the log has the epoch's row if it is
+  // exactly the last of them.
+  bool has_ended(int64_t epoch, int64_t done) const;
+
+ private:
+  StepLog(const TrainingParts& parts, std::unique_ptr<MetricsLog> metrics);
+  Result<LoggedMetrics> rows_after(int64_t step) const;
+
+  const TrainingParts& parts_;
+  const std::unique_ptr<MetricsLog> metrics_;
+  std::vector<std::string_view> names_;  // of the fetches
+};
+
+}  // namespace leat

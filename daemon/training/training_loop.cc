@@ -1,0 +1,355 @@
+#include "daemon/training/training_loop.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+#include <vector>
+
+#include "daemon/base/json_line.h"
+#include "daemon/base/retry_while_full.h"
+#include "daemon/training/nan_search.h"
+#include "daemon/training/run_folder.h"
+#include "devices/base/counted.h"
+#include "devices/base/text.h"
+#include "ops/formats/safetensors.h"
+#include "ops/formats/weights_hash.h"
+
+namespace leat {
+
+TrainingLoop::TrainingLoop(const TrainingParts& parts, JobPlans& plans, JobVariables& variables,
+                           JobCheckpoints& checkpoints, TrainObserver& observer,
+                           std::function<bool()> stop)
+    : parts_(parts),
+      plans_(plans),
+      variables_(variables),
+      checkpoints_(checkpoints),
+      observer_(observer),
+      stop_(std::move(stop)),
+      progress_(parts.job.global_batch_size),
+      evaluator_(parts, plans) {}
+
+// --- The start.
+
+Status TrainingLoop::open(TrainingStart start, PhaseTimes& times) {
+  done_ = start.step();
+  LEAT_RETURN_IF_ERROR(variables_.make(!start.held, done_));
+  LEAT_ASSIGN_OR_RETURN(steps_, start_steps(parts_, plans_.training(), done_));
+  if (parts_.job.data.validation) LEAT_RETURN_IF_ERROR(evaluator_.prepare());
+  times.end("runs");
+  LEAT_RETURN_IF_ERROR(restore(start));
+  times.end("variables");
+  LEAT_RETURN_IF_ERROR(retry_for_room([&] { return open_folder(start); }));
+  LEAT_RETURN_IF_ERROR(open_log(start));
+  observer_.resumed(done_, start.source());
+  times.end("folder");
+  return {};
+}
+
+Status TrainingLoop::restore(const TrainingStart& start) {
+  if (start.held) {
+    LEAT_RETURN_IF_ERROR(variables_.copy(*start.held).while_doing("restoring what workers held"));
+    observer_.noted(cat("went on at step ", done_, " from the memory of ", start.held->holder));
+  } else if (start.checkpoint) {
+    const Checkpoint& from = *start.checkpoint;
+    LEAT_RETURN_IF_ERROR(
+        variables_.write(from.variables, Restore::everything, static_cast<uint64_t>(done_))
+            .while_doing("restoring the checkpoint"));
+    if (from.manifest.graph != parts_.input.graph_sha256)
+      observer_.warned(cat(parts_.job.model.graph, " is not the graph that the checkpoint of step ",
+                           done_, " was written with"));
+  }
+  return {};
+}
+
+// Makes the run's folder with its job file and its graph, and opens the log of metrics.
+Status TrainingLoop::open_folder(const TrainingStart& start) {
+  if (!start.held) LEAT_RETURN_IF_ERROR(set_aside_refused(parts_, checkpoints_, observer_));
+  const std::string& folder = parts_.options.folder;
+  Files& files = parts_.files;
+  LEAT_RETURN_IF_ERROR(files.make_directories(folder));
+  LEAT_RETURN_IF_ERROR(files.make_directories(checkpoints_.folder()));
+  LEAT_ASSIGN_OR_RETURN(const std::string graph,
+                        keep_graph(files, folder, {parts_.job.model.graph, parts_.input.model.data},
+                                   parts_.options.resume));
+  // A training that continues finds the file as it is to be, and need not wait for the disk.
+  const std::string text = print_run_job(parts_.job, folder, graph);
+  const std::string path = folder + "/job.yaml";
+  const auto bytes = std::as_bytes(std::span(text.data(), text.size()));
+  const auto there = read_file(files, path, text.size());
+  if (!there.ok() || !std::equal(there->begin(), there->end(), bytes.begin(), bytes.end()))
+    LEAT_RETURN_IF_ERROR(write_file_atomically(files, path, bytes));
+  LEAT_ASSIGN_OR_RETURN(log_, StepLog::open(parts_, done_, checkpoints_.metrics()));
+  return {};
+}
+
+// Brings the log to step done_, and reports the rows that it has lost.
+Status TrainingLoop::open_log(const TrainingStart& start) {
+  MetricsLog& metrics = log_->metrics();
+  if (start.held) LEAT_RETURN_IF_ERROR(log_->add_held(*start.held));
+  metrics.expect_rows_until(done_);
+  checkpointer_ = std::make_unique<Checkpointer>(parts_, plans_, checkpoints_, metrics, observer_);
+  const std::string lost = metrics.loss().text();
+  if (lost.empty()) return {};
+  observer_.warned(cat("metrics.jsonl: ", lost));
+  observer_.lost_metrics(metrics.loss());
+  return {};
+}
+
+// --- Epochs.
+
+Result<TrainOutcome> TrainingLoop::run() {
+  observer_.started(done_, parts_.length.steps);
+  checkpoints_.start();
+  TrainOutcome outcome;
+  Ending ending = Ending::none;
+  while (log_->has_ended(progress_.epoch, done_)) ++progress_.epoch;
+  if (done_ > 0) LEAT_RETURN_IF_ERROR(log_->recall(done_, progress_, observer_));
+  for (; progress_.epoch <= parts_.length.epochs && ending == Ending::none; ++progress_.epoch) {
+    LEAT_ASSIGN_OR_RETURN(ending, train_epoch(outcome));
+  }
+  if (ending == Ending::none && parts_.job.data.validation && !outcome.validation) {
+    LEAT_ASSIGN_OR_RETURN(ending, evaluate(outcome));  // all epochs had ended before
+  }
+  if (ending == Ending::aborted) return end_aborted();
+  if (ending == Ending::yields) return yield();
+  outcome.interrupted = ending == Ending::stopped;
+  return finish(std::move(outcome));
+}
+
+// An epoch whose training is stopped does not end: the training that continues ends it.
+Result<TrainingLoop::Ending> TrainingLoop::train_epoch(TrainOutcome& outcome) {
+  const TrainingLength& length = parts_.length;
+  progress_.epoch_begin = length.until_epoch(progress_.epoch - 1);
+  const int64_t epoch_end = length.end_of(progress_.epoch);
+  observer_.epoch_begun(progress_.epoch, length.epochs, epoch_end - progress_.epoch_begin,
+                        done_ - progress_.epoch_begin);
+  while (done_ < epoch_end) {
+    LEAT_RETURN_IF_ERROR(train_to(epoch_end));
+    if (stepping_ == Stepping::aborted) return Ending::aborted;
+    const bool stopped = stop_();
+    LEAT_RETURN_IF_ERROR(checkpointer_->take_if_due(done_));
+    if (is_to_yield() && done_ < epoch_end) return Ending::yields;
+    if (stopped) return Ending::stopped;
+  }
+  outcome.validation.reset();
+  if (parts_.job.data.validation) {
+    LEAT_ASSIGN_OR_RETURN(const Ending ending, evaluate(outcome));
+    if (ending != Ending::none) return ending;
+  }
+  const EpochResult result = progress_.end_epoch(done_, outcome.validation);
+  LEAT_RETURN_IF_ERROR(log_->metrics().append(result));
+  observer_.epoch_ended(result);
+  return Ending::none;
+}
+
+// Puts the result into `outcome`. A quorum may have trained without some of its hosts, but it
+// evaluates on all: it then yields, and the training that continues evaluates.
+Result<TrainingLoop::Ending> TrainingLoop::evaluate(TrainOutcome& outcome) {
+  const bool on_cluster = static_cast<bool>(parts_.options.yields);
+  if (lost_some_ && on_cluster) return Ending::yields;
+  auto evaluation = evaluator_.evaluate([this] { return may_yield(); });
+  const bool spares = parts_.rules.drops_rows() && on_cluster;
+  if (spares && evaluation.status().code() == Code::unavailable) {
+    observer_.warned(cat("not evaluated: ", evaluation.status().message()));
+    return Ending::yields;
+  }
+  LEAT_RETURN_IF_ERROR(evaluation.status());
+  outcome.validation = *evaluation;
+  return outcome.validation ? Ending::none : Ending::yields;
+}
+
+// --- Steps.
+
+// Trains up to step `fence`, or less far if the training is to stop or to yield, or a checkpoint is
+// due that hosts cannot copy in passing. All hosts have then done the same steps, unless they were
+// aborted.
+Status TrainingLoop::train_to(int64_t fence) {
+  progress_.begin_training();
+  checkpointer_->begin_steps(done_);
+  int64_t allowed = done_;
+  Moment stop_due;
+  while (done_ < fence) {
+    LEAT_RETURN_IF_ERROR(checkpointer_->collect(false));
+    LEAT_RETURN_IF_ERROR(checkpointer_->take_if_passed(done_, *steps_));
+    if (parts_.asked_to_yield() && log_->metrics().is_behind())
+      LEAT_RETURN_IF_ERROR(log_->metrics().flush());
+    if (checkpointer_->hurries()) fence = std::max(allowed, done_ + 1);
+    LEAT_ASSIGN_OR_RETURN(allowed, allow(allowed, fence, stop_due));
+    if (done_ == allowed) break;
+    LEAT_RETURN_IF_ERROR(wait_for_step(stop_due));
+    for (const std::string& loss : steps_->take_losses()) {
+      observer_.warned(loss);
+      lost_some_ = true;
+    }
+    if (stepping_ == Stepping::aborted) return log_->metrics().flush();
+    const int64_t finished = steps_->finished();
+    while (done_ < finished) LEAT_RETURN_IF_ERROR(consume(done_++));
+  }
+  LEAT_RETURN_IF_ERROR(steps_->drain(last_moment()));
+  progress_.end_training();
+  return checkpointer_->take_if_passed(done_, *steps_);
+}
+
+// Allows steps up to `fence` as far as possible, or takes them back if the training is to yield.
+// `allowed`: the limit so far. Returns the new limit.
+Result<int64_t> TrainingLoop::allow(int64_t allowed, int64_t fence, Moment& stop_due) {
+  if (is_to_yield()) {
+    const bool holds = allowed > done_ && stepping_ == Stepping::allowed;
+    if (!holds) return allowed;
+    stepping_ = Stepping::held;
+    return steps_->hold();
+  }
+  if (!stop_()) {
+    allowed = std::min(checkpointer_->announce(fence, *steps_), done_ + steps_->window());
+    steps_->extend(allowed);
+  } else if (!stop_due && parts_.options.stop_grace.count() > 0) {
+    stop_due = std::chrono::steady_clock::now() + parts_.options.stop_grace;
+  }
+  return allowed;
+}
+
+// Waits for the step after those that are done, however long it takes, but not beyond `stop_due`,
+// which is set when the training is to stop: the run is then aborted.
+Status TrainingLoop::wait_for_step(Moment& stop_due) {
+  const TrainOptions& options = parts_.options;
+  const auto begun = std::chrono::steady_clock::now();
+  auto warned = begun;
+  for (auto now = begun;; now = std::chrono::steady_clock::now()) {
+    if (stepping_ == Stepping::allowed && is_to_yield()) return {};
+    if (!stop_due && options.stop_grace.count() > 0 && stop_()) stop_due = now + options.stop_grace;
+    if (stop_due && now >= *stop_due) {
+      stepping_ = Stepping::aborted;
+      steps_->abort(cancelled("the job is to stop"));
+      return {};
+    }
+    const auto until = std::min(now + kStopPoll, warned + options.slow_step);
+    if (steps_->settled(done_, std::min(stop_due.value_or(until), until))) break;
+    if (now - warned < options.slow_step) continue;
+    warned = now;
+    const Status why = steps_->wait(done_, now);
+    if (steps_->settled(done_, now)) break;
+    const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(now - begun).count();
+    observer_.warned(cat("step ", done_ + 1, " takes ", seconds, " s so far: ", why.message()));
+  }
+  return steps_->wait(done_, std::chrono::steady_clock::now());
+}
+
+Status TrainingLoop::consume(int64_t step) {
+  const StepValues values = log_->values(*steps_, step);
+  progress_.add(values.loss, values.accuracy, values.skipped);
+  progress_.count_trained(values.dropped_chunks);
+  LEAT_RETURN_IF_ERROR(log_->add(step, values.fetched, progress_.rate_if_due()));
+  progress_.last.skipped_steps = log_->metrics().skipped_steps();
+  observer_.stepped(step + 1 - progress_.epoch_begin, progress_.last);
+  if (values.skipped) note_skipped(step, values.loss);
+  if (std::isfinite(values.loss) || parts_.job.on_nan != Job::OnNan::fail) return {};
+  return not_finite(step, values.loss);
+}
+
+// Warns of the first skipped step, and then ever more rarely: when their number is a power of 10.
+void TrainingLoop::note_skipped(int64_t step, double loss) {
+  const int64_t skipped = log_->metrics().skipped_steps();
+  int64_t power = 1;
+  while (power < skipped) power *= 10;
+  if (power != skipped) return;
+  const std::string why = std::isfinite(loss) ? "an update of it is not finite"
+                                              : cat("its loss is ", name_of_number(loss));
+  observer_.warned(cat("step ", step + 1, " was skipped: ", why, "; ", counted(skipped, "step"),
+                       " skipped so far"));
+}
+
+Status TrainingLoop::not_finite(int64_t step, double loss) {
+  LEAT_RETURN_IF_ERROR(log_->metrics().flush());
+  LEAT_RETURN_IF_ERROR(checkpointer_->collect(true).while_doing(
+      cat("the loss of step ", step + 1, " is ", name_of_number(loss))));
+  return NanSearch(parts_, plans_, variables_, checkpoints_.folder(), steps_).failure(step, loss);
+}
+
+// --- The end.
+
+// A training does not yield where it would have to wait for room on the disk, unless its hosts are
+// held already.
+bool TrainingLoop::may_yield() const {
+  if (stepping_ == Stepping::held) return true;
+  if (!parts_.asked_to_yield()) return false;
+  return !(checkpointer_->lacks_room() && parts_.saves_to_yield()) && !log_->metrics().is_behind();
+}
+
+bool TrainingLoop::is_to_yield() const { return done_ < parts_.length.steps && may_yield(); }
+
+// Tries again for ten minutes while the disk is full: time for a person to make room.
+Status TrainingLoop::retry_for_room(const std::function<Status()>& attempt) {
+  const auto told = [&](const Status& full) {
+    const std::string text = cat("waits for room: ", full.message());
+    observer_.warned(text);
+    observer_.waits(text);
+  };
+  const Status status = retry_while_full(attempt, stop_, told);
+  observer_.waits("");
+  return status;
+}
+
+// REQUIRES: all hosts have done the same steps, and do no more.
+Result<TrainOutcome> TrainingLoop::yield() {
+  bool saves = false;  // the request may change while the hosts wait
+  const auto leave = [&]() -> Status {
+    saves = parts_.saves_to_yield();
+    if (saves && done_ > 0) LEAT_RETURN_IF_ERROR(checkpointer_->take_last(done_));
+    return log_->metrics().sync();
+  };
+  const Status left = retry_for_room(leave);
+  if (left.code() != Code::resource_exhausted) LEAT_RETURN_IF_ERROR(left);
+  if (!left.ok()) observer_.warned(cat("step ", done_, " is not saved: ", left.message()));
+  TrainOutcome outcome;
+  outcome.yielded = true;
+  outcome.saved = left.ok() && saves;
+  outcome.steps = done_;
+  outcome.checkpoint = checkpoints_.last_path();
+  return outcome;
+}
+
+// The hosts were aborted in the middle of different steps: only the checkpoints are left.
+Result<TrainOutcome> TrainingLoop::end_aborted() {
+  LEAT_RETURN_IF_ERROR(checkpointer_->collect(true));
+  TrainOutcome outcome;
+  outcome.interrupted = true;
+  outcome.steps = done_;
+  outcome.checkpoint = checkpoints_.last_path();
+  return outcome;
+}
+
+Result<TrainOutcome> TrainingLoop::finish(TrainOutcome outcome) {
+  outcome.samples_per_second = progress_.samples_per_second();
+  outcome.dropped_rows =
+      progress_.dropped_chunks() * parts_.job.global_batch_size / parts_.job.shards;
+  if (parts_.rules.drops_rows()) observer_.noted(quorum_note(parts_.job, outcome.dropped_rows));
+  const auto leave = [&]() -> Status {
+    LEAT_RETURN_IF_ERROR(checkpointer_->take_last(done_));
+    outcome.steps = done_;
+    outcome.skipped_steps = log_->metrics().skipped_steps();
+    outcome.lost_metrics = log_->metrics().loss();
+    outcome.checkpoint = checkpoints_.last_path();
+    if (parts_.options.profile) outcome.profile = steps_->profile();
+    LEAT_RETURN_IF_ERROR(write_weights(outcome));
+    return log_->metrics().sync();
+  };
+  LEAT_RETURN_IF_ERROR(retry_for_room(leave));
+  return outcome;
+}
+
+// Hashes the weights, and writes them into the folder unless the training was interrupted.
+Status TrainingLoop::write_weights(TrainOutcome& outcome) {
+  LEAT_ASSIGN_OR_RETURN(auto weights, variables_.read());
+  std::erase_if(weights,
+                [](const auto& named) { return named.first.starts_with(kOptimizerPrefix); });
+  outcome.weights_sha256 = weights_sha256(weights);
+  if (outcome.interrupted) return {};
+  SafeTensors content;
+  content.tensors = std::move(weights);
+  content.metadata = {{"format", "pt"}, {"leat.step", std::to_string(done_)}};
+  if (parts_.input.trains_parameters(parts_.job))
+    content.metadata.emplace(kTrainsKey, kTrainsParameters);
+  return write_safetensors(parts_.files, parts_.options.folder + "/weights.safetensors", content);
+}
+
+}  // namespace leat

@@ -1,0 +1,52 @@
+// The parts of a training that all of its classes use.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+#include "daemon/hosts/host_group.h"
+#include "daemon/spec/job.h"
+#include "daemon/training/train_options.h"
+#include "daemon/training/training_input.h"
+#include "daemon/training/training_length.h"
+#include "daemon/training/training_rules.h"
+#include "devices/base/clock.h"
+#include "devices/base/files.h"
+#include "scheduler/graph/train_graph.h"
+
+namespace leat {
+
+// Trainer owns it, and it outlives the classes that refer to it. Nothing in it changes.
+struct TrainingParts {
+  const Catalogue& catalogue;
+  Files& files;
+  const Clock& clock;
+  const Job& job;
+  const TrainOptions& options;
+  HostGroup& hosts;
+  const TrainingInput& input;
+  int64_t workers = 1;  // hosts that the job trains on
+  TrainingLength length;
+  TrainingRules rules;
+  TrainSpec spec;  // of the training graph
+
+  bool skips() const { return job.on_nan == Job::OnNan::skip; }
+  std::string metrics_path() const { return options.folder + "/metrics.jsonl"; }
+
+  bool asked_to_yield() const { return options.yields && options.yields() != TrainYield::no; }
+  // A checkpoint is written before the training yields. A variable that only one host holds is
+  // always saved: another host may take the place of that one. REQUIRES: options.yields.
+  bool saves_to_yield() const { return options.yields() == TrainYield::saved || !rules.replicated; }
+};
+
+// A step that takes long is not a reason to give up: on a cluster the master decides whether a host
+// still computes (daemon/jobs/membership.h). The deadlines of waits are therefore this far away.
+inline std::chrono::steady_clock::time_point last_moment() {
+  constexpr auto kPatience = std::chrono::hours(30 * 24);
+  return std::chrono::steady_clock::now() + kPatience;
+}
+// A wait checks this often whether the training is to stop or to yield.
+inline constexpr auto kStopPoll = std::chrono::milliseconds(100);
+
+}  // namespace leat

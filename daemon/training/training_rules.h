@@ -1,0 +1,42 @@
+// The properties of a job's strategy that its training depends on. training_rules() is the only
+// place in this folder that asks for the strategy's name or mode.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "daemon/spec/job.h"
+
+namespace leat {
+
+// How the steps of a job run on its hosts.
+enum class StepMode : uint8_t {
+  together,  // all hosts do each step together
+  apart,     // each host does steps of its own: asynchronous
+  quorum,    // the first replicas that are ready close a step
+};
+
+// Threads: a value.
+struct TrainingRules {
+  StepMode mode = StepMode::together;
+  bool replicated = true;          // every host holds all variables
+  bool spreads_variables = false;  // over parameter servers
+  bool one_replica = false;        // several hosts need a graph with device constraints
+  // The shards of the graphs that all hosts run together, such as the evaluation.
+  int64_t common_shards = 1;
+
+  // All hosts come to the state after each step: it can be kept, copied in passing and repeated.
+  bool has_common_steps() const { return mode == StepMode::together; }
+  // A step can be closed without some replicas, whose rows are then counted in a fetch.
+  bool drops_rows() const { return mode == StepMode::quorum; }
+  // Step n uses the learning rate of step n, on every host.
+  bool has_learning_rate_of_step() const { return mode != StepMode::apart; }
+};
+
+// `workers`: the number of hosts that the job trains on.
+TrainingRules training_rules(const Job& job, int64_t workers);
+
+// "quorum 3 of 4: 128 rows came too late ...", for people. REQUIRES: drops_rows().
+std::string quorum_note(const Job& job, int64_t dropped_rows);
+
+}  // namespace leat

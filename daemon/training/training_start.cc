@@ -1,0 +1,124 @@
+#include "daemon/training/training_start.h"
+
+#include <utility>
+#include <vector>
+
+#include "daemon/checkpoint/check_continues.h"
+#include "daemon/checkpoint/set_aside.h"
+#include "daemon/training/checkpointer.h"
+#include "devices/base/text.h"
+
+namespace leat {
+namespace {
+
+// Sets the checkpoints after `step` aside, and warns the observer of them.
+Status set_aside_after(const TrainingParts& parts, const JobCheckpoints& checkpoints, int64_t step,
+                       TrainObserver& observer) {
+  LEAT_ASSIGN_OR_RETURN(const auto aside,
+                        set_aside_checkpoints_after(parts.files, checkpoints.folder(), step));
+  if (!aside.empty())
+    observer.warned(cat("damaged checkpoints were set aside, as ", join(aside, ", ")));
+  return {};
+}
+
+}  // namespace
+
+std::string_view name_of(TrainSource source) {
+  static constexpr std::string_view kNames[] = {"start", "checkpoint", "memory"};
+  return kNames[static_cast<int>(source)];
+}
+
+StartFinder::StartFinder(const TrainingParts& parts, JobVariables& variables,
+                         JobCheckpoints& checkpoints, TrainObserver& observer)
+    : parts_(parts), variables_(variables), checkpoints_(checkpoints), observer_(observer) {}
+
+// Returns the newest checkpoint that verifies. It must be of this job.
+Result<Checkpoint> StartFinder::newest_checkpoint() {
+  std::vector<std::string> refused;
+  auto newest = checkpoints_.resume(refused);
+  for (const std::string& reason : refused)
+    observer_.warned("a checkpoint was passed over: " + reason);
+  if (!newest.ok()) return newest;
+  const Manifest& from = newest->manifest;
+  LEAT_RETURN_IF_ERROR(check_continues(from, manifest_of(parts_, from.step), parts_.length.steps));
+  return newest;
+}
+
+Status StartFinder::look_at_disk() {
+  const TrainOptions& options = parts_.options;
+  if (!options.resume) return checkpoints_.expect_none();
+  if (options.survivors) {
+    on_disk_ = checkpoints_.follow_newest().value_or(0);
+  } else if (!options.begin_anew) {
+    LEAT_ASSIGN_OR_RETURN(start_.checkpoint, newest_checkpoint());
+  }
+  return {};
+}
+
+Result<TrainingStart> StartFinder::find() {
+  LEAT_ASSIGN_OR_RETURN(start_.held, variables_.find_held(on_disk_));
+  if (!parts_.options.resume || start_.checkpoint || start_.held) return std::move(start_);
+  auto newest = newest_checkpoint();
+  const int64_t least = newest.ok() ? newest->manifest.step : 0;
+  if (least < on_disk_) {  // the newest ones are damaged
+    LEAT_ASSIGN_OR_RETURN(start_.held, variables_.find_held(least));
+  }
+  if (start_.held) return std::move(start_);
+  if (newest.ok()) {
+    start_.checkpoint = std::move(*newest);
+  } else {
+    LEAT_ASSIGN_OR_RETURN(start_.checkpoint, begin_anew(newest.status()));
+  }
+  return std::move(start_);
+}
+
+// No host holds a step, and no checkpoint is whole, for the reason `why`. Returns the checkpoint
+// that the job was submitted with, if there was one.
+Result<std::optional<Checkpoint>> StartFinder::begin_anew(const Status& why) {
+  std::optional<Checkpoint> from;
+  if (!parts_.options.begin_anew || why.code() != Code::failed_precondition) return why;
+  if (parts_.job.depends_on_timing()) {
+    return why.while_doing(
+        "going on, and its weights depend on timing, so that to begin once more is for a person to "
+        "decide: submit it again");
+  }
+  LEAT_RETURN_IF_ERROR(set_aside_after(parts_, checkpoints_, -1, observer_));
+  checkpoints_.follow_none();
+  bool came_with_one = false;
+  if (parts_.options.first_checkpoint) {
+    LEAT_ASSIGN_OR_RETURN(came_with_one, parts_.options.first_checkpoint());
+  }
+  if (came_with_one) {
+    LEAT_ASSIGN_OR_RETURN(from, newest_checkpoint());
+  }
+  observer_.warned(cat("BEGINS ONCE MORE at step ", from ? from->manifest.step : 0,
+                       ": no checkpoint of it is whole, and no worker holds a step of it; the "
+                       "weights will be the same"));
+  return from;
+}
+
+Status set_aside_refused(const TrainingParts& parts, const JobCheckpoints& checkpoints,
+                         TrainObserver& observer) {
+  if (checkpoints.last_step() < 0) return {};
+  return set_aside_after(parts, checkpoints, checkpoints.last_step(), observer);
+}
+
+Status make_way(const TrainingParts& parts, const std::string& checkpoints,
+                TrainObserver& observer) {
+  const auto told = [&](Result<std::string> aside) -> Status {
+    LEAT_RETURN_IF_ERROR(aside.status());
+    if (!aside->empty()) observer.warned(cat("what stood in the way was set aside, as ", *aside));
+    return {};
+  };
+  const std::string& graph = parts.job.model.graph;
+  LEAT_RETURN_IF_ERROR(told(make_way_for_folder(parts.files, checkpoints)));
+  for (const std::string& name :
+       {std::string("job.yaml"), std::string("weights.safetensors"), std::string("metrics.jsonl"),
+        graph.substr(graph.rfind('/') + 1)}) {
+    LEAT_RETURN_IF_ERROR(
+        told(make_way_for_file(parts.files, cat(parts.options.folder, "/", name))));
+  }
+  return {};
+}
+
+}  // namespace leat

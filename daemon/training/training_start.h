@@ -1,0 +1,61 @@
+// Finds the state from which a training begins or continues.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "daemon/checkpoint/job_checkpoints.h"
+#include "daemon/training/job_variables.h"
+#include "daemon/training/train_observer.h"
+#include "daemon/training/training_parts.h"
+
+namespace leat {
+
+// At most one of the two is there; the job begins at step 0 without them.
+struct TrainingStart {
+  std::optional<Checkpoint> checkpoint;
+  std::optional<HeldStep> held;
+
+  int64_t step() const { return checkpoint ? checkpoint->manifest.step : held ? held->step : 0; }
+  TrainSource source() const {
+    return held ? TrainSource::memory : checkpoint ? TrainSource::checkpoint : TrainSource::start;
+  }
+};
+
+// Threads: one. All calls block.
+class StartFinder {
+ public:
+  // All outlive it.
+  StartFinder(const TrainingParts& parts, JobVariables& variables, JobCheckpoints& checkpoints,
+              TrainObserver& observer);
+
+  // Looks at the checkpoints before the job's plans are compiled. failed_precondition if the folder
+  // has checkpoints and the training does not resume, or if none of them can be resumed.
+  Status look_at_disk();
+  // Finds the start. The memory of the hosts comes first: a large checkpoint takes long to read and
+  // to verify. REQUIRES: look_at_disk() was called, and the plans are compiled.
+  Result<TrainingStart> find();
+
+ private:
+  Result<Checkpoint> newest_checkpoint();
+  Result<std::optional<Checkpoint>> begin_anew(const Status& why);
+
+  const TrainingParts& parts_;
+  JobVariables& variables_;
+  JobCheckpoints& checkpoints_;
+  TrainObserver& observer_;
+  TrainingStart start_;
+  int64_t on_disk_ = 0;  // the step of the newest checkpoint, which may be damaged
+};
+
+// Moves files out of the way that stand where the training is going to write a folder, or folders
+// where it is going to write files. Warns the observer of each.
+Status make_way(const TrainingParts& parts, const std::string& checkpoints,
+                TrainObserver& observer);
+// Sets checkpoints aside that are newer than the last one of `checkpoints`. They were refused; they
+// would count as the newest ones and later be replaced.
+Status set_aside_refused(const TrainingParts& parts, const JobCheckpoints& checkpoints,
+                         TrainObserver& observer);
+
+}  // namespace leat
