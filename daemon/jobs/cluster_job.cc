@@ -173,7 +173,7 @@ void ClusterJob::written(const Status& status) {
   if (what != Write::change && what != Write::note) return;
   if (what == Write::change && !status.ok()) return refused(status);
   const JobCondition before = job_.condition;
-  if (what == Write::change) job_.condition = std::move(next_);
+  if (what == Write::change) job_.become(std::move(next_));
   touch();
   context_.queue_changed = true;
   if (what == Write::change) entered(before);
@@ -203,7 +203,6 @@ void ClusterJob::entered(const JobCondition& before) {
   if (now.assembly != before.assembly) past_.began();
   if (now.state == JobState::running) {
     runners_.run().begin();
-    if (job_.first_ran_ms == 0) job_.first_ran_ms = now.since_ms;
     RunJob go{job_.id, now.assembly, runners_.assembly().workers()};
     for (const FiredFault& each : job_.fired) go.fired.push_back(each.index);
     const int64_t ran = context_.now.wall_ms - job_.first_ran_ms;

@@ -161,6 +161,13 @@ struct StoredJob {
   int64_t first_ran_ms = 0;                  // of Unix time; 0: it has not
   std::optional<ProgressReport> ended_with;  // as JobChanged has it
   bool operator==(const StoredJob&) const = default;
+
+  // The job's condition changes to `next`, which the journal has. A master that is there and one
+  // that replays the journal both call it, so both know the same facts of the job.
+  void become(JobCondition next) {
+    if (next.state == JobState::running && first_ran_ms == 0) first_ran_ms = next.since_ms;
+    condition = std::move(next);
+  }
 };
 
 // As if the record had been written and read back.

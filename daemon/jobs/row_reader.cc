@@ -105,9 +105,10 @@ Result<std::vector<StoredJob>> RowReader::replay() {
         return failed_precondition(cat("job '", job.id, "' went from ", name_of(from), " to ",
                                        name_of(next.state), ", which it cannot"));
       }
-      if (next.state == JobState::running && job.first_ran_ms == 0)
-        job.first_ran_ms = next.since_ms;
-      job.condition = std::move(next);
+      if (first)
+        job.condition = std::move(next);
+      else
+        job.become(std::move(next));
       first = false;
       LEAT_ASSIGN_OR_RETURN(more, conditions.step());
     }

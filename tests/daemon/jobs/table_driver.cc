@@ -16,9 +16,7 @@ void MemoryJournal::append(const JournalRecord& record) {
       FAIL(changed->id << " goes from " << name_of(job.condition.state) << " to "
                        << name_of(changed->condition.state));
     }
-    job.condition = changed->condition;
-    if (job.condition.state == JobState::running && job.first_ran_ms == 0)
-      job.first_ran_ms = job.condition.since_ms;
+    job.become(changed->condition);
     for (const LostAssembly& each : changed->lost) job.history.put(each);
     if (changed->ended_with) job.ended_with = changed->ended_with;
   } else if (const auto* noted = std::get_if<JobNoted>(&record)) {
