@@ -130,13 +130,22 @@ void visit_job(Visitor& v, View& job) {
   v.text({"reason"}, condition.reason);
   v.date({"since"}, condition.since_ms);
   v.date({"submitted"}, job.submitted_ms);
+  v.span({"queued", "Time queued", "leat_job_queued_seconds",
+          "Time until the first runners of the job were there"},
+         condition.times.queued);
+  v.span({"running", "Time running", "leat_job_running_seconds",
+          "Time that the job has spent with all of its runners"},
+         condition.times.running);
+  v.span({"recovering", "Time recovering", "leat_job_recovering_seconds",
+          "Time that the job has spent without all of its runners after a failure"},
+         condition.times.recovering);
   v.count({"num_workers", "", "leat_job_workers", "Workers that the job asks for"},
           job.num_workers);
   v.option({"min_workers"}, job.min_workers);
   v.names({"workers"}, condition.workers);
   v.count({"restarts", "Recoveries", "leat_job_restarts_total", "Recoveries of the job so far"},
           condition.restarts);
-  v.count({"assemblies"}, condition.assembly);
+  v.count({"assemblies", "Assemblies"}, condition.assembly);
   v.count({.key = "lost_assemblies", .old = "lost_epochs"}, job.history.count);
   v.record("progress", [&](auto& below) { visit_progress(below, job.progress); });
   visit_result(v, condition);

@@ -89,15 +89,32 @@ struct FiredFault {
   bool operator==(const FiredFault&) const = default;
 };
 
+// The time that a job has spent in its states, in milliseconds.
+struct JobTimes {
+  int64_t queued = 0;      // until its first runners were there
+  int64_t running = 0;     // with all of its runners
+  int64_t recovering = 0;  // from a lost assembly until all runners of the next one were there
+  bool operator==(const JobTimes&) const = default;
+
+  // Counts `ms` in `state`. The time after the end of a job counts nowhere.
+  void add(JobState state, int64_t ms) {
+    if (has_ended(state) || ms < 0) return;
+    (state <= JobState::starting     ? queued
+     : state == JobState::recovering ? recovering
+                                     : running) += ms;
+  }
+};
+
 // All of a job that changes and must survive. A record of it replaces the one before.
 struct JobCondition {
   JobState state = JobState::queued;
   std::string reason;                // of the state, for people; may be empty
   int64_t since_ms = 0;              // when the state began, milliseconds of Unix time
   uint32_t restarts = 0;             // recoveries so far
-  uint64_t assembly = 0;                // assemblies of runners so far; 0: none yet
+  uint64_t assembly = 0;             // assemblies of runners so far; 0: none yet
   std::vector<std::string> workers;  // of the last assembly
   std::string result;                // of a job that succeeded: print_result()
+  JobTimes times;  // in earlier states; not in the journal, which has their conditions
   bool operator==(const JobCondition&) const = default;
 };
 
@@ -166,6 +183,8 @@ struct StoredJob {
   // that replays the journal both call it, so both know the same facts of the job.
   void become(JobCondition next) {
     if (next.state == JobState::running && first_ran_ms == 0) first_ran_ms = next.since_ms;
+    next.times = condition.times;
+    next.times.add(condition.state, next.since_ms - condition.since_ms);
     condition = std::move(next);
   }
 };

@@ -284,6 +284,9 @@ struct JobView {
   lostAssemblies @18 :UInt64;         # all that there were
   minWorkers @19 :UInt32;         # it goes on with so many at least; 0: with numWorkers alone
   dependsOnTiming @20 :Bool;      # the weights do, besides what stands beside them
+  queuedMs @21 :Int64;            # until its first runners were there
+  runningMs @22 :Int64;           # with all of its runners
+  recoveringMs @23 :Int64;        # after a failure, until all runners were there again
 }
 
 struct LostAssembly {

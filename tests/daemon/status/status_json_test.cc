@@ -3,7 +3,9 @@
 #include <cmath>
 #include <limits>
 
+#include "devices/base/text.h"
 #include "tests/catch.h"
+#include "tests/daemon/jobs/table_driver.h"
 #include "tests/daemon/status/status_testing.h"
 
 using namespace leat;
@@ -34,6 +36,7 @@ TEST_CASE("a job is one line of JSON") {
         R"({"apiVersion":"leat/v1","kind":"Job","id":"fashion-mnist-cnn-7f3a","number":2,)"
         R"("name":"fashion-mnist-cnn","state":"RUNNING","reason":"",)"
         R"("since":"2026-01-31T12:00:05.250Z","submitted":"2026-01-31T12:00:01.000Z",)"
+        R"("queued_seconds":0.0,"running_seconds":0.0,"recovering_seconds":0.0,)"
         R"("num_workers":2,"workers":["worker-1","worker-2"],"restarts":1,"assemblies":2,)"
         R"("lost_assemblies":1,"lost_epochs":1,)"
         R"("progress":{"step":250,"steps":1000,"epoch":1,"epochs":4,"loss":0.5,"accuracy":0.875,)"
@@ -46,6 +49,33 @@ TEST_CASE("a job is one line of JSON") {
         R"("detection_seconds":0.25,"recovery_seconds":null,"stopped_at":70,"went_on_from":64,)"
         R"("source":"checkpoint","steps_recomputed":6}]})"
         "\n");
+}
+
+TEST_CASE("a job has the time that it has spent queued, running and recovering") {
+  TableDriver driver;
+  const std::string id = driver.submit("a", 1);
+  const auto expect = [&](std::string_view queued, std::string_view running,
+                          std::string_view recovering) {
+    CHECK_THAT(job_json(*driver.table->find(id)),
+               Catch::Contains(cat("\"queued_seconds\":", queued, ",\"running_seconds\":", running,
+                                   ",\"recovering_seconds\":", recovering, ",")));
+  };
+  driver.advance(std::chrono::milliseconds(2000));
+  expect("2.0", "0.0", "0.0");
+  driver.join("w1");
+  driver.start_all(id);
+  driver.advance(std::chrono::milliseconds(3000));
+  expect("2.0", "3.0", "0.0");
+  driver.send(WorkerLost{{"w1", 1}, "no heartbeat for 2.5 s", std::chrono::milliseconds(2500)});
+  driver.advance(std::chrono::milliseconds(500));
+  expect("2.0", "3.0", "0.5");
+  driver.restart();  // the journal gives the times back
+  expect("2.0", "3.0", "0.5");
+  driver.join("w2");
+  driver.start_all(id);
+  driver.send(JobFinished{id, 2, "abc"});
+  driver.advance(std::chrono::milliseconds(9000));
+  expect("2.0", "3.0", "0.5");
 }
 
 TEST_CASE("what is not known of a job is null") {
