@@ -46,7 +46,7 @@ class Reporter final : public TrainObserver {
     event.steps = steps;
     event.start_step = first_step;
     event.global_batch_size = job.global_batch_size;
-    event.strategy = name_of(job.strategy);
+    event.strategy = job.strategy;
     event.workers = job.num_workers;
     event.threads = trainer_.threads();
     event.identity = identity_;

@@ -5,6 +5,7 @@
 #include "daemon/base/number_text.h"
 #include "devices/base/counted.h"
 #include "devices/base/text.h"
+#include "scheduler/strategies/strategy.h"
 
 namespace leat {
 namespace {
@@ -20,7 +21,7 @@ TrainingReporter::TrainingReporter(const Job& job, int64_t rows, const Clock& cl
       line_(std::move(line)),
       // The servers are on the first workers.
       spared_from_(job.has_quorum() ? static_cast<uint32_t>(job.parameter_server.num_ps) : 0) {
-  progress_.in_parts = job.strategy != Job::Strategy::mirrored;
+  progress_.in_parts = !strategy_of(job).replicates_variables;
   progress_.samples_per_step = static_cast<uint64_t>(job.global_batch_size);
   progress_.rows_per_epoch = static_cast<uint64_t>(rows);
   progress_.rows_per_step = static_cast<uint64_t>(job.rows_per_step());

@@ -15,6 +15,8 @@
 
 namespace leat {
 
+struct Strategy;
+
 struct Job {
   struct Model {
     std::string graph;    // path of the graph file
@@ -76,10 +78,9 @@ struct Job {
     bool operator==(const Scheduler&) const = default;
   };
 
-  enum class Strategy { single, mirrored, parameter_server };
   enum class Mode { sync, async };
   enum class DroppedSamples { requeue, drop };
-  struct ParameterServer {
+  struct ParameterServer {  // the options of strategies that use servers
     Mode mode = Mode::sync;
     int64_t num_ps = 1;  // at most num_workers; server i is on worker i
     // mode sync: a step is closed by the first so many of num_workers replicas. 0: by all.
@@ -108,12 +109,12 @@ struct Job {
   int64_t epochs = 0;             // exactly one of epochs and steps is not 0
   int64_t steps = 0;
   uint64_t seed = 0;
-  int64_t shards = 1;  // logical replicas: the weights depend on it
-  Strategy strategy = Strategy::mirrored;
-  ParameterServer parameter_server;  // strategy parameter_server
-  int64_t num_workers = 1;           // at most shards: the weights do not depend on it (but see
-                                     // asynchronous() and has_quorum())
-  int64_t min_workers = 0;           // elastic: it goes on with so many at least; 0: it is not
+  int64_t shards = 1;                 // logical replicas: the weights depend on it
+  std::string strategy = "mirrored";  // a name of all_strategies()
+  ParameterServer parameter_server;
+  int64_t num_workers = 1;  // at most shards: the weights do not depend on it (but see
+                            // asynchronous() and has_quorum())
+  int64_t min_workers = 0;  // elastic: it goes on with so many at least; 0: it is not
   // On a cluster: failures that may pass, of the last 1,900 steps, after which it tries again.
   int64_t max_failures = 10;
   Checkpoint checkpoint;
@@ -123,14 +124,13 @@ struct Job {
   enum class OnNan { fail, ignore, skip };
   OnNan on_nan = OnNan::fail;
 
+  bool uses_servers() const;  // as Strategy
   // Does each worker do steps of its own? Then the weights depend on timing.
-  bool asynchronous() const {
-    return strategy == Strategy::parameter_server && parameter_server.mode == Mode::async;
-  }
+  bool asynchronous() const { return uses_servers() && parameter_server.mode == Mode::async; }
 
   // Does a step go on without the slowest workers? Then the weights depend on timing, too.
   bool has_quorum() const {
-    return strategy == Strategy::parameter_server && parameter_server.replicas_to_aggregate > 0 &&
+    return uses_servers() && parameter_server.replicas_to_aggregate > 0 &&
            parameter_server.replicas_to_aggregate < num_workers;
   }
   // No other run gives the same weights.
@@ -143,6 +143,9 @@ struct Job {
 
   bool operator==(const Job&) const = default;
 };
+
+// The properties of the job's strategy; none of them if its name is unknown.
+const Strategy& strategy_of(const Job& job);
 
 // What a command line changes in a job file.
 struct JobOverrides {
@@ -173,7 +176,6 @@ std::string_view name_of(Job::Loss loss);
 std::string_view name_of(Job::Metric metric);
 std::string_view name_of(Job::OptimizerName name);
 std::string_view name_of(Job::SchedulerName name);
-std::string_view name_of(Job::Strategy strategy);
 std::string_view name_of(Job::Mode mode);
 std::string_view name_of(Job::DroppedSamples dropped);
 std::string_view name_of(Job::OnNan on_nan);

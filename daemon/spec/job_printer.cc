@@ -93,12 +93,10 @@ std::string print_scheduler(const Job::Scheduler& scheduler) {
 }
 
 std::string print_strategy(const Job& job) {
-  if (job.strategy != Job::Strategy::parameter_server) return std::string(name_of(job.strategy));
+  if (!job.uses_servers()) return job.strategy;
   const Job::ParameterServer& servers = job.parameter_server;
   FlowMap map;
-  map.add("name", name_of(job.strategy))
-      .add("mode", name_of(servers.mode))
-      .add("num_ps", servers.num_ps);
+  map.add("name", job.strategy).add("mode", name_of(servers.mode)).add("num_ps", servers.num_ps);
   if (servers.replicas_to_aggregate > 0) {
     map.add("total_num_replicas", job.num_workers)
         .add("replicas_to_aggregate", servers.replicas_to_aggregate)
@@ -148,14 +146,14 @@ std::string print_job(const Job& job) {
 }
 
 std::string describe_strategy(const Job& job) {
-  if (job.strategy != Job::Strategy::parameter_server) return std::string(name_of(job.strategy));
+  if (!job.uses_servers()) return job.strategy;
   const Job::ParameterServer& servers = job.parameter_server;
   std::string timing = job.asynchronous() ? "; weights depend on timing" : "";
   if (job.has_quorum()) {
     timing = cat("; quorum ", servers.replicas_to_aggregate, " of ", job.num_workers,
                  ": weights depend on timing");
   }
-  return cat(name_of(job.strategy), " (", name_of(servers.mode), ", ", servers.num_ps,
+  return cat(job.strategy, " (", name_of(servers.mode), ", ", servers.num_ps,
              servers.num_ps == 1 ? " server" : " servers", timing, ")");
 }
 
@@ -163,7 +161,6 @@ std::string_view name_of(Job::Loss loss) { return word(kLosses, loss); }
 std::string_view name_of(Job::Metric metric) { return word(kMetrics, metric); }
 std::string_view name_of(Job::OptimizerName name) { return word(kOptimizers, name); }
 std::string_view name_of(Job::SchedulerName name) { return word(kSchedulers, name); }
-std::string_view name_of(Job::Strategy strategy) { return word(kStrategies, strategy); }
 std::string_view name_of(Job::Mode mode) { return word(kModes, mode); }
 std::string_view name_of(Job::OnNan on_nan) { return word(kOnNan, on_nan); }
 std::string_view name_of(Job::DroppedSamples dropped) { return word(kDroppedSamples, dropped); }

@@ -6,6 +6,7 @@
 #include "daemon/spec/names.h"
 #include "devices/base/files.h"
 #include "devices/base/text.h"
+#include "scheduler/strategies/strategy.h"
 
 namespace leat {
 namespace {
@@ -159,15 +160,25 @@ void read_quorum(YamlMap& map, Job::ParameterServer& servers, int64_t& replicas)
   map.get_enum("dropped_samples", Need::optional, kDroppedSamples, servers.dropped_samples);
 }
 
+// Returns false if there is no such key, or no strategy of that name.
+bool read_strategy_name(YamlMap& map, std::string_view key, Need need, Job& job) {
+  std::vector<std::string_view> names;
+  for (const Strategy& strategy : all_strategies()) names.push_back(strategy.name);
+  size_t index = 0;
+  if (!map.get_choice(key, need, names, index)) return false;
+  job.strategy = names[index];
+  return true;
+}
+
 // `replicas`: total_num_replicas, 0 if the file does not say.
 void read_strategy(YamlMap& top, Job& job, int64_t& replicas) {
   if (!top.is_map("strategy")) {
-    top.get_enum("strategy", Need::optional, kStrategies, job.strategy);
+    read_strategy_name(top, "strategy", Need::optional, job);
     return;
   }
   YamlMap map = top.get_map("strategy", Need::optional);
-  const bool named = map.get_enum("name", Need::required, kStrategies, job.strategy);
-  refuse_keys(map, named && job.strategy != Job::Strategy::parameter_server, name_of(job.strategy),
+  const bool named = read_strategy_name(map, "name", Need::required, job);
+  refuse_keys(map, named && !job.uses_servers(), job.strategy,
               {"mode", "num_ps", "total_num_replicas", "replicas_to_aggregate", "dropped_samples"});
   Job::ParameterServer& servers = job.parameter_server;
   map.get_enum("mode", Need::optional, kModes, servers.mode);
@@ -208,20 +219,19 @@ void check_together(YamlMap& top, const Job& job) {
   const std::string shards_at =
       top.has("shards") ? " at " + top.where("shards") : ", which is num_workers of the file";
   if (job.num_workers > job.shards && !job.asynchronous() && !job.has_quorum() &&
-      job.strategy != Job::Strategy::single) {
+      !strategy_of(job).one_replica) {
     top.fail(
         "num_workers",
         cat("expected at most ", job.shards, ", the shards of the job, received ", job.num_workers,
             "; change num_workers, or shards", shards_at, " (which changes the weights)"));
   }
-  if (job.min_workers > 0 && job.strategy != Job::Strategy::mirrored) {
+  if (job.min_workers > 0 && !strategy_of(job).replicates_variables) {
     top.fail("num_workers",
-             cat("expected one number with strategy ", name_of(job.strategy),
+             cat("expected one number with strategy ", job.strategy,
                  ", of which each worker may hold what no other does, received [", job.min_workers,
                  ", ", job.num_workers, "]; change num_workers, or write strategy: mirrored"));
   }
-  if (job.strategy == Job::Strategy::parameter_server &&
-      job.parameter_server.num_ps > job.num_workers) {
+  if (job.uses_servers() && job.parameter_server.num_ps > job.num_workers) {
     top.fail("strategy", cat("num_ps: expected at most ", job.num_workers,
                              ", the workers that servers are on, received ",
                              job.parameter_server.num_ps, "; change num_ps, or num_workers"));
@@ -278,7 +288,7 @@ Job read_job(YamlReader& reader, int64_t file_workers, const std::filesystem::pa
   job.seed = static_cast<uint64_t>(seed);
   int64_t replicas = 0;
   read_strategy(top, job, replicas);
-  const bool one_replica = job.asynchronous() || job.strategy == Job::Strategy::single;
+  const bool one_replica = job.asynchronous() || strategy_of(job).one_replica;
   const int64_t aggregated = job.parameter_server.replicas_to_aggregate;
   job.shards = one_replica ? 1 : aggregated > 0 ? aggregated : file_workers;
   top.get_int("shards", Need::optional, kPlaces, job.shards);

@@ -14,8 +14,6 @@ inline constexpr auto kMetrics = std::to_array<std::string_view>({"accuracy"});
 inline constexpr auto kOptimizers = std::to_array<std::string_view>({"sgd", "adam", "adamw"});
 inline constexpr auto kSchedulers =
     std::to_array<std::string_view>({"constant", "linear", "cosine", "step", "exponential"});
-inline constexpr auto kStrategies =
-    std::to_array<std::string_view>({"single", "mirrored", "parameter_server"});
 inline constexpr auto kModes = std::to_array<std::string_view>({"sync", "async"});
 inline constexpr auto kDroppedSamples = std::to_array<std::string_view>({"requeue", "drop"});
 inline constexpr auto kOnNan = std::to_array<std::string_view>({"fail", "ignore", "skip"});

@@ -19,7 +19,7 @@ Manifest manifest_of(const TrainingParts& parts, int64_t step) {
   manifest.shards = job.shards;
   manifest.data = parts.input.order;
   manifest.every_float = !parts.input.trains_parameters(job);
-  manifest.strategy = name_of(job.strategy);
+  manifest.strategy = job.strategy;
   manifest.workers = parts.workers;
   return manifest;
 }

@@ -10,7 +10,7 @@ PlanOptions JobPlans::options(const std::string& what, int64_t shards) const {
   const Job& job = parts_.job;
   PlanOptions options;
   options.name = job.name + "/" + what;
-  options.strategy = name_of(job.strategy);
+  options.strategy = job.strategy;
   options.shards = static_cast<int>(shards);
   options.workers = static_cast<int>(parts_.workers);
   options.servers = static_cast<int>(job.parameter_server.num_ps);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "devices/base/text.h"
+#include "scheduler/strategies/strategy.h"
 
 namespace leat {
 
@@ -10,9 +11,10 @@ TrainingRules training_rules(const Job& job, int64_t workers) {
   TrainingRules rules;
   if (job.asynchronous()) rules.mode = StepMode::apart;
   if (job.has_quorum()) rules.mode = StepMode::quorum;
-  rules.replicated = job.strategy == Job::Strategy::mirrored;
-  rules.spreads_variables = job.strategy == Job::Strategy::parameter_server;
-  rules.one_replica = job.strategy == Job::Strategy::single;
+  const Strategy& strategy = strategy_of(job);
+  rules.replicated = strategy.replicates_variables;
+  rules.spreads_variables = strategy.uses_servers;
+  rules.one_replica = strategy.one_replica;
   // Hosts that step by themselves may be more than the shards; in a common graph each needs one.
   rules.common_shards = rules.has_common_steps() ? job.shards : std::max(job.shards, workers);
   return rules;

@@ -1,5 +1,5 @@
 // The properties of a job's strategy that its training depends on. training_rules() is the only
-// place in this folder that asks for the strategy's name or mode.
+// place in this folder that asks for the strategy and its mode.
 #pragma once
 
 #include <cstdint>

@@ -328,6 +328,8 @@ VariableServers spread_variables(const std::vector<const Graph*>& graphs, int se
   return out;
 }
 
+namespace {
+
 Result<Graph> apply_parameter_server(const Graph& graph, Borders& borders,
                                      const StrategyOptions& options) {
   if (options.servers < 1 || static_cast<size_t>(options.servers) > options.devices.size()) {
@@ -344,6 +346,27 @@ Result<Graph> apply_parameter_server(const Graph& graph, Borders& borders,
   LEAT_ASSIGN_OR_RETURN(const Division division,
                         Placement(graph, blocks_of_shards(options), servers).run(borders));
   return replicate(graph, borders, options, division);
+}
+
+}  // namespace
+
+// Each variable is on one device, its server, which sums and applies its gradients; workers get its
+// value at the start of a step. The bits are those of mirrored. In the graph of one worker that
+// steps by itself, step numbers come from a counter, and a read of a variable copies it.
+Strategy parameter_server_strategy() {
+  Strategy strategy;
+  strategy.name = "parameter_server";
+  strategy.description =
+      "each variable is on one server, which sums and applies its gradients; every worker has a "
+      "block of the shards";
+  strategy.apply = apply_parameter_server;
+  // Replicas of a quorum read copies, and leave whole gradients to be summed: see
+  // ops/definitions/quorum.cc.
+  strategy.moves_rows = [](const DivisionOptions& options) {
+    return options.quorum.replicas_to_aggregate == 0;
+  };
+  strategy.uses_servers = true;
+  return strategy;
 }
 
 }  // namespace leat

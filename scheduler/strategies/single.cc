@@ -28,8 +28,6 @@ Result<Graph> keep_one(const Graph& graph, Borders& borders) {
   return rewriter.finish(borders);
 }
 
-}  // namespace
-
 Result<Graph> apply_single(const Graph& graph, Borders& borders, const StrategyOptions& options) {
   if (options.shards == 1) return keep_one(graph, borders);
   StrategyOptions one = options;
@@ -41,6 +39,20 @@ Result<Graph> apply_single(const Graph& graph, Borders& borders, const StrategyO
   division.owners.assign(graph.nodes(), -1);
   division.placed_by_hand = true;
   return replicate(graph, borders, one, division);
+}
+
+}  // namespace
+
+// One replica computes all shards one after the other, on one device or on those that the graph's
+// constraints name.
+Strategy single_strategy() {
+  Strategy strategy;
+  strategy.name = "single";
+  strategy.description = "one device runs all shards, or those that the graph's constraints name";
+  strategy.apply = apply_single;
+  strategy.moves_rows = [](const DivisionOptions&) { return true; };
+  strategy.one_replica = true;
+  return strategy;
 }
 
 }  // namespace leat

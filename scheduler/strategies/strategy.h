@@ -45,8 +45,10 @@ struct StrategyOptions : DivisionOptions {
   std::vector<std::string> devices;  // one for each worker
 };
 
+// A strategy is one file of this folder and one line of catalogue.cc. Nothing else knows its name,
+// except the code of options that only this strategy has.
 struct Strategy {
-  std::string name;
+  std::string name;         // in job files
   std::string description;  // one line, for people
   // Changes the borders to the ids of the new graph. invalid_argument if the options do not fit the
   // graph.
@@ -54,23 +56,19 @@ struct Strategy {
   // True if compile() may replace a table's gradient by the rows that the step touched, before the
   // strategy is applied. See sparsify().
   std::function<bool(const DivisionOptions&)> moves_rows;
+  // Every device holds all variables, so that a job may go on with fewer or more workers.
+  bool replicates_variables = false;
+  // Each variable is on one of DivisionOptions::servers: all graphs of a job need the same map.
+  bool uses_servers = false;
+  // One replica computes all shards. Several devices share it where constraints in the graph say
+  // so.
+  bool one_replica = false;
 };
 
 // invalid_argument, with the names that exist, for an unknown one.
 Result<Strategy> find_strategy(std::string_view name);
 // Every strategy of this build; catalogue.cc lists them.
-std::vector<Strategy> all_strategies();
-
-// One replica computes all shards one after the other, on one device or on those that the graph's
-// constraints name.
-Result<Graph> apply_single(const Graph& graph, Borders& borders, const StrategyOptions& options);
-// Every device holds all variables and a block of the shards; gradients are summed over all shards.
-Result<Graph> apply_mirrored(const Graph& graph, Borders& borders, const StrategyOptions& options);
-// Each variable is on one device, its server, which sums and applies its gradients; workers get its
-// value at the start of a step. The bits are those of mirrored. In the graph of one worker that
-// steps by itself, step numbers come from a counter, and a read of a variable copies it.
-Result<Graph> apply_parameter_server(const Graph& graph, Borders& borders,
-                                     const StrategyOptions& options);
+const std::vector<Strategy>& all_strategies();
 
 // Spreads the variables of a job's graphs over the servers: the largest first (then by name), each
 // onto the server that has the fewest bytes (then the first). Variables that one node touches, such

@@ -81,7 +81,7 @@ TEST_CASE("every key of a job file is read") {
   CHECK(job.steps == 0);
   CHECK(job.seed == 11);
   CHECK(job.shards == 4);
-  CHECK(job.strategy == Job::Strategy::mirrored);
+  CHECK(job.strategy == "mirrored");
   CHECK(job.num_workers == 2);
   CHECK(job.checkpoint == Job::Checkpoint{500, 0, 3, ""});
   CHECK(job.precision == DType::f32);
@@ -113,7 +113,7 @@ num_workers: 2
   CHECK(read->steps == 10);
   CHECK(read->seed == 0);
   CHECK(read->shards == 2);
-  CHECK(read->strategy == Job::Strategy::mirrored);
+  CHECK(read->strategy == "mirrored");
   CHECK(read->checkpoint.every_steps == 0);
 }
 

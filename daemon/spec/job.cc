@@ -1,0 +1,19 @@
+#include "daemon/spec/job.h"
+
+#include <algorithm>
+
+#include "scheduler/strategies/strategy.h"
+
+namespace leat {
+
+const Strategy& strategy_of(const Job& job) {
+  static const Strategy kUnknown;
+  const std::vector<Strategy>& all = all_strategies();
+  const auto found = std::find_if(all.begin(), all.end(),
+                                  [&](const Strategy& each) { return each.name == job.strategy; });
+  return found == all.end() ? kUnknown : *found;
+}
+
+bool Job::uses_servers() const { return strategy_of(*this).uses_servers; }
+
+}  // namespace leat
