@@ -178,14 +178,6 @@ TEST_CASE("the weights file holds the weights and predicts as training left them
   CHECK(hits / 50.0 == Approx(*outcome.validation->accuracy));
 }
 
-TEST_CASE("every synchronous strategy gives the losses of one device", "[cluster]") {
-  const SmallJob small(kCnn);
-  Silent single, mirrored;
-  small.train(small.job({"strategy=single"}), "single", single);
-  small.train(small.job({"num_workers=4"}), "mirrored", mirrored);
-  CHECK(single.losses == mirrored.losses);
-}
-
 TEST_CASE("parameter servers give the losses of one device, however many there are", "[cluster]") {
   for (const std::string& graph : {kCnn, std::string(kBatchNorm)}) {
     const SmallJob small(graph);
