@@ -30,7 +30,7 @@ std::vector<std::string> subcommand_names(const CLI::App& app) {
   return names;
 }
 
-// What is wrong with an argument that nobody took.
+// Returns the error for an argument that no option took.
 std::string explain_extra(const CLI::App& command, const std::string& argument) {
   if (argument.starts_with("-")) {
     const std::string flag = argument.substr(0, argument.find('='));
@@ -66,7 +66,7 @@ CLI::Validator color_word() {
   return CLI::Validator(check, "");
 }
 
-// The arguments that "help" and "version" stand for; nothing if another command was given.
+// Returns the arguments that "help" and "version" stand for; nothing for another command.
 std::optional<std::vector<std::string>> spelled_out(const CLI::App& app) {
   const CLI::App& command = innermost(app);
   if (command.get_parent() != &app) return std::nullopt;
@@ -77,7 +77,7 @@ std::optional<std::vector<std::string>> spelled_out(const CLI::App& app) {
   return words;
 }
 
-// The error of words behind "help" that name no command.
+// Returns the error for words behind "help" that name no command.
 std::optional<PrintText> check_topic(const CLI::App& app, const std::vector<std::string>& words) {
   const CLI::App* at = &app;
   for (const std::string& word : words) {
@@ -92,7 +92,7 @@ std::optional<PrintText> check_topic(const CLI::App& app, const std::vector<std:
   return std::nullopt;
 }
 
-// Without a sign, and no zero before other digits.
+// Accepts neither a sign nor a zero before other digits.
 std::optional<int64_t> parse_whole(std::string_view text) {
   int64_t value = 0;
   const char* end = text.data() + text.size();

@@ -1,5 +1,5 @@
-// The visitor that fills a config struct from a YAML document, and so decides what each kind of
-// field may be.
+// The visitor that fills a config struct from a YAML document. It decides which values each kind of
+// field may have.
 #pragma once
 
 #include <filesystem>
@@ -17,21 +17,22 @@
 
 namespace leat {
 
-// The value of "log.level"; null if there is none.
+// Returns the value of a key such as "log.level"; null if there is none.
 const YamlNode* find_path(const YamlDocument& document, std::string_view dotted);
 
-// "host:port" in its parts; an IPv6 host is without its brackets. Nothing if it is not.
+// The parts of "host:port"; the host of IPv6 has no brackets.
 struct HostPort {
   std::string host;
   int port = 0;
 };
+// Returns nothing if the text is not "host:port" with a valid port.
 std::optional<HostPort> split_host_port(std::string_view text);
 
-// Errors go to the map's reader. A field whose key is absent stays as it is. Threads: one.
+// Reports errors to the map's reader. A field whose key is absent keeps its value. Threads: one.
 class FieldReader {
  public:
-  // Paths of the document's file are relative to `folder`, those of its overrides to the current
-  // one. All outlive this.
+  // Paths in the document's file are relative to `folder`, and paths in its overrides to the
+  // current folder. The document and the map must outlive this object.
   FieldReader(const YamlDocument& document, YamlMap& map, std::filesystem::path folder)
       : document_(document), map_(&map), folder_(std::move(folder)) {}
 
@@ -66,7 +67,7 @@ class FieldReader {
   const YamlDocument& document_;
   YamlMap* map_;
   std::filesystem::path folder_;
-  std::string prefix_;  // "log."
+  std::string prefix_;  // the path of `map_` in the document: "log."
 };
 
 }  // namespace leat

@@ -42,7 +42,6 @@ TO_DO = """
     daemon/leatd
     daemon/master
     daemon/metrics
-    daemon/process
     daemon/remote
     daemon/runner
     daemon/session
