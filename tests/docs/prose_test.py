@@ -37,7 +37,6 @@ TO_DO = """
     daemon/checkpoint
     daemon/cli
     daemon/client
-    daemon/hosts
     daemon/jobs
     daemon/leatd
     daemon/master
