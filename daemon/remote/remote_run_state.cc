@@ -35,7 +35,7 @@ void RunGroup::failed(const Status& status, Failure what, const RemoteRunState* 
   if (over()) return;
   if (what == Failure::cause) return end(status);
   const bool first = waiting_.ok();
-  // The loss of a runner, with what a peer waited for when it saw it.
+  // Combine the loss of a runner with the error that a peer saw.
   const Failure least = std::min(what, waiting_as_), most = std::max(what, waiting_as_);
   if (!first && least < Failure::loss && most == Failure::loss && from != waiting_from_) {
     const Status& loss = what == Failure::loss ? status : waiting_;
@@ -71,7 +71,7 @@ void RunGroup::end(const Status& cause) {
   }
 }
 
-// Everybody is told, the runner that failed, too: it may know a consequence alone.
+// Every runner gets the cause, even the one that failed: it may know only a consequence.
 void RunGroup::end(RemoteRunState& member) const {
   member.send_abort(cause_);
   member.fail(cause_);

@@ -34,14 +34,12 @@ FOLDERS = ["devices", "transport", "ops", "scheduler", "daemon", "tests", "deplo
 TO_DO = """
     daemon/base
     daemon/chaos
-    daemon/checkpoint
     daemon/cli
     daemon/client
     daemon/jobs
     daemon/leatd
     daemon/master
     daemon/metrics
-    daemon/remote
     daemon/runner
     daemon/session
     daemon/spec
