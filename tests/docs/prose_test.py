@@ -43,7 +43,6 @@ TO_DO = """
     daemon/runner
     daemon/session
     daemon/spec
-    daemon/status
     daemon/training
     daemon/wire
     daemon/worker
