@@ -45,7 +45,6 @@ TO_DO = """
     daemon/spec
     daemon/training
     daemon/wire
-    daemon/worker
     tests
     tests/benchmarks
     tests/daemon
