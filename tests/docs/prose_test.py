@@ -34,7 +34,6 @@ FOLDERS = ["devices", "transport", "ops", "scheduler", "daemon", "tests", "deplo
 TO_DO = """
     daemon/chaos
     daemon/cli
-    daemon/client
     daemon/jobs
     daemon/leatd
     daemon/master
