@@ -1,4 +1,4 @@
-// The command line of `leat`: from arguments to a command. Nothing is read or run here.
+// The command line of `leat`: it makes a command from the arguments, without reading any file.
 #pragma once
 
 #include <string>
@@ -19,10 +19,10 @@ using Command =
                  SubmitCommand, PsCommand, ShowCommand, LogsCommand, CancelCommand, RmCommand,
                  NodesCommand, DrainCommand, FetchCommand, ClusterCommand>;
 
-// `arguments` without the program's name. What is wrong with them comes back as a PrintText.
+// Parses `arguments`, which do not contain the program's name. An error becomes a PrintText.
 Command parse_command_line(const std::vector<std::string>& arguments);
 
-// Does it; the exit code.
+// Runs the command and returns the exit code.
 int run_command(const Command& command);
 
 }  // namespace leat
