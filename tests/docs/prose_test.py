@@ -41,7 +41,6 @@ TO_DO = """
     daemon/session
     daemon/spec
     daemon/training
-    daemon/wire
     tests
     tests/benchmarks
     tests/daemon
