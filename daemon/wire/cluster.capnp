@@ -323,10 +323,9 @@ struct Progress {
   stepsPerSecond @9 :Float64;
   samplesPerSecond @10 :Float64;
   etaSeconds @11 :Float64;
-  rowsPerEpoch @12 :UInt64;       # of the data; 0: unknown, also for a step. A step may have rows
-                                  # of two epochs: an epoch ends with the step that takes its last
-                                  # row
-  rowsPerStep @13 :UInt64;        # epochs: one ends with the step that takes its last row
+  rowsPerEpoch @12 :UInt64;       # rows of data in an epoch; 0: unknown
+  rowsPerStep @13 :UInt64;        # rows of data in a step; 0: unknown. A step may have rows of two
+                                  # epochs: an epoch ends with the step that takes its last row
   results @14 :List(EpochResult); # the last 100 epochs that have ended, ascending; empty in a list
                                   # of jobs
   metricsMissingRows @15 :UInt64; # rows that metrics.jsonl has lost

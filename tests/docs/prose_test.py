@@ -39,7 +39,6 @@ TO_DO = """
     daemon/metrics
     daemon/runner
     daemon/session
-    daemon/spec
     daemon/training
     tests
     tests/benchmarks
