@@ -1,5 +1,4 @@
-// The result of an epoch, and how a number that a training computed is told from one that is not
-// there.
+// The result of an epoch, and the representation of numbers that are unknown.
 //
 // Threads: values.
 #pragma once
@@ -12,32 +11,36 @@
 
 namespace leat {
 
-// There is no number. A training may compute another NaN, which is one to be shown: computed().
+// The value of a number that is unknown. A training may compute another NaN, which is known and
+// shown: see computed().
 inline constexpr double kNoNumber = std::numeric_limits<double>::quiet_NaN();
 
+// True unless the value is kNoNumber.
 inline bool is_known(double value) {
   return !std::isnan(value) || std::bit_cast<uint64_t>(value) != std::bit_cast<uint64_t>(kNoNumber);
 }
 
-// `value`, so that it is known: whatever NaN it is.
+// Returns `value` as a known number: a NaN becomes one that differs from kNoNumber.
 inline double computed(double value) {
   constexpr uint64_t kComputedNaN = std::bit_cast<uint64_t>(kNoNumber) | 1;
   return std::isnan(value) ? std::bit_cast<double>(kComputedNaN) : value;
 }
 
+// The metrics of one epoch. A value may be unknown.
 struct EpochResult {
-  uint32_t epoch = 0;       // from 1; 0: none has ended
+  uint32_t epoch = 0;       // from 1; 0: no epoch has ended
   uint64_t step = 0;        // steps of the job that are done
-  double loss = kNoNumber;  // mean over the epoch's steps, as accuracy
+  double loss = kNoNumber;  // mean over the epoch's steps, like accuracy
   double accuracy = kNoNumber;
-  double val_loss = kNoNumber;  // of the validation after it
+  double val_loss = kNoNumber;  // of the validation after the epoch
   double val_accuracy = kNoNumber;
-  // These two depend on timing: of the part of the epoch that the last attempt trained.
-  double seconds = kNoNumber;  // spent training
+  // The two values below depend on timing. They belong to the part of the epoch that the last
+  // attempt trained.
+  double seconds = kNoNumber;  // of training
   double samples_per_second = kNoNumber;
 };
 
-// A job's last epochs are remembered, so many of them.
+// The number of a job's last epochs that are kept.
 inline constexpr size_t kMostEpochs = 100;
 
 }  // namespace leat

@@ -1,4 +1,4 @@
-// How far a log of metrics goes, without its values.
+// The steps and epochs in a log of metrics, without their values.
 #pragma once
 
 #include <cstdint>
@@ -11,12 +11,14 @@
 
 namespace leat {
 
+// The extent of a log.
 struct MetricsExtent {
-  int64_t last_step = 0;                         // that has a row
-  std::set<std::pair<int64_t, int64_t>> epochs;  // that have one, each with its last step
+  int64_t last_step = 0;                         // the last step that has a row
+  std::set<std::pair<int64_t, int64_t>> epochs;  // with a row; each with its last step
 };
 
-// Of the log at `path`, as MetricsLog::open() would keep it; nothing if there is none.
+// Reads the extent of the log at `path`, with the rows that MetricsLog::open() would keep; an empty
+// extent if there is no log.
 Result<MetricsExtent> read_metrics_extent(Files& files, const std::string& path);
 
 }  // namespace leat

@@ -11,12 +11,12 @@
 namespace leat {
 namespace {
 
-// A few hundred rows. When the master dies, those that were not written are taken from workers,
-// which remember so many more than they go on without it: see Commits::rows_of().
+// A few hundred rows. If the master dies, rows that were not written come from the workers, which
+// keep as many rows as the master may buffer and more: see Commits::rows_of().
 constexpr size_t kBufferBytes = 16 << 10;
 constexpr size_t kMostKept = 64 << 20;
-constexpr uint64_t kTailBytes = 256 << 10;  // that are read first: a few thousand rows
-constexpr std::string_view kSkippedOne = "\"skipped\": 1,";  // more comes behind it
+constexpr uint64_t kTailBytes = 256 << 10;                   // read first: a few thousand rows
+constexpr std::string_view kSkippedOne = "\"skipped\": 1,";  // other values follow
 constexpr uint64_t kMaxFileBytes = uint64_t{4} << 30;
 
 std::span<const std::byte> bytes_of(std::string_view text) {
@@ -25,12 +25,13 @@ std::span<const std::byte> bytes_of(std::string_view text) {
 
 // A line of a log.
 struct Line {
-  int64_t step = 0;       // 0: it is neither a step's row nor an epoch's
-  int64_t epoch = 0;      // 0: it is not an epoch's
-  std::string_view rest;  // behind the step: ", ...}" or "}"
+  int64_t step = 0;       // 0: the line is neither a step's row nor an epoch's
+  int64_t epoch = 0;      // 0: the line is not an epoch's row
+  std::string_view rest;  // the text after the step: ", ...}" or "}"
 };
 
-// The number behind `key` at the front of `text`, which it is taken from; 0 if it is not there.
+// Removes `key` and the number after it from the front of `text` and returns the number; 0 if they
+// are not there.
 int64_t take_number(std::string_view& text, std::string_view key) {
   if (!text.starts_with(key)) return 0;
   int64_t number = 0;
@@ -56,10 +57,10 @@ bool is_skipped(const Line& line) {
   return line.epoch == 0 && line.rest.find(kSkippedOne) != std::string_view::npos;
 }
 
-// The lines that a log keeps of `text`, as pieces of it.
+// The lines of `text` that a log keeps, as pieces of it.
 class Kept {
  public:
-  // Takes the lines up to `last_step`.
+  // Keeps the lines up to `last_step`.
   Kept(std::string_view text, int64_t last_step) {
     for (size_t end = text.find('\n'); end != std::string_view::npos; end = text.find('\n')) {
       const Line line = line_of(text.substr(0, end));
@@ -69,7 +70,7 @@ class Kept {
     }
   }
 
-  // Of one piece nothing was left out.
+  // True if all of `text` is kept.
   bool is(std::string_view text) const {
     return pieces_.empty() ? text.empty() : pieces_.size() == 1 && pieces_[0].size() == text.size();
   }
@@ -103,7 +104,7 @@ class Kept {
   int64_t skipped_steps_ = 0;
 };
 
-// As JsonLine writes them.
+// Reads a number as JsonLine writes it.
 double number_at(std::string_view text, bool f32) {
   constexpr double kInfinite = std::numeric_limits<double>::infinity();
   const char* const end = text.data() + text.size();
@@ -113,11 +114,11 @@ double number_at(std::string_view text, bool f32) {
   if (float narrow = 0; f32 && std::from_chars(text.data(), end, narrow).ec == std::errc())
     value = narrow;
   else if (!f32)
-    (void)std::from_chars(text.data(), end, value);  // "NaN", and null of older logs, leave it
+    (void)std::from_chars(text.data(), end, value);  // "NaN", and null of older logs, do not set it
   return computed(value);
 }
 
-// The values of a row behind its step, but for the timing.
+// Returns the values of a row after its step, without the timing.
 std::vector<double> values_of(std::string_view rest, bool f32) {
   std::vector<double> values;
   rest = rest.substr(0, rest.find(", \"timing\""));
@@ -154,8 +155,8 @@ std::string_view text_of(const Bytes& bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-// A new file with these rows, written beside the old one and renamed over it while open: no moment
-// has neither.
+// Returns a new file with these rows. It is written under another name and renamed over the old
+// file while it is open, so that one of both exists at any moment.
 Result<std::unique_ptr<WritableFile>> write_anew(Files& files, const std::string& path,
                                                  const std::vector<std::string_view>& rows) {
   const std::string fresh = path + ".tmp";
@@ -166,10 +167,10 @@ Result<std::unique_ptr<WritableFile>> write_anew(Files& files, const std::string
   for (const std::string_view piece : rows) {
     if (status.ok()) status = file->append(bytes_of(piece));
   }
-  if (status.ok() && !rows.empty()) status = file->sync();  // as the old file is
+  if (status.ok() && !rows.empty()) status = file->sync();  // the old rows were synced, too
   if (status.ok()) status = files.rename(fresh, path);
   if (status.ok()) return file;
-  (void)files.remove(fresh);  // the first failure is the one that counts
+  (void)files.remove(fresh);  // report the first failure
   return status.while_doing(cat("writing '", path, "'"));
 }
 
@@ -275,8 +276,9 @@ Result<std::unique_ptr<MetricsLog>> MetricsLog::open(Files& files, const std::st
   return log;
 }
 
-// Compares the rows with those that a checkpoint knows of. `text` is the file as it was found. If
-// rows are missing that the checkpoint has, that explains why the digest differs.
+// Compares the rows with the digest in a checkpoint. `text` is the file as it was found. If rows
+// are missing that the checkpoint had, the digest differs for that reason, and no row counts as
+// changed.
 void MetricsLog::compare(std::string_view text, const MetricsDigest& expected) {
   loss_.changed_until = expected.changed_until;
   if (text.size() >= expected.bytes &&
@@ -350,7 +352,7 @@ std::optional<MetricsDigest> MetricsLog::digest_at(int64_t step) const {
   return step == last_step_ ? std::optional(digest()) : std::nullopt;
 }
 
-// Returns how much waits to be written.
+// Appends the line to the buffer and returns the buffer's size.
 size_t MetricsLog::add_line() {
   const std::string& text = line_.text();
   bytes_ += text.size();
@@ -360,7 +362,7 @@ size_t MetricsLog::add_line() {
   return buffer_.size();
 }
 
-// REQUIRES: writing_ is held.
+// Writes all rows to the file. REQUIRES: writing_ is held.
 Status MetricsLog::write() {
   LEAT_RETURN_IF_ERROR(broken_);
   {
@@ -377,7 +379,7 @@ Status MetricsLog::write() {
 
 Status MetricsLog::flush() {
   const std::unique_lock lock(writing_, std::try_to_lock);
-  if (!lock.owns_lock()) return {};  // who writes may have taken these rows, or the next flush does
+  if (!lock.owns_lock()) return {};  // the thread that writes, or the next flush, takes these rows
   return hand_over();
 }
 
@@ -387,7 +389,8 @@ LoggedMetrics MetricsLog::unwritten(int64_t after_step, bool f32) {
   return parse_rows(pending_ + buffer_, after_step, f32);
 }
 
-// REQUIRES: writing_ is held.
+// Like write(), but a full disk is not an error while there is room in memory. REQUIRES: writing_
+// is held.
 Status MetricsLog::hand_over() {
   const Status written = write();
   const bool later = written.code() == Code::resource_exhausted && pending_.size() < kMostKept;
@@ -403,8 +406,8 @@ Status MetricsLog::sync() {
   const Status synced = file_->sync();
   {
     const std::lock_guard writing(writing_);
-    // Also for want of room: only a new file helps, which another attempt has. That it makes one, a
-    // torn row sees to.
+    // A file whose sync failed cannot be trusted, even if the disk was only full: a new attempt
+    // must write a new file. The torn row has open() do that.
     if (!synced.ok() && broken_.ok()) {
       broken_ = unavailable(std::string(synced.message()));
       (void)file_->append(bytes_of("{"));

@@ -1,19 +1,21 @@
-// The metrics of a run: a file of JSON lines. Each step has a row, steps rising by one, and each
-// epoch has one behind that of its last step:
+// The metrics of a run: a file of JSON lines. Each step has a row, in ascending order without gaps.
+// Each epoch has a row after that of its last step:
 //
 //   {"step": 469, "loss": 0.31, "accuracy": 0.88, "learning_rate": 0.002,
 //    "timing": {"samples_per_second": 17894}}                      on one line; once a second
 //   {"epoch": 1, "step": 469, "loss": 0.41, "accuracy": 0.83, "val_loss": 0.33,
 //    "val_accuracy": 0.88, "timing": {"seconds": 3.2, "samples_per_second": 17894}}
 //
-// The same run gives the same bytes, but for "timing", which stands last.
+// The same run gives the same bytes, except for "timing", which is always last.
 //
-// With on_nan: skip a row has "skipped" behind its accuracy: 1 if the step was skipped, else 0.
+// With on_nan: skip, a row has "skipped" after its accuracy: 1 if the step was skipped, otherwise
+// 0.
 //
-// A digest of the rows up to a step is kept in the checkpoint of that step: who opens the log again
-// knows what has become of them. docs/checkpoints.md has the rules.
+// The checkpoint of a step contains a digest of the rows up to that step. A run that opens the log
+// again compares the rows with it, and so finds lost and changed rows. docs/checkpoints.md has the
+// rules.
 //
-// Threads: one; and another one may sync() meanwhile.
+// Threads: one, while another one may call sync().
 #pragma once
 
 #include <atomic>
@@ -38,34 +40,37 @@ namespace leat {
 
 inline constexpr std::string_view kSkipped = "skipped";
 
-// A float keeps its own shortest decimal, which its value as a double would not.
+// A value of a row. A float is printed with its own shortest decimal, which has fewer digits than
+// that of the same double.
 struct StepMetric {
   std::string_view name;
   std::variant<double, float> value;
 };
 
-// The digest of a log whose last row is that of a step, for a checkpoint's manifest.
+// The digest of the rows up to a step, for a checkpoint's manifest.
 struct MetricsDigest {
-  int64_t step = 0;
-  uint64_t bytes = 0;
-  uint32_t crc32c = 0;        // of them
-  int64_t missing = 0;        // steps up to there without a row
-  int64_t changed_until = 0;  // as MetricsLoss has it
+  int64_t step = 0;           // the step of the last row
+  uint64_t bytes = 0;         // length of the rows
+  uint32_t crc32c = 0;        // checksum of the rows
+  int64_t missing = 0;        // number of steps up to there without a row
+  int64_t changed_until = 0;  // as in MetricsLoss
   bool operator==(const MetricsDigest&) const = default;
 };
 
-// The rows that a log has lost for good.
+// The rows that a log has lost.
 struct MetricsLoss {
-  std::vector<std::pair<int64_t, int64_t>> missing;  // from step to step, both included; ascending
-  int64_t changed_until = 0;  // of the rows up to there some are not what was written; 0: none
+  std::vector<std::pair<int64_t, int64_t>> missing;  // ranges of steps, both ends included;
+                                                     // ascending
+  int64_t changed_until = 0;  // some rows up to this step are not as written; 0: none
+  // The number of missing rows.
   int64_t missing_rows() const;
-  // "rows are missing: of steps 3 to 7, 9"; "" if nothing is lost.
+  // Describes the loss for people: "2 rows are missing: of steps 3 to 4"; "" if nothing is lost.
   std::string text() const;
 };
 
-// What a log says from some step on.
+// The rows of a log after some step.
 struct LoggedMetrics {
-  int64_t last_step = 0;  // that has a row
+  int64_t last_step = 0;  // the last step that has a row
   struct Row {
     int64_t step = 0;
     std::vector<double> values;  // as they were appended, without the timing
@@ -74,58 +79,61 @@ struct LoggedMetrics {
   std::vector<Row> tail;
 };
 
-// The rows of the log at `path`, as open() would keep them, with the values of those after
-// `after_step`. `f32`: what was appended were floats. None if there is no log. All of it is read.
+// Reads the rows of the log at `path` that open() would keep, with the values of those after
+// `after_step`. `f32`: the values were appended as floats. No rows if there is no log. Reads the
+// whole file.
 Result<LoggedMetrics> read_metrics(Files& files, const std::string& path, int64_t after_step,
                                    bool f32);
 
-// The same of a log that open() has opened, and flush() has flushed: its end is read.
+// The same for a log that open() has opened and flush() has flushed. Reads only the end of the
+// file.
 Result<LoggedMetrics> read_last_metrics(Files& files, const std::string& path, int64_t after_step,
                                         bool f32);
 
+// Writes the log of one run.
 class MetricsLog {
  public:
-  // Opens the log at `path` with the rows up to step `last_step` of what is there already, which is
-  // how a run goes on from a checkpoint; 0 keeps none. A torn last row, which a crash leaves, is
-  // dropped, and so is a line that is no row: loss() then has its step. What is kept survives a
-  // loss of power at any moment, if it did before. Nothing is written where all is kept. `expected`
-  // is what a checkpoint of at most `last_step` says of it. `files` must live longer. REQUIRES: no
-  // other log writes to `path`.
+  // Opens the log at `path` and keeps its rows up to step `last_step`, so that a run continues from
+  // a checkpoint; 0 keeps none. A torn last row, which a crash leaves, is dropped, and so is an
+  // invalid line: loss() then contains its step. Rows that are kept survive a power failure at any
+  // moment, if they did before. If all rows are kept, nothing is written. `expected` is the digest
+  // in a checkpoint of at most `last_step`. `files` must outlive the log. REQUIRES: no other log
+  // writes to `path`.
   static Result<std::unique_ptr<MetricsLog>> open(
       Files& files, const std::string& path, int64_t last_step,
       const std::optional<MetricsDigest>& expected = std::nullopt);
 
-  // Adds the row of a step. Buffered: the file has it after flush(), or earlier. While the disk is
-  // full up to 64 MiB are kept for later. Steps that are left out before it are missing.
-  // `samples_per_second`: nothing, or the rate just now.
+  // Appends the row of a step. The row is buffered: it is in the file after flush(), or earlier.
+  // While the disk is full, up to 64 MiB of rows are kept for later. Steps between the last row and
+  // this one are missing. `samples_per_second` is the current rate, if there is one.
   Status append(int64_t step, std::span<const StepMetric> metrics,
                 std::optional<double> samples_per_second = std::nullopt);
-  // Adds the row of an epoch, and hands all to the operating system before it returns, unless the
-  // disk is full: nobody but the log knows of it.
+  // Appends the row of an epoch, and passes all rows to the operating system before it returns,
+  // unless the disk is full: unlike steps, an epoch's result is stored nowhere else.
   Status append(const EpochResult& epoch);
-  // The steps up to `step` are done: those after the last row have none.
+  // The steps up to `step` are done: those after the last row are missing.
   void expect_rows_until(int64_t step);
-  // Hands what is buffered to the operating system, also during a sync(); unless the disk is full,
-  // or somebody else is handing over.
+  // Passes the buffered rows to the operating system, even during a sync(); unless the disk is
+  // full, or another thread is writing.
   Status flush();
-  // The rows after `after_step` that the file may lack: they are buffered, or the disk is full.
+  // Returns the rows after `after_step` that may not be in the file yet.
   LoggedMetrics unwritten(int64_t after_step, bool f32);
-  // Of the last row, appended or kept; 0 if there is none.
+  // The step of the last row, appended or kept; 0 if there is none.
   int64_t last_step() const { return last_step_; }
-  // The last ones, ascending; at most kMostEpochs.
+  // The results of the last epochs, ascending; at most kMostEpochs.
   const std::deque<EpochResult>& epochs() const { return epochs_; }
-  // Of all rows, appended or kept.
+  // The number of skipped steps, of all rows, appended or kept.
   int64_t skipped_steps() const { return skipped_steps_; }
+  // The rows that are lost, so far.
   const MetricsLoss& loss() const { return loss_; }
-  // Remembers the digest of `step`, a step to come.
+  // Prepares the digest of `step`, which must be appended later.
   void mark(int64_t step) { marked_ = {step, 0, 0, 0, 0}; }
-  // Of the step that was marked, or of the last one; nothing of others.
+  // Returns the digest of the marked step or of the last one; nothing for others.
   std::optional<MetricsDigest> digest_at(int64_t step) const;
-  // Rows wait for room on the disk.
+  // True if rows wait for room on the disk.
   bool is_behind() const { return behind_; }
-  // Returns when the rows that were appended are on the disk; resource_exhausted while it has no
-  // room for them. A sync of the file that fails is not tried again: from then on all is
-  // unavailable.
+  // Returns when the appended rows are on the disk; resource_exhausted while it has no room for
+  // them. If a sync of the file fails, it is not tried again: all later calls return `unavailable`.
   Status sync();
 
  private:
@@ -142,18 +150,18 @@ class MetricsLog {
   int64_t skipped_steps_ = 0;
   std::deque<EpochResult> epochs_;
   MetricsLoss loss_;
-  uint64_t bytes_ = 0;  // of all lines, in the file or not
-  uint32_t crc_ = 0;    // of them
+  uint64_t bytes_ = 0;  // of all lines, whether in the file or not
+  uint32_t crc_ = 0;    // checksum of these lines
   MetricsDigest marked_;
   JsonLine line_, timing_;
   std::mutex buffering_;
-  std::string buffer_;   // rows that are new
-  std::mutex writing_;   // held before that one
-  std::string pending_;  // rows before them
+  std::string buffer_;   // new rows
+  std::mutex writing_;   // locked before buffering_
+  std::string pending_;  // older rows that are not written yet
   std::atomic<bool> behind_ = false;
   Status broken_;
-  std::mutex syncing_;  // held before both
-  bool named_ = false;  // the file's name survives a loss of power
+  std::mutex syncing_;  // locked before both
+  bool named_ = false;  // the file's name survives a power failure
   std::unique_ptr<WritableFile> file_;
 };
 

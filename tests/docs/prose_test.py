@@ -36,7 +36,6 @@ TO_DO = """
     daemon/jobs
     daemon/leatd
     daemon/master
-    daemon/metrics
     daemon/runner
     daemon/session
     daemon/training
