@@ -32,9 +32,7 @@ FOLDERS = ["devices", "transport", "ops", "scheduler", "daemon", "tests", "deplo
 
 # The test excuses the C++ and Cap'n Proto files below these folders, one on each line.
 TO_DO = """
-    daemon/chaos
     daemon/jobs
-    daemon/leatd
     daemon/master
     daemon/runner
     daemon/session
