@@ -200,6 +200,7 @@ struct Tree {
   std::optional<Refusal> refusal;
 };
 
+// Checks and parses a text. No exception leaves this function.
 Tree read_tree(std::string_view text, int source) {
   if (text.size() > kMaxBytes) {
     return {{},

@@ -14,6 +14,7 @@ namespace {
 constexpr int64_t kMinInt = std::numeric_limits<int64_t>::min();
 constexpr int64_t kMaxInt = std::numeric_limits<int64_t>::max();
 
+// The functions expected_...() describe valid values for messages.
 std::string expected_int(IntRange range) {
   if (range.min == kMinInt && range.max == kMaxInt) return "an integer";
   if (range.min == range.max) return cat("the integer ", range.min);

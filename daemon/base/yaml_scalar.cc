@@ -70,6 +70,7 @@ YamlType plain_type(std::string_view text) {
   return is_real(text) ? YamlType::real : YamlType::string;
 }
 
+// True if a YAML reader takes this text as one plain scalar.
 bool is_plain_safe(std::string_view text) {
   const auto word = [](char c) {
     return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' ||

@@ -51,11 +51,13 @@ void hang_compute_threads() {
   ::closedir(tasks);
 }
 
+// The transport changes a bit of the next bytes that it sends.
 void corrupt_what_is_sent_next() {
   set_failpoint("transport/corrupt",
                 [](uint64_t pass) { return pass == 1 ? unavailable("chaos") : Status(); });
 }
 
+// Delays every write of this process by failpoints.
 void slow_disk(std::chrono::milliseconds lasts) {
   using Steady = std::chrono::steady_clock;
   const bool ends = lasts.count() > 0;

@@ -16,6 +16,7 @@ namespace {
 
 constexpr std::string_view kName = "step-", kTemporary = ".tmp-";
 
+// Compares the size and the hash of a part with those in the manifest.
 Status check_part(const ReadableFile& file, const CheckpointPart& expected) {
   if (file.size() != expected.bytes) {
     return invalid_argument(cat("'", file.path(), "': expected ", expected.bytes,
@@ -30,6 +31,7 @@ Status check_part(const ReadableFile& file, const CheckpointPart& expected) {
 // Called for each part that verifies.
 using Visit = std::function<Status(const ReadableFile&)>;
 
+// Verifies a checkpoint, and calls `visit` with each part.
 Result<Manifest> visit_parts(Files& files, const std::string& path, const Visit& visit) {
   LEAT_ASSIGN_OR_RETURN(Manifest manifest, read_manifest(files, path));
   for (size_t i = 0; i < manifest.parts.size(); ++i) {
@@ -146,6 +148,8 @@ Result<Manifest> CheckpointWriter::commit(Manifest manifest) {
   return manifest;
 }
 
+// A rename replaces no folder that has files, so an earlier checkpoint is exchanged and then
+// removed.
 Status CheckpointWriter::publish(const std::string& manifest) {
   LEAT_RETURN_IF_ERROR(
       write_synced(files_, cat(temporary_, "/", kManifestName), [&](const TakeBytes& take) {

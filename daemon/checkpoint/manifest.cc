@@ -100,6 +100,7 @@ Manifest from_json(const nlohmann::json& json) {
   return manifest;
 }
 
+// Checks the rules between the fields of a manifest.
 Status check(const nlohmann::json& json, const Manifest& manifest, std::string_view subject) {
   const auto expected = [&](std::string_view what, const auto& received) {
     return invalid_argument(cat(subject, ": expected ", what, ", received ", received));

@@ -12,6 +12,7 @@
 
 namespace leat {
 
+// A command with its arguments, or a text to print instead.
 using Command =
     std::variant<PrintText, TrainCommand, PlanCommand, PredictCommand, GraphShowCommand,
                  GraphCheckCommand, GraphConvertCommand, CheckpointLsCommand,

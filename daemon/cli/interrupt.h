@@ -9,6 +9,7 @@
 
 namespace leat {
 
+// Handles the signals from its construction to its destruction.
 class Interrupt {
  public:
   // Installs the handlers; the destructor restores the previous ones.

@@ -186,6 +186,7 @@ void ProgressLine::break_line() {
   drawn_ = 0;
 }
 
+// Replaces the line in place. Spaces erase the rest of a longer line.
 void ProgressLine::draw(const std::string& line) {
   std::string shown = line.substr(0, columns());
   const size_t wide = shown.size();

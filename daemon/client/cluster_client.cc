@@ -431,6 +431,8 @@ class ClusterClient::Core {
         .status();
   }
 
+  // Waits for the outcome of a call; `cancelled` if stop() returns true, deadline_exceeded after
+  // `deadline`.
   template <typename O>
   O await(Wait<O>& wait, milliseconds deadline, const char* what) {
     const auto due = Steady::now() + deadline;

@@ -101,6 +101,7 @@ Status PlanRun::wait(uint64_t step, std::chrono::steady_clock::time_point deadli
   return {};
 }
 
+// A run that fails is settled, too.
 bool PlanRun::settled(uint64_t step, std::chrono::steady_clock::time_point until) const {
   for (uint32_t p : fetching_) {
     const Timeline& finished = runs_[p]->finished();

@@ -15,6 +15,7 @@ namespace leat {
 // of std::timed_mutex.)
 class DeadlineMutex {
  public:
+  // Returns false if the mutex was not free until the deadline.
   bool try_lock_until(std::chrono::steady_clock::time_point deadline) {
     std::unique_lock lock(mutex_);
     if (!free_.wait_until(lock, deadline, [&] { return !held_; })) return false;

@@ -33,6 +33,7 @@ std::optional<int> reap(pid_t daemon) {
   return ended;
 }
 
+// The loop of process 1. `signals` are blocked. Returns the daemon's exit code.
 int attend(pid_t daemon, const sigset_t& signals) {
   ::prctl(PR_SET_NAME, "leatd-first");
   ::close_range(3, ~0U, 0);  // else the reader of --ready-fd would see no end

@@ -87,6 +87,7 @@ int run_daemon(const RunDaemon& run) {
   return live("dev", load_dev_config(sources), run.ready_fd, run_dev);
 }
 
+// Reads the values of a daemon's config, without running the daemon.
 Status load_values(const ShowConfig& show, std::vector<ConfigValue>& values) {
   const ConfigSources sources = sources_of(show.file, show.flags);
   switch (show.daemon) {

@@ -46,6 +46,7 @@ std::string explain_extra(const CLI::App& command, const std::string& argument) 
              hint.empty() ? "; the commands are " + join(names, ", ") : hint);
 }
 
+// Returns the message for wrong arguments. It prefers its own texts to those of the library.
 std::string explain(const CLI::App& app, const CLI::ParseError& error) {
   const CLI::App& command = innermost(app);
   const auto extra = app.remaining(true);

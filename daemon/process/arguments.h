@@ -47,7 +47,7 @@ std::string full_name(const CLI::App& app);
 
 // Parses `arguments`, which do not contain the program's name, and writes to the variables that the
 // options of `app` are bound to. Returns the text to print instead if the arguments ask for help or
-// the version, or are wrong; nothing if the program can go on.
+// the version, or are wrong; nothing if the program can run.
 std::optional<PrintText> parse_arguments(CLI::App& app, const std::vector<std::string>& arguments);
 
 }  // namespace leat

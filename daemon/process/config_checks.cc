@@ -50,6 +50,8 @@ void want_loopback(YamlMap& top, const Port& port, std::string_view authenticate
                          port.address, "'"));
 }
 
+// `control` are the ports and peers of the control plane, which a secret protects; a token protects
+// `http`.
 void check_security(YamlMap& top, const SecurityConfig& security, std::span<const Port> control,
                     const Port& http) {
   if (security.insecure_allow_network_without_authentication) return;

@@ -19,6 +19,7 @@ enum class AddressUse : uint8_t {
   advertise,    // like dial, or a host without a port
 };
 
+// The names of enums, in the order of their values.
 inline constexpr auto kLogLevels =
     std::to_array<std::string_view>({"debug", "info", "warning", "error", "off"});
 inline constexpr auto kLogFormats = std::to_array<std::string_view>({"text", "json"});
@@ -29,6 +30,8 @@ inline constexpr size_t kMaxWorkerName = 64;   // Linux's longest host name
 inline constexpr int64_t kMaxDevWorkers = 64;
 inline constexpr IntRange kThreads = {.min = 0, .max = 1024};
 
+// visit() calls a member function of `v` for each key of a struct, in the order of the
+// documentation.
 template <typename Visitor>
 void visit(Visitor& v, LogConfig& c) {
   v.choice("level", kLogLevels, c.level);

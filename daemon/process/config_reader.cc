@@ -122,6 +122,7 @@ std::string variable_of(std::string_view key) {
   return name;
 }
 
+// Applies one flag or variable. Its value is quoted if the key takes a text.
 Status set(YamlDocument& document, const std::map<std::string, Notation>& keys,
            const ConfigSources::Flag& flag) {
   const auto key = keys.find(flag.key);
@@ -194,6 +195,7 @@ std::string variable(const ConfigSources& sources, const std::string& name) {
   return found == sources.environment.end() ? "" : found->second;
 }
 
+// See MasterConfig::state_dir.
 std::string default_state_dir(const ConfigSources& sources, std::string_view daemon) {
   const std::string given = variable(sources, "STATE_DIRECTORY");  // of several, the first
   if (!given.empty()) return given.substr(0, given.find(':'));

@@ -86,6 +86,7 @@ class BlockedSignals {
 
 }  // namespace
 
+// The state of a Lifetime, and its thread.
 class Lifetime::Core {
  public:
   explicit Core(Options options)
@@ -172,6 +173,7 @@ void Lifetime::Core::run() {
   }
 }
 
+// Returns the time until the thread must look at the watchdog or at the deadline.
 milliseconds Lifetime::Core::until_next() const {
   auto next = watchdog_.due();
   if (stop_deadline_) next = std::min(next, *stop_deadline_);
@@ -237,6 +239,7 @@ void Lifetime::Core::dump() {
   }
 }
 
+// Ends the process by force: the stop took too long.
 void Lifetime::Core::give_up() {
   stop_deadline_ = std::chrono::steady_clock::time_point::max();
   const std::string allowed = tenths_of_seconds(options_.stop_deadline);

@@ -58,6 +58,7 @@ std::string stamp(Clock::Wall now, bool utc) {
   return text;
 }
 
+// Opens a file with mode 0640, and creates it if necessary.
 Result<Descriptor> open_for_append(const std::string& path) {
   Descriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0640));
   if (file) return file;

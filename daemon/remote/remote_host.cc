@@ -50,6 +50,7 @@ Result<DatasetReport> read_report(wire::DatasetView::Reader in) {
   return report;
 }
 
+// Checks the answer: rows ascend, and are not too many or too long.
 Result<Held> read_held(wire::Held::Reader in) {
   Held held;
   held.whole = in.getWhole();

@@ -122,6 +122,7 @@ struct Description {
   std::string waits_for, profile;
 };
 
+// Asks the runner what the run waits for, and for its profile.
 Result<Description> describe_run(RemoteRunState& state, std::chrono::nanoseconds deadline) {
   const auto describe = [run = state.run](Client& runner) {
     auto request = runner.describeRequest();
@@ -225,6 +226,7 @@ Status RemoteRun::feed(uint32_t i, const Tensor& value) {
                                });
 }
 
+// A limit without feeds joins the call in flight or the next one; feeds need a call of their own.
 void RemoteRun::extend(uint64_t limit) {
   const uint64_t first = state_->first_step;
   if (limit > first) state_->allowed = std::max<uint64_t>(state_->allowed, limit - first);

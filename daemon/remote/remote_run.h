@@ -19,6 +19,8 @@ class RemoteRun final : public PartitionRun {
             std::shared_ptr<const Bytes> plan, std::string data_root);
   ~RemoteRun() override;
 
+  // The functions of PartitionRun. Those that wait have deadlines: 60 s for prepared() and feed(),
+  // 30 s for connected(), 10 s for hold() and stop(), and 2 s for waits_for().
   Status prepared() override;
   Endpoint endpoint() const override;
   void connect(std::span<const Endpoint> peers, const RunOptions& options) override;

@@ -50,6 +50,7 @@ void RunGroup::failed(const Status& status, Failure what, const RemoteRunState* 
   if (first || what == Failure::loss) end_in(what == Failure::loss ? kGraceOfLoss : kGrace);
 }
 
+// True if another partition is connected, which may see what the loss of a runner causes.
 bool RunGroup::others_at_work(const RemoteRunState* than) const {
   return std::any_of(members_.begin(), members_.end(), [than](const auto& each) {
     const auto member = each.lock();
@@ -57,6 +58,7 @@ bool RunGroup::others_at_work(const RemoteRunState* than) const {
   });
 }
 
+// Ends the run after `grace` with the most telling error so far, if it has not ended by then.
 void RunGroup::end_in(std::chrono::milliseconds grace) {
   LoopContext& context = loop_.context();
   context.tasks.add(context.timer.afterDelay(to_kj(grace)).then([self = shared_from_this()] {

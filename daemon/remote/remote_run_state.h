@@ -27,7 +27,7 @@ struct RemoteRunState;
 // How much an error of one partition says about the cause, from the least to the most.
 enum class Failure : uint8_t {
   derived,      // a peer's error caused it
-  consequence,  // unavailable: a peer or the runner is gone; another partition may know why
+  consequence,  // unavailable: a peer or the runner is lost; another partition may know why
   loss,         // a runner is lost; its peers may know what the run waited for
   cause,        // the error itself is the cause
 };

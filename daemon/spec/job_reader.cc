@@ -300,6 +300,7 @@ void drop_other_length(YamlDocument& document, std::string_view assignment) {
   if (assignment.starts_with("epochs=")) document.remove("steps");
 }
 
+// Returns num_workers, the default of shards; for an elastic job the largest number.
 int64_t workers_of(const YamlDocument& document) {
   int64_t workers = 1, least = 0;
   YamlReader reader(document);

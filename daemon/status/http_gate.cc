@@ -80,6 +80,7 @@ bool same_secret(std::string_view a, std::string_view b) {
   return sha256(std::as_bytes(std::span(a))) == sha256(std::as_bytes(std::span(b)));
 }
 
+// True if the request contains the token, as Bearer or as the password of Basic.
 bool bears_token(const HttpRequest& request, const std::string& token) {
   const std::string* sent = request.header("authorization");
   if (sent == nullptr) return false;
@@ -111,6 +112,7 @@ bool is_for_a_person(const HttpRequest& request) {
   return !api && accept != nullptr && accept->find("text/html") != std::string::npos;
 }
 
+// Makes a page of an error, with its additional headers.
 HttpResponse as_page(HttpResponse error) {
   HttpResponse page = html_error_page(error.status, http_phrase(error.status), error.error);
   page.error = std::move(error.error);

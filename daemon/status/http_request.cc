@@ -67,6 +67,7 @@ bool read_target(std::string_view target, HttpRequest& request) {
          read_query(target.substr(std::min(target.size(), question + 1)), request);
 }
 
+// Makes a request of the parsed head, or refuses it.
 HttpParse from(const Parser& parser) {
   const auto& message = parser.get();
   if (parser.chunked() || message.count(http::field::transfer_encoding) > 0 ||

@@ -330,6 +330,7 @@ void HttpServer::Core::admit(Descriptor socket) {
   if (!watches_deadlines_) watch_deadlines();
 }
 
+// Closes the connection that has been idle for longest. Returns false if none is idle.
 bool HttpServer::Core::end_idlest() {
   std::shared_ptr<Connection> idlest;
   for (const auto& [id, connection] : connections_) {

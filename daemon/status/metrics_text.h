@@ -10,6 +10,7 @@
 
 namespace leat {
 
+// The types of metrics in Prometheus.
 enum class MetricKind : uint8_t {
   gauge,
   counter,  // never falls, except at a restart of the process

@@ -24,6 +24,7 @@ HttpResponse json(std::string body) {
   return response;
 }
 
+// Returns the response for an error of the StatusSource.
 HttpResponse failure(const Status& status) {
   switch (status.code()) {
     case Code::failed_precondition:

@@ -31,7 +31,7 @@ struct PackedValue {
 // so do not call it on a loop's thread.
 std::vector<PackedValue> pack_values(std::span<const Tensor> tensors);
 
-// The type and shape of a tensor; an invalid dtype stands for no tensor.
+// The type and shape of a tensor; an invalid dtype means that there is no tensor.
 struct TensorType {
   DType dtype = DType::invalid;
   Shape shape;

@@ -22,6 +22,7 @@ class DataPort final : private Listener::Gate {
                                                 Runners& runners, Logger log);
   ~DataPort();
 
+  // Returns the address with the port that was bound.
   const std::string& address() const { return listener_->address(); }
 
  private:

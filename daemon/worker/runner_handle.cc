@@ -181,6 +181,7 @@ bool RunnerHandle::is_stopped() const {
   return state == 'T' || state == 't';
 }
 
+// Moves the complete lines of unfinished_ to `lines`; at the end of the output also the rest.
 void RunnerHandle::take_lines(std::vector<std::string>& lines, bool at_end) {
   size_t begin = 0;
   while (begin < unfinished_.size()) {

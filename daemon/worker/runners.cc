@@ -171,6 +171,7 @@ class Runners::Core {
     return {};
   }
 
+  // Asks a runner to end. A later call can only shorten its grace.
   void end(Child& child, std::chrono::milliseconds grace) {
     const auto kill_at = Steady::now() + grace;
     if (!child.kill_at) child.process->signal(SIGTERM);
@@ -287,6 +288,7 @@ class Runners::Core {
     if (found != doors_.end()) found->second.socket = -1;
   }
 
+  // Removes a runner that has ended, and reports its end.
   void bury(size_t i) {
     const std::unique_ptr<Child> child = std::move(children_[i]);
     children_.erase(children_.begin() + static_cast<ptrdiff_t>(i));
@@ -302,6 +304,7 @@ class Runners::Core {
     emptied_.notify_all();
   }
 
+  // Computes the progress of all runners.
   void count() {
     const std::lock_guard lock(mutex_);
     pulse_ = {ended_progress_, false, true, false, 0};
