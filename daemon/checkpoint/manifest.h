@@ -48,8 +48,8 @@ struct Manifest {
   int64_t workers = 1;
   std::optional<CheckpointParent> previous;
   std::vector<CheckpointPart> parts;
-  // True if the model is an .onnx file and all its floats are trained: see OnnxOptions. A
-  // checkpoint that was written before there was another rule is read as true.
+  // True if the model is an .onnx file and all its floats are trained: see OnnxOptions. The
+  // manifest of an older version, which had only this rule, also gives true.
   bool every_float = true;
   std::optional<MetricsDigest> metrics;  // of the job's log, whose last row is that of `step`
   bool operator==(const Manifest&) const = default;

@@ -11,7 +11,7 @@ namespace leat {
 namespace {
 
 constexpr size_t kBarWidth = 30;
-constexpr size_t kNarrowBar = 10;  // the least width, unless other parts were dropped
+constexpr size_t kNarrowBar = 10;  // the least while an epoch runs
 constexpr size_t kLeastBar = 5;
 constexpr double kMeaningful = 0.1;  // seconds: a shorter time says little about a speed
 constexpr auto kRedrawEvery = std::chrono::milliseconds(100);

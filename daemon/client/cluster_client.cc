@@ -103,7 +103,7 @@ Result<JobView> job_of(Response&& response, const std::string& id) {
   return internal_error(cat("expected the job ", quoted_start(id), ", received '", view.id, "'"));
 }
 
-// Checks that a page has no line before `from`, unless the log ends there.
+// Checks that a page begins at or after `from`, or at the end of the log if that is before `from`.
 Result<LogPage> page_from(Result<LogPage> page, uint64_t from) {
   if (!page.ok() || page->first >= std::min(from, page->end)) return page;
   return internal_error(

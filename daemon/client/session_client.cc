@@ -129,7 +129,7 @@ struct RemoteStepState {
   RpcLoop* loop = nullptr;
   RemoteSession::Finished finished;
 
-  // Belong to the loop.
+  // Threads: the loop's.
   bool sent = false, cancelled = false;
 
   mutable std::mutex mutex;

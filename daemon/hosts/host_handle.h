@@ -132,8 +132,8 @@ class HostHandle {
   virtual Status take_snapshot(const std::string& job, int64_t step,
                                const std::vector<std::string>& names) = 0;
   // Passes the snapshot of `step` to `take`, as the bytes of a checkpoint's part.
-  // failed_precondition if there is none. Ends early with `cancelled` when a stop of
-  // `stop` is requested. Threads: any, even during other calls.
+  // failed_precondition if there is none. Ends early with `cancelled` when a stop is requested
+  // through `stop`. Threads: any, even during other calls.
   virtual Status read_snapshot(int64_t step, const TakeBytes& take,
                                const std::stop_token& stop) = 0;
   // Has the host itself write the snapshot to `place`, and returns when it is on disk.

@@ -21,7 +21,7 @@ namespace {
 
 constexpr auto kJoin = std::chrono::seconds(10);
 constexpr auto kGrace = std::chrono::milliseconds(1'500);
-constexpr auto kLook = std::chrono::milliseconds(100);  // at the workers that jobs ask for
+constexpr auto kLook = std::chrono::milliseconds(100);  // between two looks at the jobs
 
 MasterConfig master_config(const DevConfig& config, const std::string& folder) {
   MasterConfig master;

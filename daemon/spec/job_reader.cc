@@ -20,7 +20,8 @@ constexpr FloatRange kBelowOne = {.min = 0, .max = 1, .max_open = true};
 constexpr FloatRange kFraction = {.min = 0, .max = 1};
 constexpr FloatRange kDecay = {.min = 0, .max = 1, .min_open = true};
 
-// Makes a path absolute or relative to `folder`. The result is the same text on every run.
+// Returns a path from the job file, relative to `folder` unless it is absolute, in normal form: the
+// same text on every run.
 std::string resolved(const std::string& path, const std::filesystem::path& folder) {
   return (folder / path).lexically_normal().string();
 }
