@@ -6,12 +6,13 @@
 namespace leat {
 namespace {
 
-// With 10, it takes a tenth of a core from steps that leave no more, and they wait for each other.
+// With nice 10, such a thread takes a tenth of a core from steps that use all cores, and steps wait
+// for their slowest part.
 constexpr int kNice = 15;
 
 }  // namespace
 
-// On Linux a thread has a nice value of its own. That it stays as it was costs time alone.
+// On Linux, each thread has its own nice value. If the call fails, steps are only slower.
 void work_in_background() {
   (void)::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), kNice);
 }

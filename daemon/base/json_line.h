@@ -1,6 +1,6 @@
-// Writes one JSON object on one line, its keys in the order added. Equal values give equal bytes: a
-// number is the shortest decimal that reads back to it. After the first few lines of a reused
-// JsonLine nothing is allocated.
+// Writes one JSON object on one line, with its keys in the order of the calls. Equal values give
+// equal bytes: a number is the shortest decimal that reads back to it. After the first few lines, a
+// reused JsonLine allocates no memory.
 #pragma once
 
 #include <cstdint>
@@ -10,33 +10,35 @@
 
 namespace leat {
 
-// "NaN", "Infinity" or "-Infinity", for a number that JSON has no digits for.
+// Returns "NaN", "Infinity" or "-Infinity", for a number that JSON cannot represent.
 std::string_view name_of_number(double value);
 
+// Threads: one.
 class JsonLine {
  public:
   JsonLine& add(std::string_view key, std::string_view value);
   JsonLine& add(std::string_view key, const char* value) {
     return add(key, std::string_view(value));
   }
-  // JSON has no NaN and no infinity: the texts "NaN", "Infinity" and "-Infinity" stand for them, as
+  // JSON has no NaN and no infinity: the texts "NaN", "Infinity" and "-Infinity" represent them, as
   // in the JSON of Protocol Buffers.
   JsonLine& add(std::string_view key, double value);
-  JsonLine& add(std::string_view key, float value);  // shorter than as a double
+  JsonLine& add(std::string_view key, float value);  // with fewer digits than a double
   JsonLine& add(std::string_view key, int64_t value);
   JsonLine& add(std::string_view key, uint64_t value);
   JsonLine& add(std::string_view key, int value) { return add(key, int64_t{value}); }
   JsonLine& add(std::string_view key, bool value);
-  // null when there is none.
+  // Writes null if there is no value.
   template <typename T>
   JsonLine& add(std::string_view key, const std::optional<T>& value) {
     return value ? add(key, *value) : add_null(key);
   }
   JsonLine& add_null(std::string_view key);
-  // An object, as it was added up.
+  // Adds an object with the keys that were added to it; text() must not have been called on it.
   JsonLine& add(std::string_view key, const JsonLine& object);
 
-  // The object closed, with its newline. Call once; then clear() before the next.
+  // Closes the object and returns the line with its newline. Call it once, then clear() before the
+  // next line.
   const std::string& text();
   void clear() { text_.clear(); }
 

@@ -1,4 +1,4 @@
-// What has to be written, though the disk is full for a while.
+// Writes that must succeed even if the disk is full for a while.
 #pragma once
 
 #include <chrono>
@@ -8,9 +8,9 @@
 
 namespace leat {
 
-// Attempts it again while it fails with resource_exhausted: until `patience` is over, or `stop`
-// says so. `told` hears of the first failure. What is attempted must leave nothing behind that is
-// in the way of the next attempt. Blocks.
+// Calls `attempt` again while it fails with resource_exhausted, until `patience` is over or `stop`
+// returns true. Calls `told` with the first such failure. `attempt` must not leave anything behind
+// that prevents the next attempt. Returns the last status. Blocks.
 Status retry_while_full(const std::function<Status()>& attempt, const std::function<bool()>& stop,
                         const std::function<void(const Status&)>& told,
                         std::chrono::milliseconds patience = std::chrono::minutes(10));

@@ -37,7 +37,7 @@ void TaskThread::run(const std::string& name) {
   for (bool stopping = false; !stopping;) {
     for (Task& task : next(due, stopping)) {
       task();
-      task = nullptr;  // what it holds goes now, and not after the others
+      task = nullptr;  // destroys its captures now, not after the other tasks
     }
     if (!tick_ || std::chrono::steady_clock::now() < due) continue;
     tick_();

@@ -1,5 +1,5 @@
-// A named thread with a queue of tasks, which it does in order. The other classes of the daemons
-// that queue work for a thread are made of it: ControlThreads (runner), JournalThread (master).
+// A named thread that runs the tasks of its queue in order. Other classes of the daemons that queue
+// work for a thread use it: ControlThreads (runner), JournalThread (master).
 #pragma once
 
 #include <chrono>
@@ -17,24 +17,24 @@ class TaskThread {
  public:
   using Task = std::function<void()>;
 
-  // With a `tick`, the thread also calls that once in each `period`, between two tasks.
+  // With a `tick`, the thread also calls it once in each `period`, between two tasks.
   explicit TaskThread(const std::string& name, std::chrono::milliseconds period = {},
                       Task tick = {});
   ~TaskThread() { stop(); }
   TaskThread(const TaskThread&) = delete;
   TaskThread& operator=(const TaskThread&) = delete;
 
-  // Does not wait. False: the thread has stopped, and the task is dropped.
+  // Does not block. False: the thread has stopped, and the task is dropped.
   bool post(Task task);
-  // Returns when the tasks that were posted before are done, and the thread has ended. Not from the
-  // thread.
+  // Blocks until the tasks that were posted before are done and the thread has ended. Not from the
+  // thread itself.
   void stop();
-  // The number of tasks that wait.
+  // Returns the number of tasks in the queue.
   size_t waiting() const;
 
  private:
   void run(const std::string& name);
-  // Waits for tasks, a tick that is due, or the end, and takes the tasks.
+  // Waits for tasks, for a tick that is due, or for the end, and takes the tasks.
   std::deque<Task> next(std::chrono::steady_clock::time_point due, bool& stopping);
 
   const std::chrono::milliseconds period_;
@@ -43,7 +43,7 @@ class TaskThread {
   std::condition_variable changed_;
   std::deque<Task> tasks_;
   bool stopping_ = false;
-  std::thread thread_;  // last: it uses the rest
+  std::thread thread_;  // last, because it uses the other members
 };
 
 }  // namespace leat

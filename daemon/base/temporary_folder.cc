@@ -28,7 +28,7 @@ fs::path parent_folder() {
   return error ? "/tmp" : parent;
 }
 
-// The lock is there, and nobody holds it.
+// True if the lock exists and no process holds it.
 bool is_let_go(const std::string& lock) {
   const Descriptor file(::open(lock.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
   return file && ::flock(file.get(), LOCK_EX | LOCK_NB) == 0;
@@ -39,7 +39,8 @@ bool is_own_folder(const std::string& path) {
   return ::lstat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode) && info.st_uid == ::geteuid();
 }
 
-// Of killed processes of this user. One that has no lock may be about to take it: it stays.
+// Removes the folders of this user's killed processes. A folder without a lock stays, since its
+// process may be about to take the lock.
 void remove_left_folders(const fs::path& parent, const std::string& name) {
   const std::string start = name + "-";
   std::error_code gone;
@@ -67,7 +68,7 @@ Result<std::unique_ptr<TemporaryFolder>> TemporaryFolder::make(const std::string
   return folder;
 }
 
-// Under its name the lock is held from the first moment on.
+// Locks the file before it gets its name, so that other processes never see it unlocked.
 Status TemporaryFolder::hold() {
   const std::string lock = cat(path_, kLock), fresh = lock + ".new";
   lock_ = Descriptor(::open(fresh.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));

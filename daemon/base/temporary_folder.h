@@ -1,4 +1,4 @@
-// A folder that goes with who made it.
+// A folder that is removed with the object that made it.
 #pragma once
 
 #include <memory>
@@ -9,11 +9,14 @@
 
 namespace leat {
 
+// Owns the folder and its lock. Threads: any.
 class TemporaryFolder {
  public:
-  // Below the system's folder for temporary files: "/tmp/<name>-a1B2c3". Those of that name whose
-  // process was killed are removed: each holds a lock in its folder, `.lock`, while it lives.
+  // Makes a folder below the system's folder for temporary files: "/tmp/<name>-a1B2c3". Also
+  // removes folders of this name whose process was killed: each process holds a lock in its folder,
+  // `.lock`, while it lives.
   static Result<std::unique_ptr<TemporaryFolder>> make(const std::string& name);
+  // Removes the folder with all files in it.
   ~TemporaryFolder();
   TemporaryFolder(const TemporaryFolder&) = delete;
   TemporaryFolder& operator=(const TemporaryFolder&) = delete;

@@ -61,7 +61,7 @@ void print_notes(const std::vector<std::string>& notes) {
 
 bool report_missing(std::string_view kind, const std::string& path, ColorMode color) {
   const auto exists = real_files().exists(path);
-  if (!exists.ok() || *exists) return false;  // other trouble is reported by whoever opens it
+  if (!exists.ok() || *exists) return false;  // other errors appear when the file is opened
   const std::string message = cat("no such ", kind, ": '", printable(path), "'");
   std::fputs(error_line(message, stderr_color(color)).c_str(), stderr);
   return true;

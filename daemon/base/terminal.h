@@ -1,5 +1,5 @@
-// What the command line may do with the terminal: colours, the width, and how errors look. Data
-// goes to stdout, everything else, these errors too, to stderr.
+// The rules of the command line for the terminal: colours, the width, and the form of errors. Data
+// goes to stdout; everything else, including these errors, goes to stderr.
 #pragma once
 
 #include <string>
@@ -14,28 +14,30 @@ namespace leat {
 
 enum class ColorMode { automatic, always, never };
 
-// Whether to colour: as `mode` says; automatic means on a terminal, unless NO_COLOR is set to
-// anything or TERM is "dumb". The two are the environment's values, null when unset.
+// Returns whether to use colours, as `mode` says; automatic means on a terminal, unless NO_COLOR is
+// set and not empty, or TERM is "dumb". `no_color` and `term` are the values of these variables,
+// null if unset.
 bool use_color(ColorMode mode, bool is_terminal, const char* no_color, const char* term);
 
 bool stderr_is_terminal();
-// use_color() for stderr and this process's environment.
+// Calls use_color() for stderr and this process's environment.
 bool stderr_color(ColorMode mode);
-// Columns of the terminal on stderr; 80 if it is none.
+// Returns the columns of the terminal on stderr; 80 if it is not a terminal.
 int terminal_width();
-// Columns of the terminal on stdout; 0 if it is none, so that a pipe or a file gets everything.
+// Returns the columns of the terminal on stdout; 0 if it is not a terminal, so that a pipe or a
+// file gets the whole text.
 size_t stdout_columns();
 
-// "leat: error: message\n", the word in red if `color`.
+// Returns "leat: error: message\n", with the word "error:" in red if `color`.
 std::string error_line(std::string_view message, bool color, std::string_view program = "leat");
 
-// Prints the error to stderr, in one line whatever bytes it quotes, and returns its exit code.
-// Prints nothing when ok.
+// Prints the error to stderr and returns its exit code. Control characters that the error quotes
+// are escaped. Prints nothing if the status is ok.
 int report(const Status& status, ColorMode color);
-// Prints each to stderr.
+// Prints each note to stderr.
 void print_notes(const std::vector<std::string>& notes);
-// Prints "no such <kind> '<path>'" if there is nothing at `path`, and returns true then: the exit
-// code is kExitNoSuch.
+// If nothing exists at `path`, prints "no such <kind>: '<path>'" and returns true; the exit code is
+// then kExitNoSuch.
 bool report_missing(std::string_view kind, const std::string& path, ColorMode color);
 
 }  // namespace leat

@@ -24,7 +24,7 @@ constexpr Unit kTimes[] = {{"ms", 1}, {"s", 1000}, {"m", 60'000}, {"h", 3'600'00
 constexpr uint64_t kMaxBytes = std::numeric_limits<int64_t>::max();
 constexpr uint64_t kMaxTime = uint64_t{366} * 24 * 3'600'000;
 
-// An integer without a leading zero, at most one blank, and a unit. No unit is the name "".
+// Reads an integer without a leading zero, at most one space, and a unit.
 std::optional<uint64_t> parse(std::string_view text, std::span<const Unit> units, uint64_t max) {
   uint64_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);

@@ -9,14 +9,14 @@
 
 namespace leat {
 
-// "1073741824", "512MiB", "2 GiB": an integer, and B, KiB, MiB, GiB or TiB. Nothing if it is not,
-// or does not fit in 63 bits.
+// Reads "1073741824", "512MiB", "2 GiB": an integer, and B, KiB, MiB, GiB or TiB. Nothing if the
+// text is not of this form, or does not fit in 63 bits.
 std::optional<uint64_t> parse_bytes(std::string_view text);
 
-// "30s", "1500ms", "5m": an integer and ms, s, m or h. At most a year.
+// Reads "30s", "1500ms", "5m": an integer and ms, s, m or h, at most a year. Nothing otherwise.
 std::optional<std::chrono::milliseconds> parse_duration(std::string_view text);
 
-// What reads back to it: in the largest unit that divides it.
+// Returns a text that reads back to the value, in the largest unit that divides it.
 std::string print_bytes(uint64_t bytes);
 std::string print_duration(std::chrono::milliseconds time);
 

@@ -1,4 +1,4 @@
-// The version of this build, "0.1.0": what daemons tell each other and people.
+// The version of this build, such as "0.1.0", which daemons report to each other and to people.
 #pragma once
 
 #include <string_view>

@@ -19,7 +19,7 @@ constexpr size_t kMaxDepth = 32;
 constexpr size_t kMaxKeys = 1000;  // of one map
 constexpr size_t kMaxKeyBytes = 200;
 
-// Thrown by the builder through the library, and caught in read_tree().
+// The builder throws it through the library, and read_tree() catches it.
 struct Refusal {
   YamlPosition at;
   std::string message;
@@ -29,7 +29,7 @@ YamlPosition position(const YAML::Mark& mark, int source) {
   return {source, std::max(mark.line, 0) + 1, std::max(mark.column, 0) + 1};
 }
 
-// Builds the tree from the parser's events, and refuses what is not in our YAML.
+// Builds the tree from the parser's events, and refuses anything outside our YAML.
 class TreeBuilder final : public YAML::EventHandler {
  public:
   explicit TreeBuilder(int source) : source_(source) {}
@@ -75,7 +75,7 @@ class TreeBuilder final : public YAML::EventHandler {
   }
   void OnMapEnd() override { close(); }
 
-  // The document's value, once all events are in. A null node if there was no document.
+  // Returns the document's value after all events; a null node if there was no document.
   YamlNode take() { return std::move(result_); }
 
  private:
@@ -148,12 +148,12 @@ class TreeBuilder final : public YAML::EventHandler {
 
   const int source_;
   int documents_ = 0;
-  std::vector<YamlNode> open_;  // from the outermost to the one being filled
+  std::vector<YamlNode> open_;  // from the outermost to the current one
   YamlNode result_;
 };
 
-// Where the text stops being UTF-8 without control characters, or nothing. The library trusts its
-// input here, and takes byte 4 for the end of the file.
+// Returns the position of the first byte that is not UTF-8 or is a control character, if any. The
+// library does not check this, and takes byte 4 for the end of the file.
 std::optional<YamlPosition> first_bad_byte(std::string_view text, int source) {
   YamlPosition at{source, 1, 1};
   for (size_t i = 0; i < text.size();) {
@@ -181,7 +181,7 @@ std::optional<YamlPosition> first_bad_byte(std::string_view text, int source) {
   return std::nullopt;
 }
 
-// REQUIRES: text is clean by first_bad_byte(). Throws Refusal.
+// REQUIRES: first_bad_byte() finds nothing in the text. Throws Refusal.
 YamlNode parse_tree(std::string_view text, int source) {
   TreeBuilder builder(source);
   try {
@@ -200,6 +200,7 @@ struct Tree {
   std::optional<Refusal> refusal;
 };
 
+// Checks and parses a text. No exception leaves this function.
 Tree read_tree(std::string_view text, int source) {
   if (text.size() > kMaxBytes) {
     return {{},
@@ -218,7 +219,7 @@ Tree read_tree(std::string_view text, int source) {
   }
 }
 
-// Positions inside an override's value all mean the override.
+// Gives all positions inside an override's value the position of the override.
 void move_to(YamlNode& node, YamlPosition at) {
   node.at = at;
   for (YamlNode& key : node.keys) key.at = at;
@@ -234,7 +235,7 @@ void erase_key(YamlNode& map, std::string_view key) {
   }
 }
 
-// The slot of a key, made if it is not there.
+// Returns the value of a key, and adds the key if it is missing.
 YamlNode& slot(YamlNode& map, std::string_view key, YamlPosition at) {
   for (size_t i = 0; i < map.keys.size(); ++i) {
     if (map.keys[i].text == key) return map.items[i];

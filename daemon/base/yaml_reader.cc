@@ -14,6 +14,7 @@ namespace {
 constexpr int64_t kMinInt = std::numeric_limits<int64_t>::min();
 constexpr int64_t kMaxInt = std::numeric_limits<int64_t>::max();
 
+// The functions expected_...() describe valid values for messages.
 std::string expected_int(IntRange range) {
   if (range.min == kMinInt && range.max == kMaxInt) return "an integer";
   if (range.min == range.max) return cat("the integer ", range.min);
@@ -38,7 +39,7 @@ std::string expected_choice(std::span<const std::string_view> choices) {
   return choices.size() == 1 ? std::string(choices[0]) : "one of " + join(choices, ", ");
 }
 
-// Nothing when it does not fit in 64 bits. REQUIRES: yaml_type() is integer.
+// Returns nothing if the number does not fit in 64 bits. REQUIRES: yaml_type() is integer.
 std::optional<int64_t> to_int(std::string_view text) {
   if (text.starts_with('+')) text.remove_prefix(1);
   int base = 10;
@@ -51,7 +52,7 @@ std::optional<int64_t> to_int(std::string_view text) {
   return value;
 }
 
-// Nothing when a double cannot hold it. REQUIRES: yaml_type() is integer or real.
+// Returns nothing if a double cannot represent it. REQUIRES: yaml_type() is integer or real.
 std::optional<double> to_double(std::string_view text) {
   if (text.starts_with("0x") || text.starts_with("0o")) {
     const auto integer = to_int(text);
@@ -81,7 +82,7 @@ std::string YamlMap::path_of(std::string_view key) const {
 YamlPosition YamlMap::position_of(std::string_view key) const {
   for (size_t i = 0; i < node_->keys.size(); ++i) {
     if (node_->keys[i].text != key) continue;
-    // The library places an empty value at whatever comes next.
+    // The library gives an empty value the position of the next token.
     return node_->items[i].kind == YamlNode::Kind::null ? node_->keys[i].at : node_->items[i].at;
   }
   return node_->at;

@@ -1,6 +1,6 @@
-// Reads a YamlDocument into typed fields, strictly. Every value read names its type and its range;
-// every key never asked for is an error, with the nearest key that was. Errors are collected, and
-// status() is the one to show:
+// Reads a YamlDocument into typed fields, strictly. Every getter checks a type and a range; every
+// key that no getter reads is an error, which suggests the nearest key that was read. The reader
+// collects errors, and status() returns the one to show:
 //
 //   YamlReader reader(document);
 //   YamlMap top = reader.top();
@@ -28,12 +28,13 @@ namespace leat {
 
 enum class Need { optional, required };
 
+// The integers from min to max.
 struct IntRange {
   int64_t min = std::numeric_limits<int64_t>::min();
   int64_t max = std::numeric_limits<int64_t>::max();
 };
 
-// Always finite, too. An open end is not itself in the range.
+// A range of finite numbers. An open end does not belong to the range.
 struct FloatRange {
   double min = -std::numeric_limits<double>::infinity();
   double max = std::numeric_limits<double>::infinity();
@@ -43,40 +44,42 @@ struct FloatRange {
 
 class YamlReader;
 
-// One map of the document. Getters leave `out` as it is, and return false, when the key is absent
-// or its value wrong; so a field's initializer is its default. A wrong value, and a missing key
-// that is required, are errors of the reader. The getters of an absent map do nothing.
+// One map of the document. If a key is absent or its value is wrong, a getter returns false and
+// leaves `out` unchanged, so that a field's initializer is its default. A wrong value, and a
+// missing required key, are errors of the reader. The getters of an absent map do nothing.
 class YamlMap {
  public:
   bool present() const { return node_ != nullptr; }
   bool has(std::string_view key) const;
-  // Whether the key's value is a map. For keys that take a name or a map.
+  // True if the key's value is a map. For keys that take a name or a map.
   bool is_map(std::string_view key) const;
-  // In the order in which they are written. For maps whose keys are names.
+  // Returns the keys in the order of the text. For maps whose keys are names.
   std::vector<std::string> keys() const;
 
   bool get_int(std::string_view key, Need need, IntRange range, int64_t& out);
-  // One integer, or "[least, most]"; `least` is 0 for one.
+  // Reads one integer, or "[least, most]"; for one integer, `least` is 0.
   bool get_span(std::string_view key, Need need, IntRange range, int64_t& least, int64_t& most);
   bool get_float(std::string_view key, Need need, FloatRange range, double& out);
   bool get_bool(std::string_view key, Need need, bool& out);
-  // Not empty, without control characters. `what` is what messages say was expected.
+  // Reads a string that is not empty and has no control characters. Messages say that `what` was
+  // expected.
   bool get_string(std::string_view key, Need need, std::string& out,
                   std::string_view what = "a string");
-  // Any scalar as it is written: for a notation of its own ("2GiB"), whose errors the caller adds.
+  // Reads any scalar as it is written. For special notations ("2GiB"), whose errors the caller
+  // adds.
   bool get_scalar(std::string_view key, Need need, std::string_view what, std::string& out);
-  // One of `choices`; out is its index.
+  // Reads one of `choices`; `out` becomes its index.
   bool get_choice(std::string_view key, Need need, std::span<const std::string_view> choices,
                   size_t& out);
-  // A list of strings as get_string reads them.
+  // Reads a list of strings, under the rules of get_string().
   bool get_strings(std::string_view key, Need need, std::vector<std::string>& out);
-  // A list of different `choices`, as indexes.
+  // Reads a list of different `choices`, as indexes.
   bool get_choices(std::string_view key, Need need, std::span<const std::string_view> choices,
                    std::vector<size_t>& out);
-  // The map under a key; absent if there is none or something else stands there.
+  // Returns the map under a key. It is absent if the key is, or if its value is not a map.
   YamlMap get_map(std::string_view key, Need need);
 
-  // The same for an enum whose values 0, 1, 2... have these names.
+  // The same as get_choice() for an enum whose values 0, 1, 2... have these names.
   template <typename Enum>
   bool get_enum(std::string_view key, Need need, std::span<const std::string_view> names,
                 Enum& out) {
@@ -86,20 +89,22 @@ class YamlMap {
     return true;
   }
 
-  // Adds an error about a key that is right by itself: rules between keys. Reported where the
-  // key's value is written, or where the map begins when it is absent.
+  // Adds an error about a key whose value by itself is valid, for rules between keys. Its position
+  // is that of the key's value, or the beginning of the map if the key is absent.
   void fail(std::string_view key, std::string_view message);
-  // "job.yaml:12:3" of a key's value; where the map begins when the key is absent.
+  // Returns "job.yaml:12:3", the position of a key's value, or the beginning of the map if the key
+  // is absent.
   std::string where(std::string_view key) const;
 
-  // Every key that no getter asked for becomes an error. Call once, after the last getter.
+  // Makes an error of every key that no getter read. Call it once, after the last getter.
   void finish();
 
  private:
   friend class YamlReader;
   YamlMap(YamlReader* reader, const YamlNode* node, std::string path);
 
-  // The key's value, which from now on is a known key; null, with an error if it is needed.
+  // Returns the key's value, and adds the key to those that were read; null, with an error if it is
+  // needed.
   const YamlNode* ask(std::string_view key, Need need, std::string_view expected);
   void wrong(std::string_view path, const YamlNode& value, std::string_view expected,
              std::string_view hint = "");
@@ -116,6 +121,7 @@ class YamlMap {
   std::vector<std::string> asked_;
 };
 
+// The errors of one document.
 class YamlReader {
  public:
   explicit YamlReader(const YamlDocument& document) : document_(document) {}
@@ -124,8 +130,8 @@ class YamlReader {
 
   YamlMap top() { return YamlMap(this, &document_.top(), ""); }
   bool ok() const { return errors_.empty(); }
-  // invalid_argument: the first error by place in the file, where a missing key comes after all
-  // others, for it is often the other half of an unknown one.
+  // Returns invalid_argument with the first error by its position in the file. Missing keys come
+  // after all other errors, because an unknown key is often the misspelt one that is missing.
   Status status() const;
 
  private:

@@ -1,4 +1,5 @@
-// The core schema of YAML 1.2 (section 10.3.2), and nothing of YAML 1.1.
+// The types of scalars by the core schema of YAML 1.2 (section 10.3.2), without the rules of YAML
+// 1.1.
 #include <algorithm>
 
 #include "daemon/base/yaml_document.h"
@@ -15,7 +16,7 @@ bool all_of(std::string_view text, Predicate predicate) {
   return !text.empty() && std::all_of(text.begin(), text.end(), predicate);
 }
 
-// Takes the digits off the front; how many there were.
+// Removes the digits at the front and returns their number.
 size_t take_digits(std::string_view& text) {
   const size_t count =
       static_cast<size_t>(std::find_if_not(text.begin(), text.end(), is_digit) - text.begin());
@@ -69,6 +70,7 @@ YamlType plain_type(std::string_view text) {
   return is_real(text) ? YamlType::real : YamlType::string;
 }
 
+// True if a YAML reader takes this text as one plain scalar.
 bool is_plain_safe(std::string_view text) {
   const auto word = [](char c) {
     return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' ||

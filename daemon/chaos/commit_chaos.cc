@@ -18,11 +18,11 @@ namespace {
 
 constexpr std::chrono::milliseconds kSlowWrite{100};
 
-// A child that has nothing of this process lets the stopped ones go on: none of them can.
+// Forks a child that continues the stopped processes later, since they cannot do it themselves.
 void continue_later(std::span<const pid_t> processes, std::chrono::milliseconds after) {
   const pid_t child = ::fork();
   if (child != 0) return;
-  ::syscall(SYS_close_range, 0u, ~0u, 0u);  // else peers would not see that this process ends
+  ::syscall(SYS_close_range, 0u, ~0u, 0u);  // so that peers see it if this process ends
   const timespec time{after.count() / 1000, (after.count() % 1000) * 1'000'000};
   ::nanosleep(&time, nullptr);
   for (const pid_t process : processes) ::kill(process, SIGCONT);
@@ -33,7 +33,7 @@ void stand_still(int) {
   for (;;) ::pause();
 }
 
-// A kernel that does not return, as far as others can see.
+// Looks like a kernel that does not return: the threads that compute stop.
 void hang_compute_threads() {
   const int number = SIGRTMIN + 3;
   struct sigaction action = {};
@@ -51,11 +51,13 @@ void hang_compute_threads() {
   ::closedir(tasks);
 }
 
+// The transport changes a bit of the next bytes that it sends.
 void corrupt_what_is_sent_next() {
   set_failpoint("transport/corrupt",
                 [](uint64_t pass) { return pass == 1 ? unavailable("chaos") : Status(); });
 }
 
+// Delays every write of this process by failpoints.
 void slow_disk(std::chrono::milliseconds lasts) {
   using Steady = std::chrono::steady_clock;
   const bool ends = lasts.count() > 0;

@@ -1,4 +1,4 @@
-// Does to processes of this machine what a fault says.
+// Injects a fault into processes of this machine.
 #pragma once
 
 #include <sys/types.h>
@@ -9,10 +9,10 @@
 
 namespace leat {
 
-// `processes`: those that the fault is for, this one last if it is one of them. Of `hang` it stops
-// the threads of this process that compute, and no other; `corrupt` and `slow` are this process's
-// alone. Returns if this process outlives it,
-// after it went on. Threads: any.
+// Injects `fault` into `processes`, which the caller derives from the fault's target; this process
+// is the last of them if it is one. `hang` stops only the compute threads of this process;
+// `corrupt` and `slow` affect only this process. Returns if this process survives; after a stop,
+// when it continues. Threads: any.
 void commit_chaos(const ChaosFault& fault, std::span<const pid_t> processes);
 
 }  // namespace leat

@@ -8,7 +8,7 @@
 namespace leat {
 namespace {
 
-// How soon it sees that faults were armed, or that one is due by its time.
+// The longest time until the thread notices new faults, or one that is due by its time.
 constexpr std::chrono::milliseconds kLook{20};
 constexpr std::chrono::milliseconds kAgain{100};
 constexpr uint64_t kNoGate = std::numeric_limits<uint64_t>::max();
@@ -38,7 +38,7 @@ void FaultInjector::arm(std::vector<ArmedFault> faults, std::chrono::millisecond
     return asked_ && each.index == asked_->fault.index;
   };
   if (asked_ && std::none_of(faults.begin(), faults.end(), is_asked))
-    faults.push_back(asked_->fault);  // it is written down, and has not come
+    faults.push_back(asked_->fault);  // the master may have written it, and it has not happened
   std::erase_if(faults, [&](const ArmedFault& each) { return came_.contains(each.index); });
   std::stable_sort(faults.begin(), faults.end(), [](const ArmedFault& a, const ArmedFault& b) {
     return a.fault.step < b.fault.step;
@@ -69,7 +69,7 @@ void FaultInjector::move_gate() {
   if (const auto run = run_.lock()) run->set_gate(next == nullptr ? kNoGate : next->fault.step);
 }
 
-// One whose time has come.
+// Finds a fault that the master has declared due, or whose time has come.
 bool FaultInjector::take_due(ArmedFault& due) const {
   for (const ArmedFault& each : faults_) {
     const bool by_time = each.fault.step == 0 && Steady::now() >= job_began_ + each.fault.time;
@@ -91,7 +91,7 @@ bool FaultInjector::await_next(std::unique_lock<std::mutex>& lock, ArmedFault& d
   due = *next;
   lock.unlock();
   const Status reached = run->await_step(due.fault.step, Steady::now() + kLook);
-  run.reset();  // this may destroy the run
+  run.reset();  // may destroy the run
   lock.lock();
   const bool ended = !reached.ok() && reached.code() != Code::deadline_exceeded;
   const bool watches_it = !watched.owner_before(run_) && !run_.owner_before(watched);
@@ -135,7 +135,7 @@ void FaultInjector::strike(std::unique_lock<std::mutex>& lock, const ArmedFault&
   }
   lock.lock();
   if (comes) came_.insert(due.index);
-  if (!comes && armed != armed_) return;  // in another epoch, where it may be due again
+  if (!comes && armed != armed_) return;  // the new faults may contain it again
   std::erase_if(faults_, [&](const ArmedFault& each) { return each.index == due.index; });
   move_gate();
 }

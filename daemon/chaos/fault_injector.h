@@ -1,11 +1,11 @@
-// The faults that a job of --chaos brings upon one runner: a thread that waits for the step, or the
-// time, of each, has it written down by the master, and does it.
+// The faults that a job with --chaos causes in one runner. A thread waits for the step, or the
+// time, of each fault, has the master write the fault to its journal, and then injects it.
 //
-// A fault of step n comes when n steps are done and none after has begun here: the run is not
-// allowed to go on before the master has answered that the fault is in its journal, and the fault
-// has come. So it comes once in the life of a job, however often the step is done again. One that
-// the master does not answer for in time is left out. Where a runner does not see the job's steps
-// the master says when a fault is due.
+// A fault of step n happens when n steps are done and no later step has begun here: the run may not
+// continue until the master has confirmed the fault and it has happened. Therefore each fault
+// happens once in the life of a job, even if the step is repeated. If the master does not answer in
+// time, the fault is skipped. If a runner cannot see the job's steps, the master decides when a
+// fault is due.
 #pragma once
 
 #include <atomic>
@@ -29,38 +29,41 @@ namespace leat {
 class GatedRun {
  public:
   virtual ~GatedRun() = default;
-  // Steps from this one on are not begun before the gate is moved.
+  // Sets the gate: the run does not begin this step or later ones until the gate moves.
   virtual void set_gate(uint64_t step) = 0;
-  // Ok when so many steps of the job are done, deadline_exceeded, or why the run has failed.
+  // Blocks until so many steps of the job are done: ok, deadline_exceeded, or the error of the run.
   virtual Status await_step(uint64_t step, std::chrono::steady_clock::time_point deadline) = 0;
 };
 
+// Owns the thread of the faults. Threads: any.
 class FaultInjector {
  public:
-  // Asks the master: ok when it is in the journal that the fault has come. Blocks; on the thread of
-  // the faults, as `commit`.
+  // Asks the master to write a fault to its journal: ok when it is there. Blocks. It runs on the
+  // thread of the faults, like `commit`, which injects the fault.
   using Announce = std::function<Status(const ArmedFault&)>;
   using Commit = std::function<void(const ChaosFault&)>;
 
-  // `patience`: with a master that cannot be asked.
+  // `patience`: how long a fault is announced again while the master cannot be reached.
   FaultInjector(Announce announce, Commit commit, Logger log,
                 std::chrono::milliseconds patience = {});
   ~FaultInjector() { stop(); }
   FaultInjector(const FaultInjector&) = delete;
   FaultInjector& operator=(const FaultInjector&) = delete;
 
-  // In place of those that are armed; one that has come does not come again. `ran`: for how long
-  // the job has run.
+  // Replaces the faults to inject; one that has happened is not repeated. `ran` is the time that
+  // the job has run so far.
   void arm(std::vector<ArmedFault> faults, std::chrono::milliseconds ran);
-  // The run that steps the job from now on; not begun. Its gate is set when this returns.
+  // Sets the run whose steps are the job's from now on. The run must not have begun. Its gate is
+  // set when this returns.
   void watch(std::weak_ptr<GatedRun> run);
-  // None comes any more; waits for one that is being announced.
+  // Ends the thread: no fault happens after that. Waits for an announcement in progress.
   void stop();
 
  private:
   using Steady = std::chrono::steady_clock;
 
-  // What the master is being asked. Without an answer it may have written the fault down.
+  // The fault that the master is asked to confirm. Even without an answer, the master may have
+  // written it to its journal.
   struct Asked {
     ArmedFault fault;
     Steady::time_point since;
@@ -68,13 +71,13 @@ class FaultInjector {
   };
 
   void live();
-  // Waits for the step of the next fault, for 20 ms at most and without the lock. True: the run
-  // has done it.
+  // Waits for the step of the next fault, for at most 20 ms and without the lock. Returns true if
+  // the run has done that step.
   bool await_next(std::unique_lock<std::mutex>& lock, ArmedFault& due);
   void strike(std::unique_lock<std::mutex>& lock, const ArmedFault& due);
   bool asks_again(const Status& announced) const;
-  // REQUIRES: the mutex is held. The next one by a step that is to be awaited; null if there is
-  // none.
+  // Returns the next fault that has a step to wait for; null if there is none. REQUIRES: the mutex
+  // is held.
   const ArmedFault* next_by_step() const;
   bool take_due(ArmedFault& due) const;
   void move_gate();
@@ -86,13 +89,13 @@ class FaultInjector {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<ArmedFault> faults_;
-  uint64_t armed_ = 0;  // how often
-  std::set<uint32_t> came_;
+  uint64_t armed_ = 0;       // the number of calls of arm()
+  std::set<uint32_t> came_;  // the indexes of faults that have happened
   std::optional<Asked> asked_;
   Steady::time_point job_began_;
   std::weak_ptr<GatedRun> run_;
   bool stopped_ = false;
-  std::thread thread_;  // from the first fault on
+  std::thread thread_;  // started with the first fault
 };
 
 }  // namespace leat

@@ -12,7 +12,8 @@ namespace {
 
 std::string_view bool_text(bool value) { return value ? "true" : "false"; }
 
-// Of data of so many rows; a damaged manifest may name any number.
+// Returns the steps of the job for data of `rows` rows. A damaged manifest may contain any number,
+// so the sum must not overflow.
 int64_t steps_of(const Job& job, int64_t rows) {
   if (job.steps > 0) return job.steps;
   constexpr int64_t kMost = std::numeric_limits<int64_t>::max();

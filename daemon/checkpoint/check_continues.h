@@ -1,6 +1,6 @@
-// Whether a job may go on from a checkpoint.
+// The check whether a job may continue from a checkpoint.
 //
-// Threads: functions of their arguments.
+// Threads: pure functions.
 #pragma once
 
 #include <cstdint>
@@ -11,13 +11,13 @@
 
 namespace leat {
 
-// Checks that the job continues the run that wrote the checkpoint: each step reads the rows that
-// it would have read, and a step is left or the job ends with that one. `job` is the manifest that
-// the job would write; only its job, seed, shards and data count. Anything else in a job may
-// change.
+// Checks that the job continues the run that wrote the checkpoint: each step reads the same rows as
+// that run would have read, and the checkpoint's step is not beyond `total_steps`. `job` is the
+// manifest that the job would write; only its job, seed, shards and data count. Anything else in a
+// job may change. invalid_argument names all differences.
 Status check_continues(const Manifest& from, const Manifest& job, int64_t total_steps);
 
-// The same before the job's data is looked at: it is taken for the data of the checkpoint.
+// The same check before the job's data is read: it assumes that the job has the checkpoint's data.
 Status check_continues(const Manifest& from, const Job& job);
 
 }  // namespace leat

@@ -10,6 +10,8 @@
 namespace leat {
 namespace {
 
+// Refuses places outside a checkpoint's temporary folder, because the place comes from another
+// process.
 Status check(const PartPlace& place) {
   const std::string_view folder = place.folder;
   const size_t slash = folder.rfind('/');

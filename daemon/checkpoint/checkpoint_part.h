@@ -1,4 +1,5 @@
-// One file of a checkpoint: some of the variables, each whole, as safetensors.
+// One file of a checkpoint, a part: it contains some of the variables as safetensors, each as a
+// whole.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +17,7 @@ namespace leat {
 
 using Variables = std::map<std::string, Tensor>;
 
-// What a manifest says of it.
+// The size and hash of a part, as a manifest contains them.
 struct CheckpointPart {
   uint64_t bytes = 0;
   std::string sha256;  // lower-case hexadecimal
@@ -24,38 +25,39 @@ struct CheckpointPart {
 };
 
 inline constexpr size_t kMaxCheckpointParts = 4096;
-// What the folder of a checkpoint is called while it is written: this, and more.
+// The first characters of a checkpoint folder's name while the checkpoint is written.
 inline constexpr std::string_view kTemporaryCheckpoint = ".tmp-step-";
 
-// "part-00000-of-00002.safetensors". REQUIRES: index < count <= kMaxCheckpointParts.
+// Returns the name of a part: "part-00000-of-00002.safetensors". REQUIRES: index < count <=
+// kMaxCheckpointParts.
 std::string part_name(size_t index, size_t count);
 
-// Where a part is to go, for a process that may see another disk under the same path. The folder's
-// name has a random part: who finds it sees the disk that is meant.
+// The place for a part, for another process that may see another disk under the same path. The
+// folder's name has a random part, so a process that finds the folder sees the right disk.
 struct PartPlace {
-  std::string folder;  // absolute; there already
+  std::string folder;  // absolute; exists already
   size_t index = 0, parts = 1;
   std::string path() const { return folder + "/" + part_name(index, parts); }
 };
 
-// Takes the bytes of a file piece by piece, in order, until it fails.
+// Receives the bytes of a file piece by piece, in order. The writer stops at the first error.
 using TakeBytes = std::function<Status(std::span<const std::byte>)>;
 
-// The bytes of the part with these variables as they are after `step`.
+// Passes the bytes of the part with these variables after `step` to `take`.
 Status format_part(const Variables& variables, int64_t step, const TakeBytes& take);
 
-// A new file with what `fill` gives, which is on disk when it returns. failed_precondition if its
-// folder is not there.
+// Creates a file with the bytes that `fill` passes on, and returns when it is on disk.
+// failed_precondition if its folder does not exist.
 Result<CheckpointPart> write_synced(Files& files, const std::string& path,
                                     const std::function<Status(const TakeBytes&)>& fill);
 
-// The same, under another name until it is whole: one that was at `path` is replaced at once. The
-// folder is made if need be.
+// Like write_synced(), but writes the file under a temporary name and then renames it, so that it
+// replaces a file at `path` atomically. Creates the folder if necessary.
 Status write_whole(Files& files, const std::string& path,
                    const std::function<Status(const TakeBytes&)>& fill);
 
-// The same for a part, in a process that was told where by another one: failed_precondition unless
-// it sees the folder, invalid_argument for one that is not a checkpoint's.
+// Writes a part to a place that another process chose. failed_precondition if this process does not
+// see the folder; invalid_argument if the folder is not a checkpoint's.
 Result<CheckpointPart> write_part_at(Files& files, const PartPlace& place,
                                      const Variables& variables, int64_t step);
 

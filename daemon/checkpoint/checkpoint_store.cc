@@ -16,6 +16,7 @@ namespace {
 
 constexpr std::string_view kName = "step-", kTemporary = ".tmp-";
 
+// Compares the size and the hash of a part with those in the manifest.
 Status check_part(const ReadableFile& file, const CheckpointPart& expected) {
   if (file.size() != expected.bytes) {
     return invalid_argument(cat("'", file.path(), "': expected ", expected.bytes,
@@ -27,9 +28,10 @@ Status check_part(const ReadableFile& file, const CheckpointPart& expected) {
                               " as in the manifest, received ", received));
 }
 
-// What is done with each part that verifies.
+// Called for each part that verifies.
 using Visit = std::function<Status(const ReadableFile&)>;
 
+// Verifies a checkpoint, and calls `visit` with each part.
 Result<Manifest> visit_parts(Files& files, const std::string& path, const Visit& visit) {
   LEAT_ASSIGN_OR_RETURN(Manifest manifest, read_manifest(files, path));
   for (size_t i = 0; i < manifest.parts.size(); ++i) {
@@ -94,7 +96,7 @@ CheckpointWriter::CheckpointWriter(Files& files, const std::string& folder, int6
       parts_(parts) {}
 
 CheckpointWriter::~CheckpointWriter() {
-  if (!committed_) (void)files_.remove_all(temporary_);  // what stays is only untidy
+  if (!committed_) (void)files_.remove_all(temporary_);  // leftovers do no harm
 }
 
 std::string CheckpointWriter::path() const { return folder_ + "/" + checkpoint_name(step_); }
@@ -114,7 +116,7 @@ Status CheckpointWriter::write_part(size_t index, const Variables& variables) {
 }
 
 PartPlace CheckpointWriter::place(size_t index) const {
-  std::error_code ignored;  // a folder that cannot be told is one that nobody finds
+  std::error_code ignored;  // an empty path names no folder, so no process finds it
   return {std::filesystem::absolute(temporary_, ignored).string(), index, parts_.size()};
 }
 
@@ -146,6 +148,8 @@ Result<Manifest> CheckpointWriter::commit(Manifest manifest) {
   return manifest;
 }
 
+// A rename replaces no folder that has files, so an earlier checkpoint is exchanged and then
+// removed.
 Status CheckpointWriter::publish(const std::string& manifest) {
   LEAT_RETURN_IF_ERROR(
       write_synced(files_, cat(temporary_, "/", kManifestName), [&](const TakeBytes& take) {
@@ -191,7 +195,7 @@ Result<std::vector<std::string>> list_checkpoints(Files& files, const std::strin
   for (const std::string& name : names) {
     if (name.starts_with(kName)) paths.push_back(folder + "/" + name);
   }
-  // By step: after ten to the eighth steps names are longer.
+  // Sort by step. Names are longer after ten to the eighth steps.
   std::sort(paths.begin(), paths.end(), [](const std::string& a, const std::string& b) {
     return std::pair(a.size(), a) > std::pair(b.size(), b);
   });
@@ -213,7 +217,7 @@ Result<Checkpoint> read_latest_checkpoint(Files& files, const std::string& folde
 
 Status prune_checkpoints(Files& files, const std::string& folder, int64_t keep) {
   LEAT_ASSIGN_OR_RETURN(const auto paths, list_checkpoints(files, folder));
-  // Under another name first, and on disk so: what has a checkpoint's name is whole.
+  // First rename them, and sync that: a folder with a checkpoint's name must be complete.
   bool renamed = false;
   for (size_t i = static_cast<size_t>(std::max<int64_t>(1, keep)); i < paths.size(); ++i) {
     const std::string gone = cat(folder, "/", kTemporary, paths[i].substr(folder.size() + 1));

@@ -1,13 +1,13 @@
 // Checkpoints on disk: the variables of a job after a step.
 //
 //   step-00000500/part-00000-of-00002.safetensors   variables, optimizer state included; any tool
-//   step-00000500/part-00001-of-00002.safetensors   reads them
+//   step-00000500/part-00001-of-00002.safetensors   for safetensors can read them
 //   step-00000500/manifest.json                     written last; see manifest.h
 //
-// The folder is written under a temporary name, every file and the folder synced, and renamed; then
-// the folder above is synced. Under its own name a checkpoint is whole, or it was damaged later,
-// which the hashes show. A sync that failed is never tried again: the checkpoint fails, and the
-// ones before it stay.
+// The writer writes the folder under a temporary name, syncs every file and the folder, renames it,
+// and syncs the folder above. A checkpoint under its own name is therefore complete, unless it was
+// damaged later, which the hashes reveal. After a failed sync the writer does not try again: the
+// checkpoint fails, and earlier ones remain.
 #pragma once
 
 #include <cstdint>
@@ -25,36 +25,43 @@
 
 namespace leat {
 
+// A checkpoint in memory.
 struct Checkpoint {
   Manifest manifest;
   Variables variables;
 };
 
-// "step-00000500".
+// Returns the name of a checkpoint's folder: "step-00000500".
 std::string checkpoint_name(int64_t step);
 
-// One checkpoint being written. Unless it was committed, destroying it leaves nothing behind; a
-// process that dies leaves a folder that the next prune_checkpoints() removes.
-// Threads: those with an index any, each its own part; the rest one.
+// Writes one checkpoint. If it is destroyed before commit(), it removes its files; if the process
+// dies, the next prune_checkpoints() removes them. All functions block on the disk and return the
+// errors of Files. Threads: functions with an index may run on any threads, one for each part; the
+// others on one thread.
 class CheckpointWriter {
  public:
-  // Makes `folder` if it is not there. `files` outlives the writer. `token`: what nobody else would
-  // think of, if others are told the place of a part. REQUIRES: 1 <= parts <= kMaxCheckpointParts.
+  // Creates `folder` if it does not exist. `files` must outlive the writer. `token` becomes a part
+  // of the temporary name: it must be unguessable if place() is passed to other processes.
+  // REQUIRES: 1 <= parts <= kMaxCheckpointParts.
   static Result<std::unique_ptr<CheckpointWriter>> begin(Files& files, const std::string& folder,
                                                          int64_t step, size_t parts,
                                                          const std::string& token = {});
   ~CheckpointWriter();
 
-  // Writes and syncs one part, whose bytes `fill` gives. REQUIRES: no part of this index before.
+  // Writes and syncs one part with the bytes that `fill` passes on. REQUIRES: the part is not
+  // written yet.
   Status fill_part(size_t index, const std::function<Status(const TakeBytes&)>& fill);
+  // The same with these variables.
   Status write_part(size_t index, const Variables& variables);
-  // Where somebody else may write it; who does says so by wrote_part(), which looks for it there.
+  // Returns the place at which another process may write the part. The caller then reports the part
+  // by wrote_part(), which checks that the file is there.
   PartPlace place(size_t index) const;
   Status wrote_part(size_t index, CheckpointPart part);
-  // Publishes the checkpoint, which is on disk then. One of that step that was there is replaced.
-  // The manifest's step and parts are filled in. REQUIRES: all parts are written.
+  // Publishes the checkpoint, which is on disk when this returns. It replaces an earlier checkpoint
+  // of the same step. Returns the manifest with its step and parts filled in. REQUIRES: all parts
+  // are written.
   Result<Manifest> commit(Manifest manifest);
-  std::string path() const;  // that it has once it is committed
+  std::string path() const;  // of the checkpoint once it is committed
 
  private:
   CheckpointWriter(Files& files, const std::string& folder, int64_t step, size_t parts,
@@ -67,35 +74,36 @@ class CheckpointWriter {
   const std::string temporary_;
   bool committed_ = false;
   std::mutex mutex_;
-  std::vector<CheckpointPart> parts_;  // whose sha256 is empty until they are written
+  std::vector<CheckpointPart> parts_;  // a part's sha256 is empty until it is written
 };
 
-// Of one part. On failure nothing that was whole before is damaged.
+// Writes a checkpoint with one part. A failure damages no earlier checkpoint.
 Result<Manifest> write_checkpoint(Files& files, const std::string& folder,
                                   const Checkpoint& checkpoint);
 
-// Reads and verifies one. invalid_argument says what is damaged.
+// Reads and verifies a checkpoint. invalid_argument describes the damage.
 Result<Checkpoint> read_checkpoint(Files& files, const std::string& path);
 
-// What it says of itself, whether its parts are there or not.
+// Reads only the manifest of a checkpoint, without looking for its parts.
 Result<Manifest> read_manifest(Files& files, const std::string& path);
 
-// Every byte of it is what was written; invalid_argument says which is not.
+// Verifies the manifest and every byte of the parts. invalid_argument names the damaged file.
 Result<Manifest> verify_checkpoint(Files& files, const std::string& path);
 
-// What there is in a folder, verified or not: paths, the newest first. None if there is no folder.
+// Lists the checkpoints in a folder, verified or not: their paths, the newest first. The list is
+// empty if the folder does not exist.
 Result<std::vector<std::string>> list_checkpoints(Files& files, const std::string& folder);
 
-// The newest checkpoint in `folder` that verifies; the reasons why newer ones were passed over are
-// appended to `refused`. failed_precondition if there is none.
+// Returns the newest checkpoint in `folder` that verifies, and appends the errors of newer ones to
+// `refused`. failed_precondition if there is none.
 Result<Checkpoint> read_latest_checkpoint(Files& files, const std::string& folder,
                                           std::vector<std::string>& refused);
 
-// Removes what interrupted writers left behind. REQUIRES: nobody writes there, but for those whose
-// part nobody waits for any more.
+// Removes the files of interrupted writers. REQUIRES: nobody writes to `folder`, except writers of
+// parts whose outcome no longer matters.
 Status remove_leftovers(Files& files, const std::string& folder);
-// Removes all but the newest `keep`, and what interrupted writers left behind.
-// REQUIRES: as above.
+// Removes all but the newest `keep` checkpoints, and the files of interrupted writers. REQUIRES:
+// like remove_leftovers().
 Status prune_checkpoints(Files& files, const std::string& folder, int64_t keep);
 
 }  // namespace leat

@@ -14,6 +14,7 @@ std::string type_of(const Tensor& value) {
   return cat(dtype_name(value.dtype()), value.shape().to_string());
 }
 
+// REQUIRES: both have the same dtype and shape.
 VariableDifference compare_elements(const std::string& name, const Tensor& a, const Tensor& b) {
   VariableDifference out;
   out.name = name;

@@ -1,5 +1,5 @@
-// The checkpoints of one training: when one is due, and each written with the one before it as its
-// parent.
+// The checkpoints of one training. JobCheckpoints decides when a checkpoint is due, and links each
+// one to the one before it, its parent.
 #pragma once
 
 #include <chrono>
@@ -13,57 +13,63 @@
 
 namespace leat {
 
-// When one is due, besides the end. 0: not for that reason.
+// The times at which a checkpoint is due, besides the end of the training. 0: never for this
+// reason.
 struct CheckpointRule {
   int64_t every_steps = 0;
   std::chrono::duration<double> every{0};
-  int64_t keep = 3;  // the newest so many stay
+  int64_t keep = 3;  // the number of checkpoints to keep, the newest ones
 };
 
-// Threads: one.
+// The last checkpoint that it wrote, read or found is the parent of the next one. Functions that
+// read or write files block. Threads: one.
 class JobCheckpoints {
  public:
-  // `files` and `clock` outlive it.
+  // `files` and `clock` must outlive it.
   JobCheckpoints(Files& files, const Clock& clock, std::string folder, CheckpointRule rule);
 
   const std::string& folder() const { return folder_; }
 
-  // The newest one that verifies, which those to come go on from. The reasons why newer ones were
-  // passed over are appended to `refused`. failed_precondition if there is none.
+  // Reads the newest checkpoint that verifies, which becomes the parent of the next one. Appends
+  // the errors of newer checkpoints to `refused`. failed_precondition if there is none.
   Result<Checkpoint> resume(std::vector<std::string>& refused);
-  // The step of the newest one that has a manifest, which is all that is read of it: whether it
-  // verifies is not known. Those to come go on from it. Nothing if there is none.
+  // Makes the newest checkpoint that has a manifest the parent of the next one, and returns its
+  // step; nothing if there is none. Reads only the manifest, so the checkpoint may be damaged.
   std::optional<int64_t> follow_newest();
-  // The manifest of that one; nothing is gone on from.
+  // Returns the manifest of that checkpoint, but does not change the parent.
   std::optional<Manifest> newest() const;
-  // Those to come go on from none.
+  // The next checkpoint will have no parent.
   void follow_none();
-  // failed_precondition if there are any: a new training beside the checkpoints of another would
-  // lose its own, for the newest by step are kept, and resumed from.
+  // failed_precondition if the folder contains checkpoints. A new training would lose its own
+  // checkpoints beside those of another one, because the newest by step are kept and resumed from.
   Status expect_none() const;
 
-  // The first step after `done` at which one is due.
+  // Returns the first step after `done` at which a checkpoint is due; nothing if the rule names no
+  // steps.
   std::optional<int64_t> next(int64_t done) const;
-  // One is due as soon as can be: that much time has gone by since the last one, or since start().
+  // True if a checkpoint is due as soon as possible, because `every` has passed since the last one
+  // or since start().
   bool is_overdue() const;
-  // Time begins to count.
+  // Starts to measure the time until the next checkpoint.
   void start();
 
-  // Writes one, fills in its parent, and removes what is not to be kept. On failure those that are
-  // there stay. failed_precondition unless it is of a later step than the last one: in its place,
-  // it would have itself as its parent, and be refused.
+  // Writes a checkpoint with its parent filled in, and removes those that the rule does not keep. A
+  // failure leaves earlier checkpoints unchanged. failed_precondition unless its step is after that
+  // of the parent: a checkpoint of the same step would be its own parent, and readers would refuse
+  // it.
   Status write(Manifest manifest, const Variables& variables);
 
-  // The same in steps, for who writes it elsewhere: its parent is filled in and the time begins to
-  // count anew; then it is the last one; then what is not to be kept is removed.
+  // The parts of write() for a caller that writes the checkpoint itself. begin() fills in the
+  // parent and restarts the time; written() makes the checkpoint the parent of the next one. The
+  // caller then removes old checkpoints down to keep().
   Result<Manifest> begin(Manifest manifest);
   void written(const Manifest& manifest);
   int64_t keep() const { return rule_.keep; }
 
-  // Of the last one; "" and -1 if there is none.
+  // The path and step of the parent; "" and -1 if there is none.
   const std::string& last_path() const { return last_path_; }
   int64_t last_step() const { return last_ ? last_->step : -1; }
-  // The digest of the metrics in the checkpoint that the next ones follow.
+  // The digest of the metrics in the checkpoint that resume() or follow_newest() found.
   const std::optional<MetricsDigest>& metrics() const { return metrics_; }
 
  private:

@@ -10,7 +10,7 @@ namespace {
 
 constexpr int kFormat = 2;
 constexpr size_t kHexDigits = 64;
-// Around the hash of everything above.
+// The texts before and after the hash of all lines above it.
 constexpr std::string_view kBeforeHash = ",\n  \"sha256\": \"", kAfterHash = "\"\n}\n";
 
 std::string hash_of(std::string_view text) {
@@ -22,7 +22,7 @@ bool is_hash(std::string_view text) {
          text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
 }
 
-// The text without its last line, once that is found to be right.
+// Returns the text without its last line, if the hash in that line is correct.
 Result<std::string_view> check_own_hash(std::string_view text, std::string_view subject) {
   const size_t tail = kBeforeHash.size() + kHexDigits + kAfterHash.size();
   const std::string_view body = text.substr(0, text.size() - std::min(text.size(), tail));
@@ -66,7 +66,7 @@ nlohmann::ordered_json to_json(const Manifest& manifest) {
   return json;
 }
 
-// Throws what nlohmann throws.
+// Throws the exceptions of nlohmann::json.
 Manifest from_json(const nlohmann::json& json) {
   Manifest manifest;
   json.at("job").get_to(manifest.job);
@@ -100,6 +100,7 @@ Manifest from_json(const nlohmann::json& json) {
   return manifest;
 }
 
+// Checks the rules between the fields of a manifest.
 Status check(const nlohmann::json& json, const Manifest& manifest, std::string_view subject) {
   const auto expected = [&](std::string_view what, const auto& received) {
     return invalid_argument(cat(subject, ": expected ", what, ", received ", received));

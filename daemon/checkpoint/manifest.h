@@ -1,8 +1,8 @@
-// What a checkpoint says of itself: manifest.json in its folder, written last.
+// The description of a checkpoint: manifest.json in its folder, which is written last.
 //
-// It names every part with its size and SHA-256, what the variables are the state of, and the
-// checkpoint before, so that the history of a job is one chain. Its last line is the SHA-256 of all
-// that stands above it: no byte of a checkpoint changes unseen.
+// The manifest lists every part with its size and SHA-256, and says to which job and step the
+// variables belong. It also names the previous checkpoint, so that the checkpoints of a job form a
+// chain. Its last line is the SHA-256 of all lines above, so that any change of a byte is detected.
 #pragma once
 
 #include <cstddef>
@@ -19,21 +19,23 @@
 
 namespace leat {
 
-// What decides, with the step, the seed and the shards, which records each step reads.
+// The settings that decide, with the step, the seed and the shards, which records each step reads.
 struct DataOrder {
   int64_t global_batch_size = 0;
   bool shuffle = true;
   int64_t rows = 0;              // of the training data
-  std::string features, labels;  // fingerprint() of its files
+  std::string features, labels;  // fingerprint() of the data's files
   bool operator==(const DataOrder&) const = default;
 };
 
+// The checkpoint before this one.
 struct CheckpointParent {
   int64_t step = 0;
   std::string sha256;  // of its manifest
   bool operator==(const CheckpointParent&) const = default;
 };
 
+// The content of manifest.json.
 struct Manifest {
   int64_t step = 0;   // steps of the job that are done
   std::string job;    // its name
@@ -41,31 +43,32 @@ struct Manifest {
   uint64_t seed = 0;
   int64_t shards = 1;
   DataOrder data;
-  // Who wrote it. Another strategy on other workers goes on from it as well.
+  // The plan that wrote it. Another strategy on other workers can continue from it, too.
   std::string strategy;
   int64_t workers = 1;
   std::optional<CheckpointParent> previous;
   std::vector<CheckpointPart> parts;
-  // The model is an .onnx file of which every float is trained: see OnnxOptions. Checkpoints that
-  // were written before there was another rule do not say whether they are of such a file.
+  // True if the model is an .onnx file and all its floats are trained: see OnnxOptions. The
+  // manifest of an older version, which had only this rule, also gives true.
   bool every_float = true;
-  std::optional<MetricsDigest> metrics;  // of the job's log, with the row of `step` as its last
+  std::optional<MetricsDigest> metrics;  // of the job's log, whose last row is that of `step`
   bool operator==(const Manifest&) const = default;
 };
 
-// The rule of an .onnx model whose parameters alone are trained, as files name it.
+// The name, in files, of the rule that only the parameters of an .onnx model are trained.
 inline constexpr const char* kTrainsParameters = "parameters";
 
 inline constexpr const char* kManifestName = "manifest.json";
 inline constexpr uint64_t kManifestBytes = 1 << 20;
 
-// Equal manifests give equal bytes.
+// Returns the text of manifest.json. Equal manifests give equal bytes.
 std::string print_manifest(const Manifest& manifest);
 
-// What the next checkpoint says of this one.
+// Returns the entry for this checkpoint in the manifest of the next one.
 CheckpointParent parent_of(const Manifest& manifest);
 
-// invalid_argument says what is damaged; `subject` begins the messages: the file's path.
+// Reads manifest.json. invalid_argument describes the damage; its message begins with `subject`,
+// the file's path.
 Result<Manifest> parse_manifest(std::span<const std::byte> bytes, std::string_view subject);
 
 }  // namespace leat

@@ -10,7 +10,7 @@ constexpr int kMostNames = 1000;
 
 std::string name_in(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
-// Only below a folder is there a ".".
+// Only a folder contains an entry ".".
 Result<bool> is_folder(Files& files, const std::string& path) { return files.exists(path + "/."); }
 
 Result<std::string> make_way(Files& files, const std::string& path, bool for_folder) {

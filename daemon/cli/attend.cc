@@ -16,6 +16,7 @@ using std::chrono::milliseconds;
 
 constexpr auto kWatch = milliseconds(10'000);
 
+// Prints commands to follow the job again and to cancel it.
 void say_how_to_come_back(const JobView& job, const ClusterOptions& options, std::string_view why) {
   std::cerr << "leat: " << why << "; the job goes on.\n"
             << "  come back to it:  " << command_for(options, "show --follow " + job.id) << "\n"

@@ -1,4 +1,4 @@
-// Staying with a job until it has ended.
+// Waiting for a job until it has ended.
 #pragma once
 
 #include <string>
@@ -9,16 +9,16 @@
 
 namespace leat {
 
-// Waits until the job has ended; with Attend::follow it shows on stderr, as `leat train` does, how
-// it goes. The last line, on stdout, is what became of it; with --json it is the job, and following
-// prints the job at every change. The exit code: 0 if it succeeded, 1 if it failed or was
-// cancelled, 124 after the timeout, 130 after Ctrl-C: the job goes on then, and the words on stderr
-// say how to come back to it and how to end it.
+// Waits until the job has ended. With Attend::follow it shows the job's progress on stderr, in the
+// form of `leat train`. The last line, on stdout, is the outcome. With --json it is the job, and
+// following prints the job at every change. Returns the exit code: 0 if the job succeeded, 1 if it
+// failed or was cancelled, 124 after the timeout, 130 after Ctrl-C. In the last two cases the job
+// continues, and the text on stderr says how to follow it again and how to cancel it.
 int attend_job(ClusterConnection& connection, JobView job, const ClusterOptions& options,
                Attend attend);
 
-// "fashion-mnist-cnn-7f3a SUCCEEDED: accuracy 0.9150, ..., weights_sha256 33..., shards 4, seed 11,
-// cpu AMD EPYC 9454P"
+// Returns the outcome as one line: "fashion-mnist-cnn-7f3a SUCCEEDED: accuracy 0.9150, ...,
+// weights_sha256 33..., shards 4, seed 11, cpu AMD EPYC 9454P"
 std::string outcome_line(const JobView& job);
 
 }  // namespace leat

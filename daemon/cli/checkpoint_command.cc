@@ -1,5 +1,5 @@
-// Checkpoints as files: what there is, whether it is whole, in what two differ, and their weights
-// for other tools.
+// The commands for checkpoints: list them, verify them, compare two, and export their weights for
+// other tools.
 #include <cstdio>
 
 #include "daemon/base/exit_code.h"
@@ -21,8 +21,8 @@ namespace {
 using Found = CheckpointSource::Found;
 using Extent = CheckpointSource::Extent;
 
-// The newest of `source` that verifies; says on stderr which were passed over, or why there is
-// none, and what exit code that is.
+// The newest checkpoint of `source` that verifies. Prints to stderr which ones are damaged, or why
+// there is none; `code` is the exit code then.
 struct Newest {
   int code = kExitOk;
   std::optional<Checkpoint> checkpoint;
@@ -76,7 +76,8 @@ std::vector<std::string> row_of(const std::string& path, const Manifest& manifes
           path};
 }
 
-// What a checkpoint says of the one before it, which is there: "" if that is true.
+// Compares the entry for the previous checkpoint with that checkpoint, `before`. Returns "" if it
+// is correct or names another step.
 std::string broken_chain(const Manifest& manifest, const Manifest& before) {
   if (!manifest.previous || manifest.previous->step != before.step) return "";
   const std::string received = parent_of(before).sha256;
@@ -86,7 +87,7 @@ std::string broken_chain(const Manifest& manifest, const Manifest& before) {
              received);
 }
 
-// The format is that of the name.
+// The extension of the name decides the format.
 Status check_format(const std::string& path) {
   if (path.ends_with(".safetensors") || path.ends_with(".npz")) return {};
   const std::string_view instead = path.ends_with(".onnx") ? "; writing .onnx is not built" : "";

@@ -1,6 +1,6 @@
-// The commands of `leat` that look at checkpoints: what each was asked for, and the function that
-// does it, as in commands.h. A name is the folder of a run, of its checkpoints, or of one of them;
-// or a job of the cluster.
+// The commands of `leat` for checkpoints: a struct with the arguments of each, and the function
+// that runs it, as in commands.h. A name is the folder of a run, the folder of its checkpoints, or
+// the folder of one checkpoint; or it is a job of the cluster.
 #pragma once
 
 #include <string>
@@ -9,31 +9,35 @@
 
 namespace leat {
 
+// Lists checkpoints.
 struct CheckpointLsCommand {
   ClusterOptions cluster;
   std::string name;
 };
 int run_checkpoint_ls(const CheckpointLsCommand& command);
 
+// Reads checkpoints and compares their bytes with their hashes.
 struct CheckpointVerifyCommand {
   ClusterOptions cluster;
   std::string name;
 };
-// kExitInvalid if a byte of any is not what was written.
+// Returns kExitInvalid if any checkpoint is damaged.
 int run_checkpoint_verify(const CheckpointVerifyCommand& command);
 
+// Compares the variables of two checkpoints.
 struct CheckpointDiffCommand {
   ClusterOptions cluster;
-  std::string first, second;  // the newest that is whole, of each
+  std::string first, second;  // of each, the newest checkpoint that verifies
 };
-// kExitFailed if they differ.
+// Returns kExitFailed if they differ.
 int run_checkpoint_diff(const CheckpointDiffCommand& command);
 
+// Writes the variables of a checkpoint to a file for other tools.
 struct CheckpointExportCommand {
   ClusterOptions cluster;
   std::string name;
-  std::string output;  // .safetensors or .npz
-  bool all = false;    // with the optimizer's state
+  std::string output;  // ends in .safetensors or .npz
+  bool all = false;    // include the optimizer's state
 };
 int run_checkpoint_export(const CheckpointExportCommand& command);
 

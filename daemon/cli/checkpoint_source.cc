@@ -11,12 +11,12 @@ namespace {
 
 constexpr std::string_view kStepFolder = "checkpoints/step-";
 
-// "checkpoints/step-00000040" of a file in it; "" of another.
+// Returns "checkpoints/step-00000040" for a file in that folder; "" for another file.
 std::string checkpoint_of(const std::string& file) {
   return file.starts_with(kStepFolder) ? directory_of(file) : "";
 }
 
-// No id of a job has one of these.
+// The id of a job contains neither of these characters.
 bool is_path(const std::string& name) { return name.find_first_of("/.") != std::string::npos; }
 
 }  // namespace

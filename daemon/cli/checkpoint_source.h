@@ -1,5 +1,5 @@
-// Where a command finds checkpoints: in a folder of this machine, or with a job of a cluster. Of
-// the latter what is looked at is copied here, into a folder that goes with the command.
+// The places where a command finds checkpoints: a folder of this machine, or a job of a cluster.
+// For a job, the command copies the checkpoints that it reads to a temporary folder here.
 #pragma once
 
 #include <memory>
@@ -13,26 +13,29 @@
 
 namespace leat {
 
+// Threads: one. Calls block.
 class CheckpointSource {
  public:
+  // A checkpoint that was found.
   struct Found {
     std::string path;   // of its folder on this machine
-    std::string shown;  // what people call it: "path", or "<job>/checkpoints/step-00000040"
+    std::string shown;  // its name for people: "path", or "<job>/checkpoints/step-00000040"
   };
+  // The files of a checkpoint to copy: only the manifest, or all.
   enum class Extent : uint8_t { manifest, whole };
 
-  // `options` outlives it.
+  // `options` must outlive it.
   explicit CheckpointSource(const ClusterOptions& options) : options_(options) {}
 
-  // `name`: the folder of a run, of its checkpoints, or of one of them; else, where there is no
-  // such path, a job's id or a prefix of no other. kExitOk if there is a checkpoint; else that is
-  // reported, and this is the exit code.
+  // Looks for checkpoints. `name` is the folder of a run, of its checkpoints, or of one of them; if
+  // no such path exists, it is a job's id or a prefix of only one id. Returns kExitOk if there is a
+  // checkpoint; otherwise it reports the error and returns the exit code.
   int open(const std::string& name);
-  // The newest first.
+  // Returns the checkpoints, the newest first.
   const std::vector<Found>& checkpoints() const { return found_; }
-  // So much of it is at its path then.
+  // Copies these files of the checkpoint to its path, if it belongs to a job.
   Status bring(const Found& found, Extent extent);
-  // Reports an error of it, under the name that people know; the exit code.
+  // Reports an error of a checkpoint under its name for people, and returns the exit code.
   int report(const Found& found, const Status& status) const;
   std::string message(const Found& found, const Status& status) const;
 
@@ -42,7 +45,7 @@ class CheckpointSource {
 
   const ClusterOptions& options_;
   std::vector<Found> found_;
-  // Of a job.
+  // For a job of the cluster.
   std::string job_;
   std::vector<std::string> files_;  // names, relative to the job's folder
   std::unique_ptr<ClusterConnection> connection_;

@@ -90,7 +90,7 @@ CLI::App* add_submit(CLI::App& app, ClusterArguments& arguments) {
   return sub;
 }
 
-// What is wrong with its arguments, if something is.
+// Returns the error of its arguments, if any.
 std::optional<std::string> check_submit(const SubmitCommand& submit) {
   if (submit.job.file.empty() != submit.resume.empty()) return std::nullopt;
   const std::string see = "\nSee 'leat submit --help'.";

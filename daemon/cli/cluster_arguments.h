@@ -1,4 +1,4 @@
-// The part of the command line of `leat` that is about a cluster.
+// The commands of `leat` that concern a cluster, as a part of the command line.
 #pragma once
 
 #include <optional>
@@ -8,7 +8,8 @@
 
 namespace leat {
 
-// What the options write into, until it is known which command was given.
+// The variables that the options are bound to. cluster_command() copies those of the command that
+// was given.
 struct ClusterArguments {
   ClusterOptions options;
   SubmitCommand submit;
@@ -28,9 +29,11 @@ struct ClusterArguments {
   bool follow = false;
 };
 
+// Adds the commands to `app`; parsing writes to `arguments` and `color`, which must outlive it.
 void add_cluster_commands(CLI::App& app, ClusterArguments& arguments, std::string& color);
 
-// The command of that full name ("leat ps"), with `color` in it; nothing if it is none of these.
+// Returns the command with this full name ("leat ps"), with `color` in it; nothing if it is another
+// one.
 std::optional<Command> cluster_command(const std::string& name, ClusterArguments arguments,
                                        ColorMode color);
 

@@ -47,7 +47,7 @@ Result<ClusterSettings> read_config(const Environment& environment) {
   return settings;
 }
 
-// As a shell reads it back.
+// Quotes a text for a shell, if necessary.
 std::string shell_word(const std::string& text) {
   constexpr std::string_view kPlain =
       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:=@%+,";
@@ -63,7 +63,7 @@ std::string shell_word(const std::string& text) {
   return quoted + "'";
 }
 
-// The first that is not empty.
+// Returns the first text that is not empty, or the last.
 const std::string& first_of(const std::string& a, const std::string& b, const std::string& c) {
   return !a.empty() ? a : !b.empty() ? b : c;
 }

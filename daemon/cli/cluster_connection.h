@@ -1,4 +1,5 @@
-// From the options of a command to a master that answers, and from its errors to exit codes.
+// The way from the options of a command to a connected master, and from errors of calls to exit
+// codes.
 #pragma once
 
 #include <chrono>
@@ -15,60 +16,63 @@
 
 namespace leat {
 
-// Where the master is and what it is told of us.
+// The master's address, and the values by which the client authenticates itself.
 struct ClusterSettings {
   std::string master = "127.0.0.1:17461";
   std::string cluster = "leat";
   std::string secret_file;  // empty: none
 };
 
-// The value of an environment variable; empty if it is not set.
+// Returns the value of an environment variable; empty if it is not set.
 using Environment = std::function<std::string(const char* name)>;
 std::string real_environment(const char* name);
 
-// Flag, else environment (LEAT_MASTER, LEAT_CLUSTER, LEAT_SECRET_FILE), else the user's file
-// ($XDG_CONFIG_HOME or ~/.config, leat/config.yaml, with the keys master, cluster and secret_file),
-// else default. invalid_argument for a file with other keys, or an address that is none.
+// Takes each setting from its flag, else from the environment (LEAT_MASTER, LEAT_CLUSTER,
+// LEAT_SECRET_FILE), else from the user's file (leat/config.yaml below $XDG_CONFIG_HOME or
+// ~/.config, with the keys master, cluster and secret_file), else its default. invalid_argument for
+// a file with other keys, or for an invalid address.
 Result<ClusterSettings> find_cluster(const ClusterOptions& options, const Environment& environment);
 
-// "leat show ID --master h:1 --secret-file s" of "show ID": a command for people to copy, with the
-// flags by which they named the cluster. What came from environment or config file is there still.
+// Returns a command for people to copy, such as "leat show ID --master h:1 --secret-file s" for the
+// words "show ID". It contains the flags by which they chose the cluster; values of the environment
+// or the config file still apply.
 std::string command_for(const ClusterOptions& options, std::string_view words);
 
-// Whether `text` is "host:port".
+// True if `text` is "host:port".
 bool is_address(const std::string& text);
 
-// What a call was about, for its exit code.
+// The subject of a call, which decides the exit code of its error.
 enum class About : uint8_t {
-  cluster,  // nothing that is named by the user
-  name,     // a job, a node or a file that is named: not to be found is 5
-  state,    // a change: refused in this state is 6
-  content,  // what was sent along: invalid is 7
+  cluster,  // no name that the user gave
+  name,     // a job, a node or a file with a name: if it does not exist, 5
+  state,    // a change: if refused in this state, 6
+  content,  // data that was sent: if invalid, 7
 };
 
-// A connected master and the end of waiting: Ctrl-C, or a deadline. Errors are printed to stderr.
+// A connection to the master, and the reasons to stop waiting: Ctrl-C or a deadline. Prints errors
+// to stderr. Threads: one.
 class ClusterConnection {
  public:
   explicit ClusterConnection(const ClusterOptions& options) : options_(options) {}
 
-  // 0 when it is there; else it is reported, and this is the exit code. `waits`: for a master that
-  // is gone for a while, which a note says.
+  // Connects. Returns 0, or reports the error and returns the exit code. `waits`: also wait for a
+  // master that is temporarily away, after a note on stderr.
   int open(bool waits = false);
   ClusterClient& client() { return *client_; }
-  // As command_for().
+  // Calls command_for() with these options.
   std::string command(std::string_view words) const { return command_for(options_, words); }
 
-  // From then on calls end with `cancelled`.
+  // Once the time has passed, calls end with `cancelled`.
   void set_timeout(std::optional<std::chrono::milliseconds> timeout);
   bool timed_out() const { return due_ && std::chrono::steady_clock::now() >= *due_; }
-  // Ctrl-C or the timeout.
+  // True after Ctrl-C or the timeout.
   bool over() const { return interrupt_.requested() || timed_out(); }
-  // The time that is left, at most `most`.
+  // Returns the remaining time, at most `most`.
   std::chrono::milliseconds left(std::chrono::milliseconds most) const;
   const Interrupt& interrupt() const { return interrupt_; }
 
-  // Reports what a call said; the exit code. 130 after Ctrl-C, 124 after the timeout, without a
-  // word.
+  // Reports the error of a call and returns its exit code. Prints nothing after Ctrl-C (130) and
+  // after the timeout (124).
   int report(const Status& status, About about) const;
 
  private:

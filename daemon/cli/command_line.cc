@@ -28,7 +28,7 @@ constexpr const char* kExamples = R"(Examples:
 Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no master, 4 refused by the master, 5 no such job,
 file or run, 6 not in this state, 7 job or graph invalid, 124 timeout, 130 stopped by Ctrl-C.)";
 
-// What the options write into, until it is known which command was given.
+// The variables that the options are bound to. chosen() copies those of the command that was given.
 struct Parsed {
   TrainCommand train;
   PlanCommand plan;
@@ -135,7 +135,7 @@ void build(CLI::App& app, Parsed& parsed) {
   add_help_commands(app);
 }
 
-// The command that was named, with `color` in it.
+// Returns the command that was given, with `color` in it.
 Command chosen(const CLI::App& app, Parsed parsed) {
   const CLI::App& command = innermost(app);
   const ColorMode color = color_mode(parsed.color);

@@ -1,4 +1,4 @@
-// The command line of `leat`: from arguments to a command. Nothing is read or run here.
+// The command line of `leat`: it makes a command from the arguments, without reading any file.
 #pragma once
 
 #include <string>
@@ -12,6 +12,7 @@
 
 namespace leat {
 
+// A command with its arguments, or a text to print instead.
 using Command =
     std::variant<PrintText, TrainCommand, PlanCommand, PredictCommand, GraphShowCommand,
                  GraphCheckCommand, GraphConvertCommand, CheckpointLsCommand,
@@ -19,10 +20,10 @@ using Command =
                  SubmitCommand, PsCommand, ShowCommand, LogsCommand, CancelCommand, RmCommand,
                  NodesCommand, DrainCommand, FetchCommand, ClusterCommand>;
 
-// `arguments` without the program's name. What is wrong with them comes back as a PrintText.
+// Parses `arguments`, which do not contain the program's name. An error becomes a PrintText.
 Command parse_command_line(const std::vector<std::string>& arguments);
 
-// Does it; the exit code.
+// Runs the command and returns the exit code.
 int run_command(const Command& command);
 
 }  // namespace leat

@@ -1,6 +1,6 @@
-// What `leat train --json` prints on stdout: one JSON object a line, each with its "event". Keys
-// are only ever added. The order of a run is started, (epoch | checkpoint)*, and one of finished or
-// interrupted last. A value that there is none of is null.
+// The events that `leat train --json` prints on stdout: one JSON object on each line, with the key
+// "event". Later versions only add keys. The order of a run is started, (epoch | checkpoint)*, and
+// last finished or interrupted. A value that does not exist is null.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,8 @@
 
 namespace leat {
 
-// What stands beside every weights' hash, for it depends on these and on nothing else of the run.
+// The facts of a run on which the weights' hash depends; nothing else about the run changes it.
+// They are shown with each hash.
 struct RunIdentity {
   int64_t shards = 1;
   uint64_t seed = 0;
@@ -60,12 +61,12 @@ struct FinishedEvent {
   std::string weights_sha256;
   std::optional<double> val_accuracy;
   std::optional<double> val_loss;
-  double samples_per_second = 0;  // of training, evaluation left out
+  double samples_per_second = 0;  // of training, without evaluation
   int64_t steps = 0;
   RunIdentity identity;
   bool depends_on_timing = false;  // the weights do
   int64_t steps_skipped = 0;
-  int64_t metrics_missing_rows = 0;   // as MetricsLoss has them
+  int64_t metrics_missing_rows = 0;   // from MetricsLoss
   int64_t metrics_changed_until = 0;  // 0: null
 };
 std::string json_of(const FinishedEvent& event);
@@ -74,7 +75,7 @@ std::string json_of(const FinishedEvent& event);
 struct InterruptedEvent {
   std::string run;
   int64_t step = 0;
-  std::string checkpoint;  // go on with: leat train --resume RUN
+  std::string checkpoint;  // to continue: leat train --resume RUN
 };
 std::string json_of(const InterruptedEvent& event);
 

@@ -1,4 +1,4 @@
-// leat fetch: what a job has left, or has so far.
+// leat fetch: copies the files that a job has left, or has written so far.
 #include <algorithm>
 #include <iostream>
 #include <map>
@@ -19,15 +19,15 @@ namespace {
 constexpr std::string_view kCheckpoints = "checkpoints/";
 constexpr int kMostListings = 20;
 
-// "checkpoints/step-00000500" of a file of that checkpoint; "" of any other.
+// Returns "checkpoints/step-00000500" for a file of that checkpoint; "" for any other.
 std::string checkpoint_of(const std::string& name) {
   const size_t end = name.rfind('/');
   const bool is_part = name.starts_with(kCheckpoints) && end >= kCheckpoints.size();
   return is_part ? name.substr(0, end) : "";
 }
 
-// Beside where a checkpoint is to be while it comes: it is there as a whole or not at all, also if
-// the job removes its own meanwhile.
+// A temporary folder for a checkpoint while its files are fetched. The checkpoint then appears at
+// its place as a whole or not at all, even if the job removes its own copy meanwhile.
 class Staging {
  public:
   Staging(Files& files, const std::string& folder)
@@ -36,7 +36,8 @@ class Staging {
 
   const std::string& path() const { return path_; }
   Status clear() { return files_.remove_all(path_); }
-  // In the place of one that was fetched before, or is by another command at this moment.
+  // Moves a checkpoint to its place. It replaces one that was fetched before, or that another
+  // command fetches at the same time.
   Status move(const std::string& checkpoint, const std::string& folder) {
     const std::string from = path_ + "/" + checkpoint, to = folder + "/" + checkpoint;
     LEAT_RETURN_IF_ERROR(files_.make_directories(directory_of(to)));
@@ -54,7 +55,7 @@ class Staging {
  private:
   Status replace(const std::string& from, const std::string& to) {
     if (files_.exchange(from, to).ok()) return {};
-    const std::string old = path_ + "/old";  // on a disk that knows no exchange
+    const std::string old = path_ + "/old";  // for a disk that does not support exchange
     LEAT_RETURN_IF_ERROR(files_.remove_all(old));
     LEAT_RETURN_IF_ERROR(files_.rename(to, old));
     const Status moved = files_.rename(from, to);
@@ -76,8 +77,9 @@ class Fetch {
     return {};
   }
 
-  // Those that are not there yet. Of a job that goes on some may be gone when they are asked for,
-  // old checkpoints above all: true if the rest is to be listed anew, a note says why.
+  // Fetches the files that are not there yet. If the job still runs, it may remove listed files,
+  // mostly old checkpoints. Returns true in that case, after a note: the caller must list the files
+  // again.
   Result<bool> all(const std::vector<RemoteFile>& files) {
     std::map<std::string, std::vector<std::string>> checkpoints;
     for (const RemoteFile& file : files) {
@@ -100,7 +102,8 @@ class Fetch {
   }
 
  private:
-  // What is listed again was not gone: the error is another one.
+  // True if the job has removed the file since it was listed. A second failure for the same name
+  // has another cause, because the new listing still contained it.
   bool is_gone(const Status& status, const std::string& name) {
     return status.code() == Code::invalid_argument && std::exchange(gone_, name) != name;
   }
@@ -135,7 +138,7 @@ class Fetch {
   const std::string job_, folder_;
   Staging staging_;
   std::set<std::string> fetched_;  // files, and whole checkpoints
-  std::string gone_;               // the last one that was
+  std::string gone_;               // the last file or checkpoint that was removed
 };
 
 }  // namespace

@@ -25,7 +25,7 @@ std::vector<NamedValue> known_values(double loss, double accuracy, double val_lo
 
 uint64_t epochs_of(const ProgressReport& last) { return std::max(last.epochs, 1u); }
 
-// Steps done when an epoch ends: batches run on across epochs.
+// Returns the steps that are done when an epoch ends. A batch may contain rows of two epochs.
 uint64_t end_of(uint64_t epoch, const ProgressReport& last) {
   if (last.rows_per_epoch > 0 && last.rows_per_step > 0) {
     const uint64_t rows = epoch * last.rows_per_epoch;
@@ -40,7 +40,7 @@ std::vector<NamedValue> values_of(const EpochResult& result) {
   return known_values(result.loss, result.accuracy, result.val_loss, result.val_accuracy);
 }
 
-// The validation is that of the epoch before.
+// Without the validation, which belongs to the previous epoch.
 std::vector<NamedValue> values_of(const ProgressReport& report) {
   return known_values(report.loss, report.accuracy, kNoNumber, kNoNumber);
 }
@@ -75,7 +75,7 @@ void Follower::show_state(const JobCondition& now) {
   out_ << "\n" << std::flush;
 }
 
-// With the time that the training took, whenever it is heard of.
+// Shows the time that the training took, whenever the report arrives.
 void Follower::show_ended(const EpochResult& ended, const ProgressReport& last) {
   const uint64_t first = end_of(ended.epoch - 1, last);
   const auto steps = static_cast<int64_t>(ended.step - std::min(first, ended.step));
@@ -101,7 +101,7 @@ void Follower::show_running(const ProgressReport& last) {
   if (last.step == 0 || last.steps == 0 || last.epochs == 0 || last.epoch <= ended_) return;
   const uint64_t first = end_of(last.epoch - 1, last), end = end_of(last.epoch, last);
   const uint64_t step = std::clamp(last.step, first, end);
-  if (running_ != last.epoch || last.step < step_) {  // it may have gone back
+  if (running_ != last.epoch || last.step < step_) {  // a recovery may have gone back
     line_.begin_epoch(last.epoch, static_cast<int64_t>(epochs_of(last)),
                       static_cast<int64_t>(end - first), static_cast<int64_t>(step - first),
                       static_cast<int64_t>(last.samples_per_step), clock_.steady());

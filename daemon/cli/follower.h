@@ -1,4 +1,5 @@
-// The changes of a job's state and its epochs, in the manner of Keras, for who follows it.
+// Shows the changes of a job's state, and its epochs in the style of Keras, to people who follow
+// the job.
 #pragma once
 
 #include <optional>
@@ -11,20 +12,22 @@
 
 namespace leat {
 
-// "loss", "accuracy", "val_loss", "val_accuracy": what is known of them.
+// Returns the known ones of "loss", "accuracy", "val_loss" and "val_accuracy".
 std::vector<NamedValue> values_of(const EpochResult& result);
-// The same of an epoch that is not over: its means so far.
+// The same for an epoch that is not over: its means so far.
 std::vector<NamedValue> values_of(const ProgressReport& report);
 
-// Threads: one. `out` and `clock` must outlive it.
+// Prints the changes of one job. Threads: one. `out` and `clock` must outlive it.
 class Follower {
  public:
-  // As ProgressLine has them.
+  // `redraw` and `width` are those of ProgressLine.
   Follower(std::ostream& out, const Clock& clock, bool redraw, int width);
 
-  // Prints what is new of the job. An epoch has its line when it has ended, once, with what it came
-  // to, however many ended since the last call; those before the first call have none.
+  // Prints the changes of the job since the last call. Each epoch that has ended gets one line with
+  // its results, also if several have ended since the last call. Epochs that ended before the first
+  // call get none, except the last one of a job that has ended.
   void show(const JobView& job);
+  // Ends a line that is being redrawn, so that something else can be printed.
   void break_line() { line_.break_line(); }
 
  private:
@@ -39,7 +42,7 @@ class Follower {
   std::optional<JobState> state_;
   std::string reason_;
   bool begun_ = false;
-  uint32_t ended_ = 0;    // the last epoch whose line is out, or that had ended before
+  uint32_t ended_ = 0;    // the last epoch that is printed, or that ended before
   uint32_t running_ = 0;  // the epoch that is being shown; 0: none
   uint64_t step_ = 0;     // of the job, when it was shown last
 };

@@ -11,7 +11,8 @@
 namespace leat {
 namespace {
 
-// Calls `act` with the graph of `path`, which gives the text for stdout; the exit code.
+// Loads the graph at `path`, calls `act` with it, and prints the text that it returns. Returns the
+// exit code.
 template <typename Act>
 int with_graph(const std::string& path, ColorMode color, Act act) {
   if (report_missing("graph file", path, color)) return kExitNoSuch;
@@ -45,7 +46,7 @@ int run_graph_check(const GraphCheckCommand& command) {
   });
 }
 
-// A graph that is not valid is not passed on; one that is gets the types of its outputs written.
+// Refuses an invalid graph. The graph that it writes contains the types of its outputs.
 int run_graph_convert(const GraphConvertCommand& command) {
   Status saved;
   const int code =

@@ -7,7 +7,7 @@
 namespace leat {
 namespace {
 
-// A handler can reach nothing but a global.
+// A signal handler can only use global variables.
 std::atomic<int> first_signal{0};
 static_assert(std::atomic<int>::is_always_lock_free, "the handler must not take a lock");
 

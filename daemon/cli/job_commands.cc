@@ -1,4 +1,4 @@
-// logs, cancel, rm: what is done with one job, or some.
+// The commands for one job or several: logs, cancel, rm.
 #include <algorithm>
 #include <iostream>
 #include <string>
@@ -16,7 +16,7 @@ using std::chrono::milliseconds;
 constexpr auto kWait = milliseconds(10'000);
 constexpr uint64_t kPastTheEnd = uint64_t{1} << 62;
 
-// With --json as log_json() has a page: one object a line.
+// With --json, prints a page as log_json() formats it: one object on a line.
 void print_lines(const std::string& id, const LogPage& page, bool json) {
   if (page.lines.empty()) return;
   if (json) {
@@ -30,7 +30,7 @@ void print_lines(const std::string& id, const LogPage& page, bool json) {
   std::cout << std::flush;
 }
 
-// The first line to show.
+// Returns the number of the first line to show.
 Result<uint64_t> first_line(ClusterClient& client, const std::string& id,
                             std::optional<int64_t> tail) {
   if (!tail) return uint64_t{0};
@@ -38,7 +38,7 @@ Result<uint64_t> first_line(ClusterClient& client, const std::string& id,
   return end.end - std::min(end.end, static_cast<uint64_t>(*tail));
 }
 
-// What --wait waits for.
+// Waits until the job has ended, for --wait.
 int await_end(ClusterConnection& connection, JobView job, const ClusterOptions& options) {
   while (!has_ended(job.condition.state)) {
     auto next = connection.client().watch(job.id, job.version, connection.left(kWait));
@@ -66,7 +66,7 @@ int remove_one(ClusterConnection& connection, const std::string& id, bool json) 
   const auto job = client.job(id);
   if (!job.ok()) return connection.report(job.status(), About::name);
   auto removed = client.remove(job->id);
-  // Asked again over another connection, it may be gone by then.
+  // If the call was repeated over another connection, the first one may have removed the job.
   if (!removed.ok() && has_ended(job->condition.state) &&
       client.job(job->id).status().code() == Code::failed_precondition) {
     removed = *job;
@@ -130,7 +130,7 @@ int run_cancel(const CancelCommand& command) {
   return kExitOk;
 }
 
-// All that can be; the exit code is that of the first that cannot.
+// Removes all jobs that it can; the exit code is that of the first failure.
 int run_rm(const RmCommand& command) {
   ClusterConnection connection(command.cluster);
   if (const int code = connection.open(); code != kExitOk) return code;

@@ -1,4 +1,4 @@
-// The `leat` command.
+// The main function of the `leat` command.
 #include <string>
 #include <vector>
 

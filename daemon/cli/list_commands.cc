@@ -1,4 +1,4 @@
-// ps, show, nodes, cluster: what there is.
+// The commands that list or describe jobs, workers and the cluster: ps, show, nodes, cluster.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -18,7 +18,8 @@
 namespace leat {
 namespace {
 
-// The columns that a narrow terminal cuts or drops, in order: `leat show` prints the rest.
+// The columns that become narrower or disappear on a narrow terminal, in this order. `leat show`
+// prints all values.
 TableFit fit_of_jobs() {
   return {stdout_columns(),
           {{"REASON", 24},
@@ -59,7 +60,7 @@ int64_t now_ms() { return moment_of(RealClock()).wall_ms; }
 
 std::string age_of(int64_t at_ms) { return format_age(now_ms() - at_ms); }
 
-// A number of the job's progress; "-" before there is one.
+// Formats a number of the job's progress; "-" if it is unknown.
 std::string number(double value) { return is_known(value) ? format_value(value) : "-"; }
 
 std::string rate(double steps_per_second) {
@@ -79,7 +80,7 @@ std::string eta_of(const JobView& job) {
   return job.condition.state != JobState::running || std::isnan(left) ? "-" : format_seconds(left);
 }
 
-// "4"; "3 of 2:4" of an elastic job, which runs on 3.
+// Returns "4", or "3 of 2:4" for an elastic job that runs on 3.
 std::string workers_of(const JobView& job) {
   if (job.min_workers == 0) return std::to_string(job.num_workers);
   const bool runs = !has_ended(job.condition.state) && !job.condition.workers.empty();
@@ -128,7 +129,7 @@ std::vector<std::string> row_of(const LostAssembly& lost) {
           lost.cause};
 }
 
-// The results of its epochs.
+// Prints the results of a job's epochs.
 void describe(const std::vector<EpochResult>& epochs) {
   if (epochs.empty()) return;
   std::vector<std::vector<std::string>> rows;
@@ -141,7 +142,7 @@ void describe(const std::vector<EpochResult>& epochs) {
                             true);
 }
 
-// The assemblies that it lost, below the rest.
+// Prints the assemblies that a job has lost.
 void describe(const JobHistory& history) {
   if (history.last.empty()) return;
   std::cout << "\nLost assemblies"
@@ -156,7 +157,7 @@ void describe(const JobHistory& history) {
                             rows, true, fit_of_losses());
 }
 
-// A line for each fact of a job that has a label: see daemon/jobs/job_facts.h.
+// Prints a line for each fact of a job that has a label: see daemon/jobs/job_facts.h.
 class FactLines {
  public:
   template <typename Integer>
@@ -247,7 +248,7 @@ void describe(const JobView& job) {
   describe(job.history);
 }
 
-// The names that jobs may give; paths are for who knows them.
+// Lists the names that jobs may use for data sets, but not paths.
 std::string datasets_of(const WorkerInfo& worker) {
   std::vector<std::string> names;
   for (const std::string& each : worker.datasets) {
@@ -257,7 +258,7 @@ std::string datasets_of(const WorkerInfo& worker) {
   return names.empty() ? "none: trains nothing" : join(names, ", ");
 }
 
-// Without data there is nothing to train on, whatever the table shows.
+// Warns if no worker has data, since no job can train then, although the table looks fine.
 void warn_without_data(std::span<const NodeView> nodes) {
   const bool any = std::any_of(nodes.begin(), nodes.end(), [](const NodeView& node) {
     return node.worker.state != WorkerState::lost && !node.worker.info.datasets.empty();

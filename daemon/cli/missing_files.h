@@ -1,4 +1,4 @@
-// Looks for the files that a job names before any work is done for it.
+// The check that the files of a job exist, before any work is done for it.
 #pragma once
 
 #include "daemon/base/terminal.h"
@@ -6,8 +6,8 @@
 
 namespace leat {
 
-// Prints "no such data file '...'" for the first file of the job that is not there, and returns
-// true then: the exit code is kExitNoSuch.
+// Prints "no such data file: '...'" for the first missing file of the job and returns true; the
+// exit code is then kExitNoSuch.
 bool report_missing_files(const Job& job, ColorMode color);
 
 }  // namespace leat

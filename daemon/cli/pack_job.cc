@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 
 constexpr uint64_t kMaxJobFile = 1u << 20;
 
-// As a YAML scalar in double quotes.
+// Returns a YAML scalar in double quotes.
 std::string quoted(const std::string& text) {
   std::string out = "\"";
   for (const char c : text) {
@@ -31,7 +31,8 @@ std::string quoted(const std::string& text) {
   return out + "\"";
 }
 
-// What --workers and --seed change, as --set would. --workers leaves the shards as they are.
+// Turns --workers and --seed into overrides like those of --set. --workers does not change the
+// number of shards.
 void add_overrides(const JobOptions& options, const Job& job, std::vector<std::string>& out) {
   out = options.overrides.set;
   if (options.overrides.num_workers) {
@@ -44,7 +45,7 @@ void add_overrides(const JobOptions& options, const Job& job, std::vector<std::s
   if (options.overrides.seed) out.push_back(cat("seed=", *options.overrides.seed));
 }
 
-// The graph, and the files in its folder or below that it has its data in.
+// Adds the graph, and its data files in the same folder or below.
 Status add_graph(Files& files, PackedJob& packed) {
   const std::string& path = packed.job.model.graph;
   const Catalogue catalogue = standard_catalogue();
@@ -65,7 +66,7 @@ Status add_graph(Files& files, PackedJob& packed) {
   return {};
 }
 
-// The newest that is whole.
+// Adds the newest checkpoint that verifies.
 Status add_checkpoint(Files& files, const std::string& folder, PackedJob& packed) {
   LEAT_ASSIGN_OR_RETURN(const auto paths, list_checkpoints(files, folder));
   std::vector<std::string> damaged;
@@ -89,7 +90,8 @@ Status add_checkpoint(Files& files, const std::string& folder, PackedJob& packed
                                  damaged.empty() ? "none" : join(damaged, "; ")));
 }
 
-// A name of a data set is no path beside the job file.
+// Returns the root of the job's data. load_run_job() makes every relative root a path below the
+// folder; if no such path exists, the root is the name of a data set.
 std::string data_root_of(const Job& job, const std::string& folder) {
   const fs::path inside = fs::path(job.data.root).lexically_relative(fs::absolute(folder));
   const bool below = !inside.empty() && *inside.begin() != "..";
@@ -97,14 +99,14 @@ std::string data_root_of(const Job& job, const std::string& folder) {
   return below && !fs::exists(job.data.root, failure) ? inside.string() : job.data.root;
 }
 
-// What a run's folder has of its job, and where its checkpoints are.
+// The job of a run's folder, and the folder of its checkpoints.
 struct PackedRun {
   PackedJob packed;
   std::string checkpoints;
 };
 
-// A job file of the cluster's may name any path of this machine: what it names goes along from
-// `folder` or not at all.
+// The origin of a job file. One from the cluster may name any path of this machine, so only files
+// in its own folder are sent.
 enum class Origin : uint8_t { here, cluster };
 
 Result<PackedRun> pack_folder(const std::string& folder, Origin origin,
@@ -143,8 +145,8 @@ Result<PackedJob> pack_run(const std::string& folder, const JobOverrides& overri
   return std::move(run.packed);
 }
 
-// The master has the checkpoint, and the metrics: they stay there. Nothing else is fetched,
-// whatever it lists.
+// The checkpoint and the metrics stay with the master. No other files are fetched, whatever the
+// master lists.
 Status fetch_job(ClusterClient& client, const std::string& id, const std::string& folder) {
   LEAT_ASSIGN_OR_RETURN(const auto all, client.files(id));
   const auto is_part = [](const RemoteFile& file) {

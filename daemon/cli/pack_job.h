@@ -1,4 +1,4 @@
-// A job file and what it names, made ready to be sent to a master.
+// Prepares a job file, and the files that it names, for a submit to a master.
 #pragma once
 
 #include <string>
@@ -12,27 +12,29 @@
 
 namespace leat {
 
+// A job that is ready to be submitted.
 struct PackedJob {
-  Job job;  // as it is here
+  Job job;  // as read on this machine
   JobRequest request;
-  std::vector<std::string> notes;  // for people: about the graph
+  std::vector<std::string> notes;  // for people, about graph and checkpoints
 };
 
-// Checks the job and its graph as far as that can be done without its data, which the workers have,
-// and finds the files to take along: the graph as graph/NAME, with an ONNX model's external data
-// beside it, and the weights as weights/NAME. The text of the job goes as it is; overrides name the
-// files anew. REQUIRES: job file, graph and weights exist.
+// Checks the job and its graph as far as possible without its data, which only the workers have,
+// and collects the files to send: the graph as graph/NAME, with the external data of an ONNX model
+// beside it, and the weights as weights/NAME. The text of the job is sent unchanged; overrides give
+// the files their new names. REQUIRES: job file, graph and weights exist.
 Result<PackedJob> pack_job(const JobOptions& options, Files& files);
 
-// The job of a run's folder, with its newest checkpoint that is whole (as resume/checkpoints/...)
-// and its metrics, from which the cluster goes on: see daemon/master/resumed_job.h. Notes name the
-// checkpoints that were passed over. failed_precondition if there is none.
+// Prepares the job of a run's folder with its newest valid checkpoint (as resume/checkpoints/...)
+// and its metrics, which the cluster continues: see daemon/master/resumed_job.h. Notes name damaged
+// checkpoints. failed_precondition if no checkpoint is valid.
 Result<PackedJob> pack_run(const std::string& folder, const JobOverrides& overrides, Files& files);
 
-// Copies the job file and the graph of a job on the cluster to `folder`. failed_precondition if it
-// has left no checkpoint.
+// Copies the job file and the graph of a job on the cluster to `folder`. failed_precondition if the
+// job has no checkpoint.
 Status fetch_job(ClusterClient& client, const std::string& id, const std::string& folder);
-// What was fetched so, to go on from the checkpoint that the job has on the cluster.
+// Prepares a job that fetch_job() copied, to continue from the checkpoint that the job has on the
+// cluster.
 Result<PackedJob> pack_fetched(const std::string& id, const std::string& folder,
                                const JobOverrides& overrides, Files& files);
 

@@ -11,7 +11,7 @@ namespace leat {
 namespace {
 
 constexpr size_t kBarWidth = 30;
-constexpr size_t kNarrowBar = 10;  // a narrower one makes way for what is beside it
+constexpr size_t kNarrowBar = 10;  // the least while an epoch runs
 constexpr size_t kLeastBar = 5;
 constexpr double kMeaningful = 0.1;  // seconds: a shorter time says little about a speed
 constexpr auto kRedrawEvery = std::chrono::milliseconds(100);
@@ -28,7 +28,7 @@ double seconds_per_step(const AssemblyStanding& standing) {
                                   : 0;
 }
 
-// "234/469", the step as wide as the steps.
+// Returns "234/469", with the step padded to the width of the steps.
 std::string count_of(const AssemblyStanding& standing) {
   const std::string steps = std::to_string(standing.steps);
   std::string step = std::to_string(standing.step);
@@ -49,12 +49,13 @@ std::string sample_rate(const AssemblyStanding& standing) {
   return cat(" - ", format("%.0f", standing.samples_per_second), " samples/s");
 }
 
-// The time that it took; "" if nobody has seen it.
+// Returns the time that the steps took; "" if it is unknown.
 std::string time_taken(const AssemblyStanding& standing) {
   return is_timed(standing) ? " " + format_seconds(standing.seconds) : "";
 }
 
-// "count [bar] rest" with a bar from `least` columns to kBarWidth; nothing if there is no room.
+// Returns "count [bar] rest" with a bar from `least` columns to kBarWidth; nothing if there is no
+// room.
 std::optional<std::string> with_bar(const AssemblyStanding& standing, const std::string& rest,
                                     size_t columns, size_t least) {
   const std::string count = count_of(standing);
@@ -185,6 +186,7 @@ void ProgressLine::break_line() {
   drawn_ = 0;
 }
 
+// Replaces the line in place. Spaces erase the rest of a longer line.
 void ProgressLine::draw(const std::string& line) {
   std::string shown = line.substr(0, columns());
   const size_t wide = shown.size();

@@ -1,10 +1,11 @@
-// How a training run tells people where it stands, in the manner of Keras:
+// The progress of a training run, shown to people in the style of Keras:
 //
 //   Epoch 1/5
 //   469/469 [==============================] 12s 25ms/step - 5012 samples/s - loss: 0.5123 - ...
 //
-// On a terminal the second line is redrawn in place, at most ten times a second, and fits its
-// width; otherwise an epoch is one plain line when it ends. The format_ functions are pure.
+// On a terminal the second line is redrawn in place, at most ten times a second, and fits the
+// width. Otherwise each epoch is one plain line, printed when it ends. The format_ functions are
+// pure.
 #pragma once
 
 #include <chrono>
@@ -20,68 +21,70 @@
 
 namespace leat {
 
-// A metric as shown: "loss", 0.5123.
+// A metric to show: "loss", 0.5123.
 struct NamedValue {
   std::string_view name;
   double value = 0;
 };
 
-// Where an epoch stands.
+// The progress of an epoch.
 struct AssemblyStanding {
   int64_t epoch = 1;        // from 1
-  int64_t epochs = 1;       // of so many
+  int64_t epochs = 1;       // number of epochs
   int64_t step = 0;         // steps of this epoch that are done
-  int64_t steps = 1;        // of so many
-  double seconds = 0;       // spent on `steps_timed` of them
-  int64_t steps_timed = 0;  // 0: nobody has seen when they were done
+  int64_t steps = 1;        // number of its steps
+  double seconds = 0;       // the time of `steps_timed` of them
+  int64_t steps_timed = 0;  // 0: the time is unknown
   double samples_per_second = 0;
 };
 
-// "7s", "1:05", "2:00:09".
+// Returns "7s", "1:05" or "2:00:09".
 std::string format_seconds(double seconds);
-// "850us/step", "25ms/step", "1.5s/step".
+// Returns "850us/step", "25ms/step" or "1.5s/step".
 std::string format_step_time(double seconds);
-// "[=========>....................]", so wide between the brackets.
+// Returns "[=========>....................]", with `width` columns between the brackets.
 std::string format_bar(int64_t step, int64_t steps, int64_t width);
-// Four decimals, or an exponent for what would read 0.0000.
+// Returns the value in the form of number_text().
 std::string format_value(double value);
-// " - loss: 0.5123 - accuracy: 0.8121"
+// Returns " - loss: 0.5123 - accuracy: 0.8121".
 std::string format_values(std::span<const NamedValue> values);
 
-// The line below "Epoch 1/5" while the epoch runs, with the time that is left, in at most `columns`
-// if it can be. The bar shrinks first; then the samples a second, the bar, the time of a step, and
-// the time that is left go, in this order; then the last values. The first value, the loss, stays.
-// There is no speed before it has been measured for a while.
+// Returns the line below "Epoch 1/5" while the epoch runs, with the time that is left. If `columns`
+// are too few, the bar shrinks first. Then the line loses the samples per second, the bar, the time
+// of a step, the time that is left, and the last values, in this order. The first value, the loss,
+// always stays, even if the line is too long then. The line has no times and speeds for the first
+// tenth of a second.
 std::string format_running(const AssemblyStanding& standing, std::span<const NamedValue> values,
                            size_t columns);
-// ... when it is done, with the time it took: all of it, with a bar as wide as there is room for...
+// Returns the line when the epoch is done, with the time that it took and all values. The bar is as
+// wide as possible, and missing if there is no room.
 std::string format_done(const AssemblyStanding& standing, std::span<const NamedValue> values,
                         size_t columns);
-// ... and the one line of an epoch where nothing is redrawn.
+// Returns the only line of an epoch if nothing is redrawn.
 std::string format_plain(const AssemblyStanding& standing, std::span<const NamedValue> values);
 
 // Writes the lines of a run. Threads: one. `out` and `clock` must outlive it.
 class ProgressLine {
  public:
-  // `redraw`: out is a terminal, `width` columns wide.
+  // `redraw`: out is a terminal with `width` columns.
   ProgressLine(std::ostream& out, const Clock& clock, bool redraw, int width);
 
-  // The clock of the epoch starts, now or at an earlier moment. `first_step` steps of it had been
-  // done by then.
+  // The epoch begins, now or at an earlier time `at`. `first_step` steps of it were done before.
   void begin_epoch(int64_t epoch, int64_t epochs, int64_t steps, int64_t first_step,
                    int64_t samples_per_step, std::optional<Clock::Steady> at = {});
-  // `step` steps of the epoch are done, now or at an earlier moment, which is the time they took.
-  // Cheap when nothing is drawn.
+  // `step` steps of the epoch are done, now or at an earlier time `at`. Cheap if nothing is drawn.
   void update(int64_t step, std::span<const NamedValue> values,
               std::optional<Clock::Steady> at = {});
-  // The epoch's last line, of the time up to the last update(): evaluation is not in it.
+  // Writes the epoch's last line, with the time until the last update(), which does not include
+  // evaluation.
   void end_epoch(std::span<const NamedValue> values);
   // Ends a line that is being redrawn, so that something else can be printed.
   void break_line();
 
  private:
   void draw(const std::string& line);
-  // Columns that a line may have: one as wide as the terminal would wrap, and could not be redrawn.
+  // The columns that a line may have. A line as wide as the terminal would wrap, and could not be
+  // redrawn.
   size_t columns() const { return width_ > 1 ? static_cast<size_t>(width_ - 1) : 1; }
 
   std::ostream& out_;

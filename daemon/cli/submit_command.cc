@@ -13,7 +13,7 @@
 namespace leat {
 namespace {
 
-// The job of the command, or the exit code of why there is none, which is reported.
+// The job of the command. If there is none, the error was reported, and `code` is the exit code.
 struct Packed {
   int code = kExitOk;
   PackedJob job;
@@ -44,13 +44,13 @@ Packed pack_file(const SubmitCommand& command) {
 
 Packed pack_folder(const SubmitCommand& command) {
   const ColorMode color = command.cluster.color;
-  if (command.resume.find_first_of("/.") == std::string::npos)  // so might a job be called
+  if (command.resume.find_first_of("/.") == std::string::npos)  // or a job's name
     std::cerr << "leat: resumes from the folder './" << printable(command.resume) << "'\n";
   if (report_missing("run", command.resume + "/job.yaml", color)) return {kExitNoSuch, {}};
   return taken(pack_run(command.resume, command.job.overrides, real_files()), command);
 }
 
-// What it takes along lies in `folder` until it is submitted.
+// The files that it sends are in `folder` until it is submitted.
 Packed pack_job_of_cluster(const SubmitCommand& command, ClusterConnection& connection,
                            std::unique_ptr<TemporaryFolder>& folder) {
   auto made = TemporaryFolder::make("leat-resume");
@@ -63,8 +63,8 @@ Packed pack_job_of_cluster(const SubmitCommand& command, ClusterConnection& conn
   return taken(pack_fetched(job->id, folder->path(), command.job.overrides, real_files()), command);
 }
 
-// A folder that is here, beside the job file or elsewhere, is meant by its path, for a worker of
-// this machine; unless a worker calls a data set so.
+// If the job's data root is a folder of this machine, sends its path, for a worker on the same
+// machine; unless a worker has a data set of that name.
 Status mean_local_folder(const SubmitCommand& command, ClusterClient& client, PackedJob& packed) {
   namespace fs = std::filesystem;
   const std::string& root = packed.job.data.root;

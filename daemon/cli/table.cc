@@ -12,12 +12,12 @@ constexpr size_t kGap = 2;  // spaces between columns
 
 bool begins_character(char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }
 
-// Characters of UTF-8 text, each taken to be one column wide.
+// Returns the number of UTF-8 characters, each of which counts as one column.
 size_t width_of(std::string_view text) {
   return static_cast<size_t>(std::count_if(text.begin(), text.end(), begins_character));
 }
 
-// Of a table's columns; those of width 0 are left out.
+// The widths of a table's columns; columns of width 0 are left out.
 using Widths = std::vector<size_t>;
 
 size_t total(const Widths& widths) {
@@ -26,7 +26,7 @@ size_t total(const Widths& widths) {
   return sum - std::min(sum, kGap);
 }
 
-// Narrows columns, in the order in which they give way.
+// Narrows columns, in the order of `fit`, until the lines fit.
 void fit_in(Widths& widths, const std::vector<std::string>& headers, const TableFit& fit) {
   for (const GivesWay& each : fit.give_way) {
     const size_t all = total(widths);
@@ -45,7 +45,7 @@ void fit_in(Widths& widths, const std::vector<std::string>& headers, const Table
 
 std::string line_of(const std::vector<std::string>& cells, const Widths& widths) {
   std::string line;
-  size_t gap = 0;  // spaces that the next cell needs before it
+  size_t gap = 0;  // spaces before the next cell
   for (size_t i = 0; i < cells.size(); ++i) {
     if (widths[i] == 0) continue;
     const std::string cell = shortened(cells[i], widths[i]);

@@ -1,4 +1,4 @@
-// Tables for people, and the short forms of what stands in them. Pure.
+// Tables for people, and short forms of the values in them. Threads: pure functions.
 #pragma once
 
 #include <cstdint>
@@ -8,31 +8,32 @@
 
 namespace leat {
 
-// A column that gives way where a line has no room for all of them: it becomes as narrow as `least`
-// columns of the terminal, or goes if that is 0.
+// A column that becomes narrower if a line is too long: it shrinks to `least` columns of the
+// terminal, or disappears if that is 0.
 struct GivesWay {
   std::string_view header;
   size_t least = 0;
 };
 
-// How wide a table may be.
+// The limit of a table's width.
 struct TableFit {
-  size_t columns = 0;                   // of the terminal; 0: as wide as it is
+  size_t columns = 0;                   // of the terminal; 0: no limit
   std::vector<GivesWay> give_way = {};  // in this order, until the lines fit
 };
 
-// Columns as wide as their widest cell, two spaces apart, each row a line; headers in the first, if
-// wanted. Control characters in a cell are escaped. With a fit cells end in "..." where they are
-// cut, and so do lines that are still too long. REQUIRES: rows are as long as the headers.
+// Formats a table whose columns are as wide as their widest cell, two spaces apart, with one line
+// for each row, and a line of headers if wanted. Escapes control characters in cells. Cells that
+// `fit` cuts end in "...", and so do lines that are still too long. REQUIRES: rows are as long as
+// the headers.
 std::string format_table(const std::vector<std::string>& headers,
                          const std::vector<std::vector<std::string>>& rows, bool with_headers,
                          const TableFit& fit = {});
 
-// "12s", "3m", "5h", "2d": how long ago, in the largest unit that fits.
+// Returns an age in its largest unit: "12s", "3m", "5h", "2d".
 std::string format_age(int64_t milliseconds);
-// "-" for what is not known.
+// Returns "-" for an empty text.
 std::string or_dash(std::string text);
-// `text`, or its beginning and "..." if it is wider than `most` characters of UTF-8.
+// Returns `text`, or its beginning and "..." if it has more than `most` characters of UTF-8.
 std::string shortened(std::string_view text, size_t most);
 
 }  // namespace leat

@@ -18,7 +18,7 @@
 namespace leat {
 namespace {
 
-// Tells a person on stderr, and with --json a program on stdout, how the training goes.
+// Shows the progress of the training to people on stderr, and with --json to programs on stdout.
 class Reporter final : public TrainObserver {
  public:
   Reporter(const TrainCommand& command, const Trainer& trainer, std::string folder)
@@ -108,7 +108,7 @@ class Reporter final : public TrainObserver {
   RunIdentity identity_;
 };
 
-// leat-runs/NAME, or NAME-2, NAME-3, ...: the first that is not there.
+// Returns the first of leat-runs/NAME, NAME-2, NAME-3, ... that does not exist.
 std::string fresh_folder(const std::string& name) {
   for (int i = 1;; ++i) {
     const std::string folder = cat("leat-runs/", name, i == 1 ? "" : cat("-", i));
@@ -116,7 +116,8 @@ std::string fresh_folder(const std::string& name) {
   }
 }
 
-// Of a run that came from elsewhere, everything but its data is in the folder.
+// Prints a hint about the data if the graph of a run from another machine is there: a run's folder
+// contains everything except its data.
 void hint_at_data(const Job& job) {
   const auto graph = real_files().exists(job.model.graph);
   if (!graph.ok() || !*graph) return;

@@ -10,10 +10,10 @@ namespace {
 constexpr uint64_t kMaxUpload = uint64_t{16} << 30;
 constexpr uint64_t kMaxInline = 512u << 10;  // of all files in a submit
 constexpr uint64_t kMaxSubmit = 960u << 10;  // of the message: a master takes 1 MiB
-constexpr uint64_t kFileBytes = 128;         // of a file in it, beside its name and content
+constexpr uint64_t kFileBytes = 128;         // of a file there, besides name and content
 
-// What the files' content may have of the message; invalid_argument if there is no room for the
-// rest.
+// Returns the number of bytes that the files' content may have in the message. invalid_argument if
+// there is no room for the rest.
 Result<uint64_t> room_for_content(const JobRequest& request) {
   uint64_t used = request.text.size();
   for (const std::string& each : request.overrides) used += each.size() + 16;

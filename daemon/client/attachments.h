@@ -1,4 +1,4 @@
-// The files that go along with a submit, looked at before anything is sent.
+// The files of a submit, which are read and hashed before anything is sent.
 #pragma once
 
 #include <cstdint>
@@ -14,18 +14,19 @@
 
 namespace leat {
 
-// A file of a submit, looked at.
+// A file of a submit, with its size and hash.
 struct Attached {
   std::string name;
   std::string path;
   uint64_t size = 0;
   Sha256Digest sha256{};
-  std::optional<Bytes> bytes;  // nothing: it is uploaded before
+  std::optional<Bytes> bytes;  // nothing: the file is uploaded before the submit
 };
 
-// Reads what is small enough to go in the message, and hashes the rest in pieces. `stopped` is
-// asked after each MiB: true ends it with `cancelled`. invalid_argument if the message has no room
-// for what is not content; resource_exhausted for a file of more than 16 GiB.
+// Reads the files that are small enough for the message, and hashes the others in pieces. Calls
+// `stopped` after each MiB: true ends it with `cancelled`. invalid_argument if the message has no
+// room for the rest of the submit; resource_exhausted for a file of more than 16 GiB; otherwise the
+// errors of reading a file. Blocks.
 Result<std::vector<Attached>> look_at(const JobRequest& request,
                                       const std::function<bool()>& stopped);
 

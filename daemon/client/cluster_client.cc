@@ -20,17 +20,17 @@ namespace {
 using std::chrono::milliseconds;
 using Steady = std::chrono::steady_clock;
 
-constexpr auto kSlice = milliseconds(50);  // how often a wait asks whether to stop
+constexpr auto kSlice = milliseconds(50);  // the interval at which a wait calls stop()
 constexpr auto kFirstPause = milliseconds(100);
 constexpr auto kLongestPause = milliseconds(2'000);
 constexpr auto kWriteDeadline = milliseconds(120'000);   // of a window of an upload
 constexpr auto kFinishDeadline = milliseconds(130'000);  // of its end: the master syncs it
-constexpr auto kSubmitDeadline = milliseconds(20'000);   // beyond that of any call
-constexpr auto kResumeDeadline = milliseconds(100'000);  // and when a checkpoint is hashed
-constexpr auto kRemoveDeadline = milliseconds(35'000);   // its files are removed
+constexpr auto kSubmitDeadline = milliseconds(20'000);   // in addition to that of any call
+constexpr auto kResumeDeadline = milliseconds(100'000);  // in addition, if a checkpoint is hashed
+constexpr auto kRemoveDeadline = milliseconds(35'000);   // the master removes its files
 constexpr auto kFetchDeadline = milliseconds(120'000);
-constexpr uint64_t kWindow = 2u << 20;  // bytes of a file that go at a time
-constexpr int kMaxRetakes = 5;          // of a fetch or an upload that came no further
+constexpr uint64_t kWindow = 2u << 20;  // bytes of a file in flight at a time
+constexpr int kMaxRetakes = 5;          // of an upload with progress, or of a fetch without
 
 template <typename O>
 struct Wait {
@@ -95,7 +95,7 @@ Result<std::vector<View>> views_of(Response&& response) {
   return read_views<View>(outcome.getOk());
 }
 
-// Of a job that was asked for by `id`, which may be a prefix.
+// Checks that the job is the one that `id` names, which may be a prefix.
 template <typename Response>
 Result<JobView> job_of(Response&& response, const std::string& id) {
   LEAT_ASSIGN_OR_RETURN(JobView view, view_of<JobView>(response));
@@ -103,7 +103,7 @@ Result<JobView> job_of(Response&& response, const std::string& id) {
   return internal_error(cat("expected the job ", quoted_start(id), ", received '", view.id, "'"));
 }
 
-// A page from line `from` on: no line before it, unless there are only such.
+// Checks that a page begins at or after `from`, or at the end of the log if that is before `from`.
 Result<LogPage> page_from(Result<LogPage> page, uint64_t from) {
   if (!page.ok() || page->first >= std::min(from, page->end)) return page;
   return internal_error(
@@ -125,13 +125,13 @@ Result<std::vector<RemoteFile>> files_of(capnp::List<wire::FileInfo>::Reader lis
   return files;
 }
 
-// A file that is being uploaded, on the loop.
+// A file that is being uploaded. It belongs to the loop.
 struct Sink final : LoopOwned {
   explicit Sink(wire::Upload::Client to) : to(kj::mv(to)) {}
   wire::Upload::Client to;
 };
 
-// A file that is being fetched, on the loop.
+// A file that is being fetched. It belongs to the loop.
 struct Content final : LoopOwned {
   explicit Content(wire::Download::Client from) : from(kj::mv(from)) {}
   wire::Download::Client from;
@@ -142,7 +142,7 @@ struct Opened {
   uint64_t id = 0;  // of the Content
 };
 
-// Bytes [offset, offset + size), asked for in chunks all at once.
+// Reads the bytes [offset, offset + size), with parallel requests for chunks.
 kj::Promise<Result<Bytes>> read_window(wire::Download::Client from, uint64_t offset,
                                        uint64_t size) {
   const auto bytes = std::make_shared<Bytes>(size);
@@ -171,7 +171,7 @@ kj::Promise<Result<Bytes>> read_window(wire::Download::Client from, uint64_t off
       });
 }
 
-// A file on its way to disk: under another name until it is whole.
+// A file that is being written, under a temporary name until it is complete.
 class Arriving {
  public:
   static Result<std::unique_ptr<Arriving>> begin(Files& files, const std::string& path) {
@@ -230,7 +230,7 @@ class ClusterClient::Core {
   Core(ClusterClientOptions options, std::unique_ptr<RpcLoop> loop)
       : options_(std::move(options)), loop_(std::move(loop)) {}
 
-  // Fails with unavailable, or as refused() says.
+  // Fails with `unavailable`; refused() tells whether the master refused the hello.
   Status connect() {
     RpcClientOptions options;
     options.address = options_.address;
@@ -253,23 +253,23 @@ class ClusterClient::Core {
     return as_it_is ? status : unavailable(status.message());
   }
 
-  // The same, but for `patience`.
+  // Like connect(), but tries for `patience`.
   Status await_master() {
     return until_answered<bool>([](bool& answered) -> Result<bool> { return answered = true; })
         .status();
   }
 
-  // `function` takes a Master::Client and returns a kj::Promise<Result<T>>. Repeated until it was
-  // answered.
+  // Calls a method. `function` takes a Master::Client and returns a kj::Promise<Result<T>>. The
+  // call is repeated until the master answers.
   template <typename T, typename F>
   Result<T> call(const char* method, milliseconds deadline, F function) {
     return until_answered<T>(
         [&](bool& answered) { return once<T>(method, deadline, function, answered); });
   }
 
-  // Repeats calls over one connection, until what comes back is the master's word, or nothing that
-  // another try would change. That the master stops is no answer: the next one has it. An upload
-  // that came further has the whole patience again.
+  // Repeats `attempt` over a connection until the master answers, or until it fails with an error
+  // that another attempt would not change. `cancelled` from a master that stops is not an answer:
+  // the next master has it. If an upload has made progress, `patience` begins again.
   template <typename T, typename Attempt>
   Result<T> until_answered(Attempt attempt) {
     auto pause = kFirstPause;
@@ -300,7 +300,7 @@ class ClusterClient::Core {
     }
   }
 
-  // One try over the connection that there is. `answered`: what comes back is the master's word.
+  // Calls a method once, over the current connection. Sets `answered` if the master has answered.
   template <typename T, typename F>
   Result<T> once(const char* method, milliseconds deadline, F function, bool& answered) {
     struct Call : Wait<Result<T>> {
@@ -325,7 +325,7 @@ class ClusterClient::Core {
     loop_->run([this, content] { loop_->context().release(content); });
   }
 
-  // Uploads it as one try; `answered` as once() has it, true also for what is wrong on this side.
+  // Uploads a file once; `answered` as for once(), but also true for errors on this side.
   Status upload(const Attached& file, bool& answered) {
     LEAT_ASSIGN_OR_RETURN(const uint64_t sink, begin_upload(file, answered));
     Status status = send(file, sink, answered);
@@ -354,7 +354,7 @@ class ClusterClient::Core {
     });
   }
 
-  // The next bytes of the file; `answered` as once() has it.
+  // Reads the next bytes of the file; `answered` as for once().
   Result<Bytes> read(const Opened& file, uint64_t offset, bool& answered) {
     if (client_ == nullptr) return unavailable("the connection was lost");
     const uint64_t size = std::min(kWindow, file.size - offset);
@@ -376,7 +376,7 @@ class ClusterClient::Core {
     return status.code() == Code::unavailable || status.code() == Code::deadline_exceeded;
   }
 
-  // The number of its Sink.
+  // Begins an upload and returns the number of its Sink.
   Result<uint64_t> begin_upload(const Attached& file, bool& answered) {
     return once<uint64_t>(
         "Master.upload", options_.deadline,
@@ -393,7 +393,7 @@ class ClusterClient::Core {
         answered);
   }
 
-  // All its bytes, a window at a time.
+  // Sends all bytes, one window at a time.
   Status send(const Attached& file, uint64_t sink, bool& answered) {
     answered = true;
     LEAT_ASSIGN_OR_RETURN(const auto from, real_files().open(file.path));
@@ -412,7 +412,8 @@ class ClusterClient::Core {
     return hash.finish() == file.sha256 ? Status() : changed(file);
   }
 
-  // `function` takes the Upload::Client and returns a kj::Promise<Status>.
+  // Calls a method of an upload. `function` takes the Upload::Client and returns a
+  // kj::Promise<Status>.
   template <typename F>
   Status with_sink(const char* method, milliseconds deadline, uint64_t sink, bool& answered,
                    F function) {
@@ -430,6 +431,8 @@ class ClusterClient::Core {
         .status();
   }
 
+  // Waits for the outcome of a call; `cancelled` if stop() returns true, deadline_exceeded after
+  // `deadline`.
   template <typename O>
   O await(Wait<O>& wait, milliseconds deadline, const char* what) {
     const auto due = Steady::now() + deadline;
@@ -471,7 +474,7 @@ Result<std::unique_ptr<ClusterClient>> ClusterClient::connect(ClusterClientOptio
   return std::unique_ptr<ClusterClient>(new ClusterClient(std::move(core)));
 }
 
-// Uploads are made again with each try, so that a master that starts anew gets them, too.
+// Each attempt uploads the files again, because a restarted master does not have them.
 Result<JobView> ClusterClient::submit(const JobRequest& request) {
   LEAT_ASSIGN_OR_RETURN(std::vector<Attached> files,
                         look_at(request, [this] { return core_->stopped(); }));

@@ -1,5 +1,5 @@
-// A cluster, as people and their programs use it: jobs submitted, watched, cancelled, and what they
-// leave fetched. docs/cli.md has the commands over it.
+// The client of a cluster, for people and their programs: it submits, watches and cancels jobs, and
+// fetches their files. docs/cli.md describes the commands that use it.
 #pragma once
 
 #include <chrono>
@@ -15,96 +15,106 @@
 
 namespace leat {
 
+// The settings of a client.
 struct ClusterClientOptions {
   std::string address;  // of the master: "127.0.0.1:17461"
   std::string cluster = "leat";
   std::string secret;                                 // of the cluster; may be empty
-  std::chrono::milliseconds connect_deadline{5'000};  // connection and hello together
-  std::chrono::milliseconds deadline{10'000};         // of a call, beyond what it is asked to wait
-  // For so long a call tries again when the connection is lost.
+  std::chrono::milliseconds connect_deadline{5'000};  // for connection and hello together
+  std::chrono::milliseconds deadline{10'000};         // of a call, beyond the time that it waits
+  // How long a call tries again when the connection is lost.
   std::chrono::milliseconds patience{30'000};
-  bool await_master = false;  // connect() tries again for as long, too
-  // Asked every 50 ms by calls that wait: true ends them with `cancelled`.
+  bool await_master = false;  // connect() tries again as long, too
+  // Called every 50 ms while a call waits: true ends the call with `cancelled`.
   std::function<bool()> stop;
-  // A call is about to connect again; with what ended the connection, or kept it from being made.
+  // Called when a call begins to try again, with the error that ended or prevented the connection.
   std::function<void(const Status& cause)> on_lost;
 };
 
-// A file for a job to take along.
+// A file that the job needs.
 struct JobAttachment {
-  std::string name;  // as the job file has it: relative, no ".."
-  std::string path;  // where it is
+  std::string name;  // the name in the job file: relative, no ".."
+  std::string path;  // of the file on this machine
 };
 
-// A job on its way.
+// A job to submit.
 struct JobRequest {
-  std::string request_id;  // new_request_id(), once for each job
-  std::string text;        // the job file
+  std::string request_id;  // new_request_id(), called once for each job
+  std::string text;        // of the job file
   std::vector<std::string> overrides;
   std::vector<JobAttachment> files;
   std::vector<std::string> chaos = {};  // daemon/spec/chaos_fault.h
-  // A job of the cluster from whose newest whole checkpoint it goes on; `files` has none then.
+  // The id of a job from whose newest valid checkpoint this one continues; `files` is empty then.
   std::string resume = {};
 };
 
-// 32 hexadecimal digits that nobody else has.
+// Returns 32 random hexadecimal digits.
 std::string new_request_id();
 
-// What a job has left.
-struct RemoteFile {
+// A file that a job has left in its folder.
+struct RemoteFile {  // relative to the job's folder
   std::string name;  // relative to the job's folder
   uint64_t size = 0;
 };
 
-// A connection to the master, which is made again when it is lost: then a call is repeated, with a
-// growing pause in between, until it was answered or `patience` is over. All calls may be repeated
+// A connection to the master. When it is lost, the client connects again and repeats the call,
+// after pauses that grow, until the master answers or `patience` is over. All calls may be repeated
 // safely.
 //
-// Errors: unavailable: the master cannot be reached, or no more. refused(): it is another
-// cluster's, or does not accept the secret. Else those of daemon/wire/cluster.capnp.
+// Errors: `unavailable` if the master cannot be reached, or no longer; if refused() is true, the
+// master belongs to another cluster or does not accept the secret; otherwise those that
+// daemon/wire/cluster.capnp describes.
 //
-// Threads: one at a time. It has a thread of its own, "rpc".
+// Threads: one at a time. All calls block. The client has its own thread, "rpc".
 class ClusterClient {
  public:
+  // Connects once, or for `patience` with await_master.
   static Result<std::unique_ptr<ClusterClient>> connect(ClusterClientOptions options);
   ~ClusterClient();
   ClusterClient(const ClusterClient&) = delete;
   ClusterClient& operator=(const ClusterClient&) = delete;
 
-  // Files past 512 KiB together are uploaded first, in pieces; at most 16 GiB of each. Each is read
-  // twice: failed_precondition if it changes in between. When it is ok, the job is safe with the
-  // master.
+  // Uploads files beyond 512 KiB in total first, in pieces; a file may have up to 16 GiB. Each is
+  // read twice: failed_precondition if it changes in between. Ok when the master has stored the
+  // job.
   Result<JobView> submit(const JobRequest& request);
 
-  // Oldest first; the newest 1,000 if there are more.
+  // Returns the jobs, the oldest first; only the newest 1,000 if there are more.
   Result<std::vector<JobView>> jobs();
-  // `id` here and below: or a prefix of no other. failed_precondition if there is none.
+  // `id`, here and below, is an id or a prefix of only one id. failed_precondition if there is no
+  // such job.
   Result<JobView> job(const std::string& id);
-  // The job when its version is beyond `seen`, or as it is after `wait` (at most 30 s).
+  // Returns the job when its version is greater than `seen`, or unchanged after `wait` (at most 30
+  // s).
   Result<JobView> watch(const std::string& id, uint64_t seen, std::chrono::milliseconds wait);
-  // failed_precondition if it has ended.
+  // Cancels a job and returns it. failed_precondition if it has ended.
   Result<JobView> cancel(const std::string& id);
-  // Forgets a job that has ended, with its files and its log; what it was. failed_precondition if
-  // it has not ended, or is gone.
+  // Deletes a job that has ended, with its files and its log, and returns its last view.
+  // failed_precondition if it has not ended, or does not exist.
   Result<JobView> remove(const std::string& id);
-  // A page from line `from` on. If there is none, and the job goes on, waits for one.
+  // Returns a page of lines, from line `from` on. If there is none yet and the job has not ended,
+  // waits for one.
   Result<LogPage> logs(const std::string& id, uint64_t from, std::chrono::milliseconds wait = {});
 
+  // Lists the files that a job has left.
   Result<std::vector<RemoteFile>> files(const std::string& id);
-  // Writes one of them to <directory>/<name>, whole or not at all; the path. What came is what the
-  // master has: its SHA-256 is checked. A connection that is lost is taken up where it broke.
-  // invalid_argument for a name that is not relative, leads out of the directory or begins with a
-  // dot: no job has left such a file (daemon/jobs/grammar.h).
+  // Writes one of them to <directory>/<name>, as a whole or not at all, and returns the path.
+  // Checks the SHA-256 of the bytes. After a lost connection it continues at the same byte.
+  // invalid_argument for a name that is absolute, leads out of the directory or begins with a dot:
+  // no job has such a file (daemon/jobs/grammar.h).
   Result<std::string> fetch(const std::string& id, const std::string& name,
                             const std::string& directory, Files& files = real_files());
 
+  // Returns the workers.
   Result<std::vector<NodeView>> nodes();
-  // The worker gets no job from now on, and its job leaves it at a fence; or it gets jobs again.
-  // failed_precondition if there is none.
+  // Drains a worker: it gets no new job, and its job leaves it at a fence; with `undo`, it gets
+  // jobs again. failed_precondition if there is no such worker.
   Result<NodeView> drain(const std::string& worker, bool undo = false);
+  // Returns the state of the cluster.
   Result<ClusterView> cluster();
 
-  // The last hello was refused: the error at hand is about who we are.
+  // True if the master refused the last hello, so that the error is about the cluster's name or
+  // secret.
   bool refused() const;
 
  private:

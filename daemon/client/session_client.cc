@@ -26,13 +26,13 @@ using std::chrono::milliseconds;
 using Steady = std::chrono::steady_clock;
 using Fetches = std::vector<Tensor>;
 
-constexpr auto kAnswer = milliseconds(35'000);    // of a call that waits for the session alone
-constexpr auto kTransfer = milliseconds(90'000);  // of what does not fit a message, each way
+constexpr auto kAnswer = milliseconds(35'000);    // of a call that waits only for the session
+constexpr auto kTransfer = milliseconds(90'000);  // of a large value, each way
 constexpr auto kWatch = milliseconds(10'000);
-constexpr auto kPause = milliseconds(200);  // between two tries to connect
+constexpr auto kPause = milliseconds(200);  // between two attempts to connect
 constexpr uint64_t kMaxFetch = uint64_t{1} << 30;
 
-// The session's capability, on the loop.
+// The session's capability. It belongs to the loop.
 struct Link final : LoopOwned {
   explicit Link(wire::Session::Client session) : session(kj::mv(session)) {}
   wire::Session::Client session;
@@ -43,7 +43,7 @@ struct OpenedSession {
   uint64_t link = 0;
 };
 
-// What goes before a call that names it.
+// A value that is uploaded before the call that names it.
 struct Staging {
   uint64_t number = 0;
   std::shared_ptr<const Blob> blob;
@@ -67,7 +67,7 @@ kj::Promise<Status> stage(wire::Session::Client session, std::vector<Staging> al
   });
 }
 
-// Fetches as they are coming in: those that are blobs are downloaded one after the other.
+// The fetches of a step. Those that are blobs are downloaded one after the other.
 struct ArrivingResult {
   struct Value {
     TensorType type;
@@ -75,7 +75,7 @@ struct ArrivingResult {
     BlobInfo info;
   };
   Fetches tensors;
-  std::deque<Value> values;  // what holds capabilities does not move
+  std::deque<Value> values;  // a deque, because capabilities must not move
 };
 
 Result<std::shared_ptr<ArrivingResult>> read_result(wire::StepResult::Reader in) {
@@ -116,10 +116,10 @@ kj::Promise<Result<Fetches>> download_all(std::shared_ptr<ArrivingResult> arrivi
 
 }  // namespace
 
-// Steps -------------------------------------------------------------------------------------------
+// --- Steps ---
 
 struct RemoteStepState {
-  // What is asked.
+  // The request.
   std::variant<Signature, CallableId> what;
   std::vector<PackedValue> feeds;
   std::vector<Staging> staging;
@@ -129,7 +129,7 @@ struct RemoteStepState {
   RpcLoop* loop = nullptr;
   RemoteSession::Finished finished;
 
-  // Of the loop.
+  // Threads: the loop's.
   bool sent = false, cancelled = false;
 
   mutable std::mutex mutex;
@@ -208,7 +208,7 @@ kj::Promise<Result<Fetches>> run_step(std::shared_ptr<RemoteStepState> state) {
   return Result<Fetches>(no_link());
 }
 
-// On the loop.
+// Threads: the loop's.
 void cancel_step(RemoteStepState& state) {
   state.cancelled = true;
   if (!state.sent) return;
@@ -249,7 +249,7 @@ void RemoteStep::cancel() {
   (void)state_->loop->post([state = state_] { cancel_step(*state); });
 }
 
-// The session -------------------------------------------------------------------------------------
+// --- The session ---
 
 class RemoteSession::Core {
  public:
@@ -266,8 +266,8 @@ class RemoteSession::Core {
     return await_workers();
   }
 
-  // A call of a method that answers with a T. `function` takes a Session::Client and returns a
-  // promise for a Result<T>.
+  // Calls a method that answers with a T. `function` takes a Session::Client and returns a promise
+  // for a Result<T>.
   template <typename T, typename F>
   Result<T> call(const char* what, milliseconds deadline, F function) {
     LEAT_ASSIGN_OR_RETURN(const uint64_t link, this->link());
@@ -366,7 +366,7 @@ class RemoteSession::Core {
     return leat::call(*loop_, std::move(on_loop), deadline, what);
   }
 
-  // The capability on the connection that there is, or on a new one.
+  // Returns the capability on the current connection, or on a new one.
   Result<uint64_t> link() {
     const std::lock_guard lock(mutex_);
     const auto give_up = Steady::now() + cluster_.patience;
@@ -375,14 +375,14 @@ class RemoteSession::Core {
       if (!is_lost()) return link_;
       const Status status = connect();
       if (status.ok()) return link_;
-      // A first connection that fails is somebody's to hear of; later ones try again.
+      // If the first connection fails, the caller gets the error; later ones are tried again.
       const bool again = status.code() == Code::unavailable && !job_.empty();
       if (!again || Steady::now() + kPause > give_up) return status;
       std::this_thread::sleep_for(kPause);
     }
   }
 
-  // With the mutex.
+  // REQUIRES: the caller holds the mutex.
   Status connect() {
     if (link_ != 0) loop_->run([this] { loop_->context().release(link_); });
     link_ = 0;

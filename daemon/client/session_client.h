@@ -1,12 +1,13 @@
-// An interactive session on a cluster: what daemon/session/session.h is in one process. Steps mean
-// the same here and there; docs/session.md is the contract of both.
+// The client of an interactive session on a cluster. It corresponds to Session
+// (daemon/session/session.h), which runs in one process. Steps have the same meaning in both;
+// docs/session.md is the contract of both.
 //
 //   auto session = RemoteSession::open({.address = "127.0.0.1:17461"}, {.workers = 2});
 //   (*session)->extend(0, graph);                                       // version 1
 //   (*session)->run({{"x", batch}}, {"loss"}, {"train"});               // -> {loss}
 //
-// The session is a job of its own, which leases whole workers until it is closed. Its variables and
-// queues are nobody else's, and gone when it ends.
+// The session is a job, which leases whole workers until it is closed. No other job can use its
+// variables and queues, and they are deleted when it ends.
 #pragma once
 
 #include <chrono>
@@ -24,21 +25,22 @@
 
 namespace leat {
 
+// The settings of a session.
 struct RemoteSessionOptions {
-  std::string name = "session";  // its job's, and in messages
-  int workers = 1;               // that it leases. With `single`, constraints of the graph choose
+  std::string name = "session";  // of its job, also in messages
+  int workers = 1;               // number to lease. With `single`, constraints of the graph choose
   std::string strategy = "single";
   int shards = 1;
   uint64_t seed = 0;
-  size_t plans = 64;                                            // kept; at most 1,024
-  std::chrono::milliseconds timeout = std::chrono::minutes(1);  // of a step that names none
-  std::chrono::milliseconds wait = std::chrono::minutes(1);     // for the workers, in the queue
+  size_t plans = 64;                                            // number to keep; at most 1,024
+  std::chrono::milliseconds timeout = std::chrono::minutes(1);  // of a step without a deadline
+  std::chrono::milliseconds wait = std::chrono::minutes(1);     // in the queue, for the workers
 };
 
 struct RemoteStepState;
 
-// A step in flight. Destroying it cancels the step if it is not over, and waits until it is.
-// Threads: one at a time. The session outlives it.
+// A step in flight. Its destructor cancels the step if it is not over, and waits until it is.
+// Threads: one at a time. The session must outlive it.
 class RemoteStep {
  public:
   explicit RemoteStep(std::shared_ptr<RemoteStepState> state);
@@ -46,44 +48,46 @@ class RemoteStep {
   RemoteStep& operator=(RemoteStep&&) = delete;
   ~RemoteStep();
 
-  // Blocks until the step is over: its fetches, or why there are none. REQUIRES: the first call.
+  // Blocks until the step is over, and returns its fetches or its error. REQUIRES: it was not
+  // called before.
   Result<std::vector<Tensor>> wait();
+  // True if the step is over. Does not block.
   bool over() const;
-  // The step ends with `cancelled`, unless it is over.
+  // Makes the step end with `cancelled`, unless it is over. Does not block.
   void cancel();
 
  private:
   std::shared_ptr<RemoteStepState> state_;
 };
 
-// A lost connection ends the calls that were waiting with `unavailable`, and cancels the steps in
-// flight; whether such a step ran is not known. The next call connects again, if it comes within 30
-// s: the graph, callables and variables are still there. A session whose job has ended (cancelled,
-// or a worker was lost) is gone: calls say why.
+// A session on the cluster. If the connection is lost, calls that wait end with `unavailable`, and
+// the steps in flight are cancelled; it is unknown whether such a step ran. The next call connects
+// again. If it comes within 30 s, the graph, callables and variables still exist. If the session's
+// job has ended (it was cancelled, or a worker was lost), calls return the reason.
 //
-// Threads: any, for all members; run() and its like block the caller, nobody else. It has a thread
-// of its own, "rpc". The master may be any version that has the interface.
+// Threads: any, for all members; run() and similar calls block only the calling thread. The session
+// has its own thread, "rpc". The master may be of any version that has the interface.
 class RemoteSession {
  public:
   using Deadline = std::optional<std::chrono::steady_clock::time_point>;
-  // Called once, when the step is over; on the rpc thread: it must not block, nor call the session.
+  // Called once, when the step is over, on the rpc thread: it must not block or call the session.
   using Finished = std::function<void()>;
 
-  // Returns when the session has its workers. deadline_exceeded, with what it waited for, after
-  // options.wait: then it has left the queue. Other errors are those of ClusterClient. Of
-  // `cluster`, `stop` and `on_lost` are not used.
+  // Returns when the session has its workers. deadline_exceeded after options.wait, with the reason
+  // why it waited: then it has left the queue. Other errors are those of ClusterClient. Ignores
+  // `stop` and `on_lost` of `cluster`.
   static Result<std::unique_ptr<RemoteSession>> open(ClusterClientOptions cluster,
                                                      RemoteSessionOptions options);
-  // Closes. REQUIRES: no RemoteStep is left.
+  // Closes the session. REQUIRES: no RemoteStep exists.
   ~RemoteSession();
   RemoteSession(const RemoteSession&) = delete;
   RemoteSession& operator=(const RemoteSession&) = delete;
 
-  // The id of its job: what `leat show` and `leat cancel` take.
+  // Returns the id of its job, for `leat show` and `leat cancel`.
   const std::string& job() const;
 
-  // As the members of Session of these names. Values of more than 256 KiB, or past that together,
-  // take a way of their own; at most 256 MiB of each.
+  // Like the members of Session with these names. Values of more than 256 KiB, and values beyond
+  // 256 KiB in total, are uploaded before the call; a value may have up to 256 MiB.
   Result<uint64_t> extend(uint64_t version, const Graph& graph);
   uint64_t version() const;  // the last that extend() returned
   Result<std::vector<Tensor>> run(const Feeds& feeds, const std::vector<std::string>& fetches,
@@ -94,13 +98,14 @@ class RemoteSession {
   Result<CallableId> make_callable(const Signature& signature);
   Result<std::vector<Tensor>> run_callable(CallableId id, const std::vector<Tensor>& feeds,
                                            Deadline deadline = {});
-  // Unlike Session's, they return before the step is checked: what is wrong, wait() tells.
+  // Unlike those of Session, the start functions return before the step is checked: wait() returns
+  // the error.
   Result<RemoteStep> start_callable(CallableId id, const std::vector<Tensor>& feeds,
                                     Deadline deadline = {}, Finished finished = {});
   Status release_callable(CallableId id);
 
-  // Ends every step in flight with `cancelled`, and returns when none of them is being computed;
-  // its job ends. Whatever is called afterwards fails. May be repeated.
+  // Makes every step in flight end with `cancelled`, and returns when none of them is being
+  // computed. The session's job ends. Later calls fail. May be called again.
   void close();
 
  private:

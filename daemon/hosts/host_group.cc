@@ -34,7 +34,7 @@ Result<std::unique_ptr<PlanRun>> HostGroup::run(std::shared_ptr<const Plan> plan
   std::lock_guard registering(registering_);
   std::vector<std::unique_ptr<PartitionRun>> partitions;
   const Status prepared = prepare(plan, job, partitions);
-  // Also after a failure: the run ends the partitions that were prepared.
+  // Also after a failure, because the PlanRun ends the partitions that were prepared.
   auto run = std::make_unique<PlanRun>(std::move(plan), options.first_step, std::move(partitions));
   LEAT_RETURN_IF_ERROR(prepared);
   LEAT_RETURN_IF_ERROR(run->connect(options));

@@ -1,5 +1,5 @@
-// The hosts that a job runs on: compiles graphs for them, and starts the plans there. The group
-// never touches a tensor that crosses hosts.
+// The hosts of a job. A HostGroup compiles graphs for them and starts the plans on them. Tensors
+// that go from host to host do not pass through it.
 #pragma once
 
 #include <map>
@@ -18,21 +18,25 @@ namespace leat {
 
 struct SessionJob;
 
+// The options of HostGroup::compile().
 struct PlanOptions : CompileOptions {
-  int workers = 1;  // the plan is for the first so many hosts
+  int workers = 1;  // the plan is for the first `workers` hosts
 };
 
-// Threads: any.
+// Owns its handles together with others that hold them. Threads: any.
 class HostGroup {
  public:
   explicit HostGroup(std::vector<std::shared_ptr<HostHandle>> hosts);
 
+  // Compiles a graph for the first `options.workers` hosts. invalid_argument if there are fewer.
   Result<std::shared_ptr<const Plan>> compile(JobGraph graph, const PlanOptions& options);
-  // Registers a plan on its hosts. `job` names the state that it shares with the job's other runs.
-  // The runs end before the group does.
+  // Gives each host its partition of a plan and connects the partitions; blocks until all of them
+  // can step. `job` names the state that the run shares with the job's other runs. The runs must
+  // end before the group does. `unavailable` if no host has a device of the plan; otherwise the
+  // first failure of a host.
   Result<std::unique_ptr<PlanRun>> run(std::shared_ptr<const Plan> plan, const std::string& job,
                                        const RunOptions& options);
-  // What the sessions of a job share; made when it is first asked for.
+  // Returns the state that the sessions of a job share. The first call for a job makes it.
   std::shared_ptr<SessionJob> session_job(const std::string& job);
   const std::vector<HostHandle*>& hosts() const { return hosts_; }
 
@@ -42,9 +46,9 @@ class HostGroup {
                  std::vector<std::unique_ptr<PartitionRun>>& partitions);
 
   const std::vector<std::shared_ptr<HostHandle>> owned_;
-  std::vector<HostHandle*> hosts_;  // those of owned_
-  std::mutex registering_;          // a handle takes one call at a time
-  uint64_t runs_ = 0;               // made so far
+  std::vector<HostHandle*> hosts_;  // the handles in owned_
+  std::mutex registering_;          // because a handle takes one call at a time
+  uint64_t runs_ = 0;               // the number of the last run
   std::mutex mutex_;
   std::map<std::string, std::shared_ptr<SessionJob>> session_jobs_;
 };

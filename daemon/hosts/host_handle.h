@@ -1,8 +1,9 @@
-// Workers as the master sees them: in this process (local_worker.h) or across the wire. The master
-// drives both alike.
+// Interfaces by which the master drives hosts: HostHandle drives a host, and PartitionRun one
+// partition of a plan that the host runs. A host is either in this process (local_host.h) or in a
+// runner's process (daemon/remote/remote_host.h).
 //
-// Every call returns in bounded time, and an error names the worker. Threads: any, one call on one
-// object at a time.
+// Every call returns in bounded time, and its error names the host. Threads: any, but only one call
+// on an object at a time, unless a function says otherwise.
 #pragma once
 
 #include <cstdint>
@@ -27,110 +28,117 @@
 
 namespace leat {
 
-// One partition of a run. Destroying it releases the run on its worker.
+// One partition of a run. Destroying it releases the run on its host.
 //
-// Its partitions are made ready together, since each needs the others: prepare() of all, prepared()
-// of all, connect() of all, connected() of all; and ended together: release() of all, stop() of
-// all. What begins something returns at once where a worker is another process.
+// The partitions of a run start together, since each needs the others: the caller calls prepare()
+// for all, prepared() on all, connect() on all, and connected() on all. They also end together:
+// release() on all, then stop() on all. prepare(), connect() and release() only send the request if
+// the host is in another process; prepared(), connected() and stop() wait for the outcome.
 class PartitionRun {
  public:
   virtual ~PartitionRun() = default;
 
-  // Returns when the worker has taken the partition and its peers may connect to it.
+  // Blocks until the host has taken the partition and its peers may connect to it.
   virtual Status prepared() { return {}; }
-  // Where the other partitions push what this one receives.
+  // Returns the address to which the other partitions push the values that this one receives.
   virtual Endpoint endpoint() const = 0;
-  // Begins to give the run its peers (by partition of the plan), to make its kernels and to bind
+  // Gives the run its peers (by partition of the plan) and begins to make its kernels and to bind
   // everything. REQUIRES: all partitions are prepared().
   virtual void connect(std::span<const Endpoint> peers, const RunOptions& options) = 0;
-  // Returns when it can step.
+  // Blocks until the partition can step.
   virtual Status connected() = 0;
 
-  // Copies a value to feed i. REQUIRES: all allowed steps are finished.
+  // Copies a value to feed `i` of the plan. REQUIRES: all allowed steps are finished.
   virtual Status feed(uint32_t i, const Tensor& value) = 0;
-  // Allows the steps below `limit`. That it cannot be done fails the run.
+  // Allows the steps below `limit`. If this is impossible, the run fails.
   virtual void extend(uint64_t limit) = 0;
-  // Takes back what it was allowed beyond the step that it is in; the limit that is left.
+  // Withdraws the permission for all steps after the current one. Returns the limit that remains.
   virtual Result<uint64_t> hold() = 0;
-  // The limit is this, also where it was higher. REQUIRES: no step from there on can end, since the
-  // run is held on a partition that this one needs for it.
+  // Sets the limit to `limit`, even if it was higher. REQUIRES: no step from `limit` on can end,
+  // because the run is held on a partition that this one needs for it.
   virtual void fence(uint64_t limit) = 0;
-  // How far a limit may be beyond the step whose fetches are still wanted.
+  // Returns how far a limit may be beyond the first step whose fetches the caller still needs.
   virtual uint64_t window() const { return kFetchDepth / 2; }
-  // Copies these of the job's variables in passing, when the steps below `step` are done and before
-  // the next is begun, as HostHandle::take_snapshot() does; when `step` steps are finished(), it is
-  // done. That it cannot be done is said by who reads or writes the snapshot. False if the worker
-  // does it between steps alone. REQUIRES: no step from there on is allowed.
+  // Orders a copy of the job's variables `names`, like HostHandle::take_snapshot(), after the steps
+  // below `step` and before the next one begins, without stopping the run. The copy is done when
+  // the steps below `step` are finished(). If it fails, the reader or writer of the snapshot
+  // reports the failure. Returns false if the host makes copies only while no step runs. REQUIRES:
+  // no step from `step` on is allowed.
   virtual bool snapshot_in_passing(uint64_t /*step*/, const std::vector<std::string>& /*names*/) {
     return false;
   }
-  // The next step calls itself `step` from here on, wherever a kernel asks. REQUIRES: all allowed
-  // steps are finished.
+  // Changes the number of the next step, as kernels see it, to `step`. REQUIRES: all allowed steps
+  // are finished.
   virtual void renumber(uint64_t step) = 0;
-  // At n when n steps of the run are finished; fails when the run fails.
+  // The timeline is at n when n steps of the run are finished; it fails when the run fails.
   virtual Timeline& finished() = 0;
-  // The bytes of fetch i of a finished step, which is less than window() below the limit.
+  // Returns the bytes of fetch `i` of a finished step. REQUIRES: the step is less than window()
+  // below the limit.
   virtual const void* fetched(uint32_t i, uint64_t step) = 0;
-  // The first cause stays.
+  // Fails the run. Only the first cause counts.
   virtual void abort(const Status& cause) = 0;
-  // Begins to end. REQUIRES, as stop() does: it was aborted, or all allowed steps are finished.
+  // Begins to end the run. REQUIRES, like stop(): it was aborted, or all allowed steps are
+  // finished.
   virtual void release() {}
-  // Returns when nothing of the run is being computed and nothing will be again; or when a worker
-  // that cannot be asked has had the time to say so.
+  // Blocks until the host computes nothing of the run and will not compute anything of it again, or
+  // until a host that does not answer has missed its deadline.
   virtual void stop() = 0;
 
-  // Who waits for what, for people; "" if nothing does.
+  // Describes for people what the partition waits for; "" if it waits for nothing.
   virtual std::string waits_for() = 0;
-  // See profile_text(); "" without RunOptions::profile.
+  // Returns the text of profile_text(); "" without RunOptions::profile.
   virtual std::string profile() = 0;
 };
 
-// The devices of one worker and the jobs' state on them. `job` names the state that the runs of a
-// job share; it is made when it is first named.
+// The devices of one host and the state of jobs on them. `job` names the state that the runs of a
+// job share; it is created when it is first named.
 class HostHandle {
  public:
   virtual ~HostHandle() = default;
 
-  // What messages call the worker.
+  // The name of the host in messages.
   virtual std::string name() const { return device_name(); }
-  // "job:worker/task:0/cpu:0"
+  // The full name of its device: "job:worker/task:0/cpu:0".
   virtual std::string device_name() const = 0;
+  // The memory of its device.
   virtual uint64_t memory_bytes() const = 0;
 
-  // Where the data sets are that the job's plans read: DatasetFiles::root.
+  // Sets the folder of the data sets that the job's plans read: DatasetFiles::root.
   virtual void set_data_root(const std::string& job, const std::string& root) = 0;
-  // report_dataset() of ops/data/dataset.h, of the files as the worker sees them.
+  // Calls report_dataset() of ops/data/dataset.h for the files as the host sees them.
   virtual Result<DatasetReport> inspect(const DatasetFiles& files, int64_t classes) = 0;
 
-  // Begins to take a partition of a plan and to open its receive slots. `run` is one number for all
-  // partitions of a run, and for no other run of the master.
+  // Gives the host a partition of a plan, for which it opens the receive slots; does not wait for a
+  // host in another process. All partitions of a run have the same number `run`, and no other run
+  // of the master has it.
   virtual Result<std::unique_ptr<PartitionRun>> prepare(std::shared_ptr<const Plan> plan,
                                                         uint32_t partition, const std::string& job,
                                                         uint64_t run) = 0;
 
-  // Copies of the job's variables; what there is between two steps.
+  // Returns copies of the job's variables. REQUIRES: no step runs.
   virtual Result<std::map<std::string, Tensor>> read_variables(const std::string& job) = 0;
-  // `step`: they are the values after so many steps; none: of no step in particular.
+  // Writes the job's variables. `step`: the values are those after so many steps; none: the values
+  // belong to no particular step.
   virtual Status write_variables(const std::string& job,
                                  const std::map<std::string, Tensor>& values, Restore what,
                                  std::optional<uint64_t> step) = 0;
-  // How far they are here. REQUIRES: the job's runs here are released.
+  // Returns the progress of the job's variables here. REQUIRES: the job's runs here are released.
   virtual Result<Held> held(const std::string& job) = 0;
 
-  // --- Snapshots: copies that are read while steps go on. The worker keeps the last one.
+  // --- Snapshots: copies that are read while steps run. The host keeps the last one. ---
 
-  // Copies these of the job's variables as they are between two steps, after `step` of them; the
-  // next step may begin when it returns.
+  // Copies the job's variables `names` after `step` steps. REQUIRES: no step runs. The next step
+  // may begin when the call returns.
   virtual Status take_snapshot(const std::string& job, int64_t step,
                                const std::vector<std::string>& names) = 0;
-  // What take_snapshot() of `step` copied, as the bytes of a checkpoint's part. failed_precondition
-  // if there is none. Threads: any, beside all other calls. Ends early, with `cancelled`, when
-  // `stop` is asked for.
+  // Passes the snapshot of `step` to `take`, as the bytes of a checkpoint's part.
+  // failed_precondition if there is none. Ends early with `cancelled` when a stop is requested
+  // through `stop`. Threads: any, even during other calls.
   virtual Status read_snapshot(int64_t step, const TakeBytes& take,
                                const std::stop_token& stop) = 0;
-  // Writes the part itself, where the master says, and returns when it is on disk.
-  // failed_precondition or unimplemented: the master has to read it and write it. Otherwise as
-  // read_snapshot(); what was asked for may still be written after an early end.
+  // Has the host itself write the snapshot to `place`, and returns when it is on disk.
+  // failed_precondition or unimplemented: the caller must read the snapshot and write it. Otherwise
+  // like read_snapshot(). After an early end, the host may still write the file.
   virtual Result<CheckpointPart> write_snapshot(int64_t step, const PartPlace& place,
                                                 const std::stop_token& stop) = 0;
 };

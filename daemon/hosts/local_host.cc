@@ -5,6 +5,7 @@
 namespace leat {
 namespace {
 
+// One partition of a run on a host of this process.
 class LocalRun final : public PartitionRun {
  public:
   LocalRun(DeviceHost& worker, VariableSnapshot& snapshot, std::shared_ptr<HostedPartition> run,

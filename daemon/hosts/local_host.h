@@ -1,4 +1,4 @@
-// A worker of this process as the master's link.
+// A host in this process, driven through the same interface as remote hosts.
 #pragma once
 
 #include "daemon/hosts/host_handle.h"
@@ -7,17 +7,20 @@
 
 namespace leat {
 
-// Are both workers of this process, which see the same data sets?
+// True if both hosts are in this process, and so see the same data sets.
 bool are_local(const HostHandle& a, const HostHandle& b);
 
+// Threads: as HostHandle says.
 class LocalHost final : public HostHandle {
  public:
-  // `worker` outlives the link, which outlives the runs that it makes; `files` outlives the link.
+  // `worker` must outlive the handle, and the handle the runs that it makes; `files` must outlive
+  // the handle.
   explicit LocalHost(DeviceHost& worker, Files& files = real_files())
       : worker_(worker), files_(files) {}
 
   std::string device_name() const override { return worker_.device_name(); }
   uint64_t memory_bytes() const override { return worker_.device().memory_bytes(); }
+  // The functions of HostHandle, which run in this process.
   void set_data_root(const std::string& job, const std::string& root) override;
   Result<DatasetReport> inspect(const DatasetFiles& files, int64_t classes) override;
   Result<std::unique_ptr<PartitionRun>> prepare(std::shared_ptr<const Plan> plan,
@@ -30,7 +33,7 @@ class LocalHost final : public HostHandle {
   Status take_snapshot(const std::string& job, int64_t step,
                        const std::vector<std::string>& names) override;
   Status read_snapshot(int64_t step, const TakeBytes& take, const std::stop_token& stop) override;
-  // Its bytes are in the master's process already.
+  // Always unimplemented: the snapshot is already in the master's process, which writes it.
   Result<CheckpointPart> write_snapshot(int64_t step, const PartPlace& place,
                                         const std::stop_token& stop) override;
 

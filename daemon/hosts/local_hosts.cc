@@ -5,6 +5,7 @@
 namespace leat {
 namespace {
 
+// The devices of a host and the handle that drives them.
 struct OwnedHost {
   OwnedHost(int task, int threads, Files& files) : devices(task, threads), handle(devices, files) {}
   DeviceHost devices;

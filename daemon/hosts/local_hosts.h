@@ -1,5 +1,5 @@
-// Hosts in this process, joined by local://. `leat train` runs on them, and so do tests: the same
-// HostGroup and DeviceHost that daemons run.
+// Hosts in this process, connected by local:// links. `leat train` and tests run on them, with the
+// same HostGroup and DeviceHost that the daemons use.
 #pragma once
 
 #include <memory>
@@ -9,8 +9,8 @@
 
 namespace leat {
 
-// `hosts` hosts of `threads` compute threads each. Data sets are looked at through `files`, which
-// outlives the group.
+// Makes `hosts` hosts with `threads` compute threads each. They read data sets through `files`,
+// which must outlive the group.
 std::unique_ptr<HostGroup> make_local_hosts(int hosts, int threads, Files& files = real_files());
 
 }  // namespace leat

@@ -17,7 +17,7 @@ PlanRun::PlanRun(std::shared_ptr<const Plan> plan, uint64_t first_step,
   for (uint32_t p = 0; p < runs_.size() && plan_->fetches.empty(); ++p) fetching_.push_back(p);
 }
 
-// A partition may still be pushing into the slots of another: all stop before one is freed.
+// A partition may still push into the slots of another one, so all stop before the first is freed.
 PlanRun::~PlanRun() {
   abort(cancelled("the run was released"));
   stop();
@@ -41,7 +41,8 @@ void PlanRun::extend(uint64_t limit) {
   for (auto& run : runs_) run->extend(limit);
 }
 
-// Who fetches takes part in every step, so that nobody ends one that it does not.
+// The partitions that fetch take part in every step, so no other partition finishes a step that
+// they do not. The others are fenced at the highest limit of those.
 Result<uint64_t> PlanRun::hold() {
   uint64_t limit = first_step_;
   for (const uint32_t p : fetching_) {
@@ -100,6 +101,7 @@ Status PlanRun::wait(uint64_t step, std::chrono::steady_clock::time_point deadli
   return {};
 }
 
+// A run that fails is settled, too.
 bool PlanRun::settled(uint64_t step, std::chrono::steady_clock::time_point until) const {
   for (uint32_t p : fetching_) {
     const Timeline& finished = runs_[p]->finished();
@@ -139,7 +141,7 @@ std::string PlanRun::profile() {
   return text;
 }
 
-// All are asked at once: each may take as long as a worker that does not answer.
+// Asks all partitions in parallel, because each may take until its deadline.
 std::string PlanRun::waits_for() {
   std::vector<std::future<std::string>> asked;
   for (auto& run : runs_)

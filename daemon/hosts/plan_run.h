@@ -1,4 +1,4 @@
-// One plan while it is stepped on all of its hosts.
+// A plan while all its hosts step it.
 #pragma once
 
 #include <chrono>
@@ -13,59 +13,68 @@
 
 namespace leat {
 
-// One plan being stepped on all its hosts. It ends, aborted if need be, when it is destroyed.
-// Threads: one.
+// One run of a plan on all its hosts. Its destructor ends the run, and aborts it if necessary.
+// Calls that begin something on a host do not wait for it; calls that return a Status or a value
+// block until the hosts have answered. Threads: one.
 class PlanRun {
  public:
-  // `partitions` are the plan's, in its order; steps are numbered from `first_step`.
+  // `partitions` are in the order of the plan's. The first step has the number `first_step`.
   PlanRun(std::shared_ptr<const Plan> plan, uint64_t first_step,
           std::vector<std::unique_ptr<PartitionRun>> partitions);
   ~PlanRun();
 
-  // Connects the partitions with each other. Returns when each of them is ready to step, or the
-  // first failure.
+  // Connects the partitions with each other. Blocks until each of them is ready to step, or returns
+  // the first failure.
   Status connect(const RunOptions& options);
 
-  // Copies a value to every partition that reads feed i. REQUIRES: all allowed steps are finished.
+  // Copies a value to every partition that reads feed `i`. REQUIRES: all allowed steps are
+  // finished.
   Status feed(uint32_t i, const Tensor& value);
-  // Allows steps below `limit`.
+  // Allows the steps below `limit` on all hosts.
   void extend(uint64_t limit);
-  // Brings all workers to the end of one step, soon, and no further: the limit that they have then.
+  // Makes all hosts stop soon, after the same step. Returns their limit: they run the steps below
+  // it.
   Result<uint64_t> hold();
-  // Has the workers copy variables in passing, `names` by device: see PartitionRun. False if some
-  // of them do not, or have no partition. REQUIRES: no step from `step` on is allowed.
+  // Orders snapshots of variables while the run continues, `names` by device: see PartitionRun.
+  // Returns false if some of the hosts refuse, or have no partition. REQUIRES: no step from `step`
+  // on is allowed.
   bool snapshot_in_passing(uint64_t step,
                            const std::map<std::string, std::vector<std::string>>& names);
-  // Have all workers finished the steps below?
+  // True if all hosts have finished the steps below `step`.
   bool finished_everywhere(uint64_t step) const;
-  // How far a limit may be beyond the first step whose fetches are still wanted.
+  // Returns how far a limit may be beyond the first step whose fetches the caller still needs.
   uint64_t window() const;
-  // The next step calls itself `step`, wherever a kernel asks. REQUIRES: all allowed steps are
-  // finished.
+  // Changes the number of the next step, as kernels see it, to `step`. REQUIRES: all allowed steps
+  // are finished.
   void renumber(uint64_t step);
-  // Returns when the workers that fetch have finished `step` (all workers, with `all`), or with the
-  // run's failure, or deadline_exceeded with who waits for whom.
+  // Blocks until the hosts that fetch (all hosts, with `all`) have finished `step`. Returns the
+  // run's failure, or deadline_exceeded with the reasons why hosts wait.
   Status wait(uint64_t step, std::chrono::steady_clock::time_point deadline, bool all = false);
-  // True when wait(step) would return at once, at the latest at `until`.
+  // True if wait(step) would return at once. Blocks until that holds, but not beyond `until`.
   bool settled(uint64_t step, std::chrono::steady_clock::time_point until) const;
-  // Steps that every fetching worker has finished: [first_step, finished()).
+  // Returns the end of the steps that every fetching host has finished: [first_step, finished()).
   uint64_t finished() const;
-  // REQUIRES: step < finished(), and less than window() below the limit.
+  // Returns a copy of fetch `i` of a step. REQUIRES: step < finished(), and less than window()
+  // below the limit.
   Tensor fetched(uint32_t i, uint64_t step);
+  // Returns a fetch of one f32 or f64 element.
   double fetched_scalar(uint32_t i, uint64_t step);
+  // Fails the run on all hosts. Only the first cause counts.
   void abort(const Status& cause);
-  // Returns when no worker computes anything of it any more. REQUIRES: it was aborted, or all
+  // Ends the run: blocks until no host computes anything of it. REQUIRES: it was aborted, or all
   // allowed steps are finished.
   void stop();
-  // By partition: at n when n steps of the run are finished there; fails when the run fails.
+  // The number of partitions.
   size_t partitions() const { return runs_.size(); }
-  // The partitions that fetch; all if there are no fetches.
+  // The partitions that fetch; all partitions if there are no fetches.
   const std::vector<uint32_t>& fetching() const { return fetching_; }
+  // The timeline of one partition: at n when n steps of the run are finished there; it fails when
+  // the run fails.
   Timeline& finished_on(size_t partition) { return runs_[partition]->finished(); }
-  // Where the steps' time went on every worker, for people: see profile_text(). "" without
+  // Returns where the steps' time went on every host, for people: see profile_text(). "" without
   // RunOptions::profile. REQUIRES: all allowed steps are finished.
   std::string profile();
-  // Who waits for what on every worker, for people.
+  // Describes what each host waits for, for people.
   std::string waits_for();
 
  private:

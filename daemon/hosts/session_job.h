@@ -1,4 +1,4 @@
-// What the sessions of one job share beside the variables themselves.
+// The state, other than the variables, that the sessions of one job share.
 #pragma once
 
 #include <chrono>
@@ -11,10 +11,11 @@
 
 namespace leat {
 
-// A mutex that is waited for until a deadline, for std::unique_lock. (std::timed_mutex would do,
-// but ThreadSanitizer does not see its waits.)
+// A mutex for std::unique_lock whose wait has a deadline. (ThreadSanitizer does not see the waits
+// of std::timed_mutex.)
 class DeadlineMutex {
  public:
+  // Returns false if the mutex was not free until the deadline.
   bool try_lock_until(std::chrono::steady_clock::time_point deadline) {
     std::unique_lock lock(mutex_);
     if (!free_.wait_until(lock, deadline, [&] { return !held_; })) return false;
@@ -33,11 +34,14 @@ class DeadlineMutex {
   bool held_ = false;
 };
 
+// The sessions of a job share one of these. Threads: `homes` only under `compiling`; the others
+// any.
 struct SessionJob {
   VariableTickets tickets;
-  // Held while a plan is made: where it puts new state is known before the next plan asks.
+  // Held during the compilation of a plan: the next compilation must know where this one puts new
+  // state.
   DeadlineMutex compiling;
-  // The device of each resource that a plan has placed, by op and name; under `compiling`.
+  // The device of each resource that a plan has placed, by op and name. Guarded by `compiling`.
   std::map<std::string, std::string> homes;
 };
 

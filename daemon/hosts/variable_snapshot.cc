@@ -11,9 +11,9 @@
 namespace leat {
 namespace {
 
-// Fewer bytes are copied sooner than another thread begins.
+// Copying fewer bytes takes less time than starting a thread.
 constexpr size_t kBytesOfThread = 8 << 20;
-constexpr size_t kMostThreads = 4;  // more find no more bandwidth
+constexpr size_t kMostThreads = 4;  // more do not increase the bandwidth
 
 struct Piece {
   std::byte* to;
@@ -21,8 +21,8 @@ struct Piece {
   size_t bytes;
 };
 
-// Memory is as fast as several cores together are, and at a fence they have nothing else to do.
-// What the next step needs stays in the caches.
+// Several threads copy faster than one, and at a fence the cores are idle. stream_copy() leaves the
+// data of the next step in the caches.
 void copy_all(std::vector<Piece> pieces) {
   size_t total = 0;
   for (const Piece& piece : pieces) total += piece.bytes;
@@ -54,14 +54,14 @@ void copy_all(std::vector<Piece> pieces) {
 
 }  // namespace
 
-// The copy there is, unless somebody reads it.
+// Returns the last copy, or a new one if that has readers.
 std::shared_ptr<VariableSnapshot::Copy> VariableSnapshot::writable() {
   const std::lock_guard lock(mutex_);
   if (copy_) {
     const std::lock_guard readers(copy_->mutex);
     if (copy_->readers > 0) copy_.reset();
   }
-  auto copy = std::exchange(copy_, nullptr);  // nobody begins to read it meanwhile
+  auto copy = std::exchange(copy_, nullptr);  // so that no reader begins
   return copy ? copy : std::make_shared<Copy>();
 }
 

@@ -1,5 +1,5 @@
-// A copy of some of a job's variables as they are between two steps, which is read while steps go
-// on. Its memory is kept for the next one: taking it costs a copy, and no new pages.
+// A copy of some of a job's variables between two steps, which is read while later steps run. The
+// next snapshot reuses its memory, so that taking one costs a copy, but no new pages.
 #pragma once
 
 #include <cstdint>
@@ -14,14 +14,14 @@
 
 namespace leat {
 
-// Threads: any.
+// Holds the last snapshot of one host. Threads: any.
 class VariableSnapshot {
  public:
-  // In place of the one before; one that is being read stays as it is for its readers.
-  // failed_precondition for a name that is not there. REQUIRES: no step is in flight.
+  // Copies the variables `names` in place of the last snapshot. The readers of that keep it
+  // unchanged. failed_precondition if a name does not exist. REQUIRES: no step runs.
   Status take(JobResources& resources, int64_t step, const std::vector<std::string>& names);
-  // That of `step`; failed_precondition if there is none. No copy of a tensor may outlive what is
-  // returned: their bytes are written again.
+  // Returns the snapshot of `step`; failed_precondition if there is none. No copy of its tensors
+  // may outlive the returned pointer, because a later take() overwrites their bytes.
   Result<std::shared_ptr<const Variables>> read(int64_t step) const;
 
  private:
@@ -34,9 +34,9 @@ class VariableSnapshot {
 
   std::shared_ptr<Copy> writable();
 
-  std::mutex taking_;  // held before the other one
+  std::mutex taking_;  // a thread locks it before mutex_
   mutable std::mutex mutex_;
-  std::shared_ptr<Copy> copy_;  // null before the first
+  std::shared_ptr<Copy> copy_;  // null before the first take()
 };
 
 }  // namespace leat

@@ -27,6 +27,7 @@ bool VariableTickets::take(Holder& holder, const std::vector<VariableUse>& uses)
   return holder.missing_ == 0;
 }
 
+// Grants the readers at the front of the queue, or the one writer there.
 void VariableTickets::grant(Variable& variable, std::vector<Holder*>& admitted) {
   bool first = true;
   for (Place& place : variable.queue) {

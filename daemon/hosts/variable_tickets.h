@@ -1,10 +1,11 @@
-// Who may touch which variables of a job now: a step takes a ticket for all the variables that it
-// reads or writes before it starts, and gives it back when all workers have finished it.
+// The order in which the steps of a job's sessions may use its variables. Before a step starts, it
+// takes a ticket for all variables that it reads or writes. It gives the ticket back when all hosts
+// have finished the step.
 //
-// A ticket queues for each of its variables at once, under one lock, and is admitted when it is at
-// the front of all of them, readers side by side. So all queues have one order: tickets cannot wait
-// for each other in a ring, and nobody is overtaken by those who came later. Nothing here is on the
-// path of runs that take no tickets, such as a job's training.
+// A ticket joins the queues of all its variables at once, under one lock. It is admitted when it is
+// at the front of all of them; readers share the front. All queues have therefore the same order:
+// tickets cannot wait for each other in a cycle, and no later ticket overtakes an earlier one. Runs
+// that take no tickets, such as a job's training, do not use this class.
 #pragma once
 
 #include <cstdint>
@@ -16,41 +17,45 @@
 
 namespace leat {
 
-// A variable that a step touches.
+// The use of one variable by a step.
 struct VariableUse {
-  uint32_t variable = 0;  // as VariableTickets::number() numbers them
+  uint32_t variable = 0;  // from VariableTickets::number()
   bool write = false;
 };
 
 // Threads: any, for all members.
 class VariableTickets {
  public:
+  // A step that takes a ticket. It must exist until its ticket is given back or withdrawn.
   class Holder {
    public:
     virtual ~Holder() = default;
-    // It may start. Comes from the thread that gave back what it waited for, under no lock.
+    // The step may start. A thread that gives back or withdraws another ticket calls this, without
+    // a lock.
     virtual void admitted() = 0;
-    // "step 7 of session 's'". Called under the lock: it takes none.
+    // Names the step: "step 7 of session 's'". Called under the lock, so it must not take one.
     virtual std::string who() const = 0;
 
    private:
     friend class VariableTickets;
     const std::vector<VariableUse>* uses_ = nullptr;
-    size_t missing_ = 0;  // uses that are not granted yet
+    size_t missing_ = 0;  // the number of uses that are not granted yet
   };
 
-  // The number of a variable; `name` is for people and distinguishes the workers that hold one.
+  // Returns the number of a variable. `name` is for people, and differs between hosts that have a
+  // variable of the same name.
   uint32_t number(const std::string& name);
 
-  // True: admitted. False: admitted() will come. `uses` names each variable once and lives until
-  // the ticket is given back. REQUIRES: the holder has no ticket.
+  // Returns true if the holder is admitted; false if admitted() will be called. `uses` names each
+  // variable once and must exist until the ticket ends. REQUIRES: the holder has no ticket.
   bool take(Holder& holder, const std::vector<VariableUse>& uses);
-  // Gives an admitted ticket back, which admits others.
+  // Gives an admitted ticket back, which may admit others.
   void give_back(Holder& holder);
-  // Ends a ticket that waits. False if it is none, or admitted() has come or is about to: then the
-  // ticket is to be given back.
+  // Ends a ticket that waits. Returns false if the holder has no ticket, or if admitted() was
+  // called or is about to be: then the holder must give the ticket back.
   bool withdraw(Holder& holder);
-  // "variable 'v' on ..., which step 7 of session 's' writes"; "" if it waits for nothing.
+  // Describes what a ticket waits for: "variable 'v' on ..., which step 7 of session 's' writes";
+  // "" if it waits for nothing.
   std::string waits_for(const Holder& holder) const;
 
  private:
@@ -61,9 +66,9 @@ class VariableTickets {
   };
   struct Variable {
     std::string name;
-    std::deque<Place> queue;  // those that are granted come first
+    std::deque<Place> queue;  // granted places come first
   };
-  // Takes the holder's places out and grants what that lets in.
+  // Removes the holder's places and grants the places that can follow.
   void leave(Holder& holder, std::vector<Holder*>& admitted);
   static void grant(Variable& variable, std::vector<Holder*>& admitted);
 

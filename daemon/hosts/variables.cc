@@ -9,7 +9,7 @@
 namespace leat {
 namespace {
 
-// The value in the variable's type.
+// Returns the value with the variable's type, if the rule allows the cast.
 Result<Tensor> fit(const Variable& variable, const Tensor& value, Restore what) {
   if (value.shape() == variable.shape()) {
     if (value.dtype() == variable.dtype()) return value;

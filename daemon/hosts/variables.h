@@ -1,4 +1,4 @@
-// The variables of a job as named tensors: what checkpoints and weights files hold.
+// The variables of a job as named tensors, as checkpoints and weights files contain them.
 #pragma once
 
 #include <cstdint>
@@ -12,19 +12,20 @@
 
 namespace leat {
 
-// What the values that are written to a job's variables must be.
+// The rule that values must meet before they are written to a job's variables.
 enum class Restore : uint8_t {
-  everything,  // each variable of the job and no other, of its dtype: a checkpoint
-  weights,     // each variable but the optimizer's and no other; cast to its dtype: a weights file
-  superset,    // a value for each variable, of its dtype; others are passed over: to predict
+  everything,  // each variable of the job and no other, with its dtype: for checkpoints
+  weights,     // like everything, but without the optimizer's, and cast to its dtype: for weights
+               // files
+  superset,    // a value for each variable, with its dtype; others are ignored: for predictions
 };
 
-// Copies, by name.
+// Returns copies by name. REQUIRES: no step runs.
 std::map<std::string, Tensor> read_variables(JobResources& resources);
 
-// Checks all, then writes all. invalid_argument names the variable that is missing, not known, or
-// of another type. The job's Commits hear that they are the values after `step` steps, or of no
-// step in particular.
+// Checks all values, then writes all of them. invalid_argument names the variable that is missing,
+// not known, or of another type. Tells the job's Commits that the variables are the values after
+// `step` steps, or belong to no particular step.
 Status write_variables(JobResources& resources, const std::map<std::string, Tensor>& values,
                        Restore what, std::optional<uint64_t> step = {});
 

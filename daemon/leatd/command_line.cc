@@ -26,11 +26,11 @@ a second one at once; SIGHUP opens the log again; SIGUSR1 logs what the daemon i
 Exit codes: 0 stopped in order, 1 failed, 2 wrong usage, 78 bad config, 79 another worker has the
 name.)";
 
-// A flag of its own for a key, beside --set.
+// A flag for one key, besides --set.
 struct KeyFlag {
   const char* flag;
   const char* key;
-  const char* type;  // null: the flag has no value, and says true
+  const char* type;  // null: the flag has no value and sets the key to true
   const char* about;
 };
 
@@ -74,7 +74,7 @@ const DaemonWords kDaemons[] = {
     {Daemon::dev, "dev", "A master and its workers in one process; keeps nothing", kDevFlags},
 };
 
-// What the options write into, until it is known which command was given.
+// The variables that the options are bound to, for all commands.
 struct Parsed {
   RunDaemon run;
   std::vector<std::string> set;
@@ -90,7 +90,7 @@ CLI::Validator assignment() {
   return CLI::Validator(check, "");
 }
 
-// --set wins over a flag of its own, which stands in the list before it.
+// A --set wins over a flag for the same key, because chosen() appends it to the list later.
 void add_config_options(CLI::App& app, const DaemonWords& words, Parsed& parsed) {
   app.add_option("--config", parsed.run.file, "The config file (YAML)")->type_name("FILE");
   for (const KeyFlag& flag : words.flags) {

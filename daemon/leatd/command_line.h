@@ -1,4 +1,4 @@
-// The command line of `leatd`: from arguments to a command. Nothing is read or run here.
+// The command line of `leatd`: it makes a command from the arguments, without reading any file.
 #pragma once
 
 #include <string>
@@ -13,25 +13,25 @@ namespace leat {
 
 enum class Daemon : uint8_t { master, worker, dev };
 
-// Run a daemon.
+// The command to run a daemon.
 struct RunDaemon {
   Daemon daemon = Daemon::master;
   std::string file;                        // --config
-  std::vector<ConfigSources::Flag> flags;  // in the order given
+  std::vector<ConfigSources::Flag> flags;  // in the order of the command line
   int ready_fd = -1;
 };
 
-// Print what its config comes to.
+// The command to print the values of a daemon's config.
 struct ShowConfig {
   Daemon daemon = Daemon::master;
   std::string file;
   std::vector<ConfigSources::Flag> flags;
-  bool origin = false;  // and where each value was written
+  bool origin = false;  // also print where each value was written
 };
 
 using LeatdCommand = std::variant<PrintText, RunDaemon, ShowConfig>;
 
-// `arguments` without the program's name. What is wrong with them comes back as a PrintText.
+// Parses `arguments`, which do not contain the program's name. An error becomes a PrintText.
 LeatdCommand parse_leatd(const std::vector<std::string>& arguments);
 
 }  // namespace leat

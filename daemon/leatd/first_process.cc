@@ -23,7 +23,7 @@ int exit_code_of(int status) {
   return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-// Takes the exit status of every child that has ended; that of `daemon`, if it is among them.
+// Takes the exit status of every child that has ended. Returns that of `daemon`, if it has ended.
 std::optional<int> reap(pid_t daemon) {
   std::optional<int> ended;
   int status = 0;
@@ -33,9 +33,10 @@ std::optional<int> reap(pid_t daemon) {
   return ended;
 }
 
+// The loop of process 1. `signals` are blocked. Returns the daemon's exit code.
 int attend(pid_t daemon, const sigset_t& signals) {
   ::prctl(PR_SET_NAME, "leatd-first");
-  ::close_range(3, ~0U, 0);  // whoever reads --ready-fd waits for its end
+  ::close_range(3, ~0U, 0);  // else the reader of --ready-fd would see no end
   while (true) {
     const int signal = ::sigwaitinfo(&signals, nullptr);
     if (signal < 0) continue;  // interrupted

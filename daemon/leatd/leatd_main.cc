@@ -1,4 +1,4 @@
-// The `leatd` command: the daemons, and the runner that a worker starts.
+// The main function of the `leatd` command: the daemons, and the runner that a worker starts.
 #include <signal.h>
 #include <sys/stat.h>
 
@@ -16,9 +16,9 @@ constexpr mode_t kOwnFilesAlone = 0077;
 }
 
 int main(int argc, char** argv) {
-  // Journals, jobs, weights and logs: what a daemon or a runner writes is its user's alone.
+  // Only this user may read journals, jobs, weights and logs that a daemon or a runner writes.
   (void)::umask(kOwnFilesAlone);
-  // Whatever whoever started us had blocked.
+  // The process that started this one may have blocked signals.
   sigset_t none;
   sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);

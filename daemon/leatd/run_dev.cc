@@ -1,8 +1,9 @@
-// `leatd dev`: a master and its workers in one process, and runners as a cluster has them. What
-// they keep goes with them.
+// `leatd dev`: a master and its workers in one process; runners are processes, like on a cluster.
+// Their files are deleted at the end.
 //
-// Unless it is told how many workers there are, there is one, and there are more as soon as a job
-// asks for them: a runner takes its share of the threads, so that none stand in the way.
+// Unless the config sets the number of workers, it starts with one worker and adds more when a job
+// asks for them. A job's runners divide the threads between them, so that more workers do not slow
+// a job down.
 #include "daemon/leatd/run_dev.h"
 
 #include <algorithm>
@@ -20,7 +21,7 @@ namespace {
 
 constexpr auto kJoin = std::chrono::seconds(10);
 constexpr auto kGrace = std::chrono::milliseconds(1'500);
-constexpr auto kLook = std::chrono::milliseconds(100);  // at what jobs ask for
+constexpr auto kLook = std::chrono::milliseconds(100);  // between two looks at the jobs
 
 MasterConfig master_config(const DevConfig& config, const std::string& folder) {
   MasterConfig master;
@@ -28,7 +29,7 @@ MasterConfig master_config(const DevConfig& config, const std::string& folder) {
   master.http = config.http;
   master.state_dir = folder + "/master";
   master.chaos = true;
-  master.same_user = true;  // jobs read what this user may
+  master.same_user = true;  // jobs may read all that this user may read
   if (config.threads == 0) master.shared_threads = cpu::usable_cores();
   return master;
 }
@@ -56,7 +57,7 @@ std::string count_text(const Workers& workers) {
   return cat(workers.size(), workers.size() == 1 ? " worker" : " workers");
 }
 
-// The most that one of them asks for.
+// Returns the largest number of workers that a job asks for.
 int64_t wanted_by(const std::vector<JobView>& jobs) {
   int64_t wanted = 1;
   for (const JobView& job : jobs) {

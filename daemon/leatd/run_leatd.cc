@@ -26,15 +26,16 @@ ConfigSources sources_of(const std::string& file, const std::vector<ConfigSource
   return sources;
 }
 
-// As many descriptors as the process may have: a connection is one, and shells give out 1,024.
+// Raises the limit of descriptors to the maximum: each connection needs one, and shells often allow
+// only 1,024.
 void raise_descriptor_limit() {
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
   limit.rlim_cur = limit.rlim_max;
-  (void)::setrlimit(RLIMIT_NOFILE, &limit);  // then it stays as it is
+  (void)::setrlimit(RLIMIT_NOFILE, &limit);  // if it fails, the limit stays as it is
 }
 
-// What every daemon has around it: a log, and a life.
+// Runs a daemon with its log and its Lifetime.
 template <typename Config>
 int live(std::string_view name, const Result<Config>& config, int ready_fd,
          Status (*run)(const Config&, Lifetime&, Logger)) {
@@ -86,6 +87,7 @@ int run_daemon(const RunDaemon& run) {
   return live("dev", load_dev_config(sources), run.ready_fd, run_dev);
 }
 
+// Reads the values of a daemon's config, without running the daemon.
 Status load_values(const ShowConfig& show, std::vector<ConfigValue>& values) {
   const ConfigSources sources = sources_of(show.file, show.flags);
   switch (show.daemon) {

@@ -1,15 +1,15 @@
-// Does what the command line of `leatd` asks for.
+// Runs the commands of `leatd`.
 #pragma once
 
 #include "daemon/leatd/command_line.h"
 
 namespace leat {
 
-// The process's exit code. Data goes to stdout, errors and, without a log file, the log to stderr.
-// REQUIRES: the process has one thread.
+// Runs a command and returns the process's exit code. Data goes to stdout; errors go to stderr, and
+// so does the log without a log file. REQUIRES: the process has one thread.
 int run_leatd(const LeatdCommand& command);
 
-// "leatd: error: message" on stderr.
+// Prints "leatd: error: message" to stderr.
 void complain(std::string_view message);
 
 }  // namespace leat

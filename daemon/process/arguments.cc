@@ -30,7 +30,7 @@ std::vector<std::string> subcommand_names(const CLI::App& app) {
   return names;
 }
 
-// What is wrong with an argument that nobody took.
+// Returns the error for an argument that no option took.
 std::string explain_extra(const CLI::App& command, const std::string& argument) {
   if (argument.starts_with("-")) {
     const std::string flag = argument.substr(0, argument.find('='));
@@ -46,6 +46,7 @@ std::string explain_extra(const CLI::App& command, const std::string& argument) 
              hint.empty() ? "; the commands are " + join(names, ", ") : hint);
 }
 
+// Returns the message for wrong arguments. It prefers its own texts to those of the library.
 std::string explain(const CLI::App& app, const CLI::ParseError& error) {
   const CLI::App& command = innermost(app);
   const auto extra = app.remaining(true);
@@ -66,7 +67,7 @@ CLI::Validator color_word() {
   return CLI::Validator(check, "");
 }
 
-// The arguments that "help" and "version" stand for; nothing if another command was given.
+// Returns the arguments that "help" and "version" stand for; nothing for another command.
 std::optional<std::vector<std::string>> spelled_out(const CLI::App& app) {
   const CLI::App& command = innermost(app);
   if (command.get_parent() != &app) return std::nullopt;
@@ -77,7 +78,7 @@ std::optional<std::vector<std::string>> spelled_out(const CLI::App& app) {
   return words;
 }
 
-// The error of words behind "help" that name no command.
+// Returns the error for words behind "help" that name no command.
 std::optional<PrintText> check_topic(const CLI::App& app, const std::vector<std::string>& words) {
   const CLI::App* at = &app;
   for (const std::string& word : words) {
@@ -92,7 +93,7 @@ std::optional<PrintText> check_topic(const CLI::App& app, const std::vector<std:
   return std::nullopt;
 }
 
-// Without a sign, and no zero before other digits.
+// Accepts neither a sign nor a zero before other digits.
 std::optional<int64_t> parse_whole(std::string_view text) {
   int64_t value = 0;
   const char* end = text.data() + text.size();

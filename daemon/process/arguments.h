@@ -1,5 +1,6 @@
-// What the command lines of our programs share: options in one style, and errors that say what was
-// meant. The library's types are only named here, so that it is included in few files.
+// Parts that the command lines of all our programs share: options in one style, and errors that say
+// what the user probably meant. The header only declares the types of the library CLI11, so that
+// few files include the library.
 #pragma once
 
 #include <cstdint>
@@ -18,31 +19,35 @@ class Validator;
 
 namespace leat {
 
-// The arguments ask for a text, or are wrong: what to print, and the exit code.
+// The result of arguments that ask for a text, or are wrong: the text to print, and the exit code.
 struct PrintText {
-  std::string text;         // goes to stdout as it is; an error's message to stderr, decorated
-  int exit_code = kExitOk;  // kExitUsage: it is an error's message
+  std::string text;         // goes to stdout unchanged; an error's message goes to stderr,
+                            // decorated
+  int exit_code = kExitOk;  // kExitUsage: the text is an error's message
   ColorMode color = ColorMode::automatic;
 };
 
-// A required or optional argument without a flag.
+// Adds a positional argument, which is written to `out`. The caller marks it as required if it is.
 CLI::Option* add_argument(CLI::App& app, const char* name, std::string& out, const char* about);
+// Adds a subcommand with its description.
 CLI::App* add_command(CLI::App& app, const char* name, const char* about);
-// "help [COMMAND...]" and "version", which print what --help and --version do.
+// Adds "help [COMMAND...]" and "version", which print the same as --help and --version.
 void add_help_commands(CLI::App& app);
-// A decimal integer in a range: the library's own conversion would read 010 as 8.
+// Accepts a decimal integer in a range. The library's own conversion would read 010 as 8.
 CLI::Validator whole_number(int64_t min, int64_t max);
-// --workers: "4", or "2:4" for 2 to 4.
+// Adds --workers: "4" sets `most`, and "2:4" sets both.
 void add_workers(CLI::App& app, std::optional<int64_t>& least, std::optional<int64_t>& most);
-// --color: auto, always or never.
+// Adds --color: auto, always or never.
 void add_color(CLI::App& app, std::string& color);
 
-// The innermost subcommand that was named, and its name as it is typed: "leat graph show".
+// innermost() returns the innermost subcommand that the user named, and full_name() its name as the
+// user types it: "leat graph show".
 const CLI::App& innermost(const CLI::App& app);
 std::string full_name(const CLI::App& app);
 
-// Parses `arguments`, which are without the program's name, into what the options of `app` write
-// to. What to print instead if they ask for help or the version, or are wrong.
+// Parses `arguments`, which do not contain the program's name, and writes to the variables that the
+// options of `app` are bound to. Returns the text to print instead if the arguments ask for help or
+// the version, or are wrong; nothing if the program can run.
 std::optional<PrintText> parse_arguments(CLI::App& app, const std::vector<std::string>& arguments);
 
 }  // namespace leat

@@ -10,7 +10,7 @@
 namespace leat {
 namespace {
 
-// An address that the daemon listens at, under its key.
+// An address that the daemon listens at or dials, with its key.
 struct Port {
   std::string_view key;
   const std::string& address;
@@ -41,7 +41,8 @@ void read_secrets(YamlMap& top, const ConfigSources& sources, SecurityConfig& se
   read_secret(top, "http_token_file", credentials, security.http_token_file, security.http_token);
 }
 
-// `authenticates`: the key that would allow an address beyond loopback, and is not set.
+// Reports an address beyond loopback. `authenticates` is the key that would allow it, and is not
+// set.
 void want_loopback(YamlMap& top, const Port& port, std::string_view authenticates) {
   if (port.address == "off" || is_loopback(port.address)) return;
   top.fail(port.key, cat("expected a loopback address, or ", authenticates,
@@ -49,6 +50,8 @@ void want_loopback(YamlMap& top, const Port& port, std::string_view authenticate
                          port.address, "'"));
 }
 
+// `control` are the ports and peers of the control plane, which a secret protects; a token protects
+// `http`.
 void check_security(YamlMap& top, const SecurityConfig& security, std::span<const Port> control,
                     const Port& http) {
   if (security.insecure_allow_network_without_authentication) return;
@@ -63,7 +66,7 @@ void check_ports_differ(YamlMap& top, std::span<const Port> ports) {
     for (size_t k = 0; k < i; ++k) {
       const auto one = split_host_port(ports[i].address), other = split_host_port(ports[k].address);
       if (!one || !other || one->port == 0 || one->port != other->port) continue;
-      const bool later = top.has(ports[i].key);  // one of them is written; the rest are defaults
+      const bool later = top.has(ports[i].key);  // prefer a key that is set; others are defaults
       top.fail(later ? ports[i].key : ports[k].key,
                cat("expected a port of its own, received ", one->port, ", which is that of ",
                    later ? ports[k].key : ports[i].key, ", too"));
@@ -71,7 +74,7 @@ void check_ports_differ(YamlMap& top, std::span<const Port> ports) {
   }
 }
 
-// A wildcard is no address that anybody could dial.
+// Peers cannot dial a wildcard address.
 void check_data_address(YamlMap& top, const WorkerConfig& config) {
   const auto parsed = parse_socket_address(config.data);
   const std::string bound = parsed.ok() ? parsed->to_string() : "";
@@ -81,7 +84,7 @@ void check_data_address(YamlMap& top, const WorkerConfig& config) {
                        config.data, "' is every address of this machine"));
 }
 
-// Whoever submits a job would read what this process may.
+// Without this check, every client of a network could read what this process may read.
 void check_local_paths(YamlMap& top, const WorkerConfig& config) {
   if (!config.local_paths) return;
   for (const Port& port : {Port{"data", config.data}, Port{"master", config.master}}) {

@@ -1,4 +1,4 @@
-// Rules between the keys of a config, and about the files that it names.
+// Rules between the keys of a config, and rules about the files that it names.
 #pragma once
 
 #include "daemon/base/yaml_reader.h"
@@ -7,8 +7,8 @@
 
 namespace leat {
 
-// Adds an error to `top`'s reader for each rule that is broken, and reads the secrets.
-// REQUIRES: every key is right by itself.
+// Checks the rules of one daemon, adds an error to the reader of `top` for each broken rule, and
+// reads the files of secrets into `config`. REQUIRES: every key by itself has a valid value.
 void check_config(YamlMap& top, const ConfigSources& sources, MasterConfig& config);
 void check_config(YamlMap& top, const ConfigSources& sources, WorkerConfig& config);
 void check_config(YamlMap& top, const ConfigSources& sources, DevConfig& config);

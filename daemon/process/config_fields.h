@@ -1,5 +1,6 @@
-// Every key of every daemon, once: what reads, lists or prints them are visitors. A visitor has one
-// member for each kind of field; map() calls its argument with the visitor moved below a key.
+// The list of all keys of all daemons. Visitors read, list and print the keys: a visitor has one
+// member function for each kind of field, and its map() calls its argument with a visitor for the
+// keys below one key.
 #pragma once
 
 #include <array>
@@ -10,24 +11,27 @@
 
 namespace leat {
 
-// What an address is for, and so what it may be.
+// The use of an address decides which forms it may have.
 enum class AddressUse : uint8_t {
   bind,         // a literal address or localhost, with a port
-  bind_or_off,  // the same, or "off"
-  dial,         // a host name is fine; the port is not 0
-  advertise,    // as dial, or a host alone
+  bind_or_off,  // like bind, or "off"
+  dial,         // a host name is allowed; the port is not 0
+  advertise,    // like dial, or a host without a port
 };
 
+// The names of enums, in the order of their values.
 inline constexpr auto kLogLevels =
     std::to_array<std::string_view>({"debug", "info", "warning", "error", "off"});
 inline constexpr auto kLogFormats = std::to_array<std::string_view>({"text", "json"});
 inline constexpr auto kTransports = std::to_array<std::string_view>({"local", "shm", "tcp"});
 
-inline constexpr size_t kMaxClusterName = 32;  // what a hello has room for
+inline constexpr size_t kMaxClusterName = 32;  // the room in a hello message
 inline constexpr size_t kMaxWorkerName = 64;   // Linux's longest host name
 inline constexpr int64_t kMaxDevWorkers = 64;
 inline constexpr IntRange kThreads = {.min = 0, .max = 1024};
 
+// visit() calls a member function of `v` for each key of a struct, in the order of the
+// documentation.
 template <typename Visitor>
 void visit(Visitor& v, LogConfig& c) {
   v.choice("level", kLogLevels, c.level);

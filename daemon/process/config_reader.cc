@@ -16,7 +16,7 @@
 namespace leat {
 namespace {
 
-// What an override of a key is: its text as it stands, or YAML.
+// How the text of an override is read: literally, or as YAML.
 enum class Notation : uint8_t { text, yaml };
 
 // The visitor that lists all keys.
@@ -94,7 +94,7 @@ class ValuePrinter {
   std::string prefix_;
 };
 
-// A file that has nothing but comments says nothing, which is fine.
+// A file with only comments is valid and sets nothing.
 bool is_blank(std::string_view text) {
   std::istringstream lines{std::string(text)};
   for (std::string line; std::getline(lines, line);) {
@@ -112,7 +112,7 @@ Result<YamlDocument> read_document(const std::string& file) {
   return YamlDocument::parse(is_blank(text) ? "{}" : text, file);
 }
 
-// "MASTER_LOG_LEVEL" of "log.level", without "MASTER_".
+// Returns "LOG_LEVEL" for "log.level": the name of the variable behind the daemon's prefix.
 std::string variable_of(std::string_view key) {
   std::string name(key);
   for (char& c : name) {
@@ -122,6 +122,7 @@ std::string variable_of(std::string_view key) {
   return name;
 }
 
+// Applies one flag or variable. Its value is quoted if the key takes a text.
 Status set(YamlDocument& document, const std::map<std::string, Notation>& keys,
            const ConfigSources::Flag& flag) {
   const auto key = keys.find(flag.key);
@@ -158,7 +159,8 @@ Status apply_environment(YamlDocument& document, const std::map<std::string, Not
   return {};
 }
 
-// Reads all of the sources into `config`, whose values are the defaults. `daemon`: "master".
+// Reads all sources into `config`, whose values are the defaults. `daemon` is "master", for
+// example.
 template <typename Config>
 Result<Config> load(const ConfigSources& sources, std::string_view daemon, Config config,
                     std::vector<ConfigValue>* values) {
@@ -193,6 +195,7 @@ std::string variable(const ConfigSources& sources, const std::string& name) {
   return found == sources.environment.end() ? "" : found->second;
 }
 
+// See MasterConfig::state_dir.
 std::string default_state_dir(const ConfigSources& sources, std::string_view daemon) {
   const std::string given = variable(sources, "STATE_DIRECTORY");  // of several, the first
   if (!given.empty()) return given.substr(0, given.find(':'));

@@ -1,10 +1,11 @@
-// From a config file, the environment and the command line to one of the structs of
-// daemon_config.h. Of the same key, a flag wins over the environment, that over the file, and that
-// over the default.
+// Reads a config file, the environment and the command line into one of the structs of
+// daemon_config.h. For one key, a flag wins over the environment, the environment over the file,
+// and the file over the default.
 //
-// Strict: an unknown or duplicate key, a value of the wrong type or out of range, an address beyond
-// loopback with nothing that authenticates, two ports that are one, a secret that others can read:
-// each is refused with where it was written. Nothing is bound or made here.
+// The reader is strict. It refuses an unknown or duplicate key, a value of the wrong type or out of
+// range, an address beyond loopback without authentication, the same port twice, and a secret that
+// other users can read; each error says where the value was written. The reader neither binds ports
+// nor creates files.
 //
 // Threads: plain functions.
 #pragma once
@@ -19,37 +20,40 @@
 
 namespace leat {
 
+// The places from which a config is read.
 struct ConfigSources {
-  // A key that the command line sets. A text, path, address, size or time is taken as it stands;
-  // other values are YAML. Of two for one key the last one wins.
+  // A key that the command line sets. The value of a text, path, address, size or time is taken
+  // literally; other values are YAML. If two flags set one key, the last one wins.
   struct Flag {
     std::string key;    // "log.level"
     std::string value;  // empty: the default again
     std::string shown;  // for messages: "--log-level debug"
   };
 
-  std::string file;  // --config; empty: none. Paths in it are relative to its folder
+  std::string file;  // --config; empty: no file. Its folder is the base of relative paths in it
   std::vector<Flag> flags;
-  // Key log.level of the master is LEAT_MASTER_LOG_LEVEL, and so on; an empty one counts as absent.
-  // One that begins like this and is nearly a key is refused; others are not ours: Kubernetes makes
-  // LEAT_MASTER_PORT and its like for a service called leat-master.
+  // The environment variable of the master's key log.level is LEAT_MASTER_LOG_LEVEL, and so on; an
+  // empty variable counts as absent. The reader refuses a variable with this prefix whose name is
+  // almost a key, and ignores others: Kubernetes sets LEAT_MASTER_PORT and similar variables for a
+  // service called leat-master.
   std::map<std::string, std::string> environment;
-  bool is_root = false;  // decides about defaults of folders
+  bool is_root = false;  // decides the default folders
 };
 
-// The sources of this process, but for what its command line says.
+// Returns the sources of this process, except the command line.
 ConfigSources process_sources();
 
-// One key with its value, as a config file would have it, and where that was written: "default",
-// "LEAT_MASTER_LISTEN", "--set listen=...", "/etc/leat/master.yaml:4:9".
+// One key with its value in the notation of a config file, and the place where the value was
+// written: "default", "LEAT_MASTER_LISTEN", "--set listen=...", "/etc/leat/master.yaml:4:9".
 struct ConfigValue {
   std::string key;
   std::string value;
   std::string origin;
 };
 
-// invalid_argument for all that is wrong with the sources, failed_precondition for a config file
-// that cannot be read. `values`, unless null, becomes every key in the order of the documentation.
+// Each function returns invalid_argument with all errors of the sources, or failed_precondition if
+// it cannot read the config file. Unless `values` is null, it receives every key in the order of
+// the documentation.
 Result<MasterConfig> load_master_config(const ConfigSources& sources,
                                         std::vector<ConfigValue>* values = nullptr);
 Result<WorkerConfig> load_worker_config(const ConfigSources& sources,

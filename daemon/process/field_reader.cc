@@ -14,6 +14,7 @@ bool is_letter_or_digit(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
 }
 
+// True if the text begins with a letter or digit, and contains only these and `extra`.
 bool is_name(std::string_view text, size_t longest, std::string_view extra) {
   return !text.empty() && text.size() <= longest && is_letter_or_digit(text.front()) &&
          std::all_of(text.begin(), text.end(), [&](char c) {
@@ -43,6 +44,7 @@ bool may_be(const std::string& text, AddressUse use) {
   return false;
 }
 
+// Describes the forms for messages.
 std::string_view expectation(AddressUse use) {
   switch (use) {
     case AddressUse::bind:

@@ -1,5 +1,5 @@
-// The visitor that fills a config struct from a YAML document, and so decides what each kind of
-// field may be.
+// The visitor that fills a config struct from a YAML document. It decides which values each kind of
+// field may have.
 #pragma once
 
 #include <filesystem>
@@ -17,38 +17,47 @@
 
 namespace leat {
 
-// The value of "log.level"; null if there is none.
+// Returns the value of a key such as "log.level"; null if there is none.
 const YamlNode* find_path(const YamlDocument& document, std::string_view dotted);
 
-// "host:port" in its parts; an IPv6 host is without its brackets. Nothing if it is not.
+// The parts of "host:port"; the host of IPv6 has no brackets.
 struct HostPort {
   std::string host;
   int port = 0;
 };
+// Returns nothing if the text is not "host:port" with a valid port.
 std::optional<HostPort> split_host_port(std::string_view text);
 
-// Errors go to the map's reader. A field whose key is absent stays as it is. Threads: one.
+// Reports errors to the map's reader. A field whose key is absent keeps its value. Threads: one.
 class FieldReader {
  public:
-  // Paths of the document's file are relative to `folder`, those of its overrides to the current
-  // one. All outlive this.
+  // Paths in the document's file are relative to `folder`, and paths in its overrides to the
+  // current folder. The document and the map must outlive this object.
   FieldReader(const YamlDocument& document, YamlMap& map, std::filesystem::path folder)
       : document_(document), map_(&map), folder_(std::move(folder)) {}
 
+  // A name of letters, digits, '-', '_' and '.', which begins with a letter or digit.
   void name(std::string_view key, size_t longest, std::string& out);
+  // An address in one of the forms that `use` allows.
   void address(std::string_view key, AddressUse use, std::string& out);
+  // Any path, which becomes absolute.
   void path(std::string_view key, std::string& out);
+  // A map from names to paths, which become absolute. Adds its entries to `out`.
   void named_paths(std::string_view key, std::map<std::string, std::string>& out);
   void boolean(std::string_view key, bool& out) { map_->get_bool(key, Need::optional, out); }
   void integer(std::string_view key, IntRange range, int64_t& out) {
     map_->get_int(key, Need::optional, range, out);
   }
+  // A size such as 8GiB, 512MiB or 1073741824.
   void bytes(std::string_view key, uint64_t& out);
+  // A time greater than 0 such as 30s or 500ms.
   void duration(std::string_view key, std::chrono::milliseconds& out);
+  // One of `names`, which are in the order of the enum's values.
   template <typename Enum>
   void choice(std::string_view key, std::span<const std::string_view> names, Enum& out) {
     map_->get_enum(key, Need::optional, names, out);
   }
+  // A list of at least one of `names`, each at most once. Replaces the content of `out`.
   template <typename Enum>
   void choices(std::string_view key, std::span<const std::string_view> names,
                std::vector<Enum>& out) {
@@ -58,15 +67,18 @@ class FieldReader {
     for (const size_t index : indexes) out.push_back(static_cast<Enum>(index));
     if (out.empty()) map_->fail(key, "expected at least one, received an empty list");
   }
+  // Calls `visit_fields` with a reader of the map under `key`, even if it is absent. A key of that
+  // map that is not read is an error.
   void map(std::string_view key, const std::function<void(FieldReader&)>& visit_fields);
 
  private:
+  // Makes a path absolute, relative to the folder that the constructor describes.
   std::string absolute(std::string_view key, const std::string& path) const;
 
   const YamlDocument& document_;
   YamlMap* map_;
   std::filesystem::path folder_;
-  std::string prefix_;  // "log."
+  std::string prefix_;  // the path of `map_` in the document: "log."
 };
 
 }  // namespace leat

@@ -4,11 +4,11 @@
 namespace leat {
 
 enum LeatdExit : int {
-  kLeatdStopped = 0,     // a stop was asked for, and everything ended in order
+  kLeatdStopped = 0,     // the daemon was asked to stop, and everything ended in order
   kLeatdFailed = 1,      // something failed, or the stop took too long
-  kLeatdUsage = 2,       // a wrong flag
-  kLeatdBadConfig = 78,  // EX_CONFIG: to start again is no use; systemd is told not to
-  kLeatdNameTaken = 79   // another worker has the name: no use, either
+  kLeatdUsage = 2,       // a wrong flag on the command line
+  kLeatdBadConfig = 78,  // EX_CONFIG: a restart does not help; systemd is configured not to try
+  kLeatdNameTaken = 79   // another worker has the name: a restart does not help, either
 };
 
 }  // namespace leat

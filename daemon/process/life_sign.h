@@ -1,4 +1,4 @@
-// A sign of life of one named loop of a daemon.
+// A sign of life of one named loop of a daemon: the time at which the loop last ran.
 #pragma once
 
 #include <atomic>
@@ -11,17 +11,17 @@ namespace leat {
 // Copies share the sign. Threads: any; a beat is one atomic store.
 class LifeSign {
  public:
-  // Shows nothing: only for a place that is filled later.
+  // An empty sign, for a member that is assigned later.
   LifeSign() = default;
-  // Alive now. `clock` outlives it.
+  // Counts as alive from now on. `clock` must outlive the sign.
   explicit LifeSign(const Clock& clock)
       : last_(std::make_shared<std::atomic<Clock::Steady::rep>>()), clock_(&clock) {
     beat();
   }
 
-  // The two members below: REQUIRES: made with a clock.
+  // REQUIRES, for beat() and age(): the sign was made with a clock.
   void beat() const { *last_ = clock_->steady().time_since_epoch().count(); }
-  // The time since the last beat.
+  // Returns the time since the last beat.
   Clock::Steady::duration age() const {
     return clock_->steady().time_since_epoch() - Clock::Steady::duration(last_->load());
   }

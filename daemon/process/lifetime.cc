@@ -35,7 +35,7 @@ void wake(int event) {
   [[maybe_unused]] const ssize_t ignored = ::write(event, &one, sizeof one);
 }
 
-// Puts the options that were left open at their defaults, which depend on the process.
+// Sets the defaults of options that depend on the process.
 Lifetime::Options completed(Lifetime::Options options, const Clock& real_clock) {
   if (options.clock == nullptr) options.clock = &real_clock;
   if (!options.notify) {
@@ -50,8 +50,8 @@ Lifetime::Options completed(Lifetime::Options options, const Clock& real_clock) 
   return options;
 }
 
-// The signals of lifetime.h, blocked on this thread and those that it starts, to be read from a
-// descriptor instead. Threads: one; read() any.
+// Blocks the signals of lifetime.h on this thread and on those that it starts, and reads them from
+// a descriptor instead. Threads: one; read() from any.
 class BlockedSignals {
  public:
   ~BlockedSignals() {
@@ -71,7 +71,7 @@ class BlockedSignals {
   }
 
   int descriptor() const { return descriptor_.get(); }
-  // The next signal that has come, if one has.
+  // Returns the next signal that has arrived, if any.
   std::optional<int> read() {
     signalfd_siginfo info;
     if (::read(descriptor_.get(), &info, sizeof info) != sizeof info) return std::nullopt;
@@ -86,6 +86,7 @@ class BlockedSignals {
 
 }  // namespace
 
+// The state of a Lifetime, and its thread.
 class Lifetime::Core {
  public:
   explicit Core(Options options)
@@ -123,14 +124,14 @@ class Lifetime::Core {
   std::thread thread_;
 
   mutable std::mutex mutex_;
-  mutable std::condition_variable changed_;  // a stop was asked for
+  mutable std::condition_variable changed_;  // a stop was requested
   std::atomic<bool> stop_requested_ = false;
   std::atomic<bool> closing_ = false;
   std::atomic<int> stop_signal_ = 0;
 
-  // The thread's alone.
+  // The thread alone uses the members below.
   Watchdog watchdog_;
-  // The stop has begun, and ends by force at this time; max() once it was forced.
+  // Set when the stop has begun: the time at which it is forced; max() after that.
   std::optional<std::chrono::steady_clock::time_point> stop_deadline_;
   std::chrono::steady_clock::time_point first_signal_;
 };
@@ -172,6 +173,7 @@ void Lifetime::Core::run() {
   }
 }
 
+// Returns the time until the thread must look at the watchdog or at the deadline.
 milliseconds Lifetime::Core::until_next() const {
   auto next = watchdog_.due();
   if (stop_deadline_) next = std::min(next, *stop_deadline_);
@@ -237,6 +239,7 @@ void Lifetime::Core::dump() {
   }
 }
 
+// Ends the process by force: the stop took too long.
 void Lifetime::Core::give_up() {
   stop_deadline_ = std::chrono::steady_clock::time_point::max();
   const std::string allowed = tenths_of_seconds(options_.stop_deadline);
@@ -246,7 +249,7 @@ void Lifetime::Core::give_up() {
   options_.exit(1);
 }
 
-// --- what others call ---
+// --- calls of other threads ---
 
 void Lifetime::Core::request_stop(int signal, std::string_view why) {
   {
@@ -269,7 +272,7 @@ bool Lifetime::Core::wait_for_stop(std::optional<milliseconds> timeout) const {
 
 uint64_t Lifetime::Core::add_stop(std::function<void()> call) {
   {
-    const std::lock_guard lock(mutex_);  // against request_stop(): the call is made once
+    const std::lock_guard lock(mutex_);  // against request_stop(): one of both runs the call
     if (!stop_requested()) return calls_.add({.stop = std::move(call)});
   }
   call();
@@ -281,7 +284,7 @@ uint64_t Lifetime::Core::add_watch(std::string name, std::function<void(LifeSign
       {.watched = std::move(name), .ask = std::move(ask), .heart = LifeSign(*options_.clock)});
 }
 
-// --- the front ---
+// --- the public classes ---
 
 Registration::Registration(Registration&& other) noexcept
     : lifetime_(std::exchange(other.lifetime_, nullptr)), id_(std::exchange(other.id_, 0)) {}

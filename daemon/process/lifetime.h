@@ -1,5 +1,5 @@
-// The life of a daemon as the system sees it: signals, systemd's notifications, its watchdog, and a
-// bound on how long the end may take.
+// The life of a daemon as the system sees it: signals, notifications to systemd, its watchdog, and
+// a bound on the duration of a stop.
 #pragma once
 
 #include <atomic>
@@ -20,15 +20,16 @@ namespace leat {
 
 class Lifetime;
 
-// Registers with a Lifetime as long as it exists; it may be moved, not copied. Destroying it waits
-// for a call in progress: never destroy it from within that call. REQUIRES: the Lifetime still
-// exists.
+// Keeps a callback registered with a Lifetime until it is destroyed. It may be moved, but not
+// copied. Its destructor waits for a call in progress, so never destroy it from within that call.
+// REQUIRES: the Lifetime still exists.
 class [[nodiscard]] Registration {
  public:
   Registration() = default;
   Registration(Registration&& other) noexcept;
   Registration& operator=(Registration&& other) noexcept;
   ~Registration() { release(); }
+  // Ends the registration early. Like the destructor, it waits for a call in progress.
   void release();
 
  private:
@@ -38,49 +39,55 @@ class [[nodiscard]] Registration {
   uint64_t id_ = 0;
 };
 
-// SIGTERM, SIGINT   ask for a graceful stop; the second of them ends the process at once, with
-//                   128 + its number. One that follows within `same_signal` is the first one again:
-//                   timeout(1) and shells signal a process and its group
-// SIGHUP            on_reload(): the log is opened again
-// SIGUSR1           on_dump(): what the daemon is doing goes to the log
+// The Lifetime of a process handles these signals:
 //
-// Signals are blocked and read from a signalfd by one thread, "lifetime", which calls everything
-// that is registered here; so callbacks are ordinary code. They must not block for long: watchdog
-// and deadline wait meanwhile.
+// SIGTERM, SIGINT   ask for a graceful stop. The second of them ends the process at once, with
+//                   128 + its number. A signal within `same_signal` of the first counts as the same
+//                   one: timeout(1) and shells signal a process and also its group
+// SIGHUP            calls on_reload(): the daemon opens its log again
+// SIGUSR1           calls on_dump(): the daemon logs what it is doing
 //
-// A stop that takes longer than `stop_deadline` is logged with what it waited for (stopping()),
-// and ends the process with exit code 1.
+// The signals are blocked. One thread, "lifetime", reads them from a signalfd and calls all
+// registered callbacks, so callbacks are ordinary code. They must not block for long, since
+// watchdog and deadline wait meanwhile.
 //
-// The watchdog: systemd gets WATCHDOG=1 only while every watched loop shows life. One that is
-// silent is logged by name, as is its return; also where there is no watchdog.
+// If a stop takes longer than `stop_deadline`, the Lifetime logs what it waited for (see
+// stopping()) and ends the process with exit code 1.
 //
-// A child must be spawned with no signal blocked (POSIX_SPAWN_SETSIGMASK with an empty set) and its
-// environment without NOTIFY_SOCKET and WATCHDOG_USEC.
+// The watchdog: systemd gets WATCHDOG=1 only while every watched loop shows life. The name of a
+// silent loop is logged, and so is its return, even without systemd's watchdog.
 //
-// Threads: any, unless a member says otherwise. One of them exists in a process.
+// A child process must be spawned with no signal blocked (POSIX_SPAWN_SETSIGMASK with an empty
+// set), and without NOTIFY_SOCKET and WATCHDOG_USEC in its environment.
+//
+// Threads: any, unless a member says otherwise. A process has one Lifetime.
 class Lifetime {
  public:
   struct Options {
+    // The time that a stop may take.
     std::chrono::milliseconds stop_deadline{20'000};
+    // The time within which a second signal counts as the first.
     std::chrono::milliseconds same_signal{200};
-    // Where ready() writes one line of JSON: {"listen":...,"http":...,"data":...,"pid":...},
-    // without the ports that there are not. -1: nowhere. It is closed then.
+    // The descriptor to which ready() writes one line of JSON,
+    // {"listen":...,"http":...,"data":...,"pid":...}, without the ports that the daemon does not
+    // have. ready() closes it then. -1: none.
     int ready_fd = -1;
-    // How long a watched loop may be silent. systemd's WATCHDOG_USEC / 2, where it is set.
+    // How long a watched loop may be silent. If systemd sets WATCHDOG_USEC, it is half of that.
     std::chrono::milliseconds silence{15'000};
     Logger log = {};
 
-    // For tests. Takes the place of sd_notify(): "READY=1\nSTATUS=...".
+    // For tests: replaces sd_notify(). `message` is, for example, "READY=1\nSTATUS=...".
     std::function<void(const std::string& message)> notify = {};
-    // Takes the place of _exit().
+    // For tests: replaces _exit().
     std::function<void(int exit_code)> exit = {};
     const Clock* clock = nullptr;  // of heartbeats; null: the real one. It outlives the Lifetime
   };
 
-  // REQUIRES: no other thread of the process was started yet, so that all inherit the blocked
-  // signals. Reads systemd's environment.
+  // Blocks the signals and starts the thread. Reads systemd's environment. REQUIRES: the process
+  // has started no other thread yet, so that all threads inherit the blocked signals.
   static Result<std::unique_ptr<Lifetime>> start(Options options);
-  // Ends the thread and puts the signal mask of this thread back. REQUIRES: nothing is registered.
+  // Ends the thread and restores the signal mask of the calling thread. REQUIRES: nothing is
+  // registered.
   ~Lifetime();
   Lifetime(const Lifetime&) = delete;
   Lifetime& operator=(const Lifetime&) = delete;
@@ -88,43 +95,49 @@ class Lifetime {
   // --- the stop ---
 
   bool stop_requested() const;
-  // Returns when a stop is asked for; in no bounded time, for that is what a daemon does.
+  // Blocks until a stop is requested, for any length of time: a daemon runs that long.
   void wait_for_stop() const;
-  // True if a stop was asked for before `timeout` passed.
+  // Returns true if a stop was requested before `timeout` passed.
   bool wait_for_stop(std::chrono::milliseconds timeout) const;
-  // As SIGTERM does: for a daemon that ends by itself. `why` goes to the log.
+  // Requests a stop like SIGTERM does, for a daemon that ends by itself. `why` goes to the log.
   void request_stop(std::string_view why);
-  // 0: no signal asked for the stop.
+  // The signal that requested the stop; 0 if no signal did.
   int stop_signal() const;
-  // The exit code of a daemon that ends with an error, in place of 1.
+  // Sets the exit code of a daemon that ends with an error. The default is 1.
   void fail_with(int exit_code) { failure_code_ = exit_code; }
   int failure_code() const { return failure_code_; }
-  // Called once when a stop is asked for; at once, by the caller's thread, if it was already.
+  // `call` runs once when a stop is requested; if one was requested already, the calling thread
+  // runs it at once.
   Registration on_stop(std::function<void()> call);
 
-  // --- what the outside sees ---
+  // --- reports to the outside ---
 
-  // Everything works: once. `status` is a line for people: "4 workers, 2 jobs".
+  // Reports that the daemon works; call it once. `status` is a line for people: "4 workers, 2
+  // jobs".
   void ready(std::string_view status, const ReadyAddresses& addresses);
-  // A new line for `systemctl status`.
+  // Sets a new line for `systemctl status`.
   void status(std::string_view text);
-  // What the stop waits for now: "2 runners". Shown, and named when the deadline passes.
+  // Sets what the stop waits for now, such as "2 runners". systemctl shows it, and the log names it
+  // if the deadline passes.
   void stopping(std::string_view waits_for);
-  // More time than the unit's timeout allows to start or stop: for what is known to take long.
+  // Asks systemd for more time to start or stop than the unit's timeout, for work that is known to
+  // take long.
   void extend_timeout(std::chrono::milliseconds by);
 
-  // --- the rest ---
+  // --- callbacks and the watchdog ---
 
+  // `call` runs at each SIGHUP.
   Registration on_reload(std::function<void()> call);
-  // The text is logged line by line.
+  // `call` runs at each SIGUSR1. The log gets its text line by line.
   Registration on_dump(std::function<std::string()> call);
 
-  // Watches a loop. Several times in each `silence`, `ask` is called with its heartbeat and has
-  // beat() run on that loop, where it waits its turn behind the loop's work:
+  // Watches a loop. Several times in each `silence`, the Lifetime calls `ask` with the loop's
+  // heartbeat. `ask` has that loop run beat(), after the work that the loop has queued:
   //
   //   watch("rpc", [&](LifeSign heart) { (void)loop.post([heart] { heart.beat(); }); });
   //
-  // With no `ask` the loop beats by itself: heart() has its heartbeat. Counts as alive now.
+  // If `ask` is empty, the loop itself must call beat() on its heartbeat, which heart() returns.
+  // The loop counts as alive at the time of this call.
   Registration watch(std::string name, std::function<void(LifeSign)> ask);
   LifeSign heart(const Registration& watched) const;
 

@@ -24,7 +24,7 @@ void LifetimeCalls::for_each(const std::function<void(LifetimeCall&)>& use) {
   for (auto call = calls_.begin(); call != calls_.end(); call = calls_.upper_bound(calling_)) {
     calling_ = call->first;
     lock.unlock();
-    use(call->second);  // remove() waits
+    use(call->second);  // remove() waits for its end, so the reference stays valid
     lock.lock();
     changed_.notify_all();
   }

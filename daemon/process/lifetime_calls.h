@@ -1,5 +1,5 @@
 // The functions that the parts of a daemon have registered with its Lifetime, and the loops that it
-// watches. Private to lifetime.cc.
+// watches. Private to the Lifetime and its Watchdog.
 #pragma once
 
 #include <condition_variable>
@@ -13,12 +13,12 @@
 
 namespace leat {
 
-// One registration. Exactly one of its functions is set, except for a watched loop that beats by
-// itself: it has none.
+// One registration. Exactly one of its functions is set. A watched loop that beats by itself has
+// none.
 struct LifetimeCall {
   std::function<void()> stop = {}, reload = {};
   std::function<std::string()> dump = {};
-  std::string watched = {};  // the name of a watched loop; "" for the others
+  std::string watched = {};  // the name of a watched loop; "" for other registrations
   std::function<void(LifeSign)> ask = {};
   LifeSign heart = {};
   bool silent = false;  // the watchdog has logged that the loop shows no life
@@ -27,15 +27,15 @@ struct LifetimeCall {
 // Threads: any; for_each() belongs to one thread.
 class LifetimeCalls {
  public:
-  // Its number, above 0.
+  // Returns the number of the registration, which is greater than 0.
   uint64_t add(LifetimeCall call);
-  // Waits for a call in progress: never call it from within that call.
+  // Waits for a call in progress, so never call it from within that call.
   void remove(uint64_t id);
-  // REQUIRES: it is registered.
+  // Returns the heartbeat of a watched loop. REQUIRES: the loop is registered.
   LifeSign heart(uint64_t id) const;
 
-  // Calls `use` with each registration, in the order in which they came, without a lock. Others may
-  // come and go meanwhile.
+  // Calls `use` with each registration, in the order of their numbers, without holding a lock.
+  // Other threads may add and remove registrations meanwhile.
   void for_each(const std::function<void(LifetimeCall&)>& use);
 
  private:
@@ -43,7 +43,7 @@ class LifetimeCalls {
   std::condition_variable changed_;  // a call has ended
   std::map<uint64_t, LifetimeCall> calls_;
   uint64_t last_id_ = 0;
-  uint64_t calling_ = 0;  // the one that is being called; 0: none
+  uint64_t calling_ = 0;  // the number of the registration that is being called; 0: none
 };
 
 }  // namespace leat

@@ -16,8 +16,8 @@
 namespace leat {
 namespace {
 
-// systemd says in JOURNAL_STREAM which device and inode is the journal's: stderr may have been
-// redirected since.
+// JOURNAL_STREAM, which systemd sets, names the device and inode of the journal's stream. Compare
+// it with stderr, which may have been redirected since.
 bool stderr_is_journal() {
   const char* stream = std::getenv("JOURNAL_STREAM");
   struct stat info {};
@@ -25,7 +25,7 @@ bool stderr_is_journal() {
   return cat(info.st_dev, ":", info.st_ino) == stream;
 }
 
-// syslog's priorities.
+// Priorities of syslog.
 int priority(LogLevel level) {
   switch (level) {
     case LogLevel::debug:
@@ -58,6 +58,7 @@ std::string stamp(Clock::Wall now, bool utc) {
   return text;
 }
 
+// Opens a file with mode 0640, and creates it if necessary.
 Result<Descriptor> open_for_append(const std::string& path) {
   Descriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0640));
   if (file) return file;

@@ -1,4 +1,4 @@
-// Where a daemon's log goes, as its config says.
+// The destination of a daemon's log, as its config sets it.
 #pragma once
 
 #include <memory>
@@ -12,21 +12,24 @@
 
 namespace leat {
 
-// Lines in a file or on stderr, each written at once and whole:
+// Writes lines to a file or to stderr, each immediately and as a whole:
 //
 //   text                   2025-01-31 12:00:00.123 warning worker-2/rpc: text
-//   text, to the journal   <4>worker-2/rpc: text    (systemd's stderr: it has the time itself)
+//   text, to the journal   <4>worker-2/rpc: text    (systemd's stderr: the journal adds the time)
 //   json                   {"time": "2025-01-31T12:00:00.123Z", "level": "warning", "who": ...,
 //   "text": ...}
 //
-// A line that cannot be written is lost: a full disk must not stop the work. Threads: any.
+// A line that cannot be written is lost, because a full disk must not stop the daemon. Threads:
+// any.
 class LogOutput final : public LogSink {
  public:
-  // failed_precondition that names the file if it cannot be opened. The clock outlives it.
+  // Returns failed_precondition with the file's name if it cannot open the file. The clock must
+  // outlive the output.
   static Result<std::shared_ptr<LogOutput>> open(const LogConfig& config, const Clock& clock);
 
   void write(LogLevel level, std::string_view who, std::string_view text) override;
-  // Opens the file's name again, after it was moved away. On failure the old one stays.
+  // Opens the file by its name again, after another program renamed the old file. If that fails,
+  // the old file stays open.
   Status reopen();
 
  private:

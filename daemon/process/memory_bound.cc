@@ -23,7 +23,7 @@ constexpr uint64_t kOtherThreads = 32;  // control, network, checkpoints, readin
 constexpr uint64_t kLargestStack = uint64_t{8} << 20;
 constexpr uint64_t kLargestLimit = uint64_t{1} << 60;  // so that sums fit
 
-// Without allocating: there is nothing left.
+// Must not allocate, because there is no memory left.
 [[noreturn]] void end_without_memory() {
   constexpr char kLine[] = "runner: ran out of memory, and ends\n";
   (void)!::write(STDERR_FILENO, kLine, sizeof kLine - 1);

@@ -1,10 +1,11 @@
-// The kernel's own bound on the memory of a runner's process: for what nobody counts before it is
-// taken. What is counted is refused long before, with numbers: see device_memory.h.
+// The kernel's bound on the memory of a runner's process, for memory that the runner does not count
+// before it allocates. The runner refuses allocations that it does count much earlier, with
+// numbers: see device_memory.h.
 //
-// The kernel counts private memory that can be written (RLIMIT_DATA), used or not. The bound is the
-// sum of what there is at the beginning (a sanitizer's shadow, too), the limit of what is counted,
-// as much again for plans and messages on their way, copies of the variables (for checkpoints, and
-// for whoever reads them), the stacks of threads, and 256 MiB for all the rest.
+// The kernel counts private writable memory (RLIMIT_DATA), used or not. The bound is a sum of: the
+// memory at the beginning (including a sanitizer's shadow memory); the limit of counted memory; the
+// same amount again for plans and messages in transit; copies of the variables, for checkpoints and
+// for readers; the stacks of threads; and 256 MiB for the rest.
 #pragma once
 
 #include <cstdint>
@@ -13,12 +14,12 @@
 
 namespace leat {
 
-// Threads: any.
+// The bound of this process. Threads: any.
 class MemoryBound {
  public:
-  // Of this process: no more than `limit` bytes are counted, and `threads` threads compute.
+  // Sets the bound for at most `limit` bytes of counted memory and `threads` compute threads.
   static Result<MemoryBound> set(uint64_t limit, int threads);
-  // The variables that may be copied have so many bytes.
+  // Raises the bound by the room for copies of variables that have `variables` bytes.
   Status allow_copies(uint64_t variables) const;
 
  private:
@@ -26,12 +27,13 @@ class MemoryBound {
   uint64_t without_copies_;
 };
 
-// The exit status of a runner whose process got no more memory.
+// The exit status of a runner whose process could not allocate memory.
 inline constexpr int kRunnerOutOfMemory = 5;
 
-// An allocation that fails, for the bound or for want of memory, ends the process from now on, with
-// a line on its standard error and kRunnerOutOfMemory; but for those whose caller
-// asks for a Status, such as Tensor::create().
+// Installs handlers for the rest of the process: an allocation with `new` that fails, because of
+// the bound or of the machine, prints a line on stderr and ends the process with
+// kRunnerOutOfMemory. An allocation that returns a Status to its caller, such as Tensor::create(),
+// does not end it.
 void end_when_out_of_memory();
 
 }  // namespace leat

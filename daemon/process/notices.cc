@@ -12,7 +12,7 @@
 namespace leat {
 namespace {
 
-// One line, whatever the text: a newline would begin another assignment for systemd.
+// Makes one line of any text: a newline would begin another assignment for systemd.
 std::string status_line(std::string_view text) {
   std::string line = "STATUS=";
   for (const char c : text) line += c == '\n' ? ' ' : c;
@@ -27,7 +27,7 @@ std::string ready_line(const ReadyAddresses& addresses) {
   return line.add("pid", int64_t{::getpid()}).text();
 }
 
-// A reader that is gone, or whose pipe is full, is no reason to end: it is logged.
+// The caller logs the failure: a reader that has closed its end is no reason to end the daemon.
 Status write_line(int fd, std::string_view line) {
   while (!line.empty()) {
     const ssize_t written = ::write(fd, line.data(), line.size());

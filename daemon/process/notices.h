@@ -1,4 +1,4 @@
-// The messages by which a daemon tells systemd, and the process that started it, how it is.
+// The messages by which a daemon reports its state to systemd and to the process that started it.
 #pragma once
 
 #include <functional>
@@ -10,18 +10,18 @@
 
 namespace leat {
 
-// Where a daemon that is ready can be reached; empty: it has no such port.
+// The addresses of a daemon that is ready; an empty one means that it has no such port.
 struct ReadyAddresses {
   std::string listen;
   std::string http;
   std::string data;
 };
 
-// Threads: any.
+// Sends the messages and remembers the last ones. Threads: any.
 class Notices {
  public:
-  // `send` takes a message as sd_notify() does: "READY=1\nSTATUS=...". `ready_fd` is closed when
-  // its line is written; -1: there is none.
+  // `send` takes a message in the form of sd_notify(): "READY=1\nSTATUS=...". ready() writes one
+  // line to `ready_fd` and closes it; -1: there is none.
   Notices(std::function<void(const std::string&)> send, int ready_fd, Logger log);
   ~Notices();
   Notices(const Notices&) = delete;
@@ -29,18 +29,19 @@ class Notices {
 
   // Sends the message as it is.
   void send(const std::string& message) const { send_(message); }
-  // The daemon works. Also writes the addresses to `ready_fd`, as one line of JSON.
+  // Reports that the daemon works. Also writes the addresses to `ready_fd`, as one line of JSON.
   void ready(std::string_view status, const ReadyAddresses& addresses);
+  // Reports a new status line.
   void status(std::string_view text);
-  // The stop waits for this.
+  // Reports what the stop waits for.
   void stopping(std::string_view waits_for);
-  // The stop has taken too long, and is forced.
+  // Reports that the stop took too long and is forced.
   void gave_up();
 
   bool is_ready() const;
-  // The last text that stopping() was given.
+  // Returns the last text that stopping() received.
   std::string waits_for() const;
-  // The status, and what a stop waits for: one line each.
+  // Returns the status and the text of stopping(), one line for each that is set.
   std::string describe() const;
 
  private:

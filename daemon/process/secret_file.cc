@@ -26,7 +26,7 @@ Status check_owner_and_mode(const std::string& path, const struct stat& info) {
   return {};
 }
 
-// At most `limit` bytes; fewer if the file ends before.
+// Returns at most `limit` bytes; fewer if the file is shorter.
 Result<std::string> read_up_to(int fd, const std::string& path, size_t limit) {
   std::string text(limit, '\0');
   size_t size = 0;
@@ -44,7 +44,7 @@ Result<std::string> read_up_to(int fd, const std::string& path, size_t limit) {
 }  // namespace
 
 Result<std::string> read_secret_file(const std::string& path, const std::string& credentials) {
-  // Non-blocking: to open a pipe would wait for who writes it.
+  // Non-blocking, because opening a pipe would wait for a writer.
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!file) return invalid_argument(cat("'", path, "': ", std::strerror(errno)));
   struct stat info {};

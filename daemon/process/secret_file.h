@@ -1,4 +1,4 @@
-// Files that hold what authenticates: the secret of a cluster, the token of its HTTP ports.
+// Files that hold credentials: the secret of a cluster, the token of its HTTP ports.
 #pragma once
 
 #include <string>
@@ -10,12 +10,14 @@ namespace leat {
 inline constexpr size_t kLeastSecretBytes = 32;
 inline constexpr size_t kMostSecretBytes = 4096;
 
-// What stands in the file, without a newline at its end. invalid_argument if there is no such file,
-// if it is no regular file, its group or others may read or write it, it belongs to another user
-// (but root), or has too few or too many bytes. The message never has the bytes.
+// Returns the content of the file without a newline at its end. Returns invalid_argument if the
+// file does not exist, is not a regular file, can be read or written by its group or others,
+// belongs to a user other than root and this one, or has too few or too many bytes. The message
+// never contains the bytes.
 //
-// `credentials` is systemd's $CREDENTIALS_DIRECTORY, or empty: files in there are shown with a
-// group that may read, which stands for an ACL of the service's user, and are not judged by it.
+// `credentials` is systemd's $CREDENTIALS_DIRECTORY, or empty. Owner and mode of files in it are
+// not checked: they appear to be readable by a group, which stands for an ACL of the service's
+// user.
 Result<std::string> read_secret_file(const std::string& path, const std::string& credentials);
 
 }  // namespace leat

@@ -23,7 +23,7 @@ Result<std::string> take_state_folder(const std::string& path) {
     LEAT_RETURN_IF_ERROR(real_files().make_directories(directory_of(path)));
     (void)::mkdir(path.c_str(), kOwn);
   }
-  LEAT_RETURN_IF_ERROR(real_files().make_directories(path));  // says what is in the way
+  LEAT_RETURN_IF_ERROR(real_files().make_directories(path));  // its error names the obstacle
   if (::stat(path.c_str(), &info) != 0 || (info.st_mode & kAll) == kOwn) return std::string();
   const std::string was =
       cat("state_dir '", path, "' was open to others, mode ", permission_text(info.st_mode));

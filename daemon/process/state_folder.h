@@ -1,4 +1,4 @@
-// The folder of a daemon's own: nobody else reads or writes below it, whatever the umask.
+// The private folder of a daemon: no other user can read or write in it, whatever the umask is.
 #pragma once
 
 #include <sys/types.h>
@@ -9,11 +9,12 @@
 
 namespace leat {
 
-// Makes the folder if it is not there, with mode 0700, and takes one that was open to others away
-// from them. Returns what is worth a line in the log, or "": that it was open, or why it still is.
+// Creates the folder with mode 0700 if it does not exist. If an existing folder was open to other
+// users, changes its mode to 0700. Returns a text for the log, which says that the folder was open,
+// or why it still is; "" if there is nothing to log.
 Result<std::string> take_state_folder(const std::string& path);
 
-// The permission bits of `mode` as chmod takes them: "0750".
+// Returns the permission bits of `mode` in the notation of chmod: "0750".
 std::string permission_text(mode_t mode);
 
 }  // namespace leat

@@ -1,4 +1,5 @@
-// Judges whether the watched loops of a daemon are alive, for systemd's watchdog and for the log.
+// The check whether the watched loops of a daemon are alive, for systemd's watchdog and for the
+// log.
 #pragma once
 
 #include <chrono>
@@ -16,13 +17,14 @@ std::string tenths_of_seconds(Clock::Steady::duration time);
 // Threads: one.
 class Watchdog {
  public:
-  // A loop that shows no life for longer than `silence` is silent. `calls` outlives it.
+  // A loop that shows no life for longer than `silence` counts as silent. `calls` must outlive this
+  // object.
   Watchdog(LifetimeCalls& calls, std::chrono::milliseconds silence, Logger log);
 
-  // When look() is due next: several times in each `silence`, by the system's clock.
+  // Returns when look() is due next, by the system's steady clock: several times in each `silence`.
   std::chrono::steady_clock::time_point due() const { return due_; }
-  // Asks every watched loop to beat, and judges the beats that have come. True if every loop is
-  // alive. Logs the name of a loop that has fallen silent, and its return.
+  // Asks every watched loop to beat, and judges the beats that have arrived. Returns true if every
+  // loop is alive. Logs the name of a loop that becomes silent, and its return.
   bool look(std::chrono::steady_clock::time_point now);
 
  private:

@@ -1,4 +1,4 @@
-// The fetches of one partition of a run, as a runner reports them turn by turn.
+// The fetched values of one partition of a run, as a runner reports them for each turn.
 #pragma once
 
 #include <cstddef>
@@ -13,27 +13,29 @@
 namespace leat {
 
 // A ring of window() rows. A row holds the partition's fetches in the plan's order, each padded to
-// 8 bytes.
-// Threads: one stores, another one reads what a timeline told it to be there.
+// 8 bytes. Threads: one thread stores rows. Another one may read the rows that a timeline has
+// announced.
 class FetchRows {
  public:
-  // Many where rows are small, so that a runner is far ahead of the master.
+  // Large enough for small rows, so that a runner can be far ahead of the master.
   static constexpr uint64_t kMostRows = 4096;
   static constexpr uint64_t kMostBytes = 4u << 20;
 
   FetchRows(const Plan& plan, uint32_t partition);
 
-  // False: the partition has no fetches, and there are no rows.
+  // False: the partition has no fetches, so there are no rows.
   bool any() const { return any_; }
+  // The number of rows in the ring.
   uint64_t window() const { return window_; }
-  // Rows so far: turns [0, stored()), of which the last window() are there.
+  // The number of rows so far: turns [0, stored()), of which the last window() are in the ring.
   uint64_t stored() const { return stored_; }
-  // Bytes of the row of turn stored() that are there, while it comes in parts.
+  // The number of bytes of the row of turn stored() that have arrived, if the row arrives in parts.
   size_t part() const { return part_; }
-  // The row of turn stored(), from byte part() on, or a part of that. invalid_argument if it has
-  // more bytes than the row.
+  // Appends the row of turn stored(), or a part of it, from byte part() on. invalid_argument if it
+  // has more bytes than the row.
   Status store(std::span<const std::byte> bytes);
-  // Fetch i of the plan. REQUIRES: it is of this partition, and the row is there.
+  // Returns the bytes of fetch `i` of the plan. REQUIRES: the fetch belongs to this partition, and
+  // its row is in the ring.
   const std::byte* at(uint32_t i, uint64_t turn) const {
     return ring_[turn % window_].data() + offsets_[i];
   }

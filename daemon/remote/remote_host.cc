@@ -18,11 +18,11 @@ namespace {
 using Client = wire::Runner::Client;
 
 constexpr auto kVariablesDeadline = std::chrono::seconds(60);
-// Beside steps, perhaps to a slow disk.
+// Runs beside steps, and may write to a slow disk.
 constexpr auto kSnapshotDeadline = std::chrono::seconds(300);
 constexpr auto kInspectDeadline = std::chrono::seconds(60);
 constexpr int kRunBits = 32;                   // of a run's number within its assembly
-constexpr uint64_t kHeadersBytes = 64u << 20;  // of a file of variables, beside their bytes
+constexpr uint64_t kHeadersBytes = 64u << 20;  // of a file of variables, in addition to their bytes
 
 Result<Shape> read_shape(capnp::List<int64_t>::Reader dims) {
   std::vector<int64_t> sizes;
@@ -50,6 +50,7 @@ Result<DatasetReport> read_report(wire::DatasetView::Reader in) {
   return report;
 }
 
+// Checks the answer: rows ascend, and are not too many or too long.
 Result<Held> read_held(wire::Held::Reader in) {
   Held held;
   held.whole = in.getWhole();
@@ -73,7 +74,8 @@ kj::Promise<Result<Blob>> download_blob(wire::Blob::Reader from, uint64_t max_by
   return download(from.getContent(), BlobInfo{from.getSize(), *digest}, max_bytes);
 }
 
-// A call that is waited for until `stop` is asked for: it then ends by itself, unheard.
+// Makes a call and waits for it until `stop` is requested. The call then ends later by itself, and
+// its outcome is ignored.
 template <typename F>
 auto stoppable(RunnerChannel& channel, std::string_view doing, const std::stop_token& stop,
                F function) {
@@ -135,8 +137,8 @@ Result<std::unique_ptr<PartitionRun>> RemoteHost::prepare(std::shared_ptr<const 
                                                           uint32_t partition, const std::string&,
                                                           uint64_t run) {
   LEAT_RETURN_IF_ERROR(status());
-  run |= assembly_->assembly
-         << kRunBits;  // what is late of an earlier assembly means none of its runs
+  // With the assembly in its number, late reports of an earlier assembly match none of its runs.
+  run |= assembly_->assembly << kRunBits;
   LEAT_ASSIGN_OR_RETURN(const EncodedPlan encoded, encode_plan_for(*plan, partition));
   auto blob = std::make_shared<const Bytes>(pack_plan(encoded));
   auto state = std::make_shared<RemoteRunState>(run, partition, std::move(plan), channel_,

@@ -1,5 +1,6 @@
-// A runner on another machine, or in another process of this one, as the master's link: everything
-// goes over wire::Runner of daemon/wire/cluster.capnp. wire_remote_runner.h makes one.
+// A runner in another process, on this machine or another one, as the master drives it. All calls
+// go over wire::Runner of daemon/wire/cluster.capnp. make_remote_host() in wire_remote_host.h makes
+// one.
 #pragma once
 
 #include <array>
@@ -14,10 +15,10 @@
 
 namespace leat {
 
-// What is known of a runner once it has registered.
+// The facts that a runner reports when it registers.
 struct RunnerFacts {
-  std::string node;  // its worker's name: what messages say
-  std::string job;   // the master's id
+  std::string node;  // its worker's name, for messages
+  std::string job;   // the master's id of the job
   uint64_t assembly = 0;
   uint32_t task = 0;
   uint64_t incarnation = 0;
@@ -32,26 +33,28 @@ struct RunnerFacts {
 class RunnerChannel;
 struct AssemblyRuns;
 
-// One registered runner. A runner has one job, so that the names of jobs that HostHandle takes tell
-// nothing here.
+// One registered runner. It ignores the names of jobs that HostHandle's functions take, because a
+// runner has only one job.
 //
-// Failure: the first error of any partition of a run that is not the consequence of another one's
-// ends the run on all of them, at once; one that is waits 200 ms for its cause. Calls fail with
-// `unavailable`, naming the node, when the runner is lost; with deadline_exceeded when it does not
-// answer. What was sent is given back by the runner's end, or by its next assembly.
+// Failure: an error of one partition ends the run on all partitions at once, unless it is the
+// consequence of another partition's error; then it waits 200 ms for that cause. If the runner is
+// lost, calls fail with `unavailable` and the node's name; if it does not answer, with
+// deadline_exceeded. After such a failure, the end of the runner or its next assembly frees what
+// the call may have allocated there.
 //
-// Threads: as HostHandle says; never the rpc loop's. The loop outlives it.
+// Threads: as HostHandle says, but never the rpc loop's. The loop must outlive it.
 class RemoteHost final : public HostHandle {
  public:
-  // See make_remote_host().
+  // Called by make_remote_host().
   explicit RemoteHost(std::shared_ptr<RunnerChannel> channel);
   ~RemoteHost() override;
 
   const RunnerFacts& facts() const;
-  // Ends its runs and all calls, now and later, with this cause, which is made `unavailable` and
-  // names the node. The first cause stays. Threads: any, the loop's among them.
+  // Ends its runs and all its calls, also later ones, with this cause. The error becomes
+  // `unavailable` and names the node. Only the first cause counts. Threads: any, including the
+  // loop's.
   void lost(const Status& cause);
-  // Ok until then. Threads: any.
+  // Ok until lost() was called; then its error. Threads: any.
   Status status() const;
 
   std::string name() const override { return facts().node; }
@@ -72,10 +75,12 @@ class RemoteHost final : public HostHandle {
   Result<CheckpointPart> write_snapshot(int64_t step, const PartPlace& place,
                                         const std::stop_token& stop) override;
 
-  // Runner.arm: the faults that it brings upon itself; `ran`: for how long the job has run.
+  // Calls Runner.arm: gives the runner the faults that it causes in itself. `ran` is the time that
+  // the job has run so far.
   Status arm(const std::vector<ArmedFault>& faults, std::chrono::milliseconds ran);
 
-  // What its runs share with those of the other runners. Called once, by the cluster.
+  // Sets the state that its runs share with those of the other runners. make_remote_hosts() calls
+  // it once.
   void join(std::shared_ptr<AssemblyRuns> assembly);
   const std::shared_ptr<RunnerChannel>& channel() const { return channel_; }
 

@@ -17,9 +17,9 @@ constexpr auto kPrepareDeadline = std::chrono::seconds(60);
 constexpr auto kConnectDeadline = std::chrono::seconds(30);
 constexpr auto kFeedDeadline = std::chrono::seconds(60);
 constexpr auto kReleaseDeadline = std::chrono::seconds(10);
-// Asked when something hangs already.
+// Short, because the caller asks when something already hangs.
 constexpr auto kDescribeDeadline = std::chrono::seconds(2);
-// What the loop may take to say that a deadline has passed.
+// Additional time for the loop to report that a deadline has passed.
 constexpr auto kLoopDelay = std::chrono::seconds(2);
 constexpr size_t kSmallFeedsBytes = 256u << 10;
 
@@ -31,7 +31,7 @@ capnp::Data::Reader bytes_of(std::span<const uint8_t> bytes) {
   return {bytes.data(), bytes.size()};
 }
 
-// A blob to be sent with its description.
+// A blob with its size and hash.
 struct Sending {
   std::shared_ptr<const Blob> blob;
   BlobInfo info;
@@ -39,7 +39,7 @@ struct Sending {
       : blob(std::move(bytes)), info(describe(*blob)) {}
 };
 
-// What a call ended with.
+// Fails the run with the error of a call.
 void fail(RemoteRunState& state, const Status& status) {
   if (state.channel->on_loop()) {
     state.group->failed(status, &state);
@@ -48,7 +48,7 @@ void fail(RemoteRunState& state, const Status& status) {
   }
 }
 
-// Signals `done`, a timeline of the run, or fails the run.
+// Returns a callback that signals `done`, a timeline of the run, or fails the run.
 auto answer_to(StatePtr state, Timeline RemoteRunState::*done) {
   return [state = std::move(state), done](const Status& status) {
     if (status.ok()) {
@@ -122,6 +122,7 @@ struct Description {
   std::string waits_for, profile;
 };
 
+// Asks the runner what the run waits for, and for its profile.
 Result<Description> describe_run(RemoteRunState& state, std::chrono::nanoseconds deadline) {
   const auto describe = [run = state.run](Client& runner) {
     auto request = runner.describeRequest();
@@ -197,7 +198,7 @@ Status RemoteRun::connected() { return state_->connected.wait(1, after(kConnectD
 
 Status RemoteRun::feed(uint32_t i, const Tensor& value) {
   const Partition& partition = state_->plan->partitions[state_->partition];
-  if (i >= partition.feeds.size() || partition.feeds[i] == kNone) return {};  // not used there
+  if (i >= partition.feeds.size() || partition.feeds[i] == kNone) return {};  // not used here
   const PlanBorder& expected = state_->plan->feeds[i];
   if (value.dtype() != expected.dtype || !(value.shape() == expected.shape)) {
     return invalid_argument(cat("feed '", expected.name, "': expected ", expected.dtype,
@@ -225,6 +226,7 @@ Status RemoteRun::feed(uint32_t i, const Tensor& value) {
                                });
 }
 
+// A limit without feeds joins the call in flight or the next one; feeds need a call of their own.
 void RemoteRun::extend(uint64_t limit) {
   const uint64_t first = state_->first_step;
   if (limit > first) state_->allowed = std::max<uint64_t>(state_->allowed, limit - first);
@@ -285,7 +287,7 @@ bool RemoteRun::snapshot_in_passing(uint64_t step, const std::vector<std::string
     for (unsigned i = 0; i < list.size(); ++i) list.set(i, names[i]);
     return request.send().then([](auto&& response) { return outcome_of(response); });
   };
-  // A refusal costs the checkpoint, and the run nothing.
+  // If the runner refuses, the checkpoint fails, but the run does not.
   state_->channel->start("ordering a snapshot", kCallDeadline, order, [](const Status&) {});
   return true;
 }
@@ -318,7 +320,7 @@ void RemoteRun::release() {
     request.setRun(run);
     return request.send().then([](auto&& response) { return outcome_of(response); });
   };
-  // What it answers changes nothing: with the runner it ends anyway.
+  // Ignore the answer: the run on the runner ends in any case when the runner does.
   state_->channel->start("releasing", kReleaseDeadline, release, [state = state_](const Status&) {
     if (state->channel->on_loop()) state->channel->remove(state->run);
     state->released.signal(1);

@@ -10,15 +10,17 @@
 
 namespace leat {
 
-// Calls go out in the order in which they are made here. What returns nothing does not wait for an
-// answer: an error fails the run, on all of its runners.
+// Sends its calls in the order in which the caller makes them. Functions that return nothing do not
+// wait for an answer: an error fails the run on all of its runners. Threads: as PartitionRun says.
 class RemoteRun final : public PartitionRun {
  public:
-  // Sends the partition. `data_root`: the data set's name.
+  // Sends the partition to the runner. `data_root` is the name of the data set.
   RemoteRun(std::shared_ptr<RemoteRunState> state, std::shared_ptr<AssemblyRuns> assembly,
             std::shared_ptr<const Bytes> plan, std::string data_root);
   ~RemoteRun() override;
 
+  // The functions of PartitionRun. Those that wait have deadlines: 60 s for prepared() and feed(),
+  // 30 s for connected(), 10 s for hold() and stop(), and 2 s for waits_for().
   Status prepared() override;
   Endpoint endpoint() const override;
   void connect(std::span<const Endpoint> peers, const RunOptions& options) override;
@@ -39,7 +41,7 @@ class RemoteRun final : public PartitionRun {
   std::string profile() override;
 
  private:
-  // Feeds that go with the next extend(). The rest went before.
+  // A feed that is sent with the next extend(). Larger feeds are sent at once.
   struct SmallFeed {
     uint32_t index;
     Tensor value;

@@ -35,7 +35,7 @@ void RunGroup::failed(const Status& status, Failure what, const RemoteRunState* 
   if (over()) return;
   if (what == Failure::cause) return end(status);
   const bool first = waiting_.ok();
-  // The loss of a runner, with what a peer waited for when it saw it.
+  // Combine the loss of a runner with the error that a peer saw.
   const Failure least = std::min(what, waiting_as_), most = std::max(what, waiting_as_);
   if (!first && least < Failure::loss && most == Failure::loss && from != waiting_from_) {
     const Status& loss = what == Failure::loss ? status : waiting_;
@@ -50,6 +50,7 @@ void RunGroup::failed(const Status& status, Failure what, const RemoteRunState* 
   if (first || what == Failure::loss) end_in(what == Failure::loss ? kGraceOfLoss : kGrace);
 }
 
+// True if another partition is connected, which may see what the loss of a runner causes.
 bool RunGroup::others_at_work(const RemoteRunState* than) const {
   return std::any_of(members_.begin(), members_.end(), [than](const auto& each) {
     const auto member = each.lock();
@@ -57,6 +58,7 @@ bool RunGroup::others_at_work(const RemoteRunState* than) const {
   });
 }
 
+// Ends the run after `grace` with the most telling error so far, if it has not ended by then.
 void RunGroup::end_in(std::chrono::milliseconds grace) {
   LoopContext& context = loop_.context();
   context.tasks.add(context.timer.afterDelay(to_kj(grace)).then([self = shared_from_this()] {
@@ -71,7 +73,7 @@ void RunGroup::end(const Status& cause) {
   }
 }
 
-// Everybody is told, the runner that failed, too: it may know a consequence alone.
+// Every runner gets the cause, even the one that failed: it may know only a consequence.
 void RunGroup::end(RemoteRunState& member) const {
   member.send_abort(cause_);
   member.fail(cause_);

@@ -1,4 +1,5 @@
-// What a run has come to on one runner, and how its runners fail together. No Cap'n Proto here.
+// The state of a run on one runner, and the rule by which its partitions fail together. Does not
+// include Cap'n Proto.
 #pragma once
 
 #include <array>
@@ -23,18 +24,18 @@ namespace leat {
 class RunnerChannel;
 struct RemoteRunState;
 
-// What is known about an error of one partition, from the least to the most telling.
+// How much an error of one partition says about the cause, from the least to the most.
 enum class Failure : uint8_t {
-  derived,      // it came from a peer's
-  consequence,  // unavailable: a peer, or the runner itself, is gone; somebody may know why
-  loss,         // of a runner; its peers may know what the run waited for
-  cause,
+  derived,      // a peer's error caused it
+  consequence,  // unavailable: a peer or the runner is lost; another partition may know why
+  loss,         // a runner is lost; its peers may know what the run waited for
+  cause,        // the error itself is the cause
 };
 
-// All partitions of one run. The first cause ends it everywhere, with the words of that cause; an
-// error that has a cause elsewhere waits for it, for kGrace; and the loss of a runner for what the
-// others saw of it, for kGraceOfLoss, if there are others who were at work.
-// Threads: the loop's.
+// All partitions of one run. The first cause ends the run on all of them, with that error. An error
+// whose cause is elsewhere waits for the cause for kGrace. The loss of a runner waits for the
+// errors that its peers saw for kGraceOfLoss, if it has peers that were connected. Threads: the
+// loop's.
 class RunGroup final : public std::enable_shared_from_this<RunGroup> {
  public:
   static constexpr auto kGrace = std::chrono::milliseconds(200);
@@ -42,15 +43,16 @@ class RunGroup final : public std::enable_shared_from_this<RunGroup> {
 
   explicit RunGroup(RpcLoop& loop) : loop_(loop) {}
 
-  // The run ends at once on a member that comes too late.
+  // Adds a partition. If the run has failed already, the partition fails at once.
   void add(const std::shared_ptr<RemoteRunState>& member);
-  // `from`: whose error it is; null: of none alone.
+  // Handles an error. `from` is the partition that failed; null: no particular one.
   void failed(const Status& status, Failure what, const RemoteRunState* from);
-  // Of an answer to a call, which says nothing about where it comes from.
+  // Handles the error of a call's answer, which does not say where the error comes from.
   void failed(const Status& status, const RemoteRunState* from) {
     failed(status, status.code() == Code::unavailable ? Failure::consequence : Failure::cause,
            from);
   }
+  // True if the run has failed.
   bool over() const { return !cause_.ok(); }
 
  private:
@@ -61,7 +63,7 @@ class RunGroup final : public std::enable_shared_from_this<RunGroup> {
 
   RpcLoop& loop_;
   std::vector<std::weak_ptr<RemoteRunState>> members_;
-  Status waiting_;  // the most telling so far, while its cause may come
+  Status waiting_;  // the most telling error so far, while its cause may still arrive
   Failure waiting_as_ = Failure::derived;
   const RemoteRunState* waiting_from_ = nullptr;
   Status cause_;
@@ -84,12 +86,12 @@ struct RemoteRunState {
   const std::shared_ptr<RunnerChannel> channel;
   const std::shared_ptr<RunGroup> group;
 
-  // At 1 when that is done; with `finished`, which counts turns, they fail as the run fails.
-  // Threads: any.
+  // `prepared` and `connected` are at 1 when that is done; `finished` counts turns. All three fail
+  // when the run fails. Threads: any.
   Timeline prepared, connected, finished;
-  Timeline released;                 // does not fail
+  Timeline released;                 // never fails
   FetchRows rows;                    // stored on the loop
-  std::atomic<uint64_t> allowed{0};  // turns, by the job's thread
+  std::atomic<uint64_t> allowed{0};  // turns; the job's thread writes it
   std::atomic<uint64_t> first_step{0};
 
   // The calls that raise the run's limit, one at a time. Threads: the loop's.
@@ -100,16 +102,17 @@ struct RemoteRunState {
     uint64_t wanted = 0;  // the largest limit that is allowed
   } limit;
 
-  // Threads: any, both.
+  // Fails the timelines. Threads: any, for this and send_abort().
   void fail(const Status& cause);
-  // Tells the runner, once. Before fail(): whoever is woken releases the run, and that comes after.
+  // Sends the cause to the runner, once. Call it before fail(): a thread that fail() wakes sends
+  // the release, and the runner must get that later.
   void send_abort(const Status& cause);
 
  private:
   std::atomic<bool> abort_sent_{false};
 };
 
-// What the runners of one assembly share. Threads: any.
+// The state that the runners of one assembly share. Threads: any.
 struct AssemblyRuns {
   RpcLoop& loop;
   const std::array<uint8_t, 16> cluster;
@@ -120,9 +123,9 @@ struct AssemblyRuns {
                std::string transport)
       : loop(loop), cluster(cluster), assembly(assembly), transport(std::move(transport)) {}
 
-  // Of all partitions of this run.
+  // Returns the group of all partitions of this run; makes it if necessary.
   std::shared_ptr<RunGroup> group(uint64_t run);
-  // The hash of the whole plan; that of the last plan is kept.
+  // Returns the hash of the whole plan, and keeps that of the last plan.
   Result<Sha256Digest> digest(const std::shared_ptr<const Plan>& plan);
 
  private:

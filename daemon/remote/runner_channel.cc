@@ -1,3 +1,4 @@
+// The table of a runner's runs and its loss: see wire_runner_channel.h.
 #include "daemon/remote/remote_run_state.h"
 #include "daemon/remote/wire_runner_channel.h"
 #include "devices/base/text.h"
@@ -12,6 +13,7 @@ struct RunEntry {
 
 }  // namespace
 
+// The part that belongs to the loop, which destroys it.
 struct RunnerChannel::Inside final : LoopOwned {
   explicit Inside(wire::Runner::Client runner)
       : Inside(kj::mv(runner), kj::newPromiseAndFulfiller<void>()) {}
@@ -37,7 +39,7 @@ RunnerChannel::RunnerChannel(RpcLoop& loop, RunnerFacts facts, wire::Runner::Cli
 }
 
 RunnerChannel::~RunnerChannel() {
-  // If the loop has stopped, it has let go of it itself.
+  // If the loop has stopped, it has already destroyed `inside_`.
   (void)loop_.post([&loop = loop_, id = inside_id_] { loop.context().release(id); });
 }
 

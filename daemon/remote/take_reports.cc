@@ -1,4 +1,4 @@
-// What runners report of their runs.
+// take_reports(): checks the reports of runners and passes them to their runs.
 #include "daemon/remote/remote_run_state.h"
 #include "daemon/remote/wire_remote_host.h"
 #include "daemon/remote/wire_runner_channel.h"
@@ -7,7 +7,8 @@
 namespace leat {
 namespace {
 
-// A row, or a part of one, may come twice; none may be left out, and a part ends its report.
+// A row, or a part of one, may arrive twice, but none may be missing. A partial row must be the
+// last of its report.
 Status take_rows(RemoteRunState& state, wire::RunReport::Reader report) {
   if (report.getTurns() > state.allowed)
     return invalid_argument(cat("a report of ", report.getTurns(), " turns: expected at most ",
@@ -65,7 +66,7 @@ Status take_reports(RemoteHost& runner, capnp::List<wire::RunReport>::Reader rep
   Status first;
   for (const auto report : reports) {
     const auto state = runner.channel()->find(report.getRun());
-    if (!state) continue;  // it is released
+    if (!state) continue;  // the run is released
     const Status status = take_report(*state, report);
     if (first.ok()) first = status;
   }

@@ -1,4 +1,5 @@
-// Where runners and their reports come in from the wire. Includes Cap'n Proto: for .cc files.
+// Functions through which runners and their reports arrive from the network. Includes Cap'n Proto:
+// for .cc files.
 #pragma once
 
 #include <memory>
@@ -9,14 +10,15 @@
 
 namespace leat {
 
-// Threads: the loop's, both.
+// Threads: the loop's, for both functions.
 
-// The capability is that of Registry.registerRunner. `loop` outlives the runner.
+// Makes the handle of a registered runner. `runner` is the capability from Registry.registerRunner.
+// `loop` must outlive the handle.
 std::shared_ptr<RemoteHost> make_remote_host(RpcLoop& loop, RunnerFacts facts,
                                              wire::Runner::Client runner);
 
-// Tells the runner's runs what it reported. invalid_argument for what no runner of ours would say;
-// that run then fails, too.
+// Passes a runner's reports to its runs. invalid_argument for a report that no correct runner
+// sends; the run of that report then fails, too.
 Status take_reports(RemoteHost& runner, capnp::List<wire::RunReport>::Reader reports);
 
 }  // namespace leat

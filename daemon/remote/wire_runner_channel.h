@@ -1,4 +1,4 @@
-// The calls to one runner, and what it has of runs. Includes Cap'n Proto: for .cc files.
+// The calls to one runner, and the table of its runs. Includes Cap'n Proto: for .cc files.
 #pragma once
 
 #include <kj/async.h>
@@ -20,18 +20,17 @@ namespace leat {
 
 struct RemoteRunState;
 
-// Every call of the control plane, unless its comment in cluster.capnp says other.
+// The deadline of every call of the control plane, unless cluster.capnp says otherwise.
 inline constexpr auto kCallDeadline = std::chrono::seconds(10);
 
-// The Status of an answer.
+// Returns the Status of an answer.
 template <typename Response>
 Status outcome_of(const Response& response) {
   return status_of(response.getOutcome());
 }
 
-// What the master has of one runner: its capability, and the runs that reports are for. Held by its
-// RemoteHost, by its runs, and by calls in flight.
-// Threads: any, unless a member says otherwise.
+// The master's side of one runner: its capability, and the runs that its reports belong to. Its
+// RemoteHost, its runs, and calls in flight share it. Threads: any, unless a member says otherwise.
 class RunnerChannel final : public std::enable_shared_from_this<RunnerChannel> {
  public:
   // Threads: the loop's.
@@ -41,34 +40,38 @@ class RunnerChannel final : public std::enable_shared_from_this<RunnerChannel> {
   const RunnerFacts& facts() const { return facts_; }
   RpcLoop& loop() const { return loop_; }
   bool on_loop() const { return loop_.on_loop_thread(); }
+  // As RemoteHost::status() and RemoteHost::lost().
   Status status() const;
   void lost(const Status& cause);
 
-  // --- the loop's thread ---
+  // --- functions for the loop's thread ---
 
-  // A run on this runner, and what sets it up. remove() gives up what still does.
+  // Adds a run on this runner.
   void add(std::shared_ptr<RemoteRunState> run);
+  // Removes a run, and cancels the calls that still set it up.
   void remove(uint64_t run);
+  // Returns null if there is no such run.
   std::shared_ptr<RemoteRunState> find(uint64_t run) const;
-  // Ends what sets a run up, so that its blobs and calls are given up there.
+  // Cancels the calls that set the run up, and their blobs.
   void cancel_setup(uint64_t run);
 
   // --- calls ---
 
-  // `function` takes the capability and gives a promise for a Status or Result<T>. The outcome is
-  // its own, with the node's name and what was done; or the deadline; or why the runner is lost.
-  // `doing` is for messages: "preparing".
+  // Makes a call and blocks until it ends. `function` takes the capability and returns a promise
+  // for a Status or Result<T>. Returns that outcome, with the node's name and `doing` ("preparing")
+  // added to an error; or deadline_exceeded; or the error of a lost runner.
   template <typename F>
   auto call(std::string_view doing, std::chrono::nanoseconds deadline, F function) {
     return leat::call(loop_, bound(doing, std::move(function)), deadline, named(doing));
   }
-  // The same without waiting; `done` is called once, on the loop's thread, or on this one if the
-  // loop has stopped. Then nothing that is the loop's may be touched: on_loop() tells.
+  // The same without waiting. `done` is called once, on the loop's thread, or on the calling thread
+  // if the loop has stopped. In that case it must not touch anything that belongs to the loop:
+  // on_loop() tells which.
   template <typename F, typename Done>
   void start(std::string_view doing, std::chrono::nanoseconds deadline, F function, Done done) {
     start_call(loop_, bound(doing, std::move(function)), deadline, named(doing), std::move(done));
   }
-  // The same as a part of setting `run` up.
+  // The same for a call that sets up `run`: cancel_setup() and remove() cancel it.
   template <typename F, typename Done>
   void start_setup(uint64_t run, std::string_view doing, std::chrono::nanoseconds deadline,
                    F function, Done done) {
@@ -84,8 +87,9 @@ class RunnerChannel final : public std::enable_shared_from_this<RunnerChannel> {
   std::string named(std::string_view doing) const { return cat(doing, " on ", facts_.node); }
   kj::Canceler& setup_of(uint64_t run);
   wire::Runner::Client& runner();
-  // Ends when the runner is lost.
+  // Resolves when the runner is lost.
   kj::Promise<void> gone();
+  // Adds the node and `doing` to an error.
   Status said(const Status& status, std::string_view doing) const;
   template <typename T>
   Result<T> said(Result<T> result, std::string_view doing) const {

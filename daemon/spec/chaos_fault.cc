@@ -34,7 +34,8 @@ std::optional<uint64_t> number_of(std::string_view text) {
   return number;
 }
 
-// What is before the mark; `text` goes on behind it. All of it if there is no mark.
+// Returns the text before the mark, and removes it and the mark from `text`; all of it if there is
+// no mark.
 std::string_view take_until(std::string_view& text, char mark) {
   const size_t at = text.find(mark);
   const std::string_view before = text.substr(0, at);
@@ -50,7 +51,7 @@ std::optional<Enum> named(const std::array<std::string_view, N>& names, std::str
   return std::nullopt;
 }
 
-// "step=700", "time=15s"
+// Reads "step=700" or "time=15s".
 Status parse_when(std::string_view spec, std::string_view text, ChaosFault& fault) {
   std::string_view value = text;
   const std::string_view key = take_until(value, '=');
@@ -101,12 +102,12 @@ bool lasts(ChaosAction action) {
 
 struct Seed {
   uint64_t seed = 0;
-  uint64_t steps = 0;    // between two; 0: at times
-  milliseconds time{0};  // between two
+  uint64_t steps = 0;    // between two faults; 0: use `time`
+  milliseconds time{0};  // between two faults
   uint64_t count = kDefaultCount;
 };
 
-// "seed=7,every=15s,count=5"
+// Reads "seed=7,every=15s,count=5".
 Result<Seed> parse_seed(std::string_view spec) {
   Seed seed;
   std::string_view rest = spec;
@@ -140,7 +141,8 @@ Result<Seed> parse_seed(std::string_view spec) {
   return seed;
 }
 
-// The i-th: who and what is drawn, and when within the second half of its interval.
+// Returns the i-th fault of a seed: a random target and action, at a random moment of the second
+// half of its interval.
 ChaosFault draw(const Seed& seed, uint64_t i, uint32_t num_workers) {
   const PhiloxCounter block = RandomStream(seed.seed, 0, 0).block(i);
   struct Kind {

@@ -1,5 +1,5 @@
-// A training job: what the YAML job file says, checked and with its defaults filled in. docs/job.md
-// explains every key.
+// A training job: the content of the YAML job file, checked and with its defaults filled in.
+// docs/job.md explains every key.
 //
 // Threads: a value.
 #pragma once
@@ -17,11 +17,12 @@ namespace leat {
 
 struct Strategy;
 
+// A job. The names of its fields follow the keys of the job file.
 struct Job {
   struct Model {
     std::string graph;    // path of the graph file
     std::string weights;  // path of a safetensors file to start from; empty: initializers
-    std::vector<std::string> freeze;  // globs over variable names that are not trained
+    std::vector<std::string> freeze;  // globs of names of variables that are not trained
     bool operator==(const Model&) const = default;
   };
 
@@ -38,7 +39,7 @@ struct Job {
     Files train;
     std::optional<Files> validation;
     double rescale = 1;   // features are multiplied by it
-    bool shuffle = true;  // the training rows, anew each epoch
+    bool shuffle = true;  // shuffle the training rows, in a new order for each epoch
     bool operator==(const Data&) const = default;
   };
 
@@ -55,11 +56,12 @@ struct Job {
     double beta_1 = 0.9;      // adam, adamw
     double beta_2 = 0.999;    // adam, adamw
     double epsilon = 1e-8;    // adam, adamw
-    bool lazy = false;        // tables: rows without a gradient stay as they are
+    bool lazy = false;        // in embedding tables, rows without a gradient do not change
     bool operator==(const Optimizer&) const = default;
   };
 
-  // Each multiplies the optimizer's learning rate by a factor of t, the steps since the warm-up.
+  // The schedules of the learning rate: each multiplies the optimizer's rate by a function of t,
+  // the steps since the warm-up.
   enum class SchedulerName {
     constant,     // 1
     linear,       // from 1 to alpha over decay_steps, then alpha
@@ -69,8 +71,8 @@ struct Job {
   };
   struct Scheduler {
     SchedulerName name = SchedulerName::constant;
-    int64_t warmup_steps = 0;  // the factor climbs from 1/warmup_steps to 1 before the schedule
-    int64_t decay_steps = 0;   // linear, cosine: 0 means up to the job's last step
+    int64_t warmup_steps = 0;  // before the schedule, the factor rises from 1/warmup_steps to 1
+    int64_t decay_steps = 0;   // linear, cosine: 0 means until the job's last step
     double alpha = 0;          // linear, cosine
     int64_t step_size = 0;     // step
     double gamma = 0.1;        // step
@@ -83,17 +85,18 @@ struct Job {
   struct ParameterServer {  // the options of strategies that use servers
     Mode mode = Mode::sync;
     int64_t num_ps = 1;  // at most num_workers; server i is on worker i
-    // mode sync: a step is closed by the first so many of num_workers replicas. 0: by all.
+    // Mode sync: the number of replicas, out of num_workers, whose gradients complete a step. 0:
+    // all.
     int64_t replicas_to_aggregate = 0;
     DroppedSamples dropped_samples = DroppedSamples::requeue;  // of the replicas that were late
     bool operator==(const ParameterServer&) const = default;
   };
 
   struct Checkpoint {
-    // Both 0: only when the run ends or is interrupted.
+    // Both 0: write a checkpoint only when the run ends or is interrupted.
     int64_t every_steps = 0;
     double every_minutes = 0;
-    int64_t keep = 3;  // the newest so many stay
+    int64_t keep = 3;  // the number of newest checkpoints to keep
     std::string path;  // empty: in the run's folder
     bool operator==(const Checkpoint&) const = default;
   };
@@ -109,33 +112,36 @@ struct Job {
   int64_t epochs = 0;             // exactly one of epochs and steps is not 0
   int64_t steps = 0;
   uint64_t seed = 0;
-  int64_t shards = 1;                 // logical replicas: the weights depend on it
+  int64_t shards = 1;                 // logical replicas: the weights depend on their number
   std::string strategy = "mirrored";  // a name of all_strategies()
   ParameterServer parameter_server;
   int64_t num_workers = 1;  // at most shards: the weights do not depend on it (but see
                             // asynchronous() and has_quorum())
-  int64_t min_workers = 0;  // elastic: it goes on with so many at least; 0: it is not
-  // On a cluster: failures that may pass, of the last 1,900 steps, after which it tries again.
+  int64_t min_workers = 0;  // the least for an elastic job; 0: the job is not elastic
+  // On a cluster: the number of temporary failures within the last 1,900 steps after which the job
+  // still tries again.
   int64_t max_failures = 10;
   Checkpoint checkpoint;
   DType precision = DType::f32;  // f32 or f64: of weights, activations and gradients
 
-  // At a step whose loss is NaN or infinite the job fails, or trains on, or leaves the step out.
+  // The reaction to a step whose loss is NaN or infinite: the job fails, continues, or skips the
+  // step.
   enum class OnNan { fail, ignore, skip };
   OnNan on_nan = OnNan::fail;
 
   bool uses_servers() const;  // as Strategy
-  // Does each worker do steps of its own? Then the weights depend on timing.
+  // True if each worker runs its own steps. The weights then depend on timing.
   bool asynchronous() const { return uses_servers() && parameter_server.mode == Mode::async; }
 
-  // Does a step go on without the slowest workers? Then the weights depend on timing, too.
+  // True if a step does not wait for the slowest workers. The weights then depend on timing, too.
   bool has_quorum() const {
     return uses_servers() && parameter_server.replicas_to_aggregate > 0 &&
            parameter_server.replicas_to_aggregate < num_workers;
   }
-  // No other run gives the same weights.
+  // True if another run of the job gives other weights.
   bool depends_on_timing() const { return asynchronous() || has_quorum(); }
-  // Rows of the data that a step takes. Some of them are lost if what is late is dropped.
+  // Returns the number of rows of data in a step. Rows of late replicas do not count if they are
+  // dropped.
   int64_t rows_per_step() const {
     const bool loses = has_quorum() && parameter_server.dropped_samples == DroppedSamples::drop;
     return loses ? global_batch_size / shards * num_workers : global_batch_size;
@@ -147,31 +153,33 @@ struct Job {
 // The properties of the job's strategy; none of them if its name is unknown.
 const Strategy& strategy_of(const Job& job);
 
-// What a command line changes in a job file.
+// Changes that a command line makes to a job file.
 struct JobOverrides {
   std::vector<std::string> set;        // "path.to.key=value", in order; the value is YAML
-  std::optional<int64_t> num_workers;  // leaves shards as the file says
+  std::optional<int64_t> num_workers;  // does not change the shards of the file
   std::optional<int64_t> seed;
-  std::optional<int64_t> min_workers = {};  // with num_workers, which is the most then
+  std::optional<int64_t> min_workers = {};  // only with num_workers, then the most
 };
 
-// Reads the job from `text`. Relative paths in it become absolute, from the folder of `file_name`,
-// which is what messages say: invalid_argument, "file:line:column: key: expected ..., received
-// ...". An override of epochs replaces steps, and the other way round.
+// Reads the job from `text`. Relative paths become absolute paths, relative to the folder of
+// `file_name`, which messages name: invalid_argument, "file:line:column: key: expected ...,
+// received ...". An override of epochs replaces steps, and vice versa.
 Result<Job> parse_job(std::string_view text, const std::string& file_name,
                       const JobOverrides& overrides = {});
 
-// Reads the job file, of at most 1 MiB. A file that cannot be read gives the error of read_file(),
-// failed_precondition if there is none; else as parse_job().
+// Reads the job file, of at most 1 MiB. If the file cannot be read, returns the error of
+// read_file(), such as failed_precondition if it does not exist; otherwise the errors of
+// parse_job().
 Result<Job> load_job(const std::string& path, const JobOverrides& overrides = {});
 
-// The job as YAML with every key written out; parse_job() of it gives an equal job.
+// Prints the job as YAML with every key; parse_job() reads an equal job from it.
 std::string print_job(const Job& job);
 
-// "mirrored", "parameter_server (sync, 2 servers)": for people. Says when weights depend on timing.
+// Describes the strategy for people: "mirrored", "parameter_server (sync, 2 servers)". Mentions it
+// if the weights depend on timing.
 std::string describe_strategy(const Job& job);
 
-// What the names of a job file stand for, for messages and summaries.
+// The names of these values in a job file, for messages and summaries.
 std::string_view name_of(Job::Loss loss);
 std::string_view name_of(Job::Metric metric);
 std::string_view name_of(Job::OptimizerName name);

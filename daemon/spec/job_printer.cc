@@ -13,7 +13,7 @@ std::string_view word(const Names& names, Enum value) {
   return names[static_cast<size_t>(value)];
 }
 
-// "{a: 1, b: 2}" from finished "a: 1" entries.
+// Makes "{a: 1, b: 2}" from its entries.
 class FlowMap {
  public:
   template <typename T>

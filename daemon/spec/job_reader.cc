@@ -21,7 +21,8 @@ constexpr FloatRange kBelowOne = {.min = 0, .max = 1, .max_open = true};
 constexpr FloatRange kFraction = {.min = 0, .max = 1};
 constexpr FloatRange kDecay = {.min = 0, .max = 1, .min_open = true};
 
-// Relative paths are relative to `folder`. The result is written the same way on every run.
+// Returns a path from the job file, relative to `folder` unless it is absolute, in normal form: the
+// same text on every run.
 std::string resolved(const std::string& path, const std::filesystem::path& folder) {
   return (folder / path).lexically_normal().string();
 }
@@ -92,7 +93,7 @@ void read_metrics(YamlMap& top, Job& job) {
   }
 }
 
-// A key that only some of the names know: anything else would be silently without effect.
+// Refuses keys that do not apply to this name, because they would be ignored otherwise.
 void refuse_keys(YamlMap& map, bool refuse, std::string_view name,
                  std::initializer_list<std::string_view> keys) {
   for (const std::string_view key : keys) {
@@ -170,7 +171,7 @@ bool read_strategy_name(YamlMap& map, std::string_view key, Need need, Job& job)
   return true;
 }
 
-// `replicas`: total_num_replicas, 0 if the file does not say.
+// `replicas` becomes total_num_replicas, or 0 if the file does not contain it.
 void read_strategy(YamlMap& top, Job& job, int64_t& replicas) {
   if (!top.is_map("strategy")) {
     read_strategy_name(top, "strategy", Need::optional, job);
@@ -207,14 +208,14 @@ void read_precision(YamlMap& top, Job& job) {
   job.precision = kPrecisionTypes[index];
 }
 
-// The nearest multiples of `shards` around a batch size that is none.
+// Returns the multiples of `shards` next to a batch size that is not one.
 std::string batch_sizes_that_fit(int64_t batch, int64_t shards) {
   const int64_t below = batch / shards * shards;
   if (below == 0) return cat(shards, " fits");
   return cat(below, " and ", below + shards, " fit");
 }
 
-// REQUIRES: every key is right by itself.
+// Checks the rules between keys. REQUIRES: every key by itself has a valid value.
 void check_together(YamlMap& top, const Job& job) {
   const std::string shards_at =
       top.has("shards") ? " at " + top.where("shards") : ", which is num_workers of the file";
@@ -267,7 +268,7 @@ void check_quorum(YamlMap& top, const Job& job, int64_t replicas) {
   }
 }
 
-// `file_workers`: num_workers as it stands in the file, before --workers: the default of shards.
+// `file_workers` is num_workers in the file, before --workers: the default of shards.
 Job read_job(YamlReader& reader, int64_t file_workers, const std::filesystem::path& folder) {
   Job job;
   YamlMap top = reader.top();
@@ -304,17 +305,18 @@ Job read_job(YamlReader& reader, int64_t file_workers, const std::filesystem::pa
   return job;
 }
 
-// epochs and steps are one choice: an override of one takes the other away.
+// Only one of epochs and steps may be set: an override of one removes the other.
 void drop_other_length(YamlDocument& document, std::string_view assignment) {
   if (assignment.starts_with("steps=")) document.remove("epochs");
   if (assignment.starts_with("epochs=")) document.remove("steps");
 }
 
+// Returns num_workers, the default of shards; for an elastic job the largest number.
 int64_t workers_of(const YamlDocument& document) {
   int64_t workers = 1, least = 0;
   YamlReader reader(document);
   reader.top().get_span("num_workers", Need::optional, kPlaces, least, workers);
-  return workers;  // a wrong value is reported when the job is read
+  return workers;  // wrong values are reported when the job is read
 }
 
 Status apply(const JobOverrides& overrides, YamlDocument& document, int64_t& file_workers) {

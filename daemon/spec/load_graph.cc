@@ -16,7 +16,7 @@ namespace {
 
 enum class Format { text, onnx, leat };
 
-// Knows what was opened.
+// Remembers which files were opened.
 class WatchedFiles final : public ForwardingFiles {
  public:
   using ForwardingFiles::ForwardingFiles;

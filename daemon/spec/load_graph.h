@@ -1,5 +1,5 @@
-// Graph files by their extension: .onnxtxt (the text form), .onnx (a model that some other
-// framework exported) and .leat (the form of the wire, hashed).
+// Reads and writes graph files. The extension decides the format: .onnxtxt (the text form), .onnx
+// (a model that another framework exported) or .leat (the binary form, with a hash).
 #pragma once
 
 #include <string>
@@ -14,31 +14,33 @@
 
 namespace leat {
 
+// A graph that was read from a file.
 struct LoadedGraph {
-  Graph graph;                     // as written: not validated, its layers not expanded
-  std::vector<std::string> notes;  // for people: what the exporter seems to have left out
-  // Paths of the other files that it has its data in, all below its own directory: real ones, every
-  // symbolic link followed.
+  Graph graph;                     // as in the file: not validated, layers not expanded
+  std::vector<std::string> notes;  // for people: parts that the exporter seems to have left out
+  // The paths of other files with its data, all below its own folder, with all symbolic links
+  // resolved.
   std::vector<std::string> data = {};
 };
 
-// Whether a file of this name is taken for a graph.
+// True if the extension of this name is that of a graph.
 bool is_graph_file(std::string_view name);
 
-// The graph of a file. invalid_argument for an unknown extension and for a file that is wrong, with
-// its place; failed_precondition if there is no such file. The catalogue must outlive the graph.
-// `onnx`: for the weights inside an .onnx file.
+// Reads a graph from a file. invalid_argument for an unknown extension, and for an invalid file,
+// with the place of the error; failed_precondition if the file does not exist. The catalogue must
+// outlive the graph. `onnx`: options for the weights in an .onnx file.
 Result<LoadedGraph> load_graph(Files& files, const std::string& path, const Catalogue& catalogue,
                                const OnnxOptions& onnx);
 
-// Nodes of a model, its layers expanded, over all shards of a job: plans are made and sent of as
-// many.
+// The limit for the nodes of a model, with its layers expanded, times the shards of a job: plans
+// for all of these nodes are made and sent.
 inline constexpr uint64_t kMostShardNodes = 200'000;
 
-// invalid_argument beyond that: what cannot be planned is refused before anybody waits for it.
+// Returns invalid_argument if a model exceeds kMostShardNodes, so that such a job is refused early.
 Status check_size(const std::string& path, const Graph& model, int64_t shards);
 
-// Writes it, whole or not at all. .onnx is unimplemented: ONNX's own parser reads .onnxtxt.
+// Writes a graph, as a whole or not at all. Returns unimplemented for .onnx; ONNX's own parser
+// reads .onnxtxt.
 Status save_graph(Files& files, const std::string& path, const Graph& graph);
 
 }  // namespace leat

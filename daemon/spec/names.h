@@ -1,4 +1,4 @@
-// The words of the job file, in the order of the enums of job.h.
+// The names of values in the job file, in the order of the enums of job.h.
 #pragma once
 
 #include <array>

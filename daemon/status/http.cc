@@ -11,6 +11,7 @@
 namespace leat {
 namespace {
 
+// The phrase and the error code of a status.
 struct Reason {
   int status;
   const char* phrase;
@@ -39,8 +40,8 @@ const Reason& reason(int status) {
   return found == std::end(kReasons) ? kOther : *found;
 }
 
-// What every response says unless it says otherwise: it is for this page of this moment alone,
-// loads nothing, and is shown in nobody's frame.
+// Headers of every response, unless it sets them itself: it must not be cached, loads nothing, and
+// must not be shown in a frame.
 constexpr std::pair<std::string_view, std::string_view> kHeaders[] = {
     {"Cache-Control", "no-store"},
     {"X-Content-Type-Options", "nosniff"},

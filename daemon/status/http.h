@@ -1,5 +1,5 @@
-// Requests and responses of the read-only HTTP of daemons (http_server.h), and the table of routes
-// between them.
+// Requests and responses of the daemons' read-only HTTP (http_server.h), and the routes from one to
+// the other.
 //
 // Threads: values.
 #pragma once
@@ -13,50 +13,56 @@
 
 namespace leat {
 
+// The name and value of a header, or of an entry of a query.
 using HttpField = std::pair<std::string, std::string>;
 
+// A request whose head was read and checked.
 struct HttpRequest {
-  std::string method;                 // as sent
+  std::string method;                 // as the client sent it
   std::vector<std::string> segments;  // of the path, decoded: "/a/b%20c" is {"a", "b c"}
   std::vector<HttpField> query;       // decoded, in order; no name twice
-  std::vector<HttpField> headers;     // names in lower case; the same one may come again
+  std::vector<HttpField> headers;     // names in lower case; a name may occur several times
   bool keep_alive = true;
 
-  // What the `{...}` of the route's pattern stand for, in order.
+  // The segments that match the `{...}` of the route's pattern, in order.
   std::vector<std::string> captured;
 
-  // The only header of that name; null if there is none, or several.
+  // Returns the value of the only header with that name; null if there is none, or several.
   const std::string* header(std::string_view name) const;
 };
 
+// A response without the headers that http_message() adds to all.
 struct HttpResponse {
   int status = 200;
   std::string type = "application/json";
   std::string body;
-  std::vector<HttpField> headers;  // more of them, or other values of those that all have
-  std::string error = {};          // of http_error(): the message
+  std::vector<HttpField> headers;  // additional ones, or other values of those that all responses
+                                   // have
+  std::string error = {};          // the message of http_error()
 };
 
-// {"apiVersion": "leat/v1", "error": {"code": "not_found", "message": ...}}
+// Returns an error with a JSON body: {"apiVersion": "leat/v1", "error": {"code": "not_found",
+// "message": ...}}
 HttpResponse http_error(int status, std::string_view message);
-// "Not Found"
+// Returns the phrase of a status: "Not Found".
 std::string_view http_phrase(int status);
 
+// A pattern of paths, and the function that answers requests for them.
 struct HttpRoute {
-  // "/api/v1/jobs/{id}": a segment in braces stands for any that is not empty.
+  // "/api/v1/jobs/{id}": a segment in braces matches any segment that is not empty.
   std::string pattern;
-  // Called on the server's thread: it must not block.
+  // Runs on the server's thread, so it must not block.
   std::function<HttpResponse(const HttpRequest&)> handler;
   bool open = false;  // needs no token
 };
 
-// The bytes of a response. `head`: without its body.
+// Returns the bytes of a response. `head`: leave the body out.
 std::string http_message(const HttpResponse& response, bool head, bool keep_alive,
                          std::string_view date);
-// "Sun, 06 Nov 1994 08:49:37 GMT"
+// Returns a time in the form of HTTP: "Sun, 06 Nov 1994 08:49:37 GMT". `seconds` is Unix time.
 std::string http_date(int64_t seconds);
 
-// Standard base64, with padding.
+// Returns standard base64, with padding.
 std::string base64(std::string_view bytes);
 
 }  // namespace leat

@@ -35,7 +35,7 @@ bool is_port(std::string_view text) {
   return error == std::errc() && end == text.data() + text.size();
 }
 
-// True for the origin of the page that this server itself serves under that host.
+// True for the origin of this server's own pages under that host.
 bool is_origin_of(std::string_view origin, std::string_view host) {
   for (const std::string_view scheme : {"http://", "https://"}) {
     if (origin.starts_with(scheme) && equal_ignoring_case(origin.substr(scheme.size()), host))
@@ -54,7 +54,7 @@ bool is(const HttpRequest& request, std::string_view header, std::string_view va
   return found != nullptr && *found == value;
 }
 
-// Why the browser that sends this does so for somebody else.
+// Returns an error if a browser sends this request on behalf of another site.
 std::optional<HttpResponse> refuse_foreign(const HttpRequest& request, const HttpPolicy& policy) {
   const std::string* host = request.header("host");
   if (host == nullptr) return http_error(400, "header: expected one Host");
@@ -66,7 +66,7 @@ std::optional<HttpResponse> refuse_foreign(const HttpRequest& request, const Htt
     if (origin == nullptr || !is_origin_of(*origin, *host))
       return http_error(403, "Origin: expected none, or this host's own");
   }
-  // A link on another site that a person follows is no harm: that site cannot see what it shows.
+  // A link from another site that a person follows is harmless: that site cannot read the answer.
   const bool follows_link =
       is(request, "sec-fetch-mode", "navigate") && is(request, "sec-fetch-dest", "document");
   if (count(request, "sec-fetch-site") > 0 && !is(request, "sec-fetch-site", "same-origin") &&
@@ -75,11 +75,12 @@ std::optional<HttpResponse> refuse_foreign(const HttpRequest& request, const Htt
   return std::nullopt;
 }
 
-// By their hashes, so that the time it takes says nothing about either.
+// Compares hashes, so that the duration reveals nothing about the token.
 bool same_secret(std::string_view a, std::string_view b) {
   return sha256(std::as_bytes(std::span(a))) == sha256(std::as_bytes(std::span(b)));
 }
 
+// True if the request contains the token, as Bearer or as the password of Basic.
 bool bears_token(const HttpRequest& request, const std::string& token) {
   const std::string* sent = request.header("authorization");
   if (sent == nullptr) return false;
@@ -89,10 +90,10 @@ bool bears_token(const HttpRequest& request, const std::string& token) {
   if (equal_ignoring_case(scheme, "bearer")) return same_secret(secret, token);
   if (!equal_ignoring_case(scheme, "basic")) return false;
   const bool named = same_secret(secret, base64(cat(kUser, ":", token)));
-  return same_secret(secret, base64(cat(":", token))) || named;  // people leave the name out
+  return same_secret(secret, base64(cat(":", token))) || named;  // without a name
 }
 
-// Browsers know no Bearer, and of a header with two challenges they see the first alone.
+// Browsers do not support Bearer, and read only the first of two challenges in one header.
 HttpResponse unauthorized() {
   HttpResponse response =
       http_error(401, cat("expected 'Authorization: Bearer <token>', or the user ", kUser,
@@ -104,13 +105,14 @@ HttpResponse unauthorized() {
   return response;
 }
 
-// Whether a browser shows the answer to a person who has opened this address. Programs get JSON.
+// True if a browser shows the answer to a person who has opened this address. Programs get JSON.
 bool is_for_a_person(const HttpRequest& request) {
   const std::string* accept = request.header("accept");
   const bool api = !request.segments.empty() && request.segments.front() == "api";
   return !api && accept != nullptr && accept->find("text/html") != std::string::npos;
 }
 
+// Makes a page of an error, with its additional headers.
 HttpResponse as_page(HttpResponse error) {
   HttpResponse page = html_error_page(error.status, http_phrase(error.status), error.error);
   page.error = std::move(error.error);
@@ -118,7 +120,7 @@ HttpResponse as_page(HttpResponse error) {
   return page;
 }
 
-// The `{...}` of the pattern; nothing if the path is another.
+// Returns the segments that match the `{...}` of the pattern; nothing if the path does not match.
 std::optional<std::vector<std::string>> match(std::string_view pattern,
                                               const std::vector<std::string>& segments) {
   std::vector<std::string> captured;
@@ -167,7 +169,7 @@ HttpResponse answer(HttpRequest& request, std::span<const HttpRoute> routes,
     request.captured = std::move(*captured);
     break;
   }
-  // Without the token nobody learns which paths there are.
+  // Checks the token first, so that clients without it cannot find out which paths exist.
   const bool open = policy.token.empty() || (route != nullptr && route->open);
   if (!open && !bears_token(request, policy.token)) return unauthorized();
   if (route == nullptr)

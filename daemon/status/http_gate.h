@@ -1,7 +1,8 @@
-// Who may ask, and who answers. The endpoint serves people whose browser also runs pages of others:
-// such a page may send requests here, and under a name of its own that resolves to this address
-// (DNS rebinding) it could read the answers. So a request has to name the host by an address or by
-// a name that is known here, and must not come from another site.
+// The rules that decide whether a request is answered, and the choice of its route. People open the
+// endpoint in browsers that also run pages of other sites. Such a page may send requests here.
+// Under a name that it owns and that resolves to this address (DNS rebinding), it could even read
+// the answers. So a request must name the host by an address or by a configured name, and must not
+// come from another site.
 //
 // Threads: pure functions.
 #pragma once
@@ -15,21 +16,22 @@
 
 namespace leat {
 
+// The settings of the rules.
 struct HttpPolicy {
-  // Names of this host, beside addresses and localhost: what people type. No port.
+  // Names of this host that people type, besides addresses and localhost. Without a port.
   std::vector<std::string> names;
-  // What a request must bear, but to routes that are open: "Authorization: Bearer <token>", or
-  // Basic with the user "leat" or none and the token as password, which browsers can ask for.
-  // Empty: none.
+  // The token that a request must contain, except for open routes: "Authorization: Bearer <token>",
+  // or Basic with the user "leat" or none and the token as password, which browsers can ask for.
+  // Empty: no token is needed.
   std::string token;
 };
 
-// True for "10.0.0.2", "[::1]", "localhost" or a known name, each perhaps with ":" and a port.
+// True for "10.0.0.2", "[::1]", "localhost" or a configured name, with or without a ":" and a port.
 bool is_known_host(std::string_view host, const HttpPolicy& policy);
 
-// The response of the route that matches, or why there is none: 400 without one Host, 421 for a
-// foreign one, 403 for another site's request, 405 for what is not GET or HEAD, 401, 404. Where a
-// browser asks for a page, an error is one, too.
+// Returns the response of the matching route, or an error: 400 without exactly one Host, 421 for an
+// unknown host, 403 for a request of another site, 405 for a method other than GET and HEAD, 401
+// without the token, 404 without a route. If a browser asks for a page, the error is a page, too.
 HttpResponse answer_http(HttpRequest request, std::span<const HttpRoute> routes,
                          const HttpPolicy& policy);
 

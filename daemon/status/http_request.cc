@@ -33,7 +33,7 @@ std::string lower(std::string_view text) {
 
 std::string_view view(boost::beast::string_view text) { return {text.data(), text.size()}; }
 
-// "/a/b" to its segments; "/" is one that is empty.
+// Splits "/a/b" into its segments; "/" has one empty segment.
 bool read_path(std::string_view path, HttpRequest& request) {
   if (path.empty() || path.front() != '/') return false;
   for (path.remove_prefix(1);; path.remove_prefix(path.find('/') + 1)) {
@@ -67,6 +67,7 @@ bool read_target(std::string_view target, HttpRequest& request) {
          read_query(target.substr(std::min(target.size(), question + 1)), request);
 }
 
+// Makes a request of the parsed head, or refuses it.
 HttpParse from(const Parser& parser) {
   const auto& message = parser.get();
   if (parser.chunked() || message.count(http::field::transfer_encoding) > 0 ||
@@ -78,7 +79,7 @@ HttpParse from(const Parser& parser) {
   request.keep_alive = message.keep_alive();
   if (!read_target(view(message.target()), request))
     return refuse(400, "target: expected a path and a query, as in /api/v1/jobs?a=b");
-  for (const auto& field : message) {  // without control characters: the parser refuses those
+  for (const auto& field : message) {  // the parser refuses control characters
     if (request.headers.size() == kMaxFields)
       return refuse(431, cat("header: expected at most ", kMaxFields, " fields"));
     request.headers.emplace_back(lower(view(field.name_string())), view(field.value()));
@@ -108,7 +109,7 @@ std::optional<std::string> percent_decoded(std::string_view text) {
 
 HttpParse parse_http_request(std::string_view bytes, size_t max_bytes) {
   if (bytes.empty()) return {};
-  // Neither TLS nor a mistaken protocol has to wait for the deadline.
+  // Refuses TLS and other protocols at once, so that such a client need not wait for the deadline.
   if (bytes.front() < 'A' || bytes.front() > 'Z')
     return refuse(400, "expected an HTTP/1.1 request that begins with its method");
   const size_t end = bytes.substr(0, max_bytes).find(kHeadEnd);

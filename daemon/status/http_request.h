@@ -1,5 +1,6 @@
-// Reads the head of an HTTP/1.1 request, with Beast's parser behind a stricter door: a path and a
-// query alone as target, no body of any length, no coding, one value of what must be one.
+// Reads the head of an HTTP/1.1 request with Beast's parser, and adds stricter rules: the target is
+// only a path and a query, a request has no body and no transfer coding, and no name occurs twice
+// in the query.
 //
 // Threads: pure functions.
 #pragma once
@@ -12,18 +13,20 @@
 
 namespace leat {
 
-// What the bytes that a connection sent begin with: a request, something that is none, or neither
-// yet.
+// The start of the bytes of a connection: a request, bytes that are no valid request (refusal), or
+// neither as long as the head is incomplete.
 struct HttpParse {
-  size_t bytes = 0;  // of the request
+  size_t bytes = 0;  // of the request's head
   std::optional<HttpRequest> request;
-  std::optional<HttpResponse> refusal;  // nothing that follows on the connection can be trusted
+  std::optional<HttpResponse> refusal;  // the last answer of the connection
 };
 
-// More bytes never change what was a request or was refused.
+// `bytes` are all bytes of the connection that are not consumed yet. More bytes never change an
+// earlier request or refusal. `max_bytes` is the limit of a head.
 HttpParse parse_http_request(std::string_view bytes, size_t max_bytes);
 
-// "%41" is "A"; nothing if a '%' begins no byte, or the byte is a control character.
+// Decodes "%41" to "A"; nothing if a '%' is not followed by two hexadecimal digits, or for a
+// control character.
 std::optional<std::string> percent_decoded(std::string_view text);
 
 }  // namespace leat

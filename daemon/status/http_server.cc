@@ -25,8 +25,9 @@ using Steady = std::chrono::steady_clock;
 namespace {
 
 constexpr size_t kReadBytes = 4096;
-constexpr size_t kMostDrained = 64 << 10;  // of what a client sends that is not read any more
-constexpr int kBurst = 16;                 // requests, or connections, before others have a turn
+constexpr size_t kMostDrained = 64 << 10;  // of input that is discarded after the last response
+constexpr int kBurst = 16;                 // requests or connections in a row, before other work
+                                           // gets a turn
 constexpr milliseconds kBackOff{100};
 
 bool is_out_of_room(int error) {
@@ -40,7 +41,7 @@ std::string date_now() {
 
 }  // namespace
 
-// Threads: all of it on the reactor's, but for the constructor and what is constant.
+// Threads: the reactor's, except for the constructor and constant members.
 class HttpServer::Core final : public std::enable_shared_from_this<Core> {
  public:
   Core(Reactor& reactor, std::string address, std::vector<HttpRoute> routes, HttpOptions options)
@@ -82,7 +83,7 @@ class HttpServer::Core final : public std::enable_shared_from_this<Core> {
   friend class HttpServer;
 };
 
-// One connection, which waits for one thing at a time: for bytes, or for room to write.
+// One connection. It waits either for bytes or for room to write.
 class HttpServer::Core::Connection final : public std::enable_shared_from_this<Connection> {
  public:
   Connection(Core& core, uint64_t id) : core_(core), id_(id), socket_(core.reactor_.context()) {}
@@ -99,7 +100,8 @@ class HttpServer::Core::Connection final : public std::enable_shared_from_this<C
     return {};
   }
 
-  // What no client misses: nothing of a request has come, or all is answered.
+  // True if the connection can end without loss: no byte of a request has arrived, or all requests
+  // are answered.
   bool is_idle() const {
     return state_ == State::idle || state_ == State::lingering ||
            (state_ == State::header && input_.empty());
@@ -117,7 +119,7 @@ class HttpServer::Core::Connection final : public std::enable_shared_from_this<C
     answer(std::move(late));
     go_on();
   }
-  // This may be gone when it returns.
+  // May destroy this connection when it returns.
   void end() {
     if (!socket_.is_open()) return;
     error_code ignored;
@@ -176,7 +178,7 @@ class HttpServer::Core::Connection final : public std::enable_shared_from_this<C
     go_on();
   }
 
-  // Answers what has come, one request after the other, as long as the client reads.
+  // Answers the requests that have arrived, one after the other, while the client reads.
   void go_on() {
     for (int i = 0; i < kBurst; ++i) {
       if (!socket_.is_open() || !flush()) return;
@@ -214,7 +216,7 @@ class HttpServer::Core::Connection final : public std::enable_shared_from_this<C
     enter(State::writing);
   }
 
-  // True if nothing is left to send.
+  // Returns true if nothing is left to send.
   bool flush() {
     while (sent_ < output_.size()) {
       const ssize_t n = ::send(socket_.native_handle(), output_.data() + sent_,
@@ -236,8 +238,8 @@ class HttpServer::Core::Connection final : public std::enable_shared_from_this<C
     return true;
   }
 
-  // To close while bytes are unread would reset the connection, and the client might lose the
-  // response.
+  // If the socket were closed while it has unread bytes, the connection would be reset, and the
+  // client might lose the response.
   void linger() {
     ::shutdown(socket_.native_handle(), SHUT_WR);
     enter(State::lingering);
@@ -296,12 +298,12 @@ void HttpServer::Core::accept() {
       return back_off();
     } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
       break;
-    }  // else: that client went, and the next one may be fine
+    }  // else: that client has left, but the next one may be fine
   }
   await_connection();
 }
 
-// Those who connect wait in the backlog meanwhile.
+// New clients wait in the backlog meanwhile.
 void HttpServer::Core::back_off() {
   reactor_.post_after(kBackOff, [weak = weak_from_this()] {
     const auto core = weak.lock();
@@ -328,6 +330,7 @@ void HttpServer::Core::admit(Descriptor socket) {
   if (!watches_deadlines_) watch_deadlines();
 }
 
+// Closes the connection that has been idle for longest. Returns false if none is idle.
 bool HttpServer::Core::end_idlest() {
   std::shared_ptr<Connection> idlest;
   for (const auto& [id, connection] : connections_) {
@@ -341,11 +344,11 @@ bool HttpServer::Core::end_idlest() {
 void HttpServer::Core::turn_away(const Descriptor& socket) {
   const std::string bytes =
       http_message(http_error(503, "too many connections"), false, false, date_now());
-  // Into an empty socket: it fits.
+  // The response fits into the empty send buffer.
   static_cast<void>(::send(socket.get(), bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL));
 }
 
-// One timer for all connections, as long as there are any.
+// One timer serves all connections, while there are any.
 void HttpServer::Core::watch_deadlines() {
   const milliseconds shortest = std::min({options_.header_deadline, options_.idle_deadline,
                                           options_.write_deadline, options_.linger_deadline});
@@ -394,7 +397,7 @@ Result<std::unique_ptr<HttpServer>> HttpServer::open(Reactor& reactor, const std
 HttpServer::HttpServer(std::shared_ptr<Core> core) : core_(std::move(core)) {}
 
 HttpServer::~HttpServer() {
-  // Shared: a handler that is posted already still looks at it.
+  // Shared, because a handler that is already posted still uses it.
   core_->reactor_.sync([core = core_] { core->stop(); });
 }
 

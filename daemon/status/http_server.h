@@ -1,10 +1,11 @@
-// A small HTTP/1.1 server for what a daemon says of itself: GET and HEAD, from a table of routes.
-// Whoever can connect costs it little: every connection has a deadline in every state, a header is
-// at most 8 KiB, responses that are not read take a bounded amount of memory, one request of a
-// connection is answered before the next is read, and when all connections are in use the one that
-// has been idle for longest makes room. Without descriptors it accepts again a little later.
+// A small HTTP/1.1 server for the status of a daemon. It answers GET and HEAD from a table of
+// routes. Clients cannot use up the daemon: every connection has a deadline in every state, a
+// header has at most 8 KiB, unread responses take a bounded amount of memory, and a connection's
+// request is answered before the next one is read. When all connections are in use, the one that
+// has been idle for longest is closed for a new one. Without free descriptors, the server accepts
+// again a little later.
 //
-// What requests must be like is in http_gate.h.
+// http_gate.h has the rules for requests.
 #pragma once
 
 #include <atomic>
@@ -22,48 +23,51 @@
 
 namespace leat {
 
-// What servers have done. Threads: any.
+// Counts the work of one or more servers. Threads: any.
 struct HttpCounters {
   std::atomic<uint64_t> connections{0};  // accepted
   std::atomic<uint64_t> open{0};         // now
-  std::atomic<uint64_t> turned_away{0};  // for want of a place
+  std::atomic<uint64_t> turned_away{0};  // because all connections were in use
   std::atomic<uint64_t> timed_out{0};
-  std::atomic<uint64_t> requests{0};  // answered, refused ones as well
-  std::atomic<uint64_t> refused{0};   // with 400 or more
+  std::atomic<uint64_t> requests{0};  // answered, also with an error
+  std::atomic<uint64_t> refused{0};   // with a status of 400 or more
 };
+// Returns the counters as metrics for Prometheus.
 std::vector<Metric> http_metrics(const HttpCounters& counters);
 
+// The settings of a server.
 struct HttpOptions {
   HttpPolicy policy;
-  // From the first byte of a request, or from the connection, until the header is there.
+  // From the first byte of a request, or from the connection, until the header is complete.
   std::chrono::milliseconds header_deadline{5'000};
   std::chrono::milliseconds idle_deadline{30'000};   // between requests
   std::chrono::milliseconds write_deadline{20'000};  // until the response is sent
-  // After the last response, for what the client still sends.
+  // After the last response, while the client may still send.
   std::chrono::milliseconds linger_deadline{1'000};
   size_t most_connections = 256;
   size_t most_header_bytes = 8 << 10;
-  size_t most_output_bytes = 64 << 20;  // of responses that wait to be read, of all connections
+  size_t most_output_bytes = 64 << 20;  // of unsent responses, of all connections
   Logger log;
-  std::shared_ptr<HttpCounters> counters;  // null: its own
+  std::shared_ptr<HttpCounters> counters;  // null: the server makes its own
 };
 
+// A server that listens from open() until it is destroyed.
 class HttpServer {
  public:
-  // Listens at `address` ("127.0.0.1:17460", "[::1]:0", "unix:/path"); its handlers are called on
-  // the reactor's thread. Whether the address may be one beyond loopback is for the caller to
-  // decide. invalid_argument for an address that is none, unavailable if it is taken. The reactor
-  // outlives the server.
+  // Listens at `address` ("127.0.0.1:17460", "[::1]:0", "unix:/path"), and calls the handlers on
+  // the reactor's thread. The caller decides whether the address may be beyond loopback.
+  // invalid_argument if the address is not valid, unavailable if it is in use. The reactor must
+  // outlive the server.
   static Result<std::unique_ptr<HttpServer>> open(Reactor& reactor, const std::string& address,
                                                   std::vector<HttpRoute> routes,
                                                   HttpOptions options = {});
-  // Closes all connections. When it returns, no handler runs and none will. Threads: any but from
-  // within a handler.
+  // Closes all connections. No handler runs after it returns. Threads: any, but not from within a
+  // handler.
   ~HttpServer();
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;
 
-  // With the port that was bound.
+  // Returns the address with the port that was bound.
   const std::string& address() const;
   const HttpCounters& counters() const;
 

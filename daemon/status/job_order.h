@@ -1,4 +1,4 @@
-// In which order people see jobs, on the status page and in `leat ps`.
+// The order in which the status page and `leat ps` show jobs.
 #pragma once
 
 #include <span>
@@ -8,8 +8,8 @@
 
 namespace leat {
 
-// Those that have workers, the newest first; then the queue, in its order; then those that have
-// ended, the newest first. Pure.
+// Returns the jobs that have workers, the newest first; then the queue, in its order; then the jobs
+// that have ended, the newest first. Threads: a pure function.
 std::vector<const JobView*> in_shown_order(std::span<const JobView> jobs);
 
 }  // namespace leat

@@ -8,7 +8,7 @@
 namespace leat {
 namespace {
 
-// A row of the table of facts; "" without a value. `html`: as it is.
+// A row of the table of facts; "" without a value. `html` must be escaped already.
 std::string fact(std::string_view name, std::string_view html) {
   return html.empty() ? "" : cat("<tr><th>", name, "</th><td>", html, "</td></tr>\n");
 }

@@ -8,7 +8,7 @@
 
 namespace leat {
 
-// With the newest lines of its log, as many as `log` has.
+// Returns the page with the lines in `log`, which are the newest of the job's log.
 HttpResponse job_page(const JobView& job, const LogPage& log, const ClusterView& cluster);
 
 }  // namespace leat

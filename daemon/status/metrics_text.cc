@@ -9,8 +9,8 @@
 namespace leat {
 namespace {
 
-// A backslash and a newline are escaped in both; in the value of a label, the quote too. A byte
-// that is no UTF-8 would cost the whole text.
+// Escapes backslash and newline, and in the value of a label also the quote. Replaces bytes that
+// are not valid UTF-8, for which Prometheus would refuse the whole text.
 std::string escaped(std::string_view text, bool quote) {
   std::string out;
   for (const char c : replaced_utf8(text)) {

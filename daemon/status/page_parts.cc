@@ -45,7 +45,7 @@ code { font: .9em ui-monospace, monospace; }
 body.stale main { opacity: .55; } #note { min-height: 1.45em; }
 )css";
 
-// Rows have ids; a table whose rows are others, or stand in another order, is replaced as a whole.
+// The script replaces rows by their ids, or the whole table if its ids or their order changed.
 constexpr std::string_view kScript = R"js(
 "use strict";
 const note = document.getElementById("note");
@@ -101,7 +101,7 @@ std::string hash_source(std::string_view text) {
   return text;
 }
 
-// `live`: with the script.
+// `live`: with the script that updates the page.
 HttpResponse document(std::string_view title, std::string_view main, bool live) {
   HttpResponse response;
   response.type = "text/html; charset=utf-8";

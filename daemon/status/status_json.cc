@@ -21,7 +21,7 @@ std::string line(const Json& json) {
 }
 
 Json number_or_null(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
-// The absent is null, and not a number or a text that means it.
+// 0 and "" stand for unknown values, which become null.
 Json known(uint64_t value) { return value > 0 ? Json(value) : Json(nullptr); }
 Json known(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
 
@@ -30,23 +30,23 @@ Json error_of(const Status& status) {
   return {{"code", code_name(status.code())}, {"message", status.message()}};
 }
 
-// More than 53 bits are no number for most who read JSON.
+// A text, because most readers of JSON keep only 53 bits of a number.
 std::string hexadecimal(uint64_t value) {
   char text[17];
   std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(value));
   return text;
 }
 
-// A number that the training computed, whatever it is.
+// A number from the training, which may be infinite or NaN: those become texts.
 Json computed_or_null(double value) {
   if (!is_known(value)) return nullptr;
   return std::isfinite(value) ? Json(value) : Json(name_of_number(value));
 }
 
-// Adds the facts of a job to its object: see daemon/jobs/job_facts.h. What is not known is null.
+// Adds the facts of a job to its object: see daemon/jobs/job_facts.h. Unknown values become null.
 class FactJson {
  public:
-  // `whole`: with the lists, too.
+  // `whole`: with the facts that are lists, too.
   FactJson(Json& json, bool whole) : json_(json), whole_(whole) {}
 
   void count(const Fact& fact, uint64_t value) { put(fact, value); }
@@ -206,8 +206,8 @@ std::string error_json(std::string_view code, std::string_view message) {
 
 std::string iso_time(int64_t unix_ms) {
   using namespace std::chrono;
-  // Four digits of a year: a clock that is that wrong shows as the first or the last moment.
-  constexpr int64_t kLast = 253'402'300'799'999;  // of 9999
+  // Years have four digits, so a wrong clock shows as the first or the last moment of that range.
+  constexpr int64_t kLast = 253'402'300'799'999;  // of year 9999
   const sys_time<milliseconds> at{milliseconds(std::clamp<int64_t>(unix_ms, 0, kLast))};
   const auto day = floor<days>(at);
   const year_month_day date(day);

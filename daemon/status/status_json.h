@@ -1,7 +1,7 @@
-// The JSON of cluster, nodes, jobs and logs: of the status endpoint and of the CLI's --json. Each
-// text is one object on one line, with its newline; docs/status.md has the fields. It is versioned,
-// and fields are only ever added. Times are ISO 8601 in UTC; a number that is not known is null;
-// bytes that are no UTF-8 become U+FFFD.
+// The JSON of cluster, nodes, jobs and logs, for the status endpoint and for the CLI's --json. Each
+// function returns one object on one line, with its newline; docs/status.md lists the fields. The
+// format has a version, within which fields are only added. Times are ISO 8601 in UTC; an unknown
+// number is null; bytes that are not valid UTF-8 become U+FFFD.
 //
 // Threads: pure functions.
 #pragma once
@@ -24,11 +24,11 @@ std::string nodes_json(std::span<const NodeView> nodes);
 // `job` is the id.
 std::string log_json(std::string_view job, const LogPage& page);
 std::string live_json();
-// `status`: why it is not ready; ok: it is.
+// `status` is the reason why the daemon is not ready; ok if it is.
 std::string ready_json(const Status& status);
 std::string error_json(std::string_view code, std::string_view message);
 
-// "2026-01-31T12:00:00.123Z"
+// Returns a time such as "2026-01-31T12:00:00.123Z".
 std::string iso_time(int64_t unix_ms);
 
 }  // namespace leat

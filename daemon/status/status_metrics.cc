@@ -23,12 +23,12 @@ Metric number(const char* name, const char* help, double value) {
   return gauge(name, help, {{{}, value}});
 }
 
-// Adds one sample of a job to each of its metrics, which come in the order of the facts: see
+// Adds one sample of a job to each of its metrics, which are in the order of the facts: see
 // daemon/jobs/job_facts.h.
 class FactMetrics {
  public:
   explicit FactMetrics(std::vector<Metric>& metrics) : metrics_(metrics) {}
-  // The facts to come are of this job.
+  // The facts that follow belong to this job.
   void begin(const JobView& job) {
     job_ = &job;
     next_ = 0;

@@ -1,4 +1,4 @@
-// What /metrics says of a cluster, and of any process.
+// The metrics of /metrics: those of a cluster, and those of any process.
 #pragma once
 
 #include <span>
@@ -8,13 +8,13 @@
 
 namespace leat {
 
-// Per job only as long as it has not ended, so that the number of series stays bounded.
-// Threads: a pure function.
+// Returns the metrics of a cluster. Only jobs that have not ended have metrics, so that the number
+// of series stays bounded. Threads: a pure function.
 std::vector<Metric> cluster_metrics(const ClusterView& cluster, std::span<const JobView> jobs,
                                     std::span<const NodeView> nodes, const Status& ready);
 
-// Of this process, as the system tells: memory, descriptors, processor time. What it does not tell
-// is left out. Threads: any.
+// Returns the memory, descriptors and processor time of this process. Leaves out values that the
+// system does not report. Threads: any.
 std::vector<Metric> process_metrics();
 
 }  // namespace leat

@@ -24,7 +24,7 @@ std::string state_cell(std::string_view name, std::string_view colour, std::stri
              "</td>");
 }
 
-// Enough digits to tell two from each other; the tooltip and the JSON have them all.
+// Shows enough digits to distinguish two jobs; the tooltip and the JSON have all digits.
 std::string weights(const JobResult& result) {
   const std::string& sha256 = result.weights_sha256;
   if (sha256.empty()) return "";

@@ -10,7 +10,7 @@
 
 namespace leat {
 
-// `ready`: as of StatusSource.
+// `ready` is the status from StatusSource::ready().
 HttpResponse status_page(const ClusterView& cluster, std::span<const JobView> jobs,
                          std::span<const NodeView> nodes, const Status& ready);
 

@@ -15,7 +15,7 @@
 namespace leat {
 namespace {
 
-constexpr uint64_t kMostLines = 1000;  // of a page of a log
+constexpr uint64_t kMostLines = 1000;  // of a log, in one answer
 constexpr uint64_t kShownLines = 100;  // of a log, on the page of its job
 
 HttpResponse json(std::string body) {
@@ -24,11 +24,12 @@ HttpResponse json(std::string body) {
   return response;
 }
 
+// Returns the response for an error of the StatusSource.
 HttpResponse failure(const Status& status) {
   switch (status.code()) {
     case Code::failed_precondition:
       return http_error(404, status.message());
-    case Code::invalid_argument:  // a prefix of several ids
+    case Code::invalid_argument:  // the prefix of several ids
       return http_error(409, status.message());
     case Code::unavailable:
     case Code::resource_exhausted:
@@ -38,7 +39,7 @@ HttpResponse failure(const Status& status) {
   }
 }
 
-// A number of the query, if it is there.
+// Returns a number of the query, or `otherwise` if it is absent.
 Result<uint64_t> number(const HttpRequest& request, std::string_view name, uint64_t otherwise) {
   for (const auto& [key, text] : request.query) {
     if (key != name) continue;
@@ -64,7 +65,7 @@ HttpResponse log_page(const StatusSource& source, const HttpRequest& request) {
   return page.ok() ? json(log_json(job->id, *page)) : failure(page.status());
 }
 
-// With the end of its log.
+// The page has the last lines of the job's log.
 HttpResponse page_of(const StatusSource& source, const JobView& job) {
   const auto end = source.log(job.id, std::numeric_limits<uint64_t>::max(), 1);
   const uint64_t lines = end.ok() ? end->end : 0;

@@ -1,4 +1,4 @@
-// What daemons answer over HTTP; docs/status.md is the same for people.
+// The routes that daemons answer over HTTP; docs/status.md describes them for people.
 #pragma once
 
 #include <functional>
@@ -11,16 +11,18 @@
 
 namespace leat {
 
-// /healthz/live, /healthz/ready (503, with the reason, while `ready` is not ok) and /metrics: what
-// every daemon has. The functions answer at once, on the server's thread.
+// Returns the routes of every daemon: /healthz/live, /healthz/ready (503, with the reason, while
+// `ready` is not ok) and /metrics. Both functions run on the server's thread, so they must not
+// block.
 std::vector<HttpRoute> health_routes(std::function<Status()> ready,
                                      std::function<std::vector<Metric>()> metrics);
 
-// Those, the JSON of /api/v1 and the page: what a master has. `source` outlives the routes.
+// Returns the routes of a master: those of health_routes(), the JSON of /api/v1, and the pages.
+// `source` must outlive the routes.
 std::vector<HttpRoute> status_routes(const StatusSource& source,
                                      std::shared_ptr<const HttpCounters> counters);
 
-// A server of a master's routes.
+// Opens a server of a master's routes. Errors as of HttpServer::open().
 Result<std::unique_ptr<HttpServer>> open_status_server(Reactor& reactor, const std::string& address,
                                                        const StatusSource& source,
                                                        HttpOptions options = {});

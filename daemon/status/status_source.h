@@ -1,4 +1,5 @@
-// What the status endpoint shows: a master answers from a snapshot that it keeps.
+// The interface from which the status endpoint gets its data. A master implements it with a
+// snapshot of its state.
 #pragma once
 
 #include <cstdint>
@@ -12,27 +13,27 @@
 
 namespace leat {
 
-// Threads: any, several at once. Every call answers at once, from memory: it waits for no journal,
-// no disk and no peer.
+// Threads: any, several at once. No call blocks: an implementation answers from memory, and waits
+// for no journal, disk or peer.
 class StatusSource {
  public:
   virtual ~StatusSource() = default;
 
   virtual ClusterView cluster() const = 0;
-  // In the order of their submission.
+  // Returns the jobs in the order of their submission.
   virtual std::vector<JobView> jobs() const = 0;
-  // By its id or a prefix of no other. failed_precondition if there is none, invalid_argument, with
-  // their ids, if there are several.
+  // Finds a job by its id, or by a prefix of only one id. failed_precondition if there is none;
+  // invalid_argument, with the ids, if there are several.
   virtual Result<JobView> job(std::string_view id) const = 0;
-  // By name; those that were lost too.
+  // Returns the workers by name, including lost ones.
   virtual std::vector<NodeView> nodes() const = 0;
-  // At most `most` lines from the first that is kept and not before `from`; none yet is ok. Errors
-  // as of job().
+  // Returns at most `most` lines of a job's log, beginning with the first kept line at or after
+  // `from`. A log without lines is no error. Errors as of job().
   virtual Result<LogPage> log(std::string_view id, uint64_t from, size_t most) const = 0;
 
-  // Why no job could be taken now ("the journal: ..."); ok if one could.
+  // Ok if the master could take a job now; otherwise the reason why not ("the journal: ...").
   virtual Status ready() const = 0;
-  // More for /metrics than follows from the views.
+  // Returns metrics that do not follow from the views.
   virtual std::vector<Metric> metrics() const { return {}; }
 };
 

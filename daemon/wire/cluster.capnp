@@ -1,34 +1,34 @@
-# The protocol of the control plane: how clients, workers and runners talk to the master, and a
-# worker to its runners. This file is its document. Tensors go another way
-# (transport/links/frame.h); plans are bytes of scheduler/capnp/plan.capnp.
+# The protocol of the control plane: the calls of clients, workers and runners to the master, and
+# the messages between a worker and its runners. This file is its document. Tensors have another
+# protocol (transport/links/frame.h); plans are bytes of scheduler/capnp/plan.capnp.
 #
 # Connections. Clients, workers and runners open connections to the master, and the master opens
 # none, so only its address has to be known. A connection begins with the hello of
-# transport/rpc/hello.h, which settles version, features, cluster and role. The role decides which
+# transport/rpc/hello.h, which agrees on version, features, cluster and role. The role decides which
 # interface the opener gets:
 #
 #   role client   Master    people: submit, watch, fetch
 #   role worker   Registry  one connection for each life of a worker, and one after each restart of
 #                           the master
 #   role runner   Registry  the same for a runner
-#   role worker   Heart     a port of its own for heartbeats, with a thread and a socket of its own
+#   role worker   Heart     a separate port for heartbeats, with its own thread and socket
 #
 # Calls. The caller of a call sets a deadline: 10 s unless the call's comment names another one.
 # Every call is answered in bounded time. Errors are values: Outcome(T) of
 # transport/rpc/common.capnp. An exception means that the connection or the program broke. A call
-# may be repeated: if its work was done already, the answer is as if it were done now.
+# may be repeated: if its work was done already, the answer is the same as if it were done now.
 #
 # Ids and their lifetimes:
 #
-#   worker's name    its owner chooses it; unique among the workers that live
+#   worker's name    from its configuration; unique among the workers that live
 #   incarnation      random, of one life of a worker or of a runner; messages of an old one are
 #                    refused. A worker keeps its incarnation when it registers with a restarted
 #                    master
-#   job              made by the master, which keeps it in its journal as long as it remembers the
-#                    job
+#   job              made by the master, which keeps it in its journal until it removes the job
 #   assembly         counts the sets of runners of a job, from 1. A failure or a change of workers
-#                    ends an assembly. Its runners may outlive it: those that are kept go on in the
-#                    next one (Worker.advance, Runner.advance); the others are gone before it begins
+#                    ends an assembly. Its runners may outlive it: the master moves kept runners to
+#                    the next one (Worker.advance, Runner.advance); the others have ended before it
+#                    begins
 #   task             the place of a runner in its job, from 0: "job:worker/task:2/cpu:0". It may
 #                    change with the assembly
 #   run              made by the master, counts up within an assembly and ends with it
@@ -44,13 +44,13 @@
 #            (WorkerInfo.runners). It kills them when that time is over, or when the master refuses
 #            the incarnation because it counts that worker as lost. Then it registers with a new
 #            one.
-#   Runner   It steps on as far as it is allowed and looks for the master for RunnerBoot.rejoinMs;
-#            with 0 it ends at once. It registers again with its token, once its worker has
-#            registered. It ends if its worker is gone, or if the master has refused it for 5 s.
-#   Master   A master that has started again waits a few seconds for the workers and runners of its
-#            jobs. The jobs go on in new assemblies with the runners that came back; new runners
-#            take the places of the others. A master that stops answers the calls that still wait
-#            with `cancelled`, which callers treat as a lost connection.
+#   Runner   It continues up to its limit and looks for the master for RunnerBoot.rejoinMs; with 0
+#            it ends at once. It registers again with its token, once its worker has registered. It
+#            ends if its worker has ended, or if the master has refused it for 5 s.
+#   Master   A restarted master waits a few seconds for the workers and runners of its jobs. The
+#            jobs continue in new assemblies with the runners that came back; new runners replace
+#            the others. A master that stops answers the calls that still wait with `cancelled`,
+#            which callers treat as a lost connection.
 #
 # TCP does not notice a process that is stopped. Heartbeats do, after 2.5 s.
 
@@ -72,28 +72,29 @@ interface Master {
   # with the same content is the same job; with other content it is refused.
 
   upload @1 (sha256 :Data, size :UInt64) -> (outcome :Outcome(Rpc.Upload));
-  # A file for a submit that names it by its SHA-256, 16 GiB at most. The master writes it to disk
-  # as it comes, and drops it when no byte has come for 60 s. The deadline of finish() is 120 s; it
-  # fails when the disk is full. The master removes a file that no job has named for an hour.
+  # Uploads a file for a submit that names it by its SHA-256, 16 GiB at most. The master writes it
+  # to disk as it arrives, and drops it if no byte has arrived for 60 s. The deadline of finish() is
+  # 120 s; it fails if the disk is full. The master removes a file that no job has named for an
+  # hour.
 
   jobs @2 () -> (outcome :Outcome(List(JobView)));
-  # All jobs that the master remembers, oldest first; the newest 1,000 if there are more.
+  # All jobs in the journal, oldest first; only the newest 1,000 if there are more.
 
   job @3 (id :Text) -> (outcome :Outcome(JobView));
-  # Here and below, a prefix that only one id has stands for that id. failed_precondition if there
-  # is no such job.
+  # Here and below, a prefix of only one id stands for that id. failed_precondition if there is no
+  # such job.
 
   watch @4 (id :Text, seen :UInt64, waitMs :UInt32) -> (outcome :Outcome(JobView));
-  # Answers when the job's version is beyond `seen`, or after waitMs (at most 30,000), with the view
-  # of that moment. The caller's deadline is 10 s beyond waitMs.
+  # Answers when the job's version is greater than `seen`, or after waitMs (at most 30,000), with
+  # the current view. The caller's deadline is 10 s beyond waitMs.
 
   cancel @5 (id :Text) -> (outcome :Outcome(JobView));
-  # Ok when the journal has the request: the job is CANCELLED within 2 s. A job that has ended
-  # otherwise stays as it is (failed_precondition).
+  # Ok when the journal has the request: the job is CANCELLED within 2 s. A job that has ended in
+  # another way stays as it is (failed_precondition).
 
   logs @6 (id :Text, from :UInt64, waitMs :UInt32) -> (outcome :Outcome(LogPage));
-  # Lines of the job's log from line `from` on, as many as fit 256 KiB. With waitMs (at most 30,000)
-  # the call waits for a line, unless the job has ended.
+  # Lines of the job's log from line `from` on, up to 256 KiB. With waitMs (at most 30,000) the call
+  # waits for a line, unless the job has ended.
 
   files @7 (id :Text) -> (outcome :Outcome(List(FileInfo)));
   # The files in the job's folder, in the order of their names, which are relative to it.
@@ -106,43 +107,44 @@ interface Master {
   cluster @10 () -> (outcome :Outcome(ClusterView));
 
   openSession @11 (request :SessionRequest) -> (outcome :Outcome(OpenedSession));
-  # A session is a job of its own: it waits in the queue for its workers, leases them whole, and is
-  # shown and cancelled like every job. Ok when the journal has it. The same request id with the
-  # same content is the same session, on this connection or on another. failed_precondition if the
+  # A session is a job: it waits in the queue for its workers, leases whole workers, and is shown
+  # and cancelled like every job. Ok when the journal has it. The same request id with the same
+  # content is the same session, on this connection or on another. failed_precondition if the
   # session has ended.
 
   drain @12 (worker :Text, undo :Bool) -> (outcome :Outcome(NodeView));
   # From now on the worker gets no job, and its current job leaves it at a fence; with `undo`, it
-  # gets jobs again. Ok when the journal has it: it holds for every later process of that name.
-  # failed_precondition if there is no such worker. nodes() shows how far it is.
+  # gets jobs again. Ok when the journal has the request, which applies to every later process of
+  # that name. failed_precondition if there is no such worker. nodes() shows the progress.
 
   remove @13 (id :Text) -> (outcome :Outcome(JobView));
-  # Forgets a job that has ended, with its files and its log; the answer is its last view. Ok when
-  # the journal has forgotten the job and its folder is gone. failed_precondition if it has not
-  # ended.
+  # Deletes a job that has ended, with its files and its log; the answer is its last view. Ok when
+  # the journal and the disk no longer have it. failed_precondition if it has not ended.
 }
 
 struct SubmitRequest {
   requestId @0 :Text;             # made by the client, 1 to 64 bytes
-  job @1 :Text;                   # the job file; relative names in it are those of `files`
-  files @2 :List(AttachedFile);   # those that it names: graph, weights. At most 16, and those of a
-                                  # checkpoint (resume/checkpoints/...) of at most 4,096 parts
-  overrides @3 :List(Text);       # "steps=100", as --set has them
+  job @1 :Text;                   # the job file; relative names in it are names in `files`
+  files @2 :List(AttachedFile);   # the files that the job names: graph, weights. At most 16, and
+                                  # those of a checkpoint (resume/checkpoints/...) with at most
+                                  # 4,096 parts
+  overrides @3 :List(Text);       # "steps=100", in the form of --set
   chaos @4 :List(Text);           # "kill=worker:1@step=700": daemon/spec/chaos_fault.h. Refused
                                   # unless the master's configuration allows it
-  resume @5 :Text;                # a job of this cluster, or a prefix that only its id has. The new
-                                  # job goes on from that job's newest whole checkpoint, with its
-                                  # metrics; the master makes them files of the new job, and `files`
-                                  # has none of resume/. The deadline is 130 s: the master hashes
-                                  # the checkpoint. failed_precondition if none is whole. A repeated
-                                  # request keeps the checkpoint that the first one chose
+  resume @5 :Text;                # the id of a job of this cluster, or a prefix of only its id. The
+                                  # new job continues from that job's newest valid checkpoint, with
+                                  # its metrics; the master makes them files of the new job, and
+                                  # `files` has none of resume/. The deadline is 130 s: the master
+                                  # hashes the checkpoint. failed_precondition if no checkpoint is
+                                  # valid. A repeated request keeps the checkpoint that the first
+                                  # one chose
 }
 
 struct AttachedFile {
-  name @0 :Text;                  # as the job file has it; relative, no ".."
+  name @0 :Text;                  # the name in the job file; relative, no ".."
   union {
     bytes @1 :Data;               # at most 1 MiB
-    blob :group {                 # uploaded before
+    blob :group {                 # uploaded before the submit
       sha256 @2 :Data;
       size @3 :UInt64;
     }
@@ -155,21 +157,21 @@ struct AttachedFile {
 interface Session {
   # A session ends with close(), with its job, or when no client has held this capability for 30 s:
   # then its job is CANCELLED. Calls before the job is RUNNING wait for that. After the end all
-  # calls fail and name the cause. The deadline is 30 s unless a comment names another one. The
-  # master drops a call whose caller has left or has lost its connection: it cancels a step; any
-  # other call may have been done or not.
+  # calls fail with the cause. The deadline is 30 s unless a comment names another one. If the
+  # caller of a call ends or loses its connection, the master cancels a step; any other call may
+  # have been done or not.
 
   stage @0 (number :UInt64, size :UInt64, sha256 :Data) -> (outcome :Outcome(Rpc.Upload));
-  # Bytes that are too many for the message of a later call on this connection. The later call names
-  # them by the caller's number, once. 256 MiB each; resource_exhausted when a session would hold
-  # more than 1 GiB for its clients. The deadline of an upload is 90 s.
+  # Uploads bytes that are too many for the message of a later call on this connection. The later
+  # call names them by the caller's number, once. 256 MiB each; resource_exhausted if a session
+  # would hold more than 1 GiB for its clients. The deadline of an upload is 90 s.
 
   extend @1 (version :UInt64, graph :Content, inputIds :List(UInt32))
       -> (outcome :Outcome(GraphVersion));
-  # `graph` is a file of ops/capnp/graph.capnp. The file has the graph's inputs before all other
+  # `graph` is a file of ops/capnp/graph.capnp. In the file, the graph's inputs precede all other
   # values; inputIds are the ids that they had among the values, so that an input may be appended
-  # later, too. The caller may repeat the call only while the session's version is not the larger
-  # one.
+  # later, too. The caller may repeat the call only while the session's version is not greater than
+  # `version`.
 
   makeCallable @2 (signature :Signature) -> (outcome :Outcome(Callable));
   releaseCallable @3 (callable :UInt64) -> (outcome :Outcome(Nothing));
@@ -184,18 +186,18 @@ interface Session {
   # is no such step, or if it has ended.
 
   close @6 () -> (outcome :Outcome(Nothing));
-  # Cancels the steps in flight. Ok when no step is being computed any more: the job has SUCCEEDED.
+  # Cancels the steps in flight. Ok when no step is being computed: the job has SUCCEEDED then.
 }
 
 struct SessionRequest {
   requestId @0 :Text;             # made by the client, 1 to 64 bytes
   name @1 :Text;                  # of its job; messages show it
-  numWorkers @2 :UInt32;          # whole workers that it leases
+  numWorkers @2 :UInt32;          # number of whole workers to lease
   strategy @3 :Text;
   shards @4 :UInt32;
   seed @5 :UInt64;
-  plans @6 :UInt32;               # how many plans the session keeps
-  timeoutMs @7 :UInt32;           # of a step that names no timeout
+  plans @6 :UInt32;               # number of plans to keep
+  timeoutMs @7 :UInt32;           # of a step that has no timeout
 }
 
 struct OpenedSession {
@@ -205,7 +207,7 @@ struct OpenedSession {
 
 struct Content {
   union {
-    bytes @0 :Data;               # 256 KiB in a call at most, all together
+    bytes @0 :Data;               # at most 256 KiB in a call, for all together
     staged @1 :UInt64;
   }
 }
@@ -226,7 +228,7 @@ struct Callable {
 }
 
 struct StepRequest {
-  number @0 :UInt64;              # for cancel(): the caller's choice
+  number @0 :UInt64;              # for cancel(); the caller chooses it
   union {
     signature @1 :Signature;
     callable @2 :UInt64;
@@ -252,7 +254,7 @@ struct StepResult {
 struct FetchedValue {
   type @0 :TensorType;
   union {
-    bytes @1 :Data;               # 256 KiB in an answer at most, all together
+    bytes @1 :Data;               # at most 256 KiB in an answer, for all together
     blob @2 :Blob;
   }
 }
@@ -261,60 +263,62 @@ struct FetchedValue {
 # Views.
 
 struct JobView {
-  # Its fields, and those of the structs below it, are named as daemon/jobs/job_facts.h lists them.
+  # The names of its fields, and of those in the structs below it, follow from
+  # daemon/jobs/job_facts.h.
   id @0 :Text;
   name @1 :Text;
   state @2 :Text;                 # QUEUED STARTING RUNNING RECOVERING CANCELLING SUCCEEDED FAILED
                                   # CANCELLED
   reason @3 :Text;                # of the state, for people
-  sinceMs @4 :Int64;              # when the state began: milliseconds of Unix time, as all dates
+  sinceMs @4 :Int64;              # the beginning of the state, in milliseconds of Unix time, like
+                                  # all dates
   submittedMs @5 :Int64;
   restarts @6 :UInt32;
-  assemblies @7 :UInt64;          # of runners, so far
+  assemblies @7 :UInt64;          # the number of assemblies so far
   version @8 :UInt64;             # rises with every change of this view
   numWorkers @9 :UInt32;
   workers @10 :List(Text);        # nodes of the last assembly
-  weightsSha256 @11 :Text;        # of a job that succeeded
+  weightsSha256 @11 :Text;        # if the job succeeded
   progress @12 :Progress;
-  number @13 :UInt64;             # counts the jobs of the cluster up from 1
-  shards @14 :UInt64;             # what the weights depend on, beside them; 0: not known
+  number @13 :UInt64;             # counts the jobs of the cluster, from 1
+  shards @14 :UInt64;             # with seed and cpu, the facts on which the weights depend; 0:
+                                  # unknown
   seed @15 :UInt64;
   cpu @16 :Text;                  # the model of the workers' processors
-  history @17 :List(LostAssembly);   # the last 100, ascending; of a job in a list none
-  lostAssemblies @18 :UInt64;         # all that there were
-  minWorkers @19 :UInt32;         # it goes on with so many at least; 0: with numWorkers alone
-  dependsOnTiming @20 :Bool;      # the weights do, besides what stands beside them
+  history @17 :List(LostAssembly);   # the last 100, ascending; empty in a list of jobs
+  lostAssemblies @18 :UInt64;         # number of all lost assemblies
+  minWorkers @19 :UInt32;         # the least number of workers; 0: numWorkers
+  dependsOnTiming @20 :Bool;      # the weights also depend on timing
   queuedMs @21 :Int64;            # until its first runners were there
   runningMs @22 :Int64;           # with all of its runners
   recoveringMs @23 :Int64;        # after a failure, until all runners were there again
 }
 
 struct LostAssembly {
-  # An assembly of a job that ended by a failure. Times are in milliseconds; one that is not known,
-  # or not yet, is -1.
-  number @0 :UInt64;              # counts the job's up from 1
+  # An assembly of a job that ended by a failure. Times are in milliseconds; an unknown one is -1.
+  number @0 :UInt64;              # counts the lost assemblies of the job, from 1
   assembly @1 :UInt64;
   cause @2 :Text;
   culprit @3 :Text;               # a worker's name; may be empty
-  fault @4 :Text;                 # the entry of --chaos that did it; may be empty
-  beganMs @5 :Int64;              # of Unix time, as the next
-  failedMs @6 :Int64;             # when it was detected
+  fault @4 :Text;                 # the entry of --chaos that caused it; may be empty
+  beganMs @5 :Int64;              # Unix time, like failedMs
+  failedMs @6 :Int64;             # the time of the detection
   detectionMs @7 :Int64;          # since the culprit's last sign of life, or since the fault fired
   recoveryMs @8 :Int64;           # from the detection to the first step of a later assembly
-  stoppedAt @9 :Int64;            # steps of the job done
-  wentOnFrom @10 :Int64;          # steps that the next assembly began with
+  stoppedAt @9 :Int64;            # steps of the job that were done
+  wentOnFrom @10 :Int64;          # steps that were done when the next assembly began
   source @11 :Text;               # "start", "checkpoint", "memory"
 }
 
 struct Progress {
-  # How far a job is, as its last report has it. Numbers are NaN before the first report.
-  step @0 :UInt64;                # steps done
-  steps @1 :UInt64;               # of the job; 0: not known
+  # The progress of a job at its last report. Numbers are NaN before the first report.
+  step @0 :UInt64;                # steps that are done
+  steps @1 :UInt64;               # of the job; 0: unknown
   epoch @2 :UInt32;
   epochs @3 :UInt32;
   samplesPerStep @4 :UInt64;
-  loss @5 :Float64;               # mean over the steps of `epoch` that are done, as accuracy. A NaN
-                                  # that is not the usual one was computed:
+  loss @5 :Float64;               # mean over the steps of `epoch` that are done, like accuracy. A
+                                  # computed NaN has other bits than an unknown number:
                                   # daemon/metrics/epoch_result.h
   accuracy @6 :Float64;
   valLoss @7 :Float64;            # of the last validation
@@ -322,38 +326,39 @@ struct Progress {
   stepsPerSecond @9 :Float64;
   samplesPerSecond @10 :Float64;
   etaSeconds @11 :Float64;
-  rowsPerEpoch @12 :UInt64;       # of the data; 0: not known, as for a step. Steps run on across
-  rowsPerStep @13 :UInt64;        # epochs: one ends with the step that takes its last row
-  results @14 :List(EpochResult); # the last 100 epochs that have ended, ascending; of a job in a
-                                  # list none
-  metricsMissingRows @15 :UInt64; # rows that metrics.jsonl has lost for good
-  metricsChangedUntil @16 :UInt64;  # some of its rows up to that step are not as written; 0: none
-  stepsSkipped @17 :UInt64;       # of those that are done
+  rowsPerEpoch @12 :UInt64;       # rows of data in an epoch; 0: unknown
+  rowsPerStep @13 :UInt64;        # rows of data in a step; 0: unknown. A step may have rows of two
+                                  # epochs: an epoch ends with the step that takes its last row
+  results @14 :List(EpochResult); # the last 100 epochs that have ended, ascending; empty in a list
+                                  # of jobs
+  metricsMissingRows @15 :UInt64; # rows that metrics.jsonl has lost
+  metricsChangedUntil @16 :UInt64;  # some rows up to that step are not as written; 0: none
+  stepsSkipped @17 :UInt64;       # of the steps that are done
 }
 
 struct EpochResult {
   epoch @0 :UInt32;
-  step @1 :UInt64;                # steps done
-  loss @2 :Float64;               # mean over its steps, as accuracy
+  step @1 :UInt64;                # steps of the job that are done
+  loss @2 :Float64;               # mean over its steps, like accuracy
   accuracy @3 :Float64;
-  valLoss @4 :Float64;            # of the validation after it
+  valLoss @4 :Float64;            # of the validation after the epoch
   valAccuracy @5 :Float64;
-  seconds @6 :Float64;            # spent training
+  seconds @6 :Float64;            # the time of its training
   samplesPerSecond @7 :Float64;
 }
 
 struct LogPage {
-  # The lines of a job count up from 0; old ones may have been dropped.
-  first @0 :UInt64;               # the number of lines[0], or of the line to come
+  # The lines of a job have numbers from 0; old ones may have been dropped.
+  first @0 :UInt64;               # the number of lines[0], or of the next line if there is none
   lines @1 :List(LogLine);
-  end @2 :UInt64;                 # one past the newest line that there is
-  complete @3 :Bool;              # the job has ended: no line comes after `end`
+  end @2 :UInt64;                 # one more than the number of the newest line
+  complete @3 :Bool;              # the job has ended: there will be no line after `end`
 }
 
 struct LogLine {
   atMs @0 :Int64;
   worker @1 :Text;
-  text @2 :Text;                  # without its newline; any bytes
+  text @2 :Text;                  # without the newline; may contain any bytes
 }
 
 struct FileInfo {
@@ -374,10 +379,10 @@ struct NodeView {
   state @3 :Text;                 # READY DRAINING STUCK LOST
   reason @4 :Text;
   sinceMs @5 :Int64;
-  silentMs @6 :UInt64;            # since it was last heard of
+  silentMs @6 :UInt64;            # since its last sign of life
   devices @7 :List(DeviceInfo);
   datasets @8 :List(Text);
-  job @9 :Text;                   # that leases it; may be empty
+  job @9 :Text;                   # the job that leases it; may be empty
   version @10 :Text;
 }
 
@@ -394,12 +399,12 @@ struct ClusterView {
   version @1 :Text;
   startedMs @2 :Int64;
   generation @3 :UInt64;          # counts the master's lives
-  membership @4 :UInt64;          # counts the changes of who the workers are
+  membership @4 :UInt64;          # counts the changes of the set of workers
   address @5 :Text;
   httpAddress @6 :Text;
   clusterId @7 :Text;
   nowMs @8 :Int64;                # the master's clock
-  journal @9 :Rpc.Status;         # why its last write failed; code ok if it did not
+  journal @9 :Rpc.Status;         # the error of its last write; code ok if it succeeded
 }
 
 # --------------------------------------------------------------------------------------------------
@@ -407,10 +412,10 @@ struct ClusterView {
 
 interface Registry {
   registerWorker @0 (info :WorkerInfo, worker :Worker) -> (outcome :Outcome(Registered));
-  # Role worker: the first call on a connection, and made once. failed_precondition if another
-  # worker of that name lives: the caller tries again, and succeeds once the other's connection or
-  # heartbeats are gone; and if the master counts this incarnation as lost: the caller draws a new
-  # one.
+  # Role worker: the first call on a connection, and made once. failed_precondition in two cases.
+  # Another worker with that name lives: the caller tries again, and succeeds once the other one's
+  # connection has closed or its heartbeats have stopped. Or the master counts this incarnation as
+  # lost: the caller draws a new one.
 
   registerRunner @1 (info :RunnerInfo, runner :Runner) -> (outcome :Outcome(Nothing));
   # Role runner: the first call on a connection, and made once: within 10 s of Worker.start, and
@@ -419,20 +424,20 @@ interface Registry {
   # have registered.
 
   report @2 (reports :List(RunReport)) -> (outcome :Outcome(Nothing));
-  # Role runner: the news of its runs since the last report. One report is in flight at a time; news
-  # that come meanwhile go with the next.
+  # Role runner: the news of its runs since the last report. One report is in flight at a time;
+  # later news are in the next one.
 
   runnerExited @3 (job :Text, assembly :UInt64, how :Text, crashed :Bool) -> (outcome :Outcome(Nothing));
   # Role worker: the process has ended ("was killed by signal 9", "exited with status 1"). crashed:
-  # it ended by a signal that a program's own error causes, such as SIGSEGV. The same crash again
-  # and again fails the job.
+  # it ran out of memory, or ended by a signal that a program's own error causes, such as SIGSEGV.
+  # If the same crash repeats, the job fails.
 
   log @4 (job :Text, assembly :UInt64, lines :List(Text)) -> (outcome :Outcome(Nothing));
-  # Role worker: lines that the runner wrote on stderr, at most 64 KiB a call.
+  # Role worker: lines that the runner wrote, at most 64 KiB in a call.
 
   chaos @5 (assembly :UInt64, index :UInt32, fault :Text) -> (outcome :Outcome(Nothing));
-  # Role runner: the fault that it was armed with is due. Ok when the journal has it: the runner
-  # then injects it. failed_precondition if this fault was injected before.
+  # Role runner: a fault that arm() gave it is due. Ok when the journal has it: the runner then
+  # injects it. failed_precondition if this fault was injected before.
 
   linkFailed @6 (assembly :UInt64, peer :Text, fault :LinkFault, how :Text) -> (outcome :Outcome(Nothing));
   # Role runner: its link to the runner on that node failed by itself, or could not be opened. The
@@ -440,43 +445,45 @@ interface Registry {
   # job, if one has to.
 
   drain @7 () -> (outcome :Outcome(Nothing));
-  # Role worker: it is about to end, and its job is to leave it: as Master.drain, but only for this
-  # life of the worker. The master stops its runner when the job has left.
+  # Role worker: the worker is about to end, and its job must leave it: like Master.drain, but only
+  # for this life of the worker. The master stops its runner when the job has left.
 
   inputStarved @8 (assembly :UInt64, how :Text, waitedMs :UInt64) -> (outcome :Outcome(Nothing));
-  # Role runner: files of its machine that its run reads do not answer. The call comes before the
-  # failure of the run. The runner's worker leaves the job.
+  # Role runner: its run reads files of its machine, but the reads do not finish. The call comes
+  # before the failure of the run. The runner's worker leaves the job.
 }
 
 enum LinkFault {
   none @0;
   closed @1;    # the peer closed it without a reason
-  lost @2;      # nothing came through in time
+  lost @2;      # no bytes arrived in time
   damaged @3;   # the bytes that arrived are not those that were sent
 }
 
 struct WorkerInfo {
   name @0 :Text;
   incarnation @1 :UInt64;
-  dataAddress @2 :Text;           # where others reach its data port: "10.0.0.2:17463"
-  machine @3 :Text;               # equal ones can share memory: the kernel's boot id and namespaces
+  dataAddress @2 :Text;           # the address of its data port for others: "10.0.0.2:17463"
+  machine @3 :Text;               # the kernel's boot id and namespaces: processes with the same
+                                  # value can share memory
   devices @4 :List(DeviceInfo);
-  datasets @5 :List(Text);        # names that jobs may give as data.root
+  datasets @5 :List(Text);        # names that jobs may use as data.root
   version @6 :Text;
-  runners @7 :List(HeldRunner);   # those that outlived the connection to the last master
+  runners @7 :List(HeldRunner);   # the runners that outlived the connection to the last master
 }
 
 struct HeldRunner {
   job @0 :Text;
   assembly @1 :UInt64;
   task @2 :UInt32;
-  token @3 :Data;                 # with which it has registered, and will again
+  token @3 :Data;                 # the token with which it registers
 }
 
 struct Registered {
   clusterId @0 :Text;             # 32 hexadecimal digits
   generation @1 :UInt64;
-  heartAddress @2 :Text;          # where Heart is served; a port alone, ":4711", is at the master's
+  heartAddress @2 :Text;          # the address of Heart; a port alone, ":4711", is at the master's
+                                  # host
   heartbeatMs @3 :UInt32;
 }
 
@@ -486,8 +493,9 @@ interface Heart {
   # A worker's heartbeat, every heartbeatMs. `progress` rises with every step of its runners.
   # `stepping`: a runner has a step in flight. `waits`: all runners that have one wait for peers.
   # `work` changes while a runner computes, also within a step. `quiet`: a runner has sent no pulse
-  # for half a second. failed_precondition: that incarnation is no member of the cluster (any more);
-  # the worker kills its runners and registers with a new one. Deadline 1 s; one call is in flight.
+  # for half a second. failed_precondition: that incarnation is not, or no longer, a member of the
+  # cluster; the worker kills its runners and registers with a new one. Deadline 1 s; one call is in
+  # flight.
 }
 
 interface Worker {
@@ -495,30 +503,30 @@ interface Worker {
   # Starts the process of a job's runner. Ok when the process runs; the runner registers itself.
 
   stop @1 (job :Text, assembly :UInt64, graceMs :UInt32) -> (outcome :Outcome(Nothing));
-  # Asks the runner to end, and kills it after graceMs. Ok when it is gone, with everything that it
-  # held; also if there is no such runner.
+  # Asks the runner to end, and kills it after graceMs. Ok when the runner has ended and its
+  # directory and sockets are removed; also if there is no such runner.
 
   advance @2 (spec :RunnerSpec) -> (outcome :Outcome(Nothing));
-  # Moves the job's runner on this worker from an earlier assembly to spec.assembly. From now on
-  # peers reach it, and stop() stops it, by the new assembly and key; it has the task of the spec,
-  # and keeps its threads. failed_precondition if there is no such runner. The master calls it
-  # before Runner.advance.
+  # Moves the job's runner on this worker from an earlier assembly to spec.assembly. Peers then
+  # reach it, and stop() stops it, by the new assembly and key. It gets the task of the spec, and
+  # keeps its threads. failed_precondition if there is no such runner. The master calls it before
+  # Runner.advance.
 }
 
 struct RunnerSpec {
   job @0 :Text;
   assembly @1 :UInt64;
   task @2 :UInt32;
-  threads @3 :UInt32;             # compute threads; 0: the worker's own
+  threads @3 :UInt32;             # of compute; 0: the worker's
   token @4 :Data;                 # 32 random bytes, which the runner shows when it registers
   key @5 :Data;                   # 32 random bytes of the assembly: its runners prove to each other
-                                  # that they know them
+                                  # that they know the key
 }
 
 # --------------------------------------------------------------------------------------------------
-# Runners. The master calls, for each run: prepare and its upload, connect (on all partitions at
-# once), extend as often as it allows more steps, release. The runner reports meanwhile. abort may
-# come at any time.
+# Runners. For each run, the master calls prepare and uploads the plan; then connect, on all
+# partitions at once; extend, whenever it allows more steps; and release. The runner reports
+# meanwhile. abort may come at any time.
 
 struct RunnerInfo {
   job @0 :Text;
@@ -529,7 +537,7 @@ struct RunnerInfo {
   deviceName @5 :Text;            # "job:worker/task:2/cpu:0"
   memoryBytes @6 :UInt64;
   threads @7 :UInt32;
-  unixAddress @8 :Text;           # where peers of its machine reach it: "unix:/run/..."
+  unixAddress @8 :Text;           # the address for peers on its machine: "unix:/run/..."
 }
 
 interface Runner {
@@ -545,7 +553,7 @@ interface Runner {
 
   extend @2 (run :UInt64, limit :UInt64, feeds :List(Feed)) -> (outcome :Outcome(Nothing));
   # Gives the feeds their values, then allows the steps below `limit`. With feeds, all allowed steps
-  # must be finished. 256 KiB of feeds; feed() takes larger ones before.
+  # must be finished. At most 256 KiB of feeds; call feed() before for larger ones.
 
   feed @3 (run :UInt64, index :UInt32, size :UInt64, sha256 :Data) -> (outcome :Outcome(Rpc.Upload));
   # A feed's value, of any size, in row-major order, dtype and shape as in the plan.
@@ -554,62 +562,61 @@ interface Runner {
   # Gives the next step the number `step`. All allowed steps must be finished.
 
   abort @5 (run :UInt64, cause :Rpc.Status) -> (outcome :Outcome(Nothing));
-  # Ends the run: every wait of the run ends with the cause. The first cause stays.
+  # Ends the run: every wait of the run ends with the cause. Only the first cause counts.
 
   release @6 (run :UInt64) -> (outcome :Outcome(Nothing));
-  # Ok when nothing of the run is computed any more and its memory is free, but for the job's
+  # Ok when nothing of the run is being computed and its memory is free, except for the job's
   # variables.
 
   describe @7 (run :UInt64) -> (outcome :Outcome(RunState));
 
   readVariables @8 () -> (outcome :Outcome(Blob));
-  # A safetensors file of the job's variables as they are between two steps. Deadline 60 s.
+  # A safetensors file of the job's variables between two steps. Deadline 60 s.
 
   writeVariables @9 (size :UInt64, sha256 :Data, restore :UInt8, step :UInt64)
       -> (outcome :Outcome(Rpc.Upload));
-  # A safetensors file. restore: 0 everything, 1 weights, 2 superset, as Restore of
-  # daemon/hosts/variables.h has them. They are the values after step - 1 steps; 0: of no step in
-  # particular. Deadline 60 s.
+  # A safetensors file. restore: 0 everything, 1 weights, 2 superset, the values of Restore in
+  # daemon/hosts/variables.h. step: the variables are the values after step - 1 steps; 0: of no
+  # particular step. Deadline 60 s.
 
   inspectDataset @10 (files :DatasetFiles, classes :Int64) -> (outcome :Outcome(DatasetView));
   # Reads the data set's headers, makes a fingerprint of each file and, with classes > 0, checks
   # that all labels are in [0, classes). Deadline 60 s.
 
   advance @11 (assembly :UInt64, key :Data, task :UInt32) -> (outcome :Outcome(Nothing));
-  # The runner goes on as that of this assembly and task, with the job's variables as they are. The
-  # master releases its runs before; the runner aborts and releases those that are left. Deadline 10
-  # s.
+  # Moves the runner to this assembly and task, with the job's variables as they are. The master
+  # releases its runs before; the runner aborts and releases all that remain. Deadline 10 s.
 
   held @12 () -> (outcome :Outcome(Held));
-  # The steps that the job's variables on this runner have seen. No run may step.
+  # The steps that are in the job's variables on this runner. REQUIRES: no run steps.
 
   arm @13 (faults :List(ArmedFault), ranMs :UInt64) -> (outcome :Outcome(Nothing));
-  # The faults that the runner injects into itself or its worker, in place of those of an earlier
-  # call; the job has run for ranMs. The master calls it before it connects the run that trains, and
-  # whenever a fault is due. A fault that has come already does not come again.
+  # Replaces the list of faults that the runner injects into itself or its worker. The job has run
+  # for ranMs. The master calls it before it connects the run that trains, and whenever a fault is
+  # due. A fault that was injected already is not injected again.
 
   takeSnapshot @14 (step :UInt64, names :List(Text), run :UInt64) -> (outcome :Outcome(Nothing));
-  # Copies these of the job's variables as they are after `step` steps. Ok when the next step may
-  # begin. The runner keeps the copy until the next one. Deadline 60 s.
-  # With a run, the run copies them in passing, when it has done the steps below `step`: the call is
-  # ok at once, and failed_precondition if the run has gone on already. When the runner reports that
-  # turn, the copy is made.
+  # Copies the job's variables `names` after `step` steps. Ok when the next step may begin. The
+  # runner keeps the copy until the next call. Deadline 60 s. With a run, the run makes the copy
+  # between two steps, when it has done the steps below `step`: the call is ok at once, or
+  # failed_precondition if the run is already beyond that. When the runner reports that turn, the
+  # copy is made.
 
   readSnapshot @15 (step :UInt64) -> (outcome :Outcome(Blob));
-  # The copy of takeSnapshot of this step, as the file that is a part of a checkpoint. Deadline 300
+  # The copy that takeSnapshot made at this step, in the format of a checkpoint's part. Deadline 300
   # s.
 
   writeSnapshot @16 (step :UInt64, folder :Text, part :UInt32, parts :UInt32)
       -> (outcome :Outcome(WrittenPart));
-  # Writes that file, synced, to a folder of the master, whose random name proves that both see one
-  # disk. failed_precondition: the runner does not see the folder, or may not write there. Deadline
-  # 300 s.
+  # Writes that part, synced, to a folder of the master, whose random name proves that both see the
+  # same disk. failed_precondition: the runner does not see the folder, or may not write there.
+  # Deadline 300 s.
 
   hold @17 (run :UInt64, limit :UInt64) -> (outcome :Outcome(Limit));
-  # Brings all partitions of a run to the same step. With limit 0 the run drops the steps that it
-  # was allowed beyond the one that it is in, and answers its new limit. Otherwise its limit becomes
-  # limit - 1, also where that is less than before: the master has held a peer that the run needs
-  # for the step limit - 1, so the run cannot end that step.
+  # Brings all partitions of a run to the same step. With limit 0 the run drops the permission for
+  # all steps after the current one, and answers its new limit. Otherwise `limit` - 1
+  # becomes its limit, even if that is less than before: the master has held a peer that the run
+  # needs for that step, so the run cannot end it.
 }
 
 struct Limit {
@@ -618,23 +625,23 @@ struct Limit {
 
 struct WrittenPart {
   bytes @0 :UInt64;
-  sha256 @1 :Text;                # as manifests write it
+  sha256 @1 :Text;                # lower-case hexadecimal, as in manifests
 }
 
 struct ArmedFault {
   index @0 :UInt32;               # in the job's schedule
   fault @1 :Text;                 # "kill=worker:1@step=700": daemon/spec/chaos_fault.h
-  due @2 :Bool;                   # at once: where each worker does steps of its own, the master
-                                  # counts
+  due @2 :Bool;                   # inject it now: if each worker steps by itself, the master counts
+                                  # the job's steps
 }
 
 struct Held {
-  # The state of a runner's variables after a run that failed. A step that was committed here is
-  # whole: all of its updates, or none, are in the variables.
-  whole @0 :Bool;                 # false: the variables are of no step in particular, and the
-                                  # fields below have no meaning
-  step @1 :UInt64;                # the steps below are in them
-  rows @2 :List(StepRow);         # of the last steps below it, ascending: at most 8192
+  # The state of a runner's variables after a run that failed. The variables contain either all
+  # updates of a step or none.
+  whole @0 :Bool;                 # false: the variables are of no particular step, and the fields
+                                  # below have no meaning
+  step @1 :UInt64;                # the variables contain the steps below this one
+  rows @2 :List(StepRow);         # of the last steps below `step`, ascending: at most 8192
 
   struct StepRow {
     step @0 :UInt64;
@@ -651,7 +658,7 @@ struct RunSetup {
   assembly @5 :UInt64;
   planSha256 @6 :Data;            # of the whole plan
   transport @7 :Text;             # "auto", "tcp" or "shm"
-  peers @8 :List(Peer);           # by partition of the plan, this one too
+  peers @8 :List(Peer);           # by partition of the plan, including this one
   dataRoot @9 :Text;              # the data set's name; "" if the plan reads no data
   endless @10 :Bool;              # other runs decide when it steps; it has no last step
   trains @11 :Bool;               # its steps are the job's
@@ -661,7 +668,7 @@ struct Peer {
   task @0 :UInt32;
   node @1 :Text;                  # for messages
   incarnation @2 :UInt64;         # of the runner
-  dataAddress @3 :Text;           # of its worker, which hands the connection on
+  dataAddress @3 :Text;           # of its worker, which passes the connection to the runner
   machine @4 :Text;
   unixAddress @5 :Text;
 }
@@ -673,15 +680,16 @@ struct Feed {
 
 struct RunReport {
   run @0 :UInt64;
-  turns @1 :UInt64;               # finished since the run began
+  turns @1 :UInt64;               # the number of turns that are finished since the run began
   firstRow @2 :UInt64;            # the turn of rows[0]
   rows @3 :List(Data);            # for each turn, the fetches of this partition in the plan's
-                                  # order, each padded to 8 bytes. The last may be a part of its
-                                  # row: the next report begins with the rest
-  failure @4 :Rpc.Status;         # code ok while the run goes on
+                                  # order, each padded to 8 bytes. The last entry may be a part of
+                                  # its row: the next report begins with the rest
+  failure @4 :Rpc.Status;         # code ok while the run continues
   derived @5 :Bool;               # the failure follows from a peer's: another runner knows the
                                   # cause
-  rowOffset @6 :UInt64;           # where in its row rows[0] begins: more than 0 after a part of it
+  rowOffset @6 :UInt64;           # the position of rows[0] in its row: more than 0 if the last
+                                  # report ended with a part of it
 }
 
 struct RunState {
@@ -697,7 +705,8 @@ struct Blob {
 }
 
 struct DatasetFiles {
-  root @0 :Text;                  # a name of WorkerConfig.datasets, or a path if it allows paths
+  root @0 :Text;                  # a name of WorkerConfig.datasets, or a path if the worker allows
+                                  # paths
   format @1 :Text;
   features @2 :Text;
   labels @3 :Text;
@@ -714,14 +723,14 @@ struct DatasetView {
 }
 
 # --------------------------------------------------------------------------------------------------
-# Between a worker and its runner there is a unix socket, which the runner inherits as descriptor 3.
+# A worker and its runner share a unix socket, which the runner inherits as descriptor 3.
 #
 # Worker to runner: first one RunnerBoot (8 bytes of length, little-endian, then a flat message),
-# then connections of the data port, as hand_over() of transport/io/handover.h sends them.
+# then connections of the data port, in the form of hand_over() of transport/io/handover.h.
 #
-# Runner to worker: a pulse every 250 ms, as daemon/wire/runner_pulse.h writes it.
+# Runner to worker: a pulse every 250 ms, in the form of daemon/wire/runner_pulse.h.
 #
-# The socket closes with either process; a runner whose worker is gone ends.
+# The socket closes when either process ends. A runner whose worker has ended ends, too.
 
 struct RunnerBoot {
   spec @0 :RunnerSpec;
@@ -731,11 +740,11 @@ struct RunnerBoot {
   secret @4 :Data;                # of the cluster; may be empty
   directory @5 :Text;             # the runner's own, empty; the worker removes it afterwards
   datasets @6 :List(Dataset);
-  transports @7 :List(Text);      # that may be used: "shm", "tcp"
-  memoryLimit @8 :UInt64;         # bytes of the device; 0: what the machine has
+  transports @7 :List(Text);      # the transports that it may use: "shm", "tcp"
+  memoryLimit @8 :UInt64;         # bytes of the device; 0: the machine's memory
   logLevel @9 :Text;
   incarnation @10 :UInt64;        # of the runner; connections of the data port name it
-  rejoinMs @11 :UInt32;           # how long it looks for a master that is gone; 0: not at all
+  rejoinMs @11 :UInt32;           # how long it looks for a lost master; 0: not at all
 
   struct Dataset {
     name @0 :Text;

@@ -1,5 +1,6 @@
 // A runner's sign of life: the message that it sends to its worker every 250 ms over the socket
-// that the two share (see RunnerBoot in cluster.capnp). Both ends write and read it here.
+// that the two share (see RunnerBoot in cluster.capnp). Worker and runner read and write it with
+// these functions.
 //
 //   bytes 0..7    turns   little-endian
 //   bytes 8..15   tiles   little-endian
@@ -14,6 +15,7 @@
 
 namespace leat {
 
+// The work of a runner at the moment of a pulse.
 enum class RunnerActivity : uint8_t {
   idle = 0,       // no run has an unfinished step; endless runs do not count
   computing = 1,  // at least one unfinished step does not wait for a peer
@@ -21,6 +23,7 @@ enum class RunnerActivity : uint8_t {
       2,  // every unfinished step waits for a value of a peer, or for a peer to take one
 };
 
+// The content of the message.
 struct RunnerPulse {
   uint64_t turns = 0;  // finished by all runs that the runner ever had; it never falls
   uint64_t tiles =
@@ -33,7 +36,7 @@ struct RunnerPulse {
 inline constexpr size_t kPulseBytes = 17;
 
 std::array<std::byte, kPulseBytes> write_pulse(const RunnerPulse& pulse);
-// Nothing if the last byte is no activity.
+// Returns nothing if the last byte is not an activity.
 std::optional<RunnerPulse> read_pulse(std::span<const std::byte, kPulseBytes> bytes);
 
 }  // namespace leat

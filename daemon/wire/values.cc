@@ -77,7 +77,8 @@ Result<Tensor> make_tensor(const TensorType& type, std::span<const std::byte> by
   const std::string text = type.dtype == DType::invalid
                                ? "no tensor"
                                : cat(dtype_name(type.dtype), type.shape.to_string());
-  // Fewer than 2^62 elements of at most 8 bytes: no overflow once they are as many as the bytes.
+  // Below 2^62 elements of at most 8 bytes each: the size cannot overflow once the numbers are
+  // equal.
   const size_t size = type.dtype == DType::invalid ? 1 : dtype_size(type.dtype);
   const auto elements =
       type.dtype == DType::invalid ? uint64_t{0} : static_cast<uint64_t>(type.shape.elements());

@@ -1,8 +1,8 @@
-// Tensors and signatures, to and from the messages of a session: one place for both ends. Includes
-// Cap'n Proto: for .cc files.
+// Conversions of tensors and signatures to and from the messages of a session, for both sides of a
+// connection. Includes Cap'n Proto: for .cc files.
 //
-// What is read comes from a peer: a type that is none, or bytes that are not the type's, are
-// invalid_argument.
+// Messages come from a peer, so the readers check them: an invalid type, or a number of bytes that
+// does not match the type, is invalid_argument.
 #pragma once
 
 #include <memory>
@@ -17,20 +17,21 @@
 
 namespace leat {
 
-// Of all values in one message together; what is more goes as blobs.
+// The limit for all values in one message together; further values are sent as blobs.
 inline constexpr size_t kInlineBytes = 256u << 10;
 
-// A tensor on its way: in the message itself, or as a blob beside it.
+// A tensor to send, either in the message itself or as a separate blob.
 struct PackedValue {
-  Tensor tensor;
+  Tensor tensor;                     // null: in the message
   std::shared_ptr<const Blob> blob;  // null: in the message
   BlobInfo info;                     // of the blob
 };
 
-// Small ones first come, first served. Copies and hashes those that become blobs: not for a loop.
+// Decides in the order of `tensors` which values are in the message. Copies and hashes the others,
+// so do not call it on a loop's thread.
 std::vector<PackedValue> pack_values(std::span<const Tensor> tensors);
 
-// What a tensor is but for its bytes; no dtype: no tensor.
+// The type and shape of a tensor; an invalid dtype means that there is no tensor.
 struct TensorType {
   DType dtype = DType::invalid;
   Shape shape;
@@ -38,9 +39,9 @@ struct TensorType {
 
 void write_type(const Tensor& tensor, wire::TensorType::Builder out);
 Result<TensorType> read_type(wire::TensorType::Reader in);
-// The bytes of a tensor; it keeps them alive.
+// Returns the bytes of a tensor, which must outlive the result.
 capnp::Data::Reader bytes_of(const Tensor& tensor);
-// Copies the bytes.
+// Makes a tensor with a copy of the bytes.
 Result<Tensor> make_tensor(const TensorType& type, std::span<const std::byte> bytes);
 std::span<const std::byte> bytes_of(capnp::Data::Reader data);
 

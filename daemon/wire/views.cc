@@ -26,7 +26,7 @@ std::vector<std::string> read_texts(capnp::List<capnp::Text>::Reader list) {
   return out;
 }
 
-// The enumerant of `all` with that name.
+// Returns the enumerator in `all` with that name.
 template <typename State, typename All>
 Result<State> state_named(const All& all, std::string_view name) {
   const auto found =
@@ -117,7 +117,8 @@ class FactWriter {
   capnp::DynamicStruct::Builder out_;
 };
 
-// Reads them back. A state that this version does not know is an error; the rest is taken as it is.
+// Reads the facts of a job from its message. A state that this version does not know is an error;
+// other values are not checked.
 class FactReader {
  public:
   explicit FactReader(capnp::DynamicStruct::Reader in) : in_(in) {}

@@ -1,10 +1,11 @@
-// What people see of a cluster, to and from the messages of daemon/wire/cluster.capnp: one place
-// for both ends. Includes Cap'n Proto: for .cc files.
+// Conversions of the views of a cluster to and from the messages of daemon/wire/cluster.capnp, for
+// both sides of a connection. Includes Cap'n Proto: for .cc files.
 //
-// All of it comes from a peer. Ids of jobs and names of workers are held to their grammar
-// (daemon/jobs/grammar.h), and the lines of a page to the numbers beside them: internal says which
-// are not, or what this build does not know (a state of a later version). Other numbers and texts
-// are taken as they are, within the limits of the connection.
+// All views come from a peer. The readers check ids of jobs and names of workers against their
+// grammar (daemon/jobs/grammar.h), and the lines of a page against the numbers beside them. They
+// return `internal` with the wrong value, also for a value that this build does not know, such as a
+// state of a later version. They do not check other numbers and texts, beyond the limits of the
+// connection.
 #pragma once
 
 #include <string>
@@ -30,7 +31,7 @@ Result<LogPage> read_view(wire::LogPage::Reader in);
 
 std::string to_string(capnp::Text::Reader text);
 
-// All of a list, or the first error.
+// Reads all views of a list, or returns the first error.
 template <typename View, typename ListReader>
 Result<std::vector<View>> read_views(ListReader list) {
   std::vector<View> views;

@@ -36,7 +36,8 @@ std::string with_port(const std::string& number, std::string_view port) {
                                                : cat("[", number, "]:", port);
 }
 
-// The first that others can dial; the first of all if the data port is on loopback.
+// Returns the first address that others can dial, or the first of all if the data port is on
+// loopback.
 Result<std::string> look_up(const std::string& host, bool may_be_loopback) {
   addrinfo hints{}, *first = nullptr;
   hints.ai_socktype = SOCK_STREAM;

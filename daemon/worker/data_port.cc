@@ -14,7 +14,7 @@ DataPort::~DataPort() = default;
 std::optional<Listener::Expected> DataPort::expect(const LinkHello& hello) {
   const auto door = runners_.door(hello.identity.destination_incarnation);
   if (!door) return std::nullopt;
-  // Run, plan and partitions are the runner's to judge: it knows them.
+  // The runner checks run, plan and partitions, because only it knows them.
   Identity expected = hello.identity;
   expected.cluster = door->cluster_id;
   expected.assembly = door->assembly;

@@ -1,6 +1,6 @@
-// The one data port of a worker: peers of all its runners dial it. A dialer proves that it knows
-// the key of the assembly, and is then handed to the runner that it asked for, which looks at the
-// rest of what it said.
+// The data port of a worker, which the peers of all its runners dial. A dialer proves that it knows
+// the key of the assembly. DataPort then hands its connection to the runner that it asked for, and
+// that runner checks the rest of the hello message.
 #pragma once
 
 #include <memory>
@@ -13,13 +13,16 @@
 
 namespace leat {
 
+// Listens from open() until it is destroyed. Threads: any for address(); its callbacks run on the
+// reactor's.
 class DataPort final : private Listener::Gate {
  public:
-  // `reactor` and `runners` outlive it.
+  // Returns the errors of Listener::open(). `reactor` and `runners` must outlive it.
   static Result<std::unique_ptr<DataPort>> open(Reactor& reactor, const std::string& address,
                                                 Runners& runners, Logger log);
   ~DataPort();
 
+  // Returns the address with the port that was bound.
   const std::string& address() const { return listener_->address(); }
 
  private:

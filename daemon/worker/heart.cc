@@ -59,6 +59,7 @@ void Heart::stop() {
   if (thread_.joinable()) thread_.join();
 }
 
+// The loop of the thread "heart". It connects again after a lost connection.
 void Heart::beat(const Membership& membership, const Runners& runners,
                  const std::function<void(const Status&)>& refused) {
   pthread_setname_np(pthread_self(), "heart");

@@ -1,6 +1,6 @@
-// Shows the master at fixed intervals that this worker lives, and how far its runners are. A
-// connection, an rpc loop and a thread of its own ("heart") keep the beat from waiting for whatever
-// else the worker and the master have to say to each other.
+// The heartbeat of a worker: it shows the master at fixed intervals that this worker lives, and the
+// progress of its runners. It has its own connection, rpc loop and thread ("heart"), so that a beat
+// does not wait for other messages between the worker and the master.
 #pragma once
 
 #include <chrono>
@@ -22,32 +22,32 @@ namespace leat {
 
 class RpcClient;
 
-// Threads: any, unless a member says otherwise; start() and stop() take turns.
+// Threads: any, unless a member says otherwise; calls of start() and stop() alternate.
 class Heart {
  public:
   // A membership that the master has granted.
   struct Membership {
-    std::string address;  // where the master listens for beats
+    std::string address;  // the master listens for beats there
     std::string worker;   // its name
     uint64_t incarnation = 0;
     std::chrono::milliseconds beat_every{250};
   };
 
-  // resource_exhausted if there is no thread to be had.
+  // resource_exhausted if no thread can be started.
   static Result<std::unique_ptr<Heart>> create(RpcIdentity identity, const Logger& log);
-  // REQUIRES: stopped, if it was started.
+  // REQUIRES: it was never started, or it was stopped.
   ~Heart() = default;
 
-  // Beats for this membership. `refused` is called once, on the thread "heart", if the master
-  // counts this worker as lost; then it beats no more. A beat that is not answered is only late:
-  // the master decides whether this worker lives. `runners` outlives stop().
+  // Beats for this membership. If the master counts this worker as lost, `refused` is called once,
+  // on the thread "heart", and the beats end. An unanswered beat has no consequence here: the
+  // master decides whether this worker lives. `runners` must exist until stop() returns.
   void start(Membership membership, const Runners& runners,
              std::function<void(const Status&)> refused);
-  // Has the beats end soon. Does not block; also on the thread "heart".
+  // Makes the beats end soon. Does not block. Threads: any, including "heart".
   void end();
-  // Returns when the thread has ended. Not on the thread "heart".
+  // Blocks until the thread has ended. Threads: any except "heart".
   void stop();
-  // Destroys what is on its loop. REQUIRES: stopped.
+  // Destroys all objects on its loop. REQUIRES: it is stopped.
   void close() { loop_->stop(); }
 
  private:

@@ -1,15 +1,15 @@
-// What a worker tells of the machine that it runs on.
+// Facts about the machine that a worker runs on.
 #pragma once
 
 #include <string>
 
 namespace leat {
 
-// Processes with equal ones can share memory and reach each other's unix sockets: the kernel's boot
-// id, and the namespaces in which this process sees the network and the files.
+// Returns the kernel's boot id, with the namespaces of this process for network and files.
+// Processes with the same id can share memory and reach each other's unix sockets.
 std::string machine_id();
 
-// "host", without its domain.
+// Returns the name of the machine without its domain: "host".
 std::string host_name();
 
 }  // namespace leat

@@ -19,8 +19,8 @@ using namespace std::chrono_literals;
 using Steady = std::chrono::steady_clock;
 
 constexpr auto kCall = 10s;
-constexpr std::chrono::milliseconds kHoldingPause = 250ms;  // at most, while runners go on
-constexpr std::chrono::milliseconds kLeastDial = 100ms;     // for the last try of theirs
+constexpr std::chrono::milliseconds kHoldingPause = 250ms;  // at most, while runners continue
+constexpr std::chrono::milliseconds kLeastDial = 100ms;     // for the last attempt during that time
 constexpr auto kLongestGrace = 60'000ms;
 
 template <size_t N>
@@ -78,7 +78,7 @@ void write_info(const WorkerInfo& info, uint64_t incarnation,
   }
 }
 
-// ":4711" is at the master's host.
+// Returns the address for beats. ":4711" means that port at the master's host.
 std::string heart_address(const std::string& told, const std::string& master) {
   if (!told.starts_with(":")) return told;
   return master.substr(0, master.rfind(':')) + told;
@@ -93,8 +93,8 @@ uint64_t fresh_incarnation() {
 
 }  // namespace
 
-// What the master may ask of a worker. An order that is faster than the answer to the registration
-// waits for it: a runner is told which cluster it is in.
+// The calls of the master to this worker. A call to start a runner that arrives before the answer
+// to the registration waits for that answer, because the runner needs the cluster's id.
 class MasterLink::Service final : public leat::Service<wire::Worker> {
  public:
   Service(RpcLoop& loop, Runners& runners, RunnerSurroundings surroundings,
@@ -226,9 +226,9 @@ void MasterLink::live() {
   } while (true);
 }
 
-// The worker that has the name may be an earlier life of this one, which the master will count as
-// lost in a moment. If the name stays taken, another worker has it, and trying for ever is of no
-// use.
+// The worker that has the name may be an earlier process of this worker, which the master will soon
+// count as lost. If the name stays in use, it belongs to another worker, and further attempts are
+// useless.
 bool MasterLink::gives_up_name(const Status& why) {
   if (!name_.taken) {
     name_.since.reset();
@@ -255,8 +255,8 @@ Status MasterLink::gave_up() const {
   return gave_up_;
 }
 
-// Whether the runners go on between two memberships. A master that refuses this incarnation knows
-// it, and has counted it as lost.
+// Returns whether the runners continue between two memberships. A master that answers
+// failed_precondition knows this incarnation, and has counted it as lost.
 bool MasterLink::holds_runners(const Status& why) {
   if (why.code() == Code::failed_precondition || runners_->size() == 0) return false;
   if (outbox_.stopping()) return false;
@@ -264,7 +264,7 @@ bool MasterLink::holds_runners(const Status& why) {
 }
 
 Result<Heart::Membership> MasterLink::register_with(RpcClient& client) {
-  // A new one may be started before this thread goes on.
+  // Read it first, because a new runner may be started before this thread continues.
   const bool holds = runners_->size() > 0;
   struct Answered {
     std::string cluster_id;
@@ -300,8 +300,8 @@ Result<Heart::Membership> MasterLink::register_with(RpcClient& client) {
       .beat_every = std::chrono::milliseconds(std::clamp(answered->beat_ms, 10u, 10'000u))};
 }
 
-// Registers, and returns why the membership has ended, or did not begin. Nothing of it is left
-// then.
+// Registers, and returns why the membership has ended, or why it did not begin. Its connection and
+// heartbeat have ended when this returns.
 Status MasterLink::be_member() {
   name_.taken = false;
   outbox_.begin(incarnation_ == 0);
@@ -309,7 +309,7 @@ Status MasterLink::be_member() {
   options.address = options_.master;
   options.identity = options_.identity;
   options.on_lost = [this](const Status& cause) { lost(cause); };
-  if (runners_->size() > 0) {  // which do not wait any longer
+  if (runners_->size() > 0) {  // they do not wait longer
     const auto alone = std::chrono::floor<std::chrono::milliseconds>(Steady::now() - alone_since_);
     options.deadline = std::clamp(options_.adopt_within - alone, kLeastDial, options.deadline);
   }
@@ -317,7 +317,7 @@ Status MasterLink::be_member() {
   const bool fresh = incarnation_ == 0;
   if (fresh) incarnation_ = fresh_incarnation();
   const auto registered = register_with(*client);
-  // The master refuses a fresh incarnation in this way for its name alone.
+  // The master refuses a fresh incarnation with this code only because of its name.
   name_.taken = fresh && registered.status().code() == Code::failed_precondition;
   LEAT_RETURN_IF_ERROR(registered.status());
   set_status({});
@@ -330,7 +330,7 @@ Status MasterLink::be_member() {
   return why;
 }
 
-// Returns when the membership has ended, or the worker stops and has told the master everything.
+// Returns when the membership has ended, or when the worker stops and has sent all news.
 Status MasterLink::pass_on(RpcClient& client) {
   while (true) {
     const NewsOutbox::Next next = outbox_.next();

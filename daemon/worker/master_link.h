@@ -1,13 +1,14 @@
-// A worker's place in its cluster: it registers with the master, does what the master says, passes
-// on the news of its runners, and shows at intervals that it lives (see heart.h).
+// The connection of a worker to its master: the link registers the worker, executes the master's
+// orders, sends the output and the ends of its runners, and shows at intervals that the worker
+// lives (see heart.h).
 //
-// When the connection is lost, the runners go on for a while. A master that has started again takes
-// them over: the worker registers with the incarnation that it had, and names its runners. When the
-// while has passed, or when the master that is there has counted this worker as lost, the worker
-// kills all runners, since the master believes that they are gone. Then it registers with a new
-// incarnation, and tries again until it is let in.
+// When the connection is lost, the runners continue for a limited time. A restarted master takes
+// them over: the worker registers with its old incarnation and lists its runners. If the time has
+// passed, or if the master has counted this worker as lost, the worker kills all runners, since the
+// master believes that they have ended. Then it registers with a new incarnation, and tries again
+// until the master accepts it.
 //
-// Threads: "master" registers and passes news on.
+// Threads: the thread "master" registers the worker and sends the news of the runners.
 #pragma once
 
 #include <chrono>
@@ -33,15 +34,16 @@ namespace leat {
 
 class RpcClient;
 
+// The settings of a MasterLink.
 struct MasterLinkOptions {
   std::string master;    // its address
   RpcIdentity identity;  // with the role worker
-  WorkerInfo info;       // the incarnation is drawn for each registration
+  WorkerInfo info;       // without an incarnation, which is drawn for a new registration
   RunnerSurroundings surroundings;
-  std::chrono::milliseconds least_pause{100}, most_pause{2000};  // between two tries
-  std::chrono::milliseconds adopt_within{0};  // runners go on so long without a master
-  // How long it tries again while another worker has its name. Then it gives up, and calls
-  // `on_given_up` once, on the thread "master".
+  std::chrono::milliseconds least_pause{100}, most_pause{2000};  // between two attempts
+  std::chrono::milliseconds adopt_within{0};  // how long runners continue without a master
+  // How long it tries again while another worker has its name. After that it calls `on_given_up`
+  // once, on the thread "master", and ends.
   std::chrono::milliseconds name_patience{30'000};
   std::function<void()> on_given_up = {};
   Logger log;
@@ -50,34 +52,34 @@ struct MasterLinkOptions {
 // Threads: any.
 class MasterLink {
  public:
-  // Nothing is dialled yet. resource_exhausted if there is no thread to be had.
+  // Does not connect yet. resource_exhausted if no thread can be started.
   static Result<std::unique_ptr<MasterLink>> create(MasterLinkOptions options);
-  // REQUIRES: stopped, if it was started; and its runners are gone.
+  // REQUIRES: it is stopped, if it was started, and its runners have ended.
   ~MasterLink();
   MasterLink(const MasterLink&) = delete;
   MasterLink& operator=(const MasterLink&) = delete;
 
-  // Lines that a runner wrote, and how it ended: for the master. They are dropped while there is no
-  // master to hear them, and beyond 4 MiB.
+  // Queue lines that a runner wrote, and the end of a runner, for the master. Lines beyond 4 MiB
+  // are dropped, and so are all news when the worker registers as a new one.
   void said(const std::string& job, uint64_t assembly, std::vector<std::string> lines);
   void exited(const std::string& job, uint64_t assembly, const RunnerEnd& end);
   // Tells the master that this worker is about to end, so that jobs leave it. Returns when the
   // master knows or cannot be told, at the latest after `patience`.
   void drain(std::chrono::milliseconds patience) { outbox_.drain(patience); }
-  // Goes to work. `runners` outlives stop().
+  // Starts the thread. `runners` must exist until stop() returns.
   void start(Runners& runners);
-  // Leaves the cluster: passes on the news that are left, for a second at most, and hangs up.
+  // Leaves the cluster: sends the remaining news, for at most a second, and disconnects. Blocks.
   void stop();
 
-  // Why it no longer tries to be let in; ok while it does.
+  // Returns the reason why it no longer tries to register; ok while it does.
   Status gave_up() const;
-  // Ok while it is registered; else why it is not.
+  // Ok while the worker is registered; otherwise the reason why not.
   Status status() const;
   RpcLoop& loop() { return *loop_; }
 
  private:
   class Service;
-  // Another worker has this worker's name, as the last try has shown.
+  // The state of attempts to register while another worker has this worker's name.
   struct TakenName {
     bool taken = false;
     std::optional<std::chrono::steady_clock::time_point> since;
@@ -101,7 +103,7 @@ class MasterLink {
   Runners* runners_ = nullptr;
   NewsOutbox outbox_;
 
-  // The thread's.
+  // The members below belong to the thread "master".
   uint64_t incarnation_ = 0;  // 0: the next registration draws one
   std::string cluster_id_;
   std::chrono::steady_clock::time_point alone_since_;

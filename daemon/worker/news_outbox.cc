@@ -115,7 +115,7 @@ WorkerOutput NewsOutbox::take() {
     bytes_ -= more;
     bytes += more;
   }
-  // The end goes in the message of the last lines, so that it waits for no answer to them.
+  // Put the end into the message of the last lines, so that it need not wait for an answer to them.
   const bool last = next.end.how.empty() && !news_.empty() && news_.front().lines.empty() &&
                     of_one_runner(news_.front(), next);
   if (last) {

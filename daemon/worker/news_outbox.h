@@ -1,5 +1,5 @@
-// The news of a worker's runners on their way to the master, and the reasons to stop telling it:
-// the membership has ended, or the worker stops.
+// The queue of news about a worker's runners for the master. It also tells the sender when to stop:
+// when the membership has ended or the worker stops.
 #pragma once
 
 #include <chrono>
@@ -17,46 +17,47 @@
 
 namespace leat {
 
-// Lines that a runner wrote, or how it ended, or both: then the lines are its last.
+// Lines that a runner wrote, or its end, or both: then the lines are its last.
 struct WorkerOutput {
   std::string job;
   uint64_t assembly = 0;
   std::vector<std::string> lines;
   RunnerEnd end = {};  // `how` is empty while the runner lives
 
+  // The size of the lines.
   size_t bytes() const;
 };
 
 // Threads: any; next() and told_drain() belong to the thread that talks to the master.
 class NewsOutbox {
  public:
-  // The master is to be told that this worker drains.
+  // The master must be told that this worker drains.
   struct Drain {};
-  // The next thing to tell the master, or why there is nothing more to tell.
+  // The next news for the master, or the reason why there will be none.
   using Next = std::variant<WorkerOutput, Drain, Status>;
 
-  // Keeps it for the master. Lines beyond 4 MiB are dropped; their number is told with the next
-  // ones.
+  // Queues an output for the master. Drops it if the queued lines would exceed 4 MiB; the next
+  // output then contains the number of dropped lines.
   void add(WorkerOutput output);
-  // Wants the master told that this worker drains. Returns when it knows or cannot be told, at the
-  // latest after `patience`.
+  // Asks the sender to tell the master that this worker drains. Returns when the master knows or
+  // cannot be told, at the latest after `patience`.
   void drain(std::chrono::milliseconds patience);
 
-  // The worker stops: what is left is told for a second at most.
+  // The worker stops: next() returns the remaining news for at most a second.
   void stop();
   bool stopping() const;
-  // Waits. False if the worker stops.
+  // Blocks for this time. Returns false at once if the worker stops.
   bool pause(std::chrono::milliseconds time);
 
-  // A try to become a member begins. `fresh`: as a new worker, with nothing to tell of an earlier
-  // life.
+  // An attempt to become a member begins. `fresh`: the worker is new to the master, so the queued
+  // news are dropped.
   void begin(bool fresh);
-  // The membership has ended. The first cause stays until begin().
+  // The membership has ended. Only the first cause counts, until begin().
   void end(const Status& cause);
-  // Blocks until there is something to tell. Lines of one runner come together, and its end comes
-  // with its last lines.
+  // Blocks until there is news for the master. Combines queued lines of one runner, and adds its
+  // end to its last lines.
   Next next();
-  // The master was told that this worker drains, or did not take it.
+  // The sender has told the master that this worker drains, or the master has refused.
   void told_drain();
 
  private:
@@ -65,12 +66,12 @@ class NewsOutbox {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   bool stopping_ = false;
-  std::optional<std::chrono::steady_clock::time_point> leave_by_;  // once it stops
-  bool drains_ = false;                                            // and the master is to be told
+  std::optional<std::chrono::steady_clock::time_point> leave_by_;  // set once the worker stops
+  bool drains_ = false;                                            // and the master must be told
   bool drain_told_ = false;
   std::optional<Status> ended_;
   std::deque<WorkerOutput> news_;
-  size_t bytes_ = 0;  // of the lines of news_
+  size_t bytes_ = 0;  // of the lines in news_
   uint64_t dropped_lines_ = 0;
 };
 

@@ -1,4 +1,4 @@
-// The first bytes that a runner reads: RunnerBoot of daemon/wire/cluster.capnp.
+// The first message to a runner: RunnerBoot of daemon/wire/cluster.capnp.
 #pragma once
 
 #include <vector>
@@ -7,7 +7,7 @@
 
 namespace leat {
 
-// With its length before it.
+// Returns the bytes of the message, after their length (8 bytes, little-endian).
 std::vector<std::byte> runner_boot(const RunnerOrder& order, const RunnerSurroundings& surroundings,
                                    const std::string& directory, uint64_t incarnation);
 

@@ -26,7 +26,7 @@ extern char** environ;
 namespace leat {
 namespace {
 
-constexpr size_t kLongestLine = 4096;  // bytes; what is longer is cut into several
+constexpr size_t kLongestLine = 4096;  // bytes; longer lines are cut into several
 constexpr auto kBootDeadline = std::chrono::seconds(1);
 constexpr int kSocketInChild = 3;
 
@@ -37,8 +37,8 @@ uint64_t random_number() {
   return number;
 }
 
-// Who wants a process gone sends it others: SIGKILL is from somebody, or from the kernel that has
-// no memory left.
+// Only signals that a crash causes count. SIGKILL may be from a person, a program, or the kernel
+// without memory.
 bool is_of_a_crash(int signal) {
   for (const int crash : {SIGSEGV, SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSYS, SIGTRAP}) {
     if (signal == crash) return true;
@@ -46,7 +46,8 @@ bool is_of_a_crash(int signal) {
   return false;
 }
 
-// What systemd told this process is not for its children.
+// Returns this process's environment without the variables that systemd sets for this process
+// alone.
 std::vector<char*> environment() {
   std::vector<char*> kept;
   for (char** entry = environ; *entry != nullptr; ++entry) {
@@ -58,7 +59,7 @@ std::vector<char*> environment() {
   return kept;
 }
 
-// All that the child needs, made before the fork: after it, only system calls are allowed.
+// All data for the child, prepared before the fork: after it, only system calls are allowed.
 struct Launch {
   const char* program;
   char* const* arguments;
@@ -68,6 +69,7 @@ struct Launch {
   rlimit files, core;
 };
 
+// Runs in the child, between fork and exec.
 [[noreturn]] void become_runner(const Launch& launch) {
   sigset_t none;
   sigemptyset(&none);
@@ -89,6 +91,7 @@ struct Launch {
   _exit(127);
 }
 
+// Returns a limit of at most `wanted`, and not above the current hard limit.
 rlimit lowered(int which, rlim_t wanted) {
   rlimit now{};
   getrlimit(which, &now);
@@ -127,7 +130,7 @@ Status RunnerHandle::spawn(const RunnerSurroundings& surroundings, int output, i
   std::string program = surroundings.program, verb = "runner";
   char* const arguments[] = {program.data(), verb.data(), nullptr};
   const std::vector<char*> variables = environment();
-  // Above 3, so that making one the child's 3 does not close another.
+  // Above 3, so that the dup to the child's descriptor 3 does not close one of them.
   const Descriptor high_output(fcntl(output, F_DUPFD_CLOEXEC, 10));
   const Descriptor high_socket(fcntl(socket, F_DUPFD_CLOEXEC, 10));
   if (!high_output || !high_socket) return system_error("descriptors for a runner", errno);
@@ -140,7 +143,8 @@ Status RunnerHandle::spawn(const RunnerSurroundings& surroundings, int output, i
                       high_socket.get(),
                       lowered(RLIMIT_NOFILE, static_cast<rlim_t>(limits.open_files)),
                       lowered(RLIMIT_CORE, limits.core_dumps ? RLIM_INFINITY : 0)};
-  // A handler that ran in the child before it is the runner would be this process's.
+  // Block all signals around the fork: a handler that runs in the child before exec would be this
+  // process's.
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -159,7 +163,7 @@ RunnerHandle::~RunnerHandle() {
     while (waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
     }
   }
-  std::error_code ignored;  // what is left is removed when the worker starts again
+  std::error_code ignored;  // the worker removes leftovers when it starts
   if (!directory_.empty()) std::filesystem::remove_all(directory_, ignored);
 }
 
@@ -171,12 +175,13 @@ bool RunnerHandle::is_stopped() const {
   std::ifstream in(cat("/proc/", pid_, "/stat"));
   std::string line;
   std::getline(in, line);
-  const size_t name_end = line.rfind(") ");  // the name may have anything in it
+  const size_t name_end = line.rfind(") ");  // the name may contain any characters
   if (name_end == std::string::npos || name_end + 2 >= line.size()) return false;
   const char state = line[name_end + 2];
   return state == 'T' || state == 't';
 }
 
+// Moves the complete lines of unfinished_ to `lines`; at the end of the output also the rest.
 void RunnerHandle::take_lines(std::vector<std::string>& lines, bool at_end) {
   size_t begin = 0;
   while (begin < unfinished_.size()) {
@@ -198,7 +203,8 @@ void RunnerHandle::take_lines(std::vector<std::string>& lines, bool at_end) {
 std::vector<std::string> RunnerHandle::read_output() {
   std::vector<std::string> lines;
   char buffer[16384];
-  // A runner that writes without end has its turn like everybody else.
+  // Limits the reads, so that a runner that writes endlessly does not keep the thread from the
+  // others.
   for (int reads = 0; reads < 8 && output_; ++reads) {
     const ssize_t n = ::read(output_.get(), buffer, sizeof buffer);
     if (n < 0 && errno == EINTR) continue;

@@ -1,4 +1,4 @@
-// One runner as its worker holds it: the process, its socket, its output.
+// A runner as its worker holds it: the process, its socket, and its output.
 #pragma once
 
 #include <sys/types.h>
@@ -16,33 +16,39 @@
 
 namespace leat {
 
-// Threads: one, which outlives the process: the kernel kills a child whose parent's thread ends.
+// Threads: one thread, which must outlive the process, because the kernel kills a child when the
+// thread that started it ends.
 class RunnerHandle {
  public:
-  // Makes its directory and starts it. resource_exhausted if the system has no room for it.
+  // Creates the runner's directory and starts the process. Errors are those of the system, such as
+  // resource_exhausted if it cannot start another process.
   static Result<std::unique_ptr<RunnerHandle>> start(const RunnerOrder& order,
                                                      const RunnerSurroundings& surroundings);
-  // Kills it if it still runs, waits, and removes its directory.
+  // Kills the process if it still runs, waits for it, and removes its directory.
   ~RunnerHandle();
   RunnerHandle(const RunnerHandle&) = delete;
   RunnerHandle& operator=(const RunnerHandle&) = delete;
 
   pid_t pid() const { return pid_; }
   uint64_t incarnation() const { return incarnation_; }
-  // Ready to read: when the process ended; when it wrote; when it said something.
+  // Descriptors that become readable when the process ended; when it wrote output; and when it sent
+  // a pulse. The output's is -1 once its end was read.
   int exit_descriptor() const { return exit_.get(); }
   int output_descriptor() const { return output_.get(); }
   // -1 once the runner has closed it.
   int socket() const { return hung_up_ ? -1 : socket_.get(); }
 
+  // Sends a signal to the process, unless it has ended.
   void signal(int number) const;
-  // By SIGSTOP or a debugger.
+  // True if SIGSTOP or a debugger has stopped the process.
   bool is_stopped() const;
-  // The lines that it has written so far. At the end of its output, also one without a newline.
+  // Returns the lines that it has written so far. At the end of its output, the last line need not
+  // have a newline.
   std::vector<std::string> read_output();
-  // The last of the pulses that have come since the call before, if any did.
+  // Returns the last pulse that has arrived since the previous call, if any.
   std::optional<RunnerPulse> next_pulse();
-  // Takes its exit status: "was killed by signal 9". Nothing if it still runs.
+  // Takes the exit status if the process has ended: "was killed by signal 9". Nothing while it
+  // runs.
   std::optional<RunnerEnd> reap();
 
  private:
@@ -52,12 +58,12 @@ class RunnerHandle {
 
   pid_t pid_ = -1;
   bool reaped_ = false;
-  bool hung_up_ = false;  // the descriptor stays: another thread may be using it
+  bool hung_up_ = false;  // the descriptor stays open, because another thread may be using it
   uint64_t incarnation_ = 0;
-  uint64_t memory_limit_ = 0;  // of what it is told; 0: none
+  uint64_t memory_limit_ = 0;  // for its counted memory; 0: none
   std::string directory_;
   Descriptor exit_, output_, socket_;
-  std::string unfinished_;         // line
+  std::string unfinished_;         // a line without its newline yet
   std::vector<std::byte> unread_;  // bytes of pulses
 };
 

@@ -21,9 +21,9 @@ namespace {
 using Steady = std::chrono::steady_clock;
 
 constexpr auto kEndOfAll = std::chrono::seconds(10);
-// A runner that says nothing for so long is taken for dead, and killed.
+// A runner without a pulse for this time counts as dead, and is killed.
 constexpr auto kSilent = std::chrono::milliseconds(2500);
-constexpr auto kQuiet = std::chrono::milliseconds(500);  // is told
+constexpr auto kQuiet = std::chrono::milliseconds(500);  // reported to the master
 constexpr auto kLongestWait = std::chrono::seconds(1);
 
 }  // namespace
@@ -108,8 +108,8 @@ class Runners::Core {
     return found->second.door;
   }
 
-  // Under the lock, so that the socket is still this runner's. A runner that reads nothing fills
-  // its socket: then the connection is dropped, and its peer dials again or gives up.
+  // Holds the lock, so that the socket is still this runner's. If the runner does not read, its
+  // socket becomes full: then the connection is dropped, and its peer dials again or fails.
   Status give(Connection connection) {
     const uint64_t incarnation = connection.hello.identity.destination_incarnation;
     const std::lock_guard lock(mutex_);
@@ -134,9 +134,9 @@ class Runners::Core {
     RunnerOrder order;
     std::unique_ptr<RunnerHandle> process;
     RunnerPulse pulse;
-    bool beats = false;           // its first pulse has come
-    Steady::time_point heard_at;  // of the last pulse; of its start
-    std::string killed_for;       // why this worker has killed it, if not on request
+    bool beats = false;           // its first pulse has arrived
+    Steady::time_point heard_at;  // the time of the last pulse, or of the start
+    std::string killed_for;       // why this worker has killed it, if it was not asked to
     std::optional<Steady::time_point> kill_at;
     bool killed = false;
     std::vector<Done> waiting;
@@ -171,6 +171,7 @@ class Runners::Core {
     return {};
   }
 
+  // Asks a runner to end. A later call can only shorten its grace.
   void end(Child& child, std::chrono::milliseconds grace) {
     const auto kill_at = Steady::now() + grace;
     if (!child.kill_at) child.process->signal(SIGTERM);
@@ -197,9 +198,9 @@ class Runners::Core {
     }
   }
 
-  // A process that is stopped, or hangs where not even its pulse goes on, cannot be told from one
-  // that is dead. One that is only slow to start is left to the master, who knows by when it should
-  // be there; and times when this worker itself did not look do not count.
+  // Kills runners without a pulse. A process that is stopped or hangs cannot be distinguished from
+  // a dead one. A runner that is only slow to start is left to the master, which has a deadline for
+  // it. Times in which this thread itself did not run do not count.
   void kill_silent() {
     const auto now = Steady::now();
     const auto blind = now - std::exchange(looked_at_, now);
@@ -252,7 +253,7 @@ class Runners::Core {
     [[maybe_unused]] const ssize_t n = read(wake_.get(), &drained, sizeof drained);
   }
 
-  // False: it has ended.
+  // Handles the output and pulses of a runner. Returns false if the runner has ended.
   bool attend(Child& child) {
     tell(child);
     if (const auto pulse = child.process->next_pulse()) {
@@ -264,7 +265,8 @@ class Runners::Core {
     auto end = child.process->reap();
     if (!end) return true;
     if (!child.killed_for.empty()) end = RunnerEnd{child.killed_for};
-    // What it wrote before it died is in the pipe; a grandchild that holds the pipe is not awaited.
+    // The output before its death is still in the pipe. A grandchild may hold the pipe open, so do
+    // not wait for its end.
     for (int i = 0; i < 16 && child.process->output_descriptor() >= 0; ++i) {
       if (!tell(child)) break;
     }
@@ -286,6 +288,7 @@ class Runners::Core {
     if (found != doors_.end()) found->second.socket = -1;
   }
 
+  // Removes a runner that has ended, and reports its end.
   void bury(size_t i) {
     const std::unique_ptr<Child> child = std::move(children_[i]);
     children_.erase(children_.begin() + static_cast<ptrdiff_t>(i));
@@ -295,12 +298,13 @@ class Runners::Core {
       ended_progress_ += child->pulse.turns;
     }
     const RunnerEnd end = end_;
-    child->process.reset();  // its directory is gone before anybody hears of the end
+    child->process.reset();  // removes its directory before anybody learns of the end
     news_.exited(child->order.job, child->order.assembly, end);
     for (const Done& done : child->waiting) done({});
     emptied_.notify_all();
   }
 
+  // Computes the progress of all runners.
   void count() {
     const std::lock_guard lock(mutex_);
     pulse_ = {ended_progress_, false, true, false, 0};
@@ -319,18 +323,18 @@ class Runners::Core {
   const Logger log_;
   const Descriptor wake_;
 
-  // The thread's.
+  // The members below belong to the thread "runners".
   std::vector<std::unique_ptr<Child>> children_;
   bool ending_ = false;
-  Steady::time_point looked_at_ = Steady::now();  // for silent runners
-  RunnerEnd end_;                                 // of the one that has just ended
+  Steady::time_point looked_at_ = Steady::now();  // the last check for silent runners
+  RunnerEnd end_;                                 // of the last runner that ended
 
   mutable std::mutex mutex_;
   std::condition_variable emptied_;
   std::vector<std::function<void()>> asked_;
   std::map<uint64_t, Reachable> doors_;  // by incarnation
   RunnersPulse pulse_;
-  uint64_t ended_progress_ = 0;  // of runners that are gone: the sum never falls
+  uint64_t ended_progress_ = 0;  // of ended runners, so that the sum never falls
   std::thread thread_;
 };
 

@@ -1,13 +1,14 @@
-// The runners of a worker: the child processes that own jobs' device memory, sockets and executors.
-// Started, listened to, and ended here; nothing of one is left when it is gone.
+// The runners of a worker: child processes, each with the device memory, sockets and executors of
+// one job. Runners starts them, reads their output, and ends them. When one has ended, its
+// directory and sockets are removed.
 //
-// A runner is `leatd runner` with three descriptors and no other: 1 and 2 are a pipe to here, whose
-// lines are the job's log, and 3 is a unix socket (see RunnerBoot in daemon/wire/cluster.capnp). It
-// is killed with this process: it asks the kernel for it, and its socket closes. One that has given
-// no pulse for 2.5 s is killed: a stopped process is seen in no other way.
+// A runner is `leatd runner` with three descriptors: 1 and 2 are a pipe to this process, whose
+// lines are the job's log, and 3 is a unix socket (see RunnerBoot in daemon/wire/cluster.capnp). If
+// this process ends, the kernel kills the runner, and its socket closes. A runner that has sent no
+// pulse for 2.5 s is killed, because a stopped process cannot be detected in another way.
 //
-// One thread, "runners", does all of it: it forks (a child dies with the thread that made it), and
-// polls pipes, sockets and pidfds.
+// One thread, "runners", does all work: it forks (a child dies with the thread that started it),
+// and polls pipes, sockets and pidfds.
 #pragma once
 
 #include <array>
@@ -29,7 +30,7 @@
 
 namespace leat {
 
-// What RunnerSpec of daemon/wire/cluster.capnp says.
+// The order to start a runner: RunnerSpec of daemon/wire/cluster.capnp.
 struct RunnerOrder {
   std::string job;
   uint64_t assembly = 0;
@@ -39,82 +40,87 @@ struct RunnerOrder {
   RunKey key{};
 };
 
-// What all runners of this worker are told.
+// The settings that all runners of this worker get.
 struct RunnerSurroundings {
-  std::string program;    // the leatd that runs; an absolute path
-  std::string directory;  // where each gets one of its own; exists, and is this worker's alone
+  std::string program;    // the absolute path of the running leatd
+  std::string directory;  // the parent of the runners' directories, which only this worker uses
   std::string node;
   std::string master;
   std::string cluster;
   std::string secret;
   std::array<uint8_t, 16> cluster_id{};
-  uint32_t threads = 1;  // of an order that names none
+  uint32_t threads = 1;  // for an order that does not contain a number
   uint64_t memory_limit = 0;
   std::map<std::string, std::string> datasets;
   std::vector<std::string> transports;
   std::string log_level;
   RunnerLimits limits;
-  std::chrono::milliseconds rejoin_within{0};  // how long they look for a master that is gone
+  std::chrono::milliseconds rejoin_within{0};  // how long a runner looks for a lost master
 };
 
-// What a runner tells. Called on the thread "runners"; must not block.
+// Callbacks with the output and the end of a runner. They run on the thread "runners", and must not
+// block.
 struct RunnerNews {
   std::function<void(const std::string& job, uint64_t assembly, std::vector<std::string> lines)>
       said;
-  // After all that it said.
+  // Called after the last output.
   std::function<void(const std::string& job, uint64_t assembly, const RunnerEnd& end)> exited;
 };
 
-// How far the runners are, all together.
+// The progress of all runners together.
 struct RunnersPulse {
   uint64_t progress = 0;  // rises with every step
-  bool stepping = false;
-  bool waits = false;  // all that step wait for peers
-  bool quiet = false;  // one has given no pulse for half a second
-  uint64_t work = 0;   // changes while they compute
+  bool stepping = false;  // at least one runner is in a step
+  bool waits = false;     // all runners in a step wait for peers
+  bool quiet = false;     // a runner has sent no pulse for half a second
+  uint64_t work = 0;      // changes while runners compute
 };
 
-// Threads: any. `done` is called once, on the thread "runners", and must not block.
+// Threads: any. Each `done` is called once, on the thread "runners", and must not block.
 class Runners {
  public:
   using Done = std::function<void(const Status&)>;
 
+  // Starts the thread.
   static Result<std::unique_ptr<Runners>> create(RunnerNews news, Logger log);
-  // Kills what there is, and returns when it is gone.
+  // Kills all runners, and returns when they have ended.
   ~Runners();
   Runners(const Runners&) = delete;
   Runners& operator=(const Runners&) = delete;
 
-  // Ok when the process runs; also if that runner is there already. resource_exhausted beyond
-  // RunnerLimits::max_runners.
+  // Starts a runner. Ok when its process runs, or if a runner of this job and assembly already
+  // exists; resource_exhausted beyond RunnerLimits::max_runners; otherwise the errors of
+  // RunnerHandle::start().
   void start(RunnerOrder order, RunnerSurroundings surroundings, Done done);
-  // The job's runner that is here, of an earlier assembly, goes on as that of the order's: peers
-  // are let in, and it is stopped, by that assembly and key, and it has that task; the rest of the
-  // order stays what it was. failed_precondition if there is none, or it is being ended.
+  // Moves the job's runner from an earlier assembly to that of the order. Peers must then prove the
+  // new key, and stop() needs the new assembly; the rest of the order is ignored, except for the
+  // task. failed_precondition if there is no such runner, or it is being ended.
   void advance(RunnerOrder order, Done done);
-  // Asks the runner to end and kills it after `grace`; also one of an earlier assembly, never one
-  // that has advanced beyond this. Ok when it is gone, or was never there.
+  // Asks the job's runner to end, and kills it after `grace`. The runner may be of this assembly or
+  // an earlier one, but not of a later one. Ok when it has ended, or if there is none.
   void stop(const std::string& job, uint64_t assembly, std::chrono::milliseconds grace, Done done);
-  // Returns when there is none, or at the deadline. True if there is none.
+  // Blocks until there is no runner, or until the deadline. Returns true if there is none.
   bool wait_until_none(std::chrono::steady_clock::time_point deadline);
-  // Every one; returns when all are gone.
+  // Ends all runners, and returns when they have ended, or 10 s after `grace`.
   void stop_all(std::chrono::milliseconds grace);
   size_t size() const;
-  // As they were ordered, with the assemblies that they have gone on to; also those that are to
-  // end.
+  // Returns the orders of all runners, including those that are being ended, with the assemblies
+  // that they have advanced to.
   std::vector<RunnerOrder> orders() const;
 
-  // What a peer must prove to be given to the runner of that incarnation; nullopt if it is not
-  // here.
+  // The facts that a peer must prove before it is connected to a runner.
   struct Door {
     std::array<uint8_t, 16> cluster_id{};
     uint64_t assembly = 0;
     RunKey key{};
   };
+  // Returns the door of the runner with that incarnation; nullopt if there is none.
   std::optional<Door> door(uint64_t incarnation) const;
-  // Hands an authenticated connection on. unavailable if the runner is gone or takes none.
+  // Passes an authenticated connection to its runner. `unavailable` if the runner has ended or
+  // closed its socket; the connection is dropped on any error.
   Status give(Connection connection);
 
+  // Returns the progress at the last look of the thread.
   RunnersPulse pulse() const;
 
  private:

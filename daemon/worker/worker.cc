@@ -20,15 +20,15 @@
 namespace leat {
 namespace {
 
-// For jobs to leave a worker that is to end.
+// The time for jobs to leave a worker that is about to end.
 constexpr std::chrono::milliseconds kDrain{5'000};
 constexpr std::chrono::milliseconds kTellMaster{1'000};
 constexpr std::chrono::milliseconds kLook{50};
 
-// What a runner puts below its folder: "/<20 digits>/<a few letters>".
+// The path of a socket below the runners' folder: "/<20 digits>/<a few letters>".
 constexpr size_t kBelowDirectory = 20 + 12;
 
-constexpr size_t kMostDatasets = 1000;  // the master takes a few more
+constexpr size_t kMostDatasets = 1000;  // the master accepts a few more
 
 std::string_view transport_name(WorkerTransport transport) {
   switch (transport) {
@@ -60,7 +60,7 @@ WorkerInfo describe(const WorkerConfig& config, const std::string& data_address,
   return info;
 }
 
-// A job that is given to this worker for its data is to find them.
+// A job may be given to this worker for its data sets, so they must exist.
 Status check_datasets(const WorkerConfig& config) {
   for (const auto& [name, path] : config.datasets) {
     std::error_code error;
@@ -74,7 +74,7 @@ Status check_datasets(const WorkerConfig& config) {
 
 }  // namespace
 
-// The state directory is this process's, and what a killed one left there is gone.
+// Locks the state directory for this process, and removes the files of a killed worker.
 Status Worker::take_state(const std::string& directory, const Logger& log) {
   LEAT_ASSIGN_OR_RETURN(const std::string warning, take_state_folder(directory));
   if (!warning.empty()) log.warning(warning);
@@ -134,8 +134,9 @@ Result<std::unique_ptr<Worker>> Worker::start(const WorkerConfig& config,
   around.limits = config.runner;
   around.rejoin_within = options.adopt_within = config.adopt_within;
 
-  // The link tells what runners say, and the data port asks whose a connection is: so runners come
-  // between the two, and what the link tells of this worker comes last.
+  // The data port asks the runners which of them a connection is for, so they are made before it.
+  // The link tells the master the data port's address, so it is made last; runners pass their
+  // output to it once it exists.
   RunnerNews news{[&link = daemon->master_](const auto& job, uint64_t assembly, auto lines) {
                     if (link) link->said(job, assembly, std::move(lines));
                   },
@@ -154,7 +155,7 @@ Result<std::unique_ptr<Worker>> Worker::start(const WorkerConfig& config,
   return daemon;
 }
 
-// Its own health: ready while it is a member of the cluster.
+// Serves this worker's own health: it is ready while it is a member of the cluster.
 Status Worker::open_http(const WorkerConfig& config, Logger log) {
   if (config.http == "off") return {};
   HttpOptions options;
@@ -185,7 +186,7 @@ Status Worker::open_http(const WorkerConfig& config, Logger log) {
 bool Worker::drain(std::chrono::milliseconds patience) {
   const auto deadline = std::chrono::steady_clock::now() + patience;
   if (!status().ok()) return runners_->size() == 0;
-  master_->drain(std::min(patience, kTellMaster));  // also without a runner: one may be on its way
+  master_->drain(std::min(patience, kTellMaster));  // also without a runner: one may start soon
   if (runners_->size() == 0) return true;
   while (status().ok() && std::chrono::steady_clock::now() < deadline) {
     if (runners_->wait_until_none(std::min(deadline, std::chrono::steady_clock::now() + kLook)))
@@ -203,8 +204,8 @@ void Worker::stop(std::chrono::milliseconds grace) {
 Worker::~Worker() {
   stop(std::chrono::milliseconds(0));
   http_.reset();
-  data_port_.reset();  // asks the runners
-  runners_.reset();    // tell the link
+  data_port_.reset();  // because it uses the runners
+  runners_.reset();    // because they use the link
 }
 
 Status run_worker(const WorkerConfig& config, Lifetime& lifetime, Logger log) {

@@ -1,5 +1,5 @@
-// The worker daemon: its parts, put together. A worker keeps nothing that it could not lose: all
-// that it has in its state directory is `lock`, held while it runs, and a folder of each runner.
+// The worker daemon, which owns its parts. It has no state that must survive: its state directory
+// contains only `lock`, which it holds while it runs, and a folder for each runner.
 #pragma once
 
 #include <array>
@@ -21,26 +21,27 @@ namespace leat {
 // Threads: any, one at a time.
 class Worker {
  public:
-  // Opens the data port and dials the master. `program` is the leatd that runners are made of.
-  // failed_precondition if another worker has the state directory, or a data set is not there.
-  // `on_given_up`: another worker has its name, and keeps it; see MasterLinkOptions.
+  // Opens the data port and starts to connect to the master. `program` is the path of the leatd
+  // that runners execute. failed_precondition if another worker has the state directory, or a data
+  // set does not exist. `on_given_up` is called if another worker has its name and keeps it; see
+  // MasterLinkOptions.
   static Result<std::unique_ptr<Worker>> start(const WorkerConfig& config,
                                                const std::string& program, Logger log,
                                                std::function<void()> on_given_up = {});
-  // As stop() with no grace, if it was not called.
+  // Calls stop() with no grace, if it was not called.
   ~Worker();
 
   const std::string& data_address() const { return data_port_->address(); }
-  // "" if it has none.
+  // Returns "" if it has no HTTP port.
   std::string http_address() const { return http_ ? http_->address() : ""; }
   // Ok while it is a member of the cluster.
   Status status() const { return master_->status(); }
   Runners& runners() { return *runners_; }
   MasterLink& master() { return *master_; }
-  // Has its jobs leave it between two steps. True when no runner is left, at the latest after
-  // `patience`; false also if it is no member.
+  // Has jobs leave this worker between two steps. Returns true when no runner is left, false after
+  // `patience`, and at once if it is not a member.
   bool drain(std::chrono::milliseconds patience);
-  // Ends the runners, who have `grace`, tells the master, and leaves the cluster.
+  // Ends the runners, which have `grace`, tells the master, and leaves the cluster. Blocks.
   void stop(std::chrono::milliseconds grace);
 
  private:
@@ -58,10 +59,10 @@ class Worker {
   bool stopped_ = false;
 };
 
-// `leatd worker`. Makes the parts of one daemon, calls lifetime.ready() when they work, and returns
-// when lifetime.stop_requested() and everything has ended, or with the error that kept it from
-// going on. Leaves no thread, child or socket behind. Threads: the process's main one, with the
-// signals of lifetime.h blocked; so they are on all threads that it starts.
+// Runs `leatd worker`: starts the daemon, calls lifetime.ready() when it works, and returns when
+// lifetime.stop_requested() and everything has ended, or with the error that made it end. No
+// thread, child process or socket is left after that. Threads: the process's main thread, with the
+// signals of lifetime.h blocked, so that all threads that it starts inherit that.
 Status run_worker(const WorkerConfig& config, Lifetime& lifetime, Logger log);
 
 }  // namespace leat

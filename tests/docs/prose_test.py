@@ -32,23 +32,10 @@ FOLDERS = ["devices", "transport", "ops", "scheduler", "daemon", "tests", "deplo
 
 # The test excuses the C++ and Cap'n Proto files below these folders, one on each line.
 TO_DO = """
-    daemon/base
-    daemon/chaos
-    daemon/checkpoint
-    daemon/cli
-    daemon/client
-    daemon/hosts
     daemon/jobs
-    daemon/leatd
     daemon/master
-    daemon/process
-    daemon/remote
     daemon/runner
     daemon/session
-    daemon/spec
-    daemon/status
-    daemon/wire
-    daemon/worker
     tests
     tests/benchmarks
     tests/daemon
