@@ -218,7 +218,7 @@ void HostedRun::release() {
   std::future<void> freed;
   {
     std::lock_guard lock(mutex_);
-    released_ = true;
+    if (!released_) released_ = 0;
     live.swap(live_);
     prepared.swap(prepared_);
     freed = std::move(freed_);
@@ -226,7 +226,7 @@ void HostedRun::release() {
   if (live) {
     const uint64_t turns = live->release();
     std::lock_guard lock(mutex_);
-    final_turns_ = turns;
+    released_ = turns;
   }
   live.reset();
   prepared.reset();
@@ -248,7 +248,7 @@ uint64_t HostedRun::turns() const {
   const auto live = live_or_null();
   if (live) return live->turns();
   std::lock_guard lock(mutex_);
-  return final_turns_;
+  return released_.value_or(0);
 }
 
 }  // namespace leat

@@ -7,6 +7,7 @@
 #include <future>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 
 #include "daemon/runner/control_threads.h"
@@ -94,9 +95,8 @@ class HostedRun final : public std::enable_shared_from_this<HostedRun> {
   std::shared_ptr<LiveRun> live_;
   std::future<void> freed_;  // ready when nobody holds live_ any more
   Status connected_;         // why it is not, once links_ is there
-  bool released_ = false;
   bool more_than_variables_ = false;
-  uint64_t final_turns_ = 0;  // of a released run
+  std::optional<uint64_t> released_;  // once the run is released: the turns that it has finished
 };
 
 }  // namespace leat
