@@ -139,8 +139,8 @@ kj::Promise<void> RegistryService::registerWorker(RegisterWorkerContext context)
   }
   // Known at once: should the connection end before the answer, it has been joined and is lost.
   worker_ = info.worker;
-  auto answered = answered_elsewhere<Status>(inside_->loop(), "Registry.registerWorker");
-  inside_->state().join(info, answered.done);
+  auto answered = answered_elsewhere<Status>(inside_->parts().loop, "Registry.registerWorker");
+  inside_->parts().state.join(info, answered.done);
   return answered.promise.then([this, context](Status&& joined) mutable {
     auto outcome = context.getResults().initOutcome();
     if (!joined.ok()) {
@@ -149,7 +149,7 @@ kj::Promise<void> RegistryService::registerWorker(RegisterWorkerContext context)
       return write_status(joined, outcome.initError());
     }
     auto registered = outcome.initOk();
-    const WorkforceOptions& options = inside_->options();
+    const WorkforceOptions& options = inside_->parts().options;
     registered.setClusterId(options.cluster_id);
     registered.setGeneration(options.generation);
     registered.setHeartAddress(options.heart_address);
@@ -223,7 +223,7 @@ kj::Promise<void> RegistryService::log(LogContext context) {
     status = invalid_argument(
         cat("Registry.log: expected at most ", kMaxLogBytes, " bytes of lines, received ", bytes));
   }
-  const auto known = inside_->state().job(job);
+  const auto known = inside_->parts().state.job(job);
   if (status.ok() && (!known.ok() || known->id != job)) {
     status = failed_precondition(cat("Registry.log: there is no job '", job, "'"));
   }
@@ -231,9 +231,9 @@ kj::Promise<void> RegistryService::log(LogContext context) {
     answer(status, context.getResults().initOutcome());
     return kj::READY_NOW;
   }
-  auto answered = answered_elsewhere<Status>(inside_->loop(), "Registry.log");
-  inside_->logs().add(job, worker_->name, std::move(lines),
-                      [done = answered.done] { done(Status()); });
+  auto answered = answered_elsewhere<Status>(inside_->parts().loop, "Registry.log");
+  inside_->parts().logs.add(job, worker_->name, std::move(lines),
+                            [done = answered.done] { done(Status()); });
   return answered.promise.then(
       [context](Status&& written) mutable { answer(written, context.getResults().initOutcome()); });
 }
@@ -275,14 +275,15 @@ kj::Promise<void> RegistryService::chaos(ChaosContext context) {
     answer(status, context.getResults().initOutcome());
     return kj::READY_NOW;
   }
-  auto answered = answered_elsewhere<Status>(inside_->loop(), "Registry.chaos");
+  auto answered = answered_elsewhere<Status>(inside_->parts().loop, "Registry.chaos");
   // Its log says so before it comes: whoever looks for what never came finds it.
-  inside_->state().fault_due(
+  inside_->parts().state.fault_due(
       {0, place_->job, params.getAssembly(), params.getIndex(), to_string(params.getFault())},
       [inside = inside_, job = place_->job, fault = to_string(params.getFault()),
        done = answered.done](const Status& status) {
         if (!status.ok()) return done(status);
-        inside->logs().add(job, "master", {cat("chaos: ", fault)}, [done] { done(Status()); });
+        inside->parts().logs.add(job, "master", {cat("chaos: ", fault)},
+                                 [done] { done(Status()); });
       });
   return answered.promise.then(
       [context](Status&& written) mutable { answer(written, context.getResults().initOutcome()); });
@@ -293,8 +294,8 @@ kj::Promise<void> RegistryService::drain(DrainContext context) {
     answer(status, context.getResults().initOutcome());
     return kj::READY_NOW;
   }
-  auto answered = answered_elsewhere<Status>(inside_->loop(), "Registry.drain");
-  inside_->state().retire(*worker_, answered.done);
+  auto answered = answered_elsewhere<Status>(inside_->parts().loop, "Registry.drain");
+  inside_->parts().state.retire(*worker_, answered.done);
   return answered.promise.then(
       [context](Status&& noted) mutable { answer(noted, context.getResults().initOutcome()); });
 }

@@ -14,12 +14,20 @@
 
 namespace leat {
 
+// The parts of the master that a workforce uses; they outlive it.
+struct WorkforceParts {
+  RpcLoop& loop;
+  ClusterState& state;
+  JobLogs& logs;
+  WorkforceOptions options;
+};
+
 // Threads: the loop's.
 class Workforce::Inside final : public std::enable_shared_from_this<Inside> {
  public:
-  Inside(RpcLoop& loop, ClusterState& state, JobLogs& logs, WorkforceOptions options)
-      : loop_(loop), state_(state), logs_(logs), options_(std::move(options)) {}
+  explicit Inside(WorkforceParts parts) : parts_(std::move(parts)) {}
 
+  const WorkforceParts& parts() const { return parts_; }
   void use(RpcServer* server) { server_ = server; }
   // Drops all objects that live on the loop.
   void clear(const std::string& reason);
@@ -47,11 +55,6 @@ class Workforce::Inside final : public std::enable_shared_from_this<Inside> {
   Status input_starved(uint64_t connection, InputStarved event);
   void runner_exited(const WorkerRef& worker, const std::string& job, uint64_t assembly,
                      const RunnerEnd& end);
-
-  RpcLoop& loop() { return loop_; }
-  ClusterState& state() { return state_; }
-  JobLogs& logs() { return logs_; }
-  const WorkforceOptions& options() const { return options_; }
 
  private:
   using Slot = RunnerTable::Slot;
@@ -83,10 +86,7 @@ class Workforce::Inside final : public std::enable_shared_from_this<Inside> {
   void await(kj::Promise<Status> call, std::chrono::milliseconds deadline, std::string what,
              std::function<void(Status)> done);
 
-  RpcLoop& loop_;
-  ClusterState& state_;
-  JobLogs& logs_;
-  const WorkforceOptions options_;
+  const WorkforceParts parts_;
   RpcServer* server_ = nullptr;
   std::map<WorkerRef, Connected> workers_;
   RunnerTable runners_;

@@ -23,7 +23,7 @@ void Workforce::Inside::start(const StartRunners& action) {
   const RunnerToken key = random_token();
   const auto sharers = static_cast<uint32_t>(std::max<size_t>(1, action.workers.size()));
   const uint32_t threads =
-      options_.shared_threads > 0 ? std::max(1u, options_.shared_threads / sharers) : 0;
+      parts_.options.shared_threads > 0 ? std::max(1u, parts_.options.shared_threads / sharers) : 0;
   for (uint32_t task = 0; task < action.workers.size(); ++task) {
     const RunnerPlace place{action.job, action.assembly, task};
     const bool kept = task < action.kept.size() && action.kept[task];
@@ -52,10 +52,11 @@ void Workforce::Inside::start(const RunnerPlace& place, const WorkerRef& worker,
   spec.setKey(kj::arrayPtr(key.data(), key.size()));
   auto call = request.send().then(
       [](auto&& response) -> Status { return status_of(response.getOutcome()); });
-  await(kj::mv(call), options_.call_deadline, cat("Worker.start to '", worker.name, "'"),
+  await(kj::mv(call), parts_.options.call_deadline, cat("Worker.start to '", worker.name, "'"),
         [this, place, worker](const Status& status) {
           if (status.ok()) return;
-          options_.log.warning("starting the runner of ", text_of(place), ": ", status.message());
+          parts_.options.log.warning("starting the runner of ", text_of(place), ": ",
+                                     status.message());
           // Without an answer it may come all the same; or its worker is lost, and that is heard.
           if (status.code() == Code::deadline_exceeded || !workers_.contains(worker)) return;
           runner_exited(worker, place.job, place.assembly,
@@ -86,7 +87,8 @@ void Workforce::Inside::tell_worker(const RunnerPlace& to, const Slot& slot,
   spec.setKey(kj::arrayPtr(key.data(), key.size()));
   auto call = request.send().then(
       [](auto&& response) -> Status { return status_of(response.getOutcome()); });
-  await(kj::mv(call), options_.call_deadline, cat("Worker.advance to '", slot.worker.name, "'"),
+  await(kj::mv(call), parts_.options.call_deadline,
+        cat("Worker.advance to '", slot.worker.name, "'"),
         [this, to, key, connection = slot.connection](const Status& status) {
           after_advance(to, connection, status, [&](Slot& there) { tell_runner(to, there, key); });
         });
@@ -99,7 +101,7 @@ void Workforce::Inside::tell_runner(const RunnerPlace& to, Slot& slot, const Run
   request.setTask(to.task);
   auto call = request.send().then(
       [](auto&& response) -> Status { return status_of(response.getOutcome()); });
-  await(kj::mv(call), options_.call_deadline,
+  await(kj::mv(call), parts_.options.call_deadline,
         cat("Runner.advance to that on '", slot.worker.name, "'"),
         [this, to, connection = slot.connection](const Status& status) {
           after_advance(to, connection, status, [&](Slot& there) { has_advanced(to, there); });
@@ -112,7 +114,7 @@ void Workforce::Inside::after_advance(const RunnerPlace& to, uint64_t connection
   Slot* const found = runners_.find(to);
   if (found == nullptr || found->connection != connection) return;
   if (status.ok()) return then(*found);
-  options_.log.warning("advancing the runner of ", text_of(to), ": ", status.message());
+  parts_.options.log.warning("advancing the runner of ", text_of(to), ": ", status.message());
   stop(found->worker, to.job, to.assembly, {}, cat("could not go on: ", status.message()));
 }
 
@@ -121,8 +123,8 @@ void Workforce::Inside::has_advanced(const RunnerPlace& to, Slot& slot) {
   slot.from = slot.facts.assembly = to.assembly;
   slot.facts.task = to.task;
   slot.facts.device_name = cat("job:worker/task:", to.task, "/cpu:0");
-  slot.runner = make_remote_host(loop_, slot.facts, KJ_ASSERT_NONNULL(slot.wire));
-  state_.handle(RunnerStarted{to.job, to.assembly, slot.worker});
+  slot.runner = make_remote_host(parts_.loop, slot.facts, KJ_ASSERT_NONNULL(slot.wire));
+  parts_.state.handle(RunnerStarted{to.job, to.assembly, slot.worker});
 }
 
 void Workforce::Inside::stop(const StopRunners& action) {
@@ -142,7 +144,8 @@ void Workforce::Inside::stop(const WorkerRef& worker, const std::string& job, ui
   request.setGraceMs(static_cast<uint32_t>(grace.count()));
   auto call = request.send().then(
       [](auto&& response) -> Status { return status_of(response.getOutcome()); });
-  await(kj::mv(call), grace + options_.stop_deadline, cat("Worker.stop to '", worker.name, "'"),
+  await(kj::mv(call), grace + parts_.options.stop_deadline,
+        cat("Worker.stop to '", worker.name, "'"),
         [this, worker, job, assembly, how](const Status& status) {
           stopped(worker, job, assembly, how, status);
         });
@@ -155,7 +158,7 @@ void Workforce::Inside::stopped(const WorkerRef& worker, const std::string& job,
     runner_exited(worker, job, assembly, {how});
   } else {
     // What does not answer is expelled by the table, in time.
-    options_.log.warning("stopping the runner of job '", job, "': ", status.message());
+    parts_.options.log.warning("stopping the runner of job '", job, "': ", status.message());
   }
   end_log_if_stopped(job);
 }
@@ -167,7 +170,7 @@ void Workforce::Inside::end_log(const std::string& job) {
 
 void Workforce::Inside::end_log_if_stopped(const std::string& job) {
   if (stopping_.contains(job) || ending_.erase(job) == 0) return;
-  logs_.end(job);
+  parts_.logs.end(job);
 }
 
 Status Workforce::Inside::runner_connects(const RunnerPlace& place, const RunnerToken& token,
@@ -188,9 +191,9 @@ Status Workforce::Inside::runner_connects(const RunnerPlace& place, const Runner
   facts.machine = worker->second.info.machine;
   slot.facts = facts;
   slot.wire = runner;
-  slot.runner = make_remote_host(loop_, std::move(facts), kj::mv(runner));
+  slot.runner = make_remote_host(parts_.loop, std::move(facts), kj::mv(runner));
   runners_.seat(place, connection);
-  state_.handle(RunnerStarted{place.job, place.assembly, slot.worker});
+  parts_.state.handle(RunnerStarted{place.job, place.assembly, slot.worker});
   return {};
 }
 
@@ -204,9 +207,9 @@ Status Workforce::Inside::link_failed(uint64_t connection, LinkFailed event) {
   if (slot == nullptr) return failed_precondition("expected a runner whose assembly goes on");
   event.job = slot->facts.job;
   event.worker = slot->worker;
-  options_.log.info("the link from '", event.worker.name, "' to '", event.peer, "' of job '",
-                    event.job, "' failed (", name_of(event.fault), "): ", event.how);
-  state_.handle(std::move(event));
+  parts_.options.log.info("the link from '", event.worker.name, "' to '", event.peer, "' of job '",
+                          event.job, "' failed (", name_of(event.fault), "): ", event.how);
+  parts_.state.handle(std::move(event));
   return {};
 }
 
@@ -215,9 +218,9 @@ Status Workforce::Inside::input_starved(uint64_t connection, InputStarved event)
   if (slot == nullptr) return failed_precondition("expected a runner whose assembly goes on");
   event.job = slot->facts.job;
   event.worker = slot->worker;
-  options_.log.warning("job '", event.job, "' gets no input on '", event.worker.name,
-                       "': ", event.how);
-  state_.handle(std::move(event));
+  parts_.options.log.warning("job '", event.job, "' gets no input on '", event.worker.name,
+                             "': ", event.how);
+  parts_.state.handle(std::move(event));
   return {};
 }
 
@@ -239,7 +242,7 @@ void Workforce::Inside::runner_hangs_up(uint64_t connection) {
     if (slot == nullptr || slot->runner == nullptr) return;
     slot->runner->lost(unavailable("its connection to the master has ended"));
   });
-  after(options_.exit_deadline, [this, place, still_there] {
+  after(parts_.options.exit_deadline, [this, place, still_there] {
     const Slot* slot = still_there();
     if (slot == nullptr) return;
     stop(slot->worker, place.job, place.assembly, {}, "lost its connection to the master");
@@ -249,7 +252,7 @@ void Workforce::Inside::runner_hangs_up(uint64_t connection) {
 void Workforce::Inside::runner_exited(const WorkerRef& worker, const std::string& job,
                                       uint64_t assembly, const RunnerEnd& end) {
   runners_.remove(worker, job, assembly, unavailable(cat("its process ", end.how)));
-  state_.handle(RunnerExited{job, assembly, worker, end});
+  parts_.state.handle(RunnerExited{job, assembly, worker, end});
 }
 
 // Workers -----------------------------------------------------------------------------------------
@@ -287,11 +290,11 @@ void Workforce::Inside::worker_hangs_up(const WorkerRef& worker, uint64_t connec
   const auto found = workers_.find(worker);
   if (found == workers_.end() || found->second.connection != connection) return;
   workers_.erase(found);
-  state_.lose(worker, "its connection has ended");
+  parts_.state.lose(worker, "its connection has ended");
 }
 
 void Workforce::Inside::worker_lost(const WorkerRef& worker, const std::string& reason) {
-  options_.log.warning("worker '", worker.name, "' was lost: ", reason);
+  parts_.options.log.warning("worker '", worker.name, "' was lost: ", reason);
   const Status cause = unavailable(cat("its worker was lost: ", reason));
   std::vector<uint64_t> connections = runners_.remove(worker, cause);
   const auto found = workers_.find(worker);
@@ -307,7 +310,7 @@ void Workforce::Inside::worker_lost(const WorkerRef& worker, const std::string& 
 // The loop ----------------------------------------------------------------------------------------
 
 void Workforce::Inside::after(std::chrono::milliseconds delay, std::function<void()> task) {
-  LoopContext& context = loop_.context();
+  LoopContext& context = parts_.loop.context();
   context.tasks.add(context.timer.afterDelay(to_kj(delay))
                         .then([self = weak_from_this(), task = std::move(task)] {
                           if (self.lock() != nullptr) task();
@@ -316,7 +319,7 @@ void Workforce::Inside::after(std::chrono::milliseconds delay, std::function<voi
 
 void Workforce::Inside::await(kj::Promise<Status> call, std::chrono::milliseconds deadline,
                               std::string what, std::function<void(Status)> done) {
-  LoopContext& context = loop_.context();
+  LoopContext& context = parts_.loop.context();
   context.tasks.add(within(kj::mv(call), context.timer, deadline, std::move(what))
                         .then([self = weak_from_this(), done = std::move(done)](Status&& status) {
                           if (self.lock() != nullptr) done(std::move(status));
@@ -330,7 +333,8 @@ void Workforce::Inside::clear(const std::string& reason) {
 }
 
 Workforce::Workforce(RpcLoop& loop, ClusterState& state, JobLogs& logs, WorkforceOptions options)
-    : loop_(loop), inside_(std::make_shared<Inside>(loop, state, logs, std::move(options))) {}
+    : loop_(loop),
+      inside_(std::make_shared<Inside>(WorkforceParts{loop, state, logs, std::move(options)})) {}
 
 Workforce::~Workforce() { end_all("the master is stopping"); }
 
