@@ -24,7 +24,7 @@ Result<std::unique_ptr<HostGroup>> make_assembly_hosts(MasterParts& parts, const
 std::string processors_of(const MasterParts& parts, const RunJob& action) {
   std::set<std::string> models;
   for (const WorkerRef& worker : action.workers) {
-    const auto info = parts.state->member(worker);
+    const auto info = parts.state->tables().member(worker);
     if (!info) continue;
     for (const WorkerDevice& device : info->devices) {
       if (device.kind == "cpu") models.insert(device.description);

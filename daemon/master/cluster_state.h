@@ -1,25 +1,20 @@
-// The master's table of jobs and its membership, and the one thread that moves them, "jobs": events
-// come in through a queue, actions go out to the hands. To look is for any thread, at any time: it
-// sees what the last event led to.
+// The one thread, "jobs", that changes the master's table of jobs and its membership: events come
+// in through a queue, and actions go out to the hands.
 #pragma once
 
-#include <atomic>
 #include <chrono>
 #include <functional>
-#include <future>
-#include <list>
 #include <map>
-#include <memory>
-#include <mutex>
 #include <set>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "daemon/base/task_thread.h"
 #include "daemon/jobs/events.h"
 #include "daemon/jobs/job_table.h"
 #include "daemon/jobs/membership.h"
+#include "daemon/master/cluster_tables.h"
+#include "daemon/master/requests.h"
 #include "daemon/status/status_source.h"
 
 namespace leat {
@@ -90,52 +85,27 @@ class ClusterState {
   // On the thread, after all that was asked for before.
   void post(std::function<void()> task);
 
-  std::vector<JobView> jobs() const;
-  Result<JobView> job(std::string_view id) const;
-  // "" if no submit of it was accepted.
-  std::string job_of_request(const std::string& request_id) const;
-  std::vector<NodeView> nodes() const;
-  // Nothing if that incarnation is not a member.
-  std::optional<WorkerInfo> member(const WorkerRef& worker) const;
-  uint64_t membership_version() const;
-  Status journal_status() const;
+  // The tables as the last event left them. Threads: any, also after stop().
+  const ClusterTables& tables() const { return tables_; }
 
  private:
-  struct Watcher {
-    std::string id;
-    uint64_t seen = 0;
-    std::chrono::steady_clock::time_point deadline;
-    Done<JobView> done;
-  };
   // All of this: on the thread.
   void apply(JobEvent event);
   void apply(Membership::Events events);
   void perform(JobActions actions);
   void perform(WriteJournal action);
-  void perform(Answer action);
   void expel(const ExpelWorker& action);
   void written(const JournalWritten& event);
-  void publish_members();
   void tick();
-  void answer_watchers();
-  bool answer(Watcher& watcher);
   // Applies what `event`, which is called once, makes of a ticket for the answer.
   void ask(Done<JobView> done, std::function<JobEvent(uint64_t ticket)> event);
 
-  const Clock& clock_;
   ClusterHands& hands_;
-  mutable std::mutex mutex_;  // held for each event, and by who looks
-  JobTable table_;
-  Membership members_;
-
+  ClusterTables tables_;
   // Of the thread.
-  std::map<uint64_t, Done<JobView>> tickets_;
-  uint64_t last_ticket_ = 0;
-  std::shared_ptr<std::promise<void>> settles_;  // there: no more tickets, and who waits for those
-  std::map<uint64_t, std::string> changes_;      // jobs, by the write of their change
-  std::list<Watcher> watchers_;
-  uint64_t watched_version_ = 0;
-  uint64_t published_version_ = 0;
+  Tickets tickets_;
+  std::map<uint64_t, std::string> changes_;  // jobs, by the write of their change
+  Watchers watchers_;
   TaskThread thread_;  // last: it uses the rest
 };
 

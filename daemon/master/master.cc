@@ -149,7 +149,7 @@ void Master::open_runs() {
                           state.cancel(std::move(id), std::move(by), [](const Result<JobView>&) {});
                         },
                         [&state](const std::string& id) {
-                          const auto view = state.job(id);
+                          const auto view = state.tables().job(id);
                           return view.ok() && view->condition.state == JobState::running;
                         },
                         parts_.tuning.session_lease});
@@ -283,7 +283,7 @@ void Master::remove(std::string id, std::string by, Done<JobView> done) {
 
 // The journal keeps it by the worker's name: it also holds for processes of that name to come.
 void Master::drain(std::string worker, bool draining, std::string by, Done<NodeView> done) {
-  const std::vector<NodeView> nodes = parts_.state->nodes();
+  const std::vector<NodeView> nodes = parts_.state->tables().nodes();
   const bool known = std::any_of(nodes.begin(), nodes.end(), [&](const NodeView& node) {
     return node.worker.info.worker.name == worker;
   });
@@ -306,18 +306,18 @@ void Master::watch(std::string id, uint64_t seen, std::chrono::steady_clock::tim
 
 void Master::logs(std::string id, uint64_t from, std::chrono::steady_clock::time_point deadline,
                   Done<LogPage> done) {
-  const auto view = parts_.state->job(id);
+  const auto view = parts_.state->tables().job(id);
   if (!view.ok()) return done(view.status());
   parts_.logs->wait(view->id, from, deadline, std::move(done));
 }
 
 Result<std::vector<JobFile>> Master::files(const std::string& id) {
-  LEAT_ASSIGN_OR_RETURN(const JobView view, parts_.state->job(id));
+  LEAT_ASSIGN_OR_RETURN(const JobView view, parts_.state->tables().job(id));
   return parts_.folders.files(view.id);
 }
 
 Result<std::string> Master::file_path(const std::string& id, const std::string& name) {
-  LEAT_ASSIGN_OR_RETURN(const JobView view, parts_.state->job(id));
+  LEAT_ASSIGN_OR_RETURN(const JobView view, parts_.state->tables().job(id));
   return parts_.folders.file_path(view.id, name);
 }
 

@@ -27,7 +27,7 @@ ClusterView MasterStatus::cluster() const {
   view.id = parts_.journal->cluster_id();
   view.version = leat_version();
   view.generation = parts_.journal->generation();
-  view.membership = parts_.state->membership_version();
+  view.membership = parts_.state->tables().membership_version();
   view.started_ms = started_ms_;
   view.now_ms = moment_of(parts_.clock).wall_ms;
   view.journal = journal_status();
@@ -37,9 +37,11 @@ ClusterView MasterStatus::cluster() const {
   return view;
 }
 
-std::vector<JobView> MasterStatus::jobs() const { return parts_.state->jobs(); }
-Result<JobView> MasterStatus::job(std::string_view id) const { return parts_.state->job(id); }
-std::vector<NodeView> MasterStatus::nodes() const { return parts_.state->nodes(); }
+std::vector<JobView> MasterStatus::jobs() const { return parts_.state->tables().jobs(); }
+Result<JobView> MasterStatus::job(std::string_view id) const {
+  return parts_.state->tables().job(id);
+}
+std::vector<NodeView> MasterStatus::nodes() const { return parts_.state->tables().nodes(); }
 
 Result<LogPage> MasterStatus::log(std::string_view id, uint64_t from, size_t most) const {
   LEAT_ASSIGN_OR_RETURN(const JobView view, job(id));
@@ -48,7 +50,7 @@ Result<LogPage> MasterStatus::log(std::string_view id, uint64_t from, size_t mos
 
 // The failure of opening the journal counts until the first write has succeeded.
 Status MasterStatus::journal_status() const {
-  const Status status = parts_.state->journal_status();
+  const Status status = parts_.state->tables().journal_status();
   return status.ok() && !parts_.wrote ? parts_.cannot_write : status;
 }
 

@@ -223,7 +223,7 @@ kj::Promise<void> RegistryService::log(LogContext context) {
     status = invalid_argument(
         cat("Registry.log: expected at most ", kMaxLogBytes, " bytes of lines, received ", bytes));
   }
-  const auto known = inside_->parts().state.job(job);
+  const auto known = inside_->parts().state.tables().job(job);
   if (status.ok() && (!known.ok() || known->id != job)) {
     status = failed_precondition(cat("Registry.log: there is no job '", job, "'"));
   }

@@ -70,8 +70,8 @@ void SubmitGate::check(Submission submission, Done done) {
   if (!checked.ok()) return done(checked.status());
   ClusterState& state = *parts_.state;
   // A repeated submit is answered whatever has become of the workers.
-  if (state.job_of_request(checked->submission.request_id).empty()) {
-    const Status data = check_data_root(real_files(), checked->data_root, state.nodes());
+  if (state.tables().job_of_request(checked->submission.request_id).empty()) {
+    const Status data = check_data_root(real_files(), checked->data_root, state.tables().nodes());
     if (!data.ok()) return done(data);
   }
   state.submit(std::move(checked->submission), std::move(done));
@@ -95,7 +95,7 @@ void SubmitGate::resume_checked(const std::string& job, Submission submission, D
                  [](const AttachedFile& file) { return file.name.starts_with(kResumed); });
     return check(std::move(submission), std::move(done));
   }
-  const auto from = parts_.state->job(job);
+  const auto from = parts_.state->tables().job(job);
   if (!from.ok()) return done(from.status());
   auto kept = keep_checkpoint(real_files(), blobs, from->id, parts_.folders.path_of(from->id));
   if (!kept.ok()) return done(kept.status());
@@ -119,7 +119,7 @@ Result<std::string> SubmitGate::job_of_request(const std::string& request_id) {
   if (reached.wait_for(kTableDeadline) != std::future_status::ready)
     return deadline_exceeded(
         cat("the table of jobs did not answer within ", kTableDeadline.count(), " ms"));
-  return parts_.state->job_of_request(request_id);
+  return parts_.state->tables().job_of_request(request_id);
 }
 
 }  // namespace leat

@@ -1,0 +1,74 @@
+#include "daemon/master/cluster_tables.h"
+
+#include <utility>
+
+namespace leat {
+
+JobActions ClusterTables::restore(const std::vector<StoredJob>& jobs,
+                                  std::set<std::string, std::less<>> drained, uint64_t generation) {
+  const std::lock_guard lock(mutex_);
+  members_.drain_names(std::move(drained));
+  return table_.restore(jobs, moment_of(clock_), generation);
+}
+
+JobActions ClusterTables::handle(JobEvent event) {
+  const std::lock_guard lock(mutex_);
+  return table_.handle(std::move(event), moment_of(clock_));
+}
+
+std::optional<std::vector<WorkerView>> ClusterTables::changed_members() {
+  const std::lock_guard lock(mutex_);
+  if (members_.version() == published_version_) return std::nullopt;
+  published_version_ = members_.version();
+  return members_.workers(moment_of(clock_));
+}
+
+uint64_t ClusterTables::jobs_version() const {
+  const std::lock_guard lock(mutex_);
+  return table_.version();
+}
+
+std::vector<JobView> ClusterTables::jobs() const {
+  const std::lock_guard lock(mutex_);
+  return table_.jobs();
+}
+
+Result<JobView> ClusterTables::job(std::string_view id) const {
+  const std::lock_guard lock(mutex_);
+  return table_.find(id);
+}
+
+std::string ClusterTables::job_of_request(const std::string& request_id) const {
+  const std::lock_guard lock(mutex_);
+  return table_.job_of_request(request_id);
+}
+
+std::vector<NodeView> ClusterTables::nodes() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<NodeView> nodes;
+  for (WorkerView& worker : members_.workers(moment_of(clock_))) {
+    const bool lives = worker.state != WorkerState::lost;
+    std::string job = lives ? table_.job_on(worker.info.worker.name) : "";
+    nodes.push_back({std::move(worker), std::move(job)});
+  }
+  return nodes;
+}
+
+std::optional<WorkerInfo> ClusterTables::member(const WorkerRef& worker) const {
+  const std::lock_guard lock(mutex_);
+  const WorkerInfo* info = members_.find(worker.name);
+  if (info == nullptr || info->worker != worker) return std::nullopt;
+  return *info;
+}
+
+uint64_t ClusterTables::membership_version() const {
+  const std::lock_guard lock(mutex_);
+  return members_.version();
+}
+
+Status ClusterTables::journal_status() const {
+  const std::lock_guard lock(mutex_);
+  return table_.journal_status();
+}
+
+}  // namespace leat
