@@ -179,21 +179,16 @@ Assembly::Leaving Assembly::stop(Clock::Steady deadline) {
   return leaving;
 }
 
-std::vector<WorkerRef> Assembly::late_to_come(Clock::Steady now) const {
-  std::vector<WorkerRef> late;
+Assembly::Late Assembly::late(Clock::Steady now) const {
+  Late late;
   for (const Member& member : members_) {
     if (member.phase == Phase::asked && !member.told && member.by <= now)
-      late.push_back(member.worker);
+      late.to_come.push_back(member.worker);
   }
-  return late;
-}
-
-std::vector<WorkerRef> Assembly::late_to_go(Clock::Steady now) const {
-  std::vector<WorkerRef> late;
   for (const auto* members : {&members_, &leaving_}) {
     for (const Member& member : *members) {
       if (member.told && member.phase != Phase::gone && member.by <= now)
-        late.push_back(member.worker);
+        late.to_go.push_back(member.worker);
     }
   }
   return late;

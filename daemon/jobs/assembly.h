@@ -36,7 +36,16 @@ class Assembly {
     bool kept = false;  // its runner is there already, of an earlier assembly
   };
 
-  Assembly() = default;  // it has no members, and all are gone
+  enum class Mode : uint8_t {
+    going,     // an assembly is being assembled, or goes on; the mode of a job without assemblies
+    parted,    // the assembly is over, and the runners that are there are kept for the next
+    stopping,  // no runner is kept
+  };
+  // The workers whose deadline is over.
+  struct Late {
+    std::vector<WorkerRef> to_come;  // their runners are not there yet
+    std::vector<WorkerRef> to_go;    // their runners are not gone yet
+  };
 
   // 0: none yet.
   uint64_t assembly() const { return assembly_; }
@@ -48,16 +57,11 @@ class Assembly {
   // By task, with those that are gone.
   std::vector<WorkerRef> workers() const;
 
-  // An assembly is being assembled, or goes on.
-  bool is_going() const { return mode_ == Mode::going; }
-  // An assembly is over, and the runners that are there are kept for the next.
-  bool is_parted() const { return mode_ == Mode::parted; }
-  // No runner is kept.
-  bool is_stopping() const { return mode_ == Mode::stopping; }
+  Mode mode() const { return mode_; }
   // The next assembly may begin: no runner is on its way.
-  bool may_renew() const { return is_parted() ? count(Phase::asked) == 0 : all_gone(); }
+  bool may_renew() const { return mode_ == Mode::parted ? count(Phase::asked) == 0 : all_gone(); }
   // The number of kept runners, once none is on its way.
-  size_t kept() const { return is_parted() ? count(Phase::there) : 0; }
+  size_t kept() const { return mode_ == Mode::parted ? count(Phase::there) : 0; }
 
   // Begins an assembly with the kept runners and with `joining` in the free places: each where a
   // worker of its name was before, the others in their order. A kept runner gets another task only
@@ -103,12 +107,9 @@ class Assembly {
   // All runners leave; each is told once.
   Leaving stop(Clock::Steady deadline);
 
-  // The workers whose runners were to be there, or gone, by a deadline before `now`.
-  std::vector<WorkerRef> late_to_come(Clock::Steady now) const;
-  std::vector<WorkerRef> late_to_go(Clock::Steady now) const;
+  Late late(Clock::Steady now) const;
 
  private:
-  enum class Mode : uint8_t { going, parted, stopping };
   enum class Phase : uint8_t { leased, asked, there, gone };
   struct Member {
     WorkerRef worker;

@@ -65,7 +65,7 @@ bool AssemblyRun::lets_go(const WorkerRef& worker) const {
 }
 
 std::optional<RunYield> AssemblyRun::leave_drained() {
-  if (!assembly_.is_going() || !may_move()) return std::nullopt;
+  if (assembly_.mode() != Assembly::Mode::going || !may_move()) return std::nullopt;
   const Leases& leases = context_.leases;
   std::vector<std::string> leaving;
   const std::vector<WorkerRef> workers = assembly_.workers();
@@ -105,7 +105,7 @@ void AssemblyRun::ask_to_yield(RunYield why) {
 }
 
 bool AssemblyRun::goes_on_without(const WorkerRef& worker, std::string text) {
-  if (!runs_ || !assembly_.is_going()) return false;
+  if (!runs_ || assembly_.mode() != Assembly::Mode::going) return false;
   if (spared_from_ == 0 || !may_move() || !assembly_.has_place(worker)) return false;
   const std::vector<WorkerRef> workers = assembly_.workers();
   const auto at = std::find(workers.begin(), workers.end(), worker);

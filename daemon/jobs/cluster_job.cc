@@ -38,7 +38,7 @@ void ClusterJob::tick() {
                         false, std::nullopt);
   }
   const bool gives_up = runners_.waited_too_long();
-  if (runners_.assembly().is_parted() && !late.empty())
+  if (runners_.assembly().mode() == Assembly::Mode::parted && !late.empty())
     runners_.part("it did not start in time", failures_.last_was_stuck());
   if (gives_up) {
     runners_.stop(cat("nobody has come in the place of others for ",
@@ -94,7 +94,7 @@ void ClusterJob::advance_with_runners() {
   }
   if (past_.has_lost()) return note();
   const Assembly& assembly = runners_.assembly();
-  if (!assembly.is_going()) return;
+  if (assembly.mode() != Assembly::Mode::going) return;
   if (assembly.is_leased()) {
     runners_.ask();
   } else if (state() != JobState::running && assembly.all_there()) {

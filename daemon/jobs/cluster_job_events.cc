@@ -27,9 +27,10 @@ struct ClusterJob::Listener {
 
   // Runners.
   bool operator()(const RunnerStarted& event) {
-    if (!is_meant(event) || assembly.is_stopping()) return false;
+    if (!is_meant(event) || assembly.mode() == Assembly::Mode::stopping) return false;
     if (!assembly.arrived(event.worker, event.assembly)) return false;
-    if (assembly.is_parted()) job.context_.queue_changed = true;  // it may be the last to arrive
+    if (assembly.mode() == Assembly::Mode::parted)
+      job.context_.queue_changed = true;  // it may be the last to arrive
     return decide();
   }
   bool operator()(const RunnerExited& event) {
@@ -97,13 +98,15 @@ struct ClusterJob::Listener {
   bool is_meant(const auto& event) const {
     return event.assembly != 0 && event.assembly == assembly.assembly();
   }
-  bool goes(const auto& event) const { return is_meant(event) && assembly.is_going(); }
+  bool goes(const auto& event) const {
+    return is_meant(event) && assembly.mode() == Assembly::Mode::going;
+  }
   bool decide() {
     job.advance();
     return true;
   }
   void part(const std::string& reason) {
-    if (assembly.is_parted()) runners.part(reason, failures.last_was_stuck());
+    if (assembly.mode() == Assembly::Mode::parted) runners.part(reason, failures.last_was_stuck());
   }
   bool gone(const WorkerRef& worker, const std::string& subject, const RunnerEnd& end,
             std::optional<std::chrono::milliseconds> detected_after) {

@@ -41,7 +41,7 @@ void JobFailures::restore() {
 void JobFailures::of_worker(const WorkerRef& worker, std::string subject, std::string how,
                             bool crash, std::optional<std::chrono::milliseconds> detected_after) {
   const Assembly& assembly = runners_.assembly();
-  if (!assembly.is_going() || has_ended(job_.condition.state)) return;
+  if (assembly.mode() != Assembly::Mode::going || has_ended(job_.condition.state)) return;
   if (!assembly.has_place(worker)) return;
   if (now_ && (!now_->how.empty() || !now_->until)) return;
   JobFailure failure;
@@ -72,7 +72,8 @@ void JobFailures::of_stuck(const WorkerRef& worker, std::string subject, std::st
 }
 
 void JobFailures::of_run(const Status& error) {
-  if (!runners_.assembly().is_going() || has_ended(job_.condition.state)) return;
+  if (runners_.assembly().mode() != Assembly::Mode::going || has_ended(job_.condition.state))
+    return;
   if (now_) {
     if (!now_->until) return;
     now_->of_run = error.message();

@@ -35,7 +35,7 @@ bool JobRunners::awaits_workers() const {
 
 bool JobRunners::take_up(const WorkerRef& worker, const HeldRunner& runner) {
   if (assembly_.assembly() != runner.assembly || runner.assembly == 0) return false;
-  if (!take_up_until_ || !assembly_.is_parted()) return false;
+  if (!take_up_until_ || assembly_.mode() != Assembly::Mode::parted) return false;
   if (context_.leases.job_of(worker.name) != 0) return false;
   if (!assembly_.await(worker, runner.task, *take_up_until_)) return false;
   (void)context_.leases.claim(worker, job_.number);
@@ -94,7 +94,7 @@ void JobRunners::part(const std::string& reason, bool at_once) {
   for (const WorkerRef& worker : assembly_.workers()) {
     if (run_.lets_go(worker)) assembly_.suspect(worker);
   }
-  if (!assembly_.is_parted()) parted_at_ = context_.now.steady;
+  if (assembly_.mode() != Assembly::Mode::parted) parted_at_ = context_.now.steady;
   const auto grace = at_once ? std::chrono::milliseconds(0) : context_.limits.stop_grace;
   leave(assembly_.part(context_.now.steady + grace + context_.limits.stop_timeout), grace, reason);
 }
@@ -118,12 +118,12 @@ void JobRunners::leave(Assembly::Leaving leaving, std::chrono::milliseconds grac
 }
 
 std::vector<WorkerRef> JobRunners::tick() {
-  const Clock::Steady now = context_.now.steady;
-  for (const WorkerRef& worker : assembly_.late_to_go(now)) {
+  Assembly::Late late = assembly_.late(context_.now.steady);
+  for (const WorkerRef& worker : late.to_go) {
     context_.actions.push_back(
         ExpelWorker{worker, cat("its runner of job '", job_.id, "' did not stop in time")});
   }
-  return assembly_.late_to_come(now);
+  return std::move(late.to_come);
 }
 
 bool JobRunners::waited_too_long() {
@@ -133,7 +133,7 @@ bool JobRunners::waited_too_long() {
     context_.queue_changed = true;
     file();
   }
-  if (!assembly_.is_parted()) return false;
+  if (assembly_.mode() != Assembly::Mode::parted) return false;
   if (context_.journal.refuses()) parted_at_ = now;             // no worker can come
   if (demand_.leaves_out_any()) context_.queue_changed = true;  // the time of one may be over
   return now >= parted_at_ + context_.limits.keep_survivors;
