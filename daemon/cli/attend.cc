@@ -52,7 +52,7 @@ std::string outcome_line(const JobView& job) {
   const ProgressReport& last = job.progress.last;
   add("accuracy", is_known(last.val_accuracy) ? last.val_accuracy : last.accuracy);
   add("loss", is_known(last.val_loss) ? last.val_loss : last.loss);
-  const JobResult result = parse_result(condition.result);
+  const JobResult& result = condition.result;
   if (!result.weights_sha256.empty()) {
     parts.push_back("weights_sha256 " + printable(result.weights_sha256));
   }

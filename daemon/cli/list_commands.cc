@@ -238,7 +238,7 @@ void describe(const JobView& job) {
     line("Steps/s", rate(job.progress.steps_per_second));
     line("ETA", eta_of(job));
   }
-  const JobResult result = parse_result(condition.result);
+  const JobResult& result = condition.result;
   if (!result.weights_sha256.empty()) line("Weights sha256", result.weights_sha256);
   if (result.shards > 0) {
     line("", cat("shards ", result.shards, ", seed ", result.seed, ", ", result.cpu));

@@ -104,7 +104,7 @@ class ClusterJob {
   // Facts that are not in the journal.
   bool had_runners_ = false;  // before the master restarted
   std::optional<Cancel> cancel_;
-  std::optional<std::string> finished_;  // with this result
+  std::optional<JobResult> finished_;  // with this result
   JobRunners runners_;
   JobFailures failures_;
   JobPast past_;

@@ -105,8 +105,8 @@ struct RunnerStarted {
   uint64_t assembly = 0;
   WorkerRef worker;
 };
-// Its process is gone, or could not be started. Of one that is kept this may be said with the assembly
-// before.
+// Its process is gone, or could not be started. Of one that is kept this may be said with the
+// assembly before.
 struct RunnerExited {
   std::string job;
   uint64_t assembly = 0;
@@ -117,7 +117,7 @@ struct RunnerExited {
 struct JobFinished {
   std::string job;
   uint64_t assembly = 0;
-  std::string result;  // print_result()
+  JobResult result;  // empty for a session
 };
 // The run of the job has failed. unavailable and deadline_exceeded are worth another try; other
 // errors would come again.
@@ -196,8 +196,8 @@ struct WriteJournal {
   JournalRecord record;
 };
 // Have a runner on each worker; its place here is its task. One that is kept is there, from an
-// earlier assembly: it goes on in this one, with what it has in memory. Answered by RunnerStarted or
-// RunnerExited of each, of this assembly.
+// earlier assembly: it goes on in this one, with what it has in memory. Answered by RunnerStarted
+// or RunnerExited of each, of this assembly.
 struct StartRunners {
   std::string job;
   uint64_t assembly = 0;
@@ -213,8 +213,8 @@ struct RunJob {
   std::vector<uint32_t> fired = {};  // of its chaos, what has come
   std::chrono::milliseconds ran{0};  // since it first ran
 };
-// Have what RunJob let go come to its end between two steps, soon: the next assembly goes on from what
-// its runners then have in memory, or, if it is to be saved, from a checkpoint of that step.
+// Have what RunJob let go come to its end between two steps, soon: the next assembly goes on from
+// what its runners then have in memory, or, if it is to be saved, from a checkpoint of that step.
 // Answered by RunYielded, or by JobFinished or JobBroke if that is what it comes to.
 struct YieldRun {
   std::string job;
@@ -229,9 +229,9 @@ struct EndRun {
   uint64_t assembly = 0;
   std::string reason;
 };
-// Stop the job's runners of that assembly on these workers; one that was to go on in it, and has not
-// yet heard of it, is meant, too. Answered by RunnerExited of each. It may be about a stray runner
-// of a job that goes on.
+// Stop the job's runners of that assembly on these workers; one that was to go on in it, and has
+// not yet heard of it, is meant, too. Answered by RunnerExited of each. It may be about a stray
+// runner of a job that goes on.
 struct StopRunners {
   std::string job;
   uint64_t assembly = 0;

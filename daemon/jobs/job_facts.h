@@ -109,7 +109,7 @@ void visit_progress(Visitor& v, Progress& progress) {
 
 template <typename Visitor, typename Condition>
 void visit_result(Visitor& v, Condition& condition) {
-  JobResult result = parse_result(condition.result);
+  auto& result = condition.result;
   v.known({"weights_sha256"}, result.weights_sha256);
   v.group(result.shards > 0, [&] {
     v.count({"shards"}, result.shards);
@@ -117,7 +117,6 @@ void visit_result(Visitor& v, Condition& condition) {
     v.text({"cpu"}, result.cpu);
     v.flag({"depends_on_timing"}, result.depends_on_timing);
   });
-  if constexpr (!std::is_const_v<Condition>) condition.result = print_result(result);
 }
 
 template <typename Visitor, typename View>

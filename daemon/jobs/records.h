@@ -64,20 +64,21 @@ Sha256Digest content_of(const Submission& submission);
 // "fashion-mnist-cnn-7f3a" of the job's name and four (or more) hexadecimal digits.
 std::string make_job_id(std::string_view name, uint64_t random, int digits);
 
-// What a job that succeeded came to: its weights, and what they depend on besides the job file.
+// The result of a job that succeeded: its weights, and the facts that they depend on besides the
+// job file.
 struct JobResult {
-  std::string weights_sha256;
-  uint64_t shards = 0;  // 0: neither it nor what follows is known
+  std::string weights_sha256 = {};  // empty: there is no result
+  uint64_t shards = 0;              // 0: neither it nor the fields below are known
   uint64_t seed = 0;
   std::string cpu;                 // the model of the workers' processors; "A and B" if they differ
   bool depends_on_timing = false;  // asynchronous, or with backup workers: no other run gives them
   bool operator==(const JobResult&) const = default;
 };
 
-// "3323... shards=4 seed=11 cpu=AMD EPYC 9454P", with " timing=1" before "cpu" where the weights
-// depend on timing; without shards the hash alone.
+// The text of a result in the journal: "3323... shards=4 seed=11 cpu=AMD EPYC 9454P", with
+// " timing=1" before "cpu" if the weights depend on timing. Without shards it is the hash alone.
 std::string print_result(const JobResult& result);
-// Of such a text; of any other the first word, as the hash.
+// The result of such a text; the first word of any other text becomes the hash.
 JobResult parse_result(std::string_view text);
 
 // A fault of the job's chaos that has come, or is about to.
@@ -113,7 +114,7 @@ struct JobCondition {
   uint32_t restarts = 0;             // recoveries so far
   uint64_t assembly = 0;             // assemblies of runners so far; 0: none yet
   std::vector<std::string> workers;  // of the last assembly
-  std::string result;                // of a job that succeeded: print_result()
+  JobResult result;                  // of a job that succeeded
   JobTimes times;  // in earlier states; not in the journal, which has their conditions
   bool operator==(const JobCondition&) const = default;
 };

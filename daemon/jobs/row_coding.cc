@@ -42,12 +42,12 @@ int64_t crc_of(const StoredJob& job) {
   return encoder.add(static_cast<uint64_t>(job.submitted_ms)).crc();
 }
 
-int64_t crc_of(int64_t number, const JobCondition& condition) {
+int64_t crc_of(int64_t number, const JobCondition& condition, std::string_view result) {
   RowEncoder encoder;
   encoder.add(static_cast<uint64_t>(number)).add(static_cast<uint64_t>(condition.state));
   encoder.add(condition.reason).add(static_cast<uint64_t>(condition.since_ms));
   encoder.add(uint64_t{condition.restarts}).add(condition.assembly).add(condition.workers);
-  return encoder.add(condition.result).crc();
+  return encoder.add(result).crc();
 }
 
 int64_t crc_of(int64_t job, const LostAssembly& lost) {

@@ -47,8 +47,9 @@ std::string_view view_of(const Sha256Digest& digest);
 bool read_digest(std::string_view bytes, Sha256Digest& digest);
 
 // The checksum of the row of a job, and of a row in another table that belongs to job `number`.
+// `result`: the text of the condition's result.
 int64_t crc_of(const StoredJob& job);
-int64_t crc_of(int64_t number, const JobCondition& condition);
+int64_t crc_of(int64_t number, const JobCondition& condition, std::string_view result);
 int64_t crc_of(int64_t number, const LostAssembly& lost);
 int64_t crc_of(int64_t number, const FiredFault& fired);
 // The same of a progress report, whose bytes are a list of numbers.

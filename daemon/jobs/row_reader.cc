@@ -28,8 +28,8 @@ Result<JobCondition> read_condition(const SqliteStatement& row) {
   condition.restarts = static_cast<uint32_t>(row.integer(4));
   condition.assembly = static_cast<uint64_t>(row.integer(5));
   condition.workers = std::move(*workers);
-  condition.result = row.bytes(7);
-  if (row.integer(8) != crc_of(number, condition)) {
+  condition.result = parse_result(row.bytes(7));
+  if (row.integer(8) != crc_of(number, condition, row.bytes(7))) {
     return failed_precondition(cat("the checksum of a condition of job ", number, " is wrong"));
   }
   return condition;

@@ -157,7 +157,8 @@ Status RowWriter::write_condition(int64_t number, const JobCondition& condition)
   insert.bind(1, number).bind(2, static_cast<int64_t>(condition.state)).bind(3, condition.reason);
   insert.bind(4, condition.since_ms).bind(5, int64_t{condition.restarts});
   insert.bind(6, static_cast<int64_t>(condition.assembly)).bind_blob(7, workers);
-  insert.bind(8, condition.result).bind(9, crc_of(number, condition));
+  const std::string result = print_result(condition.result);
+  insert.bind(8, result).bind(9, crc_of(number, condition, result));
   return insert.run();
 }
 

@@ -69,7 +69,7 @@ bool JobThread::wait(std::chrono::steady_clock::time_point until) {
 
 void JobThread::live(std::shared_ptr<JobThread> before) {
   ::pthread_setname_np(::pthread_self(), cat("job ", action_.job).substr(0, 15).c_str());
-  Result<std::string> result = deadline_exceeded("the job's last run did not end");
+  Result<JobResult> result = deadline_exceeded("the job's last run did not end");
   if (before == nullptr || before->wait(std::chrono::steady_clock::now() + kBefore)) {
     before.reset();
     result = work();
@@ -93,13 +93,13 @@ Status JobThread::told_to_end() const {
   return cancelled(cat("job '", action_.job, "' was told to end"));
 }
 
-Result<std::string> JobThread::work() {
+Result<JobResult> JobThread::work() {
   LEAT_ASSIGN_OR_RETURN(const Submission submission,
                         parts_.journal.submission(action_.job, kJournal));
   return is_session(submission) ? serve_session() : train(submission);
 }
 
-Result<std::string> JobThread::serve_session() {
+Result<JobResult> JobThread::serve_session() {
   if (action_.assembly > 1) {
     return failed_precondition(
         cat("session '", action_.job, "': what it held is gone with the master's restart"));
@@ -114,7 +114,7 @@ Result<std::string> JobThread::serve_session() {
     session_ = host;
   }
   LEAT_RETURN_IF_ERROR(host->serve(*hosts));
-  return std::string();
+  return JobResult();
 }
 
 // The whole schedule is in the log before anything of it comes.
@@ -174,7 +174,7 @@ Result<TrainOptions> JobThread::train_options(const std::string& folder) {
   return options;
 }
 
-Result<std::string> JobThread::train(const Submission& submission) {
+Result<JobResult> JobThread::train(const Submission& submission) {
   const std::string& id = action_.job;
   const std::string folder = cat(parts_.folder, "/", id);
   LEAT_ASSIGN_OR_RETURN(const Job job, unpack_job(submission, folder));
@@ -207,14 +207,14 @@ Result<std::string> JobThread::train(const Submission& submission) {
     told_ = true;
     parts_.tell(RunYielded{id, action_.assembly, static_cast<uint64_t>(ran->steps), ran->saved});
     log(cat("came to a fence at step ", ran->steps));
-    return std::string();
+    return JobResult();
   }
   if (ran->interrupted) return told_to_end();
   const JobResult result{ran->weights_sha256, static_cast<uint64_t>(job.shards), job.seed, cpu,
                          job.depends_on_timing()};
   log(cat("weights sha256 ", result.weights_sha256, ", shards ", result.shards, ", seed ",
           result.seed, ", ", result.cpu, result.depends_on_timing ? ", depends on timing" : ""));
-  return print_result(result);
+  return result;
 }
 
 }  // namespace leat

@@ -34,14 +34,14 @@ class JobThread {
  private:
   void live(std::shared_ptr<JobThread> before);
   void broke(const Status& cause);
-  Result<std::string> work();
+  Result<JobResult> work();
   void log(std::string line);
   void tell_wait(std::string for_what);
   Result<Job> unpack_job(const Submission& submission, const std::string& folder);
   Result<TrainOptions> train_options(const std::string& folder);
-  Result<std::string> train(const Submission& submission);
+  Result<JobResult> train(const Submission& submission);
   Result<std::vector<ArmedFault>> faults_to_come(const Submission& submission);
-  Result<std::string> serve_session();
+  Result<JobResult> serve_session();
   Status told_to_end() const;
 
   const RunningJobsParts& parts_;

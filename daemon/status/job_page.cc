@@ -58,7 +58,7 @@ std::string facts(const JobView& job, const ClusterView& cluster) {
              fact("Time left", runs ? short_duration(job.progress.eta_seconds) : ""),
              fact("Skipped", skipped_steps(last)), fact("Metrics", lost_metrics(last)),
              fact("Restarts", std::to_string(condition.restarts)),
-             fact("Weights", weights_of(parse_result(condition.result))), "</tbody></table>\n");
+             fact("Weights", weights_of(condition.result)), "</tbody></table>\n");
 }
 
 std::string log_part(const LogPage& log) {

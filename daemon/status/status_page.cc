@@ -44,7 +44,7 @@ std::string job_row(const JobView& job, const ClusterView& cluster) {
   std::string html = cat("<tr id=\"job-", html_escaped(job.id), "\">");
   html += name_cell(cat("<a href=\"", path, "\">", html_escaped(job.id),
                         "</a> <a class=\"faint\" href=\"", path, "#log\">log</a>",
-                        small_text(job.name), weights(parse_result(condition.result))));
+                        small_text(job.name), weights(condition.result)));
   html += state_cell(name_of(condition.state), colour_of(condition.state),
                      age_at(cluster, condition.since_ms), condition.reason);
   html += cell(progress_bar(last));

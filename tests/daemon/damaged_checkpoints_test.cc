@@ -246,7 +246,7 @@ TEST_CASE("a file in the place of the checkpoints costs nothing of a job that is
   const JobView end = scene.await_end(id);
   INFO(end.condition.reason << scene.cluster().logs());
   CHECK(end.condition.state == JobState::succeeded);
-  CHECK(parse_result(end.condition.result).weights_sha256 == scene.expected(job));
+  CHECK(end.condition.result.weights_sha256 == scene.expected(job));
   REQUIRE_FALSE(end.history.last.empty());
   CHECK(end.history.last.back().source == GoesOnFrom::memory);
   CHECK(names_with(folder, "damaged-checkpoints") > 0);

@@ -47,7 +47,7 @@ void check_end(JobScene& scene, const std::string& id, const std::string& hash) 
   const JobView end = scene.await_end(id);
   INFO(end.condition.reason << scene.cluster().logs());
   CHECK(end.condition.state == JobState::succeeded);
-  CHECK(parse_result(end.condition.result).weights_sha256 == hash);
+  CHECK(end.condition.result.weights_sha256 == hash);
   check_metrics(scene.metrics(id), scene.expected_metrics());
 }
 

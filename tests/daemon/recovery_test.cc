@@ -109,7 +109,7 @@ TEST_CASE("a worker and a runner that were stopped and wake later disturb nobody
   INFO(end.condition.reason << scene.cluster().logs());
   CHECK(end.condition.state == JobState::succeeded);
   CHECK(end.condition.assembly == after.condition.assembly);
-  CHECK(parse_result(end.condition.result).weights_sha256 == scene.expected(job));
+  CHECK(end.condition.result.weights_sha256 == scene.expected(job));
   CHECK(scene.cluster().await_ready(4));
   CHECK(scene.cluster().await_no_runners());
 }

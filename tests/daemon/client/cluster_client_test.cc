@@ -205,7 +205,7 @@ TEST_CASE("all that is known of a job goes over the wire") {
     view.condition.restarts = 2;
     view.condition.assembly = 4;
     view.condition.workers = {"a", "b"};
-    view.condition.result = "abcd shards=4 seed=11 timing=1 cpu=Model 7";
+    view.condition.result = {"abcd", 4, 11, "Model 7", true};
     view.progress.last.step = 7;
     view.progress.last.steps = 10;
     view.progress.last.epoch = 1;

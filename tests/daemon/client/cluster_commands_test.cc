@@ -137,7 +137,7 @@ class Terminal {
 void succeed(JobView& view) {
   view.condition.state = JobState::succeeded;
   view.condition.reason.clear();
-  view.condition.result = print_result({"3323c3f4", 4, 11, "Model 7"});
+  view.condition.result = {"3323c3f4", 4, 11, "Model 7"};
   view.progress.last.val_accuracy = 0.915;
   view.progress.last.val_loss = 0.235;
 }

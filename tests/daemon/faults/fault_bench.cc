@@ -260,11 +260,12 @@ void FaultBench::await_end(const std::string& id, Steady::time_point struck, Fau
   report.ended_ms = since(struck);
   report.end = name_of(job.condition.state);
   const std::string& hash = expected(steps_for(report.fault));
-  report.equal = job.condition.result.starts_with(hash);  // what else they depend on follows
+  report.equal = job.condition.result.weights_sha256 == hash;
   if (job.condition.state != JobState::succeeded) {
     report.misses.push_back(cat("ended ", report.end, ": ", job.condition.reason));
   } else if (!report.equal) {
-    report.misses.push_back(cat("weights ", job.condition.result, ", expected ", hash));
+    report.misses.push_back(
+        cat("weights ", job.condition.result.weights_sha256, ", expected ", hash));
   }
 }
 

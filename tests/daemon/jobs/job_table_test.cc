@@ -25,7 +25,7 @@ TEST_CASE("a job runs from its submit to its success") {
   CHECK(driver.table->job_on("w1") == id);
   driver.send(JobFinished{id, 1, "abc"});
   CHECK(driver.state(id) == "SUCCEEDED");
-  CHECK(driver.table->find(id)->condition.result == "abc");
+  CHECK(driver.table->find(id)->condition.result == JobResult{"abc"});
   CHECK(driver.done() == "end fashion-mnist-0000 1\nstop fashion-mnist-0000 1 w1 w2\n");
   CHECK(driver.table->leases().free() == 0);
   driver.exit_all(id);

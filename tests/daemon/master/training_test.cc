@@ -96,12 +96,12 @@ TEST_CASE("a job trains on a cluster to the weights of one process") {
   DevCluster cluster(2);
   const std::string expected = cluster.small().hash(cluster.small().job(), "local");
   const std::string alone = cluster.submit({"num_workers=1"});
-  CHECK(parse_result(cluster.end(alone).condition.result).weights_sha256 == expected);
+  CHECK(cluster.end(alone).condition.result.weights_sha256 == expected);
   const std::string both = cluster.submit({"num_workers=2"});
   const JobView view = cluster.end(both);
   INFO(cluster.log(both));
   CHECK(view.condition.state == JobState::succeeded);
-  CHECK(parse_result(view.condition.result).weights_sha256 == expected);
+  CHECK(view.condition.result.weights_sha256 == expected);
   CHECK(view.condition.workers == std::vector<std::string>{"worker-0", "worker-1"});
   CHECK(view.progress.last.step == 30);
   CHECK(view.progress.last.steps == 30);
@@ -129,7 +129,7 @@ TEST_CASE("a job whose runner is killed goes on from its checkpoint, to the same
   const JobView view = cluster.end(id);
   INFO(cluster.log(id));
   CHECK(view.condition.state == JobState::succeeded);
-  CHECK(parse_result(view.condition.result).weights_sha256 == expected);
+  CHECK(view.condition.result.weights_sha256 == expected);
   CHECK(view.condition.restarts == 1);
   CHECK_THAT(cluster.log(id),
              Catch::Contains("was killed by signal 9") &&

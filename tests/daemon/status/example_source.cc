@@ -51,7 +51,7 @@ JobView ended_job() {
   job.submitted_ms = kStart;
   job.condition.state = JobState::succeeded;
   job.condition.since_ms = kStart + 4'000;
-  job.condition.result = std::string(64, 'a');
+  job.condition.result.weights_sha256 = std::string(64, 'a');
   return job;
 }
 

@@ -47,7 +47,7 @@ TEST_CASE("whatever a job or its log says, it is text on its page") {
     return n;
   };
   const std::string clean = job_page(job, LogPage(), source.cluster()).body;
-  job.id = job.name = job.condition.reason = job.condition.result = hostile;
+  job.id = job.name = job.condition.reason = job.condition.result.weights_sha256 = hostile;
   job.condition.workers = {hostile};
   const LogPage log{0, {{0, hostile, hostile}}, 1, false};
   const std::string body = job_page(job, log, source.cluster()).body;

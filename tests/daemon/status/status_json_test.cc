@@ -110,7 +110,7 @@ TEST_CASE("a job has the numbers of its epochs, what its metrics lost, and what 
   job.progress.last.steps_skipped = 2;
   job.progress.last.metrics_missing = 3;
   job.progress.last.metrics_changed_until = 40;
-  job.condition.result = print_result({"abc", 2, 7, "A processor", true});
+  job.condition.result = {"abc", 2, 7, "A processor", true};
   const std::string text = job_json(job);
   CHECK_THAT(text, Catch::Contains(
                        R"("steps_skipped":2,"metrics_missing_rows":3,"metrics_changed_until":40,)"

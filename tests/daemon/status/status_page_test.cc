@@ -104,7 +104,7 @@ TEST_CASE("whatever a name or a reason says, it is text") {
   source.cluster_.journal = unavailable(hostile);
   source.ready_ = unavailable(hostile + "!");
   JobView& job = source.jobs_[1];
-  job.id = job.name = job.condition.reason = job.condition.result = hostile;
+  job.id = job.name = job.condition.reason = job.condition.result.weights_sha256 = hostile;
   job.condition.workers = {hostile};
   WorkerView& worker = source.nodes_[1].worker;
   worker.info.worker.name = worker.info.address = worker.info.version = worker.reason = hostile;
