@@ -270,9 +270,9 @@ Result<uint64_t> RemoteRun::hold() {
 void RemoteRun::fence(uint64_t limit) {
   (void)state_->channel->loop().post([state = state_] { state->limit.held = true; });
   const auto fence = [run = state_->run, limit](Client& runner) {
-    auto request = runner.holdRequest();
+    auto request = runner.fenceRequest();
     request.setRun(run);
-    request.setLimit(limit + 1);
+    request.setLimit(limit);
     return request.send().then([](auto&& response) { return outcome_of(response); });
   };
   state_->channel->start("holding the run", kCallDeadline, fence, answer_to(state_));

@@ -72,14 +72,13 @@ uint64_t LiveRun::hold() {
   return wanted_ = limit;
 }
 
-uint64_t LiveRun::fence(uint64_t limit) {
+void LiveRun::fence(uint64_t limit) {
   {
     std::lock_guard lock(mutex_);
     wanted_ = limit;
     limit = std::min(limit, gate_);
   }
   log_.fence(limit);
-  return limit;
 }
 
 void LiveRun::set_gate(uint64_t step) {

@@ -39,9 +39,8 @@ class LiveRun final : public GatedRun {
   Status extend(uint64_t limit, const std::vector<std::pair<uint32_t, Bytes>>& feeds);
   // Takes back the steps that have not begun. Returns the limit that is left.
   uint64_t hold();
-  // Sets the limit for a run whose peers were held: it may be lower than before. Returns the limit
-  // that the run has now.
-  uint64_t fence(uint64_t limit);
+  // Sets the limit for a run whose peers were held: it may be lower than before.
+  void fence(uint64_t limit);
   // failed_precondition while a step is unfinished.
   Status feed(uint32_t index, const Bytes& value);
   Status renumber(uint64_t step);

@@ -94,14 +94,19 @@ class RunnerServer final : public Service<wire::Runner> {
 
   kj::Promise<void> hold(HoldContext context) override {
     const auto run = runner_.runs().find_live(context.getParams().getRun());
-    const uint64_t limit = context.getParams().getLimit();
     auto outcome = context.getResults().initOutcome();
     if (!run.ok()) {
       write_status(run.status(), outcome.initError());
     } else {
-      outcome.initOk().setLimit(limit == 0 ? (*run)->hold() : (*run)->fence(limit - 1));
+      outcome.initOk().setLimit((*run)->hold());
     }
     return kj::READY_NOW;
+  }
+
+  kj::Promise<void> fence(FenceContext context) override {
+    const auto run = runner_.runs().find_live(context.getParams().getRun());
+    if (run.ok()) (*run)->fence(context.getParams().getLimit());
+    return reply(context, run.status());
   }
 
   kj::Promise<void> feed(FeedContext context) override {

@@ -612,11 +612,13 @@ interface Runner {
   # same disk. failed_precondition: the runner does not see the folder, or may not write there.
   # Deadline 300 s.
 
-  hold @17 (run :UInt64, limit :UInt64) -> (outcome :Outcome(Limit));
-  # Brings all partitions of a run to the same step. With limit 0 the run drops the permission for
-  # all steps after the current one, and answers its new limit. Otherwise `limit` - 1
-  # becomes its limit, even if that is less than before: the master has held a peer that the run
-  # needs for that step, so the run cannot end it.
+  hold @17 (run :UInt64) -> (outcome :Outcome(Limit));
+  # The run drops the permission for all steps after the current one, and answers its new limit. The
+  # master then calls fence() with the highest limit, so that all partitions come to the same step.
+
+  fence @18 (run :UInt64, limit :UInt64) -> (outcome :Outcome(Nothing));
+  # `limit` becomes the run's limit, even if that is less than before: the master has held a peer
+  # that the run needs for a later step, so the run cannot end such a step.
 }
 
 struct Limit {
