@@ -2,6 +2,7 @@
 #include "daemon/master/wire_workforce.h"
 #include "daemon/remote/wire_remote_host.h"
 #include "daemon/spec/chaos_fault.h"
+#include "daemon/wire/registration.h"
 #include "daemon/wire/views.h"
 #include "devices/base/text.h"
 #include "transport/rpc/call.h"
@@ -12,67 +13,8 @@ namespace {
 
 using wire::Registry;
 
-constexpr size_t kMaxListed = 1024;        // devices, data sets
 constexpr size_t kMaxLogBytes = 64 << 10;  // of a call
 constexpr size_t kMaxRunnerText = 4 << 10;
-
-WorkerInfo info_of(wire::WorkerInfo::Reader in) {
-  WorkerInfo info;
-  info.worker = {to_string(in.getName()), in.getIncarnation()};
-  info.address = to_string(in.getDataAddress());
-  info.machine = to_string(in.getMachine());
-  for (const auto device : in.getDevices()) {
-    info.devices.push_back({to_string(device.getKind()), to_string(device.getName()),
-                            device.getMemoryBytes(), device.getThreads(),
-                            to_string(device.getDescription())});
-    if (info.devices.size() > kMaxListed) break;  // too many for join(), which says so
-  }
-  for (const auto dataset : in.getDatasets()) {
-    info.datasets.push_back(to_string(dataset));
-    if (info.datasets.size() > kMaxListed) break;
-  }
-  info.version = to_string(in.getVersion());
-  for (const auto runner : in.getRunners()) {
-    info.runners.push_back({to_string(runner.getJob()), runner.getAssembly(), runner.getTask()});
-    if (info.runners.size() > kMaxListed) break;
-  }
-  return info;
-}
-
-Result<RunnerToken> read_token(capnp::Data::Reader in, std::string_view method) {
-  RunnerToken token;
-  if (in.size() != token.size()) {
-    return invalid_argument(cat("Registry.", method, ": expected a token of ", token.size(),
-                                " bytes, received ", in.size()));
-  }
-  std::copy(in.begin(), in.end(), token.begin());
-  return token;
-}
-
-Result<std::vector<RunnerToken>> tokens_of(wire::WorkerInfo::Reader in) {
-  std::vector<RunnerToken> tokens;
-  for (const auto runner : in.getRunners()) {
-    LEAT_ASSIGN_OR_RETURN(const auto token, read_token(runner.getToken(), "registerWorker"));
-    tokens.push_back(token);
-    if (tokens.size() > kMaxListed) break;
-  }
-  return tokens;
-}
-
-// Of one that this build does not know, the worst.
-LinkFault fault_of(wire::LinkFault fault) {
-  switch (fault) {
-    case wire::LinkFault::NONE:
-      return LinkFault::none;
-    case wire::LinkFault::CLOSED:
-      return LinkFault::closed;
-    case wire::LinkFault::DAMAGED:
-      return LinkFault::damaged;
-    case wire::LinkFault::LOST:
-      break;
-  }
-  return LinkFault::lost;
-}
 
 class RegistryService final : public Service<Registry> {
  public:
@@ -122,14 +64,14 @@ Status RegistryService::check_worker(std::string_view method) const {
 
 kj::Promise<void> RegistryService::registerWorker(RegisterWorkerContext context) {
   const auto params = context.getParams();
-  const WorkerInfo info = info_of(params.getInfo());
+  const WorkerInfo info = read_worker(params.getInfo());
   Status status = check_role(RpcRole::worker, "registerWorker");
   if (status.ok() && worker_ && *worker_ != info.worker) {
     status = failed_precondition(cat("worker '", info.worker.name,
                                      "': expected a connection for each incarnation, and this one "
                                      "is that of another"));
   }
-  const auto tokens = tokens_of(params.getInfo());
+  const auto tokens = read_tokens(params.getInfo());
   if (status.ok()) status = tokens.status();
   if (status.ok())
     status = inside_->worker_connects(info, *tokens, params.getWorker(), connection_);
@@ -244,7 +186,7 @@ kj::Promise<void> RegistryService::linkFailed(LinkFailedContext context) {
   LinkFailed event;
   event.assembly = params.getAssembly();
   event.peer = to_string(params.getPeer()).substr(0, kMaxRunnerText);
-  event.fault = fault_of(params.getFault());
+  event.fault = read_fault(params.getFault());
   event.how = to_string(params.getHow()).substr(0, kMaxRunnerText);
   if (status.ok()) status = inside_->link_failed(connection_, std::move(event));
   answer(status, context.getResults().initOutcome());

@@ -15,11 +15,10 @@
 #include "daemon/jobs/leases.h"
 #include "daemon/remote/remote_host.h"
 #include "daemon/wire/cluster.capnp.h"
+#include "daemon/wire/runner_order.h"
 
 namespace leat {
 
-// A secret of the master by which it knows the runner that it told a worker to start.
-using RunnerToken = std::array<uint8_t, 32>;
 RunnerToken random_token();
 // In a time that does not depend on where they differ.
 bool equal(const RunnerToken& a, const RunnerToken& b);

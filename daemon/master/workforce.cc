@@ -6,6 +6,7 @@
 
 #include "daemon/master/wire_workforce.h"
 #include "daemon/remote/wire_remote_host.h"
+#include "daemon/wire/registration.h"
 #include "devices/base/text.h"
 #include "transport/rpc/call.h"
 #include "transport/rpc/server.h"
@@ -43,13 +44,7 @@ void Workforce::Inside::start(const RunnerPlace& place, const WorkerRef& worker,
   slot.token = token;
   slot.from = place.assembly;
   auto request = found->second.worker.startRequest();
-  auto spec = request.initSpec();
-  spec.setJob(place.job);
-  spec.setAssembly(place.assembly);
-  spec.setTask(place.task);
-  spec.setThreads(threads);
-  spec.setToken(kj::arrayPtr(token.data(), token.size()));
-  spec.setKey(kj::arrayPtr(key.data(), key.size()));
+  write_order({place.job, place.assembly, place.task, threads, token, key}, request.initSpec());
   auto call = request.send().then(
       [](auto&& response) -> Status { return status_of(response.getOutcome()); });
   await(kj::mv(call), parts_.options.call_deadline, cat("Worker.start to '", worker.name, "'"),
@@ -79,12 +74,7 @@ void Workforce::Inside::advance(const RunnerPlace& to, const WorkerRef& worker,
 void Workforce::Inside::tell_worker(const RunnerPlace& to, const Slot& slot,
                                     const RunnerToken& key) {
   auto request = workers_.at(slot.worker).worker.advanceRequest();
-  auto spec = request.initSpec();
-  spec.setJob(to.job);
-  spec.setAssembly(to.assembly);
-  spec.setTask(to.task);
-  spec.setToken(kj::arrayPtr(slot.token.data(), slot.token.size()));
-  spec.setKey(kj::arrayPtr(key.data(), key.size()));
+  write_order({to.job, to.assembly, to.task, 0, slot.token, key}, request.initSpec());
   auto call = request.send().then(
       [](auto&& response) -> Status { return status_of(response.getOutcome()); });
   await(kj::mv(call), parts_.options.call_deadline,

@@ -8,6 +8,7 @@
 #include "daemon/remote/remote_run.h"
 #include "daemon/remote/wire_remote_host.h"
 #include "daemon/remote/wire_runner_channel.h"
+#include "daemon/wire/run_messages.h"
 #include "ops/formats/safetensors.h"
 #include "scheduler/capnp/plan_file.h"
 #include "transport/rpc/chunks.h"
@@ -23,50 +24,6 @@ constexpr auto kSnapshotDeadline = std::chrono::seconds(300);
 constexpr auto kInspectDeadline = std::chrono::seconds(60);
 constexpr int kRunBits = 32;                   // of a run's number within its assembly
 constexpr uint64_t kHeadersBytes = 64u << 20;  // of a file of variables, in addition to their bytes
-
-Result<Shape> read_shape(capnp::List<int64_t>::Reader dims) {
-  std::vector<int64_t> sizes;
-  for (const int64_t dim : dims) sizes.push_back(dim);
-  if (const auto shape = Shape::checked(sizes)) return *shape;
-  return invalid_argument(cat("a shape: received [", join(sizes, ","), "]"));
-}
-
-Result<DatasetReport> read_report(wire::DatasetView::Reader in) {
-  DatasetReport report;
-  report.info.count = static_cast<int64_t>(in.getCount());
-  LEAT_ASSIGN_OR_RETURN(report.info.record_shape, read_shape(in.getRecordShape()));
-  LEAT_ASSIGN_OR_RETURN(report.info.label_shape, read_shape(in.getLabelShape()));
-  const auto record = dtype_from_name(in.getRecordDtype().cStr());
-  const auto label = dtype_from_name(in.getLabelDtype().cStr());
-  if (report.info.count <= 0 || !record || !label) {
-    return invalid_argument(cat("a data set: received ", report.info.count, " records of ",
-                                in.getRecordDtype().cStr(), " with labels of ",
-                                in.getLabelDtype().cStr()));
-  }
-  report.info.record_dtype = *record;
-  report.info.label_dtype = *label;
-  report.features_print = in.getFeaturesPrint().cStr();
-  report.labels_print = in.getLabelsPrint().cStr();
-  return report;
-}
-
-// Checks the answer: rows ascend, and are not too many or too long.
-Result<Held> read_held(wire::Held::Reader in) {
-  Held held;
-  held.whole = in.getWhole();
-  held.step = in.getStep();
-  for (const auto row : in.getRows()) {
-    const auto values = row.getValues();
-    const bool ascends = held.rows.empty() || held.rows.back().step < row.getStep();
-    if (!ascends || row.getStep() >= held.step || held.rows.size() == Commits::kMostRows ||
-        values.size() > static_cast<unsigned>(Commits::kMostValues))
-      return invalid_argument(cat("what it holds: received a row of step ", row.getStep(), ", of ",
-                                  values.size(), " values, below step ", held.step));
-    held.rows.push_back({row.getStep(), {}});
-    for (const double value : values) held.rows.back().values.push_back(value);
-  }
-  return held;
-}
 
 kj::Promise<Result<Blob>> download_blob(wire::Blob::Reader from, uint64_t max_bytes) {
   const auto digest = read_digest(from.getSha256());
@@ -128,7 +85,7 @@ Result<DatasetReport> RemoteHost::inspect(const DatasetFiles& files, int64_t cla
     return request.send().then([](auto&& response) -> Result<DatasetReport> {
       auto outcome = response.getOutcome();
       if (outcome.isError()) return read_status(outcome.getError());
-      return read_report(outcome.getOk());
+      return read_dataset(outcome.getOk());
     });
   });
 }

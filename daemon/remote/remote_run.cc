@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include "daemon/remote/wire_runner_channel.h"
+#include "daemon/wire/run_messages.h"
 #include "devices/base/text.h"
 #include "transport/rpc/chunks.h"
 
@@ -63,39 +64,6 @@ auto answer_to(StatePtr state) {
   return [state = std::move(state)](const Status& status) {
     if (!status.ok()) fail(*state, status);
   };
-}
-
-void fill(wire::Peer::Builder out, const Endpoint& peer) {
-  out.setTask(peer.task);
-  out.setNode(peer.node);
-  out.setIncarnation(peer.incarnation);
-  out.setDataAddress(peer.data_address);
-  out.setMachine(peer.machine);
-  out.setUnixAddress(peer.unix_address);
-}
-
-struct Setup {
-  RunOptions options;
-  std::shared_ptr<AssemblyRuns> assembly;
-  Sha256Digest plan;
-  std::vector<Endpoint> peers;
-  std::string data_root;
-};
-
-void fill(wire::RunSetup::Builder out, const Setup& setup) {
-  out.setName(setup.options.name);
-  out.setSeed(setup.options.seed);
-  out.setFirstStep(setup.options.first_step);
-  out.setProfile(setup.options.profile);
-  out.setEndless(setup.options.endless);
-  out.setTrains(setup.options.trains);
-  out.setCluster(bytes_of(setup.assembly->cluster));
-  out.setAssembly(setup.assembly->assembly);
-  out.setPlanSha256(bytes_of(setup.plan));
-  out.setTransport(setup.assembly->transport);
-  auto peers = out.initPeers(static_cast<unsigned>(setup.peers.size()));
-  for (unsigned p = 0; p < peers.size(); ++p) fill(peers[p], setup.peers[p]);
-  out.setDataRoot(setup.data_root);
 }
 
 // Asks for the largest limit that is wanted, one call at a time. Threads: the loop's.
@@ -182,11 +150,13 @@ void RemoteRun::connect(std::span<const Endpoint> peers, const RunOptions& optio
   const auto digest = assembly_->digest(state_->plan);
   if (!digest.ok()) return abort(digest.status());
   state_->first_step = options.first_step;
-  Setup setup{options, assembly_, *digest, {peers.begin(), peers.end()}, data_root_};
+  RunSetup setup{options,   assembly_->cluster,   assembly_->assembly,
+                 *digest,   assembly_->transport, {peers.begin(), peers.end()},
+                 data_root_};
   auto connect = [run = state_->run, setup = std::move(setup)](Client& runner) {
     auto request = runner.connectRequest();
     request.setRun(run);
-    fill(request.initSetup(), setup);
+    write_setup(setup, request.initSetup());
     return request.send().then([](auto&& response) { return outcome_of(response); });
   };
   state_->channel->start_setup(state_->run, cat("connecting '", options.name, "'"),

@@ -15,20 +15,10 @@
 #include "daemon/runner/live_run.h"
 #include "daemon/runner/run_links.h"
 #include "daemon/runner/runner_parts.h"
+#include "daemon/wire/run_setup.h"
 #include "scheduler/runtime/device_host.h"
 
 namespace leat {
-
-// RunSetup of daemon/wire/cluster.capnp.
-struct RunSetup {
-  RunOptions options;
-  std::array<uint8_t, 16> cluster{};
-  uint64_t assembly = 0;
-  Sha256Digest plan{};
-  std::string transport = "auto";
-  std::vector<Endpoint> peers;
-  std::string data_root;
-};
 
 // Threads: any. The members that block say so: call them on the run's strand, which keeps their
 // order. Every member may be called again, and then answers as it did the first time.

@@ -28,6 +28,7 @@
 #include "daemon/runner/wire_runner_service.h"
 #include "daemon/runner/worker_socket.h"
 #include "daemon/wire/cluster.capnp.h"
+#include "daemon/wire/registration.h"
 #include "devices/base/counted.h"
 #include "devices/base/text.h"
 #include "ops/catalogue.h"
@@ -266,20 +267,6 @@ Status announce(RpcClient& master, const JobRunner& runner, const ArmedFault& fa
       });
 }
 
-wire::LinkFault wire_fault(LinkFault fault) {
-  switch (fault) {
-    case LinkFault::none:
-      return wire::LinkFault::NONE;
-    case LinkFault::closed:
-      return wire::LinkFault::CLOSED;
-    case LinkFault::damaged:
-      return wire::LinkFault::DAMAGED;
-    case LinkFault::lost:
-      break;
-  }
-  return wire::LinkFault::LOST;
-}
-
 // What it answers changes nothing.
 void tell(RpcClient& master, const FailedLink& failed) {
   (void)master.call<wire::Registry>(
@@ -287,7 +274,7 @@ void tell(RpcClient& master, const FailedLink& failed) {
         auto request = registry.linkFailedRequest();
         request.setAssembly(failed.assembly);
         request.setPeer(failed.peer);
-        request.setFault(wire_fault(failed.fault));
+        request.setFault(write_fault(failed.fault));
         request.setHow(failed.how);
         return request.send().then(
             [](auto&& response) { return status_of(response.getOutcome()); });

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "daemon/runner/wire_runner_service.h"
+#include "daemon/wire/run_messages.h"
 #include "devices/base/text.h"
 #include "transport/rpc/call.h"
 #include "transport/rpc/chunks.h"
@@ -26,38 +27,6 @@ Result<BlobInfo> blob_info(uint64_t size, capnp::Data::Reader digest) {
   BlobInfo info{.size = size, .sha256 = {}};
   LEAT_ASSIGN_OR_RETURN(info.sha256, read_digest(digest));
   return info;
-}
-
-Endpoint read_peer(wire::Peer::Reader in) {
-  Endpoint peer;
-  peer.task = in.getTask();
-  peer.node = in.getNode();
-  peer.incarnation = in.getIncarnation();
-  peer.data_address = in.getDataAddress();
-  peer.machine = in.getMachine();
-  peer.unix_address = in.getUnixAddress();
-  return peer;
-}
-
-Result<RunSetup> read_setup(wire::RunSetup::Reader in) {
-  RunSetup setup;
-  setup.options.name = in.getName();
-  setup.options.seed = in.getSeed();
-  setup.options.first_step = in.getFirstStep();
-  setup.options.profile = in.getProfile();
-  setup.options.endless = in.getEndless();
-  setup.options.trains = in.getTrains();
-  if (in.getCluster().size() != setup.cluster.size()) {
-    return invalid_argument(cat("setup: cluster: expected ", setup.cluster.size(),
-                                " bytes, received ", in.getCluster().size()));
-  }
-  std::copy(in.getCluster().begin(), in.getCluster().end(), setup.cluster.begin());
-  setup.assembly = in.getAssembly();
-  LEAT_ASSIGN_OR_RETURN(setup.plan, read_digest(in.getPlanSha256()));
-  setup.transport = in.getTransport();
-  for (const auto peer : in.getPeers()) setup.peers.push_back(read_peer(peer));
-  setup.data_root = in.getDataRoot();
-  return setup;
 }
 
 class RunnerServer final : public Service<wire::Runner> {
@@ -266,32 +235,6 @@ class RunnerServer final : public Service<wire::Runner> {
   }
 
  private:
-  static void write_held(const Held& held, wire::Held::Builder out) {
-    out.setWhole(held.whole);
-    out.setStep(held.step);
-    auto rows = out.initRows(static_cast<unsigned>(held.rows.size()));
-    for (unsigned r = 0; r < rows.size(); ++r) {
-      const std::vector<double>& values = held.rows[r].values;
-      rows[r].setStep(held.rows[r].step);
-      rows[r].setValues(kj::arrayPtr(values.data(), values.size()));
-    }
-  }
-  static void write_dataset(const DatasetReport& report, wire::DatasetView::Builder out) {
-    const auto write_shape = [](const Shape& shape, auto list) {
-      for (unsigned i = 0; i < list.size(); ++i) list.set(i, shape[static_cast<int>(i)]);
-    };
-    const DatasetInfo& info = report.info;
-    out.setCount(static_cast<uint64_t>(info.count));
-    write_shape(info.record_shape,
-                out.initRecordShape(static_cast<unsigned>(info.record_shape.rank())));
-    out.setRecordDtype(std::string(dtype_name(info.record_dtype)));
-    write_shape(info.label_shape,
-                out.initLabelShape(static_cast<unsigned>(info.label_shape.rank())));
-    out.setLabelDtype(std::string(dtype_name(info.label_dtype)));
-    out.setFeaturesPrint(report.features_print);
-    out.setLabelsPrint(report.labels_print);
-  }
-
   template <typename Context>
   static kj::Promise<void> reply(Context& context, const Status& status) {
     answer(status, context.getResults().initOutcome());

@@ -7,6 +7,7 @@
 
 #include "daemon/jobs/grammar.h"
 #include "daemon/wire/cluster.capnp.h"
+#include "daemon/wire/registration.h"
 #include "devices/base/seconds_text.h"
 #include "devices/base/text.h"
 #include "transport/rpc/client.h"
@@ -23,59 +24,10 @@ constexpr std::chrono::milliseconds kHoldingPause = 250ms;  // at most, while ru
 constexpr std::chrono::milliseconds kLeastDial = 100ms;     // for the last attempt during that time
 constexpr auto kLongestGrace = 60'000ms;
 
-template <size_t N>
-Status copy_secret(capnp::Data::Reader from, std::array<uint8_t, N>& to, std::string_view what) {
-  if (from.size() != N)
-    return invalid_argument(cat(what, ": expected ", N, " bytes, received ", from.size()));
-  std::memcpy(to.data(), from.begin(), N);
-  return {};
-}
-
-Result<RunnerOrder> read_order(wire::RunnerSpec::Reader spec) {
-  RunnerOrder order;
-  order.job = spec.getJob();
-  if (!is_job_id(order.job)) {
-    return invalid_argument(
-        cat("a runner's order: expected a job's id, received ", quoted_start(order.job)));
-  }
-  order.assembly = spec.getAssembly();
-  order.task = spec.getTask();
-  order.threads = spec.getThreads();
-  LEAT_RETURN_IF_ERROR(copy_secret(spec.getToken(), order.token, "a runner's token"));
-  LEAT_RETURN_IF_ERROR(copy_secret(spec.getKey(), order.key, "a runner's key"));
-  return order;
-}
-
 Result<std::array<uint8_t, 16>> read_cluster_id(std::string_view text) {
   std::array<uint8_t, 16> id{};
   if (from_hex(text, id)) return id;
   return invalid_argument(cat("cluster id: expected 32 hexadecimal digits, received '", text, "'"));
-}
-
-void write_info(const WorkerInfo& info, uint64_t incarnation,
-                const std::vector<RunnerOrder>& runners, wire::WorkerInfo::Builder out) {
-  out.setName(info.worker.name);
-  out.setIncarnation(incarnation);
-  out.setDataAddress(info.address);
-  out.setMachine(info.machine);
-  out.setVersion(info.version);
-  auto devices = out.initDevices(static_cast<unsigned>(info.devices.size()));
-  for (unsigned i = 0; i < devices.size(); ++i) {
-    devices[i].setKind(info.devices[i].kind);
-    devices[i].setName(info.devices[i].name);
-    devices[i].setMemoryBytes(info.devices[i].memory_bytes);
-    devices[i].setThreads(info.devices[i].threads);
-    devices[i].setDescription(info.devices[i].description);
-  }
-  auto datasets = out.initDatasets(static_cast<unsigned>(info.datasets.size()));
-  for (unsigned i = 0; i < datasets.size(); ++i) datasets.set(i, info.datasets[i]);
-  auto held = out.initRunners(static_cast<unsigned>(runners.size()));
-  for (unsigned i = 0; i < held.size(); ++i) {
-    held[i].setJob(runners[i].job);
-    held[i].setAssembly(runners[i].assembly);
-    held[i].setTask(runners[i].task);
-    held[i].setToken(kj::arrayPtr(runners[i].token.data(), runners[i].token.size()));
-  }
 }
 
 // Returns the address for beats. ":4711" means that port at the master's host.
@@ -275,7 +227,7 @@ Result<Heart::Membership> MasterLink::register_with(RpcClient& client) {
       "Registry.registerWorker", kCall, [&](wire::Registry::Client registry) {
         auto known = kj::newPromiseAndFulfiller<std::array<uint8_t, 16>>();
         auto request = registry.registerWorkerRequest();
-        write_info(options_.info, incarnation_, runners_->orders(), request.initInfo());
+        write_worker(options_.info, incarnation_, runners_->orders(), request.initInfo());
         request.setWorker(
             kj::heap<Service>(*loop_, *runners_, options_.surroundings, kj::mv(known.promise)));
         return request.send().then([fulfiller = kj::mv(known.fulfiller)](

@@ -23,22 +23,12 @@
 
 #include "daemon/jobs/runner_end.h"
 #include "daemon/process/daemon_config.h"
+#include "daemon/wire/runner_order.h"
 #include "devices/base/log.h"
 #include "devices/base/status.h"
-#include "transport/io/handshake.h"
 #include "transport/io/identity.h"
 
 namespace leat {
-
-// The order to start a runner: RunnerSpec of daemon/wire/cluster.capnp.
-struct RunnerOrder {
-  std::string job;
-  uint64_t assembly = 0;
-  uint32_t task = 0;
-  uint32_t threads = 0;
-  std::array<uint8_t, 32> token{};
-  RunKey key{};
-};
 
 // The settings that all runners of this worker get.
 struct RunnerSurroundings {

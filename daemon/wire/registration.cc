@@ -1,0 +1,148 @@
+#include "daemon/wire/registration.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "daemon/jobs/grammar.h"
+#include "daemon/wire/views.h"
+#include "devices/base/text.h"
+#include "devices/base/utf8.h"
+
+namespace leat {
+namespace {
+
+constexpr size_t kMaxListed = 1024;  // devices, data sets, runners
+
+template <size_t N>
+Status copy_secret(capnp::Data::Reader from, std::array<uint8_t, N>& to, std::string_view what) {
+  if (from.size() != N)
+    return invalid_argument(cat(what, ": expected ", N, " bytes, received ", from.size()));
+  std::memcpy(to.data(), from.begin(), N);
+  return {};
+}
+
+}  // namespace
+
+void write_worker(const WorkerInfo& info, uint64_t incarnation,
+                  std::span<const RunnerOrder> runners, wire::WorkerInfo::Builder out) {
+  out.setName(info.worker.name);
+  out.setIncarnation(incarnation);
+  out.setDataAddress(info.address);
+  out.setMachine(info.machine);
+  out.setVersion(info.version);
+  auto devices = out.initDevices(static_cast<unsigned>(info.devices.size()));
+  for (unsigned i = 0; i < devices.size(); ++i) {
+    devices[i].setKind(info.devices[i].kind);
+    devices[i].setName(info.devices[i].name);
+    devices[i].setMemoryBytes(info.devices[i].memory_bytes);
+    devices[i].setThreads(info.devices[i].threads);
+    devices[i].setDescription(info.devices[i].description);
+  }
+  auto datasets = out.initDatasets(static_cast<unsigned>(info.datasets.size()));
+  for (unsigned i = 0; i < datasets.size(); ++i) datasets.set(i, info.datasets[i]);
+  auto held = out.initRunners(static_cast<unsigned>(runners.size()));
+  for (unsigned i = 0; i < held.size(); ++i) {
+    held[i].setJob(runners[i].job);
+    held[i].setAssembly(runners[i].assembly);
+    held[i].setTask(runners[i].task);
+    held[i].setToken(kj::arrayPtr(runners[i].token.data(), runners[i].token.size()));
+  }
+}
+
+WorkerInfo read_worker(wire::WorkerInfo::Reader in) {
+  WorkerInfo info;
+  info.worker = {to_string(in.getName()), in.getIncarnation()};
+  info.address = to_string(in.getDataAddress());
+  info.machine = to_string(in.getMachine());
+  for (const auto device : in.getDevices()) {
+    info.devices.push_back({to_string(device.getKind()), to_string(device.getName()),
+                            device.getMemoryBytes(), device.getThreads(),
+                            to_string(device.getDescription())});
+    if (info.devices.size() > kMaxListed) break;  // too many for join(), which says so
+  }
+  for (const auto dataset : in.getDatasets()) {
+    info.datasets.push_back(to_string(dataset));
+    if (info.datasets.size() > kMaxListed) break;
+  }
+  info.version = to_string(in.getVersion());
+  for (const auto runner : in.getRunners()) {
+    info.runners.push_back({to_string(runner.getJob()), runner.getAssembly(), runner.getTask()});
+    if (info.runners.size() > kMaxListed) break;
+  }
+  return info;
+}
+
+Result<RunnerToken> read_token(capnp::Data::Reader in, std::string_view method) {
+  RunnerToken token;
+  if (in.size() != token.size()) {
+    return invalid_argument(cat("Registry.", method, ": expected a token of ", token.size(),
+                                " bytes, received ", in.size()));
+  }
+  std::copy(in.begin(), in.end(), token.begin());
+  return token;
+}
+
+Result<std::vector<RunnerToken>> read_tokens(wire::WorkerInfo::Reader in) {
+  std::vector<RunnerToken> tokens;
+  for (const auto runner : in.getRunners()) {
+    LEAT_ASSIGN_OR_RETURN(const auto token, read_token(runner.getToken(), "registerWorker"));
+    tokens.push_back(token);
+    if (tokens.size() > kMaxListed) break;
+  }
+  return tokens;
+}
+
+void write_order(const RunnerOrder& order, wire::RunnerSpec::Builder out) {
+  out.setJob(order.job);
+  out.setAssembly(order.assembly);
+  out.setTask(order.task);
+  out.setThreads(order.threads);
+  out.setToken(kj::arrayPtr(order.token.data(), order.token.size()));
+  out.setKey(kj::arrayPtr(order.key.data(), order.key.size()));
+}
+
+Result<RunnerOrder> read_order(wire::RunnerSpec::Reader spec) {
+  RunnerOrder order;
+  order.job = spec.getJob();
+  if (!is_job_id(order.job)) {
+    return invalid_argument(
+        cat("a runner's order: expected a job's id, received ", quoted_start(order.job)));
+  }
+  order.assembly = spec.getAssembly();
+  order.task = spec.getTask();
+  order.threads = spec.getThreads();
+  LEAT_RETURN_IF_ERROR(copy_secret(spec.getToken(), order.token, "a runner's token"));
+  LEAT_RETURN_IF_ERROR(copy_secret(spec.getKey(), order.key, "a runner's key"));
+  return order;
+}
+
+wire::LinkFault write_fault(LinkFault fault) {
+  switch (fault) {
+    case LinkFault::none:
+      return wire::LinkFault::NONE;
+    case LinkFault::closed:
+      return wire::LinkFault::CLOSED;
+    case LinkFault::damaged:
+      return wire::LinkFault::DAMAGED;
+    case LinkFault::lost:
+      break;
+  }
+  return wire::LinkFault::LOST;
+}
+
+LinkFault read_fault(wire::LinkFault fault) {
+  switch (fault) {
+    case wire::LinkFault::NONE:
+      return LinkFault::none;
+    case wire::LinkFault::CLOSED:
+      return LinkFault::closed;
+    case wire::LinkFault::DAMAGED:
+      return LinkFault::damaged;
+    case wire::LinkFault::LOST:
+      break;
+  }
+  return LinkFault::lost;
+}
+
+}  // namespace leat

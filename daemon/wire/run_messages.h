@@ -1,0 +1,31 @@
+// Conversions of what a master and a runner tell each other about runs, for both sides of a
+// connection. Includes Cap'n Proto: for .cc files.
+//
+// Messages come from a peer, so the readers check them: invalid_argument with the wrong value.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "daemon/hosts/host_handle.h"
+#include "daemon/wire/cluster.capnp.h"
+#include "daemon/wire/run_setup.h"
+#include "devices/base/status.h"
+#include "ops/data/dataset.h"
+
+namespace leat {
+
+void write_setup(const RunSetup& setup, wire::RunSetup::Builder out);
+Result<RunSetup> read_setup(wire::RunSetup::Reader in);
+
+// The steps that a runner holds of a job. The reader checks that rows ascend, and that they are not
+// too many or too long.
+void write_held(const Held& held, wire::Held::Builder out);
+Result<Held> read_held(wire::Held::Reader in);
+
+void write_dataset(const DatasetReport& report, wire::DatasetView::Builder out);
+Result<DatasetReport> read_dataset(wire::DatasetView::Reader in);
+
+}  // namespace leat
