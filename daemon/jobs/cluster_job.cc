@@ -243,7 +243,8 @@ JobView ClusterJob::view() const {
   view.min_workers = job_.min_workers;
   view.submitted_ms = job_.submitted_ms;
   view.condition = job_.condition;
-  view.condition.times.add(state(), context_.now.wall_ms - job_.condition.since_ms);
+  view.times = job_.times;
+  view.times.add(state(), context_.now.wall_ms - job_.condition.since_ms);
   view.progress = runners_.run().progress().progress();
   view.history = job_.history;
   view.version = version_;

@@ -41,6 +41,7 @@ struct JobView {
   JobCondition condition;  // as in the journal; the reason also says what a waiting job waits for
   JobProgress progress;
   JobHistory history;    // in a list of jobs the count alone
+  JobTimes times;        // until the last event or tick of the table
   uint64_t version = 0;  // rises with every change of this view
 };
 

@@ -131,13 +131,13 @@ void visit_job(Visitor& v, View& job) {
   v.date({"submitted"}, job.submitted_ms);
   v.span({"queued", "Time queued", "leat_job_queued_seconds",
           "Time until the first runners of the job were there"},
-         condition.times.queued);
+         job.times.queued);
   v.span({"running", "Time running", "leat_job_running_seconds",
           "Time that the job has spent with all of its runners"},
-         condition.times.running);
+         job.times.running);
   v.span({"recovering", "Time recovering", "leat_job_recovering_seconds",
           "Time that the job has spent without all of its runners after a failure"},
-         condition.times.recovering);
+         job.times.recovering);
   v.count({"num_workers", "", "leat_job_workers", "Workers that the job asks for"},
           job.num_workers);
   v.option({"min_workers"}, job.min_workers);

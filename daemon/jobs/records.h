@@ -70,7 +70,7 @@ struct JobResult {
   std::string weights_sha256 = {};  // empty: there is no result
   uint64_t shards = 0;              // 0: neither it nor the fields below are known
   uint64_t seed = 0;
-  std::string cpu;                 // the model of the workers' processors; "A and B" if they differ
+  std::string cpu = {};            // the model of the workers' processors; "A and B" if they differ
   bool depends_on_timing = false;  // asynchronous, or with backup workers: no other run gives them
   bool operator==(const JobResult&) const = default;
 };
@@ -115,7 +115,6 @@ struct JobCondition {
   uint64_t assembly = 0;             // assemblies of runners so far; 0: none yet
   std::vector<std::string> workers;  // of the last assembly
   JobResult result;                  // of a job that succeeded
-  JobTimes times;  // in earlier states; not in the journal, which has their conditions
   bool operator==(const JobCondition&) const = default;
 };
 
@@ -175,6 +174,7 @@ struct StoredJob {
   int64_t submitted_ms = 0;
   JobCondition condition;
   JobHistory history;
+  JobTimes times;                            // in the states before the condition's
   std::vector<FiredFault> fired;             // in the order in which they came
   int64_t first_ran_ms = 0;                  // of Unix time; 0: it has not
   std::optional<ProgressReport> ended_with;  // as JobChanged has it
@@ -184,8 +184,7 @@ struct StoredJob {
   // that replays the journal both call it, so both know the same facts of the job.
   void become(JobCondition next) {
     if (next.state == JobState::running && first_ran_ms == 0) first_ran_ms = next.since_ms;
-    next.times = condition.times;
-    next.times.add(condition.state, next.since_ms - condition.since_ms);
+    times.add(condition.state, next.since_ms - condition.since_ms);
     condition = std::move(next);
   }
 };

@@ -29,7 +29,7 @@ TEST_CASE("a journal gives back what was written") {
     CHECK(journal->generation() == 1);
     CHECK(journal->replay()->empty());
     REQUIRE_OK(journal->append(submitted(1, "a-0001", submission)));
-    running = {JobState::starting, "why", 12, 1, 2, {"w1", "w,2"}, "result"};
+    running = {JobState::starting, "why", 12, 1, 2, {"w1", "w,2"}, {"result"}};
     REQUIRE_OK(journal->append(JobChanged{"a-0001", running}));
     REQUIRE_OK(journal->append(submitted(2, "b-0002", make_submission("q", "b", 1))));
   }

@@ -60,21 +60,21 @@ TEST_CASE("a job has the time that it has spent queued, running and recovering")
                Catch::Contains(cat("\"queued_seconds\":", queued, ",\"running_seconds\":", running,
                                    ",\"recovering_seconds\":", recovering, ",")));
   };
-  driver.advance(std::chrono::milliseconds(2000));
+  driver.tick(std::chrono::milliseconds(2000));
   expect("2.0", "0.0", "0.0");
   driver.join("w1");
   driver.start_all(id);
-  driver.advance(std::chrono::milliseconds(3000));
+  driver.tick(std::chrono::milliseconds(3000));
   expect("2.0", "3.0", "0.0");
   driver.send(WorkerLost{{"w1", 1}, "no heartbeat for 2.5 s", std::chrono::milliseconds(2500)});
-  driver.advance(std::chrono::milliseconds(500));
+  driver.tick(std::chrono::milliseconds(500));
   expect("2.0", "3.0", "0.5");
   driver.restart();  // the journal gives the times back
   expect("2.0", "3.0", "0.5");
   driver.join("w2");
   driver.start_all(id);
   driver.send(JobFinished{id, 2, "abc"});
-  driver.advance(std::chrono::milliseconds(9000));
+  driver.tick(std::chrono::milliseconds(9000));
   expect("2.0", "3.0", "0.5");
 }
 
