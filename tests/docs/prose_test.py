@@ -73,7 +73,6 @@ TO_DO = """
     tests/ops
     tests/scheduler
     tests/transport
-    transport/rpc
     transport/shm
     transport/tcp
 """.split()
