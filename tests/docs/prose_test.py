@@ -73,7 +73,6 @@ TO_DO = """
     tests/ops
     tests/scheduler
     tests/transport
-    transport/tcp
 """.split()
 TO_DO_ENDINGS = (".h", ".cc", ".cu", ".capnp")
 
