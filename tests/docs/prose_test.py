@@ -64,7 +64,6 @@ TO_DO = """
     tests/daemon/master
     tests/daemon/remote
     tests/daemon/runner
-    tests/daemon/sim
     tests/daemon/soak
     tests/daemon/worker
     tests/devices

@@ -68,7 +68,7 @@ void SimMaster::kill(bool loses_power) {
   life_.reset();
 }
 
-// False: the disk does not let it, as yet.
+// Returns false if the disk does not yet allow it.
 bool SimMaster::open_journal() {
   if (real_ == nullptr) return true;
   const auto jobs = real_->open();
@@ -85,7 +85,7 @@ bool SimMaster::open_journal() {
   return true;
 }
 
-// All of them, or none; after a failed sync nobody knows.
+// Writes all of the records or none. After a failed sync the outcome is unknown.
 Status SimMaster::append_to_real(const std::vector<JournalRecord>& records) {
   const Status status = real_->append(records);
   if (status.ok() || status.code() == Code::resource_exhausted || journal_broken_) return status;
@@ -129,7 +129,7 @@ void SimMaster::tick() {
   world_.after(process, kTick, [this] { tick(); });
 }
 
-// Whatever is seen is written, and what has ended stays as it is.
+// Checks that the journal has everything that clients may see, and that ended jobs do not change.
 void SimMaster::check_views() {
   for (const JobView& job : life_->table->jobs()) {
     const StoredJob* stored = journal_.find(job.id);
@@ -179,7 +179,7 @@ void SimMaster::written(std::vector<WriteJournal> batch) {
     life_->writing = false;
     write_pending();
     for (size_t i = 0; i < batch.size(); ++i) {
-      // One that cannot be written does not refuse the others.
+      // A record that cannot be written must not refuse the others of its batch.
       const Status status = all.ok() || batch.size() == 1 ? all : append_to_real({records[i]});
       if (status.ok()) append(records[i]);
       handle(JournalWritten{batch[i].write, status});
@@ -282,7 +282,7 @@ Status SimMaster::heard(const Heartbeat& heartbeat) {
   return life_->members->heard(heartbeat, moment_of(world_.clock()));
 }
 
-// It is not a member any more: its connections are closed, and what ran there is gone.
+// The worker is no member any more: closes its connections, and counts its runners as ended.
 void SimMaster::worker_lost(const WorkerRef& worker, const std::string& reason) {
   world_.trace("master: ", worker.name, " of ", worker.incarnation, " is lost: ", reason);
   for (auto& [assembly, slots] : life_->slots) {
@@ -309,7 +309,7 @@ void SimMaster::perform(const StartRunners& action) {
     }
     const WorkerRef& ref = action.workers[task];
     const auto found = life_->workers.find(ref);
-    if (found == life_->workers.end()) continue;  // the table hears that it was lost
+    if (found == life_->workers.end()) continue;  // the table will hear that the worker was lost
     SimWorker* worker = found->second.worker;
     life_->slots[{action.job, action.assembly}][task] = {worker, ref, nullptr, nullptr, action.assembly};
     found->second.end->send([worker, ref, job = action.job, assembly = action.assembly, task] {
@@ -318,7 +318,7 @@ void SimMaster::perform(const StartRunners& action) {
   }
 }
 
-// A runner of an earlier assembly goes on in this one: its worker hears of it, then it does.
+// Moves a runner of an earlier assembly into this one: tells its worker first, then the runner.
 void SimMaster::keep_runner(const StartRunners& action, uint64_t task) {
   const WorkerRef ref = action.workers[task];
   const std::string job = action.job;
@@ -336,7 +336,7 @@ void SimMaster::keep_runner(const StartRunners& action, uint64_t task) {
     slots.erase(slot);
     life_->slots[{job, assembly}][task] = moved;
     ++kept;
-    // First its worker is told, then the runner itself.
+    // Tells the worker first, then the runner itself.
     SimWorker* worker = found->second.worker;
     return found->second.end->send([this, worker, slot = moved, job, assembly, task] {
       const Status status = worker->advance(job, assembly);
