@@ -1,4 +1,4 @@
-// operator new of this test binary, counted while a CountedNew lives.
+// Counts the calls of operator new in this test binary while a CountedNew lives.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@ class CountedNew {
   CountedNew& operator=(const CountedNew&) = delete;
 
   struct Counts {
-    int64_t ours = 0;       // asked for by Leat's libraries or the test
-    int64_t libraries = 0;  // by anybody else's
+    int64_t ours = 0;       // calls from Leat's libraries or the test
+    int64_t libraries = 0;  // calls from other libraries
   };
   Counts counts() const;
 };

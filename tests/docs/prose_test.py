@@ -53,7 +53,6 @@ TO_DO = """
     daemon/worker
     tests
     tests/benchmarks
-    tests/daemon
     tests/daemon/chaos
     tests/daemon/checkpoint
     tests/daemon/client
