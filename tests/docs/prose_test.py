@@ -53,11 +53,6 @@ TO_DO = """
     daemon/worker
     tests
     tests/benchmarks
-    tests/daemon/chaos
-    tests/daemon/checkpoint
-    tests/daemon/client
-    tests/daemon/config
-    tests/daemon/faults
     tests/daemon/jobs
     tests/daemon/leatd
     tests/daemon/master
