@@ -53,7 +53,6 @@ TO_DO = """
     daemon/worker
     tests
     tests/benchmarks
-    tests/daemon/jobs
     tests/daemon/leatd
     tests/daemon/master
     tests/daemon/remote

@@ -9,7 +9,7 @@ namespace leat::sim {
 namespace {
 
 constexpr Ms kBeatEvery = 250, kBeat = 1000, kKeepAlive = 500;
-constexpr Ms kPulse = 2500, kQuiet = 500;  // silence that kills a runner; that is reported
+constexpr Ms kPulse = 2500, kQuiet = 500;  // silence that kills, and that is reported
 constexpr Ms kConnect = 5000, kRedial = 200;
 constexpr Ms kAdopt = 60'000;   // how long runners are kept without a master
 constexpr Ms kRefused = 5'000;  // how long a refused runner keeps asking
