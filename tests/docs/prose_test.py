@@ -53,12 +53,6 @@ TO_DO = """
     daemon/worker
     tests
     tests/benchmarks
-    tests/daemon/leatd
-    tests/daemon/master
-    tests/daemon/remote
-    tests/daemon/runner
-    tests/daemon/soak
-    tests/daemon/worker
     tests/devices
     tests/fuzz
     tests/onnx

@@ -494,7 +494,7 @@ class Simulation {
   std::map<std::string, SimulatedWorker> workers_;
   std::set<std::pair<std::string, uint64_t>> driven_;    // between RunJob and EndRun
   std::set<std::pair<std::string, uint64_t>> yielding_;  // were asked to yield
-  std::set<std::pair<std::string, uint64_t>> running_;   // of those in driven_, neither done nor broken
+  std::set<std::pair<std::string, uint64_t>> running_;   // of these, not done or broken
   std::map<std::string, uint64_t> assemblies_;               // as last written
   std::map<std::string, JobCondition> ended_;            // as first seen
   std::set<uint64_t> open_tickets_, removals_;

@@ -185,8 +185,7 @@ TEST_CASE("bytes that went bad in a log lose the last record at most, or the log
     INFO("byte " << byte);
     const JournalFolder copy;
     std::string flipped = remains.log;
-    flipped[byte] =
-        static_cast<char>(flipped[byte] ^ 0x5a);  // a single flipped bit is always found
+    flipped[byte] = static_cast<char>(flipped[byte] ^ 0x5a);  // one bit alone is always found
     write(copy / "journal.sqlite", remains.database);
     write(copy / "journal.sqlite-wal", flipped);
     const auto before = snapshot(copy.path());
