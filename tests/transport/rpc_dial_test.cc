@@ -12,7 +12,7 @@ namespace {
 
 using Stream = kj::Own<kj::AsyncIoStream>;
 
-// Answers tries when it is told to.
+// An address whose connects end when the test says so.
 struct SilentAddress final : kj::NetworkAddress {
   kj::Promise<Stream> connect() override {
     auto answer = kj::newPromiseAndFulfiller<Stream>();
