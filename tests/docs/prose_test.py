@@ -51,7 +51,6 @@ TO_DO = """
     daemon/training
     daemon/wire
     daemon/worker
-    tests/ops
 """.split()
 TO_DO_ENDINGS = (".h", ".cc", ".cu", ".capnp")
 
