@@ -10,6 +10,7 @@
 
 namespace leat {
 
+// Owns a process from its start until it is reaped.
 class ChildProcess {
  public:
   struct Options {

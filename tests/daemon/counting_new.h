@@ -5,6 +5,7 @@
 
 namespace leat {
 
+// Counts from its construction on. Only one at a time.
 class CountedNew {
  public:
   CountedNew();

@@ -7,6 +7,7 @@
 
 namespace leat {
 
+// The exit code and the output of a process that has ended.
 struct Finished {
   int exit_code = -1;  // 128 + the signal's number after a signal, as in a shell
   std::string out;

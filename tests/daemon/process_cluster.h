@@ -13,6 +13,7 @@
 
 namespace leat {
 
+// The settings of a cluster.
 struct ProcessClusterOptions {
   int workers = 1;
   int threads = 1;                        // of each worker
@@ -22,6 +23,7 @@ struct ProcessClusterOptions {
   std::vector<std::string> master = {}, worker = {};  // more arguments
 };
 
+// Owns the daemons, one process each.
 class ProcessCluster {
  public:
   explicit ProcessCluster(ProcessClusterOptions options);

@@ -14,6 +14,7 @@ namespace leat::testing {
 
 inline constexpr char kBackendCases[] = "/usr/share/libonnx-testdata/data";
 
+// One data set of a case.
 struct BackendData {
   std::string name;                     // "test_data_set_0"
   std::string folder;                   // absolute

@@ -10,6 +10,7 @@
 
 namespace leat {
 
+// A change that makes a plan hostile, and the error of the verifier.
 struct HostilePlan {
   std::string what;
   std::function<void(Plan&)> change;

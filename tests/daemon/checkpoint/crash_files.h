@@ -21,6 +21,7 @@
 
 namespace leat {
 
+// The files of the disk, with a log of all operations on them.
 class CrashFiles final : public Files {
  public:
   CrashFiles();

@@ -123,6 +123,7 @@ class FakeJobs final : public JobService, public StatusSource {
   std::thread clock_;
 };
 
+// The settings of a JobMaster.
 struct JobMasterOptions {
   std::string secret = {};
   Files* files = &real_files();  // the files that uploads go to

@@ -35,6 +35,7 @@ inline constexpr std::array<Phase, 8> kPhases = {
 std::string_view name_of(Deed deed);    // "kill_runner"
 std::string_view name_of(Phase phase);  // "first_step"
 
+// A deed, the task that it hits, and the moment in the job.
 struct Fault {
   uint64_t seed = 0;
   Deed deed = Deed::kill_runner;

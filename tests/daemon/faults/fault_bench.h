@@ -32,6 +32,7 @@ struct FaultReport {
   std::string line() const;
 };
 
+// Owns the cluster, and runs one job at a time on it.
 class FaultBench {
  public:
   // `transport`: "shm" or "tcp".

@@ -29,6 +29,7 @@ class MemoryJournal {
 Submission make_submission(const std::string& request_id, const std::string& name,
                            uint32_t num_workers, const std::string& text = "version: 1\n");
 
+// Sends events to a table of jobs, and records its actions.
 class TableDriver {
  public:
   // By default it decides on failures at once.

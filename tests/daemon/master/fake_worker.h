@@ -47,6 +47,7 @@ class FakeRunner {
   std::unique_ptr<Inside> inside_;
 };
 
+// A worker that does what a test says, with a real connection to the master.
 class FakeWorker {
  public:
   // Connects and registers, and sends a heartbeat every 25 ms if `beats`.

@@ -47,8 +47,8 @@ class End : public std::enable_shared_from_this<End> {
   std::deque<Task> held_;  // tasks that a cut holds up
 };
 using EndPtr = std::shared_ptr<End>;
-// All connections, and the cuts between machines.
 
+// All connections, and the cuts between machines.
 class Network {
  public:
   explicit Network(World& world) : world_(world) {}

@@ -25,6 +25,7 @@
 
 namespace leat::sim {
 
+// One master over all of its lives. The cluster owns it.
 class SimMaster {
  public:
   using Done = std::function<void(const Result<JobView>&)>;

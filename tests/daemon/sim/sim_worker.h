@@ -103,8 +103,8 @@ class SimRunner {
   bool applying_ = false;
   bool corrupts_ = false;
 };
-// The worker of one machine, with its runners.
 
+// The worker of one machine, with its runners.
 class SimWorker {
  public:
   SimWorker(Cluster& cluster, int machine);

@@ -13,8 +13,8 @@
 #include "tests/daemon/sim/sim_master.h"
 
 namespace leat::sim {
-// The result of a simulation.
 
+// The result of a simulation.
 struct Outcome {
   std::string broken;              // the invariant that was broken; "" if none
   std::vector<std::string> trace;  // the events, if they were asked for

@@ -16,8 +16,8 @@ struct Weights {
   uint64_t samples = 0;  // the sum of all samples used
   bool operator==(const Weights&) const = default;
 };
-// The parameters of a job, and its mathematics.
 
+// The parameters of a job, and its mathematics.
 struct TinyJob {
   uint64_t seed = 0;
   uint64_t steps = 1;

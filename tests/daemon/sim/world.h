@@ -29,8 +29,8 @@ struct Process {
   Ms stopped_until = 0;
 };
 
+// The clock, the random numbers and the queue of events.
 class World {
-  // The clock, the random numbers and the queue of events.
  public:
   World(uint64_t seed, bool traces) : random_(seed), traces_(traces) {}
 

@@ -16,6 +16,7 @@
 
 namespace leat {
 
+// A master for any number of real workers.
 class FakeMaster {
  public:
   FakeMaster();
