@@ -1,5 +1,5 @@
-// Waiting for what another process or thread does: nobody can pass it a clock, so the test looks
-// again and again, until a deadline.
+// Waits for an effect in another process or thread. A test cannot give it a clock, so it looks
+// again and again until a deadline.
 #pragma once
 
 #include <chrono>
@@ -7,7 +7,7 @@
 
 namespace leat {
 
-// Looks, with pauses of `look`, until `condition` holds: true; or until `patience` is over: false.
+// Looks, with pauses of `look`, until `condition` holds (true) or `patience` is over (false).
 template <typename Condition>
 bool eventually(Condition condition, std::chrono::milliseconds patience = std::chrono::seconds(30),
                 std::chrono::milliseconds look = std::chrono::milliseconds(1)) {

@@ -1,4 +1,4 @@
-// The value of a Result, or a failed test that says why there is none.
+// Returns the value of a Result, or fails the test with the error.
 #pragma once
 
 #include <string>

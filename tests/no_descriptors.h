@@ -1,4 +1,4 @@
-// A process that can open no more files, while this lives.
+// Keeps this process from opening any more files for the object's lifetime.
 #pragma once
 
 #include <sys/resource.h>

@@ -1,7 +1,7 @@
-// Times that the docs promise. A loaded machine keeps none of them, so an ordinary test asserts
-// what holds at any speed: that a thing happens at all, before a deadline that only a thing that
-// never happens misses. With LEAT_TIMES=1 the promises themselves are checked, too: `deploy/chaos`
-// and `deploy/test --long` set it and run those tests alone.
+// Times that the docs promise. A loaded machine keeps none of them, so an ordinary test only
+// asserts that an event happens at all, before a deadline that is far longer. With LEAT_TIMES=1 the
+// tests check the promises, too: `deploy/chaos` and `deploy/test --long` set it and run those tests
+// alone.
 #pragma once
 
 #include <chrono>
@@ -14,7 +14,7 @@ namespace leat {
 
 inline bool times_are_checked() { return std::getenv("LEAT_TIMES") != nullptr; }
 
-// `promise` is that of a machine without sanitizers.
+// Checks a time against `promise`, which is for a machine without sanitizers.
 inline void check_promised(std::chrono::milliseconds took, std::chrono::milliseconds promise) {
   if (times_are_checked()) CHECK(took < promise * kSlowness);
 }

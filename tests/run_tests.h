@@ -1,9 +1,10 @@
-// What a program of tests does, for a main() of its own; without one it has that of tests/main.cc.
+// Runs all tests of a program that has its own main(). Other programs have the one of
+// tests/main.cc.
 #pragma once
 
 namespace leat {
 
-// With the framework's options. The exit code: 0 if every test passed.
+// Takes the framework's options. Returns the exit code: 0 if every test passed.
 int run_tests(int count, char** arguments);
 
 }  // namespace leat

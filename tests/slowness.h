@@ -1,5 +1,5 @@
-// What promised times are multiplied by where they are measured. Deadlines that nothing measures
-// need no factor: those are so long that only what never happens misses them.
+// The factor for promised times on slow builds. Deadlines that no test measures need no factor,
+// because they are far longer than any event.
 #pragma once
 
 namespace leat {

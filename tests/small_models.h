@@ -5,7 +5,7 @@
 
 namespace leat {
 
-// A convolutional network; `dropout`: with one before the last layer.
+// A convolutional network. `dropout` adds a Dropout before the last layer.
 inline std::string small_cnn(const std::string& name, bool dropout) {
   return R"(<ir_version: 10, opset_import: ["" : 20, "leat" : 1]>
 )" + name +
@@ -17,7 +17,7 @@ inline std::string small_cnn(const std::string& name, bool dropout) {
          "  logits = leat.Dense <units = 4> (" + (dropout ? "d" : "f") + ")\n}\n";
 }
 
-// One that is quick also where a process is to be started for it.
+// A model that trains quickly, even in tests that start a process for it.
 inline constexpr const char* kTinyCnn = R"(<ir_version: 10, opset_import: ["" : 20, "leat" : 1]>
 tiny (float[N,1,8,8] image) => (float[N,4] logits) {
   c1 = leat.Conv2D <filters = 8, kernel = 3, activation = "relu"> (image)

@@ -1,4 +1,4 @@
-// A directory of the test's own, removed with all that is in it.
+// A directory that a test owns. The destructor removes it with all of its content.
 #pragma once
 
 #include <stdlib.h>

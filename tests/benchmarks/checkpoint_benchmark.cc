@@ -1,10 +1,10 @@
-// What checkpoints cost a training: one every 20 steps against none, by turns, on runners as a
-// worker starts them, driven by a trainer over the wire. Times are medians over trainings of the
-// mean step; with --within, over both halves of each training, where every other stretch of 20
-// steps has the copying and the writing of a checkpoint, which a machine that is not quiet disturbs
-// less. A stretch begins a few steps before its checkpoint: a step is heard of some milliseconds
-// after it ended, but at once where the next one waits for a checkpoint. One JSON object for each
-// case on stdout.
+// Measures the cost of checkpoints for a training: one every 20 steps against none, alternating, on
+// runners as a worker starts them, driven by a trainer over the wire. Times are medians over
+// trainings of the mean step. With --within, they are medians over both halves of each training,
+// where every second stretch of 20 steps has the copying and the writing of a checkpoint, which is
+// less sensitive to other load. A stretch begins a few steps before its checkpoint, because a step
+// is reported some milliseconds after its end, but at once if the next one waits for a checkpoint.
+// Prints one JSON object for each case on stdout.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
@@ -42,7 +42,7 @@ struct Options {
   std::vector<std::string> models = {"cnn", "mlp"};
   std::vector<std::string> strategies = {"mirrored", "parameter_server"};
   int rounds = 5;
-  double seconds = 4;  // of each training, about
+  double seconds = 4;  // of each training, roughly
   int threads = 1;     // of each runner
   bool quick = false;
   bool within = false;
@@ -54,8 +54,8 @@ struct Model {
   int64_t batch;
 };
 
-// The network of configs/jobs/fashion_mnist_cnn.yaml, 5 MB of variables with Adam's; and one whose
-// checkpoints are large beside its steps: 71 MB.
+// The network of configs/jobs/fashion_mnist_cnn.yaml, with 5 MB of variables including Adam's; and
+// one whose checkpoints are large compared to its steps: 71 MB.
 const Model kModels[] = {{"cnn", R"(<ir_version: 10, opset_import: ["" : 20, "leat" : 1]>
 cnn (float[N,1,28,28] image) => (float[N,10] logits) {
   c1 = leat.Conv2D <filters = 32, kernel = 3, activation = "relu"> (image)
@@ -80,7 +80,7 @@ mlp (float[N,1,28,28] image) => (float[N,10] logits) {
 )",
                           64}};
 
-// When steps were heard of.
+// Records the times at which steps were reported.
 class Watch final : public TrainObserver {
  public:
   void started(int64_t, int64_t) override {}
@@ -118,7 +118,7 @@ class Bench {
     must(write_npy(real_files(), directory_ / "y.npy", y));
   }
 
-  // Trains so many steps with a checkpoint every 2 * kEvery of them. Adds the time of a step to
+  // Trains `steps` steps with a checkpoint every 2 * kEvery of them. Adds the time of a step to
   // `with`, for the stretches with a checkpoint, and to `without`, for the others.
   void train_by_turns(int64_t steps, Watch& watch, std::vector<double>& with,
                       std::vector<double>& without) {
@@ -129,9 +129,10 @@ class Bench {
     with.push_back(mean(halves[1]));
   }
 
-  // Trains so many steps. `every`: 0: no checkpoints.
-  // RETURNS: the mean time of a step in each stretch but the first steps and the last: for the
-  // checkpoint of the last step all wait, whichever rule there is.
+  // Trains `steps` steps. With `every` = 0 there are no checkpoints.
+  //
+  // RETURNS: the mean time of a step in each stretch except the first steps and the last, because
+  // every rule waits for the checkpoint of the last step.
   std::vector<double> train(int64_t steps, int64_t every, Watch& watch) {
     RunnerTestOptions described;
     described.runners = kWorkers;
@@ -231,7 +232,7 @@ TEST_CASE("the cost of checkpoints is measured") {
 }  // namespace
 }  // namespace leat
 
-// The runners of the tests say with Catch what goes wrong, so that it is a test that measures.
+// The helpers of the runner's tests report errors through Catch, so the measurement is a test case.
 int main(int count, char** arguments) {
   using leat::options;
   CLI::App app("What a checkpoint every 20 steps costs a training of two runners");

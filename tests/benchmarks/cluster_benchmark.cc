@@ -1,7 +1,7 @@
-// The step path between processes: runners as a worker starts them, driven by a master over the
-// wire, on loopback. One JSON object for each measure on stdout; tests/peers/step_path.py sets them
-// beside others'. Times are medians over rounds, in microseconds; only a quiet machine gives any
-// that are worth keeping.
+// Measures the step path between processes: runners as a worker starts them, driven by a master
+// over the wire, on loopback. Prints one JSON object for each measure on stdout;
+// tests/peers/step_path.py compares them with other systems. Times are medians over rounds, in
+// microseconds. Only a quiet machine gives useful ones.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
@@ -36,12 +36,12 @@ struct Options {
                                        "transfer", "server", "sparse", "all_reduce"};
   std::vector<std::string> transports = {"tcp", "shm"};
   std::vector<std::string> modes = {"interactive", "free"};  // of the null step
-  std::vector<int> ranks;                                    // only these; all if there are none
+  std::vector<int> ranks;                                    // only these; empty: all
   std::vector<int64_t> bytes;                                // likewise
   int rounds = 5;
   double seconds = 0.3;  // of a round
   int threads = 1;       // of each runner
-  bool quick = false;    // everything once, and small: to see that it runs
+  bool quick = false;    // everything once and small, as a check that it runs
 } options;
 
 Clock::time_point late() { return Clock::now() + std::chrono::seconds(120); }
@@ -73,7 +73,7 @@ void report(const Case& of, const std::vector<double>& us) {
   std::cout << line.add("n", static_cast<uint64_t>(us.size())).text() << std::flush;
 }
 
-// Runner processes, and a master that has them.
+// Runner processes, and the master that drives them.
 class Cluster {
  public:
   Cluster(const std::string& transport, int runners) : nodes_(described(runners)) {
@@ -114,7 +114,7 @@ class Cluster {
   int workers_ = 0;
 };
 
-// The runners step on by themselves: the master allows many steps, and hears when they are done.
+// The runners step freely: the master allows many steps, and is notified when they are done.
 std::vector<double> free_running(Cluster& cluster, JobGraph graph) {
   graph.fetches.clear();
   const auto run = cluster.run(graph);
@@ -125,7 +125,7 @@ std::vector<double> free_running(Cluster& cluster, JobGraph graph) {
     must(run->wait(done - 1, late(), true));
     return us_since(start);
   };
-  // The first steps are slow; how many fill a round is seen from a round that is long enough.
+  // The first steps are slow, so the number of steps for a round comes from a long enough round.
   uint64_t count = 3;
   steps(count);
   for (double us = steps(count); us < options.seconds * 0.5e6; us = steps(count)) {
@@ -138,8 +138,8 @@ std::vector<double> free_running(Cluster& cluster, JobGraph graph) {
   return us;
 }
 
-// One call from the master for each step, and its fetch back before the next. `expected` gives the
-// fetch after so many steps.
+// The master makes one call for each step, and waits for its fetch before the next. `expected`
+// returns the fetch after a number of steps.
 std::vector<double> interactive(Cluster& cluster, const JobGraph& graph,
                                 const std::function<double(uint64_t)>& expected) {
   const auto run = cluster.run(graph);
@@ -160,7 +160,7 @@ std::vector<double> interactive(Cluster& cluster, const JobGraph& graph,
   return us;
 }
 
-// The fetch of every step is right.
+// Checks that the fetch of every step is right.
 void check(Cluster& cluster, const StepGraph& graph, double expected) {
   const auto run = cluster.run(graph.step);
   for (uint64_t step = 0; step < 3; ++step) {
@@ -177,7 +177,8 @@ const Catalogue& standard() {
   return catalogue;
 }
 
-// Those of `all` that are asked for; `quick` without being asked.
+// Returns the members of `all` that were asked for. Without a request: all, or only `quick` with
+// --quick.
 template <typename T>
 std::vector<T> chosen(std::vector<T> all, const std::vector<T>& asked, T quick) {
   if (!asked.empty()) {
@@ -206,7 +207,7 @@ void measure_null(const std::string& transport) {
   }
 }
 
-// What 32 more hops cost.
+// Measures the cost of 32 additional hops.
 void measure_hop(const std::string& transport) {
   constexpr int kShort = 2, kLong = 34;
   const StepGraph graphs[] = {step_graphs::chain(standard(), kShort),
@@ -255,7 +256,7 @@ void measure_server(const std::string& transport) {
   }
 }
 
-// By the bytes of the table.
+// Measures by the size of the table.
 void measure_sparse(const std::string& transport) {
   constexpr int64_t kRowBytes = 400;
   for (const int64_t bytes : sizes({100'000'000, 1'000'000'000})) {
@@ -268,7 +269,7 @@ void measure_sparse(const std::string& transport) {
   }
 }
 
-// As a whole, and in the pieces that a model's variables make of it.
+// Measures it as a whole, and in the pieces that a model's variables make of it.
 void measure_all_reduce(const std::string& transport) {
   for (const int n : ranks({2, 4})) {
     for (const int64_t bytes : sizes({4, 1 << 20, 64 << 20})) {
@@ -328,7 +329,7 @@ TEST_CASE("the step path is measured") {
 }  // namespace
 }  // namespace leat
 
-// The runners of the tests say with Catch what goes wrong, so that it is a test that measures.
+// The helpers of the runner's tests report errors through Catch, so the measurement is a test case.
 int main(int count, char** arguments) {
   using leat::options;
   CLI::App app("Times of the step path between processes");

@@ -1,5 +1,5 @@
-// Convolutions, pools and products on one thread, all tiles of a step's instruction one after the
-// other. GF/s count two operations for each multiply-add.
+// Measures convolutions, pools and products on one thread, which runs all tiles of an instruction
+// in order. GF/s count two operations for each multiply-add.
 #include <benchmark/benchmark.h>
 
 #include <cstdio>
@@ -16,7 +16,7 @@ namespace {
 
 using Ints = std::vector<int64_t>;
 
-// One instruction, as an executor would hold it.
+// One instruction, in the form in which an executor holds it.
 class Instruction final : private StepContext {
  public:
   Instruction(const Catalogue& catalogue, std::string_view name, std::vector<OperandType> inputs,
@@ -133,8 +133,7 @@ void register_convs(const Catalogue& catalogue) {
     for (auto [suffix, direction] : {std::pair{"/forward", kForward},
                                      {"/data", kBackwardData},
                                      {"/weights", kBackwardWeights}}) {
-      if (direction == kBackwardData && c.inputs == 1)
-        continue;  // nobody wants the gradient of an image
+      if (direction == kBackwardData && c.inputs == 1) continue;  // an image needs no gradient
       benchmark::RegisterBenchmark((name + suffix).c_str(), [&catalogue, c, direction = direction](
                                                                 benchmark::State& state) {
         run_conv(state, catalogue, c, direction);
@@ -143,8 +142,8 @@ void register_convs(const Catalogue& catalogue) {
   }
 }
 
-// The engine of a convolution, direct or by Winograd's algorithm, on tiles of images one after the
-// other, with the packing of the weights.
+// Runs the engine of a convolution, direct or by Winograd's algorithm, on one tile of images after
+// the other, and includes the packing of the weights.
 void run_engine(benchmark::State& state, const Conv& c, Direction direction, bool winograd) {
   ConvSpec spec;
   spec.kind = static_cast<ConvKind>(direction);
@@ -178,7 +177,7 @@ void run_engine(benchmark::State& state, const Conv& c, Direction direction, boo
                                               benchmark::Counter::kIsRate);
 }
 
-// What winograd_is_faster() is decided by.
+// Measurements for the choice in winograd_is_faster().
 void register_engines() {
   const Conv convs[] = {
       {128, 32, 64, 14, 3, true},  {128, 16, 16, 14, 3, true},  {32, 64, 64, 28, 3, true},

@@ -1,4 +1,4 @@
-// How fast the executor goes through instructions that do nothing: its own cost, on one core.
+// Measures the executor's own cost on one core, with instructions that do nothing.
 #include <benchmark/benchmark.h>
 
 #include <chrono>

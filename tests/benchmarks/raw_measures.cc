@@ -24,7 +24,7 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-// Calls `once` a few times, then for so long, and at least three times.
+// Calls `once` twice as a warm-up, then for `seconds`, and at least three times. Returns the times.
 template <typename F>
 std::vector<double> repeat(double seconds, F once) {
   for (int i = 0; i < 2; ++i) once();
@@ -37,7 +37,7 @@ std::vector<double> repeat(double seconds, F once) {
   return times;
 }
 
-// A connected pair with the options of our links.
+// A connected pair of sockets with the options of our links.
 struct Pair {
   Pair() {
     const Deadline deadline = Clock::now() + std::chrono::seconds(10);
@@ -86,7 +86,7 @@ cpu_set_t usable_cores() {
   return cores;
 }
 
-// This thread, on the i-th core that it may use.
+// Moves this thread to the i-th core that it may use.
 void settle_on(int i) {
   const cpu_set_t usable = usable_cores();
   for (int core = 0; core < CPU_SETSIZE; ++core) {
@@ -99,7 +99,7 @@ void settle_on(int i) {
   }
 }
 
-// Measures what goes there and comes back.
+// Measures round trips of `there` bytes one way and `back` bytes the other way.
 std::vector<double> exchanges(size_t there, size_t back, Waiting waiting, Cores cores,
                               double seconds) {
   Pair pair;

@@ -1,5 +1,5 @@
-// What the machine does without Leat: bare sockets and memcpy, in the shapes of the steps that are
-// measured. Two threads each; times of one round trip or transfer, in seconds.
+// Measures the machine without Leat: bare sockets and memcpy, in the shapes of the measured steps.
+// Each measure uses two threads and returns seconds for one round trip or transfer.
 #pragma once
 
 #include <cstddef>
@@ -8,13 +8,14 @@
 namespace leat::raw {
 
 enum class Waiting { blocking, spinning };
-enum class Cores { any, two };  // where the kernel likes; or each thread on one of its own
+enum class Cores { any, two };  // any: the kernel chooses; two: one core for each thread
 
-// 8 bytes there and back over a TCP connection on loopback: half of that is a hop.
+// Sends 8 bytes there and back over a TCP connection on loopback. A hop takes half of that time.
 std::vector<double> round_trips(Waiting waiting, Cores cores, double seconds);
-// So many bytes over one, one after the other; a byte back says that they have come.
+// Sends blocks of `bytes` bytes over a connection, one after the other. One byte back confirms
+// each.
 std::vector<double> tcp_transfers(size_t bytes, double seconds);
-// From one place in memory to another.
+// Copies `bytes` bytes in memory.
 std::vector<double> copies(size_t bytes, double seconds);
 
 }  // namespace leat::raw

@@ -1,4 +1,4 @@
-// The kernel's own loopback, to compare with: blocking sockets, two threads, pieces of 256 KiB.
+// The kernel's own loopback, for comparison: blocking sockets, two threads, pieces of 256 KiB.
 #pragma once
 
 #include <fcntl.h>
@@ -29,7 +29,7 @@ struct RawSockets {
   Descriptor a, b;
 };
 
-// 8 bytes there and back, again and again.
+// Sends 8 bytes there and back, again and again.
 class RawHop {
  public:
   RawHop()
@@ -53,7 +53,7 @@ class RawHop {
   std::thread echo_;
 };
 
-// Values of one size, one way; the reader has a buffer for one.
+// Sends values of one size in one direction. The reader has a buffer for one value.
 class RawStream {
  public:
   explicit RawStream(size_t bytes) : value_(bytes), reader_([this, bytes] { read(bytes); }) {}

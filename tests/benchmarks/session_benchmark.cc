@@ -1,4 +1,4 @@
-// What a step of a session costs beside its kernels: one scalar in, one scalar out, in process.
+// Measures the overhead of a session's step: one scalar in, one scalar out, in one process.
 #include <benchmark/benchmark.h>
 
 #include <cstdlib>
@@ -19,7 +19,7 @@ T must(Result<T> result) {
   std::exit(1);
 }
 
-// x + v, v a variable on the first worker; x goes through all the others on its way.
+// x + v, with the variable v on the first worker. x passes through all other workers on its way.
 struct NullStep {
   explicit NullStep(int workers)
       : catalogue(standard_catalogue()), hosts(make_local_hosts(workers, 1)), graph(catalogue) {

@@ -1,6 +1,6 @@
-// What a whole step takes over real links: every partition of a compiled plan is a process of its
-// own, which steps freely, and the numbers of the peers stand beside. The raw socket and memcpy are
-// measured in the same run.
+// Measures a whole step over real links. Every partition of a compiled plan is a process of its
+// own, which steps freely. The output also has numbers of other systems, and of raw sockets and
+// memcpy in the same run.
 //
 //   step_benchmark [--quick] [--json] [WORD]     cases whose name has WORD in it
 //
@@ -34,7 +34,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr std::chrono::seconds kPatience{60};
-constexpr uint64_t kRounds = 9;  // of which the median counts
+constexpr uint64_t kRounds = 9;  // the median of these counts
 
 double seconds_since(Clock::time_point from) {
   return std::chrono::duration<double>(Clock::now() - from).count();
@@ -137,9 +137,9 @@ std::shared_ptr<const shm::Outbox> outbox_of(const Plan& plan, uint32_t self) {
   return values.empty() ? nullptr : must(shm::Outbox::create(values));
 }
 
-// Steps, and prints the seconds of a step and the frames that went over the links of partition 0.
+// Steps, and prints the seconds for a step and the number of frames on the links of partition 0.
 void run_partition(const Arguments& arguments) {
-  const Catalogue catalogue = standard_catalogue();  // whose ops the plan points to
+  const Catalogue catalogue = standard_catalogue();  // the plan points to its ops
   std::shared_ptr<const Plan> plan;
   for (const Case& c : cases())
     if (c.name == arguments.name) plan = std::make_shared<const Plan>(c.plan(catalogue));
@@ -195,7 +195,7 @@ void run_partition(const Arguments& arguments) {
                      static_cast<double>(kRounds * arguments.steps)
               << std::endl;
   }
-  char stay;  // until all are through
+  char stay;  // waits until all are done
   while (::read(0, &stay, 1) < 0 && errno == EINTR) {
   }
   worker.release(*run);
@@ -218,7 +218,7 @@ struct Measured {
   double seconds = 0, frames = 0;
 };
 
-// Sockets between all pairs of partitions; each of the two ends is for one process.
+// Sockets between all pairs of partitions. Each end is for one process.
 struct Wires {
   using Ends = std::vector<std::vector<Descriptor>>;
   Wires(size_t n, bool tcp) : express(n), bulk(n) {
@@ -252,7 +252,7 @@ bool tied(const Plan& plan, size_t p, size_t q) {
   });
 }
 
-// Starts partition p: its standard input ends when all may go, partition 0 prints to `output`.
+// Starts partition p, which stays until its standard input ends. Partition 0 prints to `output`.
 pid_t start(const std::vector<std::string>& words, const std::vector<int>& kept, int input,
             int output) {
   std::vector<char*> arguments;
@@ -316,7 +316,7 @@ Measured measure(const Case& c, const std::string& transport, int spin_us, uint6
 struct Options {
   bool quick = false, json = false;
   std::string word;
-  char** partition = nullptr;  // what a child is told
+  char** partition = nullptr;  // the arguments of a child
 } options;
 
 void print(const std::string& name, const std::string& how, const Measured& m, double bytes,

@@ -15,7 +15,7 @@
 namespace leat::step_graphs {
 namespace {
 
-// Writes nodes where they are to run.
+// Adds nodes on given tasks.
 class Writer {
  public:
   explicit Writer(const Catalogue& catalogue) : graph_(catalogue), g_(graph_) {}
@@ -29,7 +29,7 @@ class Writer {
     return placed(task, g_.op(name, std::move(inputs), std::move(attrs)));
   }
   ValueId read(int task, ValueId variable) { return op(task, "leat.Read", {variable}); }
-  // Not before `gate` is there.
+  // Reads the variable, but not before `gate` is there.
   ValueId read_after(int task, ValueId variable, ValueId gate) {
     const ValueId value = read(task, variable);
     graph_.node(graph_.value(value).producer).after.push_back(graph_.value(gate).producer);
@@ -54,7 +54,7 @@ class Writer {
     return node;
   }
   void order(NodeId first, NodeId second) { graph_.node(second).after.push_back(first); }
-  // Gives it values from [1, 1.001), whose pages are there and of which no two are the same page.
+  // Fills it with values from [1, 1.001), so that its pages exist and no two are equal.
   void fill(int task, const std::string& name, const Shape& shape) {
     const ValueId random =
         op(task, "RandomUniform", {}, {{"shape", sizes(shape)}, {"low", 1.0}, {"high", 1.001}});
@@ -90,7 +90,7 @@ class Writer {
   std::vector<NodeId> targets_;
 };
 
-// What keeps one step of a task from the next: a scalar that the step reads first and writes last.
+// Separates a task's steps: a scalar that a step reads first and writes last.
 struct Gate {
   Gate(Writer& w, int task) : w(w), task(task), variable(w.variable(task, name(task), {})) {
     passed = w.op(task, "Neg", {w.read(task, variable)});
@@ -115,7 +115,8 @@ ValueId sum_of(Writer& w, int owner, const std::vector<ValueId>& parts) {
   return w.op(owner, "leat.SumTree", sum.leaves, {{"order", sum.order}});
 }
 
-// What a mirrored job makes of a gradient: its sum, or those of its pieces, each with an owner.
+// The sum of a gradient as a mirrored job computes it, or the sums of its pieces, each with an
+// owner.
 std::vector<ValueId> sums_of(Writer& w, const std::vector<ValueId>& parts, int first_owner,
                              int64_t elements) {
   const auto tasks = static_cast<int>(parts.size());

@@ -1,5 +1,5 @@
-// The graphs whose steps are measured: each has one thing in it that crosses processes, and hardly
-// anything to compute.
+// The graphs of the measured steps. In each, one kind of traffic crosses processes, and there is
+// almost nothing to compute.
 #pragma once
 
 #include <cstdint>
@@ -9,16 +9,16 @@
 
 namespace leat::step_graphs {
 
-// What is measured, and what makes its variables. Task t of the graphs is
+// The graph that is measured, and the one that makes its variables. Task t of the graphs is
 // "job:worker/task:t/cpu:0".
 struct StepGraph {
-  JobGraph step;  // fetch 0: a scalar that depends on all of the step
+  JobGraph step;  // fetch 0: a scalar that depends on the whole step
   JobGraph init;
   int tasks = 1;
 };
 
-// Every step begins when the one before it has ended: what it starts with is what the other wrote.
-// The catalogue outlives the graphs.
+// Every step begins after the one before it, because it reads values that the other wrote. The
+// catalogue outlives the graphs.
 
 // Task 0 sends a scalar to each worker, which sends one back; task 0 adds them up. Fetch: `workers`
 // times the number of steps so far, if `workers` is a power of two.
@@ -29,11 +29,11 @@ StepGraph chain(const Catalogue& catalogue, int adds);
 StepGraph transfer(const Catalogue& catalogue, int count, int64_t elements);
 // A variable goes from task 0 to task 1; then its gradient goes back, and is applied by SGD.
 StepGraph server_step(const Catalogue& catalogue, int64_t elements);
-// Task 1 asks task 0 for 32 rows of a table of `rows` rows of 100 floats; then their gradient goes
-// back, and is applied to them by SGD. What is written is a dense gradient of the table.
+// Task 1 asks task 0 for 32 rows of a table of `rows` rows of 100 floats. Then their gradient goes
+// back, and SGD applies it to the rows. The graph has a dense gradient of the table.
 StepGraph sparse_step(const Catalogue& catalogue, int64_t rows);
-// Every task has `pieces` values of `elements` floats; every task gets the sums over all tasks. As
-// a mirrored job's gradients: one binary tree for each piece, the owners in turn.
+// Every task has `pieces` values of `elements` floats, and gets their sums over all tasks. As for a
+// mirrored job's gradients, each piece has a binary tree, and owners alternate.
 StepGraph all_reduce(const Catalogue& catalogue, int tasks, int pieces, int64_t elements);
 
 }  // namespace leat::step_graphs

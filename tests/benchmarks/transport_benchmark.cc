@@ -1,5 +1,5 @@
-// What each transport of the catalogue takes for a dependent hop, a bundle of small values, and
-// large values; parked and spinning. The consumers work on the transport's threads, as cursors do.
+// Measures each transport of the catalogue, parked and spinning: a dependent hop, a bundle of small
+// values, and large values. Consumers work on the transport's threads, as cursors do.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -46,7 +46,8 @@ struct Ends {
   LinkPair links;
 };
 
-// On every arrival of edge `in`, retires all of [first, last) and pushes edge `out`, until `turns`.
+// For every arrival on edge `in`: retires all of [first, last) and pushes edge `out`, until
+// `turns`.
 struct Player {
   Link& link;
   SlotTable& slots;
@@ -97,7 +98,7 @@ void play(benchmark::State& state, Ends& ends, uint32_t n, size_t bytes) {
     if (!status.ok()) break;
   }
   if (!status.ok()) state.SkipWithError(status.to_string().c_str());
-  // The links call the players.
+  // The links call the players, so they are destroyed first.
   ends.links.a.reset();
   ends.links.b.reset();
 }
@@ -118,7 +119,7 @@ void hundred(benchmark::State& state, const Transport& transport, int spin) {
                          benchmark::Counter::kIsRate | benchmark::Counter::kInvert);
 }
 
-// Values one after the other, two in flight.
+// Sends values one after the other, two of them in flight.
 void stream(benchmark::State& state, const Transport& transport, size_t bytes, int spin) {
   Ends ends(transport, {bytes}, {}, std::chrono::microseconds(spin));
   struct Consumer {
@@ -184,7 +185,7 @@ void register_all() {
       add("stream_1MB/" + how, [=](benchmark::State& s) { stream(s, transport, 1 << 20, spin); });
       add("stream_100MB/" + how,
           [=](benchmark::State& s) { stream(s, transport, 100'000'000, spin); });
-      if (!transport.remote) break;  // no threads of its own
+      if (!transport.remote) break;  // it has no threads
     }
   }
 }

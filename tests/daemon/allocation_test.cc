@@ -1,5 +1,5 @@
-// Counts what a training step allocates, by whose code asks. Not under sanitizers: they own
-// operator new.
+// Counts the allocations of a training step, by the library that asks. Not built with sanitizers,
+// because they replace operator new.
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 
 #include "daemon/hosts/local_hosts.h"

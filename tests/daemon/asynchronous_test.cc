@@ -1,5 +1,5 @@
-// Workers that step by themselves and share variables on parameter servers. [cluster] runs under
-// ThreadSanitizer.
+// Tests workers that step independently and share variables on parameter servers. [cluster] runs
+// under ThreadSanitizer.
 #include <set>
 
 #include "daemon/hosts/local_hosts.h"
@@ -56,7 +56,7 @@ class AsynchronousJob {
       runs.push_back(must(hosts_->run(plan, "job", {"count", 0, first_step})));
     }
   }
-  // Of element 0 of a variable, wherever it is.
+  // Returns element 0 of a variable, on whichever worker it is.
   float value(const std::string& name) {
     for (HostHandle* worker : hosts_->hosts()) {
       const auto values = must(worker->read_variables("job"));

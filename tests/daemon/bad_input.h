@@ -1,4 +1,5 @@
-// What the tests of bad input share: a good job to spoil, and what every refusal looks like.
+// The helpers that the tests of bad input share: a good job to spoil, and the checks of every
+// refusal.
 #pragma once
 
 #include <map>
@@ -22,30 +23,31 @@ class TinyJob {
   const std::string& folder() const { return folder_.path(); }
   std::string read(const std::string& name) const;
   void write(const std::string& name, const std::string& bytes) const;
-  // Files below `name` with their bytes.
+  // Returns the files below `name`, each with its bytes.
   std::map<std::string, std::string> snapshot(const std::string& name) const;
 
   Finished leat(const std::vector<std::string>& arguments,
                 const std::string& failpoints = "") const;
-  // `leat train` of the job with parts of its text swapped, into the folder `out`.
+  // Runs `leat train` on the job with parts of its text replaced, into the folder `out`.
   Finished train(const std::string& out, const Swaps& swaps = {},
                  const std::vector<std::string>& more = {},
                  const std::string& failpoints = "") const;
-  // The same into a folder that must not be there afterwards.
+  // The same for a training that must fail and must not leave its folder behind.
   Finished train_in_vain(const Swaps& swaps, const std::vector<std::string>& more = {}) const;
 
  private:
   TemporaryDirectory folder_;
 };
 
-// An IDX file.
+// Returns an IDX file.
 std::string idx(char type, const std::vector<uint32_t>& sizes, const std::string& elements);
-// `text` with the first `from` made `to`; it must be there.
+// Returns `text` with the first `from` replaced by `to`. REQUIRES: `text` contains `from`.
 std::string with(std::string text, const std::string& from, const std::string& to);
 std::string flipped(std::string bytes, size_t at);
 std::string half(const std::string& bytes);
 
-// One error line, which has all of `parts`, the exit code, and nothing of a sanitizer.
+// Checks that the program wrote one error line that has all of `parts`, ended with the exit code,
+// and wrote nothing of a sanitizer.
 void check_refused(const Finished& finished, int exit_code, const std::vector<std::string>& parts);
 void check_ok(const Finished& finished);
 

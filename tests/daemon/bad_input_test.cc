@@ -202,7 +202,7 @@ TEST_CASE("a graph file of the wrong kind, size or place is refused") {
                 {"'folder.onnx'", "expected a regular file", "a directory"});
   tiny.write("big.onnxtxt", "");
   std::filesystem::resize_file(tiny.folder() + "/big.onnxtxt",
-                               uint64_t{1} << 30);  // a hole: takes no disk
+                               uint64_t{1} << 30);  // a hole uses no disk space
   check_refused(tiny.leat({"graph", "check", "big.onnxtxt"}), kExitFailed,
                 {"'big.onnxtxt'", "expected at most", "it has 1073741824"});
   check_refused(tiny.leat({"graph", "convert", "net.onnxtxt", "x/net.leat"}), kExitFailed,
@@ -228,7 +228,7 @@ TEST_CASE("a damaged binary graph file is refused") {
     refused(flipped(good, at), {"CRC"});
 }
 
-// A protobuf field of bytes, and one of a number.
+// Writes a protobuf field of bytes, and one of a number.
 std::string field(int number, const std::string& bytes) {
   REQUIRE(bytes.size() < size_t{128} * 128);
   std::string head{static_cast<char>(number << 3 | 2)};
@@ -239,7 +239,7 @@ std::string field(int number, int value) {
   return {static_cast<char>(number << 3), static_cast<char>(value)};
 }
 
-// A ValueInfoProto. A size of 0 is the symbol N.
+// Returns a ValueInfoProto. A size of 0 is the symbol N.
 std::string onnx_value(const std::string& name, int dtype, const std::vector<int>& sizes) {
   std::string shape;
   for (const int size : sizes) shape += field(1, size == 0 ? field(2, "N") : field(1, size));
@@ -250,7 +250,7 @@ std::string onnx_file(const std::string& graph) {
   return field(1, 8) + field(8, field(2, 17)) + field(7, graph);
 }
 
-// An ONNX model of one node from x to y, both float[2,3].
+// Returns an ONNX model of one node from x to y, both float[2,3].
 std::string onnx_model(const std::string& op, const std::string& input = "x", int dtype = 1) {
   const std::string node = field(1, input) + field(2, "y") + field(3, "n") + field(4, op);
   return onnx_file(field(1, node) + field(2, "g") + field(11, onnx_value("x", dtype, {2, 3})) +
@@ -299,7 +299,7 @@ TEST_CASE("an ONNX file whose outputs are not what it declares is refused") {
 
 TEST_CASE("what of an ONNX file trains is noted before it does") {
   const TinyJob tiny;
-  tiny.write("x", idx(8, {32, 2, 2}, tiny.read("x").substr(12)));  // images, and no flat rows
+  tiny.write("x", idx(8, {32, 2, 2}, tiny.read("x").substr(12)));  // images instead of flat rows
   const std::string kernel = field(1, 3) + field(1, 1) + field(1, 2) + field(1, 2) + field(2, 1) +
                              field(8, "w") + field(9, std::string(48, '\1'));
   const std::string conv = field(1, "x") + field(1, "w") + field(2, "c") + field(4, "Conv"),
@@ -411,7 +411,7 @@ TEST_CASE("missing and short and corrupt and unfit data files are refused") {
     INFO(c.name);
     tiny.write("bx", c.name == "type" ? std::string("\0\0\x7\x2", 4) + x.substr(4) : c.features);
     tiny.write("by", c.labels);
-    // Of the training set, and of the validation set alone.
+    // Damages first the training set, then the validation set alone.
     const auto in_training =
         tiny.train_in_vain({{"features: x, labels: y", "features: bx, labels: by"}});
     check_refused(in_training, kExitInvalid, c.parts);

@@ -1,5 +1,5 @@
-// Damaged run folders, checkpoints and full disks: what was whole stays whole, and one line says
-// what is wrong.
+// Tests damaged run folders, damaged checkpoints and full disks: whole files stay whole, and one
+// line reports the error.
 #include <filesystem>
 
 #include "daemon/base/exit_code.h"
@@ -17,7 +17,7 @@ using Parts = std::vector<std::string>;
 constexpr const char* kOld = "run/checkpoints/step-00000004/";
 constexpr const char* kNew = "run/checkpoints/step-00000008/";
 
-// A finished run in `run`; spoil it, then reset().
+// Owns a finished run in `run`. A test spoils it, and then calls reset().
 class FinishedRun {
  public:
   FinishedRun() {
@@ -45,7 +45,7 @@ TEST_CASE("a damaged checkpoint is passed over for an older one, with a warning"
   const std::string variables = run.tiny.read(kNew + part);
   const std::string weights = run.tiny.read("good/weights.safetensors");
   struct Case {
-    std::string name, file, bytes;  // no bytes: the file is removed
+    std::string name, file, bytes;  // without bytes, the file is removed
     std::string warning;
   };
   const std::vector<Case> cases{
@@ -126,7 +126,7 @@ TEST_CASE("a run is not resumed on other data") {
   run.change("y", idx(8, {31}, y.substr(8, 31)));
   check_refused(run.resume(), kExitInvalid, {"expected rows 32, features of", "received rows 31"});
   CHECK(run.tiny.snapshot("run") == before);
-  // The same data may lie elsewhere.
+  // The same data may be at another path.
   run.change("x2", x);
   run.change("y", y);
   check_ok(run.resume({"--set", "data.train.features=x2", "--set", "data.validation.features=x2"}));
@@ -205,12 +205,12 @@ TEST_CASE("a converted graph on a full disk leaves the old file") {
     check_refused(finished, kExitFailed, {place});
     CHECK(tiny.read("out.leat") == "as it was");
   }
-  CHECK(tiny.snapshot(".").size() == 5);  // and nothing beside it
+  CHECK(tiny.snapshot(".").size() == 5);  // and no other file
 }
 
-// Fails one write after the other until the training gets through untouched, and goes on after each
-// failure that ends it. A checkpoint on the way that fails does not. A disk that is full is waited
-// for: see full_disk_test.cc.
+// Fails one write after the other until a training passes without a failure. Resumes after each
+// failure that ends the training; a failed checkpoint along the way does not. A full disk does not
+// fail a write, because the training waits: see full_disk_test.cc.
 void fail_each_pass(const std::string& place, int at_least) {
   const TinyJob tiny;
   check_ok(tiny.train("whole"));

@@ -28,7 +28,7 @@ std::vector<char*> pointers(std::vector<std::string>& strings) {
 
 std::string_view name_of(std::string_view entry) { return entry.substr(0, entry.find('=')); }
 
-// This process's environment with `changes`.
+// Returns this process's environment with `changes`.
 std::vector<std::string> environment_with(const std::vector<std::string>& changes) {
   std::vector<std::string> out;
   for (char** entry = ::environ; *entry != nullptr; ++entry) {

@@ -1,9 +1,9 @@
-// Processes that are killed and stopped and connections that are cut, at all phases of a job, on
-// real daemons that stay up: the cause is named, nothing is left, and the job recovers with the
-// weights of one that nothing befell. With LEAT_TIMES=1 the cause is named in time, too.
+// Kills and stops processes and cuts connections, in all phases of a job, on real daemons that stay
+// up. The cause must be named, nothing may be left over, and the job must end with the weights of
+// an undisturbed one. With LEAT_TIMES=1 the cause must be named in time, too.
 //
-// LEAT_FAULTS=200 runs so many, from seed LEAT_FAULTS_SEED on; LEAT_FAULTS_DEED=kill_runner does
-// nothing else.
+// LEAT_FAULTS=200 runs that number of faults, from seed LEAT_FAULTS_SEED on, and
+// LEAT_FAULTS_DEED=kill_runner restricts them to one kind.
 #include <cstdlib>
 #include <iostream>
 #include <optional>
@@ -22,7 +22,7 @@ uint64_t number_from(const char* variable, uint64_t otherwise) {
   return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
 }
 
-// The deed of that name; none if there is no such name.
+// Returns the deed with the name that the variable has; none if there is no such name.
 std::optional<Deed> deed_from(const char* variable) {
   const char* text = std::getenv(variable);
   for (const Deed deed : kDeeds) {
@@ -63,7 +63,8 @@ TEST_CASE("a job steps on while its master is stopped") {
   CHECK(median > 0.9);
 }
 
-// LEAT_MASTER_KILLS=100 kills it so often, LEAT_KILL_MS=5000 so many milliseconds apart.
+// LEAT_MASTER_KILLS=100 sets the number of kills, and LEAT_KILL_MS=5000 the milliseconds between
+// them.
 TEST_CASE("a job steps on while its master is killed and started again") {
   const uint64_t kills = number_from("LEAT_MASTER_KILLS", kSlowness > 1 ? 1 : 2);
   const uint64_t between = number_from("LEAT_KILL_MS", 2000);

@@ -24,7 +24,7 @@
 namespace leat {
 namespace {
 
-// The last object of the lines.
+// Parses the last object of the lines.
 nlohmann::json read(const std::string& lines) { return nlohmann::json::parse(last_object(lines)); }
 
 class Scene {
@@ -41,14 +41,14 @@ class Scene {
     std::ofstream(path) << print_job(job);
     return path;
   }
-  // Trains to the end: the hash of the weights.
+  // Submits the job, waits until it has ended, and returns the hash of its weights.
   std::string train(const std::vector<std::string>& set) {
     const Finished done = cluster_.leat("submit", {"--wait", "--json", job_file(set)});
     INFO(done.out << done.err << cluster_.logs());
     CHECK(done.exit_code == 0);
     return read(done.out).value("weights_sha256", "");
   }
-  // The job's id.
+  // Submits the job and returns its id.
   std::string submit(const std::vector<std::string>& set) {
     const Finished submitted = cluster_.leat("submit", {"--json", job_file(set)});
     INFO(submitted.out << submitted.err << cluster_.logs());
@@ -56,7 +56,8 @@ class Scene {
     return read(submitted.out).value("id", "");
   }
   nlohmann::json show(const std::string& id) { return read(cluster_.show(id)); }
-  // Asked without a process of its own, which may take longer than what is awaited.
+  // Asks from this process, because starting another may take longer than the event that a test
+  // awaits.
   JobView ask(const std::string& id) {
     if (client_ == nullptr) client_ = client_of(cluster_.master());
     return must(client_->job(id));
@@ -67,22 +68,22 @@ class Scene {
     return eventually([&] { return this->step(id) >= step; }, patience,
                       std::chrono::milliseconds(20));
   }
-  // Of a job that runs: the one of its last task, such as "w3".
+  // Returns the worker of the last task of a running job, such as "w3".
   std::string last_worker(const std::string& id) { return ask(id).condition.workers.back(); }
   pid_t runner_of(const std::string& worker) {
     const auto runners = children_of(cluster_.worker(worker).pid());
     REQUIRE(runners.size() == 1);
     return runners[0];
   }
-  // What one process makes of the same job.
+  // Trains the same job in this process, and returns the hash of its weights.
   std::string expected(const std::vector<std::string>& set) {
     const Job job = small_.job(set);
     in_process_ = cat("in-process-", ++jobs_);
     return small_.hash(job, in_process_);
   }
-  // Of the last one of these.
+  // The folder of the last training of expected().
   std::string expected_folder() const { return small_.path(in_process_); }
-  // The folder of a run in this process that ended after some `steps`.
+  // Returns the folder of a run in this process that ended after `steps` steps.
   std::string interrupted_run(const std::vector<std::string>& set, size_t steps) {
     const std::string name = cat("interrupted-", ++jobs_);
     Silent watch;
@@ -99,7 +100,7 @@ class Scene {
   int jobs_ = 0;
 };
 
-// Where all is slow, alone and a number that divides nothing.
+// On a slow machine only one worker, and a number that does not divide the batch.
 std::vector<int> worker_counts() {
   return kSlowness > 1 ? std::vector{1, 3} : std::vector{1, 2, 3, 4};
 }
@@ -135,7 +136,7 @@ std::string by_quorum(int replicas) {
              "replicas_to_aggregate: ", replicas, "}");
 }
 
-// Of 4 workers, of which a step needs 3.
+// A job of 4 workers, of which a step needs 3.
 std::vector<std::string> quorum_job(uint64_t steps) {
   return {by_quorum(3),           "num_workers=4",      "shards=3",
           "data.validation=null", cat("steps=", steps), "checkpoint.every_steps=500"};
@@ -153,7 +154,7 @@ TEST_CASE("a job with backup workers goes on while one is stopped, and counts th
   REQUIRE(scene.await_step(id, 1));
   const pid_t runner = scene.runner_of(scene.last_worker(id));
   REQUIRE(::kill(runner, SIGSTOP) == 0);
-  // For less than the 3 s after which it counts as lost.
+  // Stops it for less than the 3 s after which a worker counts as lost.
   const bool goes_on =
       scene.await_step(id, scene.step(id) + 50 / kSlowness, std::chrono::seconds(2));
   CHECK(::kill(runner, SIGCONT) == 0);
@@ -194,7 +195,8 @@ TEST_CASE("a backup worker whose runner is killed is named, and the job goes on"
   CHECK(log.find(worker, lost) < log.find('\n', lost));
 }
 
-// Its weights depend on timing: that they came, and all steps were done.
+// The weights depend on timing, so the test checks only that they came and that all steps were
+// done.
 TEST_CASE("workers of an asynchronous job train each by itself to the end") {
   Scene scene({.workers = 2});
   const int servers = GENERATE(1, 2);
@@ -215,13 +217,13 @@ TEST_CASE("a job that is cancelled leaves no process behind") {
   CHECK(scene.cluster().await_no_runners());
 }
 
-// Long enough to be ended in the middle. What is learned does not depend on how long that is.
+// A job long enough to be ended in the middle. Its learning does not depend on its length.
 std::vector<std::string> long_job(int workers, int64_t steps = 3000 / kSlowness) {
   return {cat("num_workers=", workers), cat("steps=", steps), "data.validation=null",
           "checkpoint.every_steps=50", "lr_scheduler={name: cosine, decay_steps: 3000}"};
 }
 
-// The checkpoints of a folder as so many workers leave them.
+// Splits the checkpoints of a folder as this number of workers would write them.
 void split_checkpoints(const std::string& folder, size_t parts) {
   for (const std::string& path : must(list_checkpoints(real_files(), folder))) {
     const Checkpoint whole = must(read_checkpoint(real_files(), path));
@@ -236,7 +238,7 @@ void split_checkpoints(const std::string& folder, size_t parts) {
 
 TEST_CASE("a job goes on from another's checkpoint on fewer workers, and another way") {
   Scene scene({.workers = 4});
-  const std::string id = scene.submit(long_job(4, 100'000'000));  // it does not come to its end
+  const std::string id = scene.submit(long_job(4, 100'000'000));  // too long to finish
   const std::string folder = scene.cluster().folder() / cat("master/jobs/", id, "/checkpoints");
   REQUIRE(scene.await_step(id, 50));
   const auto saved = [&] { return scene.cluster().leat("checkpoint", {"ls", id}).exit_code == 0; };
@@ -247,7 +249,7 @@ TEST_CASE("a job goes on from another's checkpoint on fewer workers, and another
   REQUIRE_FALSE(paths.empty());
   const int64_t newest = must(read_checkpoint(real_files(), paths[0])).manifest.step;
   const std::vector<std::string> whole = long_job(1, newest + 1000 / kSlowness);
-  // More files than a submit may attach, which stay with the master.
+  // These are more files than a submit may attach, so they stay with the master.
   split_checkpoints(folder, 20);
   const std::vector<std::string> how =
       GENERATE(std::vector<std::string>{"--workers", "1"},
@@ -314,7 +316,7 @@ TEST_CASE("what a job has left is fetched") {
   const std::string mine = scene.cluster().folder() / "mine";
   CHECK(std::filesystem::exists(mine + "/weights.safetensors"));
   CHECK(std::filesystem::exists(mine + "/metrics.jsonl"));
-  // It names no path of the master, and goes on here.
+  // The fetched job names no path of the master, and it resumes here.
   CHECK(contents_of(mine + "/job.yaml").find('/') == std::string::npos);
   CHECK(contents_of(mine + "/job.yaml").find("graph: model.onnxtxt") != std::string::npos);
   std::filesystem::remove(mine + "/weights.safetensors");
@@ -344,7 +346,7 @@ TEST_CASE("a job's checkpoints are looked at from afar") {
     CHECK(done.exit_code == code);
     return done;
   };
-  // Of step 20, unless that of step 10 was still being written.
+  // The checkpoint of step 20, unless that of step 10 was still being written.
   const std::string older = read(leat({"ls", a, "--json"}, 0).out)["path"];
   CHECK_THAT(older, Catch::StartsWith(a + "/checkpoints/step-000000") && !Catch::Equals(newest));
   CHECK_THAT(leat({"ls", a}, 0).out, Catch::Contains(newest));
@@ -355,7 +357,7 @@ TEST_CASE("a job's checkpoints are looked at from afar") {
   leat({"ls", "no-such-job"}, 5);
   CHECK_THAT(leat({"ls", "no/such/path"}, 5).err,
              Catch::Contains("no such run or checkpoint: 'no/such/path'"));
-  // A byte that the master's disk has changed.
+  // Changes a byte of a file on the master's disk.
   const std::string part =
       scene.cluster().folder() / cat("master/jobs/", newest, "/part-00000-of-00001.safetensors");
   std::ofstream(part, std::ios::app) << "x";

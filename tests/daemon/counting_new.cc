@@ -1,4 +1,4 @@
-// Not under sanitizers: they own operator new.
+// Not built with sanitizers, because they replace operator new.
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 
 #include "tests/daemon/counting_new.h"

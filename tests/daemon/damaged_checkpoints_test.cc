@@ -1,4 +1,4 @@
-// Jobs whose checkpoints were damaged, replaced or removed: they come to the same weights.
+// Jobs whose checkpoints were damaged, replaced or removed end with the same weights.
 #include <signal.h>
 
 #include <filesystem>
@@ -27,7 +27,7 @@ void damage(const fs::path& part) {
   file.put(static_cast<char>(last ^ 1));
 }
 
-// All of the checkpoints in the folder, each in its parts; how many there are.
+// Damages all checkpoints in the folder, in each part, and returns their number.
 int damage_checkpoints(const std::string& folder) {
   int count = 0;
   for (const auto& step : fs::directory_iterator(folder)) {
@@ -55,7 +55,7 @@ struct Interrupted {
     Silent first;
     (void)small.train(job, "run", first, 1, false, [&] { return first.losses.size() >= 17; });
   }
-  // As a master goes on with a job whose runners are all gone.
+  // Resumes as a master does for a job whose runners have all ended.
   Result<TrainOutcome> go_on(Silent& watch) const {
     TrainOptions options{folder(), true};
     options.survivors = options.begin_anew = true;
@@ -161,7 +161,7 @@ TEST_CASE("a disk that cannot set a checkpoint aside is an error, and names stay
 
 constexpr uint64_t kJobSteps = kSlowness > 1 ? 400 : 1500;
 
-// The job once its folder on the master has a checkpoint: those are written behind the steps.
+// Waits until the job's folder on the master has a checkpoint, which is written beside the steps.
 JobView await_checkpoint(JobScene& scene, const std::string& id) {
   const std::string checkpoints =
       cat(scene.cluster().folder() / "master", "/jobs/", id, "/checkpoints");

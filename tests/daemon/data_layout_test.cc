@@ -1,4 +1,4 @@
-// The shapes of data and of what a model takes, in whole trainings.
+// Tests the shapes of data and of models' inputs in whole trainings.
 #include "devices/base/text.h"
 #include "ops/formats/npy.h"
 #include "tests/catch.h"

@@ -1,4 +1,4 @@
-// `leatd dev` without any flag: the jobs of this machine, on folders of this machine.
+// Tests `leatd dev` without any flag: it serves this machine's jobs and keeps its folders here.
 #include <signal.h>
 #include <unistd.h>
 
@@ -26,7 +26,7 @@ class Dev {
     arguments.insert(arguments.end(), {"--master", process_.ready().listen});
     return run_leat(folder, arguments);
   }
-  // Of a job file in the folder, as a user types it.
+  // Submits a job file of the folder, as a user would type it.
   Finished submit(const std::string& folder, const std::vector<std::string>& more = {}) {
     std::vector<std::string> arguments = {"submit", "job.yaml", "--wait", "--json"};
     arguments.insert(arguments.end(), more.begin(), more.end());
@@ -87,8 +87,8 @@ TEST_CASE("what a killed dev leaves goes when the next one starts, and nothing e
       names.insert(each.path().filename().string());
     return names;
   };
-  fs::create_directory(temporary / "leat-dev-elsewhere");  // not of its making
-  fs::create_directory(temporary / "leat-dev-nolock");     // of one that is just beginning
+  fs::create_directory(temporary / "leat-dev-elsewhere");  // another program's folder
+  fs::create_directory(temporary / "leat-dev-nolock");     // a daemon that is just starting
   LeatdProcess alive(arguments, environment);
   (void)alive.ready();
   const auto before = folders();
@@ -103,7 +103,7 @@ TEST_CASE("what a killed dev leaves goes when the next one starts, and nothing e
   CHECK(folders().size() == 4);
   LeatdProcess next(arguments, environment);
   (void)next.ready();
-  CHECK(folders().size() == 4);  // its own in the place of the other
+  CHECK(folders().size() == 4);  // the new daemon's folder has replaced the old one
   CHECK(next.stop() == 0);
   CHECK(folders() == before);
   CHECK(alive.stop() == 0);
@@ -113,13 +113,13 @@ TEST_CASE("only processes of dev's user are let in") {
   const auto folder = must(TemporaryFolder::make("leat-test-dev"));
   Dev dev;
   CHECK(dev.leat(folder->path(), {"ps"}).exit_code == 0);
-  if (::geteuid() != 0) return;  // only root can be somebody else
+  if (::geteuid() != 0) return;  // only root can change its user
   const auto as_nobody = [&](std::vector<std::string> arguments) {
     arguments.insert(arguments.begin(),
                      {"HOME=/", "setpriv", "--reuid=65534", "--clear-groups", leat_binary()});
     return run_program("/usr/bin/env", "/", arguments, {}, std::chrono::seconds(60));
   };
-  if (as_nobody({"--version"}).exit_code != 0) return;  // nobody cannot reach this build
+  if (as_nobody({"--version"}).exit_code != 0) return;  // the user nobody cannot read this build
   CHECK(as_nobody({"ps", "--master", dev.process().ready().listen}).exit_code != 0);
   CHECK_THAT(dev.process().log(), Catch::Contains("expected a process of this one's user"));
 }

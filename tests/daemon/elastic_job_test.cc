@@ -1,5 +1,5 @@
-// Jobs that leave workers and take in others between two steps, on real daemons: with no step lost,
-// none done twice, and the weights of one process.
+// Jobs that release workers and take in others between two steps, on real daemons: no step may be
+// lost or done twice, and the weights must be those of one process.
 #include <signal.h>
 
 #include <algorithm>
@@ -20,9 +20,10 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto kMoved = 5000ms;  // for a worker to be free of its job, by promise
+constexpr auto kMoved = 5000ms;  // the promised time for a worker to be free of its job
 
-// Of a job that is still at work when all has befallen it; fewer where each takes longer.
+// A number of steps that a job does not finish before the test has acted on it; fewer on slow
+// machines.
 constexpr uint64_t long_enough(uint64_t steps) { return kSlowness == 1 ? steps : steps / 4; }
 
 ProcessClusterOptions cluster_of(int workers) {
@@ -32,7 +33,7 @@ ProcessClusterOptions cluster_of(int workers) {
   return options;
 }
 
-// One object a step, each once and in order; the losses too.
+// Checks that the metrics have each step once and in order, with the expected losses.
 void check_metrics(const std::string& metrics, const std::string& expected) {
   std::istringstream rows(metrics), others(expected);
   size_t count = 0;
@@ -85,7 +86,7 @@ TEST_CASE("an elastic job goes from four workers to two, three and four, and non
 
 enum class Leave { drain, term };
 
-// The worker has no runner any more; how long that took.
+// Makes the worker leave, waits until it has no runner, and returns the time that this took.
 std::chrono::milliseconds leave(JobScene& scene, const std::string& worker, Leave how) {
   LeatdProcess& process = scene.cluster().worker(worker);
   const auto begun = std::chrono::steady_clock::now();
@@ -180,7 +181,7 @@ TEST_CASE("parameter servers move between two steps, too") {
   check_end(scene, id, hash);
 }
 
-// Of three workers, the first with the servers; two replicas close a step.
+// A job on three workers, the first of which has the servers. Two replicas close a step.
 Job quorum_job(const JobScene& scene, const std::string& more = "data.validation=null") {
   return scene.job(long_enough(20'000), {"shards=2", more, "checkpoint.every_steps=100000",
                                          "strategy={name: parameter_server, mode: sync, num_ps: 1, "

@@ -1,4 +1,4 @@
-// Trainings of a table of which a step looks up few rows. [cluster] runs under ThreadSanitizer.
+// Trains tables of which a step looks up few rows. [cluster] runs under ThreadSanitizer.
 #include "devices/base/text.h"
 #include "tests/catch.h"
 #include "tests/daemon/training_testing.h"
@@ -6,7 +6,7 @@
 namespace leat {
 namespace {
 
-// Every pixel is an id: 1536 of a global batch.
+// Every pixel is an id, so that a global batch has 1536.
 constexpr const char* kPixels = R"(<ir_version: 10, opset_import: ["" : 20, "leat" : 1]>
 pixels (float[N,1,8,8] image) => (float[N,4] logits) {
   most = Constant <value = float {1999.0}> ()

@@ -1,5 +1,5 @@
-// Models whose file gives the batch one size, as exporters do unless they are told not to: trained,
-// evaluated and run as the same models with a batch of any size.
+// Models whose file fixes the batch's size, as exporters do by default. They are trained, evaluated
+// and run like the same models with a batch of any size.
 #include <cmath>
 #include <cstring>
 
@@ -14,7 +14,7 @@
 namespace leat {
 namespace {
 
-// `rows` as its batch: "N" or a number.
+// Returns the graph with `rows` as its batch: "N" or a number.
 std::string graph_of(const std::string& rows, const std::string& between) {
   return cat("<ir_version: 10, opset_import: [\"\" : 20, \"leat\" : 1]>\nexported (float[", rows,
              ",1,8,8] image) => (float[", rows,
@@ -23,12 +23,12 @@ std::string graph_of(const std::string& rows, const std::string& between) {
              between, "  logits = leat.Dense <units = 4> (f)\n}\n");
 }
 
-// The nodes that `torch.flatten` becomes in the file.
+// Returns the nodes that `torch.flatten` becomes in the file.
 std::string reshape(const std::string& rows) {
   return cat("  s = Constant <value = int64[2] {", rows, ", 256}> ()\n  f = Reshape (c, s)\n");
 }
 
-// Something added to every row, of a constant with so many rows: with one, any batch will do.
+// Returns nodes that add a constant of `rows` rows. With one row, the model fits any batch.
 std::string with_constant(int rows) {
   std::string values = "0";
   for (int i = 1; i < rows * 256; ++i) values += cat(", ", i % 256 / 256.0);
@@ -70,7 +70,7 @@ TEST_CASE("a model with a fixed batch is evaluated and predicts in batches of th
   const TrainOutcome outcome = fixed.train(fixed.job({"steps=8"}), "run", of_fixed);
   CHECK(of_fixed.losses == of_any.losses);
   CHECK(outcome.weights_sha256 == expected.weights_sha256);
-  // 50 rows are no multiple of 6 x 4 shards: the rest counts nothing.
+  // 50 rows are no multiple of 6 x 4 shards, and the padding must not count.
   CHECK(outcome.validation->loss == Approx(expected.validation->loss).epsilon(1e-5));
   CHECK(outcome.validation->accuracy == expected.validation->accuracy);
   for (const int64_t rows : {1, 6, 50}) {
@@ -78,7 +78,7 @@ TEST_CASE("a model with a fixed batch is evaluated and predicts in batches of th
     REQUIRE(output.shape() == Shape{rows, 4});
     for (int64_t i = 0; i < output.elements(); ++i) CHECK(output.at(i) == Approx(same.at(i)));
   }
-  // The evaluation does not depend on who does it.
+  // The number of workers does not change the evaluation.
   Silent of_two;
   const TrainOutcome two = fixed.train(fixed.job({"steps=8", "num_workers=2"}), "two", of_two, 2);
   CHECK(two.weights_sha256 == outcome.weights_sha256);
@@ -102,7 +102,7 @@ TEST_CASE("a fixed batch that steps do not have is refused, with the way out") {
 }
 
 TEST_CASE("rows that fill up the last batch of an evaluation cannot make it NaN") {
-  // Each row divided by its sum: of zeros, that is NaN.
+  // Divides each row by its sum, which gives NaN for zeros.
   const SmallJob small(R"(<ir_version: 10, opset_import: ["" : 20, "leat" : 1]>
 net (float[N,1,8,8] x) => (float[N,4] y) {
   f = Flatten (x)

@@ -1,4 +1,4 @@
-// The lines that people see of a job that they follow.
+// Tests the lines that `leat` prints of a job that a user follows.
 #include "daemon/cli/follower.h"
 
 #include <sstream>
@@ -21,7 +21,7 @@ JobView followed(uint64_t step, uint32_t epoch, std::vector<EpochResult> ended) 
   last.epochs = 3;
   last.samples_per_step = last.rows_per_step = 8;
   last.rows_per_epoch = 70;
-  last.loss = 1.0 / static_cast<double>(step + 1);  // of whichever step was reported last
+  last.loss = 1.0 / static_cast<double>(step + 1);  // of the last step that was reported
   job.progress.epochs = std::move(ended);
   if (!job.progress.epochs.empty()) last.ended = job.progress.epochs.back();
   return job;
@@ -47,7 +47,7 @@ TEST_CASE("an epoch has its line once, with what it came to, whichever reports c
                                        "val_accuracy: 0.1250\nEpoch 2/3 - 9/9 - "));
   CHECK_THAT(expected, Catch::Contains("\nEpoch 3/3 - 7/7 - 7s 1.0s/step - 8 "));
   CHECK_THAT(expected, Catch::EndsWith("/s - loss: NaN - accuracy: 0.7500\n"));
-  // All of it in one report, or reports of every step, or a job that went back in between.
+  // The job arrives in one report, in reports of every step, or with a step back in between.
   CHECK(lines_of({followed(0, 0, {}), followed(25, 3, {one, two, three})}) == expected);
   std::vector<JobView> views;
   for (uint64_t step = 0; step <= 25; ++step) {

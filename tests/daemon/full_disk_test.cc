@@ -1,4 +1,4 @@
-// Trainings that meet a full disk, or are stopped at a checkpoint.
+// Tests trainings whose disk is full, and trainings that are stopped at a checkpoint.
 #include <atomic>
 #include <chrono>
 #include <thread>
@@ -16,7 +16,7 @@
 namespace leat {
 namespace {
 
-// What other threads may see of it, too.
+// Progress that other threads may read, too.
 struct Progress final : Silent {
   void stepped(int64_t step, const StepResult& result) override {
     Silent::stepped(step, result);
@@ -59,7 +59,7 @@ TEST_CASE("a disk that is full for a while costs checkpoints, and neither the jo
   const std::string expected = small.hash(small.job(), "twin");
   Progress watch;
   std::atomic<int> at_the_end{0};
-  // In the beginning, from step 5 until a checkpoint has failed, and at the end.
+  // The disk is full at the start, from step 5 until a checkpoint has failed, and at the end.
   const ScopedFailpoint full("files/append", [&](uint64_t pass) -> Status {
     const bool fails =
         pass == 1 || (watch.steps >= 5 && watch.warned_of == 1) ||

@@ -1,4 +1,4 @@
-// A cluster of real daemons with jobs on it that a test watches closely.
+// A cluster of real daemons with jobs that a test watches closely.
 #pragma once
 
 #include <chrono>
@@ -15,30 +15,30 @@
 
 namespace leat {
 
-// Job files name the data set "data". Threads: one.
+// Owns the cluster and the data. Its job files name the data set "data". Threads: one.
 class JobScene {
  public:
   explicit JobScene(ProcessClusterOptions options);
   explicit JobScene(int workers) : JobScene(ProcessClusterOptions{.workers = workers}) {}
 
-  // With a checkpoint every 50 steps; entries of `set` take the place of its own.
+  // Returns a job with a checkpoint every 50 steps. Entries of `set` replace its own.
   Job job(uint64_t steps, std::vector<std::string> set = {}) const;
-  // On three workers, an epoch of the data that does not end meanwhile.
+  // Returns a job on three workers whose first epoch is longer than any test.
   Job endless() const { return small_.with_endless_epoch(job(1'000'000)); }
-  // The hash that one process leaves.
+  // Trains the job in one process, and returns the hash of its weights.
   std::string expected(const Job& job) { return small_.hash(job, "in-process"); }
-  // The metrics that it left, or that the job has.
+  // The metrics of that training, and those of a job on the cluster.
   std::string expected_metrics() const;
   std::string metrics(const std::string& id);
 
   std::string submit(Job job);
-  // Watches the job until that is so, for four minutes at most.
+  // Watches the job until `is` holds, for four minutes at most.
   JobView await(const std::string& id, const std::function<bool(const JobView&)>& is);
   JobView await_step(const std::string& id, uint64_t step, uint64_t assembly);
   JobView await_end(const std::string& id);
   void cancel(const std::string& id);
 
-  // The runner's process of each worker, by the worker's name.
+  // Returns the process of each runner of the job, by its worker's name.
   std::map<std::string, pid_t> runners(const JobView& view);
   ProcessCluster& cluster() { return cluster_; }
   ClusterClient& client() { return *client_; }

@@ -1,4 +1,4 @@
-// The job loader: each field wrong in turn, with the place where the message must point.
+// Tests the loader of jobs: each field is wrong in turn, and the message must name its place.
 #include "daemon/spec/job.h"
 
 #include <fstream>
@@ -32,7 +32,7 @@ num_workers: 2
 checkpoint: {every_steps: 500, keep: 3}
 )";
 
-// The good job with its `line`th line (from 1) replaced; an empty `text` takes the line away.
+// Returns the good job with its `line`th line (from 1) replaced, or removed if `text` is empty.
 std::string with_line(int line, const std::string& text) {
   std::string result;
   size_t begin = 0;
@@ -118,8 +118,8 @@ num_workers: 2
 }
 
 struct Wrong {
-  int line;              // of kGood
-  std::string text;      // what stands there instead; empty: nothing
+  int line;              // the line of kGood
+  std::string text;      // its replacement; empty: none
   std::string expected;  // the whole message after "/jobs/job.yaml:"
 };
 

@@ -1,11 +1,11 @@
-// What a command prints with --json: an object a line.
+// Reads the output of a command with --json, which has one object in each line.
 #pragma once
 
 #include <string>
 
 namespace leat {
 
-// The last line that is an object; "{}" if there is none.
+// Returns the last line that is an object; "{}" if there is none.
 std::string last_object(const std::string& lines);
 
 }  // namespace leat

@@ -13,9 +13,9 @@ namespace leat {
 namespace {
 
 constexpr std::chrono::seconds kLongestStart{60};
-constexpr std::chrono::seconds kLongestStop{60};  // its own deadline is 20 s
+constexpr std::chrono::seconds kLongestStop{60};  // the daemon's own deadline is 20 s
 
-// What comes until a newline, the end, or the deadline.
+// Reads until a newline, the end of the file or the deadline.
 std::string read_line(int fd, std::chrono::milliseconds patience) {
   const auto deadline = std::chrono::steady_clock::now() + patience;
   std::string line;

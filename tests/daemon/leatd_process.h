@@ -1,4 +1,5 @@
-// The real `leatd` as a process: until it ends, or as a daemon that is started, used and stopped.
+// The real `leatd` as a process: run until it ends, or as a daemon that a test starts, uses and
+// stops.
 #pragma once
 
 #include <chrono>
@@ -16,15 +17,14 @@ namespace leat {
 Finished run_leatd(const std::string& folder, const std::vector<std::string>& arguments,
                    const std::vector<std::string>& environment = {});
 
-// One daemon, whose ports the arguments should set to 0. Whatever the test does, it is gone at the
-// end:
+// One daemon, whose ports the arguments should set to 0. It ends with this object in any case:
 //
 //   LeatdProcess master({"master", "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", ...});
 //   LeatdProcess worker({"worker", "--master", master.ready().listen, ...});
 //   CHECK(worker.stop() == 0);
 class LeatdProcess {
  public:
-  // What the daemon says of itself; empty: it has no such port.
+  // The addresses that the daemon reports once it is ready; empty for a port that it does not have.
   struct Ready {
     std::string listen, http, data;
     int64_t pid = 0;
@@ -36,13 +36,14 @@ class LeatdProcess {
 
   // Waits until it is ready. Fails the test, with the log, if it ends or takes longer than 20 s.
   const Ready& ready();
-  // SIGTERM; its exit code. Fails the test if it takes longer than 25 s.
+  // Sends SIGTERM and returns the exit code. Fails the test if that takes longer than 25 s.
   int stop();
-  // The exit code of a process that ends by itself. Fails the test after 25 s.
+  // Waits for a process that ends without a signal, and returns its exit code. Fails the test after
+  // 25 s.
   int wait();
   void signal(int number) { child_->signal(number); }
   pid_t pid() const { return child_->pid(); }
-  // What it has written to stderr until now, and how it ended if it has.
+  // Returns its stderr so far, and, if it has ended, how.
   std::string log() const;
   const TemporaryDirectory& folder() const { return folder_; }
 

@@ -26,7 +26,7 @@ std::string load_error(const std::string& path) {
   return loaded.ok() ? "(no error)" : loaded.status().to_string();
 }
 
-// With the types of its outputs, which .leat does not keep, for they follow from the rest.
+// Adds the types of the outputs, which .leat does not keep because they follow from the rest.
 std::string typed_text(Graph graph) {
   REQUIRE(validate(graph).message() == "");
   return print_graph(graph);
@@ -55,7 +55,7 @@ TEST_CASE("a graph of more nodes over all shards than can be planned is refused 
   write_graph(folder / "a.onnxtxt", kText);
   const auto loaded = load_graph(real_files(), folder / "a.onnxtxt", catalogue, {});
   REQUIRE(loaded.status().message() == "");
-  const auto most = static_cast<int64_t>(kMostShardNodes);  // of a graph of one node
+  const auto most = static_cast<int64_t>(kMostShardNodes);  // of a graph with one node
   CHECK(check_size("a.onnxtxt", loaded->graph, most).message() == "");
   CHECK(check_size("a.onnxtxt", loaded->graph, most + 1).to_string() ==
         "invalid_argument: graph file 'a.onnxtxt': expected at most 200000 nodes over all shards, "

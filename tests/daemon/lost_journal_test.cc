@@ -1,4 +1,4 @@
-// A master whose journal is gone, or cannot be written.
+// Tests a master whose journal is missing or cannot be written.
 #include <sqlite3.h>
 
 #include <filesystem>
@@ -21,7 +21,7 @@ std::vector<std::string> master_on(const std::string& folder) {
   return {"master", "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--state-dir", folder};
 }
 
-// A folder of a job, and a blob, as a master leaves them.
+// Makes a job's folder and a blob, as a master leaves them.
 void leave_job(const std::string& folder) {
   fs::create_directories(folder + "/jobs/net-1a2b/checkpoints");
   fs::create_directories(folder + "/blobs");
@@ -38,7 +38,7 @@ TEST_CASE("a journal that is gone beside jobs is asked for, and begun anew only 
              Catch::Contains("journal.sqlite' is gone") && Catch::Contains("1 job, such as") &&
                  Catch::Contains("'net-1a2b'") && Catch::Contains("--new-journal"));
   CHECK_FALSE(fs::exists(folder / "journal.sqlite"));
-  for (int start = 0; start < 2; ++start) {  // only the first one has to be told
+  for (int start = 0; start < 2; ++start) {  // only the first start needs the option
     const auto journal = open_journal(folder.path(), {.new_journal = start == 0});
     CHECK(must(journal->replay()).empty());
     CHECK(contents(folder / "jobs/net-1a2b/metrics.jsonl") == "{}\n");
@@ -78,12 +78,12 @@ TEST_CASE("a new job is called like none that left a folder") {
   CHECK(written.id != "net-0001");
 }
 
-// Reads a journal with one job, whose disk takes so many changes and no more, and checks that it
-// goes on when there is room. False: not even its log could be made.
+// Opens a journal with one job on a disk that takes only `changes` changes, and checks that it
+// works once there is room. False if not even its log could be made.
 bool reads_while_full(int changes) {
   CrashFiles disk;
   SqliteOnDisk sqlite(disk);
-  const JournalFolder folder;  // what is locked is real
+  const JournalFolder folder;  // its lock is a real file
   const JobSubmitted job = submitted(1, "net-1a2b", make_submission("r1", "net", 1));
   {
     const auto journal = must(Journal::open(disk, folder.path()));
@@ -109,7 +109,7 @@ bool reads_while_full(int changes) {
     full = false;
     CHECK(journal.append(other).to_string() == "ok");
     CHECK(must(journal.replay()).size() == 2);
-    full = !journal.opened().ok();  // whether it was, for the caller
+    full = !journal.opened().ok();  // tells the caller whether it was full
   }
   const bool was_full = std::exchange(full, false);
   const auto journal = must(Journal::open(disk, folder.path()));

@@ -1,4 +1,5 @@
-// The master killed in the middle of jobs and started again: what it had acknowledged goes on.
+// Kills the master in the middle of jobs and starts it again. Every job that it had acknowledged
+// must go on.
 #include <signal.h>
 
 #include <algorithm>
@@ -22,7 +23,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// A client that waits for its job, as a process of its own.
+// A client, in a process of its own, that waits for its job.
 class WaitingClient {
  public:
   WaitingClient(const std::string& folder, const std::string& master, const std::string& job_file)
@@ -31,7 +32,7 @@ class WaitingClient {
         child_(leat_binary(), {"submit", "--master", master, "--wait", "--json", job_file},
                {.folder = folder, .out = out_, .err = err_}) {}
 
-  // What it has printed so far, the last of it: its job.
+  // Returns the job from its last line of output so far.
   nlohmann::json job() const { return nlohmann::json::parse(last_object(contents_of(out_))); }
   std::string said() const { return contents_of(err_); }
   std::optional<int> wait(std::chrono::seconds patience) { return child_.wait(patience); }
@@ -43,7 +44,7 @@ class WaitingClient {
 
 class Scene {
  public:
-  // A checkpoint every so many of its steps.
+  // A job with a checkpoint every `every_steps` steps.
   explicit Scene(int every_steps, uint64_t steps = 1200)
       : small_(kTinyCnn), cluster_({.workers = 2, .data_path = small_.path()}) {
     job_ = small_.job({cat("steps=", steps), "num_workers=2",
@@ -58,7 +59,7 @@ class Scene {
   WaitingClient& client() { return *client_; }
   std::string expected() { return small_.hash(job_, small_.path("in-process")); }
 
-  // The job's number of steps done, once there are at least `step`.
+  // Waits until the job has done `step` steps, and returns their number.
   uint64_t await_step(uint64_t step) {
     const auto deadline = std::chrono::steady_clock::now() + 30s;
     while (std::chrono::steady_clock::now() < deadline) {
@@ -72,7 +73,7 @@ class Scene {
     }
     return 0;
   }
-  // Jobs that the master knows.
+  // Returns the number of jobs that the master knows.
   size_t jobs() {
     const std::string out = cluster_.leat("ps", {"--all", "--json"}).out;
     return static_cast<size_t>(std::count(out.begin(), out.end(), '\n'));
@@ -87,7 +88,7 @@ class Scene {
 
 TEST_CASE("a job outlives its master, and so does the client that waits for it") {
   const int signal = GENERATE(SIGKILL, SIGTERM);
-  // One that stops in order has its jobs leave a checkpoint.
+  // A master that stops in order makes its jobs write a checkpoint first.
   Scene scene(signal == SIGKILL ? 50 : 2000);
   const uint64_t before = scene.await_step(120);
   INFO(scene.cluster().logs());
@@ -115,12 +116,12 @@ TEST_CASE("a job outlives its master, and so does the client that waits for it")
   CHECK(scene.cluster().await_no_runners());
 }
 
-// LEAT_MASTER_KILLS=100 kills it so often.
+// LEAT_MASTER_KILLS=100 sets the number of kills.
 TEST_CASE("a job's runners outlive its master, again and again, and lose no step") {
   const char* wanted = std::getenv("LEAT_MASTER_KILLS");
   const int kills = wanted != nullptr ? std::stoi(wanted) : kSlowness > 1 ? 2 : 3;
   const uint64_t steps = 300 * (static_cast<uint64_t>(kills) + 1);
-  Scene scene(1'000'000, steps);  // no checkpoint before its end
+  Scene scene(1'000'000, steps);  // no checkpoint before the end
   std::vector<pid_t> runners;
   uint64_t step = 0;
   for (int kill = 0; kill < kills; ++kill) {
@@ -144,7 +145,7 @@ TEST_CASE("a job's runners outlive its master, again and again, and lose no step
   CHECK(job.value("weights_sha256", "") == scene.expected());
   int from_memory = 0;
   for (const nlohmann::json& lost : job["history"]) from_memory += lost["source"] == "memory";
-  CHECK(from_memory == std::min(kills, 100));  // so many are kept
+  CHECK(from_memory == std::min(kills, 100));  // the history keeps at most 100
   if (wanted != nullptr) std::cout << kills << " kills, " << from_memory << " times from memory\n";
   CHECK(scene.cluster().await_no_runners());
 }

@@ -186,21 +186,21 @@ TEST_CASE("a digest of a log says later what became of its rows") {
   CHECK(loss_of(text, 25) == "some of the rows up to step 20 are not those that were written");
   CHECK(loss_of("", 25) == "25 rows are missing: of steps 1 to 25");
   CHECK(loss_of(rows.substr(0, rows.size() / 2), 20) == "4 rows are missing: of steps 17 to 20");
-  // Once it is known that a row is missing, another one that is changed is known, too.
+  // After a missing row was found, a changed row must be found, too.
   digest = {20, 10, 0, 1, 0};
   CHECK(loss_of(rows.substr(rows.find('\n') + 1), 30) ==
         "1 row is missing: of step 1; some of the rows up to step 20 are not those that were "
         "written");
 }
 
-// A master that dies takes what it has not written with it. Workers go on without it for as long as
-// there is room for what they report, and remember the rows of both.
+// A master that dies loses the metrics that it has not written. Workers step without it while they
+// have room for reports, and remember the rows of both.
 TEST_CASE("workers remember what a master that dies has not written, and what they do without it") {
   const TemporaryDirectory folder;
   const std::string path = folder / "metrics.jsonl";
   const auto log = MetricsLog::open(real_files(), path, 0);
   REQUIRE(log.status().message() == "");
-  const StepMetric metrics[] = {{"loss", 1.0}};  // rows as short as they come
+  const StepMetric metrics[] = {{"loss", 1.0}};  // the shortest rows
   for (int64_t step = 1; step <= 4000; ++step) {
     REQUIRE((*log)->append(step, metrics).ok());
     if (step % 50 != 0) continue;
@@ -215,7 +215,7 @@ TEST_CASE("workers remember what a master that dies has not written, and what th
   }
 }
 
-// A disk that syncs when it is told to.
+// A disk that syncs only when a test lets it.
 struct SlowDisk final : ForwardingFiles {
   struct File final : ForwardingFile {
     File(std::unique_ptr<WritableFile> file, SlowDisk& disk)
@@ -379,7 +379,7 @@ TEST_CASE("the last metrics of a log are those of all of it") {
   CHECK(read_last_metrics(real_files(), path, 0, false)->last_step == 0);
 }
 
-// A training that goes on twice, once from where it was and once from further back.
+// A training that resumes twice: once from its last step, and once from an earlier one.
 TEST_CASE("rows that were synced survive a loss of power, also when a log is opened again") {
   const std::string path = "run/metrics.jsonl";
   CrashFiles disk;

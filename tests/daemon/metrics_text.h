@@ -5,7 +5,8 @@
 
 namespace leat {
 
-// The rows of a metrics.jsonl without what depends on timing, which stands last in each.
+// Returns the rows of a metrics.jsonl without the field "timing", which is the last of each row and
+// depends on speed.
 inline std::string without_timing(std::string rows) {
   const std::string timing = ", \"timing\": {";
   for (size_t at = rows.find(timing); at != std::string::npos; at = rows.find(timing, at))

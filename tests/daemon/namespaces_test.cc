@@ -1,6 +1,6 @@
-// Workers that have addresses of their own, in network namespaces: see namespaces.sh.
+// Tests workers with addresses of their own, in network namespaces: see namespaces.sh.
 //
-// LEAT_CUTS=40 cuts one off so often, from seed LEAT_FAULTS_SEED on.
+// LEAT_CUTS=40 sets the number of cuts, and LEAT_FAULTS_SEED the first seed.
 #include <cstdlib>
 #include <fstream>
 #include <iostream>

@@ -1,8 +1,8 @@
-// A run of an .onnx model that an older version began, when every initializer of floats was trained
-// and those that the exporter wrote as one stayed one. old_run/run was interrupted after 12 steps
-// of 24; old_run/weights.safetensors is what that version trained without an interruption. The
-// model has a buffer 'pos', a constant 'val_3' that its exporter computed, and a parameter 'w2'
-// that the exporter wrote as 'w'.
+// Resumes a run of an .onnx model that an older version began. It trained every initializer of
+// floats, and initializers that the exporter had merged stayed merged. old_run/run was interrupted
+// after 12 of 24 steps; old_run/weights.safetensors has the weights of that version's uninterrupted
+// training. The model has a buffer 'pos', a constant 'val_3' that its exporter computed, and a
+// parameter 'w2' that the exporter merged into 'w'.
 #include <cmath>
 #include <filesystem>
 

@@ -1,4 +1,4 @@
-// Output of `leat` about files is text for a terminal, whatever their bytes are.
+// The output of `leat` about files is safe for a terminal, whatever bytes the files have.
 #include "daemon/base/exit_code.h"
 #include "daemon/base/json_line.h"
 #include "daemon/status/page_parts.h"
@@ -32,12 +32,12 @@ TEST_CASE("what is printed about a graph with any bytes in its names is text") {
       CHECK(done.exit_code == kExitInvalid);
     }
   }
-  // Escapes are for terminals: a name that steers one is a name.
+  // Output escapes control characters, but a file may have a name with them.
   tiny.write("net.onnxtxt", with(with(good, " x)", " \"\x1b[2J\")"), "(x)", "(\"\x1b[2J\")"));
   const Finished steered = tiny.leat({"graph", "show", "--expand", "net.onnxtxt"});
   check_text(steered);
   CHECK_THAT(steered.out, Contains("\\x1b[2J"));
-  // One that is no text is refused here, and not when its weights are to be written.
+  // A name that is not UTF-8 is refused at the check, before any weights are written.
   tiny.write("net.onnxtxt", with(with(good, " x)", " \"\xff\")"), "(x)", "(\"\xff\")"));
   check_refused(tiny.leat({"graph", "check", "net.onnxtxt"}), kExitInvalid,
                 {"expected a value's name in UTF-8, received '\\xff'"});

@@ -14,7 +14,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto kLook = 50ms;  // between two looks at what another process says
+constexpr auto kLook = 50ms;  // between two looks at another process
 
 void add(std::vector<std::string>& arguments, const std::vector<std::string>& more) {
   arguments.insert(arguments.end(), more.begin(), more.end());

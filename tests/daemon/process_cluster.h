@@ -1,5 +1,5 @@
-// A cluster of the real daemons, each a process with ports and folders of its own, on loopback.
-// What a test does to them, they are all gone at its end.
+// A cluster of the real daemons on loopback, each a process with its own ports and folders. All of
+// them end with the test in any case.
 #pragma once
 
 #include <chrono>
@@ -13,47 +13,50 @@
 
 namespace leat {
 
+// The settings of a cluster.
 struct ProcessClusterOptions {
   int workers = 1;
-  int threads = 1;                                    // of each worker
-  std::string transports = "[shm, tcp]";              // of each worker
-  std::string worker_http = "off";                    // of each worker: "127.0.0.1:0" takes a port
-  std::string data_path = {};                         // what the data set "data" is on the workers
+  int threads = 1;                        // of each worker
+  std::string transports = "[shm, tcp]";  // of each worker
+  std::string worker_http = "off";        // of each worker: "127.0.0.1:0" takes a port
+  std::string data_path = {};             // the path of the data set "data" on the workers
   std::vector<std::string> master = {}, worker = {};  // more arguments
 };
 
+// Owns the daemons, one process each.
 class ProcessCluster {
  public:
   explicit ProcessCluster(ProcessClusterOptions options);
 
   LeatdProcess& master() { return *master_; }
   LeatdProcess& worker(int i) { return *workers_[static_cast<size_t>(i)]; }
-  // Of the worker "w<i>": i.
+  // Returns i for the worker "w<i>".
   static int number_of(const std::string& worker);
   LeatdProcess& worker(const std::string& name) { return worker(number_of(name)); }
   int workers() const { return static_cast<int>(workers_.size()); }
-  // Ends the master by this signal, and starts another with its address and its state.
+  // Ends the master by this signal, and starts another with the same address and state.
   void restart_master(int signal);
-  // One more of the name "w<i>"; the one that had it before is killed.
+  // Starts one more worker with the name "w<i>". Kills the worker that had the name before.
   void start_worker(int i);
 
-  // `leat command arguments --master ...` until it ends. Files go to folder().
+  // Runs `leat command arguments --master ...` until it ends. Its files go to folder().
   Finished leat(const std::string& command, const std::vector<std::string>& arguments);
   const TemporaryDirectory& folder() const { return folder_; }
 
-  // Waits until so many workers are READY, for 20 s at most.
+  // Waits until this number of workers is READY, for 20 s at most. False if that fails.
   bool await_ready(int workers);
-  // Waits until the job is in one of these states, and returns that; else "" after `patience`.
+  // Waits until the job is in one of these states and returns that state; "" after `patience`.
   std::string await_state(const std::string& job, const std::vector<std::string>& states,
                           std::chrono::seconds patience = std::chrono::seconds(120));
-  // `leat show --json`.
+  // Returns the output of `leat show --json`.
   std::string show(const std::string& job);
 
-  // The processes of runners, by what the kernel says of the workers' children.
+  // Returns the processes of runners, which the kernel lists as the workers' children.
   std::vector<pid_t> runners() const;
-  // Waits until there is none, for 5 s at most: a job that has succeeded ends before they do.
+  // Waits for all runners to end, 5 s at most: a job that has succeeded ends before they do. False
+  // if some remain.
   bool await_no_runners() const;
-  // All daemons' logs, for a message.
+  // Returns the logs of all daemons, for a message.
   std::string logs() const;
 
  private:

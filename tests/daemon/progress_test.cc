@@ -101,7 +101,7 @@ TEST_CASE("steps that nobody has timed have no speed") {
   ManualClock clock;
   std::ostringstream out;
   ProgressLine progress(out, clock, true, 80);
-  // Seen first when 20 steps were done, by a process that takes 67 us to say so.
+  // The first report comes after 20 steps, from a process that needs 67 us for it.
   progress.begin_epoch(1, 1, 40, 20, 32);
   clock.advance(std::chrono::microseconds(67));
   progress.update(20, loss);
@@ -121,7 +121,7 @@ TEST_CASE("where nothing is redrawn an epoch is one line") {
     clock.advance(milliseconds(500));
     progress.update(step, loss);
   }
-  clock.advance(milliseconds(9000));  // evaluation
+  clock.advance(milliseconds(9000));  // an evaluation
   progress.end_epoch(loss);
   CHECK(out.str() == "Epoch 1/1 - 4/4 - 2s 500ms/step - 64 samples/s - loss: 1.5000\n");
 }
@@ -137,7 +137,7 @@ TEST_CASE("a terminal's line is redrawn at most ten times a second, and erased a
     progress.update(step, loss);
   }
   progress.end_epoch(loss);
-  // Drawn after steps 1, 11 and 21, in 59 columns. One step of 10 ms is no speed yet.
+  // Drawn after steps 1, 11 and 21, 59 columns wide. One step of 10 ms is too short for a speed.
   CHECK(out.str() ==
         "Epoch 2/3\n"
         "\r  1/100 [..............................] - loss: 1.5000"

@@ -18,8 +18,8 @@ namespace {
 
 constexpr int64_t kRows = 200;
 
-// Of a model whose variable "seen" has for each row of the data how often it counted, over the
-// number of shards. A row says which one it is in its first element.
+// Returns a model whose variable "seen" counts, for each row of the data, how often the row was
+// used, divided by the number of shards. The first element of a row is its number.
 std::string counting_model() {
   std::vector<int64_t> numbers;
   for (int64_t i = 0; i < kRows; ++i) numbers.push_back(i);
@@ -49,7 +49,7 @@ class Counting {
     for (int64_t i = 0; i < kRows; ++i) x.set(i * 64, static_cast<double>(i));
     must(write_npy(real_files(), small_.path("train-x.npy"), x));
   }
-  // One epoch of ten steps; 2 of 3 replicas unless `quorum` says otherwise.
+  // Returns a job of one epoch with ten steps; 2 of 3 replicas unless `quorum` says otherwise.
   Job job(const std::string& dropped, const std::string& length = "epochs=1") const {
     return small_.job({cat("strategy={name: parameter_server, num_ps: 2, total_num_replicas: 3, "
                            "replicas_to_aggregate: 2, dropped_samples: ",
@@ -58,7 +58,7 @@ class Counting {
                        "data.validation=null", "data.rescale=1",
                        "optimizer={name: sgd, learning_rate: 1e-6}", "checkpoint.every_steps=4"});
   }
-  // How often each row counted.
+  // Returns how often each row was used.
   std::vector<int> seen(const std::string& folder) const {
     const auto weights =
         must(read_safetensors(real_files(), small_.path(folder + "/weights.safetensors")));
@@ -94,7 +94,7 @@ TEST_CASE("each row counts once an epoch when what came too late is drawn again"
     CHECK(watch.notes[0] == cat("quorum 2 of 3: ", outcome.dropped_rows,
                                 " rows came too late for their step, and were computed again; "
                                 "the weights depend on timing"));
-    // It draws a chunk for most steps, and brings none.
+    // The late replica draws a chunk for most steps, and delivers none.
     if (late >= 0) CHECK(outcome.dropped_rows > 0);
   }
 }
@@ -110,7 +110,7 @@ TEST_CASE("each row counts at most once an epoch when what came too late is drop
   CHECK(std::count(seen.begin(), seen.end(), 0) == 80);
   CHECK(outcome.dropped_rows <= 60);
   CHECK(watch.notes.size() == 1);
-  // An epoch takes what is dropped along: 30 rows a step.
+  // An epoch counts the dropped rows, too: 30 rows a step.
   Silent epoch;
   CHECK(counting.small().train(counting.job("drop"), "epoch", epoch).steps == 7);
 }
@@ -139,7 +139,7 @@ tiny_bn (float[N,1,8,8] image) => (float[N,4] logits) {
   logits = leat.Dense <units = 4> (f)
 }
 )",
-                               // Of whose table a step touches few rows.
+                               // Each step reads few rows of its table.
                                R"(<ir_version: 10, opset_import: ["" : 20, "leat" : 1]>
 tiny_table (float[N,1,8,8] image) => (float[N,4] logits) {
   f = Flatten (image)
@@ -161,7 +161,7 @@ tiny_table (float[N,1,8,8] image) => (float[N,4] logits) {
       job({"strategy={name: parameter_server, num_ps: 2, total_num_replicas: 3, "
            "replicas_to_aggregate: 2}",
            "num_workers=3"});
-  // The third replica is lost before it draws anything: the others take all chunks in turn.
+  // The third replica fails before it draws a chunk, so the others take all chunks in turn.
   const ScopedFailpoint lost("replica/draw/2", unavailable("lost"));
   for (const int threads : {1, 3}) {
     INFO(graph << "threads " << threads);

@@ -1,6 +1,7 @@
-// How a job goes on after a failure, on real daemons: who stays, and how long it takes.
+// Measures how a job recovers from a failure on real daemons: which runners stay, and how long it
+// takes.
 //
-// LEAT_RECOVERIES=20 measures so many of each kind.
+// LEAT_RECOVERIES=20 sets the number of recoveries of each kind.
 #include <signal.h>
 
 #include <algorithm>
@@ -23,7 +24,7 @@ int64_t now_ms() { return moment_of(RealClock()).wall_ms; }
 
 enum class Kill { runner, worker, worker_with_a_spare };
 
-// Milliseconds from a kill until the first step that was done after it, in order.
+// Returns, for each kill, the milliseconds from it to the first step after it, in ascending order.
 std::vector<int64_t> recoveries(Kill what, int count) {
   JobScene scene(what == Kill::worker_with_a_spare ? 4 : 3);
   const Job job = scene.endless();

@@ -1,4 +1,4 @@
-// A run's folder that is moved elsewhere: it goes on there, and ends as it would have here.
+// Moves a run's folder to another place. The run must resume there, with the same result as here.
 #include "daemon/training/run_folder.h"
 
 #include <filesystem>
@@ -19,7 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 using Catch::Contains;
 
-// A field of a protobuf message, and one of a small number.
+// Writes a field of a protobuf message, and one of a small number.
 std::string part(int number, const std::string& bytes) {
   std::string out{static_cast<char>(number << 3 | 2)};
   if (bytes.size() >= 128) out += static_cast<char>(bytes.size() % 128 + 128);
@@ -34,7 +34,7 @@ std::string value_info(const std::string& name, int columns) {
   return part(1, name) + part(2, part(1, part(1, 1) + part(2, shape)));
 }
 
-// y = MatMul(x, w), whose w lies in the file `data` beside it.
+// Returns a model of y = MatMul(x, w), whose w is in the file `data` beside it.
 std::string model_with_data(const std::string& data) {
   const std::string where = part(1, "location") + part(2, data);
   const std::string w =
@@ -50,7 +50,7 @@ std::string data_of_w() {
   return bytes;
 }
 
-// The run goes on from its first checkpoint at another place; with what it leaves.
+// Moves the run, resumes it from its first checkpoint, and compares the files that it writes.
 void goes_on_elsewhere(const TinyJob& tiny, const std::vector<std::string>& more = {}) {
   const std::string weights = tiny.read("run/weights.safetensors");
   const std::string metrics = tiny.read("run/metrics.jsonl");
@@ -154,7 +154,7 @@ TEST_CASE("files of a job that cannot lie in one folder are refused") {
 TEST_CASE("a run is submitted for at least the steps that it has done") {
   const TinyJob tiny;
   check_ok(tiny.train("run"));
-  // There is no master: the command looks for one when the job is found right.
+  // There is no master. The command looks for one only after it has accepted the job.
   const auto submit = [&](const std::string& set) {
     return tiny.leat({"submit", "--resume", "run", "--master", "127.0.0.1:1", "--timeout", "1ms",
                       "--wait", "--set", set});

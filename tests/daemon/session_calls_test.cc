@@ -1,4 +1,4 @@
-// Calls of a session that a master refuses, and that RemoteSession would never make.
+// Calls of a session that a master refuses. RemoteSession never makes them.
 #include "daemon/client/session_client.h"
 #include "daemon/wire/cluster.capnp.h"
 #include "daemon/wire/values.h"
@@ -19,7 +19,7 @@ using namespace std::chrono_literals;
 
 using WireSession = wire::Session::Client;
 
-// Capabilities that live on the loop until it stops.
+// Holds capabilities that live on the loop until it stops.
 template <typename Client>
 struct Kept final : LoopOwned {
   explicit Kept(Client kept) : client(kj::mv(kept)) {}
@@ -31,7 +31,7 @@ kj::Promise<Status> outcome_of(Request request) {
   return request.send().then([](auto&& response) { return status_of(response.getOutcome()); });
 }
 
-// A session on `leatd dev`, whose calls are written by hand.
+// A session on `leatd dev` whose calls the test writes itself.
 class RawSession {
  public:
   RawSession()
@@ -63,7 +63,7 @@ class RawSession {
     }));
   }
 
-  // `function` takes the session and returns a promise of a Status.
+  // Calls `function`, which takes the session and returns a promise of a Status.
   template <typename F>
   std::string call(F function) {
     return client_
@@ -75,7 +75,7 @@ class RawSession {
             })
         .to_string();
   }
-  // The place for its bytes is held.
+  // Stages a blob of this size, and holds its upload.
   std::string stage(uint64_t size, uint32_t digest_bytes = 32) {
     return call([this, size, digest_bytes](WireSession session) {
       auto request = session.stageRequest();
@@ -100,7 +100,7 @@ class RawSession {
       return outcome_of(kj::mv(request));
     });
   }
-  // A step that is fed one value, which `fill` writes, as "x".
+  // Runs a step that is fed one value as "x". `fill` writes the value.
   std::string run(const std::string& fetch, std::function<void(wire::FedValue::Builder)> fill) {
     return call([fetch, fill](WireSession session) {
       auto request = session.runRequest();

@@ -1,5 +1,5 @@
-// What must hold of sessions wherever they are: cases that are run over each Place that has some. A
-// Place is a cluster of `workers` workers, and opens sessions on it:
+// Test cases that hold for sessions in every place. Each case runs over each Place that includes
+// it. A Place is a cluster of `workers` workers, and opens sessions on it:
 //
 //   typename Place::Session, Place::Step;   explicit Place(int workers);
 //   std::unique_ptr<Session> open(SessionChoices);
@@ -25,7 +25,7 @@ struct SessionChoices {
   size_t plans = 64;
 };
 
-// In this process.
+// Sessions in this process.
 struct InProcess {
   using Session = leat::Session;
   using Step = StepHandle;
@@ -43,7 +43,7 @@ struct InProcess {
   std::unique_ptr<HostGroup> hosts;
 };
 
-// The basic graph, with its variable set to 0.
+// The basic graph in a session, with its variable set to 0.
 template <typename Place>
 struct BasicSession {
   explicit BasicSession(const SessionChoices& choices = {}, int workers = 1)
@@ -72,7 +72,7 @@ inline Tensor matrix(const std::vector<float>& values) {
 
 inline Tensor number(int64_t value) { return Tensor::scalar<int64_t>(value); }
 
-// A queue, and "y" that is -x (float[N]).
+// A session with a queue, and with "y" that is -x (float[N]).
 template <typename Place>
 struct QueueSession {
   explicit QueueSession(int64_t capacity = 4, const SessionChoices& choices = {})
@@ -216,7 +216,7 @@ void wrong_steps_are_refused() {
         "feed 'd': expected float[2], received float[3]");
   const auto callable = must(f.session->make_callable({{"x"}, {"y"}, {}}));
   wrong(f.session->run_callable(callable, {}).status(), "feeds: expected 1, received 0");
-  // And the session goes on.
+  // The session still works.
   CHECK(floats(must(f.session->run({{"x", x}}, {"y"}, {}))[0]) == std::vector<float>{1, 2});
 }
 
@@ -421,7 +421,7 @@ void hundred_steps() {
     });
   }
   while (started + failed < kThreads * kSteps) sched_yield();
-  // All of them wait now, and nobody has put anything.
+  // All of them wait now, and no element was put.
   CHECK(sum == 0);
   int64_t expected = 0;
   for (int i = 1; i <= kThreads * kSteps; ++i) {
@@ -436,7 +436,7 @@ void hundred_steps() {
 template <typename Place>
 void eight_threads() {
   SessionChoices options;
-  options.plans = 2;  // so that plans come and go
+  options.plans = 2;  // so that plans are evicted
   QueueSession<Place> f(4, options);
   const auto negate = must(f.session->make_callable({{"x"}, {"y"}, {}}));
   std::atomic<int> wrong{0};
@@ -477,7 +477,7 @@ void late_steps() {
   check_says(status, Code::deadline_exceeded,
              "session 'session' on job:worker/task:0/cpu:0 is blocked in 'taken'");
   must(f.put(1));
-  // The queue is full: the next one waits, for others to take.
+  // The queue is full, so the next put waits for a take.
   check_says(f.session->run({{"element", number(2)}}, {}, {"put"}, in(Place::kShort)).status(),
              Code::deadline_exceeded, "is blocked in 'put'");
   CHECK(must(f.take().wait())[0].int_at(0) == 1);

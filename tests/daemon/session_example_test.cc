@@ -1,4 +1,4 @@
-// The example of docs/session.md, as it stands there.
+// Tests the example of docs/session.md, with the text that it has there.
 #include "daemon/hosts/local_hosts.h"
 #include "daemon/session/session.h"
 #include "ops/catalogue.h"

@@ -1,4 +1,5 @@
-// Steps of a session side by side: in flight, blocked, cancelled, late, and isolated.
+// Tests steps of one session that run side by side: in flight, blocked, cancelled, late and
+// isolated.
 #include <sched.h>
 
 #include <thread>
@@ -48,7 +49,7 @@ TEST_CASE("closing a session ends its steps with its name", "[cluster]") {
   });
   f.session->close();
   waiting.join();
-  // A step is over before whoever asked is told so.
+  // A step may be over before its caller is notified.
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
   while (finished < 5 && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
   CHECK(finished == 5);
@@ -61,7 +62,7 @@ TEST_CASE("closing a session ends its steps with its name", "[cluster]") {
   check_says(f.session->make_callable({{}, {"taken"}, {}}).status(), Code::failed_precondition,
              "is closed");
   f.session->close();
-  // What it left is whole: another session of the job goes on with the queue.
+  // The queue is whole after that: another session of the job uses it.
   auto next = must(Session::open(*f.place.hosts, {}));
   must(next->extend(0, f.graph.get()));
   must(next->run({{"element", number(9)}}, {}, {"put"}));
@@ -70,7 +71,7 @@ TEST_CASE("closing a session ends its steps with its name", "[cluster]") {
 
 namespace {
 
-// "v" on worker 0; "increase" reads it there, goes through a gate on worker 1, and writes v + 1.
+// "v" is on worker 0. "increase" reads it there, waits at a gate on worker 1, and writes v + 1.
 // "pair" writes "n" to v and to "w" on worker 1.
 struct TwoWorkers {
   TwoWorkers() : catalogue(gated_catalogue(gate)), hosts(make_local_hosts(2, 1)), graph(catalogue) {
@@ -108,7 +109,7 @@ TEST_CASE("a step has the variables that it touches to itself", "[cluster]") {
   const auto increase = must(f.session->make_callable({{}, {}, {"increase"}}));
   f.gate.open = false;
   StepHandle step = must(f.session->start_callable(increase, {}));
-  while (f.gate.reached == 0) sched_yield();  // v is read, and not written yet
+  while (f.gate.reached == 0) sched_yield();  // v was read, and is not written yet
   SECTION("others wait for their turn, and say for whom") {
     check_says(f.session->run({}, {}, {"add ten"}, in(milliseconds(500))).status(),
                Code::deadline_exceeded,
@@ -137,7 +138,7 @@ TEST_CASE("a step has the variables that it touches to itself", "[cluster]") {
     StepHandle other = must(f.session->start({}, {}, {"add ten"}));
     std::thread closing([&] { f.session->close(); });
     while (!other.over()) sched_yield();
-    f.gate.open = true;  // kernels are not interrupted
+    f.gate.open = true;  // a running kernel is not interrupted
     closing.join();
     check_says(other.wait().status(), Code::cancelled, "was closed");
     check_says(step.wait().status(), Code::cancelled, "was closed");
@@ -162,7 +163,7 @@ TEST_CASE("no increment across workers is lost", "[cluster]") {
 
 TEST_CASE("readers on several workers see a whole step or nothing of it", "[cluster]") {
   TwoWorkers f;
-  auto other = must(Session::open(*f.hosts, {}));  // tickets are the job's
+  auto other = must(Session::open(*f.hosts, {}));  // tickets belong to the job
   must(other->extend(0, f.graph.get()));
   const auto set = must(f.session->make_callable({{"n"}, {}, {"set v", "set w"}}));
   const auto get = must(other->make_callable({{}, {"value of v", "value of w"}, {}}));

@@ -81,7 +81,7 @@ TEST_CASE("a part of the graph may run on another worker", "[cluster]") {
 TEST_CASE("a variable stays where the job's first step of it put it", "[cluster]") {
   const Catalogue catalogue = standard_catalogue();
   const auto hosts = make_local_hosts(2, 1);
-  // The constraint stands at a reader only: a step without the reader could go elsewhere.
+  // The constraint is on a reader only, so a step without the reader could be placed elsewhere.
   SessionGraph s(catalogue);
   const ValueId v = s.variable("v", 2);
   const ValueId r = s.value("value", "leat.Read", {v}, {}, "job:worker/task:1");

@@ -1,4 +1,4 @@
-// What tests of sessions share: short ways to write graphs, and to say what must hold.
+// Helpers that tests of sessions share: short ways to write graphs and checks.
 #pragma once
 
 #include <atomic>
@@ -15,7 +15,7 @@
 
 namespace leat::testing {
 
-// A status that begins with `code` and says `text`.
+// Checks that a status has this code and that its message contains `text`.
 inline void check_says(const Status& status, Code code, const std::string& text) {
   INFO(status.to_string());
   CHECK(status.code() == code);
@@ -33,7 +33,7 @@ inline std::vector<float> floats(const Tensor& tensor) {
   return {tensor.data<float>(), tensor.data<float>() + tensor.elements()};
 }
 
-// Where the kernels of test.Gate stop until somebody opens it.
+// The kernels of test.Gate wait here until a test sets `open`.
 struct Gate {
   std::atomic<int> reached{0};
   std::atomic<bool> open{true};
@@ -42,19 +42,20 @@ struct Gate {
 // The standard ops and test.Gate: its output is its input, once `gate` is open.
 Catalogue gated_catalogue(Gate& gate);
 
-// A graph being written, with the nodes that sessions name.
+// Writes a graph with the named nodes that sessions ask for.
 class SessionGraph {
  public:
   explicit SessionGraph(const Catalogue& catalogue) : graph(catalogue), g(graph) {}
 
   ValueId variable(const std::string& name, int64_t size, const std::string& device = "");
-  // A node without outputs, named.
+  // Adds a named node without outputs.
   NodeId effect(const std::string& name, const std::string& op, std::vector<ValueId> inputs,
                 Attrs attrs = {});
-  // A value of an op, named and perhaps placed.
+  // Adds an op and returns its value, with this name and perhaps on this device.
   ValueId value(const std::string& name, const std::string& op, std::vector<ValueId> inputs,
                 Attrs attrs = {}, const std::string& device = "");
-  // A queue of int64 scalars, of the target "put" that puts "element" and the fetch "taken".
+  // Adds a queue of int64 scalars: the target "put" puts "element", and the fetch "taken" takes
+  // one.
   void queue(int64_t capacity);
   const Graph& get();
 

@@ -1,5 +1,5 @@
-// Sessions on real daemons, over the wire: what holds in one process holds there, too; and how they
-// begin and end.
+// Tests sessions on real daemons, over the wire: the cases of sessions in one process, and how
+// sessions begin and end.
 #include <signal.h>
 
 #include <algorithm>
@@ -52,7 +52,7 @@ struct OnDaemons {
     if (!became) UNSCOPED_INFO(state_of(job) << "\n" << dev.log());
     return became;
   }
-  // Processes of the daemon's own.
+  // Returns the processes of this daemon's runners.
   std::vector<pid_t> runners() const {
     std::vector<pid_t> pids;
     std::error_code ignored;
@@ -179,7 +179,7 @@ TEST_CASE("large graphs, feeds and fetches cross the wire whole", "[cluster]") {
   const auto session = place.open({});
   must(session->extend(0, s.get()));
   CHECK(must(session->run({{"x", large}}, {"difference"}, {}))[0].at(0) == 0);
-  // What is too large for a message, alone and together with others.
+  // These values are too large for a message, alone or together with others.
   for (const int64_t size : {50'000, 110'000, 1'000'000}) {
     const Tensor part = Tensor::wrap(DType::f32, Shape{size}, large.raw(), nullptr);
     const auto out = must(session->run({{"x", part}}, {"y", "x copy"}, {}));

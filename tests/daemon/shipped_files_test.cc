@@ -1,4 +1,4 @@
-// The job files that are shipped, and the one in the documentation, are jobs.
+// Every job file that is shipped, and the one in the documentation, must be a valid job.
 #include <filesystem>
 #include <fstream>
 #include <iterator>

@@ -1,5 +1,5 @@
-// Trainings with on_nan: skip: a step whose loss or gradient is no number changes nothing, wherever
-// it is done and however often.
+// Trainings with on_nan: skip. A step whose loss or gradient is NaN must change nothing, wherever
+// and however often it runs.
 #include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -21,9 +21,9 @@ constexpr const char* kAdam = "optimizer={name: adam, learning_rate: 0.01}";
 
 struct Metrics {
   std::string text;                    // without the timing
-  std::vector<nlohmann::json> steps;   // their rows
-  std::vector<nlohmann::json> epochs;  // their rows
-  std::vector<int64_t> skipped;        // steps
+  std::vector<nlohmann::json> steps;   // the rows of steps
+  std::vector<nlohmann::json> epochs;  // the rows of epochs
+  std::vector<int64_t> skipped;        // the steps that were skipped
 
   Metrics(const SmallJob& small, const std::string& folder) {
     std::ifstream in(small.path(folder + "/metrics.jsonl"), std::ios::binary);
@@ -50,8 +50,8 @@ bool identical(const Variables& a, const Variables& b) {
   return true;
 }
 
-// Of weights, optimizer slots and running statistics a skipped step leaves every bit, and another
-// one does not.
+// Checks that a skipped step changes no bit of weights, optimizer slots and running statistics, and
+// that every other step changes some.
 void check_changes(const SmallJob& small, const std::string& folder, const Metrics& metrics) {
   Variables before = variables_after(small, folder, 1);
   for (int64_t step = 2; step <= static_cast<int64_t>(metrics.steps.size()); ++step) {
@@ -79,7 +79,7 @@ TEST_CASE("a step whose loss is no number changes no weight, no slot and no stat
   Silent watch;
   const TrainOutcome outcome = small.train(job, "run", watch);
   const Metrics metrics(small, "run");
-  // The black picture comes once in an epoch of 8 1/3 steps.
+  // The black picture comes once in each epoch of 8 1/3 steps.
   REQUIRE((metrics.skipped.size() == 3 || metrics.skipped.size() == 4));
   REQUIRE(metrics.steps.size() == 30);
   CHECK(outcome.steps == 30);

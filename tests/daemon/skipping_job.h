@@ -1,4 +1,4 @@
-// A model that divides a picture by its sum, and a picture of which that is 0 / 0.
+// A model that divides a picture by its sum, and a picture for which that is 0 / 0.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 
 namespace leat {
 
-// With a BatchNormalization, whose statistics an update moves too.
+// It has a BatchNormalization, whose statistics a step updates, too.
 inline constexpr const char* kDivided = R"(<ir_version: 10, opset_import: ["" : 20, "leat" : 1]>
 divided (float[N,1,8,8] image) => (float[N,4] logits) {
   axes = Constant <value = int64[3] {1, 2, 3}> ()
@@ -24,7 +24,7 @@ divided (float[N,1,8,8] image) => (float[N,4] logits) {
 }
 )";
 
-// The root of a square: where that is 0 the value is 0, and its gradient is no number.
+// The root of a square. For zeros its value is 0 and its gradient is NaN.
 inline constexpr const char* kRooted = R"(<ir_version: 10, opset_import: ["" : 20, "leat" : 1]>
 rooted (float[N,1,8,8] image) => (float[N,4] logits) {
   f = Flatten (image)
@@ -34,7 +34,7 @@ rooted (float[N,1,8,8] image) => (float[N,4] logits) {
 }
 )";
 
-// Makes a picture of the training data black. An epoch has it once, in one row of one shard.
+// Makes a picture of the training data black. Each epoch has it once, in one row of one shard.
 inline void blacken(const SmallJob& small, int64_t record) {
   constexpr std::ptrdiff_t kRecords = 200, kPixels = 64;
   const std::string path = small.path("train-x.npy");

@@ -1,4 +1,4 @@
-// SmallJob's jobs as a client of a master submits them.
+// Requests for SmallJob's jobs, as a client of a master submits them.
 #pragma once
 
 #include <memory>
@@ -12,7 +12,7 @@ namespace leat {
 
 std::unique_ptr<ClusterClient> client_of(LeatdProcess& master);
 
-// With the graph as a file of its own; the workers know the data as "data".
+// Attaches the graph as a file. The workers know the data set as "data".
 JobRequest request_of(const SmallJob& small, Job job);
 
 }  // namespace leat

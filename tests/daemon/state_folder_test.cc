@@ -1,5 +1,5 @@
-// Files that daemons write are their user's alone, whatever the umask and whatever was there
-// before.
+// Files that daemons write belong to their user alone, whatever the umask and the files that were
+// there before.
 #include "daemon/process/state_folder.h"
 
 #include <sys/stat.h>
@@ -27,7 +27,7 @@ class Umask {
   const mode_t before_;
 };
 
-// All below the folder, and itself, that others may do anything with.
+// Returns the paths in the folder, and the folder itself, that other users have any access to.
 std::string open_to_others(const fs::path& folder) {
   std::string found;
   const auto look = [&](const fs::path& path) {

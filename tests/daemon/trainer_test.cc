@@ -1,5 +1,5 @@
-// Whole trainings on a local cluster, on a small data set made here. [cluster] runs under
-// ThreadSanitizer.
+// Tests whole trainings on a local cluster, with a small data set that the tests make. [cluster]
+// runs under ThreadSanitizer.
 #include "daemon/training/trainer.h"
 
 #include <filesystem>

@@ -1,5 +1,5 @@
-// The numbers that a training tells of: the mean of an epoch with its validation, whatever happens
-// on the way, the log of metrics through damage, a loss that is no number, a step that takes long.
+// Tests the numbers that a training reports: the mean and the validation of an epoch, the log of
+// metrics after damage, a loss that is NaN, and a step that takes long.
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -45,7 +45,7 @@ std::vector<std::vector<double>> numbers_of(const std::vector<EpochResult>& resu
   return numbers;
 }
 
-// Epochs of 8 1/3 steps: they end with steps 9, 17, 25 and the last.
+// Epochs have 8 1/3 steps, so that they end with steps 9, 17, 25 and the last.
 TEST_CASE("an epoch's numbers are its means and its validation, wherever a training was stopped") {
   const SmallJob small(kTinyDense);
   const Job job = small.job({"checkpoint.every_steps=4"});
@@ -133,7 +133,7 @@ TEST_CASE("the learning rate of a row is that of the graph's step, under every s
   }
 }
 
-// Trains to step 17, has `damage` come to the log, trains on; then both trainings' warnings.
+// Trains to step 17, runs `damage` on the log, and resumes. Has the warnings of both trainings.
 struct Damaged {
   TrainOutcome outcome;
   std::vector<std::string> warnings;
@@ -166,7 +166,7 @@ TEST_CASE("a training that goes on says which rows of its metrics are gone, or c
   const auto none = train_with(small, "none", [](std::string&) {});
   CHECK(none.warnings.empty());
   CHECK(without_timing(none.text) == twin);
-  // Bytes behind the checkpoint's rows are none of them.
+  // Bytes after the checkpoint's rows do not count.
   const auto more = train_with(small, "more", [](std::string& text) { text += "{\"st"; });
   CHECK(more.warnings.empty());
   CHECK(without_timing(more.text) == twin);
@@ -239,7 +239,7 @@ TEST_CASE("a loss that is no number ends a training, which names the step and wh
   const auto rows = rows_of(metrics_text(small, "run"));
   CHECK(rows.back()["step"] == step);
   CHECK(rows.back()["loss"] == name);
-  // The checkpoints that are left verify and hold no such number.
+  // The checkpoints that are left verify and hold no NaN.
   const auto left = must(list_checkpoints(real_files(), small.path("run/checkpoints")));
   for (const std::string& path : left) {
     for (const auto& [name, value] : must(read_checkpoint(real_files(), path)).variables) {

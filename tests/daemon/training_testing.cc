@@ -52,7 +52,7 @@ Job SmallJob::with_endless_epoch(Job job) const {
 TrainOutcome SmallJob::train(const Job& job, const std::string& folder, Silent& watch, int threads,
                              bool resume, const std::function<bool()>& stop) const {
   TrainOptions options{path(folder), resume, threads};
-  options.skip_checkpoints = false;  // so that it is known which there are
+  options.skip_checkpoints = false;  // so that the set of checkpoints is known
   const auto trainer = must(Trainer::create(catalogue(), real_files(), job, options));
   return must(trainer->run(watch, stop));
 }

@@ -1,4 +1,4 @@
-// What tests of whole trainings share: a small data set, a job on it, and somebody who watches.
+// Helpers that tests of whole trainings share: a small data set, a job on it, and an observer.
 #pragma once
 
 #include <functional>
@@ -11,6 +11,7 @@
 
 namespace leat {
 
+// Records the events of a training, and prints nothing.
 class Silent : public TrainObserver {
  public:
   void started(int64_t first_step, int64_t) override { first = first_step; }
@@ -44,16 +45,16 @@ class SmallJob {
     return name.empty() ? directory_.path() : directory_ / name;
   }
 
-  // Entries of `set` take the place of the job's own.
+  // Returns the job. Entries of `set` replace its own.
   Job job(const std::vector<std::string>& set = {}) const;
-  // The same with an epoch of 20,000 steps, and no validation: at an epoch's end a job waits for
-  // the master and for its disk.
+  // The same with an epoch of 20,000 steps and no validation, because at an epoch's end a job waits
+  // for the master and for its disk.
   Job with_endless_epoch(Job job) const;
   TrainOutcome train(
       const Job& job, const std::string& folder, Silent& watch, int threads = 1,
       bool resume = false, const std::function<bool()>& stop = [] { return false; }) const;
   std::string hash(const Job& job, const std::string& folder, int threads = 1) const;
-  // In this process, or on this cluster.
+  // Makes a trainer in this process, or on this cluster.
   Result<std::unique_ptr<Trainer>> trainer(Job job, const TrainOptions& options) const;
   Result<std::unique_ptr<Trainer>> trainer(Job job, const TrainOptions& options,
                                            std::unique_ptr<HostGroup> cluster) const;

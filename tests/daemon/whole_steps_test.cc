@@ -1,7 +1,8 @@
-// Trainings that are aborted at random moments: what each worker is left with, and that another
-// training goes on from it as if nothing had happened. [cluster] runs under ThreadSanitizer.
+// Aborts trainings at random moments, and checks the variables that each worker has then, and that
+// another training resumes from them as if nothing had happened. [cluster] runs under
+// ThreadSanitizer.
 //
-// LEAT_WHOLE_STEPS=N: so many trials, beginning with the seed LEAT_WHOLE_STEPS_SEED.
+// LEAT_WHOLE_STEPS=N sets the number of trials, and LEAT_WHOLE_STEPS_SEED the first seed.
 #include <atomic>
 #include <cmath>
 #include <cstdlib>
@@ -47,7 +48,7 @@ void pause_briefly() {
   for (int i = 0; i < 20; ++i) std::atomic_signal_fence(std::memory_order_seq_cst);
 }
 
-// Equal, or both no number.
+// True if the numbers are equal, or both NaN.
 bool are_like(double a, double b) { return a == b || (std::isnan(a) && std::isnan(b)); }
 
 uint64_t number_of(const char* variable, uint64_t fallback) {
@@ -70,7 +71,7 @@ class Dice {
   uint64_t state_;
 };
 
-// The partitions of the training that steps now. Threads: any.
+// The partitions of the training that is stepping now. Threads: any.
 class Stepping {
  public:
   void add(PartitionRun* run) {
@@ -81,12 +82,12 @@ class Stepping {
     std::lock_guard lock(mutex_);
     std::erase(runs_, run);
   }
-  // Are there so many, one of which has done so many turns?
+  // Whether there are this many partitions, and one of them has done this many turns.
   bool at(size_t partitions, uint64_t turns) {
     std::lock_guard lock(mutex_);
     return runs_.size() == partitions && runs_[0]->finished().value() >= turns;
   }
-  // Fails the n-th of them, if it is there.
+  // Fails the n-th partition, if there is one.
   void fail(size_t n) {
     std::lock_guard lock(mutex_);
     if (n < runs_.size()) runs_[n]->abort(unavailable("its machine is gone"));
@@ -97,7 +98,7 @@ class Stepping {
   std::vector<PartitionRun*> runs_;  // by partition
 };
 
-// A worker's run that is known to `stepping` while it steps.
+// A worker's run that is registered with `stepping` while it steps.
 class KnownRun final : public PartitionRun {
  public:
   KnownRun(std::unique_ptr<PartitionRun> run, Stepping& stepping)
@@ -168,7 +169,7 @@ class KnownWorker final : public HostHandle {
   Stepping& stepping_;
 };
 
-// The hosts, which outlive the group that is returned.
+// Returns a group of hosts that it does not own. The hosts outlive the group.
 std::unique_ptr<HostGroup> borrow(const std::vector<HostHandle*>& hosts) {
   std::vector<std::shared_ptr<HostHandle>> borrowed;
   for (HostHandle* host : hosts) borrowed.emplace_back(std::shared_ptr<void>(), host);
@@ -196,7 +197,7 @@ struct Watch final : TrainObserver {
   std::map<int64_t, std::vector<double>> epochs;
 };
 
-// An undisturbed training: its variables after each step, and what it leaves.
+// An undisturbed training: its variables after each step, and its result.
 struct Twin {
   std::map<int64_t, Variables> after;
   std::string hash, metrics;
@@ -204,13 +205,13 @@ struct Twin {
   std::vector<std::vector<double>> rows;
 };
 
-// What happens while a training runs, until it is over.
+// Runs beside a training, until `over`, and disturbs it.
 using Fault = std::function<void(Stepping&, const std::atomic<bool>& over)>;
 
 class WholeSteps {
  public:
-  // `mirrored`: what one worker holds is enough to go on from.
-  // With `black`, a picture that is one, some steps' loss is NaN.
+  // `mirrored`: one worker's variables are enough to resume from. `black` is a picture to make
+  // black, so that the loss of some steps is NaN.
   WholeSteps(std::vector<std::string> set, bool mirrored, std::optional<int64_t> black = {})
       : small_(black ? kDivided : kNormalized), set_(std::move(set)), mirrored_(mirrored) {
     if (black) blacken(small_, *black);
@@ -225,14 +226,14 @@ class WholeSteps {
     twin_.epochs = watch.epochs;
     for (const auto& row :
          must(read_metrics(real_files(), small_.path("twin/metrics.jsonl"), 0, true)).tail)
-      twin_.rows.push_back({row.values[0], row.values[1]});  // what the plan fetches of it
+      twin_.rows.push_back({row.values[0], row.values[1]});  // the values that the plan fetches
     for (int64_t step = 1; step <= kSteps; ++step)
       twin_.after[step] = must(read_safetensors_of(step));
   }
 
-  // Trains with faults as the seed says until it is through.
+  // Trains with the faults of this seed until the training ends with success.
   void disturb(uint64_t seed);
-  // Trains until a worker fails, damages every checkpoint, and goes on.
+  // Trains until a worker fails, damages every checkpoint, and resumes.
   void damage_checkpoints();
   int from_memory() const { return from_memory_; }
 
@@ -287,13 +288,14 @@ Result<TrainOutcome> WholeSteps::train(const Job& job, const std::string& folder
   return outcome;
 }
 
-// What workers hold is what the twin had; the last step that one of them holds, -1 if none does.
+// Checks that the variables of each worker are the twin's. Returns the newest step among them; -1
+// if no worker has any.
 int64_t WholeSteps::check_held(const std::vector<DeviceHost*>& workers) {
   int64_t newest = -1, oldest = kSteps;
   for (DeviceHost* worker : workers) {
     JobResources& resources = worker->resources("small");
     const Held held = resources.commits().held();
-    if (resources.variables().empty()) continue;  // a server's client
+    if (resources.variables().empty()) continue;  // the client of a server
     if (!held.whole) continue;
     const auto step = static_cast<int64_t>(held.step);
     newest = std::max(newest, step);
@@ -354,7 +356,7 @@ void WholeSteps::disturb(uint64_t seed) {
     }
     REQUIRE(outcome.status().code() == Code::unavailable);
     const int64_t newest = check_held(borrowed);
-    // One of them is lost, with all that it held.
+    // One worker is lost with all its variables.
     if (count > 1) workers[victim].reset();
     least = -1;
     for (auto& worker : workers) {
@@ -363,7 +365,8 @@ void WholeSteps::disturb(uint64_t seed) {
       if (held.whole && held.step > 0) least = std::max(least, static_cast<int64_t>(held.step));
     }
     REQUIRE(least <= newest);
-    // The master may lose metrics, too. Workers that do not have them either are of no use then.
+    // The master may lose metrics, too. The variables in memory are useless if no worker has those
+    // metrics.
     const std::string metrics = small_.path(folder + "/metrics.jsonl");
     if (!with_checkpoints && dice.below(3) == 0 && std::filesystem::exists(metrics)) {
       std::filesystem::resize_file(metrics, dice.below(std::filesystem::file_size(metrics) + 1));
@@ -388,7 +391,7 @@ void WholeSteps::damage_checkpoints() {
       watch);
   REQUIRE(failed.status().code() == Code::unavailable);
   const int64_t newest = check_held({workers[0].get()});
-  // At least one; what the run has written may not be there yet.
+  // Copies in one checkpoint, because those of the failed run may not be on disk yet.
   const std::string folder = small_.path("damaged/checkpoints");
   const auto copy =
       std::filesystem::copy_options::recursive | std::filesystem::copy_options::overwrite_existing;
@@ -409,7 +412,7 @@ void WholeSteps::damage_checkpoints() {
   CHECK(text("damaged") == twin_.metrics);
 }
 
-// So many trials, each with its seed; of how many attempts one went on from memory.
+// Runs the trials, each with its own seed, and returns how many attempts resumed from memory.
 int disturb(WholeSteps& steps, uint64_t fallback) {
   const uint64_t trials = number_of("LEAT_WHOLE_STEPS", fallback);
   const uint64_t first = number_of("LEAT_WHOLE_STEPS_SEED", 1);

@@ -1,5 +1,5 @@
-// A training that ends at a fence, and another that goes on from there on other workers: as if
-// there had been one.
+// A training ends at a fence, and another one resumes there on other workers. The result must be
+// that of one training.
 #include <atomic>
 #include <chrono>
 
@@ -15,7 +15,7 @@
 namespace leat {
 namespace {
 
-// One assembly of a job on device hosts that outlive it.
+// One assembly of a job, on device hosts that outlive it.
 std::unique_ptr<HostGroup> assemble(const std::vector<DeviceHost*>& workers) {
   std::vector<std::shared_ptr<HostHandle>> hosts;
   for (size_t task = 0; task < workers.size(); ++task) {
@@ -25,7 +25,7 @@ std::unique_ptr<HostGroup> assemble(const std::vector<DeviceHost*>& workers) {
   return std::make_unique<HostGroup>(std::move(hosts));
 }
 
-// Also what each epoch's evaluation gave, and the last step of those before.
+// Also records each epoch's evaluation, and the last step of earlier assemblies.
 struct Validations final : public Silent {
   void recalled(int64_t, int64_t, const StepResult& result) override { last = result.loss; }
   void epoch_ended(const EpochResult& result) override {
@@ -53,8 +53,8 @@ class Job4 {
     for (int i = 0; i < 4; ++i) workers_.push_back(std::make_unique<DeviceHost>(i, 1));
   }
 
-  // Trains on these workers until `after` steps were consumed, then asks to yield; 0: to the end.
-  // `after_warning`: not before it has warned of something.
+  // Trains on these workers until `after` steps were consumed, and then asks it to yield; 0: trains
+  // to the end. `after_warning`: asks only after a warning.
   TrainOutcome train(const std::vector<size_t>& on, size_t after, TrainYield yields,
                      bool after_warning = false) {
     std::vector<DeviceHost*> workers;
@@ -77,7 +77,7 @@ class Job4 {
     };
     const auto trainer = must(small_.trainer(job_, options, assemble(std::move(workers))));
     const TrainOutcome outcome = must(trainer->run(watch, [] { return false; }));
-    CHECK(watch.first == static_cast<int64_t>(seen_.size()));  // nothing is done twice
+    CHECK(watch.first == static_cast<int64_t>(seen_.size()));  // no step is done twice
     CHECK(watch.last == (seen_.empty() ? std::nullopt : std::optional(seen_.back())));
     seen_.insert(seen_.end(), watch.losses.begin(), watch.losses.end());
     evaluated_.insert(evaluated_.end(), watch.validated.begin(), watch.validated.end());
@@ -86,7 +86,7 @@ class Job4 {
     saved_ = saved_ || !outcome.checkpoint.empty();
     return outcome;
   }
-  std::atomic<TrainYield> how = TrainYield::no;  // it is to yield
+  std::atomic<TrainYield> how = TrainYield::no;  // the answer when it asks whether to yield
   void lose(size_t worker) { workers_[worker] = std::make_unique<DeviceHost>(0, 1); }
   void check_end(const TrainOutcome& end) const {
     CHECK(seen_ == losses_);
@@ -94,11 +94,11 @@ class Job4 {
     REQUIRE((end.validation && twin_.validation));
     CHECK(end.validation->loss == twin_.validation->loss);
   }
-  // The evaluations of all epochs of the data, as if nothing had befallen the job.
+  // Checks the evaluations of all epochs against those of an undisturbed job.
   void check_evaluations() const { CHECK(evaluated_ == validated_); }
   size_t evaluations() const { return evaluated_.size(); }
   bool saved() const { return saved_; }
-  // Of the training that goes on: steps that were consumed, and whether it is to yield.
+  // Of the training that resumed: the steps that were consumed, and whether it was asked to yield.
   size_t steps() const { return steps_; }
   bool asked() const { return asked_; }
 

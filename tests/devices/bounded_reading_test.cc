@@ -1,4 +1,4 @@
-// Files that do not answer, or answer slowly.
+// Tests reads of files that do not answer, or answer slowly.
 #include "devices/base/bounded_reading.h"
 
 #include <condition_variable>
@@ -17,7 +17,7 @@ using std::chrono::milliseconds;
 constexpr milliseconds kAnswer{60};
 constexpr uint64_t kMiB = uint64_t{1} << 20;
 
-// Holds who reads from `held_from` on until it is let go, and takes `pace` over every read.
+// Blocks reads from `held_from` on until the test releases them, and delays every read by `pace`.
 class SlowFiles final : public ForwardingFiles {
  public:
   SlowFiles(std::optional<uint64_t> held_from, milliseconds pace)
@@ -27,7 +27,7 @@ class SlowFiles final : public ForwardingFiles {
     LEAT_ASSIGN_OR_RETURN(auto file, files_.open(path));
     return std::unique_ptr<ReadableFile>(new File(*this, std::move(file)));
   }
-  // Returns when the reader has left; how often it read.
+  // Releases the reader and waits until it has left. Returns the number of its reads.
   int let_go() {
     std::unique_lock lock(mutex_);
     held_from_.reset();
@@ -114,7 +114,7 @@ TEST_CASE("a file that does not answer is given up, with the byte at which it wa
                    "expected its file system to answer within 0.1 s, received nothing at byte "
                    "2097152 of 5242887, after "));
   CHECK(scene.waited >= kAnswer);
-  CHECK(files.let_go() == 3);  // nobody reads on
+  CHECK(files.let_go() == 3);  // no further reads
 }
 
 TEST_CASE("a file that is slow, but answers, is read to its end") {
@@ -122,7 +122,7 @@ TEST_CASE("a file that is slow, but answers, is read to its end") {
   constexpr milliseconds kPace{120};
   SlowFiles files({}, kPace);
   scene.limits.answer = 5 * kPace;
-  CHECK(must(scene.read(files)) == scene.bytes);  // 6 reads, in all longer than one answer may take
+  CHECK(must(scene.read(files)) == scene.bytes);  // 6 reads, together longer than the limit of one
   CHECK(files.let_go() == 6);
 }
 

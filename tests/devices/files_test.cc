@@ -102,7 +102,7 @@ TEST_CASE("a file past the limit is refused before anything is allocated") {
   const TemporaryDirectory dir;
   const std::string path = dir / "huge";
   REQUIRE(write(path, "x").ok());
-  REQUIRE(::truncate(path.c_str(), off_t{1} << 42) == 0);  // a hole, not bytes
+  REQUIRE(::truncate(path.c_str(), off_t{1} << 42) == 0);  // a hole uses no disk space
   const Status status = read_file(real_files(), path, 1000).status();
   CHECK(status.code() == Code::resource_exhausted);
   CHECK(status.message() == "'" + path + "': expected at most 1000 bytes, it has 4398046511104");
@@ -256,7 +256,7 @@ TEST_CASE("the start of a file is read, compressed or not") {
   CHECK(text_of(start_of(packed, 250000).bytes) == text.substr(0, 250000));
   CHECK_FALSE(start_of(packed, 5).size);
   CHECK(text_of(start_of(gzipped("ab") + gzipped("cd"), 5).bytes) == "abcd");
-  // What is cut or damaged later does not matter.
+  // Cut or damaged bytes further on do not matter.
   CHECK(text_of(start_of(packed.substr(0, packed.size() - 9), 5).bytes) == "abcqq");
   REQUIRE(write(dir / "f", packed.substr(0, 4) + "????????????").ok());
   CHECK(read_start(real_files(), dir / "f", 5).status().code() == Code::invalid_argument);
@@ -318,13 +318,11 @@ TEST_CASE("gzip data cut anywhere or damaged anywhere is refused") {
     const auto cut = std::span<const std::byte>(good).first(size);
     CHECK(gunzip(cut, 1000, "f").status().code() == Code::invalid_argument);
   }
-  for (size_t at = 10; at < good.size();
-       ++at) {  // after the header, whose time and system may vary
+  for (size_t at = 10; at < good.size(); ++at) {  // after the header, whose time and system vary
     Bytes bad = good;
     bad[at] ^= std::byte{0x10};
     const auto result = gunzip(bad, 1000, "f");
-    const bool padding =
-        at == good.size() - 9;  // the last byte of deflate has bits without meaning
+    const bool padding = at == good.size() - 9;  // the last byte of deflate has unused bits
     CHECK((padding ? text_of(result) == text : !result.ok()));
   }
   Bytes trailing = good;

@@ -11,7 +11,7 @@ using namespace std::chrono_literals;
 
 constexpr auto kSpin = 200us;
 
-// How many waits from here on park at once, each ended by news.
+// Counts the waits that park at once, each of which ends with news.
 int parks(Patience& patience, Patience::Clock::time_point now) {
   int parked = 0;
   while (parked < 1000 && !patience.may_spin(now)) {
@@ -59,7 +59,7 @@ TEST_CASE("spins in vain grow rare, and one that finds something brings them bac
   int before = -1;
   for (int i = 0; i < 10; ++i) {
     spin_in_vain();
-    const int parked = parks(patience, now);  // and then it spins
+    const int parked = parks(patience, now);  // after that it spins
     CHECK((parked > before || parked == 63));
     before = parked;
   }

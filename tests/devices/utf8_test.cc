@@ -6,7 +6,7 @@
 namespace leat {
 namespace {
 
-// The code point as UTF-8 would write it, also where it may not.
+// Encodes a code point as UTF-8 would, even where UTF-8 forbids it.
 std::string encoded(uint32_t point, int size) {
   const int head[] = {0, 0, 0xc0, 0xe0, 0xf0};
   std::string out;

@@ -36,32 +36,6 @@ TO_DO = """
     daemon/master
     daemon/runner
     daemon/session
-    tests
-    tests/benchmarks
-    tests/daemon
-    tests/daemon/chaos
-    tests/daemon/checkpoint
-    tests/daemon/client
-    tests/daemon/config
-    tests/daemon/faults
-    tests/daemon/jobs
-    tests/daemon/leatd
-    tests/daemon/master
-    tests/daemon/remote
-    tests/daemon/runner
-    tests/daemon/sim
-    tests/daemon/soak
-    tests/daemon/worker
-    tests/devices
-    tests/fuzz
-    tests/onnx
-    tests/ops
-    tests/scheduler
-    tests/transport
-    transport/links
-    transport/rpc
-    transport/shm
-    transport/tcp
 """.split()
 TO_DO_ENDINGS = (".h", ".cc", ".cu", ".capnp")
 

@@ -1,5 +1,5 @@
-// A frame header, the records of a bundle, and the messages of the handshake: what decodes is in
-// its range, and what is encoded again is the same.
+// Decodes a frame header, the records of a bundle, and the messages of the handshake. Decoded
+// fields must be in their range, and encoding them again must give the same bytes.
 #include <array>
 #include <cstring>
 

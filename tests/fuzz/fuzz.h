@@ -1,5 +1,5 @@
-// What the fuzz targets share. A target returns 0, and a broken property aborts: libFuzzer and the
-// replay both see that as a crash.
+// Helpers that the fuzz targets share. A target returns 0. A broken property aborts, which
+// libFuzzer and the replay both report as a crash.
 #pragma once
 
 #include <cstddef>
@@ -15,14 +15,14 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
 
 namespace leat {
 
-// Unlike assert, also in release builds.
+// Checks a property. Unlike assert, it also works in release builds.
 inline void require(bool holds, const char* property) {
   if (holds) return;
   std::fprintf(stderr, "broken property: %s\n", property);
   std::abort();
 }
 
-// An error says something that can be shown, whatever it quotes.
+// Checks that an error has a message that can be printed, whatever it quotes.
 inline void require_message(const Status& status) {
   require(!status.message().empty(), "an error has a message");
   require(is_utf8(status.message()), "a message is UTF-8");

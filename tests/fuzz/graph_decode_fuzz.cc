@@ -1,5 +1,5 @@
-// Any bytes as a graph's file: an error says something, and what is accepted is written back to
-// bytes that are read and written as the same.
+// Reads any bytes as a graph's file. An error must have a message, and an accepted file must be
+// written back to bytes that are read and written as the same.
 #include "ops/capnp/graph_file.h"
 #include "ops/catalogue.h"
 #include "ops/graph/op.h"
@@ -11,7 +11,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   static const Catalogue kOps = standard_catalogue();
   const auto input = bytes_of_input(data, size);
   Bytes sealed(input.begin(), input.end());
-  seal_graph_file(sealed);  // no random change would get past the checksum
+  seal_graph_file(sealed);  // random changes would not pass the checksum
   const auto graph = read_graph(sealed, kOps);
   if (!graph.ok()) {
     require_message(graph.status());

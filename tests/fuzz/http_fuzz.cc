@@ -1,6 +1,6 @@
-// Any bytes of a connection as HTTP requests, each answered from routes: what was read once does
-// not change when more comes, only a known host gets what a route says, and a response is one
-// header and its body.
+// Parses any bytes of a connection as HTTP requests and answers each from routes. Later bytes must
+// not change an earlier request, only a known host may get a route's answer, and a response must be
+// one header and its body.
 #include <string_view>
 
 #include "daemon/status/http_gate.h"

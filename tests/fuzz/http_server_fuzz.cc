@@ -1,6 +1,6 @@
-// Any bytes of a connection to the status server of a master, cut into any pieces: it answers each
-// request as the parser and the routes do when they have all bytes at once, one after the other,
-// and closes after what it cannot trust. Nothing of the connection is left.
+// Sends any bytes, in pieces of any size, to the status server of a master. It must answer each
+// request as the parser and the routes do with all bytes at once, in order, and close after an
+// invalid one. Nothing of the connection may be left.
 #include <poll.h>
 #include <sys/socket.h>
 
@@ -63,7 +63,7 @@ std::vector<Answer> expected_answers(std::string_view bytes, const Host& host) {
   return answers;
 }
 
-// The fuzzer's own timer interrupts a wait now and then.
+// Waits again after an interruption by the fuzzer's own timer.
 bool await(pollfd& ready) {
   int n;
   do n = ::poll(&ready, 1, 10'000);

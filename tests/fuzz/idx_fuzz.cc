@@ -1,4 +1,4 @@
-// An IDX file: a tensor is never larger than the bytes that it came from.
+// Reads an IDX file. A tensor must never be larger than the bytes that it came from.
 #include "ops/formats/idx.h"
 #include "tests/fuzz/fuzz.h"
 

@@ -1,5 +1,5 @@
-// Any bytes as a job file, and as an override of one: an error says something, and what is accepted
-// prints back equal.
+// Reads any bytes as a job file, and as an override of one. An error must have a message, and an
+// accepted job must print back as an equal one.
 #include <string_view>
 
 #include "daemon/spec/job.h"

@@ -1,6 +1,6 @@
-// What a hostile peer sends over the two sockets of a link. The first byte of the input says how
-// much of it goes over the bulk socket; with the second one odd, headers and checksums are made
-// right, so that what is behind them is reached.
+// Sends hostile bytes over the two sockets of a link. The first byte of the input chooses how much
+// goes over the bulk socket. If the second one is odd, headers and checksums are corrected, so that
+// the code behind them runs.
 #include <sys/socket.h>
 
 #include <cstring>
@@ -14,10 +14,10 @@
 namespace leat {
 namespace {
 
-constexpr size_t kLarge = (16 << 10) + 1;  // an edge of one piece, with values of few bytes to send
-constexpr size_t kMost = 128 << 10;        // what a socket takes without a reader
+constexpr size_t kLarge = (16 << 10) + 1;  // an edge of one piece, as small as possible
+constexpr size_t kMost = 128 << 10;        // the bytes that a socket takes without a reader
 
-// Makes what follows a row of frames that pass the checksum, in sequence.
+// Turns the input into a sequence of frames with the right checksums and numbers.
 std::vector<std::byte> repaired(std::span<const std::byte> input, bool bulk) {
   std::vector<std::byte> out(input.begin(), input.end());
   uint32_t sequence = 0;

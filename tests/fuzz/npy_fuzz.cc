@@ -1,4 +1,4 @@
-// An NPY file: what is read can be written and reads back the same.
+// Reads an NPY file. A tensor that was read must be written, and read back as the same.
 #include "ops/formats/npy.h"
 #include "tests/fuzz/fuzz.h"
 

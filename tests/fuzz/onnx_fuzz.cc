@@ -1,5 +1,5 @@
-// Any bytes as an ONNX model, with its weights as constants and as variables: an error says
-// something, and what is accepted prints as a text that parses.
+// Reads any bytes as an ONNX model, with its weights as constants and as variables. An error must
+// have a message, and an accepted model must print as a text that parses.
 #include "ops/catalogue.h"
 #include "ops/graph/op.h"
 #include "ops/onnx/import.h"

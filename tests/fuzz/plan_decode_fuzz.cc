@@ -1,5 +1,5 @@
-// Any bytes as a plan's message: an error says something, and what is accepted has passed the
-// verifier, prints, and is written back to bytes that are read and written as the same.
+// Reads any bytes as a plan's message. An error must have a message. An accepted plan has passed
+// the verifier, prints, and is written back to bytes that are read and written as the same.
 #include "ops/catalogue.h"
 #include "ops/graph/op.h"
 #include "scheduler/capnp/plan_file.h"

@@ -1,4 +1,4 @@
-// Runs every file of a directory through a fuzz target, once, in order of name.
+// Runs every file of a directory through a fuzz target once, in the order of names.
 #include "devices/base/files.h"
 #include "tests/fuzz/fuzz.h"
 
@@ -11,7 +11,7 @@ Status replay(const std::string& directory) {
   if (names.empty()) return failed_precondition("'" + directory + "': expected files, it is empty");
   for (const std::string& name : names) {
     std::printf("%s\n", name.c_str());
-    std::fflush(stdout);  // so that a crash has a name
+    std::fflush(stdout);  // so that a crash shows the file
     LEAT_ASSIGN_OR_RETURN(const Bytes bytes,
                           read_file(real_files(), directory + "/" + name, uint64_t{64} << 20));
     LLVMFuzzerTestOneInput(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size());

@@ -1,6 +1,6 @@
-// What a peer sends, cut anyhow: the hello, or the messages after it. A proof is never guessed, a
-// message is what its table says, memory follows what has come, and the ledger keeps within its
-// limits or says which one was passed.
+// Sends a peer's bytes in pieces of any size: the hello, or the messages after it. No input may
+// guess a proof, a message must match its segment table, memory must follow the bytes received, and
+// the ledger must stay within its limits or name the limit that was passed.
 #include <capnp/message.h>
 #include <kj/exception.h>
 

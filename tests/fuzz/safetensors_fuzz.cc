@@ -1,5 +1,5 @@
-// A safetensors file: what is read can be written, reads back the same, and is written the same
-// again.
+// Reads a safetensors file. Tensors that were read must be written, read back as the same, and
+// written as the same again.
 #include "ops/formats/safetensors.h"
 #include "tests/fuzz/fuzz.h"
 

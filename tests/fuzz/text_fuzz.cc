@@ -1,5 +1,5 @@
-// Any bytes as the text form of a graph: an error says something, and what is accepted prints and
-// parses back to the same text. Then the gate and the layers look at it.
+// Reads any bytes as the text form of a graph. An error must have a message, and an accepted graph
+// must print and parse back to the same text. Then the gate and the layers process it.
 #include <string_view>
 
 #include "ops/catalogue.h"

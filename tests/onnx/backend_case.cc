@@ -51,7 +51,7 @@ Result<Bytes> read(const fs::path& path) {
   return read_file(real_files(), path.string(), size_t{1} << 30);
 }
 
-// input_0.pb, input_1.pb, ... as far as there are any.
+// Reads input_0.pb, input_1.pb, ... while there is a next one.
 Result<std::vector<Tensor>> tensors(const fs::path& folder, const char* kind) {
   std::vector<Tensor> out;
   for (int i = 0;; ++i) {
@@ -59,7 +59,7 @@ Result<std::vector<Tensor>> tensors(const fs::path& folder, const char* kind) {
     if (!fs::exists(path)) return out;
     LEAT_ASSIGN_OR_RETURN(const Bytes bytes, read(path));
     onnx_wire::TensorProto proto;
-    if (bytes.empty()) {  // an optional operand that is not there
+    if (bytes.empty()) {  // an absent optional operand
       out.emplace_back();
       continue;
     }

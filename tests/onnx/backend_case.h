@@ -1,5 +1,5 @@
-// ONNX's own conformance cases, as Debian's package libonnx-testdata lays them down: one folder a
-// case, with model.onnx and test_data_set_N/{input,output}_M.pb.
+// ONNX's own conformance cases, as Debian's package libonnx-testdata installs them: one folder for
+// each case, with model.onnx and test_data_set_N/{input,output}_M.pb.
 #pragma once
 
 #include <set>
@@ -14,6 +14,7 @@ namespace leat::testing {
 
 inline constexpr char kBackendCases[] = "/usr/share/libonnx-testdata/data";
 
+// One data set of a case.
 struct BackendData {
   std::string name;                     // "test_data_set_0"
   std::string folder;                   // absolute
@@ -24,29 +25,29 @@ struct BackendCase {
   std::string name;    // "node/test_add"
   std::string folder;  // absolute
   Bytes model;
-  std::set<std::string> ops;  // of every node, those of its regions and functions included
+  std::set<std::string> ops;  // of all nodes, also in regions and functions
 };
 
-// Every case in data/{node,simple,pytorch-operator,pytorch-converted}, by name. Empty if the
-// package is not there.
+// Returns every case in data/{node,simple,pytorch-operator,pytorch-converted}, by name. Empty if
+// the package is not installed.
 std::vector<BackendCase> backend_cases();
 
-// The tensors of a case. An error for what is no tensor of numbers.
+// Returns the tensors of a case. An error if an operand is no tensor of numbers.
 Result<std::vector<BackendData>> backend_data(const BackendCase& backend_case);
 
-// The model with those of the data's inputs as initializers that say of what shape something is
-// (axes, sizes, repeats): what runs compiled must know them before. `fed`: the inputs that remain.
+// The model with those inputs of the data as initializers that determine shapes (axes, sizes,
+// repeats), because compilation must know them. `fed` has the inputs that remain.
 struct FixedModel {
   Bytes model;
   std::vector<size_t> fed;
 };
 Result<FixedModel> fix_parameters(const BackendCase& backend_case, const BackendData& data);
 
-// The cases have bfloat16 as its bits, in uint16: the tensor as `dtype` says.
+// The cases store bfloat16 as its bits in uint16. Returns the tensor with the type `dtype`.
 Tensor retyped(const Tensor& tensor, DType dtype);
 
-// As onnx.backend.test compares: same type and shape; floats within rtol 1e-3 and atol 1e-7, all
-// else equal. Empty, or what differs first.
+// Compares as onnx.backend.test does: same type and shape; floats within rtol 1e-3 and atol 1e-7,
+// all else equal. Returns the first difference, "" if there is none.
 std::string difference(const Tensor& actual, const Tensor& expected);
 
 }  // namespace leat::testing

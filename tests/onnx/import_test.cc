@@ -16,7 +16,7 @@ using namespace leat::onnx_wire;
 
 namespace {
 
-// Names and attributes are all that the importer looks at.
+// The importer reads only names and attributes.
 const Catalogue& ops() {
   static const Catalogue kOps = [] {
     Catalogue ops = text_catalogue();
@@ -91,7 +91,7 @@ Result<OnnxModel> import(const ModelProto& m, const OnnxOptions& options = {}) {
   return import_onnx(std::as_bytes(std::span(bytes)), ops(), "m.onnx", options);
 }
 
-// The nodes as text, without the borders.
+// Returns the nodes as text, without the surrounding lines.
 std::string nodes_of(const ModelProto& m, const OnnxOptions& options = {}) {
   const Result<OnnxModel> read = import(m, options);
   INFO(read.status().message());
@@ -113,7 +113,7 @@ std::string failure(const ModelProto& m) {
 TEST_CASE("a model becomes the graph it says") {
   ModelProto m = model(20);
   add_input(*m.mutable_graph(), "x", {-1, 2});
-  add_input(*m.mutable_graph(), "w", {2});  // old files list initializers as inputs too
+  add_input(*m.mutable_graph(), "w", {2});  // old files list initializers as inputs, too
   add_floats(*m.mutable_graph(), "w", {1, 0.5});
   NodeProto& node = add_node(*m.mutable_graph(), "Add", {"x", "w"}, {"s"});
   node.set_name("adder");
@@ -471,7 +471,7 @@ TEST_CASE("a model to train comes with a note of what is trained, one to run wit
   add_node(g, "Conv", {"x", "w"}, {"y"});
   const Result<OnnxModel> read = import(m, {.trainable = true});
   REQUIRE(read.ok());
-  // A convolution is no sign of a BatchNormalization that was folded.
+  // A convolution alone does not indicate a BatchNormalization that was folded into it.
   CHECK(read->notes == std::vector<std::string>{"m.onnx: trains 1 variable of 1 values in all"});
   const Result<OnnxModel> constant = import(m);
   REQUIRE(constant.ok());
@@ -548,7 +548,7 @@ TEST_CASE("constants that a file names over and over are refused before they are
   const TemporaryDirectory dir;
   const std::string data = dir.path() + "/w.bin", path = dir.path() + "/m.onnx";
   REQUIRE(write_file_atomically(real_files(), data, Bytes(1)).ok());
-  std::filesystem::resize_file(data, uint64_t{1} << 30);  // of which the disk has nothing
+  std::filesystem::resize_file(data, uint64_t{1} << 30);  // a hole uses no disk space
   ModelProto m = model(20);
   for (int i = 0; i < 17; ++i) {
     TensorProto& t = *m.mutable_graph()->add_initializer();

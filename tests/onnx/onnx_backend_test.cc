@@ -1,5 +1,5 @@
-// ONNX's own cases of every op that this build has: imported, checked by the gate, interpreted, and
-// run as plans.
+// Runs ONNX's own cases of every op that this build has: imports them, checks them with the gate,
+// interprets them and runs them as plans.
 #include <algorithm>
 #include <iostream>
 #include <map>
@@ -19,10 +19,10 @@ using namespace leat::testing;
 
 namespace {
 
-// Fewer than these, and something that must run did not.
+// The least number of cases that must run.
 constexpr int kFloor = 747;
 
-// What the project promises; their cases run because they are in the catalogue.
+// The ops that the project promises. Their cases run because the ops are in the catalogue.
 constexpr const char* kCore[] = {
     "Abs",          "Add",
     "ArgMax",       "AveragePool",
@@ -87,7 +87,7 @@ bool concerns(const BackendCase& backend_case, const Catalogue& catalogue) {
                      [&](const std::string& op) { return catalogue.find(op) != nullptr; });
 }
 
-// Empty, or which output is not what is expected.
+// Returns the first output that differs; empty if none does.
 std::string compare(const Result<std::vector<Tensor>>& actual, const BackendData& data) {
   if (!actual.ok()) return actual.status().to_string();
   for (size_t i = 0; i < data.outputs.size(); ++i) {
@@ -98,7 +98,8 @@ std::string compare(const Result<std::vector<Tensor>>& actual, const BackendData
   return "";
 }
 
-// Interprets the graph on some of the data's inputs, and runs its plan. Empty, or why that fails.
+// Interprets the graph on some of the data's inputs, and runs its plan. Returns the error; empty if
+// there is none.
 std::string run(const Graph& graph, const BackendData& data, const std::vector<size_t>& fed,
                 bool plan) {
   if (fed.size() != graph.inputs().size() || data.outputs.size() != graph.outputs().size()) {
@@ -122,8 +123,8 @@ Result<Graph> load(const Bytes& bytes, const Catalogue& catalogue) {
   return std::move(model.graph);
 }
 
-// With its parameters known beforehand, which a plan needs; and, where the gate lets it through,
-// with all of them fed.
+// Runs the case with its parameters known beforehand, as a plan needs, and then, if the gate
+// accepts that, with all of them fed.
 std::string run(const BackendCase& backend_case, const BackendData& data,
                 const Catalogue& catalogue) {
   const auto fixed = fix_parameters(backend_case, data);

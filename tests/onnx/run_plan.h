@@ -1,4 +1,4 @@
-// A graph as it runs in a job: compiled, its tiles claimed by threads.
+// Runs a graph as a job does: compiled, with threads that claim its tiles.
 #pragma once
 
 #include <map>
@@ -10,7 +10,7 @@
 
 namespace leat::testing {
 
-// The graph's outputs after one step of its plan, the inputs having the shapes of the feeds.
+// Returns the graph's outputs after one step of its plan. The inputs have the shapes of the feeds.
 Result<std::vector<Tensor>> run_plan(Graph graph, const std::map<ValueId, Tensor>& feeds);
 
 }  // namespace leat::testing

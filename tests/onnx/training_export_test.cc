@@ -1,4 +1,4 @@
-// Models as PyTorch exports them, made ready for training.
+// Tests models that PyTorch exported, which the importer prepares for training.
 #include <algorithm>
 
 #include "devices/base/text.h"
@@ -23,7 +23,7 @@ const Catalogue& standard() {
   return catalogue;
 }
 
-// A model of opset 20 over x [4,2], whose nodes and initializers the case adds.
+// A model of opset 20 over x [4,2]. Each case adds its nodes and initializers.
 class Exported {
  public:
   explicit Exported(const std::string& producer = "pytorch") {
@@ -60,7 +60,7 @@ class Exported {
     attr.set_type(2);
     attr.set_i(value);
   }
-  // With momentum 0.75.
+  // Adds a BatchNormalization with momentum 0.75.
   void batch_norm(const std::vector<std::string>& inputs, const std::vector<std::string>& outputs,
                   bool training) {
     NodeProto& norm = node("BatchNormalization", inputs, outputs);
@@ -70,7 +70,7 @@ class Exported {
     momentum.set_type(1);
     momentum.set_f(0.75f);
   }
-  // As the exporter of PyTorch 2.13 writes it.
+  // Adds the signature that PyTorch 2.13's exporter writes.
   Exported& signature(const std::vector<std::string>& parameters,
                       const std::vector<std::string>& buffers) {
     std::string text = "\n# inputs\n";
@@ -106,7 +106,7 @@ std::vector<NodeId> nodes_of(const Graph& graph, std::string_view op) {
 
 using Names = std::vector<std::string>;
 
-// The names of the variables that are trained, sorted.
+// Returns the sorted names of the trained variables.
 Names trained(const OnnxModel& model) {
   Names names;
   for (const NodeId id : nodes_of(model.graph, "leat.Variable")) {
@@ -117,7 +117,7 @@ Names trained(const OnnxModel& model) {
   return names;
 }
 
-// The variables after one training step of `model`.
+// Does one training step of `model`, and has the variables after it.
 class Stepped {
  public:
   Stepped(const OnnxModel& model, const Tensor& x) {
@@ -178,7 +178,7 @@ TEST_CASE("statistics that two nodes share move in the order of the program") {
   const float once = 0.75f + 0.25f * kVariances[0];
   CHECK(after["var"][0] == Approx(0.75f * once + 0.25f).epsilon(1e-4));
 
-  // Evaluation reads the running statistics in both places, whatever form it is made from.
+  // Evaluation reads the running statistics in both places, whichever form it is made from.
   const Graph formed = must(set_training(must(set_training(imported.graph, true)), false));
   for (const NodeId id : nodes_of(formed, "BatchNormalization")) {
     const ValueId mean = formed.node(id).inputs[3];
@@ -191,7 +191,7 @@ TEST_CASE("statistics that two nodes share move in the order of the program") {
 TEST_CASE("buffers and constants that the exporter computed are not trained") {
   Exported model;
   model.floats("scale", {1, 2}).floats("mask", {0, 1}).floats("linspace", {0, 1});
-  model.floats("val_3", {1, 1});  // weights whatever they are called
+  model.floats("val_3", {1, 1});  // weights under any name
   model.signature({"scale"}, {"mask"});
   model.node("Mul", {"x", "scale"}, {"a"});
   model.node("Mul", {"a", "mask"}, {"b"});
@@ -208,7 +208,7 @@ TEST_CASE("initializers that were merged because they were equal train apart") {
   Exported model;
   model.floats("a.gamma", {1, 1}).floats("onnx::MatMul_1", {1, 1});
   model.node("Identity", {"a.gamma"}, {"b.gamma"});
-  model.node("Identity", {"onnx::MatMul_1"}, {"onnx::MatMul_2"});  // tied: one for both
+  model.node("Identity", {"onnx::MatMul_1"}, {"onnx::MatMul_2"});  // tied: both use one
   model.node("Identity", {"a.gamma"}, {"/Identity_output_0"});     // a node of the module
   model.node("Mul", {"x", "a.gamma"}, {"c"});
   model.node("Mul", {"c", "b.gamma"}, {"d"});

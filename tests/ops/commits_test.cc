@@ -31,7 +31,7 @@ TEST_CASE("a step counts when it is committed, with what it fetched") {
   CHECK(commits.held().step == 3);
   CHECK(commits.held().rows.empty());
   commits.commit(4);
-  stage(commits, 4, 0.25);  // which comes to nothing
+  stage(commits, 4, 0.25);  // will be abandoned
   const Held held = commits.held();
   CHECK(held.step == 4);
   CHECK(held.rows == std::vector<Held::Row>{{3, {0.5, -0.5}}});
@@ -53,7 +53,7 @@ TEST_CASE("the rows of the last steps are remembered, and those of steps undone 
   commits.declare(20);
   REQUIRE(commits.held().rows.size() == 10);
   CHECK(commits.held().rows.back().step == 19);
-  // Others went on meanwhile, whose rows it does not have.
+  // Others did later steps meanwhile, and it lacks those rows.
   commits.declare(22);
   stage(commits, 22, 1);
   commits.commit(23);

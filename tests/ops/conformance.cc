@@ -13,7 +13,7 @@
 namespace leat::testing {
 namespace {
 
-constexpr int64_t kLargeCase = 20'000;  // elements: beyond, other dtypes tell nothing new
+constexpr int64_t kLargeCase = 20'000;  // elements: above this, only one dtype is tried
 constexpr size_t kGuard = 64;
 constexpr uint8_t kGuardByte = 0xA5;
 
@@ -31,7 +31,7 @@ std::vector<ValueType> value_types(const ConformanceCase& c) {
   return types;
 }
 
-// `size` bytes of `value` at a multiple of 64, guarded behind.
+// Allocates `size` bytes of `value` at a multiple of 64, with a guard after them.
 Tensor filled(size_t size, uint8_t value) {
   Tensor bytes(DType::u8, {static_cast<int64_t>(size + kGuard)});
   std::memset(bytes.raw(), value, size);
@@ -46,7 +46,7 @@ void check_guard(const Tensor& bytes, size_t size) {
   }
 }
 
-// One kernel and the memory that it works on.
+// One kernel, and the memory of its operands.
 class CaseRun final : private StepContext {
  public:
   CaseRun(const ConformanceCase& c, const Conditions& conditions)
@@ -179,8 +179,8 @@ class CaseRun final : private StepContext {
     return std::min(whole, tensor.bytes() - static_cast<size_t>(tile) * whole);
   }
 
-  // Points operands of rows to memory of the tile alone, garbage but for the tile's rows of inputs.
-  // tile -1: another phase, in which it is all garbage. The memory: inputs, then outputs.
+  // Points operands of rows to memory of one tile: garbage, except for the tile's rows of inputs.
+  // In another phase (tile -1) all of it is garbage. The order is: inputs, then outputs.
   std::vector<Tensor> take_rows_apart(std::vector<void*>& in, std::vector<void*>& out, int tile) {
     std::vector<Tensor> memory;
     const auto move = [&](const std::vector<Tensor>& tensors, std::vector<void*>& addresses,
@@ -238,7 +238,8 @@ class CaseRun final : private StepContext {
   Status failure_;
 };
 
-// As another dtype; integers are eighths, never 0, and not negative where that cannot be.
+// Converts a tensor. An integer is the number of eighths in the value, but never 0, and not
+// negative if the type is unsigned.
 Tensor as(const Tensor& tensor, DType dtype) {
   if (is_float(dtype)) return tensor.cast(dtype);
   Tensor out(dtype, tensor.shape());
@@ -305,7 +306,7 @@ std::vector<ConformanceCase> dtype_variants(const ConformanceCase& c) {
         variant.inputs[i] = as(c.inputs[i], dtype);
         changed = true;
       }
-      // Types that depend on others, such as those of saved statistics, are the gate's to refuse.
+      // The gate may refuse types that depend on others, such as those of saved statistics.
       if (changed &&
           infer(variant.op, value_types(variant), variant.attrs, variant.outputs, variant.inputs)
               .ok()) {

@@ -1,5 +1,5 @@
-// The conformance suite of the op catalogue: what every op must keep to, whoever wrote it. The
-// cases are a table (conformance_cases.cc); an op that has none fails the suite.
+// The conformance suite of the op catalogue: the rules for every op. The cases are a table
+// (conformance_cases.cc). An op without a case fails the suite.
 #pragma once
 
 #include <cstdint>
@@ -12,12 +12,12 @@
 
 namespace leat::testing {
 
-// Dimension 0 of whatever is a batch in the cases, and of nothing else: inference is tried with a
-// symbol in its place, and shards of 2 and 3 fit.
+// The size of dimension 0 of batches in the cases, and of nothing else. Inference is tried with a
+// symbol in its place, and shards of 2 and 3 divide it.
 inline constexpr int64_t kBatch = 12;
 
-// One op on given inputs. Tensors of f32 whose type is a type variable of the op are tried as every
-// other dtype that it allows.
+// One op on given inputs. If the type of f32 tensors is a type variable of the op, every other
+// dtype that the op allows is tried, too.
 struct ConformanceCase {
   std::string op;
   std::vector<Tensor> inputs =
@@ -41,41 +41,42 @@ struct ConformanceCase {
 
 std::vector<ConformanceCase> conformance_cases();
 
-// Ops that need no case, and why.
+// An op that needs no case, and the reason.
 struct ExemptOp {
   const char* op;
   const char* reason;
 };
 std::vector<ExemptOp> exempt_ops();
-// Ops whose gradient no case checks, and why.
+// The ops whose gradient no case checks, with the reasons.
 std::vector<ExemptOp> exempt_gradients();
 
-// How a case is run. The results must not depend on any of it.
+// The conditions of a run. Results must not depend on any of them.
 struct Conditions {
   int64_t tile_rows = 0;  // forced; 0: the kernel's choice
-  bool reverse = false;   // tiles last to first
-  int threads = 0;        // that claim tiles; 0: only the calling one
-  uint8_t before = 0;     // every byte of outputs, workspace and scratch beforehand
+  bool reverse = false;   // the last tile first
+  int threads = 0;        // threads that claim tiles; 0: the caller only
+  uint8_t before = 0;     // the initial value of each byte of outputs, workspace and scratch
   bool all_known =
       true;  // every input's value is known when the kernel is made, or only the small ones'
   bool blocked = false;                       // operands as LayoutSupport says
   std::vector<std::pair<int, int>> in_place;  // (output, input) in the same memory
   int64_t first_row = 0;
-  // Operands of rows lie where a chain may keep them: each tile's rows in memory of their own, and
-  // garbage wherever the op must not look. With tile_rows.
+  // Operands of rows have the places that a chain may give them: each tile's rows in memory of
+  // their own, and garbage wherever the op must not look. Needs tile_rows.
   bool rows_apart = false;
 };
 
 const OpDef& op_of(const ConformanceCase& c);
-// The concrete types, outputs as inferred. `attrs` (defaults filled in) must outlive them.
+// Returns the concrete types, with inferred outputs. `attrs` (defaults filled in) must outlive
+// them.
 OpTypes types_of(const ConformanceCase& c, const Attrs& attrs);
 
-// The outputs (tensors only), then what each written variable holds afterwards. Fails the test when
-// the op does, or when it writes past an output.
+// Returns the outputs (tensors only), and then the final content of each written variable. Fails
+// the test if the op fails, or writes past an output.
 std::vector<Tensor> run_case(const ConformanceCase& c, const Conditions& conditions = {});
 
-// The case with f32 operands of type variables as another dtype; integers are small and not 0.
-// Empty where the op does not allow it.
+// Returns the case with its f32 operands of type variables as each other dtype; integers are small
+// and not 0. Empty if the op allows no other.
 std::vector<ConformanceCase> dtype_variants(const ConformanceCase& c);
 
 }  // namespace leat::testing

@@ -1,5 +1,6 @@
-// The cases of the conformance suite: at least one for each op. Small, so that every condition can
-// be tried; where the tile or the algorithm follows from the size, a larger one stands beside.
+// The cases of the conformance suite, at least one for each op. They are small, so that every
+// condition can be tried. If the tile or the algorithm depends on the size, there is a larger case,
+// too.
 #include "tests/ops/conformance.h"
 #include "tests/ops/op_testing.h"
 
@@ -8,9 +9,9 @@ namespace {
 
 using Cases = std::vector<ConformanceCase>;
 
-uint64_t next_seed = 0;  // from 1 on for each table
+uint64_t next_seed = 0;  // from 1 in each table
 
-// Values in [low, high) that no other tensor of the table has.
+// Returns values in [low, high) that no other tensor of the table has.
 Tensor f(const Shape& shape, double low = -2, double high = 2) {
   return random_tensor(DType::f32, shape, ++next_seed, low, high);
 }
@@ -115,7 +116,7 @@ void add_indexing(Cases& cases) {
                       .whole());
   std::vector<Tensor> back = slice;
   back[0] = f({kBatch, 2, 3});
-  back.insert(back.begin() + 1, f({kBatch, 5, 3}));  // whose shape it takes
+  back.insert(back.begin() + 1, f({kBatch, 5, 3}));  // its shape is taken
   cases.push_back({"leat.SliceGrad", back});
   for (const char* mode : {"constant", "reflect", "edge", "wrap"}) {
     const Attrs attrs = {{"mode", std::string(mode)}};

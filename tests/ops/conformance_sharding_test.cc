@@ -1,5 +1,5 @@
-// Sharded is whole: an op on the shards that its rule says, put together again, gives what it gives
-// on all of it.
+// An op on the shards that its rule describes, put together again, must have the result of the op
+// on the whole tensor.
 #include <algorithm>
 #include <cstring>
 #include <map>
@@ -37,7 +37,7 @@ void add(Tensor& sum, const Tensor& value) {
   for (int64_t i = 0; i < sum.elements(); ++i) sum.set(i, sum.at(i) + value.at(i));
 }
 
-// Parts whose sum is the tensor, to rounding.
+// Splits the tensor into parts whose sum is the tensor, except for rounding.
 std::vector<Tensor> summands(const Tensor& tensor, int64_t shards) {
   std::vector<Tensor> parts;
   Tensor rest = tensor.clone();
@@ -72,8 +72,8 @@ bool divides(const ShardingRule& rule, const OpTypes& types, int64_t shards) {
   return fits(rule.inputs, types.inputs) && fits(rule.outputs, types.outputs);
 }
 
-// Of a split of rows, which is what strategies do to a batch, the bits are promised too; along
-// other axes the order of additions may follow the shape.
+// Whether rows are split, as strategies split a batch. Then equal bits are promised; along other
+// axes the order of additions may depend on the shape.
 bool of_rows(const std::vector<Spread>& how) {
   return std::all_of(how.begin(), how.end(), [](const Spread& spread) {
     return spread.kind == Spread::whole || spread == Spread::on(0);
@@ -90,7 +90,7 @@ std::string text(const std::vector<Spread>& how) {
   return out;
 }
 
-// Where the shard's rows begin in the global tensor, if rows are what is split.
+// Returns the first row of the shard in the global tensor if rows are split.
 int64_t first_row(const ShardingRule& rule, const OpTypes& types, int64_t shard, int64_t shards) {
   if (rule.outputs[0] != Spread::on(0)) return 0;
   return shard * types.outputs[0].shape[0] / shards;
@@ -147,7 +147,7 @@ void check_output(const Results& shards, size_t o, const Spread& how, const Tens
   }
 }
 
-// How many (rule, number of shards) were tried.
+// Checks all shardings of a case. Returns how many pairs (rule, number of shards) it tried.
 int check_sharding(const ConformanceCase& c) {
   const OpDef& op = op_of(c);
   const Attrs attrs = with_defaults(op, c.attrs);
@@ -175,7 +175,7 @@ int check_sharding(const ConformanceCase& c) {
 }  // namespace
 
 TEST_CASE("shards of an op, put together, are the whole") {
-  static const auto kByOp = [] {  // once, not for each section
+  static const auto kByOp = [] {  // once, for all sections
     std::map<std::string, std::vector<ConformanceCase>> by_op;
     for (ConformanceCase& c : conformance_cases()) {
       if (op_of(c).sharding) by_op[c.op].push_back(std::move(c));

@@ -1,4 +1,4 @@
-// What every op keeps to: see conformance.h.
+// Tests the rules for every op: see conformance.h.
 #include "tests/ops/conformance.h"
 
 #include <algorithm>
@@ -59,7 +59,7 @@ std::string text(const ConformanceCase& c) {
   return cat(c.op, "(", join(inputs, ", "), ")", attrs);
 }
 
-// A section for each op: one that fails does not hide the others.
+// Runs a section for each op, so that one failure does not hide others.
 void for_each_op(const std::vector<ConformanceCase>& list,
                  const std::function<void(const ConformanceCase&)>& check) {
   std::map<std::string, std::vector<const ConformanceCase*>> by_op;
@@ -74,7 +74,7 @@ void for_each_op(const std::vector<ConformanceCase>& list,
   }
 }
 
-// Whether the results have the same bits; the first that has not fails the check.
+// Whether the results have the same bits. Fails the check at the first difference.
 bool identical(const std::vector<Tensor>& actual, const std::vector<Tensor>& expected) {
   REQUIRE(actual.size() == expected.size());
   for (size_t i = 0; i < actual.size(); ++i) {
@@ -90,7 +90,7 @@ bool identical(const std::vector<Tensor>& actual, const std::vector<Tensor>& exp
 
 void check_memory(const ConformanceCase& c, const std::vector<Tensor>& expected) {
   Conditions conditions;
-  conditions.before = 0xFF;  // NaN, -1, and what is no bool
+  conditions.before = 0xFF;  // NaN, -1, and an invalid bool
   INFO("memory was not zero beforehand");
   identical(run_case(c, conditions), expected);
 }
@@ -122,7 +122,7 @@ Tiling tiling_of(const ConformanceCase& c) {
   return op.tiling(types_of(c, attrs));
 }
 
-// `rows` only: those that are of rows.
+// Returns the results, or with `rows` only those of rows.
 std::vector<Tensor> chosen(const std::vector<Tensor>& results, const Tiling& tiling, bool rows) {
   std::vector<Tensor> out;
   for (size_t i = 0; i < results.size(); ++i) {
@@ -131,7 +131,7 @@ std::vector<Tensor> chosen(const std::vector<Tensor>& results, const Tiling& til
   return out;
 }
 
-// Outputs of rows never depend on the rows of a tile; others may, if the tiling fixes those.
+// Outputs of rows never depend on the tile's size. Others may, if the tiling fixes it.
 void check_tile_rows(const ConformanceCase& c, const std::vector<Tensor>& expected,
                      const std::vector<int64_t>& sizes) {
   const Tiling tiling = tiling_of(c);
@@ -231,7 +231,7 @@ void check_dims(const SymbolicShape& inferred, const Shape& actual) {
   }
 }
 
-// With the batch as a symbol, and all operands of the batch unknown.
+// The batch is a symbol, and no operand of the batch is known.
 void check_inference(const ConformanceCase& c, const std::vector<Tensor>& results) {
   std::vector<ValueType> types;
   std::vector<Tensor> values;

@@ -12,7 +12,7 @@ namespace {
 
 using Ints = std::vector<int64_t>;
 
-// A convolution, and the attributes that say so.
+// A convolution with its attributes.
 struct Case {
   std::string name;
   int64_t images, inputs, outputs, group;
@@ -61,7 +61,8 @@ const std::vector<Case>& cases() {
   return all;
 }
 
-// Calls f(x, w, y) with the indices of every product of the convolution, by definition.
+// Calls f(x, w, y) with the indices of every product of the convolution, straight from the
+// definition.
 void for_products(const Case& c, const std::function<void(int64_t, int64_t, int64_t)>& f) {
   const int64_t in_group = c.inputs / c.group, out_group = c.outputs / c.group;
   const Ints output = c.output();
@@ -99,7 +100,7 @@ void for_products(const Case& c, const std::function<void(int64_t, int64_t, int6
 }
 
 struct Reference {
-  Tensor x, w, b, dy;    // in the dtype under test
+  Tensor x, w, b, dy;    // in the tested dtype
   Tensor y, dx, dw, db;  // f64
 };
 
@@ -216,7 +217,7 @@ TEST_CASE("channels that fill the last block of packed weights in part are convo
                    {0, 0, 0, 0},
                    {1, 1}});
   }
-  // Whose last slice has less than a block.
+  // The last slice has less than a block.
   all.push_back({"2x2 to 142", 3, 20, 142, 1, {3, 3}, {2, 2}, {2, 3}, {1, 1, 1, 1}, {1, 1}});
   all.push_back({"2x2 to 129", 3, 20, 129, 1, {1, 4}, {2, 2}, {3, 1}, {1, 1, 1, 1}, {1, 1}});
   all.push_back(

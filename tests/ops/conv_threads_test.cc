@@ -13,7 +13,7 @@ class NoFailure final : public StepContext {
   std::atomic<bool> failed{false};
 };
 
-// Runs one op's kernel, the tiles of each phase claimed by `threads` threads.
+// Runs one op's kernel. `threads` threads claim the tiles of each phase.
 std::vector<Tensor> run_on_threads(std::string_view name, const std::vector<Tensor>& inputs,
                                    const std::vector<Shape>& outputs, const Attrs& attrs,
                                    int threads) {

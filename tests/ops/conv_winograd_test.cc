@@ -10,7 +10,7 @@ namespace {
 
 struct WinogradCase {
   int64_t images, inputs, outputs;
-  std::array<int64_t, 2> size, begin, end;  // of the image, and its pads
+  std::array<int64_t, 2> size, begin, end;  // the image's size and its pads
 
   ConvSpec spec(ConvKind kind, DType dtype = DType::f32) const {
     ConvSpec spec;
@@ -44,7 +44,7 @@ const WinogradCase kCases[] = {
     {5, 64, 48, {8, 8}, {1, 1}, {1, 1}},   {200, 16, 32, {4, 4}, {1, 1}, {1, 1}},
 };
 
-// The operands of a convolution; what it writes is whatever it was.
+// The operands of a convolution. The initial content of its output is arbitrary.
 struct Operands {
   Tensor x, w, b, y;
 

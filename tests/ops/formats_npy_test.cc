@@ -14,7 +14,7 @@ Bytes bytes_of_text(std::string_view text) {
   return {bytes.begin(), bytes.end()};
 }
 
-// A version 1 file of this literal and these elements.
+// Returns a version 1 file with this literal and these elements.
 Bytes npy(std::string_view literal, std::string_view data, int major = 1) {
   std::string text = "\x93NUMPY";
   text += {static_cast<char>(major), '\0', static_cast<char>(literal.size() & 255),
@@ -33,7 +33,7 @@ std::string literal_of(std::string_view descr, std::string_view shape, bool fort
       .append(", }\n");
 }
 
-// Counts the bytes that are read of files.
+// Counts the bytes that are read from files.
 class CountedFiles final : public ForwardingFiles {
  public:
   CountedFiles() : ForwardingFiles(real_files()) {}
@@ -259,13 +259,13 @@ TEST_CASE("a compressed NPY file is read, its header without the rest") {
   const auto back = read_npy(real_files(), dir / "a.npy");
   REQUIRE(back.ok());
   CHECK(back->identical(tensor));
-  write(gzipped(text.substr(0, 128)));  // no elements
+  write(gzipped(text.substr(0, 128)));  // without elements
   const auto header = read_npy_header(real_files(), dir / "a.npy");
   REQUIRE(header.ok());
   CHECK(header->dtype == DType::f32);
   CHECK(header->shape == Shape{3, 2});
   CHECK_FALSE(read_npy(real_files(), dir / "a.npy").ok());
-  write(text.substr(0, 140));  // of a plain file the size is known
+  write(text.substr(0, 140));  // the size of a plain file is known
   CHECK(read_npy_header(real_files(), dir / "a.npy").status().message().find("expected 24 bytes") !=
         std::string::npos);
 }
@@ -274,7 +274,7 @@ TEST_CASE("a compressed NPY file is inflated to what its header says, and no fur
   const TemporaryDirectory dir;
   const Bytes header = npy(literal_of("<f4", "(2, 2)"), "");
   const std::string text(reinterpret_cast<const char*>(header.data()), header.size());
-  std::string more(4 << 20, 'x');  // that does not compress
+  std::string more(4 << 20, 'x');  // does not compress
   uint32_t noise = 1;
   for (char& c : more) c = static_cast<char>((noise = noise * 1664525 + 1013904223) >> 24);
   const auto error_of = [&](const std::string& content, CountedFiles& files) {
@@ -298,7 +298,7 @@ TEST_CASE("a compressed NPY file is inflated to what its header says, and no fur
   CountedFiles shortfall;
   CHECK(error_of(text + more.substr(0, 15), shortfall) ==
         "expected 16 bytes for float[2,2]" + from + " to the end, received 15");
-  // A size that no file of this length can hold is not even tried.
+  // A size that no file of this length can hold is refused before any allocation.
   const Bytes vast = npy(literal_of("<f4", "(1000, 1000, 1000)"), "");
   CountedFiles none;
   CHECK(error_of({reinterpret_cast<const char*>(vast.data()), vast.size()}, none)

@@ -24,7 +24,7 @@ Status error_of(std::string_view header, std::string_view data) {
   return parse_safetensors(safetensors(header, data), "f").status();
 }
 
-// One tensor of this dtype, shape and offsets.
+// Returns a header with one tensor of this dtype, shape and offsets.
 std::string one(std::string_view dtype, std::string_view shape, std::string_view offsets) {
   return cat("{\"w\":{\"dtype\":\"", dtype, "\",\"shape\":", shape, ",\"data_offsets\":", offsets,
              "}}");
@@ -207,7 +207,7 @@ TEST_CASE("what is wrong in a safetensors header is told with what was expected"
   };
   refused(one("F32", "[0]", "[0]"), "two data_offsets");
   refused(one("F32", "[0]", "[0,0,0]"), "two data_offsets");
-  // Refused at the third, not where the list ends.
+  // It is refused at the third tensor, not at the end of the list.
   CHECK(error_of("{\"w\":{\"data_offsets\":[0,0,0,0]}}", "").message() ==
         "'f': tensor 'w': expected two data_offsets near byte 36");
   refused(one("F32", "[9223372036854775808]", "[0,0]"),
@@ -217,7 +217,7 @@ TEST_CASE("what is wrong in a safetensors header is told with what was expected"
 }
 
 TEST_CASE("a safetensors header of too many tensors or bytes is refused") {
-  if (kSlowness == 1) {  // a minute with a sanitizer
+  if (kSlowness == 1) {  // takes a minute with a sanitizer
     std::string header = "{";
     for (size_t i = 0; i <= kSafeTensorsCount; ++i) {
       header += cat(i > 0 ? "," : "", "\"", i,

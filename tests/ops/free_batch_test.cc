@@ -13,7 +13,7 @@ using namespace leat;
 
 namespace {
 
-// A model on three rows, with these nodes between `x` and `y`.
+// Returns a model on three rows, with these nodes between `x` and `y`.
 Graph model_of(const std::string& input, const std::string& nodes) {
   static const Catalogue catalogue = standard_catalogue();
   const Graph written =
@@ -28,7 +28,7 @@ std::string output_of(const Graph& graph) {
 }
 
 struct Freed {
-  std::string output;  // "float[N,4]", or what is in the way
+  std::string output;  // "float[N,4]", or the obstacle
   bool fixed = false;
 };
 
@@ -56,14 +56,14 @@ TEST_CASE("a batch of one size becomes one of any where rows are computed by the
             "  f = Flatten (p)\n  d = leat.Dropout <rate = 0.25> (f)\n"
             "  y = leat.Dense <units = 4> (d)",
             "float[N,4]"},
-           // The nodes that exporters write for a flatten and for a view.
+           // These are the nodes that exporters write for a flatten and for a view.
            {"float[3,2,4]", shape_of("s", "3, 8", 2) + "  y = Reshape (x, s)", "float[N,8]"},
            {"float[3,2,4]", shape_of("s", "3, 8", 2) + "  y = Reshape <allowzero = 1> (x, s)",
             "float[N,8]"},
            {"float[3,2,4]", shape_of("s", "3, -1, 2", 3) + "  y = Reshape (x, s)", "float[N,4,2]"},
            {"float[3,2,4]", shape_of("s", "3, -1, 2", 3) + "  y = Reshape <allowzero = 1> (x, s)",
             "float[N,4,2]"},
-           // Rows of rows, and back.
+           // Rows of rows, and back again.
            {"float[3,2,4]",
             shape_of("s", "6, 4", 2) + shape_of("t", "3, 2, 5", 3) +
                 "  r = Reshape (x, s)\n  d = leat.Dense <units = 5> (r)\n  y = Reshape (d, t)",
@@ -84,7 +84,7 @@ TEST_CASE("a batch of one size becomes one of any where rows are computed by the
     CHECK_FALSE(freed.fixed);
     CHECK(freed.output == output);
   }
-  // A size that is free already stays so.
+  // A size that is a symbol already stays one.
   Graph graph = model_of("float[M,4]", "  y = Relu (x)");
   CHECK_FALSE(free_batch(graph).fixed);
   CHECK(output_of(graph) == "float[M,4]");
@@ -125,7 +125,7 @@ TEST_CASE("a batch stays fixed where rows meet, or may meet") {
 }
 
 TEST_CASE("a target that rows and others share is left alone") {
-  // Freed for x, the constant would give w another shape.
+  // With x freed, the constant would give w another shape.
   const Freed freed =
       free_of("float[3,2,4]",
               "  w = Constant <value = float[24] {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, "

@@ -1,5 +1,4 @@
-// Ops that exist for the tests of graph and gate alone: every kind of operand and attribute, with
-// rules that hide nothing.
+// Ops only for the tests of graph and gate: every kind of operand and attribute, with simple rules.
 #pragma once
 
 #include <string>

@@ -78,7 +78,7 @@ TEST_CASE("gradients of reads by index agree with finite differences") {
 TEST_CASE("a table's gradient sums in the order of the indices, whatever its tiles") {
   constexpr int64_t kRows = 3000, kWidth = 40, kReads = 500;
   const Tensor dy = random_tensor(DType::f32, {kReads, kWidth}, 1);
-  const Tensor indices = random_tensor(DType::i64, {kReads}, 2, 0, 60);  // many meet
+  const Tensor indices = random_tensor(DType::i64, {kReads}, 2, 0, 60);  // many are equal
   Tensor expected(DType::f32, {kRows, kWidth});
   for (int64_t j = 0; j < kReads; ++j) {
     for (int64_t i = 0; i < kWidth; ++i) {

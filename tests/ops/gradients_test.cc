@@ -119,7 +119,7 @@ Catalogue calculus() {
     ctx.set_grad(0, ctx.emit("NoSuchOp", {ctx.grad(0)}));
     return Status();
   }));
-  // y = x, and mask = x if somebody wants it: the gradient is grad x mask.
+  // y = x, and mask = x if a consumer needs it. The gradient is grad x mask.
   ops.add(Op("Masked")
               .input("X", "T")
               .output("Y", "T")
@@ -201,7 +201,7 @@ struct Formula {
     REQUIRE(result.ok());
     return (*result)[0].at(0);
   }
-  // "Add(Mul(x, y), ...)", down to names.
+  // Returns the expression of a value, "Add(Mul(x, y), ...)", down to named values.
   std::string text(ValueId value) const {
     const NodeId producer = graph.value(value).producer;
     if (producer == kNone || !graph.value_name(value).empty()) return graph.describe(value);
@@ -299,7 +299,7 @@ TEST_CASE("an op may hold a gradient back") {
   Formula f;
   const ValueId x = f.input("x");
   const ValueId held = f.gradients(f.value("Stop", {x}), {x})[0];
-  CHECK(f.evaluate(held, {{x, 7}}) == 0);  // it is there, and zero
+  CHECK(f.evaluate(held, {{x, 7}}) == 0);  // it exists, and is zero
   Formula partly;
   const ValueId z = partly.input("z");
   const auto grads = partly.gradients(partly.value("Mul", {partly.value("Stop", {z}), z}), {z});
@@ -419,7 +419,7 @@ TEST_CASE("the order in which Gradients nodes were written does not matter") {
   Formula f;
   const ValueId x = f.input("x");
   const ValueId cube = f.value("Mul", {x, f.value("Mul", {x, x})});
-  const NodeId second = f.node("leat.Gradients", {x, x});  // its y comes below
+  const NodeId second = f.node("leat.Gradients", {x, x});  // its y comes later
   const NodeId first = f.node("leat.Gradients", {cube, x});
   f.graph.node(second).inputs[0] = f.graph.node(first).outputs[0];
   f.graph.set_outputs({f.graph.node(second).outputs[0]});

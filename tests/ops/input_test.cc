@@ -52,7 +52,7 @@ Attrs reader(int64_t global_batch, Attrs more = {}) {
   return attrs;
 }
 
-// A graph that reads batches with as many readers as there are shards.
+// A graph that reads batches with one reader for each shard.
 class Reading {
  public:
   Reading(const DataFolder& data, int64_t global_batch, const Attrs& more = {},
@@ -77,7 +77,7 @@ class Reading {
     }
     return job.try_run({{index, Tensor::scalar(i)}}, fetches);
   }
-  // The labels of global batch i, -1 for rows without a record. Checks that features fit.
+  // Returns the labels of global batch i, -1 for rows without a record, and checks the features.
   Ints labels(int64_t i) {
     auto batch = try_read(i);
     INFO(batch.status());
@@ -140,7 +140,7 @@ TEST_CASE("the order depends on the seed and on nothing else") {
     return slice(Reading(data, batch, {{"seed", seed}}).sequence(kCount / batch + 1), 0, kCount);
   };
   CHECK(order(1, 10) == order(1, 10));
-  CHECK(order(1, 10) == order(1, 33));  // the batch size only cuts it
+  CHECK(order(1, 10) == order(1, 33));  // the batch size only divides it
   CHECK(order(1, 10) != order(2, 10));
   CHECK(order(1, 10) != order(int64_t{1} << 32 | 1, 10));
   CHECK(order(-1, 10) != order(1, 10));
@@ -180,7 +180,7 @@ TEST_CASE("without wrap the last batch is filled with rows of weight 0") {
 TEST_CASE("tiles of any size in any order read the same batch") {
   const DataFolder data;
   Reading reading(data, 50);
-  const auto whole = reading.try_read(3);  // the batch crosses epochs
+  const auto whole = reading.try_read(3);  // the batch spans two epochs
   REQUIRE(whole.ok());
   for (const int64_t rows : {1, 3, 50}) {
     for (const bool reverse : {false, true}) {
@@ -255,7 +255,7 @@ TEST_CASE("inspecting a data set reads its headers only") {
   const auto inspect = [&](const std::string& features) {
     return inspect_dataset(real_files(), {"idx", features, "labels", data.directory.path()});
   };
-  // The elements of a compressed file are not looked at, the size of a plain one is.
+  // The elements of a compressed file are not read, but the size of a plain file is checked.
   const std::string packed = gzipped(std::string(images.begin(), images.end()));
   const std::string cut = packed.substr(0, packed.size() - 8);
   data.write("packed", {cut.begin(), cut.end()});
@@ -299,7 +299,7 @@ TEST_CASE("labels are checked in pieces, in either order of the elements") {
         "'labels.npy': label of row 90001: expected in [0, 2], received 3");
   const auto c_order = read_file(real_files(), data.directory / "labels.npy", 1 << 20);
   REQUIRE(c_order.ok());
-  // The same bytes under the other order: the last label but one of the second column.
+  // The same bytes in the other order: this is the last label but one of the second column.
   std::vector<uint8_t> fortran(c_order->size());
   std::memcpy(fortran.data(), c_order->data(), fortran.size());
   const std::string_view before = "False, ", after = "True,  ";
@@ -430,7 +430,7 @@ TEST_CASE("a graph names no path outside the data root") {
   CHECK(ring.code() == Code::failed_precondition);
   CHECK(ring.message().find("/ring/x.npy': Too many levels of symbolic links") !=
         std::string::npos);
-  // A root that begins like another is another.
+  // A root whose name begins with another root's name is a different root.
   std::filesystem::create_directory(root + "x");
   CHECK(resolve_below(root, "../" + std::filesystem::path(root + "x").filename().string())
             .status()

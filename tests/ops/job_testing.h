@@ -1,4 +1,4 @@
-// A job's state in a test: a CPU device, its resources, and a graph that is run by the interpreter.
+// A job's state in a test: a CPU device, its resources, and a graph that the interpreter runs.
 #pragma once
 
 #include <map>
@@ -63,7 +63,7 @@ class TestJob {
     return *result;
   }
 
-  // The variable's bytes, which the caller may change; made if it is new.
+  // Returns the variable's bytes, which the caller may change. Makes the variable if it is new.
   Tensor state(const std::string& name, DType dtype, const Shape& shape) {
     auto made = resources.variable(name, dtype, shape, true);
     REQUIRE(made.ok());

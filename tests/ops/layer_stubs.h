@@ -1,4 +1,4 @@
-// The ops that layers expand to, as far as the catalogue lacks them: signatures and shapes alone.
+// The ops that layers expand to and that the catalogue lacks: only signatures and shapes.
 #pragma once
 
 #include "ops/catalogue.h"

@@ -22,7 +22,7 @@ T must(Result<T> result) {
 
 Graph parse(const std::string& text) { return must(parse_graph(text, ops(), "g")); }
 
-// The nodes of the expansion as text.
+// Returns the nodes of the expansion as text.
 std::string nodes_of(const Graph& graph) {
   std::string text = print_graph(graph);
   text = text.substr(text.find("{\n") + 2);
@@ -38,7 +38,7 @@ std::string failure(const std::string& text) {
   return graph.status().message();
 }
 
-// The type of the graph's first output: what the layer says, and what its expansion comes to.
+// Checks the type of the graph's first output, both of the layer and of its expansion.
 void check_type(const std::string& text, const std::string& type) {
   INFO(text);
   Graph layer = parse(text);
@@ -93,7 +93,7 @@ TEST_CASE("a convolution pads as Keras does") {
   CHECK(
       conv("float[N,3,28,28]", "kernel = 3") ==
       "y = Conv <kernel_shape = [3, 3], pads = [1, 1, 1, 1], strides = [1, 1]> (x, \"y/kernel\")");
-  // An odd pixel goes to the end.
+  // With odd padding, the extra pixel is at the end.
   CHECK(conv("float[N,3,28,28]", "kernel = [3,2], strides = 2").find("pads = [0, 0, 1, 0]") !=
         std::string::npos);
   CHECK(conv("float[N,3,28,28]", "kernel = 3, padding = \"valid\"").find("pads") ==
@@ -172,7 +172,7 @@ TEST_CASE("batch normalization moves its statistics, dropout asks one flag") {
   CHECK(still.find("training = Constant <value = bool {0}> ()") != std::string::npos);
   CHECK(still.find("bool {1}") == std::string::npos);
 
-  // And back: the same nodes, if not in the same places.
+  // Set back again, it has the same nodes, perhaps in another order.
   const Graph again = must(set_training(inference, true));
   CHECK(again.nodes() == training.nodes());
   CHECK(nodes_of(must(set_training(again, false))) == still);

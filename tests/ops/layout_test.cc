@@ -7,7 +7,8 @@
 namespace leat::testing {
 namespace {
 
-// leat.Reorder with its operands in these layouts; tiles of `tile_rows` images, last to first.
+// Runs leat.Reorder with operands in these layouts, in tiles of `tile_rows` images, the last tile
+// first.
 Tensor reorder(const Tensor& x, Layout from, Layout to, int64_t tile_rows = 0) {
   const OpDef& op = *test_catalogue().find("leat.Reorder");
   const Attrs attrs;

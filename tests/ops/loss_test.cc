@@ -23,7 +23,7 @@ Attrs ignoring(const std::string& name, int64_t label) {
   return {{"reduction", name}, {"ignore_index", label}};
 }
 
-// In f64, position by position, as the standard writes it.
+// Computes the loss in f64, position by position, from the standard's formula.
 Tensor naive(const Tensor& log_prob, const Tensor& labels, const Tensor& weights,
              const std::string& reduction, int64_t ignored) {
   const int64_t classes = log_prob.shape()[1],

@@ -7,13 +7,13 @@
 namespace leat::testing {
 namespace {
 
-// Element (row, column) of the last two axes of a matrix, transposed or not.
+// Returns element (row, column) of the last two axes of a matrix, which may be transposed.
 double element(const Tensor& t, int64_t offset, bool transposed, int64_t row, int64_t column) {
   const int64_t columns = t.shape()[t.shape().rank() - 1];
   return t.at(offset + (transposed ? column * columns + row : row * columns + column));
 }
 
-// op(a) x op(b) of two matrices, as the definition says, in f64.
+// Computes op(a) x op(b) of two matrices in f64, straight from the definition.
 Tensor naive_product(const Tensor& a, const Tensor& b, bool trans_a = false, bool trans_b = false,
                      double alpha = 1) {
   const int64_t m = a.shape()[trans_a], k = a.shape()[!trans_a], n = b.shape()[!trans_b];
@@ -29,7 +29,7 @@ Tensor naive_product(const Tensor& a, const Tensor& b, bool trans_a = false, boo
   return y;
 }
 
-// Item `item` of a batch of matrices.
+// Returns item `item` of a batch of matrices.
 Tensor item_of(const Tensor& t, int64_t item) {
   const int rank = t.shape().rank();
   const int64_t rows = t.shape()[rank - 2], columns = t.shape()[rank - 1];
@@ -279,7 +279,7 @@ TEST_CASE("sharding rules of products name rows, columns and partial sums") {
   CHECK(rules[1] == ShardingRule{{{}, Spread::on(0)}, {Spread::on(1)}});
   CHECK(rules[2] == ShardingRule{{Spread::on(1), Spread::on(1)}, {Spread::sum()}});
   const auto biased = op.sharding({type({8, 4}), type({6, 4}), type({6})}, {type({8, 6})}, attrs);
-  REQUIRE(biased.size() == 2);  // C is no part of a partial sum
+  REQUIRE(biased.size() == 2);  // C is not part of a partial sum
   CHECK(biased[0].inputs[2] == Spread{});
   CHECK(biased[1].inputs[2] == Spread::on(0));
 }

@@ -10,7 +10,7 @@ namespace {
 
 Attrs axis(int64_t value) { return {{"axis", value}}; }
 
-// Element by element, by the definition.
+// Transposes element by element, straight from the definition.
 Tensor transposed(const Tensor& x, const std::vector<int64_t>& perm) {
   Shape shape;
   for (int64_t p : perm) shape.push_back(x.shape()[static_cast<int>(p)]);

@@ -1,4 +1,4 @@
-// Files with bytes changed at random: whatever a message quotes of them, it is text.
+// Files with random changes: messages may quote them, but must be valid text.
 #include <random>
 
 #include "devices/base/utf8.h"
@@ -21,7 +21,7 @@ net (float[N,4] x) => (float[N,3] "größe") {
 }
 )";
 
-// One to four bytes changed, put in or taken out; half of those that are put are no ASCII.
+// Changes, inserts or removes one to four bytes. Half of the new bytes are not ASCII.
 std::string mutated(std::string bytes, std::mt19937& random) {
   const auto below = [&](size_t n) { return random() % n; };
   for (size_t i = 0, count = 1 + below(4); i < count; ++i) {
@@ -41,7 +41,7 @@ std::string mutated(std::string bytes, std::mt19937& random) {
   return bytes;
 }
 
-// `read` gives the status of reading the bytes.
+// `read` returns the status of reading the bytes.
 template <typename Read>
 void check_messages(const std::string& good, Read read) {
   std::mt19937 random(20'250'601);
@@ -70,7 +70,7 @@ TEST_CASE("a message about a mutated safetensors file is UTF-8") {
   content.tensors.emplace("h/bias", Tensor(DType::f64, {3}));
   content.metadata = {{"format", "pt"}, {"wer", "größe"}};
   const Bytes bytes = must(format_safetensors(content));
-  // The bytes of tensors say nothing: the rest is 100 of them.
+  // Changes in the bytes of tensors cause no error, so only the bytes before them change.
   const std::string good(reinterpret_cast<const char*>(bytes.data()), bytes.size() - 72);
   check_messages(good, [](const std::string& text) {
     const std::string whole = text + std::string(72, '\0');

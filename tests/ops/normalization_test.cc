@@ -26,7 +26,7 @@ std::vector<Tensor> batch_norm_inputs(DType dtype, const Shape& shape, double lo
           random_tensor(dtype, channels, 5, 0.5, 2)};
 }
 
-// Y, mean, variance of the batch, in f64, straight from the definition.
+// Returns Y, mean and variance of the batch in f64, straight from the definition.
 std::vector<Tensor> naive_batch_norm(const std::vector<Tensor>& in, bool training, double epsilon) {
   const Tensor& x = in[0];
   const int64_t channels = x.shape()[1], area = x.shape().elements(2, x.shape().rank());

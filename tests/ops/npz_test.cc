@@ -1,4 +1,4 @@
-// A zip archive of arrays, read back by what zip says of itself.
+// Writes a zip archive of arrays, and reads it back by the rules of zip.
 #include "ops/formats/npz.h"
 
 #include <cstring>
@@ -31,7 +31,7 @@ std::string text(const Bytes& bytes, size_t at, size_t size) {
   return {reinterpret_cast<const char*>(bytes.data()) + at, size};
 }
 
-// Bit by bit, from the polynomial.
+// Computes a CRC bit by bit from the polynomial.
 uint32_t slow_crc(std::span<const std::byte> bytes) {
   uint32_t crc = 0xffffffff;
   for (const std::byte byte : bytes) {
@@ -41,7 +41,7 @@ uint32_t slow_crc(std::span<const std::byte> bytes) {
   return ~crc;
 }
 
-// As a reader finds them: from the end to the directory, from there to each file.
+// Reads the archive as zip readers do: from its end to the directory, and from there to each file.
 std::map<std::string, Tensor> read_back(const Bytes& bytes) {
   const size_t end = bytes.size() - 22, locator = end - 20;
   REQUIRE(text(bytes, end, 4) == "PK\x05\x06");

@@ -34,7 +34,7 @@ bool close(double actual, double expected, double rtol, double atol) {
 
 SymbolicShape symbolic(const Tensor& tensor) { return SymbolicShape(tensor.shape()); }
 
-// One op with a kernel made by hand, to look at what the interpreter hides.
+// Runs one op's kernel without the interpreter, so that a test can inspect its tiles.
 class HandKernel final : private StepContext {
  public:
   HandKernel(const OpDef& op, const std::vector<Tensor>& inputs, const Attrs& attrs, int outputs)

@@ -1,5 +1,5 @@
-// What every op's tests share: running one op, comparing tensors, and the checks that any op of a
-// kind must pass (gradients against finite differences, tiles against the whole).
+// Helpers that the tests of all ops share: running one op, comparing tensors, and the checks for
+// all ops of a kind (gradients against finite differences, tiles against the whole).
 //
 // Everything here is deterministic, and a failed check fails the calling test case.
 #pragma once
@@ -17,7 +17,7 @@
 
 namespace leat::testing {
 
-// standard_catalogue(), made once.
+// Returns standard_catalogue(), which is made once.
 const Catalogue& test_catalogue();
 
 // Runs one op on the CPU. An absent optional input is Tensor().
@@ -26,20 +26,20 @@ std::vector<Tensor> run(std::string_view op, const std::vector<Tensor>& inputs,
                         const InterpretOptions& options = {});
 // run() of an op with one output.
 Tensor run1(std::string_view op, const std::vector<Tensor>& inputs, const Attrs& attrs = {});
-// The error of an op that must fail, at inference or while it runs.
+// Returns the error of an op that must fail, at inference or while it runs.
 Status run_error(std::string_view op, const std::vector<Tensor>& inputs, const Attrs& attrs = {},
                  int outputs = 1);
 
-// What the gate says of one op given types and, where valid, values. Symbols of `types` are any ids
-// below 1000; fresh ones count from 1000.
+// Returns the gate's outcome for one op with these types and, where valid, values. Symbols of
+// `types` are any ids below 1000; fresh ones count from 1000.
 Result<OpOutcome> infer(std::string_view op, const std::vector<ValueType>& types,
                         const Attrs& attrs = {}, int outputs = 1,
                         const std::vector<Tensor>& values = {});
 // A tensor type.
 ValueType tensor_type(DType dtype, SymbolicShape shape);
 
-// Uniform in [low, high), a function of its arguments alone; integers are rounded down; bool is
-// true in the upper half.
+// Returns uniform numbers in [low, high) that depend only on the arguments. Integers are rounded
+// down; bool is true in the upper half.
 Tensor random_tensor(DType dtype, const Shape& shape, uint64_t seed, double low = -1,
                      double high = 1);
 

@@ -9,7 +9,7 @@ namespace {
 
 using testing::TestJob;
 
-// torch.optim as its documentation writes it, one weight after the other, in double.
+// The formulas of torch.optim's documentation, for one weight after the other, in double.
 struct Reference {
   double lr = 0, weight_decay = 0, momentum = 0;
   double beta_1 = 0.9, beta_2 = 0.999, epsilon = 1e-8;
@@ -72,7 +72,7 @@ struct Apply {
     inputs.push_back(lr = job.input("lr", dtype, Shape()));
     if (slots.size() == 2) inputs.push_back(step = job.input("step", DType::i64, Shape()));
     if (guarded) {
-      inputs.push_back(kNone);  // no ids
+      inputs.push_back(kNone);  // without ids
       inputs.push_back(guard = job.input("guard", DType::f32, Shape()));
     }
     node = job.add_node(op, inputs, std::move(attrs), 1);
@@ -115,8 +115,8 @@ std::vector<Case> cases() {
   return out;
 }
 
-// The largest difference of a weight, relative to the larger of 1 and it, after kSteps with a
-// learning rate that changes.
+// Returns the largest difference of a weight after kSteps with a changing learning rate, relative
+// to the larger of 1 and the weight.
 double worst_difference(const Case& c, DType dtype) {
   Apply apply(c.op, c.slots, dtype, kElements, c.attrs);
   Reference reference;
@@ -161,7 +161,7 @@ TEST_CASE("the weight decay of AdamW is 0.01 unless told otherwise, and Adam's i
   for (const auto& [op, expected] : {std::pair{"leat.ApplyAdam", 2.0}, {"leat.ApplyAdamW", 1.98}}) {
     Apply apply(op, {"m", "v"}, DType::f64, 1, {});
     apply.state("w").set(0, 2);
-    apply.update(Tensor::of<double>({1}, {0}), 1.0);  // no gradient: decay alone
+    apply.update(Tensor::of<double>({1}, {0}), 1.0);  // a zero gradient: only decay
     CHECK(apply.state("w").at(0) == Approx(expected).epsilon(1e-15));
   }
 }
@@ -215,7 +215,7 @@ TEST_CASE("half types are updated in float and rounded once") {
       const Tensor grad = testing::random_tensor(dtype, half.shape, 4);
       std::memcpy(half.state("w").raw(), start.raw(), start.bytes());
       std::memcpy(single.state("w").raw(), start.cast(DType::f32).raw(), single.state("w").bytes());
-      half.update(grad, 0.125);  // exact in both
+      half.update(grad, 0.125);  // exact in both types
       single.update(grad.cast(DType::f32), 0.125);
       testing::check_identical(half.state("w"), single.state("w").cast(dtype));
       for (const auto& slot : c.slots) {

@@ -1,4 +1,4 @@
-// The ops of pieces refuse what does not fit before anything runs.
+// The ops of pieces refuse operands that do not fit, before anything runs.
 #include "tests/catch.h"
 #include "tests/ops/op_testing.h"
 
@@ -15,7 +15,7 @@ ValueType floats(SymbolicShape shape) { return testing::tensor_type(DType::f32, 
 
 ValueType floats(int64_t size) { return floats(SymbolicShape(Shape{size})); }
 
-// A row of a size that is not known.
+// Returns a row of an unknown size.
 ValueType some_floats() {
   SymbolicShape shape;
   shape.push_back(Dim::of_symbol(3));

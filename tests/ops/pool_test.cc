@@ -40,8 +40,8 @@ const std::vector<PoolCase>& pool_cases() {
   return all;
 }
 
-// For each element of the output and each element k of its window calls f(output, k, input), input
-// -1 in the padding and -2 beyond it; by definition.
+// Calls f(output, k, input) for each output element and each element k of its window, straight from
+// the definition. The input is -1 in the padding and -2 beyond it.
 struct Windows {
   Ints output;
   void each(const PoolCase& c, const std::function<void(int64_t, int64_t, int64_t)>& f) {
@@ -216,7 +216,7 @@ TEST_CASE("the first of equal maxima counts, a NaN is the largest, and minus inf
   check_identical(pooled[2], Tensor::of<uint8_t>({1, 1, 3, 2}, {0, 1, 0, 0, 0, 0}));
 }
 
-// The loops for windows of 2x2 floats have the bits of those for any window, which doubles take.
+// The loops for 2x2 windows of floats have the bits of the general loops, which doubles use.
 TEST_CASE("2x2 windows side by side treat zeros, infinities and NaN as all windows do") {
   const float inf = std::numeric_limits<float>::infinity(), nan = std::nanf("");
   const float values[] = {0, -0.0f, 1, 1, -1, inf, -inf, nan, 0.5f, -0.5f, 2};

@@ -125,7 +125,7 @@ TEST_CASE("a change between the look and the wait is not missed") {
   int64_t value = 0;
   void* to[] = {&value};
   const auto looked = queue->dequeue(to);
-  caller.enqueue(1);  // before anybody waits
+  caller.enqueue(1);  // before any consumer waits
   bool called = false;
   queue->events().when(looked.await, [&](const Status& status) { called = status.ok(); });
   CHECK(called);
@@ -172,7 +172,7 @@ TEST_CASE("closing spares the enqueues that were blocked, and dequeues wait for 
   CHECK(late.enqueue(9).progress == Progress::failed);
   CHECK(producer.enqueue(2).progress == Progress::blocked);
   CHECK(consumer.dequeue() == 1);
-  CHECK(consumer.dequeue() == -1);  // 2 is still to come
+  CHECK(consumer.dequeue() == -1);  // 2 has not come yet
   CHECK(producer.enqueue(2).progress == Progress::done);
   CHECK(consumer.dequeue() == 2);
   CHECK(consumer.dequeue() == -2);
@@ -232,16 +232,16 @@ TEST_CASE("a queue that would exceed the memory is refused") {
   CHECK(create(INT64_MAX) == Code::resource_exhausted);
   const auto huge = parse_components({"double[1000000000000]", "double[1000000000000]"});
   CHECK(QueueResource::create("q", *huge, 1, 1 << 20).status().code() == Code::resource_exhausted);
-  // Each is told by itself, before sizes are added up.
+  // Each size is refused by itself, before sizes are added up.
   const auto second = parse_components({"float[2]", "double[1000000000000]"});
   CHECK(QueueResource::create("q", *second, 1, 1 << 20).status().message() ==
         "queue 'q': expected at most 1.0 MiB, 1 elements of double[1000000000000] are more");
 }
 
 // ---------------------------------------------------------------------------------------------
-// Through the ops.
+// Tests through the ops.
 
-// A step of one kernel, run as an executor runs it: again when the queue says so.
+// Runs a step of one kernel as an executor does: again when the queue says so.
 class Runner final : public StepContext {
  public:
   Runner(const std::string& op, QueueResource& queue, const Texts& components)
@@ -267,7 +267,7 @@ class Runner final : public StepContext {
   void fail(uint32_t, Status status) override { failure = status; }
 
   Progress try_once() { return kernel_->run(context_, 0, 0); }
-  // False if it failed. Waits, but not for ever.
+  // False if it failed. Waits for a limited time.
   bool run() {
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
     for (;;) {
@@ -343,7 +343,7 @@ TEST_CASE("a step that is given up while blocked leaves no claim behind") {
   auto queue = make_queue(1);
   Runner enqueue("leat.Enqueue", *queue, {"int64[]"});
   CHECK(enqueue.try_once() == Progress::done);
-  CHECK(enqueue.try_once() == Progress::blocked);  // step 0 is given up here
+  CHECK(enqueue.try_once() == Progress::blocked);  // step 0 ends here
   queue->close(false);
   enqueue.step = 1;
   CHECK(enqueue.try_once() == Progress::failed);

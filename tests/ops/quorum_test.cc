@@ -1,4 +1,4 @@
-// Steps that are closed by the first N of M replicas.
+// Tests steps that are closed by the first N of M replicas.
 #include <set>
 
 #include "devices/base/text.h"
@@ -8,12 +8,12 @@
 namespace leat::testing {
 namespace {
 
-// A pool of 2 of 3 replicas, unless it is said otherwise, whose user is the test.
+// A pool that needs 2 of 3 replicas by default. The test calls it.
 struct Pool {
   explicit Pool(ReplicaPool::Options options = {3, 2, true}, int64_t first = 0) : pool(options) {
     pool.join(first);
   }
-  // The chunk, or -1.
+  // Returns the chunk, or -1.
   int64_t draw(int64_t replica) {
     ReplicaPool::Ticket ticket;
     uint64_t await = 0;
@@ -23,7 +23,7 @@ struct Pool {
     }
     return ticket.chunk;
   }
-  // Who counts; none if the step waits. `dropped` is of the last step closed.
+  // Returns the replicas that count; none if the step waits. `dropped` is for the last step closed.
   std::vector<int64_t> close(int64_t step, int64_t limit) {
     std::vector<int64_t> members(static_cast<size_t>(pool.options().quorum));
     ReplicaPool::Closed closed;
@@ -54,7 +54,7 @@ TEST_CASE("the first replicas that arrive close a step, by the chunks that they 
   p.pool.arrive(1);
   CHECK(p.close(0, 10).empty());
   p.pool.arrive(2);
-  CHECK(p.draw(1) == -1);  // once a step
+  CHECK(p.draw(1) == -1);  // only once for each step
   CHECK(p.close(0, 10) == Members{2, 1});
   CHECK(p.dropped == 1);
 }
@@ -79,7 +79,7 @@ TEST_CASE("a straggler leaves a closed step, joins the newest, and what it had i
 }
 
 TEST_CASE("when all allowed steps are closed, their chunks have counted once each") {
-  // Replica r arrives in every step but each (r + 2)nd.
+  // Replica r arrives in every step except each (r + 2)nd.
   for (const int64_t replicas : {2, 3, 5}) {
     for (const int64_t quorum : {int64_t{1}, replicas - 1, replicas}) {
       INFO(quorum << " of " << replicas);
@@ -110,7 +110,7 @@ TEST_CASE("the last chunks are computed twice rather than waited for") {
   p.close(0, 1);
   CHECK(p.draw(2) == 0);
   CHECK(p.draw(0) == 1);
-  CHECK(p.draw(1) == -1);  // two chunks are out, and may come in time
+  CHECK(p.draw(1) == -1);  // two chunks are drawn, and may still arrive
   p.pool.arrive(0);
   CHECK(p.draw(1) == 0);
   p.pool.arrive(1);

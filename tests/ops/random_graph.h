@@ -1,4 +1,4 @@
-// Random graphs over everything that a file can say, and what it means that two graphs are equal.
+// Random graphs with every feature of a graph file, and the equality of two graphs.
 #pragma once
 
 #include <limits>
@@ -55,7 +55,7 @@ inline void check_equal(const Graph& a, const Graph& b) {
 // Random graphs over every feature of the text.
 class GraphMaker {
  public:
-  // ONNX holds attributes as 32-bit floats: `narrow` leaves out those that fit a double alone.
+  // ONNX stores attributes as 32-bit floats, so `narrow` avoids values that only a double can hold.
   GraphMaker(const Catalogue& ops, unsigned seed, bool narrow = false)
       : ops_(ops), random_(seed), narrow_(narrow) {}
 
@@ -157,7 +157,7 @@ class GraphMaker {
     if (pick(3) == 0) node.device = "job:worker/task:1/cpu:0";
     if (pick(3) == 0) node.source = static_cast<uint32_t>(pick(1000));
     if (pick(5) == 0) node.first_row = pick(1000);
-    // A name of its own: two nodes of one name could not both be waited for.
+    // The name is unique, because two nodes of one name could not both be waited for.
     if (pick(3) == 0) node.name = "node " + std::to_string(++last_);
   }
 
@@ -168,7 +168,7 @@ class GraphMaker {
   int last_ = 0;
 };
 
-// Sources as the parser would number them, where the maker left them alone.
+// Numbers sources as the parser would, where the maker has not set them.
 inline void number_sources(Graph& g, uint32_t& next) {
   for (NodeId id = 0; id < g.nodes(); ++id) {
     const uint32_t source = next++;

@@ -23,7 +23,7 @@ Tensor axes_of(const std::vector<int64_t>& axes) {
   return Tensor::of<int64_t>({static_cast<int64_t>(axes.size())}, axes);
 }
 
-// The sum over `axes` in f64, one element after another.
+// Computes the sum over `axes` in f64, one element after another.
 Tensor naive_sum(const Tensor& x, AxisSet axes, bool keepdims) {
   Shape out;
   for (int i = 0; i < x.shape().rank(); ++i) {
@@ -181,8 +181,8 @@ TEST_CASE("the order of tiles and their size do not matter") {
               {{"noop_with_empty_axes", int64_t{1}}});
 }
 
-// A sum's tree, written down as the header says it: lanes, blocks, the largest power of two below
-// n.
+// Computes a sum's tree as the header describes it: lanes, blocks, and the largest power of two
+// below n.
 float tree_oracle(const std::vector<float>& leaves, size_t from, size_t to) {
   if (to - from == 1) return leaves[from];
   size_t half = 1;
@@ -212,7 +212,7 @@ TEST_CASE("a sum has the documented tree, whatever its chunks") {
       for (int64_t i = at; i < std::min(n, at + 32); ++i) sum += columns.data<float>()[i];
       leaves.push_back(sum);
     }
-    // A second column keeps the first from being a line.
+    // A second column, so that the first one is not contiguous.
     Tensor pairs(DType::f32, {n, 2});
     for (int64_t i = 0; i < n; ++i) pairs.data<float>()[2 * i] = columns.data<float>()[i];
     CHECK(run1("ReduceSum", {pairs, axes_of({0})}).data<float>()[0] ==
@@ -306,7 +306,7 @@ TEST_CASE("shards of a sum are parts of it") {
   CHECK(has(sum_rows, Spread::on(2), Spread::on(1)));
   CHECK(has(sum_rows, Spread::sum(), Spread::sum()));
   CHECK_FALSE(has(sum_rows, Spread::on(0), Spread::on(0)));
-  CHECK(rules({4, 4}, {4}, 0).empty());  // either axis may be the reduced one: nothing is known
+  CHECK(rules({4, 4}, {4}, 0).empty());  // either axis may be the reduced one, so there is no rule
 }
 
 TEST_CASE("a reduced shape keeps its symbols") {

@@ -41,7 +41,7 @@ TEST_CASE("a record fits a row of its sizes, with or without those of 1, and a f
     CHECK(fits_row(c.row, c.value));
     CHECK(row_shape(c.row, c.value) == c.becomes);
   }
-  // Rows may begin later, as labels of classes do.
+  // Rows may begin at a later dimension, as labels of classes do.
   CHECK(fits_row({}, rows_of({10}), 2));
   CHECK(fits_row({1}, rows_of({10}), 2));
   CHECK(fits_row({16, 16}, rows_of({10, 16, 16}), 2));

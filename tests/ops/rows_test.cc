@@ -1,4 +1,4 @@
-// Gradients of rows are those of dense tables, to the bit.
+// Gradients of rows must have the bits of dense gradients.
 #include <cstring>
 #include <utility>
 
@@ -15,7 +15,8 @@ Tensor int_tensor(const Shape& shape, const std::vector<int64_t>& values) {
   return Tensor::of<int64_t>(shape, values);
 }
 
-// Some in each way that a row may be met: once, often, from its end, as a zero of either sign.
+// The rows are met in each possible way: once, often, by a negative index, with zeros of either
+// sign.
 struct Gradient {
   int64_t shards, count;
   std::vector<int64_t> parts;  // of a shard
@@ -34,7 +35,7 @@ struct Gradient {
   }
   Attrs attrs() const { return {{"shards", shards}, {"parts", parts}}; }
 
-  // Of lines [begin, begin + n).
+  // The dense gradient of the lines [begin, begin + n).
   Tensor dense_part(int64_t begin, int64_t n) const {
     Tensor lines(values.dtype(), {n, kWidth}), at(DType::i64, {n});
     const size_t line = static_cast<size_t>(kWidth) * dtype_size(values.dtype());
@@ -53,7 +54,8 @@ struct Gradient {
       sum = run1("Add", {sum, dense_part(begin += parts[p - 1], parts[p])});
     return sum;
   }
-  // The tree over shards as strategies build it: it splits at the largest power of two below n.
+  // Sums over shards with the tree that strategies build. It splits at the largest power of two
+  // below n.
   Tensor dense(int64_t first, int64_t last) const {
     if (last - first == 1) return dense_shard(first);
     int64_t half = 1;

@@ -7,7 +7,7 @@ namespace {
 constexpr SymbolId kN = 1, kM = 2;
 const Dim kBatch = Dim::of_symbol(kN);
 
-// The inferred shape of `op` on a float of `shape`, with a known second operand.
+// Returns the shape that `op` infers for a float of `shape` and a known second operand.
 SymbolicShape shape_of(std::string_view op, const SymbolicShape& shape, const Tensor& second,
                        const Attrs& attrs = {}) {
   std::vector<ValueType> types = {tensor_type(DType::f32, shape)};

@@ -1,4 +1,4 @@
-// Steps that are drawn from a counter.
+// Tests steps that are drawn from a counter.
 #include "tests/ops/job_testing.h"
 
 namespace leat::testing {

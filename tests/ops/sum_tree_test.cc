@@ -19,7 +19,7 @@ std::vector<Tensor> leaves_of(DType dtype, const Shape& shape, int count) {
   return leaves;
 }
 
-// One Add after the other.
+// Adds up with one Add after the other.
 Tensor with_adds(const std::vector<Tensor>& leaves, const std::vector<int64_t>& order) {
   std::vector<Tensor> open;
   for (const int64_t item : order) {

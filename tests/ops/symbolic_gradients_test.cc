@@ -1,5 +1,5 @@
-// Gradients in graphs whose sizes are symbols: what is added must type as its values do, now and
-// when the graph is validated again.
+// Gradients in graphs whose sizes are symbols: added nodes must have the types of their values, now
+// and when the graph is validated again.
 #include "devices/base/text.h"
 #include "ops/catalogue.h"
 #include "ops/graph/builder.h"
@@ -19,7 +19,7 @@ struct Symbolic {
   Graph graph{standard_ops()};
   GraphBuilder g{graph};
 
-  // Sizes below 0 are symbols of their own.
+  // Sizes below 0 are distinct symbols.
   ValueId input(const std::string& name, std::initializer_list<int64_t> sizes) {
     SymbolicShape shape;
     for (const int64_t size : sizes) {
@@ -61,7 +61,8 @@ TEST_CASE("the gradient of a loss of symbolic shape has its shape, also when val
 
 TEST_CASE("a node that gets one more output keeps the symbols of those it had") {
   Symbolic s;
-  // Two parts of a size that may be odd: two new symbols. The second part comes later.
+  // Splits a size that may be odd into two parts, which are two new symbols. The second part comes
+  // later.
   const ValueId x = s.input("x", {2, -1});
   const auto split =
       s.graph.add_node("", "Split", {x}, {{"axis", int64_t{1}}, {"num_outputs", int64_t{2}}}, 2);

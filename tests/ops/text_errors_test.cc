@@ -1,4 +1,4 @@
-// The text form refuses each of these with the message of the check that is there for it.
+// The text form refuses each of these with the message of the check for it.
 #include <string>
 #include <utility>
 #include <vector>

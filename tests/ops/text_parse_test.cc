@@ -7,7 +7,7 @@ using namespace leat;
 
 namespace {
 
-// The graph of `text`, or a failed test.
+// Returns the graph of `text`, or fails the test.
 Graph parse(const std::string& text, const Catalogue& ops) {
   Result<Graph> graph = parse_graph(text, ops, "g.onnxtxt");
   INFO(graph.status().message());
@@ -289,7 +289,7 @@ TEST_CASE("limits hold at their edges") {
   CHECK(failure(op(limits::kNameLength)).find("an op's name of at most 1024 bytes") !=
         std::string::npos);
 
-  // A promise of elements alone allocates nothing.
+  // A declared number of elements alone must not allocate memory.
   CHECK(failure("g () => () <float[1000000,1000000,1000000] w = {1}> {}").find("elements") !=
         std::string::npos);
   CHECK(failure("g () => () <float[100000000] w = {1}> {}").find("100000000 elements, not 1") !=

@@ -95,7 +95,7 @@ TEST_CASE("a cycle is printed all the same") {
   CHECK(print_graph(g).find("\"%0\" = Relu (\"%0\")") != std::string::npos);
 }
 
-// For tests/peers/onnx_text.py, which asks onnx.parser to read them.
+// Writes graphs for tests/peers/onnx_text.py, which reads them with onnx.parser.
 TEST_CASE("random graphs are written for a peer to read", "[.][peer]") {
   const char* folder = std::getenv("LEAT_TEXT_FOLDER");
   REQUIRE(folder != nullptr);

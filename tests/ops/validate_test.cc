@@ -41,7 +41,7 @@ void check_refused(Draft& draft, const std::string& message) {
   CHECK(status.message().find(message) != std::string::npos);
 }
 
-// make(limit) passes, make(limit + 1) is refused with `message`.
+// Checks that make(limit) passes and that make(limit + 1) is refused with `message`.
 void check_edge(uint64_t limit, const std::function<void(Draft&, uint64_t)>& make,
                 const std::string& message) {
   Draft at, past;
@@ -140,7 +140,7 @@ TEST_CASE("limit: bytes of all constants") {
   check_edge(
       limits::kConstantBytes,
       [](Draft& d, uint64_t n) {
-        static uint8_t nobody_reads_it = 0;  // so much memory need not exist
+        static uint8_t nobody_reads_it = 0;  // stands for memory that is not there
         const auto half = static_cast<int64_t>(limits::kConstantBytes / 2);
         d.node("Options", {}, {{"t", Tensor::wrap(DType::u8, {half}, &nobody_reads_it, nullptr)}});
         d.node("Options", {},

@@ -119,7 +119,7 @@ TEST_CASE("a variable without elements can be read and written") {
   CHECK(job.run({}, {job.add("leat.Read", {r})})[0].shape() == Shape{0, 3});
 }
 
-// The gate's answer to a graph that is one variable and one more node.
+// Returns the gate's answer to a graph of one variable and one more node.
 std::string refusal(TestJob& job) {
   const Status status = validate(job.graph);
   REQUIRE(!status.ok());
@@ -181,7 +181,7 @@ TEST_CASE("a symbolic size passes the gate and is checked when the kernel is mad
   CHECK(job.try_run({{value, Tensor(DType::f32, {2})}}, {}, {assign}).ok());
   CHECK(job.try_run({{value, Tensor(DType::f32, {3})}}, {}, {assign}).status().code() ==
         Code::invalid_argument);
-  // The kernel itself trusts nobody.
+  // The kernel checks its operands itself, too.
   OpTypes types;
   types.inputs = {{DType::f32, {2}, Layout::plain, ValueKind::resource, true},
                   {DType::f32, {3}, Layout::plain, ValueKind::tensor, true}};

@@ -9,8 +9,8 @@
 namespace leat {
 namespace {
 
-// The largest distance from `exact`, in units in the last place of the float result, over floats of
-// every exponent in [-limit, limit].
+// Returns the largest distance from `exact`, in units in the last place of the float result, for
+// floats of every exponent in [-limit, limit].
 template <typename Fast, typename Exact>
 double worst_ulp(Fast fast, Exact exact, float limit) {
   double worst = 0;
@@ -21,7 +21,7 @@ double worst_ulp(Fast fast, Exact exact, float limit) {
       const double truth = exact(static_cast<double>(x));
       const auto rounded = static_cast<float>(truth);
       if (std::abs(rounded) < std::numeric_limits<float>::min())
-        continue;  // subnormal: no ulp to speak of
+        continue;  // subnormal: has no meaningful ulp
       const double ulp = std::nextafter(std::abs(rounded), INFINITY) - std::abs(rounded);
       if (std::isinf(ulp)) continue;
       worst = std::max(worst, std::abs(static_cast<double>(fast(x)) - truth) / ulp);

@@ -1,5 +1,5 @@
-// A device that works behind the host's back, as a GPU does: it proves that the contracts of
-// Device, Queue and Timeline are enough, and that the runtime waits where it must and nowhere else.
+// Tests a device that works asynchronously, as a GPU does. It proves that the contracts of Device,
+// Queue and Timeline are enough, and that the runtime waits exactly where it must.
 #include <condition_variable>
 #include <cstdlib>
 #include <cstring>
@@ -27,7 +27,7 @@ class PlainBuffer final : public Buffer {
   std::vector<std::byte> bytes_;
 };
 
-// Runs what is enqueued on a thread of its own, in order, and only when hold() is off.
+// A queue that runs its work in order on a thread of its own, but not while hold() is on.
 class ThreadQueue final : public Queue {
  public:
   ThreadQueue() : thread_([this] { loop(); }) {}
@@ -112,7 +112,7 @@ class AsyncDevice final : public Device {
     });
   }
   void copy_to_host(void* host, const void* device, size_t bytes) override {
-    // The runtime has waited for what makes the bytes: they are there.
+    // The runtime has waited for the work that produces these bytes.
     std::memcpy(host, device, bytes);
   }
 
@@ -120,7 +120,7 @@ class AsyncDevice final : public Device {
   ThreadQueue queue_;
 };
 
-// Any CPU kernel, enqueued whole.
+// Enqueues any CPU kernel as one piece of work.
 class Enqueued final : public Kernel {
  public:
   explicit Enqueued(std::unique_ptr<Kernel> inner) : inner_(std::move(inner)) {}
@@ -140,7 +140,7 @@ class Enqueued final : public Kernel {
   std::unique_ptr<Kernel> inner_;
 };
 
-// The standard ops with kernels for "async" where they have some for "cpu".
+// The standard ops, with a kernel for "async" for each one for "cpu".
 Catalogue async_catalogue() {
   Catalogue catalogue = standard_catalogue();
   for (const OpDef* op : catalogue.all()) {
@@ -189,7 +189,7 @@ TEST_CASE("an asynchronous device gives the CPU's results, and the host waits on
     must(expected.set_feed(0, input));
     expected.extend(step + 1);
     REQUIRE(expected.advance(awaited));
-    // While the device is held, the cursor has issued its work and waits for the queue alone.
+    // While the device is held, the cursor has issued its work and waits only for the queue.
     device.queue().hold(true);
     run.extend(step + 1);
     CHECK(!run.advance(awaited));

@@ -1,4 +1,5 @@
-// Collectives of logical shards give the same on any number of workers. Under ThreadSanitizer too.
+// Collectives of logical shards have the same result on any number of workers. Also runs under
+// ThreadSanitizer.
 #include <numeric>
 
 #include "tests/scheduler/scheduler_testing.h"
@@ -6,7 +7,7 @@
 namespace leat {
 namespace {
 
-// Compiles a graph of one shard's view for `workers` workers, and gives the fetch after two steps.
+// Compiles the graph of one shard for `workers` workers, and returns the fetch after two steps.
 Tensor run_shards(const std::string& strategy,
                   const std::function<ValueId(GraphBuilder&, ValueId)>& build, int workers) {
   Graph graph(scheduler_catalogue());

@@ -1,4 +1,4 @@
-// Plans whose steps are written as a whole, or not at all.
+// Tests plans whose steps write their results as a whole or not at all.
 #include <cstring>
 
 #include "devices/base/text.h"
@@ -12,7 +12,7 @@ namespace {
 
 using Kind = PlanInstruction::Kind;
 
-// Two variables that count the steps; test.Fail, at step 3, is the last node that the graph has.
+// A plan whose two variables count the steps. Its last node is a test.Fail that fails at step 3.
 Plan counting_plan(bool recoverable, bool fails = true) {
   Graph graph(scheduler_catalogue());
   GraphBuilder g(graph);

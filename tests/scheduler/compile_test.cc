@@ -190,7 +190,7 @@ TEST_CASE(
   const NodeId add = g.effect("leat.AssignAdd", {w, g.constant(Tensor::of<float>({1}, {5}))});
   const ValueId new_value = g.op("leat.Read", {w});
   graph.node(graph.value(new_value).producer).after = {add};
-  // Needs both: the old one must be kept as a copy.
+  // This needs both values, so the old one must be copied.
   const ValueId difference = g.op("Sub", {new_value, old_value});
   must(g.status());
   CompileRequest request;
@@ -217,7 +217,7 @@ TEST_CASE("memory is reused: a long chain needs little more than two of its valu
 }
 
 TEST_CASE("values that live at the same time never share bytes") {
-  // The executor's results on a graph with many live values equal those computed one by one.
+  // On a graph with many live values, the executor's results equal those of one op after the other.
   Graph graph(scheduler_catalogue());
   GraphBuilder g(graph);
   const ValueId x = g.input("x", DType::f32, Shape{1000});

@@ -15,7 +15,7 @@ namespace {
 
 using Sizes = std::vector<int64_t>;
 
-// Draws that are the same everywhere: the standard's distributions are not.
+// Draws random numbers that are equal everywhere; the standard's distributions are not.
 class Draw {
  public:
   explicit Draw(uint64_t seed) : bits_(seed * 0x9e3779b97f4a7c15 + 1) {}
@@ -31,7 +31,8 @@ class Draw {
   std::mt19937_64 bits_;
 };
 
-// Of a dimension that libraries cut into blocks: small, a multiple of some block, or beside one.
+// Draws the size of a dimension that libraries split into blocks: small, a multiple of a block, or
+// next to one.
 int64_t draw_channels(Draw& draw) {
   switch (draw.from(0, 5)) {
     case 0:
@@ -163,8 +164,8 @@ int64_t attr_at(const Attrs& attrs, const char* name, size_t i, int64_t fallback
   return i < list.size() ? list[i] : fallback;
 }
 
-// The axes of a window that walks over `input`; its outputs are as `output` has them. The pads at
-// the end follow from the sizes where auto_pad says so; they count for averages alone.
+// The axes of a window that slides over `input`. The pads at the end follow from the sizes if
+// auto_pad says so; they count only for averages.
 std::array<Axis, 3> axes_of(const DrawnCall& call, const Shape& input, const Shape& output,
                             const Sizes& kernel) {
   std::array<Axis, 3> axes;
@@ -180,7 +181,8 @@ std::array<Axis, 3> axes_of(const DrawnCall& call, const Shape& input, const Sha
     axis.begin = attr_at(call.attrs, "pads", i, 0);
     axis.end = attr_at(call.attrs, "pads", i + rank, 0);
     if (!mode.starts_with("SAME")) continue;
-    // Of a ConvTranspose what it transposes has `output` outputs, and the padding behind is kept.
+    // The convolution that a ConvTranspose transposes has `output` outputs, and keeps the padding
+    // at the end.
     const int64_t spanned = (axis.output - 1) * axis.stride + (axis.kernel - 1) * axis.dilation +
                             attr_at(call.attrs, "output_padding", i, 0) + 1;
     const int64_t total = std::max<int64_t>(0, spanned - axis.input), half = total / 2;
@@ -190,7 +192,7 @@ std::array<Axis, 3> axes_of(const DrawnCall& call, const Shape& input, const Sha
   return axes;
 }
 
-// Calls f(position of the output, of the kernel, of the input or -1 in the padding).
+// Calls f with the positions in the output, in the kernel, and in the input (-1 in the padding).
 template <typename F>
 void for_window(const std::array<Axis, 3>& axes, F&& f) {
   const auto& [d, h, w] = axes;
@@ -209,11 +211,11 @@ int64_t area_of(const Shape& shape) { return shape.elements(2, shape.rank()); }
 
 using Visit = std::function<void(int64_t x, int64_t w, int64_t y)>;
 
-// Each product of an element of the data and one of the weights, and the output that it adds to.
+// Visits each product of a data element and a weight, with the output to which it is added.
 void visit_convolution(const DrawnCall& call, const Shape& output, const Visit& visit) {
   const bool transposed = call.op == "ConvTranspose";
   const Shape &x = call.inputs[0], &w = call.inputs[1];
-  // Of the convolution, or of that which is transposed.
+  // The shapes of the convolution, or of the one that is transposed.
   const Shape &from = transposed ? output : x, &to = transposed ? x : output;
   const int64_t groups = attr_int(call.attrs, "group", 1);
   const int64_t inputs = from[1] / groups, outputs = to[1] / groups;
@@ -249,7 +251,7 @@ void visit_gemm(const DrawnCall& call, const Shape& y, const Visit& visit) {
   }
 }
 
-// The matrix of an operand that item `item` of the batch multiplies.
+// Returns the index of the operand's matrix that item `item` of the batch multiplies.
 int64_t matrix_of(const Shape& own, const Sizes& batch, int64_t item) {
   int64_t index = 0, stride = 1;
   for (size_t back = 0; back < batch.size(); ++back) {
@@ -293,7 +295,7 @@ void add(Sums& sums, int64_t at, double value) {
   sums.magnitude[static_cast<size_t>(at)] += std::abs(value);
 }
 
-// Of the element of a bias that broadcasts to element `at` of y.
+// Returns the index of the bias that broadcasts to element `at` of y.
 int64_t bias_of(const DrawnCall& call, const Shape& bias, const Shape& y, int64_t at) {
   if (call.op != "Gemm") return at / area_of(y) % y[1];
   const int64_t rows = bias.rank() < 2 ? 1 : bias[0],
@@ -328,7 +330,7 @@ Expected compute_products(const DrawnCall& call, const std::vector<Tensor>& inpu
   return expected;
 }
 
-// One plane of a pool.
+// Computes one plane of a pool.
 void pool_plane(const DrawnCall& call, const std::array<Axis, 3>& axes, const double* x,
                 const double* dy, const std::function<void(int64_t, double)>& set_y,
                 const std::function<void(int64_t, double)>& add_dx) {
@@ -354,7 +356,7 @@ void pool_plane(const DrawnCall& call, const std::array<Axis, 3>& axes, const do
                                       o / axes[2].output % axes[1].output, o % axes[2].output};
       count = 1;
       for (size_t i = 0; i < 3; ++i) {
-        int64_t taps = 0;  // those before the end of the padding
+        int64_t taps = 0;  // before the end of the padding
         for (int64_t k = 0; k < axes[i].kernel; ++k)
           taps += axes[i].reach(at[i], k) < axes[i].input + axes[i].end;
         count *= taps;

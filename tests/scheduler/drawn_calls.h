@@ -11,6 +11,7 @@
 
 namespace leat {
 
+// A random call of an op: its operands' shapes and its attributes.
 struct DrawnCall {
   std::string op;
   DType dtype = DType::f32;
@@ -28,6 +29,7 @@ std::string text_of(const DrawnCall& call);
 struct Sums {
   std::vector<double> sum, magnitude;
 };
+// The right output and gradients of a call.
 struct Expected {
   Sums y;
   std::vector<Sums> gradients;  // of sum(y * dy), by input

@@ -1,5 +1,5 @@
-// A call that inference accepts can be trained: calls of drawn shapes, with their gradients, go
-// through compilation and registration; small ones run, and are compared with the plainest loops.
+// Every call that inference accepts can be trained. Calls of random shapes and their gradients are
+// compiled and registered, and small ones also run and are compared with plain loops.
 //
 //   LEAT_DRAWN_CALLS=100000 scheduler_tests 'calls of drawn shapes*'
 //   LEAT_DRAWN_FIRST: the seed of the first call (1)
@@ -27,7 +27,7 @@ uint64_t drawn_number(const char* variable, uint64_t otherwise) {
 // A call in a graph, and the gradients of sum(call(inputs) * dy).
 struct TrainedCall {
   Graph graph{scheduler_catalogue()};
-  Status inferred;  // refused: then nothing else is set
+  Status inferred;  // if it is an error, nothing else is set
   Shape output;
   std::vector<ValueId> feeds, fetches;  // inputs and dy; y and the gradients
 
@@ -59,7 +59,7 @@ struct TrainedCall {
   }
 };
 
-// Numbers in [-1, 1) without equal ones next to each other.
+// Random numbers in [-1, 1), of which no two neighbours are equal.
 Tensor drawn_tensor(const Shape& shape, uint64_t seed) {
   Tensor tensor(DType::f64, shape);
   std::mt19937_64 bits(seed);
@@ -76,7 +76,8 @@ Tensor converted(const Tensor& from, DType dtype) {
   return to;
 }
 
-// Rounding moves a sum by its terms' magnitude; Winograd's algorithm by that of its neighbours.
+// Rounding changes a sum by the magnitude of its terms, and Winograd's algorithm by its
+// neighbours'.
 void check_sums(const Tensor& actual, const Sums& expected, const char* of) {
   const bool wide = actual.dtype() == DType::f64;
   double largest = 0;
@@ -106,7 +107,7 @@ void check_run(const DrawnCall& call, const TrainedCall& trained, Program& progr
   REQUIRE(run.advance(awaited));
   must(run.status());
   Expected expected = compute_plainly(call, inputs, dy);
-  if (call.relu) {  // near 0 rounding decides what passes: the gradients are not compared
+  if (call.relu) {  // near 0 rounding decides on the gradients, so they are not compared
     for (double& y : expected.y.sum) y = std::max(y, 0.0);
     return check_sums(run.fetched(0, 0), expected.y, "y");
   }
@@ -141,10 +142,10 @@ TEST_CASE("calls of drawn shapes are registered and train") {
     check_run(call, trained, *program, device, seed);
     ++ran;
   }
-  // Most draws make sense, and a good part of them is small.
+  // Most random calls are valid, and a good part of them is small.
   CHECK(accepted >= count / 2);
   CHECK(ran >= count / 4);
-  // Floats take plain loops only where oneDNN has no such geometry: padding of an output beyond the
+  // Floats use plain loops only for geometries that oneDNN lacks: an output padding beyond the
   // stride.
   CHECK(slow <= count / 100);
   if (count > 1000)

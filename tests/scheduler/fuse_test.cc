@@ -11,13 +11,13 @@ namespace {
 
 using Ints = std::vector<int64_t>;
 
-// A network of one pool over a Relu, and the gradients of its input: sum(pool(relu(x)) * weight).
+// A network with one pool over a Relu, and the gradient of its input: sum(pool(relu(x)) * weight).
 struct Pooled {
   Graph graph{scheduler_catalogue()};
   ValueId x = kNone, weight = kNone, dx = kNone;
-  ValueId scattered = kNone;  // what MaxPoolGrad gives
+  ValueId scattered = kNone;  // the output of MaxPoolGrad
 
-  // With `conv` a convolution stands before the Relu, so that operands are blocked.
+  // With `conv`, a convolution comes before the Relu, so that operands are blocked.
   Pooled(const Attrs& window, const Shape& input, const Shape& output, bool conv, bool global) {
     GraphBuilder g(graph);
     x = g.input("x", DType::f32, input);
@@ -49,7 +49,7 @@ struct Pooled {
   }
 };
 
-// The elements that ReluGrad goes over.
+// Counts the elements that ReluGrad processes.
 int64_t masked_elements(const Plan& plan) {
   for (const PlanInstruction& i : plan.partitions[0].instructions) {
     if (i.op && i.op->full_name() == "leat.ReluGrad")
@@ -58,7 +58,8 @@ int64_t masked_elements(const Plan& plan) {
   return 0;
 }
 
-// Numbers with many equal ones, zeros of both signs, and with `special` NaNs and infinities.
+// Numbers with many equal ones and with zeros of both signs; with `special` also NaNs and
+// infinities.
 Tensor awkward(const Shape& shape, uint32_t seed, bool special) {
   Tensor t(DType::f32, shape);
   const float inf = std::numeric_limits<float>::infinity();
@@ -137,7 +138,7 @@ TEST_CASE("a Relu stays behind a max-pool's gradient that does not belong to its
 
 namespace {
 
-// Runs conv or gemm and its Relu, fused or not: a value that is fetched stays.
+// Runs conv or gemm and its Relu, fused or not. A value that is fetched must not be fused away.
 struct Activated {
   Graph graph{scheduler_catalogue()};
   std::vector<ValueId> feeds;

@@ -1,5 +1,6 @@
-// Plans as golden text: a change of a pass shows as a change of a file that a reviewer reads. After
-// one that is meant: LEAT_WRITE_GOLDEN=1 scheduler_tests "[golden]", and look at the difference.
+// Tests plans against golden text, so that a reviewer sees a change of a pass as a change of a
+// file. After an intended change, run LEAT_WRITE_GOLDEN=1 scheduler_tests "[golden]" and look at
+// the difference.
 #include <cstdlib>
 #include <fstream>
 #include <sstream>

@@ -13,7 +13,7 @@ using Kind = PlanInstruction::Kind;
 
 Partition& first(Plan& plan) { return plan.partitions[0]; }
 
-// The n-th instruction of that op, or of that kind.
+// Finds the n-th instruction of an op, or of a kind.
 size_t find_op(const Partition& part, std::string_view op, size_t n = 0) {
   for (size_t i = 0; i < part.instructions.size(); ++i) {
     const OpDef* def = part.instructions[i].op;

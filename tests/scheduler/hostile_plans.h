@@ -1,5 +1,5 @@
-// Plans that would make a kernel touch memory that is not its own, hang, or tell others what they
-// must not know: each is small_plan(2, 2) with one thing changed.
+// Plans that would make a kernel touch foreign memory, hang, or reveal secrets to others. Each is
+// small_plan(2, 2) with one change.
 #pragma once
 
 #include <functional>
@@ -10,10 +10,11 @@
 
 namespace leat {
 
+// A change that makes a plan hostile, and the error of the verifier.
 struct HostilePlan {
   std::string what;
   std::function<void(Plan&)> change;
-  std::string message;  // what verify() says, in part
+  std::string message;  // a part of verify()'s error
 };
 std::vector<HostilePlan> hostile_plans();
 

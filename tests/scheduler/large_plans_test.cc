@@ -1,4 +1,5 @@
-// The structure that keeps plans of many shards and of many nodes small, at any speed.
+// Tests the structure that keeps plans with many shards or many nodes small, without measuring
+// time.
 #include <algorithm>
 #include <map>
 
@@ -9,7 +10,7 @@ namespace {
 
 constexpr int kBranches = 9000;
 
-// A branch for each of so many numbers, all of which live until they are added up in pairs.
+// A branch for each of many numbers. All branches live until they are added up in pairs.
 Plan plan_of_branches() {
   Graph graph(scheduler_catalogue());
   GraphBuilder g(graph);
@@ -32,7 +33,8 @@ Plan plan_of_branches() {
   return must(compile(graph, request));
 }
 
-// A shard on each worker: its rows, so many times through an activation, summed with the others'.
+// One shard on each worker: its rows go through `activations` activations, and are summed with the
+// others'.
 Plan plan_of_workers(int workers, int activations) {
   Graph graph(scheduler_catalogue());
   GraphBuilder g(graph);
@@ -52,7 +54,8 @@ Plan plan_of_workers(int workers, int activations) {
 
 TEST_CASE("a worker has memory for the levels of the tree of sums, not for each shard's gradient") {
   const Partition few = small_plan(8, 1).partitions[0], many = small_plan(32, 1).partitions[0];
-  // Four times as many shards of a quarter of the rows: two levels more.
+  // There are four times as many shards with a quarter of the rows each, so the tree has two levels
+  // more.
   CHECK(many.arena_bytes <= few.arena_bytes + 2 * many.resource_bytes());
 }
 
@@ -64,14 +67,14 @@ TEST_CASE("shards of one worker are added up between one shard and the next") {
   };
   const auto first_sum = std::find_if(instructions.begin(), instructions.end(), is("Add"));
   REQUIRE(first_sum != instructions.end());
-  // Two shards have been read by then, the other six come.
+  // Two shards have been read at this point, and six follow.
   CHECK(std::count_if(instructions.begin(), first_sum, is("leat.ReadBatch")) == 2);
   CHECK(std::count_if(first_sum, instructions.end(), is("leat.ReadBatch")) == 6);
 }
 
 TEST_CASE("thousands of values that live together share no bytes and leave none unused") {
-  const Plan plan = plan_of_branches();  // verified: values that meet share no bytes
-  const uint64_t aligned = 64;           // a value of 16 bytes takes so many
+  const Plan plan = plan_of_branches();  // verified: live values do not overlap
+  const uint64_t aligned = 64;           // the bytes that a value of 16 bytes takes
   CHECK(plan.partitions[0].arena_bytes <= (kBranches + 2) * aligned);
 }
 
@@ -106,7 +109,7 @@ TEST_CASE("each of a thousand workers gets one shard's instructions") {
   const int workers = 1024;
   const Plan plan = plan_of_workers(workers, 1);
   REQUIRE(plan.partitions.size() == static_cast<size_t>(workers));
-  CHECK(plan.edges.size() == static_cast<size_t>(workers) - 1);  // to the one who adds
+  CHECK(plan.edges.size() == static_cast<size_t>(workers) - 1);  // to the worker that adds
   for (const Partition& part : plan.partitions) {
     const auto rows_read = std::count_if(
         part.instructions.begin(), part.instructions.end(),

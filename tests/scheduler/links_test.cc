@@ -1,4 +1,5 @@
-// Plans over links between their partitions, as on several machines. Under ThreadSanitizer too.
+// Tests plans over links between their partitions, as on several machines. Also runs under
+// ThreadSanitizer.
 #include <string>
 
 #include "tests/scheduler/example_plans.h"
@@ -9,7 +10,7 @@ namespace {
 
 constexpr int kAllShards = 4;
 
-// Every shard adds to a large and to ten small variables what all shards together say of them.
+// Every shard adds to one large and ten small variables a value that depends on all shards.
 Plan summing_plan(int workers) {
   Graph graph(scheduler_catalogue());
   GraphBuilder g(graph);
@@ -39,7 +40,7 @@ TEST_CASE("training over each transport gives the bits of channels within the pr
           "[cluster]") {
   const TemporaryDirectory directory;
   const std::string data = write_data(directory);
-  // Where all is slow, the cases that have the most to go wrong.
+  // A slow build runs only the cases with the most complex traffic.
   constexpr bool kSlow = kSlowness > 1;
   constexpr uint64_t kSteps = kSlow ? 6 : 12;
   const std::vector<int> worker_counts = kSlow ? std::vector{3} : std::vector{2, 3};
@@ -94,7 +95,7 @@ TEST_CASE("a value that ties workers together is one frame each way a step", "[c
   const Plan plan = must(compile(graph, request));
   REQUIRE(plan.edges.size() == 2 * kWorkers * kValues);
   for (const Transport& transport : transports()) {
-    if (transport.reach != "network") continue;  // over shared memory, rings are told by chance
+    if (transport.reach != "network") continue;  // the rings of shared memory depend on timing
     for (int threads : {1, 2}) {
       INFO(transport.name << ", " << threads << " threads");
       PlanRunner runner(plan, threads, transport);
@@ -109,7 +110,7 @@ TEST_CASE("a value that ties workers together is one frame each way a step", "[c
 }
 
 TEST_CASE("values that are sent in place may be written again by the next step", "[cluster]") {
-  // A value of several pieces, which changes every step, over a link that takes its time.
+  // A value of several pieces, which changes every step, over a slow link.
   Graph graph(scheduler_catalogue());
   GraphBuilder g(graph);
   constexpr int64_t kElements = kSlowness > 1 ? 1 << 18 : 1 << 20;

@@ -1,4 +1,4 @@
-// Variables on parameter servers: where they are, and what crosses workers for them.
+// Tests variables on parameter servers: their places, and the bytes that cross between workers.
 #include <map>
 
 #include "tests/scheduler/example_plans.h"
@@ -6,7 +6,7 @@
 namespace leat {
 namespace {
 
-// Declares variables of so many floats each, and gives their servers.
+// Declares variables with these numbers of floats, and returns their servers.
 VariableServers spread(const std::map<std::string, int64_t>& sizes, int servers) {
   Graph graph(scheduler_catalogue());
   GraphBuilder g(graph);
@@ -58,7 +58,7 @@ TEST_CASE("a step sends each variable to each other worker once, and a gradient 
     variables += resource.name.starts_with("optimizer/") ? 0 : resource.bytes;
   uint64_t values = 0, gradients = 0;
   for (const PlanEdge& edge : plan.edges) (edge.from == 0 ? values : gradients) += edge.bytes;
-  // Beside them, the loss goes one way to be summed, and the accuracy the other.
+  // In addition, the loss is sent one way to be summed, and the accuracy the other way.
   CHECK(values == variables + sizeof(float));
   CHECK(gradients == variables + sizeof(float));
 }

@@ -1,5 +1,5 @@
-// Large values move, and are used, in pieces, and no bit of any result tells. Under ThreadSanitizer
-// too.
+// Large values move and are used in pieces, which must not change any bit of a result. Also runs
+// under ThreadSanitizer.
 #include "scheduler/graph/pieces.h"
 
 #include <algorithm>
@@ -14,9 +14,9 @@
 namespace leat {
 namespace {
 
-constexpr int64_t kRows = 1700, kColumns = 2000;  // of f32: 13.6 MB, and no multiple of anything
+constexpr int64_t kRows = 1700, kColumns = 2000;  // of f32: 13.6 MB, and no multiple of a piece
 
-// A variable that changes every step by what all shards say of it, and a number that shows how.
+// A variable that changes every step by a value of all shards, and a number that depends on it.
 CompileRequest request_for(Graph& graph, const std::string& strategy, int workers) {
   GraphBuilder g(graph);
   const ValueId rows = g.op("test.Rows", {}, {{"rows", int64_t{kShards}}});
@@ -44,7 +44,7 @@ Plan training_plan(const std::string& strategy, int workers) {
   return must(compile(graph, request));
 }
 
-// Bytes of the variable and the fetch after a few steps.
+// Runs some steps and returns the bytes of the variable and of the fetch.
 std::vector<Bytes> outcome(PlanRunner& runner, uint64_t steps) {
   must(runner.step_to(steps));
   std::vector<Bytes> out;
@@ -98,7 +98,7 @@ TEST_CASE("large values are cut by their size alone, and pieces leave nothing ou
 
 TEST_CASE("a variable trained in pieces has the bits of one worker's, over each transport",
           "[cluster]") {
-  // Where all is slow, the case that has the most to go wrong.
+  // A slow build runs only the case with the most complex traffic.
   constexpr bool kSlow = kSlowness > 1;
   constexpr uint64_t kSteps = kSlow ? 2 : 4;
   const std::vector<int> worker_counts = kSlow ? std::vector{3} : std::vector{2, 3, 4};
@@ -136,7 +136,7 @@ TEST_CASE("an update is done piece by piece, each as it arrives") {
     const PlanInstruction& instruction = plan.partitions[0].instructions[entry.instruction];
     if (!instruction.op || instruction.op->full_name() != "leat.ApplySgd") continue;
     ++updates;
-    CHECK(entry.awaits.size() <= 1);  // the others' pieces, each for itself
+    CHECK(entry.awaits.size() <= 1);  // each of the others' pieces has its own entry
     for (const auto& await : entry.awaits) awaited.push_back(await.timeline);
   }
   const size_t pieces = cut_in_pieces({kRows, kColumns}, DType::f32).size();
@@ -210,7 +210,7 @@ TEST_CASE("a value that cannot be its pieces is refused") {
   refused([](Plan& p, PlanValue& v) { p.partitions[0].values[v.pieces[0]].home = Home::arena; },
           "");
   refused(
-      [](Plan& p, PlanValue& v) {  // retired before what is joined of it is read
+      [](Plan& p, PlanValue& v) {  // retired before the joined value is read
         auto& part = p.partitions[0];
         const uint32_t piece = v.home == Home::joined ? v.pieces[0] : 0;
         for (size_t i = 0; i < part.instructions.size(); ++i) {

@@ -1,4 +1,5 @@
-// Plans as bytes: what comes back is the same plan, runs the same, and no bytes do harm.
+// Tests plans as bytes: a plan that is read back is equal and runs the same, and no bytes are
+// unsafe.
 #include "scheduler/capnp/plan_file.h"
 
 #include <cmath>
@@ -19,7 +20,7 @@ namespace {
 
 const Catalogue& ops() { return scheduler_catalogue(); }
 
-// Not in a CHECK of their own, which would print them.
+// Compares outside of CHECK, which would print the bytes.
 bool same_bytes(const EncodedPlan& a, const EncodedPlan& b) { return a.message == b.message; }
 
 void check_round_trip(const Plan& plan) {
@@ -31,14 +32,14 @@ void check_round_trip(const Plan& plan) {
   CHECK(must(plan_hash(decoded)) == must(plan_hash(plan)));
 }
 
-// The lines of one partition of a plan's text.
+// Returns the lines of one partition of a plan's text.
 std::string partition_text(const Plan& plan, uint32_t partition) {
   const std::string text = plan.text();
   const size_t begin = text.find(cat("partition ", partition, " "));
   return text.substr(begin, text.find("\npartition ", begin) - begin);
 }
 
-// y = x + a large constant, with an output that is fed on by hand.
+// y = x + a large constant. Its output is fed onward by hand.
 Plan plan_with_constant(int64_t elements) {
   Graph graph(ops());
   GraphBuilder g(graph);
@@ -53,7 +54,7 @@ Plan plan_with_constant(int64_t elements) {
   return must(compile(graph, request));
 }
 
-// Of the instructions of partition 0 that run `op`.
+// Returns the attributes of those instructions of partition 0 that run `op`.
 std::vector<Attrs> attributes_of(const Plan& plan, std::string_view op) {
   std::vector<Attrs> found;
   for (const PlanInstruction& i : plan.partitions[0].instructions) {
@@ -62,7 +63,7 @@ std::vector<Attrs> attributes_of(const Plan& plan, std::string_view op) {
   return found;
 }
 
-// Can the kernels of all partitions be made? A file that is named otherwise is not there.
+// Whether the kernels of all partitions can be made. Their data file does not exist.
 bool registers(const Plan& plan) {
   for (uint32_t p = 0; p < plan.partitions.size(); ++p) {
     cpu::CpuDevice device(0, 1);
@@ -76,7 +77,7 @@ bool registers(const Plan& plan) {
   return true;
 }
 
-// Two steps, which may well fail: no more is asked than that they end.
+// Runs two steps, which may fail, but must end.
 bool try_to_run(const Plan& plan) {
   if (!registers(plan)) return false;
   PlanRunner runner(plan, 1);
@@ -160,7 +161,7 @@ TEST_CASE("a runner gets its own partition, and of the others the devices") {
 TEST_CASE("instructions that are alike share their attributes when a plan is read") {
   const Plan read = must(decode_plan(must(encode_plan(small_plan(4, 1))), ops()));
   const auto readers = attributes_of(read, "leat.ReadBatch");
-  REQUIRE(readers.size() == 4);  // of each shard
+  REQUIRE(readers.size() == 4);  // one for each shard
   for (const Attrs& attrs : readers) CHECK(attrs.shares(readers[0]));
   CHECK_FALSE(attributes_of(read, "Conv").at(0).shares(readers[0]));
 }
@@ -222,7 +223,7 @@ TEST_CASE("the bytes of a plan stay the same from version to version") {
   CHECK(must(plan_hash(plan)) ==
         "3a0927f7f947c361e694bd9c3b606a3978bf598e5f4b15ae56e448afda2af8d7");
   Plan other = plan;
-  other.partitions[0].instructions[0].source = 7;  // in no text, and yet it keys random numbers
+  other.partitions[0].instructions[0].source = 7;  // not in the text, but it keys random numbers
   CHECK(other.text() == plan.text());
   CHECK(must(plan_hash(other)) != must(plan_hash(plan)));
 }
@@ -259,7 +260,7 @@ TEST_CASE("a plan whose message is altered is refused with the reason") {
   const auto values = [](wire::Plan::Builder plan) {
     return plan.getPartitions()[0].getBody().getValues();
   };
-  // The value whose home that is; 1: the arena, 3: a constant.
+  // Returns the value with this home; 1 is the arena, 3 a constant.
   const auto of_home = [&](wire::Plan::Builder plan, uint8_t home) {
     for (auto value : values(plan)) {
       if (value.getHome() == home) return value;
@@ -301,7 +302,7 @@ TEST_CASE("no hostile plan gets through its bytes") {
     Plan plan = good;
     hostile.change(plan);
     const auto encoded = encode_plan(plan);
-    if (!encoded.ok()) continue;  // the format cannot even say it
+    if (!encoded.ok()) continue;  // the format cannot express it
     ++written;
     const auto decoded = decode_plan(*encoded, ops());
     REQUIRE_FALSE(decoded.ok());
@@ -319,7 +320,7 @@ TEST_CASE("no cut message of a plan is read") {
   }
 }
 
-// What a changed byte leaves of a plan is refused, or is a plan that may be run: then it is.
+// A plan with a changed byte must be refused, or run without harm.
 TEST_CASE("a flipped byte makes a plan that is refused, or one that is safe to run") {
   const TemporaryDirectory directory;
   const EncodedPlan good = must(encode_plan(small_plan(2, 2, write_data(directory))));
@@ -347,7 +348,7 @@ TEST_CASE("a flipped byte makes a plan that is refused, or one that is safe to r
   CHECK(run > 5);
 }
 
-// Under the sanitizers, this is what says that the verifier keeps what it promises.
+// With the sanitizers, this shows that the verifier keeps its promises.
 TEST_CASE("a plan that is changed at random is refused, or is safe to run") {
   const TemporaryDirectory directory;
   const Plan good = small_plan(2, 2, write_data(directory));

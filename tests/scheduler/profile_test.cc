@@ -7,7 +7,7 @@
 namespace leat {
 namespace {
 
-// y = Slow(x): 16 tiles that take a while each.
+// y = Slow(x): 16 slow tiles.
 Plan profiled_plan() {
   Graph graph(scheduler_catalogue());
   GraphBuilder g(graph);
@@ -64,7 +64,7 @@ TEST_CASE("a profiled program says where the time of its steps went, the dearest
     CHECK(text.rfind("CPU time of the kernels on job:worker/task:0/cpu:0: ", 0) == 0);
     const size_t slow = text.find("test.Slow float[64]  'y'  tiles 16\n");
     REQUIRE(slow != std::string::npos);
-    const size_t add = text.find("Add float[64]");  // or one of the others, below 0.1 %
+    const size_t add = text.find("Add float[64]");  // or among the others, below 0.1 %
     CHECK((add == std::string::npos || add > slow));
   }
 }

@@ -20,7 +20,7 @@ Plan affine_plan() {
   return must(compile(graph, request));
 }
 
-// counter += 1 each step; fetches its value before.
+// counter += 1 in each step. The fetch is its old value.
 Plan counter_plan() {
   Graph graph(scheduler_catalogue());
   GraphBuilder g(graph);
@@ -38,7 +38,7 @@ Plan counter_plan() {
   return must(compile(graph, request));
 }
 
-// A step of 100 slow ops, each after the one before.
+// A step of 100 slow ops, each of which depends on the one before.
 Plan slow_plan() {
   Graph graph(scheduler_catalogue());
   GraphBuilder g(graph);
@@ -90,7 +90,7 @@ TEST_CASE("a run that is held ends the steps that it has begun, and no other", "
     Run run(*program, device.pool(), options);
     Executor executor(device.pool(), "driver");
     executor.add(run);
-    CHECK(run.hold() == first);  // it has begun none
+    CHECK(run.hold() == first);  // it has begun no step
     run.extend(first + 100);
     CHECK(run.limit() == first);
     run.fence(first + 1000);
@@ -137,7 +137,7 @@ TEST_CASE("a run does between two steps what it is asked to, before it tells of 
     const auto* counter = static_cast<const float*>(
         must(runner.resources().variable("counter", DType::f32, Shape{1000}, true))->data());
     for (uint64_t at = 0; at < 700; at += 7) {
-      const uint64_t step = at + at / 7 % 8;  // with the first and the last of what is allowed
+      const uint64_t step = at + at / 7 % 8;  // from the first to the last allowed one
       uint64_t told = 0;
       float value = -1;
       must(run.between_steps(step, [&] {
@@ -205,7 +205,7 @@ TEST_CASE("a failing kernel ends the run with its name and step") {
 }
 
 TEST_CASE("values cross partitions through slots") {
-  // Two devices by hand: y = (x + 1) on task 1, z = y * y on task 0.
+  // Two devices placed by hand: y = (x + 1) on task 1, z = y * y on task 0.
   Graph graph(scheduler_catalogue());
   GraphBuilder g(graph);
   const ValueId x = g.input("x", DType::f32, Shape{3});
@@ -263,7 +263,7 @@ TEST_CASE(
   executor.add(gives);
   waits.extend(3);
   executor.wake(waits);
-  // The consumer is suspended: it holds no thread, the producer steps on the same driver.
+  // A suspended consumer holds no thread, so the producer can step on the same driver.
   for (uint64_t step = 0; step < 3; ++step) {
     CHECK(waits.turns() <= step);
     must(gives.set_feed(0, Tensor::of<float>({1}, {static_cast<float>(step + 1)})));
@@ -293,7 +293,7 @@ TEST_CASE("an op of the next step starts before the last op of this one has ende
     return Progress::done;
   });
   add("test.Late", [&](KernelContext& context) {
-    // The first step ends when the second has begun.
+    // The first step ends only after the second has begun.
     const Status status = context.step->step == 0 ? early.wait(2, soon()) : Status();
     if (status.ok()) return Progress::done;
     context.step->fail(context.instruction, status);
@@ -314,7 +314,7 @@ TEST_CASE("an op of the next step starts before the last op of this one has ende
   request.devices = device_names(1);
   PlanRunner runner(must(compile(graph, request)), 2);
   must(runner.step_to(2));
-  // What a step reads is what the one before it wrote.
+  // A step reads the values that the step before it wrote.
   CHECK(runner.fetched(0, 0).at(0) == 0);
   CHECK(runner.fetched(0, 1).at(0) == -1);
 }

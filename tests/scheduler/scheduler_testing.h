@@ -1,5 +1,5 @@
-// What tests of the scheduler share: a catalogue with a few ops of their own, and a way to compile
-// a graph and run it on local workers.
+// Helpers that tests of the scheduler share: a catalogue with a few ops of their own, and a runner
+// that compiles a graph and runs it on local workers.
 #pragma once
 
 #include <memory>
@@ -22,9 +22,9 @@
 
 namespace leat {
 
-// The standard ops and `test.Null` (nothing in, nothing out), `test.Fail` (fails at the step that
-// its attribute names), `test.Slow` (copies its input in many tiles, each of which takes a while),
-// `test.Rows` (rows of this shard, each holding its index in the global tensor).
+// The standard ops and `test.Null` (no inputs, no outputs), `test.Fail` (fails at the step that its
+// attribute names), `test.Slow` (copies its input in many slow tiles), `test.Rows` (rows of this
+// shard, each holding its index in the global tensor).
 const Catalogue& scheduler_catalogue();
 
 constexpr int kShards = 4;  // of the jobs that tests compile
@@ -33,8 +33,8 @@ inline std::chrono::steady_clock::time_point soon() {
   return std::chrono::steady_clock::now() + std::chrono::seconds(60);
 }
 
-// How a PlanRunner's values cross: what goes to several partitions is written once, where all of
-// them read it.
+// Chooses shared slots for a PlanRunner: a value for several partitions is written once, and all of
+// them read it there.
 struct InSharedPlaces {};
 
 // A plan on workers of this process that share nothing but channels: one device, pool, executor and
@@ -42,14 +42,14 @@ struct InSharedPlaces {};
 class PlanRunner {
  public:
   PlanRunner(Plan plan, int threads, RunOptions options = {});
-  // Partition p is run as parts[p] says, which may know nothing of the others.
+  // Runs partition p of parts[p]. The plans may differ in everything else.
   PlanRunner(std::vector<Plan> parts, int threads, RunOptions options = {});
   PlanRunner(Plan plan, int threads, InSharedPlaces, RunOptions options = {});
-  // Over links, with all of their protocol.
+  // Runs over links, with all of their protocol.
   PlanRunner(Plan plan, int threads, const Transport& transport, RunOptions options = {});
   ~PlanRunner();
   void extend(uint64_t limit);
-  // Extends to `steps` and waits until all partitions are there; the first failure.
+  // Extends to `steps` and waits for all partitions. Returns the first failure.
   Status step_to(uint64_t steps);
   Run& run(size_t partition = 0) { return *runs_[partition]; }
   Program& program(size_t partition = 0) { return *programs_[partition]; }
@@ -62,9 +62,9 @@ class PlanRunner {
     return runs_[plan().fetches[i].partition]->fetched(i, step);
   }
   Status feed(uint32_t i, const Tensor& value);
-  // The end of p of its link with q.
+  // Returns the end of partition p of its link with q.
   Link& link(size_t p, size_t q);
-  // Of all partitions.
+  // The sum over all partitions.
   uint64_t frames_sent() const;
 
  private:
@@ -78,7 +78,7 @@ class PlanRunner {
   std::vector<std::unique_ptr<cpu::CpuDevice>> devices_;
   std::vector<std::unique_ptr<Executor>> executors_;
   std::vector<std::unique_ptr<JobResources>> resources_;
-  std::vector<std::unique_ptr<Buffer>> shared_;  // slots of several tables
+  std::vector<std::unique_ptr<Buffer>> shared_;  // slots that several tables use
   std::vector<std::unique_ptr<SlotTable>> slots_;
   std::vector<std::shared_ptr<void>> threads_;                   // of links
   std::vector<std::vector<std::unique_ptr<Channel>>> channels_;  // by partition, and by its peer

@@ -1,5 +1,5 @@
-// Tables of which a step touches few rows: their bits are those of dense gradients, under every
-// strategy, and their bytes stay where they are.
+// Trains tables of which a step reads few rows. Their bits must be those of dense gradients under
+// every strategy, and their bytes must not move.
 #include <cstring>
 #include <map>
 #include <utility>
@@ -20,7 +20,7 @@ struct Update {
   std::string op;
   std::vector<std::string> slots;
   Attrs attrs;
-  bool by_rows = false;  // leaves other rows alone
+  bool by_rows = false;  // the optimizer leaves other rows unchanged
 };
 
 std::vector<Update> updates() {
@@ -38,14 +38,14 @@ std::vector<Update> updates() {
           {"leat.ApplyAdamW", {"m", "v"}, lazy, true}};
 }
 
-// A job that trains one table: `uses` lookups of ids that change with the step, some of them equal
+// A job that trains one table with `uses` lookups. The ids change with the step, and some are equal
 // within a shard and between shards.
 struct Embedding {
   const Update& update;
   int uses = 1;
-  bool dense = false;  // through a product that no pass looks through, with the same bits
+  bool dense = false;  // through a product that no pass sees through, with equal bits
   int64_t rows = kTableRows;
-  int64_t bad_id = 0;  // instead of id 3 of the global batch
+  int64_t bad_id = 0;  // replaces id 3 of the global batch
 
   Graph graph{scheduler_catalogue()};
   std::vector<NodeId> targets = {};
@@ -105,7 +105,7 @@ struct Embedding {
   }
 };
 
-// What all variables hold after some steps: equal wherever there are several copies of one.
+// Trains some steps and returns all variables. Copies of one variable must be equal.
 std::map<std::string, Tensor> train(Plan plan) {
   const size_t partitions = plan.partitions.size();
   PlanRunner runner(std::move(plan), 2);
@@ -154,7 +154,7 @@ uint64_t largest_edge(const Plan& plan) {
 }
 
 TEST_CASE("a table trained by rows has the bits of dense gradients", "[cluster]") {
-  // Where all is slow, what has the most to go wrong.
+  // A slow build runs only the most complex case.
   constexpr bool kSlow = kSlowness > 1;
   const std::vector<int> worker_counts = kSlow ? std::vector{3} : std::vector{1, 2, 3, 4};
   for (const Update& update : updates()) {
@@ -192,7 +192,8 @@ TEST_CASE("a table's size does not change what a step sends", "[cluster]") {
     for (const Partition& partition : plan.partitions) CHECK(partition.arena_bytes < kTableBytes);
   }
   CHECK(bytes[0] == bytes[1]);
-  // Three quarters of the shards are elsewhere: ids there; rows here, and their gradients back.
+  // Three quarters of the shards are on other workers: ids go there, and rows and their gradients
+  // back.
   const uint64_t ids = kBatch * 2 * sizeof(int64_t), lines = kBatch * 2 * kWidth * sizeof(float);
   CHECK(bytes[0] >= 3 * (ids + 2 * lines));
   CHECK(bytes[0] <= 3 * (2 * ids + 2 * lines) + 4 * kShards);
@@ -208,7 +209,7 @@ TEST_CASE("a table is read whole where a step may touch most of it, or more than
   Embedding enough{sgd, 1, false, kBatch * kShards};
   CHECK(count(enough.plan("parameter_server", 2), "leat.ReadRows") == kShards);
 
-  // Who also fetches the table's gradient gets it dense, beside the update by rows.
+  // A program that also fetches the table's gradient gets a dense one, beside the update by rows.
   Embedding fetched{sgd, 1};
   fetched.build();
   CompileRequest request;
@@ -242,7 +243,7 @@ TEST_CASE("a bad id ends the step and is named, whoever reads the row", "[cluste
   }
 }
 
-// A table on one worker, its reader on another: nothing is replicated.
+// A table is on one worker and its reader on another, without replicas.
 TEST_CASE("model parallelism by hand moves rows alone") {
   Graph graph(scheduler_catalogue());
   GraphBuilder g(graph);

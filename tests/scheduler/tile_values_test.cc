@@ -28,7 +28,7 @@ struct Network {
   }
 };
 
-// The names of all values that tiles keep to themselves, and of their aliases.
+// The names of all values that tiles keep to themselves, and of the values' aliases.
 std::vector<std::string> names(const Partition& p, const TileValues& values) {
   std::vector<std::string> out;
   for (const PlanValue& value : p.values) {

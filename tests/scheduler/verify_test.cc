@@ -1,5 +1,4 @@
-// The gate in front of execution: what the compiler makes passes, and what somebody else might
-// make of it does not.
+// Tests the check before execution: plans of the compiler pass, and altered plans do not.
 #include "scheduler/plan/verify_types.h"
 #include "tests/scheduler/example_plans.h"
 #include "tests/scheduler/hostile_plans.h"
@@ -9,7 +8,7 @@ namespace {
 
 using Kind = PlanInstruction::Kind;
 
-// Two partitions that exchange a scalar each before either goes on: 0 sends edge 0, 1 sends edge 1.
+// Two partitions that each send a scalar before they go on: 0 sends edge 0, and 1 sends edge 1.
 Plan exchange_plan() {
   Graph graph(scheduler_catalogue());
   GraphBuilder g(graph);
@@ -123,10 +122,10 @@ TEST_CASE("members of a chain read their own rows, and overwrite no rows of othe
     all[from].tile_rows = all[to].tile_rows = 1;
     return verify(changed).message();
   };
-  // All rows of its second operand: those that other tiles make are not there yet.
+  // It reads all rows of its second operand, but other tiles have not made theirs yet.
   CHECK(chained("Neg", "MatMul").find("before its chain has made it") != std::string::npos);
 
-  // In place of what the member before reads.
+  // The output would replace the input of the instruction before it.
   PlanValue& made = plan.partitions[0].values[instructions[find("Neg")].outputs[0]];
   PlanInstruction& neg = instructions[find("Neg")];
   neg.inputs[0] = instructions[find("Exp")].outputs[0];

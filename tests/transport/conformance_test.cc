@@ -1,5 +1,5 @@
-// What every transport must do: each case runs over the whole catalogue. [cluster] runs under
-// ThreadSanitizer as well.
+// Rules for every transport: each case runs over the whole catalogue. [cluster] also runs under
+// ThreadSanitizer.
 #include <atomic>
 #include <thread>
 
@@ -74,11 +74,11 @@ TEST_CASE("a push that is not the plan's is refused and breaks nothing", "[clust
     LinkEnds ends({8}, {16});
     ends.connect(transport);
     const uint64_t value[2] = {};
-    CHECK(ends.a().push(1, 0, value, 16).code() == Code::invalid_argument);  // comes in
+    CHECK(ends.a().push(1, 0, value, 16).code() == Code::invalid_argument);  // an incoming edge
     CHECK(ends.a().push(7, 0, value, 8).code() == Code::invalid_argument);
     CHECK(ends.a().push(0, 0, value, 16).code() == Code::invalid_argument);
     REQUIRE(push_value(ends.a(), 0, 0, 8).ok());
-    CHECK(push_value(ends.a(), 0, 0, 8).code() == Code::failed_precondition);  // again
+    CHECK(push_value(ends.a(), 0, 0, 8).code() == Code::failed_precondition);  // pushed before
     check_value(ends.slots_b, 0, 0);
     CHECK(ends.a().status().ok());
     CHECK(ends.b().status().ok());
@@ -145,7 +145,7 @@ TEST_CASE("what comes for a turn that was closed is dropped and counted", "[clus
       check_value(ends.slots_b, 0, 1);
       CHECK(ends.b().counters().late_values == 1);
       CHECK(ends.b().counters().values_received == 2);
-      // A sender that learns of it passes the closed turns over.
+      // A sender that learns of it skips the closed turns.
       ends.slots_b.close(0, 2);
       ends.slots_b.close(0, 3);
       REQUIRE(ends.a().credit(0).wait(4, soon()).ok());
@@ -197,7 +197,7 @@ TEST_CASE("what was pushed before the peer closed still arrives, then the link i
     CHECK(ends.b().status().code() == Code::unavailable);
     CHECK_FALSE(push_value(ends.b(), 2, 0, 8).ok());
     CHECK_FALSE(ends.b().credit(2).wait(1, soon()).ok());
-    // Here, too, the one who closed waits for nothing any more.
+    // The end that closed waits for nothing any more, either.
     CHECK(ends.slots_a.edge(2).arrived.wait(1, soon()).code() == Code::cancelled);
   }
 }
@@ -208,7 +208,7 @@ TEST_CASE("a link that is gone says what was awaited from the peer", "[cluster]"
     LinkEnds ends({8, 8}, {});
     ends.connect(transport);
     REQUIRE(push_value(ends.a(), 0, 0, 8).ok());
-    REQUIRE(ends.slots_b.edge(0).arrived.wait(1, soon()).ok());  // being worked on
+    REQUIRE(ends.slots_b.edge(0).arrived.wait(1, soon()).ok());  // the executor works on it
     ends.links.a.reset();
     const Status status = ends.slots_b.edge(1).arrived.wait(1, soon());
     CHECK(status.message().find("worker-1 awaits edge 1 turn 0 from worker-0") !=

@@ -170,7 +170,7 @@ TEST_CASE("bytes that are no message of the handshake are refused") {
 
 TEST_CASE("a dialer with the right identity and key is let in", "[cluster]") {
   for (const char* address : {"127.0.0.1:0", "[::1]:0"}) {
-    if (address[0] == '[' && !listen_socket(address).ok()) continue;  // a host without IPv6
+    if (address[0] == '[' && !listen_socket(address).ok()) continue;  // a machine without IPv6
     Door door({}, address);
     auto dialed = door.dial();
     INFO(dialed.status());
@@ -239,10 +239,10 @@ TEST_CASE("neither end passes without the run's key") {
   Door door;
   RunKey wrong = a_key();
   wrong[31] ^= 1;
-  // The dialer finds that the listener does not know its key.
+  // The dialer learns that the listener does not know its key.
   CHECK(door.dial(a_hello(), wrong).status().message().find("key: it does not know") !=
         std::string::npos);
-  // The listener, when the dialer goes on all the same.
+  // The listener refuses, too, if the dialer continues in spite of that.
   auto socket = connect_socket(door.listener->address(), soon());
   REQUIRE(socket.ok());
   const HelloBytes hello = encode(a_hello());
@@ -354,7 +354,7 @@ TEST_CASE("sockets without a descriptor or an end say which call failed") {
     const NoDescriptors none;
     connecting = connect_socket("127.0.0.1:1", soon()).status();
     pairing = socket_pair().status();
-    waiting = receive_all(pair->first.get(), {&one, 1}, soon(), "waiting");  // poll() of too many
+    waiting = receive_all(pair->first.get(), {&one, 1}, soon(), "waiting");  // too many for poll()
   }
   CHECK_THAT(connecting.message(), Catch::StartsWith("socket for 127.0.0.1:1: "));
   CHECK_THAT(pairing.message(), Catch::StartsWith("socketpair: "));
@@ -379,7 +379,7 @@ TEST_CASE("a descriptor that cannot be watched is refused") {
 }
 
 TEST_CASE("a dialer turns away from a listener that chooses or refuses too late") {
-  // Plays the listener to the verdict.
+  // Plays the listener up to the verdict.
   const auto greeted = [](uint16_t version, LinkRefusal verdict) {
     auto pair = socket_pair();
     REQUIRE(pair.ok());
@@ -425,7 +425,7 @@ TEST_CASE("an accepted connection can be handed to another process's end of a un
   REQUIRE(taken.ok());
   CHECK(taken->hello.identity == an_identity());
   check_connected(dialed->socket, taken->socket);
-  // What is no connection is refused, and nothing leaks.
+  // Bytes that are no hello are refused, and nothing leaks.
   const HelloBytes hello = encode(a_hello());
   REQUIRE(send_all(unix_pair->first.get(), hello, soon(), "t").ok());
   CHECK(take_over(unix_pair->second.get(), soon()).status().code() == Code::invalid_argument);

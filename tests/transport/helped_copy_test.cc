@@ -11,7 +11,7 @@
 namespace leat::shm {
 namespace {
 
-// Helps until it is destroyed.
+// Helps with copies until it is destroyed.
 class Helper {
  public:
   explicit Helper(HelpedCopy& copies)
@@ -34,8 +34,9 @@ std::vector<uint64_t> numbers(size_t bytes, uint64_t first) {
   return all;
 }
 
-// Copies as many bytes to a place that is aligned to nothing.
-// RETURNS: whether they are there, and nothing beside them.
+// Copies bytes to an unaligned place.
+//
+// RETURNS: whether all bytes arrived, and none beside them changed.
 bool copies_exactly(HelpedCopy& copies, size_t bytes, uint64_t first) {
   const std::vector<uint64_t> from = numbers(bytes, first);
   std::vector<uint64_t> to(from.size(), ~uint64_t{0});

@@ -1,4 +1,4 @@
-// What a link does with a peer that breaks the protocol, sends damaged bytes, or goes at any point.
+// Tests a link whose peer breaks the protocol, sends damaged bytes, or closes at any point.
 #include <poll.h>
 
 #include <functional>
@@ -19,7 +19,7 @@ struct Case {
   const char* name;
   bool on_bulk;
   std::vector<std::vector<std::byte>> frames;
-  const char* message;  // of the status that the link ends with
+  const char* message;  // a part of the link's last status
   Code code = Code::invalid_argument;
 };
 
@@ -206,7 +206,7 @@ TEST_CASE("a peer that breaks the protocol ends the link, which says how", "[clu
   for (const Case& c : cases()) {
     INFO(c.name);
     RawPeer peer(kIn, kOut);
-    // The link may end before it has all of them.
+    // The link may end before it has received all frames.
     for (const auto& bytes : c.frames) {
       const Descriptor& socket = c.on_bulk ? peer.bulk : peer.express;
       static_cast<void>(send_all(socket.get(), bytes, soon(), "test").ok());
@@ -218,7 +218,7 @@ TEST_CASE("a peer that breaks the protocol ends the link, which says how", "[clu
     CHECK(status.message().find(c.message) != std::string::npos);
     CHECK_FALSE(peer.slots().edge(2).arrived.reached(1));
     CHECK_FALSE(push_value(*peer.link, 3, 0, 8).ok());
-    // The peer is told, perhaps after a ping.
+    // The link sends the peer its reason, perhaps after a ping.
     std::array<std::byte, kFrameHeaderBytes> answer;
     Result<FrameHeader> header = FrameHeader();
     do {
@@ -350,7 +350,7 @@ TEST_CASE("a peer that resets its bulk socket is told apart from one that closes
   constexpr size_t kOfBulk = 2 * kSmallBytes;
   RawPeer peer(kIn, {kOfBulk});
   REQUIRE(push_value(*peer.link, 3, 0, kOfBulk).ok());
-  peer.bulk = Descriptor();  // with bytes that it has not read
+  peer.bulk = Descriptor();  // closes with unread bytes
   const Status gone = peer.arrived(0, 0);
   CHECK(gone.code() == Code::unavailable);
   CHECK(gone.message().find("receiving: Connection reset by peer") != std::string::npos);
@@ -361,11 +361,11 @@ TEST_CASE("of two sockets that go one after the other the last has the reason") 
     RawPeer peer(kIn, kOut);
     pollfd ping{peer.express.get(), POLLIN, 0};
     REQUIRE(::poll(&ping, 1, 30000) == 1);
-    peer.bulk = Descriptor();     // read to its end, so closed
-    peer.express = Descriptor();  // with a ping that it has not read, so reset
+    peer.bulk = Descriptor();     // everything was read, so it closes
+    peer.express = Descriptor();  // a ping was not read, so it resets
     return peer.arrived(0, 0).message();
   };
-  // The second socket has 200 ms to follow the first: a busy machine may need another round.
+  // The second socket may follow up to 200 ms later. A busy machine may need another try.
   bool told = false;
   for (int round = 0; round < 10 && !told; ++round)
     told = reason().find("receiving: Connection reset by peer") != std::string::npos;

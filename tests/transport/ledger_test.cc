@@ -1,5 +1,5 @@
-// The calls and capabilities that a connection's ends hold of each other, counted from messages
-// that are made by hand: each limit of it, by name, and calls that no end of ours makes.
+// Tests the ledger of calls and capabilities with messages made by hand: each limit, by its name,
+// and calls that our own ends never make.
 #include "transport/rpc/ledger.h"
 
 #include <capnp/message.h>
@@ -15,7 +15,7 @@ namespace {
 
 using capnp::rpc::Message;
 
-// A message for the ledger's eyes, made by `fill`.
+// A message for the ledger. `fill` writes its content.
 class Made {
  public:
   explicit Made(const std::function<void(Message::Builder)>& fill) {

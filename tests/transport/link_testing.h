@@ -1,4 +1,4 @@
-// Two ends of a link for a test, and values that can be told apart.
+// The two ends of a link for a test, and values that differ from each other.
 #pragma once
 
 #include <chrono>
@@ -16,10 +16,10 @@ using namespace std::chrono_literals;
 inline std::chrono::steady_clock::time_point in(std::chrono::milliseconds time) {
   return std::chrono::steady_clock::now() + time;
 }
-// Long enough for a loaded machine: what passes never waits for it.
+// A deadline long enough for a loaded machine. A passing test never waits for it.
 inline std::chrono::steady_clock::time_point soon() { return in(60s); }
 
-// The value of an edge's turn: no two are equal, from 8 bytes on.
+// Returns the value of an edge's turn. From 8 bytes on, no two values are equal.
 inline std::vector<std::byte> value_of(uint32_t edge, uint64_t turn, size_t bytes) {
   std::vector<std::byte> value(bytes);
   uint64_t state = (uint64_t{edge} << 32) + turn + 1;
@@ -35,7 +35,8 @@ inline Status push_value(Channel& channel, uint32_t edge, uint64_t turn, size_t 
   return channel.push(edge, turn, value.data(), bytes);
 }
 
-// worker-0 holds a, worker-1 holds b. Edges are numbered through: first those from a to b.
+// worker-0 holds a, and worker-1 holds b. Edges are numbered in one sequence: first those from a to
+// b.
 struct LinkEnds {
   LinkEnds(std::vector<uint64_t> a_to_b, std::vector<uint64_t> b_to_a)
       : slots_a(a_to_b.size() + b_to_a.size()), slots_b(a_to_b.size() + b_to_a.size()) {
@@ -63,7 +64,7 @@ struct LinkEnds {
   LinkPair links;
 };
 
-// The value of the turn has arrived, is the one that was sent, and is given back.
+// Checks that the value of the turn has arrived and is the right one, and retires it.
 inline void check_value(SlotTable& slots, uint32_t edge, uint64_t turn) {
   const Status arrived = slots.edge(edge).arrived.wait(turn + 1, soon());
   INFO("edge " << edge << " turn " << turn << ": " << arrived);

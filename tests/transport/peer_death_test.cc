@@ -1,5 +1,5 @@
-// A peer in another process that is killed, at every point of the protocol: what it had sent whole
-// arrives, what it had not does not, and all that waits on it ends with its name.
+// A peer in another process is killed at every point of the protocol. Values that it had sent whole
+// must arrive, others must not, and every wait on it must end with its name.
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -25,7 +25,7 @@ struct Sockets {
   Descriptor express, bulk;
 };
 
-// One process's end of a link. Threads start here, so after the fork.
+// One process's end of a link. It starts threads, so it is made after the fork.
 struct End {
   End(const std::string& transport, Sockets sockets, const LinkSetup& setup) {
     waiter = std::move(*shm::Waiter::create());
@@ -51,7 +51,7 @@ void open_slots(const LinkSetup& setup) {
     static_cast<void>(setup.slots->open(e.edge, e.bytes, device).ok());
 }
 
-// The child: sends both of its values until something kills it.
+// The child sends both of its values until a signal kills it.
 [[noreturn]] void run_child(const std::string& transport, Sockets sockets, const LinkSetup& setup,
                             const std::string& failpoints) {
   open_slots(setup);
@@ -89,7 +89,7 @@ struct Child {
     ::kill(pid, SIGKILL);
     ::waitpid(pid, nullptr, 0);
   }
-  // Values of the edge that arrived before the link ended.
+  // The number of values of the edge that arrived before the link ended.
   uint64_t arrived_at_end(uint32_t edge) {
     const Status status = ends.slots_b.edge(edge).arrived.wait(1 << 20, soon());
     CHECK(status.code() == Code::unavailable);

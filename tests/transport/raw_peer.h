@@ -1,5 +1,5 @@
-// The other end of a link, played by the test byte by byte: what a peer that is broken, hostile or
-// dying may do.
+// The other end of a link, which the test plays byte by byte, so that it can be a broken, hostile
+// or dying peer.
 #pragma once
 
 #include <sys/socket.h>
@@ -60,7 +60,8 @@ inline Record credit_record(uint32_t edge, uint64_t count) {
   return {Record::What::credit, edge, count, {}};
 }
 
-// worker-1's link, and the sockets of worker-0. Edges come from worker-0, then go to it.
+// Has worker-1's link and the sockets of worker-0. The first edges come from worker-0, and the
+// others go to it.
 struct RawPeer {
   RawPeer(std::vector<uint64_t> in, std::vector<uint64_t> out,
           std::chrono::milliseconds stall = 30s)

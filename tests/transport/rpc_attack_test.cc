@@ -1,6 +1,6 @@
-// What a peer can do to a server, and does in vain. C1 to C9 are the hazards that were measured
-// against the library by itself: one client took a gigabyte within seconds, ended the process by
-// running it out of descriptors, and died when its server did.
+// Attacks on a server, all of which must fail. C1 to C9 are hazards that were measured in the
+// library alone: one client used up a gigabyte within seconds, another ended the process by taking
+// all of its descriptors, and a client died when its server did.
 #include <capnp/rpc.capnp.h>
 #include <capnp/serialize.h>
 #include <sys/socket.h>
@@ -35,7 +35,7 @@ size_t grown(const ServerProcess& server, size_t before) {
   return now > before ? now - before : 0;
 }
 
-// Sends `count` calls of hold() with so many bytes each, until the server has enough of it.
+// Sends `count` calls of hold() with `bytes` bytes each, until the server drops the attacker.
 void hold_many(NaiveClient& attacker, int count, size_t bytes) {
   const std::vector<kj::byte> filler(bytes);
   auto probe = attacker.bootstrap();
@@ -71,7 +71,7 @@ TEST_CASE("C2: headers that claim gigabytes cost nothing", "[cluster]") {
   for (int i = 0; i < 200; ++i) {
     attackers.emplace_back(server.address);
     attackers.back().greet();
-    // Half of them claim what is too much, half of them what is just allowed, and stop.
+    // Half of them claim too much. The others claim the most that is allowed, and stop.
     const uint32_t words = i % 2 == 0 ? (64 * kMiB) / 8 : kMiB / 8 - 1;
     REQUIRE(attackers.back().write(header_of(0, words)));
   }
@@ -93,7 +93,7 @@ TEST_CASE("C3: messages that stop before their end are held small and dropped", 
     attackers.emplace_back(server.address);
     attackers.back().greet();
     if (i % 2 == 0) {
-      // 63 MiB that were claimed: the other end hangs up before they are all sent.
+      // 63 MiB were claimed, so the other end hangs up before all of it is sent.
       REQUIRE(attackers.back().write(header_of(0, 63 * kMiB / 8)));
       CHECK_FALSE(attackers.back().write(std::string(63 * kMiB, 'x')));
     } else {
@@ -155,7 +155,7 @@ TEST_CASE("C5: a client that is killed leaves none of its calls behind", "[clust
   std::vector<std::string> sizes;
   for (const size_t size : after) sizes.push_back(mebibytes(size));
   report(cat("C5: RSS after each of 4 clients with 900 calls of 16 KiB: ", join(sizes, ", ")));
-  // Each of them had 14 MiB there.
+  // Each attacker had 14 MiB there.
   CHECK(after.back() < after.front() + allowed_growth(10 * kMiB));
 }
 
@@ -207,7 +207,7 @@ TEST_CASE("C7: a chain of calls on calls is as deep as calls may be unfinished",
     for (int i = 0; i < 20'000; ++i) chain.add(chain.back().takeRequest().send().getProbe());
     dropped = attacker.disconnected(30s);
     reason = "20,000 deep";
-    while (chain.size() > 1) chain.removeLast();  // the attacker's own stack
+    while (chain.size() > 1) chain.removeLast();  // saves the attacker's own stack
   }
   SECTION("a burst of 20,000, 900 at a time") {
     NaiveClient attacker(server.address);
@@ -233,7 +233,7 @@ TEST_CASE("C8: a server without descriptors turns callers away, and goes on", "[
   {
     std::vector<RawSocket> attackers;
     for (int i = 0; i < 100; ++i) attackers.emplace_back(server.address);
-    CHECK(attackers.back().read_to_end().has_value());  // turned away
+    CHECK(attackers.back().read_to_end().has_value());  // refused
     CHECK(server.process.running());
   }
   Status last;
@@ -283,7 +283,7 @@ TEST_CASE("C9: a client outlives the server that it has calls at", "[cluster]") 
   CHECK(caller.echo("gone").status().code() == Code::unavailable);
 }
 
-// Messages of a peer that speaks Cap'n Proto by hand.
+// Messages of a peer that writes Cap'n Proto by hand.
 class HandMade {
  public:
   // Asks for the server's Probe: question 0.
@@ -292,7 +292,7 @@ class HandMade {
     message.initRoot<capnp::rpc::Message>().initBootstrap().setQuestionId(0);
     add(message);
   }
-  // Calls fill(512 KiB) on it: questions [first, first + count).
+  // Calls fill(512 KiB) on it with the questions [first, first + count).
   void call_fill(uint32_t first, uint32_t count) {
     for (uint32_t i = 0; i < count; ++i) {
       capnp::MallocMessageBuilder message;
@@ -312,7 +312,7 @@ class HandMade {
       add(message);
     }
   }
-  // The bytes that were added since the last take().
+  // Returns the bytes that were added since the last take().
   std::string take() { return std::exchange(bytes_, {}); }
 
  private:
@@ -344,7 +344,7 @@ TEST_CASE("a peer that does not read what it asked for is dropped", "[cluster]")
   CHECK(more < allowed_growth(128 * kMiB));
 }
 
-// Its calls are finished, so no limit of calls counts them: what waits for it to read does.
+// Its calls are finished, so no limit of calls applies. The limit of unread bytes does.
 TEST_CASE("a peer that lets go of answers that it never reads is dropped", "[cluster]") {
   ServerProcess server;
   ProbeCaller caller(server.address);
@@ -356,7 +356,7 @@ TEST_CASE("a peer that lets go of answers that it never reads is dropped", "[clu
   for (uint32_t round = 0; round < 5; ++round) {
     messages.call_fill(1 + round * kCalls, kCalls);
     if (!attacker.write(messages.take())) break;
-    // Answered after the answers above have been made.
+    // These are answered after the answers above were made.
     for (int i = 0; i < 3; ++i) REQUIRE(caller.echo("others are served").ok());
     messages.finish(1 + round * kCalls, kCalls);
     if (!attacker.write(messages.take())) break;
@@ -422,7 +422,7 @@ TEST_CASE("random bytes after the hello end that connection alone", "[cluster]")
   for (int i = 0; i < 200; ++i) {
     RawSocket attacker(host.server->address());
     attacker.greet();
-    // Noise as it comes, or framed as a message so that it goes further in.
+    // Raw noise, or noise that is framed as a message so that it gets further.
     const uint32_t words = 1 + random() % 40;
     std::string noise(8 * words, '\0');
     for (char& byte : noise) byte = static_cast<char>(random() % 4 == 0 ? random() : random() % 3);
@@ -432,7 +432,7 @@ TEST_CASE("random bytes after the hello end that connection alone", "[cluster]")
 }
 
 TEST_CASE("a connection that is reset ends alone", "[cluster]") {
-  // Once, a read error cancelled the promise that it came from, and the process crashed.
+  // A read error used to cancel the promise that it came from, which crashed the process.
   const ProbeHost host;
   ProbeCaller caller(host.server->address());
   for (int i = 0; i < 50; ++i) {

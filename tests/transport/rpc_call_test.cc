@@ -1,4 +1,4 @@
-// Servers and clients that behave.
+// Tests servers and clients that follow the protocol.
 #include <arpa/inet.h>
 #include <capnp/message.h>
 #include <sys/socket.h>
@@ -30,7 +30,7 @@ std::shared_ptr<const Blob> pattern(size_t size) {
   return std::make_shared<const Blob>(std::move(blob));
 }
 
-// Sends `blob` as one that is described so.
+// Sends `blob` with this description, which may be wrong.
 Status send(ProbeCaller& caller, std::shared_ptr<const Blob> blob, BlobInfo info) {
   return caller.client->call<Probe>("Probe.send", 20s, [blob, info](Probe::Client probe) {
     auto request = probe.sendRequest();
@@ -222,7 +222,7 @@ TEST_CASE("a server that is not there is unavailable", "[cluster]") {
 }
 
 TEST_CASE("a server that says nothing costs a caller its deadline and no more", "[cluster]") {
-  // Its backlog takes the connection; nobody accepts.
+  // The backlog takes the connection, but no server accepts it.
   RpcServerOptions options;
   const ProbeHost host(options);
   std::atomic<bool> release{false};
@@ -265,8 +265,8 @@ TEST_CASE("a server that hangs up in the middle of the hello is unavailable", "[
 
 namespace {
 
-// The bytes that the server sends to a peer that goes on after it was refused, behind the answer
-// and the verdict: none, since it has closed.
+// Returns the bytes that the server sends after the answer and the verdict to a peer that it has
+// refused: none, since it has closed.
 std::string after_refusal(const std::string& address, const RpcIdentity& identity, bool proves) {
   RawSocket socket(address);
   OpenerHandshake handshake(identity, address, random_nonce());
@@ -330,7 +330,7 @@ TEST_CASE("a peer that would hold more than the server's memory is dropped", "[c
   RawSocket greedy(host.server->address());
   greedy.greet();
   REQUIRE(greedy.write(header_of(0, (1 << 20) / 8 - 8)));
-  (void)greedy.write(std::string(768 << 10, 'x'));  // may be dropped before all of it is sent
+  (void)greedy.write(std::string(768 << 10, 'x'));  // may be dropped before all is sent
   const auto rest = greedy.read_to_end();
   REQUIRE(rest.has_value());
   CHECK_THAT(*rest, Catch::Contains("no memory left for the"));
@@ -423,7 +423,7 @@ TEST_CASE("connections of clients keep out no worker", "[cluster]") {
   CHECK(connect(other, RpcRole::client).status().code() == Code::unavailable);
   const auto worker = connect(other, RpcRole::worker);
   CHECK(worker.ok());
-  first.reset();  // then there is room for another, once the server has seen the end
+  first.reset();  // makes room for another, once the server has seen it
   const auto deadline = std::chrono::steady_clock::now() + 30s;
   auto next = connect(other, RpcRole::client);
   while (!next.ok() && std::chrono::steady_clock::now() < deadline) {
@@ -498,7 +498,7 @@ TEST_CASE("a blob that is not what was described is refused at its end", "[clust
 
 namespace {
 
-// Answers every read with what it was made with.
+// Answers every read with fixed bytes.
 class Lying final : public wire::Download::Server {
  public:
   explicit Lying(size_t size) : bytes_(size) {}

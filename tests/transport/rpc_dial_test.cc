@@ -12,7 +12,7 @@ namespace {
 
 using Stream = kj::Own<kj::AsyncIoStream>;
 
-// Answers tries when it is told to.
+// An address whose connects end when the test says so.
 struct SilentAddress final : kj::NetworkAddress {
   kj::Promise<Stream> connect() override {
     auto answer = kj::newPromiseAndFulfiller<Stream>();
@@ -54,7 +54,7 @@ TEST_CASE("who does not answer is dialled again, and the first answer is taken")
   kj::AsyncIoStream* const stream = pipe.ends[0].get();
   scene.address.tries[1]->fulfill(kj::mv(pipe.ends[0]));
   CHECK(dialled.wait(scene.waits).get() == stream);
-  for (auto& each : scene.address.tries) CHECK_FALSE(each->isWaiting());  // nor the others
+  for (auto& each : scene.address.tries) CHECK_FALSE(each->isWaiting());  // none waits
   scene.pass(10 * kDialAgain);
   CHECK(scene.address.tries.size() == 3);
 }

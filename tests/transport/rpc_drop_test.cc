@@ -1,4 +1,4 @@
-// A server that ends a connection.
+// Tests a server that ends a connection.
 #include <atomic>
 #include <future>
 

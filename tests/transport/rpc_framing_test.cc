@@ -12,7 +12,7 @@ std::string words32(std::initializer_list<uint32_t> words) {
   return std::string(reinterpret_cast<const char*>(words.begin()), 4 * words.size());
 }
 
-// Gives the bytes in pieces of at most `piece`; the messages that come, or the error.
+// Feeds the bytes in pieces of at most `piece`. Returns the messages, or the error.
 Result<std::vector<FramedMessage>> feed(MessageFraming& framing, std::string bytes, size_t piece) {
   std::vector<FramedMessage> messages;
   while (!bytes.empty()) {

@@ -17,7 +17,7 @@ RpcIdentity identity() {
           .secret = "sixteen bytes ok"};
 }
 
-// The peer that the opener sees, or why one of both does not go on.
+// Returns the peer that the opener sees, or the error of the end that refuses.
 Result<RpcPeer> shake(const RpcIdentity& opener, const RpcIdentity& acceptor) {
   OpenerHandshake from(opener, "there:1", random_nonce());
   AcceptorHandshake to(acceptor, random_nonce());
@@ -93,7 +93,7 @@ TEST_CASE("an opener with a secret turns away from an acceptor without") {
   AcceptorHandshake to(impostor, random_nonce());
   const auto answer = to.on_hello(from.hello());
   REQUIRE(from.on_answer(*answer).ok());
-  const auto peer = from.on_verdict(to.verdict(Refusal::none));  // whatever the proof was
+  const auto peer = from.on_verdict(to.verdict(Refusal::none));  // for any proof
   CHECK(peer.status().message() == "there:1 does not know the secret of cluster 'blue'");
 }
 

@@ -15,14 +15,14 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// One that parks at once, and one that looks again first.
+// Starts a loop that parks at once, or one that looks again first.
 std::unique_ptr<RpcLoop> start() {
   auto loop = RpcLoop::start({}, GENERATE(0us, RpcLoop::kSpin));
   REQUIRE(loop.ok());
   return std::move(*loop);
 }
 
-// Posts itself again, until that is enough.
+// Posts itself again until it has run often enough.
 struct Again {
   RpcLoop& loop;
   std::atomic<bool>& enough;
@@ -31,7 +31,7 @@ struct Again {
   }
 };
 
-// Says where it was destroyed.
+// Records the thread on which it is destroyed.
 struct Witness {
   explicit Witness(std::thread::id& thread) : thread(thread) {}
   ~Witness() { thread = std::this_thread::get_id(); }
@@ -120,7 +120,7 @@ TEST_CASE("a call without an answer ends at its deadline and says whose it was",
       50ms, "Probe.hold to 127.0.0.1:1");
   CHECK(late.code() == Code::deadline_exceeded);
   CHECK(late.message() == "Probe.hold to 127.0.0.1:1: no answer within 50 ms");
-  CHECK(destroyed_on == loop_thread);  // already: it may have used what is here
+  CHECK(destroyed_on == loop_thread);  // before the return, because it may use local variables
 }
 
 TEST_CASE("a caller waits no longer than the deadline though the loop is busy", "[cluster]") {
@@ -138,7 +138,7 @@ TEST_CASE("a caller waits no longer than the deadline though the loop is busy", 
   CHECK(status.code() == Code::deadline_exceeded);
   release = true;
   REQUIRE(loop->run([] {}));
-  CHECK_FALSE(ran);  // what it uses may be gone
+  CHECK_FALSE(ran);  // its captures may be gone
 }
 
 TEST_CASE("exceptions of KJ become the code that tells what to do", "[cluster]") {

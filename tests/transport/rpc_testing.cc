@@ -30,7 +30,7 @@ namespace {
 
 using probe::Probe;
 
-// What all Probe servers of a process share. On the loop's thread.
+// The state that all Probe servers of a process share. Used on the loop's thread.
 struct Shared {
   RpcLoop& loop;
   uint32_t holding = 0;
@@ -69,7 +69,7 @@ class ProbeServer final : public Service<Probe> {
     auto waiting = answered_elsewhere<std::string>(shared_->loop, "elsewhere");
     std::thread([done = waiting.done, text = std::string(context.getParams().getText().cStr())] {
       done(text);
-    }).detach();  // ends before the answer is there, so before the test
+    }).detach();  // the thread ends before the answer arrives
     return waiting.promise.then([context](Result<std::string> text) mutable {
       context.getResults().setText(text.value());
     });
@@ -117,7 +117,7 @@ size_t setting(const char* name, size_t otherwise) {
   return text == nullptr ? otherwise : std::strtoul(text, nullptr, 10);
 }
 
-// Lines of warning and above, for the test that started this process.
+// Prints lines of level warning and above for the test that started this process.
 class TellingSink final : public LogSink {
  public:
   void write(LogLevel level, std::string_view, std::string_view text) override {
@@ -126,7 +126,7 @@ class TellingSink final : public LogSink {
   }
 };
 
-// Dies with the test that started this process, if that comes first.
+// Waits for the test to kill this process, or ends with the test.
 [[noreturn]] void wait_until_killed() {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   for (;;) ::pause();

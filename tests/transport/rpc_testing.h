@@ -18,7 +18,7 @@ namespace leat {
 
 using namespace std::chrono_literals;
 
-// Factory of Probe servers. Roles but `runner` are served.
+// Makes Probe servers. Serves every role except `runner`.
 RpcServer::Bootstrap probe_bootstrap(RpcLoop& loop);
 
 RpcIdentity test_identity(RpcRole role = RpcRole::client);
@@ -38,8 +38,8 @@ struct ProbeCaller {
   std::unique_ptr<RpcClient> client;
 };
 
-// This program once more, as something else; killed at the end. Nothing but `waited` ends it
-// earlier.
+// Runs this program again in another role. Its destructor kills the process; before that only
+// `waited` ends it.
 class OtherProcess {
  public:
   // `settings` are environment variables.
@@ -47,11 +47,12 @@ class OtherProcess {
   ~OtherProcess();
   OtherProcess(const OtherProcess&) = delete;
 
-  // The rest of the next line of its output that begins with `word`.
+  // Waits for the next line of its output that begins with `word`, and returns the rest of the
+  // line.
   std::string line(const std::string& word);
   void kill();
   bool running() const;
-  // Of /proc/PID/status, in bytes: "VmRSS", "VmSize".
+  // Returns a field of /proc/PID/status in bytes: "VmRSS", "VmSize".
   size_t memory(const std::string& field) const;
 
  private:
@@ -64,26 +65,26 @@ class OtherProcess {
 struct ServerProcess {
   explicit ServerProcess(std::vector<std::string> settings = {});
   size_t rss() const { return process.memory("VmRSS"); }
-  // Waits until it drops a peer: why it did.
+  // Waits until it drops a peer, and returns the reason.
   std::string reason() { return process.line("warning rpc: dropped "); }
   OtherProcess process;
   std::string address;
 };
-// A client that holds so many calls of so many bytes; it says "holding" when they are there.
+// A client that holds a number of large calls. It prints "holding" once the server has them.
 inline constexpr char kHoldingClient[] = "[.rpc_holding_client]";
 
-// A socket without manners. Blocking, every read within 5 s.
+// A socket that sends any bytes. It blocks, and every read ends within 5 s.
 class RawSocket {
  public:
   explicit RawSocket(const std::string& address);
   ~RawSocket();
   RawSocket(RawSocket&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
 
-  // A hello that is accepted.
+  // Says a hello that the server accepts.
   void greet();
-  // False: the other end has closed.
+  // False if the other end has closed.
   bool write(const std::string& bytes);
-  // What came until the other end closed; none if it did not close in time.
+  // Returns the bytes until the other end closed; none if it did not close in time.
   std::optional<std::string> read_to_end();
   std::string read(size_t size);
   int descriptor() const { return fd_; }
@@ -93,11 +94,11 @@ class RawSocket {
   int fd_;
 };
 
-// The bytes of one segment's header that claims so many words, and of a message.
+// Return the bytes of a header of one segment that claims this number of words, and of a message.
 std::string header_of(uint32_t segments_less_one, uint32_t words);
 
-// A peer that speaks Cap'n Proto as the library does, without any limit of ours. Use it on the
-// thread that made it.
+// A peer that speaks Cap'n Proto as the library does, without our limits. Used on the thread that
+// made it.
 class NaiveClient {
  public:
   explicit NaiveClient(const std::string& address);
@@ -105,7 +106,7 @@ class NaiveClient {
   probe::Probe::Client bootstrap();
   kj::WaitScope& wait_scope();
   kj::Timer& timer();
-  // Runs the loop until the connection ends, at most so long: false if it did not.
+  // Runs the loop until the connection ends, for at most `within`. False if it did not end.
   bool disconnected(std::chrono::milliseconds within);
 
  private:
@@ -113,12 +114,12 @@ class NaiveClient {
   std::unique_ptr<Inside> inside_;
 };
 
-// Echoes from another client all the while; knows the longest.
+// Sends echoes from another client all the time, and measures the slowest one.
 class Heartbeat {
  public:
   explicit Heartbeat(const std::string& address);
   ~Heartbeat();
-  // Stops. Every echo was answered; the longest took so long.
+  // Stops. Checks that every echo was answered, and returns the longest time of one.
   std::chrono::milliseconds longest();
 
  private:
@@ -126,9 +127,9 @@ class Heartbeat {
   std::unique_ptr<Inside> inside_;
 };
 
-// On stderr if LEAT_REPORT is set.
+// Prints the line on stderr if LEAT_REPORT is set.
 void report(const std::string& line);
-// Sanitizers keep what is freed, and shadows of it.
+// Returns the allowed growth of memory. Sanitizers keep freed memory, and shadows of it.
 size_t allowed_growth(size_t bytes);
 std::string mebibytes(size_t bytes);
 

@@ -1,4 +1,4 @@
-// Shared memory with a peer that is broken or hostile.
+// Tests shared memory with a broken or hostile peer.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -26,7 +26,7 @@ T must(Result<T> result) {
   return std::move(result).value();
 }
 
-// worker-1's link, and worker-0's end of it in the hands of the test.
+// Has worker-1's link, and worker-0's end of it for the test.
 struct RawShm {
   RawShm(std::vector<uint64_t> in, std::vector<uint64_t> out)
       : ends(std::move(in), std::move(out)), waiter(must(Waiter::create())) {
@@ -58,7 +58,7 @@ struct RawShm {
   Reactor reactor;
   std::unique_ptr<Waiter> waiter;
   Descriptor socket;
-  std::optional<Arena> arena;   // of worker-1, as its peer sees it
+  std::optional<Arena> arena;   // of worker-1, mapped by its peer
   std::optional<Arena> theirs;  // of worker-0
   std::optional<Bell> waiter_bell;
   std::unique_ptr<Link> link;
@@ -134,7 +134,7 @@ TEST_CASE("what was published before the peer's socket closed arrives", "[cluste
   RawShm peer({8}, {8});
   const auto value = value_of(0, 0, 8);
   std::memcpy(peer.arena->slot(0, 0), value.data(), 8);
-  peer.arena->published(0).store(1);  // and dies before it rings
+  peer.arena->published(0).store(1);  // the peer dies before it rings
   peer.socket = Descriptor();
   check_value(peer.ends.slots_b, 0, 0);
   const Status status = peer.arrived(0, 1);
@@ -203,7 +203,7 @@ TEST_CASE("a value that goes to several peers is written once, and none of them 
   const auto outbox = must(Outbox::create({{kBytes, {0, 1}}}));
   Reactor reactor;
   auto waiter = must(Waiter::create());
-  // One process with links to two peers: edge 0 goes to the first, edges 1 and 2 to the second.
+  // One process has links to two peers: edge 0 goes to the first, and edges 1 and 2 to the second.
   std::vector<SlotTable> tables;
   for (int i = 0; i < 3; ++i) tables.emplace_back(3);
   const auto setup = [&](size_t self, size_t peer, std::vector<LinkEdge> in,
@@ -216,7 +216,7 @@ TEST_CASE("a value that goes to several peers is written once, and none of them 
     made.slots = &tables[self];
     return made;
   };
-  // On two threads at once: no assertions.
+  // Runs on two threads at once, so without assertions.
   const auto open =
       [&](Descriptor socket, const LinkSetup& of,
           const std::shared_ptr<const Outbox>& mine) -> Result<std::unique_ptr<Link>> {
@@ -267,7 +267,7 @@ TEST_CASE("a value that goes to several peers is written once, and none of them 
   CHECK(::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, outbox->descriptor(), 0) ==
         MAP_FAILED);
   CHECK(::mprotect(tables[1].slot(0, 0), 4096, PROT_READ | PROT_WRITE) != 0);
-  // What is joined of it can be read as well.
+  // A joined mapping of these pages can be read, too.
   const auto joined = must(join_pages(std::vector<Pages>{{tables[1].slot(0, 0), kBytes}}));
   CHECK(std::memcmp(joined->data(), tables[1].slot(0, 0), kBytes) == 0);
   receiver.clear();

@@ -1,4 +1,4 @@
-// Receive slots: values land in their turn, in their edge, in their size, and nowhere else.
+// Receive slots: a value must arrive in its turn, its edge and its size, and nowhere else.
 #include "transport/slots.h"
 
 #include <array>

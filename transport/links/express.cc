@@ -13,15 +13,15 @@
 namespace leat {
 namespace {
 
-constexpr size_t kControlRoom = 64 << 10;  // for frames of control beside the values
+constexpr size_t kControlRoom = 64 << 10;  // room for control frames beside the values
 constexpr size_t kInboxBytes = 4 * (kFrameHeaderBytes + kBundleBytes);
 
-// A sign of life, that nobody counts.
+// Pings and pongs are signs of life, which the counters leave out.
 bool is_beat(FrameKind kind) { return kind == FrameKind::ping || kind == FrameKind::pong; }
 
 bool is_small(const LinkEdge& edge) { return edge.bytes <= kSmallBytes; }
 
-// What may be under way at most: every window full, a credit for every edge that comes in.
+// The most that may be under way: every window is full, and every incoming edge has a credit.
 size_t outbox_bytes(const LinkSetup& setup) {
   size_t bytes = kControlRoom + setup.incoming.size() * kRecordBytes;
   for (const LinkEdge& edge : setup.outgoing)
@@ -58,7 +58,7 @@ void Express::shut() { ::shutdown(socket_.get(), SHUT_RDWR); }
 
 // --- Out.
 
-// Room for a record in an open bundle.
+// Returns room for a record in the open bundle. Opens a new one if there is none or it is full.
 std::byte* Express::append_record(size_t payload) {
   const size_t bytes = record_bytes(payload);
   if (bundle_open_ && filling_.size() + bytes > bundle_ + kFrameHeaderBytes + kBundleBytes) seal();
@@ -108,7 +108,7 @@ Status Express::write() {
       seal();
       sending_.clear();
       sending_.swap(filling_);
-      // On its way a bit of it changes.
+      // The fault flips one bit on the wire.
       if (!LEAT_FAILPOINT("transport/corrupt").ok()) sending_.back() ^= std::byte{1};
       sent_ = 0;
       due_ = false;
@@ -127,7 +127,7 @@ Status Express::write() {
   return {};
 }
 
-// Waits for room in the outbox, which only a peer that breaks its window makes necessary.
+// Waits for room in the outbox. Only a peer that breaks its window makes this necessary.
 Status Express::await_room(std::unique_lock<std::mutex>& lock, size_t bytes) {
   const Deadline deadline = std::chrono::steady_clock::now() + state_.setup().stall;
   while (!has_room(bytes)) {
@@ -219,18 +219,18 @@ void Express::send_abort(const Status& cause) {
 void Express::beat() {
   std::lock_guard lock(mutex_);
   const bool quiet = std::exchange(frames_at_beat_, frames_out_) == frames_out_;
-  // What is blocked has something under way; what is held goes soon.
+  // A blocked socket has bytes under way, and held values go out soon: both replace a ping.
   if (!quiet || blocked_ || holds_ > 0 || !has_room(2 * kFrameHeaderBytes)) return;
   FrameHeader header;
   header.kind = FrameKind::ping;
   header.turn = ++pings_;
   append_frame(header, {});
   frames_at_beat_ = frames_out_;
-  static_cast<void>(write().ok());  // who reads finds out, and why
+  static_cast<void>(write().ok());  // the reader finds out, and why
 }
 
 Status Express::reason(const Status& error) {
-  if (reactor_.is_this_thread()) return error;  // which reads on, and finds out
+  if (reactor_.is_this_thread()) return error;  // the reactor goes on to read, and finds the reason
   reactor_.sync([this] { readable(); });
   if (!state_.failed()) on_failure_(error, true);
   return state_.failed() ? state_.status() : error;
@@ -255,14 +255,15 @@ bool Express::readable() {
     if (n < 0 && errno == EINTR) continue;
     if (n < 0 && errno == EAGAIN) return true;
     if (n <= 0) {
-      const bool closed = n == 0 || errno != ETIMEDOUT;  // of who is cut off nothing more comes
+      // A connection that timed out is cut, and nothing more comes over it.
+      const bool closed = n == 0 || errno != ETIMEDOUT;
       on_failure_(n == 0 ? state_.peer_gone(LinkFault::closed,
                                             cat(state_.setup().peer, " closed the connection"))
                          : state_.peer_gone(errno, "receiving"),
                   closed);
       return false;
     }
-    if (state_.failed()) continue;  // reads on, so that the close of the socket is an orderly one
+    if (state_.failed()) continue;  // reads on, so that the socket closes in an orderly way
     received_ += static_cast<size_t>(n);
     size_t taken = 0;
     const Status status = take({inbox_.data(), received_}, taken);
@@ -277,7 +278,7 @@ bool Express::readable() {
   }
 }
 
-// The whole frames among `bytes`.
+// Takes the whole frames at the start of `bytes`. `taken` is the number of their bytes.
 Status Express::take(std::span<const std::byte> bytes, size_t& taken) {
   while (bytes.size() >= taken + kFrameHeaderBytes) {
     const auto head = bytes.subspan(taken).first<kFrameHeaderBytes>();
@@ -347,7 +348,8 @@ Status Express::take_bundle(std::span<const std::byte> bundle) {
   return {};
 }
 
-// The peer's own cause, with its name; what it sends is shown to people, so only plain text.
+// Returns the peer's own cause, with the peer's name. People will see its text, so control
+// characters are replaced.
 Status Express::take_abort(const FrameHeader& header, std::span<const std::byte> message) {
   if (header.edge == 0 || header.edge > static_cast<uint32_t>(Code::internal))
     return state_.protocol_error(cat("abort: code: expected 1 to 8, received ", header.edge));

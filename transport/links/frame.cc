@@ -105,7 +105,7 @@ uint32_t checksum_of(std::span<const std::byte, kFrameHeaderBytes> header) {
   return get<uint32_t>(header.data(), kChecksumAt);
 }
 
-// The padding is zeroed, so that no old bytes of this process leave it.
+// The padding is zeroed, so that no old bytes of this process leak to the peer.
 void encode_record(const Record& record, std::byte* out) {
   const bool credit = record.what == Record::What::credit;
   const size_t bytes = record.payload.size();

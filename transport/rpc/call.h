@@ -166,7 +166,7 @@ void start_call(RpcLoop& loop, F function, std::chrono::nanoseconds deadline, st
                             once.finish(std::move(outcome));
                           }));
   });
-  (void)posted;  // if not, `once` went with the function and has said so
+  (void)posted;  // if not, destroying `once` has called `done`
 }
 
 // The same for a thread that waits for the outcome, at most until the deadline. Everything that
@@ -236,7 +236,7 @@ Elsewhere<T> answered_elsewhere(RpcLoop& loop, std::string_view what) {
   const uint64_t id = loop.context().own(kj::mv(waiting));
   const auto once = std::make_shared<rpc_internal::Once<O>>(
       [&loop, raw, id](O outcome) {
-        // If the loop has stopped, it has let go of the promise itself.
+        // If the loop has stopped, it has destroyed the promise already.
         auto kept = std::make_unique<O>(std::move(outcome));
         (void)loop.post([&loop, raw, id, kept = std::move(kept)] {
           raw->fulfiller->fulfill(std::move(*kept));

@@ -50,7 +50,7 @@ class UploadSink final : public Service<wire::Upload> {
   }
 
  private:
-  // The first error is kept for finish(): a write of a stream has no answer of its own.
+  // Keeps the first error for finish(), because a write of a stream has no answer.
   void accept(uint64_t offset, capnp::Data::Reader bytes) {
     if (!status_.ok()) return;
     if (offset != blob_.size() || bytes.size() > kMaxTransferBytes ||
@@ -70,7 +70,7 @@ class UploadSink final : public Service<wire::Upload> {
       blob_.reserve(room);
     }
     append(blob_, bytes);
-    hash_.update(std::span(blob_).last(bytes.size()));  // as it comes: the loop is not kept long
+    hash_.update(std::span(blob_).last(bytes.size()));  // so that finish() is quick
   }
 
   kj::Promise<Status> finish_blob() {
@@ -126,7 +126,7 @@ class DownloadSource final : public Service<wire::Download> {
   const std::shared_ptr<const Blob> blob_;
 };
 
-// What of the bytes follows the first `done`.
+// Writes the bytes that follow the first `done`. The whole blob begins at `offset`.
 kj::Promise<void> write_from(wire::Upload::Client to, uint64_t offset,
                              std::shared_ptr<const Blob> bytes, size_t done) {
   if (done == bytes->size()) return kj::READY_NOW;

@@ -37,9 +37,9 @@ BlobInfo describe(const Blob& blob);
 // Reads a SHA-256 from a Data field of a message. invalid_argument if it is not 32 bytes.
 Result<Sha256Digest> read_digest(capnp::Data::Reader bytes);
 
-// All of this: Threads: the loop's.
-
-// The most that an upload may cost its receiver. For all from here on: Threads: the loop's.
+// The most that an upload may cost its receiver.
+//
+// Threads, for everything from here on: the loop's.
 struct UploadLimits {
   // Of one blob.
   uint64_t bytes = 64u << 20;

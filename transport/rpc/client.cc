@@ -44,12 +44,12 @@ class RpcClient::Connection final : public LoopOwned {
   GuardedNetwork network_;
   System system_;
   capnp::Capability::Client bootstrap_;
-  kj::Promise<void> lost_;  // last: it uses the rest
+  kj::Promise<void> lost_;  // last, because it uses the members above
 };
 
 namespace {
 
-// The opener's side of the hello, and the stream when it is accepted.
+// The opener's side of the hello, and the stream that it runs over.
 struct Opening {
   explicit Opening(const RpcIdentity& identity, const std::string& address)
       : handshake(identity, address, random_nonce()) {}

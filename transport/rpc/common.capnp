@@ -1,5 +1,5 @@
-# What every interface of the control plane shares: how a method says that it failed, and how bytes
-# too large for one message travel.
+# The types that all interfaces of the control plane share: how a method reports an error, and how
+# bytes that are too large for one message travel.
 #
 # A method that can fail answers in its results, never by a thrown exception: Cap'n Proto knows four
 # kinds of exception, and none of them carries what the caller can do about it. Exceptions are left
@@ -45,20 +45,22 @@ struct Outcome(T) {
 }
 
 interface Upload {
-  # A blob on its way in. Whoever gave this capability was told its size and its SHA-256 before, and
-  # refused a blob that was too large then. Dropping the capability gives the blob up.
+  # A blob on its way in. The end that made this capability was told the blob's size and SHA-256
+  # before, and refused a blob that was too large. The sender abandons the blob by dropping the
+  # capability.
 
   write @0 (offset :UInt64, bytes :Data) -> stream;
-  # The next bytes, at most 1 MiB of them; `offset` is where they stand in the blob, and is always
-  # the number of bytes written before. What is wrong with a write, finish() tells.
+  # The next bytes, at most 1 MiB of them; `offset` is their place in the blob, which is always the
+  # number of bytes written before. Errors of a write are reported by finish().
 
   finish @1 () -> (outcome :Outcome(Nothing));
-  # All bytes are written: the blob is whole, its SHA-256 is the promised one, and it was taken.
+  # The sender has written all bytes. Ok if the blob is whole, its SHA-256 is the promised one, and
+  # the receiver has accepted it.
 }
 
 interface Download {
-  # A blob on its way out. Whoever gave this capability told its size and its SHA-256. It does not
-  # change, so a read may be repeated.
+  # A blob on its way out. The end that made this capability told the blob's size and SHA-256. The
+  # blob does not change, so a read may be repeated.
 
   read @0 (offset :UInt64, size :UInt32) -> (outcome :Outcome(Data));
   # The bytes [offset, offset + size) of the blob, at most 1 MiB of them.

@@ -9,7 +9,7 @@ namespace leat {
 namespace {
 
 constexpr size_t kWord = sizeof(uint64_t);
-constexpr size_t kBaseBytes = 16u << 10;  // holds any table
+constexpr size_t kBaseBytes = 16u << 10;  // holds any segment table
 
 }  // namespace
 
@@ -21,10 +21,10 @@ MessageFraming::MessageFraming(size_t max_message_bytes)
 uint32_t MessageFraming::word32(size_t offset) const {
   uint32_t value;
   std::memcpy(&value, reinterpret_cast<const std::byte*>(buffer_.data()) + begin_ + offset, 4);
-  return value;  // little-endian machines only, as the whole project
+  return value;  // the whole project is for little-endian machines only
 }
 
-// Sets total_ as soon as the table is there.
+// Sets total_ as soon as the segment table is complete.
 Status MessageFraming::read_header() {
   const size_t have = end_ - begin_;
   if (total_ != 0 || have < 4) return {};
@@ -45,7 +45,7 @@ Status MessageFraming::read_header() {
   return {};
 }
 
-// Grows with the bytes that are here, not with those that are promised.
+// Grows the buffer with the bytes that have come, not with those that the table promises.
 void MessageFraming::make_room() {
   const size_t have = end_ - begin_;
   if (begin_ > 0) {
@@ -55,7 +55,7 @@ void MessageFraming::make_room() {
     end_ = have;
   }
   if (have == 0 && held_bytes() > kBaseBytes) {
-    buffer_ = std::vector<uint64_t>(kBaseBytes / kWord);  // a large message has gone through
+    buffer_ = std::vector<uint64_t>(kBaseBytes / kWord);  // a large message has just gone through
   } else if (end_ == held_bytes()) {
     buffer_.resize(std::max(have + kWord, std::min(total_, 2 * have)) / kWord);
   }

@@ -29,12 +29,12 @@ kj::ArrayPtr<const capnp::word> as_words(const uint64_t* words, size_t count) {
 
 }  // namespace
 
-// What outlives the connection: how it ended.
+// The part that outlives the connection: the reason why it ended.
 struct GuardedNetwork::Shared final : kj::Refcounted {
   Status cause;
   kj::Own<kj::PromiseFulfiller<void>> ended;
 
-  // The first reason is the reason.
+  // Only the first reason counts, because later ones follow from it.
   void note(const Status& status) {
     if (cause.ok()) cause = status;
   }
@@ -52,7 +52,8 @@ class GuardedNetwork::Incoming final : public capnp::IncomingRpcMessage {
   size_t sizeInWords() override { return framed_.words.size(); }
   size_t bytes() const { return framed_.bytes(); }
 
-  // Read on its own account: what is looked at here is not taken from what the library may visit.
+  // Reads with a reader of its own, so that a look does not use up the traversal limit of the
+  // library's reader.
   template <typename F>
   auto peek(F look) {
     capnp::SegmentArrayMessageReader reader(segments_, options_);
@@ -165,7 +166,7 @@ class GuardedNetwork::GuardedConnection final : public capnp::TwoPartyVatNetwork
 
   kj::Maybe<kj::Exception> failure_;  // receive() fails with it; only an abort is still sent
   int in_this_turn_ = 0;
-  kj::Maybe<kj::TimePoint> message_due_;  // set while a message is half here
+  kj::Maybe<kj::TimePoint> message_due_;  // set while half a message has come
 
   std::deque<kj::Own<Outgoing>> unsent_;
   size_t unsent_bytes_ = 0;
@@ -173,13 +174,13 @@ class GuardedNetwork::GuardedConnection final : public capnp::TwoPartyVatNetwork
   bool write_broken_ = false;
   kj::Maybe<kj::Own<kj::PromiseFulfiller<void>>> drained_;
 
-  // Last, so that what uses the members above ends first.
+  // These come last, so that the tasks end before the members that they use.
   kj::Promise<void> write_task_ = kj::READY_NOW;
   kj::Promise<void> cancel_task_ = kj::READY_NOW;
   kj::Canceler canceler_;
 };
 
-// What comes in.
+// Incoming messages.
 
 void GuardedNetwork::GuardedConnection::end(Status why) {
   fail(why);
@@ -190,7 +191,7 @@ void GuardedNetwork::GuardedConnection::fail(const Status& why) {
   shared_->note(why);
   if (failure_ != nullptr) return;
   failure_ = to_exception(why);
-  // Later: this may be a step of the very promise that is cancelled.
+  // Cancels later, because this may be a step of the very promise that is cancelled.
   cancel_task_ = kj::evalLater([this, why] {
                    if (!canceler_.isEmpty()) canceler_.cancel(to_exception(why));
                  }).eagerlyEvaluate(nullptr);
@@ -242,7 +243,7 @@ kj::Promise<GuardedNetwork::GuardedConnection::Received> GuardedNetwork::Guarded
   take_account(*message);
   if (++in_this_turn_ < kMessagesPerTurn) return Received(kj::mv(message));
   in_this_turn_ = 0;
-  // A timer, even of zero, comes after the loop has looked for what others have sent.
+  // Even a timer of zero lets the loop look first for what other connections have sent.
   return context_.timer.afterDelay(0 * kj::NANOSECONDS)
       .then([message = kj::mv(message)]() mutable -> Received { return kj::mv(message); });
 }
@@ -272,12 +273,13 @@ void GuardedNetwork::GuardedConnection::check_charge() {
   }
 }
 
-// What goes out.
+// Outgoing messages.
 
 void GuardedNetwork::Outgoing::send() { connection_.send(*this); }
 
-// Throws for a call or a return that may not go: the library fails it alone. Whatever else goes
-// wrong fails the connection, by way of receive(), since the library takes no errors here.
+// Throws for a call or a return that is too large or over the limits: the library then fails that
+// one alone. Every other error fails the connection through receive(), because the library takes no
+// errors here.
 void GuardedNetwork::GuardedConnection::send(Outgoing& message) {
   const auto content = message.content();
   if (write_broken_ || (failure_ != nullptr && !content.isAbort())) return;
@@ -295,7 +297,7 @@ void GuardedNetwork::GuardedConnection::send(Outgoing& message) {
                                ledger_.call_bytes(), " bytes unfinished: expected at most ",
                                limits_.own_calls, " of ", limits_.call_bytes / 4 * 3))));
   }
-  // An abort is sent when limits are passed.
+  // An abort is sent even when limits are passed.
   const Status status = content.isAbort() ? Status() : ledger_.sent(content, bytes);
   if (!status.ok()) return fail(status);
   unsent_.push_back(kj::addRef(message));
@@ -365,9 +367,9 @@ void GuardedNetwork::GuardedConnection::write_failed(kj::Exception&& error) {
   }
 }
 
-// What waits is sent, the abort among it, as far as the peer takes it in time. Then what the peer
-// still sends is read and dropped: a socket closed on unread bytes resets the connection, and the
-// peer would lose the reason. One that goes on and on does not hear it.
+// Sends the messages that wait, the abort among them, for as long as `linger` lasts. Then reads and
+// drops the peer's bytes: closing a socket with unread bytes resets the connection, and the peer
+// would lose the reason. A peer that never stops sending does not get the reason.
 kj::Promise<void> GuardedNetwork::GuardedConnection::shutdown() {
   kj::Promise<void> sent = kj::READY_NOW;
   if (writing_) {
@@ -391,7 +393,7 @@ kj::Promise<void> GuardedNetwork::GuardedConnection::discard_input(int reads) {
   return stream_->tryRead(space.data(), 1, space.size())
       .then([this, reads](size_t size) -> kj::Promise<void> {
         if (size == 0) return kj::READY_NOW;
-        // By way of the loop's poll: a peer that floods must not be what it is busy with.
+        // Goes through the loop's poll, so that a peer that floods does not keep the loop busy.
         return context_.timer.afterDelay(0 * kj::NANOSECONDS).then([this, reads] {
           return discard_input(reads - 1);
         });

@@ -58,7 +58,7 @@ Proof prove(std::string_view secret, std::string_view label, const Hello& hello,
   return proof;
 }
 
-// Takes as long for a near miss as for a wild guess.
+// Takes the same time wherever the first difference is.
 bool same(std::span<const uint8_t> a, std::span<const uint8_t> b) {
   return CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
 }
@@ -165,7 +165,7 @@ std::optional<RpcAnswer> AcceptorHandshake::on_hello(const Hello& hello) {
   return answer_;
 }
 
-// Whether the opener's needs are met is the opener's to say: it sees our features.
+// Judges only this end's needs. The opener judges its own, because it sees this end's features.
 Refusal AcceptorHandshake::judge() const {
   if (get<uint16_t>(hello_, 4) != identity_.protocol_version) return Refusal::version;
   if ((identity_.required_features & ~get<uint64_t>(hello_, 8)) != 0) return Refusal::features;

@@ -82,10 +82,10 @@ Status refusal_status(Refusal refusal, const RpcIdentity& identity, std::string_
 //                                       8 32  HMAC-SHA256 of the secret over "leat acceptor",
 //                                             Hello, Answer; zeros with a refusal
 //
-// Each proof covers both nonces and everything that was said, so that it can be neither replayed
-// nor kept over from a hello that was changed on its way. The opener proves first: an end that does
-// not know the secret gets nothing to guess it from. Without a secret, proofs are zeros. The bytes
-// that follow are neither encrypted nor sealed, since there is no TLS underneath yet.
+// Each proof covers both nonces and everything that was said before. So it cannot be replayed, and
+// it does not fit a hello that was changed on its way. The opener proves first, so that an end
+// without the secret gets nothing to guess it from. Without a secret, proofs are zeros. The bytes
+// that follow are not encrypted and not authenticated, since there is no TLS underneath yet.
 inline constexpr size_t kRpcHelloBytes = 96;
 inline constexpr size_t kRpcAnswerBytes = 64;
 inline constexpr size_t kRpcProofBytes = 32;

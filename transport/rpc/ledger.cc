@@ -21,7 +21,7 @@ void Ledger::End::add_export(CapDescriptor::Reader descriptor, Ids* ids) {
       id = descriptor.getThirdPartyHosted().getVineId();
       break;
     default:
-      return;  // the receiver's own, or nothing
+      return;  // a capability of the receiver, or none
   }
   ++exports[id];
   if (ids != nullptr) ids->push_back(id);
@@ -111,7 +111,7 @@ void Ledger::on_return(End& from, End& to, capnp::rpc::Return::Reader message, s
     from.add_exports(message.getResults().getCapTable(), &question.result_exports);
   }
   if (message.getReleaseParamCaps()) to.drop_exports(question.param_exports);
-  // Whoever finishes before the return has no use for its capabilities: none are held.
+  // A caller that has finished already does not want the capabilities of the results.
   if (question.finished) {
     from.drop_exports(question.result_exports);
     to.erase(message.getAnswerId());

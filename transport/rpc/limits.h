@@ -25,7 +25,7 @@ struct RpcLimits {
   std::chrono::milliseconds linger{1'000};
 
   // Unfinished calls of the peer. A call counts, with the bytes of its parameters and results,
-  // until its results are sent and the peer has let go of them. Our own end stays 24 below the
+  // until its results are sent and the peer has released them. Our own end stays 24 below the
   // limit: one more call fails here, as resource_exhausted, and is not sent.
   size_t calls = 1'024;
   size_t own_calls = 1'000;

@@ -23,8 +23,8 @@
 namespace leat {
 namespace {
 
-// KJ's own log lines become ours, and its exceptions carry no stack traces: walking the stack for
-// each error of a peer is work that the peer chooses.
+// Passes KJ's log lines to our log. Its exceptions get no stack traces: a peer can cause errors,
+// and walking the stack for each would let it choose how much work this process does.
 class KjLog final : public kj::ExceptionCallback {
  public:
   explicit KjLog(const Logger& log) : log_(log) {}
@@ -51,7 +51,7 @@ class LoggedErrors final : public kj::TaskSet::ErrorHandler {
   const Logger& log_;
 };
 
-// Threads that are started while this lives begin with every signal blocked.
+// Threads that start during its lifetime begin with every signal blocked.
 class BlockedSignals {
  public:
   BlockedSignals() {
@@ -90,7 +90,7 @@ class RpcLoop::Thread {
   Status start() {
     wake_ = ::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     if (wake_ < 0) return resource_exhausted("rpc thread: no descriptor for its eventfd");
-    // Shared: this thread may be gone from here while the other is still in set_value().
+    // Shared, because start() may return while the new thread is still inside set_value().
     const auto ready = std::make_shared<std::promise<Status>>();
     auto started = ready->get_future();
     try {
@@ -136,7 +136,7 @@ class RpcLoop::Thread {
  private:
   void wake() {
     const uint64_t one = 1;
-    if (wake_ >= 0) (void)!::write(wake_, &one, sizeof(one));  // full means awake already
+    if (wake_ >= 0) (void)!::write(wake_, &one, sizeof(one));  // full is fine: it wakes, too
   }
 
   void main(std::promise<Status>& ready) {
@@ -162,8 +162,8 @@ class RpcLoop::Thread {
     finish();
   }
 
-  // Everything on the loop is destroyed when this returns: tasks (calls in flight) first, then the
-  // objects, the newest first.
+  // Destroys everything on the loop before it returns: first the tasks, which are the calls in
+  // flight, then the objects, the newest first.
   template <typename Ready>
   void serve(kj::AsyncIoContext& io, LoggedErrors& errors, const Ready& ready) {
     LoopContext context{.io = io,
@@ -187,7 +187,7 @@ class RpcLoop::Thread {
     kj::EventPort& port = io.unixEventPort;
     uint64_t news = 0;
     while (true) {
-      kj::evalLast([] {}).wait(io.waitScope);  // after all that there is to do
+      kj::evalLast([] {}).wait(io.waitScope);  // after everything that is ready to run
       if (over) break;
       if (std::exchange(news, context.news) != context.news) patience_.progress();
       patience_.look_again() ? port.poll() : port.wait();
@@ -200,11 +200,12 @@ class RpcLoop::Thread {
     return &*tasks_;
   }
 
-  // Runs what is posted, for ever; done when the loop is closed and nothing is left.
+  // Runs posted functions until the loop is closed and none is left.
   kj::Promise<void> take(kj::UnixEventPort::FdObserver& readable) {
     uint64_t count;
-    (void)!::read(wake_, &count, sizeof(count));  // one takes all that was written
-    // Twice, for what those post that were posted; what comes then lets the connections go first.
+    (void)!::read(wake_, &count, sizeof(count));  // one read takes all wakes
+    // Runs twice, for functions that posted functions post. Later ones wait until the connections
+    // have had their turn.
     const bool closed = run_posted() || run_posted();
     {
       const std::lock_guard lock(mutex_);
@@ -215,7 +216,8 @@ class RpcLoop::Thread {
     return readable.whenBecomesReadable().then([this, &readable] { return take(readable); });
   }
 
-  // True when nothing was, and is to be, posted any more.
+  // Runs what is posted now. Returns true if the loop is closed, so that nothing more can be
+  // posted.
   bool run_posted() {
     std::deque<std::unique_ptr<Task>> tasks;
     bool closed;
@@ -229,7 +231,7 @@ class RpcLoop::Thread {
     for (auto& task : tasks) {
       try {
         task->run();
-        task.reset();  // what it holds is let go of before the next one runs
+        task.reset();  // destroys its captures before the next one runs
       } catch (...) {
         log_.error("a function posted to the rpc thread failed: ", describe_current_exception());
       }
@@ -237,7 +239,7 @@ class RpcLoop::Thread {
     return closed;
   }
 
-  // What was posted to a loop that could not go on is destroyed here, not run.
+  // Destroys the functions that were posted after the loop had ended, without running them.
   void finish() {
     std::deque<std::unique_ptr<Task>> left;
     {
@@ -256,13 +258,13 @@ class RpcLoop::Thread {
   std::mutex mutex_;
   std::condition_variable finished_changed_;
   std::deque<std::unique_ptr<Task>> queue_;
-  bool taking_ = false;  // what is posted is seen without a wake
+  bool taking_ = false;  // the thread will see posted functions without a wake
   bool closed_ = false;
   bool finished_ = false;
   std::mutex join_mutex_;
   std::thread thread_;
 
-  // The loop thread's own.
+  // Members of the loop's thread.
   std::atomic<std::thread::id> id_{};
   std::optional<kj::TaskSet> tasks_;
   LoopContext* context_ = nullptr;
@@ -287,7 +289,7 @@ bool RpcLoop::run(const std::function<void()>& function) {
     function();
     return true;
   }
-  // A promise that is broken, not kept, says that the loop ended with the function unrun.
+  // If the loop ends before the function runs, this promise is broken, and get() throws.
   std::promise<void> done;
   auto ran = done.get_future();
   const bool posted = post([&function, done = std::move(done)]() mutable {

@@ -38,7 +38,7 @@ struct LoopContext {
   void release(uint64_t id) {
     const auto found = owned.find(id);
     if (found == owned.end()) return;
-    auto object = kj::mv(found->second);  // out of the table first: it may look there
+    auto object = kj::mv(found->second);
     owned.erase(found);
     KJ_IF_MAYBE (error, kj::runCatchingExceptions([&] { object = nullptr; })) {
       log.error("rpc: destroying an object failed: ", error->getDescription().cStr());

@@ -12,7 +12,8 @@
 namespace leat {
 namespace {
 
-// "0100007F:445C": words of the address as they lie in memory, and the port.
+// The form of an address in /proc/net/tcp: "0100007F:445C", the address's words as they lie in
+// memory, and the port.
 std::string listed(const SocketAddress& address) {
   uint32_t words[4] = {};
   int count = 1;
@@ -41,7 +42,8 @@ std::string listed(const SocketAddress& address) {
 
 }  // namespace
 
-// A line: number, local address, remote address, state, queues, timer, retransmits, user, ...
+// A line of the table: number, local address, remote address, state, queues, timer, retransmits,
+// user, ...
 std::optional<uid_t> user_of_peer(const SocketAddress& peer, const SocketAddress& own) {
   std::ifstream table(peer.storage.ss_family == AF_INET ? "/proc/net/tcp" : "/proc/net/tcp6");
   const std::string from = listed(peer), to = listed(own);

@@ -28,16 +28,16 @@ bool is_same_user(const SocketAddress& peer, int fd) {
   return user && (*user == ::geteuid() || *user == 0);
 }
 
-// A handshake that came to nothing, as an exception that only this file sees.
+// The error of a handshake that failed, as an exception. It does not leave this file.
 kj::Exception given_up(std::string why) { return to_exception(unavailable(std::move(why))); }
 
-// The connections that a server has let in.
+// Counts the connections that a server has let in.
 struct Seats {
   size_t taken = 0;
-  size_t clients = 0;  // of them
+  size_t clients = 0;  // how many of them are clients
 };
 
-// One of them, from the verdict that lets a peer in to the end of its connection.
+// One of these connections, from the verdict that lets the peer in to the connection's end.
 class Seat {
  public:
   Seat(Seats& seats, RpcRole role) : seats_(seats), client_(role == RpcRole::client ? 1 : 0) {
@@ -62,7 +62,7 @@ struct RpcServer::Counters {
       dropped{0}, live{0};
 };
 
-// Everything of a server, on the loop's thread.
+// All state of a server. It lives on the loop's thread.
 class RpcServer::Acceptor final : public LoopOwned, private kj::TaskSet::ErrorHandler {
  public:
   Acceptor(LoopContext& context, int socket, RpcServerOptions options, Bootstrap bootstrap,
@@ -78,7 +78,7 @@ class RpcServer::Acceptor final : public LoopOwned, private kj::TaskSet::ErrorHa
         readable_(context.io.unixEventPort, socket_, kj::UnixEventPort::FdObserver::OBSERVE_READ),
         tasks_(*this) {}
 
-  // Not now: this may be a call of that very connection.
+  // Ends it later, because this may run in a call of that very connection.
   void drop(uint64_t connection) {
     tasks_.add(kj::evalLater([this, connection] { end(connection); }));
   }
@@ -102,10 +102,10 @@ class RpcServer::Acceptor final : public LoopOwned, private kj::TaskSet::ErrorHa
     Proof proof;
     Verdict verdict;
     kj::Maybe<capnp::Capability::Client> bootstrap;
-    kj::Own<Seat> seat;                // once it is let in
-    kj::Promise<void> task = nullptr;  // last: it uses the rest
+    kj::Own<Seat> seat;                // set once the peer is let in
+    kj::Promise<void> task = nullptr;  // last, because it uses the members above
   };
-  // And after it.
+  // A connection after its hello is accepted.
   struct Live {
     Live(LoopContext& context, HalfOpen& half, const RpcServerOptions& options, ByteBudget& budget)
         : address(std::move(half.address)),
@@ -126,7 +126,7 @@ class RpcServer::Acceptor final : public LoopOwned, private kj::TaskSet::ErrorHa
     }
     Closing(const Closing&) = delete;
     Closing& operator=(const Closing&) = delete;
-    operator int() const { return fd_; }  // NOLINT: a descriptor is what it is
+    operator int() const { return fd_; }  // NOLINT: stands for its descriptor
     void reset(int fd) {
       if (fd_ >= 0) ::close(fd_);
       fd_ = fd;
@@ -169,14 +169,14 @@ class RpcServer::Acceptor final : public LoopOwned, private kj::TaskSet::ErrorHa
   ByteBudget budget_;
   ConnectionRate rate_;
   Closing socket_;
-  Closing reserve_;  // given up for a moment to turn a caller away when there are no others
+  Closing reserve_;  // closed for a moment to turn callers away when no descriptor is left
   std::chrono::milliseconds back_off_ = kFirstBackOff;
   kj::UnixEventPort::FdObserver readable_;
   uint64_t next_id_ = 1;
   Seats seats_;
   std::map<uint64_t, kj::Own<HalfOpen>> half_open_;  // the oldest first
   std::map<uint64_t, kj::Own<Live>> live_;
-  kj::TaskSet tasks_;  // last: they use the rest
+  kj::TaskSet tasks_;  // last, because the tasks use the members above
 };
 
 kj::Promise<void> RpcServer::Acceptor::accept_loop() {
@@ -197,8 +197,8 @@ kj::Promise<void> RpcServer::Acceptor::accept_loop() {
   return context_.timer.afterDelay(0 * kj::NANOSECONDS).then([this] { return accept_loop(); });
 }
 
-// A caller left in the backlog would wake this loop again at once, for nothing, and wait for what
-// does not come: so all are taken with the descriptor in reserve and let go.
+// Callers left in the backlog would wake this loop again at once, and would wait in vain. So this
+// accepts them with the reserve descriptor and closes them.
 kj::Promise<void> RpcServer::Acceptor::back_off(int error) {
   if ((error == EMFILE || error == ENFILE) && reserve_ >= 0) {
     reserve_.reset(-1);
@@ -232,7 +232,7 @@ void RpcServer::Acceptor::admit(int fd, const SocketAddress& from) {
   }
   set_control_options(fd);
   if (half_open_.size() >= options_.half_open) {
-    // An honest peer is done within a round trip: the oldest is the least likely to be one.
+    // An honest peer needs one round trip, so the oldest handshake is the least likely to succeed.
     ++counters_->half_open_ended;
     half_open_.erase(half_open_.begin());
   }
@@ -245,7 +245,7 @@ void RpcServer::Acceptor::admit(int fd, const SocketAddress& from) {
       *half_open_
            .emplace(id, kj::heap<HalfOpen>(id, options_.identity, kj::mv(stream), from.to_string()))
            .first->second;
-  // What ends an entry of the table runs later, apart from the promise that lies in it.
+  // The entry holds this promise, so the promise must not erase it. A later task does.
   half.task = within(handshake(half), context_.timer, options_.handshake_deadline, "handshake")
                   .then([this, id](Status status) {
                     tasks_.add(kj::evalLater([this, id, status] {
@@ -331,13 +331,13 @@ void RpcServer::Acceptor::begin(uint64_t id) {
         }
         end(id);
       },
-      [](kj::Exception&&) {}));  // it was destroyed by end()
+      [](kj::Exception&&) {}));  // end() has destroyed the network
 }
 
 void RpcServer::Acceptor::end(uint64_t id) {
   const auto found = live_.find(id);
   if (found == live_.end()) return;
-  auto gone = kj::mv(found->second);  // out of the table first: it may look there
+  auto gone = kj::mv(found->second);  // erased first, because its destructor may look at the table
   live_.erase(found);
   --counters_->live;
 }

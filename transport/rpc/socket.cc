@@ -106,12 +106,13 @@ SocketAddress local_address(int socket) {
 
 void set_control_options(int socket) {
   const auto set = [socket](int level, int option, int value) {
-    (void)::setsockopt(socket, level, option, &value, sizeof(value));  // on TCP only, else no harm
+    // Sockets that are not TCP refuse some of these, without harm.
+    (void)::setsockopt(socket, level, option, &value, sizeof(value));
   };
   set(IPPROTO_TCP, TCP_NODELAY, 1);
   set(SOL_SOCKET, SO_KEEPALIVE, 1);
-  // Whoever is cut off notices it in 2.4 s if something is under way, else after two probes, in 3
-  // s. A process that is merely stopped still answers, in its kernel.
+  // An end that is cut off notices it in 2.4 s if it has sent something, and otherwise after two
+  // probes, in 3 s. The kernel of a process that is merely stopped still answers.
   set(IPPROTO_TCP, TCP_KEEPIDLE, 1);
   set(IPPROTO_TCP, TCP_KEEPINTVL, 1);
   set(IPPROTO_TCP, TCP_KEEPCNT, 3);

@@ -33,7 +33,7 @@ uint32_t checksum(const std::vector<LinkEdge>& edges) {
   return crc;
 }
 
-// A slot in an arena, which stays mapped as long as any slot is there.
+// A slot in an arena. The arena stays mapped while any slot exists.
 class SlotBuffer final : public Buffer {
  public:
   SlotBuffer(std::shared_ptr<MemoryFile> file, std::byte* data, size_t size)
@@ -63,11 +63,11 @@ Result<std::shared_ptr<MemoryFile>> MemoryFile::create(const char* name, size_t 
                                                        Writers writers) {
   Descriptor file(::memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!file) return system_error("shared memory", errno);
-  // Takes the pages now: later, having none would be a SIGBUS.
+  // Allocates the pages now, because a page that is missing later raises SIGBUS.
   if (const int error = ::posix_fallocate(file.get(), 0, static_cast<off_t>(bytes)); error != 0)
     return system_error(cat("shared memory of ", human_bytes(bytes)), error);
   LEAT_ASSIGN_OR_RETURN(auto mapped, map(std::move(file), bytes));
-  const int writable = writers == Writers::all ? 0 : F_SEAL_FUTURE_WRITE;  // what is mapped, stays
+  const int writable = writers == Writers::all ? 0 : F_SEAL_FUTURE_WRITE;  // not this mapping
   if (::fcntl(mapped->descriptor(), F_ADD_SEALS,
               F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL | writable) != 0)
     return system_error("sealing shared memory", errno);

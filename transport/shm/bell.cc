@@ -33,8 +33,8 @@ Result<Bell> Bell::open(Descriptor descriptor, std::string_view peer) {
   return Bell(std::move(file));
 }
 
-// Either the ringer sees that the owner parks, or the owner sees the ring before it sleeps: both
-// write before they read, in one total order.
+// Both sides write before they read, in one total order. So either the ringer sees that the owner
+// parks, or the owner sees the ring before it sleeps.
 void Bell::ring() {
   words().rings.fetch_add(1, std::memory_order_seq_cst);
   if (words().parked.load(std::memory_order_seq_cst) != 0)

@@ -9,12 +9,12 @@
 namespace leat::shm {
 namespace {
 
-// Some tens of microseconds: a helper has other things to look after.
+// A part takes some tens of microseconds to copy, since the helper has links to serve, too.
 constexpr size_t kPart = 512 << 10;
 
 }  // namespace
 
-// REQUIRES: locked.
+// Cuts the next part off the rest. REQUIRES: mutex_ is locked.
 HelpedCopy::Part HelpedCopy::take() {
   const Part part{rest_.to, rest_.from, std::min(rest_.bytes, kPart)};
   rest_ = {rest_.to + part.bytes, rest_.from + part.bytes, rest_.bytes - part.bytes};
@@ -43,7 +43,7 @@ void HelpedCopy::copy(void* to, const void* from, size_t bytes, const std::funct
     if (part.bytes > 0)
       stream_part(part.to, part.from, part.bytes);
     else
-      sched_yield();  // a helper has the last part
+      sched_yield();  // a helper still copies the last part
   }
 }
 
@@ -61,7 +61,7 @@ bool HelpedCopy::help() {
     const std::lock_guard lock(mutex_);
     --helpers_;
   }
-  sched_yield();  // what else this core is needed for comes first
+  sched_yield();  // lets other threads of this core run first
   return true;
 }
 

@@ -17,7 +17,8 @@ namespace {
 constexpr uint64_t kSlotAlignment = 4096;              // a page
 constexpr uint64_t kOutboxMagic = 0x3154554F5441454C;  // "LEATOUT1"
 
-// What an end says first; so many places follow, if there are any with the file.
+// The first bytes that an end sends. `places` places follow, and with them the file, if there are
+// any.
 struct Head {
   uint64_t magic = kOutboxMagic, places = 0;
 };
@@ -25,7 +26,7 @@ struct Place {
   uint64_t edge = 0, offset = 0;
 };
 
-// A peer's slot, mapped by itself: what else is in the file is no concern of ours.
+// A slot in a peer's file. It maps its own pages and nothing else of the file.
 class SharedSlot final : public Buffer {
  public:
   SharedSlot(void* data, size_t bytes) : data_(data), bytes_(bytes) {}
@@ -56,7 +57,7 @@ Status tell(int socket, const Outbox* mine, const LinkSetup& setup, Deadline dea
                   subject);
 }
 
-// kSlotDepth slots of an edge, from `offset` of the peer's file on.
+// Maps the kSlotDepth slots of an edge, which begin at the place's offset in the peer's file.
 Result<std::vector<std::unique_ptr<Buffer>>> map_slots(int file, uint64_t file_bytes,
                                                        const Place& place, uint64_t bytes,
                                                        std::string_view subject) {
@@ -138,7 +139,7 @@ Result<ShownSlots> exchange_outboxes(int socket, const Outbox* mine, const LinkS
       receive_descriptors(socket, into.first(sizeof(Place)), 1, deadline, subject));
   LEAT_RETURN_IF_ERROR(receive_all(socket, into.subspan(sizeof(Place)), deadline, subject));
   LEAT_ASSIGN_OR_RETURN(const uint64_t bytes, sealed_bytes(files[0].get(), subject));
-  auto edge = shown.edges_.begin();  // both ascend
+  auto edge = shown.edges_.begin();  // both lists ascend by edge
   for (const Place& place : places) {
     while (edge != shown.edges_.end() && edge->edge < place.edge) ++edge;
     if (edge == shown.edges_.end() || edge->edge != place.edge)

@@ -11,7 +11,7 @@
 namespace leat::shm {
 namespace {
 
-// A step that sends more than this would not leave it in a cache until it is read.
+// A step that sends more than this does not fit in the cache until the receiver reads it.
 constexpr uint64_t kMostCached = 12 << 20;
 
 uint64_t bytes_of_step(const std::vector<LinkEdge>& edges) {
@@ -57,7 +57,7 @@ class ShmLink final : public ExpressLink, private CreditSink, private Waiter::Po
   Status push(uint32_t edge, uint64_t turn, const void* data, size_t bytes) override {
     LEAT_ASSIGN_OR_RETURN(const size_t i, state_.check_push(edge, turn, bytes));
     std::byte* const slot = slot_of(edge, i, turn);
-    if (data != slot && is_shared(edge))  // others may still read what was there
+    if (data != slot && is_shared(edge))  // other consumers may still read the slot's old value
       return internal_error(cat("edge ", edge, ": expected its value in the outbox"));
     if (data != slot) copy(slot, data, bytes);
     LEAT_RETURN_IF_ERROR(LEAT_FAILPOINT("transport/publish"));
@@ -93,7 +93,7 @@ class ShmLink final : public ExpressLink, private CreditSink, private Waiter::Po
   void ring() {
     if (holds_.load() > 0) {
       owed_ring_.store(true);
-      if (holds_.load() > 0) return;  // its flush() rings
+      if (holds_.load() > 0) return;  // the flush() of the thread that holds will ring
       if (!owed_ring_.exchange(false)) return;
     }
     state_.count_sent(1, 0);
@@ -101,8 +101,8 @@ class ShmLink final : public ExpressLink, private CreditSink, private Waiter::Po
     bell_.ring();
   }
 
-  // As over a socket, a credit goes with the next ring, and rings by itself only if the peer may
-  // wait for it. A ring tells of all credits that were stored before it.
+  // As over a socket, a credit goes with the next ring. It rings by itself only if the peer may be
+  // waiting for it. A ring announces all credits that were stored before it.
   void retired(size_t i, uint64_t count) override {
     Credit& credit = credits_told_[i];
     mine_.retired(i).store(count, std::memory_order_seq_cst);
@@ -117,7 +117,7 @@ class ShmLink final : public ExpressLink, private CreditSink, private Waiter::Po
 
   bool poll() override {
     if (state_.failed()) return false;
-    // What the peer had published before its socket closed still counts.
+    // Values that the peer published before its socket closed still count.
     const bool ending = gone_.load(std::memory_order_acquire);
     const Result<bool> news = look();
     if (!news.ok()) {
@@ -135,8 +135,8 @@ class ShmLink final : public ExpressLink, private CreditSink, private Waiter::Po
     return false;
   }
 
-  // Whoever gets a value has every credit that the peer gave before it: what is published is read
-  // first, and credits are told first.
+  // A receiver of a value must already have every credit that the peer gave before that value. So
+  // this reads the published counters first, and passes on the credits first.
   Result<bool> look() {
     const LinkSetup& setup = state_.setup();
     bool news = false;
@@ -172,7 +172,8 @@ class ShmLink final : public ExpressLink, private CreditSink, private Waiter::Po
     return {};
   }
 
-  // From the socket: the waiter looks once more at what was published, and then fails the link.
+  // Called when the socket fails. The waiter looks once more at the published counters, and then
+  // fails the link.
   void on_failure(const Status& status) {
     {
       std::lock_guard lock(mutex_);
@@ -197,11 +198,11 @@ class ShmLink final : public ExpressLink, private CreditSink, private Waiter::Po
   const bool streams_;
   struct Credit {
     uint64_t told = 0, stored = 0;
-    uint64_t rings = 0;  // that there had been when `stored` was
+    uint64_t rings = 0;  // the number of rings when `stored` was stored
   };
-  std::vector<Credit> credits_told_;  // by incoming edge
-  std::vector<uint64_t> published_;   // by incoming edge, when the waiter looked
-  Raised raised_;                     // the waiter's
+  std::vector<Credit> credits_told_;  // one for each incoming edge
+  std::vector<uint64_t> published_;   // for each incoming edge, the count at the waiter's last look
+  Raised raised_;                     // used by the waiter only
   std::atomic<uint64_t> rings_{0};
   std::atomic<int> holds_{0};
   std::atomic<bool> owed_ring_{false};

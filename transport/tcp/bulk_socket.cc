@@ -15,7 +15,7 @@
 namespace leat::tcp {
 namespace {
 
-constexpr int kPiecesPerCall = 16;  // then the other sockets of the thread get their turn
+constexpr int kPiecesPerCall = 16;  // after these the thread's other sockets have their turn
 
 }  // namespace
 
@@ -55,7 +55,7 @@ Status BulkSocket::push(uint32_t edge, uint64_t turn, std::span<const std::byte>
   return {};
 }
 
-// Sends, with whoever else does, until the value has left.
+// Sends until the value has left. Several threads may do so at once.
 Status BulkSocket::wait_for(Timeline& sent, uint64_t turn, uint32_t edge) {
   uint64_t progress = progress_.load();
   Deadline deadline = std::chrono::steady_clock::now() + state_.setup().stall;
@@ -96,7 +96,7 @@ Result<bool> BulkSocket::pump() {
   }
 }
 
-// False if the socket is full.
+// Sends the rest of a piece. False if the socket is full.
 Result<bool> BulkSocket::send_piece(Outgoing& out) {
   const auto bytes =
       out.value.subspan(out.piece * kPieceBytes, piece_bytes(out.value.size(), out.piece));
@@ -139,7 +139,8 @@ Result<bool> BulkSocket::send_piece(Outgoing& out) {
   return true;
 }
 
-// Its checksum is that of what has left; only a value's last goes before it is known to have.
+// The checksum covers the bytes as the kernel read them. Only the checksum of a value's last piece
+// is computed before they are sent.
 Status BulkSocket::frame_piece(Outgoing& out, std::span<const std::byte> bytes) {
   LEAT_RETURN_IF_ERROR(LEAT_FAILPOINT("transport/send_piece"));
   out.framed = true;
@@ -153,7 +154,7 @@ Status BulkSocket::frame_piece(Outgoing& out, std::span<const std::byte> bytes) 
   const auto head = std::span(between_out_).last<kFrameHeaderBytes>();
   encode_frame(header, {}, head.data());
   checksum_out_ = checksum_of(head);
-  // To the receiver it is as if the bytes had changed on their way.
+  // The fault looks to the receiver as if the bytes had changed on the wire.
   if (!LEAT_FAILPOINT("transport/corrupt").ok()) checksum_out_ ^= 1;
   if (out.last()) {
     const uint32_t checksum = crc32c(bytes, checksum_out_);
@@ -165,7 +166,7 @@ Status BulkSocket::frame_piece(Outgoing& out, std::span<const std::byte> bytes) 
 
 void BulkSocket::writable() {
   const auto done = pump();
-  if (!done.ok()) return;  // readable() finds out
+  if (!done.ok()) return;  // readable() will see the failure
   if (!*done) watch_->want_write();
 }
 
@@ -184,7 +185,7 @@ bool BulkSocket::readable() {
   return true;
 }
 
-// One recvmsg(): what is left of the piece, its checksum, and the header of the next.
+// Receives with one recvmsg() the rest of the piece, its checksum and the next header.
 Status BulkSocket::receive_once(bool& more) {
   const size_t of_piece = incoming_.bytes - target_have_;
   iovec parts[2] = {{target_ + target_have_, of_piece},
@@ -199,12 +200,12 @@ Status BulkSocket::receive_once(bool& more) {
     return {};
   }
   if (n <= 0) {
-    closed_ = n == 0 || errno != ETIMEDOUT;  // of who is cut off nothing more comes
+    closed_ = n == 0 || errno != ETIMEDOUT;  // a peer that is cut off sends nothing more
     if (n < 0) return state_.peer_gone(errno, "receiving");
     return state_.peer_gone(LinkFault::closed, cat(state_.setup().peer, " closed the connection"));
   }
   const auto got = static_cast<size_t>(n);
-  more = got == of_piece + parts[1].iov_len;  // less: there is no more
+  more = got == of_piece + parts[1].iov_len;  // a short read has emptied the socket
   target_have_ += std::min(got, of_piece);
   const size_t had = between_have_;
   between_have_ += got - std::min(got, of_piece);

@@ -29,7 +29,7 @@ class TcpLink final : public ExpressLink, private CreditSink {
     });
   }
 
-  // Ends what the reactor and the slots know of this, before anything of it goes.
+  // Ends the waits on the link and its callbacks on the reactor before any member is destroyed.
   ~TcpLink() override {
     fail(cancelled(cat("link ", state_.setup().self, " to ", peer(), ": it was closed here")));
     reactor_.sync([this] {
@@ -78,8 +78,8 @@ class TcpLink final : public ExpressLink, private CreditSink {
     return status.ok() || state_.failed() ? status : express_.reason(status);
   }
 
-  // On the reactor. A peer that is cut off shows by what it does not acknowledge; so something is
-  // under way at all times, also where a run only waits.
+  // Runs on the reactor. A peer that is cut off shows by bytes that it does not acknowledge, so
+  // this keeps bytes under way at all times, even while a run only waits.
   void beat() {
     if (state_.failed()) return;
     express_.beat();
@@ -93,9 +93,9 @@ class TcpLink final : public ExpressLink, private CreditSink {
 
   void retired(size_t i, uint64_t count) override { express_.credit(i, count); }
 
-  // The two sockets of a peer that went close one after the other, each behind what was sent over
-  // it: all of that still counts, and the reason may be among it. `gone` is of the socket that
-  // closed.
+  // A peer that ends closes its two sockets one after the other, each after the bytes that it sent
+  // there. All of those bytes still count, and the reason may be among them. So the link fails when
+  // both are closed, or kLinger after the first. `gone` is the flag of the socket that closed.
   void on_failure(const Status& status, bool closed, bool& gone) {
     if (!closed || !bulk_ || !reactor_.is_this_thread()) return fail(status);
     const bool first = !express_gone_ && !bulk_gone_;
@@ -116,11 +116,11 @@ class TcpLink final : public ExpressLink, private CreditSink {
 
   Reactor& reactor_;
   static constexpr std::chrono::milliseconds kBeat{125};
-  // How long a closed socket's sibling may stay open.
+  // The longest time that the second socket may stay open after the first has closed.
   static constexpr std::chrono::milliseconds kLinger{200};
 
   LinkState state_;
-  bool express_gone_ = false, bulk_gone_ = false;  // the reactor's
+  bool express_gone_ = false, bulk_gone_ = false;  // for the reactor's thread
   std::shared_ptr<int> alive_ = std::make_shared<int>(0);
   Express express_;
   std::optional<BulkSocket> bulk_;

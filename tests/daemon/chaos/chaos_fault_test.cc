@@ -115,7 +115,7 @@ TEST_CASE("the schedule of a seed is a function of the seed alone, and bounded")
   const auto by_step = chaos_schedule(steps, 4);
   CHECK(by_step->at(2).step > 100);
   CHECK(by_step->at(2).step <= 150);
-  // Pinned: a seed that is printed today is the same schedule tomorrow.
+  // Pinned, because a printed seed must give the same schedule in later versions.
   CHECK(to_string(by_step->at(0)) == "exit=runner:0@step=50");
 }
 

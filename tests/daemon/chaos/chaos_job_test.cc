@@ -1,4 +1,4 @@
-// Jobs on the real daemons that bring faults upon themselves.
+// Jobs on the real daemons that order faults against themselves.
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -18,8 +18,9 @@ tiny (float[N,1,8,8] image) => (float[N,4] logits) {
 }
 )";
 
-// A job of two workers (or what `sets` says) and 60 steps, with this chaos, to its end: what
-// `leat show --json` says. `in_vain`: more of it, for tasks that the job does not have.
+// Runs a job of two workers (unless `sets` says otherwise) and 60 steps with this chaos to its end,
+// and returns the output of `leat show --json`. `in_vain`: further faults, for tasks that the job
+// does not have.
 class ChaosJob {
  public:
   ChaosJob(const std::string& transports, const std::vector<std::string>& chaos,
@@ -33,7 +34,7 @@ class ChaosJob {
     std::vector<std::string> all{"steps=60", "checkpoint.every_steps=10"};
     all.insert(all.end(), sets.begin(), sets.end());
     Job job = small_.job(all);
-    const bool timed = job.asynchronous() || job.has_quorum();  // so that weights may be any
+    const bool timed = job.asynchronous() || job.has_quorum();  // so that the weights may vary
     const std::string expected = timed ? "" : small_.hash(job, "in-process");
     job.data.root = "data";
     const std::string path = small_.path("job.yaml");
@@ -98,8 +99,8 @@ TEST_CASE("a job whose master has a slow disk waits for nothing but its checkpoi
   CHECK(job.view["history"].empty());
 }
 
-// No runner sees there how many steps the job has done, and none waits for a fault to come: there
-// are more steps than are done meanwhile.
+// Runners of such a job do not see its steps, and none waits for a fault. So the job has more steps
+// than it can do until the fault comes.
 const std::string kManySteps = cat("steps=", kSlowness > 1 ? 600 : 3000);
 
 TEST_CASE("chaos comes at its steps where each worker does steps of its own", "[cluster]") {

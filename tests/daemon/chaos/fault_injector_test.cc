@@ -15,7 +15,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Steps as far as its gate lets it.
+// A run that steps as far as its gate allows.
 class SteppingRun final : public GatedRun {
  public:
   void set_gate(uint64_t step) override {
@@ -46,7 +46,7 @@ class SteppingRun final : public GatedRun {
   uint64_t limit_ = 0, gate_ = std::numeric_limits<uint64_t>::max();
 };
 
-// What was asked and done, in order: "ask 0 at 7", "do kill=runner:0@step=7".
+// Records the questions and deeds in order: "ask 0 at 7", "do kill=runner:0@step=7".
 class Book {
  public:
   explicit Book(SteppingRun& run) : run_(run) {}
@@ -68,7 +68,7 @@ class Book {
     return lines_;
   }
   Status answer;
-  std::vector<Status> first_answers;  // then `answer`
+  std::vector<Status> first_answers;  // the first answers; after them comes `answer`
 
  private:
   void add(std::string line) {
@@ -138,7 +138,7 @@ TEST_CASE("a fault that a master wrote down before it died comes, though it is a
   injector.arm({armed(0, "kill=runner:0@step=7")}, 0ms);
   run->extend(100);
   REQUIRE(eventually([&] { return !book.lines().empty(); }, 10s, 1ms));
-  injector.arm({}, 0ms);  // by the next master, which knows that it has come
+  injector.arm({}, 0ms);  // the next master arms it, and knows that the fault has happened
   const size_t asked = book.lines().size();
   REQUIRE(eventually([&] { return book.lines().size() > asked + 1; }, 10s, 1ms));
   CHECK(run->done() == 7);
@@ -179,7 +179,7 @@ TEST_CASE("a fault that is due comes at once, and only once") {
   REQUIRE(eventually([&] { return book.lines().size() == 4; }, 10s, 1ms));
   CHECK(book.lines()[3] == "do kill=runner:0@step=800");
   run->extend(1000);
-  CHECK(run->done() == 1000);  // no gate
+  CHECK(run->done() == 1000);  // without a gate
 }
 
 TEST_CASE("a fault of a time counts what the job ran before") {

@@ -1,4 +1,4 @@
-// leat checkpoint, on what a training left.
+// Tests `leat checkpoint` on the files that a training left.
 #include <filesystem>
 
 #include "daemon/base/exit_code.h"
@@ -71,12 +71,12 @@ TEST_CASE("a damaged checkpoint and a broken chain are named, and the rest is lo
   CHECK(damaged.exit_code == kExitInvalid);
   CHECK_THAT(damaged.err, Contains("step-00000004") && Contains("expected SHA-256"));
   CHECK_THAT(damaged.out, Contains("step-00000008: whole"));
-  // What reads one takes the newest that is whole.
+  // Commands that read one checkpoint take the newest whole one.
   check_ok(tiny.leat({"checkpoint", "diff", "a", "a"}));
   check_refused(tiny.leat({"checkpoint", "diff", "a/checkpoints/step-00000004", "a"}), kExitInvalid,
                 {"expected SHA-256"});
 
-  // Another checkpoint of step 4, whole in itself.
+  // Writes another checkpoint of step 4, which is whole.
   tiny.write(old + part_name(0, 2), part);
   Checkpoint other =
       must(read_checkpoint(real_files(), tiny.folder() + "/" + old.substr(0, old.size() - 1)));

@@ -1,6 +1,7 @@
-// Checkpoints as files: what is written is read back, what is damaged is refused by name, and a
-// power failure at any moment, with any of the states that it may leave on the disk, costs nothing
-// that was committed. LEAT_CRASH_STATES and LEAT_BIT_FLIPS say how many are tried, LEAT_SEED which.
+// Tests checkpoints as files. A written one must be read back, a damaged one refused by name, and a
+// power failure at any moment must lose nothing that was committed, in each state that it may leave
+// on the disk. LEAT_CRASH_STATES and LEAT_BIT_FLIPS set the numbers of trials, and LEAT_SEED the
+// seed.
 #include "daemon/checkpoint/checkpoint_store.h"
 
 #include <cstdlib>
@@ -26,7 +27,7 @@ uint64_t setting(const char* name, uint64_t usual) {
   return text ? std::strtoull(text, nullptr, 10) : usual;
 }
 
-// The state of a job after `step`; every other run of it has the same.
+// Returns the state of a job after `step`. It differs between runs.
 Variables state_after(int64_t step, int run = 0) {
   Variables out;
   for (int v = 0; v < 3; ++v) {
@@ -70,15 +71,15 @@ Result<Manifest> write_parts(Files& files, int64_t step, size_t parts, int run =
   return writer->commit(manifest_of(step));
 }
 
-// What was acknowledged, and when.
+// A checkpoint that the store acknowledged, and the disk's number of operations then.
 struct Acknowledged {
   size_t operations;
   int64_t step;
   int run;
 };
 
-// A training that writes, prunes, writes one again, and is told each time that it is on disk.
-// Stops at the first error.
+// Trains: writes checkpoints, prunes them, and writes one of them again. Records each
+// acknowledgement. Stops at the first error.
 std::vector<Acknowledged> train(Files& files, const std::function<size_t()>& operations) {
   std::vector<Acknowledged> acknowledged;
   for (const auto& [step, run] : {std::pair{10, 0}, {20, 0}, {30, 0}, {30, 1}, {40, 0}}) {
@@ -89,7 +90,7 @@ std::vector<Acknowledged> train(Files& files, const std::function<size_t()>& ope
   return acknowledged;
 }
 
-// What is wrong with the disk after a crash; "" if nothing is.
+// Checks the disk after a crash. Returns the first error, "" if there is none.
 std::string what_is_wrong(CrashFiles& left, size_t operations,
                           const std::vector<Acknowledged>& acknowledged) {
   const auto paths = list_checkpoints(left, kFolder);
@@ -111,7 +112,7 @@ std::string what_is_wrong(CrashFiles& left, size_t operations,
   return cat("the variables of step ", step, " are not what was written");
 }
 
-// Crashes after every operation, and of what that may leave, `states` in all; the first finding.
+// Crashes after every operation, in `states` states in all. Returns the first error.
 std::string crash_everywhere(const CrashFiles& disk, const std::vector<Acknowledged>& acknowledged,
                              uint64_t states, uint64_t seed) {
   for (uint64_t i = 0; i < states; ++i) {
@@ -125,7 +126,7 @@ std::string crash_everywhere(const CrashFiles& disk, const std::vector<Acknowled
   return "";
 }
 
-// Leaves out what it is told to: as a writer with that fault would do.
+// Files that omit the steps of a mutation, as a writer with that bug would.
 class Careless final : public ForwardingFiles {
  public:
   enum class Omits { part_syncs, manifest_syncs, folder_syncs, inner_syncs, exchange };
@@ -214,7 +215,7 @@ TEST_CASE("a part may be written by who sees the very folder, and by nobody else
   CHECK(write({place.folder, 0, kMaxCheckpointParts + 1}).status().code() ==
         Code::invalid_argument);
   const CheckpointPart part = must(write(place));
-  CHECK(write(place).status().code() == Code::failed_precondition);  // it is there already
+  CHECK(write(place).status().code() == Code::failed_precondition);  // it exists already
   must(writer->write_part(0, Variables()));
   CHECK(writer->wrote_part(1, {part.bytes + 1, part.sha256}).code() == Code::unavailable);
   CHECK(writer->wrote_part(1, {part.bytes, "x"}).code() == Code::invalid_argument);
@@ -255,7 +256,7 @@ TEST_CASE("each checkpoint of a job names the one before, which may be gone") {
   CHECK(parent(30)->step == 20);
   CHECK(second.expect_none().code() == Code::failed_precondition);
 
-  // One that took its parent's place would be refused when it is read.
+  // A checkpoint that replaced its parent would be refused at its reading.
   CHECK(second.write(manifest_of(40), state_after(40)).code() == Code::failed_precondition);
   CHECK(parent(40)->step == 30);
 }

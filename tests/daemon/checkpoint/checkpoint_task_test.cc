@@ -1,4 +1,4 @@
-// Snapshots of variables, and who has which share of a checkpoint.
+// Tests snapshots of variables, and how workers share the parts of a checkpoint.
 #include "daemon/training/checkpoint_task.h"
 
 #include <algorithm>
@@ -32,7 +32,7 @@ struct Table {
   JobResources& resources = worker.resources("job");
 };
 
-// A worker that takes snapshots and then does not answer, until it is not asked any more.
+// A worker that takes snapshots and then does not answer until it is released.
 class MuteWorker final : public HostHandle {
  public:
   std::string device_name() const override { return "silent"; }
@@ -87,7 +87,7 @@ bool all_are(const Tensor& tensor, float value) {
 }  // namespace
 
 TEST_CASE("a snapshot stays as it is while its variables change") {
-  const int64_t elements = GENERATE(int64_t{1}, int64_t{5'000'003});  // by one thread, by several
+  const int64_t elements = GENERATE(int64_t{1}, int64_t{5'000'003});  // one thread; several
   Table table(elements);
   VariableSnapshot snapshot;
   CHECK(snapshot.read(0).status().code() == Code::failed_precondition);
@@ -101,7 +101,7 @@ TEST_CASE("a snapshot stays as it is while its variables change") {
     REQUIRE(values->size() == 2);
     for (const auto& [name, value] : *values) CHECK(all_are(value, 1));
     memory = values->at("a").raw();
-    // Another one is taken while this one is read.
+    // Takes another snapshot while this one is read.
     must(snapshot.take(table.resources, 20, {"a"}));
     CHECK(all_are(values->at("a"), 1));
   }
@@ -131,7 +131,7 @@ TEST_CASE("the shares of a checkpoint are of about equal bytes, each with who ho
   CHECK(shares[1].worker == &b);
   CHECK(shares[1].names == Names{"one", "own", "two"});
 
-  const auto none = share_out(workers, {}, {});  // a job without variables has a checkpoint, too
+  const auto none = share_out(workers, {}, {});  // a job without variables has checkpoints, too
   REQUIRE(none.size() == 1);
   CHECK(none[0].worker == &a);
   CHECK(none[0].names.empty());

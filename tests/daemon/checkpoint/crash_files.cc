@@ -99,7 +99,7 @@ void CrashFiles::change(std::vector<Name> names) {
   log_.push_back({Deed::names, std::move(names)});
 }
 
-// Whether a directory that the change touches was synced after it.
+// Whether a directory that the change touches was synced after the change.
 bool CrashFiles::is_synced(const Operation& change, size_t from, size_t to) const {
   for (size_t i = from; i < to; ++i) {
     if (log_[i].deed != Deed::sync) continue;
@@ -114,7 +114,7 @@ void CrashFiles::apply(const Operation& operation, Bytes& bytes) {
   put(operation.bytes, operation.offset, bytes);
 }
 
-// What becomes of the operations on one file after its last sync.
+// Decides which operations on one file survive, of those after its last sync.
 struct CrashFiles::Luck {
   enum Kind { nothing, everything, a_first_part, operations, sectors, kinds };
   Luck(uint64_t seed, Node file, uint64_t loose)
@@ -124,13 +124,12 @@ struct CrashFiles::Luck {
     tears = tears_a_sector(seed);
   }
   bool coin() { return (random = mix(random)) % 2 == 0; }
-  // Whether the next of an operation's sectors is there.
+  // Whether the next sector of an operation is on the disk.
   bool keeps_next() {
     if (kind == a_first_part) return left-- > 0;
     return kind == everything || (kind == sectors && coin());
   }
-  // As much as there is of a sector of which a part was written: its beginning, and behind that
-  // what was there before, or what never was.
+  // Returns a partly written sector: only its beginning, or behind that zeros or garbage.
   Bytes torn(std::span<const std::byte> whole) {
     const auto written = static_cast<ptrdiff_t>(mix(random) % whole.size());
     Bytes part(whole.begin(), whole.begin() + written);
@@ -142,7 +141,7 @@ struct CrashFiles::Luck {
   Kind kind;
   uint64_t sector;
   uint64_t left;  // sectors of the first part
-  bool tears;     // no sector was torn yet, and one may be
+  bool tears;     // a sector may still be torn, and none was yet
 };
 
 void CrashFiles::apply_in_part(const Operation& operation, Luck& luck, Bytes& bytes) {
@@ -168,7 +167,7 @@ void CrashFiles::apply_in_part(const Operation& operation, Luck& luck, Bytes& by
 
 void CrashFiles::keep_bytes(CrashFiles& left, size_t operations, uint64_t seed) const {
   std::vector<size_t> synced(nodes_.size());
-  std::vector<uint64_t> loose(nodes_.size());  // pieces since then, about
+  std::vector<uint64_t> loose(nodes_.size());  // unsynced sectors, roughly
   for (size_t i = 0; i < operations; ++i) {
     const Operation& each = log_[i];
     if (each.deed == Deed::sync) synced[each.file] = i, loose[each.file] = 0;
@@ -193,7 +192,7 @@ CrashFiles CrashFiles::after_crash(size_t operations, uint64_t seed) const {
   left.nodes_ = base_;
   for (Node n = base_.size(); n < nodes_.size(); ++n)
     left.nodes_.push_back({nodes_[n].directory, {}, {}});
-  // Of the changes that are not synced: none, all, or each with the flip of a coin.
+  // Of the unsynced changes, none survive, all survive, or a coin decides on each.
   const uint64_t mode = mix(seed) % 8;
   for (size_t i = 0; i < operations; ++i) {
     if (log_[i].deed != Deed::names) continue;

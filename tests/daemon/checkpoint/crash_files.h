@@ -1,9 +1,10 @@
-// A disk in memory that can lose its power at any moment, and shows all that may be left.
+// A disk in memory whose power can fail at any moment, and which shows every state that may be
+// left.
 //
-// What is promised is what POSIX promises, and no more. The bytes of a file are on the disk once it
-// was synced; of what was written or cut off later any sectors may be there and any not, and one
-// of them may be torn. A change of names (a file made, renamed, removed) is on the disk once its
-// directory was synced; of the later ones any may be there and any not, in whatever order.
+// It promises what POSIX promises, and no more. The bytes of a file are on the disk once the file
+// was synced. Of later writes and truncations, any sectors may be there or not, and one of them may
+// be torn. A change of names (a file made, renamed, removed) is on the disk once its directory was
+// synced. Of later changes, any may be there or not, in any order.
 //
 // Threads: one.
 #pragma once
@@ -20,30 +21,32 @@
 
 namespace leat {
 
+// The files of the disk, with a log of all operations on them.
 class CrashFiles final : public Files {
  public:
   CrashFiles();
   CrashFiles(CrashFiles&&) = default;
-  // The same disk once more, with all that is not synced. What is open is of the first one.
+  // Copies the disk with its unsynced state. Open files belong to the original.
   CrashFiles(const CrashFiles&) = default;
 
-  // What was done so far: the power may fail after each of so many operations.
+  // The number of operations so far. The power may fail after each of them.
   size_t operations() const { return log_.size(); }
-  // The disk after its power failed when `operations` were done. Of what may be there or not, the
-  // seed decides. Nothing of it is open, and everything on it is on the disk.
+  // Returns the disk as it is after its power failed when `operations` were done. The seed decides
+  // which unsynced changes are there. No file of the result is open, and all of it is synced.
   CrashFiles after_crash(size_t operations, uint64_t seed) const;
-  // Whether that has a sector of which only a part was written, as disks do not leave one (they
-  // write a sector or not); else all of it that was written came in whole sectors.
+  // Whether after_crash() with this seed leaves a partly written sector. Real disks do not: they
+  // write a sector or leave it. With other seeds every sector is whole.
   static bool tears_a_sector(uint64_t seed) { return mix(seed ^ 1) % 3 == 0; }
-  // SplitMix64: of one number another that looks drawn.
+  // SplitMix64: maps a number to one that looks random.
   static uint64_t mix(uint64_t number);
 
-  // Flips a bit of a file. REQUIRES: the file is there and has that byte.
+  // Flips a bit of a file. REQUIRES: the file exists and has that byte.
   void flip(const std::string& path, uint64_t byte, int bit);
-  // Files, with their sizes.
+  // Returns the files with their sizes.
   std::map<std::string, uint64_t> sizes() const;
 
-  // Files that are written in place: a number stands for one, whatever its name is by now.
+  // Functions for files that are written in place. A number stands for a file, whatever its name is
+  // now.
   std::optional<size_t> open_in_place(const std::string& path, bool create);
   std::span<const std::byte> bytes_in_place(size_t file) const { return nodes_[file].bytes; }
   void write_in_place(size_t file, uint64_t offset, std::span<const std::byte> bytes);
@@ -66,7 +69,7 @@ class CrashFiles final : public Files {
  private:
   class Reader;
   class Writer;
-  using Node = size_t;  // its place in nodes_
+  using Node = size_t;  // an index into nodes_
   static constexpr Node kNone = ~size_t{0}, kRoot = 0;
 
   struct File {
@@ -77,15 +80,16 @@ class CrashFiles final : public Files {
   struct Name {
     Node directory;
     std::string name;
-    Node now;  // kNone: nothing
+    Node now;  // kNone: no node
   };
-  // One of: names that change at once, bytes that come to a file, its cut, a sync.
+  // The kinds of operations: names that change together, bytes that are written, a truncation, a
+  // sync.
   enum class Deed { names, write, cut, sync };
   struct Operation {
     Deed deed;
     std::vector<Name> names = {};
     Node file = kNone;
-    uint64_t offset = 0;  // of the bytes; of a cut the size afterwards
+    uint64_t offset = 0;  // the place of the bytes; for a cut, the new size
     Bytes bytes = {};
   };
   struct Luck;
@@ -105,7 +109,7 @@ class CrashFiles final : public Files {
   void list_sizes(Node at, const std::string& path, std::map<std::string, uint64_t>& out) const;
 
   std::vector<File> nodes_;
-  std::vector<File> base_;  // on the disk when the log began
+  std::vector<File> base_;  // the disk when the log began
   std::vector<Operation> log_;
 };
 

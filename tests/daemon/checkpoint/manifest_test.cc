@@ -1,4 +1,4 @@
-// Manifests that are whole, by their own hash, and still none.
+// Tests manifests whose hash is right but whose content is invalid.
 #include "daemon/checkpoint/manifest.h"
 
 #include "devices/base/sha256.h"
@@ -28,7 +28,7 @@ std::string refusal_of(const std::string& text) {
   return read.status().message();
 }
 
-// The text with a word changed, and the hash of what it says then.
+// Returns the text with a word changed, and with the right hash of its new content.
 std::string with_word(std::string text, const std::string& from, const std::string& to) {
   const size_t at = text.find(from);
   REQUIRE(at != std::string::npos);

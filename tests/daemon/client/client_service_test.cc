@@ -1,4 +1,5 @@
-// What a client may not make the master hold or do: calls that ClusterClient would never make.
+// Tests the limits of the memory and the work that a client can cause in a master, by calls that
+// ClusterClient never makes.
 #include "daemon/master/lent_calls.h"
 #include "daemon/master/permits.h"
 #include "daemon/wire/views.h"
@@ -69,7 +70,7 @@ struct Caller {
   std::unique_ptr<RpcClient> client;
 };
 
-// An upload as its caller likes it.
+// An upload in steps that the test chooses.
 class RawUpload {
  public:
   RawUpload(Caller& caller, uint64_t size, std::string_view told) : caller_(caller) {
@@ -123,7 +124,7 @@ class RawUpload {
   uint64_t id_ = 0;
 };
 
-// Full after so many bytes of a file.
+// A disk that is full after this number of bytes in a file.
 class SmallDisk final : public ForwardingFiles {
  public:
   using ForwardingFiles::ForwardingFiles;
@@ -147,7 +148,7 @@ class SmallDisk final : public ForwardingFiles {
   };
 };
 
-// Capabilities that live on a loop until it stops.
+// Holds capabilities that live on a loop until it stops.
 template <typename Client>
 struct Held final : LoopOwned {
   std::vector<Client> clients;
@@ -188,7 +189,7 @@ TEST_CASE("a submit with too many or too large files is refused", "[cluster]") {
 
 TEST_CASE("a file in a submit that should have been uploaded is refused", "[cluster]") {
   JobMaster master({.secret = "0123456789abcdef"});
-  Caller caller(master, "0123456789abcdef");  // with a secret, a message may be larger
+  Caller caller(master, "0123456789abcdef");  // a peer with a secret may send larger messages
   const Status status = caller.submit([](auto request) {
     auto file = request.initFiles(1)[0];
     file.setName("graph");
@@ -257,7 +258,7 @@ TEST_CASE("an upload is kept when its bytes are what was told, and else leaves n
   SECTION("as it was told") {
     RawUpload upload(caller, 12, "hello, world");
     upload.write(0, "hello");
-    CHECK(blobs_become(1));  // on its way
+    CHECK(blobs_become(1));  // an upload is in progress
     upload.write(5, ", world");
     CHECK(upload.finish() == "ok");
     CHECK(upload.finish() == "failed_precondition: upload was finished before");

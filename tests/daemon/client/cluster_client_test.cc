@@ -119,7 +119,7 @@ TEST_CASE("a file that changes between its hash and its upload is refused by nam
   const TemporaryDirectory here;
   const std::string path = write(here / "w", pattern(3u << 20));
   ClusterClientOptions options = options_for(master);
-  // Asked after each MiB that is hashed.
+  // The client asks after each MiB that it has hashed.
   int asked = 0;
   options.stop = [&] {
     if (++asked == 3) write(path, Bytes(3u << 20));
@@ -147,7 +147,7 @@ TEST_CASE("a checkpoint of a thousand parts goes along, and what no message hold
   INFO(view.status());
   REQUIRE(view.ok());
   CHECK(master.jobs().submission(view->id).files.size() == 1000);
-  CHECK(master.jobs().blobs() == 1);  // of those that were too many to go in the message
+  CHECK(master.jobs().blobs() == 1);  // of the files that did not fit in the message
   for (JobAttachment& file : files) file.name += std::string(1000, 'x');
   const Status large = client->submit(request_of(files)).status();
   CHECK(large.code() == Code::invalid_argument);
@@ -430,7 +430,7 @@ TEST_CASE("files of a job are listed and fetched whole") {
   }
   CHECK(read(here / "out/weights.safetensors") == weights);
   CHECK(read(here / "out/checkpoints/000010/manifest.json").empty());
-  CHECK(real_files().list(here / "out")->size() == 2);  // and no file that was on its way
+  CHECK(real_files().list(here / "out")->size() == 2);  // and no temporary file
 }
 
 TEST_CASE("a fetch that breaks goes on where it broke") {
@@ -441,7 +441,7 @@ TEST_CASE("a fetch that breaks goes on where it broke") {
   const Bytes weights = pattern(96u << 20);
   master.jobs().leave(id, "w", weights);
   std::thread other([&] {
-    // Once it has begun to write, which it does under another name.
+    // Waits until the client has begun to write, under a temporary name.
     const auto began = [&] {
       const auto names = real_files().list(here / "out");
       return names.ok() && !names->empty();
@@ -468,7 +468,7 @@ TEST_CASE("a job that a master calls otherwise than it may is taken by no call")
     master.jobs().lies([&](JobView& view) { view.id = name; });
     CHECK(client->job("cnn").status().code() == Code::internal);
     CHECK(client->watch(id, 0, 1ms).status().code() == Code::internal);
-    const std::string known = name;  // a list holds any job
+    const std::string known = name;  // a list may contain any job
     CHECK(client->jobs().ok() == (known == "rnn-a001"));
   }
   master.jobs().lies([](JobView& view) { view.condition.workers = {"w1", "../w2"}; });

@@ -1,5 +1,5 @@
-// The commands about a cluster as users run them: the real program, against a master that the test
-// moves.
+// Tests the commands about a cluster as users run them: the real program, with a master whose state
+// the test changes.
 #include <fcntl.h>
 #include <pty.h>
 #include <signal.h>
@@ -75,7 +75,7 @@ struct Here {
   JobMaster master;
 };
 
-// One that goes on while the test does something.
+// A command that runs while the test does something else.
 class Running {
  public:
   Running(const Here& here, const std::vector<std::string>& arguments)
@@ -86,7 +86,7 @@ class Running {
                   .err = err_}) {}
 
   void signal(int number) { process_.signal(number); }
-  // Waits until what it wrote has `text` in it.
+  // Waits until its output contains `text`.
   void await_out(const std::string& text) { await(out_, text); }
   void await_err(const std::string& text) { await(err_, text); }
   Finished finish() {
@@ -106,7 +106,7 @@ class Running {
   ChildProcess process_;
 };
 
-// A terminal of so many columns, for a program to write to.
+// A terminal with this number of columns, for a program to write to.
 class Terminal {
  public:
   explicit Terminal(uint16_t columns) {
@@ -121,7 +121,7 @@ class Terminal {
     ::close(reader_);
   }
   const std::string& path() const { return path_; }
-  // All that was written to it so far.
+  // Returns everything that was written to it so far.
   const std::string& text() {
     char bytes[4096];
     for (ssize_t count; (count = ::read(reader_, bytes, sizeof bytes)) > 0;)
@@ -226,7 +226,7 @@ TEST_CASE("leat submit --follow shows states and epochs, as leat train does") {
   });
   leat.await_err("RUNNING on w1, w2");
   const bool rows_known = GENERATE(false, true);
-  // 9 steps in two epochs: the first has 5, or, if it is known how many rows there are, 6.
+  // 9 steps in two epochs. The first has 5 steps, or 6 if the number of rows is known.
   const uint64_t first = rows_known ? 6 : 5;
   const auto step = [&](uint64_t step, std::vector<EpochResult> ended) {
     jobs.change(id, [&](JobView& view) {
@@ -288,9 +288,9 @@ TEST_CASE("a terminal of 60 columns shows the loss of a job that is followed") {
     last.loss = 0.75;
     last.accuracy = 0.5;
   });
-  // Nobody has timed the steps before the first report: they have no speed.
+  // The steps before the first report have no speed, because their time is unknown.
   CHECK(shows("\r 100/1000 [>............] - loss: 0.7500 - accuracy: 0.5000"));
-  // The last line of an epoch is written however soon it comes after another.
+  // The last line of an epoch is written, however soon it follows another.
   jobs.change(id, [](JobView& view) {
     view.progress.last.step = 1000;
     view.progress.epochs = {{1, 1000, 0.25, 0.5, kNoNumber, kNoNumber, 2, 4000}};
@@ -381,7 +381,7 @@ TEST_CASE("leat rm forgets jobs that have ended, and leaves others alone") {
   const std::string cancelled = jobs.add("mlp", JobState::cancelled);
   const Finished done = here.run({"rm", failed, lives, "none", "mlp"});
   CHECK(done.out == cat(failed, "\n", cancelled, "\n"));
-  CHECK(done.exit_code == 6);  // of the first that stays
+  CHECK(done.exit_code == 6);  // of the first job that stays
   CHECK_THAT(done.err, Catch::Contains("is RUNNING: expected one that has ended") &&
                            Catch::Contains("leat cancel --wait " + lives) &&
                            Catch::Contains("there is no job 'none'"));
@@ -637,7 +637,7 @@ TEST_CASE("leat fetch goes on when a checkpoint is removed meanwhile") {
     CHECK(done.exit_code == 0);
     CHECK_THAT(done.err, Catch::Contains("the job has removed checkpoints/step-1 meanwhile"));
     CHECK(done.out == cat(paths(folder, 2), folder, "/job.yaml\n"));
-    // One of another time stays whole.
+    // A checkpoint that was fetched earlier stays whole.
     const bool was_here = folder == "before";
     const std::string first = here.folder / (folder + "/checkpoints/step-1");
     CHECK(std::filesystem::exists(first + "/part-1") == was_here);
@@ -679,7 +679,7 @@ TEST_CASE("a cluster with a secret is for those who know it") {
   CHECK(run({"ps", "--master", master.address()}, {}) == 4);
   CHECK(run({"ps", "--master", master.address(), "--secret-file", "secret"}, {}) == 0);
   CHECK(run({"ps", "--master", master.address(), "--secret-file", "none"}, {}) == 7);
-  // The file of the user, then the environment over it, then the flag over both.
+  // The user's file comes first, then the environment replaces it, then the flag.
   write(folder / "leat/config.yaml",
         cat("master: ", master.address(), "\nsecret_file: ", folder / "secret", "\n"));
   CHECK(run({"ps"}, {}) == 0);

@@ -1,5 +1,5 @@
-// A master without workers, for tests of clients: the real service behind a real server, over jobs
-// that the test moves.
+// A master without workers, for tests of clients: the real service behind a real server, with jobs
+// whose state the test changes.
 #pragma once
 
 #include <condition_variable>
@@ -17,7 +17,7 @@
 
 namespace leat {
 
-// Threads: any.
+// A source of jobs that the test controls. Threads: any.
 class FakeJobs final : public JobService, public StatusSource {
  public:
   // Uploads go to `files`.
@@ -25,13 +25,13 @@ class FakeJobs final : public JobService, public StatusSource {
   ~FakeJobs() override;
 
   void submit(Submission submission, Done<JobView> done) override;
-  // With a file resume/JOB, so that it can be told.
+  // Adds a file resume/JOB to the submission, so that a test can see it.
   void resume(std::string job, Submission submission, Done<JobView> done) override;
   Result<std::unique_ptr<ArrivingBlob>> begin_blob(const Sha256Digest& sha256,
                                                    uint64_t size) override;
   void cancel(std::string id, std::string by, Done<JobView> done) override;
   void remove(std::string id, std::string by, Done<JobView> done) override;
-  // Of "w1"; what was asked last is there to be looked at.
+  // For the worker "w1". drained() returns the last request.
   void drain(std::string worker, bool draining, std::string by, Done<NodeView> done) override;
   void watch(std::string id, uint64_t seen, std::chrono::steady_clock::time_point deadline,
              Done<JobView> done) override;
@@ -47,43 +47,43 @@ class FakeJobs final : public JobService, public StatusSource {
   Result<LogPage> log(std::string_view id, uint64_t from, size_t most) const override;
   Status ready() const override { return {}; }
 
-  // What tests do ---------------------------------------------------------------------------------
+  // Calls of the test -----------------------------------------------------------------------------
 
-  // A job that nobody submitted: the id is "NAME-" and four digits.
+  // Adds a job that no client submitted, and returns its id: "NAME-" and four digits.
   std::string add(const std::string& name, JobState state = JobState::running);
   // Changes the view and raises its version.
   void change(const std::string& id, const std::function<void(JobView&)>& change);
   void say(const std::string& id, const std::string& worker, const std::string& text);
-  // Leaves a file of the job; its path.
+  // Writes a file of the job, and returns its path.
   std::string leave(const std::string& id, const std::string& name,
                     std::span<const std::byte> bytes);
-  // With its folder, when it is asked for.
+  // Removes this file and its folder when a client asks for it.
   void vanishes(const std::string& name) {
     const std::lock_guard lock(mutex_);
     vanishing_ = name;
   }
-  // A master that lies: from now on what it says of a job is changed so, and its files have these
-  // beside those that are there.
+  // Makes the master lie: `about_job` changes every view of a job, and lists of files have these in
+  // addition.
   void lies(std::function<void(JobView&)> about_job, std::vector<std::string> files = {}) {
     const std::lock_guard lock(mutex_);
     lie_ = std::move(about_job);
     listed_ = std::move(files);
   }
-  // And every page of a log begins so many lines earlier.
+  // Makes every page of a log begin this number of lines earlier.
   void repeats_lines(uint64_t lines) {
     const std::lock_guard lock(mutex_);
     lines_back_ = lines;
   }
-  // The id of the `count`th job, once there is one; and the submission it came of.
+  // Waits for the `count`th job and returns its id; submission() returns what the client sent.
   std::string await_job(size_t count = 1);
   Submission submission(const std::string& id) const;
-  size_t blobs() const;         // with those that are on their way
+  size_t blobs() const;         // counting uploads in progress
   std::string drained() const;  // "w1", "w1 --undo"
-  // How often a submit that was known came again.
+  // How often a known submission came again.
   int repeats() const;
-  // Waits until somebody waits for a job or its log.
+  // Waits until a client waits for a job or its log.
   void await_watcher();
-  // Tells who waits for a job that the master is stopping.
+  // Answers the waiting clients that the master is stopping.
   void leave_waiting();
 
  private:
@@ -104,7 +104,7 @@ class FakeJobs final : public JobService, public StatusSource {
   Result<JobView> known(std::string_view id) const;
   JobView told(JobView view) const;  // with the lock
   LogPage page_of(const Entry& entry, uint64_t from) const;
-  // Answers all whose time has come, without the lock.
+  // Answers all requests that are due. Called without the lock.
   void answer_waiting();
   void keep_time();
 
@@ -123,13 +123,14 @@ class FakeJobs final : public JobService, public StatusSource {
   std::thread clock_;
 };
 
+// The settings of a JobMaster.
 struct JobMasterOptions {
   std::string secret = {};
-  Files* files = &real_files();  // that uploads go to
+  Files* files = &real_files();  // the files that uploads go to
   std::chrono::milliseconds upload_silence{60'000};
 };
 
-// A FakeJobs behind a port of loopback, that can be gone and come back.
+// A FakeJobs behind a port of loopback, which a test can stop and start again.
 class JobMaster {
  public:
   explicit JobMaster(JobMasterOptions options = {});
@@ -138,7 +139,7 @@ class JobMaster {
   FakeJobs& jobs() { return jobs_; }
   const std::string& address() const { return address_; }
   void stop();
-  // At the same port.
+  // Starts it again at the same port.
   void start();
 
  private:

@@ -1,4 +1,4 @@
-// A client refuses answers of a master that cannot be.
+// A client refuses a master's answers that are impossible.
 #include <capnp/message.h>
 
 #include "daemon/wire/views.h"

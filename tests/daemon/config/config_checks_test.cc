@@ -114,7 +114,7 @@ TEST_CASE("a secret is in a regular file of its user") {
   }
   SECTION("another user's") {
     write_text(path, std::string(32, 's'));
-    if (::chown(path.c_str(), 1, 1) != 0) return;  // root alone can give files away
+    if (::chown(path.c_str(), 1, 1) != 0) return;  // only root can give files away
     CHECK_THAT(refusal(), Contains("'secret': expected a file of user 0 or of root, received one "
                                    "of user 1"));
   }

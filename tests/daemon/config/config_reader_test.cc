@@ -14,7 +14,7 @@ ConfigSources::Flag set(const std::string& key, const std::string& value) {
   return {key, value, "--set " + key + "=" + value};
 }
 
-// The value with this key.
+// Returns the value with this key.
 ConfigValue value_of(const std::vector<ConfigValue>& values, const std::string& key) {
   const auto found = std::find_if(values.begin(), values.end(),
                                   [&](const auto& value) { return value.key == key; });
@@ -36,7 +36,7 @@ TEST_CASE("with no sources everything is on loopback at its own port") {
   CHECK(worker->data == "127.0.0.1:17463");
   CHECK(worker->name != "");
   CHECK(dev->listen == "127.0.0.1:17461");
-  CHECK(dev->workers == 0);  // as many as jobs ask for
+  CHECK(dev->workers == 0);  // 0: as many as jobs ask for
 }
 
 TEST_CASE("every key of a worker's file arrives in its field") {
@@ -236,7 +236,7 @@ TEST_CASE("an environment variable that is nearly a key is refused") {
   CHECK(load_worker_config(sources).ok());
 }
 
-// What Kubernetes makes in every pod of a namespace with services of these names.
+// Kubernetes sets such variables in every pod of a namespace with services of these names.
 TEST_CASE("variables that Kubernetes makes for services are not ours") {
   ConfigSources sources;
   for (const std::string service : {"LEAT_MASTER_", "LEAT_WORKER_", "LEAT_DEV_", "LEAT_"}) {

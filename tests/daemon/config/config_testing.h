@@ -1,4 +1,4 @@
-// What tests of configs share.
+// Helpers that tests of configs share.
 #pragma once
 
 #include <sys/stat.h>
@@ -29,7 +29,7 @@ class ConfigFile {
   ConfigSources sources;
 };
 
-// The error's message with the folder's name taken out; "" if there is none.
+// Returns the error's message without the folder's name; "" if there is no error.
 template <typename T>
 std::string message_of(const ConfigFile& file, const Result<T>& result) {
   std::string message = result.status().message();

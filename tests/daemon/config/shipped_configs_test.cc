@@ -1,4 +1,4 @@
-// The configs in configs/, and the page that explains them.
+// Tests the configs in configs/, and the page that explains them.
 #include <filesystem>
 #include <map>
 
@@ -11,7 +11,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Which daemon each shipped config is for; every one must be known here.
+// Returns the daemon of each shipped config. A new config must be added here.
 std::map<std::string, std::string> shipped_configs() {
   std::map<std::string, std::string> found;
   const fs::path root = fs::path(LEAT_SOURCE_DIR) / "configs";
@@ -24,14 +24,14 @@ std::map<std::string, std::string> shipped_configs() {
   return found;
 }
 
-// In place of the secrets that the configs name, which only the administrator has.
+// Replaces the secrets that the configs name, which only an administrator has.
 std::vector<ConfigSources::Flag> with_secrets_of(const TemporaryDirectory& folder) {
   write_text(folder / "secret", std::string(64, 's') + "\n");
   return {{"secret_file", folder / "secret", "--secret-file"},
           {"http_token_file", folder / "secret", "--set http_token_file"}};
 }
 
-// The keys of both tables, with what was set of them taken together.
+// Returns the keys of both tables, with the values set in either.
 std::vector<ConfigValue> all_values() {
   std::vector<ConfigValue> values, all;
   REQUIRE(load_master_config({}, &values).ok());
@@ -78,7 +78,7 @@ TEST_CASE("every shipped config starts its daemon, which stops in order") {
     if (daemon == "master") {
       words.insert(words.end(), {"--listen", "127.0.0.1:0"});
     } else {
-      words.insert(words.end(), {"--data", "127.0.0.1:0", "--master", "127.0.0.1:1"});  // nobody
+      words.insert(words.end(), {"--data", "127.0.0.1:0", "--master", "127.0.0.1:1"});  // none
     }
     LeatdProcess process(words);
     CHECK(process.ready().http != "");

@@ -19,7 +19,7 @@ Fault draw_fault(uint64_t seed) {
   std::mt19937_64 random(seed);
   Fault fault;
   fault.seed = seed;
-  // 6 and 8 are no coprimes: every full turn of the deeds shifts the phases by one more.
+  // 6 and 8 share a factor, so every full turn of the deeds shifts the phases by one more.
   fault.deed = kDeeds[seed % kDeeds.size()];
   fault.phase = kPhases[(seed + seed / 24) % kPhases.size()];
   fault.victim = static_cast<uint32_t>(random() % 1000);

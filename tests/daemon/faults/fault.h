@@ -1,4 +1,4 @@
-// What may befall a job on a cluster, drawn from a seed: equal seeds, equal faults.
+// A fault that may happen to a job on a cluster, drawn from a seed: equal seeds give equal faults.
 #pragma once
 
 #include <array>
@@ -11,9 +11,9 @@ enum class Deed : uint8_t {
   kill_runner,    // SIGKILL
   crash_runner,   // SIGSEGV
   stop_runner,    // SIGSTOP
-  kill_worker,    // SIGKILL; started again afterwards
-  stop_worker,    // SIGSTOP; goes on afterwards
-  close_sockets,  // `ss -K` of what its peers have opened to its data port
+  kill_worker,    // SIGKILL; a new one starts afterwards
+  stop_worker,    // SIGSTOP; it continues afterwards
+  close_sockets,  // `ss -K` of the connections to its data port
 };
 enum class Phase : uint8_t {
   queued,      // just submitted
@@ -35,16 +35,17 @@ inline constexpr std::array<Phase, 8> kPhases = {
 std::string_view name_of(Deed deed);    // "kill_runner"
 std::string_view name_of(Phase phase);  // "first_step"
 
+// A deed, the task that it hits, and the moment in the job.
 struct Fault {
   uint64_t seed = 0;
   Deed deed = Deed::kill_runner;
   Phase phase = Phase::middle;
-  uint32_t victim = 0;    // a number for the task; to be taken modulo their number
-  uint32_t step = 0;      // of the phase middle
-  uint32_t delay_us = 0;  // after the phase was seen
-  bool cancel = false;    // the job is then cancelled, where else it would recover
+  uint32_t victim = 0;    // modulo the number of tasks
+  uint32_t step = 0;      // for the phase `middle`
+  uint32_t delay_us = 0;  // from the sight of the phase to the deed
+  bool cancel = false;    // cancels the job, which would otherwise recover
 };
-// Deeds and phases take turns with the seed, the rest is random.
+// Draws a fault. Consecutive seeds go through all deeds and phases; the rest is random.
 Fault draw_fault(uint64_t seed);
 
 }  // namespace leat

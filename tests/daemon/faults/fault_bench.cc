@@ -29,15 +29,15 @@ namespace fs = std::filesystem;
 
 constexpr uint32_t kTasks = 3;
 constexpr auto kLook = 20ms;
-// The longest time of a job with all its faults, and of anything else that is waited for. A machine
-// under any load that tests meet is done much earlier.
+// The longest time of a job with all its faults, and of any other wait. Tests under any realistic
+// load finish much earlier.
 constexpr auto kLongest = 120s * kSlowness;
-// Promised times, which count with LEAT_TIMES alone: how long a cancel takes, and by how much a
-// detection may be later than its heartbeats say.
+// Promised times, which are checked only with LEAT_TIMES: the length of a cancel, and the delay of
+// a detection beyond its heartbeats.
 constexpr auto kCancelled = 2s * kSlowness;
 constexpr auto kSlack = 900ms * kSlowness;
 
-// The promised time until the job's state says what happened.
+// The promised time until the job's state shows the fault.
 std::chrono::milliseconds allowed(const Fault& fault) {
   switch (fault.deed) {
     case Deed::stop_runner:
@@ -55,7 +55,8 @@ int64_t since(std::chrono::steady_clock::time_point begin) {
 }
 
 constexpr uint64_t kSteps = 240;
-// Of a job whose worker is stopped: its runners go on, and must not be done before it is noticed.
+// The steps of a job whose worker is stopped. Its runners continue, and must not finish before the
+// master notices.
 constexpr uint64_t kManySteps = 1200;
 
 uint64_t steps_for(const Fault& fault) {
@@ -121,7 +122,7 @@ Result<JobView> FaultBench::look(const std::string& id, uint64_t seen,
   return client_->watch(id, seen, wait);
 }
 
-// False: the job has ended, or says that something has befallen it, before.
+// False if the job ended, or showed another failure, before the phase.
 bool FaultBench::await_phase(const Fault& fault, JobView& job) {
   const auto deadline = Steady::now() + kLongest;
   const std::string id = job.id;
@@ -169,7 +170,7 @@ void FaultBench::strike_runner(const Fault& fault, int worker) {
   for (const pid_t runner : runners) ::kill(runner, number);
 }
 
-// Of those that have dialled this worker: their peers see a reset.
+// Closes the connections that others have dialled to this worker. Their peers see a reset.
 void FaultBench::close_sockets(int worker) {
   const std::string address = cluster_.worker(worker).ready().data;
   const std::string port = address.substr(address.rfind(':') + 1);
@@ -179,13 +180,13 @@ void FaultBench::close_sockets(int worker) {
 
 bool FaultBench::can_close_sockets() { return ::geteuid() == 0 && fs::exists("/usr/bin/ss"); }
 
-// False: there was nothing to do it to.
+// False if there was no process or connection to act on.
 bool FaultBench::strike(const Fault& fault, const JobView& job, FaultReport& report) {
   const auto& workers = job.condition.workers;
   if (workers.empty()) {
     report.victim = cat("w", fault.victim % static_cast<uint32_t>(cluster_.workers()));
   } else if (fault.deed == Deed::close_sockets) {
-    report.victim = workers.back();  // whom the others dial
+    report.victim = workers.back();  // the other runners dial it
   } else {
     report.victim = workers[fault.victim % workers.size()];
   }
@@ -212,7 +213,7 @@ void FaultBench::repair(const FaultReport& report) {
   if (report.fault.deed == Deed::stop_worker) cluster_.worker(worker).signal(SIGCONT);
 }
 
-// What has to come of it --------------------------------------------------------------------------
+// Expected effects --------------------------------------------------------------------------------
 
 void FaultBench::await_detection(const std::string& id, Steady::time_point struck,
                                  FaultReport& report) {
@@ -224,7 +225,7 @@ void FaultBench::await_detection(const std::string& id, Steady::time_point struc
   report.reason = job.condition.reason;
   report.end = name_of(job.condition.state);
   if (job.condition.state == JobState::succeeded) {
-    report.in_time = false;  // the job had no use for it any more
+    report.in_time = false;  // the job did not need the victim any more
     return;
   }
   report.named = report.reason.find(report.victim) != std::string::npos;
@@ -303,7 +304,7 @@ std::string FaultBench::run_undisturbed() {
 
 // The master -------------------------------------------------------------------------------------
 
-// Steps in a window of 1.5 s, at whose beginning the master is stopped for a while.
+// Returns the steps in a window of 1.5 s, at whose beginning the master is stopped for a while.
 uint64_t FaultBench::steps_within(const std::string& id, std::chrono::milliseconds stopped) {
   constexpr auto kWindow = 1500ms;
   const auto step = [&] { return must(client_->job(id)).progress.last.step; };
@@ -318,7 +319,7 @@ uint64_t FaultBench::steps_within(const std::string& id, std::chrono::millisecon
   return step() - before;
 }
 
-// Epochs do not end meanwhile: at their ends the master has something to do.
+// Its epochs are too long to end, because at an epoch's end the master has work to do.
 std::string FaultBench::submit_endless(int64_t batch) {
   constexpr int64_t kRecords = 24 * 20000;
   must(write_npy(real_files(), small_.path("many-x.npy"),
@@ -347,7 +348,7 @@ uint64_t FaultBench::steps_of_runners() {
 }
 
 bool FaultBench::steps_on_without_master() {
-  constexpr uint64_t kFar = 100;  // far more than can be in flight
+  constexpr uint64_t kFar = 100;  // far more steps than can be in flight
   const std::string id = submit_endless(24);
   cluster_.master().signal(SIGSTOP);
   const uint64_t before = steps_of_runners();
@@ -381,7 +382,7 @@ FaultBench::Rates FaultBench::rates_across_kills(int kills, std::chrono::millise
   const std::string id = submit_endless(240);
   const std::vector<pid_t> runners = cluster_.runners();
   const auto step = [&] {
-    uint64_t step = 0;  // the master that has just started knows it when the job goes on
+    uint64_t step = 0;  // the new master learns it when the job resumes
     const auto known = [&] { return (step = must(client_->job(id)).progress.last.step) > 0; };
     CHECK(eventually(known, kLongest, 5ms));
     return step;
@@ -401,7 +402,7 @@ FaultBench::Rates FaultBench::rates_across_kills(int kills, std::chrono::millise
     }
     CHECK(cluster_.runners() == runners);
   }
-  // On a slow machine an assembly may be lost, and the job may not have gone on from it yet.
+  // On a slow machine an assembly may be lost whose recovery is not over yet.
   const auto lost_assemblies = [&] { return must(client_->job(id)).history.last; };
   const auto went_on = [&] {
     const auto lost = lost_assemblies();
@@ -419,7 +420,7 @@ FaultBench::Rates FaultBench::rates_across_kills(int kills, std::chrono::millise
   return {disturbed / kills, undisturbed / kills};
 }
 
-// What is left ------------------------------------------------------------------------------------
+// Leftovers ---------------------------------------------------------------------------------------
 
 std::vector<pid_t> FaultBench::daemons() {
   std::vector<pid_t> all{cluster_.master().pid()};

@@ -1,5 +1,5 @@
-// A cluster of the real daemons that stays up while jobs on it meet faults, one after the other;
-// and what is true after each, or should be.
+// A cluster of the real daemons that stays up while jobs meet faults, one after the other. After
+// each fault it checks the job's end and what is left over.
 #pragma once
 
 #include <chrono>
@@ -15,47 +15,48 @@
 
 namespace leat {
 
-// What came of one fault.
+// The observed effects of one fault.
 struct FaultReport {
   Fault fault;
   std::string transport;
-  std::string victim;               // the node
-  bool in_time = true;              // false: the job was done before
-  int64_t detected_ms = 0;          // from the deed until the job's state said so
-  int64_t ended_ms = 0;             // until the job had ended
-  std::string reason;               // of the state that said so
+  std::string victim;               // the node's name
+  bool in_time = true;              // false: the job ended before the fault
+  int64_t detected_ms = 0;          // from the deed until the job's state showed it
+  int64_t ended_ms = 0;             // from the deed until the job had ended
+  std::string reason;               // the reason in that state
   bool named = false;               // the victim's name is in the reason
   std::string end;                  // "SUCCEEDED"
-  bool equal = false;               // its weights to those of an undisturbed job
-  std::vector<std::string> misses;  // what should have been otherwise
+  bool equal = false;               // its weights are those of an undisturbed job
+  std::vector<std::string> misses;  // the expectations that failed
 
   std::string line() const;
 };
 
+// Owns the cluster, and runs one job at a time on it.
 class FaultBench {
  public:
   // `transport`: "shm" or "tcp".
   explicit FaultBench(const std::string& transport, int workers = 4);
 
-  // A job that meets the fault. All daemons live and have nothing of it when this returns.
+  // Runs a job that meets the fault. When this returns, all daemons live and have recovered.
   FaultReport run(const Fault& fault);
-  // An undisturbed one: "" if all is well with it.
+  // Runs an undisturbed job; "" if it is correct.
   std::string run_undisturbed();
-  // Whether the runners of a job go on stepping while its master is stopped.
+  // Whether the runners of a job keep stepping while its master is stopped.
   bool steps_on_without_master();
-  // Of a job that trains without a pause: its rate of steps across a stop of the master of 500 ms,
-  // over its rate without; of so many pairs, in order.
+  // Measures a job that trains without a pause: its rate of steps during a stop of the master of
+  // 500 ms, divided by its usual rate. Returns `pairs` ratios in ascending order.
   std::vector<double> rates_across_stops(int pairs);
   struct Rates {
     double across, without;  // steps/s
   };
-  // Of such a job whose master is killed and started again so often, `between` after the last time,
-  // and of as much time without. Its runners stay the same processes.
+  // Kills and restarts the master of such a job `kills` times, `between` apart, and compares the
+  // rate with that of an equal time without kills. The runners must stay the same processes.
   Rates rates_across_kills(int kills, std::chrono::milliseconds between);
-  // Whether `ss -K` works here, which needs root.
+  // Whether `ss -K` works here; it needs root.
   static bool can_close_sockets();
 
-  // By how much the daemons' memory, all together, has grown since the first job: bytes.
+  // The growth of the memory of all daemons together since the first job, in bytes.
   int64_t growth() const;
   ProcessCluster& cluster() { return cluster_; }
 
@@ -85,8 +86,8 @@ class FaultBench {
   const SmallJob small_;
   ProcessCluster cluster_;
   std::unique_ptr<ClusterClient> client_;
-  std::map<uint64_t, std::string> expected_;  // hashes, by steps
-  size_t descriptors_ = 0;                    // of all daemons while nothing runs
+  std::map<uint64_t, std::string> expected_;  // hashes, by number of steps
+  size_t descriptors_ = 0;                    // of all daemons while no job runs
   size_t resident_ = 0;                       // bytes
 };
 

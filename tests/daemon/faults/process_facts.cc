@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The letter after the name in parentheses; 'Z' also of a process that is gone.
+// Returns the letter after the name in parentheses; 'Z' also for a process that has ended.
 char state_of(pid_t process) {
   const std::string stat = contents_of(cat("/proc/", process, "/stat"));
   const size_t at = stat.rfind(')');

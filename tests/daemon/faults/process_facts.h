@@ -1,4 +1,4 @@
-// What the kernel says of a process: for tests that count what is left behind.
+// The kernel's facts about a process, for tests that look for leftovers.
 #pragma once
 
 #include <sys/types.h>
@@ -9,14 +9,14 @@
 
 namespace leat {
 
-// Its children that are no zombies.
+// Returns the children that are no zombies.
 std::vector<pid_t> children_of(pid_t parent);
-// 0 of a process that is gone.
+// Returns the number of open descriptors; 0 if the process has ended.
 size_t open_descriptors(pid_t process);
 size_t resident_bytes(pid_t process);
-// Seconds of processors that it has used so far; 0 if it is gone.
+// Returns the processor time used so far, in seconds; 0 if the process has ended.
 double processor_seconds(pid_t process);
-// A line for each descriptor, for messages.
+// Returns a line for each descriptor, for messages.
 std::string describe_descriptors(pid_t process);
 
 }  // namespace leat

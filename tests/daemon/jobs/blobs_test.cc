@@ -1,4 +1,4 @@
-// Files by their content: there whole, or not at all.
+// Tests files that are named by their content: each is there whole, or not at all.
 #include "daemon/jobs/blobs.h"
 
 #include "devices/base/forwarding_files.h"
@@ -17,7 +17,7 @@ Bytes pattern(size_t size) {
   return bytes;
 }
 
-// Fails as it is told to.
+// Files whose operations fail when the test says so.
 class Failing final : public ForwardingFiles {
  public:
   using ForwardingFiles::ForwardingFiles;
@@ -45,7 +45,7 @@ TEST_CASE("a blob that arrives in pieces is there under its hash when it is fini
   blob.reset();
   CHECK(must(blobs.names()) == std::vector<std::string>{to_hex(hash)});
   CHECK(must(read_file(real_files(), blobs.path(hash), 1 << 20)) == bytes);
-  must(blobs.put(hash, bytes));  // once more
+  must(blobs.put(hash, bytes));  // the same bytes again
   CHECK(must(blobs.names()).size() == 1);
 }
 

@@ -1,4 +1,4 @@
-// Jobs that run on fewer workers and on more, and workers that jobs are to leave.
+// Tests jobs that change their number of workers, and workers that jobs must leave.
 #include "daemon/jobs/job_table.h"
 #include "devices/base/text.h"
 #include "tests/catch.h"
@@ -81,7 +81,7 @@ TEST_CASE("an elastic job takes in workers at a fence, which is none of its rest
   scene.start();
   driver.join("w3");
   driver.tick(kGrowAfter);
-  CHECK(driver.done() == "");  // it has not made a step yet
+  CHECK(driver.done() == "");  // it has not done a step yet
   scene.steps(1, 7, 0);
   driver.tick(milliseconds(100));
   CHECK(driver.done() == "yield a-0000 1\n");
@@ -196,7 +196,7 @@ TEST_CASE("what nobody would keep is saved before a worker drains") {
     }
     SECTION("it does not drain any more") {
       scene.drain("w2", false);
-      CHECK(scene.driver.done() == "");  // its runner has to be gone first
+      CHECK(scene.driver.done() == "");  // its runner must end first
       scene.driver.send(RunnerExited{scene.id, 1, {"w2", 1}, "exited with status 0"});
       CHECK(scene.driver.done() == "start a-0000 2 w1* w2\n");
     }
@@ -211,7 +211,7 @@ TEST_CASE("what nobody would keep is saved before a worker drains") {
     CHECK(scene.driver.done() == "end a-0000 1\nstop a-0000 1 w1\nstart a-0000 2 w2*\n");
   }
   SECTION("those who could go on lack what it reads") {
-    Scene scene({"w3"}, 1);  // it runs on that one
+    Scene scene({"w3"}, 1);  // it runs on w3
     TableDriver& driver = scene.driver;
     driver.send(WorkerJoined{{"w1", 1}, {}, {"digits"}});
     driver.send(WorkerJoined{{"w2", 1}, {}, {"digits"}});
@@ -312,7 +312,7 @@ TEST_CASE("a job that is on its way to run leaves a worker that drains at once")
   driver.join("w3");
   CHECK(driver.done() == "start a-0000 1 w1 w2\n");
   scene.drain("w2");
-  CHECK(driver.done() == "stop a-0000 1 w2\n");  // w1 is on its way
+  CHECK(driver.done() == "stop a-0000 1 w2\n");  // w1 is still moving
   driver.send(RunnerStarted{scene.id, 1, {"w1", 1}});
   CHECK(driver.done() == "start a-0000 2 w1* w3\n");
   CHECK(scene.view().condition.restarts == 0);
@@ -376,7 +376,7 @@ TEST_CASE("an elastic job is elastic after its master has started again") {
   CHECK(driver.done() == "start a-0000 3 w3* w2*\n");
 }
 
-// A run on three workers, of which it needs the first, and one of the others.
+// A run on three workers, which needs the first and one of the others.
 struct Spared : Scene {
   Spared() : Scene({"w1", "w2", "w3"}, 3) {
     start();
@@ -413,7 +413,7 @@ TEST_CASE("a run that spares a worker goes on without it, until there is another
   CHECK(driver.state(scene.id) == "RUNNING");
   CHECK(driver.reason(scene.id) == "");
   driver.done();
-  scene.exits("w3", 2);  // the next run has not said yet that it spares any
+  scene.exits("w3", 2);  // the next run has not reported yet that it spares any
   CHECK(driver.done() == "end a-0000 2\nstart a-0000 3 w1* w2* w3\n");
 }
 
@@ -432,7 +432,7 @@ TEST_CASE("a runner that is spared gives its worker back, and comes back to it a
     CHECK(driver.state(other) == "STARTING");
     driver.tick(kGrowAfter);
     CHECK(driver.done() == "start other-0001 1 w3\n");
-    // The run cannot go on without them, where it is now.
+    // The run cannot continue without them at its current step.
     scene.yields(1, 12);
     CHECK(driver.done() == "end a-0000 1\n");
     CHECK_THAT(driver.reason(scene.id),

@@ -29,7 +29,7 @@ TEST_CASE("a job that fails without coming farther waits longer each time") {
   for (int i = 0; i < 12; ++i) waits.push_back(budget.add(7).count());
   CHECK(waits ==
         std::vector<int64_t>{0, 0, 0, 250, 500, 1000, 2000, 4000, 8000, 16000, 30000, 30000});
-  CHECK(budget.add(5).count() == 30000);  // from a checkpoint, not as far
+  CHECK(budget.add(5).count() == 30000);  // from an earlier checkpoint
   for (const int64_t wait : {0, 0, 0, 250}) CHECK(budget.add(8).count() == wait);
 }
 
@@ -46,8 +46,8 @@ TEST_CASE("failures that the journal tells of were as far as the job was") {
     for (int i = 0; i < 3; ++i) waits.push_back(budget.add(step).count());
     return waits;
   };
-  CHECK(waits(1000) == std::vector<int64_t>{0, 0, 250});  // each of them in vain
-  CHECK(waits(1001) == std::vector<int64_t>{0, 0, 0});    // the first came farther
+  CHECK(waits(1000) == std::vector<int64_t>{0, 0, 250});  // each without progress
+  CHECK(waits(1001) == std::vector<int64_t>{0, 0, 0});    // the first made progress
 }
 
 TEST_CASE("a job that fails where it failed before lets others go first") {

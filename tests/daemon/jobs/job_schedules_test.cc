@@ -1,5 +1,5 @@
-// Random schedules of everything that happens to jobs: a cluster whose workers, runners and journal
-// are simulated, with what must hold checked after every event. A failure prints its seed.
+// Random schedules of every event that jobs can have. The cluster's workers, runners and journal
+// are simulated, and the invariants are checked after every event. A failure prints its seed.
 #include <algorithm>
 #include <deque>
 #include <map>
@@ -23,7 +23,7 @@ constexpr uint32_t kLargestJob = 4;
 struct SimulatedRunner {
   std::string job;
   uint64_t assembly = 0;
-  uint64_t from = 0;  // the first assembly whose news are its own
+  uint64_t from = 0;  // the first assembly whose news counts
   enum { starting, advancing, there, stopping } phase = starting;
 };
 
@@ -31,7 +31,7 @@ struct SimulatedWorker {
   uint64_t incarnation = 0;
   bool alive = false;
   bool draining = false;
-  std::vector<SimulatedRunner> runners;  // of which there must never be two
+  std::vector<SimulatedRunner> runners;  // there must never be two
 };
 
 class Simulation {
@@ -45,7 +45,7 @@ class Simulation {
     boot();
   }
 
-  // Anything that can happen.
+  // Does one random event.
   void step() {
     // In half of the schedules most jobs get to run before the next thing happens.
     for (int i = 0; quick_ && i < 2 * kWorkers; ++i) write_one(), runner_moves();
@@ -93,7 +93,7 @@ class Simulation {
     }
   }
 
-  // All faults end, and everybody does what he is told.
+  // Ends all faults: from now on workers and runners obey.
   void heal() {
     journal_works_ = true;
     for (int i = 0; i < kWorkers; ++i) {
@@ -110,7 +110,7 @@ class Simulation {
     job_yields();
     job_ends(0);
     tick(milliseconds(250));
-    // A removal waits for a journal that has just refused a write.
+    // A removal waits while the journal refuses writes.
     bool ended = writes_.empty() && open_tickets_.empty() &&
                  static_cast<int64_t>(jobs()) <= limits_.retention.max_jobs;
     for (const JobView& job : table_->jobs()) ended = ended && has_ended(job.condition.state);
@@ -120,17 +120,18 @@ class Simulation {
   size_t driven() const { return driven_.size(); }
   size_t jobs() const { return table_->jobs().size(); }
 
-  // Jobs that a dead master let run and a later one brought to a good end.
+  // The number of jobs that ran when a master died, and succeeded under a later one.
   size_t outlived() const { return outlived_; }
-  // Runners that have gone on in another assembly.
+  // The number of runners that were kept for another assembly.
   size_t kept() const { return kept_; }
-  // Runs that came to a fence, and assemblies of fewer workers than a job may have.
+  // The number of runs that yielded at a fence, and of assemblies with fewer workers than the job's
+  // most.
   size_t yielded() const { return yielded_; }
   size_t smaller() const { return smaller_; }
-  // Jobs that were removed because somebody asked for it.
+  // The number of jobs that were removed by request.
   size_t removed() const { return removed_; }
 
-  // What must hold after every event; what does not, in words.
+  // Checks what must hold after every event. Returns the first error, "" if there is none.
   std::string broken() {
     if (!broken_.empty()) return broken_;
     const std::vector<JobView> jobs = table_->jobs();
@@ -206,7 +207,7 @@ class Simulation {
     if (jobs.empty()) return;
     send(CancelAsked{open_ticket(), jobs[pick(jobs.size())].id, "somebody"});
   }
-  // Of any state: one that goes on is refused.
+  // Removes a job in any state. A live one refuses.
   void remove() {
     const auto jobs = table_->jobs();
     if (jobs.empty()) return;
@@ -223,7 +224,7 @@ class Simulation {
     return last_ticket_;
   }
 
-  // Also over one that lives, as when the news of its end come late.
+  // Starts a worker, perhaps while the old one lives, as when the news of its end is late.
   void start_worker(const std::string& name) {
     SimulatedWorker& worker = workers_[name];
     if (worker.alive && pick(4) != 0) return;
@@ -242,7 +243,7 @@ class Simulation {
     send_of(name, [&](WorkerRef worker) { return WorkerDraining{worker, draining}; });
   }
 
-  // A runner that starts is there, one that stops is gone.
+  // Moves a runner on: a starting one has started, and a stopping one has ended.
   void runner_moves() {
     const std::string name = pick_worker();
     SimulatedWorker& worker = workers_[name];
@@ -265,7 +266,7 @@ class Simulation {
     if (worker.runners.empty()) return;
     const SimulatedRunner gone = worker.runners.front();
     worker.runners.clear();
-    // On its way to another assembly it is known by either.
+    // While it moves to another assembly, reports may name either.
     const uint64_t assembly = pick(2) == 0 ? gone.from : gone.assembly;
     send(RunnerExited{gone.job, assembly, {name, worker.incarnation}, "was killed by signal 9"});
   }
@@ -276,9 +277,10 @@ class Simulation {
     const auto [job, assembly] = running[pick(running.size())];
     running_.erase({job, assembly});
     if (how == 0) return send(JobFinished{job, assembly, "weights"});
-    send(JobBroke{job, assembly, how == 1 ? unavailable("a peer is gone") : internal_error("a bug")});
+    send(JobBroke{job, assembly,
+                  how == 1 ? unavailable("a peer is gone") : internal_error("a bug")});
   }
-  // One that was asked to.
+  // A run that was asked to yield does so.
   void job_yields() {
     if (yielding_.empty()) return;
     const auto asked = *yielding_.begin();
@@ -292,7 +294,7 @@ class Simulation {
       return send(ProgressMade{job, assembly, {.step = pick(100), .steps = 100}});
     }
   }
-  // Of assemblies and processes of the past.
+  // Sends news of earlier assemblies and processes.
   void stale_news() {
     const auto jobs = table_->jobs();
     if (jobs.empty()) return;
@@ -300,7 +302,7 @@ class Simulation {
     const std::string name = pick_worker();
     const SimulatedWorker& worker = workers_[name];
     if (worker.alive && !worker.runners.empty() && pick(2) == 0) {
-      const SimulatedRunner& runner = worker.runners.front();  // not of this, but one before it
+      const SimulatedRunner& runner = worker.runners.front();  // of this assembly or the one before
       return send(
           RunnerExited{runner.job, pick(runner.from), {name, worker.incarnation}, "late news"});
     }
@@ -341,13 +343,13 @@ class Simulation {
       if (job == nullptr || !has_ended(job->condition.state)) {
         note(forgotten->id + " is dropped before its end");
       }
-      ended_.erase(forgotten->id);  // the id may be used again
+      ended_.erase(forgotten->id);  // a later job may have the same id
     }
     journal_.append(record);
   }
 
-  // The master dies: of the writes in the air a part is on disk. Runners go with it, workers come
-  // back.
+  // The master dies, and only some of the writes in progress are on disk. Its runners die, and
+  // workers connect again.
   void crash() {
     for (uint64_t written = pick(writes_.size() + 1); written > 0; --written) {
       append(writes_.front().record);
@@ -401,7 +403,8 @@ class Simulation {
   }
 
   void start_runners(const StartRunners& start) {
-    if (assemblies_[start.job] != start.assembly) note(start.job + " starts in an assembly not written");
+    if (assemblies_[start.job] != start.assembly)
+      note(start.job + " starts in an assembly not written");
     if (start.kept.size() != start.workers.size()) note(start.job + " does not say who is kept");
     const auto view = table_->find(start.job);
     const size_t most = view->num_workers;
@@ -417,18 +420,19 @@ class Simulation {
       } else if (start.kept[task]) {
         advance(start, worker, {start.job, task});
       } else {
-        worker.runners.push_back({start.job, start.assembly, start.assembly, SimulatedRunner::starting});
+        worker.runners.push_back(
+            {start.job, start.assembly, start.assembly, SimulatedRunner::starting});
         tasks_[{ref.name, ref.incarnation}] = {start.job, task};
       }
     }
   }
   void advance(const StartRunners& start, SimulatedWorker& worker,
                const std::pair<std::string, size_t>& task) {
-    const auto kept = std::find_if(worker.runners.begin(), worker.runners.end(),
-                                   [&](const SimulatedRunner& runner) {
-                                     return runner.job == start.job && runner.assembly < start.assembly &&
-                                            runner.phase == SimulatedRunner::there;
-                                   });
+    const auto kept = std::find_if(
+        worker.runners.begin(), worker.runners.end(), [&](const SimulatedRunner& runner) {
+          return runner.job == start.job && runner.assembly < start.assembly &&
+                 runner.phase == SimulatedRunner::there;
+        });
     if (kept == worker.runners.end()) return note(start.job + " keeps a runner that is not there");
     for (const auto& [name, other] : workers_) {
       if (&other != &worker) continue;
@@ -445,8 +449,10 @@ class Simulation {
     for (const WorkerRef& ref : go.workers) {
       const SimulatedWorker& worker = workers_[ref.name];
       const bool there = worker.incarnation == ref.incarnation && worker.runners.size() == 1 &&
-                         worker.runners[0].job == go.job && worker.runners[0].assembly == go.assembly;
-      // It may have died while RUNNING was being written: then the job breaks by itself.
+                         worker.runners[0].job == go.job &&
+                         worker.runners[0].assembly == go.assembly;
+      // The runner may have died while RUNNING was being written. Then the job breaks because of
+      // that.
       if (there && worker.runners[0].phase != SimulatedRunner::there) {
         note(go.job + " runs on runners that are not there, or are to stop");
       }
@@ -491,13 +497,13 @@ class Simulation {
   std::deque<WriteJournal> writes_;
   std::map<std::string, SimulatedWorker> workers_;
   std::set<std::pair<std::string, uint64_t>> driven_;    // between RunJob and EndRun
-  std::set<std::pair<std::string, uint64_t>> yielding_;  // were asked to
-  std::set<std::pair<std::string, uint64_t>> running_;   // of those, neither done nor broken
-  std::map<std::string, uint64_t> assemblies_;               // as written
+  std::set<std::pair<std::string, uint64_t>> yielding_;  // were asked to yield
+  std::set<std::pair<std::string, uint64_t>> running_;   // of these, not done or broken
+  std::map<std::string, uint64_t> assemblies_;           // as last written
   std::map<std::string, JobCondition> ended_;            // as first seen
   std::set<uint64_t> open_tickets_, removals_;
-  std::set<std::string> ran_;  // when a master died
-  // What each worker's last runner is.
+  std::set<std::string> ran_;  // jobs that ran when a master died
+  // The task and the job of each worker's last runner.
   std::map<std::pair<std::string, uint64_t>, std::pair<std::string, size_t>> tasks_;
   size_t outlived_ = 0;
   size_t kept_ = 0, yielded_ = 0, smaller_ = 0;

@@ -230,7 +230,7 @@ TEST_CASE("a job that recovers comes before those submitted later") {
   driver.exit_all(first);
   const std::string cause = "deadline_exceeded: step 3 did not finish";
   CHECK(driver.reason(first) == cause + "; waits for 2 workers, 1 there");
-  CHECK(driver.state(second) == "STARTING");  // w2 alone does not suffice for the first
+  CHECK(driver.state(second) == "STARTING");  // w2 alone is not enough for the first
   driver.join("w1", 2);
   CHECK(driver.reason(first) == cause + "; waits for 2 workers, 1 free");
   const std::string third = driver.submit("third", 1);
@@ -296,7 +296,7 @@ TEST_CASE("who kills the runners of a job at one step again and again does not f
   CHECK(driver.reason(id) == "the runner on 'w1' was killed by signal 9; after 10 restarts");
 }
 
-// A job that runs on two workers, with a table that waits for both sides of a failure.
+// A job on two workers, with a table that waits for both sides' reports of a failure.
 struct TwoSides {
   TwoSides() : driver(JobTableLimits{}) {
     for (const char* worker : {"w1", "w2"}) driver.join(worker);
@@ -341,7 +341,7 @@ TEST_CASE("a job waits for the other side of a failure, but not for long") {
   std::string reason;
   int waits = 250;
   SECTION("the run says nothing") {
-    waits = 100;  // it would have said it by now
+    waits = 100;  // enough for the second report
     scene.runner_died();
     reason = "the runner on 'w1' was killed by signal 9, after step 5";
   }
@@ -514,7 +514,7 @@ TEST_CASE("jobs wait for a journal that refuses, say so, and keep what they hold
     driver.lose("w2");
     CHECK(driver.state(id) == "RUNNING");
     CHECK(driver.reason(id) == full);
-    CHECK(driver.reason(other).empty());  // it steps on
+    CHECK(driver.reason(other).empty());  // it keeps stepping
     driver.tick(std::chrono::minutes(2));
     CHECK(driver.reason(id) == full);
     driver.join("w4");
@@ -553,7 +553,7 @@ TEST_CASE("a restarted master gives jobs that had runners new ones, before the q
   driver.start_all(running);
   driver.write_status = resource_exhausted("disk full");
   driver.restart();
-  CHECK(driver.state(running) == "RUNNING");  // what is written
+  CHECK(driver.state(running) == "RUNNING");  // the journal's state
   driver.write_status = Status();
   driver.tick(milliseconds(1000));
   CHECK(driver.state(running) == "RECOVERING");
@@ -677,13 +677,13 @@ TEST_CASE("a job gets only workers that have its data set, and says who lacks it
   CHECK(driver.reason(later) ==
         "waits for 1 worker with data set 'mnist', 0 free; 'w2', 'w3' lack it");
   const std::string any = driver.submit("c", 1);
-  CHECK(driver.state(any) == "QUEUED");  // nobody overtakes
+  CHECK(driver.state(any) == "QUEUED");  // no job overtakes
   driver.send(WorkerDraining{{"w1", 1}, true});
   driver.send(WorkerDraining{{"w4", 1}, true});
   CHECK(driver.reason(later) ==
         "waits for 1 worker with data set 'mnist', 0 there; 'w2', 'w3' "
         "lack it; 'w1', 'w4' are drained");
-  CHECK(driver.state(any) == "STARTING");  // as nothing that is there could do for the other
+  CHECK(driver.state(any) == "STARTING");  // the other one cannot use the free workers
 }
 
 TEST_CASE("a job knows its data set after the master's restart") {

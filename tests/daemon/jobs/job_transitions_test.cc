@@ -1,4 +1,4 @@
-// Every event in every state of a job.
+// Tests every event in every state of a job.
 #include <algorithm>
 
 #include "daemon/jobs/job_state.h"
@@ -69,7 +69,7 @@ struct Case {
   const std::string id = "a-0000";
 };
 
-// Where the events lead that do not leave the job where it is.
+// The next state after an event. Events that are not listed leave the state as it is.
 struct Move {
   JobState from;
   const char* event;
@@ -144,10 +144,10 @@ TEST_CASE("every event while a change is in the air keeps the job in its table o
         Case a(state);
         a.driver.hold_writes = true;
         a.send(first);
-        CHECK(a.driver.state(a.id) == name_of(state));  // nothing is written yet
+        CHECK(a.driver.state(a.id) == name_of(state));  // no change is written yet
         a.send(second);
         CHECK(a.driver.state(a.id) == name_of(state));
-        a.driver.release_writes();  // the journal refuses what the table of transitions does
+        a.driver.release_writes();  // the journal would refuse a forbidden transition
         CHECK(a.driver.journal.find(a.id)->condition.state ==
               a.driver.table->find(a.id)->condition.state);
       }

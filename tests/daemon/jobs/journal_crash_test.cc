@@ -1,5 +1,5 @@
-// The journal after the end of its writer: at a named place, at a random moment, and with a log
-// that was cut or flipped.
+// Tests the journal after its writer was killed, at a named place or a random moment, and with a
+// log that was cut or has flipped bits.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -15,7 +15,7 @@
 namespace leat {
 namespace {
 
-// Record number `i` of a history: each job is submitted, starts, fails, and the older are
+// Returns record number `i` of a history in which each job is submitted, starts, fails and is later
 // forgotten.
 JournalRecord record_at(uint64_t i) {
   const uint64_t job = i / 3 + 1;
@@ -39,7 +39,7 @@ std::vector<StoredJob> after(uint64_t records) {
   return journal.replay();
 }
 
-// How many records of the history the journal holds; it must hold a beginning of it.
+// Returns how many records of the history the journal holds. They must be the first ones.
 uint64_t records_in(Journal& journal) {
   const auto jobs = journal.replay();
   REQUIRE_OK(jobs.status());
@@ -54,11 +54,11 @@ uint64_t records_in(Journal& journal) {
   return records;
 }
 
-// A process that opens the journal in `directory` and appends the history from record `first` on,
-// one by one, and says each that is acknowledged with a byte into the pipe.
+// A process that opens the journal in `directory` and appends the history from record `first` on.
+// It writes one byte into the pipe for each acknowledged record.
 class Writer {
  public:
-  // It writes at most so many records, and then waits to be killed.
+  // The process writes at most `records` records, and then waits to be killed.
   Writer(const std::string& directory, uint64_t first, const std::string& failpoints = "",
          uint64_t most = UINT64_MAX) {
     int ends[2];
@@ -73,13 +73,13 @@ class Writer {
     if (process_ > 0) kill();
     ::close(acknowledged_);
   }
-  // Waits for so many acknowledged records, or the writer's end.
+  // Waits for this number of acknowledged records, or for the writer's end.
   uint64_t wait_for(uint64_t records) {
     char byte = 0;
     while (count_ < records && ::read(acknowledged_, &byte, 1) == 1) ++count_;
     return count_;
   }
-  // All that it has acknowledged.
+  // Kills the process and returns the number of records that it has acknowledged.
   uint64_t kill() {
     ::kill(process_, SIGKILL);
     ::waitpid(process_, nullptr, 0);
@@ -117,7 +117,7 @@ TEST_CASE("a writer that is killed at a random moment loses nothing acknowledged
     const auto journal = open_journal(folder.path());
     records = records_in(*journal);
     CHECK(records >= acknowledged);
-    CHECK(records <= acknowledged + 1);  // the one in the air
+    CHECK(records <= acknowledged + 1);  // one may be in progress
   }
 }
 
@@ -140,7 +140,7 @@ TEST_CASE("a writer that is killed at a named place has written or not, and noth
   }
 }
 
-// The files of a writer that was killed, its log not yet moved into the database.
+// The files of a killed writer, whose log was not yet moved into the database.
 struct Remains {
   explicit Remains(uint64_t records) {
     Writer writer(folder.path(), 0, "", records);
@@ -166,7 +166,7 @@ TEST_CASE("a log that was cut at any length gives a beginning of the history") {
     write(copy / "journal.sqlite-wal", remains.log.substr(0, length));
     seen.insert(records_in(*open_journal(copy.path())));
   }
-  CHECK(seen.size() >= 12);  // most of the beginnings
+  CHECK(seen.size() >= 12);  // most of the possible beginnings
   write(copy / "journal.sqlite", remains.database);
   write(copy / "journal.sqlite-wal", remains.log);
   CHECK(records_in(*open_journal(copy.path())) >= remains.acknowledged);

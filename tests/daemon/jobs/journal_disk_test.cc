@@ -1,6 +1,6 @@
-// The journal on a disk whose power fails at any moment, with any of the states that it may leave;
-// that fails at any write; or whose bits went bad. LEAT_CRASH_STATES and LEAT_BIT_FLIPS say how
-// many are tried, LEAT_SEED which.
+// Tests the journal on a disk whose power fails at any moment, with each state that it may leave;
+// on a disk that fails at any write; and on one with flipped bits. LEAT_CRASH_STATES and
+// LEAT_BIT_FLIPS set the numbers of trials, and LEAT_SEED the seed.
 #include <sqlite3.h>
 
 #include <cstdlib>
@@ -46,7 +46,7 @@ ProgressReport report_at(uint64_t job) {
   return report;
 }
 
-// The records of one append(): jobs are submitted, alone or two at once, start, fail, and are
+// Returns the records of one append(): jobs are submitted, alone or in pairs, start, fail, and are
 // forgotten. One in nine is larger than a page of SQLite.
 std::vector<JournalRecord> records_at(uint64_t i) {
   const uint64_t job = i / 4 * 2 + 1;
@@ -77,7 +77,7 @@ std::vector<JournalRecord> records_at(uint64_t i) {
   }
 }
 
-// All that can be read of a journal.
+// All content that can be read from a journal.
 struct Content {
   std::vector<StoredJob> jobs;
   std::vector<std::vector<JobCondition>> histories;
@@ -97,7 +97,7 @@ Result<Content> read(Journal& journal) {
   return content;
 }
 
-// What a journal must hold after so many appends: from the records, without a journal.
+// Returns the right content after this number of appends, computed from the records alone.
 Content content_after(uint64_t appends) {
   std::map<std::string, Submission> submissions;
   std::map<std::string, std::vector<JobCondition>> histories;
@@ -122,8 +122,8 @@ Content content_after(uint64_t appends) {
   return content;
 }
 
-// A master's life with its journal: openings, and appends one after the other. What it was told is
-// on the disk, it notes with the number of operations that the disk had done by then.
+// A master's life with its journal: it opens it and appends one record after the other. For each
+// acknowledged append it notes the disk's number of operations.
 class Life {
  public:
   struct Told {
@@ -137,7 +137,7 @@ class Life {
     for (uint64_t i = 0; i <= appends; ++i) expected_.push_back(content_after(i));
   }
 
-  // Ends at the first error. Closes the journal after every `closes` appends, and opens it again.
+  // Stops at the first error. Closes and reopens the journal after every `closes` appends.
   void live(CrashFiles& disk, uint64_t closes) {
     std::unique_ptr<Journal> journal;
     for (uint64_t i = 0; i + 1 < expected_.size(); ++i) {
@@ -153,7 +153,8 @@ class Life {
     }
   }
 
-  // What is wrong with what is left on `disk` after so many operations; "" if nothing is.
+  // Checks the disk as a crash after `operations` operations left it. Returns the first error, or
+  // "".
   std::string what_is_wrong(CrashFiles& disk, size_t operations) const {
     const Told* last = nullptr;
     for (const Told& each : told)
@@ -163,7 +164,7 @@ class Life {
     return what_is_wrong(**journal, last);
   }
 
-  const JournalFolder folder;  // what is locked is real
+  const JournalFolder folder;  // its lock is a real file
   std::vector<Told> told;
 
  private:
@@ -177,7 +178,7 @@ class Life {
     for (uint64_t i = least; i <= std::min(least + 1, expected_.size() - 1); ++i) {
       if (*content != expected_[i]) continue;
       if (i + 1 == expected_.size()) return "";
-      const Status more = journal.append(records_at(i));  // and it goes on
+      const Status more = journal.append(records_at(i));  // it still works
       if (!more.ok()) return more.message();
       const auto after = journal.replay();
       if (!after.ok()) return after.status().message();
@@ -189,7 +190,7 @@ class Life {
   std::vector<Content> expected_;
 };
 
-// Crashes after every operation, and of what that may leave, `states` in all; the first finding.
+// Crashes after every operation, in `states` states in all. Returns the first error.
 std::string crash_everywhere(const Life& life, const CrashFiles& disk, SqliteOnDisk& sqlite,
                              uint64_t states, uint64_t seed, uint64_t& refused) {
   for (uint64_t i = 0; i < states; ++i) {
@@ -198,7 +199,7 @@ std::string crash_everywhere(const Life& life, const CrashFiles& disk, SqliteOnD
     sqlite.mount(left, seed + i);
     const std::string wrong = life.what_is_wrong(left, operations);
     if (wrong.empty()) continue;
-    // A disk that writes halves of sectors leaves what cannot be told from bits that went bad.
+    // A half-written sector cannot be told from flipped bits, so the journal may refuse it.
     if (CrashFiles::tears_a_sector(seed + i) && wrong.starts_with("refused: ")) {
       ++refused;
       continue;
@@ -209,7 +210,7 @@ std::string crash_everywhere(const Life& life, const CrashFiles& disk, SqliteOnD
   return "";
 }
 
-// What is wrong with a journal in which a bit went bad; "" if it is refused, or nothing of it is.
+// Returns the error of a journal with a flipped bit; "" if the journal refuses it, or lost nothing.
 std::string what_changed(CrashFiles& disk, const Life& life, const Content& expected,
                          uint64_t& refused) {
   auto journal = Journal::open(disk, life.folder.path());
@@ -226,7 +227,7 @@ std::string what_changed(CrashFiles& disk, const Life& life, const Content& expe
   return *content == expected ? "" : "something else is read";
 }
 
-// Flips bits of the journal on `disk`, one at a time; all that is wrong, a line each.
+// Flips bits of the journal on `disk`, one at a time. Returns all errors, one in each line.
 std::string flip_bits(const CrashFiles& disk, SqliteOnDisk& sqlite, const Life& life,
                       const Content& expected, uint64_t flips) {
   std::vector<std::pair<std::string, uint64_t>> files;
@@ -269,7 +270,7 @@ TEST_CASE("a bit that went bad anywhere in a journal is found, or changes nothin
   life.live(disk, 9);
   const uint64_t flips = setting("LEAT_BIT_FLIPS", 5'000 / kSlowness);
   const Content expected = content_after(16);
-  for (const bool has_log : {true, false}) {  // the second is closed
+  for (const bool has_log : {true, false}) {  // the second journal was closed
     INFO("has a log: " << has_log);
     const size_t operations = has_log ? life.told.back().operations : disk.operations();
     uint64_t luck = 0;  // the removal of the log is not synced

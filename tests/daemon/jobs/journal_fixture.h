@@ -1,4 +1,4 @@
-// Journals in folders of a test, and the bytes in them.
+// Journals in folders that tests own, and the bytes in them.
 #pragma once
 
 #include <unistd.h>
@@ -20,8 +20,8 @@
 
 namespace leat {
 
-// In memory where there is a file system for that: hundreds of journals are opened here, each with
-// several syncs, and no test can take the power away.
+// A folder in memory where the machine has a file system for that. These tests open hundreds of
+// journals, each with several syncs, and none of them depends on a real power failure.
 class JournalFolder : public TemporaryDirectory {
  public:
   JournalFolder() : TemporaryDirectory(parent()) {}
@@ -53,7 +53,7 @@ inline void write(const std::string& path, const std::string& bytes) {
   std::ofstream(path, std::ios::binary) << bytes;
 }
 
-// The bytes of all files in the folder but the lock's.
+// Returns the bytes of all files in the folder except the lock.
 inline std::map<std::string, std::string> snapshot(const std::string& directory) {
   std::map<std::string, std::string> files;
   for (const auto& entry : std::filesystem::directory_iterator(directory)) {

@@ -225,7 +225,7 @@ TEST_CASE("an uploaded file that a job names is kept, others are not") {
 
 // Refusals ----------------------------------------------------------------------------------------
 
-// The state directory is refused with these words, and every file in it stays as it is.
+// Checks that the state directory is refused with these words, and that no file in it changes.
 void check_refused(const std::string& directory, const std::string& words) {
   const auto before = snapshot(directory);
   const auto journal = Journal::open(real_files(), directory);
@@ -381,7 +381,7 @@ TEST_CASE("a journal cut at any length is refused or has whole records, never be
     }
   }
   const std::string whole = contents(folder / "journal.sqlite");
-  // The last page is that of a table without rows: of its zeros nothing is missed.
+  // The last page belongs to a table without rows, so its zeros do not matter.
   constexpr size_t kEmptyTable = 4096;
   for (size_t length = 0; length < whole.size(); length += 509) {
     INFO("length " << length);

@@ -1,4 +1,5 @@
-// Runners of a job that outlive their assembly, and their master: who is kept, who is let go.
+// Tests the runners of a job that outlive their assembly or their master: which are kept, and which
+// are released.
 #include "daemon/jobs/job_table.h"
 #include "devices/base/text.h"
 #include "tests/catch.h"
@@ -9,7 +10,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// A job that runs on three workers, of which w2 is task 1; there are more if a test says so.
+// A job on three workers, of which w2 has task 1. Tests may add workers.
 struct ThreeOfThem {
   explicit ThreeOfThem(const JobTableLimits& limits = {.other_side = {}}) : driver(limits) {
     for (const char* worker : {"w1", "w2", "w3"}) driver.join(worker);
@@ -61,7 +62,7 @@ TEST_CASE("who is left of a job waits for others, and for his own name before al
   CHECK(driver.reason(scene.id) == cause + "; waits for 2 workers more, 1 keeps the job in memory");
   const std::string later = driver.submit("later", 1);
   driver.join("w0");
-  CHECK(driver.state(later) == "STARTING");  // the first could not go on with w0 alone
+  CHECK(driver.state(later) == "STARTING");  // w0 alone is not enough for the first
   driver.join("w5");
   CHECK(driver.reason(scene.id) ==
         cause + "; waits for 2 workers more, 1 keeps the job in memory, 1 free");
@@ -153,7 +154,7 @@ TEST_CASE("one whose files do not answer either goes with the first, also when i
   CHECK(driver.done() == "end a-0000 1\nstop a-0000 1 w1\n");
   driver.send(InputStarved{scene.id, 1, {"w3", 1}, how});
   CHECK(driver.done() == "stop a-0000 1 w3\n");
-  driver.send(InputStarved{scene.id, 7, {"w2", 1}, how});  // of no assembly that there is
+  driver.send(InputStarved{scene.id, 7, {"w2", 1}, how});  // of an assembly that does not exist
   CHECK(driver.done() == "");
 }
 
@@ -197,14 +198,14 @@ TEST_CASE("what befalls a kept runner on its way is none of the job's restarts")
   scene.started("w1", 2);
   SECTION("news of it with the assembly before") { scene.exits("w3", 1); }
   SECTION("news of it with the new one") { scene.exits("w3", 2); }
-  CHECK(driver.done() == "");  // w2 is on its way
+  CHECK(driver.done() == "");  // w2 is still moving
   scene.started("w2", 2);
   CHECK(driver.done() == "start a-0000 3 w1* w2* w3\n");
   CHECK(scene.restarts() == 1);
   driver.start_all(scene.id);
   CHECK(driver.state(scene.id) == "RUNNING");
   driver.done();
-  scene.exits("w1", 2);  // of the past: it has arrived since
+  scene.exits("w1", 2);  // late news: it has arrived since
   CHECK(driver.state(scene.id) == "RUNNING");
   scene.exits("w1", 3);
   CHECK(driver.done() == "end a-0000 3\nstart a-0000 4 w1 w2* w3*\n");
@@ -297,7 +298,7 @@ TEST_CASE("a restarted master takes up the runners that have gone on meanwhile")
   SECTION("one of another assembly, or another's task, ends") {
     joins("w3", 2, 7);
     CHECK(driver.done() == "stop a-0000 7 w3\n");
-    CHECK(driver.table->job_on("w3") == scene.id);  // whom nobody gets before it is gone
+    CHECK(driver.table->job_on("w3") == scene.id);  // it stays leased until its runner ends
     SECTION("when it is asked to") {
       scene.exits("w3", 7);
       CHECK(driver.done() == "start a-0000 2 w1* w2* w3\n");

@@ -1,4 +1,4 @@
-// Which workers are free, and what a lease changes: a worker that drains gets none.
+// Tests which workers are free, and what a lease changes. A draining worker gets none.
 #include "daemon/jobs/leases.h"
 
 #include "tests/catch.h"
@@ -50,9 +50,9 @@ TEST_CASE("no worker is leased twice, and none of those that are ruled out") {
   CHECK(leases.free() == 1);
   CHECK_FALSE(leases.claim({"w2", 1}, 9));
   CHECK(leases.job_of("w2") == 8);
-  CHECK_FALSE(leases.claim({"w1", 2}, 9));  // another life of that name
+  CHECK_FALSE(leases.claim({"w1", 2}, 9));  // another incarnation
   CHECK(leases.claim({"w1", 1}, 9));
-  leases.release({"w1", 1}, 8);  // another job's
+  leases.release({"w1", 1}, 8);  // of another job
   CHECK(leases.job_of("w1") == 9);
 }
 

@@ -1,4 +1,4 @@
-// Who goes when links between workers fail, and who stays with what it holds in memory.
+// Tests which workers a job loses when links between them fail, and which keep their variables.
 #include "daemon/jobs/lost_links.h"
 
 #include "daemon/jobs/job_table.h"
@@ -53,7 +53,7 @@ TEST_CASE("a link that is damaged for the third time in ten minutes costs one of
   };
   CHECK(goes(milliseconds(0)) == "");
   CHECK(goes(std::chrono::minutes(9)) == "");
-  CHECK(goes(std::chrono::minutes(2)) == "");  // the first is too long ago
+  CHECK(goes(std::chrono::minutes(2)) == "");  // the first report is too old
   CHECK(goes(std::chrono::minutes(7)) == "w2");
 }
 
@@ -99,7 +99,7 @@ TEST_CASE("of two workers that lost their link one goes, the others keep the job
   driver.join("w0");
   scene.lost("w3", "w2");
   scene.lost("w2", "w3");
-  CHECK(driver.done() == "");  // the run may be able to go on
+  CHECK(driver.done() == "");  // the run may recover by itself
   SECTION("an open link") { scene.broke(unavailable("link w3 to w2: timed out")); }
   SECTION("one that is being opened") { scene.broke(deadline_exceeded("dialling w2")); }
   CHECK(driver.done() == "end a-0000 1\nstop a-0000 1 w3\nstart a-0000 2 w1* w2* w0\n");
@@ -157,7 +157,7 @@ TEST_CASE("a worker that lost its link may come back once, and then is left out 
     driver.join("w4");
     CHECK(driver.done() == "start a-0000 4 w1* w2* w4\n");
   }
-  CHECK(scene.restarts() == 1);  // it was at work, and waits for the network
+  CHECK(scene.restarts() == 1);  // it was stepping, and waits for the network
 }
 
 TEST_CASE("what is known of a link needs no other side, the end of a process does") {

@@ -16,7 +16,7 @@ WorkerInfo worker_info(const std::string& name, uint64_t incarnation) {
   return info;
 }
 
-// A line an event: "joined w1/1", "lost w1/1: why".
+// Returns one line for each event: "joined w1/1", "lost w1/1: why".
 std::string text_of(const Membership::Events& events, bool tells_silence = false) {
   const auto name = [](const WorkerRef& worker) {
     return cat(worker.name, "/", worker.incarnation);
@@ -53,7 +53,7 @@ struct Cluster {
     return members.heard({{name, incarnation}, ++sequence, progress, stepping}, moment_of(clock));
   }
   std::string tick() { return text_of(members.tick(moment_of(clock))); }
-  // Passes the time in ticks of 50 ms, heartbeats of w1 every 250 ms; gives what happened.
+  // Passes the time in ticks of 50 ms, with heartbeats of w1 every 250 ms. Returns the events.
   std::string pass(milliseconds time, uint64_t progress = 0, bool stepping = false) {
     std::string text;
     for (milliseconds t(0); t < time; t += milliseconds(50)) {
@@ -88,7 +88,7 @@ TEST_CASE("a worker that is not heard of for half a second is silent until it is
   CHECK(later(100) == "");
   CHECK(cluster.beat("w1", 1).ok());
   CHECK(later(100) == "heard w1/1\n");
-  // A runner on it is quiet, as it says.
+  // The worker reports a quiet runner.
   CHECK(cluster.members.heard({{"w1", 1}, 9, 0, true, false, true}, moment_of(cluster.clock)).ok());
   CHECK(later(100) == "silent w1/1\n");
 }
@@ -98,7 +98,7 @@ TEST_CASE("who computes is stuck, and who waits for it is not") {
   cluster.join("w1", 1);
   cluster.join("w2", 1);
   uint64_t sequence = 0;
-  // Both hang in step 7: w1 waits for w2, or both wait.
+  // Both workers hang in step 7: w1 waits for w2, or both wait.
   const auto pass = [&](int ms, bool w2_waits) {
     std::string text;
     for (int t = 0; t < ms; t += 250) {
@@ -178,7 +178,7 @@ TEST_CASE("a name in use is refused, and that of a silent worker taken over") {
   CHECK(cluster.join("w1", 2) ==
         "failed_precondition: worker 'w1': the name is in use at 10.0.0.2:17463, heard of 0.9 s "
         "ago; expected another name, or that worker to be stopped");
-  CHECK(cluster.join("w1", 1) == "");  // repeats itself
+  CHECK(cluster.join("w1", 1) == "");  // repeated
   cluster.clock.advance(milliseconds(100));
   CHECK(cluster.join("w1", 2) ==
         "lost w1/1: another process of that name has joined\njoined w1/2\n");
@@ -234,7 +234,7 @@ TEST_CASE("slow steps are given ten times what they usually take") {
   cluster.join("w1", 1);
   cluster.pass(milliseconds(250), 0, true);
   for (uint64_t step = 1; step <= 30; ++step) cluster.pass(milliseconds(4000), step, true);
-  // Of the last step was heard 3.75 s ago; patience is 40 s from there.
+  // The last step was reported 3.75 s ago, and the patience of 40 s began then.
   CHECK(cluster.pass(milliseconds(36000), 30, true) == "");
   CHECK(cluster.pass(milliseconds(1000), 30, true).substr(0, 10) == "stuck w1/1");
 }
@@ -307,7 +307,7 @@ TEST_CASE("who is drained by name is drained in every life, who retires in one")
   const auto lose = [&](const std::string& name, uint64_t incarnation) {
     (void)cluster.members.lose({name, incarnation}, "gone", moment_of(cluster.clock));
   };
-  CHECK(cluster.join("w3", 1) == "joined w3/1\ndrains w3/1\n");  // of an earlier master
+  CHECK(cluster.join("w3", 1) == "joined w3/1\ndrains w3/1\n");  // drained by an earlier master
   CHECK(cluster.join("w1", 1) == "joined w1/1\n");
   CHECK(retire("w1", 7).starts_with("failed_precondition"));
   CHECK(retire("w1", 1) == "drains w1/1\n");

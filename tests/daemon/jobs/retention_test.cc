@@ -1,4 +1,4 @@
-// Jobs that have ended are forgotten when somebody asks for it, and by age, count and bytes.
+// Tests how ended jobs are forgotten: by request, by age, by count and by bytes.
 #include "daemon/jobs/retention.h"
 
 #include <functional>
@@ -12,7 +12,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// A driver with a job for each letter, which was cancelled, in this order, a minute apart.
+// Makes a job for each letter and cancels it, in this order, one minute apart.
 void end_jobs(TableDriver& driver, std::string_view names) {
   uint64_t ticket = 0;
   for (const char name : names) {
@@ -57,13 +57,13 @@ TEST_CASE("jobs that ended first make room for the bytes of others") {
     for (const JobView& job : driver.table->jobs())
       if (job.name == name) return driver.send(JobWeighed{job.id, bytes});
   };
-  weigh("lives", 1000);  // it has not ended: nothing of it counts
+  weigh("lives", 1000);  // it has not ended, so it does not count
   weigh("a", 60);
   weigh("b", 40);
   CHECK(names_of(driver) == "abclives");
   weigh("c", 30);
   CHECK(names_of(driver) == "bclives");
-  weigh("c", 101);  // more than there is room for: none can stay
+  weigh("c", 101);  // more than the limit, so no ended job stays
   CHECK(names_of(driver) == "lives");
 }
 
@@ -79,7 +79,7 @@ TEST_CASE("a job that has ended is removed when the journal has forgotten it, an
   CHECK(driver.answer(8) == "failed_precondition: there is no job 'none'");
   driver.send(JobFinished{id, 1, "3323"});
   driver.done();
-  driver.send(RemoveAsked{9, id});  // its runner is not gone yet
+  driver.send(RemoveAsked{9, id});  // its runner has not ended yet
   CHECK(driver.answer(9).empty());
   driver.hold_writes = true;
   driver.exit_all(id);

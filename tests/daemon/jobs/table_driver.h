@@ -1,5 +1,5 @@
-// What a daemon is to the table of jobs, with a journal in memory, a clock that stands still and
-// workers of which nothing is real: writes succeed at once unless a test says otherwise.
+// Drives a table of jobs as a daemon does, with a journal in memory, a clock that stands still and
+// imaginary workers. Writes succeed at once unless a test says otherwise.
 #pragma once
 
 #include <deque>
@@ -13,12 +13,12 @@
 
 namespace leat {
 
-// Keeps what the records say, as replay() would give it back.
+// Keeps the content of the records, as replay() would return it.
 class MemoryJournal {
  public:
   void append(const JournalRecord& record);
   std::vector<StoredJob> replay() const;
-  // Null if there is none.
+  // Returns the job, or null.
   const StoredJob* find(const std::string& id) const;
   size_t size() const { return jobs_.size(); }
 
@@ -29,33 +29,34 @@ class MemoryJournal {
 Submission make_submission(const std::string& request_id, const std::string& name,
                            uint32_t num_workers, const std::string& text = "version: 1\n");
 
+// Sends events to a table of jobs, and records its actions.
 class TableDriver {
  public:
-  // Without limits of its own it decides on failures at once.
+  // By default it decides on failures at once.
   explicit TableDriver(const JobTableLimits& limits = {.other_side = {}});
 
   void send(JobEvent event);
   void run(JobActions actions);
-  // Another master takes up the journal; nothing of the old one is left but what was written.
+  // Starts another master with the journal. Unwritten state of the old one is lost.
   void restart();
   void advance(std::chrono::milliseconds by) { clock.advance(by); }
-  // Ticks once, `by` later.
+  // Advances the clock by `by`, and ticks once.
   void tick(std::chrono::milliseconds by);
 
   void join(const std::string& worker, uint64_t incarnation = 1);
   void lose(const std::string& worker, uint64_t incarnation = 1);
-  // Submits and gives the id.
+  // Submits a job and returns its id.
   std::string submit(const std::string& name, uint32_t num_workers, uint32_t max_restarts = 3,
                      uint32_t min_workers = 0);
-  // All runners of the job's assembly are there, or gone.
+  // Reports that all runners of the job's assembly have started, or have ended.
   void start_all(const std::string& id);
   void exit_all(const std::string& id);
   std::string state(const std::string& id) const;
   std::string reason(const std::string& id) const;
-  // What was done since the last call, a line an action: "start a-0000 1 w1 w2*", where the runner
-  // on w2 is kept.
+  // Returns the actions since the last call, one in each line: "start a-0000 1 w1 w2*", where the
+  // runner on w2 is kept.
   std::string done();
-  // The answer to a ticket: "ok QUEUED", or the error; "" if there is none yet.
+  // Returns the answer to a ticket: "ok QUEUED", or the error; "" if there is none yet.
   std::string answer(uint64_t ticket) const;
 
   ManualClock clock;
@@ -63,7 +64,7 @@ class TableDriver {
   bool hold_writes = false;
   std::deque<WriteJournal> held;
   void release_writes();
-  Status write_status;  // of the writes to come
+  Status write_status;  // of the following writes
   std::unique_ptr<JobTable> table;
   std::map<uint64_t, Result<JobView>> answers;
 

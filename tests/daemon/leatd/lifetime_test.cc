@@ -16,7 +16,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// What was said, in order. Threads: any.
+// Records messages in order. Threads: any.
 class Record {
  public:
   void add(std::string text) {
@@ -24,7 +24,7 @@ class Record {
     said_.push_back(std::move(text));
     changed_.notify_all();
   }
-  // Whether one that contains `text` comes, or came, within 30 s.
+  // Waits up to 30 s for a message with `text`, or finds an earlier one. False if none came.
   bool wait_for(const std::string& text) {
     std::unique_lock lock(mutex_);
     return changed_.wait_for(lock, 30s, [&] { return find(text); });
@@ -33,7 +33,7 @@ class Record {
     const std::lock_guard lock(mutex_);
     return find(text);
   }
-  // Whether `text` comes from now on, within `patience`.
+  // Waits up to `patience` for a new message with `text`. False if none came.
   bool comes(const std::string& text, std::chrono::milliseconds patience) {
     std::unique_lock lock(mutex_);
     said_.clear();
@@ -63,7 +63,7 @@ class RecordSink final : public LogSink {
   Record& record_;
 };
 
-// A lifetime that ends nothing, and tells what it says.
+// A lifetime that does not end the process, and that reports its notifications.
 struct Observed {
   explicit Observed(std::chrono::milliseconds stop_deadline = 20s, int ready_fd = -1) {
     Lifetime::Options options;
@@ -84,7 +84,7 @@ struct Observed {
   std::unique_ptr<Lifetime> lifetime;
 };
 
-// The exit status of a child that calls `body`: signals are for a process of one thread.
+// Returns the exit status of a child that calls `body`. Signals are for a process of one thread.
 template <typename Body>
 int child_exit(Body body) {
   const pid_t child = ::fork();
@@ -242,7 +242,7 @@ TEST_CASE("the watchdog hears something only while every loop is alive") {
   observed.clock.advance(1s);
   io.beat();
   CHECK(observed.log.wait_for("error loop rpc has shown no life for 1.0 s"));
-  CHECK_FALSE(observed.notes.comes("WATCHDOG=1", 60ms));  // it would come each 5 ms
+  CHECK_FALSE(observed.notes.comes("WATCHDOG=1", 60ms));  // it would come every 5 ms
 
   stuck = false;
   CHECK(observed.log.wait_for("warning loop rpc is alive again"));

@@ -24,8 +24,8 @@ LogConfig to_file(const std::string& path, LogFormat format = LogFormat::text) {
   return config;
 }
 
-// What `write` makes stderr say, which is a file meanwhile; with its device and inode in the
-// variable that systemd sets, if it is the journal.
+// Returns the text that `write` writes to stderr, which is a file meanwhile. For the journal, its
+// device and inode are in the variable that systemd sets.
 template <typename Write>
 std::string said_on_stderr(bool is_journal, Write write) {
   const TemporaryDirectory folder;

@@ -1,4 +1,4 @@
-// A real daemon as systemd sees it.
+// Tests a real daemon with systemd's protocols.
 #include <poll.h>
 #include <signal.h>
 #include <sys/socket.h>
@@ -14,7 +14,7 @@
 namespace leat {
 namespace {
 
-// The socket that systemd gives a service, and what came in.
+// The socket that systemd gives a service, and the messages that arrive there.
 class NotifySocket {
  public:
   NotifySocket() {
@@ -30,7 +30,7 @@ class NotifySocket {
 
   std::string path() const { return folder_ / "notify"; }
 
-  // Whether a message with `text` comes within 60 s; others before it are dropped.
+  // Waits up to 60 s for a message with `text`, and drops others before it. False if none came.
   bool hears(const std::string& text) {
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
     while (std::chrono::steady_clock::now() < deadline) {
@@ -85,7 +85,7 @@ TEST_CASE("systemd hears when a daemon is ready, alive, reloaded and stopping") 
   CHECK_THAT(contents_of(folder / "log.1"), Catch::Contains("worker starts"));
   CHECK_THAT(contents_of(folder / "log"), Catch::Contains("received SIGTERM: stopping"));
   CHECK_THAT(contents_of(folder / "log"), Catch::Contains("worker: stopped"));
-  CHECK(worker.log() == "");  // all of it is in the file
+  CHECK(worker.log() == "");  // all output is in the file
 }
 
 }  // namespace

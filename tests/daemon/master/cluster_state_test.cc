@@ -1,4 +1,4 @@
-// The thread of the master's state, with hands that do nothing by themselves.
+// Tests the thread of the master's state, with a ClusterHands that does nothing by itself.
 #include "daemon/master/cluster_state.h"
 
 #include <future>
@@ -14,7 +14,7 @@ using namespace testing;
 
 namespace {
 
-// A journal that says nothing until it is told to.
+// Hands whose journal does not answer until the test says so.
 struct SilentHands final : ClusterHands {
   void write(WriteJournal action) override { asked = action.write; }
   void start_runners(StartRunners) override {}
@@ -27,7 +27,7 @@ struct SilentHands final : ClusterHands {
   void members_changed(const std::vector<WorkerView>&) override {}
   void job_changed(const JobView&) override {}
 
-  std::atomic<uint64_t> asked{0};  // a write
+  std::atomic<uint64_t> asked{0};  // number of writes requested
 };
 
 struct Stopping {

@@ -1,4 +1,4 @@
-// What a submit says of the data set that a job asks for.
+// Tests the checks of a submit on the data set that a job names.
 #include "daemon/master/submitted_job.h"
 #include "tests/catch.h"
 #include "tests/daemon/master/fake_worker.h"
@@ -36,13 +36,13 @@ TEST_CASE("a data set that no worker has is refused with the names that they hav
         "(did you mean 'mnist'?); write one of these: --set data.root=NAME, or start workers with "
         "--set datasets.NAME=PATH");
   CHECK_THAT(checked("digits", nodes).message(), Catch::Contains("(cifar, mnist)"));
-  // A path that no worker has would be found out by a runner, when the job fails.
+  // Without this check, a path that no worker has would be found by a runner, when the job fails.
   CHECK_THAT(checked("/data/mnist", nodes).message(),
              Catch::Contains("(cifar, mnist), received '/data/mnist'"));
   CHECK(checked("x", {node("w0", {})}).message() ==
         "job.yaml: data.root: expected a data set of the workers (they have none), received 'x'; "
         "start workers with --set datasets.NAME=PATH");
-  // Those that have it may still come.
+  // A worker that has it may still join.
   CHECK(checked("mnits", {}).ok());
   CHECK(checked("/data/mnist", {}).ok());
   CHECK(checked("mnits", {nodes[2]}).ok());
@@ -88,7 +88,7 @@ TEST_CASE("a submit names a data set of the workers that are there, or comes bef
   }();
   const std::string early = host.submitted(other);
   FakeWorker worker(host.master->address(), "w1");
-  CHECK(host.submitted(other) == early);  // the same submit once more
+  CHECK(host.submitted(other) == early);  // the same submit again
   Submission late = other;
   late.request_id = "r2";
   const Status refused = host.submit(std::move(late)).status();

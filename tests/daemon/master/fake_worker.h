@@ -1,4 +1,4 @@
-// Workers and runners of which nothing is real but their connections to a master.
+// Fake workers and runners for tests of a master. Only their connections to it are real.
 #pragma once
 
 #include <chrono>
@@ -15,7 +15,7 @@ namespace leat::testing {
 
 using namespace std::chrono_literals;
 
-// What a worker was told to start.
+// An order to a worker to start a runner.
 struct Order {
   std::string job;
   uint64_t assembly = 0;
@@ -24,20 +24,20 @@ struct Order {
   std::string key;
 };
 
-// A runner that registers, goes on in other assemblies, and whose other methods never answer.
+// A runner that registers and moves to other assemblies. Its other methods never answer.
 class FakeRunner {
  public:
-  // `token`: instead of the order's.
+  // Connects and registers. `token` replaces the order's.
   static std::unique_ptr<FakeRunner> connect(const std::string& master, const Order& order,
                                              const std::string& token = "");
   ~FakeRunner();
-  // What the registration came to.
+  // The master's answer to the registration.
   Status registered() const;
-  // On the same connection, once more.
+  // Registers once more on the same connection.
   Status registers(const Order& order, const std::string& token = "");
   // Whether a call to it is waiting for an answer.
   bool called() const;
-  // The assemblies to which it was told to go on. What it answers: nothing, if it refuses.
+  // The assemblies that it was asked to move to. It answers ok, or nothing if it refuses.
   std::vector<uint64_t> advanced() const;
   void refuse_to_advance();
 
@@ -47,30 +47,31 @@ class FakeRunner {
   std::unique_ptr<Inside> inside_;
 };
 
+// A worker that does what a test says, with a real connection to the master.
 class FakeWorker {
  public:
-  // Connects and registers, and beats every 25 ms if `beats`.
+  // Connects and registers, and sends a heartbeat every 25 ms if `beats`.
   FakeWorker(const std::string& master, const std::string& name, uint64_t incarnation = 1,
              bool beats = true);
   ~FakeWorker();
 
   Status registered() const;
   std::string cluster_id() const;
-  // The runners that it was told to start and to stop, in order; stopped ones as "job/assembly".
+  // The orders to start and to stop runners so far, in order; to stop as "job/assembly".
   std::vector<Order> started() const;
   std::vector<std::string> stopped() const;
-  // As stopped(): those that were to go on.
+  // The orders to move to another assembly, in the form of stopped().
   std::vector<std::string> advanced() const;
-  // The order of that number, once it is there.
+  // Waits for the order with this number, and returns it.
   Order order(size_t number = 0) const;
-  // Its connection was ended by the master.
+  // Whether the master has ended its connection.
   bool lost() const;
-  // What the last heartbeat was answered with.
+  // The answer to the last heartbeat.
   Status heart() const;
   void stop_beating();
-  // From now on start() is answered with this.
+  // From now on start() is answered with `status`.
   void refuse_to_start(const Status& status);
-  // And stop() with nothing.
+  // From now on stop() gets no answer.
   void ignore_stops();
 
   Status exited(const Order& order, const std::string& how);

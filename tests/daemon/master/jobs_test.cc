@@ -1,4 +1,4 @@
-// Jobs on a master whose workers do what the test says.
+// Tests jobs on a master whose workers do what the test says.
 #include <filesystem>
 #include <fstream>
 
@@ -133,7 +133,7 @@ TEST_CASE("a job goes on from another's checkpoint, and once it began it keeps t
   CHECK(host.submit(tiny_job("r2")).status().code() == Code::invalid_argument);
   CHECK(host.master->status().jobs().size() == 2);
 
-  // Its checkpoint is its own: the first job may be forgotten, with its folder.
+  // The copied checkpoint does not depend on the first job, whose folder may be removed.
   REQUIRE_OK(host.cancel(first).status());
   REQUIRE_OK(host.remove(first).status());
   host.master.reset();
@@ -181,7 +181,7 @@ TEST_CASE("jobs that ended first make room on the disk for others", "[cluster]")
   };
   const std::string first = end_with("r1", 60'000);
   host.retention.max_bytes = 100'000;
-  host.restart();  // it counts what lies there
+  host.restart();  // it counts the files of that folder
   const std::string second = end_with("r2", 60'000);
   CHECK(eventually([&] { return !host.master->status().job(first).ok(); }));
   CHECK(eventually(
@@ -206,7 +206,7 @@ TEST_CASE("a job is cancelled in every state", "[cluster]") {
   SECTION("while it waits") {
     const std::string id = host.submitted(tiny_job("r1"));
     CHECK(host.cancel(id)->condition.state == JobState::cancelled);
-    CHECK(host.cancel(id)->condition.state == JobState::cancelled);  // once more
+    CHECK(host.cancel(id)->condition.state == JobState::cancelled);  // repeated
     return;
   }
   FakeWorker worker(host.master->address(), "w1");
@@ -245,7 +245,7 @@ TEST_CASE("a runner that never registers costs its job the assembly", "[cluster]
   CHECK(worker.stopped().front() == id + "/1");
   CHECK(host.master->status().job(id)->condition.restarts >= 1);
   CHECK_THAT(host.reason(id), Catch::Contains("did not start in time"));
-  // Nobody waits for it any more.
+  // The order is obsolete, so the master refuses its runner.
   const auto runner = FakeRunner::connect(host.master->address(), late);
   CHECK(runner->registered().code() == Code::failed_precondition);
   REQUIRE(host.becomes(id, "FAILED"));  // none of its assemblies started
@@ -305,7 +305,7 @@ TEST_CASE("a runner whose connection is gone is stopped, if nobody says how it e
   FakeWorker w1(host.master->address(), "w1"), w2(host.master->address(), "w2");
   const std::string id = host.submitted(tiny_job("r1", 2));
   auto runner = FakeRunner::connect(host.master->address(), w1.order());
-  CHECK(host.state(id) == "STARTING");  // the other one is awaited
+  CHECK(host.state(id) == "STARTING");  // the other runner has not registered yet
   runner.reset();
   REQUIRE(eventually([&] { return !w1.stopped().empty(); }));
   CHECK(w1.stopped().front() == id + "/1");
@@ -336,7 +336,7 @@ TEST_CASE("a runner that is left goes on in the next assembly with another", "[c
   CHECK(w2.advanced() == std::vector<std::string>{id + "/2"});
   CHECK(w2.started().size() == 1);
   CHECK(host.master->status().job(id)->condition.restarts == 1);
-  // Its end is noticed in the new assembly, with whatever its worker knows of it.
+  // The report of its end still names the first assembly.
   REQUIRE_OK(w2.exited(w2.order(), "was killed by signal 9"));  // of the first assembly
   CHECK(host.state(id) == "RUNNING");
   Order later = w2.order();
@@ -372,7 +372,7 @@ TEST_CASE("a job whose runner hangs up is broken, also before its worker says wh
   auto runner = FakeRunner::connect(host.master->address(), worker.order());
   REQUIRE(host.becomes(id, "RUNNING"));
   runner.reset();
-  CHECK(worker.order(1).assembly == 3);  // in the second it could not go on
+  CHECK(worker.order(1).assembly == 3);  // in the second it could not continue
   CHECK(worker.stopped().front() == id + "/2");
   CHECK(host.master->status().job(id)->condition.restarts == 1);
 }
@@ -402,7 +402,8 @@ TEST_CASE("a worker that does not stop a runner is expelled", "[cluster]") {
   REQUIRE_OK(host.cancel(id).status());
   REQUIRE(host.becomes(id, "CANCELLED"));
   CHECK(eventually([&] { return worker.lost(); }));
-  CHECK_THAT(host.master->status().nodes()[0].worker.reason, Catch::Contains("did not stop in time"));
+  CHECK_THAT(host.master->status().nodes()[0].worker.reason,
+             Catch::Contains("did not stop in time"));
 }
 
 TEST_CASE("a watcher hears of a change at once, and of none at its deadline", "[cluster]") {
@@ -442,7 +443,7 @@ TEST_CASE("acknowledged jobs are there when the master starts again", "[cluster]
   CHECK(host.state(cancelled) == "CANCELLED");
   REQUIRE(host.becomes(runs, "RECOVERING"));
   CHECK(host.reason(runs) == "the master restarted; waits for the runners that it had");
-  // The log is written by a thread of its own, after the change is seen.
+  // A thread of its own writes the log, after the change is visible.
   const auto last_line = [&] { return host.logs(runs, 0, 0ms)->lines.back().text; };
   CHECK(eventually([&] {
     return last_line() == "RECOVERING: the master restarted; waits for the runners that it had";

@@ -1,4 +1,4 @@
-// Leftovers of crashes and clients are removed while the master runs, and as it starts.
+// Leftovers of crashes and of clients are removed, both while the master runs and when it starts.
 #include "daemon/master/leftovers.h"
 
 #include <filesystem>
@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A folder of a job as a master leaves it that is killed while it writes.
+// Makes a job's folder in the state in which a master that is killed during a write leaves it.
 void leave_half(const std::string& folder) {
   fs::create_directories(folder + "/checkpoints/.tmp-step-00000050-ab12");
   fs::create_directories(folder + "/checkpoints/step-00000040");
@@ -43,12 +43,12 @@ TEST_CASE("of a job's leftovers those go that nobody writes, and once they may")
   Leftovers leftovers(real_files(), folder.path(), 10s, {});
   const Clock::Steady now{1h};
   leftovers.ended("job-1", now);
-  leftovers.ended("job-3", now);  // which has no folder
+  leftovers.ended("job-3", now);  // it has no folder
   leftovers.sweep(now + 9s);
   CHECK(left_in(folder / "job-1").size() == 7);
   leftovers.sweep(now + 10s);
   CHECK(left_in(folder / "job-1") == kWhole);
-  CHECK(left_in(folder / "job-2").size() == 7);  // it goes on
+  CHECK(left_in(folder / "job-2").size() == 7);  // it is alive
 }
 
 TEST_CASE("a master removes what ended jobs left, while it runs and when it starts") {
@@ -84,10 +84,10 @@ TEST_CASE("a file that was uploaded for no job goes after a while, and one of a 
   host.master.reset();
   {
     const auto journal = open_journal(host.folder / "state");
-    CHECK_FALSE(fs::exists(path));  // nobody names it when it is opened
+    CHECK_FALSE(fs::exists(path));  // no job names it at the start
     REQUIRE_OK(journal->blobs().put(digest, bytes));
     REQUIRE_OK(journal->collect_blobs(3600s));
-    CHECK(fs::exists(path));  // its job may be on its way
+    CHECK(fs::exists(path));  // its job may still come
     Submission names = make_submission("r1", "net", 1, "");
     AttachedFile file;
     file.name = "weights";
@@ -108,7 +108,7 @@ TEST_CASE("a file that was uploaded for no job goes after a while, and one of a 
   must(blob->append(bytes));
   must(blob->finish());
   blob.reset();
-  CHECK(eventually([&] { return !fs::exists(path); }));  // while the master runs
+  CHECK(eventually([&] { return !fs::exists(path); }));  // removed while the master runs
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Logs of jobs: as files, and as a master serves them.
+// Tests logs of jobs: as files, and as a master serves them.
 #include "daemon/master/job_log.h"
 #include "daemon/master/job_logs.h"
 #include "tests/catch.h"
@@ -133,9 +133,9 @@ TEST_CASE("a job's log has its states and what its runners say, to its end", "[c
   CHECK_FALSE(said->complete);
   CHECK(host.master->status().log(id, 3, 10)->lines[0].text == "something");
 
-  // Nothing comes until the deadline.
+  // No line comes until the deadline.
   CHECK(host.logs(id, 4, 30ms)->lines.empty());
-  // Who waits hears at once, and at last that nothing follows.
+  // A waiting client gets new lines at once, and the last page says that it is complete.
   std::promise<Result<LogPage>> answer;
   host.master->logs(id, 4, std::chrono::steady_clock::now() + 60s,
                     [&](Result<LogPage> page) { answer.set_value(page); });

@@ -1,4 +1,4 @@
-// Workers come and go, as a master sees it over real connections.
+// Tests a master's view of workers that come and go, over real connections.
 #include "tests/catch.h"
 #include "tests/daemon/master/master_fixture.h"
 
@@ -55,7 +55,7 @@ TEST_CASE("heartbeats of who is no member are refused", "[cluster]") {
   host.restart();
   FakeWorker worker(host.master->address(), "w1", 1);
   REQUIRE(eventually([&] { return host.master->status().nodes().size() == 1; }));
-  // Another life of it takes its place, once it was silent for a while.
+  // A new incarnation takes its place after a silence.
   worker.stop_beating();
   std::unique_ptr<FakeWorker> next;
   REQUIRE(eventually([&] {

@@ -1,5 +1,5 @@
-// A checkpoint of one job that becomes the beginning of another: it is copied whole or not at all,
-// whatever happens to the first job, and to the disk.
+// A job begins with a checkpoint of another one. The checkpoint must be copied whole or not at all,
+// whatever happens to the first job and to the disk.
 #include "daemon/master/resumed_job.h"
 
 #include <filesystem>
@@ -41,7 +41,7 @@ std::string text_of(Files& files, const std::string& path) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-// A disk that knows no second names.
+// A disk without hard links.
 class NoLinks final : public ForwardingFiles {
  public:
   using ForwardingFiles::ForwardingFiles;
@@ -50,7 +50,7 @@ class NoLinks final : public ForwardingFiles {
   }
 };
 
-// Whose job removes its older checkpoint when the first of its files is about to be kept.
+// The first job removes its older checkpoint when the first of its files is about to be kept.
 class Pruned final : public ForwardingFiles {
  public:
   Pruned(Files& files, std::string folder) : ForwardingFiles(files), folder_(std::move(folder)) {}
@@ -76,7 +76,7 @@ struct Scene {
     Blobs blobs(files, folder / "blobs");
     return keep_checkpoint(files, blobs, "first-7f3a", first);
   }
-  // What the other job has in the end.
+  // Returns the checkpoint that the other job has in the end.
   Manifest taken(Files& files, const KeptCheckpoint& kept) {
     Submission submission;
     submission.files = kept.files;
@@ -100,12 +100,12 @@ TEST_CASE("a job goes on from the newest checkpoint of another, of many parts") 
   const auto kept = must(scene.keep(files));
   CHECK(kept.passed_over.empty());
   CHECK(kept.files.size() == 22);
-  // It may go now: what was kept does not.
+  // Removes the first job. The kept checkpoint must stay.
   std::filesystem::remove_all(scene.first);
   CHECK(scene.taken(files, kept) == newest);
   CHECK(text_of(files, scene.second + "/metrics.jsonl") == "{\"step\":10}\n");
   CHECK(must(files.list(scene.folder / "blobs")).size() == 22);
-  // Once more is the same, and one of its own is not replaced.
+  // A repetition changes nothing, and a checkpoint of the job itself is not replaced.
   write(real_files(), scene.second + "/checkpoints", 15, 1);
   CHECK(must(take_checkpoint(files, scene.second + "/submitted", scene.second)));
   CHECK(must(list_checkpoints(files, scene.second + "/checkpoints")).size() == 2);

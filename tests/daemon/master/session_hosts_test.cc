@@ -1,4 +1,4 @@
-// Sessions of a master whose jobs the test moves.
+// Tests a master's sessions, with jobs whose state the test changes.
 #include "daemon/master/session_hosts.h"
 
 #include <atomic>

@@ -1,4 +1,4 @@
-// Jobs that are trained by a real cluster: leatd dev, whose runners are processes.
+// Trains jobs on a real cluster: leatd dev, whose runners are processes.
 #include <signal.h>
 
 #include <algorithm>
@@ -36,14 +36,14 @@ class DevCluster {
     client_ = client_of(dev_);
   }
 
-  // The same job as small().job(), as people submit it.
+  // Submits the job of small().job() as a user would.
   std::string submit(std::vector<std::string> overrides) {
     JobRequest request = request_of(small_, small_.job());
     request.overrides = std::move(overrides);
     return must(client_->submit(request)).id;
   }
 
-  // The job once `holds` does; the last there was, after a while.
+  // Waits until `holds` is true of the job. Returns the last view after a time-out.
   JobView wait(const std::string& id, const std::function<bool(const JobView&)>& holds) {
     JobView view;
     const auto until = std::chrono::steady_clock::now() + 300s;
@@ -67,7 +67,7 @@ class DevCluster {
     return text;
   }
 
-  // Processes of the daemon's own.
+  // The processes of the daemon's runners.
   std::vector<pid_t> runners() const {
     std::vector<pid_t> pids;
     std::error_code ignored;
@@ -84,7 +84,7 @@ class DevCluster {
   LeatdProcess& dev() { return dev_; }
 
  private:
-  const TemporaryDirectory temporary_;  // a daemon that is killed leaves its folder behind
+  const TemporaryDirectory temporary_;  // a killed daemon leaves its folder behind
   const SmallJob small_;
   LeatdProcess dev_;
   std::unique_ptr<ClusterClient> client_;

@@ -1,4 +1,5 @@
-// Runs on runners that do what the test says: what the master asks, and whose fault it names.
+// Tests runs on runners that do what the test says: the master's calls, and the culprit that it
+// names.
 #include <chrono>
 #include <mutex>
 #include <thread>
@@ -22,7 +23,7 @@ using testing::ScriptedRunner;
 using Steady = std::chrono::steady_clock;
 using namespace std::chrono_literals;
 
-// Fakes, and the cluster that is made of them.
+// Fake runners, and the cluster that they form.
 struct Fakes {
   explicit Fakes(uint32_t count = 2) : loop(must(RpcLoop::start())) {
     std::vector<std::shared_ptr<RemoteHost>> remotes;
@@ -31,7 +32,7 @@ struct Fakes {
       remotes.push_back(nodes.back()->remote());
     }
     RemoteHostsOptions options;
-    options.assembly = 0;  // in which a run has the number that its master gave it
+    options.assembly = 0;  // so that a run's number is the one that its master gave it
     options.transport = "tcp";
     hosts_ = make_remote_hosts(*loop, std::move(remotes), std::move(options));
   }
@@ -46,8 +47,8 @@ struct Fakes {
   std::unique_ptr<HostGroup> hosts_;
 };
 
-// Nothing but what the master looks at: feed "x" (float[n]) of task 0, its fetches "loss" and "v",
-// and fetch "w" of task 1.
+// Returns a plan with only the parts that the master reads: feed "x" (float[n]) of task 0, its
+// fetches "loss" and "v", and fetch "w" of task 1.
 std::shared_ptr<const Plan> two_part_plan(int64_t n = 2) {
   Plan plan;
   plan.name = "two";
@@ -94,7 +95,7 @@ Steady::time_point in(std::chrono::milliseconds time) { return Steady::now() + t
 
 TEST_CASE("all runners prepare before one connects, and connect at the same time", "[cluster]") {
   Fakes fakes;
-  // As links do: neither end is connected before the other one is there.
+  // Links behave like this: no end is connected before the other one is there.
   fakes.node(0).ends("connect", std::nullopt);
   fakes.node(1).ends("connect", std::nullopt);
   std::vector<std::string> before;
@@ -176,7 +177,7 @@ TEST_CASE("rows that come twice count once, and rows that cannot be end the run"
   must(run->wait(11, in(30s)));
   CHECK(run->finished() == 12);
   CHECK(run->fetched_scalar(0, 11) == 2);
-  must(fakes.node(0).report({99, 2, 0, {a}, {}, false}));  // of a run that is gone
+  must(fakes.node(0).report({99, 2, 0, {a}, {}, false}));  // of a run that has ended
   SECTION("one is left out") {
     check_says(fakes.node(0).report({1, 4, 3, {a}, {}, false}), Code::invalid_argument,
                "a report of 4 turns: expected at most 3");
@@ -247,7 +248,7 @@ TEST_CASE("a runner that is lost ends whatever is being done, and is named", "[c
       if (what == "extend") fakes.node(1).when("extend", lose);
       run->extend(20);
       fakes.node(1).await_calls("extend");
-      // Another one tells of its end first: that is no cause.
+      // Another runner reports its end first, which is not the cause.
       must(fakes.node(0).report({1, 0, 0, {}, unavailable("the link to node-1 closed"), false}));
       if (what == "step") lose();
       status = run->wait(10, in(30s));
@@ -267,7 +268,7 @@ TEST_CASE("the loss of a runner ends a run at once while nobody is at work on it
   std::thread losing([&] {
     fakes.node(1).await_calls("prepare");
     fakes.node(1).remote()->lost(unavailable("its heart stopped"));
-    // Too late to be told with the loss, for which it would be waited if there were any work.
+    // The report comes too late. If the run had work to do, it would wait for it.
     ScriptedReport report;
     report.failure = unavailable("node-1 closed the connection");
     CHECK(fakes.node(0).report(report).ok());

@@ -1,5 +1,4 @@
-// Whole trainings on runners that are reached over the wire: what comes out is what a cluster in
-// one process gives.
+// Whole trainings on runners over the wire. The results must be those of a cluster in one process.
 #include <algorithm>
 #include <chrono>
 #include <csignal>
@@ -35,7 +34,7 @@ std::unique_ptr<HostGroup> cluster_of(RunnerTestCluster& nodes, uint32_t runners
   return make_remote_hosts(nodes.loop(), std::move(remotes), std::move(options));
 }
 
-// Trains the job on as many runners as it has workers.
+// Trains the job on one runner for each of its workers.
 TrainOutcome train_over_the_wire(const SmallJob& small, const std::vector<std::string>& set,
                                  const std::string& transport, Silent& watch,
                                  std::string folder = "") {
@@ -190,7 +189,7 @@ TEST_CASE("a training goes on from what runners over the wire hold", "[cluster]"
     return trainer->run(watch, stop);
   };
   CHECK_FALSE(must(nodes.remote(0)->held("small")).whole);
-  // The run after the one that fills the variables, as runners of the assembly know it.
+  // The run after the one that fills the variables, by its number in the assembly.
   constexpr uint64_t kTrain = testing::kAssembly << 32 | 2;
   const auto fail = [&] {
     if (first.losses.size() >= 13) must(nodes.abort(1, kTrain, unavailable("it is gone")));
@@ -210,11 +209,11 @@ TEST_CASE("a training goes on from what runners over the wire hold", "[cluster]"
   }
   const uint64_t newest = std::max(steps[0], steps[1]);
   CHECK(newest - std::min(steps[0], steps[1]) <= 1);
-  // It may just have come to that.
+  // There may be a checkpoint already.
   training.resume = !must(list_checkpoints(real_files(), small.path("run/checkpoints"))).empty();
   CHECK(must(train(second, [] { return false; })).weights_sha256 == expected);
   CHECK(second.first == static_cast<int64_t>(newest));
-  std::erase_if(second.notes, [](const std::string& note) {  // of one that is late
+  std::erase_if(second.notes, [](const std::string& note) {  // the note of a late one
     return note.starts_with("no checkpoint of step ");
   });
   REQUIRE(second.notes.size() == 2);
@@ -229,7 +228,7 @@ TEST_CASE("a snapshot is not waited for any longer than it is wanted", "[cluster
   RunnerTestCluster nodes(options);
   const auto remote = nodes.remote(0);
   const auto nothing = [](std::span<const std::byte>) { return Status(); };
-  // There is none.
+  // There is no snapshot.
   CHECK(remote->read_snapshot(1, nothing, {}).code() == Code::failed_precondition);
   CHECK(remote->take_snapshot("small", 1, {"none"}).code() == Code::failed_precondition);
   nodes.signal(0, SIGSTOP);

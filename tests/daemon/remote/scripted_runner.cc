@@ -25,7 +25,7 @@ struct ScriptedRunner::Script {
   std::vector<std::string> calls;
   std::string waits_for, features_print = "1 byte";
 
-  // Notes a call, and says how it ends.
+  // Records a call, and returns how it ends.
   Ending begin(const std::string& method, const std::string& what) {
     Called hook;
     Ending ending = Status();

@@ -1,5 +1,5 @@
-// A runner that computes nothing and does what the test says. It is called on the loop, through
-// its capability, as one on another machine is.
+// A runner that computes nothing and does what the test says. The code under test calls it on the
+// loop through its capability, as it calls one on another machine.
 #pragma once
 
 #include <functional>
@@ -15,7 +15,7 @@
 
 namespace leat::testing {
 
-// What a fake runner reports of a run.
+// A fake runner's report of a run.
 struct ScriptedReport {
   uint64_t run = 1;
   uint64_t turns = 0;
@@ -29,30 +29,32 @@ struct ScriptedReport {
 // Threads: the test's.
 class ScriptedRunner {
  public:
-  // How a method ends: with this, or never.
+  // The result of a method: this status, or never an answer.
   using Ending = std::optional<Status>;
-  // Called on the loop when the method is called.
+  // Called on the loop before the method ends.
   using Called = std::function<void()>;
 
-  // Task `task` on "node-<task>". Every method succeeds.
+  // Is task `task` on "node-<task>". Every method succeeds by default.
   ScriptedRunner(RpcLoop& loop, uint32_t task);
   // REQUIRES: the loop has not stopped.
   ~ScriptedRunner();
 
   const std::shared_ptr<RemoteHost>& remote() const { return remote_; }
 
-  // From now on. Methods: prepare, upload (of a plan, a feed or variables), connect, extend, feed,
-  // renumber, abort, release, describe, readVariables, writeVariables, inspectDataset.
+  // Sets how a method ends from now on. Methods: prepare, upload (of a plan, a feed or variables),
+  // connect, extend, feed, renumber, abort, release, describe, readVariables, writeVariables,
+  // inspectDataset.
   void ends(const std::string& method, Ending ending);
-  // Before it ends.
+  // Sets a function that is called before the method ends.
   void when(const std::string& method, Called called);
-  // "extend 1 20", with the run and what else there is; in the order of the calls.
+  // The calls in order, such as "extend 1 20", with the run and the other arguments.
   std::vector<std::string> calls() const;
-  // Once there are so many calls that begin so: their number. Fails the test after 10 s.
+  // Waits until `count` calls begin with `beginning`, and returns their number. Fails the test
+  // after 10 s.
   size_t await_calls(const std::string& beginning, size_t count = 1) const;
   Status report(const ScriptedReport& report);
 
-  // What describe() and inspectDataset() answer with.
+  // Sets the answers of describe() and inspectDataset().
   void waits_for(const std::string& text);
   void features_print(const std::string& text);
 

@@ -1,4 +1,4 @@
-// The kernel's bound on a runner's memory, in a process of its own.
+// Tests the kernel's limit on a runner's memory, in a process of its own.
 #include "daemon/process/memory_bound.h"
 
 #include <sys/mman.h>
@@ -29,7 +29,7 @@ std::string data_size(const std::string& limits) {
   return limits.substr(limits.find("Max data size"), 40);
 }
 
-// How a child ends that does this.
+// Returns how a child ends that calls the function.
 template <typename F>
 int exit_status_of(F does) {
   const pid_t child = ::fork();
@@ -54,7 +54,7 @@ TEST_CASE("the kernel bounds a process to its limit and what belongs to it") {
   CHECK(exit_status_of(try_bound) == kOk);
 }
 
-// A sanitizer's own allocator ends the process in its own way.
+// A sanitizer's allocator ends the process in its own way.
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 TEST_CASE("a process that gets no more memory ends with the status that says so") {
   CHECK(exit_status_of([] {

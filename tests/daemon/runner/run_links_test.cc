@@ -1,4 +1,4 @@
-// Who may be a run's peer, and how peers find each other.
+// Tests which peers a run accepts, and how peers find each other.
 #include "daemon/runner/run_links.h"
 
 #include <sys/socket.h>
@@ -27,7 +27,7 @@ Endpoint endpoint(const std::string& node, const std::string& machine, const std
   return endpoint;
 }
 
-// A connection that says so, and the dialer's end of it.
+// A connection with this identity, and the dialer's end of it.
 struct Dialed {
   explicit Dialed(const Identity& identity, SocketRole role = SocketRole::express) {
     auto ends = must(socket_pair());
@@ -36,7 +36,7 @@ struct Dialed {
     connection.hello.identity = identity;
     connection.hello.role = role;
   }
-  // The other end has closed it, or does within 10 s.
+  // Whether the other end closes the connection within 10 s.
   bool dropped() const {
     std::byte byte;
     const Status status =
@@ -51,7 +51,7 @@ struct Dialed {
   Connection connection;
 };
 
-// What partition 0 says to partition 1 of the cluster's run.
+// Returns the identity that partition 0 sends to partition 1 of the cluster's run.
 Identity identity_of(const RunSetup& setup) {
   Identity identity;
   identity.cluster = setup.cluster;
@@ -98,7 +98,7 @@ TEST_CASE("connections of another assembly, process, plan or role are dropped", 
   setup.data_root = "tiny";
   const Identity right = identity_of(setup);
 
-  // Before the run is known here: what cannot be for this process.
+  // Before the run is known, only identities that can never fit this process are refused.
   Identity old_assembly = right, old_process = right;
   --old_assembly.assembly;
   ++old_process.destination_incarnation;
@@ -107,7 +107,7 @@ TEST_CASE("connections of another assembly, process, plan or role are dropped", 
     cluster.hand_over(1, std::move(dialed.connection));
     CHECK(dialed.dropped());
   }
-  // The rest when the run is connected, which it is all the same.
+  // The others are refused when the run connects, which succeeds in spite of them.
   Identity other_plan = right, other_cluster = right, other_peer = right;
   ++other_plan.plan[0];
   ++other_cluster.cluster[0];

@@ -1,4 +1,4 @@
-// A runner refuses calls that no master would make, and boot messages that no worker would send.
+// A runner refuses calls that no master makes, and boot messages that no worker sends.
 #include <capnp/message.h>
 #include <capnp/serialize.h>
 #include <sys/socket.h>
@@ -23,7 +23,7 @@ RunnerTestOptions one_runner() {
   return options;
 }
 
-// `function` takes the runner and gives a request.
+// `function` takes the runner and returns a request.
 template <typename F>
 std::string refusal_of(RunnerTestCluster& cluster, F function) {
   auto ask = [&cluster, function] {
@@ -34,7 +34,7 @@ std::string refusal_of(RunnerTestCluster& cluster, F function) {
   return leat::call(cluster.loop(), std::move(ask), 30s, "a call").to_string();
 }
 
-// The answer of a runner that reads this boot message from a socket.
+// Returns the error of a runner that reads this boot message from a socket.
 std::string booted(uint64_t size, const kj::ArrayPtr<const kj::byte> bytes) {
   int ends[2];
   REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) == 0);

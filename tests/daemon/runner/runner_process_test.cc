@@ -1,4 +1,4 @@
-// `leatd runner` as its worker starts it: runs between processes, and how each of them ends.
+// Tests `leatd runner` as its worker starts it: runs between processes, and how each process ends.
 #include <signal.h>
 
 #include "tests/catch.h"
@@ -28,7 +28,7 @@ void open_run(RunnerTestCluster& cluster, uint64_t run, const Plan& plan,
   must(cluster.connect_all(run, setup));
 }
 
-// Two runners that step.
+// Makes two runners step.
 void begin(RunnerTestCluster& cluster, const MirroredJob& job, const std::string& transport) {
   open_run(cluster, kInitRun, job.init_plan(2), transport);
   cluster.extend_all(kInitRun, 1);

@@ -1,4 +1,4 @@
-// Runs on two or three runners, driven over the wire by a master of the test's own. [cluster] runs
+// Tests runs on two or three runners over the wire, with the test as their master. [cluster] runs
 // under ThreadSanitizer.
 #include <condition_variable>
 #include <future>
@@ -82,7 +82,7 @@ TEST_CASE("a mirrored job gives the bits of a local cluster over every transport
       RunnerTestCluster cluster(options_for(job, workers));
       initialize(cluster, job, workers, transport);
       open(cluster, kTrain, job.train_plan(workers), transport);
-      cluster.extend_all(kTrain, kSteps);  // far beyond what is kept of fetches
+      cluster.extend_all(kTrain, kSteps);  // far more than the fetches that are kept
       for (uint32_t w = 0; w < static_cast<uint32_t>(workers); ++w) {
         const Heard heard = cluster.await(w, kTrain, kSteps);
         must(heard.failure);
@@ -119,7 +119,7 @@ TEST_CASE("a run goes no further than its reports, and on when they are taken") 
   must(heard.failure);
   REQUIRE(heard.rows.size() == kSteps);
   CHECK(std::vector<Bytes>(heard.rows.begin(), heard.rows.begin() + 60) == losses);
-  CHECK(heard.reports < 500);  // and not one for each step
+  CHECK(heard.reports < 500);  // fewer than one for each step
 }
 
 TEST_CASE("variables are read while an endless run waits in the middle of a step", "[cluster]") {
@@ -240,8 +240,7 @@ TEST_CASE("data counts against the limit of memory, beside runs and variables") 
   constexpr uint64_t kData = 96 * 64 + 96;  // bytes of x and y
   for (const uint64_t lacks : {1, 0}) {
     RunnerTestOptions options = options_for(job, 1);
-    options.memory_limit =
-        plan.partitions[0].memory_bytes() + ring_bytes(plan, 0) + kData - lacks;
+    options.memory_limit = plan.partitions[0].memory_bytes() + ring_bytes(plan, 0) + kData - lacks;
     RunnerTestCluster cluster(options);
     must(cluster.prepare(0, kTrain, 0, packed(plan, 0)));
     const Status connected = cluster.connect(0, kTrain, setup_of(cluster, plan));
@@ -260,7 +259,7 @@ TEST_CASE("an abort ends a connect that waits, and the run of everybody", "[clus
   const Plan plan = job.train_plan(2);
   constexpr uint64_t kNever = 9;
   must(cluster.prepare_all(kNever, plan));
-  // The peer is not asked to connect, and so never dials.
+  // The peer is not asked to connect, and so it never dials.
   const RunSetup setup = setup_of(cluster, plan);
   auto waiting = std::async(std::launch::async, [&] { return cluster.connect(1, kNever, setup); });
   must(cluster.abort(1, kNever, cancelled("the job was cancelled")));
@@ -291,7 +290,7 @@ TEST_CASE("what a kernel refuses is reported by its runner, and others say whose
   RunnerTestCluster cluster(options_for(job, 2));
   initialize(cluster, job, 2);
   open(cluster, kTrain, job.train_plan(2));
-  cluster.extend_all(kTrain, 6);  // once through all records
+  cluster.extend_all(kTrain, 6);  // one epoch
   const Heard heard[] = {cluster.await(0, kTrain, 7), cluster.await(1, kTrain, 7)};
   const int guilty = heard[0].derived ? 1 : 0;
   CHECK_FALSE(heard[guilty].derived);
@@ -315,7 +314,7 @@ TEST_CASE("feeds are taken between steps, and steps numbered from outside", "[cl
   must(cluster.await(0, kTrain, 1).failure);
   must(cluster.extend(0, kTrain, 2, {{0, ones}}));
   must(cluster.await(0, kTrain, 2).failure);
-  must(cluster.extend(0, kTrain, 2, {{0, zeros}}));  // was done: nobody computes it again
+  must(cluster.extend(0, kTrain, 2, {{0, zeros}}));  // it is done, so no runner computes it again
   must(cluster.feed(0, kTrain, 0, zeros));
   must(cluster.extend(0, kTrain, 3));
   const Heard heard = cluster.await(0, kTrain, 3);
@@ -328,7 +327,7 @@ TEST_CASE("feeds are taken between steps, and steps numbered from outside", "[cl
   check_says(cluster.extend(0, kTrain, 5, {{1, zeros}}), Code::invalid_argument,
              "feed 1: expected one of 1 feeds");
   check_says(cluster.feed(0, kTrain, 0, Bytes(4)), Code::invalid_argument, "received 4");
-  // What Dropout drops follows from the number of the step.
+  // Dropout chooses its elements from the number of the step.
   must(cluster.renumber(0, kTrain, 1));
   must(cluster.extend(0, kTrain, 4, {{0, ones}}));
   CHECK(cluster.await(0, kTrain, 4).rows[3] == heard.rows[1]);
@@ -353,7 +352,7 @@ TEST_CASE("a data set is inspected by its name, and no path is taken that is not
   check_says(cluster.inspect(0, files, 0).status(), Code::invalid_argument,
              "data set 'tinny': expected one that node-0 has (tiny) (did you mean 'tiny'?)");
   files.root = job.directory();
-  CHECK(must(cluster.inspect(0, files, 4)).info.count == 96);  // what "tiny" stands for
+  CHECK(must(cluster.inspect(0, files, 4)).info.count == 96);  // "tiny" stands for it
 
   const MirroredJob other;
   files.root = other.directory();
@@ -365,13 +364,13 @@ TEST_CASE("a data set is inspected by its name, and no path is taken that is not
 
 namespace {
 
-// Holds the first thread that comes to a failpoint until it is let go.
+// Stops the first thread that reaches a failpoint until the test releases it.
 class Held {
  public:
   explicit Held(std::string place)
       : passes_(std::move(place), [this](uint64_t pass) { return hold(pass); }) {}
   ~Held() { let_go(); }
-  // Returns when that thread has gone.
+  // Releases the thread and returns once it has left the failpoint.
   void let_go() {
     std::unique_lock lock(mutex_);
     held_ = false;
@@ -437,7 +436,7 @@ TEST_CASE("a link that ended a run is told of, though the master has ended the r
     cluster.extend_all(kTrain, 1000);
     for (const uint32_t task : {0, 1}) CHECK_FALSE(cluster.await(task, kTrain, 1000).failure.ok());
   }
-  std::vector<std::future<Status>> aborted;  // one of them waits for what is held
+  std::vector<std::future<Status>> aborted;  // one of them waits for the held thread
   for (const uint32_t task : {0, 1}) {
     aborted.push_back(std::async(std::launch::async, [&cluster, task] {
       return cluster.abort(task, kTrain, cancelled("all end"));

@@ -40,7 +40,7 @@ using namespace std::chrono_literals;
 
 constexpr char kSecret[] = "a secret of this test";
 constexpr auto kDeadline = 60s;
-// Of a call that may take as long as a connect().
+// The time for a call that may take as long as a connect().
 constexpr auto kLong = 120s;
 constexpr std::array<uint8_t, 16> kCluster = {1, 2, 3};
 
@@ -59,16 +59,16 @@ capnp::Data::Reader data_of(const std::array<uint8_t, N>& bytes) {
   return {bytes.data(), N};
 }
 
-// What all connections of the master share.
+// The state that all connections of the master share.
 struct Table {
   std::mutex mutex;
   std::condition_variable changed;
-  std::map<uint32_t, std::string> unix_addresses;  // of the runners that have registered
+  std::map<uint32_t, std::string> unix_addresses;  // of the registered runners
   std::map<std::pair<uint32_t, uint64_t>, Heard> heard;
   std::vector<std::string> starved;
-  std::string wrong;  // the first thing that a runner should not have said
+  std::string wrong;  // the first invalid call of a runner
 
-  // The loop's.
+  // Used on the loop.
   std::map<uint32_t, wire::Runner::Client> runners;
   std::map<uint32_t, std::shared_ptr<RemoteHost>> remotes;
   bool held = false;
@@ -171,7 +171,7 @@ void write_setup(const RunSetup& setup, wire::RunSetup::Builder out) {
   }
 }
 
-// What the worker would tell it.
+// Returns the boot message that a worker would send.
 Bytes boot_message(const RunnerConfig& config) {
   RunnerOrder order;
   order.job = config.job;
@@ -193,7 +193,7 @@ Bytes boot_message(const RunnerConfig& config) {
   return runner_boot(order, around, config.directory, config.incarnation);
 }
 
-// A runner within this process, put together as its own process does it.
+// A runner in this process, assembled as its own process assembles it.
 struct InProcess {
   InProcess(RunnerConfig config, const RunnerTestOptions& test) {
     loop = must(RpcLoop::start({}, RpcLoop::kSpin));
@@ -223,7 +223,7 @@ struct InProcess {
   std::vector<FailedLink> failed_links;
 };
 
-// `leatd runner`, as its worker holds it.
+// A `leatd runner`, with the ends that its worker holds.
 struct Process {
   explicit Process(const Bytes& boot) {
     auto sockets = must(socket_pair());
@@ -237,7 +237,7 @@ struct Process {
   std::optional<ChildProcess> child;
 };
 
-// One machine's part of the cluster: a runner, and the data port of its worker.
+// One machine of the cluster: a runner, and the data port of its worker.
 struct Node final : Listener::Gate {
   std::optional<Listener::Expected> expect(const LinkHello& hello) override {
     Identity identity = hello.identity;
@@ -248,7 +248,7 @@ struct Node final : Listener::Gate {
 
   void give(Connection connection) {
     if (process) {
-      // A runner that is gone takes none: its peers will tell.
+      // A runner that has ended takes no connection, and its peers report that.
       static_cast<void>(leat::hand_over(process->socket.get(), std::move(connection), soon()).ok());
     } else {
       inside->runner->arrived(std::move(connection));
@@ -544,7 +544,7 @@ Status RunnerTestCluster::prepare_all(uint64_t run, const Plan& plan) {
   return {};
 }
 
-// Each waits for the others: they are asked at once.
+// Each runner waits for the others, so all are asked at once.
 Status RunnerTestCluster::connect_all(uint64_t run, const RunSetup& setup) {
   std::vector<std::future<Status>> asked;
   for (uint32_t p = 0; p < setup.peers.size(); ++p)

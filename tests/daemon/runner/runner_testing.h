@@ -1,5 +1,5 @@
-// A master as small as can be, and runners that register with it: in this process, or each in its
-// own. What is asked of them goes over the wire.
+// A minimal master, and runners that register with it: in this process, or each in its own. All
+// calls go over the wire.
 #pragma once
 
 #include <array>
@@ -26,7 +26,7 @@ namespace leat::testing {
 
 inline constexpr uint64_t kAssembly = 7;
 
-// What a runner has told of one run so far.
+// The reports of one run by one runner so far.
 struct Heard {
   uint64_t turns = 0;
   std::vector<Bytes> rows;  // of all turns, in order
@@ -62,7 +62,7 @@ class RunnerTestCluster {
   Status renumber(uint32_t task, uint64_t run, uint64_t step);
   Status abort(uint32_t task, uint64_t run, const Status& cause);
   Status release(uint32_t task, uint64_t run);
-  // Its data port lets peers of that assembly in from then on.
+  // Moves the runner to an assembly, and opens its data port to peers of that assembly.
   Status advance(uint32_t task, RunnerAssembly to);
   Result<uint64_t> turns(uint32_t task, uint64_t run);
   Result<Bytes> read_variables(uint32_t task);
@@ -74,21 +74,21 @@ class RunnerTestCluster {
   Status connect_all(uint64_t run, const RunSetup& setup);
   void extend_all(uint64_t run, uint64_t limit);
   void release_all(uint64_t run);
-  // What a run of this plan is connected with, in the assembly in which all begin.
+  // The setup that connects a run of this plan in the first assembly.
   RunSetup setup(const Plan& plan, const std::string& transport) const;
 
-  // What is heard once so many turns are finished, or the run has failed.
+  // Waits until this number of turns is done or the run has failed, and returns the reports.
   Heard await(uint32_t task, uint64_t run, uint64_t turns);
   Heard heard(uint32_t task, uint64_t run) const;
-  // What runners have said of files that do not answer, each with its node: "node-1: why".
+  // The runners' reports of files that do not answer, each with its node: "node-1: why".
   std::vector<std::string> starved() const;
-  // What the runner of a task would tell the master of its links. REQUIRES: not processes.
+  // The failed links that the runner of a task would report. REQUIRES: not processes.
   std::vector<FailedLink> failed_links(uint32_t task) const;
-  // While it is held, no report is answered.
+  // While `held`, reports get no answer.
   void hold_reports(bool held);
 
-  // The runner as the daemon's master holds it. What it reports of its runs goes there from now on.
-  // REQUIRES: the loop, which is the cluster's, outlives it.
+  // Returns the runner in the form in which the daemon's master holds it, and sends the reports of
+  // its runs there from now on. REQUIRES: the cluster's loop outlives it.
   std::shared_ptr<RemoteHost> remote(uint32_t task);
   RpcLoop& loop();
 
@@ -97,19 +97,21 @@ class RunnerTestCluster {
   const RunnerConfig& config(uint32_t task) const;
   // Gives the runner of a task a connection, as its worker does.
   void hand_over(uint32_t task, Connection connection);
-  // REQUIRES: processes, as all that follows.
+  // REQUIRES, for this and all functions below: processes.
   void signal(uint32_t task, int number);
   // The kernel's limits of its process, as text.
   std::string limits_of(uint32_t task);
-  // The worker's end of the socket is closed.
+  // Closes the worker's end of the socket.
   void close_worker(uint32_t task);
   // Ends the master's connections.
   void close_master();
-  // Of a process that ends within 10 s; with a signal, 128 + its number.
+  // Waits up to 10 s for the process's end and returns its exit code; after a signal, 128 + its
+  // number.
   int exit_code(uint32_t task);
-  // The first pulse of so many turns: how many, and whether one is in flight.
+  // Waits for a pulse with this number of turns. Returns the number, and whether a step is in
+  // flight.
   std::pair<uint64_t, bool> await_pulse(uint32_t task, uint64_t turns);
-  // The first pulse that says that a step is in flight and waits for peers.
+  // Waits for a pulse that reports a step in flight that waits for peers.
   void await_waiting(uint32_t task);
 
  private:
@@ -119,27 +121,28 @@ class RunnerTestCluster {
   std::unique_ptr<Inside> inside_;
 };
 
-// Of a runner that is told this when it starts.
+// Starts a runner with this boot message, and returns its exit code.
 int exit_code_of_runner(const Bytes& boot);
 
-// What comes of training, as bytes padded to 8.
+// The result of a training, as bytes padded to 8.
 struct Trained {
   std::vector<std::vector<Bytes>> rows;  // by partition and step, as runners report them
   std::map<std::string, Bytes> weights;
 };
 
-// A job that is small: a network, its data in a directory, its plans for so many workers.
+// A small job: a network, its data in a directory, and its plans for any number of workers.
 class MirroredJob {
  public:
-  // The label of `bad_row` is none.
+  // Row `bad_row` gets an invalid label.
   explicit MirroredJob(int64_t bad_row = -1);
   const std::string& directory() const { return directory_.path(); }
-  // In 4 shards, mirrored.
+  // A plan in 4 shards, mirrored.
   Plan init_plan(int workers) const;
   Plan train_plan(int workers) const;
-  // Feed 0: float[2,1,8,8], fetch 0: float[2,4]; on one worker. As in training: it drops values.
+  // Feed 0 is float[2,1,8,8], and fetch 0 float[2,4], on one worker. It drops values as in
+  // training.
   Plan predict_plan() const;
-  // So many steps on a cluster within one process.
+  // Runs this number of steps on a cluster within this process.
   Trained train_locally(int workers, uint64_t steps) const;
 
  private:

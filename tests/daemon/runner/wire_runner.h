@@ -1,5 +1,5 @@
-// The capability of a runner, for calls that no master would make. Includes Cap'n Proto: for .cc
-// files.
+// Gives tests the capability of a runner, for calls that no master would make. Includes Cap'n
+// Proto: for .cc files.
 #pragma once
 
 #include "daemon/wire/cluster.capnp.h"

@@ -74,7 +74,7 @@ void End::arrive(Task task) {
                          });
 }
 
-// What was sent is not acknowledged for too long: this end takes the connection for lost.
+// Ends the connection at this end if a message stays unacknowledged for too long.
 void End::time_out_unless(const std::function<bool()>& well) {
   network_->world_.after(kUnacknowledged, [self = weak_from_this(), well] {
     const EndPtr end = self.lock();

@@ -1,5 +1,5 @@
-// The disk with the folders of the jobs: a CrashFiles that can be full or fail. A mutation leaves
-// out what makes a checkpoint safe.
+// The disk with the folders of the jobs: a CrashFiles that can be full or fail. A mutation omits a
+// step that makes checkpoints safe.
 //
 // Threads: one.
 #pragma once
@@ -14,14 +14,15 @@
 
 namespace leat::sim {
 
-// How the disks do.
+// The state of all disks.
 struct DiskHealth {
-  bool full = false;     // nothing new fits
+  bool full = false;     // no new byte fits
   bool failing = false;  // syncs fail
-  Ms slow = 0;           // what a write takes beyond the usual
+  Ms slow = 0;           // the extra time of a write
 };
 
-// What is passed outlives it. Another disk may be put in place of `files`, between two writes.
+// Forwards to `files`. The arguments outlive this object. A test may replace the disk in `files`
+// between two writes.
 class SimDisk final : public Files {
  public:
   SimDisk(std::unique_ptr<CrashFiles>& files, const DiskHealth& health, Mutation mutation)

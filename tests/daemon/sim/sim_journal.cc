@@ -16,7 +16,8 @@ Result<std::vector<StoredJob>> SimJournal::open() {
 }
 
 void SimJournal::crash(std::span<const JournalRecord> in_the_air, bool loses_power, uint64_t seed) {
-  // Halves of sectors may be refused: journal_disk_test.cc has them.
+  // The journal may refuse to open after a sector that was written by half. journal_disk_test.cc
+  // covers that; this avoids it.
   while (CrashFiles::tears_a_sector(seed)) seed = CrashFiles::mix(seed);
   const size_t before = disk_->operations();
   if (journal_ != nullptr && !in_the_air.empty() && seed % 4 != 0)
@@ -24,7 +25,7 @@ void SimJournal::crash(std::span<const JournalRecord> in_the_air, bool loses_pow
   const size_t done = before + CrashFiles::mix(seed) % (disk_->operations() - before + 1);
   auto left = loses_power ? std::make_unique<CrashFiles>(disk_->after_crash(done, seed))
                           : std::make_unique<CrashFiles>(*disk_);
-  journal_.reset();  // it tidies up what nobody has any more
+  journal_.reset();  // its destructor removes unused files
   disk_ = std::move(left);
   sqlite_.mount(*disk_, seed);
 }

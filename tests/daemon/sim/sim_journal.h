@@ -1,6 +1,7 @@
 // The real journal, on a disk in memory that outlives the master.
 //
-// Threads: one. One of them at a time: it is SQLite's file system while it lives.
+// Threads: one. Only one SimJournal at a time, because it acts as SQLite's file system while it
+// lives.
 #pragma once
 
 #include <memory>
@@ -14,19 +15,20 @@
 
 namespace leat::sim {
 
+// The journal of a simulated master, over all of the master's lives.
 class SimJournal {
  public:
   explicit SimJournal(const DiskHealth& health);
 
-  // As a master does that starts. What the journal holds.
+  // Opens the journal as a starting master does. Returns the jobs that it holds.
   Result<std::vector<StoredJob>> open();
   Status append(std::span<const JournalRecord> records) { return journal_->append(records); }
-  // The master ends, and while `in_the_air` is being written, or before. If its machine loses its
-  // power, too, the seed says what is left of what was not synced.
+  // Ends the master, perhaps while it writes `in_the_air`. If its machine loses its power, too, the
+  // seed decides which unsynced bytes survive.
   void crash(std::span<const JournalRecord> in_the_air, bool loses_power, uint64_t seed);
 
  private:
-  const JournalFolder folder_;  // what is locked is real
+  const JournalFolder folder_;  // its lock is a real file
   std::unique_ptr<CrashFiles> disk_ = std::make_unique<CrashFiles>();
   SqliteOnDisk sqlite_{*disk_};
   std::unique_ptr<Journal> journal_;

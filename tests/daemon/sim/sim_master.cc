@@ -68,7 +68,7 @@ void SimMaster::kill(bool loses_power) {
   life_.reset();
 }
 
-// False: the disk does not let it, as yet.
+// Returns false if the disk does not yet allow it.
 bool SimMaster::open_journal() {
   if (real_ == nullptr) return true;
   const auto jobs = real_->open();
@@ -85,7 +85,7 @@ bool SimMaster::open_journal() {
   return true;
 }
 
-// All of them, or none; after a failed sync nobody knows.
+// Writes all of the records or none. After a failed sync the outcome is unknown.
 Status SimMaster::append_to_real(const std::vector<JournalRecord>& records) {
   const Status status = real_->append(records);
   if (status.ok() || status.code() == Code::resource_exhausted || journal_broken_) return status;
@@ -129,7 +129,7 @@ void SimMaster::tick() {
   world_.after(process, kTick, [this] { tick(); });
 }
 
-// Whatever is seen is written, and what has ended stays as it is.
+// Checks that the journal has everything that clients may see, and that ended jobs do not change.
 void SimMaster::check_views() {
   for (const JobView& job : life_->table->jobs()) {
     const StoredJob* stored = journal_.find(job.id);
@@ -145,7 +145,8 @@ void SimMaster::check_views() {
     if (!(first->second == seen)) world_.broken(job.id, " has changed after its end");
     if (!fresh) continue;
     const Request& request = cluster_.request_of(job.id);
-    if (seen.state == JobState::succeeded && seen.result.weights_sha256 != result_of(request.twin.back()))
+    if (seen.state == JobState::succeeded &&
+        seen.result.weights_sha256 != result_of(request.twin.back()))
       world_.broken(job.id, " ends with other weights than its twin");
     if (seen.state == JobState::failed) world_.broken(job.id, " has failed: ", seen.reason);
     if (seen.state == JobState::cancelled && !request.cancelled)
@@ -179,7 +180,7 @@ void SimMaster::written(std::vector<WriteJournal> batch) {
     life_->writing = false;
     write_pending();
     for (size_t i = 0; i < batch.size(); ++i) {
-      // One that cannot be written does not refuse the others.
+      // A record that cannot be written must not refuse the others of its batch.
       const Status status = all.ok() || batch.size() == 1 ? all : append_to_real({records[i]});
       if (status.ok()) append(records[i]);
       handle(JournalWritten{batch[i].write, status});
@@ -202,8 +203,8 @@ void SimMaster::written(std::vector<WriteJournal> batch) {
 void SimMaster::append(const JournalRecord& record) {
   if (const auto* changed = std::get_if<JobChanged>(&record)) {
     const JobCondition& to = changed->condition;
-    world_.trace("journal: ", changed->id, " ", name_of(to.state), " assembly ", to.assembly, " on ",
-                 join(to.workers, ","), " ", to.reason);
+    world_.trace("journal: ", changed->id, " ", name_of(to.state), " assembly ", to.assembly,
+                 " on ", join(to.workers, ","), " ", to.reason);
     if (cluster_.mutation == Mutation::acknowledged_unwritten &&
         journal_.find(changed->id) == nullptr)
       return world_.broken(changed->id, " changes and was never written");
@@ -282,7 +283,7 @@ Status SimMaster::heard(const Heartbeat& heartbeat) {
   return life_->members->heard(heartbeat, moment_of(world_.clock()));
 }
 
-// It is not a member any more: its connections are closed, and what ran there is gone.
+// The worker is no member any more: closes its connections, and counts its runners as ended.
 void SimMaster::worker_lost(const WorkerRef& worker, const std::string& reason) {
   world_.trace("master: ", worker.name, " of ", worker.incarnation, " is lost: ", reason);
   for (auto& [assembly, slots] : life_->slots) {
@@ -309,16 +310,17 @@ void SimMaster::perform(const StartRunners& action) {
     }
     const WorkerRef& ref = action.workers[task];
     const auto found = life_->workers.find(ref);
-    if (found == life_->workers.end()) continue;  // the table hears that it was lost
+    if (found == life_->workers.end()) continue;  // the table will hear that the worker was lost
     SimWorker* worker = found->second.worker;
-    life_->slots[{action.job, action.assembly}][task] = {worker, ref, nullptr, nullptr, action.assembly};
+    life_->slots[{action.job, action.assembly}][task] = {worker, ref, nullptr, nullptr,
+                                                         action.assembly};
     found->second.end->send([worker, ref, job = action.job, assembly = action.assembly, task] {
       if (worker->incarnation == ref.incarnation) worker->start(job, assembly, task);
     });
   }
 }
 
-// A runner of an earlier assembly goes on in this one: its worker hears of it, then it does.
+// Moves a runner of an earlier assembly into this one: tells its worker first, then the runner.
 void SimMaster::keep_runner(const StartRunners& action, uint64_t task) {
   const WorkerRef ref = action.workers[task];
   const std::string job = action.job;
@@ -336,7 +338,7 @@ void SimMaster::keep_runner(const StartRunners& action, uint64_t task) {
     slots.erase(slot);
     life_->slots[{job, assembly}][task] = moved;
     ++kept;
-    // First its worker is told, then the runner itself.
+    // Tells the worker first, then the runner itself.
     SimWorker* worker = found->second.worker;
     return found->second.end->send([this, worker, slot = moved, job, assembly, task] {
       const Status status = worker->advance(job, assembly);
@@ -361,7 +363,8 @@ void SimMaster::keep_runner(const StartRunners& action, uint64_t task) {
 
 void SimMaster::perform(const StopRunners& action) {
   for (const WorkerRef& worker : action.workers)
-    stop(worker, action.job, action.assembly, action.grace.count(), "was stopped: " + action.reason);
+    stop(worker, action.job, action.assembly, action.grace.count(),
+         "was stopped: " + action.reason);
 }
 
 void SimMaster::stop(const WorkerRef& ref, const std::string& job, uint64_t assembly, Ms grace,
@@ -372,7 +375,8 @@ void SimMaster::stop(const WorkerRef& ref, const std::string& job, uint64_t asse
   found->second.end->send([this, worker, ref, job, assembly, grace, how] {
     if (worker->incarnation != ref.incarnation) return;
     worker->stop(job, assembly, grace, [this, worker, ref, job, assembly, how] {
-      worker->tell_master([this, ref, job, assembly, how] { runner_exited(ref, job, assembly, how); });
+      worker->tell_master(
+          [this, ref, job, assembly, how] { runner_exited(ref, job, assembly, how); });
     });
   });
 }

@@ -1,6 +1,6 @@
-// The master: the real table of jobs, membership and checkpoint store, and what master_daemon does
-// around them with threads and connections, modelled by events. Its journal and the folder of its
-// jobs are on disks that outlive it.
+// The simulated master. It has the real table of jobs, the real membership and the real checkpoint
+// store. Events model what master_daemon does around them with threads and connections. Its journal
+// and the folder of its jobs are on disks that outlive it.
 //
 // Threads: one.
 #pragma once
@@ -25,6 +25,7 @@
 
 namespace leat::sim {
 
+// One master over all of its lives. The cluster owns it.
 class SimMaster {
  public:
   using Done = std::function<void(const Result<JobView>&)>;
@@ -33,10 +34,10 @@ class SimMaster {
   ~SimMaster();
 
   void boot();
-  // With the power of its machine, if it `loses_power`: then what was not synced may be gone.
+  // Kills the process. If the machine `loses_power`, unsynced bytes may be lost, too.
   void kill(bool loses_power);
 
-  // What clients, workers and runners say; on the master's side of their connections.
+  // The calls of clients, workers and runners, on the master's side of their connections.
   void submit(const Submission& submission, Done done);
   void cancel(const std::string& id, Done done);
   void drain(const std::string& worker, bool draining);
@@ -50,10 +51,11 @@ class SimMaster {
   void link_failed(const LinkFailed& event);
   void run_failed(const std::string& job, uint64_t assembly, const std::string& how);
 
-  // Damages a checkpoint of a job that has another one. False if there is none such.
+  // Damages a checkpoint of a job that has another one. False if there is no such job.
   bool flip_bit(const std::string& job);
 
-  // What is wrong at the end; "" if nothing is. And what is not over yet.
+  // The problems that are left at the end, and the jobs that are not over yet; "" if there are
+  // none.
   std::string leftovers() const;
   std::vector<JobView> jobs() const;
   const MemoryJournal& journal() const { return journal_; }
@@ -71,7 +73,7 @@ class SimMaster {
     WorkerRef ref;
     SimRunner* runner = nullptr;
     EndPtr end;
-    uint64_t from = 0;  // the first assembly whose news are its own
+    uint64_t from = 0;  // the first assembly whose news counts
   };
   struct Connected {
     SimWorker* worker = nullptr;
@@ -79,13 +81,13 @@ class SimMaster {
   };
   using Assembly = std::pair<std::string, uint64_t>;
 
-  // Of one life.
+  // The state of one life of the master.
   struct Life {
     std::unique_ptr<JobTable> table;
     std::unique_ptr<Membership> members;
     std::map<WorkerRef, Connected> workers;
-    std::map<Assembly, std::map<uint64_t, Slot>> slots;   // by task
-    std::map<std::string, std::shared_ptr<Run>> runs;  // the newest of each job
+    std::map<Assembly, std::map<uint64_t, Slot>> slots;  // by task
+    std::map<std::string, std::shared_ptr<Run>> runs;    // the newest run of each job
     std::map<uint64_t, Done> tickets;
     uint64_t last_ticket = 0;
     std::vector<WriteJournal> writes;
@@ -116,7 +118,7 @@ class SimMaster {
   void keep_runner(const StartRunners& action, uint64_t task);
   void check_views();
 
-  // A run of one assembly.
+  // The run of one assembly, in sim_run.cc.
   std::string folder(const std::string& job) const { return "jobs/" + job + "/checkpoints"; }
   void begin(const std::shared_ptr<Run>& run);
   void ask_held(const std::shared_ptr<Run>& run);
@@ -131,7 +133,8 @@ class SimMaster {
   void checkpoint(const std::shared_ptr<Run>& run, const Weights& weights);
   Status write_checkpoint(Run& run, uint64_t step, const Weights& weights);
   void broke(Run& run, const Status& cause);
-  // Asks all runners of a run; `asked` happens at each, and calls the reply there.
+  // Asks all runners of a run. `ask` runs at each runner and calls its reply there; `then` runs
+  // here once all have replied with success.
   using Ask = std::function<void(SimRunner&, std::function<void(const Status&)>)>;
   void ask_all(const std::shared_ptr<Run>& run, const char* what, Ask ask,
                std::function<void()> then);
@@ -139,10 +142,10 @@ class SimMaster {
   Cluster& cluster_;
   World& world_;
   std::unique_ptr<Life> life_;
-  MemoryJournal journal_;                   // what is on disk
-  std::unique_ptr<SimJournal> real_;        // in some histories, which must hold the same
-  std::vector<WriteJournal> in_the_air_;    // of the batch that is being written
-  std::vector<JournalRecord> maybe_there_;  // a batch of which the real one alone knows
+  MemoryJournal journal_;                   // the content of the disk
+  std::unique_ptr<SimJournal> real_;        // in some histories; must hold the same
+  std::vector<WriteJournal> in_the_air_;    // the batch that is being written
+  std::vector<JournalRecord> maybe_there_;  // a batch that only the real journal may have
   bool journal_broken_ = false;
   uint64_t generation_ = 0;
   std::unique_ptr<CrashFiles> files_;

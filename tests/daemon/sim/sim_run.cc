@@ -1,5 +1,5 @@
-// What the master does with the runners of an assembly: it has them go on from what is newest, step
-// from fence to fence, and writes checkpoints.
+// The master's side of an assembly's runners. It makes them resume from the newest variables, lets
+// them step from fence to fence, and writes checkpoints.
 #include "tests/daemon/sim/sim_run.h"
 
 #include <algorithm>
@@ -34,7 +34,7 @@ void SimMaster::perform(const RunJob& action) {
   const auto last = before == life_->runs.end() ? nullptr : before->second;
   const auto run = std::make_shared<Run>(*this, action);
   life_->runs[action.job] = run;
-  // Its thread begins when that of the last assembly has let go of the folder.
+  // The run's thread begins once the last assembly's thread has released the folder.
   const auto wait = std::make_shared<Task>();
   *wait = [this, run, last, again = std::weak_ptr(wait)] {
     if (last == nullptr || !last->writing) return begin(run);
@@ -49,12 +49,13 @@ void SimMaster::perform(const YieldRun& action) {
       found->second->ended)
     return world_.broken(action.job, " yields a run that is none");
   const auto run = found->second;
-  world_.trace("run of ", action.job, " assembly ", action.assembly, " is to yield: ", action.reason);
+  world_.trace("run of ", action.job, " assembly ", action.assembly,
+               " is to yield: ", action.reason);
   run->saves = run->saves || action.save;
   if (!std::exchange(run->yields, true) && run->steps && !run->at_fence) hold(run);
 }
 
-// The run comes to the end of the step that is the farthest begun.
+// Stops all runners at the end of the latest step that any of them has begun.
 void SimMaster::hold(const std::shared_ptr<Run>& run) {
   run->limits.assign(run->runners.size(), 0);
   ask_all(
@@ -86,7 +87,7 @@ void SimMaster::perform(const EndRun& action) {
     return world_.broken(action.job, " ends a run that is none");
   const auto run = found->second;
   run->ended = true;
-  // Its thread notices between two steps, and says so.
+  // The run's thread notices it between two steps, and reports it.
   world_.after(process, world_.between(0, 300), [this, run] {
     if (!std::exchange(run->told, true))
       handle(JobBroke{run->action.job, run->action.assembly, cancelled("it was told to end")});
@@ -95,7 +96,8 @@ void SimMaster::perform(const EndRun& action) {
 
 void SimMaster::broke(Run& run, const Status& cause) {
   if (std::exchange(run.told, true)) return;
-  world_.trace("run of ", run.action.job, " assembly ", run.action.assembly, " broke: ", cause.message());
+  world_.trace("run of ", run.action.job, " assembly ", run.action.assembly,
+               " broke: ", cause.message());
   world_.after(process, 0, [this, job = run.action.job, assembly = run.action.assembly, cause] {
     handle(JobBroke{job, assembly, cause});
   });
@@ -137,7 +139,7 @@ void SimMaster::ask_all(const std::shared_ptr<Run>& run, const char* what, Ask a
   });
 }
 
-// What survivors have in memory goes before what is on disk.
+// Variables that surviving runners hold in memory take precedence over those on disk.
 void SimMaster::ask_held(const std::shared_ptr<Run>& run) {
   run->held.resize(run->runners.size());
   ask_all(
@@ -225,7 +227,7 @@ void SimMaster::connect(const std::shared_ptr<Run>& run) {
 }
 
 void SimMaster::extend(const std::shared_ptr<Run>& run) {
-  if (run->limit >= run->request.tiny.steps) return fence(run);  // all that was left is to say so
+  if (run->limit >= run->request.tiny.steps) return fence(run);  // only the last report is left
   if (run->yields) return fence(run);
   run->steps = true;
   const uint64_t next = run->checkpoints.next(static_cast<int64_t>(run->limit)).value();
@@ -245,7 +247,8 @@ void SimMaster::reported(const std::string& job, uint64_t assembly, uint64_t tas
   const bool checks = cluster_.mutation != Mutation::assembly_unchecked;
   if ((checks && run->action.assembly != assembly) || run->ended || run->told) return;
   run->reached[task] = std::max(run->reached[task], step);
-  if (task == 0) handle(ProgressMade{job, assembly, {.step = step, .steps = run->request.tiny.steps}});
+  if (task == 0)
+    handle(ProgressMade{job, assembly, {.step = step, .steps = run->request.tiny.steps}});
   const bool all = run->reached.size() == run->runners.size() &&
                    std::all_of(run->reached.begin(), run->reached.end(),
                                [&](const auto& each) { return each.second >= run->limit; });
@@ -261,7 +264,7 @@ void SimMaster::run_failed(const std::string& job, uint64_t assembly, const std:
   if (!found->second->ended) broke(*found->second, unavailable(how));
 }
 
-// All stand after the same step: one of them tells its variables.
+// All runners stand after the same step. One of them sends its variables.
 void SimMaster::fence(const std::shared_ptr<Run>& run) {
   SimRunner* first = run->runners[0];
   run->ends[0]->send([this, run, first] {
@@ -275,7 +278,7 @@ void SimMaster::fence(const std::shared_ptr<Run>& run) {
   });
 }
 
-// Written beside the steps that follow; one at a time.
+// Writes one checkpoint at a time, while the following steps run.
 void SimMaster::checkpoint(const std::shared_ptr<Run>& run, const Weights& weights) {
   if (run->writing) {
     return world_.after(process, 5, [this, run, weights] {
@@ -299,7 +302,7 @@ void SimMaster::checkpoint(const std::shared_ptr<Run>& run, const Weights& weigh
     if (step < run->request.tiny.steps && step == run->limit && run->yields) {
       if (written.ok()) return yielded(*run, true);
       if (written.code() != Code::resource_exhausted) return broke(*run, written);
-      return world_.after(process, 50, [this, run, weights] {  // it waits there for room
+      return world_.after(process, 50, [this, run, weights] {  // the run waits for room
         if (!run->ended && !run->told) checkpoint(run, weights);
       });
     }

@@ -1,4 +1,4 @@
-// A run of one assembly of a job, as the master has it.
+// The run of one assembly of a job, as the master sees it.
 //
 // Threads: one.
 #pragma once
@@ -13,7 +13,7 @@
 
 namespace leat::sim {
 
-// What daemon/master/job_thread.h does on a thread.
+// The state of a run, which daemon/master/job_thread.h keeps on a thread.
 struct SimMaster::Run {
   Run(SimMaster& master, RunJob of)
       : action(std::move(of)),
@@ -26,22 +26,22 @@ struct SimMaster::Run {
   Request& request;
   const uint64_t number;
   JobCheckpoints checkpoints;
-  bool ended = false;               // told to
-  bool told = false;                // what became of it
+  bool ended = false;               // the master has ended it
+  bool told = false;                // its outcome was reported
   std::vector<SimRunner*> runners;  // by task
   std::vector<EndPtr> ends;
-  std::vector<std::pair<bool, uint64_t>> held;  // whether whole, and of which step
+  std::vector<std::pair<bool, uint64_t>> held;  // whether the variables are whole, and their step
   std::map<uint64_t, uint64_t> reached;         // by task
   uint64_t limit = 0;
-  std::optional<std::pair<uint64_t, Weights>> writing;  // a checkpoint
+  std::optional<std::pair<uint64_t, Weights>> writing;  // the checkpoint that is being written
   bool at_fence = false;
   bool steps = false;            // was extended
-  bool yields = false;           // at the next fence
-  bool saves = false;            // what it has then
-  std::vector<uint64_t> limits;  // that runners are held at, by task
+  bool yields = false;           // will yield at the next fence
+  bool saves = false;            // will save its variables then
+  std::vector<uint64_t> limits;  // the step that each runner is held at, by task
 };
 
-// What JobFinished says of weights.
+// The part of JobFinished that describes the weights.
 inline std::string result_of(const Weights& weights) { return cat("weights-", weights.chain); }
 
 }  // namespace leat::sim

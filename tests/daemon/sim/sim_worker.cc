@@ -9,10 +9,10 @@ namespace leat::sim {
 namespace {
 
 constexpr Ms kBeatEvery = 250, kBeat = 1000, kKeepAlive = 500;
-constexpr Ms kPulse = 2500, kQuiet = 500;  // a runner without one is killed; is said to have none
+constexpr Ms kPulse = 2500, kQuiet = 500;  // silence that kills, and that is reported
 constexpr Ms kConnect = 5000, kRedial = 200;
-constexpr Ms kAdopt = 60'000;   // so long runners are kept for a master that is gone
-constexpr Ms kRefused = 5'000;  // and go on asking one that does not know them
+constexpr Ms kAdopt = 60'000;   // how long runners are kept without a master
+constexpr Ms kRefused = 5'000;  // how long a refused runner keeps asking
 constexpr Ms kShortestPause = 100, kLongestPause = 2000;
 
 }  // namespace
@@ -37,7 +37,7 @@ void SimRunner::write(const Weights& from, uint64_t at) {
   whole = true;
 }
 
-// Its peers hear that the run ends, not that it has.
+// Tells the peers that the run is ending, not that it has ended.
 void SimRunner::release() {
   for (auto& [peer, end] : links_) {
     end->send([other = setup_.peers[peer], run = setup_.run] { other->aborted_ = run; });
@@ -57,7 +57,7 @@ void SimRunner::advance(uint64_t to, uint64_t as) {
   std::erase_if(arrivals_, [&](const Arrival& each) { return each.assembly < to; });
 }
 
-// The higher task dials.
+// Of two runners, the one with the higher task dials.
 void SimRunner::connect(Setup setup, Reply reply) {
   release();
   setup_ = std::move(setup);
@@ -79,7 +79,7 @@ void SimRunner::connect(Setup setup, Reply reply) {
 
 void SimRunner::dial(uint64_t peer, uint64_t run) {
   if (setup_.run != run || !connecting_) return;
-  SimRunner* other = nullptr;  // who is at that worker's data port, if he is there
+  SimRunner* other = nullptr;  // the runner at that worker's data port, if there is one
   for (const auto& each : cluster_.workers)
     for (const auto& runner : each->runners)
       if (runner.get() == setup_.peers[peer]) other = runner.get();
@@ -97,7 +97,8 @@ void SimRunner::dial(uint64_t peer, uint64_t run) {
 }
 
 void SimRunner::arrived(Arrival arrival) {
-  if (arrival.incarnation != incarnation || arrival.assembly < assembly) return arrival.end->close();
+  if (arrival.incarnation != incarnation || arrival.assembly < assembly)
+    return arrival.end->close();
   if (connecting_) return take(arrival);
   arrivals_.push_back(std::move(arrival));
 }
@@ -126,7 +127,7 @@ void SimRunner::extend(uint64_t limit) {
   if (stood && step < limit_) begin_step();
 }
 
-// The step that is begun stays allowed.
+// The step that has begun is still allowed.
 uint64_t SimRunner::hold() {
   limit_ = std::min(limit_, step + 1);
   return std::max(limit_, step);
@@ -136,7 +137,7 @@ void SimRunner::fence(uint64_t limit) {
   const bool stood = step >= limit_;
   limit_ = limit;
   if (stood && step < limit_) begin_step();
-  // Who stands there already has said so before it was asked for.
+  // A runner that stood there before the fence has reported nothing, so it reports now.
   if (step == limit_ && master != nullptr) {
     master->send([&cluster = cluster_, job = job, assembly = assembly, task = task, step = step] {
       cluster.master->reported(job, assembly, task, step);
@@ -156,8 +157,9 @@ void SimRunner::begin_step() {
     for (auto& [peer, end] : links_) {
       Part sent{task, at, part, std::exchange(corrupts_, false)};
       if (sent.damaged) sent.weights.chain ^= 1;
-      end->send(
-          [other = setup_.peers[peer], assembly = assembly, sent] { other->received(assembly, sent); });
+      end->send([other = setup_.peers[peer], assembly = assembly, sent] {
+        other->received(assembly, sent);
+      });
     }
     try_apply();
   });
@@ -184,7 +186,7 @@ bool SimRunner::waits() const {
          found->second.size() < setup_.peers.size();
 }
 
-// One variable after the other, once everybody's part is in.
+// Applies one variable after the other, once the parts of all peers are here.
 void SimRunner::try_apply() {
   const auto found = parts_.find(step);
   if (applying_ || found == parts_.end() || found->second.size() < setup_.peers.size()) return;
@@ -201,7 +203,7 @@ void SimRunner::try_apply() {
   World& world = cluster_.world;
   world.after(process, world.between(0, 2), [this, next, run = setup_.run] {
     applying_ = false;
-    if (setup_.run != run) return;  // torn: the run ended between the two
+    if (setup_.run != run) return;  // torn: the run ended between the two writes
     weights = next;
     whole = true;
     parts_.erase(step++);
@@ -219,15 +221,17 @@ void SimRunner::try_apply() {
 void SimRunner::failed(const std::string& how) {
   release();
   if (master == nullptr) return;
-  master->send([&cluster = cluster_, job = job, assembly = assembly, how = cat(process.name, ": ", how)] {
-    cluster.master->run_failed(job, assembly, how);
-  });
+  master->send(
+      [&cluster = cluster_, job = job, assembly = assembly, how = cat(process.name, ": ", how)] {
+        cluster.master->run_failed(job, assembly, how);
+      });
 }
 
-// Said before what the run says.
+// Sent before the run's own failure.
 void SimRunner::link_failed(uint64_t peer, LinkFault fault, const std::string& how) {
   const LinkFailed event{
-      job, assembly, {worker.name, worker.incarnation}, setup_.peers[peer]->worker.name, fault, how};
+      job,   assembly, {worker.name, worker.incarnation}, setup_.peers[peer]->worker.name,
+      fault, how};
   if (master != nullptr)
     master->send([&cluster = cluster_, event] { cluster.master->link_failed(event); });
   failed(cat("link to task ", peer, ": ", how));
@@ -252,7 +256,7 @@ void SimWorker::boot() {
   keep_alive();
 }
 
-// Its children die with it.
+// The runners die with the worker.
 void SimWorker::kill() {
   if (!process.alive) return;
   cluster_.world.trace(name, " is killed");
@@ -308,7 +312,7 @@ void SimWorker::tell_master(Task task) {
   }
 }
 
-// What is said here is answered; what is not answered is only late.
+// The master answers only a heartbeat that it refuses. A missing answer means nothing.
 void SimWorker::beat() {
   if (!member_) return;
   World& world = cluster_.world;
@@ -364,8 +368,8 @@ void SimWorker::lost(const std::string& why, bool counted_out) {
                        [this] { join(); });
 }
 
-// A master that is gone is awaited with all that runs here. One that has counted this incarnation
-// out takes what ran here for gone, and so it has to be.
+// Without a master the runners are kept for a while. If the master has counted this incarnation
+// out, it regards the runners as ended, so they are ended here.
 void SimWorker::leave(bool counted_out) {
   const bool holds =
       !counted_out && !runners.empty() && cluster_.world.now() - alone_since_ < kAdopt;
@@ -376,7 +380,7 @@ void SimWorker::leave(bool counted_out) {
   news_.clear();
 }
 
-// A runner that is stopped gives no pulse.
+// Kills runners that give no pulse because they are stopped.
 void SimWorker::watch_runners() {
   cluster_.world.after(process, 100, [this] {
     const Ms now = cluster_.world.now();
@@ -407,7 +411,7 @@ void SimWorker::end_runner(SimRunner& runner, const std::string& how, bool tell)
                  ref = WorkerRef{name, incarnation},
                  how] { cluster.master->runner_exited(ref, job, assembly, how); });
   }
-  graves_.push_back(std::move(*found));  // what is on its way to it finds it dead
+  graves_.push_back(std::move(*found));  // messages on their way to it find it dead
   runners.erase(found);
 }
 
@@ -427,7 +431,7 @@ void SimWorker::start(const std::string& job, uint64_t assembly, uint64_t task) 
   world.after(runner.process, world.between(5, 60), [this, &runner] { seat(runner); });
 }
 
-// It registers: at its start, and again with a master that comes back.
+// Registers a runner: when it starts, and again with a master that comes back.
 void SimWorker::seat(SimRunner& runner) {
   SimMaster& master = *cluster_.master;
   auto [mine, theirs] =

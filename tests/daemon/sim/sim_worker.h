@@ -1,6 +1,6 @@
-// A worker's machine as the master and its peers see it: the worker's process, and those of its
-// runners. What daemon/worker and daemon/runner do with threads, sockets and child processes is
-// modelled here by events; daemon/wire/cluster.capnp says what they do.
+// A worker's machine as the master and its peers see it: the worker's process and its runners'.
+// daemon/worker and daemon/runner use threads, sockets and child processes; here events model the
+// same behaviour, which daemon/wire/cluster.capnp describes.
 //
 // Threads: one.
 #pragma once
@@ -23,21 +23,21 @@ class SimMaster;
 class SimWorker;
 class Cluster;
 
-// One process of a job: steps with its peers from one fence to the next.
+// One process of a job. It steps with its peers from one fence to the next.
 class SimRunner {
  public:
-  struct Setup {  // of a run
+  struct Setup {  // the setup of a run
     uint64_t run = 0;
     uint64_t assembly = 0;
     uint64_t step = 0;
     std::vector<SimRunner*> peers;       // by task
-    std::vector<uint64_t> incarnations;  // of those
+    std::vector<uint64_t> incarnations;  // of the peers
   };
   using Reply = std::function<void(const Status&)>;
 
   SimRunner(Cluster& cluster, SimWorker& worker, std::string job, uint64_t assembly, uint64_t task);
 
-  // What the master asks; replies are called here, on the runner's side.
+  // The calls of the master. Replies are called on the runner's side.
   void connect(Setup setup, Reply reply);
   void extend(uint64_t limit);
   // As Runner.hold of daemon/wire/cluster.capnp.
@@ -46,7 +46,7 @@ class SimRunner {
   void write(const Weights& weights, uint64_t step);
   void release();
   void advance(uint64_t assembly, uint64_t task);
-  // Faults: what it sends next to a peer arrives damaged; a connection to a peer is lost.
+  // Faults: the next value that it sends to a peer arrives damaged; a connection to a peer is lost.
   void corrupt() { corrupts_ = true; }
   void lose_link();
 
@@ -57,18 +57,18 @@ class SimRunner {
   uint64_t assembly;
   uint64_t task;
   const uint64_t incarnation;
-  EndPtr master;  // its connection to it
-  // Its place there. Without one it looks for a master, for a while.
+  EndPtr master;  // its connection to the master
+  // Whether the master has seated or refused it. Without a seat it looks for a master for a while.
   bool was_seated = false, refused = false;
   Ms alone_since = -1, refused_since = -1;
 
-  // The job's variables, and how far they are.
+  // The job's variables, and the number of steps that they have made.
   Weights weights;
   uint64_t step = 0;
-  bool whole = false;  // of that step; not before anything was written, nor between two variables
+  bool whole = false;  // false before the first write, and between the writes of a step
   uint64_t turns = 0;  // for the pulse
   bool steps() const { return step < limit_ && connected(); }
-  bool waits() const;  // for what its peers send
+  bool waits() const;  // whether it waits for values of its peers
 
  private:
   struct Arrival {
@@ -83,7 +83,7 @@ class SimRunner {
   struct Part {
     uint64_t from, step;
     Weights weights;
-    bool damaged = false;  // its checksum is not that of its bytes
+    bool damaged = false;  // its checksum does not match its bytes
   };
   void received(uint64_t assembly, const Part& part);
   void begin_step();
@@ -96,26 +96,27 @@ class SimRunner {
   uint64_t limit_ = 0;
   Reply connecting_;
   std::map<uint64_t, EndPtr> links_;  // by task
-  std::vector<Arrival> arrivals_;     // before this end was told whom to expect
-  // What was received and computed for the steps that are open: by step, then by task.
+  std::vector<Arrival> arrivals_;     // connections that came before connect()
+  // The parts that were received or computed for the open steps, by step and then by task.
   std::map<uint64_t, std::map<uint64_t, Weights>> parts_;
-  uint64_t aborted_ = 0;  // the run of which a peer has told that it ends
+  uint64_t aborted_ = 0;  // the run whose end a peer has announced
   bool applying_ = false;
   bool corrupts_ = false;
 };
 
+// The worker of one machine, with its runners.
 class SimWorker {
  public:
   SimWorker(Cluster& cluster, int machine);
 
   void boot();
   void kill();
-  // Its runner, if it has one that lives.
+  // Its live runner, or null.
   SimRunner* runner() const;
   bool is_member() const { return member_; }
   void kill_runner(const std::string& how);
 
-  // What the master asks, with the incarnation that it means.
+  // The calls of the master.
   void start(const std::string& job, uint64_t assembly, uint64_t task);
   void stop(const std::string& job, uint64_t assembly, Ms grace, Task gone);
   Status advance(const std::string& job, uint64_t assembly);
@@ -124,10 +125,10 @@ class SimWorker {
   const int machine;
   const std::string name;
   uint64_t incarnation = 0;  // 0: the next membership is one of a new process
-  std::vector<std::unique_ptr<SimRunner>> runners;  // those that live
+  std::vector<std::unique_ptr<SimRunner>> runners;  // the live ones
 
   void registered(const Status& status);
-  // What comes to an end here: to the master that there is, or the one that comes back.
+  // Reports an ending to the master. Without a master, keeps the news for the one that comes back.
   void tell_master(Task task);
   const EndPtr& control() const { return control_; }
   void seat(SimRunner& runner);
@@ -144,12 +145,12 @@ class SimWorker {
 
   Cluster& cluster_;
   EndPtr control_, heart_;
-  EndPtr hearts_;                        // the other end of the latter
-  std::map<uint64_t, Ms> silent_since_;  // runners that give no pulse, by incarnation
+  EndPtr hearts_;                        // the other end of heart_
+  std::map<uint64_t, Ms> silent_since_;  // runners without a pulse, by incarnation
   std::vector<std::unique_ptr<SimRunner>> graves_;
   bool member_ = false;
   uint64_t memberships_ = 0;
-  Ms alone_since_ = 0;  // unless it is a member
+  Ms alone_since_ = 0;  // valid unless it is a member
   std::vector<Task> news_;
   uint64_t sequence_ = 0;
   Ms pause_ = 100;

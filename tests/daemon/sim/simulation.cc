@@ -7,11 +7,11 @@
 namespace leat::sim {
 namespace {
 
-constexpr Ms kFaultsEnd = 12'000;     // then everything works again
-constexpr Ms kBound = 120'000;        // for all to end after that
-constexpr uint32_t kRestarts = 1000;  // of a job: here it is not to fail for their number
+constexpr Ms kFaultsEnd = 12'000;     // after this everything works again
+constexpr Ms kBound = 120'000;        // the longest time until all jobs have ended after that
+constexpr uint32_t kRestarts = 1000;  // of a job; high, so that no job fails by their number
 
-// Somebody who submits a job, and asks again until he is answered.
+// A client that submits a job, and repeats the request until it is answered.
 class Client {
  public:
   Client(Cluster& cluster, size_t request) : cluster_(cluster), number_(request) {
@@ -22,7 +22,7 @@ class Client {
     submission_.min_workers = of.least;
     World& world = cluster.world;
     world.after(process_, world.between(0, 3000), [this] { submit(); });
-    // Some ask once more, as when the answer was lost.
+    // Some clients repeat the request, as if the answer had been lost.
     if (world.chance(30)) world.after(process_, world.between(500, 9000), [this] { submit(); });
     if (world.chance(10)) world.after(process_, world.between(500, 9000), [this] { cancel(); });
   }
@@ -55,7 +55,7 @@ class Client {
          [](const Result<JobView>& view) { return view.ok(); });
   }
 
-  // Until it is answered to the liking of `take`.
+  // Repeats the call until `take` accepts the answer.
   void call(Call what, std::function<bool(const Result<JobView>&)> take) {
     World& world = cluster_.world;
     const auto again = [this, what, take, &world] {
@@ -100,7 +100,7 @@ class Client {
   size_t waiting_ = 0;
 };
 
-// What befalls the cluster.
+// The faults of the cluster.
 class Faults {
  public:
   explicit Faults(Cluster& cluster) : cluster_(cluster), world_(cluster.world) {
@@ -108,7 +108,7 @@ class Faults {
       world_.after(world_.between(300, kFaultsEnd), [this] { strike(); });
   }
 
-  // All of them are over.
+  // Ends all faults.
   void heal() {
     world_.trace("all faults end");
     const int machines = static_cast<int>(cluster_.workers.size()) + 1;
@@ -116,7 +116,7 @@ class Faults {
       for (int b = 0; b < machines; ++b) cluster_.network.heal(a, b);
     SimMaster& master = *cluster_.master;
     master.health = {};
-    if (master.journal_is_broken()) master.kill(false);  // somebody sees to it
+    if (master.journal_is_broken()) master.kill(false);  // an operator restarts it
     wake(master.process);
     master.boot();
     for (const auto& worker : cluster_.workers) {
@@ -186,7 +186,7 @@ class Faults {
     }
   }
 
-  // One machine from one other or from all, in one direction or in both.
+  // Cuts the machine off from one other machine or from all, in one direction or in both.
   void cut(const SimWorker& worker) {
     const int machines = static_cast<int>(cluster_.workers.size()) + 1;
     const int other = static_cast<int>(world_.pick(static_cast<uint64_t>(machines)));
@@ -232,7 +232,7 @@ void make_requests(Cluster& cluster) {
   }
 }
 
-// What must hold once all is over.
+// Checks what must hold once everything is over.
 void check_end(Cluster& cluster, Outcome& outcome) {
   std::map<std::string, size_t> jobs;  // by name
   for (const StoredJob& job : cluster.master->journal().replay()) {
@@ -285,7 +285,7 @@ Outcome simulate(uint64_t seed, Mutation mutation, bool traces) {
     clients.push_back(std::make_unique<Client>(cluster, i));
   Faults faults(cluster);
   while (world.now() < kFaultsEnd && world.what_broke().empty() && world.step()) continue;
-  // What a fault was to undo later may still come; it finds that it is undone.
+  // Tasks that undo single faults may still come. They find the fault undone.
   faults.heal();
   Ms checked = 0;
   std::string left = "nothing has happened";

@@ -1,5 +1,6 @@
-// One history of a cluster: clients submit jobs, faults befall everybody, and when they are over
-// all has to come to its end. What must hold is checked as it goes; design: P1 to P4, and P7.
+// One history of a cluster: clients submit jobs, faults happen to all processes, and after the
+// faults all jobs must end. The simulation checks its invariants, P1 to P4 and P7 of the design, as
+// it goes.
 //
 // Threads: one.
 #pragma once
@@ -13,12 +14,13 @@
 
 namespace leat::sim {
 
+// The result of a simulation.
 struct Outcome {
-  std::string broken;              // what must hold and did not; "" if all did
-  std::vector<std::string> trace;  // of what happened, if it was asked for
+  std::string broken;              // the invariant that was broken; "" if none
+  std::vector<std::string> trace;  // the events, if they were asked for
   uint64_t events = 0;
-  Ms time = 0;  // of the cluster
-  // What came about.
+  Ms time = 0;  // virtual time of the cluster
+  // Counts of events, so that tests can see that they happened.
   uint64_t succeeded = 0, checkpoints = 0, resumed = 0, refused = 0, kept = 0, from_memory = 0;
   uint64_t taken_up = 0;  // runners that have outlived their master
   uint64_t yields = 0, saved_yields = 0, resized = 0;

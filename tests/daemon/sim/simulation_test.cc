@@ -1,7 +1,7 @@
-// The promises of the master, under thousands of histories. LEAT_SIM_SEEDS says how many are tried,
-// LEAT_SEED with which seed they begin. A seed that fails is run again, and prints what happened:
+// Tests the promises of the master under thousands of histories. LEAT_SIM_SEEDS sets their number,
+// and LEAT_SEED the first seed. A failing seed is run again, with a trace of its events:
 //
-//   LEAT_SEED=1234 LEAT_SIM_SEEDS=1 build/release/bin/daemon_tests 'whatever befalls*'
+//   `LEAT_SEED=1234 LEAT_SIM_SEEDS=1 build/release/bin/daemon_tests 'whatever befalls*'`
 #include "tests/daemon/sim/simulation.h"
 
 #include <cstdlib>
@@ -42,7 +42,7 @@ TEST_CASE("whatever befalls a cluster, every job ends as if nothing had") {
     all.events += outcome.events;
     all.time += outcome.time;
   }
-  if (seeds >= 1000) {  // of fewer not all may come about
+  if (seeds >= 1000) {  // fewer histories may miss some of these events
     CHECK(all.succeeded > seeds);
     CHECK(all.resumed * 20 > seeds);
     CHECK(all.from_memory * 20 > seeds);
@@ -70,7 +70,7 @@ TEST_CASE("a seed gives the same history every time") {
 }
 
 TEST_CASE("a check or a sync that is missing is found") {
-  if (kSlowness > 1) return;  // sanitizers see the same code in the cases above
+  if (kSlowness > 1) return;  // the cases above run the same code under sanitizers
   const struct {
     Mutation mutation;
     const char* what;

@@ -1,6 +1,6 @@
-// Virtual time, one source of random numbers, and the processes that live in it: what a simulation
-// is made of. Events happen in the order of their times, those of one time in the order in which
-// they were asked for, so that a seed gives the same history every time.
+// The base of a simulation: virtual time, one source of random numbers, and processes. Events
+// happen in the order of their times, and events of one time in the order in which they were
+// requested, so that a seed gives the same history every time.
 //
 // Threads: one.
 #pragma once
@@ -17,11 +17,11 @@
 
 namespace leat::sim {
 
-using Ms = int64_t;  // of virtual time
+using Ms = int64_t;  // virtual time
 using Task = std::function<void()>;
 
-// What can be killed, started again and stopped. What was to happen to one life of it does not
-// happen to the next; what was to happen while it is stopped happens after that.
+// A process, which can be killed, started again and stopped. Events of one life do not happen in
+// the next one; events that fall due while it is stopped happen afterwards.
 struct Process {
   std::string name;
   uint64_t life = 0;
@@ -29,6 +29,7 @@ struct Process {
   Ms stopped_until = 0;
 };
 
+// The clock, the random numbers and the queue of events.
 class World {
  public:
   World(uint64_t seed, bool traces) : random_(seed), traces_(traces) {}
@@ -46,7 +47,7 @@ class World {
   void after(const Process& process, Ms delay, Task task) {
     events_.push({now_ + delay, ++last_, &process, process.life, std::move(task)});
   }
-  // False if there is nothing more to come.
+  // Runs the next event. False if there are no more.
   bool step();
   uint64_t steps() const { return steps_; }
 
@@ -56,7 +57,7 @@ class World {
   }
   const std::vector<std::string>& lines() const { return lines_; }
 
-  // The first thing that must not be; "" if nothing was.
+  // Records the first invariant that was broken; what_broke() is "" if none was.
   template <typename... Parts>
   void broken(const Parts&... parts) {
     if (!broken_.empty()) return;

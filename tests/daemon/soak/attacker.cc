@@ -22,10 +22,10 @@ namespace leat {
 namespace {
 
 constexpr size_t kMebibyte = 1u << 20;
-constexpr size_t kHeld = 200;  // connections at a time, the oldest of which goes
+constexpr size_t kHeld = 200;  // at a time; the oldest is closed
 constexpr int kCalls = 2'000;  // of one attack
 
-// The sockets that a process has, by inode.
+// Returns the inodes of a process's sockets.
 std::set<std::string> sockets_of(pid_t process) {
   std::set<std::string> inodes;
   std::error_code error;
@@ -47,7 +47,7 @@ void append(std::string& bytes, capnp::MallocMessageBuilder& message) {
   bytes.append(reinterpret_cast<const char*>(words.asBytes().begin()), words.asBytes().size());
 }
 
-// A bootstrap, and calls on it or, in a chain, each on the answer of the one before.
+// Returns a bootstrap, and calls on it or, in a chain, each on the previous answer.
 std::string calls(uint16_t method, size_t filler, bool chain) {
   std::string bytes;
   capnp::MallocMessageBuilder bootstrap;
@@ -76,7 +76,7 @@ std::string calls(uint16_t method, size_t filler, bool chain) {
   return bytes;
 }
 
-// This thread, for all its life. Where that is not allowed it competes with the rest.
+// Moves this thread to the core for good. If that fails, it stays in competition with the others.
 void step_aside(int core) {
   const auto thread = static_cast<id_t>(::gettid());
   (void)::setpriority(PRIO_PROCESS, thread, core < 0 ? 19 : 0);
@@ -242,13 +242,13 @@ bool Attacker::attack_once() {
   if (kind < 11) taken = socket.write(noise(1 + random_() % 4096));
   if (kind == 11) taken = socket.write("GET /" + noise(200) + " HTTP/1.1\r\n");
   if (kind == 12) taken = socket.write("POST / HTTP/1.1\r\nContent-Length: 99999999\r\n\r\n");
-  if (kind == 13) return taken;        // hangs up
-  held_.push_back(std::move(socket));  // half-open, the rest with nothing sent
+  if (kind == 13) return taken;        // closes at once
+  held_.push_back(std::move(socket));  // half-open; the other kinds sent nothing
   if (held_.size() > kHeld) held_.erase(held_.begin());
   return taken;
 }
 
-// C1 to C8 of tests/transport/rpc_attack_test.cc, each on a connection that said hello.
+// C1 to C8 of tests/transport/rpc_attack_test.cc, each on a connection with an accepted hello.
 bool Attacker::attack_rpc(uint64_t kind) {
   RudeSocket socket(target_.rpc);
   if (!socket.connected() || !socket.greet(target_.cluster)) return false;

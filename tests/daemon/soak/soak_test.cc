@@ -1,5 +1,5 @@
-// What a cluster bears: many peers that do nothing, and some that do harm. Small here; with
-// LEAT_SOAK=full, as deploy/soak sets it, of the size that is promised, and with a table.
+// Measures a cluster with many idle peers and some hostile ones. The test is small by default; with
+// LEAT_SOAK=full, as deploy/soak sets it, it has the promised size and prints a table.
 #include <sched.h>
 
 #include <algorithm>
@@ -40,9 +40,9 @@ struct Size {
   bool full = false;
   int workers = 4;
   int clients = 50;
-  std::chrono::seconds quiet{2};   // while nothing happens
+  std::chrono::seconds quiet{2};   // without an attack
   std::chrono::seconds attack{3};  // in all
-  milliseconds slice{1000};        // of it at a time, and of quiet between two of them
+  milliseconds slice{1000};        // of an attack, and of quiet between two
 };
 
 Size size_of_run() {
@@ -56,7 +56,7 @@ Size size_of_run() {
   return size;
 }
 
-// A row of the table, and whether it is as it should be.
+// Prints a row of the table with the measured and the expected value. Only in full size.
 void row(const Size& size, const std::string& what, const std::string& measured,
          const std::string& expected) {
   if (!size.full) return;
@@ -67,13 +67,13 @@ void row(const Size& size, const std::string& what, const std::string& measured,
 std::string mib(size_t bytes) { return cat((bytes + kMiB / 2) / kMiB, " MiB"); }
 size_t grown(size_t before, size_t now) { return now > before ? now - before : 0; }
 
-// What happened in a window of time, each a second.
+// The pace in a window of time, per second.
 struct Pace {
   double steps = 0;
-  double daemons = 0, runners = 0;  // seconds of processors
+  double daemons = 0, runners = 0;  // processor seconds
 };
 
-// How the windows under attack compare with the quiet ones before and after each.
+// Compares the windows under attack with the quiet ones before and after each.
 struct Comparison {
   std::vector<double> quiet, attacked, shares;  // of steps
   double daemons_quiet = 0, daemons_attacked = 0, runners_quiet = 0, runners_attacked = 0;
@@ -94,7 +94,7 @@ double median(std::vector<double> values) {
   return values.empty() ? 0 : values[values.size() / 2];
 }
 
-// The cores that this process may use, and those whom it starts.
+// The cores that this process and its children may use.
 std::vector<int> own_cores() {
   cpu_set_t set;
   std::vector<int> cores;
@@ -105,8 +105,8 @@ std::vector<int> own_cores() {
   return cores;
 }
 
-// Keeps this thread, and the processes that it starts, off a core while it lives: that one is the
-// attackers'. Of few cores none can be spared.
+// Keeps this thread and its later children off one core, which is for the attackers. With few cores
+// it spares none.
 class SparedCore {
  public:
   SparedCore() : cores_(own_cores()) {
@@ -175,7 +175,7 @@ class Scene {
     return submit_job(small_.with_endless_epoch(
         small_.job({"num_workers=2", "steps=1000000000", "checkpoint.every_steps=1000000000"})));
   }
-  // A window of that time.
+  // Measures a window of this length.
   Pace count(const std::string& id, milliseconds time) {
     const Facts before = facts(id);
     std::this_thread::sleep_for(time);
@@ -196,7 +196,7 @@ class Scene {
   struct Facts {
     Steady::time_point at;
     uint64_t step = 0;
-    double daemons = 0, runners = 0;  // seconds of processors so far
+    double daemons = 0, runners = 0;  // processor seconds so far
   };
   Facts facts(const std::string& id) {
     Facts facts;
@@ -221,7 +221,7 @@ class Scene {
   std::unique_ptr<ClusterClient> client_;
 };
 
-// Connections of people who do nothing.
+// Connections of clients that do nothing.
 class Idlers {
  public:
   Idlers(const std::string& address, int count) : loop_(std::move(RpcLoop::start().value())) {
@@ -283,10 +283,10 @@ TEST_CASE("peers that do harm neither end a daemon nor stop a job", "[soak]") {
     for (std::string& port : ports_of(process)) target.ports.push_back(std::move(port));
     before.push_back(resident_bytes(process));
   }
-  REQUIRE(target.ports.size() >= 5);  // the master's three, and a data port of each worker
+  REQUIRE(target.ports.size() >= 5);  // the master's three, and a data port for each worker
   Attacker one(target, 1, 25, spared.core()), two(target, 2, 25, spared.core());
   Comparison compared;
-  // By turns, since a machine is not equally fast all the time.
+  // Windows alternate, because a machine's speed changes over time.
   Pace before_it = scene.count(id, size.slice);
   for (milliseconds attacked{0}; attacked < size.attack; attacked += size.slice) {
     one.go_on();
@@ -304,7 +304,7 @@ TEST_CASE("peers that do harm neither end a daemon nor stop a job", "[soak]") {
   size_t most = 0;
   for (size_t i = 0; i < processes.size(); ++i) {
     INFO(scene.cluster().logs());
-    REQUIRE(resident_bytes(processes[i]) > 0);  // it is there, and the one that it was
+    REQUIRE(resident_bytes(processes[i]) > 0);  // the process is still the same
     most = std::max(most, grown(before[i], resident_bytes(processes[i])));
   }
   const auto view = scene.client().job(id);

@@ -1,4 +1,4 @@
-// A worker whose name another one has, and one whose data are not there.
+// Tests a worker whose name is taken, and one whose data are missing.
 #include "daemon/leatd/command_line.h"
 #include "tests/catch.h"
 #include "tests/daemon/leatd_process.h"

@@ -1,5 +1,5 @@
-// A master that does what a test says: it registers workers, notes what they tell, and has a Worker
-// capability to order them about with.
+// A master that does what a test says. It registers workers, records their calls, and gives orders
+// through a Worker capability.
 #pragma once
 
 #include <chrono>
@@ -16,6 +16,7 @@
 
 namespace leat {
 
+// A master for any number of real workers.
 class FakeMaster {
  public:
   FakeMaster();
@@ -23,26 +24,26 @@ class FakeMaster {
 
   std::string address() const { return server_->address(); }
 
-  // What workers have told, in order: "registered w0", "said job-1: text", "exited job-1: how".
-  // Waits up to 20 s for an event that `is` accepts and returns it; "" if none came.
+  // Waits up to 20 s for a call that `is` accepts, and returns it; "" if none came. Calls are
+  // recorded in order: "registered w0", "said job-1: text", "exited job-1: how".
   std::string await(const std::function<bool(const std::string&)>& is);
   std::string await(const std::string& beginning);
   std::vector<std::string> events();
-  // Waits up to 20 s for so many beats since the last registration.
+  // Waits up to 20 s for this number of heartbeats since the last registration.
   bool await_beats(uint64_t beats);
-  // Beats are answered so from now on.
+  // Sets the answer to heartbeats from now on.
   void set_beat_answer(Status status);
-  // Registrations are answered so from now on.
+  // Sets the answer to registrations from now on.
   void set_registration_answer(Status status);
 
-  // Who registers has a runner of `job` to start before it hears that it is registered.
+  // A worker that registers is told to start a runner of `job` before it gets the answer.
   void start_at_once(std::string job);
 
   Status start(const std::string& job, uint64_t assembly);
-  // With a key that is the assembly's.
+  // Moves the job's runner to an assembly, with that assembly's key.
   Status advance(const std::string& job, uint64_t assembly);
   Status stop(const std::string& job, uint64_t assembly, std::chrono::milliseconds grace);
-  // Hangs up on every worker.
+  // Closes the connections of all workers.
   void hang_up();
 
  private:
@@ -64,7 +65,7 @@ class FakeMaster {
 
   std::string at_once_;
 
-  // The loop's.
+  // Used on the loop.
   kj::Maybe<wire::Worker::Client> worker_;
   kj::Promise<void> started_ = kj::READY_NOW;
 };

@@ -1,5 +1,5 @@
-// A real worker daemon in this process, a master that does what the test says, and runners that are
-// shell scripts.
+// Tests a real worker daemon in this process, with a master that does what the test says and
+// runners that are shell scripts.
 #include <signal.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -20,7 +20,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// A runner that does what the test wants, and that says who it is.
+// Returns a runner that does what the test says and reports its identity.
 std::string script(const TemporaryDirectory& folder, const std::string& body) {
   const std::string path = folder.path() + "/runner.sh";
   std::ofstream(path) << "#!/bin/sh\n" << body << "\n";
@@ -46,13 +46,13 @@ struct Scene {
     REQUIRE(master.await("registered w0") != "");
   }
 
-  // The process of a runner that has started.
+  // Returns the process of a runner that has started.
   pid_t runner() {
     const std::string line = master.await("said job-1: runner ");
     REQUIRE(line != "");
     return std::stoi(line.substr(line.rfind(' ')));
   }
-  // Of the only runner.
+  // The door of the only runner.
   Runners::Door door() {
     const std::filesystem::directory_iterator folder(this->folder.path() + "/state/runners");
     const auto door = worker->runners().door(std::stoull(folder->path().filename().string()));
@@ -68,7 +68,7 @@ struct Scene {
 
 bool is_alive(pid_t pid) { return kill(pid, 0) == 0; }
 
-// Once it has said so, it is ready for the signal.
+// A runner that says when it is ready for the signal.
 constexpr char kWaits[] =
     "trap 'echo bye; exit 3' TERM; echo runner $$; while :; do sleep 0.02; done";
 
@@ -89,7 +89,7 @@ TEST_CASE("a worker registers, beats, and says what its runners say") {
   CHECK(scene.worker->runners().size() == 0);
 }
 
-// It usually has that runner, then, before its own thread has seen that it is registered.
+// The worker usually has that runner before its own thread knows that it is registered.
 TEST_CASE("a worker that is told to start a runner before it is told that it is registered does") {
   for (int i = 0; i < 5; ++i) {
     Scene scene(kWaits, 60s, "job-1");
@@ -168,7 +168,7 @@ TEST_CASE("the death of a runner is told with its signal") {
 }
 
 TEST_CASE("a runner that gives no sign of life for 2.5 s is killed") {
-  // The first one pulses once and then no more; the others have never done.
+  // The first one pulses once and then stops. The others have never pulsed.
   const TemporaryDirectory folder;
   Scene scene(cat("if mkdir ", folder / "first", "; then printf '%016d\\000' 0 >&3; fi; ", kWaits));
   must(scene.master.start("job-1", 1));
@@ -184,7 +184,7 @@ TEST_CASE("a runner that gives no sign of life for 2.5 s is killed") {
   CHECK(scene.master.await("exited job-2") ==
         "exited job-2 1: gave no sign of life for 2.5 s, being stopped, and was killed");
   CHECK_FALSE(is_alive(silent));
-  CHECK(scene.worker->runners().size() == 1);  // that is slow to start
+  CHECK(scene.worker->runners().size() == 1);  // it is slow to start
 }
 
 TEST_CASE("a worker whose master hangs up registers again as it was, with its runners") {
