@@ -1,4 +1,5 @@
-// The logs of all jobs, and the thread "logs" that writes them and answers who waits for a line.
+// The logs of all jobs, and the thread "logs" that writes them and answers the calls that wait for
+// a line.
 #pragma once
 
 #include <chrono>
@@ -25,7 +26,8 @@ class JobLogs {
 
   JobLogs(std::string folder, uint64_t max_bytes, const Clock& clock, Logger log);
   ~JobLogs() { stop(); }
-  // Writes what is left. Who waits gets `cancelled`, as do all who come later.
+  // Writes the lines that are still queued. Calls that wait for a line fail with `cancelled`, as do
+  // all later ones.
   void stop();
 
   // Lines of one speaker, with the time of now; `written` is called when they are written, or not.

@@ -41,7 +41,7 @@ class SessionHost : public std::enable_shared_from_this<SessionHost> {
   using Done = std::function<void(Result<T>)>;
   using Fetches = std::vector<Tensor>;
 
-  // What its caller may take back.
+  // A call that its caller may drop.
   class Call {
    public:
     virtual ~Call() = default;
@@ -59,7 +59,7 @@ class SessionHost : public std::enable_shared_from_this<SessionHost> {
 
   const std::string& job() const { return job_; }
   const SessionOptions& options() const { return options_; }
-  // What it may hold for its clients, in bytes.
+  // The bytes that the host may hold for its clients.
   Permits& bytes() { return bytes_; }
 
   std::shared_ptr<Call> extend(uint64_t version, std::function<Result<Graph>()> graph,

@@ -59,7 +59,7 @@ class SessionHosts {
   // again: it has the lease to do so. unavailable if it does not come; null once `ended()`.
   Result<std::shared_ptr<SessionHost>> await(const std::string& job,
                                              const std::function<bool()>& ended);
-  // Who waits in await() looks whether it has ended.
+  // Wakes the threads in await(), which then check `ended()`.
   void wake();
   // A job has changed; of a session's that ends or has ended all calls fail.
   void changed(const JobView& job);

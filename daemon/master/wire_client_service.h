@@ -18,7 +18,7 @@ namespace leat {
 
 class SessionHosts;
 
-// What clients may make the master hold.
+// Limits on the memory, disk and calls that clients may use in the master.
 struct ClientLimits {
   size_t files = 16;                                 // of one submit, beside a checkpoint's
   size_t inline_bytes = 1u << 20;                    // of one file in a submit

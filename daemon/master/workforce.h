@@ -58,7 +58,7 @@ class Workforce {
   // Those of an assembly, by task. unavailable if one of `count` is gone. Waits for the loop.
   Result<std::vector<std::shared_ptr<RemoteHost>>> runners(const std::string& job,
                                                            uint64_t assembly, size_t count);
-  // That of one task.
+  // Returns the runner of one task. The rest is as for runners().
   Result<std::shared_ptr<RemoteHost>> runner(const std::string& job, uint64_t assembly,
                                              uint32_t task);
 
