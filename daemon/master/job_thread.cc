@@ -19,7 +19,7 @@ namespace leat {
 namespace {
 
 constexpr std::chrono::milliseconds kJournal{30'000};
-// For the last assembly's thread to let go of the job's folder.
+// The longest wait for the last assembly's thread to finish with the job's folder.
 constexpr std::chrono::milliseconds kBefore{30'000};
 
 }  // namespace
@@ -47,7 +47,7 @@ void JobThread::end() {
   if (session != nullptr) session->end(told_to_end());
 }
 
-// Who is to save what it has does so, whoever asks once more.
+// A request to save a checkpoint stays in force even if a later call does not ask to save.
 void JobThread::yield(bool save) {
   TrainYield before = TrainYield::no;
   if (save) {
@@ -84,7 +84,8 @@ void JobThread::live(std::shared_ptr<JobThread> before) {
   changed_.notify_all();
 }
 
-// Tells it once. What was told to end has failed for that reason: the table passes it over.
+// Reports the failure once. After end() this reports only that the run was ended, which the table
+// ignores.
 void JobThread::broke(const Status& cause) {
   if (!std::exchange(told_, true)) parts_.tell(JobBroke{action_.job, action_.assembly, cause});
 }
@@ -186,14 +187,15 @@ Result<std::string> JobThread::train(const Submission& submission) {
   const auto ran = trainer->run(reporter, [&] { return ended_.load(); });
   if (!ran.ok()) {
     reporter.report();
-    broke(ran.status());  // before it lets go of its runners, which takes a while
+    broke(ran.status());  // before the run releases its runners, which takes a while
     return ran.status();
   }
   const TrainOutcome& outcome = *ran;
   if (outcome.yielded) {
     reporter.report();
-    told_ = true;  // before it lets go of its runners
-    parts_.tell(RunYielded{id, action_.assembly, static_cast<uint64_t>(outcome.steps), outcome.saved});
+    told_ = true;  // before the run releases its runners
+    parts_.tell(
+        RunYielded{id, action_.assembly, static_cast<uint64_t>(outcome.steps), outcome.saved});
     line(cat("came to a fence at step ", outcome.steps));
     return std::string();
   }

@@ -55,7 +55,7 @@ Status unpack(const AttachedFile& file, const Blobs& blobs, const fs::path& path
   return error ? system_error(path, "copying an uploaded file", error) : Status();
 }
 
-// Messages speak of the files as whoever submitted them knows them.
+// Removes the folder from the paths in a message, so that files have the names from the submit.
 Status without_folder(const Status& status, const std::string& folder) {
   if (status.ok()) return status;
   std::string message = status.message();

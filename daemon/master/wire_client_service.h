@@ -37,8 +37,8 @@ struct ClientLimits {
 
 // Serves any number of connections. Nothing of it blocks the loop: job files are parsed, and files
 // listed, hashed, read and written, on one thread of its own, "client-disk"; everything is answered
-// in bounded time. What a client gave up goes on until it ends by itself and counts against the
-// limits of its connection until then.
+// in bounded time. A call that its client has cancelled still runs to its end, and counts against
+// the limits of its connection until then.
 //
 //   auto clients = ClientService::start(loop, jobs, status, real_files());
 //   RpcServer::listen(loop, options, [&](const RpcPeer& peer) -> kj::Maybe<Capability::Client> {

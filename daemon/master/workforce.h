@@ -1,8 +1,9 @@
 // The workers and runners that are connected to the master: what they say becomes events of the
 // cluster's state, and what the table of jobs decides about them becomes calls.
 //
-// What a runner's end is to the table: its worker says that the process has ended, or that it was
-// stopped; and if it says neither though the runner's connection is gone, it is asked to stop it.
+// For the table of jobs a runner has ended when its worker reports that the process has ended or
+// was stopped. If the runner's connection is lost without such a report, the worker is asked to
+// stop it.
 #pragma once
 
 #include <chrono>
