@@ -30,13 +30,13 @@ class JobLogs {
   // all later ones.
   void stop();
 
-  // Lines of one speaker, with the time of now; `written` is called when they are written, or not.
-  // What comes after end() is passed over.
+  // Adds lines from `who`, with the current time. Calls `written` once the lines are written or
+  // have failed to be; failures are counted in a warning. Lines added after end() are ignored.
   void add(const std::string& job, const std::string& who, std::vector<std::string> lines,
            std::function<void()> written = nullptr);
   // No line follows: all pages are complete from the last line on.
   void end(const std::string& job);
-  // Forgets the job's log; its file is somebody else's to remove.
+  // Forgets the job's log. The caller removes its file.
   void remove(const std::string& job);
 
   Result<LogPage> page(const std::string& job, uint64_t from, size_t most) const;

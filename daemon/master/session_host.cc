@@ -17,7 +17,7 @@ constexpr size_t kMaxBytes = size_t{1} << 30;  // held for clients
 
 }  // namespace
 
-// The handle belongs to whoever has the mutex.
+// A step that a client asked for. The mutex guards the handle.
 class SessionHost::Step final : public Call {
  public:
   Step(HostedRequest request, Done<Fetches> done)

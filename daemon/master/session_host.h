@@ -45,7 +45,7 @@ class SessionHost : public std::enable_shared_from_this<SessionHost> {
   class Call {
    public:
     virtual ~Call() = default;
-    // The caller is gone: what has not begun does not begin.
+    // The caller has gone away. A call that has not begun does not begin.
     void drop() { dropped_ = true; }
     bool dropped() const { return dropped_; }
 
@@ -67,7 +67,7 @@ class SessionHost : public std::enable_shared_from_this<SessionHost> {
   std::shared_ptr<Call> make_callable(Signature signature, Done<CallableId> done);
   std::shared_ptr<Call> release_callable(CallableId id, std::function<void(Status)> done);
   std::shared_ptr<Step> run(HostedRequest request, Done<Fetches> done);
-  // Nobody waits for the step any more.
+  // The caller no longer waits for the step.
   void drop(const std::shared_ptr<Step>& step);
   // The step ends with `cancelled`, unless it is over.
   void cancel(const std::shared_ptr<Step>& step);
@@ -80,9 +80,9 @@ class SessionHost : public std::enable_shared_from_this<SessionHost> {
   // All calls fail with the cause, now and later. The first cause stays.
   void end(const Status& cause);
 
-  // The clients that hold it.
+  // Counts the clients that hold the session.
   SessionLease& lease() { return lease_; }
-  // True if it goes on although no client has held it for so long.
+  // True if the session is not over and no client has held it for as long as `lease`.
   bool deserted(std::chrono::milliseconds lease) const;
 
  private:

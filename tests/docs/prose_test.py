@@ -40,7 +40,6 @@ TO_DO = """
     daemon/hosts
     daemon/jobs
     daemon/leatd
-    daemon/master
     daemon/metrics
     daemon/process
     daemon/remote
