@@ -44,7 +44,6 @@ TO_DO = """
     daemon/process
     daemon/remote
     daemon/runner
-    daemon/session
     daemon/spec
     daemon/status
     daemon/training
