@@ -1,4 +1,4 @@
-// What the journal keeps of jobs: what was submitted, and every change of a job's condition.
+// The records that the journal keeps of jobs: their submissions, and every change of their state.
 //
 // Threads: values.
 #pragma once
@@ -32,7 +32,8 @@ AttachedFile attach(std::string name, std::string bytes);
 
 // How the names of files begin that a job goes on from (daemon/master/resumed_job.h).
 inline constexpr std::string_view kResumed = "resume/";
-// What a job may have of them: a checkpoint's parts, its manifest, the metrics; and of others.
+// Limits on the files of a job: those to resume from (a checkpoint's parts, its manifest and the
+// metrics), and all others.
 inline constexpr size_t kMaxResumedFiles = 4096 + 2;
 inline constexpr size_t kMaxOtherFiles = 16;
 
@@ -64,7 +65,7 @@ Sha256Digest content_of(const Submission& submission);
 // "fashion-mnist-cnn-7f3a" of the job's name and four (or more) hexadecimal digits.
 std::string make_job_id(std::string_view name, uint64_t random, int digits);
 
-// What a job that succeeded came to: its weights, and what they depend on besides the job file.
+// The result of a job that succeeded: its weights, and what they depend on besides the job file.
 struct JobResult {
   std::string weights_sha256;
   uint64_t shards = 0;  // 0: neither it nor what follows is known
@@ -95,7 +96,7 @@ struct JobCondition {
   std::string reason;                // of the state, for people; may be empty
   int64_t since_ms = 0;              // when the state began, milliseconds of Unix time
   uint32_t restarts = 0;             // recoveries so far
-  uint64_t assembly = 0;                // assemblies of runners so far; 0: none yet
+  uint64_t assembly = 0;             // assemblies of runners so far; 0: none yet
   std::vector<std::string> workers;  // of the last assembly
   std::string result;                // of a job that succeeded: print_result()
   bool operator==(const JobCondition&) const = default;
