@@ -1,5 +1,5 @@
 // Selects the ended jobs that the master forgets automatically, with all of their files. A live job
-// never needs these files: a job that was resumed from another has its own copy of the checkpoint
+// never needs these files: a job that was resumed from another has the checkpoint as its own files
 // (daemon/master/resumed_job.h).
 //
 // Threads: values.
